@@ -10,7 +10,7 @@ use tilewright::ir::{Global, GlobalMut, Kernel, Scalar, Target, f16, range};
 use tilewright::layout::layout;
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
-    CacheOp, CopyAtom, CopyOp, Pointer, SharedTensor, Tensor, TensorSsa, TiledCopy,
+    CacheOp, CopyAtom, CopyOp, SharedTensor, Tensor, TensorPointer, TensorSsa, TiledCopy,
 };
 
 /// Tokens of a page.
@@ -35,7 +35,7 @@ fn kernel() -> Result<Kernel<Params>, Box<dyn Error>> {
         Kernel::<Params>::build("scores", Target::SM_80, |k, (pool, table, query, scores)| {
             let (thread, block) = (k.thread_idx().x, k.block_idx().x);
             let thr = copy.slice(thread);
-            let pool = Pointer::new(pool).assume_aligned(k, 16);
+            let pool = TensorPointer::new(pool).assume_aligned(k, 16);
             let pages_of = layout!((page, depth, POOL as i64) : (depth, 1, page * depth));
             let pool = Tensor::new(k, pool, pages_of);
             // Rows are 16 bytes apart from those of the same bank.

@@ -158,7 +158,7 @@ fn of_output<A: Element, B: Element, D: Number>(config: GemmConfig) -> Result<Wr
 fn of_types<A: Element, D: Number, B: Element, C: Number>(
     config: GemmConfig,
 ) -> Result<Written, Failure> {
-    let gemm = Gemm::<A, D, B, C>::new(config).map_err(Failure::input)?;
+    let gemm = Gemm::<A, B, C, D>::new(config).map_err(Failure::input)?;
     Ok(Written::new(gemm.ptx(), &[gemm.ir()]))
 }
 

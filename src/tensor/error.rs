@@ -35,15 +35,15 @@ use super::atom::coverage::CoverageFault;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorError {
-    /// What was asked, in CuTe's words.
+    /// The operation, in CuTe's words.
     pub operation: &'static str,
     /// Of which tensor or pointer, printed.
     pub operand: String,
-    /// Why it cannot be done.
+    /// The cause.
     pub kind: TensorErrorKind,
 }
 
-/// Why something cannot be done with a tensor or a pointer.
+/// The cause of an error of an operation on a tensor or a pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TensorErrorKind {
@@ -53,7 +53,7 @@ pub enum TensorErrorKind {
     DeviceIndexOfRegisters,
     /// The layout is composed with something other than a swizzle.
     NotASwizzle {
-        /// What it is composed with, printed.
+        /// The inner function, printed.
         inner: String,
     },
     /// An alignment that is not a power of two.
@@ -61,7 +61,7 @@ pub enum TensorErrorKind {
         /// The alignment in bytes.
         bytes: u64,
     },
-    /// Two shapes of which neither repeats to the other.
+    /// Two shapes that cannot be repeated to a common shape.
     NoCommonShape {
         /// The first shape, printed.
         left: String,
@@ -113,7 +113,7 @@ pub enum TensorErrorKind {
         from: u32,
         /// The bits of the new elements.
         to: u32,
-        /// What is known of the address, in bytes.
+        /// The known alignment of the address, in bytes.
         align: u64,
     },
     /// Threads and values that do not reach each element of their tile once.
@@ -122,9 +122,9 @@ pub enum TensorErrorKind {
         layout_tv: String,
         /// The elements of the tile.
         elements: i64,
-        /// How many of them are reached.
+        /// The number of elements that are reached.
         reached: i64,
-        /// How many places the threads and values have.
+        /// The number of pairs of thread and value.
         places: i64,
         /// The mode that is wrong, and by how much.
         fault: Box<CoverageFault>,
@@ -173,7 +173,7 @@ pub enum TensorErrorKind {
         bits: i64,
         /// Of which tensor, printed.
         tensor: String,
-        /// What it allows, and what is in the way of more.
+        /// The widest vector of the layout, and its limit.
         widest: Box<WidestVector>,
         /// The name of the mode that is in the way.
         name: Option<String>,
@@ -199,7 +199,7 @@ pub enum TensorErrorKind {
     },
     /// Elements that follow each other in both tensors, and that no bulk copy moves.
     BulkRun {
-        /// How many there are.
+        /// The number.
         elements: i64,
         /// Their bytes.
         bytes: i64,
@@ -226,13 +226,13 @@ pub enum TensorErrorKind {
         expected: String,
     },
     /// Sums of one instruction that are not neighbours in registers.
-    SumsApart {
+    AccumulatorsApart {
         /// The layout of C, printed.
         layout: String,
     },
     /// A in another memory than the instruction reads it from.
     OperandMemory {
-        /// Where it reads A.
+        /// The source of A.
         expected: &'static str,
     },
     /// Parts of threads that do not multiply.
@@ -246,7 +246,7 @@ pub enum TensorErrorKind {
     },
     /// A tile that tensor copies do not move.
     TmaTile {
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
     /// A tile whose layout is not that of a tensor copy.
@@ -258,7 +258,7 @@ pub enum TensorErrorKind {
     },
     /// A tile that threads do not share.
     AsyncTile {
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
     /// A tensor that the tensor memory accelerator does not take.
@@ -304,7 +304,7 @@ pub enum TensorErrorKind {
     CopySpaces {
         /// The instruction.
         instruction: String,
-        /// What it copies.
+        /// The spaces between which it copies.
         takes: &'static str,
         /// The source and the destination, printed.
         found: String,
@@ -320,7 +320,7 @@ pub enum TensorErrorKind {
     Count {
         /// Of what.
         what: &'static str,
-        /// How many there are.
+        /// The number.
         found: u32,
         /// The fewest.
         least: u32,
@@ -343,7 +343,7 @@ pub enum TensorErrorKind {
     },
 }
 
-/// That there are at least and at most so many.
+/// Checks that `found` is at least `least` and at most `most`.
 pub(super) fn count_of(
     what: &'static str,
     found: u32,
@@ -461,9 +461,9 @@ impl fmt::Display for TensorErrorKind {
                 f,
                 "the elements of {operand} are {found}, but the instruction takes {expected}: convert them first"
             ),
-            TensorErrorKind::SumsApart { layout } => write!(
+            TensorErrorKind::AccumulatorsApart { layout } => write!(
                 f,
-                "the sums of one instruction are registers that follow each other, those of C with the layout {layout} do not: make them with `fragment_sums`"
+                "the sums of one instruction are registers that follow each other, those of C with the layout {layout} do not: make them with `fragment_accumulators`"
             ),
             TensorErrorKind::OperandMemory { expected } => {
                 write!(f, "the instruction reads A from {expected}")

@@ -39,21 +39,21 @@ pub use atom::{
     SwizzleChoice, ThrCopy, ThrMma, TiledCopy, TiledMma, TmaOp, ValType, Wgmma, choose_swizzle,
 };
 pub use copy::{
-    AsyncTile, MatrixLoad, MatrixRing, Row, StagedStore, StoreWords, SumMap, ThrAsyncTile,
+    AccumulatorMap, AsyncTile, MatrixLoad, MatrixRing, Row, StagedStore, StoreWords, ThrAsyncTile,
     ThrStore, TmaCopy, autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear,
     cooperative_clear, copy, copy_if, copy_zfill,
 };
 pub use error::{TensorError, TensorErrorKind};
 pub use gemm::{SmemOperand, WgmmaMainloop, WgmmaOperand, gemm};
 pub use pipeline::{
-    CpAsyncPipeline, CpAsyncState, ParseRasterError, PipelineState, Raster, Tile, TileScheduler,
-    TmaPipeline, TmaStorePipeline, Turns, WarpRole, warp_roles,
+    CpAsyncPipeline, CpAsyncState, OrderedBarrier, ParseRasterError, PipelineState, Raster, Tile,
+    TileScheduler, TmaPipeline, TmaStorePipeline, WarpRole, warp_roles,
 };
 #[doc(hidden)]
 pub use storage::round_up;
 pub use storage::{Align, MemRange, MemRangeAt, SmemAllocator, Storage, StoragePointer};
 pub use view::{
-    CoordTensor, Coordinates, Engine, Fragment, GlobalTensor, GlobalTensorMut, IntoPredicate,
-    Pointer, PointerOffset, Predicate, Readable, Recast, Rmem, SharedTensor, SsaOperand, Tensor,
-    TensorLayout, TensorSsa, Writable,
+    CoordTensor, Coordinates, Engine, GlobalTensor, GlobalTensorMut, IntoPredicate, PointerOffset,
+    Predicate, Readable, Recast, RegisterTensor, Rmem, SharedTensor, SsaOperand, Tensor,
+    TensorLayout, TensorPointer, TensorSsa, Writable,
 };

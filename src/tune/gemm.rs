@@ -115,10 +115,10 @@ impl Effort {
 }
 
 /// A kernel that was built: with the hash of its PTX.
-type Built<T, D> = Result<(Arc<Gemm<T, D>>, String), Rejection>;
+type Built<T, D> = Result<(Arc<Gemm<T, T, D>>, String), Rejection>;
 
 /// A kernel that was loaded.
-type Loaded<T, D> = Result<Arc<GemmFunction<T, D>>, Rejection>;
+type Loaded<T, D> = Result<Arc<GemmFunction<T, T, D>>, Rejection>;
 
 /// Products of one pair of types on one GPU: kernels that were built and loaded, and the libraries they are measured
 /// beside.
@@ -392,14 +392,14 @@ impl<T, D> std::fmt::Debug for GemmBench<T, D> {
 
 /// Builds a kernel, and hashes its PTX.
 fn build<T: GemmElement, D: GemmElement>(config: GemmConfig) -> Built<T, D> {
-    let gemm = Gemm::<T, D>::new(config)?;
+    let gemm = Gemm::<T, T, D>::new(config)?;
     let code = hash(gemm.ptx().text());
     Ok((Arc::new(gemm), code))
 }
 
 /// Returns a closure that launches a kernel on a set of matrices.
 fn launcher<'f, T: GemmElement, D: GemmElement>(
-    function: &'f GemmFunction<T, D>,
+    function: &'f GemmFunction<T, T, D>,
     problem: &'f GemmProblem,
 ) -> impl FnMut(&Stream, &mut Matrices<T, D>) -> Result<(), Rejection> + 'f {
     let programmatic = function.config().programmatic;

@@ -266,7 +266,7 @@ impl GemmModel {
         let end = p.switch_cycles + written / p.store_bytes;
         let seen = match (config.schedule, config.store) {
             (Schedule::Pingpong, _) => p.pingpong_share,
-            (_, StoreForm::Deferred) => p.deferred_share,
+            (_, StoreForm::Overlapped) => p.deferred_share,
             (_, StoreForm::Chunks | StoreForm::Direct) => p.chunks_share,
             (_, StoreForm::Rows) => 1.0,
         };
@@ -329,8 +329,8 @@ impl GemmModel {
             // The tiles of a wave form a block of `high` x `wide` tiles; `high` follows from the rasterization.
             let tiles = f64::from(self.machine.sms).min(rows * columns);
             let high = match config.raster {
-                Raster::Strips { rows: width } => f64::from(width * config.cluster),
-                Raster::StripsAlongM { columns: width } => tiles / f64::from(width.max(1)),
+                Raster::Swizzle { width } => f64::from(width * config.cluster),
+                Raster::SwizzleAlongM { width } => tiles / f64::from(width.max(1)),
                 Raster::Hilbert => tiles.sqrt(),
                 Raster::AlongM => rows,
                 Raster::AlongN => 1.0,

@@ -117,7 +117,7 @@ impl GemmSpace {
                     // The registers for these and for two tiles in turn do not suffice: the compiler spills.
                     continue;
                 }
-                for store in [StoreForm::Rows, StoreForm::Chunks, StoreForm::Deferred] {
+                for store in [StoreForm::Rows, StoreForm::Chunks, StoreForm::Overlapped] {
                     let base = GemmConfig { store, raster, ..base };
                     // Deep stages are for few steps along K that each cost a barrier.
                     let deep = if m * n <= 128 * 128 { 2 } else { 1 };
@@ -148,7 +148,7 @@ impl GemmSpace {
                 }
                 all.push(GemmConfig {
                     stages,
-                    raster: Raster::Strips { rows: 2048 / m },
+                    raster: Raster::Swizzle { width: 2048 / m },
                     ..config
                 });
             }

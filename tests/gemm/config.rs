@@ -24,8 +24,8 @@ fn random(rng: &mut Rng) -> GemmConfig {
         Raster::AlongM,
         Raster::AlongN,
         Raster::Hilbert,
-        Raster::Strips { rows: 8 },
-        Raster::StripsAlongM { columns: 3 },
+        Raster::Swizzle { width: 8 },
+        Raster::SwizzleAlongM { width: 3 },
     ];
     let majors = [Major::K, Major::Mn];
     let sizes = [0, 8, 32, 40, 64, 100, 128, 200, 256, 512, u32::MAX];
@@ -153,10 +153,10 @@ fn each_cause_has_its_error() {
         (GemmConfig { stages: 1, ..good }, "there are 1 stages, but 2 to 32"),
         (GemmConfig { stages: 5, ..good }, "bytes of shared memory are needed"),
         (GemmConfig { cluster: 4, ..good }, "1 or 2 blocks"),
-        (GemmConfig { raster: Raster::Strips { rows: 0 }, ..good }, "too narrow or too wide"),
+        (GemmConfig { raster: Raster::Swizzle { width: 0 }, ..good }, "too narrow or too wide"),
         (GemmConfig { tile: [128, 200, 64], ..good }, "no multiple of 128 bytes"),
         (
-            GemmConfig { store: StoreForm::Deferred, tile: [256, 128, 64], ..good },
+            GemmConfig { store: StoreForm::Overlapped, tile: [256, 128, 64], ..good },
             "64 rows and 256 columns",
         ),
         (GemmConfig { registers: Some([40, 236]), ..good }, "a multiple of 8"),
@@ -251,11 +251,11 @@ fn usual_strips_are_of_equal_width_where_they_can_be() {
         let config = GemmConfig::sm90(Scalar::Bf16, [tile, 128]);
         config.usual_raster(&GemmProblem::new(m, 8192, 8192))
     };
-    assert_eq!(rows(8192, 256), Raster::Strips { rows: 8 });
-    assert_eq!(rows(4096, 128), Raster::Strips { rows: 16 });
-    assert_eq!(rows(256, 128), Raster::Strips { rows: 2 });
-    assert_eq!(rows(16, 64), Raster::Strips { rows: 1 });
-    assert_eq!(rows(10 * 256, 256), Raster::Strips { rows: 5 });
-    assert_eq!(rows(31 * 256, 256), Raster::Strips { rows: 8 });
-    assert_eq!(rows(u32::MAX, 256), Raster::Strips { rows: 8 });
+    assert_eq!(rows(8192, 256), Raster::Swizzle { width: 8 });
+    assert_eq!(rows(4096, 128), Raster::Swizzle { width: 16 });
+    assert_eq!(rows(256, 128), Raster::Swizzle { width: 2 });
+    assert_eq!(rows(16, 64), Raster::Swizzle { width: 1 });
+    assert_eq!(rows(10 * 256, 256), Raster::Swizzle { width: 5 });
+    assert_eq!(rows(31 * 256, 256), Raster::Swizzle { width: 8 });
+    assert_eq!(rows(u32::MAX, 256), Raster::Swizzle { width: 8 });
 }

@@ -35,7 +35,7 @@ fn problems() -> Vec<GemmProblem> {
 fn small() -> GemmConfig {
     GemmConfig {
         stages: 2,
-        raster: Raster::Strips { rows: 2 },
+        raster: Raster::Swizzle { width: 2 },
         ..GemmConfig::sm90(Scalar::Bf16, [128, 64])
     }
 }
@@ -92,9 +92,9 @@ fn low_tiles() {
 }
 
 #[test]
-fn deferred_stores() {
+fn overlapped_stores() {
     let device = device();
-    let deferred = GemmConfig { store: StoreForm::Deferred, tile: [128, 256, 64], ..small() };
+    let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..small() };
     for config in [deferred, GemmConfig { cluster: 2, stages: 3, ..deferred }] {
         for problem in [GemmProblem::new(136, 200, 264), GemmProblem::new(400, 264, 264)] {
             Case::new(problem).check::<bf16, bf16>(&device, config);
@@ -124,7 +124,7 @@ fn pingpong_kernels() {
 #[test]
 fn every_schedule_in_random_orders() {
     let cases = std::env::var("TILEWRIGHT_CASES").ok().and_then(|cases| cases.parse().ok());
-    let deferred = GemmConfig { store: StoreForm::Deferred, tile: [128, 256, 64], ..small() };
+    let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..small() };
     let rows = GemmConfig { store: StoreForm::Rows, tile: [128, 40, 64], stages: 3, ..small() };
     let configs = [
         GemmConfig { cluster: 2, ..small() },
@@ -183,7 +183,7 @@ fn all_majors_and_types() {
 
 fn small_80() -> GemmConfig {
     let config = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);
-    GemmConfig { stages: 2, raster: Raster::Strips { rows: 2 }, ..config }
+    GemmConfig { stages: 2, raster: Raster::Swizzle { width: 2 }, ..config }
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn kernels_without_tensor_cores() {
     let device = device();
     let single = |tile, stages| {
         let config = GemmConfig::simt(Target::SM_80, Scalar::F32);
-        GemmConfig { tile, stages, raster: Raster::Strips { rows: 2 }, ..config }
+        GemmConfig { tile, stages, raster: Raster::Swizzle { width: 2 }, ..config }
     };
     let square = single([64, 64, 8], 2);
     let majors = [Major::K, Major::Mn].map(|a| [Major::K, Major::Mn].map(|b| (a, b)));
@@ -387,7 +387,7 @@ fn epilogues() {
         Epilogue { activation: Some(Activation::Relu), ..none },
     ];
     let small = small();
-    let deferred = GemmConfig { store: StoreForm::Deferred, tile: [128, 256, 64], ..small };
+    let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..small };
     for epilogue in epilogues {
         Case::new(problem).check::<bf16, bf16>(&device, GemmConfig { epilogue, ..small });
         // The registers of loaded elements leave no room for a deferred epilogue.

@@ -15,7 +15,7 @@ fn in_order(order: Order) -> Device {
 /// A tile and a ring that are small, so that the simulator sees several of them.
 fn cooperative() -> GemmConfig {
     let config = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
-    GemmConfig { stages: 2, raster: Raster::Strips { rows: 2 }, ..config }
+    GemmConfig { stages: 2, raster: Raster::Swizzle { width: 2 }, ..config }
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn no_order_of_warps_changes_a_result() {
         base,
         GemmConfig { tile: [128, 40, 64], store: StoreForm::Rows, stages: 3, ..base },
         GemmConfig { cluster: 2, ..base },
-        GemmConfig { tile: [128, 256, 64], store: StoreForm::Deferred, ..base },
+        GemmConfig { tile: [128, 256, 64], store: StoreForm::Overlapped, ..base },
         GemmConfig { tile: [128, 64, 64], schedule: Schedule::Pingpong, ..base },
     ];
     for config in configs {

@@ -8,7 +8,7 @@ use tilewright::ir::{
 use tilewright::kernels::gemm::{Gemm, GemmConfig};
 use tilewright::layout::{layout, shape};
 use tilewright::tensor::{
-    Pointer, Raster, Tensor, TileScheduler, TmaPipeline, WarpRole, autovec_copy, copy_if,
+    Raster, Tensor, TensorPointer, TileScheduler, TmaPipeline, WarpRole, autovec_copy, copy_if,
     copy_zfill, warp_roles,
 };
 
@@ -128,7 +128,7 @@ fn lines<'b>(
     y: Val<'b, GlobalMut<f32>>,
     n: Val<'b, i32>,
 ) {
-    let (x, y) = (Pointer::new(x).assume_aligned(k, 16), Pointer::new(y));
+    let (x, y) = (TensorPointer::new(x).assume_aligned(k, 16), TensorPointer::new(y));
     let x = Tensor::new(k, x, layout!((4, 8) : (8, 1)));
     let y = Tensor::new(k, y, layout!((4, 8) : (8, 1)));
     let t = k.thread_idx().x;

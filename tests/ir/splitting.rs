@@ -10,8 +10,8 @@ use tilewright::ir::{
 use tilewright::layout::{layout, shape};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
-    CoordTensor, Fragment, GlobalTensor, Predicate, SharedTensor, Tensor, TensorSsa, TileScheduler,
-    TmaPipeline, autovec_copy_if, copy, copy_if, copy_zfill,
+    CoordTensor, GlobalTensor, Predicate, RegisterTensor, SharedTensor, Tensor, TensorSsa,
+    TileScheduler, TmaPipeline, autovec_copy_if, copy, copy_if, copy_zfill,
 };
 
 type Params = (Global<f32>, GlobalMut<f32>, i32);
@@ -162,7 +162,7 @@ shortens! {
     coordinates: CoordTensor;
     global: GlobalTensor<f32>;
     shared: SharedTensor<f32>;
-    fragment: Fragment<f32>;
+    fragment: RegisterTensor<f32>;
     ssa: TensorSsa<f32>;
     pipeline: TmaPipeline;
     tiles: TileScheduler;

@@ -91,7 +91,7 @@ impl Case {
             let [pitch, next] = [pitch as usize, next as usize];
             l * next + if major == Major::K { line * pitch + depth } else { depth * pitch + line }
         };
-        let gemm = Gemm::<A, D>::new(config).unwrap();
+        let gemm = Gemm::<A, A, D>::new(config).unwrap();
         let untouched = D::of(-77.0);
         let len = (batch - 1) * strides.d[1] as usize + (m - 1) * strides.d[0] as usize + n;
         let (on_a, on_b) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
@@ -176,9 +176,9 @@ impl Case {
 pub(crate) fn ptx(config: GemmConfig) -> Ptx {
     match (config.a, config.d) {
         (Scalar::Bf16, Scalar::Bf16) => Gemm::<bf16>::new(config).unwrap().ptx(),
-        (Scalar::Bf16, _) => Gemm::<bf16, f32>::new(config).unwrap().ptx(),
+        (Scalar::Bf16, _) => Gemm::<bf16, bf16, f32>::new(config).unwrap().ptx(),
         (Scalar::F16, Scalar::F16) => Gemm::<f16>::new(config).unwrap().ptx(),
-        (Scalar::F16, _) => Gemm::<f16, f32>::new(config).unwrap().ptx(),
+        (Scalar::F16, _) => Gemm::<f16, f16, f32>::new(config).unwrap().ptx(),
         _ => Gemm::<f32>::new(config).unwrap().ptx(),
     }
 }

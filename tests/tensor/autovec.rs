@@ -4,7 +4,8 @@ use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 use tilewright::layout::{ComposedLayout, Layout, layout};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
-    Fragment, Pointer, SharedTensor, Tensor, autovec_copy, autovec_copy_if, copy, copy_if,
+    RegisterTensor, SharedTensor, Tensor, TensorPointer, autovec_copy, autovec_copy_if, copy,
+    copy_if,
 };
 
 const LAYOUTS: [&str; 9] = [
@@ -24,8 +25,8 @@ type Signature = (Global<f32>, GlobalMut<f32>);
 /// The kernel, and how many loads it has.
 fn kernel(from: &Layout, to: &Layout, align: u64, vectors: bool) -> (Kernel<Signature>, usize) {
     let kernel = Kernel::<Signature>::build("copy", Target::SM_80, |k, (x, y)| {
-        let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, align), from.clone());
-        let y = Tensor::new(k, Pointer::new(y).assume_aligned(k, 16), to.clone());
+        let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, align), from.clone());
+        let y = Tensor::new(k, TensorPointer::new(y).assume_aligned(k, 16), to.clone());
         if vectors { autovec_copy(k, &x, &y) } else { copy(k, &x, &y) }
     });
     let kernel = kernel.unwrap();
@@ -86,8 +87,8 @@ fn swizzled_memory() {
         let rows: Layout = "(4,8):(8,1)".parse().unwrap();
         let kernel = Kernel::<Signature>::build("stage", Target::SM_80, |k, (x, y)| {
             let staged = SharedTensor::<f32>::shared(k, tile.clone());
-            let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), rows.clone());
-            let y = Tensor::new(k, Pointer::new(y).assume_aligned(k, 16), rows.clone());
+            let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), rows.clone());
+            let y = Tensor::new(k, TensorPointer::new(y).assume_aligned(k, 16), rows.clone());
             autovec_copy(k, &x, &staged);
             autovec_copy(k, &staged, &y);
         });
@@ -109,10 +110,12 @@ fn registers_go_along_with_any_vector() {
         for (memory, align, accesses) in memories {
             let (held, memory): (Layout, Layout) = (held.parse().unwrap(), memory.parse().unwrap());
             let kernel = Kernel::<Signature>::build("held", Target::SM_80, |k, (x, y)| {
-                let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, align), memory.clone());
-                let y = Tensor::new(k, Pointer::new(y).assume_aligned(k, align), memory.clone());
-                let held = Fragment::<f32>::registers(k, held.clone());
-                let other = Fragment::<f32>::registers(k, layout!((4, 8)));
+                let x =
+                    Tensor::new(k, TensorPointer::new(x).assume_aligned(k, align), memory.clone());
+                let y =
+                    Tensor::new(k, TensorPointer::new(y).assume_aligned(k, align), memory.clone());
+                let held = RegisterTensor::<f32>::registers(k, held.clone());
+                let other = RegisterTensor::<f32>::registers(k, layout!((4, 8)));
                 autovec_copy(k, &x, &held);
                 autovec_copy(k, &held, &other);
                 autovec_copy(k, &other, &y);
@@ -137,8 +140,8 @@ fn predicates_bound_vectors() {
     for (by_row, columns, loads) in [(true, 8, 8), (false, 8, 32), (true, 6, 16), (true, 5, 32)] {
         let build = |vectors: bool| {
             let kernel = Kernel::<Params>::build("part", Target::SM_80, |k, (x, y, n)| {
-                let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), memory.clone());
-                let y = Tensor::new(k, Pointer::new(y).assume_aligned(k, 16), memory.clone());
+                let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), memory.clone());
+                let y = Tensor::new(k, TensorPointer::new(y).assume_aligned(k, 16), memory.clone());
                 let places = Tensor::identity(k, memory.shape().to_owned());
                 let inside =
                     if by_row { places.within(k, (n, columns)) } else { places.within(k, (4, n)) };

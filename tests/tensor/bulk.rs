@@ -6,7 +6,7 @@ use tilewright::ir::{BulkWait, Global, GlobalMut, Kernel, ProxySpace, Scalar, Ta
 use tilewright::layout::{ComposedLayout, Layout, layout};
 use tilewright::runtime::Grid;
 use tilewright::tensor::{
-    CopyAtom, CopyOp, Pointer, SharedTensor, Tensor, TiledCopy, TmaOp, bulk_copy, bulk_store,
+    CopyAtom, CopyOp, SharedTensor, Tensor, TensorPointer, TiledCopy, TmaOp, bulk_copy, bulk_store,
 };
 
 /// A tensor goes to shared memory and back: each element arrives at its coordinate, in as many copies as there are runs.
@@ -23,8 +23,8 @@ fn elements_arrive_where_they_belong() {
         let cosize = |layout: &Layout| layout.cosize().unwrap().to_static().unwrap() as usize;
         type InOut = (Global<i32>, GlobalMut<i32>);
         let kernel = Kernel::<InOut>::build("bulk", Target::SM_90, |k, (x, y)| {
-            let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), from.clone());
-            let y = Tensor::new(k, Pointer::new(y).assume_aligned(k, 16), to.clone());
+            let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), from.clone());
+            let y = Tensor::new(k, TensorPointer::new(y).assume_aligned(k, 16), to.clone());
             let tile = SharedTensor::<i32>::shared_aligned(k, tile.clone(), 16);
             let full = k.shared::<u64>(1).mbarrier(0);
             k.if_(k.thread_idx().x.eq(0), |k| {
@@ -72,7 +72,7 @@ fn what_bulk_copies_do_not_move_is_named() {
     let bulk = TiledCopy::new(bulk, Scalar::F32, &layout!((8, 8)), &layout!((1, 4))).unwrap();
     let errors = Kernel::<(GlobalMut<f32>,)>::build("wrong", Target::SM_90, |k, (x,)| {
         let full = k.shared::<u64>(1).mbarrier(0);
-        let aligned = Pointer::new(x).assume_aligned(k, 16);
+        let aligned = TensorPointer::new(x).assume_aligned(k, 16);
         let x = Tensor::new(k, x, layout!((8, 32):(32, 1)));
         let rows = Tensor::new(k, aligned, layout!((8, 32):(32, 1)));
         let odd = Tensor::new(k, aligned, layout!((8, 32):(33, 1)));

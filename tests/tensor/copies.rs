@@ -14,8 +14,8 @@ use tilewright::ir::{
 use tilewright::layout::{ComposedLayout, Layout, Swizzle, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
-    CacheOp, CoordTensor, CopyAtom, CopyOp, Fragment, Matrices, MmaAtom, Operand, Pointer,
-    SharedTensor, Tensor, TensorSsa, TiledCopy, TiledMma, copy,
+    CacheOp, CoordTensor, CopyAtom, CopyOp, Matrices, MmaAtom, Operand, RegisterTensor,
+    SharedTensor, Tensor, TensorPointer, TensorSsa, TiledCopy, TiledMma, copy,
 };
 
 fn cases() -> usize {
@@ -173,12 +173,12 @@ fn check_universal<T: Element>(seed: u64) {
         let Case { tiled, x, y, tile, vectors, .. } = &case_of;
         let kernel = Kernel::<InOut<T>>::build("copy", Target::SM_80, |k, (a, b, ..)| {
             let thr = tiled.slice(k.thread_idx().x);
-            let a = Tensor::new(k, Pointer::new(a).assume_aligned(k, 16), x.layout());
-            let b = Tensor::new(k, Pointer::new(b).assume_aligned(k, 16), y.layout());
+            let a = Tensor::new(k, TensorPointer::new(a).assume_aligned(k, 16), x.layout());
+            let b = Tensor::new(k, TensorPointer::new(b).assume_aligned(k, 16), y.layout());
             let tile = SharedTensor::<T>::shared(k, tile.clone());
             thr.copy(k, &thr.partition_s(k, &a), &thr.partition_d(k, &tile));
             k.barrier();
-            let held: Fragment<'_, T> = thr.partition_s(k, &tile).fragment_like(k);
+            let held: RegisterTensor<'_, T> = thr.partition_s(k, &tile).fragment_like(k);
             thr.copy(k, &thr.partition_s(k, &tile), &held);
             thr.copy(k, &held, &thr.partition_d(k, &b));
         });
@@ -241,8 +241,8 @@ fn check_predicated<T: Element>(seed: u64, op: impl Fn(u32) -> CopyOp, zeros: bo
         let kernel =
             Kernel::<InOut<T>>::build("copy", Target::SM_80, |k, (a, b, rows, columns)| {
                 let thr = tiled.slice(k.thread_idx().x);
-                let a = Tensor::new(k, Pointer::new(a).assume_aligned(k, 16), x.layout());
-                let b = Tensor::new(k, Pointer::new(b).assume_aligned(k, 16), y.layout());
+                let a = Tensor::new(k, TensorPointer::new(a).assume_aligned(k, 16), x.layout());
+                let b = Tensor::new(k, TensorPointer::new(b).assume_aligned(k, 16), y.layout());
                 let from = thr.partition_s(k, &a);
                 let [m, n] = x.extents;
                 let places = thr.partition_s(k, &CoordTensor::identity(k, shape!(m, n)));
@@ -324,8 +324,8 @@ fn asynchronous_copies_fill_shared_memory() {
         let kernel =
             Kernel::<InOut<f16>>::build("copy", Target::SM_80, |k, (a, b, rows, columns)| {
                 let thr = tiled.slice(k.thread_idx().x);
-                let a = Tensor::new(k, Pointer::new(a).assume_aligned(k, 16), x.layout());
-                let b = Tensor::new(k, Pointer::new(b).assume_aligned(k, 16), y.layout());
+                let a = Tensor::new(k, TensorPointer::new(a).assume_aligned(k, 16), x.layout());
+                let b = Tensor::new(k, TensorPointer::new(b).assume_aligned(k, 16), y.layout());
                 let tile = SharedTensor::<f16>::shared(k, tile.clone());
                 let (from, to) = (thr.partition_s(k, &a), thr.partition_d(k, &tile));
                 if case % 2 == 1 {
@@ -393,7 +393,7 @@ fn check_matrices<T: Element>(seed: u64, orders: &[bool]) {
                     let all = || range(t, (m * n) as i32).step(32);
                     if store {
                         let from = thr.partition_s(k, &x);
-                        let held: Fragment<'_, T> = from.fragment_like(k);
+                        let held: RegisterTensor<'_, T> = from.fragment_like(k);
                         copy(k, &from, &held);
                         thr.copy(k, &held, &thr.partition_d(k, &tile));
                         k.barrier();
@@ -402,7 +402,7 @@ fn check_matrices<T: Element>(seed: u64, orders: &[bool]) {
                         k.for_(all(), (), |k, i, ()| tile.store(k, i, x.load(k, i)));
                         k.barrier();
                         let to = thr.partition_d(k, &y);
-                        let held: Fragment<'_, T> = to.fragment_like(k);
+                        let held: RegisterTensor<'_, T> = to.fragment_like(k);
                         thr.copy(k, &thr.partition_s(k, &tile), &held);
                         copy(k, &held, &to);
                     }
@@ -583,7 +583,8 @@ fn mistakes_are_errors_of_the_build() {
     .unwrap();
     let errors = Kernel::<(GlobalMut<f16>, i32)>::build("wrong", Target::SM_80, |k, (x, n)| {
         let t = k.thread_idx().x;
-        let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), layout!((32, 8) : (8, 1)));
+        let x =
+            Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), layout!((32, 8) : (8, 1)));
         let tile = SharedTensor::<f16>::shared(k, layout!((32, 8) : (8, 1)));
         // 1: the wrong memories.
         let thr = plain.slice(t);
@@ -607,14 +608,14 @@ fn mistakes_are_errors_of_the_build() {
         thr.copy_if(k, &one, &part, &held);
         thr.copy(k, &part, &thr.partition_d(k, &x));
         let moved = moved.slice(t);
-        let pair = Fragment::<f16>::registers(k, layout!(2));
+        let pair = RegisterTensor::<f16>::registers(k, layout!(2));
         pair.fill(k, f16::from_f32(0.0));
         moved.copy(k, &moved.partition_s(k, &tile), &pair);
         // 8: parts of different copies; 9: elements of another width.
         let thr = vectors.slice(t);
-        let more = Fragment::<f16>::registers(k, layout!((8, 2)));
+        let more = RegisterTensor::<f16>::registers(k, layout!((8, 2)));
         thr.copy(k, &thr.partition_s(k, &x), &more);
-        let wide = Fragment::<f32>::registers(k, layout!(8));
+        let wide = RegisterTensor::<f32>::registers(k, layout!(8));
         wide.fill(k, 0.0);
         thr.copy(k, &wide, &wide);
     })

@@ -8,9 +8,9 @@ use tilewright::ir::{
 use tilewright::layout::{Env, Int, IntTuple, Layout, LayoutError, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
-    CacheOp, CopyAtom, CopyOp, Fragment, GlobalTensor, GlobalTensorMut, MmaAtom, MmaOp, Pointer,
-    SharedTensor, Tensor, TiledCopy, TiledMma, ValType, autovec_copy, clear, copy, copy_if,
-    copy_zfill, gemm,
+    CacheOp, CopyAtom, CopyOp, GlobalTensor, GlobalTensorMut, MmaAtom, MmaOp, RegisterTensor,
+    SharedTensor, Tensor, TensorPointer, TiledCopy, TiledMma, ValType, autovec_copy, clear, copy,
+    copy_if, copy_zfill, gemm,
 };
 
 type Params = (Layout, Global<f32>, Layout, GlobalMut<f32>);
@@ -22,8 +22,8 @@ fn kernel(
 ) -> Kernel<Params> {
     let options = KernelOptions::default().template(from).template(to);
     Kernel::<Params>::build_with(options, "dynamic", Target::SM_80, |k, (from, x, to, y)| {
-        let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), from);
-        let y = Tensor::new(k, Pointer::new(y).assume_aligned(k, 16), to);
+        let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), from);
+        let y = Tensor::new(k, TensorPointer::new(y).assume_aligned(k, 16), to);
         body(k, &x, &y);
     })
     .unwrap()
@@ -89,7 +89,7 @@ const COPIES: [Copies; 7] = [
     |k, x, y| autovec_copy(k, x, y),
     |k, x, y| y.store_all(k, &x.load_all(k)),
     |k, x, y| {
-        let held: Fragment<'_, f32> = Fragment::registers(k, layout!((4, 8) : (8, 1)));
+        let held: RegisterTensor<'_, f32> = RegisterTensor::registers(k, layout!((4, 8) : (8, 1)));
         autovec_copy(k, x, &held);
         autovec_copy(k, &held, y);
     },
@@ -155,9 +155,9 @@ fn divisors_of_symbols_are_widths_of_vectors() {
                 TiledCopy::new(atom, Scalar::F32, &layout!((4, 2) : (2, 1)), &layout!((1, 4)));
             let copy = copy.unwrap();
             let thr = copy.slice(k.thread_idx().x);
-            let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), rows);
+            let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), rows);
             let from = thr.partition_s(k, &x);
-            let held: Fragment<'_, f32> = from.fragment_like(k);
+            let held: RegisterTensor<'_, f32> = from.fragment_like(k);
             thr.copy(k, &from, &held);
         })
     };
@@ -277,7 +277,7 @@ fn tiles_are_counted_by_the_kernel() -> Result<(), LayoutError> {
         let count = tiles.shape().child(1).and_then(|mode| mode.as_leaf().cloned()).unwrap();
         assert_eq!(tiles.shape().to_string(), "(4,ceil_div(s1,4))");
         let count = k.int::<i32>(&count);
-        let held = Fragment::<f32>::registers(k, layout!(4));
+        let held = RegisterTensor::<f32>::registers(k, layout!(4));
         let sum = k.for_(range(0, count), k.constant(0f32), |k, tile, sum| {
             let inside = places.slice(k, (.., tile)).within(k, limit.clone());
             copy_zfill(k, &inside, &tiles.slice(k, (.., tile)), &held);
@@ -471,7 +471,7 @@ fn tensors_of_more_than_32_bits() {
         let options = KernelOptions::default().template(pitch);
         let kernel =
             Kernel::<Params>::build_with(options, "far", Target::SM_80, |k, (_, x, row)| {
-                let x = Tensor::new(k, Pointer::new(x) - last, layout.clone());
+                let x = Tensor::new(k, TensorPointer::new(x) - last, layout.clone());
                 let t = k.thread_idx().x;
                 // The row is known by the device, by the host, as a tile of the device, and as one number.
                 x.store(k, (row, t), 1);

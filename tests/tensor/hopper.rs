@@ -18,9 +18,9 @@ use tilewright::tensor::{
 const RASTERS: [Raster; 6] = [
     Raster::AlongM,
     Raster::AlongN,
-    Raster::Strips { rows: 1 },
-    Raster::Strips { rows: 3 },
-    Raster::StripsAlongM { columns: 4 },
+    Raster::Swizzle { width: 1 },
+    Raster::Swizzle { width: 3 },
+    Raster::SwizzleAlongM { width: 4 },
     Raster::Hilbert,
 ];
 
@@ -70,7 +70,7 @@ fn clusters_and_turns_share_the_tiles() -> Result<(), BuildErrors> {
     type Params = (GlobalMut<i32>, i32, i32);
     let kernel = Kernel::<Params>::build("turns", Target::SM_80, |k, (x, rows, columns)| {
         let tiles =
-            TileScheduler::new(k, Raster::Strips { rows: 2 }, [rows, columns, k.constant(1)]);
+            TileScheduler::new(k, Raster::Swizzle { width: 2 }, [rows, columns, k.constant(1)]);
         let group = k.thread_idx().x;
         tiles.clusters(2).turns(group, 2).for_each(k, (), |k, tile, ()| {
             k.if_(tile.row.lt(rows), |k| {

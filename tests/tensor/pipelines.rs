@@ -143,8 +143,8 @@ fn what_cannot_be_is_named() {
     );
     let found = errors(&|k| {
         let extents = [k.constant(4), k.constant(4), k.constant(1)];
-        TileScheduler::new(k, Raster::Strips { rows: 0 }, extents);
-        TileScheduler::new(k, Raster::StripsAlongM { columns: u32::MAX }, extents);
+        TileScheduler::new(k, Raster::Swizzle { width: 0 }, extents);
+        TileScheduler::new(k, Raster::SwizzleAlongM { width: u32::MAX }, extents);
         TileScheduler::new(k, Raster::Hilbert, extents);
     });
     assert_eq!(

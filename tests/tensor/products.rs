@@ -15,7 +15,7 @@ use tilewright::ir::{
 use tilewright::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
-    Fragment, MmaAtom, MmaOp, MmaSync, OperandSource, SharedTensor, SmemAtom, SmemOperand,
+    MmaAtom, MmaOp, MmaSync, OperandSource, RegisterTensor, SharedTensor, SmemAtom, SmemOperand,
     SmemSwizzle, Tensor, ThrMma, TiledMma, ValType, Wgmma, copy, gemm,
 };
 
@@ -40,18 +40,22 @@ fn number<T: Element>(x: i64) -> T {
 /// Sums of tensor cores, and their elements.
 trait Sums: Sum {
     type Out: Element;
-    fn set<'b>(k: &Body<'b, '_>, sums: &Fragment<'b, Self>, from: &Fragment<'b, Self::Out>);
-    fn get<'b>(k: &Body<'b, '_>, sums: &Fragment<'b, Self>) -> Fragment<'b, Self::Out>;
+    fn set<'b>(
+        k: &Body<'b, '_>,
+        sums: &RegisterTensor<'b, Self>,
+        from: &RegisterTensor<'b, Self::Out>,
+    );
+    fn get<'b>(k: &Body<'b, '_>, sums: &RegisterTensor<'b, Self>) -> RegisterTensor<'b, Self::Out>;
 }
 
 macro_rules! sums {
     ($($ty:ty)*) => {$(
         impl Sums for $ty {
             type Out = $ty;
-            fn set<'b>(k: &Body<'b, '_>, sums: &Fragment<'b, $ty>, from: &Fragment<'b, $ty>) {
+            fn set<'b>(k: &Body<'b, '_>, sums: &RegisterTensor<'b, $ty>, from: &RegisterTensor<'b, $ty>) {
                 copy(k, from, sums);
             }
-            fn get<'b>(_: &Body<'b, '_>, sums: &Fragment<'b, $ty>) -> Fragment<'b, $ty> {
+            fn get<'b>(_: &Body<'b, '_>, sums: &RegisterTensor<'b, $ty>) -> RegisterTensor<'b, $ty> {
                 sums.clone()
             }
         }
@@ -61,10 +65,10 @@ sums!(f32 f64 i32);
 
 impl Sums for Vector<f16, 2> {
     type Out = f16;
-    fn set<'b>(k: &Body<'b, '_>, sums: &Fragment<'b, Self>, from: &Fragment<'b, f16>) {
+    fn set<'b>(k: &Body<'b, '_>, sums: &RegisterTensor<'b, Self>, from: &RegisterTensor<'b, f16>) {
         sums.set_elements(k, from);
     }
-    fn get<'b>(k: &Body<'b, '_>, sums: &Fragment<'b, Self>) -> Fragment<'b, f16> {
+    fn get<'b>(k: &Body<'b, '_>, sums: &RegisterTensor<'b, Self>) -> RegisterTensor<'b, f16> {
         sums.elements(k)
     }
 }
@@ -92,7 +96,7 @@ impl Product {
         multiply: impl for<'b> Fn(
             &mut Body<'b, '_>,
             &ThrMma<'_, 'b>,
-            &Fragment<'b, D>,
+            &RegisterTensor<'b, D>,
             tilewright::ir::Val<'b, Global<A>>,
             tilewright::ir::Val<'b, Global<B>>,
         ),
@@ -101,7 +105,7 @@ impl Product {
         let kernel = Kernel::build("product", self.target, |k, (a, b, c)| {
             let thr = self.mma.slice(k.thread_idx().x);
             let out = thr.partition_c(k, &Tensor::new(k, c, Layout::row_major((m, n))));
-            let sums = thr.fragment_sums::<D>(k, shape!(m, n));
+            let sums = thr.fragment_accumulators::<D>(k, shape!(m, n));
             let elements = thr.fragment_c::<D::Out>(k, shape!(m, n));
             copy(k, &out, &elements);
             D::set(k, &sums, &elements);
@@ -276,8 +280,8 @@ fn other_mma_sync_are_errors() {
         let mma = TiledMma::new(MmaAtom::new(op).unwrap(), &layout!((1, 1, 1)), tiler!(_, _, _));
         let mma = mma.unwrap();
         let errors = Kernel::<()>::build("none", Target::SM_90, |k, ()| {
-            let c = Fragment::<i32>::registers(k, layout!((4, 1, 1)));
-            let a = Fragment::<u32>::registers(k, layout!((4, 1, 1)));
+            let c = RegisterTensor::<i32>::registers(k, layout!((4, 1, 1)));
+            let a = RegisterTensor::<u32>::registers(k, layout!((4, 1, 1)));
             mma.gemm_sync(k, &c, &a, &a);
         })
         .expect_err("there is no such operation");
@@ -399,12 +403,12 @@ fn mistakes_are_errors_of_the_build() {
         let thr = sync.slice(k.thread_idx().x);
         let a = thr.fragment_a::<bf16>(k, shape!(16, 16));
         let b = thr.fragment_b::<f16>(k, shape!(8, 16));
-        let sums = thr.fragment_sums::<f32>(k, shape!(16, 8));
+        let sums = thr.fragment_accumulators::<f32>(k, shape!(16, 8));
         sync.gemm_sync(k, &sums, &a, &b);
         let a = thr.fragment_a::<f16>(k, shape!(16, 16));
         half.gemm_sync(k, &sums, &a, &b);
         sync.gemm_sync(k, &sums, &b, &a);
-        let apart = Fragment::<f32>::registers(k, layout!(((2, 2), 1, 1) : ((1, 4), 0, 0)));
+        let apart = RegisterTensor::<f32>::registers(k, layout!(((2, 2), 1, 1) : ((1, 4), 0, 0)));
         sync.gemm_sync(k, &apart, &a, &b);
         let thr = shared.slice(k.thread_idx().x);
         let tile = rows.tile_to_shape(&shape!(64, 16), None).unwrap();
@@ -413,10 +417,10 @@ fn mistakes_are_errors_of_the_build() {
         let a = thr.partition_a(k, &x);
         let (a, held) =
             (SmemOperand::new(k, &a), registers.slice(0).fragment_a::<bf16>(k, shape!(64, 16)));
-        let sums = thr.fragment_sums::<f32>(k, shape!(64, 8));
+        let sums = thr.fragment_accumulators::<f32>(k, shape!(64, 8));
         shared.gemm_async(k, &sums, &held, &b, false);
         registers.gemm_async(k, &sums, &a, &b, false);
-        let wide = thr.fragment_sums::<i32>(k, shape!(64, 8));
+        let wide = thr.fragment_accumulators::<i32>(k, shape!(64, 8));
         shared.gemm_async(k, &wide, &a, &b, false);
         sync.gemm_async(k, &sums, &a, &b, false);
         shared.gemm_sync(k, &sums, &held, &held);

@@ -7,7 +7,9 @@ use crate::support::device;
 use tilewright::ir::{Body, BuildErrors, DeviceCoord, GlobalMut, Kernel, Target, Val, range};
 use tilewright::layout::{ComposedLayout, Int, Layout, LayoutError, layout, shape, tiler};
 use tilewright::runtime::Grid;
-use tilewright::tensor::{CoordTensor, Fragment, GlobalTensorMut, Pointer, SharedTensor, Tensor};
+use tilewright::tensor::{
+    CoordTensor, GlobalTensorMut, RegisterTensor, SharedTensor, Tensor, TensorPointer,
+};
 
 type InOut = (GlobalMut<i32>, GlobalMut<i32>);
 
@@ -253,7 +255,7 @@ fn the_part_of_a_thread_is_that_of_the_host_algebra() -> Result<(), LayoutError>
 fn fragments_hold_what_is_set() {
     let kernel = build(|k, x, y| {
         let t = k.thread_idx().x;
-        let fragment = Fragment::<i32>::registers(k, layout!((2, 3):(3, 1)));
+        let fragment = RegisterTensor::<i32>::registers(k, layout!((2, 3):(3, 1)));
         fragment.fill(k, 7);
         fragment.store(k, (1, 2), x.load(k, t));
         k.for_(range(0, 2), (), |k, _, ()| {
@@ -271,7 +273,7 @@ fn fragments_hold_what_is_set() {
 /// `fill` of a part sets its elements and no other register, whatever layout the part has.
 #[test]
 fn parts_of_fragments_are_filled_alone() {
-    type Part = for<'b> fn(&Body<'b, '_>, &Fragment<'b, i32>) -> Fragment<'b, i32>;
+    type Part = for<'b> fn(&Body<'b, '_>, &RegisterTensor<'b, i32>) -> RegisterTensor<'b, i32>;
     let parts: [Part; 5] = [
         |_, all| all.clone(),
         |k, all| all.slice(k, (1, ..)),
@@ -282,11 +284,11 @@ fn parts_of_fragments_are_filled_alone() {
     for part in parts {
         let kernel = build(|k, _, y| {
             // Two registers are no elements.
-            let all = Fragment::<i32>::registers(k, layout!((2, 4):(5, 1)));
+            let all = RegisterTensor::<i32>::registers(k, layout!((2, 4):(5, 1)));
             all.fill(k, 0);
             part(k, &all).fill(k, 1);
             // The same by single elements.
-            let expected = Fragment::<i32>::registers(k, layout!((2, 4):(5, 1)));
+            let expected = RegisterTensor::<i32>::registers(k, layout!((2, 4):(5, 1)));
             expected.fill(k, 0);
             let part = part(k, &expected);
             for i in 0..part.size(k) {
@@ -312,8 +314,8 @@ fn pointers_are_rounded_up() {
     for bytes in [1u64, 4, 8, 16, 64, 256] {
         let kernel = build(|k, x, y| {
             let t = k.thread_idx().x;
-            let shared = Pointer::new(k.shared_aligned::<i32>(256, 256));
-            let x = Pointer::new(x);
+            let shared = TensorPointer::new(k.shared_aligned::<i32>(256, 256));
+            let x = TensorPointer::new(x);
             for (i, at) in [x + t, x + 3, 5i64 + x, t + x - 1 + 2i64].into_iter().enumerate() {
                 let aligned = at.align(k, bytes);
                 assert!(aligned.alignment() >= bytes && aligned.max_alignment() >= bytes);
@@ -331,7 +333,7 @@ fn pointers_are_rounded_up() {
     }
     let kernel = build(|k, x, _| {
         // Nothing is computed for what is known.
-        let x = Pointer::new(x).assume_aligned(k, 64);
+        let x = TensorPointer::new(x).assume_aligned(k, 64);
         (x + 4).align(k, 16);
         assert_eq!((x + 4).max_alignment(), 64);
     });
@@ -353,9 +355,9 @@ fn mistakes_are_errors_of_the_build() -> Result<(), LayoutError> {
         plain.group_modes(k, 1, 3);
         Tensor::new(k, x, &identity);
         Tensor::new(k, x, &scaled);
-        let fragment = Fragment::<f32>::registers(k, layout!(4:1));
+        let fragment = RegisterTensor::<f32>::registers(k, layout!(4:1));
         fragment.store(k, k.thread_idx().x, 1.0);
-        Fragment::<f32>::registers(k, Layout::compact(Int::symbol("n")));
+        RegisterTensor::<f32>::registers(k, Layout::compact(Int::symbol("n")));
         plain.data().assume_aligned(k, 12);
         plain.data().align(k, 24);
         SharedTensor::<f32>::shared(k, swizzled.clone()).data().align(k, 256);

@@ -9,8 +9,8 @@ use tilewright::ir::{Body, DeviceCoord, Global, GlobalMut, Kernel, Scalar, Targe
 use tilewright::layout::{Layout, layout, shape, tiler};
 use tilewright::runtime::Grid;
 use tilewright::tensor::{
-    CoordTensor, CopyAtom, CopyOp, Fragment, Matrices, MmaAtom, Operand, SharedTensor, Tensor,
-    TiledCopy, TiledMma, copy, gemm,
+    CoordTensor, CopyAtom, CopyOp, Matrices, MmaAtom, Operand, RegisterTensor, SharedTensor,
+    Tensor, TiledCopy, TiledMma, copy, gemm,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -147,7 +147,7 @@ fn tiles_are_copied_once() -> Result<()> {
             thr.copy(k, &thr.partition_s(k, &x), &thr.partition_d(k, &tile));
             k.barrier();
             let (from, to) = (thr.partition_s(k, &tile), thr.partition_d(k, &y));
-            let held: Fragment<'_, i32> = from.fragment_like(k);
+            let held: RegisterTensor<'_, i32> = from.fragment_like(k);
             thr.copy(k, &from, &held);
             // An element that is reached twice is added twice.
             let sum = held.load_all(k) + to.load_all(k);
@@ -366,7 +366,7 @@ fn mistakes_are_errors_of_the_build() -> Result<()> {
             &mma.partition_b(k, &tile.slice(k, (.., 0)).zipped_divide(k, &tiler!(8))),
         );
         gemm(k, &tensor_core, &sums, &a, &b);
-        let wide = Fragment::<f64>::registers(k, layout!((1, 2, 1)));
+        let wide = RegisterTensor::<f64>::registers(k, layout!((1, 2, 1)));
         gemm(k, &fma, &wide, &wide, &wide);
     })
     .expect_err("all of it is wrong");

@@ -6,8 +6,8 @@ use tilewright::ir::{Body, BuildErrors, Element, GlobalMut, Kernel, Target, Val,
 use tilewright::layout::{IntTuple, Layout, LayoutError, coord, layout, shape, tiler};
 use tilewright::runtime::Grid;
 use tilewright::tensor::{
-    CoordTensor, Fragment, Pointer, SharedTensor, Tensor, TensorSsa, autovec_copy_if, copy,
-    copy_if, copy_zfill,
+    CoordTensor, RegisterTensor, SharedTensor, Tensor, TensorPointer, TensorSsa, autovec_copy_if,
+    copy, copy_if, copy_zfill,
 };
 
 type InOut = (GlobalMut<i32>, GlobalMut<i32>, i32);
@@ -314,7 +314,7 @@ fn copies_go_through_all_kinds_of_memory() {
         let from = Tensor::new(k, x, layout!((8, 16):(16, 1))).local_partition(k, &parts, t);
         let to = Tensor::new(k, y, layout!((8, 16):(1, 8)));
         let tile = SharedTensor::<i32>::shared(k, layout!((8, 16):(17, 1)));
-        let fragment: Fragment<'_, i32> = from.fragment_like(k);
+        let fragment: RegisterTensor<'_, i32> = from.fragment_like(k);
         copy(k, &from, &fragment);
         copy(k, &fragment, &tile.local_partition(k, &parts, t));
         k.barrier();
@@ -457,9 +457,9 @@ fn fragments_are_recast_as_memory_is() {
         let recast = layout.recast_layout(T::SCALAR.bits().into(), U::SCALAR.bits().into());
         let recast = recast.expect("it has neighbours");
         let kernel = build(|k, x, y, _| {
-            let x = Pointer::new(x).assume_aligned(k, 16).recast::<T>(k);
-            let y = Pointer::new(y).assume_aligned(k, 16).recast::<U>(k);
-            let held = Fragment::<T>::registers(k, layout.clone());
+            let x = TensorPointer::new(x).assume_aligned(k, 16).recast::<T>(k);
+            let y = TensorPointer::new(y).assume_aligned(k, 16).recast::<U>(k);
+            let held = RegisterTensor::<T>::registers(k, layout.clone());
             copy(k, &Tensor::new(k, x, layout.clone()), &held);
             let other = held.recast::<U>(k);
             assert_eq!(other.layout(), &recast);
@@ -510,8 +510,8 @@ fn mistakes_are_errors_of_the_build() {
         autovec_copy_if(k, &inside, &x, &x);
         let _ = CoordTensor::identity(k, shape!(2, 4)).within(k, 1);
         let _ = values.broadcast_to(shape!(2, 8));
-        Fragment::<i32>::registers(k, layout!((2, 3) : (3, 1))).recast::<i64>(k).fill(k, 0);
-        Fragment::<i8>::registers(k, layout!(4)).recast::<bool>(k);
+        RegisterTensor::<i32>::registers(k, layout!((2, 3) : (3, 1))).recast::<i64>(k).fill(k, 0);
+        RegisterTensor::<i8>::registers(k, layout!(4)).recast::<bool>(k);
     })
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();

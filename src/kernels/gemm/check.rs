@@ -1,4 +1,4 @@
-//! Whether there is a kernel for a configuration.
+//! Checks that there is a kernel for a configuration.
 
 use crate::arch::Major;
 use crate::ir::{Scalar, Target};
@@ -6,13 +6,13 @@ use crate::ir::{Scalar, Target};
 use super::config::{GROUP, GemmConfig, Schedule, StoreForm};
 use super::error::GemmError;
 
-/// Registers of a multiprocessor.
+/// Registers of an SM.
 const REGISTERS: u32 = 65536;
 /// The most registers of a thread that hold elements of D: the others of 255 are addresses, descriptors, counters.
 const MOST_SUMS: u32 = 208;
 
 impl GemmConfig {
-    /// That there is a kernel for this configuration.
+    /// Checks that there is a kernel for this configuration.
     ///
     /// # Errors
     /// The first cause that there is none: [`GemmError`] has one variant for each.
@@ -160,16 +160,16 @@ impl GemmConfig {
                 .then_some("a row of the tile is no multiple of 16 bytes"),
             StoreForm::Chunks => (!n.is_multiple_of(columns))
                 .then_some("a row of the tile is no multiple of 128 bytes"),
-            StoreForm::Deferred if self.schedule == Schedule::Pingpong => {
+            StoreForm::Overlapped if self.schedule == Schedule::Pingpong => {
                 Some("warp groups with tiles of their own write while the others multiply anyway")
             }
-            StoreForm::Deferred if self.d.bits() != 16 => {
+            StoreForm::Overlapped if self.d.bits() != 16 => {
                 Some("only elements of 16 bits are kept while the next tile is multiplied")
             }
-            StoreForm::Deferred if n != 4 * columns || self.rows_of_consumer() != 64 => {
+            StoreForm::Overlapped if n != 4 * columns || self.rows_of_consumer() != 64 => {
                 Some("it is for 64 rows and 256 columns of a warp group")
             }
-            StoreForm::Deferred => None,
+            StoreForm::Overlapped => None,
         };
         match rule {
             Some(rule) => Err(GemmError::Store { store, rule }),
@@ -192,7 +192,7 @@ impl GemmConfig {
         let registers = self.registers;
         let error = |rule| Err(GemmError::Registers { registers, rule });
         let sums = self.accumulators();
-        let kept = if self.store == StoreForm::Deferred { sums / 2 } else { 0 };
+        let kept = if self.store == StoreForm::Overlapped { sums / 2 } else { 0 };
         // Elements of C and of a bias are loaded some at a time; so are elements of A and B that no copy takes.
         let loads = self.epilogue.beta || self.epilogue.bias.is_some();
         let loads = if self.is_warp_specialised() && loads { 48 } else { 0 };

@@ -7,10 +7,10 @@ use crate::tensor::Raster;
 
 use super::problem::GemmProblem;
 
-/// How the threads of a block share the work.
+/// The division of work among the threads of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Schedule {
-    /// Plain multiply-adds of `f32`, each thread 8 x 8 or 16 x 8 sums, tiles fetched some steps ahead by `cp.async`. Every
+    /// Plain FMAs of `f32`, each thread 8 x 8 or 16 x 8 accumulators, tiles fetched some steps ahead by `cp.async`. Every
     /// target.
     Simt,
     /// `mma.sync`, tiles fetched some steps ahead by `cp.async`. Every target.
@@ -38,13 +38,13 @@ impl Schedule {
         }
     }
 
-    /// Whether tiles are fetched by tensor copies, which need pitches of 16 bytes.
+    /// Returns whether tiles are fetched by tensor copies, which need pitches of 16 bytes.
     pub const fn uses_tma(self) -> bool {
         matches!(self, Schedule::Cooperative | Schedule::Pingpong)
     }
 }
 
-/// How a tile of D leaves the registers.
+/// The way in which a tile of D is written from registers to global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreForm {
     /// From the registers to global memory, a few elements at a time.
@@ -53,14 +53,14 @@ pub enum StoreForm {
     Rows,
     /// Through shared memory by tensor copies of 64 rows of 128 bytes.
     Chunks,
-    /// As `Chunks`, under the first products of the next tile.
-    Deferred,
+    /// As `Chunks`, overlapped with the main loop of the next tile.
+    Overlapped,
 }
 
 impl StoreForm {
     /// All forms.
     pub const ALL: [StoreForm; 4] =
-        [StoreForm::Direct, StoreForm::Rows, StoreForm::Chunks, StoreForm::Deferred];
+        [StoreForm::Direct, StoreForm::Rows, StoreForm::Chunks, StoreForm::Overlapped];
 
     /// The name in a name of a configuration.
     pub const fn name(self) -> &'static str {
@@ -68,7 +68,7 @@ impl StoreForm {
             StoreForm::Direct => "direct",
             StoreForm::Rows => "rows",
             StoreForm::Chunks => "chunks",
-            StoreForm::Deferred => "deferred",
+            StoreForm::Overlapped => "deferred",
         }
     }
 }
@@ -91,17 +91,17 @@ pub enum Activation {
     Gelu,
 }
 
-/// What is made of the product before it is written: `D = activation(alpha A B + beta C + bias)`. What is off leaves
+/// The operations on the product before it is written: `D = activation(alpha A B + beta C + bias)`. An operation that is off leaves
 /// no instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Epilogue {
-    /// Whether there is a factor `alpha`; without it, 1.
+    /// There is a factor `alpha`; without it, 1.
     pub alpha: bool,
-    /// Whether there is a term `beta C`.
+    /// There is a term `beta C`.
     pub beta: bool,
-    /// Which vector of the type of D is added.
+    /// The vector of the type of D that is added.
     pub bias: Option<Bias>,
-    /// Which function is applied.
+    /// The function that is applied.
     pub activation: Option<Activation>,
 }
 
@@ -122,7 +122,7 @@ pub struct Epilogue {
 /// let config = GemmConfig {
 ///     stages: 3,
 ///     store: StoreForm::Rows,
-///     raster: Raster::Strips { rows: 8 },
+///     raster: Raster::Swizzle { width: 8 },
 ///     ..GemmConfig::sm90(Scalar::Bf16, [256, 200])
 /// };
 /// config.check()?;
@@ -140,7 +140,7 @@ pub struct Epilogue {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmConfig {
-    /// What the kernel is built for.
+    /// The target of the kernel.
     pub target: Target,
     /// The type in which elements of A are multiplied. `Tf32` is in memory as `f32`.
     pub a: Scalar,
@@ -150,11 +150,11 @@ pub struct GemmConfig {
     pub c: Scalar,
     /// The type of D.
     pub d: Scalar,
-    /// The type of sums.
+    /// The type of accumulators.
     pub acc: Scalar,
-    /// Which mode of A, M or K, is contiguous.
+    /// The contiguous mode of A: M or K.
     pub major_a: Major,
-    /// Which mode of B, N or K, is contiguous.
+    /// The contiguous mode of B: N or K.
     pub major_b: Major,
     /// M, N and K of a tile: a block's tile of D, and the depth of a stage.
     pub tile: [u32; 3],
@@ -162,21 +162,21 @@ pub struct GemmConfig {
     pub stages: u32,
     /// Blocks of a cluster along M. They share the tiles of B.
     pub cluster: u32,
-    /// How threads share the work.
+    /// The schedule.
     pub schedule: Schedule,
     /// The order of the tiles of D.
     pub raster: Raster,
-    /// How a tile of D is written.
+    /// The way in which a tile of D is written.
     pub store: StoreForm,
-    /// What is computed of the product.
+    /// The epilogue.
     pub epilogue: Epilogue,
-    /// Registers of a thread that fetches and of one that multiplies, where warp groups move them between each
+    /// Registers of a producer thread and of a consumer thread, where warp groups move them between each
     /// other (`setmaxnreg`).
     pub registers: Option<[u32; 2]>,
-    /// What divides addresses, pitches and distances of matrices of a batch of A and B, in bytes; for the multistage
+    /// A divisor of addresses, pitches and batch strides of A and B, in bytes; for the multistage
     /// kernel also their extents along the contiguous mode.
     pub alignment: u32,
-    /// Whether the kernel may be launched before the one before it has ended: it waits for it by itself
+    /// The kernel may be launched before the one before it has ended: it waits for it by itself
     /// (programmatic dependent launch).
     pub programmatic: bool,
 }
@@ -187,7 +187,7 @@ pub(super) const GROUP: u32 = 128;
 impl GemmConfig {
     /// The warp-specialised kernel for `sm_90a` with tiles of M x N of this type: both operands K-major, D of the
     /// same type (`f32` for products in `Tf32`, `bf16` for 8-bit floats), as many stages as there is shared memory
-    /// for up to 8, strips of 8 row tiles, no epilogue.
+    /// for up to 8, a swizzle width of 8 row tiles, no epilogue.
     pub fn sm90(input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
         let d = output_of(input);
         let rows = 128 / input.size_bytes();
@@ -196,7 +196,7 @@ impl GemmConfig {
         let config = GemmConfig {
             schedule: Schedule::Cooperative,
             store,
-            raster: Raster::Strips { rows: 8 },
+            raster: Raster::Swizzle { width: 8 },
             programmatic: true,
             ..Self::base(Target::SM_90A, input, [m, n, rows])
         };
@@ -210,7 +210,7 @@ impl GemmConfig {
         GemmConfig {
             stages: 3,
             schedule: Schedule::Multistage,
-            raster: Raster::Strips { rows: 8 },
+            raster: Raster::Swizzle { width: 8 },
             ..Self::base(target, input, [m, n, depth])
         }
     }
@@ -220,7 +220,7 @@ impl GemmConfig {
         GemmConfig {
             stages: 2,
             schedule: Schedule::Simt,
-            raster: Raster::Strips { rows: 8 },
+            raster: Raster::Swizzle { width: 8 },
             alignment: input.size_bytes(),
             ..Self::base(target, input, [128, 128, 16])
         }
@@ -259,7 +259,7 @@ impl GemmConfig {
         GemmConfig { stages, ..self }
     }
 
-    /// Whether the kernel is for `sm_90a`: tensor copies, and warp groups with roles.
+    /// Returns whether the kernel is for `sm_90a`: tensor copies, and warp groups with roles.
     pub const fn is_warp_specialised(&self) -> bool {
         self.schedule.uses_tma()
     }
@@ -344,7 +344,7 @@ impl GemmConfig {
         }
     }
 
-    /// How registers are moved between warp groups where nothing else is asked for: 40 and 232 where two groups
+    /// The default registers of producer and consumer threads: 40 and 232 where two groups
     /// multiply; with one there are enough without.
     pub const fn usual_registers(&self) -> Option<[u32; 2]> {
         if !self.is_warp_specialised() || self.consumers() < 2 {
@@ -352,29 +352,28 @@ impl GemmConfig {
         } else if self.accumulators() > 200
             || (self.accumulators() > 192 && matches!(self.schedule, Schedule::Pingpong))
         {
-            // Turns need a few registers more.
+            // OrderedBarrier need a few registers more.
             Some([24, 240])
         } else {
             Some([40, 232])
         }
     }
 
-    /// The order of tiles where nothing else is asked for: strips of up to 2048 rows and 16 tiles. Tiles that are worked on
-    /// at a time are then about as many rows as columns of D, which reads least. The widest such strips that divide
-    /// the row tiles, so that the last one is no narrower; unless they have less than half of what is possible, as where
-    /// the number of row tiles is a prime.
+    /// The default order of tiles: a swizzle of up to 2048 rows and 16 tiles, so that the tiles in flight cover about as
+    /// many rows as columns of D, which reads least. Takes the largest such width that divides the number of row tiles,
+    /// so that the last group is full. Takes the largest width of all where that divisor is less than half of it.
     pub fn usual_raster(&self, problem: &GemmProblem) -> Raster {
         let [row_tiles, _, _] = self.tiles(problem);
         let most = (2048 / self.tile[0].max(1)).clamp(1, 16).min(row_tiles.max(1));
         let rows = (1..=most).rev().find(|rows| row_tiles.is_multiple_of(*rows)).unwrap_or(1);
-        Raster::Strips { rows: if 2 * rows >= most { rows } else { most } }
+        Raster::Swizzle { width: if 2 * rows >= most { rows } else { most } }
     }
 
     /// Columns of D that one tensor copy stores; those of the tile where it is written directly.
     pub const fn store_columns(&self) -> u32 {
         match self.store {
             StoreForm::Direct | StoreForm::Rows => self.tile[1],
-            StoreForm::Chunks | StoreForm::Deferred => 128 / self.d.size_bytes(),
+            StoreForm::Chunks | StoreForm::Overlapped => 128 / self.d.size_bytes(),
         }
     }
 
@@ -384,7 +383,7 @@ impl GemmConfig {
             StoreForm::Direct => 0,
             StoreForm::Rows => 1,
             // Two in turn, where each tile has an even number of stores.
-            StoreForm::Chunks | StoreForm::Deferred => {
+            StoreForm::Chunks | StoreForm::Overlapped => {
                 let chunks = self.tile[1] / self.store_columns();
                 let stores = (self.rows_of_consumer() / 64).saturating_mul(chunks);
                 if stores.is_multiple_of(2) { 2 } else { 1 }
@@ -397,7 +396,7 @@ impl GemmConfig {
         self.bytes_of_rows(self.tile[0])
     }
 
-    /// Bytes of so many rows of A and a tile of B.
+    /// Bytes of `m` rows of A and a tile of B.
     const fn bytes_of_rows(&self, m: u32) -> u32 {
         let [_, n, k] = self.tile;
         m.saturating_mul(self.a.size_bytes())
@@ -419,7 +418,7 @@ impl GemmConfig {
             Schedule::Cooperative | Schedule::Pingpong => {
                 let slot = 64 * self.store_columns() as u64 * self.d.size_bytes() as u64;
                 let slots = (self.consumers() * self.store_slots()) as u64;
-                // Barriers: full and empty of each stage, and the order of two groups that take turns.
+                // Barriers: full and empty of each stage, and the ordered barrier of two groups.
                 let turns = if matches!(self.schedule, Schedule::Pingpong) { 2 } else { 0 };
                 stages.saturating_add(slots * slot + 8 * (2 * self.stages as u64 + turns))
             }
@@ -432,7 +431,7 @@ impl GemmConfig {
         [problem.m.div_ceil(m), problem.n.div_ceil(n), problem.k.div_ceil(k)]
     }
 
-    /// The grid for a problem on a device with `sms` multiprocessors. Blocks of warp-specialised kernels stay, and
+    /// The grid for a problem on a device with `sms` SMs. Blocks of warp-specialised kernels stay, and
     /// take tile after tile; of the others, each has one tile.
     pub fn grid(&self, problem: &GemmProblem, sms: u32) -> Grid {
         let [rows, columns, _] = self.tiles(problem).map(u64::from);

@@ -12,7 +12,7 @@ const SM90: [([u32; 3], StoreForm); 13] = [
     ([256, 200, 1], StoreForm::Rows),
     ([256, 184, 1], StoreForm::Rows),
     ([256, 128, 1], StoreForm::Chunks),
-    ([128, 256, 1], StoreForm::Deferred),
+    ([128, 256, 1], StoreForm::Overlapped),
     ([128, 256, 1], StoreForm::Chunks),
     ([128, 192, 1], StoreForm::Chunks),
     ([128, 128, 1], StoreForm::Chunks),
@@ -24,7 +24,7 @@ const SM90: [([u32; 3], StoreForm); 13] = [
     ([16, 32, 2], StoreForm::Rows),
 ];
 
-/// Tiles of the kernel without tensor cores, and the most stages. Where few warps share a multiprocessor, a long step
+/// Tiles of the kernel without tensor cores, and the most stages. Where few warps share an SM, a long step
 /// along K waits for its instructions.
 const SIMT: [([u32; 3], u32); 4] =
     [([128, 256, 32], 3), ([128, 128, 32], 3), ([128, 64, 16], 3), ([64, 64, 16], 4)];
@@ -33,8 +33,8 @@ const SIMT: [([u32; 3], u32); 4] =
 const SM80: [[u32; 2]; 4] = [[128, 256], [128, 128], [64, 128], [64, 64]];
 
 impl GemmConfig {
-    /// The configurations for a problem, on a device with `sms` multiprocessors, with the target, the types, the
-    /// contiguous modes and the epilogue of this one: those that should be fast first, by an estimate of the cycles
+    /// The configurations for a problem, on a device with `sms` SMs, with the target, the types, the
+    /// contiguous modes and the epilogue of this one: the fastest first, by an estimate of the cycles
     /// that their rounds of tiles take. All of them have a kernel that takes the problem: where tensor copies cannot,
     /// one whose threads copy, down to element by element.
     ///
@@ -115,8 +115,8 @@ impl GemmConfig {
         } else {
             for tile in SM80 {
                 let base = self.wanted(GemmConfig::sm80(self.target, self.a, tile));
-                // Strips of 2048 rows. Blocks of small tiles share a multiprocessor.
-                let base = GemmConfig { raster: Raster::Strips { rows: 2048 / tile[0] }, ..base };
+                // A swizzle width of 2048 rows. Blocks of small tiles share an SM.
+                let base = GemmConfig { raster: Raster::Swizzle { width: 2048 / tile[0] }, ..base };
                 let most = if tile[0] * tile[1] > 128 * 128 { 4 } else { 3 };
                 let aligned =
                     [16, 8, 4, size].into_iter().map(|alignment| GemmConfig { alignment, ..base });
@@ -141,7 +141,7 @@ impl GemmConfig {
         let [m, n, k] = self.tile.map(f64::from);
         let [rows, columns, steps] = self.tiles(problem).map(f64::from);
         let rounds = (rows * columns * f64::from(problem.batch) / f64::from(sms.max(1))).ceil();
-        // Multiply-adds of a multiprocessor in a cycle, and bytes that it fetches.
+        // FMAs of an SM in a cycle, and bytes that it fetches.
         let rate = match self.schedule {
             Schedule::Simt => 128.0 * self.share_of_products(),
             Schedule::Multistage | Schedule::Cooperative | Schedule::Pingpong => {
@@ -153,7 +153,7 @@ impl GemmConfig {
         let switch = if alone { 30_000.0 } else { 1500.0 };
         let products = f64::from(self.rows_of_products()) * n * k / rate;
         let bytes = f64::from(self.stage_bytes()) / 55.0;
-        let write = if self.store == StoreForm::Deferred { 0.02 } else { 0.07 };
+        let write = if self.store == StoreForm::Overlapped { 0.02 } else { 0.07 };
         rounds * (steps * products.max(bytes) + switch + write * m * n)
     }
 

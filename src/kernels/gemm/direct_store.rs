@@ -1,11 +1,11 @@
 //! Elements of D from registers to global memory.
 
 use crate::ir::{Body, DeviceCoord, GlobalMut, Number, Registers, Scalar, Val, Vector, bf16, f16};
-use crate::tensor::{SumMap, Tile};
+use crate::tensor::{AccumulatorMap, Tile};
 
 use super::epilogue::EpilogueOps;
 
-/// Where the elements of a tile of D go.
+/// Stores the elements of a tile of D from registers.
 pub(super) struct DirectStore<'b, D> {
     d: Val<'b, GlobalMut<D>>,
     pitch: Val<'b, i64>,
@@ -15,7 +15,7 @@ pub(super) struct DirectStore<'b, D> {
     limits: [Val<'b, i32>; 2],
     /// Neighbours along N that are written together at most.
     most: usize,
-    /// What the address of the matrix, the distance of its rows and the number of its columns are multiples of, in
+    /// A common divisor of the address of the matrix, its row pitch and its number of columns, in
     /// elements, as the lower half of a number whose lowest bit it is.
     multiple: Val<'b, i32>,
 }
@@ -38,9 +38,9 @@ impl<'b, D: Number> DirectStore<'b, D> {
         DirectStore { most: 16 / D::SCALAR.size_bytes() as usize, ..self }
     }
 
-    /// Writes the sums of a thread: `first` is the place of the first one in the tile, `places` those of all from there.
-    /// Neighbours along N are written together, where all of D has such addresses; where they are so many, the first
-    /// column is a multiple of their number.
+    /// Stores the accumulators of a thread. `first` is the coordinate of the first one in the tile, `places` are the
+    /// offsets of all from it. Stores `v` adjacent columns as one vector where D's base and row pitch are multiples of `v`
+    /// elements; the first column must be a multiple of `v`.
     pub(super) fn all<C: Number>(
         &self,
         k: &mut Body<'b, '_>,
@@ -99,7 +99,7 @@ impl<'b, D: Number> DirectStore<'b, D> {
     }
 }
 
-/// How many neighbours along N there are together at least, of `most` at most: a power of two.
+/// The number of adjacent columns in every row of the thread, at most `most`: a power of two.
 fn run(rows: &[(i32, Vec<(usize, i32)>)], most: usize) -> usize {
     let together = |columns: &[(usize, i32)]| {
         let expected = columns.first().map_or(0, |(_, first)| *first)..;

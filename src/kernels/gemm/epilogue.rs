@@ -1,7 +1,7 @@
-//! What is made of the product before it is written.
+//! The epilogue: operations on the product before it is written.
 
 use crate::ir::{Body, Global, Number, Val};
-use crate::tensor::SumMap;
+use crate::tensor::AccumulatorMap;
 
 use super::config::{Activation, Bias, Epilogue};
 
@@ -31,12 +31,12 @@ impl<'b, C: Number, D: Number> EpilogueOps<'b, C, D> {
     }
 }
 
-impl<'b, C: Number, D: Number> SumMap<'b> for EpilogueOps<'b, C, D> {
+impl<'b, C: Number, D: Number> AccumulatorMap<'b> for EpilogueOps<'b, C, D> {
     fn is_identity(&self) -> bool {
         self.ops == Epilogue::default()
     }
 
-    /// The value of the element at `row` and `column` of matrix `batch`, of which the product is `sum`.
+    /// The value of the element at `row` and `column` of matrix `batch`, from its accumulator `sum`.
     fn apply(
         &self,
         k: &mut Body<'b, '_>,

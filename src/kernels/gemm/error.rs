@@ -10,7 +10,7 @@ use crate::tensor::{AtomError, Raster, TensorError};
 
 use super::config::{Schedule, StoreForm};
 
-/// Why there is no kernel for a configuration, or why it does not take a problem.
+/// A configuration without a kernel, or a problem that a kernel does not take.
 ///
 /// ```
 /// use tilewright::ir::{Scalar, Target};
@@ -64,7 +64,7 @@ pub enum GemmError {
         mode: char,
         /// The extent.
         extent: u32,
-        /// Which extents there are.
+        /// The possible extents.
         rule: &'static str,
     },
     /// A number of stages that there is not.
@@ -78,7 +78,7 @@ pub enum GemmError {
     Cluster {
         /// Blocks of a cluster.
         cluster: u32,
-        /// Why not.
+        /// The reason.
         rule: &'static str,
     },
     /// An order of tiles that cannot be followed.
@@ -90,14 +90,14 @@ pub enum GemmError {
     Store {
         /// The form.
         store: StoreForm,
-        /// Why not.
+        /// The reason.
         rule: &'static str,
     },
     /// Registers that cannot be moved so.
     Registers {
-        /// Of a thread that fetches, and of one that multiplies.
+        /// Those of a producer thread and of a consumer thread.
         registers: Option<[u32; 2]>,
-        /// Why not.
+        /// The reason.
         rule: &'static str,
     },
     /// More sums than a thread has registers for.
@@ -124,7 +124,7 @@ pub enum GemmError {
     CopyAlignment {
         /// The alignment in bytes.
         alignment: u32,
-        /// Which there are.
+        /// The possible ones.
         rule: &'static str,
     },
     /// A text that names no configuration.
@@ -133,7 +133,7 @@ pub enum GemmError {
         text: String,
         /// The part of it that was expected to be something else.
         part: String,
-        /// What was expected.
+        /// The expected part.
         expected: &'static str,
     },
     /// A size of 0 or too large a one.
@@ -170,20 +170,20 @@ pub enum GemmError {
     },
     /// A distance that is no multiple of what the kernel relies on.
     Alignment {
-        /// Which distance.
+        /// The name of the distance.
         what: &'static str,
         /// `A`, `B` or `D`.
         operand: char,
         /// The distance in bytes.
         bytes: u64,
-        /// What it must be a multiple of.
+        /// The required divisor.
         alignment: u32,
     },
     /// A matrix in memory of other code that starts at no multiple of what the kernel relies on.
     Address {
         /// `A` or `B`.
         operand: char,
-        /// What its address must be a multiple of.
+        /// The required divisor of its address.
         alignment: u32,
     },
     /// More tiles than can be numbered.
@@ -209,16 +209,16 @@ pub enum GemmError {
         /// The elements that are needed.
         needed: u64,
     },
-    /// The epilogue needs a matrix or a vector that was not given, or has no use for one that was.
+    /// The epilogue needs a matrix or a vector that was not given, or has no use for the given one.
     EpilogueOperand {
-        /// What it is about.
+        /// The operand.
         operand: &'static str,
-        /// Whether the epilogue needs it.
+        /// The epilogue needs it.
         needed: bool,
     },
     /// No configuration takes the problem.
     NoConfig {
-        /// What the last one says that was tried.
+        /// The error of the last configuration that was tried.
         last: Option<Box<GemmError>>,
     },
     /// A layout could not be made.

@@ -1,6 +1,6 @@
 //! The kernel without tensor cores, for every target: sums of `f32` by `fma`, in the order of K.
 //!
-//! Tiles of A and B are in a ring in shared memory, copied some tiles ahead ([`LineTile`]). A thread has runs of 4 rows
+//! Tiles of A and B are in a ring in shared memory, copied some tiles ahead ([`PaddedTile`]). A thread has runs of 4 rows
 //! and of 4 columns, far from each other in the tile, and reads them in vectors, one step along K ahead of the products,
 //! also from one tile to the next: so there are products to do on both sides of a barrier.
 
@@ -14,7 +14,7 @@ use super::config::GemmConfig;
 use super::direct_store::DirectStore;
 use super::epilogue::EpilogueOps;
 use super::error::GemmError;
-use super::line_tile::LineTile;
+use super::padded_tile::PaddedTile;
 use super::threads::{Params, count, matrix};
 
 /// Rows and columns of a thread that follow each other.
@@ -36,7 +36,7 @@ where
     let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
-    // A thread with 64 sums does with 168 registers, and with 128 in a square tile of 256 threads, of which there are
+    // A thread with 64 sums does with 168 registers, and with 128 in a square tile of 256 threads; there are
     // two blocks then. With more sums, with elements that wait in registers, or where a single warp makes all copies, it
     // has all that there are.
     let blocks = match (config.a, [m, n]) {
@@ -44,8 +44,8 @@ where
         (Scalar::F32, _) if high * wide == 64 && threads > 32 => (65536 / (168 * threads)).max(1),
         _ => 1,
     };
-    let tile_a = LineTile { extent: m, depth, threads, major: config.major_a };
-    let tile_b = LineTile { extent: n, depth, threads, major: config.major_b };
+    let tile_a = PaddedTile { extent: m, depth, threads, major: config.major_a };
+    let tile_b = PaddedTile { extent: n, depth, threads, major: config.major_b };
     // A stage is a tile of A, then one of B.
     let elements = tile_a.elements() + tile_b.elements();
     let pipe = CpAsyncPipeline::new(stages, elements)?;
@@ -121,10 +121,10 @@ where
     })?)
 }
 
-/// Which of the threads of the tile the thread is, from above and from the left, where `beside` are beside each other.
+/// The row and the column of the thread among the threads of the tile, with `beside` threads in a row.
 ///
-/// A warp is 4 x 8 threads, or 8 x 4 where there are not so many. Of lanes whose numbers differ in bit 0 alone, and of
-/// those that differ in bit 1 alone, ones are below each other and the others beside each other: then shared memory
+/// A warp is 4 x 8 threads, or 8 x 4 where `beside < 8`. Of lanes whose numbers differ in bit 0 alone, and of
+/// lanes that differ in bit 1 alone, ones are below each other and the others beside each other: then shared memory
 /// gives a vector to half a warp at a time, though it has but 64 or 128 bytes for all of it.
 fn place<'b>(k: &Body<'b, '_>, beside: u32) -> [Val<'b, u32>; 2] {
     let thread = k.thread_idx().x.cvt::<u32>();
@@ -136,11 +136,11 @@ fn place<'b>(k: &Body<'b, '_>, beside: u32) -> [Val<'b, u32>; 2] {
     [down + warp / warps * high, across + warp % warps * wide]
 }
 
-/// What a thread reads of line `step` of the stage whose first element for it is at `from`.
+/// Loads a thread's elements of line `step` of the stage whose first element for it is at `from`.
 fn load_line(
     k: &Body<'_, '_>,
     from: Val<'_, Shared<f32>>,
-    tile: LineTile,
+    tile: PaddedTile,
     step: u32,
     to: &Registers<'_, f32>,
 ) {

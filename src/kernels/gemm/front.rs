@@ -15,8 +15,8 @@ use super::sm90;
 use super::threads;
 use super::types::in_memory;
 
-/// The kernel of a configuration, for buffers of these types: of A, D, B and C. B is of the type of A, and C of that of
-/// D, where nothing else is said.
+/// The kernel of a configuration, for buffers of these types of A, B, C and D. By default B and C have the type of A, and
+/// D has the type of C.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -38,7 +38,7 @@ use super::types::in_memory;
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Gemm<A, D = A, B = A, C = D> {
+pub struct Gemm<A, B = A, C = A, D = C> {
     config: GemmConfig,
     pub(super) kernel: AnyKernel<A, B, C, D>,
 }
@@ -49,13 +49,13 @@ pub(super) enum AnyKernel<A, B, C, D> {
     Threads(Kernel<threads::Params<A, B, C, D>>),
 }
 
-impl<A, D, B, C> fmt::Debug for Gemm<A, D, B, C> {
+impl<A, B, C, D> fmt::Debug for Gemm<A, B, C, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Gemm({})", self.config)
     }
 }
 
-impl<A: Element, D: Number, B: Element, C: Number> Gemm<A, D, B, C> {
+impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     /// Builds the kernel.
     ///
     /// # Errors

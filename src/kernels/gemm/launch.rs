@@ -14,8 +14,8 @@ use super::problem::{GemmProblem, GemmStrides};
 use super::sm90;
 use super::threads;
 
-/// What a launch multiplies: A and B, and where D goes; what the epilogue of the kernel takes.
-pub struct GemmArgs<'h, A, D = A, B = A, C = D> {
+/// The arguments of a launch: A, B and D, and the operands of the epilogue.
+pub struct GemmArgs<'h, A, B = A, C = A, D = C> {
     /// A.
     pub a: &'h Buffer<A>,
     /// B.
@@ -32,7 +32,7 @@ pub struct GemmArgs<'h, A, D = A, B = A, C = D> {
     pub beta: f32,
 }
 
-impl<'h, A, D, B, C> GemmArgs<'h, A, D, B, C> {
+impl<'h, A, B, C, D> GemmArgs<'h, A, B, C, D> {
     /// A product without epilogue.
     pub fn new(a: &'h Buffer<A>, b: &'h Buffer<B>, d: &'h mut Buffer<D>) -> Self {
         GemmArgs { a, b, c: None, d, bias: None, alpha: 1.0, beta: 0.0 }
@@ -55,7 +55,7 @@ impl<'h, A, D, B, C> GemmArgs<'h, A, D, B, C> {
 }
 
 /// A [`Gemm`] that a device has loaded.
-pub struct GemmFunction<A, D = A, B = A, C = D> {
+pub struct GemmFunction<A, B = A, C = A, D = C> {
     config: GemmConfig,
     loaded: AnyFunction<A, B, C, D>,
     sms: u32,
@@ -69,12 +69,12 @@ enum AnyFunction<A, B, C, D> {
     Threads(Function<threads::Params<A, B, C, D>>),
 }
 
-impl<A: Element, D: Number, B: Element, C: Number> Gemm<A, D, B, C> {
+impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     /// Loads the kernel.
     ///
     /// # Errors
     /// Those of [`Device::load`].
-    pub fn load(&self, device: &Device) -> Result<GemmFunction<A, D, B, C>, GemmError> {
+    pub fn load(&self, device: &Device) -> Result<GemmFunction<A, B, C, D>, GemmError> {
         let loaded = match &self.kernel {
             AnyKernel::Sm90(plan, kernel) => AnyFunction::Sm90(plan.clone(), device.load(kernel)?),
             AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load(kernel)?),
@@ -88,7 +88,7 @@ impl<A: Element, D: Number, B: Element, C: Number> Gemm<A, D, B, C> {
 
 /// A launch of a matrix product that is made ready: what it needs is computed and checked, so that it can be repeated
 /// at no cost.
-pub struct GemmLaunch<'h, A, D = A, B = A, C = D> {
+pub struct GemmLaunch<'h, A, B = A, C = A, D = C> {
     grid: Grid,
     programmatic: bool,
     args: AnyArgs<'h, A, B, C, D>,
@@ -101,7 +101,7 @@ struct Sm90Args<'h, A, B, C, D> {
     b: TensorMapArg<'h, B>,
     d: TensorMapArgMut<'h, D>,
     extents: [i32; 4],
-    moves: [i32; 2],
+    batch_strides: [i32; 2],
 }
 
 enum AnyArgs<'h, A, B, C, D> {
@@ -116,7 +116,7 @@ enum AnyArgs<'h, A, B, C, D> {
     },
 }
 
-/// What the epilogue takes.
+/// The arguments of the epilogue.
 #[derive(Clone, Copy)]
 struct EpilogueValues<'h, C, D> {
     alpha: f32,
@@ -127,13 +127,13 @@ struct EpilogueValues<'h, C, D> {
     sizes: [i32; 2],
 }
 
-impl<A: Element, D: Number, B: Element, C: Number> GemmFunction<A, D, B, C> {
+impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
     /// The configuration.
     pub fn config(&self) -> &GemmConfig {
         &self.config
     }
 
-    /// What the compiler said of the kernel: see [`Function::compiler_log`].
+    /// The compiler's log of the kernel: see [`Function::compiler_log`].
     pub fn compiler_log(&self) -> &str {
         match &self.loaded {
             AnyFunction::Sm90(_, function) => function.compiler_log(),
@@ -148,7 +148,7 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmFunction<A, D, B, C> {
     pub fn launch(
         &self,
         problem: &GemmProblem,
-        args: GemmArgs<'_, A, D, B, C>,
+        args: GemmArgs<'_, A, B, C, D>,
     ) -> Result<(), GemmError> {
         let options = LaunchOptions::default().programmatic(self.config.programmatic);
         self.prepare(problem, args)?.launch_with(options)
@@ -157,13 +157,13 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmFunction<A, D, B, C> {
     /// Makes a launch ready for buffers that stay.
     ///
     /// # Errors
-    /// [`GemmConfig::check_problem`]; buffers that are too short or start at an odd address, an operand of the epilogue that is missing or of no
+    /// [`GemmConfig::check_problem`]; buffers that are too short or misaligned, an operand of the epilogue that is missing or of no
     /// use, tensors that tensor copies do not take.
     pub fn prepare<'h>(
         &'h self,
         problem: &GemmProblem,
-        args: GemmArgs<'h, A, D, B, C>,
-    ) -> Result<GemmLaunch<'h, A, D, B, C>, GemmError> {
+        args: GemmArgs<'h, A, B, C, D>,
+    ) -> Result<GemmLaunch<'h, A, B, C, D>, GemmError> {
         let config = &self.config;
         let strides = config.check_problem(problem)?;
         let epilogue = self.epilogue(problem, &strides, &args)?;
@@ -177,14 +177,14 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmFunction<A, D, B, C> {
             AnyFunction::Sm90(plan, function) => {
                 let [a, b, d] = plan.maps(problem, &strides)?;
                 let [rows, columns, steps] = config.tiles(problem).map(|n| n as i32);
-                let moves = [strides.a, strides.b].map(|[_, next]| i32::from(next != 0));
+                let batch_strides = [strides.a, strides.b].map(|[_, next]| i32::from(next != 0));
                 AnyArgs::Sm90(Box::new(Sm90Args {
                     function,
                     a: args.a.tensor_map(&a)?,
                     b: args.b.tensor_map(&b)?,
                     d: args.d.tensor_map_mut(&d)?,
                     extents: [rows, columns, steps, problem.batch as i32],
-                    moves,
+                    batch_strides,
                 }))
             }
             AnyFunction::Threads(function) => {
@@ -210,7 +210,7 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmFunction<A, D, B, C> {
         &'h self,
         problem: &GemmProblem,
         strides: &GemmStrides,
-        args: &GemmArgs<'h, A, D, B, C>,
+        args: &GemmArgs<'h, A, B, C, D>,
     ) -> Result<EpilogueValues<'h, C, D>, GemmError> {
         let ops = self.config.epilogue;
         let operands = [
@@ -251,7 +251,7 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmFunction<A, D, B, C> {
     }
 }
 
-/// That a buffer has all elements of a batch of matrices of so many lines of so many elements.
+/// Checks that a buffer has all elements of a batch of matrices of `lines` lines of `contiguous` elements.
 fn long_enough(
     operand: &'static str,
     found: usize,
@@ -265,7 +265,7 @@ fn long_enough(
     if found < needed { Err(GemmError::BufferLength { operand, found, needed }) } else { Ok(()) }
 }
 
-impl<A: Element, D: Number, B: Element, C: Number> GemmLaunch<'_, A, D, B, C> {
+impl<A: Element, B: Element, C: Number, D: Number> GemmLaunch<'_, A, B, C, D> {
     /// The grid.
     pub fn grid(&self) -> Grid {
         self.grid
@@ -288,8 +288,12 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmLaunch<'_, A, D, B, C> {
         let epilogue = (alpha, beta, c, strides, bias, sizes);
         match &mut self.args {
             AnyArgs::Sm90(args) => {
-                let Sm90Args { function, a, b, d, extents, moves } = &mut **args;
-                function.launch_with(options, self.grid, (a, b, d, *extents, *moves, epilogue))?;
+                let Sm90Args { function, a, b, d, extents, batch_strides } = &mut **args;
+                function.launch_with(
+                    options,
+                    self.grid,
+                    (a, b, d, *extents, *batch_strides, epilogue),
+                )?;
             }
             AnyArgs::Threads { function, a, b, d, strides: [of_a, of_b, of_d], sizes } => {
                 let args = ((*a, *of_a), (*b, *of_b), (&mut **d, *of_d), *sizes, epilogue);
@@ -308,8 +312,8 @@ impl<A: Element, D: Number, B: Element, C: Number> GemmLaunch<'_, A, D, B, C> {
         let epilogue = (alpha, beta, c, strides, bias, sizes);
         Ok(match &mut self.args {
             AnyArgs::Sm90(args) => {
-                let Sm90Args { function, a, b, d, extents, moves } = &mut **args;
-                function.time(self.grid, (a, b, d, *extents, *moves, epilogue))?
+                let Sm90Args { function, a, b, d, extents, batch_strides } = &mut **args;
+                function.time(self.grid, (a, b, d, *extents, *batch_strides, epilogue))?
             }
             AnyArgs::Threads { function, a, b, d, strides: [of_a, of_b, of_d], sizes } => {
                 let args = ((*a, *of_a), (*b, *of_b), (&mut **d, *of_d), *sizes, epilogue);

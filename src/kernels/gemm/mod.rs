@@ -10,8 +10,8 @@ mod fma;
 mod front;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod launch;
-mod line_tile;
 mod name;
+mod padded_tile;
 mod problem;
 mod sm80;
 mod sm90;

@@ -5,7 +5,7 @@ use crate::arch::Major;
 use super::config::{GemmConfig, Schedule, StoreForm};
 use super::error::GemmError;
 
-/// How far apart the elements of a matrix are, in elements. What is `None` is as close as it can be.
+/// The strides of a matrix, in elements. `None` means compact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MatrixStrides {
     /// From a row to the next one, or from a column to the next one where columns are contiguous.
@@ -44,13 +44,13 @@ pub struct GemmProblem {
     pub k: u32,
     /// Matrices of the batch.
     pub batch: u32,
-    /// Where elements of A lie.
+    /// The strides of A.
     pub a: MatrixStrides,
-    /// Where elements of B lie.
+    /// The strides of B.
     pub b: MatrixStrides,
-    /// Where elements of C lie, which is row-major.
+    /// The strides of C, which is row-major.
     pub c: MatrixStrides,
-    /// Where elements of D lie, which is row-major.
+    /// The strides of D, which is row-major.
     pub d: MatrixStrides,
 }
 
@@ -123,7 +123,7 @@ impl GemmProblem {
 }
 
 impl GemmConfig {
-    /// That the kernel takes the problem: sizes, and pitches as the configuration has them.
+    /// Checks that the kernel takes the problem: sizes, and pitches as the configuration has them.
     ///
     /// # Errors
     /// Those of [`GemmProblem::strides`]; [`GemmError::Alignment`].
@@ -159,7 +159,7 @@ impl GemmConfig {
             }
         }
         let tiles = self.tiles(problem).map(u64::from);
-        if self.store == StoreForm::Deferred && tiles[2] < 4 {
+        if self.store == StoreForm::Overlapped && tiles[2] < 4 {
             let least = self.tile[2].saturating_mul(3).saturating_add(1);
             return Err(GemmError::Depth { k: problem.k, least });
         }

@@ -8,7 +8,7 @@
 use crate::ir::{Body, Element, Kernel, KernelOptions, Number, Val, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
-    AsyncTile, CpAsyncPipeline, Fragment, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand,
+    AsyncTile, CpAsyncPipeline, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, RegisterTensor,
     SharedTensor, Tensor, TileScheduler, TiledMma, ValType,
 };
 
@@ -140,14 +140,14 @@ fn load<'b, A: Element, B: Element>(
     (a, b): &(MatrixRing<'_, 'b, A>, MatrixRing<'_, 'b, B>),
     stage: Val<'b, i32>,
     step: u32,
-    words: &[(Fragment<'_, u32>, Fragment<'_, u32>); 2],
+    words: &[(RegisterTensor<'_, u32>, RegisterTensor<'_, u32>); 2],
 ) {
     let (to_a, to_b) = &words[step as usize % 2];
     a.stage(stage).load(k, step, to_a);
     b.stage(stage).load(k, step, to_b);
 }
 
-/// How far the sums of a thread, in the order of their registers, are from the first one: rows and columns.
+/// The offsets of a thread's accumulators, in the order of their registers, from the first one: rows and columns.
 fn places(mma: &TiledMma, [m, n]: [u32; 2], order: &Layout) -> Result<Vec<[i32; 2]>, LayoutError> {
     let parts = mma.thrfrg(Operand::C, &Layout::compact((m, n)))?.get(&[1])?;
     let size = parts.size()?.to_static()?;

@@ -11,9 +11,9 @@ use crate::ir::{
 };
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
-    Fragment, MmaAtom, OperandSource, PipelineState, SharedTensor, SmemAtom, SmemSwizzle,
-    StagedStore, ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline, Turns, ValType,
-    WarpRole, Wgmma, WgmmaMainloop, warp_roles,
+    MmaAtom, OperandSource, OrderedBarrier, PipelineState, RegisterTensor, SharedTensor, SmemAtom,
+    SmemSwizzle, StagedStore, ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline,
+    ValType, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
 };
 
 use super::config::{GROUP, GemmConfig, Schedule, StoreForm};
@@ -22,7 +22,7 @@ use super::error::GemmError;
 use super::problem::{GemmProblem, GemmStrides};
 use super::types::{in_memory, val_type};
 
-/// A, B and D; row tiles, column tiles, steps along K, and matrices of the batch; how far the matrix of A and of B moves
+/// A, B and D; row tiles, column tiles, steps along K, and matrices of the batch; how far the matrix of A and of B batch_strides
 /// with that of D, 0 or 1; the epilogue.
 pub(super) type Params<A, B, C, D> = (
     TensorMap<A, 3>,
@@ -71,13 +71,13 @@ impl Plan {
         Ok(Plan { config: *config, mma, rings, copies, store })
     }
 
-    /// Whether warp groups have tiles of their own.
-    fn takes_turns(&self) -> bool {
+    /// Returns whether each consumer has tiles of its own.
+    fn is_pingpong(&self) -> bool {
         self.config.schedule == Schedule::Pingpong
     }
 
-    /// The sums of a thread.
-    fn sums<'b>(&self, k: &Body<'b, '_>) -> Fragment<'b, f32> {
+    /// The accumulators of a thread.
+    fn accumulators<'b>(&self, k: &Body<'b, '_>) -> RegisterTensor<'b, f32> {
         self.mma.slice(0).fragment_c(k, shape!(self.config.rows_of_products(), self.config.tile[1]))
     }
 
@@ -124,15 +124,15 @@ impl Plan {
         params: Args<'b, A, B, C, D>,
     ) {
         let Plan { config, store, .. } = self;
-        let (a, b, d, [rows, columns, steps, batch], moves, epilogue) = params;
+        let (a, b, d, [rows, columns, steps, batch], batch_strides, epilogue) = params;
         let sa = SharedTensor::<A>::shared_aligned(k, self.rings[0].clone(), 1024);
         let sb = SharedTensor::<B>::shared_aligned(k, self.rings[1].clone(), 1024);
         let staging = config.consumers() as usize * store.elements();
         let staging = k.shared_aligned::<D>(staging, 1024);
         let bytes = self.copies.iter().map(TmaCopy::bytes).sum();
-        let users = if self.takes_turns() { 1 } else { config.consumers() };
-        let pipe = TmaPipeline::new(k, config.stages, bytes, users).cluster(config.cluster);
-        let turns = self.takes_turns().then(|| Turns::new(k));
+        let consumers = if self.is_pingpong() { 1 } else { config.consumers() };
+        let pipe = TmaPipeline::new(k, config.stages, bytes, consumers).cluster(config.cluster);
+        let order = self.is_pingpong().then(|| OrderedBarrier::new(k));
         let tiles = TileScheduler::new(k, config.raster, [rows, columns, batch]);
         let tiles = tiles.clusters(config.cluster);
         let thread = k.thread_idx().x;
@@ -140,9 +140,9 @@ impl Plan {
             k.griddepcontrol_launch_dependents();
         }
         pipe.init(k, thread.eq(0));
-        turns.inspect(|turns| turns.init(k, thread.eq(0)));
+        order.inspect(|order| order.init(k, thread.eq(0)));
         k.barrier();
-        pipe.meet(k, BarrierForm::Aligned);
+        pipe.cluster_sync(k, BarrierForm::Aligned);
         if config.programmatic {
             k.griddepcontrol_wait();
         }
@@ -150,29 +150,31 @@ impl Plan {
         warp_roles(k, &roles, 65536 / config.threads(), |k, role, group| {
             if role == 0 {
                 let ring = (pipe, &sa, &sb);
-                return k.if_(thread.eq(0), |k| self.produce(k, tiles, steps, ring, (a, b, moves)));
+                return k.if_(thread.eq(0), |k| {
+                    self.produce(k, tiles, steps, ring, (a, b, batch_strides))
+                });
             }
-            let of_mma =
-                if turns.is_some() { thread % GROUP as i32 } else { thread - GROUP as i32 };
+            let mma_thread =
+                if order.is_some() { thread % GROUP as i32 } else { thread - GROUP as i32 };
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
-            WgmmaMainloop::clear_rows(k, &sa, config.tile[0], of_mma, barrier);
+            WgmmaMainloop::clear_rows(k, &sa, config.tile[0], mma_thread, barrier);
             let to = staging.offset(group * store.elements() as i32);
             let consumer = Consumer {
                 plan: self,
                 group,
                 steps,
-                products: WgmmaMainloop::new(k, &self.mma, pipe, of_mma, &sa, &sb),
+                products: WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sa, &sb),
                 store: store.slice(k, d, to, thread % GROUP as i32, barrier),
                 epilogue: EpilogueOps::new(config.epilogue, epilogue),
             };
-            match (config.store, turns) {
-                (StoreForm::Deferred, _) => consumer.consume_deferred(k, tiles),
-                (_, Some(turns)) => consumer.consume_in_turns(k, tiles, turns),
+            match (config.store, order) {
+                (StoreForm::Overlapped, _) => consumer.consume_overlapped(k, tiles),
+                (_, Some(order)) => consumer.consume_ordered(k, tiles, order),
                 (_, None) => consumer.consume(k, tiles),
             }
             consumer.store.finish(k);
         });
-        pipe.meet(k, BarrierForm::Unaligned);
+        pipe.cluster_sync(k, BarrierForm::Unaligned);
     }
 
     /// Fills the ring.
@@ -182,27 +184,35 @@ impl Plan {
         tiles: TileScheduler<'b>,
         steps: Val<'b, i32>,
         (pipe, sa, sb): (TmaPipeline<'b>, &SharedTensor<'b, A>, &SharedTensor<'b, B>),
-        (a, b, [move_a, move_b]): Operands<'b, A, B>,
+        (a, b, [stride_a, stride_b]): Operands<'b, A, B>,
     ) {
         let GemmConfig { tile: [m, n, depth], stages, cluster, .. } = self.config;
         let [copy_a, copy_b] = &self.copies;
         tiles.for_each(k, PipelineState::producer(k), |k, tile, ring| {
             let (row, column) = (tile.row * m as i32, tile.column * n as i32);
-            let (batch_a, batch_b) = (tile.batch * move_a, tile.batch * move_b);
+            let (batch_a, batch_b) = (tile.batch * stride_a, tile.batch * stride_b);
             k.for_(range(0, steps), ring, |k, step, ring| {
                 let (full, at) = (pipe.acquire(k, ring), step * depth as i32);
                 let to_a = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ring.stage));
                 let to_b = sb.slice(k, (.., .., ring.stage));
                 copy_a.load(k, a, (row, at, batch_a), &to_a, full);
-                let turn = [step, tiles.rank(k)];
-                copy_b.load_in_turn(k, b, (column, at, batch_b), &to_b, full, cluster, turn);
+                let rotation = [step, tiles.rank(k)];
+                copy_b.load_multicast_rotated(
+                    k,
+                    b,
+                    (column, at, batch_b),
+                    &to_b,
+                    full,
+                    cluster,
+                    rotation,
+                );
                 ring.next(stages)
             })
         });
     }
 }
 
-/// A warp group that multiplies, and writes its rows of D.
+/// A consumer warp group: multiplies, and writes its rows of D.
 struct Consumer<'p, 'b, C, D> {
     plan: &'p Plan,
     group: Val<'b, i32>,
@@ -216,7 +226,7 @@ impl<'b, C: Number, D: Number> Consumer<'_, 'b, C, D> {
     /// Tiles that all groups share.
     fn consume(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
         tiles.for_each(k, PipelineState::consumer(k), |k, tile, ring| {
-            let acc = self.plan.sums(k);
+            let acc = self.plan.accumulators(k);
             let ring = self.products.run(k, &acc, ring, self.steps);
             self.products.finish(k, ring);
             self.write(k, &acc, tile);
@@ -224,31 +234,36 @@ impl<'b, C: Number, D: Number> Consumer<'_, 'b, C, D> {
         });
     }
 
-    /// Tiles of its own: it multiplies while the other group writes.
-    fn consume_in_turns(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>, turns: Turns<'b>) {
+    /// Tiles of its own: multiplies while the other group writes.
+    fn consume_ordered(
+        &self,
+        k: &mut Body<'b, '_>,
+        tiles: TileScheduler<'b>,
+        order: OrderedBarrier<'b>,
+    ) {
         let (group, stages) = (self.group, self.plan.config.stages);
         let ring = PipelineState::consumer(k).skip(group * self.steps, stages);
-        tiles.turns(group, 2).for_each(k, (ring, turns.start(group)), |k, tile, (ring, turn)| {
-            let acc = self.plan.sums(k);
-            turns.wait(k, group, turn);
+        tiles.turns(group, 2).for_each(k, (ring, order.start(group)), |k, tile, (ring, parity)| {
+            let acc = self.plan.accumulators(k);
+            order.wait(k, group, parity);
             let ring = self.products.run(k, &acc, ring, self.steps);
-            turns.pass(k, group, self.products.leader());
+            order.arrive(k, group, self.products.leader());
             self.products.finish(k, ring);
             self.write(k, &acc, tile);
             // The steps of the other group's tile are not for this one.
-            (ring.skip(self.steps, stages), turn ^ 1)
+            (ring.skip(self.steps, stages), parity ^ 1)
         });
     }
 
-    /// 64 rows of a shared tile: kept as words, and written in parts under the first steps of the next tile.
-    fn consume_deferred(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
+    /// 64 rows of a shared tile: kept as words, and stored in parts during the first steps of the next tile.
+    fn consume_overlapped(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
         let n = self.plan.config.tile[1];
         let kept = k.registers::<u32>(n as usize / 4);
         kept.fill(k, 0);
         let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
         let start = (PipelineState::consumer(k), none);
         let (_, last) = tiles.for_each(k, start, |k, tile, (ring, before)| {
-            let (acc, origin) = (self.plan.sums(k), self.origin(before));
+            let (acc, origin) = (self.plan.accumulators(k), self.origin(before));
             let ring = self.products.run_over(k, &acc, ring, self.steps, PARTS, |k, part| {
                 k.if_(before.row.ge(0), |k| self.store.part(k, origin, &kept, part));
             });
@@ -265,12 +280,12 @@ impl<'b, C: Number, D: Number> Consumer<'_, 'b, C, D> {
     /// The first row and column of the group in a tile, and the matrix. Blocks of 64 rows of the groups alternate.
     fn origin(&self, tile: Tile<'b>) -> [Val<'b, i32>; 3] {
         let [m, n, _] = self.plan.config.tile.map(|size| size as i32);
-        let own = if self.plan.takes_turns() { tile.row.constant(0) } else { self.group * 64 };
+        let own = if self.plan.is_pingpong() { tile.row.constant(0) } else { self.group * 64 };
         [tile.row * m + own, tile.column * n, tile.batch]
     }
 
     /// Writes the rows of the group.
-    fn write(&self, k: &mut Body<'b, '_>, acc: &Fragment<'b, f32>, tile: Tile<'b>) {
+    fn write(&self, k: &mut Body<'b, '_>, acc: &RegisterTensor<'b, f32>, tile: Tile<'b>) {
         let config = &self.plan.config;
         let blocks = config.rows_of_consumer() / 64;
         let shape = [blocks, config.rows_of_products() / blocks, config.tile[1]];
@@ -278,10 +293,10 @@ impl<'b, C: Number, D: Number> Consumer<'_, 'b, C, D> {
     }
 }
 
-/// The parts in which a tile is written late.
+/// The parts in which an overlapped epilogue stores a tile.
 const PARTS: u32 = 4;
 
-/// The tensors that are fetched, and whether the matrix of each moves with the batch.
+/// The tensors that are fetched, and whether the matrix of each batch_strides with the batch.
 type Operands<'b, A, B> = (Val<'b, TensorMap<A, 3>>, Val<'b, TensorMap<B, 3>>, [Val<'b, i32>; 2]);
 
 /// The device values of [`Params`].

@@ -1,4 +1,4 @@
-//! What the kernels have in common whose threads copy the tiles themselves.
+//! Common parts of the kernels in which all threads copy tiles.
 
 use crate::ir::{Element, Global, GlobalMut, Val};
 use crate::tensor::Tile;
@@ -14,7 +14,7 @@ pub(super) type Params<A, B, C, D> = (
     EpilogueParams<C, D>,
 );
 
-/// How many tiles a size has.
+/// The number of tiles of a size.
 pub(super) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
     (size + (tile as i32 - 1)) / tile as i32
 }

@@ -2,7 +2,7 @@
 
 use crate::ir::BulkReduce;
 
-/// What a copy of the tensor memory accelerator does with the boxes of a tensor. [`TmaCopy`](crate::tensor::TmaCopy)
+/// The operation of a copy by the tensor memory accelerator. [`TmaCopy`](crate::tensor::TmaCopy)
 /// starts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TmaOp {

@@ -11,7 +11,7 @@ use crate::layout::{Layout, LayoutError, layout};
 use super::bulk::{BulkOp, TmaOp};
 use super::error::AtomError;
 
-/// How many 8 x 8 matrices one `ldmatrix` or `stmatrix` moves.
+/// The number of 8 x 8 matrices that one `ldmatrix` or `stmatrix` moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Matrices {
     /// `.x1`
@@ -36,12 +36,12 @@ impl Matrices {
     }
 }
 
-/// Which caches a `cp.async` fills.
+/// The caches that a `cp.async` fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CacheOp {
     /// `.ca`: all levels. 4, 8 or 16 bytes.
     Always,
-    /// `.cg`: the level that all multiprocessors share, L2. 16 bytes.
+    /// `.cg`: the level that all SMs share, L2. 16 bytes.
     Global,
 }
 
@@ -69,21 +69,21 @@ pub enum CopyOp {
     CpAsync {
         /// The bits of one copy: 32, 64 or 128.
         bits: u32,
-        /// Which caches it fills.
+        /// The caches that it fills.
         cache: CacheOp,
         /// Takes a predicate, and writes zeros where it is false.
         zero_fill: bool,
     },
     /// `ldmatrix` from shared memory, of a warp.
     LdMatrix {
-        /// How many matrices.
+        /// The number of matrices.
         matrices: Matrices,
         /// Each matrix is transposed on the way.
         transposed: bool,
     },
     /// `stmatrix` to shared memory, of a warp.
     StMatrix {
-        /// How many matrices.
+        /// The number of matrices.
         matrices: Matrices,
         /// Each matrix is transposed on the way.
         transposed: bool,
@@ -92,7 +92,7 @@ pub enum CopyOp {
     MovMatrix,
     /// Boxes of a tensor by the tensor memory accelerator, of one thread.
     Tma {
-        /// What it does.
+        /// The operation.
         op: TmaOp,
         /// The bits of one copy: a multiple of 128.
         bits: u32,
@@ -253,7 +253,7 @@ impl CopyAtom {
     /// The atom of an instruction.
     ///
     /// # Errors
-    /// [`AtomError::CopyBits`], [`AtomError::BulkBits`] if it does not copy so many bits.
+    /// [`AtomError::CopyBits`], [`AtomError::BulkBits`] if there is no copy of this number of bits.
     pub fn new(op: CopyOp) -> Result<Self, AtomError> {
         op.check()?;
         let (thr_id, src, dst) = match op {

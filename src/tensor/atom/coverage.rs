@@ -1,4 +1,4 @@
-//! That a layout reaches each element of a tile once, and which mode is wrong where it does not.
+//! Checks that a layout reaches each element of a tile once, and finds the wrong mode where it does not.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::layout::{Analysis, IntTuple, Layout, LayoutError, ModePath, Ratio, id
 
 use crate::tensor::error::TensorErrorKind;
 
-/// Which mode keeps a layout from reaching each element of its tile once, and by how much it is wrong.
+/// The mode that keeps a layout from reaching each element of its tile once, and its error.
 ///
 /// ```
 /// use tilewright::ir::Scalar;
@@ -41,16 +41,16 @@ pub enum CoverageFault {
         mode: usize,
         /// Its extent.
         extent: i64,
-        /// How many of it are reached, with those beyond the tile; not whole where the last ones are reached in part.
+        /// The extent that is reached, also beyond the tile; a fraction where the last elements are reached in part.
         reached: Ratio,
     },
     /// An element that fewer or more threads have than the others.
     Element {
         /// Its coordinate in the tile.
         coord: IntTuple,
-        /// How often it is reached.
+        /// The number of times it is reached.
         times: i64,
-        /// How often each element would be, if all were reached as often.
+        /// The number of times for each element if all were reached equally often.
         needed: i64,
     },
 }
@@ -105,7 +105,7 @@ fn leaves(layout: &Layout) -> Result<Vec<(ModePath, i64, i64)>, LayoutError> {
     Ok(out)
 }
 
-/// The first mode that does not go on where the modes of smaller strides end, with its stride and the one that would; none
+/// The first mode that does not go on where the modes of smaller strides end, with its stride and the expected stride; none
 /// for a layout that numbers its coordinates from 0 on.
 fn first_wrong(layout: &Layout) -> Result<Option<(ModePath, i64, i64)>, LayoutError> {
     let mut leaves = leaves(layout)?;
@@ -198,7 +198,7 @@ pub(in crate::tensor) fn threads_and_values(
     Err(LayoutError::NotBijective { layout })
 }
 
-/// That each element of `tile` is reached as often as any other: threads that multiply the same elements have them all.
+/// Checks that all elements of `tile` are reached equally often: threads that multiply the same elements have them all.
 pub(in crate::tensor) fn check_shared(
     layout_tv: &Layout,
     tile: &IntTuple,

@@ -7,7 +7,7 @@ use crate::layout::LayoutError;
 use super::val_type::ValType;
 
 errors! {
-    /// Why an instruction does not exist, or a name means none.
+    /// An instruction that does not exist, or a name that means none.
     ///
     /// ```
     /// use tilewright::tensor::{AtomError, MmaAtom, MmaSync, ValType};
@@ -74,7 +74,7 @@ errors! {
                 )
             }
         },
-        /// A copy does not move so many bits at a time.
+        /// There is no copy of this number of bits.
         CopyBits {
             /// The instruction.
             instruction: &'static str,

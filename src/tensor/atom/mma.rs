@@ -1,4 +1,4 @@
-//! [`MmaAtom`]: one multiply-add instruction with its layouts of threads and values.
+//! [`MmaAtom`]: one MMA instruction with its layouts of threads and values.
 
 use crate::ir::Target;
 use crate::layout::{Layout, layout};
@@ -32,9 +32,9 @@ pub enum MmaOp {
     /// `mma.m8n8k4` of eight threads, a quad pair, on `F16`. The first tensor cores have it; later ones run
     /// it slowly.
     QuadPair {
-        /// Which mode of A is contiguous.
+        /// The contiguous mode of A.
         a: Major,
-        /// Which mode of B is contiguous.
+        /// The contiguous mode of B.
         b: Major,
         /// `F16` or `F32`.
         c: ValType,
@@ -104,7 +104,7 @@ impl MmaOp {
         }
     }
 
-    /// Where A is read from. B is in shared memory for [`MmaOp::Wgmma`], in registers for all others.
+    /// The source of A. B is in shared memory for [`MmaOp::Wgmma`], in registers for all others.
     pub fn source_a(&self) -> OperandSource {
         match self {
             MmaOp::Wgmma(op) => op.source_a,
@@ -160,7 +160,7 @@ impl MmaOp {
     }
 }
 
-/// One multiply-add instruction, `D = A * B + C`, with the threads that execute it and the layouts of their
+/// One MMA instruction, `D = A * B + C`, with the threads that execute it and the layouts of their
 /// values: CuTe's `MMA_Atom` with its `MMA_Traits`.
 ///
 /// `thr_id` maps the number of a thread in the atom to its index among the threads of the machine. The other

@@ -18,7 +18,7 @@ use crate::layout::{Layout, LayoutError, layout};
 use super::error::AtomError;
 use super::val_type::ValType;
 
-/// What one-bit elements are combined with before the ones are counted.
+/// The operation that combines one-bit elements before the ones are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BitOp {
     /// `.xor.popc`
@@ -49,7 +49,7 @@ pub struct MmaSync {
     pub c: ValType,
     /// Sums of integers stop at the ends of `S32` instead of wrapping.
     pub saturate: bool,
-    /// How one-bit elements are combined; `None` for all others.
+    /// The operation on one-bit elements; `None` for all others.
     pub bit_op: Option<BitOp>,
 }
 
@@ -175,7 +175,7 @@ impl MmaSync {
     }
 }
 
-/// How many elements share a register: those of 32 bits, or one that is wider.
+/// Returns the number of elements in a 32-bit register, or 1 for wider elements.
 pub(super) fn per_register(ty: ValType) -> i64 {
     i64::from((32 / ty.bits()).max(1))
 }

@@ -42,7 +42,7 @@ impl fmt::Display for MmaOp {
 }
 
 impl MmaSync {
-    /// The architecture in CuTe's name, which is not the first one that has the instruction for all.
+    /// The architecture in CuTe's name. For some instructions it is not the first architecture that has them.
     fn name_sm(&self) -> u16 {
         match (self.a, self.b, self.shape_mnk) {
             (ValType::F16, _, [16, 8, 8]) => 75,

@@ -61,7 +61,7 @@ impl SmemSwizzle {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SmemAtom {
-    /// Which mode is contiguous.
+    /// The contiguous mode.
     pub major: Major,
     /// The swizzle.
     pub swizzle: SmemSwizzle,

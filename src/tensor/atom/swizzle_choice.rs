@@ -1,4 +1,4 @@
-//! Which swizzle a tile of shared memory takes, so that the accesses made on it have no bank conflicts.
+//! Chooses the swizzle of a tile of shared memory so that the accesses to it have no bank conflicts.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 /// tile, first mode fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmemAccess {
-    /// What it is, for the report.
+    /// The name in the report.
     pub name: String,
     /// From the index of a thread to a coordinate of the tile.
     pub threads: Layout,
@@ -30,7 +30,7 @@ impl SmemAccess {
         Self { name: name.to_owned(), threads, vector }
     }
 
-    /// How the threads of a tiled copy read a tile of shared memory with this layout: each its first vector, or the row
+    /// The access of the threads of a tiled copy to a tile of shared memory with this layout: each thread's first vector, or the row
     /// whose address it gives to `ldmatrix`.
     ///
     /// ```
@@ -118,7 +118,7 @@ impl SwizzleCandidate {
         self.swizzle
     }
 
-    /// The atom of which the swizzled tile is made, if `wgmma` and the tensor memory accelerator take it.
+    /// The atom that the swizzled tile repeats, if `wgmma` and the tensor memory accelerator take it.
     pub fn smem_atom(&self) -> Option<SmemAtom> {
         self.atom
     }
@@ -128,7 +128,7 @@ impl SwizzleCandidate {
         &self.conflicts
     }
 
-    /// Whether no access has a conflict.
+    /// Returns whether no access has a conflict.
     pub fn is_free(&self) -> bool {
         self.conflicts.iter().all(BankConflicts::is_free)
     }
@@ -150,7 +150,7 @@ pub struct SwizzleChoice {
 }
 
 impl SwizzleChoice {
-    /// The best swizzle: the least wavefronts; of several, one that `wgmma` takes, then the one that changes the
+    /// The best swizzle: the fewest wavefronts; among equals, a swizzle that `wgmma` takes, then that which changes the
     /// fewest bits. The identity where a swizzle would not help.
     pub fn best(&self) -> &SwizzleCandidate {
         self.candidates.first().unwrap_or(&self.plain)

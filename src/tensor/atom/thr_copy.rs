@@ -17,7 +17,7 @@ use crate::tensor::view::tensor::Tensor;
 ///
 /// | atom | from | to | instructions |
 /// |---|---|---|---|
-/// | [`CopyOp::Universal`] | any memory, registers | any memory, registers | a load and a store of so many bits, where it is memory |
+/// | [`CopyOp::Universal`] | any memory, registers | any memory, registers | a load and a store of `bits` bits, where it is memory |
 /// | [`CopyOp::CpAsync`] | global | shared | one `cp.async` |
 /// | [`CopyOp::LdMatrix`] | shared | registers | one `ldmatrix` |
 /// | [`CopyOp::StMatrix`] | registers | shared | one `stmatrix` |
@@ -27,7 +27,7 @@ use crate::tensor::view::tensor::Tensor;
 /// use tilewright::ir::{Global, Kernel, Scalar, Target, f16};
 /// use tilewright::layout::{layout, shape};
 /// use tilewright::tensor::{
-///     CacheOp, CopyAtom, CopyOp, Fragment, Matrices, Pointer, SharedTensor, Tensor, TiledCopy,
+///     CacheOp, CopyAtom, CopyOp, RegisterTensor, Matrices, TensorPointer, SharedTensor, Tensor, TiledCopy,
 /// };
 ///
 /// // 32 threads bring 16 x 64 elements to shared memory, 8 of a row each time, and load them as 8 x 8 matrices.
@@ -40,13 +40,13 @@ use crate::tensor::view::tensor::Tensor;
 /// let kernel = Kernel::<(Global<f16>,)>::build("k", Target::SM_80, |k, (x,)| {
 ///     let thread = k.thread_idx().x;
 ///     let (bring, load) = (bring.slice(thread), load.slice(thread));
-///     let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), layout!((16, 64) : (64, 1)));
+///     let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), layout!((16, 64) : (64, 1)));
 ///     let tile = SharedTensor::<f16>::shared(k, layout!((16, 64) : (72, 1)));
 ///     bring.copy(k, &bring.partition_s(k, &x), &bring.partition_d(k, &tile));
 ///     k.cp_async_wait_all();
 ///     k.barrier();
 ///     let from = load.partition_s(k, &tile);
-///     let held: Fragment<'_, f16> = load.partition_d(k, &tile).fragment_like(k);
+///     let held: RegisterTensor<'_, f16> = load.partition_d(k, &tile).fragment_like(k);
 ///     load.copy(k, &from, &held);
 /// })?;
 /// let count = |what: &str| kernel.ptx().text().matches(what).count();
@@ -213,15 +213,15 @@ impl<'b> ThrCopy<'_, 'b> {
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Scalar, Target};
     /// use tilewright::layout::{layout, shape};
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::{CacheOp, CopyAtom, CopyOp, Pointer, SharedTensor, Tensor, TiledCopy};
+    /// use tilewright::tensor::{CacheOp, CopyAtom, CopyOp, TensorPointer, SharedTensor, Tensor, TiledCopy};
     ///
-    /// // Eight threads: a row of 16 each, of which those below `rows` exist.
+    /// // Eight threads: a row of 16 each. Rows below `rows` exist.
     /// let op = CopyOp::CpAsync { bits: 128, cache: CacheOp::Global, zero_fill: true };
     /// let copy = TiledCopy::new(CopyAtom::new(op)?, Scalar::F32, &layout!((8, 1)), &layout!((1, 4)))?;
     /// type Params = (Global<f32>, GlobalMut<f32>, i32);
     /// let kernel = Kernel::<Params>::build("rows", Target::SM_80, |k, (x, y, rows)| {
     ///     let thr = copy.slice(k.thread_idx().x);
-    ///     let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), layout!((8, 16) : (16, 1)));
+    ///     let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), layout!((8, 16) : (16, 1)));
     ///     let tile = SharedTensor::<f32>::shared(k, layout!((8, 16) : (20, 1)));
     ///     let inside = thr.partition_s(k, &Tensor::identity(k, shape!(8, 16))).within(k, (rows, ..));
     ///     thr.copy_if(k, &inside, &thr.partition_s(k, &x), &thr.partition_d(k, &tile));
@@ -491,7 +491,7 @@ fn matrix(matrices: Matrices, transposed: bool) -> (MatrixCount, MatrixOrder) {
     (count, if transposed { MatrixOrder::Trans } else { MatrixOrder::Rows })
 }
 
-/// That the instruction copies from where the source is to where the destination is.
+/// Checks that the instruction copies between the memory spaces of source and destination.
 fn check_spaces<'b, S: Readable<'b>, D: Writable<'b>>(
     op: &CopyOp,
     source: &Tensor<S>,
@@ -529,7 +529,7 @@ fn check_spaces<'b, S: Readable<'b>, D: Writable<'b>>(
     Err(TensorErrorKind::CopySpaces { instruction, takes, found })
 }
 
-/// That tiles divide a tensor whose memory ends with it, in the modes that the tile has.
+/// Checks that tiles divide a tensor whose memory ends with it, in the modes that the tile has.
 fn check_whole_tiles<'b, E: Engine<'b>>(
     tensor: &Tensor<E>,
     tiler: &IntTuple,
@@ -546,7 +546,7 @@ fn check_whole_tiles<'b, E: Engine<'b>>(
     Ok(())
 }
 
-/// That each group of `vector` elements is contiguous in memory and aligned to its size. In registers there is
+/// Checks that each group of `vector` elements is contiguous in memory and aligned to its size. In registers there is
 /// nothing to check.
 fn check_vector<'b, E: Readable<'b>>(
     tensor: &Tensor<E>,

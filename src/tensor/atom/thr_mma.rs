@@ -6,7 +6,7 @@ use crate::layout::{IntTuple, Layout, LayoutError};
 use super::tiled_mma::{Operand, TiledMma};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::engine::Engine;
-use crate::tensor::view::tensor::{Fragment, Tensor};
+use crate::tensor::view::tensor::{RegisterTensor, Tensor};
 
 impl TiledMma {
     /// The part of a thread: CuTe's `get_slice`. The thread is a number of the host or the device.
@@ -119,7 +119,7 @@ impl<'b> ThrMma<'_, 'b> {
         by_thread.slice(k, DeviceCoord::Tuple(coord))
     }
 
-    /// That tiles divide a tensor whose memory ends with it.
+    /// Checks that tiles divide a tensor whose memory ends with it.
     fn check_whole_tiles<E: Engine<'b>>(
         &self,
         operand: Operand,
@@ -149,14 +149,14 @@ impl<'b> ThrMma<'_, 'b> {
         k: &Body<'b, '_>,
         operand: Operand,
         shape: impl Into<IntTuple>,
-    ) -> Fragment<'b, u32> {
+    ) -> RegisterTensor<'b, u32> {
         let shape = shape.into();
         match self.mma.words(operand, &shape) {
-            Ok(layout) => Fragment::registers(k, layout),
+            Ok(layout) => RegisterTensor::registers(k, layout),
             Err(error) => {
                 let (operation, operand) = ("partition_fragment", shape.to_string());
                 k.report(TensorError { operation, operand, kind: error.into() });
-                Fragment::registers(k, Layout::trivial()).poison()
+                RegisterTensor::registers(k, Layout::trivial()).poison()
             }
         }
     }
@@ -168,7 +168,7 @@ impl<'b> ThrMma<'_, 'b> {
         &self,
         k: &Body<'b, '_>,
         shape: impl Into<IntTuple>,
-    ) -> Fragment<'b, T> {
+    ) -> RegisterTensor<'b, T> {
         self.fragment(k, "partition_fragment_A", Operand::A, &shape.into(), 1)
     }
 
@@ -179,7 +179,7 @@ impl<'b> ThrMma<'_, 'b> {
         &self,
         k: &Body<'b, '_>,
         shape: impl Into<IntTuple>,
-    ) -> Fragment<'b, T> {
+    ) -> RegisterTensor<'b, T> {
         self.fragment(k, "partition_fragment_B", Operand::B, &shape.into(), 1)
     }
 
@@ -190,12 +190,12 @@ impl<'b> ThrMma<'_, 'b> {
         &self,
         k: &Body<'b, '_>,
         shape: impl Into<IntTuple>,
-    ) -> Fragment<'b, T> {
+    ) -> RegisterTensor<'b, T> {
         self.fragment(k, "partition_fragment_C", Operand::C, &shape.into(), 1)
     }
 
     /// New registers for the sums of the thread of a C of the shape (M, N), as tensor cores have them: (V, M, N), where a
-    /// value of `Vector<f16, 2>` is two elements ([`Fragment::elements`]). For all other types it is
+    /// value of `Vector<f16, 2>` is two elements ([`RegisterTensor::elements`]). For all other types it is
     /// [`fragment_c`](ThrMma::fragment_c).
     ///
     /// ```
@@ -207,7 +207,7 @@ impl<'b> ThrMma<'_, 'b> {
     /// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(_, _, _))?;
     /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
     ///     let thr = mma.slice(k.thread_idx().x);
-    ///     let sums = thr.fragment_sums::<Vector<f16, 2>>(k, shape!(64, 32));
+    ///     let sums = thr.fragment_accumulators::<Vector<f16, 2>>(k, shape!(64, 32));
     ///     assert_eq!(sums.to_string(), "rmem<f16x2> o (2,2,2):(1,2,4)");
     ///     sums.fill(k, Val::splat(k.constant(f16::from_f32(0.0))));
     ///     let (a, b) = (thr.fragment_a::<f16>(k, shape!(64, 16)), thr.fragment_b::<f16>(k, shape!(32, 16)));
@@ -219,11 +219,11 @@ impl<'b> ThrMma<'_, 'b> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn fragment_sums<D: Sum>(
+    pub fn fragment_accumulators<D: Sum>(
         &self,
         k: &Body<'b, '_>,
         shape: impl Into<IntTuple>,
-    ) -> Fragment<'b, D> {
+    ) -> RegisterTensor<'b, D> {
         self.fragment(k, "partition_fragment_C", Operand::C, &shape.into(), D::LANES.into())
     }
 
@@ -236,7 +236,7 @@ impl<'b> ThrMma<'_, 'b> {
         operand: Operand,
         shape: &IntTuple,
         lanes: i64,
-    ) -> Fragment<'b, T> {
+    ) -> RegisterTensor<'b, T> {
         let layout = self.mma.parts(operand, &Layout::compact(shape.clone())).and_then(|parts| {
             let part = Layout::compact(parts.take(1, parts.rank())?.shape().to_owned());
             if lanes == 1 {
@@ -247,10 +247,10 @@ impl<'b> ThrMma<'_, 'b> {
             Ok(Layout::compact(sizes.prepend(&values.into())?))
         });
         match layout {
-            Ok(layout) => Fragment::registers(k, layout),
+            Ok(layout) => RegisterTensor::registers(k, layout),
             Err(error) => {
                 k.report(TensorError { operation, operand: shape.to_string(), kind: error.into() });
-                Fragment::registers(k, Layout::trivial()).poison()
+                RegisterTensor::registers(k, Layout::trivial()).poison()
             }
         }
     }

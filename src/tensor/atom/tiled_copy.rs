@@ -97,7 +97,7 @@ impl TiledCopy {
         }
     }
 
-    /// `atom` for the elements of an operand of `mma`, each thread those that it multiplies: CuTe's
+    /// `atom` for the elements of an operand of `mma`, each thread the elements that it multiplies: CuTe's
     /// `make_tiled_copy_A`, `_B`, `_C`. Threads that multiply the same elements copy them all.
     ///
     /// # Errors

@@ -10,14 +10,14 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// An operand of a multiply-add. A is an M x K tile, B an N x K one, C and D are M x N.
+/// An operand of an MMA. A is an M x K tile, B an N x K one, C and D are M x N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// The left factor.
     A,
     /// The right factor.
     B,
-    /// What is added, and the result.
+    /// The addend, and the result.
     C,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for TiledMma {
     }
 }
 
-/// What an extent is of, in errors.
+/// The names of the extents in errors.
 const ELEMENTS: [&str; 3] = ["elements along M", "elements along N", "elements along K"];
 const PERMUTATIONS: [&str; 3] =
     ["the permutation of M", "the permutation of N", "the permutation of K"];
@@ -226,7 +226,7 @@ impl TiledMma {
         self.by_index(operand, &self.thrfrg(operand, &Layout::compact(tile))?)
     }
 
-    /// What [`thrfrg`](Self::thrfrg) gives, with the index of the thread as its first mode.
+    /// The result of [`thrfrg`](Self::thrfrg), with the index of the thread as its first mode.
     pub(in crate::tensor) fn by_index(
         &self,
         operand: Operand,
@@ -287,7 +287,7 @@ impl TiledMma {
         self.layout_tv(Operand::C)
     }
 
-    /// That threads and values reach each element of the tile once, as [`TiledMma::new`] checks: no two threads have
+    /// Checks that threads and values reach each element of the tile once, as [`TiledMma::new`] checks: no two threads have
     /// one index, whole atoms fill each mode of the tile, and a layout that permutes a mode has each of its elements.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ pub enum ValType {
     F16,
     /// The upper half of a binary32.
     Bf16,
-    /// A binary32 of which 19 bits count: 8 of exponent, 10 of mantissa.
+    /// A binary32 with 19 significant bits: sign, 8 of exponent, 10 of mantissa.
     Tf32,
     /// IEEE 754 binary32.
     F32,
@@ -82,7 +82,7 @@ impl ValType {
         }
     }
 
-    /// The type of the elements in kernels; `None` for those that are no scalars there.
+    /// The type of the elements in kernels; `None` for types that are no scalars there.
     ///
     /// ```
     /// use tilewright::ir::Scalar;

@@ -16,7 +16,7 @@ use super::error::AtomError;
 use super::mma_sync::{per_register, values};
 use super::val_type::ValType;
 
-/// Where the instruction reads an operand.
+/// The memory from which the instruction reads an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperandSource {
     /// From shared memory, through a descriptor.
@@ -45,7 +45,7 @@ pub struct Wgmma {
     pub b: ValType,
     /// The type of C and D.
     pub c: ValType,
-    /// Where A is; B is in shared memory.
+    /// The source of A; B is in shared memory.
     pub source_a: OperandSource,
     /// Sums of integers stop at the ends of `S32` instead of wrapping.
     pub saturate: bool,
@@ -67,7 +67,7 @@ impl Wgmma {
         [64, self.n, u16::try_from(256 / self.a.bits()).unwrap_or(1)]
     }
 
-    /// Whether A and B in shared memory may be M- and N-major too: only elements of 16 bits may.
+    /// Returns whether A and B in shared memory may be M- and N-major too: only elements of 16 bits may.
     pub fn allows_mn_major(&self) -> bool {
         self.a.bits() == 16
     }

@@ -8,7 +8,7 @@ use crate::tensor::atom::{AtomError, SmemAtom, SmemSwizzle};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::SharedTensor;
 
-/// How the threads of a block copy a tile (MN, K) of a matrix to shared memory: `cp.async` of 16, 8 or 4 bytes, or
+/// The copy of a tile (MN, K) of a matrix to shared memory by the threads of a block: `cp.async` of 16, 8 or 4 bytes, or
 /// element by element where less is known of the addresses. The tile has lines of 128 bytes in the swizzle of 128
 /// bytes, along K or along the other mode, as the matrix has; what is outside of the matrix becomes zero, in any size.
 ///
@@ -124,7 +124,7 @@ impl AsyncTile {
         }
     }
 
-    /// How far a line is from the first one in the matrix. Lines of a thread have no bit of their numbers in common with
+    /// The distance of a line from the first line in the matrix. Lines of a thread have no bit of their numbers in common with
     /// it, so that it is as far from any other.
     fn row_of(&self, line: u32) -> i64 {
         let line = i64::from(line);
@@ -135,7 +135,7 @@ impl AsyncTile {
         }
     }
 
-    /// How often each thread copies 16 bytes of a tile.
+    /// The number of 16-byte copies of each thread in a tile.
     pub const fn copies(&self) -> u32 {
         self.lines() / (self.threads / 8)
     }
@@ -212,7 +212,7 @@ pub struct ThrAsyncTile<'b, T> {
     /// The thread's first element of the first tile, and the distance of lines.
     from: Val<'b, Global<T>>,
     pitch: Val<'b, i64>,
-    /// How far its lines are from the first one, in bytes.
+    /// The offsets of its lines from the first line, in bytes.
     lines: Vec<Val<'b, i64>>,
     /// Lines, and elements of them, that are left from its first one in the first tile.
     limits: [Val<'b, i32>; 2],

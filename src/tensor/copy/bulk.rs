@@ -5,7 +5,7 @@ use crate::layout::Layout;
 
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::engine::{Place, Readable};
-use crate::tensor::view::pointer::Pointer;
+use crate::tensor::view::pointer::TensorPointer;
 use crate::tensor::view::tensor::{GlobalTensorMut, SharedTensor, Tensor};
 
 /// Starts the bulk copies of a tensor in global memory to one in shared memory, of as many elements; `full` then waits
@@ -19,11 +19,11 @@ use crate::tensor::view::tensor::{GlobalTensorMut, SharedTensor, Tensor};
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{Pointer, SharedTensor, Tensor, bulk_copy};
+/// use tilewright::tensor::{TensorPointer, SharedTensor, Tensor, bulk_copy};
 ///
 /// // Rows 2 and 3 of 32 numbers, of a matrix with rows of 40.
 /// let kernel = Kernel::<(Global<i32>, GlobalMut<i32>)>::build("rows", Target::SM_90, |k, (x, y)| {
-///     let x = Pointer::new(x).assume_aligned(k, 16) + 80;
+///     let x = TensorPointer::new(x).assume_aligned(k, 16) + 80;
 ///     let from = Tensor::new(k, x, layout!((2, 32) : (40, 1)));
 ///     let tile = SharedTensor::<i32>::shared(k, layout!((2, 32) : (32, 1)));
 ///     let full = k.shared::<u64>(1).mbarrier(0);
@@ -53,12 +53,12 @@ use crate::tensor::view::tensor::{GlobalTensorMut, SharedTensor, Tensor};
 #[track_caller]
 pub fn bulk_copy<'b, T: Element, P: PointerType<Elem = T>>(
     k: &Body<'b, '_>,
-    from: &Tensor<Pointer<'b, P>>,
+    from: &Tensor<TensorPointer<'b, P>>,
     to: &SharedTensor<'b, T>,
     full: MbarrierRef<'_>,
 ) -> u32
 where
-    Pointer<'b, P>: Readable<'b, Elem = T>,
+    TensorPointer<'b, P>: Readable<'b, Elem = T>,
 {
     let mut all = 0u32;
     for Run { from_index, to_index, bytes } in runs(k, "bulk_copy", from, to) {
@@ -85,10 +85,10 @@ where
 /// use tilewright::ir::{BulkWait, GlobalMut, Kernel, ProxySpace, Target};
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{Pointer, SharedTensor, Tensor, bulk_store};
+/// use tilewright::tensor::{TensorPointer, SharedTensor, Tensor, bulk_store};
 ///
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("squares", Target::SM_90, |k, (y,)| {
-///     let y = Tensor::new(k, Pointer::new(y).assume_aligned(k, 16), layout!(32));
+///     let y = Tensor::new(k, TensorPointer::new(y).assume_aligned(k, 16), layout!(32));
 ///     let tile = SharedTensor::<i32>::shared(k, layout!(32));
 ///     let t = k.thread_idx().x;
 ///     tile.store(k, t, t * t);
@@ -144,8 +144,8 @@ struct Run {
 fn runs<'b, P, Q>(
     k: &Body<'b, '_>,
     operation: &'static str,
-    from: &Tensor<Pointer<'b, P>>,
-    to: &Tensor<Pointer<'b, Q>>,
+    from: &Tensor<TensorPointer<'b, P>>,
+    to: &Tensor<TensorPointer<'b, Q>>,
 ) -> Vec<Run>
 where
     P: PointerType,

@@ -5,7 +5,7 @@ use crate::layout::{Layout, LayoutError};
 
 use crate::tensor::error::TensorErrorKind;
 use crate::tensor::view::elements::Vectors;
-use crate::tensor::view::pointer::{Pointer, Recast};
+use crate::tensor::view::pointer::{Recast, TensorPointer};
 use crate::tensor::view::tensor::Tensor;
 
 /// `tensor(i) = 0` for all `i`: CuTe's `clear`, of a tensor in memory, in vectors as wide as the layout and what is known
@@ -14,10 +14,10 @@ use crate::tensor::view::tensor::Tensor;
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::layout::layout;
-/// use tilewright::tensor::{Pointer, Tensor, clear};
+/// use tilewright::tensor::{TensorPointer, Tensor, clear};
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("rows", Target::SM_80, |k, (x,)| {
-///     let x = Pointer::new(x).assume_aligned(k, 16);
+///     let x = TensorPointer::new(x).assume_aligned(k, 16);
 ///     // Two rows of 8 in rows of 10: the second starts at a multiple of 8 bytes only.
 ///     clear(k, &Tensor::new(k, x, layout!((2, 8) : (10, 1))));
 /// })?;
@@ -25,7 +25,7 @@ use crate::tensor::view::tensor::Tensor;
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 #[track_caller]
-pub fn clear<'b, P>(k: &Body<'b, '_>, tensor: &Tensor<Pointer<'b, P>>)
+pub fn clear<'b, P>(k: &Body<'b, '_>, tensor: &Tensor<TensorPointer<'b, P>>)
 where
     P: Recast + MutPointer,
     P::Of<u8>: MutPointer,
@@ -59,17 +59,17 @@ where
     }
 }
 
-/// [`clear`] shared among `threads` threads, of which `thread` is this one. `threads` divides the number of vectors.
+/// [`clear`] shared among `threads` threads; `thread` is the calling thread. `threads` divides the number of vectors.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{Pointer, Tensor, cooperative_clear};
+/// use tilewright::tensor::{TensorPointer, Tensor, cooperative_clear};
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("rows", Target::SM_80, |k, (x,)| {
-///     let x = Pointer::new(x).assume_aligned(k, 16);
+///     let x = TensorPointer::new(x).assume_aligned(k, 16);
 ///     // 16 rows of 8 in rows of 12.
 ///     let x = Tensor::new(k, x, layout!((16, 8) : (12, 1)));
 ///     cooperative_clear(k, &x, k.thread_idx().x, 8);
@@ -89,7 +89,7 @@ where
 #[track_caller]
 pub fn cooperative_clear<'b, P>(
     k: &Body<'b, '_>,
-    tensor: &Tensor<Pointer<'b, P>>,
+    tensor: &Tensor<TensorPointer<'b, P>>,
     thread: Val<'b, i32>,
     threads: u32,
 ) where
@@ -125,8 +125,10 @@ pub fn cooperative_clear<'b, P>(
 
 /// Zeros in one vector of `N` words.
 #[track_caller]
-fn clear_vector<'b, P, W: VectorElement<N>, const N: usize>(k: &Body<'b, '_>, at: &Pointer<'b, P>)
-where
+fn clear_vector<'b, P, W: VectorElement<N>, const N: usize>(
+    k: &Body<'b, '_>,
+    at: &TensorPointer<'b, P>,
+) where
     P: Recast,
     P::Of<W>: MutPointer,
 {

@@ -10,7 +10,7 @@ use crate::tensor::atom::tiled_copy::{Side, TiledCopy};
 use crate::tensor::atom::tiled_mma::{Operand, TiledMma};
 use crate::tensor::atom::{CopyAtom, CopyOp, Matrices, MmaOp, MmaSync, ValType};
 use crate::tensor::error::{TensorError, TensorErrorKind};
-use crate::tensor::view::tensor::{Fragment, SharedTensor};
+use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 
 /// Loads of the A or B of a [`TiledMma`] from shared memory, by `ldmatrix` of four matrices: which registers each one
 /// fills. CuTe's `make_tiled_copy_A` with `retile_D`.
@@ -63,7 +63,7 @@ pub struct MatrixLoad {
     loads: Vec<([i64; 2], Vec<usize>)>,
 }
 
-/// What loads the words of a thread.
+/// The instruction that loads the words of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// `ldmatrix` of four matrices.
@@ -283,7 +283,7 @@ impl MatrixLoad {
         &self,
         k: &Body<'b, '_>,
         part: &SharedTensor<'b, T>,
-        to: &Fragment<'_, u32>,
+        to: &RegisterTensor<'_, u32>,
     ) {
         if let Some(addresses) = self.addresses(k, part) {
             self.load_from(k, &addresses, to);
@@ -291,7 +291,12 @@ impl MatrixLoad {
     }
 
     #[track_caller]
-    fn load_from<'b>(&self, k: &Body<'b, '_>, addresses: &[Address<'b>], to: &Fragment<'_, u32>) {
+    fn load_from<'b>(
+        &self,
+        k: &Body<'b, '_>,
+        addresses: &[Address<'b>],
+        to: &RegisterTensor<'_, u32>,
+    ) {
         if to.poisoned {
             return;
         }
@@ -325,7 +330,7 @@ pub struct MatrixRing<'m, 'b, T> {
     /// For each step along K of the first stage, the addresses of the loads.
     steps: Vec<Vec<Address<'b>>>,
     stage_bytes: i64,
-    /// How far the stage is from the first one, in bytes.
+    /// The offset of the stage from the first stage, in bytes.
     moved: Option<Val<'b, i32>>,
     elem: PhantomData<T>,
 }
@@ -341,10 +346,10 @@ impl<'b, T: Element> MatrixRing<'_, 'b, T> {
     /// Loads the words of a step along K to registers (V, MN, 1). A step that a stage does not have is an error of the
     /// build.
     #[track_caller]
-    pub fn load(&self, k: &Body<'b, '_>, step: u32, to: &Fragment<'_, u32>) {
+    pub fn load(&self, k: &Body<'b, '_>, step: u32, to: &RegisterTensor<'_, u32>) {
         let _call = k.call();
         let Some(step) = self.steps.get(step as usize) else {
-            // A ring without steps stands for one that could not be made.
+            // A ring without steps stands for a ring that could not be made.
             if !self.steps.is_empty() {
                 let kind =
                     TensorErrorKind::NoSuchElement { index: step.into(), len: self.steps.len() };

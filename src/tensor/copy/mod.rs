@@ -14,6 +14,6 @@ pub use bulk::{bulk_copy, bulk_store};
 pub use clear::{clear, cooperative_clear};
 pub use matrix_load::{MatrixLoad, MatrixRing};
 pub use row::Row;
-pub use staged_store::{StagedStore, StoreWords, SumMap, ThrStore};
+pub use staged_store::{AccumulatorMap, StagedStore, StoreWords, ThrStore};
 pub use thread::{autovec_copy, autovec_copy_if, copy, copy_if, copy_zfill};
 pub use tma::TmaCopy;

@@ -2,7 +2,7 @@
 
 use crate::ir::{Body, IntoVal, MutPointer, Pointer as PointerType, Val, Vector, VectorElement};
 
-/// Elements that follow each other in memory, from any index on, as vectors of `N`: those that the row has as a whole
+/// Elements that follow each other in memory, from any index on, as vectors of `N`: vectors that the row has as a whole
 /// are one access each, the elements of the first and the last vector are accessed one by one.
 ///
 /// Vector `i` has the elements `i * N` to `i * N + N` from the last multiple of `N` that is not behind the start of the
@@ -65,7 +65,7 @@ where
         (self.end + (N as i32 - 1)) / N as i32
     }
 
-    /// Whether the row has all lanes of the vector that starts at `at`.
+    /// Returns whether the row has all lanes of the vector that starts at `at`.
     #[track_caller]
     fn is_whole(&self, at: Val<'b, i32>) -> Val<'b, bool> {
         at.ge(self.first) & (at + N as i32).le(self.end)

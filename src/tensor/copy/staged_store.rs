@@ -11,10 +11,10 @@ use super::tma::TmaCopy;
 use crate::arch::Major;
 use crate::tensor::atom::{SmemAtom, SmemSwizzle};
 use crate::tensor::error::{TensorError, TensorErrorKind};
-use crate::tensor::view::pointer::Pointer;
-use crate::tensor::view::tensor::{Fragment, Tensor};
+use crate::tensor::view::pointer::TensorPointer;
+use crate::tensor::view::tensor::{RegisterTensor, Tensor};
 
-/// How a warp group writes rows of a matrix from the sums of `wgmma`: 64 rows and some columns at a time go to shared
+/// The store of rows of a matrix from the accumulators of `wgmma` by a warp group: 64 rows and some columns at a time go to shared
 /// memory, by `stmatrix` where elements have 16 bits, and from there by one tensor copy. A store uses one of some slots
 /// in turn, and waits only for the copy that had its slot before.
 ///
@@ -42,7 +42,7 @@ pub struct StagedStore {
 }
 
 impl StagedStore {
-    /// Stores of 64 rows of `columns` columns of elements of type `elem`, `slots` of which are under way at a time.
+    /// Stores of 64 rows of `columns` columns of elements of type `elem`, with at most `slots` in flight at a time.
     ///
     /// # Errors
     /// [`TensorErrorKind::TmaTile`]: rows are no multiples of 16 bytes and 8 columns, or longer than 256 elements;
@@ -125,7 +125,7 @@ impl StagedStore {
     }
 
     /// The part of a thread of a warp group. `staging` are the group's elements of shared memory, at a multiple of 1024
-    /// bytes (of 128 where there is no swizzle); `thread` is the thread in the group; `barrier` is one that the group
+    /// bytes (of 128 where there is no swizzle); `thread` is the thread in the group; `barrier` is a named barrier that the group
     /// has for itself.
     #[track_caller]
     pub fn slice<'s, 'b, T: Element>(
@@ -173,14 +173,14 @@ pub struct ThrStore<'s, 'b, T> {
 /// The words of 8 columns of a thread: of its first row, then of its second one. One word has two elements of 16 bits.
 pub type StoreWords<'b> = Vec<Val<'b, u32>>;
 
-/// What becomes of a sum before it is stored at (row, column, matrix) `place`: a closure, or `()` for nothing.
-pub trait SumMap<'b> {
-    /// Whether sums stay as they are: their places are not computed then.
+/// The function applied to an accumulator before it is stored at (row, column, matrix) `place`: a closure, or `()` for none.
+pub trait AccumulatorMap<'b> {
+    /// Returns whether accumulators stay as they are: their coordinates are not computed then.
     fn is_identity(&self) -> bool {
         false
     }
 
-    /// What is stored in place of `sum`.
+    /// Returns the value that is stored for the accumulator `sum`.
     fn apply(
         &self,
         k: &mut Body<'b, '_>,
@@ -189,7 +189,7 @@ pub trait SumMap<'b> {
     ) -> Val<'b, f32>;
 }
 
-impl<'b> SumMap<'b> for () {
+impl<'b> AccumulatorMap<'b> for () {
     fn is_identity(&self) -> bool {
         true
     }
@@ -199,7 +199,7 @@ impl<'b> SumMap<'b> for () {
     }
 }
 
-impl<'b, F> SumMap<'b> for F
+impl<'b, F> AccumulatorMap<'b> for F
 where
     F: Fn(&mut Body<'b, '_>, Val<'b, f32>, [Val<'b, i32>; 3]) -> Val<'b, f32>,
 {
@@ -291,10 +291,10 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     fn words_at(
         &self,
         k: &mut Body<'b, '_>,
-        acc: &Fragment<'b, f32>,
+        acc: &RegisterTensor<'b, f32>,
         unit: u32,
         origin: [Val<'b, i32>; 3],
-        map: &impl SumMap<'b>,
+        map: &impl AccumulatorMap<'b>,
     ) -> StoreWords<'b> {
         let _call = k.call();
         let sums = acc.variables();
@@ -334,7 +334,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         self.barrier.sync(k);
         k.if_(first, |k| {
             let (copy, slot) = (&self.store.copy, self.store.copy.tile().clone());
-            let from = Tensor::new(k, Pointer::new(to).assume_aligned(k, 128), slot);
+            let from = Tensor::new(k, TensorPointer::new(to).assume_aligned(k, 128), slot);
             let [row, column, batch] = origin;
             copy.store(k, self.map, &from, (row, column, batch));
             k.cp_async_bulk_commit_group();
@@ -347,10 +347,10 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     pub fn tile<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
-        acc: &Fragment<'b, f32>,
+        acc: &RegisterTensor<'b, f32>,
         [row, column, batch]: [Val<'b, i32>; 3],
         [blocks, apart, width]: [u32; 3],
-        map: &impl SumMap<'b>,
+        map: &impl AccumulatorMap<'b>,
     ) {
         let columns = self.store.columns;
         for block in 0..blocks {
@@ -374,10 +374,10 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     pub fn keep<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
-        acc: &Fragment<'b, f32>,
+        acc: &RegisterTensor<'b, f32>,
         [row, column, batch]: [Val<'b, i32>; 3],
         kept: &Registers<'b, u32>,
-        map: &impl SumMap<'b>,
+        map: &impl AccumulatorMap<'b>,
     ) {
         let _call = k.call();
         let k = &mut k.rescoped();
@@ -427,7 +427,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         to: Val<'b, Shared<T>>,
         words: &mut impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
     ) {
-        let to = Pointer::new(to).recast::<u16>(k).resolve().0;
+        let to = TensorPointer::new(to).recast::<u16>(k).resolve().0;
         let groups = self.store.columns / 8;
         for first in (0..groups).step_by(2) {
             let at = self.unit(first);
@@ -457,7 +457,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         to: Val<'b, Shared<T>>,
         words: &mut impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
     ) {
-        let to = Pointer::new(to).recast::<u32>(k).resolve().0;
+        let to = TensorPointer::new(to).recast::<u32>(k).resolve().0;
         let inside = self.lane % 2 * 2;
         // The second row of a lane is 8 further: the same place in the pattern of the swizzle.
         let next = 8 * self.store.columns as i32;

@@ -149,16 +149,16 @@ pub fn copy_zfill<'k: 'b, 'b, S, D>(
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{Fragment, Pointer, Tensor, autovec_copy};
+/// use tilewright::tensor::{RegisterTensor, TensorPointer, Tensor, autovec_copy};
 ///
 /// type Signature = (Global<f32>, GlobalMut<f32>);
 /// let kernel = Kernel::<Signature>::build("rows", Target::SM_80, |k, (x, y)| {
-///     let x = Pointer::new(x).assume_aligned(k, 16);
-///     let y = Pointer::new(y).assume_aligned(k, 8);
+///     let x = TensorPointer::new(x).assume_aligned(k, 16);
+///     let y = TensorPointer::new(y).assume_aligned(k, 8);
 ///     // Rows of 8 in rows of 12, and the second address is a multiple of 8 bytes only.
 ///     let x = Tensor::new(k, x, layout!((2, 8) : (12, 1)));
 ///     let y = Tensor::new(k, y, layout!((2, 8) : (8, 1)));
-///     let held: Fragment<'_, f32> = x.fragment_like(k);
+///     let held: RegisterTensor<'_, f32> = x.fragment_like(k);
 ///     autovec_copy(k, &x, &held);
 ///     autovec_copy(k, &held, &y);
 /// })?;
@@ -196,12 +196,12 @@ where
 /// ```
 /// use tilewright::ir::{Global, Kernel, Target};
 /// use tilewright::layout::{layout, shape};
-/// use tilewright::tensor::{Fragment, Pointer, Tensor, autovec_copy_if};
+/// use tilewright::tensor::{RegisterTensor, TensorPointer, Tensor, autovec_copy_if};
 ///
 /// let kernel = Kernel::<(Global<f32>, i32)>::build("rows", Target::SM_80, |k, (x, rows)| {
-///     let x = Pointer::new(x).assume_aligned(k, 16);
+///     let x = TensorPointer::new(x).assume_aligned(k, 16);
 ///     let x = Tensor::new(k, x, layout!((2, 8) : (8, 1)));
-///     let held: Fragment<'_, f32> = x.fragment_like(k);
+///     let held: RegisterTensor<'_, f32> = x.fragment_like(k);
 ///     let inside = Tensor::identity(k, shape!(2, 8)).within(k, (rows, ..));
 ///     autovec_copy_if(k, &inside, &x, &held);
 /// })?;
@@ -238,7 +238,7 @@ pub fn autovec_copy_if<'k: 'b, 'b, S, D>(
     }
 }
 
-/// The vectors of both tensors, inside of which a predicate does not differ, and the coordinates of their first
+/// The vectors of both tensors, with one value of the predicate in each, and the coordinates of their first
 /// elements as numbers; `None` where they are single elements.
 type BothVectors<S, D> = Option<(Vec<Step<S, D>>, Vec<i64>)>;
 

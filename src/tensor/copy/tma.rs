@@ -13,7 +13,7 @@ use crate::tensor::atom::{AtomError, CopyAtom, CopyOp, TmaOp};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::SharedTensor;
 
-/// How a tile moves between global and shared memory by tensor copies: which boxes it is made of, and where each lies.
+/// The tensor copies of a tile between global and shared memory: its boxes and their offsets.
 /// CuTe's `make_tma_copy`.
 ///
 /// It is made of the type of the elements and the layout of the tile in shared memory, one mode for each mode of the
@@ -54,7 +54,7 @@ pub struct TmaCopy {
 /// A box of a tile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
-    /// Where it starts in the tile, in each mode.
+    /// Its start in the tile, in each mode.
     origin: Vec<i64>,
     /// Elements from the start of the tile in shared memory.
     offset: i64,
@@ -252,7 +252,7 @@ impl TmaCopy {
         })
     }
 
-    /// Where a tile in shared memory starts, if it has the layout of this copy.
+    /// Returns the start of a tile in shared memory, if it has the layout of this copy.
     #[track_caller]
     fn place<'b, T: Element>(
         &self,
@@ -335,11 +335,11 @@ impl TmaCopy {
         }
     }
 
-    /// As [`load`](TmaCopy::load), for a tile that all `blocks` blocks of the cluster need: the one whose turn it is, a
-    /// number modulo `blocks`, fetches it for all of them. Block `rank` of the cluster calls it, as do the others.
+    /// As [`load`](TmaCopy::load), for a tile that all `blocks` blocks of the cluster need. Every block calls it, and block
+    /// `number % blocks` multicasts the tile to all; `rank` is the calling block.
     #[track_caller]
     #[expect(clippy::too_many_arguments, reason = "each is another thing of the copy")]
-    pub fn load_in_turn<'k: 'b, 'b, T: Element, const RANK: usize>(
+    pub fn load_multicast_rotated<'k: 'b, 'b, T: Element, const RANK: usize>(
         &self,
         k: &mut Body<'k, '_>,
         map: Val<'b, TensorMap<T, RANK>>,
@@ -347,13 +347,13 @@ impl TmaCopy {
         to: &SharedTensor<'b, T>,
         full: MbarrierRef<'b>,
         blocks: u32,
-        [turn, rank]: [Val<'b, i32>; 2],
+        [number, rank]: [Val<'b, i32>; 2],
     ) {
         let origin = origin.into();
         if blocks == 1 {
             return self.load(k, map, origin, to, full);
         }
-        let mine = (turn % blocks as i32).eq(rank);
+        let mine = (number % blocks as i32).eq(rank);
         k.if_(mine, |k| self.load_multicast(k, map, origin, to, full, (1 << blocks) - 1));
     }
 

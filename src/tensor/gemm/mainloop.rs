@@ -8,7 +8,7 @@ use crate::tensor::atom::tiled_mma::TiledMma;
 use crate::tensor::copy::clear::cooperative_clear;
 use crate::tensor::pipeline::roles::WarpRole;
 use crate::tensor::pipeline::tma::{PipelineState, TmaPipeline};
-use crate::tensor::view::tensor::{Fragment, SharedTensor};
+use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 
 /// The products of a warp group over the stages of a ring: CUTLASS's collective main loop of `sm_90`.
 ///
@@ -68,7 +68,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     }
 
     /// Makes the rows from `first` on of a ring (M, K, stage) of tiles of A zero, in all stages: for tiles of fewer rows
-    /// than an instruction has, of which copies bring `first`. The threads of the warp group that multiplies do it before
+    /// than an instruction has; copies bring the first `first`. The threads of the warp group that multiplies do it before
     /// the first products, and meet at `barrier`; `thread` is this one. Rows are in groups of 16, contiguous along K.
     #[track_caller]
     pub fn clear_rows<A: Element>(
@@ -102,7 +102,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         barrier.sync(k);
     }
 
-    /// Whether the thread is the first of its warp group.
+    /// Returns whether the thread is the first of its warp group.
     pub fn leader(&self) -> Val<'b, bool> {
         self.leader
     }
@@ -112,7 +112,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     pub fn start(
         &self,
         k: &Body<'b, '_>,
-        acc: &Fragment<'_, f32>,
+        acc: &RegisterTensor<'_, f32>,
         state: PipelineState<'b>,
         accumulate: impl IntoVal<'b, bool>,
     ) {
@@ -142,7 +142,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     pub fn run<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
-        acc: &Fragment<'_, f32>,
+        acc: &RegisterTensor<'_, f32>,
         state: PipelineState<'b>,
         steps: Val<'b, i32>,
     ) -> PipelineState<'b> {
@@ -158,13 +158,13 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         state
     }
 
-    /// As [`run`](WgmmaMainloop::run), with other work under the first `parts` steps, of which there must be as many:
+    /// As [`run`](WgmmaMainloop::run), with other work during the first `parts` steps (`steps >= parts`):
     /// `work` gets the number of the step.
     #[track_caller]
     pub fn run_over<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
-        acc: &Fragment<'_, f32>,
+        acc: &RegisterTensor<'_, f32>,
         mut state: PipelineState<'b>,
         steps: Val<'b, i32>,
         parts: u32,

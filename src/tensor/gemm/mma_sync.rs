@@ -7,7 +7,7 @@ use super::extents;
 use crate::tensor::atom::tiled_mma::{Operand, TiledMma};
 use crate::tensor::atom::{MmaOp, MmaSync, ValType};
 use crate::tensor::error::{TensorError, TensorErrorKind};
-use crate::tensor::view::tensor::Fragment;
+use crate::tensor::view::tensor::RegisterTensor;
 
 impl TiledMma {
     /// `c += a bᵀ` by `mma.sync` of the fragments (V, M, K) and (V, N, K) of a thread, K after K, into the sums (V, M, N):
@@ -15,7 +15,7 @@ impl TiledMma {
     ///
     /// A and B are elements of the atom's types ([`fragment_a`](crate::tensor::ThrMma::fragment_a)), where `f32` stands for `tf32`
     /// too and is cut by the instruction, or words that they share ([`fragment_words`](crate::tensor::ThrMma::fragment_words)). The
-    /// sums are those of the instruction ([`fragment_sums`](crate::tensor::ThrMma::fragment_sums)): pairs for `F16`.
+    /// sums are those of the instruction ([`fragment_accumulators`](crate::tensor::ThrMma::fragment_accumulators)): pairs for `F16`.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -32,7 +32,7 @@ impl TiledMma {
     ///     let (x, y) = (thr.fragment_a::<i8>(k, shape!(16, 64)), thr.fragment_b::<i8>(k, shape!(8, 64)));
     ///     copy(k, &thr.partition_a(k, &Tensor::new(k, a, layout!((16, 64) : (64, 1)))), &x);
     ///     copy(k, &thr.partition_b(k, &Tensor::new(k, b, layout!((8, 64) : (64, 1)))), &y);
-    ///     let sums = thr.fragment_sums::<i32>(k, shape!(16, 8));
+    ///     let sums = thr.fragment_accumulators::<i32>(k, shape!(16, 8));
     ///     sums.fill(k, 0);
     ///     mma.gemm_sync(k, &sums, &x, &y);
     ///     copy(k, &sums, &thr.partition_c(k, &Tensor::new(k, c, layout!((16, 8) : (8, 1)))));
@@ -50,9 +50,9 @@ impl TiledMma {
     pub fn gemm_sync<D: Sum, A: Element, B: Element>(
         &self,
         k: &Body<'_, '_>,
-        c: &Fragment<'_, D>,
-        a: &Fragment<'_, A>,
-        b: &Fragment<'_, B>,
+        c: &RegisterTensor<'_, D>,
+        a: &RegisterTensor<'_, A>,
+        b: &RegisterTensor<'_, B>,
     ) {
         if a.poisoned || b.poisoned || c.poisoned {
             return;
@@ -67,16 +67,16 @@ impl TiledMma {
     fn multiply_all<D: Sum, A: Element, B: Element>(
         &self,
         k: &Body<'_, '_>,
-        c: &Fragment<'_, D>,
-        a: &Fragment<'_, A>,
-        b: &Fragment<'_, B>,
+        c: &RegisterTensor<'_, D>,
+        a: &RegisterTensor<'_, A>,
+        b: &RegisterTensor<'_, B>,
     ) -> Result<(), TensorErrorKind> {
         let op = self.atom().op();
         let none = || TensorErrorKind::NoOperation { instruction: op.instruction() };
         let MmaOp::Sync(sync) = op else { return Err(not_here(op)) };
         let types = [element_type::<A>("A", sync.a)?, element_type::<B>("B", sync.b)?];
         let [a_type, b_type] = [types[0].ok_or_else(none)?, types[1].ok_or_else(none)?];
-        check_sums::<D>(sync.c)?;
+        check_accumulators::<D>(sync.c)?;
         let own = |operand| self.values_in::<D>(operand);
         let counts = [
             own(Operand::C)?,
@@ -90,7 +90,7 @@ impl TiledMma {
                 let y = registers(k, b, (column, step))?;
                 for row in 0..m {
                     let x = registers(k, a, (row, step))?;
-                    let sums = sums_at(c, (row, column))?;
+                    let sums = accumulators_at(c, (row, column))?;
                     multiply(k, *sync, &sums, (&x, a_type), (&y, b_type)).ok_or_else(none)?;
                 }
             }
@@ -112,7 +112,7 @@ impl TiledMma {
     }
 }
 
-/// Why a function does not execute an instruction: another one does, or none can.
+/// The error of an instruction that another function executes, or none.
 pub(in crate::tensor) fn not_here(op: &MmaOp) -> TensorErrorKind {
     let instruction = op.instruction();
     let method = match op {
@@ -145,8 +145,10 @@ pub(in crate::tensor) fn in_registers<T: Element>(values: i64, elem: Scalar) -> 
     values * i64::from(elem.bits()) / i64::from(T::SCALAR.bits())
 }
 
-/// That sums of type `D` are those of the instruction.
-pub(in crate::tensor) fn check_sums<D: Sum>(expected: ValType) -> Result<(), TensorErrorKind> {
+/// Checks that accumulators of type `D` are those of the instruction.
+pub(in crate::tensor) fn check_accumulators<D: Sum>(
+    expected: ValType,
+) -> Result<(), TensorErrorKind> {
     let (found, lanes) = match D::TYPE {
         Type::Scalar(scalar) => (scalar, 1),
         Type::Vector(vector) => (vector.elem(), vector.lanes()),
@@ -165,7 +167,7 @@ pub(in crate::tensor) fn check_sums<D: Sum>(expected: ValType) -> Result<(), Ten
 #[track_caller]
 pub(in crate::tensor) fn registers<'b, T: Element>(
     k: &Body<'b, '_>,
-    fragment: &Fragment<'_, T>,
+    fragment: &RegisterTensor<'_, T>,
     (mn, step): (i64, i64),
 ) -> Result<Vec<Val<'b, T>>, TensorErrorKind> {
     let layout = fragment.layout();
@@ -180,8 +182,8 @@ pub(in crate::tensor) fn registers<'b, T: Element>(
 }
 
 /// The sums of one instruction, which are neighbours, at a place (M, N).
-pub(in crate::tensor) fn sums_at<'b, D: Ty>(
-    c: &Fragment<'b, D>,
+pub(in crate::tensor) fn accumulators_at<'b, D: Ty>(
+    c: &RegisterTensor<'b, D>,
     (row, column): (i64, i64),
 ) -> Result<Registers<'b, D>, TensorErrorKind> {
     let layout = c.layout();
@@ -190,13 +192,13 @@ pub(in crate::tensor) fn sums_at<'b, D: Ty>(
     let first = at(0)?;
     for value in 1..values {
         if at(value)? != first + value {
-            return Err(TensorErrorKind::SumsApart { layout: layout.to_string() });
+            return Err(TensorErrorKind::AccumulatorsApart { layout: layout.to_string() });
         }
     }
     Ok(c.engine.variables().part(usize::try_from(first).unwrap_or(usize::MAX), values as usize))
 }
 
-/// The elements of an instruction as one vector of their type; `None` where there is none of so many.
+/// The elements of an instruction as one vector of their type; `None` where there is no vector of this length.
 #[track_caller]
 pub(in crate::tensor) fn operand<'b, T: Element>(
     values: &[Val<'b, T>],

@@ -12,19 +12,19 @@ pub use wgmma::WgmmaOperand;
 use crate::ir::{AnyVector, Body, Element, Float, Registers, Scalar, Val, Vector, bf16, f16};
 use crate::layout::Layout;
 
-use self::mma_sync::{element_type, in_registers, multiply, not_here, sums_at};
+use self::mma_sync::{accumulators_at, element_type, in_registers, multiply, not_here};
 use super::atom::tiled_mma::{Operand, TiledMma};
 use super::atom::{MmaOp, MmaSync, ValType};
 use super::error::{TensorError, TensorErrorKind};
 use super::view::engine::{Readable, Writable};
-use super::view::tensor::{Fragment, Tensor};
+use super::view::tensor::{RegisterTensor, Tensor};
 
 /// `c += a bᵀ` of the parts of a thread: (V, M, N) from (V, M, K) and (V, N, K), K after K. CuTe's `gemm`.
 ///
 /// A and B may be in any memory: what is not in registers is loaded before each step along K, each element once. All are
 /// elements of the atom's types ([`fragment_c`](super::ThrMma::fragment_c)).
 ///
-/// The atom is the universal multiply-add, each one `fma` with one rounding, or one of `mma.sync`. From fragments, and into
+/// The atom is the universal FMA, each one `fma` with one rounding, or one of `mma.sync`. From fragments, and into
 /// sums as the instruction has them, [`TiledMma::gemm_sync`] is the same; [`TiledMma::gemm_async`] is for `wgmma`.
 ///
 /// ```
@@ -61,7 +61,7 @@ use super::view::tensor::{Fragment, Tensor};
 pub fn gemm<'b, D, A, B>(
     k: &Body<'b, '_>,
     mma: &TiledMma,
-    c: &Fragment<'b, D>,
+    c: &RegisterTensor<'b, D>,
     a: &Tensor<A>,
     b: &Tensor<B>,
 ) where
@@ -87,7 +87,7 @@ pub fn gemm<'b, D, A, B>(
 fn fma_all<'b, D, A, B>(
     k: &Body<'b, '_>,
     expected: ValType,
-    c: &Fragment<'b, D>,
+    c: &RegisterTensor<'b, D>,
     a: &Tensor<A>,
     b: &Tensor<B>,
 ) -> Result<(), TensorErrorKind>
@@ -147,7 +147,7 @@ fn sync_all<'b, D, A, B>(
     k: &Body<'b, '_>,
     mma: &TiledMma,
     op: MmaSync,
-    c: &Fragment<'b, D>,
+    c: &RegisterTensor<'b, D>,
     a: &Tensor<A>,
     b: &Tensor<B>,
 ) -> Result<(), TensorErrorKind>
@@ -180,7 +180,7 @@ where
         for column in 0..n {
             let y = part(k, b, (column, step))?;
             for (row, x) in (0..m).zip(&x) {
-                let sums = sums_at(c, (row, column))?;
+                let sums = accumulators_at(c, (row, column))?;
                 let (x, y) = ((x.as_slice(), a_type), (y.as_slice(), b_type));
                 let done = match D::SCALAR {
                     Scalar::F16 => in_pairs(k, &sums, |pairs| multiply(k, op, pairs, x, y)),

@@ -5,24 +5,24 @@ use crate::ir::{AnyVector, Body, Element, IntoVal, Scalar, Sum, Val, WgmmaForm};
 use crate::layout::{IntTuple, Layout, LayoutError};
 
 use super::mma_sync::{
-    check_sums, element_type, in_registers, not_here, operand, registers, sums_at,
+    accumulators_at, check_accumulators, element_type, in_registers, not_here, operand, registers,
 };
 use super::smem_operand::SmemOperand;
 use crate::tensor::atom::tiled_mma::{Operand, TiledMma};
 use crate::tensor::atom::{MmaOp, OperandSource, ValType, Wgmma};
 use crate::tensor::error::{TensorError, TensorErrorKind};
-use crate::tensor::view::tensor::Fragment;
+use crate::tensor::view::tensor::RegisterTensor;
 
 mod sealed {
     /// Closes the operands.
     pub trait Sealed {}
     impl Sealed for super::SmemOperand<'_> {}
-    impl<T: crate::ir::Element> Sealed for super::Fragment<'_, T> {}
+    impl<T: crate::ir::Element> Sealed for super::RegisterTensor<'_, T> {}
 }
 
-/// A of a `wgmma`: a [`SmemOperand`], or a [`Fragment`] (V, M, K) of elements or words.
+/// A of a `wgmma`: a [`SmemOperand`], or a [`RegisterTensor`] (V, M, K) of elements or words.
 pub trait WgmmaOperand<'b>: sealed::Sealed {
-    /// Whether it could not be made.
+    /// Returns whether it could not be made.
     #[doc(hidden)]
     fn is_poisoned(&self) -> bool;
     /// The extents M and K.
@@ -34,7 +34,7 @@ pub trait WgmmaOperand<'b>: sealed::Sealed {
     /// The shape, printed.
     #[doc(hidden)]
     fn shape_text(&self) -> String;
-    /// Whether it is contiguous along M.
+    /// Returns whether it is contiguous along M.
     #[doc(hidden)]
     fn is_mn_major(&self) -> bool;
     /// The operand of one instruction.
@@ -68,7 +68,7 @@ fn extent(layout: &Layout, mode: usize) -> Result<i64, LayoutError> {
     layout.get(&[mode])?.size()?.to_static()
 }
 
-/// Where the instruction reads A, if it is not `found`.
+/// Checks that the instruction reads A from `found`.
 fn check_source(op: &Wgmma, found: OperandSource) -> Result<(), TensorErrorKind> {
     if op.source_a == found {
         return Ok(());
@@ -81,7 +81,7 @@ fn check_source(op: &Wgmma, found: OperandSource) -> Result<(), TensorErrorKind>
     })
 }
 
-/// That elements in shared memory are those of the instruction; `f32` stands for `tf32` too.
+/// Checks that elements in shared memory are those of the instruction; `f32` stands for `tf32` too.
 fn check_shared(
     operand: &'static str,
     found: Scalar,
@@ -123,7 +123,7 @@ impl<'b> WgmmaOperand<'b> for SmemOperand<'b> {
     }
 }
 
-impl<'b, T: Element> WgmmaOperand<'b> for Fragment<'_, T> {
+impl<'b, T: Element> WgmmaOperand<'b> for RegisterTensor<'_, T> {
     fn is_poisoned(&self) -> bool {
         self.poisoned
     }
@@ -172,7 +172,7 @@ impl TiledMma {
     /// `wgmma` of the kernel one after the other (C7513); the build refuses this where `ptxas` is known to.
     ///
     /// A is in shared memory or in registers, as the atom says: elements ([`fragment_a`](crate::tensor::ThrMma::fragment_a)) or
-    /// words of them. The sums are those of [`fragment_sums`](crate::tensor::ThrMma::fragment_sums). `f32` stands for `tf32` too, and
+    /// words of them. The sums are those of [`fragment_accumulators`](crate::tensor::ThrMma::fragment_accumulators). `f32` stands for `tf32` too, and
     /// is cut by the instruction.
     ///
     /// ```
@@ -192,7 +192,7 @@ impl TiledMma {
     ///     let a = thr.fragment_a::<f16>(k, shape!(64, 64));
     ///     a.fill(k, f16::from_f32(1.0));
     ///     let b = SmemOperand::new(k, &thr.partition_b(k, &tile));
-    ///     let sums = thr.fragment_sums::<Vector<f16, 2>>(k, shape!(64, 64));
+    ///     let sums = thr.fragment_accumulators::<Vector<f16, 2>>(k, shape!(64, 64));
     ///     k.wgmma_fence();
     ///     mma.gemm_async(k, &sums, &a, &b, false);
     ///     k.wgmma_commit_group();
@@ -205,7 +205,7 @@ impl TiledMma {
     pub fn gemm_async<'b, D: Sum>(
         &self,
         k: &Body<'b, '_>,
-        c: &Fragment<'_, D>,
+        c: &RegisterTensor<'_, D>,
         a: &impl WgmmaOperand<'b>,
         b: &SmemOperand<'b>,
         accumulate: impl IntoVal<'b, bool>,
@@ -224,7 +224,7 @@ impl TiledMma {
     fn start_all<'b, D: Sum>(
         &self,
         k: &Body<'b, '_>,
-        c: &Fragment<'_, D>,
+        c: &RegisterTensor<'_, D>,
         a: &impl WgmmaOperand<'b>,
         b: &SmemOperand<'b>,
         accumulate: Val<'b, bool>,
@@ -236,7 +236,7 @@ impl TiledMma {
         let (a_type, b_type) = types.ok_or_else(none)?;
         let [m, depth] = a.extents(self, wgmma)?;
         check_shared("B", b.elem, wgmma.b)?;
-        check_sums::<D>(wgmma.c)?;
+        check_accumulators::<D>(wgmma.c)?;
         let n = extent(&b.layout, 0)?;
         let fits = c.rank() == 3
             && b.layout.rank() == 2
@@ -262,7 +262,7 @@ impl TiledMma {
                 let b_at = b.at(index(&b.layout, (column, step))?);
                 for row in 0..m {
                     let a_at = a.part(k, a_type, (row, step))?;
-                    let sums = sums_at(c, (row, column))?;
+                    let sums = accumulators_at(c, (row, column))?;
                     let more = if step == 0 { accumulate } else { k.constant(true) };
                     match a_at {
                         Part::Shared(a_at) => {

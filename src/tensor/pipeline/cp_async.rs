@@ -5,7 +5,7 @@ use crate::ir::{Body, Val};
 use crate::tensor::error::{TensorError, count_of};
 
 /// A ring of stages in shared memory between copies and products that the same threads make: `stages - 1` of them are
-/// filled ahead of the one that is used, without a barrier for each. CuTe's multistage mainloop of `sm_80`.
+/// filled ahead of the stage in use, without a barrier for each. CuTe's multistage mainloop of `sm_80`.
 ///
 /// Each step along the ring commits the copies of the threads as one group, then waits until the group of the next stage
 /// is done in all threads. At that point all have left the stage before, so it is the next to be filled.
@@ -52,7 +52,7 @@ pub struct CpAsyncPipeline {
 }
 
 crate::values! {
-    /// Where a [`CpAsyncPipeline`] stands: the stage that is used and the one that is filled, as places in the ring.
+    /// The state of a [`CpAsyncPipeline`]: the stage in use and the stage to be filled, as offsets in the ring.
     pub struct CpAsyncState<'b> {
         /// The stage that is used.
         pub read: Val<'b, i32>,
@@ -85,8 +85,8 @@ impl CpAsyncPipeline {
         self.stages
     }
 
-    /// How many stages are filled before the first one is used: what is copied to the stage
-    /// [`write`](CpAsyncState::write) is needed so many steps later.
+    /// The number of stages that are filled before the first stage is used: data copied to the stage
+    /// [`write`](CpAsyncState::write) is needed that number of steps later.
     pub fn ahead(&self) -> u32 {
         self.stages - 1
     }
@@ -113,7 +113,7 @@ impl CpAsyncPipeline {
         k.cp_async_commit_group();
     }
 
-    /// Waits until the stage after the one that is used is full, and all threads have left the one that is used.
+    /// Waits until the next stage is full, and all threads have left the stage in use.
     #[track_caller]
     pub fn wait(&self, k: &Body<'_, '_>) {
         k.cp_async_wait_group(self.stages - 2);
@@ -127,7 +127,7 @@ impl CpAsyncPipeline {
         k.barrier();
     }
 
-    /// Where it stands after [`fill`](CpAsyncPipeline::fill).
+    /// The state after [`fill`](CpAsyncPipeline::fill).
     #[track_caller]
     pub fn start<'b>(&self, k: &Body<'b, '_>) -> CpAsyncState<'b> {
         let last = (self.ahead() * self.elements) as i32;
@@ -141,7 +141,7 @@ impl CpAsyncPipeline {
         place.eq(last).select(0, place + self.elements as i32)
     }
 
-    /// Where it stands one step further.
+    /// The state one step further.
     #[track_caller]
     pub fn next<'b>(&self, state: CpAsyncState<'b>) -> CpAsyncState<'b> {
         CpAsyncState { read: self.after(state.read), write: self.after(state.write) }

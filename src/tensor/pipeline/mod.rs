@@ -11,5 +11,5 @@ pub use cp_async::{CpAsyncPipeline, CpAsyncState};
 pub use raster::{ParseRasterError, Raster};
 pub use roles::{WarpRole, warp_roles};
 pub use scheduler::{Tile, TileScheduler};
-pub use tma::{PipelineState, TmaPipeline, Turns};
+pub use tma::{OrderedBarrier, PipelineState, TmaPipeline};
 pub use tma_store::TmaStorePipeline;

@@ -6,19 +6,19 @@ use std::str::FromStr;
 /// The order of the tiles of a matrix, from the number of a tile to its row and its column.
 ///
 /// Blocks that run at the same time take tiles with neighbouring numbers. The fewer rows and columns of tiles these
-/// have in all, the less they read: an order that stays within a square reads less than one that follows a line.
+/// have in all, the less they read: an order that stays within a square reads less than an order along a line.
 ///
-/// Prints as a name, which can be parsed: `m`, `n`, `strip8`, `mstrip8`, `hilbert`.
+/// Prints as a name, which can be parsed: `m`, `n`, `strip8` (swizzle width 8), `mstrip8`, `hilbert`.
 ///
 /// ```
 /// use tilewright::tensor::Raster;
 ///
 /// let order = |raster: Raster| (0..6).map(|i| raster.tile(i, [3, 2])).collect::<Vec<_>>();
 /// assert_eq!(order(Raster::AlongN), [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]);
-/// // Strips of two rows of tiles, column by column; the second strip from right to left.
-/// let strips = Raster::Strips { rows: 2 };
-/// assert_eq!(order(strips), [[0, 0], [1, 0], [0, 1], [1, 1], [2, 1], [2, 0]]);
-/// assert_eq!("strip2".parse(), Ok(strips));
+/// // Two rows of tiles at a time, column by column; the second two from right to left.
+/// let swizzle = Raster::Swizzle { width: 2 };
+/// assert_eq!(order(swizzle), [[0, 0], [1, 0], [0, 1], [1, 1], [2, 1], [2, 0]]);
+/// assert_eq!("strip2".parse(), Ok(swizzle));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Raster {
@@ -26,16 +26,16 @@ pub enum Raster {
     AlongM,
     /// Along a row, then the next row.
     AlongN,
-    /// Strips of `rows` rows of tiles. A strip is walked along N, column by column, every other strip from right to
-    /// left.
-    Strips {
-        /// The rows of tiles of a strip. The last strip has what is left.
-        rows: u32,
+    /// Groups of `width` rows of tiles. A group is walked along N, column by column, every other group from right to
+    /// left. CUTLASS's swizzle size, rasterized along N.
+    Swizzle {
+        /// The rows of tiles of a group. The last group has the remaining rows.
+        width: u32,
     },
-    /// As `Strips`, with M and N exchanged: strips of `columns` columns of tiles, walked row by row.
-    StripsAlongM {
-        /// The columns of tiles of a strip.
-        columns: u32,
+    /// As `Swizzle`, with M and N exchanged: groups of `width` columns of tiles, walked row by row.
+    SwizzleAlongM {
+        /// The columns of tiles of a group.
+        width: u32,
     },
     /// The curve of Hilbert, made to fit a rectangle: neighbours in the order are neighbours in the matrix.
     Hilbert,
@@ -50,9 +50,9 @@ impl Raster {
         let [row, column] = match self {
             Raster::AlongM => [index % rows, index / rows],
             Raster::AlongN => [index / columns, index % columns],
-            Raster::Strips { rows: width } => strips(index, [rows, columns], width.into()),
-            Raster::StripsAlongM { columns: width } => {
-                let [column, row] = strips(index, [columns, rows], width.into());
+            Raster::Swizzle { width } => swizzled(index, [rows, columns], width.into()),
+            Raster::SwizzleAlongM { width } => {
+                let [column, row] = swizzled(index, [columns, rows], width.into());
                 [row, column]
             }
             Raster::Hilbert => hilbert(index as i64, [rows as i64, columns as i64]),
@@ -61,10 +61,10 @@ impl Raster {
         [row as u32, column as u32]
     }
 
-    /// Whether the order can be followed: a strip has at least one row of tiles, and less than 2^16.
+    /// Returns whether the swizzle width, if there is one, is from 1 to 2^16 - 1.
     pub fn is_valid(self) -> bool {
         match self {
-            Raster::Strips { rows: width } | Raster::StripsAlongM { columns: width } => {
+            Raster::Swizzle { width } | Raster::SwizzleAlongM { width } => {
                 (1..1 << 16).contains(&width)
             }
             Raster::AlongM | Raster::AlongN | Raster::Hilbert => true,
@@ -72,15 +72,15 @@ impl Raster {
     }
 }
 
-/// Tile `index` in strips of `width` of the first mode.
-fn strips(index: u64, [rows, columns]: [u64; 2], width: u64) -> [u64; 2] {
+/// Tile `index` in groups of `width` of the first mode.
+fn swizzled(index: u64, [rows, columns]: [u64; 2], width: u64) -> [u64; 2] {
     let width = width.max(1);
-    let strip = index / (columns * width);
+    let group = index / (columns * width);
     let inside = index % (columns * width);
-    let first = strip * width;
+    let first = group * width;
     let height = (rows - first).min(width);
     let along = inside / height;
-    let column = if strip % 2 == 1 { columns - 1 - along } else { along };
+    let column = if group % 2 == 1 { columns - 1 - along } else { along };
     [first + inside % height, column]
 }
 
@@ -143,8 +143,8 @@ impl fmt::Display for Raster {
         match self {
             Raster::AlongM => f.write_str("m"),
             Raster::AlongN => f.write_str("n"),
-            Raster::Strips { rows } => write!(f, "strip{rows}"),
-            Raster::StripsAlongM { columns } => write!(f, "mstrip{columns}"),
+            Raster::Swizzle { width } => write!(f, "strip{width}"),
+            Raster::SwizzleAlongM { width } => write!(f, "mstrip{width}"),
             Raster::Hilbert => f.write_str("hilbert"),
         }
     }
@@ -182,8 +182,8 @@ impl FromStr for Raster {
             "n" => Some(Raster::AlongN),
             "hilbert" => Some(Raster::Hilbert),
             _ => width("strip")
-                .map(|rows| Raster::Strips { rows })
-                .or_else(|| width("mstrip").map(|columns| Raster::StripsAlongM { columns })),
+                .map(|width| Raster::Swizzle { width })
+                .or_else(|| width("mstrip").map(|width| Raster::SwizzleAlongM { width })),
         };
         raster
             .filter(|raster| raster.is_valid())
@@ -198,10 +198,10 @@ mod tests {
     const ALL: [Raster; 7] = [
         Raster::AlongM,
         Raster::AlongN,
-        Raster::Strips { rows: 1 },
-        Raster::Strips { rows: 3 },
-        Raster::Strips { rows: 100 },
-        Raster::StripsAlongM { columns: 4 },
+        Raster::Swizzle { width: 1 },
+        Raster::Swizzle { width: 3 },
+        Raster::Swizzle { width: 100 },
+        Raster::SwizzleAlongM { width: 4 },
         Raster::Hilbert,
     ];
 
@@ -221,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Along strips and curves no step is long; the curve has one diagonal step where both extents do not allow none.
+    /// Within groups and curves no step is long; the curve has one diagonal step where both extents do not allow none.
     #[test]
     fn the_curve_of_hilbert_goes_from_tile_to_tile() {
         for rows in 1..24 {

@@ -4,7 +4,7 @@ use crate::ir::{Body, LaunchBounds, SetmaxnregAction, Val, WARP};
 
 use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 
-/// What some warp groups of a block do: how many they are, and the registers of their threads.
+/// A role of some warp groups of a block: their number, and the registers of their threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WarpRole {
     groups: u32,
@@ -20,7 +20,7 @@ impl WarpRole {
         WarpRole { groups, registers: None }
     }
 
-    /// One group that fetches and `groups` that multiply, with so many registers for each of their threads.
+    /// One producer group and `groups` consumer groups, with these registers for a thread of the producer and of a consumer.
     pub fn producer_and_consumers(groups: u32, registers: Option<[u32; 2]>) -> [WarpRole; 2] {
         let [fetch, multiply] = registers.map_or([None; 2], |counts| counts.map(Some));
         [WarpRole::new(1).registers(fetch), WarpRole::new(groups).registers(multiply)]

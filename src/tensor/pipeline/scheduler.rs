@@ -20,7 +20,7 @@ crate::values! {
 /// The tiles of a batch of matrices for blocks that stay: block `i` of `n` takes the tiles `i`, `i + n`, .. in the order
 /// of a [`Raster`], one matrix after the other.
 ///
-/// Every role of a block goes through the same tiles, without a word between them.
+/// Every role of a block goes through the same tiles without communication.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -30,7 +30,7 @@ crate::values! {
 ///
 /// type Params = (GlobalMut<i32>, i32, i32);
 /// let kernel = Kernel::<Params>::build("order", Target::SM_80, |k, (x, rows, columns)| {
-///     let tiles = TileScheduler::new(k, Raster::Strips { rows: 2 }, [rows, columns, k.constant(1)]);
+///     let tiles = TileScheduler::new(k, Raster::Swizzle { width: 2 }, [rows, columns, k.constant(1)]);
 ///     tiles.for_each(k, k.constant(0), |k, tile, count| {
 ///         x.store(k, tile.row * columns + tile.column, count);
 ///         count + 1
@@ -39,7 +39,7 @@ crate::values! {
 /// let device = Device::sim()?;
 /// let mut x = device.zeros::<i32>(12)?;
 /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x, 4, 3))?;
-/// // The order of the tiles, in their places: two strips, the second one from right to left.
+/// // The order of the tiles, in their places: two groups of rows, the second group from right to left.
 /// assert_eq!(x.to_vec()?, [0, 2, 4, 1, 3, 5, 10, 8, 6, 11, 9, 7]);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -57,30 +57,30 @@ pub struct TileScheduler<'b> {
 }
 
 impl<'b> TileScheduler<'b> {
-    /// The tiles of this block, for so many rows and columns of tiles in each matrix, and so many matrices.
+    /// The tiles of this block, of `rows` x `columns` tiles in each of `batch` matrices.
     ///
-    /// Strips of no rows or columns are an error of the build.
+    /// A swizzle width of 0 is an error of the build.
     #[track_caller]
     pub fn new(
         k: &Body<'b, '_>,
         raster: Raster,
         [rows, columns, batch]: [Val<'b, i32>; 3],
     ) -> Self {
-        let strips = match raster {
-            Raster::Strips { rows } => count_of("rows in a strip", rows, [1, i32::MAX as u32]),
-            Raster::StripsAlongM { columns } => {
-                count_of("columns in a strip", columns, [1, i32::MAX as u32])
+        let checked = match raster {
+            Raster::Swizzle { width } => count_of("rows in a strip", width, [1, i32::MAX as u32]),
+            Raster::SwizzleAlongM { width } => {
+                count_of("columns in a strip", width, [1, i32::MAX as u32])
             }
             Raster::AlongM | Raster::AlongN | Raster::Hilbert => Ok(()),
         };
-        if let Err(kind) = strips {
+        if let Err(kind) = checked {
             k.report(TensorError { operation: "TileScheduler", operand: raster.to_string(), kind });
         }
         let (first, step) = (k.block_idx().x, k.grid_dim().x);
         TileScheduler { raster, rows, columns, batch, first, step, cluster: 1, rank: None }
     }
 
-    /// The same for clusters of `blocks` blocks, each of which has one of as many rows of tiles.
+    /// The same for clusters of `blocks` blocks along M: the blocks of a cluster take adjacent row tiles.
     #[track_caller]
     pub fn clusters(self, blocks: u32) -> Self {
         let blocks = blocks as i32;
@@ -97,8 +97,7 @@ impl<'b> TileScheduler<'b> {
         }
     }
 
-    /// The same for one of `groups` groups of threads that take turns: group `i` has the tiles `i`, `i + groups`, .. of
-    /// the block.
+    /// The same for one of `groups` groups of threads: group `i` has the tiles `i`, `i + groups`, .. of the block.
     #[track_caller]
     pub fn turns(self, group: Val<'b, i32>, groups: u32) -> Self {
         let first = self.first + group * self.step;
@@ -166,8 +165,8 @@ fn place<'b>(
             let [column, row] = pair(index, columns);
             [row, column]
         }
-        Raster::Strips { rows: width } => strips(index, [rows, columns], width as i32),
-        Raster::StripsAlongM { columns: width } => {
+        Raster::Swizzle { width } => strips(index, [rows, columns], width as i32),
+        Raster::SwizzleAlongM { width } => {
             let [column, row] = strips(index, [columns, rows], width as i32);
             [row, column]
         }

@@ -1,4 +1,4 @@
-//! Pipelines: rings of tiles in shared memory between those that fill them and those that use them.
+//! Pipelines: rings of stages in shared memory between producer and consumer threads.
 
 use crate::ir::{BarrierForm, Body, ClusterArrival, MbarrierRef, RemoteArrival, Shared, Val};
 
@@ -36,13 +36,14 @@ crate::values! {
 }
 
 impl<'b> PipelineState<'b> {
-    /// Where one that fills starts: on new barriers the phase before the first one has ended, so all stages are empty.
+    /// The state in which a producer starts: on new barriers the phase before the first one has ended, so all stages are
+    /// empty.
     #[track_caller]
     pub fn producer(k: &Body<'b, '_>) -> Self {
         PipelineState { stage: k.constant(0), parity: k.constant(1) }
     }
 
-    /// Where one that uses starts.
+    /// The state in which a consumer starts.
     #[track_caller]
     pub fn consumer(k: &Body<'b, '_>) -> Self {
         PipelineState { stage: k.constant(0), parity: k.constant(0) }
@@ -75,10 +76,10 @@ impl<'b> PipelineState<'b> {
     }
 }
 
-/// A ring of stages that tensor copies fill: for each stage a barrier that waits for its bytes, and one that waits for
-/// those that use it. CuTe's `PipelineTmaAsync`.
+/// A ring of stages that tensor copies fill. Each stage has a full barrier, which waits for its bytes, and an empty
+/// barrier, which waits for its consumers. CuTe's `PipelineTmaAsync`.
 ///
-/// One thread fills: [`acquire`](TmaPipeline::acquire), copies, [`next`](PipelineState::next). Others use:
+/// The producer, one thread: [`acquire`](TmaPipeline::acquire), copies, [`next`](PipelineState::next). Consumers:
 /// [`wait`](TmaPipeline::wait), the work, [`release`](TmaPipeline::release), `next`.
 ///
 /// ```
@@ -179,10 +180,10 @@ impl<'b> TmaPipeline<'b> {
         });
     }
 
-    /// Waits for the other blocks of the cluster, where there are some: they write to each other's shared memory, not
-    /// before its barriers are made nor after its block has ended.
+    /// Waits for the other blocks of the cluster, if any. Blocks write to each other's shared memory only between two
+    /// such syncs: after its barriers are made, and before its block ends.
     #[track_caller]
-    pub fn meet(&self, k: &Body<'b, '_>, form: BarrierForm) {
+    pub fn cluster_sync(&self, k: &Body<'b, '_>, form: BarrierForm) {
         if self.cluster > 1 {
             k.barrier_cluster_arrive(form, ClusterArrival::Release);
             k.barrier_cluster_wait(form);
@@ -229,19 +230,20 @@ impl<'b> TmaPipeline<'b> {
     }
 }
 
-/// Two groups of threads that take turns: each waits for its turn, and passes it on. CuTe's `OrderedSequenceBarrier`.
+/// Orders two groups of threads: each waits for the other before a section, and arrives after it. CUTLASS's
+/// `OrderedSequenceBarrier`.
 ///
-/// A group carries whose turn it was along, a parity, from [`start`](Turns::start).
+/// A group carries a parity from [`start`](OrderedBarrier::start) on, which changes with each section.
 #[derive(Clone, Copy, Debug)]
-pub struct Turns<'b> {
+pub struct OrderedBarrier<'b> {
     barriers: Val<'b, Shared<u64>>,
 }
 
-impl<'b> Turns<'b> {
-    /// Turns of two groups. Group 0 has the first one.
+impl<'b> OrderedBarrier<'b> {
+    /// The barriers of two groups. Group 0 goes first.
     #[track_caller]
     pub fn new(k: &Body<'b, '_>) -> Self {
-        Turns { barriers: k.shared::<u64>(2) }
+        OrderedBarrier { barriers: k.shared::<u64>(2) }
     }
 
     /// Makes the barriers, in the thread where `elected` holds. A barrier of the block follows.
@@ -254,21 +256,26 @@ impl<'b> Turns<'b> {
         });
     }
 
-    /// The parity of the first turn of a group: that of group 0 has come.
+    /// The parity of the first section of a group. Group 0 does not wait.
     #[track_caller]
     pub fn start(&self, group: Val<'b, i32>) -> Val<'b, u32> {
         group.cvt::<u32>() ^ 1
     }
 
-    /// Waits for the turn of `group`. The next one has the other parity.
+    /// Waits until `group` may start its section. The next section has the other parity.
     #[track_caller]
     pub fn wait(&self, k: &Body<'b, '_>, group: Val<'b, i32>, parity: Val<'b, u32>) {
         self.barriers.mbarrier(group).wait_parity(k, parity);
     }
 
-    /// Passes the turn of `group` on, in the thread where `elected` holds.
+    /// Ends the section of `group`, in the thread where `elected` holds: the other group may start.
     #[track_caller]
-    pub fn pass<'k: 'b>(&self, k: &mut Body<'k, '_>, group: Val<'b, i32>, elected: Val<'b, bool>) {
+    pub fn arrive<'k: 'b>(
+        &self,
+        k: &mut Body<'k, '_>,
+        group: Val<'b, i32>,
+        elected: Val<'b, bool>,
+    ) {
         k.if_(elected, |k| {
             self.barriers.mbarrier(group ^ 1).arrive(k);
         });

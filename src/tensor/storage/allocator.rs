@@ -5,7 +5,7 @@ use crate::layout::{ComposedLayout, LayoutError, Swizzle};
 
 use super::{MemRangeAt, Storage};
 use crate::tensor::error::{TensorError, TensorErrorKind};
-use crate::tensor::view::pointer::Pointer;
+use crate::tensor::view::pointer::TensorPointer;
 use crate::tensor::view::tensor::SharedTensor;
 
 /// Shared memory piece by piece, with the number of bytes that the block takes so far: CuTe DSL's `SmemAllocator`.
@@ -67,7 +67,7 @@ impl SmemAllocator {
         k: &Body<'b, '_>,
         len: usize,
     ) -> MemRangeAt<'b, T> {
-        let range = MemRangeAt::new(Pointer::new(k.shared::<T>(len)), len);
+        let range = MemRangeAt::new(TensorPointer::new(k.shared::<T>(len)), len);
         self.bytes = k.shared_bytes();
         range
     }

@@ -8,11 +8,11 @@ use crate::ir::{Body, Element, Shared, Val};
 use crate::layout::{Analysis, ComposedLayout, LayoutError};
 
 use super::error::{TensorError, TensorErrorKind};
-use super::view::pointer::Pointer;
+use super::view::pointer::TensorPointer;
 use super::view::tensor::{SharedTensor, Tensor};
 
 /// Bytes of shared memory, from which members are made.
-pub type StoragePointer<'b> = Pointer<'b, Shared<u8>>;
+pub type StoragePointer<'b> = TensorPointer<'b, Shared<u8>>;
 
 /// A type of shared memory: a scalar, a [`MemRange`], an [`Align`], or what
 /// [`storage!`](crate::storage) declares.
@@ -47,14 +47,14 @@ pub trait Storage: 'static {
     fn allocate<'b>(k: &Body<'b, '_>) -> Self::At<'b> {
         let align = u32::try_from(Self::ALIGN).unwrap_or(u32::MAX);
         let bytes: Val<'b, Shared<u8>> = k.shared_aligned(Self::SIZE, align);
-        Self::at(k, Pointer::new(bytes).assume_aligned(k, Self::ALIGN as u64))
+        Self::at(k, TensorPointer::new(bytes).assume_aligned(k, Self::ALIGN as u64))
     }
 }
 
 impl<T: Element> Storage for T {
     const SIZE: usize = T::SCALAR.size_bytes() as usize;
     const ALIGN: usize = T::SCALAR.size_bytes() as usize;
-    type At<'b> = Pointer<'b, Shared<T>>;
+    type At<'b> = TensorPointer<'b, Shared<T>>;
 
     #[track_caller]
     fn at<'b>(_: &Body<'b, '_>, bytes: StoragePointer<'b>) -> Self::At<'b> {
@@ -98,7 +98,7 @@ impl<T: Element, const N: usize> Storage for MemRange<T, N> {
 
 /// A [`MemRange`] in a kernel.
 pub struct MemRangeAt<'b, T> {
-    pointer: Pointer<'b, Shared<T>>,
+    pointer: TensorPointer<'b, Shared<T>>,
     len: usize,
 }
 
@@ -129,7 +129,7 @@ fn reached(layout: &ComposedLayout, at_most: usize) -> Result<usize, LayoutError
 
 impl<'b, T: Element> MemRangeAt<'b, T> {
     /// `len` elements at a pointer.
-    pub(super) fn new(pointer: Pointer<'b, Shared<T>>, len: usize) -> Self {
+    pub(super) fn new(pointer: TensorPointer<'b, Shared<T>>, len: usize) -> Self {
         MemRangeAt { pointer, len }
     }
 
@@ -150,13 +150,13 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
     }
 
     /// The pointer to the first element.
-    pub fn data_ptr(&self) -> Pointer<'b, Shared<T>> {
+    pub fn data_ptr(&self) -> TensorPointer<'b, Shared<T>> {
         self.pointer
     }
 
     /// The pointer to an element: CuTe DSL's `[index]`. One beyond the last element is an error of the build.
     #[track_caller]
-    pub fn at(&self, k: &Body<'b, '_>, index: usize) -> Pointer<'b, Shared<T>> {
+    pub fn at(&self, k: &Body<'b, '_>, index: usize) -> TensorPointer<'b, Shared<T>> {
         if index >= self.len {
             let index = i64::try_from(index).unwrap_or(i64::MAX);
             let kind = TensorErrorKind::NoSuchElement { index, len: self.len };
@@ -245,7 +245,7 @@ pub const fn round_up(offset: usize, align: usize) -> usize {
 ///
 /// A member is a scalar, a [`MemRange`](crate::tensor::MemRange), an [`Align`](crate::tensor::Align) of one of
 /// these, or another declared type, written with the lifetime `'static`. Each declared type gets the members as
-/// public fields: a scalar as a [`Pointer`](crate::tensor::Pointer) that is loaded and stored, a range as a
+/// public fields: a scalar as a [`TensorPointer`](crate::tensor::TensorPointer) that is loaded and stored, a range as a
 /// [`MemRangeAt`](crate::tensor::MemRangeAt), a struct as its own type. Its lifetime is the body that the
 /// storage is allocated in.
 ///

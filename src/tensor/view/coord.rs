@@ -80,7 +80,7 @@ impl<'b> DevicePart<'b> {
     }
 }
 
-/// What divides every value of the layout, 0 for one that is always 0.
+/// The largest divisor of all values of the layout; 0 where all are 0.
 pub(in crate::tensor) fn divisor(layout: &Layout) -> Result<i64> {
     let mut all = Int::ZERO;
     for (extent, stride) in layout.as_ref().leaves() {
@@ -91,7 +91,7 @@ pub(in crate::tensor) fn divisor(layout: &Layout) -> Result<i64> {
     Ok(all.divisibility())
 }
 
-/// Whether the values of the layout inside its domain are numbers of 32 bits.
+/// Returns whether the values of the layout inside its domain are numbers of 32 bits.
 pub(in crate::tensor) fn is_narrow(layout: &Layout) -> bool {
     let last = layout.cosize().ok().and_then(|cosize| cosize.as_static());
     last.is_some_and(|cosize| i32::try_from(cosize).is_ok())

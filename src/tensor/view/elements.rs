@@ -22,7 +22,7 @@ impl<E> Group<E> {
     }
 }
 
-/// What moves at a time: a group of each of two tensors.
+/// The unit of a copy: a group of each of two tensors.
 pub(in crate::tensor) struct Step<S, D> {
     pub(in crate::tensor) from: Group<S>,
     pub(in crate::tensor) to: Group<D>,
@@ -184,7 +184,7 @@ impl Vectors {
         layout.coalesce()?.logical_divide(&self.vector)
     }
 
-    /// Whether all vectors of a tensor in memory start at multiples of their length.
+    /// Returns whether all vectors of a tensor in memory start at multiples of their length.
     fn is_whole<'b, E: Readable<'b>>(&self, tensor: &Tensor<E>) -> Result<bool, LayoutError> {
         if tensor.engine.alignment_bytes().is_none() {
             return Ok(true);

@@ -10,18 +10,18 @@ use crate::ir::{
 use crate::layout::{Int, IntTupleRef, Layout, LayoutError, Tuple};
 
 use super::coord::{Parts, component};
-use super::pointer::Pointer;
+use super::pointer::TensorPointer;
 use crate::tensor::error::TensorErrorKind;
 
 mod sealed {
     /// Closes the engines.
     pub trait Sealed {}
-    impl<P> Sealed for super::Pointer<'_, P> {}
+    impl<P> Sealed for super::TensorPointer<'_, P> {}
     impl<T> Sealed for super::Rmem<'_, T> {}
     impl Sealed for super::Coordinates<'_> {}
 }
 
-/// What the indices of a tensor's layout are counted from: a [`Pointer`], registers ([`Rmem`]) or
+/// The base from which the indices of a tensor's layout are counted: a [`TensorPointer`], registers ([`Rmem`]) or
 /// [`Coordinates`]. CuTe's `Engine`.
 pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
     /// The engine at a coordinate of `layout`; each `_` counts as 0.
@@ -36,7 +36,7 @@ pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
         coord: &DeviceCoord<'b>,
     ) -> Result<Self, TensorErrorKind>;
 
-    /// Whether the memory ends with the tensor, so that a part of it must not go beyond, predicates or not.
+    /// Returns whether the memory ends with the tensor, so that a part of it must not go beyond, predicates or not.
     #[doc(hidden)]
     fn ends_with_tensor(&self) -> bool;
 }
@@ -56,11 +56,11 @@ pub trait Readable<'b>: Engine<'b> {
     /// The engine `offset` elements further, an expression over symbols.
     #[doc(hidden)]
     fn moved(&self, k: &Body<'b, '_>, offset: &Int) -> Result<Self, TensorErrorKind>;
-    /// What is known of the address of the first element, in bytes; `None` where elements have no address.
+    /// The known alignment of the first element, in bytes; `None` where elements have no address.
     #[doc(hidden)]
     fn alignment_bytes(&self) -> Option<u64>;
     /// The elements at `indices` as one vector. In memory they follow each other and are aligned to the vector: it is
-    /// one access. `None` where there is no vector of so many.
+    /// one access. `None` where there is no vector of this length.
     #[doc(hidden)]
     fn read_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64]) -> Option<AnyVector<'c>>
     where
@@ -73,7 +73,7 @@ pub trait Readable<'b>: Engine<'b> {
     fn place(&self, index: i64) -> Place<'b, Self::Elem>;
 }
 
-/// Where an element is: a pointer and an offset in elements, for instructions that take one memory only.
+/// The address of an element: a pointer and an offset in elements, for instructions that take one memory only.
 #[derive(Clone, Copy)]
 pub enum Place<'b, T> {
     /// In registers of the thread.
@@ -104,7 +104,7 @@ pub trait Writable<'b>: Readable<'b> {
         'b: 'c;
 }
 
-impl<'b, P: PointerType> Engine<'b> for Pointer<'b, P> {
+impl<'b, P: PointerType> Engine<'b> for TensorPointer<'b, P> {
     #[track_caller]
     fn advance(
         &self,
@@ -112,7 +112,7 @@ impl<'b, P: PointerType> Engine<'b> for Pointer<'b, P> {
         layout: &Layout,
         coord: &DeviceCoord<'b>,
     ) -> Result<Self, TensorErrorKind> {
-        Pointer::advance(self, k, layout, coord)
+        TensorPointer::advance(self, k, layout, coord)
     }
 
     fn ends_with_tensor(&self) -> bool {
@@ -120,7 +120,7 @@ impl<'b, P: PointerType> Engine<'b> for Pointer<'b, P> {
     }
 }
 
-impl<'b, P: PointerType> Readable<'b> for Pointer<'b, P> {
+impl<'b, P: PointerType> Readable<'b> for TensorPointer<'b, P> {
     type Elem = P::Elem;
 
     #[track_caller]
@@ -168,7 +168,7 @@ impl<'b, P: PointerType> Readable<'b> for Pointer<'b, P> {
     }
 }
 
-impl<'b, P: MutPointer> Writable<'b> for Pointer<'b, P> {
+impl<'b, P: MutPointer> Writable<'b> for TensorPointer<'b, P> {
     #[track_caller]
     fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, P::Elem>)
     where
@@ -190,7 +190,7 @@ impl<'b, P: MutPointer> Writable<'b> for Pointer<'b, P> {
     }
 }
 
-/// Registers of a thread: the engine of a [`Fragment`](crate::tensor::Fragment).
+/// Registers of a thread: the engine of a [`RegisterTensor`](crate::tensor::RegisterTensor).
 pub struct Rmem<'b, T> {
     registers: Registers<'b, T>,
     offset: i64,

@@ -12,7 +12,9 @@ pub(super) mod views;
 
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use names::TensorLayout;
-pub use pointer::{Pointer, PointerOffset, Recast};
+pub use pointer::{PointerOffset, Recast, TensorPointer};
 pub use predicate::{IntoPredicate, Predicate};
 pub use ssa::{SsaOperand, TensorSsa};
-pub use tensor::{CoordTensor, Fragment, GlobalTensor, GlobalTensorMut, SharedTensor, Tensor};
+pub use tensor::{
+    CoordTensor, GlobalTensor, GlobalTensorMut, RegisterTensor, SharedTensor, Tensor,
+};

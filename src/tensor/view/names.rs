@@ -6,7 +6,7 @@ use crate::layout::{ComposedLayout, LayoutError, NamedLayout, Names};
 use super::engine::Engine;
 use super::tensor::Tensor;
 
-/// What a tensor is made with: a layout, a [`ComposedLayout`] with a swizzle, or a [`NamedLayout`], whose names the tensor
+/// The layout argument of a tensor: a layout, a [`ComposedLayout`] with a swizzle, or a [`NamedLayout`], whose names the tensor
 /// gets.
 ///
 /// ```

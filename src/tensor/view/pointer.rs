@@ -1,4 +1,4 @@
-//! [`Pointer`]: an address with what is known of it.
+//! [`TensorPointer`]: an address with what is known of it.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub use self::recast::Recast;
 use super::coord::{DevicePart, Parts, divisor, is_narrow};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
-/// The address of an element, with the alignment that is known of it: CuTe's `Pointer`.
+/// The address of an element, with the alignment that is known of it: CuTe's `TensorPointer`.
 ///
 /// Offsets count elements. A host offset costs nothing: it becomes part of the address of a load or store. The
 /// alignment follows by divisibility: after an offset of `n` elements, it is the largest power of two that
@@ -24,10 +24,10 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 ///
 /// ```
 /// use tilewright::ir::{Global, Kernel, Target};
-/// use tilewright::tensor::Pointer;
+/// use tilewright::tensor::TensorPointer;
 ///
 /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-///     let x = Pointer::new(x).assume_aligned(k, 16);
+///     let x = TensorPointer::new(x).assume_aligned(k, 16);
 ///     assert_eq!(x.to_string(), "ptr<f32, gmem, align<16>>");
 ///     assert_eq!((x + 2).alignment(), 8);
 ///     assert_eq!((4i64 + x).alignment(), 16);
@@ -37,7 +37,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 /// })?;
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
-pub struct Pointer<'b, P> {
+pub struct TensorPointer<'b, P> {
     base: Val<'b, P>,
     /// In elements; inside of the swizzle, if there is one.
     offset: i64,
@@ -61,16 +61,16 @@ struct Moved<'b, P> {
     base: Val<'b, P>,
     /// The bits that `offset` may have, if they are known.
     bits: Option<i64>,
-    /// What divides `offset`.
+    /// A divisor of `offset`.
     divisor: u64,
 }
 
-impl<P> Clone for Pointer<'_, P> {
+impl<P> Clone for TensorPointer<'_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<P> Copy for Pointer<'_, P> {}
+impl<P> Copy for TensorPointer<'_, P> {}
 impl<P> Clone for Swizzled<'_, P> {
     fn clone(&self) -> Self {
         *self
@@ -91,25 +91,25 @@ fn power_of_two(value: u64, limit: u64) -> u64 {
 
 const OVERFLOW: LayoutError = LayoutError::Overflow { operation: "the offset of a pointer" };
 
-impl<'b> Pointer<'b, Shared<u8>> {
+impl<'b> TensorPointer<'b, Shared<u8>> {
     /// A member of storage, whose offset is a multiple of its size.
     #[track_caller]
-    pub(in crate::tensor) fn element_at<T: Element>(self) -> Pointer<'b, Shared<T>> {
+    pub(in crate::tensor) fn element_at<T: Element>(self) -> TensorPointer<'b, Shared<T>> {
         self.retyped()
     }
 }
 
-impl<'b, P: PointerType> From<Val<'b, P>> for Pointer<'b, P> {
+impl<'b, P: PointerType> From<Val<'b, P>> for TensorPointer<'b, P> {
     fn from(base: Val<'b, P>) -> Self {
-        Pointer::new(base)
+        TensorPointer::new(base)
     }
 }
 
-impl<'b, P: PointerType> Pointer<'b, P> {
-    /// The pointer of a kernel parameter or an allocation, of which no more is known than that it is
+impl<'b, P: PointerType> TensorPointer<'b, P> {
+    /// The pointer of a kernel parameter or an allocation, known to be
     /// naturally aligned.
     pub fn new(base: Val<'b, P>) -> Self {
-        Pointer { base, offset: 0, align: size_of_element::<P>(), swizzle: None }
+        TensorPointer { base, offset: 0, align: size_of_element::<P>(), swizzle: None }
     }
 
     /// The same pointer, known to be a multiple of `bytes`: CuTe's `assumed_align`. A launch whose buffer is
@@ -123,7 +123,7 @@ impl<'b, P: PointerType> Pointer<'b, P> {
             k.report(TensorError { operation: "assume_aligned", operand: self.to_string(), kind });
             return self;
         }
-        Pointer { align: self.align.max(bytes), ..self }
+        TensorPointer { align: self.align.max(bytes), ..self }
     }
 
     /// The first address from this one on that is a multiple of `bytes`: CuTe DSL's `align`. It is computed by the
@@ -136,10 +136,10 @@ impl<'b, P: PointerType> Pointer<'b, P> {
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::Pointer;
+    /// use tilewright::tensor::TensorPointer;
     ///
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
-    ///     let at = (Pointer::new(x) + k.thread_idx().x).align(k, 16);
+    ///     let at = (TensorPointer::new(x) + k.thread_idx().x).align(k, 16);
     ///     assert_eq!((at.alignment(), (at + 2).alignment()), (16, 8));
     ///     at.store(k, 7);
     /// })?;
@@ -177,7 +177,7 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         // The host offset is part of what was rounded up, so it goes into the base.
         let (base, offset) = moved.resolve();
         let base = if offset == 0 { base } else { base.offset(offset) };
-        Pointer { base, offset: 0, align: bytes, swizzle: None }
+        TensorPointer { base, offset: 0, align: bytes, swizzle: None }
     }
 
     /// The type of the elements.
@@ -194,22 +194,22 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         }
     }
 
-    /// What divides the address, in bytes: a power of two.
+    /// The known alignment of the address, in bytes: a power of two.
     ///
     /// Under a swizzle, the least alignment that the element may get.
     pub fn alignment(&self) -> u64 {
         power_of_two(self.divisor() * size_of_element::<P>(), self.max_alignment())
     }
 
-    /// What divides the offset: a power of two.
+    /// The known divisor of the offset: a power of two.
     fn divisor(&self) -> u64 {
         let moved = self.swizzle.and_then(|swizzled| swizzled.moved).map(|moved| moved.divisor);
         let moved = moved.map_or(1 << 32, |divisor| power_of_two(divisor, 1 << 32));
         power_of_two(self.offset.unsigned_abs(), moved)
     }
 
-    /// What divides the address of the first element, in bytes, where a swizzle does not move it: as
-    /// [`alignment`](Pointer::alignment), but for an offset of whole blocks of the swizzle more than the block of
+    /// The known alignment of the first element, in bytes, where a swizzle does not move it: as
+    /// [`alignment`](TensorPointer::alignment), but for an offset of whole blocks of the swizzle more than the block of
     /// elements that it keeps together.
     pub(in crate::tensor) fn start_alignment(&self) -> u64 {
         let Some(Swizzled { swizzle, .. }) = self.swizzle else { return self.alignment() };
@@ -227,7 +227,7 @@ impl<'b, P: PointerType> Pointer<'b, P> {
     pub(in crate::tensor) fn plain(&self) -> Self {
         let align = self.alignment();
         let (base, offset) = self.resolve();
-        Pointer { base, offset, align: power_of_two(align, self.align), swizzle: None }
+        TensorPointer { base, offset, align: power_of_two(align, self.align), swizzle: None }
     }
 
     /// The largest alignment that elements can have, in bytes: that of the start of the offsets, or of the blocks that a
@@ -266,14 +266,14 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         let (base, at) = self.resolve();
         let base = if at == 0 { base } else { base.offset(at) };
         let align = self.alignment();
-        Pointer { base, offset, align, swizzle: Some(Swizzled { swizzle, moved: None }) }
+        TensorPointer { base, offset, align, swizzle: Some(Swizzled { swizzle, moved: None }) }
     }
 
     /// The pointer `offset` elements further.
     ///
     /// An offset that leaves 64 bits is taken as the largest one, which no memory has.
     pub(in crate::tensor) fn add_host(self, offset: i64) -> Self {
-        Pointer { offset: self.offset.saturating_add(offset), ..self }
+        TensorPointer { offset: self.offset.saturating_add(offset), ..self }
     }
 
     #[track_caller]
@@ -286,7 +286,7 @@ impl<'b, P: PointerType> Pointer<'b, P> {
             None => {
                 let align =
                     power_of_two(divisor.saturating_mul(size_of_element::<P>()), self.align);
-                Pointer { base: self.base.offset(offset), align, ..self }
+                TensorPointer { base: self.base.offset(offset), align, ..self }
             }
             Some(swizzled) => self.add_swizzled(swizzled, offset.cvt::<i32>(), None, divisor),
         }
@@ -325,7 +325,7 @@ impl<'b, P: PointerType> Pointer<'b, P> {
             }
         };
         let moved = Some(Moved { offset, image, base, bits, divisor });
-        Pointer { swizzle: Some(Swizzled { swizzle, moved }), ..self }
+        TensorPointer { swizzle: Some(Swizzled { swizzle, moved }), ..self }
     }
 
     /// The address as a pointer and a host offset in elements.
@@ -369,7 +369,7 @@ impl<'b, P: PointerType> Pointer<'b, P> {
     ) -> Result<Self, TensorErrorKind> {
         let number = offset.constant_part();
         let host = self.offset.checked_add(number).ok_or(OVERFLOW)?;
-        let moved = Pointer { offset: host, ..*self };
+        let moved = TensorPointer { offset: host, ..*self };
         let symbols = offset.sub(&number.into())?;
         if symbols.is(0) {
             return Ok(moved);
@@ -428,10 +428,10 @@ impl<'b, P: PointerType> Pointer<'b, P> {
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
-    /// use tilewright::tensor::Pointer;
+    /// use tilewright::tensor::TensorPointer;
     ///
     /// let kernel = Kernel::<(GlobalMut<i64>,)>::build("k", Target::SM_80, |k, (x,)| {
-    ///     let (at, tile) = (Pointer::new(x) + 2, Pointer::new(k.shared::<f32>(8)) + 5);
+    ///     let (at, tile) = (TensorPointer::new(x) + 2, TensorPointer::new(k.shared::<f32>(8)) + 5);
     ///     x.store(k, 0, at.toint() + tile.toint().cvt::<i64>());
     /// })?;
     /// # #[cfg(feature = "sim")] {
@@ -494,7 +494,7 @@ fn swizzle_device(swizzle: Swizzle, x: Val<'_, i32>) -> Val<'_, i32> {
 }
 
 /// `ptr<f32, smem, align<16>, S<3,2,3>>`: the type of the elements, the memory, what is known of the address.
-impl<P: PointerType> fmt::Display for Pointer<'_, P> {
+impl<P: PointerType> fmt::Display for TensorPointer<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let space = match self.space() {
             Space::Global => "gmem",
@@ -512,7 +512,7 @@ impl<P: PointerType> fmt::Display for Pointer<'_, P> {
     }
 }
 
-impl<P: PointerType> fmt::Debug for Pointer<'_, P> {
+impl<P: PointerType> fmt::Debug for TensorPointer<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

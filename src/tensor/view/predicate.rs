@@ -8,10 +8,10 @@ use crate::layout::{Int, IntTuple, IntTupleRef, LayoutError, Tuple};
 
 use super::engine::{Coordinates, Engine, Entry, clamped};
 use super::ssa::TensorSsa;
-use super::tensor::{CoordTensor, Fragment, Tensor};
+use super::tensor::{CoordTensor, RegisterTensor, Tensor};
 use crate::tensor::error::TensorErrorKind;
 
-/// For each element of a tensor, whether it takes part: a tensor of bools of the same shape, of which some may
+/// For each element of a tensor, whether it takes part: a tensor of bools of the same shape. Some bools may
 /// be known to be true when the kernel is built, and then cost nothing.
 ///
 /// Made by [`within`](CoordTensor::within) from coordinates, or from a [`TensorSsa`] of bools.
@@ -75,12 +75,12 @@ impl<'b> Predicate<'b> {
         Err(TensorErrorKind::PredicateVectors { shape, copy, vectors, elements })
     }
 
-    /// Whether it says for a copy of `shape` which elements take part: it has the same modes, or one for all of them.
+    /// Returns whether it says for a copy of `shape` which elements take part: it has the same modes, or one for all of them.
     pub(in crate::tensor) fn is_of(&self, shape: IntTupleRef<'_>) -> bool {
         same_modes(self.shape.as_ref(), shape)
     }
 
-    /// Whether the elements at these coordinates, as numbers, all take part or all do not.
+    /// Returns whether the elements at these coordinates, as numbers, all take part or all do not.
     pub(in crate::tensor) fn is_one(&self, coordinates: &[i64]) -> bool {
         let value = |coordinate: &i64| {
             let value = usize::try_from(*coordinate).ok().and_then(|at| self.values.get(at));
@@ -90,7 +90,7 @@ impl<'b> Predicate<'b> {
         coordinates.iter().all(|coordinate| value(coordinate) == first)
     }
 
-    /// Whether all elements take part, whatever the kernel is given.
+    /// Returns whether all elements take part, whatever the kernel is given.
     pub fn is_always(&self) -> bool {
         self.values.iter().all(Option::is_none)
     }
@@ -110,10 +110,10 @@ impl fmt::Debug for Predicate<'_> {
 }
 
 /// A tensor of bools that says which elements of a copy take part: a [`Predicate`], a [`TensorSsa`] of bools or
-/// a [`Fragment`] of bools.
+/// a [`RegisterTensor`] of bools.
 #[diagnostic::on_unimplemented(
     message = "a predicate is a tensor of bools of the copy's shape, not `{Self}`",
-    label = "expected a `Predicate`, a `TensorSsa` of bools or a `Fragment` of bools",
+    label = "expected a `Predicate`, a `TensorSsa` of bools or a `RegisterTensor` of bools",
     note = "a single bool becomes one with `TensorSsa::full(k, shape, value)`, where `shape` is that of the copy; where it is the same for all elements, `k.if_` around the copy does it too"
 )]
 pub trait IntoPredicate<'b> {
@@ -134,14 +134,14 @@ impl<'b> IntoPredicate<'b> for TensorSsa<'b, bool> {
     }
 }
 
-impl<'b> IntoPredicate<'b> for Fragment<'b, bool> {
+impl<'b> IntoPredicate<'b> for RegisterTensor<'b, bool> {
     #[track_caller]
     fn predicate(&self, k: &Body<'b, '_>) -> Predicate<'b> {
         self.load_all(k).predicate(k)
     }
 }
 
-/// Whether the modes are of the same sizes, whatever modes they have inside. One number may stand for a tuple.
+/// Returns whether the modes are of the same sizes, whatever modes they have inside. One number may stand for a tuple.
 fn same_modes(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> bool {
     let same_size = |a: IntTupleRef<'_>, b: IntTupleRef<'_>| {
         let sizes = (a.product(), b.product());
@@ -249,7 +249,7 @@ impl<'b> CoordTensor<'b> {
     }
 }
 
-/// Whether `device + host < limit`, for the device part of the entry; `None` where it always is. Where it never is, all
+/// Computes `device + host < limit`, for the device part of the entry; `None` where it always is. Where it never is, all
 /// get the one value `never`.
 #[track_caller]
 fn below<'b>(

@@ -10,7 +10,7 @@ use crate::layout::{Coord, Int, IntTuple, IntTupleRef, Layout, LayoutError, Slot
 
 use super::coord::Parts;
 use super::engine::{Readable, Writable};
-use super::tensor::{Fragment, Tensor};
+use super::tensor::{RegisterTensor, Tensor};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use broadcast::{common_shape, repeated};
 
@@ -192,7 +192,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     /// tensor has `shape`: CuTe DSL's `broadcast_to`. No operation is made.
     ///
     /// Inside a mode both shapes have the same form: `((1,2,1),1)` goes to `((2,2,4),8)` and `(2)` does not. Where
-    /// modes are missing and those that are left fit other modes of `shape` too, as `(4)` in `(4,4)`, it is an
+    /// modes are missing and the others fit other modes of `shape` too, as `(4)` in `(4,4)`, it is an
     /// error of the build: [`reduce_keepdims`](TensorSsa::reduce_keepdims) and
     /// [`reshape`](TensorSsa::reshape) say which are meant.
     #[track_caller]
@@ -224,7 +224,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         Ok(TensorSsa { shape: shape.clone(), values })
     }
 
-    /// `f` for each pair of elements, of which either side may be repeated as for operators.
+    /// Applies `f` to each pair of elements. Either side may be repeated, as for operators.
     #[track_caller]
     pub fn zip<U: Element, V: Element>(
         &self,
@@ -511,7 +511,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
-    pub fn fragment_like<U: Element>(&self, k: &Body<'b, '_>) -> Fragment<'b, U> {
+    pub fn fragment_like<U: Element>(&self, k: &Body<'b, '_>) -> RegisterTensor<'b, U> {
         let layout = match self.layout.fragment_like() {
             Ok(layout) if !self.poisoned => layout,
             Ok(_) => Layout::trivial(),
@@ -520,6 +520,6 @@ impl<'b, E: Readable<'b>> Tensor<E> {
                 Layout::trivial()
             }
         };
-        Fragment::registers(k, layout)
+        RegisterTensor::registers(k, layout)
     }
 }

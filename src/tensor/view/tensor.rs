@@ -12,7 +12,7 @@ use crate::layout::{
 
 use super::engine::{Coordinates, Engine, Readable, Rmem, Writable};
 use super::names::TensorLayout;
-use super::pointer::Pointer;
+use super::pointer::TensorPointer;
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
 /// A tensor: `T(c) = *(p + L(c))` for a pointer `p` and a layout `L`. CuTe's `Tensor`.
@@ -21,9 +21,9 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 ///
 /// | alias | engine | elements |
 /// |---|---|---|
-/// | [`GlobalTensor`], [`GlobalTensorMut`] | [`Pointer`] | in global memory |
-/// | [`SharedTensor`] | [`Pointer`] | in the shared memory of the block |
-/// | [`Fragment`] | [`Rmem`] | in the registers of the thread |
+/// | [`GlobalTensor`], [`GlobalTensorMut`] | [`TensorPointer`] | in global memory |
+/// | [`SharedTensor`] | [`TensorPointer`] | in the shared memory of the block |
+/// | [`RegisterTensor`] | [`Rmem`] | in the registers of the thread |
 /// | [`CoordTensor`] | [`Coordinates`] | the coordinates themselves: where an element is, for predicates |
 ///
 /// A coordinate may mix numbers of the host and of the device; `..` in a slice is CuTe's `_`. What the host
@@ -38,7 +38,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 /// let kernel = Kernel::<Signature>::build("transpose", Target::SM_80, |k, (x, y)| {
 ///     let x = Tensor::new(k, x, layout!((64, 32) : (32, 1)));
 ///     let y = Tensor::new(k, y, layout!((64, 32) : (1, 64)));
-///     // A block moves a tile of 16 x 8, of which thread `t` moves the row `t`.
+///     // A block moves a tile of 16 x 8; thread `t` moves row `t`.
 ///     let (block, thread) = (k.block_idx(), k.thread_idx().x);
 ///     let from = x.local_tile(k, &tiler!(16, 8), (block.x, block.y)).slice(k, (thread, ..));
 ///     let to = y.local_tile(k, &tiler!(16, 8), (block.x, block.y)).slice(k, (thread, ..));
@@ -56,18 +56,18 @@ pub struct Tensor<E> {
     pub(in crate::tensor) engine: E,
     pub(in crate::tensor) layout: Layout,
     pub(in crate::tensor) names: Names,
-    /// The tensor stands for one that could not be made; the error has been recorded.
+    /// The tensor stands for a tensor that could not be made; the error has been recorded.
     pub(in crate::tensor) poisoned: bool,
 }
 
 /// A tensor in global memory that the kernel only reads.
-pub type GlobalTensor<'b, T> = Tensor<Pointer<'b, Global<T>>>;
+pub type GlobalTensor<'b, T> = Tensor<TensorPointer<'b, Global<T>>>;
 /// A tensor in global memory.
-pub type GlobalTensorMut<'b, T> = Tensor<Pointer<'b, GlobalMut<T>>>;
+pub type GlobalTensorMut<'b, T> = Tensor<TensorPointer<'b, GlobalMut<T>>>;
 /// A tensor in the shared memory of the block.
-pub type SharedTensor<'b, T> = Tensor<Pointer<'b, Shared<T>>>;
+pub type SharedTensor<'b, T> = Tensor<TensorPointer<'b, Shared<T>>>;
 /// A tensor in the registers of the thread. Its coordinates are host numbers.
-pub type Fragment<'b, T> = Tensor<Rmem<'b, T>>;
+pub type RegisterTensor<'b, T> = Tensor<Rmem<'b, T>>;
 /// A tensor whose elements are coordinates.
 pub type CoordTensor<'b> = Tensor<Coordinates<'b>>;
 
@@ -97,7 +97,7 @@ impl<E> Tensor<E> {
     }
 }
 
-impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
+impl<'b, P: PointerType> Tensor<TensorPointer<'b, P>> {
     /// The tensor of a pointer and a layout: CuTe's `make_tensor`. A [`ComposedLayout`] with a swizzle makes
     /// a swizzled tensor, `T(c) = *(p + S(offset + L(c)))`; a [`NamedLayout`](crate::layout::NamedLayout) gives its names.
     ///
@@ -132,12 +132,12 @@ impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A layout into coordinates, or one that is composed with anything but a swizzle, is an error of the
+    /// A layout into coordinates, or a composition with anything but a swizzle, is an error of the
     /// build.
     #[track_caller]
     pub fn new(
         k: &Body<'b, '_>,
-        pointer: impl Into<Pointer<'b, P>>,
+        pointer: impl Into<TensorPointer<'b, P>>,
         layout: impl Into<TensorLayout>,
     ) -> Self {
         let (pointer, TensorLayout { layout, names }) = (pointer.into(), layout.into());
@@ -154,7 +154,7 @@ impl<'b, P: PointerType> Tensor<Pointer<'b, P>> {
     #[track_caller]
     fn from_composed(
         k: &Body<'b, '_>,
-        pointer: Pointer<'b, P>,
+        pointer: TensorPointer<'b, P>,
         composed: &ComposedLayout,
     ) -> Result<Self, TensorErrorKind> {
         let layout = composed.outer_layout()?.clone();
@@ -216,7 +216,7 @@ impl<'b, T: Element> SharedTensor<'b, T> {
                 1
             }
         };
-        let pointer = Pointer::new(k.shared_aligned::<T>(len, align_bytes));
+        let pointer = TensorPointer::new(k.shared_aligned::<T>(len, align_bytes));
         Tensor::new(k, pointer.assume_aligned(k, align_bytes.into()), with_names)
     }
 }
@@ -236,7 +236,7 @@ pub(in crate::tensor) fn shared_len(layout: &ComposedLayout) -> Result<usize, La
     len.and_then(|len| usize::try_from(len).ok()).ok_or(overflow)
 }
 
-impl<'b, T: Ty> Fragment<'b, T> {
+impl<'b, T: Ty> RegisterTensor<'b, T> {
     /// A new tensor in registers: CuTe's `make_rmem_tensor`. The elements hold nothing until they are set.
     ///
     /// A layout with symbols is an error of the build.
@@ -273,18 +273,18 @@ impl<'b, T: Ty> Fragment<'b, T> {
 }
 
 /// Sums of tensor cores in `f16`, two in a register.
-impl<'b> Fragment<'b, Vector<f16, 2>> {
+impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
     /// The elements, in registers of their own: two of the first mode for each pair.
     #[track_caller]
-    pub fn elements(&self, k: &Body<'b, '_>) -> Fragment<'b, f16> {
+    pub fn elements(&self, k: &Body<'b, '_>) -> RegisterTensor<'b, f16> {
         let (elements, indices) = match self.pairs() {
             Ok((shape, indices)) => (Layout::compact(shape), indices),
             Err(error) => {
                 self.failed(k, "elements", error);
-                return Fragment::registers(k, Layout::trivial()).poison();
+                return RegisterTensor::registers(k, Layout::trivial()).poison();
             }
         };
-        let elements = Fragment::registers(k, elements);
+        let elements = RegisterTensor::registers(k, elements);
         if self.poisoned {
             return elements.poison();
         }
@@ -298,9 +298,9 @@ impl<'b> Fragment<'b, Vector<f16, 2>> {
         elements
     }
 
-    /// Sets the pairs to elements, in the order of [`elements`](Fragment::elements).
+    /// Sets the pairs to elements, in the order of [`elements`](RegisterTensor::elements).
     #[track_caller]
-    pub fn set_elements(&self, k: &Body<'b, '_>, elements: &Fragment<'b, f16>) {
+    pub fn set_elements(&self, k: &Body<'b, '_>, elements: &RegisterTensor<'b, f16>) {
         let _call = k.call();
         if self.poisoned || elements.poisoned {
             return;
@@ -391,7 +391,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         }
     }
 
-    /// The tensor that takes the place of one that could not be made.
+    /// The placeholder for a tensor that could not be made.
     pub(in crate::tensor) fn poison(&self) -> Self {
         let tensor = Tensor::from_parts(self.engine.clone(), Layout::trivial());
         Tensor { poisoned: true, ..tensor }
@@ -442,7 +442,7 @@ fn has_underscore(coord: &DeviceCoord<'_>) -> bool {
     }
 }
 
-/// What is known of the elements before the kernel runs.
+/// Facts about the elements that are known before the kernel runs.
 impl<'b, E: Readable<'b>> Tensor<E> {
     /// The type of the elements. CuTe DSL's `element_type`.
     pub fn element_type(&self) -> Scalar {
@@ -454,10 +454,10 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// ```
     /// use tilewright::ir::{Global, Kernel, Scalar, Space, Target};
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::{Pointer, Tensor};
+    /// use tilewright::tensor::{TensorPointer, Tensor};
     ///
     /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-    ///     let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 16), layout!((8, 4)));
+    ///     let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), layout!((8, 4)));
     ///     assert_eq!((x.element_type(), x.memspace()), (Scalar::F32, Some(Space::Global)));
     ///     assert_eq!(x.slice(k, (2, ..)).alignment(), Some(8));
     ///     let held = x.fragment_like::<f32>(k);
@@ -470,7 +470,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
         self.engine.memory()
     }
 
-    /// What divides the address of the first element, in bytes; `None` for registers, which have none. CuTe DSL's
+    /// The known alignment of the first element, in bytes; `None` for registers, which have none. CuTe DSL's
     /// `alignment` of the iterator.
     pub fn alignment(&self) -> Option<u64> {
         self.engine.alignment_bytes()

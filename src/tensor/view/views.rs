@@ -8,8 +8,8 @@ use crate::layout::{Arrange, Layout, LayoutBuilder, LayoutError, Names, Tiler, T
 use super::coord::Parts;
 use super::engine::{Engine, Readable, Writable};
 use super::names::kept_names;
-use super::pointer::{Pointer, Recast};
-use super::tensor::{Fragment, Tensor};
+use super::pointer::{Recast, TensorPointer};
+use super::tensor::{RegisterTensor, Tensor};
 use crate::tensor::error::TensorErrorKind;
 
 impl<'b, E: Engine<'b>> Tensor<E> {
@@ -144,7 +144,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     }
 
     /// The elements of thread `index` where `threads` covers the tensor again and again: CuTe's
-    /// `local_partition`. `threads` maps a place to the index of its thread; a mode of stride 0 is one that
+    /// `local_partition`. `threads` maps a place to the index of its thread; a mode of stride 0
     /// does not tell threads apart, in which each takes the first place.
     ///
     /// ```
@@ -204,28 +204,28 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     }
 }
 
-impl<'b, P: Recast> Tensor<Pointer<'b, P>> {
+impl<'b, P: Recast> Tensor<TensorPointer<'b, P>> {
     /// The same memory as a tensor of elements of type `T`: CuTe's `recast`. Elements that become one must be
     /// neighbours in the layout; the address must be a multiple of the new size.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::{Pointer, Tensor};
+    /// use tilewright::tensor::{TensorPointer, Tensor};
     ///
     /// Kernel::<(GlobalMut<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-    ///     let x = Tensor::new(k, Pointer::new(x).assume_aligned(k, 8), layout!((8, 4) : (1, 8)));
+    ///     let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 8), layout!((8, 4) : (1, 8)));
     ///     assert_eq!(x.recast::<f64>(k).to_string(), "ptr<f64, gmem, align<8>> o (4,4):(1,4)");
     ///     assert_eq!(x.recast::<i16>(k).to_string(), "ptr<i16, gmem, align<8>> o (16,4):(1,16)");
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
-    pub fn recast<T: Element>(&self, k: &Body<'b, '_>) -> Tensor<Pointer<'b, P::Of<T>>> {
+    pub fn recast<T: Element>(&self, k: &Body<'b, '_>) -> Tensor<TensorPointer<'b, P::Of<T>>> {
         let (from, to) = (P::Elem::SCALAR.bits().into(), T::SCALAR.bits().into());
         let recast = self.with_layout(k, "recast", self.layout.recast_layout(from, to));
         if recast.poisoned {
-            let engine = Pointer::new(P::cast(self.engine.resolve().0));
+            let engine = TensorPointer::new(P::cast(self.engine.resolve().0));
             return Tensor { poisoned: true, ..Tensor::from_parts(engine, Layout::trivial()) };
         }
         let tensor = Tensor::from_parts(self.engine.recast::<T>(k), recast.layout);
@@ -233,7 +233,7 @@ impl<'b, P: Recast> Tensor<Pointer<'b, P>> {
     }
 }
 
-impl<'b, T: Element> Fragment<'b, T> {
+impl<'b, T: Element> RegisterTensor<'b, T> {
     /// The bits of the elements as elements of type `U`, in registers of their own: CuTe's `recast`. Elements that become
     /// one must be neighbours in the layout.
     ///
@@ -245,10 +245,10 @@ impl<'b, T: Element> Fragment<'b, T> {
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     /// use tilewright::layout::layout;
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::{Fragment, Tensor};
+    /// use tilewright::tensor::{RegisterTensor, Tensor};
     ///
     /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("pairs", Target::SM_80, |k, (x,)| {
-    ///     let halves = Fragment::<u16>::registers(k, layout!((2, 3) : (1, 2)));
+    ///     let halves = RegisterTensor::<u16>::registers(k, layout!((2, 3) : (1, 2)));
     ///     for i in 0..6 {
     ///         halves.store(k, i, i as u16 + 1);
     ///     }
@@ -264,22 +264,22 @@ impl<'b, T: Element> Fragment<'b, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn recast<U: Element>(&self, k: &Body<'b, '_>) -> Fragment<'b, U> {
+    pub fn recast<U: Element>(&self, k: &Body<'b, '_>) -> RegisterTensor<'b, U> {
         let _call = k.call();
         let (from, to) = (T::SCALAR, U::SCALAR);
-        let recast = || -> Result<Fragment<'b, U>, LayoutError> {
+        let recast = || -> Result<RegisterTensor<'b, U>, LayoutError> {
             let unsupported = || {
                 let argument = format!("elements of type {from} as elements of type {to}");
                 LayoutError::Unsupported { operation: "recast", argument }
             };
             let layout = self.layout.recast_layout(from.bits().into(), to.bits().into())?;
-            // The places of both that have the same bits: so many old ones, so many new ones.
+            // The numbers of old and of new elements that have the same bits.
             let (old, new) = if from.bits() < to.bits() {
                 (i64::from(to.bits() / from.bits()), 1)
             } else {
                 (1, i64::from(from.bits() / to.bits()))
             };
-            let fragment = Fragment::<U>::registers(k, layout);
+            let fragment = RegisterTensor::<U>::registers(k, layout);
             let groups: BTreeSet<i64> =
                 fragment.layout.indices()?.map(|index| index.div_euclid(new)).collect();
             let run = |group: i64, len: i64| (group * len..group * len + len).collect::<Vec<_>>();
@@ -291,13 +291,13 @@ impl<'b, T: Element> Fragment<'b, T> {
             Ok(Tensor { names: self.names.clone(), ..fragment })
         };
         if self.poisoned {
-            return Fragment::registers(k, Layout::trivial()).poison();
+            return RegisterTensor::registers(k, Layout::trivial()).poison();
         }
         match recast() {
             Ok(fragment) => fragment,
             Err(error) => {
                 self.failed(k, "recast", error);
-                Fragment::registers(k, Layout::trivial()).poison()
+                RegisterTensor::registers(k, Layout::trivial()).poison()
             }
         }
     }
@@ -305,7 +305,7 @@ impl<'b, T: Element> Fragment<'b, T> {
 
 macro_rules! by_tiler {
     ($($(#[$doc:meta])* $name:ident, $arrange:expr;)*) => {
-        /// Operations with a tiler. The layout becomes the one that the operation of
+        /// Operations with a tiler. The layout becomes the result of the operation of
         /// [`Layout`] of the same name gives; the elements stay where they are.
         impl<'b, E: Engine<'b>> Tensor<E> {$(
             $(#[$doc])*

@@ -4,16 +4,16 @@ use std::ops::{Add, Sub};
 
 use crate::ir::{Pointer as PointerType, Val};
 
-use super::Pointer;
+use super::TensorPointer;
 
-/// What can be added to a pointer: `i32`, `i64`, and device values of these types.
+/// A number that can be added to a pointer: `i32`, `i64`, and device values of these types.
 pub trait PointerOffset<'b>: sealed::Sealed {
     /// `pointer + self`
     #[doc(hidden)]
-    fn after<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P>;
+    fn after<P: PointerType>(self, pointer: TensorPointer<'b, P>) -> TensorPointer<'b, P>;
     /// `pointer - self`
     #[doc(hidden)]
-    fn before<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P>;
+    fn before<P: PointerType>(self, pointer: TensorPointer<'b, P>) -> TensorPointer<'b, P>;
 }
 
 mod sealed {
@@ -25,34 +25,34 @@ macro_rules! offsets {
     ($($ty:ty)*) => {$(
         impl sealed::Sealed for $ty {}
         impl<'b> PointerOffset<'b> for $ty {
-            fn after<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+            fn after<P: PointerType>(self, pointer: TensorPointer<'b, P>) -> TensorPointer<'b, P> {
                 pointer.add_host(self.into())
             }
-            fn before<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+            fn before<P: PointerType>(self, pointer: TensorPointer<'b, P>) -> TensorPointer<'b, P> {
                 pointer.add_host(i64::from(self).saturating_neg())
             }
         }
-        impl<'b, P: PointerType> Add<Pointer<'b, P>> for $ty {
-            type Output = Pointer<'b, P>;
-            fn add(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+        impl<'b, P: PointerType> Add<TensorPointer<'b, P>> for $ty {
+            type Output = TensorPointer<'b, P>;
+            fn add(self, pointer: TensorPointer<'b, P>) -> TensorPointer<'b, P> {
                 self.after(pointer)
             }
         }
         impl sealed::Sealed for Val<'_, $ty> {}
         impl<'b> PointerOffset<'b> for Val<'b, $ty> {
             #[track_caller]
-            fn after<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+            fn after<P: PointerType>(self, pointer: TensorPointer<'b, P>) -> TensorPointer<'b, P> {
                 pointer.add_device(self, 1)
             }
             #[track_caller]
-            fn before<P: PointerType>(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+            fn before<P: PointerType>(self, pointer: TensorPointer<'b, P>) -> TensorPointer<'b, P> {
                 pointer.add_device(-self, 1)
             }
         }
-        impl<'b, P: PointerType> Add<Pointer<'b, P>> for Val<'b, $ty> {
-            type Output = Pointer<'b, P>;
+        impl<'b, P: PointerType> Add<TensorPointer<'b, P>> for Val<'b, $ty> {
+            type Output = TensorPointer<'b, P>;
             #[track_caller]
-            fn add(self, pointer: Pointer<'b, P>) -> Pointer<'b, P> {
+            fn add(self, pointer: TensorPointer<'b, P>) -> TensorPointer<'b, P> {
                 self.after(pointer)
             }
         }
@@ -60,7 +60,7 @@ macro_rules! offsets {
 }
 offsets!(i32 i64);
 
-impl<'b, P: PointerType, O: PointerOffset<'b>> Add<O> for Pointer<'b, P> {
+impl<'b, P: PointerType, O: PointerOffset<'b>> Add<O> for TensorPointer<'b, P> {
     type Output = Self;
     #[track_caller]
     fn add(self, offset: O) -> Self {
@@ -68,7 +68,7 @@ impl<'b, P: PointerType, O: PointerOffset<'b>> Add<O> for Pointer<'b, P> {
     }
 }
 
-impl<'b, P: PointerType, O: PointerOffset<'b>> Sub<O> for Pointer<'b, P> {
+impl<'b, P: PointerType, O: PointerOffset<'b>> Sub<O> for TensorPointer<'b, P> {
     type Output = Self;
     #[track_caller]
     fn sub(self, offset: O) -> Self {

@@ -3,10 +3,10 @@
 use crate::ir::{Body, Element, Global, GlobalMut, Pointer as PointerType, Shared, Val};
 use crate::layout::LayoutError;
 
-use super::{Pointer, Swizzled, size_of_element};
+use super::{Swizzled, TensorPointer, size_of_element};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
-/// A pointer type of which there is one to each type of elements.
+/// A family of pointer types, one for each type of elements.
 pub trait Recast: PointerType {
     /// The same type, to other elements.
     type Of<T: Element>: PointerType<Elem = T>;
@@ -29,17 +29,17 @@ macro_rules! recast {
 }
 recast!(Global GlobalMut Shared);
 
-impl<'b, P: PointerType> Pointer<'b, P> {
+impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// The element of type `T` at this address, which is known to be a multiple of its size.
     #[track_caller]
-    pub(in crate::tensor) fn retyped<T: Element>(&self) -> Pointer<'b, P::Of<T>>
+    pub(in crate::tensor) fn retyped<T: Element>(&self) -> TensorPointer<'b, P::Of<T>>
     where
         P: Recast,
     {
         let bytes = i128::from(self.offset) * i128::from(size_of_element::<P>());
         let offset = bytes.div_euclid(i128::from(T::SCALAR.size_bytes()));
         let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-        Pointer { base: P::cast(self.base), offset, align: self.align, swizzle: None }
+        TensorPointer { base: P::cast(self.base), offset, align: self.align, swizzle: None }
     }
 
     /// The same address as a pointer to elements of type `T`: CuTe's `recast_ptr`. A swizzle is recast too.
@@ -48,10 +48,10 @@ impl<'b, P: PointerType> Pointer<'b, P> {
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
-    /// use tilewright::tensor::Pointer;
+    /// use tilewright::tensor::TensorPointer;
     ///
     /// let errors = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-    ///     let x = Pointer::new(x).assume_aligned(k, 8);
+    ///     let x = TensorPointer::new(x).assume_aligned(k, 8);
     ///     assert_eq!((x + 2).recast::<u8>(k).to_string(), "ptr<u8, gmem, align<8>>");
     ///     assert_eq!(x.recast::<f64>(k).to_string(), "ptr<f64, gmem, align<8>>");
     ///     (x + 1).recast::<f64>(k);
@@ -60,7 +60,7 @@ impl<'b, P: PointerType> Pointer<'b, P> {
     /// assert!(errors.to_string().contains("known to be a multiple of 4 bytes only"));
     /// ```
     #[track_caller]
-    pub fn recast<T: Element>(&self, k: &Body<'b, '_>) -> Pointer<'b, P::Of<T>>
+    pub fn recast<T: Element>(&self, k: &Body<'b, '_>) -> TensorPointer<'b, P::Of<T>>
     where
         P: Recast,
     {
@@ -69,11 +69,11 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         if align < u64::from(T::SCALAR.size_bytes()) {
             let kind = TensorErrorKind::Recast { from, to, align };
             k.report(TensorError { operation: "recast", operand: self.to_string(), kind });
-            return Pointer { base: P::cast(self.base), offset: 0, align, swizzle: None };
+            return TensorPointer { base: P::cast(self.base), offset: 0, align, swizzle: None };
         }
         let pointer = match self.swizzle {
             None => return self.retyped(),
-            Some(swizzled) => Pointer { swizzle: None, ..*self }.retyped_under(swizzled),
+            Some(swizzled) => TensorPointer { swizzle: None, ..*self }.retyped_under(swizzled),
         };
         match pointer {
             Ok(pointer) => pointer,
@@ -85,13 +85,13 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         }
     }
 
-    /// As [`retyped`](Pointer::retyped), under a swizzle of elements. What the device knows of the offset is
+    /// As [`retyped`](TensorPointer::retyped), under a swizzle of elements. What the device knows of the offset is
     /// in elements too, so it must be the start of the swizzle.
     #[track_caller]
     fn retyped_under<T: Element>(
         self,
         Swizzled { swizzle, moved }: Swizzled<'b, P>,
-    ) -> Result<Pointer<'b, P::Of<T>>, LayoutError>
+    ) -> Result<TensorPointer<'b, P::Of<T>>, LayoutError>
     where
         P: Recast,
     {
@@ -102,6 +102,6 @@ impl<'b, P: PointerType> Pointer<'b, P> {
         let (from, to) = (P::Elem::SCALAR.bits().into(), T::SCALAR.bits().into());
         let swizzle = swizzle.recast(from, to)?;
         let moved = None;
-        Ok(Pointer { swizzle: Some(Swizzled { swizzle, moved }), ..self.retyped() })
+        Ok(TensorPointer { swizzle: Some(Swizzled { swizzle, moved }), ..self.retyped() })
     }
 }

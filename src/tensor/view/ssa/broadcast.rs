@@ -1,4 +1,4 @@
-//! Which elements of two shapes belong together: CuTe DSL's broadcasting.
+//! CuTe DSL's broadcasting: pairs the elements of two shapes.
 //!
 //! Modes that are missing at the end of the shorter shape count as 1. Then the shapes have the same profile, and
 //! two leaves are equal or one of them is 1; a mode that is the leaf 1 also stands for a whole tuple, and
@@ -64,7 +64,7 @@ fn common_mode(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Option<IntTuple> {
     Tuple::from_items(both.collect::<Option<Vec<_>>>()?).ok()
 }
 
-/// That the modes of the shorter shape are the first ones of the longer shape, and could not be others.
+/// Checks that the modes of the shorter shape are the first ones of the longer shape, and could not be others.
 fn check_one_way(shorter: IntTupleRef<'_>, longer: IntTupleRef<'_>) -> Result<(), TensorErrorKind> {
     let (mine, all) = (modes(shorter), modes(longer));
     let wanted: Vec<IntTupleRef<'_>> = mine.iter().copied().filter(|m| !is_one(*m)).collect();

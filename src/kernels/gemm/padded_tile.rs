@@ -1,4 +1,4 @@
-//! [`LineTile`]: tiles in shared memory with one line for each step along K, copied by all threads of a block.
+//! [`PaddedTile`]: tiles in shared memory with one line for each step along K, copied by all threads of a block.
 
 use crate::arch::Major;
 use crate::ir::{Body, CpAsyncCache, Element, Global, Registers, Scalar, Shared, Val, Var};
@@ -15,7 +15,7 @@ const PAD: u32 = 4;
 /// Tiles end where K does: of the first one, what is missing to whole tiles lies before the matrix, and is zero. So
 /// no other one is cut along K.
 #[derive(Clone, Copy)]
-pub(super) struct LineTile {
+pub(super) struct PaddedTile {
     /// Rows or columns.
     pub(super) extent: u32,
     pub(super) depth: u32,
@@ -23,7 +23,7 @@ pub(super) struct LineTile {
     pub(super) major: Major,
 }
 
-impl LineTile {
+impl PaddedTile {
     /// Elements from a line to the next one in shared memory.
     pub(super) fn pitch(self) -> u32 {
         self.extent + PAD
@@ -34,7 +34,7 @@ impl LineTile {
         self.depth * self.pitch()
     }
 
-    /// How many threads copy elements that follow each other in the matrix: along K as many as there are banks for
+    /// The number of threads that copy contiguous elements of the matrix: along K as many as there are banks for
     /// their lines, along the other mode a warp, or more where the tile has not enough lines for all threads, or more
     /// than four conditions of a line would take registers.
     fn beside(self) -> u32 {
@@ -54,7 +54,7 @@ impl LineTile {
             .collect()
     }
 
-    /// How many elements a thread copies of a tile.
+    /// The number of elements of a tile that a thread copies.
     pub(super) const fn copies(self) -> u32 {
         self.extent * self.depth / self.threads
     }
@@ -64,7 +64,7 @@ impl LineTile {
         if self.major == Major::K { [line, along] } else { [along, line] }
     }
 
-    /// What a thread copies of the tiles of a matrix with `limit` rows or columns; the first ones of the tiles are `first`
+    /// The copies of a thread from the tiles of a matrix with `limit` rows or columns; the first ones of the tiles are `first`
     /// and, along K, `-missing`. `to` is the first element of the tile in the first stage of a ring.
     pub(super) fn slice<'b, T: Element>(
         self,
@@ -73,7 +73,7 @@ impl LineTile {
         [first, limit]: [Val<'b, i32>; 2],
         missing: Val<'b, i32>,
         to: Val<'b, Shared<f32>>,
-    ) -> LineCopy<'b, T> {
+    ) -> PaddedTileCopy<'b, T> {
         let thread = k.thread_idx().x.cvt::<u32>();
         let beside = self.beside();
         let own = [thread / beside, thread % beside].map(|i| i.cvt::<i32>());
@@ -82,7 +82,7 @@ impl LineTile {
         let from = from.offset(line.cvt::<i64>() * pitch + along.cvt::<i64>());
         let bytes = |lines: u32| pitch * i64::from(lines * T::SCALAR.size_bytes());
         let waiting = (T::SCALAR != Scalar::F32).then(|| k.registers(self.copies() as usize));
-        LineCopy {
+        PaddedTileCopy {
             tile: self,
             places: self.places(),
             from: k.var(from),
@@ -99,9 +99,9 @@ impl LineTile {
     }
 }
 
-/// What a thread copies of tiles after each other along K.
-pub(super) struct LineCopy<'b, T> {
-    tile: LineTile,
+/// The copies of a thread from consecutive tiles along K.
+pub(super) struct PaddedTileCopy<'b, T> {
+    tile: PaddedTile,
     places: Vec<[i32; 2]>,
     /// Its first element of the next tile.
     from: Var<'b, Global<T>>,
@@ -112,13 +112,13 @@ pub(super) struct LineCopy<'b, T> {
     left: Val<'b, i32>,
     /// Steps of the first tile from its first one on that are before the matrix.
     before: Val<'b, i32>,
-    /// Where its first element goes in the first stage.
+    /// The destination of its first element in the first stage.
     to: Val<'b, Shared<f32>>,
-    /// Where elements wait that do not go to shared memory by themselves.
+    /// Registers for elements that `cp.async` cannot copy.
     waiting: Option<Registers<'b, f32>>,
 }
 
-impl<'b, T: Element> LineCopy<'b, T> {
+impl<'b, T: Element> PaddedTileCopy<'b, T> {
     /// Begins with the copies of the next tile to the stage at `stage`; [`Started::copy`] makes them, to the last one.
     ///
     /// What is outside of the matrix becomes zero, and so does the whole of a tile that does not exist.
@@ -162,10 +162,10 @@ impl<'b, T: Element> LineCopy<'b, T> {
     }
 }
 
-/// A tile of which a thread has copied a part. After the last copy the next tile is the one behind it.
+/// A partly copied tile. The last copy advances to the next tile.
 pub(super) struct Started<'b, 's, T> {
-    copy: &'s LineCopy<'b, T>,
-    /// How many elements were copied.
+    copy: &'s PaddedTileCopy<'b, T>,
+    /// The number of elements that were copied.
     done: usize,
     /// The first element of the line that is copied, and rows or columns from the first one on.
     at: Val<'b, Global<T>>,
@@ -175,7 +175,7 @@ pub(super) struct Started<'b, 's, T> {
 }
 
 impl<'b, T: Element> Started<'b, '_, T> {
-    /// How many elements are left.
+    /// The number of elements that are left.
     pub(super) fn remaining(&self) -> usize {
         self.copy.places.len() - self.done
     }
@@ -183,7 +183,7 @@ impl<'b, T: Element> Started<'b, '_, T> {
     /// Copies the next element, if there is one.
     pub(super) fn copy(&mut self, k: &mut Body<'b, '_>) -> bool {
         let Some(&[line, element]) = self.copy.places.get(self.done) else { return false };
-        let LineCopy { tile, from, next, before, waiting, .. } = self.copy;
+        let PaddedTileCopy { tile, from, next, before, waiting, .. } = self.copy;
         let bytes =
             |at: Val<'b, Global<T>>, bytes| at.ptr_cast::<u8>().offset(bytes).ptr_cast::<T>();
         if self.done > 0 && element == 0 {
