@@ -6,8 +6,8 @@
 //! 1. The prologue does ahead what the iterations `0..n` need.
 //! 2. The main loop has `t - n` iterations. Iteration `i` does ahead what iteration `i + n` needs, then in
 //!    time what iteration `i` does, with the values that were fetched for it.
-//! 3. The drain has `n` iterations, which only do the operations of their own iteration. 4. Fetched values are
-//! carried: a circular buffer of `n` stages in registers, and one more while an
+//! 3. The drain has `n` iterations, which only do the operations of their own iteration.
+//! 4. Fetched values are carried: a circular buffer of `n` stages in registers, and one more while an
 //!    iteration runs. Each iteration passes them on by one.
 //! 5. Tiles in shared memory that the body fills and uses are filled ahead too: each has a circular buffer of
 //!    `n + 1` stages. An iteration of the main loop passes a barrier, loads ahead, uses its stage, and then
