@@ -309,7 +309,7 @@ fn sixteen_searches_at_once_lose_no_result() {
         let _ = fs::remove_file(&go);
         let child = |process: u32| {
             let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(["--exact", "searching_child", "--nocapture"]);
+            command.args(["--exact", "tuner::searching_child", "--nocapture"]);
             command.env(CHILD, format!("{process} {}", folder.0.display()));
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         };
