@@ -37,7 +37,7 @@
 //! computes a wrong index reads or overwrites other memory of this process on the GPU: other buffers, memory of other
 //! libraries, and on systems where GPUs reach the host's memory (HMM, ATS) the host's too. The hardware only knows whole
 //! pages: it answers an access to a page that is not mapped with a [fault](RuntimeError::Fault), which makes the device
-//! unusable for the rest of the process. Run each kernel on the simulator first, and let it require the lengths that it
+//! unusable until the process ends. Run each kernel on the simulator first, and let it require the lengths that it
 //! needs (`require_len` of its buffers), and which each launch checks.
 //!
 //! # What is kept

@@ -481,7 +481,7 @@ fn a_tuple_of_arguments_can_be_held() {
 #[test]
 fn the_default_simulator_has_the_target_of_the_environment() {
     const CHILD: &str = "TILEWRIGHT_LAUNCH_CHILD";
-    const NAME: &str = "the_default_simulator_has_the_target_of_the_environment";
+    const NAME: &str = "launch::the_default_simulator_has_the_target_of_the_environment";
     if std::env::var_os(CHILD).is_some() {
         match Device::default() {
             Ok(device) => eprintln!("{device} for {}", device.target()),

@@ -1,4 +1,4 @@
-//! Compiles the library's bookkeeping beside the model's stand-ins for the rest.
+//! Compiles the library's bookkeeping beside the model's stand-ins of the other modules.
 #![allow(dead_code, reason = "the model uses a part of the bookkeeping")]
 
 #[path = "../../../../../src/runtime/cuda/submission_counter.rs"]
