@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 
 use tilewright::ir::{Kernel, Op, Scalar, Space, parse_kernels};
 
+#[path = "hygiene/language.rs"]
+mod language;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
