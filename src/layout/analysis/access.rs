@@ -7,16 +7,16 @@ use crate::layout::error::LayoutError;
 use crate::layout::layout::Layout;
 
 /// Banks of shared memory.
-pub(crate) const BANKS: u32 = 32;
+const BANKS: u32 = 32;
 /// Width of a word of a bank.
-pub(crate) const BANK_BITS: u32 = 32;
+const BANK_BITS: u32 = 32;
 /// Width of a sector of global memory.
-pub(crate) const SECTOR_BITS: u32 = 256;
+const SECTOR_BITS: u32 = 256;
 /// The number of threads that access memory together.
-pub(crate) const WARP: u32 = 32;
+const WARP: u32 = 32;
 
 /// The width of an access of `vector` elements.
-pub(crate) fn access_bits(vector: u32, element_bits: u32) -> Result<u32> {
+fn access_bits(vector: u32, element_bits: u32) -> Result<u32> {
     match vector.checked_mul(element_bits) {
         Some(bits @ (8 | 16 | 32 | 64 | 128)) => Ok(bits),
         _ => Err(LayoutError::BadAccess { vector, element_bits }),

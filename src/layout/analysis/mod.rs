@@ -4,8 +4,8 @@
 //! A [`Layout`] and a [`ComposedLayout`] answer them. If strides alone decide, nothing is walked
 //! and the size does not matter. Otherwise the domain is walked, up to [`DOMAIN_LIMIT`]
 //! coordinates; a larger domain is [`LayoutError::TooLarge`]. Symbols are allowed where divisors
-//! and bounds decide. For layouts that are linear over bits, [`LinearLayout`](super::LinearLayout)
-//! computes the same numbers from ranks.
+//! and bounds decide. The widest vector of a layout that is linear over bits is read off its matrix,
+//! [`LinearLayout`](super::LinearLayout), at any size.
 //!
 //! ```
 //! use tilewright::layout::{Analysis, ComposedLayout, layout};
@@ -28,11 +28,9 @@ mod injective;
 mod overlap;
 mod vector;
 
-pub(crate) use access::{BANK_BITS, BANKS, SECTOR_BITS, WARP, access_bits};
 pub use access::{BankConflicts, BankPhase, Sectors, WarpSectors};
 pub use image::{Image, Run};
 pub use overlap::Overlap;
-pub(crate) use vector::{MAX_VECTOR_BITS, widest_access};
 pub use vector::{VectorLimit, WidestVector};
 
 use super::composed::{ComposedLayout, Part};

@@ -6,13 +6,14 @@ use super::{Inner, Offsets, Result};
 use crate::layout::error::{LayoutError, ModePath};
 use crate::layout::int::Int;
 use crate::layout::layout_ref::LayoutRef;
+use crate::layout::linear::LinearLayout;
 
 /// The widest access of a thread.
-pub(crate) const MAX_VECTOR_BITS: u32 = 128;
+const MAX_VECTOR_BITS: u32 = 128;
 
 /// The number of elements in the widest access to an element type at this alignment; 1 for an
 /// element that is wider than the alignment.
-pub(crate) fn widest_access(element_bits: u32, base_align_bytes: u64) -> Result<u32> {
+fn widest_access(element_bits: u32, base_align_bytes: u64) -> Result<u32> {
     if !element_bits.is_power_of_two() || element_bits > MAX_VECTOR_BITS {
         return Err(LayoutError::BadAccess { vector: 1, element_bits });
     }
@@ -323,6 +324,56 @@ fn differs(offsets: &Offsets<'_>, [a, b]: [i64; 2]) -> Result<ModePath> {
     Ok(found)
 }
 
+/// The matrix of the layout, if it is linear over bits.
+fn matrix(offsets: &Offsets<'_>) -> Option<LinearLayout> {
+    match offsets.inner {
+        Inner::Swizzle(swizzle) if offsets.shift.is(0) => {
+            LinearLayout::new(offsets.outer).ok()?.swizzled(swizzle).ok()
+        }
+        Inner::Any(composed) => LinearLayout::from_composed(composed).ok(),
+        Inner::Plain | Inner::Swizzle(_) => None,
+    }
+}
+
+/// The elements and the limit from the columns of the matrix, with the same witness as a walk.
+///
+/// `1 << k` elements are a vector if the first `k` columns are those of the identity and no other
+/// column has any of the lowest `k` bits. The first coordinate without this property is a power
+/// of two, because the others are sums of these.
+fn by_columns(
+    offsets: &Offsets<'_>,
+    matrix: &LinearLayout,
+    widest: u32,
+) -> Result<(u32, Option<VectorLimit>)> {
+    let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let mut elements = 1u32;
+    for (bit, &column) in matrix.columns().iter().enumerate() {
+        if elements >= widest {
+            return Ok((elements, None));
+        }
+        let (coordinate, needed) = (1i64 << bit, i64::from(elements));
+        if column != u64::from(elements) {
+            let (index, mode) = (signed(column), differs(offsets, [coordinate - 1, coordinate])?);
+            let limit = VectorLimit::Index { mode, coordinate, index, needed };
+            return Ok((elements, Some(limit)));
+        }
+        let later = matrix.columns().iter().enumerate().skip(bit + 1);
+        let mut unaligned = later.filter(|(_, column)| *column & u64::from(elements) != 0);
+        if let Some((bit, &column)) = unaligned.next() {
+            let coordinate = 1i64 << bit;
+            let (index, mode) = (signed(column), differs(offsets, [0, coordinate])?);
+            let limit = VectorLimit::Start { mode, coordinate, index, needed: 2 * elements };
+            return Ok((elements, Some(limit)));
+        }
+        elements *= 2;
+    }
+    if elements >= widest {
+        return Ok((elements, None));
+    }
+    let run = VectorLimit::Run { elements: elements.into(), needed: 2 * elements, end: None };
+    Ok((elements, Some(run)))
+}
+
 /// The elements and the limit from all indices, by the definition.
 fn by_walk(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
     let indices = offsets.walk()?;
@@ -361,21 +412,29 @@ fn by_walk(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimi
     Ok((elements, None))
 }
 
+/// The elements and the limit from the matrix if there is one, otherwise from all indices.
+fn by_indices(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
+    match matrix(offsets) {
+        Some(matrix) => by_columns(offsets, &matrix, widest),
+        None => by_walk(offsets, widest),
+    }
+}
+
 /// The elements and the limit from the layout alone, for at most `widest` elements.
 fn by_layout(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
     match offsets.inner {
         Inner::Plain => by_strides(offsets, widest),
         // A swizzle moves whole blocks of `1 << base` indices, so it does not affect vectors up to
-        // that size. Wider vectors need all indices.
+        // that size.
         Inner::Swizzle(swizzle) => match by_strides(offsets, widest)? {
             (elements, limit)
                 if i64::from(2 * elements).min(widest.into()) <= swizzle.max_alignment() =>
             {
                 Ok((elements, limit))
             }
-            _ => by_walk(offsets, widest),
+            _ => by_indices(offsets, widest),
         },
-        Inner::Any(_) => by_walk(offsets, widest),
+        Inner::Any(_) => by_indices(offsets, widest),
     }
 }
 

@@ -2,13 +2,12 @@
 //!
 //! Such a layout maps the bits of a coordinate to the bits of an index. If no two of these bits
 //! meet in a carry, addition is exclusive or and the layout is linear. Questions about it are then
-//! linear algebra: a swizzle is one more matrix, one-to-one is full rank, an inverse is an inverse
-//! matrix, and bank conflicts are a difference of two ranks.
+//! linear algebra: a swizzle is one more matrix, one-to-one is full rank, and an inverse is an
+//! inverse matrix.
 //!
 //! Invariant: `LinearLayout::new(L)?.apply(i) == L(i)` for all `i < size(L)`. The form follows
 //! "Linear Layouts" (arXiv 2505.23819). No function here walks a domain.
 
-mod access;
 mod convert;
 mod solve;
 

@@ -50,24 +50,6 @@ impl Echelon {
     }
 }
 
-/// The rank of the matrix of these columns.
-pub(crate) fn rank_of(columns: impl IntoIterator<Item = u64>) -> u32 {
-    // `basis[b]` is a vector whose highest bit is `b`.
-    let mut basis = [0u64; 64];
-    let mut rank = 0;
-    for mut rest in columns {
-        while let Some(slot) = basis.get_mut(63usize.wrapping_sub(rest.leading_zeros() as usize)) {
-            if *slot == 0 {
-                *slot = rest;
-                rank += 1;
-                break;
-            }
-            rest ^= *slot;
-        }
-    }
-    rank
-}
-
 impl LinearLayout {
     /// The number of independent columns: the image has `1 << rank` elements.
     ///
@@ -77,7 +59,23 @@ impl LinearLayout {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     pub fn rank(&self) -> u32 {
-        rank_of(self.columns.iter().copied())
+        // `basis[b]` is a vector whose highest bit is `b`.
+        let mut basis = [0u64; 64];
+        let mut rank = 0;
+        for &column in &self.columns {
+            let mut rest = column;
+            while let Some(slot) =
+                basis.get_mut(63usize.wrapping_sub(rest.leading_zeros() as usize))
+            {
+                if *slot == 0 {
+                    *slot = rest;
+                    rank += 1;
+                    break;
+                }
+                rest ^= *slot;
+            }
+        }
+        rank
     }
 
     /// True if no two coordinates have one index: the rank is the number of columns.
