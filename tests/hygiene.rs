@@ -424,13 +424,16 @@ fn the_worked_example_is_what_the_sources_have() {
     }
 }
 
-/// The variants of an enum, by its text: what stands four columns in and starts with a capital letter.
+/// The variants of an enum, by its text: the words with a capital letter four columns to its right.
 fn variants(path: &str, name: &str) -> Vec<String> {
     let text = code(&read(path));
     let start = text.find(&format!("pub enum {name} {{")).expect("the enum is in the file");
+    // Inside of `errors!` the enum is indented.
+    let indent = " ".repeat(text[..start].lines().next_back().map_or(0, str::len));
     let body = &text[start..];
-    let body = &body[..body.find("\n}").expect("the enum ends")];
-    let lines = body.lines().filter_map(|line| line.strip_prefix("    "));
+    let body = &body[..body.find(&format!("\n{indent}}}")).expect("the enum ends")];
+    let prefix = indent + "    ";
+    let lines = body.lines().filter_map(|line| line.strip_prefix(&prefix));
     let names = lines.filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()));
     let variants: Vec<String> =
         names.map(|line| line.chars().take_while(|c| c.is_alphanumeric()).collect()).collect();
