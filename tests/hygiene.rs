@@ -429,7 +429,7 @@ fn variants(path: &str, name: &str) -> Vec<String> {
     let text = code(&read(path));
     let start = text.find(&format!("pub enum {name} {{")).expect("the enum is in the file");
     // Inside of `errors!` the enum is indented.
-    let indent = " ".repeat(text[..start].lines().next_back().map_or(0, str::len));
+    let indent = " ".repeat(text[..start].rsplit('\n').next().map_or(0, str::len));
     let body = &text[start..];
     let body = &body[..body.find(&format!("\n{indent}}}")).expect("the enum ends")];
     let prefix = indent + "    ";
