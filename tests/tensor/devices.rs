@@ -8,7 +8,7 @@ use crate::support::{device, rng};
 use rng::Rng;
 use tilewright::arch::{Fill, Major, MatrixDescriptor, SwizzleMode, TensorMapDesc};
 use tilewright::ir::{
-    CpAsyncCache, Element, Global, GlobalMut, Kernel, L2Policy, ProxySpace, RegisterTensor, Scalar,
+    CpAsyncCache, Element, Fragment, Global, GlobalMut, Kernel, L2Policy, ProxySpace, Scalar,
     Target, TensorMap, WgmmaForm, bf16, f8e4m3, f16, range, tf32,
 };
 use tilewright::layout::{ComposedLayout, Layout, Swizzle};
@@ -153,7 +153,7 @@ fn boxes_are_the_same_everywhere() {
 /// each thread.
 type Product = (Global<u32>, u64, u64, i32, i32, GlobalMut<f32>);
 
-fn product<T: Element + RegisterTensor>(
+fn product<T: Element + Fragment>(
     device: &Device,
     columns: usize,
     form: WgmmaForm,
@@ -225,7 +225,7 @@ fn random_operand(
     (bytes as usize + 1024 <= SHARED_BYTES).then_some((operand, bytes as usize))
 }
 
-fn check_products<T: Element + RegisterTensor>(
+fn check_products<T: Element + Fragment>(
     seed: u64,
     columns: usize,
     [a_major, b_major]: [Major; 2],
