@@ -3,13 +3,11 @@
 use crate::arch::Major;
 use crate::ir::{Scalar, Target};
 
-use super::config::{GROUP, GemmConfig, Schedule, StoreForm};
+use super::config::{GROUP, GemmConfig, SM_REGISTERS, Schedule, StoreForm};
 use super::error::GemmError;
 
-/// Registers of an SM.
-const REGISTERS: u32 = 65536;
 /// The most registers of a thread that hold elements of D: the others of 255 are addresses, descriptors, counters.
-const MOST_SUMS: u32 = 208;
+const MAX_ACCUMULATORS: u32 = 208;
 
 impl GemmConfig {
     /// Checks that there is a kernel for this configuration.
@@ -199,8 +197,9 @@ impl GemmConfig {
         let single = self.schedule == Schedule::Multistage && self.alignment < 4;
         let needed = sums + kept + loads + if single { 64 } else { 0 } + self.waiting();
         // What a launch gives each thread, and what is left of it for sums beside the operands and addresses.
-        let entry = (REGISTERS / self.threads().max(1)).min(255) / 8 * 8;
-        let most = |registers: u32, others: u32| registers.saturating_sub(others).min(MOST_SUMS);
+        let entry = (SM_REGISTERS / self.threads().max(1)).min(255) / 8 * 8;
+        let most =
+            |registers: u32, others: u32| registers.saturating_sub(others).min(MAX_ACCUMULATORS);
         let most = match (registers, self.is_warp_specialised()) {
             (Some(_), false) => return error("only warp groups with roles move them"),
             (None, true) => most(entry, 32),
@@ -214,7 +213,7 @@ impl GemmConfig {
                 if fetch > entry || multiply < entry {
                     return error("threads that fetch give registers to those that multiply");
                 }
-                if GROUP * (fetch + self.consumers() * multiply) > REGISTERS {
+                if GROUP * (fetch + self.consumers() * multiply) > SM_REGISTERS {
                     return error("a multiprocessor has 65536");
                 }
                 most(multiply, 32)

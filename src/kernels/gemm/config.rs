@@ -183,6 +183,12 @@ pub struct GemmConfig {
 
 /// Threads of a warp group.
 pub(super) const GROUP: u32 = 128;
+/// Registers of an SM.
+pub(super) const SM_REGISTERS: u32 = 65536;
+/// Rows of D of one `wgmma` instruction.
+pub(super) const WGMMA_ROWS: u32 = 64;
+/// Alignment in bytes of tiles in the 128-byte swizzle, whose pattern repeats every 8 lines of 128 bytes.
+pub(super) const SWIZZLE_ALIGN: u32 = 1024;
 
 impl GemmConfig {
     /// The warp-specialised kernel for `sm_90a` with tiles of M x N of this type: both operands K-major, D of the

@@ -10,7 +10,7 @@ use crate::ir::{
 };
 use crate::tensor::{CpAsyncPipeline, CpAsyncState, TileScheduler};
 
-use super::config::GemmConfig;
+use super::config::{GemmConfig, SM_REGISTERS};
 use super::direct_store::DirectStore;
 use super::epilogue::EpilogueOps;
 use super::error::GemmError;
@@ -41,7 +41,9 @@ where
     // has all that there are.
     let blocks = match (config.a, [m, n]) {
         (Scalar::F32, [128, 128]) => 2,
-        (Scalar::F32, _) if high * wide == 64 && threads > 32 => (65536 / (168 * threads)).max(1),
+        (Scalar::F32, _) if high * wide == 64 && threads > 32 => {
+            (SM_REGISTERS / (168 * threads)).max(1)
+        }
         _ => 1,
     };
     let tile_a = PaddedTile { extent: m, depth, threads, major: config.major_a };

@@ -12,7 +12,7 @@ use crate::tensor::{
     SharedTensor, Tensor, TileScheduler, TiledMma, ValType,
 };
 
-use super::config::GemmConfig;
+use super::config::{GemmConfig, SWIZZLE_ALIGN};
 use super::direct_store::DirectStore;
 use super::epilogue::EpilogueOps;
 use super::error::GemmError;
@@ -72,8 +72,8 @@ where
     let name = config.to_string();
     Ok(Kernel::build_with(options, &name, config.target, |k, (a, b, d, sizes, epilogue)| {
         let [rows, columns, depths, batch] = sizes;
-        let sa = SharedTensor::<A>::shared_aligned(k, rings[0].clone(), 1024);
-        let sb = SharedTensor::<B>::shared_aligned(k, rings[1].clone(), 1024);
+        let sa = SharedTensor::<A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
+        let sb = SharedTensor::<B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
         let extents = [count(rows, m), count(columns, n), batch];
         let block = k.block_idx().x;
         let tile = TileScheduler::new(k, config.raster, extents).tile(k, block);

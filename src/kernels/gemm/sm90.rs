@@ -16,7 +16,9 @@ use crate::tensor::{
     ValType, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
 };
 
-use super::config::{GROUP, GemmConfig, Schedule, StoreForm};
+use super::config::{
+    GROUP, GemmConfig, SM_REGISTERS, SWIZZLE_ALIGN, Schedule, StoreForm, WGMMA_ROWS,
+};
 use super::epilogue::{EpilogueArgs, EpilogueOps, EpilogueParams};
 use super::error::GemmError;
 use super::problem::{GemmProblem, GemmStrides};
@@ -66,7 +68,7 @@ impl Plan {
         let (ring_a, copy_a) = operand(a, config.major_a, config.rows_of_products(), m)?;
         let (ring_b, copy_b) = operand(b, config.major_b, n, n)?;
         let (columns, slots) = (config.store_columns(), config.store_slots());
-        let store = StagedStore::of_rows(config.d, m.min(64), columns, slots)?;
+        let store = StagedStore::of_rows(config.d, m.min(WGMMA_ROWS), columns, slots)?;
         let (rings, copies) = ([ring_a, ring_b], [copy_a, copy_b]);
         Ok(Plan { config: *config, mma, rings, copies, store })
     }
@@ -125,10 +127,10 @@ impl Plan {
     ) {
         let Plan { config, store, .. } = self;
         let (a, b, d, [rows, columns, steps, batch], batch_strides, epilogue) = params;
-        let sa = SharedTensor::<A>::shared_aligned(k, self.rings[0].clone(), 1024);
-        let sb = SharedTensor::<B>::shared_aligned(k, self.rings[1].clone(), 1024);
+        let sa = SharedTensor::<A>::shared_aligned(k, self.rings[0].clone(), SWIZZLE_ALIGN);
+        let sb = SharedTensor::<B>::shared_aligned(k, self.rings[1].clone(), SWIZZLE_ALIGN);
         let staging = config.consumers() as usize * store.elements();
-        let staging = k.shared_aligned::<D>(staging, 1024);
+        let staging = k.shared_aligned::<D>(staging, SWIZZLE_ALIGN);
         let bytes = self.copies.iter().map(TmaCopy::bytes).sum();
         let consumers = if self.is_pingpong() { 1 } else { config.consumers() };
         let pipe = TmaPipeline::new(k, config.stages, bytes, consumers).cluster(config.cluster);
@@ -147,7 +149,7 @@ impl Plan {
             k.griddepcontrol_wait();
         }
         let roles = WarpRole::producer_and_consumers(config.consumers(), config.registers);
-        warp_roles(k, &roles, 65536 / config.threads(), |k, role, group| {
+        warp_roles(k, &roles, SM_REGISTERS / config.threads(), |k, role, group| {
             if role == 0 {
                 let ring = (pipe, &sa, &sb);
                 return k.if_(thread.eq(0), |k| {
@@ -280,14 +282,18 @@ impl<'b, C: Number, D: Number> Consumer<'_, 'b, C, D> {
     /// The first row and column of the group in a tile, and the matrix. Blocks of 64 rows of the groups alternate.
     fn origin(&self, tile: Tile<'b>) -> [Val<'b, i32>; 3] {
         let [m, n, _] = self.plan.config.tile.map(|size| size as i32);
-        let own = if self.plan.is_pingpong() { tile.row.constant(0) } else { self.group * 64 };
+        let own = if self.plan.is_pingpong() {
+            tile.row.constant(0)
+        } else {
+            self.group * WGMMA_ROWS as i32
+        };
         [tile.row * m + own, tile.column * n, tile.batch]
     }
 
     /// Writes the rows of the group.
     fn write(&self, k: &mut Body<'b, '_>, acc: &RegisterTensor<'b, f32>, tile: Tile<'b>) {
         let config = &self.plan.config;
-        let blocks = config.rows_of_consumer() / 64;
+        let blocks = config.rows_of_consumer() / WGMMA_ROWS;
         let shape = [blocks, config.rows_of_products() / blocks, config.tile[1]];
         self.store.tile(k, acc, self.origin(tile), shape, &self.epilogue);
     }

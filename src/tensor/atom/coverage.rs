@@ -1,79 +1,54 @@
 //! Checks that a layout reaches each element of a tile once, and finds the wrong mode where it does not.
 
-use std::fmt;
+use crate::errors::errors;
 
 use crate::layout::{Analysis, IntTuple, Layout, LayoutError, ModePath, Ratio, idx2crd};
 
 use crate::tensor::error::TensorErrorKind;
 
-/// The mode that keeps a layout from reaching each element of its tile once, and its error.
-///
-/// ```
-/// use tilewright::ir::Scalar;
-/// use tilewright::layout::layout;
-/// use tilewright::tensor::{CopyAtom, CopyOp, CoverageFault, TensorErrorKind, TiledCopy};
-///
-/// // The four columns of threads are one and the same.
-/// let atom = CopyAtom::new(CopyOp::Universal { bits: 32 })?;
-/// let error = TiledCopy::new(atom, Scalar::F32, &layout!((8, 4) : (1, 0)), &layout!((1, 4)));
-/// let TensorErrorKind::Coverage { fault, .. } = error.unwrap_err().kind else { panic!() };
-/// assert_eq!(fault.to_string(), "mode 1 of the threads has the stride 0 where 8 is needed");
-/// assert!(matches!(*fault, CoverageFault::Stride { stride: 0, needed: 8, .. }));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CoverageFault {
-    /// A mode goes on in other steps than the elements that smaller strides reach: it meets some again, or leaves some out.
-    Stride {
-        /// The layout: `the threads`, `the values`, or what it is of.
-        of: &'static str,
-        /// Its mode.
-        mode: ModePath,
-        /// The stride of the mode.
-        stride: i64,
-        /// The stride that goes on where smaller ones end.
-        needed: i64,
-    },
-    /// A mode of the tile that is not as long as what is reached along it.
-    Extent {
-        /// The mode.
-        mode: usize,
-        /// Its extent.
-        extent: i64,
-        /// The extent that is reached, also beyond the tile; a fraction where the last elements are reached in part.
-        reached: Ratio,
-    },
-    /// An element that fewer or more threads have than the others.
-    Element {
-        /// Its coordinate in the tile.
-        coord: IntTuple,
-        /// The number of times it is reached.
-        times: i64,
-        /// The number of times for each element if all were reached equally often.
-        needed: i64,
-    },
-}
-
-impl fmt::Display for CoverageFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CoverageFault::Stride { of, mode, stride, needed } if mode.is_root() => {
+errors! {
+    /// The mode that keeps a layout from reaching each element of its tile once, and its error.
+    ///
+    /// ```
+    /// use tilewright::ir::Scalar;
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::{CopyAtom, CopyOp, CoverageFault, TensorErrorKind, TiledCopy};
+    ///
+    /// // The four columns of threads are one and the same.
+    /// let atom = CopyAtom::new(CopyOp::Universal { bits: 32 })?;
+    /// let error = TiledCopy::new(atom, Scalar::F32, &layout!((8, 4) : (1, 0)), &layout!((1, 4)));
+    /// let TensorErrorKind::Coverage { fault, .. } = error.unwrap_err().kind else { panic!() };
+    /// assert_eq!(fault.to_string(), "mode 1 of the threads has the stride 0 where 8 is needed");
+    /// assert!(matches!(*fault, CoverageFault::Stride { stride: 0, needed: 8, .. }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum CoverageFault {
+        /// A mode goes on in other steps than the elements that smaller strides reach: it meets some again, or leaves some out.
+        Stride {
+            /// The layout: `the threads`, `the values`, or what it is of.
+            of: &'static str,
+            /// Its mode.
+            mode: ModePath,
+            /// The stride of the mode.
+            stride: i64,
+            /// The stride that goes on where smaller ones end.
+            needed: i64,
+        } = |f| {
+            if mode.is_root() {
                 write!(f, "{of} have the stride {stride} where {needed} is needed")
-            }
-            CoverageFault::Stride { of, mode, stride, needed } => {
-                write!(f, "mode {mode} of {of} has the stride {stride} where {needed} is needed")
-            }
-            CoverageFault::Extent { mode, extent, reached } => {
+            } else {
                 write!(
                     f,
-                    "mode {mode} of the tile has the extent {extent}, and {reached} are reached"
+                    "mode {mode} of {of} has the stride {stride} where {needed} is needed"
                 )
             }
-            CoverageFault::Element { coord, times, needed } => {
-                write!(f, "{coord} is reached {times} times where {needed} is needed")
-            }
-        }
+        },
+        /// mode {mode} of the tile has the extent {extent}, and {reached} are reached
+        Extent { mode: usize, extent: i64, reached: Ratio },
+        /// {coord} is reached {times} times where {needed} is needed
+        Element { coord: IntTuple, times: i64, needed: i64 },
     }
 }
 
