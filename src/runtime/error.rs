@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use super::assert::AssertFailures;
 use super::driver_answer::{CudaVersion, DriverStatus, PtxRejection};
 use super::fault::DeviceFault;
-use super::grid::{ClusterError, Extent, Grid};
 use super::note::CompilerNote;
 use super::ptxas::PtxasError;
 use crate::arch::TensorMapError;
 use crate::ir::{ParseTargetError, SignatureError, Target, Type};
+use crate::launch::assert::AssertFailures;
+use crate::launch::grid::{ClusterError, Extent, Grid};
 
 /// Why a device, a buffer or a launch is refused, or what a launch did wrong.
 #[derive(Clone, Debug, PartialEq)]
@@ -285,7 +285,7 @@ pub enum RuntimeError {
     DeviceLost(Box<DeviceFault>),
     /// The simulator found a fault in the kernel.
     #[cfg(feature = "sim")]
-    Simulation(Box<super::sim::RunError>),
+    Simulation(Box<crate::sim::RunError>),
     /// A call of the CUDA driver failed.
     Driver {
         /// The function of the driver.

@@ -6,8 +6,9 @@ use tilewright::arch::TensorMapError;
 use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
 use tilewright::runtime::{
     Arg, ClusterError, CompilerNote, CudaVersion, Device, DeviceChoice, DeviceFault, DriverStatus,
-    FaultKind, Function, Grid, Limits, PtxRejection, PtxasError, RuntimeError, sim,
+    FaultKind, Function, Grid, Limits, PtxRejection, PtxasError, RuntimeError,
 };
+use tilewright::sim;
 
 type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
 
