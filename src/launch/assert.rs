@@ -22,8 +22,8 @@ pub struct AssertFailures {
     /// The number of failures.
     pub total: u64,
     /// The first [`RECORDED`](AssertFailures::RECORDED) failures, sorted by block and thread (z before y
-    /// before x). The simulator keeps those of the lowest blocks and threads, a GPU those that happened
-    /// first.
+    /// before x). The simulator keeps the failures of the lowest blocks and threads, a GPU keeps the
+    /// earliest.
     pub failures: Vec<AssertFailure>,
 }
 

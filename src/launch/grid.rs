@@ -1,4 +1,4 @@
-//! How many threads a launch runs.
+//! Grids of blocks, and clusters of a grid.
 
 use std::fmt;
 
@@ -88,7 +88,7 @@ impl Grid {
     }
 }
 
-/// Why a grid has no clusters as the kernel, the launch and the device ask for.
+/// Mismatch of the clusters that the kernel, the launch and the device ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClusterError {

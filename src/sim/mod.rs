@@ -10,8 +10,8 @@
 //! * Every access is checked against the allocation that its pointer was made from. Shared memory is
 //!   uninitialised when a block starts, and each byte remembers whether it was written.
 //! * A barrier must be reached by all threads of a warp together; it opens when every warp that has not
-//!   ended waits at one, a numbered barrier when as many threads have come as it is for. Warps that wait for
-//!   ever are a fault, which lists what each of them waits for.
+//!   ended waits at one, a named barrier when all its threads have arrived. Warps that wait for ever are a fault,
+//!   which lists the wait of each warp.
 //! * Barriers in shared memory count arrivals and bytes; what is undefined about them is a fault, and a wait
 //!   that cannot end.
 //! * An asynchronous operation (copies of threads, of bytes, of boxes of tensors, and `wgmma`) takes effect
@@ -40,12 +40,10 @@ mod report;
 
 use std::fmt;
 
-pub use engine::in_flight::AsyncUse;
-pub use engine::mbarrier::BarrierState;
-pub use engine::wgmma::WgmmaOperand;
 pub use exec::launch::Arg;
 pub use fault::error::RunError;
 pub use fault::report::{Barrier, Fault, FaultCause, MemoryAccess, StuckWarp, WarpWait};
+pub use fault::state::{AsyncUse, BarrierState, WgmmaOperand};
 pub use memory::buffer::{Buffer, WriteError};
 pub use report::options::{Accumulation, Options, Order, Report};
 pub use report::output::Output;
@@ -93,8 +91,8 @@ pub fn run(
 
 fn compile(kernel: &KernelIr) -> Result<program::code::Code, RunError> {
     program::compiler::compile(kernel).map_err(|refused| match refused {
-        program::compiler::Refused::Malformed => RunError::NotVerified,
-        program::compiler::Refused::TooManyRegisters => {
+        program::refused::Refused::Malformed => RunError::NotVerified,
+        program::refused::Refused::TooManyRegisters => {
             RunError::TooManyRegisters { limit: program::slots::MAX_SLOTS }
         }
     })

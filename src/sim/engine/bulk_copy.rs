@@ -8,19 +8,21 @@ use super::pending::What;
 use super::tensor_copy::{Coords, fill, segments};
 use crate::arch::{SwizzleMode, TensorMapDesc};
 use crate::ir::{AsyncCopy, BulkReduce, BulkWait, OpId, Scalar, Space, Value};
-use crate::sim::exec::context::{Next, Origin, Turn};
+use crate::sim::exec::context::{ExecContext, Next};
 use crate::sim::fault::raw::{AccessAt, Trap, TrapCause, Trapped};
+use crate::sim::fault::state::Origin;
 use crate::sim::memory::access::{Address, Alloc, Memory};
 use crate::sim::memory::lanes::lanes_of;
-use crate::sim::memory::shared::Spot;
+use crate::sim::memory::shared::ByteAddress;
 use crate::sim::program::code::Inst;
-use crate::sim::program::compiler::{Compiler, Refused};
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused;
 
-/// What one side of a copy is in global memory.
+/// One side of a copy, in global memory.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) enum Global {
     /// Bytes of a buffer.
-    Bytes(Spot),
+    Bytes(ByteAddress),
     /// The box at some coordinates of the map that is the parameter.
     Box { param: u32, coords: Coords },
 }
@@ -32,9 +34,9 @@ pub(in crate::sim) struct Load {
     /// The rank of the block.
     pub(in crate::sim) block: u32,
     pub(in crate::sim) from: Global,
-    pub(in crate::sim) to: Spot,
+    pub(in crate::sim) to: ByteAddress,
     pub(in crate::sim) bytes: u32,
-    pub(in crate::sim) barrier: Spot,
+    pub(in crate::sim) barrier: ByteAddress,
 }
 
 /// A copy from shared memory.
@@ -43,12 +45,12 @@ pub(in crate::sim) struct Store {
     pub(in crate::sim) lane: usize,
     pub(in crate::sim) group: u32,
     pub(in crate::sim) to: Global,
-    pub(in crate::sim) from: Spot,
+    pub(in crate::sim) from: ByteAddress,
     pub(in crate::sim) bytes: u32,
     pub(in crate::sim) reduce: Option<BulkReduce>,
-    /// What was read.
+    /// The bytes read.
     pub(in crate::sim) data: Option<Vec<u8>>,
-    /// Whether the thread has waited for its reads.
+    /// Set when the thread has waited for the reads.
     pub(in crate::sim) waited: bool,
 }
 
@@ -68,7 +70,7 @@ fn around(start: usize, bytes: usize) -> Range<usize> {
     start / 128 * 128..(start + bytes).next_multiple_of(128)
 }
 
-/// How bytes of a copy that follow each other lie in shared memory.
+/// Order in shared memory of bytes that are adjacent in the copy.
 #[derive(Clone, Copy, Debug)]
 struct Rows {
     /// The bytes of a row, and those from one to the next.
@@ -136,7 +138,9 @@ impl Load {
         let mut data = vec![0; self.bytes as usize];
         let mut rows = Rows::ONE;
         match self.from {
-            Global::Bytes(Spot { alloc, at }) => memory.global(alloc).read_bytes(at, &mut data),
+            Global::Bytes(ByteAddress { alloc, at }) => {
+                memory.global(alloc).read_bytes(at, &mut data)
+            }
             Global::Box { param, coords } => {
                 if let Some(map) = memory.map(param) {
                     rows = Rows::of(map);
@@ -248,7 +252,7 @@ impl Store {
     pub(in crate::sim) fn write(&self, memory: &Memory<'_>) -> Trapped {
         let Some(data) = &self.data else { return Ok(()) };
         match self.to {
-            Global::Bytes(Spot { alloc, at }) => memory.global(alloc).write_bytes(at, data),
+            Global::Bytes(ByteAddress { alloc, at }) => memory.global(alloc).write_bytes(at, data),
             Global::Box { param, coords } => {
                 let Some(map) = memory.map(param) else { return Ok(()) };
                 let (buffer, elem) = (memory.global(param), map.elem());
@@ -265,17 +269,24 @@ impl Store {
     }
 }
 
-/// Where a box is in shared memory, and its bytes.
-fn box_spot(
+/// Returns the byte address of a box in shared memory, and its size in bytes.
+fn box_address(
     address: &Address,
-    turn: &Turn<'_, '_>,
+    context: &ExecContext<'_, '_>,
     lane: usize,
     param: u32,
-) -> Trapped<(Spot, u32)> {
-    let Some(map) = turn.memory.map(param) else { return Ok((Spot { alloc: 0, at: 0 }, 0)) };
+) -> Trapped<(ByteAddress, u32)> {
+    let Some(map) = context.memory.map(param) else {
+        return Ok((ByteAddress { alloc: 0, at: 0 }, 0));
+    };
     let bytes = map.box_bytes() as u32;
-    let spot = address.spot(turn.regs, turn.memory, lane, (map.shared_bytes() as u32, 128))?;
-    Ok((spot, bytes))
+    let byte_address = address.byte_address(
+        context.regs,
+        context.memory,
+        lane,
+        (map.shared_bytes() as u32, 128),
+    )?;
+    Ok((byte_address, bytes))
 }
 
 /// The slots of a tensor map and of coordinates.
@@ -289,13 +300,13 @@ struct BoxSlots {
 impl BoxSlots {
     /// The map and the coordinates of a lane. The box must start at a multiple of 16 bytes, or hardware takes the
     /// instruction for an illegal one.
-    fn lane(&self, turn: &Turn<'_, '_>, lane: usize) -> Trapped<(u32, Coords)> {
-        let regs = &turn.regs;
+    fn lane(&self, context: &ExecContext<'_, '_>, lane: usize) -> Trapped<(u32, Coords)> {
+        let regs = &context.regs;
         let param = self.map.lane(regs, lane);
         let coord = |dim: usize| regs.w[self.coords[dim] as usize][lane] as i32;
         let coords: Coords =
             std::array::from_fn(|dim| if dim < self.rank { coord(dim) } else { 0 });
-        if let Some(map) = turn.memory.maps.get(param as usize).copied().flatten() {
+        if let Some(map) = context.memory.maps.get(param as usize).copied().flatten() {
             let (coord, elem) = (coords[0], map.elem());
             if i64::from(coord) * i64::from(elem.size_bytes()) % 16 != 0 {
                 return Err(Trap::new(lane, TrapCause::BoxStart { coord, elem }));
@@ -316,39 +327,41 @@ struct LoadSlots {
 }
 
 impl LoadSlots {
-    fn issue(&self, turn: &mut Turn<'_, '_>, lane: usize) -> Trapped {
-        let (param, coords) = self.from.lane(turn, lane)?;
-        let (to, bytes) = box_spot(&self.to, turn, lane, param)?;
-        let barrier = self.barrier.spot(turn, lane)?;
-        let here = turn.origin.block;
+    fn issue(&self, context: &mut ExecContext<'_, '_>, lane: usize) -> Trapped {
+        let (param, coords) = self.from.lane(context, lane)?;
+        let (to, bytes) = box_address(&self.to, context, lane, param)?;
+        let barrier = self.barrier.byte_address(context, lane)?;
+        let here = context.origin.block;
         let ctas = match self.ctas {
             None => 1 << here,
-            Some(slot) => turn.regs.w[slot as usize][lane] & 0xffff,
+            Some(slot) => context.regs.w[slot as usize][lane] & 0xffff,
         };
         let from = Global::Box { param, coords };
         for block in lanes_of(ctas) {
             let block = block as u32;
-            turn.memory.shared_of(block).map_err(|cause| Trap::new(lane, cause))?;
+            context.memory.shared_of(block).map_err(|cause| Trap::new(lane, cause))?;
             let load = Load { lane, block, from, to, bytes, barrier };
-            turn.memory.begin_load(turn.origin, load)?;
+            context.memory.begin_load(context.origin, load)?;
         }
         Ok(())
     }
 }
 
 /// Calls `f` with each active lane.
-fn each_lane(f: impl Fn(&mut Turn<'_, '_>, usize) -> Trapped + Send + Sync + 'static) -> Inst {
-    Inst::Act(Box::new(move |turn| {
-        for lane in lanes_of(turn.active) {
-            f(turn, lane)?;
+fn each_lane(
+    f: impl Fn(&mut ExecContext<'_, '_>, usize) -> Trapped + Send + Sync + 'static,
+) -> Inst {
+    Inst::Act(Box::new(move |context| {
+        for lane in lanes_of(context.active) {
+            f(context, lane)?;
         }
         Ok(Next::Go)
     }))
 }
 
 /// The bytes of a bulk copy in a lane.
-fn bulk_bytes(turn: &Turn<'_, '_>, slot: u32, lane: usize) -> Trapped<u32> {
-    let bytes = turn.regs.w[slot as usize][lane];
+fn bulk_bytes(context: &ExecContext<'_, '_>, slot: u32, lane: usize) -> Trapped<u32> {
+    let bytes = context.regs.w[slot as usize][lane];
     if bytes == 0 || !bytes.is_multiple_of(16) {
         return Err(Trap::new(lane, TrapCause::CopyBytes { bytes, limit: 0 }));
     }
@@ -391,31 +404,34 @@ impl Compiler<'_> {
                 let (to, from) = (self.in_shared(to, to_index)?, self.in_global(from, from_index)?);
                 let barrier = self.barrier_operand(barrier, barrier_index)?;
                 let bytes = self.scalar_of(bytes, Scalar::U32)?;
-                each_lane(move |turn, lane| {
-                    let bytes = bulk_bytes(turn, bytes, lane)?;
-                    let to = to.spot(turn.regs, turn.memory, lane, (bytes, 16))?;
-                    let from = from.spot(turn.regs, turn.memory, lane, (bytes, 16))?;
-                    let (barrier, block) = (barrier.spot(turn, lane)?, turn.origin.block);
+                each_lane(move |context, lane| {
+                    let bytes = bulk_bytes(context, bytes, lane)?;
+                    let to = to.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
+                    let from =
+                        from.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
+                    let (barrier, block) =
+                        (barrier.byte_address(context, lane)?, context.origin.block);
                     let load = Load { lane, block, from: Global::Bytes(from), to, bytes, barrier };
-                    turn.memory.begin_load(turn.origin, load)
+                    context.memory.begin_load(context.origin, load)
                 })
             }
             &AsyncCopy::CpAsyncBulkStore { to, to_index, from, from_index, bytes, policy: _ } => {
                 let (to, from) = (self.in_global(to, to_index)?, self.in_shared(from, from_index)?);
                 let bytes = self.scalar_of(bytes, Scalar::U32)?;
-                each_lane(move |turn, lane| {
-                    let bytes = bulk_bytes(turn, bytes, lane)?;
-                    let to = to.spot(turn.regs, turn.memory, lane, (bytes, 16))?;
-                    let from = from.spot(turn.regs, turn.memory, lane, (bytes, 16))?;
-                    store(turn, lane, Global::Bytes(to), (from, bytes), None)
+                each_lane(move |context, lane| {
+                    let bytes = bulk_bytes(context, bytes, lane)?;
+                    let to = to.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
+                    let from =
+                        from.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
+                    store(context, lane, Global::Bytes(to), (from, bytes), None)
                 })
             }
             &AsyncCopy::CpAsyncBulkPrefetch { from, from_index, bytes, policy: _ } => {
                 let (from, bytes) =
                     (self.in_global(from, from_index)?, self.scalar_of(bytes, Scalar::U32)?);
-                each_lane(move |turn, lane| {
-                    let bytes = bulk_bytes(turn, bytes, lane)?;
-                    from.spot(turn.regs, turn.memory, lane, (bytes, 16)).map(|_| ())
+                each_lane(move |context, lane| {
+                    let bytes = bulk_bytes(context, bytes, lane)?;
+                    from.byte_address(context.regs, context.memory, lane, (bytes, 16)).map(|_| ())
                 })
             }
             AsyncCopy::CpAsyncBulkTensorLoad {
@@ -446,17 +462,21 @@ impl Compiler<'_> {
             AsyncCopy::CpReduceAsyncBulkTensor { map, from, from_index, op, coords, policy: _ } => {
                 self.box_store([*map, *from, *from_index], coords, Some(*op))?
             }
-            AsyncCopy::CpAsyncBulkCommitGroup {} => each_lane(|turn, lane| {
-                turn.flight.bulk_groups[lane] += 1;
+            AsyncCopy::CpAsyncBulkCommitGroup {} => each_lane(|context, lane| {
+                context.flight.bulk_groups[lane] += 1;
                 Ok(())
             }),
             &AsyncCopy::CpAsyncBulkWaitGroup { pending, wait } => {
-                Inst::Act(Box::new(move |turn| {
-                    let (groups, lanes) = (turn.flight.bulk_groups, turn.active);
+                Inst::Act(Box::new(move |context| {
+                    let (groups, lanes) = (context.flight.bulk_groups, context.active);
                     let is_due = |lane: usize, group: u32| {
                         lanes >> lane & 1 == 1 && group < groups[lane].saturating_sub(pending)
                     };
-                    turn.memory.complete_stores(turn.origin, wait == BulkWait::Read, is_due)?;
+                    context.memory.complete_stores(
+                        context.origin,
+                        wait == BulkWait::Read,
+                        is_due,
+                    )?;
                     Ok(Next::Go)
                 }))
             }
@@ -495,7 +515,7 @@ impl Compiler<'_> {
             barrier: self.barrier_operand(barrier, barrier_index)?,
             ctas: ctas.map(|ctas| self.scalar_of(ctas, Scalar::U32)).transpose()?,
         };
-        Ok(each_lane(move |turn, lane| slots.issue(turn, lane)))
+        Ok(each_lane(move |context, lane| slots.issue(context, lane)))
     }
 
     fn box_store(
@@ -505,25 +525,25 @@ impl Compiler<'_> {
         reduce: Option<BulkReduce>,
     ) -> Result<Inst, Refused> {
         let (slots, from) = (self.box_slots(map, coords)?, self.in_shared(from, from_index)?);
-        Ok(each_lane(move |turn, lane| {
-            let (param, coords) = slots.lane(turn, lane)?;
-            let (from, bytes) = box_spot(&from, turn, lane, param)?;
-            store(turn, lane, Global::Box { param, coords }, (from, bytes), reduce)
+        Ok(each_lane(move |context, lane| {
+            let (param, coords) = slots.lane(context, lane)?;
+            let (from, bytes) = box_address(&from, context, lane, param)?;
+            store(context, lane, Global::Box { param, coords }, (from, bytes), reduce)
         }))
     }
 }
 
 /// Starts a copy from shared memory.
 fn store(
-    turn: &mut Turn<'_, '_>,
+    context: &mut ExecContext<'_, '_>,
     lane: usize,
     to: Global,
-    (from, bytes): (Spot, u32),
+    (from, bytes): (ByteAddress, u32),
     reduce: Option<BulkReduce>,
 ) -> Trapped {
-    let group = turn.flight.bulk_groups[lane];
+    let group = context.flight.bulk_groups[lane];
     let store = Store { lane, group, to, from, bytes, reduce, data: None, waited: false };
-    store.check_proxy(turn.memory, turn.origin)?;
-    turn.memory.pending.push(turn.origin, What::Store(Box::new(store)), false);
+    store.check_proxy(context.memory, context.origin)?;
+    context.memory.pending.push(context.origin, What::Store(Box::new(store)), false);
     Ok(())
 }

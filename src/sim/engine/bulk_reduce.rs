@@ -1,4 +1,4 @@
-//! What a bulk copy does with what is at its destination.
+//! Reductions of bulk copies: combine the source with the destination.
 
 use crate::ir::{BulkReduce, Scalar, bf16, f16};
 use crate::sim::memory::buffer::Buffer;

@@ -5,13 +5,15 @@ use std::ops::Range;
 use super::mbarrier::Operand;
 use super::pending::What;
 use crate::ir::{AsyncCopy, OpId, PendingCount, Scalar, Space};
-use crate::sim::exec::context::{Next, Origin};
+use crate::sim::exec::context::Next;
 use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::state::Origin;
 use crate::sim::memory::access::{Address, Memory};
 use crate::sim::memory::lanes::{LANES, lanes_of};
-use crate::sim::memory::shared::Spot;
+use crate::sim::memory::shared::ByteAddress;
 use crate::sim::program::code::Inst;
-use crate::sim::program::compiler::{Compiler, Refused};
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused;
 
 /// The copies of a warp: those of `lanes`.
 #[derive(Debug)]
@@ -68,20 +70,22 @@ impl Copies {
 #[derive(Debug)]
 pub(in crate::sim) struct Arrivals {
     pub(in crate::sim) lanes: u32,
-    barriers: [Option<Spot>; LANES],
+    barriers: [Option<ByteAddress>; LANES],
 }
 
 impl Arrivals {
-    /// Whether the barrier at this address is told.
+    /// Returns whether it arrives at the barrier at this address.
     pub(in crate::sim) fn tell(&self, at: usize) -> bool {
-        lanes_of(self.lanes).any(|lane| self.barriers[lane].is_some_and(|spot| spot.at == at))
+        lanes_of(self.lanes)
+            .any(|lane| self.barriers[lane].is_some_and(|byte_address| byte_address.at == at))
     }
 
     pub(in crate::sim) fn arrive(&self, memory: &mut Memory<'_>, origin: Origin) -> Trapped {
         for lane in lanes_of(self.lanes) {
-            let Some(spot) = self.barriers[lane] else { continue };
+            let Some(byte_address) = self.barriers[lane] else { continue };
             let shared = &mut memory.blocks[origin.block as usize].shared;
-            let arrived = shared.update_barrier(spot, |barrier, name| barrier.arrive(1, name));
+            let arrived =
+                shared.update_barrier(byte_address, |barrier, name| barrier.arrive(1, name));
             arrived.map_err(|cause| Trap::new(lane, cause))?;
         }
         Ok(())
@@ -112,22 +116,25 @@ impl Compiler<'_> {
                 }
                 copy.inst()
             }
-            AsyncCopy::CpAsyncCommitGroup {} => Inst::Act(Box::new(|turn| {
-                for lane in lanes_of(turn.active) {
-                    turn.flight.copy_groups[lane] += 1;
+            AsyncCopy::CpAsyncCommitGroup {} => Inst::Act(Box::new(|context| {
+                for lane in lanes_of(context.active) {
+                    context.flight.copy_groups[lane] += 1;
                 }
                 Ok(Next::Go)
             })),
-            AsyncCopy::CpAsyncWaitGroup { pending } => Inst::Act(Box::new(move |turn| {
-                let (groups, all) = (turn.flight.copy_groups, turn.memory.pending.len());
-                turn.memory.complete_copies(turn.origin, turn.active, all, |lane, group| {
-                    group < groups[lane].saturating_sub(pending)
-                })?;
+            AsyncCopy::CpAsyncWaitGroup { pending } => Inst::Act(Box::new(move |context| {
+                let (groups, all) = (context.flight.copy_groups, context.memory.pending.len());
+                context.memory.complete_copies(
+                    context.origin,
+                    context.active,
+                    all,
+                    |lane, group| group < groups[lane].saturating_sub(pending),
+                )?;
                 Ok(Next::Go)
             })),
-            AsyncCopy::CpAsyncWaitAll {} => Inst::Act(Box::new(|turn| {
-                let all = turn.memory.pending.len();
-                turn.memory.complete_copies(turn.origin, turn.active, all, |_, _| true)?;
+            AsyncCopy::CpAsyncWaitAll {} => Inst::Act(Box::new(|context| {
+                let all = context.memory.pending.len();
+                context.memory.complete_copies(context.origin, context.active, all, |_, _| true)?;
                 Ok(Next::Go)
             })),
             AsyncCopy::CpAsyncMbarrierArrive { barrier, index, count } => {
@@ -161,63 +168,67 @@ impl Compiler<'_> {
 impl CpAsync {
     fn inst(self) -> Inst {
         let CpAsync { to, from, src_bytes, bytes } = self;
-        Inst::Act(Box::new(move |turn| {
+        Inst::Act(Box::new(move |context| {
             let mut copies = Box::new(Copies {
-                lanes: turn.active,
-                groups: turn.flight.copy_groups,
+                lanes: context.active,
+                groups: context.flight.copy_groups,
                 bytes: bytes as usize,
                 to: [0; LANES],
                 hull: [u32::MAX, 0],
                 from: [(0, 0); LANES],
                 read: [0; LANES],
             });
-            let mut spots = [(0, 0); LANES];
-            for lane in lanes_of(turn.active) {
-                let read = turn.regs.w[src_bytes as usize][lane];
+            let mut byte_addresses = [(0, 0); LANES];
+            for lane in lanes_of(context.active) {
+                let read = context.regs.w[src_bytes as usize][lane];
                 if read > bytes {
                     let cause = TrapCause::CopyBytes { bytes: read, limit: bytes };
                     return Err(Trap::new(lane, cause));
                 }
-                let target = to.spot(turn.regs, turn.memory, lane, (bytes, bytes))?;
+                let target = to.byte_address(context.regs, context.memory, lane, (bytes, bytes))?;
                 let at = target.at as u32;
                 copies.to[lane] = at;
                 copies.hull = [copies.hull[0].min(at), copies.hull[1].max(at + bytes)];
-                spots[lane] = (turn.memory.here, target.at);
+                byte_addresses[lane] = (context.memory.here, target.at);
                 // What is not read may be anywhere.
                 if read > 0 {
-                    let source = from.spot(turn.regs, turn.memory, lane, (read, bytes))?;
+                    let source =
+                        from.byte_address(context.regs, context.memory, lane, (read, bytes))?;
                     copies.from[lane] = (source.alloc, source.at);
                     copies.read[lane] = read as u8;
                 }
             }
-            turn.memory.check_stores(turn.active, &spots, bytes as usize, |lane| {
-                to.access_at(turn.regs, turn.memory, lane, bytes)
-            })?;
+            context.memory.check_stores(
+                context.active,
+                &byte_addresses,
+                bytes as usize,
+                |lane| to.access_at(context.regs, context.memory, lane, bytes),
+            )?;
             let mut again = false;
-            copies.each(|at, len| again |= turn.memory.shared_mut().begin_write(at..at + len));
-            turn.memory.pending.push(turn.origin, What::Copies(copies), again);
+            copies.each(|at, len| again |= context.memory.shared_mut().begin_write(at..at + len));
+            context.memory.pending.push(context.origin, What::Copies(copies), again);
             Ok(Next::Go)
         }))
     }
 }
 
 fn arrive(barrier: Operand, count: PendingCount) -> Inst {
-    Inst::Act(Box::new(move |turn| {
-        let mut arrivals = Box::new(Arrivals { lanes: turn.active, barriers: [None; LANES] });
-        for lane in lanes_of(turn.active) {
-            let spot = barrier.spot(turn, lane)?;
-            let shared = turn.memory.shared_mut();
+    Inst::Act(Box::new(move |context| {
+        let mut arrivals = Box::new(Arrivals { lanes: context.active, barriers: [None; LANES] });
+        for lane in lanes_of(context.active) {
+            let byte_address = barrier.byte_address(context, lane)?;
+            let shared = context.memory.shared_mut();
             let found = match count {
                 // It must be a barrier now, and is one arrival short until this one comes.
                 PendingCount::Inc => {
-                    shared.update_barrier(spot, |barrier, name| barrier.raise(name))
+                    shared.update_barrier(byte_address, |barrier, name| barrier.raise(name))
                 }
-                PendingCount::Noinc => shared.barrier(spot).map(|barrier| barrier.phase()),
+                PendingCount::Noinc => shared.barrier(byte_address).map(|barrier| barrier.phase()),
             };
             found.map_err(|cause| Trap::new(lane, cause))?;
-            arrivals.barriers[lane] = Some(spot);
+            arrivals.barriers[lane] = Some(byte_address);
         }
-        turn.memory.pending.push(turn.origin, What::Arrivals(arrivals), false);
+        context.memory.pending.push(context.origin, What::Arrivals(arrivals), false);
         Ok(Next::Go)
     }))
 }

@@ -10,31 +10,23 @@
 //! Which thread learned of the wait is not followed: the first wait that returns counts for all threads. So what is
 //! reported is a fault, and a missing synchronisation behind a wait may pass.
 
+use crate::sim::fault::state::AsyncUse;
 use std::ops::Range;
 
 use super::bulk_copy::Load;
 use super::pending::What;
 use super::remote_store::RemoteStore;
 use crate::ir::{Scalar, Space};
-use crate::sim::exec::context::Origin;
 use crate::sim::fault::raw::{AccessAt, Trap, TrapCause, Trapped};
+use crate::sim::fault::state::Origin;
 use crate::sim::memory::access::Memory;
 use crate::sim::memory::lanes::{LANES, lanes_of};
-use crate::sim::memory::shared::{SharedRange, Spot, of_cluster};
-
-/// What an asynchronous operation in flight does with shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AsyncUse {
-    /// It reads it.
-    Reads,
-    /// It writes it.
-    Writes,
-}
+use crate::sim::memory::shared::{ByteAddress, SharedRange, of_cluster};
 
 /// The shared memory of a block, by its rank in the cluster: some of its bytes.
 pub(in crate::sim) type Bytes = (usize, Range<usize>);
 
-/// Whether two ranges have a byte in common.
+/// Returns whether two ranges have a byte in common.
 pub(in crate::sim) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start < b.end && b.start < a.end
 }
@@ -54,7 +46,7 @@ impl What {
         })
     }
 
-    /// Whether the operation uses one of these bytes, which are inside its hull.
+    /// Returns whether the operation uses one of these bytes, which are inside its hull.
     fn uses(&self, memory: &Memory<'_>, bytes: &Range<usize>) -> bool {
         let mut uses = false;
         let mut piece = |at: usize, part: Range<usize>| {
@@ -128,31 +120,33 @@ impl Memory<'_> {
     }
 
     /// Refuses the store of `bytes` bytes that each lane of `mask` makes, where one of them is in use.
-    /// `spots` has the rank of the block and the first byte for each lane.
+    /// `byte_addresses` has the rank of the block and the first byte for each lane.
     pub(in crate::sim) fn check_stores(
         &self,
         mask: u32,
-        spots: &[(usize, usize); LANES],
+        byte_addresses: &[(usize, usize); LANES],
         bytes: usize,
         access: impl Fn(usize) -> AccessAt,
     ) -> Trapped {
         let mut lanes = lanes_of(mask);
-        let Some((rank, start)) = lanes.next().map(|lane| spots[lane]) else { return Ok(()) };
+        let Some((rank, start)) = lanes.next().map(|lane| byte_addresses[lane]) else {
+            return Ok(());
+        };
         // Lanes may point into different blocks of the cluster.
         let hull = lanes.try_fold((rank, start..start + bytes), |(rank, hull), lane| {
-            let (other, at) = spots[lane];
+            let (other, at) = byte_addresses[lane];
             let hull = hull.start.min(at)..hull.end.max(at + bytes);
             (other == rank).then_some((rank, hull))
         });
         let incoming = lanes_of(mask).any(|lane| {
-            let (rank, at) = spots[lane];
+            let (rank, at) = byte_addresses[lane];
             self.blocks[rank].shared.has_incoming(&(at..at + bytes))
         });
         if !incoming && hull.is_some_and(|hull| self.reader(&hull, false).is_none()) {
             return Ok(());
         }
         for lane in lanes_of(mask) {
-            let (rank, at) = spots[lane];
+            let (rank, at) = byte_addresses[lane];
             let range = at..at + bytes;
             let checked =
                 self.check_write((rank, range.clone()), || access(lane), |f| f(range.clone()));
@@ -200,7 +194,7 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// What is wrong with a read of bytes that count as never written: a load of them may be in flight.
+    /// Refines the cause of a read of unwritten bytes: a load of them may be in flight.
     pub(in crate::sim) fn explain_read(&self, here: usize, cause: TrapCause) -> TrapCause {
         let writer = |rank: usize, at: usize| {
             self.copies(&(rank, at..at + 1), true, AsyncUse::Writes).map(|origin| origin.step)
@@ -233,7 +227,11 @@ impl Memory<'_> {
 }
 
 /// An access to the bytes at `to`, in an allocation at `range`.
-fn access_at(space: Space, (to, elem, bytes): (Spot, Scalar, u32), range: SharedRange) -> AccessAt {
+fn access_at(
+    space: Space,
+    (to, elem, bytes): (ByteAddress, Scalar, u32),
+    range: SharedRange,
+) -> AccessAt {
     AccessAt {
         space,
         alloc: to.alloc,

@@ -8,12 +8,13 @@ use crate::ir::{
     Accumulators, MatrixOrder, Mma, MmaOverflow, MmaShape, OpId, Scalar, Space, Type, Value, VarId,
     VectorType,
 };
-use crate::sim::exec::context::{Act, Next, Turn};
+use crate::sim::exec::context::{Act, ExecContext, Next};
 use crate::sim::fault::raw::Trapped;
 use crate::sim::memory::access::Address;
 use crate::sim::memory::lanes::{FULL, LANES, Regs};
 use crate::sim::program::code::Inst;
-use crate::sim::program::compiler::{Compiler, Refused};
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused;
 use crate::sim::program::slots::Slots;
 use crate::sim::report::options::Accumulation;
 
@@ -163,33 +164,37 @@ fn place(order: MatrixOrder, lane: usize, half: usize) -> (usize, usize) {
     }
 }
 
-/// Where the rows of the matrices are: each 16 bytes.
-fn row_spots(turn: &Turn<'_, '_>, address: &Address, count: usize) -> Trapped<[usize; LANES]> {
+/// Returns the byte addresses of the matrix rows, 16 bytes each.
+fn row_addresses(
+    context: &ExecContext<'_, '_>,
+    address: &Address,
+    count: usize,
+) -> Trapped<[usize; LANES]> {
     let mut rows = [0; LANES];
     for (lane, row) in rows.iter_mut().enumerate().take(8 * count) {
-        *row = address.spot(turn.regs, turn.memory, lane, (16, 16))?.at;
+        *row = address.byte_address(context.regs, context.memory, lane, (16, 16))?.at;
     }
     Ok(rows)
 }
 
 fn ldmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOrder) -> Act {
-    Box::new(move |turn| {
-        if let Some(next) = turn.whole_warp()? {
+    Box::new(move |context| {
+        if let Some(next) = context.whole_warp()? {
             return Ok(next);
         }
-        let rows = row_spots(turn, &address, count)?;
+        let rows = row_addresses(context, &address, count)?;
         for (matrix, slot) in slots.iter().enumerate().take(count) {
             let mut elements = [[0u16; 8]; 8];
             for (row, elements) in elements.iter_mut().enumerate() {
                 let lane = 8 * matrix + row;
-                let words = turn.memory.shared().chunk(rows[lane]).map_err(|byte| {
-                    address.missing_byte(turn.regs, turn.memory, lane, (16, byte))
+                let words = context.memory.shared().chunk(rows[lane]).map_err(|byte| {
+                    address.missing_byte(context.regs, context.memory, lane, (16, byte))
                 })?;
                 for (pair, word) in elements.chunks_exact_mut(2).zip(words) {
                     (pair[0], pair[1]) = (word as u16, (word >> 16) as u16);
                 }
             }
-            turn.regs.w[*slot as usize] = std::array::from_fn(|lane| {
+            context.regs.w[*slot as usize] = std::array::from_fn(|lane| {
                 let [low, high] = [0, 1].map(|half| {
                     let (row, column) = place(order, lane, half);
                     u32::from(elements[row][column])
@@ -202,18 +207,23 @@ fn ldmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
 }
 
 fn stmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOrder) -> Act {
-    Box::new(move |turn| {
-        if let Some(next) = turn.whole_warp()? {
+    Box::new(move |context| {
+        if let Some(next) = context.whole_warp()? {
             return Ok(next);
         }
-        let rows = row_spots(turn, &address, count)?;
-        if turn.memory.proxies.is_some() {
-            let spots = rows.map(|at| (turn.memory.here, at));
-            let access = |lane| address.access_at(turn.regs, turn.memory, lane, 16);
-            turn.memory.check_stores(FULL >> (LANES - 8 * count), &spots, 16, access)?;
+        let rows = row_addresses(context, &address, count)?;
+        if context.memory.proxies.is_some() {
+            let byte_addresses = rows.map(|at| (context.memory.here, at));
+            let access = |lane| address.access_at(context.regs, context.memory, lane, 16);
+            context.memory.check_stores(
+                FULL >> (LANES - 8 * count),
+                &byte_addresses,
+                16,
+                access,
+            )?;
         }
         for (matrix, slot) in slots.iter().enumerate().take(count) {
-            let register = turn.regs.w[*slot as usize];
+            let register = context.regs.w[*slot as usize];
             let mut elements = [[0u16; 8]; 8];
             for (lane, word) in register.into_iter().enumerate() {
                 for half in 0..2 {
@@ -225,9 +235,9 @@ fn stmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
                 let word =
                     |i: usize| u32::from(elements[2 * i]) | u32::from(elements[2 * i + 1]) << 16;
                 let words = std::array::from_fn(word);
-                let (at, rank) = (rows[8 * matrix + row], turn.memory.here);
-                turn.memory.shared_mut().set_chunk(at, words);
-                turn.memory.note_store(rank, at, 16);
+                let (at, rank) = (rows[8 * matrix + row], context.memory.here);
+                context.memory.shared_mut().set_chunk(at, words);
+                context.memory.note_store(rank, at, 16);
             }
         }
         Ok(Next::Go)
@@ -235,12 +245,12 @@ fn stmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
 }
 
 fn movmatrix(from: u32, to: u32) -> Act {
-    Box::new(move |turn| {
-        if let Some(next) = turn.whole_warp()? {
+    Box::new(move |context| {
+        if let Some(next) = context.whole_warp()? {
             return Ok(next);
         }
-        let register = turn.regs.w[from as usize];
-        turn.regs.w[to as usize] = std::array::from_fn(|lane| {
+        let register = context.regs.w[from as usize];
+        context.regs.w[to as usize] = std::array::from_fn(|lane| {
             let [low, high] = [0, 1].map(|half| {
                 let (row, column) = place(MatrixOrder::Trans, lane, half);
                 register[4 * row + column / 2] >> (16 * (column % 2)) & 0xffff
@@ -318,14 +328,14 @@ impl Compiler<'_> {
         let mma = MmaSync { a, b, sums: self.sums(shape, 32, d)?, blocks, k, overflow };
         mma.check(shape)?;
         let watched = self.is_watched(d.0);
-        Ok(Box::new(move |turn| {
-            if let Some(next) = turn.whole_warp()? {
+        Ok(Box::new(move |context| {
+            if let Some(next) = context.whole_warp()? {
                 return Ok(next);
             }
             if watched {
-                turn.touch(&mma.sums.slots)?;
+                context.touch(&mma.sums.slots)?;
             }
-            mma.run(turn.regs, turn.memory.accumulation);
+            mma.run(context.regs, context.memory.accumulation);
             Ok(Next::Go)
         }))
     }
@@ -369,7 +379,7 @@ impl Compiler<'_> {
 }
 
 impl MmaSync {
-    /// That the registers are those of the shape: the rest relies on it.
+    /// Checks that the register counts are those of the shape.
     fn check(&self, shape: MmaShape) -> Result<(), Refused> {
         let elements = |fragment: &Fragment| fragment.slots.len() * fragment.per_slot;
         let (m, n, k) = (shape.m as usize, shape.n as usize, shape.k as usize);

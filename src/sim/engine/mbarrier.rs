@@ -1,38 +1,21 @@
 //! Barriers in shared memory that count arrivals and bytes (PTX ISA 9.7.13.15).
 
+use crate::sim::fault::state::BarrierAt;
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
 use crate::ir::{Mbarrier as Op, OpId, Scalar, Space, Value};
-use crate::sim::exec::context::{Next, Park, Turn};
+use crate::sim::exec::context::{ExecContext, Next, Park};
 use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
 use crate::sim::memory::access::Address;
 use crate::sim::memory::lanes::{LANES, lanes_of};
-use crate::sim::memory::shared::Spot;
+use crate::sim::memory::shared::ByteAddress;
 use crate::sim::program::code::Inst;
-use crate::sim::program::compiler::{Compiler, Refused};
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused;
 use crate::sim::program::special::truth;
 
 /// The most arrivals and bytes that a barrier counts.
 const MAX: u32 = (1 << 20) - 1;
-
-/// A barrier, in the terms of its allocation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) struct BarrierAt {
-    pub(in crate::sim) alloc: u32,
-    /// Counted from the start of the allocation, in units of 8 bytes.
-    pub(in crate::sim) element: u64,
-}
-
-/// What is where a barrier was expected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BarrierState {
-    /// No barrier was made there.
-    NotInitialised,
-    /// It was made memory again.
-    Invalidated,
-    /// It was written as if it were memory.
-    Overwritten,
-}
 
 /// A barrier: it is in phase `phase`, which ends when no arrival and no byte is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,8 +122,12 @@ enum Phase {
 pub(in crate::sim) struct Operand(Address);
 
 impl Operand {
-    pub(in crate::sim) fn spot(&self, turn: &Turn<'_, '_>, lane: usize) -> Trapped<Spot> {
-        self.0.spot(turn.regs, turn.memory, lane, (8, 8))
+    pub(in crate::sim) fn byte_address(
+        &self,
+        context: &ExecContext<'_, '_>,
+        lane: usize,
+    ) -> Trapped<ByteAddress> {
+        self.0.byte_address(context.regs, context.memory, lane, (8, 8))
     }
 }
 
@@ -152,11 +139,11 @@ struct PhaseSlot {
 }
 
 impl PhaseSlot {
-    fn lane(self, turn: &Turn<'_, '_>, lane: usize) -> Phase {
+    fn lane(self, context: &ExecContext<'_, '_>, lane: usize) -> Phase {
         let slot = self.slot as usize;
         match self.is_state {
-            true => Phase::State(turn.regs.d[slot][lane]),
-            false => Phase::Parity(turn.regs.w[slot][lane].into()),
+            true => Phase::State(context.regs.d[slot][lane]),
+            false => Phase::Parity(context.regs.w[slot][lane].into()),
         }
     }
 }
@@ -164,20 +151,21 @@ impl PhaseSlot {
 /// The lanes for which the phase has ended, and the place of the barrier of the first one for which it has
 /// not.
 fn ended(
-    turn: &mut Turn<'_, '_>,
+    context: &mut ExecContext<'_, '_>,
     lanes: u32,
     barrier: Operand,
     phase: PhaseSlot,
-) -> Trapped<(u32, Option<(usize, Spot)>)> {
+) -> Trapped<(u32, Option<(usize, ByteAddress)>)> {
     let (mut done, mut first) = (0, None);
     for lane in lanes_of(lanes) {
-        let (spot, phase) = (barrier.spot(turn, lane)?, phase.lane(turn, lane));
-        let found = turn.memory.shared_mut().barrier(spot);
+        let (byte_address, phase) =
+            (barrier.byte_address(context, lane)?, phase.lane(context, lane));
+        let found = context.memory.shared_mut().barrier(byte_address);
         let found = found.map_err(|cause| Trap::new(lane, cause))?;
         if found.has_ended(phase) {
             done |= 1 << lane;
         } else {
-            first = first.or(Some((lane, spot)));
+            first = first.or(Some((lane, byte_address)));
         }
     }
     // What came before the end of the phase is seen after it.
@@ -185,7 +173,7 @@ fn ended(
     Ok((done, first))
 }
 
-/// What an operation does with the barrier of a lane, whose operand is `operand`. Returns the phase before.
+/// Update of the barrier of a lane with operand `operand`. Returns the phase before.
 type Update = fn(&mut Mbarrier, u32, BarrierAt) -> Result<(), TrapCause>;
 
 impl Compiler<'_> {
@@ -207,11 +195,11 @@ impl Compiler<'_> {
             Op::MbarrierInit { barrier, index, count } => {
                 let (barrier, count) =
                     (self.barrier_operand(barrier, index)?, self.scalar_of(count, Scalar::U32)?);
-                Inst::Act(Box::new(move |turn| {
-                    for lane in lanes_of(turn.active) {
-                        let spot = barrier.spot(turn, lane)?;
-                        let count = turn.regs.w[count as usize][lane];
-                        let made = turn.memory.shared_mut().init_barrier(spot, count);
+                Inst::Act(Box::new(move |context| {
+                    for lane in lanes_of(context.active) {
+                        let byte_address = barrier.byte_address(context, lane)?;
+                        let count = context.regs.w[count as usize][lane];
+                        let made = context.memory.shared_mut().init_barrier(byte_address, count);
                         made.map_err(|cause| Trap::new(lane, cause))?;
                     }
                     Ok(Next::Go)
@@ -219,10 +207,10 @@ impl Compiler<'_> {
             }
             Op::MbarrierInval { barrier, index } => {
                 let barrier = self.barrier_operand(barrier, index)?;
-                Inst::Act(Box::new(move |turn| {
-                    for lane in lanes_of(turn.active) {
-                        let spot = barrier.spot(turn, lane)?;
-                        let done = turn.memory.shared_mut().invalidate_barrier(spot);
+                Inst::Act(Box::new(move |context| {
+                    for lane in lanes_of(context.active) {
+                        let byte_address = barrier.byte_address(context, lane)?;
+                        let done = context.memory.shared_mut().invalidate_barrier(byte_address);
                         done.map_err(|cause| Trap::new(lane, cause))?;
                     }
                     Ok(Next::Go)
@@ -252,14 +240,16 @@ impl Compiler<'_> {
             Op::MbarrierArriveCluster { barrier, index, cta, order: _ } => {
                 let barrier = self.barrier_operand(barrier, index)?;
                 let cta = self.scalar_of(cta, Scalar::U32)?;
-                Inst::Act(Box::new(move |turn| {
+                Inst::Act(Box::new(move |context| {
                     fence(SeqCst);
-                    for lane in lanes_of(turn.active) {
-                        let spot = barrier.spot(turn, lane)?;
-                        let block = turn.regs.w[cta as usize][lane];
-                        let shared = turn.memory.shared_of_mut(block);
+                    for lane in lanes_of(context.active) {
+                        let byte_address = barrier.byte_address(context, lane)?;
+                        let block = context.regs.w[cta as usize][lane];
+                        let shared = context.memory.shared_of_mut(block);
                         let arrived = shared.and_then(|shared| {
-                            shared.update_barrier(spot, |barrier, name| barrier.arrive(1, name))
+                            shared.update_barrier(byte_address, |barrier, name| {
+                                barrier.arrive(1, name)
+                            })
                         });
                         arrived.map_err(|cause| Trap::new(lane, cause))?;
                     }
@@ -306,19 +296,19 @@ impl Compiler<'_> {
             [] => None,
             _ => Some(self.result(results, 0)?.scalar(Scalar::U64)?),
         };
-        Ok(Inst::Act(Box::new(move |turn| {
+        Ok(Inst::Act(Box::new(move |context| {
             fence(SeqCst);
             let mut states = [0; LANES];
-            for lane in lanes_of(turn.active) {
-                let spot = barrier.spot(turn, lane)?;
-                let operand = turn.regs.w[operand as usize][lane];
-                let shared = turn.memory.shared_mut();
-                let phase =
-                    shared.update_barrier(spot, |barrier, name| update(barrier, operand, name));
+            for lane in lanes_of(context.active) {
+                let byte_address = barrier.byte_address(context, lane)?;
+                let operand = context.regs.w[operand as usize][lane];
+                let shared = context.memory.shared_mut();
+                let phase = shared
+                    .update_barrier(byte_address, |barrier, name| update(barrier, operand, name));
                 states[lane] = phase.map_err(|cause| Trap::new(lane, cause))?;
             }
             if let Some(state) = state {
-                turn.regs.d[state as usize] = states;
+                context.regs.d[state as usize] = states;
             }
             Ok(Next::Go)
         })))
@@ -332,10 +322,10 @@ impl Compiler<'_> {
     ) -> Result<Inst, Refused> {
         let barrier = self.barrier_operand(barrier, index)?;
         let dst = self.result(results, 0)?.scalar(Scalar::Bool)?;
-        Ok(Inst::Act(Box::new(move |turn| {
-            let (done, first) = ended(turn, turn.active, barrier, phase)?;
-            turn.regs.w[dst as usize] = truth(done);
-            Ok(first.map_or(Next::Go, |(_, spot)| Next::Idle(Some(spot.at))))
+        Ok(Inst::Act(Box::new(move |context| {
+            let (done, first) = ended(context, context.active, barrier, phase)?;
+            context.regs.w[dst as usize] = truth(done);
+            Ok(first.map_or(Next::Go, |(_, byte_address)| Next::Idle(Some(byte_address.at))))
         })))
     }
 
@@ -347,16 +337,16 @@ impl Compiler<'_> {
         phase: PhaseSlot,
     ) -> Result<Inst, Refused> {
         let barrier = self.barrier_operand(barrier, index)?;
-        Ok(Inst::Act(Box::new(move |turn| {
-            let lanes = turn.active & !turn.flight.waited;
-            let (done, first) = ended(turn, lanes, barrier, phase)?;
+        Ok(Inst::Act(Box::new(move |context| {
+            let lanes = context.active & !context.flight.waited;
+            let (done, first) = ended(context, lanes, barrier, phase)?;
             match first {
-                Some((lane, spot)) => {
-                    turn.flight.waited |= done;
-                    Ok(Next::Park(Park::Barrier { lane: lane as u32, spot }))
+                Some((lane, byte_address)) => {
+                    context.flight.waited |= done;
+                    Ok(Next::Park(Park::Barrier { lane: lane as u32, byte_address }))
                 }
                 None => {
-                    turn.flight.waited = 0;
+                    context.flight.waited = 0;
                     Ok(Next::Go)
                 }
             }

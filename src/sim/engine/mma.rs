@@ -1,4 +1,4 @@
-//! What tensor cores compute.
+//! Arithmetic of tensor cores.
 //!
 //! A product is exact. Of one instruction, products are added to the sum one after the other, in the order of
 //! rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of `a * b + c`).
@@ -55,7 +55,7 @@ impl Summand for i64 {
     }
 }
 
-/// `f32` of which a product may have too many bits or be out of range.
+/// `f32` factors: a product may have too many bits or be out of range.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::sim) struct Wide(f32);
 
@@ -285,8 +285,8 @@ pub(in crate::sim) fn multiply_i32(
     wide.each(&sums.slots, &mut regs.w, accumulate, get, set);
 }
 
-/// Whether all products of a number of `a` and one of `b` are exact in `f32`: the numbers have at most 12 bits
-/// each, so that it is only the range that matters.
+/// Returns whether each product of a number in `a` with one in `b` is exact in `f32`.
+/// The numbers have at most 12 bits each, so only the range matters.
 fn are_exact(a: &[f32], b: &[f32]) -> bool {
     // The least and the largest magnitude but zero, as bits, in whose order they are.
     let range = |numbers: &[f32]| {
@@ -376,7 +376,7 @@ mod tests {
         assert_eq!((int(Scalar::I8, 0xff), int(Scalar::U8, 0xff)), (-1, 255));
     }
 
-    /// Where a product would not be exact, sums are as if it were.
+    /// A product that is not exact in `f32` gives the accumulator of an exact product.
     #[test]
     fn products_out_of_range_are_exact() {
         let tiny = 2f32.powi(-100);

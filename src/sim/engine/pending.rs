@@ -13,8 +13,8 @@
 use super::bulk_copy::{Load, Store};
 use super::cp_async::{Arrivals, Copies};
 use super::remote_store::RemoteStore;
-use crate::sim::exec::context::Origin;
 use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::state::Origin;
 use crate::sim::memory::access::Memory;
 
 /// An asynchronous operation that has not taken effect, or not as a whole.
@@ -22,7 +22,7 @@ use crate::sim::memory::access::Memory;
 pub(in crate::sim) struct Task {
     pub(in crate::sim) origin: Origin,
     pub(in crate::sim) what: What,
-    /// Whether it writes over bytes of shared memory that were written before, and has not been offered to
+    /// Set while the task overwrites written bytes of shared memory and has not been offered to
     /// [`Memory::complete_again`].
     again: bool,
 }
@@ -37,7 +37,7 @@ pub(in crate::sim) enum What {
 }
 
 impl What {
-    /// Whether a barrier in shared memory is told of it.
+    /// Returns whether it signals a barrier in shared memory.
     fn is_for_a_barrier(&self) -> bool {
         match self {
             What::Arrivals(_) | What::Load(_) | What::Remote(_) => true,
@@ -45,7 +45,7 @@ impl What {
         }
     }
 
-    /// Whether the barrier at an address of the shared memory of a block is told of it. It was issued by block `from`.
+    /// Returns whether it signals the barrier at an address of the shared memory of a block. Block `from` issued it.
     fn tells(&self, from: u32, (rank, at): BarrierOf) -> bool {
         match self {
             What::Arrivals(arrivals) => from as usize == rank && arrivals.tell(at),
@@ -90,8 +90,8 @@ fn at(origin: Origin) -> impl FnOnce(Box<Trap>) -> Box<Trap> {
 }
 
 impl Memory<'_> {
-    /// Lets the latest of the tasks take effect that one of the barriers is told of, or the one that `random` chooses
-    /// among them. Returns whether there was one.
+    /// Completes the latest task that signals one of the barriers, or the task that `random` chooses among them.
+    /// Returns whether there was one.
     pub(in crate::sim) fn complete_awaited(
         &mut self,
         barriers: &[BarrierOf],
@@ -166,8 +166,7 @@ impl Memory<'_> {
         done.map_err(at(origin))
     }
 
-    /// Completes the `cp.async` of those of `lanes` of a warp whose group is one that `is_due`, among the
-    /// first `before` tasks.
+    /// Completes the `cp.async` of `lanes` of a warp whose group `is_due`, among the first `before` tasks.
     pub(in crate::sim) fn complete_copies(
         &mut self,
         of: Origin,
@@ -195,8 +194,7 @@ impl Memory<'_> {
         done
     }
 
-    /// Completes the bulk stores of those of `lanes` of a warp whose group is one that `is_due`, or only
-    /// their reads.
+    /// Completes the bulk stores of `lanes` of a warp whose group `is_due`, or only their reads.
     pub(in crate::sim) fn complete_stores(
         &mut self,
         of: Origin,

@@ -7,10 +7,10 @@ use crate::sim::exec::context::Next;
 use crate::sim::fault::raw::{AccessAt, Trap, TrapCause, Trapped};
 use crate::sim::memory::access::{Address, Alloc, Memory, PointerSlots};
 use crate::sim::memory::lanes::{Regs, lanes_of};
-use crate::sim::memory::shared::{Spot, in_cluster, of_cluster};
+use crate::sim::memory::shared::{ByteAddress, in_cluster, of_cluster};
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
-use crate::sim::program::compiler::Refused::{self, Malformed};
+use crate::sim::program::refused::Refused::{self, Malformed};
 use crate::sim::program::slots::Slots;
 
 /// A store to the shared memory of a block of the cluster, and to a barrier there.
@@ -19,12 +19,12 @@ pub(in crate::sim) struct RemoteStore {
     pub(in crate::sim) lane: usize,
     /// The rank of the block.
     block: u32,
-    pub(in crate::sim) to: Spot,
+    pub(in crate::sim) to: ByteAddress,
     elem: Scalar,
     /// The bits of the element.
     value: u64,
     reduce: Option<BulkReduce>,
-    barrier: Spot,
+    barrier: ByteAddress,
 }
 
 impl RemoteStore {
@@ -34,12 +34,12 @@ impl RemoteStore {
         (self.block as usize, at..at + self.elem.size_bytes() as usize)
     }
 
-    /// Whether it combines the value with what is there.
+    /// Returns whether it combines the value with the one in memory.
     pub(in crate::sim) fn is_reduction(&self) -> bool {
         self.reduce.is_some()
     }
 
-    /// Where the barrier is that is told: the rank of its block, and the place.
+    /// Returns the barrier that it signals: the rank of its block, and its address.
     pub(in crate::sim) fn told(&self) -> (usize, usize) {
         (self.block as usize, self.barrier.at)
     }
@@ -139,25 +139,27 @@ impl Compiler<'_> {
         let slots = StoreSlots { to, value: self.scalar_of(value, to.elem)?, barrier, reduce };
         self.emit(
             id,
-            Inst::Act(Box::new(move |turn| {
+            Inst::Act(Box::new(move |context| {
                 let StoreSlots { to, value, barrier, reduce } = slots;
                 let (elem, size) = (to.elem, to.elem.size_bytes());
-                for lane in lanes_of(turn.active) {
-                    let place = to.spot(turn.regs, turn.memory, lane, (size, size))?;
-                    let barrier = barrier.spot(turn.regs, turn.memory, lane, (8, 8))?;
+                for lane in lanes_of(context.active) {
+                    let place =
+                        to.byte_address(context.regs, context.memory, lane, (size, size))?;
+                    let barrier =
+                        barrier.byte_address(context.regs, context.memory, lane, (8, 8))?;
                     let [(rank, _), (barrier_rank, _)] =
-                        [place, barrier].map(|spot| of_cluster(spot.alloc));
+                        [place, barrier].map(|byte_address| of_cluster(byte_address.alloc));
                     if rank != barrier_rank {
                         let cause = TrapCause::BarrierElsewhere { rank, barrier_rank };
                         return Err(Trap::new(lane, cause));
                     }
                     let value = match size {
-                        8 => turn.regs.d[value as usize][lane],
-                        _ => turn.regs.w[value as usize][lane].into(),
+                        8 => context.regs.d[value as usize][lane],
+                        _ => context.regs.w[value as usize][lane].into(),
                     };
                     let (block, to) = (rank, place);
                     let store = RemoteStore { lane, block, to, elem, value, reduce, barrier };
-                    turn.memory.begin_remote(turn.origin, (store, elem))?;
+                    context.memory.begin_remote(context.origin, (store, elem))?;
                 }
                 Ok(Next::Go)
             })),

@@ -14,9 +14,8 @@ fn power(e: i32) -> f64 {
     f64::from_bits(((e + 1023) as u64) << 52)
 }
 
-/// The sum of `addend` and of the products, each of which is cut toward zero to a multiple of
-/// `2^(e - fraction_bits)`, with `e` the largest exponent of all that are not zero; that of a product is the sum of
-/// the exponents of its factors. The result is exact.
+/// Adds `addend` and the products exactly, after each term is cut toward zero to a multiple of `2^(e - fraction_bits)`.
+/// `e` is the largest exponent of a nonzero term; the exponent of a product is the sum of the exponents of its factors.
 fn sum(addend: f64, products: impl Iterator<Item = (f64, f64)> + Clone, fraction_bits: u32) -> f64 {
     let terms = || products.clone().map(|(a, b)| a * b).chain([addend]);
     if terms().any(|term| !term.is_finite()) {
@@ -75,7 +74,7 @@ mod tests {
         // Each is cut on its own, toward zero: two halves of a step are nothing.
         assert_eq!(of(1.0, &[(tiny, 0.5), (tiny, 0.5)], 25), 1.0);
         assert_eq!(of(-1.0, &[(tiny, -1.75)], 25), -1.0 - tiny);
-        // A large term cuts those that it cancels with another one.
+        // A large term truncates the terms that it cancels.
         assert_eq!(of(1.0, &[(2f64.powi(30), 1.0), (-(2f64.powi(30)), 1.0)], 25), 0.0);
         // The exponent of a product is that of its factors, though it has one bit more.
         assert_eq!(of(0.0, &[(1.5, 1.5), (tiny, 1.0)], 25), 2.25 + tiny);

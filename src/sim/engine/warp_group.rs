@@ -1,4 +1,4 @@
-//! What the four warps of a warp group do together: `wgmma`, and changes of their registers.
+//! Operations of the four warps of a warp group: `wgmma`, and changes of their registers.
 //!
 //! Each `wgmma` has a number, the same in all warps of the group, which must all come to it with the same
 //! operands. It takes effect for all of them at once: when one of them waits for it, or before. Until a warp has
@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::wgmma::Wgmma;
-use crate::sim::exec::context::Origin;
 use crate::sim::exec::warp::Warp;
 use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::state::Origin;
 use crate::sim::memory::lanes::LANES;
 use crate::sim::memory::proxy::Proxies;
 use crate::sim::memory::shared::Shared;
@@ -20,7 +20,7 @@ use crate::sim::report::options::Accumulation;
 /// Registers of a warp that hold a part of A.
 pub(in crate::sim) type Registers = Box<[[u32; LANES]]>;
 
-/// What the warps of a group must agree on.
+/// Operation on which the warps of a group must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Said {
     pub(in crate::sim) a: u64,
@@ -38,7 +38,7 @@ struct Issued {
     registers: [Option<Registers>; WarpGroup::WARPS],
     /// The warps that have come.
     warps: u32,
-    /// Whether it has taken effect.
+    /// Set when it has taken effect.
     done: bool,
 }
 
@@ -50,7 +50,7 @@ struct Change {
     warps: u32,
 }
 
-/// What a warp waits for.
+/// Condition that a warp waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Wait {
     Done,
@@ -77,7 +77,7 @@ pub(in crate::sim) struct WarpGroup {
     changes: VecDeque<Change>,
     /// For each warp, its changes that others have yet to come to.
     ahead: [usize; WarpGroup::WARPS],
-    /// Whether all warps have come to something since this was last taken.
+    /// Set when all warps have reached an operation since this was last taken.
     complete: bool,
 }
 
@@ -233,7 +233,7 @@ impl WarpGroup {
         Ok(())
     }
 
-    /// Whether all warps have come to something since the last call.
+    /// Returns whether all warps have reached an operation since the last call.
     pub(in crate::sim) fn take_complete(&mut self) -> bool {
         std::mem::take(&mut self.complete)
     }

@@ -4,6 +4,7 @@
 //! [`MatrixDescriptor`](crate::arch::MatrixDescriptor) says; the swizzle permutes the bits of the address
 //! in shared memory, whose window starts at 0.
 
+use crate::sim::fault::state::WgmmaOperand;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,14 +16,15 @@ use super::mma::{
 use super::warp_group::{Registers, Said, Wait, WarpGroup};
 use crate::arch::SwizzleMode;
 use crate::ir::{Mma, MmaShape, Scalar, Space, Value, WgmmaForm};
-use crate::sim::exec::context::{Act, Next, Park, Turn};
+use crate::sim::exec::context::{Act, ExecContext, Next, Park};
 use crate::sim::exec::warp::Warp;
 use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
 use crate::sim::memory::address::window_address;
 use crate::sim::memory::lanes::{LANES, Lane, lanes_of};
 use crate::sim::memory::proxy::Proxies;
 use crate::sim::memory::shared::Shared;
-use crate::sim::program::compiler::{Compiler, Refused};
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused;
 use crate::sim::report::options::Accumulation;
 
 /// A `wgmma` of a kernel.
@@ -34,15 +36,6 @@ pub(in crate::sim) struct Wgmma {
     pub(in crate::sim) sums: Sums,
     /// A in registers: its elements in a slot.
     a_per_slot: Option<usize>,
-}
-
-/// Which of the operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WgmmaOperand {
-    /// A.
-    A,
-    /// B.
-    B,
 }
 
 /// A matrix descriptor, decoded.
@@ -99,7 +92,7 @@ impl Matrix {
         at ^ moved as usize
     }
 
-    /// Whether the matrix has one of the bytes of shared memory, exactly or perhaps.
+    /// Returns whether the matrix has one of the bytes of shared memory, exactly or perhaps.
     fn has(
         &self,
         (mn, k): (usize, usize),
@@ -181,7 +174,7 @@ impl Matrix {
 }
 
 impl Wgmma {
-    /// Whether an operand in shared memory has one of the bytes, exactly or perhaps.
+    /// Returns whether an operand in shared memory has one of the bytes, exactly or perhaps.
     pub(in crate::sim) fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool {
         let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
         let ([a, b], form) = (self.types, self.form);
@@ -271,10 +264,10 @@ enum Source {
 }
 
 /// The warp group of a warp that executes something with it, and the number of the warp in it.
-fn group(turn: &mut Turn<'_, '_>) -> Trapped<(usize, usize)> {
-    let warp = turn.origin.warp as usize;
+fn group(context: &mut ExecContext<'_, '_>) -> Trapped<(usize, usize)> {
+    let warp = context.origin.warp as usize;
     let (group, place) = (warp / WarpGroup::WARPS, warp % WarpGroup::WARPS);
-    let threads = turn.memory.threads;
+    let threads = context.memory.threads;
     let whole = (threads / LANES).saturating_sub(group * WarpGroup::WARPS);
     if whole < WarpGroup::WARPS {
         let cause = TrapCause::PartialWarpGroup { warps: (1 << whole) - 1 };
@@ -283,7 +276,7 @@ fn group(turn: &mut Turn<'_, '_>) -> Trapped<(usize, usize)> {
     Ok((group, place))
 }
 
-impl Turn<'_, '_> {
+impl ExecContext<'_, '_> {
     /// Accesses accumulators of a `wgmma` as registers.
     pub(in crate::sim) fn touch(&mut self, slots: &[u32]) -> Trapped {
         let warp = self.origin.warp as usize;
@@ -302,10 +295,10 @@ impl Turn<'_, '_> {
 }
 
 /// An operation of whole warps.
-fn act(f: impl Fn(&mut Turn<'_, '_>) -> Trapped<Next> + Send + Sync + 'static) -> Act {
-    Box::new(move |turn| match turn.whole_warp()? {
+fn act(f: impl Fn(&mut ExecContext<'_, '_>) -> Trapped<Next> + Send + Sync + 'static) -> Act {
+    Box::new(move |context| match context.whole_warp()? {
         Some(next) => Ok(next),
-        None => f(turn),
+        None => f(context),
     })
 }
 
@@ -318,14 +311,14 @@ impl Compiler<'_> {
                     return Err(Refused::Malformed);
                 }
                 let dst = self.result(results, 0)?.scalar(Scalar::U64)? as usize;
-                Box::new(move |turn| {
+                Box::new(move |context| {
                     let mut words = [0; LANES];
-                    for lane in lanes_of(turn.active) {
+                    for lane in lanes_of(context.active) {
                         // What is there is checked when it is read.
-                        let at = window_address(pointer, turn.regs, turn.memory, lane);
+                        let at = window_address(pointer, context.regs, context.memory, lane);
                         words[lane] = bits | (at >> 4 & 0x3fff);
                     }
-                    turn.regs.d[dst] = words;
+                    context.regs.d[dst] = words;
                     Ok(Next::Go)
                 })
             }
@@ -346,29 +339,29 @@ impl Compiler<'_> {
                 let wgmma = Wgmma { shape, types, form, sums, a_per_slot };
                 self.issue(wgmma, Source::Registers(a), [b, accumulate])?
             }
-            Mma::WgmmaFence {} => act(|turn| {
-                group(turn)?;
-                turn.flight.unfenced.fill(0);
+            Mma::WgmmaFence {} => act(|context| {
+                group(context)?;
+                context.flight.unfenced.fill(0);
                 Ok(Next::Go)
             }),
-            Mma::WgmmaCommitGroup {} => act(|turn| {
-                let (group, warp) = group(turn)?;
-                turn.memory.block_mut().groups[group].commit(warp);
+            Mma::WgmmaCommitGroup {} => act(|context| {
+                let (group, warp) = group(context)?;
+                context.memory.block_mut().groups[group].commit(warp);
                 Ok(Next::Go)
             }),
-            Mma::WgmmaWaitGroup { pending } => act(move |turn| {
-                let (group, warp) = group(turn)?;
-                let group = &mut turn.memory.block_mut().groups[group];
+            Mma::WgmmaWaitGroup { pending } => act(move |context| {
+                let (group, warp) = group(context)?;
+                let group = &mut context.memory.block_mut().groups[group];
                 Ok(match group.wait(warp, pending as usize) {
                     Wait::Done => Next::Go,
                     Wait::Multiply { end } => Next::Multiply { end },
                     Wait::Warps => Next::Park(Park::WarpGroup),
                 })
             }),
-            Mma::Setmaxnreg { action: _, count } => act(move |turn| {
-                let (group, warp) = group(turn)?;
-                let origin = turn.origin;
-                let changed = turn.memory.block_mut().groups[group].change(warp, origin, count);
+            Mma::Setmaxnreg { action: _, count } => act(move |context| {
+                let (group, warp) = group(context)?;
+                let origin = context.origin;
+                let changed = context.memory.block_mut().groups[group].change(warp, origin, count);
                 changed.map_err(|cause| Trap::new(0, cause))?;
                 Ok(Next::Go)
             }),
@@ -404,24 +397,26 @@ impl Compiler<'_> {
             return Err(Refused::Malformed);
         }
         let wgmma = Arc::new(wgmma);
-        Ok(act(move |turn| {
-            let (group, warp) = group(turn)?;
+        Ok(act(move |context| {
+            let (group, warp) = group(context)?;
             let (a, registers) = match &a {
-                Source::Descriptor(slot) => (turn.uniform(&turn.regs.d[*slot as usize])?, None),
+                Source::Descriptor(slot) => {
+                    (context.uniform(&context.regs.d[*slot as usize])?, None)
+                }
                 Source::Registers(a) => {
-                    let register = |slot: &u32| turn.regs.w[*slot as usize];
+                    let register = |slot: &u32| context.regs.w[*slot as usize];
                     (0, Some(a.slots.iter().map(register).collect()))
                 }
             };
-            let b = turn.uniform(&turn.regs.d[b])?;
-            let accumulate = turn.uniform(&turn.regs.w[accumulate as usize])? == true.word();
+            let b = context.uniform(&context.regs.d[b])?;
+            let accumulate = context.uniform(&context.regs.w[accumulate as usize])? == true.word();
             let sums = &wgmma.sums.slots;
-            let unfenced = &turn.flight.unfenced;
+            let unfenced = &context.flight.unfenced;
             if sums.iter().any(|slot| unfenced[*slot as usize / 64] >> (slot % 64) & 1 == 1) {
                 return Err(Trap::new(0, TrapCause::NotFenced));
             }
-            let origin = turn.origin;
-            let group = &mut turn.memory.block_mut().groups[group];
+            let origin = context.origin;
+            let group = &mut context.memory.block_mut().groups[group];
             if let Some(step) = group.in_flight(warp, sums, Some(&wgmma)) {
                 return Err(Trap::new(0, TrapCause::AccumulatorInFlight { step }));
             }

@@ -1,4 +1,4 @@
-//! The numbered barriers of a block.
+//! Named barriers of a block.
 //!
 //! A warp comes as a whole and counts as 32 threads, as on the device, however many of its lanes there are. A
 //! barrier opens when as many threads have come as it is for; it can be used again at once.
@@ -12,12 +12,13 @@ use crate::ir::{BarrierRed, OpId, ProxySpace, Scalar, Sync, Value};
 use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
 use crate::sim::memory::lanes::{LANES, Lane, lanes_of};
 use crate::sim::program::code::Inst;
-use crate::sim::program::compiler::{Compiler, Refused};
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused;
 
 /// The barriers that a block has.
 const COUNT: u32 = 16;
 
-/// What a warp gets from a barrier.
+/// Result of an arrival of a warp at a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reduction {
     Vote(BarrierRed),
@@ -137,7 +138,7 @@ impl Barriers {
         Ok(waiting.into_iter().map(|(warp, _)| warp).collect())
     }
 
-    /// Why a warp that waits waits for ever.
+    /// Returns the cause of a wait that never ends.
     pub(in crate::sim) fn deadlock(&self, number: usize) -> Option<TrapCause> {
         let waits = |barrier: &Barrier| barrier.waiting.iter().any(|(warp, _)| *warp == number);
         let id = self.all.iter().position(waits)?;
@@ -178,9 +179,9 @@ impl Compiler<'_> {
             Sync::BarrierClusterWait { form: _ } => cluster_barrier::wait(),
             Sync::FenceProxyAsync {
                 space: ProxySpace::All | ProxySpace::SharedCta | ProxySpace::SharedCluster,
-            } if self.code.watches_proxies => Inst::Act(Box::new(|turn| {
-                if let Some(proxies) = &mut turn.memory.proxies {
-                    proxies.fence(turn.origin);
+            } if self.code.watches_proxies => Inst::Act(Box::new(|context| {
+                if let Some(proxies) = &mut context.memory.proxies {
+                    proxies.fence(context.origin);
                 }
                 Ok(Next::Go)
             })),

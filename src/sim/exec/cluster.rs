@@ -11,7 +11,7 @@ use super::context::Park;
 use super::deadlock::Stuck;
 use super::diagnostic::Diagnostics;
 use super::warp::{Pause, Warp};
-use super::warp_scheduler::{QUANTUM, Turns};
+use super::warp_scheduler::{QUANTUM, WarpScheduler};
 use crate::arch::TensorMapDesc;
 use crate::launch::grid::Grid;
 use crate::sim::engine::pending::{BarrierOf, Pending};
@@ -26,9 +26,9 @@ use crate::sim::program::code::Code;
 use crate::sim::program::special::{Position, Shape};
 use crate::sim::report::options::{Accumulation, Order};
 
-/// Turns that warps have at most while an operation is pending that a barrier is told of.
+/// Upper bound on the warp runs while an operation is pending that signals a barrier.
 const LATEST: u32 = 256;
-/// With a random order, one in so many operations that may complete early does, each time that a warp has run.
+/// With a random order, one in `EARLY` operations that may complete early does so, each time that a warp has run.
 const EARLY: u64 = 4;
 
 /// The arguments of a launch: for each parameter the bits of a scalar, a buffer, and a tensor map, two of them
@@ -45,13 +45,13 @@ pub(in crate::sim) enum State {
     Ready,
     /// At the barrier of the block.
     Waiting,
-    /// At a numbered barrier, at this step.
+    /// At a named barrier, at this step.
     AtNamed(u32),
     Parked(Park),
     Ended,
 }
 
-/// Why a cluster did not end.
+/// Stop of a cluster before its end.
 #[derive(Debug)]
 pub(in crate::sim) struct Stop {
     /// The rank of the block.
@@ -59,7 +59,7 @@ pub(in crate::sim) struct Stop {
     pub(in crate::sim) warp: u32,
     pub(in crate::sim) step: u32,
     pub(in crate::sim) why: Why,
-    /// Where no warp can go on, all of them: the cause first, those that have ended last.
+    /// All warps if none can go on: the cause first, ended warps last.
     pub(in crate::sim) stuck: Vec<Stuck>,
 }
 
@@ -67,11 +67,11 @@ pub(in crate::sim) struct Stop {
 pub(in crate::sim) enum Why {
     /// A lane of the warp cannot go on.
     Trap(Box<Trap>),
-    /// The warps have executed as many operations as they may; the warp is the one that ran last.
+    /// The warps have used up their fuel; the warp is the last that ran.
     OutOfFuel { lane: u32 },
 }
 
-/// What a cluster executed.
+/// Operations that a cluster executed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::sim) struct Count {
     pub(in crate::sim) thread_ops: u64,
@@ -99,10 +99,10 @@ pub(in crate::sim) struct Cluster<'c> {
     asked: Vec<Option<usize>>,
     /// For each warp, when it stopped, and the operations that it had executed then.
     pub(in crate::sim) stopped_at: Vec<(u64, u64)>,
-    /// The numbered barriers of each block.
+    /// The named barriers of each block.
     pub(in crate::sim) barriers: Vec<Barriers>,
     pub(in crate::sim) memory: Memory<'c>,
-    turns: Turns,
+    scheduler: WarpScheduler,
     /// Operations that its warps have executed.
     used: u64,
     /// Times that a warp ran.
@@ -153,7 +153,7 @@ impl<'c> Cluster<'c> {
             warps,
             barriers: Vec::new(),
             memory,
-            turns: Turns::new((Order::RoundRobin, QUANTUM), [0; 3]),
+            scheduler: WarpScheduler::new((Order::RoundRobin, QUANTUM), [0; 3]),
             used: 0,
             runs: 0,
             idle: 0,
@@ -180,7 +180,7 @@ impl<'c> Cluster<'c> {
         cluster
     }
 
-    /// What the threads of each block said since the last call, with the number of the block.
+    /// Returns the diagnostics of each block since the last call, with the number of the block.
     pub(in crate::sim) fn diagnostics(&mut self) -> impl Iterator<Item = (u64, &mut Diagnostics)> {
         self.memory.blocks.iter_mut().map(|block| (block.number, &mut block.diagnostics))
     }
@@ -204,7 +204,8 @@ impl<'c> Cluster<'c> {
         self.states.fill(State::Ready);
         self.asked.fill(None);
         self.stopped_at.fill((0, 0));
-        self.turns = Turns::new((order, quantum), self.shape.block(self.grid, number, 0));
+        self.scheduler =
+            WarpScheduler::new((order, quantum), self.shape.block(self.grid, number, 0));
         (self.used, self.runs, self.idle, self.since) = (0, 0, 0, 0);
         self.barriers.iter_mut().for_each(Barriers::reset);
         let [nx, ny, _] = self.grid.blocks.map(u64::from);
@@ -231,7 +232,7 @@ impl<'c> Cluster<'c> {
         Ok(self.count())
     }
 
-    /// What it executed since it was started.
+    /// Returns the operations executed since the start.
     pub(in crate::sim) fn count(&self) -> Count {
         let thread_ops = self.warps.iter().map(|warp| warp.thread_ops).sum();
         Count { thread_ops, warp_ops: self.used }
@@ -246,7 +247,7 @@ impl<'c> Cluster<'c> {
     pub(in crate::sim) fn run_one(&mut self, fuel: u64) -> Result<bool, Stop> {
         self.take_effect_at_random()?;
         let ready = |warp: &usize| self.states[*warp] == State::Ready;
-        let Some((number, quantum)) = self.turns.next(self.states.len(), ready) else {
+        let Some((number, quantum)) = self.scheduler.next(self.states.len(), ready) else {
             if self.states.iter().all(|state| *state == State::Ended) {
                 return self.finish().map(|()| false);
             }
@@ -259,7 +260,7 @@ impl<'c> Cluster<'c> {
         let before = self.warps[number].warp_ops;
         self.memory.operations = self.used - before;
         self.asked[number] = None;
-        let was_idle = self.turn(number, quantum)?;
+        let was_idle = self.context(number, quantum)?;
         self.used += self.warps[number].warp_ops - before;
         self.runs += 1;
         if self.states[number] != State::Ready
@@ -291,8 +292,8 @@ impl<'c> Cluster<'c> {
         rank * self.warps_of_block..(rank + 1) * self.warps_of_block
     }
 
-    /// A warp has its turn. Returns whether what it asked for was not there.
-    fn turn(&mut self, number: usize, quantum: u64) -> Result<bool, Stop> {
+    /// Runs a warp. Returns whether it polled without success.
+    fn context(&mut self, number: usize, quantum: u64) -> Result<bool, Stop> {
         let (rank, warp) = (self.rank(number), number % self.warps_of_block);
         (self.memory.here, self.memory.warp) = (rank, warp as u32);
         self.memory.block_mut().diagnostics.first_thread = (warp * LANES) as u32;
@@ -392,13 +393,14 @@ impl<'c> Cluster<'c> {
         }
     }
 
-    /// Lets an operation take effect that a barrier is told of at which a warp waits, or which a warp asked; else one of
-    /// any barrier. Returns whether there was one.
+    /// Completes an operation that signals a barrier on which a warp waits or polls; else one for any barrier.
+    /// Returns whether there was one.
     fn take_effect(&mut self) -> Result<bool, Stop> {
-        let random = self.turns.choice().filter(|random| random % 2 == 0).map(|random| random / 2);
+        let random =
+            self.scheduler.choice().filter(|random| random % 2 == 0).map(|random| random / 2);
         let awaited = |number: usize| -> Option<BarrierOf> {
             let at = match self.states[number] {
-                State::Parked(Park::Barrier { spot, .. }) => spot.at,
+                State::Parked(Park::Barrier { byte_address, .. }) => byte_address.at,
                 _ => self.asked[number]?,
             };
             Some((self.rank(number), at))
@@ -416,18 +418,18 @@ impl<'c> Cluster<'c> {
 
     /// With a random order, now and then lets something asynchronous take effect before it must.
     fn take_effect_at_random(&mut self) -> Result<(), Stop> {
-        if !self.turns.are_random() {
+        if !self.scheduler.are_random() {
             return Ok(());
         }
-        let turns = &mut self.turns;
-        let chooses = || turns.choice().is_some_and(|random| random % EARLY == 0);
+        let scheduler = &mut self.scheduler;
+        let chooses = || scheduler.choice().is_some_and(|random| random % EARLY == 0);
         let done = self.memory.complete_again(chooses);
         done.map_err(|trap| self.stopped(trap))?;
         self.wake();
         for rank in 0..self.memory.blocks.len() {
             for group in 0..self.memory.blocks[rank].groups.len() {
                 if let Some(end) = self.memory.blocks[rank].groups[group].runnable()
-                    && self.turns.choice().is_some_and(|random| random % EARLY == 0)
+                    && self.scheduler.choice().is_some_and(|random| random % EARLY == 0)
                 {
                     self.multiply(rank, group, end)?;
                 }

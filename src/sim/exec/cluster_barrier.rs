@@ -12,37 +12,37 @@ use crate::sim::program::code::Inst;
 
 /// Comes to the barrier.
 pub(in crate::sim) fn arrive() -> Inst {
-    Inst::Act(Box::new(|turn| {
-        if turn.active != turn.alive {
+    Inst::Act(Box::new(|context| {
+        if context.active != context.alive {
             return Ok(Next::Diverged);
         }
-        let again = (turn.flight.arrived | turn.flight.released) & turn.active;
+        let again = (context.flight.arrived | context.flight.released) & context.active;
         if again != 0 {
             let cause = TrapCause::ClusterBarrierOrder { arrives: true };
             return Err(Trap::new(again.trailing_zeros() as usize, cause));
         }
-        turn.flight.arrived |= turn.active;
-        turn.memory.cluster_arrival = true;
+        context.flight.arrived |= context.active;
+        context.memory.cluster_arrival = true;
         Ok(Next::Go)
     }))
 }
 
 /// Waits at the barrier.
 pub(in crate::sim) fn wait() -> Inst {
-    Inst::Act(Box::new(|turn| {
-        if turn.active != turn.alive {
+    Inst::Act(Box::new(|context| {
+        if context.active != context.alive {
             return Ok(Next::Diverged);
         }
-        let flight = &mut *turn.flight;
-        let early = turn.active & !(flight.arrived | flight.released);
+        let flight = &mut *context.flight;
+        let early = context.active & !(flight.arrived | flight.released);
         if early != 0 {
             let cause = TrapCause::ClusterBarrierOrder { arrives: false };
             return Err(Trap::new(early.trailing_zeros() as usize, cause));
         }
-        if turn.active & !flight.released != 0 {
+        if context.active & !flight.released != 0 {
             return Ok(Next::Park(Park::Cluster));
         }
-        flight.released &= !turn.active;
+        flight.released &= !context.active;
         Ok(Next::Go)
     }))
 }
@@ -61,7 +61,7 @@ pub(in crate::sim) fn open(warps: &mut [Warp]) -> bool {
     true
 }
 
-/// Why a warp waits for ever: threads that have come, and those that are to come.
+/// Returns the cause of a wait that never ends: arrived threads, and expected threads.
 pub(in crate::sim) fn deadlock(warps: &[Warp]) -> TrapCause {
     let sum = |f: fn(&Warp) -> u32| warps.iter().map(f).map(u32::count_ones).sum();
     let arrived = sum(|warp| warp.flight.arrived & warp.alive());

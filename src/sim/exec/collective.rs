@@ -7,13 +7,14 @@ use crate::ir::{OpId, ReduxOp, Scalar, ShflMode, Value, VoteMode, Warp};
 use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
 use crate::sim::memory::lanes::{LANE_BIT, LANES, Lane, Regs, Word, lanes_of};
 use crate::sim::program::code::Inst;
-use crate::sim::program::compiler::{Compiler, Refused};
+use crate::sim::program::compiler::Compiler;
 use crate::sim::program::dispatch::with_type;
+use crate::sim::program::refused::Refused;
 use crate::sim::program::scalar::{Bits, Int, Number};
 use crate::sim::program::slots::Slots;
 use crate::sim::program::special::truth;
 
-/// What a group of lanes does.
+/// Operation of a group of lanes.
 pub(in crate::sim) type Group = Box<dyn Fn(&mut Regs, u32) -> Trapped + Send + Sync>;
 
 /// Writes `value` in the lanes of `group`.

@@ -1,37 +1,28 @@
-//! What an operation sees that is the warp's as a whole, that may wait, or that starts something asynchronous.
+//! Execution context of a warp: the state that whole-warp, waiting and asynchronous operations see.
 
 use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::state::Origin;
 use crate::sim::memory::access::Memory;
 use crate::sim::memory::lanes::{FULL, LANES, Regs};
-use crate::sim::memory::shared::Spot;
+use crate::sim::memory::shared::ByteAddress;
 
-/// Where an operation is executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) struct Origin {
-    /// The rank of the block in its cluster.
-    pub(in crate::sim) block: u32,
-    /// The warp in its block.
-    pub(in crate::sim) warp: u32,
-    pub(in crate::sim) step: u32,
-}
-
-/// What a warp waits for.
+/// Condition that a warp waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Park {
     /// A phase of a barrier in shared memory must end for this lane.
-    Barrier { lane: u32, spot: Spot },
+    Barrier { lane: u32, byte_address: ByteAddress },
     /// The warps of the cluster must come to its barrier.
     Cluster,
     /// The other warps of the warp group must come to the same `wgmma`.
     WarpGroup,
 }
 
-/// How a warp goes on after an operation.
+/// Continuation of a warp after an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Next {
     /// With the next one.
     Go,
-    /// With the next one, after others have had their turn: what it asked for was not there. That may be a phase of
+    /// With the next one, after other warps have run: it polled without success. That may be a phase of
     /// the barrier at this address.
     Idle(Option<usize>),
     /// With the same one, once what it waits for may be there.
@@ -42,12 +33,12 @@ pub(in crate::sim) enum Next {
     Diverged,
 }
 
-/// An operation of a warp: see [`Turn`].
+/// An operation of a warp: see [`ExecContext`].
 pub(in crate::sim) type Act =
-    Box<dyn for<'t, 'm> Fn(&mut Turn<'t, 'm>) -> Trapped<Next> + Send + Sync>;
+    Box<dyn for<'t, 'm> Fn(&mut ExecContext<'t, 'm>) -> Trapped<Next> + Send + Sync>;
 
 /// A warp that executes an operation.
-pub(in crate::sim) struct Turn<'t, 'm> {
+pub(in crate::sim) struct ExecContext<'t, 'm> {
     pub(in crate::sim) regs: &'t mut Regs,
     pub(in crate::sim) memory: &'t mut Memory<'m>,
     pub(in crate::sim) flight: &'t mut Flight,
@@ -58,7 +49,7 @@ pub(in crate::sim) struct Turn<'t, 'm> {
     pub(in crate::sim) alive: u32,
 }
 
-impl Turn<'_, '_> {
+impl ExecContext<'_, '_> {
     /// Checks that all threads of the warp execute the operation; `Some` says why it cannot go on.
     pub(in crate::sim) fn whole_warp(&self) -> Trapped<Option<Next>> {
         if self.active == FULL {
@@ -89,7 +80,7 @@ impl Turn<'_, '_> {
     }
 }
 
-/// What a warp has begun and not waited for.
+/// Operations that a warp has started and not waited for.
 #[derive(Debug)]
 pub(in crate::sim) struct Flight {
     /// The groups of `cp.async` that each lane has committed.

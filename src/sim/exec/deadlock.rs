@@ -1,4 +1,4 @@
-//! Clusters of which no warp can go on: what each one waits for, the likely cause first.
+//! Deadlocks: each warp of a stuck cluster with its wait, the likely cause first.
 
 use super::cluster::{Cluster, State, Stop, Why};
 use super::cluster_barrier;
@@ -17,7 +17,7 @@ pub(in crate::sim) struct Stuck {
 }
 
 impl Cluster<'_> {
-    /// Why no warp can go on.
+    /// Returns the stop of a cluster in which no warp can go on.
     pub(in crate::sim) fn deadlock(&self) -> Stop {
         let mut order: Vec<usize> = (0..self.states.len()).collect();
         let first = order.iter().copied().min_by_key(|number| self.suspicion(*number)).unwrap_or(0);
@@ -26,7 +26,7 @@ impl Cluster<'_> {
         order.sort_by_key(|number| (at(*number) != at(first), self.suspicion(*number).0, *number));
         let stuck = order.iter().map(|number| self.stuck(*number)).collect();
         let mut stop = match self.states[first] {
-            // It is told at the operation, which has a line of its own.
+            // The fault is at the operation, which has a line of its own.
             State::Parked(Park::WarpGroup) => {
                 self.partial_group(first).map(|trap| self.stopped(trap))
             }
@@ -46,9 +46,8 @@ impl Cluster<'_> {
         stop
     }
 
-    /// A key that is lower for a warp that is more likely the cause: first those for which nobody is left who could
-    /// bring what they wait for, then those that stopped first. Who waits for all others of its block or cluster
-    /// is stopped by them.
+    /// A key that is lower for a warp that is more likely the cause: first warps whose wait no other warp can end,
+    /// then warps in the order of their stops. A warp that waits for its whole block or cluster is stopped by the others.
     fn suspicion(&self, number: usize) -> (u8, u64) {
         let class = match self.states[number] {
             State::Parked(Park::Barrier { .. } | Park::WarpGroup) | State::AtNamed(_) => {
@@ -62,13 +61,13 @@ impl Cluster<'_> {
         (class, self.stopped_at[number].0)
     }
 
-    /// Whether another warp, which waits elsewhere and has not ended, may be the one to bring what the warp waits for.
+    /// Returns whether another live warp, which waits elsewhere, may end the wait of this warp.
     fn has_suppliers(&self, number: usize) -> bool {
         let (rank, state) = (self.rank(number), self.states[number]);
         let others = match state {
             // What is to come may come from any block.
-            State::Parked(Park::Barrier { spot, .. }) => {
-                if self.memory.blocks[rank].shared.lacks_only_bytes(spot) {
+            State::Parked(Park::Barrier { byte_address, .. }) => {
+                if self.memory.blocks[rank].shared.lacks_only_bytes(byte_address) {
                     return false;
                 }
                 0..self.states.len()
@@ -81,8 +80,8 @@ impl Cluster<'_> {
         };
         let same = |other: State| match (state, other) {
             (
-                State::Parked(Park::Barrier { spot: a, .. }),
-                State::Parked(Park::Barrier { spot: b, .. }),
+                State::Parked(Park::Barrier { byte_address: a, .. }),
+                State::Parked(Park::Barrier { byte_address: b, .. }),
             ) => a.at == b.at,
             (State::AtNamed(a), State::AtNamed(b)) => a == b,
             (a, b) => a == b,
@@ -98,13 +97,13 @@ impl Cluster<'_> {
         self.memory.blocks[self.rank(number)].groups[warp / WarpGroup::WARPS].partial()
     }
 
-    /// What a warp waits for.
+    /// Returns the wait of a warp.
     fn stuck(&self, number: usize) -> Stuck {
         let (rank, warp) = (self.rank(number), number % self.warps_of_block);
         let step = self.warps[number].step();
         let waits = match self.states[number] {
-            State::Parked(Park::Barrier { spot, .. }) => {
-                Some((step, self.memory.blocks[rank].shared.deadlock(spot)))
+            State::Parked(Park::Barrier { byte_address, .. }) => {
+                Some((step, self.memory.blocks[rank].shared.deadlock(byte_address)))
             }
             State::AtNamed(at) => self.barriers[rank].deadlock(warp).map(|cause| (at, cause)),
             State::Parked(Park::WarpGroup) => {

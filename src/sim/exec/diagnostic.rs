@@ -1,4 +1,4 @@
-//! What the threads of a block say to the host.
+//! Diagnostics of the threads of a block: prints and failed assertions.
 
 use smallvec::SmallVec;
 
@@ -6,7 +6,8 @@ use crate::ir::{Const, Diagnostic, Format, OpId, Scalar, Value};
 use crate::launch::assert::AssertFailures;
 use crate::sim::memory::access::Access;
 use crate::sim::memory::lanes::{Regs, lanes_of};
-use crate::sim::program::compiler::{Compiler, Refused};
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused;
 
 /// A failed assertion of a block.
 #[derive(Clone, Debug)]
@@ -19,7 +20,7 @@ pub(in crate::sim) struct Failure {
 
 pub(in crate::sim) type Consts = SmallVec<[Const; 4]>;
 
-/// What the threads of a block have said so far.
+/// Diagnostics of the threads of a block so far.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Diagnostics {
     /// The number of the first thread of the warp that runs.
@@ -28,7 +29,7 @@ pub(in crate::sim) struct Diagnostics {
     pub(in crate::sim) failed: u64,
     /// Those that are kept, for each thread in the order of its program.
     failures: Vec<Failure>,
-    /// What threads print, for each thread in the order of its program.
+    /// Printed text, for each thread in program order.
     prints: Vec<(u32, String)>,
 }
 
@@ -48,14 +49,13 @@ impl Diagnostics {
         self.failures.truncate(AssertFailures::RECORDED);
     }
 
-    /// What was printed since the last call, thread after thread.
+    /// Returns the text printed since the last call, thread after thread.
     pub(in crate::sim) fn take_prints(&mut self) -> String {
         self.prints.sort_by_key(|(thread, _)| *thread);
         self.prints.drain(..).map(|(_, text)| text).collect()
     }
 
-    /// What was said since the last call: the number of failed assertions, and those that are kept, sorted
-    /// by thread.
+    /// Returns the number of failed assertions since the last call, and the recorded ones, sorted by thread.
     pub(in crate::sim) fn take(&mut self) -> (u64, Vec<Failure>) {
         self.sort();
         (std::mem::take(&mut self.failed), std::mem::take(&mut self.failures))

@@ -156,7 +156,7 @@ pub(in crate::sim) fn launch(
             first = stop;
         }
     }
-    // What a cluster above the one that stopped has printed depends on the host.
+    // The output of clusters above the stopped one depends on the host.
     let last = first.as_ref().map_or(u64::MAX, |(number, _)| *number);
     all.prints.retain(|(number, _)| *number <= last);
     all.prints.sort_by_key(|(number, _)| *number);
@@ -174,11 +174,11 @@ pub(in crate::sim) fn launch(
     }
 }
 
-/// What clusters executed and said, and the one that stopped.
+/// Counts and diagnostics of clusters, and the stopped cluster.
 type Ran = (Count, Said, Option<(u64, Stop)>);
 
-/// Runs the clusters on the threads of the host. They are handed out in order. One above one that stopped is not
-/// started; all below it are run to their end, so that the lowest one that stops is always the same.
+/// Runs the clusters on the threads of the host, which take them in order. A cluster above a stopped one is not
+/// started. All below it run to their end, so the lowest stopped cluster is always the same.
 fn in_parallel<'c>(
     make: impl Fn() -> Cluster<'c> + Sync,
     clusters: u64,
@@ -245,14 +245,14 @@ fn at_once(all: &mut [Cluster<'_>], options: &Options) -> Ran {
     (total, said, stopped)
 }
 
-/// What the blocks that a thread of the host ran have said to the host, in the order of the blocks.
+/// Diagnostics of the blocks that a thread of the host ran, in block order.
 #[derive(Default)]
 pub(in crate::sim) struct Said {
     /// Failed assertions, in all.
     pub(in crate::sim) failed: u64,
     /// Those that are kept, with the number of the block.
     pub(in crate::sim) failures: Vec<(u64, Failure)>,
-    /// What the blocks print, with the numbers of their clusters.
+    /// Output of the blocks, with the numbers of their clusters.
     prints: Vec<(u64, String)>,
 }
 

@@ -7,8 +7,9 @@
 
 use super::barrier::Arrival;
 use super::collective::Group;
-use super::context::{Flight, Next, Origin, Park, Turn};
+use super::context::{ExecContext, Flight, Next, Park};
 use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::state::Origin;
 use crate::sim::memory::access::Memory;
 use crate::sim::memory::lanes::{LANE_BIT, Regs, lanes_of};
 use crate::sim::memory::local::LocalMemory;
@@ -27,16 +28,16 @@ struct Frame {
     again: u32,
 }
 
-/// Why a warp stopped running.
+/// Stop of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Pause {
     /// Its share of operations is used up.
     Quantum,
     /// It waits at a barrier.
     Barrier,
-    /// It has come to a numbered barrier.
+    /// It has arrived at a named barrier.
     Named(Arrival),
-    /// What it asked for is not there: it may be a phase of the barrier at this address.
+    /// It polled without success, perhaps a phase of the barrier at this address.
     Idle(Option<usize>),
     /// It waits, and then executes the operation at which it is again.
     Parked(Park),
@@ -60,7 +61,7 @@ pub(in crate::sim) struct Warp {
     block: u32,
     /// The number of the warp in its block.
     number: u32,
-    /// What it has begun.
+    /// Operations that it has started.
     pub(in crate::sim) flight: Flight,
     /// Operations executed by the warp.
     pub(in crate::sim) warp_ops: u64,
@@ -170,7 +171,7 @@ impl Warp {
                 }
                 Inst::Act(act) => {
                     let origin = Origin { block: self.block, warp: self.number, step: self.step };
-                    let mut turn = Turn {
+                    let mut context = ExecContext {
                         regs: &mut self.regs,
                         memory,
                         flight: &mut self.flight,
@@ -178,7 +179,7 @@ impl Warp {
                         active: self.active,
                         alive: self.alive,
                     };
-                    let next = act(&mut turn)?;
+                    let next = act(&mut context)?;
                     if let Next::Go | Next::Idle(_) = next {
                         self.step += 1;
                     } else {

@@ -1,16 +1,16 @@
-//! Whose turn it is.
+//! Warp scheduler: picks the next warp that can run.
 
 use crate::sim::report::options::Order;
 
-/// Operations that a warp runs at most before another one has its turn.
+/// Operations that a warp runs at most before another one runs.
 pub(in crate::sim) const QUANTUM: u64 = 4096;
-/// The same where blocks may wait for each other: one that asks global memory again and again runs all of them in vain.
+/// The quantum for cooperative launches, in which a block that polls global memory runs all others in vain.
 pub(in crate::sim) const COOPERATIVE_QUANTUM: u64 = 256;
 /// The same where the order is random.
 const RANDOM_QUANTUM: u64 = 32;
 
 /// The order in which the warps of a cluster run.
-pub(in crate::sim) struct Turns {
+pub(in crate::sim) struct WarpScheduler {
     order: Order,
     /// Operations that a warp runs at most in order.
     quantum: u64,
@@ -18,19 +18,22 @@ pub(in crate::sim) struct Turns {
     state: u64,
 }
 
-impl Turns {
+impl WarpScheduler {
     /// For the cluster whose first block has this index.
-    pub(in crate::sim) fn new((order, quantum): (Order, u64), [x, y, z]: [u32; 3]) -> Turns {
+    pub(in crate::sim) fn new(
+        (order, quantum): (Order, u64),
+        [x, y, z]: [u32; 3],
+    ) -> WarpScheduler {
         let seed = match order {
             Order::RoundRobin => 0,
             Order::Random { seed } => seed,
         };
         // Every cluster has a sequence of its own.
-        let mut turns = Turns { order, quantum, last: usize::MAX, state: seed };
+        let mut scheduler = WarpScheduler { order, quantum, last: usize::MAX, state: seed };
         for word in [x, y, z] {
-            turns.state = turns.random() ^ u64::from(word);
+            scheduler.state = scheduler.random() ^ u64::from(word);
         }
-        turns
+        scheduler
     }
 
     /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).

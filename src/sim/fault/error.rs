@@ -1,4 +1,4 @@
-//! Why a launch on the simulator fails.
+//! Errors of a launch on the simulator.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use crate::ir::{Place, Type};
 use crate::launch::assert::AssertFailures;
 use crate::launch::grid::ClusterError;
 
-/// Why a launch on the simulator fails: [`RunError::Fault`] is the kernel's doing; with all other causes
-/// the kernel did not run, or not to its end.
+/// Error of a launch on the simulator. [`RunError::Fault`] is the kernel's doing. After any other error the kernel
+/// did not run, or not to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunError {
@@ -52,7 +52,7 @@ pub enum RunError {
         param: String,
         /// The type of the parameter.
         expected: Type,
-        /// What the argument is.
+        /// The kind of the argument.
         found: String,
     },
     /// The tensor of a tensor map does not fit into its buffer.

@@ -1,15 +1,15 @@
-//! What went wrong in the terms of the kernel: names, lines, threads.
+//! Explains raw faults in the terms of the kernel: names, lines, threads.
 
 use super::error::RunError;
 use super::raw::{AccessAt, TrapCause};
 use super::report::{Barrier, Fault, FaultCause, MemoryAccess, StuckWarp, WarpWait};
+use super::state::BarrierAt;
 use crate::ir::{
     ArrayId, AsyncCopy, Cache, Entity, KernelIr, LocalId, Mbarrier, Mem, Mma, Op, Place, SharedId,
     Space,
 };
 use crate::launch::assert::{AssertFailures, AssertSites};
 use crate::launch::grid::Grid;
-use crate::sim::engine::mbarrier::BarrierAt;
 use crate::sim::exec::cluster::{Stop, Why};
 use crate::sim::exec::deadlock::Stuck;
 use crate::sim::exec::diagnostic::Failure;
@@ -18,7 +18,7 @@ use crate::sim::memory::lanes::LANES;
 use crate::sim::memory::shared::of_cluster;
 use crate::sim::program::code::Code;
 
-/// What a message needs to know.
+/// Launch facts that a report needs.
 pub(in crate::sim) struct Launch<'l> {
     pub(in crate::sim) ir: &'l KernelIr,
     pub(in crate::sim) code: &'l Code,
@@ -159,7 +159,7 @@ pub(in crate::sim) fn explain(
     }
 }
 
-/// Whether an operation writes where it may not, or else reads.
+/// Returns whether the faulting operation writes.
 fn stores(op: &Op, cause: &TrapCause) -> bool {
     if let TrapCause::InFlight { is_store, .. } = cause {
         return *is_store;

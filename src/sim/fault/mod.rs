@@ -5,3 +5,4 @@ pub(super) mod explain;
 pub(super) mod raw;
 pub(super) mod report;
 pub(super) mod sentence;
+pub(super) mod state;

@@ -1,11 +1,10 @@
-//! What goes wrong in a lane, in the terms of the compiled program. [`Fault`](crate::sim::Fault) is the same in
-//! the terms of the kernel.
+//! Raw faults of a lane, in the terms of the compiled program. [`Fault`](crate::sim::Fault) has the terms of the kernel.
 
+use super::state::AsyncUse;
+use super::state::Origin;
+use super::state::WgmmaOperand;
+use super::state::{BarrierAt, BarrierState};
 use crate::ir::{Const, Scalar, Space};
-use crate::sim::engine::in_flight::AsyncUse;
-use crate::sim::engine::mbarrier::{BarrierAt, BarrierState};
-use crate::sim::engine::wgmma::WgmmaOperand;
-use crate::sim::exec::context::Origin;
 
 /// A lane that cannot go on.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +12,7 @@ pub(in crate::sim) struct Trap {
     /// The lowest active lane at fault.
     pub(in crate::sim) lane: u32,
     pub(in crate::sim) cause: TrapCause,
-    /// Where the operation was issued; `None` where it is the one at which the warp is.
+    /// The issue of the operation; `None` for the current operation of the warp.
     pub(in crate::sim) origin: Option<Origin>,
 }
 
@@ -58,7 +57,7 @@ pub(in crate::sim) enum TrapCause {
     NotAMember {
         members: u32,
     },
-    /// An operation of the warp of which the member `other` names other members.
+    /// An operation of the warp for which the member `other` names other members.
     OtherMembers {
         members: u32,
         other: u32,
@@ -75,7 +74,7 @@ pub(in crate::sim) enum TrapCause {
         source: u32,
         group: u32,
     },
-    /// A numbered barrier of which a lane names another number or another number of threads.
+    /// A named barrier for which a lane names another number or another thread count.
     OtherBarrier {
         here: [u32; 2],
         there: [u32; 2],
@@ -181,7 +180,7 @@ pub(in crate::sim) enum TrapCause {
     PartialWarpGroup {
         warps: u32,
     },
-    /// An operation of a warp group of which another warp has executed another one, at `step`.
+    /// An operation of a warp group for which another warp has executed a different operation, at `step`.
     OtherWgmma {
         step: u32,
     },
@@ -196,7 +195,7 @@ pub(in crate::sim) enum TrapCause {
         address: u64,
         len_bytes: u64,
     },
-    /// An operand of `wgmma` of which a byte was never written.
+    /// An operand of `wgmma` with a byte that was never written.
     MatrixUninitialised {
         which: WgmmaOperand,
         address: u64,
@@ -220,7 +219,7 @@ pub(in crate::sim) enum TrapCause {
         how: AsyncUse,
         step: u32,
     },
-    /// An operand of `wgmma` of which the asynchronous operation at `step` still writes a byte.
+    /// An operand of `wgmma` with a byte that the asynchronous operation at `step` still writes.
     MatrixInFlight {
         which: WgmmaOperand,
         address: u64,

@@ -1,9 +1,9 @@
-//! What a kernel did wrong, where, and in which thread.
+//! Fault reports: cause, operation, source location and thread.
 
+use super::state::AsyncUse;
+use super::state::BarrierState;
+use super::state::WgmmaOperand;
 use crate::ir::{Const, Place, Scalar, Space};
-use crate::sim::engine::in_flight::AsyncUse;
-use crate::sim::engine::mbarrier::BarrierState;
-use crate::sim::engine::wgmma::WgmmaOperand;
 
 /// A kernel that misbehaves: the cause, the operation with its Rust line, and the thread that executed it.
 ///
@@ -12,7 +12,7 @@ use crate::sim::engine::wgmma::WgmmaOperand;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// What went wrong.
+    /// The cause.
     pub cause: FaultCause,
     /// The name of the kernel.
     pub kernel: String,
@@ -26,8 +26,8 @@ pub struct Fault {
     pub block: [u32; 3],
     /// The thread in its block.
     pub thread: [u32; 3],
-    /// Where no warp of the cluster (of the block, where there is none) can go on, all its warps: the likely cause
-    /// first, those that have ended last. Empty for every other fault.
+    /// In a deadlock, all warps of the cluster, or of the block of a launch without clusters: the likely cause first,
+    /// ended warps last. Empty for every other fault.
     pub stuck: Vec<StuckWarp>,
 }
 
@@ -39,11 +39,11 @@ pub struct StuckWarp {
     pub block: [u32; 3],
     /// The warp in its block.
     pub warp: u32,
-    /// What it waits for; `None` where it has ended.
+    /// The wait; `None` for an ended warp.
     pub waits: Option<WarpWait>,
 }
 
-/// What a warp waits for that does not come.
+/// A wait of a warp that does not end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WarpWait {
@@ -51,11 +51,11 @@ pub struct WarpWait {
     pub op: &'static str,
     /// The Rust line that made it.
     pub place: Place,
-    /// What is missing.
+    /// The missing condition.
     pub cause: FaultCause,
 }
 
-/// What went wrong.
+/// The cause of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultCause {
@@ -69,7 +69,7 @@ pub enum FaultCause {
         /// The access.
         access: MemoryAccess,
     },
-    /// A load from shared memory of bytes of which at least one was never written.
+    /// A load from shared memory of bytes that were not all written.
     Uninitialised {
         /// The access.
         access: MemoryAccess,
@@ -78,7 +78,7 @@ pub enum FaultCause {
     },
     /// An integer division or remainder by zero.
     DivisionByZero {
-        /// What was to be divided.
+        /// The dividend.
         dividend: Const,
     },
     /// A `for` whose step is zero or negative.
@@ -102,7 +102,7 @@ pub enum FaultCause {
     },
     /// A pointer that is not aligned as `assume_aligned` promised.
     BrokenPromise {
-        /// The bytes of which the address was to be a multiple.
+        /// The promised alignment of the address, in bytes.
         bytes: u32,
         /// The offset of the pointer from the start of its allocation, in bytes.
         byte: i64,
@@ -115,7 +115,7 @@ pub enum FaultCause {
         found: Space,
         /// The name of the allocation that it points to.
         allocation: String,
-        /// Where that was made, where the kernel made it.
+        /// The source location of the allocation, if the kernel made it.
         made: Option<Place>,
     },
     /// An access with an order, or an atomic one, through a generic pointer to local or constant memory; or an
@@ -124,11 +124,11 @@ pub enum FaultCause {
         /// The access.
         access: MemoryAccess,
     },
-    /// A numbered barrier of which the threads of a warp name different ones: number and threads.
+    /// A named barrier for which the threads of a warp disagree: number and threads.
     OtherBarrier {
-        /// What the first thread of the warp names.
+        /// The operands of the first thread of the warp.
         here: [u32; 2],
-        /// What this thread names.
+        /// The operands of this thread.
         there: [u32; 2],
     },
     /// A barrier with a number above 15.
@@ -195,9 +195,9 @@ pub enum FaultCause {
     },
     /// An operation on a barrier in shared memory where there is none.
     NotABarrier {
-        /// Where it was to be.
+        /// The expected barrier.
         barrier: Barrier,
-        /// What is there.
+        /// The state of the memory.
         state: BarrierState,
     },
     /// A barrier in shared memory that is read as memory, or made again, before it was invalidated.
@@ -223,9 +223,9 @@ pub enum FaultCause {
     BytesBeyond {
         /// The barrier.
         barrier: Barrier,
-        /// The bytes that the phase waits for; below 0 for those that have come without being announced.
+        /// The bytes that the phase waits for; below 0 for bytes that arrived without being announced.
         pending: i64,
-        /// The bytes that are announced; below 0 for those that come.
+        /// The announced bytes; below 0 for bytes that arrive.
         bytes: i64,
     },
     /// A phase of a barrier in shared memory that does not end: no warp of the cluster can go on.
@@ -238,7 +238,7 @@ pub enum FaultCause {
         arrivals: u32,
         /// The arrivals of a phase.
         count: u32,
-        /// The bytes that it waits for; below 0 for those that have come without being announced.
+        /// The bytes that it waits for; below 0 for bytes that arrived without being announced.
         bytes: i64,
     },
     /// The barrier of the block, to which some of its threads do not come: no warp can go on. It is the cause of no
@@ -258,7 +258,7 @@ pub enum FaultCause {
     },
     /// A thread that comes to the barrier of the cluster twice without waiting, or waits without coming.
     ClusterBarrierOrder {
-        /// Whether it comes; else it waits.
+        /// True for an arrival, false for a wait.
         arrives: bool,
     },
     /// A box of a tensor that does not start at a multiple of 16 bytes.
@@ -279,7 +279,7 @@ pub enum FaultCause {
     BarrierElsewhere {
         /// The number of the block in its cluster.
         rank: u32,
-        /// That of the block with the barrier.
+        /// The number of the barrier's block in its cluster.
         barrier_rank: u32,
     },
     /// An access to the shared memory of a block of the cluster all of whose threads have ended.
@@ -307,10 +307,9 @@ pub enum FaultCause {
         /// A bit for each warp of the group that has come.
         warps: u32,
     },
-    /// An operation of a warp group of which another warp has executed another one in its place, or the same one
-    /// with other operands.
+    /// An operation of a warp group for which another warp has executed a different operation or other operands.
     OtherWgmma {
-        /// What that warp has executed.
+        /// The operation of the other warp.
         op: &'static str,
         /// The Rust line of it.
         place: Place,
@@ -331,7 +330,7 @@ pub enum FaultCause {
         /// The shared memory of the block.
         len_bytes: u64,
     },
-    /// A matrix of `wgmma` of which a byte was never written.
+    /// A matrix of `wgmma` with a byte that was never written.
     MatrixUninitialised {
         /// The operand.
         which: WgmmaOperand,
@@ -345,20 +344,19 @@ pub enum FaultCause {
         /// The Rust line of that operation.
         place: Place,
     },
-    /// An access to shared memory that an asynchronous operation still reads or writes: one that nobody has waited
-    /// for. A write by a thread, or by a load that starts, may come before what is there is read; what is read where a
-    /// load is in flight may be old or new.
+    /// An access to shared memory that an asynchronous operation in flight reads or writes. A write may
+    /// overtake the reads of that operation; a read may return the bytes before or after its writes.
     InFlight {
         /// The access.
         access: MemoryAccess,
-        /// What the asynchronous operation does with the memory.
+        /// The use of the memory by the asynchronous operation.
         how: AsyncUse,
         /// The asynchronous operation.
         op: &'static str,
         /// The Rust line of it.
         place: Place,
     },
-    /// A matrix of `wgmma` of which an asynchronous operation still writes a byte.
+    /// A matrix of `wgmma` with a byte that an asynchronous operation still writes.
     MatrixInFlight {
         /// The operand.
         which: WgmmaOperand,
@@ -387,7 +385,7 @@ pub enum FaultCause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryAccess {
-    /// Whether it stores.
+    /// True for a store, false for a load.
     pub is_store: bool,
     /// The space of the allocation.
     pub space: Space,
@@ -396,7 +394,7 @@ pub struct MemoryAccess {
     /// The name of the allocation: of a parameter in global memory, of the allocation in shared or local memory, of
     /// a constant array.
     pub allocation: String,
-    /// Where a shared or local allocation or a constant array was made.
+    /// The source location of a shared or local allocation or a constant array.
     pub made: Option<Place>,
     /// The type of the element.
     pub elem: Scalar,
@@ -419,7 +417,7 @@ pub struct MemoryAccess {
 pub struct Barrier {
     /// The name of the allocation.
     pub allocation: String,
-    /// Where the allocation was made.
+    /// The source location of the allocation.
     pub made: Option<Place>,
     /// The number of the barrier, counted in units of 8 bytes from the start of the allocation.
     pub element: u64,

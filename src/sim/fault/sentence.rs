@@ -3,13 +3,13 @@
 use std::fmt;
 
 use super::report::{Barrier, Fault, FaultCause, MemoryAccess, StuckWarp, WarpWait};
+use super::state::AsyncUse;
+use super::state::BarrierState;
+use super::state::WgmmaOperand;
 use crate::ir::Space;
-use crate::sim::engine::in_flight::AsyncUse;
-use crate::sim::engine::mbarrier::BarrierState;
-use crate::sim::engine::wgmma::WgmmaOperand;
 
 impl FaultCause {
-    /// What to do about it, where one thing is usual.
+    /// Returns the usual remedy, if there is one.
     pub(in crate::sim) fn cure(&self) -> Option<&'static str> {
         match self {
             FaultCause::OutOfBounds { access } if access.space == Space::Global => {
@@ -153,7 +153,7 @@ impl fmt::Display for MemoryAccess {
     }
 }
 
-/// One sentence: what the operation did, in which thread of which block, and its path in the kernel.
+/// One sentence: the operation, its thread and block, and its path in the kernel.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` at {} ", self.op, self.place)?;
@@ -292,7 +292,7 @@ impl Fault {
 }
 
 impl FaultCause {
-    /// What a warp waits for that does not come.
+    /// Writes the wait of a warp that does not end.
     fn write_deadlock(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FaultCause::BarrierDeadlock { id, threads, arrived } => write!(
@@ -321,7 +321,7 @@ impl FaultCause {
 impl std::error::Error for Fault {}
 
 impl FaultCause {
-    /// What is said of operations of tensor cores, of barriers in memory and of asynchronous copies.
+    /// Writes the causes of tensor cores, of barriers in memory and of asynchronous copies.
     fn write_async(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FaultCause::NotABarrier { barrier, state } => {

@@ -1,4 +1,4 @@
-//! What a block sees as memory, and the loads and stores of a warp.
+//! Memory of a block, and the loads and stores of a warp.
 //!
 //! A pointer keeps the allocation that it was made from. Each access is checked against that allocation, so
 //! an index that leaves one allocation is a fault even where it lands in another one.
@@ -12,7 +12,7 @@ use super::element::Element;
 use super::lanes::{LANE_BIT, LANES, Regs, Word, lanes_of};
 use super::proxy::Proxies;
 use super::shared::{Shared, SharedRange, of_cluster};
-use super::space::{Allocation, Home};
+use super::space::{Allocation, MemorySpace};
 use crate::arch::TensorMapDesc;
 use crate::ir::{LoadAccess, LoadOrder, Scalar, Space, StoreAccess, StoreOrder};
 use crate::sim::engine::pending::Pending;
@@ -28,24 +28,24 @@ pub(in crate::sim) struct Memory<'m> {
     pub(in crate::sim) maps: &'m [Option<&'m TensorMapDesc>],
     /// The constant arrays.
     pub(in crate::sim) arrays: &'m [Buffer],
-    /// What each block of the cluster has of its own, by rank.
+    /// The memory of each block of the cluster, by rank.
     pub(in crate::sim) blocks: Vec<BlockMemory>,
-    /// The rank of the block whose warp has its turn.
+    /// The rank of the block of the running warp.
     pub(in crate::sim) here: usize,
-    /// The warp of the block that has its turn.
+    /// The running warp, by its number in the block.
     pub(in crate::sim) warp: u32,
     /// In a kernel that reads shared memory through the asynchronous proxy, what that sees.
     pub(in crate::sim) proxies: Option<Proxies>,
     /// The asynchronous operations that have not taken effect.
     pub(in crate::sim) pending: Pending,
-    /// Whether the barrier of the cluster may open now.
+    /// Set when the barrier of the cluster may open.
     pub(in crate::sim) cluster_arrival: bool,
     /// Threads of a block.
     pub(in crate::sim) threads: usize,
-    /// The operations that the warps of the cluster executed before the present turn, without those of the
-    /// warp whose turn it is.
+    /// The operations that the warps of the cluster executed before the present run, without those of the
+    /// running warp.
     pub(in crate::sim) operations: u64,
-    /// How the floating point sums of tensor cores are made.
+    /// The accumulation of floating point MMAs.
     pub(in crate::sim) accumulation: Accumulation,
 }
 
@@ -139,20 +139,20 @@ pub(in crate::sim) struct Address {
     pub(in crate::sim) elem: Scalar,
     /// Elements that are accessed: more than one for a vector, which is aligned to its size.
     pub(in crate::sim) lanes: u32,
-    /// Whether an access is in one piece, and its order.
+    /// Atomicity and order of the access.
     pub(in crate::sim) strength: Strength,
     pub(in crate::sim) pointer: PointerSlots,
     pub(in crate::sim) index: Index,
 }
 
-/// What other threads see of an access.
+/// Visibility of an access to other threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::sim) struct Strength {
     /// It is in one piece.
     pub(in crate::sim) whole: bool,
-    /// What follows comes after it.
+    /// Later accesses are ordered after it.
     pub(in crate::sim) acquires: bool,
-    /// What goes before comes before it.
+    /// Earlier accesses are ordered before it.
     pub(in crate::sim) releases: bool,
 }
 
@@ -173,7 +173,7 @@ impl Strength {
         }
     }
 
-    /// Whether the access lets a thread learn of what others have done.
+    /// Returns whether the access acquires the writes of other threads.
     pub(in crate::sim) fn acquires(self) -> bool {
         self.acquires
     }
@@ -279,7 +279,7 @@ impl Address {
         }
     }
 
-    /// What is not in the range of `i64` is cut to it, which is outside any allocation.
+    /// Offsets are clamped to the range of `i64`, whose ends are outside any allocation.
     fn bytes(&self, regs: &Regs) -> [u64; LANES] {
         let mut bytes = self.index.bytes(regs, self.elem.size_bytes());
         if let Some(slot) = self.pointer.offset {
@@ -328,7 +328,7 @@ impl Address {
         Trap::new(lane, TrapCause::Uninitialised { access, byte })
     }
 
-    /// That an access with an order is to memory without.
+    /// Reports an ordered access to memory without ordered accesses.
     #[cold]
     pub(in crate::sim) fn no_order(
         &self,
@@ -353,8 +353,8 @@ impl Address {
         let byte =
             i128::from(base) + self.index.lane(regs, lane) * i128::from(self.elem.size_bytes());
         let bytes = self.bytes_accessed();
-        let Allocation { home, number: alloc } = found;
-        let (space, elem, len_bytes) = (home.space(), self.elem, len as u64);
+        let Allocation { memory_space, number: alloc } = found;
+        let (space, elem, len_bytes) = (memory_space.space(), self.elem, len as u64);
         AccessAt { space, alloc, elem, byte, bytes, align: bytes, len_bytes }
     }
 
@@ -385,12 +385,12 @@ impl Address {
         let dst = dst as usize;
         let each =
             move |regs: &mut Regs, memory: &mut Memory<'_>, found: Allocation, mask| match found
-                .home
+                .memory_space
             {
-                Home::Global | Home::Const => {
+                MemorySpace::Global | MemorySpace::Const => {
                     let buffer = memory.buffer(found);
                     let offsets = self.offsets(regs, (found, buffer.len_bytes(), mask))?;
-                    if found.home == Home::Const && self.strength.whole {
+                    if found.memory_space == MemorySpace::Const && self.strength.whole {
                         return Err(self.no_order(regs, (found, mask)));
                     }
                     let dst = &mut E::Word::file_mut(regs)[dst];
@@ -401,7 +401,7 @@ impl Address {
                     self.strength.after();
                     Ok(())
                 }
-                Home::Shared | Home::Cluster => {
+                MemorySpace::Shared | MemorySpace::Cluster => {
                     let shared = memory.shared_at(found, mask)?;
                     let SharedRange { start, len } = shared.range(found.number);
                     let offsets = self.offsets(regs, (found, len, mask))?;
@@ -417,7 +417,7 @@ impl Address {
                     }
                     Err(self.uninitialised::<E>(regs, &offsets, (found, mask), shared))
                 }
-                Home::Local => self.load_local::<E>(regs, &[dst], (found, mask)),
+                MemorySpace::Local => self.load_local::<E>(regs, &[dst], (found, mask)),
             };
         Box::new(move |regs, memory, mask| {
             self.for_each_alloc(regs, mask, |regs, found, mask| each(regs, memory, found, mask))
@@ -427,9 +427,9 @@ impl Address {
     fn store<E: Element + 'static>(self, src: u32) -> Access {
         let src = src as usize;
         let each = move |regs: &mut Regs, memory: &mut Memory<'_>, found: Allocation, mask| {
-            match found.home {
+            match found.memory_space {
                 // The verifier has seen that nothing is stored to a constant array.
-                Home::Global | Home::Const => {
+                MemorySpace::Global | MemorySpace::Const => {
                     let buffer = memory.buffer(found);
                     let offsets = self.offsets(regs, (found, buffer.len_bytes(), mask))?;
                     let src = &E::Word::file(regs)[src];
@@ -440,7 +440,7 @@ impl Address {
                     });
                     Ok(())
                 }
-                Home::Shared | Home::Cluster => {
+                MemorySpace::Shared | MemorySpace::Cluster => {
                     let shared = memory.shared_at_mut(found, mask)?;
                     let SharedRange { start, len } = shared.range(found.number);
                     let offsets = self.offsets(regs, (found, len, mask))?;
@@ -454,7 +454,7 @@ impl Address {
                     });
                     Ok(())
                 }
-                Home::Local => self.store_local::<E>(regs, &[src], (found, mask)),
+                MemorySpace::Local => self.store_local::<E>(regs, &[src], (found, mask)),
             }
         };
         Box::new(move |regs, memory, mask| {
@@ -508,13 +508,13 @@ fn first_of(mask: u32) -> impl FnOnce(TrapCause) -> Box<Trap> {
 }
 
 impl<'m> Memory<'m> {
-    /// The shared memory of the block whose warp has its turn.
+    /// The shared memory of the block of the running warp.
     #[inline(always)]
     pub(in crate::sim) fn shared(&self) -> &Shared {
         &self.blocks[self.here].shared
     }
 
-    /// The shared memory of the block whose warp has its turn.
+    /// The shared memory of the block of the running warp.
     #[inline(always)]
     pub(in crate::sim) fn shared_mut(&mut self) -> &mut Shared {
         &mut self.blocks[self.here].shared
@@ -524,9 +524,13 @@ impl<'m> Memory<'m> {
     /// warp has its turn, or in the space of the cluster that of any.
     #[inline(always)]
     pub(in crate::sim) fn shared_at(&self, found: Allocation, mask: u32) -> Trapped<&Shared> {
-        match found.home {
-            Home::Cluster => self.shared_of(of_cluster(found.number).0).map_err(first_of(mask)),
-            Home::Shared | Home::Global | Home::Const | Home::Local => Ok(self.shared()),
+        match found.memory_space {
+            MemorySpace::Cluster => {
+                self.shared_of(of_cluster(found.number).0).map_err(first_of(mask))
+            }
+            MemorySpace::Shared | MemorySpace::Global | MemorySpace::Const | MemorySpace::Local => {
+                Ok(self.shared())
+            }
         }
     }
 
@@ -537,13 +541,17 @@ impl<'m> Memory<'m> {
         found: Allocation,
         mask: u32,
     ) -> Trapped<&mut Shared> {
-        match found.home {
-            Home::Cluster => self.shared_of_mut(of_cluster(found.number).0).map_err(first_of(mask)),
-            Home::Shared | Home::Global | Home::Const | Home::Local => Ok(self.shared_mut()),
+        match found.memory_space {
+            MemorySpace::Cluster => {
+                self.shared_of_mut(of_cluster(found.number).0).map_err(first_of(mask))
+            }
+            MemorySpace::Shared | MemorySpace::Global | MemorySpace::Const | MemorySpace::Local => {
+                Ok(self.shared_mut())
+            }
         }
     }
 
-    /// The block whose warp has its turn.
+    /// The block of the running warp.
     pub(in crate::sim) fn block_mut(&mut self) -> &mut BlockMemory {
         &mut self.blocks[self.here]
     }
@@ -552,10 +560,10 @@ impl<'m> Memory<'m> {
     pub(in crate::sim) fn buffer(&self, found: Allocation) -> &'m Buffer {
         static NONE: std::sync::LazyLock<Buffer> = std::sync::LazyLock::new(|| Buffer::zeros(0));
         let number = found.number as usize;
-        let buffer = match found.home {
-            Home::Const => self.arrays.get(number),
-            Home::Global => self.globals.get(number).copied(),
-            Home::Shared | Home::Cluster | Home::Local => None,
+        let buffer = match found.memory_space {
+            MemorySpace::Const => self.arrays.get(number),
+            MemorySpace::Global => self.globals.get(number).copied(),
+            MemorySpace::Shared | MemorySpace::Cluster | MemorySpace::Local => None,
         };
         buffer.unwrap_or(&NONE)
     }

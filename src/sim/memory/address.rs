@@ -3,11 +3,12 @@
 use super::access::{Address, Memory, PointerSlots, Strength};
 use super::buffer::Buffer;
 use super::lanes::{LANE_BIT, Regs};
-use super::shared::{Shared, Spot};
-use super::space::{Allocation, Home};
+use super::shared::{ByteAddress, Shared};
+use super::space::{Allocation, MemorySpace};
 use crate::ir::{Space, Value};
 use crate::sim::fault::raw::{AccessAt, Trap, TrapCause, Trapped};
-use crate::sim::program::compiler::{Compiler, Refused};
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused;
 
 impl Compiler<'_> {
     /// The address of what must be in the given space.
@@ -23,26 +24,26 @@ impl Compiler<'_> {
 }
 
 impl Address {
-    /// Where the `bytes` bytes at the address of a lane start: in shared memory counted from the start of the
-    /// block's, else from that of the allocation. They are inside the allocation, and start at a multiple of
+    /// Checks the `bytes` bytes at the address of a lane and returns their offset: in shared memory from the start of the
+    /// block's, else from the start of the allocation. They must be inside the allocation, and start at a multiple of
     /// `align`.
-    pub(in crate::sim) fn spot(
+    pub(in crate::sim) fn byte_address(
         &self,
         regs: &Regs,
         memory: &Memory<'_>,
         lane: usize,
         (bytes, align): (u32, u32),
-    ) -> Trapped<Spot> {
+    ) -> Trapped<ByteAddress> {
         let found = self.allocation(regs, lane);
-        let (start, len) = match found.home {
-            Home::Shared | Home::Cluster => {
+        let (start, len) = match found.memory_space {
+            MemorySpace::Shared | MemorySpace::Cluster => {
                 let shared = memory.shared_at(found, LANE_BIT[lane])?;
                 let range = shared.range(found.number);
                 (range.start, range.len)
             }
-            Home::Global | Home::Const => (0, memory.buffer(found).len_bytes()),
+            MemorySpace::Global | MemorySpace::Const => (0, memory.buffer(found).len_bytes()),
             // What moves more than elements takes no pointer there.
-            Home::Local => (0, 0),
+            MemorySpace::Local => (0, 0),
         };
         let access = AccessAt { bytes, align, ..self.at(regs, lane, found, len) };
         if access.byte < 0 || access.byte + i128::from(bytes) > len as i128 {
@@ -52,7 +53,7 @@ impl Address {
         if !at.is_multiple_of(align as usize) {
             return Err(Trap::new(lane, TrapCause::Misaligned(access)));
         }
-        Ok(Spot { alloc: found.number, at })
+        Ok(ByteAddress { alloc: found.number, at })
     }
 
     /// The access of a lane to `bytes` bytes of shared memory.
@@ -68,7 +69,7 @@ impl Address {
         AccessAt { bytes, ..self.at(regs, lane, found, range.len) }
     }
 
-    /// That a byte which the lane reads was never written.
+    /// Reports a byte which the lane reads and nobody has written.
     pub(in crate::sim) fn missing_byte(
         &self,
         regs: &Regs,
@@ -94,7 +95,7 @@ pub(in crate::sim) fn window_address(
 }
 
 impl Shared {
-    /// Why the byte `at`, which is part of the access, cannot be read.
+    /// Returns the cause for which the byte `at` of the access cannot be read.
     pub(in crate::sim) fn missing(&self, access: AccessAt, at: usize) -> TrapCause {
         if let Some(barrier) = self.live_barrier(access.alloc, at) {
             return TrapCause::LiveBarrier { barrier };
@@ -123,6 +124,6 @@ impl<'m> Memory<'m> {
 
     /// The buffer of a parameter.
     pub(in crate::sim) fn global(&self, alloc: u32) -> &'m Buffer {
-        self.buffer(Allocation { home: Home::Global, number: alloc })
+        self.buffer(Allocation { memory_space: MemorySpace::Global, number: alloc })
     }
 }

@@ -1,10 +1,10 @@
-//! What a block of a cluster has of its own.
+//! State of one block of a cluster.
 
 use super::shared::{Shared, SharedRange};
 use crate::sim::engine::warp_group::WarpGroup;
 use crate::sim::exec::diagnostic::Diagnostics;
 
-/// What a block of a cluster has of its own, beside its warps.
+/// State of one block of a cluster, beside its warps.
 #[derive(Debug)]
 pub(in crate::sim) struct BlockMemory {
     pub(in crate::sim) shared: Shared,
@@ -13,7 +13,7 @@ pub(in crate::sim) struct BlockMemory {
     pub(in crate::sim) number: u64,
     /// The warp groups: each four warps.
     pub(in crate::sim) groups: Vec<WarpGroup>,
-    /// Whether all its threads have ended.
+    /// Set when all its threads have ended.
     pub(in crate::sim) ended: bool,
 }
 

@@ -11,7 +11,7 @@ pub(in crate::sim) trait Element {
     const BYTES: usize;
     /// The element at byte `at` of a memory whose words `word` gives.
     fn load(at: usize, word: impl Fn(usize) -> u32) -> Self::Word;
-    /// Whether all bits of the element are set, in a memory that holds for each bit whether it was written.
+    /// Returns whether all bits of the element are set, in a memory with one written flag a bit.
     fn is_ones(value: Self::Word) -> bool;
     /// Writes the element at byte `at`: `update(i, mask, bits)` sets the bits of `mask` in word `i` to
     /// those of `bits`.

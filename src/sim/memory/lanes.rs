@@ -36,7 +36,7 @@ pub(in crate::sim) struct Regs {
     pub(in crate::sim) w: Vec<[u32; LANES]>,
     /// Values of 64 bits.
     pub(in crate::sim) d: Vec<[u64; LANES]>,
-    /// What each thread has in local memory.
+    /// The local memory of each thread.
     pub(in crate::sim) local: LocalMemory,
 }
 

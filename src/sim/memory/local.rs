@@ -19,7 +19,7 @@ pub(in crate::sim) struct LocalMemory {
     written: Vec<u32>,
 }
 
-/// What one lane sees.
+/// Local memory of one lane.
 pub(in crate::sim) struct LaneMemory<'l> {
     pub(in crate::sim) words: &'l mut [u32],
     pub(in crate::sim) written: &'l mut [u32],
@@ -36,7 +36,7 @@ impl LocalMemory {
         self.written.fill(0);
     }
 
-    /// Where an allocation lies in the memory of a lane.
+    /// Returns the byte range of an allocation in the memory of a lane.
     pub(in crate::sim) fn range(&self, number: u32) -> SharedRange {
         self.ranges.get(number as usize).copied().unwrap_or(SharedRange { start: 0, len: 0 })
     }

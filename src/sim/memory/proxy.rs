@@ -1,8 +1,8 @@
-//! What the asynchronous proxy may not see yet: bytes of shared memory that threads have stored.
+//! Tracks the bytes of shared memory that threads have stored and the asynchronous proxy may not see yet.
 //!
 //! Bulk stores and tensor cores read shared memory through another proxy than the threads write it. Between the
-//! two, PTX wants a `fence.proxy.async` behind the stores: in the warp that made them, or in one that learned of
-//! them first, through a barrier or by acquiring. How one warp learned of another is not followed: any such
+//! two, PTX wants a `fence.proxy.async` behind the stores: in the warp that made them, or in a warp that synchronized
+//! with it first, through a barrier or an acquire. The simulator does not track which warps synchronized: any such
 //! event of the cluster counts for all its warps. So a fence that is too early may go unnoticed, and what is
 //! reported is a fault. Copies by threads (`cp.async`), which hardware lets see without, are left out; so is global
 //! memory.
@@ -12,10 +12,10 @@
 use super::access::{Access, Address, Memory};
 use super::lanes::{LANES, Regs, lanes_of};
 use super::shared::{Shared, of_cluster};
-use super::space::{Allocation, Home};
+use super::space::{Allocation, MemorySpace};
 use crate::ir::{AsyncCopy, KernelIr, Mma, Op, Space};
-use crate::sim::exec::context::Origin;
 use crate::sim::fault::raw::{TrapCause, Trapped};
+use crate::sim::fault::state::Origin;
 use crate::sim::program::compiler::Compiler;
 
 /// Bytes that have one mark in common.
@@ -26,7 +26,7 @@ const WARPS: u32 = 32;
 /// The stores of threads to the shared memory of a block, by byte. Empty in a kernel that does not need them.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Stores {
-    /// When the last store was; 0 for none.
+    /// The time of the last store; 0 for none.
     when: Vec<u32>,
     /// The warp that made it, counted in the cluster.
     by: Vec<u16>,
@@ -67,7 +67,7 @@ impl Stores {
 #[derive(Debug)]
 pub(in crate::sim) struct Proxies {
     now: u32,
-    /// When a warp last learned of others.
+    /// The time at which a warp last synchronized with others.
     learned: u32,
     /// All stores before this time are fenced.
     fenced: u32,
@@ -105,13 +105,13 @@ impl Proxies {
         }
     }
 
-    /// Whether the asynchronous proxy sees a store.
+    /// Returns whether the asynchronous proxy sees a store.
     fn is_seen(&self, when: u32, by: u16) -> bool {
         let own = self.fences.get(usize::from(by)).copied().unwrap_or(0);
         when == 0 || when < self.fenced || when < own
     }
 
-    /// Refuses to read bytes of which the asynchronous proxy may not see one.
+    /// Refuses to read bytes that the asynchronous proxy may not all see.
     #[inline]
     pub(in crate::sim) fn check(
         &self,
@@ -142,7 +142,7 @@ impl Memory<'_> {
         }
     }
 
-    /// Notes that the warp which has its turn stored bytes of the shared memory of the block `rank`.
+    /// Notes that the running warp stored bytes of the shared memory of the block `rank`.
     pub(in crate::sim) fn note_store(&mut self, rank: usize, at: usize, bytes: usize) {
         if let Some(proxies) = &self.proxies {
             let by = number(self.here as u32, self.warp);
@@ -152,25 +152,25 @@ impl Memory<'_> {
 
     fn note_stores(&mut self, address: &Address, regs: &Regs, mask: u32) -> Trapped {
         let bytes = address.bytes_accessed();
-        let (mut spots, mut shared) = ([(0, 0); LANES], 0);
+        let (mut byte_addresses, mut shared) = ([(0, 0); LANES], 0);
         for lane in lanes_of(mask) {
-            let Allocation { home, number } = address.allocation(regs, lane);
-            let rank = match home {
-                Home::Shared => self.here,
-                Home::Cluster => of_cluster(number).0 as usize,
-                Home::Global | Home::Const | Home::Local => continue,
+            let Allocation { memory_space, number } = address.allocation(regs, lane);
+            let rank = match memory_space {
+                MemorySpace::Shared => self.here,
+                MemorySpace::Cluster => of_cluster(number).0 as usize,
+                MemorySpace::Global | MemorySpace::Const | MemorySpace::Local => continue,
             };
-            let spot = address.spot(regs, self, lane, (bytes, 1))?;
-            self.note_store(rank, spot.at, bytes as usize);
-            spots[lane] = (rank, spot.at);
+            let byte_address = address.byte_address(regs, self, lane, (bytes, 1))?;
+            self.note_store(rank, byte_address.at, bytes as usize);
+            byte_addresses[lane] = (rank, byte_address.at);
             shared |= 1 << lane;
         }
         let access = |lane| address.access_at(regs, self, lane, bytes);
-        self.check_stores(shared, &spots, bytes as usize, access)
+        self.check_stores(shared, &byte_addresses, bytes as usize, access)
     }
 }
 
-/// Whether a kernel reads shared memory through the asynchronous proxy.
+/// Returns whether a kernel reads shared memory through the asynchronous proxy.
 pub(in crate::sim) fn is_used(ir: &KernelIr) -> bool {
     ir.ops.iter().any(|(_, data)| {
         matches!(
@@ -186,7 +186,7 @@ pub(in crate::sim) fn is_used(ir: &KernelIr) -> bool {
 }
 
 impl Compiler<'_> {
-    /// An access to memory, of which the proxies are told what they need to know.
+    /// Wraps an access to memory so that it updates the proxies.
     pub(in crate::sim) fn watched_access(
         &self,
         address: &Address,

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::proxy::Stores;
-use crate::sim::engine::mbarrier::{BarrierAt, BarrierState, Mbarrier};
+use crate::sim::engine::mbarrier::Mbarrier;
 use crate::sim::fault::raw::TrapCause;
+use crate::sim::fault::state::{BarrierAt, BarrierState};
 
-/// Where a shared allocation lies.
+/// Byte range of a shared allocation.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct SharedRange {
     pub(in crate::sim) start: usize,
@@ -32,12 +33,12 @@ pub(in crate::sim) fn of_cluster(number: u32) -> (u32, u32) {
 /// A byte of a shared allocation; `at` counts from the start of the block's shared memory, which is address 0
 /// of the shared window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) struct Spot {
+pub(in crate::sim) struct ByteAddress {
     pub(in crate::sim) alloc: u32,
     pub(in crate::sim) at: usize,
 }
 
-/// What is known of the eight bytes of a barrier.
+/// State of the eight bytes of a barrier.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
     Live(Mbarrier),
@@ -54,12 +55,12 @@ pub(in crate::sim) struct Shared {
     pub(in crate::sim) written: Vec<u32>,
     /// For each 16 bytes, the parts of loads in flight that write some of them.
     incoming: Vec<u8>,
-    /// What the asynchronous proxy must be told of.
+    /// The stores that the asynchronous proxy may not see.
     pub(in crate::sim) stores: Stores,
     allocs: Vec<SharedRange>,
     /// By their first byte.
     barriers: BTreeMap<usize, Slot>,
-    /// Whether a phase of a barrier has ended since this was last taken.
+    /// Set when a phase of a barrier has ended since this was last taken.
     phase_ended: bool,
 }
 
@@ -98,7 +99,7 @@ impl Shared {
 
     // Bytes, for copies.
 
-    /// Reads bytes, or returns the first one that was never written.
+    /// Reads bytes, or returns the first byte that was never written.
     pub(in crate::sim) fn read_bytes(&self, at: usize, out: &mut [u8]) -> Result<(), usize> {
         let mut done = 0;
         while done < out.len() {
@@ -136,7 +137,7 @@ impl Shared {
         was
     }
 
-    /// Whether a load in flight may write one of these bytes.
+    /// Returns whether a load in flight may write one of these bytes.
     pub(in crate::sim) fn has_incoming(&self, bytes: &Range<usize>) -> bool {
         self.incoming[bytes.start / 16..bytes.end.div_ceil(16)].iter().any(|count| *count != 0)
     }
@@ -183,11 +184,11 @@ impl Shared {
 
     // Barriers.
 
-    fn name(&self, spot: Spot) -> BarrierAt {
-        let first = self.range(spot.alloc).start;
+    fn name(&self, byte_address: ByteAddress) -> BarrierAt {
+        let first = self.range(byte_address.alloc).start;
         BarrierAt {
-            alloc: spot.alloc & IN_BLOCK,
-            element: (spot.at.saturating_sub(first) / 8) as u64,
+            alloc: byte_address.alloc & IN_BLOCK,
+            element: (byte_address.at.saturating_sub(first) / 8) as u64,
         }
     }
 
@@ -195,44 +196,54 @@ impl Shared {
     pub(in crate::sim) fn live_barrier(&self, alloc: u32, at: usize) -> Option<BarrierAt> {
         let at = at / 8 * 8;
         let live = matches!(self.barriers.get(&at), Some(Slot::Live(_)));
-        live.then(|| self.name(Spot { alloc, at }))
+        live.then(|| self.name(ByteAddress { alloc, at }))
     }
 
-    pub(in crate::sim) fn init_barrier(&mut self, spot: Spot, count: u32) -> Result<(), TrapCause> {
-        let name = self.name(spot);
-        let overwritten = self.is_written(spot);
-        if let Some(Slot::Live(_)) = self.barriers.get(&spot.at)
+    pub(in crate::sim) fn init_barrier(
+        &mut self,
+        byte_address: ByteAddress,
+        count: u32,
+    ) -> Result<(), TrapCause> {
+        let name = self.name(byte_address);
+        let overwritten = self.is_written(byte_address);
+        if let Some(Slot::Live(_)) = self.barriers.get(&byte_address.at)
             && !overwritten
         {
             return Err(TrapCause::LiveBarrier { barrier: name });
         }
         let barrier = Mbarrier::new(count).ok_or(TrapCause::BarrierCount { count })?;
-        self.barriers.insert(spot.at, Slot::Live(barrier));
-        self.forget(spot);
+        self.barriers.insert(byte_address.at, Slot::Live(barrier));
+        self.forget(byte_address);
         Ok(())
     }
 
-    pub(in crate::sim) fn invalidate_barrier(&mut self, spot: Spot) -> Result<(), TrapCause> {
-        self.barrier(spot)?;
-        self.barriers.insert(spot.at, Slot::Invalidated);
+    pub(in crate::sim) fn invalidate_barrier(
+        &mut self,
+        byte_address: ByteAddress,
+    ) -> Result<(), TrapCause> {
+        self.barrier(byte_address)?;
+        self.barriers.insert(byte_address.at, Slot::Invalidated);
         Ok(())
     }
 
-    fn is_written(&self, spot: Spot) -> bool {
-        self.written[spot.at / 4] | self.written[spot.at / 4 + 1] != 0
+    fn is_written(&self, byte_address: ByteAddress) -> bool {
+        self.written[byte_address.at / 4] | self.written[byte_address.at / 4 + 1] != 0
     }
 
-    fn forget(&mut self, spot: Spot) {
-        self.written[spot.at / 4] = 0;
-        self.written[spot.at / 4 + 1] = 0;
+    fn forget(&mut self, byte_address: ByteAddress) {
+        self.written[byte_address.at / 4] = 0;
+        self.written[byte_address.at / 4 + 1] = 0;
     }
 
     /// The barrier at a multiple of 8 bytes.
-    pub(in crate::sim) fn barrier(&mut self, spot: Spot) -> Result<&mut Mbarrier, TrapCause> {
-        let barrier = self.name(spot);
-        let overwritten = self.is_written(spot);
+    pub(in crate::sim) fn barrier(
+        &mut self,
+        byte_address: ByteAddress,
+    ) -> Result<&mut Mbarrier, TrapCause> {
+        let barrier = self.name(byte_address);
+        let overwritten = self.is_written(byte_address);
         let not = |state| Err(TrapCause::NotABarrier { barrier, state });
-        match self.barriers.get_mut(&spot.at) {
+        match self.barriers.get_mut(&byte_address.at) {
             Some(Slot::Live(_)) if overwritten => not(BarrierState::Overwritten),
             Some(Slot::Live(found)) => Ok(found),
             Some(Slot::Invalidated) => not(BarrierState::Invalidated),
@@ -243,11 +254,11 @@ impl Shared {
     /// Changes a barrier, whose phase may end by that. Returns the phase before.
     pub(in crate::sim) fn update_barrier(
         &mut self,
-        spot: Spot,
+        byte_address: ByteAddress,
         update: impl FnOnce(&mut Mbarrier, BarrierAt) -> Result<(), TrapCause>,
     ) -> Result<u64, TrapCause> {
-        let name = self.name(spot);
-        let barrier = self.barrier(spot)?;
+        let name = self.name(byte_address);
+        let barrier = self.barrier(byte_address)?;
         let phase = barrier.phase();
         update(barrier, name)?;
         if barrier.end_phase() {
@@ -256,10 +267,10 @@ impl Shared {
         Ok(phase)
     }
 
-    /// Why a wait at the barrier is for ever.
-    pub(in crate::sim) fn deadlock(&self, spot: Spot) -> TrapCause {
-        let barrier = self.name(spot);
-        match self.barriers.get(&spot.at) {
+    /// Returns the cause of a wait at the barrier that never ends.
+    pub(in crate::sim) fn deadlock(&self, byte_address: ByteAddress) -> TrapCause {
+        let barrier = self.name(byte_address);
+        match self.barriers.get(&byte_address.at) {
             Some(Slot::Live(found)) => found.deadlock(barrier),
             Some(Slot::Invalidated) | None => {
                 TrapCause::NotABarrier { barrier, state: BarrierState::Invalidated }
@@ -267,12 +278,12 @@ impl Shared {
         }
     }
 
-    /// Whether the phase of the barrier has all its arrivals, but not all its bytes.
-    pub(in crate::sim) fn lacks_only_bytes(&self, spot: Spot) -> bool {
-        matches!(self.barriers.get(&spot.at), Some(Slot::Live(barrier)) if barrier.lacks_only_bytes())
+    /// Returns whether the phase of the barrier has all its arrivals, but not all its bytes.
+    pub(in crate::sim) fn lacks_only_bytes(&self, byte_address: ByteAddress) -> bool {
+        matches!(self.barriers.get(&byte_address.at), Some(Slot::Live(barrier)) if barrier.lacks_only_bytes())
     }
 
-    /// Whether a phase has ended since the last call.
+    /// Returns whether a phase has ended since the last call.
     pub(in crate::sim) fn take_phase_ended(&mut self) -> bool {
         std::mem::take(&mut self.phase_ended)
     }

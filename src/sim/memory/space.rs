@@ -1,4 +1,4 @@
-//! Which memory an allocation is in, and generic pointers, which remember it.
+//! Memory spaces of allocations, and generic pointers, which keep the space.
 
 use super::access::{Alloc, Memory, PointerSlots};
 use super::lanes::{LANES, Lane, Regs, lanes_of};
@@ -7,12 +7,12 @@ use crate::ir::{OpId, Scalar, Space, Value};
 use crate::sim::fault::raw::{Trap, TrapCause};
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
-use crate::sim::program::compiler::Refused::{self, Malformed};
+use crate::sim::program::refused::Refused::{self, Malformed};
 use crate::sim::program::slots::Slots;
 
 /// The memories: all spaces but the generic one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) enum Home {
+pub(in crate::sim) enum MemorySpace {
     Global,
     Const,
     Shared,
@@ -23,37 +23,43 @@ pub(in crate::sim) enum Home {
 /// An allocation, by its number among those of its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Allocation {
-    pub(in crate::sim) home: Home,
+    pub(in crate::sim) memory_space: MemorySpace,
     pub(in crate::sim) number: u32,
 }
 
-/// Where the number of an allocation ends and that of its memory begins, in a generic pointer. Numbers are those
+/// Bits of the allocation number in a generic pointer; the memory space lies above them. Numbers are those
 /// of parameters, of arrays of at most 64 KiB, of allocations of at most 2^19 bytes, and with the rank of one of
 /// 16 blocks before 20 bits.
 const NUMBER_BITS: u32 = 28;
 
-impl Home {
-    const ALL: [Home; 5] = [Home::Global, Home::Const, Home::Shared, Home::Cluster, Home::Local];
+impl MemorySpace {
+    const ALL: [MemorySpace; 5] = [
+        MemorySpace::Global,
+        MemorySpace::Const,
+        MemorySpace::Shared,
+        MemorySpace::Cluster,
+        MemorySpace::Local,
+    ];
 
     /// The memory that a pointer into the space points into; `None` where the pointer itself says.
-    pub(in crate::sim) const fn of(space: Space) -> Option<Home> {
+    pub(in crate::sim) const fn of(space: Space) -> Option<MemorySpace> {
         match space {
-            Space::Global => Some(Home::Global),
-            Space::Const => Some(Home::Const),
-            Space::Shared => Some(Home::Shared),
-            Space::SharedCluster => Some(Home::Cluster),
-            Space::Local => Some(Home::Local),
+            Space::Global => Some(MemorySpace::Global),
+            Space::Const => Some(MemorySpace::Const),
+            Space::Shared => Some(MemorySpace::Shared),
+            Space::SharedCluster => Some(MemorySpace::Cluster),
+            Space::Local => Some(MemorySpace::Local),
             Space::Generic => None,
         }
     }
 
     pub(in crate::sim) const fn space(self) -> Space {
         match self {
-            Home::Global => Space::Global,
-            Home::Const => Space::Const,
-            Home::Shared => Space::Shared,
-            Home::Cluster => Space::SharedCluster,
-            Home::Local => Space::Local,
+            MemorySpace::Global => Space::Global,
+            MemorySpace::Const => Space::Const,
+            MemorySpace::Shared => Space::Shared,
+            MemorySpace::Cluster => Space::SharedCluster,
+            MemorySpace::Local => Space::Local,
         }
     }
 }
@@ -62,32 +68,33 @@ impl Allocation {
     /// The allocation that a pointer into the space keeps as `number`.
     #[inline(always)]
     pub(in crate::sim) fn of(space: Space, number: u32) -> Allocation {
-        match Home::of(space) {
-            Some(home) => Allocation { home, number },
+        match MemorySpace::of(space) {
+            Some(memory_space) => Allocation { memory_space, number },
             None => {
-                let home = Home::ALL[(number >> NUMBER_BITS) as usize % Home::ALL.len()];
-                Allocation { home, number: number & ((1 << NUMBER_BITS) - 1) }
+                let memory_space =
+                    MemorySpace::ALL[(number >> NUMBER_BITS) as usize % MemorySpace::ALL.len()];
+                Allocation { memory_space, number: number & ((1 << NUMBER_BITS) - 1) }
             }
         }
     }
 
-    /// What a generic pointer keeps of the allocation.
+    /// Returns the number of the allocation in a generic pointer.
     fn generic(self) -> u32 {
-        (self.home as u32) << NUMBER_BITS | self.number
+        (self.memory_space as u32) << NUMBER_BITS | self.number
     }
 
-    /// What a pointer into the space keeps of the allocation, in the block `rank` of the cluster; `None` where the
+    /// Returns the allocation number in a pointer into the space, in the block `rank` of the cluster; `None` if the
     /// allocation is not in the space. Shared memory of a block is shared memory of its cluster too.
     fn number_in(self, space: Space, rank: u32) -> Option<u32> {
         let number = self.number;
-        match (space, self.home) {
-            (Space::Global, Home::Global)
-            | (Space::Const, Home::Const)
-            | (Space::Shared, Home::Shared)
-            | (Space::SharedCluster, Home::Cluster)
-            | (Space::Local, Home::Local) => Some(number),
-            (Space::SharedCluster, Home::Shared) => Some(in_cluster(rank, number)),
-            (Space::Shared, Home::Cluster) => {
+        match (space, self.memory_space) {
+            (Space::Global, MemorySpace::Global)
+            | (Space::Const, MemorySpace::Const)
+            | (Space::Shared, MemorySpace::Shared)
+            | (Space::SharedCluster, MemorySpace::Cluster)
+            | (Space::Local, MemorySpace::Local) => Some(number),
+            (Space::SharedCluster, MemorySpace::Shared) => Some(in_cluster(rank, number)),
+            (Space::Shared, MemorySpace::Cluster) => {
                 let (block, number) = of_cluster(number);
                 (block == rank).then_some(number)
             }
@@ -100,16 +107,16 @@ impl Allocation {
     }
 }
 
-/// How far apart, in bits, the allocations of global memory are.
+/// Address bits of an allocation of global memory.
 const GLOBAL_BITS: u32 = 40;
-/// How far apart, in bits, the arrays of constant memory are, which have up to 64 KiB.
+/// Address bits of an array of constant memory, which has at most 64 KiB.
 const CONST_BITS: u32 = 16;
-/// How far apart, in bits, the shared memories of blocks of a cluster are.
+/// Address bits of the shared memory of a block of a cluster.
 const BLOCK_BITS: u32 = 24;
-/// How far apart, in bits, the memories are that generic addresses reach, of which global memory is the first.
+/// Address bits of a memory that generic addresses reach; global memory is the first.
 const MEMORY_BITS: u32 = 56;
 
-/// Where the shared and the local allocations of a kernel start.
+/// Start offsets of the shared and the local allocations of a kernel.
 struct Starts {
     shared: Vec<u64>,
     local: Vec<u64>,
@@ -121,17 +128,17 @@ impl Allocation {
         let start = |of: &[u64], number: u32| of.get(number as usize).copied().unwrap_or(0);
         // No allocation is at 0 but in shared and local memory.
         let apart = |bits: u32| (u64::from(self.number) + 1) << bits;
-        let own = match self.home {
-            Home::Global => apart(GLOBAL_BITS),
-            Home::Const => apart(CONST_BITS),
-            Home::Shared => start(&starts.shared, self.number),
-            Home::Cluster => {
+        let own = match self.memory_space {
+            MemorySpace::Global => apart(GLOBAL_BITS),
+            MemorySpace::Const => apart(CONST_BITS),
+            MemorySpace::Shared => start(&starts.shared, self.number),
+            MemorySpace::Cluster => {
                 let (block, number) = of_cluster(self.number);
                 u64::from(block) << BLOCK_BITS | start(&starts.shared, number)
             }
-            Home::Local => start(&starts.local, self.number),
+            MemorySpace::Local => start(&starts.local, self.number),
         };
-        if space == Space::Generic { (self.home as u64) << MEMORY_BITS | own } else { own }
+        if space == Space::Generic { (self.memory_space as u64) << MEMORY_BITS | own } else { own }
     }
 }
 
@@ -221,7 +228,7 @@ impl Compiler<'_> {
                 let Some(number) = found.number_in(space, memory.here as u32) else {
                     let cause = TrapCause::OtherSpace {
                         expected: space,
-                        found: found.home.space(),
+                        found: found.memory_space.space(),
                         alloc: found.number,
                     };
                     return Err(Trap::new(lane, cause));
@@ -247,7 +254,9 @@ impl Compiler<'_> {
             let own = memory.here as u32;
             regs.w[dst] = std::array::from_fn::<u32, LANES, _>(|lane| {
                 match Allocation::of(space, pointer.alloc.lane(regs, lane)) {
-                    Allocation { home: Home::Cluster, number } => of_cluster(number).0,
+                    Allocation { memory_space: MemorySpace::Cluster, number } => {
+                        of_cluster(number).0
+                    }
                     _ => own,
                 }
             });
@@ -284,21 +293,21 @@ mod tests {
 
     #[test]
     fn a_generic_number_is_its_allocation() {
-        for home in Home::ALL {
+        for memory_space in MemorySpace::ALL {
             for number in [0, 1, 0xfff, in_cluster(15, 0xf_ffff)] {
-                let allocation = Allocation { home, number };
+                let allocation = Allocation { memory_space, number };
                 assert_eq!(Allocation::of(Space::Generic, allocation.generic()), allocation);
-                assert_eq!(Allocation::of(home.space(), number), allocation);
-                assert_eq!(allocation.number_in(home.space(), 3), Some(number));
+                assert_eq!(Allocation::of(memory_space.space(), number), allocation);
+                assert_eq!(allocation.number_in(memory_space.space(), 3), Some(number));
             }
         }
     }
 
     #[test]
     fn shared_memory_of_a_block_is_that_of_its_cluster_too() {
-        let own = Allocation { home: Home::Shared, number: 7 };
+        let own = Allocation { memory_space: MemorySpace::Shared, number: 7 };
         assert_eq!(own.number_in(Space::SharedCluster, 3), Some(in_cluster(3, 7)));
-        let mapped = Allocation { home: Home::Cluster, number: in_cluster(3, 7) };
+        let mapped = Allocation { memory_space: MemorySpace::Cluster, number: in_cluster(3, 7) };
         assert_eq!(mapped.number_in(Space::Shared, 3), Some(7));
         assert_eq!(mapped.number_in(Space::Shared, 2), None);
         assert_eq!(own.number_in(Space::Local, 3), None);

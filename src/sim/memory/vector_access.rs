@@ -4,12 +4,12 @@ use super::access::{Access, Address, Alloc, Memory, Offsets, PointerSlots, Stren
 use super::element::Element;
 use super::lanes::{LANES, Word, lanes_of};
 use super::shared::{Shared, SharedRange};
-use super::space::{Allocation, Home};
+use super::space::{Allocation, MemorySpace};
 use crate::ir::{LocalData, Mem, OpId, Value, VectorType};
 use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
-use crate::sim::program::compiler::Refused::{self, Malformed};
+use crate::sim::program::refused::Refused::{self, Malformed};
 use crate::sim::program::slots::Slots;
 
 /// The slots of a vector: as many as it has registers.
@@ -90,14 +90,17 @@ impl Compiler<'_> {
         let (src, from) = (self.regs.offset_slot(pointer), pointer.alloc);
         let run = move |regs: &mut super::lanes::Regs, memory: &mut Memory<'_>, mask: u32| {
             for lane in lanes_of(mask) {
-                let Allocation { home, number } = Allocation::of(space, from.lane(regs, lane));
-                let start = match home {
+                let Allocation { memory_space, number } =
+                    Allocation::of(space, from.lane(regs, lane));
+                let start = match memory_space {
                     // Buffers and arrays start at a multiple of every alignment that is asked for.
-                    Home::Global | Home::Const => 0,
+                    MemorySpace::Global | MemorySpace::Const => 0,
                     // The allocations lie the same way in all blocks.
-                    Home::Shared | Home::Cluster => memory.shared().range(number).start as i64,
+                    MemorySpace::Shared | MemorySpace::Cluster => {
+                        memory.shared().range(number).start as i64
+                    }
                     // An allocation starts at a multiple of this, and of no more as far as is known.
-                    Home::Local => LocalData::ALIGN_BYTES.into(),
+                    MemorySpace::Local => LocalData::ALIGN_BYTES.into(),
                 };
                 let byte = regs.d[src as usize][lane] as i64;
                 if start.wrapping_add(byte) & (i64::from(bytes) - 1) != 0 {
@@ -154,11 +157,11 @@ fn load<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access
     Box::new(move |regs, memory, mask| {
         address.for_each_alloc(regs, mask, |regs, found, mask| {
             let mut read = [[E::Word::default(); LANES]; 4];
-            match found.home {
-                Home::Global | Home::Const => {
+            match found.memory_space {
+                MemorySpace::Global | MemorySpace::Const => {
                     let buffer = memory.buffer(found);
                     let offsets = address.offsets(regs, (found, buffer.len_bytes(), mask))?;
-                    if found.home == Home::Const && address.strength.whole {
+                    if found.memory_space == MemorySpace::Const && address.strength.whole {
                         return Err(address.no_order(regs, (found, mask)));
                     }
                     for (part, read) in read.iter_mut().take(count).enumerate() {
@@ -170,14 +173,14 @@ fn load<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access
                     }
                     address.strength.after();
                 }
-                Home::Local => {
+                MemorySpace::Local => {
                     return address.load_local::<E>(
                         regs,
                         &all_slots(slots)[..count],
                         (found, mask),
                     );
                 }
-                Home::Shared | Home::Cluster => {
+                MemorySpace::Shared | MemorySpace::Cluster => {
                     let shared = memory.shared_at(found, mask)?;
                     let range = shared.range(found.number);
                     let offsets = shared_offsets(&address, regs, (found, range, mask))?;
@@ -207,8 +210,8 @@ fn load<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access
 
 fn store<E: Element + 'static>(address: Address, (count, slots): Parts) -> Access {
     Box::new(move |regs, memory, mask| {
-        address.for_each_alloc(regs, mask, |regs, found, mask| match found.home {
-            Home::Global | Home::Const => {
+        address.for_each_alloc(regs, mask, |regs, found, mask| match found.memory_space {
+            MemorySpace::Global | MemorySpace::Const => {
                 let buffer = memory.buffer(found);
                 let offsets = address.offsets(regs, (found, buffer.len_bytes(), mask))?;
                 address.strength.before();
@@ -222,10 +225,10 @@ fn store<E: Element + 'static>(address: Address, (count, slots): Parts) -> Acces
                 }
                 Ok(())
             }
-            Home::Local => {
+            MemorySpace::Local => {
                 address.store_local::<E>(regs, &all_slots(slots)[..count], (found, mask))
             }
-            Home::Shared | Home::Cluster => {
+            MemorySpace::Shared | MemorySpace::Cluster => {
                 let shared = memory.shared_at_mut(found, mask)?;
                 let range = shared.range(found.number);
                 let offsets = shared_offsets(&address, regs, (found, range, mask))?;

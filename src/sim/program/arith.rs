@@ -2,12 +2,13 @@
 //! operation table.
 
 use super::code::{Checked, Inst};
-use super::compiler::Refused::Malformed;
-use super::compiler::{Compiler, Refused};
+use super::compiler::Compiler;
 use super::dispatch::{
     with_bits, with_float, with_fused, with_int, with_number, with_ordered, with_scalar,
     with_signed, with_type,
 };
+use super::refused::Refused;
+use super::refused::Refused::Malformed;
 use super::scalar::{Bits, Cvt, Float, Fused, Int, Number, Signed};
 use super::slots::Slots;
 use super::vector::narrow_cvt;

@@ -1,11 +1,12 @@
 //! Atomic operations, and what caches are told.
 //!
-//! The lanes of a warp have their turn from the lowest. Blocks run in parallel: each operation on global memory
+//! The lanes of a warp go one after the other, from the lowest. Blocks run in parallel: each operation on global memory
 //! is one step, and in which order those of several blocks come is the host's choice.
 
 use super::code::Inst;
-use super::compiler::{Compiler, Refused};
+use super::compiler::Compiler;
 use super::dispatch::{with_number, with_type};
+use super::refused::Refused;
 use super::scalar::{Bits, Number};
 use crate::ir::{Atomic, AtomicOp, AtomicOrder, Cache, OpId, RedOrder, Scalar, Value, VectorType};
 use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
@@ -14,13 +15,13 @@ use crate::sim::memory::buffer::Buffer;
 use crate::sim::memory::element::Element;
 use crate::sim::memory::lanes::{LANES, Lane, Regs, Word, lanes_of};
 use crate::sim::memory::shared::{Shared, SharedRange};
-use crate::sim::memory::space::{Allocation, Home};
+use crate::sim::memory::space::{Allocation, MemorySpace};
 use crate::sim::memory::vector_access::shared_offsets;
 
-/// What becomes of an element: a function of what is there, the operand, and what is compared with.
+/// New value of an element, from the old value, the operand and the compared value.
 type Combine = fn(u64, u64, u64) -> u64;
 
-/// What an operation does in global memory, and in shared memory.
+/// Forms of an operation for global memory and for shared memory.
 #[derive(Clone, Copy)]
 struct Combines {
     global: Combine,
@@ -55,9 +56,9 @@ fn max<T: Number>(old: u64, value: u64, _: u64) -> u64 {
     on(old, value, <T as Number>::max)
 }
 
-fn combine(op: AtomicOp, elem: Scalar, home: Home) -> Result<Combine, Refused> {
+fn combine(op: AtomicOp, elem: Scalar, memory_space: MemorySpace) -> Result<Combine, Refused> {
     Ok(match op {
-        AtomicOp::Add if (elem, home) == (Scalar::F32, Home::Global) => add_flushed,
+        AtomicOp::Add if (elem, memory_space) == (Scalar::F32, MemorySpace::Global) => add_flushed,
         AtomicOp::Add => with_number!(elem, T => add::<T>),
         AtomicOp::Min => with_number!(elem, T => min::<T>),
         AtomicOp::Max => with_number!(elem, T => max::<T>),
@@ -123,7 +124,7 @@ struct Slots {
     /// The operand itself where nothing is compared.
     compare: Parts,
     old: Option<Parts>,
-    /// Whether it is on more than a register, which only global memory has.
+    /// Set for operands wider than a register, which only global memory supports.
     only_global: bool,
 }
 
@@ -193,8 +194,8 @@ impl Compiler<'_> {
         let exchange: Combine = |old, value, compare| if old == compare { value } else { old };
         let f = match kind {
             Some(kind) => Combines {
-                global: combine(kind, elem, Home::Global)?,
-                shared: combine(kind, elem, Home::Shared)?,
+                global: combine(kind, elem, MemorySpace::Global)?,
+                shared: combine(kind, elem, MemorySpace::Shared)?,
             },
             None => Combines { global: exchange, shared: exchange },
         };
@@ -263,17 +264,17 @@ fn update<E: Element + 'static, const N: usize>(
         }
         address.strength.before();
         address.for_each_alloc(regs, mask, |regs, found, mask| {
-            let f = if found.home == Home::Global { f.global } else { f.shared };
+            let f = if found.memory_space == MemorySpace::Global { f.global } else { f.shared };
             let next = |(number, lane): (usize, usize), old: u64| {
                 f(old, values[number][lane], compares[number][lane])
             };
-            match found.home {
-                Home::Local => return Err(address.no_order(regs, (found, mask))),
-                Home::Shared | Home::Cluster if slots.only_global => {
+            match found.memory_space {
+                MemorySpace::Local => return Err(address.no_order(regs, (found, mask))),
+                MemorySpace::Shared | MemorySpace::Cluster if slots.only_global => {
                     return Err(address.no_order(regs, (found, mask)));
                 }
                 // The verifier has seen that nothing is written to a constant array.
-                Home::Global | Home::Const => {
+                MemorySpace::Global | MemorySpace::Const => {
                     let buffer = memory.buffer(found);
                     let offsets = address.offsets(regs, (found, buffer.len_bytes(), mask))?;
                     offsets.for_each::<E>(mask, |lane, at| {
@@ -283,7 +284,7 @@ fn update<E: Element + 'static, const N: usize>(
                         }
                     });
                 }
-                Home::Shared | Home::Cluster => {
+                MemorySpace::Shared | MemorySpace::Cluster => {
                     let shared = memory.shared_at_mut(found, mask)?;
                     let range @ SharedRange { start, .. } = shared.range(found.number);
                     let offsets = shared_offsets(&address, regs, (found, range, mask))?;
@@ -361,5 +362,5 @@ fn line(address: Address, discard: bool) -> Access {
     })
 }
 
-/// What is read from a line that was discarded: anything may be.
+/// Value read from a discarded line. PTX leaves it undefined.
 const LOST: u32 = 0xdddd_dddd;

@@ -23,9 +23,9 @@ pub(in crate::sim) enum Inst {
     Copy(Box<[Move]>),
     Barrier,
     Named(Named),
-    /// An operation of the warp as a whole, or one that may wait.
+    /// An operation of the warp as a whole, or an operation that may wait.
     Act(Act),
-    /// What lanes that name the same `members` do together.
+    /// Operation of lanes that name the same `members`.
     Warp {
         members: u32,
         run: Group,
@@ -35,7 +35,7 @@ pub(in crate::sim) enum Inst {
         reg: VolatileReg,
         dst: u32,
     },
-    /// Lets other warps have their turn.
+    /// Lets other warps run.
     Sleep,
     /// Opens a frame and runs the lanes in which the slot `cond` is true at the next step, then the others
     /// at `else_`, then all at `end`.
@@ -104,9 +104,9 @@ pub(in crate::sim) struct Code {
     pub(in crate::sim) arrays: Vec<Buffer>,
     pub(in crate::sim) shared: Vec<SharedRange>,
     pub(in crate::sim) shared_bytes: usize,
-    /// Whether the kernel reads shared memory through the asynchronous proxy.
+    /// Set if the kernel reads shared memory through the asynchronous proxy.
     pub(in crate::sim) watches_proxies: bool,
-    /// Where the local allocations of a thread lie.
+    /// Byte ranges of the local allocations of a thread.
     pub(in crate::sim) local: Vec<SharedRange>,
     /// Bytes of local memory of a thread.
     pub(in crate::sim) local_bytes: usize,

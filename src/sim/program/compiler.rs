@@ -4,6 +4,7 @@
 //! host's: the first finds when each value dies (`liveness.rs`), the second places values in slots
 //! (`slots.rs`) and emits steps.
 
+use crate::sim::program::refused::Refused;
 use std::collections::HashMap;
 
 use smallvec::SmallVec;
@@ -25,16 +26,7 @@ use crate::sim::memory::lanes::{FULL, LANES, Move};
 use crate::sim::memory::proxy;
 use crate::sim::memory::shared::SharedRange;
 
-/// Why a kernel is not compiled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) enum Refused {
-    /// The IR breaks a rule of the verifier.
-    Malformed,
-    /// A thread needs more register slots at once than there are.
-    TooManyRegisters,
-}
-
-use Refused::Malformed;
+use super::refused::Refused::Malformed;
 
 /// The entry of an arena.
 pub(in crate::sim) fn get<K: Entity, T>(arena: &Arena<K, T>, key: K) -> Result<&T, Refused> {
@@ -48,7 +40,7 @@ struct Target {
     results: Vec<Slots>,
 }
 
-/// What is left to do of an open construct.
+/// Remaining work of an open construct.
 enum Task {
     /// The operations of a region from `next` on.
     Region { region: RegionId, next: usize },
@@ -139,9 +131,9 @@ fn watched_vars(ir: &KernelIr) -> Result<Vec<bool>, Refused> {
 
 /// Copies from or to the slot of an accumulator.
 fn watched(slot: u32, moves: Box<[Move]>) -> Inst {
-    Inst::Act(Box::new(move |turn| {
-        turn.touch(&[slot])?;
-        turn.regs.copy(&moves, turn.active);
+    Inst::Act(Box::new(move |context| {
+        context.touch(&[slot])?;
+        context.regs.copy(&moves, context.active);
         Ok(Next::Go)
     }))
 }
@@ -153,7 +145,7 @@ fn array_bytes(array: &ArrayData) -> Buffer {
     Buffer::from_slice::<u8>(&bytes.collect::<Vec<u8>>())
 }
 
-/// Where the shared allocations lie, and the bytes that they take.
+/// Returns the byte ranges of the shared allocations, and their total size in bytes.
 fn shared_ranges(ir: &KernelIr) -> Result<(Vec<SharedRange>, usize), Refused> {
     let aligned = |data: &SharedData| {
         data.align_bytes.is_power_of_two() && data.align_bytes >= data.elem.size_bytes()
@@ -174,7 +166,7 @@ fn shared_ranges(ir: &KernelIr) -> Result<(Vec<SharedRange>, usize), Refused> {
     Ok((ranges.collect(), end as usize))
 }
 
-/// Where the local allocations of a thread lie, and the bytes that they take.
+/// Returns the byte ranges of the local allocations of a thread, and their total size in bytes.
 fn local_ranges(ir: &KernelIr) -> Result<(Vec<SharedRange>, usize), Refused> {
     let (starts, end) = ir.local_layout();
     if end > KernelIr::LOCAL_BYTES {
@@ -613,7 +605,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Whether the variable has sums of `wgmma`, which are computed while the warp goes on.
+    /// Returns whether the variable is an accumulator of `wgmma`, which is written asynchronously.
     pub(in crate::sim) fn is_watched(&self, var: VarId) -> bool {
         self.watched.get(var.index()).copied().unwrap_or(false)
     }

@@ -1,7 +1,7 @@
 //! From a [`Type`](crate::ir::Type) known when a kernel is compiled to a Rust type.
 //!
 //! Each macro evaluates an expression with a type name bound to the Rust type of a scalar, or of a packed
-//! vector, and returns [`Malformed`](super::compiler::Refused::Malformed) from the function around it for a type
+//! vector, and returns [`Malformed`](super::refused::Refused::Malformed) from the function around it for a type
 //! outside its class.
 
 /// `$body` with `$T` as the Rust type of the type `$type`, which must be one of those listed: scalars, then
@@ -14,7 +14,7 @@ macro_rules! with_type {
                 type $T = $packed;
                 $body
             })*)?
-            _ => return Err($crate::sim::program::compiler::Refused::Malformed),
+            _ => return Err($crate::sim::program::refused::Refused::Malformed),
         }
     };
 }

@@ -1,9 +1,9 @@
-//! Operations that are functions of bits: one function for all types, which is told the type.
+//! Operations that are functions of bits: one function for all types, with the type as an argument.
 
 use super::bits;
 use super::code::Inst;
 use super::compiler::Compiler;
-use super::compiler::Refused::{self, Malformed};
+use super::refused::Refused::{self, Malformed};
 use super::round::{self, Operation, Source};
 use super::slots::Slots;
 use super::vector::{At, each};

@@ -18,7 +18,7 @@ pub(in crate::sim) struct ForRange {
 }
 
 impl ForRange {
-    /// How a loop over integers of type `T` starts and goes on.
+    /// Returns the functions that start and advance a loop over integers of type `T`.
     pub(in crate::sim) fn functions<T: Int>(self, scalar: Scalar) -> (Enter, Advance) {
         let [lo, hi, step, index, remaining] =
             [self.lo, self.hi, self.step, self.index, self.remaining].map(|slot| slot as usize);

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::compiler::{Compiler, Refused};
+use super::compiler::Compiler;
+use super::refused::Refused;
 use super::slots::Slots;
 use crate::ir::{Const, Inline, Scalar};
 use crate::sim::fault::raw::{Trap, TrapCause};

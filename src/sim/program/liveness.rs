@@ -1,9 +1,9 @@
-//! When values die.
+//! Computes the last use of each value.
 
 use smallvec::SmallVec;
 
-use super::compiler::Refused::{self, Malformed};
 use super::compiler::get;
+use super::refused::Refused::{self, Malformed};
 use crate::ir::{Entity, KernelIr, OpId, RegionId, Value};
 
 /// For each operation, the results that nothing after it reads.

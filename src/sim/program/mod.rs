@@ -11,6 +11,7 @@ pub(super) mod elementwise;
 pub(super) mod for_range;
 pub(super) mod inline;
 pub(super) mod liveness;
+pub(super) mod refused;
 pub(super) mod round;
 pub(super) mod scalar;
 pub(super) mod slots;

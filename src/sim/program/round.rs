@@ -27,7 +27,7 @@ impl Format {
         }
     }
 
-    /// Whether `x`, a number of the format, is subnormal.
+    /// Returns whether `x`, a number of the format, is subnormal.
     fn is_subnormal(self, x: f64) -> bool {
         x != 0.0 && x.abs() < scale(1.0, self.lowest + self.digits as i32 - 1)
     }
@@ -40,7 +40,7 @@ impl Format {
 /// `x * 2^exponent`, where that is a number of `f64`.
 fn scale(x: f64, exponent: i32) -> f64 {
     let power = |e: i32| f64::from_bits(((1023 + e) as u64) << 52);
-    // Three factors of which each is a normal number reach every exponent.
+    // Three normal factors reach every exponent.
     let (first, rest) = (exponent.clamp(-1000, 1000), exponent - exponent.clamp(-1000, 1000));
     let (second, third) = (rest.clamp(-1000, 1000), rest - rest.clamp(-1000, 1000));
     x * power(first) * power(second) * power(third)
@@ -98,8 +98,8 @@ impl Exact {
     fn add(self, rhs: Exact) -> Option<Exact> {
         let (large, small) = if self.exponent >= rhs.exponent { (self, rhs) } else { (rhs, self) };
         let distance = (large.exponent - small.exponent) as u32;
-        // What is shifted out sets the last bit. That happens only where the numbers are so far apart that no
-        // digits cancel, but for one.
+        // A bit that is shifted out sets the last bit. The shift only exceeds the spare bits when the exponents differ by
+        // enough that at most one digit cancels.
         let shifted = match distance {
             0 => small.significand,
             1..=127 => {
@@ -240,7 +240,7 @@ impl Operation {
     }
 }
 
-/// What becomes of results that are out of a range, but for the largest finite number.
+/// Clamps a result; the bound is the largest finite number.
 pub(in crate::sim) fn clamped(x: f64, clamp: Clamp) -> f64 {
     match clamp {
         Clamp::None | Clamp::Satfinite => x,

@@ -1,4 +1,4 @@
-//! What the arithmetic operations compute, for each scalar type, bit for bit.
+//! Arithmetic of each scalar type, bit for bit.
 //!
 //! IEEE 754 leaves the bits of a NaN open, and the host's choice depends on the host. Here they are those
 //! that an H200 gives: for `f32` always `0x7fffffff`; for `f16` and `bf16` `0x7fff`; for `f64` the first operand
@@ -43,13 +43,13 @@ pub(in crate::sim) trait Int: Number + Bits + PartialOrd {
     fn remainder(self, rhs: Self) -> Self;
     fn shl(self, amount: u32) -> Self;
     fn shr(self, amount: u32) -> Self;
-    /// How many of `self, self + step, ..` are below `hi`, without wrap. `step` is positive.
+    /// Returns the count of `self, self + step, ..` below `hi`, without wrap. `step` is positive.
     fn trips(self, hi: Self, step: Self) -> u64;
     /// The bits, zero-extended.
     fn bits(self) -> u64;
 }
 
-/// Types with a fused multiply-add.
+/// Types with a fused multiply and add.
 pub(in crate::sim) trait Fused: Number {
     fn fma(self, rhs: Self, addend: Self) -> Self;
 }
@@ -176,7 +176,7 @@ signed!(i8 i16 i32 i64);
 
 /// The NaN that operations return.
 pub(in crate::sim) trait Nan: Sized {
-    /// Whether the bits are those of a NaN.
+    /// Returns whether the bits are those of a NaN.
     fn has_nan_bits(self) -> bool;
     /// The result of an operation: `self`, or the NaN of its operands, which are given in the order in
     /// which they are preferred.
@@ -231,7 +231,7 @@ macro_rules! float {
                 if self < rhs || rhs.is_nan() {
                     self.or_nan_of([rhs, self])
                 } else if self == rhs {
-                    // Equal numbers have equal bits, but for the zeros, of which -0 is the smaller.
+                    // Equal numbers have equal bits, except for the zeros: -0 is the smaller.
                     <$ty>::from_bits(self.to_bits() | rhs.to_bits())
                 } else {
                     rhs

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::compiler::Refused::{self, Malformed};
+use super::refused::Refused::{self, Malformed};
 use crate::ir::{Const, Scalar, Type, VectorType};
 use crate::sim::memory::access::{Alloc, PointerSlots};
 use crate::sim::memory::lanes::{Lane, Move};
@@ -13,7 +13,7 @@ pub(in crate::sim) const MAX_SLOTS: u32 = 8192;
 /// Constants that keep a slot while a kernel runs; further ones are made where they are used.
 const MAX_CONSTANTS: usize = 4096;
 
-/// Where a value lives.
+/// Location of a value in the register files.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) enum Slots {
     /// In the file `d` where the type has 64 bits, else in `w`.
@@ -199,7 +199,7 @@ impl Registers {
         })
     }
 
-    /// Whether a slot keeps the constant while the kernel runs.
+    /// Returns whether a slot keeps the constant while the kernel runs.
     pub(in crate::sim) fn is_kept(&self, word: ConstWord) -> bool {
         self.constants.contains_key(&word.key())
     }

@@ -1,11 +1,12 @@
 //! Special registers, and what a thread asks of the hardware.
 //!
-//! The simulated device has 132 multiprocessors with room for 64 warps each, to which blocks are dealt in
+//! The simulated device has 132 SMs with room for 64 warps each, to which blocks are dealt in
 //! turn. Its clocks count the operations that the warps of a cluster have executed. A grid has the number
 //! 0.
 
 use super::code::Inst;
-use super::compiler::{Compiler, Refused};
+use super::compiler::Compiler;
+use super::refused::Refused;
 use crate::ir::{Axis, OpId, Scalar, SpecialReg, Thread, Value, VolatileReg};
 use crate::launch::grid::Grid;
 use crate::sim::fault::raw::{Trap, TrapCause};
@@ -19,7 +20,7 @@ const SHARED_UNIT: usize = 128;
 /// The shared memory that the system reserves.
 const SHARED_RESERVED: u32 = 1024;
 
-/// Blocks, and bytes of shared memory, for which a multiprocessor has room.
+/// Upper bounds of an SM on blocks, and on bytes of shared memory.
 const BLOCKS_OF_MULTIPROCESSOR: u32 = 32;
 const SHARED_OF_MULTIPROCESSOR: usize = 228 << 10;
 
@@ -33,12 +34,12 @@ pub(in crate::sim) fn blocks_at_once(threads: u32, shared_bytes: usize) -> u64 {
     MULTIPROCESSORS * u64::from(room)
 }
 
-/// What the blocks of a launch are told beside the grid.
+/// Launch facts for the blocks, beside the grid.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Shape {
     /// The blocks of a cluster along each axis.
     pub(in crate::sim) cluster: [u32; 3],
-    /// Whether the launch or the kernel names a cluster.
+    /// Set if the launch or the kernel names a cluster.
     pub(in crate::sim) names_cluster: bool,
     /// Bytes of shared memory that the launch asks for.
     pub(in crate::sim) dynamic_shared_bytes: u32,

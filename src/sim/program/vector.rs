@@ -2,13 +2,13 @@
 
 use super::code::Inst;
 use super::compiler::Compiler;
-use super::compiler::Refused::{self, Malformed};
 use super::convert::convert;
+use super::refused::Refused::{self, Malformed};
 use super::slots::Slots;
 use crate::ir::{Scalar, Value, VectorType};
 use crate::sim::memory::lanes::{LANES, Regs};
 
-/// Where a number lies.
+/// Register slot of a number.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) enum At {
     /// In a slot of the file `w`.

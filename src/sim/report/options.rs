@@ -1,4 +1,4 @@
-//! How a kernel is simulated, and what came of it.
+//! Options and counters of a simulation.
 
 use super::output::Output;
 use crate::ir::Target;
@@ -13,8 +13,8 @@ pub enum Order {
     #[default]
     RoundRobin,
     /// A random warp for at most 32 operations, again and again. Asynchronous operations take effect as late as with
-    /// [`Order::RoundRobin`], which is what most mistakes need to show, but for one in four of those that may come too
-    /// early for others: `wgmma`, and loads over shared memory that was written before. The same seed gives the
+    /// [`Order::RoundRobin`], which most mistakes need to show. One in four `wgmma` and loads over written shared memory
+    /// completes early. The same seed gives the
     /// same order.
     Random {
         /// The seed.
@@ -22,8 +22,8 @@ pub enum Order {
     },
 }
 
-/// How the floating point sums of tensor cores are made: those of `mma.sync` and of `wgmma` of `f16`, `bf16`, `tf32`,
-/// `f8e4m3` and `f8e5m2`. Products are exact in both; sums of `f64` are made by `fma` in both.
+/// Accumulation of floating point MMAs: `mma.sync` and `wgmma` of `f16`, `bf16`, `tf32`, `f8e4m3` and `f8e5m2`.
+/// Products are exact in both models. Both accumulate `f64` by `fma`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Accumulation {
@@ -31,10 +31,9 @@ pub enum Accumulation {
     /// time rounded to nearest even in `f32`.
     #[default]
     Nearest,
-    /// All products of an instruction and the sum `c` before it are added at once. With `e` the largest exponent of
-    /// those that are not zero (that of a product is the sum of the exponents of its factors, which are normal
-    /// numbers, subnormal ones being shifted), each of them is cut toward zero to a multiple of
-    /// `2^(e - fraction_bits)`; these are added exactly. The result is cut toward zero to `f32`, or rounded to
+    /// All products of an instruction and the sum `c` before it are added at once. Each term is cut toward zero to a
+    /// multiple of `2^(e - fraction_bits)`, and the cut terms are added exactly. `e` is the largest exponent of a nonzero
+    /// term. The exponent of a product is the sum of the exponents of its factors after normalization. The result is cut toward zero to `f32`, or rounded to
     /// nearest even where sums are `f16`. What is larger than any number becomes infinity; infinity and NaN are as
     /// elsewhere.
     ///
@@ -53,12 +52,12 @@ pub enum Accumulation {
 }
 
 impl Accumulation {
-    /// What is reported of Hopper: 25 bits, two more than `f32` has; and 13 for factors of 8 bits (DeepSeek-AI,
+    /// The model of Hopper: 25 bits, two more than `f32` has; and 13 for factors of 8 bits (DeepSeek-AI,
     /// "DeepSeek-V3 technical report", 2024).
     pub const HOPPER: Accumulation =
         Accumulation::Truncated { fraction_bits: 25, fraction_bits_f8: 13 };
 
-    /// The bits that are kept for factors of so many bits; `None` where all sums are rounded.
+    /// Returns the bits that are kept for factors of `bits` bits; `None` if each addition is rounded.
     pub(in crate::sim) fn fraction_bits(self, bits: u32) -> Option<u32> {
         match self {
             Accumulation::Nearest => None,
@@ -68,7 +67,7 @@ impl Accumulation {
     }
 }
 
-/// How a kernel is simulated.
+/// Options of a simulation.
 ///
 /// ```
 /// use tilewright::sim::{Options, Order};
@@ -88,11 +87,11 @@ pub struct Options {
     /// Blocks or clusters that run at the same time, each on a thread of rayon's pool; 0 stands for as many as the pool
     /// has threads. Without meaning where [`Options::cooperative`] is set.
     pub threads: usize,
-    /// Where `printf` prints to.
+    /// The destination of `printf`.
     pub output: Output,
-    /// How the floating point sums of tensor cores are made.
+    /// The accumulation of floating point MMAs.
     pub accumulation: Accumulation,
-    /// What [`Device::target`](crate::runtime::Device::target) of the simulator answers: the target that programs build
+    /// The [`Device::target`](crate::runtime::Device::target) of the simulator: the target that programs build
     /// their kernels for. It runs kernels of all targets.
     pub target: Target,
     /// Runs all blocks of a grid at once, on one thread of the host, so that they can wait for each other
@@ -211,7 +210,7 @@ impl Options {
     }
 }
 
-/// What a simulation executed.
+/// Operations that a simulation executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {

@@ -1,10 +1,10 @@
-//! Where a simulated kernel prints to.
+//! Destinations of `printf` in simulated kernels.
 
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where the `printf` of a simulated kernel prints to. Clones print to the same place.
+/// Destination of `printf` in a simulated kernel. Clones write to the same destination.
 ///
 /// What cannot be written is lost, as it is on a GPU.
 #[derive(Clone)]
