@@ -1,5 +1,5 @@
-//! The blocks of a cluster, which run together: their warps, the order in which those run, and when
-//! asynchronous operations take effect. Without clusters each block is one.
+//! Runs the blocks of a cluster together and completes their asynchronous operations. Without clusters each block
+//! is a cluster of its own.
 //!
 //! One after the other, or at random, warps run. An asynchronous operation completes as late as possible: when a
 //! thread waits for it, or when no warp can go on and one of them waits at its barrier. With a random order, a `wgmma`

@@ -1,4 +1,4 @@
-//! Execution context of a warp: the state that whole-warp, waiting and asynchronous operations see.
+//! Execution context of a warp: state for whole-warp, waiting and asynchronous operations.
 
 use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
 use crate::sim::fault::state::Origin;
