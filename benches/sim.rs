@@ -9,8 +9,8 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use rate::Flops;
 use tilewright::ir::{Body, Global, GlobalMut, Kernel, Number, Scalar, Target, Val, bf16, range};
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
-use tilewright::runtime::sim::{Arg, Buffer, Options, Program};
 use tilewright::runtime::{Device, Grid};
+use tilewright::sim::{Arg, Buffer, Options, Program};
 
 /// `step` applied 1000 times to the carried value of a loop.
 fn repeated<T: tilewright::ir::Number>(

@@ -3,7 +3,8 @@
 //! * [`layout`]: CuTe's layout algebra as a host library.
 //! * [`ir`]: the kernel IR, its typed builder and its verifier.
 //! * [`codegen`]: a verified kernel as PTX text.
-//! * [`runtime`]: kernels on a GPU, or on the simulator that checks every access.
+//! * `sim`: the simulator, which runs a kernel on the CPU and checks every access.
+//! * [`runtime`]: devices, buffers and launches, on a GPU or on the simulator.
 //! * [`tensor`]: CuTe's tensors in a kernel, and the instructions that threads execute on parts of them.
 //! * [`testing`]: one expression on a device, for tests and for small questions.
 //! * [`kernels`]: ready kernels.
@@ -49,9 +50,12 @@ pub mod codegen;
 mod errors;
 pub mod ir;
 pub mod kernels;
+mod launch;
 pub mod layout;
 pub mod prelude;
 pub mod runtime;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod tensor;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub mod testing;

@@ -37,7 +37,7 @@ pub struct Buffer<T> {
 #[derive(Debug)]
 pub(super) enum Memory {
     #[cfg(feature = "sim")]
-    Sim(Arc<super::sim::Buffer>),
+    Sim(Arc<crate::sim::Buffer>),
     #[cfg(feature = "cuda-any-version")]
     Cuda(super::cuda::Memory),
 }
@@ -47,7 +47,7 @@ impl Memory {
     pub(super) fn device(&self) -> Device {
         match self {
             #[cfg(feature = "sim")]
-            Memory::Sim(_) => Device::sim_with(super::sim::Options::default()),
+            Memory::Sim(_) => Device::sim_with(crate::sim::Options::default()),
             #[cfg(feature = "cuda-any-version")]
             Memory::Cuda(memory) => Backend::Cuda(memory.context()).into(),
         }
@@ -75,7 +75,7 @@ impl<T: Element> Buffer<T> {
             #[cfg(feature = "sim")]
             Backend::Sim(_) => {
                 reserve(device, bytes)?;
-                Memory::Sim(Arc::new(super::sim::Buffer::zeros(bytes)))
+                Memory::Sim(Arc::new(crate::sim::Buffer::zeros(bytes)))
             }
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => Memory::Cuda(super::cuda::Memory::zeros(context, bytes)?),
@@ -88,7 +88,7 @@ impl<T: Element> Buffer<T> {
             #[cfg(feature = "sim")]
             Backend::Sim(_) => {
                 reserve(device, size_of_val(data))?;
-                Memory::Sim(Arc::new(super::sim::Buffer::from_slice(data)))
+                Memory::Sim(Arc::new(crate::sim::Buffer::from_slice(data)))
             }
             #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => Memory::Cuda(super::cuda::Memory::from_slice(context, data)?),

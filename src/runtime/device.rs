@@ -18,7 +18,7 @@ use crate::ir::{Element, Kernel, Target};
 #[cfg(feature = "cuda-any-version")]
 use super::cuda;
 #[cfg(feature = "sim")]
-use super::sim;
+use crate::sim;
 
 /// A GPU, or the CPU simulator.
 ///
@@ -141,7 +141,8 @@ impl Device {
     /// Returns the simulator, whose launches run with these options.
     ///
     /// ```
-    /// use tilewright::runtime::{Device, sim};
+    /// use tilewright::runtime::Device;
+    /// use tilewright::sim;
     /// let device = Device::sim_with(sim::Options::default().fuel(1_000_000));
     /// assert_eq!(Ok(device), Device::sim());
     /// ```

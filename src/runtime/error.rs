@@ -2,14 +2,14 @@
 
 use crate::errors::errors;
 
-use super::assert::AssertFailures;
 use super::driver_answer::{CudaVersion, DriverStatus, PtxRejection};
 use super::fault::DeviceFault;
-use super::grid::{ClusterError, Extent, Grid};
 use super::note::CompilerNote;
 use super::ptxas::PtxasError;
 use crate::arch::TensorMapError;
 use crate::ir::{ParseTargetError, SignatureError, Target, Type};
+use crate::launch::assert::AssertFailures;
+use crate::launch::grid::{ClusterError, Extent, Grid};
 
 errors! {
     /// An error of a device, a buffer or a launch, or a fault of a kernel.
@@ -214,7 +214,7 @@ errors! {
         DeviceLost(fault: Box<DeviceFault>),
         /// {error}
         #[cfg(feature = "sim")]
-        Simulation(error: Box<super::sim::RunError>),
+        Simulation(error: Box<crate::sim::RunError>),
         /// the CUDA driver refused `{call}` with {status}
         Driver { call: &'static str, status: DriverStatus },
     }

@@ -11,7 +11,6 @@ use super::argument::{Arg, ArgList, ArgValue, Arguments};
 use super::buffer::Memory;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
-use super::grid::Grid;
 use super::limits::PlainGrids;
 use super::note::CompilerNote;
 use super::occupancy::Occupancy;
@@ -19,11 +18,13 @@ use super::options::LaunchOptions;
 use super::stream::{Stream, StreamBackend};
 use super::timing::{LoadTimes, Timing};
 use crate::ir::{Kernel, KernelIr, LaunchBounds, Signature, Type};
+use crate::launch::grid::Grid;
 
 #[cfg(feature = "cuda-any-version")]
 use super::cuda;
 #[cfg(feature = "sim")]
-use {super::sim, std::time::Instant};
+use crate::sim;
+use std::time::Instant;
 
 /// A kernel of signature `P`, loaded on a device by [`Device::load`].
 ///

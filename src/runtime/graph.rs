@@ -8,10 +8,10 @@ use super::argument::Arguments;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
 use super::function::Function;
-use super::grid::Grid;
 use super::options::LaunchOptions;
 use super::stream::{Stream, StreamBackend};
 use super::timing::Timing;
+use crate::launch::grid::Grid;
 
 #[cfg(feature = "cuda-any-version")]
 use super::cuda;
@@ -314,7 +314,8 @@ mod sim_recording {
     use crate::runtime::argument::{Arg, ArgValue};
     use crate::runtime::buffer::Memory;
     use crate::runtime::function::Inner;
-    use crate::runtime::{Grid, RuntimeError, sim};
+    use crate::runtime::{Grid, RuntimeError};
+    use crate::sim;
 
     /// Recorded work, with all that it uses.
     pub(in crate::runtime) enum SimNode {

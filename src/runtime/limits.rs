@@ -1,8 +1,8 @@
 //! Defines [`Limits`], the largest launch that a device takes.
 
 use super::error::RuntimeError;
-use super::grid::Grid;
 use crate::ir::{KernelIr, LaunchBounds, Target};
+use crate::launch::grid::Grid;
 
 /// The largest grid and block of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -59,7 +59,6 @@
     )
 )]
 
-mod assert;
 #[cfg(feature = "cublas")]
 mod cublas;
 #[cfg(feature = "dlpack")]
@@ -67,14 +66,14 @@ mod dlpack;
 mod driver_answer;
 mod error;
 mod fault;
-mod grid;
 mod limits;
 mod note;
 mod options;
 mod ptxas;
 mod random_name;
 
-pub use assert::{AssertFailure, AssertFailures};
+pub use crate::launch::assert::{AssertFailure, AssertFailures};
+pub use crate::launch::grid::{ClusterError, Grid};
 #[cfg(feature = "cuda-any-version")]
 pub use cache::{CacheStats, ModuleCache};
 #[cfg(feature = "cublas")]
@@ -86,7 +85,6 @@ pub use dlpack::DlpackError;
 pub use driver_answer::{CudaVersion, DriverStatus, PtxRejection};
 pub use error::RuntimeError;
 pub use fault::{DeviceFault, FaultKind};
-pub use grid::{ClusterError, Grid};
 pub use limits::Limits;
 pub use note::{CompilerNote, CompilerNoteKind};
 pub use options::LaunchOptions;
@@ -96,8 +94,6 @@ pub use trust::{Refusal, RefusalReason};
 
 #[cfg(feature = "cuda-any-version")]
 mod cuda;
-#[cfg(feature = "sim")]
-pub mod sim;
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod argument;

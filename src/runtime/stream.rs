@@ -89,7 +89,7 @@ impl Stream {
     pub fn device(&self) -> Device {
         match &self.backend {
             #[cfg(feature = "sim")]
-            StreamBackend::Sim(_) => Device::sim_with(super::sim::Options::default()),
+            StreamBackend::Sim(_) => Device::sim_with(crate::sim::Options::default()),
             #[cfg(feature = "cuda-any-version")]
             StreamBackend::Cuda(stream) => Backend::Cuda(stream.context()).into(),
         }

@@ -7,7 +7,7 @@
 
 use tilewright::ir::{Element, Kernel, Type};
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, Options, Order, run};
+use tilewright::sim::{Arg, Buffer, Options, Order, run};
 
 use crate::support::{ptx_interpreter, random_loops, rng, straight_line};
 

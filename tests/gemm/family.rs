@@ -12,7 +12,7 @@ use tilewright::kernels::gemm::{
     StoreForm,
 };
 use tilewright::runtime::Device;
-use tilewright::runtime::sim::{Options, Order};
+use tilewright::sim::{Options, Order};
 use tilewright::tensor::Raster;
 
 fn device() -> Device {

@@ -4,8 +4,8 @@ use crate::support::gemm_case::Case;
 
 use tilewright::ir::{Kernel, KernelIr, Scalar, Target, Untyped, bf16};
 use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem, Schedule, StoreForm};
-use tilewright::runtime::sim::{Options, Order};
 use tilewright::runtime::{Arg, Device};
+use tilewright::sim::{Options, Order};
 use tilewright::tensor::Raster;
 
 fn in_order(order: Order) -> Device {

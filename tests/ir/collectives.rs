@@ -11,7 +11,8 @@ use device::devices;
 use tilewright::ir::{
     Body, Element, Global, GlobalMut, Group, Kernel, KernelOptions, Target, Val, range,
 };
-use tilewright::runtime::{Device, Grid, RuntimeError, sim};
+use tilewright::runtime::{Device, Grid, RuntimeError};
+use tilewright::sim;
 
 /// Blocks of one thread, of partial warps, of whole warps, of all warps, of several axes.
 const BLOCKS: [[u32; 3]; 10] = [

@@ -10,7 +10,8 @@ use device::devices;
 use std::process::Command;
 
 use tilewright::ir::{Arith, Diagnostic, Element, GlobalMut, Kernel, Op, Target, range};
-use tilewright::runtime::{AssertFailures, Device, Grid, RuntimeError, sim};
+use tilewright::runtime::{AssertFailures, Device, Grid, RuntimeError};
+use tilewright::sim;
 
 /// Builds for the device; the kernel is also printed and parsed, and assembled.
 fn checked<P>(device: &Device, build: impl Fn(Target) -> Kernel<P>) -> Kernel<P> {

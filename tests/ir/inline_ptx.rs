@@ -6,8 +6,8 @@ use crate::support::{device, ptxas, text};
 
 use device::devices;
 use tilewright::ir::{Global, GlobalMut, InlinePtx, Kernel, Op, Target};
-use tilewright::runtime::sim::FaultCause;
 use tilewright::runtime::{Device, Grid, RuntimeError};
+use tilewright::sim::FaultCause;
 
 /// Prints, parses and assembles what `build` makes for each target, and returns the one for the device.
 fn checked<P>(device: &Device, build: impl Fn(Target) -> Kernel<P>) -> Kernel<P> {

@@ -10,7 +10,7 @@ use tilewright::ir::{
     Body, Element, Global, GlobalMut, Kernel, KernelOptions, Params, Shared, Target, parse, range,
 };
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, Options, run};
+use tilewright::sim::{Arg, Buffer, Options, run};
 
 #[track_caller]
 fn check(text: &str, expected: Expect) {

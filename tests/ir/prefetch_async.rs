@@ -8,8 +8,8 @@ use tilewright::ir::{
     CpAsyncCache, Global, GlobalMut, Kernel, KernelIr, KernelOptions, Target, Untyped, VerifyError,
     range,
 };
-use tilewright::runtime::sim::{Options, Order};
 use tilewright::runtime::{Arg, Device, Grid};
+use tilewright::sim::{Options, Order};
 
 /// The source of word copies, the source of 16-byte copies, the result, the iterations.
 type Params = (Global<u32>, Global<u16>, GlobalMut<u32>, i32);

@@ -5,8 +5,9 @@ use tilewright::arch::TensorMapError;
 use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
 use tilewright::runtime::{
     Arg, ClusterError, CompilerNote, CudaVersion, Device, DeviceChoice, DeviceFault, DriverStatus,
-    FaultKind, Function, Grid, Limits, PtxRejection, PtxasError, RuntimeError, sim,
+    FaultKind, Function, Grid, Limits, PtxRejection, PtxasError, RuntimeError,
 };
+use tilewright::sim;
 
 use crate::support::skip::skip;
 

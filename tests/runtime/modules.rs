@@ -7,8 +7,8 @@ use crate::support::{device, ptxas, text};
 use device::devices;
 use tilewright::codegen::{CodegenError, Module};
 use tilewright::ir::{Element, GlobalMut, Kernel, Space, Target, parse_kernels};
-use tilewright::runtime::sim::FaultCause;
 use tilewright::runtime::{Device, Grid, RuntimeError};
+use tilewright::sim::FaultCause;
 
 type Out<T> = (GlobalMut<T>,);
 

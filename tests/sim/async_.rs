@@ -10,7 +10,7 @@ use pipelines::{ampere_copy, ampere_gemm, hopper_gemm};
 use tilewright::arch::{Fill, SwizzleMode, TensorMapDesc};
 use tilewright::ir::{Kernel, Scalar, bf16, parse};
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, Options, Order, RunError, run};
+use tilewright::sim::{Arg, Buffer, Options, Order, RunError, run};
 
 /// SplitMix64.
 struct Random(u64);

@@ -7,7 +7,7 @@ use tilewright::ir::{
     Body, Element, Global, GlobalMut, Int, Kernel, Shared, Target, Terminated, Val, range,
 };
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, Options, Order, Report, run};
+use tilewright::sim::{Arg, Buffer, Options, Order, Report, run};
 
 type Threads = (GlobalMut<i32>,);
 

@@ -1,8 +1,8 @@
 //! Cooperative launches on the simulator: all blocks are resident and run in turn, on any number of host threads.
 
 use tilewright::ir::{AtomicOrder, GlobalMut, Kernel, LoadAccess, MemScope, Target, range};
-use tilewright::runtime::sim::{self, Arg, Buffer, Options, Order, RunError};
 use tilewright::runtime::{Device, Grid, LaunchOptions, RuntimeError};
+use tilewright::sim::{self, Arg, Buffer, Options, Order, RunError};
 
 type Params = (GlobalMut<i32>, GlobalMut<i32>, i32);
 

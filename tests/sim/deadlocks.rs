@@ -2,7 +2,7 @@
 
 use tilewright::ir::{Kernel, parse};
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Fault, FaultCause, Options, Order, run};
+use tilewright::sim::{Fault, FaultCause, Options, Order, run};
 
 /// The fault of one block of `threads` threads.
 #[track_caller]

@@ -8,7 +8,7 @@ use tilewright::ir::{
     Target, Val, parse, range,
 };
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, Fault, FaultCause, Options, Order, run};
+use tilewright::sim::{Arg, Buffer, Fault, FaultCause, Options, Order, run};
 
 /// Runs a kernel that must fault, in every order of warps, and compares the text of the fault.
 #[track_caller]

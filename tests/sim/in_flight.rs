@@ -7,7 +7,7 @@
 use tilewright::arch::TensorMapDesc;
 use tilewright::ir::{Kernel, Scalar, parse};
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, FaultCause, Options, Order, RunError, run};
+use tilewright::sim::{Arg, Buffer, FaultCause, Options, Order, RunError, run};
 
 /// Tiles that a ring is for.
 const TILES: usize = 8;

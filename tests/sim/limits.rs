@@ -11,7 +11,7 @@ use tilewright::ir::{
     Type, Value, ValueData, ValueDef, range,
 };
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, Options, Order, RunError, run};
+use tilewright::sim::{Arg, Buffer, Options, Order, RunError, run};
 
 /// The message with the line numbers of this file taken out.
 fn text(error: &RunError) -> String {

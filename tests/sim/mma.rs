@@ -6,7 +6,7 @@ use tilewright::arch::{Major, MatrixDescriptor, SwizzleMode};
 use tilewright::ir::{Kernel, Scalar, bf16, f8e4m3, f8e5m2, f16, parse, tf32};
 use tilewright::layout::{ComposedLayout, Layout, Swizzle};
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Accumulation, Arg, Buffer, Options, Order, run};
+use tilewright::sim::{Accumulation, Arg, Buffer, Options, Order, run};
 use tilewright::tensor::{MmaAtom, MmaSync, ValType};
 
 /// SplitMix64.

@@ -13,7 +13,7 @@ use tilewright::ir::{
     RegionId, Scalar, Space, SpecialReg, Type, Unroll, Value, ValueData, ValueDef,
 };
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, Options, Output, run};
+use tilewright::sim::{Arg, Buffer, Options, Output, run};
 
 use crate::support::{random_kernel, random_loops, rng, text};
 

@@ -12,8 +12,8 @@ use tilewright::codegen::Module;
 use tilewright::ir::{
     Arith, Cache, Element, Kernel, KernelIr, Mem, Op, Scalar, Target, Type, Untyped,
 };
-use tilewright::runtime::sim::{Options, Output};
 use tilewright::runtime::{Arg, Device, Function, Grid, LoadOptions};
+use tilewright::sim::{Options, Output};
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().expect("it is a number"))

@@ -6,7 +6,7 @@
 
 use tilewright::ir::{Const, Element, Kernel, KernelIr};
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, Options, Order, run};
+use tilewright::sim::{Arg, Buffer, Options, Order, run};
 
 use crate::support::{random_loops, rng, text};
 

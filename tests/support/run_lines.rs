@@ -12,7 +12,7 @@
 use tilewright::arch::{Fill, SwizzleMode, TensorMapDesc};
 use tilewright::ir::{Const, KernelIr, Op, Scalar, Type};
 use tilewright::runtime::Grid;
-use tilewright::runtime::sim::{Arg, Buffer, Options, Order, Output, RunError, run};
+use tilewright::sim::{Arg, Buffer, Options, Order, Output, RunError, run};
 
 /// An argument, for a run of its own.
 enum Argument {

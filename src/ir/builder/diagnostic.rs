@@ -67,7 +67,8 @@ impl<'b> Body<'b, '_> {
     /// ```
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::{Kernel, Target};
-    /// use tilewright::runtime::{Device, Grid, sim};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::sim;
     ///
     /// let kernel = Kernel::<(f32,)>::build("hello", Target::SM_80, |k, (a,)| {
     ///     let i = k.thread_idx().x;

@@ -8,8 +8,8 @@ use super::thread::this_thread;
 use super::uses::Uses;
 use crate::codegen::AssertBuffer;
 use crate::ir::KernelIr;
+use crate::launch::assert::{AssertFailures, AssertSites};
 use crate::runtime::RuntimeError;
-use crate::runtime::assert::{AssertFailures, AssertSites};
 
 const WORD: usize = size_of::<u64>();
 

@@ -1,0 +1,176 @@
+//! Decodes the failed assertions of kernels.
+
+use std::fmt;
+
+use crate::codegen::AssertBuffer;
+use crate::ir::{Const, Place};
+
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+use {
+    crate::ir::{Diagnostic, Entity, Format, KernelIr, Op, Scalar},
+    std::collections::BTreeMap,
+};
+
+/// Assertions of a kernel that failed, in its launches since the device was last waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AssertFailures {
+    /// The kernel.
+    pub kernel: String,
+    /// The device.
+    pub device: String,
+    /// The number of failures.
+    pub total: u64,
+    /// The first [`RECORDED`](AssertFailures::RECORDED) failures, sorted by block and thread (z before y
+    /// before x). The simulator keeps the failures of the lowest blocks and threads, a GPU those which happened
+    /// first.
+    pub failures: Vec<AssertFailure>,
+}
+
+/// An assertion that failed in a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AssertFailure {
+    /// The message, with its values.
+    pub message: String,
+    /// The values of the message.
+    pub values: Vec<Const>,
+    /// The index of the element, where the condition is a fragment.
+    pub element: Option<u64>,
+    /// The Rust line of the assertion.
+    pub place: Place,
+    /// The path of the assertion from the kernel's body, such as `for[2]/then/3`.
+    pub path: String,
+    /// The block.
+    pub block: [u32; 3],
+    /// The thread in its block.
+    pub thread: [u32; 3],
+}
+
+/// A kernel's assertions, by the number of the operation.
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+#[derive(Debug)]
+pub(crate) struct AssertSites {
+    kernel: String,
+    sites: BTreeMap<usize, Site>,
+}
+
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+#[derive(Debug)]
+struct Site {
+    message: Format,
+    /// The types of the values, which a GPU records as bits.
+    #[cfg_attr(not(feature = "cuda-any-version"), expect(dead_code, reason = "of a GPU"))]
+    scalars: Vec<Scalar>,
+    place: Place,
+    path: String,
+}
+
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+impl AssertSites {
+    pub(crate) fn new(ir: &KernelIr) -> AssertSites {
+        let mut sites = BTreeMap::new();
+        for id in ir.reached_ops() {
+            let Op::Diagnostic(Diagnostic::Assert { message, values, .. }) = &ir.ops[id].op else {
+                continue;
+            };
+            let site = Site {
+                // The verifier has read it.
+                message: Format::parse(message).unwrap_or_default(),
+                scalars: values.iter().filter_map(|value| ir.type_of(*value).scalar()).collect(),
+                place: ir.place_of(id),
+                path: ir.path_of(id),
+            };
+            sites.insert(id.index(), site);
+        }
+        AssertSites { kernel: ir.name.clone(), sites }
+    }
+
+    /// Returns the failure of the assertion with the number `op`; `None` if there is no such assertion.
+    pub(crate) fn failure(
+        &self,
+        op: usize,
+        block: [u32; 3],
+        thread: [u32; 3],
+        element: Option<u64>,
+        values: &[Const],
+    ) -> Option<AssertFailure> {
+        let Site { message, place, path, .. } = self.sites.get(&op)?;
+        Some(AssertFailure {
+            message: message.to_text(values),
+            values: values.to_vec(),
+            element,
+            place: *place,
+            path: path.clone(),
+            block,
+            thread,
+        })
+    }
+
+    /// Returns the failure that a record of an [`AssertBuffer`] stands for.
+    #[cfg(feature = "cuda-any-version")]
+    pub(crate) fn decode(&self, record: &[u64]) -> Option<AssertFailure> {
+        let half = |i: usize| {
+            let word = record.get(i / 2).copied().unwrap_or(0);
+            (word >> (32 * (i % 2))) as u32
+        };
+        let op = half(0) as usize;
+        let (thread, block) = ([half(1), half(2), half(3)], [half(4), half(5), half(6)]);
+        let (element, bits) = record.get(4..)?.split_first()?;
+        let element = Some(*element).filter(|index| *index != AssertBuffer::NO_ELEMENT);
+        let scalars = &self.sites.get(&op)?.scalars;
+        let values: Vec<Const> =
+            scalars.iter().zip(bits).map(|(scalar, bits)| Const::new(*scalar, *bits)).collect();
+        self.failure(op, block, thread, element, &values)
+    }
+}
+
+impl AssertFailures {
+    /// The most failures that are kept; further ones are counted.
+    pub const RECORDED: usize = AssertBuffer::RECORDS;
+
+    #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+    pub(crate) fn new(
+        sites: &AssertSites,
+        device: &str,
+        total: u64,
+        mut failures: Vec<AssertFailure>,
+    ) -> AssertFailures {
+        let key = |[x, y, z]: [u32; 3]| [z, y, x];
+        failures.sort_by_key(|failure| (key(failure.block), key(failure.thread)));
+        let (kernel, device) = (sites.kernel.clone(), device.to_owned());
+        AssertFailures { kernel, device, total, failures }
+    }
+}
+
+/// `assertion failed at src/a.rs:7:5 in thread (3, 0, 0) of block (0, 0, 0): the index is 3`
+impl fmt::Display for AssertFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([x, y, z], [bx, by, bz]) = (self.thread, self.block);
+        write!(f, "assertion failed at {} in thread ({x}, {y}, {z}) ", self.place)?;
+        write!(f, "of block ({bx}, {by}, {bz})")?;
+        if let Some(element) = self.element {
+            write!(f, " for element {element}")?;
+        }
+        write!(f, ": {} [{}]", self.message, self.path)
+    }
+}
+
+/// Failures that a message shows.
+const SHOWN: usize = 5;
+
+/// One line that counts the failures, and one for each of the first five.
+impl fmt::Display for AssertFailures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let AssertFailures { kernel, device, total, failures } = self;
+        let s = if *total == 1 { "" } else { "s" };
+        write!(f, "kernel `{kernel}` failed {total} assertion{s} on {device}:")?;
+        failures.iter().take(SHOWN).try_for_each(|failure| write!(f, "\n  {failure}"))?;
+        match total.saturating_sub(SHOWN as u64) {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
+    }
+}
+
+impl std::error::Error for AssertFailures {}

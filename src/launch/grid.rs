@@ -1,0 +1,239 @@
+//! Defines [`Grid`], the blocks, threads and clusters of a launch.
+
+use crate::errors::errors;
+use std::fmt;
+
+use crate::ir::{ClusterShape, LaunchBounds};
+
+/// The blocks of a launch and the threads of each block, along x, y and z.
+///
+/// ```
+/// use tilewright::runtime::Grid;
+/// let grid = Grid::cover(1000, 256);
+/// assert_eq!((grid.blocks, grid.threads), ([4, 1, 1], [256, 1, 1]));
+/// assert_eq!(grid.cluster([2, 1, 1]).cluster, Some([2, 1, 1]));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Grid {
+    /// Blocks of the grid along each axis.
+    pub blocks: [u32; 3],
+    /// Threads of a block along each axis.
+    pub threads: [u32; 3],
+    /// Blocks of a cluster along each axis. `None` is what the kernel is built for, or no clusters.
+    pub cluster: Option<[u32; 3]>,
+}
+
+impl Grid {
+    /// `blocks` blocks of `threads` threads each.
+    pub const fn new(blocks: [u32; 3], threads: [u32; 3]) -> Grid {
+        Grid { blocks, threads, cluster: None }
+    }
+
+    /// Returns a grid of the fewest blocks of `threads` threads along x that have at least `n` threads in all, at least
+    /// one: `max(1, ceil(n / threads))`. More than `u32::MAX` blocks are cut to that, which no device
+    /// takes.
+    pub fn cover(n: usize, threads: u32) -> Grid {
+        let blocks = n.div_ceil(threads.max(1) as usize).max(1);
+        Grid::new([u32::try_from(blocks).unwrap_or(u32::MAX), 1, 1], [threads, 1, 1])
+    }
+
+    /// Returns the same grid in clusters of `blocks` blocks along each axis, which divide the blocks of the grid.
+    pub const fn cluster(self, blocks: [u32; 3]) -> Grid {
+        Grid { cluster: Some(blocks), ..self }
+    }
+
+    /// Returns the blocks of a cluster along each axis when a kernel with these bounds is launched, `[1, 1, 1]`
+    /// without clusters, on a device that has at most `limit` blocks in a cluster.
+    ///
+    /// # Errors
+    /// Why there can be no such clusters.
+    ///
+    /// ```
+    /// use tilewright::ir::{ClusterShape, LaunchBounds};
+    /// use tilewright::runtime::{ClusterError, Grid};
+    /// let pairs = LaunchBounds { cluster: Some(ClusterShape::Fixed([2, 1, 1])), ..Default::default() };
+    /// assert_eq!(Grid::cover(1024, 256).cluster_blocks(&pairs, 8), Ok([2, 1, 1]));
+    /// let (blocks, cluster) = ([3, 1, 1], [2, 1, 1]);
+    /// assert_eq!(
+    ///     Grid::cover(768, 256).cluster_blocks(&pairs, 8),
+    ///     Err(ClusterError::NotWhole { blocks, cluster })
+    /// );
+    /// ```
+    #[inline]
+    pub fn cluster_blocks(
+        &self,
+        bounds: &LaunchBounds,
+        limit: u32,
+    ) -> Result<[u32; 3], ClusterError> {
+        let portable = limit.min(LaunchBounds::PORTABLE_CLUSTER);
+        let (cluster, limit) = match (bounds.cluster, self.cluster) {
+            (None, None) => return Ok([1; 3]),
+            (None, Some(given)) => (given, portable),
+            (Some(ClusterShape::AtLaunch), Some(given)) => (given, limit),
+            (Some(ClusterShape::AtLaunch), None) => return Err(ClusterError::NotNamed),
+            (Some(ClusterShape::Fixed(built)), None) => (built, limit),
+            (Some(ClusterShape::Fixed(built)), Some(given)) if built == given => (built, limit),
+            (Some(ClusterShape::Fixed(built)), Some(given)) => {
+                return Err(ClusterError::NotAsBuilt { built, given });
+            }
+        };
+        let blocks = self.blocks;
+        if cluster.iter().zip(blocks).any(|(n, blocks)| *n == 0 || !blocks.is_multiple_of(*n)) {
+            return Err(ClusterError::NotWhole { blocks, cluster });
+        }
+        let all = cluster.iter().fold(1u64, |all, n| all.saturating_mul(u64::from(*n)));
+        if all > u64::from(limit) {
+            return Err(ClusterError::TooLarge { cluster, limit });
+        }
+        Ok(cluster)
+    }
+}
+
+errors! {
+    /// A contradiction between the clusters of a kernel, a launch and a device.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum ClusterError {
+        /// The kernel fixes other clusters than the launch names.
+        NotAsBuilt {
+            /// The blocks along each axis that the kernel is built for.
+            built: [u32; 3],
+            /// The blocks along each axis of the launch.
+            given: [u32; 3],
+        } = |f| write!(
+            f,
+            "it is built for clusters of {} blocks and is launched with {}",
+            Extent(*built),
+            Extent(*given)
+        ),
+        /// it leaves its clusters to the launch, which names none: use `Grid::cluster`
+        NotNamed,
+        /// The blocks of the grid do not make whole clusters.
+        NotWhole {
+            /// The blocks of the grid along each axis.
+            blocks: [u32; 3],
+            /// The blocks of a cluster along each axis.
+            cluster: [u32; 3],
+        } = |f| write!(
+            f,
+            "a grid of {} blocks is not made of whole clusters of {}: round its blocks up along each \
+                     axis",
+            Extent(*blocks),
+            Extent(*cluster)
+        ),
+        /// More blocks than a cluster can have.
+        TooLarge {
+            /// The blocks of a cluster along each axis.
+            cluster: [u32; 3],
+            /// The most blocks in all; 1 on a device without clusters.
+            limit: u32,
+        } = |f| match limit {
+            1 => write!(
+                f,
+                "the device has no clusters, so none of {} blocks: use a GPU of `sm_90` or newer",
+                Extent(*cluster)
+            ),
+            limit => write!(
+                f,
+                "a cluster of {} blocks is more than there can be, {limit} in all{}",
+                Extent(*cluster),
+                if *limit == LaunchBounds::PORTABLE_CLUSTER {
+                    ", unless the kernel is built for larger ones (`KernelOptions::cluster`)"
+                } else {
+                    ""
+                }
+            ),
+        },
+    }
+}
+
+/// `128 x 1 x 1`
+pub(crate) struct Extent(pub(crate) [u32; 3]);
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.0;
+        write!(f, "{x} x {y} x {z}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(cluster: Option<ClusterShape>) -> LaunchBounds {
+        LaunchBounds { cluster, ..LaunchBounds::default() }
+    }
+
+    /// Kernel and launch agree, the grid is whole clusters, the device has room: else the reason is named.
+    #[test]
+    fn clusters_are_those_of_the_kernel_or_of_the_launch() {
+        let grid = Grid::new([8, 6, 1], [32, 1, 1]);
+        let [plain, at_launch, pairs, sixteen] = [
+            None,
+            Some(ClusterShape::AtLaunch),
+            Some(ClusterShape::Fixed([2, 1, 1])),
+            Some(ClusterShape::Fixed([8, 2, 1])),
+        ]
+        .map(bounds);
+        let not_whole = |cluster| Err(ClusterError::NotWhole { blocks: grid.blocks, cluster });
+        let too_large = |cluster, limit| Err(ClusterError::TooLarge { cluster, limit });
+        let cases = [
+            (plain, None, 1, Ok([1, 1, 1])),
+            (plain, Some([4, 2, 1]), 16, Ok([4, 2, 1])),
+            (plain, Some([1, 1, 1]), 1, Ok([1, 1, 1])),
+            (plain, Some([2, 1, 1]), 1, too_large([2, 1, 1], 1)),
+            (plain, Some([8, 2, 1]), 16, too_large([8, 2, 1], 8)),
+            (plain, Some([3, 1, 1]), 16, not_whole([3, 1, 1])),
+            (plain, Some([1, 0, 1]), 16, not_whole([1, 0, 1])),
+            (plain, Some([1, 1, 2]), 16, not_whole([1, 1, 2])),
+            (at_launch, None, 16, Err(ClusterError::NotNamed)),
+            (at_launch, Some([8, 2, 1]), 16, Ok([8, 2, 1])),
+            (at_launch, Some([8, 3, 1]), 16, too_large([8, 3, 1], 16)),
+            (pairs, None, 8, Ok([2, 1, 1])),
+            (pairs, Some([2, 1, 1]), 8, Ok([2, 1, 1])),
+            (pairs, None, 1, too_large([2, 1, 1], 1)),
+            (
+                pairs,
+                Some([1, 2, 1]),
+                8,
+                Err(ClusterError::NotAsBuilt { built: [2, 1, 1], given: [1, 2, 1] }),
+            ),
+            (sixteen, None, 16, Ok([8, 2, 1])),
+            (sixteen, None, 8, too_large([8, 2, 1], 8)),
+        ];
+        for (bounds, given, limit, expected) in cases {
+            let grid = Grid { cluster: given, ..grid };
+            assert_eq!(grid.cluster_blocks(&bounds, limit), expected, "{bounds:?} {given:?}");
+        }
+    }
+
+    #[test]
+    fn errors_of_clusters_name_their_cure() {
+        let built = [2, 1, 1];
+        let sentences = [
+            (
+                ClusterError::NotAsBuilt { built, given: [1, 2, 1] },
+                "it is built for clusters of 2 x 1 x 1 blocks and is launched with 1 x 2 x 1",
+            ),
+            (
+                ClusterError::NotWhole { blocks: [3, 1, 1], cluster: built },
+                "a grid of 3 x 1 x 1 blocks is not made of whole clusters of 2 x 1 x 1: round its blocks \
+                 up along each axis",
+            ),
+            (
+                ClusterError::TooLarge { cluster: [16, 1, 1], limit: 8 },
+                "a cluster of 16 x 1 x 1 blocks is more than there can be, 8 in all, unless the kernel is \
+                 built for larger ones (`KernelOptions::cluster`)",
+            ),
+            (
+                ClusterError::TooLarge { cluster: built, limit: 1 },
+                "the device has no clusters, so none of 2 x 1 x 1 blocks: use a GPU of `sm_90` or newer",
+            ),
+        ];
+        for (error, sentence) in sentences {
+            assert_eq!(error.to_string(), sentence);
+        }
+        assert!(ClusterError::NotNamed.to_string().contains("use `Grid::cluster`"));
+    }
+}

@@ -1,0 +1,549 @@
+//! Copies of many bytes or of boxes of a tensor, in both directions, by the asynchronous proxy.
+
+use std::ops::Range;
+
+use super::bulk_reduce::combine;
+use super::mbarrier::Operand;
+use super::pending::What;
+use super::tensor_copy::{Coords, fill, segments};
+use crate::arch::{SwizzleMode, TensorMapDesc};
+use crate::ir::{AsyncCopy, BulkReduce, BulkWait, OpId, Scalar, Space, Value};
+use crate::sim::exec::context::{ExecContext, Next};
+use crate::sim::fault::raw::{AccessAt, Trap, TrapCause, Trapped};
+use crate::sim::fault::state::Origin;
+use crate::sim::memory::access::{Address, Alloc, Memory};
+use crate::sim::memory::lanes::lanes_of;
+use crate::sim::memory::shared::ByteAddress;
+use crate::sim::program::code::Inst;
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused;
+
+/// One side of a copy, in global memory.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) enum Global {
+    /// Bytes of a buffer.
+    Bytes(ByteAddress),
+    /// The box at some coordinates of the map that is the parameter.
+    Box { param: u32, coords: Coords },
+}
+
+/// A copy to the shared memory of a block, and to a barrier there.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct Load {
+    pub(in crate::sim) lane: usize,
+    /// The rank of the block.
+    pub(in crate::sim) block: u32,
+    pub(in crate::sim) from: Global,
+    pub(in crate::sim) to: ByteAddress,
+    pub(in crate::sim) bytes: u32,
+    pub(in crate::sim) barrier: ByteAddress,
+}
+
+/// A copy from shared memory.
+#[derive(Debug)]
+pub(in crate::sim) struct Store {
+    pub(in crate::sim) lane: usize,
+    pub(in crate::sim) group: u32,
+    pub(in crate::sim) to: Global,
+    pub(in crate::sim) from: ByteAddress,
+    pub(in crate::sim) bytes: u32,
+    pub(in crate::sim) reduce: Option<BulkReduce>,
+    /// The bytes read.
+    pub(in crate::sim) data: Option<Vec<u8>>,
+    /// Set when the thread has waited for the reads.
+    pub(in crate::sim) waited: bool,
+}
+
+impl<'m> Memory<'m> {
+    fn map(&self, param: u32) -> Option<&'m TensorMapDesc> {
+        self.maps.get(param as usize).copied().flatten()
+    }
+
+    /// The bytes of shared memory from the first to the last one of a box.
+    fn footprint(&self, param: u32) -> usize {
+        self.map(param).map_or(0, |map| map.shared_bytes() as usize)
+    }
+}
+
+/// A range around bytes that are moved within lines of 128 bytes by a swizzle.
+fn around(start: usize, bytes: usize) -> Range<usize> {
+    start / 128 * 128..(start + bytes).next_multiple_of(128)
+}
+
+/// Order in shared memory of bytes that are adjacent in the copy.
+#[derive(Clone, Copy, Debug)]
+struct Rows {
+    /// The bytes of a row, and those from one to the next.
+    bytes: usize,
+    pitch: usize,
+    swizzle: SwizzleMode,
+}
+
+impl Rows {
+    /// One row of any length.
+    const ONE: Rows = Rows { bytes: usize::MAX, pitch: 0, swizzle: SwizzleMode::None };
+
+    fn of(map: &TensorMapDesc) -> Rows {
+        let inner = map.box_extents().next().unwrap_or(0) as usize;
+        let bytes = (inner * map.elem().size_bytes() as usize).max(1);
+        Rows { bytes, pitch: map.row_pitch_bytes() as usize, swizzle: map.swizzle() }
+    }
+
+    /// Calls `f` with each piece of at most 16 bytes that stays together: its address in the copy that starts at
+    /// `at`, and where in the data it is.
+    fn chunks(&self, at: usize, range: Range<usize>, mut f: impl FnMut(usize, Range<usize>)) {
+        let mut from = range.start;
+        while from < range.end {
+            let (row, column) = (from / self.bytes, from % self.bytes);
+            let place = at + row * self.pitch + column;
+            let to = (from + 16 - place % 16)
+                .min(range.end)
+                .min(from.saturating_add(self.bytes - column));
+            f(self.swizzle.apply(place as u64) as usize, from..to);
+            from = to;
+        }
+    }
+}
+
+impl Load {
+    /// A range around the bytes of shared memory that are written.
+    pub(in crate::sim) fn hull(&self, memory: &Memory<'_>) -> Range<usize> {
+        let bytes = match self.from {
+            Global::Bytes(_) => self.bytes as usize,
+            Global::Box { param, .. } => memory.footprint(param),
+        };
+        around(self.to.at, bytes)
+    }
+
+    /// Calls `f` with each piece of shared memory that is written: its address, and where in the data it is.
+    pub(in crate::sim) fn pieces(&self, memory: &Memory<'_>, f: impl FnMut(usize, Range<usize>)) {
+        let rows = match self.from {
+            Global::Bytes(_) => Rows::ONE,
+            Global::Box { param, .. } => memory.map(param).map_or(Rows::ONE, Rows::of),
+        };
+        rows.chunks(self.to.at, 0..self.bytes as usize, f);
+    }
+
+    /// The type of the elements.
+    pub(in crate::sim) fn elem(&self, memory: &Memory<'_>) -> Scalar {
+        match self.from {
+            Global::Bytes(_) => Scalar::U8,
+            Global::Box { param, .. } => memory.map(param).map_or(Scalar::U8, TensorMapDesc::elem),
+        }
+    }
+
+    /// Copies, then tells the barrier.
+    pub(in crate::sim) fn load(&self, memory: &mut Memory<'_>) -> Trapped {
+        let trapped = |cause| Trap::new(self.lane, cause);
+        let mut data = vec![0; self.bytes as usize];
+        let mut rows = Rows::ONE;
+        match self.from {
+            Global::Bytes(ByteAddress { alloc, at }) => {
+                memory.global(alloc).read_bytes(at, &mut data)
+            }
+            Global::Box { param, coords } => {
+                if let Some(map) = memory.map(param) {
+                    rows = Rows::of(map);
+                    fill(map, &mut data);
+                    let buffer = memory.global(param);
+                    segments(map, &coords, |part| {
+                        let into = &mut data[part.shared..part.shared + part.bytes];
+                        buffer.read_bytes(part.global, into);
+                    });
+                }
+            }
+        }
+        let shared = memory.shared_of_mut(self.block).map_err(trapped)?;
+        // The barrier must be there before anything is written to where it may be.
+        shared.barrier(self.barrier).map_err(trapped)?;
+        rows.chunks(self.to.at, 0..data.len(), |at, part| {
+            shared.write_bytes(at, &data[part]);
+        });
+        let told = shared.update_barrier(self.barrier, |barrier, name| {
+            barrier.expect(-i64::from(self.bytes), name)
+        });
+        told.map(|_| ()).map_err(trapped)
+    }
+}
+
+impl Store {
+    pub(in crate::sim) fn is_read(&self) -> bool {
+        self.data.is_some()
+    }
+
+    /// A range around the bytes of shared memory that are read.
+    pub(in crate::sim) fn hull(&self, memory: &Memory<'_>) -> Range<usize> {
+        let bytes = match self.to {
+            Global::Bytes(_) => self.bytes as usize,
+            Global::Box { param, .. } => memory.footprint(param),
+        };
+        around(self.from.at, bytes)
+    }
+
+    /// Calls `f` with each piece of shared memory that is stored: its address, and where in the data it is.
+    pub(in crate::sim) fn pieces(
+        &self,
+        memory: &Memory<'_>,
+        mut f: impl FnMut(usize, Range<usize>),
+    ) {
+        let start = self.from.at;
+        match self.to {
+            Global::Bytes(_) => Rows::ONE.chunks(start, 0..self.bytes as usize, f),
+            Global::Box { param, coords } => {
+                let Some(map) = memory.map(param) else { return };
+                let rows = Rows::of(map);
+                segments(map, &coords, |part| {
+                    rows.chunks(start, part.shared..part.shared + part.bytes, &mut f);
+                });
+            }
+        }
+    }
+
+    /// Refuses to start where the asynchronous proxy may not see what threads have stored.
+    fn check_proxy(&self, memory: &Memory<'_>, origin: Origin) -> Trapped {
+        let Some(proxies) = &memory.proxies else { return Ok(()) };
+        let shared = &memory.blocks[origin.block as usize].shared;
+        let mut seen = Ok(());
+        self.pieces(memory, |at, part| {
+            if seen.is_ok() {
+                seen = proxies.check(shared, at, part.len());
+            }
+        });
+        seen.map_err(|cause| Trap::new(self.lane, cause))
+    }
+
+    /// Reads the shared memory that is stored, unless that is done.
+    pub(in crate::sim) fn read(&mut self, memory: &Memory<'_>, origin: Origin) -> Trapped {
+        if self.is_read() {
+            return Ok(());
+        }
+        let shared = &memory.blocks[origin.block as usize].shared;
+        let mut data = vec![0; self.bytes as usize];
+        let (mut missing, start) = (None, self.from.at);
+        self.pieces(memory, |at, part| {
+            if let Err(byte) = shared.read_bytes(at, &mut data[part]) {
+                missing = missing.or(Some(byte));
+            }
+        });
+        if let Some(byte) = missing {
+            let elem = match self.to {
+                Global::Bytes(_) => Scalar::U8,
+                Global::Box { param, .. } => {
+                    memory.map(param).map_or(Scalar::U8, TensorMapDesc::elem)
+                }
+            };
+            let range = shared.range(self.from.alloc);
+            let access = AccessAt {
+                space: Space::Shared,
+                alloc: self.from.alloc,
+                elem,
+                byte: start.saturating_sub(range.start) as i128,
+                bytes: self.bytes,
+                align: 16,
+                len_bytes: range.len as u64,
+            };
+            return Err(Trap::new(self.lane, shared.missing(access, byte)));
+        }
+        self.data = Some(data);
+        Ok(())
+    }
+
+    /// Writes what was read.
+    pub(in crate::sim) fn write(&self, memory: &Memory<'_>) -> Trapped {
+        let Some(data) = &self.data else { return Ok(()) };
+        match self.to {
+            Global::Bytes(ByteAddress { alloc, at }) => memory.global(alloc).write_bytes(at, data),
+            Global::Box { param, coords } => {
+                let Some(map) = memory.map(param) else { return Ok(()) };
+                let (buffer, elem) = (memory.global(param), map.elem());
+                segments(map, &coords, |part| {
+                    let from = &data[part.shared..part.shared + part.bytes];
+                    match self.reduce {
+                        None => buffer.write_bytes(part.global, from),
+                        Some(op) => combine(buffer, part.global, from, (op, elem)),
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the byte address of a box in shared memory, and its size in bytes.
+fn box_address(
+    address: &Address,
+    context: &ExecContext<'_, '_>,
+    lane: usize,
+    param: u32,
+) -> Trapped<(ByteAddress, u32)> {
+    let Some(map) = context.memory.map(param) else {
+        return Ok((ByteAddress { alloc: 0, at: 0 }, 0));
+    };
+    let bytes = map.box_bytes() as u32;
+    let byte_address = address.byte_address(
+        context.regs,
+        context.memory,
+        lane,
+        (map.shared_bytes() as u32, 128),
+    )?;
+    Ok((byte_address, bytes))
+}
+
+/// The slots of a tensor map and of coordinates.
+#[derive(Clone, Copy)]
+struct BoxSlots {
+    map: Alloc,
+    coords: [u32; 5],
+    rank: usize,
+}
+
+impl BoxSlots {
+    /// The map and the coordinates of a lane. The box must start at a multiple of 16 bytes, or hardware takes the
+    /// instruction for an illegal one.
+    fn lane(&self, context: &ExecContext<'_, '_>, lane: usize) -> Trapped<(u32, Coords)> {
+        let regs = &context.regs;
+        let param = self.map.lane(regs, lane);
+        let coord = |dim: usize| regs.w[self.coords[dim] as usize][lane] as i32;
+        let coords: Coords =
+            std::array::from_fn(|dim| if dim < self.rank { coord(dim) } else { 0 });
+        if let Some(map) = context.memory.maps.get(param as usize).copied().flatten() {
+            let (coord, elem) = (coords[0], map.elem());
+            if i64::from(coord) * i64::from(elem.size_bytes()) % 16 != 0 {
+                return Err(Trap::new(lane, TrapCause::BoxStart { coord, elem }));
+            }
+        }
+        Ok((param, coords))
+    }
+}
+
+/// The operands of a load of a box.
+#[derive(Clone, Copy)]
+struct LoadSlots {
+    from: BoxSlots,
+    to: Address,
+    barrier: Operand,
+    /// The slot of the blocks that get it; `None` for the own one.
+    ctas: Option<u32>,
+}
+
+impl LoadSlots {
+    fn issue(&self, context: &mut ExecContext<'_, '_>, lane: usize) -> Trapped {
+        let (param, coords) = self.from.lane(context, lane)?;
+        let (to, bytes) = box_address(&self.to, context, lane, param)?;
+        let barrier = self.barrier.byte_address(context, lane)?;
+        let here = context.origin.block;
+        let ctas = match self.ctas {
+            None => 1 << here,
+            Some(slot) => context.regs.w[slot as usize][lane] & 0xffff,
+        };
+        let from = Global::Box { param, coords };
+        for block in lanes_of(ctas) {
+            let block = block as u32;
+            context.memory.shared_of(block).map_err(|cause| Trap::new(lane, cause))?;
+            let load = Load { lane, block, from, to, bytes, barrier };
+            context.memory.begin_load(context.origin, load)?;
+        }
+        Ok(())
+    }
+}
+
+/// Calls `f` with each active lane.
+fn each_lane(
+    f: impl Fn(&mut ExecContext<'_, '_>, usize) -> Trapped + Send + Sync + 'static,
+) -> Inst {
+    Inst::Act(Box::new(move |context| {
+        for lane in lanes_of(context.active) {
+            f(context, lane)?;
+        }
+        Ok(Next::Go)
+    }))
+}
+
+/// The bytes of a bulk copy in a lane.
+fn bulk_bytes(context: &ExecContext<'_, '_>, slot: u32, lane: usize) -> Trapped<u32> {
+    let bytes = context.regs.w[slot as usize][lane];
+    if bytes == 0 || !bytes.is_multiple_of(16) {
+        return Err(Trap::new(lane, TrapCause::CopyBytes { bytes, limit: 0 }));
+    }
+    Ok(bytes)
+}
+
+impl Compiler<'_> {
+    fn in_shared(&self, base: Value, index: Value) -> Result<Address, Refused> {
+        self.address_in(Space::Shared, base, index)
+    }
+
+    fn in_global(&self, base: Value, index: Value) -> Result<Address, Refused> {
+        self.address_in(Space::Global, base, index)
+    }
+
+    fn box_slots(&self, map: Value, coords: &[Value]) -> Result<BoxSlots, Refused> {
+        let rank = coords.len();
+        if rank > 5 {
+            return Err(Refused::Malformed);
+        }
+        let mut slots = [0; 5];
+        for (slot, coord) in slots.iter_mut().zip(coords) {
+            *slot = self.scalar_of(*coord, Scalar::I32)?;
+        }
+        Ok(BoxSlots { map: self.tensor_map(map)?, coords: slots, rank })
+    }
+
+    pub(in crate::sim) fn bulk_copy(&mut self, id: OpId, op: &AsyncCopy) -> Result<(), Refused> {
+        let inst = match op {
+            &AsyncCopy::CpAsyncBulkLoad {
+                to,
+                to_index,
+                from,
+                from_index,
+                bytes,
+                barrier,
+                barrier_index,
+                policy: _,
+            } => {
+                let (to, from) = (self.in_shared(to, to_index)?, self.in_global(from, from_index)?);
+                let barrier = self.barrier_operand(barrier, barrier_index)?;
+                let bytes = self.scalar_of(bytes, Scalar::U32)?;
+                each_lane(move |context, lane| {
+                    let bytes = bulk_bytes(context, bytes, lane)?;
+                    let to = to.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
+                    let from =
+                        from.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
+                    let (barrier, block) =
+                        (barrier.byte_address(context, lane)?, context.origin.block);
+                    let load = Load { lane, block, from: Global::Bytes(from), to, bytes, barrier };
+                    context.memory.begin_load(context.origin, load)
+                })
+            }
+            &AsyncCopy::CpAsyncBulkStore { to, to_index, from, from_index, bytes, policy: _ } => {
+                let (to, from) = (self.in_global(to, to_index)?, self.in_shared(from, from_index)?);
+                let bytes = self.scalar_of(bytes, Scalar::U32)?;
+                each_lane(move |context, lane| {
+                    let bytes = bulk_bytes(context, bytes, lane)?;
+                    let to = to.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
+                    let from =
+                        from.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
+                    store(context, lane, Global::Bytes(to), (from, bytes), None)
+                })
+            }
+            &AsyncCopy::CpAsyncBulkPrefetch { from, from_index, bytes, policy: _ } => {
+                let (from, bytes) =
+                    (self.in_global(from, from_index)?, self.scalar_of(bytes, Scalar::U32)?);
+                each_lane(move |context, lane| {
+                    let bytes = bulk_bytes(context, bytes, lane)?;
+                    from.byte_address(context.regs, context.memory, lane, (bytes, 16)).map(|_| ())
+                })
+            }
+            AsyncCopy::CpAsyncBulkTensorLoad {
+                map,
+                to,
+                to_index,
+                barrier,
+                barrier_index,
+                coords,
+                policy: _,
+            } => self.box_load([*map, *to, *to_index, *barrier, *barrier_index], coords, None)?,
+            AsyncCopy::CpAsyncBulkTensorMulticast {
+                map,
+                to,
+                to_index,
+                barrier,
+                barrier_index,
+                ctas,
+                coords,
+                policy: _,
+            } => {
+                let operands = [*map, *to, *to_index, *barrier, *barrier_index];
+                self.box_load(operands, coords, Some(*ctas))?
+            }
+            AsyncCopy::CpAsyncBulkTensorStore { map, from, from_index, coords, policy: _ } => {
+                self.box_store([*map, *from, *from_index], coords, None)?
+            }
+            AsyncCopy::CpReduceAsyncBulkTensor { map, from, from_index, op, coords, policy: _ } => {
+                self.box_store([*map, *from, *from_index], coords, Some(*op))?
+            }
+            AsyncCopy::CpAsyncBulkCommitGroup {} => each_lane(|context, lane| {
+                context.flight.bulk_groups[lane] += 1;
+                Ok(())
+            }),
+            &AsyncCopy::CpAsyncBulkWaitGroup { pending, wait } => {
+                Inst::Act(Box::new(move |context| {
+                    let (groups, lanes) = (context.flight.bulk_groups, context.active);
+                    let is_due = |lane: usize, group: u32| {
+                        lanes >> lane & 1 == 1 && group < groups[lane].saturating_sub(pending)
+                    };
+                    context.memory.complete_stores(
+                        context.origin,
+                        wait == BulkWait::Read,
+                        is_due,
+                    )?;
+                    Ok(Next::Go)
+                }))
+            }
+            // There are no caches, and a box may be anywhere.
+            AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy: _ } => {
+                self.box_slots(*map, coords)?;
+                self.weight += 1;
+                return Ok(());
+            }
+            AsyncCopy::PrefetchTensormap { map } => {
+                self.tensor_map(*map)?;
+                self.weight += 1;
+                return Ok(());
+            }
+            AsyncCopy::CpAsync { .. }
+            | AsyncCopy::CpAsyncCommitGroup {}
+            | AsyncCopy::CpAsyncWaitGroup { .. }
+            | AsyncCopy::CpAsyncWaitAll {}
+            | AsyncCopy::CpAsyncMbarrierArrive { .. }
+            | AsyncCopy::StAsync { .. }
+            | AsyncCopy::RedAsync { .. } => return Err(Refused::Malformed),
+        };
+        self.emit(id, inst);
+        Ok(())
+    }
+
+    fn box_load(
+        &self,
+        [map, to, to_index, barrier, barrier_index]: [Value; 5],
+        coords: &[Value],
+        ctas: Option<Value>,
+    ) -> Result<Inst, Refused> {
+        let slots = LoadSlots {
+            from: self.box_slots(map, coords)?,
+            to: self.in_shared(to, to_index)?,
+            barrier: self.barrier_operand(barrier, barrier_index)?,
+            ctas: ctas.map(|ctas| self.scalar_of(ctas, Scalar::U32)).transpose()?,
+        };
+        Ok(each_lane(move |context, lane| slots.issue(context, lane)))
+    }
+
+    fn box_store(
+        &self,
+        [map, from, from_index]: [Value; 3],
+        coords: &[Value],
+        reduce: Option<BulkReduce>,
+    ) -> Result<Inst, Refused> {
+        let (slots, from) = (self.box_slots(map, coords)?, self.in_shared(from, from_index)?);
+        Ok(each_lane(move |context, lane| {
+            let (param, coords) = slots.lane(context, lane)?;
+            let (from, bytes) = box_address(&from, context, lane, param)?;
+            store(context, lane, Global::Box { param, coords }, (from, bytes), reduce)
+        }))
+    }
+}
+
+/// Starts a copy from shared memory.
+fn store(
+    context: &mut ExecContext<'_, '_>,
+    lane: usize,
+    to: Global,
+    (from, bytes): (ByteAddress, u32),
+    reduce: Option<BulkReduce>,
+) -> Trapped {
+    let group = context.flight.bulk_groups[lane];
+    let store = Store { lane, group, to, from, bytes, reduce, data: None, waited: false };
+    store.check_proxy(context.memory, context.origin)?;
+    context.memory.pending.push(context.origin, What::Store(Box::new(store)), false);
+    Ok(())
+}

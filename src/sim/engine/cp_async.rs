@@ -1,0 +1,234 @@
+//! `cp.async`: copies of 4, 8 or 16 bytes from global to shared memory, by each thread.
+
+use std::ops::Range;
+
+use super::mbarrier::Operand;
+use super::pending::What;
+use crate::ir::{AsyncCopy, OpId, PendingCount, Scalar, Space};
+use crate::sim::exec::context::Next;
+use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::state::Origin;
+use crate::sim::memory::access::{Address, Memory};
+use crate::sim::memory::lanes::{LANES, lanes_of};
+use crate::sim::memory::shared::ByteAddress;
+use crate::sim::program::code::Inst;
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused;
+
+/// The copies of a warp: those of `lanes`.
+#[derive(Debug)]
+pub(in crate::sim) struct Copies {
+    pub(in crate::sim) lanes: u32,
+    /// The group of each lane.
+    groups: [u32; LANES],
+    /// Bytes of each copy.
+    bytes: usize,
+    to: [u32; LANES],
+    /// A range of shared memory around all destinations.
+    hull: [u32; 2],
+    from: [(u32, usize); LANES],
+    /// The bytes that are read; the rest is zero.
+    read: [u8; LANES],
+}
+
+impl Copies {
+    /// Those of the lanes that are left and whose group is due.
+    pub(in crate::sim) fn due(&self, lanes: u32, is_due: impl Fn(usize, u32) -> bool) -> u32 {
+        let due = |lane: &usize| is_due(*lane, self.groups[*lane]);
+        lanes_of(self.lanes & lanes).filter(due).fold(0, |due, lane| due | 1 << lane)
+    }
+
+    /// A range of shared memory around all that is written.
+    pub(in crate::sim) fn hull(&self) -> Range<usize> {
+        self.hull[0] as usize..self.hull[1] as usize
+    }
+
+    /// Calls `f` with the address of each copy that is left, and its bytes.
+    pub(in crate::sim) fn each(&self, mut f: impl FnMut(usize, usize)) {
+        lanes_of(self.lanes).for_each(|lane| f(self.to[lane] as usize, self.bytes));
+    }
+
+    /// Makes the copies of some lanes.
+    pub(in crate::sim) fn copy(
+        &self,
+        memory: &mut Memory<'_>,
+        origin: Origin,
+        lanes: u32,
+    ) -> Trapped {
+        for lane in lanes_of(lanes) {
+            let mut bytes = [0; 16];
+            let ((alloc, from), read) = (self.from[lane], usize::from(self.read[lane]));
+            memory.global(alloc).read_bytes(from, &mut bytes[..read]);
+            let shared = &mut memory.blocks[origin.block as usize].shared;
+            shared.write_bytes(self.to[lane] as usize, &bytes[..self.bytes]);
+        }
+        Ok(())
+    }
+}
+
+/// Arrivals at barriers when the copies before are done, of `lanes`.
+#[derive(Debug)]
+pub(in crate::sim) struct Arrivals {
+    pub(in crate::sim) lanes: u32,
+    barriers: [Option<ByteAddress>; LANES],
+}
+
+impl Arrivals {
+    /// Returns whether it arrives at the barrier at this address.
+    pub(in crate::sim) fn tell(&self, at: usize) -> bool {
+        lanes_of(self.lanes)
+            .any(|lane| self.barriers[lane].is_some_and(|byte_address| byte_address.at == at))
+    }
+
+    pub(in crate::sim) fn arrive(&self, memory: &mut Memory<'_>, origin: Origin) -> Trapped {
+        for lane in lanes_of(self.lanes) {
+            let Some(byte_address) = self.barriers[lane] else { continue };
+            let shared = &mut memory.blocks[origin.block as usize].shared;
+            let arrived =
+                shared.update_barrier(byte_address, |barrier, name| barrier.arrive(1, name));
+            arrived.map_err(|cause| Trap::new(lane, cause))?;
+        }
+        Ok(())
+    }
+}
+
+/// A `cp.async`: its operands.
+#[derive(Clone, Copy)]
+struct CpAsync {
+    to: Address,
+    from: Address,
+    src_bytes: u32,
+    bytes: u32,
+}
+
+impl Compiler<'_> {
+    pub(in crate::sim) fn async_copy(&mut self, id: OpId, op: &AsyncCopy) -> Result<(), Refused> {
+        let inst = match *op {
+            AsyncCopy::CpAsync { to, to_index, from, from_index, src_bytes, cache: _, bytes } => {
+                let copy = CpAsync {
+                    to: self.address_in(Space::Shared, to, to_index)?,
+                    from: self.address_in(Space::Global, from, from_index)?,
+                    src_bytes: self.scalar_of(src_bytes, Scalar::U32)?,
+                    bytes,
+                };
+                if !matches!(bytes, 4 | 8 | 16) {
+                    return Err(Refused::Malformed);
+                }
+                copy.inst()
+            }
+            AsyncCopy::CpAsyncCommitGroup {} => Inst::Act(Box::new(|context| {
+                for lane in lanes_of(context.active) {
+                    context.flight.copy_groups[lane] += 1;
+                }
+                Ok(Next::Go)
+            })),
+            AsyncCopy::CpAsyncWaitGroup { pending } => Inst::Act(Box::new(move |context| {
+                let (groups, all) = (context.flight.copy_groups, context.memory.pending.len());
+                context.memory.complete_copies(
+                    context.origin,
+                    context.active,
+                    all,
+                    |lane, group| group < groups[lane].saturating_sub(pending),
+                )?;
+                Ok(Next::Go)
+            })),
+            AsyncCopy::CpAsyncWaitAll {} => Inst::Act(Box::new(|context| {
+                let all = context.memory.pending.len();
+                context.memory.complete_copies(context.origin, context.active, all, |_, _| true)?;
+                Ok(Next::Go)
+            })),
+            AsyncCopy::CpAsyncMbarrierArrive { barrier, index, count } => {
+                let barrier = self.barrier_operand(barrier, index)?;
+                arrive(barrier, count)
+            }
+            AsyncCopy::StAsync { base, index, value, barrier, barrier_index } => {
+                return self.remote_store(id, [base, index, value, barrier, barrier_index], None);
+            }
+            AsyncCopy::RedAsync { base, index, value, barrier, barrier_index, op } => {
+                let operands = [base, index, value, barrier, barrier_index];
+                return self.remote_store(id, operands, Some(op));
+            }
+            AsyncCopy::CpAsyncBulkLoad { .. }
+            | AsyncCopy::CpAsyncBulkStore { .. }
+            | AsyncCopy::CpAsyncBulkPrefetch { .. }
+            | AsyncCopy::CpAsyncBulkTensorLoad { .. }
+            | AsyncCopy::CpAsyncBulkTensorMulticast { .. }
+            | AsyncCopy::CpAsyncBulkTensorStore { .. }
+            | AsyncCopy::CpReduceAsyncBulkTensor { .. }
+            | AsyncCopy::CpAsyncBulkPrefetchTensor { .. }
+            | AsyncCopy::CpAsyncBulkCommitGroup {}
+            | AsyncCopy::CpAsyncBulkWaitGroup { .. }
+            | AsyncCopy::PrefetchTensormap { .. } => return self.bulk_copy(id, op),
+        };
+        self.emit(id, inst);
+        Ok(())
+    }
+}
+
+impl CpAsync {
+    fn inst(self) -> Inst {
+        let CpAsync { to, from, src_bytes, bytes } = self;
+        Inst::Act(Box::new(move |context| {
+            let mut copies = Box::new(Copies {
+                lanes: context.active,
+                groups: context.flight.copy_groups,
+                bytes: bytes as usize,
+                to: [0; LANES],
+                hull: [u32::MAX, 0],
+                from: [(0, 0); LANES],
+                read: [0; LANES],
+            });
+            let mut byte_addresses = [(0, 0); LANES];
+            for lane in lanes_of(context.active) {
+                let read = context.regs.w[src_bytes as usize][lane];
+                if read > bytes {
+                    let cause = TrapCause::CopyBytes { bytes: read, limit: bytes };
+                    return Err(Trap::new(lane, cause));
+                }
+                let target = to.byte_address(context.regs, context.memory, lane, (bytes, bytes))?;
+                let at = target.at as u32;
+                copies.to[lane] = at;
+                copies.hull = [copies.hull[0].min(at), copies.hull[1].max(at + bytes)];
+                byte_addresses[lane] = (context.memory.here, target.at);
+                // What is not read may be anywhere.
+                if read > 0 {
+                    let source =
+                        from.byte_address(context.regs, context.memory, lane, (read, bytes))?;
+                    copies.from[lane] = (source.alloc, source.at);
+                    copies.read[lane] = read as u8;
+                }
+            }
+            context.memory.check_stores(
+                context.active,
+                &byte_addresses,
+                bytes as usize,
+                |lane| to.access_at(context.regs, context.memory, lane, bytes),
+            )?;
+            let mut again = false;
+            copies.each(|at, len| again |= context.memory.shared_mut().begin_write(at..at + len));
+            context.memory.pending.push(context.origin, What::Copies(copies), again);
+            Ok(Next::Go)
+        }))
+    }
+}
+
+fn arrive(barrier: Operand, count: PendingCount) -> Inst {
+    Inst::Act(Box::new(move |context| {
+        let mut arrivals = Box::new(Arrivals { lanes: context.active, barriers: [None; LANES] });
+        for lane in lanes_of(context.active) {
+            let byte_address = barrier.byte_address(context, lane)?;
+            let shared = context.memory.shared_mut();
+            let found = match count {
+                // It must be a barrier now, and is one arrival short until this one comes.
+                PendingCount::Inc => {
+                    shared.update_barrier(byte_address, |barrier, name| barrier.raise(name))
+                }
+                PendingCount::Noinc => shared.barrier(byte_address).map(|barrier| barrier.phase()),
+            };
+            found.map_err(|cause| Trap::new(lane, cause))?;
+            arrivals.barriers[lane] = Some(byte_address);
+        }
+        context.memory.pending.push(context.origin, What::Arrivals(arrivals), false);
+        Ok(Next::Go)
+    }))
+}

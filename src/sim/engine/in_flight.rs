@@ -1,0 +1,244 @@
+//! Shared memory that asynchronous operations in flight still read or write.
+//!
+//! A `wgmma` reads its operands until a warp of its group has waited for it, a store reads its source until the thread
+//! that started it has waited for that, whenever the simulator carries them out. A load writes its destination
+//! until it takes effect. Until then, nobody else may write what is read, nor access what is written.
+//!
+//! Writes are compared with what is in flight. Reads cost nothing: the destination of a load counts as never written
+//! while the load is in flight, and only a read that fails by that looks for the load.
+//!
+//! Which thread learned of the wait is not followed: the first wait that returns counts for all threads. So what is
+//! reported is a fault, and a missing synchronisation behind a wait may pass.
+
+use crate::sim::fault::state::AsyncUse;
+use std::ops::Range;
+
+use super::bulk_copy::Load;
+use super::pending::What;
+use super::remote_store::RemoteStore;
+use crate::ir::{Scalar, Space};
+use crate::sim::fault::raw::{AccessAt, Trap, TrapCause, Trapped};
+use crate::sim::fault::state::Origin;
+use crate::sim::memory::access::Memory;
+use crate::sim::memory::lanes::{LANES, lanes_of};
+use crate::sim::memory::shared::{ByteAddress, SharedRange, of_cluster};
+
+/// The shared memory of a block, by its rank in the cluster: some of its bytes.
+pub(in crate::sim) type Bytes = (usize, Range<usize>);
+
+/// Returns whether two ranges have a byte in common.
+pub(in crate::sim) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+impl What {
+    /// A range of shared memory around all bytes that the operation, issued by block `from`, still uses.
+    fn hull(&self, from: usize, memory: &Memory<'_>) -> Option<(AsyncUse, Bytes)> {
+        Some(match self {
+            What::Store(store) if store.waited => return None,
+            What::Store(store) => (AsyncUse::Reads, (from, store.hull(memory))),
+            What::Load(load) => (AsyncUse::Writes, (load.block as usize, load.hull(memory))),
+            // Reductions may meet.
+            What::Remote(store) if store.is_reduction() => return None,
+            What::Remote(store) => (AsyncUse::Writes, store.bytes()),
+            What::Copies(copies) => (AsyncUse::Writes, (from, copies.hull())),
+            What::Arrivals(_) => return None,
+        })
+    }
+
+    /// Returns whether the operation uses one of these bytes, which are inside its hull.
+    fn uses(&self, memory: &Memory<'_>, bytes: &Range<usize>) -> bool {
+        let mut uses = false;
+        let mut piece = |at: usize, part: Range<usize>| {
+            uses |= overlap(&(at..at + part.len()), bytes);
+        };
+        match self {
+            What::Store(store) => store.pieces(memory, piece),
+            What::Load(load) => load.pieces(memory, piece),
+            What::Copies(copies) => copies.each(|at, len| piece(at, 0..len)),
+            What::Remote(_) => return true,
+            What::Arrivals(_) => {}
+        }
+        uses
+    }
+}
+
+impl Memory<'_> {
+    /// A copy or store in flight that uses one of the bytes so, exactly or perhaps.
+    fn copies(&self, (rank, bytes): &Bytes, exactly: bool, how: AsyncUse) -> Option<Origin> {
+        let found = self.pending.iter().find(|task| {
+            let hull = task.what.hull(task.origin.block as usize, self);
+            hull.is_some_and(|(found, (block, hull))| {
+                (found, block) == (how, *rank)
+                    && overlap(&hull, bytes)
+                    && (!exactly || task.what.uses(self, bytes))
+            })
+        });
+        found.map(|task| task.origin)
+    }
+
+    /// A `wgmma` or a store in flight that reads one of the bytes, exactly or perhaps.
+    fn reader(&self, at: &Bytes, exactly: bool) -> Option<Origin> {
+        // What reads shared memory so does it through the asynchronous proxy.
+        self.proxies.as_ref()?;
+        let groups = &self.blocks[at.0].groups;
+        let multiplied = groups.iter().find_map(|group| group.reader(&at.1, exactly));
+        multiplied.or_else(|| self.copies(at, exactly, AsyncUse::Reads))
+    }
+
+    /// The cause, where one of the bytes that `access` writes is in use. `each` calls its argument with the bytes,
+    /// which are all inside of `hull`.
+    fn check_write(
+        &self,
+        (rank, hull): Bytes,
+        access: impl FnOnce() -> AccessAt,
+        each: impl Fn(&mut dyn FnMut(Range<usize>)),
+    ) -> Result<(), TrapCause> {
+        let mut found = None;
+        let shared = &self.blocks[rank].shared;
+        each(&mut |bytes| {
+            if found.is_none() && shared.has_incoming(&bytes) {
+                let writer = self.copies(&(rank, bytes), true, AsyncUse::Writes);
+                found = writer.map(|origin| (AsyncUse::Writes, origin));
+            }
+        });
+        let at = (rank, hull);
+        if found.is_none() && self.reader(&at, false).is_some() {
+            each(&mut |bytes| {
+                if found.is_none() {
+                    let reader = self.reader(&(rank, bytes), true);
+                    found = reader.map(|origin| (AsyncUse::Reads, origin));
+                }
+            });
+        }
+        match found {
+            None => Ok(()),
+            Some((how, Origin { step, .. })) => {
+                Err(TrapCause::InFlight { access: access(), is_store: true, how, step })
+            }
+        }
+    }
+
+    /// Refuses the store of `bytes` bytes that each lane of `mask` makes, where one of them is in use.
+    /// `byte_addresses` has the rank of the block and the first byte for each lane.
+    pub(in crate::sim) fn check_stores(
+        &self,
+        mask: u32,
+        byte_addresses: &[(usize, usize); LANES],
+        bytes: usize,
+        access: impl Fn(usize) -> AccessAt,
+    ) -> Trapped {
+        let mut lanes = lanes_of(mask);
+        let Some((rank, start)) = lanes.next().map(|lane| byte_addresses[lane]) else {
+            return Ok(());
+        };
+        // Lanes may point into different blocks of the cluster.
+        let hull = lanes.try_fold((rank, start..start + bytes), |(rank, hull), lane| {
+            let (other, at) = byte_addresses[lane];
+            let hull = hull.start.min(at)..hull.end.max(at + bytes);
+            (other == rank).then_some((rank, hull))
+        });
+        let incoming = lanes_of(mask).any(|lane| {
+            let (rank, at) = byte_addresses[lane];
+            self.blocks[rank].shared.has_incoming(&(at..at + bytes))
+        });
+        if !incoming && hull.is_some_and(|hull| self.reader(&hull, false).is_none()) {
+            return Ok(());
+        }
+        for lane in lanes_of(mask) {
+            let (rank, at) = byte_addresses[lane];
+            let range = at..at + bytes;
+            let checked =
+                self.check_write((rank, range.clone()), || access(lane), |f| f(range.clone()));
+            checked.map_err(|cause| Trap::new(lane, cause))?;
+        }
+        Ok(())
+    }
+
+    /// Starts a load.
+    pub(in crate::sim) fn begin_load(&mut self, origin: Origin, load: Load) -> Trapped {
+        let (rank, lane) = (load.block as usize, load.lane);
+        let access = || {
+            let elem = load.elem(self);
+            let range = self.blocks[rank].shared.range(load.to.alloc);
+            access_at(Space::Shared, (load.to, elem, load.bytes), range)
+        };
+        let mut pieces = Vec::new();
+        load.pieces(self, |at, part| pieces.push(at..at + part.len()));
+        let each = |f: &mut dyn FnMut(Range<usize>)| pieces.iter().cloned().for_each(f);
+        let hull = (rank, load.hull(self));
+        self.check_write(hull, access, each).map_err(|cause| Trap::new(lane, cause))?;
+        let shared = &mut self.blocks[rank].shared;
+        let again =
+            pieces.into_iter().fold(false, |again, piece| shared.begin_write(piece) | again);
+        self.pending.push(origin, What::Load(Box::new(load)), again);
+        Ok(())
+    }
+
+    /// Starts a store to a block of the cluster.
+    pub(in crate::sim) fn begin_remote(
+        &mut self,
+        origin: Origin,
+        (store, elem): (RemoteStore, Scalar),
+    ) -> Trapped {
+        let (rank, bytes) = store.bytes();
+        let access = || {
+            let range = self.blocks[rank].shared.range(store.to.alloc);
+            access_at(Space::SharedCluster, (store.to, elem, elem.size_bytes()), range)
+        };
+        let range = bytes.clone();
+        self.check_write((rank, bytes.clone()), access, |f| f(range.clone()))
+            .map_err(|cause| Trap::new(store.lane, cause))?;
+        let again = !store.is_reduction() && self.blocks[rank].shared.begin_write(bytes);
+        self.pending.push(origin, What::Remote(Box::new(store)), again);
+        Ok(())
+    }
+
+    /// Refines the cause of a read of unwritten bytes: a load of them may be in flight.
+    pub(in crate::sim) fn explain_read(&self, here: usize, cause: TrapCause) -> TrapCause {
+        let writer = |rank: usize, at: usize| {
+            self.copies(&(rank, at..at + 1), true, AsyncUse::Writes).map(|origin| origin.step)
+        };
+        match cause {
+            TrapCause::Uninitialised { access, byte } => {
+                let rank = match access.space {
+                    Space::SharedCluster => of_cluster(access.alloc).0 as usize,
+                    Space::Shared => here,
+                    Space::Global | Space::Const | Space::Local | Space::Generic => return cause,
+                };
+                let start = self.blocks[rank].shared.range(access.alloc).start;
+                match writer(rank, start + byte as usize) {
+                    Some(step) => {
+                        let how = AsyncUse::Writes;
+                        TrapCause::InFlight { access, is_store: false, how, step }
+                    }
+                    None => cause,
+                }
+            }
+            TrapCause::MatrixUninitialised { which, address } => {
+                match writer(here, address as usize) {
+                    Some(step) => TrapCause::MatrixInFlight { which, address, step },
+                    None => cause,
+                }
+            }
+            _ => cause,
+        }
+    }
+}
+
+/// An access to the bytes at `to`, in an allocation at `range`.
+fn access_at(
+    space: Space,
+    (to, elem, bytes): (ByteAddress, Scalar, u32),
+    range: SharedRange,
+) -> AccessAt {
+    AccessAt {
+        space,
+        alloc: to.alloc,
+        elem,
+        byte: to.at.saturating_sub(range.start) as i128,
+        bytes,
+        align: elem.size_bytes(),
+        len_bytes: range.len as u64,
+    }
+}

@@ -1,0 +1,397 @@
+//! Tensor cores with operands in the registers of a warp, and the matrices that go there.
+
+use super::mma::{
+    Columns, Operands, Rows, SumType, Summand, Sums, float, int, multiply_f32, multiply_f64,
+    multiply_i32,
+};
+use crate::ir::{
+    Accumulators, MatrixOrder, Mma, MmaOverflow, MmaShape, OpId, Scalar, Space, Type, Value, VarId,
+    VectorType,
+};
+use crate::sim::exec::context::{Act, ExecContext, Next};
+use crate::sim::fault::raw::Trapped;
+use crate::sim::memory::access::Address;
+use crate::sim::memory::lanes::{FULL, LANES, Regs};
+use crate::sim::program::code::Inst;
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused;
+use crate::sim::program::slots::Slots;
+use crate::sim::report::options::Accumulation;
+
+/// The most elements along `k` of one instruction.
+pub(in crate::sim) const MAX_K: usize = 32;
+
+/// A thread's part of a matrix: the slots of its registers, each with `per_slot` elements.
+#[derive(Clone, Debug)]
+pub(in crate::sim) struct Fragment {
+    pub(in crate::sim) elem: Scalar,
+    pub(in crate::sim) slots: Box<[u32]>,
+    pub(in crate::sim) per_slot: usize,
+}
+
+/// The bits of element `v` of a register.
+#[inline(always)]
+pub(in crate::sim) fn bits_of(elem: Scalar, word: u32, v: usize) -> u32 {
+    match elem.bits() {
+        8 => word >> (8 * v) & 0xff,
+        16 => word >> (16 * v) & 0xffff,
+        _ => word,
+    }
+}
+
+/// The elements of A in registers that hold `per` each, as blocks of 8 rows: register `r` has block
+/// `r % blocks`, and along `k` the elements `4 * per * (r / blocks) + per * quad ..`.
+#[inline(always)]
+pub(in crate::sim) fn rows<T: Copy, W: Copy>(
+    registers: impl Iterator<Item = [W; LANES]>,
+    (blocks, k, per): (usize, usize, usize),
+    out: &mut [Rows<T>],
+    element: impl Fn(W, usize) -> T,
+) {
+    for (r, register) in registers.enumerate() {
+        let (block, first) = (r % blocks, 4 * per * (r / blocks));
+        for (lane, word) in register.into_iter().enumerate() {
+            for v in 0..per {
+                out[block * k + first + per * (lane % 4) + v][lane / 4] = element(word, v);
+            }
+        }
+    }
+}
+
+/// The elements of one block of 8 columns of B in registers that hold `per` each.
+#[inline(always)]
+pub(in crate::sim) fn columns<T: Copy, W: Copy>(
+    registers: impl Iterator<Item = [W; LANES]>,
+    (k, per): (usize, usize),
+    out: &mut [Columns<T>],
+    element: impl Fn(W, usize) -> T,
+) {
+    for (r, register) in registers.enumerate() {
+        for (lane, word) in register.into_iter().enumerate() {
+            let column = lane / 4;
+            for v in 0..per {
+                let i = 4 * per * r + per * (lane % 4) + v;
+                out[column % 2 * k + i][column / 2] = element(word, v);
+            }
+        }
+    }
+}
+
+/// An `mma.sync`.
+struct MmaSync {
+    a: Fragment,
+    b: Fragment,
+    sums: Sums,
+    /// Blocks of 8 rows.
+    blocks: usize,
+    k: usize,
+    overflow: MmaOverflow,
+}
+
+impl MmaSync {
+    /// The operands as numbers: element `v` of a register is `number(elem, register, v)`.
+    #[inline(always)]
+    fn operands<T: Summand, W: Copy>(
+        &self,
+        file: &[[W; LANES]],
+        number: impl Fn(Scalar, W, usize) -> T,
+    ) -> Parts<T> {
+        let (k, per) = (self.k, self.a.per_slot);
+        let mut parts = Parts { rows: [[T::default(); 8]; 64], columns: [[T::default(); 4]; 64] };
+        let (a, b) = (&self.a, &self.b);
+        let registers = a.slots.iter().map(|slot| file[*slot as usize]);
+        rows(registers, (self.blocks, k, per), &mut parts.rows, |w, v| number(a.elem, w, v));
+        let registers = b.slots.iter().map(|slot| file[*slot as usize]);
+        columns(registers, (k, per), &mut parts.columns, |w, v| number(b.elem, w, v));
+        parts
+    }
+
+    fn run(&self, regs: &mut Regs, accumulation: Accumulation) {
+        let (k, rows) = (self.k, self.blocks * self.k);
+        match self.sums.elem {
+            SumType::F64 => {
+                let parts = self.operands(&regs.d, |_, word, _| f64::from_bits(word));
+                multiply_f64(regs, &self.sums, &parts.first(rows, k));
+            }
+            SumType::I32 => {
+                let parts =
+                    self.operands(&regs.w, |elem, word, v| int(elem, bits_of(elem, word, v)));
+                let satfinite = self.overflow == MmaOverflow::Satfinite;
+                multiply_i32(regs, &self.sums, &parts.first(rows, k), (true, satfinite));
+            }
+            SumType::F16 | SumType::F32 => {
+                let parts =
+                    self.operands(&regs.w, |elem, word, v| float(elem, bits_of(elem, word, v)));
+                let bits = accumulation.fraction_bits(self.a.elem.bits());
+                multiply_f32(regs, &self.sums, &parts.first(rows, k), (true, bits));
+            }
+        }
+    }
+}
+
+/// The operands of a warp, on the stack.
+struct Parts<T> {
+    rows: [Rows<T>; 2 * MAX_K],
+    columns: [Columns<T>; 2 * MAX_K],
+}
+
+impl<T: Summand> Parts<T> {
+    /// Those that there are.
+    fn first(&self, rows: usize, k: usize) -> Operands<'_, T> {
+        Operands { rows: &self.rows[..rows], columns: &self.columns[..2 * k], k }
+    }
+}
+
+/// The slots of 8x8 matrices of 16-bit elements: a register for each.
+fn matrix_slots(slots: Slots) -> Result<(usize, [u32; 4]), Refused> {
+    let (vector, list) = slots.vector()?;
+    if vector.elem().bits() != 16 || vector.lanes() != 2 * list.len() as u32 {
+        return Err(Refused::Malformed);
+    }
+    let mut all = [0; 4];
+    for (slot, from) in all.iter_mut().zip(list) {
+        *slot = *from;
+    }
+    Ok((list.len(), all))
+}
+
+/// The byte of the row at which a half of a register is in a matrix, and the row: what lane `lane` has of it.
+fn place(order: MatrixOrder, lane: usize, half: usize) -> (usize, usize) {
+    let (far, near) = (lane / 4, 2 * (lane % 4) + half);
+    match order {
+        MatrixOrder::Rows => (far, near),
+        MatrixOrder::Trans => (near, far),
+    }
+}
+
+/// Returns the byte addresses of the matrix rows, 16 bytes each.
+fn row_addresses(
+    context: &ExecContext<'_, '_>,
+    address: &Address,
+    count: usize,
+) -> Trapped<[usize; LANES]> {
+    let mut rows = [0; LANES];
+    for (lane, row) in rows.iter_mut().enumerate().take(8 * count) {
+        *row = address.byte_address(context.regs, context.memory, lane, (16, 16))?.at;
+    }
+    Ok(rows)
+}
+
+fn ldmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOrder) -> Act {
+    Box::new(move |context| {
+        if let Some(next) = context.whole_warp()? {
+            return Ok(next);
+        }
+        let rows = row_addresses(context, &address, count)?;
+        for (matrix, slot) in slots.iter().enumerate().take(count) {
+            let mut elements = [[0u16; 8]; 8];
+            for (row, elements) in elements.iter_mut().enumerate() {
+                let lane = 8 * matrix + row;
+                let words = context.memory.shared().chunk(rows[lane]).map_err(|byte| {
+                    address.missing_byte(context.regs, context.memory, lane, (16, byte))
+                })?;
+                for (pair, word) in elements.chunks_exact_mut(2).zip(words) {
+                    (pair[0], pair[1]) = (word as u16, (word >> 16) as u16);
+                }
+            }
+            context.regs.w[*slot as usize] = std::array::from_fn(|lane| {
+                let [low, high] = [0, 1].map(|half| {
+                    let (row, column) = place(order, lane, half);
+                    u32::from(elements[row][column])
+                });
+                low | high << 16
+            });
+        }
+        Ok(Next::Go)
+    })
+}
+
+fn stmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOrder) -> Act {
+    Box::new(move |context| {
+        if let Some(next) = context.whole_warp()? {
+            return Ok(next);
+        }
+        let rows = row_addresses(context, &address, count)?;
+        if context.memory.proxies.is_some() {
+            let byte_addresses = rows.map(|at| (context.memory.here, at));
+            let access = |lane| address.access_at(context.regs, context.memory, lane, 16);
+            context.memory.check_stores(
+                FULL >> (LANES - 8 * count),
+                &byte_addresses,
+                16,
+                access,
+            )?;
+        }
+        for (matrix, slot) in slots.iter().enumerate().take(count) {
+            let register = context.regs.w[*slot as usize];
+            let mut elements = [[0u16; 8]; 8];
+            for (lane, word) in register.into_iter().enumerate() {
+                for half in 0..2 {
+                    let (row, column) = place(order, lane, half);
+                    elements[row][column] = (word >> (16 * half)) as u16;
+                }
+            }
+            for (row, elements) in elements.iter().enumerate() {
+                let word =
+                    |i: usize| u32::from(elements[2 * i]) | u32::from(elements[2 * i + 1]) << 16;
+                let words = std::array::from_fn(word);
+                let (at, rank) = (rows[8 * matrix + row], context.memory.here);
+                context.memory.shared_mut().set_chunk(at, words);
+                context.memory.note_store(rank, at, 16);
+            }
+        }
+        Ok(Next::Go)
+    })
+}
+
+fn movmatrix(from: u32, to: u32) -> Act {
+    Box::new(move |context| {
+        if let Some(next) = context.whole_warp()? {
+            return Ok(next);
+        }
+        let register = context.regs.w[from as usize];
+        context.regs.w[to as usize] = std::array::from_fn(|lane| {
+            let [low, high] = [0, 1].map(|half| {
+                let (row, column) = place(MatrixOrder::Trans, lane, half);
+                register[4 * row + column / 2] >> (16 * (column % 2)) & 0xffff
+            });
+            low | high << 16
+        });
+        Ok(Next::Go)
+    })
+}
+
+impl Compiler<'_> {
+    pub(in crate::sim) fn mma(
+        &mut self,
+        id: OpId,
+        op: &Mma,
+        results: &[Value],
+    ) -> Result<(), Refused> {
+        let act: Act = match *op {
+            Mma::MmaSync { a, b, shape, d, first, overflow } => {
+                let parts = [self.fragment(a)?, self.fragment(b)?];
+                self.mma_sync(parts, shape, (d, first), overflow)?
+            }
+            Mma::MmaSyncF64 { ref values, shape, d, first } => {
+                let slots = values.iter().map(|value| self.scalar_of(*value, Scalar::F64));
+                let slots: Vec<u32> = slots.collect::<Result<_, Refused>>()?;
+                let of_a = (shape.m * shape.k) as usize / LANES;
+                let (a, b) = slots.split_at_checked(of_a).ok_or(Refused::Malformed)?;
+                let part = |slots: &[u32]| Fragment {
+                    elem: Scalar::F64,
+                    slots: slots.into(),
+                    per_slot: 1,
+                };
+                self.mma_sync([part(a), part(b)], shape, (d, first), MmaOverflow::Wrap)?
+            }
+            Mma::Ldmatrix { base, index, count, order } => {
+                let to = self.result(results, 0)?;
+                let slots = matrix_slots(to)?;
+                if slots.0 != count.matrices() as usize {
+                    return Err(Refused::Malformed);
+                }
+                ldmatrix(self.address_in(Space::Shared, base, index)?, slots, order)
+            }
+            Mma::Stmatrix { base, index, vector, order } => {
+                let slots = matrix_slots(self.slots(vector)?)?;
+                stmatrix(self.address_in(Space::Shared, base, index)?, slots, order)
+            }
+            Mma::Movmatrix { value } => {
+                let (from, to) =
+                    (matrix_slots(self.slots(value)?)?, matrix_slots(self.result(results, 0)?)?);
+                if (from.0, to.0) != (1, 1) {
+                    return Err(Refused::Malformed);
+                }
+                movmatrix(from.1[0], to.1[0])
+            }
+            Mma::MatrixDescriptor { .. }
+            | Mma::Wgmma { .. }
+            | Mma::WgmmaRs { .. }
+            | Mma::WgmmaFence {}
+            | Mma::WgmmaCommitGroup {}
+            | Mma::WgmmaWaitGroup { .. }
+            | Mma::Setmaxnreg { .. } => self.wgmma(op, results)?,
+        };
+        self.emit(id, Inst::Act(act));
+        Ok(())
+    }
+
+    fn mma_sync(
+        &self,
+        [a, b]: [Fragment; 2],
+        shape: MmaShape,
+        d: (VarId, u32),
+        overflow: MmaOverflow,
+    ) -> Result<Act, Refused> {
+        let (blocks, k) = (shape.m as usize / 8, shape.k as usize);
+        let mma = MmaSync { a, b, sums: self.sums(shape, 32, d)?, blocks, k, overflow };
+        mma.check(shape)?;
+        let watched = self.is_watched(d.0);
+        Ok(Box::new(move |context| {
+            if let Some(next) = context.whole_warp()? {
+                return Ok(next);
+            }
+            if watched {
+                context.touch(&mma.sums.slots)?;
+            }
+            mma.run(context.regs, context.memory.accumulation);
+            Ok(Next::Go)
+        }))
+    }
+
+    /// A thread's part of a matrix.
+    pub(in crate::sim) fn fragment(&self, value: Value) -> Result<Fragment, Refused> {
+        Ok(match self.slots(value)? {
+            Slots::Scalar(elem, slot) => Fragment { elem, slots: [slot].into(), per_slot: 1 },
+            slots @ Slots::Vector(..) => {
+                let (vector, list) = slots.vector()?;
+                let per_slot = vector.lanes_per_register() as usize;
+                Fragment { elem: vector.elem(), slots: list.into(), per_slot }
+            }
+            Slots::Pointer(_) => return Err(Refused::Malformed),
+        })
+    }
+
+    /// The registers of D in a variable, for `threads` threads.
+    pub(in crate::sim) fn sums(
+        &self,
+        shape: MmaShape,
+        threads: u32,
+        (d, first): (VarId, u32),
+    ) -> Result<Sums, Refused> {
+        let ty = self.var_type(d)?;
+        let len = Accumulators::new(shape, threads, ty).ok_or(Refused::Malformed)?.len;
+        let elem = match ty {
+            Type::Scalar(Scalar::F32) => SumType::F32,
+            Type::Scalar(Scalar::F64) => SumType::F64,
+            Type::Scalar(Scalar::I32) => SumType::I32,
+            Type::Vector(VectorType::F16X2) => SumType::F16,
+            Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. } => {
+                return Err(Refused::Malformed);
+            }
+        };
+        let end = first.checked_add(len).ok_or(Refused::Malformed)?;
+        let slot = |index| self.register(d, index).and_then(|slots| Ok(slots.single()?.1));
+        let slots = (first..end).map(slot).collect::<Result<_, Refused>>()?;
+        Ok(Sums { elem, slots })
+    }
+}
+
+impl MmaSync {
+    /// Checks that the register counts are those of the shape.
+    fn check(&self, shape: MmaShape) -> Result<(), Refused> {
+        let elements = |fragment: &Fragment| fragment.slots.len() * fragment.per_slot;
+        let (m, n, k) = (shape.m as usize, shape.n as usize, shape.k as usize);
+        let is_whole = n == 8
+            && (m == 8 || m == 16)
+            && k <= MAX_K
+            && k.is_multiple_of(4 * self.a.per_slot)
+            && self.a.per_slot == self.b.per_slot
+            && elements(&self.a) * LANES == m * k
+            && elements(&self.b) * LANES == n * k;
+        let wide = self.sums.elem == SumType::F64;
+        let fits = (self.a.elem == Scalar::F64) == wide && (self.b.elem == Scalar::F64) == wide;
+        if is_whole && fits { Ok(()) } else { Err(Refused::Malformed) }
+    }
+}

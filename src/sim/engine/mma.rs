@@ -1,0 +1,404 @@
+//! Arithmetic of tensor cores.
+//!
+//! A product is exact. Of one instruction, products are added to the sum one after the other, in the order of
+//! rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of `a * b + c`).
+//! Integers wrap, or are cut to `i32` once at the end. Sums of type `f16` are widened to `f32`, summed there,
+//! and rounded once at the end. A result that is NaN has one pattern of bits. The hardware adds several products
+//! at once and cuts bits off; so its last bits differ unless all sums are exact. `truncate.rs` has a model of that.
+//!
+//! All fragments are those of one scheme (PTX ISA, "Matrix Fragments for mma.m16n8k16" and others): thread
+//! `4 * row + quad` of a warp has, in register `r` of a block of 8 columns and 16 rows of D, the row
+//! `row + 8 * (r / 2)` and the column `2 * quad + r % 2`. So one register of all threads is a matrix of 8 rows
+//! and 4 columns, which [`multiply`] adds to.
+
+use super::truncate;
+use crate::ir::{Scalar, f16};
+use crate::sim::memory::lanes::{LANES, Regs};
+use crate::sim::program::scalar::Nan;
+
+/// For a block of 8 rows of A, and one `k`: the element of each row.
+pub(in crate::sim) type Rows<T> = [T; 8];
+/// For every other column of a block of 8 of B, and one `k`: the element of each column.
+pub(in crate::sim) type Columns<T> = [T; 4];
+
+/// A number that sums are made of.
+pub(in crate::sim) trait Summand: Copy + Default + Send + Sync {
+    fn add_product(sum: Self, a: Self, b: Self) -> Self;
+}
+
+impl Summand for f32 {
+    /// The product must be exact: see [`are_exact`].
+    #[inline(always)]
+    fn add_product(sum: f32, a: f32, b: f32) -> f32 {
+        sum + a * b
+    }
+}
+
+impl Summand for f64 {
+    #[inline(always)]
+    fn add_product(sum: f64, a: f64, b: f64) -> f64 {
+        a.mul_add(b, sum)
+    }
+}
+
+impl Summand for i32 {
+    #[inline(always)]
+    fn add_product(sum: i32, a: i32, b: i32) -> i32 {
+        sum.wrapping_add(a.wrapping_mul(b))
+    }
+}
+
+impl Summand for i64 {
+    #[inline(always)]
+    fn add_product(sum: i64, a: i64, b: i64) -> i64 {
+        sum + a * b
+    }
+}
+
+/// `f32` factors: a product may have too many bits or be out of range.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::sim) struct Wide(f32);
+
+impl Summand for Wide {
+    #[inline(always)]
+    fn add_product(sum: Wide, a: Wide, b: Wide) -> Wide {
+        Wide(a.0.mul_add(b.0, sum.0))
+    }
+}
+
+/// Adds `A B` to one register of a warp.
+#[inline(always)]
+pub(in crate::sim) fn multiply<T: Summand>(sums: &mut [T; LANES], a: &[Rows<T>], b: &[Columns<T>]) {
+    for (a, b) in a.iter().zip(b) {
+        for (sums, a) in sums.chunks_exact_mut(4).zip(a) {
+            for (sum, b) in sums.iter_mut().zip(b) {
+                *sum = T::add_product(*sum, *a, *b);
+            }
+        }
+    }
+}
+
+/// The registers of D, and what they hold.
+#[derive(Debug)]
+pub(in crate::sim) struct Sums {
+    pub(in crate::sim) elem: SumType,
+    /// The slots of the registers, in order.
+    pub(in crate::sim) slots: Box<[u32]>,
+}
+
+/// The type of sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum SumType {
+    F16,
+    F32,
+    F64,
+    I32,
+}
+
+/// The operands of a warp: `rows[block * k + i]` for blocks of 8 rows of A, `columns[(2 * block + parity) * k
+/// + i]` for blocks of 8 columns of B, `i` counting along `k`.
+#[derive(Debug)]
+pub(in crate::sim) struct Operands<'o, T> {
+    pub(in crate::sim) rows: &'o [Rows<T>],
+    pub(in crate::sim) columns: &'o [Columns<T>],
+    pub(in crate::sim) k: usize,
+}
+
+impl<T: Summand> Operands<'_, T> {
+    /// The number of blocks of 8 rows: those of D.
+    fn blocks(&self) -> usize {
+        self.rows.len() / self.k
+    }
+
+    fn rows(&self, block: usize) -> &[Rows<T>] {
+        &self.rows[block * self.k..][..self.k]
+    }
+
+    fn columns(&self, block: usize, parity: usize) -> &[Columns<T>] {
+        &self.columns[(2 * block + parity) * self.k..][..self.k]
+    }
+
+    /// Adds to each register, of one element in a thread, with the sums as `get` and `set` have them.
+    fn each<W: Copy>(
+        &self,
+        slots: &[u32],
+        file: &mut [[W; LANES]],
+        accumulate: bool,
+        get: impl Fn(W) -> T,
+        set: impl Fn(T) -> W,
+    ) {
+        self.each_by(slots, file, accumulate, (get, set), multiply);
+    }
+
+    /// The same, where `add` adds the products to a register.
+    fn each_by<W: Copy>(
+        &self,
+        slots: &[u32],
+        file: &mut [[W; LANES]],
+        accumulate: bool,
+        (get, set): (impl Fn(W) -> T, impl Fn(T) -> W),
+        add: impl Fn(&mut [T; LANES], &[Rows<T>], &[Columns<T>]),
+    ) {
+        let blocks = self.blocks();
+        for (r, slot) in slots.iter().enumerate() {
+            let (parity, half, block) = (r % 2, r / 2 % blocks, r / 2 / blocks);
+            let register = &mut file[*slot as usize];
+            let mut sums = [T::default(); LANES];
+            if accumulate {
+                sums = std::array::from_fn(|lane| get(register[lane]));
+            }
+            add(&mut sums, self.rows(half), self.columns(block, parity));
+            *register = std::array::from_fn(|lane| set(sums[lane]));
+        }
+    }
+
+    /// The same for registers of two elements, which are neighbours in a row.
+    fn each_pair(
+        &self,
+        slots: &[u32],
+        file: &mut [[u32; LANES]],
+        accumulate: bool,
+        get: impl Fn(u16) -> T,
+        set: impl Fn(T) -> u16,
+    ) {
+        self.each_pair_by(slots, file, accumulate, (get, set), multiply);
+    }
+
+    /// The same, where `add` adds the products to one element of each thread.
+    fn each_pair_by(
+        &self,
+        slots: &[u32],
+        file: &mut [[u32; LANES]],
+        accumulate: bool,
+        (get, set): (impl Fn(u16) -> T, impl Fn(T) -> u16),
+        add: impl Fn(&mut [T; LANES], &[Rows<T>], &[Columns<T>]),
+    ) {
+        let blocks = self.blocks();
+        for (r, slot) in slots.iter().enumerate() {
+            let (half, block) = (r % blocks, r / blocks);
+            let register = &mut file[*slot as usize];
+            for parity in 0..2 {
+                let shift = 16 * parity;
+                let mut sums = [T::default(); LANES];
+                if accumulate {
+                    sums = std::array::from_fn(|lane| get((register[lane] >> shift) as u16));
+                }
+                add(&mut sums, self.rows(half), self.columns(block, parity));
+                for (word, sum) in register.iter_mut().zip(sums) {
+                    *word = *word & !(0xffff << shift) | u32::from(set(sum)) << shift;
+                }
+            }
+        }
+    }
+}
+
+fn f32_bits(x: f32) -> u32 {
+    x.or_nan_of([]).to_bits()
+}
+
+fn f16_bits(x: f32) -> u16 {
+    f16::from_f32(x).to_bits()
+}
+
+/// `D += A B` in floating point, or `D = A B`; where there are bits of terms that are kept, as
+/// [`truncate`](super::truncate) says.
+pub(in crate::sim) fn multiply_f32(
+    regs: &mut Regs,
+    sums: &Sums,
+    operands: &Operands<'_, f32>,
+    (accumulate, fraction_bits): (bool, Option<u32>),
+) {
+    let Operands { rows, columns, k } = *operands;
+    if let Some(bits) = fraction_bits {
+        let rows: Vec<Rows<f64>> = rows.iter().map(|row| row.map(f64::from)).collect();
+        let columns: Vec<Columns<f64>> = columns.iter().map(|all| all.map(f64::from)).collect();
+        let wide = Operands { rows: &rows, columns: &columns, k };
+        let add = |sums: &mut [f64; LANES], a: &[Rows<f64>], b: &[Columns<f64>]| {
+            truncate::multiply(sums, a, b, bits);
+        };
+        match sums.elem {
+            SumType::F16 => {
+                let (get, set) =
+                    (|bits| f64::from(f16_to_f32(bits)), |x| f16::from_f64(x).to_bits());
+                wide.each_pair_by(&sums.slots, &mut regs.w, accumulate, (get, set), add);
+            }
+            SumType::F32 | SumType::F64 | SumType::I32 => {
+                let get = |bits| f64::from(f32::from_bits(bits));
+                let set = |x| f32_bits(truncate::to_f32(x));
+                wide.each_by(&sums.slots, &mut regs.w, accumulate, (get, set), add);
+            }
+        }
+        return;
+    }
+    if are_exact(rows.as_flattened(), columns.as_flattened()) {
+        match sums.elem {
+            SumType::F16 => {
+                let get = |bits| f16_to_f32(bits);
+                operands.each_pair(&sums.slots, &mut regs.w, accumulate, get, f16_bits);
+            }
+            SumType::F32 | SumType::F64 | SumType::I32 => {
+                let file = &mut regs.w;
+                operands.each(&sums.slots, file, accumulate, f32::from_bits, f32_bits);
+            }
+        }
+        return;
+    }
+    let rows: Vec<Rows<Wide>> = rows.iter().map(|row| row.map(Wide)).collect();
+    let columns: Vec<Columns<Wide>> = columns.iter().map(|column| column.map(Wide)).collect();
+    let wide = Operands { rows: &rows, columns: &columns, k };
+    match sums.elem {
+        SumType::F16 => {
+            let (get, set) = (|bits| Wide(f16_to_f32(bits)), |x: Wide| f16_bits(x.0));
+            wide.each_pair(&sums.slots, &mut regs.w, accumulate, get, set);
+        }
+        SumType::F32 | SumType::F64 | SumType::I32 => {
+            let (get, set) = (|bits| Wide(f32::from_bits(bits)), |x: Wide| f32_bits(x.0));
+            wide.each(&sums.slots, &mut regs.w, accumulate, get, set);
+        }
+    }
+}
+
+/// `D += A B` in `f64`.
+pub(in crate::sim) fn multiply_f64(regs: &mut Regs, sums: &Sums, operands: &Operands<'_, f64>) {
+    let bits = |x: f64| if x.has_nan_bits() { 0x7fff_ffff_ffff_ffff } else { x.to_bits() };
+    operands.each(&sums.slots, &mut regs.d, true, f64::from_bits, bits);
+}
+
+/// `D += A B` in integers, or `D = A B`; they wrap, or are cut to the range.
+pub(in crate::sim) fn multiply_i32(
+    regs: &mut Regs,
+    sums: &Sums,
+    operands: &Operands<'_, i32>,
+    (accumulate, satfinite): (bool, bool),
+) {
+    let Operands { rows, columns, k } = *operands;
+    if !satfinite {
+        let (get, set) = (|bits| bits as i32, |x: i32| x as u32);
+        operands.each(&sums.slots, &mut regs.w, accumulate, get, set);
+        return;
+    }
+    let rows: Vec<Rows<i64>> = rows.iter().map(|row| row.map(i64::from)).collect();
+    let columns: Vec<Columns<i64>> = columns.iter().map(|column| column.map(i64::from)).collect();
+    let wide = Operands { rows: &rows, columns: &columns, k };
+    let get = |bits| i64::from(bits as i32);
+    let set = |x: i64| x.clamp(i32::MIN.into(), i32::MAX.into()) as i32 as u32;
+    wide.each(&sums.slots, &mut regs.w, accumulate, get, set);
+}
+
+/// Returns whether each product of a number in `a` with one in `b` is exact in `f32`.
+/// The numbers have at most 12 bits each, so only the range matters.
+fn are_exact(a: &[f32], b: &[f32]) -> bool {
+    // The least and the largest magnitude but zero, as bits, in whose order they are.
+    let range = |numbers: &[f32]| {
+        let (mut least, mut largest) = (u32::MAX, 0);
+        for x in numbers {
+            let bits = x.to_bits() & 0x7fff_ffff;
+            largest = largest.max(bits);
+            // Zero becomes the largest number.
+            least = least.min(bits.wrapping_sub(1));
+        }
+        let float = |bits: u32| f64::from(f32::from_bits(bits));
+        (least != u32::MAX).then(|| (float(least.wrapping_add(1)), float(largest)))
+    };
+    match (range(a), range(b)) {
+        (Some((a_least, a_largest)), Some((b_least, b_largest))) => {
+            let (least, largest) = (a_least * b_least, a_largest * b_largest);
+            least >= f64::from(f32::MIN_POSITIVE) && largest <= f64::from(f32::MAX)
+        }
+        // All zeros on one side; the other may have an infinity.
+        _ => true,
+    }
+}
+
+/// The number in `bits`, which must be those of a type of 8, 16 or 32 bits that tensor cores take.
+#[inline(always)]
+pub(in crate::sim) fn float(elem: Scalar, bits: u32) -> f32 {
+    match elem {
+        Scalar::Bf16 => f32::from_bits(bits << 16),
+        Scalar::F16 => f16_to_f32(bits as u16),
+        // The bits below do not count.
+        Scalar::Tf32 => f32::from_bits(bits & 0xffff_e000),
+        Scalar::F8E5M2 => f16_to_f32((bits << 8) as u16),
+        _ => e4m3_to_f32(bits as u8),
+    }
+}
+
+/// The number in `bits`, which are those of an integer of 8 bits.
+#[inline(always)]
+pub(in crate::sim) fn int(elem: Scalar, bits: u32) -> i32 {
+    if elem == Scalar::I8 { (bits as i8).into() } else { (bits as u8).into() }
+}
+
+/// The fields in their place in an `f32`, and the difference of the biases as a factor, which also makes
+/// subnormal numbers normal.
+#[inline(always)]
+fn f16_to_f32(bits: u16) -> f32 {
+    let (sign, rest) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff));
+    let magnitude = if rest >= 0x7c00 {
+        0x7f80_0000 | rest << 13
+    } else {
+        (f32::from_bits(rest << 13) * f32::from_bits(0x7780_0000)).to_bits()
+    };
+    f32::from_bits(sign | magnitude)
+}
+
+#[inline(always)]
+fn e4m3_to_f32(bits: u8) -> f32 {
+    let (sign, rest) = (u32::from(bits & 0x80) << 24, u32::from(bits & 0x7f));
+    let magnitude = if rest == 0x7f {
+        0x7fc0_0000
+    } else {
+        (f32::from_bits(rest << 20) * f32::from_bits(0x7b80_0000)).to_bits()
+    };
+    f32::from_bits(sign | magnitude)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::narrow;
+
+    #[test]
+    fn narrow_numbers_are_those_of_the_formats() {
+        for (elem, count) in [
+            (Scalar::F16, 1 << 16),
+            (Scalar::Bf16, 1 << 16),
+            (Scalar::F8E4M3, 256),
+            (Scalar::F8E5M2, 256),
+        ] {
+            for bits in 0..count {
+                let (found, expected) = (float(elem, bits), narrow::decode(elem, bits).unwrap());
+                let same = f64::from(found).to_bits() == expected.to_bits();
+                assert!(same || found.is_nan() && expected.is_nan(), "{elem} {bits:#x}: {found}");
+            }
+        }
+        assert_eq!(float(Scalar::Tf32, 0x3f80_1fff), 1.0);
+        assert_eq!((int(Scalar::I8, 0xff), int(Scalar::U8, 0xff)), (-1, 255));
+    }
+
+    /// A product that is not exact in `f32` gives the accumulator of an exact product.
+    #[test]
+    fn products_out_of_range_are_exact() {
+        let tiny = 2f32.powi(-100);
+        assert!(are_exact(&[1.0, 0.0, -3.0], &[tiny]) && !are_exact(&[tiny], &[tiny]));
+        assert!(!are_exact(&[1e30], &[1e30]) && !are_exact(&[f32::INFINITY], &[1.0]));
+        assert!(are_exact(&[0.0], &[f32::INFINITY]) && are_exact(&[], &[]));
+        let mut regs = Regs::new(1, 0);
+        let sums = Sums { elem: SumType::F32, slots: [0].into() };
+        let operands = Operands {
+            rows: &[[1e30; 8], [1e30; 8], [2f32.powi(-90); 8]],
+            columns: &[[1e30; 4], [-1e30; 4], [2f32.powi(-70); 4]],
+            k: 3,
+        };
+        multiply_f32(&mut regs, &sums, &operands, (false, None));
+        // The first sum is beyond `f32`.
+        assert_eq!(regs.w[0][0], f32::INFINITY.to_bits());
+        let operands =
+            Operands { rows: &[[2f32.powi(-80); 8]], columns: &[[3.0 * 2f32.powi(-70); 4]], k: 1 };
+        multiply_f32(&mut regs, &sums, &operands, (false, None));
+        // 1.5 of the smallest number: to even.
+        assert_eq!(regs.w[0][5], 2);
+        multiply_f32(&mut regs, &sums, &operands, (true, None));
+        assert_eq!(regs.w[0][5], 4);
+    }
+}

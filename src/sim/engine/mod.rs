@@ -1,0 +1,15 @@
+//! Asynchronous operations and tensor cores.
+
+pub(super) mod bulk_copy;
+pub(super) mod bulk_reduce;
+pub(super) mod cp_async;
+pub(super) mod in_flight;
+pub(super) mod matrix;
+pub(super) mod mbarrier;
+pub(super) mod mma;
+pub(super) mod pending;
+pub(super) mod remote_store;
+pub(super) mod tensor_copy;
+pub(super) mod truncate;
+pub(super) mod warp_group;
+pub(super) mod wgmma;

@@ -1,0 +1,244 @@
+//! Asynchronous operations between issue and completion.
+//!
+//! An operation takes effect as late as it can: when a thread waits for it, or when all warps are stopped and one of
+//! them waits at its barrier. Of those for one barrier the latest is first. With a random order, a load over bytes that
+//! were written before may take effect at once, so that it comes too early for a thread that still reads them. Each
+//! task is one unordered piece: a copy to several blocks is one for each. How a task is known to be complete is part
+//! of it: copies by threads and bulk stores by the group of a lane, loads and stores to other blocks by the
+//! bytes at a barrier, arrivals by the barrier. Tensor cores have queues of their own (`warp_group.rs`), because they write registers.
+//!
+//! The proxies: `Copies` access memory as the threads do, `Load` and `Store` through the asynchronous proxy.
+//! A store has two points of completion, that of its reads and that of its writes.
+
+use super::bulk_copy::{Load, Store};
+use super::cp_async::{Arrivals, Copies};
+use super::remote_store::RemoteStore;
+use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::state::Origin;
+use crate::sim::memory::access::Memory;
+
+/// An asynchronous operation that has not taken effect, or not as a whole.
+#[derive(Debug)]
+pub(in crate::sim) struct Task {
+    pub(in crate::sim) origin: Origin,
+    pub(in crate::sim) what: What,
+    /// Set while the task overwrites written bytes of shared memory and has not been offered to
+    /// [`Memory::complete_again`].
+    again: bool,
+}
+
+#[derive(Debug)]
+pub(in crate::sim) enum What {
+    Copies(Box<Copies>),
+    Arrivals(Box<Arrivals>),
+    Load(Box<Load>),
+    Store(Box<Store>),
+    Remote(Box<RemoteStore>),
+}
+
+impl What {
+    /// Returns whether it signals a barrier in shared memory.
+    fn is_for_a_barrier(&self) -> bool {
+        match self {
+            What::Arrivals(_) | What::Load(_) | What::Remote(_) => true,
+            What::Copies(_) | What::Store(_) => false,
+        }
+    }
+
+    /// Returns whether it signals the barrier at an address of the shared memory of a block. Block `from` issued it.
+    fn tells(&self, from: u32, (rank, at): BarrierOf) -> bool {
+        match self {
+            What::Arrivals(arrivals) => from as usize == rank && arrivals.tell(at),
+            What::Load(load) => (load.block as usize, load.barrier.at) == (rank, at),
+            What::Remote(store) => store.told() == (rank, at),
+            What::Copies(_) | What::Store(_) => false,
+        }
+    }
+}
+
+/// A barrier in shared memory: the rank of its block, and its address.
+pub(in crate::sim) type BarrierOf = (usize, usize);
+
+/// All tasks of a cluster, in the order of their issue.
+#[derive(Debug, Default)]
+pub(in crate::sim) struct Pending {
+    tasks: Vec<Task>,
+}
+
+impl Pending {
+    /// Issues an operation; `again` says whether it writes over bytes that were written before.
+    pub(in crate::sim) fn push(&mut self, origin: Origin, what: What, again: bool) {
+        self.tasks.push(Task { origin, what, again });
+    }
+
+    pub(in crate::sim) fn iter(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.iter()
+    }
+
+    pub(in crate::sim) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    pub(in crate::sim) fn clear(&mut self) {
+        self.tasks.clear();
+    }
+}
+
+/// The trap at the operation that was issued, wherever the warp that waits for it is.
+fn at(origin: Origin) -> impl FnOnce(Box<Trap>) -> Box<Trap> {
+    move |trap| Box::new(Trap { origin: trap.origin.or(Some(origin)), ..*trap })
+}
+
+impl Memory<'_> {
+    /// Completes the latest task that signals one of the barriers, or the task that `random` chooses among them.
+    /// Returns whether there was one.
+    pub(in crate::sim) fn complete_awaited(
+        &mut self,
+        barriers: &[BarrierOf],
+        random: Option<u64>,
+    ) -> Trapped<bool> {
+        let is_awaited = |task: &Task| {
+            barriers.iter().any(|barrier| task.what.tells(task.origin.block, *barrier))
+        };
+        self.complete_one(is_awaited, random)
+    }
+
+    /// As [`Memory::complete_awaited`], for any barrier.
+    pub(in crate::sim) fn complete_any(&mut self, random: Option<u64>) -> Trapped<bool> {
+        self.complete_one(|task| task.what.is_for_a_barrier(), random)
+    }
+
+    fn complete_one(
+        &mut self,
+        is_due: impl Fn(&Task) -> bool,
+        random: Option<u64>,
+    ) -> Trapped<bool> {
+        let tasks = &self.pending.tasks;
+        let due = || (0..tasks.len()).rev().filter(|task| is_due(&tasks[*task]));
+        let chosen = match random {
+            None => due().next(),
+            Some(random) => match due().count() {
+                0 => None,
+                count => due().nth((random % count as u64) as usize),
+            },
+        };
+        let Some(chosen) = chosen else { return Ok(false) };
+        self.complete(chosen)?;
+        Ok(true)
+    }
+
+    /// Lets those of the new tasks take effect that write over bytes written before and that `chooses`.
+    pub(in crate::sim) fn complete_again(&mut self, mut chooses: impl FnMut() -> bool) -> Trapped {
+        let mut index = 0;
+        while let Some(task) = self.pending.tasks.get_mut(index) {
+            if std::mem::take(&mut task.again) && chooses() {
+                self.complete(index)?;
+            } else {
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, index: usize) -> Trapped {
+        if let What::Arrivals(arrivals) = &self.pending.tasks[index].what {
+            // The copies before it come first.
+            let (lanes, origin) = (arrivals.lanes, self.pending.tasks[index].origin);
+            let before = self.pending.tasks.len();
+            self.complete_copies(origin, lanes, index, |_, _| true)?;
+            let index = index - (before - self.pending.tasks.len());
+            let task = self.pending.tasks.remove(index);
+            return self.take_effect(task);
+        }
+        let task = self.pending.tasks.remove(index);
+        self.take_effect(task)
+    }
+
+    fn take_effect(&mut self, task: Task) -> Trapped {
+        let Task { origin, what, again: _ } = task;
+        let done = match what {
+            What::Copies(copies) => copies.copy(self, origin, copies.lanes),
+            What::Arrivals(arrivals) => arrivals.arrive(self, origin),
+            What::Load(load) => load.load(self),
+            What::Remote(store) => store.store(self),
+            What::Store(mut store) => store.read(self, origin).and_then(|()| store.write(self)),
+        };
+        done.map_err(at(origin))
+    }
+
+    /// Completes the `cp.async` of `lanes` of a warp whose group `is_due`, among the first `before` tasks.
+    pub(in crate::sim) fn complete_copies(
+        &mut self,
+        of: Origin,
+        lanes: u32,
+        before: usize,
+        is_due: impl Fn(usize, u32) -> bool,
+    ) -> Trapped {
+        let mut tasks = std::mem::take(&mut self.pending.tasks);
+        let mut index = 0;
+        let mut done = Ok(());
+        tasks.retain_mut(|task| {
+            index += 1;
+            let Task { origin, what: What::Copies(copies), .. } = task else { return true };
+            if index > before || done.is_err() || !same_warp(*origin, of) {
+                return true;
+            }
+            let due = copies.due(lanes, &is_due);
+            if due != 0 {
+                done = copies.copy(self, *origin, due).map_err(at(*origin));
+                copies.lanes &= !due;
+            }
+            copies.lanes != 0
+        });
+        self.pending.tasks = tasks;
+        done
+    }
+
+    /// Completes the bulk stores of `lanes` of a warp whose group `is_due`, or only their reads.
+    pub(in crate::sim) fn complete_stores(
+        &mut self,
+        of: Origin,
+        only_read: bool,
+        is_due: impl Fn(usize, u32) -> bool,
+    ) -> Trapped {
+        let mut tasks = std::mem::take(&mut self.pending.tasks);
+        let mut done = Ok(());
+        tasks.retain_mut(|task| {
+            let Task { origin, what: What::Store(store), .. } = task else { return true };
+            let due = same_warp(*origin, of) && is_due(store.lane, store.group);
+            if !due || done.is_err() {
+                return true;
+            }
+            done = store.read(self, *origin).map_err(at(*origin));
+            store.waited = true;
+            if done.is_ok() && !only_read {
+                done = store.write(self).map_err(at(*origin));
+            }
+            only_read
+        });
+        self.pending.tasks = tasks;
+        done
+    }
+
+    /// The end of all threads of the cluster: the writes of bulk stores come, and nothing else may be pending
+    /// that accesses shared memory on its own.
+    pub(in crate::sim) fn finish(&mut self) -> Trapped {
+        for task in std::mem::take(&mut self.pending.tasks) {
+            let Task { origin, what, again: _ } = task;
+            let done = match what {
+                // Threads do not end before these.
+                What::Copies(_) | What::Arrivals(_) => Ok(()),
+                What::Load(load) => Err(Trap::new(load.lane, TrapCause::AsyncAtExit)),
+                What::Remote(store) => Err(Trap::new(store.lane, TrapCause::AsyncAtExit)),
+                What::Store(store) if store.is_read() => store.write(self),
+                What::Store(store) => Err(Trap::new(store.lane, TrapCause::AsyncAtExit)),
+            };
+            done.map_err(at(origin))?;
+        }
+        Ok(())
+    }
+}
+
+fn same_warp(a: Origin, b: Origin) -> bool {
+    (a.block, a.warp) == (b.block, b.warp)
+}

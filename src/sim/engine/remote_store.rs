@@ -1,0 +1,169 @@
+//! Shared memory of other blocks of the cluster: pointers to it, and stores that nobody waits for but a barrier.
+
+use super::bulk_reduce::reduced;
+use super::in_flight::Bytes;
+use crate::ir::{BulkReduce, OpId, Scalar, Space, Value};
+use crate::sim::exec::context::Next;
+use crate::sim::fault::raw::{AccessAt, Trap, TrapCause, Trapped};
+use crate::sim::memory::access::{Address, Alloc, Memory, PointerSlots};
+use crate::sim::memory::lanes::{Regs, lanes_of};
+use crate::sim::memory::shared::{ByteAddress, in_cluster, of_cluster};
+use crate::sim::program::code::Inst;
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused::{self, Malformed};
+use crate::sim::program::slots::Slots;
+
+/// A store to the shared memory of a block of the cluster, and to a barrier there.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct RemoteStore {
+    pub(in crate::sim) lane: usize,
+    /// The rank of the block.
+    block: u32,
+    pub(in crate::sim) to: ByteAddress,
+    elem: Scalar,
+    /// The bits of the element.
+    value: u64,
+    reduce: Option<BulkReduce>,
+    barrier: ByteAddress,
+}
+
+impl RemoteStore {
+    /// The bytes that are written.
+    pub(in crate::sim) fn bytes(&self) -> Bytes {
+        let at = self.to.at;
+        (self.block as usize, at..at + self.elem.size_bytes() as usize)
+    }
+
+    /// Returns whether it combines the value with the one in memory.
+    pub(in crate::sim) fn is_reduction(&self) -> bool {
+        self.reduce.is_some()
+    }
+
+    /// Returns the barrier that it signals: the rank of its block, and its address.
+    pub(in crate::sim) fn told(&self) -> (usize, usize) {
+        (self.block as usize, self.barrier.at)
+    }
+
+    /// Sets or combines the element, then tells the barrier.
+    pub(in crate::sim) fn store(&self, memory: &mut Memory<'_>) -> Trapped {
+        let trapped = |cause| Trap::new(self.lane, cause);
+        let shared = memory.shared_of_mut(self.block).map_err(trapped)?;
+        // The barrier must be there before anything is written to where it may be.
+        shared.barrier(self.barrier).map_err(trapped)?;
+        let size = self.elem.size_bytes() as usize;
+        let mut new = self.value;
+        if let Some(op) = self.reduce {
+            let mut old = [0; 8];
+            if let Err(byte) = shared.read_bytes(self.to.at, &mut old[..size]) {
+                let range = shared.range(self.to.alloc);
+                let access = AccessAt {
+                    space: Space::SharedCluster,
+                    alloc: self.to.alloc,
+                    elem: self.elem,
+                    byte: self.to.at.saturating_sub(range.start) as i128,
+                    bytes: size as u32,
+                    align: size as u32,
+                    len_bytes: range.len as u64,
+                };
+                return Err(trapped(shared.missing(access, byte)));
+            }
+            new = reduced(op, self.elem, u64::from_le_bytes(old), self.value);
+        }
+        shared.write_bytes(self.to.at, &new.to_le_bytes()[..size]);
+        let told = shared
+            .update_barrier(self.barrier, |barrier, name| barrier.expect(-(size as i64), name));
+        told.map(|_| ()).map_err(trapped)
+    }
+}
+
+/// The operands of a store.
+#[derive(Clone, Copy)]
+struct StoreSlots {
+    to: Address,
+    /// The slot of the value, in the file of the element.
+    value: u32,
+    barrier: Address,
+    reduce: Option<BulkReduce>,
+}
+
+impl Compiler<'_> {
+    /// The pointer keeps the rank of its block with the number of the allocation.
+    pub(in crate::sim) fn mapa(
+        &mut self,
+        id: OpId,
+        (base, cta): (Value, Value),
+        result: Value,
+    ) -> Result<(), Refused> {
+        let (pointer, space, _) = self.pointer(base)?;
+        let cta = self.scalar_of(cta, Scalar::U32)? as usize;
+        if space != Space::Shared {
+            return Err(Malformed);
+        }
+        let to = self.allocate_values(&[result])?;
+        let [Slots::Pointer(PointerSlots { alloc: Alloc::Slot(alloc), offset: Some(dst) })] =
+            to[..]
+        else {
+            return Err(Malformed);
+        };
+        let src = self.regs.offset_slot(pointer) as usize;
+        let (alloc, dst) = (alloc as usize, dst as usize);
+        let run = move |regs: &mut Regs, memory: &mut Memory<'_>, mask: u32| {
+            let blocks = memory.blocks.len() as u32;
+            for lane in lanes_of(mask) {
+                let rank = regs.w[cta][lane];
+                if rank >= blocks {
+                    return Err(Trap::new(lane, TrapCause::NoClusterBlock { rank, blocks }));
+                }
+                let number = match pointer.alloc {
+                    Alloc::Static(number) => number,
+                    Alloc::Slot(slot) => regs.w[slot as usize][lane],
+                };
+                regs.w[alloc][lane] = in_cluster(rank, number);
+                regs.d[dst][lane] = regs.d[src][lane];
+            }
+            Ok(())
+        };
+        self.emit(id, Inst::Memory(Box::new(run)));
+        Ok(())
+    }
+
+    /// `st_async`, or `red_async` with what it does.
+    pub(in crate::sim) fn remote_store(
+        &mut self,
+        id: OpId,
+        [base, index, value, barrier, barrier_index]: [Value; 5],
+        reduce: Option<BulkReduce>,
+    ) -> Result<(), Refused> {
+        let to = self.address_in(Space::SharedCluster, base, index)?;
+        let barrier = self.address_in(Space::SharedCluster, barrier, barrier_index)?;
+        let slots = StoreSlots { to, value: self.scalar_of(value, to.elem)?, barrier, reduce };
+        self.emit(
+            id,
+            Inst::Act(Box::new(move |context| {
+                let StoreSlots { to, value, barrier, reduce } = slots;
+                let (elem, size) = (to.elem, to.elem.size_bytes());
+                for lane in lanes_of(context.active) {
+                    let place =
+                        to.byte_address(context.regs, context.memory, lane, (size, size))?;
+                    let barrier =
+                        barrier.byte_address(context.regs, context.memory, lane, (8, 8))?;
+                    let [(rank, _), (barrier_rank, _)] =
+                        [place, barrier].map(|byte_address| of_cluster(byte_address.alloc));
+                    if rank != barrier_rank {
+                        let cause = TrapCause::BarrierElsewhere { rank, barrier_rank };
+                        return Err(Trap::new(lane, cause));
+                    }
+                    let value = match size {
+                        8 => context.regs.d[value as usize][lane],
+                        _ => context.regs.w[value as usize][lane].into(),
+                    };
+                    let (block, to) = (rank, place);
+                    let store = RemoteStore { lane, block, to, elem, value, reduce, barrier };
+                    context.memory.begin_remote(context.origin, (store, elem))?;
+                }
+                Ok(Next::Go)
+            })),
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,446 @@
+//! Tensor cores with operands in shared memory.
+//!
+//! The 64-bit descriptor of an operand is decoded as the table of
+//! [`MatrixDescriptor`](crate::arch::MatrixDescriptor) says; the swizzle permutes the bits of the address
+//! in shared memory, whose window starts at 0.
+
+use crate::sim::fault::state::WgmmaOperand;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::in_flight::overlap;
+use super::matrix::{Fragment, MAX_K, bits_of, rows};
+use super::mma::{
+    Columns, Operands, Rows, SumType, Summand, Sums, float, int, multiply_f32, multiply_i32,
+};
+use super::warp_group::{Registers, Said, Wait, WarpGroup};
+use crate::arch::SwizzleMode;
+use crate::ir::{Mma, MmaShape, Scalar, Space, Value, WgmmaForm};
+use crate::sim::exec::context::{Act, ExecContext, Next, Park};
+use crate::sim::exec::warp::Warp;
+use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::memory::address::window_address;
+use crate::sim::memory::lanes::{LANES, Lane, lanes_of};
+use crate::sim::memory::proxy::Proxies;
+use crate::sim::memory::shared::Shared;
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused;
+use crate::sim::report::options::Accumulation;
+
+/// A `wgmma` of a kernel.
+#[derive(Debug)]
+pub(in crate::sim) struct Wgmma {
+    shape: MmaShape,
+    types: [Scalar; 2],
+    form: WgmmaForm,
+    pub(in crate::sim) sums: Sums,
+    /// A in registers: its elements in a slot.
+    a_per_slot: Option<usize>,
+}
+
+/// A matrix descriptor, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Matrix {
+    start: usize,
+    leading: usize,
+    stride: usize,
+    swizzle: SwizzleMode,
+    /// The row of the swizzle pattern at which the matrix starts.
+    base: usize,
+}
+
+impl Matrix {
+    fn new(bits: u64) -> Matrix {
+        let field = |shift: u32| ((bits >> shift & 0x3fff) << 4) as usize;
+        let swizzle = match bits >> 62 {
+            0 => SwizzleMode::None,
+            1 => SwizzleMode::B128,
+            2 => SwizzleMode::B64,
+            _ => SwizzleMode::B32,
+        };
+        let base = (bits >> 49 & 7) as usize;
+        Matrix { start: field(0), leading: field(16), stride: field(32), swizzle, base }
+    }
+
+    /// The address of the 16 bytes of row or column `mn` that are number `unit` along `k`.
+    fn k_major(&self, mn: usize, unit: usize) -> usize {
+        let Matrix { leading, stride, .. } = *self;
+        self.address(match self.swizzle.row_bytes() {
+            None => mn % 8 * 16 + mn / 8 * stride + unit * leading,
+            Some(row) => mn % 8 * row as usize + mn / 8 * stride + unit * 16,
+        })
+    }
+
+    /// The address of the eight elements from `mn` on, a multiple of 8, at `k`.
+    fn mn_major(&self, mn: usize, k: usize) -> usize {
+        let Matrix { leading, stride, .. } = *self;
+        self.address(match self.swizzle.row_bytes() {
+            None => mn / 8 * stride + k % 8 * 16 + k / 8 * leading,
+            Some(row) => {
+                let row = row as usize;
+                mn % (row / 2) * 2 + mn / (row / 2) * leading + k % 8 * row + k / 8 * stride
+            }
+        })
+    }
+
+    /// The address of the plain byte `offset` of the matrix.
+    fn address(&self, offset: usize) -> usize {
+        let (at, shift) = (self.start + offset, self.base << 7);
+        // The pattern is that of the address where the matrix starts with its first row.
+        let pattern = at.wrapping_sub(shift) as u64;
+        let moved = self.swizzle.apply(pattern) ^ pattern;
+        at ^ moved as usize
+    }
+
+    /// Returns whether the matrix has one of the bytes of shared memory, exactly or perhaps.
+    fn has(
+        &self,
+        (mn, k): (usize, usize),
+        (elem, transposed): (Scalar, bool),
+        bytes: &Range<usize>,
+        exactly: bool,
+    ) -> bool {
+        // The swizzle moves units of 16 bytes within lines of 128 bytes.
+        let plain = Matrix { swizzle: SwizzleMode::None, ..*self };
+        let row = self.swizzle.row_bytes().map_or(16, |row| row as usize);
+        let units = k * elem.bits() as usize / 128;
+        let Matrix { start, leading, stride, .. } = plain;
+        let last = match (transposed, self.swizzle == SwizzleMode::None) {
+            (false, true) => (mn / 8 - 1) * stride + 7 * 16 + (units - 1) * leading,
+            (false, false) => (mn / 8 - 1) * stride + 7 * row + (units - 1) * 16,
+            (true, true) => (mn / 8 - 1) * stride + 7 * 16 + (k / 8 - 1) * leading,
+            (true, false) => {
+                (mn - 1) / (row / 2) * leading + row - 16 + 7 * row + (k / 8 - 1) * stride
+            }
+        };
+        let hull = start / 128 * 128..(start + last + 16).next_multiple_of(128);
+        if !overlap(&hull, bytes) || !exactly {
+            return overlap(&hull, bytes);
+        }
+        let here = |at: usize| overlap(&(at..at + 16), bytes);
+        match transposed {
+            true => (0..k).any(|i| (0..mn).step_by(8).any(|first| here(self.mn_major(first, i)))),
+            false => (0..mn).any(|row| (0..units).any(|unit| here(self.k_major(row, unit)))),
+        }
+    }
+
+    /// Calls `f` with each element of 16, 8 or 32 bits of the matrix of `mn` rows or columns and `k`: with its
+    /// place and its bits.
+    #[inline(always)]
+    fn read(
+        &self,
+        (shared, proxies): (&Shared, Option<&Proxies>),
+        (mn, k): (usize, usize),
+        (elem, transposed): (Scalar, bool),
+        which: WgmmaOperand,
+        mut f: impl FnMut(usize, usize, u32),
+    ) -> Result<(), TrapCause> {
+        let chunk = |at: usize| {
+            if at + 16 > shared.len_bytes() {
+                let len_bytes = shared.len_bytes() as u64;
+                let cause = TrapCause::MatrixOutOfBounds { which, address: at as u64, len_bytes };
+                return Err(cause);
+            }
+            if let Some(proxies) = proxies {
+                proxies.check(shared, at, 16)?;
+            }
+            let address = |at: usize| TrapCause::MatrixUninitialised { which, address: at as u64 };
+            shared.chunk(at).map_err(address)
+        };
+        let per = elem.bits() as usize;
+        let (in_word, in_chunk) = (32 / per, 128 / per);
+        if transposed {
+            for i in 0..k {
+                for first in (0..mn).step_by(8) {
+                    for (w, word) in chunk(self.mn_major(first, i))?.into_iter().enumerate() {
+                        f(first + 2 * w, i, word & 0xffff);
+                        f(first + 2 * w + 1, i, word >> 16);
+                    }
+                }
+            }
+            return Ok(());
+        }
+        for row in 0..mn {
+            for unit in 0..k / in_chunk {
+                for (w, word) in chunk(self.k_major(row, unit))?.into_iter().enumerate() {
+                    for v in 0..in_word {
+                        f(row, unit * in_chunk + w * in_word + v, bits_of(elem, word, v));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Wgmma {
+    /// Returns whether an operand in shared memory has one of the bytes, exactly or perhaps.
+    pub(in crate::sim) fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool {
+        let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
+        let ([a, b], form) = (self.types, self.form);
+        let has = |bits, extents, form| Matrix::new(bits).has(extents, form, bytes, exactly);
+        has(said.b, (n, k), (b, form.transpose_b))
+            || self.a_per_slot.is_none() && has(said.a, (m, k), (a, form.transpose_a))
+    }
+
+    /// Computes for the four warps.
+    pub(in crate::sim) fn run(
+        &self,
+        (said, accumulation): (Said, Accumulation),
+        registers: &[Option<Registers>; WarpGroup::WARPS],
+        shared: (&Shared, Option<&Proxies>),
+        warps: &mut [Warp],
+    ) -> Result<(), TrapCause> {
+        let (k, accumulate) = (self.shape.k as usize, said.accumulate);
+        let sign = |negative: bool| if negative { -1.0 } else { 1.0 };
+        let (a_sign, b_sign) = (sign(self.form.negate_a), sign(self.form.negate_b));
+        if self.sums.elem == SumType::I32 {
+            let (a, b) = self.operands(said, registers, shared, int, int)?;
+            for (warp, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
+                let operands = Operands { rows: a, columns: &b, k };
+                let form = (accumulate, self.form.satfinite);
+                multiply_i32(&mut warp.regs, &self.sums, &operands, form);
+            }
+            return Ok(());
+        }
+        let number = |sign: f32| move |elem: Scalar, bits: u32| sign * float(elem, bits);
+        let (a, b) = self.operands(said, registers, shared, number(a_sign), number(b_sign))?;
+        for (warp, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
+            let operands = Operands { rows: a, columns: &b, k };
+            let bits = accumulation.fraction_bits(self.types[0].bits());
+            multiply_f32(&mut warp.regs, &self.sums, &operands, (accumulate, bits));
+        }
+        Ok(())
+    }
+
+    /// A of the four warps one after the other, each two blocks of 8 rows; and B.
+    fn operands<T: Summand>(
+        &self,
+        said: Said,
+        registers: &[Option<Registers>; WarpGroup::WARPS],
+        shared: (&Shared, Option<&Proxies>),
+        a_number: impl Fn(Scalar, u32) -> T,
+        b_number: impl Fn(Scalar, u32) -> T,
+    ) -> Result<Parts<T>, TrapCause> {
+        let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
+        let [a_type, b_type] = self.types;
+        let mut a = vec![[T::default(); 8]; m / 8 * k];
+        match self.a_per_slot {
+            Some(per) => {
+                for (registers, a) in registers.iter().zip(a.chunks_exact_mut(2 * k)) {
+                    let registers = registers.iter().flatten().copied();
+                    rows(registers, (2, k, per), a, |word, v| {
+                        a_number(a_type, bits_of(a_type, word, v))
+                    });
+                }
+            }
+            None => {
+                let form = (a_type, self.form.transpose_a);
+                let matrix = Matrix::new(said.a);
+                matrix.read(shared, (m, k), form, WgmmaOperand::A, |row, i, bits| {
+                    a[row / 8 * k + i][row % 8] = a_number(a_type, bits);
+                })?;
+            }
+        }
+        let mut b = vec![[T::default(); 4]; n / 4 * k];
+        let form = (b_type, self.form.transpose_b);
+        let matrix = Matrix::new(said.b);
+        matrix.read(shared, (n, k), form, WgmmaOperand::B, |column, i, bits| {
+            let block = 2 * (column / 8) + column % 2;
+            b[block * k + i][column % 8 / 2] = b_number(b_type, bits);
+        })?;
+        Ok((a, b))
+    }
+}
+
+/// The numbers of A and of B.
+type Parts<T> = (Vec<Rows<T>>, Vec<Columns<T>>);
+
+/// A as an operand.
+enum Source {
+    /// The slot of its descriptor.
+    Descriptor(u32),
+    Registers(Fragment),
+}
+
+/// The warp group of a warp that executes something with it, and the number of the warp in it.
+fn group(context: &mut ExecContext<'_, '_>) -> Trapped<(usize, usize)> {
+    let warp = context.origin.warp as usize;
+    let (group, place) = (warp / WarpGroup::WARPS, warp % WarpGroup::WARPS);
+    let threads = context.memory.threads;
+    let whole = (threads / LANES).saturating_sub(group * WarpGroup::WARPS);
+    if whole < WarpGroup::WARPS {
+        let cause = TrapCause::PartialWarpGroup { warps: (1 << whole) - 1 };
+        return Err(Trap::new(0, cause));
+    }
+    Ok((group, place))
+}
+
+impl ExecContext<'_, '_> {
+    /// Accesses accumulators of a `wgmma` as registers.
+    pub(in crate::sim) fn touch(&mut self, slots: &[u32]) -> Trapped {
+        let warp = self.origin.warp as usize;
+        let groups = &self.memory.blocks[self.memory.here].groups;
+        if let Some(group) = groups.get(warp / WarpGroup::WARPS)
+            && let Some(step) = group.in_flight(warp % WarpGroup::WARPS, slots, None)
+        {
+            let lane = self.active.trailing_zeros() as usize;
+            return Err(Trap::new(lane, TrapCause::AccumulatorInFlight { step }));
+        }
+        for slot in slots {
+            self.flight.unfenced[*slot as usize / 64] |= 1 << (slot % 64);
+        }
+        Ok(())
+    }
+}
+
+/// An operation of whole warps.
+fn act(f: impl Fn(&mut ExecContext<'_, '_>) -> Trapped<Next> + Send + Sync + 'static) -> Act {
+    Box::new(move |context| match context.whole_warp()? {
+        Some(next) => Ok(next),
+        None => f(context),
+    })
+}
+
+impl Compiler<'_> {
+    pub(in crate::sim) fn wgmma(&mut self, op: &Mma, results: &[Value]) -> Result<Act, Refused> {
+        Ok(match *op {
+            Mma::MatrixDescriptor { base, bits } => {
+                let (pointer, space, _) = self.pointer(base)?;
+                if space != Space::Shared {
+                    return Err(Refused::Malformed);
+                }
+                let dst = self.result(results, 0)?.scalar(Scalar::U64)? as usize;
+                Box::new(move |context| {
+                    let mut words = [0; LANES];
+                    for lane in lanes_of(context.active) {
+                        // What is there is checked when it is read.
+                        let at = window_address(pointer, context.regs, context.memory, lane);
+                        words[lane] = bits | (at >> 4 & 0x3fff);
+                    }
+                    context.regs.d[dst] = words;
+                    Ok(Next::Go)
+                })
+            }
+            Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first, form } => {
+                let a = Source::Descriptor(self.scalar_of(a, Scalar::U64)?);
+                let sums = self.sums(shape, 128, (d, first))?;
+                let wgmma = Wgmma { shape, types: [a_type, b_type], form, sums, a_per_slot: None };
+                self.issue(wgmma, a, [b, accumulate])?
+            }
+            Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form } => {
+                let a = self.fragment(a)?;
+                let sums = self.sums(shape, 128, (d, first))?;
+                let (types, a_per_slot) = ([a.elem, b_type], Some(a.per_slot));
+                let elements = a.slots.len() * a.per_slot * 4 * LANES;
+                if elements as u64 != u64::from(shape.m) * u64::from(shape.k) {
+                    return Err(Refused::Malformed);
+                }
+                let wgmma = Wgmma { shape, types, form, sums, a_per_slot };
+                self.issue(wgmma, Source::Registers(a), [b, accumulate])?
+            }
+            Mma::WgmmaFence {} => act(|context| {
+                group(context)?;
+                context.flight.unfenced.fill(0);
+                Ok(Next::Go)
+            }),
+            Mma::WgmmaCommitGroup {} => act(|context| {
+                let (group, warp) = group(context)?;
+                context.memory.block_mut().groups[group].commit(warp);
+                Ok(Next::Go)
+            }),
+            Mma::WgmmaWaitGroup { pending } => act(move |context| {
+                let (group, warp) = group(context)?;
+                let group = &mut context.memory.block_mut().groups[group];
+                Ok(match group.wait(warp, pending as usize) {
+                    Wait::Done => Next::Go,
+                    Wait::Multiply { end } => Next::Multiply { end },
+                    Wait::Warps => Next::Park(Park::WarpGroup),
+                })
+            }),
+            Mma::Setmaxnreg { action: _, count } => act(move |context| {
+                let (group, warp) = group(context)?;
+                let origin = context.origin;
+                let changed = context.memory.block_mut().groups[group].change(warp, origin, count);
+                changed.map_err(|cause| Trap::new(0, cause))?;
+                Ok(Next::Go)
+            }),
+            Mma::MmaSync { .. }
+            | Mma::MmaSyncF64 { .. }
+            | Mma::Ldmatrix { .. }
+            | Mma::Stmatrix { .. }
+            | Mma::Movmatrix { .. } => {
+                return Err(Refused::Malformed);
+            }
+        })
+    }
+
+    fn issue(
+        &mut self,
+        wgmma: Wgmma,
+        a: Source,
+        [b, accumulate]: [Value; 2],
+    ) -> Result<Act, Refused> {
+        let (b, accumulate) =
+            (self.scalar_of(b, Scalar::U64)? as usize, self.scalar_of(accumulate, Scalar::Bool)?);
+        let MmaShape { m, n, k } = wgmma.shape;
+        let legal = |elem: Scalar| {
+            let narrow = matches!(elem.bits(), 8 | 16) || elem == Scalar::Tf32;
+            narrow
+                && u64::from(k) * u64::from(elem.bits()) == 256
+                && elem.is_int() == (wgmma.sums.elem == SumType::I32)
+        };
+        let whole = m == 64 && n.is_multiple_of(8) && n <= 256 && k as usize <= MAX_K;
+        let transposed = wgmma.form.transpose_a || wgmma.form.transpose_b;
+        let [a_type, b_type] = wgmma.types;
+        if !(whole && legal(a_type) && legal(b_type)) || transposed && a_type.bits() != 16 {
+            return Err(Refused::Malformed);
+        }
+        let wgmma = Arc::new(wgmma);
+        Ok(act(move |context| {
+            let (group, warp) = group(context)?;
+            let (a, registers) = match &a {
+                Source::Descriptor(slot) => {
+                    (context.uniform(&context.regs.d[*slot as usize])?, None)
+                }
+                Source::Registers(a) => {
+                    let register = |slot: &u32| context.regs.w[*slot as usize];
+                    (0, Some(a.slots.iter().map(register).collect()))
+                }
+            };
+            let b = context.uniform(&context.regs.d[b])?;
+            let accumulate = context.uniform(&context.regs.w[accumulate as usize])? == true.word();
+            let sums = &wgmma.sums.slots;
+            let unfenced = &context.flight.unfenced;
+            if sums.iter().any(|slot| unfenced[*slot as usize / 64] >> (slot % 64) & 1 == 1) {
+                return Err(Trap::new(0, TrapCause::NotFenced));
+            }
+            let origin = context.origin;
+            let group = &mut context.memory.block_mut().groups[group];
+            if let Some(step) = group.in_flight(warp, sums, Some(&wgmma)) {
+                return Err(Trap::new(0, TrapCause::AccumulatorInFlight { step }));
+            }
+            let issued = group.issue(warp, (&wgmma, origin), Said { a, b, accumulate }, registers);
+            issued.map_err(|cause| Trap::new(0, cause))?;
+            Ok(Next::Go)
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_base_offset_turns_the_pattern() {
+        let bits = 1 << 62 | 64 << 32 | 1 << 16;
+        let plain = Matrix::new(bits);
+        assert_eq!((plain.stride, plain.leading, plain.swizzle), (1024, 16, SwizzleMode::B128));
+        assert_eq!([plain.k_major(1, 0), plain.k_major(9, 3)], [128 + 16, 1024 + 128 + 32]);
+        // The same matrix two rows of the pattern later.
+        let moved = Matrix::new(bits | 2 << 49 | 256 >> 4);
+        for mn in 0..64 {
+            assert_eq!(moved.k_major(mn, 1), plain.k_major(mn, 1) + 256);
+        }
+    }
+}

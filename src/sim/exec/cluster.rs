@@ -1,0 +1,482 @@
+//! Runs the blocks of a cluster together and completes their asynchronous operations. Without clusters each block
+//! is a cluster of its own.
+//!
+//! One after the other, or at random, warps run. An asynchronous operation completes as late as possible: when a
+//! thread waits for it, or when no warp can go on and one of them waits at its barrier. With a random order, a `wgmma`
+//! or a load over bytes that were written before may also complete early.
+
+use super::barrier::Barriers;
+use super::cluster_barrier;
+use super::context::Park;
+use super::deadlock::Stuck;
+use super::diagnostic::Diagnostics;
+use super::warp::{Pause, Warp};
+use super::warp_scheduler::{QUANTUM, WarpScheduler};
+use crate::arch::TensorMapDesc;
+use crate::launch::grid::Grid;
+use crate::sim::engine::pending::{BarrierOf, Pending};
+use crate::sim::engine::warp_group::WarpGroup;
+use crate::sim::fault::raw::Trap;
+use crate::sim::memory::access::Memory;
+use crate::sim::memory::block_memory::BlockMemory;
+use crate::sim::memory::buffer::Buffer;
+use crate::sim::memory::lanes::LANES;
+use crate::sim::memory::proxy::Proxies;
+use crate::sim::program::code::Code;
+use crate::sim::program::special::{Position, Shape};
+use crate::sim::report::options::{Accumulation, Order};
+
+/// Upper bound on the warp runs while an operation is pending that signals a barrier.
+const LATEST: u32 = 256;
+/// With a random order, one in `EARLY` operations that may complete early does so, each time that a warp has run.
+const EARLY: u64 = 4;
+
+/// The arguments of a launch: for each parameter the bits of a scalar, a buffer, and a tensor map, two of them
+/// without meaning.
+#[derive(Debug, Default)]
+pub(in crate::sim) struct Arguments<'a> {
+    pub(in crate::sim) words: Vec<u64>,
+    pub(in crate::sim) buffers: Vec<&'a Buffer>,
+    pub(in crate::sim) maps: Vec<Option<&'a TensorMapDesc>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum State {
+    Ready,
+    /// At the barrier of the block.
+    Waiting,
+    /// At a named barrier, at this step.
+    AtNamed(u32),
+    Parked(Park),
+    Ended,
+}
+
+/// Stop of a cluster before its end.
+#[derive(Debug)]
+pub(in crate::sim) struct Stop {
+    /// The rank of the block.
+    pub(in crate::sim) block: u32,
+    pub(in crate::sim) warp: u32,
+    pub(in crate::sim) step: u32,
+    pub(in crate::sim) why: Why,
+    /// All warps if none can go on: the cause first, ended warps last.
+    pub(in crate::sim) stuck: Vec<Stuck>,
+}
+
+#[derive(Debug)]
+pub(in crate::sim) enum Why {
+    /// A lane of the warp cannot go on.
+    Trap(Box<Trap>),
+    /// The warps have used up their fuel; the warp is the last that ran.
+    OutOfFuel { lane: u32 },
+}
+
+/// Operations that a cluster executed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::sim) struct Count {
+    pub(in crate::sim) thread_ops: u64,
+    pub(in crate::sim) warp_ops: u64,
+}
+
+impl Count {
+    pub(in crate::sim) fn add(&mut self, other: Count) {
+        self.thread_ops += other.thread_ops;
+        self.warp_ops += other.warp_ops;
+    }
+}
+
+/// A cluster that can be run again and again, each time as another one of the grid.
+pub(in crate::sim) struct Cluster<'c> {
+    code: &'c Code,
+    grid: Grid,
+    shape: Shape,
+    /// Warps of a block.
+    pub(in crate::sim) warps_of_block: usize,
+    /// Those of all blocks, one block after the other.
+    pub(in crate::sim) warps: Vec<Warp>,
+    pub(in crate::sim) states: Vec<State>,
+    /// For each warp, the address of the barrier whose phase it asked for in vain at the end of its last run.
+    asked: Vec<Option<usize>>,
+    /// For each warp, when it stopped, and the operations that it had executed then.
+    pub(in crate::sim) stopped_at: Vec<(u64, u64)>,
+    /// The named barriers of each block.
+    pub(in crate::sim) barriers: Vec<Barriers>,
+    pub(in crate::sim) memory: Memory<'c>,
+    scheduler: WarpScheduler,
+    /// Operations that its warps have executed.
+    used: u64,
+    /// Times that a warp ran.
+    runs: u64,
+    /// Runs without progress of the warps, and those since an operation took effect.
+    idle: usize,
+    since: u32,
+}
+
+impl<'c> Cluster<'c> {
+    pub(in crate::sim) fn new(
+        code: &'c Code,
+        (grid, shape): (Grid, Shape),
+        arguments: &'c Arguments<'c>,
+        accumulation: Accumulation,
+    ) -> Cluster<'c> {
+        let threads = grid.threads.iter().product::<u32>() as usize;
+        let (warps_of_block, blocks) = (threads.div_ceil(LANES), shape.blocks() as usize);
+        let warp = |number: usize| {
+            let (block, warp) = (number / warps_of_block, number % warps_of_block);
+            Warp::new(code, block as u32, warp as u32)
+        };
+        let warps: Vec<Warp> = (0..blocks * warps_of_block).map(warp).collect();
+        let watched = code.watches_proxies;
+        let block = |_| BlockMemory::new(code.shared_bytes, &code.shared, watched);
+        let memory = Memory {
+            globals: &arguments.buffers,
+            maps: &arguments.maps,
+            arrays: &code.arrays,
+            blocks: (0..blocks).map(block).collect(),
+            here: 0,
+            warp: 0,
+            proxies: watched.then(|| Proxies::new(blocks)),
+            pending: Pending::default(),
+            cluster_arrival: false,
+            threads,
+            operations: 0,
+            accumulation,
+        };
+        let mut cluster = Cluster {
+            code,
+            grid,
+            shape,
+            warps_of_block,
+            states: vec![State::Ended; warps.len()],
+            asked: vec![None; warps.len()],
+            stopped_at: vec![(0, 0); warps.len()],
+            warps,
+            barriers: Vec::new(),
+            memory,
+            scheduler: WarpScheduler::new((Order::RoundRobin, QUANTUM), [0; 3]),
+            used: 0,
+            runs: 0,
+            idle: 0,
+            since: 0,
+        };
+        cluster.barriers.resize_with(blocks, Barriers::default);
+        for warp in &mut cluster.warps {
+            let regs = &mut warp.regs;
+            for (slot, word) in &code.fill_w {
+                regs.w[*slot as usize] = [*word; LANES];
+            }
+            for (slot, word) in &code.fill_d {
+                regs.d[*slot as usize] = [*word; LANES];
+            }
+            for (param, word) in code.params.iter().zip(&arguments.words) {
+                let Some((slot, wide)) = param else { continue };
+                if *wide {
+                    regs.d[*slot as usize] = [*word; LANES];
+                } else {
+                    regs.w[*slot as usize] = [*word as u32; LANES];
+                }
+            }
+        }
+        cluster
+    }
+
+    /// Returns the diagnostics of each block since the last call, with the number of the block.
+    pub(in crate::sim) fn diagnostics(&mut self) -> impl Iterator<Item = (u64, &mut Diagnostics)> {
+        self.memory.blocks.iter_mut().map(|block| (block.number, &mut block.diagnostics))
+    }
+
+    /// Sets up all threads as those of cluster `number`.
+    pub(in crate::sim) fn start(&mut self, number: u64, (order, quantum): (Order, u64)) {
+        let threads = self.grid.threads.iter().product::<u32>();
+        for (i, warp) in self.warps.iter_mut().enumerate() {
+            let rank = (i / self.warps_of_block) as u32;
+            let first = (i % self.warps_of_block * LANES) as u32;
+            let block = self.shape.block(self.grid, number, rank);
+            let shared_bytes = self.code.shared_bytes;
+            let (grid, shape) = (self.grid, self.shape);
+            let position = Position { grid, shape, block, first_thread: first, shared_bytes };
+            for (reg, slot) in &self.code.special {
+                position.fill(&mut warp.regs, *reg, *slot);
+            }
+            let count = threads.saturating_sub(first).min(LANES as u32);
+            warp.start(u32::MAX >> (LANES as u32 - count));
+        }
+        self.states.fill(State::Ready);
+        self.asked.fill(None);
+        self.stopped_at.fill((0, 0));
+        self.scheduler =
+            WarpScheduler::new((order, quantum), self.shape.block(self.grid, number, 0));
+        (self.used, self.runs, self.idle, self.since) = (0, 0, 0, 0);
+        self.barriers.iter_mut().for_each(Barriers::reset);
+        let [nx, ny, _] = self.grid.blocks.map(u64::from);
+        for (rank, block) in self.memory.blocks.iter_mut().enumerate() {
+            let [x, y, z] = self.shape.block(self.grid, number, rank as u32).map(u64::from);
+            block.start(x + nx * (y + ny * z), self.warps_of_block);
+        }
+        self.memory.pending.clear();
+        if let Some(proxies) = &mut self.memory.proxies {
+            proxies.reset();
+        }
+        self.memory.cluster_arrival = false;
+    }
+
+    /// Runs cluster `number` to its end, for at most `fuel` operations of the warps of a block.
+    pub(in crate::sim) fn run(
+        &mut self,
+        number: u64,
+        order: Order,
+        fuel: u64,
+    ) -> Result<Count, Stop> {
+        self.start(number, (order, QUANTUM));
+        while self.run_one(fuel)? {}
+        Ok(self.count())
+    }
+
+    /// Returns the operations executed since the start.
+    pub(in crate::sim) fn count(&self) -> Count {
+        let thread_ops = self.warps.iter().map(|warp| warp.thread_ops).sum();
+        Count { thread_ops, warp_ops: self.used }
+    }
+
+    /// The warps of all its blocks.
+    pub(in crate::sim) fn warps(&self) -> usize {
+        self.warps.len()
+    }
+
+    /// Lets one warp run, or an operation take effect. Returns whether there is more to do.
+    pub(in crate::sim) fn run_one(&mut self, fuel: u64) -> Result<bool, Stop> {
+        self.take_effect_at_random()?;
+        let ready = |warp: &usize| self.states[*warp] == State::Ready;
+        let Some((number, quantum)) = self.scheduler.next(self.states.len(), ready) else {
+            if self.states.iter().all(|state| *state == State::Ended) {
+                return self.finish().map(|()| false);
+            }
+            if !self.take_effect()? {
+                return Err(self.deadlock());
+            }
+            (self.idle, self.since) = (0, 0);
+            return Ok(true);
+        };
+        let before = self.warps[number].warp_ops;
+        self.memory.operations = self.used - before;
+        self.asked[number] = None;
+        let was_idle = self.context(number, quantum)?;
+        self.used += self.warps[number].warp_ops - before;
+        self.runs += 1;
+        if self.states[number] != State::Ready
+            && self.stopped_at[number].1 != self.warps[number].warp_ops
+        {
+            self.stopped_at[number] = (self.runs, self.warps[number].warp_ops);
+        }
+        let fuel = fuel.saturating_mul(self.memory.blocks.len() as u64);
+        if self.used > fuel && self.states[number] != State::Ended {
+            let lane = self.warps[number].first_lane();
+            return Err(self.stop(number, Why::OutOfFuel { lane }));
+        }
+        // Who asks again and again gets an answer.
+        (self.idle, self.since) = (if was_idle { self.idle + 1 } else { 0 }, self.since + 1);
+        let ready = self.states.iter().filter(|state| **state == State::Ready).count();
+        if self.idle >= ready.max(1) || self.since >= LATEST {
+            self.take_effect()?;
+            (self.idle, self.since) = (0, 0);
+        }
+        Ok(true)
+    }
+
+    pub(in crate::sim) fn rank(&self, number: usize) -> usize {
+        number / self.warps_of_block
+    }
+
+    /// The warps of a block, as numbers in the cluster.
+    pub(in crate::sim) fn of_block(&self, rank: usize) -> std::ops::Range<usize> {
+        rank * self.warps_of_block..(rank + 1) * self.warps_of_block
+    }
+
+    /// Runs a warp. Returns whether it polled without success.
+    fn context(&mut self, number: usize, quantum: u64) -> Result<bool, Stop> {
+        let (rank, warp) = (self.rank(number), number % self.warps_of_block);
+        (self.memory.here, self.memory.warp) = (rank, warp as u32);
+        self.memory.block_mut().diagnostics.first_thread = (warp * LANES) as u32;
+        let pause = self.warps[number].run(self.code, &mut self.memory, quantum);
+        match pause {
+            Err(trap) => return Err(self.stop(number, Why::Trap(trap))),
+            Ok(Pause::Quantum) => {}
+            Ok(Pause::Idle(asked)) => {
+                self.asked[number] = asked;
+                self.wake();
+                return Ok(true);
+            }
+            Ok(Pause::Named(arrival)) => {
+                if arrival.waits {
+                    self.states[number] = State::AtNamed(arrival.step);
+                }
+                let range = self.of_block(rank);
+                let first = range.start;
+                match self.barriers[rank].take(warp, &arrival, &mut self.warps[range]) {
+                    Ok(open) => {
+                        for warp in open {
+                            self.states[first + warp] = State::Ready;
+                            self.memory.learn();
+                        }
+                    }
+                    Err(trap) => {
+                        let (block, warp, step) = (rank as u32, warp as u32, arrival.step);
+                        let (why, stuck) = (Why::Trap(trap), Vec::new());
+                        return Err(Stop { block, warp, step, why, stuck });
+                    }
+                }
+            }
+            Ok(Pause::Barrier) => {
+                self.states[number] = State::Waiting;
+                self.open_barrier(rank);
+            }
+            Ok(Pause::Parked(park)) => self.states[number] = State::Parked(park),
+            Ok(Pause::Multiply { end }) => {
+                self.multiply(rank, warp / WarpGroup::WARPS, end)?;
+            }
+            Ok(Pause::Ended) => {
+                self.states[number] = State::Ended;
+                self.open_barrier(rank);
+                let range = self.of_block(rank);
+                self.memory.blocks[rank].ended =
+                    self.states[range].iter().all(|state| *state == State::Ended);
+                self.memory.cluster_arrival = true;
+            }
+        }
+        self.wake();
+        Ok(false)
+    }
+
+    /// Opens the barrier of a block if all its warps that have not ended wait there.
+    fn open_barrier(&mut self, rank: usize) {
+        let range = self.of_block(rank);
+        let states = &mut self.states[range];
+        if states.iter().all(|state| matches!(state, State::Waiting | State::Ended)) {
+            self.memory.learn();
+            for state in states {
+                if *state == State::Waiting {
+                    *state = State::Ready;
+                }
+            }
+        }
+    }
+
+    /// Makes warps ready for which what they wait for may have come.
+    fn wake(&mut self) {
+        if std::mem::take(&mut self.memory.cluster_arrival)
+            && cluster_barrier::open(&mut self.warps)
+        {
+            self.memory.learn();
+            self.ready(0..self.states.len(), |park| matches!(park, Park::Cluster));
+        }
+        for rank in 0..self.memory.blocks.len() {
+            let block = &mut self.memory.blocks[rank];
+            let complete =
+                block.groups.iter_mut().fold(false, |all, group| group.take_complete() | all);
+            if block.shared.take_phase_ended() {
+                self.memory.learn();
+                self.ready(self.of_block(rank), |park| matches!(park, Park::Barrier { .. }));
+            }
+            if complete {
+                self.ready(self.of_block(rank), |park| matches!(park, Park::WarpGroup));
+            }
+        }
+    }
+
+    fn ready(&mut self, warps: std::ops::Range<usize>, holds: impl Fn(Park) -> bool) {
+        for state in &mut self.states[warps] {
+            if let State::Parked(park) = *state
+                && holds(park)
+            {
+                *state = State::Ready;
+            }
+        }
+    }
+
+    /// Completes an operation that signals a barrier on which a warp waits or polls; else one for any barrier.
+    /// Returns whether there was one.
+    fn take_effect(&mut self) -> Result<bool, Stop> {
+        let random =
+            self.scheduler.choice().filter(|random| random % 2 == 0).map(|random| random / 2);
+        let awaited = |number: usize| -> Option<BarrierOf> {
+            let at = match self.states[number] {
+                State::Parked(Park::Barrier { byte_address, .. }) => byte_address.at,
+                _ => self.asked[number]?,
+            };
+            Some((self.rank(number), at))
+        };
+        let barriers: smallvec::SmallVec<[_; 16]> =
+            (0..self.states.len()).filter_map(awaited).collect();
+        let mut found = self.memory.complete_awaited(&barriers, random);
+        if matches!(found, Ok(false)) {
+            found = self.memory.complete_any(random);
+        }
+        let found = found.map_err(|trap| self.stopped(trap))?;
+        self.wake();
+        Ok(found)
+    }
+
+    /// With a random order, now and then lets something asynchronous take effect before it must.
+    fn take_effect_at_random(&mut self) -> Result<(), Stop> {
+        if !self.scheduler.are_random() {
+            return Ok(());
+        }
+        let scheduler = &mut self.scheduler;
+        let chooses = || scheduler.choice().is_some_and(|random| random % EARLY == 0);
+        let done = self.memory.complete_again(chooses);
+        done.map_err(|trap| self.stopped(trap))?;
+        self.wake();
+        for rank in 0..self.memory.blocks.len() {
+            for group in 0..self.memory.blocks[rank].groups.len() {
+                if let Some(end) = self.memory.blocks[rank].groups[group].runnable()
+                    && self.scheduler.choice().is_some_and(|random| random % EARLY == 0)
+                {
+                    self.multiply(rank, group, end)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the `wgmma` of a warp group before the number `end` take effect.
+    fn multiply(&mut self, rank: usize, group: usize, end: u64) -> Result<(), Stop> {
+        let first = rank * self.warps_of_block + group * WarpGroup::WARPS;
+        let accumulation = self.memory.accumulation;
+        let block = &mut self.memory.blocks[rank];
+        let warps = &mut self.warps[first..first + WarpGroup::WARPS];
+        let shared = (&block.shared, self.memory.proxies.as_ref());
+        let done = block.groups[group].multiply(end, shared, warps, accumulation);
+        done.map_err(|trap| self.stopped(trap))
+    }
+
+    /// The end of all threads.
+    fn finish(&mut self) -> Result<(), Stop> {
+        let groups = self.memory.blocks.iter().flat_map(|block| &block.groups);
+        if let Some(trap) = groups.into_iter().find_map(WarpGroup::partial) {
+            return Err(self.stopped(trap));
+        }
+        self.memory.finish().map_err(|trap| self.stopped(trap))
+    }
+
+    fn stop(&self, number: usize, why: Why) -> Stop {
+        let rank = self.rank(number);
+        let why = match why {
+            Why::Trap(trap) if trap.origin.is_some() => return self.stopped(trap),
+            Why::Trap(mut trap) => {
+                trap.cause = self.memory.explain_read(rank, trap.cause);
+                Why::Trap(trap)
+            }
+            why @ Why::OutOfFuel { .. } => why,
+        };
+        let (block, warp) = (rank as u32, (number % self.warps_of_block) as u32);
+        Stop { block, warp, step: self.warps[number].step(), why, stuck: Vec::new() }
+    }
+
+    /// A trap at the operation that it names.
+    pub(in crate::sim) fn stopped(&self, mut trap: Box<Trap>) -> Stop {
+        let (block, warp, step) =
+            trap.origin.map_or((0, 0, 0), |origin| (origin.block, origin.warp, origin.step));
+        trap.cause = self.memory.explain_read(block as usize, trap.cause);
+        Stop { block, warp, step, why: Why::Trap(trap), stuck: Vec::new() }
+    }
+}

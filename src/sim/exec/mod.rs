@@ -1,0 +1,12 @@
+//! Execution of a launch: warps, their scheduler, clusters and barriers.
+
+pub(super) mod barrier;
+pub(super) mod cluster;
+pub(super) mod cluster_barrier;
+pub(super) mod collective;
+pub(super) mod context;
+pub(super) mod deadlock;
+pub(super) mod diagnostic;
+pub(super) mod launch;
+pub(super) mod warp;
+pub(super) mod warp_scheduler;

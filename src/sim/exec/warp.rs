@@ -1,0 +1,381 @@
+//! One warp: 32 lanes in lock step, an execution mask, a stack of open constructs.
+//!
+//! A construct keeps in its frame the lanes that wait for the others at its end, in its other arm, or for
+//! its next iteration. When no active lane is left, the innermost frame says who runs next; a frame without
+//! lanes closes. `break`, `continue` and `return` end all active lanes, so they only add them to the frame
+//! where those go on.
+
+use super::barrier::Arrival;
+use super::collective::Group;
+use super::context::{ExecContext, Flight, Next, Park};
+use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::state::Origin;
+use crate::sim::memory::access::Memory;
+use crate::sim::memory::lanes::{LANE_BIT, Regs, lanes_of};
+use crate::sim::memory::local::LocalMemory;
+use crate::sim::program::code::{Code, Inst};
+use crate::sim::program::special::read_volatile;
+
+/// An open construct: the `if`, `for` or `loop` at step `at`.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    at: u32,
+    /// Lanes that go on after the construct.
+    joined: u32,
+    /// Lanes that run the other arm of the `if`.
+    other_arm: u32,
+    /// Lanes that wait for the next iteration.
+    again: u32,
+}
+
+/// Stop of a warp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum Pause {
+    /// Its share of operations is used up.
+    Quantum,
+    /// It waits at a barrier.
+    Barrier,
+    /// It has arrived at a named barrier.
+    Named(Arrival),
+    /// It polled without success, perhaps a phase of the barrier at this address.
+    Idle(Option<usize>),
+    /// It waits, and then executes the operation at which it is again.
+    Parked(Park),
+    /// The `wgmma` of its warp group before this number must take effect; then it executes the operation at
+    /// which it is again.
+    Multiply { end: u64 },
+    /// All its threads have ended.
+    Ended,
+}
+
+/// A warp of a block.
+#[derive(Debug)]
+pub(in crate::sim) struct Warp {
+    pub(in crate::sim) regs: Regs,
+    step: u32,
+    active: u32,
+    /// Lanes that have a thread which has not ended.
+    alive: u32,
+    frames: Vec<Frame>,
+    /// The rank of its block in the cluster.
+    block: u32,
+    /// The number of the warp in its block.
+    number: u32,
+    /// Operations that it has started.
+    pub(in crate::sim) flight: Flight,
+    /// Operations executed by the warp.
+    pub(in crate::sim) warp_ops: u64,
+    /// Operations executed, counted for each active lane.
+    pub(in crate::sim) thread_ops: u64,
+}
+
+impl Warp {
+    pub(in crate::sim) fn new(code: &Code, block: u32, number: u32) -> Warp {
+        let mut regs = Regs::new(code.w, code.d);
+        regs.local = LocalMemory::new(code);
+        Warp {
+            block,
+            number,
+            flight: Flight::new(code.w),
+            regs,
+            step: 0,
+            active: 0,
+            alive: 0,
+            frames: Vec::new(),
+            warp_ops: 0,
+            thread_ops: 0,
+        }
+    }
+
+    /// Starts the threads of `mask` at the first step.
+    pub(in crate::sim) fn start(&mut self, mask: u32) {
+        (self.step, self.active, self.alive) = (0, mask, mask);
+        (self.warp_ops, self.thread_ops) = (0, 0);
+        self.frames.clear();
+        self.regs.local.reset();
+        self.flight.start();
+    }
+
+    /// The lanes that have not ended.
+    pub(in crate::sim) fn alive(&self) -> u32 {
+        self.alive
+    }
+
+    /// The step at which the warp is.
+    pub(in crate::sim) fn step(&self) -> u32 {
+        self.step
+    }
+
+    /// Sets a slot of the file `w` in the active lanes.
+    pub(in crate::sim) fn set_active(&mut self, slot: u32, word: u32) {
+        for lane in lanes_of(self.active) {
+            self.regs.w[slot as usize][lane] = word;
+        }
+    }
+
+    /// The lowest active lane.
+    pub(in crate::sim) fn first_lane(&self) -> u32 {
+        self.active.trailing_zeros()
+    }
+
+    /// Runs until the warp pauses, for about `quantum` operations at most.
+    pub(in crate::sim) fn run(
+        &mut self,
+        code: &Code,
+        memory: &mut Memory<'_>,
+        quantum: u64,
+    ) -> Result<Pause, Box<Trap>> {
+        let end = self.warp_ops.saturating_add(quantum);
+        let mut lanes = u64::from(self.active.count_ones());
+        while let Some(step) = code.steps.get(self.step as usize) {
+            if self.warp_ops >= end {
+                return Ok(Pause::Quantum);
+            }
+            self.warp_ops += u64::from(step.weight);
+            self.thread_ops += u64::from(step.weight) * lanes;
+            match &step.inst {
+                Inst::Pure(f) => {
+                    f(&mut self.regs);
+                    self.step += 1;
+                    continue;
+                }
+                Inst::Memory(f) => {
+                    f(&mut self.regs, memory, self.active)?;
+                    self.step += 1;
+                    continue;
+                }
+                Inst::Checked(f) => {
+                    f(&mut self.regs, self.active)?;
+                    self.step += 1;
+                    continue;
+                }
+                Inst::Copy(moves) => {
+                    self.regs.copy(moves, self.active);
+                    self.step += 1;
+                    continue;
+                }
+                Inst::Barrier => {
+                    if self.active != self.alive {
+                        return Err(self.divergence());
+                    }
+                    self.step += 1;
+                    return Ok(Pause::Barrier);
+                }
+                Inst::Named(named) => {
+                    if self.active != self.alive {
+                        return Err(self.divergence());
+                    }
+                    let arrival = named.arrive(self, self.active, self.step)?;
+                    self.step += 1;
+                    return Ok(Pause::Named(arrival));
+                }
+                Inst::Act(act) => {
+                    let origin = Origin { block: self.block, warp: self.number, step: self.step };
+                    let mut context = ExecContext {
+                        regs: &mut self.regs,
+                        memory,
+                        flight: &mut self.flight,
+                        origin,
+                        active: self.active,
+                        alive: self.alive,
+                    };
+                    let next = act(&mut context)?;
+                    if let Next::Go | Next::Idle(_) = next {
+                        self.step += 1;
+                    } else {
+                        // It counts once it is done.
+                        self.warp_ops -= u64::from(step.weight);
+                        self.thread_ops -= u64::from(step.weight) * lanes;
+                    }
+                    match next {
+                        Next::Go => continue,
+                        Next::Idle(asked) => return Ok(Pause::Idle(asked)),
+                        Next::Park(park) => return Ok(Pause::Parked(park)),
+                        Next::Multiply { end } => return Ok(Pause::Multiply { end }),
+                        Next::Diverged => return Err(self.divergence()),
+                    }
+                }
+                Inst::Warp { members, run } => {
+                    self.collective(*members as usize, run)?;
+                    self.step += 1;
+                    continue;
+                }
+                Inst::Volatile { reg, dst } => {
+                    let now = (self.number, memory.operations + self.warp_ops);
+                    read_volatile(&mut self.regs, memory, now, (*reg, *dst));
+                    self.step += 1;
+                    continue;
+                }
+                Inst::Sleep => {
+                    self.step += 1;
+                    return Ok(Pause::Idle(None));
+                }
+                Inst::If { cond, else_, .. } => {
+                    let then = self.regs.truth(*cond) & self.active;
+                    let other = self.active & !then;
+                    let (joined, other_arm) = if else_.is_some() { (0, other) } else { (other, 0) };
+                    self.frames.push(Frame { at: self.step, joined, other_arm, again: 0 });
+                    self.active = then;
+                    self.step += 1;
+                }
+                Inst::For(inner) => {
+                    let entered = (inner.enter)(&mut self.regs, self.active)?;
+                    self.regs.copy(&inner.init, self.active);
+                    let joined = self.active & !entered;
+                    self.frames.push(Frame { at: self.step, joined, other_arm: 0, again: 0 });
+                    self.active = entered;
+                    self.step += 1;
+                }
+                Inst::Loop { init, .. } => {
+                    self.regs.copy(init, self.active);
+                    self.frames.push(Frame { at: self.step, joined: 0, other_arm: 0, again: 0 });
+                    self.step += 1;
+                }
+                Inst::Yield(moves) => {
+                    self.regs.copy(moves, self.active);
+                    if let Some(frame) = self.frames.last_mut() {
+                        frame.joined |= self.active;
+                    }
+                    self.active = 0;
+                }
+                Inst::Continue { frame, moves } => {
+                    self.regs.copy(moves, self.active);
+                    if let Some(frame) = self.frames.get_mut(*frame as usize) {
+                        frame.again |= self.active;
+                    }
+                    self.active = 0;
+                }
+                Inst::Break { frame, moves } => {
+                    self.regs.copy(moves, self.active);
+                    if let Some(frame) = self.frames.get_mut(*frame as usize) {
+                        frame.joined |= self.active;
+                    }
+                    self.active = 0;
+                }
+                Inst::Return => {
+                    self.alive &= !self.active;
+                    self.active = 0;
+                }
+            }
+            if self.active == 0 {
+                self.resume(code);
+                if self.active == 0 {
+                    return Ok(Pause::Ended);
+                }
+            }
+            lanes = u64::from(self.active.count_ones());
+        }
+        Ok(Pause::Ended)
+    }
+
+    /// Finds the lanes that run next, now that none is active.
+    fn resume(&mut self, code: &Code) {
+        while let Some(frame) = self.frames.last_mut() {
+            let Some(construct) = code.steps.get(frame.at as usize) else { return };
+            let end = match &construct.inst {
+                Inst::If { else_, end, .. } => {
+                    if let (Some(else_), true) = (*else_, frame.other_arm != 0) {
+                        self.active = std::mem::take(&mut frame.other_arm);
+                        self.step = else_;
+                        return;
+                    }
+                    *end
+                }
+                Inst::For(inner) => {
+                    if frame.again != 0 {
+                        let again = std::mem::take(&mut frame.again);
+                        let more = again & (inner.advance)(&mut self.regs);
+                        frame.joined |= again & !more;
+                        if more != 0 {
+                            self.active = more;
+                            self.step = frame.at + 1;
+                            return;
+                        }
+                    }
+                    inner.end
+                }
+                Inst::Loop { end, .. } => {
+                    if frame.again != 0 {
+                        self.active = std::mem::take(&mut frame.again);
+                        self.step = frame.at + 1;
+                        return;
+                    }
+                    *end
+                }
+                Inst::Pure(_)
+                | Inst::Checked(_)
+                | Inst::Memory(_)
+                | Inst::Copy(_)
+                | Inst::Barrier
+                | Inst::Named(_)
+                | Inst::Act(_)
+                | Inst::Warp { .. }
+                | Inst::Volatile { .. }
+                | Inst::Sleep
+                | Inst::Yield(_)
+                | Inst::Continue { .. }
+                | Inst::Break { .. }
+                | Inst::Return => return,
+            };
+            let joined = frame.joined;
+            self.frames.pop();
+            if joined != 0 {
+                self.active = joined;
+                self.step = end;
+                return;
+            }
+        }
+    }
+
+    /// Runs an operation of the warp for each group of lanes that name the same members.
+    fn collective(&mut self, members: usize, run: &Group) -> Trapped {
+        let mut rest = self.active;
+        while rest != 0 {
+            let first = rest.trailing_zeros() as usize;
+            let masks = &self.regs.w[members];
+            let mask = masks[first];
+            let same = lanes_of(rest).filter(|lane| masks[*lane] == mask);
+            let group = same.fold(0, |group, lane| group | LANE_BIT[lane]);
+            let strangers = group & !mask;
+            if strangers != 0 {
+                let lane = strangers.trailing_zeros() as usize;
+                return Err(Trap::new(lane, TrapCause::NotAMember { members: mask }));
+            }
+            let missing = mask & self.alive & !group;
+            if missing != 0 {
+                return Err(self.missing_member(first, mask, missing.trailing_zeros()));
+            }
+            run(&mut self.regs, group)?;
+            rest &= !group;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn missing_member(&self, lane: usize, members: u32, other: u32) -> Box<Trap> {
+        let cause = if self.active >> other & 1 == 1 {
+            TrapCause::OtherMembers { members, other }
+        } else {
+            TrapCause::MissingMember { members, other, step: self.elsewhere(other) }
+        };
+        Trap::new(lane, cause)
+    }
+
+    /// A barrier that some living lanes of the warp have not reached.
+    fn divergence(&self) -> Box<Trap> {
+        let other = (self.alive & !self.active).trailing_zeros();
+        let cause = TrapCause::BarrierDivergence { other, step: self.elsewhere(other) };
+        Trap::new(self.first_lane() as usize, cause)
+    }
+
+    /// The step of the construct in which a lane that is not active waits.
+    fn elsewhere(&self, other: u32) -> u32 {
+        // Each lane that is alive and not active waits in exactly one frame.
+        let frame = self
+            .frames
+            .iter()
+            .rev()
+            .find(|frame| (frame.joined | frame.other_arm | frame.again) >> other & 1 == 1);
+        frame.map_or(self.step, |frame| frame.at)
+    }
+}

@@ -1,0 +1,84 @@
+//! Warp scheduler: picks the next warp that can run.
+
+use crate::sim::report::options::Order;
+
+/// Operations that a warp runs at most before another one runs.
+pub(in crate::sim) const QUANTUM: u64 = 4096;
+/// The quantum for cooperative launches, in which a block that polls global memory runs all others in vain.
+pub(in crate::sim) const COOPERATIVE_QUANTUM: u64 = 256;
+/// The same where the order is random.
+const RANDOM_QUANTUM: u64 = 32;
+
+/// The order in which the warps of a cluster run.
+pub(in crate::sim) struct WarpScheduler {
+    order: Order,
+    /// Operations that a warp runs at most in order.
+    quantum: u64,
+    last: usize,
+    state: u64,
+}
+
+impl WarpScheduler {
+    /// For the cluster whose first block has this index.
+    pub(in crate::sim) fn new(
+        (order, quantum): (Order, u64),
+        [x, y, z]: [u32; 3],
+    ) -> WarpScheduler {
+        let seed = match order {
+            Order::RoundRobin => 0,
+            Order::Random { seed } => seed,
+        };
+        // Every cluster has a sequence of its own.
+        let mut scheduler = WarpScheduler { order, quantum, last: usize::MAX, state: seed };
+        for word in [x, y, z] {
+            scheduler.state = scheduler.random() ^ u64::from(word);
+        }
+        scheduler
+    }
+
+    /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+    fn random(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(in crate::sim) fn are_random(&self) -> bool {
+        matches!(self.order, Order::Random { .. })
+    }
+
+    /// A random number, where the order is random.
+    pub(in crate::sim) fn choice(&mut self) -> Option<u64> {
+        match self.order {
+            Order::RoundRobin => None,
+            Order::Random { .. } => Some(self.random()),
+        }
+    }
+
+    /// The next of `count` warps that is ready, and the operations that it may execute.
+    pub(in crate::sim) fn next(
+        &mut self,
+        count: usize,
+        ready: impl Fn(&usize) -> bool,
+    ) -> Option<(usize, u64)> {
+        match self.order {
+            Order::RoundRobin => {
+                let from = self.last.wrapping_add(1);
+                let warp = (from..count).chain(0..from.min(count)).find(ready)?;
+                self.last = warp;
+                Some((warp, self.quantum))
+            }
+            Order::Random { .. } => {
+                let all = (0..count).filter(&ready).count();
+                if all == 0 {
+                    return None;
+                }
+                let chosen = self.random() % all as u64;
+                let warp = (0..count).filter(&ready).nth(chosen as usize)?;
+                Some((warp, 1 + self.random() % RANDOM_QUANTUM))
+            }
+        }
+    }
+}

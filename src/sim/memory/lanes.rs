@@ -1,0 +1,276 @@
+//! The registers of a warp: one value is 32 lanes side by side.
+//!
+//! Values of at most 32 bits live in the file `w`, those of 64 bits in the file `d`. A `bool` is a word
+//! of ones or of zeros. A pointer is a number for its allocation (in `w`, unless it is known when the
+//! kernel is compiled) and an offset in bytes (in `d`).
+//!
+//! Operations without an effect compute all 32 lanes, whatever the execution mask: a lane that is not
+//! active never reads a value that was made while it was not, and the slot of a value that such a lane
+//! still needs is not given to another one. Only variables, arguments and results of control flow are
+//! written under the mask.
+
+use super::local::LocalMemory;
+use crate::ir::{bf16, f16};
+
+/// Threads of a warp.
+pub(in crate::sim) const LANES: usize = 32;
+
+/// All lanes of a warp.
+pub(in crate::sim) const FULL: u32 = u32::MAX;
+
+/// The bit of each lane in a mask.
+pub(in crate::sim) const LANE_BIT: [u32; LANES] = {
+    let mut bits = [0; LANES];
+    let mut lane = 0;
+    while lane < LANES {
+        bits[lane] = 1 << lane;
+        lane += 1;
+    }
+    bits
+};
+
+/// The register files of one warp.
+#[derive(Debug)]
+pub(in crate::sim) struct Regs {
+    /// Values of at most 32 bits.
+    pub(in crate::sim) w: Vec<[u32; LANES]>,
+    /// Values of 64 bits.
+    pub(in crate::sim) d: Vec<[u64; LANES]>,
+    /// The local memory of each thread.
+    pub(in crate::sim) local: LocalMemory,
+}
+
+impl Regs {
+    pub(in crate::sim) fn new(w: usize, d: usize) -> Regs {
+        let local = LocalMemory::default();
+        Regs { w: vec![[0; LANES]; w], d: vec![[0; LANES]; d], local }
+    }
+
+    /// The lanes in which the `bool` in slot `slot` of the file `w` is true.
+    pub(in crate::sim) fn truth(&self, slot: u32) -> u32 {
+        mask_of(&self.w[slot as usize])
+    }
+}
+
+/// The lanes whose word has all bits set, given that each word is all ones or all zeros.
+pub(in crate::sim) fn mask_of(words: &[u32; LANES]) -> u32 {
+    words.iter().zip(&LANE_BIT).fold(0, |mask, (word, bit)| mask | (word & bit))
+}
+
+/// The lanes of a mask, from the lowest.
+pub(in crate::sim) fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        if mask == 0 {
+            return None;
+        }
+        let lane = mask.trailing_zeros() as usize;
+        mask &= mask - 1;
+        Some(lane)
+    })
+}
+
+/// A word of a register file.
+pub(in crate::sim) trait Word: Copy + Default + Send + Sync + 'static {
+    fn file(regs: &Regs) -> &[[Self; LANES]];
+    fn file_mut(regs: &mut Regs) -> &mut [[Self; LANES]];
+    /// The word zero-extended.
+    fn bits(self) -> u64;
+    /// The word of the low bits.
+    fn of_bits(bits: u64) -> Self;
+}
+
+impl Word for u32 {
+    fn file(regs: &Regs) -> &[[u32; LANES]] {
+        &regs.w
+    }
+    fn file_mut(regs: &mut Regs) -> &mut [[u32; LANES]] {
+        &mut regs.w
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self.into()
+    }
+    #[inline(always)]
+    fn of_bits(bits: u64) -> u32 {
+        bits as u32
+    }
+}
+
+impl Word for u64 {
+    fn file(regs: &Regs) -> &[[u64; LANES]] {
+        &regs.d
+    }
+    fn file_mut(regs: &mut Regs) -> &mut [[u64; LANES]] {
+        &mut regs.d
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self
+    }
+    #[inline(always)]
+    fn of_bits(bits: u64) -> u64 {
+        bits
+    }
+}
+
+/// A Rust type that a lane can hold.
+pub(in crate::sim) trait Lane: Copy + Send + Sync + 'static {
+    /// The word that holds it.
+    type Word: Word;
+    /// The value in a word.
+    fn of(word: Self::Word) -> Self;
+    /// The word of the value: its bits, zero-extended; all ones for `true`.
+    fn word(self) -> Self::Word;
+}
+
+macro_rules! lane {
+    ($($ty:ty: $word:ty, $of:expr, $to:expr;)*) => {$(
+        impl Lane for $ty {
+            type Word = $word;
+            #[inline(always)]
+            fn of(word: $word) -> $ty {
+                let of: fn($word) -> $ty = $of;
+                of(word)
+            }
+            #[inline(always)]
+            fn word(self) -> $word {
+                let to: fn($ty) -> $word = $to;
+                to(self)
+            }
+        }
+    )*};
+}
+
+lane! {
+    bool: u32, |w| w != 0, |x| if x { u32::MAX } else { 0 };
+    i8: u32, |w| w as i8, |x| u32::from(x as u8);
+    i16: u32, |w| w as i16, |x| u32::from(x as u16);
+    i32: u32, |w| w as i32, |x| x as u32;
+    i64: u64, |w| w as i64, |x| x as u64;
+    u8: u32, |w| w as u8, u32::from;
+    u16: u32, |w| w as u16, u32::from;
+    u32: u32, |w| w, |x| x;
+    u64: u64, |w| w, |x| x;
+    f16: u32, |w| f16::from_bits(w as u16), |x| x.to_bits().into();
+    bf16: u32, |w| bf16::from_bits(w as u16), |x| x.to_bits().into();
+    f32: u32, f32::from_bits, f32::to_bits;
+    f64: u64, f64::from_bits, f64::to_bits;
+}
+
+/// Two numbers of 16 bits in a word, the first one in the lower half.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct Pair<T>(pub(in crate::sim) T, pub(in crate::sim) T);
+
+impl<T: Lane<Word = u32>> Lane for Pair<T> {
+    type Word = u32;
+    #[inline(always)]
+    fn of(word: u32) -> Pair<T> {
+        Pair(T::of(word & 0xffff), T::of(word >> 16))
+    }
+    #[inline(always)]
+    fn word(self) -> u32 {
+        self.0.word() | self.1.word() << 16
+    }
+}
+
+/// An operation without an effect, on all lanes.
+pub(in crate::sim) type Pure = Box<dyn Fn(&mut Regs) + Send + Sync>;
+
+/// `dst = f(a)` in all lanes.
+pub(in crate::sim) fn unary<A: Lane, R: Lane>(
+    dst: u32,
+    a: u32,
+    f: impl Fn(A) -> R + Send + Sync + 'static,
+) -> Pure {
+    let (dst, a) = (dst as usize, a as usize);
+    Box::new(move |regs| {
+        let a = &A::Word::file(regs)[a];
+        let out = std::array::from_fn(|lane| f(A::of(a[lane])).word());
+        R::Word::file_mut(regs)[dst] = out;
+    })
+}
+
+/// `dst = f(a, b)` in all lanes.
+pub(in crate::sim) fn binary<A: Lane, B: Lane, R: Lane>(
+    dst: u32,
+    [a, b]: [u32; 2],
+    f: impl Fn(A, B) -> R + Send + Sync + 'static,
+) -> Pure {
+    let (dst, a, b) = (dst as usize, a as usize, b as usize);
+    Box::new(move |regs| {
+        let (a, b) = (&A::Word::file(regs)[a], &B::Word::file(regs)[b]);
+        let out = std::array::from_fn(|lane| f(A::of(a[lane]), B::of(b[lane])).word());
+        R::Word::file_mut(regs)[dst] = out;
+    })
+}
+
+/// `dst = f(a, b, c)` in all lanes.
+pub(in crate::sim) fn ternary<A: Lane, B: Lane, C: Lane, R: Lane>(
+    dst: u32,
+    [a, b, c]: [u32; 3],
+    f: impl Fn(A, B, C) -> R + Send + Sync + 'static,
+) -> Pure {
+    let (dst, a, b, c) = (dst as usize, a as usize, b as usize, c as usize);
+    Box::new(move |regs| {
+        let (a, b) = (&A::Word::file(regs)[a], &B::Word::file(regs)[b]);
+        let c = &C::Word::file(regs)[c];
+        let out =
+            std::array::from_fn(|lane| f(A::of(a[lane]), B::of(b[lane]), C::of(c[lane])).word());
+        R::Word::file_mut(regs)[dst] = out;
+    })
+}
+
+/// A copy from slot to slot of one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum Move {
+    /// In the file `w`.
+    W { dst: u32, src: u32 },
+    /// In the file `d`.
+    D { dst: u32, src: u32 },
+}
+
+impl Regs {
+    /// Makes the copies in order, in the lanes of `mask` only.
+    pub(in crate::sim) fn copy(&mut self, moves: &[Move], mask: u32) {
+        for step in moves {
+            match *step {
+                Move::W { dst, src } => copy_lanes(&mut self.w, dst, src, mask),
+                Move::D { dst, src } => copy_lanes(&mut self.d, dst, src, mask),
+            }
+        }
+    }
+}
+
+fn copy_lanes<T: Copy>(file: &mut [[T; LANES]], dst: u32, src: u32, mask: u32) {
+    let src = file[src as usize];
+    let dst = &mut file[dst as usize];
+    if mask == FULL {
+        *dst = src;
+    } else {
+        for lane in 0..LANES {
+            dst[lane] = if mask & LANE_BIT[lane] != 0 { src[lane] } else { dst[lane] };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_and_lanes_are_inverse() {
+        for mask in [0, 1, 0x8000_0001, 0xffff_0000, FULL] {
+            let words = std::array::from_fn(|lane| (mask >> lane & 1 == 1).word());
+            assert_eq!(mask_of(&words), mask);
+            assert_eq!(lanes_of(mask).fold(0, |m, lane| m | LANE_BIT[lane]), mask);
+        }
+    }
+
+    #[test]
+    fn copies_leave_other_lanes_alone() {
+        let mut regs = Regs::new(2, 0);
+        regs.w[0] = [7; LANES];
+        regs.copy(&[Move::W { dst: 1, src: 0 }], 0b101);
+        assert_eq!(regs.w[1][..4], [7, 0, 7, 0]);
+    }
+}

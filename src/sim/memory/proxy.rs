@@ -1,0 +1,271 @@
+//! Tracks the bytes of shared memory that threads have stored and the asynchronous proxy may not see yet.
+//!
+//! Bulk stores and tensor cores read shared memory through another proxy than the threads write it. Between the
+//! two, PTX wants a `fence.proxy.async` behind the stores: in the warp that made them, or in a warp that synchronized
+//! with it first, through a barrier or an acquire. The simulator does not track which warps synchronized: any such
+//! event of the cluster counts for all its warps. So a fence that is too early may go unnoticed, and what is
+//! reported is a fault. Copies by threads (`cp.async`), which hardware lets see without, are left out; so is global
+//! memory.
+//!
+//! Only kernels that read shared memory through that proxy pay for this.
+
+use super::access::{Access, Address, Memory};
+use super::lanes::{LANES, Regs, lanes_of};
+use super::shared::{Shared, of_cluster};
+use super::space::{Allocation, MemorySpace};
+use crate::ir::{AsyncCopy, KernelIr, Mma, Op, Space};
+use crate::sim::fault::raw::{TrapCause, Trapped};
+use crate::sim::fault::state::Origin;
+use crate::sim::program::compiler::Compiler;
+
+/// Bytes that have one mark in common.
+const CHUNK: usize = 16;
+/// The most warps of a block.
+const WARPS: u32 = 32;
+
+/// The stores of threads to the shared memory of a block, by byte. Empty in a kernel that does not need them.
+#[derive(Debug, Default)]
+pub(in crate::sim) struct Stores {
+    /// The time of the last store; 0 for none.
+    when: Vec<u32>,
+    /// The warp that made it, counted in the cluster.
+    by: Vec<u16>,
+    /// For each chunk, whether there was one.
+    any: Vec<bool>,
+}
+
+impl Stores {
+    pub(in crate::sim) fn new(len_bytes: usize) -> Stores {
+        let any = vec![false; len_bytes.div_ceil(CHUNK)];
+        Stores { when: vec![0; len_bytes], by: vec![0; len_bytes], any }
+    }
+
+    /// Forgets all.
+    pub(in crate::sim) fn reset(&mut self) {
+        self.any.fill(false);
+        self.when.fill(0);
+    }
+
+    /// Something else wrote these bytes.
+    pub(in crate::sim) fn forget(&mut self, at: usize, bytes: usize) {
+        if let Some(when) = self.when.get_mut(at..at + bytes) {
+            when.fill(0);
+        }
+    }
+
+    fn note(&mut self, at: usize, bytes: usize, (now, warp): (u32, u16)) {
+        let end = (at + bytes).min(self.when.len());
+        for byte in at..end {
+            self.when[byte] = now;
+            self.by[byte] = warp;
+            self.any[byte / CHUNK] = true;
+        }
+    }
+}
+
+/// The order of stores, fences and what lets warps learn of each other, in a cluster.
+#[derive(Debug)]
+pub(in crate::sim) struct Proxies {
+    now: u32,
+    /// The time at which a warp last synchronized with others.
+    learned: u32,
+    /// All stores before this time are fenced.
+    fenced: u32,
+    /// For each warp of the cluster, when it last fenced.
+    fences: Vec<u32>,
+}
+
+/// The number of a warp in its cluster.
+fn number(block: u32, warp: u32) -> u16 {
+    (block * WARPS + warp) as u16
+}
+
+impl Proxies {
+    pub(in crate::sim) fn new(blocks: usize) -> Proxies {
+        Proxies { now: 1, learned: 0, fenced: 0, fences: vec![0; blocks * WARPS as usize] }
+    }
+
+    pub(in crate::sim) fn reset(&mut self) {
+        (self.now, self.learned, self.fenced) = (1, 0, 0);
+        self.fences.fill(0);
+    }
+
+    /// A warp learns of what others have done.
+    pub(in crate::sim) fn learn(&mut self) {
+        self.now += 1;
+        self.learned = self.now;
+    }
+
+    /// A warp fences.
+    pub(in crate::sim) fn fence(&mut self, origin: Origin) {
+        self.now += 1;
+        self.fenced = self.learned;
+        if let Some(fence) = self.fences.get_mut(usize::from(number(origin.block, origin.warp))) {
+            *fence = self.now;
+        }
+    }
+
+    /// Returns whether the asynchronous proxy sees a store.
+    fn is_seen(&self, when: u32, by: u16) -> bool {
+        let own = self.fences.get(usize::from(by)).copied().unwrap_or(0);
+        when == 0 || when < self.fenced || when < own
+    }
+
+    /// Refuses to read bytes that the asynchronous proxy may not all see.
+    #[inline]
+    pub(in crate::sim) fn check(
+        &self,
+        shared: &Shared,
+        at: usize,
+        bytes: usize,
+    ) -> Result<(), TrapCause> {
+        let Stores { when, by, any } = &shared.stores;
+        let chunks = any.get(at / CHUNK..(at + bytes).div_ceil(CHUNK)).unwrap_or_default();
+        if !chunks.contains(&true) {
+            return Ok(());
+        }
+        match (at..at + bytes).find(|byte| !self.is_seen(when[*byte], by[*byte])) {
+            None => Ok(()),
+            Some(byte) => {
+                let (by, address) = (u32::from(by[byte]), byte as u64);
+                Err(TrapCause::UnfencedStore { address, block: by / WARPS, warp: by % WARPS })
+            }
+        }
+    }
+}
+
+impl Memory<'_> {
+    /// A warp learns of what others have done.
+    pub(in crate::sim) fn learn(&mut self) {
+        if let Some(proxies) = &mut self.proxies {
+            proxies.learn();
+        }
+    }
+
+    /// Notes that the running warp stored bytes of the shared memory of the block `rank`.
+    pub(in crate::sim) fn note_store(&mut self, rank: usize, at: usize, bytes: usize) {
+        if let Some(proxies) = &self.proxies {
+            let by = number(self.here as u32, self.warp);
+            self.blocks[rank].shared.stores.note(at, bytes, (proxies.now, by));
+        }
+    }
+
+    fn note_stores(&mut self, address: &Address, regs: &Regs, mask: u32) -> Trapped {
+        let bytes = address.bytes_accessed();
+        let (mut byte_addresses, mut shared) = ([(0, 0); LANES], 0);
+        for lane in lanes_of(mask) {
+            let Allocation { memory_space, number } = address.allocation(regs, lane);
+            let rank = match memory_space {
+                MemorySpace::Shared => self.here,
+                MemorySpace::Cluster => of_cluster(number).0 as usize,
+                MemorySpace::Global | MemorySpace::Const | MemorySpace::Local => continue,
+            };
+            let byte_address = address.byte_address(regs, self, lane, (bytes, 1))?;
+            self.note_store(rank, byte_address.at, bytes as usize);
+            byte_addresses[lane] = (rank, byte_address.at);
+            shared |= 1 << lane;
+        }
+        let access = |lane| address.access_at(regs, self, lane, bytes);
+        self.check_stores(shared, &byte_addresses, bytes as usize, access)
+    }
+}
+
+/// Returns whether a kernel reads shared memory through the asynchronous proxy.
+pub(in crate::sim) fn is_used(ir: &KernelIr) -> bool {
+    ir.ops.iter().any(|(_, data)| {
+        matches!(
+            data.op,
+            Op::Mma(Mma::Wgmma { .. } | Mma::WgmmaRs { .. })
+                | Op::AsyncCopy(
+                    AsyncCopy::CpAsyncBulkStore { .. }
+                        | AsyncCopy::CpAsyncBulkTensorStore { .. }
+                        | AsyncCopy::CpReduceAsyncBulkTensor { .. }
+                )
+        )
+    })
+}
+
+impl Compiler<'_> {
+    /// Wraps an access to memory so that it updates the proxies.
+    pub(in crate::sim) fn watched_access(
+        &self,
+        address: &Address,
+        stores: bool,
+        access: Access,
+    ) -> Access {
+        let stores = stores
+            && match address.space {
+                Space::Shared | Space::SharedCluster | Space::Generic => true,
+                Space::Global | Space::Const | Space::Local => false,
+            };
+        let acquires = address.strength.acquires();
+        if !self.code.watches_proxies || !(stores || acquires) {
+            return access;
+        }
+        let address = *address;
+        Box::new(move |regs, memory, mask| {
+            access(regs, memory, mask)?;
+            if acquires {
+                memory.learn();
+            }
+            if stores { memory.note_stores(&address, regs, mask) } else { Ok(()) }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::memory::shared::Shared;
+
+    const A: Origin = Origin { block: 0, warp: 0, step: 0 };
+    const B: Origin = Origin { block: 1, warp: 2, step: 0 };
+
+    /// Stores of warps A and B to bytes 0 and 20, after which `then` happens; whether each is seen.
+    fn seen(then: impl FnOnce(&mut Proxies)) -> [bool; 2] {
+        let (mut proxies, mut shared) = (Proxies::new(2), Shared::new(32, &[], true));
+        for (at, origin) in [(0, A), (20, B)] {
+            let by = number(origin.block, origin.warp);
+            shared.stores.note(at, 1, (proxies.now, by));
+        }
+        then(&mut proxies);
+        [0, 20].map(|at| proxies.check(&shared, at, 1).is_ok())
+    }
+
+    #[test]
+    fn a_fence_is_for_the_stores_of_its_warp_and_those_it_learned_of() {
+        assert_eq!(seen(|_| ()), [false, false]);
+        assert_eq!(seen(Proxies::learn), [false, false]);
+        assert_eq!(seen(|p| p.fence(A)), [true, false]);
+        assert_eq!(seen(|p| p.fence(B)), [false, true]);
+        let learn_then = |origin| {
+            move |p: &mut Proxies| {
+                p.learn();
+                p.fence(origin);
+            }
+        };
+        assert_eq!(seen(learn_then(A)), [true, true]);
+        assert_eq!(seen(learn_then(B)), [true, true]);
+        assert_eq!(
+            seen(|p| {
+                p.fence(A);
+                p.learn();
+            }),
+            [true, false]
+        );
+    }
+
+    #[test]
+    fn other_writes_take_the_place_of_stores() {
+        let (proxies, mut shared) = (Proxies::new(1), Shared::new(32, &[], true));
+        shared.stores.note(4, 8, (proxies.now, 3));
+        let cause = proxies.check(&shared, 0, 32);
+        assert!(matches!(cause, Err(TrapCause::UnfencedStore { address: 4, block: 0, warp: 3 })));
+        assert!(proxies.check(&shared, 12, 20).is_ok() && proxies.check(&shared, 0, 4).is_ok());
+        shared.write_bytes(4, &[0; 6]);
+        let cause = proxies.check(&shared, 0, 32);
+        assert!(matches!(cause, Err(TrapCause::UnfencedStore { address: 10, .. })));
+        shared.reset();
+        assert!(proxies.check(&shared, 0, 32).is_ok());
+    }
+}

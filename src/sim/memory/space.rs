@@ -1,0 +1,315 @@
+//! Memory spaces of allocations, and generic pointers, which keep the space.
+
+use super::access::{Alloc, Memory, PointerSlots};
+use super::lanes::{LANES, Lane, Regs, lanes_of};
+use super::shared::{in_cluster, of_cluster};
+use crate::ir::{OpId, Scalar, Space, Value};
+use crate::sim::fault::raw::{Trap, TrapCause};
+use crate::sim::program::code::Inst;
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused::{self, Malformed};
+use crate::sim::program::slots::Slots;
+
+/// The memories: all spaces but the generic one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum MemorySpace {
+    Global,
+    Const,
+    Shared,
+    Cluster,
+    Local,
+}
+
+/// An allocation, by its number among those of its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) struct Allocation {
+    pub(in crate::sim) memory_space: MemorySpace,
+    pub(in crate::sim) number: u32,
+}
+
+/// Bits of the allocation number in a generic pointer; the memory space lies above them. Numbers are those
+/// of parameters, of arrays of at most 64 KiB, of allocations of at most 2^19 bytes, and with the rank of one of
+/// 16 blocks before 20 bits.
+const NUMBER_BITS: u32 = 28;
+
+impl MemorySpace {
+    const ALL: [MemorySpace; 5] = [
+        MemorySpace::Global,
+        MemorySpace::Const,
+        MemorySpace::Shared,
+        MemorySpace::Cluster,
+        MemorySpace::Local,
+    ];
+
+    /// The memory that a pointer into the space points into; `None` where the pointer itself says.
+    pub(in crate::sim) const fn of(space: Space) -> Option<MemorySpace> {
+        match space {
+            Space::Global => Some(MemorySpace::Global),
+            Space::Const => Some(MemorySpace::Const),
+            Space::Shared => Some(MemorySpace::Shared),
+            Space::SharedCluster => Some(MemorySpace::Cluster),
+            Space::Local => Some(MemorySpace::Local),
+            Space::Generic => None,
+        }
+    }
+
+    pub(in crate::sim) const fn space(self) -> Space {
+        match self {
+            MemorySpace::Global => Space::Global,
+            MemorySpace::Const => Space::Const,
+            MemorySpace::Shared => Space::Shared,
+            MemorySpace::Cluster => Space::SharedCluster,
+            MemorySpace::Local => Space::Local,
+        }
+    }
+}
+
+impl Allocation {
+    /// The allocation that a pointer into the space keeps as `number`.
+    #[inline(always)]
+    pub(in crate::sim) fn of(space: Space, number: u32) -> Allocation {
+        match MemorySpace::of(space) {
+            Some(memory_space) => Allocation { memory_space, number },
+            None => {
+                let memory_space =
+                    MemorySpace::ALL[(number >> NUMBER_BITS) as usize % MemorySpace::ALL.len()];
+                Allocation { memory_space, number: number & ((1 << NUMBER_BITS) - 1) }
+            }
+        }
+    }
+
+    /// Returns the number of the allocation in a generic pointer.
+    fn generic(self) -> u32 {
+        (self.memory_space as u32) << NUMBER_BITS | self.number
+    }
+
+    /// Returns the allocation number in a pointer into the space, in the block `rank` of the cluster; `None` if the
+    /// allocation is not in the space. Shared memory of a block is shared memory of its cluster too.
+    fn number_in(self, space: Space, rank: u32) -> Option<u32> {
+        let number = self.number;
+        match (space, self.memory_space) {
+            (Space::Global, MemorySpace::Global)
+            | (Space::Const, MemorySpace::Const)
+            | (Space::Shared, MemorySpace::Shared)
+            | (Space::SharedCluster, MemorySpace::Cluster)
+            | (Space::Local, MemorySpace::Local) => Some(number),
+            (Space::SharedCluster, MemorySpace::Shared) => Some(in_cluster(rank, number)),
+            (Space::Shared, MemorySpace::Cluster) => {
+                let (block, number) = of_cluster(number);
+                (block == rank).then_some(number)
+            }
+            (Space::Generic, _) => Some(self.generic()),
+            (
+                Space::Global | Space::Const | Space::Shared | Space::SharedCluster | Space::Local,
+                _,
+            ) => None,
+        }
+    }
+}
+
+/// Address bits of an allocation of global memory.
+const GLOBAL_BITS: u32 = 40;
+/// Address bits of an array of constant memory, which has at most 64 KiB.
+const CONST_BITS: u32 = 16;
+/// Address bits of the shared memory of a block of a cluster.
+const BLOCK_BITS: u32 = 24;
+/// Address bits of a memory that generic addresses reach; global memory is the first.
+const MEMORY_BITS: u32 = 56;
+
+/// Start offsets of the shared and the local allocations of a kernel.
+struct Starts {
+    shared: Vec<u64>,
+    local: Vec<u64>,
+}
+
+impl Allocation {
+    /// The address of the first byte, for pointers into the space.
+    fn address(self, space: Space, starts: &Starts) -> u64 {
+        let start = |of: &[u64], number: u32| of.get(number as usize).copied().unwrap_or(0);
+        // No allocation is at 0 but in shared and local memory.
+        let apart = |bits: u32| (u64::from(self.number) + 1) << bits;
+        let own = match self.memory_space {
+            MemorySpace::Global => apart(GLOBAL_BITS),
+            MemorySpace::Const => apart(CONST_BITS),
+            MemorySpace::Shared => start(&starts.shared, self.number),
+            MemorySpace::Cluster => {
+                let (block, number) = of_cluster(self.number);
+                u64::from(block) << BLOCK_BITS | start(&starts.shared, number)
+            }
+            MemorySpace::Local => start(&starts.local, self.number),
+        };
+        if space == Space::Generic { (self.memory_space as u64) << MEMORY_BITS | own } else { own }
+    }
+}
+
+impl Compiler<'_> {
+    pub(in crate::sim) fn ptr_to_int(
+        &mut self,
+        id: OpId,
+        base: Value,
+        result: Value,
+    ) -> Result<(), Refused> {
+        let (pointer, space, _) = self.pointer(base)?;
+        let src = self.regs.offset_slot(pointer) as usize;
+        let (scalar, dst) = self.result(&[result], 0)?.single()?;
+        let dst = dst as usize;
+        let starts =
+            Starts { shared: self.ir().shared_layout().0, local: self.ir().local_layout().0 };
+        self.emit(
+            id,
+            Inst::Pure(Box::new(move |regs| {
+                let addresses: [u64; LANES] = std::array::from_fn(|lane| {
+                    let allocation = Allocation::of(space, pointer.alloc.lane(regs, lane));
+                    allocation.address(space, &starts).wrapping_add(regs.d[src][lane])
+                });
+                if scalar.bits() == 64 {
+                    regs.d[dst] = addresses;
+                } else {
+                    regs.w[dst] = addresses.map(|address| address as u32);
+                }
+            })),
+        );
+        Ok(())
+    }
+
+    /// The generic pointer keeps the memory with the number of the allocation.
+    pub(in crate::sim) fn cvta(
+        &mut self,
+        id: OpId,
+        base: Value,
+        result: Value,
+    ) -> Result<(), Refused> {
+        let (pointer, space, _) = self.pointer(base)?;
+        let generic = move |number: u32| Allocation::of(space, number).generic();
+        let src = self.regs.offset_slot(pointer) as usize;
+        let mut to = self.result(&[result], 0)?;
+        if let Alloc::Static(number) = pointer.alloc {
+            to = self.regs.with_static(to, generic(number));
+            self.set(result, to)?;
+        }
+        let Slots::Pointer(PointerSlots { alloc, offset: Some(dst) }) = to else {
+            return Err(Malformed);
+        };
+        let dst = dst as usize;
+        let numbers = match (alloc, pointer.alloc) {
+            (Alloc::Slot(to), Alloc::Slot(from)) => Some((to as usize, from as usize)),
+            _ => None,
+        };
+        self.emit(
+            id,
+            Inst::Pure(Box::new(move |regs| {
+                regs.d[dst] = regs.d[src];
+                if let Some((to, from)) = numbers {
+                    regs.w[to] = regs.w[from].map(generic);
+                }
+            })),
+        );
+        Ok(())
+    }
+
+    /// The pointer into a space to where a generic one points.
+    pub(in crate::sim) fn cvta_to(
+        &mut self,
+        id: OpId,
+        (base, space): (Value, Space),
+        result: Value,
+    ) -> Result<(), Refused> {
+        let (pointer, from, _) = self.pointer(base)?;
+        let src = self.regs.offset_slot(pointer) as usize;
+        let to = self.result(&[result], 0)?;
+        let Slots::Pointer(PointerSlots { alloc: Alloc::Slot(alloc), offset: Some(dst) }) = to
+        else {
+            return Err(Malformed);
+        };
+        let (alloc, dst) = (alloc as usize, dst as usize);
+        let run = move |regs: &mut Regs, memory: &mut Memory<'_>, mask: u32| {
+            for lane in lanes_of(mask) {
+                let found = Allocation::of(from, pointer.alloc.lane(regs, lane));
+                let Some(number) = found.number_in(space, memory.here as u32) else {
+                    let cause = TrapCause::OtherSpace {
+                        expected: space,
+                        found: found.memory_space.space(),
+                        alloc: found.number,
+                    };
+                    return Err(Trap::new(lane, cause));
+                };
+                regs.w[alloc][lane] = number;
+                regs.d[dst][lane] = regs.d[src][lane];
+            }
+            Ok(())
+        };
+        self.emit(id, Inst::Memory(Box::new(run)));
+        Ok(())
+    }
+
+    pub(in crate::sim) fn getctarank(
+        &mut self,
+        id: OpId,
+        base: Value,
+        result: Value,
+    ) -> Result<(), Refused> {
+        let (pointer, space, _) = self.pointer(base)?;
+        let dst = self.result(&[result], 0)?.scalar(Scalar::U32)? as usize;
+        let run = move |regs: &mut Regs, memory: &mut Memory<'_>, _: u32| {
+            let own = memory.here as u32;
+            regs.w[dst] = std::array::from_fn::<u32, LANES, _>(|lane| {
+                match Allocation::of(space, pointer.alloc.lane(regs, lane)) {
+                    Allocation { memory_space: MemorySpace::Cluster, number } => {
+                        of_cluster(number).0
+                    }
+                    _ => own,
+                }
+            });
+            Ok(())
+        };
+        self.emit(id, Inst::Memory(Box::new(run)));
+        Ok(())
+    }
+
+    pub(in crate::sim) fn isspacep(
+        &mut self,
+        id: OpId,
+        (base, space): (Value, Space),
+        result: Value,
+    ) -> Result<(), Refused> {
+        let (pointer, from, _) = self.pointer(base)?;
+        let dst = self.result(&[result], 0)?.scalar(Scalar::Bool)? as usize;
+        let run = move |regs: &mut Regs, memory: &mut Memory<'_>, _: u32| {
+            let rank = memory.here as u32;
+            regs.w[dst] = std::array::from_fn::<u32, LANES, _>(|lane| {
+                let found = Allocation::of(from, pointer.alloc.lane(regs, lane));
+                found.number_in(space, rank).is_some().word()
+            });
+            Ok(())
+        };
+        self.emit(id, Inst::Memory(Box::new(run)));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generic_number_is_its_allocation() {
+        for memory_space in MemorySpace::ALL {
+            for number in [0, 1, 0xfff, in_cluster(15, 0xf_ffff)] {
+                let allocation = Allocation { memory_space, number };
+                assert_eq!(Allocation::of(Space::Generic, allocation.generic()), allocation);
+                assert_eq!(Allocation::of(memory_space.space(), number), allocation);
+                assert_eq!(allocation.number_in(memory_space.space(), 3), Some(number));
+            }
+        }
+    }
+
+    #[test]
+    fn shared_memory_of_a_block_is_that_of_its_cluster_too() {
+        let own = Allocation { memory_space: MemorySpace::Shared, number: 7 };
+        assert_eq!(own.number_in(Space::SharedCluster, 3), Some(in_cluster(3, 7)));
+        let mapped = Allocation { memory_space: MemorySpace::Cluster, number: in_cluster(3, 7) };
+        assert_eq!(mapped.number_in(Space::Shared, 3), Some(7));
+        assert_eq!(mapped.number_in(Space::Shared, 2), None);
+        assert_eq!(own.number_in(Space::Local, 3), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! Kernels on the CPU, with every access checked.
+//!
+//! The simulator runs the IR, not the PTX text: warps of 32 threads in lock step under an execution mask,
+//! the warps of a block one after the other, those of the blocks of a cluster too, the clusters of a grid in
+//! parallel. It is also the sanitizer: what
+//! a GPU leaves undefined is a [`Fault`] that names the operation, its Rust line, the thread and the
+//! address.
+//!
+//! * Integer and IEEE operations are bit exact. A result that is NaN has the bits that an H200 gives it.
+//! * Every access is checked against the allocation that its pointer was made from. Shared memory is
+//!   uninitialised when a block starts, and each byte remembers whether it was written.
+//! * A barrier must be reached by all threads of a warp together; it opens when every warp that has not
+//!   ended waits at one, a named barrier when all its threads have arrived. Warps that wait for ever are a fault,
+//!   which lists the wait of each warp.
+//! * Barriers in shared memory count arrivals and bytes; what is undefined about them is a fault, and a wait
+//!   that cannot end.
+//! * An asynchronous operation (copies of threads, of bytes, of boxes of tensors, and `wgmma`) takes effect
+//!   as late as something waits for it. Until then it is a fault to write what it reads, or to access what it writes:
+//!   a missing wait, a ring of too few stages, a stage that is filled too early.
+//! * Tensor cores: a product is exact; the products of one instruction are added to the sum one after the
+//!   other, in the order of rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of
+//!   `a * b + c`); sums of type `f16` are rounded to it once, at the end of the instruction. The hardware adds
+//!   several products at once and cuts bits off, so its last bits differ unless all sums are exact;
+//!   [`Accumulation::Truncated`] is a model of that. Of integers all bits are the same.
+//! * The result, the number of operations and the fault reported do not depend on how the host runs the
+//!   blocks, unless blocks race for global memory: by plain accesses, or by atomic operations whose order
+//!   matters (sums of floating point numbers, `exch`, `cas`, and every use of what was there before).
+//!
+//! [`Program::new`] flattens the region tree to steps on register slots (`program/`); each step is a closure over 32
+//! lanes. A warp (`exec/warp.rs`) runs steps until it waits. A cluster (`exec/cluster.rs`) schedules the warps of its
+//! blocks and completes asynchronous operations (`engine/`). A launch (`exec/launch.rs`) distributes clusters over the
+//! threads of the host. Accesses go through `memory/`, and each violation becomes a report in `fault/`.
+
+mod engine;
+mod exec;
+mod fault;
+mod memory;
+mod program;
+mod report;
+
+use std::fmt;
+
+pub use exec::launch::Arg;
+pub use fault::error::RunError;
+pub use fault::report::{Barrier, Fault, FaultCause, MemoryAccess, StuckWarp, WarpWait};
+pub use fault::state::{AsyncUse, BarrierState, WgmmaOperand};
+pub use memory::buffer::{Buffer, WriteError};
+pub use report::options::{Accumulation, Options, Order, Report};
+pub use report::output::Output;
+
+use crate::ir::KernelIr;
+use crate::launch::grid::Grid;
+
+/// Runs a kernel on the grid and waits for its end. `args` are the arguments of its parameters, in order.
+///
+/// ```
+/// use tilewright::ir::{Element, Global, GlobalMut, Kernel, Target};
+/// use tilewright::runtime::Grid;
+/// use tilewright::sim;
+///
+/// type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
+/// let kernel = Kernel::<Axpy>::build("axpy", Target::SM_80, |k, (a, x, y, n)| {
+///     let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+///     k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+/// })?;
+/// let x = sim::Buffer::from_slice(&[1.0f32, 2.0, 3.0]);
+/// let y = sim::Buffer::from_slice(&[10.0f32, 20.0, 30.0]);
+/// let args = [
+///     sim::Arg::Scalar(2.0f32.to_const()),
+///     sim::Arg::Buffer(&x),
+///     sim::Arg::Buffer(&y),
+///     sim::Arg::Scalar(3i32.to_const()),
+/// ];
+/// sim::run(kernel.ir(), Grid::cover(3, 128), &args, &sim::Options::default())?;
+/// assert_eq!(y.to_vec::<f32>(), [12.0, 24.0, 36.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`RunError::Fault`] where the kernel misbehaves, [`RunError::OutOfFuel`] where it does not end; the other
+/// errors where grid or arguments do not fit the kernel.
+pub fn run(
+    kernel: &KernelIr,
+    grid: Grid,
+    args: &[Arg<'_>],
+    options: &Options,
+) -> Result<Report, RunError> {
+    let code = compile(kernel)?;
+    exec::launch::launch(kernel, &code, grid, args, options)
+}
+
+fn compile(kernel: &KernelIr) -> Result<program::code::Code, RunError> {
+    program::compiler::compile(kernel).map_err(|refused| match refused {
+        program::refused::Refused::Malformed => RunError::NotVerified,
+        program::refused::Refused::TooManyRegisters => {
+            RunError::TooManyRegisters { limit: program::slots::MAX_SLOTS }
+        }
+    })
+}
+
+/// A kernel made ready for any number of launches.
+pub struct Program {
+    ir: KernelIr,
+    code: program::code::Code,
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program").field("kernel", &self.ir.name).finish_non_exhaustive()
+    }
+}
+
+impl Program {
+    /// Prepares a kernel.
+    ///
+    /// # Errors
+    /// [`RunError::NotVerified`] if the IR is not that of a verified kernel.
+    pub fn new(kernel: &KernelIr) -> Result<Program, RunError> {
+        let code = compile(kernel)?;
+        Ok(Program { ir: kernel.clone(), code })
+    }
+
+    /// Runs the kernel as [`run`] does.
+    ///
+    /// # Errors
+    /// As for [`run`].
+    pub fn run(&self, grid: Grid, args: &[Arg<'_>], options: &Options) -> Result<Report, RunError> {
+        exec::launch::launch(&self.ir, &self.code, grid, args, options)
+    }
+}

@@ -1,0 +1,366 @@
+//! Atomic operations, and what caches are told.
+//!
+//! The lanes of a warp go one after the other, from the lowest. Blocks run in parallel: each operation on global memory
+//! is one step, and in which order those of several blocks come is the host's choice.
+
+use super::code::Inst;
+use super::compiler::Compiler;
+use super::dispatch::{with_number, with_type};
+use super::refused::Refused;
+use super::scalar::{Bits, Number};
+use crate::ir::{Atomic, AtomicOp, AtomicOrder, Cache, OpId, RedOrder, Scalar, Value, VectorType};
+use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::memory::access::{Access, Address, Offsets, Strength};
+use crate::sim::memory::buffer::Buffer;
+use crate::sim::memory::element::Element;
+use crate::sim::memory::lanes::{LANES, Lane, Regs, Word, lanes_of};
+use crate::sim::memory::shared::{Shared, SharedRange};
+use crate::sim::memory::space::{Allocation, MemorySpace};
+use crate::sim::memory::vector_access::shared_offsets;
+
+/// New value of an element, from the old value, the operand and the compared value.
+type Combine = fn(u64, u64, u64) -> u64;
+
+/// Forms of an operation for global memory and for shared memory.
+#[derive(Clone, Copy)]
+struct Combines {
+    global: Combine,
+    shared: Combine,
+}
+
+/// The bytes of a line, which `discard` is about.
+const LINE: u32 = 128;
+
+fn on<T: Lane>(old: u64, value: u64, f: fn(T, T) -> T) -> u64 {
+    f(T::of(T::Word::of_bits(old)), T::of(T::Word::of_bits(value))).word().bits()
+}
+
+fn add<T: Number>(old: u64, value: u64, _: u64) -> u64 {
+    on(old, value, <T as Number>::add)
+}
+
+/// The device adds `f32` in global memory without subnormal numbers.
+fn add_flushed(old: u64, value: u64, _: u64) -> u64 {
+    on(old, value, |a: f32, b: f32| flushed(Number::add(flushed(a), flushed(b))))
+}
+
+fn flushed(x: f32) -> f32 {
+    if x.is_subnormal() { 0f32.copysign(x) } else { x }
+}
+
+fn min<T: Number>(old: u64, value: u64, _: u64) -> u64 {
+    on(old, value, <T as Number>::min)
+}
+
+fn max<T: Number>(old: u64, value: u64, _: u64) -> u64 {
+    on(old, value, <T as Number>::max)
+}
+
+fn combine(op: AtomicOp, elem: Scalar, memory_space: MemorySpace) -> Result<Combine, Refused> {
+    Ok(match op {
+        AtomicOp::Add if (elem, memory_space) == (Scalar::F32, MemorySpace::Global) => add_flushed,
+        AtomicOp::Add => with_number!(elem, T => add::<T>),
+        AtomicOp::Min => with_number!(elem, T => min::<T>),
+        AtomicOp::Max => with_number!(elem, T => max::<T>),
+        AtomicOp::And => |old, value, _| Bits::and(old, value),
+        AtomicOp::Or => |old, value, _| Bits::or(old, value),
+        AtomicOp::Xor => |old, value, _| Bits::xor(old, value),
+        AtomicOp::Exch => |_, value, _| value,
+        AtomicOp::Inc => |old, value, _| if old >= value { 0 } else { old + 1 },
+        AtomicOp::Dec => |old, value, _| if old == 0 || old > value { value } else { old - 1 },
+    })
+}
+
+/// The slots of an element, or of the registers of a vector.
+#[derive(Clone, Copy)]
+struct Parts {
+    slots: [u32; 4],
+    /// Elements in each slot, side by side.
+    per_slot: usize,
+}
+
+impl Parts {
+    fn one(slot: u32) -> Parts {
+        Parts { slots: [slot; 4], per_slot: 1 }
+    }
+
+    fn vector(slots: &[u32], vector: VectorType) -> Parts {
+        let mut all = [0; 4];
+        all.iter_mut().zip(slots).for_each(|(all, slot)| *all = *slot);
+        Parts { slots: all, per_slot: vector.lanes_per_register() as usize }
+    }
+
+    /// The slot of element `number`, and the bit of it at which the element starts.
+    fn place<E: Element>(&self, number: usize) -> (usize, usize) {
+        (self.slots[number / self.per_slot] as usize, number % self.per_slot * E::BYTES * 8)
+    }
+
+    fn read<E: Element>(&self, regs: &Regs, number: usize) -> [u64; LANES] {
+        let (slot, shift) = self.place::<E>(number);
+        E::Word::file(regs)[slot].map(|word| word.bits() >> shift & ones::<E>())
+    }
+
+    fn write<E: Element>(&self, regs: &mut Regs, number: usize, (mask, bits): (u32, [u64; LANES])) {
+        let (slot, shift) = self.place::<E>(number);
+        let out = &mut E::Word::file_mut(regs)[slot];
+        for lane in lanes_of(mask) {
+            let others = out[lane].bits() & !(ones::<E>() << shift);
+            // An element alone in its slot has it as a whole.
+            let others = if self.per_slot == 1 { 0 } else { others };
+            out[lane] = E::Word::of_bits(others | bits[lane] << shift);
+        }
+    }
+}
+
+/// All bits of an element.
+fn ones<E: Element>() -> u64 {
+    u64::MAX >> (64 - 8 * E::BYTES)
+}
+
+/// The slots of an atomic operation beside its address.
+#[derive(Clone, Copy)]
+struct Slots {
+    value: Parts,
+    /// The operand itself where nothing is compared.
+    compare: Parts,
+    old: Option<Parts>,
+    /// Set for operands wider than a register, which only global memory supports.
+    only_global: bool,
+}
+
+impl Compiler<'_> {
+    pub(in crate::sim) fn atomic(
+        &mut self,
+        id: OpId,
+        op: &Atomic,
+        results: &[Value],
+    ) -> Result<(), Refused> {
+        let strength = |acquires, releases| Strength { whole: true, acquires, releases };
+        let of = |order: AtomicOrder| match order {
+            AtomicOrder::Relaxed => strength(false, false),
+            AtomicOrder::Acquire => strength(true, false),
+            AtomicOrder::Release => strength(false, true),
+            AtomicOrder::AcqRel => strength(true, true),
+        };
+        let red = |order: RedOrder| strength(false, order == RedOrder::Release);
+        let (base, index, strength, kind) = match *op {
+            Atomic::Atom { base, index, op, order, .. }
+            | Atomic::AtomVec { base, index, op, order, .. } => (base, index, of(order), Some(op)),
+            Atomic::AtomCas { base, index, order, .. } => (base, index, of(order), None),
+            Atomic::Red { base, index, op, order, .. }
+            | Atomic::RedVec { base, index, op, order, .. } => (base, index, red(order), Some(op)),
+        };
+        let mut address = self.address(base, index, strength)?;
+        let elem = address.elem;
+        let mut only_global = false;
+        let mut parts = |this: &Self, value: Value| {
+            let slots = this.slots(value)?;
+            Ok(match slots.vector() {
+                Ok((vector, slots)) if vector.elem() == elem => {
+                    address.lanes = vector.lanes();
+                    only_global = vector.bits() > 32 || kind != Some(AtomicOp::Add);
+                    Parts::vector(slots, vector)
+                }
+                _ => Parts::one(slots.scalar(elem)?),
+            })
+        };
+        let (value, compare) = match *op {
+            Atomic::Atom { value, .. } | Atomic::Red { value, .. } => {
+                (parts(self, value)?, parts(self, value)?)
+            }
+            Atomic::AtomCas { value, compare, .. } => (parts(self, value)?, parts(self, compare)?),
+            Atomic::AtomVec { vector, .. } | Atomic::RedVec { vector, .. } => {
+                (parts(self, vector)?, parts(self, vector)?)
+            }
+        };
+        let old = match (op, results.first()) {
+            (
+                Atomic::Atom { .. } | Atomic::AtomCas { .. } | Atomic::AtomVec { .. },
+                Some(result),
+            ) => {
+                self.allocate_values(&[*result])?;
+                Some(parts(self, *result)?)
+            }
+            (Atomic::Red { .. } | Atomic::RedVec { .. }, None) => None,
+            (
+                Atomic::Atom { .. }
+                | Atomic::AtomCas { .. }
+                | Atomic::AtomVec { .. }
+                | Atomic::Red { .. }
+                | Atomic::RedVec { .. },
+                _,
+            ) => return Err(Refused::Malformed),
+        };
+        let exchange: Combine = |old, value, compare| if old == compare { value } else { old };
+        let f = match kind {
+            Some(kind) => Combines {
+                global: combine(kind, elem, MemorySpace::Global)?,
+                shared: combine(kind, elem, MemorySpace::Shared)?,
+            },
+            None => Combines { global: exchange, shared: exchange },
+        };
+        let slots = Slots { value, compare, old, only_global };
+        let access = match (elem.bits(), address.lanes) {
+            (64, 1) => update::<u64, 1>(address, slots, f),
+            (32, 1) => update::<u32, 1>(address, slots, f),
+            (32, 2 | 4) => update::<u32, 4>(address, slots, f),
+            (16, 1) => update::<u16, 1>(address, slots, f),
+            (16, 2 | 4 | 8) => update::<u16, 8>(address, slots, f),
+            _ => return Err(Refused::Malformed),
+        };
+        let access = self.watched_access(&address, true, access);
+        self.emit(id, Inst::Memory(access));
+        Ok(())
+    }
+
+    pub(in crate::sim) fn cache(&mut self, id: OpId, op: &Cache) -> Result<(), Refused> {
+        match *op {
+            // There are no caches, and the address need not exist.
+            Cache::Prefetch { base, index, level: _ } => {
+                self.address(base, index, Strength::default())?;
+                self.weight += 1;
+            }
+            Cache::Discard { base, index } => {
+                let address = self.address(base, index, Strength::default())?;
+                self.emit(id, Inst::Memory(line(address, true)));
+            }
+            Cache::Applypriority { base, index } => {
+                let address = self.address(base, index, Strength::default())?;
+                self.emit(id, Inst::Memory(line(address, false)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Changes the element at byte `at` in one step. Returns what it was.
+fn update_buffer<E: Element>(buffer: &Buffer, at: usize, next: impl Fn(u64) -> u64) -> u64 {
+    if E::BYTES == 8 {
+        let _whole = buffer.lock(at / 4);
+        let old = E::load(at, |i| buffer.word(i)).bits();
+        E::store(at, E::Word::of_bits(next(old)), |i, mask, bits| buffer.update(i, mask, bits));
+        return old;
+    }
+    let (ones, shift) = (ones::<E>() as u32, at % 4 * 8);
+    let of = |word: u32| u64::from(word >> shift & ones);
+    let new = |word: u32| word & !(ones << shift) | (next(of(word)) as u32 & ones) << shift;
+    of(buffer.update_word(at / 4, new))
+}
+
+/// Of at most `N` elements.
+fn update<E: Element + 'static, const N: usize>(
+    address: Address,
+    slots: Slots,
+    f: Combines,
+) -> Access {
+    let count = (address.lanes as usize).min(N);
+    Box::new(move |regs, memory, mask| {
+        let mut olds = [[0; LANES]; N];
+        let mut values = [[0; LANES]; N];
+        let mut compares = [[0; LANES]; N];
+        for number in 0..count {
+            values[number] = slots.value.read::<E>(regs, number);
+            compares[number] = slots.compare.read::<E>(regs, number);
+        }
+        address.strength.before();
+        address.for_each_alloc(regs, mask, |regs, found, mask| {
+            let f = if found.memory_space == MemorySpace::Global { f.global } else { f.shared };
+            let next = |(number, lane): (usize, usize), old: u64| {
+                f(old, values[number][lane], compares[number][lane])
+            };
+            match found.memory_space {
+                MemorySpace::Local => return Err(address.no_order(regs, (found, mask))),
+                MemorySpace::Shared | MemorySpace::Cluster if slots.only_global => {
+                    return Err(address.no_order(regs, (found, mask)));
+                }
+                // The verifier has seen that nothing is written to a constant array.
+                MemorySpace::Global | MemorySpace::Const => {
+                    let buffer = memory.buffer(found);
+                    let offsets = address.offsets(regs, (found, buffer.len_bytes(), mask))?;
+                    offsets.for_each::<E>(mask, |lane, at| {
+                        for (number, olds) in olds.iter_mut().take(count).enumerate() {
+                            let next = |old| next((number, lane), old);
+                            olds[lane] = update_buffer::<E>(buffer, at + number * E::BYTES, next);
+                        }
+                    });
+                }
+                MemorySpace::Shared | MemorySpace::Cluster => {
+                    let shared = memory.shared_at_mut(found, mask)?;
+                    let range @ SharedRange { start, .. } = shared.range(found.number);
+                    let offsets = shared_offsets(&address, regs, (found, range, mask))?;
+                    check_written::<E>(&address, regs, &offsets, (found, mask), shared)?;
+                    let words = &mut shared.words;
+                    offsets.for_each::<E>(mask, |lane, at| {
+                        for (number, olds) in olds.iter_mut().take(count).enumerate() {
+                            let at = start + at + number * E::BYTES;
+                            olds[lane] = E::load(at, |i| words[i]).bits();
+                            let new = E::Word::of_bits(next((number, lane), olds[lane]));
+                            E::store(at, new, |i, mask, bits| {
+                                words[i] = words[i] & !mask | bits;
+                            });
+                        }
+                    });
+                }
+            }
+            Ok(())
+        })?;
+        address.strength.after();
+        if let Some(old) = slots.old {
+            for (number, olds) in olds.iter().take(count).enumerate() {
+                old.write::<E>(regs, number, (mask, *olds));
+            }
+        }
+        Ok(())
+    })
+}
+
+fn check_written<E: Element>(
+    address: &Address,
+    regs: &Regs,
+    offsets: &Offsets,
+    (found, mask): (Allocation, u32),
+    shared: &Shared,
+) -> Trapped {
+    let SharedRange { start, .. } = shared.range(found.number);
+    let mut all_written = true;
+    offsets.for_each::<E>(mask, |_, at| {
+        for number in 0..address.lanes as usize {
+            let at = start + at + number * E::BYTES;
+            all_written &= E::is_ones(E::load(at, |i| shared.written[i]));
+        }
+    });
+    if all_written {
+        Ok(())
+    } else {
+        Err(address.uninitialised::<E>(regs, offsets, (found, mask), shared))
+    }
+}
+
+/// Checks the lines that lanes point to, and takes their content where they are discarded.
+fn line(address: Address, discard: bool) -> Access {
+    Box::new(move |regs, memory, mask| {
+        address.for_each_alloc(regs, mask, |regs, found, mask| {
+            let buffer = memory.buffer(found);
+            for lane in lanes_of(mask) {
+                let mut at = address.at(regs, lane, found, buffer.len_bytes());
+                (at.bytes, at.align) = (LINE, LINE);
+                let end = at.byte + i128::from(LINE);
+                if at.byte < 0 || end > i128::from(at.len_bytes) {
+                    return Err(Trap::new(lane, TrapCause::OutOfBounds(at)));
+                }
+                if at.byte % i128::from(LINE) != 0 {
+                    return Err(Trap::new(lane, TrapCause::Misaligned(at)));
+                }
+                if discard {
+                    let first = at.byte as usize / 4;
+                    (first..first + LINE as usize / 4)
+                        .for_each(|word| buffer.update(word, u32::MAX, LOST));
+                }
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Value read from a discarded line. PTX leaves it undefined.
+const LOST: u32 = 0xdddd_dddd;

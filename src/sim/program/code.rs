@@ -1,0 +1,113 @@
+//! A kernel in the form that warps run: a flat list of steps on register slots.
+
+use crate::ir::{OpId, SpecialReg, VolatileReg};
+use crate::sim::exec::barrier::Named;
+use crate::sim::exec::collective::Group;
+use crate::sim::exec::context::Act;
+use crate::sim::fault::raw::Trapped;
+use crate::sim::memory::access::Access;
+use crate::sim::memory::buffer::Buffer;
+use crate::sim::memory::lanes::{Move, Pure, Regs};
+use crate::sim::memory::shared::SharedRange;
+
+/// An operation without an effect that can fault in the active lanes.
+pub(in crate::sim) type Checked = Box<dyn Fn(&mut Regs, u32) -> Trapped + Send + Sync>;
+
+/// One step of a warp. A step number stands for its place in [`Code::steps`]; a frame number for the depth
+/// in the warp's stack of open constructs, which is the static nesting depth.
+pub(in crate::sim) enum Inst {
+    Pure(Pure),
+    Checked(Checked),
+    Memory(Access),
+    /// Copies under the mask.
+    Copy(Box<[Move]>),
+    Barrier,
+    Named(Named),
+    /// An operation of the warp as a whole, or an operation that may wait.
+    Act(Act),
+    /// Operation of lanes that name the same `members`.
+    Warp {
+        members: u32,
+        run: Group,
+    },
+    /// Reads a special register that changes.
+    Volatile {
+        reg: VolatileReg,
+        dst: u32,
+    },
+    /// Lets other warps run.
+    Sleep,
+    /// Opens a frame and runs the lanes in which the slot `cond` is true at the next step, then the others
+    /// at `else_`, then all at `end`.
+    If {
+        cond: u32,
+        else_: Option<u32>,
+        end: u32,
+    },
+    /// Opens a frame and runs the body, which starts at the next step.
+    For(Box<ForLoop>),
+    /// Opens a frame and runs the body, which starts at the next step.
+    Loop {
+        init: Box<[Move]>,
+        end: u32,
+    },
+    /// Ends an arm of the innermost construct.
+    Yield(Box<[Move]>),
+    Continue {
+        frame: u32,
+        moves: Box<[Move]>,
+    },
+    Break {
+        frame: u32,
+        moves: Box<[Move]>,
+    },
+    Return,
+}
+
+/// The lanes that start a `for` with at least one iteration; sets index and remaining iterations.
+pub(in crate::sim) type Enter = Box<dyn Fn(&mut Regs, u32) -> Trapped<u32> + Send + Sync>;
+/// The lanes that have a further iteration; advances index and remaining iterations.
+pub(in crate::sim) type Advance = Box<dyn Fn(&mut Regs) -> u32 + Send + Sync>;
+
+/// A `for`: its carried arguments and its results are in the same slots.
+pub(in crate::sim) struct ForLoop {
+    pub(in crate::sim) enter: Enter,
+    pub(in crate::sim) advance: Advance,
+    pub(in crate::sim) init: Box<[Move]>,
+    pub(in crate::sim) end: u32,
+}
+
+pub(in crate::sim) struct Step {
+    pub(in crate::sim) inst: Inst,
+    /// Operations that the step stands for: itself, and those before it that need no step.
+    pub(in crate::sim) weight: u32,
+}
+
+/// A compiled kernel.
+pub(in crate::sim) struct Code {
+    pub(in crate::sim) steps: Vec<Step>,
+    /// The operation of each step.
+    pub(in crate::sim) ops: Vec<OpId>,
+    /// Slots of the file `w`.
+    pub(in crate::sim) w: usize,
+    /// Slots of the file `d`.
+    pub(in crate::sim) d: usize,
+    /// Slots of `w` with the same word in all lanes: constants.
+    pub(in crate::sim) fill_w: Vec<(u32, u32)>,
+    /// Slots of `d` with the same word in all lanes: constants.
+    pub(in crate::sim) fill_d: Vec<(u32, u64)>,
+    /// Slots of special registers, in the file of their type.
+    pub(in crate::sim) special: Vec<(SpecialReg, u32)>,
+    /// For each parameter, the slot of a scalar and whether it is in `d`; `None` for a pointer.
+    pub(in crate::sim) params: Vec<Option<(u32, bool)>>,
+    /// The constant arrays.
+    pub(in crate::sim) arrays: Vec<Buffer>,
+    pub(in crate::sim) shared: Vec<SharedRange>,
+    pub(in crate::sim) shared_bytes: usize,
+    /// Set if the kernel reads shared memory through the asynchronous proxy.
+    pub(in crate::sim) watches_proxies: bool,
+    /// Byte ranges of the local allocations of a thread.
+    pub(in crate::sim) local: Vec<SharedRange>,
+    /// Bytes of local memory of a thread.
+    pub(in crate::sim) local_bytes: usize,
+}

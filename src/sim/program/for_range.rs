@@ -1,0 +1,64 @@
+//! The iterations of a `for`.
+
+use super::code::{Advance, Enter};
+use super::scalar::Int;
+use crate::ir::{Const, Scalar};
+use crate::sim::fault::raw::{Trap, TrapCause};
+use crate::sim::memory::lanes::{FULL, LANES, Word, lanes_of};
+
+/// The slots of a `for`.
+#[derive(Clone, Copy)]
+pub(in crate::sim) struct ForRange {
+    pub(in crate::sim) lo: u32,
+    pub(in crate::sim) hi: u32,
+    pub(in crate::sim) step: u32,
+    pub(in crate::sim) index: u32,
+    /// Of the file `d`: iterations that are left, the present one included.
+    pub(in crate::sim) remaining: u32,
+}
+
+impl ForRange {
+    /// Returns the functions that start and advance a loop over integers of type `T`.
+    pub(in crate::sim) fn functions<T: Int>(self, scalar: Scalar) -> (Enter, Advance) {
+        let [lo, hi, step, index, remaining] =
+            [self.lo, self.hi, self.step, self.index, self.remaining].map(|slot| slot as usize);
+        let enter: Enter = Box::new(move |regs, mask| {
+            let (lo, hi, step) =
+                (T::Word::file(regs)[lo], T::Word::file(regs)[hi], T::Word::file(regs)[step]);
+            // Most loops are the same in all lanes: the division is made once then.
+            let mut known: Option<(T, T, T, u64)> = None;
+            let (mut trips, mut entered) = ([0; LANES], 0);
+            for lane in lanes_of(mask) {
+                let (lo, hi, step) = (T::of(lo[lane]), T::of(hi[lane]), T::of(step[lane]));
+                if step <= T::ZERO {
+                    let step = Const::new(scalar, step.bits());
+                    return Err(Trap::new(lane, TrapCause::StepNotPositive { step }));
+                }
+                trips[lane] = match known {
+                    Some((l, h, s, trips)) if l == lo && h == hi && s == step => trips,
+                    _ => lo.trips(hi, step),
+                };
+                known = Some((lo, hi, step, trips[lane]));
+                entered |= u32::from(trips[lane] != 0) << lane;
+            }
+            T::Word::file_mut(regs)[index] = lo;
+            regs.d[remaining] = trips;
+            Ok(entered)
+        });
+        let advance: Advance = Box::new(move |regs| {
+            let step = T::Word::file(regs)[step];
+            for (index, step) in T::Word::file_mut(regs)[index].iter_mut().zip(step) {
+                *index = T::of(*index).add(T::of(step)).word();
+            }
+            let mut mask = FULL;
+            for (lane, remaining) in regs.d[remaining].iter_mut().enumerate() {
+                *remaining = remaining.wrapping_sub(1);
+                if *remaining == 0 {
+                    mask &= !(1 << lane);
+                }
+            }
+            mask
+        });
+        (enter, advance)
+    }
+}

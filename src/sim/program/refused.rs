@@ -1,0 +1,10 @@
+//! Refusals of kernels that cannot be compiled.
+
+/// Refusal to compile a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum Refused {
+    /// The IR breaks a rule of the verifier.
+    Malformed,
+    /// A thread needs more register slots at once than there are.
+    TooManyRegisters,
+}

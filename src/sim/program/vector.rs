@@ -1,0 +1,146 @@
+//! Vectors: elements in and out of slots, and conversions of all elements.
+
+use super::code::Inst;
+use super::compiler::Compiler;
+use super::convert::convert;
+use super::refused::Refused::{self, Malformed};
+use super::slots::Slots;
+use crate::ir::{Scalar, Value, VectorType};
+use crate::sim::memory::lanes::{LANES, Regs};
+
+/// Register slot of a number.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) enum At {
+    /// In a slot of the file `w`.
+    W { slot: usize },
+    /// In a slot of the file `d`.
+    D { slot: usize },
+    /// In some bits of a slot of `w`.
+    Bits { slot: usize, shift: u32, mask: u32 },
+}
+
+impl At {
+    pub(in crate::sim) fn scalar(scalar: Scalar, slot: u32) -> At {
+        let slot = slot as usize;
+        if scalar.bits() == 64 { At::D { slot } } else { At::W { slot } }
+    }
+
+    /// Element `lane` of a vector with the given slots.
+    pub(in crate::sim) fn element(
+        vector: VectorType,
+        slots: &[u32],
+        lane: u32,
+    ) -> Result<At, Refused> {
+        let (per_slot, bits) = (vector.lanes_per_register(), vector.elem().bits());
+        let slot = *slots.get((lane / per_slot) as usize).ok_or(Malformed)?;
+        if per_slot == 1 {
+            return Ok(At::scalar(vector.elem(), slot));
+        }
+        let (shift, mask) = (lane % per_slot * bits, (1 << bits) - 1);
+        Ok(At::Bits { slot: slot as usize, shift, mask })
+    }
+
+    /// The bits in all threads, zero-extended.
+    pub(in crate::sim) fn read(self, regs: &Regs) -> [u64; LANES] {
+        match self {
+            At::W { slot } => regs.w[slot].map(u64::from),
+            At::D { slot } => regs.d[slot],
+            At::Bits { slot, shift, mask } => {
+                regs.w[slot].map(|word| u64::from(word >> shift & mask))
+            }
+        }
+    }
+
+    /// Sets the number; what else is in its slot stays.
+    pub(in crate::sim) fn write(self, regs: &mut Regs, values: &[u64; LANES]) {
+        match self {
+            At::W { slot } => regs.w[slot] = values.map(|value| value as u32),
+            At::D { slot } => regs.d[slot] = *values,
+            At::Bits { slot, shift, mask } => {
+                for (word, value) in regs.w[slot].iter_mut().zip(values) {
+                    *word = *word & !(mask << shift) | (*value as u32 & mask) << shift;
+                }
+            }
+        }
+    }
+}
+
+/// Writes `f` of some numbers to another place, one step after the other. No place that is written is read
+/// afterwards.
+pub(in crate::sim) fn each<const N: usize>(
+    steps: Vec<(At, [At; N])>,
+    f: impl Fn([u64; N]) -> u64 + Send + Sync + 'static,
+) -> Inst {
+    Inst::Pure(Box::new(move |regs| {
+        for (to, from) in &steps {
+            let from = from.map(|at| at.read(regs));
+            let values = std::array::from_fn(|thread| f(from.map(|values| values[thread])));
+            to.write(regs, &values);
+        }
+    }))
+}
+
+/// The conversion of a scalar from or to a format that Rust does not have.
+pub(in crate::sim) fn narrow_cvt(
+    from: Scalar,
+    to: Scalar,
+    dst: u32,
+    src: u32,
+) -> Result<Inst, Refused> {
+    if to == Scalar::Bool {
+        return Err(Malformed);
+    }
+    let step = (At::scalar(to, dst), [At::scalar(from, src)]);
+    Ok(each(vec![step], move |[bits]| convert(from, to, bits)))
+}
+
+impl Compiler<'_> {
+    pub(in crate::sim) fn vec_pack(
+        &mut self,
+        result: Slots,
+        values: &[Value],
+    ) -> Result<Inst, Refused> {
+        let (vector, slots) = result.vector()?;
+        if values.len() != vector.lanes() as usize {
+            return Err(Malformed);
+        }
+        let mut steps = Vec::with_capacity(values.len());
+        for (lane, value) in (0..).zip(values) {
+            let from = At::scalar(vector.elem(), self.scalar_of(*value, vector.elem())?);
+            steps.push((At::element(vector, slots, lane)?, [from]));
+        }
+        Ok(each(steps, |[bits]| bits))
+    }
+
+    pub(in crate::sim) fn vec_extract(
+        &mut self,
+        result: Slots,
+        vector: Value,
+        lane: u32,
+    ) -> Result<Inst, Refused> {
+        let from = self.slots(vector)?;
+        let (vector, slots) = from.vector()?;
+        let dst = result.scalar(vector.elem())?;
+        let step = (At::scalar(vector.elem(), dst), [At::element(vector, slots, lane)?]);
+        Ok(each(vec![step], |[bits]| bits))
+    }
+
+    /// Converts each element.
+    pub(in crate::sim) fn cvt_vector(
+        &mut self,
+        result: Slots,
+        from: Slots,
+    ) -> Result<Inst, Refused> {
+        let ((to_type, to), (from_type, from)) = (result.vector()?, from.vector()?);
+        if to_type.lanes() != from_type.lanes() {
+            return Err(Malformed);
+        }
+        let mut steps = Vec::new();
+        for lane in 0..to_type.lanes() {
+            let from = At::element(from_type, from, lane)?;
+            steps.push((At::element(to_type, to, lane)?, [from]));
+        }
+        let (from, to) = (from_type.elem(), to_type.elem());
+        Ok(each(steps, move |[bits]| convert(from, to, bits)))
+    }
+}
