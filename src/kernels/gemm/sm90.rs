@@ -198,16 +198,8 @@ impl Plan {
                 let to_a = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ring.stage));
                 let to_b = sb.slice(k, (.., .., ring.stage));
                 copy_a.load(k, a, (row, at, batch_a), &to_a, full);
-                let rotation = [step, tiles.rank(k)];
-                copy_b.load_multicast_rotated(
-                    k,
-                    b,
-                    (column, at, batch_b),
-                    &to_b,
-                    full,
-                    cluster,
-                    rotation,
-                );
+                let turn = [step, tiles.rank(k)];
+                copy_b.load_rotated(k, b, (column, at, batch_b), &to_b, full, cluster, turn);
                 ring.next(stages)
             })
         });
@@ -281,12 +273,9 @@ impl<'b, C: Number, D: Number> Consumer<'_, 'b, C, D> {
 
     /// The first row and column of the group in a tile, and the matrix. Blocks of 64 rows of the groups alternate.
     fn origin(&self, tile: Tile<'b>) -> [Val<'b, i32>; 3] {
-        let [m, n, _] = self.plan.config.tile.map(|size| size as i32);
-        let own = if self.plan.is_pingpong() {
-            tile.row.constant(0)
-        } else {
-            self.group * WGMMA_ROWS as i32
-        };
+        let [m, n, _] = self.plan.config.tile;
+        let [m, n, rows] = [m, n, WGMMA_ROWS].map(|size| size as i32);
+        let own = if self.plan.is_pingpong() { tile.row.constant(0) } else { self.group * rows };
         [tile.row * m + own, tile.column * n, tile.batch]
     }
 

@@ -339,7 +339,7 @@ impl TmaCopy {
     /// `number % blocks` multicasts the tile to all; `rank` is the calling block.
     #[track_caller]
     #[expect(clippy::too_many_arguments, reason = "each is another thing of the copy")]
-    pub fn load_multicast_rotated<'k: 'b, 'b, T: Element, const RANK: usize>(
+    pub fn load_rotated<'k: 'b, 'b, T: Element, const RANK: usize>(
         &self,
         k: &mut Body<'k, '_>,
         map: Val<'b, TensorMap<T, RANK>>,
