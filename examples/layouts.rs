@@ -20,7 +20,7 @@ pub(crate) fn run() -> Result<String, LayoutError> {
     // The inverse of a transposition takes an offset back to its coordinate.
     let transposed = layout!((8, 4):(1, 8));
     let inverse = transposed.right_inverse()?;
-    assert_eq!(transposed.composition(&inverse)?.coalesce()?, Layout::from(layout!(32:1)));
+    assert_eq!(transposed.composition(&inverse)?.coalesce()?, layout!(32:1));
 
     // 8 threads with 4 elements each, as a layout of (thread, value) over the matrix.
     let thread_value = layout!((8, 4):(1, 8));

@@ -86,19 +86,18 @@ errors! {
             at: ((i64, i64), i64, i64),
             /// The major mode of that form.
             major: Major,
-        } = |f| match at {
-            ((mn, k), found, expected) => {
-                write!(
-                    f,
-                    "`{layout}` with swizzle {swizzle} is no operand of wgmma: coordinate ({mn},{k}) is at \
-                         element {found}, the {} form has it at {expected}: tile the operand with a layout of \
-                         the table of `MatrixDescriptor`",
-                    match major {
-                        Major::K => "K-major",
-                        Major::Mn => "MN-major",
-                    }
-                )
-            }
+        } = |f| {
+            let ((mn, k), found, expected) = at;
+            let form = match major {
+                Major::K => "K-major",
+                Major::Mn => "MN-major",
+            };
+            write!(
+                f,
+                "`{layout}` with swizzle {swizzle} is no operand of wgmma: coordinate ({mn},{k}) is at \
+                 element {found}, the {form} form has it at {expected}: tile the operand with a layout of \
+                 the table of `MatrixDescriptor`"
+            )
         },
         /// the parts of an operand of wgmma are {bytes} bytes apart, which must be a multiple of 16 below 262144
         Distance { bytes: i64 },

@@ -56,13 +56,12 @@ errors! {
             name: String,
             /// Its compute capability, major and minor.
             capability: (u16, u16),
-        } = |f| match capability {
-            (major, minor) => write!(
-                f,
-                "GPU {ordinal} ({name}) has compute capability {major}.{minor} and 8.0 is the lowest \
-                     that is supported: use a newer GPU or the simulator"
-            ),
-        },
+        } = |f| write!(
+            f,
+            "GPU {ordinal} ({name}) has compute capability {}.{} and 8.0 is the lowest that is supported: use \
+             a newer GPU or the simulator",
+            capability.0, capability.1
+        ),
         /// kernel `{kernel}` is built for {target}, which does not run on {device}: build it for {device_target}
         WrongTarget { kernel: String, target: Target, device: String, device_target: Target },
         /// {rejection}
@@ -81,14 +80,12 @@ errors! {
         EmptyGrid {
             /// The grid.
             grid: Grid,
-        } = |f| match grid {
-            Grid { blocks, threads, .. } => write!(
-                f,
-                "a grid of {} blocks of {} threads has an empty axis: each must be at least 1",
-                Extent(*blocks),
-                Extent(*threads)
-            ),
-        },
+        } = |f| write!(
+            f,
+            "a grid of {} blocks of {} threads has an empty axis: each must be at least 1",
+            Extent(grid.blocks),
+            Extent(grid.threads)
+        ),
         /// More blocks along an axis than the device takes.
         GridTooLarge {
             /// The blocks along each axis.

@@ -63,7 +63,7 @@ errors! {
         NoCommonShape { left: String, right: String },
         /// the shape {shape} can be repeated to {to} in several ways: write `.reshape(shape!{first})` or
         /// `.reshape(shape!{last})`, or use `reduce_keepdims` where it comes from a reduction
-        AmbiguousBroadcast { shape: String, to: String, first: String, last: String },
+        AmbiguousBroadcast { shape: Box<str>, to: Box<str>, first: Box<str>, last: Box<str> },
         /// {len} elements do not have the shape {shape}: the size must stay the same
         ReshapeSize { shape: String, len: usize },
         /// there is no element {index}: the tensor has {len}

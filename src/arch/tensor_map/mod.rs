@@ -25,8 +25,8 @@ type PerDim<T> = SmallVec<[T; MAX_RANK]>;
 /// A tensor in global memory and the box that one copy moves (PTX ISA 5.5, tiled mode; CUDA driver API,
 /// `cuTensorMapEncodeTiled`). Dimension 0 is the fastest one, in memory as in the coordinates of a copy.
 ///
-/// Let `s` be the element strides. Element `i` of the box at the coordinates `c` is element `c + i
-/// * s` of the tensor. The box is dense in shared memory, dimension 0 fastest, with its 16-byte
+/// Let `s` be the element strides. Element `i` of the box at the coordinates `c` is element
+/// `c + i * s` of the tensor. The box is dense in shared memory, dimension 0 fastest, with its 16-byte
 /// chunks permuted by the swizzle.
 ///
 /// ```

@@ -44,8 +44,8 @@ macro_rules! library_functions {
                 Ok($api {
                     $($field,)?
                     $(
-                        // SAFETY: the row gives the function's type.
                         $(#[$cfg])?
+                        // SAFETY: the row gives the function's type.
                         $name: unsafe { $crate::runtime::cuda::library::symbol(library, stringify!($name)) }
                             .ok_or(stringify!($name))?,
                     )*

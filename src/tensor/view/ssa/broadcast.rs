@@ -89,10 +89,10 @@ fn check_one_way(shorter: IntTupleRef<'_>, longer: IntTupleRef<'_>) -> Result<()
         Tuple::from_items(modes).map(|shape: IntTuple| shape.to_string())
     };
     Err(TensorErrorKind::AmbiguousBroadcast {
-        shape: shorter.to_string(),
-        to: longer.to_string(),
-        first: written(&first)?,
-        last: written(&last)?,
+        shape: shorter.to_string().into(),
+        to: longer.to_string().into(),
+        first: written(&first)?.into(),
+        last: written(&last)?.into(),
     })
 }
 
