@@ -2,7 +2,7 @@
 //!
 //! A layout maps coordinates to offsets. `(4,8):(8,1)` has shape `(4,8)` and strides `(8,1)`: row-major.
 
-use tilewright::layout::{Layout, LayoutError, layout, tiler};
+use tilewright::layout::{LayoutError, layout, tiler};
 
 /// Tiles a matrix, partitions it among threads, and returns the picture of the tiles.
 pub(crate) fn run() -> Result<String, LayoutError> {

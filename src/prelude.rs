@@ -15,7 +15,7 @@
 //!         y.store(k, t + 32 * i as i32, tile.load(k, (t, i)));
 //!     }
 //! })?;
-//! assert!(kernel.ptx().text().contains(".shared .align 4 .b8"));
+//! assert!(kernel.ptx().text().contains("ld.shared.f32"));
 //! # Ok::<(), BuildErrors>(())
 //! ```
 

@@ -156,7 +156,7 @@ impl MatrixDescriptor {
     /// [`DescriptorError`]: one variant for each condition of the hardware.
     ///
     /// ```
-    /// use tilewright::codegen::{Major, MatrixDescriptor, SwizzleMode};
+    /// use tilewright::arch::{Major, MatrixDescriptor, SwizzleMode};
     /// use tilewright::layout::{ComposedLayout, Swizzle, layout};
     /// // 64 rows of 128 bytes in the 128-byte pattern; an instruction reads 16 columns.
     /// let operand = ComposedLayout::new(Swizzle::new(3, 3, 3)?, 0, layout!((64, 16) : (64, 1)))?;

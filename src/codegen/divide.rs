@@ -280,7 +280,7 @@ mod tests {
             Quotient::Shift(k) => x >> k,
             Quotient::Multiply(Multiply { before, factor, adds, after }) => {
                 let x = x >> before;
-                let product = (u128::from(x) * u128::from(factor) >> width) as u64;
+                let product = ((u128::from(x) * u128::from(factor)) >> width) as u64;
                 if !adds {
                     return product >> after;
                 }
@@ -301,7 +301,7 @@ mod tests {
             }
             Quotient::Multiply(Multiply { before: _, factor, adds, after }) => {
                 let factor = i128::from(wrap(factor.into()));
-                let product = wrap(i128::from(x) * factor >> width);
+                let product = wrap((i128::from(x) * factor) >> width);
                 let product = if adds { wrap((product + x).into()) } else { product };
                 (product >> after) + i64::from(product < 0)
             }

@@ -438,7 +438,7 @@ impl<L: Clone> TupleRef<'_, L> {
     /// ```
     /// # use tilewright::layout::shape;
     /// let t = shape!(4, (2, 8));
-    /// assert_eq!(t.fold(0, |count, _| count + 1), 3);
+    /// assert_eq!(t.as_ref().fold(0, |count, _| count + 1), 3);
     /// ```
     pub fn fold<A>(&self, init: A, f: impl FnMut(A, &L) -> A) -> A {
         self.leaves.iter().fold(init, f)

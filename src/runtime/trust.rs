@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Refusal {
     /// The file or folder.
     pub path: PathBuf,

@@ -4,7 +4,7 @@
 //! them with
 //!
 //! ```text
-//! TILEWRIGHT_CASES=all cargo test --release --test gemm defaults:: --test gemm space::
+//! TILEWRIGHT_CASES=all cargo test --release --test gemm defaults:: space::
 //! ```
 
 use crate::support::{gemm_case, ptxas};

@@ -3,7 +3,7 @@
 //! Sizes are small for the simulator. The first few are tried; all that the tuner measures with
 //!
 //! ```text
-//! TILEWRIGHT_CASES=all cargo test --release --test gemm defaults:: --test gemm space::
+//! TILEWRIGHT_CASES=all cargo test --release --test gemm defaults:: space::
 //! ```
 
 use gemm_case::{Case, ptx};

@@ -33,7 +33,6 @@ mod inline_ptx;
 mod math;
 #[cfg(feature = "sim")]
 mod mistakes;
-mod ops_doc;
 #[cfg(feature = "sim")]
 mod params;
 #[cfg(feature = "sim")]

@@ -86,9 +86,15 @@ fn worst(
     errors.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap()
 }
 
+/// A function in `f64`.
+type Exact = fn(f64) -> f64;
+
+/// The distance of a result from the exact one.
+type Distance = fn(f32, f64) -> f64;
+
 #[test]
 fn precise_functions_are_within_their_bounds() {
-    let all: [(&str, Function, fn(f64) -> f64, f64); 11] = [
+    let all: [(&str, Function, Exact, f64); 11] = [
         ("exp", |x| x.exp(), f64::exp, 1.0),
         ("exp2", |x| x.exp2(), f64::exp2, 1.0),
         ("ln", |x| x.ln(), f64::ln, 1.0),
@@ -169,11 +175,11 @@ fn powers_are_within_their_bound_and_have_the_special_values_of_rust() {
 #[test]
 fn fast_functions_are_within_their_bounds() {
     let absolute: fn(f32, f64) -> f64 = |found, exact| (f64::from(found) - exact).abs();
-    let relative: fn(f32, f64) -> f64 = |found, exact| {
+    let relative: Distance = |found, exact| {
         let difference = (f64::from(found) - exact).abs();
         if difference == 0.0 { 0.0 } else { difference / exact.abs().max(1e-37) }
     };
-    let all: [(&str, Function, fn(f64) -> f64, fn(f32, f64) -> f64, f64); 12] = [
+    let all: [(&str, Function, Exact, Distance, f64); 12] = [
         ("exp", |x| x.exp_fast(), f64::exp, relative, 1e-6),
         ("exp2", |x| x.exp2_fast(), f64::exp2, relative, 1e-6),
         ("ln", |x| x.abs().ln_fast(), |x| x.abs().ln(), absolute, 1e-6),

@@ -1,7 +1,7 @@
 //! Prints `docs/ops.md`: the operations, the types that they take and the targets that have them.
 //!
 //! `cargo run --package xtask -- ops > docs/ops.md`. The answers come from the table of operations (`OpInfo`), from
-//! `Op::support` and from the verifier; `tests/ir/ops_doc.rs` compares the file.
+//! `Op::support` and from the verifier; `tests/ops_doc.rs` compares the file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;

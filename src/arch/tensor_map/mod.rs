@@ -30,7 +30,7 @@ type PerDim<T> = SmallVec<[T; MAX_RANK]>;
 /// chunks permuted by the swizzle.
 ///
 /// ```
-/// use tilewright::codegen::{SwizzleMode, TensorMapDesc};
+/// use tilewright::arch::{SwizzleMode, TensorMapDesc};
 /// use tilewright::ir::Scalar;
 /// use tilewright::layout::{ComposedLayout, Layout, Swizzle, layout};
 ///

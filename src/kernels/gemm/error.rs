@@ -79,7 +79,7 @@ errors! {
         Stages { stages: u32, least: u32 },
         /// clusters of {cluster} blocks are not possible: {rule}
         Cluster { cluster: u32, rule: &'static str },
-        /// the order `{raster}` has strips that are too narrow or too wide
+        /// the rasterization `{raster}` has a swizzle width that is too small or too large
         Raster { raster: Raster },
         /// The tile of D cannot be written so.
         Store {

@@ -50,7 +50,8 @@ impl SmemSwizzle {
 ///
 /// ```
 /// use tilewright::layout::shape;
-/// use tilewright::tensor::{Major, SmemAtom, SmemSwizzle};
+/// use tilewright::arch::Major;
+/// use tilewright::tensor::{SmemAtom, SmemSwizzle};
 /// let atom = SmemAtom::new(Major::K, SmemSwizzle::Sw128);
 /// assert_eq!(atom.swizzle().to_string(), "S<3,4,3>"); // of bytes
 /// let f16 = atom.position_independent(16)?;

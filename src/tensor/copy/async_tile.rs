@@ -14,7 +14,8 @@ use crate::tensor::view::tensor::SharedTensor;
 ///
 /// ```
 /// use tilewright::ir::Scalar;
-/// use tilewright::tensor::{AsyncTile, Major};
+/// use tilewright::arch::Major;
+/// use tilewright::tensor::AsyncTile;
 ///
 /// let tile = AsyncTile::new(Scalar::F16, Major::K, 64, 128, 16)?;
 /// assert_eq!(tile.layout(3)?.to_string(), "S<3,3,3> o 0 o ((8,8),(64,1),(1,3)):((64,512),(1,0),(0,4096))");
@@ -79,7 +80,8 @@ impl AsyncTile {
     ///
     /// ```
     /// use tilewright::ir::Scalar;
-    /// use tilewright::tensor::{AsyncTile, Major};
+    /// use tilewright::arch::Major;
+    /// use tilewright::tensor::AsyncTile;
     ///
     /// let tile = AsyncTile::new(Scalar::F16, Major::K, 64, 128, 16)?.interleaved();
     /// assert_eq!(tile.rows().to_string(), "(2,4,4,2):(1,8,2,32)");

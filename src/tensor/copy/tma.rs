@@ -25,7 +25,8 @@ use crate::tensor::view::tensor::SharedTensor;
 /// use tilewright::arch::SwizzleMode;
 /// use tilewright::ir::Scalar;
 /// use tilewright::layout::{Layout, layout, shape};
-/// use tilewright::tensor::{Major, SmemAtom, SmemSwizzle, TmaCopy};
+/// use tilewright::arch::Major;
+/// use tilewright::tensor::{SmemAtom, SmemSwizzle, TmaCopy};
 ///
 /// // 128 rows of 64 elements, contiguous along the second mode; the third counts matrices.
 /// let rows = SmemAtom::new(Major::K, SmemSwizzle::Sw128).position_independent(16)?;
