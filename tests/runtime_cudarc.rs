@@ -20,7 +20,9 @@ use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode as Mode}
 use cudarc::driver::{CudaContext, CudaGraph, CudaSlice, CudaStream};
 use driver::{CASE, check, complete_driver, run};
 use tilewright::ir::{Global, GlobalMut, Kernel};
-use tilewright::runtime::{Buffer, Device, Function, Grid, LaunchOptions, RuntimeError, Stream};
+use tilewright::runtime::{
+    Buffer, Device, Function, Grid, LaunchOptions, Pinned, RuntimeError, Stream,
+};
 
 /// Of a capture that other code begins between the check before work and the work: the driver of these tests begins it right
 /// before the next work of the stream.
@@ -214,12 +216,15 @@ fn captured_graph() {
 }
 
 fn host_copies() {
+    /// A call that copies host memory, or records an event.
+    type Call<'c> = dyn Fn(&mut Buffer<f32>, &mut Pinned<f32>) -> Result<(), RuntimeError> + 'c;
+
     let program = Program::new();
     let (x, mut y) = program.buffers();
     let mut pinned = program.device.pinned::<f32>(N).unwrap();
     let mut expected = 0.0;
     for mode in [BEFORE_NEXT_WORK, AROUND_NEXT_WORK, Mode::CU_STREAM_CAPTURE_MODE_RELAXED] {
-        let calls: [&dyn Fn(&mut Buffer<f32>, &mut tilewright::runtime::Pinned<f32>) -> _; 4] = [
+        let calls: [&Call<'_>; 4] = [
             &|y, _| y.to_vec().map(|_| ()),
             &|y, pinned| y.read_to(pinned, &program.ours),
             &|y, pinned| y.write_from(pinned, &program.ours),
