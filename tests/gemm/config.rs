@@ -153,7 +153,10 @@ fn each_cause_has_its_error() {
         (GemmConfig { stages: 1, ..good }, "there are 1 stages, but 2 to 32"),
         (GemmConfig { stages: 5, ..good }, "bytes of shared memory are needed"),
         (GemmConfig { cluster: 4, ..good }, "1 or 2 blocks"),
-        (GemmConfig { raster: Raster::Swizzle { width: 0 }, ..good }, "too narrow or too wide"),
+        (
+            GemmConfig { raster: Raster::Swizzle { width: 0 }, ..good },
+            "a swizzle width that is too small or too large",
+        ),
         (GemmConfig { tile: [128, 200, 64], ..good }, "no multiple of 128 bytes"),
         (
             GemmConfig { store: StoreForm::Overlapped, tile: [256, 128, 64], ..good },
@@ -246,7 +249,7 @@ fn grids_cover_the_problem() {
 }
 
 #[test]
-fn usual_strips_are_of_equal_width_where_they_can_be() {
+fn usual_swizzle_widths_are_equal_where_they_can_be() {
     let rows = |m, tile| {
         let config = GemmConfig::sm90(Scalar::Bf16, [tile, 128]);
         config.usual_raster(&GemmProblem::new(m, 8192, 8192))
