@@ -22,8 +22,9 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 /// ```
 /// use tilewright::ir::{Kernel, Target, bf16};
 /// use tilewright::layout::{layout, shape, tiler};
+/// use tilewright::arch::Major;
 /// use tilewright::tensor::{
-///     Major, MatrixLoad, MmaAtom, Operand, SharedTensor, SmemAtom, SmemSwizzle, TiledMma,
+///     MatrixLoad, MmaAtom, Operand, SharedTensor, SmemAtom, SmemSwizzle, TiledMma,
 /// };
 ///
 /// let atom: MmaAtom = "SM80_16x8x16_F32BF16BF16F32_TN".parse()?;
@@ -185,8 +186,9 @@ impl MatrixLoad {
     /// ```
     /// use tilewright::ir::{Kernel, Target};
     /// use tilewright::layout::{layout, shape, tiler};
+    /// use tilewright::arch::Major;
     /// use tilewright::tensor::{
-    ///     AsyncTile, Major, MatrixLoad, MmaAtom, Operand, SharedTensor, TiledMma,
+    ///     AsyncTile, MatrixLoad, MmaAtom, Operand, SharedTensor, TiledMma,
     /// };
     /// # use tilewright::ir::{Element, bf16};
     /// let atom: MmaAtom = "SM80_16x8x16_F32BF16BF16F32_TN".parse()?;

@@ -18,8 +18,9 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 /// ```
 /// use tilewright::ir::{Kernel, Target, bf16};
 /// use tilewright::layout::{layout, shape, tiler};
+/// use tilewright::arch::Major;
 /// use tilewright::tensor::{
-///     Major, MmaAtom, OperandSource, PipelineState, SharedTensor, SmemAtom, SmemSwizzle, TiledMma, TmaPipeline,
+///     MmaAtom, OperandSource, PipelineState, SharedTensor, SmemAtom, SmemSwizzle, TiledMma, TmaPipeline,
 ///     ValType, Wgmma, WgmmaMainloop,
 /// };
 ///

@@ -35,8 +35,9 @@ impl<'b> SmemOperand<'b> {
     /// ```
     /// use tilewright::ir::{Kernel, Target, bf16};
     /// use tilewright::layout::{layout, shape, tiler};
+    /// use tilewright::arch::Major;
     /// use tilewright::tensor::{
-    ///     Major, MmaAtom, OperandSource, SharedTensor, SmemAtom, SmemOperand, SmemSwizzle, TiledMma, ValType,
+    ///     MmaAtom, OperandSource, SharedTensor, SmemAtom, SmemOperand, SmemSwizzle, TiledMma, ValType,
     ///     Wgmma,
     /// };
     ///

@@ -178,8 +178,9 @@ impl TiledMma {
     /// ```
     /// use tilewright::ir::{Kernel, Target, Val, Vector, f16};
     /// use tilewright::layout::{layout, shape, tiler};
+    /// use tilewright::arch::Major;
     /// use tilewright::tensor::{
-    ///     Major, MmaAtom, SharedTensor, SmemAtom, SmemOperand, SmemSwizzle, TiledMma,
+    ///     MmaAtom, SharedTensor, SmemAtom, SmemOperand, SmemSwizzle, TiledMma,
     /// };
     ///
     /// let atom: MmaAtom = "SM90_64x64x16_F16F16F16_RS".parse()?;
