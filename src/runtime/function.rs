@@ -24,6 +24,7 @@ use crate::launch::grid::Grid;
 use super::cuda;
 #[cfg(feature = "sim")]
 use crate::sim;
+#[cfg(feature = "sim")]
 use std::time::Instant;
 
 /// A kernel of signature `P`, loaded on a device by [`Device::load`].

@@ -61,6 +61,7 @@ impl<T: Element> Buffer<T> {
             Ok(prepared) => prepared,
             Err(error) => return Err(KeptBuffer { error, buffer: self }),
         };
+        #[cfg(feature = "sim")]
         let len = self.len();
         let memory = match self.into_memory() {
             AnyMemory::Cuda(memory) => memory,
