@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 pub(crate) struct CacheFolder {
     pub(crate) path: PathBuf,
     /// The number of trailing folders of the path that belong to this crate: at least 1.
+    #[cfg_attr(
+        not(feature = "cuda-any-version"),
+        allow(dead_code, reason = "the module cache checks it")
+    )]
     pub(crate) own: usize,
 }
 

@@ -130,6 +130,10 @@ pub(crate) fn open_regular(
 
 /// Refuses what belongs to another user, or can be written by one.
 #[cfg(unix)]
+#[cfg_attr(
+    not(feature = "cuda-any-version"),
+    allow(dead_code, reason = "the module cache checks it")
+)]
 pub(crate) fn check_owner(path: &Path, data: &Metadata) -> Result<(), Unusable> {
     use std::os::unix::fs::MetadataExt;
     const SUPERUSER: u32 = 0;
@@ -146,12 +150,20 @@ pub(crate) fn check_owner(path: &Path, data: &Metadata) -> Result<(), Unusable> 
 
 /// Windows keeps the folders of a user from other users.
 #[cfg(not(unix))]
+#[cfg_attr(
+    not(feature = "cuda-any-version"),
+    allow(dead_code, reason = "the module cache checks it")
+)]
 pub(crate) fn check_owner(_path: &Path, _data: &Metadata) -> Result<(), Unusable> {
     Ok(())
 }
 
 /// Checks that a path leads to a folder that other users cannot write. The folder may be a link, if that is not
 /// another user's.
+#[cfg_attr(
+    not(feature = "cuda-any-version"),
+    allow(dead_code, reason = "the module cache checks it")
+)]
 pub(crate) fn check_folder(path: &Path) -> Result<(), Unusable> {
     let mut data = fs::symlink_metadata(path)?;
     check_owner(path, &data)?;
