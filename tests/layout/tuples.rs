@@ -398,7 +398,7 @@ fn exists(swizzle: Swizzle, old: &Layout, new: &Layout) -> bool {
     })
 }
 
-/// What cannot be a static layout is an error that names the cause.
+/// An error names the cause why a layout has no static view.
 #[test]
 fn layouts_without_numbers_have_no_static_view() {
     let error = |l: &Layout| l.to_static().unwrap_err();
