@@ -158,7 +158,6 @@ impl Cublas {
     /// [`Runtime`](CublasError::Runtime).
     pub fn open(device: &Device) -> Result<Cublas, CublasError> {
         match &device.backend {
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => Err(CublasError::Simulator),
             Backend::Cuda(context) => {
                 let handles = cuda::CublasHandles::new(context)?;
@@ -262,7 +261,6 @@ impl fmt::Debug for CublasLtPlan {
 
 fn on_gpu(memory: &Memory) -> Result<&cuda::Memory, CublasError> {
     match memory {
-        #[cfg(feature = "sim")]
         Memory::Sim(_) => Err(CublasError::Simulator),
         Memory::Cuda(memory) => Ok(memory),
     }
@@ -270,7 +268,6 @@ fn on_gpu(memory: &Memory) -> Result<&cuda::Memory, CublasError> {
 
 fn on_gpu_mut<T: Element>(buffer: &mut Buffer<T>) -> Result<&mut cuda::Memory, CublasError> {
     match buffer.memory_mut() {
-        #[cfg(feature = "sim")]
         Memory::Sim(_) => Err(CublasError::Simulator),
         Memory::Cuda(memory) => Ok(memory),
     }

@@ -1,15 +1,16 @@
 //! Defines [`LoadedModule`], several kernels that are loaded together.
 
 use std::fmt;
+use std::sync::Arc;
 
+use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
-use super::function::{Code, Function, LoadOptions, check_kernel};
+use super::function::{Code, Function, check_kernel};
+use super::load_options::LoadOptions;
+use super::simulator;
 use crate::codegen::Module;
 use crate::ir::{Kernel, KernelIr};
-
-#[cfg(feature = "cuda-any-version")]
-use {super::cuda, std::sync::Arc};
 
 /// A module of several kernels on a device, loaded by [`Device::load_module`]: on a GPU their PTX is compiled
 /// once, and equal constant arrays are one.
@@ -18,7 +19,6 @@ use {super::cuda, std::sync::Arc};
 pub struct LoadedModule {
     device: Device,
     kernels: Vec<KernelIr>,
-    #[cfg(feature = "cuda-any-version")]
     code: Option<Arc<cuda::Module>>,
 }
 
@@ -35,14 +35,10 @@ impl LoadedModule {
         module: &Module<'_>,
         options: &LoadOptions<'_>,
     ) -> Result<LoadedModule, RuntimeError> {
-        #[cfg(not(feature = "cuda-any-version"))]
-        let _ = options;
         for ir in module.kernels() {
             check_kernel(device, ir)?;
         }
-        #[cfg(feature = "cuda-any-version")]
         let code = match &device.backend {
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => None,
             Backend::Cuda(context) => {
                 let names: Vec<&str> = module.kernels().iter().map(|ir| ir.name.as_str()).collect();
@@ -54,7 +50,6 @@ impl LoadedModule {
         Ok(LoadedModule {
             device: device.clone(),
             kernels: module.kernels().iter().copied().cloned().collect(),
-            #[cfg(feature = "cuda-any-version")]
             code,
         })
     }
@@ -70,9 +65,7 @@ impl LoadedModule {
             return Err(RuntimeError::NotInModule { kernel });
         }
         let code = match &self.device.backend {
-            #[cfg(feature = "sim")]
-            Backend::Sim(options) => Code::simulated(ir, options)?,
-            #[cfg(feature = "cuda-any-version")]
+            Backend::Sim(context) => Code::Sim(simulator::Function::load(context, ir)?),
             Backend::Cuda(context) => match &self.code {
                 Some(module) => Code::Cuda(cuda::Function::new(Arc::clone(module), ir)?),
                 None => Code::Cuda(cuda::Function::load(

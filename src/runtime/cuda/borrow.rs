@@ -89,7 +89,6 @@ impl<'s, T: Element> Held<'s, T> {
     ) -> Result<Held<'s, T>, RuntimeError> {
         let context = match &device.backend {
             Backend::Cuda(context) => *context,
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
         };
         if !std::ptr::eq(context_of(stream)?, context) {
@@ -100,7 +99,6 @@ impl<'s, T: Element> Held<'s, T> {
         }
         let stream = match Stream::from_cudarc(stream)?.backend {
             StreamBackend::Cuda(stream) => stream,
-            #[cfg(feature = "sim")]
             StreamBackend::Sim(_) => return Err(RuntimeError::CudaNotBuilt),
         };
         let _current = context.enter()?;
@@ -118,7 +116,6 @@ impl<'s, T: Element> Held<'s, T> {
     fn has_its_buffer(&self) -> bool {
         match self.buffer.memory() {
             AnyMemory::Cuda(memory) => Arc::ptr_eq(memory.allocation(), &self.memory),
-            #[cfg(feature = "sim")]
             AnyMemory::Sim(_) => false,
         }
     }

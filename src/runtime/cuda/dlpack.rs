@@ -61,11 +61,9 @@ impl<T: Element> Buffer<T> {
             Ok(prepared) => prepared,
             Err(error) => return Err(KeptBuffer { error, buffer: self }),
         };
-        #[cfg(feature = "sim")]
         let len = self.len();
         let memory = match self.into_memory() {
             AnyMemory::Cuda(memory) => memory,
-            #[cfg(feature = "sim")]
             memory @ AnyMemory::Sim(_) => {
                 let buffer = Buffer::from_memory(memory, len);
                 return Err(KeptBuffer { error: RuntimeError::AddressOnSimulator, buffer });
@@ -95,7 +93,6 @@ impl<T: Element> Buffer<T> {
         let data_type = data_type(T::SCALAR)?;
         let memory = match self.memory_mut() {
             AnyMemory::Cuda(memory) => memory,
-            #[cfg(feature = "sim")]
             AnyMemory::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
         };
         memory.wait_alone()?;
@@ -132,7 +129,6 @@ impl<T: Element> Buffer<T> {
         let found = check::<T, M>(&tensor)?;
         let stream: &Arc<RawStream> = match &ready_on.backend {
             StreamBackend::Cuda(stream) => stream,
-            #[cfg(feature = "sim")]
             StreamBackend::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
         };
         stream.check_runs("Buffer::from_dlpack")?;

@@ -46,7 +46,6 @@ impl Stream {
     pub fn cu_stream(&self) -> Option<sys::CUstream> {
         match &self.backend {
             StreamBackend::Cuda(stream) => Some(stream.raw()),
-            #[cfg(feature = "sim")]
             StreamBackend::Sim(_) => None,
         }
     }
@@ -74,7 +73,6 @@ impl<T: Element> Buffer<T> {
         let Stream { backend } = Stream::from_cudarc(&stream)?;
         let raw = match backend {
             StreamBackend::Cuda(raw) => raw,
-            #[cfg(feature = "sim")]
             StreamBackend::Sim(_) => return Err(RuntimeError::CudaNotBuilt),
         };
         // SAFETY: the memory belongs to the slice, which is kept until the buffer is dropped and was given
@@ -117,7 +115,6 @@ impl<T: Element> Buffer<T> {
         };
         let memory = match self.into_memory() {
             AnyMemory::Cuda(memory) => memory,
-            #[cfg(feature = "sim")]
             memory @ AnyMemory::Sim(_) => return Err(kept(memory)),
         };
         if memory.has_owner() {
@@ -137,7 +134,6 @@ impl<T: Element> Buffer<T> {
         let device = self.device();
         let memory = match self.memory_mut() {
             AnyMemory::Cuda(memory) => memory,
-            #[cfg(feature = "sim")]
             AnyMemory::Sim(_) => return Err(other_device(stream, &device)),
         };
         if !std::ptr::eq(context_of(stream)?, memory.context()) {
@@ -189,7 +185,6 @@ impl Device {
     ) -> Result<Buffer<T>, RuntimeError> {
         let context = match &self.backend {
             Backend::Cuda(context) => *context,
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
         };
         let align = size_of::<T>() as u64;
