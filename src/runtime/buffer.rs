@@ -61,6 +61,26 @@ impl Memory {
     }
 }
 
+impl Device {
+    /// Returns a buffer with a copy of `data`.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
+    /// before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>, RuntimeError> {
+        Buffer::upload(self, data)
+    }
+
+    /// Returns a buffer of `len` elements whose bytes are zero.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
+    /// before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T>, RuntimeError> {
+        Buffer::zeros(self, len)
+    }
+}
+
 impl<T: Element> Buffer<T> {
     pub(super) fn zeros(device: &Device, len: usize) -> Result<Buffer<T>, RuntimeError> {
         let bytes = len_bytes::<T>(device, len)?;

@@ -2,22 +2,14 @@
 
 use std::fmt;
 
-use super::buffer::Buffer;
 use super::cuda;
 use super::device_choice::DeviceChoice;
 use super::driver_answer::{CudaVersion, driver_release};
 use super::error::RuntimeError;
-use super::function::Function;
-use super::graph::GraphBuilder;
 use super::limits::Limits;
-use super::load_options::LoadOptions;
-use super::module::LoadedModule;
-use super::pinned::Pinned;
 use super::properties::Properties;
 use super::simulator;
-use super::stream::Stream;
-use crate::codegen::Module;
-use crate::ir::{Element, Kernel, Target};
+use crate::ir::Target;
 
 /// A GPU, or the CPU simulator.
 ///
@@ -261,78 +253,6 @@ impl Device {
         }
     }
 
-    /// Loads a kernel, ready to be launched. On a GPU the driver compiles its PTX, unless
-    /// [`ModuleCache::shared`](super::ModuleCache::shared) has the code; that of kernels with `setmaxnreg` is in the
-    /// driver's own cache instead.
-    ///
-    /// # Errors
-    /// [`WrongTarget`](RuntimeError::WrongTarget), [`PtxRejected`](RuntimeError::PtxRejected),
-    /// [`SetMaxNRegIgnored`](RuntimeError::SetMaxNRegIgnored),
-    /// [`SharedTooLarge`](RuntimeError::SharedTooLarge), [`MissingEntry`](RuntimeError::MissingEntry),
-    /// [`DeviceLost`](RuntimeError::DeviceLost), [`Driver`](RuntimeError::Driver). The simulator takes every
-    /// kernel.
-    pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
-        Function::load(self, kernel, &LoadOptions::default())
-    }
-
-    /// As [`Device::load`], with options.
-    ///
-    /// # Errors
-    /// Those of [`Device::load`]; [`Ptxas`](RuntimeError::Ptxas).
-    pub fn load_with<P>(
-        &self,
-        options: LoadOptions<'_>,
-        kernel: &Kernel<P>,
-    ) -> Result<Function<P>, RuntimeError> {
-        Function::load(self, kernel, &options)
-    }
-
-    /// Loads several kernels together, ready to be taken out as functions.
-    ///
-    /// ```
-    /// # #[cfg(feature = "sim")] {
-    /// use tilewright::codegen::Module;
-    /// use tilewright::ir::{GlobalMut, Kernel};
-    /// use tilewright::runtime::{Device, Grid};
-    ///
-    /// let device = Device::default()?;
-    /// let build = |name, scale: i32| {
-    ///     Kernel::<(GlobalMut<i32>,)>::build(name, device.target(), |k, (x,)| {
-    ///         let table = k.const_array(&[2, 3, 5, 7]); // once in the module
-    ///         let i = k.thread_idx().x;
-    ///         x.store(k, i, table.load(k, i) * scale)
-    ///     })
-    /// };
-    /// let (primes, twice) = (build("primes", 1)?, build("twice", 2)?);
-    /// let mut module = Module::new(device.target());
-    /// module.add(&primes)?;
-    /// module.add(&twice)?;
-    /// let loaded = device.load_module(&module)?;
-    /// let mut x = device.zeros(4)?;
-    /// loaded.function(&twice)?.launch(Grid::cover(4, 4), (&mut x,))?;
-    /// assert_eq!(x.to_vec()?, [4, 6, 10, 14]);
-    /// # }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`Device::load`].
-    pub fn load_module(&self, module: &Module<'_>) -> Result<LoadedModule, RuntimeError> {
-        LoadedModule::load(self, module, &LoadOptions::default())
-    }
-
-    /// As [`Device::load_module`], with options.
-    ///
-    /// # Errors
-    /// Those of [`Device::load_with`].
-    pub fn load_module_with(
-        &self,
-        options: LoadOptions<'_>,
-        module: &Module<'_>,
-    ) -> Result<LoadedModule, RuntimeError> {
-        LoadedModule::load(self, module, &options)
-    }
-
     /// Lets the driver's compiler read PTX text, and returns its messages: registers, spills and shared
     /// memory of each entry. Nothing of it is kept or run. `name` stands for the text in errors.
     ///
@@ -348,49 +268,6 @@ impl Device {
                 cuda::Module::load(context, name, ptx).map(|module| module.log().to_owned())
             }
         }
-    }
-
-    /// Returns a buffer with a copy of `data`.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
-    /// before, if it had one; [`Driver`](RuntimeError::Driver).
-    pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>, RuntimeError> {
-        Buffer::upload(self, data)
-    }
-
-    /// Returns a buffer of `len` elements whose bytes are zero.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
-    /// before, if it had one; [`Driver`](RuntimeError::Driver).
-    pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T>, RuntimeError> {
-        Buffer::zeros(self, len)
-    }
-
-    /// Returns a new stream: see [`Stream`].
-    ///
-    /// # Errors
-    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
-    pub fn stream(&self) -> Result<Stream, RuntimeError> {
-        Stream::new(self)
-    }
-
-    /// Starts to record launches: see [`GraphBuilder`].
-    ///
-    /// # Errors
-    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
-    pub fn graph(&self) -> Result<GraphBuilder, RuntimeError> {
-        GraphBuilder::new(self)
-    }
-
-    /// `len` elements of page-locked host memory, whose bytes are zero: see [`Pinned`].
-    ///
-    /// # Errors
-    /// [`PinnedBool`](RuntimeError::PinnedBool); [`OutOfMemory`](RuntimeError::OutOfMemory); the fault of a
-    /// launch before, if it had one; [`Driver`](RuntimeError::Driver).
-    pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>, RuntimeError> {
-        Pinned::zeros(self, len)
     }
 
     /// Sets the bytes of freed memory that the driver keeps for later buffers when the device is waited for: 0 at

@@ -63,6 +63,34 @@ pub(super) fn check_kernel(device: &Device, ir: &KernelIr) -> Result<(), Runtime
     }
 }
 
+impl Device {
+    /// Loads a kernel, ready to be launched. On a GPU the driver compiles its PTX, unless
+    /// [`ModuleCache::shared`](super::ModuleCache::shared) has the code; that of kernels with `setmaxnreg` is in the
+    /// driver's own cache instead.
+    ///
+    /// # Errors
+    /// [`WrongTarget`](RuntimeError::WrongTarget), [`PtxRejected`](RuntimeError::PtxRejected),
+    /// [`SetMaxNRegIgnored`](RuntimeError::SetMaxNRegIgnored),
+    /// [`SharedTooLarge`](RuntimeError::SharedTooLarge), [`MissingEntry`](RuntimeError::MissingEntry),
+    /// [`DeviceLost`](RuntimeError::DeviceLost), [`Driver`](RuntimeError::Driver). The simulator takes every
+    /// kernel.
+    pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
+        Function::load(self, kernel, &LoadOptions::default())
+    }
+
+    /// As [`Device::load`], with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load`]; [`Ptxas`](RuntimeError::Ptxas).
+    pub fn load_with<P>(
+        &self,
+        options: LoadOptions<'_>,
+        kernel: &Kernel<P>,
+    ) -> Result<Function<P>, RuntimeError> {
+        Function::load(self, kernel, &options)
+    }
+}
+
 impl<P> Clone for Function<P> {
     fn clone(&self) -> Self {
         Function { inner: Arc::clone(&self.inner), params: PhantomData }

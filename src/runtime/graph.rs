@@ -53,6 +53,16 @@ enum Recording {
     Cuda(cuda::Recording),
 }
 
+impl Device {
+    /// Starts to record launches: see [`GraphBuilder`].
+    ///
+    /// # Errors
+    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn graph(&self) -> Result<GraphBuilder, RuntimeError> {
+        GraphBuilder::new(self)
+    }
+}
+
 impl GraphBuilder {
     pub(super) fn new(device: &Device) -> Result<GraphBuilder, RuntimeError> {
         let (backend, recording) = match &device.backend {

@@ -70,19 +70,21 @@ mod cache_disk;
 pub(crate) mod cache_folder;
 #[cfg(feature = "cublas")]
 mod cublas;
+#[cfg(feature = "cublas")]
+mod cublas_problem;
 #[cfg(feature = "cuda-any-version")]
 mod cuda;
 mod device;
 mod device_choice;
 #[cfg(feature = "dlpack")]
-mod dlpack;
+mod dlpack_error;
 mod driver_answer;
 mod error;
+#[cfg(feature = "cuda-any-version")]
+mod exchange;
 mod fault;
 mod function;
 mod graph;
-#[cfg(feature = "cuda-any-version")]
-mod kept_buffer;
 mod launch_options;
 mod limits;
 mod load_options;
@@ -115,20 +117,22 @@ pub use buffer::Buffer;
 #[cfg(feature = "cuda-any-version")]
 pub use cache::{CacheStats, ModuleCache};
 #[cfg(feature = "cublas")]
-pub use cublas::{Cublas, CublasError, CublasLtPlan, Matmul};
+pub use cublas::{Cublas, CublasLtPlan};
+#[cfg(feature = "cublas")]
+pub use cublas_problem::{CublasError, Matmul};
 #[cfg(feature = "cuda-any-version")]
-pub use cuda::{CudarcElement, CudarcSlices};
+pub use cuda::CudarcElement;
 pub use device::{Device, driver_version};
 pub use device_choice::{DeviceChoice, ParseDeviceError};
 #[cfg(feature = "dlpack")]
-pub use dlpack::DlpackError;
+pub use dlpack_error::DlpackError;
 pub use driver_answer::{CudaVersion, DriverStatus, PtxRejection, driver_release};
 pub use error::RuntimeError;
+#[cfg(feature = "cuda-any-version")]
+pub use exchange::{CudarcSlices, KeptBuffer};
 pub use fault::{DeviceFault, FaultKind};
 pub use function::Function;
 pub use graph::{Graph, GraphBuilder};
-#[cfg(feature = "cuda-any-version")]
-pub use kept_buffer::KeptBuffer;
 pub use launch_options::LaunchOptions;
 pub use limits::Limits;
 pub use load_options::LoadOptions;

@@ -29,6 +29,54 @@ impl fmt::Debug for LoadedModule {
     }
 }
 
+impl Device {
+    /// Loads several kernels together, ready to be taken out as functions.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::codegen::Module;
+    /// use tilewright::ir::{GlobalMut, Kernel};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let device = Device::default()?;
+    /// let build = |name, scale: i32| {
+    ///     Kernel::<(GlobalMut<i32>,)>::build(name, device.target(), |k, (x,)| {
+    ///         let table = k.const_array(&[2, 3, 5, 7]); // once in the module
+    ///         let i = k.thread_idx().x;
+    ///         x.store(k, i, table.load(k, i) * scale)
+    ///     })
+    /// };
+    /// let (primes, twice) = (build("primes", 1)?, build("twice", 2)?);
+    /// let mut module = Module::new(device.target());
+    /// module.add(&primes)?;
+    /// module.add(&twice)?;
+    /// let loaded = device.load_module(&module)?;
+    /// let mut x = device.zeros(4)?;
+    /// loaded.function(&twice)?.launch(Grid::cover(4, 4), (&mut x,))?;
+    /// assert_eq!(x.to_vec()?, [4, 6, 10, 14]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Device::load`].
+    pub fn load_module(&self, module: &Module<'_>) -> Result<LoadedModule, RuntimeError> {
+        LoadedModule::load(self, module, &LoadOptions::default())
+    }
+
+    /// As [`Device::load_module`], with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_module_with(
+        &self,
+        options: LoadOptions<'_>,
+        module: &Module<'_>,
+    ) -> Result<LoadedModule, RuntimeError> {
+        LoadedModule::load(self, module, &options)
+    }
+}
+
 impl LoadedModule {
     pub(super) fn load(
         device: &Device,

@@ -43,6 +43,17 @@ enum HostMemory<T> {
     Cuda(cuda::HostMemory),
 }
 
+impl Device {
+    /// `len` elements of page-locked host memory, whose bytes are zero: see [`Pinned`].
+    ///
+    /// # Errors
+    /// [`PinnedBool`](RuntimeError::PinnedBool); [`OutOfMemory`](RuntimeError::OutOfMemory); the fault of a
+    /// launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>, RuntimeError> {
+        Pinned::zeros(self, len)
+    }
+}
+
 impl<T: Element> Pinned<T> {
     pub(super) fn zeros(device: &Device, len: usize) -> Result<Pinned<T>, RuntimeError> {
         if T::SCALAR == Scalar::Bool {

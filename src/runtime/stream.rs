@@ -67,6 +67,16 @@ pub(super) enum StreamBackend {
     Cuda(Arc<cuda::Stream>),
 }
 
+impl Device {
+    /// Returns a new stream: see [`Stream`].
+    ///
+    /// # Errors
+    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn stream(&self) -> Result<Stream, RuntimeError> {
+        Stream::new(self)
+    }
+}
+
 impl Stream {
     pub(super) fn new(device: &Device) -> Result<Stream, RuntimeError> {
         let backend = match &device.backend {
