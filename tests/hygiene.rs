@@ -16,6 +16,9 @@ use tilewright::ir::{Kernel, Op, Scalar, Space, parse_kernels};
 #[path = "hygiene/language.rs"]
 mod language;
 
+#[path = "hygiene/cute.rs"]
+mod cute;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
