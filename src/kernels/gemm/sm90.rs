@@ -109,7 +109,7 @@ impl Plan {
         let GemmConfig { tile: [m, n, _], schedule, a, b, acc, .. } = *config;
         let inputs = val_type(a).zip(val_type(b));
         let (ty_a, ty_b) = inputs.ok_or(GemmError::Inputs { schedule, a, b, acc })?;
-        let op = Wgmma::new(n as u16, ty_a, ty_b, ValType::F32, OperandSource::Shared);
+        let op = Wgmma::new(n, ty_a, ty_b, ValType::F32, OperandSource::Shared);
         let groups = config.consumers_of_tile();
         let rows = m.min(WGMMA_ROWS);
         Ok(Plan {
@@ -155,7 +155,7 @@ impl Plan {
         let Plan { config, a, b, store, .. } = self;
         let sa = SharedTensor::<T::A>::shared_aligned(k, a.ring.clone(), SWIZZLE_ALIGN);
         let sb = SharedTensor::<T::B>::shared_aligned(k, b.ring.clone(), SWIZZLE_ALIGN);
-        let staging = config.consumers() as usize * store.elements();
+        let staging = config.consumers() * store.elements();
         let staging = k.shared_aligned::<T::D>(staging, SWIZZLE_ALIGN);
         let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
         let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals).cluster(config.cluster);
@@ -179,12 +179,11 @@ impl Plan {
                 let producer = Producer { plan: self, args, pipe, sa: &sa, sb: &sb };
                 return k.if_(thread.eq(0), |k| producer.produce(k, tiles));
             }
-            let thread_of_group = || thread % GROUP as i32;
-            let mma_thread =
-                if self.is_pingpong() { thread_of_group() } else { thread - GROUP as i32 };
+            let thread_of_group = || thread % GROUP;
+            let mma_thread = if self.is_pingpong() { thread_of_group() } else { thread - GROUP };
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
             WgmmaMainloop::clear_rows(k, &sa, config.tile[0], mma_thread, barrier);
-            let to = staging.offset(group * store.elements() as i32);
+            let to = staging.offset(group * store.elements());
             let products = WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sa, &sb);
             let store = store.slice(k, args.d, to, thread_of_group(), barrier);
             let consumer = Consumer { plan: self, args, group, pipe, products, store };
@@ -227,9 +226,11 @@ impl<'a: 'b, 'b, T: Types> Producer<'_, 'a, 'b, T> {
                 b.local_tile(k, &tiler!(n, depth), (tile.column, .., tile.batch * args.batched_b));
             k.for_(range(0, args.steps), state, |k, step, state| {
                 let full = pipe.acquire(k, state);
-                ga.slice(k, (.., .., step)).load(k, &sa.slice(k, (.., .., .., state.stage)), full);
-                let (to, turn) = (sb.slice(k, (.., .., state.stage)), [step, tiles.rank(k)]);
-                gb.slice(k, (.., .., step)).load_rotated(k, &to, full, config.cluster, turn);
+                let (ga, gb) = (ga.slice(k, (.., .., step)), gb.slice(k, (.., .., step)));
+                let sa = sa.slice(k, (.., .., .., state.stage));
+                let sb = sb.slice(k, (.., .., state.stage));
+                ga.load(k, &sa, full);
+                gb.load_rotated(k, &sb, full, config.cluster, [step, tiles.rank(k)]);
                 state.next()
             })
         });
@@ -282,7 +283,7 @@ impl<'a: 'b, 'b, T: Types> Consumer<'_, 'a, 'b, T> {
     /// Cooperative, with the epilogue overlapped: the packed rows of a tile stay in registers, and are stored in parts
     /// during the first steps of the next tile.
     fn consume_overlapped(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
-        let kept = k.registers::<u32>(self.plan.config.accumulators() as usize / 2);
+        let kept = k.registers::<u32>(self.plan.config.accumulators() / 2);
         kept.fill(k, 0);
         let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
         let start = (self.pipe.consumer(k), none);
@@ -316,12 +317,9 @@ impl<'a: 'b, 'b, T: Types> Consumer<'_, 'a, 'b, T> {
     where
         'b: 'c,
     {
-        let [m, n, _] = self.plan.config.tile.map(|size| size as i32);
-        let own = if self.plan.is_pingpong() {
-            tile.row.constant(0)
-        } else {
-            self.group * WGMMA_ROWS as i32
-        };
+        let [m, n, _] = self.plan.config.tile;
+        let own =
+            if self.plan.is_pingpong() { tile.row.constant(0) } else { self.group * WGMMA_ROWS };
         [tile.row * m + own, tile.column * n, tile.batch]
     }
 

@@ -25,7 +25,7 @@ crate::params! {
 
 /// The number of tiles of a size.
 pub(super) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
-    (size + (tile as i32 - 1)) / tile as i32
+    (size + (tile - 1)) / tile
 }
 
 /// The matrix of a tile, and its pitch.

@@ -13,7 +13,7 @@ use super::scalar::{Bits, Cvt, Float, Fused, Int, Number, Signed};
 use super::slots::Slots;
 use super::vector::narrow_cvt;
 use crate::ir::{Arith, Compare, Const, Scalar, Type, Value};
-use crate::sim::fault::raw::{Trap, TrapCause};
+use crate::sim::fault::raw_fault::{RawCause, RawFault};
 use crate::sim::memory::access::{Alloc, PointerSlots};
 use crate::sim::memory::lanes::{Lane, Pure, Regs, Word, binary, lanes_of, ternary, unary};
 
@@ -27,7 +27,7 @@ fn divide<T: Int>(scalar: Scalar, dst: u32, [a, b]: [u32; 2], f: fn(T, T) -> T) 
             let (lhs, rhs) = (T::of(lhs[lane]), T::of(rhs[lane]));
             if rhs == T::ZERO {
                 let dividend = Const::new(scalar, lhs.bits());
-                return Err(Trap::new(lane, TrapCause::DivisionByZero { dividend }));
+                return Err(RawFault::new(lane, RawCause::DivisionByZero { dividend }));
             }
             out[lane] = f(lhs, rhs).word();
         }

@@ -81,14 +81,14 @@ impl<'b> IntoValues<'b> for PipelineState<'b> {
 }
 
 impl<'b> PipelineState<'b> {
-    /// The stages as a device number; of a state without a ring, an error of the build.
+    /// The number of stages; of a state without a ring, an error of the build.
     #[track_caller]
-    fn ring(self, operation: &'static str) -> i32 {
+    fn ring(self, operation: &'static str) -> u32 {
         if let Err(kind) = count_of("stages", self.stages, [1, MAX_STAGES]) {
             let operand = "a state of no ring".to_owned();
             self.stage.report(TensorError { operation, operand, kind });
         }
-        self.stages.clamp(1, MAX_STAGES) as i32
+        self.stages.clamp(1, MAX_STAGES)
     }
 
     /// The next stage of the ring.
@@ -116,7 +116,8 @@ impl<'b> PipelineState<'b> {
     /// The stage before this one.
     #[track_caller]
     pub fn previous_stage(self) -> Val<'b, i32> {
-        self.stage.eq(0).select(self.ring("previous_stage") - 1, self.stage - 1)
+        let last = self.stage.count(self.ring("previous_stage") - 1);
+        self.stage.eq(0).select(last, self.stage - 1)
     }
 }
 
@@ -200,7 +201,7 @@ impl<'b> TmaPipeline<'b> {
             k.report(TensorError { operation: "TmaPipeline", operand, kind });
         }
         let stages = stages.clamp(1, MAX_STAGES);
-        let barriers = k.shared::<u64>(2 * stages as usize);
+        let barriers = k.shared::<u64>(2 * stages);
         TmaPipeline { barriers, stages, bytes, consumers, cluster: 1 }
     }
 
@@ -232,9 +233,9 @@ impl<'b> TmaPipeline<'b> {
     #[track_caller]
     pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         k.if_(elected, |k| {
-            for stage in 0..self.stages as i32 {
-                self.full(k.constant(stage)).init(k, 1);
-                self.empty(k.constant(stage)).init(k, self.consumers * self.cluster);
+            for stage in 0..self.stages {
+                self.full(k.value(stage)).init(k, 1);
+                self.empty(k.value(stage)).init(k, self.consumers * self.cluster);
             }
             k.fence_mbarrier_init();
         });
@@ -257,7 +258,7 @@ impl<'b> TmaPipeline<'b> {
 
     #[track_caller]
     fn empty(&self, stage: Val<'b, i32>) -> MbarrierRef<'b> {
-        self.barriers.mbarrier(stage + self.stages as i32)
+        self.barriers.mbarrier(stage + self.stages)
     }
 
     /// Waits until the stage is empty, and lets its barrier, the result, wait for the bytes of the stage.
