@@ -150,8 +150,8 @@ fn build<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     config: &NormConfig,
 ) -> Result<AnyKernel<T, D>, BuildErrors> {
     let RowConfig { target, tile } = config.rows;
-    let kind = if config.kind == NormKind::Rms { "rms_norm_" } else { "layer_norm_" };
-    let name = kind.to_owned() + &config.rows.name(T::SCALAR);
+    let kind = if config.kind == NormKind::Rms { "rms_norm" } else { "layer_norm" };
+    let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
     if config.residual {
         let kernel = Kernel::<WithResidual<T, D>>::build_with(
             tile.options(),

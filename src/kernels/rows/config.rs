@@ -1,5 +1,7 @@
 //! [`RowConfig`]: the target and the tile of a kernel that works on rows.
 
+use std::fmt;
+
 use crate::ir::{Scalar, Target};
 use crate::tensor::{RowAccess, RowTile};
 
@@ -123,18 +125,25 @@ impl RowConfig {
     ) -> Result<[u64; 2], RowError> {
         problem.check(&self.tile, input)
     }
+}
 
-    /// Returns the end of a kernel's name: `bf16_128x4` for 128 threads a row and 4 vectors of bf16 each.
-    pub(in crate::kernels) fn name(&self, input: Scalar) -> String {
+/// The name of the configuration: `128x4` for rows that 128 threads share with 4 vectors each; `32x2_rows4` where a block
+/// has 4 rows; `1024x4_cluster8` where a cluster of 8 blocks shares a row; then the accesses, unless rows are aligned.
+impl fmt::Display for RowConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RowTile { threads, team, cluster, vectors, access } = self.tile;
-        let access = match access {
+        write!(f, "{team}x{vectors}")?;
+        if team != threads {
+            write!(f, "_rows{}", self.tile.rows_per_block())?;
+        }
+        if cluster != 1 {
+            write!(f, "_cluster{cluster}")?;
+        }
+        f.write_str(match access {
             RowAccess::Aligned => "",
             RowAccess::Ragged => "_ragged",
             RowAccess::Elements => "_elements",
-        };
-        let rows = if team == threads { String::new() } else { format!("_rows{}", threads / team) };
-        let blocks = if cluster == 1 { String::new() } else { format!("_cluster{cluster}") };
-        format!("{input}_{team}x{vectors}{rows}{blocks}{access}")
+        })
     }
 }
 
