@@ -38,8 +38,11 @@ where
     let weight: Vec<T> = random(&line, pitch, 2.0, seed + 2);
     let bias: Vec<T> = random(&line, pitch, 2.0, seed + 3);
     let norm = Norm::<T, D>::new(config).unwrap().load(device).unwrap();
-    let (on_x, on_weight, on_bias) =
-        (device.upload(&x).unwrap(), device.upload(&weight).unwrap(), device.upload(&bias).unwrap());
+    let (on_x, on_weight, on_bias) = (
+        device.upload(&x).unwrap(),
+        device.upload(&weight).unwrap(),
+        device.upload(&bias).unwrap(),
+    );
     let mut on_residual = device.upload(&residual).unwrap();
     let mut y = device.upload(&untouched::<D>(problem)).unwrap();
     let mut args = NormArgs::new(&on_x, &mut y).epsilon(EPSILON).scale(SCALE);
@@ -87,8 +90,7 @@ where
     let has = |bit: u64| seed >> bit & 1 == 1;
     for rows in RowConfig::candidates(device.target(), T::SCALAR, problem) {
         for kind in [NormKind::Rms, NormKind::Layer] {
-            let config =
-                NormConfig { rows, kind, residual: has(0), weight: !has(1), bias: has(2) };
+            let config = NormConfig { rows, kind, residual: has(0), weight: !has(1), bias: has(2) };
             run::<T, D>(device, config, problem, seed);
         }
     }
@@ -109,7 +111,7 @@ fn rows_of_every_length_and_pitch() {
 #[test]
 fn the_longest_rows() {
     for device in devices() {
-        for (columns, blocks) in [(50_001, 2), (262_144, 8)] {
+        for (columns, blocks) in [(50_001, 4), (262_144, 8)] {
             let problem = RowProblem::new(2, columns);
             let config =
                 NormConfig::new(NormKind::Layer, device.target(), Scalar::Bf16, &problem).unwrap();
@@ -148,7 +150,9 @@ proptest! {
 
 #[test]
 fn kernels_assemble_without_spills() {
-    for (columns, pitch) in [(1024, 1024), (4096, 4096), (4095, 4095), (32_768, 32_768)] {
+    for (columns, pitch) in
+        [(1024, 1024), (4096, 4096), (4095, 4095), (16_384, 16_384), (262_144, 262_144)]
+    {
         let pitch = Some(pitch);
         let problem = RowProblem { rows: 9, columns, input_pitch: pitch, output_pitch: pitch };
         for kind in [NormKind::Rms, NormKind::Layer] {

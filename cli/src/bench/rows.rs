@@ -217,9 +217,9 @@ impl<T: Real + VectorElement<2> + Converted> Loaded<T> {
                 let args = (&set.x, &mut set.y, count as i32);
                 function.launch_with(options, grid, args).map_err(Failure::run)
             }
-            Loaded::Softmax(function) => function
-                .launch_with(options, problem, &set.x, &mut set.y)
-                .map_err(Failure::run),
+            Loaded::Softmax(function) => {
+                function.launch_with(options, problem, &set.x, &mut set.y).map_err(Failure::run)
+            }
             Loaded::Norm(function) => {
                 let mut args = NormArgs::new(&set.x, &mut set.y).epsilon(EPSILON).weight(weight);
                 if let Some(residual) = &mut set.residual {
@@ -395,7 +395,8 @@ fn one<T: Real + VectorElement<2> + Converted>(
         let speed = bytes as f64 / seconds / 1e9;
         let shape = format!("{rows}x{columns}");
         let share = format!("{of:.3} [{low:.3}, {high:.3}]");
-        let _ = writeln!(text, "{shape:<18} {:>9.2} {speed:>8.0}  {share:<22}  {name}", seconds * 1e6);
+        let _ =
+            writeln!(text, "{shape:<18} {:>9.2} {speed:>8.0}  {share:<22}  {name}", seconds * 1e6);
         results.push(json!({
             "name": name,
             "seconds": times,

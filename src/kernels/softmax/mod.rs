@@ -5,7 +5,8 @@ mod launch;
 
 use crate::codegen::Ptx;
 use crate::ir::{
-    BuildErrors, Converted, Element, Global, GlobalMut, Kernel, KernelIr, Scalar, Target, VectorElement,
+    BuildErrors, Converted, Element, Global, GlobalMut, Kernel, KernelIr, Scalar, Target,
+    VectorElement,
 };
 use crate::tensor::tree;
 
