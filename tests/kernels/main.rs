@@ -13,4 +13,5 @@
 mod support;
 
 mod matrix;
+mod norm;
 mod softmax;

@@ -66,7 +66,7 @@ pub(crate) fn check<T: Real, D: Real>(
     for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
         let found = found.to();
         let Some(expected) = expected else {
-            assert_eq!(found, f64::from(UNTOUCHED), "{what}, {problem:?}: wrote outside, at {at}");
+            assert_eq!(found, D::of(UNTOUCHED).to(), "{what}, {problem:?}: wrote outside, at {at}");
             continue;
         };
         let slack = expected.abs() * (D::EPSILON + relative) + absolute + smallest / 2.0;

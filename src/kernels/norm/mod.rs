@@ -5,8 +5,8 @@ mod launch;
 
 use crate::codegen::Ptx;
 use crate::ir::{
-    Body, BuildErrors, Converted, Global, GlobalMut, Kernel, KernelIr, Scalar, Target,
-    Val, VectorElement,
+    Body, BuildErrors, Converted, Global, GlobalMut, Kernel, KernelIr, Scalar, Target, Val,
+    VectorElement,
 };
 use crate::tensor::tree;
 
@@ -71,8 +71,7 @@ impl NormConfig {
 }
 
 /// Input and output, each with its pitch; weight and bias; epsilon and the scale; rows and columns.
-type Params<T, D> =
-    ((Global<T>, i64), (GlobalMut<D>, i64), [Global<T>; 2], [f32; 2], [i32; 2]);
+type Params<T, D> = ((Global<T>, i64), (GlobalMut<D>, i64), [Global<T>; 2], [f32; 2], [i32; 2]);
 /// The same and the residual, with the pitch of the input.
 type WithResidual<T, D> = (Params<T, D>, GlobalMut<T>);
 
@@ -150,8 +149,8 @@ fn build<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     config: &NormConfig,
 ) -> Result<AnyKernel<T, D>, BuildErrors> {
     let RowConfig { target, tile } = config.rows;
-    let kind = if config.kind == NormKind::Rms { "rms_norm_" } else { "layer_norm_" };
-    let name = kind.to_owned() + &config.rows.name(T::SCALAR);
+    let kind = if config.kind == NormKind::Rms { "rms_norm" } else { "layer_norm" };
+    let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
     if config.residual {
         let kernel = Kernel::<WithResidual<T, D>>::build_with(
             tile.options(),
@@ -161,9 +160,10 @@ fn build<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
         );
         return kernel.map(AnyKernel::Residual);
     }
-    let kernel = Kernel::<(Params<T, D>,)>::build_with(tile.options(), &name, target, |k, (params,)| {
-        body::<T, D>(k, config, params, None);
-    });
+    let kernel =
+        Kernel::<(Params<T, D>,)>::build_with(tile.options(), &name, target, |k, (params,)| {
+            body::<T, D>(k, config, params, None);
+        });
     kernel.map(AnyKernel::Plain)
 }
 
@@ -187,8 +187,12 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     let (row, columns) = own_row(k, tile, sizes);
     let part = tile.part::<T>(k, row * pitch, columns);
     let mut values = part.load(k, x.offset(row * pitch), 0.0);
-    let weights = config.weight.then(|| part.load_columns(k, weight, 0.0));
-    let biases = config.bias.then(|| part.load_columns(k, bias, 0.0));
+    let load_operands = |k: &mut Body<'b, '_>| {
+        let weights = config.weight.then(|| part.load_columns(k, weight, 0.0));
+        (weights, config.bias.then(|| part.load_columns(k, bias, 0.0)))
+    };
+    // Before the reductions, unless a block is so large that its threads have too few registers.
+    let operands = (tile.threads <= 512).then(|| load_operands(k));
     if let Some(residual) = residual {
         let before = part.load(k, residual.offset(row * pitch), 0.0);
         values = values.iter().zip(before).map(|(value, before)| *value + before).collect();
@@ -206,6 +210,7 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     let own = tree(zero, &squares, |a, b| a + b);
     let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
     let factor = (sum / count + epsilon).rsqrt();
+    let (weights, biases) = operands.unwrap_or_else(|| load_operands(k));
     let normalize = |(i, value): (usize, &Val<'b, f32>)| {
         let value = *value * factor;
         let value = weights.as_ref().map_or(value, |weights| value * weights[i]);

@@ -1,5 +1,7 @@
 //! [`RowConfig`]: the target and the tile of a kernel that works on rows.
 
+use std::fmt;
+
 use crate::ir::{Scalar, Target};
 use crate::tensor::{RowAccess, RowTile};
 
@@ -39,30 +41,32 @@ impl RowConfig {
     ///
     /// # Errors
     /// [`RowError::Columns`]: rows are longer than 32,768 elements, or than 262,144 where the target has clusters.
-    pub fn new(
-        target: Target,
-        input: Scalar,
-        problem: &RowProblem,
-    ) -> Result<RowConfig, RowError> {
-        Self::with_elements(target, input, problem, MOST_ELEMENTS)
+    pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
+        // With 512 threads, two blocks of an SM have 64 registers for each thread.
+        Self::within(target, input, problem, MOST_ELEMENTS, 512)
     }
 
-    /// Returns configurations to choose from for rows of these sizes: threads hold 8, 16 or 32 elements.
+    /// Returns configurations to choose from for rows of these sizes, the one of [`new`](RowConfig::new) first. Threads hold
+    /// up to 8, 16 or 32 elements, and blocks have up to 256, 512 or 1024 threads.
     pub fn candidates(target: Target, input: Scalar, problem: &RowProblem) -> Vec<RowConfig> {
-        let mut found: Vec<RowConfig> = Vec::new();
+        let mut found = Vec::from_iter(Self::new(target, input, problem));
         for elements in [32, 16, 8] {
-            let config = Self::with_elements(target, input, problem, elements);
-            found.extend(config.ok().filter(|config| !found.contains(config)));
+            for threads in [512, 256, 1024] {
+                let config = Self::within(target, input, problem, elements, threads);
+                found.extend(config.ok().filter(|config| !found.contains(config)));
+            }
         }
         found
     }
 
-    /// Returns the configuration in which a thread holds at most this many elements.
-    fn with_elements(
+    /// Returns the configuration in which a thread holds at most `elements`, and a block has at most `threads`, or 1024
+    /// where no cluster would hold the row.
+    fn within(
         target: Target,
         input: Scalar,
         problem: &RowProblem,
         elements: u32,
+        threads: u32,
     ) -> Result<RowConfig, RowError> {
         let access = problem.access(input);
         let lanes = RowTile { threads: 128, team: 32, cluster: 1, vectors: 1, access };
@@ -75,9 +79,11 @@ impl RowConfig {
             return Ok(RowConfig { target, tile });
         }
         let clusters = if target.offers(Target::SM_90) { MOST_BLOCKS } else { 1 };
-        for cluster in [1, 2, 4, 8].into_iter().filter(|cluster| *cluster <= clusters) {
+        let sizes = [1, 2, 4, 8].into_iter().filter(|cluster| *cluster <= clusters);
+        let sizes = sizes.map(|cluster| (cluster, threads)).chain([(clusters, MOST_THREADS)]);
+        for (cluster, most_threads) in sizes {
             let threads = vectors.div_ceil(most * cluster).next_multiple_of(32);
-            if threads <= MOST_THREADS {
+            if threads <= most_threads {
                 let vectors = vectors.div_ceil(threads * cluster);
                 let tile = RowTile { threads, team: threads, cluster, vectors, access };
                 return Ok(RowConfig { target, tile });
@@ -116,25 +122,28 @@ impl RowConfig {
     ///
     /// # Errors
     /// [`RowError::Columns`], [`RowError::Rows`], [`RowError::Access`], [`RowError::Pitch`], [`RowError::TooLarge`].
-    pub fn check_problem(
-        &self,
-        input: Scalar,
-        problem: &RowProblem,
-    ) -> Result<[u64; 2], RowError> {
+    pub fn check_problem(&self, input: Scalar, problem: &RowProblem) -> Result<[u64; 2], RowError> {
         problem.check(&self.tile, input)
     }
+}
 
-    /// Returns the end of a kernel's name: `bf16_128x4` for 128 threads a row and 4 vectors of bf16 each.
-    pub(in crate::kernels) fn name(&self, input: Scalar) -> String {
+/// The name of the configuration: `128x4` for rows that 128 threads share with 4 vectors each; `32x2_rows4` where a block
+/// has 4 rows; `1024x4_cluster8` where a cluster of 8 blocks shares a row; then the accesses, unless rows are aligned.
+impl fmt::Display for RowConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RowTile { threads, team, cluster, vectors, access } = self.tile;
-        let access = match access {
+        write!(f, "{team}x{vectors}")?;
+        if team != threads {
+            write!(f, "_rows{}", self.tile.rows_per_block())?;
+        }
+        if cluster != 1 {
+            write!(f, "_cluster{cluster}")?;
+        }
+        f.write_str(match access {
             RowAccess::Aligned => "",
             RowAccess::Ragged => "_ragged",
             RowAccess::Elements => "_elements",
-        };
-        let rows = if team == threads { String::new() } else { format!("_rows{}", threads / team) };
-        let blocks = if cluster == 1 { String::new() } else { format!("_cluster{cluster}") };
-        format!("{input}_{team}x{vectors}{rows}{blocks}{access}")
+        })
     }
 }
 

@@ -5,7 +5,8 @@ mod launch;
 
 use crate::codegen::Ptx;
 use crate::ir::{
-    BuildErrors, Converted, Element, Global, GlobalMut, Kernel, KernelIr, Scalar, Target, VectorElement,
+    BuildErrors, Converted, Element, Global, GlobalMut, Kernel, KernelIr, Scalar, Target,
+    VectorElement,
 };
 use crate::tensor::tree;
 
@@ -103,7 +104,8 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
     config: &SoftmaxConfig,
 ) -> Result<Kernel<Params<T, D>>, BuildErrors> {
     let SoftmaxConfig { rows: RowConfig { target, tile }, log } = *config;
-    let name = if log { "log_softmax_" } else { "softmax_" }.to_owned() + &config.rows.name(T::SCALAR);
+    let kind = if log { "log_softmax" } else { "softmax" };
+    let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
     Kernel::<Params<T, D>>::build_with(tile.options(), &name, target, |k, (x, y, sizes)| {
         let ((x, x_pitch), (y, y_pitch)) = (x, y);
         let (row, columns) = own_row(k, tile, sizes);

@@ -129,7 +129,8 @@ impl<'b> RowPart<'b> {
     pub fn masked(&self, values: &[Val<'b, f32>], fill: f32) -> Vec<Val<'b, f32>> {
         let vectors = self.tile.vectors;
         let lanes = self.vector as usize;
-        let has = (0..vectors).flat_map(|number| std::iter::repeat_n(self.has_vector(number), lanes));
+        let has =
+            (0..vectors).flat_map(|number| std::iter::repeat_n(self.has_vector(number), lanes));
         let has = has.chain((0..self.ends()).map(|number| self.end(number).1));
         has.zip(values).map(|(has, value)| has.select::<f32>(*value, fill)).collect()
     }
@@ -266,7 +267,7 @@ impl<'b> RowPart<'b> {
             return own;
         }
         let blocks = self.tile.cluster as i32;
-        let slots = k.shared::<f32>(blocks as usize * N);
+        let slots = k.shared::<f32>(self.tile.cluster * N as u32);
         // Every block of the cluster runs, and has read the slots of the reduction before.
         cluster_sync(k);
         let (thread, rank) = (k.thread_idx().x, k.block_idx().x % blocks);
@@ -327,7 +328,9 @@ pub fn tree<V: Copy>(identity: V, values: &[V], combine: impl Fn(V, V) -> V + Co
 /// Packs values, rounded to `D`, as one vector; `None` for a single value.
 #[track_caller]
 fn pack<'b, D: VectorElement<2> + Converted>(values: &[Val<'b, f32>]) -> Option<AnyVector<'b>> {
-    fn words<'b, D: VectorElement<2>, W: Element>(values: &[Val<'b, f32>]) -> Option<AnyVector<'b>> {
+    fn words<'b, D: VectorElement<2>, W: Element>(
+        values: &[Val<'b, f32>],
+    ) -> Option<AnyVector<'b>> {
         let two = |pair: &[Val<'b, f32>]| match pair {
             [a, b] => Some(Val::<Vector<f32, 2>>::pack([*a, *b]).cvt::<D>().bitcast::<W>()),
             _ => None,
