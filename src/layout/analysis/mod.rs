@@ -351,7 +351,7 @@ pub trait Analysis {
     /// # Errors
     /// [`LayoutError::BadAccess`] for elements of no power of two bits, or of more than 128;
     /// [`LayoutError::NotPowerOfTwo`] for the alignment; those of evaluation under a swizzle.
-    fn widest_vector(&self, element_bits: u32, base_align_bytes: u64) -> Result<WidestVector> {
+    fn widest_vector(&self, element_bits: u32, base_align_bytes: u32) -> Result<WidestVector> {
         vector::widest_vector(&self.offsets()?, element_bits, base_align_bytes)
     }
 
@@ -375,7 +375,7 @@ pub trait Analysis {
     fn vector_of(
         &self,
         element_bits: u32,
-        base_align_bytes: u64,
+        base_align_bytes: u32,
         vector: u32,
     ) -> Result<WidestVector> {
         vector::vector_of(&self.offsets()?, element_bits, base_align_bytes, vector)
