@@ -30,6 +30,9 @@ impl<'k> Uses<'k> {
             Op::Control(_) | Op::Diagnostic(_) => true,
             Op::Inline(op) => !op.ptx.is_pure(),
             Op::Arith(_)
+            | Op::FloatArith(_)
+            | Op::IntArith(_)
+            | Op::Convert(_)
             | Op::Mem(_)
             | Op::Atomic(_)
             | Op::Cache(_)

@@ -2,8 +2,8 @@
 
 use super::ptx::PtxVersion;
 use crate::ir::{
-    Arith, Atomic, AtomicOp, Cache, Clamp, ClusterArrival, KernelIr, Mem, MemScope, Mma, Op,
-    PrefetchLevel, Scalar, SpecialReg, Sync, Target,
+    Atomic, AtomicOp, Cache, Clamp, ClusterArrival, Convert, KernelIr, Mem, MemScope, Mma, Op,
+    PrefetchLevel, Scalar, SpecialReg, Sync, Target, Thread,
 };
 
 const fn version(major: u16, minor: u16) -> PtxVersion {
@@ -23,17 +23,17 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
 fn of_attributes(op: &Op, ir: &KernelIr) -> PtxVersion {
     match op {
         // Conversions of 8-bit floating point came to `sm_90` with that target, to `sm_89` later.
-        Op::Arith(Arith::Cvt { .. } | Arith::CvtRounded { .. }) | Op::Diagnostic(_)
+        Op::Convert(Convert::Cvt { .. } | Convert::CvtRounded { .. }) | Op::Diagnostic(_)
             if op.support(ir) == Ok(Target::SM_89) && ir.target.sm() < 90 =>
         {
             version(8, 1)
         }
-        Op::Arith(Arith::CvtRounded { mode, to, .. })
+        Op::Convert(Convert::CvtRounded { mode, to, .. })
             if matches!(mode.clamp, Clamp::Satfinite | Clamp::SatfiniteRelu) && to.bits() > 8 =>
         {
             version(8, 1)
         }
-        Op::Arith(Arith::Sreg { reg }) => special(*reg),
+        Op::Thread(Thread::Sreg { reg }) => special(*reg),
         Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }) => {
             let hinted = access.l1_evict.is_some() || access.l2_prefetch.is_some();
             scoped(access.order.scope()).max(if hinted { version(7, 4) } else { FIRST })
@@ -90,6 +90,9 @@ fn of_attributes(op: &Op, ir: &KernelIr) -> PtxVersion {
         Op::Mma(Mma::MmaSync { .. }) if op.support(ir) == Ok(Target::SM_90) => version(7, 8),
         Op::Const(_)
         | Op::Arith(_)
+        | Op::FloatArith(_)
+        | Op::IntArith(_)
+        | Op::Convert(_)
         | Op::Mem(_)
         | Op::Cache(_)
         | Op::Sync(_)

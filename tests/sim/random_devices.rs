@@ -10,7 +10,8 @@ use random_loops::{READ, THREADS};
 use rng::Rng;
 use tilewright::codegen::Module;
 use tilewright::ir::{
-    Arith, Cache, Element, Kernel, KernelIr, Mem, Op, Scalar, Target, Type, Untyped,
+    Arith, Cache, Convert, Element, FloatArith, Kernel, KernelIr, Mem, Op, Scalar, Target, Type,
+    Untyped,
 };
 use tilewright::runtime::{Arg, Device, Function, Grid, LoadOptions};
 use tilewright::sim::{Options, Output};
@@ -71,15 +72,17 @@ fn is_determined(ir: &KernelIr) -> bool {
     let is_map = |ty: Type| matches!(ty, Type::TensorMap { .. });
     !ir.values.iter().any(|(_, data)| is_map(data.ty))
         && ir.ops.iter().all(|(_, data)| match &data.op {
-            Op::Arith(op) => !matches!(
-                op,
-                Arith::Sreg { .. }
-                    | Arith::Approx { .. }
-                    | Arith::DivApprox { .. }
-                    | Arith::Bitcast { .. }
-                    | Arith::Copysign { .. }
-                    | Arith::Testp { .. }
-            ),
+            op @ (Op::Arith(_) | Op::FloatArith(_) | Op::IntArith(_) | Op::Convert(_)) => {
+                !matches!(
+                    op,
+                    Op::FloatArith(
+                        FloatArith::Approx { .. }
+                            | FloatArith::DivApprox { .. }
+                            | FloatArith::Testp { .. }
+                    ) | Op::Convert(Convert::Bitcast { .. })
+                        | Op::Arith(Arith::Copysign { .. })
+                )
+            }
             // What is discarded may be anything.
             Op::Cache(op) => !matches!(op, Cache::Discard { .. }),
             // Each device has addresses of its own.

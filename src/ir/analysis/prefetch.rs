@@ -213,21 +213,10 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
         Op::Inline(op) => !op.ptx.is_pure(),
         Op::Const(_)
         | Op::Arith(_)
-        | Op::Mem(
-            Mem::Offset { .. }
-            | Mem::AssumeAligned { .. }
-            | Mem::SharedBase { .. }
-            | Mem::Mapa { .. }
-            | Mem::PtrCast { .. }
-            | Mem::LocalBase { .. }
-            | Mem::Cvta { .. }
-            | Mem::CvtaTo { .. }
-            | Mem::Isspacep { .. }
-            | Mem::PtrToInt { .. }
-            | Mem::Getctarank { .. }
-            | Mem::ArrayBase { .. }
-            | Mem::GetVar { .. },
-        )
+        | Op::FloatArith(_)
+        | Op::IntArith(_)
+        | Op::Convert(_)
+        | Op::Mem(_)
         | Op::Cache(_)
         | Op::Sync(_)
         | Op::Mma(_)

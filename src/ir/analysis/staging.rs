@@ -252,23 +252,12 @@ impl Pointers<'_> {
                 Kind::Load
             }
             Op::Mem(Mem::St { .. }) | Op::AsyncCopy(AsyncCopy::CpAsync { .. }) => Kind::Store,
-            Op::Mem(
-                Mem::StVec { .. }
-                | Mem::AssumeAligned { .. }
-                | Mem::PtrCast { .. }
-                | Mem::Mapa { .. }
-                | Mem::LocalBase { .. }
-                | Mem::Cvta { .. }
-                | Mem::CvtaTo { .. }
-                | Mem::Isspacep { .. }
-                | Mem::PtrToInt { .. }
-                | Mem::Getctarank { .. }
-                | Mem::ArrayBase { .. }
-                | Mem::GetVar { .. }
-                | Mem::SetVar { .. },
-            )
+            Op::Mem(_)
             | Op::Const(_)
             | Op::Arith(_)
+            | Op::FloatArith(_)
+            | Op::IntArith(_)
+            | Op::Convert(_)
             | Op::Atomic(_)
             | Op::Cache(_)
             | Op::Sync(_)

@@ -136,16 +136,16 @@ impl Flow<'_> {
         data.op.for_each_operand(|value| divergent |= self.is_divergent(value));
         match &data.op {
             Op::Control(control) => return self.control(op, control, cause),
-            Op::Arith(Arith::Sreg { reg }) => divergent = self.varies(*reg),
+            Op::Thread(Thread::Sreg { reg }) => divergent = self.varies(*reg),
             Op::Arith(Arith::Setp { compare, lhs, rhs }) => {
                 divergent &= !self.agree(op, (*compare, *lhs, *rhs));
             }
-            Op::Arith(arith) => {
-                divergent &= !self.is_number_of_warp(arith);
+            op @ (Op::Arith(_) | Op::FloatArith(_) | Op::IntArith(_) | Op::Convert(_)) => {
+                divergent &= !self.is_number_of_warp(op);
                 if self.scope == Scope::Warp {
                     let (values, results) = (&self.values, &data.results);
                     let is_divergent = |value: Value| values[value.index()];
-                    divergent &= !self.butterflies.is_uniform(ir, arith, results, is_divergent);
+                    divergent &= !self.butterflies.is_uniform(ir, op, results, is_divergent);
                 }
             }
             Op::Mem(Mem::SetVar { var, .. }) => {
@@ -277,7 +277,7 @@ impl Flow<'_> {
 
     /// Returns whether the result is the same in the threads of a warp though an operand is not: the thread
     /// index without the bits of the lane.
-    fn is_number_of_warp(&self, op: &Arith) -> bool {
+    fn is_number_of_warp(&self, op: &Op) -> bool {
         let along_x = match self.ir.bounds.block {
             Some([x, y, z]) => x.is_multiple_of(32) || (y, z) == (1, 1),
             None => true,
@@ -288,11 +288,11 @@ impl Flow<'_> {
         if self.scope != Scope::Warp || !along_x {
             return false;
         }
-        if let Arith::Shr { value, amount } = *op {
+        if let Op::Arith(Arith::Shr { value, amount }) = *op {
             with(value, amount, |amount| amount >= 5)
-        } else if let Arith::Div { lhs, rhs } = *op {
+        } else if let Op::Arith(Arith::Div { lhs, rhs }) = *op {
             with(lhs, rhs, |divisor| divisor > 0 && divisor % 32 == 0)
-        } else if let Arith::And { lhs, rhs } = *op {
+        } else if let Op::Arith(Arith::And { lhs, rhs }) = *op {
             let drops_lane = |mask| mask & 31 == 0;
             with(lhs, rhs, drops_lane) || with(rhs, lhs, drops_lane)
         } else {

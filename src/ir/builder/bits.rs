@@ -5,7 +5,8 @@ use super::typed::{Converted, Element, Float, Int, IntoVal, Number, Ty, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::number::Rounding;
 use crate::ir::op::{
-    Arith, ByteHalf, Direction, Excess, FindFrom, FloatMode, PermuteMode, ProductHalf,
+    Arith, ByteHalf, Convert, Direction, Excess, FindFrom, FloatMode, IntArith, PermuteMode,
+    ProductHalf,
 };
 
 /// An integer type of 32 or 64 bits: `i32`, `i64`, `u32`, `u64`.
@@ -100,7 +101,7 @@ impl<'b, T: Int> Val<'b, T> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Mad { lhs, rhs, addend })
+        cx.emit_val(IntArith::Mad { lhs, rhs, addend })
     }
 
     /// The high half of `self * rhs`, plus `addend`; wraps. PTX ISA 9.7.1.4 `mad.hi`.
@@ -118,14 +119,14 @@ impl<'b, T: Int> Val<'b, T> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Sad { lhs, rhs, addend })
+        cx.emit_val(IntArith::Sad { lhs, rhs, addend })
     }
 
     /// The value cut to the range of `U`. PTX ISA 9.7.9.21 `cvt.sat`.
     #[track_caller]
     pub fn cvt_sat<U: Int>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::CvtSat { value, to: U::SCALAR })
+        self.context().emit_val(Convert::CvtSat { value, to: U::SCALAR })
     }
 }
 
@@ -150,7 +151,7 @@ impl<'b, T: Word32> Val<'b, T> {
     pub fn mul24(self, rhs: impl IntoVal<'b, T>, half: ProductHalf) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::Mul24 { lhs, rhs, half })
+        cx.emit_val(IntArith::Mul24 { lhs, rhs, half })
     }
 
     /// As [`mul24`](Val::mul24), plus `addend`; wraps. PTX ISA 9.7.1.6 `mad24`.
@@ -164,7 +165,7 @@ impl<'b, T: Word32> Val<'b, T> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Mad24 { lhs, rhs, addend, half })
+        cx.emit_val(IntArith::Mad24 { lhs, rhs, addend, half })
     }
 }
 
@@ -175,7 +176,7 @@ macro_rules! binary {
         pub fn $name(self, rhs: Self) -> Self {
             let cx = self.context();
             let (lhs, rhs) = (cx.operand(self), cx.operand(rhs));
-            cx.emit_val(Arith::$Variant { lhs, rhs })
+            cx.emit_val(IntArith::$Variant { lhs, rhs })
         }
     )*};
 }
@@ -250,7 +251,7 @@ macro_rules! cvt_pack {
             pub fn cvt_pack(values: [Val<'b, i32>; $lanes]) -> Val<'b, Vector<$ty, $lanes>> {
                 let cx = values[0].context();
                 let values = values.iter().map(|value| cx.operand(*value)).collect();
-                cx.emit_val(Arith::CvtPack { values, to: $ty::SCALAR })
+                cx.emit_val(Convert::CvtPack { values, to: $ty::SCALAR })
             }
         }
     )*};
@@ -291,7 +292,7 @@ impl<'b> Val<'b, i32> {
     pub fn add_sat(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::AddSat { lhs, rhs })
+        cx.emit_val(IntArith::AddSat { lhs, rhs })
     }
 
     /// The high half of `self * rhs`, plus `addend`, cut to the range of `i32`. PTX ISA 9.7.1.4 `mad.hi.sat`.
@@ -304,7 +305,7 @@ impl<'b> Val<'b, i32> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::MadHiSat { lhs, rhs, addend })
+        cx.emit_val(IntArith::MadHiSat { lhs, rhs, addend })
     }
 
     /// The high bits of [`mul24`](Val::mul24), plus `addend`, cut to the range of `i32`. PTX ISA 9.7.1.6
@@ -318,7 +319,7 @@ impl<'b> Val<'b, i32> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Mad24HiSat { lhs, rhs, addend })
+        cx.emit_val(IntArith::Mad24HiSat { lhs, rhs, addend })
     }
 
     /// `max(min(self, rhs), 0)`; `sm_90`. PTX ISA 9.7.1.12 `min.relu.s32`.
@@ -326,7 +327,7 @@ impl<'b> Val<'b, i32> {
     pub fn min_relu(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::MinRelu { lhs, rhs })
+        cx.emit_val(IntArith::MinRelu { lhs, rhs })
     }
 
     /// `max(self, rhs, 0)`; `sm_90`. PTX ISA 9.7.1.13 `max.relu.s32`.
@@ -334,7 +335,7 @@ impl<'b> Val<'b, i32> {
     pub fn max_relu(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::MaxRelu { lhs, rhs })
+        cx.emit_val(IntArith::MaxRelu { lhs, rhs })
     }
 
     /// `self - rhs`, cut to the range of `i32`. PTX ISA 9.7.1.2 `sub.sat`.
@@ -342,7 +343,7 @@ impl<'b> Val<'b, i32> {
     pub fn sub_sat(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::SubSat { lhs, rhs })
+        cx.emit_val(IntArith::SubSat { lhs, rhs })
     }
 }
 
@@ -376,7 +377,7 @@ impl<'b, A: DotElement + VectorElement<4>> Val<'b, Vector<A, 4>> {
     ) -> Val<'b, A::Dot<B>> {
         let cx = self.context();
         let (lhs, rhs, addend) = (cx.operand(self), cx.operand(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Dp4a { lhs, rhs, addend })
+        cx.emit_val(IntArith::Dp4a { lhs, rhs, addend })
     }
 }
 
@@ -392,7 +393,7 @@ impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
     ) -> Val<'b, A::Dot<B>> {
         let cx = self.context();
         let (lhs, rhs, addend) = (cx.operand(self), cx.operand(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Dp2a { lhs, rhs, addend, half })
+        cx.emit_val(IntArith::Dp2a { lhs, rhs, addend, half })
     }
 }
 
@@ -422,21 +423,21 @@ impl<'b, T: Word> Val<'b, T> {
     #[track_caller]
     pub fn popc(self) -> Val<'b, u32> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::Popc { value })
+        self.context().emit_val(IntArith::Popc { value })
     }
 
     /// The number of zeros above the highest bit that is set. PTX ISA 9.7.1.15 `clz`.
     #[track_caller]
     pub fn clz(self) -> Val<'b, u32> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::Clz { value })
+        self.context().emit_val(IntArith::Clz { value })
     }
 
     /// The bits in reverse order. PTX ISA 9.7.1.18 `brev`.
     #[track_caller]
     pub fn brev(self) -> Val<'b, T> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::Brev { value })
+        self.context().emit_val(IntArith::Brev { value })
     }
 
     /// The highest bit that differs from the sign, of unsigned numbers from 0; `u32::MAX` if there is none.
@@ -444,7 +445,7 @@ impl<'b, T: Word> Val<'b, T> {
     #[track_caller]
     pub fn bfind(self, from: FindFrom) -> Val<'b, u32> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::Bfind { value, from })
+        self.context().emit_val(IntArith::Bfind { value, from })
     }
 
     /// `count` bits from `start` on, extended by the highest of them where `T` is signed, else by zeros.
@@ -494,7 +495,7 @@ impl<'b, T: Word32> Val<'b, T> {
     ) -> Val<'b, T> {
         let cx = self.context();
         let (low, high, amount) = (cx.operand(self), cx.operand_of(high), cx.operand_of(amount));
-        cx.emit_val(Arith::Shf { low, high, amount, direction, excess })
+        cx.emit_val(IntArith::Shf { low, high, amount, direction, excess })
     }
 
     /// Four of the eight bytes of `self` (0 to 3) and `high` (4 to 7). PTX ISA 9.7.9.7 `prmt`.
@@ -508,7 +509,7 @@ impl<'b, T: Word32> Val<'b, T> {
         let cx = self.context();
         let (low, high) = (cx.operand(self), cx.operand_of(high));
         let selector = cx.operand_of(selector);
-        cx.emit_val(Arith::Prmt { low, high, selector, mode })
+        cx.emit_val(IntArith::Prmt { low, high, selector, mode })
     }
 
     /// The lowest `bits` bits, extended to the width. PTX ISA 9.7.1.21 `szext`.
@@ -516,7 +517,7 @@ impl<'b, T: Word32> Val<'b, T> {
     pub fn szext(self, bits: impl IntoVal<'b, u32>, excess: Excess) -> Val<'b, T> {
         let cx = self.context();
         let (value, bits) = (cx.operand(self), cx.operand_of(bits));
-        cx.emit_val(Arith::Szext { value, bits, excess })
+        cx.emit_val(IntArith::Szext { value, bits, excess })
     }
 }
 
@@ -543,7 +544,7 @@ impl<'b> Body<'b, '_> {
     ) -> Val<'b, u32> {
         let cx = self.context();
         let (start, count) = (cx.operand_of(start), cx.operand_of(count));
-        cx.emit_val(Arith::Bmsk { start, count, excess })
+        cx.emit_val(IntArith::Bmsk { start, count, excess })
     }
 }
 
@@ -553,7 +554,7 @@ impl<'b, T: Ty> Val<'b, T> {
     #[track_caller]
     pub fn bitcast<U: Ty>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::Bitcast { value, to: U::TYPE })
+        self.context().emit_val(Convert::Bitcast { value, to: U::TYPE })
     }
 }
 
@@ -574,7 +575,7 @@ impl<'b, T: Number> Val<'b, T> {
     #[track_caller]
     pub fn cvt_rounded<U: Converted>(self, mode: FloatMode) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::CvtRounded { value, to: U::SCALAR, mode })
+        self.context().emit_val(Convert::CvtRounded { value, to: U::SCALAR, mode })
     }
 }
 
@@ -584,7 +585,7 @@ impl<'b, T: Float> Val<'b, T> {
     #[track_caller]
     pub fn cvt_rint<U: Int>(self, rounding: Rounding) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::CvtRint { value, to: U::SCALAR, rounding })
+        self.context().emit_val(Convert::CvtRint { value, to: U::SCALAR, rounding })
     }
 }
 
@@ -594,6 +595,6 @@ impl<'b, T: VectorElement<N> + Element, const N: usize> Val<'b, Vector<T, N>> {
     #[track_caller]
     pub fn cvt_rounded<U: VectorElement<N>>(self, mode: FloatMode) -> Val<'b, Vector<U, N>> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::CvtRounded { value, to: U::SCALAR, mode })
+        self.context().emit_val(Convert::CvtRounded { value, to: U::SCALAR, mode })
     }
 }

@@ -2,7 +2,10 @@
 
 use super::typed::{Float, Fused, IntoVal, Ordered, Val};
 use crate::ir::number::Rounding;
-use crate::ir::op::{ApproxFunction, Arith, Compare, DivApprox, FloatMode, FloatTest, Subnormals};
+use crate::ir::op::{
+    ApproxFunction, Arith, Compare, Convert, DivApprox, FloatArith, FloatMode, FloatTest,
+    Subnormals,
+};
 
 /// Arithmetic that names its rounding, and what becomes of subnormal numbers and of results out of a range.
 ///
@@ -35,7 +38,7 @@ impl<'b, T: Fused> Val<'b, T> {
     pub fn add_rounded(self, rhs: impl IntoVal<'b, T>, mode: FloatMode) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::AddRounded { lhs, rhs, mode })
+        cx.emit_val(FloatArith::AddRounded { lhs, rhs, mode })
     }
 
     /// `self - rhs`, rounded as `mode` says. PTX ISA 9.7.3.4, 9.7.4.2 `sub`.
@@ -43,7 +46,7 @@ impl<'b, T: Fused> Val<'b, T> {
     pub fn sub_rounded(self, rhs: impl IntoVal<'b, T>, mode: FloatMode) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::SubRounded { lhs, rhs, mode })
+        cx.emit_val(FloatArith::SubRounded { lhs, rhs, mode })
     }
 
     /// `self * rhs`, rounded as `mode` says. PTX ISA 9.7.3.5, 9.7.4.3 `mul`.
@@ -51,7 +54,7 @@ impl<'b, T: Fused> Val<'b, T> {
     pub fn mul_rounded(self, rhs: impl IntoVal<'b, T>, mode: FloatMode) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::MulRounded { lhs, rhs, mode })
+        cx.emit_val(FloatArith::MulRounded { lhs, rhs, mode })
     }
 
     /// `self * rhs + addend`, rounded once as `mode` says. PTX ISA 9.7.3.6, 9.7.4.4 `fma`.
@@ -65,7 +68,7 @@ impl<'b, T: Fused> Val<'b, T> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::FmaRounded { lhs, rhs, addend, mode })
+        cx.emit_val(FloatArith::FmaRounded { lhs, rhs, addend, mode })
     }
 
     /// The smaller value; NaN if either is NaN. Not of `f64`. PTX ISA 9.7.3.11, 9.7.4.7 `min.NaN`.
@@ -73,7 +76,7 @@ impl<'b, T: Fused> Val<'b, T> {
     pub fn min_nan(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::MinNan { lhs, rhs })
+        cx.emit_val(FloatArith::MinNan { lhs, rhs })
     }
 
     /// The larger value; NaN if either is NaN. Not of `f64`. PTX ISA 9.7.3.12, 9.7.4.8 `max.NaN`.
@@ -81,7 +84,7 @@ impl<'b, T: Fused> Val<'b, T> {
     pub fn max_nan(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::MaxNan { lhs, rhs })
+        cx.emit_val(FloatArith::MaxNan { lhs, rhs })
     }
 
     /// An approximation of a function; [`ApproxFunction`] has the bounds. All functions of `f32`; of `f16` and
@@ -89,7 +92,7 @@ impl<'b, T: Fused> Val<'b, T> {
     #[track_caller]
     pub fn approx(self, function: ApproxFunction, subnormals: Subnormals) -> Val<'b, T> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::Approx { value, function, subnormals })
+        self.context().emit_val(FloatArith::Approx { value, function, subnormals })
     }
 }
 
@@ -105,7 +108,7 @@ impl<'b> Val<'b, f32> {
     ) -> Val<'b, f32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::DivApprox { lhs, rhs, form, subnormals })
+        cx.emit_val(FloatArith::DivApprox { lhs, rhs, form, subnormals })
     }
 }
 
@@ -115,21 +118,21 @@ impl<'b, T: Float> Val<'b, T> {
     pub fn div_rounded(self, rhs: impl IntoVal<'b, T>, mode: FloatMode) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::DivRounded { lhs, rhs, mode })
+        cx.emit_val(FloatArith::DivRounded { lhs, rhs, mode })
     }
 
     /// The square root, rounded as `mode` says. Of `f32` and `f64`. PTX ISA 9.7.3.15 `sqrt`.
     #[track_caller]
     pub fn sqrt_rounded(self, mode: FloatMode) -> Val<'b, T> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::SqrtRounded { value, mode })
+        self.context().emit_val(FloatArith::SqrtRounded { value, mode })
     }
 
     /// `1 / self`, rounded as `mode` says. Of `f32` and `f64`. PTX ISA 9.7.3.13 `rcp`.
     #[track_caller]
     pub fn rcp_rounded(self, mode: FloatMode) -> Val<'b, T> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::RcpRounded { value, mode })
+        self.context().emit_val(FloatArith::RcpRounded { value, mode })
     }
 
     /// The value with the sign of `sign`. Of `f32` and `f64`. PTX ISA 9.7.3.2 `copysign`.
@@ -144,7 +147,7 @@ impl<'b, T: Float> Val<'b, T> {
     #[track_caller]
     pub fn testp(self, test: FloatTest) -> Val<'b, bool> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::Testp { value, test })
+        self.context().emit_val(FloatArith::Testp { value, test })
     }
 
     /// Returns whether the value is NaN. PTX ISA 9.7.6.2 `setp.nan`.
@@ -155,7 +158,7 @@ impl<'b, T: Float> Val<'b, T> {
 
     fn to_integral(self, rounding: Rounding) -> Val<'b, T> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::CvtRint { value, to: T::SCALAR, rounding })
+        self.context().emit_val(Convert::CvtRint { value, to: T::SCALAR, rounding })
     }
 
     /// The largest integer that is not above. PTX ISA 9.7.9.21 `cvt.rmi`.

@@ -162,6 +162,9 @@ impl Printer<'_, '_, '_> {
                 self.list(" ", &op.operands)?;
             }
             Op::Arith(_)
+            | Op::FloatArith(_)
+            | Op::IntArith(_)
+            | Op::Convert(_)
             | Op::Mem(_)
             | Op::Atomic(_)
             | Op::Cache(_)

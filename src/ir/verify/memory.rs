@@ -94,6 +94,9 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
         ) => check_space(report, op, *base),
         Op::Const(_)
         | Op::Arith(_)
+        | Op::FloatArith(_)
+        | Op::IntArith(_)
+        | Op::Convert(_)
         | Op::Mem(
             Mem::Offset { .. }
             | Mem::AssumeAligned { .. }

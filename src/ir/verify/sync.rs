@@ -70,6 +70,9 @@ fn collect(ir: &KernelIr, region: RegionId, found: &mut Found) {
             }
             Op::Const(_)
             | Op::Arith(_)
+            | Op::FloatArith(_)
+            | Op::IntArith(_)
+            | Op::Convert(_)
             | Op::Mem(_)
             | Op::Atomic(_)
             | Op::Cache(_)

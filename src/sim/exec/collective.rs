@@ -3,14 +3,13 @@
 //! Lanes that name the same members are a group. All members that have not ended must be in the group, and
 //! all of the group must be members: else a GPU would wait for ever, or the result would be undefined.
 
+use crate::ir::eval::{Bits, Int, Number, with_type};
 use crate::ir::{OpId, ReduxOp, Scalar, ShflMode, Value, VoteMode, Warp};
 use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
 use crate::sim::memory::lanes::{LANE_BIT, LANES, Lane, Regs, Word, lanes_of};
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
-use crate::sim::program::dispatch::with_type;
 use crate::sim::program::refused::Refused;
-use crate::sim::program::scalar::{Bits, Int, Number};
 use crate::sim::program::slots::Slots;
 use crate::sim::program::special::truth;
 
@@ -106,7 +105,11 @@ impl Compiler<'_> {
             Warp::Redux { value, members, op } => {
                 let (scalar, value) = self.scalar(value)?;
                 let dst = self.result(results, 0)?.scalar(scalar)?;
-                (members, with_type!(scalar, [I32 i32, U32 u32], T => redux::<T>(op, value, dst)))
+                (
+                    members,
+                    with_type!(scalar, [I32 i32, U32 u32], T => redux::<T>(op, value, dst))
+                        .ok_or(Refused::Malformed)?,
+                )
             }
             Warp::Elect { members } => {
                 let leader = self.result(results, 0)?.scalar(Scalar::U32)? as usize;

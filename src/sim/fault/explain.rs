@@ -194,6 +194,9 @@ fn stores(op: &Op, cause: &TrapCause) -> bool {
         }
         Op::Const(_)
         | Op::Arith(_)
+        | Op::FloatArith(_)
+        | Op::IntArith(_)
+        | Op::Convert(_)
         | Op::Mem(_)
         | Op::Cache(_)
         | Op::Sync(_)

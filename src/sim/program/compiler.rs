@@ -11,13 +11,13 @@ use smallvec::SmallVec;
 
 use super::arith::joined;
 use super::code::{Code, ForLoop, Inst, Step};
-use super::dispatch::{with_int, with_type};
 use super::for_range::ForRange;
 use super::liveness::last_uses;
 use super::slots::{ConstWord, Registers, Slots};
+use crate::ir::eval::with_int;
 use crate::ir::{
     Arena, Arith, ArrayData, Const, Control, Entity, KernelIr, LocalData, Mem, Mma, Op, OpId,
-    RegionId, Scalar, SharedData, Space, SpecialReg, Type, Value, ValueDef, VarId,
+    RegionId, Scalar, SharedData, Space, SpecialReg, Thread, Type, Value, ValueDef, VarId,
 };
 use crate::sim::exec::context::Next;
 use crate::sim::memory::access::{Address, Alloc, Index, PointerSlots, Strength, offset};
@@ -392,7 +392,7 @@ impl Compiler<'_> {
                 !matches!(
                     made,
                     None | Some(
-                        Op::Arith(Arith::Sreg { .. })
+                        Op::Thread(Thread::Sreg { .. })
                             | Op::Mem(
                                 Mem::SharedBase { .. }
                                     | Mem::LocalBase { .. }
@@ -415,22 +415,22 @@ impl Compiler<'_> {
                 let slots = self.constant(id, *constant);
                 self.set(result.ok_or(Malformed)?, slots)?;
             }
-            Op::Arith(Arith::Sreg { reg }) => {
+            Op::Thread(Thread::Sreg { reg }) => {
                 let slot = self.special(*reg);
                 self.set(result.ok_or(Malformed)?, Slots::Scalar(reg.scalar(), slot))?;
                 self.weight += 1;
             }
-            Op::Arith(op) => {
+            op @ (Op::Arith(_) | Op::FloatArith(_) | Op::IntArith(_) | Op::Convert(_)) => {
                 let result = result.ok_or(Malformed)?;
                 let mut to = self.regs.allocate(get(&self.ir.values, result)?.ty);
-                if let Arith::Selp { then_value, else_value, .. } = op
+                if let Op::Arith(Arith::Selp { then_value, else_value, .. }) = op
                     && let (Slots::Pointer(a), Slots::Pointer(b)) =
                         (self.slots(*then_value)?, self.slots(*else_value)?)
                     && let Some(alloc) = joined(a, b)
                 {
                     to = self.regs.with_static(to, alloc);
                 }
-                let inst = self.arith(op, to)?;
+                let inst = self.pure(op, to)?;
                 self.set(result, to)?;
                 self.emit(id, inst);
             }
@@ -662,7 +662,8 @@ impl Compiler<'_> {
                     index: index.scalar(scalar)?,
                     remaining: remaining.scalar(Scalar::U64)?,
                 };
-                let (enter, advance) = with_int!(scalar, T => slots.functions::<T>(scalar));
+                let (enter, advance) =
+                    with_int!(scalar, T => slots.functions::<T>(scalar)).ok_or(Malformed)?;
                 let inst = Inst::For(Box::new(ForLoop { enter, advance, init, end: 0 }));
                 let at = self.emit(id, inst);
                 self.open_loop(id, args.clone(), args);
