@@ -57,7 +57,6 @@ pub mod runtime;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod tensor;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub mod testing;
 #[cfg(feature = "tune")]
 pub mod tune;

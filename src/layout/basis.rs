@@ -421,6 +421,11 @@ impl From<i32> for ScaledBasis {
         Int::from(value).into()
     }
 }
+impl From<u32> for ScaledBasis {
+    fn from(value: u32) -> Self {
+        Int::from(value).into()
+    }
+}
 impl From<Ratio> for ScaledBasis {
     fn from(value: Ratio) -> Self {
         Self { value: Scale::from_ratio(value), path: BasisPath::default() }

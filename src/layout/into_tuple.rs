@@ -2,8 +2,8 @@
 
 use super::error::LayoutError;
 use super::int::Int;
-use super::profile::ProfileBuilder;
-use super::tuple::{LEAF, Leaves, Tuple, TupleRef};
+use super::profile::{LEAF, ProfileBuilder};
+use super::tuple::{Leaves, Tuple, TupleRef};
 
 /// Builds a [`Tuple`] from left to right.
 ///

@@ -159,14 +159,13 @@ pub(crate) use divide::Arrange;
 pub use draw::{Drawing, Shading};
 #[cfg(feature = "tune")]
 pub(crate) use draw::{SANS, escaped};
-pub use error::{LayoutError, ModePath};
+pub use error::{LayoutError, ModePath, NameError};
 pub use int::{Atom, Call, Env, Fun, Int, Symbol, Term, Width};
 pub use into_tuple::{Builder, IntoTuple};
 pub use layout::{Layout, StrideRef, StrideTuple};
 pub use layout_ref::{LayoutRef, Modes};
 pub use macros::{coord, layout, shape, tiler, tuple};
 pub use named::NamedLayout;
-pub use names::NameError;
 pub(crate) use names::Names;
 pub use ratio::Ratio;
 pub use swizzle::Swizzle;

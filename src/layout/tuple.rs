@@ -12,13 +12,8 @@ use smallvec::SmallVec;
 use super::error::LayoutError;
 use super::int::{Env, Int};
 use super::into_tuple::{Builder, IntoTuple};
+use super::profile::{Codes, LEAF};
 
-/// The code of a leaf in a profile.
-pub(crate) const LEAF: u16 = u16::MAX;
-/// The deepest supported nesting; it bounds the recursion of every operation.
-pub(crate) const MAX_DEPTH: usize = 64;
-
-pub(crate) type Codes = SmallVec<[u16; 16]>;
 pub(crate) type Leaves<L> = SmallVec<[L; 8]>;
 
 /// A leaf, or a tuple of tuples, with leaves of type `L`.

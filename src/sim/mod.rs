@@ -41,9 +41,12 @@ mod report;
 use std::fmt;
 
 pub use exec::launch::Arg;
+pub use fault::cause::FaultCause;
 pub use fault::error::RunError;
-pub use fault::report::{Barrier, Fault, FaultCause, MemoryAccess, StuckWarp, WarpWait};
+pub use fault::report::{Fault, StuckWarp, WarpWait};
+pub use fault::source::{Barrier, MemoryAccess, SourceAllocation, SourceOp, SourceTerms};
 pub use fault::state::{AsyncUse, BarrierState, WgmmaOperand};
+pub use fault::terms::Terms;
 pub use memory::buffer::{Buffer, WriteError};
 pub use report::options::{Accumulation, Options, Order, Report};
 pub use report::output::Output;

@@ -2,7 +2,7 @@
 
 use super::any_vector::VectorOf;
 use super::body::Body;
-use super::typed::{IntoIndex, IntoVal, MemIndex, MutPointer, Pointer, Val};
+use super::typed::{IntoIndex, IntoOperand, IntoVal, MemIndex, MutPointer, Pointer, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::op::{Cache, Convert, LoadAccess, Mem, PrefetchLevel, StoreAccess, ValueList};
 use crate::ir::vector::VectorType;
@@ -44,7 +44,7 @@ impl<P: Pointer> Val<'_, P> {
         self,
         k: &Body<'c, '_>,
         index: impl IntoVal<'c, I>,
-        value: impl IntoVal<'c, P::Elem>,
+        value: impl IntoOperand<'c, P::Elem>,
         access: StoreAccess,
     ) where
         P: MutPointer,

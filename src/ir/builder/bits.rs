@@ -1,7 +1,7 @@
 //! Integer functions (wide and saturating arithmetic, dot products, bits, bytes) and conversions with a named rounding.
 
 use super::body::Body;
-use super::typed::{Converted, Element, Float, Int, IntoVal, Number, Ty, Val};
+use super::typed::{Converted, Element, Float, Int, IntoOperand, Number, Ty, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::number::Rounding;
 use crate::ir::op::{
@@ -89,7 +89,7 @@ dot_elements! {
 impl<'b, T: Int> Val<'b, T> {
     /// The high half of `self * rhs`. PTX ISA 9.7.1.3 `mul.hi`.
     #[track_caller]
-    pub fn mul_hi(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T> {
+    pub fn mul_hi(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(Arith::MulHi { lhs, rhs })
@@ -97,7 +97,7 @@ impl<'b, T: Int> Val<'b, T> {
 
     /// `self * rhs + addend`; keeps the low half. PTX ISA 9.7.1.4 `mad.lo`.
     #[track_caller]
-    pub fn mad(self, rhs: impl IntoVal<'b, T>, addend: impl IntoVal<'b, T>) -> Val<'b, T> {
+    pub fn mad(self, rhs: impl IntoOperand<'b, T>, addend: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
@@ -106,7 +106,11 @@ impl<'b, T: Int> Val<'b, T> {
 
     /// The high half of `self * rhs`, plus `addend`; wraps. PTX ISA 9.7.1.4 `mad.hi`.
     #[track_caller]
-    pub fn mad_hi(self, rhs: impl IntoVal<'b, T>, addend: impl IntoVal<'b, T>) -> Val<'b, T> {
+    pub fn mad_hi(
+        self,
+        rhs: impl IntoOperand<'b, T>,
+        addend: impl IntoOperand<'b, T>,
+    ) -> Val<'b, T> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
@@ -115,7 +119,7 @@ impl<'b, T: Int> Val<'b, T> {
 
     /// `|self - rhs| + addend`; wraps. PTX ISA 9.7.1.7 `sad`.
     #[track_caller]
-    pub fn sad(self, rhs: impl IntoVal<'b, T>, addend: impl IntoVal<'b, T>) -> Val<'b, T> {
+    pub fn sad(self, rhs: impl IntoOperand<'b, T>, addend: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
@@ -148,7 +152,7 @@ impl<'b, T: Word32> Val<'b, T> {
     /// # Ok::<(), tilewright::testing::EvalError>(())
     /// ```
     #[track_caller]
-    pub fn mul24(self, rhs: impl IntoVal<'b, T>, half: ProductHalf) -> Val<'b, T> {
+    pub fn mul24(self, rhs: impl IntoOperand<'b, T>, half: ProductHalf) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(IntArith::Mul24 { lhs, rhs, half })
@@ -158,8 +162,8 @@ impl<'b, T: Word32> Val<'b, T> {
     #[track_caller]
     pub fn mad24(
         self,
-        rhs: impl IntoVal<'b, T>,
-        addend: impl IntoVal<'b, T>,
+        rhs: impl IntoOperand<'b, T>,
+        addend: impl IntoOperand<'b, T>,
         half: ProductHalf,
     ) -> Val<'b, T> {
         let cx = self.context();
@@ -266,7 +270,7 @@ cvt_pack! {
 impl<'b, T: Widen> Val<'b, T> {
     /// `self * rhs`, exact. PTX ISA 9.7.1.3 `mul.wide`.
     #[track_caller]
-    pub fn mul_wide(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T::Wide> {
+    pub fn mul_wide(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T::Wide> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(Arith::MulWide { lhs, rhs })
@@ -276,8 +280,8 @@ impl<'b, T: Widen> Val<'b, T> {
     #[track_caller]
     pub fn mad_wide(
         self,
-        rhs: impl IntoVal<'b, T>,
-        addend: impl IntoVal<'b, T::Wide>,
+        rhs: impl IntoOperand<'b, T>,
+        addend: impl IntoOperand<'b, T::Wide>,
     ) -> Val<'b, T::Wide> {
         let cx = self.context();
         let lhs = cx.operand(self);
@@ -289,7 +293,7 @@ impl<'b, T: Widen> Val<'b, T> {
 impl<'b> Val<'b, i32> {
     /// `self + rhs`, cut to the range of `i32`. PTX ISA 9.7.1.1 `add.sat`.
     #[track_caller]
-    pub fn add_sat(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
+    pub fn add_sat(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(IntArith::AddSat { lhs, rhs })
@@ -299,8 +303,8 @@ impl<'b> Val<'b, i32> {
     #[track_caller]
     pub fn mad_hi_sat(
         self,
-        rhs: impl IntoVal<'b, i32>,
-        addend: impl IntoVal<'b, i32>,
+        rhs: impl IntoOperand<'b, i32>,
+        addend: impl IntoOperand<'b, i32>,
     ) -> Val<'b, i32> {
         let cx = self.context();
         let lhs = cx.operand(self);
@@ -313,8 +317,8 @@ impl<'b> Val<'b, i32> {
     #[track_caller]
     pub fn mad24_hi_sat(
         self,
-        rhs: impl IntoVal<'b, i32>,
-        addend: impl IntoVal<'b, i32>,
+        rhs: impl IntoOperand<'b, i32>,
+        addend: impl IntoOperand<'b, i32>,
     ) -> Val<'b, i32> {
         let cx = self.context();
         let lhs = cx.operand(self);
@@ -324,7 +328,7 @@ impl<'b> Val<'b, i32> {
 
     /// `max(min(self, rhs), 0)`; `sm_90`. PTX ISA 9.7.1.12 `min.relu.s32`.
     #[track_caller]
-    pub fn min_relu(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
+    pub fn min_relu(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(IntArith::MinRelu { lhs, rhs })
@@ -332,7 +336,7 @@ impl<'b> Val<'b, i32> {
 
     /// `max(self, rhs, 0)`; `sm_90`. PTX ISA 9.7.1.13 `max.relu.s32`.
     #[track_caller]
-    pub fn max_relu(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
+    pub fn max_relu(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(IntArith::MaxRelu { lhs, rhs })
@@ -340,7 +344,7 @@ impl<'b> Val<'b, i32> {
 
     /// `self - rhs`, cut to the range of `i32`. PTX ISA 9.7.1.2 `sub.sat`.
     #[track_caller]
-    pub fn sub_sat(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
+    pub fn sub_sat(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(IntArith::SubSat { lhs, rhs })
@@ -373,7 +377,7 @@ impl<'b, A: DotElement + VectorElement<4>> Val<'b, Vector<A, 4>> {
     pub fn dp4a<B: DotElement + VectorElement<4>>(
         self,
         rhs: Val<'b, Vector<B, 4>>,
-        addend: impl IntoVal<'b, A::Dot<B>>,
+        addend: impl IntoOperand<'b, A::Dot<B>>,
     ) -> Val<'b, A::Dot<B>> {
         let cx = self.context();
         let (lhs, rhs, addend) = (cx.operand(self), cx.operand(rhs), cx.operand_of(addend));
@@ -388,7 +392,7 @@ impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
     pub fn dp2a<B: DotElement + VectorElement<4>>(
         self,
         rhs: Val<'b, Vector<B, 4>>,
-        addend: impl IntoVal<'b, A::Dot<B>>,
+        addend: impl IntoOperand<'b, A::Dot<B>>,
         half: ByteHalf,
     ) -> Val<'b, A::Dot<B>> {
         let cx = self.context();
@@ -451,7 +455,11 @@ impl<'b, T: Word> Val<'b, T> {
     /// `count` bits from `start` on, extended by the highest of them where `T` is signed, else by zeros.
     /// PTX ISA 9.7.1.19 `bfe`.
     #[track_caller]
-    pub fn bfe(self, start: impl IntoVal<'b, u32>, count: impl IntoVal<'b, u32>) -> Val<'b, T> {
+    pub fn bfe(
+        self,
+        start: impl IntoOperand<'b, u32>,
+        count: impl IntoOperand<'b, u32>,
+    ) -> Val<'b, T> {
         let cx = self.context();
         let (value, start, count) = (cx.operand(self), cx.operand_of(start), cx.operand_of(count));
         cx.emit_val(Arith::Bfe { value, start, count })
@@ -462,9 +470,9 @@ impl<'b, T: Word> Val<'b, T> {
     #[track_caller]
     pub fn bfi(
         self,
-        into: impl IntoVal<'b, T>,
-        start: impl IntoVal<'b, u32>,
-        count: impl IntoVal<'b, u32>,
+        into: impl IntoOperand<'b, T>,
+        start: impl IntoOperand<'b, u32>,
+        count: impl IntoOperand<'b, u32>,
     ) -> Val<'b, T> {
         let cx = self.context();
         let (value, into) = (cx.operand(self), cx.operand_of(into));
@@ -477,7 +485,12 @@ impl<'b, T: Word32> Val<'b, T> {
     /// In each bit, bit `4 a + 2 b + c` of `table`, with `a` of `self`. `a ^ b ^ c` is table `0x96`: the same
     /// function of `0xf0`, `0xcc` and `0xaa`. PTX ISA 9.7.8.6 `lop3`.
     #[track_caller]
-    pub fn lop3(self, b: impl IntoVal<'b, T>, c: impl IntoVal<'b, T>, table: u8) -> Val<'b, T> {
+    pub fn lop3(
+        self,
+        b: impl IntoOperand<'b, T>,
+        c: impl IntoOperand<'b, T>,
+        table: u8,
+    ) -> Val<'b, T> {
         let cx = self.context();
         let (a, b, c) = (cx.operand(self), cx.operand_of(b), cx.operand_of(c));
         cx.emit_val(Arith::Lop3 { a, b, c, table })
@@ -488,8 +501,8 @@ impl<'b, T: Word32> Val<'b, T> {
     #[track_caller]
     pub fn shf(
         self,
-        high: impl IntoVal<'b, T>,
-        amount: impl IntoVal<'b, u32>,
+        high: impl IntoOperand<'b, T>,
+        amount: impl IntoOperand<'b, u32>,
         direction: Direction,
         excess: Excess,
     ) -> Val<'b, T> {
@@ -502,8 +515,8 @@ impl<'b, T: Word32> Val<'b, T> {
     #[track_caller]
     pub fn prmt(
         self,
-        high: impl IntoVal<'b, T>,
-        selector: impl IntoVal<'b, u32>,
+        high: impl IntoOperand<'b, T>,
+        selector: impl IntoOperand<'b, u32>,
         mode: PermuteMode,
     ) -> Val<'b, T> {
         let cx = self.context();
@@ -514,7 +527,7 @@ impl<'b, T: Word32> Val<'b, T> {
 
     /// The lowest `bits` bits, extended to the width. PTX ISA 9.7.1.21 `szext`.
     #[track_caller]
-    pub fn szext(self, bits: impl IntoVal<'b, u32>, excess: Excess) -> Val<'b, T> {
+    pub fn szext(self, bits: impl IntoOperand<'b, u32>, excess: Excess) -> Val<'b, T> {
         let cx = self.context();
         let (value, bits) = (cx.operand(self), cx.operand_of(bits));
         cx.emit_val(IntArith::Szext { value, bits, excess })
@@ -526,7 +539,11 @@ impl<'b> Val<'b, u32> {
     /// `offset` is negative; `base` itself for `offset` 0; `u32::MAX` if there is none, and where `base` is above 31.
     /// PTX ISA 9.7.1.17 `fns`.
     #[track_caller]
-    pub fn fns(self, base: impl IntoVal<'b, u32>, offset: impl IntoVal<'b, i32>) -> Val<'b, u32> {
+    pub fn fns(
+        self,
+        base: impl IntoOperand<'b, u32>,
+        offset: impl IntoOperand<'b, i32>,
+    ) -> Val<'b, u32> {
         let cx = self.context();
         let (mask, base, offset) = (cx.operand(self), cx.operand_of(base), cx.operand_of(offset));
         cx.emit_val(Arith::Fns { mask, base, offset })
@@ -538,8 +555,8 @@ impl<'b> Body<'b, '_> {
     #[track_caller]
     pub fn bmsk(
         &self,
-        start: impl IntoVal<'b, u32>,
-        count: impl IntoVal<'b, u32>,
+        start: impl IntoOperand<'b, u32>,
+        count: impl IntoOperand<'b, u32>,
         excess: Excess,
     ) -> Val<'b, u32> {
         let cx = self.context();

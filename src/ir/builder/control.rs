@@ -178,6 +178,8 @@ pub enum Bound<'x, T> {
     Host(T),
     /// A device value.
     Device(Val<'x, T>),
+    /// A host count that the type does not hold: an error of the build.
+    TooLarge(u32),
 }
 
 impl<T: Copy> Clone for Bound<'_, T> {
@@ -210,11 +212,36 @@ impl<'x, T: Int> IntoBound<'x, T> for Val<'x, T> {
     }
 }
 
+/// The end or the step of a [`range`]: what [`IntoBound`] takes, and for `i32` also a host count, a `u32`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot bound a range of `{T}`",
+    label = "expected `{T}` or `Val<'_, {T}>`",
+    note = "a host count is a `u32`, which bounds a range of `i32` too; a device value is converted with `.cvt::<{T}>()`"
+)]
+pub trait IntoLimit<'x, T> {
+    /// The bound.
+    fn into_limit(self) -> Bound<'x, T>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'x, T, B: IntoBound<'x, T>> IntoLimit<'x, T> for B {
+    fn into_limit(self) -> Bound<'x, T> {
+        self.into_bound()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'x> IntoLimit<'x, i32> for u32 {
+    fn into_limit(self) -> Bound<'x, i32> {
+        i32::try_from(self).map_or(Bound::TooLarge(self), Bound::Host)
+    }
+}
+
 /// `lo, lo + 1, ..` below `hi`: the indices of a [`for_`](Body::for_). Empty if `hi <= lo`.
-pub fn range<'x, T: Int>(lo: impl IntoBound<'x, T>, hi: impl IntoBound<'x, T>) -> Range<'x, T> {
+pub fn range<'x, T: Int>(lo: impl IntoBound<'x, T>, hi: impl IntoLimit<'x, T>) -> Range<'x, T> {
     Range {
         lo: lo.into_bound(),
-        hi: hi.into_bound(),
+        hi: hi.into_limit(),
         step: Bound::Host(T::ONE),
         unroll: Unroll::Keep,
         prefetch: 0,
@@ -223,8 +250,8 @@ pub fn range<'x, T: Int>(lo: impl IntoBound<'x, T>, hi: impl IntoBound<'x, T>) -
 
 impl<'x, T: Int> Range<'x, T> {
     /// The same range with indices `lo, lo + step, ..`; `step` must be positive.
-    pub fn step(self, step: impl IntoBound<'x, T>) -> Range<'x, T> {
-        Range { step: step.into_bound(), ..self }
+    pub fn step(self, step: impl IntoLimit<'x, T>) -> Range<'x, T> {
+        Range { step: step.into_limit(), ..self }
     }
 
     /// Unrolls the loop `n` times: its body has `n` iterations, and a second loop runs the remaining ones.
@@ -279,6 +306,10 @@ fn bound<'x, T: Int>(cx: &'x Context, bound: Bound<'x, T>) -> Value {
     match bound {
         Bound::Host(value) => cx.operand_of(value),
         Bound::Device(value) => cx.operand(value),
+        Bound::TooLarge(count) => {
+            cx.error(BuildErrorKind::CountTooLarge { count });
+            cx.operand_of(T::ZERO)
+        }
     }
 }
 

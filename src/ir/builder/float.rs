@@ -1,6 +1,6 @@
 //! Floating point functions with a mode: rounding, approximation, NaN handling, classification.
 
-use super::typed::{Float, Fused, IntoVal, Ordered, Val};
+use super::typed::{Float, Fused, IntoOperand, Ordered, Val};
 use crate::ir::number::Rounding;
 use crate::ir::op::{
     ApproxFunction, Arith, Compare, Convert, DivApprox, FloatArith, FloatMode, FloatTest,
@@ -35,7 +35,7 @@ use crate::ir::op::{
 impl<'b, T: Fused> Val<'b, T> {
     /// `self + rhs`, rounded as `mode` says. PTX ISA 9.7.3.3, 9.7.4.1 `add`.
     #[track_caller]
-    pub fn add_rounded(self, rhs: impl IntoVal<'b, T>, mode: FloatMode) -> Val<'b, T> {
+    pub fn add_rounded(self, rhs: impl IntoOperand<'b, T>, mode: FloatMode) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(FloatArith::AddRounded { lhs, rhs, mode })
@@ -43,7 +43,7 @@ impl<'b, T: Fused> Val<'b, T> {
 
     /// `self - rhs`, rounded as `mode` says. PTX ISA 9.7.3.4, 9.7.4.2 `sub`.
     #[track_caller]
-    pub fn sub_rounded(self, rhs: impl IntoVal<'b, T>, mode: FloatMode) -> Val<'b, T> {
+    pub fn sub_rounded(self, rhs: impl IntoOperand<'b, T>, mode: FloatMode) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(FloatArith::SubRounded { lhs, rhs, mode })
@@ -51,7 +51,7 @@ impl<'b, T: Fused> Val<'b, T> {
 
     /// `self * rhs`, rounded as `mode` says. PTX ISA 9.7.3.5, 9.7.4.3 `mul`.
     #[track_caller]
-    pub fn mul_rounded(self, rhs: impl IntoVal<'b, T>, mode: FloatMode) -> Val<'b, T> {
+    pub fn mul_rounded(self, rhs: impl IntoOperand<'b, T>, mode: FloatMode) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(FloatArith::MulRounded { lhs, rhs, mode })
@@ -61,8 +61,8 @@ impl<'b, T: Fused> Val<'b, T> {
     #[track_caller]
     pub fn fma_rounded(
         self,
-        rhs: impl IntoVal<'b, T>,
-        addend: impl IntoVal<'b, T>,
+        rhs: impl IntoOperand<'b, T>,
+        addend: impl IntoOperand<'b, T>,
         mode: FloatMode,
     ) -> Val<'b, T> {
         let cx = self.context();
@@ -73,7 +73,7 @@ impl<'b, T: Fused> Val<'b, T> {
 
     /// The smaller value; NaN if either is NaN. Not of `f64`. PTX ISA 9.7.3.11, 9.7.4.7 `min.NaN`.
     #[track_caller]
-    pub fn min_nan(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T> {
+    pub fn min_nan(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(FloatArith::MinNan { lhs, rhs })
@@ -81,7 +81,7 @@ impl<'b, T: Fused> Val<'b, T> {
 
     /// The larger value; NaN if either is NaN. Not of `f64`. PTX ISA 9.7.3.12, 9.7.4.8 `max.NaN`.
     #[track_caller]
-    pub fn max_nan(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T> {
+    pub fn max_nan(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(FloatArith::MaxNan { lhs, rhs })
@@ -102,7 +102,7 @@ impl<'b> Val<'b, f32> {
     #[track_caller]
     pub fn div_approx(
         self,
-        rhs: impl IntoVal<'b, f32>,
+        rhs: impl IntoOperand<'b, f32>,
         form: DivApprox,
         subnormals: Subnormals,
     ) -> Val<'b, f32> {
@@ -115,7 +115,7 @@ impl<'b> Val<'b, f32> {
 impl<'b, T: Float> Val<'b, T> {
     /// `self / rhs`, rounded as `mode` says. Of `f32` and `f64`. PTX ISA 9.7.3.8 `div`.
     #[track_caller]
-    pub fn div_rounded(self, rhs: impl IntoVal<'b, T>, mode: FloatMode) -> Val<'b, T> {
+    pub fn div_rounded(self, rhs: impl IntoOperand<'b, T>, mode: FloatMode) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(FloatArith::DivRounded { lhs, rhs, mode })
@@ -137,7 +137,7 @@ impl<'b, T: Float> Val<'b, T> {
 
     /// The value with the sign of `sign`. Of `f32` and `f64`. PTX ISA 9.7.3.2 `copysign`.
     #[track_caller]
-    pub fn copysign(self, sign: impl IntoVal<'b, T>) -> Val<'b, T> {
+    pub fn copysign(self, sign: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
         let (magnitude, sign) = (cx.operand(self), cx.operand_of(sign));
         cx.emit_val(Arith::Copysign { magnitude, sign })
@@ -189,7 +189,7 @@ impl<'b, T: Float> Val<'b, T> {
 impl<'b, T: Ordered> Val<'b, T> {
     /// Compares with any comparison, including the unordered ones that are true if an operand is NaN. PTX ISA 9.7.6.2 `setp`.
     #[track_caller]
-    pub fn compare(self, compare: Compare, rhs: impl IntoVal<'b, T>) -> Val<'b, bool> {
+    pub fn compare(self, compare: Compare, rhs: impl IntoOperand<'b, T>) -> Val<'b, bool> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(Arith::Setp { lhs, rhs, compare })

@@ -58,7 +58,7 @@ pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
 pub use collective::Group;
 pub use context::Context;
-pub use control::{ArmEnd, Bound, End, IntoBound, Join, Loop, Range, Terminated, range};
+pub use control::{ArmEnd, Bound, End, IntoBound, IntoLimit, Join, Loop, Range, Terminated, range};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
 pub use kernel::{BodyResult, Kernel, KernelOptions, Untyped};
 pub use layout::DeviceCoord;
@@ -70,8 +70,8 @@ pub use report::Reported;
 pub use space::{GenericPointer, SpacePointer};
 pub use typed::{
     Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut, Global,
-    GlobalMut, Int, IntoIndex, IntoVal, Local, MemIndex, MutPointer, Number, Ordered, Pointer,
-    Shared, SharedCluster, Signed, TensorMap, TensorMapMut, TensorMapType, Ty, Val,
+    GlobalMut, Int, IntoIndex, IntoOperand, IntoVal, Local, MemIndex, MutPointer, Number, Ordered,
+    Pointer, Shared, SharedCluster, Signed, TensorMap, TensorMapMut, TensorMapType, Ty, Val,
 };
 pub use values::{IntoValues, Values};
 pub use vector::{Vector, VectorElement};

@@ -58,18 +58,18 @@ where
         let extents = [count(rows, m), count(columns, n), batch];
         let block = k.block_idx().x;
         let tile = TileScheduler::new(k, config.raster, extents).tile(k, block);
-        let (row, column) = (tile.row * m as i32, tile.column * n as i32);
+        let (row, column) = (tile.row * m, tile.column * n);
         let steps = count(depths, depth);
-        let missing = steps * depth as i32 - depths;
-        let sa = k.shared_aligned::<f32>((stages * elements) as usize, 16);
-        let sb = sa.offset(tile_a.elements() as i32);
+        let missing = steps * depth - depths;
+        let sa = k.shared_aligned::<f32>(stages * elements, 16);
+        let sb = sa.offset(tile_a.elements());
         let copy_a = tile_a.slice(k, matrix(a, tile), [row, rows], missing, sa);
         let copy_b = tile_b.slice(k, matrix(b, tile), [column, columns], missing, sb);
-        let sums = k.registers::<f32>((high * wide) as usize).named(k, "sums");
+        let sums = k.registers::<f32>(high * wide).named(k, "sums");
         sums.fill(k, 0.0);
         let [down, across] = place(k, n / wide).map(|i| (i * RUN).cvt::<i32>());
         let (read_a, read_b) = (sa.offset(down), sb.offset(across));
-        let operands = [0, 1].map(|_| (k.registers(high as usize), k.registers(wide as usize)));
+        let operands = [0, 1].map(|_| (k.registers(high), k.registers(wide)));
         // The operands of a step of a stage, those of even steps and of odd ones in turn.
         let load = |k: &Body<'_, '_>, stage: Val<'_, i32>, step: u32| {
             let (x, y) = &operands[step as usize % 2];
@@ -77,7 +77,7 @@ where
             load_line(k, read_b.offset(stage), tile_b, step, y);
         };
         pipe.fill(k, |k, step, stage| {
-            let exists = steps.gt(step as i32);
+            let exists = steps.gt(step);
             copy_a.tile(k, stage, exists, step == 0);
             copy_b.tile(k, stage, exists, step == 0);
         });
@@ -85,7 +85,7 @@ where
         let start = pipe.start(k);
         k.for_(range(0, steps), start, |k, step, CpAsyncState { read, write }| {
             let next = pipe.after(read);
-            let exists = (step + pipe.ahead() as i32).lt(steps);
+            let exists = (step + pipe.ahead()).lt(steps);
             let mut ahead_a = copy_a.start(k, write, exists);
             let mut ahead_b = copy_b.start(k, write, exists);
             for step in 0..depth {
@@ -101,7 +101,7 @@ where
                 if step % EVERY == 0 {
                     let times = (depth - step) / EVERY;
                     let left = ahead_a.remaining() + ahead_b.remaining();
-                    for _ in 0..left.div_ceil(times as usize) {
+                    for _ in 0..left.div_ceil(times) {
                         let _ = ahead_a.copy(k) || ahead_b.copy(k);
                     }
                     if times == 1 {
@@ -146,12 +146,12 @@ fn load_line(
     step: u32,
     to: &Registers<'_, f32>,
 ) {
-    let runs = to.len() as u32 / RUN;
+    let runs = to.len() / RUN;
     for run in 0..runs {
         let at = step * tile.pitch() + run * (tile.extent / runs);
-        let four: Val<'_, Vector<f32, 4>> = from.load_vector(k, at as i32);
-        for (i, x) in four.lanes().into_iter().enumerate() {
-            to.set(k, (run * RUN) as usize + i, x);
+        let four: Val<'_, Vector<f32, 4>> = from.load_vector(k, at);
+        for (i, x) in (run * RUN..).zip(four.lanes()) {
+            to.set(k, i, x);
         }
     }
 }

@@ -77,7 +77,7 @@ where
         let extents = [count(rows, m), count(columns, n), batch];
         let block = k.block_idx().x;
         let tile = TileScheduler::new(k, config.raster, extents).tile(k, block);
-        let (row, column) = (tile.row * m as i32, tile.column * n as i32);
+        let (row, column) = (tile.row * m, tile.column * n);
         let (a, b) = (matrix(a, tile), matrix(b, tile));
         let copy_a = plan.tiles[0].slice(k, a.0, a.1, row, [rows, depths], &sa);
         let copy_b = plan.tiles[1].slice(k, b.0, b.1, column, [columns, depths], &sb);
@@ -96,7 +96,7 @@ where
         });
         let parts = (from_a, from_b);
         pipe.fill(k, |k, step, stage| {
-            let depth = k.constant((step * depth) as i32);
+            let depth = k.value::<i32>(step * depth);
             copy_a.start(k, stage, depth);
             copy_b.start(k, stage, depth);
         });
@@ -104,7 +104,7 @@ where
         let steps = depth / plan.depth;
         let start = pipe.start(k);
         k.for_(range(0, count(depths, depth)), start, |k, tile, state| {
-            let ahead = (tile + pipe.ahead() as i32) * depth as i32;
+            let ahead = (tile + pipe.ahead()) * depth;
             for step in 0..steps {
                 if step + 1 < steps {
                     load(k, &parts, state.read, step + 1, &words);

@@ -52,7 +52,7 @@ impl Plan {
         let GemmConfig { tile: [m, n, depth], stages, schedule, a, b, acc, .. } = *config;
         let inputs = val_type(a).zip(val_type(b));
         let (ty_a, ty_b) = inputs.ok_or(GemmError::Inputs { schedule, a, b, acc })?;
-        let op = Wgmma::new(n as u16, ty_a, ty_b, ValType::F32, OperandSource::Shared);
+        let op = Wgmma::new(n, ty_a, ty_b, ValType::F32, OperandSource::Shared);
         let groups = if schedule == Schedule::Pingpong { 1 } else { config.consumers() };
         let mma = TiledMma::new(MmaAtom::new(op)?, &layout!((groups, 1, 1)), tiler!(_, _, _))?;
         let operand = |scalar: Scalar, major, rows: u32, fetched: u32| -> Result<_, GemmError> {
@@ -129,7 +129,7 @@ impl Plan {
         let (a, b, d, [rows, columns, steps, batch], batch_strides, epilogue) = params;
         let sa = SharedTensor::<A>::shared_aligned(k, self.rings[0].clone(), SWIZZLE_ALIGN);
         let sb = SharedTensor::<B>::shared_aligned(k, self.rings[1].clone(), SWIZZLE_ALIGN);
-        let staging = config.consumers() as usize * store.elements();
+        let staging = config.consumers() * store.elements();
         let staging = k.shared_aligned::<D>(staging, SWIZZLE_ALIGN);
         let bytes = self.copies.iter().map(TmaCopy::bytes).sum();
         let consumers = if self.is_pingpong() { 1 } else { config.consumers() };
@@ -156,17 +156,16 @@ impl Plan {
                     self.produce(k, tiles, steps, ring, (a, b, batch_strides))
                 });
             }
-            let mma_thread =
-                if order.is_some() { thread % GROUP as i32 } else { thread - GROUP as i32 };
+            let mma_thread = if order.is_some() { thread % GROUP } else { thread - GROUP };
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
             WgmmaMainloop::clear_rows(k, &sa, config.tile[0], mma_thread, barrier);
-            let to = staging.offset(group * store.elements() as i32);
+            let to = staging.offset(group * store.elements());
             let consumer = Consumer {
                 plan: self,
                 group,
                 steps,
                 products: WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sa, &sb),
-                store: store.slice(k, d, to, thread % GROUP as i32, barrier),
+                store: store.slice(k, d, to, thread % GROUP, barrier),
                 epilogue: EpilogueOps::new(config.epilogue, epilogue),
             };
             match (config.store, order) {
@@ -191,10 +190,10 @@ impl Plan {
         let GemmConfig { tile: [m, n, depth], stages, cluster, .. } = self.config;
         let [copy_a, copy_b] = &self.copies;
         tiles.for_each(k, PipelineState::producer(k), |k, tile, ring| {
-            let (row, column) = (tile.row * m as i32, tile.column * n as i32);
+            let (row, column) = (tile.row * m, tile.column * n);
             let (batch_a, batch_b) = (tile.batch * stride_a, tile.batch * stride_b);
             k.for_(range(0, steps), ring, |k, step, ring| {
-                let (full, at) = (pipe.acquire(k, ring), step * depth as i32);
+                let (full, at) = (pipe.acquire(k, ring), step * depth);
                 let to_a = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ring.stage));
                 let to_b = sb.slice(k, (.., .., ring.stage));
                 copy_a.load(k, a, (row, at, batch_a), &to_a, full);
@@ -252,7 +251,7 @@ impl<'b, C: Number, D: Number> Consumer<'_, 'b, C, D> {
     /// 64 rows of a shared tile: kept as words, and stored in parts during the first steps of the next tile.
     fn consume_overlapped(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
         let n = self.plan.config.tile[1];
-        let kept = k.registers::<u32>(n as usize / 4);
+        let kept = k.registers::<u32>(n / 4);
         kept.fill(k, 0);
         let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
         let start = (PipelineState::consumer(k), none);
@@ -274,8 +273,8 @@ impl<'b, C: Number, D: Number> Consumer<'_, 'b, C, D> {
     /// The first row and column of the group in a tile, and the matrix. Blocks of 64 rows of the groups alternate.
     fn origin(&self, tile: Tile<'b>) -> [Val<'b, i32>; 3] {
         let [m, n, _] = self.plan.config.tile;
-        let [m, n, rows] = [m, n, WGMMA_ROWS].map(|size| size as i32);
-        let own = if self.plan.is_pingpong() { tile.row.constant(0) } else { self.group * rows };
+        let own =
+            if self.plan.is_pingpong() { tile.row.constant(0) } else { self.group * WGMMA_ROWS };
         [tile.row * m + own, tile.column * n, tile.batch]
     }
 

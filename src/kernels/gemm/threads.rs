@@ -16,7 +16,7 @@ pub(super) type Params<A, B, C, D> = (
 
 /// The number of tiles of a size.
 pub(super) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
-    (size + (tile as i32 - 1)) / tile as i32
+    (size + (tile - 1)) / tile
 }
 
 /// The matrix of a tile, and its pitch.

@@ -17,8 +17,8 @@ use super::bulk_copy::Load;
 use super::pending::What;
 use super::remote_store::RemoteStore;
 use crate::ir::{Scalar, Space};
-use crate::sim::fault::raw::{AccessAt, Trap, TrapCause, Trapped};
-use crate::sim::fault::state::Origin;
+use crate::sim::fault::raw::{AccessAt, Origin, StepAt};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::access::Memory;
 use crate::sim::memory::lanes::{LANES, lanes_of};
 use crate::sim::memory::shared::{ByteAddress, SharedRange, of_cluster};
@@ -93,7 +93,7 @@ impl Memory<'_> {
         (rank, hull): Bytes,
         access: impl FnOnce() -> AccessAt,
         each: impl Fn(&mut dyn FnMut(Range<usize>)),
-    ) -> Result<(), TrapCause> {
+    ) -> Result<(), RawCause> {
         let mut found = None;
         let shared = &self.blocks[rank].shared;
         each(&mut |bytes| {
@@ -114,7 +114,7 @@ impl Memory<'_> {
         match found {
             None => Ok(()),
             Some((how, Origin { step, .. })) => {
-                Err(TrapCause::InFlight { access: access(), is_store: true, how, step })
+                Err(RawCause::InFlight { access: access().write(), how, op: StepAt(step) })
             }
         }
     }
@@ -127,7 +127,7 @@ impl Memory<'_> {
         byte_addresses: &[(usize, usize); LANES],
         bytes: usize,
         access: impl Fn(usize) -> AccessAt,
-    ) -> Trapped {
+    ) -> RawResult {
         let mut lanes = lanes_of(mask);
         let Some((rank, start)) = lanes.next().map(|lane| byte_addresses[lane]) else {
             return Ok(());
@@ -150,13 +150,13 @@ impl Memory<'_> {
             let range = at..at + bytes;
             let checked =
                 self.check_write((rank, range.clone()), || access(lane), |f| f(range.clone()));
-            checked.map_err(|cause| Trap::new(lane, cause))?;
+            checked.map_err(|cause| RawFault::new(lane, cause))?;
         }
         Ok(())
     }
 
     /// Starts a load.
-    pub(in crate::sim) fn begin_load(&mut self, origin: Origin, load: Load) -> Trapped {
+    pub(in crate::sim) fn begin_load(&mut self, origin: Origin, load: Load) -> RawResult {
         let (rank, lane) = (load.block as usize, load.lane);
         let access = || {
             let elem = load.elem(self);
@@ -167,7 +167,7 @@ impl Memory<'_> {
         load.pieces(self, |at, part| pieces.push(at..at + part.len()));
         let each = |f: &mut dyn FnMut(Range<usize>)| pieces.iter().cloned().for_each(f);
         let hull = (rank, load.hull(self));
-        self.check_write(hull, access, each).map_err(|cause| Trap::new(lane, cause))?;
+        self.check_write(hull, access, each).map_err(|cause| RawFault::new(lane, cause))?;
         let shared = &mut self.blocks[rank].shared;
         let again =
             pieces.into_iter().fold(false, |again, piece| shared.begin_write(piece) | again);
@@ -180,7 +180,7 @@ impl Memory<'_> {
         &mut self,
         origin: Origin,
         (store, elem): (RemoteStore, Scalar),
-    ) -> Trapped {
+    ) -> RawResult {
         let (rank, bytes) = store.bytes();
         let access = || {
             let range = self.blocks[rank].shared.range(store.to.alloc);
@@ -188,19 +188,19 @@ impl Memory<'_> {
         };
         let range = bytes.clone();
         self.check_write((rank, bytes.clone()), access, |f| f(range.clone()))
-            .map_err(|cause| Trap::new(store.lane, cause))?;
+            .map_err(|cause| RawFault::new(store.lane, cause))?;
         let again = !store.is_reduction() && self.blocks[rank].shared.begin_write(bytes);
         self.pending.push(origin, What::Remote(Box::new(store)), again);
         Ok(())
     }
 
     /// Refines the cause of a read of unwritten bytes: a load of them may be in flight.
-    pub(in crate::sim) fn explain_read(&self, here: usize, cause: TrapCause) -> TrapCause {
+    pub(in crate::sim) fn explain_read(&self, here: usize, cause: RawCause) -> RawCause {
         let writer = |rank: usize, at: usize| {
             self.copies(&(rank, at..at + 1), true, AsyncUse::Writes).map(|origin| origin.step)
         };
         match cause {
-            TrapCause::Uninitialised { access, byte } => {
+            RawCause::Uninitialised { access, byte } => {
                 let rank = match access.space {
                     Space::SharedCluster => of_cluster(access.alloc).0 as usize,
                     Space::Shared => here,
@@ -210,14 +210,14 @@ impl Memory<'_> {
                 match writer(rank, start + byte as usize) {
                     Some(step) => {
                         let how = AsyncUse::Writes;
-                        TrapCause::InFlight { access, is_store: false, how, step }
+                        RawCause::InFlight { access, how, op: StepAt(step) }
                     }
                     None => cause,
                 }
             }
-            TrapCause::MatrixUninitialised { which, address } => {
+            RawCause::MatrixUninitialised { which, address } => {
                 match writer(here, address as usize) {
-                    Some(step) => TrapCause::MatrixInFlight { which, address, step },
+                    Some(step) => RawCause::MatrixInFlight { which, address, op: StepAt(step) },
                     None => cause,
                 }
             }
@@ -233,6 +233,7 @@ fn access_at(
     range: SharedRange,
 ) -> AccessAt {
     AccessAt {
+        is_store: None,
         space,
         alloc: to.alloc,
         elem,

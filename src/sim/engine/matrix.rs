@@ -9,7 +9,7 @@ use crate::ir::{
     VectorType,
 };
 use crate::sim::exec::context::{Act, ExecContext, Next};
-use crate::sim::fault::raw::Trapped;
+use crate::sim::fault::raw_fault::RawResult;
 use crate::sim::memory::access::Address;
 use crate::sim::memory::lanes::{FULL, LANES, Regs};
 use crate::sim::program::code::Inst;
@@ -169,7 +169,7 @@ fn row_addresses(
     context: &ExecContext<'_, '_>,
     address: &Address,
     count: usize,
-) -> Trapped<[usize; LANES]> {
+) -> RawResult<[usize; LANES]> {
     let mut rows = [0; LANES];
     for (lane, row) in rows.iter_mut().enumerate().take(8 * count) {
         *row = address.byte_address(context.regs, context.memory, lane, (16, 16))?.at;

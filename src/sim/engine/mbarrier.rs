@@ -1,11 +1,11 @@
 //! Barriers in shared memory that count arrivals and bytes (PTX ISA 9.7.13.15).
 
-use crate::sim::fault::state::BarrierAt;
+use crate::sim::fault::raw::BarrierAt;
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
 use crate::ir::{Mbarrier as Op, OpId, Scalar, Space, Value};
 use crate::sim::exec::context::{ExecContext, Next, Park};
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::access::Address;
 use crate::sim::memory::lanes::{LANES, lanes_of};
 use crate::sim::memory::shared::ByteAddress;
@@ -45,12 +45,12 @@ impl Mbarrier {
         &mut self,
         count: u32,
         barrier: BarrierAt,
-    ) -> Result<(), TrapCause> {
+    ) -> Result<(), RawCause> {
         if count == 0 || count > MAX {
-            return Err(TrapCause::BarrierCount { count });
+            return Err(RawCause::BarrierCount { count });
         }
         let pending = self.arrivals;
-        self.arrivals = pending.checked_sub(count).ok_or(TrapCause::ArrivalsBeyond {
+        self.arrivals = pending.checked_sub(count).ok_or(RawCause::ArrivalsBeyond {
             barrier,
             pending,
             count,
@@ -59,9 +59,9 @@ impl Mbarrier {
     }
 
     /// Waits for one more arrival in this phase.
-    pub(in crate::sim) fn raise(&mut self, barrier: BarrierAt) -> Result<(), TrapCause> {
+    pub(in crate::sim) fn raise(&mut self, barrier: BarrierAt) -> Result<(), RawCause> {
         if self.arrivals >= MAX {
-            return Err(TrapCause::ArrivalsBeyond { barrier, pending: self.arrivals, count: 1 });
+            return Err(RawCause::ArrivalsBeyond { barrier, pending: self.arrivals, count: 1 });
         }
         self.arrivals += 1;
         Ok(())
@@ -72,10 +72,10 @@ impl Mbarrier {
         &mut self,
         bytes: i64,
         barrier: BarrierAt,
-    ) -> Result<(), TrapCause> {
+    ) -> Result<(), RawCause> {
         let sum = self.bytes + bytes;
         if sum.unsigned_abs() > MAX.into() {
-            return Err(TrapCause::BytesBeyond { barrier, pending: self.bytes, bytes });
+            return Err(RawCause::BytesBeyond { barrier, pending: self.bytes, bytes });
         }
         self.bytes = sum;
         Ok(())
@@ -102,9 +102,9 @@ impl Mbarrier {
         }
     }
 
-    pub(in crate::sim) fn deadlock(&self, barrier: BarrierAt) -> TrapCause {
+    pub(in crate::sim) fn deadlock(&self, barrier: BarrierAt) -> RawCause {
         let Mbarrier { phase, count, arrivals, bytes } = *self;
-        TrapCause::PhaseDeadlock { barrier, phase, arrivals, count, bytes }
+        RawCause::PhaseDeadlock { barrier, phase, arrivals, count, bytes }
     }
 }
 
@@ -126,7 +126,7 @@ impl Operand {
         &self,
         context: &ExecContext<'_, '_>,
         lane: usize,
-    ) -> Trapped<ByteAddress> {
+    ) -> RawResult<ByteAddress> {
         self.0.byte_address(context.regs, context.memory, lane, (8, 8))
     }
 }
@@ -155,13 +155,13 @@ fn ended(
     lanes: u32,
     barrier: Operand,
     phase: PhaseSlot,
-) -> Trapped<(u32, Option<(usize, ByteAddress)>)> {
+) -> RawResult<(u32, Option<(usize, ByteAddress)>)> {
     let (mut done, mut first) = (0, None);
     for lane in lanes_of(lanes) {
         let (byte_address, phase) =
             (barrier.byte_address(context, lane)?, phase.lane(context, lane));
         let found = context.memory.shared_mut().barrier(byte_address);
-        let found = found.map_err(|cause| Trap::new(lane, cause))?;
+        let found = found.map_err(|cause| RawFault::new(lane, cause))?;
         if found.has_ended(phase) {
             done |= 1 << lane;
         } else {
@@ -174,7 +174,7 @@ fn ended(
 }
 
 /// Update of the barrier of a lane with operand `operand`. Returns the phase before.
-type Update = fn(&mut Mbarrier, u32, BarrierAt) -> Result<(), TrapCause>;
+type Update = fn(&mut Mbarrier, u32, BarrierAt) -> Result<(), RawCause>;
 
 impl Compiler<'_> {
     pub(in crate::sim) fn barrier_operand(
@@ -200,7 +200,7 @@ impl Compiler<'_> {
                         let byte_address = barrier.byte_address(context, lane)?;
                         let count = context.regs.w[count as usize][lane];
                         let made = context.memory.shared_mut().init_barrier(byte_address, count);
-                        made.map_err(|cause| Trap::new(lane, cause))?;
+                        made.map_err(|cause| RawFault::new(lane, cause))?;
                     }
                     Ok(Next::Go)
                 }))
@@ -211,7 +211,7 @@ impl Compiler<'_> {
                     for lane in lanes_of(context.active) {
                         let byte_address = barrier.byte_address(context, lane)?;
                         let done = context.memory.shared_mut().invalidate_barrier(byte_address);
-                        done.map_err(|cause| Trap::new(lane, cause))?;
+                        done.map_err(|cause| RawFault::new(lane, cause))?;
                     }
                     Ok(Next::Go)
                 }))
@@ -251,7 +251,7 @@ impl Compiler<'_> {
                                 barrier.arrive(1, name)
                             })
                         });
-                        arrived.map_err(|cause| Trap::new(lane, cause))?;
+                        arrived.map_err(|cause| RawFault::new(lane, cause))?;
                     }
                     Ok(Next::Go)
                 }))
@@ -305,7 +305,7 @@ impl Compiler<'_> {
                 let shared = context.memory.shared_mut();
                 let phase = shared
                     .update_barrier(byte_address, |barrier, name| update(barrier, operand, name));
-                states[lane] = phase.map_err(|cause| Trap::new(lane, cause))?;
+                states[lane] = phase.map_err(|cause| RawFault::new(lane, cause))?;
             }
             if let Some(state) = state {
                 context.regs.d[state as usize] = states;

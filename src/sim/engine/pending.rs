@@ -13,8 +13,8 @@
 use super::bulk_copy::{Load, Store};
 use super::cp_async::{Arrivals, Copies};
 use super::remote_store::RemoteStore;
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
-use crate::sim::fault::state::Origin;
+use crate::sim::fault::raw::Origin;
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::access::Memory;
 
 /// An asynchronous operation that has not taken effect, or not as a whole.
@@ -85,8 +85,8 @@ impl Pending {
 }
 
 /// The trap at the operation that was issued, wherever the warp that waits for it is.
-fn at(origin: Origin) -> impl FnOnce(Box<Trap>) -> Box<Trap> {
-    move |trap| Box::new(Trap { origin: trap.origin.or(Some(origin)), ..*trap })
+fn at(origin: Origin) -> impl FnOnce(Box<RawFault>) -> Box<RawFault> {
+    move |trap| Box::new(RawFault { origin: trap.origin.or(Some(origin)), ..*trap })
 }
 
 impl Memory<'_> {
@@ -96,7 +96,7 @@ impl Memory<'_> {
         &mut self,
         barriers: &[BarrierOf],
         random: Option<u64>,
-    ) -> Trapped<bool> {
+    ) -> RawResult<bool> {
         let is_awaited = |task: &Task| {
             barriers.iter().any(|barrier| task.what.tells(task.origin.block, *barrier))
         };
@@ -104,7 +104,7 @@ impl Memory<'_> {
     }
 
     /// As [`Memory::complete_awaited`], for any barrier.
-    pub(in crate::sim) fn complete_any(&mut self, random: Option<u64>) -> Trapped<bool> {
+    pub(in crate::sim) fn complete_any(&mut self, random: Option<u64>) -> RawResult<bool> {
         self.complete_one(|task| task.what.is_for_a_barrier(), random)
     }
 
@@ -112,7 +112,7 @@ impl Memory<'_> {
         &mut self,
         is_due: impl Fn(&Task) -> bool,
         random: Option<u64>,
-    ) -> Trapped<bool> {
+    ) -> RawResult<bool> {
         let tasks = &self.pending.tasks;
         let due = || (0..tasks.len()).rev().filter(|task| is_due(&tasks[*task]));
         let chosen = match random {
@@ -128,7 +128,10 @@ impl Memory<'_> {
     }
 
     /// Lets those of the new tasks take effect that write over bytes written before and that `chooses`.
-    pub(in crate::sim) fn complete_again(&mut self, mut chooses: impl FnMut() -> bool) -> Trapped {
+    pub(in crate::sim) fn complete_again(
+        &mut self,
+        mut chooses: impl FnMut() -> bool,
+    ) -> RawResult {
         let mut index = 0;
         while let Some(task) = self.pending.tasks.get_mut(index) {
             if std::mem::take(&mut task.again) && chooses() {
@@ -140,7 +143,7 @@ impl Memory<'_> {
         Ok(())
     }
 
-    fn complete(&mut self, index: usize) -> Trapped {
+    fn complete(&mut self, index: usize) -> RawResult {
         if let What::Arrivals(arrivals) = &self.pending.tasks[index].what {
             // The copies before it come first.
             let (lanes, origin) = (arrivals.lanes, self.pending.tasks[index].origin);
@@ -154,7 +157,7 @@ impl Memory<'_> {
         self.take_effect(task)
     }
 
-    fn take_effect(&mut self, task: Task) -> Trapped {
+    fn take_effect(&mut self, task: Task) -> RawResult {
         let Task { origin, what, again: _ } = task;
         let done = match what {
             What::Copies(copies) => copies.copy(self, origin, copies.lanes),
@@ -173,7 +176,7 @@ impl Memory<'_> {
         lanes: u32,
         before: usize,
         is_due: impl Fn(usize, u32) -> bool,
-    ) -> Trapped {
+    ) -> RawResult {
         let mut tasks = std::mem::take(&mut self.pending.tasks);
         let mut index = 0;
         let mut done = Ok(());
@@ -200,7 +203,7 @@ impl Memory<'_> {
         of: Origin,
         only_read: bool,
         is_due: impl Fn(usize, u32) -> bool,
-    ) -> Trapped {
+    ) -> RawResult {
         let mut tasks = std::mem::take(&mut self.pending.tasks);
         let mut done = Ok(());
         tasks.retain_mut(|task| {
@@ -222,16 +225,16 @@ impl Memory<'_> {
 
     /// The end of all threads of the cluster: the writes of bulk stores come, and nothing else may be pending
     /// that accesses shared memory on its own.
-    pub(in crate::sim) fn finish(&mut self) -> Trapped {
+    pub(in crate::sim) fn finish(&mut self) -> RawResult {
         for task in std::mem::take(&mut self.pending.tasks) {
             let Task { origin, what, again: _ } = task;
             let done = match what {
                 // Threads do not end before these.
                 What::Copies(_) | What::Arrivals(_) => Ok(()),
-                What::Load(load) => Err(Trap::new(load.lane, TrapCause::AsyncAtExit)),
-                What::Remote(store) => Err(Trap::new(store.lane, TrapCause::AsyncAtExit)),
+                What::Load(load) => Err(RawFault::new(load.lane, RawCause::AsyncAtExit)),
+                What::Remote(store) => Err(RawFault::new(store.lane, RawCause::AsyncAtExit)),
                 What::Store(store) if store.is_read() => store.write(self),
-                What::Store(store) => Err(Trap::new(store.lane, TrapCause::AsyncAtExit)),
+                What::Store(store) => Err(RawFault::new(store.lane, RawCause::AsyncAtExit)),
             };
             done.map_err(at(origin))?;
         }

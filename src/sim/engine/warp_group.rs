@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::wgmma::Wgmma;
 use crate::sim::exec::warp::Warp;
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
-use crate::sim::fault::state::Origin;
+use crate::sim::fault::raw::{Origin, StepAt};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::lanes::LANES;
 use crate::sim::memory::proxy::Proxies;
 use crate::sim::memory::shared::Shared;
@@ -95,14 +95,14 @@ impl WarpGroup {
         (op, origin): (&Arc<Wgmma>, Origin),
         said: Said,
         registers: Option<Registers>,
-    ) -> Result<(), TrapCause> {
+    ) -> Result<(), RawCause> {
         let place = (self.next[warp] - self.base) as usize;
         match self.queue.get(place) {
             Some(found) if found.origin.step != origin.step => {
-                return Err(TrapCause::OtherWgmma { step: found.origin.step });
+                return Err(RawCause::OtherWgmma { op: StepAt(found.origin.step) });
             }
             Some(found) if found.said != said => {
-                return Err(TrapCause::OtherWgmma { step: found.origin.step });
+                return Err(RawCause::OtherWgmma { op: StepAt(found.origin.step) });
             }
             Some(_) => {}
             None => self.queue.push_back(Issued {
@@ -195,14 +195,14 @@ impl WarpGroup {
         shared: (&Shared, Option<&Proxies>),
         warps: &mut [Warp],
         accumulation: Accumulation,
-    ) -> Trapped {
+    ) -> RawResult {
         let count = end.saturating_sub(self.base) as usize;
         for issued in self.queue.iter_mut().take(count).filter(|issued| !issued.done) {
             let (op, registers) = (&issued.op, &issued.registers);
             let done = op.run((issued.said, accumulation), registers, shared, warps);
             done.map_err(|cause| {
                 let origin = Some(issued.origin);
-                Box::new(Trap { lane: 0, cause, origin })
+                Box::new(RawFault { lane: 0, cause, origin })
             })?;
             issued.done = true;
         }
@@ -215,14 +215,14 @@ impl WarpGroup {
         warp: usize,
         origin: Origin,
         count: u32,
-    ) -> Result<(), TrapCause> {
+    ) -> Result<(), RawCause> {
         let place = self.ahead[warp];
         if place == self.changes.len() {
             self.changes.push_back(Change { origin, count, warps: 0 });
         }
         let change = &mut self.changes[place];
         if (change.origin.step, change.count) != (origin.step, count) {
-            return Err(TrapCause::OtherWgmma { step: change.origin.step });
+            return Err(RawCause::OtherWgmma { op: StepAt(change.origin.step) });
         }
         change.warps |= 1 << warp;
         self.ahead[warp] += 1;
@@ -239,11 +239,11 @@ impl WarpGroup {
     }
 
     /// Something to which only some warps have come.
-    pub(in crate::sim) fn partial(&self) -> Option<Box<Trap>> {
+    pub(in crate::sim) fn partial(&self) -> Option<Box<RawFault>> {
         let issued = self.queue.iter().map(|issued| (issued.origin, issued.warps));
         let changes = self.changes.iter().map(|change| (change.origin, change.warps));
         let (origin, warps) = issued.chain(changes).find(|(_, warps)| *warps != ALL)?;
-        let cause = TrapCause::PartialWarpGroup { warps };
-        Some(Box::new(Trap { lane: 0, cause, origin: Some(origin) }))
+        let cause = RawCause::PartialWarpGroup { warps };
+        Some(Box::new(RawFault { lane: 0, cause, origin: Some(origin) }))
     }
 }

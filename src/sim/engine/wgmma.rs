@@ -18,7 +18,8 @@ use crate::arch::SwizzleMode;
 use crate::ir::{Mma, MmaShape, Scalar, Space, Value, WgmmaForm};
 use crate::sim::exec::context::{Act, ExecContext, Next, Park};
 use crate::sim::exec::warp::Warp;
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::raw::StepAt;
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::address::window_address;
 use crate::sim::memory::lanes::{LANES, Lane, lanes_of};
 use crate::sim::memory::proxy::Proxies;
@@ -134,17 +135,17 @@ impl Matrix {
         (elem, transposed): (Scalar, bool),
         which: WgmmaOperand,
         mut f: impl FnMut(usize, usize, u32),
-    ) -> Result<(), TrapCause> {
+    ) -> Result<(), RawCause> {
         let chunk = |at: usize| {
             if at + 16 > shared.len_bytes() {
                 let len_bytes = shared.len_bytes() as u64;
-                let cause = TrapCause::MatrixOutOfBounds { which, address: at as u64, len_bytes };
+                let cause = RawCause::MatrixOutOfBounds { which, address: at as u64, len_bytes };
                 return Err(cause);
             }
             if let Some(proxies) = proxies {
                 proxies.check(shared, at, 16)?;
             }
-            let address = |at: usize| TrapCause::MatrixUninitialised { which, address: at as u64 };
+            let address = |at: usize| RawCause::MatrixUninitialised { which, address: at as u64 };
             shared.chunk(at).map_err(address)
         };
         let per = elem.bits() as usize;
@@ -190,7 +191,7 @@ impl Wgmma {
         registers: &[Option<Registers>; WarpGroup::WARPS],
         shared: (&Shared, Option<&Proxies>),
         warps: &mut [Warp],
-    ) -> Result<(), TrapCause> {
+    ) -> Result<(), RawCause> {
         let (k, accumulate) = (self.shape.k as usize, said.accumulate);
         let sign = |negative: bool| if negative { -1.0 } else { 1.0 };
         let (a_sign, b_sign) = (sign(self.form.negate_a), sign(self.form.negate_b));
@@ -221,7 +222,7 @@ impl Wgmma {
         shared: (&Shared, Option<&Proxies>),
         a_number: impl Fn(Scalar, u32) -> T,
         b_number: impl Fn(Scalar, u32) -> T,
-    ) -> Result<Parts<T>, TrapCause> {
+    ) -> Result<Parts<T>, RawCause> {
         let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
         let [a_type, b_type] = self.types;
         let mut a = vec![[T::default(); 8]; m / 8 * k];
@@ -264,28 +265,28 @@ enum Source {
 }
 
 /// The warp group of a warp that executes something with it, and the number of the warp in it.
-fn group(context: &mut ExecContext<'_, '_>) -> Trapped<(usize, usize)> {
+fn group(context: &mut ExecContext<'_, '_>) -> RawResult<(usize, usize)> {
     let warp = context.origin.warp as usize;
     let (group, place) = (warp / WarpGroup::WARPS, warp % WarpGroup::WARPS);
     let threads = context.memory.threads;
     let whole = (threads / LANES).saturating_sub(group * WarpGroup::WARPS);
     if whole < WarpGroup::WARPS {
-        let cause = TrapCause::PartialWarpGroup { warps: (1 << whole) - 1 };
-        return Err(Trap::new(0, cause));
+        let cause = RawCause::PartialWarpGroup { warps: (1 << whole) - 1 };
+        return Err(RawFault::new(0, cause));
     }
     Ok((group, place))
 }
 
 impl ExecContext<'_, '_> {
     /// Accesses accumulators of a `wgmma` as registers.
-    pub(in crate::sim) fn touch(&mut self, slots: &[u32]) -> Trapped {
+    pub(in crate::sim) fn touch(&mut self, slots: &[u32]) -> RawResult {
         let warp = self.origin.warp as usize;
         let groups = &self.memory.blocks[self.memory.here].groups;
         if let Some(group) = groups.get(warp / WarpGroup::WARPS)
             && let Some(step) = group.in_flight(warp % WarpGroup::WARPS, slots, None)
         {
             let lane = self.active.trailing_zeros() as usize;
-            return Err(Trap::new(lane, TrapCause::AccumulatorInFlight { step }));
+            return Err(RawFault::new(lane, RawCause::AccumulatorInFlight { op: StepAt(step) }));
         }
         for slot in slots {
             self.flight.unfenced[*slot as usize / 64] |= 1 << (slot % 64);
@@ -295,7 +296,7 @@ impl ExecContext<'_, '_> {
 }
 
 /// An operation of whole warps.
-fn act(f: impl Fn(&mut ExecContext<'_, '_>) -> Trapped<Next> + Send + Sync + 'static) -> Act {
+fn act(f: impl Fn(&mut ExecContext<'_, '_>) -> RawResult<Next> + Send + Sync + 'static) -> Act {
     Box::new(move |context| match context.whole_warp()? {
         Some(next) => Ok(next),
         None => f(context),
@@ -362,7 +363,7 @@ impl Compiler<'_> {
                 let (group, warp) = group(context)?;
                 let origin = context.origin;
                 let changed = context.memory.block_mut().groups[group].change(warp, origin, count);
-                changed.map_err(|cause| Trap::new(0, cause))?;
+                changed.map_err(|cause| RawFault::new(0, cause))?;
                 Ok(Next::Go)
             }),
             Mma::MmaSync { .. }
@@ -413,15 +414,15 @@ impl Compiler<'_> {
             let sums = &wgmma.sums.slots;
             let unfenced = &context.flight.unfenced;
             if sums.iter().any(|slot| unfenced[*slot as usize / 64] >> (slot % 64) & 1 == 1) {
-                return Err(Trap::new(0, TrapCause::NotFenced));
+                return Err(RawFault::new(0, RawCause::NotFenced));
             }
             let origin = context.origin;
             let group = &mut context.memory.block_mut().groups[group];
             if let Some(step) = group.in_flight(warp, sums, Some(&wgmma)) {
-                return Err(Trap::new(0, TrapCause::AccumulatorInFlight { step }));
+                return Err(RawFault::new(0, RawCause::AccumulatorInFlight { op: StepAt(step) }));
             }
             let issued = group.issue(warp, (&wgmma, origin), Said { a, b, accumulate }, registers);
-            issued.map_err(|cause| Trap::new(0, cause))?;
+            issued.map_err(|cause| RawFault::new(0, cause))?;
             Ok(Next::Go)
         }))
     }

@@ -9,7 +9,7 @@ use super::cluster_barrier;
 use super::context::Next;
 use super::warp::Warp;
 use crate::ir::{BarrierRed, OpId, ProxySpace, Scalar, Sync, Value};
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::lanes::{LANES, Lane, lanes_of};
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
@@ -66,7 +66,7 @@ pub(in crate::sim) struct Barriers {
 
 impl Named {
     /// The arrival of a warp whose lanes of `active` execute the step.
-    pub(in crate::sim) fn arrive(&self, warp: &Warp, active: u32, step: u32) -> Trapped<Arrival> {
+    pub(in crate::sim) fn arrive(&self, warp: &Warp, active: u32, step: u32) -> RawResult<Arrival> {
         let first = active.trailing_zeros() as usize;
         let of = |slot: u32| &warp.regs.w[slot as usize];
         let (id, threads) = (of(self.id)[first], of(self.threads)[first]);
@@ -74,14 +74,14 @@ impl Named {
         if let Some(lane) = lanes_of(active).find(differs) {
             let (other_id, other_threads) = (of(self.id)[lane], of(self.threads)[lane]);
             let cause =
-                TrapCause::OtherBarrier { here: [id, threads], there: [other_id, other_threads] };
-            return Err(Trap::new(lane, cause));
+                RawCause::OtherBarrier { here: [id, threads], there: [other_id, other_threads] };
+            return Err(RawFault::new(lane, cause));
         }
         if id >= COUNT {
-            return Err(Trap::new(first, TrapCause::NoBarrier { id }));
+            return Err(RawFault::new(first, RawCause::NoBarrier { id }));
         }
         if threads == 0 || threads > 1024 || !threads.is_multiple_of(LANES as u32) {
-            return Err(Trap::new(first, TrapCause::BarrierThreads { threads }));
+            return Err(RawFault::new(first, RawCause::BarrierThreads { threads }));
         }
         let truth = self.red.map_or(0, |(pred, ..)| warp.regs.truth(pred)) & active;
         let votes = [truth, active & !truth].map(u32::count_ones);
@@ -101,14 +101,13 @@ impl Barriers {
         number: usize,
         arrival: &Arrival,
         warps: &mut [Warp],
-    ) -> Trapped<Vec<usize>> {
+    ) -> RawResult<Vec<usize>> {
         let Arrival { id, threads, waits, votes, result, .. } = *arrival;
         let barrier = &mut self.all[id as usize % COUNT as usize];
         if barrier.arrived > 0 && barrier.threads != threads {
             let lane = warps[number].first_lane() as usize;
-            let cause =
-                TrapCause::BarrierMismatch { id, expected: barrier.threads, found: threads };
-            return Err(Trap::new(lane, cause));
+            let cause = RawCause::BarrierMismatch { id, expected: barrier.threads, found: threads };
+            return Err(RawFault::new(lane, cause));
         }
         barrier.threads = threads;
         barrier.arrived += LANES as u32;
@@ -139,11 +138,11 @@ impl Barriers {
     }
 
     /// Returns the cause of a wait that never ends.
-    pub(in crate::sim) fn deadlock(&self, number: usize) -> Option<TrapCause> {
+    pub(in crate::sim) fn deadlock(&self, number: usize) -> Option<RawCause> {
         let waits = |barrier: &Barrier| barrier.waiting.iter().any(|(warp, _)| *warp == number);
         let id = self.all.iter().position(waits)?;
         let Barrier { threads, arrived, .. } = self.all[id];
-        Some(TrapCause::BarrierDeadlock { id: id as u32, threads, arrived })
+        Some(RawCause::BarrierDeadlock { id: id as u32, threads, arrived })
     }
 }
 

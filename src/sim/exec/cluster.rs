@@ -16,7 +16,7 @@ use crate::arch::TensorMapDesc;
 use crate::launch::grid::Grid;
 use crate::sim::engine::pending::{BarrierOf, Pending};
 use crate::sim::engine::warp_group::WarpGroup;
-use crate::sim::fault::raw::Trap;
+use crate::sim::fault::raw_fault::RawFault;
 use crate::sim::memory::access::Memory;
 use crate::sim::memory::block_memory::BlockMemory;
 use crate::sim::memory::buffer::Buffer;
@@ -66,7 +66,7 @@ pub(in crate::sim) struct Stop {
 #[derive(Debug)]
 pub(in crate::sim) enum Why {
     /// A lane of the warp cannot go on.
-    Trap(Box<Trap>),
+    Fault(Box<RawFault>),
     /// The warps have used up their fuel; the warp is the last that ran.
     OutOfFuel { lane: u32 },
 }
@@ -299,7 +299,7 @@ impl<'c> Cluster<'c> {
         self.memory.block_mut().diagnostics.first_thread = (warp * LANES) as u32;
         let pause = self.warps[number].run(self.code, &mut self.memory, quantum);
         match pause {
-            Err(trap) => return Err(self.stop(number, Why::Trap(trap))),
+            Err(trap) => return Err(self.stop(number, Why::Fault(trap))),
             Ok(Pause::Quantum) => {}
             Ok(Pause::Idle(asked)) => {
                 self.asked[number] = asked;
@@ -321,7 +321,7 @@ impl<'c> Cluster<'c> {
                     }
                     Err(trap) => {
                         let (block, warp, step) = (rank as u32, warp as u32, arrival.step);
-                        let (why, stuck) = (Why::Trap(trap), Vec::new());
+                        let (why, stuck) = (Why::Fault(trap), Vec::new());
                         return Err(Stop { block, warp, step, why, stuck });
                     }
                 }
@@ -461,10 +461,10 @@ impl<'c> Cluster<'c> {
     fn stop(&self, number: usize, why: Why) -> Stop {
         let rank = self.rank(number);
         let why = match why {
-            Why::Trap(trap) if trap.origin.is_some() => return self.stopped(trap),
-            Why::Trap(mut trap) => {
+            Why::Fault(trap) if trap.origin.is_some() => return self.stopped(trap),
+            Why::Fault(mut trap) => {
                 trap.cause = self.memory.explain_read(rank, trap.cause);
-                Why::Trap(trap)
+                Why::Fault(trap)
             }
             why @ Why::OutOfFuel { .. } => why,
         };
@@ -473,10 +473,10 @@ impl<'c> Cluster<'c> {
     }
 
     /// A trap at the operation that it names.
-    pub(in crate::sim) fn stopped(&self, mut trap: Box<Trap>) -> Stop {
+    pub(in crate::sim) fn stopped(&self, mut trap: Box<RawFault>) -> Stop {
         let (block, warp, step) =
             trap.origin.map_or((0, 0, 0), |origin| (origin.block, origin.warp, origin.step));
         trap.cause = self.memory.explain_read(block as usize, trap.cause);
-        Stop { block, warp, step, why: Why::Trap(trap), stuck: Vec::new() }
+        Stop { block, warp, step, why: Why::Fault(trap), stuck: Vec::new() }
     }
 }

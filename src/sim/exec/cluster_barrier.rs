@@ -7,7 +7,7 @@ use std::sync::atomic::{Ordering::SeqCst, fence};
 
 use super::context::{Next, Park};
 use super::warp::Warp;
-use crate::sim::fault::raw::{Trap, TrapCause};
+use crate::sim::fault::raw_fault::{RawCause, RawFault};
 use crate::sim::program::code::Inst;
 
 /// Comes to the barrier.
@@ -18,8 +18,8 @@ pub(in crate::sim) fn arrive() -> Inst {
         }
         let again = (context.flight.arrived | context.flight.released) & context.active;
         if again != 0 {
-            let cause = TrapCause::ClusterBarrierOrder { arrives: true };
-            return Err(Trap::new(again.trailing_zeros() as usize, cause));
+            let cause = RawCause::ClusterBarrierOrder { arrives: true };
+            return Err(RawFault::new(again.trailing_zeros() as usize, cause));
         }
         context.flight.arrived |= context.active;
         context.memory.cluster_arrival = true;
@@ -36,8 +36,8 @@ pub(in crate::sim) fn wait() -> Inst {
         let flight = &mut *context.flight;
         let early = context.active & !(flight.arrived | flight.released);
         if early != 0 {
-            let cause = TrapCause::ClusterBarrierOrder { arrives: false };
-            return Err(Trap::new(early.trailing_zeros() as usize, cause));
+            let cause = RawCause::ClusterBarrierOrder { arrives: false };
+            return Err(RawFault::new(early.trailing_zeros() as usize, cause));
         }
         if context.active & !flight.released != 0 {
             return Ok(Next::Park(Park::Cluster));
@@ -62,8 +62,8 @@ pub(in crate::sim) fn open(warps: &mut [Warp]) -> bool {
 }
 
 /// Returns the cause of a wait that never ends: arrived threads, and expected threads.
-pub(in crate::sim) fn deadlock(warps: &[Warp]) -> TrapCause {
+pub(in crate::sim) fn deadlock(warps: &[Warp]) -> RawCause {
     let sum = |f: fn(&Warp) -> u32| warps.iter().map(f).map(u32::count_ones).sum();
     let arrived = sum(|warp| warp.flight.arrived & warp.alive());
-    TrapCause::ClusterDeadlock { threads: sum(Warp::alive), arrived }
+    RawCause::ClusterDeadlock { threads: sum(Warp::alive), arrived }
 }

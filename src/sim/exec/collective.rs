@@ -5,7 +5,7 @@
 
 use crate::ir::eval::{Bits, Int, Number, with_type};
 use crate::ir::{OpId, ReduxOp, Scalar, ShflMode, Value, VoteMode, Warp};
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::lanes::{LANE_BIT, LANES, Lane, Regs, Word, lanes_of};
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
@@ -14,7 +14,7 @@ use crate::sim::program::slots::Slots;
 use crate::sim::program::special::truth;
 
 /// Operation of a group of lanes.
-pub(in crate::sim) type Group = Box<dyn Fn(&mut Regs, u32) -> Trapped + Send + Sync>;
+pub(in crate::sim) type Group = Box<dyn Fn(&mut Regs, u32) -> RawResult + Send + Sync>;
 
 /// Writes `value` in the lanes of `group`.
 fn set<T: Copy>(out: &mut [T; LANES], group: u32, value: impl Fn(usize) -> T) {
@@ -190,14 +190,14 @@ struct Shuffle {
 }
 
 impl Shuffle {
-    fn run<W: Word>(self, regs: &mut Regs, group: u32) -> Trapped {
+    fn run<W: Word>(self, regs: &mut Regs, group: u32) -> RawResult {
         let (lanes, segments) = (regs.w[self.lane as usize], regs.w[self.segment as usize]);
         let values = W::file(regs)[self.value as usize];
         let (mut read, mut inside) = ([0; LANES], 0);
         for lane in lanes_of(group) {
             let (source, is_inside) = self.mode.source(lane as u32, lanes[lane], segments[lane]);
             if LANE_BIT[source as usize] & group == 0 {
-                return Err(Trap::new(lane, TrapCause::InactiveSource { source, group }));
+                return Err(RawFault::new(lane, RawCause::InactiveSource { source, group }));
             }
             read[lane] = source as usize;
             inside |= if is_inside { LANE_BIT[lane] } else { 0 };

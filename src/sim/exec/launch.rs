@@ -12,10 +12,10 @@ use crate::ir::{Const, KernelIr, LaunchBounds, Type};
 use crate::launch::assert::AssertFailures;
 use crate::launch::grid::Grid;
 use crate::sim::fault::error::RunError;
-use crate::sim::fault::explain::{Launch, explain};
 use crate::sim::memory::buffer::Buffer;
 use crate::sim::program::code::Code;
 use crate::sim::program::special::{Shape, blocks_at_once};
+use crate::sim::report::explain::{Launch, explain};
 use crate::sim::report::options::{Options, Report};
 
 /// An argument of a launch.

@@ -16,7 +16,8 @@ use super::space::{Allocation, MemorySpace};
 use crate::arch::TensorMapDesc;
 use crate::ir::{LoadAccess, LoadOrder, Scalar, Space, StoreAccess, StoreOrder};
 use crate::sim::engine::pending::Pending;
-use crate::sim::fault::raw::{AccessAt, Trap, TrapCause, Trapped};
+use crate::sim::fault::raw::AccessAt;
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::report::options::Accumulation;
 
 /// The memory that the warps of a cluster see.
@@ -205,7 +206,7 @@ impl Strength {
 
 /// Reads and writes one warp's accesses, on the registers and the memory of a block.
 pub(in crate::sim) type Access =
-    Box<dyn Fn(&mut Regs, &mut Memory<'_>, u32) -> Trapped + Send + Sync>;
+    Box<dyn Fn(&mut Regs, &mut Memory<'_>, u32) -> RawResult + Send + Sync>;
 
 impl Address {
     /// The allocation that a lane points into.
@@ -219,8 +220,8 @@ impl Address {
         &self,
         regs: &mut Regs,
         mask: u32,
-        mut access: impl FnMut(&mut Regs, Allocation, u32) -> Trapped,
-    ) -> Trapped {
+        mut access: impl FnMut(&mut Regs, Allocation, u32) -> RawResult,
+    ) -> RawResult {
         let slot = match self.pointer.alloc {
             Alloc::Static(alloc) => return access(regs, Allocation::of(self.space, alloc), mask),
             Alloc::Slot(slot) => slot as usize,
@@ -250,7 +251,7 @@ impl Address {
         &self,
         regs: &Regs,
         (found, len, mask): (Allocation, usize, u32),
-    ) -> Trapped<Offsets> {
+    ) -> RawResult<Offsets> {
         let size = self.bytes_accessed();
         let (offsets, bad) = match (self.pointer.offset, self.index, u32::try_from(len)) {
             // An index of 32 bits from the start of an allocation below 4 GiB: no sum, and the comparison
@@ -292,13 +293,16 @@ impl Address {
     }
 
     #[cold]
-    fn bad_address(&self, regs: &Regs, bad: u32, found: Allocation, len: usize) -> Box<Trap> {
+    fn bad_address(&self, regs: &Regs, bad: u32, found: Allocation, len: usize) -> Box<RawFault> {
         let lane = bad.trailing_zeros() as usize;
         let access = self.at(regs, lane, found, len);
         let size = i128::from(self.bytes_accessed());
         let inside = access.byte >= 0 && access.byte + size <= len as i128;
-        let cause = if inside { TrapCause::Misaligned } else { TrapCause::OutOfBounds };
-        Trap::new(lane, cause(access))
+        let cause = match inside {
+            true => RawCause::Misaligned { access },
+            false => RawCause::OutOfBounds { access },
+        };
+        RawFault::new(lane, cause)
     }
 
     #[cold]
@@ -308,7 +312,7 @@ impl Address {
         offsets: &Offsets,
         (found, mask): (Allocation, u32),
         shared: &Shared,
-    ) -> Box<Trap> {
+    ) -> Box<RawFault> {
         let SharedRange { start, len } = shared.range(found.number);
         let is_missing =
             |byte: usize| <u8 as Element>::load(start + byte, |i| shared.written[i]) == 0;
@@ -321,11 +325,11 @@ impl Address {
         if let Some(byte) = missing(&lane)
             && let Some(barrier) = shared.live_barrier(found.number, start + byte)
         {
-            return Trap::new(lane, TrapCause::LiveBarrier { barrier });
+            return RawFault::new(lane, RawCause::LiveBarrier { barrier });
         }
-        let access = self.at(regs, lane, found, len);
+        let access = self.at(regs, lane, found, len).read();
         let byte = missing(&lane).unwrap_or(0) as u64;
-        Trap::new(lane, TrapCause::Uninitialised { access, byte })
+        RawFault::new(lane, RawCause::Uninitialised { access, byte })
     }
 
     /// Reports an ordered access to memory without ordered accesses.
@@ -334,9 +338,9 @@ impl Address {
         &self,
         regs: &Regs,
         (found, mask): (Allocation, u32),
-    ) -> Box<Trap> {
+    ) -> Box<RawFault> {
         let lane = mask.trailing_zeros() as usize;
-        Trap::new(lane, TrapCause::OrderSpace(self.at(regs, lane, found, 0)))
+        RawFault::new(lane, RawCause::OrderSpace { access: self.at(regs, lane, found, 0) })
     }
 
     pub(in crate::sim) fn at(
@@ -355,7 +359,7 @@ impl Address {
         let bytes = self.bytes_accessed();
         let Allocation { memory_space, number: alloc } = found;
         let (space, elem, len_bytes) = (memory_space.space(), self.elem, len as u64);
-        AccessAt { space, alloc, elem, byte, bytes, align: bytes, len_bytes }
+        AccessAt { is_store: None, space, alloc, elem, byte, bytes, align: bytes, len_bytes }
     }
 
     /// The load into slot `dst`, in the file of the element type.
@@ -503,8 +507,8 @@ fn lanes_where(f: impl Fn(usize) -> bool) -> u32 {
 }
 
 /// The trap in the first lane of `mask`.
-fn first_of(mask: u32) -> impl FnOnce(TrapCause) -> Box<Trap> {
-    move |cause| Trap::new(mask.trailing_zeros() as usize, cause)
+fn first_of(mask: u32) -> impl FnOnce(RawCause) -> Box<RawFault> {
+    move |cause| RawFault::new(mask.trailing_zeros() as usize, cause)
 }
 
 impl<'m> Memory<'m> {
@@ -523,7 +527,7 @@ impl<'m> Memory<'m> {
     /// The shared memory that the allocation is in, to which the lanes of `mask` point: that of the block whose
     /// warp has its turn, or in the space of the cluster that of any.
     #[inline(always)]
-    pub(in crate::sim) fn shared_at(&self, found: Allocation, mask: u32) -> Trapped<&Shared> {
+    pub(in crate::sim) fn shared_at(&self, found: Allocation, mask: u32) -> RawResult<&Shared> {
         match found.memory_space {
             MemorySpace::Cluster => {
                 self.shared_of(of_cluster(found.number).0).map_err(first_of(mask))
@@ -540,7 +544,7 @@ impl<'m> Memory<'m> {
         &mut self,
         found: Allocation,
         mask: u32,
-    ) -> Trapped<&mut Shared> {
+    ) -> RawResult<&mut Shared> {
         match found.memory_space {
             MemorySpace::Cluster => {
                 self.shared_of_mut(of_cluster(found.number).0).map_err(first_of(mask))
@@ -574,7 +578,7 @@ mod tests {
     use super::*;
 
     /// A warp whose lane `i` points to byte `byte(i)` of an allocation of 64 bytes, with index 0.
-    fn check_load(byte: impl Fn(usize) -> i64, mask: u32) -> Trapped {
+    fn check_load(byte: impl Fn(usize) -> i64, mask: u32) -> RawResult {
         let mut regs = Regs::new(2, 1);
         regs.d[0] = std::array::from_fn(|lane| byte(lane) as u64);
         let buffer = Buffer::zeros(64);
@@ -611,16 +615,16 @@ mod tests {
         assert!(check_load(|lane| if lane == 3 { 0 } else { -4 }, 0b1000).is_ok());
         let trap = check_load(|lane| lane as i64 * 4, u32::MAX).unwrap_err();
         assert_eq!(trap.lane, 16);
-        assert!(matches!(trap.cause, TrapCause::OutOfBounds(AccessAt { byte: 64, .. })));
+        assert!(matches!(trap.cause, RawCause::OutOfBounds { access: AccessAt { byte: 64, .. } }));
     }
 
     #[test]
     fn misaligned_bytes_inside_are_told_from_bytes_outside() {
         let trap = check_load(|_| 6, 0b10).unwrap_err();
         assert_eq!(trap.lane, 1);
-        assert!(matches!(trap.cause, TrapCause::Misaligned(AccessAt { byte: 6, .. })));
+        assert!(matches!(trap.cause, RawCause::Misaligned { access: AccessAt { byte: 6, .. } }));
         let trap = check_load(|_| 62, 1).unwrap_err();
-        assert!(matches!(trap.cause, TrapCause::OutOfBounds(AccessAt { byte: 62, .. })));
+        assert!(matches!(trap.cause, RawCause::OutOfBounds { access: AccessAt { byte: 62, .. } }));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use super::lanes::{LANE_BIT, Regs};
 use super::shared::{ByteAddress, Shared};
 use super::space::{Allocation, MemorySpace};
 use crate::ir::{Space, Value};
-use crate::sim::fault::raw::{AccessAt, Trap, TrapCause, Trapped};
+use crate::sim::fault::raw::AccessAt;
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::program::compiler::Compiler;
 use crate::sim::program::refused::Refused;
 
@@ -33,7 +34,7 @@ impl Address {
         memory: &Memory<'_>,
         lane: usize,
         (bytes, align): (u32, u32),
-    ) -> Trapped<ByteAddress> {
+    ) -> RawResult<ByteAddress> {
         let found = self.allocation(regs, lane);
         let (start, len) = match found.memory_space {
             MemorySpace::Shared | MemorySpace::Cluster => {
@@ -47,11 +48,11 @@ impl Address {
         };
         let access = AccessAt { bytes, align, ..self.at(regs, lane, found, len) };
         if access.byte < 0 || access.byte + i128::from(bytes) > len as i128 {
-            return Err(Trap::new(lane, TrapCause::OutOfBounds(access)));
+            return Err(RawFault::new(lane, RawCause::OutOfBounds { access }));
         }
         let at = start + access.byte as usize;
         if !at.is_multiple_of(align as usize) {
-            return Err(Trap::new(lane, TrapCause::Misaligned(access)));
+            return Err(RawFault::new(lane, RawCause::Misaligned { access }));
         }
         Ok(ByteAddress { alloc: found.number, at })
     }
@@ -76,9 +77,9 @@ impl Address {
         memory: &Memory<'_>,
         lane: usize,
         (bytes, at): (u32, usize),
-    ) -> Box<Trap> {
+    ) -> Box<RawFault> {
         let access = AccessAt { align: 1, ..self.access_at(regs, memory, lane, bytes) };
-        Trap::new(lane, memory.shared().missing(access, at))
+        RawFault::new(lane, memory.shared().missing(access, at))
     }
 }
 
@@ -96,28 +97,28 @@ pub(in crate::sim) fn window_address(
 
 impl Shared {
     /// Returns the cause for which the byte `at` of the access cannot be read.
-    pub(in crate::sim) fn missing(&self, access: AccessAt, at: usize) -> TrapCause {
+    pub(in crate::sim) fn missing(&self, access: AccessAt, at: usize) -> RawCause {
         if let Some(barrier) = self.live_barrier(access.alloc, at) {
-            return TrapCause::LiveBarrier { barrier };
+            return RawCause::LiveBarrier { barrier };
         }
         let first = self.range(access.alloc).start;
-        TrapCause::Uninitialised { access, byte: at.saturating_sub(first) as u64 }
+        RawCause::Uninitialised { access: access.read(), byte: at.saturating_sub(first) as u64 }
     }
 }
 
 impl<'m> Memory<'m> {
     /// The shared memory of the block with this rank in the cluster.
-    pub(in crate::sim) fn shared_of(&self, rank: u32) -> Result<&Shared, TrapCause> {
+    pub(in crate::sim) fn shared_of(&self, rank: u32) -> Result<&Shared, RawCause> {
         let blocks = self.blocks.len() as u32;
         match self.blocks.get(rank as usize) {
-            None => Err(TrapCause::NoClusterBlock { rank, blocks }),
-            Some(block) if block.ended => Err(TrapCause::BlockEnded { rank }),
+            None => Err(RawCause::NoClusterBlock { rank, blocks }),
+            Some(block) if block.ended => Err(RawCause::BlockEnded { rank }),
             Some(block) => Ok(&block.shared),
         }
     }
 
     /// As [`Memory::shared_of`].
-    pub(in crate::sim) fn shared_of_mut(&mut self, rank: u32) -> Result<&mut Shared, TrapCause> {
+    pub(in crate::sim) fn shared_of_mut(&mut self, rank: u32) -> Result<&mut Shared, RawCause> {
         self.shared_of(rank)?;
         Ok(&mut self.blocks[rank as usize].shared)
     }

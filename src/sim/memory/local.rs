@@ -5,7 +5,7 @@ use super::element::Element;
 use super::lanes::{LANES, Regs, Word, lanes_of};
 use super::shared::SharedRange;
 use super::space::Allocation;
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::program::code::Code;
 
 /// The local memory of the threads of a warp: words, and for each bit whether it was written. It takes no room
@@ -59,7 +59,7 @@ impl Address {
         regs: &mut Regs,
         dst: &[usize],
         (found, mask): (Allocation, u32),
-    ) -> Trapped {
+    ) -> RawResult {
         if self.strength.whole {
             return Err(self.no_order(regs, (found, mask)));
         }
@@ -76,9 +76,9 @@ impl Address {
                     let is_missing =
                         |byte: &usize| <u8 as Element>::load(*byte, |i| written[i]) == 0;
                     let byte = (at..at + E::BYTES).find(is_missing).unwrap_or(at) - start;
-                    let access = self.at(regs, lane, found, len);
-                    let cause = TrapCause::Uninitialised { access, byte: byte as u64 };
-                    return Err(Trap::new(lane, cause));
+                    let access = self.at(regs, lane, found, len).read();
+                    let cause = RawCause::Uninitialised { access, byte: byte as u64 };
+                    return Err(RawFault::new(lane, cause));
                 }
             }
             for (slot, read) in dst.iter().zip(read) {
@@ -94,7 +94,7 @@ impl Address {
         regs: &mut Regs,
         src: &[usize],
         (found, mask): (Allocation, u32),
-    ) -> Trapped {
+    ) -> RawResult {
         if self.strength.whole {
             return Err(self.no_order(regs, (found, mask)));
         }

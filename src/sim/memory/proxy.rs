@@ -14,8 +14,8 @@ use super::lanes::{LANES, Regs, lanes_of};
 use super::shared::{Shared, of_cluster};
 use super::space::{Allocation, MemorySpace};
 use crate::ir::{AsyncCopy, KernelIr, Mma, Op, Space};
-use crate::sim::fault::raw::{TrapCause, Trapped};
-use crate::sim::fault::state::Origin;
+use crate::sim::fault::raw::Origin;
+use crate::sim::fault::raw_fault::{RawCause, RawResult};
 use crate::sim::program::compiler::Compiler;
 
 /// Bytes that have one mark in common.
@@ -118,7 +118,7 @@ impl Proxies {
         shared: &Shared,
         at: usize,
         bytes: usize,
-    ) -> Result<(), TrapCause> {
+    ) -> Result<(), RawCause> {
         let Stores { when, by, any } = &shared.stores;
         let chunks = any.get(at / CHUNK..(at + bytes).div_ceil(CHUNK)).unwrap_or_default();
         if !chunks.contains(&true) {
@@ -128,7 +128,7 @@ impl Proxies {
             None => Ok(()),
             Some(byte) => {
                 let (by, address) = (u32::from(by[byte]), byte as u64);
-                Err(TrapCause::UnfencedStore { address, block: by / WARPS, warp: by % WARPS })
+                Err(RawCause::UnfencedStore { address, block: by / WARPS, warp: by % WARPS })
             }
         }
     }
@@ -150,7 +150,7 @@ impl Memory<'_> {
         }
     }
 
-    fn note_stores(&mut self, address: &Address, regs: &Regs, mask: u32) -> Trapped {
+    fn note_stores(&mut self, address: &Address, regs: &Regs, mask: u32) -> RawResult {
         let bytes = address.bytes_accessed();
         let (mut byte_addresses, mut shared) = ([(0, 0); LANES], 0);
         for lane in lanes_of(mask) {
@@ -260,11 +260,11 @@ mod tests {
         let (proxies, mut shared) = (Proxies::new(1), Shared::new(32, &[], true));
         shared.stores.note(4, 8, (proxies.now, 3));
         let cause = proxies.check(&shared, 0, 32);
-        assert!(matches!(cause, Err(TrapCause::UnfencedStore { address: 4, block: 0, warp: 3 })));
+        assert!(matches!(cause, Err(RawCause::UnfencedStore { address: 4, block: 0, warp: 3 })));
         assert!(proxies.check(&shared, 12, 20).is_ok() && proxies.check(&shared, 0, 4).is_ok());
         shared.write_bytes(4, &[0; 6]);
         let cause = proxies.check(&shared, 0, 32);
-        assert!(matches!(cause, Err(TrapCause::UnfencedStore { address: 10, .. })));
+        assert!(matches!(cause, Err(RawCause::UnfencedStore { address: 10, .. })));
         shared.reset();
         assert!(proxies.check(&shared, 0, 32).is_ok());
     }

@@ -4,7 +4,8 @@ use super::access::{Alloc, Memory, PointerSlots};
 use super::lanes::{LANES, Lane, Regs, lanes_of};
 use super::shared::{in_cluster, of_cluster};
 use crate::ir::{OpId, Scalar, Space, Value};
-use crate::sim::fault::raw::{Trap, TrapCause};
+use crate::sim::fault::raw::AllocationAt;
+use crate::sim::fault::raw_fault::{RawCause, RawFault};
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
 use crate::sim::program::refused::Refused::{self, Malformed};
@@ -226,12 +227,15 @@ impl Compiler<'_> {
             for lane in lanes_of(mask) {
                 let found = Allocation::of(from, pointer.alloc.lane(regs, lane));
                 let Some(number) = found.number_in(space, memory.here as u32) else {
-                    let cause = TrapCause::OtherSpace {
+                    let cause = RawCause::OtherSpace {
                         expected: space,
                         found: found.memory_space.space(),
-                        alloc: found.number,
+                        allocation: AllocationAt {
+                            space: found.memory_space.space(),
+                            number: found.number,
+                        },
                     };
-                    return Err(Trap::new(lane, cause));
+                    return Err(RawFault::new(lane, cause));
                 };
                 regs.w[alloc][lane] = number;
                 regs.d[dst][lane] = regs.d[src][lane];

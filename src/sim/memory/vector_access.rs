@@ -6,7 +6,7 @@ use super::lanes::{LANES, Word, lanes_of};
 use super::shared::{Shared, SharedRange};
 use super::space::{Allocation, MemorySpace};
 use crate::ir::{LocalData, Mem, OpId, Value, VectorType};
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
 use crate::sim::program::refused::Refused::{self, Malformed};
@@ -104,7 +104,7 @@ impl Compiler<'_> {
                 };
                 let byte = regs.d[src as usize][lane] as i64;
                 if start.wrapping_add(byte) & (i64::from(bytes) - 1) != 0 {
-                    return Err(Trap::new(lane, TrapCause::BrokenPromise { bytes, byte }));
+                    return Err(RawFault::new(lane, RawCause::BrokenPromise { bytes, byte }));
                 }
             }
             regs.d[dst as usize] = regs.d[src as usize];
@@ -137,7 +137,7 @@ pub(in crate::sim) fn shared_offsets(
     address: &Address,
     regs: &super::lanes::Regs,
     (found, range, mask): (Allocation, SharedRange, u32),
-) -> Trapped<Offsets> {
+) -> RawResult<Offsets> {
     let offsets = address.offsets(regs, (found, range.len, mask))?;
     let size = address.bytes_accessed() as usize;
     if range.start.is_multiple_of(size) {
@@ -147,7 +147,7 @@ pub(in crate::sim) fn shared_offsets(
         let elem = address.elem.size_bytes() as usize;
         if !(range.start + offsets.byte(lane, elem)).is_multiple_of(size) {
             let at = address.at(regs, lane, found, range.len);
-            return Err(Trap::new(lane, TrapCause::Misaligned(at)));
+            return Err(RawFault::new(lane, RawCause::Misaligned { access: at }));
         }
     }
     Ok(offsets)

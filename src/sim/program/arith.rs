@@ -7,7 +7,7 @@ use super::slots::Slots;
 use super::vector::{At, each};
 use crate::ir::eval::{self, Int, Machine};
 use crate::ir::{Const, Op, Scalar, Type, Value};
-use crate::sim::fault::raw::{Trap, TrapCause};
+use crate::sim::fault::raw_fault::{RawCause, RawFault};
 use crate::sim::memory::access::{Alloc, PointerSlots};
 use crate::sim::memory::lanes::{LANES, Lane, Pure, Regs, Word, binary, lanes_of, ternary, unary};
 
@@ -119,7 +119,7 @@ fn divide<T: Int>(scalar: Scalar, dst: u32, [a, b]: [u32; 2], f: fn(T, T) -> T) 
             let (lhs, rhs) = (T::of(lhs[lane]), T::of(rhs[lane]));
             if rhs == T::ZERO {
                 let dividend = Const::new(scalar, lhs.word().bits());
-                return Err(Trap::new(lane, TrapCause::DivisionByZero { dividend }));
+                return Err(RawFault::new(lane, RawCause::DivisionByZero { dividend }));
             }
             out[lane] = f(lhs, rhs).word();
         }

@@ -8,7 +8,7 @@ use super::compiler::Compiler;
 use super::refused::Refused::{self, Malformed};
 use crate::ir::eval::{Bits, Number, with_number};
 use crate::ir::{Atomic, AtomicOp, AtomicOrder, Cache, OpId, RedOrder, Scalar, Value, VectorType};
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::access::{Access, Address, Offsets, Strength};
 use crate::sim::memory::buffer::Buffer;
 use crate::sim::memory::element::Element;
@@ -319,7 +319,7 @@ fn check_written<E: Element>(
     offsets: &Offsets,
     (found, mask): (Allocation, u32),
     shared: &Shared,
-) -> Trapped {
+) -> RawResult {
     let SharedRange { start, .. } = shared.range(found.number);
     let mut all_written = true;
     offsets.for_each::<E>(mask, |_, at| {
@@ -345,10 +345,10 @@ fn line(address: Address, discard: bool) -> Access {
                 (at.bytes, at.align) = (LINE, LINE);
                 let end = at.byte + i128::from(LINE);
                 if at.byte < 0 || end > i128::from(at.len_bytes) {
-                    return Err(Trap::new(lane, TrapCause::OutOfBounds(at)));
+                    return Err(RawFault::new(lane, RawCause::OutOfBounds { access: at }));
                 }
                 if at.byte % i128::from(LINE) != 0 {
-                    return Err(Trap::new(lane, TrapCause::Misaligned(at)));
+                    return Err(RawFault::new(lane, RawCause::Misaligned { access: at }));
                 }
                 if discard {
                     let first = at.byte as usize / 4;

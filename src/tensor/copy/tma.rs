@@ -354,7 +354,7 @@ impl TmaCopy {
         if blocks == 1 {
             return self.load(k, map, origin, to, full);
         }
-        let mine = (number % blocks as i32).eq(rank);
+        let mine = (number % blocks).eq(rank);
         k.if_(mine, |k| self.load_multicast(k, map, origin, to, full, (1 << blocks) - 1));
     }
 

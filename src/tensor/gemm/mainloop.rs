@@ -64,7 +64,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         let thr = mma.slice(thread);
         let a = SmemOperand::new(k, &thr.partition_a(k, a));
         let b = SmemOperand::new(k, &thr.partition_b(k, b));
-        let leader = (k.thread_idx().x % WarpRole::THREADS as i32).eq(0);
+        let leader = (k.thread_idx().x % WarpRole::THREADS).eq(0);
         WgmmaMainloop { mma, pipe, a, b, leader }
     }
 
@@ -182,7 +182,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
             }
             state = state.next(self.pipe.stages());
         }
-        k.for_(range(parts as i32, steps), state, |k, _, state| {
+        k.for_(range(k.value(parts), steps), state, |k, _, state| {
             self.start(k, acc, state, true);
             self.release_previous(k, state, true);
             state.next(self.pipe.stages())

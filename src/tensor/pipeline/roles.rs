@@ -45,7 +45,7 @@ impl WarpRole {
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("roles", Target::SM_90A, |k, (x,)| {
 ///     let roles = [WarpRole::new(1), WarpRole::new(2)];
 ///     let t = k.thread_idx().x;
-///     warp_roles(k, &roles, 168, |k, role, group| x.store(k, t, group + 10 * role as i32));
+///     warp_roles(k, &roles, 168, |k, role, group| x.store(k, t, group + 10 * role));
 /// })?;
 /// let device = Device::sim()?;
 /// let mut x = device.zeros::<i32>(384)?;
@@ -71,9 +71,9 @@ pub fn warp_roles<'b>(
     }
     // All lanes have the same number already. `ptxas` knows it only of what a lane hands to the others, and keeps what
     // is computed from that in uniform registers.
-    let group = k.shfl_idx(WARP, k.thread_idx().x / WarpRole::THREADS as i32, 0);
+    let group = k.shfl_idx(WARP, k.thread_idx().x / WarpRole::THREADS, 0);
     let Some((last, others)) = roles.split_last() else { return };
-    let mut run = |k: &mut Body<'_, 'b>, role: &WarpRole, number: usize, first: i32| {
+    let mut run = |k: &mut Body<'_, 'b>, role: &WarpRole, number: usize, first: u32| {
         let group = if first == 0 { group } else { group - first };
         if let Some(count) = role.registers {
             let action = if count < entry { SetmaxnregAction::Dec } else { SetmaxnregAction::Inc };
@@ -86,7 +86,7 @@ pub fn warp_roles<'b>(
     let mut end = 0;
     for role in others {
         let first = end;
-        end += role.groups as i32;
+        end += role.groups;
         ends.push((first, group.lt(end)));
     }
     let mut all = others.iter().zip(ends).enumerate();

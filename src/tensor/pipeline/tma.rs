@@ -53,7 +53,7 @@ impl<'b> PipelineState<'b> {
     #[track_caller]
     pub fn next(self, stages: u32) -> Self {
         let stage = self.stage + 1;
-        let wraps = stage.eq(stages as i32);
+        let wraps = stage.eq(stages);
         PipelineState {
             stage: wraps.select(stage.constant(0), stage),
             parity: wraps.select(self.parity ^ 1, self.parity),
@@ -64,15 +64,15 @@ impl<'b> PipelineState<'b> {
     #[track_caller]
     pub fn skip(self, steps: Val<'b, i32>, stages: u32) -> Self {
         let ahead = self.stage + steps;
-        let rounds = ahead / stages as i32;
+        let rounds = ahead / stages;
         let parity = (self.parity + rounds.cvt::<u32>()) & 1;
-        PipelineState { stage: ahead - rounds * stages as i32, parity }
+        PipelineState { stage: ahead - rounds * stages, parity }
     }
 
     /// The stage before this one.
     #[track_caller]
     pub fn previous_stage(self, stages: u32) -> Val<'b, i32> {
-        self.stage.eq(0).select(stages as i32 - 1, self.stage - 1)
+        self.stage.eq(0).select(self.stage.count(stages - 1), self.stage - 1)
     }
 }
 
@@ -153,7 +153,7 @@ impl<'b> TmaPipeline<'b> {
             k.report(TensorError { operation: "TmaPipeline", operand, kind });
         }
         let stages = stages.clamp(1, i32::MAX as u32 / 2);
-        let barriers = k.shared::<u64>(2 * stages as usize);
+        let barriers = k.shared::<u64>(2 * stages);
         TmaPipeline { barriers, stages, bytes, consumers, cluster: 1 }
     }
 
@@ -172,9 +172,9 @@ impl<'b> TmaPipeline<'b> {
     #[track_caller]
     pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         k.if_(elected, |k| {
-            for stage in 0..self.stages as i32 {
-                self.full(k.constant(stage)).init(k, 1);
-                self.empty(k.constant(stage)).init(k, self.consumers * self.cluster);
+            for stage in 0..self.stages {
+                self.full(k.value(stage)).init(k, 1);
+                self.empty(k.value(stage)).init(k, self.consumers * self.cluster);
             }
             k.fence_mbarrier_init();
         });
@@ -197,7 +197,7 @@ impl<'b> TmaPipeline<'b> {
 
     #[track_caller]
     fn empty(&self, stage: Val<'b, i32>) -> MbarrierRef<'b> {
-        self.barriers.mbarrier(stage + self.stages as i32)
+        self.barriers.mbarrier(stage + self.stages)
     }
 
     /// Waits until the stage is empty, and lets its barrier, the result, wait for the bytes of the stage.
