@@ -63,7 +63,7 @@ pub use op::{
     ParseMmaShapeError, ParseWgmmaFormError, PendingCount, PermuteMode, PrefetchLevel, ProductHalf,
     ProxySpace, PtxPiece, PtxTextError, RedOrder, ReduxOp, RemoteArrival, ResultKind,
     SetmaxnregAction, ShflMode, Simulate, SpecialReg, StoreAccess, StoreCache, StoreOrder,
-    Subnormals, Sync, Thread, TypeSuffix, Unroll, ValueList, VolatileReg, VoteMode, Warp,
+    Subnormals, Sync, Thread, Together, TypeSuffix, Unroll, ValueList, VolatileReg, VoteMode, Warp,
     WgmmaForm,
 };
 pub use signature::{Signature, SignatureError, Template};

@@ -568,7 +568,13 @@ fn set(values: &[String], set: u128) -> String {
 /// Returns the doc comment above a row of the table of operations.
 fn documentation(row: &str) -> String {
     let mut doc = String::new();
-    for line in include_str!("../../src/ir/op/table.rs").lines().map(str::trim) {
+    let table = concat!(
+        include_str!("../../src/ir/op/table/number.rs"),
+        include_str!("../../src/ir/op/table/memory.rs"),
+        include_str!("../../src/ir/op/table/sync.rs"),
+        include_str!("../../src/ir/op/table/warp.rs"),
+    );
+    for line in table.lines().map(str::trim) {
         if let Some(text) = line.strip_prefix("/// ") {
             doc = format!("{doc} {text}");
         } else if line.strip_prefix(row).is_some_and(|rest| rest.starts_with(" = ")) {
@@ -666,7 +672,7 @@ pub(crate) fn document() -> String {
     }
     let mut text = "# Operations, types and targets\n\n\
         Written by `cargo run --package xtask -- ops > docs/ops.md` from the table of operations \
-        (`src/ir/op/table.rs`) and from what the\nverifier answers; do not edit it. A row is an operation of \
+        (`src/ir/op/table/`) and from what the\nverifier answers; do not edit it. A row is an operation of \
         the table, with what it computes and its section of the PTX\nISA. Each line of its matrix is a set of \
         types and attributes that get the same answer: `yes`, or the number of the\nreason below. A `-` is an \
         attribute that says nothing. Operations of control flow and constants, which all targets have\non all \

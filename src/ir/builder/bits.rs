@@ -4,10 +4,7 @@ use super::body::Body;
 use super::typed::{Converted, Element, Float, Int, IntoOperand, Number, Ty, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::number::Rounding;
-use crate::ir::op::{
-    Arith, ByteHalf, Convert, Direction, Excess, FindFrom, FloatMode, IntArith, PermuteMode,
-    ProductHalf,
-};
+use crate::ir::op::{Arith, ByteHalf, Convert, Excess, FloatMode, IntArith};
 
 /// An integer type of 32 or 64 bits: `i32`, `i64`, `u32`, `u64`.
 pub trait Word: Int {}
@@ -17,6 +14,20 @@ impl Word for u32 {}
 impl Word for u64 {}
 
 /// `i32` and `u32`.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::ProductHalf;
+/// use tilewright::runtime::Device;
+/// use tilewright::testing::eval;
+///
+/// let device = Device::default()?;
+/// let low: i32 = eval(&device, |k| k.constant(0x7f00_0003).mul24(-5, ProductHalf::Lo))?;
+/// let high: u32 = eval(&device, |k| k.constant(0x10_0000u32).mad24(0x100, 1, ProductHalf::Hi))?;
+/// assert_eq!((low, high), (-15, 0x1001));
+/// # }
+/// # Ok::<(), tilewright::testing::EvalError>(())
+/// ```
 pub trait Word32: Word {}
 impl Word32 for i32 {}
 impl Word32 for u32 {}
@@ -95,15 +106,6 @@ impl<'b, T: Int> Val<'b, T> {
         cx.emit_val(Arith::MulHi { lhs, rhs })
     }
 
-    /// `self * rhs + addend`; keeps the low half. PTX ISA 9.7.1.4 `mad.lo`.
-    #[track_caller]
-    pub fn mad(self, rhs: impl IntoOperand<'b, T>, addend: impl IntoOperand<'b, T>) -> Val<'b, T> {
-        let cx = self.context();
-        let lhs = cx.operand(self);
-        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(IntArith::Mad { lhs, rhs, addend })
-    }
-
     /// The high half of `self * rhs`, plus `addend`; wraps. PTX ISA 9.7.1.4 `mad.hi`.
     #[track_caller]
     pub fn mad_hi(
@@ -117,59 +119,11 @@ impl<'b, T: Int> Val<'b, T> {
         cx.emit_val(Arith::MadHi { lhs, rhs, addend })
     }
 
-    /// `|self - rhs| + addend`; wraps. PTX ISA 9.7.1.7 `sad`.
-    #[track_caller]
-    pub fn sad(self, rhs: impl IntoOperand<'b, T>, addend: impl IntoOperand<'b, T>) -> Val<'b, T> {
-        let cx = self.context();
-        let lhs = cx.operand(self);
-        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(IntArith::Sad { lhs, rhs, addend })
-    }
-
     /// The value cut to the range of `U`. PTX ISA 9.7.9.21 `cvt.sat`.
     #[track_caller]
     pub fn cvt_sat<U: Int>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
         self.context().emit_val(Convert::CvtSat { value, to: U::SCALAR })
-    }
-}
-
-impl<'b, T: Word32> Val<'b, T> {
-    /// Bits of the product of the lowest 24 bits of `self` and `rhs`, numbers of 24 bits: 0 to 31, or 16 to 47.
-    /// PTX ISA 9.7.1.5 `mul24`.
-    ///
-    /// ```
-    /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::ProductHalf;
-    /// use tilewright::runtime::Device;
-    /// use tilewright::testing::eval;
-    ///
-    /// let device = Device::default()?;
-    /// let low: i32 = eval(&device, |k| k.constant(0x7f00_0003).mul24(-5, ProductHalf::Lo))?;
-    /// let high: u32 = eval(&device, |k| k.constant(0x10_0000u32).mad24(0x100, 1, ProductHalf::Hi))?;
-    /// assert_eq!((low, high), (-15, 0x1001));
-    /// # }
-    /// # Ok::<(), tilewright::testing::EvalError>(())
-    /// ```
-    #[track_caller]
-    pub fn mul24(self, rhs: impl IntoOperand<'b, T>, half: ProductHalf) -> Val<'b, T> {
-        let cx = self.context();
-        let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(IntArith::Mul24 { lhs, rhs, half })
-    }
-
-    /// As [`mul24`](Val::mul24), plus `addend`; wraps. PTX ISA 9.7.1.6 `mad24`.
-    #[track_caller]
-    pub fn mad24(
-        self,
-        rhs: impl IntoOperand<'b, T>,
-        addend: impl IntoOperand<'b, T>,
-        half: ProductHalf,
-    ) -> Val<'b, T> {
-        let cx = self.context();
-        let lhs = cx.operand(self);
-        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(IntArith::Mad24 { lhs, rhs, addend, half })
     }
 }
 
@@ -423,35 +377,6 @@ impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, T: Word> Val<'b, T> {
-    /// The number of bits that are set. PTX ISA 9.7.1.14 `popc`.
-    #[track_caller]
-    pub fn popc(self) -> Val<'b, u32> {
-        let value = self.context().operand(self);
-        self.context().emit_val(IntArith::Popc { value })
-    }
-
-    /// The number of zeros above the highest bit that is set. PTX ISA 9.7.1.15 `clz`.
-    #[track_caller]
-    pub fn clz(self) -> Val<'b, u32> {
-        let value = self.context().operand(self);
-        self.context().emit_val(IntArith::Clz { value })
-    }
-
-    /// The bits in reverse order. PTX ISA 9.7.1.18 `brev`.
-    #[track_caller]
-    pub fn brev(self) -> Val<'b, T> {
-        let value = self.context().operand(self);
-        self.context().emit_val(IntArith::Brev { value })
-    }
-
-    /// The highest bit that differs from the sign, of unsigned numbers from 0; `u32::MAX` if there is none.
-    /// PTX ISA 9.7.1.16 `bfind`.
-    #[track_caller]
-    pub fn bfind(self, from: FindFrom) -> Val<'b, u32> {
-        let value = self.context().operand(self);
-        self.context().emit_val(IntArith::Bfind { value, from })
-    }
-
     /// `count` bits from `start` on, extended by the highest of them where `T` is signed, else by zeros.
     /// PTX ISA 9.7.1.19 `bfe`.
     #[track_caller]
@@ -494,43 +419,6 @@ impl<'b, T: Word32> Val<'b, T> {
         let cx = self.context();
         let (a, b, c) = (cx.operand(self), cx.operand_of(b), cx.operand_of(c));
         cx.emit_val(Arith::Lop3 { a, b, c, table })
-    }
-
-    /// Shifts the 64-bit number with the low half `self`. Returns the high half of a shift to the left, the low
-    /// half of a shift to the right. PTX ISA 9.7.8.7 `shf`.
-    #[track_caller]
-    pub fn shf(
-        self,
-        high: impl IntoOperand<'b, T>,
-        amount: impl IntoOperand<'b, u32>,
-        direction: Direction,
-        excess: Excess,
-    ) -> Val<'b, T> {
-        let cx = self.context();
-        let (low, high, amount) = (cx.operand(self), cx.operand_of(high), cx.operand_of(amount));
-        cx.emit_val(IntArith::Shf { low, high, amount, direction, excess })
-    }
-
-    /// Four of the eight bytes of `self` (0 to 3) and `high` (4 to 7). PTX ISA 9.7.9.7 `prmt`.
-    #[track_caller]
-    pub fn prmt(
-        self,
-        high: impl IntoOperand<'b, T>,
-        selector: impl IntoOperand<'b, u32>,
-        mode: PermuteMode,
-    ) -> Val<'b, T> {
-        let cx = self.context();
-        let (low, high) = (cx.operand(self), cx.operand_of(high));
-        let selector = cx.operand_of(selector);
-        cx.emit_val(IntArith::Prmt { low, high, selector, mode })
-    }
-
-    /// The lowest `bits` bits, extended to the width. PTX ISA 9.7.1.21 `szext`.
-    #[track_caller]
-    pub fn szext(self, bits: impl IntoOperand<'b, u32>, excess: Excess) -> Val<'b, T> {
-        let cx = self.context();
-        let (value, bits) = (cx.operand(self), cx.operand_of(bits));
-        cx.emit_val(IntArith::Szext { value, bits, excess })
     }
 }
 

@@ -36,6 +36,7 @@ mod mbarrier;
 mod mma;
 mod ops;
 mod params;
+mod plain;
 mod promote;
 mod report;
 mod required_len;

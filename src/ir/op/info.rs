@@ -242,6 +242,17 @@ pub enum Effect {
     Sync,
 }
 
+/// The threads that must reach an operation together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Together {
+    /// All threads of the block that have not ended.
+    Block,
+    /// All threads of the warp that have not ended.
+    Warp,
+    /// The threads of the warp whose bits the operand `members` has.
+    Members,
+}
+
 /// The PTX instruction of a plain operation, whose operands are those of the row in order.
 ///
 /// ```
@@ -294,6 +305,11 @@ pub struct OpInfo {
     pub class: Class,
     /// The effect of the operation beside its result.
     pub effect: Effect,
+    /// The threads that must reach the operation together; `None` if each thread may come alone.
+    pub together: Option<Together>,
+    /// True if the result, or the variable that the operation writes, may differ between threads whose operands
+    /// are equal.
+    pub own_result: bool,
     /// The first target that has the operation.
     pub target: Target,
     /// The first version of the PTX ISA that has the operation, major and minor. Values of attributes may need a

@@ -15,7 +15,7 @@ mod space_support;
 mod special;
 mod support;
 mod sync;
-mod table;
+pub(in crate::ir) mod table;
 mod tensor_support;
 mod var_use;
 mod warp;
@@ -34,7 +34,7 @@ pub use async_copy::{
 pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
 pub use diagnostic::Diagnostic;
-pub use info::{Class, Constraint, Effect, Mnemonic, OpInfo, ResultKind, TypeSuffix};
+pub use info::{Class, Constraint, Effect, Mnemonic, OpInfo, ResultKind, Together, TypeSuffix};
 pub use inline::{Inline, InlinePtx, PtxPiece, PtxTextError, Simulate};
 pub use mma::{
     Accumulators, MatrixCount, MatrixOrder, MmaOverflow, MmaShape, ParseMmaShapeError,
@@ -67,9 +67,10 @@ macro_rules! define_ops {
                 $name:ident = $Variant:ident
                     ( $($operand:ident : $constraint:ident),* $(; $list:ident : [$each:ident])? )
                     { $($attr:ident : $attr_ty:ty),* }
-                    -> $($result:ident),+ : $class:ident, $effect:ident, $target:ident $(, $version:ident)?
+                    -> $($result:ident),+ : $class:ident,
+                    $effect:ident $(/ $together:ident)? $(+ $own:ident)?, $target:ident $(, $version:ident)?
                     $(where $check:ident ( $($part:ident),* ))?
-                    $(as $mnemonic:literal $suffix:ident)?;
+                    $(as $mnemonic:literal $suffix:ident $(, $method:ident)?)?;
             )*
         }
     )*) => {
@@ -107,6 +108,8 @@ macro_rules! define_ops {
                         results: &[$(ResultKind::$result),+],
                         class: Class::$class,
                         effect: Effect::$effect,
+                        together: define_ops!(@together $($together)?),
+                        own_result: define_ops!(@own $($own)?),
                         target: Target::$target,
                         version: define_ops!(@version $($version)?),
                         mnemonic: define_ops!(@mnemonic $($mnemonic $suffix)?),
@@ -339,6 +342,10 @@ macro_rules! define_ops {
     };
     (@version) => { info::PTX_7_0 };
     (@version $version:ident) => { info::$version };
+    (@together) => { None };
+    (@together $together:ident) => { Some(Together::$together) };
+    (@own) => { false };
+    (@own Own) => { true };
     (@mnemonic) => { None };
     (@mnemonic $text:literal $suffix:ident) => {
         Some(Mnemonic { text: $text, suffix: TypeSuffix::$suffix })

@@ -200,25 +200,13 @@ impl<'k> Loop<'k> {
     fn computed_by(&self, value: Value) -> Option<usize> {
         let ValueDef::Result(op, _) = self.ir.values[value].def else { return None };
         let at = *self.position.get(&op)?;
-        match &self.ir.ops[op].op {
-            Op::Convert(Convert::VecExtract { vector, .. }) => self.computed_by(*vector),
-            Op::Mem(Mem::GetVar { .. }) | Op::Const(_) | Op::Control(_) => None,
-            Op::Arith(_)
-            | Op::FloatArith(_)
-            | Op::IntArith(_)
-            | Op::Convert(_)
-            | Op::Mem(_)
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Mma(_)
-            | Op::Mbarrier(_)
-            | Op::AsyncCopy(_)
-            | Op::Warp(_)
-            | Op::Thread(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_) => Some(at),
+        let op = &self.ir.ops[op].op;
+        if let Op::Convert(Convert::VecExtract { vector, .. }) = op {
+            return self.computed_by(*vector);
         }
+        let is_no_instruction =
+            matches!(op, Op::Mem(Mem::GetVar { .. }) | Op::Const(_) | Op::Control(_));
+        (!is_no_instruction).then_some(at)
     }
 
     /// Returns whether the `wgmma` at a position may still read A at a later position, before a wait of the
