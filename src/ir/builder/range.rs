@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::context::Context;
 use super::error::BuildErrorKind;
-use super::typed::{Int, IntoVal, Val};
+use super::typed::{Int, Val};
 use crate::ir::entity::Value;
 use crate::ir::op::Unroll;
 
