@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use tilewright::ir::{Kernel, Op, Scalar, Space, parse_kernels};
 
+#[path = "hygiene/imports.rs"]
+mod imports;
 #[path = "hygiene/language.rs"]
 mod language;
 

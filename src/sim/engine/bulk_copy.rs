@@ -4,56 +4,20 @@ use std::ops::Range;
 
 use super::bulk_reduce::combine;
 use super::mbarrier::Operand;
-use super::pending::What;
-use super::tensor_copy::{Coords, fill, segments};
+use super::tensor_copy::{fill, segments};
 use crate::arch::{SwizzleMode, TensorMapDesc};
 use crate::ir::{AsyncCopy, BulkReduce, BulkWait, OpId, Scalar, Space, Value};
-use crate::sim::exec::context::{ExecContext, Next};
-use crate::sim::fault::raw::AccessAt;
-use crate::sim::fault::raw::Origin;
+use crate::sim::fault::raw::{AccessAt, Origin};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::access::{Address, Alloc, Memory};
-use crate::sim::memory::lanes::lanes_of;
+use crate::sim::memory::address::{Address, Alloc};
+use crate::sim::memory::agent::{Coords, Global, Load, Store, What};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::mask::lanes_of;
 use crate::sim::memory::shared::ByteAddress;
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
+use crate::sim::program::context::{ExecContext, Next};
 use crate::sim::program::refused::Refused;
-
-/// One side of a copy, in global memory.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::sim) enum Global {
-    /// Bytes of a buffer.
-    Bytes(ByteAddress),
-    /// The box at some coordinates of the map that is the parameter.
-    Box { param: u32, coords: Coords },
-}
-
-/// A copy to the shared memory of a block, and to a barrier there.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::sim) struct Load {
-    pub(in crate::sim) lane: usize,
-    /// The rank of the block.
-    pub(in crate::sim) block: u32,
-    pub(in crate::sim) from: Global,
-    pub(in crate::sim) to: ByteAddress,
-    pub(in crate::sim) bytes: u32,
-    pub(in crate::sim) barrier: ByteAddress,
-}
-
-/// A copy from shared memory.
-#[derive(Debug)]
-pub(in crate::sim) struct Store {
-    pub(in crate::sim) lane: usize,
-    pub(in crate::sim) group: u32,
-    pub(in crate::sim) to: Global,
-    pub(in crate::sim) from: ByteAddress,
-    pub(in crate::sim) bytes: u32,
-    pub(in crate::sim) reduce: Option<BulkReduce>,
-    /// The bytes read.
-    pub(in crate::sim) data: Option<Vec<u8>>,
-    /// Set when the thread has waited for the reads.
-    pub(in crate::sim) waited: bool,
-}
 
 impl<'m> Memory<'m> {
     fn map(&self, param: u32) -> Option<&'m TensorMapDesc> {
@@ -207,7 +171,7 @@ impl Store {
         let mut seen = Ok(());
         self.pieces(memory, |at, part| {
             if seen.is_ok() {
-                seen = proxies.check(shared, at, part.len());
+                seen = proxies.check(&shared.stores, at, part.len());
             }
         });
         seen.map_err(|cause| RawFault::new(self.lane, cause))

@@ -3,33 +3,17 @@
 use std::ops::Range;
 
 use super::mbarrier::Operand;
-use super::pending::What;
 use crate::ir::{AsyncCopy, OpId, PendingCount, Scalar, Space};
-use crate::sim::exec::context::Next;
 use crate::sim::fault::raw::Origin;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::access::{Address, Memory};
-use crate::sim::memory::lanes::{LANES, lanes_of};
-use crate::sim::memory::shared::ByteAddress;
+use crate::sim::memory::address::Address;
+use crate::sim::memory::agent::{Arrivals, Copies, What};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::mask::{LANES, lanes_of};
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
+use crate::sim::program::context::Next;
 use crate::sim::program::refused::Refused;
-
-/// The copies of a warp: those of `lanes`.
-#[derive(Debug)]
-pub(in crate::sim) struct Copies {
-    pub(in crate::sim) lanes: u32,
-    /// The group of each lane.
-    groups: [u32; LANES],
-    /// Bytes of each copy.
-    bytes: usize,
-    to: [u32; LANES],
-    /// A range of shared memory around all destinations.
-    hull: [u32; 2],
-    from: [(u32, usize); LANES],
-    /// The bytes that are read; the rest is zero.
-    read: [u8; LANES],
-}
 
 impl Copies {
     /// Those of the lanes that are left and whose group is due.
@@ -64,13 +48,6 @@ impl Copies {
         }
         Ok(())
     }
-}
-
-/// Arrivals at barriers when the copies before are done, of `lanes`.
-#[derive(Debug)]
-pub(in crate::sim) struct Arrivals {
-    pub(in crate::sim) lanes: u32,
-    barriers: [Option<ByteAddress>; LANES],
 }
 
 impl Arrivals {

@@ -10,26 +10,19 @@
 //! Which thread learned of the wait is not followed: the first wait that returns counts for all threads. So what is
 //! reported is a fault, and a missing synchronisation behind a wait may pass.
 
-use crate::sim::fault::state::AsyncUse;
 use std::ops::Range;
 
-use super::bulk_copy::Load;
-use super::pending::What;
-use super::remote_store::RemoteStore;
 use crate::ir::{Scalar, Space};
 use crate::sim::fault::raw::{AccessAt, Origin, StepAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::access::Memory;
-use crate::sim::memory::lanes::{LANES, lanes_of};
+use crate::sim::fault::state::AsyncUse;
+use crate::sim::memory::address::Address;
+use crate::sim::memory::agent::{Bytes, Load, RemoteStore, What, overlap};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::mask::{LANES, lanes_of};
 use crate::sim::memory::shared::{ByteAddress, SharedRange, of_cluster};
-
-/// The shared memory of a block, by its rank in the cluster: some of its bytes.
-pub(in crate::sim) type Bytes = (usize, Range<usize>);
-
-/// Returns whether two ranges have a byte in common.
-pub(in crate::sim) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
-    a.start < b.end && b.start < a.end
-}
+use crate::sim::memory::space::{Allocation, MemorySpace};
 
 impl What {
     /// A range of shared memory around all bytes that the operation, issued by block `from`, still uses.
@@ -153,6 +146,31 @@ impl Memory<'_> {
             checked.map_err(|cause| RawFault::new(lane, cause))?;
         }
         Ok(())
+    }
+
+    /// Notes the stores of a warp that the access made.
+    pub(in crate::sim) fn note_stores(
+        &mut self,
+        address: &Address,
+        regs: &Regs,
+        mask: u32,
+    ) -> RawResult {
+        let bytes = address.bytes_accessed();
+        let (mut byte_addresses, mut shared) = ([(0, 0); LANES], 0);
+        for lane in lanes_of(mask) {
+            let Allocation { memory_space, number } = address.allocation(regs, lane);
+            let rank = match memory_space {
+                MemorySpace::Shared => self.here,
+                MemorySpace::Cluster => of_cluster(number).0 as usize,
+                MemorySpace::Global | MemorySpace::Const | MemorySpace::Local => continue,
+            };
+            let byte_address = address.byte_address(regs, self, lane, (bytes, 1))?;
+            self.note_store(rank, byte_address.at, bytes as usize);
+            byte_addresses[lane] = (rank, byte_address.at);
+            shared |= 1 << lane;
+        }
+        let access = |lane| address.access_at(regs, self, lane, bytes);
+        self.check_stores(shared, &byte_addresses, bytes as usize, access)
     }
 
     /// Starts a load.

@@ -1,32 +1,20 @@
 //! Shared memory of other blocks of the cluster: pointers to it, and stores that nobody waits for but a barrier.
 
 use super::bulk_reduce::reduced;
-use super::in_flight::Bytes;
 use crate::ir::{BulkReduce, OpId, Scalar, Space, Value};
-use crate::sim::exec::context::Next;
 use crate::sim::fault::raw::AccessAt;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::access::{Address, Alloc, Memory, PointerSlots};
-use crate::sim::memory::lanes::{Regs, lanes_of};
-use crate::sim::memory::shared::{ByteAddress, in_cluster, of_cluster};
+use crate::sim::memory::address::{Address, Alloc, PointerSlots};
+use crate::sim::memory::agent::{Bytes, RemoteStore};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::mask::lanes_of;
+use crate::sim::memory::shared::{in_cluster, of_cluster};
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
+use crate::sim::program::context::Next;
 use crate::sim::program::refused::Refused::{self, Malformed};
 use crate::sim::program::slots::Slots;
-
-/// A store to the shared memory of a block of the cluster, and to a barrier there.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::sim) struct RemoteStore {
-    pub(in crate::sim) lane: usize,
-    /// The rank of the block.
-    block: u32,
-    pub(in crate::sim) to: ByteAddress,
-    elem: Scalar,
-    /// The bits of the element.
-    value: u64,
-    reduce: Option<BulkReduce>,
-    barrier: ByteAddress,
-}
 
 impl RemoteStore {
     /// The bytes that are written.

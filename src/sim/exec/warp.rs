@@ -5,15 +5,16 @@
 //! lanes closes. `break`, `continue` and `return` end all active lanes, so they only add them to the frame
 //! where those go on.
 
-use super::barrier::Arrival;
-use super::collective::Group;
-use super::context::{ExecContext, Flight, Next, Park};
 use crate::sim::fault::raw::{Origin, StepAt, ThreadAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::access::Memory;
-use crate::sim::memory::lanes::{LANE_BIT, Regs, lanes_of};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::local::LocalMemory;
+use crate::sim::memory::mask::{LANE_BIT, lanes_of};
+use crate::sim::program::code::Group;
 use crate::sim::program::code::{Code, Inst};
+use crate::sim::program::context::{ExecContext, Flight, Next, Park};
+use crate::sim::program::named_barrier::Arrival;
 use crate::sim::program::special::read_volatile;
 
 /// An open construct: the `if`, `for` or `loop` at step `at`.
@@ -72,7 +73,7 @@ pub(in crate::sim) struct Warp {
 impl Warp {
     pub(in crate::sim) fn new(code: &Code, block: u32, number: u32) -> Warp {
         let mut regs = Regs::new(code.w, code.d);
-        regs.local = LocalMemory::new(code);
+        regs.local = LocalMemory::new(code.local.clone(), code.local_bytes);
         Warp {
             block,
             number,
@@ -165,7 +166,7 @@ impl Warp {
                     if self.active != self.alive {
                         return Err(self.divergence());
                     }
-                    let arrival = named.arrive(self, self.active, self.step)?;
+                    let arrival = named.arrive(&self.regs, self.active, self.step)?;
                     self.step += 1;
                     return Ok(Pause::Named(arrival));
                 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::mbarrier::Mbarrier;
 use super::proxy::Stores;
-use crate::sim::engine::mbarrier::Mbarrier;
 use crate::sim::fault::raw::BarrierAt;
 use crate::sim::fault::raw_fault::RawCause;
 use crate::sim::fault::state::BarrierState;

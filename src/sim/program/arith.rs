@@ -8,8 +8,9 @@ use super::vector::{At, each};
 use crate::ir::eval::{self, Int, Machine};
 use crate::ir::{Const, Op, Scalar, Type, Value};
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
-use crate::sim::memory::access::{Alloc, PointerSlots};
-use crate::sim::memory::lanes::{LANES, Lane, Pure, Regs, Word, binary, lanes_of, ternary, unary};
+use crate::sim::memory::address::{Alloc, PointerSlots};
+use crate::sim::memory::lanes::{Lane, Pure, Regs, Word, binary, ternary, unary};
+use crate::sim::memory::mask::{LANES, lanes_of};
 
 /// Compiles the function of one operation to an instruction on all lanes.
 struct Lanes<'c, 'k> {

@@ -1,9 +1,8 @@
 //! A kernel in the form that warps run: a flat list of steps on register slots.
 
+use super::context::Act;
+use super::named_barrier::Named;
 use crate::ir::{OpId, SpecialReg, VolatileReg};
-use crate::sim::exec::barrier::Named;
-use crate::sim::exec::collective::Group;
-use crate::sim::exec::context::Act;
 use crate::sim::fault::raw_fault::RawResult;
 use crate::sim::memory::access::Access;
 use crate::sim::memory::buffer::Buffer;
@@ -111,3 +110,6 @@ pub(in crate::sim) struct Code {
     /// Bytes of local memory of a thread.
     pub(in crate::sim) local_bytes: usize,
 }
+
+/// Operation of a group of lanes.
+pub(in crate::sim) type Group = Box<dyn Fn(&mut Regs, u32) -> RawResult + Send + Sync>;

@@ -4,7 +4,8 @@ use super::code::{Advance, Enter};
 use crate::ir::eval::{Int, Number};
 use crate::ir::{Const, Scalar};
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
-use crate::sim::memory::lanes::{FULL, LANES, Word, lanes_of};
+use crate::sim::memory::lanes::Word;
+use crate::sim::memory::mask::{FULL, LANES, lanes_of};
 
 /// The slots of a `for`.
 #[derive(Clone, Copy)]

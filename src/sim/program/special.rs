@@ -10,8 +10,9 @@ use super::refused::Refused::{self, Malformed};
 use crate::ir::{Axis, OpId, Scalar, SpecialReg, Thread, Value, VolatileReg};
 use crate::launch::grid::Grid;
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
-use crate::sim::memory::access::Memory;
-use crate::sim::memory::lanes::{LANE_BIT, LANES, Lane, Regs};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::lanes::{Lane, Regs};
+use crate::sim::memory::mask::{LANE_BIT, LANES};
 
 const MULTIPROCESSORS: u64 = 132;
 const WARPS_OF_MULTIPROCESSOR: u32 = 64;

@@ -6,18 +6,17 @@ use crate::ir::{
 };
 use crate::launch::assert::{AssertFailures, AssertSites};
 use crate::launch::grid::Grid;
-use crate::sim::exec::cluster::{Stop, Why};
-use crate::sim::exec::deadlock::Stuck;
-use crate::sim::exec::diagnostic::Failure;
-use crate::sim::exec::launch::Said;
+use crate::sim::exec::cluster::{Stop, Stuck, Why};
 use crate::sim::fault::cause::Names;
 use crate::sim::fault::error::RunError;
 use crate::sim::fault::raw::{AccessAt, AllocationAt, BarrierAt, InlineText, StepAt, ThreadAt};
 use crate::sim::fault::report::{Fault, StuckWarp, WarpWait};
 use crate::sim::fault::source::{Barrier, MemoryAccess, SourceAllocation, SourceOp};
-use crate::sim::memory::lanes::LANES;
+use crate::sim::memory::diagnostics::Failure;
+use crate::sim::memory::mask::LANES;
 use crate::sim::memory::shared::of_cluster;
 use crate::sim::program::code::Code;
+use crate::sim::report::said::Said;
 
 /// Launch facts that a report needs.
 pub(in crate::sim) struct Launch<'l> {
@@ -142,10 +141,8 @@ impl Names for Site<'_> {
     }
 
     fn text(&self, _: InlineText) -> Option<String> {
-        match &self.launch.ir.ops[self.op].op {
-            Op::Inline(op) => Some(op.ptx.text().to_owned()),
-            _ => Some(String::new()),
-        }
+        let op = &self.launch.ir.ops[self.op].op;
+        if let Op::Inline(op) = op { Some(op.ptx.text().to_owned()) } else { None }
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::sim::fault::raw::Origin;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::access::Memory;
-use crate::sim::memory::lanes::{FULL, LANES, Regs};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::mask::{FULL, LANES};
 use crate::sim::memory::shared::ByteAddress;
 
 /// Condition that a warp waits for.
@@ -69,7 +70,7 @@ impl ExecContext<'_, '_> {
     ) -> RawResult<T> {
         let first = words[self.active.trailing_zeros() as usize % LANES];
         let differs =
-            crate::sim::memory::lanes::lanes_of(self.active).find(|lane| words[*lane] != first);
+            crate::sim::memory::mask::lanes_of(self.active).find(|lane| words[*lane] != first);
         match differs {
             None => Ok(first),
             Some(lane) => {

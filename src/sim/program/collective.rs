@@ -1,20 +1,19 @@
-//! Operations of the threads of a warp together.
+//! Compiles operations of the threads of a warp together.
 //!
 //! Lanes that name the same members are a group. All members that have not ended must be in the group, and
 //! all of the group must be members: else a GPU would wait for ever, or the result would be undefined.
 
+use super::code::Group;
+use super::code::Inst;
+use super::compiler::Compiler;
+use super::refused::Refused;
+use super::slots::Slots;
+use super::special::truth;
 use crate::ir::eval::{Bits, Int, Number, with_type};
 use crate::ir::{OpId, ReduxOp, Scalar, ShflMode, Value, VoteMode, Warp};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::lanes::{LANE_BIT, LANES, Lane, Regs, Word, lanes_of};
-use crate::sim::program::code::Inst;
-use crate::sim::program::compiler::Compiler;
-use crate::sim::program::refused::Refused;
-use crate::sim::program::slots::Slots;
-use crate::sim::program::special::truth;
-
-/// Operation of a group of lanes.
-pub(in crate::sim) type Group = Box<dyn Fn(&mut Regs, u32) -> RawResult + Send + Sync>;
+use crate::sim::memory::lanes::{Lane, Regs, Word};
+use crate::sim::memory::mask::{LANE_BIT, LANES, lanes_of};
 
 /// Writes `value` in the lanes of `group`.
 fn set<T: Copy>(out: &mut [T; LANES], group: u32, value: impl Fn(usize) -> T) {
@@ -127,7 +126,7 @@ impl Compiler<'_> {
             Warp::Activemask {} => {
                 let dst = self.result(results, 0)?.scalar(Scalar::U32)? as usize;
                 let run = move |regs: &mut Regs,
-                                _: &mut crate::sim::memory::access::Memory<'_>,
+                                _: &mut crate::sim::memory::cluster_memory::Memory<'_>,
                                 mask: u32| {
                     regs.w[dst] = [mask; LANES];
                     Ok(())

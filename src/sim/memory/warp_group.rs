@@ -4,18 +4,18 @@
 //! operands. It takes effect for all of them at once: when one of them waits for it, or before. Until a warp has
 //! waited for it, its accumulators must be left alone.
 
+use super::lanes::Regs;
 use std::collections::VecDeque;
+use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::wgmma::Wgmma;
-use crate::sim::exec::warp::Warp;
+use super::mask::LANES;
+use super::proxy::Proxies;
+use super::shared::Shared;
 use crate::sim::fault::raw::{Origin, StepAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::lanes::LANES;
-use crate::sim::memory::proxy::Proxies;
-use crate::sim::memory::shared::Shared;
-use crate::sim::report::options::Accumulation;
+use crate::sim::options::Accumulation;
 
 /// Registers of a warp that hold a part of A.
 pub(in crate::sim) type Registers = Box<[[u32; LANES]]>;
@@ -28,10 +28,28 @@ pub(in crate::sim) struct Said {
     pub(in crate::sim) accumulate: bool,
 }
 
+/// A `wgmma` of a kernel, which a warp group queues and later executes.
+pub(in crate::sim) trait GroupMma: Debug + Send + Sync {
+    /// The slots of its accumulators.
+    fn accumulators(&self) -> &[u32];
+
+    /// Returns whether an operand in shared memory has one of the bytes, exactly or perhaps.
+    fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool;
+
+    /// Computes on the registers of the four warps.
+    fn run(
+        &self,
+        form: (Said, Accumulation),
+        registers: &[Option<Registers>; WarpGroup::WARPS],
+        shared: (&Shared, Option<&Proxies>),
+        warps: &mut [&mut Regs],
+    ) -> Result<(), RawCause>;
+}
+
 /// A `wgmma` to which warps have come.
 #[derive(Debug)]
 struct Issued {
-    op: Arc<Wgmma>,
+    op: Arc<dyn GroupMma>,
     origin: Origin,
     said: Said,
     /// A of each warp, where it is in registers.
@@ -92,7 +110,7 @@ impl WarpGroup {
     pub(in crate::sim) fn issue(
         &mut self,
         warp: usize,
-        (op, origin): (&Arc<Wgmma>, Origin),
+        (op, origin): (&Arc<dyn GroupMma>, Origin),
         said: Said,
         registers: Option<Registers>,
     ) -> Result<(), RawCause> {
@@ -162,13 +180,13 @@ impl WarpGroup {
         &self,
         warp: usize,
         slots: &[u32],
-        but: Option<&Wgmma>,
+        but: Option<&dyn GroupMma>,
     ) -> Option<u32> {
         let first = (self.waited[warp] - self.base) as usize;
         let own = self.queue.iter().skip(first).filter(|issued| issued.warps >> warp & 1 == 1);
         let overlaps = |issued: &&Issued| {
-            let found = &issued.op.sums.slots;
-            let same = but.is_some_and(|but| but.sums.slots == *found);
+            let found = issued.op.accumulators();
+            let same = but.is_some_and(|but| but.accumulators() == found);
             !same && slots.iter().any(|slot| found.contains(slot))
         };
         own.into_iter().find(overlaps).map(|issued| issued.origin.step)
@@ -193,7 +211,7 @@ impl WarpGroup {
         &mut self,
         end: u64,
         shared: (&Shared, Option<&Proxies>),
-        warps: &mut [Warp],
+        warps: &mut [&mut Regs],
         accumulation: Accumulation,
     ) -> RawResult {
         let count = end.saturating_sub(self.base) as usize;
