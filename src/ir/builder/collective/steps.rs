@@ -12,7 +12,8 @@ use crate::ir::builder::warp::WARP;
 use crate::ir::entity::Value;
 use crate::ir::kernel::Place;
 use crate::ir::op::{
-    Arith, Axis, Control, LoadAccess, Mem, Op, ReduxOp, ShflMode, SpecialReg, Sync, ValueList, Warp,
+    Arith, Axis, Control, Convert, LoadAccess, Mem, Op, ReduxOp, ShflMode, SpecialReg, Sync,
+    Thread, ValueList, Warp,
 };
 use crate::ir::types::{Scalar, Type};
 
@@ -44,7 +45,7 @@ enum Order {
     /// The operands are interchangeable, by the caller's word.
     Free,
     /// The operands are interchangeable: each result is one operation of the same element of both operands.
-    Plain(Vec<Arith>),
+    Plain(Vec<Op>),
 }
 
 /// Lanes that combine their values in steps.
@@ -91,13 +92,14 @@ where
         self.cx.try_out(&twice, body, |ir, ops, (a, b, results)| {
             let plain = results.iter().zip(a.iter().zip(&b)).map(|(result, (a, b))| {
                 let op = ops.iter().find(|op| ir.ops[**op].results.contains(result))?;
-                let Op::Arith(arith) = &ir.ops[*op].op else { return None };
-                let operands = arith.operands();
+                let op = &ir.ops[*op].op;
+                let mut operands = ValueList::new();
+                op.for_each_operand(|operand| operands.push(operand));
                 let of_both =
                     matches!(operands[..], [x, y] if (x, y) == (*a, *b) || (x, y) == (*b, *a));
-                (of_both && commutes(arith)).then(|| arith.clone())
+                (of_both && commutes(op)).then(|| op.clone())
             });
-            match plain.collect::<Option<Vec<Arith>>>() {
+            match plain.collect::<Option<Vec<Op>>>() {
                 Some(plain) if ops.len() == plain.len() => Order::Plain(plain),
                 _ => Order::Matters,
             }
@@ -124,7 +126,7 @@ where
     }
 
     fn sreg(&self, reg: SpecialReg) -> Val<'o, i32> {
-        self.cx.emit_val(Arith::Sreg { reg })
+        self.cx.emit_val(Thread::Sreg { reg })
     }
 
     pub(super) fn lane(&self) -> Val<'o, i32> {
@@ -342,7 +344,7 @@ where
     }
 
     /// The steps for one value whose operands may come in any order.
-    fn fold_plain(&self, mut value: Value, op: &Arith, ty: Type, span: &Span<'o>) -> Value {
+    fn fold_plain(&self, mut value: Value, op: &Op, ty: Type, span: &Span<'o>) -> Value {
         let lane = span.end.map(|end| (self.lane(), end));
         for distance in distances(span.lanes) {
             let Some((lane, end)) = lane else {
@@ -385,7 +387,7 @@ where
     }
 
     /// The operation of other operands.
-    fn apply(&self, op: &Arith, lhs: Value, rhs: Value) -> Value {
+    fn apply(&self, op: &Op, lhs: Value, rhs: Value) -> Value {
         let mut op = op.clone();
         let mut operands = [lhs, rhs].into_iter();
         op.for_each_operand_mut(|operand| *operand = operands.next().unwrap_or(rhs));
@@ -539,7 +541,7 @@ where
                 if lanes > 1 && at + lanes <= len {
                     let vector = self.one(Mem::LdVec { base, index, lanes, access }, *ty);
                     for (lane, element) in (0..lanes).zip(rest) {
-                        element.push(self.one(Arith::VecExtract { vector, lane }, *ty));
+                        element.push(self.one(Convert::VecExtract { vector, lane }, *ty));
                     }
                     at += lanes;
                 } else {
@@ -617,17 +619,17 @@ fn vector_lanes(scalar: Scalar) -> u32 {
 
 /// The reduction of a warp that an operation is a step of, where the hardware has it. PTX ISA 9.7.13.12
 /// `redux.sync`.
-fn redux(op: &Arith, ty: Type) -> Option<ReduxOp> {
+fn redux(op: &Op, ty: Type) -> Option<ReduxOp> {
     if !matches!(ty, Type::Scalar(Scalar::I32 | Scalar::U32)) {
         return None;
     }
     let ops: [(ReduxOp, bool); 6] = [
-        (ReduxOp::Add, matches!(op, Arith::Add { .. })),
-        (ReduxOp::Min, matches!(op, Arith::Min { .. })),
-        (ReduxOp::Max, matches!(op, Arith::Max { .. })),
-        (ReduxOp::And, matches!(op, Arith::And { .. })),
-        (ReduxOp::Or, matches!(op, Arith::Or { .. })),
-        (ReduxOp::Xor, matches!(op, Arith::Xor { .. })),
+        (ReduxOp::Add, matches!(op, Op::Arith(Arith::Add { .. }))),
+        (ReduxOp::Min, matches!(op, Op::Arith(Arith::Min { .. }))),
+        (ReduxOp::Max, matches!(op, Op::Arith(Arith::Max { .. }))),
+        (ReduxOp::And, matches!(op, Op::Arith(Arith::And { .. }))),
+        (ReduxOp::Or, matches!(op, Op::Arith(Arith::Or { .. }))),
+        (ReduxOp::Xor, matches!(op, Op::Arith(Arith::Xor { .. }))),
     ];
     ops.into_iter().find_map(|(redux, is_it)| is_it.then_some(redux))
 }
