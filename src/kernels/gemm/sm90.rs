@@ -91,7 +91,6 @@ impl Plan {
     ) -> Result<[TensorMapDesc; 3], GemmError> {
         let [m, n, k] = [problem.m, problem.n, problem.k].map(i64::from);
         let tensor = |major, lines: i64, columns: i64, [pitch, next]: [u64; 2]| {
-            let (pitch, next) = (pitch as i64, next as i64);
             let matrices = if next == 0 { 1 } else { i64::from(problem.batch) };
             let strides = if major == Major::K { (pitch, 1, next) } else { (1, pitch, next) };
             Layout::new((lines, columns, matrices), strides)
