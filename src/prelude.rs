@@ -24,7 +24,6 @@ pub use crate::ir::{
     Target, Val, Var, Vector, bf16, f16, range,
 };
 pub use crate::layout::{IntTuple, Layout, LayoutError, layout, shape, tiler};
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use crate::runtime::{Buffer, Device, Function};
 pub use crate::runtime::{Grid, LaunchOptions, RuntimeError};
 pub use crate::tensor::{SharedTensor, Tensor};

@@ -13,8 +13,13 @@ use std::path::{Path, PathBuf};
 
 use tilewright::ir::{Kernel, Op, Scalar, Space, parse_kernels};
 
+#[path = "hygiene/imports.rs"]
+mod imports;
 #[path = "hygiene/language.rs"]
 mod language;
+
+#[path = "hygiene/cute.rs"]
+mod cute;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -126,14 +131,47 @@ fn no_file_is_too_long() {
 }
 
 #[test]
-fn unsafe_code_is_in_the_cuda_runtime_only() {
+fn unsafe_code_is_in_the_cuda_runtime_and_its_exchange_only() {
     for (path, text) in [files("src", "rs"), files("cli/src", "rs")].concat() {
         let (path, code) = (short(&path), code(&text));
-        if !path.starts_with("src/runtime/cuda/") {
+        if !path.starts_with("src/runtime/cuda/") && !path.starts_with("src/runtime/exchange/") {
             let found = words(&code, "unsafe").next().map(|at| line_of(&code, at));
             assert_eq!(found, None, "{path} has `unsafe` in this line");
         }
     }
+}
+
+/// Returns the lines with an import of the typed front of the runtime.
+fn imports_of_the_front(text: &str) -> Vec<usize> {
+    const FRONT: &str = "argument buffer cublas device exchange function graph launch_options module pinned stream \
+                         tensor_map Buffer Cublas Device Event Function Graph GraphBuilder LaunchOptions LoadedModule \
+                         Pinned Stream TensorMapArg TensorMapArgMut";
+    let code = code(text);
+    let is_of_front = |word: &str| FRONT.split_whitespace().any(|name| name == word);
+    let imports = code.match_indices("use crate::runtime::").filter(|(at, _)| {
+        let import = code[*at..].split(';').next().unwrap_or_default();
+        import.split(|c| !is_word(Some(c))).any(is_of_front)
+    });
+    imports.map(|(at, _)| line_of(&code, at)).collect()
+}
+
+/// The front calls the backends. They do not know it, so each can be left out.
+#[test]
+fn backends_do_not_import_the_front_of_the_runtime() {
+    let mut backends = files("src/runtime/cuda", "rs");
+    let simulator = read("src/runtime/simulator.rs").replace("use super::", "use crate::runtime::");
+    backends.push((root().join("src/runtime/simulator.rs"), simulator));
+    for (path, text) in &backends {
+        let lines = imports_of_the_front(text);
+        assert!(
+            lines.is_empty(),
+            "{} imports the front of the runtime in lines {lines:?}",
+            short(path)
+        );
+    }
+    let text = "use crate::runtime::error::RuntimeError;\nuse crate::runtime::{\n    Buffer, RuntimeError,\n};\n\
+                use crate::runtime::stream::StreamBackend;\nuse crate::runtime::{Grid, Limits};\nuse super::stream::Stream;\n";
+    assert_eq!(imports_of_the_front(text), [2, 5]);
 }
 
 /// The families of operations, as the table groups them, and the enums that hold all of them.
@@ -529,7 +567,7 @@ fn every_error_of_the_parser_has_a_test() {
 
 #[test]
 fn every_fault_has_a_test() {
-    let path = "src/sim/fault/report.rs";
+    let path = "src/sim/fault/cause.rs";
     let test = "tests/sim/faults.rs";
     let missing = without_marks(path, "FaultCause", "fault", "tests/filetests/sim", test);
     assert!(missing.is_empty(), "faults without a test: {missing:?}");

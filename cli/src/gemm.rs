@@ -89,7 +89,7 @@ enum Emit {
 }
 
 /// A type of elements that is multiplied here.
-trait Real: Number {
+pub(super) trait Real: Number {
     fn of(x: f32) -> Self;
     fn to(self) -> f64;
     /// The relative error of rounding a sum to it.

@@ -6,7 +6,8 @@ use super::int::Int;
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
 use super::number::{List, Number, Stride};
-use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH, TupleRef};
+use super::profile::{Codes, LEAF, MAX_DEPTH, too_many_modes};
+use super::tuple::{Leaves, TupleRef};
 
 /// A layout under construction: its codes and leaves from left to right.
 pub(crate) struct Draft<N: Number> {
@@ -98,7 +99,7 @@ impl<N: Number> Draft<N> {
 }
 
 fn too_many<N: Number>() -> N::Error {
-    N::fail(LayoutError::too_many_modes)
+    N::fail(too_many_modes)
 }
 
 #[inline]

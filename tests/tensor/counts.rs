@@ -11,8 +11,8 @@ use tilewright::ir::{
 use tilewright::layout::{Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
-    MmaAtom, OperandSource, PipelineState, SharedTensor, SmemAtom, SmemSwizzle, StagedStore,
-    TiledMma, TmaCopy, TmaPipeline, ValType, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
+    MmaAtom, OperandSource, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, TiledMma, TmaCopy,
+    TmaPipeline, ValType, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
 };
 
 /// A small whole number: sums of products of them are exact.
@@ -76,17 +76,17 @@ fn hopper(config: &Hopper) -> Result<Built, Box<dyn Error>> {
         warp_roles(k, &roles, 65536 / config.threads() / 8 * 8, |k, role, group| {
             if role == 0 {
                 return k.if_(thread.eq(0), |k| {
-                    k.for_(range(0, steps), PipelineState::producer(k), |k, step, state| {
+                    k.for_(range(0, steps), pipe.producer(k), |k, step, state| {
                         let (full, at) = (pipe.acquire(k, state), step * depth);
                         copy_a.load(k, a, (row, at), &sa.slice(k, (.., .., state.stage)), full);
                         copy_b.load(k, b, (column, at), &sb.slice(k, (.., .., state.stage)), full);
-                        state.next(stages)
+                        state.next()
                     });
                 });
             }
             let products = WgmmaMainloop::new(k, &mma, pipe, thread - WarpRole::THREADS, &sa, &sb);
             let acc = mma.slice(0).fragment_c::<f32>(k, shape!(m, n));
-            let state = products.run(k, &acc, PipelineState::consumer(k), steps);
+            let state = products.run(k, &acc, pipe.consumer(k), steps);
             products.finish(k, state);
             let to = staging.offset(group * store.elements());
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), WarpRole::THREADS).aligned();

@@ -315,11 +315,20 @@ fn bound<'x, T: Int>(cx: &'x Context, bound: Bound<'x, T>) -> Value {
 
 #[track_caller]
 pub(super) fn ids_of<'x, I: IntoValues<'x>>(cx: &'x Context, values: I) -> ValueList {
+    group_of(cx, values).1
+}
+
+/// A group with its ids.
+#[track_caller]
+fn group_of<'x, I: IntoValues<'x>>(cx: &'x Context, values: I) -> (At<'x, I>, ValueList) {
     let group = values.at(cx);
     let mut ids = ValueList::new();
     I::V::ids(&group, cx, &mut ids);
-    ids
+    (group, ids)
 }
+
+/// The group that `I` becomes.
+type At<'x, I> = <<I as IntoValues<'x>>::V as Values>::At<'x>;
 
 #[track_caller]
 fn terminate(cx: &Context, control: Control) -> Terminated {
@@ -340,9 +349,10 @@ pub(super) fn add_results(cx: &Context, op: OpId, types: impl FnOnce(&mut Vec<Ty
     cx.with(|state| list.into_iter().map(|ty| state.add_result(op, ty)).collect())
 }
 
-/// Adds results to `op` and makes the group of them.
-fn results<'o, V: Values>(cx: &'o Context, op: OpId) -> V::At<'o> {
-    V::make(cx, &mut add_results(cx, op, V::types).into_iter())
+/// Adds results to `op` and makes the group of them, with the host fields of `init`.
+fn results<'o, V: Values>(cx: &'o Context, op: OpId, init: &V::At<'_>) -> V::At<'o> {
+    let made = V::make(cx, &mut add_results(cx, op, V::types).into_iter());
+    V::with_host_fields(cx, made, init)
 }
 
 /// Runs `f` with `region`, a region of `op`, as the innermost open body, and ends the region with `end`
@@ -467,7 +477,7 @@ impl<'o> Body<'o, '_> {
     {
         let (cx, place) = (self.context(), Place::caller());
         let cond = cx.operand_of(cond);
-        let init = ids_of(cx, init);
+        let (group, init) = group_of(cx, init);
         let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
         let control = Control::If { cond, then_region, else_region: Some(else_region) };
         let op = append(cx, control, place);
@@ -475,7 +485,7 @@ impl<'o> Body<'o, '_> {
         let run = || collect::<I::V>(cx, body(&mut Body::new(cx)));
         in_region(cx, then_region, op, place, run, values);
         in_region(cx, else_region, op, place, || init, values);
-        results::<I::V>(cx, op)
+        results::<I::V>(cx, op, &group)
     }
 
     /// Runs `body` for each index of `range` and returns the carried values after the last one.
@@ -499,15 +509,15 @@ impl<'o> Body<'o, '_> {
         'o: 'v,
     {
         let (cx, place) = (self.context(), Place::caller());
-        let (op, region) = begin_for(cx, range, init, place);
+        let (op, region, init) = begin_for(cx, range, init, place);
         let run = || {
-            let (index, carried) = for_args::<T, I::V>(cx, region);
+            let (index, carried) = for_args::<T, I::V>(cx, region, &init);
             collect::<I::V>(cx, body(&mut Body::new(cx), index, carried))
         };
         let next =
             |values: &ValueList| Some(Control::Continue { target: op, values: values.clone() });
         in_region(cx, region, op, place, run, next);
-        results::<I::V>(cx, op)
+        results::<I::V>(cx, op, &init)
     }
 
     /// As [`for_`](Body::for_), with a body that ends its iterations itself: with
@@ -528,13 +538,13 @@ impl<'o> Body<'o, '_> {
         'o: 'v,
     {
         let (cx, place) = (self.context(), Place::caller());
-        let (op, region) = begin_for(cx, range, init, place);
+        let (op, region, init) = begin_for(cx, range, init, place);
         let run = || {
-            let (index, carried) = for_args::<T, I::V>(cx, region);
+            let (index, carried) = for_args::<T, I::V>(cx, region, &init);
             body(&mut Body::new(cx), Loop::new(op), index, carried)
         };
         let _terminated = in_region(cx, region, op, place, run, |_| None);
-        results::<I::V>(cx, op)
+        results::<I::V>(cx, op, &init)
     }
 
     /// Runs `body` until it breaks, and returns the values of the `break_`. The body gets the carried
@@ -553,13 +563,13 @@ impl<'o> Body<'o, '_> {
         'o: 'v,
     {
         let (cx, place) = (self.context(), Place::caller());
-        let (op, region) = begin_loop(cx, init, place);
+        let (op, region, init) = begin_loop(cx, init, place);
         let run = || {
-            let (_, carried) = loop_args::<I::V>(cx, region);
+            let (_, carried) = loop_args::<I::V>(cx, region, &init);
             body(&mut Body::new(cx), Loop::new(op), carried)
         };
         let _terminated = in_region(cx, region, op, place, run, |_| None);
-        results::<R>(cx, op)
+        R::make(cx, &mut add_results(cx, op, R::types).into_iter())
     }
 
     /// Runs `body` while `cond` holds, and returns the carried values for which it did not. Both get the
@@ -578,15 +588,15 @@ impl<'o> Body<'o, '_> {
         'o: 'v,
     {
         let (cx, place) = (self.context(), Place::caller());
-        let (op, region) = begin_loop(cx, init, place);
+        let (op, region, init) = begin_loop(cx, init, place);
         let run = || {
-            let (args, carried) = loop_args::<I::V>(cx, region);
+            let (args, carried) = loop_args::<I::V>(cx, region, &init);
             let holds = cond(&mut Body::new(cx), carried.clone());
             break_unless(cx, holds, op, args, place);
             collect::<I::V>(cx, body(&mut Body::new(cx), carried))
         };
         in_region(cx, region, op, place, run, |next| next_iteration(op, next));
-        results::<I::V>(cx, op)
+        results::<I::V>(cx, op, &init)
     }
 
     /// Runs `body` once, and again while the condition that it returns holds; returns the last carried
@@ -605,9 +615,9 @@ impl<'o> Body<'o, '_> {
         'o: 'v,
     {
         let (cx, place) = (self.context(), Place::caller());
-        let (op, region) = begin_loop(cx, init, place);
+        let (op, region, init) = begin_loop(cx, init, place);
         let run = || {
-            let (_, carried) = loop_args::<I::V>(cx, region);
+            let (_, carried) = loop_args::<I::V>(cx, region, &init);
             let (next, again) = body(&mut Body::new(cx), carried);
             let next = collect::<I::V>(cx, next);
             if !cx.with(|state| state.ended()) {
@@ -616,7 +626,7 @@ impl<'o> Body<'o, '_> {
             next
         };
         in_region(cx, region, op, place, run, |next| next_iteration(op, next));
-        results::<I::V>(cx, op)
+        results::<I::V>(cx, op, &init)
     }
 }
 
@@ -626,17 +636,25 @@ fn next_iteration(target: OpId, values: &ValueList) -> Option<Control> {
 }
 
 #[track_caller]
-fn begin_loop<'o, I: IntoValues<'o>>(cx: &'o Context, init: I, place: Place) -> (OpId, RegionId) {
-    let init = ids_of(cx, init);
+fn begin_loop<'o, I: IntoValues<'o>>(
+    cx: &'o Context,
+    init: I,
+    place: Place,
+) -> (OpId, RegionId, At<'o, I>) {
+    let (group, init) = group_of(cx, init);
     let region = cx.with(|state| state.new_region());
     add_args::<I::V>(cx, region, place);
-    (append(cx, Control::Loop { init, body: region }, place), region)
+    (append(cx, Control::Loop { init, body: region }, place), region, group)
 }
 
-fn loop_args<'b, V: Values>(cx: &'b Context, region: RegionId) -> (ValueList, V::At<'b>) {
+fn loop_args<'b, V: Values>(
+    cx: &'b Context,
+    region: RegionId,
+    init: &V::At<'_>,
+) -> (ValueList, V::At<'b>) {
     let args: ValueList = cx.with(|state| state.ir.regions[region].args.iter().copied().collect());
     let carried = V::make(cx, &mut args.iter().copied());
-    (args, carried)
+    (args, V::with_host_fields(cx, carried, init))
 }
 
 /// Breaks out of the loop `target` with `values` where `cond` does not hold.
@@ -677,9 +695,9 @@ fn begin_for<'o, T: Int, I: IntoValues<'o>>(
     range: Range<'o, T>,
     init: I,
     place: Place,
-) -> (OpId, RegionId) {
+) -> (OpId, RegionId, At<'o, I>) {
     let (lo, hi, step) = (bound(cx, range.lo), bound(cx, range.hi), bound(cx, range.step));
-    let init = ids_of(cx, init);
+    let (group, init) = group_of(cx, init);
     let region = cx.with(|state| state.new_region());
     add_args::<T>(cx, region, place);
     add_args::<I::V>(cx, region, place);
@@ -692,10 +710,15 @@ fn begin_for<'o, T: Int, I: IntoValues<'o>>(
         init,
         body: region,
     };
-    (append(cx, control, place), region)
+    (append(cx, control, place), region, group)
 }
 
-fn for_args<'b, T: Int, V: Values>(cx: &'b Context, region: RegionId) -> (Val<'b, T>, V::At<'b>) {
+fn for_args<'b, T: Int, V: Values>(
+    cx: &'b Context,
+    region: RegionId,
+    init: &V::At<'_>,
+) -> (Val<'b, T>, V::At<'b>) {
     let mut args = cx.with(|state| state.ir.regions[region].args.clone()).into_iter();
-    (T::make(cx, &mut args), V::make(cx, &mut args))
+    let index = T::make(cx, &mut args);
+    (index, V::with_host_fields(cx, V::make(cx, &mut args), init))
 }

@@ -220,10 +220,6 @@ impl<P: Params> Kernel<P> {
 
 impl Kernel<Untyped> {
     /// A kernel that stores the values of an expression: each to its parameter, a pointer to one element.
-    #[cfg_attr(
-        not(any(feature = "sim", feature = "cuda-any-version")),
-        allow(dead_code, reason = "without a kind of device nothing is evaluated")
-    )]
     #[track_caller]
     pub(crate) fn expression<V: Values>(
         target: Target,

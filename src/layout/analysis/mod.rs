@@ -55,6 +55,12 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// ```
 pub const DOMAIN_LIMIT: u64 = 1 << 20;
 
+/// The error for a domain that an analysis does not walk.
+#[cold]
+fn domain_too_large() -> LayoutError {
+    LayoutError::TooLarge { what: "the number of coordinates to walk", limit: DOMAIN_LIMIT }
+}
+
 /// The layout that an [`Analysis`] works on: `inner(shift + outer(i))`.
 ///
 /// ```
@@ -99,7 +105,7 @@ impl<'a> Offsets<'a> {
     fn walkable_size(&self) -> Result<i64> {
         let size = self.outer.size()?.to_static()?;
         match u64::try_from(size) {
-            Ok(walk) if walk > DOMAIN_LIMIT => Err(LayoutError::domain_too_large()),
+            Ok(walk) if walk > DOMAIN_LIMIT => Err(domain_too_large()),
             _ => Ok(size),
         }
     }
