@@ -176,7 +176,8 @@ fn backends_do_not_import_the_front_of_the_runtime() {
 
 /// The families of operations, as the table groups them, and the enums that hold all of them.
 fn families() -> Vec<String> {
-    let table = read("src/ir/op/table.rs");
+    let tables = files("src/ir/op/table", "rs");
+    let table: String = tables.into_iter().map(|(_, text)| text).collect();
     let mut families = vec!["Op".to_owned(), "Control".to_owned()];
     for line in table.lines() {
         if let Some(name) = line.trim().strip_suffix(" {")

@@ -32,6 +32,10 @@ enum What {
     Softmax(rows::SoftmaxOptions),
     /// RMSNorm and LayerNorm of rows with a weight: times them beside copies of the same bytes. Needs a GPU.
     Norm(rows::NormOptions),
+    /// Reductions of rows: times them beside copies, by bytes per second. Needs a GPU.
+    Reduce(rows::ReduceOptions),
+    /// Transposes: times them beside copies of the same bytes. Needs a GPU.
+    Transpose(rows::Rows),
 }
 
 /// The options of `tilewright bench gemm`.
@@ -112,6 +116,8 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         What::Gemm(gemm) => gemm,
         What::Softmax(options) => return rows::softmax(options),
         What::Norm(options) => return rows::norm(options),
+        What::Reduce(options) => return rows::reduce(options),
+        What::Transpose(options) => return rows::transpose(options),
     };
     if let Some(file) = &gemm.fit {
         return fit::run(file);

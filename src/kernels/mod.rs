@@ -2,5 +2,7 @@
 
 pub mod gemm;
 pub mod norm;
+pub mod reduce;
 pub mod rows;
 pub mod softmax;
+pub mod transpose;

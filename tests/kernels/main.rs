@@ -14,4 +14,5 @@ mod support;
 
 mod matrix;
 mod norm;
+mod reduce;
 mod softmax;

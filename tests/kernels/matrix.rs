@@ -1,7 +1,7 @@
 //! Matrices whose rows are computed on a device and compared with their definition in `f64`.
 
 use tilewright::ir::{Scalar, Target};
-use tilewright::kernels::rows::RowProblem;
+use tilewright::kernels::rows::{RowConfig, RowProblem};
 use tilewright::runtime::Device;
 
 pub(crate) use crate::support::gemm_case::Real;
@@ -78,6 +78,20 @@ pub(crate) fn check<T: Real, D: Real>(
         let (row, column) = (at / y_pitch.max(1), at % y_pitch.max(1));
         assert!(close, "{what}, {problem:?}: ({row}, {column}) is {found}, not {expected}");
     }
+}
+
+/// The configuration that the library takes, and another one of the candidates.
+pub(crate) fn some_configs(
+    target: Target,
+    input: Scalar,
+    problem: &RowProblem,
+    seed: u64,
+) -> Vec<RowConfig> {
+    let mut configs = RowConfig::candidates(target, input, problem);
+    let last = configs.len() - 1;
+    configs.swap(1.min(last), seed as usize % (last + 1));
+    configs.truncate(2);
+    configs
 }
 
 /// Sizes with short, ragged and long rows, and pitches that make all accesses necessary.

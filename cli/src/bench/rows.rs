@@ -1,4 +1,4 @@
-//! Kernels on the rows of a matrix, measured on a GPU beside copies of the same bytes.
+//! Kernels that memory bounds, measured on a GPU beside copies of the same bytes.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -12,8 +12,12 @@ use tilewright::ir::{
     Converted, Global, GlobalMut, Kernel, LoadAccess, Target, Val, Vector, VectorElement, bf16, f16,
 };
 use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormFunction, NormKind};
+use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceFunction, RowReduceOp};
 use tilewright::kernels::rows::{RowConfig, RowProblem};
 use tilewright::kernels::softmax::{Softmax, SoftmaxConfig, SoftmaxFunction};
+use tilewright::kernels::transpose::{
+    Transpose, TransposeConfig, TransposeFunction, TransposeProblem,
+};
 use tilewright::runtime::{
     Buffer, Device, DeviceChoice, Function, Graph, Grid, LaunchOptions, RuntimeError, Stream,
 };
@@ -25,13 +29,8 @@ use super::super::{Failure, print};
 /// The options of a benchmark of rows.
 #[derive(Args, Debug)]
 pub(super) struct Rows {
-    /// Sizes, separated by commas: `ROWSxCOLUMNS`.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "LIST",
-        default_value = "8192x1024,8192x2048,8192x4096,8192x8192,8192x16384,4096x32768,2048x65536,512x262144,8192x4095"
-    )]
+    /// Sizes, separated by commas: `ROWSxCOLUMNS` [default: short, long and ragged rows].
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
     shapes: Vec<Shape>,
     /// The type of the elements.
     #[arg(long, default_value = "bf16")]
@@ -71,6 +70,22 @@ pub(super) struct NormOptions {
     /// Add a residual and store the sum over it.
     #[arg(long)]
     residual: bool,
+}
+
+/// The options of `tilewright bench reduce`.
+#[derive(Args, Debug)]
+pub(super) struct ReduceOptions {
+    #[command(flatten)]
+    rows: Rows,
+    /// The result of a row: sum, mean, max, min, norm or argmax.
+    #[arg(long, default_value = "sum", value_parser = reduction)]
+    op: RowReduceOp,
+}
+
+fn reduction(text: &str) -> Result<RowReduceOp, String> {
+    let found = RowReduceOp::ALL.into_iter().find(|op| op.name() == text);
+    let names = RowReduceOp::ALL.map(RowReduceOp::name).join(", ");
+    found.ok_or_else(|| format!("`{text}` is none of {names}"))
 }
 
 /// The sizes of a matrix.
@@ -121,6 +136,8 @@ enum Kind {
 enum What {
     Softmax { log: bool },
     Norm { kind: NormKind, residual: bool },
+    Reduce(RowReduceOp),
+    Transpose,
 }
 
 impl What {
@@ -131,10 +148,38 @@ impl What {
                 let name = if kind == NormKind::Rms { "rms_norm" } else { "layer_norm" };
                 name.to_owned() + if residual { "+residual" } else { "" }
             }
+            What::Reduce(op) => format!("row_{}", op.name()),
+            What::Transpose => "transpose".to_owned(),
         }
     }
 
-    /// Returns how often the elements of the matrix are read; they are written as often.
+    /// Returns the default sizes.
+    fn shapes(self) -> &'static [(u32, u32)] {
+        match self {
+            What::Softmax { .. } | What::Norm { .. } => &[
+                (8192, 1024),
+                (8192, 2048),
+                (8192, 4096),
+                (8192, 8192),
+                (8192, 16_384),
+                (4096, 32_768),
+                (2048, 65_536),
+                (512, 262_144),
+                (8192, 4095),
+            ],
+            What::Reduce(_) => {
+                &[(8192, 1024), (8192, 8192), (4096, 32_000), (1024, 128_256), (8192, 8191)]
+            }
+            What::Transpose => &[(4096, 4096), (8192, 8192), (16_384, 16_384), (8190, 8194)],
+        }
+    }
+
+    /// Returns the bytes of the kernel relative to those of the copy.
+    fn traffic(self) -> f64 {
+        if let What::Reduce(_) = self { 0.5 } else { 1.0 }
+    }
+
+    /// Returns how often the elements of the matrix are read; the copy writes them as often.
     fn matrices(self) -> usize {
         if let What::Norm { residual: true, .. } = self { 2 } else { 1 }
     }
@@ -143,6 +188,19 @@ impl What {
     fn reference(self, x: &[f64]) -> Vec<f64> {
         let n = x.len() as f64;
         match self {
+            What::Transpose => x.to_vec(),
+            What::Reduce(op) => {
+                let sum = x.iter().sum::<f64>();
+                let max = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                vec![match op {
+                    RowReduceOp::Sum => sum,
+                    RowReduceOp::Mean => sum / n,
+                    RowReduceOp::Max => max,
+                    RowReduceOp::Min => x.iter().copied().fold(f64::INFINITY, f64::min),
+                    RowReduceOp::Norm => x.iter().map(|x| x * x).sum::<f64>().sqrt(),
+                    RowReduceOp::ArgMax => x.iter().take_while(|x| **x != max).count() as f64,
+                }]
+            }
             What::Softmax { log } => {
                 let max = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 let sum: f64 = x.iter().map(|x| (x - max).exp()).sum();
@@ -172,6 +230,14 @@ pub(super) fn norm(options: &NormOptions) -> Result<(), Failure> {
     run(&options.rows, What::Norm { kind, residual: options.residual })
 }
 
+pub(super) fn reduce(options: &ReduceOptions) -> Result<(), Failure> {
+    run(&options.rows, What::Reduce(options.op))
+}
+
+pub(super) fn transpose(options: &Rows) -> Result<(), Failure> {
+    run(options, What::Transpose)
+}
+
 fn run(options: &Rows, what: What) -> Result<(), Failure> {
     let choice: DeviceChoice = options.device.parse().map_err(Failure::input)?;
     let device = Device::open(choice).map_err(Failure::input)?;
@@ -193,6 +259,8 @@ struct Set<T> {
     x: Buffer<T>,
     y: Buffer<T>,
     residual: Option<Buffer<T>>,
+    numbers: Buffer<f32>,
+    columns: Buffer<i32>,
 }
 
 /// A kernel that a device has loaded.
@@ -200,6 +268,9 @@ enum Loaded<T> {
     Copy(Function<Copy<T>>, [u32; 2]),
     Softmax(SoftmaxFunction<T>),
     Norm(NormFunction<T>),
+    Reduce(RowReduceFunction<T>),
+    ArgMax(RowReduceFunction<T, i32>),
+    Transpose(TransposeFunction<T>),
 }
 
 impl<T: Real + VectorElement<2> + Converted> Loaded<T> {
@@ -219,6 +290,16 @@ impl<T: Real + VectorElement<2> + Converted> Loaded<T> {
             }
             Loaded::Softmax(function) => {
                 function.launch_with(options, problem, &set.x, &mut set.y).map_err(Failure::run)
+            }
+            Loaded::Reduce(function) => function
+                .launch_with(options, problem, &set.x, &mut set.numbers)
+                .map_err(Failure::run),
+            Loaded::ArgMax(function) => function
+                .launch_with(options, problem, &set.x, &mut set.columns)
+                .map_err(Failure::run),
+            Loaded::Transpose(function) => {
+                let problem = TransposeProblem::new(problem.rows, problem.columns);
+                function.launch_with(options, &problem, &set.x, &mut set.y).map_err(Failure::run)
             }
             Loaded::Norm(function) => {
                 let mut args = NormArgs::new(&set.x, &mut set.y).epsilon(EPSILON).weight(weight);
@@ -274,6 +355,31 @@ fn load<T: Real + VectorElement<2> + Converted>(
         let function = device.load(&copy_kernel::<T>(target, copy)?).map_err(Failure::run)?;
         all.push((format!("copy_{threads}x{vectors}"), Loaded::Copy(function, copy)));
     }
+    match what {
+        What::Transpose => {
+            let sizes = TransposeProblem::new(problem.rows, problem.columns);
+            let config = TransposeConfig::new(target, T::SCALAR, &sizes);
+            let loaded = Transpose::<T>::new(config).and_then(|transpose| transpose.load(device));
+            let loaded = loaded.map(Loaded::Transpose).map_err(Failure::run)?;
+            let [input, output] = [config.input_vector, config.output_vector];
+            all.push((format!("transpose_{input}_{output}"), loaded));
+            return Ok(all);
+        }
+        What::Reduce(op) => {
+            let config = RowReduceConfig::new(op, target, T::SCALAR, problem);
+            let loaded = match op {
+                RowReduceOp::ArgMax => RowReduce::<T, i32>::new(config)
+                    .and_then(|reduce| reduce.load(device))
+                    .map(Loaded::ArgMax),
+                _ => RowReduce::<T>::new(config)
+                    .and_then(|reduce| reduce.load(device))
+                    .map(Loaded::Reduce),
+            };
+            all.push((format!("{}_{}", what.name(), config.rows), loaded.map_err(Failure::run)?));
+            return Ok(all);
+        }
+        What::Softmax { .. } | What::Norm { .. } => {}
+    }
     let default = RowConfig::new(target, T::SCALAR, problem).map_err(Failure::input)?;
     let candidates = match options.configs {
         Candidates::Default => vec![default],
@@ -288,6 +394,7 @@ fn load<T: Real + VectorElement<2> + Converted>(
                 let config = NormConfig { rows, kind, residual, weight: true, bias: false };
                 Norm::<T>::new(config).and_then(|norm| norm.load(device)).map(Loaded::Norm)
             }
+            What::Reduce(_) | What::Transpose => continue,
         };
         all.push((format!("{}_{}", what.name(), rows), loaded.map_err(Failure::run)?));
     }
@@ -304,8 +411,12 @@ fn measure<T: Real + VectorElement<2> + Converted>(
     let name = what.name();
     print(&format!("{provenance}; {name} of {}\n{HEADER}", T::SCALAR))?;
     let mut records = Vec::new();
-    for Shape(rows, columns) in &options.shapes {
-        let problem = RowProblem::new(*rows, *columns);
+    let mut shapes: Vec<(u32, u32)> = options.shapes.iter().map(|Shape(m, n)| (*m, *n)).collect();
+    if shapes.is_empty() {
+        shapes = what.shapes().to_vec();
+    }
+    for (rows, columns) in shapes {
+        let problem = RowProblem::new(rows, columns);
         let (text, record) = one::<T>(options, what, device, &problem)?;
         print(&text)?;
         records.push(record);
@@ -335,7 +446,7 @@ fn one<T: Real + VectorElement<2> + Converted>(
 ) -> Result<(String, Value), Failure> {
     let all = load::<T>(options, what, device, problem)?;
     let len = problem.rows as usize * problem.columns as usize;
-    // Each element that is read is written once; the weights are not counted.
+    // Of a copy. Each element that is read is written once; weights are not counted.
     let bytes = 2 * what.matrices() * len * size_of::<T>();
     let l2 = device.properties().map_or(1 << 26, |properties| properties.l2_bytes);
     let sets = (3 * l2 as usize).div_ceil(bytes).clamp(1, 64);
@@ -350,6 +461,8 @@ fn one<T: Real + VectorElement<2> + Converted>(
                 x: device.upload(&padded)?,
                 y: device.zeros(padded.len())?,
                 residual: (what.matrices() == 2).then(|| device.zeros(len)).transpose()?,
+                numbers: device.zeros(problem.rows as usize)?,
+                columns: device.zeros(problem.rows as usize)?,
             })
         })
         .collect::<Result<Vec<Set<T>>, RuntimeError>>()
@@ -387,24 +500,27 @@ fn one<T: Real + VectorElement<2> + Converted>(
     let lines = [copy].into_iter().chain(ours);
     let names = all.iter().skip(COPIES.len()).map(|(name, _)| name.as_str());
     for (times, name) in lines.zip(["the fastest copy"].into_iter().chain(names)) {
+        let traffic = if std::ptr::eq(times, copy) { 1.0 } else { what.traffic() };
         let (Some(seconds), Some(share)) = (median(times), Estimate::of_ratios(copy, times, 1))
         else {
             continue;
         };
-        let Estimate { median: of, low, high } = share;
-        let speed = bytes as f64 / seconds / 1e9;
+        let [of, low, high] = [share.median, share.low, share.high].map(|of| of * traffic);
+        let moved = bytes as f64 * traffic;
+        let speed = moved / seconds / 1e9;
         let shape = format!("{rows}x{columns}");
         let share = format!("{of:.3} [{low:.3}, {high:.3}]");
         let _ =
             writeln!(text, "{shape:<18} {:>9.2} {speed:>8.0}  {share:<22}  {name}", seconds * 1e6);
         results.push(json!({
             "name": name,
+            "bytes": moved,
             "seconds": times,
             "gigabytes_per_second": speed,
             "share_of_copy": { "median": of, "low": low, "high": high },
         }));
     }
-    let record = json!({ "rows": rows, "columns": columns, "bytes": bytes, "kernels": results });
+    let record = json!({ "rows": rows, "columns": columns, "kernels": results });
     Ok((text, record))
 }
 
@@ -422,19 +538,39 @@ fn check<T: Real + VectorElement<2> + Converted>(
         residual.write(&vec![T::of(0.0); residual.len()]).map_err(Failure::run)?;
     }
     loaded.launch(LaunchOptions::default(), problem, set, weight)?;
-    let y = set.y.to_vec().map_err(Failure::run)?;
+    let y: Vec<f64> = match loaded {
+        Loaded::Reduce(_) => {
+            set.numbers.to_vec().map_err(Failure::run)?.into_iter().map(f64::from).collect()
+        }
+        Loaded::ArgMax(_) => {
+            set.columns.to_vec().map_err(Failure::run)?.into_iter().map(f64::from).collect()
+        }
+        _ => set.y.to_vec().map_err(Failure::run)?.into_iter().map(|y| y.to()).collect(),
+    };
     let (rows, columns) = (problem.rows as usize, problem.columns as usize);
-    let samples = rows.min(32);
+    let is_copy = matches!(loaded, Loaded::Copy(..));
+    // A copy leaves out the last bytes of a matrix that is not whole vectors.
+    let checked_rows = if is_copy { rows.saturating_sub(1).max(1) } else { rows };
+    let samples = checked_rows.min(32);
     for sample in 0..samples {
-        let row = if samples < 2 { 0 } else { sample * (rows - 1) / (samples - 1) };
+        let row = if samples < 2 { 0 } else { sample * (checked_rows - 1) / (samples - 1) };
         let x: Vec<f64> = x[row * columns..][..columns].iter().map(|x| x.to()).collect();
-        // A copy leaves out the last bytes of rows that are not whole vectors.
-        let is_copy = matches!(loaded, Loaded::Copy(..));
+        let largest = x.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
         let expected = if is_copy { x } else { what.reference(&x) };
-        let columns_checked = if is_copy && row + 1 == rows { 0 } else { columns };
-        for (column, expected) in expected.iter().enumerate().take(columns_checked) {
-            let found = y[row * columns + column].to();
-            let slack = expected.abs() * (T::UNIT + 1e-4) + 1e-4 * T::UNIT + 1e-7;
+        let width = expected.len();
+        for (column, expected) in expected.into_iter().enumerate() {
+            let at = match what {
+                What::Transpose if !is_copy => column * rows + row,
+                _ if is_copy => row * columns + column,
+                _ => row * width + column,
+            };
+            let found = y[at];
+            // The rounding of `T`, and the error of sums in `f32`.
+            let sums = match loaded {
+                Loaded::Reduce(_) => 1e-6 * largest * columns as f64,
+                _ => 1e-7,
+            };
+            let slack = expected.abs() * (T::UNIT + 1e-4) + sums;
             if (found - expected).abs() > slack || found.is_nan() {
                 return Err(Failure::run(format!(
                     "{name} is wrong: ({row}, {column}) is {found}, not {expected}"

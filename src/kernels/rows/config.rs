@@ -123,7 +123,7 @@ impl RowConfig {
     /// # Errors
     /// [`RowError::Columns`], [`RowError::Rows`], [`RowError::Access`], [`RowError::Pitch`], [`RowError::TooLarge`].
     pub fn check_problem(&self, input: Scalar, problem: &RowProblem) -> Result<[u64; 2], RowError> {
-        problem.check(&self.tile, input)
+        problem.check(&self.tile, input, self.tile.capacity(input))
     }
 }
 

@@ -69,8 +69,13 @@ impl RowProblem {
         }
     }
 
-    /// Checks the sizes for a kernel with this tile; returns the pitches.
-    pub(super) fn check(&self, tile: &RowTile, input: Scalar) -> Result<[u64; 2], RowError> {
+    /// Checks the sizes for a kernel with this tile and at most `most` columns; returns the pitches.
+    pub(in crate::kernels) fn check(
+        &self,
+        tile: &RowTile,
+        input: Scalar,
+        most: u32,
+    ) -> Result<[u64; 2], RowError> {
         let RowProblem { rows, columns, .. } = *self;
         let pitches = self.pitches();
         for (operand, pitch) in [("the input", pitches[0]), ("the output", pitches[1])] {
@@ -80,7 +85,6 @@ impl RowProblem {
             let len = pitch.checked_mul(rows.into()).filter(|len| *len < 1 << 40);
             len.ok_or(RowError::TooLarge { operand })?;
         }
-        let most = tile.capacity(input);
         if columns > most {
             return Err(RowError::Columns { columns, most });
         }

@@ -47,8 +47,9 @@ pub struct RowPart<'b> {
     tile: RowTile,
     /// The elements of a vector.
     vector: u32,
-    /// The number of the thread's first vector.
+    /// The number of the thread's first vector, and of its first single element at the ends.
     thread: Val<'b, i32>,
+    end_thread: Val<'b, i32>,
     /// The elements before the first vector, for a ragged row.
     head: Option<Val<'b, i32>>,
     /// The vectors of the row.
@@ -69,15 +70,35 @@ impl<'b> RowPart<'b> {
         let lanes = vector as i32;
         match tile.access {
             RowAccess::Aligned | RowAccess::Elements => {
-                RowPart { tile, vector, thread, head: None, vectors: columns / lanes, columns }
+                let (end_thread, vectors) = (thread, columns / lanes);
+                RowPart { tile, vector, thread, end_thread, head: None, vectors, columns }
             }
             RowAccess::Ragged => {
                 let ahead = (k.constant(0) - start.cvt::<i32>()) & (lanes - 1);
                 let head = ahead.min(columns);
                 let vectors = (columns - head) / lanes;
-                RowPart { tile, vector, thread, head: Some(head), vectors, columns }
+                let (end_thread, head) = (thread, Some(head));
+                RowPart { tile, vector, thread, end_thread, head, vectors, columns }
             }
         }
+    }
+
+    /// Returns the number of steps in which the threads pass over a row that is longer than the
+    /// [capacity](RowTile::capacity) of the tile, at least 1.
+    #[track_caller]
+    pub fn steps(&self) -> Val<'b, i32> {
+        let at_once = (self.tile.sharers() * self.tile.vectors) as i32;
+        ((self.vectors + (at_once - 1)) / at_once).max(1)
+    }
+
+    /// Returns the thread's part of step `number`, below [`steps`](RowPart::steps). The single elements at the ends of a
+    /// row belong to step 0, which is the part itself.
+    #[track_caller]
+    pub fn step(&self, number: Val<'b, i32>) -> RowPart<'b> {
+        let at_once = (self.tile.sharers() * self.tile.vectors) as i32;
+        // Threads from 2 vectors of elements on have no single element.
+        let end_thread = number.eq(0).select(self.end_thread, 2 * self.vector as i32);
+        RowPart { thread: self.thread + number * at_once, end_thread, ..*self }
     }
 
     /// Returns the number of single elements of the thread.
@@ -99,7 +120,7 @@ impl<'b> RowPart<'b> {
     }
 
     /// Returns the elements from one vector of the thread to its next one.
-    fn step(&self) -> i32 {
+    fn stride(&self) -> i32 {
         (self.tile.sharers() * self.vector) as i32
     }
 
@@ -108,7 +129,7 @@ impl<'b> RowPart<'b> {
     #[track_caller]
     fn end(&self, number: u32) -> (Val<'b, i32>, Val<'b, bool>) {
         let lanes = self.vector as i32;
-        let at = self.thread + (number * self.tile.sharers()) as i32;
+        let at = self.end_thread + (number * self.tile.sharers()) as i32;
         let head = self.head.unwrap_or(at);
         let column = at.lt(lanes).select(at, at + (head + (self.vectors - 1) * lanes));
         (column, at.lt(lanes).select(at.lt(head), column.lt(self.columns)))
@@ -119,7 +140,7 @@ impl<'b> RowPart<'b> {
     pub fn columns(&self) -> Vec<Val<'b, i32>> {
         let first = self.first_column();
         let vectors = (0..self.tile.vectors as i32).flat_map(|number| {
-            (0..self.vector as i32).map(move |lane| first + (number * self.step() + lane))
+            (0..self.vector as i32).map(move |lane| first + (number * self.stride() + lane))
         });
         vectors.chain((0..self.ends()).map(|number| self.end(number).0)).collect()
     }
@@ -151,7 +172,7 @@ impl<'b> RowPart<'b> {
             let fill = k.constant(narrow::<P::Elem>(fill));
             let values: Vec<Val<'b, P::Elem>> = (0..self.tile.vectors)
                 .map(|number| {
-                    let at = number as i32 * self.step();
+                    let at = number as i32 * self.stride();
                     k.if_with(self.has_vector(number), fill, |k| first.load_with(k, at, access))
                 })
                 .collect();
@@ -166,7 +187,7 @@ impl<'b> RowPart<'b> {
         let first = P::words(first);
         let vectors: Vec<Val<'b, Vector<u32, 4>>> = (0..self.tile.vectors)
             .map(|number| {
-                let at = number as i32 * self.step() / (32 / bits as i32);
+                let at = number as i32 * self.stride() / (32 / bits as i32);
                 k.if_with(self.has_vector(number), words, |k| {
                     first.load_vector_with::<4>(k, at, access)
                 })
@@ -231,7 +252,7 @@ impl<'b> RowPart<'b> {
         for (number, vector) in (0..).zip(vectors.chunks(self.vector as usize)) {
             k.if_(self.has_vector(number), |k| {
                 for (part, values) in (0..).zip(vector.chunks(lanes as usize)) {
-                    let at = number as i32 * self.step() + part * lanes as i32;
+                    let at = number as i32 * self.stride() + part * lanes as i32;
                     match pack::<D>(values) {
                         Some(packed) => first.store_vector(k, at, packed),
                         None => values.iter().zip(at..).for_each(|(value, at)| {

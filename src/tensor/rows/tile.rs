@@ -106,7 +106,7 @@ impl RowTile {
     }
 
     /// Returns the lanes of a warp, or the block, that share a row.
-    pub(super) fn group(&self) -> Group {
+    pub fn group(&self) -> Group {
         if self.team <= 32 { Group::Lanes(self.team) } else { Group::Block }
     }
 
