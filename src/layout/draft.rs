@@ -209,7 +209,10 @@ mod tests {
     /// Results and errors have the same text, whether numbers are tried first or not.
     #[test]
     fn both_kinds_of_numbers_agree() {
-        let leaves: Vec<(i64, i64)> = (1..=4).flat_map(|s| (-1..=8).map(move |d| (s, d))).collect();
+        // Miri takes a second for each operation.
+        let (extent, stride) = if cfg!(miri) { (2, 1) } else { (4, 8) };
+        let leaves = (1..=extent).flat_map(|s| (-1..=stride).map(move |d| (s, d)));
+        let leaves: Vec<(i64, i64)> = leaves.collect();
         let mut layouts: Vec<Layout> = leaves.iter().map(|&(s, d)| Layout::leaf(s, d)).collect();
         for (i, &(s, d)) in leaves.iter().enumerate() {
             for &(t, e) in leaves.iter().skip(i % 3).step_by(3) {
@@ -218,8 +221,7 @@ mod tests {
             }
         }
         let mut accepted = 0;
-        let step = if cfg!(miri) { 97 } else { 1 };
-        for (i, a) in layouts.iter().enumerate().step_by(step) {
+        for (i, a) in layouts.iter().enumerate() {
             for b in layouts.iter().skip(i % 127).step_by(127) {
                 GENERAL.set(true);
                 let general = all(a, b);

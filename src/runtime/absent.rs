@@ -17,9 +17,13 @@ pub(super) mod cuda {
     use crate::arch::TensorMapDesc;
     use crate::ir::{Element, KernelIr, Target};
     use crate::launch::grid::Grid;
-    use crate::runtime::{
-        CudaVersion, Limits, LoadOptions, LoadTimes, Occupancy, Properties, RuntimeError,
-    };
+    use crate::runtime::driver_answer::CudaVersion;
+    use crate::runtime::error::RuntimeError;
+    use crate::runtime::limits::Limits;
+    use crate::runtime::load_options::LoadOptions;
+    use crate::runtime::occupancy::Occupancy;
+    use crate::runtime::properties::Properties;
+    use crate::runtime::timing::LoadTimes;
 
     type Result<T> = std::result::Result<T, RuntimeError>;
 
@@ -169,7 +173,8 @@ pub(super) mod simulator {
     use crate::arch::TensorMapDesc;
     use crate::ir::{Const, Element, KernelIr, Target};
     use crate::launch::grid::Grid;
-    use crate::runtime::{RuntimeError, Timing};
+    use crate::runtime::error::RuntimeError;
+    use crate::runtime::timing::Timing;
 
     type Result<T> = std::result::Result<T, RuntimeError>;
 

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
-use super::ModuleCache;
+use super::cache::ModuleCache;
 use super::cache::{decode, key_of};
 use super::cache_disk::ENTRY_BYTES;
 use super::trust::open_regular;

@@ -183,8 +183,8 @@ impl Disk {
     }
 }
 
-#[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
     use std::os::unix::net::UnixListener;
@@ -193,7 +193,8 @@ mod tests {
     use super::*;
     use crate::runtime::cache::Key;
     use crate::runtime::cache::tests::{Folder, compiled, path_of};
-    use crate::runtime::{CacheStats, ModuleCache, Refusal, RefusalReason};
+    use crate::runtime::cache::{CacheStats, ModuleCache};
+    use crate::runtime::trust::{Refusal, RefusalReason};
 
     /// A user that the tests do not run as.
     const SOMEBODY: u32 = 12345;

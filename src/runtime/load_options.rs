@@ -1,5 +1,9 @@
 //! Defines [`LoadOptions`], the compiler and the cache of a load.
 
+#[cfg(feature = "cuda-any-version")]
+use super::cache::ModuleCache;
+use super::ptxas::Ptxas;
+
 /// The way in which a load compiles a kernel for a GPU: by the driver, with the code kept in
 /// [`ModuleCache::shared`](super::ModuleCache::shared) (which says what it cannot keep), by default.
 ///
@@ -19,16 +23,16 @@
 pub struct LoadOptions<'o> {
     /// The cache of compiled code; `None` compiles each time.
     #[cfg(feature = "cuda-any-version")]
-    pub cache: Option<&'o super::ModuleCache>,
+    pub cache: Option<&'o ModuleCache>,
     /// The assembler that compiles instead of the driver.
-    pub ptxas: Option<&'o super::Ptxas>,
+    pub ptxas: Option<&'o Ptxas>,
 }
 
 impl Default for LoadOptions<'_> {
     fn default() -> Self {
         LoadOptions {
             #[cfg(feature = "cuda-any-version")]
-            cache: Some(super::ModuleCache::shared()),
+            cache: Some(ModuleCache::shared()),
             ptxas: None,
         }
     }
@@ -37,12 +41,12 @@ impl Default for LoadOptions<'_> {
 impl<'o> LoadOptions<'o> {
     /// Keeps code in this cache, or in none.
     #[cfg(feature = "cuda-any-version")]
-    pub fn cache(self, cache: Option<&'o super::ModuleCache>) -> LoadOptions<'o> {
+    pub fn cache(self, cache: Option<&'o ModuleCache>) -> LoadOptions<'o> {
         LoadOptions { cache, ..self }
     }
 
     /// Compiles with this assembler, or with the driver.
-    pub fn ptxas(self, ptxas: Option<&'o super::Ptxas>) -> LoadOptions<'o> {
+    pub fn ptxas(self, ptxas: Option<&'o Ptxas>) -> LoadOptions<'o> {
         LoadOptions { ptxas, ..self }
     }
 }

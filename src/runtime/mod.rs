@@ -147,3 +147,18 @@ pub use tensor_map::{TensorMapArg, TensorMapArgMut};
 pub use timing::{LoadTimes, Timing};
 #[cfg(any(feature = "tune", feature = "cuda-any-version"))]
 pub use trust::{Refusal, RefusalReason};
+
+/// Declares the launch side of [`params!`](crate::params).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __launch_params {
+    ($Name:ident $(<$T:ident: $Bound:path>)? { $($field:ident: $Field:ty),+ }) => {
+        impl$(<$T: $Bound>)? $crate::runtime::Argument for $Name<$($T)?> {
+            type Arg<'h, 'b: 'h> = $Name<$($T,)? $crate::runtime::AtLaunch<'h, 'b>>;
+
+            fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut $crate::runtime::ArgList<'h>) {
+                $(<$Field as $crate::runtime::Argument>::erase(arg.$field, out);)+
+            }
+        }
+    };
+}

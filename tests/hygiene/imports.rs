@@ -39,6 +39,7 @@ fn expand(tree: &str, prefix: &str, paths: &mut Vec<String>) {
 /// The paths that the code of a file names: those of `use`, and others that start with `crate` or `super`.
 fn paths(text: &str) -> Vec<String> {
     let text = super::code(text);
+    let text = text.replace("#[cfg(test)]\npub(super) mod ", "#[cfg(test)]\nmod ");
     let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let text = text.replace("in crate::", "in ");
     let mut paths = Vec::new();
@@ -148,7 +149,7 @@ fn resolve(files: &BTreeSet<Module>, module: &Module, path: &str) -> Option<Modu
 const CIRCLE: usize = 6;
 
 /// Folders that are still above the bound, with their present numbers of files.
-const LARGER: [(&str, usize); 4] = [("ir", 54), ("runtime", 35), ("layout", 34), ("kernels", 12)];
+const LARGER: [(&str, usize); 3] = [("ir", 54), ("layout", 34), ("kernels", 12)];
 
 /// A reader enters a circle of imports as a whole.
 #[test]

@@ -1,6 +1,5 @@
 //! Reductions of the rows of a matrix: sum, mean, maximum, minimum, Euclidean norm, and the place of the maximum.
 
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod launch;
 
 use crate::codegen::Ptx;
@@ -10,7 +9,6 @@ use crate::ir::{
 use crate::tensor::{RowTile, tree};
 
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use launch::RowReduceFunction;
 
 /// The result of a row.

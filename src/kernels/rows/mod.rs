@@ -7,7 +7,6 @@ mod problem;
 pub use config::RowConfig;
 pub use error::RowError;
 pub use problem::RowProblem;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub(in crate::kernels) use problem::{check_aligned, check_len};
 
 use crate::ir::{Body, Val};

@@ -1,6 +1,5 @@
 //! Softmax and log-softmax of the rows of a matrix.
 
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod launch;
 
 use crate::codegen::Ptx;
@@ -11,7 +10,6 @@ use crate::ir::{
 use crate::tensor::tree;
 
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use launch::SoftmaxFunction;
 
 /// The configuration of a [`Softmax`].

@@ -1,6 +1,5 @@
 //! Transposes of matrices through a swizzled tile of shared memory.
 
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod launch;
 
 use crate::codegen::Ptx;
@@ -10,7 +9,6 @@ use crate::ir::{
 };
 
 use super::rows::RowError;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use launch::TransposeFunction;
 
 /// The sizes of a matrix and where it and its transpose lie. Rows of both are contiguous.

@@ -7,7 +7,8 @@ use cudarc::driver::sys;
 
 use super::library::{self, check_parameters, library_functions};
 use super::status;
-use crate::runtime::{CudaVersion, DriverStatus, RuntimeError};
+use crate::runtime::driver_answer::{CudaVersion, DriverStatus};
+use crate::runtime::error::RuntimeError;
 
 /// The version that the functions and their types are taken from: launch attributes and tensor maps.
 const NEEDED: CudaVersion = CudaVersion::new(12, 0);

@@ -12,7 +12,11 @@ use super::pending_report::{AssertReports, Launches, PendingReports};
 use super::status;
 use super::stream::Stream;
 use crate::ir::{LaunchBounds, Target};
-use crate::runtime::{CudaVersion, DeviceFault, Limits, Properties, RuntimeError, driver_release};
+use crate::runtime::driver_answer::{CudaVersion, driver_release};
+use crate::runtime::error::RuntimeError;
+use crate::runtime::fault::DeviceFault;
+use crate::runtime::limits::Limits;
+use crate::runtime::properties::Properties;
 
 /// The primary context of a GPU with its streams, retained until the process ends.
 pub(in crate::runtime) struct Context {

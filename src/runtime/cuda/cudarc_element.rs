@@ -53,18 +53,18 @@ impl<T: Element> CudarcElement for T {
 }
 
 #[cfg(feature = "half")]
-mod half_types {
-    use super::{CudarcElement, sealed};
+macro_rules! half_types {
+    ($($half:ty => $own:ty,)*) => {$(
+        impl sealed::SameBytes for $half {}
 
-    impl sealed::SameBytes for half::f16 {}
+        impl CudarcElement for $half {
+            type Elem = $own;
+        }
+    )*};
+}
 
-    impl CudarcElement for half::f16 {
-        type Elem = crate::ir::f16;
-    }
-
-    impl sealed::SameBytes for half::bf16 {}
-
-    impl CudarcElement for half::bf16 {
-        type Elem = crate::ir::bf16;
-    }
+#[cfg(feature = "half")]
+half_types! {
+    half::f16 => f16,
+    half::bf16 => bf16,
 }

@@ -7,7 +7,7 @@ use cudarc::driver::sys;
 use super::context::Context;
 use super::status;
 use super::stream::Stream;
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 /// A point in the work of a stream.
 pub(in crate::runtime) struct Event {

@@ -11,7 +11,7 @@ use super::cudarc_element::CudarcElement;
 use super::memory::{Allocation, Memory};
 use super::stream::Stream;
 use super::uses;
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 /// Returns the context of the GPU that a stream of `cudarc` belongs to.
 pub(in crate::runtime) fn context_of(

@@ -23,7 +23,11 @@ use super::submission_counter::QueuedLaunches;
 use super::tensor_map::EncodedMap;
 use super::uses::{Note, Uses};
 use crate::ir::{ClusterShape, KernelIr, LaunchBounds};
-use crate::runtime::{Grid, LoadOptions, LoadTimes, Occupancy, RuntimeError};
+use crate::launch::grid::Grid;
+use crate::runtime::error::RuntimeError;
+use crate::runtime::load_options::LoadOptions;
+use crate::runtime::occupancy::Occupancy;
+use crate::runtime::timing::LoadTimes;
 
 /// An entry with its module.
 pub(in crate::runtime) struct Function {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::stream::Stream;
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 /// A stream whose work waits. It goes on when this is dropped, and by itself after [`LONGEST`], so that a host that
 /// waits for the stream meanwhile does not wait for ever.

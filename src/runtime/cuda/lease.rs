@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 /// Tells whether lent memory may still be used. Its allocation has it as its owner.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use super::capture::Resource;
 use super::lease::Lease;
 use super::memory::{Allocation, Memory};
 use super::stream::Stream;
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 /// Lets the stream of a slice wait for what `cudarc` has queued on the slice before, and returns the address. Where the
 /// argument is `true`, `cudarc` notes that the stream has used the slice.

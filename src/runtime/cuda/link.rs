@@ -8,8 +8,8 @@ use cudarc::driver::sys::{self, CUjitInputType as Input};
 use super::context::Context;
 use super::jit::Jit;
 use super::status;
-use crate::runtime::RuntimeError;
 use crate::runtime::cache::Compiled;
+use crate::runtime::error::RuntimeError;
 
 /// Returns the code of a PTX text for the GPU of the context; `None` where the driver makes none this way, which
 /// loading the text then explains.

@@ -13,7 +13,7 @@ use super::status;
 use super::stream::Stream;
 use super::uses::{self, Note, Uses};
 use crate::ir::{Element, Scalar};
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 /// Memory of a GPU. All work that is queued on it is ordered: what reads waits for what wrote before, and
 /// what writes for all before. It is freed after its last use.

@@ -14,7 +14,11 @@ use super::link;
 use super::status;
 use super::uses::Uses;
 use crate::runtime::cache::{Compiled, Key};
-use crate::runtime::{CompilerNote, LoadOptions, LoadTimes, PtxRejection, RuntimeError};
+use crate::runtime::driver_answer::PtxRejection;
+use crate::runtime::error::RuntimeError;
+use crate::runtime::load_options::LoadOptions;
+use crate::runtime::note::CompilerNote;
+use crate::runtime::timing::LoadTimes;
 
 /// Loaded code. It is unloaded when it is dropped, after its last launch has ended.
 pub(in crate::runtime) struct Module {

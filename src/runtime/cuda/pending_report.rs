@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::thread::this_thread;
 use crate::launch::assert::AssertFailures;
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 /// The reports of kernels that were launched since they were last asked for, each with the thread that
 /// launched it.

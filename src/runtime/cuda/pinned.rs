@@ -7,7 +7,7 @@ use super::context::Context;
 use super::status;
 use super::uses::Uses;
 use crate::ir::{Element, Scalar};
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 /// Page-locked bytes. The host looks at them only after the copies that write them, changes them only after
 /// all copies, and gives them back then.

@@ -11,7 +11,7 @@ use super::context::Context;
 use super::event::Event;
 use super::stream::Stream;
 use super::uses::Note;
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 /// A stream that records. Dropping it forgets what was recorded.
 pub(in crate::runtime) struct Recording {

@@ -10,7 +10,7 @@ use super::uses::Uses;
 use crate::codegen::AssertBuffer;
 use crate::ir::KernelIr;
 use crate::launch::assert::{AssertFailures, AssertSites};
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 const WORD: usize = size_of::<u64>();
 

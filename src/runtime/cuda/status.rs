@@ -1,6 +1,6 @@
 //! Names the status codes of the driver (CUDA Driver API, `CUresult`).
 
-use crate::runtime::FaultKind;
+use crate::runtime::fault::FaultKind;
 
 pub(super) const SUCCESS: u32 = 0;
 pub(super) const OUT_OF_MEMORY: u32 = 2;

@@ -18,7 +18,7 @@ use super::status;
 use super::submission_counter::QueuedLaunches;
 use super::timeline::{By, Timeline};
 use super::uses::Note;
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 /// Work in the order of the calls. Work of two streams is not ordered, unless one waits for the other.
 pub(in crate::runtime) struct Stream {

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::memory::Memory;
 use crate::arch::{Fill, L2Promotion, SwizzleMode, TensorMapDesc, TensorMapError};
 use crate::ir::Scalar;
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 /// The 128 bytes of a tensor map, which are passed as a parameter.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use super::sync::atomic::{
 };
 use super::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::timeline::{By, MANY_STREAMS};
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 /// Work that used something: the last that changed it, and all after that which read it, at most one for each
 /// stream and [`By`].

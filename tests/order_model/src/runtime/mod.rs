@@ -2,9 +2,11 @@
 
 pub(crate) mod cuda;
 
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum RuntimeError {
-    BufferShared,
-    #[allow(dead_code, reason = "nobody captures a stream here")]
-    StreamCaptures,
+pub(crate) mod error {
+    #[derive(Debug, PartialEq, Eq)]
+    pub(crate) enum RuntimeError {
+        BufferShared,
+        #[allow(dead_code, reason = "nobody captures a stream here")]
+        StreamCaptures,
+    }
 }

@@ -7,7 +7,7 @@ use super::sync::atomic::AtomicU64;
 use super::sync::{Arc, Mutex};
 use super::timeline::{By, Timeline};
 use super::uses::Note;
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 pub(super) struct Stream {
     number: u64,

@@ -7,7 +7,7 @@ use super::sync::Arc;
 use super::thread::run;
 use super::timeline::By;
 use super::uses::{self, Uses};
-use crate::runtime::RuntimeError;
+use crate::runtime::error::RuntimeError;
 
 const FIRST: u32 = 1;
 const SECOND: u32 = 2;
