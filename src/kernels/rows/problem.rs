@@ -106,7 +106,6 @@ impl RowProblem {
 }
 
 /// Checks that a buffer has the elements that a kernel accesses.
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub(in crate::kernels) fn check_len(
     operand: &'static str,
     found: usize,
@@ -117,7 +116,6 @@ pub(in crate::kernels) fn check_len(
 }
 
 /// Checks that a buffer starts where vectors may start.
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub(in crate::kernels) fn check_aligned(
     operand: &'static str,
     tile: &RowTile,
