@@ -501,7 +501,7 @@ fn every_error_of_the_parser_has_a_test() {
 
 #[test]
 fn every_fault_has_a_test() {
-    let path = "src/sim/fault/report.rs";
+    let path = "src/sim/fault/cause.rs";
     let test = "tests/sim/faults.rs";
     let missing = without_marks(path, "FaultCause", "fault", "tests/filetests/sim", test);
     assert!(missing.is_empty(), "faults without a test: {missing:?}");

@@ -264,9 +264,10 @@ fn check(text: &str, arguments: Arguments, mistakes: &[Mistake<'_>]) {
             count += u64::from(order != Order::RoundRobin);
             let sentence = fault.to_string();
             assert!(sentence.contains(expected), "{right} as {wrong}, {order:?}: {sentence}");
-            if let FaultCause::InFlight { op, place, .. } = &fault.cause {
-                assert!(place.line > 0 && fault.place.line > 0, "{sentence}");
-                assert!(sentence.contains(&format!("`{op}` at {place} still")), "{sentence}");
+            if let FaultCause::InFlight { op, .. } = &fault.cause {
+                assert!(op.place.line > 0 && fault.place.line > 0, "{sentence}");
+                let task = format!("`{}` at {} still", op.name, op.place);
+                assert!(sentence.contains(&task), "{sentence}");
             }
         }
         assert!(count >= *least, "{right} as {wrong}: {count} of {SEEDS} random orders find it");

@@ -4,55 +4,20 @@ use std::ops::Range;
 
 use super::bulk_reduce::combine;
 use super::mbarrier::Operand;
-use super::pending::What;
-use super::tensor_copy::{Coords, fill, segments};
+use super::tensor_copy::{fill, segments};
 use crate::arch::{SwizzleMode, TensorMapDesc};
 use crate::ir::{AsyncCopy, BulkReduce, BulkWait, OpId, Scalar, Space, Value};
-use crate::sim::exec::context::{ExecContext, Next};
-use crate::sim::fault::raw::{AccessAt, Trap, TrapCause, Trapped};
-use crate::sim::fault::state::Origin;
-use crate::sim::memory::access::{Address, Alloc, Memory};
-use crate::sim::memory::lanes::lanes_of;
+use crate::sim::fault::raw::{AccessAt, Origin};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::memory::address::{Address, Alloc};
+use crate::sim::memory::agent::{Coords, Global, Load, Store, What};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::mask::lanes_of;
 use crate::sim::memory::shared::ByteAddress;
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
+use crate::sim::program::context::{ExecContext, Next};
 use crate::sim::program::refused::Refused;
-
-/// One side of a copy, in global memory.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::sim) enum Global {
-    /// Bytes of a buffer.
-    Bytes(ByteAddress),
-    /// The box at some coordinates of the map that is the parameter.
-    Box { param: u32, coords: Coords },
-}
-
-/// A copy to the shared memory of a block, and to a barrier there.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::sim) struct Load {
-    pub(in crate::sim) lane: usize,
-    /// The rank of the block.
-    pub(in crate::sim) block: u32,
-    pub(in crate::sim) from: Global,
-    pub(in crate::sim) to: ByteAddress,
-    pub(in crate::sim) bytes: u32,
-    pub(in crate::sim) barrier: ByteAddress,
-}
-
-/// A copy from shared memory.
-#[derive(Debug)]
-pub(in crate::sim) struct Store {
-    pub(in crate::sim) lane: usize,
-    pub(in crate::sim) group: u32,
-    pub(in crate::sim) to: Global,
-    pub(in crate::sim) from: ByteAddress,
-    pub(in crate::sim) bytes: u32,
-    pub(in crate::sim) reduce: Option<BulkReduce>,
-    /// The bytes read.
-    pub(in crate::sim) data: Option<Vec<u8>>,
-    /// Set when the thread has waited for the reads.
-    pub(in crate::sim) waited: bool,
-}
 
 impl<'m> Memory<'m> {
     fn map(&self, param: u32) -> Option<&'m TensorMapDesc> {
@@ -133,8 +98,8 @@ impl Load {
     }
 
     /// Copies, then tells the barrier.
-    pub(in crate::sim) fn load(&self, memory: &mut Memory<'_>) -> Trapped {
-        let trapped = |cause| Trap::new(self.lane, cause);
+    pub(in crate::sim) fn load(&self, memory: &mut Memory<'_>) -> RawResult {
+        let trapped = |cause| RawFault::new(self.lane, cause);
         let mut data = vec![0; self.bytes as usize];
         let mut rows = Rows::ONE;
         match self.from {
@@ -200,20 +165,20 @@ impl Store {
     }
 
     /// Refuses to start where the asynchronous proxy may not see what threads have stored.
-    fn check_proxy(&self, memory: &Memory<'_>, origin: Origin) -> Trapped {
+    fn check_proxy(&self, memory: &Memory<'_>, origin: Origin) -> RawResult {
         let Some(proxies) = &memory.proxies else { return Ok(()) };
         let shared = &memory.blocks[origin.block as usize].shared;
         let mut seen = Ok(());
         self.pieces(memory, |at, part| {
             if seen.is_ok() {
-                seen = proxies.check(shared, at, part.len());
+                seen = proxies.check(&shared.stores, at, part.len());
             }
         });
-        seen.map_err(|cause| Trap::new(self.lane, cause))
+        seen.map_err(|cause| RawFault::new(self.lane, cause))
     }
 
     /// Reads the shared memory that is stored, unless that is done.
-    pub(in crate::sim) fn read(&mut self, memory: &Memory<'_>, origin: Origin) -> Trapped {
+    pub(in crate::sim) fn read(&mut self, memory: &Memory<'_>, origin: Origin) -> RawResult {
         if self.is_read() {
             return Ok(());
         }
@@ -234,6 +199,7 @@ impl Store {
             };
             let range = shared.range(self.from.alloc);
             let access = AccessAt {
+                is_store: Some(false),
                 space: Space::Shared,
                 alloc: self.from.alloc,
                 elem,
@@ -242,14 +208,14 @@ impl Store {
                 align: 16,
                 len_bytes: range.len as u64,
             };
-            return Err(Trap::new(self.lane, shared.missing(access, byte)));
+            return Err(RawFault::new(self.lane, shared.missing(access, byte)));
         }
         self.data = Some(data);
         Ok(())
     }
 
     /// Writes what was read.
-    pub(in crate::sim) fn write(&self, memory: &Memory<'_>) -> Trapped {
+    pub(in crate::sim) fn write(&self, memory: &Memory<'_>) -> RawResult {
         let Some(data) = &self.data else { return Ok(()) };
         match self.to {
             Global::Bytes(ByteAddress { alloc, at }) => memory.global(alloc).write_bytes(at, data),
@@ -275,7 +241,7 @@ fn box_address(
     context: &ExecContext<'_, '_>,
     lane: usize,
     param: u32,
-) -> Trapped<(ByteAddress, u32)> {
+) -> RawResult<(ByteAddress, u32)> {
     let Some(map) = context.memory.map(param) else {
         return Ok((ByteAddress { alloc: 0, at: 0 }, 0));
     };
@@ -300,7 +266,7 @@ struct BoxSlots {
 impl BoxSlots {
     /// The map and the coordinates of a lane. The box must start at a multiple of 16 bytes, or hardware takes the
     /// instruction for an illegal one.
-    fn lane(&self, context: &ExecContext<'_, '_>, lane: usize) -> Trapped<(u32, Coords)> {
+    fn lane(&self, context: &ExecContext<'_, '_>, lane: usize) -> RawResult<(u32, Coords)> {
         let regs = &context.regs;
         let param = self.map.lane(regs, lane);
         let coord = |dim: usize| regs.w[self.coords[dim] as usize][lane] as i32;
@@ -309,7 +275,7 @@ impl BoxSlots {
         if let Some(map) = context.memory.maps.get(param as usize).copied().flatten() {
             let (coord, elem) = (coords[0], map.elem());
             if i64::from(coord) * i64::from(elem.size_bytes()) % 16 != 0 {
-                return Err(Trap::new(lane, TrapCause::BoxStart { coord, elem }));
+                return Err(RawFault::new(lane, RawCause::BoxStart { coord, elem }));
             }
         }
         Ok((param, coords))
@@ -327,7 +293,7 @@ struct LoadSlots {
 }
 
 impl LoadSlots {
-    fn issue(&self, context: &mut ExecContext<'_, '_>, lane: usize) -> Trapped {
+    fn issue(&self, context: &mut ExecContext<'_, '_>, lane: usize) -> RawResult {
         let (param, coords) = self.from.lane(context, lane)?;
         let (to, bytes) = box_address(&self.to, context, lane, param)?;
         let barrier = self.barrier.byte_address(context, lane)?;
@@ -339,7 +305,7 @@ impl LoadSlots {
         let from = Global::Box { param, coords };
         for block in lanes_of(ctas) {
             let block = block as u32;
-            context.memory.shared_of(block).map_err(|cause| Trap::new(lane, cause))?;
+            context.memory.shared_of(block).map_err(|cause| RawFault::new(lane, cause))?;
             let load = Load { lane, block, from, to, bytes, barrier };
             context.memory.begin_load(context.origin, load)?;
         }
@@ -349,7 +315,7 @@ impl LoadSlots {
 
 /// Calls `f` with each active lane.
 fn each_lane(
-    f: impl Fn(&mut ExecContext<'_, '_>, usize) -> Trapped + Send + Sync + 'static,
+    f: impl Fn(&mut ExecContext<'_, '_>, usize) -> RawResult + Send + Sync + 'static,
 ) -> Inst {
     Inst::Act(Box::new(move |context| {
         for lane in lanes_of(context.active) {
@@ -360,10 +326,10 @@ fn each_lane(
 }
 
 /// The bytes of a bulk copy in a lane.
-fn bulk_bytes(context: &ExecContext<'_, '_>, slot: u32, lane: usize) -> Trapped<u32> {
+fn bulk_bytes(context: &ExecContext<'_, '_>, slot: u32, lane: usize) -> RawResult<u32> {
     let bytes = context.regs.w[slot as usize][lane];
     if bytes == 0 || !bytes.is_multiple_of(16) {
-        return Err(Trap::new(lane, TrapCause::CopyBytes { bytes, limit: 0 }));
+        return Err(RawFault::new(lane, RawCause::CopyBytes { bytes, limit: 0 }));
     }
     Ok(bytes)
 }
@@ -540,7 +506,7 @@ fn store(
     to: Global,
     (from, bytes): (ByteAddress, u32),
     reduce: Option<BulkReduce>,
-) -> Trapped {
+) -> RawResult {
     let group = context.flight.bulk_groups[lane];
     let store = Store { lane, group, to, from, bytes, reduce, data: None, waited: false };
     store.check_proxy(context.memory, context.origin)?;

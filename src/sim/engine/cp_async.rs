@@ -3,33 +3,17 @@
 use std::ops::Range;
 
 use super::mbarrier::Operand;
-use super::pending::What;
 use crate::ir::{AsyncCopy, OpId, PendingCount, Scalar, Space};
-use crate::sim::exec::context::Next;
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
-use crate::sim::fault::state::Origin;
-use crate::sim::memory::access::{Address, Memory};
-use crate::sim::memory::lanes::{LANES, lanes_of};
-use crate::sim::memory::shared::ByteAddress;
+use crate::sim::fault::raw::Origin;
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::memory::address::Address;
+use crate::sim::memory::agent::{Arrivals, Copies, What};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::mask::{LANES, lanes_of};
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
+use crate::sim::program::context::Next;
 use crate::sim::program::refused::Refused;
-
-/// The copies of a warp: those of `lanes`.
-#[derive(Debug)]
-pub(in crate::sim) struct Copies {
-    pub(in crate::sim) lanes: u32,
-    /// The group of each lane.
-    groups: [u32; LANES],
-    /// Bytes of each copy.
-    bytes: usize,
-    to: [u32; LANES],
-    /// A range of shared memory around all destinations.
-    hull: [u32; 2],
-    from: [(u32, usize); LANES],
-    /// The bytes that are read; the rest is zero.
-    read: [u8; LANES],
-}
 
 impl Copies {
     /// Those of the lanes that are left and whose group is due.
@@ -54,7 +38,7 @@ impl Copies {
         memory: &mut Memory<'_>,
         origin: Origin,
         lanes: u32,
-    ) -> Trapped {
+    ) -> RawResult {
         for lane in lanes_of(lanes) {
             let mut bytes = [0; 16];
             let ((alloc, from), read) = (self.from[lane], usize::from(self.read[lane]));
@@ -66,13 +50,6 @@ impl Copies {
     }
 }
 
-/// Arrivals at barriers when the copies before are done, of `lanes`.
-#[derive(Debug)]
-pub(in crate::sim) struct Arrivals {
-    pub(in crate::sim) lanes: u32,
-    barriers: [Option<ByteAddress>; LANES],
-}
-
 impl Arrivals {
     /// Returns whether it arrives at the barrier at this address.
     pub(in crate::sim) fn tell(&self, at: usize) -> bool {
@@ -80,13 +57,13 @@ impl Arrivals {
             .any(|lane| self.barriers[lane].is_some_and(|byte_address| byte_address.at == at))
     }
 
-    pub(in crate::sim) fn arrive(&self, memory: &mut Memory<'_>, origin: Origin) -> Trapped {
+    pub(in crate::sim) fn arrive(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
         for lane in lanes_of(self.lanes) {
             let Some(byte_address) = self.barriers[lane] else { continue };
             let shared = &mut memory.blocks[origin.block as usize].shared;
             let arrived =
                 shared.update_barrier(byte_address, |barrier, name| barrier.arrive(1, name));
-            arrived.map_err(|cause| Trap::new(lane, cause))?;
+            arrived.map_err(|cause| RawFault::new(lane, cause))?;
         }
         Ok(())
     }
@@ -182,8 +159,8 @@ impl CpAsync {
             for lane in lanes_of(context.active) {
                 let read = context.regs.w[src_bytes as usize][lane];
                 if read > bytes {
-                    let cause = TrapCause::CopyBytes { bytes: read, limit: bytes };
-                    return Err(Trap::new(lane, cause));
+                    let cause = RawCause::CopyBytes { bytes: read, limit: bytes };
+                    return Err(RawFault::new(lane, cause));
                 }
                 let target = to.byte_address(context.regs, context.memory, lane, (bytes, bytes))?;
                 let at = target.at as u32;
@@ -225,7 +202,7 @@ fn arrive(barrier: Operand, count: PendingCount) -> Inst {
                 }
                 PendingCount::Noinc => shared.barrier(byte_address).map(|barrier| barrier.phase()),
             };
-            found.map_err(|cause| Trap::new(lane, cause))?;
+            found.map_err(|cause| RawFault::new(lane, cause))?;
             arrivals.barriers[lane] = Some(byte_address);
         }
         context.memory.pending.push(context.origin, What::Arrivals(arrivals), false);

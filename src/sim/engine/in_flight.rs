@@ -10,26 +10,19 @@
 //! Which thread learned of the wait is not followed: the first wait that returns counts for all threads. So what is
 //! reported is a fault, and a missing synchronisation behind a wait may pass.
 
-use crate::sim::fault::state::AsyncUse;
 use std::ops::Range;
 
-use super::bulk_copy::Load;
-use super::pending::What;
-use super::remote_store::RemoteStore;
 use crate::ir::{Scalar, Space};
-use crate::sim::fault::raw::{AccessAt, Trap, TrapCause, Trapped};
-use crate::sim::fault::state::Origin;
-use crate::sim::memory::access::Memory;
-use crate::sim::memory::lanes::{LANES, lanes_of};
+use crate::sim::fault::raw::{AccessAt, Origin, StepAt};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::fault::state::AsyncUse;
+use crate::sim::memory::address::Address;
+use crate::sim::memory::agent::{Bytes, Load, RemoteStore, What, overlap};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::mask::{LANES, lanes_of};
 use crate::sim::memory::shared::{ByteAddress, SharedRange, of_cluster};
-
-/// The shared memory of a block, by its rank in the cluster: some of its bytes.
-pub(in crate::sim) type Bytes = (usize, Range<usize>);
-
-/// Returns whether two ranges have a byte in common.
-pub(in crate::sim) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
-    a.start < b.end && b.start < a.end
-}
+use crate::sim::memory::space::{Allocation, MemorySpace};
 
 impl What {
     /// A range of shared memory around all bytes that the operation, issued by block `from`, still uses.
@@ -93,7 +86,7 @@ impl Memory<'_> {
         (rank, hull): Bytes,
         access: impl FnOnce() -> AccessAt,
         each: impl Fn(&mut dyn FnMut(Range<usize>)),
-    ) -> Result<(), TrapCause> {
+    ) -> Result<(), RawCause> {
         let mut found = None;
         let shared = &self.blocks[rank].shared;
         each(&mut |bytes| {
@@ -114,7 +107,7 @@ impl Memory<'_> {
         match found {
             None => Ok(()),
             Some((how, Origin { step, .. })) => {
-                Err(TrapCause::InFlight { access: access(), is_store: true, how, step })
+                Err(RawCause::InFlight { access: access().write(), how, op: StepAt(step) })
             }
         }
     }
@@ -127,7 +120,7 @@ impl Memory<'_> {
         byte_addresses: &[(usize, usize); LANES],
         bytes: usize,
         access: impl Fn(usize) -> AccessAt,
-    ) -> Trapped {
+    ) -> RawResult {
         let mut lanes = lanes_of(mask);
         let Some((rank, start)) = lanes.next().map(|lane| byte_addresses[lane]) else {
             return Ok(());
@@ -150,13 +143,38 @@ impl Memory<'_> {
             let range = at..at + bytes;
             let checked =
                 self.check_write((rank, range.clone()), || access(lane), |f| f(range.clone()));
-            checked.map_err(|cause| Trap::new(lane, cause))?;
+            checked.map_err(|cause| RawFault::new(lane, cause))?;
         }
         Ok(())
     }
 
+    /// Notes the stores of a warp that the access made.
+    pub(in crate::sim) fn note_stores(
+        &mut self,
+        address: &Address,
+        regs: &Regs,
+        mask: u32,
+    ) -> RawResult {
+        let bytes = address.bytes_accessed();
+        let (mut byte_addresses, mut shared) = ([(0, 0); LANES], 0);
+        for lane in lanes_of(mask) {
+            let Allocation { memory_space, number } = address.allocation(regs, lane);
+            let rank = match memory_space {
+                MemorySpace::Shared => self.here,
+                MemorySpace::Cluster => of_cluster(number).0 as usize,
+                MemorySpace::Global | MemorySpace::Const | MemorySpace::Local => continue,
+            };
+            let byte_address = address.byte_address(regs, self, lane, (bytes, 1))?;
+            self.note_store(rank, byte_address.at, bytes as usize);
+            byte_addresses[lane] = (rank, byte_address.at);
+            shared |= 1 << lane;
+        }
+        let access = |lane| address.access_at(regs, self, lane, bytes);
+        self.check_stores(shared, &byte_addresses, bytes as usize, access)
+    }
+
     /// Starts a load.
-    pub(in crate::sim) fn begin_load(&mut self, origin: Origin, load: Load) -> Trapped {
+    pub(in crate::sim) fn begin_load(&mut self, origin: Origin, load: Load) -> RawResult {
         let (rank, lane) = (load.block as usize, load.lane);
         let access = || {
             let elem = load.elem(self);
@@ -167,7 +185,7 @@ impl Memory<'_> {
         load.pieces(self, |at, part| pieces.push(at..at + part.len()));
         let each = |f: &mut dyn FnMut(Range<usize>)| pieces.iter().cloned().for_each(f);
         let hull = (rank, load.hull(self));
-        self.check_write(hull, access, each).map_err(|cause| Trap::new(lane, cause))?;
+        self.check_write(hull, access, each).map_err(|cause| RawFault::new(lane, cause))?;
         let shared = &mut self.blocks[rank].shared;
         let again =
             pieces.into_iter().fold(false, |again, piece| shared.begin_write(piece) | again);
@@ -180,7 +198,7 @@ impl Memory<'_> {
         &mut self,
         origin: Origin,
         (store, elem): (RemoteStore, Scalar),
-    ) -> Trapped {
+    ) -> RawResult {
         let (rank, bytes) = store.bytes();
         let access = || {
             let range = self.blocks[rank].shared.range(store.to.alloc);
@@ -188,19 +206,19 @@ impl Memory<'_> {
         };
         let range = bytes.clone();
         self.check_write((rank, bytes.clone()), access, |f| f(range.clone()))
-            .map_err(|cause| Trap::new(store.lane, cause))?;
+            .map_err(|cause| RawFault::new(store.lane, cause))?;
         let again = !store.is_reduction() && self.blocks[rank].shared.begin_write(bytes);
         self.pending.push(origin, What::Remote(Box::new(store)), again);
         Ok(())
     }
 
     /// Refines the cause of a read of unwritten bytes: a load of them may be in flight.
-    pub(in crate::sim) fn explain_read(&self, here: usize, cause: TrapCause) -> TrapCause {
+    pub(in crate::sim) fn explain_read(&self, here: usize, cause: RawCause) -> RawCause {
         let writer = |rank: usize, at: usize| {
             self.copies(&(rank, at..at + 1), true, AsyncUse::Writes).map(|origin| origin.step)
         };
         match cause {
-            TrapCause::Uninitialised { access, byte } => {
+            RawCause::Uninitialised { access, byte } => {
                 let rank = match access.space {
                     Space::SharedCluster => of_cluster(access.alloc).0 as usize,
                     Space::Shared => here,
@@ -210,14 +228,14 @@ impl Memory<'_> {
                 match writer(rank, start + byte as usize) {
                     Some(step) => {
                         let how = AsyncUse::Writes;
-                        TrapCause::InFlight { access, is_store: false, how, step }
+                        RawCause::InFlight { access, how, op: StepAt(step) }
                     }
                     None => cause,
                 }
             }
-            TrapCause::MatrixUninitialised { which, address } => {
+            RawCause::MatrixUninitialised { which, address } => {
                 match writer(here, address as usize) {
-                    Some(step) => TrapCause::MatrixInFlight { which, address, step },
+                    Some(step) => RawCause::MatrixInFlight { which, address, op: StepAt(step) },
                     None => cause,
                 }
             }
@@ -233,6 +251,7 @@ fn access_at(
     range: SharedRange,
 ) -> AccessAt {
     AccessAt {
+        is_store: None,
         space,
         alloc: to.alloc,
         elem,

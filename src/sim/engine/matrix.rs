@@ -8,15 +8,16 @@ use crate::ir::{
     Accumulators, MatrixOrder, Mma, MmaOverflow, MmaShape, OpId, Scalar, Space, Type, Value, VarId,
     VectorType,
 };
-use crate::sim::exec::context::{Act, ExecContext, Next};
-use crate::sim::fault::raw::Trapped;
-use crate::sim::memory::access::Address;
-use crate::sim::memory::lanes::{FULL, LANES, Regs};
+use crate::sim::fault::raw_fault::RawResult;
+use crate::sim::memory::address::Address;
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::mask::{FULL, LANES};
+use crate::sim::options::Accumulation;
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
+use crate::sim::program::context::{Act, ExecContext, Next};
 use crate::sim::program::refused::Refused;
 use crate::sim::program::slots::Slots;
-use crate::sim::report::options::Accumulation;
 
 /// The most elements along `k` of one instruction.
 pub(in crate::sim) const MAX_K: usize = 32;
@@ -169,7 +170,7 @@ fn row_addresses(
     context: &ExecContext<'_, '_>,
     address: &Address,
     count: usize,
-) -> Trapped<[usize; LANES]> {
+) -> RawResult<[usize; LANES]> {
     let mut rows = [0; LANES];
     for (lane, row) in rows.iter_mut().enumerate().take(8 * count) {
         *row = address.byte_address(context.regs, context.memory, lane, (16, 16))?.at;

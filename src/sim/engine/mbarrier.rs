@@ -1,121 +1,19 @@
-//! Barriers in shared memory that count arrivals and bytes (PTX ISA 9.7.13.15).
+//! Operations on barriers in shared memory that count arrivals and bytes (PTX ISA 9.7.13.15).
 
-use crate::sim::fault::state::BarrierAt;
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
 use crate::ir::{Mbarrier as Op, OpId, Scalar, Space, Value};
-use crate::sim::exec::context::{ExecContext, Next, Park};
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
-use crate::sim::memory::access::Address;
-use crate::sim::memory::lanes::{LANES, lanes_of};
+use crate::sim::fault::raw::BarrierAt;
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::memory::address::Address;
+use crate::sim::memory::mask::{LANES, lanes_of};
+use crate::sim::memory::mbarrier::{Mbarrier, Phase};
 use crate::sim::memory::shared::ByteAddress;
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
+use crate::sim::program::context::{ExecContext, Next, Park};
 use crate::sim::program::refused::Refused;
 use crate::sim::program::special::truth;
-
-/// The most arrivals and bytes that a barrier counts.
-const MAX: u32 = (1 << 20) - 1;
-
-/// A barrier: it is in phase `phase`, which ends when no arrival and no byte is pending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) struct Mbarrier {
-    phase: u64,
-    /// The arrivals of each phase.
-    count: u32,
-    /// The arrivals that this phase waits for.
-    arrivals: u32,
-    /// The bytes that this phase waits for; below 0 while bytes have come that were not announced.
-    bytes: i64,
-}
-
-impl Mbarrier {
-    /// A barrier whose phases wait for `count` arrivals; `None` where there are too many or none.
-    pub(in crate::sim) fn new(count: u32) -> Option<Mbarrier> {
-        let legal = (1..=MAX).contains(&count);
-        legal.then_some(Mbarrier { phase: 0, count, arrivals: count, bytes: 0 })
-    }
-
-    /// Phases that have ended.
-    pub(in crate::sim) fn phase(&self) -> u64 {
-        self.phase
-    }
-
-    pub(in crate::sim) fn arrive(
-        &mut self,
-        count: u32,
-        barrier: BarrierAt,
-    ) -> Result<(), TrapCause> {
-        if count == 0 || count > MAX {
-            return Err(TrapCause::BarrierCount { count });
-        }
-        let pending = self.arrivals;
-        self.arrivals = pending.checked_sub(count).ok_or(TrapCause::ArrivalsBeyond {
-            barrier,
-            pending,
-            count,
-        })?;
-        Ok(())
-    }
-
-    /// Waits for one more arrival in this phase.
-    pub(in crate::sim) fn raise(&mut self, barrier: BarrierAt) -> Result<(), TrapCause> {
-        if self.arrivals >= MAX {
-            return Err(TrapCause::ArrivalsBeyond { barrier, pending: self.arrivals, count: 1 });
-        }
-        self.arrivals += 1;
-        Ok(())
-    }
-
-    /// Waits for `bytes` more bytes in this phase, fewer where it is negative.
-    pub(in crate::sim) fn expect(
-        &mut self,
-        bytes: i64,
-        barrier: BarrierAt,
-    ) -> Result<(), TrapCause> {
-        let sum = self.bytes + bytes;
-        if sum.unsigned_abs() > MAX.into() {
-            return Err(TrapCause::BytesBeyond { barrier, pending: self.bytes, bytes });
-        }
-        self.bytes = sum;
-        Ok(())
-    }
-
-    /// Ends the phase if it waits for nothing more.
-    pub(in crate::sim) fn end_phase(&mut self) -> bool {
-        let ends = self.arrivals == 0 && self.bytes == 0;
-        if ends {
-            self.phase += 1;
-            self.arrivals = self.count;
-        }
-        ends
-    }
-
-    pub(in crate::sim) fn lacks_only_bytes(&self) -> bool {
-        self.arrivals == 0 && self.bytes != 0
-    }
-
-    fn has_ended(&self, phase: Phase) -> bool {
-        match phase {
-            Phase::State(phase) => self.phase > phase,
-            Phase::Parity(parity) => self.phase & 1 != parity & 1,
-        }
-    }
-
-    pub(in crate::sim) fn deadlock(&self, barrier: BarrierAt) -> TrapCause {
-        let Mbarrier { phase, count, arrivals, bytes } = *self;
-        TrapCause::PhaseDeadlock { barrier, phase, arrivals, count, bytes }
-    }
-}
-
-/// A phase that a thread asks about.
-#[derive(Clone, Copy, Debug)]
-enum Phase {
-    /// By the number that an arrival returned.
-    State(u64),
-    /// By the lowest bit of its number.
-    Parity(u64),
-}
 
 /// A barrier as an operand.
 #[derive(Clone, Copy)]
@@ -126,7 +24,7 @@ impl Operand {
         &self,
         context: &ExecContext<'_, '_>,
         lane: usize,
-    ) -> Trapped<ByteAddress> {
+    ) -> RawResult<ByteAddress> {
         self.0.byte_address(context.regs, context.memory, lane, (8, 8))
     }
 }
@@ -155,13 +53,13 @@ fn ended(
     lanes: u32,
     barrier: Operand,
     phase: PhaseSlot,
-) -> Trapped<(u32, Option<(usize, ByteAddress)>)> {
+) -> RawResult<(u32, Option<(usize, ByteAddress)>)> {
     let (mut done, mut first) = (0, None);
     for lane in lanes_of(lanes) {
         let (byte_address, phase) =
             (barrier.byte_address(context, lane)?, phase.lane(context, lane));
         let found = context.memory.shared_mut().barrier(byte_address);
-        let found = found.map_err(|cause| Trap::new(lane, cause))?;
+        let found = found.map_err(|cause| RawFault::new(lane, cause))?;
         if found.has_ended(phase) {
             done |= 1 << lane;
         } else {
@@ -174,7 +72,7 @@ fn ended(
 }
 
 /// Update of the barrier of a lane with operand `operand`. Returns the phase before.
-type Update = fn(&mut Mbarrier, u32, BarrierAt) -> Result<(), TrapCause>;
+type Update = fn(&mut Mbarrier, u32, BarrierAt) -> Result<(), RawCause>;
 
 impl Compiler<'_> {
     pub(in crate::sim) fn barrier_operand(
@@ -200,7 +98,7 @@ impl Compiler<'_> {
                         let byte_address = barrier.byte_address(context, lane)?;
                         let count = context.regs.w[count as usize][lane];
                         let made = context.memory.shared_mut().init_barrier(byte_address, count);
-                        made.map_err(|cause| Trap::new(lane, cause))?;
+                        made.map_err(|cause| RawFault::new(lane, cause))?;
                     }
                     Ok(Next::Go)
                 }))
@@ -211,7 +109,7 @@ impl Compiler<'_> {
                     for lane in lanes_of(context.active) {
                         let byte_address = barrier.byte_address(context, lane)?;
                         let done = context.memory.shared_mut().invalidate_barrier(byte_address);
-                        done.map_err(|cause| Trap::new(lane, cause))?;
+                        done.map_err(|cause| RawFault::new(lane, cause))?;
                     }
                     Ok(Next::Go)
                 }))
@@ -251,7 +149,7 @@ impl Compiler<'_> {
                                 barrier.arrive(1, name)
                             })
                         });
-                        arrived.map_err(|cause| Trap::new(lane, cause))?;
+                        arrived.map_err(|cause| RawFault::new(lane, cause))?;
                     }
                     Ok(Next::Go)
                 }))
@@ -305,7 +203,7 @@ impl Compiler<'_> {
                 let shared = context.memory.shared_mut();
                 let phase = shared
                     .update_barrier(byte_address, |barrier, name| update(barrier, operand, name));
-                states[lane] = phase.map_err(|cause| Trap::new(lane, cause))?;
+                states[lane] = phase.map_err(|cause| RawFault::new(lane, cause))?;
             }
             if let Some(state) = state {
                 context.regs.d[state as usize] = states;
@@ -351,41 +249,5 @@ impl Compiler<'_> {
                 }
             }
         })))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NAME: BarrierAt = BarrierAt { alloc: 0, element: 0 };
-
-    #[test]
-    fn a_phase_ends_with_its_last_arrival_and_its_last_byte() {
-        let mut barrier = Mbarrier::new(2).unwrap();
-        barrier.arrive(1, NAME).unwrap();
-        barrier.expect(64, NAME).unwrap();
-        barrier.arrive(1, NAME).unwrap();
-        assert!(!barrier.end_phase() && !barrier.has_ended(Phase::Parity(0)));
-        assert!(barrier.has_ended(Phase::Parity(1)) && !barrier.has_ended(Phase::State(0)));
-        barrier.expect(-64, NAME).unwrap();
-        assert!(barrier.end_phase() && barrier.has_ended(Phase::Parity(0)));
-        assert!(barrier.has_ended(Phase::State(0)) && !barrier.has_ended(Phase::State(1)));
-        assert_eq!((barrier.phase(), barrier.arrivals), (1, 2));
-        // Bytes may come before they are announced.
-        barrier.expect(-16, NAME).unwrap();
-        barrier.arrive(2, NAME).unwrap();
-        assert!(!barrier.end_phase());
-        barrier.expect(16, NAME).unwrap();
-        assert!(barrier.end_phase() && barrier.has_ended(Phase::Parity(1)));
-    }
-
-    #[test]
-    fn counts_have_limits() {
-        assert!(Mbarrier::new(0).is_none() && Mbarrier::new(MAX + 1).is_none());
-        let mut barrier = Mbarrier::new(MAX).unwrap();
-        assert!(barrier.raise(NAME).is_err() && barrier.arrive(0, NAME).is_err());
-        assert!(barrier.arrive(MAX, NAME).is_ok() && barrier.arrive(1, NAME).is_err());
-        assert!(barrier.expect(MAX.into(), NAME).is_ok() && barrier.expect(1, NAME).is_err());
     }
 }

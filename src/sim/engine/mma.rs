@@ -13,7 +13,8 @@
 
 use super::truncate;
 use crate::ir::{Scalar, f16};
-use crate::sim::memory::lanes::{LANES, Regs};
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::mask::LANES;
 use crate::sim::program::scalar::Nan;
 
 /// For a block of 8 rows of A, and one `k`: the element of each row.

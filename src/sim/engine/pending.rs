@@ -10,31 +10,10 @@
 //! The proxies: `Copies` access memory as the threads do, `Load` and `Store` through the asynchronous proxy.
 //! A store has two points of completion, that of its reads and that of its writes.
 
-use super::bulk_copy::{Load, Store};
-use super::cp_async::{Arrivals, Copies};
-use super::remote_store::RemoteStore;
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
-use crate::sim::fault::state::Origin;
-use crate::sim::memory::access::Memory;
-
-/// An asynchronous operation that has not taken effect, or not as a whole.
-#[derive(Debug)]
-pub(in crate::sim) struct Task {
-    pub(in crate::sim) origin: Origin,
-    pub(in crate::sim) what: What,
-    /// Set while the task overwrites written bytes of shared memory and has not been offered to
-    /// [`Memory::complete_again`].
-    again: bool,
-}
-
-#[derive(Debug)]
-pub(in crate::sim) enum What {
-    Copies(Box<Copies>),
-    Arrivals(Box<Arrivals>),
-    Load(Box<Load>),
-    Store(Box<Store>),
-    Remote(Box<RemoteStore>),
-}
+use crate::sim::fault::raw::Origin;
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::memory::agent::{BarrierOf, Task, What};
+use crate::sim::memory::cluster_memory::Memory;
 
 impl What {
     /// Returns whether it signals a barrier in shared memory.
@@ -56,37 +35,9 @@ impl What {
     }
 }
 
-/// A barrier in shared memory: the rank of its block, and its address.
-pub(in crate::sim) type BarrierOf = (usize, usize);
-
-/// All tasks of a cluster, in the order of their issue.
-#[derive(Debug, Default)]
-pub(in crate::sim) struct Pending {
-    tasks: Vec<Task>,
-}
-
-impl Pending {
-    /// Issues an operation; `again` says whether it writes over bytes that were written before.
-    pub(in crate::sim) fn push(&mut self, origin: Origin, what: What, again: bool) {
-        self.tasks.push(Task { origin, what, again });
-    }
-
-    pub(in crate::sim) fn iter(&self) -> impl Iterator<Item = &Task> {
-        self.tasks.iter()
-    }
-
-    pub(in crate::sim) fn len(&self) -> usize {
-        self.tasks.len()
-    }
-
-    pub(in crate::sim) fn clear(&mut self) {
-        self.tasks.clear();
-    }
-}
-
 /// The trap at the operation that was issued, wherever the warp that waits for it is.
-fn at(origin: Origin) -> impl FnOnce(Box<Trap>) -> Box<Trap> {
-    move |trap| Box::new(Trap { origin: trap.origin.or(Some(origin)), ..*trap })
+fn at(origin: Origin) -> impl FnOnce(Box<RawFault>) -> Box<RawFault> {
+    move |trap| Box::new(RawFault { origin: trap.origin.or(Some(origin)), ..*trap })
 }
 
 impl Memory<'_> {
@@ -96,7 +47,7 @@ impl Memory<'_> {
         &mut self,
         barriers: &[BarrierOf],
         random: Option<u64>,
-    ) -> Trapped<bool> {
+    ) -> RawResult<bool> {
         let is_awaited = |task: &Task| {
             barriers.iter().any(|barrier| task.what.tells(task.origin.block, *barrier))
         };
@@ -104,7 +55,7 @@ impl Memory<'_> {
     }
 
     /// As [`Memory::complete_awaited`], for any barrier.
-    pub(in crate::sim) fn complete_any(&mut self, random: Option<u64>) -> Trapped<bool> {
+    pub(in crate::sim) fn complete_any(&mut self, random: Option<u64>) -> RawResult<bool> {
         self.complete_one(|task| task.what.is_for_a_barrier(), random)
     }
 
@@ -112,7 +63,7 @@ impl Memory<'_> {
         &mut self,
         is_due: impl Fn(&Task) -> bool,
         random: Option<u64>,
-    ) -> Trapped<bool> {
+    ) -> RawResult<bool> {
         let tasks = &self.pending.tasks;
         let due = || (0..tasks.len()).rev().filter(|task| is_due(&tasks[*task]));
         let chosen = match random {
@@ -128,7 +79,10 @@ impl Memory<'_> {
     }
 
     /// Lets those of the new tasks take effect that write over bytes written before and that `chooses`.
-    pub(in crate::sim) fn complete_again(&mut self, mut chooses: impl FnMut() -> bool) -> Trapped {
+    pub(in crate::sim) fn complete_again(
+        &mut self,
+        mut chooses: impl FnMut() -> bool,
+    ) -> RawResult {
         let mut index = 0;
         while let Some(task) = self.pending.tasks.get_mut(index) {
             if std::mem::take(&mut task.again) && chooses() {
@@ -140,7 +94,7 @@ impl Memory<'_> {
         Ok(())
     }
 
-    fn complete(&mut self, index: usize) -> Trapped {
+    fn complete(&mut self, index: usize) -> RawResult {
         if let What::Arrivals(arrivals) = &self.pending.tasks[index].what {
             // The copies before it come first.
             let (lanes, origin) = (arrivals.lanes, self.pending.tasks[index].origin);
@@ -154,7 +108,7 @@ impl Memory<'_> {
         self.take_effect(task)
     }
 
-    fn take_effect(&mut self, task: Task) -> Trapped {
+    fn take_effect(&mut self, task: Task) -> RawResult {
         let Task { origin, what, again: _ } = task;
         let done = match what {
             What::Copies(copies) => copies.copy(self, origin, copies.lanes),
@@ -173,7 +127,7 @@ impl Memory<'_> {
         lanes: u32,
         before: usize,
         is_due: impl Fn(usize, u32) -> bool,
-    ) -> Trapped {
+    ) -> RawResult {
         let mut tasks = std::mem::take(&mut self.pending.tasks);
         let mut index = 0;
         let mut done = Ok(());
@@ -200,7 +154,7 @@ impl Memory<'_> {
         of: Origin,
         only_read: bool,
         is_due: impl Fn(usize, u32) -> bool,
-    ) -> Trapped {
+    ) -> RawResult {
         let mut tasks = std::mem::take(&mut self.pending.tasks);
         let mut done = Ok(());
         tasks.retain_mut(|task| {
@@ -222,16 +176,16 @@ impl Memory<'_> {
 
     /// The end of all threads of the cluster: the writes of bulk stores come, and nothing else may be pending
     /// that accesses shared memory on its own.
-    pub(in crate::sim) fn finish(&mut self) -> Trapped {
+    pub(in crate::sim) fn finish(&mut self) -> RawResult {
         for task in std::mem::take(&mut self.pending.tasks) {
             let Task { origin, what, again: _ } = task;
             let done = match what {
                 // Threads do not end before these.
                 What::Copies(_) | What::Arrivals(_) => Ok(()),
-                What::Load(load) => Err(Trap::new(load.lane, TrapCause::AsyncAtExit)),
-                What::Remote(store) => Err(Trap::new(store.lane, TrapCause::AsyncAtExit)),
+                What::Load(load) => Err(RawFault::new(load.lane, RawCause::AsyncAtExit)),
+                What::Remote(store) => Err(RawFault::new(store.lane, RawCause::AsyncAtExit)),
                 What::Store(store) if store.is_read() => store.write(self),
-                What::Store(store) => Err(Trap::new(store.lane, TrapCause::AsyncAtExit)),
+                What::Store(store) => Err(RawFault::new(store.lane, RawCause::AsyncAtExit)),
             };
             done.map_err(at(origin))?;
         }

@@ -1,31 +1,20 @@
 //! Shared memory of other blocks of the cluster: pointers to it, and stores that nobody waits for but a barrier.
 
 use super::bulk_reduce::reduced;
-use super::in_flight::Bytes;
 use crate::ir::{BulkReduce, OpId, Scalar, Space, Value};
-use crate::sim::exec::context::Next;
-use crate::sim::fault::raw::{AccessAt, Trap, TrapCause, Trapped};
-use crate::sim::memory::access::{Address, Alloc, Memory, PointerSlots};
-use crate::sim::memory::lanes::{Regs, lanes_of};
-use crate::sim::memory::shared::{ByteAddress, in_cluster, of_cluster};
+use crate::sim::fault::raw::AccessAt;
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::memory::address::{Address, Alloc, PointerSlots};
+use crate::sim::memory::agent::{Bytes, RemoteStore};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::mask::lanes_of;
+use crate::sim::memory::shared::{in_cluster, of_cluster};
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
+use crate::sim::program::context::Next;
 use crate::sim::program::refused::Refused::{self, Malformed};
 use crate::sim::program::slots::Slots;
-
-/// A store to the shared memory of a block of the cluster, and to a barrier there.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::sim) struct RemoteStore {
-    pub(in crate::sim) lane: usize,
-    /// The rank of the block.
-    block: u32,
-    pub(in crate::sim) to: ByteAddress,
-    elem: Scalar,
-    /// The bits of the element.
-    value: u64,
-    reduce: Option<BulkReduce>,
-    barrier: ByteAddress,
-}
 
 impl RemoteStore {
     /// The bytes that are written.
@@ -45,8 +34,8 @@ impl RemoteStore {
     }
 
     /// Sets or combines the element, then tells the barrier.
-    pub(in crate::sim) fn store(&self, memory: &mut Memory<'_>) -> Trapped {
-        let trapped = |cause| Trap::new(self.lane, cause);
+    pub(in crate::sim) fn store(&self, memory: &mut Memory<'_>) -> RawResult {
+        let trapped = |cause| RawFault::new(self.lane, cause);
         let shared = memory.shared_of_mut(self.block).map_err(trapped)?;
         // The barrier must be there before anything is written to where it may be.
         shared.barrier(self.barrier).map_err(trapped)?;
@@ -57,6 +46,7 @@ impl RemoteStore {
             if let Err(byte) = shared.read_bytes(self.to.at, &mut old[..size]) {
                 let range = shared.range(self.to.alloc);
                 let access = AccessAt {
+                    is_store: Some(false),
                     space: Space::SharedCluster,
                     alloc: self.to.alloc,
                     elem: self.elem,
@@ -112,7 +102,7 @@ impl Compiler<'_> {
             for lane in lanes_of(mask) {
                 let rank = regs.w[cta][lane];
                 if rank >= blocks {
-                    return Err(Trap::new(lane, TrapCause::NoClusterBlock { rank, blocks }));
+                    return Err(RawFault::new(lane, RawCause::NoClusterBlock { rank, blocks }));
                 }
                 let number = match pointer.alloc {
                     Alloc::Static(number) => number,
@@ -150,8 +140,8 @@ impl Compiler<'_> {
                     let [(rank, _), (barrier_rank, _)] =
                         [place, barrier].map(|byte_address| of_cluster(byte_address.alloc));
                     if rank != barrier_rank {
-                        let cause = TrapCause::BarrierElsewhere { rank, barrier_rank };
-                        return Err(Trap::new(lane, cause));
+                        let cause = RawCause::BarrierElsewhere { rank, barrier_rank };
+                        return Err(RawFault::new(lane, cause));
                     }
                     let value = match size {
                         8 => context.regs.d[value as usize][lane],

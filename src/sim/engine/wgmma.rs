@@ -4,28 +4,31 @@
 //! [`MatrixDescriptor`](crate::arch::MatrixDescriptor) says; the swizzle permutes the bits of the address
 //! in shared memory, whose window starts at 0.
 
-use crate::sim::fault::state::WgmmaOperand;
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::warp_group::GroupMma;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::in_flight::overlap;
 use super::matrix::{Fragment, MAX_K, bits_of, rows};
 use super::mma::{
     Columns, Operands, Rows, SumType, Summand, Sums, float, int, multiply_f32, multiply_i32,
 };
-use super::warp_group::{Registers, Said, Wait, WarpGroup};
 use crate::arch::SwizzleMode;
 use crate::ir::{Mma, MmaShape, Scalar, Space, Value, WgmmaForm};
-use crate::sim::exec::context::{Act, ExecContext, Next, Park};
-use crate::sim::exec::warp::Warp;
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
+use crate::sim::fault::raw::StepAt;
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::fault::state::WgmmaOperand;
 use crate::sim::memory::address::window_address;
-use crate::sim::memory::lanes::{LANES, Lane, lanes_of};
+use crate::sim::memory::agent::overlap;
+use crate::sim::memory::lanes::Lane;
+use crate::sim::memory::mask::{LANES, lanes_of};
 use crate::sim::memory::proxy::Proxies;
 use crate::sim::memory::shared::Shared;
+use crate::sim::memory::warp_group::{Registers, Said, Wait, WarpGroup};
+use crate::sim::options::Accumulation;
 use crate::sim::program::compiler::Compiler;
+use crate::sim::program::context::{Act, ExecContext, Next, Park};
 use crate::sim::program::refused::Refused;
-use crate::sim::report::options::Accumulation;
 
 /// A `wgmma` of a kernel.
 #[derive(Debug)]
@@ -134,17 +137,17 @@ impl Matrix {
         (elem, transposed): (Scalar, bool),
         which: WgmmaOperand,
         mut f: impl FnMut(usize, usize, u32),
-    ) -> Result<(), TrapCause> {
+    ) -> Result<(), RawCause> {
         let chunk = |at: usize| {
             if at + 16 > shared.len_bytes() {
                 let len_bytes = shared.len_bytes() as u64;
-                let cause = TrapCause::MatrixOutOfBounds { which, address: at as u64, len_bytes };
+                let cause = RawCause::MatrixOutOfBounds { which, address: at as u64, len_bytes };
                 return Err(cause);
             }
             if let Some(proxies) = proxies {
-                proxies.check(shared, at, 16)?;
+                proxies.check(&shared.stores, at, 16)?;
             }
-            let address = |at: usize| TrapCause::MatrixUninitialised { which, address: at as u64 };
+            let address = |at: usize| RawCause::MatrixUninitialised { which, address: at as u64 };
             shared.chunk(at).map_err(address)
         };
         let per = elem.bits() as usize;
@@ -173,9 +176,12 @@ impl Matrix {
     }
 }
 
-impl Wgmma {
-    /// Returns whether an operand in shared memory has one of the bytes, exactly or perhaps.
-    pub(in crate::sim) fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool {
+impl GroupMma for Wgmma {
+    fn accumulators(&self) -> &[u32] {
+        &self.sums.slots
+    }
+
+    fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool {
         let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
         let ([a, b], form) = (self.types, self.form);
         let has = |bits, extents, form| Matrix::new(bits).has(extents, form, bytes, exactly);
@@ -183,36 +189,37 @@ impl Wgmma {
             || self.a_per_slot.is_none() && has(said.a, (m, k), (a, form.transpose_a))
     }
 
-    /// Computes for the four warps.
-    pub(in crate::sim) fn run(
+    fn run(
         &self,
         (said, accumulation): (Said, Accumulation),
         registers: &[Option<Registers>; WarpGroup::WARPS],
         shared: (&Shared, Option<&Proxies>),
-        warps: &mut [Warp],
-    ) -> Result<(), TrapCause> {
+        warps: &mut [&mut Regs],
+    ) -> Result<(), RawCause> {
         let (k, accumulate) = (self.shape.k as usize, said.accumulate);
         let sign = |negative: bool| if negative { -1.0 } else { 1.0 };
         let (a_sign, b_sign) = (sign(self.form.negate_a), sign(self.form.negate_b));
         if self.sums.elem == SumType::I32 {
             let (a, b) = self.operands(said, registers, shared, int, int)?;
-            for (warp, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
+            for (regs, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
                 let operands = Operands { rows: a, columns: &b, k };
                 let form = (accumulate, self.form.satfinite);
-                multiply_i32(&mut warp.regs, &self.sums, &operands, form);
+                multiply_i32(regs, &self.sums, &operands, form);
             }
             return Ok(());
         }
         let number = |sign: f32| move |elem: Scalar, bits: u32| sign * float(elem, bits);
         let (a, b) = self.operands(said, registers, shared, number(a_sign), number(b_sign))?;
-        for (warp, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
+        for (regs, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
             let operands = Operands { rows: a, columns: &b, k };
             let bits = accumulation.fraction_bits(self.types[0].bits());
-            multiply_f32(&mut warp.regs, &self.sums, &operands, (accumulate, bits));
+            multiply_f32(regs, &self.sums, &operands, (accumulate, bits));
         }
         Ok(())
     }
+}
 
+impl Wgmma {
     /// A of the four warps one after the other, each two blocks of 8 rows; and B.
     fn operands<T: Summand>(
         &self,
@@ -221,7 +228,7 @@ impl Wgmma {
         shared: (&Shared, Option<&Proxies>),
         a_number: impl Fn(Scalar, u32) -> T,
         b_number: impl Fn(Scalar, u32) -> T,
-    ) -> Result<Parts<T>, TrapCause> {
+    ) -> Result<Parts<T>, RawCause> {
         let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
         let [a_type, b_type] = self.types;
         let mut a = vec![[T::default(); 8]; m / 8 * k];
@@ -264,28 +271,28 @@ enum Source {
 }
 
 /// The warp group of a warp that executes something with it, and the number of the warp in it.
-fn group(context: &mut ExecContext<'_, '_>) -> Trapped<(usize, usize)> {
+fn group(context: &mut ExecContext<'_, '_>) -> RawResult<(usize, usize)> {
     let warp = context.origin.warp as usize;
     let (group, place) = (warp / WarpGroup::WARPS, warp % WarpGroup::WARPS);
     let threads = context.memory.threads;
     let whole = (threads / LANES).saturating_sub(group * WarpGroup::WARPS);
     if whole < WarpGroup::WARPS {
-        let cause = TrapCause::PartialWarpGroup { warps: (1 << whole) - 1 };
-        return Err(Trap::new(0, cause));
+        let cause = RawCause::PartialWarpGroup { warps: (1 << whole) - 1 };
+        return Err(RawFault::new(0, cause));
     }
     Ok((group, place))
 }
 
 impl ExecContext<'_, '_> {
     /// Accesses accumulators of a `wgmma` as registers.
-    pub(in crate::sim) fn touch(&mut self, slots: &[u32]) -> Trapped {
+    pub(in crate::sim) fn touch(&mut self, slots: &[u32]) -> RawResult {
         let warp = self.origin.warp as usize;
         let groups = &self.memory.blocks[self.memory.here].groups;
         if let Some(group) = groups.get(warp / WarpGroup::WARPS)
             && let Some(step) = group.in_flight(warp % WarpGroup::WARPS, slots, None)
         {
             let lane = self.active.trailing_zeros() as usize;
-            return Err(Trap::new(lane, TrapCause::AccumulatorInFlight { step }));
+            return Err(RawFault::new(lane, RawCause::AccumulatorInFlight { op: StepAt(step) }));
         }
         for slot in slots {
             self.flight.unfenced[*slot as usize / 64] |= 1 << (slot % 64);
@@ -295,7 +302,7 @@ impl ExecContext<'_, '_> {
 }
 
 /// An operation of whole warps.
-fn act(f: impl Fn(&mut ExecContext<'_, '_>) -> Trapped<Next> + Send + Sync + 'static) -> Act {
+fn act(f: impl Fn(&mut ExecContext<'_, '_>) -> RawResult<Next> + Send + Sync + 'static) -> Act {
     Box::new(move |context| match context.whole_warp()? {
         Some(next) => Ok(next),
         None => f(context),
@@ -362,7 +369,7 @@ impl Compiler<'_> {
                 let (group, warp) = group(context)?;
                 let origin = context.origin;
                 let changed = context.memory.block_mut().groups[group].change(warp, origin, count);
-                changed.map_err(|cause| Trap::new(0, cause))?;
+                changed.map_err(|cause| RawFault::new(0, cause))?;
                 Ok(Next::Go)
             }),
             Mma::MmaSync { .. }
@@ -396,7 +403,7 @@ impl Compiler<'_> {
         if !(whole && legal(a_type) && legal(b_type)) || transposed && a_type.bits() != 16 {
             return Err(Refused::Malformed);
         }
-        let wgmma = Arc::new(wgmma);
+        let wgmma: Arc<dyn GroupMma> = Arc::new(wgmma);
         Ok(act(move |context| {
             let (group, warp) = group(context)?;
             let (a, registers) = match &a {
@@ -410,18 +417,18 @@ impl Compiler<'_> {
             };
             let b = context.uniform(&context.regs.d[b])?;
             let accumulate = context.uniform(&context.regs.w[accumulate as usize])? == true.word();
-            let sums = &wgmma.sums.slots;
+            let sums = wgmma.accumulators();
             let unfenced = &context.flight.unfenced;
             if sums.iter().any(|slot| unfenced[*slot as usize / 64] >> (slot % 64) & 1 == 1) {
-                return Err(Trap::new(0, TrapCause::NotFenced));
+                return Err(RawFault::new(0, RawCause::NotFenced));
             }
             let origin = context.origin;
             let group = &mut context.memory.block_mut().groups[group];
-            if let Some(step) = group.in_flight(warp, sums, Some(&wgmma)) {
-                return Err(Trap::new(0, TrapCause::AccumulatorInFlight { step }));
+            if let Some(step) = group.in_flight(warp, sums, Some(&*wgmma)) {
+                return Err(RawFault::new(0, RawCause::AccumulatorInFlight { op: StepAt(step) }));
             }
             let issued = group.issue(warp, (&wgmma, origin), Said { a, b, accumulate }, registers);
-            issued.map_err(|cause| Trap::new(0, cause))?;
+            issued.map_err(|cause| RawFault::new(0, cause))?;
             Ok(Next::Go)
         }))
     }

@@ -5,26 +5,27 @@
 //! thread waits for it, or when no warp can go on and one of them waits at its barrier. With a random order, a `wgmma`
 //! or a load over bytes that were written before may also complete early.
 
-use super::barrier::Barriers;
 use super::cluster_barrier;
-use super::context::Park;
-use super::deadlock::Stuck;
-use super::diagnostic::Diagnostics;
+use smallvec::SmallVec;
+
+use super::barrier::Barriers;
 use super::warp::{Pause, Warp};
 use super::warp_scheduler::{QUANTUM, WarpScheduler};
 use crate::arch::TensorMapDesc;
 use crate::launch::grid::Grid;
-use crate::sim::engine::pending::{BarrierOf, Pending};
-use crate::sim::engine::warp_group::WarpGroup;
-use crate::sim::fault::raw::Trap;
-use crate::sim::memory::access::Memory;
+use crate::sim::fault::raw_fault::{RawCause, RawFault};
+use crate::sim::memory::agent::{BarrierOf, Pending};
 use crate::sim::memory::block_memory::BlockMemory;
 use crate::sim::memory::buffer::Buffer;
-use crate::sim::memory::lanes::LANES;
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::diagnostics::Diagnostics;
+use crate::sim::memory::mask::LANES;
 use crate::sim::memory::proxy::Proxies;
+use crate::sim::memory::warp_group::WarpGroup;
+use crate::sim::options::{Accumulation, Order};
 use crate::sim::program::code::Code;
+use crate::sim::program::context::Park;
 use crate::sim::program::special::{Position, Shape};
-use crate::sim::report::options::{Accumulation, Order};
 
 /// Upper bound on the warp runs while an operation is pending that signals a barrier.
 const LATEST: u32 = 256;
@@ -63,10 +64,20 @@ pub(in crate::sim) struct Stop {
     pub(in crate::sim) stuck: Vec<Stuck>,
 }
 
+/// A warp of a cluster that cannot go on.
+#[derive(Debug)]
+pub(in crate::sim) struct Stuck {
+    /// The rank of the block.
+    pub(in crate::sim) block: u32,
+    pub(in crate::sim) warp: u32,
+    /// The step at which it waits, and for what; `None` where it has ended.
+    pub(in crate::sim) waits: Option<(u32, RawCause)>,
+}
+
 #[derive(Debug)]
 pub(in crate::sim) enum Why {
     /// A lane of the warp cannot go on.
-    Trap(Box<Trap>),
+    Fault(Box<RawFault>),
     /// The warps have used up their fuel; the warp is the last that ran.
     OutOfFuel { lane: u32 },
 }
@@ -299,7 +310,7 @@ impl<'c> Cluster<'c> {
         self.memory.block_mut().diagnostics.first_thread = (warp * LANES) as u32;
         let pause = self.warps[number].run(self.code, &mut self.memory, quantum);
         match pause {
-            Err(trap) => return Err(self.stop(number, Why::Trap(trap))),
+            Err(trap) => return Err(self.stop(number, Why::Fault(trap))),
             Ok(Pause::Quantum) => {}
             Ok(Pause::Idle(asked)) => {
                 self.asked[number] = asked;
@@ -321,7 +332,7 @@ impl<'c> Cluster<'c> {
                     }
                     Err(trap) => {
                         let (block, warp, step) = (rank as u32, warp as u32, arrival.step);
-                        let (why, stuck) = (Why::Trap(trap), Vec::new());
+                        let (why, stuck) = (Why::Fault(trap), Vec::new());
                         return Err(Stop { block, warp, step, why, stuck });
                     }
                 }
@@ -405,8 +416,7 @@ impl<'c> Cluster<'c> {
             };
             Some((self.rank(number), at))
         };
-        let barriers: smallvec::SmallVec<[_; 16]> =
-            (0..self.states.len()).filter_map(awaited).collect();
+        let barriers: SmallVec<[_; 16]> = (0..self.states.len()).filter_map(awaited).collect();
         let mut found = self.memory.complete_awaited(&barriers, random);
         if matches!(found, Ok(false)) {
             found = self.memory.complete_any(random);
@@ -443,9 +453,11 @@ impl<'c> Cluster<'c> {
         let first = rank * self.warps_of_block + group * WarpGroup::WARPS;
         let accumulation = self.memory.accumulation;
         let block = &mut self.memory.blocks[rank];
-        let warps = &mut self.warps[first..first + WarpGroup::WARPS];
+        let warps = self.warps[first..first + WarpGroup::WARPS].iter_mut();
+        let mut regs: SmallVec<[_; WarpGroup::WARPS]> = warps.map(|warp| &mut warp.regs).collect();
         let shared = (&block.shared, self.memory.proxies.as_ref());
-        let done = block.groups[group].multiply(end, shared, warps, accumulation);
+        let done = block.groups[group].multiply(end, shared, &mut regs, accumulation);
+        drop(regs);
         done.map_err(|trap| self.stopped(trap))
     }
 
@@ -461,10 +473,10 @@ impl<'c> Cluster<'c> {
     fn stop(&self, number: usize, why: Why) -> Stop {
         let rank = self.rank(number);
         let why = match why {
-            Why::Trap(trap) if trap.origin.is_some() => return self.stopped(trap),
-            Why::Trap(mut trap) => {
+            Why::Fault(trap) if trap.origin.is_some() => return self.stopped(trap),
+            Why::Fault(mut trap) => {
                 trap.cause = self.memory.explain_read(rank, trap.cause);
-                Why::Trap(trap)
+                Why::Fault(trap)
             }
             why @ Why::OutOfFuel { .. } => why,
         };
@@ -473,10 +485,10 @@ impl<'c> Cluster<'c> {
     }
 
     /// A trap at the operation that it names.
-    pub(in crate::sim) fn stopped(&self, mut trap: Box<Trap>) -> Stop {
+    pub(in crate::sim) fn stopped(&self, mut trap: Box<RawFault>) -> Stop {
         let (block, warp, step) =
             trap.origin.map_or((0, 0, 0), |origin| (origin.block, origin.warp, origin.step));
         trap.cause = self.memory.explain_read(block as usize, trap.cause);
-        Stop { block, warp, step, why: Why::Trap(trap), stuck: Vec::new() }
+        Stop { block, warp, step, why: Why::Fault(trap), stuck: Vec::new() }
     }
 }

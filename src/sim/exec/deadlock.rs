@@ -1,20 +1,10 @@
 //! Deadlocks: each warp of a stuck cluster with its wait, the likely cause first.
 
-use super::cluster::{Cluster, State, Stop, Why};
+use super::cluster::{Cluster, State, Stop, Stuck, Why};
 use super::cluster_barrier;
-use super::context::Park;
-use crate::sim::engine::warp_group::WarpGroup;
-use crate::sim::fault::raw::{Trap, TrapCause};
-
-/// A warp of a cluster that cannot go on.
-#[derive(Debug)]
-pub(in crate::sim) struct Stuck {
-    /// The rank of the block.
-    pub(in crate::sim) block: u32,
-    pub(in crate::sim) warp: u32,
-    /// The step at which it waits, and for what; `None` where it has ended.
-    pub(in crate::sim) waits: Option<(u32, TrapCause)>,
-}
+use crate::sim::fault::raw_fault::{RawCause, RawFault};
+use crate::sim::memory::warp_group::WarpGroup;
+use crate::sim::program::context::Park;
 
 impl Cluster<'_> {
     /// Returns the stop of a cluster in which no warp can go on.
@@ -38,8 +28,8 @@ impl Cluster<'_> {
                 _ => self.warps[first].first_lane(),
             };
             let Stuck { block, warp, waits } = self.stuck(first);
-            let (step, cause) = waits.unwrap_or((self.warps[first].step(), TrapCause::Trap));
-            let why = Why::Trap(Trap::new(lane as usize, cause));
+            let (step, cause) = waits.unwrap_or((self.warps[first].step(), RawCause::Trap));
+            let why = Why::Fault(RawFault::new(lane as usize, cause));
             Stop { block, warp, step, why, stuck: Vec::new() }
         });
         stop.stuck = stuck;
@@ -92,7 +82,7 @@ impl Cluster<'_> {
         })
     }
 
-    fn partial_group(&self, number: usize) -> Option<Box<Trap>> {
+    fn partial_group(&self, number: usize) -> Option<Box<RawFault>> {
         let warp = number % self.warps_of_block;
         self.memory.blocks[self.rank(number)].groups[warp / WarpGroup::WARPS].partial()
     }
@@ -109,7 +99,7 @@ impl Cluster<'_> {
             State::Parked(Park::WarpGroup) => {
                 let partial = self.partial_group(number);
                 let cause =
-                    partial.map_or(TrapCause::PartialWarpGroup { warps: 0 }, |trap| trap.cause);
+                    partial.map_or(RawCause::PartialWarpGroup { warps: 0 }, |trap| trap.cause);
                 Some((step, cause))
             }
             State::Parked(Park::Cluster) => Some((step, cluster_barrier::deadlock(&self.warps))),
@@ -123,7 +113,7 @@ impl Cluster<'_> {
                     counted.map(|(_, warp)| warp.alive().count_ones()).sum()
                 };
                 let cause =
-                    TrapCause::BlockDeadlock { threads: threads(false), arrived: threads(true) };
+                    RawCause::BlockDeadlock { threads: threads(false), arrived: threads(true) };
                 // The warp goes on behind the barrier.
                 Some((step.saturating_sub(1), cause))
             }

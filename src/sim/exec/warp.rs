@@ -5,15 +5,16 @@
 //! lanes closes. `break`, `continue` and `return` end all active lanes, so they only add them to the frame
 //! where those go on.
 
-use super::barrier::Arrival;
-use super::collective::Group;
-use super::context::{ExecContext, Flight, Next, Park};
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
-use crate::sim::fault::state::Origin;
-use crate::sim::memory::access::Memory;
-use crate::sim::memory::lanes::{LANE_BIT, Regs, lanes_of};
+use crate::sim::fault::raw::{Origin, StepAt, ThreadAt};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::local::LocalMemory;
+use crate::sim::memory::mask::{LANE_BIT, lanes_of};
+use crate::sim::program::code::Group;
 use crate::sim::program::code::{Code, Inst};
+use crate::sim::program::context::{ExecContext, Flight, Next, Park};
+use crate::sim::program::named_barrier::Arrival;
 use crate::sim::program::special::read_volatile;
 
 /// An open construct: the `if`, `for` or `loop` at step `at`.
@@ -72,7 +73,7 @@ pub(in crate::sim) struct Warp {
 impl Warp {
     pub(in crate::sim) fn new(code: &Code, block: u32, number: u32) -> Warp {
         let mut regs = Regs::new(code.w, code.d);
-        regs.local = LocalMemory::new(code);
+        regs.local = LocalMemory::new(code.local.clone(), code.local_bytes);
         Warp {
             block,
             number,
@@ -124,7 +125,7 @@ impl Warp {
         code: &Code,
         memory: &mut Memory<'_>,
         quantum: u64,
-    ) -> Result<Pause, Box<Trap>> {
+    ) -> Result<Pause, Box<RawFault>> {
         let end = self.warp_ops.saturating_add(quantum);
         let mut lanes = u64::from(self.active.count_ones());
         while let Some(step) = code.steps.get(self.step as usize) {
@@ -165,7 +166,7 @@ impl Warp {
                     if self.active != self.alive {
                         return Err(self.divergence());
                     }
-                    let arrival = named.arrive(self, self.active, self.step)?;
+                    let arrival = named.arrive(&self.regs, self.active, self.step)?;
                     self.step += 1;
                     return Ok(Pause::Named(arrival));
                 }
@@ -328,7 +329,7 @@ impl Warp {
     }
 
     /// Runs an operation of the warp for each group of lanes that name the same members.
-    fn collective(&mut self, members: usize, run: &Group) -> Trapped {
+    fn collective(&mut self, members: usize, run: &Group) -> RawResult {
         let mut rest = self.active;
         while rest != 0 {
             let first = rest.trailing_zeros() as usize;
@@ -339,7 +340,7 @@ impl Warp {
             let strangers = group & !mask;
             if strangers != 0 {
                 let lane = strangers.trailing_zeros() as usize;
-                return Err(Trap::new(lane, TrapCause::NotAMember { members: mask }));
+                return Err(RawFault::new(lane, RawCause::NotAMember { members: mask }));
             }
             let missing = mask & self.alive & !group;
             if missing != 0 {
@@ -352,30 +353,31 @@ impl Warp {
     }
 
     #[cold]
-    fn missing_member(&self, lane: usize, members: u32, other: u32) -> Box<Trap> {
+    fn missing_member(&self, lane: usize, members: u32, other: u32) -> Box<RawFault> {
         let cause = if self.active >> other & 1 == 1 {
-            TrapCause::OtherMembers { members, other }
+            RawCause::OtherMembers { members, other: ThreadAt(other) }
         } else {
-            TrapCause::MissingMember { members, other, step: self.elsewhere(other) }
+            RawCause::MissingMember { members, other: ThreadAt(other), op: self.elsewhere(other) }
         };
-        Trap::new(lane, cause)
+        RawFault::new(lane, cause)
     }
 
     /// A barrier that some living lanes of the warp have not reached.
-    fn divergence(&self) -> Box<Trap> {
+    fn divergence(&self) -> Box<RawFault> {
         let other = (self.alive & !self.active).trailing_zeros();
-        let cause = TrapCause::BarrierDivergence { other, step: self.elsewhere(other) };
-        Trap::new(self.first_lane() as usize, cause)
+        let cause =
+            RawCause::BarrierDivergence { other: ThreadAt(other), op: self.elsewhere(other) };
+        RawFault::new(self.first_lane() as usize, cause)
     }
 
     /// The step of the construct in which a lane that is not active waits.
-    fn elsewhere(&self, other: u32) -> u32 {
+    fn elsewhere(&self, other: u32) -> StepAt {
         // Each lane that is alive and not active waits in exactly one frame.
         let frame = self
             .frames
             .iter()
             .rev()
             .find(|frame| (frame.joined | frame.other_arm | frame.again) >> other & 1 == 1);
-        frame.map_or(self.step, |frame| frame.at)
+        StepAt(frame.map_or(self.step, |frame| frame.at))
     }
 }

@@ -1,8 +1,11 @@
-//! Faults: raw cause, report, and sentence.
+//! Faults: cause, report, and sentence.
 
+pub(super) mod cause;
 pub(super) mod error;
-pub(super) mod explain;
 pub(super) mod raw;
+pub(super) mod raw_fault;
 pub(super) mod report;
-pub(super) mod sentence;
+mod sentence;
+pub(super) mod source;
 pub(super) mod state;
+pub(super) mod terms;

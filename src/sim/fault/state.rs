@@ -20,14 +20,6 @@ pub enum BarrierState {
     Overwritten,
 }
 
-/// A barrier, in the terms of its allocation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) struct BarrierAt {
-    pub(in crate::sim) alloc: u32,
-    /// Counted from the start of the allocation, in units of 8 bytes.
-    pub(in crate::sim) element: u64,
-}
-
 /// Operand of `wgmma`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WgmmaOperand {
@@ -35,14 +27,4 @@ pub enum WgmmaOperand {
     A,
     /// B.
     B,
-}
-
-/// Step, warp and block of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) struct Origin {
-    /// The rank of the block in its cluster.
-    pub(in crate::sim) block: u32,
-    /// The warp in its block.
-    pub(in crate::sim) warp: u32,
-    pub(in crate::sim) step: u32,
 }

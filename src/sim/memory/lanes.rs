@@ -10,24 +10,8 @@
 //! written under the mask.
 
 use super::local::LocalMemory;
+use super::mask::{FULL, LANE_BIT, LANES, mask_of};
 use crate::ir::{bf16, f16};
-
-/// Threads of a warp.
-pub(in crate::sim) const LANES: usize = 32;
-
-/// All lanes of a warp.
-pub(in crate::sim) const FULL: u32 = u32::MAX;
-
-/// The bit of each lane in a mask.
-pub(in crate::sim) const LANE_BIT: [u32; LANES] = {
-    let mut bits = [0; LANES];
-    let mut lane = 0;
-    while lane < LANES {
-        bits[lane] = 1 << lane;
-        lane += 1;
-    }
-    bits
-};
 
 /// The register files of one warp.
 #[derive(Debug)]
@@ -50,23 +34,6 @@ impl Regs {
     pub(in crate::sim) fn truth(&self, slot: u32) -> u32 {
         mask_of(&self.w[slot as usize])
     }
-}
-
-/// The lanes whose word has all bits set, given that each word is all ones or all zeros.
-pub(in crate::sim) fn mask_of(words: &[u32; LANES]) -> u32 {
-    words.iter().zip(&LANE_BIT).fold(0, |mask, (word, bit)| mask | (word & bit))
-}
-
-/// The lanes of a mask, from the lowest.
-pub(in crate::sim) fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        if mask == 0 {
-            return None;
-        }
-        let lane = mask.trailing_zeros() as usize;
-        mask &= mask - 1;
-        Some(lane)
-    })
 }
 
 /// A word of a register file.
@@ -255,6 +222,7 @@ fn copy_lanes<T: Copy>(file: &mut [[T; LANES]], dst: u32, src: u32, mask: u32) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::mask::lanes_of;
     use super::*;
 
     #[test]

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::mbarrier::Mbarrier;
 use super::proxy::Stores;
-use crate::sim::engine::mbarrier::Mbarrier;
-use crate::sim::fault::raw::TrapCause;
-use crate::sim::fault::state::{BarrierAt, BarrierState};
+use crate::sim::fault::raw::BarrierAt;
+use crate::sim::fault::raw_fault::RawCause;
+use crate::sim::fault::state::BarrierState;
 
 /// Byte range of a shared allocation.
 #[derive(Clone, Copy, Debug)]
@@ -203,15 +204,15 @@ impl Shared {
         &mut self,
         byte_address: ByteAddress,
         count: u32,
-    ) -> Result<(), TrapCause> {
+    ) -> Result<(), RawCause> {
         let name = self.name(byte_address);
         let overwritten = self.is_written(byte_address);
         if let Some(Slot::Live(_)) = self.barriers.get(&byte_address.at)
             && !overwritten
         {
-            return Err(TrapCause::LiveBarrier { barrier: name });
+            return Err(RawCause::LiveBarrier { barrier: name });
         }
-        let barrier = Mbarrier::new(count).ok_or(TrapCause::BarrierCount { count })?;
+        let barrier = Mbarrier::new(count).ok_or(RawCause::BarrierCount { count })?;
         self.barriers.insert(byte_address.at, Slot::Live(barrier));
         self.forget(byte_address);
         Ok(())
@@ -220,7 +221,7 @@ impl Shared {
     pub(in crate::sim) fn invalidate_barrier(
         &mut self,
         byte_address: ByteAddress,
-    ) -> Result<(), TrapCause> {
+    ) -> Result<(), RawCause> {
         self.barrier(byte_address)?;
         self.barriers.insert(byte_address.at, Slot::Invalidated);
         Ok(())
@@ -239,10 +240,10 @@ impl Shared {
     pub(in crate::sim) fn barrier(
         &mut self,
         byte_address: ByteAddress,
-    ) -> Result<&mut Mbarrier, TrapCause> {
+    ) -> Result<&mut Mbarrier, RawCause> {
         let barrier = self.name(byte_address);
         let overwritten = self.is_written(byte_address);
-        let not = |state| Err(TrapCause::NotABarrier { barrier, state });
+        let not = |state| Err(RawCause::NotABarrier { barrier, state });
         match self.barriers.get_mut(&byte_address.at) {
             Some(Slot::Live(_)) if overwritten => not(BarrierState::Overwritten),
             Some(Slot::Live(found)) => Ok(found),
@@ -255,8 +256,8 @@ impl Shared {
     pub(in crate::sim) fn update_barrier(
         &mut self,
         byte_address: ByteAddress,
-        update: impl FnOnce(&mut Mbarrier, BarrierAt) -> Result<(), TrapCause>,
-    ) -> Result<u64, TrapCause> {
+        update: impl FnOnce(&mut Mbarrier, BarrierAt) -> Result<(), RawCause>,
+    ) -> Result<u64, RawCause> {
         let name = self.name(byte_address);
         let barrier = self.barrier(byte_address)?;
         let phase = barrier.phase();
@@ -268,12 +269,12 @@ impl Shared {
     }
 
     /// Returns the cause of a wait at the barrier that never ends.
-    pub(in crate::sim) fn deadlock(&self, byte_address: ByteAddress) -> TrapCause {
+    pub(in crate::sim) fn deadlock(&self, byte_address: ByteAddress) -> RawCause {
         let barrier = self.name(byte_address);
         match self.barriers.get(&byte_address.at) {
             Some(Slot::Live(found)) => found.deadlock(barrier),
             Some(Slot::Invalidated) | None => {
-                TrapCause::NotABarrier { barrier, state: BarrierState::Invalidated }
+                RawCause::NotABarrier { barrier, state: BarrierState::Invalidated }
             }
         }
     }

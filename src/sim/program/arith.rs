@@ -7,15 +7,15 @@ use super::dispatch::{
     with_bits, with_float, with_fused, with_int, with_number, with_ordered, with_scalar,
     with_signed, with_type,
 };
-use super::refused::Refused;
-use super::refused::Refused::Malformed;
+use super::refused::Refused::{self, Malformed};
 use super::scalar::{Bits, Cvt, Float, Fused, Int, Number, Signed};
 use super::slots::Slots;
 use super::vector::narrow_cvt;
 use crate::ir::{Arith, Compare, Const, Scalar, Type, Value};
-use crate::sim::fault::raw::{Trap, TrapCause};
-use crate::sim::memory::access::{Alloc, PointerSlots};
-use crate::sim::memory::lanes::{Lane, Pure, Regs, Word, binary, lanes_of, ternary, unary};
+use crate::sim::fault::raw_fault::{RawCause, RawFault};
+use crate::sim::memory::address::{Alloc, PointerSlots};
+use crate::sim::memory::lanes::{Lane, Pure, Regs, Word, binary, ternary, unary};
+use crate::sim::memory::mask::lanes_of;
 
 /// The function of an integer division or remainder, which faults where the divisor is zero.
 fn divide<T: Int>(scalar: Scalar, dst: u32, [a, b]: [u32; 2], f: fn(T, T) -> T) -> Inst {
@@ -27,7 +27,7 @@ fn divide<T: Int>(scalar: Scalar, dst: u32, [a, b]: [u32; 2], f: fn(T, T) -> T) 
             let (lhs, rhs) = (T::of(lhs[lane]), T::of(rhs[lane]));
             if rhs == T::ZERO {
                 let dividend = Const::new(scalar, lhs.bits());
-                return Err(Trap::new(lane, TrapCause::DivisionByZero { dividend }));
+                return Err(RawFault::new(lane, RawCause::DivisionByZero { dividend }));
             }
             out[lane] = f(lhs, rhs).word();
         }

@@ -9,11 +9,13 @@ use super::dispatch::{with_number, with_type};
 use super::refused::Refused;
 use super::scalar::{Bits, Number};
 use crate::ir::{Atomic, AtomicOp, AtomicOrder, Cache, OpId, RedOrder, Scalar, Value, VectorType};
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
-use crate::sim::memory::access::{Access, Address, Offsets, Strength};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::memory::access::Access;
+use crate::sim::memory::address::{Address, Offsets, Strength};
 use crate::sim::memory::buffer::Buffer;
 use crate::sim::memory::element::Element;
-use crate::sim::memory::lanes::{LANES, Lane, Regs, Word, lanes_of};
+use crate::sim::memory::lanes::{Lane, Regs, Word};
+use crate::sim::memory::mask::{LANES, lanes_of};
 use crate::sim::memory::shared::{Shared, SharedRange};
 use crate::sim::memory::space::{Allocation, MemorySpace};
 use crate::sim::memory::vector_access::shared_offsets;
@@ -320,7 +322,7 @@ fn check_written<E: Element>(
     offsets: &Offsets,
     (found, mask): (Allocation, u32),
     shared: &Shared,
-) -> Trapped {
+) -> RawResult {
     let SharedRange { start, .. } = shared.range(found.number);
     let mut all_written = true;
     offsets.for_each::<E>(mask, |_, at| {
@@ -346,10 +348,10 @@ fn line(address: Address, discard: bool) -> Access {
                 (at.bytes, at.align) = (LINE, LINE);
                 let end = at.byte + i128::from(LINE);
                 if at.byte < 0 || end > i128::from(at.len_bytes) {
-                    return Err(Trap::new(lane, TrapCause::OutOfBounds(at)));
+                    return Err(RawFault::new(lane, RawCause::OutOfBounds { access: at }));
                 }
                 if at.byte % i128::from(LINE) != 0 {
-                    return Err(Trap::new(lane, TrapCause::Misaligned(at)));
+                    return Err(RawFault::new(lane, RawCause::Misaligned { access: at }));
                 }
                 if discard {
                     let first = at.byte as usize / 4;

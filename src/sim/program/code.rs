@@ -1,17 +1,16 @@
 //! A kernel in the form that warps run: a flat list of steps on register slots.
 
+use super::context::Act;
+use super::named_barrier::Named;
 use crate::ir::{OpId, SpecialReg, VolatileReg};
-use crate::sim::exec::barrier::Named;
-use crate::sim::exec::collective::Group;
-use crate::sim::exec::context::Act;
-use crate::sim::fault::raw::Trapped;
+use crate::sim::fault::raw_fault::RawResult;
 use crate::sim::memory::access::Access;
 use crate::sim::memory::buffer::Buffer;
 use crate::sim::memory::lanes::{Move, Pure, Regs};
 use crate::sim::memory::shared::SharedRange;
 
 /// An operation without an effect that can fault in the active lanes.
-pub(in crate::sim) type Checked = Box<dyn Fn(&mut Regs, u32) -> Trapped + Send + Sync>;
+pub(in crate::sim) type Checked = Box<dyn Fn(&mut Regs, u32) -> RawResult + Send + Sync>;
 
 /// One step of a warp. A step number stands for its place in [`Code::steps`]; a frame number for the depth
 /// in the warp's stack of open constructs, which is the static nesting depth.
@@ -65,7 +64,7 @@ pub(in crate::sim) enum Inst {
 }
 
 /// The lanes that start a `for` with at least one iteration; sets index and remaining iterations.
-pub(in crate::sim) type Enter = Box<dyn Fn(&mut Regs, u32) -> Trapped<u32> + Send + Sync>;
+pub(in crate::sim) type Enter = Box<dyn Fn(&mut Regs, u32) -> RawResult<u32> + Send + Sync>;
 /// The lanes that have a further iteration; advances index and remaining iterations.
 pub(in crate::sim) type Advance = Box<dyn Fn(&mut Regs) -> u32 + Send + Sync>;
 
@@ -111,3 +110,6 @@ pub(in crate::sim) struct Code {
     /// Bytes of local memory of a thread.
     pub(in crate::sim) local_bytes: usize,
 }
+
+/// Operation of a group of lanes.
+pub(in crate::sim) type Group = Box<dyn Fn(&mut Regs, u32) -> RawResult + Send + Sync>;

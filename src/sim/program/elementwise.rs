@@ -464,7 +464,7 @@ impl Compiler<'_> {
             return Ok(each(steps, |[bits]| bits));
         }
         Ok(Inst::Pure(Box::new(move |regs| {
-            let mut bits = [0u128; crate::sim::memory::lanes::LANES];
+            let mut bits = [0u128; crate::sim::memory::mask::LANES];
             let mut shift = 0;
             for (from, width) in &from {
                 let words = from.read(regs);

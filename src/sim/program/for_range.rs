@@ -3,8 +3,9 @@
 use super::code::{Advance, Enter};
 use super::scalar::Int;
 use crate::ir::{Const, Scalar};
-use crate::sim::fault::raw::{Trap, TrapCause};
-use crate::sim::memory::lanes::{FULL, LANES, Word, lanes_of};
+use crate::sim::fault::raw_fault::{RawCause, RawFault};
+use crate::sim::memory::lanes::Word;
+use crate::sim::memory::mask::{FULL, LANES, lanes_of};
 
 /// The slots of a `for`.
 #[derive(Clone, Copy)]
@@ -32,7 +33,7 @@ impl ForRange {
                 let (lo, hi, step) = (T::of(lo[lane]), T::of(hi[lane]), T::of(step[lane]));
                 if step <= T::ZERO {
                     let step = Const::new(scalar, step.bits());
-                    return Err(Trap::new(lane, TrapCause::StepNotPositive { step }));
+                    return Err(RawFault::new(lane, RawCause::StepNotPositive { step }));
                 }
                 trips[lane] = match known {
                     Some((l, h, s, trips)) if l == lo && h == hi && s == step => trips,

@@ -6,14 +6,18 @@ use super::compiler::Compiler;
 use super::refused::Refused;
 use super::slots::Slots;
 use crate::ir::{Const, Inline, Scalar};
-use crate::sim::fault::raw::{Trap, TrapCause};
+use crate::sim::fault::raw::InlineText;
+use crate::sim::fault::raw_fault::{RawCause, RawFault};
 use crate::sim::memory::access::Access;
-use crate::sim::memory::lanes::lanes_of;
+use crate::sim::memory::mask::lanes_of;
 
 impl Compiler<'_> {
     pub(in crate::sim) fn inline(&self, op: &Inline, results: &[Slots]) -> Result<Access, Refused> {
         let not_simulated: Access = Box::new(|_, _, mask| {
-            Err(Trap::new(mask.trailing_zeros() as usize, TrapCause::NotSimulated))
+            Err(RawFault::new(
+                mask.trailing_zeros() as usize,
+                RawCause::NotSimulated { text: InlineText },
+            ))
         });
         let Some(simulate) = op.ptx.simulation().map(Arc::clone) else { return Ok(not_simulated) };
         let scalar = |slots: &Slots| match slots {

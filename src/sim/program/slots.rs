@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::refused::Refused::{self, Malformed};
 use crate::ir::{Const, Scalar, Type, VectorType};
-use crate::sim::memory::access::{Alloc, PointerSlots};
+use crate::sim::memory::address::{Alloc, PointerSlots};
 use crate::sim::memory::lanes::{Lane, Move};
 
 /// Register slots of a thread: 64 MiB for a whole block. A device has 255 registers, and spills the rest.

@@ -9,9 +9,10 @@ use super::compiler::Compiler;
 use super::refused::Refused;
 use crate::ir::{Axis, OpId, Scalar, SpecialReg, Thread, Value, VolatileReg};
 use crate::launch::grid::Grid;
-use crate::sim::fault::raw::{Trap, TrapCause};
-use crate::sim::memory::access::Memory;
-use crate::sim::memory::lanes::{LANE_BIT, LANES, Lane, Regs};
+use crate::sim::fault::raw_fault::{RawCause, RawFault};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::lanes::{Lane, Regs};
+use crate::sim::memory::mask::{LANE_BIT, LANES};
 
 const MULTIPROCESSORS: u64 = 132;
 const WARPS_OF_MULTIPROCESSOR: u32 = 64;
@@ -173,8 +174,8 @@ impl Compiler<'_> {
                 self.scalar_of(nanoseconds, Scalar::U32)?;
                 Inst::Sleep
             }
-            Thread::Trap {} => stop(TrapCause::Trap),
-            Thread::Brkpt {} => stop(TrapCause::Breakpoint),
+            Thread::Trap {} => stop(RawCause::Trap),
+            Thread::Brkpt {} => stop(RawCause::Breakpoint),
         };
         self.emit(id, inst);
         Ok(())
@@ -182,8 +183,10 @@ impl Compiler<'_> {
 }
 
 /// A step that no lane passes.
-fn stop(cause: TrapCause) -> Inst {
-    Inst::Checked(Box::new(move |_, mask| Err(Trap::new(mask.trailing_zeros() as usize, cause))))
+fn stop(cause: RawCause) -> Inst {
+    Inst::Checked(Box::new(move |_, mask| {
+        Err(RawFault::new(mask.trailing_zeros() as usize, cause))
+    }))
 }
 
 /// The words of `bool`s.

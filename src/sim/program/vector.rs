@@ -6,7 +6,8 @@ use super::convert::convert;
 use super::refused::Refused::{self, Malformed};
 use super::slots::Slots;
 use crate::ir::{Scalar, Value, VectorType};
-use crate::sim::memory::lanes::{LANES, Regs};
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::mask::LANES;
 
 /// Register slot of a number.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,10 @@
 //! Execution context of a warp: state for whole-warp, waiting and asynchronous operations.
 
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
-use crate::sim::fault::state::Origin;
-use crate::sim::memory::access::Memory;
-use crate::sim::memory::lanes::{FULL, LANES, Regs};
+use crate::sim::fault::raw::Origin;
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::mask::{FULL, LANES};
 use crate::sim::memory::shared::ByteAddress;
 
 /// Condition that a warp waits for.
@@ -35,7 +36,7 @@ pub(in crate::sim) enum Next {
 
 /// An operation of a warp: see [`ExecContext`].
 pub(in crate::sim) type Act =
-    Box<dyn for<'t, 'm> Fn(&mut ExecContext<'t, 'm>) -> Trapped<Next> + Send + Sync>;
+    Box<dyn for<'t, 'm> Fn(&mut ExecContext<'t, 'm>) -> RawResult<Next> + Send + Sync>;
 
 /// A warp that executes an operation.
 pub(in crate::sim) struct ExecContext<'t, 'm> {
@@ -51,7 +52,7 @@ pub(in crate::sim) struct ExecContext<'t, 'm> {
 
 impl ExecContext<'_, '_> {
     /// Checks that all threads of the warp execute the operation; `Some` says why it cannot go on.
-    pub(in crate::sim) fn whole_warp(&self) -> Trapped<Option<Next>> {
+    pub(in crate::sim) fn whole_warp(&self) -> RawResult<Option<Next>> {
         if self.active == FULL {
             return Ok(None);
         }
@@ -59,22 +60,22 @@ impl ExecContext<'_, '_> {
             return Ok(Some(Next::Diverged));
         }
         let lane = self.active.trailing_zeros() as usize;
-        Err(Trap::new(lane, TrapCause::PartialWarp { lanes: self.active }))
+        Err(RawFault::new(lane, RawCause::PartialWarp { lanes: self.active }))
     }
 
     /// The value of a slot that must be the same in all lanes that are active.
     pub(in crate::sim) fn uniform<T: Copy + Eq + Into<u64>>(
         &self,
         words: &[T; LANES],
-    ) -> Trapped<T> {
+    ) -> RawResult<T> {
         let first = words[self.active.trailing_zeros() as usize % LANES];
         let differs =
-            crate::sim::memory::lanes::lanes_of(self.active).find(|lane| words[*lane] != first);
+            crate::sim::memory::mask::lanes_of(self.active).find(|lane| words[*lane] != first);
         match differs {
             None => Ok(first),
             Some(lane) => {
                 let (here, there) = (first.into(), words[lane].into());
-                Err(Trap::new(lane, TrapCause::NotUniform { here, there }))
+                Err(RawFault::new(lane, RawCause::NotUniform { here, there }))
             }
         }
     }

@@ -4,19 +4,18 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rayon::prelude::*;
 
-use super::cluster::{Arguments, Cluster, Count, Stop};
-use super::diagnostic::{Diagnostics, Failure};
-use super::warp_scheduler::COOPERATIVE_QUANTUM;
+use super::exec::cluster::{Arguments, Cluster, Count, Stop};
+use super::exec::warp_scheduler::COOPERATIVE_QUANTUM;
+use super::fault::error::RunError;
+use super::memory::buffer::Buffer;
+use super::options::{Options, Report};
+use super::program::code::Code;
+use super::program::special::{Shape, blocks_at_once};
+use super::report::explain::{Launch, explain};
+use super::report::said::Said;
 use crate::arch::TensorMapDesc;
 use crate::ir::{Const, KernelIr, LaunchBounds, Type};
-use crate::launch::assert::AssertFailures;
 use crate::launch::grid::Grid;
-use crate::sim::fault::error::RunError;
-use crate::sim::fault::explain::{Launch, explain};
-use crate::sim::memory::buffer::Buffer;
-use crate::sim::program::code::Code;
-use crate::sim::program::special::{Shape, blocks_at_once};
-use crate::sim::report::options::{Options, Report};
 
 /// An argument of a launch.
 #[derive(Clone, Copy, Debug)]
@@ -243,34 +242,4 @@ fn at_once(all: &mut [Cluster<'_>], options: &Options) -> Ran {
         said.add_all(number as u64, cluster);
     }
     (total, said, stopped)
-}
-
-/// Diagnostics of the blocks that a thread of the host ran, in block order.
-#[derive(Default)]
-pub(in crate::sim) struct Said {
-    /// Failed assertions, in all.
-    pub(in crate::sim) failed: u64,
-    /// Those that are kept, with the number of the block.
-    pub(in crate::sim) failures: Vec<(u64, Failure)>,
-    /// Output of the blocks, with the numbers of their clusters.
-    prints: Vec<(u64, String)>,
-}
-
-impl Said {
-    fn add_all(&mut self, number: u64, cluster: &mut Cluster<'_>) {
-        for (block, diagnostics) in cluster.diagnostics() {
-            self.add(number, block, diagnostics);
-        }
-    }
-
-    fn add(&mut self, cluster: u64, block: u64, diagnostics: &mut Diagnostics) {
-        let prints = diagnostics.take_prints();
-        if !prints.is_empty() {
-            self.prints.push((cluster, prints));
-        }
-        let (failed, failures) = diagnostics.take();
-        self.failed += failed;
-        let room = AssertFailures::RECORDED.saturating_sub(self.failures.len());
-        self.failures.extend(failures.into_iter().take(room).map(|failure| (block, failure)));
-    }
 }

@@ -1,21 +1,20 @@
-//! Operations of the threads of a warp together.
+//! Compiles operations of the threads of a warp together.
 //!
 //! Lanes that name the same members are a group. All members that have not ended must be in the group, and
 //! all of the group must be members: else a GPU would wait for ever, or the result would be undefined.
 
+use super::code::Group;
+use super::code::Inst;
+use super::compiler::Compiler;
+use super::dispatch::with_type;
+use super::refused::Refused;
+use super::scalar::{Bits, Int, Number};
+use super::slots::Slots;
+use super::special::truth;
 use crate::ir::{OpId, ReduxOp, Scalar, ShflMode, Value, VoteMode, Warp};
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
-use crate::sim::memory::lanes::{LANE_BIT, LANES, Lane, Regs, Word, lanes_of};
-use crate::sim::program::code::Inst;
-use crate::sim::program::compiler::Compiler;
-use crate::sim::program::dispatch::with_type;
-use crate::sim::program::refused::Refused;
-use crate::sim::program::scalar::{Bits, Int, Number};
-use crate::sim::program::slots::Slots;
-use crate::sim::program::special::truth;
-
-/// Operation of a group of lanes.
-pub(in crate::sim) type Group = Box<dyn Fn(&mut Regs, u32) -> Trapped + Send + Sync>;
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::memory::lanes::{Lane, Regs, Word};
+use crate::sim::memory::mask::{LANE_BIT, LANES, lanes_of};
 
 /// Writes `value` in the lanes of `group`.
 fn set<T: Copy>(out: &mut [T; LANES], group: u32, value: impl Fn(usize) -> T) {
@@ -124,7 +123,7 @@ impl Compiler<'_> {
             Warp::Activemask {} => {
                 let dst = self.result(results, 0)?.scalar(Scalar::U32)? as usize;
                 let run = move |regs: &mut Regs,
-                                _: &mut crate::sim::memory::access::Memory<'_>,
+                                _: &mut crate::sim::memory::cluster_memory::Memory<'_>,
                                 mask: u32| {
                     regs.w[dst] = [mask; LANES];
                     Ok(())
@@ -187,14 +186,14 @@ struct Shuffle {
 }
 
 impl Shuffle {
-    fn run<W: Word>(self, regs: &mut Regs, group: u32) -> Trapped {
+    fn run<W: Word>(self, regs: &mut Regs, group: u32) -> RawResult {
         let (lanes, segments) = (regs.w[self.lane as usize], regs.w[self.segment as usize]);
         let values = W::file(regs)[self.value as usize];
         let (mut read, mut inside) = ([0; LANES], 0);
         for lane in lanes_of(group) {
             let (source, is_inside) = self.mode.source(lane as u32, lanes[lane], segments[lane]);
             if LANE_BIT[source as usize] & group == 0 {
-                return Err(Trap::new(lane, TrapCause::InactiveSource { source, group }));
+                return Err(RawFault::new(lane, RawCause::InactiveSource { source, group }));
             }
             read[lane] = source as usize;
             inside |= if is_inside { LANE_BIT[lane] } else { 0 };

@@ -1,8 +1,8 @@
 //! Destinations of `printf` in simulated kernels.
 
-use std::fmt;
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{fmt, io};
 
 /// Destination of `printf` in a simulated kernel. Clones write to the same destination.
 ///

@@ -1,7 +1,7 @@
 //! Options and counters of a simulation.
 
-use super::output::Output;
 use crate::ir::Target;
+use crate::sim::output::Output;
 
 /// The order in which the warps of a block, or of a cluster, run, and when asynchronous operations take effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,18 +4,18 @@
 //! operands. It takes effect for all of them at once: when one of them waits for it, or before. Until a warp has
 //! waited for it, its accumulators must be left alone.
 
+use super::lanes::Regs;
 use std::collections::VecDeque;
+use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::wgmma::Wgmma;
-use crate::sim::exec::warp::Warp;
-use crate::sim::fault::raw::{Trap, TrapCause, Trapped};
-use crate::sim::fault::state::Origin;
-use crate::sim::memory::lanes::LANES;
-use crate::sim::memory::proxy::Proxies;
-use crate::sim::memory::shared::Shared;
-use crate::sim::report::options::Accumulation;
+use super::mask::LANES;
+use super::proxy::Proxies;
+use super::shared::Shared;
+use crate::sim::fault::raw::{Origin, StepAt};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::options::Accumulation;
 
 /// Registers of a warp that hold a part of A.
 pub(in crate::sim) type Registers = Box<[[u32; LANES]]>;
@@ -28,10 +28,28 @@ pub(in crate::sim) struct Said {
     pub(in crate::sim) accumulate: bool,
 }
 
+/// A `wgmma` of a kernel, which a warp group queues and later executes.
+pub(in crate::sim) trait GroupMma: Debug + Send + Sync {
+    /// The slots of its accumulators.
+    fn accumulators(&self) -> &[u32];
+
+    /// Returns whether an operand in shared memory has one of the bytes, exactly or perhaps.
+    fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool;
+
+    /// Computes on the registers of the four warps.
+    fn run(
+        &self,
+        form: (Said, Accumulation),
+        registers: &[Option<Registers>; WarpGroup::WARPS],
+        shared: (&Shared, Option<&Proxies>),
+        warps: &mut [&mut Regs],
+    ) -> Result<(), RawCause>;
+}
+
 /// A `wgmma` to which warps have come.
 #[derive(Debug)]
 struct Issued {
-    op: Arc<Wgmma>,
+    op: Arc<dyn GroupMma>,
     origin: Origin,
     said: Said,
     /// A of each warp, where it is in registers.
@@ -92,17 +110,17 @@ impl WarpGroup {
     pub(in crate::sim) fn issue(
         &mut self,
         warp: usize,
-        (op, origin): (&Arc<Wgmma>, Origin),
+        (op, origin): (&Arc<dyn GroupMma>, Origin),
         said: Said,
         registers: Option<Registers>,
-    ) -> Result<(), TrapCause> {
+    ) -> Result<(), RawCause> {
         let place = (self.next[warp] - self.base) as usize;
         match self.queue.get(place) {
             Some(found) if found.origin.step != origin.step => {
-                return Err(TrapCause::OtherWgmma { step: found.origin.step });
+                return Err(RawCause::OtherWgmma { op: StepAt(found.origin.step) });
             }
             Some(found) if found.said != said => {
-                return Err(TrapCause::OtherWgmma { step: found.origin.step });
+                return Err(RawCause::OtherWgmma { op: StepAt(found.origin.step) });
             }
             Some(_) => {}
             None => self.queue.push_back(Issued {
@@ -162,13 +180,13 @@ impl WarpGroup {
         &self,
         warp: usize,
         slots: &[u32],
-        but: Option<&Wgmma>,
+        but: Option<&dyn GroupMma>,
     ) -> Option<u32> {
         let first = (self.waited[warp] - self.base) as usize;
         let own = self.queue.iter().skip(first).filter(|issued| issued.warps >> warp & 1 == 1);
         let overlaps = |issued: &&Issued| {
-            let found = &issued.op.sums.slots;
-            let same = but.is_some_and(|but| but.sums.slots == *found);
+            let found = issued.op.accumulators();
+            let same = but.is_some_and(|but| but.accumulators() == found);
             !same && slots.iter().any(|slot| found.contains(slot))
         };
         own.into_iter().find(overlaps).map(|issued| issued.origin.step)
@@ -193,16 +211,16 @@ impl WarpGroup {
         &mut self,
         end: u64,
         shared: (&Shared, Option<&Proxies>),
-        warps: &mut [Warp],
+        warps: &mut [&mut Regs],
         accumulation: Accumulation,
-    ) -> Trapped {
+    ) -> RawResult {
         let count = end.saturating_sub(self.base) as usize;
         for issued in self.queue.iter_mut().take(count).filter(|issued| !issued.done) {
             let (op, registers) = (&issued.op, &issued.registers);
             let done = op.run((issued.said, accumulation), registers, shared, warps);
             done.map_err(|cause| {
                 let origin = Some(issued.origin);
-                Box::new(Trap { lane: 0, cause, origin })
+                Box::new(RawFault { lane: 0, cause, origin })
             })?;
             issued.done = true;
         }
@@ -215,14 +233,14 @@ impl WarpGroup {
         warp: usize,
         origin: Origin,
         count: u32,
-    ) -> Result<(), TrapCause> {
+    ) -> Result<(), RawCause> {
         let place = self.ahead[warp];
         if place == self.changes.len() {
             self.changes.push_back(Change { origin, count, warps: 0 });
         }
         let change = &mut self.changes[place];
         if (change.origin.step, change.count) != (origin.step, count) {
-            return Err(TrapCause::OtherWgmma { step: change.origin.step });
+            return Err(RawCause::OtherWgmma { op: StepAt(change.origin.step) });
         }
         change.warps |= 1 << warp;
         self.ahead[warp] += 1;
@@ -239,11 +257,11 @@ impl WarpGroup {
     }
 
     /// Something to which only some warps have come.
-    pub(in crate::sim) fn partial(&self) -> Option<Box<Trap>> {
+    pub(in crate::sim) fn partial(&self) -> Option<Box<RawFault>> {
         let issued = self.queue.iter().map(|issued| (issued.origin, issued.warps));
         let changes = self.changes.iter().map(|change| (change.origin, change.warps));
         let (origin, warps) = issued.chain(changes).find(|(_, warps)| *warps != ALL)?;
-        let cause = TrapCause::PartialWarpGroup { warps };
-        Some(Box::new(Trap { lane: 0, cause, origin: Some(origin) }))
+        let cause = RawCause::PartialWarpGroup { warps };
+        Some(Box::new(RawFault { lane: 0, cause, origin: Some(origin) }))
     }
 }

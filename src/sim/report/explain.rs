@@ -1,0 +1,227 @@
+//! Explains raw faults in the terms of the kernel: names, lines, threads.
+
+use crate::ir::{
+    ArrayId, AsyncCopy, Cache, Entity, KernelIr, LocalId, Mbarrier, Mem, Mma, Op, OpId, Place,
+    SharedId, Space,
+};
+use crate::launch::assert::{AssertFailures, AssertSites};
+use crate::launch::grid::Grid;
+use crate::sim::exec::cluster::{Stop, Stuck, Why};
+use crate::sim::fault::cause::Names;
+use crate::sim::fault::error::RunError;
+use crate::sim::fault::raw::{AccessAt, AllocationAt, BarrierAt, InlineText, StepAt, ThreadAt};
+use crate::sim::fault::report::{Fault, StuckWarp, WarpWait};
+use crate::sim::fault::source::{Barrier, MemoryAccess, SourceAllocation, SourceOp};
+use crate::sim::memory::diagnostics::Failure;
+use crate::sim::memory::mask::LANES;
+use crate::sim::memory::shared::of_cluster;
+use crate::sim::program::code::Code;
+use crate::sim::report::said::Said;
+
+/// Launch facts that a report needs.
+pub(in crate::sim) struct Launch<'l> {
+    pub(in crate::sim) ir: &'l KernelIr,
+    pub(in crate::sim) code: &'l Code,
+    pub(in crate::sim) grid: Grid,
+    pub(in crate::sim) fuel: u64,
+}
+
+/// The position of block number `number`, x fastest.
+fn position(number: u64, [x, y, _]: [u32; 3]) -> [u32; 3] {
+    let (x, y) = (u64::from(x), u64::from(y));
+    [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
+}
+
+impl Launch<'_> {
+    fn thread(&self, warp: u32, lane: u32) -> [u32; 3] {
+        let number = warp * LANES as u32 + lane;
+        let [x, y, _] = self.grid.threads;
+        [number % x, number / x % y, number / x / y]
+    }
+
+    /// The failures of the lowest blocks and threads.
+    pub(in crate::sim) fn failures(&self, said: Said) -> AssertFailures {
+        let Said { failed, mut failures, .. } = said;
+        // The sort keeps the order of the failures of a block.
+        failures.sort_by_key(|(block, _)| *block);
+        let sites = AssertSites::new(self.ir);
+        let explained = failures.into_iter().take(AssertFailures::RECORDED).filter_map(|found| {
+            let (block, Failure { thread, op, values }) = found;
+            let (warp, lane) = (thread / LANES as u32, thread % LANES as u32);
+            let thread = self.thread(warp, lane);
+            sites.failure(op.index(), position(block, self.grid.blocks), thread, None, &values)
+        });
+        AssertFailures::new(&sites, "the simulator", failed, explained.collect())
+    }
+
+    /// The name of the operation of a step, and its Rust line.
+    fn op(&self, step: u32) -> Option<SourceOp> {
+        let op = *self.code.ops.get(step as usize)?;
+        let place = *self.ir.places.get(self.ir.ops[op].place)?;
+        Some(SourceOp { name: self.ir.ops[op].op.name(), place })
+    }
+
+    /// The name of a shared allocation, and its source location.
+    fn shared(&self, alloc: u32) -> (String, Option<Place>) {
+        let shared = SharedId::from_index(alloc as usize);
+        let place = self.ir.shared.get(shared).and_then(|s| self.ir.places.get(s.place));
+        (shared.to_string(), place.copied())
+    }
+
+    /// The name of an allocation, and where the kernel made it.
+    fn allocation(&self, space: Space, alloc: u32) -> (String, Option<Place>) {
+        match space {
+            Space::Global => {
+                let name = self.ir.params.get(alloc as usize).map(|param| param.name.clone());
+                (name.unwrap_or_default(), None)
+            }
+            Space::Const => {
+                let array = ArrayId::from_index(alloc as usize);
+                let place = self.ir.arrays.get(array).and_then(|a| self.ir.places.get(a.place));
+                (array.to_string(), place.copied())
+            }
+            Space::Shared => self.shared(alloc),
+            Space::SharedCluster => self.shared(of_cluster(alloc).1),
+            Space::Local => {
+                let local = LocalId::from_index(alloc as usize);
+                let place = self.ir.locals.get(local).and_then(|l| self.ir.places.get(l.place));
+                (local.to_string(), place.copied())
+            }
+            // An access knows the memory that its pointer points into.
+            Space::Generic => (String::new(), None),
+        }
+    }
+}
+
+/// The operation at which a warp found a cause.
+struct Site<'s> {
+    launch: &'s Launch<'s>,
+    warp: u32,
+    op: OpId,
+}
+
+impl Names for Site<'_> {
+    fn access(&self, access: AccessAt) -> Option<MemoryAccess> {
+        let AccessAt { is_store, space, alloc, elem, byte, bytes, align, len_bytes } = access;
+        let rank = (space == Space::SharedCluster).then(|| of_cluster(alloc).0);
+        let (allocation, made) = self.launch.allocation(space, alloc);
+        let element = byte.div_euclid(i128::from(elem.size_bytes()));
+        let is_store = is_store.unwrap_or_else(|| stores(&self.launch.ir.ops[self.op].op, space));
+        Some(MemoryAccess {
+            is_store,
+            space,
+            rank,
+            allocation,
+            made,
+            elem,
+            element,
+            byte,
+            bytes,
+            align,
+            len_bytes,
+        })
+    }
+
+    fn barrier(&self, barrier: BarrierAt) -> Option<Barrier> {
+        let (allocation, made) = self.launch.shared(barrier.alloc);
+        Some(Barrier { allocation, made, element: barrier.element })
+    }
+
+    fn allocation(&self, allocation: AllocationAt) -> Option<SourceAllocation> {
+        let (name, made) = self.launch.allocation(allocation.space, allocation.number);
+        Some(SourceAllocation { name, made })
+    }
+
+    fn thread(&self, thread: ThreadAt) -> Option<[u32; 3]> {
+        Some(self.launch.thread(self.warp, thread.0))
+    }
+
+    fn op(&self, step: StepAt) -> Option<SourceOp> {
+        self.launch.op(step.0)
+    }
+
+    fn text(&self, _: InlineText) -> Option<String> {
+        let op = &self.launch.ir.ops[self.op].op;
+        if let Op::Inline(op) = op { Some(op.ptx.text().to_owned()) } else { None }
+    }
+}
+
+/// A warp of a cluster whose blocks are those of `blocks`.
+fn stuck_warp(launch: &Launch<'_>, blocks: &dyn Fn(u32) -> [u32; 3], stuck: &Stuck) -> StuckWarp {
+    let waits = stuck.waits.as_ref().and_then(|(step, found)| {
+        let SourceOp { name: op, place } = launch.op(*step)?;
+        let id = *launch.code.ops.get(*step as usize)?;
+        let cause = found.named(&Site { launch, warp: stuck.warp, op: id })?;
+        Some(WarpWait { op, place, cause })
+    });
+    StuckWarp { block: blocks(stuck.block), warp: stuck.warp, waits }
+}
+
+/// The stop of a block in the terms of the kernel. `blocks` gives the index of the block with some rank in the cluster
+/// that stopped.
+pub(in crate::sim) fn explain(
+    launch: &Launch<'_>,
+    blocks: &dyn Fn(u32) -> [u32; 3],
+    stop: &Stop,
+) -> RunError {
+    let (ir, block) = (launch.ir, blocks(stop.block));
+    let Stop { warp, step, .. } = stop;
+    let Some(SourceOp { name: op, place }) = launch.op(*step) else { return RunError::NotVerified };
+    match &stop.why {
+        Why::OutOfFuel { lane } => {
+            let thread = launch.thread(*warp, *lane);
+            RunError::OutOfFuel { fuel: launch.fuel, op, place, block, thread }
+        }
+        Why::Fault(fault) => {
+            let Some(id) = launch.code.ops.get(*step as usize).copied() else {
+                return RunError::NotVerified;
+            };
+            let Some(cause) = fault.cause.named(&Site { launch, warp: *warp, op: id }) else {
+                return RunError::NotVerified;
+            };
+            let thread = launch.thread(*warp, fault.lane);
+            let (kernel, path) = (ir.name.clone(), ir.path_of(id));
+            let stuck = stop.stuck.iter().map(|stuck| stuck_warp(launch, blocks, stuck)).collect();
+            Fault { cause, kernel, op, path, place, block, thread, stuck }.into()
+        }
+    }
+}
+
+/// Returns whether the faulting operation writes the memory space.
+fn stores(op: &Op, space: Space) -> bool {
+    match op {
+        Op::Mem(Mem::St { .. } | Mem::StVec { .. })
+        | Op::Atomic(_)
+        | Op::Cache(Cache::Discard { .. })
+        | Op::Mma(Mma::Stmatrix { .. }) => true,
+        Op::Mbarrier(op) => !matches!(
+            op,
+            Mbarrier::MbarrierTestWait { .. }
+                | Mbarrier::MbarrierTestWaitParity { .. }
+                | Mbarrier::MbarrierTryWait { .. }
+                | Mbarrier::MbarrierTryWaitParity { .. }
+                | Mbarrier::MbarrierWait { .. }
+                | Mbarrier::MbarrierWaitParity { .. }
+        ),
+        Op::AsyncCopy(op) => {
+            let from_shared = matches!(
+                op,
+                AsyncCopy::CpAsyncBulkStore { .. }
+                    | AsyncCopy::CpAsyncBulkTensorStore { .. }
+                    | AsyncCopy::CpReduceAsyncBulkTensor { .. }
+            );
+            matches!(space, Space::Shared | Space::SharedCluster) != from_shared
+        }
+        Op::Const(_)
+        | Op::Arith(_)
+        | Op::Mem(_)
+        | Op::Cache(_)
+        | Op::Sync(_)
+        | Op::Mma(_)
+        | Op::Warp(_)
+        | Op::Thread(_)
+        | Op::Diagnostic(_)
+        | Op::Inline(_)
+        | Op::Control(_) => false,
+    }
+}
