@@ -39,7 +39,6 @@ mod memory;
 mod options;
 mod output;
 mod program;
-#[allow(dead_code, unused_imports, reason = "the hooks follow")]
 mod race;
 mod report;
 
@@ -48,13 +47,14 @@ use std::fmt;
 pub use fault::cause::FaultCause;
 pub use fault::error::RunError;
 pub use fault::report::{Fault, StuckWarp, WarpWait};
-pub use fault::source::{Barrier, MemoryAccess, SourceAllocation, SourceOp, SourceTerms};
+pub use fault::source::{Barrier, MemoryAccess, Racer, SourceAllocation, SourceOp, SourceTerms};
 pub use fault::state::{AsyncUse, BarrierState, WgmmaOperand};
 pub use fault::terms::Terms;
 pub use launch::Arg;
 pub use memory::buffer::{Buffer, WriteError};
 pub use options::{Accumulation, Options, Order, Report};
 pub use output::Output;
+pub use race::{Agent, MissingEdge};
 
 use crate::ir::KernelIr;
 use crate::launch::grid::Grid;

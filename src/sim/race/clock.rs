@@ -192,7 +192,8 @@ impl Clock {
     /// Returns what both clocks know.
     pub(super) fn meet(&self, other: &Clock) -> Clock {
         let mut both = Clock::new(self.range);
-        let near = (self.range.first..).zip(&self.near).map(|(component, count)| (component, *count));
+        let near =
+            (self.range.first..).zip(&self.near).map(|(component, count)| (component, *count));
         for (component, count) in near.chain(self.far.iter().copied()) {
             both.raise_base(component, count.min(other.base(component)));
         }

@@ -137,8 +137,13 @@ mod tests {
         assert_eq!(range.first, 3 * layout.stride());
         let mut seen = std::collections::BTreeSet::new();
         for warp in 0..12 {
-            let sources =
-                [Source::Threads, Source::Copies, Source::StoreReads, Source::StoreWrites, Source::Loads];
+            let sources = [
+                Source::Threads,
+                Source::Copies,
+                Source::StoreReads,
+                Source::StoreWrites,
+                Source::Loads,
+            ];
             for source in sources {
                 let component = layout.of_warp(range, source, warp);
                 assert!(seen.insert(component));

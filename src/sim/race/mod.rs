@@ -49,9 +49,11 @@ use self::sync::{Join, Mbarrier};
 use self::threads::{Fact, State, Threads};
 use crate::ir::MemScope;
 
-pub(in crate::sim) use self::report::{Race, Target};
+pub(in crate::sim) use self::agents::Pieces;
 pub use self::report::{Agent, MissingEdge};
+pub(in crate::sim) use self::report::{Other, Race, Target};
 pub(in crate::sim) use self::strong::Strong;
+pub(in crate::sim) use self::sync::BLOCK_BARRIER;
 
 /// State that the clusters of a launch share.
 #[derive(Debug)]
@@ -263,7 +265,8 @@ impl Races {
                         return;
                     }
                     (view.lane, access.lane) = (1 << lane, lane);
-                    let (mut from, end) = (offset(lane as usize), offset(lane as usize) + what.bytes);
+                    let (mut from, end) =
+                        (offset(lane as usize), offset(lane as usize) + what.bytes);
                     while let Err(clash) = shadow.access(&mut view, &access, from, end - from) {
                         let later = Later {
                             warp,
@@ -301,6 +304,44 @@ impl Races {
             self.shared[rank] = shared;
         }
         found
+    }
+
+    /// Makes accesses to words that other lanes store the same to in the same operation.
+    pub(in crate::sim) fn access_too(
+        &mut self,
+        at: At,
+        mask: u32,
+        what: Lanes,
+        offset: impl Fn(usize) -> usize,
+    ) {
+        let warp = self.warp(at);
+        let threads = &self.threads[warp as usize];
+        let mut grid = lock(&self.grid);
+        let shadow = match what.target {
+            Target::Shared(rank) => &mut self.shared[rank],
+            Target::Global(buffer) => &mut grid.buffers[buffer],
+        };
+        for lane in lanes_of(mask) {
+            let access = Access {
+                component: threads.own[0],
+                count: threads.now,
+                lane,
+                writes: what.writes,
+                strong: what.strong,
+                is_async: false,
+                step: at.step,
+            };
+            let space = (&self.layout, self.range);
+            let own = (threads.own, warp, 1 << lane);
+            let mut view = View::new(space, threads.state(lane), own, None, &self.completions);
+            let (mut from, end) = (offset(lane as usize), offset(lane as usize) + what.bytes);
+            while from < end {
+                let to = end.min(from / 4 * 4 + 4);
+                let bytes = (15 >> (4 - (to - from))) << (from % 4);
+                shadow.force(&mut view, &access, (from / 4, bytes));
+                from = to;
+            }
+        }
     }
 
     /// Makes an access of an agent with what a lane of a warp knows, or where `of` is [`ALL`] all of its lanes.

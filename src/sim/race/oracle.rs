@@ -246,28 +246,95 @@ impl Model {
 
 #[derive(Clone, Debug)]
 enum Event {
-    Access { mask: u32, target: Target, at: usize, len: usize, writes: bool, strong: Option<Strong> },
-    WarpSync { mask: u32 },
-    Arrive { mask: u32, id: u32 },
-    Open { id: u32, warps: u32 },
-    ClusterArrive { mask: u32, relaxed: bool },
+    Access {
+        mask: u32,
+        target: Target,
+        at: usize,
+        len: usize,
+        writes: bool,
+        strong: Option<Strong>,
+    },
+    WarpSync {
+        mask: u32,
+    },
+    Arrive {
+        mask: u32,
+        id: u32,
+    },
+    Open {
+        id: u32,
+        warps: u32,
+    },
+    ClusterArrive {
+        mask: u32,
+        relaxed: bool,
+    },
     ClusterOpen,
-    ClusterWait { mask: u32 },
-    Fence { mask: u32, scope: MemScope },
-    ProxyFence { mask: u32, shared: bool, global: bool },
-    MbarrierArrive { mask: u32, rank: usize, releases: bool },
-    MbarrierPhase { rank: usize },
-    MbarrierWait { mask: u32, rank: usize },
-    Copy { mask: u32, at: usize },
-    CopyCommit { mask: u32 },
-    CopyWait { mask: u32, pending: Option<u32> },
-    Store { lane: u32, from: usize, to: Option<usize>, reduces: bool },
-    StoreCommit { mask: u32 },
-    StoreWait { mask: u32, pending: u32, only_read: bool },
-    Load { lane: u32, rank: usize, to: usize, from: Option<usize>, is_async: bool },
-    Complete { index: usize },
-    Wgmma { at: usize },
-    WgmmaWait { pending: usize },
+    ClusterWait {
+        mask: u32,
+    },
+    Fence {
+        mask: u32,
+        scope: MemScope,
+    },
+    ProxyFence {
+        mask: u32,
+        shared: bool,
+        global: bool,
+    },
+    MbarrierArrive {
+        mask: u32,
+        rank: usize,
+        releases: bool,
+    },
+    MbarrierPhase {
+        rank: usize,
+    },
+    MbarrierWait {
+        mask: u32,
+        rank: usize,
+    },
+    Copy {
+        mask: u32,
+        at: usize,
+    },
+    CopyCommit {
+        mask: u32,
+    },
+    CopyWait {
+        mask: u32,
+        pending: Option<u32>,
+    },
+    Store {
+        lane: u32,
+        from: usize,
+        to: Option<usize>,
+        reduces: bool,
+    },
+    StoreCommit {
+        mask: u32,
+    },
+    StoreWait {
+        mask: u32,
+        pending: u32,
+        only_read: bool,
+    },
+    Load {
+        lane: u32,
+        rank: usize,
+        to: usize,
+        from: Option<usize>,
+        is_async: bool,
+    },
+    Complete {
+        index: usize,
+    },
+    Wgmma {
+        at: usize,
+    },
+    WgmmaWait {
+        pending: usize,
+    },
 }
 
 fn events() -> impl Strategy<Value = (usize, Event)> {
@@ -285,9 +352,15 @@ fn events() -> impl Strategy<Value = (usize, Event)> {
         writes: kind != 0,
     });
     let small = || (0usize..6).prop_map(|word| word * 4);
-    let plain = (mask(), target.clone(), 0usize..12, prop::sample::select(vec![1, 2, 4]), any::<bool>());
-    let plain = plain.prop_map(|(mask, target, at, len, writes)| {
-        Event::Access { mask, target, at: at * len, len, writes, strong: None }
+    let plain =
+        (mask(), target.clone(), 0usize..12, prop::sample::select(vec![1, 2, 4]), any::<bool>());
+    let plain = plain.prop_map(|(mask, target, at, len, writes)| Event::Access {
+        mask,
+        target,
+        at: at * len,
+        len,
+        writes,
+        strong: None,
     });
     let lane = prop_oneof![Just(1u32), Just(2)];
     let strong = (lane, target, small(), strong).prop_map(|(mask, target, at, strong)| {
@@ -387,7 +460,8 @@ impl Both {
                     Lanes { target, writes, strong: strong.map(|strong| strong.scope), bytes: len };
                 // Reads may meet, writes are side by side.
                 let step = if writes { len } else { len / 2 * 2 };
-                let offset = |lane: usize| if strong.is_some() { first } else { first + lane % 8 * step };
+                let offset =
+                    |lane: usize| if strong.is_some() { first } else { first + lane % 8 * step };
                 let mask = if writes { mask & 0xff } else { mask };
                 let raced = races.access(at, mask, what, offset, |_| false);
                 if raced.is_ok()
@@ -426,7 +500,8 @@ impl Both {
                 Ok(())
             }
             Event::Open { id, warps } => {
-                let waiting = lanes_of(warps).map(|warp| (warp, if warp == 1 { 15 } else { u32::MAX }));
+                let waiting =
+                    lanes_of(warps).map(|warp| (warp, if warp == 1 { 15 } else { u32::MAX }));
                 races.barrier_open(own as u32, id, waiting);
                 let barrier = &mut self.model.barriers[block(warp)][id as usize];
                 let all = std::mem::take(&mut barrier.pending);
@@ -514,7 +589,8 @@ impl Both {
                 for lane in lanes(warp, mask) {
                     let place = first + lane % 8 * 4;
                     if raced.is_ok() {
-                        raced = races.copy_access(at, lane as u32, (target, true), &mut |f| f(place, 4));
+                        raced = races
+                            .copy_access(at, lane as u32, (target, true), &mut |f| f(place, 4));
                     }
                 }
                 for lane in lanes(warp, mask) {
@@ -662,8 +738,12 @@ impl Both {
                 // A warp waits for what the whole group has come to.
                 let end = end.min(self.next[warp ^ 1]);
                 races.wgmma_wait(at, end);
-                let all: Vec<usize> =
-                    self.model.tensor[block(warp)].iter().take(end as usize).flatten().copied().collect();
+                let all: Vec<usize> = self.model.tensor[block(warp)]
+                    .iter()
+                    .take(end as usize)
+                    .flatten()
+                    .copied()
+                    .collect();
                 for lane in 0..32 {
                     self.model.threads[warp][lane].order.extend(&all);
                 }

@@ -2,7 +2,7 @@
 
 use super::layout::Source;
 use super::shadow::{Clash, Order};
-use super::{Grid, Races};
+use super::{At, Grid, Races};
 use crate::ir::MemScope;
 
 /// A memory that blocks share.
@@ -113,6 +113,27 @@ impl Source {
 }
 
 impl Races {
+    /// A race of two lanes that store different values in one operation.
+    pub(in crate::sim) fn same_operation(
+        &self,
+        at: At,
+        (lane, other): (u32, u32),
+        (target, byte): (Target, usize),
+        bytes: usize,
+    ) -> Race {
+        let other = Other {
+            agent: Agent::Thread,
+            writes: true,
+            cluster: self.cluster as u32,
+            rank: at.block,
+            warp: at.warp,
+            lane: other,
+            step: at.step,
+        };
+        let (agent, missing) = (Agent::Thread, MissingEdge::Warp);
+        Race { lane, agent, writes: true, target, byte, bytes: bytes as u32, other, missing }
+    }
+
     /// Explains a clash.
     pub(super) fn race(&self, grid: Option<&Grid>, clash: &Clash, later: Later) -> Box<Race> {
         let record = &clash.record;

@@ -66,9 +66,8 @@ impl Location {
             self.releases.clear();
         }
         let scopes = [MemScope::Cta, MemScope::Cluster, MemScope::Gpu];
-        let fenced = scopes[..=rank(op.scope) as usize]
-            .iter()
-            .any(|scope| threads.has_fenced(lane, *scope));
+        let fenced =
+            scopes[..=rank(op.scope) as usize].iter().any(|scope| threads.has_fenced(lane, *scope));
         if !op.releases && !fenced {
             return;
         }

@@ -135,9 +135,17 @@ impl Races {
         let warp = self.warp(at) as usize;
         let access = self.generic(at, lane, true);
         let target = Target::Shared(rank);
-        let set = self.agent_access(at, (lane, 1 << lane), target, access, None, Agent::Thread, &mut |f| {
-            f(byte, 8);
-        });
+        let set = self.agent_access(
+            at,
+            (lane, 1 << lane),
+            target,
+            access,
+            None,
+            Agent::Thread,
+            &mut |f| {
+                f(byte, 8);
+            },
+        );
         let (next, range) = (self.mbarriers.len() as u32, self.range);
         let component = self.layout.of_barrier(range, next % self.layout.barriers.max(1));
         let found = self.mbarriers.entry((rank, byte)).or_insert_with(|| Mbarrier {
@@ -231,15 +239,13 @@ impl Races {
         let mut known = self.threads[warp].released(lanes);
         if !releases {
             let mut order = known.fact(Fact::FencedCluster).meet(&known.order);
-            order.join_if(&known.order, |component| {
-                match self.layout.source(component).1 {
-                    Source::Threads | Source::Copies => false,
-                    Source::StoreReads
-                    | Source::StoreWrites
-                    | Source::Loads
-                    | Source::Tensor
-                    | Source::Barrier => true,
-                }
+            order.join_if(&known.order, |component| match self.layout.source(component).1 {
+                Source::Threads | Source::Copies => false,
+                Source::StoreReads
+                | Source::StoreWrites
+                | Source::Loads
+                | Source::Tensor
+                | Source::Barrier => true,
             });
             known.order = order;
         }

@@ -55,10 +55,7 @@ pub(super) struct Knowledge {
 
 impl Knowledge {
     pub(super) fn new(range: Range) -> Knowledge {
-        Knowledge {
-            order: Clock::new(range),
-            facts: std::array::from_fn(|_| Clock::new(range)),
-        }
+        Knowledge { order: Clock::new(range), facts: std::array::from_fn(|_| Clock::new(range)) }
     }
 
     pub(super) fn fact(&self, fact: Fact) -> &Clock {
