@@ -179,10 +179,19 @@ impl Store {
         }
     }
 
+    /// The type of the elements.
+    fn elem(&self, memory: &Memory<'_>) -> Scalar {
+        match self.to {
+            Global::Bytes(_) => Scalar::U8,
+            Global::Box { param, .. } => memory.map(param).map_or(Scalar::U8, TensorMapDesc::elem),
+        }
+    }
+
     /// Lets the race detector see the store.
     fn detect(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
         let lane = self.lane as u32;
-        memory.detect(|Detector { races, buffers }, memory| {
+        let elem = self.elem(memory);
+        memory.detect(elem, |Detector { races, buffers }, memory| {
             let mut from = |f: &mut dyn FnMut(usize, usize)| {
                 self.pieces(memory, |at, part| f(at, part.len()));
             };
@@ -233,12 +242,7 @@ impl Store {
             }
         });
         if let Some(byte) = missing {
-            let elem = match self.to {
-                Global::Bytes(_) => Scalar::U8,
-                Global::Box { param, .. } => {
-                    memory.map(param).map_or(Scalar::U8, TensorMapDesc::elem)
-                }
-            };
+            let elem = self.elem(memory);
             let range = shared.range(self.from.alloc);
             let access = AccessAt {
                 is_store: Some(false),

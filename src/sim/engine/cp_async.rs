@@ -35,8 +35,8 @@ impl Copies {
     }
 
     /// Lets the race detector see the copies.
-    fn detect(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
-        memory.detect(|detector, _| {
+    fn detect(&self, memory: &mut Memory<'_>, origin: Origin, elem: Scalar) -> RawResult {
+        memory.detect(elem, |detector, _| {
             let at = origin.into();
             detector.races.copy_issue(at);
             for lane in lanes_of(self.lanes) {
@@ -215,7 +215,7 @@ impl CpAsync {
                 bytes as usize,
                 |lane| to.access_at(context.regs, context.memory, lane, bytes),
             )?;
-            copies.detect(context.memory, context.origin)?;
+            copies.detect(context.memory, context.origin, to.elem)?;
             let mut again = false;
             copies.each(|at, len| again |= context.memory.shared_mut().begin_write(at..at + len));
             context.memory.pending.push(context.origin, What::Copies(copies), again);

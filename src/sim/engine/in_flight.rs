@@ -204,8 +204,8 @@ impl Memory<'_> {
         pieces: &[Range<usize>],
     ) -> RawResult<u32> {
         let (at, lane, rank) = (origin.into(), load.lane as u32, load.block as usize);
-        let mut number = 0;
-        self.detect(|Detector { races, buffers }, memory| {
+        let (mut number, elem) = (0, load.elem(self));
+        self.detect(elem, |Detector { races, buffers }, memory| {
             races.mbarrier_use(at, 1 << lane, place(load.block, load.barrier), true)?;
             let param = match load.from {
                 Global::Bytes(from) => from.alloc,
@@ -231,7 +231,7 @@ impl Memory<'_> {
         let (rank, bytes) = store.bytes();
         let (at, lane) = (origin.into(), store.lane as u32);
         let mut number = 0;
-        self.detect(|Detector { races, .. }, _| {
+        self.detect(store.elem, |Detector { races, .. }, _| {
             races.mbarrier_use(at, 1 << lane, store.told(), false)?;
             let mut to = |f: &mut dyn FnMut(usize, usize)| f(bytes.start, bytes.len());
             let how = (rank, false, store.is_reduction());

@@ -189,9 +189,9 @@ fn detect_rows(
     let (at, lanes) = (context.origin.into(), FULL >> (LANES - 8 * count));
     let target = Target::Shared(context.memory.here);
     let what = Lanes { target, writes, strong: None, bytes: 16 };
-    context
-        .memory
-        .detect(|detector, _| detector.races.access(at, lanes, what, |lane| rows[lane], |_| false))
+    context.memory.detect(Scalar::U16, |detector, _| {
+        detector.races.access(at, lanes, what, |lane| rows[lane], |_| false)
+    })
 }
 
 fn ldmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOrder) -> Act {

@@ -84,7 +84,9 @@ fn ended(
 /// Tells the race detector that a lane has made or invalidated a barrier.
 fn set_detected(context: &mut ExecContext<'_, '_>, lane: usize, barrier: ByteAddress) -> RawResult {
     let (at, place) = (context.origin.into(), place(context.origin.block, barrier));
-    context.memory.detect(|detector, _| detector.races.mbarrier_set(at, lane as u32, place))
+    context
+        .memory
+        .detect(Scalar::U64, |detector, _| detector.races.mbarrier_set(at, lane as u32, place))
 }
 
 /// Checks that lanes know of the initialization of a barrier.
@@ -95,7 +97,9 @@ pub(in crate::sim) fn use_detected(
     by_proxy: bool,
 ) -> RawResult {
     let at = context.origin.into();
-    context.memory.detect(|detector, _| detector.races.mbarrier_use(at, lanes, place, by_proxy))
+    context
+        .memory
+        .detect(Scalar::U64, |detector, _| detector.races.mbarrier_use(at, lanes, place, by_proxy))
 }
 
 /// Lets lanes know of the phases of a barrier that have ended.

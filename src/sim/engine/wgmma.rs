@@ -436,6 +436,7 @@ impl Compiler<'_> {
         if !(whole && legal(a_type) && legal(b_type)) || transposed && a_type.bits() != 16 {
             return Err(Refused::Malformed);
         }
+        let elem = b_type;
         let wgmma: Arc<dyn GroupMma> = Arc::new(wgmma);
         Ok(act(move |context| {
             let (group, warp) = group(context)?;
@@ -464,7 +465,7 @@ impl Compiler<'_> {
             issued.map_err(|cause| RawFault::new(0, cause))?;
             let (next, _) = group.numbers(warp);
             let said = Said { a, b, accumulate };
-            context.memory.detect(|detector, memory| {
+            context.memory.detect(elem, |detector, memory| {
                 // What is outside of shared memory is a fault of its own.
                 let len = memory.shared().len_bytes();
                 detector.races.wgmma_issue(origin.into(), next - 1, &mut |f| {

@@ -9,7 +9,7 @@ use super::lanes::Regs;
 use super::mask::lanes_of;
 use super::shared::{ByteAddress, in_cluster, of_cluster};
 use super::space::{Allocation, MemorySpace};
-use crate::ir::{LoadAccess, Scalar, Space, StoreAccess};
+use crate::ir::{LoadAccess, LoadOrder, MemScope, Scalar, Space, StoreAccess, StoreOrder};
 use crate::sim::fault::raw::{AccessAt, Origin, RacerAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::race::{At, Grid, Lanes, Race, Races, Strong, Target};
@@ -119,7 +119,11 @@ pub(in crate::sim) struct Accessed {
 
 impl Accessed {
     pub(in crate::sim) fn load(address: Address, access: &LoadAccess) -> Accessed {
-        let strong = access.order.scope().map(|scope| Strong {
+        let scope = match access.order {
+            LoadOrder::Volatile => Some(MemScope::Sys),
+            order => order.scope(),
+        };
+        let strong = scope.map(|scope| Strong {
             scope,
             acquires: address.strength.acquires,
             releases: false,
@@ -134,7 +138,11 @@ impl Accessed {
         access: &StoreAccess,
         stored: Stored,
     ) -> Accessed {
-        let strong = access.order.scope().map(|scope| Strong {
+        let scope = match access.order {
+            StoreOrder::Volatile => Some(MemScope::Sys),
+            order => order.scope(),
+        };
+        let strong = scope.map(|scope| Strong {
             scope,
             acquires: false,
             releases: address.strength.releases,
@@ -206,7 +214,7 @@ impl Memory<'_> {
                         (target, at(lane)),
                         bytes,
                     );
-                    return Err(self.raced(detector, &race));
+                    return Err(self.raced(detector, &race, address.elem));
                 }
             }
         }
@@ -227,7 +235,7 @@ impl Memory<'_> {
                 && now[..count] == stored(lane)[from..from + count]
         };
         let raced = races.access(origin.into(), alone, what, at, equal);
-        raced.map_err(|race| self.raced(detector, &race))?;
+        raced.map_err(|race| self.raced(detector, &race, address.elem))?;
         if alone != mask {
             detector.races.access_too(origin.into(), mask & !alone, what, at);
         }
@@ -292,8 +300,8 @@ impl Memory<'_> {
         }
     }
 
-    /// A race as a fault.
-    pub(in crate::sim) fn raced(&self, detector: &Detector, race: &Race) -> Box<RawFault> {
+    /// A race as a fault, about elements of type `elem`.
+    fn raced(&self, detector: &Detector, race: &Race, elem: Scalar) -> Box<RawFault> {
         let Race { lane, agent, writes, target, byte, bytes, other, missing } = *race;
         let (space, alloc, start, len) = match target {
             Target::Shared(rank) => {
@@ -313,28 +321,31 @@ impl Memory<'_> {
                 (Space::Global, param as u32, 0, self.globals[param].len_bytes())
             }
         };
+        let size = elem.size_bytes();
+        let byte = byte.saturating_sub(start) / size as usize * size as usize;
         let access = AccessAt {
             is_store: Some(writes),
             space,
             alloc,
-            elem: Scalar::U8,
-            byte: byte.saturating_sub(start) as i128,
-            bytes,
-            align: 1,
+            elem,
+            byte: byte as i128,
+            bytes: bytes.max(size),
+            align: size,
             len_bytes: len as u64,
         };
         let other = RacerAt(other);
         RawFault::new(lane as usize, RawCause::Race { access, agent, other, missing })
     }
 
-    /// Calls `f` with the detector, if there is one, and turns a race into a fault.
+    /// Calls `f` with the detector, if there is one, and turns a race into a fault about elements of type `elem`.
     #[inline]
     pub(in crate::sim) fn detect(
         &mut self,
+        elem: Scalar,
         f: impl FnOnce(&mut Detector, &Memory<'_>) -> Result<(), Box<Race>>,
     ) -> RawResult {
         let Some(mut detector) = self.races.take() else { return Ok(()) };
-        let raced = f(&mut detector, self).map_err(|race| self.raced(&detector, &race));
+        let raced = f(&mut detector, self).map_err(|race| self.raced(&detector, &race, elem));
         self.races = Some(detector);
         raced
     }

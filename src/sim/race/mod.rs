@@ -33,8 +33,6 @@ mod threads;
 
 #[cfg(test)]
 mod oracle;
-#[cfg(test)]
-mod scenarios;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
