@@ -19,7 +19,7 @@ fn block<'b>(
     let i = k.thread_idx().x * 4 + number;
     let acc = k.registers::<f32>(4);
     let v = [0, 1, 2, 3].map(|j| x.load(k, i + j));
-    for (j, v) in v.into_iter().enumerate() {
+    for (j, v) in (0..).zip(v) {
         acc.set(k, j, v * 0.5);
     }
     let sum = k.if_else(i.lt(n), |k| k.yield_(v[0] + v[1]), |k| k.yield_(v[2].max(v[3])));

@@ -21,28 +21,28 @@ const FLOP: f64 = 2.0 * 16.0 * 8.0 * 16.0;
 const UNROLLED: i32 = 4;
 
 /// A kernel whose warps multiply `rows` operands A, of 16 rows each, with `columns` operands B, of 8 columns each.
-fn kernel(target: Target, [rows, columns]: [usize; 2], threads: u32) -> Kernel<Signature> {
+fn kernel(target: Target, [rows, columns]: [u32; 2], threads: u32) -> Kernel<Signature> {
     let name = format!("mma_{}x{}", 16 * rows, 8 * columns);
     Kernel::<Signature>::build(&name, target, |k, (words, out, steps)| {
         let thread = k.thread_idx().x;
-        let word = |i: usize| words.load(k, thread + (i * threads as usize) as i32);
-        let of_a = |i: usize| Val::pack([0, 1, 2, 3].map(|w| word(4 * i + w)));
-        let of_b = |i: usize| Val::pack([0, 1].map(|w| word(4 * rows + 2 * i + w)));
+        let word = |i: u32| words.load(k, thread + i * threads);
+        let of_a = |i: u32| Val::pack([0, 1, 2, 3].map(|w| word(4 * i + w)));
+        let of_b = |i: u32| Val::pack([0, 1].map(|w| word(4 * rows + 2 * i + w)));
         let a: Vec<Val<'_, Vector<bf16, 8>>> = (0..rows).map(|i| of_a(i).bitcast()).collect();
         let b: Vec<Val<'_, Vector<bf16, 4>>> = (0..columns).map(|i| of_b(i).bitcast()).collect();
         let sums = k.registers::<f32>(4 * rows * columns);
         sums.fill(k, 0.0);
         k.for_(range(0, steps), (), |k, _, ()| {
             for _ in 0..UNROLLED {
-                for (j, b) in b.iter().enumerate() {
-                    for (i, a) in a.iter().enumerate() {
+                for (j, b) in (0..).zip(&b) {
+                    for (i, a) in (0..).zip(&a) {
                         k.mma_sync(&sums.part(4 * (j * rows + i), 4), *a, *b);
                     }
                 }
             }
         });
         let total = (1..sums.len()).fold(sums.get(k, 0), |sum, i| sum + sums.get(k, i));
-        out.store(k, k.block_idx().x * threads as i32 + thread, total);
+        out.store(k, k.block_idx().x * threads + thread, total);
     })
     .unwrap()
 }
@@ -64,12 +64,12 @@ fn main() {
         Err(error) => return println!("no figures: {error}"),
     };
     println!("{device}, CUDA {}, {}", device.cuda_version().unwrap(), device.target());
-    let sms = device.properties().unwrap().multiprocessors;
+    let sms = device.properties().unwrap().sm_count;
     let stream = device.stream().unwrap();
     for (tile, threads) in [([4, 8], 128), ([4, 8], 256), ([2, 4], 256), ([2, 4], 512)] {
         let kernel = device.load(&kernel(device.target(), tile, threads)).unwrap();
         let [rows, columns] = tile;
-        let words = operands((4 * rows + 2 * columns) * threads as usize);
+        let words = operands(((4 * rows + 2 * columns) * threads) as usize);
         let words = device.upload(&words).unwrap();
         let mut out = device.zeros::<f32>((sms * threads) as usize).unwrap();
         let grid = Grid::new([sms, 1, 1], [threads, 1, 1]);

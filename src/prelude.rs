@@ -8,11 +8,11 @@
 //!     let tile: SharedTensor<'_, f32> = Tensor::shared(k, layout!((32, 32):(33, 1)));
 //!     let t = k.thread_idx().x;
 //!     for i in 0..32 {
-//!         tile.store(k, (i, t), x.load(k, t + 32 * i as i32));
+//!         tile.store(k, (i, t), x.load(k, t + 32 * i));
 //!     }
 //!     k.barrier();
 //!     for i in 0..32 {
-//!         y.store(k, t + 32 * i as i32, tile.load(k, (t, i)));
+//!         y.store(k, t + 32 * i, tile.load(k, (t, i)));
 //!     }
 //! })?;
 //! assert!(kernel.ptx().text().contains("ld.shared.f32"));
@@ -24,7 +24,6 @@ pub use crate::ir::{
     Target, Val, Var, Vector, bf16, f16, range,
 };
 pub use crate::layout::{IntTuple, Layout, LayoutError, layout, shape, tiler};
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use crate::runtime::{Buffer, Device, Function};
 pub use crate::runtime::{Grid, LaunchOptions, RuntimeError};
 pub use crate::tensor::{SharedTensor, Tensor};

@@ -13,8 +13,13 @@ use std::path::{Path, PathBuf};
 
 use tilewright::ir::{Kernel, Op, Scalar, Space, parse_kernels};
 
+#[path = "hygiene/imports.rs"]
+mod imports;
 #[path = "hygiene/language.rs"]
 mod language;
+
+#[path = "hygiene/cute.rs"]
+mod cute;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -126,19 +131,53 @@ fn no_file_is_too_long() {
 }
 
 #[test]
-fn unsafe_code_is_in_the_cuda_runtime_only() {
+fn unsafe_code_is_in_the_cuda_runtime_and_its_exchange_only() {
     for (path, text) in [files("src", "rs"), files("cli/src", "rs")].concat() {
         let (path, code) = (short(&path), code(&text));
-        if !path.starts_with("src/runtime/cuda/") {
+        if !path.starts_with("src/runtime/cuda/") && !path.starts_with("src/runtime/exchange/") {
             let found = words(&code, "unsafe").next().map(|at| line_of(&code, at));
             assert_eq!(found, None, "{path} has `unsafe` in this line");
         }
     }
 }
 
+/// Returns the lines with an import of the typed front of the runtime.
+fn imports_of_the_front(text: &str) -> Vec<usize> {
+    const FRONT: &str = "argument buffer cublas device exchange function graph launch_options module pinned stream \
+                         tensor_map Buffer Cublas Device Event Function Graph GraphBuilder LaunchOptions LoadedModule \
+                         Pinned Stream TensorMapArg TensorMapArgMut";
+    let code = code(text);
+    let is_of_front = |word: &str| FRONT.split_whitespace().any(|name| name == word);
+    let imports = code.match_indices("use crate::runtime::").filter(|(at, _)| {
+        let import = code[*at..].split(';').next().unwrap_or_default();
+        import.split(|c| !is_word(Some(c))).any(is_of_front)
+    });
+    imports.map(|(at, _)| line_of(&code, at)).collect()
+}
+
+/// The front calls the backends. They do not know it, so each can be left out.
+#[test]
+fn backends_do_not_import_the_front_of_the_runtime() {
+    let mut backends = files("src/runtime/cuda", "rs");
+    let simulator = read("src/runtime/simulator.rs").replace("use super::", "use crate::runtime::");
+    backends.push((root().join("src/runtime/simulator.rs"), simulator));
+    for (path, text) in &backends {
+        let lines = imports_of_the_front(text);
+        assert!(
+            lines.is_empty(),
+            "{} imports the front of the runtime in lines {lines:?}",
+            short(path)
+        );
+    }
+    let text = "use crate::runtime::error::RuntimeError;\nuse crate::runtime::{\n    Buffer, RuntimeError,\n};\n\
+                use crate::runtime::stream::StreamBackend;\nuse crate::runtime::{Grid, Limits};\nuse super::stream::Stream;\n";
+    assert_eq!(imports_of_the_front(text), [2, 5]);
+}
+
 /// The families of operations, as the table groups them, and the enums that hold all of them.
 fn families() -> Vec<String> {
-    let table = read("src/ir/op/table.rs");
+    let tables = files("src/ir/op/table", "rs");
+    let table: String = tables.into_iter().map(|(_, text)| text).collect();
     let mut families = vec!["Op".to_owned(), "Control".to_owned()];
     for line in table.lines() {
         if let Some(name) = line.trim().strip_suffix(" {")
@@ -365,6 +404,34 @@ fn calls(code: &str, name: &str, method: bool) -> usize {
         is_call && !before.ends_with("fn ") && before.ends_with('.') == method
     };
     words(code, name).filter(|at| starts(*at)).count()
+}
+
+/// The lines of the code with a cast to an integer type. A cast to a float converts data, not a count.
+fn integer_casts(text: &str) -> Vec<usize> {
+    const TYPES: [&str; 10] =
+        ["i8", "i16", "i32", "i64", "isize", "u8", "u16", "u32", "u64", "usize"];
+    let code = code(text);
+    let to_integer = |at: &usize| {
+        let ty = code[at + 2..].trim_start();
+        TYPES.iter().any(|name| words(ty, name).next() == Some(0))
+    };
+    words(&code, "as").filter(to_integer).map(|at| line_of(&code, at)).collect()
+}
+
+/// A count of the host is a `u32`, which every call takes: the examples and the kernel for Hopper convert none.
+#[test]
+fn counts_need_no_casts() {
+    const KERNELS: [&str; 2] = ["src/kernels/gemm/sm90.rs", "tests/tensor/counts.rs"];
+    let examples = files("examples", "rs").into_iter().map(|(path, text)| (short(&path), text));
+    let kernels = KERNELS.map(|path| (path.to_owned(), read(path)));
+    for (path, text) in examples.chain(kernels) {
+        let found = integer_casts(&text);
+        assert!(found.is_empty(), "{path} casts to integers in the lines {found:?}");
+    }
+    assert_eq!(
+        integer_casts("x as f32;\nn as i32; // y as u32\nuse a as b;\n(m\n as usize)"),
+        [2, 5]
+    );
 }
 
 /// The closure of the kernel for `sm_90a` reads like the algorithm: with all helpers that are called only from it, in its

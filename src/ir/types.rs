@@ -360,7 +360,6 @@ impl Const {
     }
 
     /// The address of the bits, for callers that pass them by address.
-    #[cfg(feature = "cuda-any-version")]
     pub(crate) const fn bits_place(&self) -> &u64 {
         &self.bits
     }

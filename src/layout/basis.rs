@@ -421,6 +421,11 @@ impl From<i32> for ScaledBasis {
         Int::from(value).into()
     }
 }
+impl From<u32> for ScaledBasis {
+    fn from(value: u32) -> Self {
+        Int::from(value).into()
+    }
+}
 impl From<Ratio> for ScaledBasis {
     fn from(value: Ratio) -> Self {
         Self { value: Scale::from_ratio(value), path: BasisPath::default() }
@@ -461,7 +466,7 @@ impl IntTuple {
     ///
     /// ```
     /// # use tilewright::layout::{ScaledBasis, shape};
-    /// assert_eq!(shape!(1, (2, 3)).plus(&shape!(4))?, shape!(5, (2, 3)));
+    /// assert_eq!(shape!(1, (2, 3)).plus(&shape!((4)))?, shape!(5, (2, 3)));
     /// let (x, y) = (ScaledBasis::new(3, &[0])?, ScaledBasis::new(5, &[1])?);
     /// assert_eq!(x.to_coord()?.plus(&y.to_coord()?)?, shape!(3, 5));
     /// assert!(shape!(1, 2).plus(&7.into()).is_err());

@@ -7,8 +7,8 @@ use super::error::LayoutError;
 use super::int::Int;
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
-use super::profile::ProfileBuilder;
-use super::tuple::{Leaves, MAX_DEPTH};
+use super::profile::{MAX_DEPTH, ProfileBuilder};
+use super::tuple::Leaves;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 

@@ -22,8 +22,9 @@ use super::error::LayoutError;
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
 use super::number::{Number, Stride, split_i64};
+use super::profile::LEAF;
 use super::tiler::{TilerLeaf, TilerRef, TilerTuple};
-use super::tuple::{LEAF, first_subtree};
+use super::tuple::first_subtree;
 
 type Done<N> = Result<(), <N as Number>::Error>;
 

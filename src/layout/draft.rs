@@ -6,7 +6,8 @@ use super::int::Int;
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
 use super::number::{List, Number, Stride};
-use super::tuple::{Codes, LEAF, Leaves, MAX_DEPTH, TupleRef};
+use super::profile::{Codes, LEAF, MAX_DEPTH, too_many_modes};
+use super::tuple::{Leaves, TupleRef};
 
 /// A layout under construction: its codes and leaves from left to right.
 pub(crate) struct Draft<N: Number> {
@@ -98,7 +99,7 @@ impl<N: Number> Draft<N> {
 }
 
 fn too_many<N: Number>() -> N::Error {
-    N::fail(LayoutError::too_many_modes)
+    N::fail(too_many_modes)
 }
 
 #[inline]
@@ -217,7 +218,8 @@ mod tests {
             }
         }
         let mut accepted = 0;
-        for (i, a) in layouts.iter().enumerate() {
+        let step = if cfg!(miri) { 97 } else { 1 };
+        for (i, a) in layouts.iter().enumerate().step_by(step) {
             for b in layouts.iter().skip(i % 127).step_by(127) {
                 GENERAL.set(true);
                 let general = all(a, b);
@@ -227,6 +229,6 @@ mod tests {
                 accepted += numbers.iter().filter(|made| made.is_ok()).count();
             }
         }
-        assert!(accepted > 30_000, "{accepted}");
+        assert!(accepted > 30_000 || cfg!(miri), "{accepted}");
     }
 }

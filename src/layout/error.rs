@@ -1,14 +1,11 @@
-//! [`LayoutError`] is the one error of the algebra; [`ModePath`] is the path of a mode in a tuple.
+//! [`LayoutError`] is the error of the algebra, [`NameError`] that of mode names; [`ModePath`] names a mode.
 
 use crate::errors::errors;
 use std::fmt;
 
 use smallvec::SmallVec;
 
-use super::analysis::DOMAIN_LIMIT;
 use super::int::Int;
-use super::names::NameError;
-use super::tuple::LEAF;
 
 /// The path of a mode: the index at each level, outermost first. Prints as `1.0`.
 ///
@@ -271,21 +268,33 @@ impl LayoutError {
         }
     }
 
-    /// The error for more modes or leaves than a tuple may have.
-    #[cold]
-    pub(crate) fn too_many_modes() -> Self {
-        LayoutError::TooLarge { what: "the number of modes and leaves", limit: u64::from(LEAF) - 1 }
-    }
-
-    /// The error for a domain that an analysis does not walk.
-    #[cold]
-    pub(crate) fn domain_too_large() -> Self {
-        LayoutError::TooLarge { what: "the number of coordinates to walk", limit: DOMAIN_LIMIT }
-    }
-
     #[cold]
     pub(crate) fn overflow(operation: &'static str) -> Self {
         LayoutError::Overflow { operation }
+    }
+}
+
+errors! {
+    /// Names that do not fit the modes.
+    ///
+    /// ```
+    /// use tilewright::layout::{LayoutError, NameError, layout};
+    ///
+    /// let error = layout!((4, 8)).named(["m"]).unwrap_err();
+    /// assert_eq!(error, LayoutError::Name(NameError::Count { modes: 2, names: 1 }));
+    /// assert_eq!(error.to_string(), "there are 2 modes, but 1 names were given");
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum NameError {
+        /// there are {modes} modes, but {names} names were given
+        Count { modes: usize, names: usize },
+        /// the name of mode {mode} is empty
+        Empty { mode: usize },
+        /// several modes have the name `{name}`
+        Repeated { name: String },
+        /// no mode has the name `{name}`; the modes are {names}
+        Missing { name: String, names: String },
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::error::LayoutError;
 use super::int::Int;
-use super::profile::ProfileBuilder;
-use super::tuple::{LEAF, Leaves, Tuple, TupleRef};
+use super::profile::{LEAF, ProfileBuilder};
+use super::tuple::{Leaves, Tuple, TupleRef};
 
 /// Builds a [`Tuple`] from left to right.
 ///
@@ -52,7 +52,7 @@ impl<L> Builder<L> {
     /// let mut out: Builder<Int> = Builder::new();
     /// out.open();
     /// out.push(4);
-    /// assert_eq!(out.finish()?, shape!(4));
+    /// assert_eq!(out.finish()?, shape!((4)));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     pub fn open(&mut self) {

@@ -9,7 +9,8 @@ use super::error::LayoutError;
 use super::int::{Env, Int};
 use super::into_tuple::IntoTuple;
 use super::layout_ref::{LayoutRef, Modes};
-use super::tuple::{Codes, IntTuple, IntTupleRef, LEAF, Leaves, Tuple, TupleRef};
+use super::profile::{Codes, LEAF};
+use super::tuple::{IntTuple, IntTupleRef, Leaves, Tuple, TupleRef};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 

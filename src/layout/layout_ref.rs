@@ -6,7 +6,8 @@ use super::basis::{ScaledBasis, Sum};
 use super::error::LayoutError;
 use super::int::Int;
 use super::layout::{Layout, StrideRef};
-use super::tuple::{Codes, IntTuple, IntTupleRef, LEAF, TupleRef, first_subtree, product};
+use super::profile::{Codes, LEAF};
+use super::tuple::{IntTuple, IntTupleRef, TupleRef, first_subtree, product};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 

@@ -4,11 +4,11 @@ use std::fmt;
 
 use super::coord::{Coord, Slot};
 use super::divide::Arrange;
-use super::error::LayoutError;
+use super::error::{LayoutError, NameError};
 use super::int::Int;
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
-use super::names::{NameError, Names};
+use super::names::Names;
 use super::tiler::TilerRef;
 use super::tuple::{IntTuple, Tuple};
 

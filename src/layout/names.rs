@@ -1,37 +1,13 @@
-//! [`Names`] follow modes through operations; [`NameError`] reports names that do not fit.
+//! [`Names`] follow modes through operations.
 
-use crate::errors::errors;
 use std::fmt;
 use std::sync::Arc;
 
 use super::coord::{CoordRef, Slot};
 use super::divide::Arrange;
+use super::error::NameError;
 use super::layout::Layout;
 use super::tiler::TilerRef;
-
-errors! {
-    /// Names that do not fit the modes.
-    ///
-    /// ```
-    /// use tilewright::layout::{LayoutError, NameError, layout};
-    ///
-    /// let error = layout!((4, 8)).named(["m"]).unwrap_err();
-    /// assert_eq!(error, LayoutError::Name(NameError::Count { modes: 2, names: 1 }));
-    /// assert_eq!(error.to_string(), "there are 2 modes, but 1 names were given");
-    /// ```
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
-    pub enum NameError {
-        /// there are {modes} modes, but {names} names were given
-        Count { modes: usize, names: usize },
-        /// the name of mode {mode} is empty
-        Empty { mode: usize },
-        /// several modes have the name `{name}`
-        Repeated { name: String },
-        /// no mode has the name `{name}`; the modes are {names}
-        Missing { name: String, names: String },
-    }
-}
 
 type Name = Arc<str>;
 

@@ -12,7 +12,8 @@ use smallvec::SmallVec;
 use super::basis::{BasisPath, Scale, ScaledBasis};
 use super::error::LayoutError;
 use super::int::{Int, ceil_div_i64, floor_div_i64};
-use super::tuple::{Codes, Leaves};
+use super::profile::{Codes, too_many_modes};
+use super::tuple::Leaves;
 
 /// A list that grows at its end.
 pub(crate) trait List<T>: Default + DerefMut<Target = [T]> {
@@ -165,7 +166,7 @@ pub(crate) trait Number: Clone {
     /// The item at the end of the list, or the error that there is no room.
     #[inline]
     fn put<T>(list: &mut impl List<T>, item: T) -> Result<(), Self::Error> {
-        if list.add(item) { Ok(()) } else { Err(Self::fail(LayoutError::too_many_modes)) }
+        if list.add(item) { Ok(()) } else { Err(Self::fail(too_many_modes)) }
     }
 }
 

@@ -3,7 +3,20 @@
 use smallvec::SmallVec;
 
 use super::error::LayoutError;
-use super::tuple::{Codes, LEAF, MAX_DEPTH};
+
+/// The code of a leaf in a profile.
+pub(crate) const LEAF: u16 = u16::MAX;
+/// The deepest supported nesting; it bounds the recursion of every operation.
+pub(crate) const MAX_DEPTH: usize = 64;
+
+/// The codes of a profile, one for each node in pre-order.
+pub(crate) type Codes = SmallVec<[u16; 16]>;
+
+/// The error for more modes or leaves than a tuple may have.
+#[cold]
+pub(crate) fn too_many_modes() -> LayoutError {
+    LayoutError::TooLarge { what: "the number of modes and leaves", limit: u64::from(LEAF) - 1 }
+}
 
 /// The codes of a profile under construction; the leaves are kept by its owner.
 #[derive(Clone, Default)]
@@ -40,7 +53,7 @@ impl ProfileBuilder {
         match (u16::try_from(count), self.codes.get_mut(at as usize)) {
             (Ok(count), Some(code)) if count != LEAF => *code = count,
             _ => {
-                self.error.get_or_insert(LayoutError::too_many_modes());
+                self.error.get_or_insert(too_many_modes());
             }
         }
     }

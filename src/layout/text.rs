@@ -11,9 +11,10 @@ use super::error::LayoutError;
 use super::int::{Int, Symbol, Width};
 use super::into_tuple::Builder;
 use super::layout::Layout;
+use super::profile::MAX_DEPTH;
 use super::ratio::Ratio;
 use super::tiler::TilerLeaf;
-use super::tuple::{MAX_DEPTH, Tuple};
+use super::tuple::Tuple;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 

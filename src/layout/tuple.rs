@@ -12,13 +12,8 @@ use smallvec::SmallVec;
 use super::error::LayoutError;
 use super::int::{Env, Int};
 use super::into_tuple::{Builder, IntoTuple};
+use super::profile::{Codes, LEAF};
 
-/// The code of a leaf in a profile.
-pub(crate) const LEAF: u16 = u16::MAX;
-/// The deepest supported nesting; it bounds the recursion of every operation.
-pub(crate) const MAX_DEPTH: usize = 64;
-
-pub(crate) type Codes = SmallVec<[u16; 16]>;
 pub(crate) type Leaves<L> = SmallVec<[L; 8]>;
 
 /// A leaf, or a tuple of tuples, with leaves of type `L`.
@@ -320,7 +315,7 @@ impl<L> Tuple<L> {
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
-    /// assert!(IntTuple::from(4).is_leaf() && !shape!(4).is_leaf());
+    /// assert!(IntTuple::from(4).is_leaf() && !shape!((4)).is_leaf());
     /// ```
     pub fn is_leaf(&self) -> bool {
         self.as_ref().is_leaf()
@@ -563,7 +558,7 @@ impl IntTuple {
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
-    /// assert_eq!((IntTuple::from(4).as_static(), shape!(4).as_static()), (Some(4), None));
+    /// assert_eq!((shape!(4).as_static(), shape!((4)).as_static()), (Some(4), None));
     /// ```
     pub fn as_static(&self) -> Option<i64> {
         self.as_ref().as_static()

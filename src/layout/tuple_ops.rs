@@ -3,6 +3,7 @@
 use super::coord::{Coord, CoordRef, Slot};
 use super::error::LayoutError;
 use super::into_tuple::{Builder, IntoTuple};
+use super::profile::{LEAF, too_many_modes};
 use super::slice::check_rank;
 use super::tuple::{IntTuple, IntTupleRef, Tuple, TupleRef};
 
@@ -63,7 +64,7 @@ impl<L: Clone> Tuple<L> {
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
-    /// assert_eq!(IntTuple::from(4).wrap()?, shape!(4));
+    /// assert_eq!(IntTuple::from(4).wrap()?, shape!((4)));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
@@ -345,8 +346,8 @@ impl<L: Clone> Tuple<L> {
     /// # Errors
     /// [`LayoutError::TooLarge`].
     pub fn repeat(&self, count: usize) -> Result<Self> {
-        if count >= usize::from(super::tuple::LEAF) {
-            return Err(LayoutError::too_many_modes());
+        if count >= usize::from(LEAF) {
+            return Err(too_many_modes());
         }
         Self::build(std::iter::repeat_n(self.as_ref(), count))
     }

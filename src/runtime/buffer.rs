@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-#[cfg(feature = "sim")]
-use std::sync::Arc;
 
+use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
+use super::simulator;
 use crate::ir::Element;
 
 /// `len` elements of type `T` in the memory of a device: an argument of a launch.
@@ -36,19 +36,15 @@ pub struct Buffer<T> {
 /// Memory of one kind of device, without the type of its elements.
 #[derive(Debug)]
 pub(super) enum Memory {
-    #[cfg(feature = "sim")]
-    Sim(Arc<crate::sim::Buffer>),
-    #[cfg(feature = "cuda-any-version")]
-    Cuda(super::cuda::Memory),
+    Sim(simulator::Memory),
+    Cuda(cuda::Memory),
 }
 
 impl Memory {
     /// Returns the device that the memory belongs to.
     pub(super) fn device(&self) -> Device {
         match self {
-            #[cfg(feature = "sim")]
-            Memory::Sim(_) => Device::sim_with(crate::sim::Options::default()),
-            #[cfg(feature = "cuda-any-version")]
+            Memory::Sim(memory) => Backend::Sim(memory.context()).into(),
             Memory::Cuda(memory) => Backend::Cuda(memory.context()).into(),
         }
     }
@@ -56,15 +52,32 @@ impl Memory {
     /// Returns whether `self.device() == *device`, without touching a reference count.
     pub(super) fn is_on(&self, device: &Device) -> bool {
         match (self, &device.backend) {
-            #[cfg(feature = "sim")]
             (Memory::Sim(_), Backend::Sim(_)) => true,
-            #[cfg(feature = "cuda-any-version")]
             (Memory::Cuda(memory), Backend::Cuda(context)) => {
                 std::ptr::eq(memory.context(), *context)
             }
-            #[cfg(all(feature = "sim", feature = "cuda-any-version"))]
             (Memory::Sim(_), Backend::Cuda(_)) | (Memory::Cuda(_), Backend::Sim(_)) => false,
         }
+    }
+}
+
+impl Device {
+    /// Returns a buffer with a copy of `data`.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
+    /// before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>, RuntimeError> {
+        Buffer::upload(self, data)
+    }
+
+    /// Returns a buffer of `len` elements whose bytes are zero.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
+    /// before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T>, RuntimeError> {
+        Buffer::zeros(self, len)
     }
 }
 
@@ -72,26 +85,16 @@ impl<T: Element> Buffer<T> {
     pub(super) fn zeros(device: &Device, len: usize) -> Result<Buffer<T>, RuntimeError> {
         let bytes = len_bytes::<T>(device, len)?;
         let memory = match &device.backend {
-            #[cfg(feature = "sim")]
-            Backend::Sim(_) => {
-                reserve(device, bytes)?;
-                Memory::Sim(Arc::new(crate::sim::Buffer::zeros(bytes)))
-            }
-            #[cfg(feature = "cuda-any-version")]
-            Backend::Cuda(context) => Memory::Cuda(super::cuda::Memory::zeros(context, bytes)?),
+            Backend::Sim(context) => Memory::Sim(simulator::Memory::zeros(context, bytes)?),
+            Backend::Cuda(context) => Memory::Cuda(cuda::Memory::zeros(context, bytes)?),
         };
         Ok(Buffer { memory, len, elem: PhantomData })
     }
 
     pub(super) fn upload(device: &Device, data: &[T]) -> Result<Buffer<T>, RuntimeError> {
         let memory = match &device.backend {
-            #[cfg(feature = "sim")]
-            Backend::Sim(_) => {
-                reserve(device, size_of_val(data))?;
-                Memory::Sim(Arc::new(crate::sim::Buffer::from_slice(data)))
-            }
-            #[cfg(feature = "cuda-any-version")]
-            Backend::Cuda(context) => Memory::Cuda(super::cuda::Memory::from_slice(context, data)?),
+            Backend::Sim(context) => Memory::Sim(simulator::Memory::from_slice(context, data)?),
+            Backend::Cuda(context) => Memory::Cuda(cuda::Memory::from_slice(context, data)?),
         };
         Ok(Buffer { memory, len: data.len(), elem: PhantomData })
     }
@@ -135,9 +138,7 @@ impl<T: Element> Buffer<T> {
     /// ```
     pub fn is_aligned_to(&self, bytes: u64) -> bool {
         match &self.memory {
-            #[cfg(feature = "sim")]
             Memory::Sim(_) => 256u64.is_multiple_of(bytes),
-            #[cfg(feature = "cuda-any-version")]
             Memory::Cuda(memory) => memory.address().is_multiple_of(bytes),
         }
     }
@@ -156,9 +157,7 @@ impl<T: Element> Buffer<T> {
     /// The fault or the failed assertions of a launch before, if it had some; a failed call of the driver.
     pub fn to_vec(&self) -> Result<Vec<T>, RuntimeError> {
         match &self.memory {
-            #[cfg(feature = "sim")]
-            Memory::Sim(buffer) => Ok(buffer.to_vec()),
-            #[cfg(feature = "cuda-any-version")]
+            Memory::Sim(memory) => Ok(memory.to_vec()),
             Memory::Cuda(memory) => memory.to_vec(),
         }
     }
@@ -171,12 +170,10 @@ impl<T: Element> Buffer<T> {
     pub fn read_into(&self, data: &mut [T]) -> Result<(), RuntimeError> {
         self.check_len(data.len())?;
         match &self.memory {
-            #[cfg(feature = "sim")]
-            Memory::Sim(buffer) => {
-                data.copy_from_slice(&buffer.to_vec());
+            Memory::Sim(memory) => {
+                data.copy_from_slice(&memory.to_vec());
                 Ok(())
             }
-            #[cfg(feature = "cuda-any-version")]
             Memory::Cuda(memory) => memory.read_into(data),
         }
     }
@@ -189,14 +186,7 @@ impl<T: Element> Buffer<T> {
     pub fn write(&mut self, data: &[T]) -> Result<(), RuntimeError> {
         self.check_len(data.len())?;
         match &mut self.memory {
-            #[cfg(feature = "sim")]
-            Memory::Sim(buffer) => {
-                let (buffer_len, host) = (self.len, data.len());
-                buffer
-                    .write(data)
-                    .map_err(|_| RuntimeError::LengthMismatch { buffer: buffer_len, host })
-            }
-            #[cfg(feature = "cuda-any-version")]
+            Memory::Sim(memory) => memory.write(data),
             Memory::Cuda(memory) => memory.write(data),
         }
     }
@@ -223,14 +213,6 @@ fn len_bytes<T: Element>(device: &Device, len: usize) -> Result<usize, RuntimeEr
         Some(bytes) if bytes <= isize::MAX as usize => Ok(bytes),
         _ => Err(out_of_memory(device, (len as u64).saturating_mul(size as u64))),
     }
-}
-
-/// Fails where an allocation of `bytes` would end the process.
-#[cfg(feature = "sim")]
-fn reserve(device: &Device, bytes: usize) -> Result<(), RuntimeError> {
-    Vec::<u64>::new()
-        .try_reserve_exact(bytes.div_ceil(8))
-        .map_err(|_| out_of_memory(device, bytes as u64))
 }
 
 fn out_of_memory(device: &Device, bytes: u64) -> RuntimeError {

@@ -1,125 +1,15 @@
 //! Runs matrix products of cuBLAS and cuBLASLt, as a baseline for measurements.
 
-use crate::errors::errors;
 use std::fmt;
 use std::sync::Arc;
 
 use super::buffer::{Buffer, Memory};
+use super::cublas_problem::{CublasError, Matmul};
 use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
 use super::stream::{Stream, StreamBackend};
-use crate::arch::Major;
-use crate::ir::{Element, Scalar};
-
-/// A matrix product `C[M,N] = A[M,K] B[K,N]` with `f32` accumulators; C is row-major, nothing is padded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Matmul {
-    /// M, N and K.
-    pub sizes: [u32; 3],
-    /// The contiguous mode of A.
-    pub a: Major,
-    /// The contiguous mode of B.
-    pub b: Major,
-    /// The type of the elements of A and B: `bf16`, `f16` or `f32`.
-    pub inputs: Scalar,
-    /// The type of the elements of C: the same, or `f32`.
-    pub output: Scalar,
-}
-
-/// The transposition of an operand of the column-major libraries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operand {
-    AsStored,
-    Transposed,
-}
-
-/// A product as the column-major libraries see it: `C^T[N,M] = first[N,K] second[K,M]`, where first is our B and
-/// second our A.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Columns {
-    pub(super) first: Operand,
-    pub(super) first_pitch: u64,
-    pub(super) second: Operand,
-    pub(super) second_pitch: u64,
-}
-
-impl Matmul {
-    pub(super) fn columns(&self) -> Columns {
-        let [m, n, k] = self.sizes.map(u64::from);
-        let (first, first_pitch) = match self.b {
-            Major::K => (Operand::Transposed, k),
-            Major::Mn => (Operand::AsStored, n),
-        };
-        let (second, second_pitch) = match self.a {
-            Major::K => (Operand::AsStored, k),
-            Major::Mn => (Operand::Transposed, m),
-        };
-        Columns { first, first_pitch, second, second_pitch }
-    }
-
-    /// Returns the elements of A, B and C.
-    fn lens(&self) -> [u64; 3] {
-        let [m, n, k] = self.sizes.map(u64::from);
-        [m * k, k * n, m * n]
-    }
-}
-
-errors! {
-    /// An error of a matrix product by cuBLAS.
-    #[derive(Clone, Debug, PartialEq)]
-    #[non_exhaustive]
-    pub enum CublasError {
-        /// The library is not installed, or not where the system looks for libraries.
-        NoLibrary {
-            /// Its name without prefix and suffix.
-            name: &'static str,
-            /// The files that were looked for.
-            tried: Vec<String>,
-        } = |f| write!(
-            f,
-            "there is no {name} where the system looks for libraries (LD_LIBRARY_PATH names more folders); tried {}",
-            tried.join(", ")
-        ),
-        /// this cuBLAS has no {symbol}
-        MissingSymbol { symbol: &'static str },
-        /// cuBLAS needs a GPU, not the simulator
-        Simulator,
-        /// A size that the libraries do not take: 0, or more than 2^31 - 1.
-        Size {
-            /// M, N and K.
-            sizes: [u32; 3],
-        } = |f| match sizes {
-            [m, n, k] => {
-                write!(f, "cuBLAS takes sizes from 1 to 2147483647, not {m}x{n}x{k}")
-            }
-        },
-        /// {scalar} is not a type that is compared with cuBLAS: bf16, f16, f32
-        UnsupportedType { scalar: Scalar },
-        /// A buffer has other elements or another number of them than the problem.
-        Buffer {
-            /// `A`, `B` or `C`.
-            matrix: &'static str,
-            /// The type and number of the elements of the problem.
-            expected: (Scalar, u64),
-            /// The type and number of the elements of the buffer.
-            given: (Scalar, u64),
-        } = |f| {
-            let ((scalar, len), (other, given)) = (expected, given);
-            write!(f, "{matrix} needs {len} elements of {scalar}, not {given} of {other}")
-        },
-        /// {call} answered {code}
-        Status { call: &'static str, code: u32 },
-        /// {error}
-        Runtime(error: RuntimeError),
-    }
-}
-
-impl From<RuntimeError> for CublasError {
-    fn from(error: RuntimeError) -> CublasError {
-        CublasError::Runtime(error)
-    }
-}
+use crate::ir::Element;
 
 /// cuBLAS and cuBLASLt on a GPU, looked up at run time: nothing links them, and a machine without them has a
 /// typed error.
@@ -158,7 +48,6 @@ impl Cublas {
     /// [`Runtime`](CublasError::Runtime).
     pub fn open(device: &Device) -> Result<Cublas, CublasError> {
         match &device.backend {
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => Err(CublasError::Simulator),
             Backend::Cuda(context) => {
                 let handles = cuda::CublasHandles::new(context)?;
@@ -262,7 +151,6 @@ impl fmt::Debug for CublasLtPlan {
 
 fn on_gpu(memory: &Memory) -> Result<&cuda::Memory, CublasError> {
     match memory {
-        #[cfg(feature = "sim")]
         Memory::Sim(_) => Err(CublasError::Simulator),
         Memory::Cuda(memory) => Ok(memory),
     }
@@ -270,7 +158,6 @@ fn on_gpu(memory: &Memory) -> Result<&cuda::Memory, CublasError> {
 
 fn on_gpu_mut<T: Element>(buffer: &mut Buffer<T>) -> Result<&mut cuda::Memory, CublasError> {
     match buffer.memory_mut() {
-        #[cfg(feature = "sim")]
         Memory::Sim(_) => Err(CublasError::Simulator),
         Memory::Cuda(memory) => Ok(memory),
     }
@@ -305,6 +192,8 @@ fn check<T: Element, D: Element>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::Major;
+    use crate::ir::Scalar;
 
     const PROBLEM: Matmul = Matmul {
         sizes: [2, 3, 5],
@@ -313,33 +202,6 @@ mod tests {
         inputs: Scalar::Bf16,
         output: Scalar::F32,
     };
-
-    /// By the definition of column-major storage: element (i, j) at `i + j * pitch`, so that `first` is B with
-    /// (n, k) and `second` is A with (k, m), element for element.
-    #[test]
-    fn the_libraries_see_the_transposed_product() {
-        for (a, b) in
-            [Major::K, Major::Mn].into_iter().flat_map(|a| [Major::K, Major::Mn].map(|b| (a, b)))
-        {
-            let matmul = Matmul { a, b, ..PROBLEM };
-            let [m, n, k] = matmul.sizes.map(u64::from);
-            let seen = matmul.columns();
-            let at = |operand, pitch, i: u64, j: u64| match operand {
-                Operand::AsStored => i + j * pitch,
-                Operand::Transposed => j + i * pitch,
-            };
-            for depth in 0..k {
-                for row in 0..m {
-                    let ours = if a == Major::K { row * k + depth } else { depth * m + row };
-                    assert_eq!(at(seen.second, seen.second_pitch, depth, row), ours);
-                }
-                for column in 0..n {
-                    let ours = if b == Major::K { column * k + depth } else { depth * n + column };
-                    assert_eq!(at(seen.first, seen.first_pitch, column, depth), ours);
-                }
-            }
-        }
-    }
 
     #[cfg(feature = "sim")]
     #[test]

@@ -1,24 +1,15 @@
 //! Defines the devices that run kernels: GPUs and the simulator.
 
 use std::fmt;
-use std::str::FromStr;
 
-use super::buffer::Buffer;
-use super::driver_answer::CudaVersion;
-use super::error::RuntimeError;
-use super::function::{Function, LoadOptions};
-use super::graph::GraphBuilder;
-use super::limits::Limits;
-use super::module::LoadedModule;
-use super::pinned::Pinned;
-use super::stream::Stream;
-use crate::codegen::Module;
-use crate::ir::{Element, Kernel, Target};
-
-#[cfg(feature = "cuda-any-version")]
 use super::cuda;
-#[cfg(feature = "sim")]
-use crate::sim;
+use super::device_choice::DeviceChoice;
+use super::driver_answer::{CudaVersion, driver_release};
+use super::error::RuntimeError;
+use super::limits::Limits;
+use super::properties::Properties;
+use super::simulator;
+use crate::ir::Target;
 
 /// A GPU, or the CPU simulator.
 ///
@@ -31,9 +22,7 @@ pub struct Device {
 
 #[derive(Clone)]
 pub(super) enum Backend {
-    #[cfg(feature = "sim")]
-    Sim(sim::Options),
-    #[cfg(feature = "cuda-any-version")]
+    Sim(simulator::Context),
     Cuda(&'static cuda::Context),
 }
 
@@ -46,11 +35,8 @@ impl From<Backend> for Device {
 impl PartialEq for Backend {
     fn eq(&self, other: &Backend) -> bool {
         match (self, other) {
-            #[cfg(feature = "sim")]
             (Backend::Sim(_), Backend::Sim(_)) => true,
-            #[cfg(feature = "cuda-any-version")]
             (Backend::Cuda(a), Backend::Cuda(b)) => std::ptr::eq(*a, *b),
-            #[cfg(all(feature = "sim", feature = "cuda-any-version"))]
             (Backend::Sim(_), Backend::Cuda(_)) | (Backend::Cuda(_), Backend::Sim(_)) => false,
         }
     }
@@ -107,10 +93,7 @@ impl Device {
     /// # Errors
     /// [`SimulatorNotBuilt`](RuntimeError::SimulatorNotBuilt).
     pub fn sim() -> Result<Device, RuntimeError> {
-        #[cfg(feature = "sim")]
-        return Ok(Device::sim_with(sim::Options::default()));
-        #[cfg(not(feature = "sim"))]
-        return Err(RuntimeError::SimulatorNotBuilt);
+        simulator::Context::open(None).map(|simulator| Backend::Sim(simulator).into())
     }
 
     /// Returns the simulator, for programs that build their kernels for [`Device::target`]: so they are built for
@@ -129,13 +112,7 @@ impl Device {
     /// # Ok::<(), tilewright::runtime::RuntimeError>(())
     /// ```
     pub fn sim_for(target: Target) -> Result<Device, RuntimeError> {
-        #[cfg(feature = "sim")]
-        return Ok(Device::sim_with(sim::Options::default().target(target)));
-        #[cfg(not(feature = "sim"))]
-        {
-            let _ = target;
-            Err(RuntimeError::SimulatorNotBuilt)
-        }
+        simulator::Context::open(Some(target)).map(|simulator| Backend::Sim(simulator).into())
     }
 
     /// Returns the simulator, whose launches run with these options.
@@ -147,8 +124,8 @@ impl Device {
     /// assert_eq!(Ok(device), Device::sim());
     /// ```
     #[cfg(feature = "sim")]
-    pub fn sim_with(options: sim::Options) -> Device {
-        Backend::Sim(options).into()
+    pub fn sim_with(options: crate::sim::Options) -> Device {
+        Backend::Sim(options.into()).into()
     }
 
     /// Returns the GPU that CUDA numbers `ordinal`, from 0.
@@ -160,13 +137,7 @@ impl Device {
     /// [`NoSuchDevice`](RuntimeError::NoSuchDevice), [`UnsupportedDevice`](RuntimeError::UnsupportedDevice),
     /// [`DeviceLost`](RuntimeError::DeviceLost), [`Driver`](RuntimeError::Driver).
     pub fn cuda(ordinal: usize) -> Result<Device, RuntimeError> {
-        #[cfg(feature = "cuda-any-version")]
-        return cuda::Context::open(ordinal).map(|context| Backend::Cuda(context).into());
-        #[cfg(not(feature = "cuda-any-version"))]
-        {
-            let _ = ordinal;
-            Err(RuntimeError::CudaNotBuilt)
-        }
+        cuda::Context::open(ordinal).map(|context| Backend::Cuda(context).into())
     }
 
     /// Returns the number of GPUs that the CUDA driver offers: at least 1.
@@ -174,10 +145,7 @@ impl Device {
     /// # Errors
     /// See [`Device::cuda`].
     pub fn cuda_count() -> Result<usize, RuntimeError> {
-        #[cfg(feature = "cuda-any-version")]
-        return cuda::device_count();
-        #[cfg(not(feature = "cuda-any-version"))]
-        Err(RuntimeError::CudaNotBuilt)
+        cuda::device_count()
     }
 
     /// Returns all devices of the machine: the GPUs that are supported and work, then the simulator. Each GPU is
@@ -222,9 +190,7 @@ impl Device {
     /// Returns the name: `simulator`, or the name that the driver gives, such as `NVIDIA H200`.
     pub fn name(&self) -> &str {
         match &self.backend {
-            #[cfg(feature = "sim")]
-            Backend::Sim(_) => "simulator",
-            #[cfg(feature = "cuda-any-version")]
+            Backend::Sim(simulator) => simulator.name(),
             Backend::Cuda(context) => context.name(),
         }
     }
@@ -233,9 +199,7 @@ impl Device {
     /// target offers, or the one of [`Device::sim_for`]. The simulator runs kernels of all targets.
     pub fn target(&self) -> Target {
         match &self.backend {
-            #[cfg(feature = "sim")]
-            Backend::Sim(options) => options.target,
-            #[cfg(feature = "cuda-any-version")]
+            Backend::Sim(simulator) => simulator.target(),
             Backend::Cuda(context) => context.target(),
         }
     }
@@ -243,9 +207,7 @@ impl Device {
     /// Returns whether this is the simulator.
     pub fn is_sim(&self) -> bool {
         match &self.backend {
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => true,
-            #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(_) => false,
         }
     }
@@ -253,9 +215,7 @@ impl Device {
     /// Returns the largest grid, cluster and block of a launch.
     pub fn limits(&self) -> Limits {
         match &self.backend {
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => Limits::SIMULATOR,
-            #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => context.limits(),
         }
     }
@@ -263,9 +223,7 @@ impl Device {
     /// Returns the properties of the GPU; `None` on the simulator.
     pub fn properties(&self) -> Option<Properties> {
         match &self.backend {
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => None,
-            #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => Some(context.properties()),
         }
     }
@@ -273,9 +231,7 @@ impl Device {
     /// Returns the CUDA version of the driver; `None` on the simulator.
     pub fn cuda_version(&self) -> Option<CudaVersion> {
         match &self.backend {
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => None,
-            #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => Some(context.cuda_version()),
         }
     }
@@ -292,83 +248,9 @@ impl Device {
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
     pub fn memory(&self) -> Result<Option<(u64, u64)>, RuntimeError> {
         match &self.backend {
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => Ok(None),
-            #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => context.memory().map(Some),
         }
-    }
-
-    /// Loads a kernel, ready to be launched. On a GPU the driver compiles its PTX, unless
-    /// [`ModuleCache::shared`](super::ModuleCache::shared) has the code; that of kernels with `setmaxnreg` is in the
-    /// driver's own cache instead.
-    ///
-    /// # Errors
-    /// [`WrongTarget`](RuntimeError::WrongTarget), [`PtxRejected`](RuntimeError::PtxRejected),
-    /// [`SetMaxNRegIgnored`](RuntimeError::SetMaxNRegIgnored),
-    /// [`SharedTooLarge`](RuntimeError::SharedTooLarge), [`MissingEntry`](RuntimeError::MissingEntry),
-    /// [`DeviceLost`](RuntimeError::DeviceLost), [`Driver`](RuntimeError::Driver). The simulator takes every
-    /// kernel.
-    pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
-        Function::load(self, kernel, &LoadOptions::default())
-    }
-
-    /// As [`Device::load`], with options.
-    ///
-    /// # Errors
-    /// Those of [`Device::load`]; [`Ptxas`](RuntimeError::Ptxas).
-    pub fn load_with<P>(
-        &self,
-        options: LoadOptions<'_>,
-        kernel: &Kernel<P>,
-    ) -> Result<Function<P>, RuntimeError> {
-        Function::load(self, kernel, &options)
-    }
-
-    /// Loads several kernels together, ready to be taken out as functions.
-    ///
-    /// ```
-    /// # #[cfg(feature = "sim")] {
-    /// use tilewright::codegen::Module;
-    /// use tilewright::ir::{GlobalMut, Kernel};
-    /// use tilewright::runtime::{Device, Grid};
-    ///
-    /// let device = Device::default()?;
-    /// let build = |name, scale: i32| {
-    ///     Kernel::<(GlobalMut<i32>,)>::build(name, device.target(), |k, (x,)| {
-    ///         let table = k.const_array(&[2, 3, 5, 7]); // once in the module
-    ///         let i = k.thread_idx().x;
-    ///         x.store(k, i, table.load(k, i) * scale)
-    ///     })
-    /// };
-    /// let (primes, twice) = (build("primes", 1)?, build("twice", 2)?);
-    /// let mut module = Module::new(device.target());
-    /// module.add(&primes)?;
-    /// module.add(&twice)?;
-    /// let loaded = device.load_module(&module)?;
-    /// let mut x = device.zeros(4)?;
-    /// loaded.function(&twice)?.launch(Grid::cover(4, 4), (&mut x,))?;
-    /// assert_eq!(x.to_vec()?, [4, 6, 10, 14]);
-    /// # }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`Device::load`].
-    pub fn load_module(&self, module: &Module<'_>) -> Result<LoadedModule, RuntimeError> {
-        LoadedModule::load(self, module, &LoadOptions::default())
-    }
-
-    /// As [`Device::load_module`], with options.
-    ///
-    /// # Errors
-    /// Those of [`Device::load_with`].
-    pub fn load_module_with(
-        &self,
-        options: LoadOptions<'_>,
-        module: &Module<'_>,
-    ) -> Result<LoadedModule, RuntimeError> {
-        LoadedModule::load(self, module, &options)
     }
 
     /// Lets the driver's compiler read PTX text, and returns its messages: registers, spills and shared
@@ -381,59 +263,11 @@ impl Device {
     /// [`Driver`](RuntimeError::Driver).
     pub fn check_ptx(&self, name: &str, ptx: &str) -> Result<String, RuntimeError> {
         match &self.backend {
-            #[cfg(feature = "sim")]
-            Backend::Sim(_) => {
-                let _ = ptx;
-                Err(RuntimeError::PtxOnSimulator { name: name.to_owned() })
-            }
-            #[cfg(feature = "cuda-any-version")]
+            Backend::Sim(_) => Err(RuntimeError::PtxOnSimulator { name: name.to_owned() }),
             Backend::Cuda(context) => {
                 cuda::Module::load(context, name, ptx).map(|module| module.log().to_owned())
             }
         }
-    }
-
-    /// Returns a buffer with a copy of `data`.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
-    /// before, if it had one; [`Driver`](RuntimeError::Driver).
-    pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>, RuntimeError> {
-        Buffer::upload(self, data)
-    }
-
-    /// Returns a buffer of `len` elements whose bytes are zero.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
-    /// before, if it had one; [`Driver`](RuntimeError::Driver).
-    pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T>, RuntimeError> {
-        Buffer::zeros(self, len)
-    }
-
-    /// Returns a new stream: see [`Stream`].
-    ///
-    /// # Errors
-    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
-    pub fn stream(&self) -> Result<Stream, RuntimeError> {
-        Stream::new(self)
-    }
-
-    /// Starts to record launches: see [`GraphBuilder`].
-    ///
-    /// # Errors
-    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
-    pub fn graph(&self) -> Result<GraphBuilder, RuntimeError> {
-        GraphBuilder::new(self)
-    }
-
-    /// `len` elements of page-locked host memory, whose bytes are zero: see [`Pinned`].
-    ///
-    /// # Errors
-    /// [`PinnedBool`](RuntimeError::PinnedBool); [`OutOfMemory`](RuntimeError::OutOfMemory); the fault of a
-    /// launch before, if it had one; [`Driver`](RuntimeError::Driver).
-    pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>, RuntimeError> {
-        Pinned::zeros(self, len)
     }
 
     /// Sets the bytes of freed memory that the driver keeps for later buffers when the device is waited for: 0 at
@@ -444,12 +278,7 @@ impl Device {
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
     pub fn keep_memory(&self, bytes: u64) -> Result<(), RuntimeError> {
         match &self.backend {
-            #[cfg(feature = "sim")]
-            Backend::Sim(_) => {
-                let _ = bytes;
-                Ok(())
-            }
-            #[cfg(feature = "cuda-any-version")]
+            Backend::Sim(_) => Ok(()),
             Backend::Cuda(context) => context.keep_memory(bytes),
         }
     }
@@ -460,9 +289,7 @@ impl Device {
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
     pub fn trim_memory(&self) -> Result<(), RuntimeError> {
         match &self.backend {
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => Ok(()),
-            #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => context.trim_memory(),
         }
     }
@@ -475,9 +302,7 @@ impl Device {
     /// failed assertions of the launches of their own thread.)
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => Ok(()),
-            #[cfg(feature = "cuda-any-version")]
             Backend::Cuda(context) => context.synchronize(),
         }
     }
@@ -487,9 +312,7 @@ impl Device {
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.backend {
-            #[cfg(feature = "sim")]
-            Backend::Sim(_) => f.write_str("the simulator"),
-            #[cfg(feature = "cuda-any-version")]
+            Backend::Sim(simulator) => f.write_str(simulator.label()),
             Backend::Cuda(context) => f.write_str(context.label()),
         }
     }
@@ -500,122 +323,11 @@ impl fmt::Display for Device {
 /// # Errors
 /// Why no driver starts; see [`Device::cuda`].
 pub fn driver_version() -> Result<CudaVersion, RuntimeError> {
-    #[cfg(feature = "cuda-any-version")]
-    return cuda::driver_version();
-    #[cfg(not(feature = "cuda-any-version"))]
-    Err(RuntimeError::CudaNotBuilt)
-}
-
-/// As [`Device::driver_release`], also where the driver or its GPUs cannot be used.
-pub fn driver_release() -> Option<String> {
-    let text = std::fs::read_to_string("/sys/module/nvidia/version").ok()?;
-    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    cuda::driver_version()
 }
 
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Device({self})")
-    }
-}
-
-/// The resources of a GPU, from [`Device::properties`], for the choice of tiles, stages and grids. [`Limits`] bounds a
-/// launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Properties {
-    /// The compute capability, major and minor: 9 and 0 for Hopper.
-    pub capability: (u16, u16),
-    /// The number of SMs.
-    pub multiprocessors: u32,
-    /// The threads that fit on an SM.
-    pub threads_per_sm: u32,
-    /// The 32-bit registers of an SM.
-    pub registers_per_sm: u32,
-    /// The bytes of shared memory of an SM.
-    pub shared_bytes_per_sm: u64,
-    /// The bytes of the second-level cache.
-    pub l2_bytes: u64,
-    /// The width of the bus to the memory, in bits.
-    pub memory_bus_bits: u32,
-}
-
-/// The device that a user asks for, in the words `auto`, `sim`, `cuda` and `cuda:N`.
-///
-/// ```
-/// use tilewright::runtime::DeviceChoice;
-/// assert_eq!("cuda:1".parse(), Ok(DeviceChoice::Cuda(Some(1))));
-/// assert_eq!(DeviceChoice::default().to_string(), "auto");
-/// let error = "gpu".parse::<DeviceChoice>().expect_err("it is no device");
-/// assert_eq!(error.to_string(), "`gpu` is not a device: expected `auto`, `sim`, `cuda` or `cuda:N`");
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum DeviceChoice {
-    /// A GPU if there is one, else the simulator.
-    #[default]
-    Auto,
-    /// The simulator.
-    Sim,
-    /// The GPU of this number, or the first supported GPU.
-    Cuda(Option<usize>),
-}
-
-impl fmt::Display for DeviceChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DeviceChoice::Auto => f.write_str("auto"),
-            DeviceChoice::Sim => f.write_str("sim"),
-            DeviceChoice::Cuda(None) => f.write_str("cuda"),
-            DeviceChoice::Cuda(Some(ordinal)) => write!(f, "cuda:{ordinal}"),
-        }
-    }
-}
-
-/// A text that names no device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseDeviceError {
-    text: String,
-}
-
-impl fmt::Display for ParseDeviceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.text.escape_default();
-        write!(f, "`{text}` is not a device: expected `auto`, `sim`, `cuda` or `cuda:N`")
-    }
-}
-
-impl std::error::Error for ParseDeviceError {}
-
-impl FromStr for DeviceChoice {
-    type Err = ParseDeviceError;
-
-    fn from_str(text: &str) -> Result<DeviceChoice, ParseDeviceError> {
-        let error = || ParseDeviceError { text: text.to_owned() };
-        match text {
-            "auto" => Ok(DeviceChoice::Auto),
-            "sim" => Ok(DeviceChoice::Sim),
-            "cuda" => Ok(DeviceChoice::Cuda(None)),
-            _ => {
-                let number = text.strip_prefix("cuda:").ok_or_else(error)?;
-                let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
-                let ordinal = number.parse().ok().filter(|_| digits).ok_or_else(error)?;
-                Ok(DeviceChoice::Cuda(Some(ordinal)))
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn choices_round_trip_and_bad_text_is_refused() {
-        for text in ["auto", "sim", "cuda", "cuda:0", "cuda:15"] {
-            assert_eq!(text.parse::<DeviceChoice>().unwrap().to_string(), text);
-        }
-        let huge = "cuda:99999999999999999999999";
-        for text in ["", "gpu", "Sim", "cuda:", "cuda:-1", "cuda:+1", "cuda: 1", "cuda:x", huge] {
-            assert!(text.parse::<DeviceChoice>().is_err(), "{text}");
-        }
     }
 }

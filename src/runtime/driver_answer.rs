@@ -85,3 +85,9 @@ impl fmt::Display for PtxRejection {
         Ok(())
     }
 }
+
+/// As [`Device::driver_release`](super::Device::driver_release), also where the driver or its GPUs cannot be used.
+pub fn driver_release() -> Option<String> {
+    let text = std::fs::read_to_string("/sys/module/nvidia/version").ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}

@@ -194,7 +194,7 @@ errors! {
         AddressAlignment { address: u64, align: u64 },
         /// {error}
         #[cfg(feature = "dlpack")]
-        Dlpack(error: Box<super::dlpack::DlpackError>),
+        Dlpack(error: Box<super::dlpack_error::DlpackError>),
         /// page-locked memory cannot be of `bool`s, because a kernel may store bytes that are none: use `u8`
         PinnedBool,
         /// {error}
@@ -224,8 +224,8 @@ impl From<TensorMapError> for RuntimeError {
 }
 
 #[cfg(feature = "dlpack")]
-impl From<super::dlpack::DlpackError> for RuntimeError {
-    fn from(error: super::dlpack::DlpackError) -> RuntimeError {
+impl From<super::dlpack_error::DlpackError> for RuntimeError {
+    fn from(error: super::dlpack_error::DlpackError) -> RuntimeError {
         RuntimeError::Dlpack(Box::new(error))
     }
 }

@@ -4,28 +4,21 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-#[cfg(feature = "sim")]
-use smallvec::SmallVec;
-
 use super::argument::{Arg, ArgList, ArgValue, Arguments};
 use super::buffer::Memory;
+use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
+use super::launch_options::LaunchOptions;
 use super::limits::PlainGrids;
+use super::load_options::LoadOptions;
 use super::note::CompilerNote;
 use super::occupancy::Occupancy;
-use super::options::LaunchOptions;
+use super::simulator;
 use super::stream::{Stream, StreamBackend};
 use super::timing::{LoadTimes, Timing};
-use crate::ir::{Kernel, KernelIr, LaunchBounds, Signature, Type};
+use crate::ir::{Const, Kernel, KernelIr, LaunchBounds, Scalar, Signature, Type};
 use crate::launch::grid::Grid;
-
-#[cfg(feature = "cuda-any-version")]
-use super::cuda;
-#[cfg(feature = "sim")]
-use crate::sim;
-#[cfg(feature = "sim")]
-use std::time::Instant;
 
 /// A kernel of signature `P`, loaded on a device by [`Device::load`].
 ///
@@ -33,53 +26,6 @@ use std::time::Instant;
 pub struct Function<P> {
     inner: Arc<Inner>,
     params: PhantomData<fn() -> P>,
-}
-
-/// The way in which a load compiles a kernel for a GPU: by the driver, with the code kept in
-/// [`ModuleCache::shared`](super::ModuleCache::shared) (which says what it cannot keep), by default.
-///
-/// ```
-/// # #[cfg(all(feature = "sim", feature = "cuda-any-version"))] {
-/// # use tilewright::ir::{Kernel, Target};
-/// use tilewright::runtime::{Device, LoadOptions, ModuleCache};
-/// # let kernel = Kernel::<()>::build("k", Target::SM_80, |_, ()| ())?;
-/// let cache = ModuleCache::in_memory();
-/// let device = Device::default()?;
-/// let function = device.load_with(LoadOptions::default().cache(Some(&cache)), &kernel)?;
-/// # }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct LoadOptions<'o> {
-    /// The cache of compiled code; `None` compiles each time.
-    #[cfg(feature = "cuda-any-version")]
-    pub cache: Option<&'o super::ModuleCache>,
-    /// The assembler that compiles instead of the driver.
-    pub ptxas: Option<&'o super::Ptxas>,
-}
-
-impl Default for LoadOptions<'_> {
-    fn default() -> Self {
-        LoadOptions {
-            #[cfg(feature = "cuda-any-version")]
-            cache: Some(super::ModuleCache::shared()),
-            ptxas: None,
-        }
-    }
-}
-
-impl<'o> LoadOptions<'o> {
-    /// Keeps code in this cache, or in none.
-    #[cfg(feature = "cuda-any-version")]
-    pub fn cache(self, cache: Option<&'o super::ModuleCache>) -> LoadOptions<'o> {
-        LoadOptions { cache, ..self }
-    }
-
-    /// Compiles with this assembler, or with the driver.
-    pub fn ptxas(self, ptxas: Option<&'o super::Ptxas>) -> LoadOptions<'o> {
-        LoadOptions { ptxas, ..self }
-    }
 }
 
 pub(super) struct Inner {
@@ -97,29 +43,14 @@ pub(super) struct Inner {
 }
 
 pub(super) enum Code {
-    #[cfg(feature = "sim")]
-    Sim(Box<sim::Program>, sim::Options),
-    #[cfg(feature = "cuda-any-version")]
+    Sim(Arc<simulator::Function>),
     Cuda(cuda::Function),
-}
-
-impl Code {
-    #[cfg(feature = "sim")]
-    pub(super) fn simulated(ir: &KernelIr, options: &sim::Options) -> Result<Code, RuntimeError> {
-        let program = sim::Program::new(ir).map_err(|error| simulation(&ir.name, error))?;
-        Ok(Code::Sim(Box::new(program), options.clone()))
-    }
 }
 
 /// Refuses a kernel that the device does not run.
 pub(super) fn check_kernel(device: &Device, ir: &KernelIr) -> Result<(), RuntimeError> {
     match &device.backend {
-        #[cfg(feature = "sim")]
-        Backend::Sim(_) => {
-            let _ = ir;
-            Ok(())
-        }
-        #[cfg(feature = "cuda-any-version")]
+        Backend::Sim(_) => Ok(()),
         Backend::Cuda(context) => {
             context.check_target(&ir.name, ir.target)?;
             let (bytes, limit_bytes) = (ir.shared_layout().1, device.limits().shared_bytes_opt_in);
@@ -129,6 +60,34 @@ pub(super) fn check_kernel(device: &Device, ir: &KernelIr) -> Result<(), Runtime
             }
             Ok(())
         }
+    }
+}
+
+impl Device {
+    /// Loads a kernel, ready to be launched. On a GPU the driver compiles its PTX, unless
+    /// [`ModuleCache::shared`](super::ModuleCache::shared) has the code; that of kernels with `setmaxnreg` is in the
+    /// driver's own cache instead.
+    ///
+    /// # Errors
+    /// [`WrongTarget`](RuntimeError::WrongTarget), [`PtxRejected`](RuntimeError::PtxRejected),
+    /// [`SetMaxNRegIgnored`](RuntimeError::SetMaxNRegIgnored),
+    /// [`SharedTooLarge`](RuntimeError::SharedTooLarge), [`MissingEntry`](RuntimeError::MissingEntry),
+    /// [`DeviceLost`](RuntimeError::DeviceLost), [`Driver`](RuntimeError::Driver). The simulator takes every
+    /// kernel.
+    pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
+        Function::load(self, kernel, &LoadOptions::default())
+    }
+
+    /// As [`Device::load`], with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load`]; [`Ptxas`](RuntimeError::Ptxas).
+    pub fn load_with<P>(
+        &self,
+        options: LoadOptions<'_>,
+        kernel: &Kernel<P>,
+    ) -> Result<Function<P>, RuntimeError> {
+        Function::load(self, kernel, &options)
     }
 }
 
@@ -153,12 +112,7 @@ impl<P> Function<P> {
         let ir = kernel.ir();
         check_kernel(device, ir)?;
         let code = match &device.backend {
-            #[cfg(feature = "sim")]
-            Backend::Sim(simulator) => {
-                let _ = options;
-                Code::simulated(ir, simulator)?
-            }
-            #[cfg(feature = "cuda-any-version")]
+            Backend::Sim(context) => Code::Sim(simulator::Function::load(context, ir)?),
             Backend::Cuda(context) => {
                 Code::Cuda(cuda::Function::load(context, ir, kernel.ptx().text(), options)?)
             }
@@ -191,9 +145,7 @@ impl<P> Function<P> {
     /// where the driver says nothing because it had the code.
     pub fn compiler_log(&self) -> &str {
         match &self.inner.code {
-            #[cfg(feature = "sim")]
-            Code::Sim(..) => "",
-            #[cfg(feature = "cuda-any-version")]
+            Code::Sim(_) => "",
             Code::Cuda(function) => function.log(),
         }
     }
@@ -208,9 +160,7 @@ impl<P> Function<P> {
     /// [`LoadedModule`](super::LoadedModule), those of the module. Zero on the simulator.
     pub fn load_times(&self) -> LoadTimes {
         match &self.inner.code {
-            #[cfg(feature = "sim")]
-            Code::Sim(..) => LoadTimes::default(),
-            #[cfg(feature = "cuda-any-version")]
+            Code::Sim(_) => LoadTimes::default(),
             Code::Cuda(function) => function.load_times(),
         }
     }
@@ -322,12 +272,7 @@ impl<P> Function<P> {
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
     pub fn occupancy(&self, threads_per_block: u32) -> Result<Option<Occupancy>, RuntimeError> {
         match &self.inner.code {
-            #[cfg(feature = "sim")]
-            Code::Sim(..) => {
-                let _ = threads_per_block;
-                Ok(None)
-            }
-            #[cfg(feature = "cuda-any-version")]
+            Code::Sim(_) => Ok(None),
             Code::Cuda(function) => function.occupancy(threads_per_block).map(Some),
         }
     }
@@ -339,22 +284,82 @@ impl<P> Function<P> {
     /// [`Driver`](RuntimeError::Driver).
     pub fn clusters_at_once(&self, grid: Grid) -> Result<Option<u32>, RuntimeError> {
         let Inner { device, name, bounds, code, .. } = &*self.inner;
+        let options = &LaunchOptions::default();
         let cluster = device.limits().check(name, bounds, grid)?;
+        let launch = Launch { function: &self.inner, options, grid, cluster, args: &[] };
         match code {
-            #[cfg(feature = "sim")]
-            Code::Sim(..) => {
-                let _ = cluster;
-                Ok(None)
-            }
-            #[cfg(feature = "cuda-any-version")]
+            Code::Sim(_) => Ok(None),
             Code::Cuda(function) => {
-                let options = LaunchOptions::default();
-                Inner::on_gpu(&self.inner, function, &options, grid, cluster, |launch| {
-                    function.clusters_at_once(launch)
-                })
-                .map(Some)
+                launch.on_gpu(function, |launch| function.clusters_at_once(launch)).map(Some)
             }
         }
+    }
+}
+
+/// A launch that passed all checks: it can run, be timed, or be recorded by its stream.
+struct Launch<'l> {
+    function: &'l Arc<Inner>,
+    options: &'l LaunchOptions<'l>,
+    grid: Grid,
+    /// The blocks of a cluster along each axis.
+    cluster: [u32; 3],
+    args: &'l [Arg<'l>],
+}
+
+impl Launch<'_> {
+    /// Runs or queues it, or lets its stream record it.
+    #[inline(always)]
+    fn launch(&self) -> Result<(), RuntimeError> {
+        match &self.function.code {
+            Code::Sim(function) => {
+                function.launch(self.on_simulator(), self.args.iter().map(sim_arg))
+            }
+            Code::Cuda(function) => self.on_gpu(function, |launch| {
+                function.launch(launch, self.args.iter().map(device_arg))
+            }),
+        }
+    }
+
+    /// Runs it and waits for its end.
+    fn time(&self) -> Result<Timing, RuntimeError> {
+        match &self.function.code {
+            Code::Sim(function) => {
+                function.time(self.on_simulator(), self.args.iter().map(sim_arg))
+            }
+            Code::Cuda(function) => {
+                let elapsed = self.on_gpu(function, |launch| {
+                    function.time(launch, self.args.iter().map(device_arg))
+                })?;
+                Ok(Timing { elapsed, thread_ops: None })
+            }
+        }
+    }
+
+    /// Returns the launch as the simulator takes it.
+    fn on_simulator(&self) -> simulator::Launch<'_> {
+        let stream = match self.options.stream {
+            Some(Stream { backend: StreamBackend::Sim(stream) }) => Some(stream),
+            _ => None,
+        };
+        simulator::Launch { grid: self.grid, cooperative: self.options.cooperative, stream }
+    }
+
+    /// Gives `f` the launch as the driver takes it.
+    #[inline(always)]
+    fn on_gpu<R>(&self, function: &cuda::Function, f: impl FnOnce(&cuda::Launch<'_>) -> R) -> R {
+        let Launch { function: inner, options, grid, cluster, .. } = *self;
+        let stream = match options.stream {
+            Some(Stream { backend: StreamBackend::Cuda(stream) }) => stream,
+            _ => function.context().default_stream(),
+        };
+        f(&cuda::Launch {
+            grid,
+            cluster,
+            programmatic: options.programmatic,
+            cooperative: options.cooperative,
+            stream,
+            owner: &|| Arc::clone(inner) as Arc<dyn std::any::Any + Send + Sync>,
+        })
     }
 }
 
@@ -366,27 +371,7 @@ impl Inner {
         grid: Grid,
         args: &mut ArgList<'_>,
     ) -> Result<(), RuntimeError> {
-        let cluster = this.prepare(options, grid, args)?;
-        let args = &args.args[..];
-        match &this.code {
-            #[cfg(feature = "sim")]
-            Code::Sim(..) => {
-                let _ = cluster;
-                if let Some(Stream { backend: StreamBackend::Sim(Some(recording)) }) =
-                    options.stream
-                    && recording.note(this, grid, args, options.cooperative)
-                {
-                    return Ok(());
-                }
-                this.simulate(grid, &sim_args(args), options.cooperative).map(|_| ())
-            }
-            #[cfg(feature = "cuda-any-version")]
-            Code::Cuda(function) => {
-                Inner::on_gpu(this, function, options, grid, cluster, |launch| {
-                    function.launch(launch, args.iter().map(device_arg))
-                })
-            }
-        }
+        Inner::prepare(this, options, grid, args)?.launch()
     }
 
     /// Runs a launch and waits for its end.
@@ -396,73 +381,28 @@ impl Inner {
         grid: Grid,
         args: &mut ArgList<'_>,
     ) -> Result<Timing, RuntimeError> {
-        let cluster = this.prepare(options, grid, args)?;
-        let args = &args.args[..];
-        match &this.code {
-            #[cfg(feature = "sim")]
-            Code::Sim(..) => {
-                let _ = cluster;
-                if let Some(Stream { backend: StreamBackend::Sim(recording) }) = options.stream {
-                    super::stream::not_recording(recording, "Function::time")?;
-                }
-                let start = Instant::now();
-                let thread_ops = this.simulate(grid, &sim_args(args), options.cooperative)?;
-                Ok(Timing { elapsed: start.elapsed(), thread_ops: Some(thread_ops) })
-            }
-            #[cfg(feature = "cuda-any-version")]
-            Code::Cuda(function) => {
-                let elapsed = Inner::on_gpu(this, function, options, grid, cluster, |launch| {
-                    function.time(launch, args.iter().map(device_arg))
-                })?;
-                Ok(Timing { elapsed, thread_ops: None })
-            }
-        }
+        Inner::prepare(this, options, grid, args)?.time()
     }
 
-    /// Gives `f` the launch as the driver takes it.
-    #[cfg(feature = "cuda-any-version")]
-    #[inline]
-    fn on_gpu<R>(
-        this: &Arc<Inner>,
-        function: &cuda::Function,
-        options: &LaunchOptions<'_>,
-        grid: Grid,
-        cluster: [u32; 3],
-        f: impl FnOnce(&cuda::Launch<'_>) -> R,
-    ) -> R {
-        let stream = match options.stream {
-            Some(Stream { backend: StreamBackend::Cuda(stream) }) => stream,
-            _ => function.context().default_stream(),
-        };
-        f(&cuda::Launch {
-            grid,
-            cluster,
-            programmatic: options.programmatic,
-            cooperative: options.cooperative,
-            stream,
-            owner: &|| Arc::clone(this) as Arc<dyn std::any::Any + Send + Sync>,
-        })
-    }
-
-    /// Completes the arguments and refuses a launch that is none; the blocks of a cluster along each axis. Like what it
-    /// calls it is one piece of code with the launch: see [`cuda::Function::launch`].
+    /// Completes the arguments and refuses a launch that is none. Like what it calls it is one piece of code with the
+    /// launch: see [`cuda::Function::launch`].
     #[inline(always)]
-    fn prepare(
-        &self,
-        options: &LaunchOptions<'_>,
+    fn prepare<'l>(
+        this: &'l Arc<Inner>,
+        options: &'l LaunchOptions<'_>,
         grid: Grid,
-        args: &mut ArgList<'_>,
-    ) -> Result<[u32; 3], RuntimeError> {
-        if self.has_templates || !args.given.is_empty() {
-            args.resolve(&self.name, &self.signature)?;
+        args: &'l mut ArgList<'_>,
+    ) -> Result<Launch<'l>, RuntimeError> {
+        if this.has_templates || !args.given.is_empty() {
+            args.resolve(&this.name, &this.signature)?;
         }
-        let cluster = self.check(grid, &args.args)?;
-        args.check_lengths(&self.name, &self.signature)?;
-        self.check_stream(options)?;
-        if options.programmatic && !self.waits {
-            return Err(RuntimeError::ProgrammaticWithoutWait { kernel: self.name.clone() });
+        let cluster = this.check(grid, &args.args)?;
+        args.check_lengths(&this.name, &this.signature)?;
+        this.check_stream(options)?;
+        if options.programmatic && !this.waits {
+            return Err(RuntimeError::ProgrammaticWithoutWait { kernel: this.name.clone() });
         }
-        Ok(cluster)
+        Ok(Launch { function: this, options, grid, cluster, args: &args.args })
     }
 
     /// Refuses a stream of another device.
@@ -475,28 +415,6 @@ impl Inner {
                 device: self.device.to_string(),
             }),
             _ => Ok(()),
-        }
-    }
-
-    /// Runs the kernel; the operations of all threads. Blocks of a cooperative launch run at once.
-    #[cfg(feature = "sim")]
-    pub(super) fn simulate(
-        &self,
-        grid: Grid,
-        args: &[sim::Arg<'_>],
-        cooperative: bool,
-    ) -> Result<u64, RuntimeError> {
-        match &self.code {
-            Code::Sim(program, options) => {
-                let ran = match cooperative {
-                    true => program.run(grid, args, &options.clone().cooperative(true)),
-                    false => program.run(grid, args, options),
-                };
-                let report = ran.map_err(|error| simulation(&self.name, error))?;
-                Ok(report.thread_ops)
-            }
-            #[cfg(feature = "cuda-any-version")]
-            Code::Cuda(_) => Ok(0),
         }
     }
 
@@ -542,40 +460,23 @@ impl Inner {
     }
 }
 
-#[cfg(feature = "sim")]
-fn sim_args<'h>(args: &[Arg<'h>]) -> SmallVec<[sim::Arg<'h>; 8]> {
-    args.iter().filter_map(sim_arg).collect()
-}
-
-/// `None` for a buffer of another device, which has been refused before.
-#[cfg(feature = "sim")]
-fn sim_arg<'h>(arg: &Arg<'h>) -> Option<sim::Arg<'h>> {
+/// Returns the argument as the simulator takes it.
+fn sim_arg<'h>(arg: &Arg<'h>) -> simulator::LaunchArg<'h> {
+    use simulator::LaunchArg;
+    /// For a buffer of another device, which has been refused before.
+    const NOTHING: LaunchArg<'static> = LaunchArg::Scalar(Const::new(Scalar::Bool, 0));
     match arg.value {
-        ArgValue::Scalar(value) => Some(sim::Arg::Scalar(value)),
-        ArgValue::Buffer(Memory::Sim(buffer), _) => Some(sim::Arg::Buffer(buffer)),
-        #[cfg(feature = "cuda-any-version")]
-        ArgValue::Buffer(Memory::Cuda(_), _) => None,
+        ArgValue::Scalar(value) => LaunchArg::Scalar(value),
+        ArgValue::Buffer(Memory::Sim(memory), _) => LaunchArg::Memory(memory),
         ArgValue::TensorMap(map) => match map.memory {
-            Memory::Sim(buffer) => Some(sim::Arg::TensorMap(&map.desc, buffer)),
-            #[cfg(feature = "cuda-any-version")]
-            Memory::Cuda(_) => None,
+            Memory::Sim(memory) => LaunchArg::Map(&map.desc, memory),
+            Memory::Cuda(_) => NOTHING,
         },
-    }
-}
-
-#[cfg(feature = "sim")]
-fn simulation(kernel: &str, error: sim::RunError) -> RuntimeError {
-    match error {
-        sim::RunError::TooManyBlocksAtOnce { blocks, limit } => {
-            RuntimeError::TooManyBlocksAtOnce { kernel: kernel.to_owned(), blocks, limit }
-        }
-        sim::RunError::AssertFailed(failures) => RuntimeError::AssertFailed(failures),
-        error => RuntimeError::Simulation(Box::new(error)),
+        ArgValue::Buffer(Memory::Cuda(_), _) => NOTHING,
     }
 }
 
 /// Returns the argument as the driver takes it: for a buffer its address.
-#[cfg(feature = "cuda-any-version")]
 #[inline]
 fn device_arg<'h>(arg: &'h Arg<'_>) -> cuda::LaunchArg<'h> {
     use cuda::LaunchArg;
@@ -592,7 +493,6 @@ fn device_arg<'h>(arg: &'h Arg<'_>) -> cuda::LaunchArg<'h> {
             (Some(encoded), Memory::Cuda(memory)) => LaunchArg::Map(encoded, memory, writes),
             _ => NOTHING,
         },
-        #[cfg(feature = "sim")]
         ArgValue::Buffer(Memory::Sim(_), _) => NOTHING,
     }
 }

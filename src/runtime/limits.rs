@@ -42,7 +42,6 @@ impl Limits {
     };
 
     /// Returns the grids without clusters that [`Limits::check`] takes for a kernel with these bounds.
-    #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
     pub(super) fn plain_grids(&self, bounds: &LaunchBounds) -> PlainGrids {
         let threads_per_block = bounds.max_threads.unwrap_or(u32::MAX).min(self.threads_per_block);
         PlainGrids {
@@ -108,7 +107,6 @@ impl Limits {
 }
 
 /// Grids that are told from others by a few comparisons, as nearly all are at a launch.
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlainGrids {
     max_blocks: [u32; 3],
@@ -117,7 +115,6 @@ pub(super) struct PlainGrids {
     threads_per_block: u32,
 }
 
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 impl PlainGrids {
     /// Returns whether `grid` is one of them.
     #[inline]
@@ -175,7 +172,6 @@ mod tests {
     }
 
     /// Without clusters the fast check of a launch equals the whole check.
-    #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
     #[test]
     fn plain_grids_are_those_that_are_taken_without_clusters() {
         use crate::ir::ClusterShape;

@@ -52,52 +52,13 @@
 //! that waits for it; the first fault is kept and returned by every later call.
 
 #![cfg_attr(
-    not(any(feature = "sim", feature = "cuda-any-version")),
-    allow(
-        rustdoc::broken_intra_doc_links,
-        reason = "without a kind of device there are no devices"
-    )
+    not(feature = "cuda-any-version"),
+    allow(rustdoc::broken_intra_doc_links, reason = "without CUDA there is no module cache")
 )]
 
-#[cfg(feature = "cublas")]
-mod cublas;
-#[cfg(feature = "dlpack")]
-mod dlpack;
-mod driver_answer;
-mod error;
-mod fault;
-mod limits;
-mod note;
-mod options;
-mod ptxas;
-mod random_name;
-
-pub use crate::launch::assert::{AssertFailure, AssertFailures};
-pub use crate::launch::grid::{ClusterError, Grid};
-#[cfg(feature = "cuda-any-version")]
-pub use cache::{CacheStats, ModuleCache};
-#[cfg(feature = "cublas")]
-pub use cublas::{Cublas, CublasError, CublasLtPlan, Matmul};
-#[cfg(feature = "cuda-any-version")]
-pub use cuda::{CudarcElement, CudarcSlices};
-#[cfg(feature = "dlpack")]
-pub use dlpack::DlpackError;
-pub use driver_answer::{CudaVersion, DriverStatus, PtxRejection};
-pub use error::RuntimeError;
-pub use fault::{DeviceFault, FaultKind};
-pub use limits::Limits;
-pub use note::{CompilerNote, CompilerNoteKind};
-pub use options::LaunchOptions;
-pub use ptxas::{Assembled, EntryReport, Ptxas, PtxasError};
-#[cfg(any(feature = "tune", feature = "cuda-any-version"))]
-pub use trust::{Refusal, RefusalReason};
-
-#[cfg(feature = "cuda-any-version")]
-mod cuda;
-
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+#[cfg(not(all(feature = "sim", feature = "cuda-any-version")))]
+mod absent;
 mod argument;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod buffer;
 #[cfg(feature = "cuda-any-version")]
 mod cache;
@@ -107,53 +68,82 @@ mod cache_archive;
 mod cache_disk;
 #[cfg(any(feature = "tune", feature = "cuda-any-version"))]
 pub(crate) mod cache_folder;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
-mod device;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
-mod function;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
-mod graph;
+#[cfg(feature = "cublas")]
+mod cublas;
+#[cfg(feature = "cublas")]
+mod cublas_problem;
 #[cfg(feature = "cuda-any-version")]
-mod kept_buffer;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod cuda;
+mod device;
+mod device_choice;
+#[cfg(feature = "dlpack")]
+mod dlpack_error;
+mod driver_answer;
+mod error;
+#[cfg(feature = "cuda-any-version")]
+mod exchange;
+mod fault;
+mod function;
+mod graph;
+mod launch_options;
+mod limits;
+mod load_options;
 mod module;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod note;
 mod occupancy;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod pinned;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod properties;
+mod ptxas;
+mod random_name;
+#[cfg(feature = "sim")]
+mod simulator;
 mod stream;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod tensor_map;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod timing;
 #[cfg(any(feature = "tune", feature = "cuda-any-version"))]
 pub(crate) mod trust;
 #[cfg(feature = "cuda-any-version")]
 mod whole_file;
 
+#[cfg(not(feature = "cuda-any-version"))]
+use absent::cuda;
+#[cfg(not(feature = "sim"))]
+use absent::simulator;
+
+pub use crate::launch::assert::{AssertFailure, AssertFailures};
+pub use crate::launch::grid::{ClusterError, Grid};
+pub use argument::{Arg, ArgList, Argument, Arguments, AtLaunch};
+pub use buffer::Buffer;
 #[cfg(feature = "cuda-any-version")]
-pub use kept_buffer::KeptBuffer;
-
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
-pub use {
-    argument::{Arg, ArgList, Argument, Arguments, AtLaunch},
-    buffer::Buffer,
-    device::{Device, DeviceChoice, ParseDeviceError, Properties, driver_release, driver_version},
-    function::{Function, LoadOptions},
-    graph::{Graph, GraphBuilder},
-    module::LoadedModule,
-    occupancy::Occupancy,
-    pinned::Pinned,
-    stream::{Event, Stream},
-    tensor_map::{TensorMapArg, TensorMapArgMut},
-    timing::{LoadTimes, Timing},
-};
-
-/// Without a kind of device there are no launches.
-#[cfg(not(any(feature = "sim", feature = "cuda-any-version")))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __launch_params {
-    ($($ignored:tt)*) => {};
-}
+pub use cache::{CacheStats, ModuleCache};
+#[cfg(feature = "cublas")]
+pub use cublas::{Cublas, CublasLtPlan};
+#[cfg(feature = "cublas")]
+pub use cublas_problem::{CublasError, Matmul};
+#[cfg(feature = "cuda-any-version")]
+pub use cuda::CudarcElement;
+pub use device::{Device, driver_version};
+pub use device_choice::{DeviceChoice, ParseDeviceError};
+#[cfg(feature = "dlpack")]
+pub use dlpack_error::DlpackError;
+pub use driver_answer::{CudaVersion, DriverStatus, PtxRejection, driver_release};
+pub use error::RuntimeError;
+#[cfg(feature = "cuda-any-version")]
+pub use exchange::{CudarcSlices, KeptBuffer};
+pub use fault::{DeviceFault, FaultKind};
+pub use function::Function;
+pub use graph::{Graph, GraphBuilder};
+pub use launch_options::LaunchOptions;
+pub use limits::Limits;
+pub use load_options::LoadOptions;
+pub use module::LoadedModule;
+pub use note::{CompilerNote, CompilerNoteKind};
+pub use occupancy::Occupancy;
+pub use pinned::Pinned;
+pub use properties::Properties;
+pub use ptxas::{Assembled, EntryReport, Ptxas, PtxasError};
+pub use stream::{Event, Stream};
+pub use tensor_map::{TensorMapArg, TensorMapArgMut};
+pub use timing::{LoadTimes, Timing};
+#[cfg(any(feature = "tune", feature = "cuda-any-version"))]
+pub use trust::{Refusal, RefusalReason};

@@ -1,15 +1,16 @@
 //! Defines [`LoadedModule`], several kernels that are loaded together.
 
 use std::fmt;
+use std::sync::Arc;
 
+use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
-use super::function::{Code, Function, LoadOptions, check_kernel};
+use super::function::{Code, Function, check_kernel};
+use super::load_options::LoadOptions;
+use super::simulator;
 use crate::codegen::Module;
 use crate::ir::{Kernel, KernelIr};
-
-#[cfg(feature = "cuda-any-version")]
-use {super::cuda, std::sync::Arc};
 
 /// A module of several kernels on a device, loaded by [`Device::load_module`]: on a GPU their PTX is compiled
 /// once, and equal constant arrays are one.
@@ -18,7 +19,6 @@ use {super::cuda, std::sync::Arc};
 pub struct LoadedModule {
     device: Device,
     kernels: Vec<KernelIr>,
-    #[cfg(feature = "cuda-any-version")]
     code: Option<Arc<cuda::Module>>,
 }
 
@@ -29,20 +29,64 @@ impl fmt::Debug for LoadedModule {
     }
 }
 
+impl Device {
+    /// Loads several kernels together, ready to be taken out as functions.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::codegen::Module;
+    /// use tilewright::ir::{GlobalMut, Kernel};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let device = Device::default()?;
+    /// let build = |name, scale: i32| {
+    ///     Kernel::<(GlobalMut<i32>,)>::build(name, device.target(), |k, (x,)| {
+    ///         let table = k.const_array(&[2, 3, 5, 7]); // once in the module
+    ///         let i = k.thread_idx().x;
+    ///         x.store(k, i, table.load(k, i) * scale)
+    ///     })
+    /// };
+    /// let (primes, twice) = (build("primes", 1)?, build("twice", 2)?);
+    /// let mut module = Module::new(device.target());
+    /// module.add(&primes)?;
+    /// module.add(&twice)?;
+    /// let loaded = device.load_module(&module)?;
+    /// let mut x = device.zeros(4)?;
+    /// loaded.function(&twice)?.launch(Grid::cover(4, 4), (&mut x,))?;
+    /// assert_eq!(x.to_vec()?, [4, 6, 10, 14]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Device::load`].
+    pub fn load_module(&self, module: &Module<'_>) -> Result<LoadedModule, RuntimeError> {
+        LoadedModule::load(self, module, &LoadOptions::default())
+    }
+
+    /// As [`Device::load_module`], with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_module_with(
+        &self,
+        options: LoadOptions<'_>,
+        module: &Module<'_>,
+    ) -> Result<LoadedModule, RuntimeError> {
+        LoadedModule::load(self, module, &options)
+    }
+}
+
 impl LoadedModule {
     pub(super) fn load(
         device: &Device,
         module: &Module<'_>,
         options: &LoadOptions<'_>,
     ) -> Result<LoadedModule, RuntimeError> {
-        #[cfg(not(feature = "cuda-any-version"))]
-        let _ = options;
         for ir in module.kernels() {
             check_kernel(device, ir)?;
         }
-        #[cfg(feature = "cuda-any-version")]
         let code = match &device.backend {
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => None,
             Backend::Cuda(context) => {
                 let names: Vec<&str> = module.kernels().iter().map(|ir| ir.name.as_str()).collect();
@@ -54,7 +98,6 @@ impl LoadedModule {
         Ok(LoadedModule {
             device: device.clone(),
             kernels: module.kernels().iter().copied().cloned().collect(),
-            #[cfg(feature = "cuda-any-version")]
             code,
         })
     }
@@ -70,9 +113,7 @@ impl LoadedModule {
             return Err(RuntimeError::NotInModule { kernel });
         }
         let code = match &self.device.backend {
-            #[cfg(feature = "sim")]
-            Backend::Sim(options) => Code::simulated(ir, options)?,
-            #[cfg(feature = "cuda-any-version")]
+            Backend::Sim(context) => Code::Sim(simulator::Function::load(context, ir)?),
             Backend::Cuda(context) => match &self.code {
                 Some(module) => Code::Cuda(cuda::Function::new(Arc::clone(module), ir)?),
                 None => Code::Cuda(cuda::Function::load(

@@ -2,17 +2,13 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-#[cfg(feature = "sim")]
-use std::sync::Arc;
 
 use super::buffer::{Buffer, Memory};
+use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
 use super::stream::{Stream, StreamBackend};
 use crate::ir::{Element, Scalar};
-
-#[cfg(feature = "cuda-any-version")]
-use super::cuda;
 
 /// `len` elements in page-locked memory of the host: what [`Buffer::write_from`] and [`Buffer::read_to`] copy
 /// while the host goes on. Made by [`Device::pinned`].
@@ -43,10 +39,19 @@ pub struct Pinned<T> {
 
 enum HostMemory<T> {
     /// Copies of the simulator end before their call returns, so any memory will do.
-    #[cfg(feature = "sim")]
     Sim(Vec<T>),
-    #[cfg(feature = "cuda-any-version")]
-    Cuda(cuda::HostMemory, PhantomData<fn() -> T>),
+    Cuda(cuda::HostMemory),
+}
+
+impl Device {
+    /// `len` elements of page-locked host memory, whose bytes are zero: see [`Pinned`].
+    ///
+    /// # Errors
+    /// [`PinnedBool`](RuntimeError::PinnedBool); [`OutOfMemory`](RuntimeError::OutOfMemory); the fault of a
+    /// launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>, RuntimeError> {
+        Pinned::zeros(self, len)
+    }
 }
 
 impl<T: Element> Pinned<T> {
@@ -61,18 +66,13 @@ impl<T: Element> Pinned<T> {
         let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes <= isize::MAX as usize);
         let bytes = bytes.ok_or_else(too_large)?;
         let memory = match &device.backend {
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => {
                 let mut data = Vec::new();
-                let _ = bytes;
                 data.try_reserve_exact(len).map_err(|_| too_large())?;
                 data.resize(len, T::from_bits(0));
                 HostMemory::Sim(data)
             }
-            #[cfg(feature = "cuda-any-version")]
-            Backend::Cuda(context) => {
-                HostMemory::Cuda(cuda::HostMemory::zeros(context, bytes)?, PhantomData)
-            }
+            Backend::Cuda(context) => HostMemory::Cuda(cuda::HostMemory::zeros(context, bytes)?),
         };
         Ok(Pinned { memory, len, elem: PhantomData })
     }
@@ -93,10 +93,8 @@ impl<T: Element> Pinned<T> {
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
     pub fn as_slice(&self) -> Result<&[T], RuntimeError> {
         match &self.memory {
-            #[cfg(feature = "sim")]
             HostMemory::Sim(data) => Ok(data),
-            #[cfg(feature = "cuda-any-version")]
-            HostMemory::Cuda(memory, _) => memory.slice(),
+            HostMemory::Cuda(memory) => memory.slice(),
         }
     }
 
@@ -106,10 +104,8 @@ impl<T: Element> Pinned<T> {
     /// Those of [`Pinned::as_slice`].
     pub fn as_mut_slice(&mut self) -> Result<&mut [T], RuntimeError> {
         match &mut self.memory {
-            #[cfg(feature = "sim")]
             HostMemory::Sim(data) => Ok(data),
-            #[cfg(feature = "cuda-any-version")]
-            HostMemory::Cuda(memory, _) => memory.slice_mut(),
+            HostMemory::Cuda(memory) => memory.slice_mut(),
         }
     }
 }
@@ -131,19 +127,15 @@ impl<T: Element> Buffer<T> {
     pub fn write_from(&mut self, host: &Pinned<T>, stream: &Stream) -> Result<(), RuntimeError> {
         self.check_len(host.len)?;
         match (self.memory_mut(), &host.memory, &stream.backend) {
-            #[cfg(feature = "sim")]
-            (Memory::Sim(buffer), HostMemory::Sim(data), StreamBackend::Sim(recording)) => {
-                super::stream::not_recording(recording, "Buffer::write_from")?;
-                let _ = buffer.write(data);
-                Ok(())
+            (Memory::Sim(memory), HostMemory::Sim(data), StreamBackend::Sim(stream)) => {
+                stream.check_runs("Buffer::write_from")?;
+                memory.write(data)
             }
-            #[cfg(feature = "cuda-any-version")]
-            (Memory::Cuda(memory), HostMemory::Cuda(host, _), StreamBackend::Cuda(stream))
+            (Memory::Cuda(memory), HostMemory::Cuda(host), StreamBackend::Cuda(stream))
                 if one_context(memory, host, stream) =>
             {
                 memory.write_from(host, stream)
             }
-            #[cfg(feature = "cuda-any-version")]
             _ => Err(self.on_other_device(stream)),
         }
     }
@@ -155,19 +147,16 @@ impl<T: Element> Buffer<T> {
     pub fn read_to(&self, host: &mut Pinned<T>, stream: &Stream) -> Result<(), RuntimeError> {
         self.check_len(host.len)?;
         match (self.memory(), &mut host.memory, &stream.backend) {
-            #[cfg(feature = "sim")]
-            (Memory::Sim(buffer), HostMemory::Sim(data), StreamBackend::Sim(recording)) => {
-                super::stream::not_recording(recording, "Buffer::read_to")?;
-                data.copy_from_slice(&buffer.to_vec());
+            (Memory::Sim(memory), HostMemory::Sim(data), StreamBackend::Sim(stream)) => {
+                stream.check_runs("Buffer::read_to")?;
+                data.copy_from_slice(&memory.to_vec());
                 Ok(())
             }
-            #[cfg(feature = "cuda-any-version")]
-            (Memory::Cuda(memory), HostMemory::Cuda(host, _), StreamBackend::Cuda(stream))
+            (Memory::Cuda(memory), HostMemory::Cuda(host), StreamBackend::Cuda(stream))
                 if one_context(memory, host, stream) =>
             {
                 memory.read_to_host(host, stream)
             }
-            #[cfg(feature = "cuda-any-version")]
             _ => Err(self.on_other_device(stream)),
         }
     }
@@ -190,22 +179,15 @@ impl<T: Element> Buffer<T> {
     pub fn copy_from(&mut self, from: &Buffer<T>, stream: &Stream) -> Result<(), RuntimeError> {
         self.check_len(from.len())?;
         match (self.memory_mut(), from.memory(), &stream.backend) {
-            #[cfg(feature = "sim")]
-            (Memory::Sim(to), Memory::Sim(from), StreamBackend::Sim(recording)) => {
-                let (to, from) = (Arc::clone(to), Arc::clone(from));
-                super::graph::SimRecording::run_or_note(recording.as_ref(), move || {
-                    let _ = to.write(&from.to_vec::<T>());
-                });
-                Ok(())
+            (Memory::Sim(to), Memory::Sim(from), StreamBackend::Sim(stream)) => {
+                to.copy_from::<T>(from, stream)
             }
-            #[cfg(feature = "cuda-any-version")]
             (Memory::Cuda(to), Memory::Cuda(from), StreamBackend::Cuda(stream))
                 if std::ptr::eq(to.context(), from.context())
                     && std::ptr::eq(to.context(), stream.context()) =>
             {
                 to.copy_from(from, stream)
             }
-            #[cfg(feature = "cuda-any-version")]
             _ => Err(self.on_other_device(stream)),
         }
     }
@@ -229,27 +211,16 @@ impl<T: Element> Buffer<T> {
     pub fn fill(&mut self, value: T, stream: &Stream) -> Result<(), RuntimeError> {
         let len = self.len();
         match (self.memory_mut(), &stream.backend) {
-            #[cfg(feature = "sim")]
-            (Memory::Sim(buffer), StreamBackend::Sim(recording)) => {
-                let buffer = Arc::clone(buffer);
-                super::graph::SimRecording::run_or_note(recording.as_ref(), move || {
-                    let _ = buffer.write(&vec![value; len]);
-                });
-                Ok(())
-            }
-            #[cfg(feature = "cuda-any-version")]
+            (Memory::Sim(memory), StreamBackend::Sim(stream)) => memory.fill(value, len, stream),
             (Memory::Cuda(memory), StreamBackend::Cuda(stream))
                 if std::ptr::eq(memory.context(), stream.context()) =>
             {
-                let _ = len;
                 memory.fill(value, stream)
             }
-            #[cfg(feature = "cuda-any-version")]
             _ => Err(self.on_other_device(stream)),
         }
     }
 
-    #[cfg(feature = "cuda-any-version")]
     fn on_other_device(&self, stream: &Stream) -> RuntimeError {
         RuntimeError::OtherDeviceStream {
             what: "a buffer".to_owned(),
@@ -259,7 +230,6 @@ impl<T: Element> Buffer<T> {
     }
 }
 
-#[cfg(feature = "cuda-any-version")]
 fn one_context(memory: &cuda::Memory, host: &cuda::HostMemory, stream: &cuda::Stream) -> bool {
     let context = memory.context();
     std::ptr::eq(context, host.context()) && std::ptr::eq(context, stream.context())

@@ -1,17 +1,13 @@
 //! Defines [`Stream`], work in order, and [`Event`], a point in it.
 
 use std::fmt;
-use std::time::Duration;
-#[cfg(feature = "sim")]
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
-
-#[cfg(feature = "sim")]
-use super::graph::SimRecording;
-#[cfg(feature = "cuda-any-version")]
-use {super::cuda, std::sync::Arc};
+use super::simulator;
 
 /// Work of a device in the order of the calls. Work of two streams may run at the same time; a stream is
 /// made by [`Device::stream`], and a launch names it with [`LaunchOptions::stream`](super::LaunchOptions).
@@ -67,19 +63,24 @@ pub struct Stream {
 
 #[derive(Clone)]
 pub(super) enum StreamBackend {
-    /// With what is recorded instead of run, if it is.
-    #[cfg(feature = "sim")]
-    Sim(Option<SimRecording>),
-    #[cfg(feature = "cuda-any-version")]
+    Sim(simulator::Stream),
     Cuda(Arc<cuda::Stream>),
+}
+
+impl Device {
+    /// Returns a new stream: see [`Stream`].
+    ///
+    /// # Errors
+    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    pub fn stream(&self) -> Result<Stream, RuntimeError> {
+        Stream::new(self)
+    }
 }
 
 impl Stream {
     pub(super) fn new(device: &Device) -> Result<Stream, RuntimeError> {
         let backend = match &device.backend {
-            #[cfg(feature = "sim")]
-            Backend::Sim(_) => StreamBackend::Sim(None),
-            #[cfg(feature = "cuda-any-version")]
+            Backend::Sim(context) => StreamBackend::Sim(simulator::Stream::new(context)?),
             Backend::Cuda(context) => StreamBackend::Cuda(cuda::Stream::new(context)?),
         };
         Ok(Stream { backend })
@@ -88,9 +89,7 @@ impl Stream {
     /// Returns the device whose work it is.
     pub fn device(&self) -> Device {
         match &self.backend {
-            #[cfg(feature = "sim")]
-            StreamBackend::Sim(_) => Device::sim_with(crate::sim::Options::default()),
-            #[cfg(feature = "cuda-any-version")]
+            StreamBackend::Sim(stream) => Backend::Sim(stream.context()).into(),
             StreamBackend::Cuda(stream) => Backend::Cuda(stream.context()).into(),
         }
     }
@@ -98,13 +97,10 @@ impl Stream {
     /// Returns whether `self.device() == *device`.
     pub(super) fn is_on(&self, device: &Device) -> bool {
         match (&self.backend, &device.backend) {
-            #[cfg(feature = "sim")]
             (StreamBackend::Sim(_), Backend::Sim(_)) => true,
-            #[cfg(feature = "cuda-any-version")]
             (StreamBackend::Cuda(stream), Backend::Cuda(context)) => {
                 std::ptr::eq(stream.context(), *context)
             }
-            #[cfg(all(feature = "sim", feature = "cuda-any-version"))]
             (StreamBackend::Sim(_), Backend::Cuda(_))
             | (StreamBackend::Cuda(_), Backend::Sim(_)) => false,
         }
@@ -116,9 +112,7 @@ impl Stream {
     /// As [`Device::synchronize`]; [`NotInGraph`](RuntimeError::NotInGraph) while it records a graph.
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
-            #[cfg(feature = "sim")]
-            StreamBackend::Sim(recording) => not_recording(recording, "Stream::synchronize"),
-            #[cfg(feature = "cuda-any-version")]
+            StreamBackend::Sim(stream) => stream.check_runs("Stream::synchronize"),
             StreamBackend::Cuda(stream) => stream.synchronize(),
         }
     }
@@ -128,15 +122,10 @@ impl Stream {
     #[cfg(feature = "tune")]
     pub(crate) fn hold(&self) -> Result<Hold, RuntimeError> {
         match &self.backend {
-            #[cfg(feature = "sim")]
-            StreamBackend::Sim(recording) => {
-                not_recording(recording, "Stream::hold")?;
-                Ok(Hold {
-                    #[cfg(feature = "cuda-any-version")]
-                    held: None,
-                })
+            StreamBackend::Sim(stream) => {
+                stream.check_runs("Stream::hold")?;
+                Ok(Hold { held: None })
             }
-            #[cfg(feature = "cuda-any-version")]
             StreamBackend::Cuda(stream) => Ok(Hold { held: Some(cuda::Hold::new(stream)?) }),
         }
     }
@@ -148,12 +137,10 @@ impl Stream {
     /// had one; [`Driver`](RuntimeError::Driver).
     pub fn record(&self) -> Result<Event, RuntimeError> {
         let backend = match &self.backend {
-            #[cfg(feature = "sim")]
-            StreamBackend::Sim(recording) => {
-                not_recording(recording, "Stream::record")?;
+            StreamBackend::Sim(stream) => {
+                stream.check_runs("Stream::record")?;
                 EventBackend::Sim(Instant::now())
             }
-            #[cfg(feature = "cuda-any-version")]
             StreamBackend::Cuda(stream) => {
                 let event = cuda::Event::new(stream.context())?;
                 event.record_on(stream)?;
@@ -171,31 +158,16 @@ impl Stream {
     /// [`Driver`](RuntimeError::Driver).
     pub fn wait_for(&self, event: &Event) -> Result<(), RuntimeError> {
         match (&self.backend, &event.backend) {
-            #[cfg(feature = "sim")]
-            (StreamBackend::Sim(recording), EventBackend::Sim(_)) => {
-                not_recording(recording, "Stream::wait_for")
+            (StreamBackend::Sim(stream), EventBackend::Sim(_)) => {
+                stream.check_runs("Stream::wait_for")
             }
-            #[cfg(feature = "cuda-any-version")]
             (StreamBackend::Cuda(stream), EventBackend::Cuda(event))
                 if std::ptr::eq(stream.context(), event.context()) =>
             {
                 event.hold(stream)
             }
-            #[cfg(feature = "cuda-any-version")]
             _ => Err(RuntimeError::OtherDeviceEvent),
         }
-    }
-}
-
-/// Refuses a call that cannot be recorded while the stream records a graph.
-#[cfg(feature = "sim")]
-pub(super) fn not_recording(
-    recording: &Option<SimRecording>,
-    call: &'static str,
-) -> Result<(), RuntimeError> {
-    match recording {
-        Some(recording) if recording.is_open() => Err(RuntimeError::NotInGraph { call }),
-        _ => Ok(()),
     }
 }
 
@@ -208,7 +180,6 @@ impl fmt::Debug for Stream {
 /// Work of a stream that waits: see [`Stream::hold`].
 #[cfg(feature = "tune")]
 pub(crate) struct Hold {
-    #[cfg(feature = "cuda-any-version")]
     held: Option<cuda::Hold>,
 }
 
@@ -217,11 +188,7 @@ impl Hold {
     /// Lets the work go on. Whether it had waited until now: it does not if queueing took too long, as where the queue
     /// was full.
     pub(crate) fn release(self) -> bool {
-        #[cfg(feature = "cuda-any-version")]
-        let waited = self.held.is_none_or(cuda::Hold::release);
-        #[cfg(not(feature = "cuda-any-version"))]
-        let waited = true;
-        waited
+        self.held.is_none_or(cuda::Hold::release)
     }
 }
 
@@ -231,9 +198,7 @@ pub struct Event {
 }
 
 enum EventBackend {
-    #[cfg(feature = "sim")]
     Sim(Instant),
-    #[cfg(feature = "cuda-any-version")]
     Cuda(cuda::Event),
 }
 
@@ -244,9 +209,7 @@ impl Event {
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
-            #[cfg(feature = "sim")]
             EventBackend::Sim(_) => Ok(()),
-            #[cfg(feature = "cuda-any-version")]
             EventBackend::Cuda(event) => event.wait(),
         }
     }
@@ -257,9 +220,7 @@ impl Event {
     /// Those of [`Event::synchronize`].
     pub fn is_passed(&self) -> Result<bool, RuntimeError> {
         match &self.backend {
-            #[cfg(feature = "sim")]
             EventBackend::Sim(_) => Ok(true),
-            #[cfg(feature = "cuda-any-version")]
             EventBackend::Cuda(event) => event.is_passed(),
         }
     }
@@ -271,11 +232,9 @@ impl Event {
     /// Those of [`Event::synchronize`]; [`OtherDeviceEvent`](RuntimeError::OtherDeviceEvent).
     pub fn elapsed_until(&self, end: &Event) -> Result<Duration, RuntimeError> {
         match (&self.backend, &end.backend) {
-            #[cfg(feature = "sim")]
             (EventBackend::Sim(start), EventBackend::Sim(end)) => {
                 Ok(end.saturating_duration_since(*start))
             }
-            #[cfg(feature = "cuda-any-version")]
             (EventBackend::Cuda(start), EventBackend::Cuda(end))
                 if std::ptr::eq(start.context(), end.context()) =>
             {
@@ -283,7 +242,6 @@ impl Event {
                 end.wait()?;
                 start.elapsed_until(end)
             }
-            #[cfg(feature = "cuda-any-version")]
             _ => Err(RuntimeError::OtherDeviceEvent),
         }
     }

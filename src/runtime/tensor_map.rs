@@ -4,12 +4,10 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::buffer::{Buffer, Memory};
+use super::cuda;
 use super::error::RuntimeError;
 use crate::arch::{TensorMapDesc, TensorMapError};
 use crate::ir::Element;
-
-#[cfg(feature = "cuda-any-version")]
-use super::cuda;
 
 /// A tensor in a buffer that a kernel reads through the tensor memory accelerator: the argument of a
 /// [`TensorMap`](crate::ir::TensorMap) parameter. Made by [`Buffer::tensor_map`].
@@ -36,7 +34,6 @@ pub(super) struct Mapped<'b> {
     pub(super) desc: TensorMapDesc,
     pub(super) memory: &'b Memory,
     /// Of a buffer on a GPU: what the GPU reads.
-    #[cfg(feature = "cuda-any-version")]
     pub(super) encoded: Option<cuda::EncodedMap>,
 }
 
@@ -58,9 +55,7 @@ impl<'b> Mapped<'b> {
         Ok(Mapped {
             desc: desc.clone(),
             memory,
-            #[cfg(feature = "cuda-any-version")]
             encoded: match memory {
-                #[cfg(feature = "sim")]
                 Memory::Sim(_) => None,
                 Memory::Cuda(memory) => Some(cuda::EncodedMap::new(desc, memory)?),
             },

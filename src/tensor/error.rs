@@ -57,7 +57,7 @@ errors! {
         /// memory is swizzled or plain, but the layout is composed with {inner}: apply it to the coordinates first
         NotASwizzle { inner: String },
         /// an alignment is a power of two, and {bytes} is none
-        AlignmentNotPowerOfTwo { bytes: u64 },
+        AlignmentNotPowerOfTwo { bytes: u32 },
         /// the shapes {left} and {right} do not go together: modes are of the same form and extent, or one is 1 and is
         /// repeated (`reduce_keepdims` leaves a 1 for each leaf that it folds)
         NoCommonShape { left: String, right: String },
@@ -72,10 +72,10 @@ errors! {
         /// elements
         CopySizes { source: String, destination: String },
         /// the layout needs {needed} bytes, but the range has {bytes}: make it longer
-        RangeTooShort { needed: usize, bytes: usize },
+        RangeTooShort { needed: u32, bytes: u32 },
         /// elements of {from} bits are no elements of {to} bits here: the address is known to be a multiple of {align}
         /// bytes only; align the memory, or say what is known with `assume_aligned`
-        Recast { from: u32, to: u32, align: u64 },
+        Recast { from: u32, to: u32, align: u32 },
         /// each element of the tile must be reached once, but the {places} places of {layout_tv} reach {reached} of its
         /// {elements} elements: {fault}
         Coverage {
@@ -147,7 +147,7 @@ errors! {
         /// {elements} elements follow each other in both tensors, {bytes} bytes: bulk copies move multiples of 16 bytes
         BulkRun { elements: i64, bytes: i64 },
         /// a run of {tensor} is known to start at a multiple of {align} bytes: bulk copies start at multiples of 16
-        BulkStart { tensor: String, align: u64 },
+        BulkStart { tensor: String, align: u32 },
         /// bulk copies move bytes in their order, and a swizzle exchanges those of {tensor}: copy it by `TmaCopy`
         BulkSwizzle { tensor: String },
         /// the elements of {operand} are {found}, but the instruction takes {expected}: convert them first

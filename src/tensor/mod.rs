@@ -30,6 +30,7 @@ mod copy;
 mod error;
 mod gemm;
 mod pipeline;
+mod rows;
 mod storage;
 mod view;
 
@@ -40,7 +41,7 @@ pub use atom::{
 };
 pub use copy::{
     AccumulatorMap, AsyncTile, MatrixLoad, MatrixRing, Row, StagedStore, StoreWords, ThrAsyncTile,
-    ThrStore, TmaCopy, autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear,
+    ThrStore, TmaCopy, TmaTensor, autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear,
     cooperative_clear, copy, copy_if, copy_zfill,
 };
 pub use error::{TensorError, TensorErrorKind};
@@ -49,6 +50,7 @@ pub use pipeline::{
     CpAsyncPipeline, CpAsyncState, OrderedBarrier, ParseRasterError, PipelineState, Raster, Tile,
     TileScheduler, TmaPipeline, TmaStorePipeline, WarpRole, warp_roles,
 };
+pub use rows::{RowAccess, RowPart, RowPointer, RowTile, tree};
 #[doc(hidden)]
 pub use storage::round_up;
 pub use storage::{Align, MemRange, MemRangeAt, SmemAllocator, Storage, StoragePointer};

@@ -483,7 +483,7 @@ fn elements_of_vectors_in_registers() {
     let kernel = Kernel::<(Global<u32>, GlobalMut<u32>)>::build("k", Target::SM_80, |k, (x, y)| {
         let four: Val<'_, Vector<u32, 4>> = x.load_vector(k, 0);
         let words = k.registers::<u32>(4).named(k, "words");
-        for (i, word) in four.lanes().into_iter().enumerate() {
+        for (i, word) in (0..).zip(four.lanes()) {
             words.set(k, i, word);
         }
         y.store(k, 0, words.get(k, 3));

@@ -97,7 +97,7 @@ fn vectors_of<T: VectorElement<N>, const N: usize>() {
     let build = |target| {
         Kernel::<(GlobalMut<T>, GlobalMut<T>)>::build("vectors", target, |k, (x, y)| {
             let (t, n) = (k.thread_idx().x, N as i32);
-            let mine = k.local_array::<T>(3 * N);
+            let mine = k.local_array::<T>(3 * N as u32);
             let v: Val<'_, Vector<T, N>> = x.load_vector(k, t * n);
             mine.store_vector(k, (t % 3) * n, v);
             let w: Val<'_, Vector<T, N>> = mine.cvta().load_vector(k, (t % 3) * n);
@@ -135,7 +135,7 @@ fn one_generic_pointer_accesses_every_space() {
         grid(),
         |k, i| {
             let t = k.thread_idx().x;
-            let (tile, mine) = (k.shared::<i32>(THREADS as usize * 2), k.local_array::<i32>(2));
+            let (tile, mine) = (k.shared::<i32>(THREADS * 2), k.local_array::<i32>(2));
             k.for_(range(0, 2), (), |k, j, ()| {
                 tile.store(k, t * 2 + j, t * 10 + j);
                 mine.store(k, j, i * 100 + j);

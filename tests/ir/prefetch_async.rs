@@ -15,12 +15,12 @@ use tilewright::sim::{Options, Order};
 type Params = (Global<u32>, Global<u16>, GlobalMut<u32>, i32);
 
 /// Threads of the block, and elements of `x` for an iteration; of `w` there are 8 for each thread.
-const THREADS: usize = 64;
+const THREADS: u32 = 64;
 
 /// In each iteration every thread copies a word and 16 bytes, and uses copies of other threads. In every third
 /// iteration 8 of the 16 bytes are zero-filled.
 fn kernel(target: Target, stages: u32, known: Option<i32>) -> Kernel<Params> {
-    let options = KernelOptions::default().block([THREADS as u32, 1, 1]);
+    let options = KernelOptions::default().block([THREADS, 1, 1]);
     Kernel::<Params>::build_with(options, "ahead", target, |k, (x, w, y, n)| {
         let words = k.shared_aligned::<u32>(THREADS, 16);
         let halves = k.shared_aligned::<u16>(8 * THREADS, 16);
@@ -29,7 +29,7 @@ fn kernel(target: Target, stages: u32, known: Option<i32>) -> Kernel<Params> {
         let trips = known.map_or(n, |known| k.constant(known));
         let all = range(0, trips).prefetch_stages(stages);
         let sum = k.for_(all, k.constant(1u32), |k, i, sum| {
-            let from = i * THREADS as i32 + t;
+            let from = i * THREADS + t;
             let whole = (i % 3).ne(0).select(k.constant(16u32), 8);
             k.cp_async(words.offset(t), x.offset(from), CpAsyncCache::Ca, 4);
             k.cp_async_zfill(halves.offset(t * 8), w.offset(from * 8), CpAsyncCache::Cg, 16, whole);
@@ -47,19 +47,19 @@ fn kernel(target: Target, stages: u32, known: Option<i32>) -> Kernel<Params> {
     .unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-fn inputs(trips: usize) -> (Vec<u32>, Vec<u16>) {
-    let x = (0..trips * THREADS).map(|i| (i * 7919) as u32).collect();
+fn inputs(trips: u32) -> (Vec<u32>, Vec<u16>) {
+    let x = (0..trips * THREADS).map(|i| i * 7919).collect();
     let w = (0..8 * trips * THREADS).map(|i| (i * 31 + 5) as u16).collect();
     (x, w)
 }
 
 /// The same on the host.
-fn expected(trips: usize) -> Vec<u32> {
+fn expected(trips: u32) -> Vec<u32> {
     let (x, w) = inputs(trips);
-    let of_thread = |t: usize| {
+    let of_thread = |t: u32| {
         let other = t ^ 37;
         (0..trips).fold(1u32, |sum, i| {
-            let from = i * THREADS + other;
+            let from = (i * THREADS + other) as usize;
             let last = if i % 3 == 0 { 0 } else { w[8 * from + 7] };
             let sum = sum.wrapping_mul(5).wrapping_add(x[from]);
             sum.wrapping_add(w[8 * from].into()).wrapping_add(u32::from(last) * 3)
@@ -68,11 +68,11 @@ fn expected(trips: usize) -> Vec<u32> {
     (0..THREADS).map(of_thread).collect()
 }
 
-fn run(device: &Device, kernel: &Kernel<Params>, trips: usize) -> Vec<u32> {
+fn run(device: &Device, kernel: &Kernel<Params>, trips: u32) -> Vec<u32> {
     let (x, w) = inputs(trips);
     let (x, w) = (device.upload(&x).unwrap(), device.upload(&w).unwrap());
-    let mut y = device.zeros::<u32>(THREADS).unwrap();
-    let grid = Grid::new([1; 3], [THREADS as u32, 1, 1]);
+    let mut y = device.zeros::<u32>(THREADS as usize).unwrap();
+    let grid = Grid::new([1; 3], [THREADS, 1, 1]);
     device.load(kernel).unwrap().launch(grid, (&x, &w, &mut y, trips as i32)).unwrap();
     y.to_vec().unwrap()
 }
@@ -87,11 +87,14 @@ fn asynchronous_copies_ahead_change_nothing() {
         let dynamic = kernel(Target::SM_80, stages, None);
         text::check_round_trip(dynamic.ir());
         for trips in 0..=7 {
-            let known = kernel(Target::SM_80, stages, Some(trips));
+            let known = kernel(Target::SM_80, stages, Some(trips as i32));
             for device in &devices {
                 for kernel in [&dynamic, &known] {
-                    let (found, trips) = (run(device, kernel, trips as usize), trips as usize);
-                    assert_eq!(found, expected(trips), "{stages} stages, {trips} on {device}");
+                    assert_eq!(
+                        run(device, kernel, trips),
+                        expected(trips),
+                        "{stages} stages, {trips} on {device}"
+                    );
                 }
             }
         }
@@ -144,8 +147,8 @@ fn no_wait_or_barrier_of_the_pipeline_can_be_left_out() {
             let device = Device::sim_with(Options::default().order(Order::Random { seed }));
             let (x, w) = inputs(6);
             let (x, w) = (device.upload(&x).unwrap(), device.upload(&w).unwrap());
-            let mut y = device.zeros::<u32>(THREADS).unwrap();
-            let grid = Grid::new([1; 3], [THREADS as u32, 1, 1]);
+            let mut y = device.zeros::<u32>(THREADS as usize).unwrap();
+            let grid = Grid::new([1; 3], [THREADS, 1, 1]);
             let args = vec![Arg::from(&x), Arg::from(&w), Arg::from(&mut y), Arg::from(6)];
             let ran = device.load(&kernel).unwrap().launch(grid, args);
             ran.is_err() || y.to_vec().unwrap() != expected(6)
@@ -162,7 +165,7 @@ fn other_forms_are_refused() {
             let tile = k.shared_aligned::<u32>(THREADS, 16);
             let t = k.thread_idx().x;
             k.for_(range(0, n).prefetch_stages(2), (), |k, i, ()| {
-                let from = x.offset(i * THREADS as i32 + t);
+                let from = x.offset(i * THREADS + t);
                 if inside {
                     k.if_(t.lt(32), |k| k.cp_async(tile.offset(t), from, CpAsyncCache::Ca, 4));
                 } else {

@@ -18,9 +18,9 @@ fn check<T: VectorElement<N>, const N: usize>() {
     let build = |target| {
         Kernel::<Copy<T>>::build("copy", target, |k, (x, y)| {
             let (t, n) = (k.thread_idx().x, N as i32);
-            let tile = k.shared_aligned::<T>(VECTORS as usize * N, T::VECTOR.size_bytes());
+            let tile = k.shared_aligned::<T>(VECTORS * N as u32, T::VECTOR.size_bytes());
             let v: Val<'_, Vector<T, N>> = x.load_vector(k, t * n);
-            tile.store_vector(k, (VECTORS as i32 - 1 - t) * n, v);
+            tile.store_vector(k, (k.value::<i32>(VECTORS - 1) - t) * n, v);
             k.barrier();
             let turned: Val<'_, Vector<T, N>> = tile.load_vector(k, t * n);
             y.offset(t * n).assume_aligned(T::VECTOR.size_bytes()).store_vector(k, 0, turned);

@@ -207,10 +207,10 @@ fn check_access(l: &ComposedLayout, threads: &Layout, vector: u32, element_bits:
     true
 }
 
-fn check_vector(l: &ComposedLayout, element_bits: u32, align: u64) {
+fn check_vector(l: &ComposedLayout, element_bits: u32, align: u32) {
     let all = values(l);
     let fits = |v: usize| {
-        v as u64 * u64::from(element_bits) <= 128.min(8 * align)
+        v as u32 * element_bits <= 128.min(8 * align)
             && all.len().is_multiple_of(v)
             && all.chunks(v).all(|c| {
                 c[0] % v as i64 == 0 && c.iter().zip(c[0]..).all(|(found, at)| *found == at)
@@ -224,7 +224,7 @@ fn check_vector(l: &ComposedLayout, element_bits: u32, align: u64) {
     match report.limit() {
         VectorLimit::Width => assert_eq!(report.bits(), 128, "{l}: {report}"),
         VectorLimit::BaseAlignment { bytes, needed } => {
-            assert!(u64::from(2 * report.bits()) > 8 * bytes, "{l}: {report}");
+            assert!(2 * report.bits() > 8 * bytes, "{l}: {report}");
             let aligned = l.widest_vector(element_bits, *needed).unwrap();
             assert!(aligned.elements() > report.elements(), "{l}: {report}, but {aligned}");
         }

@@ -232,7 +232,7 @@ fn check_mma_sync(
     (exact, accumulation): (bool, Accumulation),
 ) {
     let atom = MmaAtom::new(op).unwrap();
-    let [m, n, k] = op.shape_mnk.map(usize::from);
+    let [m, n, k] = op.shape_mnk.map(|extent| extent as usize);
     let (ma, mb) =
         (Matrix::random(random, a, [m, k], exact), Matrix::random(random, b, [n, k], exact));
     let mc = Matrix::random(random, c, [m, n], exact);
@@ -336,7 +336,7 @@ fn every_shape_of_mma_sync_is_the_product() {
                 _ => &[(Scalar::F32, ValType::F32)],
             };
             let same = a == b || a.bits() == 8 && b.bits() == 8 && a.is_int() == b.is_int();
-            let shapes: &[[u16; 3]] = match a.bits() {
+            let shapes: &[[u32; 3]] = match a.bits() {
                 8 if a.is_int() => &[[8, 8, 16], [16, 8, 16], [16, 8, 32]],
                 8 => &[[16, 8, 32]],
                 16 => &[[16, 8, 8], [16, 8, 16]],

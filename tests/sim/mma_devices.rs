@@ -10,17 +10,17 @@ use tilewright::runtime::Grid;
 type Params = (Global<f64>, Global<f64>, GlobalMut<f64>);
 
 /// `D += A B` with A of `m` rows, row by row, and B of 8 columns, column by column; `k` from 4 to 16.
-fn build(m: i32, k: i32, target: Target) -> Kernel<Params> {
+fn build(m: u32, k: u32, target: Target) -> Kernel<Params> {
     Kernel::<Params>::build("product", target, |body, (a, b, d)| {
         let lane = body.lane_id();
         let (row, quad) = (lane / 4, lane % 4);
-        let sums = body.registers::<f64>(m as usize / 4);
-        let at = |i: i32| (row + i / 2 * 8) * 8 + quad * 2 + i % 2;
-        (0..m / 4).for_each(|i| sums.set(body, i as usize, d.load(body, at(i))));
+        let sums = body.registers::<f64>(m / 4);
+        let at = |i: u32| (row + i / 2 * 8) * 8 + quad * 2 + i % 2;
+        (0..m / 4).for_each(|i| sums.set(body, i, d.load(body, at(i))));
         // Rows of a block of 8 follow each other, then come columns four further.
         let blocks = m / 8;
-        let of_a = |i: i32| a.load(body, (row + i % blocks * 8) * k + quad + i / blocks * 4);
-        let of_b = |i: i32| b.load(body, row * k + quad + i * 4);
+        let of_a = |i: u32| a.load(body, (row + i % blocks * 8) * k + quad + i / blocks * 4);
+        let of_b = |i: u32| b.load(body, row * k + quad + i * 4);
         match (m, k) {
             (8, _) => body.mma_sync(&sums, of_a(0), of_b(0)),
             (_, 4) => {
@@ -33,7 +33,7 @@ fn build(m: i32, k: i32, target: Target) -> Kernel<Params> {
                 body.mma_sync_f64(&sums, &a, &b);
             }
         }
-        (0..m / 4).for_each(|i| d.store(body, at(i), sums.get(body, i as usize)));
+        (0..m / 4).for_each(|i| d.store(body, at(i), sums.get(body, i)));
     })
     .unwrap_or_else(|errors| panic!("{errors}"))
 }
@@ -44,8 +44,8 @@ fn products_of_doubles() {
     for (m, k) in [(8, 4), (16, 4), (16, 8), (16, 16)] {
         let first = if m == 8 { Target::SM_80 } else { Target::SM_90 };
         threads::assemble(first, |target| build(m, k, target));
-        let a: Vec<f64> = (0..m * k).map(|i| f64::from(i * 7 % 23 - 11)).collect();
-        let b: Vec<f64> = (0..8 * k).map(|i| f64::from(i * 5 % 19 - 9) * 1024.0).collect();
+        let a: Vec<f64> = (0..m * k).map(|i| f64::from(i * 7 % 23) - 11.0).collect();
+        let b: Vec<f64> = (0..8 * k).map(|i| (f64::from(i * 5 % 19) - 9.0) * 1024.0).collect();
         let c: Vec<f64> = (0..m * 8).map(|i| f64::from(i) * 0.5).collect();
         let expected: Vec<f64> = (0..m * 8)
             .map(|i| {

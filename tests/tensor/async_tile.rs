@@ -146,7 +146,7 @@ fn a_ring_has_the_operands_of_its_slices() {
             let words = thr.fragment_words(k, operand, shape!(64, 16));
             let part = load.partition(k, thread, &ring);
             let steps = load.ring(k, thread, &ring);
-            let count = words.variables().len() as i32;
+            let count = words.variables().len();
             for stage in 0..3 {
                 for step in 0..4 {
                     let at = ((stage * 4 + step) * 128 + thread) * count;
@@ -156,11 +156,11 @@ fn a_ring_has_the_operands_of_its_slices() {
                         &words,
                     );
                     for i in 0..count {
-                        sliced.store(k, at + i, words.variables().get(k, i as usize));
+                        sliced.store(k, at + i, words.variables().get(k, i));
                     }
                     steps.stage(k.constant(stage)).load(k, step as u32, &words);
                     for i in 0..count {
-                        moved.store(k, at + i, words.variables().get(k, i as usize));
+                        moved.store(k, at + i, words.variables().get(k, i));
                     }
                 }
             }

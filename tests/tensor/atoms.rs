@@ -228,7 +228,7 @@ fn what_no_instruction_does_is_refused() {
         text(Wgmma::new(40, T::S8, T::S8, T::S32, shared).into()),
         "wgmma of S8 has no N of 40: it has 8, 16, 24, 32, 48 and on in steps of 16 to 256"
     );
-    for n in [0, 264, u16::MAX] {
+    for n in [0, 264, u32::MAX] {
         assert!(MmaAtom::new(Wgmma::new(n, T::F16, T::F16, T::F32, shared)).is_err());
     }
     assert!(MmaAtom::new(MmaOp::UniversalFma { ty: T::S8 }).is_err());
@@ -277,12 +277,13 @@ fn matrices_are_held_as_the_figures_of_the_ptx_isa_show() {
             let store = CopyAtom::new(CopyOp::StMatrix { matrices, transposed }).unwrap();
             assert_eq!(load.layout_dst_tv(), store.layout_src_tv());
             assert_eq!(load.layout_src_tv(), store.layout_dst_tv());
-            for thread in 0..8 * matrices.count() {
+            let count = i64::from(matrices.count());
+            for thread in 0..8 * count {
                 // The address that a thread gives is that of a row.
                 assert_eq!(at(load.layout_src_tv(), thread, 0), 128 * thread);
             }
             for thread in 0..32 {
-                for value in 0..32 * matrices.count() {
+                for value in 0..32 * count {
                     let (matrix, half, bit) = (value / 32, value / 16 % 2, value % 16);
                     let (mut row, mut column) = (thread / 4, 2 * (thread % 4) + half);
                     if transposed {
@@ -453,7 +454,7 @@ proptest! {
             prop_assert!(counts.iter().all(|c| *c == broadcast), "{operand:?} {parts}");
             // By index of thread: they see the same.
             let by_index = mma.layout_tv(operand).unwrap();
-            prop_assert_eq!(extent(&by_index, 0), mma.size().unwrap());
+            prop_assert_eq!(extent(&by_index, 0), i64::from(mma.size().unwrap()));
             counts.fill(0);
             by_index.indices().unwrap().for_each(|i| counts[usize::try_from(i).unwrap()] += 1);
             prop_assert!(counts.iter().all(|c| *c == broadcast * copies), "{operand:?} {by_index}");

@@ -23,7 +23,7 @@ const LAYOUTS: [&str; 9] = [
 type Signature = (Global<f32>, GlobalMut<f32>);
 
 /// The kernel, and how many loads it has.
-fn kernel(from: &Layout, to: &Layout, align: u64, vectors: bool) -> (Kernel<Signature>, usize) {
+fn kernel(from: &Layout, to: &Layout, align: u32, vectors: bool) -> (Kernel<Signature>, usize) {
     let kernel = Kernel::<Signature>::build("copy", Target::SM_80, |k, (x, y)| {
         let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, align), from.clone());
         let y = Tensor::new(k, TensorPointer::new(y).assume_aligned(k, 16), to.clone());

@@ -358,7 +358,7 @@ fn asynchronous_copies_fill_shared_memory() {
 
 /// The tile of one matrix instruction: rows of 8, and the registers of a thread beside each other.
 fn of_matrices<T: Element>(op: CopyOp, matrices: Matrices) -> TiledCopy {
-    let (per, count) = (i64::from(32 / T::SCALAR.bits()), matrices.count());
+    let (per, count) = (32 / T::SCALAR.bits(), matrices.count());
     let tv = layout!(((4, 8), (per, count)) : ((8 * per, 1), (8, 32 * per)));
     let atom = CopyAtom::new(op).unwrap();
     TiledCopy::from_tv(atom, T::SCALAR, tv, shape!(8, 4 * per * count)).unwrap()
@@ -376,7 +376,7 @@ fn check_matrices<T: Element>(seed: u64, orders: &[bool]) {
                 };
                 let tiled = of_matrices::<T>(op, matrices);
                 let per_row = i64::from(128 / T::SCALAR.bits());
-                let [m, n] = [16, 2 * per_row * matrices.count()];
+                let [m, n] = [16, 2 * per_row * i64::from(matrices.count())];
                 // Rows of 16 bytes along the mode that the instruction reads; padded, so that banks differ.
                 let tile = match transposed {
                     false => Layout::new((m, n), (n + per_row, 1)).unwrap(),

@@ -21,7 +21,7 @@ fn cases() -> usize {
 }
 
 /// Shared memory that a box or an operand may fill.
-const SHARED_BYTES: usize = 32 * 1024;
+const SHARED_BYTES: u32 = 32 * 1024;
 
 // Boxes.
 
@@ -39,7 +39,7 @@ fn load_box<T: Element, const RANK: usize>(
         let full = k.shared::<u64>(1).mbarrier(0);
         let t = k.thread_idx().x;
         // A swizzle can take bytes of a small box beyond its end.
-        let words = || range(t, SHARED_BYTES as i32 / 4).step(128);
+        let words = || range(t, SHARED_BYTES / 4).step(128);
         k.for_(words(), (), |k, i, ()| tile.store(k, i, 0x5a5a_5a5a));
         k.if_(t.eq(0), |k| {
             full.init(k, 1);
@@ -80,7 +80,7 @@ fn random_map(rng: &mut Rng, elem: Scalar, rank: usize) -> (TensorMapDesc, Vec<i
         let mut step = |dim| if dim > 0 && rng.below(4) == 0 { 2 } else { 1 };
         let steps: Vec<u32> = (0..rank).map(&mut step).collect();
         let Ok(map) = map.with_element_strides(&steps) else { continue };
-        if map.shared_bytes() as usize > SHARED_BYTES - 8 * 1024 || map.box_bytes() % 16 != 0 {
+        if map.shared_bytes() > u64::from(SHARED_BYTES - 8 * 1024) || map.box_bytes() % 16 != 0 {
             continue;
         }
         let coords = dims.iter().zip(&boxes).map(|(extent, width)| {
@@ -110,7 +110,7 @@ fn boxes<T: Element, const RANK: usize>(seed: u64, fill: impl Fn(&mut Rng) -> T)
         let mut results = Vec::new();
         for (device, f) in devices.iter().zip(&functions) {
             let buffer = device.upload(&data).unwrap();
-            let mut out = device.zeros::<u32>(SHARED_BYTES / 4).unwrap();
+            let mut out = device.zeros::<u32>(SHARED_BYTES as usize / 4).unwrap();
             let at = device.upload(&coords).unwrap();
             let arg = buffer.tensor_map(&map).unwrap();
             let args = (&arg, &mut out, place as i32, bytes as u32, &at);
@@ -153,13 +153,13 @@ fn boxes_are_the_same_everywhere() {
 /// each thread.
 type Product = (Global<u32>, u64, u64, i32, i32, GlobalMut<f32>);
 
-fn product<T: Element>(device: &Device, columns: usize, form: WgmmaForm) -> Function<Product> {
+fn product<T: Element>(device: &Device, columns: u32, form: WgmmaForm) -> Function<Product> {
     let name = format!("product_{}_{columns}", T::SCALAR);
     let kernel = Kernel::<Product>::build(&name, Target::SM_90A, |k, params| {
         let (memory, a_bits, b_bits, a_at, b_at, out) = params;
         let shared = k.shared_aligned::<u32>(2 * SHARED_BYTES / 4, 1024);
         let t = k.thread_idx().x;
-        k.for_(range(t, 2 * SHARED_BYTES as i32 / 4).step(128), (), |k, i, ()| {
+        k.for_(range(t, 2 * SHARED_BYTES / 4).step(128), (), |k, i, ()| {
             shared.store(k, i, memory.load(k, i));
         });
         k.fence_proxy_async(ProxySpace::SharedCta);
@@ -173,7 +173,7 @@ fn product<T: Element>(device: &Device, columns: usize, form: WgmmaForm) -> Func
         k.wgmma_commit_group();
         k.wgmma_wait_group(0);
         for i in 0..columns / 2 {
-            out.store(k, t * (columns as i32 / 2) + i as i32, sums.get(k, i));
+            out.store(k, t * (columns / 2) + i, sums.get(k, i));
         }
     });
     device.load(&kernel.unwrap()).unwrap()
@@ -218,7 +218,7 @@ fn random_operand(
     let part = Swizzle::new(i64::from(swizzle.bits()), base, 3).unwrap();
     let bytes = layout.cosize().unwrap().to_static().unwrap() * elem_bytes;
     let operand = ComposedLayout::new(part, 0, layout).unwrap();
-    (bytes as usize + 1024 <= SHARED_BYTES).then_some((operand, bytes as usize))
+    (bytes + 1024 <= i64::from(SHARED_BYTES)).then_some((operand, bytes as usize))
 }
 
 fn check_products<T: Element>(
@@ -229,6 +229,7 @@ fn check_products<T: Element>(
 ) {
     let mut rng = Rng::new(seed);
     let size = T::SCALAR.size_bytes() as usize;
+    let shared = SHARED_BYTES as usize;
     let depth = 32 / size;
     let form = WgmmaForm {
         transpose_a: a_major == Major::Mn,
@@ -237,7 +238,7 @@ fn check_products<T: Element>(
     };
     let devices = device::devices();
     let functions: Vec<_> =
-        devices.iter().map(|device| product::<T>(device, columns, form)).collect();
+        devices.iter().map(|device| product::<T>(device, columns as u32, form)).collect();
     let mut done = 0;
     while done < cases() / 4 {
         let modes = [0, 1].map(|_| *rng.pick(&SwizzleMode::ALL));
@@ -252,8 +253,8 @@ fn check_products<T: Element>(
             (0..rows * depth).map(|_| rng.below(7) as i32 - 3).collect()
         };
         let (x, y) = (matrix(64), matrix(columns));
-        let mut memory = vec![0u8; 2 * SHARED_BYTES];
-        let starts = [0, SHARED_BYTES];
+        let mut memory = vec![0u8; 2 * shared];
+        let starts = [0, shared];
         for ((operand, numbers), (rows, start)) in
             [(&a, &x), (&b, &y)].into_iter().zip([(64, starts[0]), (columns, starts[1])])
         {

@@ -30,19 +30,19 @@ fn rows_pass_through_rings_of_all_sizes() {
         let pipe = CpAsyncPipeline::new(stages, pitch).unwrap();
         assert_eq!((pipe.stages(), pipe.ahead()), (stages, stages - 1));
         // A place is a number of a stage or of elements.
-        let scale = if pitch == 1 { 64 } else { 1 };
-        let elements = (stages * pitch) as usize * scale as usize;
+        let scale = if pitch == 1 { 64u32 } else { 1 };
+        let elements = stages * pitch * scale;
         type Params = (Global<i32>, GlobalMut<i32>, i32);
         let kernel = Kernel::<Params>::build("rows", Target::SM_80, |k, (x, y, rows)| {
             let ring = k.shared::<i32>(elements);
             let t = k.thread_idx().x;
             pipe.fill(k, |k, row, place| {
-                let row = k.constant(row as i32);
+                let row = k.value(row);
                 k.if_(row.lt(rows), |k| copy_row(k, (x, ring), [t, row, place * scale]));
             });
             let start = (pipe.start(k), k.constant(0));
             let (_, sum) = k.for_(range(0, rows), start, |k, row, (state, sum)| {
-                let ahead = row + pipe.ahead() as i32;
+                let ahead = row + pipe.ahead();
                 k.if_(ahead.lt(rows), |k| copy_row(k, (x, ring), [t, ahead, state.write * scale]));
                 let sum = sum * 3 + ring.load(k, state.read * scale + (63 - t));
                 pipe.commit(k);

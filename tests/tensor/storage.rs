@@ -91,9 +91,9 @@ mod c {
 fn numbers_are_those_of_c() {
     macro_rules! check {
         ($($Name:ident { $($field:ident),* })*) => {$(
-            assert_eq!($Name::size_of(), size_of::<c::$Name>());
-            assert_eq!($Name::align_of(), align_of::<c::$Name>());
-            let offsets = [$((stringify!($field), offset_of!(c::$Name, $field))),*];
+            assert_eq!($Name::size_of() as usize, size_of::<c::$Name>());
+            assert_eq!($Name::align_of() as usize, align_of::<c::$Name>());
+            let offsets = [$((stringify!($field), offset_of!(c::$Name, $field) as u32)),*];
             assert_eq!($Name::OFFSETS, offsets);
         )*};
     }
@@ -103,7 +103,8 @@ fn numbers_are_those_of_c() {
         Mixed { a, b, c, d, e, f, g }
         Outer { small, large, last }
     }
-    assert_eq!((Large::SIZE, Large::ALIGN), (size_of::<c::Large>(), align_of::<c::Large>()));
+    assert_eq!(Large::SIZE as usize, size_of::<c::Large>());
+    assert_eq!(Large::ALIGN as usize, align_of::<c::Large>());
 }
 
 /// `alignas` moves the member and does not make it longer.

@@ -154,7 +154,7 @@ fn accesses_of_copies_are_those_of_their_threads() -> Result {
         let access = SmemAccess::read_by("load", &copy, &tile)?;
         assert_eq!(access.vector, 8);
         // Lanes that give no address repeat one.
-        let lanes = 8 * matrices.count();
+        let lanes = i64::from(8 * matrices.count());
         let expected: Vec<i64> =
             (0..32).map(|t| t % lanes).map(|t| t % rows + 64 * 8 * (t / rows)).collect();
         assert_eq!(access.threads.indices()?.collect::<Vec<_>>(), expected, "{matrices:?}");

@@ -303,15 +303,15 @@ fn parts_of_fragments_are_filled_alone() {
 }
 
 /// 1 where `to` is `from` rounded up, else 0.
-fn rounded<'b>(k: &Body<'b, '_>, bytes: u64, from: Val<'b, i64>, to: Val<'b, i64>) -> Val<'b, i32> {
-    let n = bytes as i64;
+fn rounded<'b>(k: &Body<'b, '_>, bytes: u32, from: Val<'b, i64>, to: Val<'b, i64>) -> Val<'b, i32> {
+    let n = i64::from(bytes);
     to.eq((from + (n - 1)) / n * n).select(k.constant(1), k.constant(0))
 }
 
 /// `align(p, n)` is the first multiple of `n` from `p` on, in every memory, whatever is known of `p`.
 #[test]
 fn pointers_are_rounded_up() {
-    for bytes in [1u64, 4, 8, 16, 64, 256] {
+    for bytes in [1u32, 4, 8, 16, 64, 256] {
         let kernel = build(|k, x, y| {
             let t = k.thread_idx().x;
             let shared = TensorPointer::new(k.shared_aligned::<i32>(256, 256));

@@ -53,7 +53,7 @@ fn a_thread_copies_its_values_of_each_tile() -> Result<()> {
         let extents: Vec<i64> =
             tiled.tiler().children().map(|e| e.as_static().expect("a number")).collect();
         let (m, n) = (tm * vm, tn * vn);
-        assert_eq!((extents, tiled.size()?), (vec![m, n], tm * tn));
+        assert_eq!((extents, i64::from(tiled.size()?)), (vec![m, n], tm * tn));
         // The element of each value of each thread in a tile.
         let mut elements = HashMap::new();
         for (p, q) in (0..tm).flat_map(|p| (0..tn).map(move |q| (p, q))) {
@@ -187,7 +187,8 @@ fn parts_of_operands_are_those_of_the_layouts() -> Result<()> {
                 Operand::B => [1, 2],
                 Operand::C => [0, 1],
             };
-            let [rows, columns] = [tiled.tile_size_mnk(modes[0])?, tiled.tile_size_mnk(modes[1])?];
+            let [rows, columns] =
+                [tiled.tile_size_mnk(modes[0])?, tiled.tile_size_mnk(modes[1])?].map(i64::from);
             let tv = tiled.layout_tv(operand)?;
             let count = tiled.size()?;
             in_a_build(|k| {

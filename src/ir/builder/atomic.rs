@@ -1,7 +1,7 @@
 //! Atomic operations.
 
 use super::body::Body;
-use super::typed::{Bits, Element, Int, IntoVal, MemIndex, MutPointer, Number, Val};
+use super::typed::{Bits, Element, Int, IntoOperand, IntoVal, MemIndex, MutPointer, Number, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::narrow::{bf16, f16};
 use crate::ir::op::{Atomic, AtomicOp, AtomicOrder, MemScope, RedOrder};
@@ -146,7 +146,7 @@ macro_rules! operations {
                     self,
                     k: &Body<'c, '_>,
                     index: impl IntoVal<'c, I>,
-                    value: impl IntoVal<'c, P::Elem>,
+                    value: impl IntoOperand<'c, P::Elem>,
                 ) -> Val<'c, P::Elem>
                 where
                     $($bound)*
@@ -164,7 +164,7 @@ macro_rules! operations {
                     self,
                     k: &Body<'c, '_>,
                     index: impl IntoVal<'c, I>,
-                    value: impl IntoVal<'c, P::Elem>,
+                    value: impl IntoOperand<'c, P::Elem>,
                 ) where
                     $($bound)*
                 {
@@ -295,7 +295,7 @@ impl<'b, P: MutPointer> Atom<'b, P> {
         k: &Body<'c, '_>,
         op: AtomicOp,
         index: impl IntoVal<'c, I>,
-        value: impl IntoVal<'c, P::Elem>,
+        value: impl IntoOperand<'c, P::Elem>,
     ) -> Val<'c, P::Elem> {
         let cx = k.context();
         let (base, index) = (cx.operand(self.base), cx.operand_of(index));
@@ -310,7 +310,7 @@ impl<'b, P: MutPointer> Atom<'b, P> {
         self,
         k: &Body<'c, '_>,
         index: impl IntoVal<'c, I>,
-        value: impl IntoVal<'c, P::Elem>,
+        value: impl IntoOperand<'c, P::Elem>,
     ) -> Val<'c, P::Elem>
     where
         P::Elem: AtomicWord,
@@ -325,8 +325,8 @@ impl<'b, P: MutPointer> Atom<'b, P> {
         self,
         k: &Body<'c, '_>,
         index: impl IntoVal<'c, I>,
-        compare: impl IntoVal<'c, P::Elem>,
-        value: impl IntoVal<'c, P::Elem>,
+        compare: impl IntoOperand<'c, P::Elem>,
+        value: impl IntoOperand<'c, P::Elem>,
     ) -> Val<'c, P::Elem>
     where
         P::Elem: AtomicCas,
@@ -356,7 +356,7 @@ impl<'b, P: MutPointer> Red<'b, P> {
         k: &Body<'c, '_>,
         op: AtomicOp,
         index: impl IntoVal<'c, I>,
-        value: impl IntoVal<'c, P::Elem>,
+        value: impl IntoOperand<'c, P::Elem>,
     ) {
         let cx = k.context();
         let (base, index) = (cx.operand(self.base), cx.operand_of(index));

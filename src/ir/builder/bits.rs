@@ -1,12 +1,10 @@
 //! Integer functions (wide and saturating arithmetic, dot products, bits, bytes) and conversions with a named rounding.
 
 use super::body::Body;
-use super::typed::{Converted, Element, Float, Int, IntoVal, Number, Ty, Val};
+use super::typed::{Converted, Element, Float, Int, IntoOperand, Number, Ty, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::number::Rounding;
-use crate::ir::op::{
-    Arith, ByteHalf, Direction, Excess, FindFrom, FloatMode, PermuteMode, ProductHalf,
-};
+use crate::ir::op::{Arith, ByteHalf, Convert, Excess, FloatMode, IntArith};
 
 /// An integer type of 32 or 64 bits: `i32`, `i64`, `u32`, `u64`.
 pub trait Word: Int {}
@@ -16,6 +14,20 @@ impl Word for u32 {}
 impl Word for u64 {}
 
 /// `i32` and `u32`.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::ProductHalf;
+/// use tilewright::runtime::Device;
+/// use tilewright::testing::eval;
+///
+/// let device = Device::default()?;
+/// let low: i32 = eval(&device, |k| k.constant(0x7f00_0003).mul24(-5, ProductHalf::Lo))?;
+/// let high: u32 = eval(&device, |k| k.constant(0x10_0000u32).mad24(0x100, 1, ProductHalf::Hi))?;
+/// assert_eq!((low, high), (-15, 0x1001));
+/// # }
+/// # Ok::<(), tilewright::testing::EvalError>(())
+/// ```
 pub trait Word32: Word {}
 impl Word32 for i32 {}
 impl Word32 for u32 {}
@@ -88,83 +100,30 @@ dot_elements! {
 impl<'b, T: Int> Val<'b, T> {
     /// The high half of `self * rhs`. PTX ISA 9.7.1.3 `mul.hi`.
     #[track_caller]
-    pub fn mul_hi(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T> {
+    pub fn mul_hi(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(Arith::MulHi { lhs, rhs })
     }
 
-    /// `self * rhs + addend`; keeps the low half. PTX ISA 9.7.1.4 `mad.lo`.
-    #[track_caller]
-    pub fn mad(self, rhs: impl IntoVal<'b, T>, addend: impl IntoVal<'b, T>) -> Val<'b, T> {
-        let cx = self.context();
-        let lhs = cx.operand(self);
-        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Mad { lhs, rhs, addend })
-    }
-
     /// The high half of `self * rhs`, plus `addend`; wraps. PTX ISA 9.7.1.4 `mad.hi`.
     #[track_caller]
-    pub fn mad_hi(self, rhs: impl IntoVal<'b, T>, addend: impl IntoVal<'b, T>) -> Val<'b, T> {
+    pub fn mad_hi(
+        self,
+        rhs: impl IntoOperand<'b, T>,
+        addend: impl IntoOperand<'b, T>,
+    ) -> Val<'b, T> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
         cx.emit_val(Arith::MadHi { lhs, rhs, addend })
     }
 
-    /// `|self - rhs| + addend`; wraps. PTX ISA 9.7.1.7 `sad`.
-    #[track_caller]
-    pub fn sad(self, rhs: impl IntoVal<'b, T>, addend: impl IntoVal<'b, T>) -> Val<'b, T> {
-        let cx = self.context();
-        let lhs = cx.operand(self);
-        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Sad { lhs, rhs, addend })
-    }
-
     /// The value cut to the range of `U`. PTX ISA 9.7.9.21 `cvt.sat`.
     #[track_caller]
     pub fn cvt_sat<U: Int>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::CvtSat { value, to: U::SCALAR })
-    }
-}
-
-impl<'b, T: Word32> Val<'b, T> {
-    /// Bits of the product of the lowest 24 bits of `self` and `rhs`, numbers of 24 bits: 0 to 31, or 16 to 47.
-    /// PTX ISA 9.7.1.5 `mul24`.
-    ///
-    /// ```
-    /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::ProductHalf;
-    /// use tilewright::runtime::Device;
-    /// use tilewright::testing::eval;
-    ///
-    /// let device = Device::default()?;
-    /// let low: i32 = eval(&device, |k| k.constant(0x7f00_0003).mul24(-5, ProductHalf::Lo))?;
-    /// let high: u32 = eval(&device, |k| k.constant(0x10_0000u32).mad24(0x100, 1, ProductHalf::Hi))?;
-    /// assert_eq!((low, high), (-15, 0x1001));
-    /// # }
-    /// # Ok::<(), tilewright::testing::EvalError>(())
-    /// ```
-    #[track_caller]
-    pub fn mul24(self, rhs: impl IntoVal<'b, T>, half: ProductHalf) -> Val<'b, T> {
-        let cx = self.context();
-        let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::Mul24 { lhs, rhs, half })
-    }
-
-    /// As [`mul24`](Val::mul24), plus `addend`; wraps. PTX ISA 9.7.1.6 `mad24`.
-    #[track_caller]
-    pub fn mad24(
-        self,
-        rhs: impl IntoVal<'b, T>,
-        addend: impl IntoVal<'b, T>,
-        half: ProductHalf,
-    ) -> Val<'b, T> {
-        let cx = self.context();
-        let lhs = cx.operand(self);
-        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Mad24 { lhs, rhs, addend, half })
+        self.context().emit_val(Convert::CvtSat { value, to: U::SCALAR })
     }
 }
 
@@ -175,7 +134,7 @@ macro_rules! binary {
         pub fn $name(self, rhs: Self) -> Self {
             let cx = self.context();
             let (lhs, rhs) = (cx.operand(self), cx.operand(rhs));
-            cx.emit_val(Arith::$Variant { lhs, rhs })
+            cx.emit_val(IntArith::$Variant { lhs, rhs })
         }
     )*};
 }
@@ -250,7 +209,7 @@ macro_rules! cvt_pack {
             pub fn cvt_pack(values: [Val<'b, i32>; $lanes]) -> Val<'b, Vector<$ty, $lanes>> {
                 let cx = values[0].context();
                 let values = values.iter().map(|value| cx.operand(*value)).collect();
-                cx.emit_val(Arith::CvtPack { values, to: $ty::SCALAR })
+                cx.emit_val(Convert::CvtPack { values, to: $ty::SCALAR })
             }
         }
     )*};
@@ -265,7 +224,7 @@ cvt_pack! {
 impl<'b, T: Widen> Val<'b, T> {
     /// `self * rhs`, exact. PTX ISA 9.7.1.3 `mul.wide`.
     #[track_caller]
-    pub fn mul_wide(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T::Wide> {
+    pub fn mul_wide(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T::Wide> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(Arith::MulWide { lhs, rhs })
@@ -275,8 +234,8 @@ impl<'b, T: Widen> Val<'b, T> {
     #[track_caller]
     pub fn mad_wide(
         self,
-        rhs: impl IntoVal<'b, T>,
-        addend: impl IntoVal<'b, T::Wide>,
+        rhs: impl IntoOperand<'b, T>,
+        addend: impl IntoOperand<'b, T::Wide>,
     ) -> Val<'b, T::Wide> {
         let cx = self.context();
         let lhs = cx.operand(self);
@@ -288,23 +247,23 @@ impl<'b, T: Widen> Val<'b, T> {
 impl<'b> Val<'b, i32> {
     /// `self + rhs`, cut to the range of `i32`. PTX ISA 9.7.1.1 `add.sat`.
     #[track_caller]
-    pub fn add_sat(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
+    pub fn add_sat(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::AddSat { lhs, rhs })
+        cx.emit_val(IntArith::AddSat { lhs, rhs })
     }
 
     /// The high half of `self * rhs`, plus `addend`, cut to the range of `i32`. PTX ISA 9.7.1.4 `mad.hi.sat`.
     #[track_caller]
     pub fn mad_hi_sat(
         self,
-        rhs: impl IntoVal<'b, i32>,
-        addend: impl IntoVal<'b, i32>,
+        rhs: impl IntoOperand<'b, i32>,
+        addend: impl IntoOperand<'b, i32>,
     ) -> Val<'b, i32> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::MadHiSat { lhs, rhs, addend })
+        cx.emit_val(IntArith::MadHiSat { lhs, rhs, addend })
     }
 
     /// The high bits of [`mul24`](Val::mul24), plus `addend`, cut to the range of `i32`. PTX ISA 9.7.1.6
@@ -312,37 +271,37 @@ impl<'b> Val<'b, i32> {
     #[track_caller]
     pub fn mad24_hi_sat(
         self,
-        rhs: impl IntoVal<'b, i32>,
-        addend: impl IntoVal<'b, i32>,
+        rhs: impl IntoOperand<'b, i32>,
+        addend: impl IntoOperand<'b, i32>,
     ) -> Val<'b, i32> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Mad24HiSat { lhs, rhs, addend })
+        cx.emit_val(IntArith::Mad24HiSat { lhs, rhs, addend })
     }
 
     /// `max(min(self, rhs), 0)`; `sm_90`. PTX ISA 9.7.1.12 `min.relu.s32`.
     #[track_caller]
-    pub fn min_relu(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
+    pub fn min_relu(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::MinRelu { lhs, rhs })
+        cx.emit_val(IntArith::MinRelu { lhs, rhs })
     }
 
     /// `max(self, rhs, 0)`; `sm_90`. PTX ISA 9.7.1.13 `max.relu.s32`.
     #[track_caller]
-    pub fn max_relu(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
+    pub fn max_relu(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::MaxRelu { lhs, rhs })
+        cx.emit_val(IntArith::MaxRelu { lhs, rhs })
     }
 
     /// `self - rhs`, cut to the range of `i32`. PTX ISA 9.7.1.2 `sub.sat`.
     #[track_caller]
-    pub fn sub_sat(self, rhs: impl IntoVal<'b, i32>) -> Val<'b, i32> {
+    pub fn sub_sat(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::SubSat { lhs, rhs })
+        cx.emit_val(IntArith::SubSat { lhs, rhs })
     }
 }
 
@@ -372,11 +331,11 @@ impl<'b, A: DotElement + VectorElement<4>> Val<'b, Vector<A, 4>> {
     pub fn dp4a<B: DotElement + VectorElement<4>>(
         self,
         rhs: Val<'b, Vector<B, 4>>,
-        addend: impl IntoVal<'b, A::Dot<B>>,
+        addend: impl IntoOperand<'b, A::Dot<B>>,
     ) -> Val<'b, A::Dot<B>> {
         let cx = self.context();
         let (lhs, rhs, addend) = (cx.operand(self), cx.operand(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Dp4a { lhs, rhs, addend })
+        cx.emit_val(IntArith::Dp4a { lhs, rhs, addend })
     }
 }
 
@@ -387,12 +346,12 @@ impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
     pub fn dp2a<B: DotElement + VectorElement<4>>(
         self,
         rhs: Val<'b, Vector<B, 4>>,
-        addend: impl IntoVal<'b, A::Dot<B>>,
+        addend: impl IntoOperand<'b, A::Dot<B>>,
         half: ByteHalf,
     ) -> Val<'b, A::Dot<B>> {
         let cx = self.context();
         let (lhs, rhs, addend) = (cx.operand(self), cx.operand(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Dp2a { lhs, rhs, addend, half })
+        cx.emit_val(IntArith::Dp2a { lhs, rhs, addend, half })
     }
 }
 
@@ -418,39 +377,14 @@ impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, T: Word> Val<'b, T> {
-    /// The number of bits that are set. PTX ISA 9.7.1.14 `popc`.
-    #[track_caller]
-    pub fn popc(self) -> Val<'b, u32> {
-        let value = self.context().operand(self);
-        self.context().emit_val(Arith::Popc { value })
-    }
-
-    /// The number of zeros above the highest bit that is set. PTX ISA 9.7.1.15 `clz`.
-    #[track_caller]
-    pub fn clz(self) -> Val<'b, u32> {
-        let value = self.context().operand(self);
-        self.context().emit_val(Arith::Clz { value })
-    }
-
-    /// The bits in reverse order. PTX ISA 9.7.1.18 `brev`.
-    #[track_caller]
-    pub fn brev(self) -> Val<'b, T> {
-        let value = self.context().operand(self);
-        self.context().emit_val(Arith::Brev { value })
-    }
-
-    /// The highest bit that differs from the sign, of unsigned numbers from 0; `u32::MAX` if there is none.
-    /// PTX ISA 9.7.1.16 `bfind`.
-    #[track_caller]
-    pub fn bfind(self, from: FindFrom) -> Val<'b, u32> {
-        let value = self.context().operand(self);
-        self.context().emit_val(Arith::Bfind { value, from })
-    }
-
     /// `count` bits from `start` on, extended by the highest of them where `T` is signed, else by zeros.
     /// PTX ISA 9.7.1.19 `bfe`.
     #[track_caller]
-    pub fn bfe(self, start: impl IntoVal<'b, u32>, count: impl IntoVal<'b, u32>) -> Val<'b, T> {
+    pub fn bfe(
+        self,
+        start: impl IntoOperand<'b, u32>,
+        count: impl IntoOperand<'b, u32>,
+    ) -> Val<'b, T> {
         let cx = self.context();
         let (value, start, count) = (cx.operand(self), cx.operand_of(start), cx.operand_of(count));
         cx.emit_val(Arith::Bfe { value, start, count })
@@ -461,9 +395,9 @@ impl<'b, T: Word> Val<'b, T> {
     #[track_caller]
     pub fn bfi(
         self,
-        into: impl IntoVal<'b, T>,
-        start: impl IntoVal<'b, u32>,
-        count: impl IntoVal<'b, u32>,
+        into: impl IntoOperand<'b, T>,
+        start: impl IntoOperand<'b, u32>,
+        count: impl IntoOperand<'b, u32>,
     ) -> Val<'b, T> {
         let cx = self.context();
         let (value, into) = (cx.operand(self), cx.operand_of(into));
@@ -476,47 +410,15 @@ impl<'b, T: Word32> Val<'b, T> {
     /// In each bit, bit `4 a + 2 b + c` of `table`, with `a` of `self`. `a ^ b ^ c` is table `0x96`: the same
     /// function of `0xf0`, `0xcc` and `0xaa`. PTX ISA 9.7.8.6 `lop3`.
     #[track_caller]
-    pub fn lop3(self, b: impl IntoVal<'b, T>, c: impl IntoVal<'b, T>, table: u8) -> Val<'b, T> {
+    pub fn lop3(
+        self,
+        b: impl IntoOperand<'b, T>,
+        c: impl IntoOperand<'b, T>,
+        table: u8,
+    ) -> Val<'b, T> {
         let cx = self.context();
         let (a, b, c) = (cx.operand(self), cx.operand_of(b), cx.operand_of(c));
         cx.emit_val(Arith::Lop3 { a, b, c, table })
-    }
-
-    /// Shifts the 64-bit number with the low half `self`. Returns the high half of a shift to the left, the low
-    /// half of a shift to the right. PTX ISA 9.7.8.7 `shf`.
-    #[track_caller]
-    pub fn shf(
-        self,
-        high: impl IntoVal<'b, T>,
-        amount: impl IntoVal<'b, u32>,
-        direction: Direction,
-        excess: Excess,
-    ) -> Val<'b, T> {
-        let cx = self.context();
-        let (low, high, amount) = (cx.operand(self), cx.operand_of(high), cx.operand_of(amount));
-        cx.emit_val(Arith::Shf { low, high, amount, direction, excess })
-    }
-
-    /// Four of the eight bytes of `self` (0 to 3) and `high` (4 to 7). PTX ISA 9.7.9.7 `prmt`.
-    #[track_caller]
-    pub fn prmt(
-        self,
-        high: impl IntoVal<'b, T>,
-        selector: impl IntoVal<'b, u32>,
-        mode: PermuteMode,
-    ) -> Val<'b, T> {
-        let cx = self.context();
-        let (low, high) = (cx.operand(self), cx.operand_of(high));
-        let selector = cx.operand_of(selector);
-        cx.emit_val(Arith::Prmt { low, high, selector, mode })
-    }
-
-    /// The lowest `bits` bits, extended to the width. PTX ISA 9.7.1.21 `szext`.
-    #[track_caller]
-    pub fn szext(self, bits: impl IntoVal<'b, u32>, excess: Excess) -> Val<'b, T> {
-        let cx = self.context();
-        let (value, bits) = (cx.operand(self), cx.operand_of(bits));
-        cx.emit_val(Arith::Szext { value, bits, excess })
     }
 }
 
@@ -525,7 +427,11 @@ impl<'b> Val<'b, u32> {
     /// `offset` is negative; `base` itself for `offset` 0; `u32::MAX` if there is none, and where `base` is above 31.
     /// PTX ISA 9.7.1.17 `fns`.
     #[track_caller]
-    pub fn fns(self, base: impl IntoVal<'b, u32>, offset: impl IntoVal<'b, i32>) -> Val<'b, u32> {
+    pub fn fns(
+        self,
+        base: impl IntoOperand<'b, u32>,
+        offset: impl IntoOperand<'b, i32>,
+    ) -> Val<'b, u32> {
         let cx = self.context();
         let (mask, base, offset) = (cx.operand(self), cx.operand_of(base), cx.operand_of(offset));
         cx.emit_val(Arith::Fns { mask, base, offset })
@@ -537,13 +443,13 @@ impl<'b> Body<'b, '_> {
     #[track_caller]
     pub fn bmsk(
         &self,
-        start: impl IntoVal<'b, u32>,
-        count: impl IntoVal<'b, u32>,
+        start: impl IntoOperand<'b, u32>,
+        count: impl IntoOperand<'b, u32>,
         excess: Excess,
     ) -> Val<'b, u32> {
         let cx = self.context();
         let (start, count) = (cx.operand_of(start), cx.operand_of(count));
-        cx.emit_val(Arith::Bmsk { start, count, excess })
+        cx.emit_val(IntArith::Bmsk { start, count, excess })
     }
 }
 
@@ -553,7 +459,7 @@ impl<'b, T: Ty> Val<'b, T> {
     #[track_caller]
     pub fn bitcast<U: Ty>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::Bitcast { value, to: U::TYPE })
+        self.context().emit_val(Convert::Bitcast { value, to: U::TYPE })
     }
 }
 
@@ -574,7 +480,7 @@ impl<'b, T: Number> Val<'b, T> {
     #[track_caller]
     pub fn cvt_rounded<U: Converted>(self, mode: FloatMode) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::CvtRounded { value, to: U::SCALAR, mode })
+        self.context().emit_val(Convert::CvtRounded { value, to: U::SCALAR, mode })
     }
 }
 
@@ -584,7 +490,7 @@ impl<'b, T: Float> Val<'b, T> {
     #[track_caller]
     pub fn cvt_rint<U: Int>(self, rounding: Rounding) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::CvtRint { value, to: U::SCALAR, rounding })
+        self.context().emit_val(Convert::CvtRint { value, to: U::SCALAR, rounding })
     }
 }
 
@@ -594,6 +500,6 @@ impl<'b, T: VectorElement<N> + Element, const N: usize> Val<'b, Vector<T, N>> {
     #[track_caller]
     pub fn cvt_rounded<U: VectorElement<N>>(self, mode: FloatMode) -> Val<'b, Vector<U, N>> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::CvtRounded { value, to: U::SCALAR, mode })
+        self.context().emit_val(Convert::CvtRounded { value, to: U::SCALAR, mode })
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::context::Context;
 use super::error::BuildErrorKind;
 use super::typed::{
-    Constant, Element, IntoVal, Local, MemIndex, MutPointer, Pointer, Shared, Ty, Val,
+    Constant, Element, IntoOperand, IntoVal, Local, MemIndex, MutPointer, Pointer, Shared, Ty, Val,
 };
 use crate::ir::entity::{SharedId, VarId};
 use crate::ir::kernel::{ArrayData, LocalData, Place, SharedData, VarData};
-use crate::ir::op::{Arith, Axis, LoadAccess, Mem, SpecialReg, StoreAccess, Sync};
+use crate::ir::op::{Axis, LoadAccess, Mem, SpecialReg, StoreAccess, Sync, Thread};
 use crate::layout::LayoutError;
 
 /// The body `'b` of a kernel under construction, inside the body `'o`. Operations made through it go to its
@@ -96,13 +96,13 @@ impl<'b, 'o> Body<'b, 'o> {
 
     /// The host or device value as a device value.
     #[track_caller]
-    pub fn value<T: Ty>(&self, value: impl IntoVal<'b, T>) -> Val<'b, T> {
-        value.into_val(self.cx)
+    pub fn value<T: Ty>(&self, value: impl IntoOperand<'b, T>) -> Val<'b, T> {
+        value.into_operand(self.cx)
     }
 
     #[track_caller]
     pub(super) fn dim3(&self, reg: fn(Axis) -> SpecialReg) -> Dim3<'b> {
-        let [x, y, z] = Axis::ALL.map(|axis| Arith::Sreg { reg: reg(axis) });
+        let [x, y, z] = Axis::ALL.map(|axis| Thread::Sreg { reg: reg(axis) });
         Dim3 { x: self.cx.emit_val(x), y: self.cx.emit_val(y), z: self.cx.emit_val(z) }
     }
 
@@ -133,7 +133,7 @@ impl<'b, 'o> Body<'b, 'o> {
     /// The index of the thread in its warp, 0 to 31. PTX ISA 10.3 `%laneid`.
     #[track_caller]
     pub fn lane_id(&self) -> Val<'b, i32> {
-        self.cx.emit_val(Arith::Sreg { reg: SpecialReg::LaneId })
+        self.cx.emit_val(Thread::Sreg { reg: SpecialReg::LaneId })
     }
 
     /// Waits until all threads of the block arrive here; what each of them wrote before is seen by all
@@ -146,17 +146,16 @@ impl<'b, 'o> Body<'b, 'o> {
     /// Static shared memory for `len` elements, naturally aligned and uninitialised. The pointer is the
     /// same in all threads of the block. PTX ISA 5.1.7 `.shared`.
     #[track_caller]
-    pub fn shared<T: Element>(&self, len: usize) -> Val<'b, Shared<T>> {
+    pub fn shared<T: Element>(&self, len: u32) -> Val<'b, Shared<T>> {
         self.shared_aligned(len, T::SCALAR.size_bytes())
     }
 
     /// As [`shared`](Body::shared), with the first element at a multiple of `align_bytes`, a power of two
     /// not below the natural alignment.
     #[track_caller]
-    pub fn shared_aligned<T: Element>(&self, len: usize, align_bytes: u32) -> Val<'b, Shared<T>> {
+    pub fn shared_aligned<T: Element>(&self, len: u32, align_bytes: u32) -> Val<'b, Shared<T>> {
         let place = Place::caller();
         let elem = T::SCALAR;
-        let len = self.count(len);
         let shared: SharedId = self.cx.with(|state| {
             let place = state.place(place);
             state.ir.shared.push(SharedData { elem, len, align_bytes, place })
@@ -185,9 +184,9 @@ impl<'b, 'o> Body<'b, 'o> {
     /// # Ok::<(), tilewright::testing::EvalError>(())
     /// ```
     #[track_caller]
-    pub fn local_array<T: Element>(&self, len: usize) -> Val<'b, Local<T>> {
+    pub fn local_array<T: Element>(&self, len: u32) -> Val<'b, Local<T>> {
         let place = Place::caller();
-        let (elem, len) = (T::SCALAR, self.count(len));
+        let elem = T::SCALAR;
         let local = self.cx.with(|state| {
             let place = state.place(place);
             state.ir.locals.push(LocalData { elem, len, place })
@@ -244,22 +243,13 @@ impl<'b, 'o> Body<'b, 'o> {
     /// `len` mutable registers of one type, indexed by host numbers. They hold no value until they are set,
     /// at each entry of this body.
     #[track_caller]
-    pub fn registers<T: Ty>(&self, len: usize) -> Registers<'b, T> {
+    pub fn registers<T: Ty>(&self, len: u32) -> Registers<'b, T> {
         let place = Place::caller();
-        let len = self.count(len);
         let var = self.cx.with(|state| {
             let (place, region) = (state.place(place), state.region());
             state.ir.vars.push(VarData { ty: T::TYPE, len, region, place, name: None })
         });
-        Registers { var, first: 0, len: len as usize, body: PhantomData, ty: PhantomData }
-    }
-
-    #[track_caller]
-    fn count(&self, len: usize) -> u32 {
-        u32::try_from(len).unwrap_or_else(|_| {
-            self.cx.error(BuildErrorKind::TooManyElements { len });
-            1
-        })
+        Registers { var, first: 0, len, body: PhantomData, ty: PhantomData }
     }
 
     /// The value of a fallible operation of the layout algebra. A failure is recorded with this line and
@@ -295,7 +285,7 @@ impl<T: Ty> Var<'_, T> {
 
     /// Sets the value.
     #[track_caller]
-    pub fn set<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, T>) {
+    pub fn set<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, T>) {
         self.regs.set(k, 0, value);
     }
 }
@@ -307,8 +297,8 @@ impl<T: Ty> Var<'_, T> {
 #[derive(Debug)]
 pub struct Registers<'b, T> {
     var: VarId,
-    first: usize,
-    len: usize,
+    first: u32,
+    len: u32,
     body: PhantomData<&'b ()>,
     ty: PhantomData<fn() -> T>,
 }
@@ -323,16 +313,16 @@ impl<T> Copy for Registers<'_, T> {}
 impl<'r, T: Ty> Registers<'r, T> {
     /// The number of registers.
     #[expect(clippy::len_without_is_empty, reason = "an array of no registers has no use")]
-    pub fn len(&self) -> usize {
+    pub fn len(&self) -> u32 {
         self.len
     }
 
     #[track_caller]
-    fn check(&self, cx: &Context, index: usize) -> u32 {
+    fn check(&self, cx: &Context, index: u32) -> u32 {
         if index >= self.len {
             cx.error(BuildErrorKind::VarIndexOutOfRange { index, len: self.len });
         }
-        self.first.saturating_add(index) as u32
+        self.first.saturating_add(index)
     }
 
     /// Names the registers in PTX: `name` and a number, as in `%acc_12`. `name` starts with a letter and has
@@ -361,7 +351,7 @@ impl<'r, T: Ty> Registers<'r, T> {
 
     /// The variable in the IR, and the first of its registers.
     pub(super) fn place(&self) -> (VarId, u32) {
-        (self.var, self.first as u32)
+        (self.var, self.first)
     }
 
     /// The same registers, if they are of the type `U`.
@@ -372,21 +362,21 @@ impl<'r, T: Ty> Registers<'r, T> {
 
     /// The `len` registers from `first` on, as registers of their own. Those that there are not are an error
     /// where they are used.
-    pub fn part(&self, first: usize, len: usize) -> Self {
+    pub fn part(&self, first: u32, len: u32) -> Self {
         let all = self.first.saturating_add(first);
         Registers { first: all, len: len.min(self.len.saturating_sub(first)), ..*self }
     }
 
     /// The present value of register `index`.
     #[track_caller]
-    pub fn get<'c>(&self, k: &Body<'c, '_>, index: usize) -> Val<'c, T> {
+    pub fn get<'c>(&self, k: &Body<'c, '_>, index: u32) -> Val<'c, T> {
         let cx = k.context();
         cx.emit_val(Mem::GetVar { var: self.var, index: self.check(cx, index) })
     }
 
     /// Sets register `index`.
     #[track_caller]
-    pub fn set<'c>(&self, k: &Body<'c, '_>, index: usize, value: impl IntoVal<'c, T>) {
+    pub fn set<'c>(&self, k: &Body<'c, '_>, index: u32, value: impl IntoOperand<'c, T>) {
         let cx = k.context();
         let value = cx.operand_of(value);
         cx.emit(Mem::SetVar { value, var: self.var, index: self.check(cx, index) });
@@ -394,8 +384,8 @@ impl<'r, T: Ty> Registers<'r, T> {
 
     /// Sets all registers.
     #[track_caller]
-    pub fn fill<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, T>) {
-        let value = value.into_val(k.context());
+    pub fn fill<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, T>) {
+        let value = value.into_operand(k.context());
         for index in 0..self.len {
             self.set(k, index, value);
         }
@@ -407,6 +397,12 @@ impl<'b, T> Val<'b, T> {
     #[track_caller]
     pub fn constant<U: Element>(self, value: U) -> Val<'b, U> {
         self.context().constant(value)
+    }
+
+    /// The host count as a device index, in the build that this value belongs to.
+    #[track_caller]
+    pub(crate) fn count(self, count: u32) -> Val<'b, i32> {
+        count.into_operand(self.context())
     }
 }
 
@@ -427,7 +423,7 @@ impl<P: Pointer> Val<'_, P> {
         self,
         k: &Body<'c, '_>,
         index: impl IntoVal<'c, I>,
-        value: impl IntoVal<'c, P::Elem>,
+        value: impl IntoOperand<'c, P::Elem>,
     ) where
         P: MutPointer,
     {

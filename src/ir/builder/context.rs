@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::collective::Pool;
 use super::error::{BuildError, BuildErrorKind};
-use super::typed::{Element, IntoVal, Ty, Val};
+use super::typed::{Element, IntoOperand, Ty, Val};
 use crate::ir::entity::{Entity, OpId, PlaceId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, OpData, Place, Region, ValueData, ValueDef};
 use crate::ir::op::Op;
@@ -151,8 +151,8 @@ impl Context {
 
     /// The host or device value as an operand at the current place.
     #[track_caller]
-    pub(super) fn operand_of<'x, T: Ty>(&'x self, value: impl IntoVal<'x, T>) -> Value {
-        let value = value.into_val(self);
+    pub(super) fn operand_of<'x, T: Ty>(&'x self, value: impl IntoOperand<'x, T>) -> Value {
+        let value = value.into_operand(self);
         self.operand(value)
     }
 

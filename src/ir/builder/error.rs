@@ -36,13 +36,12 @@ errors! {
         /// there is nothing to choose from: the list of values is empty
         EmptyList,
         /// register {index} of a variable with {len} registers does not exist
-        VarIndexOutOfRange { index: usize, len: usize },
+        VarIndexOutOfRange { index: u32, len: u32 },
         /// a thread has 2, 4 or 8 elements of one, two or four 8x8 matrices, not {lanes}
         MatrixCount { lanes: usize },
-        /// More elements than a shared memory allocation or a variable can have.
-        TooManyElements {
-            len: usize,
-        } = |f| write!(f, "{len} elements are more than one allocation can have ({})", u32::MAX),
+        /// the count {count} is no number of the type i32 of the device value that it is used with: convert that value, such
+        /// as with `.cvt::<i64>()`
+        CountTooLarge { count: u32 },
         /// the offset {offset} is not a number of the index type {index}: use a wider one
         OffsetTooLarge { offset: i64, index: Scalar },
         /// threads exchange scalars in a reduction or a scan, not {found}: pass its elements as a tuple or an array

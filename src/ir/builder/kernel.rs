@@ -13,7 +13,7 @@ use super::values::Values;
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
 use crate::ir::entity::{Entity, Value};
 use crate::ir::kernel::{KernelIr, Param as IrParam, Place, ValueData, ValueDef};
-use crate::ir::op::{Arith, Control, Mem, Op, ValueList};
+use crate::ir::op::{Control, Mem, Op, Thread, ValueList};
 use crate::ir::passes;
 use crate::ir::signature::{Signature, Template};
 use crate::ir::target::Target;
@@ -220,10 +220,6 @@ impl<P: Params> Kernel<P> {
 
 impl Kernel<Untyped> {
     /// A kernel that stores the values of an expression: each to its parameter, a pointer to one element.
-    #[cfg_attr(
-        not(any(feature = "sim", feature = "cuda-any-version")),
-        allow(dead_code, reason = "without a kind of device nothing is evaluated")
-    )]
     #[track_caller]
     pub(crate) fn expression<V: Values>(
         target: Target,
@@ -434,7 +430,7 @@ fn remove_unused_special_registers(ir: &mut KernelIr) {
     }
     let is_used = |ir: &KernelIr, op: crate::ir::OpId| {
         let data = &ir.ops[op];
-        !matches!(data.op, Op::Arith(Arith::Sreg { .. }))
+        !matches!(data.op, Op::Thread(Thread::Sreg { .. }))
             || data.results.iter().any(|value| used[value.index()])
     };
     let regions: Vec<_> = ir.regions.keys().collect();

@@ -35,6 +35,12 @@ impl From<i64> for DeviceCoord<'_> {
     }
 }
 
+impl From<u32> for DeviceCoord<'_> {
+    fn from(value: u32) -> Self {
+        DeviceCoord::Host(value.into())
+    }
+}
+
 /// A number above `i64::MAX`, which no layout reaches, is refused as an overflow when it is used.
 impl From<usize> for DeviceCoord<'_> {
     fn from(value: usize) -> Self {

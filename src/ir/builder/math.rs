@@ -3,7 +3,7 @@
 //! Both are compositions of operations of the IR. The precise forms use exactly rounded operations alone, so that the
 //! simulator and every GPU give the same bits.
 
-use super::typed::{IntoVal, Val};
+use super::typed::{IntoOperand, Val};
 use super::vector::Vector;
 use crate::ir::narrow::{bf16, f16};
 use crate::ir::op::{ApproxFunction, Subnormals};
@@ -270,7 +270,7 @@ impl<'b> Val<'b, f32> {
 
     /// `self^exponent`, within 1 ulp, computed in `f64`.
     #[track_caller]
-    pub fn pow(self, exponent: impl IntoVal<'b, f32>) -> Val<'b, f32> {
+    pub fn pow(self, exponent: impl IntoOperand<'b, f32>) -> Val<'b, f32> {
         let y = Val::<f32>::new(self.context(), self.context().operand_of(exponent));
         let magnitude = self.abs();
         let (k, m) = exponent_and_mantissa(magnitude);
@@ -357,7 +357,7 @@ impl<'b> Val<'b, f32> {
 
     /// Approximately `self^exponent` for a positive number.
     #[track_caller]
-    pub fn pow_fast(self, exponent: impl IntoVal<'b, f32>) -> Val<'b, f32> {
+    pub fn pow_fast(self, exponent: impl IntoOperand<'b, f32>) -> Val<'b, f32> {
         (self.log2_fast() * exponent).exp2_fast()
     }
 
@@ -449,7 +449,7 @@ macro_rules! through_f32 {
 
             /// As [`pow`](Val::<f32>::pow) of `f32`.
             #[track_caller]
-            pub fn pow(self, exponent: impl IntoVal<'b, $ty>) -> Val<'b, $ty> {
+            pub fn pow(self, exponent: impl IntoOperand<'b, $ty>) -> Val<'b, $ty> {
                 let exponent = self.context().operand_of(exponent);
                 let exponent = Val::<$ty>::new(self.context(), exponent).cvt::<f32>();
                 self.cvt::<f32>().pow(exponent).cvt::<$ty>()
@@ -457,7 +457,7 @@ macro_rules! through_f32 {
 
             /// As [`pow_fast`](Val::<f32>::pow_fast) of `f32`.
             #[track_caller]
-            pub fn pow_fast(self, exponent: impl IntoVal<'b, $ty>) -> Val<'b, $ty> {
+            pub fn pow_fast(self, exponent: impl IntoOperand<'b, $ty>) -> Val<'b, $ty> {
                 let exponent = self.context().operand_of(exponent);
                 let exponent = Val::<$ty>::new(self.context(), exponent).cvt::<f32>();
                 self.cvt::<f32>().pow_fast(exponent).cvt::<$ty>()

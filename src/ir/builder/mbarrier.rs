@@ -1,7 +1,7 @@
 //! Mbarriers: barrier objects in shared memory.
 
 use super::body::Body;
-use super::typed::{IntoVal, Shared, Ty, Val};
+use super::typed::{IntoOperand, IntoVal, Shared, Ty, Val};
 use crate::ir::entity::Value;
 use crate::ir::op::{AsyncCopy, Mbarrier, PendingCount, RemoteArrival};
 
@@ -38,8 +38,8 @@ pub struct MbarrierRef<'b> {
 impl<'b> Val<'b, Shared<u64>> {
     /// The barrier in element `index`.
     #[track_caller]
-    pub fn mbarrier(self, index: impl IntoVal<'b, i32>) -> MbarrierRef<'b> {
-        MbarrierRef { base: self, index: index.into_val(self.context()) }
+    pub fn mbarrier(self, index: impl IntoOperand<'b, i32>) -> MbarrierRef<'b> {
+        MbarrierRef { base: self, index: index.into_operand(self.context()) }
     }
 }
 

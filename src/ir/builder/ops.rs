@@ -6,16 +6,16 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Su
 
 use super::typed::{
     Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut, Global,
-    GlobalMut, Int, IntoVal, Local, MemIndex, Number, Ordered, Pointer, Shared, SharedCluster,
-    Signed, Ty, Val,
+    GlobalMut, Int, IntoOperand, IntoVal, Local, MemIndex, Number, Ordered, Pointer, Shared,
+    SharedCluster, Signed, Ty, Val,
 };
 use crate::ir::narrow::{bf16, f16};
-use crate::ir::op::{Arith, Compare, Mem};
+use crate::ir::op::{Arith, Compare, Convert, Mem};
 
 macro_rules! binary_operators {
     ($($Trait:ident $method:ident $Variant:ident $Bound:ident [$($ty:ty)*];)*) => {$(
         #[doc = concat!("[`Arith::", stringify!($Variant), "`]; either side may be a host value.")]
-        impl<'b, T: $Bound, R: IntoVal<'b, T>> $Trait<R> for Val<'b, T> {
+        impl<'b, T: $Bound, R: IntoOperand<'b, T>> $Trait<R> for Val<'b, T> {
             type Output = Val<'b, T>;
 
             #[track_caller]
@@ -54,7 +54,7 @@ binary_operators! {
 macro_rules! shift_operators {
     ($($Trait:ident $method:ident $Variant:ident;)*) => {$(
         #[doc = concat!("[`Arith::", stringify!($Variant), "`]; the amount is a `u32`.")]
-        impl<'b, T: Int, R: IntoVal<'b, u32>> $Trait<R> for Val<'b, T> {
+        impl<'b, T: Int, R: IntoOperand<'b, u32>> $Trait<R> for Val<'b, T> {
             type Output = Val<'b, T>;
 
             #[track_caller]
@@ -102,7 +102,7 @@ macro_rules! compares {
             $(
                 $(#[$doc])*
                 #[track_caller]
-                pub fn $method(self, rhs: impl IntoVal<'b, T>) -> Val<'b, bool> {
+                pub fn $method(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, bool> {
                     let cx = self.context();
                     let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
                     cx.emit_val(Arith::Setp { lhs, rhs, compare: Compare::$Variant })
@@ -115,7 +115,7 @@ macro_rules! compares {
 impl<'b, T: Ordered> Val<'b, T> {
     /// Returns whether `self != rhs`; true if either is NaN. PTX ISA 9.7.6.2 `setp`.
     #[track_caller]
-    pub fn ne(self, rhs: impl IntoVal<'b, T>) -> Val<'b, bool> {
+    pub fn ne(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, bool> {
         // Rust's `!=` is the negation of `==`, PTX's `ne` is ordered.
         let compare = if T::SCALAR.is_float() { Compare::Neu } else { Compare::Ne };
         self.compare(compare, rhs)
@@ -138,7 +138,7 @@ compares! {
 impl<'b, T: Arithmetic> Val<'b, T> {
     /// The smaller value; if one is NaN, the other one. PTX ISA 9.7.1.12, 9.7.3.11 `min`.
     #[track_caller]
-    pub fn min(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T> {
+    pub fn min(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(Arith::Min { lhs, rhs })
@@ -146,7 +146,7 @@ impl<'b, T: Arithmetic> Val<'b, T> {
 
     /// The larger value; if one is NaN, the other one. PTX ISA 9.7.1.13, 9.7.3.12 `max`.
     #[track_caller]
-    pub fn max(self, rhs: impl IntoVal<'b, T>) -> Val<'b, T> {
+    pub fn max(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(Arith::Max { lhs, rhs })
@@ -165,7 +165,7 @@ impl<'b, T: Signed> Val<'b, T> {
 impl<'b, T: Fused> Val<'b, T> {
     /// `self * rhs + addend` with one rounding. PTX ISA 9.7.3.6 `fma.rn`.
     #[track_caller]
-    pub fn fma(self, rhs: impl IntoVal<'b, T>, addend: impl IntoVal<'b, T>) -> Val<'b, T> {
+    pub fn fma(self, rhs: impl IntoOperand<'b, T>, addend: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
@@ -195,7 +195,7 @@ impl<'b, T: Element> Val<'b, T> {
         if T::SCALAR == U::SCALAR {
             return Val::new(self.context(), value);
         }
-        self.context().emit_val(Arith::Cvt { value, to: U::SCALAR })
+        self.context().emit_val(Convert::Cvt { value, to: U::SCALAR })
     }
 }
 
@@ -206,7 +206,7 @@ impl<'b> Val<'b, bool> {
     pub fn select<T: Ty>(
         self,
         then_value: impl IntoVal<'b, T>,
-        else_value: impl IntoVal<'b, T>,
+        else_value: impl IntoOperand<'b, T>,
     ) -> Val<'b, T> {
         let cx = self.context();
         let cond = cx.operand(self);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::context::Context;
+use super::error::BuildErrorKind;
 use crate::ir::entity::Value;
 use crate::ir::narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 use crate::ir::types::{Const, Scalar, Space, Type};
@@ -318,7 +319,7 @@ impl<'b, T> Val<'b, T> {
     }
 }
 
-/// A device value of type `T` or a host value that stands for one: `Val<'x, T>` or `T`.
+/// A device value of type `T` or a host value that stands for one: `Val<'x, T>` or `T`. The value decides the type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used as a device value of type `{T}`",
     label = "expected `Val<'_, {T}>` or a host `{T}`",
@@ -343,5 +344,57 @@ impl<'x, T: Ty> IntoVal<'x, T> for Val<'x, T> {
     #[track_caller]
     fn into_val(self, _: &'x Context) -> Val<'x, T> {
         self
+    }
+}
+
+/// An operand whose type `T` is known from its place: `Val<'x, T>`, a host `T`, and for `i32` also a host `u32`.
+///
+/// Host counts are `u32` and device indices are `i32`, so `thread % threads` needs no conversion. A count above
+/// `i32::MAX` is [`CountTooLarge`](super::BuildErrorKind::CountTooLarge).
+///
+/// ```
+/// use tilewright::ir::{GlobalMut, Kernel, Target, range};
+///
+/// const WARPS: u32 = 4;
+/// let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("k", Target::SM_80, |k, (x, n)| {
+///     let warp = k.thread_idx().x / 32 % WARPS;
+///     k.for_(range(warp, n).step(WARPS), (), |k, i, ()| x.store(k, i, 0.0));
+/// })?;
+/// assert!(kernel.to_string().contains("const 4 : i32"));
+///
+/// let result = Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
+///     x.store(k, 0, k.thread_idx().x + u32::MAX);
+/// });
+/// assert!(result.unwrap_err().to_string().contains("the count 4294967295"));
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be used as a device value of type `{T}`",
+    label = "expected `Val<'_, {T}>` or a host `{T}`",
+    note = "types are never mixed silently: a device value is converted with `.cvt::<{T}>()`",
+    note = "a host count is a `u32`, which stands for an `i32` too; a narrow float is made with `from_f32`, such as `bf16::from_f32(2.0)`"
+)]
+pub trait IntoOperand<'x, T: Ty> {
+    /// The device value; a host value becomes a constant.
+    fn into_operand(self, cx: &'x Context) -> Val<'x, T>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'x, T: Ty, V: IntoVal<'x, T>> IntoOperand<'x, T> for V {
+    #[track_caller]
+    fn into_operand(self, cx: &'x Context) -> Val<'x, T> {
+        self.into_val(cx)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'x> IntoOperand<'x, i32> for u32 {
+    #[track_caller]
+    fn into_operand(self, cx: &'x Context) -> Val<'x, i32> {
+        let Ok(number) = i32::try_from(self) else {
+            cx.error(BuildErrorKind::CountTooLarge { count: self });
+            return cx.constant(0);
+        };
+        cx.constant(number)
     }
 }

@@ -4,6 +4,7 @@ use crate::ir::{Body, DeviceCoord, GlobalMut, Number, Registers, Scalar, Val, Ve
 use crate::tensor::{AccumulatorMap, Tile};
 
 use super::epilogue::EpilogueOps;
+use super::types::Types;
 
 /// Stores the elements of a tile of D from registers.
 pub(super) struct DirectStore<'b, D> {
@@ -14,7 +15,7 @@ pub(super) struct DirectStore<'b, D> {
     batch: Val<'b, i32>,
     limits: [Val<'b, i32>; 2],
     /// Neighbours along N that are written together at most.
-    most: usize,
+    most: u32,
     /// A common divisor of the address of the matrix, its row pitch and its number of columns, in
     /// elements, as the lower half of a number whose lowest bit it is.
     multiple: Val<'b, i32>,
@@ -35,32 +36,32 @@ impl<'b, D: Number> DirectStore<'b, D> {
 
     /// The same with up to 16 bytes together, which takes registers next to each other.
     pub(super) fn wide(self) -> Self {
-        DirectStore { most: 16 / D::SCALAR.size_bytes() as usize, ..self }
+        DirectStore { most: 16 / D::SCALAR.size_bytes(), ..self }
     }
 
     /// Stores the accumulators of a thread. `first` is the coordinate of the first one in the tile, `places` are the
     /// offsets of all from it. Stores `v` adjacent columns as one vector where D's base and row pitch are multiples of `v`
     /// elements; the first column must be a multiple of `v`.
-    pub(super) fn all<C: Number>(
+    pub(super) fn all<'a: 'b, T: Types<D = D>>(
         &self,
         k: &mut Body<'b, '_>,
         sums: &Registers<'b, f32>,
         first: &DeviceCoord<'b>,
         places: &[[i32; 2]],
-        epilogue: &EpilogueOps<'b, C, D>,
+        epilogue: &EpilogueOps<'_, 'a, T>,
     ) {
         let [row, column] = entries(k, first);
         let (row, column) = (self.origin[0] + row, self.origin[1] + column);
         // The registers of each row, with their columns.
-        let mut rows: Vec<(i32, Vec<(usize, i32)>)> = Vec::new();
-        for (register, [down, right]) in places.iter().enumerate() {
+        let mut rows: Vec<(i32, Vec<(u32, i32)>)> = Vec::new();
+        for (register, [down, right]) in (0..).zip(places) {
             match rows.iter_mut().find(|(row, _)| row == down) {
                 Some((_, columns)) => columns.push((register, *right)),
                 None => rows.push((*down, vec![(register, *right)])),
             }
         }
         let run = run(&rows, self.most);
-        let whole = (self.multiple & (run as i32 - 1)).eq(0);
+        let whole = (self.multiple & (run - 1)).eq(0);
         for (down, columns) in rows {
             let row = row + down;
             k.if_(row.lt(self.limits[0]), |k| {
@@ -74,20 +75,20 @@ impl<'b, D: Number> DirectStore<'b, D> {
     }
 
     /// Writes registers with their columns from `column` on, `run` at a time.
-    fn row<C: Number>(
+    fn row<'a: 'b, T: Types<D = D>>(
         &self,
         k: &mut Body<'b, '_>,
         sums: &Registers<'b, f32>,
         [row, column]: [Val<'b, i32>; 2],
-        columns: &[(usize, i32)],
-        run: usize,
-        epilogue: &EpilogueOps<'b, C, D>,
+        columns: &[(u32, i32)],
+        run: u32,
+        epilogue: &EpilogueOps<'_, 'a, T>,
     ) {
         let line = self.d.offset(row.cvt::<i64>() * self.pitch + column.cvt::<i64>());
-        for columns in columns.chunks_exact(run) {
+        for columns in columns.chunks_exact(run as usize) {
             let Some((_, first)) = columns.first() else { continue };
             k.if_((column + *first).lt(self.limits[1]), |k| {
-                let mut values = Vec::with_capacity(run);
+                let mut values = Vec::with_capacity(columns.len());
                 for (register, right) in columns {
                     let at = [row, column + *right, self.batch];
                     let sum = sums.get(k, *register);
@@ -100,19 +101,17 @@ impl<'b, D: Number> DirectStore<'b, D> {
 }
 
 /// The number of adjacent columns in every row of the thread, at most `most`: a power of two.
-fn run(rows: &[(i32, Vec<(usize, i32)>)], most: usize) -> usize {
-    let together = |columns: &[(usize, i32)]| {
+fn run(rows: &[(i32, Vec<(u32, i32)>)], most: u32) -> u32 {
+    let together = |columns: &[(u32, i32)]| {
         let expected = columns.first().map_or(0, |(_, first)| *first)..;
         columns.iter().map(|(_, right)| *right).eq(expected.take(columns.len()))
     };
-    let holds = |run: &usize| {
+    let holds = |run: &u32| {
         rows.iter().all(|(_, columns)| {
-            columns.len().is_multiple_of(*run)
-                && columns.chunks(*run).all(together)
-                && columns
-                    .iter()
-                    .step_by(*run)
-                    .all(|(_, right)| (*right as usize).is_multiple_of(*run))
+            columns.chunks(*run as usize).all(|columns| {
+                let first = columns.first().map_or(0, |(_, first)| first.unsigned_abs());
+                columns.len() == *run as usize && first.is_multiple_of(*run) && together(columns)
+            })
         })
     };
     let halves = std::iter::successors(Some(most), |run| (*run > 1).then_some(run / 2));

@@ -5,8 +5,7 @@
 //! also from one tile to the next: so there are products to do on both sides of a barrier.
 
 use crate::ir::{
-    Body, DeviceCoord, Element, Kernel, KernelOptions, Number, Registers, Scalar, Shared, Val,
-    Vector, range,
+    Body, DeviceCoord, Kernel, KernelOptions, Registers, Scalar, Shared, Val, Vector, range,
 };
 use crate::tensor::{CpAsyncPipeline, CpAsyncState, TileScheduler};
 
@@ -16,6 +15,7 @@ use super::epilogue::EpilogueOps;
 use super::error::GemmError;
 use super::padded_tile::PaddedTile;
 use super::threads::{Params, count, matrix};
+use super::types::Types;
 
 /// Rows and columns of a thread that follow each other.
 const RUN: u32 = 4;
@@ -24,15 +24,7 @@ const RUN: u32 = 4;
 const EVERY: u32 = 4;
 
 /// Builds the kernel.
-pub(super) fn build<A, B, C, D>(
-    config: &GemmConfig,
-) -> Result<Kernel<Params<A, B, C, D>>, GemmError>
-where
-    A: Element,
-    B: Element,
-    C: Number,
-    D: Number,
-{
+pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)>, GemmError> {
     let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
@@ -53,23 +45,25 @@ where
     let pipe = CpAsyncPipeline::new(stages, elements)?;
     let options = KernelOptions::default().block([threads, 1, 1]).min_blocks_per_sm(blocks);
     let name = config.to_string();
-    Ok(Kernel::build_with(options, &name, config.target, |k, (a, b, d, sizes, epilogue)| {
-        let [rows, columns, depths, batch] = sizes;
-        let extents = [count(rows, m), count(columns, n), batch];
+    Ok(Kernel::<(Params<T>,)>::build_with(options, &name, config.target, |k, (args,)| {
+        let (rows, columns, depths) = (args.m, args.n, args.k);
+        let extents = [count(rows, m), count(columns, n), args.batch];
         let block = k.block_idx().x;
         let tile = TileScheduler::new(k, config.raster, extents).tile(k, block);
-        let (row, column) = (tile.row * m as i32, tile.column * n as i32);
+        let (row, column) = (tile.row * m, tile.column * n);
         let steps = count(depths, depth);
-        let missing = steps * depth as i32 - depths;
-        let sa = k.shared_aligned::<f32>((stages * elements) as usize, 16);
-        let sb = sa.offset(tile_a.elements() as i32);
-        let copy_a = tile_a.slice(k, matrix(a, tile), [row, rows], missing, sa);
-        let copy_b = tile_b.slice(k, matrix(b, tile), [column, columns], missing, sb);
-        let sums = k.registers::<f32>((high * wide) as usize).named(k, "sums");
+        let missing = steps * depth - depths;
+        let sa = k.shared_aligned::<f32>(stages * elements, 16);
+        let sb = sa.offset(tile_a.elements());
+        let copy_a =
+            tile_a.slice(k, matrix(args.a, args.a_strides, tile), [row, rows], missing, sa);
+        let copy_b =
+            tile_b.slice(k, matrix(args.b, args.b_strides, tile), [column, columns], missing, sb);
+        let sums = k.registers::<f32>(high * wide).named(k, "sums");
         sums.fill(k, 0.0);
         let [down, across] = place(k, n / wide).map(|i| (i * RUN).cvt::<i32>());
         let (read_a, read_b) = (sa.offset(down), sb.offset(across));
-        let operands = [0, 1].map(|_| (k.registers(high as usize), k.registers(wide as usize)));
+        let operands = [0, 1].map(|_| (k.registers(high), k.registers(wide)));
         // The operands of a step of a stage, those of even steps and of odd ones in turn.
         let load = |k: &Body<'_, '_>, stage: Val<'_, i32>, step: u32| {
             let (x, y) = &operands[step as usize % 2];
@@ -77,7 +71,7 @@ where
             load_line(k, read_b.offset(stage), tile_b, step, y);
         };
         pipe.fill(k, |k, step, stage| {
-            let exists = steps.gt(step as i32);
+            let exists = steps.gt(step);
             copy_a.tile(k, stage, exists, step == 0);
             copy_b.tile(k, stage, exists, step == 0);
         });
@@ -85,7 +79,7 @@ where
         let start = pipe.start(k);
         k.for_(range(0, steps), start, |k, step, CpAsyncState { read, write }| {
             let next = pipe.after(read);
-            let exists = (step + pipe.ahead() as i32).lt(steps);
+            let exists = (step + pipe.ahead()).lt(steps);
             let mut ahead_a = copy_a.start(k, write, exists);
             let mut ahead_b = copy_b.start(k, write, exists);
             for step in 0..depth {
@@ -101,7 +95,7 @@ where
                 if step % EVERY == 0 {
                     let times = (depth - step) / EVERY;
                     let left = ahead_a.remaining() + ahead_b.remaining();
-                    for _ in 0..left.div_ceil(times as usize) {
+                    for _ in 0..left.div_ceil(times) {
                         let _ = ahead_a.copy(k) || ahead_b.copy(k);
                     }
                     if times == 1 {
@@ -117,8 +111,9 @@ where
         let places: Vec<[i32; 2]> = (0..high * wide)
             .map(|i| [far(i / wide, high, m), far(i % wide, wide, n)].map(|i| i as i32))
             .collect();
-        let store = DirectStore::new(d, tile, [row, column], [rows, columns]);
-        let epilogue = EpilogueOps::new(config.epilogue, epilogue);
+        let store =
+            DirectStore::new((args.d, args.d_strides), tile, [row, column], [rows, columns]);
+        let epilogue = EpilogueOps { ops: config.epilogue, args: &args.epilogue };
         store.all(k, &sums, &DeviceCoord::from((down, across)), &places, &epilogue);
     })?)
 }
@@ -146,12 +141,12 @@ fn load_line(
     step: u32,
     to: &Registers<'_, f32>,
 ) {
-    let runs = to.len() as u32 / RUN;
+    let runs = to.len() / RUN;
     for run in 0..runs {
         let at = step * tile.pitch() + run * (tile.extent / runs);
-        let four: Val<'_, Vector<f32, 4>> = from.load_vector(k, at as i32);
-        for (i, x) in four.lanes().into_iter().enumerate() {
-            to.set(k, (run * RUN) as usize + i, x);
+        let four: Val<'_, Vector<f32, 4>> = from.load_vector(k, at);
+        for (i, x) in (run * RUN..).zip(four.lanes()) {
+            to.set(k, i, x);
         }
     }
 }

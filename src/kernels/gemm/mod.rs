@@ -8,7 +8,6 @@ mod epilogue;
 mod error;
 mod fma;
 mod front;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod launch;
 mod name;
 mod padded_tile;
@@ -21,7 +20,6 @@ mod types;
 pub use config::{Activation, Bias, Epilogue, GemmConfig, Schedule, StoreForm};
 pub use error::GemmError;
 pub use front::Gemm;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use launch::{GemmArgs, GemmFunction, GemmLaunch};
 pub use problem::{GemmProblem, GemmStrides, MatrixStrides};
 #[cfg(feature = "tune")]

@@ -81,7 +81,7 @@ impl PaddedTile {
         let [line, along] = self.turn([first + row, step - missing]);
         let from = from.offset(line.cvt::<i64>() * pitch + along.cvt::<i64>());
         let bytes = |lines: u32| pitch * i64::from(lines * T::SCALAR.size_bytes());
-        let waiting = (T::SCALAR != Scalar::F32).then(|| k.registers(self.copies() as usize));
+        let waiting = (T::SCALAR != Scalar::F32).then(|| k.registers(self.copies()));
         PaddedTileCopy {
             tile: self,
             places: self.places(),
@@ -93,7 +93,7 @@ impl PaddedTile {
             },
             left: limit - (first + row),
             before: missing - step,
-            to: to.offset(step * self.pitch() as i32 + row),
+            to: to.offset(step * self.pitch() + row),
             waiting,
         }
     }
@@ -155,7 +155,7 @@ impl<'b, T: Element> PaddedTileCopy<'b, T> {
     pub(super) fn finish(&self, k: &Body<'_, '_>, stage: Val<'_, i32>) {
         let Some(waiting) = &self.waiting else { return };
         let to = self.to.offset(stage);
-        for (i, place) in self.places.iter().enumerate() {
+        for (i, place) in (0..).zip(&self.places) {
             let [row, step] = self.tile.turn(*place);
             to.store(k, step * self.tile.pitch() as i32 + row, waiting.get(k, i));
         }
@@ -166,7 +166,7 @@ impl<'b, T: Element> PaddedTileCopy<'b, T> {
 pub(super) struct Started<'b, 's, T> {
     copy: &'s PaddedTileCopy<'b, T>,
     /// The number of elements that were copied.
-    done: usize,
+    done: u32,
     /// The first element of the line that is copied, and rows or columns from the first one on.
     at: Val<'b, Global<T>>,
     left: Val<'b, i32>,
@@ -176,13 +176,13 @@ pub(super) struct Started<'b, 's, T> {
 
 impl<'b, T: Element> Started<'b, '_, T> {
     /// The number of elements that are left.
-    pub(super) fn remaining(&self) -> usize {
-        self.copy.places.len() - self.done
+    pub(super) fn remaining(&self) -> u32 {
+        self.copy.tile.copies() - self.done
     }
 
     /// Copies the next element, if there is one.
     pub(super) fn copy(&mut self, k: &mut Body<'b, '_>) -> bool {
-        let Some(&[line, element]) = self.copy.places.get(self.done) else { return false };
+        let Some(&[line, element]) = self.copy.places.get(self.done as usize) else { return false };
         let PaddedTileCopy { tile, from, next, before, waiting, .. } = self.copy;
         let bytes =
             |at: Val<'b, Global<T>>, bytes| at.ptr_cast::<u8>().offset(bytes).ptr_cast::<T>();

@@ -39,7 +39,7 @@ impl Accesses {
         let bits = access_bits(vector, element_bits)?;
         let count = threads.size()?.to_static()?;
         if u64::try_from(count).is_ok_and(|count| count > DOMAIN_LIMIT) {
-            return Err(LayoutError::domain_too_large());
+            return Err(super::domain_too_large());
         }
         let mut addresses = Vec::new();
         for (thread, coordinate) in (0..).zip(threads.indices()?) {

@@ -312,7 +312,7 @@ pub(super) fn progression(offsets: &Offsets<'_>) -> Result<Option<(i64, i64, u64
 
 pub(super) fn image(offsets: &Offsets<'_>) -> Result<Image> {
     let Some(plain) = closed(offsets)? else { return Image::from_values(offsets.walk()?) };
-    let too_large = LayoutError::domain_too_large();
+    let too_large = super::domain_too_large();
     let mut starts = vec![0i64];
     for (s, d) in &plain.gaps {
         let limit = i64::try_from(DOMAIN_LIMIT).unwrap_or(i64::MAX);

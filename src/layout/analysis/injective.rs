@@ -99,7 +99,7 @@ fn walked_relation(modes: &[Mode]) -> Result<Option<Relation>> {
         }
         // Even two coordinates of each mode are too many.
         if modes.iter().all(|m| m.extent <= 2) {
-            return Err(LayoutError::domain_too_large());
+            return Err(super::domain_too_large());
         }
     };
     let digits = |mut index: i128| {
@@ -120,7 +120,7 @@ fn walked_relation(modes: &[Mode]) -> Result<Option<Relation>> {
     let (first, second) = match twice {
         Some(twice) => twice,
         None if whole => return Ok(None),
-        None => return Err(LayoutError::domain_too_large()),
+        None => return Err(super::domain_too_large()),
     };
     let found = digits(first).zip(digits(second)).filter_map(|((m, x), (_, y))| {
         i64::try_from(x - y).ok().filter(|&c| c != 0).map(|c| (m.leaf, c))

@@ -55,6 +55,12 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// ```
 pub const DOMAIN_LIMIT: u64 = 1 << 20;
 
+/// The error for a domain that an analysis does not walk.
+#[cold]
+fn domain_too_large() -> LayoutError {
+    LayoutError::TooLarge { what: "the number of coordinates to walk", limit: DOMAIN_LIMIT }
+}
+
 /// The layout that an [`Analysis`] works on: `inner(shift + outer(i))`.
 ///
 /// ```
@@ -99,7 +105,7 @@ impl<'a> Offsets<'a> {
     fn walkable_size(&self) -> Result<i64> {
         let size = self.outer.size()?.to_static()?;
         match u64::try_from(size) {
-            Ok(walk) if walk > DOMAIN_LIMIT => Err(LayoutError::domain_too_large()),
+            Ok(walk) if walk > DOMAIN_LIMIT => Err(domain_too_large()),
             _ => Ok(size),
         }
     }
@@ -345,7 +351,7 @@ pub trait Analysis {
     /// # Errors
     /// [`LayoutError::BadAccess`] for elements of no power of two bits, or of more than 128;
     /// [`LayoutError::NotPowerOfTwo`] for the alignment; those of evaluation under a swizzle.
-    fn widest_vector(&self, element_bits: u32, base_align_bytes: u64) -> Result<WidestVector> {
+    fn widest_vector(&self, element_bits: u32, base_align_bytes: u32) -> Result<WidestVector> {
         vector::widest_vector(&self.offsets()?, element_bits, base_align_bytes)
     }
 
@@ -369,7 +375,7 @@ pub trait Analysis {
     fn vector_of(
         &self,
         element_bits: u32,
-        base_align_bytes: u64,
+        base_align_bytes: u32,
         vector: u32,
     ) -> Result<WidestVector> {
         vector::vector_of(&self.offsets()?, element_bits, base_align_bytes, vector)

@@ -13,15 +13,15 @@ const MAX_VECTOR_BITS: u32 = 128;
 
 /// The number of elements in the widest access to an element type at this alignment; 1 for an
 /// element that is wider than the alignment.
-fn widest_access(element_bits: u32, base_align_bytes: u64) -> Result<u32> {
+fn widest_access(element_bits: u32, base_align_bytes: u32) -> Result<u32> {
     if !element_bits.is_power_of_two() || element_bits > MAX_VECTOR_BITS {
         return Err(LayoutError::BadAccess { vector: 1, element_bits });
     }
     if !base_align_bytes.is_power_of_two() {
-        let value = Int::new(i64::try_from(base_align_bytes).unwrap_or(i64::MAX));
+        let value = Int::from(base_align_bytes);
         return Err(LayoutError::NotPowerOfTwo { value });
     }
-    let align = base_align_bytes.saturating_mul(8).min(u64::from(MAX_VECTOR_BITS)) as u32;
+    let align = base_align_bytes.saturating_mul(8).min(MAX_VECTOR_BITS);
     Ok((align / element_bits).max(1))
 }
 
@@ -44,9 +44,9 @@ pub enum VectorLimit {
     /// The alignment of the memory, in bytes.
     BaseAlignment {
         /// The alignment.
-        bytes: u64,
+        bytes: u32,
         /// The alignment at which the layout allows a wider vector.
-        needed: u64,
+        needed: u32,
     },
     /// The number of contiguous elements, or with symbols its divisor.
     Run {
@@ -441,7 +441,7 @@ fn by_layout(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLi
 pub(super) fn widest_vector(
     offsets: &Offsets<'_>,
     element_bits: u32,
-    base_align_bytes: u64,
+    base_align_bytes: u32,
 ) -> Result<WidestVector> {
     let aligned = widest_access(element_bits, base_align_bytes)?;
     let (elements, limit) = by_layout(offsets, aligned)?;
@@ -457,14 +457,14 @@ pub(super) fn widest_vector(
     Ok(WidestVector { elements, element_bits, limit })
 }
 
-fn too_little(element_bits: u32, bytes: u64, vector: u32) -> VectorLimit {
-    VectorLimit::BaseAlignment { bytes, needed: u64::from(vector * element_bits).div_ceil(8) }
+fn too_little(element_bits: u32, bytes: u32, vector: u32) -> VectorLimit {
+    VectorLimit::BaseAlignment { bytes, needed: (vector * element_bits).div_ceil(8) }
 }
 
 pub(super) fn vector_of(
     offsets: &Offsets<'_>,
     element_bits: u32,
-    base_align_bytes: u64,
+    base_align_bytes: u32,
     vector: u32,
 ) -> Result<WidestVector> {
     let aligned = widest_access(element_bits, base_align_bytes)?;

@@ -1,48 +1,45 @@
-//! Records launches into a graph of the driver.
+//! Defines [`Capture`], the resources of recorded work.
 
 use std::any::Any;
-use std::ptr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use cudarc::driver::sys;
-
-use super::context::Context;
-use super::event::Event;
 use super::kernel_name::KernelId;
-use super::memory::Allocation;
-use super::report::AssertReport;
-use super::stream::Stream;
+use super::pending_report::Report;
 use super::submission_counter::QueuedLaunches;
-use super::uses::{Note, Uses};
-use crate::runtime::RuntimeError;
+use super::uses::Uses;
 
-/// The resources of recorded launches.
+/// A resource that a graph keeps.
+pub(super) trait Resource: Send + Sync {
+    /// Returns the work that uses it.
+    fn uses(&self) -> &Uses;
+}
+
+/// The resources of recorded work.
 #[derive(Default)]
 pub(super) struct Capture {
-    memory: Vec<(Arc<Allocation>, bool)>,
-    code: Vec<Arc<Uses>>,
-    asserts: Vec<Arc<AssertReport>>,
-    owners: Vec<Arc<dyn Any + Send + Sync>>,
-    launches: Option<QueuedLaunches>,
+    /// Memory, and whether the work writes it.
+    pub(super) used: Vec<(Arc<dyn Resource>, bool)>,
+    pub(super) code: Vec<Arc<Uses>>,
+    pub(super) reports: Vec<Arc<dyn Report>>,
+    pub(super) owners: Vec<Arc<dyn Any + Send + Sync>>,
+    pub(super) launches: Option<QueuedLaunches>,
     /// Launches, copies and fills.
-    nodes: u64,
+    pub(super) nodes: u64,
 }
 
 impl Capture {
-    pub(super) fn note_memory(
-        &mut self,
-        memory: &Arc<Allocation>,
-        writes: bool,
-    ) -> Result<(), RuntimeError> {
-        if memory.lease().is_some() {
-            return Err(RuntimeError::NotInGraph { call: "Device::borrow_cudarc" });
-        }
-        match self.memory.iter_mut().find(|(known, _)| Arc::ptr_eq(known, memory)) {
+    /// Returns the uses that a launch of the work waits for, and whether it writes what they are of.
+    pub(super) fn ordered(&self) -> impl Iterator<Item = (&Uses, bool)> {
+        self.used.iter().map(|(used, writes)| (used.uses(), *writes))
+    }
+
+    /// Notes that the work uses a resource.
+    pub(super) fn note_use(&mut self, used: &Arc<impl Resource + 'static>, writes: bool) {
+        let used = Arc::clone(used) as Arc<dyn Resource>;
+        match self.used.iter_mut().find(|(known, _)| address(known) == address(&used)) {
             Some((_, known)) => *known |= writes,
-            None => self.memory.push((Arc::clone(memory), writes)),
+            None => self.used.push((used, writes)),
         }
-        Ok(())
     }
 
     /// Notes a copy or a fill.
@@ -55,19 +52,13 @@ impl Capture {
         &mut self,
         kernel: KernelId,
         code: &Arc<Uses>,
-        asserts: Option<&Arc<AssertReport>>,
-        owner: &Arc<dyn Any + Send + Sync>,
+        report: Option<Arc<dyn Report>>,
+        owner: Arc<dyn Any + Send + Sync>,
     ) {
-        fn add<T: ?Sized>(all: &mut Vec<Arc<T>>, new: &Arc<T>) {
-            let address = |one: &Arc<T>| Arc::as_ptr(one).cast::<()>();
-            if !all.iter().any(|known| address(known) == address(new)) {
-                all.push(Arc::clone(new));
-            }
-        }
-        add(&mut self.code, code);
+        add(&mut self.code, Arc::clone(code));
         add(&mut self.owners, owner);
-        if let Some(report) = asserts {
-            add(&mut self.asserts, report);
+        if let Some(report) = report {
+            add(&mut self.reports, report);
         }
         let count = 1 + self.launches.map_or(0, |launches| launches.count);
         self.launches = Some(QueuedLaunches { count, kernel });
@@ -75,156 +66,12 @@ impl Capture {
     }
 }
 
-/// A stream that records. Dropping it forgets what was recorded.
-pub(in crate::runtime) struct Recording {
-    stream: Arc<Stream>,
-    open: bool,
+fn address<T: ?Sized>(one: &Arc<T>) -> *const () {
+    Arc::as_ptr(one).cast()
 }
 
-impl Recording {
-    pub(in crate::runtime) fn new(context: &'static Context) -> Result<Recording, RuntimeError> {
-        let _current = context.enter()?;
-        // Nobody waits for all streams and finds this one before it is known to record.
-        let stream = Stream::recording(context)?;
-        // Other calls of this thread go on as usual: only the stream itself records.
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        // SAFETY: the stream belongs to the context and has no work.
-        let code = unsafe { (context.api().cuStreamBeginCapture_v2)(stream.raw(), mode) };
-        context.check("cuStreamBeginCapture_v2", code)?;
-        context.note_stream(&stream);
-        Ok(Recording { stream, open: true })
-    }
-
-    pub(in crate::runtime) fn stream(&self) -> &Arc<Stream> {
-        &self.stream
-    }
-
-    /// Ends it.
-    fn end(&mut self) -> Result<(sys::CUgraph, Capture), RuntimeError> {
-        self.open = false;
-        let context = self.stream.context();
-        let _current = context.enter()?;
-        let mut graph = ptr::null_mut();
-        let (code, capture) = self.stream.end_capture(|| {
-            // SAFETY: the stream is recording; `graph` is a variable for the result.
-            unsafe { (context.api().cuStreamEndCapture)(self.stream.raw(), &mut graph) }
-        });
-        context.check("cuStreamEndCapture", code)?;
-        Ok((graph, capture))
-    }
-
-    /// Returns the recorded work as a graph that can run.
-    pub(in crate::runtime) fn finish(mut self) -> Result<Graph, RuntimeError> {
-        let context = self.stream.context();
-        let (graph, capture) = self.end()?;
-        let _current = context.enter()?;
-        let mut exec = ptr::null_mut();
-        // SAFETY: the graph was made above; `exec` is a variable for the result; 0 asks for nothing special.
-        let code = unsafe { (context.api().cuGraphInstantiateWithFlags)(&mut exec, graph, 0) };
-        // SAFETY: what is instantiated does not need the graph, which is destroyed once.
-        let destroyed = unsafe { (context.api().cuGraphDestroy)(graph) };
-        context.check("cuGraphInstantiateWithFlags", code)?;
-        let graph = Graph { context, exec, capture };
-        context.check("cuGraphDestroy", destroyed)?;
-        Ok(graph)
-    }
-}
-
-impl Drop for Recording {
-    fn drop(&mut self) {
-        if !self.open {
-            return;
-        }
-        let Ok((graph, _)) = self.end() else { return };
-        let context = self.stream.context();
-        let Ok(_current) = context.enter() else { return };
-        // SAFETY: the graph was made by the end of the recording and is not used.
-        let code = unsafe { (context.api().cuGraphDestroy)(graph) };
-        let _ = context.check("cuGraphDestroy", code);
-    }
-}
-
-/// Recorded launches, with all that they use.
-pub(in crate::runtime) struct Graph {
-    context: &'static Context,
-    exec: sys::CUgraphExec,
-    capture: Capture,
-}
-
-// SAFETY: as for streams; a launch of a graph waits for the one before it, also on another stream.
-unsafe impl Send for Graph {}
-// SAFETY: the driver does not want two threads at one graph; `Graph` in `runtime/graph.rs` has a lock.
-unsafe impl Sync for Graph {}
-
-impl Graph {
-    pub(in crate::runtime) fn nodes(&self) -> u64 {
-        self.capture.nodes
-    }
-
-    pub(in crate::runtime) fn context(&self) -> &'static Context {
-        self.context
-    }
-
-    /// Lets the stream wait for the work that must come before. The context is current.
-    fn order(&self, stream: &Arc<Stream>) -> Result<(), RuntimeError> {
-        let memory = self.capture.memory.iter().map(|(memory, writes)| (memory.uses(), *writes));
-        let reports = self.capture.asserts.iter().map(|report| report.used());
-        memory.chain(reports).try_for_each(|(uses, writes)| uses.order(stream, writes))
-    }
-
-    /// As [`Graph::launch`]; waits for the end and returns how long the GPU was at it.
-    pub(in crate::runtime) fn time(&self, stream: &Arc<Stream>) -> Result<Duration, RuntimeError> {
-        stream.check_runs("Graph::time")?;
-        let (start, end) = (Event::new(self.context)?, Event::new(self.context)?);
-        let _current = self.context.enter()?;
-        stream.check_not_capturing()?;
-        // What the launch must wait for is not part of it.
-        self.order(stream)?;
-        start.record(stream)?;
-        self.launch(stream)?;
-        end.record(stream)?;
-        stream.wait()?;
-        self.context.check_asserts()?;
-        start.elapsed_until(&end)
-    }
-
-    /// Queues all that was recorded.
-    pub(in crate::runtime) fn launch(&self, stream: &Arc<Stream>) -> Result<(), RuntimeError> {
-        stream.check_runs("Graph::launch")?;
-        stream.check_not_capturing()?;
-        let Capture { memory, code, asserts, owners, launches, nodes } = &self.capture;
-        let used = || (memory.clone(), owners.clone());
-        if *nodes == 0 {
-            return Ok(());
-        }
-        let _current = self.context.enter()?;
-        let _graphs = self.context.lock_graphs();
-        let mut reports = (!asserts.is_empty()).then(|| self.context.lock_asserts());
-        let written = memory.iter().map(|(memory, writes)| (memory.uses(), *writes));
-        let ordered = written.chain(asserts.iter().map(|report| report.used()));
-        ordered.clone().try_for_each(|(uses, writes)| uses.order(stream, writes))?;
-        let uses = |note: &mut Note<'_>| {
-            ordered.clone().for_each(|(uses, writes)| note(uses, writes));
-            code.iter().for_each(|code| note(code, false));
-        };
-        stream.queue(*launches, uses, || {
-            // SAFETY: graph and stream belong to the context. What the graph uses lives as long as it, and is
-            // freed or unloaded only after the uses that are noted.
-            let answer = unsafe { (self.context.api().cuGraphLaunch)(self.exec, stream.raw()) };
-            self.context.check("cuGraphLaunch", answer)
-        })?;
-        if let Some(reports) = &mut reports {
-            asserts.iter().for_each(|report| reports.note(report));
-        }
-        stream.check_not_captured(used)
-    }
-}
-
-impl Drop for Graph {
-    fn drop(&mut self) {
-        let Ok(_current) = self.context.enter() else { return };
-        // SAFETY: it is destroyed once; the driver keeps what a running launch of it still needs.
-        let code = unsafe { (self.context.api().cuGraphExecDestroy)(self.exec) };
-        let _ = self.context.check("cuGraphExecDestroy", code);
+fn add<T: ?Sized>(all: &mut Vec<Arc<T>>, new: Arc<T>) {
+    if !all.iter().any(|known| address(known) == address(&new)) {
+        all.push(new);
     }
 }

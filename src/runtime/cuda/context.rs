@@ -8,7 +8,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
 use super::api::{Api, device_count};
 use super::kernel_name::KernelNames;
-use super::report::{AssertReports, Launches, PendingReports};
+use super::pending_report::{AssertReports, Launches, PendingReports};
 use super::status;
 use super::stream::Stream;
 use crate::ir::{LaunchBounds, Target};
@@ -120,7 +120,7 @@ impl Context {
         };
         let properties = Properties {
             capability: (major, minor),
-            multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            sm_count: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
             threads_per_sm: attribute(
                 Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
             )?,
@@ -189,8 +189,8 @@ impl Context {
         self.properties
     }
 
-    pub(super) fn multiprocessors(&self) -> u32 {
-        self.properties.multiprocessors
+    pub(super) fn sm_count(&self) -> u32 {
+        self.properties.sm_count
     }
 
     pub(in crate::runtime) fn cuda_version(&self) -> CudaVersion {
@@ -278,7 +278,7 @@ impl Context {
 
     /// Fails if assertions of kernels that the calling thread has launched did. The work before this call has
     /// ended.
-    pub(super) fn check_asserts(&self) -> Result<(), RuntimeError> {
+    pub(in crate::runtime) fn check_asserts(&self) -> Result<(), RuntimeError> {
         self.asserts.check(Launches::OfThread)
     }
 
@@ -297,7 +297,7 @@ impl Context {
 
     /// Waits for all work of the process in the context, also that which other code has queued.
     #[cfg(feature = "dlpack")]
-    pub(super) fn wait_for_all_code(&self) -> Result<(), RuntimeError> {
+    pub(in crate::runtime) fn wait_for_all_code(&self) -> Result<(), RuntimeError> {
         let _current = self.enter()?;
         // SAFETY: the context is current.
         self.check("cuCtxSynchronize", unsafe { (self.api.cuCtxSynchronize)() })
@@ -305,7 +305,7 @@ impl Context {
 
     /// Returns the number of the GPU.
     #[cfg(feature = "dlpack")]
-    pub(super) fn ordinal(&self) -> usize {
+    pub(in crate::runtime) fn ordinal(&self) -> usize {
         self.ordinal
     }
 

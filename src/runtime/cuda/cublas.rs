@@ -17,7 +17,7 @@ use super::stream::Stream;
 use super::submission_counter::QueuedLaunches;
 use super::uses::{Note, Uses};
 use crate::ir::Scalar;
-use crate::runtime::cublas::{CublasError, Matmul, Operand};
+use crate::runtime::cublas_problem::{CublasError, Matmul, Operand};
 
 /// The bytes of scratch memory that both libraries may use: what NVIDIA recommends for Hopper.
 const WORKSPACE_BYTES: usize = 32 << 20;
@@ -379,12 +379,10 @@ impl Handles {
         let mut call = Some(call);
         let mut run = || call.take().map_or(Ok(()), |call| call(workspace, raw));
         let recorded = stream.captured(|capture| {
-            uses().try_for_each(|(memory, writes)| {
-                capture.note_memory(memory.allocation(), writes)
-            })?;
+            uses().try_for_each(|(memory, writes)| memory.record_use(capture, writes))?;
             run()?;
             let owner: Arc<dyn Any + Send + Sync> = Arc::clone(self) as _;
-            capture.note_launch(self.name.id(), &self.uses, None, &owner);
+            capture.note_launch(self.name.id(), &self.uses, None, owner);
             Ok(())
         });
         if let Some(recorded) = recorded {

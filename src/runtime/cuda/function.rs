@@ -9,12 +9,13 @@ use std::time::Duration;
 use cudarc::driver::sys::{self, CUfunction_attribute as Attribute, CUlaunchAttributeID as Id};
 use smallvec::SmallVec;
 
-use super::capture::Capture;
+use super::capture::{Capture, Resource};
 use super::context::Context;
 use super::event::Event;
 use super::kernel_name::KernelId;
 use super::memory::{Memory, lock_shared};
 use super::module::Module;
+use super::pending_report::Report;
 use super::report::AssertReport;
 use super::status;
 use super::stream::Stream;
@@ -239,6 +240,10 @@ impl Function {
     }
 
     /// Returns the entry of the launch in the submission counter.
+    fn report(&self) -> Option<Arc<dyn Report>> {
+        self.asserts.as_ref().map(|report| Arc::clone(report) as Arc<dyn Report>)
+    }
+
     fn launches(&self) -> QueuedLaunches {
         QueuedLaunches { count: 1, kernel: self.kernel }
     }
@@ -259,7 +264,7 @@ impl Function {
     ) -> impl Iterator<Item = (&'a Uses, bool)> {
         let memory = args.filter_map(LaunchArg::memory);
         let memory = memory.map(|(memory, writes)| (memory.uses(), writes));
-        memory.chain(self.asserts.iter().map(|report| report.used()))
+        memory.chain(self.asserts.iter().map(|report| (report.uses(), false)))
     }
 
     /// Queues or records any launch. The context is current, and the stream is none that other code records.
@@ -283,8 +288,8 @@ impl Function {
             note(self.module.uses(), false);
         };
         stream.queue(Some(self.launches()), uses, || self.call_with(launch, args.clone()))?;
-        if let (Some(reports), Some(report)) = (&mut reports, &self.asserts) {
-            reports.note(report);
+        if let (Some(reports), Some(report)) = (&mut reports, self.report()) {
+            reports.note(&report);
         }
         self.check_not_captured(launch, args)
     }
@@ -313,11 +318,14 @@ impl Function {
         capture: &mut Capture,
     ) -> Result<(), RuntimeError> {
         for (memory, writes) in args.clone().filter_map(LaunchArg::memory) {
-            capture.note_memory(memory.allocation(), writes)?;
+            memory.record_use(capture, writes)?;
         }
         self.call_with(launch, args)?;
-        let asserts = self.asserts.as_ref();
-        capture.note_launch(self.kernel, self.module.uses(), asserts, &(launch.owner)());
+        if let Some(report) = &self.asserts {
+            capture.note_use(report, false);
+        }
+        let report = self.report();
+        capture.note_launch(self.kernel, self.module.uses(), report, (launch.owner)());
         Ok(())
     }
 
@@ -385,9 +393,9 @@ impl Function {
     pub(in crate::runtime) fn occupancy(&self, threads: u32) -> Result<Occupancy, RuntimeError> {
         let context = self.context();
         let _current = context.enter()?;
-        let multiprocessors = context.multiprocessors();
-        let blocks = self.blocks_at_once(threads)? / u64::from(multiprocessors.max(1));
-        Ok(Occupancy { blocks_per_sm: blocks as u32, multiprocessors })
+        let sm_count = context.sm_count();
+        let blocks = self.blocks_at_once(threads)? / u64::from(sm_count.max(1));
+        Ok(Occupancy { blocks_per_sm: blocks as u32, sm_count })
     }
 
     /// Returns the number of clusters of the launch that run at once.
@@ -442,8 +450,8 @@ impl Function {
             )
         };
         context.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code)?;
-        let per_multiprocessor = u64::try_from(blocks).unwrap_or(0);
-        Ok(per_multiprocessor * u64::from(context.multiprocessors()))
+        let blocks_per_sm = u64::try_from(blocks).unwrap_or(0);
+        Ok(blocks_per_sm * u64::from(context.sm_count()))
     }
 }
 

@@ -5,8 +5,9 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::{Arc, MutexGuard};
 
-use super::borrow::Lease;
+use super::capture::{Capture, Resource};
 use super::context::Context;
+use super::lease::Lease;
 use super::pinned::HostMemory;
 use super::status;
 use super::stream::Stream;
@@ -31,11 +32,13 @@ pub(super) struct Allocation {
     owner: Option<Box<dyn Any + Send + Sync>>,
 }
 
-impl Allocation {
-    pub(super) fn uses(&self) -> &Uses {
+impl Resource for Allocation {
+    fn uses(&self) -> &Uses {
         &self.uses
     }
+}
 
+impl Allocation {
     /// Returns the lease of lent memory.
     pub(super) fn lease(&self) -> Option<&Lease> {
         self.owner.as_deref().and_then(|owner| owner.downcast_ref())
@@ -83,7 +86,7 @@ impl Memory {
     /// # Safety
     /// The `bytes` bytes at `address` are memory of the context, as long as `owner` is not dropped, and are
     /// used by other code only where it is ordered with the uses here.
-    pub(super) unsafe fn foreign(
+    pub(in crate::runtime) unsafe fn foreign(
         stream: &Arc<Stream>,
         address: u64,
         bytes: usize,
@@ -178,6 +181,19 @@ impl Memory {
     #[inline]
     pub(super) fn is_shared(&self) -> bool {
         uses::is_shared(&self.0)
+    }
+
+    /// Lets a graph keep the memory. Fails for lent memory.
+    pub(super) fn record_use(
+        &self,
+        capture: &mut Capture,
+        writes: bool,
+    ) -> Result<(), RuntimeError> {
+        if self.0.lease().is_some() {
+            return Err(RuntimeError::NotInGraph { call: "Device::borrow_cudarc" });
+        }
+        capture.note_use(&self.0, writes);
+        Ok(())
     }
 
     /// Returns whether other code frees the memory.
@@ -285,8 +301,8 @@ impl Memory {
                 return Ok(());
             }
             let _current = context.enter()?;
-            capture.note_memory(&self.0, true)?;
-            from.map_or(Ok(()), |from| capture.note_memory(&from.0, false))?;
+            self.record_use(capture, true)?;
+            from.map_or(Ok(()), |from| from.record_use(capture, false))?;
             context.check(call, work())?;
             capture.note_node();
             Ok(())
@@ -460,7 +476,7 @@ impl Memory {
 
     /// Makes each byte 0 or 1: those are the `bool`s, and a kernel may have stored any byte. The bytes take the way
     /// through the host.
-    pub(super) fn make_bools(&mut self) -> Result<(), RuntimeError> {
+    pub(in crate::runtime) fn make_bools(&mut self) -> Result<(), RuntimeError> {
         let bytes = self.to_vec::<u8>()?;
         if bytes.iter().any(|byte| *byte > 1) {
             let bools = bytes.into_iter().map(|byte| bool::from_bits(byte.into()).into());

@@ -20,14 +20,11 @@
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 mod api;
-mod borrow;
 mod capture;
 mod context;
 #[cfg(feature = "cublas")]
 mod cublas;
 mod cudarc_element;
-#[cfg(feature = "dlpack")]
-mod dlpack;
 mod event;
 mod foreign;
 mod function;
@@ -35,11 +32,15 @@ mod function;
 mod hold;
 mod jit;
 mod kernel_name;
+mod lease;
+mod lent;
 mod library;
 mod link;
 mod memory;
 mod module;
+mod pending_report;
 mod pinned;
+mod recording;
 mod report;
 mod status;
 mod stream;
@@ -51,18 +52,19 @@ mod timeline;
 mod uses;
 
 pub(super) use api::{device_count, driver_version};
-pub use borrow::CudarcSlices;
-pub(super) use capture::{Graph, Recording};
 pub(super) use context::Context;
 #[cfg(feature = "cublas")]
 pub(super) use cublas::{Handles as CublasHandles, Plan as CublasLtPlan};
 pub use cudarc_element::CudarcElement;
 pub(super) use event::Event;
+pub(super) use foreign::context_of;
 pub(super) use function::{Function, Launch, LaunchArg};
 #[cfg(feature = "tune")]
 pub(super) use hold::Hold;
+pub(super) use lent::{Access, Lent};
 pub(super) use memory::Memory;
 pub(super) use module::Module;
 pub(super) use pinned::HostMemory;
+pub(super) use recording::{Graph, Recording};
 pub(super) use stream::Stream;
 pub(super) use tensor_map::EncodedMap;

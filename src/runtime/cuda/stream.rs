@@ -175,7 +175,7 @@ impl Stream {
         self.number
     }
 
-    pub(super) fn raw(&self) -> sys::CUstream {
+    pub(in crate::runtime) fn raw(&self) -> sys::CUstream {
         self.raw
     }
 

@@ -27,7 +27,7 @@ impl Matrices {
     pub const ALL: [Matrices; 3] = [Matrices::X1, Matrices::X2, Matrices::X4];
 
     /// The number.
-    pub const fn count(self) -> i64 {
+    pub const fn count(self) -> u32 {
         match self {
             Matrices::X1 => 1,
             Matrices::X2 => 2,
@@ -327,7 +327,7 @@ fn fragments(matrices: Matrices, transposed: bool) -> Result<Layout, LayoutError
     } else {
         (layout!(32:32), vec![layout!(32:1)])
     };
-    let more = (matrices != Matrices::X1).then(|| Layout::leaf(matrices.count(), 1024));
+    let more = (matrices != Matrices::X1).then(|| Layout::leaf(i64::from(matrices.count()), 1024));
     let modes: Vec<Layout> = register.into_iter().chain(more).collect();
     let values = match modes.as_slice() {
         [one] => one.clone(),

@@ -30,9 +30,9 @@ errors! {
             /// The type of B.
             b: ValType,
             /// M, N and K.
-            shape_mnk: [u16; 3],
+            shape_mnk: [u32; 3],
             /// The shapes that it has for these types.
-            legal: &'static [[u16; 3]],
+            legal: &'static [[u32; 3]],
         } = |f| match shape_mnk {
             [m, n, k] => {
                 let legal = list(legal, |[m, n, k]| format!("{m}x{n}x{k}"));
@@ -47,7 +47,7 @@ errors! {
             /// The type of A.
             a: ValType,
             /// N.
-            n: u16,
+            n: u32,
         } = |f| {
             let legal = if a.is_integer() {
                 "8, 16, 24, 32, 48 and on in steps of 16 to 256"

@@ -59,7 +59,7 @@ impl From<Wgmma> for MmaOp {
 
 impl MmaOp {
     /// M, N and K.
-    pub fn shape_mnk(&self) -> [u16; 3] {
+    pub fn shape_mnk(&self) -> [u32; 3] {
         match self {
             MmaOp::UniversalFma { .. } => [1, 1, 1],
             MmaOp::Dp4a => [1, 1, 4],

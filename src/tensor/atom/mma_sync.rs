@@ -40,7 +40,7 @@ pub enum BitOp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MmaSync {
     /// M, N and K.
-    pub shape_mnk: [u16; 3],
+    pub shape_mnk: [u32; 3],
     /// The type of A.
     pub a: ValType,
     /// The type of B.
@@ -53,18 +53,18 @@ pub struct MmaSync {
     pub bit_op: Option<BitOp>,
 }
 
-const F16: &[[u16; 3]] = &[[16, 8, 8], [16, 8, 16]];
-const TF32: &[[u16; 3]] = &[[16, 8, 4], [16, 8, 8]];
-const F64: &[[u16; 3]] = &[[8, 8, 4], [16, 8, 4], [16, 8, 8], [16, 8, 16]];
-const GAUSS: &[[u16; 3]] = &[[8, 8, 4]];
-const FP8: &[[u16; 3]] = &[[16, 8, 32]];
-const INT8: &[[u16; 3]] = &[[8, 8, 16], [16, 8, 16], [16, 8, 32]];
-const INT4: &[[u16; 3]] = &[[8, 8, 32], [16, 8, 32], [16, 8, 64]];
-const BITS: &[[u16; 3]] = &[[8, 8, 128], [16, 8, 128], [16, 8, 256]];
+const F16: &[[u32; 3]] = &[[16, 8, 8], [16, 8, 16]];
+const TF32: &[[u32; 3]] = &[[16, 8, 4], [16, 8, 8]];
+const F64: &[[u32; 3]] = &[[8, 8, 4], [16, 8, 4], [16, 8, 8], [16, 8, 16]];
+const GAUSS: &[[u32; 3]] = &[[8, 8, 4]];
+const FP8: &[[u32; 3]] = &[[16, 8, 32]];
+const INT8: &[[u32; 3]] = &[[8, 8, 16], [16, 8, 16], [16, 8, 32]];
+const INT4: &[[u32; 3]] = &[[8, 8, 32], [16, 8, 32], [16, 8, 64]];
+const BITS: &[[u32; 3]] = &[[8, 8, 128], [16, 8, 128], [16, 8, 256]];
 
 impl MmaSync {
     /// The instruction of a shape and types, neither saturating nor on bits.
-    pub const fn new(shape_mnk: [u16; 3], a: ValType, b: ValType, c: ValType) -> Self {
+    pub const fn new(shape_mnk: [u32; 3], a: ValType, b: ValType, c: ValType) -> Self {
         Self { shape_mnk, a, b, c, saturate: false, bit_op: None }
     }
 
@@ -79,7 +79,7 @@ impl MmaSync {
     }
 
     /// The shapes for the types, if any.
-    fn shapes(a: ValType, b: ValType, c: ValType) -> Option<&'static [[u16; 3]]> {
+    fn shapes(a: ValType, b: ValType, c: ValType) -> Option<&'static [[u32; 3]]> {
         use ValType as T;
         match (a, b, c) {
             (T::F16, T::F16, T::F16 | T::F32) | (T::Bf16, T::Bf16, T::F32) => Some(F16),

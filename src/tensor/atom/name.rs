@@ -80,8 +80,8 @@ impl fmt::Display for Wgmma {
 }
 
 /// `16x8x16`.
-fn shape(text: &str) -> Option<[u16; 3]> {
-    let numbers: Vec<u16> = text.split('x').map(str::parse).collect::<Result<_, _>>().ok()?;
+fn shape(text: &str) -> Option<[u32; 3]> {
+    let numbers: Vec<u32> = text.split('x').map(str::parse).collect::<Result<_, _>>().ok()?;
     numbers.try_into().ok()
 }
 

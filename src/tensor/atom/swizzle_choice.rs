@@ -84,7 +84,7 @@ impl SmemAccess {
             let threads = copy.tidfrg(&coords, side)?.get(&[0])?.coalesce()?;
             let vector = u32::try_from(copy.vector(side)?).unwrap_or(u32::MAX);
             let values = copy.tidfrg(tile, side)?.get(&[1, 0])?;
-            let (bits, align) = (copy.dtype().bits(), u64::from(MAX_ALIGN));
+            let (bits, align) = (copy.dtype().bits(), MAX_ALIGN);
             let widest = values.vector_of(bits, align, vector)?;
             if widest.elements() < vector {
                 return Err(TensorErrorKind::Vector {

@@ -287,16 +287,16 @@ impl<'b> ThrCopy<'_, 'b> {
                 (_, None) | (CopyOp::CpAsync { .. }, _) => execute(k, op, &step, inside),
                 (_, Some(inside)) => {
                     let Step { from, to } = &step;
-                    let held = k.registers::<S::Elem>(from.indices.len());
+                    let held = k.registers::<S::Elem>(from.indices.len() as u32);
                     held.fill(k, S::Elem::default());
                     k.if_(inside, |k| {
                         let values = from.engine.read_vector(k, &from.indices);
                         let values = values.and_then(|vector| vector.values::<S::Elem>());
-                        for (i, value) in values.unwrap_or_default().into_iter().enumerate() {
+                        for (i, value) in (0..).zip(values.unwrap_or_default()) {
                             held.set(k, i, value);
                         }
                     });
-                    let mut values = Vec::with_capacity(held.len());
+                    let mut values = Vec::with_capacity(from.indices.len());
                     for i in 0..held.len() {
                         values.push(held.get(k, i));
                     }

@@ -131,7 +131,7 @@ impl<'b> ThrMma<'_, 'b> {
         for (mode, (of_mnk, extent)) in
             operand.modes().into_iter().zip(tensor.shape().children()).enumerate()
         {
-            let tile = self.mma.tile_size_mnk(of_mnk)?;
+            let tile = i64::from(self.mma.tile_size_mnk(of_mnk)?);
             let extent = extent.product()?.to_static()?;
             if extent % tile != 0 {
                 return Err(TensorErrorKind::RaggedTile { mode, extent, tile });

@@ -8,7 +8,7 @@ use crate::layout::{IntTuple, Layout, LayoutError, Tiler, make_layout_tv, tiler}
 use super::CopyAtom;
 use super::coverage;
 use super::thr_copy::ThrCopy;
-use super::tiled_mma::{Operand, TiledMma};
+use super::tiled_mma::{Operand, TiledMma, count_of_size};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
 /// A [`CopyAtom`] repeated over threads and values, so that they copy a tile. CuTe's `TiledCopy`.
@@ -177,8 +177,8 @@ impl TiledCopy {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
-    pub fn size(&self) -> Result<i64, LayoutError> {
-        self.layout_tv.get(&[0])?.size()?.to_static()
+    pub fn size(&self) -> Result<u32, LayoutError> {
+        count_of_size(self.layout_tv.get(&[0])?.size()?.to_static()?)
     }
 
     /// A layout of bits of the atom as one of elements.
@@ -243,7 +243,7 @@ impl TiledCopy {
         // Place in the tile -> number of the part's first mode; its inverse says in which order they follow.
         let of_place = self.layout_tv.right_inverse()?;
         let of_place = of_place.composition(&Layout::compact(self.tiler.clone()))?;
-        let of_place = of_place.upcast(self.size()? * values)?;
+        let of_place = of_place.upcast(i64::from(self.size()?) * values)?;
         let order = Layout::compact(values).logical_product(&of_place.right_inverse()?)?;
         // (value of the atom, rest) -> (value of the part, its places)
         let order = order.zipped_divide(&Layout::compact(atom))?;

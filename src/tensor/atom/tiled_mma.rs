@@ -133,8 +133,8 @@ impl TiledMma {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
-    pub fn size(&self) -> Result<i64> {
-        self.thr_layout_vmnk.size()?.to_static()
+    pub fn size(&self) -> Result<u32> {
+        count_of_size(self.thr_layout_vmnk.size()?.to_static()?)
     }
 
     /// The extent of mode 0 (M), 1 (N) or 2 (K) of the atom, and of the grid of atoms.
@@ -163,7 +163,7 @@ impl TiledMma {
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`] from mode 3.
-    pub fn tile_size_mnk(&self, mode: usize) -> Result<i64> {
+    pub fn tile_size_mnk(&self, mode: usize) -> Result<u32> {
         let permutation = self.permutation_mnk(mode)?;
         let mut size = 1i64;
         for leaf in permutation.leaves() {
@@ -178,7 +178,7 @@ impl TiledMma {
             let overflow = LayoutError::Overflow { operation: "tile_size_mnk" };
             size = size.checked_mul(extent).ok_or(overflow)?;
         }
-        Ok(size)
+        count_of_size(size)
     }
 
     /// A matrix of an operand, taken apart by threads and values: `((ThrV,(Thr0,Thr1)),(FrgV,(Rest0,Rest1)))`, where
@@ -310,7 +310,7 @@ impl TiledMma {
         }
         for (mode, (what, of)) in ELEMENTS.into_iter().zip(PERMUTATIONS).enumerate() {
             let (atom, atoms) = self.extents(mode)?;
-            let (count, atom) = (self.tile_size_mnk(mode)?, atom * atoms);
+            let (count, atom) = (i64::from(self.tile_size_mnk(mode)?), atom * atoms);
             if count % atom != 0 {
                 return Err(TensorErrorKind::Atoms { what, count, atom });
             }
@@ -322,4 +322,9 @@ impl TiledMma {
         }
         Ok(())
     }
+}
+
+/// The size of a layout as a count of threads or elements.
+pub(super) fn count_of_size(size: i64) -> Result<u32> {
+    u32::try_from(size).map_err(|_| LayoutError::Overflow { operation: "a count" })
 }

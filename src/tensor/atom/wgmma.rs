@@ -38,7 +38,7 @@ pub enum OperandSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wgmma {
     /// N: a multiple of 8 up to 256; for integers 8, 24 or a multiple of 16.
-    pub n: u16,
+    pub n: u32,
     /// The type of A.
     pub a: ValType,
     /// The type of B.
@@ -53,7 +53,7 @@ pub struct Wgmma {
 
 impl Wgmma {
     /// The instruction of a width and types, not saturating.
-    pub const fn new(n: u16, a: ValType, b: ValType, c: ValType, source_a: OperandSource) -> Self {
+    pub const fn new(n: u32, a: ValType, b: ValType, c: ValType, source_a: OperandSource) -> Self {
         Self { n, a, b, c, source_a, saturate: false }
     }
 
@@ -63,8 +63,8 @@ impl Wgmma {
     }
 
     /// M = 64, N, and K = 256 bits.
-    pub fn shape_mnk(&self) -> [u16; 3] {
-        [64, self.n, u16::try_from(256 / self.a.bits()).unwrap_or(1)]
+    pub fn shape_mnk(&self) -> [u32; 3] {
+        [64, self.n, 256 / self.a.bits()]
     }
 
     /// Returns whether A and B in shared memory may be M- and N-major too: only elements of 16 bits may.
@@ -84,7 +84,7 @@ impl Wgmma {
         )
     }
 
-    fn has_width(a: ValType, n: u16) -> bool {
+    fn has_width(a: ValType, n: u32) -> bool {
         let steps = if a.is_integer() {
             n.is_multiple_of(16) || n == 8 || n == 24
         } else {

@@ -128,8 +128,7 @@ impl AsyncTile {
 
     /// The distance of a line from the first line in the matrix. Lines of a thread have no bit of their numbers in common with
     /// it, so that it is as far from any other.
-    fn row_of(&self, line: u32) -> i64 {
-        let line = i64::from(line);
+    fn row_of(&self, line: u32) -> u32 {
         if self.interleaved {
             line / 32 * 32 + line % 2 + line / 2 % 4 * 8 + line / 8 % 4 * 2
         } else {
@@ -179,14 +178,14 @@ impl AsyncTile {
         let t = k.thread_idx().x.cvt::<u32>();
         let (line, unit) = ((t / 8).cvt::<i32>(), (t % 8).cvt::<i32>());
         let row = k.crd2idx::<i32>(line, &self.rows());
-        let per_unit = (16 / self.elem.size_bytes()) as i32;
+        let per_unit = 16 / self.elem.size_bytes();
         let column = unit * per_unit;
         let (across, along) = match self.major {
             Major::K => ((first + row).cvt::<i64>() * pitch, column),
             Major::Mn => (line.cvt::<i64>() * pitch, first + column),
         };
         let (base, _) = ring.engine.resolve();
-        let place = line * self.line() as i32 + (unit ^ (line & 7)) * per_unit;
+        let place = line * self.line() + (unit ^ (line & 7)) * per_unit;
         let line = if self.major == Major::K { first + row } else { line };
         let limits = match self.major {
             Major::K => [limits[0] - line, limits[1] - column],
@@ -194,7 +193,7 @@ impl AsyncTile {
         };
         let bytes = pitch * i64::from(self.elem.size_bytes());
         let lines = (0..self.lines_of_thread())
-            .map(|i| bytes * self.row_of(i * (self.threads / 8)))
+            .map(|i| bytes * i64::from(self.row_of(i * (self.threads / 8))))
             .collect();
         ThrAsyncTile {
             tile: *self,
@@ -246,7 +245,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
     ) {
         let AsyncTile { elem, major, extent, .. } = self.tile;
         let (line, size) = (self.tile.line(), elem.size_bytes());
-        let to = self.to.ptr_cast::<u8>().offset(stage * (extent * line * size) as i32);
+        let to = self.to.ptr_cast::<u8>().offset(stage * (extent * line * size));
         let from = match major {
             Major::K => self.from.offset(depth),
             Major::Mn => self.from.offset(depth.cvt::<i64>() * self.pitch),
@@ -274,10 +273,10 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
             let shift = i * (self.tile.threads / 8);
             let Some(step) = self.lines.get(i as usize) else { continue };
             all.push((
-                from.offset(*step).offset((block * line * size) as i32).ptr_cast::<T>(),
-                to.offset(((block * line + shift) * line * size) as i32).ptr_cast::<T>(),
-                lines.gt(self.tile.row_of(shift) as i32),
-                left - (block * line) as i32,
+                from.offset(*step).offset(block * line * size).ptr_cast::<T>(),
+                to.offset((block * line + shift) * line * size).ptr_cast::<T>(),
+                lines.gt(self.tile.row_of(shift)),
+                left - block * line,
             ));
         }
         self.units(&mut k.rescoped(), &all);
@@ -288,7 +287,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
     fn units(&self, k: &mut Body<'b, '_>, all: &[Unit<'b, T>]) {
         let AsyncTile { elem, alignment, .. } = self.tile;
         for piece in 0..16 / alignment {
-            let elements = (piece * alignment / elem.size_bytes()) as i32;
+            let elements = piece * alignment / elem.size_bytes();
             for (from, to, inside, left) in all {
                 let (from, to) = (from.offset(elements), to.offset(elements));
                 // A copy is all or nothing: lines end at multiples of its size.

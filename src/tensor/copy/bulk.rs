@@ -173,7 +173,7 @@ where
 
 fn runs_of(
     layouts: [&Layout; 2],
-    aligns: [u64; 2],
+    aligns: [u32; 2],
     names: [&dyn Fn() -> String; 2],
     size: i64,
 ) -> Result<Vec<Run>, TensorErrorKind> {
@@ -193,8 +193,8 @@ fn runs_of(
         let bytes = whole.ok_or(TensorErrorKind::BulkRun { elements, bytes })?;
         for ((index, align), tensor) in [from_index, to_index].into_iter().zip(aligns).zip(names) {
             // What is known of the first element and of the way from there.
-            let way = index.saturating_mul(size).unsigned_abs();
-            let align = if way == 0 { align } else { align.min(1 << way.trailing_zeros()) };
+            let way = index.saturating_mul(size).trailing_zeros();
+            let align = if way < 32 { align.min(1 << way) } else { align };
             if align < 16 {
                 return Err(TensorErrorKind::BulkStart { tensor: tensor(), align });
             }

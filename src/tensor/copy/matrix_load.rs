@@ -61,7 +61,7 @@ pub struct MatrixLoad {
     /// Elements that a thread gets in a load.
     vector: i64,
     /// For each load, (rest of the values, tile along MN), the registers of its words.
-    loads: Vec<([i64; 2], Vec<usize>)>,
+    loads: Vec<([i64; 2], Vec<u32>)>,
 }
 
 /// The instruction that loads the words of a thread.
@@ -118,7 +118,7 @@ impl MatrixLoad {
         let atom = CopyAtom::new(atom).map_err(|_| none())?;
         let copy = TiledCopy::of_operand(atom, dtype, mma, operand).map_err(|error| error.kind)?;
         let [first, second] = operand.modes();
-        let tile = [mma.tile_size_mnk(first)?, mma.tile_size_mnk(second)?];
+        let tile = [mma.tile_size_mnk(first)?, mma.tile_size_mnk(second)?].map(i64::from);
         if extent % tile[0] != 0 {
             return Err(TensorErrorKind::RaggedTile { mode: 0, extent, tile: tile[0] });
         }
@@ -127,7 +127,7 @@ impl MatrixLoad {
         let loaded = copy.tidfrg(&matrix, Side::Destination)?;
         let multiplied = mma.parts(operand, &matrix)?;
         let per_word = i64::from(32 / dtype.bits());
-        let threads = mma.size()?;
+        let threads = i64::from(mma.size()?);
         let size = |layout: &Layout, mode: &[usize]| layout.get(mode)?.size()?.to_static();
         let (values, tiles) = (size(&loaded, &[1])?, size(&loaded, &[2])?);
         let (own, atoms) = (size(&multiplied, &[1])?, size(&multiplied, &[2])?);
@@ -161,7 +161,7 @@ impl MatrixLoad {
                             }
                         }
                     }
-                    registers.push((v / per_word + own / per_word * atom) as usize);
+                    registers.push((v / per_word + own / per_word * atom) as u32);
                 }
                 loads.push(([rest, tile], registers));
             }

@@ -1,6 +1,8 @@
 //! [`Row`]: a row of memory that starts anywhere, in vectors.
 
-use crate::ir::{Body, IntoVal, MutPointer, Pointer as PointerType, Val, Vector, VectorElement};
+use crate::ir::{
+    Body, IntoOperand, MutPointer, Pointer as PointerType, Val, Vector, VectorElement,
+};
 
 /// Elements that follow each other in memory, from any index on, as vectors of `N`: vectors that the row has as a whole
 /// are one access each, the elements of the first and the last vector are accessed one by one.
@@ -45,16 +47,19 @@ impl<'b, P: PointerType, const N: usize> Row<'b, P, N>
 where
     P::Elem: VectorElement<N>,
 {
+    /// The lanes of a vector.
+    const LANES: u32 = N as u32;
+
     /// The `len` elements from `*(base + start)` on. `base` is aligned to a vector, and neither number is negative.
     #[track_caller]
     pub fn new(
         k: &Body<'b, '_>,
         base: Val<'b, P>,
-        start: impl IntoVal<'b, i64>,
-        len: impl IntoVal<'b, i32>,
+        start: impl IntoOperand<'b, i64>,
+        len: impl IntoOperand<'b, i32>,
     ) -> Self {
         let (start, len) = (k.value::<i64>(start), k.value::<i32>(len));
-        let aligned = start & !(N as i64 - 1);
+        let aligned = start & !i64::from(Self::LANES - 1);
         let first = (start - aligned).cvt::<i32>();
         Row { base: base.offset(aligned), first, end: first + len }
     }
@@ -62,13 +67,13 @@ where
     /// The number of vectors.
     #[track_caller]
     pub fn vectors(&self) -> Val<'b, i32> {
-        (self.end + (N as i32 - 1)) / N as i32
+        (self.end + (Self::LANES - 1)) / Self::LANES
     }
 
     /// Returns whether the row has all lanes of the vector that starts at `at`.
     #[track_caller]
     fn is_whole(&self, at: Val<'b, i32>) -> Val<'b, bool> {
-        at.ge(self.first) & (at + N as i32).le(self.end)
+        at.ge(self.first) & (at + Self::LANES).le(self.end)
     }
 
     #[track_caller]
@@ -81,11 +86,11 @@ where
     pub fn load<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
-        number: impl IntoVal<'b, i32>,
-        fill: impl IntoVal<'b, P::Elem>,
+        number: impl IntoOperand<'b, i32>,
+        fill: impl IntoOperand<'b, P::Elem>,
     ) -> Val<'b, Vector<P::Elem, N>> {
         let (k, _call) = (&mut k.rescoped(), k.call());
-        let at = k.value::<i32>(number) * N as i32;
+        let at = k.value::<i32>(number) * Self::LANES;
         let fill = k.value::<P::Elem>(fill);
         k.if_else(
             self.is_whole(at),
@@ -106,13 +111,13 @@ where
     pub fn store<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
-        number: impl IntoVal<'b, i32>,
+        number: impl IntoOperand<'b, i32>,
         vector: Val<'b, Vector<P::Elem, N>>,
     ) where
         P: MutPointer,
     {
         let (k, _call) = (&mut k.rescoped(), k.call());
-        let at = k.value::<i32>(number) * N as i32;
+        let at = k.value::<i32>(number) * Self::LANES;
         k.if_else(
             self.is_whole(at),
             |k| self.base.store_vector(k, at, vector),

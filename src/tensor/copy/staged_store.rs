@@ -112,8 +112,8 @@ impl StagedStore {
     }
 
     /// Elements of shared memory of a warp group.
-    pub fn elements(&self) -> usize {
-        (self.slots * 64 * self.columns) as usize
+    pub fn elements(&self) -> u32 {
+        self.slots * 64 * self.columns
     }
 
     /// The map of a tensor (row, column, matrix), which is contiguous along columns.
@@ -151,8 +151,7 @@ impl StagedStore {
             (warp + lane / 4, lane % 4 / 2)
         };
         let unit = if self.swizzled { unit ^ (row & 7) } else { unit };
-        let line = self.columns as i32;
-        ThrStore { store: self, map, staging, row: row * line, unit, lane, thread, barrier }
+        ThrStore { store: self, map, staging, row: row * self.columns, unit, lane, thread, barrier }
     }
 }
 
@@ -254,8 +253,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     ///     let (thread, to) = (k.thread_idx().x, k.shared_aligned::<bf16>(store.elements(), 1024));
     ///     let part = store.slice(k, map, to, thread, k.named_barrier(1, 128));
     ///     let origin = [100, 200, 3].map(|number| k.constant(number));
-    ///     for (i, number) in part.coordinates(k, origin).flatten().enumerate() {
-    ///         y.store(k, thread * 12 + i as i32, number);
+    ///     for (i, number) in (0u32..).zip(part.coordinates(k, origin).flatten()) {
+    ///         y.store(k, thread * 12 + i, number);
     ///     }
     /// })?;
     /// let device = Device::sim()?;
@@ -298,7 +297,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     ) -> StoreWords<'b> {
         let _call = k.call();
         let sums = acc.variables();
-        let mut values = [0, 1, 2, 3].map(|i| sums.get(k, 4 * unit as usize + i));
+        let mut values = [0, 1, 2, 3].map(|i| sums.get(k, 4 * unit + i));
         if !map.is_identity() {
             for (value, place) in values.iter_mut().zip(self.coordinates(k, origin)) {
                 *value = map.apply(k, *value, place);
@@ -321,7 +320,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let _call = k.call();
         let k = &mut k.rescoped();
         let StagedStore { columns, slots, .. } = *self.store;
-        let to = self.staging.offset((number % slots * 64 * columns) as i32);
+        let to = self.staging.offset(number % slots * 64 * columns);
         let first = self.thread.eq(0);
         k.if_(first, |k| k.cp_async_bulk_wait_group(slots - 1, BulkWait::Read));
         self.barrier.sync(k);
@@ -355,12 +354,11 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let columns = self.store.columns;
         for block in 0..blocks {
             for chunk in 0..width / columns {
-                let (down, right) = ((block * apart) as i32, (chunk * columns) as i32);
-                let (row, column) = (row + down, column + right);
+                let (row, column) = (row + block * apart, column + chunk * columns);
                 let number = block * (width / columns) + chunk;
                 self.rows(k, [row, column, batch], number, |k, unit| {
                     let first = (block * width + chunk * columns) / 8 + unit;
-                    let at = [row, column + 8 * unit as i32, batch];
+                    let at = [row, column + 8 * unit, batch];
                     self.words_at(k, acc, first, at, map)
                 });
             }
@@ -381,10 +379,10 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     ) {
         let _call = k.call();
         let k = &mut k.rescoped();
-        let words = self.store.elem.size_bytes() as usize;
+        let words = self.store.elem.size_bytes();
         for unit in 0..kept.len() / words {
-            let at = [row, column + 8 * unit as i32, batch];
-            let made = self.words_at(k, acc, unit as u32, at, map);
+            let at = [row, column + 8 * unit, batch];
+            let made = self.words_at(k, acc, unit, at, map);
             (words * unit..).zip(made).for_each(|(i, word)| kept.set(k, i, word));
         }
     }
@@ -402,17 +400,17 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let _call = k.call();
         let columns = self.store.columns;
         let words = self.store.elem.size_bytes();
-        self.rows(k, [row, column + (part * columns) as i32, batch], part, |k, unit| {
+        self.rows(k, [row, column + part * columns, batch], part, |k, unit| {
             let first = words * (part * columns / 8 + unit);
-            (first..first + words).map(|word| kept.get(k, word as usize)).collect()
+            (first..first + words).map(|word| kept.get(k, word)).collect()
         });
     }
 
     /// The 16 bytes that are `units` further than those the lane starts with, in elements.
     #[track_caller]
     fn unit(&self, units: u32) -> Val<'b, i32> {
-        let per_unit = (16 / self.store.elem.size_bytes()) as i32;
-        let unit = match (units as i32, self.store.swizzled) {
+        let per_unit = 16 / self.store.elem.size_bytes();
+        let unit = match (units, self.store.swizzled) {
             (0, _) => self.unit,
             (units, true) => self.unit ^ units,
             (units, false) => self.unit + units,
@@ -460,7 +458,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let to = TensorPointer::new(to).recast::<u32>(k).resolve().0;
         let inside = self.lane % 2 * 2;
         // The second row of a lane is 8 further: the same place in the pattern of the swizzle.
-        let next = 8 * self.store.columns as i32;
+        let next = 8 * self.store.columns;
         for group in 0..self.store.columns / 8 {
             let at = self.unit(2 * group) + inside;
             if let [a, b, c, d] = *words(k, group).as_slice() {

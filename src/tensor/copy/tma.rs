@@ -147,6 +147,11 @@ impl TmaCopy {
         &self.box_dims
     }
 
+    /// The modes of a tile.
+    pub fn rank(&self) -> usize {
+        self.modes.len()
+    }
+
     /// The number of boxes of a tile.
     pub fn boxes(&self) -> usize {
         self.boxes.len()
@@ -354,7 +359,7 @@ impl TmaCopy {
         if blocks == 1 {
             return self.load(k, map, origin, to, full);
         }
-        let mine = (number % blocks as i32).eq(rank);
+        let mine = (number % blocks).eq(rank);
         k.if_(mine, |k| self.load_multicast(k, map, origin, to, full, (1 << blocks) - 1));
     }
 

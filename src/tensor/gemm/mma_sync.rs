@@ -176,7 +176,7 @@ pub(in crate::tensor) fn registers<'b, T: Element>(
     let words = fragment.variables();
     for value in 0..values {
         let at = layout.crd2idx(IntTuple::from((value, mn, step)))?.to_static()?;
-        all.push(words.get(k, usize::try_from(at).unwrap_or(usize::MAX)));
+        all.push(words.get(k, u32::try_from(at).unwrap_or(u32::MAX)));
     }
     Ok(all)
 }
@@ -195,7 +195,8 @@ pub(in crate::tensor) fn accumulators_at<'b, D: Ty>(
             return Err(TensorErrorKind::AccumulatorsApart { layout: layout.to_string() });
         }
     }
-    Ok(c.engine.variables().part(usize::try_from(first).unwrap_or(usize::MAX), values as usize))
+    let number = |index: i64| u32::try_from(index).unwrap_or(u32::MAX);
+    Ok(c.engine.variables().part(number(first), number(values)))
 }
 
 /// The elements of an instruction as one vector of their type; `None` where there is no vector of this length.

@@ -210,7 +210,7 @@ fn in_pairs<'b, D: Element>(
     }
     multiply(&pairs)?;
     for pair in 0..pairs.len() {
-        for (lane, value) in pairs.get(k, pair).lanes().into_iter().enumerate() {
+        for (lane, value) in (0..).zip(pairs.get(k, pair).lanes()) {
             sums.set(k, 2 * pair + lane, value);
         }
     }

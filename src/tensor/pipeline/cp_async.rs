@@ -22,11 +22,11 @@ use crate::tensor::error::{TensorError, count_of};
 ///     let ring = k.shared::<i32>(3 * 32);
 ///     let t = k.thread_idx().x;
 ///     pipe.fill(k, |k, row, stage| {
-///         k.cp_async(ring.offset(stage + t), x.offset(t + 32 * row as i32), CpAsyncCache::Ca, 4);
+///         k.cp_async(ring.offset(stage + t), x.offset(t + 32 * row), CpAsyncCache::Ca, 4);
 ///     });
 ///     let start = (pipe.start(k), k.constant(0));
 ///     let (_, sum) = k.for_(range(0, 8), start, |k, row, (state, sum)| {
-///         let ahead = row + pipe.ahead() as i32;
+///         let ahead = row + pipe.ahead();
 ///         k.if_(ahead.lt(8), |k| {
 ///             k.cp_async(ring.offset(state.write + t), x.offset(ahead * 32 + t), CpAsyncCache::Ca, 4);
 ///         });
@@ -100,7 +100,7 @@ impl CpAsyncPipeline {
         mut copy: impl FnMut(&mut Body<'b, '_>, u32, Val<'b, i32>),
     ) {
         for step in 0..self.ahead() {
-            let place = k.constant((step * self.elements) as i32);
+            let place = k.value(step * self.elements);
             copy(k, step, place);
             self.commit(k);
         }
@@ -130,15 +130,13 @@ impl CpAsyncPipeline {
     /// The state after [`fill`](CpAsyncPipeline::fill).
     #[track_caller]
     pub fn start<'b>(&self, k: &Body<'b, '_>) -> CpAsyncState<'b> {
-        let last = (self.ahead() * self.elements) as i32;
-        CpAsyncState { read: k.constant(0), write: k.constant(last) }
+        CpAsyncState { read: k.constant(0), write: k.value(self.ahead() * self.elements) }
     }
 
     /// The place of the stage after the one at `place`.
     #[track_caller]
     pub fn after<'b>(&self, place: Val<'b, i32>) -> Val<'b, i32> {
-        let last = (self.ahead() * self.elements) as i32;
-        place.eq(last).select(0, place + self.elements as i32)
+        place.eq(self.ahead() * self.elements).select(0, place + self.elements)
     }
 
     /// The state one step further.

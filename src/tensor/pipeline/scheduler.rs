@@ -52,7 +52,7 @@ pub struct TileScheduler<'b> {
     batch: Val<'b, i32>,
     first: Val<'b, i32>,
     step: Val<'b, i32>,
-    cluster: i32,
+    cluster: u32,
     rank: Option<Val<'b, i32>>,
 }
 
@@ -83,7 +83,6 @@ impl<'b> TileScheduler<'b> {
     /// The same for clusters of `blocks` blocks along M: the blocks of a cluster take adjacent row tiles.
     #[track_caller]
     pub fn clusters(self, blocks: u32) -> Self {
-        let blocks = blocks as i32;
         if blocks == 1 {
             return self;
         }
@@ -101,7 +100,7 @@ impl<'b> TileScheduler<'b> {
     #[track_caller]
     pub fn turns(self, group: Val<'b, i32>, groups: u32) -> Self {
         let first = self.first + group * self.step;
-        TileScheduler { first, step: self.step * groups as i32, ..self }
+        TileScheduler { first, step: self.step * groups, ..self }
     }
 
     /// The block in its cluster.
@@ -165,9 +164,9 @@ fn place<'b>(
             let [column, row] = pair(index, columns);
             [row, column]
         }
-        Raster::Swizzle { width } => strips(index, [rows, columns], width as i32),
+        Raster::Swizzle { width } => strips(index, [rows, columns], width),
         Raster::SwizzleAlongM { width } => {
-            let [column, row] = strips(index, [columns, rows], width as i32);
+            let [column, row] = strips(index, [columns, rows], width);
             [row, column]
         }
         Raster::Hilbert => hilbert(k, index, [rows, columns]),
@@ -177,7 +176,7 @@ fn place<'b>(
 fn strips<'b>(
     index: Val<'b, i32>,
     [rows, columns]: [Val<'b, i32>; 2],
-    height: i32,
+    height: u32,
 ) -> [Val<'b, i32>; 2] {
     let width = columns * height;
     let strip = index / width;

@@ -26,8 +26,8 @@ use crate::tensor::error::{TensorError, count_of};
 ///     for row in 0..5 {
 ///         let stage = ring.slice(k, (.., .., i64::from(pipe.stage(row))));
 ///         pipe.acquire(k);
-///         stage.store(k, (0, t), t + 100 * row as i32);
-///         pipe.commit(k, |k| copy.store(k, to, &stage, (row as i32, 0)));
+///         stage.store(k, (0, t), t + 100 * row);
+///         pipe.commit(k, |k| copy.store(k, to, &stage, (row, 0)));
 ///     }
 ///     pipe.finish(k);
 /// })?;

@@ -65,7 +65,7 @@ impl SmemAllocator {
     pub fn allocate_array<'b, T: Element>(
         &mut self,
         k: &Body<'b, '_>,
-        len: usize,
+        len: u32,
     ) -> MemRangeAt<'b, T> {
         let range = MemRangeAt::new(TensorPointer::new(k.shared::<T>(len)), len);
         self.bytes = k.shared_bytes();

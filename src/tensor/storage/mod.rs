@@ -18,9 +18,9 @@ pub type StoragePointer<'b> = TensorPointer<'b, Shared<u8>>;
 /// [`storage!`](crate::storage) declares.
 pub trait Storage: 'static {
     /// Bytes, with the padding at the end: a multiple of the alignment. C's `sizeof`.
-    const SIZE: usize;
+    const SIZE: u32;
     /// The bytes that its address is a multiple of. C's `alignof`.
-    const ALIGN: usize;
+    const ALIGN: u32;
     /// The members in a kernel.
     type At<'b>;
 
@@ -28,32 +28,31 @@ pub trait Storage: 'static {
     fn at<'b>(k: &Body<'b, '_>, bytes: StoragePointer<'b>) -> Self::At<'b>;
 
     /// C's `sizeof`.
-    fn size_of() -> usize {
+    fn size_of() -> u32 {
         Self::SIZE
     }
 
     /// C's `alignof`.
-    fn align_of() -> usize {
+    fn align_of() -> u32 {
         Self::ALIGN
     }
 
     /// CuTe DSL's `size_in_bytes`: the same as [`size_of`](Storage::size_of).
-    fn size_in_bytes() -> usize {
+    fn size_in_bytes() -> u32 {
         Self::SIZE
     }
 
     /// New shared memory of this type, uninitialised: what CuTe DSL's `SmemAllocator.allocate` gives.
     #[track_caller]
     fn allocate<'b>(k: &Body<'b, '_>) -> Self::At<'b> {
-        let align = u32::try_from(Self::ALIGN).unwrap_or(u32::MAX);
-        let bytes: Val<'b, Shared<u8>> = k.shared_aligned(Self::SIZE, align);
-        Self::at(k, TensorPointer::new(bytes).assume_aligned(k, Self::ALIGN as u64))
+        let bytes: Val<'b, Shared<u8>> = k.shared_aligned(Self::SIZE, Self::ALIGN);
+        Self::at(k, TensorPointer::new(bytes).assume_aligned(k, Self::ALIGN))
     }
 }
 
 impl<T: Element> Storage for T {
-    const SIZE: usize = T::SCALAR.size_bytes() as usize;
-    const ALIGN: usize = T::SCALAR.size_bytes() as usize;
+    const SIZE: u32 = T::SCALAR.size_bytes();
+    const ALIGN: u32 = T::SCALAR.size_bytes();
     type At<'b> = TensorPointer<'b, Shared<T>>;
 
     #[track_caller]
@@ -80,14 +79,14 @@ impl<T: Element> Storage for T {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub enum MemRange<T, const N: usize> {
+pub enum MemRange<T, const N: u32> {
     #[doc(hidden)]
     Never(std::convert::Infallible, std::marker::PhantomData<fn() -> T>),
 }
 
-impl<T: Element, const N: usize> Storage for MemRange<T, N> {
-    const SIZE: usize = N * T::SCALAR.size_bytes() as usize;
-    const ALIGN: usize = T::SCALAR.size_bytes() as usize;
+impl<T: Element, const N: u32> Storage for MemRange<T, N> {
+    const SIZE: u32 = N * T::SCALAR.size_bytes();
+    const ALIGN: u32 = T::SCALAR.size_bytes();
     type At<'b> = MemRangeAt<'b, T>;
 
     #[track_caller]
@@ -99,7 +98,7 @@ impl<T: Element, const N: usize> Storage for MemRange<T, N> {
 /// A [`MemRange`] in a kernel.
 pub struct MemRangeAt<'b, T> {
     pointer: TensorPointer<'b, Shared<T>>,
-    len: usize,
+    len: u32,
 }
 
 impl<T> Clone for MemRangeAt<'_, T> {
@@ -117,25 +116,25 @@ impl<T: Element> std::fmt::Debug for MemRangeAt<'_, T> {
 
 /// The elements that a layout reaches, up to the last one. A swizzle moves indices to the end of their block only where
 /// the layout reaches the bits that it moves.
-fn reached(layout: &ComposedLayout, at_most: usize) -> Result<usize, LayoutError> {
+fn reached(layout: &ComposedLayout, at_most: u32) -> Result<u32, LayoutError> {
     let whole_blocks = super::view::tensor::shared_len(layout)?;
     if whole_blocks <= at_most || layout.swizzle_portion().is_identity() {
         return Ok(whole_blocks);
     }
     let last = layout.image()?.last().map_or(Some(0), |last| last.checked_add(1));
     let overflow = LayoutError::Overflow { operation: "the size of shared memory" };
-    last.and_then(|len| usize::try_from(len).ok()).ok_or(overflow)
+    last.and_then(|len| u32::try_from(len).ok()).ok_or(overflow)
 }
 
 impl<'b, T: Element> MemRangeAt<'b, T> {
     /// `len` elements at a pointer.
-    pub(super) fn new(pointer: TensorPointer<'b, Shared<T>>, len: usize) -> Self {
+    pub(super) fn new(pointer: TensorPointer<'b, Shared<T>>, len: u32) -> Self {
         MemRangeAt { pointer, len }
     }
 
     /// The number of elements: CuTe DSL's `size`.
     #[expect(clippy::len_without_is_empty, reason = "CuTe's `size`; a range of nothing has no use")]
-    pub fn len(&self) -> usize {
+    pub fn len(&self) -> u32 {
         self.len
     }
 
@@ -145,8 +144,8 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
     }
 
     /// The bytes of all elements.
-    pub fn size_in_bytes(&self) -> usize {
-        self.len * T::SCALAR.size_bytes() as usize
+    pub fn size_in_bytes(&self) -> u32 {
+        self.len * T::SCALAR.size_bytes()
     }
 
     /// The pointer to the first element.
@@ -156,15 +155,15 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
 
     /// The pointer to an element: CuTe DSL's `[index]`. One beyond the last element is an error of the build.
     #[track_caller]
-    pub fn at(&self, k: &Body<'b, '_>, index: usize) -> TensorPointer<'b, Shared<T>> {
+    pub fn at(&self, k: &Body<'b, '_>, index: u32) -> TensorPointer<'b, Shared<T>> {
         if index >= self.len {
-            let index = i64::try_from(index).unwrap_or(i64::MAX);
-            let kind = TensorErrorKind::NoSuchElement { index, len: self.len };
+            let kind =
+                TensorErrorKind::NoSuchElement { index: index.into(), len: self.len as usize };
             let operand = format!("{} x {}", self.len, self.pointer);
             k.report(TensorError { operation: "at", operand, kind });
             return self.pointer;
         }
-        self.pointer + i64::try_from(index).unwrap_or(i64::MAX)
+        self.pointer + i64::from(index)
     }
 
     /// The tensor of the range and a layout, swizzled or not: CuTe DSL's `get_tensor`. A layout that needs
@@ -186,7 +185,7 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
         layout: impl Into<ComposedLayout>,
     ) -> SharedTensor<'b, U> {
         let layout = layout.into();
-        let size = U::SCALAR.size_bytes() as usize;
+        let size = U::SCALAR.size_bytes();
         let needed = reached(&layout, self.size_in_bytes() / size);
         let needed = needed.map(|len| len.saturating_mul(size));
         let kind: Option<TensorErrorKind> = match needed {
@@ -216,14 +215,14 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
 /// assert_eq!(<Align<MemRange<f32, 3>, 16> as Storage>::SIZE, 12);
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub enum Align<S, const BYTES: usize> {
+pub enum Align<S, const BYTES: u32> {
     #[doc(hidden)]
     Never(std::convert::Infallible, std::marker::PhantomData<fn() -> S>),
 }
 
-impl<S: Storage, const BYTES: usize> Storage for Align<S, BYTES> {
-    const SIZE: usize = S::SIZE;
-    const ALIGN: usize = {
+impl<S: Storage, const BYTES: u32> Storage for Align<S, BYTES> {
+    const SIZE: u32 = S::SIZE;
+    const ALIGN: u32 = {
         assert!(BYTES.is_power_of_two(), "an alignment is a power of two");
         if BYTES > S::ALIGN { BYTES } else { S::ALIGN }
     };
@@ -237,7 +236,7 @@ impl<S: Storage, const BYTES: usize> Storage for Align<S, BYTES> {
 
 /// The next multiple of `align`: for [`storage!`](crate::storage).
 #[doc(hidden)]
-pub const fn round_up(offset: usize, align: usize) -> usize {
+pub const fn round_up(offset: u32, align: u32) -> u32 {
     offset.div_ceil(align) * align
 }
 
@@ -292,7 +291,7 @@ macro_rules! storage {
     ) => {
         $crate::__storage_type! {
             [$(#[$meta])*] [$vis] $Name $body [$($(#[$field_meta])* $field: $Field),+]
-            next |offset: usize, size: usize, align: usize| $crate::tensor::round_up(offset, align)
+            next |offset: u32, size: u32, align: u32| $crate::tensor::round_up(offset, align)
         }
         $crate::storage! { $($rest)* }
     };
@@ -303,7 +302,7 @@ macro_rules! storage {
     ) => {
         $crate::__storage_type! {
             [$(#[$meta])*] [$vis] $Name $body [$($(#[$field_meta])* $field: $Field),+]
-            next |offset: usize, size: usize, align: usize| 0
+            next |offset: u32, size: u32, align: u32| 0
         }
         $crate::storage! { $($rest)* }
     };
@@ -316,7 +315,7 @@ macro_rules! __storage_type {
     (
         [$($meta:tt)*] [$vis:vis] $Name:ident $body:lifetime
         [$($(#[$field_meta:meta])* $field:ident: $Field:ty),+]
-        next |$offset:ident: usize, $size:ident: usize, $align:ident: usize| $start:expr
+        next |$offset:ident: u32, $size:ident: u32, $align:ident: u32| $start:expr
     ) => {
         $($meta)*
         $vis struct $Name<$body> {
@@ -328,7 +327,7 @@ macro_rules! __storage_type {
 
         impl $Name<'static> {
             /// The members with their offsets in bytes.
-            pub const OFFSETS: [(&'static str, usize); [$(stringify!($field)),+].len()] = {
+            pub const OFFSETS: [(&'static str, u32); [$(stringify!($field)),+].len()] = {
                 let mut offsets = [$((stringify!($field), 0)),+];
                 let members = [$((
                     <$Field as $crate::tensor::Storage>::SIZE,
@@ -338,7 +337,7 @@ macro_rules! __storage_type {
                 while i < members.len() {
                     let ($size, $align) = members[i];
                     let _ = $align;
-                    let start: usize = $start;
+                    let start: u32 = $start;
                     offsets[i].1 = start;
                     $offset = start + $size;
                     i += 1;
@@ -349,7 +348,7 @@ macro_rules! __storage_type {
         }
 
         impl $crate::tensor::Storage for $Name<'static> {
-            const SIZE: usize = {
+            const SIZE: u32 = {
                 let sizes = [$(<$Field as $crate::tensor::Storage>::SIZE),+];
                 let (mut end, mut i) = (0, 0);
                 while i < sizes.len() {
@@ -359,7 +358,7 @@ macro_rules! __storage_type {
                 }
                 $crate::tensor::round_up(end, <Self as $crate::tensor::Storage>::ALIGN)
             };
-            const ALIGN: usize = {
+            const ALIGN: u32 = {
                 let aligns = [$(<$Field as $crate::tensor::Storage>::ALIGN),+];
                 let (mut align, mut i) = (1, 0);
                 while i < aligns.len() {
@@ -375,7 +374,7 @@ macro_rules! __storage_type {
                 k: &$crate::ir::Body<'at, '_>,
                 bytes: $crate::tensor::StoragePointer<'at>,
             ) -> $Name<'at> {
-                let mut offsets = Self::OFFSETS.iter().map(|(_, offset)| *offset as i64);
+                let mut offsets = Self::OFFSETS.iter().map(|(_, offset)| i64::from(*offset));
                 $(
                     let $field = <$Field as $crate::tensor::Storage>::at(
                         k,

@@ -154,14 +154,14 @@ impl Vectors {
         };
         // Where symbols leave it open what follows what, elements are moved one by one.
         let common = common.and_then(|common| common.coalesce()).unwrap_or(Layout::trivial());
-        let element = u64::from(S::Elem::SCALAR.size_bytes());
-        let mut elements = common.size()?.to_static()?.unsigned_abs().max(1);
-        elements = (1 << elements.trailing_zeros()).min((align.min(16) / element).max(1));
+        let element = S::Elem::SCALAR.size_bytes();
+        let in_order = common.size()?.to_static()?.unsigned_abs().max(1).trailing_zeros();
+        let mut elements = (align.min(16) / element).max(1).min(1 << in_order.min(4));
         loop {
             let found = Vectors {
-                elements: elements as u32,
-                count: size / elements as i64,
-                vector: common.composition(&Layout::compact(elements as i64))?,
+                elements,
+                count: size / i64::from(elements),
+                vector: common.composition(&Layout::compact(elements))?,
             };
             let one = elements == 1;
             if one || (found.is_whole(source)? && found.is_whole(destination)? && whole(&found)?) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::ir::{
-    AnyVector, Body, DeviceCoord, Element, Global, IntoVal, MutPointer, Pointer as PointerType,
+    AnyVector, Body, DeviceCoord, Element, Global, IntoOperand, MutPointer, Pointer as PointerType,
     Registers, Shared, Space, Ty, Val,
 };
 use crate::layout::{Int, IntTupleRef, Layout, LayoutError, Tuple};
@@ -58,7 +58,7 @@ pub trait Readable<'b>: Engine<'b> {
     fn moved(&self, k: &Body<'b, '_>, offset: &Int) -> Result<Self, TensorErrorKind>;
     /// The known alignment of the first element, in bytes; `None` where elements have no address.
     #[doc(hidden)]
-    fn alignment_bytes(&self) -> Option<u64>;
+    fn alignment_bytes(&self) -> Option<u32>;
     /// The elements at `indices` as one vector. In memory they follow each other and are aligned to the vector: it is
     /// one access. `None` where there is no vector of this length.
     #[doc(hidden)]
@@ -93,7 +93,7 @@ pub enum Place<'b, T> {
 )]
 pub trait Writable<'b>: Readable<'b> {
     /// Sets the first element.
-    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, Self::Elem>)
+    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, Self::Elem>)
     where
         'b: 'c;
     /// Sets the elements at `indices` to those of a vector of as many bits: in memory one access, as
@@ -140,7 +140,7 @@ impl<'b, P: PointerType> Readable<'b> for TensorPointer<'b, P> {
         self.add_int(k, offset)
     }
 
-    fn alignment_bytes(&self) -> Option<u64> {
+    fn alignment_bytes(&self) -> Option<u32> {
         Some(self.alignment())
     }
 
@@ -170,7 +170,7 @@ impl<'b, P: PointerType> Readable<'b> for TensorPointer<'b, P> {
 
 impl<'b, P: MutPointer> Writable<'b> for TensorPointer<'b, P> {
     #[track_caller]
-    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, P::Elem>)
+    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, P::Elem>)
     where
         'b: 'c,
     {
@@ -219,19 +219,19 @@ impl<'b, T: Ty> Rmem<'b, T> {
         &self,
         k: &Body<'b, '_>,
         layout: &Layout,
-        value: impl IntoVal<'b, T>,
+        value: impl IntoOperand<'b, T>,
     ) -> Result<(), LayoutError> {
         let (value, indices) = (k.value(value), layout.indices()?);
         for index in indices.collect::<BTreeSet<i64>>() {
-            let place = self.offset.checked_add(index).and_then(|at| usize::try_from(at).ok());
-            self.registers.set(k, place.unwrap_or(usize::MAX), value);
+            let place = self.offset.checked_add(index).and_then(|at| u32::try_from(at).ok());
+            self.registers.set(k, place.unwrap_or(u32::MAX), value);
         }
         Ok(())
     }
 
     /// The register, as a number that no variable has where the offset is negative.
-    fn index(&self) -> usize {
-        usize::try_from(self.offset).unwrap_or(usize::MAX)
+    fn index(&self) -> u32 {
+        u32::try_from(self.offset).unwrap_or(u32::MAX)
     }
 }
 
@@ -277,7 +277,7 @@ impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
         Ok(self.at(offset.to_static()?))
     }
 
-    fn alignment_bytes(&self) -> Option<u64> {
+    fn alignment_bytes(&self) -> Option<u32> {
         None
     }
 
@@ -304,7 +304,7 @@ impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
 
 impl<'b, T: Element> Writable<'b> for Rmem<'b, T> {
     #[track_caller]
-    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoVal<'c, T>)
+    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, T>)
     where
         'b: 'c,
     {

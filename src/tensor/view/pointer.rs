@@ -42,7 +42,7 @@ pub struct TensorPointer<'b, P> {
     /// In elements; inside of the swizzle, if there is one.
     offset: i64,
     /// Of `base`, in bytes.
-    align: u64,
+    align: u32,
     swizzle: Option<Swizzled<'b, P>>,
 }
 
@@ -89,6 +89,11 @@ fn power_of_two(value: u64, limit: u64) -> u64 {
     if value == 0 { limit } else { (1 << value.trailing_zeros()).min(limit) }
 }
 
+/// The largest alignment that divides `bytes`, at most `limit`, a power of two.
+fn alignment_of(bytes: u64, limit: u32) -> u32 {
+    u32::try_from(power_of_two(bytes, limit.into())).unwrap_or(limit)
+}
+
 const OVERFLOW: LayoutError = LayoutError::Overflow { operation: "the offset of a pointer" };
 
 impl<'b> TensorPointer<'b, Shared<u8>> {
@@ -109,7 +114,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// The pointer of a kernel parameter or an allocation, known to be
     /// naturally aligned.
     pub fn new(base: Val<'b, P>) -> Self {
-        TensorPointer { base, offset: 0, align: size_of_element::<P>(), swizzle: None }
+        TensorPointer { base, offset: 0, align: P::Elem::SCALAR.size_bytes(), swizzle: None }
     }
 
     /// The same pointer, known to be a multiple of `bytes`: CuTe's `assumed_align`. A launch whose buffer is
@@ -117,7 +122,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     ///
     /// `bytes` that are no power of two are an error of the build.
     #[track_caller]
-    pub fn assume_aligned(self, k: &Body<'b, '_>, bytes: u64) -> Self {
+    pub fn assume_aligned(self, k: &Body<'b, '_>, bytes: u32) -> Self {
         if !bytes.is_power_of_two() {
             let kind = TensorErrorKind::AlignmentNotPowerOfTwo { bytes };
             k.report(TensorError { operation: "assume_aligned", operand: self.to_string(), kind });
@@ -153,15 +158,15 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn align(self, k: &Body<'b, '_>, bytes: u64) -> Self {
+    pub fn align(self, k: &Body<'b, '_>, bytes: u32) -> Self {
         let operation = "align";
-        let kind = match (i64::try_from(bytes), self.swizzle) {
-            (Ok(_), None) if bytes.is_power_of_two() => None,
-            (_, Some(_)) => {
+        let kind = match self.swizzle {
+            None if bytes.is_power_of_two() => None,
+            Some(_) => {
                 let argument = "a swizzled pointer: align it before it is swizzled".to_owned();
                 Some(LayoutError::Unsupported { operation, argument }.into())
             }
-            _ => Some(TensorErrorKind::AlignmentNotPowerOfTwo { bytes }),
+            None => Some(TensorErrorKind::AlignmentNotPowerOfTwo { bytes }),
         };
         if let Some(kind) = kind {
             k.report(TensorError { operation, operand: self.to_string(), kind });
@@ -172,7 +177,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         }
         // The bytes to the next multiple are whole elements: their size divides both.
         let address = self.toint().cvt::<i64>();
-        let bytes_on = -address & i64::try_from(bytes - 1).unwrap_or(0);
+        let bytes_on = -address & i64::from(bytes - 1);
         let moved = self.add_device(bytes_on >> size_of_element::<P>().trailing_zeros(), 1);
         // The host offset is part of what was rounded up, so it goes into the base.
         let (base, offset) = moved.resolve();
@@ -197,8 +202,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// The known alignment of the address, in bytes: a power of two.
     ///
     /// Under a swizzle, the least alignment that the element may get.
-    pub fn alignment(&self) -> u64 {
-        power_of_two(self.divisor() * size_of_element::<P>(), self.max_alignment())
+    pub fn alignment(&self) -> u32 {
+        alignment_of(self.divisor() * size_of_element::<P>(), self.max_alignment())
     }
 
     /// The known divisor of the offset: a power of two.
@@ -211,12 +216,12 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// The known alignment of the first element, in bytes, where a swizzle does not move it: as
     /// [`alignment`](TensorPointer::alignment), but for an offset of whole blocks of the swizzle more than the block of
     /// elements that it keeps together.
-    pub(in crate::tensor) fn start_alignment(&self) -> u64 {
+    pub(in crate::tensor) fn start_alignment(&self) -> u32 {
         let Some(Swizzled { swizzle, .. }) = self.swizzle else { return self.alignment() };
         let plain = self.divisor();
         let whole = plain > (swizzle.y_mask() | swizzle.z_mask()).unsigned_abs();
         if whole {
-            power_of_two(plain * size_of_element::<P>(), self.align)
+            alignment_of(plain * size_of_element::<P>(), self.align)
         } else {
             self.alignment()
         }
@@ -227,7 +232,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     pub(in crate::tensor) fn plain(&self) -> Self {
         let align = self.alignment();
         let (base, offset) = self.resolve();
-        TensorPointer { base, offset, align: power_of_two(align, self.align), swizzle: None }
+        TensorPointer { base, offset, align: align.min(self.align), swizzle: None }
     }
 
     /// The largest alignment that elements can have, in bytes: that of the start of the offsets, or of the blocks that a
@@ -248,11 +253,11 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
-    pub fn max_alignment(&self) -> u64 {
+    pub fn max_alignment(&self) -> u32 {
         let block = self.swizzle.map_or(1 << 32, |Swizzled { swizzle, .. }| {
             swizzle.max_alignment().unsigned_abs().max(1)
         });
-        power_of_two(block * size_of_element::<P>(), self.align)
+        alignment_of(block * size_of_element::<P>(), self.align)
     }
 
     /// The swizzle that offsets go through, if there is one.
@@ -285,7 +290,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         match self.swizzle {
             None => {
                 let align =
-                    power_of_two(divisor.saturating_mul(size_of_element::<P>()), self.align);
+                    alignment_of(divisor.saturating_mul(size_of_element::<P>()), self.align);
                 TensorPointer { base: self.base.offset(offset), align, ..self }
             }
             Some(swizzled) => self.add_swizzled(swizzled, offset.cvt::<i32>(), None, divisor),
@@ -460,7 +465,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
 
     /// Sets the element. PTX ISA 9.7.9.12 `st`.
     #[track_caller]
-    pub fn store(&self, k: &Body<'b, '_>, value: impl crate::ir::IntoVal<'b, P::Elem>)
+    pub fn store(&self, k: &Body<'b, '_>, value: impl crate::ir::IntoOperand<'b, P::Elem>)
     where
         P: MutPointer,
     {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::ir::{
-    Body, DeviceCoord, Element, Global, GlobalMut, IntoVal, Pointer as PointerType, Registers,
+    Body, DeviceCoord, Element, Global, GlobalMut, IntoOperand, Pointer as PointerType, Registers,
     Scalar, Shared, Space, Ty, Val, Vector, f16,
 };
 use crate::layout::{
@@ -217,13 +217,13 @@ impl<'b, T: Element> SharedTensor<'b, T> {
             }
         };
         let pointer = TensorPointer::new(k.shared_aligned::<T>(len, align_bytes));
-        Tensor::new(k, pointer.assume_aligned(k, align_bytes.into()), with_names)
+        Tensor::new(k, pointer.assume_aligned(k, align_bytes), with_names)
     }
 }
 
 /// The number of elements that a tensor of its own takes: up to the largest index, also of a swizzled layout,
 /// which moves indices within blocks.
-pub(in crate::tensor) fn shared_len(layout: &ComposedLayout) -> Result<usize, LayoutError> {
+pub(in crate::tensor) fn shared_len(layout: &ComposedLayout) -> Result<u32, LayoutError> {
     let offset = layout.offset().to_int()?.to_static()?;
     let overflow = LayoutError::Overflow { operation: "the size of shared memory" };
     let len = layout.cosize()?.to_static()?.checked_add(offset).ok_or(overflow.clone())?;
@@ -233,7 +233,7 @@ pub(in crate::tensor) fn shared_len(layout: &ComposedLayout) -> Result<usize, La
     let len = u64::try_from(len).ok().zip(block);
     let len = len
         .and_then(|(len, block)| len.checked_next_multiple_of(block.min(len.next_power_of_two())));
-    len.and_then(|len| usize::try_from(len).ok()).ok_or(overflow)
+    len.and_then(|len| u32::try_from(len).ok()).ok_or(overflow)
 }
 
 impl<'b, T: Ty> RegisterTensor<'b, T> {
@@ -245,7 +245,7 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
         let layout = layout.into();
         let size = layout.cosize().and_then(|size| size.to_static());
         let (size, poisoned) = match size {
-            Ok(size) => (usize::try_from(size).unwrap_or(usize::MAX), false),
+            Ok(size) => (u32::try_from(size).unwrap_or(u32::MAX), false),
             Err(error) => {
                 let operand = format!("rmem<{}> o {layout}", T::TYPE);
                 k.report(TensorError { operation: "make_tensor", operand, kind: error.into() });
@@ -263,7 +263,7 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
 
     /// Sets all elements: CuTe's `fill`. Of a part of a fragment, those of the part alone.
     #[track_caller]
-    pub fn fill(&self, k: &Body<'b, '_>, value: impl IntoVal<'b, T>) {
+    pub fn fill(&self, k: &Body<'b, '_>, value: impl IntoOperand<'b, T>) {
         if !self.poisoned
             && let Err(error) = self.engine.fill(k, &self.layout, value)
         {
@@ -288,10 +288,9 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
         if self.poisoned {
             return elements.poison();
         }
-        for (pair, index) in indices.into_iter().enumerate() {
-            let lanes =
-                self.variables().get(k, usize::try_from(index).unwrap_or(usize::MAX)).lanes();
-            for (lane, value) in lanes.into_iter().enumerate() {
+        for (pair, index) in (0..).zip(indices) {
+            let lanes = self.variables().get(k, u32::try_from(index).unwrap_or(u32::MAX)).lanes();
+            for (lane, value) in (0..).zip(lanes) {
                 elements.variables().set(k, 2 * pair + lane, value);
             }
         }
@@ -313,7 +312,7 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
                 for (pair, two) in pairs.into_iter().zip(elements_at.chunks_exact(2)) {
                     let value = |i: usize| elements.engine.at(two[i]).read(k);
                     let value = Val::pack([value(0), value(1)]);
-                    self.variables().set(k, usize::try_from(pair).unwrap_or(usize::MAX), value);
+                    self.variables().set(k, u32::try_from(pair).unwrap_or(u32::MAX), value);
                 }
             }
             Ok(_) => {
@@ -472,7 +471,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
 
     /// The known alignment of the first element, in bytes; `None` for registers, which have none. CuTe DSL's
     /// `alignment` of the iterator.
-    pub fn alignment(&self) -> Option<u64> {
+    pub fn alignment(&self) -> Option<u32> {
         self.engine.alignment_bytes()
     }
 }
@@ -496,7 +495,7 @@ impl<'b, E: Writable<'b>> Tensor<E> {
         &self,
         k: &Body<'b, '_>,
         coord: impl Into<DeviceCoord<'b>>,
-        value: impl IntoVal<'b, E::Elem>,
+        value: impl IntoOperand<'b, E::Elem>,
     ) {
         if let Some(engine) = self.element(k, "store", &coord.into()) {
             engine.write(k, value);

@@ -66,7 +66,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     {
         let (from, to) = (P::Elem::SCALAR.bits(), T::SCALAR.bits());
         let align = self.alignment();
-        if align < u64::from(T::SCALAR.size_bytes()) {
+        if align < T::SCALAR.size_bytes() {
             let kind = TensorErrorKind::Recast { from, to, align };
             k.report(TensorError { operation: "recast", operand: self.to_string(), kind });
             return TensorPointer { base: P::cast(self.base), offset: 0, align, swizzle: None };

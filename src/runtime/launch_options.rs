@@ -1,6 +1,5 @@
 //! Defines [`LaunchOptions`], the stream and the attributes of a launch.
 
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 use super::stream::Stream;
 
 /// The options of a launch beside its grid and its arguments: none, by default.
@@ -25,11 +24,7 @@ pub struct LaunchOptions<'s> {
     /// refused.
     pub cooperative: bool,
     /// The stream; `None` is the one for all work that names none.
-    #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
     pub stream: Option<&'s Stream>,
-    #[cfg(not(any(feature = "sim", feature = "cuda-any-version")))]
-    #[doc(hidden)]
-    pub stream: std::marker::PhantomData<&'s ()>,
 }
 
 impl<'s> LaunchOptions<'s> {
@@ -44,7 +39,6 @@ impl<'s> LaunchOptions<'s> {
     }
 
     /// Launches on a stream.
-    #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
     pub const fn stream(self, stream: &'s Stream) -> LaunchOptions<'s> {
         LaunchOptions { stream: Some(stream), ..self }
     }

@@ -7,16 +7,16 @@ use dlpark::ffi::{DLDataType, DLDevice, DLDeviceType};
 use dlpark::metadata::{Dynamic, PreparedDynamic};
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
 
-use super::memory::Memory;
-use super::stream::Stream as RawStream;
+use super::kept_buffer::KeptBuffer;
 use crate::ir::{Element, Scalar};
-use crate::runtime::buffer::Memory as AnyMemory;
-use crate::runtime::dlpack::{DlpackError, data_type, data_type_name};
-use crate::runtime::stream::StreamBackend;
-use crate::runtime::{Buffer, KeptBuffer, RuntimeError, Stream};
+use crate::runtime::buffer::{Buffer, Memory};
+use crate::runtime::cuda;
+use crate::runtime::dlpack_error::{DlpackError, data_type, data_type_name};
+use crate::runtime::error::RuntimeError;
+use crate::runtime::stream::{Stream, StreamBackend};
 
 /// Memory that other code uses through a tensor.
-struct Exported(Option<Memory>);
+struct Exported(Option<cuda::Memory>);
 
 impl Drop for Exported {
     fn drop(&mut self) {
@@ -61,12 +61,10 @@ impl<T: Element> Buffer<T> {
             Ok(prepared) => prepared,
             Err(error) => return Err(KeptBuffer { error, buffer: self }),
         };
-        #[cfg(feature = "sim")]
         let len = self.len();
         let memory = match self.into_memory() {
-            AnyMemory::Cuda(memory) => memory,
-            #[cfg(feature = "sim")]
-            memory @ AnyMemory::Sim(_) => {
+            Memory::Cuda(memory) => memory,
+            memory @ Memory::Sim(_) => {
                 let buffer = Buffer::from_memory(memory, len);
                 return Err(KeptBuffer { error: RuntimeError::AddressOnSimulator, buffer });
             }
@@ -94,9 +92,8 @@ impl<T: Element> Buffer<T> {
         }
         let data_type = data_type(T::SCALAR)?;
         let memory = match self.memory_mut() {
-            AnyMemory::Cuda(memory) => memory,
-            #[cfg(feature = "sim")]
-            AnyMemory::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
+            Memory::Cuda(memory) => memory,
+            Memory::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
         };
         memory.wait_alone()?;
         memory.context().check_asserts()?;
@@ -130,9 +127,8 @@ impl<T: Element> Buffer<T> {
         ready_on: &Stream,
     ) -> Result<Buffer<T>, RuntimeError> {
         let found = check::<T, M>(&tensor)?;
-        let stream: &Arc<RawStream> = match &ready_on.backend {
+        let stream: &Arc<cuda::Stream> = match &ready_on.backend {
             StreamBackend::Cuda(stream) => stream,
-            #[cfg(feature = "sim")]
             StreamBackend::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
         };
         stream.check_runs("Buffer::from_dlpack")?;
@@ -142,8 +138,9 @@ impl<T: Element> Buffer<T> {
         }
         let bytes = found.len.saturating_mul(size_of::<T>());
         // SAFETY: by contract.
-        let memory = unsafe { Memory::foreign(stream, found.address, bytes, Box::new(tensor)) };
-        Ok(Buffer::from_memory(AnyMemory::Cuda(memory), found.len))
+        let memory =
+            unsafe { cuda::Memory::foreign(stream, found.address, bytes, Box::new(tensor)) };
+        Ok(Buffer::from_memory(Memory::Cuda(memory), found.len))
     }
 }
 

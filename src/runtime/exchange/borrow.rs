@@ -2,34 +2,17 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use cudarc::driver::{
     CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice,
 };
 
-use super::foreign::{context_of, other_device};
-use super::memory::{Allocation, Memory};
-use super::stream::Stream as RawStream;
+use super::cudarc::other_device;
 use crate::ir::{Element, Scalar};
-use crate::runtime::buffer::Memory as AnyMemory;
-use crate::runtime::device::Backend;
-use crate::runtime::stream::StreamBackend;
-use crate::runtime::{Buffer, Device, RuntimeError, Stream};
-
-/// Tells whether lent memory may still be used. Its allocation has it as its owner.
-#[derive(Default)]
-pub(super) struct Lease {
-    /// It changes behind the lock of the graphs of the context.
-    ended: AtomicBool,
-}
-
-impl Lease {
-    /// Refuses memory that went back to its lender. The lock of the graphs is held.
-    pub(super) fn check(&self) -> Result<(), RuntimeError> {
-        if self.ended.load(Relaxed) { Err(RuntimeError::BorrowEnded) } else { Ok(()) }
-    }
-}
+use crate::runtime::buffer::{Buffer, Memory};
+use crate::runtime::cuda::{self, Access, Lent};
+use crate::runtime::device::{Backend, Device};
+use crate::runtime::error::RuntimeError;
 
 /// References to memory of `cudarc` that [`Device::borrow_cudarc`] turns into buffers: `&CudaSlice<T>`,
 /// `&CudaView<T>` and `&CudaViewMut<T>` into `&Buffer<T>`, `&mut CudaSlice<T>` and `&mut CudaViewMut<T>` into
@@ -63,16 +46,10 @@ pub struct Scope(());
 /// A slice that is lent.
 #[doc(hidden)]
 pub struct Held<'s, T: Element> {
-    /// The caller of the launch may swap it for another one.
+    /// The caller of the launch may swap it for another one. It is dropped before the loan ends.
     buffer: Buffer<T>,
-    memory: Arc<Allocation>,
-    stream: Arc<RawStream>,
-    access: Access<'s>,
+    _lent: Lent<'s>,
 }
-
-/// Lets the stream of a slice wait for what `cudarc` has queued on the slice before, and returns the address. Where the
-/// argument is `true`, `cudarc` notes that the stream has used the slice.
-type Access<'s> = Box<dyn FnMut(bool) -> u64 + 's>;
 
 impl<'s, T: Element> Held<'s, T> {
     /// Lends `len` elements.
@@ -85,65 +62,23 @@ impl<'s, T: Element> Held<'s, T> {
         stream: &Arc<CudaStream>,
         len: usize,
         writes: bool,
-        mut access: Access<'s>,
+        access: Access<'s>,
     ) -> Result<Held<'s, T>, RuntimeError> {
         let context = match &device.backend {
             Backend::Cuda(context) => *context,
-            #[cfg(feature = "sim")]
             Backend::Sim(_) => return Err(RuntimeError::AddressOnSimulator),
         };
-        if !std::ptr::eq(context_of(stream)?, context) {
+        if !std::ptr::eq(cuda::context_of(stream)?, context) {
             return Err(other_device(stream, device));
         }
         if writes && T::SCALAR == Scalar::Bool {
             return Err(RuntimeError::BorrowedBool);
         }
-        let stream = match Stream::from_cudarc(stream)?.backend {
-            StreamBackend::Cuda(stream) => stream,
-            #[cfg(feature = "sim")]
-            StreamBackend::Sim(_) => return Err(RuntimeError::CudaNotBuilt),
-        };
-        let _current = context.enter()?;
-        stream.check_not_capturing()?;
-        let (address, bytes) = (access(false), len.saturating_mul(size_of::<T>()));
-        // SAFETY: by contract until `self` is dropped. Then work on the memory is refused, and the stream waits for the
-        // work before.
-        let lent = unsafe { Memory::foreign(&stream, address, bytes, Box::new(Lease::default())) };
-        let memory = Arc::clone(lent.allocation());
-        let buffer = Buffer::from_memory(AnyMemory::Cuda(lent), len);
-        Ok(Held { buffer, memory, stream, access })
-    }
-
-    /// Returns whether the buffer is still the original one.
-    fn has_its_buffer(&self) -> bool {
-        match self.buffer.memory() {
-            AnyMemory::Cuda(memory) => Arc::ptr_eq(memory.allocation(), &self.memory),
-            #[cfg(feature = "sim")]
-            AnyMemory::Sim(_) => false,
-        }
-    }
-}
-
-impl<T: Element> Drop for Held<'_, T> {
-    fn drop(&mut self) {
-        let context = self.stream.context();
-        if let Some(lease) = self.memory.lease() {
-            // What is being queued on the memory is noted before, or refused.
-            let _graphs = context.lock_graphs();
-            lease.ended.store(true, Relaxed);
-        }
-        // After a fault nothing runs.
-        if let Ok(_current) = context.enter() {
-            let uses = self.memory.uses();
-            if uses.order(&self.stream, true).is_err() {
-                let _ = uses.wait(true);
-            }
-            (self.access)(true);
-        }
-        if Arc::strong_count(&self.memory) > 1 + usize::from(self.has_its_buffer()) {
-            // The buffer was swapped and outlives the borrow. What somebody else has, too, is checked before each use.
-            mem::forget(Arc::clone(&self.memory));
-        }
+        let (stream, bytes) =
+            (cuda::Stream::from_cudarc(stream)?, len.saturating_mul(size_of::<T>()));
+        // SAFETY: by contract.
+        let (memory, lent) = unsafe { Lent::new(stream, bytes, access)? };
+        Ok(Held { buffer: Buffer::from_memory(Memory::Cuda(memory), len), _lent: lent })
     }
 }
 
@@ -228,7 +163,7 @@ impl Device {
     ///
     /// The host waits for nothing: work on the buffers comes after the work that `cudarc` has queued on the slices, and
     /// what `cudarc` queues on the slices later comes after the work of `f`, on whatever streams. Launches on the
-    /// stream of the slices ([`Stream::from_cudarc`]) need no events for that.
+    /// stream of the slices ([`Stream::from_cudarc`](crate::runtime::Stream::from_cudarc)) need no events for that.
     ///
     /// A graph cannot record launches with these buffers. A buffer that `f` moves out, by [`std::mem::swap`], is
     /// refused after the borrow with [`BorrowEnded`](RuntimeError::BorrowEnded).

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::buffer::Buffer;
-use super::error::RuntimeError;
 use crate::ir::Element;
+use crate::runtime::buffer::Buffer;
+use crate::runtime::error::RuntimeError;
 
 /// An error of giving a buffer to other code, with the unchanged buffer.
 ///

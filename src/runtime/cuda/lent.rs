@@ -1,0 +1,66 @@
+//! Lends memory of other code for a time.
+
+use std::mem;
+use std::sync::Arc;
+
+use super::capture::Resource;
+use super::lease::Lease;
+use super::memory::{Allocation, Memory};
+use super::stream::Stream;
+use crate::runtime::RuntimeError;
+
+/// Lets the stream of a slice wait for what `cudarc` has queued on the slice before, and returns the address. Where the
+/// argument is `true`, `cudarc` notes that the stream has used the slice.
+pub(in crate::runtime) type Access<'s> = Box<dyn FnMut(bool) -> u64 + 's>;
+
+/// The lender's side of lent memory. Dropping it ends the loan.
+pub(in crate::runtime) struct Lent<'s> {
+    memory: Arc<Allocation>,
+    stream: Arc<Stream>,
+    access: Access<'s>,
+}
+
+impl<'s> Lent<'s> {
+    /// Lends `bytes` bytes. Drop the memory first, then the other value.
+    ///
+    /// # Safety
+    /// `access` gives the address of `bytes` bytes that `cudarc` allocated in the context of `stream`, which nobody frees
+    /// before `'s` ends. Nobody writes them before that, and nobody reads them where the memory may be written.
+    pub(in crate::runtime) unsafe fn new(
+        stream: Arc<Stream>,
+        bytes: usize,
+        mut access: Access<'s>,
+    ) -> Result<(Memory, Lent<'s>), RuntimeError> {
+        let _current = stream.context().enter()?;
+        stream.check_not_capturing()?;
+        let address = access(false);
+        // SAFETY: by contract until the loan ends. Then work on the memory is refused, and the stream waits for the work
+        // before.
+        let lent = unsafe { Memory::foreign(&stream, address, bytes, Box::new(Lease::default())) };
+        let memory = Arc::clone(lent.allocation());
+        Ok((lent, Lent { memory, stream, access }))
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let context = self.stream.context();
+        if let Some(lease) = self.memory.lease() {
+            // What is being queued on the memory is noted before, or refused.
+            let _graphs = context.lock_graphs();
+            lease.end();
+        }
+        // After a fault nothing runs.
+        if let Ok(_current) = context.enter() {
+            let uses = self.memory.uses();
+            if uses.order(&self.stream, true).is_err() {
+                let _ = uses.wait(true);
+            }
+            (self.access)(true);
+        }
+        if Arc::strong_count(&self.memory) > 1 {
+            // The memory was kept beyond the loan. What somebody else has, too, is checked before each use.
+            mem::forget(Arc::clone(&self.memory));
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Records work into a graph of the driver.
+
+use std::ptr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cudarc::driver::sys;
+
+use super::capture::Capture;
+use super::context::Context;
+use super::event::Event;
+use super::stream::Stream;
+use super::uses::Note;
+use crate::runtime::RuntimeError;
+
+/// A stream that records. Dropping it forgets what was recorded.
+pub(in crate::runtime) struct Recording {
+    stream: Arc<Stream>,
+    open: bool,
+}
+
+impl Recording {
+    pub(in crate::runtime) fn new(context: &'static Context) -> Result<Recording, RuntimeError> {
+        let _current = context.enter()?;
+        // Nobody waits for all streams and finds this one before it is known to record.
+        let stream = Stream::recording(context)?;
+        // Other calls of this thread go on as usual: only the stream itself records.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the stream belongs to the context and has no work.
+        let code = unsafe { (context.api().cuStreamBeginCapture_v2)(stream.raw(), mode) };
+        context.check("cuStreamBeginCapture_v2", code)?;
+        context.note_stream(&stream);
+        Ok(Recording { stream, open: true })
+    }
+
+    pub(in crate::runtime) fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
+    /// Ends it.
+    fn end(&mut self) -> Result<(sys::CUgraph, Capture), RuntimeError> {
+        self.open = false;
+        let context = self.stream.context();
+        let _current = context.enter()?;
+        let mut graph = ptr::null_mut();
+        let (code, capture) = self.stream.end_capture(|| {
+            // SAFETY: the stream is recording; `graph` is a variable for the result.
+            unsafe { (context.api().cuStreamEndCapture)(self.stream.raw(), &mut graph) }
+        });
+        context.check("cuStreamEndCapture", code)?;
+        Ok((graph, capture))
+    }
+
+    /// Returns the recorded work as a graph that can run.
+    pub(in crate::runtime) fn finish(mut self) -> Result<Graph, RuntimeError> {
+        let context = self.stream.context();
+        let (graph, capture) = self.end()?;
+        let _current = context.enter()?;
+        let mut exec = ptr::null_mut();
+        // SAFETY: the graph was made above; `exec` is a variable for the result; 0 asks for nothing special.
+        let code = unsafe { (context.api().cuGraphInstantiateWithFlags)(&mut exec, graph, 0) };
+        // SAFETY: what is instantiated does not need the graph, which is destroyed once.
+        let destroyed = unsafe { (context.api().cuGraphDestroy)(graph) };
+        context.check("cuGraphInstantiateWithFlags", code)?;
+        let graph = Graph { context, exec, capture };
+        context.check("cuGraphDestroy", destroyed)?;
+        Ok(graph)
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if !self.open {
+            return;
+        }
+        let Ok((graph, _)) = self.end() else { return };
+        let context = self.stream.context();
+        let Ok(_current) = context.enter() else { return };
+        // SAFETY: the graph was made by the end of the recording and is not used.
+        let code = unsafe { (context.api().cuGraphDestroy)(graph) };
+        let _ = context.check("cuGraphDestroy", code);
+    }
+}
+
+/// Recorded launches, with all that they use.
+pub(in crate::runtime) struct Graph {
+    context: &'static Context,
+    exec: sys::CUgraphExec,
+    capture: Capture,
+}
+
+// SAFETY: as for streams; a launch of a graph waits for the one before it, also on another stream.
+unsafe impl Send for Graph {}
+// SAFETY: the driver does not want two threads at one graph; `Graph` in `runtime/graph.rs` has a lock.
+unsafe impl Sync for Graph {}
+
+impl Graph {
+    pub(in crate::runtime) fn nodes(&self) -> u64 {
+        self.capture.nodes
+    }
+
+    pub(in crate::runtime) fn context(&self) -> &'static Context {
+        self.context
+    }
+
+    /// Lets the stream wait for the work that must come before. The context is current.
+    fn order(&self, stream: &Arc<Stream>) -> Result<(), RuntimeError> {
+        self.capture.ordered().try_for_each(|(uses, writes)| uses.order(stream, writes))
+    }
+
+    /// As [`Graph::launch`]; waits for the end and returns how long the GPU was at it.
+    pub(in crate::runtime) fn time(&self, stream: &Arc<Stream>) -> Result<Duration, RuntimeError> {
+        stream.check_runs("Graph::time")?;
+        let (start, end) = (Event::new(self.context)?, Event::new(self.context)?);
+        let _current = self.context.enter()?;
+        stream.check_not_capturing()?;
+        // What the launch must wait for is not part of it.
+        self.order(stream)?;
+        start.record(stream)?;
+        self.launch(stream)?;
+        end.record(stream)?;
+        stream.wait()?;
+        self.context.check_asserts()?;
+        start.elapsed_until(&end)
+    }
+
+    /// Queues all that was recorded.
+    pub(in crate::runtime) fn launch(&self, stream: &Arc<Stream>) -> Result<(), RuntimeError> {
+        stream.check_runs("Graph::launch")?;
+        stream.check_not_capturing()?;
+        let Capture { used, code, reports, owners, launches, nodes } = &self.capture;
+        if *nodes == 0 {
+            return Ok(());
+        }
+        let _current = self.context.enter()?;
+        let _graphs = self.context.lock_graphs();
+        let mut pending = (!reports.is_empty()).then(|| self.context.lock_asserts());
+        self.order(stream)?;
+        let uses = |note: &mut Note<'_>| {
+            self.capture.ordered().for_each(|(uses, writes)| note(uses, writes));
+            code.iter().for_each(|code| note(code, false));
+        };
+        stream.queue(*launches, uses, || {
+            // SAFETY: graph and stream belong to the context. What the graph uses lives as long as it, and is
+            // freed or unloaded only after the uses that are noted.
+            let answer = unsafe { (self.context.api().cuGraphLaunch)(self.exec, stream.raw()) };
+            self.context.check("cuGraphLaunch", answer)
+        })?;
+        if let Some(pending) = &mut pending {
+            reports.iter().for_each(|report| pending.note(report));
+        }
+        stream.check_not_captured(|| (used.clone(), owners.clone()))
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        let Ok(_current) = self.context.enter() else { return };
+        // SAFETY: it is destroyed once; the driver keeps what a running launch of it still needs.
+        let code = unsafe { (self.context.api().cuGraphExecDestroy)(self.exec) };
+        let _ = self.context.check("cuGraphExecDestroy", code);
+    }
+}

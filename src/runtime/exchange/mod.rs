@@ -1,0 +1,14 @@
+//! Exchanges memory and streams with other code of the program.
+//!
+//! Some functions are `unsafe`, because nobody can check what other code promises about its memory.
+#![expect(unsafe_code, reason = "each block says why it is sound")]
+#![warn(clippy::undocumented_unsafe_blocks)]
+
+mod borrow;
+mod cudarc;
+#[cfg(feature = "dlpack")]
+mod dlpack;
+mod kept_buffer;
+
+pub use borrow::CudarcSlices;
+pub use kept_buffer::KeptBuffer;

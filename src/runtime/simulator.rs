@@ -1,0 +1,371 @@
+//! Runs the work of the runtime on the CPU simulator.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use smallvec::SmallVec;
+
+use super::error::RuntimeError;
+use super::timing::Timing;
+use crate::arch::TensorMapDesc;
+use crate::ir::{Const, Element, KernelIr, Target};
+use crate::launch::grid::Grid;
+use crate::sim;
+
+/// The simulator, with the options of its launches.
+#[derive(Clone)]
+pub(super) struct Context {
+    options: sim::Options,
+}
+
+impl From<sim::Options> for Context {
+    fn from(options: sim::Options) -> Context {
+        Context { options }
+    }
+}
+
+impl Context {
+    /// Returns the simulator, for programs that build their kernels for `target`; `None` is the default target.
+    pub(super) fn open(target: Option<Target>) -> Result<Context, RuntimeError> {
+        let options = sim::Options::default();
+        Ok(match target {
+            Some(target) => options.target(target),
+            None => options,
+        }
+        .into())
+    }
+
+    pub(super) fn name(&self) -> &str {
+        "simulator"
+    }
+
+    pub(super) fn label(&self) -> &str {
+        "the simulator"
+    }
+
+    pub(super) fn target(&self) -> Target {
+        self.options.target
+    }
+}
+
+/// Memory of the simulator, shared with the graphs that use it.
+#[derive(Clone, Debug)]
+pub(super) struct Memory(Arc<sim::Buffer>);
+
+impl Memory {
+    /// Returns `bytes` zeros.
+    pub(super) fn zeros(context: &Context, bytes: usize) -> Result<Memory, RuntimeError> {
+        reserve(context, bytes)?;
+        Ok(Memory(Arc::new(sim::Buffer::zeros(bytes))))
+    }
+
+    pub(super) fn from_slice<T: Element>(
+        context: &Context,
+        data: &[T],
+    ) -> Result<Memory, RuntimeError> {
+        reserve(context, size_of_val(data))?;
+        Ok(Memory(Arc::new(sim::Buffer::from_slice(data))))
+    }
+
+    /// Returns the simulator, with the default options.
+    pub(super) fn context(&self) -> Context {
+        sim::Options::default().into()
+    }
+
+    pub(super) fn to_vec<T: Element>(&self) -> Vec<T> {
+        self.0.to_vec()
+    }
+
+    /// Replaces all elements.
+    pub(super) fn write<T: Element>(&self, data: &[T]) -> Result<(), RuntimeError> {
+        self.0.write(data).map_err(|error| {
+            let elements = |bytes: usize| bytes / T::SCALAR.size_bytes() as usize;
+            RuntimeError::LengthMismatch {
+                buffer: elements(error.buffer_bytes),
+                host: elements(error.data_bytes),
+            }
+        })
+    }
+
+    /// Copies all elements of other memory, or lets the stream record that.
+    pub(super) fn copy_from<T: Element>(
+        &self,
+        from: &Memory,
+        stream: &Stream,
+    ) -> Result<(), RuntimeError> {
+        let (to, from) = (self.clone(), from.clone());
+        stream.run_or_record(move || to.write(&from.to_vec::<T>()))
+    }
+
+    /// Sets all `len` elements, or lets the stream record that.
+    pub(super) fn fill<T: Element>(
+        &self,
+        value: T,
+        len: usize,
+        stream: &Stream,
+    ) -> Result<(), RuntimeError> {
+        let to = self.clone();
+        stream.run_or_record(move || to.write(&vec![value; len]))
+    }
+}
+
+/// Fails where an allocation of `bytes` would end the process.
+fn reserve(context: &Context, bytes: usize) -> Result<(), RuntimeError> {
+    Vec::<u64>::new().try_reserve_exact(bytes.div_ceil(8)).map_err(|_| RuntimeError::OutOfMemory {
+        device: context.label().to_owned(),
+        bytes: bytes as u64,
+    })
+}
+
+/// A stream of the simulator. It is always idle, because a launch has ended when its call returns.
+#[derive(Clone)]
+pub(super) struct Stream {
+    /// The recording of the stream of a [`Recording`].
+    recorded: Option<Recorded>,
+}
+
+impl Stream {
+    pub(super) fn new(_: &Context) -> Result<Stream, RuntimeError> {
+        Ok(Stream { recorded: None })
+    }
+
+    /// Returns the simulator, with the default options.
+    pub(super) fn context(&self) -> Context {
+        sim::Options::default().into()
+    }
+
+    /// Refuses a call that no graph can have while the stream records one.
+    pub(super) fn check_runs(&self, call: &'static str) -> Result<(), RuntimeError> {
+        match &self.recorded {
+            Some(recorded) if recorded.lock().is_some() => Err(RuntimeError::NotInGraph { call }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the nodes of the open recording, if there is one, to `f`.
+    fn record(&self, f: impl FnOnce(&mut Vec<Node>)) -> bool {
+        let Some(recorded) = &self.recorded else { return false };
+        recorded.lock().as_mut().map(f).is_some()
+    }
+
+    /// Records work on memory, or does it where nothing is recorded.
+    fn run_or_record(
+        &self,
+        work: impl Fn() -> Result<(), RuntimeError> + Send + Sync + 'static,
+    ) -> Result<(), RuntimeError> {
+        let work = Box::new(work);
+        let mut left = Some(work);
+        if self.record(|nodes| nodes.extend(left.take().map(|work| Node::Memory(work)))) {
+            return Ok(());
+        }
+        left.map_or(Ok(()), |work| work())
+    }
+}
+
+/// A launch whose grid and arguments are checked.
+#[derive(Clone, Copy)]
+pub(super) struct Launch<'l> {
+    pub(super) grid: Grid,
+    /// Set if all blocks run at once.
+    pub(super) cooperative: bool,
+    pub(super) stream: Option<&'l Stream>,
+}
+
+/// An argument of a launch.
+#[derive(Clone, Copy)]
+pub(super) enum LaunchArg<'h> {
+    Scalar(Const),
+    Memory(&'h Memory),
+    Map(&'h TensorMapDesc, &'h Memory),
+}
+
+/// A kernel that is ready to run.
+pub(super) struct Function {
+    name: String,
+    program: sim::Program,
+    options: sim::Options,
+}
+
+impl Function {
+    pub(super) fn load(context: &Context, ir: &KernelIr) -> Result<Arc<Function>, RuntimeError> {
+        let program = sim::Program::new(ir).map_err(|error| refused(&ir.name, error))?;
+        let (name, options) = (ir.name.clone(), context.options.clone());
+        Ok(Arc::new(Function { name, program, options }))
+    }
+
+    /// Runs a launch, or lets its stream record it.
+    pub(super) fn launch<'h>(
+        self: &Arc<Self>,
+        launch: Launch<'_>,
+        args: impl Iterator<Item = LaunchArg<'h>> + Clone,
+    ) -> Result<(), RuntimeError> {
+        let Launch { grid, cooperative, stream } = launch;
+        let record = |nodes: &mut Vec<Node>| {
+            let args = args.clone().map(OwnedArg::from).collect();
+            nodes.push(Node::Launch { function: Arc::clone(self), grid, args, cooperative });
+        };
+        if stream.is_some_and(|stream| stream.record(record)) {
+            return Ok(());
+        }
+        self.run(grid, &borrowed(args), cooperative).map(|_| ())
+    }
+
+    /// Runs a launch and takes the time.
+    pub(super) fn time<'h>(
+        &self,
+        launch: Launch<'_>,
+        args: impl Iterator<Item = LaunchArg<'h>>,
+    ) -> Result<Timing, RuntimeError> {
+        let Launch { grid, cooperative, stream } = launch;
+        stream.map_or(Ok(()), |stream| stream.check_runs("Function::time"))?;
+        timed(|| self.run(grid, &borrowed(args), cooperative))
+    }
+
+    /// Runs the kernel and returns the operations of all threads.
+    fn run(
+        &self,
+        grid: Grid,
+        args: &[sim::Arg<'_>],
+        cooperative: bool,
+    ) -> Result<u64, RuntimeError> {
+        let Function { name, program, options } = self;
+        let ran = match cooperative {
+            true => program.run(grid, args, &options.clone().cooperative(true)),
+            false => program.run(grid, args, options),
+        };
+        Ok(ran.map_err(|error| refused(name, error))?.thread_ops)
+    }
+}
+
+fn borrowed<'h>(args: impl Iterator<Item = LaunchArg<'h>>) -> SmallVec<[sim::Arg<'h>; 8]> {
+    args.map(|arg| match arg {
+        LaunchArg::Scalar(value) => sim::Arg::Scalar(value),
+        LaunchArg::Memory(memory) => sim::Arg::Buffer(&memory.0),
+        LaunchArg::Map(map, memory) => sim::Arg::TensorMap(map, &memory.0),
+    })
+    .collect()
+}
+
+fn timed(run: impl FnOnce() -> Result<u64, RuntimeError>) -> Result<Timing, RuntimeError> {
+    let start = Instant::now();
+    let thread_ops = run()?;
+    Ok(Timing { elapsed: start.elapsed(), thread_ops: Some(thread_ops) })
+}
+
+fn refused(kernel: &str, error: sim::RunError) -> RuntimeError {
+    match error {
+        sim::RunError::TooManyBlocksAtOnce { blocks, limit } => {
+            RuntimeError::TooManyBlocksAtOnce { kernel: kernel.to_owned(), blocks, limit }
+        }
+        sim::RunError::AssertFailed(failures) => RuntimeError::AssertFailed(failures),
+        error => RuntimeError::Simulation(Box::new(error)),
+    }
+}
+
+/// Recorded work, with all that it uses.
+enum Node {
+    Launch {
+        function: Arc<Function>,
+        grid: Grid,
+        args: Vec<OwnedArg>,
+        cooperative: bool,
+    },
+    /// A copy or a fill.
+    Memory(Box<dyn Fn() -> Result<(), RuntimeError> + Send + Sync>),
+}
+
+enum OwnedArg {
+    Scalar(Const),
+    Memory(Memory),
+    Map(Box<TensorMapDesc>, Memory),
+}
+
+impl From<LaunchArg<'_>> for OwnedArg {
+    fn from(arg: LaunchArg<'_>) -> OwnedArg {
+        match arg {
+            LaunchArg::Scalar(value) => OwnedArg::Scalar(value),
+            LaunchArg::Memory(memory) => OwnedArg::Memory(memory.clone()),
+            LaunchArg::Map(map, memory) => OwnedArg::Map(Box::new(map.clone()), memory.clone()),
+        }
+    }
+}
+
+impl Node {
+    /// Runs the work and returns the operations of all threads.
+    fn run(&self) -> Result<u64, RuntimeError> {
+        match self {
+            Node::Launch { function, grid, args, cooperative } => {
+                let args = args.iter().map(|arg| match arg {
+                    OwnedArg::Scalar(value) => LaunchArg::Scalar(*value),
+                    OwnedArg::Memory(memory) => LaunchArg::Memory(memory),
+                    OwnedArg::Map(map, memory) => LaunchArg::Map(map, memory),
+                });
+                function.run(*grid, &borrowed(args), *cooperative)
+            }
+            Node::Memory(work) => work().map(|()| 0),
+        }
+    }
+}
+
+/// The work that is recorded so far; `None` once the recording is finished.
+#[derive(Clone)]
+struct Recorded(Arc<Mutex<Option<Vec<Node>>>>);
+
+impl Recorded {
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<Node>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A recording of work. Its stream runs later work when the recording is finished or dropped.
+pub(super) struct Recording(Recorded);
+
+impl Recording {
+    pub(super) fn new(_: &Context) -> Result<Recording, RuntimeError> {
+        Ok(Recording(Recorded(Arc::new(Mutex::new(Some(Vec::new()))))))
+    }
+
+    /// Returns the stream whose work is recorded.
+    pub(super) fn stream(&self) -> Stream {
+        Stream { recorded: Some(self.0.clone()) }
+    }
+
+    pub(super) fn finish(self) -> Result<Graph, RuntimeError> {
+        let nodes = self.0.lock().take().unwrap_or_default();
+        Ok(Graph { nodes })
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        *self.0.lock() = None;
+    }
+}
+
+/// Recorded work that can run.
+pub(super) struct Graph {
+    nodes: Vec<Node>,
+}
+
+impl Graph {
+    pub(super) fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Runs all and returns the operations of all threads.
+    fn run(&self) -> Result<u64, RuntimeError> {
+        self.nodes.iter().try_fold(0u64, |ops, node| Ok(ops.saturating_add(node.run()?)))
+    }
+
+    /// Runs all, on a stream or on the default one.
+    pub(super) fn launch(&self, stream: Option<&Stream>) -> Result<(), RuntimeError> {
+        stream.map_or(Ok(()), |stream| stream.check_runs("Graph::launch_on"))?;
+        self.run().map(|_| ())
+    }
+
+    /// As [`Graph::launch`], with the time.
+    pub(super) fn time(&self, stream: Option<&Stream>) -> Result<Timing, RuntimeError> {
+        stream.map_or(Ok(()), |stream| stream.check_runs("Graph::time_on"))?;
+        timed(|| self.run())
+    }
+}
