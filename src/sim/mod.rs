@@ -17,6 +17,8 @@
 //! * An asynchronous operation (copies of threads, of bytes, of boxes of tensors, and `wgmma`) takes effect
 //!   as late as something waits for it. Until then it is a fault to write what it reads, or to access what it writes:
 //!   a missing wait, a ring of too few stages, a stage that is filled too early.
+//! * With [`Options::race`] accesses without an order are a fault, in shared and in global memory: of threads, lanes of a
+//!   warp included, and of asynchronous operations (`race/`).
 //! * Tensor cores: a product is exact; the products of one instruction are added to the sum one after the
 //!   other, in the order of rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of
 //!   `a * b + c`); sums of type `f16` are rounded to it once, at the end of the instruction. The hardware adds

@@ -1,4 +1,4 @@
-//! Checks that data races are named: right kernels are silent, each with one mistake names both lines and the missing edge.
+//! Checks that data races are named with both lines and the missing edge, and that right kernels are silent.
 //!
 //! A race is found in the default order, whatever the order of the two accesses was.
 

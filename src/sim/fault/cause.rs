@@ -383,10 +383,10 @@ causes! {
             /// The asynchronous operation.
             op: T::Op,
         },
-        /// Two accesses to the same bytes, of which one writes, without an order between them. Found with
+        /// A data race: two accesses to the same bytes without an order, and at least one writes. Found with
         /// [`Options::race`](crate::sim::Options::race).
         Race {
-            /// The later access; of an asynchronous operation or of a word the bytes that both access.
+            /// The later access: its first element that both access.
             access: T::Access,
             /// The source of the later access.
             agent: Agent,

@@ -14,7 +14,7 @@ use crate::sim::fault::raw::{AccessAt, Origin, RacerAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::race::{At, Grid, Lanes, Race, Races, Strong, Target};
 
-/// The shadows of a launch, and the buffers that have one: those that the kernel can write.
+/// The shadows of a launch: one for each buffer that the kernel can write.
 #[derive(Debug)]
 pub(in crate::sim) struct Watched {
     grid: Arc<Mutex<Grid>>,
@@ -245,8 +245,7 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// The lanes of a store but those that store to the bytes of a lane before; or two lanes that store different
-    /// values to one byte.
+    /// Returns the lanes of a store without repeated addresses; or two lanes that store different values to one byte.
     fn lanes_apart(
         &self,
         (mask, bytes): (u32, usize),
@@ -358,7 +357,7 @@ impl Memory<'_> {
         }
     }
 
-    /// A lane made an arrival at an mbarrier that may have ended its phase. `lanes` are those before it, of which the
+    /// A lane made an arrival at an mbarrier that may have ended its phase. `lanes` are the lanes before it that the
     /// detector does not know yet.
     pub(in crate::sim) fn note_arrival(
         &mut self,

@@ -88,8 +88,7 @@ impl Races {
         wait(groups, lanes, pending, |lanes, count| threads.wait(lanes, 1, count));
     }
 
-    /// Copies of lanes are complete, of which an mbarrier learns: `cp.async.mbarrier.arrive`, with the number of the last
-    /// copy at that time.
+    /// An mbarrier learns that the first `count` copies of lanes are complete: `cp.async.mbarrier.arrive`.
     pub(in crate::sim) fn copy_arrive(
         &mut self,
         at: At,

@@ -1,4 +1,4 @@
-//! Race detection: happens-before over threads and asynchronous agents, per byte.
+//! Detects data races: happens-before over threads and asynchronous agents, by byte.
 //!
 //! **Clocks.** Each source of accesses is a component of a launch (`layout.rs`): the threads of a warp, its `cp.async`,
 //! the reads and the writes of its bulk stores, the `wgmma` of a warp group, an mbarrier. A clock (`clock.rs`) counts
@@ -14,13 +14,17 @@
 //! which scope. A fence counts on either side of an edge. An access of a thread that is before one of the
 //! asynchronous proxy, but not visible to it, lacks a proxy fence.
 //!
-//! **Shadow.** Each word has the record of its last write and of the reads since (`shadow.rs`); a new access is compared
-//! with those. Buffers of a launch have a shadow only if the kernel can write them.
+//! **Shadow.** Each word has the records of its last write and of the reads since (`shadow.rs`); a new access is compared
+//! with them. Buffers of a launch have a shadow only if the kernel can write them.
 //!
 //! **Order of clusters.** With race detection the clusters of a launch run on one host thread, so that the fault is
 //! always the same. They share one [`Grid`] of shadows and of locations that release.
 //!
-//! Left out: the kernels of a stream, which are ordered; accesses of the host; mbarrier scopes other than relaxed.
+//! **Lenient.** Shuffles and votes order their lanes. Of the scopes of mbarriers only remote arrivals without a release
+//! to the cluster count: they publish the accesses of asynchronous operations. A fence before a barrier of the block
+//! counts for the thread behind the barrier. Stores of equal values do not race.
+//!
+//! **Left out.** Kernels of a stream, which are ordered; the host; tensor maps that kernels change.
 
 mod agents;
 mod clock;
@@ -193,12 +197,6 @@ impl Races {
         self.stores.clear();
         self.stores.resize_with(warps as usize, Stores::default);
         self.completions.clear();
-    }
-
-    /// The bytes of all shadows.
-    pub(in crate::sim) fn size_bytes(&self) -> usize {
-        let global: usize = lock(&self.grid).buffers.iter().map(Shadow::size_bytes).sum();
-        global + self.shared.iter().map(Shadow::size_bytes).sum::<usize>()
     }
 
     /// The number of a warp in the cluster.

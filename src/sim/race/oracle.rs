@@ -1,5 +1,6 @@
-//! The detector agrees with sets of accesses: each thread knows a set, each edge is a union, each access is compared
-//! with all accesses before.
+//! Compares the detector with sets of accesses on random programs.
+//!
+//! A thread knows a set, an edge is a union, and an access is compared with all accesses before.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,7 @@ type Set = BTreeSet<usize>;
 
 const SCOPES: [MemScope; 3] = [MemScope::Cta, MemScope::Cluster, MemScope::Gpu];
 
-/// Two clusters of two blocks of two warps, the second of which has four threads.
+/// Two clusters of two blocks of two warps; the second warp of a block has four threads.
 const WARPS: usize = 8;
 const THREADS: u32 = 36;
 /// The mbarrier of a block.
@@ -755,7 +756,7 @@ impl Both {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     /// The first race is found at the same access, whatever the events before.
     #[test]

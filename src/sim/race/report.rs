@@ -59,7 +59,7 @@ pub enum MissingEdge {
     Publish,
 }
 
-/// Two accesses to the same bytes without an order, of which one writes.
+/// Two accesses to the same bytes without an order; at least one writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Race {
     /// The lane of the later access.

@@ -302,6 +302,9 @@ struct Cell {
     more: u32,
 }
 
+/// At most 16 bytes of shadow for each byte.
+const _: () = assert!(size_of::<Cell>() <= 64);
+
 /// Words of a page.
 const PAGE: usize = 1024;
 
@@ -367,15 +370,8 @@ impl Shadow {
         self.lists = Lists::default();
     }
 
-    /// The bytes that it takes.
-    pub(super) fn size_bytes(&self) -> usize {
-        let pages = self.pages.iter().flatten().count() * PAGE * size_of::<Cell>();
-        let lists = self.lists.all.iter().map(|list| list.capacity() * size_of::<Record>());
-        pages + lists.sum::<usize>()
-    }
-
-    /// Makes an access to bytes `at .. at + len`, or returns the first earlier one that races with it. Accesses to the
-    /// bytes before are made then.
+    /// Makes an access to bytes `at .. at + len`, or returns the first earlier access in a race with it.
+    /// Accesses to the bytes before are made then.
     #[inline]
     pub(super) fn access(
         &mut self,

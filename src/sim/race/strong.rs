@@ -46,7 +46,7 @@ struct Release {
     known: Knowledge,
 }
 
-/// What was released to a location since it was last overwritten.
+/// The releases to a location since it was last overwritten.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Location {
     releases: Vec<Release>,

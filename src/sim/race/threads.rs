@@ -46,7 +46,7 @@ impl Fact {
     }
 }
 
-/// What a thread knows: the accesses that happen before its next one, and facts about accesses.
+/// Knowledge of a thread: the accesses that happen before its next one, and facts about accesses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Knowledge {
     pub(super) order: Clock,
@@ -87,7 +87,7 @@ impl Knowledge {
 /// The components of a warp: its threads, their `cp.async`, the reads and the writes of their bulk stores.
 pub(super) type Own = [Component; 4];
 
-/// What a thread knows: of others by clocks, and of the components of its warp its own lane apart.
+/// State of a thread: clocks of others, and counts of its own accesses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) known: Knowledge,
@@ -145,7 +145,7 @@ impl Threads {
         }
     }
 
-    /// What one lane knows.
+    /// Returns the state of one lane.
     pub(super) fn state(&self, lane: u32) -> &State {
         let has = |group: &&Group| group.lanes >> lane & 1 == 1;
         match self.groups.iter().find(has) {
