@@ -350,7 +350,7 @@ impl Races {
         access: Access,
         proxy: Option<Fact>,
         agent: Agent,
-        pieces: &mut dyn FnMut(&mut dyn FnMut(usize, usize)),
+        pieces: Pieces<'_>,
     ) -> Raced {
         if !self.checks {
             return Ok(());
