@@ -73,7 +73,7 @@ pub use report::Reported;
 pub use space::{GenericPointer, SpacePointer};
 pub use typed::{
     Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut, Global,
-    GlobalMut, Int, IntoIndex, IntoOperand, IntoVal, Local, MemIndex, MutPointer, Number, Ordered,
+    GlobalMut, Integer, IntoIndex, IntoOperand, IntoVal, Local, MemIndex, MutPointer, Number, Ordered,
     Pointer, Shared, SharedCluster, Signed, TensorMap, TensorMapMut, TensorMapType, Ty, Val,
 };
 pub use values::{IntoValues, Values};
