@@ -35,7 +35,7 @@ pub(super) struct Rows {
     /// The type of the elements.
     #[arg(long, default_value = "bf16")]
     dtype: Dtype,
-    /// The candidates: the one that the library takes, or all that it may take.
+    /// The candidates: `default` is the configuration of the library, `all` has others beside it.
     #[arg(long, default_value = "default")]
     configs: Candidates,
     /// Rounds of the comparison.
