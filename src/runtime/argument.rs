@@ -205,9 +205,9 @@ impl<'h, 'b: 'h, A: Argument> Field<AtLaunch<'h, 'b>> for A {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __launch_params {
-    ($Name:ident { $($field:ident: $Field:ty),+ }) => {
-        impl $crate::runtime::Argument for $Name {
-            type Arg<'h, 'b: 'h> = $Name<$crate::runtime::AtLaunch<'h, 'b>>;
+    ($Name:ident $(<$T:ident: $Bound:path>)? { $($field:ident: $Field:ty),+ }) => {
+        impl$(<$T: $Bound>)? $crate::runtime::Argument for $Name<$($T)?> {
+            type Arg<'h, 'b: 'h> = $Name<$($T,)? $crate::runtime::AtLaunch<'h, 'b>>;
 
             fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut $crate::runtime::ArgList<'h>) {
                 $(<$Field as $crate::runtime::Argument>::erase(arg.$field, out);)+

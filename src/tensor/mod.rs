@@ -41,7 +41,7 @@ pub use atom::{
 };
 pub use copy::{
     AccumulatorMap, AsyncTile, MatrixLoad, MatrixRing, Row, StagedStore, StoreWords, ThrAsyncTile,
-    ThrStore, TmaCopy, autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear,
+    ThrStore, TmaCopy, TmaTensor, autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear,
     cooperative_clear, copy, copy_if, copy_zfill,
 };
 pub use error::{TensorError, TensorErrorKind};

@@ -122,7 +122,7 @@ type Loaded<T, D> = Result<Arc<GemmFunction<T, T, D>>, Rejection>;
 
 /// Products of one pair of types on one GPU: kernels that were built and loaded, and the libraries they are measured
 /// beside.
-pub struct GemmBench<T, D> {
+pub struct GemmBench<T: GemmElement, D: GemmElement> {
     device: Device,
     built: HashMap<GemmConfig, Built<T, D>>,
     loaded: HashMap<GemmConfig, Loaded<T, D>>,
@@ -384,7 +384,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
     }
 }
 
-impl<T, D> std::fmt::Debug for GemmBench<T, D> {
+impl<T: GemmElement, D: GemmElement> std::fmt::Debug for GemmBench<T, D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "GemmBench({} kernels on {})", self.loaded.len(), self.device)
     }
@@ -482,7 +482,7 @@ fn nvidia<T: GemmElement, D: GemmElement>(
 const HOPELESS: f64 = 2.0;
 
 /// A problem on a GPU, as a [`Search`] asks for it. Made by [`GemmBench::measure`].
-pub struct GemmMeasure<'g, T, D> {
+pub struct GemmMeasure<'g, T: GemmElement, D: GemmElement> {
     bench: &'g mut GemmBench<T, D>,
     problem: GemmProblem,
     space: GemmSpace,
@@ -539,7 +539,7 @@ impl<T: GemmElement, D: GemmElement> GemmMeasure<'_, T, D> {
     }
 }
 
-impl<T, D> std::fmt::Debug for GemmMeasure<'_, T, D> {
+impl<T: GemmElement, D: GemmElement> std::fmt::Debug for GemmMeasure<'_, T, D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "GemmMeasure({:?}, {})", self.problem, self.regime)
     }

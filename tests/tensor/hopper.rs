@@ -95,13 +95,13 @@ fn skipping_is_going_on() -> Result<(), BuildErrors> {
     let device = Device::sim().unwrap();
     for stages in 1..6 {
         let kernel = Kernel::<(GlobalMut<i32>, i32)>::build("ring", Target::SM_80, |k, (x, n)| {
-            let start = PipelineState::producer(k).next(stages).next(stages);
-            let slow = k.for_(range(0, n), start, |_, _, state| state.next(stages));
-            let fast = start.skip(n, stages);
+            let start = TmaPipeline::new(k, stages, 128, 1).producer(k).next().next();
+            let slow = k.for_(range(0, n), start, |_, _, state| state.next());
+            let fast = start.skip(n);
             for (i, state) in [slow, fast].into_iter().enumerate() {
                 x.store(k, 3 * i as i32, state.stage);
                 x.store(k, 3 * i as i32 + 1, state.parity.cvt::<i32>());
-                x.store(k, 3 * i as i32 + 2, state.next(stages).previous_stage(stages));
+                x.store(k, 3 * i as i32 + 2, state.next().previous_stage());
             }
         })?;
         let function = device.load(&kernel).unwrap();
@@ -114,6 +114,41 @@ fn skipping_is_going_on() -> Result<(), BuildErrors> {
         }
     }
     Ok(())
+}
+
+/// Loops, tuples, arrays and structs keep the ring of a state; an `if_else` loses it, and the build says so.
+#[test]
+fn a_state_knows_its_ring() {
+    tilewright::values! {
+        struct Both<'b> {
+            states: [PipelineState<'b>; 2],
+            count: Val<'b, i32>,
+        }
+    }
+    let build = |forget: bool| {
+        Kernel::<(GlobalMut<i32>, i32)>::build("ring", Target::SM_80, |k, (x, n)| {
+            let rings = [3, 5].map(|stages| TmaPipeline::new(k, stages, 128, 1).consumer(k));
+            let start = (Both { states: rings, count: n }, 0);
+            let (both, _) = k.for_(range(0, n), start, |k, i, (both, _)| {
+                let [a, b] = both.states;
+                let a = k.if_with(i.gt(3), a, |_| a.next());
+                (Both { states: [a.next(), b.next()], ..both }, i)
+            });
+            let [mut a, b] = k.while_(
+                both.states,
+                |_, [a, _]| a.stage.ne(0),
+                |_, all| all.map(|state| state.next()),
+            );
+            assert_eq!([a.stages, b.stages], [3, 5]);
+            if forget {
+                a = k.if_else(n.gt(0), |k| k.yield_(a), |k| k.yield_(b));
+            }
+            x.store(k, 0, a.next().stage);
+        })
+    };
+    assert!(build(false).is_ok());
+    let error = build(true).unwrap_err().to_string();
+    assert!(error.contains("`next` of a state of no ring: there are 0 stages"), "{error}");
 }
 
 /// A tile that is fetched is where its layout says, zero outside of the tensor; a tile that is stored arrives.
@@ -135,10 +170,10 @@ fn check_copy(tile: &ComposedLayout, tensor: (i64, i64), major: Major, origin: [
         pipe.init(k, first);
         k.barrier();
         k.if_(first, |k| {
-            let full = pipe.acquire(k, PipelineState::producer(k));
+            let full = pipe.acquire(k, pipe.producer(k));
             copy.load(k, from, (row, column), &x, full);
         });
-        pipe.wait(k, PipelineState::consumer(k));
+        pipe.wait(k, pipe.consumer(k));
         k.for_(range(0, rows as i32), (), |k, i, ()| {
             k.for_(range(0, columns as i32), (), |k, j, ()| {
                 y.store(k, i * columns as i32 + j, x.load(k, (i, j)).cvt::<f32>());

@@ -48,7 +48,7 @@ pub(super) fn run(
 }
 
 /// A run on a GPU, with what it writes at the end.
-struct Bench<'o, T, D> {
+struct Bench<'o, T: GemmElement, D: GemmElement> {
     options: &'o Gemm,
     space: GemmSpace,
     bench: GemmBench<T, D>,

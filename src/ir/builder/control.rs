@@ -5,17 +5,17 @@
 //! through (`()`).
 
 use std::marker::PhantomData;
-use std::num::NonZeroU32;
 
 use super::body::Body;
 use super::call::Call;
 use super::context::Context;
 use super::error::BuildErrorKind;
+use super::range::{Range, bound};
 use super::typed::{Int, IntoVal, Val};
 use super::values::{IntoValues, Values};
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::Place;
-use crate::ir::op::{Arith, Control, Unroll, ValueList};
+use crate::ir::op::{Arith, Control, ValueList};
 use crate::ir::types::Type;
 
 /// The end of an arm that yields values of the type `V`. Made by [`Body::yield_`]; return it.
@@ -161,165 +161,22 @@ impl<C: Values, R: Values> Loop<'_, C, R> {
     }
 }
 
-/// A half-open range of loop indices. Made by [`range`].
-#[derive(Clone, Copy, Debug)]
-pub struct Range<'x, T: Copy> {
-    lo: Bound<'x, T>,
-    hi: Bound<'x, T>,
-    step: Bound<'x, T>,
-    unroll: Unroll,
-    prefetch: u32,
-}
-
-/// A bound of a range: a host or a device value, not yet part of a build.
-#[derive(Debug)]
-pub enum Bound<'x, T> {
-    /// A host value.
-    Host(T),
-    /// A device value.
-    Device(Val<'x, T>),
-    /// A host count that the type does not hold: an error of the build.
-    TooLarge(u32),
-}
-
-impl<T: Copy> Clone for Bound<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T: Copy> Copy for Bound<'_, T> {}
-
-/// A bound of a [`range`]: a host or a device integer.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot bound a range of `{T}`",
-    label = "expected `{T}` or `Val<'_, {T}>`",
-    note = "a host number is converted with `as {T}`, a device value with `.cvt::<{T}>()`"
-)]
-pub trait IntoBound<'x, T> {
-    /// The bound.
-    fn into_bound(self) -> Bound<'x, T>;
-}
-
-impl<'x, T: Int> IntoBound<'x, T> for T {
-    fn into_bound(self) -> Bound<'x, T> {
-        Bound::Host(self)
-    }
-}
-
-impl<'x, T: Int> IntoBound<'x, T> for Val<'x, T> {
-    fn into_bound(self) -> Bound<'x, T> {
-        Bound::Device(self)
-    }
-}
-
-/// The end or the step of a [`range`]: what [`IntoBound`] takes, and for `i32` also a host count, a `u32`.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot bound a range of `{T}`",
-    label = "expected `{T}` or `Val<'_, {T}>`",
-    note = "a host count is a `u32`, which bounds a range of `i32` too; a device value is converted with `.cvt::<{T}>()`"
-)]
-pub trait IntoLimit<'x, T> {
-    /// The bound.
-    fn into_limit(self) -> Bound<'x, T>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<'x, T, B: IntoBound<'x, T>> IntoLimit<'x, T> for B {
-    fn into_limit(self) -> Bound<'x, T> {
-        self.into_bound()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<'x> IntoLimit<'x, i32> for u32 {
-    fn into_limit(self) -> Bound<'x, i32> {
-        i32::try_from(self).map_or(Bound::TooLarge(self), Bound::Host)
-    }
-}
-
-/// `lo, lo + 1, ..` below `hi`: the indices of a [`for_`](Body::for_). Empty if `hi <= lo`.
-pub fn range<'x, T: Int>(lo: impl IntoBound<'x, T>, hi: impl IntoLimit<'x, T>) -> Range<'x, T> {
-    Range {
-        lo: lo.into_bound(),
-        hi: hi.into_limit(),
-        step: Bound::Host(T::ONE),
-        unroll: Unroll::Keep,
-        prefetch: 0,
-    }
-}
-
-impl<'x, T: Int> Range<'x, T> {
-    /// The same range with indices `lo, lo + step, ..`; `step` must be positive.
-    pub fn step(self, step: impl IntoLimit<'x, T>) -> Range<'x, T> {
-        Range { step: step.into_limit(), ..self }
-    }
-
-    /// Unrolls the loop `n` times: its body has `n` iterations, and a second loop runs the remaining ones.
-    /// The results are the same; 0 counts as 1.
-    pub fn unroll(self, n: u32) -> Range<'x, T> {
-        Range { unroll: NonZeroU32::new(n).map_or(Unroll::Keep, Unroll::By), ..self }
-    }
-
-    /// Unrolls all iterations, without a loop. The bounds and the step must be constants, else the build
-    /// fails.
-    pub fn unroll_full(self) -> Range<'x, T> {
-        Range { unroll: Unroll::Full, ..self }
-    }
-
-    /// Pipelines the loop: its loads from global memory run `n` iterations ahead. The loads of the first `n`
-    /// iterations come before the loop; iteration `i` uses the values fetched for it and fetches those of
-    /// iteration `i + n`. The results are the same; 0 changes nothing. Each fetched value takes `n` registers.
-    ///
-    /// Shared-memory tiles are pipelined too if the body fills them, passes a barrier, uses them and passes another
-    /// barrier, and if each iteration stores the same elements. The tiles then get `n + 1` stages, and one barrier
-    /// an iteration is enough. [`cp_async`](super::Body::cp_async) may fill the tiles: all of them, with a commit and
-    /// a wait for all groups before the first barrier. The copies of `n` iterations are then in flight, and take no
-    /// registers.
-    ///
-    /// What can be fetched ahead depends on the index and on values of outside, not on values that the loop
-    /// carries or computes from them; it may be conditional. Loads of inner loops stay where they are. The
-    /// build fails where a load cannot be made earlier: it depends on the work of its iteration, the body
-    /// may be left early, or memory may be written that is then read.
-    ///
-    /// ```
-    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
-    ///
-    /// type Dot = (Global<f32>, Global<f32>, GlobalMut<f32>, i32);
-    /// let kernel = Kernel::<Dot>::build("dot", Target::SM_80, |k, (x, y, out, n)| {
-    ///     let sum = k.for_(range(0, n).prefetch_stages(2), 0.0, |k, i, sum| {
-    ///         let (a, b) = (x.load(k, i), y.load(k, i));
-    ///         a.fma(b, sum)
-    ///     });
-    ///     out.store(k, 0, sum);
-    /// })?;
-    /// // Two loads for each of the two iterations before the loop, two inside, and two for short ranges.
-    /// assert_eq!(kernel.ir().to_string().matches("= ld ").count(), 2 * 2 + 2 + 2);
-    /// # Ok::<(), tilewright::ir::BuildErrors>(())
-    /// ```
-    pub fn prefetch_stages(self, n: u32) -> Range<'x, T> {
-        Range { prefetch: n, ..self }
-    }
-}
-
-#[track_caller]
-fn bound<'x, T: Int>(cx: &'x Context, bound: Bound<'x, T>) -> Value {
-    match bound {
-        Bound::Host(value) => cx.operand_of(value),
-        Bound::Device(value) => cx.operand(value),
-        Bound::TooLarge(count) => {
-            cx.error(BuildErrorKind::CountTooLarge { count });
-            cx.operand_of(T::ZERO)
-        }
-    }
-}
-
 #[track_caller]
 pub(super) fn ids_of<'x, I: IntoValues<'x>>(cx: &'x Context, values: I) -> ValueList {
+    group_of(cx, values).1
+}
+
+/// A group with its ids.
+#[track_caller]
+fn group_of<'x, I: IntoValues<'x>>(cx: &'x Context, values: I) -> (At<'x, I>, ValueList) {
     let group = values.at(cx);
     let mut ids = ValueList::new();
     I::V::ids(&group, cx, &mut ids);
-    ids
+    (group, ids)
 }
+
+/// The group that `I` becomes.
+type At<'x, I> = <<I as IntoValues<'x>>::V as Values>::At<'x>;
 
 #[track_caller]
 fn terminate(cx: &Context, control: Control) -> Terminated {
@@ -340,9 +197,10 @@ pub(super) fn add_results(cx: &Context, op: OpId, types: impl FnOnce(&mut Vec<Ty
     cx.with(|state| list.into_iter().map(|ty| state.add_result(op, ty)).collect())
 }
 
-/// Adds results to `op` and makes the group of them.
-fn results<'o, V: Values>(cx: &'o Context, op: OpId) -> V::At<'o> {
-    V::make(cx, &mut add_results(cx, op, V::types).into_iter())
+/// Adds results to `op` and makes the group of them, with the host fields of `init`.
+fn results<'o, V: Values>(cx: &'o Context, op: OpId, init: &V::At<'_>) -> V::At<'o> {
+    let made = V::make(cx, &mut add_results(cx, op, V::types).into_iter());
+    V::with_host_fields(cx, made, init)
 }
 
 /// Runs `f` with `region`, a region of `op`, as the innermost open body, and ends the region with `end`
@@ -467,7 +325,7 @@ impl<'o> Body<'o, '_> {
     {
         let (cx, place) = (self.context(), Place::caller());
         let cond = cx.operand_of(cond);
-        let init = ids_of(cx, init);
+        let (group, init) = group_of(cx, init);
         let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
         let control = Control::If { cond, then_region, else_region: Some(else_region) };
         let op = append(cx, control, place);
@@ -475,7 +333,7 @@ impl<'o> Body<'o, '_> {
         let run = || collect::<I::V>(cx, body(&mut Body::new(cx)));
         in_region(cx, then_region, op, place, run, values);
         in_region(cx, else_region, op, place, || init, values);
-        results::<I::V>(cx, op)
+        results::<I::V>(cx, op, &group)
     }
 
     /// Runs `body` for each index of `range` and returns the carried values after the last one.
@@ -499,15 +357,15 @@ impl<'o> Body<'o, '_> {
         'o: 'v,
     {
         let (cx, place) = (self.context(), Place::caller());
-        let (op, region) = begin_for(cx, range, init, place);
+        let (op, region, init) = begin_for(cx, range, init, place);
         let run = || {
-            let (index, carried) = for_args::<T, I::V>(cx, region);
+            let (index, carried) = for_args::<T, I::V>(cx, region, &init);
             collect::<I::V>(cx, body(&mut Body::new(cx), index, carried))
         };
         let next =
             |values: &ValueList| Some(Control::Continue { target: op, values: values.clone() });
         in_region(cx, region, op, place, run, next);
-        results::<I::V>(cx, op)
+        results::<I::V>(cx, op, &init)
     }
 
     /// As [`for_`](Body::for_), with a body that ends its iterations itself: with
@@ -528,13 +386,13 @@ impl<'o> Body<'o, '_> {
         'o: 'v,
     {
         let (cx, place) = (self.context(), Place::caller());
-        let (op, region) = begin_for(cx, range, init, place);
+        let (op, region, init) = begin_for(cx, range, init, place);
         let run = || {
-            let (index, carried) = for_args::<T, I::V>(cx, region);
+            let (index, carried) = for_args::<T, I::V>(cx, region, &init);
             body(&mut Body::new(cx), Loop::new(op), index, carried)
         };
         let _terminated = in_region(cx, region, op, place, run, |_| None);
-        results::<I::V>(cx, op)
+        results::<I::V>(cx, op, &init)
     }
 
     /// Runs `body` until it breaks, and returns the values of the `break_`. The body gets the carried
@@ -553,13 +411,13 @@ impl<'o> Body<'o, '_> {
         'o: 'v,
     {
         let (cx, place) = (self.context(), Place::caller());
-        let (op, region) = begin_loop(cx, init, place);
+        let (op, region, init) = begin_loop(cx, init, place);
         let run = || {
-            let (_, carried) = loop_args::<I::V>(cx, region);
+            let (_, carried) = loop_args::<I::V>(cx, region, &init);
             body(&mut Body::new(cx), Loop::new(op), carried)
         };
         let _terminated = in_region(cx, region, op, place, run, |_| None);
-        results::<R>(cx, op)
+        R::make(cx, &mut add_results(cx, op, R::types).into_iter())
     }
 
     /// Runs `body` while `cond` holds, and returns the carried values for which it did not. Both get the
@@ -578,15 +436,15 @@ impl<'o> Body<'o, '_> {
         'o: 'v,
     {
         let (cx, place) = (self.context(), Place::caller());
-        let (op, region) = begin_loop(cx, init, place);
+        let (op, region, init) = begin_loop(cx, init, place);
         let run = || {
-            let (args, carried) = loop_args::<I::V>(cx, region);
+            let (args, carried) = loop_args::<I::V>(cx, region, &init);
             let holds = cond(&mut Body::new(cx), carried.clone());
             break_unless(cx, holds, op, args, place);
             collect::<I::V>(cx, body(&mut Body::new(cx), carried))
         };
         in_region(cx, region, op, place, run, |next| next_iteration(op, next));
-        results::<I::V>(cx, op)
+        results::<I::V>(cx, op, &init)
     }
 
     /// Runs `body` once, and again while the condition that it returns holds; returns the last carried
@@ -605,9 +463,9 @@ impl<'o> Body<'o, '_> {
         'o: 'v,
     {
         let (cx, place) = (self.context(), Place::caller());
-        let (op, region) = begin_loop(cx, init, place);
+        let (op, region, init) = begin_loop(cx, init, place);
         let run = || {
-            let (_, carried) = loop_args::<I::V>(cx, region);
+            let (_, carried) = loop_args::<I::V>(cx, region, &init);
             let (next, again) = body(&mut Body::new(cx), carried);
             let next = collect::<I::V>(cx, next);
             if !cx.with(|state| state.ended()) {
@@ -616,7 +474,7 @@ impl<'o> Body<'o, '_> {
             next
         };
         in_region(cx, region, op, place, run, |next| next_iteration(op, next));
-        results::<I::V>(cx, op)
+        results::<I::V>(cx, op, &init)
     }
 }
 
@@ -626,17 +484,25 @@ fn next_iteration(target: OpId, values: &ValueList) -> Option<Control> {
 }
 
 #[track_caller]
-fn begin_loop<'o, I: IntoValues<'o>>(cx: &'o Context, init: I, place: Place) -> (OpId, RegionId) {
-    let init = ids_of(cx, init);
+fn begin_loop<'o, I: IntoValues<'o>>(
+    cx: &'o Context,
+    init: I,
+    place: Place,
+) -> (OpId, RegionId, At<'o, I>) {
+    let (group, init) = group_of(cx, init);
     let region = cx.with(|state| state.new_region());
     add_args::<I::V>(cx, region, place);
-    (append(cx, Control::Loop { init, body: region }, place), region)
+    (append(cx, Control::Loop { init, body: region }, place), region, group)
 }
 
-fn loop_args<'b, V: Values>(cx: &'b Context, region: RegionId) -> (ValueList, V::At<'b>) {
+fn loop_args<'b, V: Values>(
+    cx: &'b Context,
+    region: RegionId,
+    init: &V::At<'_>,
+) -> (ValueList, V::At<'b>) {
     let args: ValueList = cx.with(|state| state.ir.regions[region].args.iter().copied().collect());
     let carried = V::make(cx, &mut args.iter().copied());
-    (args, carried)
+    (args, V::with_host_fields(cx, carried, init))
 }
 
 /// Breaks out of the loop `target` with `values` where `cond` does not hold.
@@ -677,9 +543,9 @@ fn begin_for<'o, T: Int, I: IntoValues<'o>>(
     range: Range<'o, T>,
     init: I,
     place: Place,
-) -> (OpId, RegionId) {
+) -> (OpId, RegionId, At<'o, I>) {
     let (lo, hi, step) = (bound(cx, range.lo), bound(cx, range.hi), bound(cx, range.step));
-    let init = ids_of(cx, init);
+    let (group, init) = group_of(cx, init);
     let region = cx.with(|state| state.new_region());
     add_args::<T>(cx, region, place);
     add_args::<I::V>(cx, region, place);
@@ -692,10 +558,15 @@ fn begin_for<'o, T: Int, I: IntoValues<'o>>(
         init,
         body: region,
     };
-    (append(cx, control, place), region)
+    (append(cx, control, place), region, group)
 }
 
-fn for_args<'b, T: Int, V: Values>(cx: &'b Context, region: RegionId) -> (Val<'b, T>, V::At<'b>) {
+fn for_args<'b, T: Int, V: Values>(
+    cx: &'b Context,
+    region: RegionId,
+    init: &V::At<'_>,
+) -> (Val<'b, T>, V::At<'b>) {
     let mut args = cx.with(|state| state.ir.regions[region].args.clone()).into_iter();
-    (T::make(cx, &mut args), V::make(cx, &mut args))
+    let index = T::make(cx, &mut args);
+    (index, V::with_host_fields(cx, V::make(cx, &mut args), init))
 }

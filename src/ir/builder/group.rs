@@ -92,6 +92,26 @@ macro_rules! values {
                 }
                 of_fields(group, cx, out)
             }
+
+            fn with_host_fields<'x>(
+                cx: &'x $crate::ir::Context,
+                made: $Name<'x>,
+                pattern: &$Name<'_>,
+            ) -> $Name<'x> {
+                fn of_fields<'made, $body>(
+                    cx: &'made $crate::ir::Context,
+                    made: $Name<'made>,
+                    pattern: &$Name<$body>,
+                ) -> $Name<'made> {
+                    $Name {
+                        $($field: <<$Field as $crate::ir::IntoValues<$body>>::V
+                            as $crate::ir::Values>::with_host_fields(
+                                cx, made.$field, &pattern.$field,
+                            )),+
+                    }
+                }
+                of_fields(cx, made, pattern)
+            }
         }
 
         impl<$body> $crate::ir::IntoValues<$body> for $Name<$body> {

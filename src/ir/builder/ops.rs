@@ -10,7 +10,7 @@ use super::typed::{
     SharedCluster, Signed, Ty, Val,
 };
 use crate::ir::narrow::{bf16, f16};
-use crate::ir::op::{Arith, Compare, Mem};
+use crate::ir::op::{Arith, Compare, Convert, Mem};
 
 macro_rules! binary_operators {
     ($($Trait:ident $method:ident $Variant:ident $Bound:ident [$($ty:ty)*];)*) => {$(
@@ -195,7 +195,7 @@ impl<'b, T: Element> Val<'b, T> {
         if T::SCALAR == U::SCALAR {
             return Val::new(self.context(), value);
         }
-        self.context().emit_val(Arith::Cvt { value, to: U::SCALAR })
+        self.context().emit_val(Convert::Cvt { value, to: U::SCALAR })
     }
 }
 

@@ -302,7 +302,8 @@ impl<'b, P: Parameter> Field<OnDevice<'b>> for P {
 ///
 /// A field is anything that a parameter can be: a scalar, a pointer, a tuple, an array, a layout, another
 /// such struct. In the signature the name stands for the type; in the body of the kernel the fields are
-/// device values; at a launch the fields are what each parameter takes.
+/// device values; at a launch the fields are what each parameter takes. A struct may have one type parameter
+/// with a bound.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -335,12 +336,12 @@ impl<'b, P: Parameter> Field<OnDevice<'b>> for P {
 macro_rules! params {
     ($(
         $(#[$meta:meta])*
-        $vis:vis struct $Name:ident {
+        $vis:vis struct $Name:ident $(<$T:ident: $Bound:path>)? {
             $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $Field:ty),+ $(,)?
         }
     )*) => {$(
         $(#[$meta])*
-        $vis struct $Name<ParamSide = $crate::ir::InSignature>
+        $vis struct $Name<$($T: $Bound,)? ParamSide = $crate::ir::InSignature>
         where
             $($Field: $crate::ir::Field<ParamSide>),+
         {
@@ -350,8 +351,8 @@ macro_rules! params {
             ),+
         }
 
-        impl $crate::ir::Parameter for $Name {
-            type At<'b> = $Name<$crate::ir::OnDevice<'b>>;
+        impl$(<$T: $Bound>)? $crate::ir::Parameter for $Name<$($T)?> {
+            type At<'b> = $Name<$($T,)? $crate::ir::OnDevice<'b>>;
 
             fn declare(list: &mut $crate::ir::ParamList) {
                 $(list.field(stringify!($field), <$Field as $crate::ir::Parameter>::declare);)+
@@ -360,17 +361,17 @@ macro_rules! params {
             fn make<'b>(
                 cx: &'b $crate::ir::Context,
                 values: &mut $crate::ir::ParamValues<'_>,
-            ) -> $Name<$crate::ir::OnDevice<'b>> {
+            ) -> Self::At<'b> {
                 $Name { $($field: <$Field as $crate::ir::Parameter>::make(cx, values)),+ }
             }
         }
 
-        impl ::std::clone::Clone for $Name<$crate::ir::OnDevice<'_>> {
+        impl$(<$T: $Bound>)? ::std::clone::Clone for $Name<$($T,)? $crate::ir::OnDevice<'_>> {
             fn clone(&self) -> Self {
                 $Name { $($field: ::std::clone::Clone::clone(&self.$field)),+ }
             }
         }
 
-        $crate::__launch_params! { $Name { $($field: $Field),+ } }
+        $crate::__launch_params! { $Name $(<$T: $Bound>)? { $($field: $Field),+ } }
     )*};
 }

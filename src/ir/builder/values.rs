@@ -19,6 +19,15 @@ pub trait Values: 'static {
     fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> Self::At<'x>;
     /// Appends the values of the group, in the order of [`Values::types`], each checked for use in `cx`.
     fn ids(group: &Self::At<'_>, cx: &Context, out: &mut ValueList);
+    /// Returns `made`, a group made of ids, with the host fields of `pattern`: loops call it with their initial group. Groups
+    /// of device values alone have no host fields.
+    fn with_host_fields<'x>(
+        _cx: &'x Context,
+        made: Self::At<'x>,
+        _pattern: &Self::At<'_>,
+    ) -> Self::At<'x> {
+        made
+    }
 }
 
 impl<T: Ty> Values for T {
@@ -58,6 +67,18 @@ impl<V: Values, const N: usize> Values for [V; N] {
         for part in group {
             V::ids(part, cx, out);
         }
+    }
+
+    fn with_host_fields<'x>(
+        cx: &'x Context,
+        made: [V::At<'x>; N],
+        pattern: &[V::At<'_>; N],
+    ) -> [V::At<'x>; N] {
+        let mut pattern = pattern.iter();
+        made.map(|part| match pattern.next() {
+            Some(pattern) => V::with_host_fields(cx, part, pattern),
+            None => part,
+        })
     }
 }
 
@@ -103,7 +124,7 @@ impl<'x, I: IntoValues<'x>, const N: usize> IntoValues<'x> for [I; N] {
 }
 
 macro_rules! tuples {
-    ($(($($name:ident)*))*) => {$(
+    ($(($($name:ident $index:tt)*))*) => {$(
         impl<$($name: Values),*> Values for ($($name,)*) {
             type At<'x> = ($($name::At<'x>,)*);
 
@@ -119,6 +140,15 @@ macro_rules! tuples {
             #[allow(non_snake_case, reason = "one name serves as type and as variable")]
             fn ids(($($name,)*): &Self::At<'_>, _cx: &Context, _out: &mut ValueList) {
                 $($name::ids($name, _cx, _out);)*
+            }
+
+            #[allow(clippy::unused_unit, reason = "the macro also makes the empty tuple")]
+            fn with_host_fields<'x>(
+                _cx: &'x Context,
+                _made: Self::At<'x>,
+                _of: &Self::At<'_>,
+            ) -> Self::At<'x> {
+                ($($name::with_host_fields(_cx, _made.$index, &_of.$index),)*)
             }
         }
 
@@ -138,12 +168,12 @@ macro_rules! tuples {
 
 tuples! {
     ()
-    (A)
-    (A B)
-    (A B C)
-    (A B C D)
-    (A B C D E)
-    (A B C D E F)
-    (A B C D E F G)
-    (A B C D E F G H)
+    (A 0)
+    (A 0 B 1)
+    (A 0 B 1 C 2)
+    (A 0 B 1 C 2 D 3)
+    (A 0 B 1 C 2 D 3 E 4)
+    (A 0 B 1 C 2 D 3 E 4 F 5)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7)
 }

@@ -285,6 +285,16 @@ impl GemmConfig {
         }
     }
 
+    /// Warp groups that multiply the same tile.
+    pub(super) const fn consumers_of_tile(&self) -> u32 {
+        if matches!(self.schedule, Schedule::Pingpong) { 1 } else { self.consumers() }
+    }
+
+    /// Registers that a launch gives to each thread of a block that has an SM for itself.
+    pub(super) fn entry_registers(&self) -> u32 {
+        SM_REGISTERS / self.threads()
+    }
+
     /// Rows of a tile that one warp group multiplies.
     pub const fn rows_of_consumer(&self) -> u32 {
         match self.schedule {

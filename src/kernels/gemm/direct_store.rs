@@ -4,6 +4,7 @@ use crate::ir::{Body, DeviceCoord, GlobalMut, Number, Registers, Scalar, Val, Ve
 use crate::tensor::{AccumulatorMap, Tile};
 
 use super::epilogue::EpilogueOps;
+use super::types::Types;
 
 /// Stores the elements of a tile of D from registers.
 pub(super) struct DirectStore<'b, D> {
@@ -41,13 +42,13 @@ impl<'b, D: Number> DirectStore<'b, D> {
     /// Stores the accumulators of a thread. `first` is the coordinate of the first one in the tile, `places` are the
     /// offsets of all from it. Stores `v` adjacent columns as one vector where D's base and row pitch are multiples of `v`
     /// elements; the first column must be a multiple of `v`.
-    pub(super) fn all<C: Number>(
+    pub(super) fn all<'a: 'b, T: Types<D = D>>(
         &self,
         k: &mut Body<'b, '_>,
         sums: &Registers<'b, f32>,
         first: &DeviceCoord<'b>,
         places: &[[i32; 2]],
-        epilogue: &EpilogueOps<'b, C, D>,
+        epilogue: &EpilogueOps<'_, 'a, T>,
     ) {
         let [row, column] = entries(k, first);
         let (row, column) = (self.origin[0] + row, self.origin[1] + column);
@@ -74,14 +75,14 @@ impl<'b, D: Number> DirectStore<'b, D> {
     }
 
     /// Writes registers with their columns from `column` on, `run` at a time.
-    fn row<C: Number>(
+    fn row<'a: 'b, T: Types<D = D>>(
         &self,
         k: &mut Body<'b, '_>,
         sums: &Registers<'b, f32>,
         [row, column]: [Val<'b, i32>; 2],
         columns: &[(u32, i32)],
         run: u32,
-        epilogue: &EpilogueOps<'b, C, D>,
+        epilogue: &EpilogueOps<'_, 'a, T>,
     ) {
         let line = self.d.offset(row.cvt::<i64>() * self.pitch + column.cvt::<i64>());
         for columns in columns.chunks_exact(run as usize) {

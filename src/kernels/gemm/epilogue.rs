@@ -1,37 +1,32 @@
 //! The epilogue: operations on the product before it is written.
 
-use crate::ir::{Body, Global, Number, Val};
+use crate::ir::{Body, Global, OnDevice, Val};
 use crate::tensor::AccumulatorMap;
 
 use super::config::{Activation, Bias, Epilogue};
+use super::types::Types;
 
-/// `alpha`, `beta`; C, its pitch and the distance of its matrices; the bias; M and N.
-pub(super) type EpilogueParams<C, D> = (f32, f32, Global<C>, [i64; 2], Global<D>, [i32; 2]);
-
-/// The device values of [`EpilogueParams`].
-pub(super) type EpilogueArgs<'b, C, D> = (
-    Val<'b, f32>,
-    Val<'b, f32>,
-    Val<'b, Global<C>>,
-    [Val<'b, i64>; 2],
-    Val<'b, Global<D>>,
-    [Val<'b, i32>; 2],
-);
-
-/// `activation(alpha x + beta C + bias)`.
-#[derive(Clone, Copy)]
-pub(super) struct EpilogueOps<'b, C, D> {
-    ops: Epilogue,
-    args: EpilogueArgs<'b, C, D>,
-}
-
-impl<'b, C: Number, D: Number> EpilogueOps<'b, C, D> {
-    pub(super) fn new(ops: Epilogue, args: EpilogueArgs<'b, C, D>) -> Self {
-        EpilogueOps { ops, args }
+crate::params! {
+    /// The operands of the epilogue.
+    pub(super) struct EpilogueParams<T: Types> {
+        pub(super) alpha: f32,
+        pub(super) beta: f32,
+        pub(super) c: Global<T::C>,
+        /// The row pitch and the batch stride of C.
+        pub(super) c_strides: [i64; 2],
+        pub(super) bias: Global<T::D>,
+        /// M and N.
+        pub(super) extents: [i32; 2],
     }
 }
 
-impl<'b, C: Number, D: Number> AccumulatorMap<'b> for EpilogueOps<'b, C, D> {
+/// `activation(alpha x + beta C + bias)`, with the operands of a kernel body `'a`.
+pub(super) struct EpilogueOps<'p, 'a, T: Types> {
+    pub(super) ops: Epilogue,
+    pub(super) args: &'p EpilogueParams<T, OnDevice<'a>>,
+}
+
+impl<'b, 'a: 'b, T: Types> AccumulatorMap<'b> for EpilogueOps<'_, 'a, T> {
     fn is_identity(&self) -> bool {
         self.ops == Epilogue::default()
     }
@@ -43,24 +38,25 @@ impl<'b, C: Number, D: Number> AccumulatorMap<'b> for EpilogueOps<'b, C, D> {
         sum: Val<'b, f32>,
         [row, column, batch]: [Val<'b, i32>; 3],
     ) -> Val<'b, f32> {
-        let Epilogue { alpha: scale, beta: add, bias, activation } = self.ops;
-        let (alpha, beta, c, [pitch, matrix], vector, [m, n]) = self.args;
-        let mut value = if scale { sum * alpha } else { sum };
-        if add {
+        let args = self.args;
+        let [m, n] = args.extents;
+        let mut value = if self.ops.alpha { sum * args.alpha } else { sum };
+        if self.ops.beta {
             let inside = row.lt(m) & column.lt(n);
             let x = k.if_with(inside, 0.0, |k| {
+                let [pitch, matrix] = args.c_strides;
                 let at =
                     row.cvt::<i64>() * pitch + column.cvt::<i64>() + batch.cvt::<i64>() * matrix;
-                c.load(k, at).cvt::<f32>()
+                args.c.load(k, at).cvt::<f32>()
             });
-            value = x.fma(beta, value);
+            value = x.fma(args.beta, value);
         }
-        if let Some(bias) = bias {
+        if let Some(bias) = self.ops.bias {
             let (at, extent) = if bias == Bias::Row { (row, m) } else { (column, n) };
-            let x = k.if_with(at.lt(extent), 0.0, |k| vector.load(k, at).cvt::<f32>());
+            let x = k.if_with(at.lt(extent), 0.0, |k| args.bias.load(k, at).cvt::<f32>());
             value = value + x;
         }
-        match activation {
+        match self.ops.activation {
             None => value,
             Some(Activation::Relu) => value.max(0.0),
             Some(Activation::Gelu) => {

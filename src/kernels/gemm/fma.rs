@@ -5,8 +5,7 @@
 //! also from one tile to the next: so there are products to do on both sides of a barrier.
 
 use crate::ir::{
-    Body, DeviceCoord, Element, Kernel, KernelOptions, Number, Registers, Scalar, Shared, Val,
-    Vector, range,
+    Body, DeviceCoord, Kernel, KernelOptions, Registers, Scalar, Shared, Val, Vector, range,
 };
 use crate::tensor::{CpAsyncPipeline, CpAsyncState, TileScheduler};
 
@@ -16,6 +15,7 @@ use super::epilogue::EpilogueOps;
 use super::error::GemmError;
 use super::padded_tile::PaddedTile;
 use super::threads::{Params, count, matrix};
+use super::types::Types;
 
 /// Rows and columns of a thread that follow each other.
 const RUN: u32 = 4;
@@ -24,15 +24,7 @@ const RUN: u32 = 4;
 const EVERY: u32 = 4;
 
 /// Builds the kernel.
-pub(super) fn build<A, B, C, D>(
-    config: &GemmConfig,
-) -> Result<Kernel<Params<A, B, C, D>>, GemmError>
-where
-    A: Element,
-    B: Element,
-    C: Number,
-    D: Number,
-{
+pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)>, GemmError> {
     let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
@@ -53,9 +45,9 @@ where
     let pipe = CpAsyncPipeline::new(stages, elements)?;
     let options = KernelOptions::default().block([threads, 1, 1]).min_blocks_per_sm(blocks);
     let name = config.to_string();
-    Ok(Kernel::build_with(options, &name, config.target, |k, (a, b, d, sizes, epilogue)| {
-        let [rows, columns, depths, batch] = sizes;
-        let extents = [count(rows, m), count(columns, n), batch];
+    Ok(Kernel::<(Params<T>,)>::build_with(options, &name, config.target, |k, (args,)| {
+        let (rows, columns, depths) = (args.m, args.n, args.k);
+        let extents = [count(rows, m), count(columns, n), args.batch];
         let block = k.block_idx().x;
         let tile = TileScheduler::new(k, config.raster, extents).tile(k, block);
         let (row, column) = (tile.row * m, tile.column * n);
@@ -63,8 +55,10 @@ where
         let missing = steps * depth - depths;
         let sa = k.shared_aligned::<f32>(stages * elements, 16);
         let sb = sa.offset(tile_a.elements());
-        let copy_a = tile_a.slice(k, matrix(a, tile), [row, rows], missing, sa);
-        let copy_b = tile_b.slice(k, matrix(b, tile), [column, columns], missing, sb);
+        let copy_a =
+            tile_a.slice(k, matrix(args.a, args.a_strides, tile), [row, rows], missing, sa);
+        let copy_b =
+            tile_b.slice(k, matrix(args.b, args.b_strides, tile), [column, columns], missing, sb);
         let sums = k.registers::<f32>(high * wide).named(k, "sums");
         sums.fill(k, 0.0);
         let [down, across] = place(k, n / wide).map(|i| (i * RUN).cvt::<i32>());
@@ -117,8 +111,9 @@ where
         let places: Vec<[i32; 2]> = (0..high * wide)
             .map(|i| [far(i / wide, high, m), far(i % wide, wide, n)].map(|i| i as i32))
             .collect();
-        let store = DirectStore::new(d, tile, [row, column], [rows, columns]);
-        let epilogue = EpilogueOps::new(config.epilogue, epilogue);
+        let store =
+            DirectStore::new((args.d, args.d_strides), tile, [row, column], [rows, columns]);
+        let epilogue = EpilogueOps { ops: config.epilogue, args: &args.epilogue };
         store.all(k, &sums, &DeviceCoord::from((down, across)), &places, &epilogue);
     })?)
 }

@@ -13,7 +13,7 @@ use super::problem::GemmProblem;
 use super::sm80;
 use super::sm90;
 use super::threads;
-use super::types::in_memory;
+use super::types::{Types, in_memory};
 
 /// The kernel of a configuration, for buffers of these types of A, B, C and D. By default B and C have the type of A, and
 /// D has the type of C.
@@ -38,18 +38,18 @@ use super::types::in_memory;
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Gemm<A, B = A, C = A, D = C> {
+pub struct Gemm<A: Element, B: Element = A, C: Number = A, D: Number = C> {
     config: GemmConfig,
-    pub(super) kernel: AnyKernel<A, B, C, D>,
+    pub(super) kernel: AnyKernel<(A, B, C, D)>,
 }
 
 /// The kernel of one of the schedules: with tensor maps, or with pointers for threads that copy by themselves.
-pub(super) enum AnyKernel<A, B, C, D> {
-    Sm90(Box<sm90::Plan>, Kernel<sm90::Params<A, B, C, D>>),
-    Threads(Kernel<threads::Params<A, B, C, D>>),
+pub(super) enum AnyKernel<T: Types> {
+    Sm90(Box<sm90::Plan>, Kernel<(sm90::Params<T>,)>),
+    Threads(Kernel<(threads::Params<T>,)>),
 }
 
-impl<A, B, C, D> fmt::Debug for Gemm<A, B, C, D> {
+impl<A: Element, B: Element, C: Number, D: Number> fmt::Debug for Gemm<A, B, C, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Gemm({})", self.config)
     }

@@ -3,16 +3,18 @@
 use crate::arch::Major;
 use crate::ir::{Element, Number};
 use crate::runtime::{
-    Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions, TensorMapArg, TensorMapArgMut,
-    Timing,
+    AtLaunch, Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions, TensorMapArg,
+    TensorMapArgMut, Timing,
 };
 
 use super::config::{Bias, GemmConfig};
+use super::epilogue::EpilogueParams;
 use super::error::GemmError;
 use super::front::{AnyKernel, Gemm};
 use super::problem::{GemmProblem, GemmStrides};
 use super::sm90;
 use super::threads;
+use super::types::Types;
 
 /// The arguments of a launch: A, B and D, and the operands of the epilogue.
 pub struct GemmArgs<'h, A, B = A, C = A, D = C> {
@@ -55,18 +57,18 @@ impl<'h, A, B, C, D> GemmArgs<'h, A, B, C, D> {
 }
 
 /// A [`Gemm`] that a device has loaded.
-pub struct GemmFunction<A, B = A, C = A, D = C> {
+pub struct GemmFunction<A: Element, B: Element = A, C: Number = A, D: Number = C> {
     config: GemmConfig,
-    loaded: AnyFunction<A, B, C, D>,
+    loaded: AnyFunction<(A, B, C, D)>,
     sms: u32,
     /// In the place of C and of a bias that are not there.
     no_c: Buffer<C>,
     no_bias: Buffer<D>,
 }
 
-enum AnyFunction<A, B, C, D> {
-    Sm90(Box<sm90::Plan>, Function<sm90::Params<A, B, C, D>>),
-    Threads(Function<threads::Params<A, B, C, D>>),
+enum AnyFunction<T: Types> {
+    Sm90(Box<sm90::Plan>, Function<(sm90::Params<T>,)>),
+    Threads(Function<(threads::Params<T>,)>),
 }
 
 impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
@@ -80,7 +82,7 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
             AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load(kernel)?),
         };
         // The simulator runs blocks one after the other; some of them let a kernel show what it does with several.
-        let sms = device.properties().map_or(4, |properties| properties.multiprocessors);
+        let sms = device.properties().map_or(4, |properties| properties.sm_count);
         let (no_c, no_bias) = (device.zeros(1)?, device.zeros(1)?);
         Ok(GemmFunction { config: *self.config(), loaded, sms, no_c, no_bias })
     }
@@ -88,43 +90,83 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
 
 /// A launch of a matrix product that is made ready: what it needs is computed and checked, so that it can be repeated
 /// at no cost.
-pub struct GemmLaunch<'h, A, B = A, C = A, D = C> {
+pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Number = C> {
     grid: Grid,
     programmatic: bool,
-    args: AnyArgs<'h, A, B, C, D>,
-    epilogue: EpilogueValues<'h, C, D>,
+    args: AnyArgs<'h, (A, B, C, D)>,
 }
 
-struct Sm90Args<'h, A, B, C, D> {
-    function: &'h Function<sm90::Params<A, B, C, D>>,
-    a: TensorMapArg<'h, A>,
-    b: TensorMapArg<'h, B>,
-    d: TensorMapArgMut<'h, D>,
-    extents: [i32; 4],
-    batch_strides: [i32; 2],
+/// The arguments of a kernel, with its function.
+enum AnyArgs<'h, T: Types> {
+    Sm90(Box<Sm90Args<'h, T>>),
+    Threads(ThreadsArgs<'h, T>),
 }
 
-enum AnyArgs<'h, A, B, C, D> {
-    Sm90(Box<Sm90Args<'h, A, B, C, D>>),
-    Threads {
-        function: &'h Function<threads::Params<A, B, C, D>>,
-        a: &'h Buffer<A>,
-        b: &'h Buffer<B>,
-        d: &'h mut Buffer<D>,
-        strides: [[i64; 2]; 3],
-        sizes: [i32; 4],
-    },
+struct Sm90Args<'h, T: Types> {
+    function: &'h Function<(sm90::Params<T>,)>,
+    a: TensorMapArg<'h, T::A>,
+    b: TensorMapArg<'h, T::B>,
+    d: TensorMapArgMut<'h, T::D>,
+    tiles: [i32; 3],
+    batch: i32,
+    batched: [i32; 2],
+    epilogue: EpilogueValues<'h, T>,
+}
+
+impl<'h, T: Types> Sm90Args<'h, T> {
+    fn params(&mut self) -> sm90::Params<T, AtLaunch<'_, 'h>> {
+        let [row_tiles, column_tiles, steps] = self.tiles;
+        let [batched_a, batched_b] = self.batched;
+        sm90::Params {
+            a: &self.a,
+            b: &self.b,
+            d: &mut self.d,
+            row_tiles,
+            column_tiles,
+            steps,
+            batch: self.batch,
+            batched_a,
+            batched_b,
+            epilogue: self.epilogue.params(),
+        }
+    }
+}
+
+struct ThreadsArgs<'h, T: Types> {
+    function: &'h Function<(threads::Params<T>,)>,
+    a: &'h Buffer<T::A>,
+    b: &'h Buffer<T::B>,
+    d: &'h mut Buffer<T::D>,
+    strides: [[i64; 2]; 3],
+    sizes: [i32; 4],
+    epilogue: EpilogueValues<'h, T>,
+}
+
+impl<'h, T: Types> ThreadsArgs<'h, T> {
+    fn params(&mut self) -> threads::Params<T, AtLaunch<'_, 'h>> {
+        let [a_strides, b_strides, d_strides] = self.strides;
+        let [m, n, k, batch] = self.sizes;
+        let epilogue = self.epilogue.params();
+        let (a, b, d) = (self.a, self.b, &mut *self.d);
+        threads::Params { a, a_strides, b, b_strides, d, d_strides, m, n, k, batch, epilogue }
+    }
 }
 
 /// The arguments of the epilogue.
-#[derive(Clone, Copy)]
-struct EpilogueValues<'h, C, D> {
+struct EpilogueValues<'h, T: Types> {
     alpha: f32,
     beta: f32,
-    c: &'h Buffer<C>,
-    strides: [i64; 2],
-    bias: &'h Buffer<D>,
-    sizes: [i32; 2],
+    c: &'h Buffer<T::C>,
+    c_strides: [i64; 2],
+    bias: &'h Buffer<T::D>,
+    extents: [i32; 2],
+}
+
+impl<'h, T: Types> EpilogueValues<'h, T> {
+    fn params(&self) -> EpilogueParams<T, AtLaunch<'_, 'h>> {
+        let EpilogueValues { alpha, beta, c, c_strides, bias, extents } = *self;
+        EpilogueParams { alpha, beta, c, c_strides, bias, extents }
+    }
 }
 
 impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
@@ -176,15 +218,15 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
         let args = match &self.loaded {
             AnyFunction::Sm90(plan, function) => {
                 let [a, b, d] = plan.maps(problem, &strides)?;
-                let [rows, columns, steps] = config.tiles(problem).map(|n| n as i32);
-                let batch_strides = [strides.a, strides.b].map(|[_, next]| i32::from(next != 0));
                 AnyArgs::Sm90(Box::new(Sm90Args {
                     function,
                     a: args.a.tensor_map(&a)?,
                     b: args.b.tensor_map(&b)?,
                     d: args.d.tensor_map_mut(&d)?,
-                    extents: [rows, columns, steps, problem.batch as i32],
-                    batch_strides,
+                    tiles: config.tiles(problem).map(|n| n as i32),
+                    batch: problem.batch as i32,
+                    batched: [strides.a, strides.b].map(|[_, next]| i32::from(next != 0)),
+                    epilogue,
                 }))
             }
             AnyFunction::Threads(function) => {
@@ -196,14 +238,20 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
                     return Err(GemmError::Address { operand, alignment });
                 }
                 let GemmProblem { m, n, k, batch, .. } = *problem;
-                // Distances are below 2^40, and sizes below 2^31.
-                let strides = [strides.a, strides.b, strides.d].map(|both| both.map(|s| s as i64));
-                let sizes = [m, n, k, batch].map(|size| size as i32);
-                AnyArgs::Threads { function, a: args.a, b: args.b, d: args.d, strides, sizes }
+                AnyArgs::Threads(ThreadsArgs {
+                    function,
+                    a: args.a,
+                    b: args.b,
+                    d: args.d,
+                    // Distances are below 2^40, and sizes below 2^31.
+                    strides: [strides.a, strides.b, strides.d].map(|both| both.map(|s| s as i64)),
+                    sizes: [m, n, k, batch].map(|size| size as i32),
+                    epilogue,
+                })
             }
         };
         let grid = config.grid(problem, self.sms);
-        Ok(GemmLaunch { grid, programmatic: config.programmatic, args, epilogue })
+        Ok(GemmLaunch { grid, programmatic: config.programmatic, args })
     }
 
     fn epilogue<'h>(
@@ -211,7 +259,7 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
         problem: &GemmProblem,
         strides: &GemmStrides,
         args: &GemmArgs<'h, A, B, C, D>,
-    ) -> Result<EpilogueValues<'h, C, D>, GemmError> {
+    ) -> Result<EpilogueValues<'h, (A, B, C, D)>, GemmError> {
         let ops = self.config.epilogue;
         let operands = [
             ("C", ops.beta, args.c.is_some()),
@@ -244,9 +292,9 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
             beta: args.beta,
             c: args.c.unwrap_or(&self.no_c),
             // Below 2^40.
-            strides: strides.c.map(|stride| stride as i64),
+            c_strides: strides.c.map(|stride| stride as i64),
             bias: args.bias.unwrap_or(&self.no_bias),
-            sizes: [problem.m as i32, problem.n as i32],
+            extents: [problem.m as i32, problem.n as i32],
         })
     }
 }
@@ -284,20 +332,12 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmLaunch<'_, A, B, C, D> {
     /// # Errors
     /// Those of [`Function::launch_with`].
     pub fn launch_with(&mut self, options: LaunchOptions<'_>) -> Result<(), GemmError> {
-        let EpilogueValues { alpha, beta, c, strides, bias, sizes } = self.epilogue;
-        let epilogue = (alpha, beta, c, strides, bias, sizes);
         match &mut self.args {
             AnyArgs::Sm90(args) => {
-                let Sm90Args { function, a, b, d, extents, batch_strides } = &mut **args;
-                function.launch_with(
-                    options,
-                    self.grid,
-                    (a, b, d, *extents, *batch_strides, epilogue),
-                )?;
+                args.function.launch_with(options, self.grid, (args.params(),))?;
             }
-            AnyArgs::Threads { function, a, b, d, strides: [of_a, of_b, of_d], sizes } => {
-                let args = ((*a, *of_a), (*b, *of_b), (&mut **d, *of_d), *sizes, epilogue);
-                function.launch_with(options, self.grid, args)?;
+            AnyArgs::Threads(args) => {
+                args.function.launch_with(options, self.grid, (args.params(),))?;
             }
         }
         Ok(())
@@ -308,17 +348,9 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmLaunch<'_, A, B, C, D> {
     /// # Errors
     /// Those of [`Function::time`].
     pub fn time(&mut self) -> Result<Timing, GemmError> {
-        let EpilogueValues { alpha, beta, c, strides, bias, sizes } = self.epilogue;
-        let epilogue = (alpha, beta, c, strides, bias, sizes);
         Ok(match &mut self.args {
-            AnyArgs::Sm90(args) => {
-                let Sm90Args { function, a, b, d, extents, batch_strides } = &mut **args;
-                function.time(self.grid, (a, b, d, *extents, *batch_strides, epilogue))?
-            }
-            AnyArgs::Threads { function, a, b, d, strides: [of_a, of_b, of_d], sizes } => {
-                let args = ((*a, *of_a), (*b, *of_b), (&mut **d, *of_d), *sizes, epilogue);
-                function.time(self.grid, args)?
-            }
+            AnyArgs::Sm90(args) => args.function.time(self.grid, (args.params(),))?,
+            AnyArgs::Threads(args) => args.function.time(self.grid, (args.params(),))?,
         })
     }
 

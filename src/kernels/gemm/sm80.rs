@@ -5,7 +5,7 @@
 //! a tile are spread over the steps of another, and the first step of a tile is loaded under the last products of the
 //! one before.
 
-use crate::ir::{Body, Element, Kernel, KernelOptions, Number, Val, range};
+use crate::ir::{Body, Element, Kernel, KernelOptions, Val, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
     AsyncTile, CpAsyncPipeline, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, RegisterTensor,
@@ -17,7 +17,7 @@ use super::direct_store::DirectStore;
 use super::epilogue::EpilogueOps;
 use super::error::GemmError;
 use super::threads::{Params, count, matrix};
-use super::types::{in_memory, val_type};
+use super::types::{Types, in_memory, val_type};
 
 /// Everything that is known before the kernel runs.
 struct Plan {
@@ -55,30 +55,22 @@ impl Plan {
 }
 
 /// Builds the kernel.
-pub(super) fn build<A, B, C, D>(
-    config: &GemmConfig,
-) -> Result<Kernel<Params<A, B, C, D>>, GemmError>
-where
-    A: Element,
-    B: Element,
-    C: Number,
-    D: Number,
-{
+pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)>, GemmError> {
     let plan = Plan::new(config)?;
     let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
     let pipe = CpAsyncPipeline::new(stages, 1)?;
     let rings = [plan.tiles[0].layout(stages)?, plan.tiles[1].layout(stages)?];
     let options = KernelOptions::default().block([config.threads(), 1, 1]).min_blocks_per_sm(1);
     let name = config.to_string();
-    Ok(Kernel::build_with(options, &name, config.target, |k, (a, b, d, sizes, epilogue)| {
-        let [rows, columns, depths, batch] = sizes;
-        let sa = SharedTensor::<A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
-        let sb = SharedTensor::<B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
-        let extents = [count(rows, m), count(columns, n), batch];
+    Ok(Kernel::<(Params<T>,)>::build_with(options, &name, config.target, |k, (args,)| {
+        let (rows, columns, depths) = (args.m, args.n, args.k);
+        let sa = SharedTensor::<T::A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
+        let sb = SharedTensor::<T::B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
+        let extents = [count(rows, m), count(columns, n), args.batch];
         let block = k.block_idx().x;
         let tile = TileScheduler::new(k, config.raster, extents).tile(k, block);
         let (row, column) = (tile.row * m, tile.column * n);
-        let (a, b) = (matrix(a, tile), matrix(b, tile));
+        let (a, b) = (matrix(args.a, args.a_strides, tile), matrix(args.b, args.b_strides, tile));
         let copy_a = plan.tiles[0].slice(k, a.0, a.1, row, [rows, depths], &sa);
         let copy_b = plan.tiles[1].slice(k, b.0, b.1, column, [columns, depths], &sb);
         let thread = k.thread_idx().x;
@@ -128,8 +120,9 @@ where
         let places = Tensor::identity(k, shape!(m, n));
         let places = places.composition(k, &tiler!(_, plan.tiles[1].rows()));
         let first = thr.partition_c(k, &places).coord(k, (0, 0, 0));
-        let store = DirectStore::new(d, tile, [row, column], [rows, columns]).wide();
-        let epilogue = EpilogueOps::new(config.epilogue, epilogue);
+        let store =
+            DirectStore::new((args.d, args.d_strides), tile, [row, column], [rows, columns]).wide();
+        let epilogue = EpilogueOps { ops: config.epilogue, args: &args.epilogue };
         store.all(k, &sums.variables(), &first, &plan.places, &epilogue);
     })?)
 }

@@ -1,7 +1,22 @@
 //! The types of elements in memory and in instructions.
 
-use crate::ir::Scalar;
+use crate::ir::{Element, Number, Scalar};
 use crate::tensor::ValType;
+
+/// The types of the elements of A, B, C and D in memory, as one type: the tuple of them.
+pub(super) trait Types: 'static {
+    type A: Element;
+    type B: Element;
+    type C: Number;
+    type D: Number;
+}
+
+impl<A: Element, B: Element, C: Number, D: Number> Types for (A, B, C, D) {
+    type A = A;
+    type B = B;
+    type C = C;
+    type D = D;
+}
 
 /// The instruction's name of a type.
 pub(super) fn val_type(scalar: Scalar) -> Option<ValType> {

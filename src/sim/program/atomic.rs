@@ -5,9 +5,8 @@
 
 use super::code::Inst;
 use super::compiler::Compiler;
-use super::dispatch::{with_number, with_type};
-use super::refused::Refused;
-use super::scalar::{Bits, Number};
+use super::refused::Refused::{self, Malformed};
+use crate::ir::eval::{Bits, Number, with_number};
 use crate::ir::{Atomic, AtomicOp, AtomicOrder, Cache, OpId, RedOrder, Scalar, Value, VectorType};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::access::Access;
@@ -61,9 +60,9 @@ fn max<T: Number>(old: u64, value: u64, _: u64) -> u64 {
 fn combine(op: AtomicOp, elem: Scalar, memory_space: MemorySpace) -> Result<Combine, Refused> {
     Ok(match op {
         AtomicOp::Add if (elem, memory_space) == (Scalar::F32, MemorySpace::Global) => add_flushed,
-        AtomicOp::Add => with_number!(elem, T => add::<T>),
-        AtomicOp::Min => with_number!(elem, T => min::<T>),
-        AtomicOp::Max => with_number!(elem, T => max::<T>),
+        AtomicOp::Add => with_number!(elem, T => add::<T> as Combine).ok_or(Malformed)?,
+        AtomicOp::Min => with_number!(elem, T => min::<T> as Combine).ok_or(Malformed)?,
+        AtomicOp::Max => with_number!(elem, T => max::<T> as Combine).ok_or(Malformed)?,
         AtomicOp::And => |old, value, _| Bits::and(old, value),
         AtomicOp::Or => |old, value, _| Bits::or(old, value),
         AtomicOp::Xor => |old, value, _| Bits::xor(old, value),

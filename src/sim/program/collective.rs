@@ -6,11 +6,10 @@
 use super::code::Group;
 use super::code::Inst;
 use super::compiler::Compiler;
-use super::dispatch::with_type;
 use super::refused::Refused;
-use super::scalar::{Bits, Int, Number};
 use super::slots::Slots;
 use super::special::truth;
+use crate::ir::eval::{Bits, Int, Number, with_type};
 use crate::ir::{OpId, ReduxOp, Scalar, ShflMode, Value, VoteMode, Warp};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::lanes::{Lane, Regs, Word};
@@ -105,7 +104,11 @@ impl Compiler<'_> {
             Warp::Redux { value, members, op } => {
                 let (scalar, value) = self.scalar(value)?;
                 let dst = self.result(results, 0)?.scalar(scalar)?;
-                (members, with_type!(scalar, [I32 i32, U32 u32], T => redux::<T>(op, value, dst)))
+                (
+                    members,
+                    with_type!(scalar, [I32 i32, U32 u32], T => redux::<T>(op, value, dst))
+                        .ok_or(Refused::Malformed)?,
+                )
             }
             Warp::Elect { members } => {
                 let leader = self.result(results, 0)?.scalar(Scalar::U32)? as usize;

@@ -44,6 +44,15 @@ impl Slots {
         }
     }
 
+    /// The type of a scalar or vector; `None` for pointers.
+    pub(in crate::sim) fn ty(&self) -> Option<Type> {
+        match *self {
+            Slots::Scalar(scalar, _) => Some(scalar.into()),
+            Slots::Vector(vector, _) => Some(vector.into()),
+            Slots::Pointer(_) => None,
+        }
+    }
+
     /// The slot of a value of type `expected`.
     pub(in crate::sim) fn scalar(self, expected: Scalar) -> Result<u32, Refused> {
         match self {

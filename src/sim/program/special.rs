@@ -6,7 +6,7 @@
 
 use super::code::Inst;
 use super::compiler::Compiler;
-use super::refused::Refused;
+use super::refused::Refused::{self, Malformed};
 use crate::ir::{Axis, OpId, Scalar, SpecialReg, Thread, Value, VolatileReg};
 use crate::launch::grid::Grid;
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
@@ -170,6 +170,8 @@ impl Compiler<'_> {
                 let dst = self.result(results, 0)?.scalar(reg.scalar())?;
                 Inst::Volatile { reg, dst }
             }
+            // Constant registers are filled in before a thread starts.
+            Thread::Sreg { .. } => return Err(Malformed),
             Thread::Nanosleep { nanoseconds } => {
                 self.scalar_of(nanoseconds, Scalar::U32)?;
                 Inst::Sleep

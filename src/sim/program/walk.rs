@@ -4,20 +4,19 @@
 //! host's: the first finds when each value dies (`liveness.rs`), the second places values in slots
 //! (`slots.rs`) and emits steps.
 
-use super::dispatch::with_type;
 use std::collections::HashMap;
 
 use super::arith::joined;
 use super::code::{Code, ForLoop, Inst, Step};
 use super::compiler::{Compiler, Target, get};
-use super::dispatch::with_int;
 use super::for_range::ForRange;
 use super::liveness::last_uses;
 use super::refused::Refused::{self, Malformed};
 use super::slots::{ConstWord, Registers, Slots};
+use crate::ir::eval::with_int;
 use crate::ir::{
     Arith, ArrayData, Control, Entity, KernelIr, LocalData, Mem, Mma, Op, OpId, RegionId, Scalar,
-    SharedData, Type, ValueDef, VarId,
+    SharedData, Thread, Type, ValueDef, VarId,
 };
 use crate::sim::memory::address::{Alloc, PointerSlots};
 use crate::sim::memory::buffer::Buffer;
@@ -244,7 +243,7 @@ impl Compiler<'_> {
                 !matches!(
                     made,
                     None | Some(
-                        Op::Arith(Arith::Sreg { .. })
+                        Op::Thread(Thread::Sreg { .. })
                             | Op::Mem(
                                 Mem::SharedBase { .. }
                                     | Mem::LocalBase { .. }
@@ -267,22 +266,22 @@ impl Compiler<'_> {
                 let slots = self.constant(id, *constant);
                 self.set(result.ok_or(Malformed)?, slots)?;
             }
-            Op::Arith(Arith::Sreg { reg }) => {
+            Op::Thread(Thread::Sreg { reg }) => {
                 let slot = self.special(*reg);
                 self.set(result.ok_or(Malformed)?, Slots::Scalar(reg.scalar(), slot))?;
                 self.weight += 1;
             }
-            Op::Arith(op) => {
+            op @ (Op::Arith(_) | Op::FloatArith(_) | Op::IntArith(_) | Op::Convert(_)) => {
                 let result = result.ok_or(Malformed)?;
                 let mut to = self.regs.allocate(get(&self.ir.values, result)?.ty);
-                if let Arith::Selp { then_value, else_value, .. } = op
+                if let Op::Arith(Arith::Selp { then_value, else_value, .. }) = op
                     && let (Slots::Pointer(a), Slots::Pointer(b)) =
                         (self.slots(*then_value)?, self.slots(*else_value)?)
                     && let Some(alloc) = joined(a, b)
                 {
                     to = self.regs.with_static(to, alloc);
                 }
-                let inst = self.arith(op, to)?;
+                let inst = self.pure(op, to)?;
                 self.set(result, to)?;
                 self.emit(id, inst);
             }
@@ -353,7 +352,8 @@ impl Compiler<'_> {
                     index: index.scalar(scalar)?,
                     remaining: remaining.scalar(Scalar::U64)?,
                 };
-                let (enter, advance) = with_int!(scalar, T => slots.functions::<T>(scalar));
+                let (enter, advance) =
+                    with_int!(scalar, T => slots.functions::<T>(scalar)).ok_or(Malformed)?;
                 let inst = Inst::For(Box::new(ForLoop { enter, advance, init, end: 0 }));
                 let at = self.emit(id, inst);
                 self.open_loop(id, args.clone(), args);

@@ -1,7 +1,7 @@
 //! Explains raw faults in the terms of the kernel: names, lines, threads.
 
 use crate::ir::{
-    ArrayId, AsyncCopy, Cache, Entity, KernelIr, LocalId, Mbarrier, Mem, Mma, Op, OpId, Place,
+    ArrayId, AsyncCopy, Effect, Entity, KernelIr, LocalId, Mbarrier, Mma, Op, OpId, Place,
     SharedId, Space,
 };
 use crate::launch::assert::{AssertFailures, AssertSites};
@@ -189,12 +189,9 @@ pub(in crate::sim) fn explain(
 
 /// Returns whether the faulting operation writes the memory space.
 fn stores(op: &Op, space: Space) -> bool {
-    match op {
-        Op::Mem(Mem::St { .. } | Mem::StVec { .. })
-        | Op::Atomic(_)
-        | Op::Cache(Cache::Discard { .. })
-        | Op::Mma(Mma::Stmatrix { .. }) => true,
-        Op::Mbarrier(op) => !matches!(
+    match (op, op.info()) {
+        (Op::Mma(Mma::Stmatrix { .. }), _) => true,
+        (Op::Mbarrier(op), _) => !matches!(
             op,
             Mbarrier::MbarrierTestWait { .. }
                 | Mbarrier::MbarrierTestWaitParity { .. }
@@ -203,7 +200,7 @@ fn stores(op: &Op, space: Space) -> bool {
                 | Mbarrier::MbarrierWait { .. }
                 | Mbarrier::MbarrierWaitParity { .. }
         ),
-        Op::AsyncCopy(op) => {
+        (Op::AsyncCopy(op), _) => {
             let from_shared = matches!(
                 op,
                 AsyncCopy::CpAsyncBulkStore { .. }
@@ -212,16 +209,6 @@ fn stores(op: &Op, space: Space) -> bool {
             );
             matches!(space, Space::Shared | Space::SharedCluster) != from_shared
         }
-        Op::Const(_)
-        | Op::Arith(_)
-        | Op::Mem(_)
-        | Op::Cache(_)
-        | Op::Sync(_)
-        | Op::Mma(_)
-        | Op::Warp(_)
-        | Op::Thread(_)
-        | Op::Diagnostic(_)
-        | Op::Inline(_)
-        | Op::Control(_) => false,
+        (_, info) => info.is_some_and(|info| info.effect == Effect::Write),
     }
 }

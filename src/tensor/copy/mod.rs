@@ -8,6 +8,7 @@ pub(super) mod row;
 pub(super) mod staged_store;
 pub(super) mod thread;
 pub(super) mod tma;
+pub(super) mod tma_tensor;
 
 pub use async_tile::{AsyncTile, ThrAsyncTile};
 pub use bulk::{bulk_copy, bulk_store};
@@ -17,3 +18,4 @@ pub use row::Row;
 pub use staged_store::{AccumulatorMap, StagedStore, StoreWords, ThrStore};
 pub use thread::{autovec_copy, autovec_copy_if, copy, copy_if, copy_zfill};
 pub use tma::TmaCopy;
+pub use tma_tensor::TmaTensor;

@@ -147,6 +147,11 @@ impl TmaCopy {
         &self.box_dims
     }
 
+    /// The modes of a tile.
+    pub fn rank(&self) -> usize {
+        self.modes.len()
+    }
+
     /// The number of boxes of a tile.
     pub fn boxes(&self) -> usize {
         self.boxes.len()

@@ -20,8 +20,8 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 /// use tilewright::layout::{layout, shape, tiler};
 /// use tilewright::arch::Major;
 /// use tilewright::tensor::{
-///     MmaAtom, OperandSource, PipelineState, SharedTensor, SmemAtom, SmemSwizzle, TiledMma, TmaPipeline,
-///     ValType, Wgmma, WgmmaMainloop,
+///     MmaAtom, OperandSource, SharedTensor, SmemAtom, SmemSwizzle, TiledMma, TmaPipeline, ValType,
+///     Wgmma, WgmmaMainloop,
 /// };
 ///
 /// let op = Wgmma::new(64, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);
@@ -33,7 +33,7 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 ///     let pipe = TmaPipeline::new(k, 3, 8192, 1);
 ///     let products = WgmmaMainloop::new(k, &mma, pipe, k.thread_idx().x, &x, &x);
 ///     let sums = mma.slice(k.thread_idx().x).fragment_c::<f32>(k, shape!(64, 64));
-///     let state = products.run(k, &sums, PipelineState::consumer(k), steps);
+///     let state = products.run(k, &sums, pipe.consumer(k), steps);
 ///     products.finish(k, state);
 /// })?;
 /// let text = kernel.ptx();
@@ -134,7 +134,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     ) {
         k.wgmma_wait_group(1);
         let elected = self.leader & k.value::<bool>(is_there);
-        k.if_(elected, |k| self.pipe.release(k, state.previous_stage(self.pipe.stages())));
+        k.if_(elected, |k| self.pipe.release(k, state.previous_stage()));
     }
 
     /// `acc = A B` over `steps` stages, at least one. The products of the last one are not waited for; returns the state
@@ -154,7 +154,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
             self.start(k, acc, state, more);
             self.release_previous(k, state, more);
             let step = step + 1;
-            ((state.next(self.pipe.stages()), step), step.lt(steps))
+            ((state.next(), step), step.lt(steps))
         });
         state
     }
@@ -180,12 +180,12 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
             } else {
                 self.release_previous(k, state, true);
             }
-            state = state.next(self.pipe.stages());
+            state = state.next();
         }
         k.for_(range(k.value(parts), steps), state, |k, _, state| {
             self.start(k, acc, state, true);
             self.release_previous(k, state, true);
-            state.next(self.pipe.stages())
+            state.next()
         })
     }
 
@@ -193,6 +193,6 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     #[track_caller]
     pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>, state: PipelineState<'b>) {
         k.wgmma_wait_group(0);
-        k.if_(self.leader, |k| self.pipe.release(k, state.previous_stage(self.pipe.stages())));
+        k.if_(self.leader, |k| self.pipe.release(k, state.previous_stage()));
     }
 }

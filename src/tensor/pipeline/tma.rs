@@ -1,80 +1,128 @@
 //! Pipelines: rings of stages in shared memory between producer and consumer threads.
 
-use crate::ir::{BarrierForm, Body, ClusterArrival, MbarrierRef, RemoteArrival, Shared, Val};
+use crate::ir::{
+    BarrierForm, Body, ClusterArrival, Context, IntoValues, MbarrierRef, RemoteArrival, Shared,
+    Type, Val, Value, ValueList, Values,
+};
 
 use crate::tensor::error::{TensorError, count_of};
 
-crate::values! {
-    /// A place in a ring of stages, carried through loops: the number of the stage, and the parity of the present
-    /// round over all of them. CuTe's `PipelineState`.
-    ///
-    /// ```
-    /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
-    /// use tilewright::tensor::PipelineState;
-    ///
-    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("ring", Target::SM_80, |k, (x,)| {
-    ///     let last = k.for_(range(0, 7), PipelineState::consumer(k), |_, _, state| state.next(3));
-    ///     x.store(k, 0, last.stage);
-    ///     x.store(k, 1, last.parity.cvt::<i32>());
-    /// })?;
-    /// # #[cfg(feature = "sim")] {
-    /// # use tilewright::runtime::{Device, Grid};
-    /// let device = Device::sim()?;
-    /// let mut x = device.zeros::<i32>(2)?;
-    /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
-    /// // After 7 steps in a ring of 3: the second place of the third round, whose parity is that of the first.
-    /// assert_eq!(x.to_vec()?, [1, 0]);
-    /// # }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub struct PipelineState<'b> {
-        /// The stage.
-        pub stage: Val<'b, i32>,
-        /// The parity of the round.
-        pub parity: Val<'b, u32>,
+/// A place in a ring of stages, carried through loops: the number of the stage, and the parity of the present
+/// round over all of them. CuTe's `PipelineState`.
+///
+/// A state knows the number of stages of its ring. Loops and [`if_with`](Body::if_with) carry that number; a state that
+/// `if_else` or `cases` returns has lost it (`stages` is 0), and moving it on is an error of the build.
+///
+/// ```
+/// use tilewright::ir::{GlobalMut, Kernel, Target, range};
+/// use tilewright::tensor::TmaPipeline;
+///
+/// let kernel = Kernel::<(GlobalMut<i32>,)>::build("ring", Target::SM_90, |k, (x,)| {
+///     let pipe = TmaPipeline::new(k, 3, 128, 1);
+///     let last = k.for_(range(0, 7), pipe.consumer(k), |_, _, state| state.next());
+///     x.store(k, 0, last.stage);
+///     x.store(k, 1, last.parity.cvt::<i32>());
+/// })?;
+/// # #[cfg(feature = "sim")] {
+/// # use tilewright::runtime::{Device, Grid};
+/// let device = Device::sim()?;
+/// let mut x = device.zeros::<i32>(2)?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+/// // After 7 steps in a ring of 3: the second place of the third round, whose parity is that of the first.
+/// assert_eq!(x.to_vec()?, [1, 0]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct PipelineState<'b> {
+    /// The stage.
+    pub stage: Val<'b, i32>,
+    /// The parity of the round.
+    pub parity: Val<'b, u32>,
+    /// The stages of the ring, a number of the host.
+    pub stages: u32,
+}
+
+/// The stage and the parity, which loops carry.
+type Carried = (i32, u32);
+
+impl Values for PipelineState<'static> {
+    type At<'x> = PipelineState<'x>;
+
+    fn types(out: &mut Vec<Type>) {
+        Carried::types(out);
+    }
+
+    fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> PipelineState<'x> {
+        let (stage, parity) = Carried::make(cx, ids);
+        PipelineState { stage, parity, stages: 0 }
+    }
+
+    #[track_caller]
+    fn ids(state: &PipelineState<'_>, cx: &Context, out: &mut ValueList) {
+        Carried::ids(&(state.stage, state.parity), cx, out);
+    }
+
+    fn with_host_fields<'x>(
+        _: &'x Context,
+        made: PipelineState<'x>,
+        pattern: &PipelineState<'_>,
+    ) -> PipelineState<'x> {
+        PipelineState { stages: pattern.stages, ..made }
+    }
+}
+
+impl<'b> IntoValues<'b> for PipelineState<'b> {
+    type V = PipelineState<'static>;
+
+    fn at(self, _: &'b Context) -> PipelineState<'b> {
+        self
     }
 }
 
 impl<'b> PipelineState<'b> {
-    /// The state in which a producer starts: on new barriers the phase before the first one has ended, so all stages are
-    /// empty.
+    /// The number of stages; of a state without a ring, an error of the build.
     #[track_caller]
-    pub fn producer(k: &Body<'b, '_>) -> Self {
-        PipelineState { stage: k.constant(0), parity: k.constant(1) }
+    fn ring(self, operation: &'static str) -> u32 {
+        if let Err(kind) = count_of("stages", self.stages, [1, MAX_STAGES]) {
+            let operand = "a state of no ring".to_owned();
+            self.stage.report(TensorError { operation, operand, kind });
+        }
+        self.stages.clamp(1, MAX_STAGES)
     }
 
-    /// The state in which a consumer starts.
+    /// The next stage of the ring.
     #[track_caller]
-    pub fn consumer(k: &Body<'b, '_>) -> Self {
-        PipelineState { stage: k.constant(0), parity: k.constant(0) }
-    }
-
-    /// The next stage of a ring of `stages`.
-    #[track_caller]
-    pub fn next(self, stages: u32) -> Self {
+    pub fn next(self) -> Self {
         let stage = self.stage + 1;
-        let wraps = stage.eq(stages);
+        let wraps = stage.eq(self.ring("next"));
         PipelineState {
             stage: wraps.select(stage.constant(0), stage),
             parity: wraps.select(self.parity ^ 1, self.parity),
+            ..self
         }
     }
 
     /// The state `steps` steps further, for a number of the device.
     #[track_caller]
-    pub fn skip(self, steps: Val<'b, i32>, stages: u32) -> Self {
+    pub fn skip(self, steps: Val<'b, i32>) -> Self {
+        let stages = self.ring("skip");
         let ahead = self.stage + steps;
         let rounds = ahead / stages;
         let parity = (self.parity + rounds.cvt::<u32>()) & 1;
-        PipelineState { stage: ahead - rounds * stages, parity }
+        PipelineState { stage: ahead - rounds * stages, parity, ..self }
     }
 
     /// The stage before this one.
     #[track_caller]
-    pub fn previous_stage(self, stages: u32) -> Val<'b, i32> {
-        self.stage.eq(0).select(self.stage.count(stages - 1), self.stage - 1)
+    pub fn previous_stage(self) -> Val<'b, i32> {
+        let last = self.stage.count(self.ring("previous_stage") - 1);
+        self.stage.eq(0).select(last, self.stage - 1)
     }
 }
+
+/// The most stages of a ring: the number of a barrier is an `i32`, and each stage has two.
+const MAX_STAGES: u32 = i32::MAX as u32 / 2;
 
 /// A ring of stages that tensor copies fill. Each stage has a full barrier, which waits for its bytes, and an empty
 /// barrier, which waits for its consumers. CuTe's `PipelineTmaAsync`.
@@ -87,7 +135,7 @@ impl<'b> PipelineState<'b> {
 /// use tilewright::ir::{GlobalMut, Kernel, Scalar, Target, TensorMap, range};
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{PipelineState, SharedTensor, TmaCopy, TmaPipeline};
+/// use tilewright::tensor::{SharedTensor, TmaCopy, TmaPipeline};
 ///
 /// // Rows of 32 numbers pass through a ring of two: the first warp uses what the second one fetches.
 /// let copy = TmaCopy::new(Scalar::I32, &layout!((1, 32) : (32, 1)).into())?;
@@ -99,19 +147,19 @@ impl<'b> PipelineState<'b> {
 ///     pipe.init(k, t.eq(0));
 ///     k.barrier();
 ///     k.if_(t.eq(32), |k| {
-///         k.for_(range(0, 5), PipelineState::producer(k), |k, row, state| {
+///         k.for_(range(0, 5), pipe.producer(k), |k, row, state| {
 ///             let full = pipe.acquire(k, state);
 ///             copy.load(k, map, (row, 0), &ring.slice(k, (.., .., state.stage)), full);
-///             state.next(2)
+///             state.next()
 ///         });
 ///     });
 ///     k.if_(t.lt(32), |k| {
-///         let start = (PipelineState::consumer(k), k.constant(0));
+///         let start = (pipe.consumer(k), k.constant(0));
 ///         let (_, sum) = k.for_(range(0, 5), start, |k, _, (state, sum)| {
 ///             pipe.wait(k, state);
 ///             let sum = sum + ring.load(k, (0, t, state.stage));
 ///             pipe.release(k, state.stage);
-///             (state.next(2), sum)
+///             (state.next(), sum)
 ///         });
 ///         y.store(k, t, sum);
 ///     });
@@ -144,7 +192,7 @@ impl<'b> TmaPipeline<'b> {
         // The most arrivals and bytes that a phase of a barrier waits for (PTX ISA 9.7.13.15).
         const MOST: u32 = (1 << 20) - 1;
         let wrong = [
-            count_of("stages", stages, [1, i32::MAX as u32 / 2]),
+            count_of("stages", stages, [1, MAX_STAGES]),
             count_of("bytes of a stage", bytes, [1, MOST]),
             count_of("consumers", consumers, [1, MOST]),
         ];
@@ -152,7 +200,7 @@ impl<'b> TmaPipeline<'b> {
             let operand = format!("{stages} stages of {bytes} bytes, {consumers} consumers");
             k.report(TensorError { operation: "TmaPipeline", operand, kind });
         }
-        let stages = stages.clamp(1, i32::MAX as u32 / 2);
+        let stages = stages.clamp(1, MAX_STAGES);
         let barriers = k.shared::<u64>(2 * stages);
         TmaPipeline { barriers, stages, bytes, consumers, cluster: 1 }
     }
@@ -166,6 +214,19 @@ impl<'b> TmaPipeline<'b> {
     /// The stages.
     pub fn stages(&self) -> u32 {
         self.stages
+    }
+
+    /// The state in which the producer starts: on new barriers the phase before the first one has ended, so all stages are
+    /// empty.
+    #[track_caller]
+    pub fn producer(&self, k: &Body<'b, '_>) -> PipelineState<'b> {
+        PipelineState { stage: k.constant(0), parity: k.constant(1), stages: self.stages }
+    }
+
+    /// The state in which a consumer starts.
+    #[track_caller]
+    pub fn consumer(&self, k: &Body<'b, '_>) -> PipelineState<'b> {
+        PipelineState { stage: k.constant(0), parity: k.constant(0), stages: self.stages }
     }
 
     /// Makes the barriers, in the thread where `elected` holds. A barrier of the block follows, or of the cluster.

@@ -1,7 +1,10 @@
 //! Floating point arithmetic with every rounding: exact results as integers, rounded once.
 
-use super::scalar::Nan;
-use crate::ir::{Clamp, FloatMode, Rounding, Scalar, narrow};
+use super::number::Nan;
+use crate::ir::narrow;
+use crate::ir::number::Rounding;
+use crate::ir::op::{Clamp, FloatMode};
+use crate::ir::types::Scalar;
 
 /// A floating point type as its digits and range.
 #[derive(Clone, Copy, Debug)]
@@ -171,7 +174,7 @@ impl Exact {
 
 /// The operations that can be rounded in every way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) enum Operation {
+pub(super) enum Operation {
     Add,
     Sub,
     Mul,
@@ -226,7 +229,7 @@ impl Operation {
 
     /// The bits of the result of an operation on `f16`, `bf16`, `f32` or `f64`. A result that is NaN has the
     /// bits that PTX calls canonical; for `f64`, which has none, some quiet NaN.
-    pub(in crate::sim) fn bits(self, scalar: Scalar, mode: FloatMode, operands: [u64; 3]) -> u64 {
+    pub(super) fn bits(self, scalar: Scalar, mode: FloatMode, operands: [u64; 3]) -> u64 {
         let format = Format::of(scalar);
         let mut operands = operands.map(|bits| decode(scalar, bits));
         if mode.ftz {
@@ -241,7 +244,7 @@ impl Operation {
 }
 
 /// Clamps a result; the bound is the largest finite number.
-pub(in crate::sim) fn clamped(x: f64, clamp: Clamp) -> f64 {
+pub(super) fn clamped(x: f64, clamp: Clamp) -> f64 {
     match clamp {
         Clamp::None | Clamp::Satfinite => x,
         // NaN is not above 0.
@@ -263,7 +266,7 @@ pub(in crate::sim) fn clamped(x: f64, clamp: Clamp) -> f64 {
 }
 
 /// The value of a floating point type, exact.
-pub(in crate::sim) fn decode(scalar: Scalar, bits: u64) -> f64 {
+pub(super) fn decode(scalar: Scalar, bits: u64) -> f64 {
     match scalar {
         Scalar::F32 => f32::from_bits(bits as u32).into(),
         _ => narrow::decode(scalar, bits as u32).unwrap_or(f64::from_bits(bits)),
@@ -271,7 +274,7 @@ pub(in crate::sim) fn decode(scalar: Scalar, bits: u64) -> f64 {
 }
 
 /// The bits of a number of the type, or of the NaN of the type.
-pub(in crate::sim) fn encode(scalar: Scalar, x: f64) -> u64 {
+pub(super) fn encode(scalar: Scalar, x: f64) -> u64 {
     match scalar {
         Scalar::F32 => (x as f32).or_nan_of([]).to_bits().into(),
         Scalar::F64 => x.or_nan_of([]).to_bits(),
@@ -281,7 +284,7 @@ pub(in crate::sim) fn encode(scalar: Scalar, x: f64) -> u64 {
 
 /// The bits of a number rounded to a floating point type, as conversions with a mode have it: `from` is a
 /// number of `f64` or an integer.
-pub(in crate::sim) fn convert_rounded(x: Source, to: Scalar, mode: FloatMode) -> u64 {
+pub(super) fn convert_rounded(x: Source, to: Scalar, mode: FloatMode) -> u64 {
     let saturates = matches!(mode.clamp, Clamp::Satfinite | Clamp::SatfiniteRelu);
     let exact = match x {
         Source::Float(x) if !x.is_finite() || x == 0.0 => Err(x),
@@ -311,7 +314,7 @@ pub(in crate::sim) fn convert_rounded(x: Source, to: Scalar, mode: FloatMode) ->
 /// `cvt.rna.tf32.f32`: half a unit more, and the bits below cut off, as compilers for all targets write it. A number
 /// that is not finite has its bits cut off alone, so that a NaN whose payload is there becomes an infinity; with a limit
 /// the largest number.
-pub(in crate::sim) fn tf32_away(bits: u32, mode: FloatMode) -> u32 {
+pub(super) fn tf32_away(bits: u32, mode: FloatMode) -> u32 {
     const UNIT: u32 = 1 << 13;
     let is_finite = |bits: u32| bits & 0x7fff_ffff < 0x7f80_0000;
     let rounded = if is_finite(bits) { bits + UNIT / 2 } else { bits } & !(UNIT - 1);
@@ -323,13 +326,13 @@ pub(in crate::sim) fn tf32_away(bits: u32, mode: FloatMode) -> u32 {
 
 /// A number that is converted.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::sim) enum Source {
+pub(super) enum Source {
     Int(i128),
     Float(f64),
 }
 
 /// The number rounded to an integer, as a number; infinities and NaN stay, and a zero keeps its sign.
-pub(in crate::sim) fn to_integral(x: f64, rounding: Rounding) -> f64 {
+pub(super) fn to_integral(x: f64, rounding: Rounding) -> f64 {
     match rounding {
         Rounding::NearestEven => x.round_ties_even(),
         Rounding::NearestAway => x.round(),

@@ -7,12 +7,12 @@
 //! They are chosen by bits and not by `is_nan`: to LLVM all NaNs of an operation are alike, so that in an optimised
 //! build it gives the host's NaN of a square root where a comparison of floating point numbers chooses another.
 
+use super::lane::{Lane, Pair};
+use crate::ir::narrow::{bf16, f16};
 use crate::ir::number::mul_add_to_odd;
-use crate::ir::{bf16, f16};
-use crate::sim::memory::lanes::{Lane, Pair};
 
 /// Types with arithmetic.
-pub(in crate::sim) trait Number: Lane {
+pub(crate) trait Number: Lane {
     fn add(self, rhs: Self) -> Self;
     fn sub(self, rhs: Self) -> Self;
     fn mul(self, rhs: Self) -> Self;
@@ -21,13 +21,13 @@ pub(in crate::sim) trait Number: Lane {
 }
 
 /// Types with a sign.
-pub(in crate::sim) trait Signed: Number {
+pub(crate) trait Signed: Number {
     fn neg(self) -> Self;
     fn abs(self) -> Self;
 }
 
 /// Integer types and `bool`.
-pub(in crate::sim) trait Bits: Lane {
+pub(crate) trait Bits: Lane {
     fn and(self, rhs: Self) -> Self;
     fn or(self, rhs: Self) -> Self;
     fn xor(self, rhs: Self) -> Self;
@@ -35,7 +35,7 @@ pub(in crate::sim) trait Bits: Lane {
 }
 
 /// Integer types.
-pub(in crate::sim) trait Int: Number + Bits + PartialOrd {
+pub(crate) trait Int: Number + Bits + PartialOrd {
     const ZERO: Self;
     /// The quotient toward zero; the smallest integer divided by -1 is itself. The divisor is not zero.
     fn quotient(self, rhs: Self) -> Self;
@@ -43,19 +43,15 @@ pub(in crate::sim) trait Int: Number + Bits + PartialOrd {
     fn remainder(self, rhs: Self) -> Self;
     fn shl(self, amount: u32) -> Self;
     fn shr(self, amount: u32) -> Self;
-    /// Returns the count of `self, self + step, ..` below `hi`, without wrap. `step` is positive.
-    fn trips(self, hi: Self, step: Self) -> u64;
-    /// The bits, zero-extended.
-    fn bits(self) -> u64;
 }
 
 /// Types with a fused multiply and add.
-pub(in crate::sim) trait Fused: Number {
+pub(crate) trait Fused: Number {
     fn fma(self, rhs: Self, addend: Self) -> Self;
 }
 
 /// Floating point types.
-pub(in crate::sim) trait Float: Fused {
+pub(crate) trait Float: Fused {
     fn div(self, rhs: Self) -> Self;
     fn sqrt(self) -> Self;
 }
@@ -85,7 +81,7 @@ macro_rules! bits {
 bits!(bool i8 i16 i32 i64 u8 u16 u32 u64);
 
 macro_rules! int {
-    ($($ty:ty, $unsigned:ty, $negative:expr;)*) => {$(
+    ($($ty:ty, $negative:expr;)*) => {$(
         impl Number for $ty {
             #[inline(always)]
             fn add(self, rhs: Self) -> Self {
@@ -133,29 +129,18 @@ macro_rules! int {
                     _ => 0,
                 }
             }
-            fn trips(self, hi: Self, step: Self) -> u64 {
-                if hi <= self {
-                    return 0;
-                }
-                // The distance of two numbers fits their unsigned type.
-                let distance = hi.wrapping_sub(self) as $unsigned as u64;
-                (distance - 1) / (step as u64) + 1
-            }
-            fn bits(self) -> u64 {
-                self as $unsigned as u64
-            }
         }
     )*};
 }
 int! {
-    i8, u8, |x| x < 0;
-    i16, u16, |x| x < 0;
-    i32, u32, |x| x < 0;
-    i64, u64, |x| x < 0;
-    u8, u8, |_| false;
-    u16, u16, |_| false;
-    u32, u32, |_| false;
-    u64, u64, |_| false;
+    i8, |x| x < 0;
+    i16, |x| x < 0;
+    i32, |x| x < 0;
+    i64, |x| x < 0;
+    u8, |_| false;
+    u16, |_| false;
+    u32, |_| false;
+    u64, |_| false;
 }
 
 macro_rules! signed {
@@ -175,7 +160,7 @@ macro_rules! signed {
 signed!(i8 i16 i32 i64);
 
 /// The NaN that operations return.
-pub(in crate::sim) trait Nan: Sized {
+pub(crate) trait Nan: Sized {
     /// Returns whether the bits are those of a NaN.
     fn has_nan_bits(self) -> bool;
     /// The result of an operation: `self`, or the NaN of its operands, which are given in the order in
@@ -393,7 +378,7 @@ impl<T: Fused + Lane<Word = u32>> Fused for Pair<T> {
 }
 
 /// Conversion as Rust's `as`; to `bool`, whether the value is not zero.
-pub(in crate::sim) trait Cvt<To> {
+pub(crate) trait Cvt<To> {
     fn cvt(self) -> To;
 }
 
@@ -475,16 +460,6 @@ impl Cvt<bool> for bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn trips_never_wrap() {
-        assert_eq!(Int::trips(-128i8, 127, 127), 3);
-        assert_eq!(Int::trips(-128i8, 127, 1), 255);
-        assert_eq!(Int::trips(i64::MIN, i64::MAX, 1), u64::MAX);
-        assert_eq!(Int::trips(0u64, u64::MAX, u64::MAX), 1);
-        assert_eq!(Int::trips(3u8, 3, 1), 0);
-        assert_eq!(Int::trips(250u8, 255, 4), 2);
-    }
 
     proptest::proptest! {
         #[test]

@@ -1,9 +1,10 @@
 //! Integer operations on the bits of a number.
 
-use crate::ir::{Direction, Excess, FindFrom, PermuteMode};
+use crate::ir::op::{Direction, Excess, FindFrom, PermuteMode, ProductHalf};
+use crate::ir::types::{Const, Scalar};
 
 /// The position of the highest bit that differs from the sign, `u32::MAX` if there is none.
-pub(in crate::sim) fn bfind(value: i128, bits: u32, from: FindFrom) -> u32 {
+pub(super) fn bfind(value: i128, bits: u32, from: FindFrom) -> u32 {
     let differing = if value < 0 { !value } else { value };
     if differing == 0 {
         return u32::MAX;
@@ -16,7 +17,7 @@ pub(in crate::sim) fn bfind(value: i128, bits: u32, from: FindFrom) -> u32 {
 }
 
 /// Bits from `start` on, extended to the width.
-pub(in crate::sim) fn bfe(value: u64, (bits, signed): (u32, bool), start: u32, count: u32) -> u64 {
+pub(super) fn bfe(value: u64, (bits, signed): (u32, bool), start: u32, count: u32) -> u64 {
     let (start, count) = (start & 0xff, count & 0xff);
     let at = |position: u32| value >> position & 1;
     let sign = if signed && count > 0 { at((start + count - 1).min(bits - 1)) } else { 0 };
@@ -27,7 +28,7 @@ pub(in crate::sim) fn bfe(value: u64, (bits, signed): (u32, bool), start: u32, c
 }
 
 /// `into` with bits from `start` on replaced.
-pub(in crate::sim) fn bfi(value: u64, into: u64, bits: u32, start: u32, count: u32) -> u64 {
+pub(super) fn bfi(value: u64, into: u64, bits: u32, start: u32, count: u32) -> u64 {
     let (start, count) = (start & 0xff, count & 0xff);
     (0..count).take_while(|i| start + i < bits).fold(into, |result, i| {
         let position = start + i;
@@ -36,7 +37,7 @@ pub(in crate::sim) fn bfi(value: u64, into: u64, bits: u32, start: u32, count: u
 }
 
 /// The position of the `offset`-th bit that is set, from `base` on.
-pub(in crate::sim) fn fns(mask: u32, base: u32, offset: i32) -> u32 {
+pub(super) fn fns(mask: u32, base: u32, offset: i32) -> u32 {
     let is_set = |position: &u32| mask >> position & 1 == 1;
     let nth = offset.unsigned_abs() as usize;
     let found = match offset {
@@ -49,7 +50,7 @@ pub(in crate::sim) fn fns(mask: u32, base: u32, offset: i32) -> u32 {
 }
 
 /// Bit `4 a + 2 b + c` of the table, for each bit.
-pub(in crate::sim) fn lop3([a, b, c]: [u32; 3], table: u8) -> u32 {
+pub(super) fn lop3([a, b, c]: [u32; 3], table: u8) -> u32 {
     (0..8u32).filter(|i| table >> i & 1 == 1).fold(0, |result, i| {
         let matching = |word: u32, bit: u32| if i >> bit & 1 == 1 { word } else { !word };
         result | matching(a, 2) & matching(b, 1) & matching(c, 0)
@@ -57,13 +58,7 @@ pub(in crate::sim) fn lop3([a, b, c]: [u32; 3], table: u8) -> u32 {
 }
 
 /// One half of `high:low`, shifted.
-pub(in crate::sim) fn shf(
-    low: u32,
-    high: u32,
-    amount: u32,
-    direction: Direction,
-    excess: Excess,
-) -> u32 {
+pub(super) fn shf(low: u32, high: u32, amount: u32, direction: Direction, excess: Excess) -> u32 {
     let amount = match excess {
         Excess::Clamp => std::cmp::min(amount, 32),
         Excess::Wrap => amount & 31,
@@ -76,7 +71,7 @@ pub(in crate::sim) fn shf(
 }
 
 /// Four of the eight bytes of `low` and `high`.
-pub(in crate::sim) fn prmt(low: u32, high: u32, selector: u32, mode: PermuteMode) -> u32 {
+pub(super) fn prmt(low: u32, high: u32, selector: u32, mode: PermuteMode) -> u32 {
     let bytes = (u64::from(high) << 32 | u64::from(low)).to_le_bytes();
     let s = selector & 3;
     let byte = |i: u32| bytes[(i & 7) as usize];
@@ -96,7 +91,7 @@ pub(in crate::sim) fn prmt(low: u32, high: u32, selector: u32, mode: PermuteMode
 }
 
 /// The lowest bits, extended to the width.
-pub(in crate::sim) fn szext(value: u32, signed: bool, bits: u32, excess: Excess) -> u32 {
+pub(super) fn szext(value: u32, signed: bool, bits: u32, excess: Excess) -> u32 {
     let bits = match excess {
         Excess::Clamp => std::cmp::min(bits, 32),
         Excess::Wrap => bits & 31,
@@ -109,12 +104,47 @@ pub(in crate::sim) fn szext(value: u32, signed: bool, bits: u32, excess: Excess)
 }
 
 /// Bits set, from `start` on.
-pub(in crate::sim) fn bmsk(start: u32, count: u32, excess: Excess) -> u32 {
+pub(super) fn bmsk(start: u32, count: u32, excess: Excess) -> u32 {
     let [start, count] = [start, count].map(|amount| match excess {
         Excess::Clamp => std::cmp::min(amount, 32),
         Excess::Wrap => amount & 31,
     });
     (((1u64 << count) - 1) << start) as u32
+}
+
+/// The number cut to the range of `i32`.
+pub(super) fn saturated(x: i128) -> i128 {
+    x.clamp(i32::MIN.into(), i32::MAX.into())
+}
+
+/// 32 of the 48 bits of the product of the lowest 24 bits of two numbers.
+pub(super) fn product24(signed: bool, operands: [i128; 2], half: ProductHalf) -> i128 {
+    let [a, b] = operands.map(|x| {
+        let low = x & 0xff_ffff;
+        if signed && low >> 23 == 1 { low - (1 << 24) } else { low }
+    });
+    match half {
+        ProductHalf::Lo => a * b,
+        ProductHalf::Hi => (a * b) >> 16,
+    }
+}
+
+/// The high half of the product of two numbers of `bits` bits.
+pub(super) fn high_half(a: i128, b: i128, bits: u32) -> i128 {
+    if a < 0 || b < 0 {
+        return (a * b) >> bits;
+    }
+    // The product of two unsigned numbers of 64 bits is none of `i128`.
+    ((a as u128 * b as u128) >> bits) as i128
+}
+
+/// The product of element `i` of one word and element `j` of another, of the given types.
+pub(super) fn product((a, x, i): (Scalar, u32, u32), (b, y, j): (Scalar, u32, u32)) -> u32 {
+    let element = |scalar: Scalar, word: u32, i: u32| {
+        let constant = Const::new(scalar, (word >> (i * scalar.bits())).into());
+        constant.as_int().unwrap_or(0) as i64
+    };
+    (element(a, x, i) * element(b, y, j)) as u32
 }
 
 #[cfg(test)]

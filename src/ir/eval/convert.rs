@@ -1,8 +1,66 @@
-//! Conversions that involve other formats than Rust's own, or the elements of vectors.
+//! Conversions of numbers, bits and vectors, one arm for each row of the family.
 
-use super::scalar::Cvt;
-use crate::ir::number::int_to_odd;
-use crate::ir::{Const, Scalar, narrow};
+use super::dispatch::with_scalar;
+use super::number::Cvt;
+use super::round::{self, Source};
+use super::{Machine, elem, integers};
+use crate::ir::entity::Value;
+use crate::ir::narrow;
+use crate::ir::number::{Rounding, int_to_odd};
+use crate::ir::op::Convert;
+use crate::ir::types::{Const, Scalar};
+
+/// Runs a conversion.
+pub(super) fn conversion<M: Machine>(op: &Convert, machine: M) -> Option<M::Output> {
+    match *op {
+        Convert::Cvt { value, to } => cvt(machine, value, to),
+        Convert::Bitcast { value, to: _ } => machine.bitcast(value),
+        Convert::CvtRounded { value, to: Scalar::Tf32, mode }
+            if mode.rounding == Rounding::NearestAway =>
+        {
+            machine.elements([value], move |[x]| round::tf32_away(x as u32, mode).into())
+        }
+        Convert::CvtRounded { value, to, mode } => {
+            let from = elem(&machine, value)?;
+            machine.elements([value], move |[x]| round::convert_rounded(source(from, x), to, mode))
+        }
+        Convert::CvtRint { value, to, rounding } => {
+            let from = elem(&machine, value)?;
+            machine.elements([value], move |[x]| {
+                let x = round::to_integral(round::decode(from, x), rounding);
+                if to.is_float() { round::encode(to, x) } else { cut(to, x as i128) }
+            })
+        }
+        Convert::CvtSat { value, to } => {
+            integers(machine, [value], move |[x]| Const::new(to, cut(to, x)).as_int().unwrap_or(0))
+        }
+        Convert::CvtPack { ref values, to } => match values[..] {
+            [a, b] => machine.words([a, b], move |words| packed(to, words)),
+            [a, b, c, d] => machine.words([a, b, c, d], move |words| packed(to, words)),
+            _ => None,
+        },
+        Convert::VecPack { ref values } => machine.pack(values),
+        Convert::VecSplat { value, lanes } => machine.pack(&vec![value; lanes as usize]),
+        Convert::VecExtract { vector, lane } => machine.extract(vector, lane),
+    }
+}
+
+fn cvt<M: Machine>(machine: M, value: Value, to: Scalar) -> Option<M::Output> {
+    let ty = machine.type_of(value)?;
+    let from = elem(&machine, value)?;
+    let is_narrow = from.format().is_some() || to.format().is_some();
+    if ty.vector().is_some() || (is_narrow && to != Scalar::Bool) {
+        return machine.elements([value], move |[bits]| convert(from, to, bits));
+    }
+    with_scalar!(from, A => with_scalar!(to, B => machine.unary(value, |x: A| Cvt::<B>::cvt(x))))??
+}
+
+/// Integers of type `i32` cut to the range of `to`, side by side.
+fn packed<const N: usize>(to: Scalar, words: [u32; N]) -> u32 {
+    (0..).zip(words).fold(0, |packed, (i, word)| {
+        packed | (cut(to, i128::from(word as i32)) as u32) << (i * to.bits())
+    })
+}
 
 /// A number of any scalar type.
 enum Number {
@@ -14,7 +72,7 @@ enum Number {
 ///
 /// All numbers of a floating point type are `f64`s, and integers that are not are rounded to odd, so that the
 /// result is rounded once, from the exact value.
-pub(in crate::sim) fn convert(from: Scalar, to: Scalar, bits: u64) -> u64 {
+fn convert(from: Scalar, to: Scalar, bits: u64) -> u64 {
     // Also the bits of a `tf32` that do not count, as on a GPU.
     if from == to {
         return bits;
@@ -36,7 +94,7 @@ pub(in crate::sim) fn convert(from: Scalar, to: Scalar, bits: u64) -> u64 {
         (Scalar::F64, Number::Int(int)) => (int as f64).to_bits(),
         (Scalar::F64, Number::Float(x)) => x.to_bits(),
         (int, Number::Int(value)) if int.is_int() => Const::new(int, value as u64).bits(),
-        (int, Number::Float(x)) if int.is_int() => saturated(int, x),
+        (int, Number::Float(x)) if int.is_int() => cut(int, x as i128),
         (narrow, Number::Int(int)) => encoded(narrow, int_to_odd(int)),
         (narrow, Number::Float(x)) => encoded(narrow, x),
     }
@@ -47,15 +105,23 @@ fn encoded(scalar: Scalar, x: f64) -> u64 {
     narrow::encode_nearest(scalar, x).unwrap_or(0).into()
 }
 
-/// The integer toward zero, cut to the range of the type; 0 for NaN.
-fn saturated(scalar: Scalar, x: f64) -> u64 {
-    let bits = scalar.bits();
-    let (min, max) = if scalar.is_signed() {
+/// The integer cut to the range of its type, as bits.
+fn cut(to: Scalar, x: i128) -> u64 {
+    let bits = to.bits();
+    let (min, max) = if to.is_signed() {
         (-1i128 << (bits - 1), (1i128 << (bits - 1)) - 1)
     } else {
         (0, (1i128 << bits) - 1)
     };
-    Const::new(scalar, (x as i128).clamp(min, max) as u64).bits()
+    Const::new(to, x.clamp(min, max) as u64).bits()
+}
+
+/// The number with these bits, of an integer or a floating point type.
+fn source(scalar: Scalar, bits: u64) -> Source {
+    match Const::new(scalar, bits).as_int() {
+        Some(int) => Source::Int(int),
+        None => Source::Float(round::decode(scalar, bits)),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,127 @@
+//! [`TmaTensor`]: the tensor of a tensor map, tiled and sliced by its coordinates.
+
+use crate::ir::{Body, DeviceCoord, Element, MbarrierRef, TensorMap, TensorMapMut, Ty, Val};
+use crate::layout::{IntTuple, TilerRef};
+
+use super::tma::TmaCopy;
+use crate::tensor::view::tensor::{CoordTensor, SharedTensor, Tensor};
+
+/// The tensor of a tensor map in a kernel: tiled and sliced like a tensor of data, and moved tile by tile by a
+/// [`TmaCopy`]. CuTe's `TmaCopy::get_tma_tensor`.
+///
+/// Its elements are coordinates of the map. Each of its modes has the largest extent that a coordinate has, `2^31 - 1`: the
+/// map has the extents of the tensor, and clips tiles to them.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{BulkWait, Kernel, Scalar, Target, TensorMap, TensorMapMut};
+/// use tilewright::layout::{layout, tiler};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{SharedTensor, TmaCopy, TmaPipeline};
+///
+/// // Copies the tile of 8 x 32 in column 1 of the row of tiles that the block has.
+/// let tile = layout!((8, 32) : (32, 1));
+/// let copy = TmaCopy::new(Scalar::I32, &tile.clone().into())?;
+/// type Params = (TensorMap<i32, 2>, TensorMapMut<i32, 2>);
+/// let kernel = Kernel::<Params>::build("tile", Target::SM_90, |k, (from, to)| {
+///     let shared = SharedTensor::<i32>::shared_aligned(k, tile.clone(), 128);
+///     let pipe = TmaPipeline::new(k, 1, copy.bytes(), 1);
+///     let first = k.thread_idx().x.eq(0);
+///     pipe.init(k, first);
+///     k.barrier();
+///     k.if_(first, |k| {
+///         let row = k.block_idx().x;
+///         let from = copy.tensor(k, from).local_tile(k, &tiler!(8, 32), (row, ..));
+///         from.slice(k, (.., .., 1)).load(k, &shared, pipe.acquire(k, pipe.producer(k)));
+///         pipe.wait(k, pipe.consumer(k));
+///         copy.tensor(k, to).local_tile(k, &tiler!(8, 32), (row, 1)).store(k, &shared);
+///         k.cp_async_bulk_commit_group();
+///         k.cp_async_bulk_wait_group(0, BulkWait::Read);
+///     });
+/// })?;
+/// let device = Device::sim()?;
+/// let x = device.upload(&(0..16 * 64).collect::<Vec<i32>>())?;
+/// let mut y = device.zeros::<i32>(16 * 64)?;
+/// let map = copy.desc(&layout!((16, 64) : (64, 1)))?;
+/// let args = (&x.tensor_map(&map)?, &mut y.tensor_map_mut(&map)?);
+/// device.load(&kernel)?.launch(Grid::new([2, 1, 1], [32, 1, 1]), args)?;
+/// assert!(y.to_vec()?.iter().zip(0..).all(|(y, i)| *y == if i % 64 < 32 { 0 } else { i }));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct TmaTensor<'c, 'b, M> {
+    copy: &'c TmaCopy,
+    map: Val<'b, M>,
+    coords: CoordTensor<'b>,
+}
+
+impl TmaCopy {
+    /// The tensor of `map`, whose tiles this copy moves.
+    #[track_caller]
+    pub fn tensor<'c, 'b, M: Ty>(
+        &'c self,
+        k: &Body<'b, '_>,
+        map: Val<'b, M>,
+    ) -> TmaTensor<'c, 'b, M> {
+        let extents = vec![IntTuple::from(i32::MAX); self.rank()];
+        // A map has 1 to 5 modes, and a tuple may have as many.
+        let shape = IntTuple::from_items(extents).unwrap_or_else(|_| IntTuple::from(i32::MAX));
+        TmaTensor { copy: self, map, coords: Tensor::identity(k, shape) }
+    }
+}
+
+impl<'c, 'b, M> TmaTensor<'c, 'b, M> {
+    /// The coordinates of the elements.
+    pub fn coords(&self) -> &CoordTensor<'b> {
+        &self.coords
+    }
+
+    /// The tile at `coord` of the tensor divided by `tiler`: [`Tensor::local_tile`].
+    #[track_caller]
+    pub fn local_tile<'t>(
+        &self,
+        k: &Body<'b, '_>,
+        tiler: impl Into<TilerRef<'t>>,
+        coord: impl Into<DeviceCoord<'b>>,
+    ) -> Self {
+        TmaTensor { coords: self.coords.local_tile(k, tiler, coord), ..*self }
+    }
+
+    /// The part at a coordinate that keeps the modes with `..`: [`Tensor::slice`].
+    #[track_caller]
+    pub fn slice(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
+        TmaTensor { coords: self.coords.slice(k, coord), ..*self }
+    }
+}
+
+impl<'b, T: Element, const RANK: usize> TmaTensor<'_, 'b, TensorMap<T, RANK>> {
+    /// Starts the copies of this tile to shared memory: [`TmaCopy::load`].
+    #[track_caller]
+    pub fn load(&self, k: &Body<'b, '_>, to: &SharedTensor<'b, T>, full: MbarrierRef<'_>) {
+        self.copy.load(k, self.map, self.coords.data().value(), to, full);
+    }
+
+    /// Starts the copies of this tile to all `blocks` blocks of the cluster, in block `number % blocks`:
+    /// [`TmaCopy::load_rotated`].
+    #[track_caller]
+    pub fn load_rotated<'k: 'b>(
+        &self,
+        k: &mut Body<'k, '_>,
+        to: &SharedTensor<'b, T>,
+        full: MbarrierRef<'b>,
+        blocks: u32,
+        turn: [Val<'b, i32>; 2],
+    ) {
+        let origin = self.coords.data().value();
+        self.copy.load_rotated(k, self.map, origin, to, full, blocks, turn);
+    }
+}
+
+impl<'b, T: Element, const RANK: usize> TmaTensor<'_, 'b, TensorMapMut<T, RANK>> {
+    /// Starts the copies of a tile in shared memory to this one: [`TmaCopy::store`].
+    #[track_caller]
+    pub fn store(&self, k: &Body<'b, '_>, from: &SharedTensor<'b, T>) {
+        self.copy.store(k, self.map, from, self.coords.data().value());
+    }
+}
