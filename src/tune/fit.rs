@@ -162,7 +162,11 @@ pub fn rankings(model: &GemmModel, groups: &[ProblemTimes], first: usize) -> Vec
 
 /// Returns the fastest of the model's `first` measured configurations, and its time relative to that of the fastest of
 /// all.
-fn regret<'g>(model: &GemmModel, group: &'g ProblemTimes, first: usize) -> Option<(&'g GemmConfig, f64)> {
+fn regret<'g>(
+    model: &GemmModel,
+    group: &'g ProblemTimes,
+    first: usize,
+) -> Option<(&'g GemmConfig, f64)> {
     let best = group.best()?;
     let mut order: Vec<(f64, &(GemmConfig, f64))> = group
         .times

@@ -27,7 +27,7 @@ pub use fit::{Ranking, fit, is_held_out, rankings};
 pub use gemm::{GemmBench, GemmElement, GemmMeasure, tune};
 pub use model::{GemmModel, Machine, Parameters, Prediction};
 pub use record::{
-    Comparison, Entry, ProblemTimes, Maker, Provenance, Report, Sweep, SweepError, SweepShape,
+    Comparison, Entry, Maker, ProblemTimes, Provenance, Report, Sweep, SweepError, SweepShape,
 };
 pub use regime::{ParseRegimeError, Regime};
 pub use rounds::interleave;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use tilewright::tune::{
-    GemmModel, ProblemTimes, Machine, Parameters, Ranking, Sweep, fit, is_held_out, rankings,
+    GemmModel, Machine, Parameters, ProblemTimes, Ranking, Sweep, fit, is_held_out, rankings,
 };
 
 use super::super::{Failure, print, read};

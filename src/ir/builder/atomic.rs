@@ -1,7 +1,9 @@
 //! Atomic operations.
 
 use super::body::Body;
-use super::typed::{Bits, Element, Integer, IntoOperand, IntoVal, MemIndex, MutPointer, Number, Val};
+use super::typed::{
+    Bits, Element, Integer, IntoOperand, IntoVal, MemIndex, MutPointer, Number, Val,
+};
 use super::vector::{Vector, VectorElement};
 use crate::ir::narrow::{bf16, f16};
 use crate::ir::op::{Atomic, AtomicOp, AtomicOrder, MemScope, RedOrder};

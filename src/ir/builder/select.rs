@@ -20,7 +20,11 @@ impl<'o> Body<'o, '_> {
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
-    pub fn select_n<I: Integer, T: Ty>(&self, index: Val<'o, I>, values: &[Val<'o, T>]) -> Val<'o, T> {
+    pub fn select_n<I: Integer, T: Ty>(
+        &self,
+        index: Val<'o, I>,
+        values: &[Val<'o, T>],
+    ) -> Val<'o, T> {
         let (cx, _call) = (self.context(), self.call());
         let Some((last, others)) = values.split_last() else {
             cx.error(BuildErrorKind::EmptyList);
