@@ -39,6 +39,7 @@ mod memory;
 mod options;
 mod output;
 mod program;
+mod race;
 mod report;
 
 use std::fmt;
@@ -46,13 +47,14 @@ use std::fmt;
 pub use fault::cause::FaultCause;
 pub use fault::error::RunError;
 pub use fault::report::{Fault, StuckWarp, WarpWait};
-pub use fault::source::{Barrier, MemoryAccess, SourceAllocation, SourceOp, SourceTerms};
+pub use fault::source::{Barrier, MemoryAccess, Racer, SourceAllocation, SourceOp, SourceTerms};
 pub use fault::state::{AsyncUse, BarrierState, WgmmaOperand};
 pub use fault::terms::Terms;
 pub use launch::Arg;
 pub use memory::buffer::{Buffer, WriteError};
 pub use options::{Accumulation, Options, Order, Report};
 pub use output::Output;
+pub use race::{Agent, MissingEdge};
 
 use crate::ir::KernelIr;
 use crate::launch::grid::Grid;
