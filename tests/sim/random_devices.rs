@@ -12,8 +12,8 @@ use random_loops::{READ, THREADS};
 use rng::Rng;
 use tilewright::codegen::Module;
 use tilewright::ir::{
-    Arith, Cache, Convert, Element, FloatArith, Kernel, KernelIr, Mem, Op, Scalar, SpecialReg, Sync,
-    Target, Thread, Type, Untyped,
+    Arith, Cache, Convert, Element, FloatArith, Kernel, KernelIr, Mem, Op, Scalar, SpecialReg,
+    Sync, Target, Thread, Type, Untyped,
 };
 use tilewright::runtime::{Arg, Device, Function, Grid, LoadOptions};
 use tilewright::sim::{Options, Output};
@@ -81,7 +81,7 @@ fn is_determined(ir: &KernelIr) -> bool {
     };
     !ir.values.iter().any(|(_, data)| is_map(data.ty))
         && ir.ops.iter().all(|(_, data)| match &data.op {
-            Op::Arith(Arith::Sreg { reg }) => is_of_the_launch(*reg),
+            Op::Thread(Thread::Sreg { reg }) => is_of_the_launch(*reg),
             Op::Convert(Convert::Bitcast { value, .. }) => !may_be_nan(*value),
             // The sign of a NaN is one of its bits.
             Op::Arith(op) => !matches!(op, Arith::Copysign { .. }),

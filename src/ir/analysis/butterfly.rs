@@ -2,28 +2,10 @@
 
 use crate::ir::entity::{Entity, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{
-    Arith, Compare, FloatArith, Op, ShflMode, SpecialReg, Thread, ValueList, Warp,
-};
+use crate::ir::op::{Arith, Compare, Op, ShflMode, SpecialReg, Thread, ValueList, Warp};
 
 /// The bits of a lane's number.
 const LANE_BITS: u32 = 31;
-
-/// Returns whether `op` gives the same bits for its operands in either order.
-pub(in crate::ir) fn commutes(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Arith(
-            Arith::Add { .. }
-                | Arith::Mul { .. }
-                | Arith::Min { .. }
-                | Arith::Max { .. }
-                | Arith::And { .. }
-                | Arith::Or { .. }
-                | Arith::Xor { .. }
-        ) | Op::FloatArith(FloatArith::MinNan { .. } | FloatArith::MaxNan { .. })
-    )
-}
 
 /// For each value, the bits of the lane's number on which it does not depend: two lanes of a warp that differ in
 /// such bits only have the same value.
@@ -53,7 +35,7 @@ impl Butterflies {
         let pair = if let Op::Arith(Arith::Selp { cond, then_value, else_value }) = *op {
             let pair = exchanged(ir, then_value, else_value);
             pair.filter(|(_, bit)| tested_bit(ir, cond) == Some(*bit))
-        } else if let (true, [lhs, rhs]) = (commutes(op), operands.as_slice()) {
+        } else if let (true, [lhs, rhs]) = (op.commutes(), operands.as_slice()) {
             exchanged(ir, *lhs, *rhs)
         } else {
             None

@@ -142,29 +142,37 @@ impl Evaluation<'_> {
         if !(scalar.is_int() || scalar == Scalar::Bool) {
             return None;
         }
-        let number = match &result_of(ir, value)?.op {
-            Op::Const(constant) => *constant,
-            _ if self.known.len() >= LIMIT => return None,
-            Op::Thread(Thread::Sreg { reg }) => Const::new(scalar, self.special(*reg)?.into()),
-            Op::Arith(Arith::Selp { cond, then_value, else_value }) => {
-                let cond = self.value(*cond)?.bits() != 0;
-                self.value(if cond { *then_value } else { *else_value })?
-            }
-            op => {
-                let mut operands: SmallVec<[(Value, Const); 4]> = SmallVec::new();
-                let mut is_known = true;
-                op.for_each_operand(|value| {
-                    let constant = if is_known { self.value(value) } else { None };
-                    is_known = constant.is_some();
-                    operands.extend(constant.map(|constant| (value, constant)));
-                });
-                let known = |value| operands.iter().find(|(operand, _)| *operand == value);
-                eval::constant(op, scalar, |value| known(value).map(|(_, constant)| *constant))
-                    .filter(|_| is_known)?
-            }
+        let op = &result_of(ir, value)?.op;
+        let number = if let Op::Const(constant) = op {
+            *constant
+        } else if self.known.len() >= LIMIT {
+            return None;
+        } else if let Op::Thread(Thread::Sreg { reg }) = op {
+            Const::new(scalar, self.special(*reg)?.into())
+        } else if let Op::Arith(Arith::Selp { cond, then_value, else_value }) = op {
+            let cond = self.value(*cond)?.bits() != 0;
+            self.value(if cond { *then_value } else { *else_value })?
+        } else {
+            self.computed(op, scalar)?
         };
         self.known.push((value, number));
         Some(number)
+    }
+
+    /// The result of a pure operation on operands that are known.
+    fn computed(&mut self, op: &Op, scalar: Scalar) -> Option<Const> {
+        let mut operands: SmallVec<[(Value, Const); 4]> = SmallVec::new();
+        let mut is_known = true;
+        op.for_each_operand(|value| {
+            let constant = if is_known { self.value(value) } else { None };
+            is_known = constant.is_some();
+            operands.extend(constant.map(|constant| (value, constant)));
+        });
+        if !is_known {
+            return None;
+        }
+        let known = |value| operands.iter().find(|(operand, _)| *operand == value);
+        eval::constant(op, scalar, |value| known(value).map(|(_, constant)| *constant))
     }
 
     fn special(&self, reg: SpecialReg) -> Option<u32> {

@@ -19,7 +19,7 @@ use crate::ir::vector::VectorType;
 ///
 /// for lanes in [2, 4, 8] {
 ///     let kernel = Kernel::<(Global<u16>, GlobalMut<u16>)>::build("copy", Target::SM_80, |k, (x, y)| {
-///         let i = k.thread_idx().x * lanes as i32;
+///         let i = k.thread_idx().x * lanes;
 ///         let vector = x.load_any(k, i, lanes).unwrap();
 ///         assert_eq!((vector.elem(), vector.lanes()), (Scalar::U16, lanes));
 ///         assert_eq!(vector.cast(Scalar::U32).unwrap().lanes(), lanes / 2);

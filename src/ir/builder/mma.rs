@@ -47,7 +47,7 @@ impl Sum for Vector<f16, 2> {
 ///     let sums = k.registers::<f32>(4);
 ///     sums.fill(k, 0.0);
 ///     k.mma_sync(&sums, a, b);
-///     (0..4).for_each(|i| d.store(k, lane * 4 + i, sums.get(k, i as usize)));
+///     (0..4).for_each(|i| d.store(k, lane * 4 + i, sums.get(k, i)));
 /// })?;
 /// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -114,7 +114,7 @@ impl<'b> Body<'b, '_> {
     ///     let sums = k.registers::<f64>(4);
     ///     sums.fill(k, 0.0);
     ///     k.mma_sync_f64(&sums, &a, &b);
-    ///     (0..4).for_each(|i| x.store(k, k.lane_id() * 4 + i, sums.get(k, i as usize)));
+    ///     (0..4).for_each(|i| x.store(k, k.lane_id() * 4 + i, sums.get(k, i)));
     /// })?;
     /// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())

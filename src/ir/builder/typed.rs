@@ -391,9 +391,10 @@ impl<'x, T: Ty, V: IntoVal<'x, T>> IntoOperand<'x, T> for V {
 impl<'x> IntoOperand<'x, i32> for u32 {
     #[track_caller]
     fn into_operand(self, cx: &'x Context) -> Val<'x, i32> {
-        cx.constant(i32::try_from(self).unwrap_or_else(|_| {
+        let Ok(number) = i32::try_from(self) else {
             cx.error(BuildErrorKind::CountTooLarge { count: self });
-            0
-        }))
+            return cx.constant(0);
+        };
+        cx.constant(number)
     }
 }

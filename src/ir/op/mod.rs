@@ -156,7 +156,7 @@ macro_rules! define_ops {
                     }
                 }
 
-                /// Returns what `find` makes of the first attribute of which it makes something.
+                /// Calls `find` with each attribute, and returns its first result.
                 fn find_attribute<R>(
                     &self,
                     _find: &mut impl FnMut(&dyn Any) -> Option<R>,
@@ -312,7 +312,7 @@ macro_rules! define_ops {
                 }
             }
 
-            /// Returns what `find` makes of the first attribute of which it makes something.
+            /// Calls `find` with each attribute, and returns its first result.
             fn find_attribute<R>(
                 &self,
                 find: &mut impl FnMut(&dyn Any) -> Option<R>,
@@ -377,6 +377,22 @@ impl Op {
     /// The operation as one of control flow, if it is one.
     pub const fn control(&self) -> Option<&Control> {
         if let Op::Control(control) = self { Some(control) } else { None }
+    }
+
+    /// Returns whether the operation gives the same bits for its two operands in either order.
+    pub(in crate::ir) fn commutes(&self) -> bool {
+        matches!(
+            self,
+            Op::Arith(
+                Arith::Add { .. }
+                    | Arith::Mul { .. }
+                    | Arith::Min { .. }
+                    | Arith::Max { .. }
+                    | Arith::And { .. }
+                    | Arith::Or { .. }
+                    | Arith::Xor { .. }
+            ) | Op::FloatArith(FloatArith::MinNan { .. } | FloatArith::MaxNan { .. })
+        )
     }
 
     /// The regions that the operation owns.

@@ -291,8 +291,8 @@ mod tests {
     fn the_swizzle_is_that_of_the_chooser() {
         for (elem, swizzle) in [(Scalar::F32, "S<3,2,7>"), (Scalar::Bf16, "S<3,3,7>")] {
             let Tile { rows, columns, chunk } = Tile::of(elem);
-            let bits = chunk.trailing_zeros() as i32;
-            let ours = Swizzle::new(3, bits, columns.trailing_zeros() as i32).unwrap();
+            let bits = i64::from(chunk.trailing_zeros());
+            let ours = Swizzle::new(3, bits, i64::from(columns.trailing_zeros())).unwrap();
             let (rows, columns, chunk) = (i64::from(rows), i64::from(columns), i64::from(chunk));
             assert_eq!(ours.to_string(), swizzle, "of {rows} x {columns}");
             let tile = Layout::new((rows, columns), (columns, 1)).unwrap();

@@ -1,7 +1,6 @@
 //! The steps of reductions and scans: exchanges between lanes, and shared memory between warps.
 
 use super::pool;
-use crate::ir::analysis::butterfly::commutes;
 use crate::ir::builder::body::Body;
 use crate::ir::builder::context::Context;
 use crate::ir::builder::control::{add_results, append, in_region};
@@ -97,7 +96,7 @@ where
                 op.for_each_operand(|operand| operands.push(operand));
                 let of_both =
                     matches!(operands[..], [x, y] if (x, y) == (*a, *b) || (x, y) == (*b, *a));
-                (of_both && commutes(op)).then(|| op.clone())
+                (of_both && op.commutes()).then(|| op.clone())
             });
             match plain.collect::<Option<Vec<Op>>>() {
                 Some(plain) if ops.len() == plain.len() => Order::Plain(plain),
