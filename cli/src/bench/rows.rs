@@ -35,7 +35,7 @@ pub(super) struct Rows {
     /// The type of the elements.
     #[arg(long, default_value = "bf16")]
     dtype: Dtype,
-    /// The candidates: the one that the library takes, or all that it may take.
+    /// The candidates: `default` is the configuration of the library, `all` has others beside it.
     #[arg(long, default_value = "default")]
     configs: Candidates,
     /// Rounds of the comparison.
@@ -538,14 +538,19 @@ fn check<T: Real + VectorElement<2> + Converted>(
         residual.write(&vec![T::of(0.0); residual.len()]).map_err(Failure::run)?;
     }
     loaded.launch(LaunchOptions::default(), problem, set, weight)?;
-    let y: Vec<f64> = match loaded {
+    let y: Box<dyn Fn(usize) -> f64> = match loaded {
         Loaded::Reduce(_) => {
-            set.numbers.to_vec().map_err(Failure::run)?.into_iter().map(f64::from).collect()
+            let numbers = set.numbers.to_vec().map_err(Failure::run)?;
+            Box::new(move |at| numbers[at].into())
         }
         Loaded::ArgMax(_) => {
-            set.columns.to_vec().map_err(Failure::run)?.into_iter().map(f64::from).collect()
+            let columns = set.columns.to_vec().map_err(Failure::run)?;
+            Box::new(move |at| columns[at].into())
         }
-        _ => set.y.to_vec().map_err(Failure::run)?.into_iter().map(|y| y.to()).collect(),
+        _ => {
+            let y = set.y.to_vec().map_err(Failure::run)?;
+            Box::new(move |at| y[at].to())
+        }
     };
     let (rows, columns) = (problem.rows as usize, problem.columns as usize);
     let is_copy = matches!(loaded, Loaded::Copy(..));
@@ -564,7 +569,7 @@ fn check<T: Real + VectorElement<2> + Converted>(
                 _ if is_copy => row * columns + column,
                 _ => row * width + column,
             };
-            let found = y[at];
+            let found = y(at);
             // The rounding of `T`, and the error of sums in `f32`.
             let sums = match loaded {
                 Loaded::Reduce(_) => 1e-6 * largest * columns as f64,
