@@ -35,7 +35,7 @@ pub use builder::{
     AtomicWord, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd,
     Cases, CasesStart, Constant, Context, Converted, DeviceCoord, Dim3, DotElement, Element, End,
     Field, Float, Fused, Generic, GenericMut, GenericPointer, Global, GlobalMut, Group, Half,
-    InSignature, Int, IntoBound, IntoIndex, IntoLimit, IntoOperand, IntoVal, IntoValues, Join,
+    InSignature, Integer, IntoBound, IntoIndex, IntoLimit, IntoOperand, IntoVal, IntoValues, Join,
     Kernel, KernelOptions, Local, Loop, MbarrierRef, MemIndex, MutPointer, NamedBarrier, Number,
     OnDevice, Ordered, ParamList, ParamValues, Parameter, Params, Pointer, Promote, Range, Red,
     Redux, Registers, Reported, Shared, SharedCluster, Signed, SpacePointer, Sum, TensorMap,

@@ -133,7 +133,7 @@ pub(crate) fn smallest<'a, N: Number<Stride: 'a>>(
     guessed::<N>(strides)
 }
 
-/// The stride that is probably the smallest, of those that no other is provably below.
+/// The stride that is probably the smallest. No other is provably below it.
 #[cold]
 fn guessed<'a, N: Number<Stride: 'a>>(
     strides: impl Iterator<Item = &'a N::Stride> + Clone,

@@ -176,7 +176,7 @@ impl Operation for LeftInverse<'_> {
         let mut stride = N::new(0);
         let mut last: Option<(&N, &N)> = None;
         let mut injective = true;
-        // Not above 0 if the order of symbolic strides is the one that is taken, and they divide each other.
+        // Not above 0 if the symbolic strides have this order and divide each other.
         let mut violation = N::new(0);
         for (s, d, p) in modes.iter() {
             let d = d.plain()?;
@@ -262,6 +262,14 @@ fn order_by_stride<N: Number>(
         }
     }
     let largest = modes.last().map(|(_, d, _)| d.plain()).transpose()?;
+    let has_symbols = !all_numbers || modes.iter().any(|(s, _, _)| !s.is_number());
+    if let ([.., (_, before, _), _], Some(largest), Some(_), true) =
+        (&*modes, largest, &negative, has_symbols)
+        && before.plain()?.same(largest)
+    {
+        // It is open which of the two is the negative one.
+        return Err(below_a_larger::<N>(layout));
+    }
     match (&negative, largest) {
         (Some(negative), Some(largest)) if !largest.same(negative) => {
             Err(below_a_larger::<N>(layout))

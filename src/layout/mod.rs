@@ -164,7 +164,7 @@ pub use draw::{Drawing, Shading};
 #[cfg(feature = "tune")]
 pub(crate) use draw::{SANS, escaped};
 pub use error::{LayoutError, ModePath, NameError};
-pub use int::{Atom, Call, Env, Fun, Int, Symbol, Term, Width};
+pub use int::{Call, Env, Factor, Fun, Int, Symbol, Term, Width};
 pub use into_tuple::{Builder, IntoTuple};
 pub use layout::{Layout, StrideRef, StrideTuple};
 pub use layout_ref::{LayoutRef, Modes};

@@ -12,7 +12,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod elementwise;
 mod matrix;
 mod norm;
 mod reduce;
 mod softmax;
+mod transpose;

@@ -45,6 +45,8 @@ enum Cause {
     Condition,
     /// The modes of the result or their order are others for other values, so no one layout of symbols is the result.
     Form,
+    /// None of the other values that were tried has a result: the numbers are an exception, such as an extent of 1.
+    Exception,
     /// All values that were tried and have a result have one of the same form.
     None,
 }
@@ -64,6 +66,7 @@ pub(crate) struct Tally {
     /// Of the refused, those whose numbers have a result, by cause.
     pub(crate) by_form: u64,
     pub(crate) by_condition: u64,
+    pub(crate) by_exception: u64,
     pub(crate) without_cause: u64,
 }
 
@@ -106,6 +109,7 @@ fn run<S: Strategy, O: Into<Outcome>>(
                     Outcome::Accepted | Outcome::Refused => {}
                     Outcome::Avoidable(Cause::Form) => tally.by_form += 1,
                     Outcome::Avoidable(Cause::Condition) => tally.by_condition += 1,
+                    Outcome::Avoidable(Cause::Exception) => tally.by_exception += 1,
                     Outcome::Avoidable(Cause::None) => tally.without_cause += 1,
                 }
             }
@@ -432,15 +436,23 @@ fn refusal(
     let strides = l.stride().leaves().iter().filter_map(|d| d.as_int());
     let symbols: Vec<_> = extents.chain(strides).filter_map(Int::as_symbol).cloned().collect();
     let mut forms = std::collections::BTreeSet::from([form(&own)]);
+    let mut is_exception = true;
     for row in MULTIPLES {
         let mut other = Env::new();
         for (i, symbol) in symbols.iter().enumerate() {
             let sign = if symbol.bounds().1 < 0 { -1 } else { 1 };
             other = other.with(symbol.name(), sign * symbol.divisor() * row[i % row.len()]);
         }
-        forms.extend(result(&other).ok().map(|made| form(&made)));
+        if let Ok(made) = result(&other) {
+            is_exception = false;
+            forms.insert(form(&made));
+        }
     }
-    Outcome::Avoidable(if forms.len() > 1 { Cause::Form } else { Cause::None })
+    Outcome::Avoidable(match forms.len() {
+        1 if is_exception => Cause::Exception,
+        1 => Cause::None,
+        _ => Cause::Form,
+    })
 }
 
 /// The form of a static layout: for each mode of an extent other than 1, its place in the order of the strides.

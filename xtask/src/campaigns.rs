@@ -46,16 +46,17 @@ fn row(campaign: &Campaign, seed: u64, tally: Tally) -> String {
 
 /// The refusals of symbols whose numbers have a result, by cause; empty if there are none.
 fn avoidable(tally: Tally) -> String {
-    let all = tally.by_form + tally.by_condition + tally.without_cause;
+    let all = tally.by_form + tally.by_condition + tally.by_exception + tally.without_cause;
     if all == 0 {
         return String::new();
     }
     let possible = (tally.accepted + all) as f64;
     format!(
-        " ({all} though the numbers have a result, {:.1} % of all results: {} under another condition, {} of another form, {} without cause)",
+        " ({all} though the numbers have a result, {:.1} % of all results: {} under another condition, {} of another form, {} exceptions, {} without cause)",
         100.0 * all as f64 / possible,
         tally.by_condition,
         tally.by_form,
+        tally.by_exception,
         tally.without_cause
     )
 }

@@ -1,13 +1,13 @@
 //! Integer functions (wide and saturating arithmetic, dot products, bits, bytes) and conversions with a named rounding.
 
 use super::body::Body;
-use super::typed::{Converted, Element, Float, Int, IntoOperand, Number, Ty, Val};
+use super::typed::{Converted, Element, Float, Integer, IntoOperand, Number, Ty, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::number::Rounding;
 use crate::ir::op::{Arith, ByteHalf, Convert, Excess, FloatMode, IntArith};
 
 /// An integer type of 32 or 64 bits: `i32`, `i64`, `u32`, `u64`.
-pub trait Word: Int {}
+pub trait Word: Integer {}
 impl Word for i32 {}
 impl Word for i64 {}
 impl Word for u32 {}
@@ -33,17 +33,17 @@ impl Word32 for i32 {}
 impl Word32 for u32 {}
 
 /// An integer type with a product of twice the width in PTX.
-pub trait Widen: Int {
+pub trait Widen: Integer {
     /// The type of twice the width.
-    type Wide: Int;
+    type Wide: Integer;
 }
 
 /// The type of elements whose products `dp4a` and `dp2a` add.
-pub trait DotElement: Int {
+pub trait DotElement: Integer {
     /// The type of the sum if the other elements are unsigned.
-    type Sum: Int;
+    type Sum: Integer;
     /// The type of the sum of products with elements of type `B`: `u32` where both are unsigned, else `i32`.
-    type Dot<B: DotElement>: Int;
+    type Dot<B: DotElement>: Integer;
 }
 
 macro_rules! widths {
@@ -97,7 +97,7 @@ dot_elements! {
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-impl<'b, T: Int> Val<'b, T> {
+impl<'b, T: Integer> Val<'b, T> {
     /// The high half of `self * rhs`. PTX ISA 9.7.1.3 `mul.hi`.
     #[track_caller]
     pub fn mul_hi(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
@@ -121,7 +121,7 @@ impl<'b, T: Int> Val<'b, T> {
 
     /// The value cut to the range of `U`. PTX ISA 9.7.9.21 `cvt.sat`.
     #[track_caller]
-    pub fn cvt_sat<U: Int>(self) -> Val<'b, U> {
+    pub fn cvt_sat<U: Integer>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
         self.context().emit_val(Convert::CvtSat { value, to: U::SCALAR })
     }
@@ -180,7 +180,7 @@ impl Val<'_, Vector<i16, 2>> {
 }
 
 /// A 16-bit integer type with packed arithmetic on pairs: `i16` and `u16`.
-pub trait Half: Int + VectorElement<2> {}
+pub trait Half: Integer + VectorElement<2> {}
 impl Half for i16 {}
 impl Half for u16 {}
 
@@ -488,7 +488,7 @@ impl<'b, T: Float> Val<'b, T> {
     /// The value rounded to an integer of type `U`, cut to its range; NaN gives 0.
     /// PTX ISA 9.7.9.21 `cvt.rni`, `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
     #[track_caller]
-    pub fn cvt_rint<U: Int>(self, rounding: Rounding) -> Val<'b, U> {
+    pub fn cvt_rint<U: Integer>(self, rounding: Rounding) -> Val<'b, U> {
         let value = self.context().operand(self);
         self.context().emit_val(Convert::CvtRint { value, to: U::SCALAR, rounding })
     }

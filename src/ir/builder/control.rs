@@ -11,7 +11,7 @@ use super::call::Call;
 use super::context::Context;
 use super::error::BuildErrorKind;
 use super::range::{Range, bound};
-use super::typed::{Int, IntoVal, Val};
+use super::typed::{Integer, IntoVal, Val};
 use super::values::{IntoValues, Values};
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::Place;
@@ -343,7 +343,7 @@ impl<'o> Body<'o, '_> {
     /// of iterations is `ceil((hi - lo) / step)`, computed before the first one without wrap; for an empty
     /// range the result is `init`. A step that is known not to be positive is an error of the build.
     #[track_caller]
-    pub fn for_<'v, T: Int, I: IntoValues<'v>>(
+    pub fn for_<'v, T: Integer, I: IntoValues<'v>>(
         &mut self,
         range: Range<'v, T>,
         init: I,
@@ -371,7 +371,7 @@ impl<'o> Body<'o, '_> {
     /// As [`for_`](Body::for_), with a body that ends its iterations itself: with
     /// [`continue_`](Loop::continue_), or with [`break_`](Loop::break_), whose values are then the result.
     #[track_caller]
-    pub fn for_loop<'v, T: Int, I: IntoValues<'v>>(
+    pub fn for_loop<'v, T: Integer, I: IntoValues<'v>>(
         &mut self,
         range: Range<'v, T>,
         init: I,
@@ -538,7 +538,7 @@ fn add_args<V: Values>(cx: &Context, region: RegionId, place: Place) {
 }
 
 #[track_caller]
-fn begin_for<'o, T: Int, I: IntoValues<'o>>(
+fn begin_for<'o, T: Integer, I: IntoValues<'o>>(
     cx: &'o Context,
     range: Range<'o, T>,
     init: I,
@@ -561,7 +561,7 @@ fn begin_for<'o, T: Int, I: IntoValues<'o>>(
     (append(cx, control, place), region, group)
 }
 
-fn for_args<'b, T: Int, V: Values>(
+fn for_args<'b, T: Integer, V: Values>(
     cx: &'b Context,
     region: RegionId,
     init: &V::At<'_>,

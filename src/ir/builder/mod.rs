@@ -73,8 +73,9 @@ pub use report::Reported;
 pub use space::{GenericPointer, SpacePointer};
 pub use typed::{
     Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut, Global,
-    GlobalMut, Int, IntoIndex, IntoOperand, IntoVal, Local, MemIndex, MutPointer, Number, Ordered,
-    Pointer, Shared, SharedCluster, Signed, TensorMap, TensorMapMut, TensorMapType, Ty, Val,
+    GlobalMut, Integer, IntoIndex, IntoOperand, IntoVal, Local, MemIndex, MutPointer, Number,
+    Ordered, Pointer, Shared, SharedCluster, Signed, TensorMap, TensorMapMut, TensorMapType, Ty,
+    Val,
 };
 pub use values::{IntoValues, Values};
 pub use vector::{Vector, VectorElement};

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::context::Context;
 use super::error::BuildErrorKind;
-use super::typed::{Int, Val};
+use super::typed::{Integer, Val};
 use crate::ir::entity::Value;
 use crate::ir::op::Unroll;
 
@@ -47,13 +47,13 @@ pub trait IntoBound<'x, T> {
     fn into_bound(self) -> Bound<'x, T>;
 }
 
-impl<'x, T: Int> IntoBound<'x, T> for T {
+impl<'x, T: Integer> IntoBound<'x, T> for T {
     fn into_bound(self) -> Bound<'x, T> {
         Bound::Host(self)
     }
 }
 
-impl<'x, T: Int> IntoBound<'x, T> for Val<'x, T> {
+impl<'x, T: Integer> IntoBound<'x, T> for Val<'x, T> {
     fn into_bound(self) -> Bound<'x, T> {
         Bound::Device(self)
     }
@@ -85,7 +85,7 @@ impl<'x> IntoLimit<'x, i32> for u32 {
 }
 
 /// `lo, lo + 1, ..` below `hi`: the indices of a [`for_`](Body::for_). Empty if `hi <= lo`.
-pub fn range<'x, T: Int>(lo: impl IntoBound<'x, T>, hi: impl IntoLimit<'x, T>) -> Range<'x, T> {
+pub fn range<'x, T: Integer>(lo: impl IntoBound<'x, T>, hi: impl IntoLimit<'x, T>) -> Range<'x, T> {
     Range {
         lo: lo.into_bound(),
         hi: hi.into_limit(),
@@ -95,7 +95,7 @@ pub fn range<'x, T: Int>(lo: impl IntoBound<'x, T>, hi: impl IntoLimit<'x, T>) -
     }
 }
 
-impl<'x, T: Int> Range<'x, T> {
+impl<'x, T: Integer> Range<'x, T> {
     /// The same range with indices `lo, lo + step, ..`; `step` must be positive.
     pub fn step(self, step: impl IntoLimit<'x, T>) -> Range<'x, T> {
         Range { step: step.into_limit(), ..self }
@@ -149,7 +149,7 @@ impl<'x, T: Int> Range<'x, T> {
 }
 
 #[track_caller]
-pub(super) fn bound<'x, T: Int>(cx: &'x Context, bound: Bound<'x, T>) -> Value {
+pub(super) fn bound<'x, T: Integer>(cx: &'x Context, bound: Bound<'x, T>) -> Value {
     match bound {
         Bound::Host(value) => cx.operand_of(value),
         Bound::Device(value) => cx.operand(value),

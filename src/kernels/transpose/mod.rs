@@ -76,7 +76,7 @@ const TILE_BYTES: u32 = THREADS * 4 * 16;
 /// The bytes from one row of the output to the next one in a tile.
 const ROW_BYTES: u32 = 128;
 
-/// A tile of the input: its rows and columns. A row of its transpose has 128 bytes.
+/// A tile of the input: its rows and columns, powers of two. A row of its transpose has 128 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Tile {
     rows: u32,
@@ -88,16 +88,20 @@ struct Tile {
 impl Tile {
     fn of(elem: Scalar) -> Tile {
         let bytes = elem.size_bytes();
-        let rows = ROW_BYTES / bytes;
-        Tile { rows, columns: TILE_BYTES / ROW_BYTES, chunk: 16 / bytes }
+        Tile { rows: ROW_BYTES / bytes, columns: TILE_BYTES / ROW_BYTES, chunk: 16 / bytes }
     }
 
     /// Returns the offset of (row, column) in shared memory. Rows are contiguous, and chunks of 16 bytes swizzled: 8 threads
     /// that store neighbouring chunks of a row, and 8 threads that load from rows a chunk apart, access all banks.
+    fn offset(self, row: u32, column: u32) -> i32 {
+        (row * self.columns + (column ^ (row / self.chunk % 8 * self.chunk))) as i32
+    }
+
+    /// The same in the kernel. The offset of the sum of two coordinates without common bits is the XOR of their offsets.
     #[track_caller]
-    fn offset<'b>(self, row: Val<'b, i32>, column: Val<'b, i32>) -> Val<'b, i32> {
+    fn offset_of<'b>(self, row: Val<'b, i32>, column: Val<'b, i32>) -> Val<'b, i32> {
         let chunk = self.chunk as i32;
-        row * self.columns as i32 + (column ^ (row / chunk % 8 * chunk))
+        row * self.columns as i32 + (column ^ ((row / chunk & 7) * chunk))
     }
 }
 
@@ -214,31 +218,30 @@ impl<'b, T: Element> Part<'b, T> {
         extents: Option<[Val<'b, i32>; 2]>,
     ) {
         let Tile { rows, columns, .. } = self.tile;
-        let x = x.offset(self.first_row.cvt::<i64>() * pitch + self.first_column.cvt::<i64>());
-        let places = places(k, [columns / vector, rows]);
-        let from = |[column, row]: [Val<'b, i32>; 2]| {
-            row.cvt::<i64>() * pitch + (column * vector as i32).cvt::<i64>()
-        };
-        let to = |[column, row]: [Val<'b, i32>; 2]| self.tile.offset(row, column * vector as i32);
+        let Accesses { inner, outer: row, step, count } = Accesses::of(k, [columns / vector, rows]);
+        let column = inner * vector as i32;
+        let x = x
+            .offset((self.first_row + row).cvt::<i64>() * pitch)
+            .offset(self.first_column + column);
+        let from = |access: u32| pitch * i64::from(access * step);
+        let first = self.tile.offset_of(row, column);
+        let to = |access: u32| first ^ self.tile.offset(access * step, 0);
         let Some([rows, columns]) = extents else {
-            let loaded: Vec<_> =
-                places.iter().map(|place| x.load_any(k, from(*place), vector)).collect();
-            for (place, values) in places.into_iter().zip(loaded.into_iter().flatten()) {
-                self.shared.store_vector(k, to(place), values);
+            let loaded: Vec<_> = (0..count).map(|i| x.load_any(k, from(i), vector)).collect();
+            for (i, values) in (0..).zip(loaded.into_iter().flatten()) {
+                self.shared.store_vector(k, to(i), values);
             }
             return;
         };
-        for place @ [column, row] in places {
-            k.if_(row.lt(rows) & (column * vector as i32).lt(columns), |k| {
-                if let Some(values) = x.load_any(k, from(place), vector) {
-                    self.shared.store_vector(k, to(place), values);
+        for i in 0..count {
+            k.if_((row + (i * step) as i32).lt(rows) & column.lt(columns), |k| {
+                if let Some(values) = x.load_any(k, from(i), vector) {
+                    self.shared.store_vector(k, to(i), values);
                 }
             });
         }
     }
-}
 
-impl<'b, T: Element> Part<'b, T> {
     /// Stores the columns of the tile as rows of the output; of a tile at the edge, those of `extents` rows and columns.
     fn store(
         &self,
@@ -248,43 +251,70 @@ impl<'b, T: Element> Part<'b, T> {
         extents: Option<[Val<'b, i32>; 2]>,
     ) {
         let Tile { rows, columns, .. } = self.tile;
-        let y = y.offset(self.first_column.cvt::<i64>() * pitch + self.first_row.cvt::<i64>());
-        for [row, column] in places(k, [rows / vector, columns]) {
-            let row = row * vector as i32;
-            let values: Vec<_> = (0..vector as i32)
-                .map(|i| self.shared.load(k, self.tile.offset(row + i, column)))
-                .collect();
-            let Some(values) = AnyVector::pack::<T>(&values) else { continue };
-            let to = column.cvt::<i64>() * pitch + row.cvt::<i64>();
+        let Accesses { inner, outer: column, step, count } =
+            Accesses::of(k, [rows / vector, columns]);
+        let row = inner * vector as i32;
+        let y = y
+            .offset((self.first_column + column).cvt::<i64>() * pitch)
+            .offset(self.first_row + row);
+        let first = self.tile.offset_of(row, column);
+        for i in 0..count {
+            let from = self.shared.offset(first ^ self.tile.offset(0, i * step));
+            let to = y.offset(pitch * i64::from(i * step));
             match extents {
-                None => y.store_vector(k, to, values),
-                Some([rows, columns]) => k.if_(row.lt(rows) & column.lt(columns), |k| {
-                    y.store_vector(k, to, values);
-                }),
+                None => self.store_vector(k, from, to, vector),
+                Some([rows, columns]) => {
+                    let is_inside = row.lt(rows) & (column + (i * step) as i32).lt(columns);
+                    k.if_(is_inside, |k| self.store_vector(k, from, to, vector));
+                }
             }
+        }
+    }
+
+    /// Stores `vector` elements of a column. They are in one chunk of rows, so that the swizzle of the first one is that of
+    /// all.
+    fn store_vector(
+        &self,
+        k: &Body<'b, '_>,
+        from: Val<'b, Shared<T>>,
+        to: Val<'b, GlobalMut<T>>,
+        vector: u32,
+    ) {
+        let load = |row: u32| from.load(k, (row * self.tile.columns) as i32);
+        let values: Vec<_> = (0..vector).map(load).collect();
+        if let Some(values) = AnyVector::pack::<T>(&values) {
+            to.store_vector(k, 0, values);
         }
     }
 }
 
-/// Returns the coordinates of the thread's accesses to a tile of (`inner`, `outer`) accesses: neighbouring threads have
-/// neighbouring ones along the inner mode.
-#[track_caller]
-fn places<'b>(k: &Body<'b, '_>, [inner, outer]: [u32; 2]) -> Vec<[Val<'b, i32>; 2]> {
-    let (thread, inner_extent) = (k.thread_idx().x, inner as i32);
-    let place = |access: u32| {
-        let number = thread + (access * THREADS) as i32;
-        [number % inner_extent, number / inner_extent]
-    };
-    (0..inner * outer / THREADS).map(place).collect()
+/// A thread's accesses to a tile of (`inner`, `outer`) accesses, at most as many along the inner mode as a block has
+/// threads. Neighbouring threads have neighbouring accesses along the inner mode.
+struct Accesses<'b> {
+    /// The coordinates of the first access.
+    inner: Val<'b, i32>,
+    outer: Val<'b, i32>,
+    /// The outer coordinates from one access to the next one.
+    step: u32,
+    count: u32,
+}
+
+impl<'b> Accesses<'b> {
+    #[track_caller]
+    fn of(k: &Body<'b, '_>, [inner, outer]: [u32; 2]) -> Accesses<'b> {
+        let (thread, step) = (k.thread_idx().x, THREADS / inner);
+        let extent = inner as i32;
+        Accesses { inner: thread % extent, outer: thread / extent, step, count: outer / step }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::layout::{Layout, Swizzle};
-    use crate::tensor::{SmemAccess, choose_swizzle};
+    use crate::tensor::{SmemAccess, SwizzleCandidate, choose_swizzle};
 
-    /// The chooser finds the swizzle of [`Tile::offset`], and no bank conflict with it.
+    /// The swizzle of `Tile::offset` is among those of the chooser, and has no bank conflict.
     #[test]
     fn the_swizzle_is_that_of_the_chooser() {
         for (elem, swizzle) in [(Scalar::F32, "S<3,2,7>"), (Scalar::Bf16, "S<3,3,7>")] {
@@ -300,8 +330,9 @@ mod tests {
             let accesses =
                 [SmemAccess::new("store", store, chunk as u32), SmemAccess::new("load", load, 1)];
             let choice = choose_swizzle(&tile, elem, &accesses).unwrap();
-            assert!(choice.best().is_free(), "{choice}");
-            assert_eq!(choice.best().swizzle(), ours, "{choice}");
+            let is_ours = |found: &&SwizzleCandidate| found.swizzle() == ours;
+            let found = choice.candidates().iter().find(is_ours);
+            assert!(found.is_some_and(SwizzleCandidate::is_free), "{choice}");
         }
     }
 }
