@@ -64,7 +64,7 @@ fn main() {
         Err(error) => return println!("no figures: {error}"),
     };
     println!("{device}, CUDA {}, {}", device.cuda_version().unwrap(), device.target());
-    let sms = device.properties().unwrap().multiprocessors;
+    let sms = device.properties().unwrap().sm_count;
     let stream = device.stream().unwrap();
     for (tile, threads) in [([4, 8], 128), ([4, 8], 256), ([2, 4], 256), ([2, 4], 512)] {
         let kernel = device.load(&kernel(device.target(), tile, threads)).unwrap();

@@ -17,6 +17,10 @@ use std::process::ExitCode;
 
 use vectors::{Row, Verdict};
 
+/// The columns of the table.
+const COLUMNS: [Verdict; 5] =
+    [Verdict::Equal, Verdict::Stricter, Verdict::Extends, Verdict::Form, Verdict::Different];
+
 fn main() -> ExitCode {
     let (mut answers, mut list, mut files) = (false, false, Vec::new());
     for argument in std::env::args().skip(1) {
@@ -64,7 +68,9 @@ fn run(
             }
             let (verdict, reason) = row.judge();
             let count = counts.entry((name.clone(), row.op.clone())).or_default();
-            count[verdict as usize] += 1;
+            for (column, count) in COLUMNS.iter().zip(count) {
+                *count += usize::from(*column == verdict);
+            }
             if list && verdict != Verdict::Equal {
                 let label = format!("{verdict:?}").to_uppercase();
                 put(out, format!("{label} {name}:{} {} {reason}", number + 1, row.describe()))?;

@@ -21,7 +21,8 @@ pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     let config = types.best(&problem, SMS)?;
     let gemm = Gemm::<bf16>::new(config)?.load(device)?;
 
-    let (m, n, k) = (m as usize, n as usize, k as usize);
+    let [m, n, k] = [m, n, k].map(usize::try_from);
+    let (m, n, k) = (m?, n?, k?);
     // Small integers: every product and every sum is exact.
     let element = |i: usize| bf16::from_f32((i * 7 % 5) as f32 - 2.0);
     let a: Vec<bf16> = (0..m * k).map(element).collect();

@@ -14,13 +14,13 @@ use tilewright::tensor::{
 };
 
 /// Tokens of a page.
-const PAGE: usize = 16;
+const PAGE: u32 = 16;
 /// Elements of a key.
-const DEPTH: usize = 64;
+const DEPTH: u32 = 64;
 /// Pages that a block gathers.
-const PAGES: usize = 4;
+const PAGES: u32 = 4;
 /// Pages in the pool.
-const POOL: usize = 32;
+const POOL: u32 = 32;
 
 /// The pool, the table of pages (-1 for an absent page), the queries, and one score for each token.
 type Params = (Global<f16>, Global<i32>, Global<f32>, GlobalMut<f32>);
@@ -30,21 +30,20 @@ fn kernel() -> Result<Kernel<Params>, Box<dyn Error>> {
     let op = CopyOp::CpAsync { bits: 128, cache: CacheOp::Global, zero_fill: true };
     let threads = layout!((16, 8) : (8, 1));
     let copy = TiledCopy::new(CopyAtom::new(op)?, Scalar::F16, &threads, &layout!((1, 8)))?;
-    let (page, depth, pages) = (PAGE as i64, DEPTH as i64, PAGES as i64);
     let kernel =
         Kernel::<Params>::build("scores", Target::SM_80, |k, (pool, table, query, scores)| {
             let (thread, block) = (k.thread_idx().x, k.block_idx().x);
             let thr = copy.slice(thread);
             let pool = TensorPointer::new(pool).assume_aligned(k, 16);
-            let pages_of = layout!((page, depth, POOL as i64) : (depth, 1, page * depth));
+            let pages_of = layout!((PAGE, DEPTH, POOL) : (DEPTH, 1, PAGE * DEPTH));
             let pool = Tensor::new(k, pool, pages_of);
             // Rows are 16 bytes apart from those of the same bank.
             let keys = SharedTensor::<f16>::shared(
                 k,
-                layout!((page, depth, pages) : (depth + 8, 1, page * (depth + 8))),
+                layout!((PAGE, DEPTH, PAGES) : (DEPTH + 8, 1, PAGE * (DEPTH + 8))),
             );
-            for i in 0..PAGES as i32 {
-                let number = table.load(k, block * PAGES as i32 + i);
+            for i in 0..PAGES {
+                let number = table.load(k, block * PAGES + i);
                 // A number below 0 points before the pool.
                 let from = thr.partition_s(k, &pool.slice(k, (.., .., number)));
                 let to = thr.partition_d(k, &keys.slice(k, (.., .., i)));
@@ -54,10 +53,10 @@ fn kernel() -> Result<Kernel<Params>, Box<dyn Error>> {
             k.cp_async_commit_group();
             k.cp_async_wait_group(0);
             k.barrier();
-            let tokens = (PAGE * PAGES) as i32;
+            let tokens = PAGE * PAGES;
             k.if_(thread.lt(tokens), |k| {
-                let score = k.for_(range(0, DEPTH as i32), 0.0, |k, d, score| {
-                    let key = keys.load(k, (thread % PAGE as i32, d, thread / PAGE as i32));
+                let score = k.for_(range(0, DEPTH), 0.0, |k, d, score| {
+                    let key = keys.load(k, (thread % PAGE, d, thread / PAGE));
                     key.cvt::<f32>().fma(query.load(k, d), score)
                 });
                 scores.store(k, block * tokens + thread, score);
@@ -70,22 +69,24 @@ fn kernel() -> Result<Kernel<Params>, Box<dyn Error>> {
 pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     let kernel = kernel()?;
     // One copy for each page: absent pages take no other path.
-    assert_eq!(kernel.ptx().text().matches("cp.async.cg.shared.global").count(), PAGES);
-    let element = |i: usize| f16::from_f32((i * 7 % 11) as f32 - 5.0);
+    let copies = kernel.ptx().text().matches("cp.async.cg.shared.global").count();
+    assert_eq!(u32::try_from(copies), Ok(PAGES));
+    let element = |i: u32| f16::from_f32((i * 7 % 11) as f32 - 5.0);
     let pool: Vec<f16> = (0..POOL * PAGE * DEPTH).map(element).collect();
-    let query: Vec<f32> = (0..DEPTH).map(|d| (d % 5) as f32 - 2.0).collect();
+    let weight = |d: u32| (d % 5) as f32 - 2.0;
+    let query: Vec<f32> = (0..DEPTH).map(weight).collect();
     let table = [3, 30, 7, 11, 0, 31, -1, -1, 19, -1, -1, 2];
-    let tokens = table.len() * PAGE;
-    let expected = (0..tokens).map(|token| {
-        let Ok(page) = usize::try_from(table[token / PAGE]) else { return 0.0 };
-        let row = (page * PAGE + token % PAGE) * DEPTH;
-        (0..DEPTH).map(|d| pool[row + d].to_f32() * query[d]).sum::<f32>()
+    let tokens = table.iter().flat_map(|page| (0..PAGE).map(move |token| (*page, token)));
+    let expected = tokens.map(|(page, token)| {
+        let Ok(page) = u32::try_from(page) else { return 0.0 };
+        let row = (page * PAGE + token) * DEPTH;
+        (0..DEPTH).map(|d| element(row + d).to_f32() * weight(d)).sum::<f32>()
     });
     let expected: Vec<f32> = expected.collect();
     let (pool, pages, query) =
         (device.upload(&pool)?, device.upload(&table)?, device.upload(&query)?);
-    let mut scores = device.upload(&vec![f32::NAN; tokens])?;
-    let grid = Grid::new([(table.len() / PAGES) as u32, 1, 1], [128, 1, 1]);
+    let mut scores = device.upload(&vec![f32::NAN; expected.len()])?;
+    let grid = Grid::new([u32::try_from(table.len())? / PAGES, 1, 1], [128, 1, 1]);
     device.load(&kernel)?.launch(grid, (&pool, &pages, &query, &mut scores))?;
     assert_eq!(scores.to_vec()?, expected, "on {}", device.name());
     Ok(())

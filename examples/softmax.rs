@@ -8,15 +8,15 @@ use tilewright::ir::{BuildErrors, Global, GlobalMut, Group, Kernel, KernelOption
 use tilewright::runtime::{Device, Grid};
 
 /// Threads of a block.
-const THREADS: i32 = 64;
+const THREADS: u32 = 64;
 /// Elements of a row that a thread has, so rows have at most `THREADS * PER_THREAD` columns.
-const PER_THREAD: i32 = 4;
+const PER_THREAD: u32 = 4;
 
 /// The rows, the result, and the number of columns.
 type Params = (Global<f32>, GlobalMut<f32>, i32);
 
 fn kernel(target: Target) -> Result<Kernel<Params>, BuildErrors> {
-    let options = KernelOptions::default().block([THREADS as u32, 1, 1]);
+    let options = KernelOptions::default().block([THREADS, 1, 1]);
     Kernel::<Params>::build_with(options, "softmax", target, |k, (x, y, columns)| {
         let (row, thread) = (k.block_idx().x * columns, k.thread_idx().x);
         // Neighbouring threads read neighbouring elements. Elements behind the row are -inf, so that exp gives 0.
@@ -46,14 +46,16 @@ fn kernel(target: Target) -> Result<Kernel<Params>, BuildErrors> {
 
 /// Computes the rows on the device and compares them with the host.
 pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
-    let (rows, columns) = (5, 150);
+    let (rows, columns) = (5u32, 150u32);
     let x: Vec<f32> = (0..rows * columns).map(|i| (i * 37 % 101) as f32 / 10.0 - 5.0).collect();
     let input = device.upload(&x)?;
     let mut y = device.zeros::<f32>(x.len())?;
-    let grid = Grid::new([rows as u32, 1, 1], [THREADS as u32, 1, 1]);
-    device.load(&kernel(device.target())?)?.launch(grid, (&input, &mut y, columns as i32))?;
+    let grid = Grid::new([rows, 1, 1], [THREADS, 1, 1]);
+    let args = (&input, &mut y, i32::try_from(columns)?);
+    device.load(&kernel(device.target())?)?.launch(grid, args)?;
     let y = y.to_vec()?;
-    for (x, y) in x.chunks(columns).zip(y.chunks(columns)) {
+    let line = usize::try_from(columns)?;
+    for (x, y) in x.chunks(line).zip(y.chunks(line)) {
         let largest = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let sum: f64 = x.iter().map(|x| f64::from(x - largest).exp()).sum();
         for (x, y) in x.iter().zip(y) {

@@ -65,3 +65,8 @@ pub mod tune;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/splitting-kernels.md")]
 mod splitting_kernels {}
+
+/// The examples of `docs/property-testing.md`, as tests.
+#[cfg(all(doctest, feature = "proptest"))]
+#[doc = include_str!("../docs/property-testing.md")]
+mod property_testing {}

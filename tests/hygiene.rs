@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use tilewright::ir::{Kernel, Op, Scalar, Space, parse_kernels};
 
+#[path = "hygiene/imports.rs"]
+mod imports;
 #[path = "hygiene/language.rs"]
 mod language;
 
@@ -174,7 +176,8 @@ fn backends_do_not_import_the_front_of_the_runtime() {
 
 /// The families of operations, as the table groups them, and the enums that hold all of them.
 fn families() -> Vec<String> {
-    let table = read("src/ir/op/table.rs");
+    let tables = files("src/ir/op/table", "rs");
+    let table: String = tables.into_iter().map(|(_, text)| text).collect();
     let mut families = vec!["Op".to_owned(), "Control".to_owned()];
     for line in table.lines() {
         if let Some(name) = line.trim().strip_suffix(" {")
@@ -401,6 +404,34 @@ fn calls(code: &str, name: &str, method: bool) -> usize {
         is_call && !before.ends_with("fn ") && before.ends_with('.') == method
     };
     words(code, name).filter(|at| starts(*at)).count()
+}
+
+/// The lines of the code with a cast to an integer type. A cast to a float converts data, not a count.
+fn integer_casts(text: &str) -> Vec<usize> {
+    const TYPES: [&str; 10] =
+        ["i8", "i16", "i32", "i64", "isize", "u8", "u16", "u32", "u64", "usize"];
+    let code = code(text);
+    let to_integer = |at: &usize| {
+        let ty = code[at + 2..].trim_start();
+        TYPES.iter().any(|name| words(ty, name).next() == Some(0))
+    };
+    words(&code, "as").filter(to_integer).map(|at| line_of(&code, at)).collect()
+}
+
+/// A count of the host is a `u32`, which every call takes: the examples and the kernel for Hopper convert none.
+#[test]
+fn counts_need_no_casts() {
+    const KERNELS: [&str; 2] = ["src/kernels/gemm/sm90.rs", "tests/tensor/counts.rs"];
+    let examples = files("examples", "rs").into_iter().map(|(path, text)| (short(&path), text));
+    let kernels = KERNELS.map(|path| (path.to_owned(), read(path)));
+    for (path, text) in examples.chain(kernels) {
+        let found = integer_casts(&text);
+        assert!(found.is_empty(), "{path} casts to integers in the lines {found:?}");
+    }
+    assert_eq!(
+        integer_casts("x as f32;\nn as i32; // y as u32\nuse a as b;\n(m\n as usize)"),
+        [2, 5]
+    );
 }
 
 /// The closure of the kernel for `sm_90a` reads like the algorithm: with all helpers that are called only from it, in its

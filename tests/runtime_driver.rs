@@ -387,7 +387,7 @@ fn describe() {
     assert_eq!(device.target(), Target::SM_90A);
     assert_eq!(device.memory(), Ok(Some((1 << 24, 1 << 24))));
     let properties = device.properties().unwrap();
-    assert_eq!((properties.capability, properties.multiprocessors), ((9, 0), 3));
+    assert_eq!((properties.capability, properties.sm_count), ((9, 0), 3));
     assert_eq!((properties.threads_per_sm, properties.registers_per_sm), (2048, 65_536));
     assert_eq!((properties.shared_bytes_per_sm, properties.l2_bytes), (228 << 10, 1 << 20));
     assert_eq!(properties.memory_bus_bits, 512);

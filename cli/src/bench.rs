@@ -5,6 +5,7 @@ mod input;
 mod measure;
 mod random;
 mod rank;
+mod rows;
 
 use std::path::PathBuf;
 
@@ -28,6 +29,14 @@ pub(super) struct Options {
 enum What {
     /// Matrix products: tunes each, and times the best beside cuBLAS. Without a GPU, the model's order.
     Gemm(Gemm),
+    /// Softmax of rows: times it beside copies of the same bytes. Needs a GPU.
+    Softmax(rows::SoftmaxOptions),
+    /// RMSNorm and LayerNorm of rows with a weight: times them beside copies of the same bytes. Needs a GPU.
+    Norm(rows::NormOptions),
+    /// Reductions of rows: times them beside copies, by bytes per second. Needs a GPU.
+    Reduce(rows::ReduceOptions),
+    /// Transposes: times them beside copies of the same bytes. Needs a GPU.
+    Transpose(rows::Rows),
 }
 
 /// The options of `tilewright bench gemm`.
@@ -111,7 +120,13 @@ impl Gemm {
 }
 
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
-    let What::Gemm(gemm) = &options.what;
+    let gemm = match &options.what {
+        What::Gemm(gemm) => gemm,
+        What::Softmax(options) => return rows::softmax(options),
+        What::Norm(options) => return rows::norm(options),
+        What::Reduce(options) => return rows::reduce(options),
+        What::Transpose(options) => return rows::transpose(options),
+    };
     if let Some(file) = &gemm.fit {
         return fit::run(file);
     }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 use tilewright::runtime::{
-    CudaVersion, Device, Grid, Limits, ModuleCache, Properties, Ptxas, PtxasError, RuntimeError,
-    driver_release, driver_version,
+    CudaVersion, Device, Grid, Limits, ModuleCache, Properties, Ptxas, PtxasError, Refusal,
+    RuntimeError, driver_release, driver_version,
 };
 
 use super::{Failure, print};
@@ -55,6 +55,8 @@ struct Cache {
     bytes: u64,
     /// The error of writing to it.
     unwritable: Option<io::Error>,
+    /// The last folder or entry that the tests of the devices did not use.
+    refusal: Option<Refusal>,
 }
 
 /// The findings on the driver, the devices, the cache and the assembler.
@@ -82,7 +84,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
 }
 
 fn examine() -> Report {
-    let (cache, ptxas) = (cache(), Ptxas::try_find());
+    let (mut cache, ptxas) = (cache(), Ptxas::try_find());
     let (mut devices, mut refused) = (Vec::new(), Vec::new());
     let count = Device::cuda_count();
     for ordinal in 0..count.as_ref().copied().unwrap_or(0) {
@@ -93,6 +95,9 @@ fn examine() -> Report {
     }
     if let Ok(simulator) = Device::sim() {
         devices.push(examine_device(&simulator));
+    }
+    if let Some(cache) = &mut cache {
+        cache.refusal = ModuleCache::shared().last_refusal();
     }
     let error = count.err();
     let cuda = match driver_version() {
@@ -109,7 +114,7 @@ fn cache() -> Option<Cache> {
     let cache = ModuleCache::shared();
     let (folder, (modules, bytes)) = (cache.folder()?.to_owned(), cache.size());
     let unwritable = check_writable(&folder).err();
-    Some(Cache { folder, modules, bytes, unwritable })
+    Some(Cache { folder, modules, bytes, unwritable, refusal: None })
 }
 
 /// Writes a file to the folder and removes it; a folder that does not exist is made with the first module, so then the

@@ -89,7 +89,7 @@ enum Emit {
 }
 
 /// A type of elements that is multiplied here.
-trait Real: Number {
+pub(super) trait Real: Number {
     fn of(x: f32) -> Self;
     fn to(self) -> f64;
     /// The relative error of rounding a sum to it.
@@ -173,7 +173,7 @@ fn launch<T: Real>(dtype: Scalar, problem: &GemmProblem, options: &Options) -> R
     let choice: DeviceChoice = options.device.parse().map_err(Failure::input)?;
     let device = Device::open(choice).map_err(Failure::input)?;
     let target = options.target.unwrap_or(device.target());
-    let sms = device.properties().map_or(4, |properties| properties.multiprocessors);
+    let sms = device.properties().map_or(4, |properties| properties.sm_count);
     let config = choose(dtype, target, sms, problem, options).map_err(Failure::input)?;
     let function =
         Gemm::<T>::new(config).map_err(Failure::input)?.load(&device).map_err(Failure::run)?;

@@ -525,7 +525,7 @@ fn without_a_command_there_is_a_hint() {
     check_refused(
         &["bench"],
         &expect![[r#"
-        error: `tilewright bench` needs a command: gemm; see `--help`
+        error: `tilewright bench` needs a command: gemm, softmax, norm, reduce, transpose; see `--help`
     "#]],
     );
     check_refused(
@@ -655,6 +655,31 @@ fn bench_refuses_to_write_measurements_without_a_gpu() {
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), expected));
         assert!(!file.exists() && output.stdout.is_empty());
     }
+}
+
+/// Kernels that memory bounds have no figures without a GPU, and sizes are checked before there is a device.
+#[test]
+fn bench_of_rows_needs_a_gpu() {
+    for kernel in ["softmax", "norm", "reduce", "transpose"] {
+        check_refused(
+            &["bench", kernel, "--device", "sim"],
+            &expect![[r#"
+            error: this benchmark measures bytes per second of a GPU, and there is none here: the simulator has no such figures
+        "#]],
+        );
+    }
+    check_refused(
+        &["bench", "softmax", "--shapes", "8192x0"],
+        &expect![[r#"
+            error: invalid value '8192x0' for '--shapes <LIST>': `8192x0` is not a size such as `8192x4096`, rows by columns, both above 0
+        "#]],
+    );
+    check_refused(
+        &["bench", "reduce", "--op", "product"],
+        &expect![[r#"
+            error: invalid value 'product' for '--op <OP>': `product` is none of sum, mean, max, min, norm, argmax
+        "#]],
+    );
 }
 
 /// No candidate is an error, which says what the first configuration has that was not asked for.

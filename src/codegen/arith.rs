@@ -2,11 +2,10 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::bit_function::ftz;
 use super::entry::Entry;
 use super::fold::fold;
 use super::regs::{Class, Operand, Reg, arith_type};
-use crate::ir::{Arith, Compare, Const, FindFrom, Scalar, Type, Value, VectorType};
+use crate::ir::{Arith, Compare, Const, Convert, FloatArith, Op, Scalar, Type, Value, VectorType};
 
 /// An operand of an `fma` that replaces another operation.
 #[derive(Clone, Copy)]
@@ -43,26 +42,52 @@ pub(super) fn narrow_range(scalar: Scalar) -> Option<(i64, i64)> {
     }
 }
 
+/// The operation without a mode that computes the same on `bf16`, which has one mode only.
+fn unrounded(op: &Op) -> Option<Arith> {
+    if let Op::FloatArith(FloatArith::AddRounded { lhs, rhs, .. }) = *op {
+        Some(Arith::Add { lhs, rhs })
+    } else if let Op::FloatArith(FloatArith::SubRounded { lhs, rhs, .. }) = *op {
+        Some(Arith::Sub { lhs, rhs })
+    } else if let Op::FloatArith(FloatArith::MulRounded { lhs, rhs, .. }) = *op {
+        Some(Arith::Mul { lhs, rhs })
+    } else {
+        None
+    }
+}
+
 impl Entry<'_> {
-    pub(super) fn arith(&mut self, op: &Arith, result: Value) {
+    /// Writes a pure operation on numbers, or binds its result to a constant.
+    pub(super) fn pure(&mut self, op: &Op, result: Value) {
         let constant = |value| match self.operand(value) {
             Operand::Const(constant) => Some(constant),
             Operand::Reg(_) | Operand::Int(_) => None,
         };
-        if let Some(constant) = fold(op, constant) {
+        if let Some(constant) = fold(op, self.ir.type_of(result), constant) {
             return self.bind(result, Operand::Const(constant));
         }
+        if let Op::Arith(op) = op {
+            self.arith(op, result);
+        } else if let Op::Convert(op) = op {
+            self.conversion(op, result);
+        } else if let Some(op) = unrounded(op).filter(|_| self.by_fma(result)) {
+            self.arith(&op, result);
+        } else {
+            self.plain(op, result);
+        }
+    }
+
+    fn arith(&mut self, op: &Arith, result: Value) {
         match *op {
-            Arith::Add { lhs, rhs } | Arith::AddRounded { lhs, rhs, .. } if self.by_fma(result) => {
+            Arith::Add { lhs, rhs } if self.by_fma(result) => {
                 self.fma_with_constant(result, 0x3f80, |one| [lhs.into(), one, rhs.into()]);
             }
-            Arith::Sub { lhs, rhs } | Arith::SubRounded { lhs, rhs, .. } if self.by_fma(result) => {
+            Arith::Sub { lhs, rhs } if self.by_fma(result) => {
                 self.fma_with_constant(result, 0xbf80, |minus_one| {
                     [rhs.into(), minus_one, lhs.into()]
                 });
             }
             // The sum of -0 and a product is the product, also where that is a zero.
-            Arith::Mul { lhs, rhs } | Arith::MulRounded { lhs, rhs, .. } if self.by_fma(result) => {
+            Arith::Mul { lhs, rhs } if self.by_fma(result) => {
                 self.fma_with_constant(result, 0x8000, |zero| [lhs.into(), rhs.into(), zero]);
             }
             Arith::Neg { value } if self.loses_sign(value) => self.negate(result, value),
@@ -105,120 +130,40 @@ impl Entry<'_> {
             Arith::Selp { cond, then_value, else_value } => {
                 self.selp(result, cond, then_value, else_value);
             }
-            Arith::Cvt { value, to } => match self.ir.type_of(value) {
-                Type::Vector(vector) => self.cvt_vector(result, value, vector, to),
-                Type::Scalar(_) | Type::Pointer { .. } | Type::TensorMap { .. } => {
-                    self.cvt(result, value, to)
-                }
-            },
-            Arith::VecPack { ref values } => self.vec_pack(result, values),
-            Arith::VecSplat { value, lanes } => {
-                self.vec_pack(result, &vec![value; lanes as usize]);
-            }
-            Arith::VecExtract { vector, lane } => self.vec_extract(result, vector, lane),
-            Arith::AddRounded { lhs, rhs, mode } => {
-                self.typed(&format!("add.{mode}."), result, &[lhs, rhs]);
-            }
-            Arith::SubRounded { lhs, rhs, mode } => {
-                self.typed(&format!("sub.{mode}."), result, &[lhs, rhs]);
-            }
-            Arith::MulRounded { lhs, rhs, mode } => {
-                self.typed(&format!("mul.{mode}."), result, &[lhs, rhs]);
-            }
-            Arith::FmaRounded { lhs, rhs, addend, mode } => {
-                self.typed(&format!("fma.{mode}."), result, &[lhs, rhs, addend]);
-            }
-            Arith::DivRounded { lhs, rhs, mode } => {
-                self.typed(&format!("div.{mode}."), result, &[lhs, rhs]);
-            }
-            Arith::SqrtRounded { value, mode } => {
-                self.typed(&format!("sqrt.{mode}."), result, &[value]);
-            }
-            Arith::RcpRounded { value, mode } => {
-                self.typed(&format!("rcp.{mode}."), result, &[value]);
-            }
-            Arith::Approx { value, function, subnormals } => {
-                self.typed(&format!("{function}.approx{}", ftz(subnormals)), result, &[value]);
-            }
-            Arith::DivApprox { lhs, rhs, form, subnormals } => {
-                self.typed(&format!("div.{form}{}", ftz(subnormals)), result, &[lhs, rhs]);
-            }
-            Arith::MinNan { lhs, rhs } => self.typed("min.NaN.", result, &[lhs, rhs]),
-            Arith::MaxNan { lhs, rhs } => self.typed("max.NaN.", result, &[lhs, rhs]),
             Arith::Copysign { magnitude, sign } => {
                 self.typed("copysign.", result, &[sign, magnitude]);
             }
-            Arith::Testp { value, test } => {
-                self.of_operand(&["testp.", test.name(), "."], result, &[value]);
-            }
-            Arith::AddSat { lhs, rhs } => self.typed("add.sat.", result, &[lhs, rhs]),
-            Arith::SubSat { lhs, rhs } => self.typed("sub.sat.", result, &[lhs, rhs]),
             Arith::MulHi { lhs, rhs } => self.mul_hi(result, lhs, rhs),
             Arith::MulWide { lhs, rhs } => self.wide("mul", result, &[lhs, rhs]),
-            Arith::Mad { lhs, rhs, addend } => self.wrapped("mad.lo.", result, &[lhs, rhs, addend]),
             Arith::MadHi { lhs, rhs, addend } => self.mad_hi(result, lhs, rhs, addend),
             Arith::MadWide { lhs, rhs, addend } => self.wide("mad", result, &[lhs, rhs, addend]),
-            Arith::MadHiSat { lhs, rhs, addend } => {
-                self.typed("mad.hi.sat.", result, &[lhs, rhs, addend]);
-            }
-            Arith::Mul24 { lhs, rhs, half } => {
-                self.typed(&format!("mul24.{half}."), result, &[lhs, rhs]);
-            }
-            Arith::Mad24 { lhs, rhs, addend, half } => {
-                self.typed(&format!("mad24.{half}."), result, &[lhs, rhs, addend]);
-            }
-            Arith::Mad24HiSat { lhs, rhs, addend } => {
-                self.typed("mad24.hi.sat.", result, &[lhs, rhs, addend]);
-            }
-            Arith::AddPacked { lhs, rhs } => self.halves("add.", result, [lhs, rhs]),
-            Arith::MinPacked { lhs, rhs } => self.halves("min.", result, [lhs, rhs]),
-            Arith::MaxPacked { lhs, rhs } => self.halves("max.", result, [lhs, rhs]),
-            Arith::MinRelu { lhs, rhs } => self.halves("min.relu.", result, [lhs, rhs]),
-            Arith::MaxRelu { lhs, rhs } => self.halves("max.relu.", result, [lhs, rhs]),
-            Arith::Sad { lhs, rhs, addend } => self.wrapped("sad.", result, &[lhs, rhs, addend]),
-            Arith::Dp4a { lhs, rhs, addend } => self.dot(&["dp4a."], result, [lhs, rhs, addend]),
-            Arith::Dp2a { lhs, rhs, addend, half } => {
-                self.dot(&["dp2a.", half.name(), "."], result, [lhs, rhs, addend]);
-            }
-            Arith::Popc { value } => self.on_bits("popc.", result, value),
-            Arith::Clz { value } => self.on_bits("clz.", result, value),
-            Arith::Brev { value } => self.on_bits("brev.", result, value),
-            Arith::Bfind { value, from } => {
-                let name = match from {
-                    FindFrom::Position => "bfind.",
-                    FindFrom::ShiftAmount => "bfind.shiftamt.",
-                };
-                self.of_operand(&[name], result, &[value]);
-            }
             Arith::Bfe { value, start, count } => self.bfe(result, value, [start, count]),
             Arith::Bfi { value, into, start, count } => {
                 self.bfi(result, [value, into], [start, count]);
             }
             Arith::Fns { mask, base, offset } => self.fns(result, mask, base, offset),
             Arith::Lop3 { a, b, c, table } => self.lop3(result, [a, b, c], table),
-            Arith::Shf { low, high, amount, direction, excess } => {
-                let to = self.def(result);
-                let name = ["shf.", direction.name(), ".", excess.name(), ".b32"];
-                self.write_op(&name, to, &[low, high, amount]);
+        }
+    }
+
+    fn conversion(&mut self, op: &Convert, result: Value) {
+        match *op {
+            Convert::Cvt { value, to } => match self.ir.type_of(value) {
+                Type::Vector(vector) => self.cvt_vector(result, value, vector, to),
+                Type::Scalar(_) | Type::Pointer { .. } | Type::TensorMap { .. } => {
+                    self.cvt(result, value, to)
+                }
+            },
+            Convert::VecPack { ref values } => self.vec_pack(result, values),
+            Convert::VecSplat { value, lanes } => {
+                self.vec_pack(result, &vec![value; lanes as usize]);
             }
-            Arith::Prmt { low, high, selector, mode } => {
-                self.permute(result, [low, high, selector], mode);
-            }
-            Arith::Szext { value, bits, excess } => {
-                self.of_operand(&["szext.", excess.name(), "."], result, &[value, bits]);
-            }
-            Arith::Bmsk { start, count, excess } => {
-                let to = self.def(result);
-                self.write_op(&["bmsk.", excess.name(), ".b32"], to, &[start, count]);
-            }
-            Arith::Bitcast { value, to: _ } => self.bitcast(result, value),
-            Arith::CvtRounded { value, to, mode } => self.cvt_rounded(result, value, to, mode),
-            Arith::CvtRint { value, to, rounding } => self.cvt_rint(result, value, to, rounding),
-            Arith::CvtSat { value, to } => self.cvt_sat(result, value, to),
-            Arith::CvtPack { ref values, to } => self.cvt_pack(result, values, to),
-            Arith::Sreg { reg } => {
-                self.read_special(result, reg.scalar(), &reg.to_string());
-            }
+            Convert::VecExtract { vector, lane } => self.vec_extract(result, vector, lane),
+            Convert::Bitcast { value, to: _ } => self.bitcast(result, value),
+            Convert::CvtRounded { value, to, mode } => self.cvt_rounded(result, value, to, mode),
+            Convert::CvtRint { value, to, rounding } => self.cvt_rint(result, value, to, rounding),
+            Convert::CvtSat { value, to } => self.cvt_sat(result, value, to),
+            Convert::CvtPack { ref values, to } => self.cvt_pack(result, values, to),
         }
     }
 
@@ -251,7 +196,7 @@ impl Entry<'_> {
     }
 
     /// The type of an instruction that computes with such values.
-    fn computed_type(&self, value: Value) -> &'static str {
+    pub(super) fn computed_type(&self, value: Value) -> &'static str {
         match self.ir.type_of(value) {
             Type::Vector(VectorType::F16X2) => "f16x2",
             Type::Vector(VectorType::BF16X2) => "bf16x2",
@@ -306,21 +251,6 @@ impl Entry<'_> {
     pub(super) fn typed(&mut self, name: &str, result: Value, values: &[Value]) {
         let (to, ty) = (self.def(result), self.computed_type(result));
         self.write_op(&[name, ty], to, values);
-    }
-
-    /// Writes an operation in the type of its first operand, where its result has another one.
-    fn of_operand(&mut self, name: &[&str], result: Value, values: &[Value]) {
-        let mut name: SmallVec<[&str; 4]> = SmallVec::from_slice(name);
-        name.extend(values.first().map(|value| arith_type(self.scalar(*value))));
-        let to = self.def(result);
-        self.write_op(&name, to, values);
-    }
-
-    /// Writes an operation in the type of its result, and cuts the result to that type.
-    fn wrapped(&mut self, name: &str, result: Value, values: &[Value]) {
-        self.typed(name, result, values);
-        let to = self.def(result);
-        self.wrap(to, self.scalar(result));
     }
 
     /// An operation that can leave the range of its type: the name for integers and for floating point.

@@ -4,9 +4,7 @@ use smallvec::SmallVec;
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type, memory_type};
-use crate::ir::{
-    Clamp, FloatMode, PermuteMode, Rounding, Scalar, Subnormals, Type, Value, VectorType,
-};
+use crate::ir::{Clamp, FloatMode, Rounding, Scalar, Type, Value};
 
 /// The suffixes of a conversion to `to`.
 pub(super) fn cvt_mode(to: Scalar, mode: FloatMode) -> String {
@@ -14,14 +12,6 @@ pub(super) fn cvt_mode(to: Scalar, mode: FloatMode) -> String {
         // Conversions to 8 bits have the two in the other order.
         Clamp::SatfiniteRelu if to.bits() > 8 => format!("{}.relu.satfinite", mode.rounding),
         _ => mode.to_string(),
-    }
-}
-
-/// The suffix for the treatment of subnormal numbers.
-pub(super) const fn ftz(subnormals: Subnormals) -> &'static str {
-    match subnormals {
-        Subnormals::Keep => ".",
-        Subnormals::Ftz => ".ftz.",
     }
 }
 
@@ -73,15 +63,6 @@ impl Entry<'_> {
         self.write_op(&[name, half, arith_type(scalar)], to, values);
     }
 
-    /// Writes a sum of products of the parts of two words, with the types of the words as suffixes.
-    pub(super) fn dot(&mut self, name: &[&str], result: Value, values: [Value; 3]) {
-        let [lhs, rhs, _] = values;
-        let mut name: SmallVec<[&str; 6]> = SmallVec::from_slice(name);
-        name.extend([self.dot_type(lhs), ".", self.dot_type(rhs)]);
-        let to = self.def(result);
-        self.write_op(&name, to, &values);
-    }
-
     pub(super) fn bfe(&mut self, result: Value, value: Value, field: [Value; 2]) {
         let (ty, bits) = (arith_type(self.scalar(value)), self.scalar(value).bits());
         let value = self.operand(value);
@@ -112,20 +93,6 @@ impl Entry<'_> {
         self.ins(&["lop3.b32"], &[to.into(), a, b, c, Operand::Int(table.into())]);
     }
 
-    pub(super) fn permute(&mut self, result: Value, values: [Value; 3], mode: PermuteMode) {
-        let to = self.def(result);
-        let (dot, mode) = match mode {
-            PermuteMode::Index => ("", ""),
-            PermuteMode::F4e
-            | PermuteMode::B4e
-            | PermuteMode::Rc8
-            | PermuteMode::Ecl
-            | PermuteMode::Ecr
-            | PermuteMode::Rc16 => (".", mode.name()),
-        };
-        self.write_op(&["prmt.b32", dot, mode], to, &values);
-    }
-
     /// Writes a conversion that names its rounding, of a scalar or of each element of a vector.
     pub(super) fn cvt_rounded(&mut self, result: Value, value: Value, to: Scalar, mode: FloatMode) {
         match self.ir.type_of(value) {
@@ -154,17 +121,6 @@ impl Entry<'_> {
         let register = self.def(result);
         let name = ["cvt.sat.", memory_type(to), ".", arith_type(from_type)];
         self.ins(&name, &[register.into(), from]);
-    }
-
-    /// An instruction on two half words in a register, or on the one integer that it has.
-    pub(super) fn halves(&mut self, name: &str, result: Value, operands: [Value; 2]) {
-        let ty = match self.ir.type_of(result).vector().map(VectorType::elem) {
-            Some(Scalar::U16) => "u16x2",
-            Some(_) => "s16x2",
-            None => "s32",
-        };
-        let to = self.def(result);
-        self.write_op(&[name, ty], to, &operands);
     }
 
     /// Integers cut to the range of `to`, side by side: two by one instruction, four by two.
@@ -198,17 +154,6 @@ impl Entry<'_> {
         self.write_op(&["mul.lo.", ty], to, &[lhs, rhs]);
         let bits = Operand::Int(scalar.bits().into());
         self.ins(&["shr.", ty], &[to.into(), to.into(), bits]);
-    }
-
-    fn dot_type(&self, value: Value) -> &'static str {
-        if self.scalar(value).is_signed() { "s32" } else { "u32" }
-    }
-
-    /// An operation on the bits of a value.
-    pub(super) fn on_bits(&mut self, name: &str, result: Value, value: Value) {
-        let ty = Class::of(self.ir.type_of(value)).bits_name();
-        let to = self.def(result);
-        self.write_op(&[name, ty], to, &[value]);
     }
 
     /// Returns the lowest 8 bits of an amount; `ptxas` takes no other constants. An H200 computes 64-bit fields

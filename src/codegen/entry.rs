@@ -386,9 +386,9 @@ impl<'a> Entry<'a> {
         match &data.op {
             // A constant is an operand of the instructions that use it.
             Op::Const(_) => {}
-            Op::Arith(op) => {
+            op @ (Op::Arith(_) | Op::FloatArith(_) | Op::IntArith(_) | Op::Convert(_)) => {
                 if let Some(result) = data.results.first() {
-                    self.arith(op, *result);
+                    self.pure(op, *result);
                 }
             }
             Op::Mem(op) => self.mem(op, data.results.first().copied()),

@@ -79,16 +79,8 @@ impl Entry<'_> {
             (Mbarrier::FenceMbarrierInit {}, _) => {
                 self.ins(&["fence.mbarrier_init.release.cluster"], &[]);
             }
-            // The verifier has seen that these have a result.
-            (
-                Mbarrier::MbarrierArrive { .. }
-                | Mbarrier::MbarrierArriveExpectTx { .. }
-                | Mbarrier::MbarrierTestWait { .. }
-                | Mbarrier::MbarrierTestWaitParity { .. }
-                | Mbarrier::MbarrierTryWait { .. }
-                | Mbarrier::MbarrierTryWaitParity { .. },
-                None,
-            ) => {}
+            // The verifier has seen that the others have a result.
+            (_, None) => {}
         }
     }
 

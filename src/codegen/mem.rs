@@ -177,25 +177,8 @@ impl Entry<'_> {
                     self.mov(to, from);
                 }
             }
-            // The verifier has seen that these have a result.
-            (
-                Mem::Ld { .. }
-                | Mem::LdVec { .. }
-                | Mem::AssumeAligned { .. }
-                | Mem::PtrCast { .. }
-                | Mem::Mapa { .. }
-                | Mem::LocalBase { .. }
-                | Mem::Cvta { .. }
-                | Mem::CvtaTo { .. }
-                | Mem::Isspacep { .. }
-                | Mem::PtrToInt { .. }
-                | Mem::Getctarank { .. }
-                | Mem::Offset { .. }
-                | Mem::SharedBase { .. }
-                | Mem::ArrayBase { .. }
-                | Mem::GetVar { .. },
-                None,
-            ) => {}
+            // The verifier has seen that the others have a result.
+            (_, None) => {}
         }
     }
 

@@ -69,6 +69,7 @@ mod mbarrier;
 mod mem;
 mod mma;
 mod negation;
+mod plain;
 mod printf;
 mod ptx;
 mod regs;

@@ -25,20 +25,11 @@ impl<'k> Uses<'k> {
     /// Returns whether the operation is written: it has an effect, or its result is used.
     pub(super) fn is_written(&self, op: OpId) -> bool {
         let data = &self.ir.ops[op];
-        let needed = match &data.op {
-            Op::Const(_) | Op::Mem(Mem::GetVar { .. }) => false,
-            Op::Control(_) | Op::Diagnostic(_) => true,
-            Op::Inline(op) => !op.ptx.is_pure(),
-            Op::Arith(_)
-            | Op::Mem(_)
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Mma(_)
-            | Op::Mbarrier(_)
-            | Op::AsyncCopy(_)
-            | Op::Warp(_)
-            | Op::Thread(_) => data.op.info().is_some_and(|info| info.effect != Effect::Pure),
+        let needed = match (&data.op, data.op.info()) {
+            (Op::Inline(op), _) => !op.ptx.is_pure(),
+            (Op::Mem(Mem::GetVar { .. }), _) => false,
+            (_, Some(info)) => info.effect != Effect::Pure,
+            (op, None) => !matches!(op, Op::Const(_)),
         };
         needed || data.results.iter().any(|result| self.is_live(*result))
     }

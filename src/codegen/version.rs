@@ -2,8 +2,8 @@
 
 use super::ptx::PtxVersion;
 use crate::ir::{
-    Arith, Atomic, AtomicOp, Cache, Clamp, ClusterArrival, KernelIr, Mem, MemScope, Mma, Op,
-    PrefetchLevel, Scalar, SpecialReg, Sync, Target,
+    Atomic, AtomicOp, Cache, Clamp, ClusterArrival, Convert, KernelIr, Mem, MemScope, Mma, Op,
+    PrefetchLevel, Scalar, SpecialReg, Sync, Target, Thread,
 };
 
 const fn version(major: u16, minor: u16) -> PtxVersion {
@@ -21,61 +21,65 @@ pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
 
 /// Returns the version that attributes and types of the operands need; `FIRST` where the row says everything.
 fn of_attributes(op: &Op, ir: &KernelIr) -> PtxVersion {
-    match op {
+    match (op, op.support(ir)) {
         // Conversions of 8-bit floating point came to `sm_90` with that target, to `sm_89` later.
-        Op::Arith(Arith::Cvt { .. } | Arith::CvtRounded { .. }) | Op::Diagnostic(_)
-            if op.support(ir) == Ok(Target::SM_89) && ir.target.sm() < 90 =>
-        {
-            version(8, 1)
-        }
-        Op::Arith(Arith::CvtRounded { mode, to, .. })
+        (
+            Op::Convert(Convert::Cvt { .. } | Convert::CvtRounded { .. }) | Op::Diagnostic(_),
+            Ok(Target::SM_89),
+        ) if ir.target.sm() < 90 => version(8, 1),
+        (Op::Convert(Convert::CvtRounded { mode, to, .. }), _)
             if matches!(mode.clamp, Clamp::Satfinite | Clamp::SatfiniteRelu) && to.bits() > 8 =>
         {
             version(8, 1)
         }
-        Op::Arith(Arith::Sreg { reg }) => special(*reg),
-        Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }) => {
+        (Op::Thread(Thread::Sreg { reg }), _) => special(*reg),
+        (Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }), _) => {
             let hinted = access.l1_evict.is_some() || access.l2_prefetch.is_some();
             scoped(access.order.scope()).max(if hinted { version(7, 4) } else { FIRST })
         }
-        Op::Mem(Mem::St { access, .. } | Mem::StVec { access, .. }) => {
+        (Op::Mem(Mem::St { access, .. } | Mem::StVec { access, .. }), _) => {
             let hinted = access.l1_evict.is_some();
             scoped(access.order.scope()).max(if hinted { version(7, 4) } else { FIRST })
         }
-        Op::Mem(Mem::Cvta { .. } | Mem::CvtaTo { .. } | Mem::Isspacep { .. })
-            if op.support(ir) == Ok(Target::SM_90) =>
-        {
-            version(7, 8)
-        }
-        Op::Atomic(
-            Atomic::AtomVec { vector, op: kind, .. } | Atomic::RedVec { vector, op: kind, .. },
+        (
+            Op::Mem(Mem::Cvta { .. } | Mem::CvtaTo { .. } | Mem::Isspacep { .. }),
+            Ok(Target::SM_90),
+        ) => version(7, 8),
+        (
+            Op::Atomic(
+                Atomic::AtomVec { vector, op: kind, .. } | Atomic::RedVec { vector, op: kind, .. },
+            ),
+            _,
         ) if ir.type_of(*vector).bits() > 32 || *kind != AtomicOp::Add => version(8, 1),
         // Sums of `bf16` came with their target.
-        Op::Atomic(_) if op.support(ir) == Ok(Target::SM_90) => version(7, 8),
-        Op::Atomic(
-            Atomic::AtomVec { scope, .. }
-            | Atomic::RedVec { scope, .. }
-            | Atomic::Atom { scope, .. }
-            | Atomic::AtomCas { scope, .. }
-            | Atomic::Red { scope, .. },
+        (Op::Atomic(_), Ok(Target::SM_90)) => version(7, 8),
+        (
+            Op::Atomic(
+                Atomic::AtomVec { scope, .. }
+                | Atomic::RedVec { scope, .. }
+                | Atomic::Atom { scope, .. }
+                | Atomic::AtomCas { scope, .. }
+                | Atomic::Red { scope, .. },
+            ),
+            _,
         ) => scoped(Some(*scope)),
-        Op::Cache(Cache::Prefetch { level, .. })
+        (Op::Cache(Cache::Prefetch { level, .. }), _)
             if !matches!(level, PrefetchLevel::L1 | PrefetchLevel::L2) =>
         {
             version(7, 4)
         }
-        Op::Inline(op) => {
+        (Op::Inline(op), _) => {
             let (major, minor) = op.ptx.version();
             version(major, minor)
         }
-        Op::Sync(Sync::Fence { scope, .. }) => scoped(Some(*scope)),
-        Op::Sync(Sync::BarrierClusterArrive { order: ClusterArrival::Relaxed, .. }) => {
+        (Op::Sync(Sync::Fence { scope, .. }), _) => scoped(Some(*scope)),
+        (Op::Sync(Sync::BarrierClusterArrive { order: ClusterArrival::Relaxed, .. }), _) => {
             version(8, 0)
         }
-        Op::Mma(Mma::Wgmma { a_type, b_type, .. }) if a_type.is_int() && a_type != b_type => {
+        (Op::Mma(Mma::Wgmma { a_type, b_type, .. }), _) if a_type.is_int() && a_type != b_type => {
             version(8, 4)
         }
-        Op::Mma(Mma::WgmmaRs { a, b_type, .. })
+        (Op::Mma(Mma::WgmmaRs { a, b_type, .. }), _)
             if b_type.is_int()
                 && ir.values.get(*a).and_then(|a| a.ty.vector()).map(|a| a.elem())
                     != Some(*b_type) =>
@@ -83,23 +87,12 @@ fn of_attributes(op: &Op, ir: &KernelIr) -> PtxVersion {
             version(8, 4)
         }
         // One form of MMA of 8-bit floating point came first: k32 with accumulators in `f32`.
-        Op::Mma(Mma::MmaSync { shape, d, .. }) if op.support(ir) == Ok(Target::SM_89) => {
+        (Op::Mma(Mma::MmaSync { shape, d, .. }), Ok(Target::SM_89)) => {
             let in_f32 = ir.vars.get(*d).is_some_and(|var| var.ty == Scalar::F32.into());
             if shape.k == 32 && in_f32 { version(8, 4) } else { version(8, 7) }
         }
-        Op::Mma(Mma::MmaSync { .. }) if op.support(ir) == Ok(Target::SM_90) => version(7, 8),
-        Op::Const(_)
-        | Op::Arith(_)
-        | Op::Mem(_)
-        | Op::Cache(_)
-        | Op::Sync(_)
-        | Op::Warp(_)
-        | Op::Mma(_)
-        | Op::Mbarrier(_)
-        | Op::AsyncCopy(_)
-        | Op::Thread(_)
-        | Op::Control(_)
-        | Op::Diagnostic(_) => FIRST,
+        (Op::Mma(Mma::MmaSync { .. }), Ok(Target::SM_90)) => version(7, 8),
+        (_, _) => FIRST,
     }
 }
 

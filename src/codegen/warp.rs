@@ -181,7 +181,10 @@ impl Entry<'_> {
             (&Thread::VolatileSreg { reg }, Some(result)) => {
                 self.read_special(result, reg.scalar(), &reg.to_string());
             }
-            (Thread::VolatileSreg { .. }, None) => {}
+            (&Thread::Sreg { reg }, Some(result)) => {
+                self.read_special(result, reg.scalar(), &reg.to_string());
+            }
+            (Thread::Sreg { .. } | Thread::VolatileSreg { .. }, None) => {}
             (&Thread::Nanosleep { nanoseconds }, _) => {
                 let nanoseconds = self.operand(nanoseconds);
                 self.ins(&["nanosleep.u32"], &[nanoseconds]);

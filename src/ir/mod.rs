@@ -13,6 +13,7 @@ mod bounds;
 mod builder;
 mod canonical;
 mod entity;
+pub(crate) mod eval;
 mod format;
 mod kernel;
 mod name;
@@ -34,7 +35,7 @@ pub use builder::{
     AtomicWord, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd,
     Cases, CasesStart, Constant, Context, Converted, DeviceCoord, Dim3, DotElement, Element, End,
     Field, Float, Fused, Generic, GenericMut, GenericPointer, Global, GlobalMut, Group, Half,
-    InSignature, Int, IntoBound, IntoIndex, IntoLimit, IntoOperand, IntoVal, IntoValues, Join,
+    InSignature, Integer, IntoBound, IntoIndex, IntoLimit, IntoOperand, IntoVal, IntoValues, Join,
     Kernel, KernelOptions, Local, Loop, MbarrierRef, MemIndex, MutPointer, NamedBarrier, Number,
     OnDevice, Ordered, ParamList, ParamValues, Parameter, Params, Pointer, Promote, Range, Red,
     Redux, Registers, Reported, Shared, SharedCluster, Signed, SpacePointer, Sum, TensorMap,
@@ -55,14 +56,15 @@ pub use number::{FloatFormat, Rounding, Specials};
 pub use op::{
     Accumulators, ApproxFunction, Arith, AsyncCopy, Atomic, AtomicOp, AtomicOrder, Axis,
     BarrierForm, BarrierRed, BulkReduce, BulkWait, ByteHalf, Cache, Clamp, Class, ClusterArrival,
-    Compare, Constraint, Control, CpAsyncCache, Diagnostic, Direction, DivApprox, Effect, Excess,
-    FenceOrder, FindFrom, FloatMode, FloatTest, Inline, InlinePtx, L1Evict, L2Policy, L2Prefetch,
-    LoadAccess, LoadCache, LoadOrder, MatrixCount, MatrixOrder, Mbarrier, Mem, MemScope, Mma,
-    MmaOverflow, MmaShape, Op, OpInfo, ParseAccessError, ParseMmaShapeError, ParseWgmmaFormError,
-    PendingCount, PermuteMode, PrefetchLevel, ProductHalf, ProxySpace, PtxPiece, PtxTextError,
-    RedOrder, ReduxOp, RemoteArrival, ResultKind, SetmaxnregAction, ShflMode, Simulate, SpecialReg,
-    StoreAccess, StoreCache, StoreOrder, Subnormals, Sync, Thread, Unroll, ValueList, VolatileReg,
-    VoteMode, Warp, WgmmaForm,
+    Compare, Constraint, Control, Convert, CpAsyncCache, Diagnostic, Direction, DivApprox, Effect,
+    Excess, FenceOrder, FindFrom, FloatArith, FloatMode, FloatTest, Inline, InlinePtx, IntArith,
+    L1Evict, L2Policy, L2Prefetch, LoadAccess, LoadCache, LoadOrder, MatrixCount, MatrixOrder,
+    Mbarrier, Mem, MemScope, Mma, MmaOverflow, MmaShape, Mnemonic, Op, OpInfo, ParseAccessError,
+    ParseMmaShapeError, ParseWgmmaFormError, PendingCount, PermuteMode, PrefetchLevel, ProductHalf,
+    ProxySpace, PtxPiece, PtxTextError, RedOrder, ReduxOp, RemoteArrival, ResultKind,
+    SetmaxnregAction, ShflMode, Simulate, SpecialReg, StoreAccess, StoreCache, StoreOrder,
+    Subnormals, Sync, Thread, Together, TypeSuffix, Unroll, ValueList, VolatileReg, VoteMode, Warp,
+    WgmmaForm,
 };
 pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};

@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::entity::Value;
 use super::kernel::{KernelIr, ValueDef};
-use super::op::{Arith, Op};
+use super::op::{Arith, Convert, Op};
 use super::types::Const;
 
 /// The minimum number of elements that a launch passes for a pointer.
@@ -127,11 +127,11 @@ impl LenExpr {
         if let Op::Const(number) = op {
             return number.as_int().map(LenExpr::Number);
         }
-        let Op::Arith(arith) = op else { return None };
         // A conversion between integers keeps the number, or the kernel has lost it.
-        if let Arith::Cvt { value, .. } = *arith {
+        if let Op::Convert(Convert::Cvt { value, .. }) = *op {
             return LenExpr::within(ir, value, depth);
         }
+        let Op::Arith(arith) = op else { return None };
         let (fun, a, b) = LenFun::of(arith)?;
         let operands = (LenExpr::within(ir, a, depth)?, LenExpr::within(ir, b, depth)?);
         Some(LenExpr::Call(fun, Box::new(operands)))

@@ -7,7 +7,7 @@ use std::fmt;
 use super::required_len::RequiredLen;
 use super::types::{Const, Scalar};
 use crate::errors::errors;
-use crate::layout::{Atom, Env, Int, IntTuple, Layout, LayoutError, ScaledBasis, Symbol, Width};
+use crate::layout::{Env, Factor, Int, IntTuple, Layout, LayoutError, ScaledBasis, Symbol, Width};
 
 /// The layout or tuple that a parameter of a kernel is built for. Its symbols stand for the numbers that a
 /// launch passes; everything else is fixed.
@@ -130,10 +130,10 @@ impl Template {
 
 /// Appends the symbols of an expression.
 fn symbols_of(int: &Int, out: &mut Vec<Symbol>) {
-    for atom in int.terms().iter().flat_map(|term| &term.atoms) {
-        match atom {
-            Atom::Symbol(symbol) => out.push(Symbol::clone(symbol)),
-            Atom::Call(call) => {
+    for factor in int.terms().iter().flat_map(|term| &term.factors) {
+        match factor {
+            Factor::Symbol(symbol) => out.push(Symbol::clone(symbol)),
+            Factor::Call(call) => {
                 symbols_of(&call.a, out);
                 symbols_of(&call.b, out);
             }

@@ -1,3 +1,9 @@
 //! Ready kernels, written with the public API only.
 
+pub mod elementwise;
 pub mod gemm;
+pub mod norm;
+pub mod reduce;
+pub mod rows;
+pub mod softmax;
+pub mod transpose;

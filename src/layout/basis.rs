@@ -466,7 +466,7 @@ impl IntTuple {
     ///
     /// ```
     /// # use tilewright::layout::{ScaledBasis, shape};
-    /// assert_eq!(shape!(1, (2, 3)).plus(&shape!(4))?, shape!(5, (2, 3)));
+    /// assert_eq!(shape!(1, (2, 3)).plus(&shape!((4)))?, shape!(5, (2, 3)));
     /// let (x, y) = (ScaledBasis::new(3, &[0])?, ScaledBasis::new(5, &[1])?);
     /// assert_eq!(x.to_coord()?.plus(&y.to_coord()?)?, shape!(3, 5));
     /// assert!(shape!(1, 2).plus(&7.into()).is_err());

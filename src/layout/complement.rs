@@ -63,7 +63,7 @@ pub(crate) fn complement_into<N: Number>(
     let mut violation = N::new(0);
     for place in 0..modes.len() {
         let rest = modes.get_mut(place..).unwrap_or(&mut []);
-        let at = smallest::<N>(rest.iter().map(|(_, d)| d), "complement")?;
+        let at = smallest::<N>(rest.iter().map(|(_, d)| d))?;
         for i in (0..at).rev() {
             rest.swap(i, i + 1);
         }
@@ -115,11 +115,11 @@ fn push<N: Number>(out: &mut Flat<N>, s: N, d: &N) -> Result<(), N::Error> {
     if s.is(1) { Ok(()) } else { out.merge(s, N::Stride::from_number(d.clone())) }
 }
 
-/// The position of the smallest stride.
+/// The position of the smallest stride. Where symbols leave the order open, it is a guess that the caller checks by a
+/// condition: numbers before symbols, then by divisor, then by position.
 #[inline]
 pub(crate) fn smallest<'a, N: Number<Stride: 'a>>(
     strides: impl Iterator<Item = &'a N::Stride> + Clone,
-    operation: &'static str,
 ) -> Result<usize, N::Error> {
     'candidates: for (i, d) in strides.clone().enumerate() {
         let d = d.plain()?;
@@ -130,13 +130,28 @@ pub(crate) fn smallest<'a, N: Number<Stride: 'a>>(
         }
         return Ok(i);
     }
-    Err(N::fail(|| {
-        let strides: Vec<String> = strides.map(|d| d.to_basis().to_string()).collect();
-        LayoutError::Undecided {
-            operation,
-            condition: format!("the order of the strides {}", strides.join(", ")),
+    guessed::<N>(strides)
+}
+
+/// The stride that is probably the smallest. No other is provably below it.
+#[cold]
+fn guessed<'a, N: Number<Stride: 'a>>(
+    strides: impl Iterator<Item = &'a N::Stride> + Clone,
+) -> Result<usize, N::Error> {
+    let mut best: Option<(usize, (bool, i64))> = None;
+    for (i, d) in strides.clone().enumerate() {
+        let d = d.plain()?;
+        let mut minimal = true;
+        for other in strides.clone() {
+            let other = other.plain()?;
+            minimal &= !d.at_least(other) || other.at_least(d);
         }
-    }))
+        let key = (!d.is_number(), d.number().unwrap_or_else(|| d.to_int().divisibility()));
+        if minimal && best.is_none_or(|(_, found)| key < found) {
+            best = Some((i, key));
+        }
+    }
+    Ok(best.map_or(0, |(i, _)| i))
 }
 
 /// The complement in a shape, or in the cosize.

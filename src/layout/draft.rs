@@ -218,7 +218,8 @@ mod tests {
             }
         }
         let mut accepted = 0;
-        for (i, a) in layouts.iter().enumerate() {
+        let step = if cfg!(miri) { 97 } else { 1 };
+        for (i, a) in layouts.iter().enumerate().step_by(step) {
             for b in layouts.iter().skip(i % 127).step_by(127) {
                 GENERAL.set(true);
                 let general = all(a, b);
@@ -228,6 +229,6 @@ mod tests {
                 accepted += numbers.iter().filter(|made| made.is_ok()).count();
             }
         }
-        assert!(accepted > 30_000, "{accepted}");
+        assert!(accepted > 30_000 || cfg!(miri), "{accepted}");
     }
 }

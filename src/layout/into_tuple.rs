@@ -52,7 +52,7 @@ impl<L> Builder<L> {
     /// let mut out: Builder<Int> = Builder::new();
     /// out.open();
     /// out.push(4);
-    /// assert_eq!(out.finish()?, shape!(4));
+    /// assert_eq!(out.finish()?, shape!((4)));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     pub fn open(&mut self) {

@@ -176,6 +176,8 @@ impl Operation for LeftInverse<'_> {
         let mut stride = N::new(0);
         let mut last: Option<(&N, &N)> = None;
         let mut injective = true;
+        // Not above 0 if the symbolic strides have this order and divide each other.
+        let mut violation = N::new(0);
         for (s, d, p) in modes.iter() {
             let d = d.plain()?;
             if d.is(0) {
@@ -185,10 +187,22 @@ impl Operation for LeftInverse<'_> {
             if s.bounds().1 < 1 {
                 return Err(N::fail(|| LayoutError::ExtentNotPositive { extent: s.to_int() }));
             }
-            let step = d.exact_div(&reached)?;
+            let step = match d.exact_div(&reached) {
+                Ok(step) => step,
+                Err(error) if d.is_number() && reached.is_number() => return Err(error),
+                Err(_) => {
+                    let uneven = d.modulo(&reached)?.max(&reached.sub(d)?)?;
+                    violation = violation.max(&uneven)?;
+                    d.floor_div(&reached)?
+                }
+            };
             if let Some((s0, d0)) = last.filter(|(_, d0)| !d0.is(0)) {
                 let end = s0.sub(&N::new(1))?.mul(d0)?.add(&N::new(1))?;
-                injective &= d.at_least(&end);
+                if d.is_number() && end.is_number() {
+                    injective &= d.at_least(&end);
+                } else {
+                    violation = violation.max(&end.sub(d)?)?;
+                }
             }
             if !step.is(1) {
                 inverse.merge(step, N::Stride::from_number(stride))?;
@@ -204,7 +218,8 @@ impl Operation for LeftInverse<'_> {
             inverse.merge(s.clone(), N::Stride::from_number(stride))?;
         }
         self.injective.set(injective);
-        inverse.emit(out)
+        inverse.emit(out)?;
+        out.check_last(&violation)
     }
 }
 
@@ -242,11 +257,19 @@ fn order_by_stride<N: Number>(
     } else {
         for place in 0..modes.len() {
             let rest = modes.get_mut(place..).unwrap_or(&mut []);
-            let at = smallest::<N>(rest.iter().map(|(_, d, _)| d), "left_inverse")?;
+            let at = smallest::<N>(rest.iter().map(|(_, d, _)| d))?;
             to_front(rest, at);
         }
     }
     let largest = modes.last().map(|(_, d, _)| d.plain()).transpose()?;
+    let has_symbols = !all_numbers || modes.iter().any(|(s, _, _)| !s.is_number());
+    if let ([.., (_, before, _), _], Some(largest), Some(_), true) =
+        (&*modes, largest, &negative, has_symbols)
+        && before.plain()?.same(largest)
+    {
+        // It is open which of the two is the negative one.
+        return Err(below_a_larger::<N>(layout));
+    }
     match (&negative, largest) {
         (Some(negative), Some(largest)) if !largest.same(negative) => {
             Err(below_a_larger::<N>(layout))
@@ -312,7 +335,9 @@ impl Layout {
     /// [`LayoutError::NotInjective`] if modes overlap so that the equation fails,
     /// [`LayoutError::Unsupported`] for a negative stride that is not the largest,
     /// [`LayoutError::ExtentNotPositive`],
-    /// [`LayoutError::Undecided`], [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
+    /// [`LayoutError::Undecided`] for a symbolic stride of unknown sign, [`LayoutError::NotAnIntegerStride`],
+    /// [`LayoutError::Overflow`]. Symbolic strides are taken in the order of their divisors, on the condition that they divide each
+    /// other in that order, which evaluation checks.
     pub fn left_inverse(&self) -> Result<Layout> {
         let found = Cell::new(true);
         let operation = LeftInverse { layout: self.as_ref(), injective: &found };

@@ -79,17 +79,21 @@ macro_rules! __tuple {
     }};
 }
 
-/// A shape: the parentheses of the macro are the parentheses of the tuple. `shape!(4, (2, 8))` is
-/// `(4,(2,8))`.
+/// A shape. With several entries the parentheses of the macro are those of the tuple: `shape!(4, (2, 8))` is
+/// `(4,(2,8))`. One entry stands for itself, as in [`layout!`]: `shape!(24)` is `24`, and `shape!((24))` or
+/// `shape!(24,)` is `(24)`.
 ///
 /// ```
-/// use tilewright::layout::{Int, shape};
+/// use tilewright::layout::{Int, IntTuple, shape};
 /// let n = Int::symbol("n");
 /// assert_eq!(shape!(4, (2, n)).to_string(), "(4,(2,n))");
+/// assert_eq!((shape!(24), shape!((24)).to_string()), (IntTuple::from(24), "(24)".into()));
 /// ```
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __shape {
+    ($one:tt) => { $crate::__tuple!(@one $crate::layout::Int; $one) };
+    ($one:expr) => { $crate::__tuple!(@one $crate::layout::Int; $one) };
     ($($items:tt)*) => { $crate::__tuple!($crate::layout::Int; $($items)*) };
 }
 

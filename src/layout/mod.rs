@@ -111,6 +111,7 @@ mod basis;
 mod builder;
 mod coalesce;
 mod compact;
+mod compare;
 mod complement;
 mod compose;
 mod composed;
@@ -139,14 +140,17 @@ mod recast;
 #[cfg(feature = "serde")]
 mod serde_text;
 mod slice;
+mod static_layout;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 mod swizzle;
 mod text;
 mod threads;
 mod tiler;
+mod transform;
 mod tuple;
 mod tuple_ops;
+mod tuple_search;
 mod walk;
 
 pub use basis::ScaledBasis;
@@ -160,7 +164,7 @@ pub use draw::{Drawing, Shading};
 #[cfg(feature = "tune")]
 pub(crate) use draw::{SANS, escaped};
 pub use error::{LayoutError, ModePath, NameError};
-pub use int::{Atom, Call, Env, Fun, Int, Symbol, Term, Width};
+pub use int::{Call, Env, Factor, Fun, Int, Symbol, Term, Width};
 pub use into_tuple::{Builder, IntoTuple};
 pub use layout::{Layout, StrideRef, StrideTuple};
 pub use layout_ref::{LayoutRef, Modes};
@@ -168,6 +172,7 @@ pub use macros::{coord, layout, shape, tiler, tuple};
 pub use named::NamedLayout;
 pub(crate) use names::Names;
 pub use ratio::Ratio;
+pub use static_layout::StaticLayout;
 pub use swizzle::Swizzle;
 pub use threads::{FastDivmod, make_layout_image_mask, make_layout_tv};
 pub use tiler::{Tiler, TilerLeaf, TilerRef};

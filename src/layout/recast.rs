@@ -1,5 +1,6 @@
 //! Computes `upcast`, `downcast` and `recast_layout`: the same memory as elements of another width.
 
+use super::basis::ScaledBasis;
 use super::error::LayoutError;
 use super::int::Int;
 use super::layout::Layout;
@@ -28,7 +29,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::NotDivisible`] for a stride of a mode with an extent other than 1 that
-    /// neither divides `n` nor is a multiple. A symbolic stride is divided on the condition that it
+    /// neither divides `n` nor is a multiple; a symbolic extent must be 1 there, which evaluation checks. A symbolic stride is divided on the condition that it
     /// is a multiple, which evaluation checks. [`LayoutError::ExtentNotPositive`] for `n < 1`.
     pub fn upcast(&self, n: i64) -> Result<Layout> {
         let by = positive(n)?;
@@ -40,14 +41,23 @@ impl Layout {
             let Some(v) = value.as_static() else {
                 // A mode of extent 1 may have any stride, and keeps its extent.
                 let uneven = value.modulo(&by)?.min(&s.sub(&Int::ONE)?)?;
-                *d = d.with_value(value.floor_div(&by)?.on_condition(&uneven));
+                // The stride of such a mode is rounded away from 0, as for numbers.
+                let coarse = match value.bounds().0 {
+                    0.. => value.ceil_div(&by)?,
+                    _ => value.floor_div(&by)?,
+                };
+                *d = d.with_value(coarse.on_condition(&uneven));
                 continue;
             };
             if v == 0 {
                 continue;
             }
             if v % n != 0 && n % v != 0 && !s.is(1) {
-                return Err(LayoutError::NotDivisible { value, by });
+                if s.bounds().0 > 1 || s.is_static() {
+                    return Err(LayoutError::NotDivisible { value, by });
+                }
+                // A mode of extent 1 may have any stride.
+                *s = s.on_condition(&s.sub(&Int::ONE)?);
             }
             let step = value.abs()?;
             *s = s.ceil_div(&by.ceil_div(&step)?)?;
@@ -69,7 +79,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::Unsupported`] if no mode has stride 1, because the new elements would have no
-    /// mode; [`LayoutError::NotInjective`] if several modes of an extent other than 1 have stride 1
+    /// mode; a single symbolic stride that may be 1 is taken for 1, which evaluation checks; [`LayoutError::NotInjective`] if several modes of an extent other than 1 have stride 1
     /// or -1; [`LayoutError::Undecided`] for a symbolic stride of unknown sign;
     /// [`LayoutError::Overflow`], [`LayoutError::ExtentNotPositive`] for `n < 1`.
     pub fn downcast(&self, n: i64) -> Result<Layout> {
@@ -82,7 +92,8 @@ impl Layout {
             let modes = self.shape.iter().zip(&self.stride).enumerate();
             modes.filter(|(_, (_, d))| d.as_static() == Some(1)).map(|(i, (s, _))| (i, s))
         };
-        let Some((first, _)) = units().next() else {
+        let found = units().next().map(|(at, _)| at);
+        let Some(first) = found.or_else(|| self.only_possible_unit()) else {
             return Err(LayoutError::Unsupported {
                 operation: "downcast without a mode of stride 1",
                 argument: self.to_string(),
@@ -95,6 +106,11 @@ impl Layout {
         }
         let (unit, unit_extent) = units().find(|(_, s)| !s.is(1)).unwrap_or((first, &Int::ONE));
         let unit_extent = unit_extent.clone();
+        // 0 if the symbolic stride that is taken for 1 is 1.
+        let assumed = match (found, self.stride[first].value()) {
+            (None, Some(value)) => Some(value.sub(&Int::ONE)?.abs()?),
+            _ => None,
+        };
         let mut out = self.clone();
         for (i, (s, d)) in out.shape.iter_mut().zip(&mut out.stride).enumerate() {
             if i == unit {
@@ -102,6 +118,9 @@ impl Layout {
                 // If this extent evaluates to 1, the first mode of stride 1 would have to become
                 // longer instead.
                 *s = if i == first { longer } else { longer.on_condition(&Int::new(2).sub(s)?) };
+                if let Some(violation) = &assumed {
+                    (*s, *d) = (s.on_condition(violation), ScaledBasis::from(Int::ONE));
+                }
                 continue;
             }
             let mut scaled = d.scaled(&by)?;
@@ -125,6 +144,19 @@ impl Layout {
             *d = scaled;
         }
         Ok(out)
+    }
+
+    /// The mode with a symbolic stride that may be 1, if there is only one and no stride is 1 or -1.
+    fn only_possible_unit(&self) -> Option<usize> {
+        let is_unit = |d: &ScaledBasis| matches!(d.as_static(), Some(1 | -1));
+        let may_be_unit = |d: &ScaledBasis| {
+            d.as_int().is_some_and(|d| {
+                !d.is_static() && d.divisibility() == 1 && d.bounds().0 <= 1 && d.bounds().1 >= 1
+            })
+        };
+        let mut modes = (0..).zip(&self.stride).filter(|(_, d)| may_be_unit(d));
+        let (first, another) = (modes.next(), modes.next());
+        first.filter(|_| another.is_none() && !self.stride.iter().any(is_unit)).map(|(at, _)| at)
     }
 
     /// The layout for elements of `new_bits`, for memory that `self` describes in elements of

@@ -1,5 +1,7 @@
 //! Generates random layouts for `proptest`; the laws of this crate are tested with them.
 //!
+//! `docs/property-testing.md` shows how to state a law.
+//!
 //! ```
 //! use proptest::prelude::*;
 //! use tilewright::layout::strategies::layouts;
@@ -7,6 +9,12 @@
 //!     prop_assert_eq!(l.coalesce().unwrap().size(), l.size());
 //! });
 //! ```
+
+mod composable;
+mod kinds;
+
+pub use composable::{composable_pairs, composable_triples, dividing_tilers};
+pub use kinds::{injective_layouts, negative_layouts, swizzled_layouts, symbolic_layouts};
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! Builds layouts of threads and values, and implements CuTe DSL's additions to the algebra.
 
-use super::arith::equal;
+use super::compare::equal;
 use super::composed::ComposedLayout;
 use super::coord::{Coord, Slot};
 use super::error::{LayoutError, ModePath};

@@ -315,7 +315,7 @@ impl<L> Tuple<L> {
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
-    /// assert!(IntTuple::from(4).is_leaf() && !shape!(4).is_leaf());
+    /// assert!(IntTuple::from(4).is_leaf() && !shape!((4)).is_leaf());
     /// ```
     pub fn is_leaf(&self) -> bool {
         self.as_ref().is_leaf()
@@ -558,7 +558,7 @@ impl IntTuple {
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
-    /// assert_eq!((IntTuple::from(4).as_static(), shape!(4).as_static()), (Some(4), None));
+    /// assert_eq!((shape!(4).as_static(), shape!((4)).as_static()), (Some(4), None));
     /// ```
     pub fn as_static(&self) -> Option<i64> {
         self.as_ref().as_static()

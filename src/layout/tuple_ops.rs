@@ -64,7 +64,7 @@ impl<L: Clone> Tuple<L> {
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
-    /// assert_eq!(IntTuple::from(4).wrap()?, shape!(4));
+    /// assert_eq!(IntTuple::from(4).wrap()?, shape!((4)));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::error::LayoutError;
 use super::int::Int;
 use super::layout::Layout;
+use super::layout_ref::LayoutRef;
 
 /// The indices of a static layout into the integers, in the order of its domain.
 ///
@@ -45,28 +46,7 @@ impl Layout {
     /// [`LayoutError::ExtentNotPositive`], [`LayoutError::Overflow`] if a size or index does not
     /// fit.
     pub fn indices(&self) -> Result<Indices, LayoutError> {
-        let overflow = || LayoutError::overflow("the walk over a layout");
-        let mut modes: SmallVec<[Mode; 8]> = SmallVec::new();
-        let (mut size, mut low, mut high) = (1i64, 0i64, 0i64);
-        for (extent, stride) in self.as_ref().leaves() {
-            let (s, d) = (extent.to_static()?, stride.to_int()?.to_static()?);
-            if s < 1 {
-                return Err(LayoutError::ExtentNotPositive { extent: extent.clone() });
-            }
-            let back = d.checked_mul(s - 1).ok_or_else(overflow)?;
-            size = size.checked_mul(s).ok_or_else(overflow)?;
-            let side = if back < 0 { &mut low } else { &mut high };
-            *side = side.checked_add(back).ok_or_else(overflow)?;
-            match modes.last_mut() {
-                _ if s == 1 => {}
-                Some(last) if last.stride.checked_mul(last.extent) == Some(d) => {
-                    last.extent *= s;
-                    last.back = last.stride * (last.extent - 1);
-                }
-                _ => modes.push(Mode { extent: s, stride: d, place: 0, back }),
-            }
-        }
-        Ok(Indices { modes, index: 0, remaining: size.unsigned_abs() })
+        Indices::of(self.as_ref())
     }
 }
 
@@ -99,6 +79,32 @@ impl Layout {
 }
 
 impl Indices {
+    /// The indices of a layout or mode.
+    pub(crate) fn of(layout: LayoutRef<'_>) -> Result<Indices, LayoutError> {
+        let overflow = || LayoutError::overflow("the walk over a layout");
+        let mut modes: SmallVec<[Mode; 8]> = SmallVec::new();
+        let (mut size, mut low, mut high) = (1i64, 0i64, 0i64);
+        for (extent, stride) in layout.leaves() {
+            let (s, d) = (extent.to_static()?, stride.to_int()?.to_static()?);
+            if s < 1 {
+                return Err(LayoutError::ExtentNotPositive { extent: extent.clone() });
+            }
+            let back = d.checked_mul(s - 1).ok_or_else(overflow)?;
+            size = size.checked_mul(s).ok_or_else(overflow)?;
+            let side = if back < 0 { &mut low } else { &mut high };
+            *side = side.checked_add(back).ok_or_else(overflow)?;
+            match modes.last_mut() {
+                _ if s == 1 => {}
+                Some(last) if last.stride.checked_mul(last.extent) == Some(d) => {
+                    last.extent *= s;
+                    last.back = last.stride * (last.extent - 1);
+                }
+                _ => modes.push(Mode { extent: s, stride: d, place: 0, back }),
+            }
+        }
+        Ok(Indices { modes, index: 0, remaining: size.unsigned_abs() })
+    }
+
     #[inline]
     fn step(&mut self) {
         for mode in &mut self.modes {

@@ -5,13 +5,13 @@
 pub struct Occupancy {
     /// The blocks that fit on one SM.
     pub blocks_per_sm: u32,
-    /// Multiprocessors of the GPU.
-    pub multiprocessors: u32,
+    /// The number of SMs of the GPU.
+    pub sm_count: u32,
 }
 
 impl Occupancy {
     /// Blocks that run at once: what a cooperative launch can have, and a persistent kernel wants.
     pub const fn blocks(self) -> u32 {
-        self.blocks_per_sm.saturating_mul(self.multiprocessors)
+        self.blocks_per_sm.saturating_mul(self.sm_count)
     }
 }

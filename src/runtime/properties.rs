@@ -8,7 +8,7 @@ pub struct Properties {
     /// The compute capability, major and minor: 9 and 0 for Hopper.
     pub capability: (u16, u16),
     /// The number of SMs.
-    pub multiprocessors: u32,
+    pub sm_count: u32,
     /// The threads that fit on an SM.
     pub threads_per_sm: u32,
     /// The 32-bit registers of an SM.

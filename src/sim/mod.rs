@@ -28,28 +28,33 @@
 //!
 //! [`Program::new`] flattens the region tree to steps on register slots (`program/`); each step is a closure over 32
 //! lanes. A warp (`exec/warp.rs`) runs steps until it waits. A cluster (`exec/cluster.rs`) schedules the warps of its
-//! blocks and completes asynchronous operations (`engine/`). A launch (`exec/launch.rs`) distributes clusters over the
+//! blocks and completes asynchronous operations (`engine/`). A launch (`launch.rs`) distributes clusters over the
 //! threads of the host. Accesses go through `memory/`, and each violation becomes a report in `fault/`.
 
 mod engine;
 mod exec;
 mod fault;
+mod launch;
 mod memory;
+mod options;
+mod output;
 mod program;
+mod race;
 mod report;
 
 use std::fmt;
 
-pub use exec::launch::Arg;
 pub use fault::cause::FaultCause;
 pub use fault::error::RunError;
 pub use fault::report::{Fault, StuckWarp, WarpWait};
-pub use fault::source::{Barrier, MemoryAccess, SourceAllocation, SourceOp, SourceTerms};
+pub use fault::source::{Barrier, MemoryAccess, Racer, SourceAllocation, SourceOp, SourceTerms};
 pub use fault::state::{AsyncUse, BarrierState, WgmmaOperand};
 pub use fault::terms::Terms;
+pub use launch::Arg;
 pub use memory::buffer::{Buffer, WriteError};
-pub use report::options::{Accumulation, Options, Order, Report};
-pub use report::output::Output;
+pub use options::{Accumulation, Options, Order, Report};
+pub use output::Output;
+pub use race::{Agent, MissingEdge};
 
 use crate::ir::KernelIr;
 use crate::launch::grid::Grid;
@@ -89,11 +94,11 @@ pub fn run(
     options: &Options,
 ) -> Result<Report, RunError> {
     let code = compile(kernel)?;
-    exec::launch::launch(kernel, &code, grid, args, options)
+    launch::launch(kernel, &code, grid, args, options)
 }
 
 fn compile(kernel: &KernelIr) -> Result<program::code::Code, RunError> {
-    program::compiler::compile(kernel).map_err(|refused| match refused {
+    program::walk::compile(kernel).map_err(|refused| match refused {
         program::refused::Refused::Malformed => RunError::NotVerified,
         program::refused::Refused::TooManyRegisters => {
             RunError::TooManyRegisters { limit: program::slots::MAX_SLOTS }
@@ -128,6 +133,6 @@ impl Program {
     /// # Errors
     /// As for [`run`].
     pub fn run(&self, grid: Grid, args: &[Arg<'_>], options: &Options) -> Result<Report, RunError> {
-        exec::launch::launch(&self.ir, &self.code, grid, args, options)
+        launch::launch(&self.ir, &self.code, grid, args, options)
     }
 }

@@ -1,6 +1,6 @@
 //! Fits the parameters of the model to measurements, and rates its order.
 
-use super::record::Group;
+use super::record::ProblemTimes;
 use crate::kernels::gemm::GemmConfig;
 use crate::kernels::gemm::{GemmModel, Machine, Parameters};
 
@@ -10,7 +10,7 @@ use crate::kernels::gemm::{GemmModel, Machine, Parameters};
 /// keeps a parameter near its start if the measurements do not determine it.
 ///
 /// Without measurements the parameters stay as they are.
-pub fn fit(machine: Machine, start: Parameters, groups: &[Group]) -> Parameters {
+pub fn fit(machine: Machine, start: Parameters, groups: &[ProblemTimes]) -> Parameters {
     let first = start.to_array().map(|value| value.max(1e-30).ln());
     let loss = |logs: &[f64; Parameters::COUNT]| {
         let parameters = Parameters::from_array(logs.map(f64::exp));
@@ -35,7 +35,7 @@ const PRICE: f64 = 2e-5;
 const FIRST: usize = 8;
 
 /// Returns the error of a model.
-fn loss(model: &GemmModel, groups: &[Group]) -> f64 {
+fn loss(model: &GemmModel, groups: &[ProblemTimes]) -> f64 {
     let mut sum = 0.0;
     for group in groups {
         let Some(best) = group.best() else { continue };
@@ -146,8 +146,8 @@ pub fn is_held_out(index: usize) -> bool {
 }
 
 /// Returns, for each problem, the best of the model's `first` measured configurations.
-pub fn rankings(model: &GemmModel, groups: &[Group], first: usize) -> Vec<Ranking> {
-    let ranking = |(index, group): (usize, &Group)| {
+pub fn rankings(model: &GemmModel, groups: &[ProblemTimes], first: usize) -> Vec<Ranking> {
+    let ranking = |(index, group): (usize, &ProblemTimes)| {
         let (config, regret) = regret(model, group, first)?;
         let problem = &group.problem;
         Some(Ranking {
@@ -162,7 +162,11 @@ pub fn rankings(model: &GemmModel, groups: &[Group], first: usize) -> Vec<Rankin
 
 /// Returns the fastest of the model's `first` measured configurations, and its time relative to that of the fastest of
 /// all.
-fn regret<'g>(model: &GemmModel, group: &'g Group, first: usize) -> Option<(&'g GemmConfig, f64)> {
+fn regret<'g>(
+    model: &GemmModel,
+    group: &'g ProblemTimes,
+    first: usize,
+) -> Option<(&'g GemmConfig, f64)> {
     let best = group.best()?;
     let mut order: Vec<(f64, &(GemmConfig, f64))> = group
         .times
@@ -182,7 +186,7 @@ mod tests {
     use crate::kernels::gemm::GemmProblem;
     use crate::tune::{GemmSpace, Regime};
 
-    fn groups(model: &GemmModel) -> Vec<Group> {
+    fn groups(model: &GemmModel) -> Vec<ProblemTimes> {
         let space = GemmSpace::new(Target::SM_90A, Scalar::Bf16);
         let sizes = [512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384];
         let group = |size| {
@@ -190,7 +194,7 @@ mod tests {
             let configs = space.configs(&problem).into_iter().step_by(20);
             let times = configs
                 .map(|config| (config, model.predict(&config, &problem, Regime::Burst).seconds));
-            Group { problem, regime: Regime::Burst, times: times.collect() }
+            ProblemTimes { problem, regime: Regime::Burst, times: times.collect() }
         };
         sizes.map(group).into()
     }

@@ -11,7 +11,7 @@ use super::rounds::interleave;
 use super::space::GemmSpace;
 use super::store::{TuningKey, TuningStore, hash};
 use super::tuner::{Effort, Measure, Rejection, Search, SearchError, Tuned};
-use super::workload::{ALPHA, BETA, Matrices, Window, Workload};
+use super::workload::{ALPHA, BETA, GemmOperands, Window, Workload};
 use crate::ir::{Converted, Element, Number, Scalar, bf16, f16};
 use crate::kernels::gemm::Regime;
 use crate::kernels::gemm::{
@@ -294,7 +294,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         self.cublas.clone().filter(|_| takes)
     }
 
-    /// Matrices with a result that is known to be right: that of cuBLAS, or of the kernel without tensor cores.
+    /// GemmOperands with a result that is known to be right: that of cuBLAS, or of the kernel without tensor cores.
     fn workload(
         &mut self,
         problem: &GemmProblem,
@@ -306,7 +306,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         if let Some(cublas) = self.cublas_for(problem, space) {
             let matmul = matmul(problem, space);
             work.set_reference(|stream, set| {
-                let Matrices { a, b, d, .. } = set;
+                let GemmOperands { a, b, d, .. } = set;
                 Ok(cublas.gemm(&matmul, stream, a, b, d)?)
             })?;
             return Ok(work);
@@ -401,7 +401,7 @@ fn build<T: GemmElement, D: GemmElement>(config: GemmConfig) -> Built<T, D> {
 fn launcher<'f, T: GemmElement, D: GemmElement>(
     function: &'f GemmFunction<T, T, D>,
     problem: &'f GemmProblem,
-) -> impl FnMut(&Stream, &mut Matrices<T, D>) -> Result<(), Rejection> + 'f {
+) -> impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection> + 'f {
     let programmatic = function.config().programmatic;
     move |stream, set| {
         let options = LaunchOptions::default().stream(stream).programmatic(programmatic);
@@ -441,7 +441,7 @@ fn nvidia<T: GemmElement, D: GemmElement>(
     /// Kernels that the heuristic is asked for.
     const ASKED: usize = 8;
     const KEPT: usize = 2;
-    let own_choice = |stream: &Stream, set: &mut Matrices<T, D>| {
+    let own_choice = |stream: &Stream, set: &mut GemmOperands<T, D>| {
         Ok(cublas.gemm(matmul, stream, &set.a, &set.b, &mut set.d)?)
     };
     let seconds = work.probe(own_choice)?;
@@ -451,7 +451,7 @@ fn nvidia<T: GemmElement, D: GemmElement>(
     let quick = regime.quick();
     let run = |plan: &CublasLtPlan| {
         let plan = plan.clone();
-        move |stream: &Stream, set: &mut Matrices<T, D>| {
+        move |stream: &Stream, set: &mut GemmOperands<T, D>| {
             Ok(cublas.run(&plan, stream, &set.a, &set.b, &mut set.d)?)
         }
     };

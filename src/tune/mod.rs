@@ -27,11 +27,11 @@ pub use chart::{Chart, Look, Series};
 pub use fit::{Ranking, fit, is_held_out, rankings};
 pub use gemm::{GemmBench, GemmElement, GemmMeasure, tune};
 pub use record::{
-    Comparison, Entry, Group, Maker, Provenance, Report, Sweep, SweepError, SweepShape,
+    Comparison, Entry, Maker, ProblemTimes, Provenance, Report, Sweep, SweepError, SweepShape,
 };
 pub use rounds::interleave;
 pub use space::{GemmSpace, USUAL_SHAPES};
 pub use stats::{Estimate, median};
 pub use store::{Best, Outcome, TuningKey, TuningStore};
 pub use tuner::{Effort, Measure, Rejection, Search, SearchError, Tuned};
-pub use workload::{Matrices, Window, Workload};
+pub use workload::{GemmOperands, Window, Workload};

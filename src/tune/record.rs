@@ -144,7 +144,7 @@ impl Sweep {
     ///
     /// # Errors
     /// [`SweepError`]: a name that is none, a index without a configuration, a time that is none.
-    pub fn groups(&self) -> Result<Vec<Group>, SweepError> {
+    pub fn groups(&self) -> Result<Vec<ProblemTimes>, SweepError> {
         let parse = |name: &String| {
             name.parse::<GemmConfig>()
                 .map_err(|error| SweepError::Name { name: name.clone(), error: error.to_string() })
@@ -161,7 +161,7 @@ impl Sweep {
             });
             let [m, n, k] = shape.sizes;
             let times = times.collect::<Result<Vec<_>, _>>()?;
-            Ok(Group { problem: GemmProblem::new(m, n, k), regime: shape.regime, times })
+            Ok(ProblemTimes { problem: GemmProblem::new(m, n, k), regime: shape.regime, times })
         };
         self.shapes.iter().map(group).collect()
     }
@@ -169,7 +169,7 @@ impl Sweep {
 
 /// The seconds of configurations for one problem.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Group {
+pub struct ProblemTimes {
     /// The problem.
     pub problem: GemmProblem,
     /// The regime of the times.
@@ -178,7 +178,7 @@ pub struct Group {
     pub times: Vec<(GemmConfig, f64)>,
 }
 
-impl Group {
+impl ProblemTimes {
     /// Returns the smallest of the seconds.
     pub fn best(&self) -> Option<f64> {
         self.times.iter().map(|(_, seconds)| *seconds).min_by(f64::total_cmp)

@@ -14,7 +14,7 @@ use crate::kernels::gemm::{Activation, Bias, Epilogue, GemmProblem};
 use crate::runtime::{Buffer, Device, Function, Graph, LaunchOptions, RuntimeError, Stream};
 
 /// A, B and D of a product, and what its epilogue takes.
-pub struct Matrices<T, D> {
+pub struct GemmOperands<T, D> {
     /// A.
     pub a: Buffer<T>,
     /// B.
@@ -39,7 +39,7 @@ pub struct Workload<T, D> {
     stream: Stream,
     problem: GemmProblem,
     offsets: ElementOffsets,
-    sets: Vec<Matrices<T, D>>,
+    sets: Vec<GemmOperands<T, D>>,
     reference: Option<Buffer<D>>,
     compare: Function<Compare<D>>,
     found: Buffer<u64>,
@@ -72,9 +72,9 @@ pub struct Window {
     repeats: usize,
 }
 
-impl<T: Element, D: Element> fmt::Debug for Matrices<T, D> {
+impl<T: Element, D: Element> fmt::Debug for GemmOperands<T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Matrices({:?}, {:?}, {:?})", self.a, self.b, self.d)
+        write!(f, "GemmOperands({:?}, {:?}, {:?})", self.a, self.b, self.d)
     }
 }
 
@@ -103,7 +103,7 @@ impl From<BuildErrors> for Rejection {
 }
 
 impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
-    /// Matrices of numbers from N(0, 1) for one problem, where it says that they lie, with what the epilogue takes; its
+    /// GemmOperands of numbers from N(0, 1) for one problem, where it says that they lie, with what the epilogue takes; its
     /// factors are 0.75 and -0.5. A and B are contiguous along the modes `majors`. `input` is the type in which elements
     /// are multiplied: `tf32` matrices are of `f32`.
     ///
@@ -130,7 +130,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         let table = data::normal_table(0);
         let numbers = device.upload(&table)?;
         let options = LaunchOptions::default().stream(&stream);
-        let make = |set: u64| -> Result<Matrices<T, D>, Rejection> {
+        let make = |set: u64| -> Result<GemmOperands<T, D>, Rejection> {
             let seed = |seed: u32| seed.wrapping_add((set as u32).wrapping_mul(0x9e37_79b9));
             let input =
                 |i: usize, len| filled(device, options, (&fill, &numbers), seed(SEEDS[i]), len);
@@ -140,7 +140,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
                 let extent = if bias == Bias::Row { problem.m } else { problem.n };
                 output(3, extent as usize)
             });
-            Ok(Matrices {
+            Ok(GemmOperands {
                 a: input(0, of_a)?,
                 b: input(1, of_b)?,
                 d: device.zeros::<D>(of_d)?,
@@ -182,7 +182,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
     /// What `launch` answers; [`Rejection::Wrong`].
     pub fn set_reference(
         &mut self,
-        mut launch: impl FnMut(&Stream, &mut Matrices<T, D>) -> Result<(), Rejection>,
+        mut launch: impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection>,
     ) -> Result<(), Rejection> {
         let set = &mut self.sets[0];
         set.d.fill(not_a_number(), &self.stream)?;
@@ -218,7 +218,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
     /// What `launch` answers; [`Rejection::Wrong`]; [`Rejection::Failed`] where there is no reference.
     pub fn check(
         &mut self,
-        mut launch: impl FnMut(&Stream, &mut Matrices<T, D>) -> Result<(), Rejection>,
+        mut launch: impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection>,
     ) -> Result<(), Rejection> {
         let Some(reference) = &self.reference else {
             return Err(Rejection::Failed("there is no result to compare with".to_owned()));
@@ -256,7 +256,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
     /// What `launch` answers; those of the device.
     pub fn probe(
         &mut self,
-        mut launch: impl FnMut(&Stream, &mut Matrices<T, D>) -> Result<(), Rejection>,
+        mut launch: impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection>,
     ) -> Result<f64, Rejection> {
         const PROBES: usize = 6;
         let count = self.sets.len();
@@ -282,7 +282,7 @@ impl<T: Element + Converted, D: Element + Converted> Workload<T, D> {
         &mut self,
         regime: Regime,
         seconds: f64,
-        mut launch: impl FnMut(&Stream, &mut Matrices<T, D>) -> Result<(), Rejection>,
+        mut launch: impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection>,
     ) -> Result<Window, Rejection> {
         let count = self.sets.len();
         let wanted = (regime.window().as_secs_f64() / seconds.max(1e-7)).ceil().max(1.0) as usize;
@@ -441,7 +441,7 @@ mod tests {
     use super::*;
     use crate::kernels::gemm::MatrixStrides;
 
-    type Set = Matrices<bf16, f32>;
+    type Set = GemmOperands<bf16, f32>;
 
     fn workload(problem: GemmProblem, majors: [Major; 2]) -> Workload<bf16, f32> {
         let none = Epilogue::default();
@@ -463,7 +463,7 @@ mod tests {
         }
     }
 
-    /// Matrices with padding between lines, B the same for all, D with the lines of its matrices interleaved.
+    /// GemmOperands with padding between lines, B the same for all, D with the lines of its matrices interleaved.
     fn apart(problem: GemmProblem) -> GemmProblem {
         let at = |leading, batch| MatrixStrides { leading: Some(leading), batch };
         let (a, b) = (at(40, Some(2000)), at(48, Some(0)));
@@ -564,7 +564,7 @@ mod tests {
                 let gemm = Gemm::<f32>::new(config).unwrap().load(&device).unwrap();
                 let launch = |alpha: f32| {
                     let gemm = &gemm;
-                    move |_: &Stream, set: &mut Matrices<f32, f32>| {
+                    move |_: &Stream, set: &mut GemmOperands<f32, f32>| {
                         let args = GemmArgs::new(&set.a, &set.b, &mut set.d).alpha(alpha);
                         let (c, bias) = (set.c.as_ref().unwrap(), set.bias.as_ref().unwrap());
                         Ok(gemm.launch(&problem, args.beta(BETA, c).bias(bias))?)

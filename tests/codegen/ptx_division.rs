@@ -1,7 +1,7 @@
 //! Division by constants as PTX: no `div` and no `rem`, and the numbers of Rust's `/` and `%`.
 
 use tilewright::ir::{
-    Arith, Axis, Kernel, Mem, Scalar, Space, SpecialReg, Target, Untyped, bf16, f16,
+    Arith, Axis, Kernel, Mem, Scalar, Space, SpecialReg, Target, Thread, Untyped, bf16, f16,
 };
 use tilewright::kernels::gemm::{Gemm, GemmConfig, Schedule};
 
@@ -26,7 +26,7 @@ fn const_divisor(scalar: Scalar, divisors: &[i128], threads: usize) -> Kernel<Un
     let mut raw = Raw::new("const_divisor", Target::SM_80);
     let lhs = raw.unknown(scalar.into());
     let base = raw.new_param(raw::pointer(Space::Global, scalar));
-    let thread = raw.get(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) });
+    let thread = raw.get(Thread::Sreg { reg: SpecialReg::Tid(Axis::X) });
     let mut row = 0;
     for d in divisors {
         let rhs = raw.constant(scalar, *d as u64);

@@ -8,8 +8,8 @@ use std::path::Path;
 use random_kernel::raw;
 use tilewright::codegen::PtxOptions;
 use tilewright::ir::{
-    Arith, Constraint, GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target,
-    Type, Untyped, parse_kernels,
+    Constraint, GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target, Type,
+    Untyped, parse_kernels,
 };
 use tilewright::kernels::gemm::{Gemm, GemmConfig};
 
@@ -47,8 +47,8 @@ fn some_bits(scalar: Scalar) -> u64 {
 fn arith_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     let mut kernels = Vec::new();
     let all = raw::arith();
-    for rows in all.chunk_by(|a, b| a.info().name == b.info().name) {
-        let info = rows[0].info();
+    for rows in all.chunk_by(|a, b| raw::info(a).name == raw::info(b).name) {
+        let info = raw::info(&rows[0]);
         let lists = info.operands.iter().chain(&info.list);
         let takes_types = lists.into_iter().any(|(_, c)| *c == Constraint::T);
         let without_types = [Type::BOOL, Scalar::U8.into()];
@@ -71,7 +71,7 @@ fn arith_kernels(target: Target) -> Vec<Kernel<Untyped>> {
 }
 
 /// Adds the operation, if the target has it on the type.
-fn add_arith(kernel: &mut Raw, row: &Arith, ty: Type) -> bool {
+fn add_arith(kernel: &mut Raw, row: &Op, ty: Type) -> bool {
     let types = raw::operand_types(row, ty);
     let unknown: Vec<_> = types.iter().map(|ty| kernel.unknown(*ty)).collect();
     if !raw::is_valid(&raw::with_operands(row, &unknown), &kernel.ir) {

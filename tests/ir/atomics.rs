@@ -6,7 +6,7 @@ use crate::support::{device, text, threads};
 
 use tilewright::ir::{
     AtomicCas, AtomicHalf, AtomicInt, AtomicOrder, AtomicWord, Body, Element, Float, GlobalMut,
-    Int, Kernel, L1Evict, L2Prefetch, LoadAccess, LoadCache, MemScope, PrefetchLevel, RedOrder,
+    Integer, Kernel, L1Evict, L2Prefetch, LoadAccess, LoadCache, MemScope, PrefetchLevel, RedOrder,
     Scalar, Shared, StoreAccess, StoreCache, Target, Val, Vector, bf16, f16, range,
 };
 use tilewright::runtime::Grid;
@@ -581,7 +581,7 @@ fn halves_and_their_vectors() {
 /// `cas.b16` of integers, whose halves of a word are apart.
 #[test]
 fn half_words_by_compare_and_swap() {
-    fn check<T: AtomicCas + Int>(values: [T; 2], expected: [T; 2]) {
+    fn check<T: AtomicCas + Integer>(values: [T; 2], expected: [T; 2]) {
         check_buffer::<T, 2>(
             Target::SM_80,
             values,

@@ -447,6 +447,33 @@ fn sums_take_few_instructions() {
     assert_eq!(cost(256, 2, Group::Block, true), [0, 2, 2, 64]);
 }
 
+/// The lines of PTX of a kernel with the sum of a block, less those of the same kernel without the sum.
+fn lines_of_a_sum(options: KernelOptions) -> usize {
+    type Params = (GlobalMut<f32>,);
+    let lines = |is_summed: bool| {
+        let kernel =
+            Kernel::<Params>::build_with(options.clone(), "sum", Target::SM_80, |k, (x,)| {
+                let i = k.thread_idx().x;
+                let value = x.load(k, i);
+                let value = if is_summed { k.sum(Group::Block, value) } else { value };
+                x.store(k, i, value);
+            });
+        let text = kernel.unwrap().ptx().text().to_owned();
+        text.lines()
+            .filter(|line| line.trim_end().ends_with(';') && !line.contains(".reg "))
+            .count()
+    };
+    lines(true) - lines(false)
+}
+
+/// A sum of a block whose size the launch gives takes a shuffle, an addition and a choice for each of 10 steps.
+#[test]
+fn sums_of_any_block_take_three_instructions_a_step() {
+    let lines = lines_of_a_sum(KernelOptions::default());
+    assert!((30..=90).contains(&lines), "{lines} instructions");
+    assert!(lines_of_a_sum(KernelOptions::default().block([256, 1, 1])) < 40);
+}
+
 /// NaN is taken only where all values are NaN, and then with the lowest index.
 #[test]
 fn argmax_ignores_nan() {

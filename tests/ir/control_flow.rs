@@ -4,7 +4,7 @@
 
 use crate::support::{device, threads};
 
-use tilewright::ir::{Body, Element, Global, GlobalMut, Int, Kernel, Target, Val, range};
+use tilewright::ir::{Body, Element, Global, GlobalMut, Integer, Kernel, Target, Val, range};
 use tilewright::runtime::Grid;
 
 /// Runs `body` with one block of `threads` threads and checks that thread `i` computes `expected(i)`.
@@ -157,7 +157,7 @@ fn an_empty_range_yields_the_initial_values() {
 
 /// The iterations of `range(lo, hi).step(step)` are counted, and the last index is kept.
 #[track_caller]
-fn check_trip_count<T: Int>(lo: T, hi: T, step: T, expected: (i32, T)) {
+fn check_trip_count<T: Integer>(lo: T, hi: T, step: T, expected: (i32, T)) {
     check_block(
         [1, 1, 1],
         |k, _| k.for_(range(lo, hi).step(step), 0, |_, _, count| count + 1),

@@ -12,7 +12,7 @@ use tilewright::layout::{
 };
 
 /// The size of the sizes that are drawn.
-const SIZE: i64 = 96;
+pub(crate) const SIZE: i64 = 96;
 
 fn held(check: oracle::Check) -> Result<(), TestCaseError> {
     check.map_err(TestCaseError::fail)
@@ -22,7 +22,7 @@ fn composed(l: &Layout) -> ComposedLayout {
     l.clone().into()
 }
 
-fn cases() -> ProptestConfig {
+pub(crate) fn cases() -> ProptestConfig {
     let cases = std::env::var("TILEWRIGHT_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(256);
     ProptestConfig {
         cases,
@@ -139,7 +139,7 @@ proptest! {
         prop_assert_eq!(a.max_common_vector(&b), Ok(Int::from(n)));
         held(oracle::check_right_inverse(&composed(&a), &composed(&common), n))?;
         held(oracle::check_right_inverse(&composed(&b), &composed(&common), n))?;
-        // Without strides that are negative or 0, no more coordinates map to 0, 1, 2, .. in both.
+        // Without strides that are negative or 0, no prefix of the right inverse of `b` has more in common.
         if a.filter().unwrap().as_ref().leaves().all(|(_, d)| d.as_static() > Some(0)) && a.filter() == a.coalesce() {
             let r = b.right_inverse().unwrap();
             let (mut most, mut before) = (1, 1);
@@ -149,7 +149,8 @@ proptest! {
                 most = most.max((1..=s).map(|c| before * c).filter(|m| same(*m)).max().unwrap_or(1));
                 before *= s;
             }
-            prop_assert_eq!(n, most, "{} and {}", a, b);
+            // Where modes of `b` overlap, another right inverse than the longest may have more in common with `a`.
+            prop_assert!(n >= most, "{} and {}: {} of {}", a, b, n, most);
         }
     }
 

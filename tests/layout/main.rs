@@ -20,3 +20,5 @@ mod laws;
 mod named;
 mod portable;
 mod regressions;
+mod strategies;
+mod tuples;

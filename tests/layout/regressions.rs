@@ -304,12 +304,12 @@ fn a_value_with_a_condition_prints_without_parentheses() {
 #[test]
 fn an_order_that_hangs_on_equal_symbols_is_not_decided() {
     let n = Int::symbol("n").assume(1, 2, 9).unwrap();
-    let shorter = shape!(n.clone());
+    let shorter = shape!((n.clone()));
     // `(2)` comes before `(1,2,2)` from the right, and `(3)` does not.
     assert!(matches!(shorter.colex_less(&shape!(1, 2, 2)), Err(LayoutError::Undecided { .. })));
     assert!(matches!(shorter.lex_less(&shape!(2, 1)), Err(LayoutError::Undecided { .. })));
     assert_eq!(shorter.lex_less(&shape!(1, 1)), Ok(false));
-    assert_eq!(shorter.lex_less(&shape!(2)), Ok(false));
+    assert_eq!(shorter.lex_less(&shape!((2))), Ok(false));
     assert_eq!(shorter.lex_less(&shape!(n, 1)), Ok(true));
 }
 

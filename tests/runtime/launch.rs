@@ -397,7 +397,7 @@ fn gpu_occupancy_is_known() {
     let Some(device) = wanted_gpu() else { return };
     let f = device.load(&axpy(device.target())).unwrap();
     let occupancy = f.occupancy(1024).unwrap().unwrap();
-    assert!((1..=2).contains(&occupancy.blocks_per_sm) && occupancy.multiprocessors > 1);
+    assert!((1..=2).contains(&occupancy.blocks_per_sm) && occupancy.sm_count > 1);
     if device.target().offers(Target::SM_90) {
         let clusters = f.clusters_at_once(Grid::cover(1 << 20, 1024).cluster([2, 1, 1])).unwrap();
         assert!(clusters.is_some_and(|clusters| clusters > 1), "{clusters:?}");

@@ -6,7 +6,7 @@ use crate::support::skip::skip;
 use crate::support::{device, text};
 
 use tilewright::ir::{
-    Bits, Const, Element, Float, Global, GlobalMut, Int, Kernel, Number, Ordered, ProductHalf,
+    Bits, Const, Element, Float, Global, GlobalMut, Integer, Kernel, Number, Ordered, ProductHalf,
     Scalar, Signed, Target, Val, Vector, Word32,
 };
 use tilewright::runtime::{Device, Grid};
@@ -97,7 +97,7 @@ fn check1<A: Element, R: Element>(
 }
 
 /// Corner values of an integer type: its ends, small numbers, single bits, a pattern.
-fn ints<T: Int>() -> Vec<T> {
+fn ints<T: Integer>() -> Vec<T> {
     let bits = T::SCALAR.bits();
     let mut all = vec![0, 1, 2, 3, 7, u64::MAX, u64::MAX - 1, 0x5555_5555_5555_5555];
     all.extend([1 << (bits - 1), (1 << (bits - 1)) - 1, 1 << (bits / 2), 1 << (bits - 2)]);
@@ -105,16 +105,16 @@ fn ints<T: Int>() -> Vec<T> {
 }
 
 /// The value of an integer.
-fn value<T: Int>(x: T) -> i128 {
+fn value<T: Integer>(x: T) -> i128 {
     x.to_const().as_int().expect("it is an integer")
 }
 
 /// The integer of type `T` that is equal to `x` modulo 2 to the number of its bits.
-fn wrap<T: Int>(x: i128) -> T {
+fn wrap<T: Integer>(x: i128) -> T {
     T::from_bits(Const::new(T::SCALAR, x as u64).bits())
 }
 
-fn check_int<T: Int + Bits>() {
+fn check_int<T: Integer + Bits>() {
     let all = ints::<T>();
     let pairs = (all.as_slice(), all.as_slice());
     let without_zero: Vec<T> = all.iter().copied().filter(|x| value(*x) != 0).collect();
@@ -163,9 +163,9 @@ fn check_compare<T: Ordered>(all: &[T], order: impl Fn(T, T) -> Option<std::cmp:
     );
 }
 
-fn check_cvt_from_int<T: Int>() {
+fn check_cvt_from_int<T: Integer>() {
     let all = ints::<T>();
-    fn to_int<T: Int, R: Int>(all: &[T]) {
+    fn to_int<T: Integer, R: Integer>(all: &[T]) {
         check1("cvt", all, |a| a.cvt::<R>(), |a| wrap(value(a)));
     }
     to_int::<T, i8>(&all);
@@ -180,14 +180,14 @@ fn check_cvt_from_int<T: Int>() {
     check1("cvt", &all, |a| a.cvt::<f64>(), |a| value(a) as f64);
 }
 
-fn check_signed_int<T: Int + Signed>() {
+fn check_signed_int<T: Integer + Signed>() {
     let all = ints::<T>();
     check1("neg", &all, |a| -a, |a| wrap(-value(a)));
     check1("abs", &all, |a| a.abs(), |a| wrap(value(a).abs()));
 }
 
 /// Minima of minima, and maxima, of negated operands: what a compiler makes one instruction of.
-fn check_chains<T: Int + Signed>() {
+fn check_chains<T: Integer + Signed>() {
     let all = ints::<T>();
     let all = (all.as_slice(), all.as_slice(), all.as_slice());
     let neg = |x: T| wrap::<T>(-value(x));

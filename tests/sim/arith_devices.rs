@@ -11,8 +11,8 @@ use any_buffer::{is_nan, upload};
 use computed::computed;
 use raw::{Raw, pointer};
 use tilewright::ir::{
-    ApproxFunction, Arith, Axis, Const, DivApprox, Element, Kernel, Mem, Scalar, Space, SpecialReg,
-    Subnormals, Type, Untyped, Value, bf16, f16,
+    ApproxFunction, Arith, Axis, Const, Convert, DivApprox, Element, FloatArith, Kernel, Mem, Op,
+    Scalar, Space, SpecialReg, Subnormals, Thread, Type, Untyped, Value, bf16, f16,
 };
 use tilewright::runtime::{Device, Grid};
 
@@ -61,7 +61,7 @@ struct Threads {
 impl Threads {
     fn new(name: &str, device: &Device) -> Threads {
         let mut raw = Raw::new(name, computed::target(device));
-        let lhs = raw.get(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) });
+        let lhs = raw.get(Thread::Sreg { reg: SpecialReg::Tid(Axis::X) });
         let rhs = raw.constant(Scalar::I32, EACH);
         let first = raw.get(Arith::Mul { lhs, rhs });
         Threads { raw, first, results: Vec::new() }
@@ -88,7 +88,7 @@ impl Threads {
                         self.raw.get(Mem::Ld { base, index, access: Default::default() })
                     })
                     .collect();
-                self.raw.get(Arith::VecPack { values })
+                self.raw.get(Convert::VecPack { values })
             }
             Type::Pointer { .. } | Type::TensorMap { .. } => {
                 panic!("pointers are no operands here")
@@ -115,7 +115,7 @@ impl Threads {
             }
             Type::Vector(vector) => {
                 for lane in 0..vector.lanes() {
-                    let elem = self.raw.get(Arith::VecExtract { vector: value, lane });
+                    let elem = self.raw.get(Convert::VecExtract { vector: value, lane });
                     self.store(elem);
                 }
             }
@@ -124,8 +124,11 @@ impl Threads {
     }
 
     /// Sets the lowest bit of a divisor, which must not be zero.
-    fn allowed(&mut self, op: &Arith, operands: &mut [Value]) {
-        let (Arith::Div { .. } | Arith::Rem { .. }, [_, divisor]) = (op, operands) else { return };
+    fn allowed(&mut self, op: &Op, operands: &mut [Value]) {
+        let (Op::Arith(Arith::Div { .. } | Arith::Rem { .. }), [_, divisor]) = (op, operands)
+        else {
+            return;
+        };
         let lhs = *divisor;
         if let Type::Scalar(scalar) = self.raw.ir.type_of(lhs)
             && scalar.is_int()
@@ -162,20 +165,20 @@ fn run(device: &Device, kernel: &Kernel<Untyped>, results: &[Value]) -> Vec<(Sca
 }
 
 /// Returns true if the result is only approximate.
-fn is_approximate(op: &Arith) -> bool {
-    matches!(op, Arith::Approx { .. } | Arith::DivApprox { .. })
+fn is_approximate(op: &Op) -> bool {
+    matches!(op, Op::FloatArith(FloatArith::Approx { .. } | FloatArith::DivApprox { .. }))
 }
 
 #[test]
 fn every_operation_runs_and_gives_the_same_everywhere() {
-    let all: Vec<Arith> = raw::arith()
+    let all: Vec<Op> = raw::arith()
         .into_iter()
-        .filter(|op| !is_approximate(op) && !matches!(op, Arith::Sreg { .. }))
+        .filter(|op| !is_approximate(op) && !matches!(op, Op::Thread(_)))
         .collect();
     let devices = device::devices();
     let mut cells = 0;
-    for rows in all.chunk_by(|a, b| a.info().name == b.info().name) {
-        let info = rows[0].info();
+    for rows in all.chunk_by(|a, b| raw::info(a).name == raw::info(b).name) {
+        let info = raw::info(&rows[0]);
         for ty in raw::types() {
             if matches!(ty, Type::Pointer { .. }) || !info.class.contains(ty) {
                 continue;

@@ -4,7 +4,7 @@
 use crate::support::text;
 
 use tilewright::ir::{
-    Body, Element, Global, GlobalMut, Int, Kernel, Shared, Target, Terminated, Val, range,
+    Body, Element, Global, GlobalMut, Integer, Kernel, Shared, Target, Terminated, Val, range,
 };
 use tilewright::runtime::Grid;
 use tilewright::sim::{Arg, Buffer, Options, Order, Report, run};
@@ -136,7 +136,7 @@ fn for_of_a_divergent_range() {
 }
 
 /// The number of iterations, and the last index, of a loop over `T`.
-fn trips<T: Int + tilewright::ir::MemIndex>(cases: &[(T, T, T)]) -> Vec<(T, T)> {
+fn trips<T: Integer + tilewright::ir::MemIndex>(cases: &[(T, T, T)]) -> Vec<(T, T)> {
     type Params<T> = (Global<T>, GlobalMut<T>);
     let kernel = Kernel::<Params<T>>::build("trips", Target::SM_80, |k, (x, out)| {
         let t = k.thread_idx().x;

@@ -4,8 +4,8 @@ use crate::support::text;
 
 use expect_test::{Expect, expect};
 use tilewright::ir::{
-    Arith, Axis, Body, Element, Global, GlobalMut, Kernel, KernelIr, Op, Params, Space, SpecialReg,
-    Target, Val, parse, range,
+    Axis, Body, Element, Global, GlobalMut, Kernel, KernelIr, Op, Params, Space, SpecialReg,
+    Target, Thread, Val, parse, range,
 };
 use tilewright::runtime::Grid;
 use tilewright::sim::{Arg, Buffer, Fault, FaultCause, Options, Order, run};
@@ -40,7 +40,7 @@ fn check_by_thread<P: Params>(
 fn by_thread(ir: &KernelIr) -> KernelIr {
     let mut ir = ir.clone();
     for id in ir.ops.keys().collect::<Vec<_>>() {
-        if let Op::Arith(Arith::Sreg { reg: reg @ SpecialReg::Ctaid(_) }) = &mut ir.ops[id].op {
+        if let Op::Thread(Thread::Sreg { reg: reg @ SpecialReg::Ctaid(_) }) = &mut ir.ops[id].op {
             *reg = SpecialReg::Tid(Axis::X);
         }
     }

@@ -8,7 +8,7 @@ use tilewright::arch::TensorMapDesc;
 use tilewright::ir::{
     Arith, Const, Control, Element, Entity, Global, GlobalMut, Kernel, KernelIr, KernelOptions,
     Mem, Op, OpData, OpId, Param, Place, Region, RegionId, Scalar, SpecialReg, Target, TensorMap,
-    Type, Value, ValueData, ValueDef, range,
+    Thread, Type, Value, ValueData, ValueDef, range,
 };
 use tilewright::runtime::Grid;
 use tilewright::sim::{Arg, Buffer, Options, Order, RunError, run};
@@ -333,7 +333,7 @@ fn nesting_has_no_limit() {
     let mut made = Made::new();
     let body = made.ir.body;
     let reg = SpecialReg::LaneId;
-    let lane = made.value(body, Arith::Sreg { reg });
+    let lane = made.value(body, Thread::Sreg { reg });
     let limit = made.value(body, Op::Const(Const::new(Scalar::I32, 20)));
     let compare = tilewright::ir::Compare::Lt;
     let cond = made.value(body, Arith::Setp { lhs: lane, rhs: limit, compare });

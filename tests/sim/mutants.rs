@@ -9,8 +9,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tilewright::ir::{
-    Arith, Compare, Const, Control, Entity, Kernel, KernelIr, Mem, Mma, Op, OpData, OpId, Param,
-    RegionId, Scalar, Space, SpecialReg, Type, Unroll, Value, ValueData, ValueDef,
+    Arith, Compare, Const, Control, Convert, Entity, Kernel, KernelIr, Mem, Mma, Op, OpData, OpId,
+    Param, RegionId, Scalar, Space, SpecialReg, Thread, Type, Unroll, Value, ValueData, ValueDef,
 };
 use tilewright::runtime::Grid;
 use tilewright::sim::{Arg, Buffer, Options, Output, run};
@@ -73,8 +73,8 @@ fn attributes(rng: &mut Rng, ir: &mut KernelIr, op: OpId) {
             *constant = Const::new(scalar, rng.word() >> rng.below(64));
         }
         Op::Arith(Arith::Setp { compare, .. }) => *compare = *rng.pick(&Compare::ALL),
-        Op::Arith(Arith::Cvt { to, .. }) => *to = *rng.pick(&Scalar::ALL),
-        Op::Arith(Arith::Sreg { reg }) => *reg = *rng.pick(&SpecialReg::ALL),
+        Op::Convert(Convert::Cvt { to, .. }) => *to = *rng.pick(&Scalar::ALL),
+        Op::Thread(Thread::Sreg { reg }) => *reg = *rng.pick(&SpecialReg::ALL),
         Op::Mem(Mem::SharedBase { shared: id }) => *id = entity(rng, shared),
         Op::Mem(Mem::GetVar { var, index } | Mem::SetVar { var, index, .. }) => {
             *var = entity(rng, vars);

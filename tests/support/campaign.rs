@@ -28,12 +28,46 @@ const SIZE: i64 = 96;
 /// True if the operation accepted the arguments; an error describes how its result breaks the law.
 type Case = Result<bool, String>;
 
+/// The outcome of a case that holds. `true` is accepted, `false` refused.
+#[derive(Clone, Copy, Debug)]
+enum Outcome {
+    Accepted,
+    /// Refused, and the numbers of the draw have no result either.
+    Refused,
+    /// Refused for symbols, though the numbers of the draw have a result.
+    Avoidable(Cause),
+}
+
+/// A reason to refuse symbols whose numbers have a result.
+#[derive(Clone, Copy, Debug)]
+enum Cause {
+    /// There is a result, under a condition that the numbers do not meet: they have a result of another form.
+    Condition,
+    /// The modes of the result or their order are others for other values, so no one layout of symbols is the result.
+    Form,
+    /// None of the other values that were tried has a result: the numbers are an exception, such as an extent of 1.
+    Exception,
+    /// All values that were tried and have a result have one of the same form.
+    None,
+}
+
+impl From<bool> for Outcome {
+    fn from(accepted: bool) -> Self {
+        if accepted { Outcome::Accepted } else { Outcome::Refused }
+    }
+}
+
 /// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) cases: u64,
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
+    /// Of the refused, those whose numbers have a result, by cause.
+    pub(crate) by_form: u64,
+    pub(crate) by_condition: u64,
+    pub(crate) by_exception: u64,
+    pub(crate) without_cause: u64,
 }
 
 /// One law, with the operations that it is about.
@@ -44,11 +78,11 @@ pub(crate) struct Campaign {
     pub(crate) run: fn(u64, u64) -> Result<Tally, String>,
 }
 
-fn run<S: Strategy>(
+fn run<S: Strategy, O: Into<Outcome>>(
     cases: u64,
     seed: u64,
     strategy: S,
-    case: impl Fn(S::Value) -> Case,
+    case: impl Fn(S::Value) -> Result<O, String>,
 ) -> Result<Tally, String> {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -66,10 +100,18 @@ fn run<S: Strategy>(
     for _ in 0..cases {
         let mut tree = strategy.new_tree(&mut runner).map_err(|e| e.to_string())?;
         match judge(tree.current()) {
-            Ok(accepted) => {
+            Ok(outcome) => {
                 tally.cases += 1;
-                tally.accepted += u64::from(accepted);
-                tally.refused += u64::from(!accepted);
+                let outcome: Outcome = outcome.into();
+                let refused = !matches!(outcome, Outcome::Accepted);
+                *(if refused { &mut tally.refused } else { &mut tally.accepted }) += 1;
+                match outcome {
+                    Outcome::Accepted | Outcome::Refused => {}
+                    Outcome::Avoidable(Cause::Form) => tally.by_form += 1,
+                    Outcome::Avoidable(Cause::Condition) => tally.by_condition += 1,
+                    Outcome::Avoidable(Cause::Exception) => tally.by_exception += 1,
+                    Outcome::Avoidable(Cause::None) => tally.without_cause += 1,
+                }
             }
             Err(mut error) => {
                 // The smallest arguments that fail too.
@@ -367,6 +409,62 @@ fn swizzle(cases: u64, seed: u64) -> Result<Tally, String> {
     })
 }
 
+/// The multiples of its divisor that a symbol takes, beside the value of the draw, to find the cause of a refusal.
+const MULTIPLES: [[i64; 4]; 6] = [
+    [12, 7, 24, 5],
+    [24, 24, 12, 36],
+    [5, 12, 7, 24],
+    [36, 5, 60, 12],
+    [60, 36, 36, 60],
+    [7, 60, 5, 7],
+];
+
+/// The outcome of a refusal for symbols with the values `env`; `violated` if there is a result, under a condition that they
+/// violate.
+fn refusal(
+    l: &Layout,
+    env: &Env,
+    violated: bool,
+    op: impl Fn(&Layout) -> Result<Layout, LayoutError>,
+) -> Outcome {
+    let result = |env: &Env| l.eval(env).and_then(|numbers| op(&numbers));
+    let Ok(own) = result(env) else { return Outcome::Refused };
+    if violated {
+        return Outcome::Avoidable(Cause::Condition);
+    }
+    let extents = l.shape().leaves().iter();
+    let strides = l.stride().leaves().iter().filter_map(|d| d.as_int());
+    let symbols: Vec<_> = extents.chain(strides).filter_map(Int::as_symbol).cloned().collect();
+    let mut forms = std::collections::BTreeSet::from([form(&own)]);
+    let mut is_exception = true;
+    for row in MULTIPLES {
+        let mut other = Env::new();
+        for (i, symbol) in symbols.iter().enumerate() {
+            let sign = if symbol.bounds().1 < 0 { -1 } else { 1 };
+            other = other.with(symbol.name(), sign * symbol.divisor() * row[i % row.len()]);
+        }
+        if let Ok(made) = result(&other) {
+            is_exception = false;
+            forms.insert(form(&made));
+        }
+    }
+    Outcome::Avoidable(match forms.len() {
+        1 if is_exception => Cause::Exception,
+        1 => Cause::None,
+        _ => Cause::Form,
+    })
+}
+
+/// The form of a static layout: for each mode of an extent other than 1, its place in the order of the strides.
+fn form(l: &Layout) -> Vec<usize> {
+    let leaves = l.shape().leaves().iter().zip(l.stride().leaves());
+    let strides: Vec<i64> = leaves
+        .filter(|(s, _)| !s.is(1))
+        .map(|(_, d)| d.as_static().map_or(0, |d| d.saturating_abs()))
+        .collect();
+    strides.iter().map(|d| strides.iter().filter(|other| *other < d).count()).collect()
+}
+
 /// Evaluation commutes with the operation: the result for symbols, where the operation accepts them
 /// and its conditions hold for the numbers, is the function that the numbers give.
 fn commutes<S: Strategy>(
@@ -380,15 +478,16 @@ fn commutes<S: Strategy>(
         .prop_flat_map(symbolic)
         .prop_filter("without a symbol", |(l, _): &(Layout, Env)| !l.is_static());
     run(cases, seed, (with_symbols, other), |((l, env), other)| {
-        let Ok(made) = op(&l, &other) else { return Ok(false) };
-        let Ok(left) = made.eval(&env) else { return Ok(false) };
+        let refused = |violated| Ok(refusal(&l, &env, violated, |l| op(l, &other)));
+        let Ok(made) = op(&l, &other) else { return refused(false) };
+        let Ok(left) = made.eval(&env) else { return refused(true) };
         let numbers = l.eval(&env).map_err(|e| e.to_string())?;
         let says = |right: &dyn std::fmt::Display| {
             format!("{l:?} gives {made}, which is {left}; {numbers} gives {right}")
         };
         match op(&numbers, &other) {
             Ok(right) => oracle::check_same(&composed(&left), &composed(&right))
-                .map(|()| true)
+                .map(|()| Outcome::Accepted)
                 .map_err(|e| format!("{}: {e}", says(&right))),
             Err(e) => Err(says(&e)),
         }
@@ -410,10 +509,12 @@ fn symbolic_right_inverse(cases: u64, seed: u64) -> Result<Tally, String> {
 /// and stride 0; it is one.
 fn symbolic_left_inverse(cases: u64, seed: u64) -> Result<Tally, String> {
     run(cases, seed, layouts(SIZE).prop_flat_map(symbolic), |(l, env)| {
-        let Ok(r) = l.left_inverse() else { return Ok(false) };
-        let Ok(r) = r.eval(&env) else { return Ok(false) };
+        let refused = |violated| Ok(refusal(&l, &env, violated, Layout::left_inverse));
+        let Ok(r) = l.left_inverse() else { return refused(false) };
+        let Ok(r) = r.eval(&env) else { return refused(true) };
         let numbers = l.eval(&env).map_err(|e| e.to_string())?;
-        oracle::check_left_inverse(&composed(&numbers), &composed(&r)).map(|()| true)
+        let held = oracle::check_left_inverse(&composed(&numbers), &composed(&r));
+        held.map(|()| Outcome::Accepted)
     })
 }
 

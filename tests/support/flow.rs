@@ -1,8 +1,8 @@
 //! Kernels for every form of control flow.
 
 use tilewright::ir::{
-    Body, GlobalMut, Int, Kernel, KernelOptions, Params, Shared, Target, Terminated, Ty, Untyped,
-    Val, range,
+    Body, GlobalMut, Integer, Kernel, KernelOptions, Params, Shared, Target, Terminated, Ty,
+    Untyped, Val, range,
 };
 
 /// The kernels, for one target.
@@ -45,7 +45,7 @@ impl Flow {
     }
 
     /// Ranges with bounds and steps known and unknown.
-    fn ranges<T: Int>(&mut self, name: &str, known: &[T]) {
+    fn ranges<T: Integer>(&mut self, name: &str, known: &[T]) {
         self.add::<(GlobalMut<T>, T, T, T)>(&format!("range_{name}"), |k, (out, lo, hi, step)| {
             let body = |k: &mut Body<'_, '_>, i: Val<'_, T>| out.store(k, 0, i);
             k.for_(range(lo, hi).step(step), (), |k, i, ()| body(k, i));

@@ -8,11 +8,12 @@ use std::sync::LazyLock;
 
 use tilewright::ir::{
     Arith, ArrayData, Atomic, AtomicOp, AtomicOrder, BarrierForm, BarrierRed, Cache, Class,
-    Compare, Const, Control, Diagnostic, FenceOrder, KernelIr, L1Evict, L2Prefetch, LoadAccess,
-    LoadCache, LoadOrder, LocalData, Mem, MemScope, Op, OpData, OpId, Param, Place, PlaceId,
-    PrefetchLevel, ProxySpace, RedOrder, ReduxOp, Region, RegionId, Scalar, SharedData, ShflMode,
-    Space, SpecialReg, StoreAccess, StoreCache, StoreOrder, Sync, Target, Thread, Type, Unroll,
-    Value, ValueData, ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg, VoteMode, Warp,
+    Compare, Const, Control, Convert, Diagnostic, FenceOrder, KernelIr, L1Evict, L2Prefetch,
+    LoadAccess, LoadCache, LoadOrder, LocalData, Mem, MemScope, Op, OpData, OpId, Param, Place,
+    PlaceId, PrefetchLevel, ProxySpace, RedOrder, ReduxOp, Region, RegionId, Scalar, SharedData,
+    ShflMode, Space, SpecialReg, StoreAccess, StoreCache, StoreOrder, Sync, Target, Thread, Type,
+    Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg,
+    VoteMode, Warp,
 };
 
 pub(crate) use super::raw;
@@ -193,7 +194,7 @@ impl Generator<'_> {
             }
             Type::Vector(vector) if values.is_empty() => {
                 let values = (0..vector.lanes()).map(|_| self.of(vector.elem().into())).collect();
-                self.emit_one(Arith::VecPack { values })
+                self.emit_one(Convert::VecPack { values })
             }
             Type::Pointer { space: Space::Local, elem, .. } if values.is_empty() => {
                 let len = if self.ir.locals.len() < 16 { 1 + self.choose(64) as u32 } else { 1 };
@@ -266,7 +267,7 @@ impl Generator<'_> {
         [self.of(ty), self.of(ty)]
     }
 
-    fn arith(&mut self) -> Arith {
+    fn arith(&mut self) -> Op {
         let kind = self.choose(36);
         match kind {
             0..=6 => {
@@ -280,45 +281,46 @@ impl Generator<'_> {
                     rhs = self.emit_one(Op::Const(Const::new(scalar, 3)));
                 }
                 match kind {
-                    0 => Arith::Add { lhs, rhs },
-                    1 => Arith::Sub { lhs, rhs },
-                    2 => Arith::Mul { lhs, rhs },
-                    3 => Arith::Div { lhs, rhs },
-                    4 => Arith::Rem { lhs, rhs },
-                    5 => Arith::Min { lhs, rhs },
-                    _ => Arith::Max { lhs, rhs },
+                    0 => Arith::Add { lhs, rhs }.into(),
+                    1 => Arith::Sub { lhs, rhs }.into(),
+                    2 => Arith::Mul { lhs, rhs }.into(),
+                    3 => Arith::Div { lhs, rhs }.into(),
+                    4 => Arith::Rem { lhs, rhs }.into(),
+                    5 => Arith::Min { lhs, rhs }.into(),
+                    _ => Arith::Max { lhs, rhs }.into(),
                 }
             }
-            7 => Arith::Neg { value: self.any(Class::Signed) },
-            8 => Arith::Abs { value: self.any(Class::Signed) },
+            7 => Arith::Neg { value: self.any(Class::Signed) }.into(),
+            8 => Arith::Abs { value: self.any(Class::Signed) }.into(),
             9 => {
                 let [lhs, rhs] = self.pair(Class::Float);
-                Arith::Fma { lhs, rhs, addend: self.of(self.ir.type_of(lhs)) }
+                Arith::Fma { lhs, rhs, addend: self.of(self.ir.type_of(lhs)) }.into()
             }
-            10 => Arith::Sqrt { value: self.any(Class::ScalarFloat) },
+            10 => Arith::Sqrt { value: self.any(Class::ScalarFloat) }.into(),
             11..=13 => {
                 let [lhs, rhs] = self.pair(Class::Bits);
                 match kind {
-                    11 => Arith::And { lhs, rhs },
-                    12 => Arith::Or { lhs, rhs },
-                    _ => Arith::Xor { lhs, rhs },
+                    11 => Arith::And { lhs, rhs }.into(),
+                    12 => Arith::Or { lhs, rhs }.into(),
+                    _ => Arith::Xor { lhs, rhs }.into(),
                 }
             }
-            14 => Arith::Not { value: self.any(Class::Bits) },
+            14 => Arith::Not { value: self.any(Class::Bits) }.into(),
             15 | 16 => {
                 let (value, amount) = (self.any(Class::Int), self.of(Scalar::U32.into()));
-                if kind == 15 { Arith::Shl { value, amount } } else { Arith::Shr { value, amount } }
+                let shr = Arith::Shr { value, amount };
+                if kind == 15 { Arith::Shl { value, amount } } else { shr }.into()
             }
             17 => {
                 let [lhs, rhs] = self.pair(Class::Ordered);
                 let float = self.ir.type_of(lhs).scalar().is_some_and(Scalar::is_float);
                 let mut all = Compare::ALL.to_vec();
                 all.retain(|compare| float || !compare.needs_float());
-                Arith::Setp { lhs, rhs, compare: self.pick(&all) }
+                Arith::Setp { lhs, rhs, compare: self.pick(&all) }.into()
             }
             18 => {
                 let [then_value, else_value] = self.pair(Class::Any);
-                Arith::Selp { cond: self.of(Type::BOOL), then_value, else_value }
+                Arith::Selp { cond: self.of(Type::BOOL), then_value, else_value }.into()
             }
             19 => {
                 // Not every target has conversions of 8-bit floating point.
@@ -328,21 +330,22 @@ impl Generator<'_> {
                     Scalar::Bool => Scalar::Tf32,
                     to => to,
                 };
-                Arith::Cvt { value, to }
+                Convert::Cvt { value, to }.into()
             }
             20 => {
                 let vector = self.vector();
                 let values = (0..vector.lanes()).map(|_| self.of(vector.elem().into())).collect();
-                Arith::VecPack { values }
+                Convert::VecPack { values }.into()
             }
             21 => {
                 let vector = self.vector();
-                Arith::VecSplat { value: self.of(vector.elem().into()), lanes: vector.lanes() }
+                Convert::VecSplat { value: self.of(vector.elem().into()), lanes: vector.lanes() }
+                    .into()
             }
             22 => {
                 let ty = self.vector();
                 let (vector, lane) = (self.of(ty.into()), self.choose(ty.lanes() as usize) as u32);
-                Arith::VecExtract { vector, lane }
+                Convert::VecExtract { vector, lane }.into()
             }
             23 => {
                 // Elements of no more bits always fit.
@@ -350,35 +353,37 @@ impl Generator<'_> {
                 let no_byte = |s: Scalar| !matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
                 let fits = to.bits() <= vector.elem().bits() && no_byte(vector.elem());
                 let to = if fits { to } else { vector.elem() };
-                Arith::Cvt { value: self.of(vector.into()), to }
+                Convert::Cvt { value: self.of(vector.into()), to }.into()
             }
             24..=33 => self.any_row(),
             _ => {
                 let mut all = SpecialReg::ALL.to_vec();
                 all.retain(|reg| self.ir.target.offers(reg.first_target()));
-                Arith::Sreg { reg: self.pick(&all) }
+                Thread::Sreg { reg: self.pick(&all) }.into()
             }
         }
     }
 
     /// An operation of any row, with any attributes, where one is found that PTX has.
-    fn any_row(&mut self) -> Arith {
-        static ROWS: LazyLock<Vec<Vec<Arith>>> = LazyLock::new(|| {
+    fn any_row(&mut self) -> Op {
+        static ROWS: LazyLock<Vec<Vec<Op>>> = LazyLock::new(|| {
             let mut all = raw::arith();
             // Whether a divisor is zero is seen to elsewhere, as is which special registers there are.
-            all.retain(|op| !matches!(op.info().name, "div" | "rem" | "sreg"));
+            all.retain(|op| !matches!(raw::info(op).name, "div" | "rem" | "sreg"));
             // Most modes of this one belong to no types at all.
             all.retain(|op| match op {
-                Arith::CvtRounded { to, mode, .. } => to.is_float() && !mode.ftz,
+                Op::Convert(Convert::CvtRounded { to, mode, .. }) => to.is_float() && !mode.ftz,
                 _ => true,
             });
-            all.sort_by_key(|op| op.info().name);
-            all.chunk_by(|a, b| a.info().name == b.info().name).map(<[Arith]>::to_vec).collect()
+            all.sort_by_key(|op| raw::info(op).name);
+            all.chunk_by(|a, b| raw::info(a).name == raw::info(b).name)
+                .map(<[Op]>::to_vec)
+                .collect()
         });
         let rows = &ROWS[self.choose(ROWS.len())];
         for _ in 0..16 {
             let row = &rows[self.choose(rows.len())];
-            let class = row.info().class;
+            let class = raw::info(row).class;
             let ty = match class {
                 Class::Vector => self.vector().into(),
                 Class::PackedInt => {
@@ -396,7 +401,7 @@ impl Generator<'_> {
                 return op;
             }
         }
-        Arith::Sreg { reg: SpecialReg::LaneId }
+        Thread::Sreg { reg: SpecialReg::LaneId }.into()
     }
 
     /// Returns true if the value is the integer constant 0.
@@ -419,7 +424,7 @@ impl Generator<'_> {
     /// An index; not a constant for shared and local memory, which it could be outside of.
     fn index(&mut self, space: Space) -> Value {
         if matches!(space, Space::Shared | Space::Local) {
-            return self.emit_one(Arith::Sreg { reg: SpecialReg::LaneId });
+            return self.emit_one(Thread::Sreg { reg: SpecialReg::LaneId });
         }
         let ty = self.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64]);
         self.of(ty.into())
@@ -498,7 +503,7 @@ impl Generator<'_> {
             self.emit(Mem::AssumeAligned { base, bytes });
             return;
         }
-        let index = self.emit_one(Arith::Sreg { reg: SpecialReg::LaneId });
+        let index = self.emit_one(Thread::Sreg { reg: SpecialReg::LaneId });
         let vector = self.pick(&vectors);
         if mutable && self.choose(2) == 0 {
             let (value, access) = (self.of(vector.into()), self.store_access(space));
@@ -597,7 +602,7 @@ impl Generator<'_> {
         let (value, order) = (self.of(Scalar::F16.into()), self.pick(RedOrder::ALL));
         let op = AtomicOp::Add;
         self.emit(Atomic::Red { base, index, value, op, order, scope });
-        let index = self.emit_one(Arith::Sreg { reg: SpecialReg::LaneId });
+        let index = self.emit_one(Thread::Sreg { reg: SpecialReg::LaneId });
         let aligned = self.emit_one(Mem::AssumeAligned { base, bytes: 4 });
         if self.choose(2) == 0 {
             self.emit(Atomic::RedVec { base: aligned, index, vector, op, order, scope });
@@ -647,7 +652,7 @@ impl Generator<'_> {
 
     /// An operation of the warp. Its members are not known before it runs, so that it may be anywhere.
     fn warp(&mut self) {
-        let members = self.emit_one(Arith::Sreg { reg: SpecialReg::LaneMaskEq });
+        let members = self.emit_one(Thread::Sreg { reg: SpecialReg::LaneMaskEq });
         let u32 = Type::from(Scalar::U32);
         let op = match self.choose(9) {
             0 => Warp::Activemask {},

@@ -7,9 +7,9 @@
 use std::num::NonZeroU32;
 
 use tilewright::ir::{
-    Arith, Axis, Compare, Const, Control, Kernel, KernelIr, LoadAccess, Mem, Op, OpData, OpId,
-    Param, Place, PlaceId, Region, RegionId, Scalar, SharedData, Space, SpecialReg, StoreAccess,
-    Sync, Target, Type, Unroll, Value, ValueData, ValueDef, VarData, VarId,
+    Arith, Axis, Compare, Const, Control, Convert, Kernel, KernelIr, LoadAccess, Mem, Op, OpData,
+    OpId, Param, Place, PlaceId, Region, RegionId, Scalar, SharedData, Space, SpecialReg,
+    StoreAccess, Sync, Target, Thread, Type, Unroll, Value, ValueData, ValueDef, VarData, VarId,
 };
 
 use super::rng::Rng;
@@ -108,7 +108,7 @@ impl<'r> Generator<'r> {
             returns,
             size,
         };
-        generator.thread = generator.get(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) });
+        generator.thread = generator.get(Thread::Sreg { reg: SpecialReg::Tid(Axis::X) });
         generator.shared = generator.get(Mem::SharedBase { shared });
         let (base, thread) = (generator.shared, generator.thread);
         generator.show(thread);
@@ -169,7 +169,7 @@ impl<'r> Generator<'r> {
         self.ir.ops[id].results[0]
     }
 
-    fn arith(&mut self, scalar: Scalar, op: Arith) -> Value {
+    fn arith(&mut self, scalar: Scalar, op: impl Into<Op>) -> Value {
         let value = self.get(op);
         assert_eq!(self.ir.type_of(value), scalar.into());
         value
@@ -461,7 +461,7 @@ impl<'r> Generator<'r> {
         let wide = if scalar == I32 {
             self.n
         } else {
-            self.arith(scalar, Arith::Cvt { value: self.n, to: scalar })
+            self.arith(scalar, Convert::Cvt { value: self.n, to: scalar })
         };
         let [lo, step] = [lo, step].map(|value| self.constant(scalar, value));
         let count = self.arith(scalar, Arith::Max { lhs: wide, rhs: zero });
@@ -516,7 +516,7 @@ impl<'r> Generator<'r> {
             let index = if scalar == I32 {
                 args[0]
             } else {
-                g.arith(I32, Arith::Cvt { value: args[0], to: I32 })
+                g.arith(I32, Convert::Cvt { value: args[0], to: I32 })
             };
             if streams {
                 g.stream(index, uniform, tile);

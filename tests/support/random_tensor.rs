@@ -1,10 +1,10 @@
 //! The part of random kernels that is about tensor cores, barriers in memory and asynchronous copies.
 
 use tilewright::ir::{
-    Arith, AsyncCopy, BarrierForm, BulkReduce, BulkWait, ClusterArrival, Const, CpAsyncCache,
+    AsyncCopy, BarrierForm, BulkReduce, BulkWait, ClusterArrival, Const, Convert, CpAsyncCache,
     L2Policy, MatrixCount, MatrixOrder, Mbarrier, Mem, Mma, MmaOverflow, MmaShape, Op,
-    PendingCount, RemoteArrival, Scalar, SetmaxnregAction, Space, SpecialReg, Sync, Target, Type,
-    Value, VarData, VarId, VectorType, WgmmaForm,
+    PendingCount, RemoteArrival, Scalar, SetmaxnregAction, Space, SpecialReg, Sync, Target, Thread,
+    Type, Value, VarData, VarId, VectorType, WgmmaForm,
 };
 
 use super::Generator;
@@ -41,8 +41,8 @@ impl Generator<'_> {
 
     /// A number that is not known before the kernel runs, where not every constant is one.
     fn unknown(&mut self) -> Value {
-        let lane = self.emit_one(Arith::Sreg { reg: SpecialReg::LaneId });
-        self.emit_one(Arith::Cvt { value: lane, to: Scalar::U32 })
+        let lane = self.emit_one(Thread::Sreg { reg: SpecialReg::LaneId });
+        self.emit_one(Convert::Cvt { value: lane, to: Scalar::U32 })
     }
 
     fn barrier(&mut self) -> [Value; 2] {

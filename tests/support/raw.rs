@@ -1,11 +1,11 @@
 //! Kernels made as data, where the types of the builder would stand in the way of covering all cases.
 
 use tilewright::ir::{
-    ApproxFunction, Arith, ArrayData, Axis, ByteHalf, Compare, Const, Constraint, Control,
-    Direction, DivApprox, Entity, Excess, FindFrom, FloatMode, FloatTest, Kernel, KernelIr,
-    LocalData, Mem, Op, OpData, Param, PermuteMode, Place, PlaceId, ProductHalf, RegionId,
-    Rounding, Scalar, SharedData, Space, SpecialReg, Subnormals, Target, Type, Untyped, Value,
-    ValueData, ValueDef, VarData, VectorType,
+    ApproxFunction, Arith, ArrayData, Axis, ByteHalf, Compare, Const, Constraint, Control, Convert,
+    Direction, DivApprox, Entity, Excess, FindFrom, FloatArith, FloatMode, FloatTest, IntArith,
+    Kernel, KernelIr, LocalData, Mem, Op, OpData, OpInfo, Param, PermuteMode, Place, PlaceId,
+    ProductHalf, RegionId, Rounding, Scalar, SharedData, Space, SpecialReg, Subnormals, Target,
+    Thread, Type, Untyped, Value, ValueData, ValueDef, VarData, VectorType,
 };
 
 /// A kernel under construction, whose operations go to the end of its body.
@@ -87,13 +87,13 @@ impl Raw {
         match ty {
             Type::Scalar(scalar) => {
                 let base = self.param(pointer(Space::Global, scalar));
-                let index = self.get(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) });
+                let index = self.get(Thread::Sreg { reg: SpecialReg::Tid(Axis::X) });
                 self.get(Mem::Ld { base, index, access: Default::default() })
             }
             Type::Vector(vector) => {
                 let value = self.unknown(vector.elem().into());
                 let values = (0..vector.lanes()).map(|_| value).collect();
-                self.get(Arith::VecPack { values })
+                self.get(Convert::VecPack { values })
             }
             Type::TensorMap { .. } | Type::Pointer { space: Space::Global, .. } => self.param(ty),
             Type::Pointer { space: Space::Const, elem, .. } => {
@@ -136,7 +136,7 @@ impl Raw {
     pub(crate) fn consume(&mut self, value: Value) {
         if let Type::Vector(vector) = self.ir.type_of(value) {
             for lane in 0..vector.lanes() {
-                let elem = self.get(Arith::VecExtract { vector: value, lane });
+                let elem = self.get(Convert::VecExtract { vector: value, lane });
                 self.consume(elem);
             }
             return;
@@ -164,108 +164,80 @@ impl Raw {
     }
 }
 
-/// All operations of the arithmetic family, with all values of their attributes. Their operands are to be
-/// replaced, with [`with_operands`].
-pub(crate) fn arith() -> Vec<Arith> {
-    let v = no_value();
-    let [lhs, rhs, addend, value, amount, cond] = [v; 6];
-    let mut all = vec![
-        Arith::Add { lhs, rhs },
-        Arith::Sub { lhs, rhs },
-        Arith::Mul { lhs, rhs },
-        Arith::Div { lhs, rhs },
-        Arith::Rem { lhs, rhs },
-        Arith::Min { lhs, rhs },
-        Arith::Max { lhs, rhs },
-        Arith::Neg { value },
-        Arith::Abs { value },
-        Arith::Fma { lhs, rhs, addend },
-        Arith::Sqrt { value },
-        Arith::And { lhs, rhs },
-        Arith::Or { lhs, rhs },
-        Arith::Xor { lhs, rhs },
-        Arith::Not { value },
-        Arith::Shl { value, amount },
-        Arith::Shr { value, amount },
-        Arith::Selp { cond, then_value: v, else_value: v },
-        Arith::MinNan { lhs, rhs },
-        Arith::MaxNan { lhs, rhs },
-        Arith::Copysign { magnitude: v, sign: v },
-        Arith::AddSat { lhs, rhs },
-        Arith::SubSat { lhs, rhs },
-        Arith::MulHi { lhs, rhs },
-        Arith::MulWide { lhs, rhs },
-        Arith::Mad { lhs, rhs, addend },
-        Arith::MadHi { lhs, rhs, addend },
-        Arith::MadWide { lhs, rhs, addend },
-        Arith::MadHiSat { lhs, rhs, addend },
-        Arith::Mad24HiSat { lhs, rhs, addend },
-        Arith::AddPacked { lhs, rhs },
-        Arith::MinPacked { lhs, rhs },
-        Arith::MaxPacked { lhs, rhs },
-        Arith::MinRelu { lhs, rhs },
-        Arith::MaxRelu { lhs, rhs },
-        Arith::Sad { lhs, rhs, addend },
-        Arith::Dp4a { lhs, rhs, addend },
-        Arith::Popc { value },
-        Arith::Clz { value },
-        Arith::Brev { value },
-        Arith::Bfe { value, start: v, count: v },
-        Arith::Bfi { value, into: v, start: v, count: v },
-        Arith::Fns { mask: v, base: v, offset: v },
-    ];
-    all.extend(Compare::ALL.map(|compare| Arith::Setp { lhs, rhs, compare }));
-    let converted = Scalar::ALL.into_iter().filter(|to| *to != Scalar::Bool);
-    all.extend(converted.map(|to| Arith::Cvt { value, to }));
-    for lanes in [2, 4, 8, 16] {
-        all.push(Arith::VecPack { values: vec![v; lanes as usize].into() });
-        all.push(Arith::VecSplat { value, lanes });
-        all.push(Arith::VecExtract { vector: v, lane: lanes - 1 });
+/// The row of an operation that has one.
+pub(crate) fn info(op: &Op) -> &'static OpInfo {
+    op.info().expect("the operation has a row")
+}
+
+/// The texts of all values of an attribute of type `ty` in the operation `row`.
+fn attribute_values(row: &str, ty: &str) -> Vec<String> {
+    fn texts<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<String> {
+        values.into_iter().map(|value| value.to_string()).collect()
     }
-    all.extend(FloatMode::all().map(|mode| Arith::AddRounded { lhs, rhs, mode }));
-    all.extend(FloatMode::all().map(|mode| Arith::SubRounded { lhs, rhs, mode }));
-    all.extend(FloatMode::all().map(|mode| Arith::MulRounded { lhs, rhs, mode }));
-    all.extend(FloatMode::all().map(|mode| Arith::FmaRounded { lhs, rhs, addend, mode }));
-    all.extend(FloatMode::all().map(|mode| Arith::DivRounded { lhs, rhs, mode }));
-    all.extend(FloatMode::all().map(|mode| Arith::SqrtRounded { value, mode }));
-    all.extend(FloatMode::all().map(|mode| Arith::RcpRounded { value, mode }));
-    for subnormals in Subnormals::ALL.iter().copied() {
-        let functions = ApproxFunction::ALL.iter().copied();
-        all.extend(functions.map(|function| Arith::Approx { value, function, subnormals }));
-        let forms = DivApprox::ALL.iter().copied();
-        all.extend(forms.map(|form| Arith::DivApprox { lhs, rhs, form, subnormals }));
-    }
-    all.extend(FloatTest::ALL.iter().map(|test| Arith::Testp { value, test: *test }));
-    all.extend(ByteHalf::ALL.iter().map(|half| Arith::Dp2a { lhs, rhs, addend, half: *half }));
-    all.extend(FindFrom::ALL.iter().map(|from| Arith::Bfind { value, from: *from }));
-    all.extend(ProductHalf::ALL.iter().map(|half| Arith::Mul24 { lhs, rhs, half: *half }));
-    all.extend(ProductHalf::ALL.iter().map(|half| Arith::Mad24 { lhs, rhs, addend, half: *half }));
-    for (to, len) in [(Scalar::I8, 4), (Scalar::U8, 4), (Scalar::I16, 2), (Scalar::U16, 2)] {
-        all.push(Arith::CvtPack { values: vec![v; len].into(), to });
-    }
-    all.extend([0x96, 0xca].map(|table| Arith::Lop3 { a: v, b: v, c: v, table }));
-    let modes = PermuteMode::ALL.iter().copied();
-    all.extend(modes.map(|mode| Arith::Prmt { low: v, high: v, selector: v, mode }));
-    for excess in Excess::ALL.iter().copied() {
-        for direction in Direction::ALL.iter().copied() {
-            all.push(Arith::Shf { low: v, high: v, amount, direction, excess });
+    match (row, ty) {
+        ("cvt", "Scalar") => {
+            texts(Scalar::ALL.into_iter().filter(|scalar| *scalar != Scalar::Bool))
         }
-        all.push(Arith::Szext { value, bits: v, excess });
-        all.push(Arith::Bmsk { start: v, count: v, excess });
+        ("cvt_pack", "Scalar") => texts([Scalar::I8, Scalar::U8, Scalar::I16, Scalar::U16]),
+        ("vec_splat", "u32") => texts([2, 4, 8, 16]),
+        ("vec_extract", "u32") => texts([1, 3, 7, 15]),
+        (_, "Scalar") => texts(Scalar::ALL),
+        (_, "Type") => texts(types().into_iter().filter(|ty| !matches!(ty, Type::Pointer { .. }))),
+        (_, "Compare") => texts(Compare::ALL),
+        (_, "FloatMode") => texts(FloatMode::all()),
+        (_, "Rounding") => texts(Rounding::ALL),
+        (_, "ApproxFunction") => texts(ApproxFunction::ALL),
+        (_, "Subnormals") => texts(Subnormals::ALL),
+        (_, "DivApprox") => texts(DivApprox::ALL),
+        (_, "FloatTest") => texts(FloatTest::ALL),
+        (_, "ByteHalf") => texts(ByteHalf::ALL),
+        (_, "ProductHalf") => texts(ProductHalf::ALL),
+        (_, "FindFrom") => texts(FindFrom::ALL),
+        (_, "PermuteMode") => texts(PermuteMode::ALL),
+        (_, "Direction") => texts(Direction::ALL),
+        (_, "Excess") => texts(Excess::ALL),
+        (_, "SpecialReg") => texts(SpecialReg::ALL),
+        (_, "u8") => texts([0x96, 0xca]),
+        _ => panic!("{row}: add the values of an attribute of type {ty} to tests/support/raw.rs"),
     }
-    let types = types().into_iter().filter(|ty| !matches!(ty, Type::Pointer { .. }));
-    all.extend(types.map(|to| Arith::Bitcast { value, to }));
-    for to in Scalar::ALL {
-        all.extend(FloatMode::all().map(|mode| Arith::CvtRounded { value, to, mode }));
-        all.extend(Rounding::ALL.map(|rounding| Arith::CvtRint { value, to, rounding }));
-        all.push(Arith::CvtSat { value, to });
+}
+
+/// All pure operations on numbers, with all values of their attributes. Their operands are to be replaced, with
+/// [`with_operands`].
+pub(crate) fn arith() -> Vec<Op> {
+    let rows = [Arith::INFO, FloatArith::INFO, IntArith::INFO, Convert::INFO].concat();
+    let sreg = Op::table().filter(|info| info.name == "sreg").copied();
+    let mut all = Vec::new();
+    for info in rows.into_iter().chain(sreg) {
+        let mut attributes = vec![Vec::new()];
+        for (_, ty) in info.attributes {
+            let values = attribute_values(info.name, ty);
+            let with = |chosen: &Vec<String>| {
+                let chosen = chosen.clone();
+                values.clone().into_iter().map(move |value| [&chosen[..], &[value]].concat())
+            };
+            attributes = attributes.iter().flat_map(with).collect();
+        }
+        for attributes in attributes {
+            let listed: &[usize] = match (info.name, attributes.first().map(String::as_str)) {
+                ("cvt_pack", Some("i8" | "u8")) => &[4],
+                ("cvt_pack", _) => &[2],
+                _ if info.list.is_some() => &[2, 4, 8, 16],
+                _ => &[0],
+            };
+            for listed in listed {
+                let operands = vec![no_value(); info.operands.len() + listed];
+                let texts: Vec<&str> = attributes.iter().map(String::as_str).collect();
+                let op = Op::from_row(info.name, &operands, &texts);
+                all.push(op.unwrap_or_else(|| panic!("{} {attributes:?}", info.name)));
+            }
+        }
     }
-    all.extend(SpecialReg::ALL.map(|reg| Arith::Sreg { reg }));
     all
 }
 
 /// The operation on these operands, in order.
-pub(crate) fn with_operands(op: &Arith, operands: &[Value]) -> Arith {
+pub(crate) fn with_operands(op: &Op, operands: &[Value]) -> Op {
     let (mut op, mut operands) = (op.clone(), operands.iter());
     op.for_each_operand_mut(|value| *value = *operands.next().expect("as many as there are"));
     op
@@ -273,8 +245,8 @@ pub(crate) fn with_operands(op: &Arith, operands: &[Value]) -> Arith {
 
 /// The types of the operands of an operation, where the type variable of its row stands for `ty`; those of rows
 /// without one are signed or unsigned as `ty` is.
-pub(crate) fn operand_types(op: &Arith, ty: Type) -> Vec<Type> {
-    let info = op.info();
+pub(crate) fn operand_types(op: &Op, ty: Type) -> Vec<Type> {
+    let info = info(op);
     let unsigned = matches!(ty, Type::Scalar(Scalar::U8));
     let vector = |signed, other, lanes| {
         VectorType::new(if unsigned { other } else { signed }, lanes).expect("it exists").into()
@@ -296,16 +268,17 @@ pub(crate) fn operand_types(op: &Arith, ty: Type) -> Vec<Type> {
         other => panic!("{other:?} does not occur in arithmetic"),
     };
     let mut constraints: Vec<Constraint> = info.operands.iter().map(|(_, c)| *c).collect();
-    let listed = op.operands().len() - constraints.len();
+    let mut operands = 0;
+    op.for_each_operand(|_| operands += 1);
+    let listed = operands - constraints.len();
     constraints.extend(info.list.iter().flat_map(|(_, c)| vec![*c; listed]));
     constraints.into_iter().map(of).collect()
 }
 
 /// Returns true if the target of the kernel has the operation, on operands of the kernel.
-pub(crate) fn is_valid(op: &Arith, ir: &KernelIr) -> bool {
-    let op = Op::from(op.clone());
-    let lane_exists = match &op {
-        Op::Arith(Arith::VecExtract { vector, lane }) => {
+pub(crate) fn is_valid(op: &Op, ir: &KernelIr) -> bool {
+    let lane_exists = match op {
+        Op::Convert(Convert::VecExtract { vector, lane }) => {
             ir.type_of(*vector).vector().is_some_and(|vector| *lane < vector.lanes())
         }
         _ => true,

@@ -4,8 +4,8 @@
 //! and attribute on these.
 
 use tilewright::ir::{
-    Arith, Axis, Compare, Kernel, Mem, Op, Scalar, Space, SpecialReg, Target, Type, Untyped, Value,
-    VectorType,
+    Arith, Axis, Compare, Convert, Kernel, Mem, Op, Scalar, Space, SpecialReg, Target, Thread,
+    Type, Untyped, Value, VectorType,
 };
 
 use super::raw::{self, Raw};
@@ -48,25 +48,25 @@ pub(crate) fn bits(rng: &mut Rng) -> u64 {
 }
 
 /// The operations with all their attributes, grouped by their rows.
-pub(crate) fn rows() -> Vec<Vec<Arith>> {
+pub(crate) fn rows() -> Vec<Vec<Op>> {
     let mut all = raw::arith();
     all.retain(|op| match op {
-        Arith::Sreg { .. } => false,
+        Op::Thread(Thread::Sreg { .. }) => false,
         // What a conversion of integers rounds is nothing.
-        Arith::CvtRounded { .. } | Arith::CvtRint { .. } => false,
-        Arith::Setp { compare, .. } => !compare.needs_float(),
-        Arith::Bitcast { to, .. } => types().contains(to),
-        Arith::Cvt { to, .. } | Arith::CvtSat { to, .. } => INTEGERS.contains(to),
+        Op::Convert(Convert::CvtRounded { .. } | Convert::CvtRint { .. }) => false,
+        Op::Arith(Arith::Setp { compare, .. }) => !compare.needs_float(),
+        Op::Convert(Convert::Bitcast { to, .. }) => types().contains(to),
+        Op::Convert(Convert::Cvt { to, .. } | Convert::CvtSat { to, .. }) => INTEGERS.contains(to),
         _ => true,
     });
-    all.sort_by_key(|op| op.info().name);
-    all.chunk_by(|a, b| a.info().name == b.info().name).map(<[Arith]>::to_vec).collect()
+    all.sort_by_key(|op| raw::info(op).name);
+    all.chunk_by(|a, b| raw::info(a).name == raw::info(b).name).map(<[Op]>::to_vec).collect()
 }
 
 /// A kernel whose parameters are all pointers to global memory, and the names of its operations.
 pub(crate) fn straight_line(
     rng: &mut Rng,
-    rows: &[Vec<Arith>],
+    rows: &[Vec<Op>],
 ) -> (Kernel<Untyped>, Vec<&'static str>) {
     let mut raw = Raw::new("line", Target::SM_90A);
     let mut values: Vec<Value> =
@@ -81,16 +81,16 @@ pub(crate) fn straight_line(
         let row = rng.pick(rows);
         let (row, ty) = (rng.pick(row).clone(), *rng.pick(&types));
         if let Some(value) = operation(&mut raw, rng, &values, &row, ty) {
-            names.push(row.info().name);
+            names.push(raw::info(&row).name);
             values.push(value);
         }
     }
-    let thread = raw.get(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) });
+    let thread = raw.get(Thread::Sreg { reg: SpecialReg::Tid(Axis::X) });
     let mut outputs: Vec<(Scalar, Value)> = Vec::new();
     for (number, value) in (0..).zip(values) {
         let (value, scalar) = match raw.ir.type_of(value) {
             Type::Scalar(scalar) => (value, scalar),
-            _ => (raw.get(Arith::Bitcast { value, to: Scalar::U32.into() }), Scalar::U32),
+            _ => (raw.get(Convert::Bitcast { value, to: Scalar::U32.into() }), Scalar::U32),
         };
         let known = outputs.iter().find(|(known, _)| *known == scalar).map(|(_, base)| *base);
         let base = known.unwrap_or_else(|| {
@@ -106,14 +106,8 @@ pub(crate) fn straight_line(
 }
 
 /// The operation on values and constants of the types that it takes with `ty`, if there are such.
-fn operation(
-    raw: &mut Raw,
-    rng: &mut Rng,
-    values: &[Value],
-    row: &Arith,
-    ty: Type,
-) -> Option<Value> {
-    if !row.info().class.contains(ty) {
+fn operation(raw: &mut Raw, rng: &mut Rng, values: &[Value], row: &Op, ty: Type) -> Option<Value> {
+    if !raw::info(row).class.contains(ty) {
         return None;
     }
     let mut operands = Vec::new();
@@ -129,7 +123,7 @@ fn operation(
         };
         operands.push(value);
     }
-    if let Arith::Div { .. } | Arith::Rem { .. } = row
+    if let Op::Arith(Arith::Div { .. } | Arith::Rem { .. }) = row
         && let Type::Scalar(scalar) = ty
         && scalar != Scalar::Bool
     {
@@ -149,6 +143,6 @@ fn operation(
     if !raw::is_valid(&op, &raw.ir) {
         return None;
     }
-    let results = Op::from(op.clone()).result_types(&raw.ir);
+    let results = op.result_types(&raw.ir);
     results.iter().all(|ty| types().contains(ty)).then(|| raw.get(op))
 }

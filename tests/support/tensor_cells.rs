@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 
 use tilewright::ir::{
-    Arith, AsyncCopy, BarrierForm, BulkReduce, BulkWait, ClusterArrival, CpAsyncCache, L2Policy,
+    AsyncCopy, BarrierForm, BulkReduce, BulkWait, ClusterArrival, CpAsyncCache, L2Policy,
     MatrixCount, MatrixOrder, Mbarrier, Mem, Mma, MmaOverflow, MmaShape, Op, PendingCount,
-    RemoteArrival, Scalar, SetmaxnregAction, Space, SpecialReg, Sync, Target, Type, Value, VarData,
-    VarId, VectorType, WgmmaForm,
+    RemoteArrival, Scalar, SetmaxnregAction, Space, SpecialReg, Sync, Target, Thread, Type, Value,
+    VarData, VarId, VectorType, WgmmaForm,
 };
 
 use super::raw::{Raw, pointer};
@@ -120,7 +120,7 @@ impl<'k> Cells<'k> {
             // The elements are different ones, as those of matrices are.
             Type::Vector(vector) if vector.is_one_access() => {
                 let base = self.of(pointer(Space::Global, vector.elem()));
-                let index = self.raw.get(Arith::Sreg { reg: SpecialReg::LaneId });
+                let index = self.raw.get(Thread::Sreg { reg: SpecialReg::LaneId });
                 let (lanes, access) = (vector.lanes(), Default::default());
                 self.raw.get(Mem::LdVec { base, index, lanes, access })
             }

@@ -10,8 +10,9 @@ use tilewright::ir::{
 use tilewright::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
-    MmaAtom, OperandSource, Raster, SharedTensor, SmemAtom, SmemSwizzle, StagedStore,
-    TileScheduler, TiledMma, TmaCopy, TmaPipeline, ValType, WarpRole, Wgmma, warp_roles,
+    MmaAtom, OperandSource, PipelineState, Raster, SharedTensor, SmemAtom, SmemSwizzle,
+    StagedStore, TileScheduler, TiledMma, TmaCopy, TmaPipeline, ValType, WarpRole, Wgmma,
+    warp_roles,
 };
 
 const RASTERS: [Raster; 6] = [

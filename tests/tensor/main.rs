@@ -21,6 +21,8 @@ mod bulk;
 #[cfg(feature = "sim")]
 mod copies;
 #[cfg(feature = "sim")]
+mod counts;
+#[cfg(feature = "sim")]
 mod devices;
 #[cfg(feature = "sim")]
 mod dynamic;

@@ -44,6 +44,23 @@ fn row(campaign: &Campaign, seed: u64, tally: Tally) -> String {
     )
 }
 
+/// The refusals of symbols whose numbers have a result, by cause; empty if there are none.
+fn avoidable(tally: Tally) -> String {
+    let all = tally.by_form + tally.by_condition + tally.by_exception + tally.without_cause;
+    if all == 0 {
+        return String::new();
+    }
+    let possible = (tally.accepted + all) as f64;
+    format!(
+        " ({all} though the numbers have a result, {:.1} % of all results: {} under another condition, {} of another form, {} exceptions, {} without cause)",
+        100.0 * all as f64 / possible,
+        tally.by_condition,
+        tally.by_form,
+        tally.by_exception,
+        tally.without_cause
+    )
+}
+
 /// Replaces the row that begins as this one, or adds it behind the last of the table.
 fn record(file: &str, row: &str) -> Result<(), Box<dyn Error>> {
     let text = std::fs::read_to_string(file)?;
@@ -99,8 +116,13 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Box<dyn
         match result {
             Ok(tally) => {
                 println!(
-                    "{:34} {} cases: {} accepted, {} refused, seed {}, {seconds:.1} s",
-                    campaign.name, tally.cases, tally.accepted, tally.refused, options.seed
+                    "{:34} {} cases: {} accepted, {} refused{}, seed {}, {seconds:.1} s",
+                    campaign.name,
+                    tally.cases,
+                    tally.accepted,
+                    tally.refused,
+                    avoidable(tally),
+                    options.seed
                 );
                 if let Some(file) = &options.record {
                     record(file, &row(campaign, options.seed, tally))?;

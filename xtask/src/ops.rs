@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use tilewright::ir::{
-    Arith, ArrayData, AsyncCopy, Atomic, BarrierForm, BarrierRed, Cache, Control, FenceOrder,
-    Kernel, L1Evict, L2Prefetch, LoadAccess, LoadCache, LocalData, Mbarrier, Mem, MemScope, Mma,
-    Op, OpInfo, PrefetchLevel, ProxySpace, ReduxOp, Scalar, SharedData, ShflMode, Space,
-    SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread, Type, Value, VectorType,
-    VerifyError, VolatileReg, VoteMode, Warp,
+    Arith, ArrayData, AsyncCopy, Atomic, BarrierForm, BarrierRed, Cache, Control, Convert,
+    FenceOrder, FloatArith, IntArith, Kernel, L1Evict, L2Prefetch, LoadAccess, LoadCache,
+    LocalData, Mbarrier, Mem, MemScope, Mma, Op, OpInfo, PrefetchLevel, ProxySpace, ReduxOp,
+    Scalar, SharedData, ShflMode, Space, SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread,
+    Type, Value, VectorType, VerifyError, VolatileReg, VoteMode, Warp,
 };
 
 #[path = "../../tests/support/atomic_cells.rs"]
@@ -134,8 +134,8 @@ fn reason(error: &VerifyError) -> String {
 }
 
 fn arith(row: &str, cases: &mut Cases) {
-    let all: Vec<Arith> = raw::arith().into_iter().filter(|op| op.info().name == row).collect();
-    let Some(info) = all.first().map(Arith::info) else { return };
+    let all: Vec<Op> = raw::arith().into_iter().filter(|op| raw::info(op).name == row).collect();
+    let Some(info) = all.first().map(raw::info) else { return };
     let mut kernel = Raw::new("asked", Target::SM_90A);
     let mut known: HashMap<Type, Value> = HashMap::new();
     let mut types = raw::types();
@@ -151,10 +151,10 @@ fn arith(row: &str, cases: &mut Cases) {
                 .into_iter()
                 .map(|ty| *known.entry(ty).or_insert_with(|| kernel.unknown(ty)))
                 .collect();
-            let op: Op = raw::with_operands(op, &operands).into();
+            let op = raw::with_operands(op, &operands);
             let mut answer = op.support(&kernel.ir).map_err(str::to_owned);
             let lane = match op {
-                Op::Arith(Arith::VecExtract { lane, .. }) => {
+                Op::Convert(Convert::VecExtract { lane, .. }) => {
                     ty.vector().is_some_and(|v| lane < v.lanes())
                 }
                 _ => true,
@@ -399,7 +399,7 @@ fn warp(info: &OpInfo, cases: &mut Cases) {
         let text = [("T", ty.to_string())];
         let mut with = |make: &dyn Fn([Value; 3]) -> Warp| {
             cases.verified(&text, |k| {
-                let members = k.get(Arith::Sreg { reg: SpecialReg::LaneMaskEq });
+                let members = k.get(Thread::Sreg { reg: SpecialReg::LaneMaskEq });
                 make([k.unknown(ty), k.unknown(Scalar::U32.into()), members]).into()
             });
         };
@@ -432,6 +432,7 @@ fn warp(info: &OpInfo, cases: &mut Cases) {
 
 fn thread(row: &str, cases: &mut Cases) {
     match row {
+        "sreg" => arith(row, cases),
         "volatile_sreg" => VolatileReg::ALL.iter().for_each(|&reg| {
             cases.verified(&[], |_| Thread::VolatileSreg { reg }.into());
         }),
@@ -567,7 +568,13 @@ fn set(values: &[String], set: u128) -> String {
 /// Returns the doc comment above a row of the table of operations.
 fn documentation(row: &str) -> String {
     let mut doc = String::new();
-    for line in include_str!("../../src/ir/op/table.rs").lines().map(str::trim) {
+    let table = concat!(
+        include_str!("../../src/ir/op/table/number.rs"),
+        include_str!("../../src/ir/op/table/memory.rs"),
+        include_str!("../../src/ir/op/table/sync.rs"),
+        include_str!("../../src/ir/op/table/warp.rs"),
+    );
+    for line in table.lines().map(str::trim) {
         if let Some(text) = line.strip_prefix("/// ") {
             doc = format!("{doc} {text}");
         } else if line.strip_prefix(row).is_some_and(|rest| rest.starts_with(" = ")) {
@@ -593,6 +600,9 @@ pub(crate) fn document() -> String {
     let mut rows = String::new();
     let families = [
         ("Arith", Arith::INFO),
+        ("FloatArith", FloatArith::INFO),
+        ("IntArith", IntArith::INFO),
+        ("Convert", Convert::INFO),
         ("Mem", Mem::INFO),
         ("Atomic", Atomic::INFO),
         ("Cache", Cache::INFO),
@@ -610,7 +620,7 @@ pub(crate) fn document() -> String {
         for info in infos {
             let mut cases = Cases::default();
             match family {
-                "Arith" => arith(info.name, &mut cases),
+                "Arith" | "FloatArith" | "IntArith" | "Convert" => arith(info.name, &mut cases),
                 "Mem" => {
                     memory(info.name, &mut cases);
                     tensor(info.name, &mut cases);
@@ -662,7 +672,7 @@ pub(crate) fn document() -> String {
     }
     let mut text = "# Operations, types and targets\n\n\
         Written by `cargo run --package xtask -- ops > docs/ops.md` from the table of operations \
-        (`src/ir/op/table.rs`) and from what the\nverifier answers; do not edit it. A row is an operation of \
+        (`src/ir/op/table/`) and from what the\nverifier answers; do not edit it. A row is an operation of \
         the table, with what it computes and its section of the PTX\nISA. Each line of its matrix is a set of \
         types and attributes that get the same answer: `yes`, or the number of the\nreason below. A `-` is an \
         attribute that says nothing. Operations of control flow and constants, which all targets have\non all \

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use tilewright::tune::{
-    GemmModel, Group, Machine, Parameters, Ranking, Sweep, fit, is_held_out, rankings,
+    GemmModel, Machine, Parameters, ProblemTimes, Ranking, Sweep, fit, is_held_out, rankings,
 };
 
 use super::super::{Failure, print, read};
@@ -18,7 +18,7 @@ pub(super) fn run(file: &Path) -> Result<(), Failure> {
     let sweep: Sweep = serde_json::from_str(&read(file)?)
         .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
     let groups = sweep.groups().map_err(Failure::input)?;
-    let for_fit: Vec<Group> = groups
+    let for_fit: Vec<ProblemTimes> = groups
         .iter()
         .enumerate()
         .filter(|(index, _)| !is_held_out(*index))

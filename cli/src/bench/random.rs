@@ -64,7 +64,7 @@ fn defaults(options: &Gemm, device: &Device, problem: &GemmProblem) -> Vec<GemmC
         major_b: space.major_b,
         ..GemmConfig::sm90(space.input, [128, 128])
     };
-    let sms = device.properties().map_or(132, |properties| properties.multiprocessors);
+    let sms = device.properties().map_or(132, |properties| properties.sm_count);
     let mut all = wanted.defaults(problem, sms);
     all.truncate(options.candidates.unwrap_or(1) as usize);
     all

@@ -30,6 +30,11 @@ impl Report {
         ))
     }
 
+    /// Returns the warning about an entry or a folder that is not used.
+    fn refusal_warning(&self) -> Option<String> {
+        self.cache.as_ref()?.refusal.as_ref().map(ToString::to_string)
+    }
+
     fn ptxas_warning(&self) -> Option<String> {
         let error = self.ptxas.as_ref().err()?;
         Some(format!("`TILEWRIGHT_PTXAS` names no ptxas: {error}, or unset it"))
@@ -57,7 +62,7 @@ impl Report {
             }
             None => line("cache", "in memory only"),
         }
-        if let Some(warning) = self.cache_warning() {
+        for warning in [self.cache_warning(), self.refusal_warning()].into_iter().flatten() {
             line("", &format!("WARNING: {warning}"));
         }
         match (&self.ptxas, self.ptxas_warning()) {
@@ -94,7 +99,7 @@ impl Report {
 
     pub(super) fn json(&self) -> Json {
         let driver = &self.driver;
-        let warnings = [self.cache_warning(), self.ptxas_warning()];
+        let warnings = [self.cache_warning(), self.refusal_warning(), self.ptxas_warning()];
         let cache = |cache: &super::Cache| {
             Json::Object(vec![
                 ("folder", Json::text(cache.folder.display())),
@@ -135,10 +140,10 @@ impl Report {
 impl Examined {
     fn lines(&self, line: &mut impl FnMut(&str)) {
         if let Some(properties) = self.properties {
-            let Properties { capability: (major, minor), multiprocessors, .. } = properties;
+            let Properties { capability: (major, minor), sm_count, .. } = properties;
             line(&format!("compute capability {major}.{minor}, builds for {}", self.target));
             line(&format!(
-                "{multiprocessors} SMs, each with {} threads, {} registers, {} KiB of shared memory",
+                "{sm_count} SMs, each with {} threads, {} registers, {} KiB of shared memory",
                 properties.threads_per_sm,
                 properties.registers_per_sm,
                 properties.shared_bytes_per_sm / 1024,
@@ -195,7 +200,7 @@ impl Examined {
                 Json::option(capability, |(major, minor)| Json::text(format!("{major}.{minor}"))),
             ),
             ("target", Json::text(self.target)),
-            ("multiprocessors", property(|p| p.multiprocessors.into())),
+            ("sm_count", property(|p| p.sm_count.into())),
             ("threads_per_sm", property(|p| p.threads_per_sm.into())),
             ("registers_per_sm", property(|p| p.registers_per_sm.into())),
             ("shared_bytes_per_sm", property(|p| p.shared_bytes_per_sm)),

@@ -131,7 +131,7 @@ mod with_a_driver {
             "name": "GPU 0 (Fake GPU)",
             "capability": "9.0",
             "target": "sm_90a",
-            "multiprocessors": 3,
+            "sm_count": 3,
             "threads_per_sm": 2048,
             "registers_per_sm": 65_536,
             "shared_bytes_per_sm": 228 << 10,
@@ -145,6 +145,24 @@ mod with_a_driver {
         });
         assert_eq!((&json["devices"][0], &json["driver"]["cuda"]), (&device, &json!("13.0")));
         assert_eq!((&json["driver"]["error"], &json["refused"]), (&Value::Null, &json!([])));
+    }
+
+    /// A folder that others can write is refused when the test of the GPU looks for its module.
+    #[test]
+    fn a_refused_cache_is_a_warning() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let (Some(driver), cache) = (complete_driver(), temporary("open")) else { return };
+        fs::create_dir(&cache).unwrap();
+        fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
+        let environment =
+            [("LD_LIBRARY_PATH", driver.as_os_str()), ("TILEWRIGHT_CACHE", cache.as_os_str())];
+        let (said, json, code) = super::said(&environment);
+        let warning = format!("`{}` is not used: its mode is 777, ", cache.display());
+        assert!(said.contains(&format!("WARNING: {warning}")), "{said}");
+        assert!(json["warnings"][0].as_str().unwrap().starts_with(&warning), "{json}");
+        assert_eq!((code, json["devices"][0]["passed"] == true), (Some(0), true), "{said}");
+        fs::remove_dir_all(&cache).unwrap();
     }
 
     /// A GPU that is too old is a failure for each.

@@ -5,7 +5,7 @@
 
 use crate::ir::entity::Value;
 use crate::ir::kernel::{KernelIr, LocalData, ValueDef};
-use crate::ir::op::{Arith, Mem, Op};
+use crate::ir::op::{Arith, Convert, Mem, Op};
 use crate::ir::types::{Space, Type};
 
 /// The largest modulus that is looked at, in elements and in bytes.
@@ -86,7 +86,7 @@ fn integer(ir: &KernelIr, value: Value, depth: u32) -> Residue {
             (Some(mask), _) => masked(of(rhs), mask as u64),
             (None, None) => Residue::UNKNOWN,
         }
-    } else if let Op::Arith(Arith::Cvt { value, to }) = ir.ops[op].op
+    } else if let Op::Convert(Convert::Cvt { value, to }) = ir.ops[op].op
         && to.is_int()
         && ir.type_of(value).scalar().is_some_and(|from| from.is_int())
     {

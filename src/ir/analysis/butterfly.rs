@@ -2,26 +2,10 @@
 
 use crate::ir::entity::{Entity, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Arith, Compare, Op, ShflMode, SpecialReg, Warp};
+use crate::ir::op::{Arith, Compare, Op, ShflMode, SpecialReg, Thread, ValueList, Warp};
 
 /// The bits of a lane's number.
 const LANE_BITS: u32 = 31;
-
-/// Returns whether `op` gives the same bits for its operands in either order.
-pub(in crate::ir) fn commutes(op: &Arith) -> bool {
-    matches!(
-        op,
-        Arith::Add { .. }
-            | Arith::Mul { .. }
-            | Arith::Min { .. }
-            | Arith::Max { .. }
-            | Arith::And { .. }
-            | Arith::Or { .. }
-            | Arith::Xor { .. }
-            | Arith::MinNan { .. }
-            | Arith::MaxNan { .. }
-    )
-}
 
 /// For each value, the bits of the lane's number on which it does not depend: two lanes of a warp that differ in
 /// such bits only have the same value.
@@ -39,24 +23,26 @@ impl Butterflies {
     pub(super) fn is_uniform(
         &mut self,
         ir: &KernelIr,
-        op: &Arith,
+        op: &Op,
         results: &[Value],
         is_divergent: impl Fn(Value) -> bool,
     ) -> bool {
         let free = |value: Value| {
             if is_divergent(value) { self.free[value.index()] } else { LANE_BITS }
         };
-        let pair = if let Arith::Selp { cond, then_value, else_value } = *op {
+        let mut operands = ValueList::new();
+        op.for_each_operand(|value| operands.push(value));
+        let pair = if let Op::Arith(Arith::Selp { cond, then_value, else_value }) = *op {
             let pair = exchanged(ir, then_value, else_value);
             pair.filter(|(_, bit)| tested_bit(ir, cond) == Some(*bit))
-        } else if let (true, [lhs, rhs]) = (commutes(op), op.operands().as_slice()) {
+        } else if let (true, [lhs, rhs]) = (op.commutes(), operands.as_slice()) {
             exchanged(ir, *lhs, *rhs)
         } else {
             None
         };
         let found = match pair {
             Some((own, bit)) => free(own) | bit,
-            None => op.operands().into_iter().fold(LANE_BITS, |all, value| all & free(value)),
+            None => operands.into_iter().fold(LANE_BITS, |all, value| all & free(value)),
         };
         if let [result] = results {
             self.free[result.index()] = found;
@@ -95,7 +81,7 @@ fn tested_bit(ir: &KernelIr, cond: Value) -> Option<u32> {
         return None;
     };
     let Op::Arith(Arith::And { lhs: lane, rhs: bit }) = result(*lhs)? else { return None };
-    let Op::Arith(Arith::Sreg { reg: SpecialReg::LaneId }) = result(*lane)? else { return None };
+    let Op::Thread(Thread::Sreg { reg: SpecialReg::LaneId }) = result(*lane)? else { return None };
     let bit = u32::try_from(ir.integer(*bit)?).ok()?;
     (ir.integer(*rhs) == Some(0) && bit.is_power_of_two() && bit <= LANE_BITS).then_some(bit)
 }

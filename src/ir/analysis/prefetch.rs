@@ -191,51 +191,34 @@ fn is_global_load(ir: &KernelIr, op: &Op) -> bool {
 
 /// Returns whether the operation may write global memory, or wait for writes of other threads to it.
 fn writes_global(ir: &KernelIr, op: &Op) -> bool {
-    match op {
-        Op::Mem(Mem::SetVar { .. }) => false,
-        Op::Mem(Mem::St { base, .. } | Mem::StVec { base, .. }) => {
+    match (op, op.info()) {
+        (Op::Mem(Mem::SetVar { .. }), _) => false,
+        (Op::Mem(Mem::St { base, .. } | Mem::StVec { base, .. }), _) => {
             matches!(space_of(ir, *base), Some(Space::Global | Space::Generic))
         }
-        Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }) => {
+        (Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }), _) => {
             access.order != LoadOrder::Weak
         }
         // These read global memory.
-        Op::AsyncCopy(
-            AsyncCopy::CpAsync { .. }
-            | AsyncCopy::CpAsyncCommitGroup {}
-            | AsyncCopy::CpAsyncWaitGroup { .. }
-            | AsyncCopy::CpAsyncWaitAll {},
+        (
+            Op::AsyncCopy(
+                AsyncCopy::CpAsync { .. }
+                | AsyncCopy::CpAsyncCommitGroup {}
+                | AsyncCopy::CpAsyncWaitGroup { .. }
+                | AsyncCopy::CpAsyncWaitAll {},
+            ),
+            _,
         ) => false,
-        Op::Atomic(_)
-        | Op::Mbarrier(_)
-        | Op::AsyncCopy(_)
-        | Op::Sync(Sync::GriddepcontrolWait {} | Sync::Fence { .. }) => true,
-        Op::Inline(op) => !op.ptx.is_pure(),
-        Op::Const(_)
-        | Op::Arith(_)
-        | Op::Mem(
-            Mem::Offset { .. }
-            | Mem::AssumeAligned { .. }
-            | Mem::SharedBase { .. }
-            | Mem::Mapa { .. }
-            | Mem::PtrCast { .. }
-            | Mem::LocalBase { .. }
-            | Mem::Cvta { .. }
-            | Mem::CvtaTo { .. }
-            | Mem::Isspacep { .. }
-            | Mem::PtrToInt { .. }
-            | Mem::Getctarank { .. }
-            | Mem::ArrayBase { .. }
-            | Mem::GetVar { .. },
-        )
-        | Op::Cache(_)
-        | Op::Sync(_)
-        | Op::Mma(_)
-        | Op::Warp(_)
-        | Op::Thread(_)
+        (
+            Op::Mbarrier(_)
+            | Op::AsyncCopy(_)
+            | Op::Sync(Sync::GriddepcontrolWait {} | Sync::Fence { .. }),
+            _,
+        ) => true,
+        (Op::Inline(op), _) => !op.ptx.is_pure(),
+        (_, Some(info)) => info.effect == Effect::Write,
         // What is reported to the host is in memory of its own.
-        | Op::Diagnostic(_)
-        | Op::Control(_) => op.info().is_some_and(|info| info.effect == Effect::Write),
+        (_, None) => false,
     }
 }
 

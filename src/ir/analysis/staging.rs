@@ -239,47 +239,23 @@ impl Pointers<'_> {
     fn op(&mut self, id: OpId) {
         let ir = self.ir;
         let (op, result) = (&ir.ops[id].op, ir.ops[id].results.first());
-        let kind = match op {
-            Op::Mem(Mem::SharedBase { shared }) => {
-                if let Some(result) = result {
-                    self.origin.insert(*result, *shared);
-                }
-                let (shared, inside) = (Some(*shared), self.inside);
-                return self.uses.push(Use { kind: Kind::Base, pointer: None, shared, inside });
+        if let Op::Mem(Mem::SharedBase { shared }) = op {
+            if let Some(result) = result {
+                self.origin.insert(*result, *shared);
             }
-            Op::Mem(Mem::Offset { .. }) => Kind::Offset,
-            Op::Mem(Mem::Ld { .. } | Mem::LdVec { .. }) | Op::Mma(Mma::Ldmatrix { .. }) => {
-                Kind::Load
-            }
-            Op::Mem(Mem::St { .. }) | Op::AsyncCopy(AsyncCopy::CpAsync { .. }) => Kind::Store,
-            Op::Mem(
-                Mem::StVec { .. }
-                | Mem::AssumeAligned { .. }
-                | Mem::PtrCast { .. }
-                | Mem::Mapa { .. }
-                | Mem::LocalBase { .. }
-                | Mem::Cvta { .. }
-                | Mem::CvtaTo { .. }
-                | Mem::Isspacep { .. }
-                | Mem::PtrToInt { .. }
-                | Mem::Getctarank { .. }
-                | Mem::ArrayBase { .. }
-                | Mem::GetVar { .. }
-                | Mem::SetVar { .. },
-            )
-            | Op::Const(_)
-            | Op::Arith(_)
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Mma(_)
-            | Op::Mbarrier(_)
-            | Op::AsyncCopy(_)
-            | Op::Warp(_)
-            | Op::Thread(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_)
-            | Op::Control(_) => Kind::Other,
+            let (shared, inside) = (Some(*shared), self.inside);
+            return self.uses.push(Use { kind: Kind::Base, pointer: None, shared, inside });
+        }
+        let kind = if let Op::Mem(Mem::Offset { .. }) = op {
+            Kind::Offset
+        } else if let Op::Mem(Mem::Ld { .. } | Mem::LdVec { .. }) | Op::Mma(Mma::Ldmatrix { .. }) =
+            op
+        {
+            Kind::Load
+        } else if let Op::Mem(Mem::St { .. }) | Op::AsyncCopy(AsyncCopy::CpAsync { .. }) = op {
+            Kind::Store
+        } else {
+            Kind::Other
         };
         op.for_each_operand(|value| {
             if super::prefetch::is_shared(ir, value) {

@@ -5,11 +5,14 @@
 //! `tid.x` itself with a multiple of 32 that is known only at run time is uniform in a warp too: `t < n` changes its
 //! result between threads `n - 1` and `n`.
 
+use smallvec::SmallVec;
+
 use super::uniformity::Scope;
 use crate::ir::entity::Value;
+use crate::ir::eval;
 use crate::ir::kernel::{KernelIr, OpData, ValueDef};
-use crate::ir::op::{Arith, Axis, Compare, Op, SpecialReg};
-use crate::ir::types::{Scalar, Type};
+use crate::ir::op::{Arith, Axis, Compare, Convert, Op, SpecialReg, Thread};
+use crate::ir::types::{Const, Scalar, Type};
 
 /// The most operations that a comparison is evaluated through.
 const LIMIT: usize = 64;
@@ -43,12 +46,14 @@ pub(super) fn agree(
         [threads, 1, 1]
     });
     let threads = x.saturating_mul(y).saturating_mul(z).min(THREADS);
+    let comparison = Op::from(Arith::Setp { lhs, rhs, compare });
     let mut first = None;
     for number in 0..threads {
         let thread = [number % x, number / x % y, number / x / y];
         let mut at = Evaluation { ir, thread, lane: number % 32, known: Vec::new() };
-        let (Some(lhs), Some(rhs)) = (at.value(lhs), at.value(rhs)) else { return false };
-        let holds = holds(compare, lhs, rhs);
+        let (Some(a), Some(b)) = (at.value(lhs), at.value(rhs)) else { return false };
+        let operand = |value| Some(if value == lhs { a } else { b });
+        let Some(holds) = eval::constant(&comparison, Scalar::Bool, operand) else { return false };
         if scope == Scope::Warp && number.is_multiple_of(32) {
             first = None;
         }
@@ -57,20 +62,6 @@ pub(super) fn agree(
         }
     }
     true
-}
-
-fn holds(compare: Compare, lhs: i128, rhs: i128) -> bool {
-    match compare {
-        Compare::Eq | Compare::Equ => lhs == rhs,
-        Compare::Ne | Compare::Neu => lhs != rhs,
-        Compare::Lt | Compare::Ltu => lhs < rhs,
-        Compare::Le | Compare::Leu => lhs <= rhs,
-        Compare::Gt | Compare::Gtu => lhs > rhs,
-        Compare::Ge | Compare::Geu => lhs >= rhs,
-        // No integer is NaN.
-        Compare::Num => true,
-        Compare::Nan => false,
-    }
 }
 
 fn result_of(ir: &KernelIr, value: Value) -> Option<&OpData> {
@@ -85,8 +76,8 @@ pub(super) fn is_thread_index(ir: &KernelIr, value: Value) -> bool {
     let mut value = value;
     while let Some(data) = result_of(ir, value) {
         match data.op {
-            Op::Arith(Arith::Cvt { value: from, .. }) => value = from,
-            ref op => return *op == Op::Arith(Arith::Sreg { reg: SpecialReg::Tid(Axis::X) }),
+            Op::Convert(Convert::Cvt { value: from, .. }) => value = from,
+            ref op => return *op == Op::Thread(Thread::Sreg { reg: SpecialReg::Tid(Axis::X) }),
         }
     }
     false
@@ -97,24 +88,26 @@ fn is_multiple(ir: &KernelIr, value: Value, depth: usize) -> bool {
     if let Some(number) = ir.integer(value) {
         return number % 32 == 0;
     }
-    let Some(Op::Arith(op)) = result_of(ir, value).map(|data| &data.op) else { return false };
+    let Some(op) = result_of(ir, value).map(|data| &data.op) else { return false };
     if depth > LIMIT / 4 || !matches!(ir.type_of(value), Type::Scalar(s) if s.is_int()) {
         return false;
     }
     let is = |value: Value| is_multiple(ir, value, depth + 1);
-    if let Arith::Mul { lhs, rhs } | Arith::And { lhs, rhs } = *op {
+    if let Op::Arith(Arith::Mul { lhs, rhs } | Arith::And { lhs, rhs }) = *op {
         is(lhs) || is(rhs)
-    } else if let Arith::Add { lhs, rhs }
-    | Arith::Sub { lhs, rhs }
-    | Arith::Min { lhs, rhs }
-    | Arith::Max { lhs, rhs } = *op
+    } else if let Op::Arith(
+        Arith::Add { lhs, rhs }
+        | Arith::Sub { lhs, rhs }
+        | Arith::Min { lhs, rhs }
+        | Arith::Max { lhs, rhs },
+    ) = *op
     {
         is(lhs) && is(rhs)
-    } else if let Arith::Shl { value, amount } = *op {
+    } else if let Op::Arith(Arith::Shl { value, amount }) = *op {
         is(value) || ir.integer(amount).is_some_and(|amount| amount >= 5)
-    } else if let Arith::Cvt { value: from, .. } = *op {
+    } else if let Op::Convert(Convert::Cvt { value: from, .. }) = *op {
         matches!(ir.type_of(from), Type::Scalar(s) if s.is_int()) && is(from)
-    } else if let Arith::Sreg { reg: SpecialReg::Ntid(axis) } = *op {
+    } else if let Op::Thread(Thread::Sreg { reg: SpecialReg::Ntid(axis) }) = *op {
         let block = ir.bounds.block;
         block.is_some_and(|block| block[place(axis)].is_multiple_of(32))
     } else {
@@ -135,101 +128,59 @@ struct Evaluation<'k> {
     ir: &'k KernelIr,
     thread: [u32; 3],
     lane: u32,
-    known: Vec<(Value, i128)>,
+    known: Vec<(Value, Const)>,
 }
 
 impl Evaluation<'_> {
-    /// The value as an integer, `bool` as 0 or 1; `None` where more than the index of the thread counts.
-    fn value(&mut self, value: Value) -> Option<i128> {
+    /// The value of an integer or a `bool`; `None` where more than the index of the thread counts.
+    fn value(&mut self, value: Value) -> Option<Const> {
         if let Some((_, found)) = self.known.iter().find(|(known, _)| *known == value) {
             return Some(*found);
         }
         let ir = self.ir;
         let Type::Scalar(scalar) = ir.type_of(value) else { return None };
-        let number = match ir.integer(value) {
-            Some(number) => number,
-            None => {
-                let Op::Arith(op) = &result_of(ir, value)?.op else { return None };
-                if self.known.len() >= LIMIT {
-                    return None;
-                }
-                wrapped(scalar, self.arith(op, scalar)?)?
-            }
+        if !(scalar.is_int() || scalar == Scalar::Bool) {
+            return None;
+        }
+        let op = &result_of(ir, value)?.op;
+        let number = if let Op::Const(constant) = op {
+            *constant
+        } else if self.known.len() >= LIMIT {
+            return None;
+        } else if let Op::Thread(Thread::Sreg { reg }) = op {
+            Const::new(scalar, self.special(*reg)?.into())
+        } else if let Op::Arith(Arith::Selp { cond, then_value, else_value }) = op {
+            let cond = self.value(*cond)?.bits() != 0;
+            self.value(if cond { *then_value } else { *else_value })?
+        } else {
+            self.computed(op, scalar)?
         };
         self.known.push((value, number));
         Some(number)
     }
 
-    fn arith(&mut self, op: &Arith, scalar: Scalar) -> Option<i128> {
-        let both =
-            |this: &mut Self, lhs: Value, rhs: Value| Some((this.value(lhs)?, this.value(rhs)?));
-        Some(if let Arith::Sreg { reg } = *op {
-            match reg {
-                SpecialReg::Tid(axis) => self.thread[place(axis)].into(),
-                SpecialReg::LaneId => self.lane.into(),
-                SpecialReg::Ntid(axis) => self.ir.bounds.block?[place(axis)].into(),
-                _ => return None,
-            }
-        } else if let Arith::Add { lhs, rhs } = *op {
-            let (lhs, rhs) = both(self, lhs, rhs)?;
-            lhs + rhs
-        } else if let Arith::Sub { lhs, rhs } = *op {
-            let (lhs, rhs) = both(self, lhs, rhs)?;
-            lhs - rhs
-        } else if let Arith::Mul { lhs, rhs } = *op {
-            let (lhs, rhs) = both(self, lhs, rhs)?;
-            lhs.checked_mul(rhs)?
-        } else if let Arith::Div { lhs, rhs } = *op {
-            let (lhs, rhs) = both(self, lhs, rhs)?;
-            lhs.checked_div(rhs)?
-        } else if let Arith::Rem { lhs, rhs } = *op {
-            let (lhs, rhs) = both(self, lhs, rhs)?;
-            lhs.checked_rem(rhs)?
-        } else if let Arith::Min { lhs, rhs } = *op {
-            let (lhs, rhs) = both(self, lhs, rhs)?;
-            lhs.min(rhs)
-        } else if let Arith::Max { lhs, rhs } = *op {
-            let (lhs, rhs) = both(self, lhs, rhs)?;
-            lhs.max(rhs)
-        } else if let Arith::And { lhs, rhs } = *op {
-            let (lhs, rhs) = both(self, lhs, rhs)?;
-            lhs & rhs
-        } else if let Arith::Or { lhs, rhs } = *op {
-            let (lhs, rhs) = both(self, lhs, rhs)?;
-            lhs | rhs
-        } else if let Arith::Xor { lhs, rhs } = *op {
-            let (lhs, rhs) = both(self, lhs, rhs)?;
-            lhs ^ rhs
-        } else if let Arith::Shl { value, amount } = *op {
-            let (value, amount) = both(self, value, amount)?;
-            if amount < scalar.bits().into() { value << amount } else { 0 }
-        } else if let Arith::Shr { value, amount } = *op {
-            let (value, amount) = both(self, value, amount)?;
-            value >> amount.min(scalar.bits().into())
-        } else if let Arith::Setp { lhs, rhs, compare } = *op {
-            let (lhs, rhs) = both(self, lhs, rhs)?;
-            holds(compare, lhs, rhs).into()
-        } else if let Arith::Selp { cond, then_value, else_value } = *op {
-            let chosen = if self.value(cond)? != 0 { then_value } else { else_value };
-            self.value(chosen)?
-        } else if let Arith::Cvt { value, .. } = *op {
-            self.value(value)?
-        } else {
+    /// The result of a pure operation on operands that are known.
+    fn computed(&mut self, op: &Op, scalar: Scalar) -> Option<Const> {
+        let mut operands: SmallVec<[(Value, Const); 4]> = SmallVec::new();
+        let mut is_known = true;
+        op.for_each_operand(|value| {
+            let constant = if is_known { self.value(value) } else { None };
+            is_known = constant.is_some();
+            operands.extend(constant.map(|constant| (value, constant)));
+        });
+        if !is_known {
             return None;
-        })
+        }
+        let known = |value| operands.iter().find(|(operand, _)| *operand == value);
+        eval::constant(op, scalar, |value| known(value).map(|(_, constant)| *constant))
     }
-}
 
-/// The low bits of a number, as one of the type; `None` where that is no integer.
-fn wrapped(scalar: Scalar, number: i128) -> Option<i128> {
-    let shift = 128 - scalar.bits();
-    if scalar == Scalar::Bool {
-        Some(number & 1)
-    } else if scalar.is_signed() {
-        Some(number << shift >> shift)
-    } else if scalar.is_int() {
-        Some((((number as u128) << shift) >> shift) as i128)
-    } else {
-        None
+    fn special(&self, reg: SpecialReg) -> Option<u32> {
+        match reg {
+            SpecialReg::Tid(axis) => Some(self.thread[place(axis)]),
+            SpecialReg::LaneId => Some(self.lane),
+            SpecialReg::Ntid(axis) => self.ir.bounds.block.map(|block| block[place(axis)]),
+            _ => None,
+        }
     }
 }

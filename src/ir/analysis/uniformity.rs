@@ -25,8 +25,8 @@ use super::thread_index::{agree, is_thread_index};
 use crate::ir::entity::{Entity, OpId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
 use crate::ir::op::{
-    Arith, Axis, Compare, Control, Mbarrier, Mem, Mma, Op, ReduxOp, ShflMode, SpecialReg, Sync,
-    Thread, VolatileReg, Warp,
+    Arith, Axis, Compare, Control, Mem, Op, ReduxOp, ShflMode, SpecialReg, Sync, Thread,
+    VolatileReg, Warp,
 };
 use crate::ir::types::{Space, Type};
 
@@ -134,52 +134,31 @@ impl Flow<'_> {
         let data = &ir.ops[op];
         let mut divergent = false;
         data.op.for_each_operand(|value| divergent |= self.is_divergent(value));
-        match &data.op {
-            Op::Control(control) => return self.control(op, control, cause),
-            Op::Arith(Arith::Sreg { reg }) => divergent = self.varies(*reg),
-            Op::Arith(Arith::Setp { compare, lhs, rhs }) => {
+        match (&data.op, data.op.info().is_some_and(|info| info.own_result)) {
+            (Op::Control(control), _) => return self.control(op, control, cause),
+            (Op::Thread(Thread::Sreg { reg }), _) => divergent = self.varies(*reg),
+            (Op::Arith(Arith::Setp { compare, lhs, rhs }), _) => {
                 divergent &= !self.agree(op, (*compare, *lhs, *rhs));
             }
-            Op::Arith(arith) => {
-                divergent &= !self.is_number_of_warp(arith);
+            (op @ (Op::Arith(_) | Op::FloatArith(_) | Op::IntArith(_) | Op::Convert(_)), _) => {
+                divergent &= !self.is_number_of_warp(op);
                 if self.scope == Scope::Warp {
                     let (values, results) = (&self.values, &data.results);
                     let is_divergent = |value: Value| values[value.index()];
-                    divergent &= !self.butterflies.is_uniform(ir, arith, results, is_divergent);
+                    divergent &= !self.butterflies.is_uniform(ir, op, results, is_divergent);
                 }
             }
-            Op::Mem(Mem::SetVar { var, .. }) => {
+            (Op::Mem(Mem::SetVar { var, .. }), _) => {
                 // A thread that does not come here keeps its old value.
                 let flag = &mut self.vars[var.index()];
                 let divergent = divergent || cause.is_some();
                 self.changed |= divergent && !*flag;
                 *flag |= divergent;
             }
-            // A thread has elements of its own of each matrix.
-            Op::Mma(
-                Mma::MmaSync { d, .. }
-                | Mma::MmaSyncF64 { d, .. }
-                | Mma::Wgmma { d, .. }
-                | Mma::WgmmaRs { d, .. },
-            ) => {
-                let flag = &mut self.vars[d.index()];
-                self.changed |= !*flag;
-                *flag = true;
-            }
-            Op::Mma(Mma::Ldmatrix { .. } | Mma::Movmatrix { .. }) => divergent = true,
-            // A phase may end between the threads.
-            Op::Mbarrier(
-                Mbarrier::MbarrierArrive { .. }
-                | Mbarrier::MbarrierArriveExpectTx { .. }
-                | Mbarrier::MbarrierTestWait { .. }
-                | Mbarrier::MbarrierTestWaitParity { .. }
-                | Mbarrier::MbarrierTryWait { .. }
-                | Mbarrier::MbarrierTryWaitParity { .. },
-            ) => divergent = true,
             // A text may read what differs between threads.
-            Op::Inline(_) => divergent = true,
-            Op::Mem(Mem::GetVar { var, .. }) => divergent = self.vars[var.index()],
-            Op::Warp(warp) => {
+            (Op::Inline(_), _) => divergent = true,
+            (Op::Mem(Mem::GetVar { var, .. }), _) => divergent = self.vars[var.index()],
+            (Op::Warp(warp), _) => {
                 let divergent = self.warp(warp);
                 for (result, divergent) in data.results.iter().zip(divergent) {
                     self.raise(*result, divergent);
@@ -187,15 +166,16 @@ impl Flow<'_> {
                 return Jumps::new();
             }
             // All that wait get the same, wherever the predicate holds.
-            Op::Sync(
-                Sync::BarrierRed { id, threads, .. } | Sync::BarrierRedPopc { id, threads, .. },
+            (
+                Op::Sync(
+                    Sync::BarrierRed { id, threads, .. } | Sync::BarrierRedPopc { id, threads, .. },
+                ),
+                _,
             ) => {
                 let some = self.scope == Scope::Block && cause.is_some();
                 divergent = some || self.is_divergent(*id) || self.is_divergent(*threads);
             }
-            // One thread after the other.
-            Op::Atomic(_) => divergent = true,
-            Op::Thread(Thread::VolatileSreg { reg }) => {
+            (Op::Thread(Thread::VolatileSreg { reg }), _) => {
                 divergent = match reg {
                     VolatileReg::SmId => false,
                     VolatileReg::WarpId => self.scope != Scope::Warp,
@@ -203,52 +183,20 @@ impl Flow<'_> {
                 };
             }
             // A thread has local memory of its own.
-            Op::Mem(Mem::Ld { base, .. } | Mem::LdVec { base, .. }) => {
+            (Op::Mem(Mem::Ld { base, .. } | Mem::LdVec { base, .. }), _) => {
                 divergent |= matches!(
                     ir.type_of(*base),
                     Type::Pointer { space: Space::Local | Space::Generic, .. }
                 );
             }
-            Op::Const(_)
-            | Op::Mem(
-                Mem::St { .. }
-                | Mem::StVec { .. }
-                | Mem::AssumeAligned { .. }
-                | Mem::PtrCast { .. }
-                | Mem::Mapa { .. }
-                | Mem::Offset { .. }
-                | Mem::SharedBase { .. }
-                | Mem::LocalBase { .. }
-                | Mem::Cvta { .. }
-                | Mem::CvtaTo { .. }
-                | Mem::Isspacep { .. }
-                | Mem::PtrToInt { .. }
-                | Mem::Getctarank { .. }
-                | Mem::ArrayBase { .. },
-            )
-            | Op::Mma(
-                Mma::Stmatrix { .. }
-                | Mma::MatrixDescriptor { .. }
-                | Mma::WgmmaFence {}
-                | Mma::WgmmaCommitGroup {}
-                | Mma::WgmmaWaitGroup { .. }
-                | Mma::Setmaxnreg { .. },
-            )
-            | Op::Mbarrier(
-                Mbarrier::MbarrierInit { .. }
-                | Mbarrier::MbarrierInval { .. }
-                | Mbarrier::MbarrierArriveCluster { .. }
-                | Mbarrier::MbarrierExpectTx { .. }
-                | Mbarrier::MbarrierCompleteTx { .. }
-                | Mbarrier::MbarrierWait { .. }
-                | Mbarrier::MbarrierWaitParity { .. }
-                | Mbarrier::FenceMbarrierInit {},
-            )
-            | Op::AsyncCopy(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Diagnostic(_)
-            | Op::Thread(Thread::Nanosleep { .. } | Thread::Trap {} | Thread::Brkpt {}) => {}
+            (_, own_result) => {
+                divergent |= own_result;
+                if own_result && let Some(var) = data.op.var() {
+                    let flag = &mut self.vars[var.index()];
+                    self.changed |= !*flag;
+                    *flag = true;
+                }
+            }
         }
         for result in &data.results {
             self.raise(*result, divergent);
@@ -277,7 +225,7 @@ impl Flow<'_> {
 
     /// Returns whether the result is the same in the threads of a warp though an operand is not: the thread
     /// index without the bits of the lane.
-    fn is_number_of_warp(&self, op: &Arith) -> bool {
+    fn is_number_of_warp(&self, op: &Op) -> bool {
         let along_x = match self.ir.bounds.block {
             Some([x, y, z]) => x.is_multiple_of(32) || (y, z) == (1, 1),
             None => true,
@@ -288,11 +236,11 @@ impl Flow<'_> {
         if self.scope != Scope::Warp || !along_x {
             return false;
         }
-        if let Arith::Shr { value, amount } = *op {
+        if let Op::Arith(Arith::Shr { value, amount }) = *op {
             with(value, amount, |amount| amount >= 5)
-        } else if let Arith::Div { lhs, rhs } = *op {
+        } else if let Op::Arith(Arith::Div { lhs, rhs }) = *op {
             with(lhs, rhs, |divisor| divisor > 0 && divisor % 32 == 0)
-        } else if let Arith::And { lhs, rhs } = *op {
+        } else if let Op::Arith(Arith::And { lhs, rhs }) = *op {
             let drops_lane = |mask| mask & 31 == 0;
             with(lhs, rhs, drops_lane) || with(rhs, lhs, drops_lane)
         } else {

@@ -4,7 +4,7 @@ use super::any_vector::VectorOf;
 use super::body::Body;
 use super::typed::{IntoIndex, IntoOperand, IntoVal, MemIndex, MutPointer, Pointer, Val};
 use super::vector::{Vector, VectorElement};
-use crate::ir::op::{Arith, Cache, LoadAccess, Mem, PrefetchLevel, StoreAccess, ValueList};
+use crate::ir::op::{Cache, Convert, LoadAccess, Mem, PrefetchLevel, StoreAccess, ValueList};
 use crate::ir::vector::VectorType;
 
 /// Accesses with an order, a scope or hints for the caches.
@@ -129,11 +129,11 @@ impl<P: Pointer> Val<'_, P> {
             let index = cx.constant(first as i32).id();
             for vector in cx.emit(Mem::LdVec { base, index, lanes: lanes / 2, access }) {
                 for lane in 0..lanes / 2 {
-                    values.extend(cx.emit(Arith::VecExtract { vector, lane }));
+                    values.extend(cx.emit(Convert::VecExtract { vector, lane }));
                 }
             }
         }
-        cx.emit_val(Arith::VecPack { values })
+        cx.emit_val(Convert::VecPack { values })
     }
 
     /// Stores a vector from `*(self + index)` on, `index` in elements; a vector of 256 bits by two accesses.
@@ -178,10 +178,10 @@ impl<P: Pointer> Val<'_, P> {
         for first in [0, lanes / 2] {
             let mut values = ValueList::new();
             for lane in first..first + lanes / 2 {
-                values.extend(cx.emit(Arith::VecExtract { vector, lane }));
+                values.extend(cx.emit(Convert::VecExtract { vector, lane }));
             }
             let index = cx.constant(first as i32).id();
-            for vector in cx.emit(Arith::VecPack { values }) {
+            for vector in cx.emit(Convert::VecPack { values }) {
                 cx.emit(Mem::StVec { base, index, vector, access });
             }
         }

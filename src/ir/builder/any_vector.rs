@@ -5,7 +5,7 @@ use super::context::Context;
 use super::typed::{Element, IntoVal, MemIndex, Pointer, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::entity::Value;
-use crate::ir::op::{Arith, LoadAccess, MatrixCount, MatrixOrder, Mem, Mma, ValueList};
+use crate::ir::op::{Convert, LoadAccess, MatrixCount, MatrixOrder, Mem, Mma, ValueList};
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
@@ -19,7 +19,7 @@ use crate::ir::vector::VectorType;
 ///
 /// for lanes in [2, 4, 8] {
 ///     let kernel = Kernel::<(Global<u16>, GlobalMut<u16>)>::build("copy", Target::SM_80, |k, (x, y)| {
-///         let i = k.thread_idx().x * lanes as i32;
+///         let i = k.thread_idx().x * lanes;
 ///         let vector = x.load_any(k, i, lanes).unwrap();
 ///         assert_eq!((vector.elem(), vector.lanes()), (Scalar::U16, lanes));
 ///         assert_eq!(vector.cast(Scalar::U32).unwrap().lanes(), lanes / 2);
@@ -75,7 +75,7 @@ impl<'b> AnyVector<'b> {
             return Some(Self::new(cx, first.id(), T::SCALAR, 1));
         }
         let values: ValueList = values.iter().map(|value| cx.operand(*value)).collect();
-        let vector: Val<'b, T> = cx.emit_val(Arith::VecPack { values });
+        let vector: Val<'b, T> = cx.emit_val(Convert::VecPack { values });
         Some(Self::new(cx, vector.id(), T::SCALAR, lanes))
     }
 
@@ -107,7 +107,7 @@ impl<'b> AnyVector<'b> {
         }
         let to = type_of(elem, lanes)?;
         let value = self.operand(self.cx);
-        let cast: Val<'b, u32> = self.cx.emit_val(Arith::Bitcast { value, to });
+        let cast: Val<'b, u32> = self.cx.emit_val(Convert::Bitcast { value, to });
         Some(Self::new(self.cx, cast.id(), elem, lanes))
     }
 
@@ -121,7 +121,7 @@ impl<'b> AnyVector<'b> {
         let mut values = Vec::with_capacity(vector.lanes as usize);
         for lane in 0..vector.lanes {
             let vector = vector.operand(self.cx);
-            values.push(self.cx.emit_val(Arith::VecExtract { vector, lane }));
+            values.push(self.cx.emit_val(Convert::VecExtract { vector, lane }));
         }
         Some(values)
     }

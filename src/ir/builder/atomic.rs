@@ -1,7 +1,9 @@
 //! Atomic operations.
 
 use super::body::Body;
-use super::typed::{Bits, Element, Int, IntoOperand, IntoVal, MemIndex, MutPointer, Number, Val};
+use super::typed::{
+    Bits, Element, Integer, IntoOperand, IntoVal, MemIndex, MutPointer, Number, Val,
+};
 use super::vector::{Vector, VectorElement};
 use crate::ir::narrow::{bf16, f16};
 use crate::ir::op::{Atomic, AtomicOp, AtomicOrder, MemScope, RedOrder};
@@ -14,7 +16,7 @@ mod sealed {
 /// An element that can be added to in one step.
 pub trait AtomicAdd: Number + sealed::Sealed {}
 /// An integer with atomic minimum, maximum and logic.
-pub trait AtomicInt: Int + Bits + AtomicAdd {}
+pub trait AtomicInt: Integer + Bits + AtomicAdd {}
 /// An element that can be compared and exchanged in one step: of 16, 32 or 64 bits.
 pub trait AtomicCas: Element + sealed::Sealed {}
 /// An element that can be exchanged in one step: of 32 or 64 bits.

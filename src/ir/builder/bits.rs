@@ -1,37 +1,49 @@
 //! Integer functions (wide and saturating arithmetic, dot products, bits, bytes) and conversions with a named rounding.
 
 use super::body::Body;
-use super::typed::{Converted, Element, Float, Int, IntoOperand, Number, Ty, Val};
+use super::typed::{Converted, Element, Float, Integer, IntoOperand, Number, Ty, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::number::Rounding;
-use crate::ir::op::{
-    Arith, ByteHalf, Direction, Excess, FindFrom, FloatMode, PermuteMode, ProductHalf,
-};
+use crate::ir::op::{Arith, ByteHalf, Convert, Excess, FloatMode, IntArith};
 
 /// An integer type of 32 or 64 bits: `i32`, `i64`, `u32`, `u64`.
-pub trait Word: Int {}
+pub trait Word: Integer {}
 impl Word for i32 {}
 impl Word for i64 {}
 impl Word for u32 {}
 impl Word for u64 {}
 
 /// `i32` and `u32`.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::ProductHalf;
+/// use tilewright::runtime::Device;
+/// use tilewright::testing::eval;
+///
+/// let device = Device::default()?;
+/// let low: i32 = eval(&device, |k| k.constant(0x7f00_0003).mul24(-5, ProductHalf::Lo))?;
+/// let high: u32 = eval(&device, |k| k.constant(0x10_0000u32).mad24(0x100, 1, ProductHalf::Hi))?;
+/// assert_eq!((low, high), (-15, 0x1001));
+/// # }
+/// # Ok::<(), tilewright::testing::EvalError>(())
+/// ```
 pub trait Word32: Word {}
 impl Word32 for i32 {}
 impl Word32 for u32 {}
 
 /// An integer type with a product of twice the width in PTX.
-pub trait Widen: Int {
+pub trait Widen: Integer {
     /// The type of twice the width.
-    type Wide: Int;
+    type Wide: Integer;
 }
 
 /// The type of elements whose products `dp4a` and `dp2a` add.
-pub trait DotElement: Int {
+pub trait DotElement: Integer {
     /// The type of the sum if the other elements are unsigned.
-    type Sum: Int;
+    type Sum: Integer;
     /// The type of the sum of products with elements of type `B`: `u32` where both are unsigned, else `i32`.
-    type Dot<B: DotElement>: Int;
+    type Dot<B: DotElement>: Integer;
 }
 
 macro_rules! widths {
@@ -85,22 +97,13 @@ dot_elements! {
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-impl<'b, T: Int> Val<'b, T> {
+impl<'b, T: Integer> Val<'b, T> {
     /// The high half of `self * rhs`. PTX ISA 9.7.1.3 `mul.hi`.
     #[track_caller]
     pub fn mul_hi(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(Arith::MulHi { lhs, rhs })
-    }
-
-    /// `self * rhs + addend`; keeps the low half. PTX ISA 9.7.1.4 `mad.lo`.
-    #[track_caller]
-    pub fn mad(self, rhs: impl IntoOperand<'b, T>, addend: impl IntoOperand<'b, T>) -> Val<'b, T> {
-        let cx = self.context();
-        let lhs = cx.operand(self);
-        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Mad { lhs, rhs, addend })
     }
 
     /// The high half of `self * rhs`, plus `addend`; wraps. PTX ISA 9.7.1.4 `mad.hi`.
@@ -116,59 +119,11 @@ impl<'b, T: Int> Val<'b, T> {
         cx.emit_val(Arith::MadHi { lhs, rhs, addend })
     }
 
-    /// `|self - rhs| + addend`; wraps. PTX ISA 9.7.1.7 `sad`.
-    #[track_caller]
-    pub fn sad(self, rhs: impl IntoOperand<'b, T>, addend: impl IntoOperand<'b, T>) -> Val<'b, T> {
-        let cx = self.context();
-        let lhs = cx.operand(self);
-        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Sad { lhs, rhs, addend })
-    }
-
     /// The value cut to the range of `U`. PTX ISA 9.7.9.21 `cvt.sat`.
     #[track_caller]
-    pub fn cvt_sat<U: Int>(self) -> Val<'b, U> {
+    pub fn cvt_sat<U: Integer>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::CvtSat { value, to: U::SCALAR })
-    }
-}
-
-impl<'b, T: Word32> Val<'b, T> {
-    /// Bits of the product of the lowest 24 bits of `self` and `rhs`, numbers of 24 bits: 0 to 31, or 16 to 47.
-    /// PTX ISA 9.7.1.5 `mul24`.
-    ///
-    /// ```
-    /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::ProductHalf;
-    /// use tilewright::runtime::Device;
-    /// use tilewright::testing::eval;
-    ///
-    /// let device = Device::default()?;
-    /// let low: i32 = eval(&device, |k| k.constant(0x7f00_0003).mul24(-5, ProductHalf::Lo))?;
-    /// let high: u32 = eval(&device, |k| k.constant(0x10_0000u32).mad24(0x100, 1, ProductHalf::Hi))?;
-    /// assert_eq!((low, high), (-15, 0x1001));
-    /// # }
-    /// # Ok::<(), tilewright::testing::EvalError>(())
-    /// ```
-    #[track_caller]
-    pub fn mul24(self, rhs: impl IntoOperand<'b, T>, half: ProductHalf) -> Val<'b, T> {
-        let cx = self.context();
-        let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::Mul24 { lhs, rhs, half })
-    }
-
-    /// As [`mul24`](Val::mul24), plus `addend`; wraps. PTX ISA 9.7.1.6 `mad24`.
-    #[track_caller]
-    pub fn mad24(
-        self,
-        rhs: impl IntoOperand<'b, T>,
-        addend: impl IntoOperand<'b, T>,
-        half: ProductHalf,
-    ) -> Val<'b, T> {
-        let cx = self.context();
-        let lhs = cx.operand(self);
-        let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Mad24 { lhs, rhs, addend, half })
+        self.context().emit_val(Convert::CvtSat { value, to: U::SCALAR })
     }
 }
 
@@ -179,7 +134,7 @@ macro_rules! binary {
         pub fn $name(self, rhs: Self) -> Self {
             let cx = self.context();
             let (lhs, rhs) = (cx.operand(self), cx.operand(rhs));
-            cx.emit_val(Arith::$Variant { lhs, rhs })
+            cx.emit_val(IntArith::$Variant { lhs, rhs })
         }
     )*};
 }
@@ -225,7 +180,7 @@ impl Val<'_, Vector<i16, 2>> {
 }
 
 /// A 16-bit integer type with packed arithmetic on pairs: `i16` and `u16`.
-pub trait Half: Int + VectorElement<2> {}
+pub trait Half: Integer + VectorElement<2> {}
 impl Half for i16 {}
 impl Half for u16 {}
 
@@ -254,7 +209,7 @@ macro_rules! cvt_pack {
             pub fn cvt_pack(values: [Val<'b, i32>; $lanes]) -> Val<'b, Vector<$ty, $lanes>> {
                 let cx = values[0].context();
                 let values = values.iter().map(|value| cx.operand(*value)).collect();
-                cx.emit_val(Arith::CvtPack { values, to: $ty::SCALAR })
+                cx.emit_val(Convert::CvtPack { values, to: $ty::SCALAR })
             }
         }
     )*};
@@ -295,7 +250,7 @@ impl<'b> Val<'b, i32> {
     pub fn add_sat(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::AddSat { lhs, rhs })
+        cx.emit_val(IntArith::AddSat { lhs, rhs })
     }
 
     /// The high half of `self * rhs`, plus `addend`, cut to the range of `i32`. PTX ISA 9.7.1.4 `mad.hi.sat`.
@@ -308,7 +263,7 @@ impl<'b> Val<'b, i32> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::MadHiSat { lhs, rhs, addend })
+        cx.emit_val(IntArith::MadHiSat { lhs, rhs, addend })
     }
 
     /// The high bits of [`mul24`](Val::mul24), plus `addend`, cut to the range of `i32`. PTX ISA 9.7.1.6
@@ -322,7 +277,7 @@ impl<'b> Val<'b, i32> {
         let cx = self.context();
         let lhs = cx.operand(self);
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Mad24HiSat { lhs, rhs, addend })
+        cx.emit_val(IntArith::Mad24HiSat { lhs, rhs, addend })
     }
 
     /// `max(min(self, rhs), 0)`; `sm_90`. PTX ISA 9.7.1.12 `min.relu.s32`.
@@ -330,7 +285,7 @@ impl<'b> Val<'b, i32> {
     pub fn min_relu(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::MinRelu { lhs, rhs })
+        cx.emit_val(IntArith::MinRelu { lhs, rhs })
     }
 
     /// `max(self, rhs, 0)`; `sm_90`. PTX ISA 9.7.1.13 `max.relu.s32`.
@@ -338,7 +293,7 @@ impl<'b> Val<'b, i32> {
     pub fn max_relu(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::MaxRelu { lhs, rhs })
+        cx.emit_val(IntArith::MaxRelu { lhs, rhs })
     }
 
     /// `self - rhs`, cut to the range of `i32`. PTX ISA 9.7.1.2 `sub.sat`.
@@ -346,7 +301,7 @@ impl<'b> Val<'b, i32> {
     pub fn sub_sat(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(Arith::SubSat { lhs, rhs })
+        cx.emit_val(IntArith::SubSat { lhs, rhs })
     }
 }
 
@@ -380,7 +335,7 @@ impl<'b, A: DotElement + VectorElement<4>> Val<'b, Vector<A, 4>> {
     ) -> Val<'b, A::Dot<B>> {
         let cx = self.context();
         let (lhs, rhs, addend) = (cx.operand(self), cx.operand(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Dp4a { lhs, rhs, addend })
+        cx.emit_val(IntArith::Dp4a { lhs, rhs, addend })
     }
 }
 
@@ -396,7 +351,7 @@ impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
     ) -> Val<'b, A::Dot<B>> {
         let cx = self.context();
         let (lhs, rhs, addend) = (cx.operand(self), cx.operand(rhs), cx.operand_of(addend));
-        cx.emit_val(Arith::Dp2a { lhs, rhs, addend, half })
+        cx.emit_val(IntArith::Dp2a { lhs, rhs, addend, half })
     }
 }
 
@@ -422,35 +377,6 @@ impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, T: Word> Val<'b, T> {
-    /// The number of bits that are set. PTX ISA 9.7.1.14 `popc`.
-    #[track_caller]
-    pub fn popc(self) -> Val<'b, u32> {
-        let value = self.context().operand(self);
-        self.context().emit_val(Arith::Popc { value })
-    }
-
-    /// The number of zeros above the highest bit that is set. PTX ISA 9.7.1.15 `clz`.
-    #[track_caller]
-    pub fn clz(self) -> Val<'b, u32> {
-        let value = self.context().operand(self);
-        self.context().emit_val(Arith::Clz { value })
-    }
-
-    /// The bits in reverse order. PTX ISA 9.7.1.18 `brev`.
-    #[track_caller]
-    pub fn brev(self) -> Val<'b, T> {
-        let value = self.context().operand(self);
-        self.context().emit_val(Arith::Brev { value })
-    }
-
-    /// The highest bit that differs from the sign, of unsigned numbers from 0; `u32::MAX` if there is none.
-    /// PTX ISA 9.7.1.16 `bfind`.
-    #[track_caller]
-    pub fn bfind(self, from: FindFrom) -> Val<'b, u32> {
-        let value = self.context().operand(self);
-        self.context().emit_val(Arith::Bfind { value, from })
-    }
-
     /// `count` bits from `start` on, extended by the highest of them where `T` is signed, else by zeros.
     /// PTX ISA 9.7.1.19 `bfe`.
     #[track_caller]
@@ -494,43 +420,6 @@ impl<'b, T: Word32> Val<'b, T> {
         let (a, b, c) = (cx.operand(self), cx.operand_of(b), cx.operand_of(c));
         cx.emit_val(Arith::Lop3 { a, b, c, table })
     }
-
-    /// Shifts the 64-bit number with the low half `self`. Returns the high half of a shift to the left, the low
-    /// half of a shift to the right. PTX ISA 9.7.8.7 `shf`.
-    #[track_caller]
-    pub fn shf(
-        self,
-        high: impl IntoOperand<'b, T>,
-        amount: impl IntoOperand<'b, u32>,
-        direction: Direction,
-        excess: Excess,
-    ) -> Val<'b, T> {
-        let cx = self.context();
-        let (low, high, amount) = (cx.operand(self), cx.operand_of(high), cx.operand_of(amount));
-        cx.emit_val(Arith::Shf { low, high, amount, direction, excess })
-    }
-
-    /// Four of the eight bytes of `self` (0 to 3) and `high` (4 to 7). PTX ISA 9.7.9.7 `prmt`.
-    #[track_caller]
-    pub fn prmt(
-        self,
-        high: impl IntoOperand<'b, T>,
-        selector: impl IntoOperand<'b, u32>,
-        mode: PermuteMode,
-    ) -> Val<'b, T> {
-        let cx = self.context();
-        let (low, high) = (cx.operand(self), cx.operand_of(high));
-        let selector = cx.operand_of(selector);
-        cx.emit_val(Arith::Prmt { low, high, selector, mode })
-    }
-
-    /// The lowest `bits` bits, extended to the width. PTX ISA 9.7.1.21 `szext`.
-    #[track_caller]
-    pub fn szext(self, bits: impl IntoOperand<'b, u32>, excess: Excess) -> Val<'b, T> {
-        let cx = self.context();
-        let (value, bits) = (cx.operand(self), cx.operand_of(bits));
-        cx.emit_val(Arith::Szext { value, bits, excess })
-    }
 }
 
 impl<'b> Val<'b, u32> {
@@ -560,7 +449,7 @@ impl<'b> Body<'b, '_> {
     ) -> Val<'b, u32> {
         let cx = self.context();
         let (start, count) = (cx.operand_of(start), cx.operand_of(count));
-        cx.emit_val(Arith::Bmsk { start, count, excess })
+        cx.emit_val(IntArith::Bmsk { start, count, excess })
     }
 }
 
@@ -570,7 +459,7 @@ impl<'b, T: Ty> Val<'b, T> {
     #[track_caller]
     pub fn bitcast<U: Ty>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::Bitcast { value, to: U::TYPE })
+        self.context().emit_val(Convert::Bitcast { value, to: U::TYPE })
     }
 }
 
@@ -591,7 +480,7 @@ impl<'b, T: Number> Val<'b, T> {
     #[track_caller]
     pub fn cvt_rounded<U: Converted>(self, mode: FloatMode) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::CvtRounded { value, to: U::SCALAR, mode })
+        self.context().emit_val(Convert::CvtRounded { value, to: U::SCALAR, mode })
     }
 }
 
@@ -599,9 +488,9 @@ impl<'b, T: Float> Val<'b, T> {
     /// The value rounded to an integer of type `U`, cut to its range; NaN gives 0.
     /// PTX ISA 9.7.9.21 `cvt.rni`, `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
     #[track_caller]
-    pub fn cvt_rint<U: Int>(self, rounding: Rounding) -> Val<'b, U> {
+    pub fn cvt_rint<U: Integer>(self, rounding: Rounding) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::CvtRint { value, to: U::SCALAR, rounding })
+        self.context().emit_val(Convert::CvtRint { value, to: U::SCALAR, rounding })
     }
 }
 
@@ -611,6 +500,6 @@ impl<'b, T: VectorElement<N> + Element, const N: usize> Val<'b, Vector<T, N>> {
     #[track_caller]
     pub fn cvt_rounded<U: VectorElement<N>>(self, mode: FloatMode) -> Val<'b, Vector<U, N>> {
         let value = self.context().operand(self);
-        self.context().emit_val(Arith::CvtRounded { value, to: U::SCALAR, mode })
+        self.context().emit_val(Convert::CvtRounded { value, to: U::SCALAR, mode })
     }
 }

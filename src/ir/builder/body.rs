@@ -10,7 +10,7 @@ use super::typed::{
 };
 use crate::ir::entity::{SharedId, VarId};
 use crate::ir::kernel::{ArrayData, LocalData, Place, SharedData, VarData};
-use crate::ir::op::{Arith, Axis, LoadAccess, Mem, SpecialReg, StoreAccess, Sync};
+use crate::ir::op::{Axis, LoadAccess, Mem, SpecialReg, StoreAccess, Sync, Thread};
 use crate::layout::LayoutError;
 
 /// The body `'b` of a kernel under construction, inside the body `'o`. Operations made through it go to its
@@ -102,7 +102,7 @@ impl<'b, 'o> Body<'b, 'o> {
 
     #[track_caller]
     pub(super) fn dim3(&self, reg: fn(Axis) -> SpecialReg) -> Dim3<'b> {
-        let [x, y, z] = Axis::ALL.map(|axis| Arith::Sreg { reg: reg(axis) });
+        let [x, y, z] = Axis::ALL.map(|axis| Thread::Sreg { reg: reg(axis) });
         Dim3 { x: self.cx.emit_val(x), y: self.cx.emit_val(y), z: self.cx.emit_val(z) }
     }
 
@@ -133,7 +133,7 @@ impl<'b, 'o> Body<'b, 'o> {
     /// The index of the thread in its warp, 0 to 31. PTX ISA 10.3 `%laneid`.
     #[track_caller]
     pub fn lane_id(&self) -> Val<'b, i32> {
-        self.cx.emit_val(Arith::Sreg { reg: SpecialReg::LaneId })
+        self.cx.emit_val(Thread::Sreg { reg: SpecialReg::LaneId })
     }
 
     /// Waits until all threads of the block arrive here; what each of them wrote before is seen by all

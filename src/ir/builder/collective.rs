@@ -17,7 +17,7 @@ use super::body::Body;
 use super::context::Context;
 use super::control::ids_of;
 use super::error::BuildErrorKind;
-use super::typed::{Int, IntoVal, Number, Val};
+use super::typed::{Integer, IntoVal, Number, Val};
 use super::values::{IntoValues, Values};
 use crate::ir::entity::{Entity, OpId, PlaceId, Value};
 use crate::ir::kernel::Place;
@@ -285,7 +285,7 @@ impl<'o> Body<'o, '_> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn argmax<T: Number, I: Int>(
+    pub fn argmax<T: Number, I: Integer>(
         &mut self,
         group: Group,
         value: impl IntoVal<'o, T>,

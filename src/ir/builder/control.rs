@@ -5,17 +5,17 @@
 //! through (`()`).
 
 use std::marker::PhantomData;
-use std::num::NonZeroU32;
 
 use super::body::Body;
 use super::call::Call;
 use super::context::Context;
 use super::error::BuildErrorKind;
-use super::typed::{Int, IntoVal, Val};
+use super::range::{Range, bound};
+use super::typed::{Integer, IntoVal, Val};
 use super::values::{IntoValues, Values};
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::Place;
-use crate::ir::op::{Arith, Control, Unroll, ValueList};
+use crate::ir::op::{Arith, Control, ValueList};
 use crate::ir::types::Type;
 
 /// The end of an arm that yields values of the type `V`. Made by [`Body::yield_`]; return it.
@@ -158,158 +158,6 @@ impl<C: Values, R: Values> Loop<'_, C, R> {
     ) -> Terminated {
         let values = ids_of(k.context(), values);
         terminate(k.context(), Control::Continue { target: self.op, values })
-    }
-}
-
-/// A half-open range of loop indices. Made by [`range`].
-#[derive(Clone, Copy, Debug)]
-pub struct Range<'x, T: Copy> {
-    lo: Bound<'x, T>,
-    hi: Bound<'x, T>,
-    step: Bound<'x, T>,
-    unroll: Unroll,
-    prefetch: u32,
-}
-
-/// A bound of a range: a host or a device value, not yet part of a build.
-#[derive(Debug)]
-pub enum Bound<'x, T> {
-    /// A host value.
-    Host(T),
-    /// A device value.
-    Device(Val<'x, T>),
-    /// A host count that the type does not hold: an error of the build.
-    TooLarge(u32),
-}
-
-impl<T: Copy> Clone for Bound<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T: Copy> Copy for Bound<'_, T> {}
-
-/// A bound of a [`range`]: a host or a device integer.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot bound a range of `{T}`",
-    label = "expected `{T}` or `Val<'_, {T}>`",
-    note = "a host number is converted with `as {T}`, a device value with `.cvt::<{T}>()`"
-)]
-pub trait IntoBound<'x, T> {
-    /// The bound.
-    fn into_bound(self) -> Bound<'x, T>;
-}
-
-impl<'x, T: Int> IntoBound<'x, T> for T {
-    fn into_bound(self) -> Bound<'x, T> {
-        Bound::Host(self)
-    }
-}
-
-impl<'x, T: Int> IntoBound<'x, T> for Val<'x, T> {
-    fn into_bound(self) -> Bound<'x, T> {
-        Bound::Device(self)
-    }
-}
-
-/// The end or the step of a [`range`]: what [`IntoBound`] takes, and for `i32` also a host count, a `u32`.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot bound a range of `{T}`",
-    label = "expected `{T}` or `Val<'_, {T}>`",
-    note = "a host count is a `u32`, which bounds a range of `i32` too; a device value is converted with `.cvt::<{T}>()`"
-)]
-pub trait IntoLimit<'x, T> {
-    /// The bound.
-    fn into_limit(self) -> Bound<'x, T>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<'x, T, B: IntoBound<'x, T>> IntoLimit<'x, T> for B {
-    fn into_limit(self) -> Bound<'x, T> {
-        self.into_bound()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<'x> IntoLimit<'x, i32> for u32 {
-    fn into_limit(self) -> Bound<'x, i32> {
-        i32::try_from(self).map_or(Bound::TooLarge(self), Bound::Host)
-    }
-}
-
-/// `lo, lo + 1, ..` below `hi`: the indices of a [`for_`](Body::for_). Empty if `hi <= lo`.
-pub fn range<'x, T: Int>(lo: impl IntoBound<'x, T>, hi: impl IntoLimit<'x, T>) -> Range<'x, T> {
-    Range {
-        lo: lo.into_bound(),
-        hi: hi.into_limit(),
-        step: Bound::Host(T::ONE),
-        unroll: Unroll::Keep,
-        prefetch: 0,
-    }
-}
-
-impl<'x, T: Int> Range<'x, T> {
-    /// The same range with indices `lo, lo + step, ..`; `step` must be positive.
-    pub fn step(self, step: impl IntoLimit<'x, T>) -> Range<'x, T> {
-        Range { step: step.into_limit(), ..self }
-    }
-
-    /// Unrolls the loop `n` times: its body has `n` iterations, and a second loop runs the remaining ones.
-    /// The results are the same; 0 counts as 1.
-    pub fn unroll(self, n: u32) -> Range<'x, T> {
-        Range { unroll: NonZeroU32::new(n).map_or(Unroll::Keep, Unroll::By), ..self }
-    }
-
-    /// Unrolls all iterations, without a loop. The bounds and the step must be constants, else the build
-    /// fails.
-    pub fn unroll_full(self) -> Range<'x, T> {
-        Range { unroll: Unroll::Full, ..self }
-    }
-
-    /// Pipelines the loop: its loads from global memory run `n` iterations ahead. The loads of the first `n`
-    /// iterations come before the loop; iteration `i` uses the values fetched for it and fetches those of
-    /// iteration `i + n`. The results are the same; 0 changes nothing. Each fetched value takes `n` registers.
-    ///
-    /// Shared-memory tiles are pipelined too if the body fills them, passes a barrier, uses them and passes another
-    /// barrier, and if each iteration stores the same elements. The tiles then get `n + 1` stages, and one barrier
-    /// an iteration is enough. [`cp_async`](super::Body::cp_async) may fill the tiles: all of them, with a commit and
-    /// a wait for all groups before the first barrier. The copies of `n` iterations are then in flight, and take no
-    /// registers.
-    ///
-    /// What can be fetched ahead depends on the index and on values of outside, not on values that the loop
-    /// carries or computes from them; it may be conditional. Loads of inner loops stay where they are. The
-    /// build fails where a load cannot be made earlier: it depends on the work of its iteration, the body
-    /// may be left early, or memory may be written that is then read.
-    ///
-    /// ```
-    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
-    ///
-    /// type Dot = (Global<f32>, Global<f32>, GlobalMut<f32>, i32);
-    /// let kernel = Kernel::<Dot>::build("dot", Target::SM_80, |k, (x, y, out, n)| {
-    ///     let sum = k.for_(range(0, n).prefetch_stages(2), 0.0, |k, i, sum| {
-    ///         let (a, b) = (x.load(k, i), y.load(k, i));
-    ///         a.fma(b, sum)
-    ///     });
-    ///     out.store(k, 0, sum);
-    /// })?;
-    /// // Two loads for each of the two iterations before the loop, two inside, and two for short ranges.
-    /// assert_eq!(kernel.ir().to_string().matches("= ld ").count(), 2 * 2 + 2 + 2);
-    /// # Ok::<(), tilewright::ir::BuildErrors>(())
-    /// ```
-    pub fn prefetch_stages(self, n: u32) -> Range<'x, T> {
-        Range { prefetch: n, ..self }
-    }
-}
-
-#[track_caller]
-fn bound<'x, T: Int>(cx: &'x Context, bound: Bound<'x, T>) -> Value {
-    match bound {
-        Bound::Host(value) => cx.operand_of(value),
-        Bound::Device(value) => cx.operand(value),
-        Bound::TooLarge(count) => {
-            cx.error(BuildErrorKind::CountTooLarge { count });
-            cx.operand_of(T::ZERO)
-        }
     }
 }
 
@@ -495,7 +343,7 @@ impl<'o> Body<'o, '_> {
     /// of iterations is `ceil((hi - lo) / step)`, computed before the first one without wrap; for an empty
     /// range the result is `init`. A step that is known not to be positive is an error of the build.
     #[track_caller]
-    pub fn for_<'v, T: Int, I: IntoValues<'v>>(
+    pub fn for_<'v, T: Integer, I: IntoValues<'v>>(
         &mut self,
         range: Range<'v, T>,
         init: I,
@@ -523,7 +371,7 @@ impl<'o> Body<'o, '_> {
     /// As [`for_`](Body::for_), with a body that ends its iterations itself: with
     /// [`continue_`](Loop::continue_), or with [`break_`](Loop::break_), whose values are then the result.
     #[track_caller]
-    pub fn for_loop<'v, T: Int, I: IntoValues<'v>>(
+    pub fn for_loop<'v, T: Integer, I: IntoValues<'v>>(
         &mut self,
         range: Range<'v, T>,
         init: I,
@@ -690,7 +538,7 @@ fn add_args<V: Values>(cx: &Context, region: RegionId, place: Place) {
 }
 
 #[track_caller]
-fn begin_for<'o, T: Int, I: IntoValues<'o>>(
+fn begin_for<'o, T: Integer, I: IntoValues<'o>>(
     cx: &'o Context,
     range: Range<'o, T>,
     init: I,
@@ -713,7 +561,7 @@ fn begin_for<'o, T: Int, I: IntoValues<'o>>(
     (append(cx, control, place), region, group)
 }
 
-fn for_args<'b, T: Int, V: Values>(
+fn for_args<'b, T: Integer, V: Values>(
     cx: &'b Context,
     region: RegionId,
     init: &V::At<'_>,

@@ -13,7 +13,7 @@ use super::values::Values;
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
 use crate::ir::entity::{Entity, Value};
 use crate::ir::kernel::{KernelIr, Param as IrParam, Place, ValueData, ValueDef};
-use crate::ir::op::{Arith, Control, Mem, Op, ValueList};
+use crate::ir::op::{Control, Mem, Op, Thread, ValueList};
 use crate::ir::passes;
 use crate::ir::signature::{Signature, Template};
 use crate::ir::target::Target;
@@ -430,7 +430,7 @@ fn remove_unused_special_registers(ir: &mut KernelIr) {
     }
     let is_used = |ir: &KernelIr, op: crate::ir::OpId| {
         let data = &ir.ops[op];
-        !matches!(data.op, Op::Arith(Arith::Sreg { .. }))
+        !matches!(data.op, Op::Thread(Thread::Sreg { .. }))
             || data.results.iter().any(|value| used[value.index()])
     };
     let regions: Vec<_> = ir.regions.keys().collect();

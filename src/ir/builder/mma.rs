@@ -47,7 +47,7 @@ impl Sum for Vector<f16, 2> {
 ///     let sums = k.registers::<f32>(4);
 ///     sums.fill(k, 0.0);
 ///     k.mma_sync(&sums, a, b);
-///     (0..4).for_each(|i| d.store(k, lane * 4 + i, sums.get(k, i as usize)));
+///     (0..4).for_each(|i| d.store(k, lane * 4 + i, sums.get(k, i)));
 /// })?;
 /// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -93,7 +93,7 @@ impl<'b> Body<'b, '_> {
     ) {
         let cx = self.context();
         let (a, b) = (a.into(), b.into());
-        let rows = (d.len() as u32 * D::LANES * 32 / 8).max(1);
+        let rows = (d.len() * D::LANES * 32 / 8).max(1);
         let shape = MmaShape { m: rows, n: 8, k: a.lanes() * 32 / rows };
         let (a, b) = (a.operand(cx), b.operand(cx));
         let (d, first) = d.place();
@@ -114,7 +114,7 @@ impl<'b> Body<'b, '_> {
     ///     let sums = k.registers::<f64>(4);
     ///     sums.fill(k, 0.0);
     ///     k.mma_sync_f64(&sums, &a, &b);
-    ///     (0..4).for_each(|i| x.store(k, k.lane_id() * 4 + i, sums.get(k, i as usize)));
+    ///     (0..4).for_each(|i| x.store(k, k.lane_id() * 4 + i, sums.get(k, i)));
     /// })?;
     /// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -243,7 +243,7 @@ impl<'b> Body<'b, '_> {
 
 /// The shape of a `wgmma` into the registers `d`.
 fn wgmma_shape<D: Sum>(a_type: Scalar, d: &Registers<'_, D>) -> MmaShape {
-    MmaShape { m: 64, n: d.len() as u32 * D::LANES * 2, k: 256 / a_type.bits() }
+    MmaShape { m: 64, n: d.len() * D::LANES * 2, k: 256 / a_type.bits() }
 }
 
 impl<'b, T: Element> Val<'b, Shared<T>> {

@@ -36,7 +36,9 @@ mod mbarrier;
 mod mma;
 mod ops;
 mod params;
+mod plain;
 mod promote;
+mod range;
 mod report;
 mod required_len;
 mod select;
@@ -58,7 +60,7 @@ pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
 pub use collective::Group;
 pub use context::Context;
-pub use control::{ArmEnd, Bound, End, IntoBound, IntoLimit, Join, Loop, Range, Terminated, range};
+pub use control::{ArmEnd, End, Join, Loop, Terminated};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
 pub use kernel::{BodyResult, Kernel, KernelOptions, Untyped};
 pub use layout::DeviceCoord;
@@ -66,12 +68,14 @@ pub use mbarrier::MbarrierRef;
 pub use mma::Sum;
 pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter, Params};
 pub use promote::{Promote, promote};
+pub use range::{Bound, IntoBound, IntoLimit, Range, range};
 pub use report::Reported;
 pub use space::{GenericPointer, SpacePointer};
 pub use typed::{
     Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut, Global,
-    GlobalMut, Int, IntoIndex, IntoOperand, IntoVal, Local, MemIndex, MutPointer, Number, Ordered,
-    Pointer, Shared, SharedCluster, Signed, TensorMap, TensorMapMut, TensorMapType, Ty, Val,
+    GlobalMut, Integer, IntoIndex, IntoOperand, IntoVal, Local, MemIndex, MutPointer, Number,
+    Ordered, Pointer, Shared, SharedCluster, Signed, TensorMap, TensorMapMut, TensorMapType, Ty,
+    Val,
 };
 pub use values::{IntoValues, Values};
 pub use vector::{Vector, VectorElement};

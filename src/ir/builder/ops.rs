@@ -6,11 +6,11 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Su
 
 use super::typed::{
     Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut, Global,
-    GlobalMut, Int, IntoOperand, IntoVal, Local, MemIndex, Number, Ordered, Pointer, Shared,
+    GlobalMut, Integer, IntoOperand, IntoVal, Local, MemIndex, Number, Ordered, Pointer, Shared,
     SharedCluster, Signed, Ty, Val,
 };
 use crate::ir::narrow::{bf16, f16};
-use crate::ir::op::{Arith, Compare, Mem};
+use crate::ir::op::{Arith, Compare, Convert, Mem};
 
 macro_rules! binary_operators {
     ($($Trait:ident $method:ident $Variant:ident $Bound:ident [$($ty:ty)*];)*) => {$(
@@ -45,7 +45,7 @@ binary_operators! {
     Sub sub Sub Arithmetic [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
     Mul mul Mul Arithmetic [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
     Div div Div Number [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
-    Rem rem Rem Int [i8 i16 i32 i64 u8 u16 u32 u64];
+    Rem rem Rem Integer [i8 i16 i32 i64 u8 u16 u32 u64];
     BitAnd bitand And Bits [bool i8 i16 i32 i64 u8 u16 u32 u64];
     BitOr bitor Or Bits [bool i8 i16 i32 i64 u8 u16 u32 u64];
     BitXor bitxor Xor Bits [bool i8 i16 i32 i64 u8 u16 u32 u64];
@@ -54,7 +54,7 @@ binary_operators! {
 macro_rules! shift_operators {
     ($($Trait:ident $method:ident $Variant:ident;)*) => {$(
         #[doc = concat!("[`Arith::", stringify!($Variant), "`]; the amount is a `u32`.")]
-        impl<'b, T: Int, R: IntoOperand<'b, u32>> $Trait<R> for Val<'b, T> {
+        impl<'b, T: Integer, R: IntoOperand<'b, u32>> $Trait<R> for Val<'b, T> {
             type Output = Val<'b, T>;
 
             #[track_caller]
@@ -195,7 +195,7 @@ impl<'b, T: Element> Val<'b, T> {
         if T::SCALAR == U::SCALAR {
             return Val::new(self.context(), value);
         }
-        self.context().emit_val(Arith::Cvt { value, to: U::SCALAR })
+        self.context().emit_val(Convert::Cvt { value, to: U::SCALAR })
     }
 }
 

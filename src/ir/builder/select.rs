@@ -2,7 +2,7 @@
 
 use super::body::Body;
 use super::error::BuildErrorKind;
-use super::typed::{Int, IntoVal, Ty, Val};
+use super::typed::{Integer, IntoVal, Ty, Val};
 
 impl<'o> Body<'o, '_> {
     /// `values[index]`, for a dynamic index into a host list of device values; the last value where `index`
@@ -20,7 +20,11 @@ impl<'o> Body<'o, '_> {
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
-    pub fn select_n<I: Int, T: Ty>(&self, index: Val<'o, I>, values: &[Val<'o, T>]) -> Val<'o, T> {
+    pub fn select_n<I: Integer, T: Ty>(
+        &self,
+        index: Val<'o, I>,
+        values: &[Val<'o, T>],
+    ) -> Val<'o, T> {
         let (cx, _call) = (self.context(), self.call());
         let Some((last, others)) = values.split_last() else {
             cx.error(BuildErrorKind::EmptyList);

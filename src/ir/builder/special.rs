@@ -2,7 +2,7 @@
 
 use super::body::{Body, Dim3};
 use super::typed::{IntoVal, Val};
-use crate::ir::op::{Arith, SpecialReg, Sync, Thread, VolatileReg};
+use crate::ir::op::{SpecialReg, Sync, Thread, VolatileReg};
 
 macro_rules! registers {
     ($($(#[$doc:meta])* $name:ident: $ty:ty = $reg:ident;)*) => {
@@ -23,7 +23,7 @@ macro_rules! registers {
                 $(#[$doc])*
                 #[track_caller]
                 pub fn $name(&self) -> Val<'b, $ty> {
-                    self.context().emit_val(Arith::Sreg { reg: SpecialReg::$reg })
+                    self.context().emit_val(Thread::Sreg { reg: SpecialReg::$reg })
                 }
             )*
         }

@@ -7,7 +7,7 @@ use super::body::Body;
 use super::context::Context;
 use super::error::BuildErrorKind;
 use super::typed::{Bits, MemIndex, Signed, Val};
-use crate::layout::{Atom, Call, Fun, Int, LayoutError, Symbol, Term};
+use crate::layout::{Call, Factor, Fun, Int, LayoutError, Symbol, Term};
 
 impl<'b> Body<'b, '_> {
     /// The value of an expression over the symbols of the layouts and tuples that are parameters of the
@@ -98,10 +98,10 @@ fn expression<'b, S: Wide>(cx: &'b Context, value: &Int) -> Val<'b, S> {
 fn product<'b, S: Wide>(cx: &'b Context, term: &Term) -> (Val<'b, S>, bool) {
     let mut coefficient = term.coefficient;
     let mut product: Option<Val<'b, S>> = None;
-    for atom in &term.atoms {
-        let factor = match atom {
-            // The atom is the symbol divided by what is known to divide it.
-            Atom::Symbol(symbol) => {
+    for factor in &term.factors {
+        let factor = match factor {
+            // The factor is the symbol divided by what is known to divide it.
+            Factor::Symbol(symbol) => {
                 let (value, divisor) = (symbol_value(cx, symbol), symbol.divisor());
                 if coefficient % divisor == 0 {
                     coefficient /= divisor;
@@ -110,7 +110,7 @@ fn product<'b, S: Wide>(cx: &'b Context, term: &Term) -> (Val<'b, S>, bool) {
                     exact_quotient(cx, value, divisor)
                 }
             }
-            Atom::Call(call) => self::call(cx, call),
+            Factor::Call(call) => self::call(cx, call),
         };
         product = Some(product.map_or(factor, |product| product * factor));
     }

@@ -51,7 +51,7 @@ pub trait Ordered: Element {}
 )]
 pub trait Converted: Element {}
 /// An integer type.
-pub trait Int: Number + Ord {
+pub trait Integer: Number + Ord {
     /// The number 0.
     const ZERO: Self;
     /// The number 1, the step of a [`range`](super::range) that names none.
@@ -68,7 +68,7 @@ pub trait Signed: Arithmetic {}
 /// A type with bitwise logic: integers and `bool`.
 pub trait Bits: Element {}
 /// An integer type that can index memory.
-pub trait MemIndex: Int {
+pub trait MemIndex: Integer {
     /// The number, if the type has it.
     fn from_i64(value: i64) -> Option<Self>;
 }
@@ -119,7 +119,7 @@ element! {
 
 macro_rules! int {
     ($($ty:ty)*) => {$(
-        impl Int for $ty {
+        impl Integer for $ty {
             const ZERO: $ty = 0;
             const ONE: $ty = 1;
             fn successor(self) -> $ty {
@@ -245,7 +245,7 @@ pub trait Pointer: Ty {
     /// The type of the elements.
     type Elem: Element;
     /// The integer type of its addresses: `i64`, or `i32` for a small space.
-    type Address: Int;
+    type Address: Integer;
 }
 
 /// A pointer type that allows stores.
@@ -391,9 +391,10 @@ impl<'x, T: Ty, V: IntoVal<'x, T>> IntoOperand<'x, T> for V {
 impl<'x> IntoOperand<'x, i32> for u32 {
     #[track_caller]
     fn into_operand(self, cx: &'x Context) -> Val<'x, i32> {
-        cx.constant(i32::try_from(self).unwrap_or_else(|_| {
+        let Ok(number) = i32::try_from(self) else {
             cx.error(BuildErrorKind::CountTooLarge { count: self });
-            0
-        }))
+            return cx.constant(0);
+        };
+        cx.constant(number)
     }
 }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::typed::{Arithmetic, Element, Fused, Signed, Ty, Val, sealed};
 use crate::ir::narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
-use crate::ir::op::{Arith, ValueList};
+use crate::ir::op::{Convert, ValueList};
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
@@ -86,29 +86,29 @@ macro_rules! packed {
 packed!(f16 bf16);
 
 impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
-    /// The vector of these values, the first one as element 0. [`Arith::VecPack`] PTX ISA 9.7.9.1 `mov`.
+    /// The vector of these values, the first one as element 0. [`Convert::VecPack`] PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn pack(lanes: [Val<'b, T>; N]) -> Val<'b, Vector<T, N>> {
         // A vector has elements.
         let cx = lanes[0].context();
         let values: ValueList = lanes.into_iter().map(|lane| cx.operand(lane)).collect();
-        cx.emit_val(Arith::VecPack { values })
+        cx.emit_val(Convert::VecPack { values })
     }
 
-    /// Makes the vector with `value` in every element. [`Arith::VecSplat`] PTX ISA 9.7.9.1 `mov`.
+    /// Makes the vector with `value` in every element. [`Convert::VecSplat`] PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn splat(value: Val<'b, T>) -> Val<'b, Vector<T, N>> {
         let cx = value.context();
         let value = cx.operand(value);
-        cx.emit_val(Arith::VecSplat { value, lanes: T::VECTOR.lanes() })
+        cx.emit_val(Convert::VecSplat { value, lanes: T::VECTOR.lanes() })
     }
 
     /// Element `lane`, from 0. That there is such an element is checked when the kernel is verified.
-    /// [`Arith::VecExtract`] PTX ISA 9.7.9.1 `mov`.
+    /// [`Convert::VecExtract`] PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn lane(self, lane: u32) -> Val<'b, T> {
         let vector = self.context().operand(self);
-        self.context().emit_val(Arith::VecExtract { vector, lane })
+        self.context().emit_val(Convert::VecExtract { vector, lane })
     }
 
     /// All elements. PTX ISA 9.7.9.1 `mov`.
@@ -130,7 +130,7 @@ impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
         if T::SCALAR == U::SCALAR {
             return Val::new(self.context(), value);
         }
-        self.context().emit_val(Arith::Cvt { value, to: U::SCALAR })
+        self.context().emit_val(Convert::Cvt { value, to: U::SCALAR })
     }
 }
 

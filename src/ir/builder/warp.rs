@@ -1,7 +1,7 @@
 //! Warp collectives: shuffles, votes, matches and reductions.
 
 use super::body::Body;
-use super::typed::{Element, Int, IntoVal, Number, Val};
+use super::typed::{Element, Integer, IntoVal, Number, Val};
 use crate::ir::op::{ReduxOp, ShflMode, VoteMode, Warp};
 
 /// The member mask of all 32 lanes of a warp.
@@ -15,7 +15,7 @@ mod sealed {
 }
 
 /// A type that a warp reduces in one instruction: `i32` and `u32`.
-pub trait Redux: Int + sealed::Sealed {}
+pub trait Redux: Integer + sealed::Sealed {}
 impl Redux for i32 {}
 impl Redux for u32 {}
 

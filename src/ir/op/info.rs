@@ -242,6 +242,52 @@ pub enum Effect {
     Sync,
 }
 
+/// The threads that must reach an operation together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Together {
+    /// All threads of the block that have not ended.
+    Block,
+    /// All threads of the warp that have not ended.
+    Warp,
+    /// The threads of the warp whose bits the operand `members` has.
+    Members,
+}
+
+/// The PTX instruction of a plain operation, whose operands are those of the row in order.
+///
+/// ```
+/// use tilewright::ir::Op;
+/// let dp2a = Op::table().find(|info| info.name == "dp2a").and_then(|info| info.mnemonic);
+/// assert_eq!(dp2a.map(|mnemonic| mnemonic.text), Some("dp2a.{half}"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mnemonic {
+    /// The name without types. `{attribute}` stands for the text of an attribute, and `{.attribute}` for the same
+    /// after a dot, or for nothing where PTX has no suffix for the value.
+    pub text: &'static str,
+    /// The types at the end of the name.
+    pub suffix: TypeSuffix,
+}
+
+/// The types at the end of the name of a PTX instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TypeSuffix {
+    /// None.
+    None,
+    /// The type of the result.
+    Result,
+    /// The type of the result, which is then wrapped to the width of a narrow integer.
+    Wrapped,
+    /// The type of the first operand.
+    Operand,
+    /// `b32` or `b64`, as wide as the first operand.
+    Bits,
+    /// `s16x2`, `u16x2` or `s32`.
+    Halves,
+    /// `s32` or `u32` for each of the first two operands.
+    Dot,
+}
+
 /// The facts of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpInfo {
@@ -259,9 +305,16 @@ pub struct OpInfo {
     pub class: Class,
     /// The effect of the operation beside its result.
     pub effect: Effect,
+    /// The threads that must reach the operation together; `None` if each thread may come alone.
+    pub together: Option<Together>,
+    /// True if the result, or the variable that the operation writes, may differ between threads whose operands
+    /// are equal.
+    pub own_result: bool,
     /// The first target that has the operation.
     pub target: Target,
     /// The first version of the PTX ISA that has the operation, major and minor. Values of attributes may need a
     /// later one.
     pub version: (u16, u16),
+    /// The PTX instruction, if the operation is always that one.
+    pub mnemonic: Option<Mnemonic>,
 }

@@ -15,10 +15,12 @@ mod space_support;
 mod special;
 mod support;
 mod sync;
-mod table;
+pub(in crate::ir) mod table;
 mod tensor_support;
 mod var_use;
 mod warp;
+
+use std::any::Any;
 
 use smallvec::SmallVec;
 
@@ -32,7 +34,7 @@ pub use async_copy::{
 pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
 pub use diagnostic::Diagnostic;
-pub use info::{Class, Constraint, Effect, OpInfo, ResultKind};
+pub use info::{Class, Constraint, Effect, Mnemonic, OpInfo, ResultKind, Together, TypeSuffix};
 pub use inline::{Inline, InlinePtx, PtxPiece, PtxTextError, Simulate};
 pub use mma::{
     Accumulators, MatrixCount, MatrixOrder, MmaOverflow, MmaShape, ParseMmaShapeError,
@@ -42,6 +44,7 @@ pub use mode::{
     ApproxFunction, ByteHalf, Clamp, Direction, DivApprox, Excess, FindFrom, FloatMode, FloatTest,
     PermuteMode, ProductHalf, Subnormals,
 };
+use parts::NoNames;
 pub(in crate::ir) use parts::{BadPart, Names, Parts};
 pub use special::{SpecialReg, VolatileReg};
 pub use sync::{BarrierForm, BarrierRed, FenceOrder, ProxySpace};
@@ -64,8 +67,10 @@ macro_rules! define_ops {
                 $name:ident = $Variant:ident
                     ( $($operand:ident : $constraint:ident),* $(; $list:ident : [$each:ident])? )
                     { $($attr:ident : $attr_ty:ty),* }
-                    -> $($result:ident),+ : $class:ident, $effect:ident, $target:ident $(, $version:ident)?
-                    $(where $check:ident ( $($part:ident),* ))?;
+                    -> $($result:ident),+ : $class:ident,
+                    $effect:ident $(/ $together:ident)? $(+ $own:ident)?, $target:ident $(, $version:ident)?
+                    $(where $check:ident ( $($part:ident),* ))?
+                    $(as $mnemonic:literal $suffix:ident $(, $method:ident)?)?;
             )*
         }
     )*) => {
@@ -103,8 +108,11 @@ macro_rules! define_ops {
                         results: &[$(ResultKind::$result),+],
                         class: Class::$class,
                         effect: Effect::$effect,
+                        together: define_ops!(@together $($together)?),
+                        own_result: define_ops!(@own $($own)?),
                         target: Target::$target,
                         version: define_ops!(@version $($version)?),
+                        mnemonic: define_ops!(@mnemonic $($mnemonic $suffix)?),
                     },
                 )*];
 
@@ -144,6 +152,18 @@ macro_rules! define_ops {
                     match self {
                         $($Family::$Variant { $($attr,)* .. } => {
                             SmallVec::from_vec(vec![$(parts::Attribute::to_text($attr)),*])
+                        })*
+                    }
+                }
+
+                /// Calls `find` with each attribute, and returns its first result.
+                fn find_attribute<R>(
+                    &self,
+                    _find: &mut impl FnMut(&dyn Any) -> Option<R>,
+                ) -> Option<R> {
+                    match self {
+                        $($Family::$Variant { $($attr,)* .. } => {
+                            None$(.or_else(|| _find($attr)))*
                         })*
                     }
                 }
@@ -292,6 +312,17 @@ macro_rules! define_ops {
                 }
             }
 
+            /// Calls `find` with each attribute, and returns its first result.
+            fn find_attribute<R>(
+                &self,
+                find: &mut impl FnMut(&dyn Any) -> Option<R>,
+            ) -> Option<R> {
+                match self {
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => None,
+                    $(Op::$Family(op) => op.find_attribute(find),)*
+                }
+            }
+
             /// Checks the `where` of the operation's row.
             fn check(&self, ir: &KernelIr) -> support::Support {
                 match self {
@@ -311,6 +342,14 @@ macro_rules! define_ops {
     };
     (@version) => { info::PTX_7_0 };
     (@version $version:ident) => { info::$version };
+    (@together) => { None };
+    (@together $together:ident) => { Some(Together::$together) };
+    (@own) => { false };
+    (@own Own) => { true };
+    (@mnemonic) => { None };
+    (@mnemonic $text:literal $suffix:ident) => {
+        Some(Mnemonic { text: $text, suffix: TypeSuffix::$suffix })
+    };
     (@check $ir:ident) => { support::ANY };
     (@check $ir:ident $check:ident $($part:ident)*) => { support::$check($ir, $($part),*) };
     (@list) => { None };
@@ -320,9 +359,40 @@ macro_rules! define_ops {
 table::for_each_op!(define_ops);
 
 impl Op {
+    /// Builds the operation of the row `name` from its operands and the texts of its attributes, in order.
+    ///
+    /// `None` if there is no such row, if a part is missing, or if an attribute has no such value. Attributes
+    /// that name an entity of a kernel have no text here.
+    ///
+    /// ```
+    /// use tilewright::ir::{Entity, Excess, IntArith, Op, Value};
+    /// let [value, bits] = [0, 1].map(Value::from_index);
+    /// let szext = Op::from_row("szext", &[value, bits], &["clamp"]);
+    /// assert_eq!(szext, Some(IntArith::Szext { value, bits, excess: Excess::Clamp }.into()));
+    /// ```
+    pub fn from_row(name: &str, operands: &[Value], attributes: &[&str]) -> Option<Op> {
+        Op::from_parts(name, &mut Parts::new(operands, attributes, &NoNames)).ok()
+    }
+
     /// The operation as one of control flow, if it is one.
     pub const fn control(&self) -> Option<&Control> {
         if let Op::Control(control) = self { Some(control) } else { None }
+    }
+
+    /// Returns whether the operation gives the same bits for its two operands in either order.
+    pub(in crate::ir) fn commutes(&self) -> bool {
+        matches!(
+            self,
+            Op::Arith(
+                Arith::Add { .. }
+                    | Arith::Mul { .. }
+                    | Arith::Min { .. }
+                    | Arith::Max { .. }
+                    | Arith::And { .. }
+                    | Arith::Or { .. }
+                    | Arith::Xor { .. }
+            ) | Op::FloatArith(FloatArith::MinNan { .. } | FloatArith::MaxNan { .. })
+        )
     }
 
     /// The regions that the operation owns.
@@ -441,10 +511,10 @@ impl Op {
 
     /// The number of elements of the vector that the operation makes of scalars or loads.
     pub(in crate::ir) fn made_lanes(&self) -> Option<u32> {
-        if let Op::Arith(Arith::VecPack { values } | Arith::CvtPack { values, .. }) = self {
+        if let Op::Convert(Convert::VecPack { values } | Convert::CvtPack { values, .. }) = self {
             u32::try_from(values.len()).ok()
-        } else if let Op::Arith(Arith::VecSplat { lanes, .. }) | Op::Mem(Mem::LdVec { lanes, .. }) =
-            self
+        } else if let Op::Convert(Convert::VecSplat { lanes, .. })
+        | Op::Mem(Mem::LdVec { lanes, .. }) = self
         {
             Some(*lanes)
         } else if let Op::Mma(Mma::Ldmatrix { count, .. }) = self {
@@ -481,64 +551,9 @@ impl Op {
     }
 
     /// The type that an attribute stands for: the target of a conversion, the type of a special register,
-    /// the element of a variable, the pointer to a shared allocation.
+    /// the element of a variable, the pointer to an allocation.
     pub(in crate::ir) fn type_of_attribute(&self, ir: &KernelIr) -> Option<Type> {
-        match self {
-            Op::Arith(
-                Arith::Cvt { to, .. }
-                | Arith::CvtRounded { to, .. }
-                | Arith::CvtRint { to, .. }
-                | Arith::CvtPack { to, .. }
-                | Arith::CvtSat { to, .. },
-            ) => Some((*to).into()),
-            Op::Arith(Arith::Bitcast { to, .. }) => Some(*to),
-            Op::Arith(Arith::Sreg { reg }) => Some(reg.scalar().into()),
-            Op::Thread(Thread::VolatileSreg { reg }) => Some(reg.scalar().into()),
-            Op::Mem(Mem::SharedBase { shared }) => ir.shared.get(*shared).map(|alloc| {
-                Type::Pointer { space: Space::Shared, elem: alloc.elem, mutable: true }
-            }),
-            Op::Mem(Mem::LocalBase { local }) => ir.locals.get(*local).map(|alloc| Type::Pointer {
-                space: Space::Local,
-                elem: alloc.elem,
-                mutable: true,
-            }),
-            Op::Mem(Mem::ArrayBase { array }) => ir.arrays.get(*array).map(|array| Type::Pointer {
-                space: Space::Const,
-                elem: array.elem,
-                mutable: false,
-            }),
-            Op::Mem(Mem::GetVar { var, .. } | Mem::SetVar { var, .. }) => {
-                ir.vars.get(*var).map(|var| var.ty)
-            }
-            Op::Const(_)
-            | Op::Control(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_)
-            | Op::Arith(_)
-            | Op::Mem(
-                Mem::Ld { .. }
-                | Mem::St { .. }
-                | Mem::LdVec { .. }
-                | Mem::StVec { .. }
-                | Mem::AssumeAligned { .. }
-                | Mem::PtrCast { .. }
-                | Mem::Cvta { .. }
-                | Mem::CvtaTo { .. }
-                | Mem::Isspacep { .. }
-                | Mem::PtrToInt { .. }
-                | Mem::Getctarank { .. }
-                | Mem::Mapa { .. }
-                | Mem::Offset { .. },
-            )
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Warp(_)
-            | Op::Mma(_)
-            | Op::Mbarrier(_)
-            | Op::AsyncCopy(_)
-            | Op::Thread(_) => None,
-        }
+        self.find_attribute(&mut |attribute| parts::type_of(attribute, ir))
     }
 }
 

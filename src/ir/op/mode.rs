@@ -72,6 +72,30 @@ named! {
 /// assert_eq!(mode.to_string(), "rz.ftz.sat");
 /// assert_eq!("rz.ftz.sat".parse(), Ok(mode));
 /// ```
+///
+/// PTX has all roundings, `.ftz` and `.sat` for `f32`; all roundings for `f64`; for `f16` and pairs of it `.ftz`
+/// and `.sat`; for `bf16` and pairs of it nothing but `rn`; and `.relu` for `fma` of 16-bit numbers. Any other
+/// mode is an error of the verifier, which says what there is.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{FloatMode, GlobalMut, Kernel, Target};
+/// use tilewright::runtime::{Device, Grid};
+///
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("third", Target::SM_80, |k, (x,)| {
+///     let (one, three) = (x.load(k, 0), x.load(k, 1));
+///     x.store(k, 0, one.div_rounded(three, FloatMode::RM));
+///     x.store(k, 1, one.div_rounded(three, FloatMode::RP));
+///     x.store(k, 2, three.add_rounded(one, FloatMode::RZ.ftz().sat()));
+/// })?;
+/// assert!(kernel.ptx().text().contains("add.rz.ftz.sat.f32"));
+/// let device = Device::sim()?;
+/// let mut x = device.upload(&[1.0f32, 3.0, 0.0])?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+/// assert_eq!(x.to_vec()?, [0.33333331, 0.33333334, 1.0]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FloatMode {
     /// The rounding.

@@ -1,10 +1,13 @@
 //! The parts of an operation in the text form, from which the table builds it.
 
+use std::any::Any;
 use std::fmt;
 use std::str::FromStr;
 
-use super::ValueList;
+use super::{SpecialReg, ValueList, VolatileReg};
 use crate::ir::entity::{ArrayId, LocalId, SharedId, Value, VarId};
+use crate::ir::kernel::KernelIr;
+use crate::ir::types::{Scalar, Space, Type};
 
 /// Writes and reads an attribute in the text form.
 ///
@@ -86,6 +89,30 @@ impl Attribute for ArrayId {
     }
 }
 
+/// The type that an attribute stands for, if it stands for one.
+pub(super) fn type_of(attribute: &dyn Any, ir: &KernelIr) -> Option<Type> {
+    let pointer = |space, elem, mutable| Type::Pointer { space, elem, mutable };
+    if let Some(scalar) = attribute.downcast_ref::<Scalar>() {
+        Some((*scalar).into())
+    } else if let Some(ty) = attribute.downcast_ref::<Type>() {
+        Some(*ty)
+    } else if let Some(reg) = attribute.downcast_ref::<SpecialReg>() {
+        Some(reg.scalar().into())
+    } else if let Some(reg) = attribute.downcast_ref::<VolatileReg>() {
+        Some(reg.scalar().into())
+    } else if let Some(shared) = attribute.downcast_ref::<SharedId>() {
+        ir.shared.get(*shared).map(|alloc| pointer(Space::Shared, alloc.elem, true))
+    } else if let Some(local) = attribute.downcast_ref::<LocalId>() {
+        ir.locals.get(*local).map(|alloc| pointer(Space::Local, alloc.elem, true))
+    } else if let Some(array) = attribute.downcast_ref::<ArrayId>() {
+        ir.arrays.get(*array).map(|array| pointer(Space::Const, array.elem, false))
+    } else if let Some(var) = attribute.downcast_ref::<VarId>() {
+        ir.vars.get(*var).map(|var| var.ty)
+    } else {
+        None
+    }
+}
+
 /// The entities that the text has named.
 pub(in crate::ir) trait Names {
     /// The register variable with the name, without its `@`.
@@ -96,6 +123,24 @@ pub(in crate::ir) trait Names {
     fn local(&self, name: &str) -> Option<LocalId>;
     /// The constant array with the name, without its `@`.
     fn array(&self, name: &str) -> Option<ArrayId>;
+}
+
+/// No entities.
+pub(super) struct NoNames;
+
+impl Names for NoNames {
+    fn var(&self, _: &str) -> Option<VarId> {
+        None
+    }
+    fn shared(&self, _: &str) -> Option<SharedId> {
+        None
+    }
+    fn local(&self, _: &str) -> Option<LocalId> {
+        None
+    }
+    fn array(&self, _: &str) -> Option<ArrayId> {
+        None
+    }
 }
 
 /// The reason why an operation cannot be built from its parts.

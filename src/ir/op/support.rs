@@ -1,7 +1,9 @@
-//! Checks of PTX's support for arithmetic, which the rows of the operation table name in their `where`.
+//! Checks of PTX's support for operations on numbers, which rows of the operation table name in their `where`.
 
 use super::control::ValueList;
-use super::{ApproxFunction, Clamp, Compare, FloatMode, Subnormals};
+pub(super) use super::space_support::*;
+pub(super) use super::tensor_support::*;
+use super::{ApproxFunction, Clamp, Compare, FloatMode, MemScope, SpecialReg, Subnormals};
 use crate::ir::entity::Value;
 use crate::ir::kernel::KernelIr;
 use crate::ir::number::Rounding;
@@ -13,6 +15,16 @@ use crate::ir::vector::VectorType;
 pub(super) type Support = Result<Target, &'static str>;
 
 pub(super) const ANY: Support = Ok(Target::SM_80);
+
+/// The first target that has a scope.
+pub(super) fn scope(_: &KernelIr, scope: &MemScope) -> Support {
+    Ok(scope.first_target())
+}
+
+/// The first target that has a special register.
+pub(super) fn special(_: &KernelIr, reg: &SpecialReg) -> Support {
+    Ok(reg.first_target())
+}
 
 fn type_of(ir: &KernelIr, value: &Value) -> Option<Type> {
     ir.values.get(*value).map(|value| value.ty)

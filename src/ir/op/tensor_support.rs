@@ -1,13 +1,12 @@
-//! PTX's support for tensor cores, mbarriers and asynchronous copies, by attribute and type.
+//! Checks of PTX's support for tensor cores, mbarriers and asynchronous copies, by attribute and type.
 
 use super::mma::{Accumulators, MmaOverflow, MmaShape, WgmmaForm, fragment};
-use super::{AsyncCopy, BulkReduce, CpAsyncCache, Mbarrier, Mma};
+use super::support::{ANY, Support};
+use super::{BulkReduce, CpAsyncCache, ValueList};
 use crate::ir::entity::{Value, VarId};
 use crate::ir::kernel::KernelIr;
 use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Space, Type};
-
-type Support = Result<Target, &'static str>;
 
 const SHARED: &str = "the pointer is to shared memory";
 /// The most bytes of a bulk copy.
@@ -53,82 +52,110 @@ impl Types<'_> {
     }
 }
 
-/// As [`Op::support`](super::Op::support), beyond the target of the row.
-pub(super) fn mma(op: &Mma, ir: &KernelIr) -> Support {
-    let types = Types(ir);
-    match *op {
-        Mma::MmaSyncF64 { ref values, shape: MmaShape { m, n, k }, d, first: _ } => {
-            let sums = types.var(d).and_then(|ty| Accumulators::new(MmaShape { m, n, k }, 32, ty));
-            only(
-                (m, n) == (16, 8) && matches!(k, 8 | 16),
-                "the shapes are m16n8k8 and m16n8k16: for `m16n8k4` and `m8n8k4` there is `mma_sync`",
-            )?;
-            only(sums.is_some_and(|sums| sums.ty == Scalar::F64.into()), "sums are f64")?;
-            only(
-                values.len() as u32 * 32 == (m + n) * k,
-                "a thread has k / 2 elements of A and k / 4 of B",
-            )?;
-            Ok(Target::SM_90)
-        }
-        Mma::MmaSync { a, b, shape, d, first: _, overflow } => {
-            let first = mma_sync(types, [a, b], shape, d)?;
-            let integers = types.var(d) == Some(Scalar::I32.into());
-            only(integers || overflow == MmaOverflow::Wrap, "`.satfinite` is for integers")?;
-            Ok(first)
-        }
-        Mma::Movmatrix { value } => {
-            only(
-                types.fragment(value).is_some_and(|(elem, lanes)| elem.bits() == 16 && lanes == 2),
-                "a thread has two elements of 16 bits",
-            )?;
-            Ok(Target::SM_80)
-        }
-        Mma::Ldmatrix { base, .. } | Mma::Stmatrix { base, .. } => {
-            only(types.in_space(base, Space::Shared), SHARED)?;
-            only(
-                types.pointee(base).is_some_and(|elem| elem.bits() == 16),
-                "the elements have 16 bits: cast the pointer",
-            )?;
-            if let Mma::Stmatrix { vector, .. } = *op {
-                only(
-                    types.fragment(vector).is_some_and(|(_, lanes)| matches!(lanes, 2 | 4 | 8)),
-                    "the vector has 2, 4 or 8 elements, two of each matrix",
-                )?;
-            }
-            Ok(Target::SM_80)
-        }
-        Mma::MatrixDescriptor { base, bits } => {
-            only(types.in_space(base, Space::Shared), SHARED)?;
-            only(bits & 0x3fff == 0, "bits 0 to 13 are those of the address")?;
-            Ok(Target::SM_80)
-        }
-        Mma::Wgmma { shape, a_type, b_type, d, form, .. } => {
-            wgmma(types, [a_type, b_type], shape, d, form)
-        }
-        Mma::WgmmaRs { a, shape, b_type, d, form, .. } => {
-            let (a_type, lanes) = types.fragment(a).unwrap_or((Scalar::Bool, 0));
-            wgmma(types, [a_type, b_type], shape, d, form)?;
-            only(!form.transpose_a, "A in registers is not transposed")?;
-            only(
-                lanes * 128 == shape.m * shape.k,
-                "a thread has 64 k / 128 elements of A, in one vector",
-            )?;
-            Ok(Target::SM_90A)
-        }
-        Mma::WgmmaFence {} | Mma::WgmmaCommitGroup {} | Mma::WgmmaWaitGroup { .. } => {
-            Ok(Target::SM_90A)
-        }
-        Mma::Setmaxnreg { count, .. } => {
-            only(
-                count.is_multiple_of(8) && (24..=256).contains(&count),
-                "the number of registers is a multiple of 8 from 24 to 256",
-            )?;
-            Ok(Target::SM_90A)
-        }
-    }
+pub(super) fn mma_sync_f64(
+    ir: &KernelIr,
+    values: &ValueList,
+    shape: &MmaShape,
+    d: &VarId,
+) -> Support {
+    let MmaShape { m, n, k } = *shape;
+    let sums = Types(ir).var(*d).and_then(|ty| Accumulators::new(*shape, 32, ty));
+    only(
+        (m, n) == (16, 8) && matches!(k, 8 | 16),
+        "the shapes are m16n8k8 and m16n8k16: for `m16n8k4` and `m8n8k4` there is `mma_sync`",
+    )?;
+    only(sums.is_some_and(|sums| sums.ty == Scalar::F64.into()), "sums are f64")?;
+    only(
+        values.len() as u32 * 32 == (m + n) * k,
+        "a thread has k / 2 elements of A and k / 4 of B",
+    )?;
+    ANY
 }
 
-fn mma_sync(types: Types<'_>, [a, b]: [Value; 2], shape: MmaShape, d: VarId) -> Support {
+pub(super) fn mma_sync(
+    ir: &KernelIr,
+    a: &Value,
+    b: &Value,
+    shape: &MmaShape,
+    d: &VarId,
+    overflow: &MmaOverflow,
+) -> Support {
+    let first = mma_types(Types(ir), [*a, *b], *shape, *d)?;
+    let integers = Types(ir).var(*d) == Some(Scalar::I32.into());
+    only(integers || *overflow == MmaOverflow::Wrap, "`.satfinite` is for integers")?;
+    Ok(first)
+}
+
+pub(super) fn movmatrix(ir: &KernelIr, value: &Value) -> Support {
+    let fragment = Types(ir).fragment(*value);
+    only(
+        fragment.is_some_and(|(elem, lanes)| elem.bits() == 16 && lanes == 2),
+        "a thread has two elements of 16 bits",
+    )?;
+    ANY
+}
+
+/// Checks the pointer of `ldmatrix` and `stmatrix`.
+pub(super) fn matrices(ir: &KernelIr, base: &Value) -> Support {
+    let types = Types(ir);
+    only(types.in_space(*base, Space::Shared), SHARED)?;
+    only(
+        types.pointee(*base).is_some_and(|elem| elem.bits() == 16),
+        "the elements have 16 bits: cast the pointer",
+    )?;
+    ANY
+}
+
+pub(super) fn stmatrix(ir: &KernelIr, base: &Value, vector: &Value) -> Support {
+    matrices(ir, base)?;
+    only(
+        Types(ir).fragment(*vector).is_some_and(|(_, lanes)| matches!(lanes, 2 | 4 | 8)),
+        "the vector has 2, 4 or 8 elements, two of each matrix",
+    )?;
+    ANY
+}
+
+pub(super) fn matrix_descriptor(ir: &KernelIr, base: &Value, bits: &u64) -> Support {
+    only(Types(ir).in_space(*base, Space::Shared), SHARED)?;
+    only(bits & 0x3fff == 0, "bits 0 to 13 are those of the address")?;
+    ANY
+}
+
+pub(super) fn wgmma(
+    ir: &KernelIr,
+    shape: &MmaShape,
+    a_type: &Scalar,
+    b_type: &Scalar,
+    d: &VarId,
+    form: &WgmmaForm,
+) -> Support {
+    wgmma_types(Types(ir), [*a_type, *b_type], *shape, *d, *form)
+}
+
+pub(super) fn wgmma_rs(
+    ir: &KernelIr,
+    a: &Value,
+    shape: &MmaShape,
+    b_type: &Scalar,
+    d: &VarId,
+    form: &WgmmaForm,
+) -> Support {
+    let (a_type, lanes) = Types(ir).fragment(*a).unwrap_or((Scalar::Bool, 0));
+    wgmma_types(Types(ir), [a_type, *b_type], *shape, *d, *form)?;
+    only(!form.transpose_a, "A in registers is not transposed")?;
+    only(lanes * 128 == shape.m * shape.k, "a thread has 64 k / 128 elements of A, in one vector")?;
+    ANY
+}
+
+pub(super) fn setmaxnreg(_: &KernelIr, count: &u32) -> Support {
+    only(
+        count.is_multiple_of(8) && (24..=256).contains(count),
+        "the number of registers is a multiple of 8 from 24 to 256",
+    )?;
+    ANY
+}
+
+fn mma_types(types: Types<'_>, [a, b]: [Value; 2], shape: MmaShape, d: VarId) -> Support {
     use Scalar as S;
     let ((a_type, a_lanes), (b_type, b_lanes)) = match (types.fragment(a), types.fragment(b)) {
         (Some(a), Some(b)) => (a, b),
@@ -179,7 +206,7 @@ fn mma_sync(types: Types<'_>, [a, b]: [Value; 2], shape: MmaShape, d: VarId) -> 
     Ok(first)
 }
 
-fn wgmma(
+fn wgmma_types(
     types: Types<'_>,
     [a, b]: [Scalar; 2],
     shape: MmaShape,
@@ -225,42 +252,33 @@ fn wgmma(
     Ok(Target::SM_90A)
 }
 
-/// As [`Op::support`](super::Op::support), beyond the target of the row.
-pub(super) fn mbarrier(op: &Mbarrier, ir: &KernelIr) -> Support {
-    let types = Types(ir);
-    match *op {
-        Mbarrier::MbarrierInit { barrier, .. }
-        | Mbarrier::MbarrierInval { barrier, .. }
-        | Mbarrier::MbarrierArrive { barrier, .. }
-        | Mbarrier::MbarrierArriveExpectTx { barrier, .. }
-        | Mbarrier::MbarrierArriveCluster { barrier, .. }
-        | Mbarrier::MbarrierExpectTx { barrier, .. }
-        | Mbarrier::MbarrierCompleteTx { barrier, .. }
-        | Mbarrier::MbarrierTestWait { barrier, .. }
-        | Mbarrier::MbarrierTestWaitParity { barrier, .. }
-        | Mbarrier::MbarrierTryWait { barrier, .. }
-        | Mbarrier::MbarrierTryWaitParity { barrier, .. }
-        | Mbarrier::MbarrierWait { barrier, .. }
-        | Mbarrier::MbarrierWaitParity { barrier, .. } => is_barrier(types, barrier)?,
-        Mbarrier::FenceMbarrierInit {} => {}
-    }
-    if let Mbarrier::MbarrierInit { count, .. } | Mbarrier::MbarrierArrive { count, .. } = *op {
-        only(
-            types.may(count, |n| (1..1 << 20).contains(&n)),
-            "a barrier counts from 1 to 2^20 - 1 arrivals",
-        )?;
-    }
-    if let Mbarrier::MbarrierTestWaitParity { parity, .. }
-    | Mbarrier::MbarrierTryWaitParity { parity, .. }
-    | Mbarrier::MbarrierWaitParity { parity, .. } = *op
-    {
-        only(types.may(parity, |n| matches!(n, 0 | 1)), "a parity is 0 or 1")?;
-    }
-    if let Mbarrier::MbarrierArrive { count, .. } = *op {
-        // Before, several arrivals at once may not end a phase.
-        return Ok(if ir.integer(count) == Some(1) { Target::SM_80 } else { Target::SM_90 });
-    }
-    Ok(Target::SM_80)
+/// Checks an operation on a barrier.
+pub(super) fn barrier(ir: &KernelIr, barrier: &Value) -> Support {
+    is_barrier(Types(ir), *barrier)?;
+    ANY
+}
+
+/// Checks an operation with a number of arrivals.
+pub(super) fn counts(ir: &KernelIr, barrier: &Value, count: &Value) -> Support {
+    is_barrier(Types(ir), *barrier)?;
+    only(
+        Types(ir).may(*count, |n| (1..1 << 20).contains(&n)),
+        "a barrier counts from 1 to 2^20 - 1 arrivals",
+    )?;
+    ANY
+}
+
+pub(super) fn arrivals(ir: &KernelIr, barrier: &Value, count: &Value) -> Support {
+    counts(ir, barrier, count)?;
+    // Before, several arrivals at once may not end a phase.
+    Ok(if ir.integer(*count) == Some(1) { Target::SM_80 } else { Target::SM_90 })
+}
+
+/// Checks an operation with the parity of a phase.
+pub(super) fn parity(ir: &KernelIr, barrier: &Value, parity: &Value) -> Support {
+    is_barrier(Types(ir), *barrier)?;
+    only(Types(ir).may(*parity, |n| matches!(n, 0 | 1)), "a parity is 0 or 1")?;
+    ANY
 }
 
 fn is_barrier(types: Types<'_>, barrier: Value) -> Result<(), &'static str> {
@@ -276,115 +294,156 @@ fn in_cluster(types: Types<'_>, to: Value, barrier: Value) -> Result<(), &'stati
     only(is_barrier, "the barrier is a u64 in shared memory of the cluster: use `mapa`")
 }
 
-/// As [`Op::support`](super::Op::support), beyond the target of the row.
-pub(super) fn async_copy(op: &AsyncCopy, ir: &KernelIr) -> Support {
-    let types = Types(ir);
-    let to_shared = |to: Value, from: Value| {
-        only(types.in_space(to, Space::Shared), "it copies to shared memory")?;
-        only(types.in_space(from, Space::Global), "it copies from global memory")
+fn to_shared(types: Types<'_>, to: Value, from: Value) -> Result<(), &'static str> {
+    only(types.in_space(to, Space::Shared), "it copies to shared memory")?;
+    only(types.in_space(from, Space::Global), "it copies from global memory")
+}
+
+fn sixteen(types: Types<'_>, bytes: Value) -> Result<(), &'static str> {
+    only(
+        types.may(bytes, |n| (1..=BULK_BYTES).contains(&n) && n % 16 == 0),
+        "the bytes are a multiple of 16 from 16 to 1048560",
+    )
+}
+
+/// Checks the box of a tensor, and the pointer to its elements in shared memory.
+fn boxes(
+    types: Types<'_>,
+    map: Value,
+    pointer: Option<Value>,
+    coords: &ValueList,
+    stores: bool,
+) -> Result<(), &'static str> {
+    let Some(Type::TensorMap { elem, rank, mutable }) = types.of(map) else {
+        return Err("it takes a tensor map");
     };
-    let sixteen = |bytes: Value| {
-        only(
-            types.may(bytes, |n| (1..=BULK_BYTES).contains(&n) && n % 16 == 0),
-            "the bytes are a multiple of 16 from 16 to 1048560",
-        )
+    only(
+        coords.len() == usize::from(rank),
+        "a box has a coordinate for each dimension of the tensor",
+    )?;
+    only(mutable || !stores, "the kernel only reads the tensor: declare it as `TensorMapMut`")?;
+    let Some(pointer) = pointer else { return Ok(()) };
+    only(types.in_space(pointer, Space::Shared), SHARED)?;
+    only(types.pointee(pointer) == Some(elem), "the pointer is to elements of the tensor: cast it")
+}
+
+pub(super) fn cp_async(
+    ir: &KernelIr,
+    to: &Value,
+    from: &Value,
+    cache: &CpAsyncCache,
+    bytes: &u32,
+    src_bytes: &Value,
+) -> Support {
+    to_shared(Types(ir), *to, *from)?;
+    only(matches!(bytes, 4 | 8 | 16), "it copies 4, 8 or 16 bytes")?;
+    only(*cache == CpAsyncCache::Ca || *bytes == 16, "`cg` is for 16 bytes")?;
+    let bytes = i128::from(*bytes);
+    only(
+        Types(ir).may(*src_bytes, |n| (0..=bytes).contains(&n)),
+        "it reads no more bytes than it writes",
+    )?;
+    ANY
+}
+
+pub(super) fn st_async(ir: &KernelIr, base: &Value, barrier: &Value) -> Support {
+    in_cluster(Types(ir), *base, *barrier)?;
+    let elem = Types(ir).pointee(*base).unwrap_or(Scalar::Bool);
+    only(
+        elem.bits() >= 32 && elem != Scalar::Tf32,
+        "it stores integers and floating point of 32 and 64 bits",
+    )?;
+    ANY
+}
+
+pub(super) fn red_async(ir: &KernelIr, base: &Value, barrier: &Value, op: &BulkReduce) -> Support {
+    in_cluster(Types(ir), *base, *barrier)?;
+    let elem = Types(ir).pointee(*base).unwrap_or(Scalar::Bool);
+    let word = matches!(elem, Scalar::I32 | Scalar::U32);
+    let legal = match op {
+        BulkReduce::Add => word || elem == Scalar::U64,
+        BulkReduce::Min | BulkReduce::Max => word,
+        BulkReduce::Inc | BulkReduce::Dec => elem == Scalar::U32,
+        BulkReduce::And | BulkReduce::Or | BulkReduce::Xor => word,
     };
-    let boxes = |map: Value, pointer: Option<Value>, coords: usize, stores: bool| {
-        let Some(Type::TensorMap { elem, rank, mutable }) = types.of(map) else {
-            return Err("it takes a tensor map");
-        };
-        only(
-            coords == usize::from(rank),
-            "a box has a coordinate for each dimension of the tensor",
-        )?;
-        only(mutable || !stores, "the kernel only reads the tensor: declare it as `TensorMapMut`")?;
-        let Some(pointer) = pointer else { return Ok(()) };
-        only(types.in_space(pointer, Space::Shared), SHARED)?;
-        only(
-            types.pointee(pointer) == Some(elem),
-            "the pointer is to elements of the tensor: cast it",
-        )
+    only(legal, "it combines i32 and u32, adds u64 too, and counts in u32")?;
+    ANY
+}
+
+pub(super) fn bulk_load(
+    ir: &KernelIr,
+    to: &Value,
+    from: &Value,
+    bytes: &Value,
+    barrier: &Value,
+) -> Support {
+    to_shared(Types(ir), *to, *from)?;
+    sixteen(Types(ir), *bytes)?;
+    is_barrier(Types(ir), *barrier)?;
+    ANY
+}
+
+pub(super) fn bulk_store(ir: &KernelIr, to: &Value, from: &Value, bytes: &Value) -> Support {
+    only(Types(ir).in_space(*to, Space::Global), "it copies to global memory")?;
+    only(Types(ir).in_space(*from, Space::Shared), "it copies from shared memory")?;
+    sixteen(Types(ir), *bytes)?;
+    ANY
+}
+
+pub(super) fn bulk_prefetch(ir: &KernelIr, from: &Value, bytes: &Value) -> Support {
+    only(Types(ir).in_space(*from, Space::Global), GLOBAL)?;
+    sixteen(Types(ir), *bytes)?;
+    ANY
+}
+
+pub(super) fn tensor_load(
+    ir: &KernelIr,
+    map: &Value,
+    to: &Value,
+    barrier: &Value,
+    coords: &ValueList,
+) -> Support {
+    boxes(Types(ir), *map, Some(*to), coords, false)?;
+    is_barrier(Types(ir), *barrier)?;
+    ANY
+}
+
+pub(super) fn tensor_store(
+    ir: &KernelIr,
+    map: &Value,
+    from: &Value,
+    coords: &ValueList,
+) -> Support {
+    boxes(Types(ir), *map, Some(*from), coords, true)?;
+    ANY
+}
+
+pub(super) fn tensor_prefetch(ir: &KernelIr, map: &Value, coords: &ValueList) -> Support {
+    boxes(Types(ir), *map, None, coords, false)?;
+    ANY
+}
+
+pub(super) fn tensor_reduce(
+    ir: &KernelIr,
+    map: &Value,
+    from: &Value,
+    coords: &ValueList,
+    op: &BulkReduce,
+) -> Support {
+    boxes(Types(ir), *map, Some(*from), coords, true)?;
+    let elem = Types(ir).pointee(*from).unwrap_or(Scalar::Bool);
+    let narrow = matches!(elem, Scalar::F16 | Scalar::Bf16);
+    let word = matches!(elem, Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64);
+    let legal = match op {
+        BulkReduce::Add => narrow || elem == Scalar::F32 || (word && elem != Scalar::I64),
+        BulkReduce::Min | BulkReduce::Max => narrow || word,
+        BulkReduce::Inc | BulkReduce::Dec => elem == Scalar::U32,
+        BulkReduce::And | BulkReduce::Or | BulkReduce::Xor => word,
     };
-    match op {
-        AsyncCopy::CpAsync { to, from, cache, bytes, src_bytes, .. } => {
-            to_shared(*to, *from)?;
-            only(matches!(bytes, 4 | 8 | 16), "it copies 4, 8 or 16 bytes")?;
-            only(*cache == CpAsyncCache::Ca || *bytes == 16, "`cg` is for 16 bytes")?;
-            let bytes = i128::from(*bytes);
-            only(
-                types.may(*src_bytes, |n| (0..=bytes).contains(&n)),
-                "it reads no more bytes than it writes",
-            )?;
-        }
-        AsyncCopy::CpAsyncCommitGroup {}
-        | AsyncCopy::CpAsyncWaitGroup { .. }
-        | AsyncCopy::CpAsyncWaitAll {}
-        | AsyncCopy::CpAsyncBulkCommitGroup {}
-        | AsyncCopy::CpAsyncBulkWaitGroup { .. }
-        | AsyncCopy::PrefetchTensormap { .. } => {}
-        AsyncCopy::CpAsyncMbarrierArrive { barrier, .. } => is_barrier(types, *barrier)?,
-        AsyncCopy::StAsync { base, barrier, .. } => {
-            in_cluster(types, *base, *barrier)?;
-            let elem = types.pointee(*base).unwrap_or(Scalar::Bool);
-            only(
-                elem.bits() >= 32 && elem != Scalar::Tf32,
-                "it stores integers and floating point of 32 and 64 bits",
-            )?;
-        }
-        AsyncCopy::RedAsync { base, barrier, op, .. } => {
-            in_cluster(types, *base, *barrier)?;
-            let elem = types.pointee(*base).unwrap_or(Scalar::Bool);
-            let word = matches!(elem, Scalar::I32 | Scalar::U32);
-            let legal = match op {
-                BulkReduce::Add => word || elem == Scalar::U64,
-                BulkReduce::Min | BulkReduce::Max => word,
-                BulkReduce::Inc | BulkReduce::Dec => elem == Scalar::U32,
-                BulkReduce::And | BulkReduce::Or | BulkReduce::Xor => word,
-            };
-            only(legal, "it combines i32 and u32, adds u64 too, and counts in u32")?;
-        }
-        AsyncCopy::CpAsyncBulkLoad { to, from, bytes, barrier, .. } => {
-            to_shared(*to, *from)?;
-            sixteen(*bytes)?;
-            is_barrier(types, *barrier)?;
-        }
-        AsyncCopy::CpAsyncBulkStore { to, from, bytes, .. } => {
-            only(types.in_space(*to, Space::Global), "it copies to global memory")?;
-            only(types.in_space(*from, Space::Shared), "it copies from shared memory")?;
-            sixteen(*bytes)?;
-        }
-        AsyncCopy::CpAsyncBulkPrefetch { from, bytes, .. } => {
-            only(types.in_space(*from, Space::Global), GLOBAL)?;
-            sixteen(*bytes)?;
-        }
-        AsyncCopy::CpAsyncBulkTensorLoad { map, to, barrier, coords, .. }
-        | AsyncCopy::CpAsyncBulkTensorMulticast { map, to, barrier, coords, .. } => {
-            boxes(*map, Some(*to), coords.len(), false)?;
-            is_barrier(types, *barrier)?;
-        }
-        AsyncCopy::CpAsyncBulkTensorStore { map, from, coords, .. } => {
-            boxes(*map, Some(*from), coords.len(), true)?;
-        }
-        AsyncCopy::CpReduceAsyncBulkTensor { map, from, coords, op, .. } => {
-            boxes(*map, Some(*from), coords.len(), true)?;
-            let elem = types.pointee(*from).unwrap_or(Scalar::Bool);
-            let narrow = matches!(elem, Scalar::F16 | Scalar::Bf16);
-            let word = matches!(elem, Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64);
-            let legal = match op {
-                BulkReduce::Add => narrow || elem == Scalar::F32 || (word && elem != Scalar::I64),
-                BulkReduce::Min | BulkReduce::Max => narrow || word,
-                BulkReduce::Inc | BulkReduce::Dec => elem == Scalar::U32,
-                BulkReduce::And | BulkReduce::Or | BulkReduce::Xor => word,
-            };
-            only(
-                legal,
-                "it adds f16, bf16, f32, i32, u32 and u64, takes the smaller or larger of f16, bf16 and \
-                 integers of 32 and 64 bits, has bits of these integers, and counts in u32",
-            )?;
-        }
-        AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, .. } => {
-            boxes(*map, None, coords.len(), false)?;
-        }
-    }
-    Ok(Target::SM_80)
+    only(
+        legal,
+        "it adds f16, bf16, f32, i32, u32 and u64, takes the smaller or larger of f16, bf16 and \
+         integers of 32 and 64 bits, has bits of these integers, and counts in u32",
+    )?;
+    ANY
 }

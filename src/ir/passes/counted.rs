@@ -8,7 +8,7 @@ use super::rewrite::Rewrite;
 use crate::ir::analysis::trips::Trips;
 use crate::ir::entity::{OpId, PlaceId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
-use crate::ir::op::{Arith, Compare, Control, Op, Unroll};
+use crate::ir::op::{Arith, Compare, Control, Convert, Op, Unroll};
 use crate::ir::types::Scalar;
 
 /// A `for` of the source.
@@ -65,7 +65,7 @@ impl<'k> Counted<'k> {
             if signed == unsigned {
                 return value;
             }
-            rewrite.arith(region, place, unsigned, Arith::Cvt { value, to: unsigned })
+            rewrite.arith(region, place, unsigned, Convert::Cvt { value, to: unsigned })
         };
         let zero = rewrite.constant(region, place, signed, 0);
         let one = rewrite.constant(region, place, unsigned, 1);

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::ir::entity::{Arena, Entity, OpId, PlaceId, RegionId, Value, VarId};
 use crate::ir::kernel::{KernelIr, OpData, Region, ValueData, ValueDef, VarData};
-use crate::ir::op::{Arith, Control, Op, ValueList};
+use crate::ir::op::{Control, Op, ValueList};
 use crate::ir::types::{Const, Scalar, Type};
 
 /// The translation of a jump to a loop of the source.
@@ -133,7 +133,7 @@ impl<'k> Rewrite<'k> {
         region: RegionId,
         place: PlaceId,
         scalar: Scalar,
-        op: Arith,
+        op: impl Into<Op>,
     ) -> Value {
         self.push_value(region, place, op, scalar)
     }

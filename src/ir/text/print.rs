@@ -150,37 +150,28 @@ impl Printer<'_, '_, '_> {
             self.f.write_str(" = ")?;
         }
         self.f.write_str(data.op.name())?;
-        match &data.op {
-            Op::Const(constant) => write!(self.f, " {constant}")?,
-            Op::Control(control) => self.control(id, control)?,
-            Op::Diagnostic(op) => self.diagnostic(op)?,
-            Op::Inline(op) => {
-                let (ptx, (major, minor)) = (&op.ptx, op.ptx.version());
-                let (text, target) = (literal::quote(ptx.text()), ptx.target());
-                let pure = if ptx.is_pure() { " pure" } else { "" };
-                write!(self.f, " {text} target {target} version {major}.{minor}{pure}")?;
-                self.list(" ", &op.operands)?;
+        if let Op::Const(constant) = &data.op {
+            write!(self.f, " {constant}")?;
+        } else if let Op::Control(control) = &data.op {
+            self.control(id, control)?;
+        } else if let Op::Diagnostic(op) = &data.op {
+            self.diagnostic(op)?;
+        } else if let Op::Inline(op) = &data.op {
+            let (ptx, (major, minor)) = (&op.ptx, op.ptx.version());
+            let (text, target) = (literal::quote(ptx.text()), ptx.target());
+            let pure = if ptx.is_pure() { " pure" } else { "" };
+            write!(self.f, " {text} target {target} version {major}.{minor}{pure}")?;
+            self.list(" ", &op.operands)?;
+        } else {
+            let attributes = data.op.attributes();
+            // Attributes at the end that say nothing are left out.
+            let said = attributes.iter().rposition(|attribute| !attribute.is_empty());
+            if let Some(last) = said {
+                write!(self.f, "<{}>", attributes[..=last].join(", "))?;
             }
-            Op::Arith(_)
-            | Op::Mem(_)
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Mma(_)
-            | Op::Mbarrier(_)
-            | Op::AsyncCopy(_)
-            | Op::Warp(_)
-            | Op::Thread(_) => {
-                let attributes = data.op.attributes();
-                // Attributes at the end that say nothing are left out.
-                let said = attributes.iter().rposition(|attribute| !attribute.is_empty());
-                if let Some(last) = said {
-                    write!(self.f, "<{}>", attributes[..=last].join(", "))?;
-                }
-                let mut operands = ValueList::new();
-                data.op.for_each_operand(|value| operands.push(value));
-                self.list(" ", &operands)?;
-            }
+            let mut operands = ValueList::new();
+            data.op.for_each_operand(|value| operands.push(value));
+            self.list(" ", &operands)?;
         }
         for (i, result) in data.results.iter().enumerate() {
             let separator = if i == 0 { " : " } else { ", " };

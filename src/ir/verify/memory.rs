@@ -39,95 +39,63 @@ struct Hints {
 
 fn check_op(report: &mut Report<'_>, op: OpId) {
     check_alignment(report, op);
-    match &report.ir.ops[op].op {
-        Op::Mem(Mem::Ld { base, access, .. } | Mem::LdVec { base, access, .. }) => {
-            let hints = Hints {
-                weak: access.order == Default::default(),
-                volatile: access.order == LoadOrder::Volatile,
-                operator: access.cache.is_some(),
-                evict: access.l1_evict.is_some(),
-                prefetch: access.l2_prefetch.is_some(),
-                non_coherent: access.non_coherent,
-                read_only: !matches!(access.cache, Some(LoadCache::Lu | LoadCache::Cv)),
-            };
-            check_hints(report, op, *base, &hints);
-        }
-        Op::Mem(Mem::St { base, access, .. } | Mem::StVec { base, access, .. }) => {
-            let hints = Hints {
-                weak: access.order == Default::default(),
-                volatile: access.order == StoreOrder::Volatile,
-                operator: access.cache.is_some(),
-                evict: access.l1_evict.is_some(),
-                prefetch: false,
-                non_coherent: false,
-                read_only: true,
-            };
-            check_hints(report, op, *base, &hints);
-        }
-        Op::Atomic(Atomic::Atom { base, op: kind, .. } | Atomic::Red { base, op: kind, .. }) => {
-            check_atomic(report, op, *base, Some(*kind));
-        }
-        Op::Atomic(Atomic::AtomCas { base, .. }) => check_atomic(report, op, *base, None),
-        Op::Atomic(Atomic::AtomVec { base, .. } | Atomic::RedVec { base, .. }) => {
-            check_atomic_space(report, op, *base);
-        }
-        Op::Sync(
-            Sync::BarrierSync { id, threads, .. }
-            | Sync::BarrierArrive { id, threads, .. }
-            | Sync::BarrierRed { id, threads, .. }
-            | Sync::BarrierRedPopc { id, threads, .. },
-        ) => check_barrier(report, op, *id, *threads),
-        Op::Mma(Mma::Setmaxnreg { .. }) => {
-            let bounds = report.ir.bounds;
-            let fixed = bounds.block.is_some() || bounds.max_threads.is_some();
-            let beside = bounds.min_blocks_per_sm.is_some()
-                || bounds.max_registers.is_some()
-                || bounds.cluster_blocks().is_some();
-            if !(fixed && beside) {
-                report.at(op, VerifyError::SetmaxnregBounds);
+    let data = &report.ir.ops[op].op;
+    if let Op::Mem(Mem::Ld { base, access, .. } | Mem::LdVec { base, access, .. }) = data {
+        let hints = Hints {
+            weak: access.order == Default::default(),
+            volatile: access.order == LoadOrder::Volatile,
+            operator: access.cache.is_some(),
+            evict: access.l1_evict.is_some(),
+            prefetch: access.l2_prefetch.is_some(),
+            non_coherent: access.non_coherent,
+            read_only: !matches!(access.cache, Some(LoadCache::Lu | LoadCache::Cv)),
+        };
+        check_hints(report, op, *base, &hints);
+    } else if let Op::Mem(Mem::St { base, access, .. } | Mem::StVec { base, access, .. }) = data {
+        let hints = Hints {
+            weak: access.order == Default::default(),
+            volatile: access.order == StoreOrder::Volatile,
+            operator: access.cache.is_some(),
+            evict: access.l1_evict.is_some(),
+            prefetch: false,
+            non_coherent: false,
+            read_only: true,
+        };
+        check_hints(report, op, *base, &hints);
+    } else if let Op::Atomic(atomic) = data {
+        match atomic {
+            Atomic::Atom { base, op: kind, .. } | Atomic::Red { base, op: kind, .. } => {
+                check_atomic(report, op, *base, Some(*kind));
+            }
+            Atomic::AtomCas { base, .. } => check_atomic(report, op, *base, None),
+            Atomic::AtomVec { base, .. } | Atomic::RedVec { base, .. } => {
+                check_atomic_space(report, op, *base);
             }
         }
-        Op::Cache(
-            Cache::Prefetch { base, .. }
-            | Cache::Discard { base, .. }
-            | Cache::Applypriority { base, .. },
-        ) => check_space(report, op, *base),
-        Op::Const(_)
-        | Op::Arith(_)
-        | Op::Mem(
-            Mem::Offset { .. }
-            | Mem::AssumeAligned { .. }
-            | Mem::SharedBase { .. }
-            | Mem::PtrCast { .. }
-            | Mem::Mapa { .. }
-            | Mem::LocalBase { .. }
-            | Mem::Cvta { .. }
-            | Mem::CvtaTo { .. }
-            | Mem::Isspacep { .. }
-            | Mem::PtrToInt { .. }
-            | Mem::Getctarank { .. }
-            | Mem::ArrayBase { .. }
-            | Mem::GetVar { .. }
-            | Mem::SetVar { .. },
-        )
-        | Op::Sync(
-            Sync::Barrier {}
-            | Sync::Fence { .. }
-            | Sync::FenceProxyAlias {}
-            | Sync::FenceProxyAsync { .. }
-            | Sync::BarrierClusterArrive { .. }
-            | Sync::BarrierClusterWait { .. }
-            | Sync::GriddepcontrolWait {}
-            | Sync::GriddepcontrolLaunchDependents {},
-        )
-        | Op::Mma(_)
-        | Op::Mbarrier(_)
-        | Op::AsyncCopy(_)
-        | Op::Warp(_)
-        | Op::Thread(_)
-        | Op::Diagnostic(_)
-        | Op::Inline(_)
-        | Op::Control(_) => {}
+    } else if let Op::Sync(
+        Sync::BarrierSync { id, threads, .. }
+        | Sync::BarrierArrive { id, threads, .. }
+        | Sync::BarrierRed { id, threads, .. }
+        | Sync::BarrierRedPopc { id, threads, .. },
+    ) = data
+    {
+        check_barrier(report, op, *id, *threads);
+    } else if let Op::Mma(Mma::Setmaxnreg { .. }) = data {
+        let bounds = report.ir.bounds;
+        let fixed = bounds.block.is_some() || bounds.max_threads.is_some();
+        let beside = bounds.min_blocks_per_sm.is_some()
+            || bounds.max_registers.is_some()
+            || bounds.cluster_blocks().is_some();
+        if !(fixed && beside) {
+            report.at(op, VerifyError::SetmaxnregBounds);
+        }
+    } else if let Op::Cache(
+        Cache::Prefetch { base, .. }
+        | Cache::Discard { base, .. }
+        | Cache::Applypriority { base, .. },
+    ) = data
+    {
+        check_space(report, op, *base);
     }
 }
 

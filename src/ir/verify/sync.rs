@@ -2,9 +2,9 @@
 
 use super::{Report, VerifyError};
 use crate::ir::analysis::uniformity::{Scope, Uniformity};
-use crate::ir::entity::{OpId, RegionId, Value};
+use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::KernelIr;
-use crate::ir::op::{Mma, Op, Sync, Warp};
+use crate::ir::op::{Op, Together, ValueList};
 
 pub(super) fn check(report: &mut Report<'_>) {
     let ir = report.ir;
@@ -51,43 +51,11 @@ struct Found {
 /// Collects from a region and from the regions inside it. The depth of regions is limited.
 fn collect(ir: &KernelIr, region: RegionId, found: &mut Found) {
     for &op in &ir.regions[region].ops {
-        match &ir.ops[op].op {
-            Op::Sync(Sync::Barrier {}) => found.of_block.push(op),
-            // A warp comes to these as a whole.
-            Op::Sync(
-                Sync::BarrierSync { .. }
-                | Sync::BarrierArrive { .. }
-                | Sync::BarrierRed { .. }
-                | Sync::BarrierRedPopc { .. }
-                | Sync::BarrierClusterArrive { .. }
-                | Sync::BarrierClusterWait { .. },
-            ) => found.of_warp.push(op),
-            Op::Mma(mma) if !matches!(mma, Mma::MatrixDescriptor { .. }) => {
-                found.of_warp.push(op);
-            }
-            Op::Warp(warp) if members(warp).is_some_and(|members| is_whole_warp(ir, members)) => {
-                found.of_warp.push(op);
-            }
-            Op::Const(_)
-            | Op::Arith(_)
-            | Op::Mem(_)
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(
-                Sync::Fence { .. }
-                | Sync::FenceProxyAlias {}
-                | Sync::FenceProxyAsync { .. }
-                | Sync::GriddepcontrolWait {}
-                | Sync::GriddepcontrolLaunchDependents {},
-            )
-            | Op::Mma(_)
-            | Op::Mbarrier(_)
-            | Op::AsyncCopy(_)
-            | Op::Warp(_)
-            | Op::Thread(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_)
-            | Op::Control(_) => {}
+        match ir.ops[op].op.info().and_then(|info| info.together) {
+            Some(Together::Block) => found.of_block.push(op),
+            Some(Together::Warp) => found.of_warp.push(op),
+            Some(Together::Members) if is_whole_warp(ir, op) => found.of_warp.push(op),
+            Some(Together::Members) | None => {}
         }
         for inner in ir.ops[op].op.regions() {
             collect(ir, inner, found);
@@ -95,22 +63,15 @@ fn collect(ir: &KernelIr, region: RegionId, found: &mut Found) {
     }
 }
 
-/// The member mask of an operation.
-fn members(op: &Warp) -> Option<Value> {
-    match *op {
-        Warp::Shfl { members, .. }
-        | Warp::Vote { members, .. }
-        | Warp::VoteBallot { members, .. }
-        | Warp::MatchAny { members, .. }
-        | Warp::MatchAll { members, .. }
-        | Warp::Redux { members, .. }
-        | Warp::Elect { members }
-        | Warp::BarWarp { members } => Some(members),
-        Warp::Activemask {} => None,
-    }
-}
-
-/// Returns whether a member mask is known to name all lanes. The simulator checks other masks.
-fn is_whole_warp(ir: &KernelIr, members: Value) -> bool {
-    ir.constant(members).is_some_and(|mask| mask.bits() == u64::from(u32::MAX))
+/// Returns whether the mask `members` of an operation is known to name all lanes. The simulator checks other masks.
+fn is_whole_warp(ir: &KernelIr, op: OpId) -> bool {
+    let data = &ir.ops[op].op;
+    let position = data
+        .info()
+        .and_then(|info| info.operands.iter().position(|(operand, _)| *operand == "members"));
+    let mut operands = ValueList::new();
+    data.for_each_operand(|value| operands.push(value));
+    position
+        .and_then(|position| ir.constant(*operands.get(position)?))
+        .is_some_and(|mask| mask.bits() == u64::from(u32::MAX))
 }

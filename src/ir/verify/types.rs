@@ -3,7 +3,7 @@
 use super::{Report, VerifyError, diagnostic};
 use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::KernelIr;
-use crate::ir::op::{Arith, Constraint, Control, Mem, Op, OpInfo, ValueList};
+use crate::ir::op::{Constraint, Control, Convert, Mem, Op, OpInfo, ValueList};
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
@@ -160,7 +160,7 @@ fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: 
 /// Checks the vector types of an operation and returns the first error.
 fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
     // Which vectors this one makes is said with what PTX has.
-    if matches!(op, Op::Arith(Arith::CvtPack { .. })) {
+    if matches!(op, Op::Convert(Convert::CvtPack { .. })) {
         return None;
     }
     let pointee = || op.pointee(ir, info).map(Type::from);
@@ -182,7 +182,7 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
         let (elem, lanes) = (Some(vector.elem().into()), vector.lanes());
         return Some(VerifyError::NoSuchVector { op: info.name, elem, lanes });
     }
-    if let (Op::Arith(Arith::VecExtract { lane, .. }), Type::Vector(vector)) = (op, ty?) {
+    if let (Op::Convert(Convert::VecExtract { lane, .. }), Type::Vector(vector)) = (op, ty?) {
         let lane = *lane;
         return (lane >= vector.lanes()).then_some(VerifyError::LaneOutOfRange { lane, vector });
     }

@@ -16,7 +16,7 @@ use super::{Report, VerifyError};
 use crate::ir::analysis::trips::Trips;
 use crate::ir::entity::{OpId, RegionId, Value, VarId};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Arith, Control, Mbarrier, Mem, Mma, Op};
+use crate::ir::op::{Control, Convert, Mbarrier, Mem, Mma, Op};
 
 /// The number of operations from which `ptxas` does not unroll a loop. Measured: it unrolls 22 instructions,
 /// and not 32.
@@ -83,8 +83,8 @@ fn is_long(ir: &KernelIr, body: RegionId) -> bool {
             op,
             Op::Const(_)
                 | Op::Mem(Mem::GetVar { .. } | Mem::SetVar { .. })
-                | Op::Arith(
-                    Arith::Bitcast { .. } | Arith::VecPack { .. } | Arith::VecExtract { .. }
+                | Op::Convert(
+                    Convert::Bitcast { .. } | Convert::VecPack { .. } | Convert::VecExtract { .. }
                 )
         )
     };
@@ -136,10 +136,10 @@ impl<'k> Loop<'k> {
     fn words(&self, value: Value, out: &mut Vec<(Value, u32)>) {
         let of = |value: Value| self.ir.type_of(value).bits();
         if let ValueDef::Result(op, _) = self.ir.values[value].def {
-            if let Op::Arith(Arith::Bitcast { value, .. }) = self.ir.ops[op].op {
+            if let Op::Convert(Convert::Bitcast { value, .. }) = self.ir.ops[op].op {
                 return self.words(value, out);
             }
-            if let Op::Arith(Arith::VecPack { values }) = &self.ir.ops[op].op
+            if let Op::Convert(Convert::VecPack { values }) = &self.ir.ops[op].op
                 && values.iter().all(|value| of(*value) == 32)
             {
                 return values.iter().for_each(|value| self.words(*value, out));
@@ -200,22 +200,13 @@ impl<'k> Loop<'k> {
     fn computed_by(&self, value: Value) -> Option<usize> {
         let ValueDef::Result(op, _) = self.ir.values[value].def else { return None };
         let at = *self.position.get(&op)?;
-        match &self.ir.ops[op].op {
-            Op::Arith(Arith::VecExtract { vector, .. }) => self.computed_by(*vector),
-            Op::Mem(Mem::GetVar { .. }) | Op::Const(_) | Op::Control(_) => None,
-            Op::Arith(_)
-            | Op::Mem(_)
-            | Op::Atomic(_)
-            | Op::Cache(_)
-            | Op::Sync(_)
-            | Op::Mma(_)
-            | Op::Mbarrier(_)
-            | Op::AsyncCopy(_)
-            | Op::Warp(_)
-            | Op::Thread(_)
-            | Op::Diagnostic(_)
-            | Op::Inline(_) => Some(at),
+        let op = &self.ir.ops[op].op;
+        if let Op::Convert(Convert::VecExtract { vector, .. }) = op {
+            return self.computed_by(*vector);
         }
+        let is_no_instruction =
+            matches!(op, Op::Mem(Mem::GetVar { .. }) | Op::Const(_) | Op::Control(_));
+        (!is_no_instruction).then_some(at)
     }
 
     /// Returns whether the `wgmma` at a position may still read A at a later position, before a wait of the

@@ -158,7 +158,7 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
             AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load(kernel)?),
         };
         // The simulator runs blocks one after the other; some of them let a kernel show what it does with several.
-        let sms = device.properties().map_or(4, |properties| properties.multiprocessors);
+        let sms = device.properties().map_or(4, |properties| properties.sm_count);
         let (no_c, no_bias) = (device.zeros(1)?, device.zeros(1)?);
         Ok(GemmFunction { config: *self.config(), loaded, sms, no_c, no_bias })
     }

@@ -41,9 +41,9 @@ impl Machine {
     pub fn of(properties: &Properties) -> Machine {
         let base = Machine::H200;
         let bus = f64::from(properties.memory_bus_bits) / 6016.0;
-        let size = f64::from(properties.multiprocessors) / f64::from(base.sms);
+        let size = f64::from(properties.sm_count) / f64::from(base.sms);
         Machine {
-            sms: properties.multiprocessors.max(1),
+            sms: properties.sm_count.max(1),
             l2_bytes: properties.l2_bytes as f64,
             memory_bytes_per_s: base.memory_bytes_per_s * bus.max(0.01),
             power_w: base.power_w * size,

@@ -94,7 +94,6 @@ fn matrices(
     [lines, columns, batch]: [u32; 3],
     [pitch, next]: [u64; 2],
 ) -> Result<Layout, GemmError> {
-    let (pitch, next) = (pitch as i64, next as i64);
     let batch = if next == 0 { 1 } else { batch };
     let strides = if major == Major::K { (pitch, 1, next) } else { (1, pitch, next) };
     Ok(Layout::new([lines, columns, batch].map(i64::from), strides)?)

@@ -5,6 +5,7 @@ mod domain;
 mod inverse;
 mod recast;
 mod slice;
+mod transfer;
 
 pub(crate) use slice::bits_of;
 

@@ -1,6 +1,6 @@
-//! Defines the normal form of a symbolic integer: a sum of products of atoms, with its known facts.
+//! Defines the normal form of a symbolic integer: a sum of products of factors, with its known facts.
 //!
-//! An atom is a symbol divided by its known divisor, or the result of an operation that is not a
+//! A factor is a symbol divided by its known divisor, or the result of an operation that is not a
 //! polynomial. Dividing the symbol out makes divisibility syntactic. With 16 | n the symbol `n` is
 //! stored as `16 * (n/16)`, so a sum is divisible by the common divisor of its coefficients.
 
@@ -137,12 +137,12 @@ impl Symbol {
     }
 }
 
-/// The operations that atoms hold.
+/// The operations that factors hold.
 ///
 /// ```
-/// use tilewright::layout::{Atom, Fun, Int};
+/// use tilewright::layout::{Factor, Fun, Int};
 /// let tiles = Int::symbol("n").ceil_div(&64.into())?;
-/// let Atom::Call(call) = &tiles.terms()[0].atoms[0] else { unreachable!() };
+/// let Factor::Call(call) = &tiles.terms()[0].factors[0] else { unreachable!() };
 /// assert_eq!(call.fun, Fun::CeilDiv);
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
@@ -176,9 +176,9 @@ pub enum Fun {
 /// An operation that is not a polynomial, with its operands and the facts about its result.
 ///
 /// ```
-/// use tilewright::layout::{Atom, Int};
+/// use tilewright::layout::{Factor, Int};
 /// let tiles = Int::symbol("n").ceil_div(&64.into())?;
-/// let Atom::Call(call) = &tiles.terms()[0].atoms[0] else { unreachable!() };
+/// let Factor::Call(call) = &tiles.terms()[0].factors[0] else { unreachable!() };
 /// assert_eq!((&call.a, &call.b), (&Int::symbol("n"), &Int::new(64)));
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
@@ -214,33 +214,33 @@ impl Ord for Call {
 /// A factor of a [`Term`].
 ///
 /// ```
-/// use tilewright::layout::{Atom, Int};
-/// // With 16 | n the atom is n/16, and n is 16 times that.
+/// use tilewright::layout::{Factor, Int};
+/// // With 16 | n the factor is n/16, and n is 16 times that.
 /// let n = Int::symbol("n").divisible_by(16);
 /// assert_eq!(n.terms()[0].coefficient, 16);
-/// assert!(matches!(&n.terms()[0].atoms[0], Atom::Symbol(symbol) if symbol.name() == "n"));
+/// assert!(matches!(&n.terms()[0].factors[0], Factor::Symbol(symbol) if symbol.name() == "n"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Atom {
+pub enum Factor {
     /// The symbol divided by its known divisor.
     Symbol(Arc<Symbol>),
     /// The result of an operation.
     Call(Arc<Call>),
 }
 
-/// A product: a coefficient times atoms.
+/// A product: a coefficient times factors.
 ///
 /// ```
 /// use tilewright::layout::{Int, Term};
 /// let product = Int::symbol("n").mul(&Int::symbol("m"))?.mul(&6.into())?;
-/// let Term { atoms, coefficient } = &product.terms()[0];
-/// assert_eq!((atoms.len(), *coefficient), (2, 6));
+/// let Term { factors, coefficient } = &product.terms()[0];
+/// assert_eq!((factors.len(), *coefficient), (2, 6));
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Term {
     /// The factors, sorted; a power is written out.
-    pub atoms: Vec<Atom>,
+    pub factors: Vec<Factor>,
     /// The coefficient, not zero.
     pub coefficient: i64,
 }
@@ -274,42 +274,42 @@ fn saturate(v: i128) -> i64 {
     i64::try_from(v).unwrap_or(if v < 0 { i64::MIN } else { i64::MAX })
 }
 
-impl Atom {
+impl Factor {
     pub(crate) fn facts(&self) -> Facts {
         match self {
-            Atom::Symbol(s) => Facts {
+            Factor::Symbol(s) => Facts {
                 divisor: 1,
                 min: ceil_div_i64(s.min, s.divisor).unwrap_or(i64::MIN),
                 max: floor_div_i64(s.max, s.divisor).unwrap_or(i64::MAX),
             },
-            Atom::Call(c) => c.facts,
+            Factor::Call(c) => c.facts,
         }
     }
 
     fn width(&self) -> Width {
         match self {
-            Atom::Symbol(s) => s.width,
-            Atom::Call(c) => c.a.width().max(c.b.width()),
+            Factor::Symbol(s) => s.width,
+            Factor::Call(c) => c.a.width().max(c.b.width()),
         }
     }
 
     fn nodes(&self) -> u32 {
         match self {
-            Atom::Symbol(_) => 1,
-            Atom::Call(c) => 1u32.saturating_add(c.a.nodes()).saturating_add(c.b.nodes()),
+            Factor::Symbol(_) => 1,
+            Factor::Call(c) => 1u32.saturating_add(c.a.nodes()).saturating_add(c.b.nodes()),
         }
     }
 
     fn eval(&self, env: &Env) -> Result<i64> {
         match self {
-            Atom::Symbol(s) => {
+            Factor::Symbol(s) => {
                 let value = env
                     .get(s)
                     .ok_or_else(|| LayoutError::UnboundSymbol { name: s.name.to_string() })?;
                 check(&s.name, value, s.divisor, s.min, s.max)?;
                 Ok(value / s.divisor)
             }
-            Atom::Call(c) => c.eval(env),
+            Factor::Call(c) => c.eval(env),
         }
     }
 }
@@ -364,7 +364,7 @@ impl Expr {
     pub(crate) fn constant(value: i64) -> Self {
         let terms = match value {
             0 => Vec::new(),
-            _ => vec![Term { atoms: Vec::new(), coefficient: value }],
+            _ => vec![Term { factors: Vec::new(), coefficient: value }],
         };
         Self::from_terms(terms)
     }
@@ -376,14 +376,14 @@ impl Expr {
 
     pub(crate) fn symbol(symbol: Symbol) -> Self {
         let coefficient = symbol.divisor;
-        let atoms = vec![Atom::Symbol(Arc::new(symbol))];
-        Self::from_terms(vec![Term { atoms, coefficient }])
+        let factors = vec![Factor::Symbol(Arc::new(symbol))];
+        Self::from_terms(vec![Term { factors, coefficient }])
     }
 
     pub(crate) fn call(fun: Fun, a: &Int, b: &Int, facts: Facts) -> Self {
         let call = Call { fun, a: a.clone(), b: b.clone(), facts };
-        let atoms = vec![Atom::Call(Arc::new(call))];
-        Self::from_terms(vec![Term { atoms, coefficient: 1 }])
+        let factors = vec![Factor::Call(Arc::new(call))];
+        Self::from_terms(vec![Term { factors, coefficient: 1 }])
     }
 
     pub(crate) fn overflowed() -> Self {
@@ -392,8 +392,8 @@ impl Expr {
     }
 
     pub(crate) fn is_overflowed(&self) -> bool {
-        matches!(&*self.terms, [Term { atoms, .. }]
-            if matches!(&**atoms, [Atom::Call(c)] if c.fun == Fun::Overflow))
+        matches!(&*self.terms, [Term { factors, .. }]
+            if matches!(&**factors, [Factor::Call(c)] if c.fun == Fun::Overflow))
     }
 
     /// Sorted, distinct terms with coefficients other than zero.
@@ -406,8 +406,8 @@ impl Expr {
             nodes = nodes.saturating_add(1);
             let mut d = term.coefficient;
             let (mut lo, mut hi) = (i128::from(term.coefficient), i128::from(term.coefficient));
-            for atom in &term.atoms {
-                let facts = atom.facts();
+            for factor in &term.factors {
+                let facts = factor.facts();
                 d = d.checked_mul(facts.divisor).unwrap_or(d);
                 let (a, b) = (i128::from(facts.min), i128::from(facts.max));
                 // Evaluation works in 128 bits and fails beyond them, so bounds are clamped to that
@@ -416,8 +416,8 @@ impl Expr {
                     [(lo, a), (lo, b), (hi, a), (hi, b)].map(|(x, y)| x.saturating_mul(y));
                 lo = corners.into_iter().min().unwrap_or(lo);
                 hi = corners.into_iter().max().unwrap_or(hi);
-                width = width.max(atom.width());
-                nodes = nodes.saturating_add(atom.nodes());
+                width = width.max(factor.width());
+                nodes = nodes.saturating_add(factor.nodes());
             }
             divisor = gcd_i64(divisor, d);
             min = min.saturating_add(lo);
@@ -430,15 +430,15 @@ impl Expr {
     pub(crate) fn as_constant(&self) -> Option<i64> {
         match &*self.terms {
             [] => Some(0),
-            [Term { atoms, coefficient }] if atoms.is_empty() => Some(*coefficient),
+            [Term { factors, coefficient }] if factors.is_empty() => Some(*coefficient),
             _ => None,
         }
     }
 
     pub(crate) fn as_symbol(&self) -> Option<&Symbol> {
         match &*self.terms {
-            [Term { atoms, coefficient }] => match &**atoms {
-                [Atom::Symbol(s)] if s.divisor == *coefficient => Some(s),
+            [Term { factors, coefficient }] => match &**factors {
+                [Factor::Symbol(s)] if s.divisor == *coefficient => Some(s),
                 _ => None,
             },
             _ => None,
@@ -475,24 +475,24 @@ impl Expr {
                 (None, None) => break,
                 (Some(_), None) => std::cmp::Ordering::Less,
                 (None, Some(_)) => std::cmp::Ordering::Greater,
-                (Some(s), Some(t)) => s.atoms.cmp(&t.atoms),
+                (Some(s), Some(t)) => s.factors.cmp(&t.factors),
             };
             let mut coefficient = 0i64;
-            let mut atoms = &Vec::new();
+            let mut factors = &Vec::new();
             if order.is_le()
                 && let Some(s) = x.next()
             {
                 coefficient = s.coefficient.checked_mul(a)?;
-                atoms = &s.atoms;
+                factors = &s.factors;
             }
             if order.is_ge()
                 && let Some(t) = y.next()
             {
                 coefficient = coefficient.checked_add(t.coefficient.checked_mul(b)?)?;
-                atoms = &t.atoms;
+                factors = &t.factors;
             }
             if coefficient != 0 {
-                terms.push(Term { atoms: atoms.clone(), coefficient });
+                terms.push(Term { factors: factors.clone(), coefficient });
             }
         }
         Some(Self::from_terms(terms))
@@ -506,17 +506,18 @@ impl Expr {
         let mut terms: Vec<Term> = Vec::with_capacity(self.terms.len() * other.terms.len());
         for s in &self.terms {
             for t in &other.terms {
-                let mut atoms: Vec<Atom> = s.atoms.iter().chain(&t.atoms).cloned().collect();
-                atoms.sort();
+                let mut factors: Vec<Factor> =
+                    s.factors.iter().chain(&t.factors).cloned().collect();
+                factors.sort();
                 let coefficient = s.coefficient.checked_mul(t.coefficient).ok_or_else(overflow)?;
-                terms.push(Term { atoms, coefficient });
+                terms.push(Term { factors, coefficient });
             }
         }
-        terms.sort_by(|s, t| s.atoms.cmp(&t.atoms));
+        terms.sort_by(|s, t| s.factors.cmp(&t.factors));
         let mut merged: Vec<Term> = Vec::with_capacity(terms.len());
         for term in terms {
             match merged.last_mut() {
-                Some(last) if last.atoms == term.atoms => {
+                Some(last) if last.factors == term.factors => {
                     last.coefficient =
                         last.coefficient.checked_add(term.coefficient).ok_or_else(overflow)?;
                 }
@@ -537,7 +538,7 @@ impl Expr {
                 None => rest.push(term.clone()),
             }
         }
-        quotient.sort_by(|s: &Term, t| s.atoms.cmp(&t.atoms));
+        quotient.sort_by(|s: &Term, t| s.factors.cmp(&t.factors));
         (Self::from_terms(quotient), Self::from_terms(rest))
     }
 
@@ -546,8 +547,9 @@ impl Expr {
         let mut sum = 0i128;
         for term in &self.terms {
             let mut product = i128::from(term.coefficient);
-            for atom in &term.atoms {
-                product = product.checked_mul(i128::from(atom.eval(env)?)).ok_or_else(overflow)?;
+            for factor in &term.factors {
+                product =
+                    product.checked_mul(i128::from(factor.eval(env)?)).ok_or_else(overflow)?;
             }
             sum = sum.checked_add(product).ok_or_else(overflow)?;
         }
@@ -560,11 +562,11 @@ impl Term {
         if self.coefficient.checked_rem(by.coefficient)? != 0 {
             return None;
         }
-        let mut atoms = self.atoms.clone();
-        for atom in &by.atoms {
-            let at = atoms.iter().position(|a| a == atom)?;
-            atoms.remove(at);
+        let mut factors = self.factors.clone();
+        for factor in &by.factors {
+            let at = factors.iter().position(|a| a == factor)?;
+            factors.remove(at);
         }
-        Some(Term { atoms, coefficient: self.coefficient.checked_div(by.coefficient)? })
+        Some(Term { factors, coefficient: self.coefficient.checked_div(by.coefficient)? })
     }
 }

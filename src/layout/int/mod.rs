@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 pub use env::Env;
 use expr::Expr;
-pub use expr::{Atom, Call, Fun, Symbol, Term, Width};
+pub use expr::{Call, Factor, Fun, Symbol, Term, Width};
 pub(crate) use print::is_sum;
 
 use super::error::LayoutError;
@@ -220,7 +220,7 @@ impl Int {
         match &self.0 {
             Repr::Static(value) => *value,
             Repr::Symbolic(e) => {
-                let number = e.terms.iter().find(|term| term.atoms.is_empty());
+                let number = e.terms.iter().find(|term| term.factors.is_empty());
                 number.map_or(0, |term| term.coefficient)
             }
         }

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::Int;
-use super::expr::{Atom, Call, Fun, Symbol, Term, Width};
+use super::expr::{Call, Factor, Fun, Symbol, Term, Width};
 
 impl fmt::Display for Int {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,8 +51,8 @@ fn anonymous(value: &Int, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// it would read as a tuple.
 fn unconditional(value: &Int) -> &Int {
     match value.terms() {
-        [Term { atoms, coefficient: 1 }] => match &**atoms {
-            [Atom::Call(call)] if call.fun == Fun::Checked => unconditional(&call.a),
+        [Term { factors, coefficient: 1 }] => match &**factors {
+            [Factor::Call(call)] if call.fun == Fun::Checked => unconditional(&call.a),
             _ => value,
         },
         _ => value,
@@ -78,9 +78,9 @@ fn is_simple(value: &Int) -> bool {
 /// of another quotient it would end early: `2/(n/3)`.
 fn is_quotient(value: &Int) -> bool {
     let [term] = unconditional(value).terms() else { return false };
-    match (&*term.atoms, &*scale(term).1) {
-        ([Atom::Symbol(_)], [whole]) => !whole,
-        ([Atom::Call(call)], _) => match call.fun {
+    match (&*term.factors, &*scale(term).1) {
+        ([Factor::Symbol(_)], [whole]) => !whole,
+        ([Factor::Call(call)], _) => match call.fun {
             Fun::FloorDiv | Fun::Mod => true,
             Fun::Checked => is_simple(&call.a) && is_quotient(&call.a),
             Fun::CeilDiv
@@ -101,15 +101,15 @@ fn factors(term: &Term) -> usize {
     usize::from(number != 1) + symbols.len()
 }
 
-/// The remaining coefficient when as many symbols as possible are printed whole, and for each atom
+/// The remaining coefficient when as many symbols as possible are printed whole, and for each factor
 /// whether it is printed whole: `16 * (n/16)` prints as `n`.
 fn scale(term: &Term) -> (u64, Vec<bool>) {
     let mut number = term.coefficient.unsigned_abs();
     let whole = term
-        .atoms
+        .factors
         .iter()
-        .map(|atom| match atom {
-            Atom::Symbol(s) => {
+        .map(|factor| match factor {
+            Factor::Symbol(s) => {
                 let divisor = s.divisor().unsigned_abs();
                 let fits = divisor > 0 && number.is_multiple_of(divisor);
                 if fits {
@@ -117,7 +117,7 @@ fn scale(term: &Term) -> (u64, Vec<bool>) {
                 }
                 fits
             }
-            Atom::Call(_) => true,
+            Factor::Call(_) => true,
         })
         .collect();
     (number, whole)
@@ -126,27 +126,27 @@ fn scale(term: &Term) -> (u64, Vec<bool>) {
 fn print_term(term: &Term, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (number, whole) = scale(term);
     let mut first = true;
-    if number != 1 || term.atoms.is_empty() {
+    if number != 1 || term.factors.is_empty() {
         write!(f, "{number}")?;
         first = false;
     }
-    for (atom, whole) in term.atoms.iter().zip(whole) {
+    for (factor, whole) in term.factors.iter().zip(whole) {
         if !first {
             f.write_str("*")?;
         }
-        match atom {
-            Atom::Symbol(s) if whole => print_name(s, f)?,
+        match factor {
+            Factor::Symbol(s) if whole => print_name(s, f)?,
             // After a factor, `3*n/16` would read as `(3*n)/16`.
-            Atom::Symbol(s) if first => {
+            Factor::Symbol(s) if first => {
                 print_name(s, f)?;
                 write!(f, "/{}", s.divisor())?;
             }
-            Atom::Symbol(s) => {
+            Factor::Symbol(s) => {
                 f.write_str("(")?;
                 print_name(s, f)?;
                 write!(f, "/{})", s.divisor())?;
             }
-            Atom::Call(c) => print_call(c, first, f)?,
+            Factor::Call(c) => print_call(c, first, f)?,
         }
         first = false;
     }

@@ -84,9 +84,9 @@ pub(super) fn never_negative(d: &Int) -> bool {
     if rest.is_empty() {
         return false;
     }
-    for atom in &first.atoms {
-        let by = super::Term { atoms: vec![atom.clone()], coefficient: 1 };
-        if atom.facts().min >= 0 && rest.iter().all(|t| t.atoms.contains(atom)) {
+    for factor in &first.factors {
+        let by = super::Term { factors: vec![factor.clone()], coefficient: 1 };
+        if factor.facts().min >= 0 && rest.iter().all(|t| t.factors.contains(factor)) {
             let Ok(x) = expr(d) else { return false };
             let (q, _) = x.split(&by);
             return never_negative(&Int::from_expr(q));
@@ -216,8 +216,8 @@ fn quotient(a: &Int, b: &Int, fun: Fun, operation: &'static str) -> Result<Int> 
 /// The operands of `r`, if it is itself one quotient of this kind.
 fn nested_quotient(r: &Int, fun: Fun) -> Option<(Int, Int)> {
     match r.terms() {
-        [super::Term { atoms, coefficient: 1 }] => match &**atoms {
-            [super::Atom::Call(c)] if c.fun == fun => Some((c.a.clone(), c.b.clone())),
+        [super::Term { factors, coefficient: 1 }] => match &**factors {
+            [super::Factor::Call(c)] if c.fun == fun => Some((c.a.clone(), c.b.clone())),
             _ => None,
         },
         _ => None,

@@ -207,7 +207,7 @@ impl LinearLayout {
 }
 
 /// `swizzle` of a number of at most 62 bits.
-fn swizzle_bits(swizzle: Swizzle, value: u64) -> u64 {
+pub(crate) fn swizzle_bits(swizzle: Swizzle, value: u64) -> u64 {
     i64::try_from(value).map_or(value, |value| swizzle.apply(value).unsigned_abs())
 }
 

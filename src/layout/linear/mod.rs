@@ -11,6 +11,8 @@
 mod convert;
 mod solve;
 
+pub(crate) use convert::swizzle_bits;
+
 use std::fmt;
 
 use smallvec::SmallVec;

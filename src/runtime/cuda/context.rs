@@ -120,7 +120,7 @@ impl Context {
         };
         let properties = Properties {
             capability: (major, minor),
-            multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            sm_count: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
             threads_per_sm: attribute(
                 Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
             )?,
@@ -189,8 +189,8 @@ impl Context {
         self.properties
     }
 
-    pub(super) fn multiprocessors(&self) -> u32 {
-        self.properties.multiprocessors
+    pub(super) fn sm_count(&self) -> u32 {
+        self.properties.sm_count
     }
 
     pub(in crate::runtime) fn cuda_version(&self) -> CudaVersion {

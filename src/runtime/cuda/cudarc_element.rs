@@ -19,7 +19,14 @@ device_types!(bf16 f16 f8e4m3 f8e5m2 tf32);
 /// and with the feature `half` `half::f16` and `half::bf16`, whose buffers have elements of
 /// [`f16`](struct@crate::ir::f16) and [`bf16`].
 ///
-/// (What `cudarc` itself does with slices of `half` types it does with its feature `f16`, which the program names.)
+/// A program that allocates or copies slices of `half` types with `cudarc` names `cudarc`'s feature `f16`, which implements
+/// `DeviceRepr` for them. Our feature `half` does not turn it on, because it brings nine crates (a second `rand` among
+/// them) that buffers do not need:
+///
+/// ```toml
+/// tilewright = { version = "0.1", features = ["half"] }
+/// cudarc = { version = "0.19", features = ["f16"] }
+/// ```
 ///
 /// ```
 /// use tilewright::ir::bf16;

@@ -393,9 +393,9 @@ impl Function {
     pub(in crate::runtime) fn occupancy(&self, threads: u32) -> Result<Occupancy, RuntimeError> {
         let context = self.context();
         let _current = context.enter()?;
-        let multiprocessors = context.multiprocessors();
-        let blocks = self.blocks_at_once(threads)? / u64::from(multiprocessors.max(1));
-        Ok(Occupancy { blocks_per_sm: blocks as u32, multiprocessors })
+        let sm_count = context.sm_count();
+        let blocks = self.blocks_at_once(threads)? / u64::from(sm_count.max(1));
+        Ok(Occupancy { blocks_per_sm: blocks as u32, sm_count })
     }
 
     /// Returns the number of clusters of the launch that run at once.
@@ -450,8 +450,8 @@ impl Function {
             )
         };
         context.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code)?;
-        let per_multiprocessor = u64::try_from(blocks).unwrap_or(0);
-        Ok(per_multiprocessor * u64::from(context.multiprocessors()))
+        let blocks_per_sm = u64::try_from(blocks).unwrap_or(0);
+        Ok(blocks_per_sm * u64::from(context.sm_count()))
     }
 }
 

@@ -163,7 +163,7 @@ impl Device {
     ///
     /// The host waits for nothing: work on the buffers comes after the work that `cudarc` has queued on the slices, and
     /// what `cudarc` queues on the slices later comes after the work of `f`, on whatever streams. Launches on the
-    /// stream of the slices ([`Stream::from_cudarc`]) need no events for that.
+    /// stream of the slices ([`Stream::from_cudarc`](crate::runtime::Stream::from_cudarc)) need no events for that.
     ///
     /// A graph cannot record launches with these buffers. A buffer that `f` moves out, by [`std::mem::swap`], is
     /// refused after the borrow with [`BorrowEnded`](RuntimeError::BorrowEnded).

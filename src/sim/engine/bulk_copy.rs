@@ -4,56 +4,22 @@ use std::ops::Range;
 
 use super::bulk_reduce::combine;
 use super::mbarrier::Operand;
-use super::pending::What;
-use super::tensor_copy::{Coords, fill, segments};
+use super::tensor_copy::{fill, segments};
 use crate::arch::{SwizzleMode, TensorMapDesc};
 use crate::ir::{AsyncCopy, BulkReduce, BulkWait, OpId, Scalar, Space, Value};
-use crate::sim::exec::context::{ExecContext, Next};
-use crate::sim::fault::raw::AccessAt;
-use crate::sim::fault::raw::Origin;
+use crate::sim::fault::raw::{AccessAt, Origin};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::access::{Address, Alloc, Memory};
-use crate::sim::memory::lanes::lanes_of;
+use crate::sim::memory::address::{Address, Alloc};
+use crate::sim::memory::agent::{Coords, Global, Load, Store, What};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::mask::lanes_of;
+use crate::sim::memory::races::{Detector, place};
 use crate::sim::memory::shared::ByteAddress;
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
+use crate::sim::program::context::{ExecContext, Next};
 use crate::sim::program::refused::Refused;
-
-/// One side of a copy, in global memory.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::sim) enum Global {
-    /// Bytes of a buffer.
-    Bytes(ByteAddress),
-    /// The box at some coordinates of the map that is the parameter.
-    Box { param: u32, coords: Coords },
-}
-
-/// A copy to the shared memory of a block, and to a barrier there.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::sim) struct Load {
-    pub(in crate::sim) lane: usize,
-    /// The rank of the block.
-    pub(in crate::sim) block: u32,
-    pub(in crate::sim) from: Global,
-    pub(in crate::sim) to: ByteAddress,
-    pub(in crate::sim) bytes: u32,
-    pub(in crate::sim) barrier: ByteAddress,
-}
-
-/// A copy from shared memory.
-#[derive(Debug)]
-pub(in crate::sim) struct Store {
-    pub(in crate::sim) lane: usize,
-    pub(in crate::sim) group: u32,
-    pub(in crate::sim) to: Global,
-    pub(in crate::sim) from: ByteAddress,
-    pub(in crate::sim) bytes: u32,
-    pub(in crate::sim) reduce: Option<BulkReduce>,
-    /// The bytes read.
-    pub(in crate::sim) data: Option<Vec<u8>>,
-    /// Set when the thread has waited for the reads.
-    pub(in crate::sim) waited: bool,
-}
+use crate::sim::race::Pieces;
 
 impl<'m> Memory<'m> {
     fn map(&self, param: u32) -> Option<&'m TensorMapDesc> {
@@ -125,6 +91,17 @@ impl Load {
         rows.chunks(self.to.at, 0..self.bytes as usize, f);
     }
 
+    /// Calls `f` with each piece of global memory that is read: its address and its bytes.
+    pub(in crate::sim) fn sources(&self, memory: &Memory<'_>, f: &mut dyn FnMut(usize, usize)) {
+        match self.from {
+            Global::Bytes(from) => f(from.at, self.bytes as usize),
+            Global::Box { param, coords } => {
+                let Some(map) = memory.map(param) else { return };
+                segments(map, &coords, |part| f(part.global, part.bytes));
+            }
+        }
+    }
+
     /// The type of the elements.
     pub(in crate::sim) fn elem(&self, memory: &Memory<'_>) -> Scalar {
         match self.from {
@@ -134,7 +111,7 @@ impl Load {
     }
 
     /// Copies, then tells the barrier.
-    pub(in crate::sim) fn load(&self, memory: &mut Memory<'_>) -> RawResult {
+    pub(in crate::sim) fn load(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
         let trapped = |cause| RawFault::new(self.lane, cause);
         let mut data = vec![0; self.bytes as usize];
         let mut rows = Rows::ONE;
@@ -163,7 +140,9 @@ impl Load {
         let told = shared.update_barrier(self.barrier, |barrier, name| {
             barrier.expect(-i64::from(self.bytes), name)
         });
-        told.map(|_| ()).map_err(trapped)
+        let (_, ended) = told.map_err(trapped)?;
+        memory.note_completion(origin, self.number, (place(self.block, self.barrier), ended));
+        Ok(())
     }
 }
 
@@ -200,6 +179,42 @@ impl Store {
         }
     }
 
+    /// The type of the elements.
+    fn elem(&self, memory: &Memory<'_>) -> Scalar {
+        match self.to {
+            Global::Bytes(_) => Scalar::U8,
+            Global::Box { param, .. } => memory.map(param).map_or(Scalar::U8, TensorMapDesc::elem),
+        }
+    }
+
+    /// Lets the race detector see the store.
+    fn detect(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
+        let lane = self.lane as u32;
+        let elem = self.elem(memory);
+        memory.detect(elem, |Detector { races, buffers }, memory| {
+            let mut from = |f: &mut dyn FnMut(usize, usize)| {
+                self.pieces(memory, |at, part| f(at, part.len()));
+            };
+            let mut to = |f: &mut dyn FnMut(usize, usize)| match self.to {
+                Global::Bytes(to) => f(to.at, self.bytes as usize),
+                Global::Box { param, coords } => {
+                    let Some(map) = memory.map(param) else { return };
+                    segments(map, &coords, |part| f(part.global, part.bytes));
+                }
+            };
+            let param = match self.to {
+                Global::Bytes(to) => to.alloc,
+                Global::Box { param, .. } => param,
+            };
+            let to: Option<(usize, Pieces<'_>)> =
+                match buffers.get(param as usize).copied().flatten() {
+                    None => None,
+                    Some(buffer) => Some((buffer, &mut to)),
+                };
+            races.store_issue(origin.into(), lane, &mut from, to, self.reduce.is_some())
+        })
+    }
+
     /// Refuses to start where the asynchronous proxy may not see what threads have stored.
     fn check_proxy(&self, memory: &Memory<'_>, origin: Origin) -> RawResult {
         let Some(proxies) = &memory.proxies else { return Ok(()) };
@@ -207,7 +222,7 @@ impl Store {
         let mut seen = Ok(());
         self.pieces(memory, |at, part| {
             if seen.is_ok() {
-                seen = proxies.check(shared, at, part.len());
+                seen = proxies.check(&shared.stores, at, part.len());
             }
         });
         seen.map_err(|cause| RawFault::new(self.lane, cause))
@@ -227,12 +242,7 @@ impl Store {
             }
         });
         if let Some(byte) = missing {
-            let elem = match self.to {
-                Global::Bytes(_) => Scalar::U8,
-                Global::Box { param, .. } => {
-                    memory.map(param).map_or(Scalar::U8, TensorMapDesc::elem)
-                }
-            };
+            let elem = self.elem(memory);
             let range = shared.range(self.from.alloc);
             let access = AccessAt {
                 is_store: Some(false),
@@ -342,7 +352,7 @@ impl LoadSlots {
         for block in lanes_of(ctas) {
             let block = block as u32;
             context.memory.shared_of(block).map_err(|cause| RawFault::new(lane, cause))?;
-            let load = Load { lane, block, from, to, bytes, barrier };
+            let load = Load { lane, block, from, to, bytes, barrier, number: 0 };
             context.memory.begin_load(context.origin, load)?;
         }
         Ok(())
@@ -413,7 +423,8 @@ impl Compiler<'_> {
                         from.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
                     let (barrier, block) =
                         (barrier.byte_address(context, lane)?, context.origin.block);
-                    let load = Load { lane, block, from: Global::Bytes(from), to, bytes, barrier };
+                    let from = Global::Bytes(from);
+                    let load = Load { lane, block, from, to, bytes, barrier, number: 0 };
                     context.memory.begin_load(context.origin, load)
                 })
             }
@@ -466,6 +477,8 @@ impl Compiler<'_> {
             }
             AsyncCopy::CpAsyncBulkCommitGroup {} => each_lane(|context, lane| {
                 context.flight.bulk_groups[lane] += 1;
+                let at = context.origin.into();
+                context.memory.note(|races| races.store_commit(at, 1 << lane));
                 Ok(())
             }),
             &AsyncCopy::CpAsyncBulkWaitGroup { pending, wait } => {
@@ -479,6 +492,8 @@ impl Compiler<'_> {
                         wait == BulkWait::Read,
                         is_due,
                     )?;
+                    let (at, only_read) = (context.origin.into(), wait == BulkWait::Read);
+                    context.memory.note(|races| races.store_wait(at, lanes, pending, only_read));
                     Ok(Next::Go)
                 }))
             }
@@ -546,6 +561,7 @@ fn store(
     let group = context.flight.bulk_groups[lane];
     let store = Store { lane, group, to, from, bytes, reduce, data: None, waited: false };
     store.check_proxy(context.memory, context.origin)?;
+    store.detect(context.memory, context.origin)?;
     context.memory.pending.push(context.origin, What::Store(Box::new(store)), false);
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Reductions of bulk copies: combine the source with the destination.
 
+use crate::ir::eval::Number;
 use crate::ir::{BulkReduce, Scalar, bf16, f16};
 use crate::sim::memory::buffer::Buffer;
 use crate::sim::memory::lanes::{Lane, Word};
-use crate::sim::program::scalar::Number;
 
 fn on<T: Lane>(old: u64, value: u64, f: impl Fn(T, T) -> T) -> u64 {
     f(T::of(T::Word::of_bits(old)), T::of(T::Word::of_bits(value))).word().bits()

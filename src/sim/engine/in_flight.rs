@@ -10,26 +10,21 @@
 //! Which thread learned of the wait is not followed: the first wait that returns counts for all threads. So what is
 //! reported is a fault, and a missing synchronisation behind a wait may pass.
 
-use crate::sim::fault::state::AsyncUse;
 use std::ops::Range;
 
-use super::bulk_copy::Load;
-use super::pending::What;
-use super::remote_store::RemoteStore;
 use crate::ir::{Scalar, Space};
 use crate::sim::fault::raw::{AccessAt, Origin, StepAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::access::Memory;
-use crate::sim::memory::lanes::{LANES, lanes_of};
+use crate::sim::fault::state::AsyncUse;
+use crate::sim::memory::address::Address;
+use crate::sim::memory::agent::{Bytes, Global, Load, RemoteStore, What, overlap};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::mask::{LANES, lanes_of};
+use crate::sim::memory::races::{Detector, place};
 use crate::sim::memory::shared::{ByteAddress, SharedRange, of_cluster};
-
-/// The shared memory of a block, by its rank in the cluster: some of its bytes.
-pub(in crate::sim) type Bytes = (usize, Range<usize>);
-
-/// Returns whether two ranges have a byte in common.
-pub(in crate::sim) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
-    a.start < b.end && b.start < a.end
-}
+use crate::sim::memory::space::{Allocation, MemorySpace};
+use crate::sim::race::Pieces;
 
 impl What {
     /// A range of shared memory around all bytes that the operation, issued by block `from`, still uses.
@@ -155,8 +150,33 @@ impl Memory<'_> {
         Ok(())
     }
 
+    /// Notes the stores of a warp that the access made.
+    pub(in crate::sim) fn note_stores(
+        &mut self,
+        address: &Address,
+        regs: &Regs,
+        mask: u32,
+    ) -> RawResult {
+        let bytes = address.bytes_accessed();
+        let (mut byte_addresses, mut shared) = ([(0, 0); LANES], 0);
+        for lane in lanes_of(mask) {
+            let Allocation { memory_space, number } = address.allocation(regs, lane);
+            let rank = match memory_space {
+                MemorySpace::Shared => self.here,
+                MemorySpace::Cluster => of_cluster(number).0 as usize,
+                MemorySpace::Global | MemorySpace::Const | MemorySpace::Local => continue,
+            };
+            let byte_address = address.byte_address(regs, self, lane, (bytes, 1))?;
+            self.note_store(rank, byte_address.at, bytes as usize);
+            byte_addresses[lane] = (rank, byte_address.at);
+            shared |= 1 << lane;
+        }
+        let access = |lane| address.access_at(regs, self, lane, bytes);
+        self.check_stores(shared, &byte_addresses, bytes as usize, access)
+    }
+
     /// Starts a load.
-    pub(in crate::sim) fn begin_load(&mut self, origin: Origin, load: Load) -> RawResult {
+    pub(in crate::sim) fn begin_load(&mut self, origin: Origin, mut load: Load) -> RawResult {
         let (rank, lane) = (load.block as usize, load.lane);
         let access = || {
             let elem = load.elem(self);
@@ -168,6 +188,7 @@ impl Memory<'_> {
         let each = |f: &mut dyn FnMut(Range<usize>)| pieces.iter().cloned().for_each(f);
         let hull = (rank, load.hull(self));
         self.check_write(hull, access, each).map_err(|cause| RawFault::new(lane, cause))?;
+        load.number = self.detect_load(origin, &load, &pieces)?;
         let shared = &mut self.blocks[rank].shared;
         let again =
             pieces.into_iter().fold(false, |again, piece| shared.begin_write(piece) | again);
@@ -175,11 +196,56 @@ impl Memory<'_> {
         Ok(())
     }
 
+    /// Lets the race detector see a load, which gets a number there.
+    fn detect_load(
+        &mut self,
+        origin: Origin,
+        load: &Load,
+        pieces: &[Range<usize>],
+    ) -> RawResult<u32> {
+        let (at, lane, rank) = (origin.into(), load.lane as u32, load.block as usize);
+        let (mut number, elem) = (0, load.elem(self));
+        self.detect(elem, |Detector { races, buffers }, memory| {
+            races.mbarrier_use(at, 1 << lane, place(load.block, load.barrier), true)?;
+            let param = match load.from {
+                Global::Bytes(from) => from.alloc,
+                Global::Box { param, .. } => param,
+            };
+            let mut to = |f: &mut dyn FnMut(usize, usize)| {
+                pieces.iter().for_each(|piece| f(piece.start, piece.len()));
+            };
+            let mut from = |f: &mut dyn FnMut(usize, usize)| load.sources(memory, f);
+            let buffer = buffers.get(param as usize).copied().flatten();
+            let from: Option<(usize, Pieces<'_>)> = match buffer {
+                None => None,
+                Some(buffer) => Some((buffer, &mut from)),
+            };
+            number = races.load_issue(at, lane, (rank, true, false), &mut to, from)?;
+            Ok(())
+        })?;
+        Ok(number)
+    }
+
+    /// Lets the race detector see a store to a block of the cluster, which gets a number there.
+    fn detect_remote(&mut self, origin: Origin, store: &RemoteStore) -> RawResult<u32> {
+        let (rank, bytes) = store.bytes();
+        let (at, lane) = (origin.into(), store.lane as u32);
+        let mut number = 0;
+        self.detect(store.elem, |Detector { races, .. }, _| {
+            races.mbarrier_use(at, 1 << lane, store.told(), false)?;
+            let mut to = |f: &mut dyn FnMut(usize, usize)| f(bytes.start, bytes.len());
+            let how = (rank, false, store.is_reduction());
+            number = races.load_issue(at, lane, how, &mut to, None)?;
+            Ok(())
+        })?;
+        Ok(number)
+    }
+
     /// Starts a store to a block of the cluster.
     pub(in crate::sim) fn begin_remote(
         &mut self,
         origin: Origin,
-        (store, elem): (RemoteStore, Scalar),
+        (mut store, elem): (RemoteStore, Scalar),
     ) -> RawResult {
         let (rank, bytes) = store.bytes();
         let access = || {
@@ -189,6 +255,7 @@ impl Memory<'_> {
         let range = bytes.clone();
         self.check_write((rank, bytes.clone()), access, |f| f(range.clone()))
             .map_err(|cause| RawFault::new(store.lane, cause))?;
+        store.number = self.detect_remote(origin, &store)?;
         let again = !store.is_reduction() && self.blocks[rank].shared.begin_write(bytes);
         self.pending.push(origin, What::Remote(Box::new(store)), again);
         Ok(())

@@ -1,121 +1,20 @@
-//! Barriers in shared memory that count arrivals and bytes (PTX ISA 9.7.13.15).
+//! Operations on barriers in shared memory that count arrivals and bytes (PTX ISA 9.7.13.15).
 
-use crate::sim::fault::raw::BarrierAt;
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
-use crate::ir::{Mbarrier as Op, OpId, Scalar, Space, Value};
-use crate::sim::exec::context::{ExecContext, Next, Park};
+use crate::ir::{Mbarrier as Op, OpId, RemoteArrival, Scalar, Space, Value};
+use crate::sim::fault::raw::BarrierAt;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::access::Address;
-use crate::sim::memory::lanes::{LANES, lanes_of};
+use crate::sim::memory::address::Address;
+use crate::sim::memory::mask::{LANES, lanes_of};
+use crate::sim::memory::mbarrier::{Mbarrier, Phase};
+use crate::sim::memory::races::{Arrived, place};
 use crate::sim::memory::shared::ByteAddress;
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
+use crate::sim::program::context::{ExecContext, Next, Park};
 use crate::sim::program::refused::Refused;
 use crate::sim::program::special::truth;
-
-/// The most arrivals and bytes that a barrier counts.
-const MAX: u32 = (1 << 20) - 1;
-
-/// A barrier: it is in phase `phase`, which ends when no arrival and no byte is pending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) struct Mbarrier {
-    phase: u64,
-    /// The arrivals of each phase.
-    count: u32,
-    /// The arrivals that this phase waits for.
-    arrivals: u32,
-    /// The bytes that this phase waits for; below 0 while bytes have come that were not announced.
-    bytes: i64,
-}
-
-impl Mbarrier {
-    /// A barrier whose phases wait for `count` arrivals; `None` where there are too many or none.
-    pub(in crate::sim) fn new(count: u32) -> Option<Mbarrier> {
-        let legal = (1..=MAX).contains(&count);
-        legal.then_some(Mbarrier { phase: 0, count, arrivals: count, bytes: 0 })
-    }
-
-    /// Phases that have ended.
-    pub(in crate::sim) fn phase(&self) -> u64 {
-        self.phase
-    }
-
-    pub(in crate::sim) fn arrive(
-        &mut self,
-        count: u32,
-        barrier: BarrierAt,
-    ) -> Result<(), RawCause> {
-        if count == 0 || count > MAX {
-            return Err(RawCause::BarrierCount { count });
-        }
-        let pending = self.arrivals;
-        self.arrivals = pending.checked_sub(count).ok_or(RawCause::ArrivalsBeyond {
-            barrier,
-            pending,
-            count,
-        })?;
-        Ok(())
-    }
-
-    /// Waits for one more arrival in this phase.
-    pub(in crate::sim) fn raise(&mut self, barrier: BarrierAt) -> Result<(), RawCause> {
-        if self.arrivals >= MAX {
-            return Err(RawCause::ArrivalsBeyond { barrier, pending: self.arrivals, count: 1 });
-        }
-        self.arrivals += 1;
-        Ok(())
-    }
-
-    /// Waits for `bytes` more bytes in this phase, fewer where it is negative.
-    pub(in crate::sim) fn expect(
-        &mut self,
-        bytes: i64,
-        barrier: BarrierAt,
-    ) -> Result<(), RawCause> {
-        let sum = self.bytes + bytes;
-        if sum.unsigned_abs() > MAX.into() {
-            return Err(RawCause::BytesBeyond { barrier, pending: self.bytes, bytes });
-        }
-        self.bytes = sum;
-        Ok(())
-    }
-
-    /// Ends the phase if it waits for nothing more.
-    pub(in crate::sim) fn end_phase(&mut self) -> bool {
-        let ends = self.arrivals == 0 && self.bytes == 0;
-        if ends {
-            self.phase += 1;
-            self.arrivals = self.count;
-        }
-        ends
-    }
-
-    pub(in crate::sim) fn lacks_only_bytes(&self) -> bool {
-        self.arrivals == 0 && self.bytes != 0
-    }
-
-    fn has_ended(&self, phase: Phase) -> bool {
-        match phase {
-            Phase::State(phase) => self.phase > phase,
-            Phase::Parity(parity) => self.phase & 1 != parity & 1,
-        }
-    }
-
-    pub(in crate::sim) fn deadlock(&self, barrier: BarrierAt) -> RawCause {
-        let Mbarrier { phase, count, arrivals, bytes } = *self;
-        RawCause::PhaseDeadlock { barrier, phase, arrivals, count, bytes }
-    }
-}
-
-/// A phase that a thread asks about.
-#[derive(Clone, Copy, Debug)]
-enum Phase {
-    /// By the number that an arrival returned.
-    State(u64),
-    /// By the lowest bit of its number.
-    Parity(u64),
-}
 
 /// A barrier as an operand.
 #[derive(Clone, Copy)]
@@ -157,6 +56,7 @@ fn ended(
     phase: PhaseSlot,
 ) -> RawResult<(u32, Option<(usize, ByteAddress)>)> {
     let (mut done, mut first) = (0, None);
+    let mut last: Option<((usize, usize), u32)> = None;
     for lane in lanes_of(lanes) {
         let (byte_address, phase) =
             (barrier.byte_address(context, lane)?, phase.lane(context, lane));
@@ -164,13 +64,54 @@ fn ended(
         let found = found.map_err(|cause| RawFault::new(lane, cause))?;
         if found.has_ended(phase) {
             done |= 1 << lane;
+            if context.memory.races.is_some() {
+                let place = place(context.origin.block, byte_address);
+                let other = last.filter(|(found, _)| *found != place);
+                wait_detected(context, other)?;
+                let same = last.filter(|(found, _)| *found == place).map_or(0, |(_, mask)| mask);
+                last = Some((place, same | 1 << lane));
+            }
         } else {
             first = first.or(Some((lane, byte_address)));
         }
     }
+    wait_detected(context, last)?;
     // What came before the end of the phase is seen after it.
     fence(SeqCst);
     Ok((done, first))
+}
+
+/// Tells the race detector that a lane has made or invalidated a barrier.
+fn set_detected(context: &mut ExecContext<'_, '_>, lane: usize, barrier: ByteAddress) -> RawResult {
+    let (at, place) = (context.origin.into(), place(context.origin.block, barrier));
+    context
+        .memory
+        .detect(Scalar::U64, |detector, _| detector.races.mbarrier_set(at, lane as u32, place))
+}
+
+/// Checks that lanes know of the initialization of a barrier.
+pub(in crate::sim) fn use_detected(
+    context: &mut ExecContext<'_, '_>,
+    lanes: u32,
+    place: (usize, usize),
+    by_proxy: bool,
+) -> RawResult {
+    let at = context.origin.into();
+    context
+        .memory
+        .detect(Scalar::U64, |detector, _| detector.races.mbarrier_use(at, lanes, place, by_proxy))
+}
+
+/// Lets lanes know of the phases of a barrier that have ended.
+fn wait_detected(
+    context: &mut ExecContext<'_, '_>,
+    waited: Option<((usize, usize), u32)>,
+) -> RawResult {
+    let Some((place, lanes)) = waited else { return Ok(()) };
+    use_detected(context, lanes, place, false)?;
+    let at = context.origin.into();
+    context.memory.note(|races| races.mbarrier_wait(at, lanes, place));
+    Ok(())
 }
 
 /// Update of the barrier of a lane with operand `operand`. Returns the phase before.
@@ -201,6 +142,7 @@ impl Compiler<'_> {
                         let count = context.regs.w[count as usize][lane];
                         let made = context.memory.shared_mut().init_barrier(byte_address, count);
                         made.map_err(|cause| RawFault::new(lane, cause))?;
+                        set_detected(context, lane, byte_address)?;
                     }
                     Ok(Next::Go)
                 }))
@@ -212,6 +154,7 @@ impl Compiler<'_> {
                         let byte_address = barrier.byte_address(context, lane)?;
                         let done = context.memory.shared_mut().invalidate_barrier(byte_address);
                         done.map_err(|cause| RawFault::new(lane, cause))?;
+                        set_detected(context, lane, byte_address)?;
                     }
                     Ok(Next::Go)
                 }))
@@ -237,11 +180,12 @@ impl Compiler<'_> {
                     barrier.expect(-i64::from(bytes), name)
                 })?
             }
-            Op::MbarrierArriveCluster { barrier, index, cta, order: _ } => {
+            Op::MbarrierArriveCluster { barrier, index, cta, order } => {
                 let barrier = self.barrier_operand(barrier, index)?;
                 let cta = self.scalar_of(cta, Scalar::U32)?;
                 Inst::Act(Box::new(move |context| {
                     fence(SeqCst);
+                    let mut all = Arrived::default();
                     for lane in lanes_of(context.active) {
                         let byte_address = barrier.byte_address(context, lane)?;
                         let block = context.regs.w[cta as usize][lane];
@@ -251,8 +195,16 @@ impl Compiler<'_> {
                                 barrier.arrive(1, name)
                             })
                         });
-                        arrived.map_err(|cause| RawFault::new(lane, cause))?;
+                        let (_, ended) = arrived.map_err(|cause| RawFault::new(lane, cause))?;
+                        let place = place(block, byte_address);
+                        use_detected(context, 1 << lane, place, false)?;
+                        let releases =
+                            order == RemoteArrival::Release || block == context.origin.block;
+                        let origin = context.origin;
+                        let arrival = (releases, ended);
+                        context.memory.note_arrival(origin, &mut all, (lane, place), arrival);
                     }
+                    context.memory.note_arrivals(context.origin, &mut all);
                     Ok(Next::Go)
                 }))
             }
@@ -275,10 +227,11 @@ impl Compiler<'_> {
                 self.wait_barrier([barrier, index], PhaseSlot { slot, is_state: false })?
             }
             // What a warp makes of a barrier is seen by all at once.
-            Op::FenceMbarrierInit {} => {
-                self.weight += 1;
-                return Ok(());
-            }
+            Op::FenceMbarrierInit {} => Inst::Act(Box::new(|context| {
+                let (at, lanes) = (context.origin.into(), context.active);
+                context.memory.note(|races| races.init_fence(at, lanes));
+                Ok(Next::Go)
+            })),
         };
         self.emit(id, inst);
         Ok(())
@@ -296,17 +249,30 @@ impl Compiler<'_> {
             [] => None,
             _ => Some(self.result(results, 0)?.scalar(Scalar::U64)?),
         };
+        // A change of the bytes alone releases nothing.
+        let arrives = !results.is_empty();
         Ok(Inst::Act(Box::new(move |context| {
             fence(SeqCst);
             let mut states = [0; LANES];
+            let mut all = Arrived::default();
             for lane in lanes_of(context.active) {
                 let byte_address = barrier.byte_address(context, lane)?;
                 let operand = context.regs.w[operand as usize][lane];
                 let shared = context.memory.shared_mut();
                 let phase = shared
                     .update_barrier(byte_address, |barrier, name| update(barrier, operand, name));
-                states[lane] = phase.map_err(|cause| RawFault::new(lane, cause))?;
+                let (phase, ended) = phase.map_err(|cause| RawFault::new(lane, cause))?;
+                states[lane] = phase;
+                let (origin, place) = (context.origin, place(context.origin.block, byte_address));
+                use_detected(context, 1 << lane, place, false)?;
+                if arrives {
+                    let arrival = (true, ended);
+                    context.memory.note_arrival(origin, &mut all, (lane, place), arrival);
+                } else if ended {
+                    context.memory.note(|races| races.mbarrier_phase(place));
+                }
             }
+            context.memory.note_arrivals(context.origin, &mut all);
             if let Some(state) = state {
                 context.regs.d[state as usize] = states;
             }
@@ -351,41 +317,5 @@ impl Compiler<'_> {
                 }
             }
         })))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NAME: BarrierAt = BarrierAt { alloc: 0, element: 0 };
-
-    #[test]
-    fn a_phase_ends_with_its_last_arrival_and_its_last_byte() {
-        let mut barrier = Mbarrier::new(2).unwrap();
-        barrier.arrive(1, NAME).unwrap();
-        barrier.expect(64, NAME).unwrap();
-        barrier.arrive(1, NAME).unwrap();
-        assert!(!barrier.end_phase() && !barrier.has_ended(Phase::Parity(0)));
-        assert!(barrier.has_ended(Phase::Parity(1)) && !barrier.has_ended(Phase::State(0)));
-        barrier.expect(-64, NAME).unwrap();
-        assert!(barrier.end_phase() && barrier.has_ended(Phase::Parity(0)));
-        assert!(barrier.has_ended(Phase::State(0)) && !barrier.has_ended(Phase::State(1)));
-        assert_eq!((barrier.phase(), barrier.arrivals), (1, 2));
-        // Bytes may come before they are announced.
-        barrier.expect(-16, NAME).unwrap();
-        barrier.arrive(2, NAME).unwrap();
-        assert!(!barrier.end_phase());
-        barrier.expect(16, NAME).unwrap();
-        assert!(barrier.end_phase() && barrier.has_ended(Phase::Parity(1)));
-    }
-
-    #[test]
-    fn counts_have_limits() {
-        assert!(Mbarrier::new(0).is_none() && Mbarrier::new(MAX + 1).is_none());
-        let mut barrier = Mbarrier::new(MAX).unwrap();
-        assert!(barrier.raise(NAME).is_err() && barrier.arrive(0, NAME).is_err());
-        assert!(barrier.arrive(MAX, NAME).is_ok() && barrier.arrive(1, NAME).is_err());
-        assert!(barrier.expect(MAX.into(), NAME).is_ok() && barrier.expect(1, NAME).is_err());
     }
 }

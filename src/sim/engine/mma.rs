@@ -12,9 +12,10 @@
 //! and 4 columns, which [`multiply`] adds to.
 
 use super::truncate;
+use crate::ir::eval::Nan;
 use crate::ir::{Scalar, f16};
-use crate::sim::memory::lanes::{LANES, Regs};
-use crate::sim::program::scalar::Nan;
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::mask::LANES;
 
 /// For a block of 8 rows of A, and one `k`: the element of each row.
 pub(in crate::sim) type Rows<T> = [T; 8];

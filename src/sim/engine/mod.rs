@@ -11,5 +11,4 @@ pub(super) mod pending;
 pub(super) mod remote_store;
 pub(super) mod tensor_copy;
 pub(super) mod truncate;
-pub(super) mod warp_group;
 pub(super) mod wgmma;

@@ -10,31 +10,10 @@
 //! The proxies: `Copies` access memory as the threads do, `Load` and `Store` through the asynchronous proxy.
 //! A store has two points of completion, that of its reads and that of its writes.
 
-use super::bulk_copy::{Load, Store};
-use super::cp_async::{Arrivals, Copies};
-use super::remote_store::RemoteStore;
 use crate::sim::fault::raw::Origin;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::access::Memory;
-
-/// An asynchronous operation that has not taken effect, or not as a whole.
-#[derive(Debug)]
-pub(in crate::sim) struct Task {
-    pub(in crate::sim) origin: Origin,
-    pub(in crate::sim) what: What,
-    /// Set while the task overwrites written bytes of shared memory and has not been offered to
-    /// [`Memory::complete_again`].
-    again: bool,
-}
-
-#[derive(Debug)]
-pub(in crate::sim) enum What {
-    Copies(Box<Copies>),
-    Arrivals(Box<Arrivals>),
-    Load(Box<Load>),
-    Store(Box<Store>),
-    Remote(Box<RemoteStore>),
-}
+use crate::sim::memory::agent::{BarrierOf, Task, What};
+use crate::sim::memory::cluster_memory::Memory;
 
 impl What {
     /// Returns whether it signals a barrier in shared memory.
@@ -53,34 +32,6 @@ impl What {
             What::Remote(store) => store.told() == (rank, at),
             What::Copies(_) | What::Store(_) => false,
         }
-    }
-}
-
-/// A barrier in shared memory: the rank of its block, and its address.
-pub(in crate::sim) type BarrierOf = (usize, usize);
-
-/// All tasks of a cluster, in the order of their issue.
-#[derive(Debug, Default)]
-pub(in crate::sim) struct Pending {
-    tasks: Vec<Task>,
-}
-
-impl Pending {
-    /// Issues an operation; `again` says whether it writes over bytes that were written before.
-    pub(in crate::sim) fn push(&mut self, origin: Origin, what: What, again: bool) {
-        self.tasks.push(Task { origin, what, again });
-    }
-
-    pub(in crate::sim) fn iter(&self) -> impl Iterator<Item = &Task> {
-        self.tasks.iter()
-    }
-
-    pub(in crate::sim) fn len(&self) -> usize {
-        self.tasks.len()
-    }
-
-    pub(in crate::sim) fn clear(&mut self) {
-        self.tasks.clear();
     }
 }
 
@@ -162,8 +113,8 @@ impl Memory<'_> {
         let done = match what {
             What::Copies(copies) => copies.copy(self, origin, copies.lanes),
             What::Arrivals(arrivals) => arrivals.arrive(self, origin),
-            What::Load(load) => load.load(self),
-            What::Remote(store) => store.store(self),
+            What::Load(load) => load.load(self, origin),
+            What::Remote(store) => store.store(self, origin),
             What::Store(mut store) => store.read(self, origin).and_then(|()| store.write(self)),
         };
         done.map_err(at(origin))

@@ -1,32 +1,20 @@
 //! Shared memory of other blocks of the cluster: pointers to it, and stores that nobody waits for but a barrier.
 
 use super::bulk_reduce::reduced;
-use super::in_flight::Bytes;
 use crate::ir::{BulkReduce, OpId, Scalar, Space, Value};
-use crate::sim::exec::context::Next;
-use crate::sim::fault::raw::AccessAt;
+use crate::sim::fault::raw::{AccessAt, Origin};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::access::{Address, Alloc, Memory, PointerSlots};
-use crate::sim::memory::lanes::{Regs, lanes_of};
-use crate::sim::memory::shared::{ByteAddress, in_cluster, of_cluster};
+use crate::sim::memory::address::{Address, Alloc, PointerSlots};
+use crate::sim::memory::agent::{Bytes, RemoteStore};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::mask::lanes_of;
+use crate::sim::memory::shared::{in_cluster, of_cluster};
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
+use crate::sim::program::context::Next;
 use crate::sim::program::refused::Refused::{self, Malformed};
 use crate::sim::program::slots::Slots;
-
-/// A store to the shared memory of a block of the cluster, and to a barrier there.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::sim) struct RemoteStore {
-    pub(in crate::sim) lane: usize,
-    /// The rank of the block.
-    block: u32,
-    pub(in crate::sim) to: ByteAddress,
-    elem: Scalar,
-    /// The bits of the element.
-    value: u64,
-    reduce: Option<BulkReduce>,
-    barrier: ByteAddress,
-}
 
 impl RemoteStore {
     /// The bytes that are written.
@@ -46,7 +34,7 @@ impl RemoteStore {
     }
 
     /// Sets or combines the element, then tells the barrier.
-    pub(in crate::sim) fn store(&self, memory: &mut Memory<'_>) -> RawResult {
+    pub(in crate::sim) fn store(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
         let trapped = |cause| RawFault::new(self.lane, cause);
         let shared = memory.shared_of_mut(self.block).map_err(trapped)?;
         // The barrier must be there before anything is written to where it may be.
@@ -74,7 +62,9 @@ impl RemoteStore {
         shared.write_bytes(self.to.at, &new.to_le_bytes()[..size]);
         let told = shared
             .update_barrier(self.barrier, |barrier, name| barrier.expect(-(size as i64), name));
-        told.map(|_| ()).map_err(trapped)
+        let (_, ended) = told.map_err(trapped)?;
+        memory.note_completion(origin, self.number, (self.told(), ended));
+        Ok(())
     }
 }
 
@@ -160,7 +150,9 @@ impl Compiler<'_> {
                         _ => context.regs.w[value as usize][lane].into(),
                     };
                     let (block, to) = (rank, place);
-                    let store = RemoteStore { lane, block, to, elem, value, reduce, barrier };
+                    let number = 0;
+                    let store =
+                        RemoteStore { lane, block, to, elem, value, reduce, barrier, number };
                     context.memory.begin_remote(context.origin, (store, elem))?;
                 }
                 Ok(Next::Go)

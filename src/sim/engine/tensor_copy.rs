@@ -2,9 +2,7 @@
 
 use crate::arch::{Fill, TensorMapDesc};
 use crate::ir::Scalar;
-
-/// The coordinates of a box; those beyond the rank of the tensor do not count.
-pub(in crate::sim) type Coords = [i32; 5];
+use crate::sim::memory::agent::Coords;
 
 /// Bytes of a box that are inside the tensor and follow each other on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Sums of products as a tensor core makes them: of an instruction all at once, with bits cut off.
 
 use super::mma::{Columns, Rows};
-use crate::sim::memory::lanes::LANES;
+use crate::sim::memory::mask::LANES;
 
 /// The exponent of a number other than zero: the largest `e` with `2^e <= |x|`.
 fn exponent(x: f64) -> i32 {

@@ -4,29 +4,31 @@
 //! [`MatrixDescriptor`](crate::arch::MatrixDescriptor) says; the swizzle permutes the bits of the address
 //! in shared memory, whose window starts at 0.
 
-use crate::sim::fault::state::WgmmaOperand;
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::warp_group::GroupMma;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::in_flight::overlap;
 use super::matrix::{Fragment, MAX_K, bits_of, rows};
 use super::mma::{
     Columns, Operands, Rows, SumType, Summand, Sums, float, int, multiply_f32, multiply_i32,
 };
-use super::warp_group::{Registers, Said, Wait, WarpGroup};
 use crate::arch::SwizzleMode;
 use crate::ir::{Mma, MmaShape, Scalar, Space, Value, WgmmaForm};
-use crate::sim::exec::context::{Act, ExecContext, Next, Park};
-use crate::sim::exec::warp::Warp;
 use crate::sim::fault::raw::StepAt;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::fault::state::WgmmaOperand;
 use crate::sim::memory::address::window_address;
-use crate::sim::memory::lanes::{LANES, Lane, lanes_of};
+use crate::sim::memory::agent::overlap;
+use crate::sim::memory::lanes::Lane;
+use crate::sim::memory::mask::{LANES, lanes_of};
 use crate::sim::memory::proxy::Proxies;
 use crate::sim::memory::shared::Shared;
+use crate::sim::memory::warp_group::{Registers, Said, Wait, WarpGroup};
+use crate::sim::options::Accumulation;
 use crate::sim::program::compiler::Compiler;
+use crate::sim::program::context::{Act, ExecContext, Next, Park};
 use crate::sim::program::refused::Refused;
-use crate::sim::report::options::Accumulation;
 
 /// A `wgmma` of a kernel.
 #[derive(Debug)]
@@ -125,6 +127,24 @@ impl Matrix {
         }
     }
 
+    /// Calls `f` with the address of each 16 bytes of the matrix.
+    fn chunks(
+        &self,
+        (mn, k): (usize, usize),
+        (elem, transposed): (Scalar, bool),
+        f: &mut dyn FnMut(usize),
+    ) {
+        let units = k * elem.bits() as usize / 128;
+        match transposed {
+            true => {
+                (0..k).for_each(|i| (0..mn).step_by(8).for_each(|first| f(self.mn_major(first, i))))
+            }
+            false => {
+                (0..mn).for_each(|row| (0..units).for_each(|unit| f(self.k_major(row, unit))));
+            }
+        }
+    }
+
     /// Calls `f` with each element of 16, 8 or 32 bits of the matrix of `mn` rows or columns and `k`: with its
     /// place and its bits.
     #[inline(always)]
@@ -143,7 +163,7 @@ impl Matrix {
                 return Err(cause);
             }
             if let Some(proxies) = proxies {
-                proxies.check(shared, at, 16)?;
+                proxies.check(&shared.stores, at, 16)?;
             }
             let address = |at: usize| RawCause::MatrixUninitialised { which, address: at as u64 };
             shared.chunk(at).map_err(address)
@@ -174,9 +194,12 @@ impl Matrix {
     }
 }
 
-impl Wgmma {
-    /// Returns whether an operand in shared memory has one of the bytes, exactly or perhaps.
-    pub(in crate::sim) fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool {
+impl GroupMma for Wgmma {
+    fn accumulators(&self) -> &[u32] {
+        &self.sums.slots
+    }
+
+    fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool {
         let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
         let ([a, b], form) = (self.types, self.form);
         let has = |bits, extents, form| Matrix::new(bits).has(extents, form, bytes, exactly);
@@ -184,36 +207,46 @@ impl Wgmma {
             || self.a_per_slot.is_none() && has(said.a, (m, k), (a, form.transpose_a))
     }
 
-    /// Computes for the four warps.
-    pub(in crate::sim) fn run(
+    fn chunks(&self, said: Said, f: &mut dyn FnMut(usize)) {
+        let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
+        let ([a, b], form) = (self.types, self.form);
+        Matrix::new(said.b).chunks((n, k), (b, form.transpose_b), &mut *f);
+        if self.a_per_slot.is_none() {
+            Matrix::new(said.a).chunks((m, k), (a, form.transpose_a), f);
+        }
+    }
+
+    fn run(
         &self,
         (said, accumulation): (Said, Accumulation),
         registers: &[Option<Registers>; WarpGroup::WARPS],
         shared: (&Shared, Option<&Proxies>),
-        warps: &mut [Warp],
+        warps: &mut [&mut Regs],
     ) -> Result<(), RawCause> {
         let (k, accumulate) = (self.shape.k as usize, said.accumulate);
         let sign = |negative: bool| if negative { -1.0 } else { 1.0 };
         let (a_sign, b_sign) = (sign(self.form.negate_a), sign(self.form.negate_b));
         if self.sums.elem == SumType::I32 {
             let (a, b) = self.operands(said, registers, shared, int, int)?;
-            for (warp, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
+            for (regs, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
                 let operands = Operands { rows: a, columns: &b, k };
                 let form = (accumulate, self.form.satfinite);
-                multiply_i32(&mut warp.regs, &self.sums, &operands, form);
+                multiply_i32(regs, &self.sums, &operands, form);
             }
             return Ok(());
         }
         let number = |sign: f32| move |elem: Scalar, bits: u32| sign * float(elem, bits);
         let (a, b) = self.operands(said, registers, shared, number(a_sign), number(b_sign))?;
-        for (warp, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
+        for (regs, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
             let operands = Operands { rows: a, columns: &b, k };
             let bits = accumulation.fraction_bits(self.types[0].bits());
-            multiply_f32(&mut warp.regs, &self.sums, &operands, (accumulate, bits));
+            multiply_f32(regs, &self.sums, &operands, (accumulate, bits));
         }
         Ok(())
     }
+}
 
+impl Wgmma {
     /// A of the four warps one after the other, each two blocks of 8 rows; and B.
     fn operands<T: Summand>(
         &self,
@@ -353,8 +386,14 @@ impl Compiler<'_> {
             Mma::WgmmaWaitGroup { pending } => act(move |context| {
                 let (group, warp) = group(context)?;
                 let group = &mut context.memory.block_mut().groups[group];
-                Ok(match group.wait(warp, pending as usize) {
-                    Wait::Done => Next::Go,
+                let wait = group.wait(warp, pending as usize);
+                let (_, waited) = group.numbers(warp);
+                Ok(match wait {
+                    Wait::Done => {
+                        let at = context.origin.into();
+                        context.memory.note(|races| races.wgmma_wait(at, waited));
+                        Next::Go
+                    }
                     Wait::Multiply { end } => Next::Multiply { end },
                     Wait::Warps => Next::Park(Park::WarpGroup),
                 })
@@ -397,7 +436,8 @@ impl Compiler<'_> {
         if !(whole && legal(a_type) && legal(b_type)) || transposed && a_type.bits() != 16 {
             return Err(Refused::Malformed);
         }
-        let wgmma = Arc::new(wgmma);
+        let elem = b_type;
+        let wgmma: Arc<dyn GroupMma> = Arc::new(wgmma);
         Ok(act(move |context| {
             let (group, warp) = group(context)?;
             let (a, registers) = match &a {
@@ -411,18 +451,27 @@ impl Compiler<'_> {
             };
             let b = context.uniform(&context.regs.d[b])?;
             let accumulate = context.uniform(&context.regs.w[accumulate as usize])? == true.word();
-            let sums = &wgmma.sums.slots;
+            let sums = wgmma.accumulators();
             let unfenced = &context.flight.unfenced;
             if sums.iter().any(|slot| unfenced[*slot as usize / 64] >> (slot % 64) & 1 == 1) {
                 return Err(RawFault::new(0, RawCause::NotFenced));
             }
             let origin = context.origin;
             let group = &mut context.memory.block_mut().groups[group];
-            if let Some(step) = group.in_flight(warp, sums, Some(&wgmma)) {
+            if let Some(step) = group.in_flight(warp, sums, Some(&*wgmma)) {
                 return Err(RawFault::new(0, RawCause::AccumulatorInFlight { op: StepAt(step) }));
             }
             let issued = group.issue(warp, (&wgmma, origin), Said { a, b, accumulate }, registers);
             issued.map_err(|cause| RawFault::new(0, cause))?;
+            let (next, _) = group.numbers(warp);
+            let said = Said { a, b, accumulate };
+            context.memory.detect(elem, |detector, memory| {
+                // What is outside of shared memory is a fault of its own.
+                let len = memory.shared().len_bytes();
+                detector.races.wgmma_issue(origin.into(), next - 1, &mut |f| {
+                    wgmma.chunks(said, &mut |at| f(at, 16.min(len.saturating_sub(at))));
+                })
+            })?;
             Ok(Next::Go)
         }))
     }

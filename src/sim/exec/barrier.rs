@@ -5,48 +5,12 @@
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
-use super::cluster_barrier;
-use super::context::Next;
 use super::warp::Warp;
-use crate::ir::{BarrierRed, OpId, ProxySpace, Scalar, Sync, Value};
+use crate::ir::BarrierRed;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::lanes::{LANES, Lane, lanes_of};
-use crate::sim::program::code::Inst;
-use crate::sim::program::compiler::Compiler;
-use crate::sim::program::refused::Refused;
-
-/// The barriers that a block has.
-const COUNT: u32 = 16;
-
-/// Result of an arrival of a warp at a barrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reduction {
-    Vote(BarrierRed),
-    Popc,
-}
-
-/// A step that comes to a barrier: the slots of its operands.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::sim) struct Named {
-    id: u32,
-    threads: u32,
-    waits: bool,
-    /// The slot of the predicate, the reduction, and the slot of its result.
-    red: Option<(u32, Reduction, u32)>,
-}
-
-/// A warp that comes to a barrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) struct Arrival {
-    id: u32,
-    threads: u32,
-    pub(in crate::sim) waits: bool,
-    /// The step of the barrier.
-    pub(in crate::sim) step: u32,
-    /// Threads in which the predicate holds, and in which it does not.
-    votes: [u32; 2],
-    result: Option<(Reduction, u32)>,
-}
+use crate::sim::memory::lanes::Lane;
+use crate::sim::memory::mask::LANES;
+use crate::sim::program::named_barrier::{Arrival, COUNT, Reduction};
 
 /// A barrier at which warps have come that has not opened.
 #[derive(Debug, Default)]
@@ -62,32 +26,6 @@ struct Barrier {
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Barriers {
     all: [Barrier; COUNT as usize],
-}
-
-impl Named {
-    /// The arrival of a warp whose lanes of `active` execute the step.
-    pub(in crate::sim) fn arrive(&self, warp: &Warp, active: u32, step: u32) -> RawResult<Arrival> {
-        let first = active.trailing_zeros() as usize;
-        let of = |slot: u32| &warp.regs.w[slot as usize];
-        let (id, threads) = (of(self.id)[first], of(self.threads)[first]);
-        let differs = |lane: &usize| (of(self.id)[*lane], of(self.threads)[*lane]) != (id, threads);
-        if let Some(lane) = lanes_of(active).find(differs) {
-            let (other_id, other_threads) = (of(self.id)[lane], of(self.threads)[lane]);
-            let cause =
-                RawCause::OtherBarrier { here: [id, threads], there: [other_id, other_threads] };
-            return Err(RawFault::new(lane, cause));
-        }
-        if id >= COUNT {
-            return Err(RawFault::new(first, RawCause::NoBarrier { id }));
-        }
-        if threads == 0 || threads > 1024 || !threads.is_multiple_of(LANES as u32) {
-            return Err(RawFault::new(first, RawCause::BarrierThreads { threads }));
-        }
-        let truth = self.red.map_or(0, |(pred, ..)| warp.regs.truth(pred)) & active;
-        let votes = [truth, active & !truth].map(u32::count_ones);
-        let result = self.red.map(|(_, reduction, dst)| (reduction, dst));
-        Ok(Arrival { id, threads, waits: self.waits, step, votes, result })
-    }
 }
 
 impl Barriers {
@@ -143,70 +81,5 @@ impl Barriers {
         let id = self.all.iter().position(waits)?;
         let Barrier { threads, arrived, .. } = self.all[id];
         Some(RawCause::BarrierDeadlock { id: id as u32, threads, arrived })
-    }
-}
-
-impl Compiler<'_> {
-    pub(in crate::sim) fn sync(
-        &mut self,
-        id: OpId,
-        op: &Sync,
-        results: &[Value],
-    ) -> Result<(), Refused> {
-        let inst = match *op {
-            Sync::Barrier {} => Inst::Barrier,
-            Sync::BarrierSync { id, threads, form: _ } => self.named([id, threads], true, None)?,
-            Sync::BarrierArrive { id, threads, form: _ } => {
-                self.named([id, threads], false, None)?
-            }
-            Sync::BarrierRed { pred, id, threads, op, form: _ } => {
-                let dst = self.result(results, 0)?.scalar(Scalar::Bool)?;
-                let pred = self.scalar_of(pred, Scalar::Bool)?;
-                self.named([id, threads], true, Some((pred, Reduction::Vote(op), dst)))?
-            }
-            Sync::BarrierRedPopc { pred, id, threads, form: _ } => {
-                let dst = self.result(results, 0)?.scalar(Scalar::U32)?;
-                let pred = self.scalar_of(pred, Scalar::Bool)?;
-                self.named([id, threads], true, Some((pred, Reduction::Popc, dst)))?
-            }
-            Sync::Fence { .. } => Inst::Memory(Box::new(|_, memory, _| {
-                fence(SeqCst);
-                memory.learn();
-                Ok(())
-            })),
-            Sync::BarrierClusterArrive { form: _, order: _ } => cluster_barrier::arrive(),
-            Sync::BarrierClusterWait { form: _ } => cluster_barrier::wait(),
-            Sync::FenceProxyAsync {
-                space: ProxySpace::All | ProxySpace::SharedCta | ProxySpace::SharedCluster,
-            } if self.code.watches_proxies => Inst::Act(Box::new(|context| {
-                if let Some(proxies) = &mut context.memory.proxies {
-                    proxies.fence(context.origin);
-                }
-                Ok(Next::Go)
-            })),
-            // Global memory is the same for all proxies; the grids before this one have ended, and none after it
-            // waits.
-            Sync::FenceProxyAsync { .. }
-            | Sync::FenceProxyAlias {}
-            | Sync::GriddepcontrolWait {}
-            | Sync::GriddepcontrolLaunchDependents {} => {
-                self.weight += 1;
-                return Ok(());
-            }
-        };
-        self.emit(id, inst);
-        Ok(())
-    }
-
-    fn named(
-        &self,
-        operands: [Value; 2],
-        waits: bool,
-        red: Option<(u32, Reduction, u32)>,
-    ) -> Result<Inst, Refused> {
-        let [id, threads] = operands;
-        let (id, threads) =
-            (self.scalar_of(id, Scalar::U32)?, self.scalar_of(threads, Scalar::U32)?);
-        Ok(Inst::Named(Named { id, threads, waits, red }))
     }
 }

@@ -5,26 +5,29 @@
 //! thread waits for it, or when no warp can go on and one of them waits at its barrier. With a random order, a `wgmma`
 //! or a load over bytes that were written before may also complete early.
 
-use super::barrier::Barriers;
 use super::cluster_barrier;
-use super::context::Park;
-use super::deadlock::Stuck;
-use super::diagnostic::Diagnostics;
+use smallvec::SmallVec;
+
+use super::barrier::Barriers;
 use super::warp::{Pause, Warp};
 use super::warp_scheduler::{QUANTUM, WarpScheduler};
 use crate::arch::TensorMapDesc;
 use crate::launch::grid::Grid;
-use crate::sim::engine::pending::{BarrierOf, Pending};
-use crate::sim::engine::warp_group::WarpGroup;
-use crate::sim::fault::raw_fault::RawFault;
-use crate::sim::memory::access::Memory;
+use crate::sim::fault::raw_fault::{RawCause, RawFault};
+use crate::sim::memory::agent::{BarrierOf, Pending};
 use crate::sim::memory::block_memory::BlockMemory;
 use crate::sim::memory::buffer::Buffer;
-use crate::sim::memory::lanes::LANES;
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::diagnostics::Diagnostics;
+use crate::sim::memory::mask::LANES;
 use crate::sim::memory::proxy::Proxies;
+use crate::sim::memory::races::{Detector, Watched};
+use crate::sim::memory::warp_group::WarpGroup;
+use crate::sim::options::{Accumulation, Order};
 use crate::sim::program::code::Code;
+use crate::sim::program::context::Park;
 use crate::sim::program::special::{Position, Shape};
-use crate::sim::report::options::{Accumulation, Order};
+use crate::sim::race::{At, BLOCK_BARRIER, Races};
 
 /// Upper bound on the warp runs while an operation is pending that signals a barrier.
 const LATEST: u32 = 256;
@@ -61,6 +64,16 @@ pub(in crate::sim) struct Stop {
     pub(in crate::sim) why: Why,
     /// All warps if none can go on: the cause first, ended warps last.
     pub(in crate::sim) stuck: Vec<Stuck>,
+}
+
+/// A warp of a cluster that cannot go on.
+#[derive(Debug)]
+pub(in crate::sim) struct Stuck {
+    /// The rank of the block.
+    pub(in crate::sim) block: u32,
+    pub(in crate::sim) warp: u32,
+    /// The step at which it waits, and for what; `None` where it has ended.
+    pub(in crate::sim) waits: Option<(u32, RawCause)>,
 }
 
 #[derive(Debug)]
@@ -117,7 +130,7 @@ impl<'c> Cluster<'c> {
         code: &'c Code,
         (grid, shape): (Grid, Shape),
         arguments: &'c Arguments<'c>,
-        accumulation: Accumulation,
+        (accumulation, watched_buffers): (Accumulation, Option<&Watched>),
     ) -> Cluster<'c> {
         let threads = grid.threads.iter().product::<u32>() as usize;
         let (warps_of_block, blocks) = (threads.div_ceil(LANES), shape.blocks() as usize);
@@ -141,6 +154,9 @@ impl<'c> Cluster<'c> {
             threads,
             operations: 0,
             accumulation,
+            races: watched_buffers.map(|watched| {
+                Detector::new(watched, (shape.blocks(), threads as u32), code.shared_bytes)
+            }),
         };
         let mut cluster = Cluster {
             code,
@@ -218,6 +234,7 @@ impl<'c> Cluster<'c> {
             proxies.reset();
         }
         self.memory.cluster_arrival = false;
+        self.memory.note(|races| races.start(number));
     }
 
     /// Runs cluster `number` to its end, for at most `fuel` operations of the warps of a block.
@@ -307,6 +324,9 @@ impl<'c> Cluster<'c> {
                 return Ok(true);
             }
             Ok(Pause::Named(arrival)) => {
+                let lanes = self.warps[number].alive();
+                let at = At { block: rank as u32, warp: warp as u32, step: arrival.step };
+                self.memory.note(|races| races.barrier_arrive(at, lanes, arrival.id));
                 if arrival.waits {
                     self.states[number] = State::AtNamed(arrival.step);
                 }
@@ -314,6 +334,14 @@ impl<'c> Cluster<'c> {
                 let first = range.start;
                 match self.barriers[rank].take(warp, &arrival, &mut self.warps[range]) {
                     Ok(open) => {
+                        let waiting = open
+                            .iter()
+                            .map(|warp| (*warp as u32, self.warps[first + warp].alive()));
+                        if !open.is_empty() {
+                            self.memory.note(|races| {
+                                races.barrier_open(rank as u32, arrival.id, waiting);
+                            });
+                        }
                         for warp in open {
                             self.states[first + warp] = State::Ready;
                             self.memory.learn();
@@ -328,6 +356,9 @@ impl<'c> Cluster<'c> {
             }
             Ok(Pause::Barrier) => {
                 self.states[number] = State::Waiting;
+                let lanes = self.warps[number].alive();
+                let at = At { block: rank as u32, warp: warp as u32, step: 0 };
+                self.memory.note(|races| races.barrier_arrive(at, lanes, BLOCK_BARRIER));
                 self.open_barrier(rank);
             }
             Ok(Pause::Parked(park)) => self.states[number] = State::Parked(park),
@@ -353,6 +384,11 @@ impl<'c> Cluster<'c> {
         let states = &mut self.states[range];
         if states.iter().all(|state| matches!(state, State::Waiting | State::Ended)) {
             self.memory.learn();
+            let first = rank * self.warps_of_block;
+            let waits = |warp: &usize| states[*warp] == State::Waiting;
+            let waiting = (0..states.len()).filter(waits);
+            let waiting = waiting.map(|warp| (warp as u32, self.warps[first + warp].alive()));
+            self.memory.note(|races| races.barrier_open(rank as u32, BLOCK_BARRIER, waiting));
             for state in states {
                 if *state == State::Waiting {
                     *state = State::Ready;
@@ -367,6 +403,7 @@ impl<'c> Cluster<'c> {
             && cluster_barrier::open(&mut self.warps)
         {
             self.memory.learn();
+            self.memory.note(Races::cluster_open);
             self.ready(0..self.states.len(), |park| matches!(park, Park::Cluster));
         }
         for rank in 0..self.memory.blocks.len() {
@@ -405,8 +442,7 @@ impl<'c> Cluster<'c> {
             };
             Some((self.rank(number), at))
         };
-        let barriers: smallvec::SmallVec<[_; 16]> =
-            (0..self.states.len()).filter_map(awaited).collect();
+        let barriers: SmallVec<[_; 16]> = (0..self.states.len()).filter_map(awaited).collect();
         let mut found = self.memory.complete_awaited(&barriers, random);
         if matches!(found, Ok(false)) {
             found = self.memory.complete_any(random);
@@ -443,9 +479,11 @@ impl<'c> Cluster<'c> {
         let first = rank * self.warps_of_block + group * WarpGroup::WARPS;
         let accumulation = self.memory.accumulation;
         let block = &mut self.memory.blocks[rank];
-        let warps = &mut self.warps[first..first + WarpGroup::WARPS];
+        let warps = self.warps[first..first + WarpGroup::WARPS].iter_mut();
+        let mut regs: SmallVec<[_; WarpGroup::WARPS]> = warps.map(|warp| &mut warp.regs).collect();
         let shared = (&block.shared, self.memory.proxies.as_ref());
-        let done = block.groups[group].multiply(end, shared, warps, accumulation);
+        let done = block.groups[group].multiply(end, shared, &mut regs, accumulation);
+        drop(regs);
         done.map_err(|trap| self.stopped(trap))
     }
 

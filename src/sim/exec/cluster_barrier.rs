@@ -5,47 +5,8 @@
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
-use super::context::{Next, Park};
 use super::warp::Warp;
-use crate::sim::fault::raw_fault::{RawCause, RawFault};
-use crate::sim::program::code::Inst;
-
-/// Comes to the barrier.
-pub(in crate::sim) fn arrive() -> Inst {
-    Inst::Act(Box::new(|context| {
-        if context.active != context.alive {
-            return Ok(Next::Diverged);
-        }
-        let again = (context.flight.arrived | context.flight.released) & context.active;
-        if again != 0 {
-            let cause = RawCause::ClusterBarrierOrder { arrives: true };
-            return Err(RawFault::new(again.trailing_zeros() as usize, cause));
-        }
-        context.flight.arrived |= context.active;
-        context.memory.cluster_arrival = true;
-        Ok(Next::Go)
-    }))
-}
-
-/// Waits at the barrier.
-pub(in crate::sim) fn wait() -> Inst {
-    Inst::Act(Box::new(|context| {
-        if context.active != context.alive {
-            return Ok(Next::Diverged);
-        }
-        let flight = &mut *context.flight;
-        let early = context.active & !(flight.arrived | flight.released);
-        if early != 0 {
-            let cause = RawCause::ClusterBarrierOrder { arrives: false };
-            return Err(RawFault::new(early.trailing_zeros() as usize, cause));
-        }
-        if context.active & !flight.released != 0 {
-            return Ok(Next::Park(Park::Cluster));
-        }
-        flight.released &= !context.active;
-        Ok(Next::Go)
-    }))
-}
+use crate::sim::fault::raw_fault::RawCause;
 
 /// Opens the barrier if all threads that have not ended have come. Returns whether it did.
 pub(in crate::sim) fn open(warps: &mut [Warp]) -> bool {

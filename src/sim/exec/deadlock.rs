@@ -1,20 +1,10 @@
 //! Deadlocks: each warp of a stuck cluster with its wait, the likely cause first.
 
-use super::cluster::{Cluster, State, Stop, Why};
+use super::cluster::{Cluster, State, Stop, Stuck, Why};
 use super::cluster_barrier;
-use super::context::Park;
-use crate::sim::engine::warp_group::WarpGroup;
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
-
-/// A warp of a cluster that cannot go on.
-#[derive(Debug)]
-pub(in crate::sim) struct Stuck {
-    /// The rank of the block.
-    pub(in crate::sim) block: u32,
-    pub(in crate::sim) warp: u32,
-    /// The step at which it waits, and for what; `None` where it has ended.
-    pub(in crate::sim) waits: Option<(u32, RawCause)>,
-}
+use crate::sim::memory::warp_group::WarpGroup;
+use crate::sim::program::context::Park;
 
 impl Cluster<'_> {
     /// Returns the stop of a cluster in which no warp can go on.

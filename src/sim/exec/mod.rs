@@ -3,10 +3,6 @@
 pub(super) mod barrier;
 pub(super) mod cluster;
 pub(super) mod cluster_barrier;
-pub(super) mod collective;
-pub(super) mod context;
 pub(super) mod deadlock;
-pub(super) mod diagnostic;
-pub(super) mod launch;
 pub(super) mod warp;
 pub(super) mod warp_scheduler;

@@ -5,16 +5,18 @@
 //! lanes closes. `break`, `continue` and `return` end all active lanes, so they only add them to the frame
 //! where those go on.
 
-use super::barrier::Arrival;
-use super::collective::Group;
-use super::context::{ExecContext, Flight, Next, Park};
 use crate::sim::fault::raw::{Origin, StepAt, ThreadAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::access::Memory;
-use crate::sim::memory::lanes::{LANE_BIT, Regs, lanes_of};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::local::LocalMemory;
+use crate::sim::memory::mask::{LANE_BIT, lanes_of};
+use crate::sim::program::code::Group;
 use crate::sim::program::code::{Code, Inst};
+use crate::sim::program::context::{ExecContext, Flight, Next, Park};
+use crate::sim::program::named_barrier::Arrival;
 use crate::sim::program::special::read_volatile;
+use crate::sim::race::At;
 
 /// An open construct: the `if`, `for` or `loop` at step `at`.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +74,7 @@ pub(in crate::sim) struct Warp {
 impl Warp {
     pub(in crate::sim) fn new(code: &Code, block: u32, number: u32) -> Warp {
         let mut regs = Regs::new(code.w, code.d);
-        regs.local = LocalMemory::new(code);
+        regs.local = LocalMemory::new(code.local.clone(), code.local_bytes);
         Warp {
             block,
             number,
@@ -144,6 +146,22 @@ impl Warp {
                     self.step += 1;
                     continue;
                 }
+                Inst::Access(access) => {
+                    let raced = match memory.races {
+                        None => Ok(()),
+                        Some(_) => {
+                            let (block, warp) = (self.block, self.number);
+                            let origin = Origin { block, warp, step: self.step };
+                            let what = (&access.what, origin);
+                            memory.race_access(&mut self.regs, what, self.active)
+                        }
+                    };
+                    (access.run)(&mut self.regs, memory, self.active)?;
+                    // A fault of the access itself says more than a race.
+                    raced?;
+                    self.step += 1;
+                    continue;
+                }
                 Inst::Checked(f) => {
                     f(&mut self.regs, self.active)?;
                     self.step += 1;
@@ -165,7 +183,7 @@ impl Warp {
                     if self.active != self.alive {
                         return Err(self.divergence());
                     }
-                    let arrival = named.arrive(self, self.active, self.step)?;
+                    let arrival = named.arrive(&self.regs, self.active, self.step)?;
                     self.step += 1;
                     return Ok(Pause::Named(arrival));
                 }
@@ -196,7 +214,7 @@ impl Warp {
                     }
                 }
                 Inst::Warp { members, run } => {
-                    self.collective(*members as usize, run)?;
+                    self.collective(*members as usize, run, memory)?;
                     self.step += 1;
                     continue;
                 }
@@ -305,6 +323,7 @@ impl Warp {
                 Inst::Pure(_)
                 | Inst::Checked(_)
                 | Inst::Memory(_)
+                | Inst::Access(_)
                 | Inst::Copy(_)
                 | Inst::Barrier
                 | Inst::Named(_)
@@ -328,7 +347,7 @@ impl Warp {
     }
 
     /// Runs an operation of the warp for each group of lanes that name the same members.
-    fn collective(&mut self, members: usize, run: &Group) -> RawResult {
+    fn collective(&mut self, members: usize, run: &Group, memory: &mut Memory<'_>) -> RawResult {
         let mut rest = self.active;
         while rest != 0 {
             let first = rest.trailing_zeros() as usize;
@@ -346,6 +365,8 @@ impl Warp {
                 return Err(self.missing_member(first, mask, missing.trailing_zeros()));
             }
             run(&mut self.regs, group)?;
+            let at = At { block: self.block, warp: self.number, step: self.step };
+            memory.note(|races| races.warp_sync(at, group));
             rest &= !group;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Warp scheduler: picks the next warp that can run.
 
-use crate::sim::report::options::Order;
+use crate::sim::options::Order;
 
 /// Operations that a warp runs at most before another one runs.
 pub(in crate::sim) const QUANTUM: u64 = 4096;

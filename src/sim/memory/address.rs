@@ -1,26 +1,364 @@
-//! Addresses of one lane, for operations that move more or less than elements.
+//! Addresses of the lanes of a warp: pointers and indices, bounds and alignment.
 
-use super::access::{Address, Memory, PointerSlots, Strength};
+use std::sync::MutexGuard;
+use std::sync::atomic::{Ordering::SeqCst, fence};
+
 use super::buffer::Buffer;
-use super::lanes::{LANE_BIT, Regs};
-use super::shared::{ByteAddress, Shared};
+use super::cluster_memory::Memory;
+use super::element::Element;
+use super::lanes::Regs;
+use super::mask::{LANE_BIT, LANES, lanes_of};
+use super::shared::{ByteAddress, Shared, SharedRange};
 use super::space::{Allocation, MemorySpace};
-use crate::ir::{Space, Value};
+use crate::ir::{LoadAccess, LoadOrder, Scalar, Space, StoreAccess, StoreOrder};
 use crate::sim::fault::raw::AccessAt;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::program::compiler::Compiler;
-use crate::sim::program::refused::Refused;
 
-impl Compiler<'_> {
-    /// The address of what must be in the given space.
-    pub(in crate::sim) fn address_in(
+/// The allocation of a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum Alloc {
+    /// The same one in all lanes, known when the kernel is compiled.
+    Static(u32),
+    /// In a slot of the file `w`.
+    Slot(u32),
+}
+
+impl Alloc {
+    /// The allocation in a lane.
+    pub(in crate::sim) fn lane(self, regs: &Regs, lane: usize) -> u32 {
+        match self {
+            Alloc::Static(alloc) => alloc,
+            Alloc::Slot(slot) => regs.w[slot as usize][lane],
+        }
+    }
+}
+
+/// A pointer in the register files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) struct PointerSlots {
+    pub(in crate::sim) alloc: Alloc,
+    /// The slot of the offset in bytes; `None` for the start of the allocation.
+    pub(in crate::sim) offset: Option<u32>,
+}
+
+/// An index in the register files.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) enum Index {
+    I32(u32),
+    U32(u32),
+    I64(u32),
+    U64(u32),
+}
+
+/// The offset of a pointer that has left the range of `i64`. It stays so, whatever is added.
+pub(in crate::sim) const LOST: i64 = i64::MIN;
+
+impl Index {
+    fn lane(self, regs: &Regs, lane: usize) -> i128 {
+        match self {
+            Index::I32(slot) => (regs.w[slot as usize][lane] as i32).into(),
+            Index::U32(slot) => regs.w[slot as usize][lane].into(),
+            Index::I64(slot) => (regs.d[slot as usize][lane] as i64).into(),
+            Index::U64(slot) => regs.d[slot as usize][lane].into(),
+        }
+    }
+
+    /// `index * size_bytes` in each lane; the nearest `i64` where it is none.
+    fn bytes(self, regs: &Regs, size_bytes: u32) -> [i64; LANES] {
+        let size = i64::from(size_bytes);
+        match self {
+            Index::I32(slot) => regs.w[slot as usize].map(|i| i64::from(i as i32) * size),
+            Index::U32(slot) => regs.w[slot as usize].map(|i| i64::from(i) * size),
+            Index::I64(slot) => regs.d[slot as usize].map(|i| (i as i64).saturating_mul(size)),
+            Index::U64(slot) => regs.d[slot as usize]
+                .map(|i| i64::try_from(i).unwrap_or(i64::MAX).saturating_mul(size)),
+        }
+    }
+}
+
+/// The offset in bytes of `pointer + index`, as a pointer keeps it.
+pub(in crate::sim) fn offset(
+    regs: &Regs,
+    pointer: PointerSlots,
+    index: Index,
+    size_bytes: u32,
+) -> [u64; LANES] {
+    let base = |lane| match pointer.offset {
+        Some(slot) => regs.d[slot as usize][lane] as i64,
+        None => 0,
+    };
+    std::array::from_fn(|lane| {
+        let base = base(lane);
+        let sum = i128::from(base) + index.lane(regs, lane) * i128::from(size_bytes);
+        match i64::try_from(sum) {
+            Ok(sum) if base != LOST => sum as u64,
+            _ => LOST as u64,
+        }
+    })
+}
+
+/// A load or a store of a warp, but for the register that it loads or stores.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct Address {
+    pub(in crate::sim) space: Space,
+    pub(in crate::sim) elem: Scalar,
+    /// Elements that are accessed: more than one for a vector, which is aligned to its size.
+    pub(in crate::sim) lanes: u32,
+    /// Atomicity and order of the access.
+    pub(in crate::sim) strength: Strength,
+    pub(in crate::sim) pointer: PointerSlots,
+    pub(in crate::sim) index: Index,
+}
+
+/// Visibility of an access to other threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::sim) struct Strength {
+    /// It is in one piece.
+    pub(in crate::sim) whole: bool,
+    /// Later accesses are ordered after it.
+    pub(in crate::sim) acquires: bool,
+    /// Earlier accesses are ordered before it.
+    pub(in crate::sim) releases: bool,
+}
+
+impl Strength {
+    pub(in crate::sim) fn of_load(access: &LoadAccess) -> Strength {
+        Strength {
+            whole: access.order != LoadOrder::Weak,
+            acquires: matches!(access.order, LoadOrder::Acquire(_)),
+            releases: false,
+        }
+    }
+
+    pub(in crate::sim) fn of_store(access: &StoreAccess) -> Strength {
+        Strength {
+            whole: access.order != StoreOrder::Weak,
+            acquires: false,
+            releases: matches!(access.order, StoreOrder::Release(_)),
+        }
+    }
+
+    /// Returns whether the access acquires the writes of other threads.
+    pub(in crate::sim) fn acquires(self) -> bool {
+        self.acquires
+    }
+
+    /// To be called before the access.
+    pub(in crate::sim) fn before(self) {
+        if self.releases {
+            fence(SeqCst);
+        }
+    }
+
+    /// To be called after the access.
+    pub(in crate::sim) fn after(self) {
+        if self.acquires {
+            fence(SeqCst);
+        }
+    }
+
+    /// Keeps other accesses in one piece away, where an element of `bytes` at `at` takes two words.
+    pub(in crate::sim) fn lock(
+        self,
+        buffer: &Buffer,
+        at: usize,
+        bytes: usize,
+    ) -> Option<MutexGuard<'static, ()>> {
+        (self.whole && bytes > 4).then(|| buffer.lock(at / 4))
+    }
+}
+
+/// The offset of each lane's access from the start of the allocation.
+pub(in crate::sim) enum Offsets {
+    /// In elements.
+    Elements([u32; LANES]),
+    /// In bytes.
+    Bytes([u64; LANES]),
+}
+
+impl Offsets {
+    /// Calls `f` with each lane of `mask`, from the lowest, and the offset of its access in bytes.
+    #[inline(always)]
+    pub(in crate::sim) fn for_each<E: Element>(&self, mask: u32, mut f: impl FnMut(usize, usize)) {
+        match self {
+            Offsets::Elements(index) => {
+                for_each_lane(mask, |lane| f(lane, index[lane] as usize * E::BYTES));
+            }
+            Offsets::Bytes(bytes) => for_each_lane(mask, |lane| f(lane, bytes[lane] as usize)),
+        }
+    }
+
+    pub(in crate::sim) fn byte(&self, lane: usize, size: usize) -> usize {
+        match self {
+            Offsets::Elements(index) => index[lane] as usize * size,
+            Offsets::Bytes(bytes) => bytes[lane] as usize,
+        }
+    }
+}
+
+#[inline(always)]
+pub(in crate::sim) fn for_each_lane(mask: u32, f: impl FnMut(usize)) {
+    if mask == u32::MAX { (0..LANES).for_each(f) } else { lanes_of(mask).for_each(f) }
+}
+
+/// The lanes for which `f` is true.
+#[inline(always)]
+pub(in crate::sim) fn lanes_where(f: impl Fn(usize) -> bool) -> u32 {
+    (0..LANES).fold(0, |mask, lane| mask | if f(lane) { LANE_BIT[lane] } else { 0 })
+}
+
+impl Address {
+    /// The allocation that a lane points into.
+    pub(in crate::sim) fn allocation(&self, regs: &Regs, lane: usize) -> Allocation {
+        Allocation::of(self.space, self.pointer.alloc.lane(regs, lane))
+    }
+
+    /// Calls `access` for each allocation that lanes of `mask` point into, with those lanes.
+    #[inline(always)]
+    pub(in crate::sim) fn for_each_alloc(
         &self,
-        space: Space,
-        base: Value,
-        index: Value,
-    ) -> Result<Address, Refused> {
-        let address = self.address(base, index, Strength::default())?;
-        if address.space == space { Ok(address) } else { Err(Refused::Malformed) }
+        regs: &mut Regs,
+        mask: u32,
+        mut access: impl FnMut(&mut Regs, Allocation, u32) -> RawResult,
+    ) -> RawResult {
+        let slot = match self.pointer.alloc {
+            Alloc::Static(alloc) => return access(regs, Allocation::of(self.space, alloc), mask),
+            Alloc::Slot(slot) => slot as usize,
+        };
+        let mut rest = mask;
+        while rest != 0 {
+            let allocs = &regs.w[slot];
+            let alloc = allocs[rest.trailing_zeros() as usize];
+            let group = (0..LANES)
+                .filter(|lane| allocs[*lane] == alloc)
+                .fold(0, |group, lane| group | LANE_BIT[lane])
+                & rest;
+            rest &= !group;
+            access(regs, Allocation::of(self.space, alloc), group)?;
+        }
+        Ok(())
+    }
+
+    pub(in crate::sim) fn bytes_accessed(&self) -> u32 {
+        self.elem.size_bytes() * self.lanes
+    }
+
+    /// The first byte of each lane's access, counted from its allocation, which has `len` bytes. Bounds and
+    /// alignment of the lanes of `mask` are checked; the offsets of others have no meaning.
+    #[inline(always)]
+    pub(in crate::sim) fn offsets(
+        &self,
+        regs: &Regs,
+        (found, len, mask): (Allocation, usize, u32),
+    ) -> RawResult<Offsets> {
+        let size = self.bytes_accessed();
+        let (offsets, bad) = match (self.pointer.offset, self.index, u32::try_from(len)) {
+            // An index of 32 bits from the start of an allocation below 4 GiB: no sum, and the comparison
+            // of the index finds negative ones too, because they are large when taken as unsigned.
+            (None, Index::I32(slot) | Index::U32(slot), Ok(len))
+                if len <= i32::MAX as u32 && self.lanes == 1 =>
+            {
+                let (index, end) = (regs.w[slot as usize], len / size);
+                let wrong = |lane: usize| index[lane] >= end;
+                (Offsets::Elements(index), lanes_where(wrong))
+            }
+            _ => {
+                let bytes = self.bytes(regs);
+                let (end, size) = (len as u64, u64::from(size));
+                // Where an element does not fit at all, every offset is too large.
+                let last = end.checked_sub(size);
+                let wrong = |lane: usize| {
+                    last.is_none_or(|last| bytes[lane] > last) || bytes[lane] & (size - 1) != 0
+                };
+                (Offsets::Bytes(bytes), lanes_where(wrong))
+            }
+        };
+        match bad & mask {
+            0 => Ok(offsets),
+            bad => Err(self.bad_address(regs, bad, found, len)),
+        }
+    }
+
+    /// Offsets are clamped to the range of `i64`, whose ends are outside any allocation.
+    pub(in crate::sim) fn bytes(&self, regs: &Regs) -> [u64; LANES] {
+        let mut bytes = self.index.bytes(regs, self.elem.size_bytes());
+        if let Some(slot) = self.pointer.offset {
+            let base = &regs.d[slot as usize];
+            for lane in 0..LANES {
+                bytes[lane] = bytes[lane].saturating_add(base[lane] as i64);
+            }
+        }
+        bytes.map(|byte| byte as u64)
+    }
+
+    #[cold]
+    fn bad_address(&self, regs: &Regs, bad: u32, found: Allocation, len: usize) -> Box<RawFault> {
+        let lane = bad.trailing_zeros() as usize;
+        let access = self.at(regs, lane, found, len);
+        let size = i128::from(self.bytes_accessed());
+        let inside = access.byte >= 0 && access.byte + size <= len as i128;
+        let cause = match inside {
+            true => RawCause::Misaligned { access },
+            false => RawCause::OutOfBounds { access },
+        };
+        RawFault::new(lane, cause)
+    }
+
+    #[cold]
+    pub(in crate::sim) fn uninitialised<E: Element>(
+        &self,
+        regs: &Regs,
+        offsets: &Offsets,
+        (found, mask): (Allocation, u32),
+        shared: &Shared,
+    ) -> Box<RawFault> {
+        let SharedRange { start, len } = shared.range(found.number);
+        let is_missing =
+            |byte: usize| <u8 as Element>::load(start + byte, |i| shared.written[i]) == 0;
+        let bytes = self.bytes_accessed() as usize;
+        let missing = |lane: &usize| {
+            let first = offsets.byte(*lane, E::BYTES);
+            (first..first + bytes).find(|byte| is_missing(*byte))
+        };
+        let lane = lanes_of(mask).find(|lane| missing(lane).is_some()).unwrap_or(0);
+        if let Some(byte) = missing(&lane)
+            && let Some(barrier) = shared.live_barrier(found.number, start + byte)
+        {
+            return RawFault::new(lane, RawCause::LiveBarrier { barrier });
+        }
+        let access = self.at(regs, lane, found, len).read();
+        let byte = missing(&lane).unwrap_or(0) as u64;
+        RawFault::new(lane, RawCause::Uninitialised { access, byte })
+    }
+
+    /// Reports an ordered access to memory without ordered accesses.
+    #[cold]
+    pub(in crate::sim) fn no_order(
+        &self,
+        regs: &Regs,
+        (found, mask): (Allocation, u32),
+    ) -> Box<RawFault> {
+        let lane = mask.trailing_zeros() as usize;
+        RawFault::new(lane, RawCause::OrderSpace { access: self.at(regs, lane, found, 0) })
+    }
+
+    pub(in crate::sim) fn at(
+        &self,
+        regs: &Regs,
+        lane: usize,
+        found: Allocation,
+        len: usize,
+    ) -> AccessAt {
+        let base = match self.pointer.offset {
+            Some(slot) => regs.d[slot as usize][lane] as i64,
+            None => 0,
+        };
+        let byte =
+            i128::from(base) + self.index.lane(regs, lane) * i128::from(self.elem.size_bytes());
+        let bytes = self.bytes_accessed();
+        let Allocation { memory_space, number: alloc } = found;
+        let (space, elem, len_bytes) = (memory_space.space(), self.elem, len as u64);
+        AccessAt { is_store: None, space, alloc, elem, byte, bytes, align: bytes, len_bytes }
     }
 }
 
@@ -106,25 +444,18 @@ impl Shared {
     }
 }
 
-impl<'m> Memory<'m> {
-    /// The shared memory of the block with this rank in the cluster.
-    pub(in crate::sim) fn shared_of(&self, rank: u32) -> Result<&Shared, RawCause> {
-        let blocks = self.blocks.len() as u32;
-        match self.blocks.get(rank as usize) {
-            None => Err(RawCause::NoClusterBlock { rank, blocks }),
-            Some(block) if block.ended => Err(RawCause::BlockEnded { rank }),
-            Some(block) => Ok(&block.shared),
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// As [`Memory::shared_of`].
-    pub(in crate::sim) fn shared_of_mut(&mut self, rank: u32) -> Result<&mut Shared, RawCause> {
-        self.shared_of(rank)?;
-        Ok(&mut self.blocks[rank as usize].shared)
-    }
-
-    /// The buffer of a parameter.
-    pub(in crate::sim) fn global(&self, alloc: u32) -> &'m Buffer {
-        self.buffer(Allocation { memory_space: MemorySpace::Global, number: alloc })
+    #[test]
+    fn a_pointer_that_overflows_stays_lost() {
+        let mut regs = Regs::new(0, 3);
+        let start = PointerSlots { alloc: Alloc::Static(0), offset: None };
+        regs.d[0] = [1 << 62; LANES];
+        regs.d[1] = offset(&regs, start, Index::I64(0), 8);
+        regs.d[0] = [u64::MAX << 59; LANES];
+        let moved = PointerSlots { alloc: Alloc::Static(0), offset: Some(1) };
+        assert_eq!(offset(&regs, moved, Index::I64(0), 8)[0] as i64, LOST);
     }
 }

@@ -1,8 +1,8 @@
 //! State of one block of a cluster.
 
 use super::shared::{Shared, SharedRange};
-use crate::sim::engine::warp_group::WarpGroup;
-use crate::sim::exec::diagnostic::Diagnostics;
+use super::warp_group::WarpGroup;
+use crate::sim::memory::diagnostics::Diagnostics;
 
 /// State of one block of a cluster, beside its warps.
 #[derive(Debug)]

@@ -10,24 +10,9 @@
 //! written under the mask.
 
 use super::local::LocalMemory;
-use crate::ir::{bf16, f16};
-
-/// Threads of a warp.
-pub(in crate::sim) const LANES: usize = 32;
-
-/// All lanes of a warp.
-pub(in crate::sim) const FULL: u32 = u32::MAX;
-
-/// The bit of each lane in a mask.
-pub(in crate::sim) const LANE_BIT: [u32; LANES] = {
-    let mut bits = [0; LANES];
-    let mut lane = 0;
-    while lane < LANES {
-        bits[lane] = 1 << lane;
-        lane += 1;
-    }
-    bits
-};
+use super::mask::{FULL, LANE_BIT, LANES, mask_of};
+use crate::ir::eval::Registers;
+pub(in crate::sim) use crate::ir::eval::{Lane, Word};
 
 /// The register files of one warp.
 #[derive(Debug)]
@@ -52,124 +37,18 @@ impl Regs {
     }
 }
 
-/// The lanes whose word has all bits set, given that each word is all ones or all zeros.
-pub(in crate::sim) fn mask_of(words: &[u32; LANES]) -> u32 {
-    words.iter().zip(&LANE_BIT).fold(0, |mask, (word, bit)| mask | (word & bit))
-}
-
-/// The lanes of a mask, from the lowest.
-pub(in crate::sim) fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        if mask == 0 {
-            return None;
-        }
-        let lane = mask.trailing_zeros() as usize;
-        mask &= mask - 1;
-        Some(lane)
-    })
-}
-
-/// A word of a register file.
-pub(in crate::sim) trait Word: Copy + Default + Send + Sync + 'static {
-    fn file(regs: &Regs) -> &[[Self; LANES]];
-    fn file_mut(regs: &mut Regs) -> &mut [[Self; LANES]];
-    /// The word zero-extended.
-    fn bits(self) -> u64;
-    /// The word of the low bits.
-    fn of_bits(bits: u64) -> Self;
-}
-
-impl Word for u32 {
-    fn file(regs: &Regs) -> &[[u32; LANES]] {
-        &regs.w
+impl Registers<LANES> for Regs {
+    fn narrow(&self) -> &[[u32; LANES]] {
+        &self.w
     }
-    fn file_mut(regs: &mut Regs) -> &mut [[u32; LANES]] {
-        &mut regs.w
+    fn wide(&self) -> &[[u64; LANES]] {
+        &self.d
     }
-    #[inline(always)]
-    fn bits(self) -> u64 {
-        self.into()
+    fn narrow_mut(&mut self) -> &mut [[u32; LANES]] {
+        &mut self.w
     }
-    #[inline(always)]
-    fn of_bits(bits: u64) -> u32 {
-        bits as u32
-    }
-}
-
-impl Word for u64 {
-    fn file(regs: &Regs) -> &[[u64; LANES]] {
-        &regs.d
-    }
-    fn file_mut(regs: &mut Regs) -> &mut [[u64; LANES]] {
-        &mut regs.d
-    }
-    #[inline(always)]
-    fn bits(self) -> u64 {
-        self
-    }
-    #[inline(always)]
-    fn of_bits(bits: u64) -> u64 {
-        bits
-    }
-}
-
-/// A Rust type that a lane can hold.
-pub(in crate::sim) trait Lane: Copy + Send + Sync + 'static {
-    /// The word that holds it.
-    type Word: Word;
-    /// The value in a word.
-    fn of(word: Self::Word) -> Self;
-    /// The word of the value: its bits, zero-extended; all ones for `true`.
-    fn word(self) -> Self::Word;
-}
-
-macro_rules! lane {
-    ($($ty:ty: $word:ty, $of:expr, $to:expr;)*) => {$(
-        impl Lane for $ty {
-            type Word = $word;
-            #[inline(always)]
-            fn of(word: $word) -> $ty {
-                let of: fn($word) -> $ty = $of;
-                of(word)
-            }
-            #[inline(always)]
-            fn word(self) -> $word {
-                let to: fn($ty) -> $word = $to;
-                to(self)
-            }
-        }
-    )*};
-}
-
-lane! {
-    bool: u32, |w| w != 0, |x| if x { u32::MAX } else { 0 };
-    i8: u32, |w| w as i8, |x| u32::from(x as u8);
-    i16: u32, |w| w as i16, |x| u32::from(x as u16);
-    i32: u32, |w| w as i32, |x| x as u32;
-    i64: u64, |w| w as i64, |x| x as u64;
-    u8: u32, |w| w as u8, u32::from;
-    u16: u32, |w| w as u16, u32::from;
-    u32: u32, |w| w, |x| x;
-    u64: u64, |w| w, |x| x;
-    f16: u32, |w| f16::from_bits(w as u16), |x| x.to_bits().into();
-    bf16: u32, |w| bf16::from_bits(w as u16), |x| x.to_bits().into();
-    f32: u32, f32::from_bits, f32::to_bits;
-    f64: u64, f64::from_bits, f64::to_bits;
-}
-
-/// Two numbers of 16 bits in a word, the first one in the lower half.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::sim) struct Pair<T>(pub(in crate::sim) T, pub(in crate::sim) T);
-
-impl<T: Lane<Word = u32>> Lane for Pair<T> {
-    type Word = u32;
-    #[inline(always)]
-    fn of(word: u32) -> Pair<T> {
-        Pair(T::of(word & 0xffff), T::of(word >> 16))
-    }
-    #[inline(always)]
-    fn word(self) -> u32 {
-        self.0.word() | self.1.word() << 16
+    fn wide_mut(&mut self) -> &mut [[u64; LANES]] {
+        &mut self.d
     }
 }
 
@@ -255,6 +134,7 @@ fn copy_lanes<T: Copy>(file: &mut [[T; LANES]], dst: u32, src: u32, mask: u32) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::mask::lanes_of;
     use super::*;
 
     #[test]

@@ -1,12 +1,7 @@
 //! Local memory: what each thread of a warp has of its own.
 
-use super::access::Address;
-use super::element::Element;
-use super::lanes::{LANES, Regs, Word, lanes_of};
+use super::mask::LANES;
 use super::shared::SharedRange;
-use super::space::Allocation;
-use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::program::code::Code;
 
 /// The local memory of the threads of a warp: words, and for each bit whether it was written. It takes no room
 /// until a thread uses it.
@@ -26,8 +21,9 @@ pub(in crate::sim) struct LaneMemory<'l> {
 }
 
 impl LocalMemory {
-    pub(in crate::sim) fn new(code: &Code) -> LocalMemory {
-        let (ranges, lane_words) = (code.local.clone(), code.local_bytes.div_ceil(4));
+    /// The memory of allocations at `ranges`, which end at byte `bytes`.
+    pub(in crate::sim) fn new(ranges: Vec<SharedRange>, bytes: usize) -> LocalMemory {
+        let lane_words = bytes.div_ceil(4);
         LocalMemory { ranges, lane_words, words: Vec::new(), written: Vec::new() }
     }
 
@@ -49,68 +45,5 @@ impl LocalMemory {
         }
         let range = lane * self.lane_words..(lane + 1) * self.lane_words;
         LaneMemory { words: &mut self.words[range.clone()], written: &mut self.written[range] }
-    }
-}
-
-impl Address {
-    /// The parts of a vector, or one element, from local memory to the slots `dst`.
-    pub(in crate::sim) fn load_local<E: Element>(
-        &self,
-        regs: &mut Regs,
-        dst: &[usize],
-        (found, mask): (Allocation, u32),
-    ) -> RawResult {
-        if self.strength.whole {
-            return Err(self.no_order(regs, (found, mask)));
-        }
-        let SharedRange { start, len } = regs.local.range(found.number);
-        let offsets = self.offsets(regs, (found, len, mask))?;
-        for lane in lanes_of(mask) {
-            let first = offsets.byte(lane, E::BYTES);
-            let mut read = [E::Word::default(); 4];
-            let LaneMemory { words, written } = regs.local.lane(lane);
-            for (part, read) in read.iter_mut().take(dst.len()).enumerate() {
-                let at = start + first + part * E::BYTES;
-                *read = E::load(at, |i| words[i]);
-                if !E::is_ones(E::load(at, |i| written[i])) {
-                    let is_missing =
-                        |byte: &usize| <u8 as Element>::load(*byte, |i| written[i]) == 0;
-                    let byte = (at..at + E::BYTES).find(is_missing).unwrap_or(at) - start;
-                    let access = self.at(regs, lane, found, len).read();
-                    let cause = RawCause::Uninitialised { access, byte: byte as u64 };
-                    return Err(RawFault::new(lane, cause));
-                }
-            }
-            for (slot, read) in dst.iter().zip(read) {
-                E::Word::file_mut(regs)[*slot][lane] = read;
-            }
-        }
-        Ok(())
-    }
-
-    /// As [`load_local`](Address::load_local), from the slots `src` to local memory.
-    pub(in crate::sim) fn store_local<E: Element>(
-        &self,
-        regs: &mut Regs,
-        src: &[usize],
-        (found, mask): (Allocation, u32),
-    ) -> RawResult {
-        if self.strength.whole {
-            return Err(self.no_order(regs, (found, mask)));
-        }
-        let SharedRange { start, len } = regs.local.range(found.number);
-        let offsets = self.offsets(regs, (found, len, mask))?;
-        for lane in lanes_of(mask) {
-            let first = offsets.byte(lane, E::BYTES);
-            for (part, slot) in src.iter().enumerate() {
-                let value = E::Word::file(regs)[*slot][lane];
-                let LaneMemory { words, written } = regs.local.lane(lane);
-                E::store(start + first + part * E::BYTES, value, |i, mask, bits| {
-                    words[i] = words[i] & !mask | bits;
-                    written[i] |= mask;
-                });
-            }
-        }
-        Ok(())
     }
 }

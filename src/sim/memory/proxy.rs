@@ -9,14 +9,9 @@
 //!
 //! Only kernels that read shared memory through that proxy pay for this.
 
-use super::access::{Access, Address, Memory};
-use super::lanes::{LANES, Regs, lanes_of};
-use super::shared::{Shared, of_cluster};
-use super::space::{Allocation, MemorySpace};
-use crate::ir::{AsyncCopy, KernelIr, Mma, Op, Space};
+use crate::ir::{AsyncCopy, KernelIr, Mma, Op};
 use crate::sim::fault::raw::Origin;
-use crate::sim::fault::raw_fault::{RawCause, RawResult};
-use crate::sim::program::compiler::Compiler;
+use crate::sim::fault::raw_fault::RawCause;
 
 /// Bytes that have one mark in common.
 const CHUNK: usize = 16;
@@ -53,7 +48,7 @@ impl Stores {
         }
     }
 
-    fn note(&mut self, at: usize, bytes: usize, (now, warp): (u32, u16)) {
+    pub(in crate::sim) fn note(&mut self, at: usize, bytes: usize, (now, warp): (u32, u16)) {
         let end = (at + bytes).min(self.when.len());
         for byte in at..end {
             self.when[byte] = now;
@@ -66,7 +61,7 @@ impl Stores {
 /// The order of stores, fences and what lets warps learn of each other, in a cluster.
 #[derive(Debug)]
 pub(in crate::sim) struct Proxies {
-    now: u32,
+    pub(in crate::sim) now: u32,
     /// The time at which a warp last synchronized with others.
     learned: u32,
     /// All stores before this time are fenced.
@@ -76,7 +71,7 @@ pub(in crate::sim) struct Proxies {
 }
 
 /// The number of a warp in its cluster.
-fn number(block: u32, warp: u32) -> u16 {
+pub(in crate::sim) fn number(block: u32, warp: u32) -> u16 {
     (block * WARPS + warp) as u16
 }
 
@@ -115,11 +110,11 @@ impl Proxies {
     #[inline]
     pub(in crate::sim) fn check(
         &self,
-        shared: &Shared,
+        stores: &Stores,
         at: usize,
         bytes: usize,
     ) -> Result<(), RawCause> {
-        let Stores { when, by, any } = &shared.stores;
+        let Stores { when, by, any } = stores;
         let chunks = any.get(at / CHUNK..(at + bytes).div_ceil(CHUNK)).unwrap_or_default();
         if !chunks.contains(&true) {
             return Ok(());
@@ -131,42 +126,6 @@ impl Proxies {
                 Err(RawCause::UnfencedStore { address, block: by / WARPS, warp: by % WARPS })
             }
         }
-    }
-}
-
-impl Memory<'_> {
-    /// A warp learns of what others have done.
-    pub(in crate::sim) fn learn(&mut self) {
-        if let Some(proxies) = &mut self.proxies {
-            proxies.learn();
-        }
-    }
-
-    /// Notes that the running warp stored bytes of the shared memory of the block `rank`.
-    pub(in crate::sim) fn note_store(&mut self, rank: usize, at: usize, bytes: usize) {
-        if let Some(proxies) = &self.proxies {
-            let by = number(self.here as u32, self.warp);
-            self.blocks[rank].shared.stores.note(at, bytes, (proxies.now, by));
-        }
-    }
-
-    fn note_stores(&mut self, address: &Address, regs: &Regs, mask: u32) -> RawResult {
-        let bytes = address.bytes_accessed();
-        let (mut byte_addresses, mut shared) = ([(0, 0); LANES], 0);
-        for lane in lanes_of(mask) {
-            let Allocation { memory_space, number } = address.allocation(regs, lane);
-            let rank = match memory_space {
-                MemorySpace::Shared => self.here,
-                MemorySpace::Cluster => of_cluster(number).0 as usize,
-                MemorySpace::Global | MemorySpace::Const | MemorySpace::Local => continue,
-            };
-            let byte_address = address.byte_address(regs, self, lane, (bytes, 1))?;
-            self.note_store(rank, byte_address.at, bytes as usize);
-            byte_addresses[lane] = (rank, byte_address.at);
-            shared |= 1 << lane;
-        }
-        let access = |lane| address.access_at(regs, self, lane, bytes);
-        self.check_stores(shared, &byte_addresses, bytes as usize, access)
     }
 }
 
@@ -185,34 +144,6 @@ pub(in crate::sim) fn is_used(ir: &KernelIr) -> bool {
     })
 }
 
-impl Compiler<'_> {
-    /// Wraps an access to memory so that it updates the proxies.
-    pub(in crate::sim) fn watched_access(
-        &self,
-        address: &Address,
-        stores: bool,
-        access: Access,
-    ) -> Access {
-        let stores = stores
-            && match address.space {
-                Space::Shared | Space::SharedCluster | Space::Generic => true,
-                Space::Global | Space::Const | Space::Local => false,
-            };
-        let acquires = address.strength.acquires();
-        if !self.code.watches_proxies || !(stores || acquires) {
-            return access;
-        }
-        let address = *address;
-        Box::new(move |regs, memory, mask| {
-            access(regs, memory, mask)?;
-            if acquires {
-                memory.learn();
-            }
-            if stores { memory.note_stores(&address, regs, mask) } else { Ok(()) }
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,7 +160,7 @@ mod tests {
             shared.stores.note(at, 1, (proxies.now, by));
         }
         then(&mut proxies);
-        [0, 20].map(|at| proxies.check(&shared, at, 1).is_ok())
+        [0, 20].map(|at| proxies.check(&shared.stores, at, 1).is_ok())
     }
 
     #[test]
@@ -259,13 +190,16 @@ mod tests {
     fn other_writes_take_the_place_of_stores() {
         let (proxies, mut shared) = (Proxies::new(1), Shared::new(32, &[], true));
         shared.stores.note(4, 8, (proxies.now, 3));
-        let cause = proxies.check(&shared, 0, 32);
+        let cause = proxies.check(&shared.stores, 0, 32);
         assert!(matches!(cause, Err(RawCause::UnfencedStore { address: 4, block: 0, warp: 3 })));
-        assert!(proxies.check(&shared, 12, 20).is_ok() && proxies.check(&shared, 0, 4).is_ok());
+        assert!(
+            proxies.check(&shared.stores, 12, 20).is_ok()
+                && proxies.check(&shared.stores, 0, 4).is_ok()
+        );
         shared.write_bytes(4, &[0; 6]);
-        let cause = proxies.check(&shared, 0, 32);
+        let cause = proxies.check(&shared.stores, 0, 32);
         assert!(matches!(cause, Err(RawCause::UnfencedStore { address: 10, .. })));
         shared.reset();
-        assert!(proxies.check(&shared, 0, 32).is_ok());
+        assert!(proxies.check(&shared.stores, 0, 32).is_ok());
     }
 }

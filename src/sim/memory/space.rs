@@ -1,15 +1,7 @@
 //! Memory spaces of allocations, and generic pointers, which keep the space.
 
-use super::access::{Alloc, Memory, PointerSlots};
-use super::lanes::{LANES, Lane, Regs, lanes_of};
 use super::shared::{in_cluster, of_cluster};
-use crate::ir::{OpId, Scalar, Space, Value};
-use crate::sim::fault::raw::AllocationAt;
-use crate::sim::fault::raw_fault::{RawCause, RawFault};
-use crate::sim::program::code::Inst;
-use crate::sim::program::compiler::Compiler;
-use crate::sim::program::refused::Refused::{self, Malformed};
-use crate::sim::program::slots::Slots;
+use crate::ir::Space;
 
 /// The memories: all spaces but the generic one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,13 +72,13 @@ impl Allocation {
     }
 
     /// Returns the number of the allocation in a generic pointer.
-    fn generic(self) -> u32 {
+    pub(in crate::sim) fn generic(self) -> u32 {
         (self.memory_space as u32) << NUMBER_BITS | self.number
     }
 
     /// Returns the allocation number in a pointer into the space, in the block `rank` of the cluster; `None` if the
     /// allocation is not in the space. Shared memory of a block is shared memory of its cluster too.
-    fn number_in(self, space: Space, rank: u32) -> Option<u32> {
+    pub(in crate::sim) fn number_in(self, space: Space, rank: u32) -> Option<u32> {
         let number = self.number;
         match (space, self.memory_space) {
             (Space::Global, MemorySpace::Global)
@@ -118,14 +110,14 @@ const BLOCK_BITS: u32 = 24;
 const MEMORY_BITS: u32 = 56;
 
 /// Start offsets of the shared and the local allocations of a kernel.
-struct Starts {
-    shared: Vec<u64>,
-    local: Vec<u64>,
+pub(in crate::sim) struct Starts {
+    pub(in crate::sim) shared: Vec<u64>,
+    pub(in crate::sim) local: Vec<u64>,
 }
 
 impl Allocation {
     /// The address of the first byte, for pointers into the space.
-    fn address(self, space: Space, starts: &Starts) -> u64 {
+    pub(in crate::sim) fn address(self, space: Space, starts: &Starts) -> u64 {
         let start = |of: &[u64], number: u32| of.get(number as usize).copied().unwrap_or(0);
         // No allocation is at 0 but in shared and local memory.
         let apart = |bits: u32| (u64::from(self.number) + 1) << bits;
@@ -140,154 +132,6 @@ impl Allocation {
             MemorySpace::Local => start(&starts.local, self.number),
         };
         if space == Space::Generic { (self.memory_space as u64) << MEMORY_BITS | own } else { own }
-    }
-}
-
-impl Compiler<'_> {
-    pub(in crate::sim) fn ptr_to_int(
-        &mut self,
-        id: OpId,
-        base: Value,
-        result: Value,
-    ) -> Result<(), Refused> {
-        let (pointer, space, _) = self.pointer(base)?;
-        let src = self.regs.offset_slot(pointer) as usize;
-        let (scalar, dst) = self.result(&[result], 0)?.single()?;
-        let dst = dst as usize;
-        let starts =
-            Starts { shared: self.ir().shared_layout().0, local: self.ir().local_layout().0 };
-        self.emit(
-            id,
-            Inst::Pure(Box::new(move |regs| {
-                let addresses: [u64; LANES] = std::array::from_fn(|lane| {
-                    let allocation = Allocation::of(space, pointer.alloc.lane(regs, lane));
-                    allocation.address(space, &starts).wrapping_add(regs.d[src][lane])
-                });
-                if scalar.bits() == 64 {
-                    regs.d[dst] = addresses;
-                } else {
-                    regs.w[dst] = addresses.map(|address| address as u32);
-                }
-            })),
-        );
-        Ok(())
-    }
-
-    /// The generic pointer keeps the memory with the number of the allocation.
-    pub(in crate::sim) fn cvta(
-        &mut self,
-        id: OpId,
-        base: Value,
-        result: Value,
-    ) -> Result<(), Refused> {
-        let (pointer, space, _) = self.pointer(base)?;
-        let generic = move |number: u32| Allocation::of(space, number).generic();
-        let src = self.regs.offset_slot(pointer) as usize;
-        let mut to = self.result(&[result], 0)?;
-        if let Alloc::Static(number) = pointer.alloc {
-            to = self.regs.with_static(to, generic(number));
-            self.set(result, to)?;
-        }
-        let Slots::Pointer(PointerSlots { alloc, offset: Some(dst) }) = to else {
-            return Err(Malformed);
-        };
-        let dst = dst as usize;
-        let numbers = match (alloc, pointer.alloc) {
-            (Alloc::Slot(to), Alloc::Slot(from)) => Some((to as usize, from as usize)),
-            _ => None,
-        };
-        self.emit(
-            id,
-            Inst::Pure(Box::new(move |regs| {
-                regs.d[dst] = regs.d[src];
-                if let Some((to, from)) = numbers {
-                    regs.w[to] = regs.w[from].map(generic);
-                }
-            })),
-        );
-        Ok(())
-    }
-
-    /// The pointer into a space to where a generic one points.
-    pub(in crate::sim) fn cvta_to(
-        &mut self,
-        id: OpId,
-        (base, space): (Value, Space),
-        result: Value,
-    ) -> Result<(), Refused> {
-        let (pointer, from, _) = self.pointer(base)?;
-        let src = self.regs.offset_slot(pointer) as usize;
-        let to = self.result(&[result], 0)?;
-        let Slots::Pointer(PointerSlots { alloc: Alloc::Slot(alloc), offset: Some(dst) }) = to
-        else {
-            return Err(Malformed);
-        };
-        let (alloc, dst) = (alloc as usize, dst as usize);
-        let run = move |regs: &mut Regs, memory: &mut Memory<'_>, mask: u32| {
-            for lane in lanes_of(mask) {
-                let found = Allocation::of(from, pointer.alloc.lane(regs, lane));
-                let Some(number) = found.number_in(space, memory.here as u32) else {
-                    let cause = RawCause::OtherSpace {
-                        expected: space,
-                        found: found.memory_space.space(),
-                        allocation: AllocationAt {
-                            space: found.memory_space.space(),
-                            number: found.number,
-                        },
-                    };
-                    return Err(RawFault::new(lane, cause));
-                };
-                regs.w[alloc][lane] = number;
-                regs.d[dst][lane] = regs.d[src][lane];
-            }
-            Ok(())
-        };
-        self.emit(id, Inst::Memory(Box::new(run)));
-        Ok(())
-    }
-
-    pub(in crate::sim) fn getctarank(
-        &mut self,
-        id: OpId,
-        base: Value,
-        result: Value,
-    ) -> Result<(), Refused> {
-        let (pointer, space, _) = self.pointer(base)?;
-        let dst = self.result(&[result], 0)?.scalar(Scalar::U32)? as usize;
-        let run = move |regs: &mut Regs, memory: &mut Memory<'_>, _: u32| {
-            let own = memory.here as u32;
-            regs.w[dst] = std::array::from_fn::<u32, LANES, _>(|lane| {
-                match Allocation::of(space, pointer.alloc.lane(regs, lane)) {
-                    Allocation { memory_space: MemorySpace::Cluster, number } => {
-                        of_cluster(number).0
-                    }
-                    _ => own,
-                }
-            });
-            Ok(())
-        };
-        self.emit(id, Inst::Memory(Box::new(run)));
-        Ok(())
-    }
-
-    pub(in crate::sim) fn isspacep(
-        &mut self,
-        id: OpId,
-        (base, space): (Value, Space),
-        result: Value,
-    ) -> Result<(), Refused> {
-        let (pointer, from, _) = self.pointer(base)?;
-        let dst = self.result(&[result], 0)?.scalar(Scalar::Bool)? as usize;
-        let run = move |regs: &mut Regs, memory: &mut Memory<'_>, _: u32| {
-            let rank = memory.here as u32;
-            regs.w[dst] = std::array::from_fn::<u32, LANES, _>(|lane| {
-                let found = Allocation::of(from, pointer.alloc.lane(regs, lane));
-                found.number_in(space, rank).is_some().word()
-            });
-            Ok(())
-        };
-        self.emit(id, Inst::Memory(Box::new(run)));
-        Ok(())
     }
 }
 

@@ -1,21 +1,114 @@
-//! The arithmetic operations as functions on registers: one exhaustive match, one arm for each row of the
-//! operation table.
+//! Pure operations on the registers of a warp: the functions of [`eval`](crate::ir::eval) in all lanes.
 
 use super::code::{Checked, Inst};
 use super::compiler::Compiler;
-use super::dispatch::{
-    with_bits, with_float, with_fused, with_int, with_number, with_ordered, with_scalar,
-    with_signed, with_type,
-};
-use super::refused::Refused;
-use super::refused::Refused::Malformed;
-use super::scalar::{Bits, Cvt, Float, Fused, Int, Number, Signed};
+use super::refused::Refused::{self, Malformed};
 use super::slots::Slots;
-use super::vector::narrow_cvt;
-use crate::ir::{Arith, Compare, Const, Scalar, Type, Value};
+use super::vector::{At, each};
+use crate::ir::eval::{self, Int, Machine};
+use crate::ir::{Const, Op, Scalar, Type, Value};
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
-use crate::sim::memory::access::{Alloc, PointerSlots};
-use crate::sim::memory::lanes::{Lane, Pure, Regs, Word, binary, lanes_of, ternary, unary};
+use crate::sim::memory::address::{Alloc, PointerSlots};
+use crate::sim::memory::lanes::{Lane, Pure, Regs, Word, binary, ternary, unary};
+use crate::sim::memory::mask::{LANES, lanes_of};
+
+/// Compiles the function of one operation to an instruction on all lanes.
+struct Lanes<'c, 'k> {
+    compiler: &'c mut Compiler<'k>,
+    result: Slots,
+}
+
+impl Lanes<'_, '_> {
+    /// The slots of the result and of operands that have one register each.
+    fn slots<const N: usize>(&self, values: [Value; N]) -> Option<(u32, [u32; N])> {
+        let (_, dst) = self.result.single().ok()?;
+        let mut slots = [0; N];
+        for (slot, value) in slots.iter_mut().zip(values) {
+            (_, *slot) = self.compiler.slots(value).ok()?.single().ok()?;
+        }
+        Some((dst, slots))
+    }
+}
+
+impl Machine for Lanes<'_, '_> {
+    type Output = Inst;
+
+    fn type_of(&self, value: Value) -> Option<Type> {
+        self.compiler.slots(value).ok()?.ty()
+    }
+
+    fn result(&self) -> Option<Type> {
+        self.result.ty()
+    }
+
+    fn unary<A: Lane, R: Lane>(
+        self,
+        value: Value,
+        f: impl Fn(A) -> R + Send + Sync + 'static,
+    ) -> Option<Inst> {
+        let (dst, [a]) = self.slots([value])?;
+        Some(Inst::Pure(unary(dst, a, f)))
+    }
+
+    fn binary<A: Lane, B: Lane, R: Lane>(
+        self,
+        values: [Value; 2],
+        f: impl Fn(A, B) -> R + Send + Sync + 'static,
+    ) -> Option<Inst> {
+        let (dst, slots) = self.slots(values)?;
+        Some(Inst::Pure(binary(dst, slots, f)))
+    }
+
+    fn ternary<A: Lane, B: Lane, C: Lane, R: Lane>(
+        self,
+        values: [Value; 3],
+        f: impl Fn(A, B, C) -> R + Send + Sync + 'static,
+    ) -> Option<Inst> {
+        let (dst, slots) = self.slots(values)?;
+        Some(Inst::Pure(ternary(dst, slots, f)))
+    }
+
+    fn divide<T: Int>(self, values: [Value; 2], f: fn(T, T) -> T) -> Option<Inst> {
+        let scalar = self.result()?.scalar()?;
+        let (dst, slots) = self.slots(values)?;
+        Some(divide(scalar, dst, slots, f))
+    }
+
+    fn elements<const N: usize>(
+        self,
+        values: [Value; N],
+        f: impl Fn([u64; N]) -> u64 + Send + Sync + 'static,
+    ) -> Option<Inst> {
+        self.compiler.elementwise(self.result, values, f).ok()
+    }
+
+    fn words<const N: usize>(
+        self,
+        values: [Value; N],
+        f: impl Fn([u32; N]) -> u32 + Send + Sync + 'static,
+    ) -> Option<Inst> {
+        self.compiler.wordwise(self.result, values, f).ok()
+    }
+
+    fn select(self, cond: Value, then_value: Value, else_value: Value) -> Option<Inst> {
+        let Lanes { compiler, result } = self;
+        let cond = compiler.scalar_of(cond, Scalar::Bool).ok()?;
+        let (a, b) = (compiler.slots(then_value).ok()?, compiler.slots(else_value).ok()?);
+        compiler.selp(result, cond, a, b).ok()
+    }
+
+    fn pack(self, values: &[Value]) -> Option<Inst> {
+        self.compiler.vec_pack(self.result, values).ok()
+    }
+
+    fn extract(self, vector: Value, lane: u32) -> Option<Inst> {
+        self.compiler.vec_extract(self.result, vector, lane).ok()
+    }
+
+    fn bitcast(self, value: Value) -> Option<Inst> {
+        self.compiler.bitcast(self.result, value).ok()
+    }
+}
 
 /// The function of an integer division or remainder, which faults where the divisor is zero.
 fn divide<T: Int>(scalar: Scalar, dst: u32, [a, b]: [u32; 2], f: fn(T, T) -> T) -> Inst {
@@ -26,7 +119,7 @@ fn divide<T: Int>(scalar: Scalar, dst: u32, [a, b]: [u32; 2], f: fn(T, T) -> T) 
         for lane in lanes_of(mask) {
             let (lhs, rhs) = (T::of(lhs[lane]), T::of(rhs[lane]));
             if rhs == T::ZERO {
-                let dividend = Const::new(scalar, lhs.bits());
+                let dividend = Const::new(scalar, lhs.word().bits());
                 return Err(RawFault::new(lane, RawCause::DivisionByZero { dividend }));
             }
             out[lane] = f(lhs, rhs).word();
@@ -37,189 +130,59 @@ fn divide<T: Int>(scalar: Scalar, dst: u32, [a, b]: [u32; 2], f: fn(T, T) -> T) 
 }
 
 impl Compiler<'_> {
-    /// The instruction of an arithmetic operation with the result in `result`.
-    pub(in crate::sim) fn arith(&mut self, op: &Arith, result: Slots) -> Result<Inst, Refused> {
-        Ok(match *op {
-            Arith::Add { lhs, rhs } => {
-                let (s, dst, args) = self.same(result, [lhs, rhs])?;
-                Inst::Pure(with_number!(s, T => binary(dst, args, |a: T, b: T| Number::add(a, b))))
-            }
-            Arith::Sub { lhs, rhs } => {
-                let (s, dst, args) = self.same(result, [lhs, rhs])?;
-                Inst::Pure(with_number!(s, T => binary(dst, args, |a: T, b: T| Number::sub(a, b))))
-            }
-            Arith::Mul { lhs, rhs } => {
-                let (s, dst, args) = self.same(result, [lhs, rhs])?;
-                Inst::Pure(with_number!(s, T => binary(dst, args, |a: T, b: T| Number::mul(a, b))))
-            }
-            Arith::Div { lhs, rhs } => {
-                let (s, dst, args) = self.same(result, [lhs, rhs])?;
-                if s.scalar().is_some_and(Scalar::is_float) {
-                    Inst::Pure(
-                        with_float!(s, T => binary(dst, args, |a: T, b: T| Float::div(a, b))),
-                    )
-                } else {
-                    let scalar = s.scalar().ok_or(Malformed)?;
-                    with_int!(s, T => divide::<T>(scalar, dst, args, Int::quotient))
-                }
-            }
-            Arith::Rem { lhs, rhs } => {
-                let (s, dst, args) = self.same(result, [lhs, rhs])?;
-                let scalar = s.scalar().ok_or(Malformed)?;
-                with_int!(s, T => divide::<T>(scalar, dst, args, Int::remainder))
-            }
-            Arith::Min { lhs, rhs } => {
-                let (s, dst, args) = self.same(result, [lhs, rhs])?;
-                Inst::Pure(with_number!(s, T => binary(dst, args, |a: T, b: T| Number::min(a, b))))
-            }
-            Arith::Max { lhs, rhs } => {
-                let (s, dst, args) = self.same(result, [lhs, rhs])?;
-                Inst::Pure(with_number!(s, T => binary(dst, args, |a: T, b: T| Number::max(a, b))))
-            }
-            Arith::Neg { value } => {
-                let (s, dst, [a]) = self.same(result, [value])?;
-                Inst::Pure(with_signed!(s, T => unary(dst, a, |a: T| Signed::neg(a))))
-            }
-            Arith::Abs { value } => {
-                let (s, dst, [a]) = self.same(result, [value])?;
-                Inst::Pure(with_signed!(s, T => unary(dst, a, |a: T| Signed::abs(a))))
-            }
-            Arith::Fma { lhs, rhs, addend } => {
-                let (s, dst, args) = self.same(result, [lhs, rhs, addend])?;
-                Inst::Pure(
-                    with_fused!(s, T => ternary(dst, args, |a: T, b: T, c: T| Fused::fma(a, b, c))),
-                )
-            }
-            Arith::Sqrt { value } => {
-                let (s, dst, [a]) = self.same(result, [value])?;
-                Inst::Pure(with_float!(s, T => unary(dst, a, |a: T| Float::sqrt(a))))
-            }
-            Arith::And { lhs, rhs } => {
-                let (s, dst, args) = self.same(result, [lhs, rhs])?;
-                Inst::Pure(with_bits!(s, T => binary(dst, args, |a: T, b: T| Bits::and(a, b))))
-            }
-            Arith::Or { lhs, rhs } => {
-                let (s, dst, args) = self.same(result, [lhs, rhs])?;
-                Inst::Pure(with_bits!(s, T => binary(dst, args, |a: T, b: T| Bits::or(a, b))))
-            }
-            Arith::Xor { lhs, rhs } => {
-                let (s, dst, args) = self.same(result, [lhs, rhs])?;
-                Inst::Pure(with_bits!(s, T => binary(dst, args, |a: T, b: T| Bits::xor(a, b))))
-            }
-            Arith::Not { value } => {
-                let (s, dst, [a]) = self.same(result, [value])?;
-                Inst::Pure(with_bits!(s, T => unary(dst, a, |a: T| Bits::not(a))))
-            }
-            Arith::Shl { value, amount } => {
-                let (s, dst, [a]) = self.same(result, [value])?;
-                let b = self.scalar_of(amount, Scalar::U32)?;
-                Inst::Pure(with_int!(s, T => binary(dst, [a, b], |a: T, b: u32| Int::shl(a, b))))
-            }
-            Arith::Shr { value, amount } => {
-                let (s, dst, [a]) = self.same(result, [value])?;
-                let b = self.scalar_of(amount, Scalar::U32)?;
-                Inst::Pure(with_int!(s, T => binary(dst, [a, b], |a: T, b: u32| Int::shr(a, b))))
-            }
-            Arith::Setp { lhs, rhs, compare } => {
-                let dst = result.scalar(Scalar::Bool)?;
-                let (s, a) = self.scalar(lhs)?;
-                let args = [a, self.scalar_of(rhs, s)?];
-                Inst::Pure(with_ordered!(s, T => setp::<T>(compare, dst, args)))
-            }
-            Arith::Selp { cond, then_value, else_value } => {
-                let cond = self.scalar_of(cond, Scalar::Bool)?;
-                self.selp(result, cond, self.slots(then_value)?, self.slots(else_value)?)?
-            }
-            Arith::Cvt { value, to } => {
-                if let Slots::Vector(..) = result {
-                    return self.cvt_vector(result, self.slots(value)?);
-                }
-                let dst = result.scalar(to)?;
-                let (from, a) = self.scalar(value)?;
-                if from.format().is_some() || to.format().is_some() {
-                    return narrow_cvt(from, to, dst, a);
-                }
-                Inst::Pure(with_scalar!(from, A => with_scalar!(to, B => {
-                    unary(dst, a, |x: A| Cvt::<B>::cvt(x))
-                })))
-            }
-            Arith::VecPack { ref values } => self.vec_pack(result, values)?,
-            Arith::VecSplat { value, .. } => {
-                let (vector, _) = result.vector()?;
-                self.vec_pack(result, &vec![value; vector.lanes() as usize])?
-            }
-            Arith::VecExtract { vector, lane } => self.vec_extract(result, vector, lane)?,
-            Arith::AddRounded { .. }
-            | Arith::SubRounded { .. }
-            | Arith::MulRounded { .. }
-            | Arith::FmaRounded { .. }
-            | Arith::DivRounded { .. }
-            | Arith::SqrtRounded { .. }
-            | Arith::RcpRounded { .. }
-            | Arith::Approx { .. }
-            | Arith::DivApprox { .. }
-            | Arith::MinNan { .. }
-            | Arith::MaxNan { .. }
-            | Arith::Copysign { .. }
-            | Arith::Testp { .. }
-            | Arith::AddSat { .. }
-            | Arith::SubSat { .. }
-            | Arith::MulHi { .. }
-            | Arith::MulWide { .. }
-            | Arith::Mad { .. }
-            | Arith::MadHi { .. }
-            | Arith::MadHiSat { .. }
-            | Arith::Mul24 { .. }
-            | Arith::Mad24 { .. }
-            | Arith::Mad24HiSat { .. }
-            | Arith::AddPacked { .. }
-            | Arith::MinPacked { .. }
-            | Arith::MaxPacked { .. }
-            | Arith::MinRelu { .. }
-            | Arith::MaxRelu { .. }
-            | Arith::CvtPack { .. }
-            | Arith::MadWide { .. }
-            | Arith::Sad { .. }
-            | Arith::Dp4a { .. }
-            | Arith::Dp2a { .. }
-            | Arith::Popc { .. }
-            | Arith::Clz { .. }
-            | Arith::Brev { .. }
-            | Arith::Bfind { .. }
-            | Arith::Bfe { .. }
-            | Arith::Bfi { .. }
-            | Arith::Fns { .. }
-            | Arith::Lop3 { .. }
-            | Arith::Shf { .. }
-            | Arith::Prmt { .. }
-            | Arith::Szext { .. }
-            | Arith::Bmsk { .. }
-            | Arith::Bitcast { .. }
-            | Arith::CvtRounded { .. }
-            | Arith::CvtRint { .. }
-            | Arith::CvtSat { .. } => self.bit_function(op, result)?,
-            // Special registers do not change while a thread runs: they are filled in before it starts.
-            Arith::Sreg { .. } => return Err(Malformed),
-        })
+    /// The instruction of a pure operation on numbers with the result in `result`.
+    pub(in crate::sim) fn pure(&mut self, op: &Op, result: Slots) -> Result<Inst, Refused> {
+        eval::evaluate(op, Lanes { compiler: self, result }).ok_or(Malformed)
     }
 
-    /// The type of `result`, a scalar or a vector of one register, its slot, and those of operands of the same
-    /// type.
-    fn same<const N: usize>(
+    /// `f` of the bits of each element of the operands, which are scalars, or vectors of as many elements as
+    /// the result. Bits are zero-extended.
+    fn elementwise<const N: usize>(
         &self,
         result: Slots,
         operands: [Value; N],
-    ) -> Result<(Type, u32, [u32; N]), Refused> {
-        let (ty, dst) = result.single()?;
-        let mut slots = [0; N];
-        for (slot, operand) in slots.iter_mut().zip(operands) {
-            let (found, from) = self.slots(operand)?.single()?;
-            if found != ty {
-                return Err(Malformed);
+        f: impl Fn([u64; N]) -> u64 + Send + Sync + 'static,
+    ) -> Result<Inst, Refused> {
+        let lanes = match result {
+            Slots::Vector(vector, _) => vector.lanes(),
+            Slots::Scalar(..) | Slots::Pointer(_) => 1,
+        };
+        let at = |slots: Slots, lane: u32| match slots {
+            Slots::Scalar(scalar, slot) => Ok(At::scalar(scalar, slot)),
+            Slots::Vector(..) => {
+                let (vector, slots) = slots.vector()?;
+                At::element(vector, slots, lane)
             }
-            *slot = from;
+            Slots::Pointer(_) => Err(Malformed),
+        };
+        let mut steps = Vec::new();
+        for lane in 0..lanes {
+            let mut from = [At::scalar(Scalar::U32, 0); N];
+            for (from, operand) in from.iter_mut().zip(operands) {
+                *from = at(self.slots(operand)?, lane)?;
+            }
+            steps.push((at(result, lane)?, from));
         }
-        Ok((ty, dst, slots))
+        Ok(each(steps, f))
+    }
+
+    /// `f` of the whole words of the operands, which have one each.
+    fn wordwise<const N: usize>(
+        &self,
+        result: Slots,
+        operands: [Value; N],
+        f: impl Fn([u32; N]) -> u32 + Send + Sync + 'static,
+    ) -> Result<Inst, Refused> {
+        let word = |slots: Slots| match slots.single()? {
+            (ty, slot) if ty.bits() <= 32 => Ok(At::scalar(Scalar::U32, slot)),
+            _ => Err(Malformed),
+        };
+        let mut from = [At::scalar(Scalar::U32, 0); N];
+        for (from, operand) in from.iter_mut().zip(operands) {
+            *from = word(self.slots(operand)?)?;
+        }
+        let step = (word(result)?, from);
+        Ok(each(vec![step], move |words| f(words.map(|word| word as u32)).into()))
     }
 
     fn selp(&mut self, to: Slots, cond: u32, a: Slots, b: Slots) -> Result<Inst, Refused> {
@@ -268,6 +231,43 @@ impl Compiler<'_> {
             _ => Err(Malformed),
         }
     }
+
+    /// The bits of a value, from its slots to those of the result, in order.
+    fn bitcast(&self, result: Slots, value: Value) -> Result<Inst, Refused> {
+        let pieces = |slots: Slots| -> Result<Vec<(At, u32)>, Refused> {
+            match slots {
+                Slots::Scalar(scalar, slot) => Ok(vec![(At::scalar(scalar, slot), scalar.bits())]),
+                Slots::Vector(..) => {
+                    let (vector, slots) = slots.vector()?;
+                    let scalar = if vector.elem().bits() == 64 { Scalar::U64 } else { Scalar::U32 };
+                    let bits = vector.bits() / vector.registers();
+                    Ok(slots.iter().map(|slot| (At::scalar(scalar, *slot), bits)).collect())
+                }
+                Slots::Pointer(_) => Err(Malformed),
+            }
+        };
+        let (to, from) = (pieces(result)?, pieces(self.slots(value)?)?);
+        // More than 128 bits are pieces of 32 bits on both sides.
+        if to.iter().map(|(_, width)| width).sum::<u32>() > u128::BITS {
+            let steps = to.iter().zip(&from).map(|((to, _), (from, _))| (*to, [*from])).collect();
+            return Ok(each(steps, |[bits]| bits));
+        }
+        Ok(Inst::Pure(Box::new(move |regs| {
+            let mut bits = [0u128; LANES];
+            let mut shift = 0;
+            for (from, width) in &from {
+                let words = from.read(regs);
+                for (bits, word) in bits.iter_mut().zip(words) {
+                    *bits |= (u128::from(word) & ((1 << width) - 1)) << shift;
+                }
+                shift += width;
+            }
+            for (to, width) in &to {
+                to.write(regs, &bits.map(|bits| (bits & ((1 << width) - 1)) as u64));
+                bits.iter_mut().for_each(|bits| *bits >>= width);
+            }
+        })))
+    }
 }
 
 /// The allocation of a pointer that is one of two.
@@ -280,32 +280,4 @@ pub(in crate::sim) fn joined(a: PointerSlots, b: PointerSlots) -> Option<u32> {
 
 fn select<T: Lane<Word = T> + Word>(dst: u32, cond: u32, a: u32, b: u32) -> Pure {
     ternary(dst, [cond, a, b], |cond: bool, a: T, b: T| if cond { a } else { b })
-}
-
-fn setp<T: Lane + PartialOrd>(compare: Compare, dst: u32, args: [u32; 2]) -> Pure {
-    use std::cmp::Ordering::{Equal, Greater, Less};
-    match compare {
-        Compare::Eq => binary(dst, args, |a: T, b: T| a == b),
-        Compare::Ne => {
-            binary(dst, args, |a: T, b: T| matches!(a.partial_cmp(&b), Some(Less | Greater)))
-        }
-        Compare::Equ => {
-            binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Less | Greater)))
-        }
-        Compare::Neu => binary(dst, args, |a: T, b: T| a != b),
-        Compare::Ltu => {
-            binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Equal | Greater)))
-        }
-        Compare::Leu => binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Greater))),
-        Compare::Gtu => {
-            binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Equal | Less)))
-        }
-        Compare::Geu => binary(dst, args, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Less))),
-        Compare::Num => binary(dst, args, |a: T, b: T| a.partial_cmp(&b).is_some()),
-        Compare::Nan => binary(dst, args, |a: T, b: T| a.partial_cmp(&b).is_none()),
-        Compare::Lt => binary(dst, args, |a: T, b: T| a < b),
-        Compare::Le => binary(dst, args, |a: T, b: T| a <= b),
-        Compare::Gt => binary(dst, args, |a: T, b: T| a > b),
-        Compare::Ge => binary(dst, args, |a: T, b: T| a >= b),
-    }
 }

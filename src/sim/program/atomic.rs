@@ -5,18 +5,21 @@
 
 use super::code::Inst;
 use super::compiler::Compiler;
-use super::dispatch::{with_number, with_type};
-use super::refused::Refused;
-use super::scalar::{Bits, Number};
+use super::refused::Refused::{self, Malformed};
+use crate::ir::eval::{Bits, Number, with_number};
 use crate::ir::{Atomic, AtomicOp, AtomicOrder, Cache, OpId, RedOrder, Scalar, Value, VectorType};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::access::{Access, Address, Offsets, Strength};
+use crate::sim::memory::access::Access;
+use crate::sim::memory::address::{Address, Offsets, Strength};
 use crate::sim::memory::buffer::Buffer;
 use crate::sim::memory::element::Element;
-use crate::sim::memory::lanes::{LANES, Lane, Regs, Word, lanes_of};
+use crate::sim::memory::lanes::{Lane, Regs, Word};
+use crate::sim::memory::mask::{LANES, lanes_of};
+use crate::sim::memory::races::{Accessed, Stored};
 use crate::sim::memory::shared::{Shared, SharedRange};
 use crate::sim::memory::space::{Allocation, MemorySpace};
 use crate::sim::memory::vector_access::shared_offsets;
+use crate::sim::race::Strong;
 
 /// New value of an element, from the old value, the operand and the compared value.
 type Combine = fn(u64, u64, u64) -> u64;
@@ -59,9 +62,9 @@ fn max<T: Number>(old: u64, value: u64, _: u64) -> u64 {
 fn combine(op: AtomicOp, elem: Scalar, memory_space: MemorySpace) -> Result<Combine, Refused> {
     Ok(match op {
         AtomicOp::Add if (elem, memory_space) == (Scalar::F32, MemorySpace::Global) => add_flushed,
-        AtomicOp::Add => with_number!(elem, T => add::<T>),
-        AtomicOp::Min => with_number!(elem, T => min::<T>),
-        AtomicOp::Max => with_number!(elem, T => max::<T>),
+        AtomicOp::Add => with_number!(elem, T => add::<T> as Combine).ok_or(Malformed)?,
+        AtomicOp::Min => with_number!(elem, T => min::<T> as Combine).ok_or(Malformed)?,
+        AtomicOp::Max => with_number!(elem, T => max::<T> as Combine).ok_or(Malformed)?,
         AtomicOp::And => |old, value, _| Bits::and(old, value),
         AtomicOp::Or => |old, value, _| Bits::or(old, value),
         AtomicOp::Xor => |old, value, _| Bits::xor(old, value),
@@ -143,12 +146,18 @@ impl Compiler<'_> {
             AtomicOrder::AcqRel => strength(true, true),
         };
         let red = |order: RedOrder| strength(false, order == RedOrder::Release);
-        let (base, index, strength, kind) = match *op {
-            Atomic::Atom { base, index, op, order, .. }
-            | Atomic::AtomVec { base, index, op, order, .. } => (base, index, of(order), Some(op)),
-            Atomic::AtomCas { base, index, order, .. } => (base, index, of(order), None),
-            Atomic::Red { base, index, op, order, .. }
-            | Atomic::RedVec { base, index, op, order, .. } => (base, index, red(order), Some(op)),
+        let (base, index, strength, kind, scope) = match *op {
+            Atomic::Atom { base, index, op, order, scope, .. }
+            | Atomic::AtomVec { base, index, op, order, scope, .. } => {
+                (base, index, of(order), Some(op), scope)
+            }
+            Atomic::AtomCas { base, index, order, scope, .. } => {
+                (base, index, of(order), None, scope)
+            }
+            Atomic::Red { base, index, op, order, scope, .. }
+            | Atomic::RedVec { base, index, op, order, scope, .. } => {
+                (base, index, red(order), Some(op), scope)
+            }
         };
         let mut address = self.address(base, index, strength)?;
         let elem = address.elem;
@@ -208,8 +217,15 @@ impl Compiler<'_> {
             (16, 2 | 4 | 8) => update::<u16, 8>(address, slots, f),
             _ => return Err(Refused::Malformed),
         };
-        let access = self.watched_access(&address, true, access);
-        self.emit(id, Inst::Memory(access));
+        let strong = Strong {
+            scope,
+            acquires: strength.acquires,
+            releases: strength.releases,
+            reads: true,
+            writes: true,
+        };
+        let what = Accessed { address, writes: true, strong: Some(strong), stored: Stored::None };
+        self.emit_access(id, what, access);
         Ok(())
     }
 

@@ -1,10 +1,11 @@
 //! The iterations of a `for`.
 
 use super::code::{Advance, Enter};
-use super::scalar::Int;
+use crate::ir::eval::{Int, Number};
 use crate::ir::{Const, Scalar};
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
-use crate::sim::memory::lanes::{FULL, LANES, Word, lanes_of};
+use crate::sim::memory::lanes::Word;
+use crate::sim::memory::mask::{FULL, LANES, lanes_of};
 
 /// The slots of a `for`.
 #[derive(Clone, Copy)]
@@ -15,6 +16,15 @@ pub(in crate::sim) struct ForRange {
     pub(in crate::sim) index: u32,
     /// Of the file `d`: iterations that are left, the present one included.
     pub(in crate::sim) remaining: u32,
+}
+
+/// Returns the count of `lo, lo + step, ..` below `hi`, without wrap. `step` is positive.
+fn trips_of<T: Int>(lo: T, hi: T, step: T) -> u64 {
+    if hi <= lo {
+        return 0;
+    }
+    // The distance of two numbers fits their unsigned type.
+    (Number::sub(hi, lo).word().bits() - 1) / step.word().bits() + 1
 }
 
 impl ForRange {
@@ -31,12 +41,12 @@ impl ForRange {
             for lane in lanes_of(mask) {
                 let (lo, hi, step) = (T::of(lo[lane]), T::of(hi[lane]), T::of(step[lane]));
                 if step <= T::ZERO {
-                    let step = Const::new(scalar, step.bits());
+                    let step = Const::new(scalar, step.word().bits());
                     return Err(RawFault::new(lane, RawCause::StepNotPositive { step }));
                 }
                 trips[lane] = match known {
                     Some((l, h, s, trips)) if l == lo && h == hi && s == step => trips,
-                    _ => lo.trips(hi, step),
+                    _ => trips_of(lo, hi, step),
                 };
                 known = Some((lo, hi, step, trips[lane]));
                 entered |= u32::from(trips[lane] != 0) << lane;
@@ -48,7 +58,7 @@ impl ForRange {
         let advance: Advance = Box::new(move |regs| {
             let step = T::Word::file(regs)[step];
             for (index, step) in T::Word::file_mut(regs)[index].iter_mut().zip(step) {
-                *index = T::of(*index).add(T::of(step)).word();
+                *index = Number::add(T::of(*index), T::of(step)).word();
             }
             let mut mask = FULL;
             for (lane, remaining) in regs.d[remaining].iter_mut().enumerate() {
@@ -60,5 +70,20 @@ impl ForRange {
             mask
         });
         (enter, advance)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trips_never_wrap() {
+        assert_eq!(trips_of(-128i8, 127, 127), 3);
+        assert_eq!(trips_of(-128i8, 127, 1), 255);
+        assert_eq!(trips_of(i64::MIN, i64::MAX, 1), u64::MAX);
+        assert_eq!(trips_of(0u64, u64::MAX, u64::MAX), 1);
+        assert_eq!(trips_of(3u8, 3, 1), 0);
+        assert_eq!(trips_of(250u8, 255, 4), 2);
     }
 }

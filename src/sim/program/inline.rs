@@ -9,7 +9,7 @@ use crate::ir::{Const, Inline, Scalar};
 use crate::sim::fault::raw::InlineText;
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
 use crate::sim::memory::access::Access;
-use crate::sim::memory::lanes::lanes_of;
+use crate::sim::memory::mask::lanes_of;
 
 impl Compiler<'_> {
     pub(in crate::sim) fn inline(&self, op: &Inline, results: &[Slots]) -> Result<Access, Refused> {

@@ -2,18 +2,20 @@
 
 pub(super) mod arith;
 pub(super) mod atomic;
-pub(super) mod bits;
 pub(super) mod code;
+pub(super) mod collective;
 pub(super) mod compiler;
-pub(super) mod convert;
-pub(super) mod dispatch;
-pub(super) mod elementwise;
+pub(super) mod context;
+pub(super) mod diagnostic;
 pub(super) mod for_range;
 pub(super) mod inline;
 pub(super) mod liveness;
+pub(super) mod memory;
+pub(super) mod named_barrier;
+pub(super) mod pointer;
 pub(super) mod refused;
-pub(super) mod round;
-pub(super) mod scalar;
 pub(super) mod slots;
 pub(super) mod special;
+pub(super) mod sync;
 pub(super) mod vector;
+pub(super) mod walk;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::refused::Refused::{self, Malformed};
 use crate::ir::{Const, Scalar, Type, VectorType};
-use crate::sim::memory::access::{Alloc, PointerSlots};
+use crate::sim::memory::address::{Alloc, PointerSlots};
 use crate::sim::memory::lanes::{Lane, Move};
 
 /// Register slots of a thread: 64 MiB for a whole block. A device has 255 registers, and spills the rest.
@@ -41,6 +41,15 @@ impl Slots {
             Slots::Scalar(scalar, slot) => Ok((scalar.into(), slot)),
             Slots::Vector(ty, [slot, ..]) if ty.registers() == 1 => Ok((ty.into(), slot)),
             Slots::Vector(..) | Slots::Pointer(_) => Err(Malformed),
+        }
+    }
+
+    /// The type of a scalar or vector; `None` for pointers.
+    pub(in crate::sim) fn ty(&self) -> Option<Type> {
+        match *self {
+            Slots::Scalar(scalar, _) => Some(scalar.into()),
+            Slots::Vector(vector, _) => Some(vector.into()),
+            Slots::Pointer(_) => None,
         }
     }
 

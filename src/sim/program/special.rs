@@ -6,12 +6,13 @@
 
 use super::code::Inst;
 use super::compiler::Compiler;
-use super::refused::Refused;
+use super::refused::Refused::{self, Malformed};
 use crate::ir::{Axis, OpId, Scalar, SpecialReg, Thread, Value, VolatileReg};
 use crate::launch::grid::Grid;
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
-use crate::sim::memory::access::Memory;
-use crate::sim::memory::lanes::{LANE_BIT, LANES, Lane, Regs};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::lanes::{Lane, Regs};
+use crate::sim::memory::mask::{LANE_BIT, LANES};
 
 const MULTIPROCESSORS: u64 = 132;
 const WARPS_OF_MULTIPROCESSOR: u32 = 64;
@@ -169,6 +170,8 @@ impl Compiler<'_> {
                 let dst = self.result(results, 0)?.scalar(reg.scalar())?;
                 Inst::Volatile { reg, dst }
             }
+            // Constant registers are filled in before a thread starts.
+            Thread::Sreg { .. } => return Err(Malformed),
             Thread::Nanosleep { nanoseconds } => {
                 self.scalar_of(nanoseconds, Scalar::U32)?;
                 Inst::Sleep

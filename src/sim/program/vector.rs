@@ -1,12 +1,12 @@
-//! Vectors: elements in and out of slots, and conversions of all elements.
+//! Vectors: elements in and out of slots.
 
 use super::code::Inst;
 use super::compiler::Compiler;
-use super::convert::convert;
 use super::refused::Refused::{self, Malformed};
 use super::slots::Slots;
 use crate::ir::{Scalar, Value, VectorType};
-use crate::sim::memory::lanes::{LANES, Regs};
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::mask::LANES;
 
 /// Register slot of a number.
 #[derive(Clone, Copy, Debug)]
@@ -80,20 +80,6 @@ pub(in crate::sim) fn each<const N: usize>(
     }))
 }
 
-/// The conversion of a scalar from or to a format that Rust does not have.
-pub(in crate::sim) fn narrow_cvt(
-    from: Scalar,
-    to: Scalar,
-    dst: u32,
-    src: u32,
-) -> Result<Inst, Refused> {
-    if to == Scalar::Bool {
-        return Err(Malformed);
-    }
-    let step = (At::scalar(to, dst), [At::scalar(from, src)]);
-    Ok(each(vec![step], move |[bits]| convert(from, to, bits)))
-}
-
 impl Compiler<'_> {
     pub(in crate::sim) fn vec_pack(
         &mut self,
@@ -123,24 +109,5 @@ impl Compiler<'_> {
         let dst = result.scalar(vector.elem())?;
         let step = (At::scalar(vector.elem(), dst), [At::element(vector, slots, lane)?]);
         Ok(each(vec![step], |[bits]| bits))
-    }
-
-    /// Converts each element.
-    pub(in crate::sim) fn cvt_vector(
-        &mut self,
-        result: Slots,
-        from: Slots,
-    ) -> Result<Inst, Refused> {
-        let ((to_type, to), (from_type, from)) = (result.vector()?, from.vector()?);
-        if to_type.lanes() != from_type.lanes() {
-            return Err(Malformed);
-        }
-        let mut steps = Vec::new();
-        for lane in 0..to_type.lanes() {
-            let from = At::element(from_type, from, lane)?;
-            steps.push((At::element(to_type, to, lane)?, [from]));
-        }
-        let (from, to) = (from_type.elem(), to_type.elem());
-        Ok(each(steps, move |[bits]| convert(from, to, bits)))
     }
 }

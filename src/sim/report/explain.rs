@@ -1,23 +1,25 @@
 //! Explains raw faults in the terms of the kernel: names, lines, threads.
 
 use crate::ir::{
-    ArrayId, AsyncCopy, Cache, Entity, KernelIr, LocalId, Mbarrier, Mem, Mma, Op, OpId, Place,
+    ArrayId, AsyncCopy, Effect, Entity, KernelIr, LocalId, Mbarrier, Mma, Op, OpId, Place,
     SharedId, Space,
 };
 use crate::launch::assert::{AssertFailures, AssertSites};
 use crate::launch::grid::Grid;
-use crate::sim::exec::cluster::{Stop, Why};
-use crate::sim::exec::deadlock::Stuck;
-use crate::sim::exec::diagnostic::Failure;
-use crate::sim::exec::launch::Said;
+use crate::sim::exec::cluster::{Stop, Stuck, Why};
 use crate::sim::fault::cause::Names;
 use crate::sim::fault::error::RunError;
-use crate::sim::fault::raw::{AccessAt, AllocationAt, BarrierAt, InlineText, StepAt, ThreadAt};
+use crate::sim::fault::raw::{
+    AccessAt, AllocationAt, BarrierAt, InlineText, RacerAt, StepAt, ThreadAt,
+};
 use crate::sim::fault::report::{Fault, StuckWarp, WarpWait};
-use crate::sim::fault::source::{Barrier, MemoryAccess, SourceAllocation, SourceOp};
-use crate::sim::memory::lanes::LANES;
+use crate::sim::fault::source::{Barrier, MemoryAccess, Racer, SourceAllocation, SourceOp};
+use crate::sim::memory::diagnostics::Failure;
+use crate::sim::memory::mask::LANES;
 use crate::sim::memory::shared::of_cluster;
 use crate::sim::program::code::Code;
+use crate::sim::program::special::Shape;
+use crate::sim::report::said::Said;
 
 /// Launch facts that a report needs.
 pub(in crate::sim) struct Launch<'l> {
@@ -25,6 +27,7 @@ pub(in crate::sim) struct Launch<'l> {
     pub(in crate::sim) code: &'l Code,
     pub(in crate::sim) grid: Grid,
     pub(in crate::sim) fuel: u64,
+    pub(in crate::sim) shape: Shape,
 }
 
 /// The position of block number `number`, x fastest.
@@ -141,11 +144,20 @@ impl Names for Site<'_> {
         self.launch.op(step.0)
     }
 
+    fn racer(&self, RacerAt(other): RacerAt) -> Option<Racer> {
+        let Launch { grid, shape, .. } = *self.launch;
+        Some(Racer {
+            agent: other.agent,
+            writes: other.writes,
+            op: self.launch.op(other.step)?,
+            block: shape.block(grid, other.cluster.into(), other.rank),
+            thread: self.launch.thread(other.warp, other.lane),
+        })
+    }
+
     fn text(&self, _: InlineText) -> Option<String> {
-        match &self.launch.ir.ops[self.op].op {
-            Op::Inline(op) => Some(op.ptx.text().to_owned()),
-            _ => Some(String::new()),
-        }
+        let op = &self.launch.ir.ops[self.op].op;
+        if let Op::Inline(op) = op { Some(op.ptx.text().to_owned()) } else { None }
     }
 }
 
@@ -192,12 +204,9 @@ pub(in crate::sim) fn explain(
 
 /// Returns whether the faulting operation writes the memory space.
 fn stores(op: &Op, space: Space) -> bool {
-    match op {
-        Op::Mem(Mem::St { .. } | Mem::StVec { .. })
-        | Op::Atomic(_)
-        | Op::Cache(Cache::Discard { .. })
-        | Op::Mma(Mma::Stmatrix { .. }) => true,
-        Op::Mbarrier(op) => !matches!(
+    match (op, op.info()) {
+        (Op::Mma(Mma::Stmatrix { .. }), _) => true,
+        (Op::Mbarrier(op), _) => !matches!(
             op,
             Mbarrier::MbarrierTestWait { .. }
                 | Mbarrier::MbarrierTestWaitParity { .. }
@@ -206,7 +215,7 @@ fn stores(op: &Op, space: Space) -> bool {
                 | Mbarrier::MbarrierWait { .. }
                 | Mbarrier::MbarrierWaitParity { .. }
         ),
-        Op::AsyncCopy(op) => {
+        (Op::AsyncCopy(op), _) => {
             let from_shared = matches!(
                 op,
                 AsyncCopy::CpAsyncBulkStore { .. }
@@ -215,16 +224,6 @@ fn stores(op: &Op, space: Space) -> bool {
             );
             matches!(space, Space::Shared | Space::SharedCluster) != from_shared
         }
-        Op::Const(_)
-        | Op::Arith(_)
-        | Op::Mem(_)
-        | Op::Cache(_)
-        | Op::Sync(_)
-        | Op::Mma(_)
-        | Op::Warp(_)
-        | Op::Thread(_)
-        | Op::Diagnostic(_)
-        | Op::Inline(_)
-        | Op::Control(_) => false,
+        (_, info) => info.is_some_and(|info| info.effect == Effect::Write),
     }
 }

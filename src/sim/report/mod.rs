@@ -1,5 +1,4 @@
-//! Options of a simulation, its counters and its output.
+//! Stops and diagnostics of a launch, in the terms of the kernel.
 
 pub(super) mod explain;
-pub(super) mod options;
-pub(super) mod output;
+pub(super) mod said;

@@ -301,8 +301,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     ///     let (thread, to) = (k.thread_idx().x, k.shared_aligned::<bf16>(store.elements(), 1024));
     ///     let part = store.slice(k, map, to, thread, k.named_barrier(1, 128));
     ///     let origin = [100, 200, 3].map(|number| k.constant(number));
-    ///     for (i, number) in part.coordinates(k, origin).flatten().enumerate() {
-    ///         y.store(k, thread * 12 + i as i32, number);
+    ///     for (i, number) in (0u32..).zip(part.coordinates(k, origin).flatten()) {
+    ///         y.store(k, thread * 12 + i, number);
     ///     }
     /// })?;
     /// let device = Device::sim()?;

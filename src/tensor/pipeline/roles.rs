@@ -62,7 +62,7 @@ pub fn warp_roles<'b>(
     k: &mut Body<'b, '_>,
     roles: &[WarpRole],
     entry: u32,
-    mut body: impl for<'c> FnMut(&mut Body<'c, 'b>, usize, Val<'c, i32>),
+    mut body: impl for<'c> FnMut(&mut Body<'c, 'b>, u32, Val<'c, i32>),
 ) {
     if let Err(kind) = check(k, roles) {
         let groups: Vec<u32> = roles.iter().map(|role| role.groups).collect();
@@ -72,8 +72,9 @@ pub fn warp_roles<'b>(
     // All lanes have the same number already. `ptxas` knows it only of what a lane hands to the others, and keeps what
     // is computed from that in uniform registers.
     let group = k.shfl_idx(WARP, k.thread_idx().x / WarpRole::THREADS, 0);
-    let Some((last, others)) = roles.split_last() else { return };
-    let mut run = |k: &mut Body<'_, 'b>, role: &WarpRole, number: usize, first: u32| {
+    let numbered: Vec<(u32, &WarpRole)> = (0..).zip(roles).collect();
+    let Some((&(last_number, last), others)) = numbered.split_last() else { return };
+    let mut run = |k: &mut Body<'_, 'b>, role: &WarpRole, number: u32, first: u32| {
         let group = if first == 0 { group } else { group - first };
         if let Some(count) = role.registers {
             let action = if count < entry { SetmaxnregAction::Dec } else { SetmaxnregAction::Inc };
@@ -84,21 +85,21 @@ pub fn warp_roles<'b>(
     // The first group of a role, and the first one after it.
     let mut ends = Vec::new();
     let mut end = 0;
-    for role in others {
+    for (_, role) in others {
         let first = end;
         end += role.groups;
         ends.push((first, group.lt(end)));
     }
-    let mut all = others.iter().zip(ends).enumerate();
-    let Some((number, (role, (first, mine)))) = all.next() else {
+    let mut all = others.iter().zip(ends);
+    let Some(((number, role), (first, mine))) = all.next() else {
         let always = k.constant(true);
         return k.if_(always, |k| run(k, last, 0, 0));
     };
-    let mut chain = k.cases().when::<(), ()>(mine, |k| run(k, role, number, first));
-    for (number, (role, (first, mine))) in all {
-        chain = chain.when(mine, |k| run(k, role, number, first));
+    let mut chain = k.cases().when::<(), ()>(mine, |k| run(k, role, *number, first));
+    for ((number, role), (first, mine)) in all {
+        chain = chain.when(mine, |k| run(k, role, *number, first));
     }
-    chain.otherwise(|k| run(k, last, others.len(), end));
+    chain.otherwise(|k| run(k, last, last_number, end));
 }
 
 fn check(k: &Body<'_, '_>, roles: &[WarpRole]) -> Result<(), TensorErrorKind> {

@@ -1,7 +1,6 @@
 //! The steps of reductions and scans: exchanges between lanes, and shared memory between warps.
 
 use super::pool;
-use crate::ir::analysis::butterfly::commutes;
 use crate::ir::builder::body::Body;
 use crate::ir::builder::context::Context;
 use crate::ir::builder::control::{add_results, append, in_region};
@@ -12,7 +11,8 @@ use crate::ir::builder::warp::WARP;
 use crate::ir::entity::Value;
 use crate::ir::kernel::Place;
 use crate::ir::op::{
-    Arith, Axis, Control, LoadAccess, Mem, Op, ReduxOp, ShflMode, SpecialReg, Sync, ValueList, Warp,
+    Arith, Axis, Control, Convert, LoadAccess, Mem, Op, ReduxOp, ShflMode, SpecialReg, Sync,
+    Thread, ValueList, Warp,
 };
 use crate::ir::types::{Scalar, Type};
 
@@ -44,7 +44,7 @@ enum Order {
     /// The operands are interchangeable, by the caller's word.
     Free,
     /// The operands are interchangeable: each result is one operation of the same element of both operands.
-    Plain(Vec<Arith>),
+    Plain(Vec<Op>),
 }
 
 /// Lanes that combine their values in steps.
@@ -53,8 +53,6 @@ struct Span<'o> {
     lanes: u32,
     /// The first lane without a value; all later lanes have none. `None` if all lanes of the span have values.
     end: Option<Val<'o, i32>>,
-    /// True if the lanes from `end` on have threads.
-    is_padded: bool,
     /// True if the span has all threads of its warp.
     is_warp: bool,
 }
@@ -93,13 +91,14 @@ where
         self.cx.try_out(&twice, body, |ir, ops, (a, b, results)| {
             let plain = results.iter().zip(a.iter().zip(&b)).map(|(result, (a, b))| {
                 let op = ops.iter().find(|op| ir.ops[**op].results.contains(result))?;
-                let Op::Arith(arith) = &ir.ops[*op].op else { return None };
-                let operands = arith.operands();
+                let op = &ir.ops[*op].op;
+                let mut operands = ValueList::new();
+                op.for_each_operand(|operand| operands.push(operand));
                 let of_both =
                     matches!(operands[..], [x, y] if (x, y) == (*a, *b) || (x, y) == (*b, *a));
-                (of_both && commutes(arith)).then(|| arith.clone())
+                (of_both && op.commutes()).then(|| op.clone())
             });
-            match plain.collect::<Option<Vec<Arith>>>() {
+            match plain.collect::<Option<Vec<Op>>>() {
                 Some(plain) if ops.len() == plain.len() => Order::Plain(plain),
                 _ => Order::Matters,
             }
@@ -126,7 +125,7 @@ where
     }
 
     fn sreg(&self, reg: SpecialReg) -> Val<'o, i32> {
-        self.cx.emit_val(Arith::Sreg { reg })
+        self.cx.emit_val(Thread::Sreg { reg })
     }
 
     pub(super) fn lane(&self) -> Val<'o, i32> {
@@ -163,9 +162,14 @@ where
 
     /// The warps of a block.
     pub(super) fn warps(&self) -> Val<'o, i32> {
+        self.warps_of(None)
+    }
+
+    /// As [`Steps::warps`], where the threads of the block may be counted already.
+    fn warps_of(&self, count: Option<Val<'o, i32>>) -> Val<'o, i32> {
         match self.known_warps() {
             Some(warps) => self.cx.constant(i32::try_from(warps).unwrap_or(i32::MAX)),
-            None => (self.count() + 31) >> 5,
+            None => (count.unwrap_or_else(|| self.count()) + 31) >> 5,
         }
     }
 
@@ -173,8 +177,18 @@ where
     fn lanes(&self) -> Val<'o, i32> {
         match self.threads() {
             Some(threads) if threads < LANES => self.count(),
-            _ => (self.count() - (self.thread() & -32)).min(32),
+            _ => self.lanes_of(self.thread(), self.count()),
         }
+    }
+
+    /// As [`Steps::lanes`], of the warp of a thread in a block of `count` threads.
+    fn lanes_of(&self, thread: Val<'o, i32>, count: Val<'o, i32>) -> Val<'o, i32> {
+        (count - (thread & -32)).min(32)
+    }
+
+    /// Returns whether the kernel fixes a block of whole warps.
+    fn has_whole_warps(&self) -> bool {
+        self.threads().is_some_and(|threads| threads.is_multiple_of(LANES))
     }
 
     /// The value of all `lanes` lanes of each group in a warp, in each of them.
@@ -187,15 +201,29 @@ where
         };
         // One instruction for all threads of a warp ignores missing threads by itself.
         let end = if whole || (is_warp && self.is_redux()) { None } else { Some(self.lanes()) };
-        self.fold(values, &Span { lanes, end, is_padded: false, is_warp })
+        self.fold(values, &Span { lanes, end, is_warp })
+    }
+
+    /// The value of all threads of a warp, in its first lane at least. `lanes` counts the lanes that have a thread.
+    fn reduce_to_first(
+        &self,
+        values: ValueList,
+        lanes: impl FnOnce() -> Val<'o, i32>,
+    ) -> ValueList {
+        if self.has_whole_warps() || self.is_redux() {
+            return self.reduce_lanes(values, LANES);
+        }
+        self.fold_to_first(values, LANES, lanes())
     }
 
     /// The value of all threads of a warp, in a form that the verifier knows to be the same in all of them.
     pub(super) fn reduce_warp(&self, values: ValueList) -> ValueList {
-        let values = self.reduce_lanes(values, LANES);
-        let whole = self.threads().is_some_and(|threads| threads.is_multiple_of(LANES));
-        let is_known = (whole && !matches!(self.order, Order::Free)) || self.is_redux();
-        if is_known { values } else { self.of_lane(&values, 0u32, ShflMode::Idx) }
+        let values = self.reduce_to_first(values, || self.lanes());
+        let whole = self.has_whole_warps() && !matches!(self.order, Order::Free);
+        if whole || self.is_redux() {
+            return values;
+        }
+        self.of_lane(&values, 0u32, ShflMode::Idx)
     }
 
     /// The value of all threads of the block, in each of them.
@@ -205,9 +233,16 @@ where
         if known == Some(1) {
             return self.reduce_warp(values);
         }
-        let values = self.reduce_lanes(values, LANES);
+        let thread = self.thread();
+        let lanes = (!self.has_whole_warps()).then(|| {
+            let count = self.count();
+            (count, self.lanes_of(thread, count))
+        });
+        let values = self.reduce_to_first(values, || {
+            lanes.map_or_else(|| self.cx.constant(32), |(_, lanes)| lanes)
+        });
         let slots = known.unwrap_or(WARPS);
-        let (thread, lane) = (self.thread(), self.lane());
+        let lane = self.lane();
         let is_vector = |ty: &Type| ty.scalar().is_some_and(|scalar| vector_lanes(scalar) > 1);
         let by_each = match &self.order {
             Order::Plain(_) => self.types.iter().all(is_vector),
@@ -223,17 +258,40 @@ where
         }
         // All warps do what only the first one is needed for: it has a lane for each warp, and no warp has to
         // be told apart for the shuffles.
-        let warps = self.warps();
+        let warps = self.warps_of(lanes.map(|(count, _)| count));
         let values = self.load(&bases, lane.min(warps - 1));
-        let lanes = slots.next_power_of_two();
-        let end = Some(warps.min(self.lanes()));
-        let span = Span { lanes, end, is_padded: true, is_warp: false };
-        let values = self.fold(values, &span);
+        let end = lanes.map_or(warps, |(_, lanes)| warps.min(lanes));
+        let values = self.fold_to_first(values, slots.next_power_of_two(), end);
         let last = i32::try_from(slots).unwrap_or(i32::MAX);
         let last = cx.constant(last);
         self.store_if(thread.eq(0), &bases, last, &values);
         cx.emit(Sync::Barrier {});
         self.load(&bases, last)
+    }
+
+    /// The value of the lanes of a warp below `end`, at most `lanes`, in the first lane. In each step a lane combines its
+    /// value with that of the lane 1, 2, 4 and so on above, where that lane is below `end`.
+    fn fold_to_first(&self, mut values: ValueList, lanes: u32, end: Val<'o, i32>) -> ValueList {
+        // Without a mask of segments the operand is the last lane that is read.
+        let last = (end - 1).cvt::<u32>();
+        for distance in distances(lanes) {
+            let (others, is_inside) = self.of_lane_above(&values, distance.unsigned_abs(), last);
+            values = match &self.order {
+                Order::Plain(ops) => {
+                    let pairs = values.iter().zip(&others);
+                    let each = ops.iter().zip(&self.types).zip(pairs);
+                    each.map(|((op, ty), (value, other))| {
+                        let both = self.apply(op, *value, *other);
+                        self.choose(is_inside, both, *value, *ty)
+                    })
+                    .collect()
+                }
+                Order::Free | Order::Matters => {
+                    self.unless(!is_inside, &values, |steps| steps.combine(&values, &others))
+                }
+            };
+        }
+        values
     }
 
     /// Combines values in order, neighbours first.
@@ -285,7 +343,7 @@ where
     }
 
     /// The steps for one value whose operands may come in any order.
-    fn fold_plain(&self, mut value: Value, op: &Arith, ty: Type, span: &Span<'o>) -> Value {
+    fn fold_plain(&self, mut value: Value, op: &Op, ty: Type, span: &Span<'o>) -> Value {
         let lane = span.end.map(|end| (self.lane(), end));
         for distance in distances(span.lanes) {
             let Some((lane, end)) = lane else {
@@ -293,14 +351,10 @@ where
                 value = self.apply(op, value, other);
                 continue;
             };
-            let partner = Partner::new(lane, distance, end, span.is_padded);
+            let partner = Partner::new(lane, distance, end);
             let other = self.shfl(value, ty, partner.source, ShflMode::Idx);
-            let mut alone = value;
-            if let Some(has_own) = partner.has_own {
-                alone = self.choose(has_own, alone, other, ty);
-            }
             let both = self.apply(op, value, other);
-            value = self.choose(partner.has_both, both, alone, ty);
+            value = self.choose(partner.exists, both, value, ty);
         }
         value
     }
@@ -310,9 +364,7 @@ where
         let ordered = matches!(self.order, Order::Matters);
         let lane = (ordered || span.end.is_some()).then(|| self.lane());
         for distance in distances(span.lanes) {
-            let partner = lane
-                .zip(span.end)
-                .map(|(lane, end)| Partner::new(lane, distance, end, span.is_padded));
+            let partner = lane.zip(span.end).map(|(lane, end)| Partner::new(lane, distance, end));
             let others = match &partner {
                 None => self.of_lane(&values, distance.unsigned_abs(), ShflMode::Bfly),
                 Some(partner) => self.of_lane(&values, partner.source, ShflMode::Idx),
@@ -327,20 +379,14 @@ where
             };
             values = match partner {
                 None => both(self),
-                Some(partner) => {
-                    let alone = match partner.has_own {
-                        Some(has_own) => self.choose_all(has_own, &values, &others),
-                        None => values.clone(),
-                    };
-                    self.unless(!partner.has_both, &alone, both)
-                }
+                Some(partner) => self.unless(!partner.exists, &values, both),
             };
         }
         values
     }
 
     /// The operation of other operands.
-    fn apply(&self, op: &Arith, lhs: Value, rhs: Value) -> Value {
+    fn apply(&self, op: &Op, lhs: Value, rhs: Value) -> Value {
         let mut op = op.clone();
         let mut operands = [lhs, rhs].into_iter();
         op.for_each_operand_mut(|operand| *operand = operands.next().unwrap_or(rhs));
@@ -382,17 +428,47 @@ where
     }
 
     fn shfl(&self, value: Value, ty: Type, lane: impl IntoVal<'o, u32>, mode: ShflMode) -> Value {
+        let segment = self.cx.constant(mode.segment(LANES).unwrap_or_default());
+        self.shfl_in(value, ty, lane.into_val(self.cx), segment, mode).0
+    }
+
+    /// A shuffle, and whether the lane that it reads is in the segment.
+    fn shfl_in(
+        &self,
+        value: Value,
+        ty: Type,
+        lane: Val<'o, u32>,
+        segment: Val<'o, u32>,
+        mode: ShflMode,
+    ) -> (Value, Val<'o, bool>) {
         let cx = self.cx;
-        let lane = cx.operand_of(lane);
-        let segment = cx.constant(mode.segment(LANES).unwrap_or_default()).id();
+        let (lane, segment) = (cx.operand_of(lane), cx.operand_of(segment));
         let members = cx.constant(WARP).id();
         let shfl = Warp::Shfl { value, lane, segment, members, mode };
         cx.with(|state| {
             let op = state.append(shfl.into(), self.place);
             let result = state.add_result(op, ty);
-            state.add_result(op, Type::BOOL);
-            result
+            (result, Val::new(cx, state.add_result(op, Type::BOOL)))
         })
+    }
+
+    /// The values of the lane `distance` above, and whether that lane is at most `last`. They are the thread's own
+    /// values where it is not.
+    fn of_lane_above(
+        &self,
+        values: &ValueList,
+        distance: u32,
+        last: Val<'o, u32>,
+    ) -> (ValueList, Val<'o, bool>) {
+        let distance = self.cx.constant(distance);
+        let mut is_inside = None;
+        let others = values.iter().zip(&self.types).map(|(value, ty)| {
+            let (other, inside) = self.shfl_in(*value, *ty, distance, last, ShflMode::Down);
+            is_inside.get_or_insert(inside);
+            other
+        });
+        let others = others.collect();
+        (others, is_inside.unwrap_or_else(|| self.cx.constant(false)))
     }
 
     /// The values of another lane, which has a thread.
@@ -464,7 +540,7 @@ where
                 if lanes > 1 && at + lanes <= len {
                     let vector = self.one(Mem::LdVec { base, index, lanes, access }, *ty);
                     for (lane, element) in (0..lanes).zip(rest) {
-                        element.push(self.one(Arith::VecExtract { vector, lane }, *ty));
+                        element.push(self.one(Convert::VecExtract { vector, lane }, *ty));
                     }
                     at += lanes;
                 } else {
@@ -502,23 +578,18 @@ where
 struct Partner<'o> {
     /// The lane to read: one with a thread.
     source: Val<'o, u32>,
-    /// True if both halves of the pair have values.
-    has_both: Val<'o, bool>,
-    /// True if the thread's own half has a value; `None` if it always has.
-    has_own: Option<Val<'o, bool>>,
+    /// True if the other half of the pair has values.
+    exists: Val<'o, bool>,
 }
 
 impl<'o> Partner<'o> {
     /// The first lane of the other half of the pair of `2 * distance` lanes: if any lane of that half has a value,
     /// it has, and so it knows that of its whole half.
-    fn new(lane: Val<'o, i32>, distance: i32, end: Val<'o, i32>, is_padded: bool) -> Partner<'o> {
-        let first = |lane: Val<'o, i32>| if distance == 1 { lane } else { lane & -distance };
-        let other = first(lane ^ distance);
-        let has_other = other.lt(end);
-        let source = has_other.select(other, lane).cvt::<u32>();
-        let has_own = is_padded.then(|| first(lane).lt(end));
-        let has_both = has_own.map_or(has_other, |has_own| has_own & has_other);
-        Partner { source, has_both, has_own }
+    fn new(lane: Val<'o, i32>, distance: i32, end: Val<'o, i32>) -> Partner<'o> {
+        let other = lane ^ distance;
+        let other = if distance == 1 { other } else { other & -distance };
+        let exists = other.lt(end);
+        Partner { source: exists.select(other, lane).cvt::<u32>(), exists }
     }
 }
 
@@ -547,17 +618,17 @@ fn vector_lanes(scalar: Scalar) -> u32 {
 
 /// The reduction of a warp that an operation is a step of, where the hardware has it. PTX ISA 9.7.13.12
 /// `redux.sync`.
-fn redux(op: &Arith, ty: Type) -> Option<ReduxOp> {
+fn redux(op: &Op, ty: Type) -> Option<ReduxOp> {
     if !matches!(ty, Type::Scalar(Scalar::I32 | Scalar::U32)) {
         return None;
     }
     let ops: [(ReduxOp, bool); 6] = [
-        (ReduxOp::Add, matches!(op, Arith::Add { .. })),
-        (ReduxOp::Min, matches!(op, Arith::Min { .. })),
-        (ReduxOp::Max, matches!(op, Arith::Max { .. })),
-        (ReduxOp::And, matches!(op, Arith::And { .. })),
-        (ReduxOp::Or, matches!(op, Arith::Or { .. })),
-        (ReduxOp::Xor, matches!(op, Arith::Xor { .. })),
+        (ReduxOp::Add, matches!(op, Op::Arith(Arith::Add { .. }))),
+        (ReduxOp::Min, matches!(op, Op::Arith(Arith::Min { .. }))),
+        (ReduxOp::Max, matches!(op, Op::Arith(Arith::Max { .. }))),
+        (ReduxOp::And, matches!(op, Op::Arith(Arith::And { .. }))),
+        (ReduxOp::Or, matches!(op, Op::Arith(Arith::Or { .. }))),
+        (ReduxOp::Xor, matches!(op, Op::Arith(Arith::Xor { .. }))),
     ];
     ops.into_iter().find_map(|(redux, is_it)| is_it.then_some(redux))
 }

@@ -2,7 +2,7 @@
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
-use crate::ir::{Bits, Element, Int, Number, Signed, Val, bf16, f16};
+use crate::ir::{Bits, Element, Integer, Number, Signed, Val, bf16, f16};
 
 use super::{SsaCow, SsaOperand, TensorSsa};
 
@@ -49,12 +49,12 @@ operators! {
     Sub sub Number T;
     Mul mul Number T;
     Div div Number T;
-    Rem rem Int T;
+    Rem rem Integer T;
     BitAnd bitand Bits T;
     BitOr bitor Bits T;
     BitXor bitxor Bits T;
-    Shl shl Int u32;
-    Shr shr Int u32;
+    Shl shl Integer u32;
+    Shr shr Integer u32;
 }
 
 /// Operators with a single value on the left, which a type parameter cannot stand for: other crates may have types

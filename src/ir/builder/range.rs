@@ -1,0 +1,161 @@
+//! Ranges of loops: bounds, steps and how a loop is unrolled or pipelined.
+
+use std::num::NonZeroU32;
+
+use super::context::Context;
+use super::error::BuildErrorKind;
+use super::typed::{Integer, Val};
+use crate::ir::entity::Value;
+use crate::ir::op::Unroll;
+
+/// A half-open range of loop indices. Made by [`range`].
+#[derive(Clone, Copy, Debug)]
+pub struct Range<'x, T: Copy> {
+    pub(super) lo: Bound<'x, T>,
+    pub(super) hi: Bound<'x, T>,
+    pub(super) step: Bound<'x, T>,
+    pub(super) unroll: Unroll,
+    pub(super) prefetch: u32,
+}
+
+/// A bound of a range: a host or a device value, not yet part of a build.
+#[derive(Debug)]
+pub enum Bound<'x, T> {
+    /// A host value.
+    Host(T),
+    /// A device value.
+    Device(Val<'x, T>),
+    /// A host count that the type does not hold: an error of the build.
+    TooLarge(u32),
+}
+
+impl<T: Copy> Clone for Bound<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T: Copy> Copy for Bound<'_, T> {}
+
+/// A bound of a [`range`]: a host or a device integer.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot bound a range of `{T}`",
+    label = "expected `{T}` or `Val<'_, {T}>`",
+    note = "a host number is converted with `as {T}`, a device value with `.cvt::<{T}>()`"
+)]
+pub trait IntoBound<'x, T> {
+    /// The bound.
+    fn into_bound(self) -> Bound<'x, T>;
+}
+
+impl<'x, T: Integer> IntoBound<'x, T> for T {
+    fn into_bound(self) -> Bound<'x, T> {
+        Bound::Host(self)
+    }
+}
+
+impl<'x, T: Integer> IntoBound<'x, T> for Val<'x, T> {
+    fn into_bound(self) -> Bound<'x, T> {
+        Bound::Device(self)
+    }
+}
+
+/// The end or the step of a [`range`]: what [`IntoBound`] takes, and for `i32` also a host count, a `u32`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot bound a range of `{T}`",
+    label = "expected `{T}` or `Val<'_, {T}>`",
+    note = "a host count is a `u32`, which bounds a range of `i32` too; a device value is converted with `.cvt::<{T}>()`"
+)]
+pub trait IntoLimit<'x, T> {
+    /// The bound.
+    fn into_limit(self) -> Bound<'x, T>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'x, T, B: IntoBound<'x, T>> IntoLimit<'x, T> for B {
+    fn into_limit(self) -> Bound<'x, T> {
+        self.into_bound()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'x> IntoLimit<'x, i32> for u32 {
+    fn into_limit(self) -> Bound<'x, i32> {
+        i32::try_from(self).map_or(Bound::TooLarge(self), Bound::Host)
+    }
+}
+
+/// `lo, lo + 1, ..` below `hi`: the indices of a [`for_`](Body::for_). Empty if `hi <= lo`.
+pub fn range<'x, T: Integer>(lo: impl IntoBound<'x, T>, hi: impl IntoLimit<'x, T>) -> Range<'x, T> {
+    Range {
+        lo: lo.into_bound(),
+        hi: hi.into_limit(),
+        step: Bound::Host(T::ONE),
+        unroll: Unroll::Keep,
+        prefetch: 0,
+    }
+}
+
+impl<'x, T: Integer> Range<'x, T> {
+    /// The same range with indices `lo, lo + step, ..`; `step` must be positive.
+    pub fn step(self, step: impl IntoLimit<'x, T>) -> Range<'x, T> {
+        Range { step: step.into_limit(), ..self }
+    }
+
+    /// Unrolls the loop `n` times: its body has `n` iterations, and a second loop runs the remaining ones.
+    /// The results are the same; 0 counts as 1.
+    pub fn unroll(self, n: u32) -> Range<'x, T> {
+        Range { unroll: NonZeroU32::new(n).map_or(Unroll::Keep, Unroll::By), ..self }
+    }
+
+    /// Unrolls all iterations, without a loop. The bounds and the step must be constants, else the build
+    /// fails.
+    pub fn unroll_full(self) -> Range<'x, T> {
+        Range { unroll: Unroll::Full, ..self }
+    }
+
+    /// Pipelines the loop: its loads from global memory run `n` iterations ahead. The loads of the first `n`
+    /// iterations come before the loop; iteration `i` uses the values fetched for it and fetches those of
+    /// iteration `i + n`. The results are the same; 0 changes nothing. Each fetched value takes `n` registers.
+    ///
+    /// Shared-memory tiles are pipelined too if the body fills them, passes a barrier, uses them and passes another
+    /// barrier, and if each iteration stores the same elements. The tiles then get `n + 1` stages, and one barrier
+    /// an iteration is enough. [`cp_async`](super::Body::cp_async) may fill the tiles: all of them, with a commit and
+    /// a wait for all groups before the first barrier. The copies of `n` iterations are then in flight, and take no
+    /// registers.
+    ///
+    /// What can be fetched ahead depends on the index and on values of outside, not on values that the loop
+    /// carries or computes from them; it may be conditional. Loads of inner loops stay where they are. The
+    /// build fails where a load cannot be made earlier: it depends on the work of its iteration, the body
+    /// may be left early, or memory may be written that is then read.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
+    ///
+    /// type Dot = (Global<f32>, Global<f32>, GlobalMut<f32>, i32);
+    /// let kernel = Kernel::<Dot>::build("dot", Target::SM_80, |k, (x, y, out, n)| {
+    ///     let sum = k.for_(range(0, n).prefetch_stages(2), 0.0, |k, i, sum| {
+    ///         let (a, b) = (x.load(k, i), y.load(k, i));
+    ///         a.fma(b, sum)
+    ///     });
+    ///     out.store(k, 0, sum);
+    /// })?;
+    /// // Two loads for each of the two iterations before the loop, two inside, and two for short ranges.
+    /// assert_eq!(kernel.ir().to_string().matches("= ld ").count(), 2 * 2 + 2 + 2);
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn prefetch_stages(self, n: u32) -> Range<'x, T> {
+        Range { prefetch: n, ..self }
+    }
+}
+
+#[track_caller]
+pub(super) fn bound<'x, T: Integer>(cx: &'x Context, bound: Bound<'x, T>) -> Value {
+    match bound {
+        Bound::Host(value) => cx.operand_of(value),
+        Bound::Device(value) => cx.operand(value),
+        Bound::TooLarge(count) => {
+            cx.error(BuildErrorKind::CountTooLarge { count });
+            cx.operand_of(T::ZERO)
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! [`ElementwiseFunction`]: an elementwise kernel on a device.
+
+use crate::ir::{Converted, VectorElement};
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+
+use super::super::rows::{RowError, check_aligned, check_len};
+use super::{Elementwise, ElementwiseConfig, Params};
+
+/// An [`Elementwise`] that a device has loaded.
+#[derive(Debug)]
+pub struct ElementwiseFunction<T, D, const N: usize> {
+    config: ElementwiseConfig,
+    function: Function<Params<T, D, N>>,
+}
+
+impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<T, D, N> {
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Device::load`].
+    pub fn load(&self, device: &Device) -> Result<ElementwiseFunction<T, D, N>, RowError> {
+        Ok(ElementwiseFunction { config: self.config, function: device.load(&self.kernel)? })
+    }
+}
+
+impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> ElementwiseFunction<T, D, N> {
+    /// Computes all elements of `y`, on the stream for all work that names none. No elements are no work.
+    ///
+    /// # Errors
+    /// Inputs with fewer elements than `y`, and misaligned buffers; [`RowError::TooLarge`]; those of
+    /// [`Function::launch`].
+    pub fn launch(&self, x: [&Buffer<T>; N], y: &mut Buffer<D>) -> Result<(), RowError> {
+        self.launch_with(LaunchOptions::default(), x, y)
+    }
+
+    /// As [`launch`](ElementwiseFunction::launch), with options.
+    ///
+    /// # Errors
+    /// Those of [`launch`](ElementwiseFunction::launch).
+    pub fn launch_with(
+        &self,
+        options: LaunchOptions<'_>,
+        x: [&Buffer<T>; N],
+        y: &mut Buffer<D>,
+    ) -> Result<(), RowError> {
+        let (tile, len) = (self.config.tile(), y.len() as u64);
+        for x in x {
+            check_len("an input", x.len(), len)?;
+            check_aligned("an input", &tile, x.is_aligned_to(16))?;
+        }
+        check_aligned("the output", &tile, y.is_aligned_to(16))?;
+        let blocks = len.div_ceil(tile.capacity(T::SCALAR).into());
+        let blocks = i32::try_from(blocks).ok().filter(|_| len < 1 << 40);
+        let blocks = blocks.ok_or(RowError::TooLarge { operand: "the output" })?;
+        if blocks == 0 {
+            return Ok(());
+        }
+        let grid = Grid::new([blocks as u32, 1, 1], [tile.threads, 1, 1]);
+        Ok(self.function.launch_with(options, grid, (x, y, len as i64))?)
+    }
+}

@@ -1,0 +1,221 @@
+//! RMSNorm and LayerNorm of the rows of a matrix.
+
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod launch;
+
+use crate::codegen::Ptx;
+use crate::ir::{
+    Body, BuildErrors, Converted, Global, GlobalMut, Kernel, KernelIr, Scalar, Target, Val,
+    VectorElement,
+};
+use crate::tensor::tree;
+
+use super::rows::{RowConfig, RowError, RowProblem, own_row};
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+pub use launch::{NormArgs, NormFunction};
+
+/// The normalization of a row `h`, whose mean square and variance are over all columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NormKind {
+    /// `h / sqrt(mean(h^2) + epsilon)`.
+    Rms,
+    /// `(h - mean(h)) / sqrt(variance(h) + epsilon)`.
+    Layer,
+}
+
+/// The configuration of a [`Norm`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NormConfig {
+    /// The target and the tile of a row.
+    pub rows: RowConfig,
+    /// The normalization.
+    pub kind: NormKind,
+    /// Adds a residual to the input, `h = x + residual`, and stores `h`, rounded to `T`, over the residual. Without it
+    /// `h = x`.
+    pub residual: bool,
+    /// Multiplies by a weight of each column.
+    pub weight: bool,
+    /// Adds a bias of each column.
+    pub bias: bool,
+}
+
+impl NormConfig {
+    /// The configuration for rows of these sizes, with elements of this type in the input: without operands.
+    ///
+    /// # Errors
+    /// Those of [`RowConfig::new`].
+    pub fn new(
+        kind: NormKind,
+        target: Target,
+        input: Scalar,
+        problem: &RowProblem,
+    ) -> Result<Self, RowError> {
+        let rows = RowConfig::new(target, input, problem)?;
+        Ok(NormConfig { rows, kind, residual: false, weight: false, bias: false })
+    }
+
+    /// The same with a residual.
+    pub fn residual(self) -> Self {
+        NormConfig { residual: true, ..self }
+    }
+
+    /// The same with a weight.
+    pub fn weight(self) -> Self {
+        NormConfig { weight: true, ..self }
+    }
+
+    /// The same with a bias.
+    pub fn bias(self) -> Self {
+        NormConfig { bias: true, ..self }
+    }
+}
+
+/// Input and output, each with its pitch; weight and bias; epsilon and the scale; rows and columns.
+type Params<T, D> = ((Global<T>, i64), (GlobalMut<D>, i64), [Global<T>; 2], [f32; 2], [i32; 2]);
+/// The same and the residual, with the pitch of the input.
+type WithResidual<T, D> = (Params<T, D>, GlobalMut<T>);
+
+/// The kernel of a configuration.
+#[derive(Debug)]
+enum AnyKernel<T, D> {
+    Plain(Kernel<(Params<T, D>,)>),
+    Residual(Kernel<WithResidual<T, D>>),
+}
+
+/// The norm of each row of a matrix of `T`, as a matrix of `D`: `y = (norm(h) * weight + bias) * scale`. `T` is `f32`,
+/// `f16` or `bf16`, and `D` may also be an `f8`, with the largest finite number for results beyond it. Numbers in between
+/// are `f32`.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Scalar, bf16};
+/// use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
+/// use tilewright::kernels::rows::RowProblem;
+/// use tilewright::runtime::Device;
+///
+/// let device = Device::sim()?;
+/// let problem = RowProblem::new(3, 4);
+/// let config = NormConfig::new(NormKind::Rms, device.target(), Scalar::Bf16, &problem)?.weight();
+/// let norm = Norm::<bf16, f32>::new(config)?.load(&device)?;
+/// let x = device.upload(&[bf16::from_f32(3.0); 12])?;
+/// let weight = device.upload(&[1.0, 2.0, 3.0, 4.0].map(bf16::from_f32))?;
+/// let mut y = device.zeros::<f32>(12)?;
+/// norm.launch(&problem, NormArgs::new(&x, &mut y).epsilon(0.0).weight(&weight))?;
+/// assert_eq!(y.to_vec()?[4..8], [1.0, 2.0, 3.0, 4.0]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Norm<T, D = T> {
+    config: NormConfig,
+    kernel: AnyKernel<T, D>,
+}
+
+impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D> {
+    /// Builds the kernel.
+    ///
+    /// # Errors
+    /// Those of [`RowConfig::check`]; [`RowError::Element`].
+    pub fn new(config: NormConfig) -> Result<Self, RowError> {
+        config.rows.check()?;
+        RowConfig::check_element("the input", T::SCALAR, false)?;
+        RowConfig::check_element("the output", D::SCALAR, true)?;
+        Ok(Norm { config, kernel: build(&config)? })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &NormConfig {
+        &self.config
+    }
+
+    /// The kernel as IR.
+    pub fn ir(&self) -> &KernelIr {
+        match &self.kernel {
+            AnyKernel::Plain(kernel) => kernel.ir(),
+            AnyKernel::Residual(kernel) => kernel.ir(),
+        }
+    }
+
+    /// The kernel as PTX.
+    pub fn ptx(&self) -> Ptx {
+        match &self.kernel {
+            AnyKernel::Plain(kernel) => kernel.ptx(),
+            AnyKernel::Residual(kernel) => kernel.ptx(),
+        }
+    }
+}
+
+fn build<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
+    config: &NormConfig,
+) -> Result<AnyKernel<T, D>, BuildErrors> {
+    let RowConfig { target, tile } = config.rows;
+    let kind = if config.kind == NormKind::Rms { "rms_norm" } else { "layer_norm" };
+    let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
+    if config.residual {
+        let kernel = Kernel::<WithResidual<T, D>>::build_with(
+            tile.options(),
+            &name,
+            target,
+            |k, (params, residual)| body::<T, D>(k, config, params, Some(residual)),
+        );
+        return kernel.map(AnyKernel::Residual);
+    }
+    let kernel =
+        Kernel::<(Params<T, D>,)>::build_with(tile.options(), &name, target, |k, (params,)| {
+            body::<T, D>(k, config, params, None);
+        });
+    kernel.map(AnyKernel::Plain)
+}
+
+/// The parameters in the kernel.
+type At<'b, T, D> = (
+    (Val<'b, Global<T>>, Val<'b, i64>),
+    (Val<'b, GlobalMut<D>>, Val<'b, i64>),
+    [Val<'b, Global<T>>; 2],
+    [Val<'b, f32>; 2],
+    [Val<'b, i32>; 2],
+);
+
+/// Each thread holds elements of one row, and the weights of their columns.
+fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
+    k: &mut Body<'b, '_>,
+    config: &NormConfig,
+    ((x, pitch), (y, y_pitch), [weight, bias], [epsilon, scale], sizes): At<'b, T, D>,
+    residual: Option<Val<'b, GlobalMut<T>>>,
+) {
+    let tile = config.rows.tile;
+    let (row, columns) = own_row(k, tile, sizes);
+    let part = tile.part::<T>(k, row * pitch, columns);
+    let mut values = part.load(k, x.offset(row * pitch), 0.0);
+    let load_operands = |k: &mut Body<'b, '_>| {
+        let weights = config.weight.then(|| part.load_columns(k, weight, 0.0));
+        (weights, config.bias.then(|| part.load_columns(k, bias, 0.0)))
+    };
+    // Before the reductions, unless a block is so large that its threads have too few registers.
+    let operands = (tile.threads <= 512).then(|| load_operands(k));
+    if let Some(residual) = residual {
+        let before = part.load(k, residual.offset(row * pitch), 0.0);
+        values = values.iter().zip(before).map(|(value, before)| *value + before).collect();
+        part.store(k, residual.offset(row * pitch), &values);
+    }
+    let (zero, count) = (k.constant(0.0), columns.cvt::<f32>());
+    if config.kind == NormKind::Layer {
+        let own = tree(zero, &values, |a, b| a + b);
+        let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
+        let mean = sum / count;
+        let centered: Vec<_> = values.iter().map(|value| *value - mean).collect();
+        values = part.masked(&centered, 0.0);
+    }
+    let squares: Vec<_> = values.iter().map(|value| *value * *value).collect();
+    let own = tree(zero, &squares, |a, b| a + b);
+    let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
+    let factor = (sum / count + epsilon).rsqrt();
+    let (weights, biases) = operands.unwrap_or_else(|| load_operands(k));
+    let normalize = |(i, value): (usize, &Val<'b, f32>)| {
+        let value = *value * factor;
+        let value = weights.as_ref().map_or(value, |weights| value * weights[i]);
+        biases.as_ref().map_or(value, |biases| value + biases[i]) * scale
+    };
+    let results: Vec<_> = values.iter().enumerate().map(normalize).collect();
+    part.store(k, y.offset(row * y_pitch), &results);
+}

@@ -1,0 +1,67 @@
+//! [`RowReduceFunction`]: a reduction of rows on a device.
+
+use crate::ir::Converted;
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+
+use super::super::rows::{RowError, RowProblem, check_aligned, check_len};
+use super::{Params, RowReduce, RowReduceConfig, reduced};
+
+/// A [`RowReduce`] that a device has loaded.
+#[derive(Debug)]
+pub struct RowReduceFunction<T, Y = f32> {
+    config: RowReduceConfig,
+    function: Function<Params<T, Y>>,
+}
+
+impl<T: Converted, Y: Converted> RowReduce<T, Y> {
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Device::load`].
+    pub fn load(&self, device: &Device) -> Result<RowReduceFunction<T, Y>, RowError> {
+        Ok(RowReduceFunction { config: self.config, function: device.load(&self.kernel)? })
+    }
+}
+
+impl<T: Converted, Y: Converted> RowReduceFunction<T, Y> {
+    /// Starts the kernel, on the stream for all work that names none: `y[row]` is the result of a row. No rows are no
+    /// work.
+    ///
+    /// # Errors
+    /// Those of [`RowConfig::check_problem`](crate::kernels::rows::RowConfig::check_problem), with
+    /// [`MAX_COLUMNS`](RowReduce::MAX_COLUMNS) columns; buffers that are too short or misaligned; those of
+    /// [`Function::launch`].
+    pub fn launch(
+        &self,
+        problem: &RowProblem,
+        x: &Buffer<T>,
+        y: &mut Buffer<Y>,
+    ) -> Result<(), RowError> {
+        self.launch_with(LaunchOptions::default(), problem, x, y)
+    }
+
+    /// As [`launch`](RowReduceFunction::launch), with options.
+    ///
+    /// # Errors
+    /// Those of [`launch`](RowReduceFunction::launch).
+    pub fn launch_with(
+        &self,
+        options: LaunchOptions<'_>,
+        problem: &RowProblem,
+        x: &Buffer<T>,
+        y: &mut Buffer<Y>,
+    ) -> Result<(), RowError> {
+        let tile = &self.config.rows.tile;
+        let most = RowReduce::<T, Y>::MAX_COLUMNS;
+        let [pitch, _] = reduced(problem).check(tile, T::SCALAR, most)?;
+        check_len("the input", x.len(), problem.len(pitch))?;
+        check_len("the output", y.len(), problem.rows.into())?;
+        check_aligned("the input", tile, x.is_aligned_to(16))?;
+        if problem.rows == 0 {
+            return Ok(());
+        }
+        let grid = Grid::new([tile.blocks(problem.rows), 1, 1], [tile.threads, 1, 1]);
+        let sizes = [problem.rows, problem.columns].map(|size| size as i32);
+        Ok(self.function.launch_with(options, grid, ((x, pitch as i64), y, sizes))?)
+    }
+}

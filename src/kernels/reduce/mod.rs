@@ -1,0 +1,220 @@
+//! Reductions of the rows of a matrix: sum, mean, maximum, minimum, Euclidean norm, and the place of the maximum.
+
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod launch;
+
+use crate::codegen::Ptx;
+use crate::ir::{
+    BuildErrors, Converted, Global, GlobalMut, Kernel, KernelIr, Scalar, Target, Val, range,
+};
+use crate::tensor::{RowTile, tree};
+
+use super::rows::{RowConfig, RowError, RowProblem, own_row};
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+pub use launch::RowReduceFunction;
+
+/// The result of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RowReduceOp {
+    /// The sum; 0 for no columns.
+    Sum,
+    /// The sum divided by the number of columns; NaN for no columns.
+    Mean,
+    /// The largest element; negative infinity for no columns. NaN counts only where all elements are NaN.
+    Max,
+    /// The smallest element; infinity for no columns. NaN counts only where all elements are NaN.
+    Min,
+    /// The root of the sum of squares; 0 for no columns.
+    Norm,
+    /// The lowest column of the largest element, as `i32`; -1 for no columns. NaN counts as negative infinity.
+    ArgMax,
+}
+
+impl RowReduceOp {
+    /// All of them.
+    pub const ALL: [RowReduceOp; 6] =
+        [Self::Sum, Self::Mean, Self::Max, Self::Min, Self::Norm, Self::ArgMax];
+
+    /// The name: `sum`, `mean`, `max`, `min`, `norm` or `argmax`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RowReduceOp::Sum => "sum",
+            RowReduceOp::Mean => "mean",
+            RowReduceOp::Max => "max",
+            RowReduceOp::Min => "min",
+            RowReduceOp::Norm => "norm",
+            RowReduceOp::ArgMax => "argmax",
+        }
+    }
+}
+
+/// The configuration of a [`RowReduce`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowReduceConfig {
+    /// The target and the tile of a row; a row may be longer than the tile. Clusters share no row.
+    pub rows: RowConfig,
+    /// The result of a row.
+    pub op: RowReduceOp,
+}
+
+impl RowReduceConfig {
+    /// The configuration for rows of these sizes, with elements of this type in the input. The pitch of the output does
+    /// not count.
+    pub fn new(op: RowReduceOp, target: Target, input: Scalar, problem: &RowProblem) -> Self {
+        let access = reduced(problem).access(input);
+        let tile = RowTile { threads: 128, team: 32, cluster: 1, vectors: 4, access };
+        let vectors = problem.columns.div_ceil(tile.vector(input)).max(1);
+        let team = vectors.next_power_of_two().min(32);
+        let tile = match vectors {
+            0..=128 => RowTile { team, vectors: vectors.div_ceil(team), ..tile },
+            129..=1024 => RowTile { team: 128, ..tile },
+            1025..=65_536 => RowTile { threads: 256, team: 256, ..tile },
+            _ => RowTile { threads: 1024, team: 1024, ..tile },
+        };
+        RowReduceConfig { rows: RowConfig { target, tile }, op }
+    }
+}
+
+/// The problem with one pitch.
+fn reduced(problem: &RowProblem) -> RowProblem {
+    RowProblem { output_pitch: problem.input_pitch, ..*problem }
+}
+
+/// The input with its pitch, the results, rows and columns.
+type Params<T, Y> = ((Global<T>, i64), GlobalMut<Y>, [i32; 2]);
+
+/// A reduction of each row of a matrix of `T` to one number: `f32`, or `i32` for [`RowReduceOp::ArgMax`]. `T` is `f32`,
+/// `f16` or `bf16`; sums are `f32`. Rows have at most 2^30 columns. One warp or one block reduces a row.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Scalar, bf16};
+/// use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceOp};
+/// use tilewright::kernels::rows::RowProblem;
+/// use tilewright::runtime::Device;
+///
+/// let device = Device::sim()?;
+/// let problem = RowProblem::new(2, 1000);
+/// let x: Vec<bf16> = (0..2000).map(|i| bf16::from_f32((i % 250) as f32)).collect();
+/// let x = device.upload(&x)?;
+/// let config = RowReduceConfig::new(RowReduceOp::Sum, device.target(), Scalar::Bf16, &problem);
+/// let mut sums = device.zeros::<f32>(2)?;
+/// RowReduce::<bf16>::new(config)?.load(&device)?.launch(&problem, &x, &mut sums)?;
+/// assert_eq!(sums.to_vec()?, [4.0 * 31_125.0; 2]);
+///
+/// let config = RowReduceConfig { op: RowReduceOp::ArgMax, ..config };
+/// let mut columns = device.zeros::<i32>(2)?;
+/// RowReduce::<bf16, i32>::new(config)?.load(&device)?.launch(&problem, &x, &mut columns)?;
+/// assert_eq!(columns.to_vec()?, [249, 249]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct RowReduce<T, Y = f32> {
+    config: RowReduceConfig,
+    kernel: Kernel<Params<T, Y>>,
+}
+
+impl<T: Converted, Y: Converted> RowReduce<T, Y> {
+    /// The most columns of a row.
+    pub const MAX_COLUMNS: u32 = 1 << 30;
+
+    /// Builds the kernel.
+    ///
+    /// # Errors
+    /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
+    pub fn new(config: RowReduceConfig) -> Result<Self, RowError> {
+        config.rows.check()?;
+        RowConfig::check_element("the input", T::SCALAR, false)?;
+        if config.rows.tile.cluster > 1 {
+            return Err(RowError::Tile { rule: "no cluster shares a row of a reduction" });
+        }
+        let (expected, name) = match config.op {
+            RowReduceOp::ArgMax => (Scalar::I32, "i32"),
+            _ => (Scalar::F32, "f32"),
+        };
+        if Y::SCALAR != expected {
+            let (operand, found) = ("the output", Y::SCALAR);
+            return Err(RowError::Element { operand, found, expected: name });
+        }
+        Ok(RowReduce { config, kernel: build(&config)? })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &RowReduceConfig {
+        &self.config
+    }
+
+    /// The kernel as IR.
+    pub fn ir(&self) -> &KernelIr {
+        self.kernel.ir()
+    }
+
+    /// The kernel as PTX.
+    pub fn ptx(&self) -> Ptx {
+        self.kernel.ptx()
+    }
+}
+
+/// The elements of a thread in one step become one number, which is added to the number of the steps before.
+fn build<T: Converted, Y: Converted>(
+    config: &RowReduceConfig,
+) -> Result<Kernel<Params<T, Y>>, BuildErrors> {
+    let RowReduceConfig { rows: RowConfig { target, tile }, op } = *config;
+    let name = format!("row_{}_{}_{}", op.name(), T::SCALAR, config.rows);
+    Kernel::<Params<T, Y>>::build_with(
+        tile.options(),
+        &name,
+        target,
+        |k, ((x, pitch), y, sizes)| {
+            let (row, columns) = own_row(k, tile, sizes);
+            let part = tile.part::<T>(k, row * pitch, columns);
+            let x = x.offset(row * pitch);
+            let is_first =
+                (k.thread_idx().x % tile.team as i32).eq(0) & row.lt(sizes[0].cvt::<i64>());
+            if op == RowReduceOp::ArgMax {
+                let lowest = (f32::NEG_INFINITY, i32::MAX);
+                // Columns ascend up to the single elements at the ends.
+                let ascending = (tile.vectors * tile.vector(T::SCALAR)) as usize;
+                let (max, at) = k.for_(range(0, part.steps()), lowest, |k, step, mut best| {
+                    let part = part.step(step);
+                    let values = part.load(k, x, f32::NAN);
+                    for (i, (value, column)) in values.into_iter().zip(part.columns()).enumerate() {
+                        let (max, at) = best;
+                        let mut is_above = value.gt(max);
+                        if i >= ascending {
+                            is_above = is_above | (value.eq(max) & column.lt(at));
+                        }
+                        best = (is_above.select(value, max), is_above.select(column, at));
+                    }
+                    best
+                });
+                let (max, at) = k.argmax(tile.group(), max, at);
+                let at = max.eq(f32::NEG_INFINITY).select::<i32>(0, at);
+                let at = columns.eq(0).select::<i32>(-1, at);
+                k.if_(is_first, |k| y.store(k, row, at.cvt::<Y>()));
+                return;
+            }
+            type Combine = for<'c> fn(Val<'c, f32>, Val<'c, f32>) -> Val<'c, f32>;
+            let (identity, combine): (f32, Combine) = match op {
+                RowReduceOp::Max => (f32::NEG_INFINITY, |a, b| a.max(b)),
+                RowReduceOp::Min => (f32::INFINITY, |a, b| a.min(b)),
+                _ => (0.0, |a, b| a + b),
+            };
+            let own = k.for_(range(0, part.steps()), identity, |k, step, sum| {
+                let mut values = part.step(step).load(k, x, identity);
+                if op == RowReduceOp::Norm {
+                    values = values.iter().map(|value| *value * *value).collect();
+                }
+                combine(sum, tree(k.constant(identity), &values, combine))
+            });
+            let [result] = part.reduce(k, [own], |_, [a], [b]| [combine(a, b)]);
+            let result = match op {
+                RowReduceOp::Mean => result / columns.cvt::<f32>(),
+                RowReduceOp::Norm => result.sqrt(),
+                _ => result,
+            };
+            k.if_(is_first, |k| y.store(k, row, result.cvt::<Y>()));
+        },
+    )
+}

@@ -1,0 +1,166 @@
+//! [`RowConfig`]: the target and the tile of a kernel that works on rows.
+
+use std::fmt;
+
+use crate::ir::{Scalar, Target};
+use crate::tensor::{RowAccess, RowTile};
+
+use super::error::RowError;
+use super::problem::RowProblem;
+
+/// The target and the tile of a kernel that works on rows.
+///
+/// ```
+/// use tilewright::ir::{Scalar, Target};
+/// use tilewright::kernels::rows::{RowConfig, RowProblem};
+///
+/// // 4096 elements of 16 bits are 512 vectors: 4 of them for each of 128 threads.
+/// let config = RowConfig::new(Target::SM_90, Scalar::Bf16, &RowProblem::new(8192, 4096))?;
+/// assert_eq!((config.tile.team, config.tile.vectors), (128, 4));
+/// // A cluster of 8 blocks holds the longest rows.
+/// let config = RowConfig::new(Target::SM_90, Scalar::Bf16, &RowProblem::new(64, 262_144))?;
+/// assert_eq!((config.tile.team, config.tile.cluster), (1024, 8));
+/// # Ok::<(), tilewright::kernels::rows::RowError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowConfig {
+    /// The target.
+    pub target: Target,
+    /// The threads that share a row, and the elements that each of them holds.
+    pub tile: RowTile,
+}
+
+/// The most threads of a block, and the most blocks of a cluster.
+const MOST_THREADS: u32 = 1024;
+const MOST_BLOCKS: u32 = 8;
+/// The most elements that a thread holds: 1024 threads have 64 registers each.
+const MOST_ELEMENTS: u32 = 32;
+
+impl RowConfig {
+    /// Returns the configuration for rows of these sizes, with elements of this type in the input.
+    ///
+    /// # Errors
+    /// [`RowError::Columns`]: rows are longer than 32,768 elements, or than 262,144 where the target has clusters.
+    pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
+        // With 512 threads, two blocks of an SM have 64 registers for each thread.
+        Self::within(target, input, problem, MOST_ELEMENTS, 512)
+    }
+
+    /// Returns configurations to choose from for rows of these sizes, the one of [`new`](RowConfig::new) first. Threads hold
+    /// up to 8, 16 or 32 elements, and blocks have up to 256, 512 or 1024 threads.
+    pub fn candidates(target: Target, input: Scalar, problem: &RowProblem) -> Vec<RowConfig> {
+        let mut found = Vec::from_iter(Self::new(target, input, problem));
+        for elements in [32, 16, 8] {
+            for threads in [512, 256, 1024] {
+                let config = Self::within(target, input, problem, elements, threads);
+                found.extend(config.ok().filter(|config| !found.contains(config)));
+            }
+        }
+        found
+    }
+
+    /// Returns the configuration in which a thread holds at most `elements`, and a block has at most `threads`, or 1024
+    /// where no cluster would hold the row.
+    fn within(
+        target: Target,
+        input: Scalar,
+        problem: &RowProblem,
+        elements: u32,
+        threads: u32,
+    ) -> Result<RowConfig, RowError> {
+        let access = problem.access(input);
+        let lanes = RowTile { threads: 128, team: 32, cluster: 1, vectors: 1, access };
+        let vector = lanes.vector(input);
+        let most = (elements / vector).max(1);
+        let vectors = problem.columns.div_ceil(vector).max(1);
+        let team = vectors.next_power_of_two().min(32);
+        if vectors <= 32 * most.min(MOST_ELEMENTS / vector) {
+            let tile = RowTile { team, vectors: vectors.div_ceil(team), ..lanes };
+            return Ok(RowConfig { target, tile });
+        }
+        let clusters = if target.offers(Target::SM_90) { MOST_BLOCKS } else { 1 };
+        let sizes = [1, 2, 4, 8].into_iter().filter(|cluster| *cluster <= clusters);
+        let sizes = sizes.map(|cluster| (cluster, threads)).chain([(clusters, MOST_THREADS)]);
+        for (cluster, most_threads) in sizes {
+            let threads = vectors.div_ceil(most * cluster).next_multiple_of(32);
+            if threads <= most_threads {
+                let vectors = vectors.div_ceil(threads * cluster);
+                let tile = RowTile { threads, team: threads, cluster, vectors, access };
+                return Ok(RowConfig { target, tile });
+            }
+        }
+        let most = MOST_THREADS * clusters * most * vector;
+        Err(RowError::Columns { columns: problem.columns, most })
+    }
+
+    /// Checks that there is a kernel with this tile.
+    ///
+    /// # Errors
+    /// [`RowError::Tile`].
+    pub fn check(&self) -> Result<(), RowError> {
+        let RowTile { threads, team, cluster, vectors, access: _ } = self.tile;
+        let rule = if !threads.is_multiple_of(32) || !(32..=MOST_THREADS).contains(&threads) {
+            "a block has 32 to 1024 threads, a multiple of 32"
+        } else if team != threads && !(team.is_power_of_two() && team <= 32) {
+            "a row is shared by 1, 2, 4, 8, 16 or 32 threads, or by all threads of the block"
+        } else if cluster > 1 && team != threads {
+            "the blocks of a cluster share one row"
+        } else if !(1..=MOST_BLOCKS).contains(&cluster) {
+            "a cluster has 1 to 8 blocks"
+        } else if cluster > 1 && !self.target.offers(Target::SM_90) {
+            "clusters need sm_90"
+        } else if !(1..=64).contains(&vectors) {
+            "a thread holds 1 to 64 vectors"
+        } else {
+            return Ok(());
+        };
+        Err(RowError::Tile { rule })
+    }
+
+    /// Checks that the kernel takes rows of these sizes, with elements of this type in the input. Returns the pitches of
+    /// the input and the output.
+    ///
+    /// # Errors
+    /// [`RowError::Columns`], [`RowError::Rows`], [`RowError::Access`], [`RowError::Pitch`], [`RowError::TooLarge`].
+    pub fn check_problem(&self, input: Scalar, problem: &RowProblem) -> Result<[u64; 2], RowError> {
+        problem.check(&self.tile, input, self.tile.capacity(input))
+    }
+}
+
+/// The name of the configuration: `128x4` for rows that 128 threads share with 4 vectors each; `32x2_rows4` where a block
+/// has 4 rows; `1024x4_cluster8` where a cluster of 8 blocks shares a row; then the accesses, unless rows are aligned.
+impl fmt::Display for RowConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RowTile { threads, team, cluster, vectors, access } = self.tile;
+        write!(f, "{team}x{vectors}")?;
+        if team != threads {
+            write!(f, "_rows{}", self.tile.rows_per_block())?;
+        }
+        if cluster != 1 {
+            write!(f, "_cluster{cluster}")?;
+        }
+        f.write_str(match access {
+            RowAccess::Aligned => "",
+            RowAccess::Ragged => "_ragged",
+            RowAccess::Elements => "_elements",
+        })
+    }
+}
+
+impl RowConfig {
+    /// Checks that an operand is of `f32`, `f16` or `bf16`, or of `f8` if that is allowed.
+    pub(in crate::kernels) fn check_element(
+        operand: &'static str,
+        found: Scalar,
+        f8: bool,
+    ) -> Result<(), RowError> {
+        match found {
+            Scalar::F32 | Scalar::F16 | Scalar::Bf16 => Ok(()),
+            Scalar::F8E4M3 | Scalar::F8E5M2 if f8 => Ok(()),
+            _ => {
+                let expected = if f8 { "f32, f16, bf16 or an f8" } else { "f32, f16 or bf16" };
+                Err(RowError::Element { operand, found, expected })
+            }
+        }
+    }
+}

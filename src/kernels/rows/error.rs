@@ -1,0 +1,83 @@
+//! [`RowError`]: why there is no kernel for some rows, or why it does not take them.
+
+use crate::errors::errors;
+
+use crate::ir::{BuildErrors, Scalar};
+use crate::runtime::RuntimeError;
+use crate::tensor::RowAccess;
+
+errors! {
+    /// A configuration without a kernel, or rows that a kernel does not take.
+    ///
+    /// ```
+    /// use tilewright::ir::{Scalar, Target};
+    /// use tilewright::kernels::rows::{RowConfig, RowProblem};
+    ///
+    /// let problem = RowProblem::new(4, 100_000);
+    /// let error = RowConfig::new(Target::SM_80, Scalar::F32, &problem).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "the rows have 100000 columns, but the threads that share a row hold 32768"
+    /// );
+    /// ```
+    #[derive(Clone, Debug, PartialEq)]
+    #[non_exhaustive]
+    pub enum RowError {
+        /// {operand} has elements of {found}, but the kernel takes {expected}
+        Element { operand: &'static str, found: Scalar, expected: &'static str },
+        /// the tile of a row is not possible: {rule}
+        Tile { rule: &'static str },
+        /// the rows have {columns} columns, but the threads that share a row hold {most}
+        Columns { columns: u32, most: u32 },
+        /// there are {rows} rows, which need more than 2^31 - 1 blocks or have numbers above 2^31 - 1
+        Rows { rows: u32 },
+        /// The rows do not lie in memory as the kernel accesses them.
+        Access {
+            /// The accesses of the kernel.
+            access: RowAccess,
+        } = |f| f.write_str(match access {
+            RowAccess::Aligned => "the kernel takes rows that start at multiples of 16 bytes and end there",
+            RowAccess::Ragged => {
+                "the kernel takes matrices whose row pitches have the same remainder modulo 16 bytes of the input"
+            }
+            RowAccess::Elements => "the kernel takes any rows",
+        }),
+        /// the kernel accesses {vector} elements of {operand} at once, which do not divide the length and the pitch of its
+        /// rows
+        Vector { operand: &'static str, vector: u32 },
+        /// the rows of {operand} are {pitch} elements apart, but have {columns} elements
+        Pitch { operand: &'static str, pitch: u64, columns: u32 },
+        /// {operand} has 2^40 elements or more
+        TooLarge { operand: &'static str },
+        /// {operand} does not start at a multiple of 16 bytes
+        Address { operand: &'static str },
+        /// the buffer of {operand} has {found} elements, and {needed} are needed
+        BufferLength { operand: &'static str, found: u64, needed: u64 },
+        /// The kernel needs an operand that was not given, or has no use for the given one.
+        Operand {
+            /// The operand.
+            operand: &'static str,
+            /// The kernel needs it.
+            needed: bool,
+        } = |f| match needed {
+            true => write!(f, "the kernel has {operand}, which is not given"),
+            false => write!(f, "{operand} is given, but the kernel has no use for it"),
+        },
+        /// {error}
+        Build(error: Box<BuildErrors>),
+        /// {error}
+        Runtime(error: Box<RuntimeError>),
+    }
+}
+
+impl From<BuildErrors> for RowError {
+    fn from(error: BuildErrors) -> RowError {
+        RowError::Build(Box::new(error))
+    }
+}
+
+impl From<RuntimeError> for RowError {
+    fn from(error: RuntimeError) -> RowError {
+        RowError::Runtime(Box::new(error))
+    }
+}

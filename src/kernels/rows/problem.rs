@@ -1,0 +1,131 @@
+//! [`RowProblem`]: the sizes of the matrices whose rows a kernel works on.
+
+use crate::ir::Scalar;
+use crate::tensor::{RowAccess, RowTile};
+
+use super::error::RowError;
+
+/// The sizes of an input and an output matrix with the same rows and columns. Rows are contiguous.
+///
+/// ```
+/// use tilewright::ir::Scalar;
+/// use tilewright::kernels::rows::RowProblem;
+/// use tilewright::tensor::RowAccess;
+///
+/// let problem = RowProblem::new(8192, 4095);
+/// assert_eq!(problem.access(Scalar::Bf16), RowAccess::Ragged);
+/// // Padded rows start at multiples of 16 bytes, but do not end there.
+/// let padded = RowProblem { input_pitch: Some(4096), output_pitch: Some(4096), ..problem };
+/// assert_eq!(padded.access(Scalar::Bf16), RowAccess::Ragged);
+/// assert_eq!(RowProblem::new(8192, 4096).access(Scalar::Bf16), RowAccess::Aligned);
+/// let mixed = RowProblem { input_pitch: Some(4096), ..problem };
+/// assert_eq!(mixed.access(Scalar::Bf16), RowAccess::Elements);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowProblem {
+    /// The rows.
+    pub rows: u32,
+    /// The elements of a row.
+    pub columns: u32,
+    /// The elements from a row of the input to the next one; `None` is `columns`.
+    pub input_pitch: Option<u64>,
+    /// The elements from a row of the output to the next one; `None` is `columns`.
+    pub output_pitch: Option<u64>,
+}
+
+impl RowProblem {
+    /// Contiguous matrices.
+    pub const fn new(rows: u32, columns: u32) -> RowProblem {
+        RowProblem { rows, columns, input_pitch: None, output_pitch: None }
+    }
+
+    /// Returns the pitches of the input and the output.
+    pub fn pitches(&self) -> [u64; 2] {
+        [self.input_pitch, self.output_pitch].map(|pitch| pitch.unwrap_or(self.columns.into()))
+    }
+
+    /// Returns true if there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0 || self.columns == 0
+    }
+
+    /// Returns the widest accesses for an input with elements of this type.
+    pub fn access(&self, input: Scalar) -> RowAccess {
+        let order = [RowAccess::Aligned, RowAccess::Ragged];
+        let access = order.into_iter().find(|access| self.has_access(*access, input));
+        access.unwrap_or(RowAccess::Elements)
+    }
+
+    fn has_access(&self, access: RowAccess, input: Scalar) -> bool {
+        let vector = u64::from((RowTile::VECTOR_BYTES / input.size_bytes().max(1)).max(1));
+        // The pitch of a single row does not count.
+        let starts = self.pitches().map(|pitch| if self.rows > 1 { pitch % vector } else { 0 });
+        match access {
+            RowAccess::Aligned => {
+                starts == [0, 0] && u64::from(self.columns).is_multiple_of(vector)
+            }
+            RowAccess::Ragged => starts[0] == starts[1],
+            RowAccess::Elements => true,
+        }
+    }
+
+    /// Checks the sizes for a kernel with this tile and at most `most` columns; returns the pitches.
+    pub(in crate::kernels) fn check(
+        &self,
+        tile: &RowTile,
+        input: Scalar,
+        most: u32,
+    ) -> Result<[u64; 2], RowError> {
+        let RowProblem { rows, columns, .. } = *self;
+        let pitches = self.pitches();
+        for (operand, pitch) in [("the input", pitches[0]), ("the output", pitches[1])] {
+            if pitch < columns.into() && rows > 1 {
+                return Err(RowError::Pitch { operand, pitch, columns });
+            }
+            let len = pitch.checked_mul(rows.into()).filter(|len| *len < 1 << 40);
+            len.ok_or(RowError::TooLarge { operand })?;
+        }
+        if columns > most {
+            return Err(RowError::Columns { columns, most });
+        }
+        // Blocks after the last row have numbers too.
+        let last = u64::from(tile.blocks(rows)) * u64::from(tile.rows_per_block().max(1));
+        if last > i32::MAX as u64 {
+            return Err(RowError::Rows { rows });
+        }
+        if !self.has_access(tile.access, input) {
+            return Err(RowError::Access { access: tile.access });
+        }
+        Ok(pitches)
+    }
+
+    /// Returns the elements from the first to the last one of a matrix with this pitch.
+    pub(in crate::kernels) fn len(&self, pitch: u64) -> u64 {
+        if self.is_empty() { 0 } else { u64::from(self.rows - 1) * pitch + u64::from(self.columns) }
+    }
+}
+
+/// Checks that a buffer has the elements that a kernel accesses.
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+pub(in crate::kernels) fn check_len(
+    operand: &'static str,
+    found: usize,
+    needed: u64,
+) -> Result<(), RowError> {
+    let found = found as u64;
+    if found < needed { Err(RowError::BufferLength { operand, found, needed }) } else { Ok(()) }
+}
+
+/// Checks that a buffer starts where vectors may start.
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+pub(in crate::kernels) fn check_aligned(
+    operand: &'static str,
+    tile: &RowTile,
+    aligned: bool,
+) -> Result<(), RowError> {
+    if tile.access == RowAccess::Elements || aligned {
+        Ok(())
+    } else {
+        Err(RowError::Address { operand })
+    }
+}

@@ -1,0 +1,66 @@
+//! [`SoftmaxFunction`]: a softmax on a device.
+
+use crate::ir::{Converted, Element, VectorElement};
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+
+use super::super::rows::{RowError, RowProblem, check_aligned, check_len};
+use super::{Params, Softmax, SoftmaxConfig};
+
+/// A [`Softmax`] that a device has loaded.
+#[derive(Debug)]
+pub struct SoftmaxFunction<T, D = T> {
+    config: SoftmaxConfig,
+    function: Function<Params<T, D>>,
+}
+
+impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Device::load`].
+    pub fn load(&self, device: &Device) -> Result<SoftmaxFunction<T, D>, RowError> {
+        Ok(SoftmaxFunction { config: self.config, function: device.load(&self.kernel)? })
+    }
+}
+
+impl<T: Element + Converted, D: VectorElement<2> + Converted> SoftmaxFunction<T, D> {
+    /// Starts the kernel, on the stream for all work that names none. No elements are no work.
+    ///
+    /// # Errors
+    /// Those of [`RowConfig::check_problem`](crate::kernels::rows::RowConfig::check_problem); buffers that are too short
+    /// or misaligned; those of [`Function::launch`].
+    pub fn launch(
+        &self,
+        problem: &RowProblem,
+        x: &Buffer<T>,
+        y: &mut Buffer<D>,
+    ) -> Result<(), RowError> {
+        self.launch_with(LaunchOptions::default(), problem, x, y)
+    }
+
+    /// As [`launch`](SoftmaxFunction::launch), with options.
+    ///
+    /// # Errors
+    /// Those of [`launch`](SoftmaxFunction::launch).
+    pub fn launch_with(
+        &self,
+        options: LaunchOptions<'_>,
+        problem: &RowProblem,
+        x: &Buffer<T>,
+        y: &mut Buffer<D>,
+    ) -> Result<(), RowError> {
+        let tile = &self.config.rows.tile;
+        let pitches = self.config.rows.check_problem(T::SCALAR, problem)?;
+        let [x_pitch, y_pitch] = pitches.map(|pitch| pitch as i64);
+        check_len("the input", x.len(), problem.len(pitches[0]))?;
+        check_len("the output", y.len(), problem.len(pitches[1]))?;
+        check_aligned("the input", tile, x.is_aligned_to(16))?;
+        check_aligned("the output", tile, y.is_aligned_to(16))?;
+        if problem.is_empty() {
+            return Ok(());
+        }
+        let grid = Grid::new([tile.blocks(problem.rows), 1, 1], [tile.threads, 1, 1]);
+        let sizes = [problem.rows, problem.columns].map(|size| size as i32);
+        Ok(self.function.launch_with(options, grid, ((x, x_pitch), (y, y_pitch), sizes))?)
+    }
+}

@@ -1,0 +1,132 @@
+//! Softmax and log-softmax of the rows of a matrix.
+
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod launch;
+
+use crate::codegen::Ptx;
+use crate::ir::{
+    BuildErrors, Converted, Element, Global, GlobalMut, Kernel, KernelIr, Scalar, Target,
+    VectorElement,
+};
+use crate::tensor::tree;
+
+use super::rows::{RowConfig, RowError, RowProblem, own_row};
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+pub use launch::SoftmaxFunction;
+
+/// The configuration of a [`Softmax`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SoftmaxConfig {
+    /// The target and the tile of a row.
+    pub rows: RowConfig,
+    /// The result is the logarithm of the softmax.
+    pub log: bool,
+}
+
+impl SoftmaxConfig {
+    /// The configuration for rows of these sizes, with elements of this type in the input.
+    ///
+    /// # Errors
+    /// Those of [`RowConfig::new`].
+    pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<Self, RowError> {
+        Ok(SoftmaxConfig { rows: RowConfig::new(target, input, problem)?, log: false })
+    }
+
+    /// The same for the logarithm of the softmax.
+    pub fn log(self) -> Self {
+        SoftmaxConfig { log: true, ..self }
+    }
+}
+
+/// The input and the output, each with its pitch; rows and columns.
+type Params<T, D> = ((Global<T>, i64), (GlobalMut<D>, i64), [i32; 2]);
+
+/// The softmax of each row of a matrix of `T`, as a matrix of `D`: `y(i) = e^(x(i) - m) / sum of e^(x(j) - m)` for the
+/// largest element `m` of the row; or its logarithm. Both types are `f32`, `f16` or `bf16`; numbers in between are `f32`.
+///
+/// A row with NaN or positive infinity, or with nothing but negative infinity, is NaN as a whole. Results of the softmax
+/// below 2^-126 may be 0.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Scalar, bf16};
+/// use tilewright::kernels::rows::RowProblem;
+/// use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
+/// use tilewright::runtime::Device;
+///
+/// let device = Device::sim()?;
+/// let problem = RowProblem::new(3, 5);
+/// let config = SoftmaxConfig::new(device.target(), Scalar::Bf16, &problem)?;
+/// let softmax = Softmax::<bf16, f32>::new(config)?.load(&device)?;
+/// let x = device.upload(&[bf16::from_f32(7.0); 15])?;
+/// let mut y = device.zeros::<f32>(15)?;
+/// softmax.launch(&problem, &x, &mut y)?;
+/// assert!(y.to_vec()?.iter().all(|y| (y - 0.2).abs() < 1e-6));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Softmax<T, D = T> {
+    config: SoftmaxConfig,
+    kernel: Kernel<Params<T, D>>,
+}
+
+impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
+    /// Builds the kernel.
+    ///
+    /// # Errors
+    /// Those of [`RowConfig::check`]; [`RowError::Element`].
+    pub fn new(config: SoftmaxConfig) -> Result<Self, RowError> {
+        config.rows.check()?;
+        RowConfig::check_element("the input", T::SCALAR, false)?;
+        RowConfig::check_element("the output", D::SCALAR, false)?;
+        Ok(Softmax { config, kernel: build(&config)? })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &SoftmaxConfig {
+        &self.config
+    }
+
+    /// The kernel as IR.
+    pub fn ir(&self) -> &KernelIr {
+        self.kernel.ir()
+    }
+
+    /// The kernel as PTX.
+    pub fn ptx(&self) -> Ptx {
+        self.kernel.ptx()
+    }
+}
+
+/// Each thread holds elements of one row. The largest element and the sum, relative to it, are reduced as one pair.
+fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
+    config: &SoftmaxConfig,
+) -> Result<Kernel<Params<T, D>>, BuildErrors> {
+    let SoftmaxConfig { rows: RowConfig { target, tile }, log } = *config;
+    let kind = if log { "log_softmax" } else { "softmax" };
+    let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
+    Kernel::<Params<T, D>>::build_with(tile.options(), &name, target, |k, (x, y, sizes)| {
+        let ((x, x_pitch), (y, y_pitch)) = (x, y);
+        let (row, columns) = own_row(k, tile, sizes);
+        let part = tile.part::<T>(k, row * x_pitch, columns);
+        let values = part.load(k, x.offset(row * x_pitch), f32::NEG_INFINITY);
+        // Finite, so that a thread without elements has the sum 0.
+        let lowest = k.constant(f32::MIN);
+        let own_max = tree(lowest, &values, |a, b| a.max(b)).max(lowest);
+        let powers: Vec<_> = values.iter().map(|value| (*value - own_max).exp_fast()).collect();
+        let own_sum = tree(k.constant(0.0), &powers, |a, b| a + b);
+        let [max, sum] = part.reduce(k, [own_max, own_sum], |_, [a, sum_a], [b, sum_b]| {
+            let max = a.max(b);
+            [max, sum_a * (a - max).exp_fast() + sum_b * (b - max).exp_fast()]
+        });
+        let results: Vec<_> = if log {
+            let log_sum = sum.ln();
+            values.iter().map(|value| *value - max - log_sum).collect()
+        } else {
+            let scale = (own_max - max).exp_fast() / sum;
+            powers.iter().map(|power| *power * scale).collect()
+        };
+        part.store(k, y.offset(row * y_pitch), &results);
+    })
+}

@@ -1,0 +1,167 @@
+//! [`StaticLayout`] is a layout of numbers, checked once, with accessors that cannot fail.
+
+use super::error::LayoutError;
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
+use super::walk::Indices;
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// A layout of numbers into the integers whose size and cosize fit into 64 bits. Made by [`Layout::to_static`].
+///
+/// ```
+/// use tilewright::layout::{StaticLayout, layout};
+/// let l = layout!((4, (2, 8)):(2, (1, 8)));
+/// let l: StaticLayout<'_> = l.to_static()?;
+/// assert_eq!((l.size(), l.cosize(), l.rank(), l.depth()), (64, 64, 2, 2));
+/// assert_eq!((l.at(7), l.at(64)), (Some(7 % 4 * 2 + 7 / 4), None));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct StaticLayout<'a> {
+    layout: LayoutRef<'a>,
+    indices: Indices,
+    size: i64,
+    cosize: i64,
+}
+
+impl Layout {
+    /// The layout with accessors that cannot fail: `l.to_static()?.size()` instead of `l.size()?.to_static()?`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Layout, layout};
+    /// assert_eq!(layout!((4, 8):(8, 1)).to_static()?.size(), 32);
+    /// assert!(Layout::leaf(Int::symbol("n"), 1).to_static().is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotStatic`], [`LayoutError::NotAnIntegerStride`],
+    /// [`LayoutError::ExtentNotPositive`], [`LayoutError::Overflow`].
+    pub fn to_static(&self) -> Result<StaticLayout<'_>> {
+        self.as_ref().to_static()
+    }
+}
+
+impl<'a> LayoutRef<'a> {
+    /// The mode with accessors that cannot fail, as [`Layout::to_static`].
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert_eq!(l.mode(&[1])?.to_static()?.cosize(), 58);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Layout::to_static`].
+    pub fn to_static(self) -> Result<StaticLayout<'a>> {
+        let indices = Indices::of(self)?;
+        let (size, cosize) = (self.size()?.to_static()?, self.cosize()?.to_static()?);
+        Ok(StaticLayout { layout: self, indices, size, cosize })
+    }
+}
+
+impl<'a> StaticLayout<'a> {
+    /// The number of coordinates: the product of the extents.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, 8):(8, 1)).to_static()?.size(), 32);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn size(&self) -> i64 {
+        self.size
+    }
+
+    /// One more than the largest index, for strides that are not negative; see [`Layout::cosize`].
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((2, 4):(8, 0)).to_static()?.cosize(), 9);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn cosize(&self) -> i64 {
+        self.cosize
+    }
+
+    /// The number of modes.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, (2, 8)):(2, (1, 8))).to_static()?.rank(), 2);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn rank(&self) -> usize {
+        self.layout.rank()
+    }
+
+    /// The deepest nesting: 0 for a single extent and stride.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!((4, (2, 8)):(2, (1, 8))).to_static()?.depth(), 2);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn depth(&self) -> usize {
+        self.layout.depth()
+    }
+
+    /// The layout itself, borrowed.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, 8):(8, 1));
+    /// assert_eq!(l.to_static()?.layout().to_layout(), l);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn layout(&self) -> LayoutRef<'a> {
+        self.layout
+    }
+
+    /// The leaves in pre-order, as extent and stride.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, (2, 8)):(2, (1, 8)));
+    /// assert!(l.to_static()?.leaves().eq([(4, 2), (2, 1), (8, 8)]));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn leaves(&self) -> impl Iterator<Item = (i64, i64)> + 'a {
+        // The constructor found a number in each.
+        let number = |(s, d): (&crate::layout::Int, &crate::layout::ScaledBasis)| {
+            (s.as_static().unwrap_or(1), d.as_static().unwrap_or(0))
+        };
+        self.layout.leaves().map(number)
+    }
+
+    /// The index of the coordinate `i`; `None` outside `0..size`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((4, 8):(8, 1));
+    /// assert_eq!((l.to_static()?.at(9), l.to_static()?.at(32)), (Some(10), None));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn at(&self, i: i64) -> Option<i64> {
+        let mut rest = i;
+        let index = |(s, d): (i64, i64)| {
+            let place = rest % s;
+            rest /= s;
+            place * d
+        };
+        (0..self.size).contains(&i).then(|| self.leaves().map(index).sum())
+    }
+
+    /// The indices `self(0), self(1), ..`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// let l = layout!((2, 3):(3, 1));
+    /// assert!(l.to_static()?.indices().eq([0, 3, 1, 4, 2, 5]));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn indices(&self) -> Indices {
+        self.indices.clone()
+    }
+}

@@ -1,0 +1,267 @@
+//! Repeats, reverses, searches and scans the modes of tuples.
+
+use super::error::LayoutError;
+use super::into_tuple::Builder;
+use super::tuple::{Tuple, TupleRef};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+impl<L: Clone> Tuple<L> {
+    /// The modes in reverse order; a leaf stays a leaf. Mode `i` of the result is mode `rank - 1 - i`. CuTe's `reverse`.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// assert_eq!(shape!(4, (2, 8)).reverse()?, shape!((2, 8), 4));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`].
+    pub fn reverse(&self) -> Result<Self> {
+        if self.is_leaf() {
+            return Ok(self.clone());
+        }
+        let modes: Vec<TupleRef<'_, L>> = self.children().collect();
+        Tuple::from_items(modes.into_iter().rev())
+    }
+
+    /// The profile of `profile`, with `self` at each of its leaves. CuTe's `repeat_like`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{IntTuple, shape};
+    /// assert_eq!(IntTuple::from(1).repeat_like(&shape!(4, (2, 8)))?, shape!(1, (1, 1)));
+    /// assert_eq!(shape!(3, 5).repeat_like(&shape!(4, 8))?, shape!((3, 5), (3, 5)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
+    pub fn repeat_like<M>(&self, profile: &Tuple<M>) -> Result<Self> {
+        fn walk<L: Clone, M>(
+            profile: TupleRef<'_, M>,
+            leaf: TupleRef<'_, L>,
+            out: &mut Builder<L>,
+        ) {
+            if profile.is_leaf() {
+                out.push_tree(leaf);
+                return;
+            }
+            out.open();
+            profile.children().for_each(|mode| walk(mode, leaf, out));
+            out.close();
+        }
+        let mut out = Builder::new();
+        walk(profile.as_ref(), self.as_ref(), &mut out);
+        out.finish()
+    }
+
+    /// The modes of `self`, then those of `other`, as one tuple. A leaf counts as its only mode. CuTe's `tuple_cat`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{IntTuple, shape};
+    /// assert_eq!(shape!(4, (2, 8)).cat(&shape!(3, 5))?, shape!(4, (2, 8), 3, 5));
+    /// assert_eq!(IntTuple::from(4).cat(&5.into())?, shape!(4, 5));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`].
+    pub fn cat(&self, other: &Self) -> Result<Self> {
+        Tuple::from_items(self.children().chain(other.children()))
+    }
+
+    /// The path of the first leaf, in pre-order, that equals `leaf`. CuTe DSL's `find`; C++'s finds modes only.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// let t = shape!(4, (2, 8), 2);
+    /// assert_eq!(t.find(&2.into()), Some(vec![1, 0]));
+    /// assert_eq!(t.find(&3.into()), None);
+    /// ```
+    pub fn find(&self, leaf: &L) -> Option<Vec<usize>>
+    where
+        L: PartialEq,
+    {
+        self.find_if(|found, _| found == leaf)
+    }
+
+    /// The path of the first leaf, in pre-order, for which `is_it(leaf, path)` holds. CuTe DSL's `find_if`.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// // The leading mode: the stride 1, if the extent is not 1.
+    /// let (shape, stride) = (shape!(1, 8, 4), shape!(1, 4, 1));
+    /// let is_one = |path: &[usize]| shape.mode(path).is_ok_and(|mode| mode.as_static() == Some(1));
+    /// assert_eq!(stride.find_if(|d, path| d.is(1) && !is_one(path)), Some(vec![2]));
+    /// ```
+    pub fn find_if(&self, mut is_it: impl FnMut(&L, &[usize]) -> bool) -> Option<Vec<usize>> {
+        fn walk<L>(
+            node: TupleRef<'_, L>,
+            path: &mut Vec<usize>,
+            is_it: &mut impl FnMut(&L, &[usize]) -> bool,
+        ) -> bool {
+            if let Some(leaf) = node.as_leaf() {
+                return is_it(leaf, path);
+            }
+            for (i, mode) in node.children().enumerate() {
+                path.push(i);
+                if walk(mode, path, is_it) {
+                    return true;
+                }
+                path.pop();
+            }
+            false
+        }
+        let mut path = Vec::new();
+        walk(self.as_ref(), &mut path, &mut is_it).then_some(path)
+    }
+
+    /// The modes of `f` of each mode, one after the other, as one tuple. `f` drops a mode with the empty tuple, keeps it with
+    /// a 1-tuple, and puts several in its place with more. CuTe's `filter_tuple`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{IntTuple, shape};
+    /// let not_one = |mode: tilewright::layout::IntTupleRef<'_>| match mode.as_static() {
+    ///     Some(1) => Ok(IntTuple::default()),
+    ///     _ => mode.to_owned().repeat(1),
+    /// };
+    /// assert_eq!(shape!(1, 4, (2, 8), 1).filter_tuple(not_one)?, shape!(4, (2, 8)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first error of `f`, with its mode; [`LayoutError::TooLarge`].
+    pub fn filter_tuple(
+        &self,
+        mut f: impl FnMut(TupleRef<'_, L>) -> Result<Tuple<L>>,
+    ) -> Result<Self> {
+        let mut out = Builder::new();
+        out.open();
+        for (i, mode) in self.children().enumerate() {
+            f(mode).map_err(|e| e.at(i))?.children().for_each(|kept| out.push_tree(kept));
+        }
+        out.close();
+        out.finish()
+    }
+
+    /// The running results of `f` over the modes: mode `i` is `f(.. f(f(init, mode 0), mode 1) .., mode i)`. CuTe's `iscan`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{IntTuple, shape};
+    /// let times = |product: &IntTuple, mode: tilewright::layout::IntTupleRef<'_>| {
+    ///     Ok(IntTuple::leaf(product.product()?.mul(&mode.product()?)?))
+    /// };
+    /// assert_eq!(shape!(4, (2, 8), 3).inclusive_scan(&1.into(), times)?, shape!(4, 64, 192));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first error of `f`, with its mode; [`LayoutError::TooLarge`].
+    pub fn inclusive_scan(
+        &self,
+        init: &Self,
+        f: impl FnMut(&Self, TupleRef<'_, L>) -> Result<Self>,
+    ) -> Result<Self> {
+        self.scanned(init, f, true)
+    }
+
+    /// The running results of `f` before each mode: mode 0 is `init`, mode `i` is mode `i - 1` of
+    /// [`inclusive_scan`](Tuple::inclusive_scan). CuTe's `escan`.
+    ///
+    /// ```
+    /// # use tilewright::layout::{IntTuple, shape};
+    /// // Compact strides are the exclusive products of the extents.
+    /// let times = |product: &IntTuple, mode: tilewright::layout::IntTupleRef<'_>| {
+    ///     Ok(IntTuple::leaf(product.product()?.mul(&mode.product()?)?))
+    /// };
+    /// assert_eq!(shape!(4, (2, 8), 3).exclusive_scan(&1.into(), times)?, shape!(1, 4, 64));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`inclusive_scan`](Tuple::inclusive_scan); the last mode is not given to `f`.
+    pub fn exclusive_scan(
+        &self,
+        init: &Self,
+        f: impl FnMut(&Self, TupleRef<'_, L>) -> Result<Self>,
+    ) -> Result<Self> {
+        self.scanned(init, f, false)
+    }
+
+    fn scanned(
+        &self,
+        init: &Self,
+        mut f: impl FnMut(&Self, TupleRef<'_, L>) -> Result<Self>,
+        inclusive: bool,
+    ) -> Result<Self> {
+        let (mut value, rank) = (init.clone(), self.rank());
+        let mut out = Builder::new();
+        if !self.is_leaf() {
+            out.open();
+        }
+        for (i, mode) in self.children().enumerate() {
+            if !inclusive {
+                out.push_tree(value.as_ref());
+            }
+            if inclusive || i + 1 < rank {
+                value = f(&value, mode).map_err(|e| e.at(i))?;
+            }
+            if inclusive {
+                out.push_tree(value.as_ref());
+            }
+        }
+        if !self.is_leaf() {
+            out.close();
+        }
+        out.finish()
+    }
+
+    /// The pairs at the leaves of `guide` taken apart: a tuple of their first entries and one of their second entries, each with
+    /// the profile of `guide`. Modes without a counterpart in the guide go behind the second entries. CuTe's `zip2_by`.
+    ///
+    /// ```
+    /// # use tilewright::layout::shape;
+    /// // ((A,a),((B,b),(C,c)),d) by (X,(X,X)) is ((A,(B,C)),(a,(b,c),d)).
+    /// let t = shape!((10, 1), ((20, 2), (30, 3)), 4);
+    /// assert_eq!(t.zip2_by(&shape!(0, (0, 0)))?, shape!((10, (20, 30)), (1, (2, 3), 4)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::RankMismatch`] where a leaf of the guide meets no pair, or the guide has more modes.
+    pub fn zip2_by<M>(&self, guide: &Tuple<M>) -> Result<Self> {
+        let (first, second) = split_by(self.as_ref(), guide.as_ref())?;
+        Tuple::from_items([first, second])
+    }
+}
+
+/// The first and the second entries of the pairs at the leaves of `guide`.
+fn split_by<L: Clone, M>(
+    tuple: TupleRef<'_, L>,
+    guide: TupleRef<'_, M>,
+) -> Result<(Tuple<L>, Tuple<L>)> {
+    let mismatch = |expected| LayoutError::RankMismatch { expected, found: tuple.rank() };
+    if guide.is_leaf() {
+        let mut entries = tuple.children();
+        return match (tuple.rank(), entries.next(), entries.next()) {
+            (2, Some(first), Some(second)) => Ok((first.to_owned(), second.to_owned())),
+            _ => Err(mismatch(2)),
+        };
+    }
+    if tuple.is_leaf() || guide.rank() > tuple.rank() {
+        return Err(mismatch(guide.rank()));
+    }
+    let (mut firsts, mut seconds) = (Vec::new(), Vec::new());
+    let mut guides = guide.children();
+    for (i, mode) in tuple.children().enumerate() {
+        match guides.next() {
+            Some(guide) => {
+                let (first, second) = split_by(mode, guide).map_err(|e| e.at(i))?;
+                firsts.push(first);
+                seconds.push(second);
+            }
+            None => seconds.push(mode.to_owned()),
+        }
+    }
+    Ok((Tuple::from_items(&firsts)?, Tuple::from_items(&seconds)?))
+}

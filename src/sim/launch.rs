@@ -1,0 +1,262 @@
+//! A launch: arguments and grid are checked, clusters run in parallel, the first fault is named.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use rayon::prelude::*;
+
+use super::exec::cluster::{Arguments, Cluster, Count, Stop};
+use super::exec::warp_scheduler::COOPERATIVE_QUANTUM;
+use super::fault::error::RunError;
+use super::memory::buffer::Buffer;
+use super::memory::races::Watched;
+use super::options::{Options, Report};
+use super::program::code::Code;
+use super::program::special::{Shape, blocks_at_once};
+use super::report::explain::{Launch, explain};
+use super::report::said::Said;
+use crate::arch::TensorMapDesc;
+use crate::ir::{Const, KernelIr, LaunchBounds, Type};
+use crate::launch::grid::Grid;
+
+/// An argument of a launch.
+#[derive(Clone, Copy, Debug)]
+pub enum Arg<'a> {
+    /// For a scalar parameter of the constant's type.
+    Scalar(Const),
+    /// For a pointer parameter, whatever its element type: a buffer is bytes.
+    Buffer(&'a Buffer),
+    /// For a tensor map of the same elements and rank: the map and the buffer with the tensor.
+    TensorMap(&'a TensorMapDesc, &'a Buffer),
+}
+
+/// The blocks of a cluster along each axis, if the kernel runs on the grid.
+pub(in crate::sim) fn check_grid(ir: &KernelIr, grid: Grid) -> Result<[u32; 3], RunError> {
+    let Grid { blocks, threads, .. } = grid;
+    let [x, y, z] = threads;
+    // The limits of the axes keep the product small.
+    if x > 1024 || y > 1024 || z > 64 || !(1..=1024).contains(&(x * y * z)) {
+        return Err(RunError::BlockSize { threads });
+    }
+    let [x, y, z] = blocks;
+    if x > i32::MAX as u32 || y > 65535 || z > 65535 || blocks.contains(&0) {
+        return Err(RunError::GridSize { blocks });
+    }
+    let found = threads;
+    if let Some(expected) = ir.bounds.block.filter(|block| *block != threads) {
+        return Err(RunError::FixedBlockSize { expected, found });
+    }
+    let [x, y, z] = threads;
+    if let Some(limit) = ir.bounds.max_threads.filter(|limit| x * y * z > *limit) {
+        return Err(RunError::MaxThreads { limit, found });
+    }
+    grid.cluster_blocks(&ir.bounds, LaunchBounds::MAX_CLUSTER).map_err(RunError::Cluster)
+}
+
+/// The arguments, if they fit the parameters.
+fn check_args<'a>(
+    ir: &KernelIr,
+    args: &[Arg<'a>],
+    empty: &'a Buffer,
+) -> Result<Arguments<'a>, RunError> {
+    if args.len() != ir.params.len() {
+        let (expected, found) = (ir.params.len(), args.len());
+        return Err(RunError::ArgumentCount { expected, found });
+    }
+    let mut all = Arguments::default();
+    for (param, arg) in ir.params.iter().zip(args) {
+        let expected = ir.values.get(param.value).ok_or(RunError::NotVerified)?.ty;
+        let (word, buffer, found) = match (expected, arg) {
+            (Type::Scalar(s), Arg::Scalar(c)) if s == c.scalar() => {
+                let word = if s == crate::ir::Scalar::Bool {
+                    0u64.wrapping_sub(c.bits())
+                } else {
+                    c.bits()
+                };
+                (word, empty, None)
+            }
+            (Type::Pointer { .. }, Arg::Buffer(buffer)) => (0, *buffer, None),
+            (Type::TensorMap { elem, rank, .. }, Arg::TensorMap(map, buffer))
+                if elem == map.elem() && usize::from(rank) == map.rank() =>
+            {
+                if map.tensor_bytes() > buffer.len_bytes() as u64 {
+                    let (param, tensor_bytes) = (param.name.clone(), map.tensor_bytes());
+                    let buffer_bytes = buffer.len_bytes() as u64;
+                    return Err(RunError::TensorMapBeyondBuffer {
+                        param,
+                        tensor_bytes,
+                        buffer_bytes,
+                    });
+                }
+                (0, *buffer, None)
+            }
+            (_, Arg::Scalar(c)) => (0, empty, Some(c.scalar().to_string())),
+            (_, Arg::Buffer(_)) => (0, empty, Some("a buffer".to_owned())),
+            (_, Arg::TensorMap(map, _)) => (0, empty, Some(format!("a tensor map of {map}"))),
+        };
+        if let Some(found) = found {
+            let param = param.name.clone();
+            return Err(RunError::ArgumentType { param, expected, found });
+        }
+        all.words.push(word);
+        all.buffers.push(buffer);
+        all.maps.push(match arg {
+            Arg::TensorMap(map, _) => Some(*map),
+            Arg::Scalar(_) | Arg::Buffer(_) => None,
+        });
+    }
+    Ok(all)
+}
+
+/// The shadows of a launch: of each buffer that is an argument of a parameter through which the kernel may write.
+fn watched(ir: &KernelIr, buffers: &[&Buffer]) -> Watched {
+    let written = |value| match ir.values.get(value).map(|data| data.ty) {
+        Some(Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. }) => mutable,
+        Some(Type::Scalar(_) | Type::Vector(_)) | None => false,
+    };
+    let params = ir.params.iter().map(|param| written(param.value));
+    let params: Vec<(&Buffer, bool)> = buffers.iter().copied().zip(params).collect();
+    Watched::new(&params)
+}
+
+pub(in crate::sim) fn launch(
+    ir: &KernelIr,
+    code: &Code,
+    grid: Grid,
+    args: &[Arg<'_>],
+    options: &Options,
+) -> Result<Report, RunError> {
+    let shape = Shape {
+        cluster: check_grid(ir, grid)?,
+        names_cluster: ir.bounds.cluster.is_some() || grid.cluster.is_some(),
+        // The verifier has seen that it fits a block.
+        dynamic_shared_bytes: ir.dynamic_shared_bytes() as u32,
+    };
+    let empty = Buffer::zeros(0);
+    let arguments = check_args(ir, args, &empty)?;
+    let watched = options.race.then(|| watched(ir, &arguments.buffers));
+    let watched = watched.as_ref();
+    let blocks: u64 = grid.blocks.iter().map(|n| u64::from(*n)).product();
+    let clusters = blocks / u64::from(shape.blocks());
+
+    let results = if options.cooperative {
+        let threads = grid.threads.iter().product();
+        let limit = blocks_at_once(threads, code.shared_bytes);
+        if blocks > limit {
+            return Err(RunError::TooManyBlocksAtOnce { blocks, limit });
+        }
+        let mut all: Vec<Cluster<'_>> = Vec::new();
+        all.resize_with(clusters as usize, || {
+            Cluster::new(code, (grid, shape), &arguments, (options.accumulation, watched))
+        });
+        vec![at_once(&mut all, options)]
+    } else {
+        let cluster =
+            || Cluster::new(code, (grid, shape), &arguments, (options.accumulation, watched));
+        in_parallel(cluster, clusters, options)
+    };
+
+    let mut report = Report::default();
+    let mut first: Option<(u64, Stop)> = None;
+    let mut all = Said::default();
+    for (count, said, stop) in results {
+        all.failed += said.failed;
+        all.failures.extend(said.failures);
+        all.prints.extend(said.prints);
+        report.thread_ops += count.thread_ops;
+        report.warp_ops += count.warp_ops;
+        if let Some((number, _)) = &stop
+            && first.as_ref().is_none_or(|(lowest, _)| number < lowest)
+        {
+            first = stop;
+        }
+    }
+    // The output of clusters above the stopped one depends on the host.
+    let last = first.as_ref().map_or(u64::MAX, |(number, _)| *number);
+    all.prints.retain(|(number, _)| *number <= last);
+    all.prints.sort_by_key(|(number, _)| *number);
+    options.output.write(all.prints.iter().map(|(_, text)| text.as_str()));
+    match first {
+        None if all.failed > 0 => {
+            let launch = Launch { ir, code, grid, fuel: options.fuel, shape };
+            Err(RunError::AssertFailed(Box::new(launch.failures(all))))
+        }
+        None => Ok(report),
+        Some((number, stop)) => {
+            let block = |rank: u32| shape.block(grid, number, rank);
+            Err(explain(&Launch { ir, code, grid, fuel: options.fuel, shape }, &block, &stop))
+        }
+    }
+}
+
+/// Counts and diagnostics of clusters, and the stopped cluster.
+type Ran = (Count, Said, Option<(u64, Stop)>);
+
+/// Runs the clusters on the threads of the host, which take them in order. A cluster above a stopped one is not
+/// started. All below it run to their end, so the lowest stopped cluster is always the same.
+fn in_parallel<'c>(
+    make: impl Fn() -> Cluster<'c> + Sync,
+    clusters: u64,
+    options: &Options,
+) -> Vec<Ran> {
+    let (next, stopped) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let work = || {
+        let mut cluster = make();
+        let (mut total, mut said) = (Count::default(), Said::default());
+        loop {
+            let number = next.fetch_add(1, Relaxed);
+            if number >= clusters || number > stopped.load(Relaxed) {
+                return (total, said, None);
+            }
+            let run = cluster.run(number, options.order, options.fuel);
+            said.add_all(number, &mut cluster);
+            match run {
+                Ok(count) => total.add(count),
+                Err(stop) => {
+                    stopped.fetch_min(number, Relaxed);
+                    return (total, said, Some((number, stop)));
+                }
+            }
+        }
+    };
+    let pool = rayon::current_num_threads();
+    // With race detection clusters share shadows, and what is found must not depend on the host.
+    let pool = if options.race { 1 } else { pool };
+    let workers = if options.threads == 0 { pool } else { options.threads.min(pool) };
+    let workers = (workers as u64).min(clusters).max(1);
+    match workers {
+        1 => vec![work()],
+        _ => (0..workers).into_par_iter().map(|_| work()).collect(),
+    }
+}
+
+/// Runs all clusters at once: one after the other lets each of its warps run in the middle once, until all have ended
+/// or one has stopped.
+fn at_once(all: &mut [Cluster<'_>], options: &Options) -> Ran {
+    for (number, cluster) in all.iter_mut().enumerate() {
+        cluster.start(number as u64, (options.order, COOPERATIVE_QUANTUM));
+    }
+    let mut live: Vec<usize> = (0..all.len()).collect();
+    let mut stopped = None;
+    while !live.is_empty() && stopped.is_none() {
+        live.retain(|number| {
+            let cluster = &mut all[*number];
+            for _ in 0..cluster.warps() {
+                match cluster.run_one(options.fuel) {
+                    Ok(true) => {}
+                    Ok(false) => return false,
+                    Err(stop) => {
+                        stopped = stopped.take().or(Some((*number as u64, stop)));
+                        return false;
+                    }
+                }
+            }
+            true
+        });
+    }
+    let (mut total, mut said) = (Count::default(), Said::default());
+    for (number, cluster) in all.iter_mut().enumerate() {
+        total.add(cluster.count());
+        said.add_all(number as u64, cluster);
+    }
+    (total, said, stopped)
+}

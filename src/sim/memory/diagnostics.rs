@@ -1,0 +1,59 @@
+//! Prints and failed assertions of the threads of a block.
+
+use smallvec::SmallVec;
+
+use crate::ir::{Const, OpId};
+use crate::launch::assert::AssertFailures;
+
+/// A failed assertion of a block.
+#[derive(Clone, Debug)]
+pub(in crate::sim) struct Failure {
+    /// The thread, by its number in the block.
+    pub(in crate::sim) thread: u32,
+    pub(in crate::sim) op: OpId,
+    pub(in crate::sim) values: Consts,
+}
+
+pub(in crate::sim) type Consts = SmallVec<[Const; 4]>;
+
+/// Diagnostics of the threads of a block so far.
+#[derive(Debug, Default)]
+pub(in crate::sim) struct Diagnostics {
+    /// The number of the first thread of the warp that runs.
+    pub(in crate::sim) first_thread: u32,
+    /// Failed assertions, in all.
+    pub(in crate::sim) failed: u64,
+    /// Those that are kept, for each thread in the order of its program.
+    failures: Vec<Failure>,
+    /// Printed text, for each thread in program order.
+    pub(in crate::sim) prints: Vec<(u32, String)>,
+}
+
+impl Diagnostics {
+    pub(in crate::sim) fn fail(&mut self, lane: usize, op: OpId, values: Consts) {
+        self.failed += 1;
+        let thread = self.first_thread + lane as u32;
+        self.failures.push(Failure { thread, op, values });
+        if self.failures.len() >= 2 * AssertFailures::RECORDED {
+            self.sort();
+        }
+    }
+
+    /// Keeps the failures of the lowest threads; those of a thread stay in the order of its program.
+    fn sort(&mut self) {
+        self.failures.sort_by_key(|failure| failure.thread);
+        self.failures.truncate(AssertFailures::RECORDED);
+    }
+
+    /// Returns the text printed since the last call, thread after thread.
+    pub(in crate::sim) fn take_prints(&mut self) -> String {
+        self.prints.sort_by_key(|(thread, _)| *thread);
+        self.prints.drain(..).map(|(_, text)| text).collect()
+    }
+
+    /// Returns the number of failed assertions since the last call, and the recorded ones, sorted by thread.
+    pub(in crate::sim) fn take(&mut self) -> (u64, Vec<Failure>) {
+        self.sort();
+        (std::mem::take(&mut self.failed), std::mem::take(&mut self.failures))
+    }
+}

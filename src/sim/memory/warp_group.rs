@@ -1,0 +1,275 @@
+//! Operations of the four warps of a warp group: `wgmma`, and changes of their registers.
+//!
+//! Each `wgmma` has a number, the same in all warps of the group, which must all come to it with the same
+//! operands. It takes effect for all of them at once: when one of them waits for it, or before. Until a warp has
+//! waited for it, its accumulators must be left alone.
+
+use super::lanes::Regs;
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::mask::LANES;
+use super::proxy::Proxies;
+use super::shared::Shared;
+use crate::sim::fault::raw::{Origin, StepAt};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::options::Accumulation;
+
+/// Registers of a warp that hold a part of A.
+pub(in crate::sim) type Registers = Box<[[u32; LANES]]>;
+
+/// Operation on which the warps of a group must agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) struct Said {
+    pub(in crate::sim) a: u64,
+    pub(in crate::sim) b: u64,
+    pub(in crate::sim) accumulate: bool,
+}
+
+/// A `wgmma` of a kernel, which a warp group queues and later executes.
+pub(in crate::sim) trait GroupMma: Debug + Send + Sync {
+    /// The slots of its accumulators.
+    fn accumulators(&self) -> &[u32];
+
+    /// Returns whether an operand in shared memory has one of the bytes, exactly or perhaps.
+    fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool;
+
+    /// Calls `f` with the address of each 16 bytes of shared memory that it reads.
+    fn chunks(&self, said: Said, f: &mut dyn FnMut(usize));
+
+    /// Computes on the registers of the four warps.
+    fn run(
+        &self,
+        form: (Said, Accumulation),
+        registers: &[Option<Registers>; WarpGroup::WARPS],
+        shared: (&Shared, Option<&Proxies>),
+        warps: &mut [&mut Regs],
+    ) -> Result<(), RawCause>;
+}
+
+/// A `wgmma` to which warps have come.
+#[derive(Debug)]
+struct Issued {
+    op: Arc<dyn GroupMma>,
+    origin: Origin,
+    said: Said,
+    /// A of each warp, where it is in registers.
+    registers: [Option<Registers>; WarpGroup::WARPS],
+    /// The warps that have come.
+    warps: u32,
+    /// Set when it has taken effect.
+    done: bool,
+}
+
+/// A `setmaxnreg` to which not all warps have come.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    origin: Origin,
+    count: u32,
+    warps: u32,
+}
+
+/// Condition that a warp waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum Wait {
+    Done,
+    /// The `wgmma` before this number must take effect first.
+    Multiply {
+        end: u64,
+    },
+    /// Other warps must come to them first.
+    Warps,
+}
+
+/// The state of a warp group.
+#[derive(Debug, Default)]
+pub(in crate::sim) struct WarpGroup {
+    /// The number of the first one in the queue.
+    base: u64,
+    queue: VecDeque<Issued>,
+    /// For each warp, the number of its next `wgmma`.
+    next: [u64; WarpGroup::WARPS],
+    /// For each warp, the number before which it has waited for all.
+    waited: [u64; WarpGroup::WARPS],
+    /// For each warp, the ends of its groups that it has not waited for.
+    groups: [VecDeque<u64>; WarpGroup::WARPS],
+    changes: VecDeque<Change>,
+    /// For each warp, its changes that others have yet to come to.
+    ahead: [usize; WarpGroup::WARPS],
+    /// Set when all warps have reached an operation since this was last taken.
+    complete: bool,
+}
+
+/// All warps of a group.
+const ALL: u32 = (1 << WarpGroup::WARPS) - 1;
+
+impl WarpGroup {
+    /// Warps of a group.
+    pub(in crate::sim) const WARPS: usize = 4;
+
+    /// Warp `warp` of the group comes to a `wgmma`.
+    pub(in crate::sim) fn issue(
+        &mut self,
+        warp: usize,
+        (op, origin): (&Arc<dyn GroupMma>, Origin),
+        said: Said,
+        registers: Option<Registers>,
+    ) -> Result<(), RawCause> {
+        let place = (self.next[warp] - self.base) as usize;
+        match self.queue.get(place) {
+            Some(found) if found.origin.step != origin.step => {
+                return Err(RawCause::OtherWgmma { op: StepAt(found.origin.step) });
+            }
+            Some(found) if found.said != said => {
+                return Err(RawCause::OtherWgmma { op: StepAt(found.origin.step) });
+            }
+            Some(_) => {}
+            None => self.queue.push_back(Issued {
+                op: Arc::clone(op),
+                origin,
+                said,
+                registers: Default::default(),
+                warps: 0,
+                done: false,
+            }),
+        }
+        let issued = &mut self.queue[place];
+        issued.registers[warp] = registers;
+        issued.warps |= 1 << warp;
+        self.complete |= issued.warps == ALL;
+        self.next[warp] += 1;
+        Ok(())
+    }
+
+    /// The number of the next `wgmma` of a warp, and the number before which it has waited for all.
+    pub(in crate::sim) fn numbers(&self, warp: usize) -> (u64, u64) {
+        (self.next[warp], self.waited[warp])
+    }
+
+    /// The warp makes a group of what it has issued.
+    pub(in crate::sim) fn commit(&mut self, warp: usize) {
+        self.groups[warp].push_back(self.next[warp]);
+    }
+
+    /// Waits until at most `pending` groups of the warp are not done.
+    pub(in crate::sim) fn wait(&mut self, warp: usize, pending: usize) -> Wait {
+        let groups = &mut self.groups[warp];
+        let Some(due) = groups.len().checked_sub(pending).filter(|due| *due > 0) else {
+            return Wait::Done;
+        };
+        let end = groups[due - 1];
+        let issued = self.queue.iter().take((end.saturating_sub(self.base)) as usize);
+        let (mut all_done, mut all_here) = (true, true);
+        for issued in issued {
+            all_done &= issued.done;
+            all_here &= issued.warps == ALL;
+        }
+        if !all_here {
+            return Wait::Warps;
+        }
+        if !all_done {
+            return Wait::Multiply { end };
+        }
+        groups.drain(..due);
+        self.waited[warp] = self.waited[warp].max(end);
+        let base = self.waited.iter().copied().min().unwrap_or(0);
+        while self.base < base {
+            self.queue.pop_front();
+            self.base += 1;
+        }
+        Wait::Done
+    }
+
+    /// The step of a `wgmma` that has one of the slots as an accumulator, and that the warp has not waited for;
+    /// one with the same accumulators as `but` in order is left out.
+    pub(in crate::sim) fn in_flight(
+        &self,
+        warp: usize,
+        slots: &[u32],
+        but: Option<&dyn GroupMma>,
+    ) -> Option<u32> {
+        let first = (self.waited[warp] - self.base) as usize;
+        let own = self.queue.iter().skip(first).filter(|issued| issued.warps >> warp & 1 == 1);
+        let overlaps = |issued: &&Issued| {
+            let found = issued.op.accumulators();
+            let same = but.is_some_and(|but| but.accumulators() == found);
+            !same && slots.iter().any(|slot| found.contains(slot))
+        };
+        own.into_iter().find(overlaps).map(|issued| issued.origin.step)
+    }
+
+    /// A `wgmma` that no warp has waited for, and that reads one of the bytes of shared memory, exactly or perhaps.
+    pub(in crate::sim) fn reader(&self, bytes: &Range<usize>, exactly: bool) -> Option<Origin> {
+        let waited = self.waited.iter().copied().max().unwrap_or(0);
+        let pending = self.queue.iter().skip((waited - self.base) as usize);
+        let reads = |issued: &&Issued| issued.op.reads(issued.said, bytes, exactly);
+        pending.into_iter().find(reads).map(|issued| issued.origin)
+    }
+
+    /// The end of the first `wgmma` that has not taken effect and could.
+    pub(in crate::sim) fn runnable(&self) -> Option<u64> {
+        let first = self.queue.iter().position(|issued| !issued.done)?;
+        (self.queue[first].warps == ALL).then_some(self.base + first as u64 + 1)
+    }
+
+    /// Lets the `wgmma` before the number `end` take effect on the registers of the four warps.
+    pub(in crate::sim) fn multiply(
+        &mut self,
+        end: u64,
+        shared: (&Shared, Option<&Proxies>),
+        warps: &mut [&mut Regs],
+        accumulation: Accumulation,
+    ) -> RawResult {
+        let count = end.saturating_sub(self.base) as usize;
+        for issued in self.queue.iter_mut().take(count).filter(|issued| !issued.done) {
+            let (op, registers) = (&issued.op, &issued.registers);
+            let done = op.run((issued.said, accumulation), registers, shared, warps);
+            done.map_err(|cause| {
+                let origin = Some(issued.origin);
+                Box::new(RawFault { lane: 0, cause, origin })
+            })?;
+            issued.done = true;
+        }
+        Ok(())
+    }
+
+    /// Warp `warp` comes to a `setmaxnreg`.
+    pub(in crate::sim) fn change(
+        &mut self,
+        warp: usize,
+        origin: Origin,
+        count: u32,
+    ) -> Result<(), RawCause> {
+        let place = self.ahead[warp];
+        if place == self.changes.len() {
+            self.changes.push_back(Change { origin, count, warps: 0 });
+        }
+        let change = &mut self.changes[place];
+        if (change.origin.step, change.count) != (origin.step, count) {
+            return Err(RawCause::OtherWgmma { op: StepAt(change.origin.step) });
+        }
+        change.warps |= 1 << warp;
+        self.ahead[warp] += 1;
+        if self.changes.front().is_some_and(|change| change.warps == ALL) {
+            self.changes.pop_front();
+            self.ahead.iter_mut().for_each(|ahead| *ahead -= 1);
+        }
+        Ok(())
+    }
+
+    /// Returns whether all warps have reached an operation since the last call.
+    pub(in crate::sim) fn take_complete(&mut self) -> bool {
+        std::mem::take(&mut self.complete)
+    }
+
+    /// Something to which only some warps have come.
+    pub(in crate::sim) fn partial(&self) -> Option<Box<RawFault>> {
+        let issued = self.queue.iter().map(|issued| (issued.origin, issued.warps));
+        let changes = self.changes.iter().map(|change| (change.origin, change.warps));
+        let (origin, warps) = issued.chain(changes).find(|(_, warps)| *warps != ALL)?;
+        let cause = RawCause::PartialWarpGroup { warps };
+        Some(Box::new(RawFault { lane: 0, cause, origin: Some(origin) }))
+    }
+}

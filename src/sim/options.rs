@@ -1,0 +1,250 @@
+//! Options and counters of a simulation.
+
+use crate::ir::Target;
+use crate::sim::output::Output;
+
+/// The order in which the warps of a block, or of a cluster, run, and when asynchronous operations take effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Order {
+    /// One after the other, each for some thousand operations or to its next barrier. An asynchronous
+    /// operation takes effect as late as possible: when a thread waits for it, or when no warp can go on and one of them
+    /// waits at its barrier. Of those for one barrier the latest is first.
+    #[default]
+    RoundRobin,
+    /// A random warp for at most 32 operations, again and again. Asynchronous operations take effect as late as with
+    /// [`Order::RoundRobin`], which most mistakes need to show. One in four `wgmma` and loads over written shared memory
+    /// completes early. The same seed gives the
+    /// same order.
+    Random {
+        /// The seed.
+        seed: u64,
+    },
+}
+
+/// Accumulation of floating point MMAs: `mma.sync` and `wgmma` of `f16`, `bf16`, `tf32`, `f8e4m3` and `f8e5m2`.
+/// Products are exact in both models. Both accumulate `f64` by `fma`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Accumulation {
+    /// The products of an instruction are added to the sum one after the other, in the order of rising `k`, each
+    /// time rounded to nearest even in `f32`.
+    #[default]
+    Nearest,
+    /// All products of an instruction and the sum `c` before it are added at once. Each term is cut toward zero to a
+    /// multiple of `2^(e - fraction_bits)`, and the cut terms are added exactly. `e` is the largest exponent of a nonzero
+    /// term. The exponent of a product is the sum of the exponents of its factors after normalization. The result is cut toward zero to `f32`, or rounded to
+    /// nearest even where sums are `f16`. What is larger than any number becomes infinity; infinity and NaN are as
+    /// elsewhere.
+    ///
+    /// This is the form that measurements of tensor cores have found (M. Fasi, N. Higham, M. Mikaitis, S. Pranesh,
+    /// "Numerical behavior of NVIDIA tensor cores", 2021; X. Li and others, "FTTN: feature-targeted testing for
+    /// numerical properties of NVIDIA and AMD matrix accelerators", 2024); how many bits are kept, and how many
+    /// products are added at once, differs between generations and types. It shows how much a result depends on
+    /// it, and is no promise of the bits of a GPU.
+    Truncated {
+        /// Bits kept below the leading one of the largest term, 0 to 44 (more count as 44), for factors of 16 and
+        /// 32 bits.
+        fraction_bits: u32,
+        /// The same for factors of 8 bits.
+        fraction_bits_f8: u32,
+    },
+}
+
+impl Accumulation {
+    /// The model of Hopper: 25 bits, two more than `f32` has; and 13 for factors of 8 bits (DeepSeek-AI,
+    /// "DeepSeek-V3 technical report", 2024).
+    pub const HOPPER: Accumulation =
+        Accumulation::Truncated { fraction_bits: 25, fraction_bits_f8: 13 };
+
+    /// Returns the bits that are kept for factors of `bits` bits; `None` if each addition is rounded.
+    pub(in crate::sim) fn fraction_bits(self, bits: u32) -> Option<u32> {
+        match self {
+            Accumulation::Nearest => None,
+            Accumulation::Truncated { fraction_bits_f8, .. } if bits == 8 => Some(fraction_bits_f8),
+            Accumulation::Truncated { fraction_bits, .. } => Some(fraction_bits),
+        }
+    }
+}
+
+/// Options of a simulation.
+///
+/// ```
+/// use tilewright::sim::{Options, Order};
+/// let options = Options::default().order(Order::Random { seed: 7 }).threads(1).fuel(1_000_000);
+/// assert_eq!(options.fuel, 1_000_000);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// The order in which warps run and asynchronous operations take effect.
+    pub order: Order,
+    /// Operations that the warps of one block may execute, all together, those of a cluster as many times its
+    /// blocks; one operation of a warp counts once, however many of its threads take part. A warp that waits
+    /// uses none. It is checked from time to time, so some thousand more
+    /// may be executed.
+    pub fuel: u64,
+    /// Blocks or clusters that run at the same time, each on a thread of rayon's pool; 0 stands for as many as the pool
+    /// has threads. Without meaning where [`Options::cooperative`] is set.
+    pub threads: usize,
+    /// The destination of `printf`.
+    pub output: Output,
+    /// The accumulation of floating point MMAs.
+    pub accumulation: Accumulation,
+    /// The [`Device::target`](crate::runtime::Device::target) of the simulator: the target that programs build
+    /// their kernels for. It runs kernels of all targets.
+    pub target: Target,
+    /// Runs all blocks of a grid at once, on one thread of the host, so that they can wait for each other
+    /// through global memory. A grid for which a GPU of 132 SMs has no room is refused. A launch with
+    /// [`LaunchOptions::cooperative`](crate::runtime::LaunchOptions::cooperative) always runs so.
+    pub cooperative: bool,
+    /// Detects data races: accesses to shared and global memory by threads and asynchronous operations without an
+    /// order. The clusters of a launch then run on one thread of the host.
+    pub race: bool,
+}
+
+/// Round robin, 2^32 operations a block (minutes), all threads, standard output, accumulators rounded to nearest, `sm_80`,
+/// blocks in any order.
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            order: Order::RoundRobin,
+            fuel: 1 << 32,
+            threads: 0,
+            output: Output::stdout(),
+            accumulation: Accumulation::Nearest,
+            target: Target::SM_80,
+            cooperative: false,
+            race: false,
+        }
+    }
+}
+
+impl Options {
+    /// Sets [`Options::order`].
+    pub fn order(self, order: Order) -> Options {
+        Options { order, ..self }
+    }
+
+    /// Sets [`Options::fuel`].
+    pub fn fuel(self, fuel: u64) -> Options {
+        Options { fuel, ..self }
+    }
+
+    /// Sets [`Options::threads`].
+    pub fn threads(self, threads: usize) -> Options {
+        Options { threads, ..self }
+    }
+
+    /// Sets [`Options::output`].
+    pub fn output(self, output: Output) -> Options {
+        Options { output, ..self }
+    }
+
+    /// Sets [`Options::cooperative`].
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, LoadAccess, MemScope, StoreAccess, Target};
+    /// use tilewright::runtime::Grid;
+    /// use tilewright::sim;
+    ///
+    /// // Block 0 waits for the last one.
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("last", Target::SM_80, |k, (x,)| {
+    ///     let (block, last) = (k.block_idx().x, k.grid_dim().x - 1);
+    ///     let (first, last) = (block.eq(0), block.eq(last));
+    ///     k.if_(last, |k| x.store_with(k, 0, 7, StoreAccess::default().release(MemScope::Gpu)));
+    ///     k.if_(first, |k| {
+    ///         k.loop_((), |k, spin, ()| {
+    ///             let found = x.load_with(k, 0, LoadAccess::default().acquire(MemScope::Gpu));
+    ///             k.if_(found.eq(7), |k| spin.break_(k, ()));
+    ///             spin.continue_(k, ())
+    ///         })
+    ///     });
+    /// })?;
+    /// let x = sim::Buffer::zeros(4);
+    /// let options = sim::Options::default().threads(1).fuel(1 << 20).cooperative(true);
+    /// sim::run(kernel.ir(), Grid::new([8, 1, 1], [32, 1, 1]), &[sim::Arg::Buffer(&x)], &options)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cooperative(self, cooperative: bool) -> Options {
+        Options { cooperative, ..self }
+    }
+
+    /// Sets [`Options::race`].
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::Grid;
+    /// use tilewright::sim::{self, FaultCause, Options};
+    ///
+    /// // Both blocks write their number to element 0.
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("race", Target::SM_80, |k, (x,)| {
+    ///     x.store(k, 0, k.block_idx().x);
+    /// })?;
+    /// let x = sim::Buffer::zeros(4);
+    /// let run = |grid, options: Options| sim::run(kernel.ir(), grid, &[sim::Arg::Buffer(&x)], &options);
+    /// let (one, two) = (Grid::new([1, 1, 1], [1, 1, 1]), Grid::new([2, 1, 1], [1, 1, 1]));
+    /// assert!(run(one, Options::default().race(true)).is_ok());
+    /// assert!(run(two, Options::default()).is_ok());
+    /// let error = run(two, Options::default().race(true)).unwrap_err();
+    /// assert!(matches!(error.fault().map(|f| &f.cause), Some(FaultCause::Race { .. })), "{error}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn race(self, race: bool) -> Options {
+        Options { race, ..self }
+    }
+
+    /// Sets [`Options::accumulation`].
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, Vector, f16};
+    /// use tilewright::sim::{Accumulation, Options};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// // 4096 + 8 * 2^-12: each product is below the last bit of the sum, all of them together are not.
+    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("sum", Target::SM_80, |k, (x,)| {
+    ///     let (a, b) = (f16::from_f32(0.015625), f16::from_f32(0.015625));
+    ///     let a: Val<'_, Vector<f16, 4>> = Val::splat(k.constant(a));
+    ///     let b: Val<'_, Vector<f16, 2>> = Val::splat(k.constant(b));
+    ///     let sums = k.registers::<f32>(4);
+    ///     sums.fill(k, 4096.0);
+    ///     k.mma_sync(&sums, a, b);
+    ///     x.store(k, k.lane_id(), sums.get(k, 0));
+    /// })?;
+    /// let run = |accumulation| -> Result<f32, Box<dyn std::error::Error>> {
+    ///     let device = Device::sim_with(Options::default().accumulation(accumulation));
+    ///     let mut x = device.zeros::<f32>(32)?;
+    ///     device.load(&kernel)?.launch(Grid::cover(32, 32), (&mut x,))?;
+    ///     Ok(x.to_vec()?[0])
+    /// };
+    /// assert_eq!(run(Accumulation::Nearest)?, 4096.0);
+    /// assert_eq!(run(Accumulation::HOPPER)?, 4096.0 + 8.0 / 4096.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn accumulation(self, accumulation: Accumulation) -> Options {
+        Options { accumulation, ..self }
+    }
+
+    /// Sets [`Options::target`].
+    ///
+    /// ```
+    /// use tilewright::ir::Target;
+    /// use tilewright::runtime::Device;
+    /// use tilewright::sim::Options;
+    /// let device = Device::sim_with(Options::default().target(Target::SM_90A).threads(1));
+    /// assert_eq!(device.target(), Target::SM_90A);
+    /// ```
+    pub fn target(self, target: Target) -> Options {
+        Options { target, ..self }
+    }
+}
+
+/// Operations that a simulation executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Operations of the IR, counted for each thread that executed them.
+    pub thread_ops: u64,
+    /// Operations of the IR, counted for each warp that executed them.
+    pub warp_ops: u64,
+}

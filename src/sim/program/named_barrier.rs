@@ -1,0 +1,65 @@
+//! Arrivals at named barriers of a block.
+
+use crate::ir::BarrierRed;
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::memory::lanes::Regs;
+use crate::sim::memory::mask::{LANES, lanes_of};
+
+/// The barriers that a block has.
+pub(in crate::sim) const COUNT: u32 = 16;
+
+/// Result of an arrival of a warp at a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum Reduction {
+    Vote(BarrierRed),
+    Popc,
+}
+
+/// A step that comes to a barrier: the slots of its operands.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct Named {
+    pub(super) id: u32,
+    pub(super) threads: u32,
+    pub(super) waits: bool,
+    /// The slot of the predicate, the reduction, and the slot of its result.
+    pub(super) red: Option<(u32, Reduction, u32)>,
+}
+
+/// A warp that comes to a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) struct Arrival {
+    pub(in crate::sim) id: u32,
+    pub(in crate::sim) threads: u32,
+    pub(in crate::sim) waits: bool,
+    /// The step of the barrier.
+    pub(in crate::sim) step: u32,
+    /// Threads in which the predicate holds, and in which it does not.
+    pub(in crate::sim) votes: [u32; 2],
+    pub(in crate::sim) result: Option<(Reduction, u32)>,
+}
+
+impl Named {
+    /// The arrival of a warp whose lanes of `active` execute the step.
+    pub(in crate::sim) fn arrive(&self, regs: &Regs, active: u32, step: u32) -> RawResult<Arrival> {
+        let first = active.trailing_zeros() as usize;
+        let of = |slot: u32| &regs.w[slot as usize];
+        let (id, threads) = (of(self.id)[first], of(self.threads)[first]);
+        let differs = |lane: &usize| (of(self.id)[*lane], of(self.threads)[*lane]) != (id, threads);
+        if let Some(lane) = lanes_of(active).find(differs) {
+            let (other_id, other_threads) = (of(self.id)[lane], of(self.threads)[lane]);
+            let cause =
+                RawCause::OtherBarrier { here: [id, threads], there: [other_id, other_threads] };
+            return Err(RawFault::new(lane, cause));
+        }
+        if id >= COUNT {
+            return Err(RawFault::new(first, RawCause::NoBarrier { id }));
+        }
+        if threads == 0 || threads > 1024 || !threads.is_multiple_of(LANES as u32) {
+            return Err(RawFault::new(first, RawCause::BarrierThreads { threads }));
+        }
+        let truth = self.red.map_or(0, |(pred, ..)| regs.truth(pred)) & active;
+        let votes = [truth, active & !truth].map(u32::count_ones);
+        let result = self.red.map(|(_, reduction, dst)| (reduction, dst));
+        Ok(Arrival { id, threads, waits: self.waits, step, votes, result })
+    }
+}

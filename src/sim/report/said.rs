@@ -1,0 +1,35 @@
+//! Prints and failed assertions of the blocks of a launch.
+
+use crate::launch::assert::AssertFailures;
+use crate::sim::exec::cluster::Cluster;
+use crate::sim::memory::diagnostics::{Diagnostics, Failure};
+
+/// Diagnostics of the blocks that a thread of the host ran, in block order.
+#[derive(Default)]
+pub(in crate::sim) struct Said {
+    /// Failed assertions, in all.
+    pub(in crate::sim) failed: u64,
+    /// Those that are kept, with the number of the block.
+    pub(in crate::sim) failures: Vec<(u64, Failure)>,
+    /// Output of the blocks, with the numbers of their clusters.
+    pub(in crate::sim) prints: Vec<(u64, String)>,
+}
+
+impl Said {
+    pub(in crate::sim) fn add_all(&mut self, number: u64, cluster: &mut Cluster<'_>) {
+        for (block, diagnostics) in cluster.diagnostics() {
+            self.add(number, block, diagnostics);
+        }
+    }
+
+    fn add(&mut self, cluster: u64, block: u64, diagnostics: &mut Diagnostics) {
+        let prints = diagnostics.take_prints();
+        if !prints.is_empty() {
+            self.prints.push((cluster, prints));
+        }
+        let (failed, failures) = diagnostics.take();
+        self.failed += failed;
+        let room = AssertFailures::RECORDED.saturating_sub(self.failures.len());
+        self.failures.extend(failures.into_iter().take(room).map(|failure| (block, failure)));
+    }
+}

@@ -1,0 +1,379 @@
+//! [`RowPart`]: the elements of a row that one thread holds.
+
+use crate::ir::{
+    AnyVector, BarrierForm, Body, ClusterArrival, Converted, Element, Global, GlobalMut,
+    LoadAccess, Pointer, Scalar, Val, Vector, VectorElement, bf16, f16,
+};
+
+use super::tile::{RowAccess, RowTile};
+
+/// A pointer to a row in global memory: [`Global`] or [`GlobalMut`].
+pub trait RowPointer: Pointer<Elem: Converted> {
+    /// The pointer to 32-bit words.
+    type Words: Pointer<Elem = u32>;
+    /// Returns the access of loads: `ld.global.nc` for memory that the kernel only reads.
+    fn access() -> LoadAccess;
+    /// Returns the pointer to words at the same address.
+    fn words(pointer: Val<'_, Self>) -> Val<'_, Self::Words>;
+}
+
+impl<T: Converted> RowPointer for Global<T> {
+    type Words = Global<u32>;
+    fn access() -> LoadAccess {
+        LoadAccess::default().non_coherent()
+    }
+    #[track_caller]
+    fn words(pointer: Val<'_, Self>) -> Val<'_, Global<u32>> {
+        pointer.ptr_cast()
+    }
+}
+
+impl<T: Converted> RowPointer for GlobalMut<T> {
+    type Words = GlobalMut<u32>;
+    fn access() -> LoadAccess {
+        LoadAccess::default()
+    }
+    #[track_caller]
+    fn words(pointer: Val<'_, Self>) -> Val<'_, GlobalMut<u32>> {
+        pointer.ptr_cast()
+    }
+}
+
+/// The elements of a row that one thread holds: vectors, then the single elements at the ends of a ragged row.
+///
+/// [`load`](RowPart::load) returns them in this order, and [`store`](RowPart::store) takes them so.
+#[derive(Clone, Copy, Debug)]
+pub struct RowPart<'b> {
+    tile: RowTile,
+    /// The elements of a vector.
+    vector: u32,
+    /// The number of the thread's first vector, and of its first single element at the ends.
+    thread: Val<'b, i32>,
+    end_thread: Val<'b, i32>,
+    /// The elements before the first vector, for a ragged row.
+    head: Option<Val<'b, i32>>,
+    /// The vectors of the row.
+    vectors: Val<'b, i32>,
+    columns: Val<'b, i32>,
+}
+
+impl<'b> RowPart<'b> {
+    #[track_caller]
+    pub(super) fn new(
+        k: &Body<'b, '_>,
+        tile: RowTile,
+        vector: u32,
+        thread: Val<'b, i32>,
+        start: Val<'b, i64>,
+        columns: Val<'b, i32>,
+    ) -> Self {
+        let lanes = vector as i32;
+        match tile.access {
+            RowAccess::Aligned | RowAccess::Elements => {
+                let (end_thread, vectors) = (thread, columns / lanes);
+                RowPart { tile, vector, thread, end_thread, head: None, vectors, columns }
+            }
+            RowAccess::Ragged => {
+                let ahead = (k.constant(0) - start.cvt::<i32>()) & (lanes - 1);
+                let head = ahead.min(columns);
+                let vectors = (columns - head) / lanes;
+                let (end_thread, head) = (thread, Some(head));
+                RowPart { tile, vector, thread, end_thread, head, vectors, columns }
+            }
+        }
+    }
+
+    /// Returns the number of steps in which the threads pass over a row that is longer than the
+    /// [capacity](RowTile::capacity) of the tile, at least 1.
+    #[track_caller]
+    pub fn steps(&self) -> Val<'b, i32> {
+        let at_once = (self.tile.sharers() * self.tile.vectors) as i32;
+        ((self.vectors + (at_once - 1)) / at_once).max(1)
+    }
+
+    /// Returns the thread's part of step `number`, below [`steps`](RowPart::steps). The single elements at the ends of a
+    /// row belong to step 0, which is the part itself.
+    #[track_caller]
+    pub fn step(&self, number: Val<'b, i32>) -> RowPart<'b> {
+        let at_once = (self.tile.sharers() * self.tile.vectors) as i32;
+        // Threads from 2 vectors of elements on have no single element.
+        let end_thread = number.eq(0).select(self.end_thread, 2 * self.vector as i32);
+        RowPart { thread: self.thread + number * at_once, end_thread, ..*self }
+    }
+
+    /// Returns the number of single elements of the thread.
+    fn ends(&self) -> u32 {
+        if self.head.is_some() { (2 * self.vector).div_ceil(self.tile.sharers()) } else { 0 }
+    }
+
+    /// Returns true if the row has the thread's vector `number`.
+    #[track_caller]
+    fn has_vector(&self, number: u32) -> Val<'b, bool> {
+        (self.thread + (number * self.tile.sharers()) as i32).lt(self.vectors)
+    }
+
+    /// Returns the column of the first element of the thread's first vector.
+    #[track_caller]
+    fn first_column(&self) -> Val<'b, i32> {
+        let column = self.thread * self.vector as i32;
+        self.head.map_or(column, |head| head + column)
+    }
+
+    /// Returns the elements from one vector of the thread to its next one.
+    fn stride(&self) -> i32 {
+        (self.tile.sharers() * self.vector) as i32
+    }
+
+    /// Returns the column of the thread's single element `number`, and true if the row has it. The first elements of
+    /// a row belong to the first threads, the last ones to the threads after these.
+    #[track_caller]
+    fn end(&self, number: u32) -> (Val<'b, i32>, Val<'b, bool>) {
+        let lanes = self.vector as i32;
+        let at = self.end_thread + (number * self.tile.sharers()) as i32;
+        let head = self.head.unwrap_or(at);
+        let column = at.lt(lanes).select(at, at + (head + (self.vectors - 1) * lanes));
+        (column, at.lt(lanes).select(at.lt(head), column.lt(self.columns)))
+    }
+
+    /// Returns the column of each element of the thread.
+    #[track_caller]
+    pub fn columns(&self) -> Vec<Val<'b, i32>> {
+        let first = self.first_column();
+        let vectors = (0..self.tile.vectors as i32).flat_map(|number| {
+            (0..self.vector as i32).map(move |lane| first + (number * self.stride() + lane))
+        });
+        vectors.chain((0..self.ends()).map(|number| self.end(number).0)).collect()
+    }
+
+    /// Returns `values` of the elements that the row has, and `fill` for the others.
+    #[track_caller]
+    pub fn masked(&self, values: &[Val<'b, f32>], fill: f32) -> Vec<Val<'b, f32>> {
+        let vectors = self.tile.vectors;
+        let lanes = self.vector as usize;
+        let has =
+            (0..vectors).flat_map(|number| std::iter::repeat_n(self.has_vector(number), lanes));
+        let has = has.chain((0..self.ends()).map(|number| self.end(number).1));
+        has.zip(values).map(|(has, value)| has.select::<f32>(*value, fill)).collect()
+    }
+
+    /// Loads the elements of a row whose first element is `*row`, with `fill` for the elements that the row does not
+    /// have. All loads are issued before a value is used.
+    #[track_caller]
+    pub fn load<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+        fill: f32,
+    ) -> Vec<Val<'b, f32>> {
+        let (k, _call) = (&mut k.rescoped(), k.call());
+        let access = P::access();
+        let first = row.offset(self.first_column());
+        if self.vector == 1 {
+            let fill = k.constant(narrow::<P::Elem>(fill));
+            let values: Vec<Val<'b, P::Elem>> = (0..self.tile.vectors)
+                .map(|number| {
+                    let at = number as i32 * self.stride();
+                    k.if_with(self.has_vector(number), fill, |k| first.load_with(k, at, access))
+                })
+                .collect();
+            return values.into_iter().map(|value| value.cvt::<f32>()).collect();
+        }
+        let bits = P::Elem::SCALAR.bits();
+        let fill = narrow::<P::Elem>(fill);
+        // A word of elements, each of them the fill.
+        let one = fill.to_const().bits() as u32;
+        let word = (0..32 / bits).fold(0, |word, lane| word | one << (lane * bits));
+        let words: Val<'b, Vector<u32, 4>> = Val::splat(k.constant(word));
+        let first = P::words(first);
+        let vectors: Vec<Val<'b, Vector<u32, 4>>> = (0..self.tile.vectors)
+            .map(|number| {
+                let at = number as i32 * self.stride() / (32 / bits as i32);
+                k.if_with(self.has_vector(number), words, |k| {
+                    first.load_vector_with::<4>(k, at, access)
+                })
+            })
+            .collect();
+        let fill = k.constant(fill);
+        let ends: Vec<Val<'b, P::Elem>> = (0..self.ends())
+            .map(|number| {
+                let (column, has) = self.end(number);
+                k.if_with(has, fill, |k| row.load_with(k, column, access))
+            })
+            .collect();
+        let lanes = vectors.into_iter().flat_map(|vector| {
+            let vector = AnyVector::from(vector).cast(P::Elem::SCALAR);
+            vector.and_then(AnyVector::values::<P::Elem>).unwrap_or_default()
+        });
+        lanes.chain(ends).map(|value| value.cvt::<f32>()).collect()
+    }
+
+    /// Loads the same columns of a row that starts anywhere, for example of a weight of each column: as
+    /// [`load`](RowPart::load), but a ragged row by single elements.
+    #[track_caller]
+    pub fn load_columns<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+        fill: f32,
+    ) -> Vec<Val<'b, f32>> {
+        if self.head.is_none() {
+            return self.load(k, row, fill);
+        }
+        let (k, _call) = (&mut k.rescoped(), k.call());
+        let access = P::access();
+        let fill = k.constant(narrow::<P::Elem>(fill));
+        let columns = self.columns();
+        let mut values: Vec<Val<'b, P::Elem>> = Vec::with_capacity(columns.len());
+        for (number, columns) in (0..).zip(columns.chunks(self.vector as usize)) {
+            for (column, end) in columns.iter().zip(0..) {
+                let has = match number < self.tile.vectors {
+                    true => self.has_vector(number),
+                    false => self.end((number - self.tile.vectors) * self.vector + end).1,
+                };
+                values.push(k.if_with(has, fill, |k| row.load_with(k, *column, access)));
+            }
+        }
+        values.into_iter().map(|value| value.cvt::<f32>()).collect()
+    }
+
+    /// Stores `values`, rounded to the nearest `D`, to the row whose first element is `*row`.
+    #[track_caller]
+    pub fn store<'k: 'b, D: VectorElement<2> + Converted>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, GlobalMut<D>>,
+        values: &[Val<'b, f32>],
+    ) {
+        let (k, _call) = (&mut k.rescoped(), k.call());
+        let first = row.offset(self.first_column());
+        // The elements of one access.
+        let lanes = self.vector.min(RowTile::VECTOR_BYTES / D::SCALAR.size_bytes());
+        let (vectors, ends) = values.split_at((self.tile.vectors * self.vector) as usize);
+        for (number, vector) in (0..).zip(vectors.chunks(self.vector as usize)) {
+            k.if_(self.has_vector(number), |k| {
+                for (part, values) in (0..).zip(vector.chunks(lanes as usize)) {
+                    let at = number as i32 * self.stride() + part * lanes as i32;
+                    match pack::<D>(values) {
+                        Some(packed) => first.store_vector(k, at, packed),
+                        None => values.iter().zip(at..).for_each(|(value, at)| {
+                            first.store(k, at, value.cvt::<D>());
+                        }),
+                    }
+                }
+            });
+        }
+        for (number, value) in (0..).zip(ends) {
+            let (column, has) = self.end(number);
+            k.if_(has, |k| row.store(k, column, value.cvt::<D>()));
+        }
+    }
+
+    /// Returns `value` of all threads that share the row, combined in the order of the threads: the same result in all
+    /// of them. The combining body must be associative. All threads of the block come here together. A cluster
+    /// exchanges the results of its blocks through distributed shared memory.
+    #[track_caller]
+    pub fn reduce<'o, const N: usize>(
+        &self,
+        k: &mut Body<'o, '_>,
+        value: [Val<'o, f32>; N],
+        combine: impl for<'c> Fn(
+            &mut Body<'c, 'o>,
+            [Val<'c, f32>; N],
+            [Val<'c, f32>; N],
+        ) -> [Val<'c, f32>; N],
+    ) -> [Val<'o, f32>; N] {
+        let (k, _call) = (&mut k.rescoped(), k.call());
+        let own = k.reduce(self.tile.group(), value, &combine);
+        if self.tile.cluster == 1 {
+            return own;
+        }
+        let blocks = self.tile.cluster as i32;
+        let slots = k.shared::<f32>(self.tile.cluster * N as u32);
+        // Every block of the cluster runs, and has read the slots of the reduction before.
+        cluster_sync(k);
+        let (thread, rank) = (k.thread_idx().x, k.block_idx().x % blocks);
+        k.if_(thread.lt(blocks), |k| {
+            let slots = slots.mapa(thread.cvt::<u32>());
+            for (i, own) in (0..).zip(own) {
+                slots.store(k, rank * N as i32 + i, own);
+            }
+        });
+        cluster_sync(k);
+        let of = |block: i32| std::array::from_fn(|i| slots.load(k, block * N as i32 + i as i32));
+        let results: Vec<[Val<'o, f32>; N]> = (0..blocks).map(of).collect();
+        let mut results = results.into_iter();
+        results.next().map_or(own, |first| {
+            results.fold(first, |sum, next| combine(&mut k.rescoped(), sum, next))
+        })
+    }
+}
+
+#[track_caller]
+fn cluster_sync(k: &Body<'_, '_>) {
+    k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Release);
+    k.barrier_cluster_wait(BarrierForm::Aligned);
+}
+
+/// Combines values of one thread in pairs of neighbours, of pairs, and so on, so that few operations depend on each
+/// other; `identity` for no values.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::tree;
+///
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("sum", Target::SM_80, |k, (x,)| {
+///     let values: Vec<_> = (0..5).map(|i| x.load(k, i)).collect();
+///     x.store(k, 0, tree(k.constant(0.0), &values, |a, b| a + b));
+/// })?;
+/// let device = Device::sim()?;
+/// let mut x = device.upload(&[1.0f32, 2.0, 3.0, 4.0, 5.0])?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+/// assert_eq!(x.to_vec()?[0], 15.0);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn tree<V: Copy>(identity: V, values: &[V], combine: impl Fn(V, V) -> V + Copy) -> V {
+    match values {
+        [] => identity,
+        [value] => *value,
+        _ => {
+            let (left, right) = values.split_at(values.len().next_power_of_two() / 2);
+            combine(tree(identity, left, combine), tree(identity, right, combine))
+        }
+    }
+}
+
+/// Packs values, rounded to `D`, as one vector; `None` for a single value.
+#[track_caller]
+fn pack<'b, D: VectorElement<2> + Converted>(values: &[Val<'b, f32>]) -> Option<AnyVector<'b>> {
+    fn words<'b, D: VectorElement<2>, W: Element>(
+        values: &[Val<'b, f32>],
+    ) -> Option<AnyVector<'b>> {
+        let two = |pair: &[Val<'b, f32>]| match pair {
+            [a, b] => Some(Val::<Vector<f32, 2>>::pack([*a, *b]).cvt::<D>().bitcast::<W>()),
+            _ => None,
+        };
+        let words: Option<Vec<Val<'b, W>>> = values.chunks(2).map(two).collect();
+        AnyVector::pack(&words?)?.cast(D::SCALAR)
+    }
+    match D::SCALAR.bits() {
+        _ if values.len() < 2 => None,
+        32 if D::SCALAR == Scalar::F32 => AnyVector::pack(values),
+        16 => words::<D, u32>(values),
+        8 => words::<D, u16>(values),
+        _ => None,
+    }
+}
+
+/// Returns `value` rounded to `T`; 0 for a type without such values.
+fn narrow<T: Element>(value: f32) -> T {
+    match T::SCALAR {
+        Scalar::F32 => T::from_bits(value.to_bits().into()),
+        Scalar::Bf16 => T::from_bits(bf16::from_f32(value).to_bits().into()),
+        Scalar::F16 => T::from_bits(f16::from_f32(value).to_bits().into()),
+        _ => T::default(),
+    }
+}

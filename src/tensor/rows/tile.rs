@@ -1,0 +1,141 @@
+//! [`RowTile`]: the threads that share a row, and the elements that each of them holds.
+
+use crate::ir::{Body, Element, Group, Scalar, Val};
+
+use super::part::RowPart;
+
+/// The accesses to the rows of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RowAccess {
+    /// Vectors of 16 bytes. Every row starts at a multiple of 16 bytes and has whole vectors only.
+    Aligned,
+    /// Vectors of 16 bytes between the first and the last multiple of 16 bytes in the row, single elements before and
+    /// after. Rows start and end anywhere. All matrices of a kernel start a row at the same offset from a multiple of a
+    /// vector's elements.
+    Ragged,
+    /// Single elements. Rows start and end anywhere.
+    Elements,
+}
+
+/// The threads that share a row, and the elements that each of them holds in registers as `f32`.
+///
+/// A row is shared by some lanes of a warp, by a block, or by a cluster of blocks. Vector `v` of a row belongs to
+/// thread `v % threads`, so that neighbouring threads access neighbouring vectors.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Scalar, Target, bf16};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{RowAccess, RowTile, tree};
+///
+/// // Divides rows of at most 8 * 2 * 8 = 128 elements by their sums; 4 rows for each block.
+/// let tile = RowTile { threads: 32, team: 8, cluster: 1, vectors: 2, access: RowAccess::Ragged };
+/// type Params = (Global<bf16>, GlobalMut<f32>, i32, i32);
+/// let kernel = Kernel::<Params>::build_with(tile.options(), "parts", Target::SM_80, |k, (x, y, rows, columns)| {
+///     let row = tile.row(k);
+///     let columns = row.lt(rows).select(columns, 0);
+///     let start = row.cvt::<i64>() * columns.cvt::<i64>();
+///     let part = tile.part::<bf16>(k, start, columns);
+///     let values = part.load(k, x.offset(start), 0.0);
+///     let own = tree(k.constant(0.0), &values, |a, b| a + b);
+///     let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
+///     let parts: Vec<_> = values.iter().map(|value| *value / sum).collect();
+///     part.store(k, y.offset(start), &parts);
+/// })?;
+/// let (rows, columns) = (5, 101);
+/// assert!(columns <= tile.capacity(Scalar::Bf16) as usize);
+/// let device = Device::sim()?;
+/// let x = device.upload(&vec![bf16::from_f32(2.0); rows * columns])?;
+/// let mut y = device.zeros::<f32>(rows * columns)?;
+/// let args = (&x, &mut y, rows as i32, columns as i32);
+/// device.load(&kernel)?.launch(Grid::new([tile.blocks(5), 1, 1], [32, 1, 1]), args)?;
+/// assert_eq!(y.to_vec()?, vec![2.0 / 202.0; rows * columns]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowTile {
+    /// The threads of a block, a multiple of 32.
+    pub threads: u32,
+    /// The threads of a block that share a row: 1, 2, 4, 8, 16 or 32, or all threads of the block.
+    pub team: u32,
+    /// The blocks that share a row: 1, or the blocks of a cluster. More than 1 needs `team == threads`.
+    pub cluster: u32,
+    /// The vectors of a row that a thread holds at a time.
+    pub vectors: u32,
+    /// The accesses to memory.
+    pub access: RowAccess,
+}
+
+impl RowTile {
+    /// The bytes of a vector.
+    pub const VECTOR_BYTES: u32 = 16;
+
+    /// Returns the elements of a vector of elements of this type.
+    pub fn vector(&self, elem: Scalar) -> u32 {
+        match self.access {
+            RowAccess::Aligned | RowAccess::Ragged => Self::VECTOR_BYTES / elem.size_bytes(),
+            RowAccess::Elements => 1,
+        }
+    }
+
+    /// Returns the number of threads that share a row.
+    pub fn sharers(&self) -> u32 {
+        self.team * self.cluster
+    }
+
+    /// Returns the largest number of columns that fits in the registers of the threads that share a row.
+    pub fn capacity(&self, elem: Scalar) -> u32 {
+        self.sharers() * self.vectors * self.vector(elem)
+    }
+
+    /// Returns the rows of a block, 1 where a cluster shares a row.
+    pub fn rows_per_block(&self) -> u32 {
+        self.threads / self.team.max(1)
+    }
+
+    /// Returns the number of blocks for `rows` rows, saturating.
+    pub fn blocks(&self, rows: u32) -> u32 {
+        rows.div_ceil(self.rows_per_block().max(1)).saturating_mul(self.cluster)
+    }
+
+    /// Returns the launch bounds of a kernel with this tile.
+    pub fn options(&self) -> crate::ir::KernelOptions {
+        let options = crate::ir::KernelOptions::default().block([self.threads, 1, 1]);
+        if self.cluster > 1 { options.cluster([self.cluster, 1, 1]) } else { options }
+    }
+
+    /// Returns the lanes of a warp, or the block, that share a row.
+    pub fn group(&self) -> Group {
+        if self.team <= 32 { Group::Lanes(self.team) } else { Group::Block }
+    }
+
+    /// Returns the number of this thread's row. Blocks beyond the last row get larger numbers.
+    #[track_caller]
+    pub fn row<'b>(&self, k: &Body<'b, '_>) -> Val<'b, i32> {
+        let block = k.block_idx().x;
+        match (self.cluster, self.rows_per_block()) {
+            (1, 1) => block,
+            (1, rows) => block * rows as i32 + k.thread_idx().x / self.team as i32,
+            (cluster, _) => block / cluster as i32,
+        }
+    }
+
+    /// Returns this thread's part of a row of `columns` elements of `T` that starts at element `start` of its matrix.
+    /// The matrix starts at a multiple of 16 bytes; no number is negative. A row with no columns has no accesses.
+    #[track_caller]
+    pub fn part<'b, T: Element>(
+        &self,
+        k: &Body<'b, '_>,
+        start: Val<'b, i64>,
+        columns: Val<'b, i32>,
+    ) -> RowPart<'b> {
+        let thread = k.thread_idx().x;
+        let thread = match (self.cluster, self.rows_per_block()) {
+            (1, 1) => thread,
+            (1, _) => thread % self.team as i32,
+            (cluster, _) => k.block_idx().x % cluster as i32 * self.threads as i32 + thread,
+        };
+        RowPart::new(k, *self, self.vector(T::SCALAR), thread, start, columns)
+    }
+}

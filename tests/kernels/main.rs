@@ -1,0 +1,20 @@
+//! Tests of the kernels that work on rows and on elements.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+#![cfg(feature = "sim")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod elementwise;
+mod matrix;
+mod norm;
+mod reduce;
+mod softmax;
+mod transpose;

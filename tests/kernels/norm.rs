@@ -1,0 +1,192 @@
+//! RMSNorm and LayerNorm, compared with their definition.
+
+use proptest::prelude::*;
+use tilewright::ir::{Converted, Scalar, Target, VectorElement, bf16, f8e4m3, f16};
+use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
+use tilewright::kernels::rows::{RowError, RowProblem};
+use tilewright::runtime::Device;
+
+use super::matrix::{Real, check, devices, problems, random, some_configs, untouched};
+use crate::support::{ptxas, text};
+
+const EPSILON: f32 = 1e-3;
+const SCALE: f32 = 0.75;
+
+/// `(norm(h) * weight + bias) * scale`.
+fn reference(kind: NormKind, h: &[f64], [weight, bias]: [Option<&[f64]>; 2]) -> Vec<f64> {
+    let n = h.len() as f64;
+    let mean = if kind == NormKind::Layer { h.iter().sum::<f64>() / n } else { 0.0 };
+    let variance = h.iter().map(|h| (h - mean).powi(2)).sum::<f64>() / n;
+    let root = (variance + f64::from(EPSILON)).sqrt();
+    let of = |vector: Option<&[f64]>, i: usize, none| vector.map_or(none, |vector| vector[i]);
+    let one = |(i, h): (usize, &f64)| {
+        ((h - mean) / root * of(weight, i, 1.0) + of(bias, i, 0.0)) * f64::from(SCALE)
+    };
+    h.iter().enumerate().map(one).collect()
+}
+
+#[track_caller]
+fn run<T, D>(device: &Device, config: NormConfig, problem: &RowProblem, seed: u64)
+where
+    T: Real + VectorElement<2> + Converted,
+    D: Real + VectorElement<2> + Converted,
+{
+    let [pitch, _] = problem.pitches();
+    let x: Vec<T> = random(problem, pitch, 4.0, seed);
+    let residual: Vec<T> = random(problem, pitch, 2.0, seed + 1);
+    let line = RowProblem { rows: 1, ..*problem };
+    let weight: Vec<T> = random(&line, pitch, 2.0, seed + 2);
+    let bias: Vec<T> = random(&line, pitch, 2.0, seed + 3);
+    let norm = Norm::<T, D>::new(config).unwrap().load(device).unwrap();
+    let (on_x, on_weight, on_bias) = (
+        device.upload(&x).unwrap(),
+        device.upload(&weight).unwrap(),
+        device.upload(&bias).unwrap(),
+    );
+    let mut on_residual = device.upload(&residual).unwrap();
+    let mut y = device.upload(&untouched::<D>(problem)).unwrap();
+    let mut args = NormArgs::new(&on_x, &mut y).epsilon(EPSILON).scale(SCALE);
+    if config.residual {
+        args = args.residual(&mut on_residual);
+    }
+    if config.weight {
+        args = args.weight(&on_weight);
+    }
+    if config.bias {
+        args = args.bias(&on_bias);
+    }
+    norm.launch(problem, args).unwrap();
+    let what = format!("{config:?} of {} on {}", T::SCALAR, device.name());
+    let numbers = |vector: &[T]| vector.iter().map(|x| x.to()).collect::<Vec<f64>>();
+    let (weight, bias) = (numbers(&weight), numbers(&bias));
+    let columns = problem.columns as usize;
+    let h = |row: usize, x: &[f64]| -> Vec<f64> {
+        let residual = &residual[row * pitch as usize..][..columns];
+        let add = |(x, residual): (&f64, &T)| if config.residual { x + residual.to() } else { *x };
+        x.iter().zip(residual).map(add).collect()
+    };
+    check::<T, D>(&what, problem, &x, &y.to_vec().unwrap(), [4e-6, 4e-6], |row, x| {
+        let weight = config.weight.then_some(&weight[..]);
+        reference(config.kind, &h(row, x), [weight, config.bias.then_some(&bias[..])])
+    });
+    if config.residual {
+        // The residual has the pitch of the input, and NaN between its rows.
+        let found = on_residual.to_vec().unwrap();
+        for (at, (found, before)) in found.iter().zip(&residual).enumerate() {
+            let expected = x[at].to() + before.to();
+            let slack = expected.abs() * (T::EPSILON + 1e-6);
+            let close = (found.to() - expected).abs() <= slack || expected.is_nan();
+            assert!(close, "{what}, {problem:?}: {at} is {found:?}, not {expected}");
+        }
+    }
+}
+
+#[track_caller]
+fn run_all<T, D>(device: &Device, problem: &RowProblem, seed: u64)
+where
+    T: Real + VectorElement<2> + Converted,
+    D: Real + VectorElement<2> + Converted,
+{
+    let has = |bit: u64| seed >> bit & 1 == 1;
+    for rows in some_configs(device.target(), T::SCALAR, problem, seed) {
+        for kind in [NormKind::Rms, NormKind::Layer] {
+            let config = NormConfig { rows, kind, residual: has(0), weight: !has(1), bias: has(2) };
+            run::<T, D>(device, config, problem, seed);
+        }
+    }
+}
+
+#[test]
+fn rows_of_every_length_and_pitch() {
+    for device in devices() {
+        for (seed, problem) in (0..).zip(problems()) {
+            run_all::<bf16, bf16>(&device, &problem, seed);
+            run_all::<f32, f32>(&device, &problem, seed + 1);
+            run_all::<f16, f32>(&device, &problem, seed + 2);
+            run_all::<bf16, f8e4m3>(&device, &problem, seed + 3);
+        }
+    }
+}
+
+#[test]
+fn the_longest_rows() {
+    for device in devices() {
+        for (columns, blocks) in [(50_001, 4), (262_144, 8)] {
+            let problem = RowProblem::new(2, columns);
+            let config =
+                NormConfig::new(NormKind::Layer, device.target(), Scalar::Bf16, &problem).unwrap();
+            assert_eq!(config.rows.tile.cluster, blocks);
+            run::<bf16, f32>(&device, config.weight().residual(), &problem, 5);
+        }
+    }
+}
+
+#[test]
+fn empty_matrices_are_no_work() {
+    for device in devices() {
+        for problem in [RowProblem::new(0, 10), RowProblem::new(10, 0)] {
+            run_all::<bf16, bf16>(&device, &problem, 7);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_sizes(
+        rows in 1u32..9,
+        columns in 1u32..1500,
+        more in [0u64..20, 0u64..20],
+        seed in 0u64..1000,
+    ) {
+        let [input_pitch, output_pitch] = more.map(|more| Some(u64::from(columns) + more));
+        let problem = RowProblem { rows, columns, input_pitch, output_pitch };
+        for device in devices() {
+            run_all::<bf16, bf16>(&device, &problem, seed);
+        }
+    }
+}
+
+#[test]
+fn kernels_assemble_without_spills() {
+    for (columns, pitch) in
+        [(1024, 1024), (4096, 4096), (4095, 4095), (16_384, 16_384), (262_144, 262_144)]
+    {
+        let pitch = Some(pitch);
+        let problem = RowProblem { rows: 9, columns, input_pitch: pitch, output_pitch: pitch };
+        for kind in [NormKind::Rms, NormKind::Layer] {
+            let config = NormConfig::new(kind, Target::SM_90A, Scalar::Bf16, &problem).unwrap();
+            for config in [config.weight(), config.weight().residual()] {
+                let norm = Norm::<bf16>::new(config).unwrap();
+                text::check_round_trip(norm.ir());
+                let vectors = norm.ptx().text().matches("st.global.v4.b32").count();
+                let stores = if config.residual { 2 } else { 1 };
+                assert_eq!(vectors, stores * config.rows.tile.vectors as usize);
+                if let Some(ptxas) = ptxas::find() {
+                    let report = ptxas.report(norm.ptx().text(), "sm_90a").unwrap();
+                    let none = "0 bytes stack frame, 0 bytes spill stores";
+                    assert!(report.contains(none), "{config:?}: {report}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn operands_must_be_those_of_the_configuration() {
+    let device = Device::sim_for(Target::SM_90A).unwrap();
+    let problem = RowProblem::new(4, 64);
+    let config = NormConfig::new(NormKind::Rms, device.target(), Scalar::Bf16, &problem).unwrap();
+    let norm = Norm::<bf16>::new(config.weight()).unwrap().load(&device).unwrap();
+    let (x, short) = (device.zeros::<bf16>(256).unwrap(), device.zeros::<bf16>(63).unwrap());
+    let mut y = device.zeros::<bf16>(256).unwrap();
+    let error = norm.launch(&problem, NormArgs::new(&x, &mut y)).unwrap_err();
+    assert_eq!(error.to_string(), "the kernel has a weight, which is not given");
+    let args = NormArgs::new(&x, &mut y).weight(&x).bias(&x);
+    let error = norm.launch(&problem, args).unwrap_err();
+    assert_eq!(error.to_string(), "a bias is given, but the kernel has no use for it");
+    let error = norm.launch(&problem, NormArgs::new(&x, &mut y).weight(&short)).unwrap_err();
+    assert!(matches!(error, RowError::BufferLength { found: 63, needed: 64, .. }), "{error}");
+    norm.launch(&problem, NormArgs::new(&x, &mut y).weight(&x)).unwrap();
+}
