@@ -82,7 +82,7 @@ impl GemmConfig {
     }
 
     /// The configurations of the warp-specialised kernel with the target, the types, the contiguous modes and the epilogue
-    /// of this one that are worth a comparison for a problem: tiles of 64 to 256 rows of an instruction by every
+    /// of this one, and worth a comparison for a problem: tiles of 64 to 256 rows of an instruction by every
     /// multiple of 8 columns, operands as they are and exchanged, one and two swizzle rows deep, tiles shared or
     /// each of a warp group's own, clusters where pitches are not aligned to lines of the L2 cache. Not all have a
     /// kernel: see [`check`](GemmConfig::check).

@@ -394,7 +394,7 @@ impl GemmModel {
 
 /// Bytes of partial sums that an SM writes or reads in a cycle.
 const PARTIAL_BYTES: f64 = 40.0;
-/// Cycles from the last part that is written to the first one that is read.
+/// Cycles from the last part that is written until the first part is read.
 const EXCHANGE_CYCLES: f64 = 2500.0;
 
 /// Returns M, N and K of the MMA of a stage.
