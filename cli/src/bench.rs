@@ -3,6 +3,7 @@
 mod fit;
 mod input;
 mod measure;
+mod random;
 mod rank;
 mod rows;
 
@@ -45,6 +46,13 @@ struct Gemm {
     /// [default: 512 to 16384 and usual sizes of language models].
     #[arg(long, value_name = "LIST|FILE")]
     shapes: Option<String>,
+    /// Problems of random sizes instead, with the configuration of a program that does not tune: a third with N and K
+    /// multiples of 64, a third multiples of 8, a third any. `--candidates` measures more than the first configuration.
+    #[arg(long, value_name = "COUNT", conflicts_with = "shapes", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    random: Option<u32>,
+    /// The seed of `--random`.
+    #[arg(long, default_value_t = 1, requires = "random")]
+    seed: u64,
     /// The type in which A and B are multiplied: bf16, f16, tf32, f32, e4m3 or e5m2. The last two are ranked by the
     /// model, not measured.
     #[arg(long, default_value = "bf16", value_parser = input::dtype)]
@@ -121,6 +129,14 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     };
     if let Some(file) = &gemm.fit {
         return fit::run(file);
+    }
+    if let Some(count) = gemm.random {
+        let choice: DeviceChoice = gemm.device.parse().map_err(Failure::input)?;
+        let device = Device::open(choice).map_err(Failure::input)?;
+        if device.is_sim() {
+            gemm.check_nothing_to_write()?;
+        }
+        return random::run(gemm, &device, &random::draw(count, gemm.seed));
     }
     let shapes = input::shapes(gemm.shapes.as_deref())?;
     let configs = input::configs(&gemm.configs)?;

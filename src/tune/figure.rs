@@ -1,10 +1,10 @@
 //! Derives estimates and a chart from a [`Report`].
 
 use super::chart::{Chart, Look, Series};
-use super::model::Machine;
 use super::record::{Comparison, Entry, Maker, Report};
-use super::regime::Regime;
 use super::stats::{Estimate, median};
+use crate::kernels::gemm::Machine;
+use crate::kernels::gemm::Regime;
 
 impl Entry {
     /// Returns the median of the seconds. `None` where nothing was timed.

@@ -1,8 +1,8 @@
 //! Fits the parameters of the model to measurements, and rates its order.
 
-use super::model::{GemmModel, Machine, Parameters};
 use super::record::ProblemTimes;
 use crate::kernels::gemm::GemmConfig;
+use crate::kernels::gemm::{GemmModel, Machine, Parameters};
 
 /// Fits the parameters to measured times. Minimises the mean squared error of the logarithm of the predicted times.
 /// Fast configurations have more weight, because a search must find them. The method is the simplex search of Nelder

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::element_offsets::ElementOffsets;
-use super::model::{GemmModel, Machine};
 use super::record::{Comparison, Entry, Maker, driver};
-use super::regime::Regime;
 use super::rounds::interleave;
 use super::space::GemmSpace;
 use super::store::{TuningKey, TuningStore, hash};
 use super::tuner::{Effort, Measure, Rejection, Search, SearchError, Tuned};
 use super::workload::{ALPHA, BETA, GemmOperands, Window, Workload};
 use crate::ir::{Converted, Element, Number, Scalar, bf16, f16};
+use crate::kernels::gemm::Regime;
 use crate::kernels::gemm::{
     Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, in_memory,
 };
+use crate::kernels::gemm::{GemmModel, Machine};
 use crate::runtime::{Device, LaunchOptions, Stream};
 
 #[cfg(feature = "cublas")]

@@ -12,9 +12,7 @@ mod element_offsets;
 mod figure;
 mod fit;
 mod gemm;
-mod model;
 mod record;
-mod regime;
 mod rounds;
 mod space;
 mod stats;
@@ -22,14 +20,15 @@ mod store;
 mod tuner;
 mod workload;
 
+pub use crate::kernels::gemm::{
+    GemmModel, Machine, Parameters, ParseRegimeError, Prediction, Regime,
+};
 pub use chart::{Chart, Look, Series};
 pub use fit::{Ranking, fit, is_held_out, rankings};
 pub use gemm::{GemmBench, GemmElement, GemmMeasure, tune};
-pub use model::{GemmModel, Machine, Parameters, Prediction};
 pub use record::{
     Comparison, Entry, Maker, ProblemTimes, Provenance, Report, Sweep, SweepError, SweepShape,
 };
-pub use regime::{ParseRegimeError, Regime};
 pub use rounds::interleave;
 pub use space::{GemmSpace, USUAL_SHAPES};
 pub use stats::{Estimate, median};

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::regime::Regime;
+use crate::kernels::gemm::Regime;
 use crate::kernels::gemm::{GemmConfig, GemmProblem};
 use crate::runtime::Device;
 

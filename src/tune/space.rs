@@ -1,8 +1,10 @@
 //! [`GemmSpace`] lists the configurations of a matrix product that are worth a measurement.
 
+use std::collections::HashSet;
+
 use crate::arch::Major;
 use crate::ir::{Scalar, Target};
-use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, Schedule, StoreForm};
+use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, StoreForm};
 use crate::tensor::Raster;
 
 /// M, N and K of the products that are measured where nothing else is asked for: squares, and those of a language
@@ -43,10 +45,6 @@ pub struct GemmSpace {
     pub epilogue: Epilogue,
 }
 
-/// Widths of tiles of warp-specialised kernels: powers of 2, widths that fill whole waves of an H200 at usual sizes,
-/// and odd multiples of 8, whose rows are written without bank conflicts.
-const WIDTHS: [u32; 14] = [32, 64, 96, 112, 128, 144, 160, 168, 176, 184, 192, 200, 224, 256];
-
 impl GemmSpace {
     /// Products of this type with both operands contiguous along K, D of the same type (`f32` for `tf32`), without
     /// an epilogue.
@@ -68,9 +66,9 @@ impl GemmSpace {
     /// let all = space.configs(&problem);
     /// assert!(all.len() > 200);
     /// assert!(all.iter().all(|config| config.check_problem(&problem).is_ok()));
-    /// // Rows of 100 elements are no multiple of 16 bytes: kernels without tensor copies are left.
+    /// // Rows of 100 elements are no multiple of 16 bytes: tensor copies take copies of them.
     /// let odd = space.configs(&GemmProblem::new(100, 100, 100));
-    /// assert!(!odd.is_empty() && odd.iter().all(|config| !config.is_warp_specialised()));
+    /// assert!(!odd.is_empty() && odd.iter().all(|config| config.repack == config.is_warp_specialised()));
     /// ```
     pub fn configs(&self, problem: &GemmProblem) -> Vec<GemmConfig> {
         let mut all = Vec::new();
@@ -80,13 +78,9 @@ impl GemmSpace {
         self.multistage(&mut all);
         self.simt(&mut all);
         all.retain(|config| config.check().is_ok() && config.check_problem(problem).is_ok());
-        let mut kept: Vec<GemmConfig> = Vec::with_capacity(all.len());
-        for config in all {
-            if !kept.contains(&config) {
-                kept.push(config);
-            }
-        }
-        kept
+        let mut known = HashSet::with_capacity(all.len());
+        all.retain(|config| known.insert(*config));
+        all
     }
 
     /// Returns the configuration with what is asked for.
@@ -96,44 +90,16 @@ impl GemmSpace {
     }
 
     fn warp_specialised(&self, problem: &GemmProblem, all: &mut Vec<GemmConfig>) {
-        // Tiles lower than an instruction are for matrices that are.
-        let low = [16, 32].map(|m| (Schedule::Cooperative, m));
-        let low = low.into_iter().filter(|(_, m)| problem.m <= *m);
-        let schedules = [
-            (Schedule::Cooperative, 64),
-            (Schedule::Cooperative, 128),
-            (Schedule::Cooperative, 256),
-            (Schedule::Pingpong, 64),
-            (Schedule::Pingpong, 128),
-        ];
-        for (schedule, m) in low.chain(schedules) {
-            for n in WIDTHS {
-                let base =
-                    self.with(GemmConfig { schedule, ..GemmConfig::sm90(self.input, [m, n]) });
-                let registers = base.usual_registers();
-                let base = GemmConfig { registers, ..base };
-                let raster = base.usual_raster(problem);
-                if schedule == Schedule::Pingpong && base.accumulators() > 192 {
-                    // The registers for these and for two tiles in turn do not suffice: the compiler spills.
-                    continue;
-                }
-                for store in [StoreForm::Rows, StoreForm::Chunks, StoreForm::Overlapped] {
-                    let base = GemmConfig { store, raster, ..base };
-                    // Deep stages are for few steps along K that each cost a barrier.
-                    let deep = if m * n <= 128 * 128 { 2 } else { 1 };
-                    for lines in 1..=deep {
-                        let tile = [m, n, base.tile[2] * lines];
-                        let base = GemmConfig { tile, ..base }.with_most_stages(8);
-                        for programmatic in [true, false] {
-                            all.push(GemmConfig { programmatic, ..base });
-                        }
-                    }
-                    let base = base.with_most_stages(8);
-                    if m * n >= 128 * 128 {
-                        all.push(GemmConfig { cluster: 2, ..base });
-                        all.push(GemmConfig { raster: Raster::Hilbert, ..base });
-                    }
-                }
+        let wanted = self.with(GemmConfig::sm90(self.input, [128, 128]));
+        for base in wanted.candidates(problem) {
+            let [m, n, _] = base.tile;
+            all.extend([true, false].map(|programmatic| GemmConfig { programmatic, ..base }));
+            if base.store == StoreForm::Chunks {
+                all.push(GemmConfig { store: StoreForm::Rows, ..base }.with_most_stages(8));
+            }
+            if m * n >= 128 * 128 && base.cluster == 1 {
+                all.push(GemmConfig { cluster: 2, ..base });
+                all.push(GemmConfig { raster: Raster::Hilbert, ..base });
             }
         }
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::regime::Regime;
+use crate::kernels::gemm::Regime;
 use crate::runtime::cache_folder::CacheFolder;
 use crate::runtime::trust::{make_private_folder, open_regular, private};
 

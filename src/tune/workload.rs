@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::data::{self, Compare, Fill};
 use super::element_offsets::ElementOffsets;
-use super::regime::Regime;
 use super::tuner::Rejection;
 use crate::arch::Major;
 use crate::ir::{BuildErrors, Converted, Element, Scalar, bf16, f16};
+use crate::kernels::gemm::Regime;
 use crate::kernels::gemm::{Activation, Bias, Epilogue, GemmProblem};
 use crate::runtime::{Buffer, Device, Function, Graph, LaunchOptions, RuntimeError, Stream};
 

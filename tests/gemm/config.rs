@@ -41,8 +41,10 @@ fn random(rng: &mut Rng) -> GemmConfig {
         major_b: one(rng, &majors),
         tile: [0; 3].map(|_| one(rng, &sizes)),
         stages: one(rng, &[0, 1, 2, 3, 4, 33, u32::MAX]),
-        cluster: one(rng, &[0, 1, 1, 1, 2, 3]),
         schedule: one(rng, &Schedule::ALL),
+        swap: rng.below(3) == 0,
+        cluster: one(rng, &[0, 1, 1, 1, 2, 3]),
+        splits: one(rng, &[0, 1, 1, 1, 2, 64, u32::MAX]),
         raster: one(rng, &rasters),
         store: one(rng, &StoreForm::ALL),
         epilogue: Epilogue {
@@ -53,6 +55,7 @@ fn random(rng: &mut Rng) -> GemmConfig {
         },
         registers: one(rng, &registers),
         alignment: one(rng, &[0, 1, 2, 4, 8, 16]),
+        repack: rng.below(3) == 0,
         programmatic: rng.below(2) == 0,
     }
 }
@@ -150,12 +153,12 @@ fn each_cause_has_its_error() {
         (GemmConfig { tile: [128, 260, 64], ..good }, "extent 260 along N"),
         (GemmConfig { tile: [128, 200, 64], major_b: Major::Mn, ..good }, "extent 200 along N"),
         (GemmConfig { tile: [128, 256, 48], ..good }, "extent 48 along K"),
-        (GemmConfig { stages: 1, ..good }, "there are 1 stages, but 2 to 32"),
+        (GemmConfig { stages: 1, ..good }, "`stages` cannot be `1`: 2 to 32"),
         (GemmConfig { stages: 5, ..good }, "bytes of shared memory are needed"),
         (GemmConfig { cluster: 4, ..good }, "1 or 2 blocks"),
         (
             GemmConfig { raster: Raster::Swizzle { width: 0 }, ..good },
-            "a swizzle width that is too small or too large",
+            "a swizzle width is from 1 to 65535",
         ),
         (GemmConfig { tile: [128, 200, 64], ..good }, "no multiple of 128 bytes"),
         (

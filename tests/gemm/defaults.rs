@@ -133,7 +133,9 @@ fn epilogues_that_are_off_are_absent() {
 fn kernels_are_right_on_the_simulator() {
     let device = Device::sim().unwrap();
     for config in part(offered(), 24) {
-        let depth = if config.schedule == Schedule::Cooperative { 4 * config.tile[2] } else { 40 };
+        let steps = if config.splits > 1 { 2 * config.splits } else { 4 };
+        let depth =
+            if config.schedule == Schedule::Cooperative { steps * config.tile[2] } else { 40 };
         let problem = GemmProblem::new(config.tile[0] + 8, 48, depth);
         Case::new(problem).check_any(&device, config);
     }

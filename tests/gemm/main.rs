@@ -23,6 +23,8 @@ mod loops;
 mod orders;
 #[cfg(feature = "tune")]
 mod space;
+#[cfg(feature = "sim")]
+mod tiles;
 #[cfg(feature = "tune")]
 mod tuner;
 #[cfg(all(feature = "tune", feature = "sim"))]

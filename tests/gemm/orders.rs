@@ -31,6 +31,14 @@ fn no_order_of_warps_changes_a_result() {
         GemmConfig { cluster: 2, ..base },
         GemmConfig { tile: [128, 256, 64], store: StoreForm::Overlapped, ..base },
         GemmConfig { tile: [128, 64, 64], schedule: Schedule::Pingpong, ..base },
+        GemmConfig { splits: 2, tile: [128, 64, 64], ..base },
+        GemmConfig {
+            tile: [24, 128, 64],
+            swap: true,
+            store: StoreForm::Rows,
+            registers: Some([40, 232]),
+            ..base
+        },
     ];
     for config in configs {
         for seed in 0..3 {

@@ -80,7 +80,8 @@ fn distinct(configs: Vec<GemmConfig>) -> Vec<GemmConfig> {
 fn check(config: GemmConfig) {
     let [tile_m, tile_n, depth] = config.tile;
     // Two tiles along each mode, the second one ragged, and a last step that is not whole.
-    let [m, n, k] = [tile_m + tile_m / 2 + 3, tile_n + 8 * (tile_n / 16).max(1), 5 * depth + 8];
+    let k = if config.splits > 1 { 2 * config.splits * depth - 8 } else { 5 * depth + 8 };
+    let [m, n] = [tile_m + tile_m / 2 + 3, tile_n + 8 * (tile_n / 16).max(1)];
     Case::new(GemmProblem::new(m, n, k)).check_any(&Device::sim().unwrap(), config);
 }
 

@@ -221,7 +221,7 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
     }
 }
 
-fn write(path: &Path, text: Result<String, JsonError>) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, text: Result<String, JsonError>) -> Result<(), Failure> {
     let text = text.map_err(Failure::run)?;
     std::fs::write(path, text)
         .map_err(|error| Failure::input(format!("{}: {error}", path.display())))

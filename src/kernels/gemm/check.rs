@@ -10,32 +10,29 @@ use super::error::GemmError;
 const MAX_ACCUMULATORS: u32 = 208;
 
 impl GemmConfig {
-    /// Checks that there is a kernel for this configuration.
-    ///
-    /// # Errors
-    /// The first cause that there is none: [`GemmError`] has one variant for each.
-    pub fn check(&self) -> Result<(), GemmError> {
-        self.check_types()?;
-        self.check_tile()?;
-        self.check_copies()?;
-        self.check_store()?;
-        self.check_registers()?;
-        let threads = self.threads();
-        if !(32..=1024).contains(&threads) {
-            return Err(GemmError::Threads { threads });
+    /// The error of a field whose value breaks a rule.
+    pub(super) fn rule(
+        &self,
+        field: &'static str,
+        value: impl std::fmt::Display,
+        rule: Option<&'static str>,
+    ) -> Result<(), GemmError> {
+        match rule {
+            Some(rule) => Err(GemmError::Field { field, value: value.to_string(), rule }),
+            None => Ok(()),
         }
-        let (needed, available) = (self.shared_bytes(), self.target.max_shared_bytes());
-        if needed > available {
-            return Err(GemmError::SharedMemory { needed, available });
+    }
+
+    pub(super) fn check_target(&self) -> Result<(), GemmError> {
+        let GemmConfig { schedule, target, .. } = *self;
+        if self.is_warp_specialised() && !target.offers(Target::SM_90A) {
+            return Err(GemmError::Target { schedule, target });
         }
         Ok(())
     }
 
-    fn check_types(&self) -> Result<(), GemmError> {
-        let GemmConfig { schedule, target, a, b, acc, .. } = *self;
-        if self.is_warp_specialised() && !target.offers(Target::SM_90A) {
-            return Err(GemmError::Target { schedule, target });
-        }
+    pub(super) fn check_inputs(&self) -> Result<(), GemmError> {
+        let GemmConfig { schedule, a, b, acc, .. } = *self;
         use Scalar as S;
         let inputs = match schedule {
             Schedule::Simt => matches!(a, S::F32 | S::F16 | S::Bf16) && a == b,
@@ -49,14 +46,20 @@ impl GemmConfig {
         if !inputs || acc != S::F32 {
             return Err(GemmError::Inputs { schedule, a, b, acc });
         }
-        for (operand, scalar) in [('C', self.c), ('D', self.d)] {
-            if !matches!(scalar, S::F32 | S::F16 | S::Bf16) {
-                return Err(GemmError::Output { operand, scalar });
-            }
+        Ok(())
+    }
+
+    pub(super) fn check_output(&self, operand: char, scalar: Scalar) -> Result<(), GemmError> {
+        if matches!(scalar, Scalar::F32 | Scalar::F16 | Scalar::Bf16) {
+            return Ok(());
         }
-        // `wgmma` transposes elements of 16 bits only.
-        let transposed = !self.is_warp_specialised() || a.bits() == 16;
-        for (operand, scalar, major) in [('A', a, self.major_a), ('B', b, self.major_b)] {
+        Err(GemmError::Output { operand, scalar })
+    }
+
+    /// `wgmma` transposes elements of 16 bits only.
+    pub(super) fn check_majors(&self) -> Result<(), GemmError> {
+        let transposed = !self.is_warp_specialised() || self.a.bits() == 16;
+        for (operand, scalar, major) in [('A', self.a, self.major_a), ('B', self.b, self.major_b)] {
             if major == Major::Mn && !transposed {
                 return Err(GemmError::MajorMode { operand, scalar, major });
             }
@@ -64,7 +67,7 @@ impl GemmConfig {
         Ok(())
     }
 
-    fn check_tile(&self) -> Result<(), GemmError> {
+    pub(super) fn check_tile(&self) -> Result<(), GemmError> {
         let tile = |mode, extent, holds: bool, rule| {
             if holds { Ok(()) } else { Err(GemmError::Tile { mode, extent, rule }) }
         };
@@ -93,16 +96,32 @@ impl GemmConfig {
                 tile('K', k, k == line, "128 bytes")
             }
             Schedule::Cooperative | Schedule::Pingpong => {
-                let heights: (&[u32], _) = if self.schedule == Schedule::Pingpong {
-                    (&[64, 128], "64 or 128 where warp groups have tiles of their own")
-                } else {
-                    (&[16, 32, 64, 128, 256], "16, 32, 64, 128 or 256")
+                // Along the rows of the instruction, and along its columns.
+                let rows = |mode, extent: u32| {
+                    if self.schedule == Schedule::Pingpong {
+                        let rule = "64 or 128 where warp groups have tiles of their own";
+                        tile(mode, extent, [64, 128].contains(&extent), rule)
+                    } else if self.swap {
+                        let holds = [64, 128, 192, 256].contains(&extent);
+                        tile(mode, extent, holds, "64, 128, 192 or 256")
+                    } else {
+                        let holds = [16, 32, 64, 128, 192, 256].contains(&extent);
+                        tile(mode, extent, holds, "16, 32, 64, 128, 192 or 256")
+                    }
                 };
-                tile('M', m, heights.0.contains(&m), heights.1)?;
+                let columns = |mode, extent: u32| {
+                    let holds = (8..=256).contains(&extent) && extent.is_multiple_of(8);
+                    tile(mode, extent, holds, "a multiple of 8 up to 256")
+                };
+                if self.swap {
+                    columns('M', m)?;
+                    rows('N', n)?;
+                } else {
+                    rows('M', m)?;
+                    columns('N', n)?;
+                }
                 let whole = self.major_a == Major::K || m.is_multiple_of(64);
                 tile('M', m, whole, "a multiple of 64 where A is contiguous along M")?;
-                let width = (8..=256).contains(&n) && n.is_multiple_of(8);
-                tile('N', n, width, "a multiple of 8 up to 256")?;
                 let whole = self.major_b == Major::K || n.is_multiple_of(64);
                 tile('N', n, whole, "a multiple of 64 where B is contiguous along N")?;
                 let whole = k > 0 && k.is_multiple_of(line) && k <= 4 * line;
@@ -111,27 +130,48 @@ impl GemmConfig {
         }
     }
 
-    fn check_copies(&self) -> Result<(), GemmError> {
-        let GemmConfig { stages, cluster, raster, alignment, .. } = *self;
-        if !(2..=32).contains(&stages) {
-            return Err(GemmError::Stages { stages, least: 2 });
+    pub(super) fn swap_rule(&self) -> Option<&'static str> {
+        if !self.swap {
+            None
+        } else if self.schedule != Schedule::Cooperative {
+            Some("only cooperative warp groups exchange their operands")
+        } else if self.d.bits() != 16 {
+            Some("only elements of 16 bits are stored transposed")
+        } else if self.store != StoreForm::Rows {
+            Some("a transposed tile is written as `rows`")
+        } else {
+            None
         }
-        let cluster_rule = if !self.is_warp_specialised() && cluster != 1 {
+    }
+
+    pub(super) fn cluster_rule(&self) -> Option<&'static str> {
+        if !self.is_warp_specialised() && self.cluster != 1 {
             Some("only warp-specialised kernels for sm_90a have clusters")
-        } else if self.schedule == Schedule::Pingpong && cluster != 1 {
+        } else if self.schedule == Schedule::Pingpong && self.cluster != 1 {
             Some("warp groups with tiles of their own have no clusters")
-        } else if !(1..=2).contains(&cluster) {
+        } else if !(1..=2).contains(&self.cluster) {
             Some("a cluster has 1 or 2 blocks")
         } else {
             None
-        };
-        if let Some(rule) = cluster_rule {
-            return Err(GemmError::Cluster { cluster, rule });
         }
-        if !raster.is_valid() {
-            return Err(GemmError::Raster { raster });
+    }
+
+    pub(super) fn splits_rule(&self) -> Option<&'static str> {
+        if self.splits == 1 {
+            None
+        } else if self.schedule != Schedule::Cooperative {
+            Some("only cooperative warp groups split their sums")
+        } else if self.store == StoreForm::Overlapped {
+            Some("a split tile is not written under the next one")
+        } else if !(1..=64).contains(&self.splits) {
+            Some("1 to 64 are possible")
+        } else {
+            None
         }
-        let size = self.a.size_bytes();
+    }
+
+    pub(super) fn alignment_rule(&self) -> Option<&'static str> {
+        let (alignment, size) = (self.alignment, self.a.size_bytes());
         let (holds, rule) = match self.schedule {
             Schedule::Cooperative | Schedule::Pingpong => {
                 (alignment == 16, "tensor copies have 16")
@@ -142,14 +182,13 @@ impl GemmConfig {
             ),
             Schedule::Simt => (alignment == size, "elements are copied one by one"),
         };
-        if holds { Ok(()) } else { Err(GemmError::CopyAlignment { alignment, rule }) }
+        (!holds).then_some(rule)
     }
 
-    fn check_store(&self) -> Result<(), GemmError> {
+    pub(super) fn store_rule(&self) -> Option<&'static str> {
         let [_, n, _] = self.tile;
-        let store = self.store;
         let columns = 128 / self.d.size_bytes();
-        let rule = match store {
+        match self.store {
             StoreForm::Direct => None,
             _ if !self.is_warp_specialised() => {
                 Some("only warp-specialised kernels for sm_90a write by tensor copies")
@@ -168,11 +207,20 @@ impl GemmConfig {
                 Some("it is for 64 rows and 256 columns of a warp group")
             }
             StoreForm::Overlapped => None,
-        };
-        match rule {
-            Some(rule) => Err(GemmError::Store { store, rule }),
-            None => Ok(()),
         }
+    }
+
+    /// Checks the threads and the shared memory of a block.
+    pub(super) fn check_block(&self) -> Result<(), GemmError> {
+        let threads = self.threads();
+        if !(32..=1024).contains(&threads) {
+            return Err(GemmError::Threads { threads });
+        }
+        let (needed, available) = (self.shared_bytes(), self.target.max_shared_bytes());
+        if needed > available {
+            return Err(GemmError::SharedMemory { needed, available });
+        }
+        Ok(())
     }
 
     /// Registers of a thread of the kernel without tensor cores with elements of A and B: of two steps along K, and of
@@ -186,7 +234,7 @@ impl GemmConfig {
         2 * (rows + columns) + tiles
     }
 
-    fn check_registers(&self) -> Result<(), GemmError> {
+    pub(super) fn check_registers(&self) -> Result<(), GemmError> {
         let registers = self.registers;
         let error = |rule| Err(GemmError::Registers { registers, rule });
         let sums = self.accumulators();
@@ -195,7 +243,9 @@ impl GemmConfig {
         let loads = self.epilogue.beta || self.epilogue.bias.is_some();
         let loads = if self.is_warp_specialised() && loads { 48 } else { 0 };
         let single = self.schedule == Schedule::Multistage && self.alignment < 4;
-        let needed = sums + kept + loads + if single { 64 } else { 0 } + self.waiting();
+        // Addresses of the workspace.
+        let parts = if self.splits > 1 { 8 } else { 0 };
+        let needed = sums + kept + loads + parts + if single { 64 } else { 0 } + self.waiting();
         // What a launch gives each thread, and what is left of it for sums beside the operands and addresses.
         let entry = (SM_REGISTERS / self.threads().max(1)).min(255) / 8 * 8;
         let most =
@@ -216,7 +266,9 @@ impl GemmConfig {
                 if GROUP * (fetch + self.consumers() * multiply) > SM_REGISTERS {
                     return error("a multiprocessor has 65536");
                 }
-                most(multiply, 32)
+                // The compiler gives an instruction no more than a launch gives, whatever is moved later.
+                let three = if self.consumers() == 3 { most(entry, 32) } else { u32::MAX };
+                most(multiply, 32).min(three)
             }
         };
         if needed > most {

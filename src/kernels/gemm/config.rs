@@ -160,10 +160,16 @@ pub struct GemmConfig {
     pub tile: [u32; 3],
     /// Tiles of A and B that are in shared memory at a time.
     pub stages: u32,
-    /// Blocks of a cluster along M. They share the tiles of B.
-    pub cluster: u32,
     /// The schedule.
     pub schedule: Schedule,
+    /// The operands of the tensor cores are exchanged: the kernel computes tiles of `D^T = B^T A^T`, and stores them
+    /// transposed. The rows of an instruction then run along N, so M of the tile is any multiple of 8.
+    pub swap: bool,
+    /// Blocks of a cluster along M. They share the tiles of B.
+    pub cluster: u32,
+    /// Thread blocks that share a tile, each with a part of the steps along K. The last of them to end sums their parts in
+    /// a fixed order: results do not change from run to run.
+    pub splits: u32,
     /// The order of the tiles of D.
     pub raster: Raster,
     /// The way in which a tile of D is written.
@@ -176,6 +182,9 @@ pub struct GemmConfig {
     /// A divisor of addresses, pitches and batch strides of A and B, in bytes; for the multistage
     /// kernel also their extents along the contiguous mode.
     pub alignment: u32,
+    /// Operands whose addresses, pitches or batch strides are no multiples of 16 bytes are copied to a workspace of the
+    /// function before the product, D after it.
+    pub repack: bool,
     /// The kernel may be launched before the one before it has ended: it waits for it by itself
     /// (programmatic dependent launch).
     pub programmatic: bool,
@@ -232,7 +241,7 @@ impl GemmConfig {
         }
     }
 
-    fn base(target: Target, input: Scalar, tile: [u32; 3]) -> GemmConfig {
+    pub(super) fn base(target: Target, input: Scalar, tile: [u32; 3]) -> GemmConfig {
         let d = output_of(input);
         GemmConfig {
             target,
@@ -245,13 +254,16 @@ impl GemmConfig {
             major_b: Major::K,
             tile,
             stages: 2,
-            cluster: 1,
             schedule: Schedule::Simt,
+            swap: false,
+            cluster: 1,
+            splits: 1,
             raster: Raster::AlongN,
             store: StoreForm::Direct,
             epilogue: Epilogue::default(),
             registers: None,
             alignment: 16,
+            repack: false,
             programmatic: false,
         }
     }
@@ -274,15 +286,20 @@ impl GemmConfig {
     pub const fn consumers(&self) -> u32 {
         match self.schedule {
             Schedule::Simt | Schedule::Multistage => 1,
-            Schedule::Cooperative => {
-                if self.tile[0] > 64 {
-                    2
-                } else {
-                    1
-                }
-            }
+            // 64 rows each, or 128 where four groups would be too many.
+            Schedule::Cooperative => match self.mma_tile()[0] {
+                0..=64 => 1,
+                192 => 3,
+                _ => 2,
+            },
             Schedule::Pingpong => 2,
         }
+    }
+
+    /// M and N of the products that the tensor cores make of a tile.
+    pub const fn mma_tile(&self) -> [u32; 2] {
+        let [m, n, _] = self.tile;
+        if self.swap { [n, m] } else { [m, n] }
     }
 
     /// Warp groups that multiply the same tile.
@@ -306,7 +323,8 @@ impl GemmConfig {
     /// Rows of a tile in shared memory and in the products. `wgmma` has 64: where the tile has fewer, the others are zero,
     /// and neither fetched nor written.
     pub const fn rows_of_products(&self) -> u32 {
-        if self.is_warp_specialised() && self.tile[0] < 64 { 64 } else { self.tile[0] }
+        let [m, _] = self.mma_tile();
+        if self.is_warp_specialised() && m < 64 { 64 } else { m }
     }
 
     /// Rows and columns of a tile that one warp of the multistage kernel multiplies.
@@ -354,6 +372,7 @@ impl GemmConfig {
                 rows * columns / 32
             }
             Schedule::Cooperative => {
+                let [_, n] = self.mma_tile();
                 self.rows_of_products().saturating_mul(n) / (self.consumers() * GROUP)
             }
             Schedule::Pingpong => m.saturating_mul(n) / GROUP,
@@ -361,10 +380,12 @@ impl GemmConfig {
     }
 
     /// The default registers of producer and consumer threads: 40 and 232 where two groups
-    /// multiply; with one there are enough without.
+    /// multiply, 32 and 160 with three; with one there are enough without.
     pub const fn usual_registers(&self) -> Option<[u32; 2]> {
         if !self.is_warp_specialised() || self.consumers() < 2 {
             None
+        } else if self.consumers() == 3 {
+            Some([32, 160])
         } else if self.accumulators() > 200
             || (self.accumulators() > 192 && matches!(self.schedule, Schedule::Pingpong))
         {
@@ -385,10 +406,10 @@ impl GemmConfig {
         Raster::Swizzle { width: if 2 * rows >= most { rows } else { most } }
     }
 
-    /// Columns of D that one tensor copy stores; those of the tile where it is written directly.
+    /// Columns of the products that one tensor copy stores; those of the tile where it is written directly.
     pub const fn store_columns(&self) -> u32 {
         match self.store {
-            StoreForm::Direct | StoreForm::Rows => self.tile[1],
+            StoreForm::Direct | StoreForm::Rows => self.mma_tile()[1],
             StoreForm::Chunks | StoreForm::Overlapped => 128 / self.d.size_bytes(),
         }
     }
@@ -400,7 +421,7 @@ impl GemmConfig {
             StoreForm::Rows => 1,
             // Two in turn, where each tile has an even number of stores.
             StoreForm::Chunks | StoreForm::Overlapped => {
-                let chunks = self.tile[1] / self.store_columns();
+                let chunks = self.mma_tile()[1] / self.store_columns();
                 let stores = (self.rows_of_consumer() / 64).saturating_mul(chunks);
                 if stores.is_multiple_of(2) { 2 } else { 1 }
             }
@@ -409,12 +430,11 @@ impl GemmConfig {
 
     /// Bytes of a tile of A and one of B: what is fetched for a stage.
     pub const fn stage_bytes(&self) -> u32 {
-        self.bytes_of_rows(self.tile[0])
+        self.bytes_of_tiles(self.tile)
     }
 
-    /// Bytes of `m` rows of A and a tile of B.
-    const fn bytes_of_rows(&self, m: u32) -> u32 {
-        let [_, n, k] = self.tile;
+    /// Bytes of tiles of A and B for a tile of these extents.
+    const fn bytes_of_tiles(&self, [m, n, k]: [u32; 3]) -> u32 {
         m.saturating_mul(self.a.size_bytes())
             .saturating_add(n.saturating_mul(self.b.size_bytes()))
             .saturating_mul(k)
@@ -423,7 +443,8 @@ impl GemmConfig {
     /// Bytes of shared memory of a block.
     pub const fn shared_bytes(&self) -> u64 {
         let [m, n, k] = self.tile;
-        let stages = self.stages as u64 * self.bytes_of_rows(self.rows_of_products()) as u64;
+        let rows = if self.swap { m } else { self.rows_of_products() };
+        let stages = self.stages as u64 * self.bytes_of_tiles([rows, n, k]) as u64;
         match self.schedule {
             // Tiles are kept as f32, those of A with a pad of 4 columns for every row.
             Schedule::Simt => {
@@ -454,6 +475,7 @@ impl GemmConfig {
         let cluster = u64::from(self.cluster.max(1));
         let clusters =
             rows.div_ceil(cluster).saturating_mul(columns).saturating_mul(problem.batch.into());
+        let clusters = clusters.saturating_mul(self.splits.max(1).into());
         let blocks = match self.schedule {
             Schedule::Simt | Schedule::Multistage => clusters.saturating_mul(cluster),
             Schedule::Cooperative | Schedule::Pingpong => {

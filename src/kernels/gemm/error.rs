@@ -6,9 +6,9 @@ use crate::arch::{DescriptorError, Major, TensorMapError};
 use crate::ir::{BuildErrors, Scalar, Target};
 use crate::layout::LayoutError;
 use crate::runtime::RuntimeError;
-use crate::tensor::{AtomError, Raster, TensorError};
+use crate::tensor::{AtomError, TensorError};
 
-use super::config::{Schedule, StoreForm};
+use super::config::Schedule;
 
 errors! {
     /// A configuration without a kernel, or a problem that a kernel does not take.
@@ -75,19 +75,8 @@ errors! {
         },
         /// the tile has the extent {extent} along {mode}, but it must be {rule}
         Tile { mode: char, extent: u32, rule: &'static str },
-        /// there are {stages} stages, but {least} to 32 are possible
-        Stages { stages: u32, least: u32 },
-        /// clusters of {cluster} blocks are not possible: {rule}
-        Cluster { cluster: u32, rule: &'static str },
-        /// the rasterization `{raster}` has a swizzle width that is too small or too large
-        Raster { raster: Raster },
-        /// The tile of D cannot be written so.
-        Store {
-            /// The form.
-            store: StoreForm,
-            /// The reason.
-            rule: &'static str,
-        } = |f| write!(f, "D cannot be written as `{}`: {rule}", store.name()),
+        /// `{field}` cannot be `{value}`: {rule}
+        Field { field: &'static str, value: String, rule: &'static str },
         /// Registers that cannot be moved so.
         Registers {
             /// Those of a producer thread and of a consumer thread.
@@ -108,8 +97,6 @@ errors! {
         Threads { threads: u32 },
         /// {needed} bytes of shared memory are needed, and a block has {available}: take fewer stages or a smaller tile
         SharedMemory { needed: u64, available: u64 },
-        /// an alignment of {alignment} bytes is not possible: {rule}
-        CopyAlignment { alignment: u32, rule: &'static str },
         /// A text that names no configuration.
         Name {
             /// The text.
@@ -139,6 +126,8 @@ errors! {
         },
         /// the size `k` is {k}, but a tile that is written under the next one needs at least {least}
         Depth { k: u32, least: u32 },
+        /// the size `k` is {k}, so that some of {splits} splits would have no step along K
+        Splits { k: u32, splits: u32 },
         /// the lines of {operand} are {pitch} elements apart, but have {least} elements
         Pitch { operand: char, pitch: u64, least: u64 },
         /// {operand} is too large: it has {lines} lines of {pitch} elements, and a matrix must have fewer than 2^40

@@ -12,6 +12,7 @@ use super::fma;
 use super::problem::GemmProblem;
 use super::sm80;
 use super::sm90;
+use super::split::SplitParams;
 use super::threads;
 use super::types::{Types, in_memory};
 
@@ -46,6 +47,7 @@ pub struct Gemm<A: Element, B: Element = A, C: Number = A, D: Number = C> {
 /// The kernel of one of the schedules: with tensor maps, or with pointers for threads that copy by themselves.
 pub(super) enum AnyKernel<T: Types> {
     Sm90(Box<sm90::Plan>, Kernel<(sm90::Params<T>,)>),
+    Split(Box<sm90::Plan>, Kernel<(sm90::Params<T>, SplitParams)>),
     Threads(Kernel<(threads::Params<T>,)>),
 }
 
@@ -79,8 +81,13 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
             Schedule::Multistage => AnyKernel::Threads(sm80::build(&config)?),
             Schedule::Cooperative | Schedule::Pingpong => {
                 let plan = sm90::Plan::new(&config)?;
-                let kernel = plan.build()?;
-                AnyKernel::Sm90(Box::new(plan), kernel)
+                if config.splits > 1 {
+                    let kernel = plan.build_split()?;
+                    AnyKernel::Split(Box::new(plan), kernel)
+                } else {
+                    let kernel = plan.build()?;
+                    AnyKernel::Sm90(Box::new(plan), kernel)
+                }
             }
         };
         Ok(Gemm { config, kernel })
@@ -100,6 +107,7 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
         match &self.kernel {
             AnyKernel::Sm90(_, kernel) => kernel.ptx_with(options),
+            AnyKernel::Split(_, kernel) => kernel.ptx_with(options),
             AnyKernel::Threads(kernel) => kernel.ptx_with(options),
         }
     }
@@ -127,7 +135,9 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     ) -> Result<Option<[TensorMapDesc; 3]>, GemmError> {
         let strides = self.config.check_problem(problem)?;
         match &self.kernel {
-            AnyKernel::Sm90(plan, _) => plan.maps(problem, &strides).map(Some),
+            AnyKernel::Sm90(plan, _) | AnyKernel::Split(plan, _) => {
+                plan.maps(problem, &strides).map(Some)
+            }
             AnyKernel::Threads(_) => Ok(None),
         }
     }
@@ -136,6 +146,7 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     pub fn ir(&self) -> &KernelIr {
         match &self.kernel {
             AnyKernel::Sm90(_, kernel) => kernel.ir(),
+            AnyKernel::Split(_, kernel) => kernel.ir(),
             AnyKernel::Threads(kernel) => kernel.ir(),
         }
     }
@@ -144,6 +155,7 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     pub fn text(&self) -> String {
         match &self.kernel {
             AnyKernel::Sm90(_, kernel) => kernel.to_string(),
+            AnyKernel::Split(_, kernel) => kernel.to_string(),
             AnyKernel::Threads(kernel) => kernel.to_string(),
         }
     }

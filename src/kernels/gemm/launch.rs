@@ -1,18 +1,23 @@
 //! [`GemmFunction`]: a matrix product on a device.
 
-use crate::arch::Major;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::arch::{Major, TensorMapDesc};
 use crate::ir::{Element, Number};
 use crate::runtime::{
-    AtLaunch, Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions, TensorMapArg,
+    Arguments, AtLaunch, Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions, TensorMapArg,
     TensorMapArgMut, Timing,
 };
 
-use super::config::{Bias, GemmConfig};
+use super::config::{Bias, GROUP, GemmConfig};
 use super::epilogue::EpilogueParams;
 use super::error::GemmError;
 use super::front::{AnyKernel, Gemm};
 use super::problem::{GemmProblem, GemmStrides};
+use super::repack::{Packing, Repack};
 use super::sm90;
+use super::split::SplitParams;
 use super::threads;
 use super::types::Types;
 
@@ -67,8 +72,68 @@ pub struct GemmFunction<A: Element, B: Element = A, C: Number = A, D: Number = C
 }
 
 enum AnyFunction<T: Types> {
-    Sm90(Box<sm90::Plan>, Function<(sm90::Params<T>,)>),
+    Sm90(Box<sm90::Plan>, Product<T>, Option<Box<Repack<T>>>),
     Threads(Function<(threads::Params<T>,)>),
+}
+
+/// The warp-specialised kernel.
+enum Product<T: Types> {
+    Whole(Function<(sm90::Params<T>,)>),
+    Split(Function<(sm90::Params<T>, SplitParams)>, SplitWorkspace),
+}
+
+/// The workspace of a function whose thread blocks share tiles, as large as any launch needed. Launches on several
+/// streams share it; the runtime orders them.
+struct SplitWorkspace {
+    device: Device,
+    buffers: Mutex<(Buffer<f32>, Buffer<u32>)>,
+}
+
+impl SplitWorkspace {
+    fn new(device: &Device) -> Result<SplitWorkspace, GemmError> {
+        let buffers = Mutex::new((device.zeros(1)?, device.zeros(1)?));
+        Ok(SplitWorkspace { device: device.clone(), buffers })
+    }
+}
+
+impl<T: Types> Product<T> {
+    fn compiler_log(&self) -> &str {
+        match self {
+            Product::Whole(function) => function.compiler_log(),
+            Product::Split(function, _) => function.compiler_log(),
+        }
+    }
+
+    fn run(
+        &self,
+        how: &mut How<'_>,
+        grid: Grid,
+        config: &GemmConfig,
+        args: &mut Sm90Args<'_, T>,
+    ) -> Result<(), GemmError> {
+        let (function, workspace) = match self {
+            Product::Whole(function) => return how.run(function, grid, (args.params(),)),
+            Product::Split(function, workspace) => (function, workspace),
+        };
+        let mut buffers = workspace.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (partials, arrivals) = &mut *buffers;
+        let [rows, columns, _] = args.tiles.map(|tiles| tiles as u64);
+        let groups = (rows + u64::from(config.cluster) - 1) * columns * args.batch as u64;
+        let groups = groups * u64::from(config.consumers());
+        let each = u64::from(config.splits) * u64::from(config.accumulators() * GROUP);
+        let elements = groups.saturating_mul(each);
+        let too_large = GemmError::TooLarge { operand: 'W', lines: groups, pitch: each };
+        if elements >= 1 << 40 || groups > i32::MAX as u64 {
+            return Err(too_large);
+        }
+        if partials.len() < elements as usize {
+            *partials = workspace.device.zeros(elements as usize)?;
+        }
+        if arrivals.len() < groups as usize {
+            *arrivals = workspace.device.zeros(groups as usize)?;
+        }
+        how.run(function, grid, (args.params(), SplitParams { partials, arrivals }))
+    }
 }
 
 impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
@@ -77,8 +142,19 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<GemmFunction<A, B, C, D>, GemmError> {
+        let repack = || -> Result<_, GemmError> {
+            let repack = self.config().repack.then(|| Repack::load(self.config(), device));
+            Ok(repack.transpose()?.map(Box::new))
+        };
         let loaded = match &self.kernel {
-            AnyKernel::Sm90(plan, kernel) => AnyFunction::Sm90(plan.clone(), device.load(kernel)?),
+            AnyKernel::Sm90(plan, kernel) => {
+                let product = Product::Whole(device.load(kernel)?);
+                AnyFunction::Sm90(plan.clone(), product, repack()?)
+            }
+            AnyKernel::Split(plan, kernel) => {
+                let product = Product::Split(device.load(kernel)?, SplitWorkspace::new(device)?);
+                AnyFunction::Sm90(plan.clone(), product, repack()?)
+            }
             AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load(kernel)?),
         };
         // The simulator runs blocks one after the other; some of them let a kernel show what it does with several.
@@ -98,12 +174,12 @@ pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Number =
 
 /// The arguments of a kernel, with its function.
 enum AnyArgs<'h, T: Types> {
-    Sm90(Box<Sm90Args<'h, T>>),
+    Sm90(&'h Product<T>, GemmConfig, Box<Sm90Args<'h, T>>),
+    Repacked(Box<RepackedArgs<'h, T>>),
     Threads(ThreadsArgs<'h, T>),
 }
 
 struct Sm90Args<'h, T: Types> {
-    function: &'h Function<(sm90::Params<T>,)>,
     a: TensorMapArg<'h, T::A>,
     b: TensorMapArg<'h, T::B>,
     d: TensorMapArgMut<'h, T::D>,
@@ -114,6 +190,25 @@ struct Sm90Args<'h, T: Types> {
 }
 
 impl<'h, T: Types> Sm90Args<'h, T> {
+    fn new(
+        [map_a, map_b, map_d]: [TensorMapDesc; 3],
+        (a, b, d): (&'h Buffer<T::A>, &'h Buffer<T::B>, &'h mut Buffer<T::D>),
+        problem: &GemmProblem,
+        strides: &GemmStrides,
+        tiles: [i32; 3],
+        epilogue: &EpilogueValues<'h, T>,
+    ) -> Result<Self, GemmError> {
+        Ok(Sm90Args {
+            a: a.tensor_map(&map_a)?,
+            b: b.tensor_map(&map_b)?,
+            d: d.tensor_map_mut(&map_d)?,
+            tiles,
+            batch: problem.batch as i32,
+            batched: [strides.a, strides.b].map(|[_, next]| i32::from(next != 0)),
+            epilogue: EpilogueValues { ..*epilogue },
+        })
+    }
+
     fn params(&mut self) -> sm90::Params<T, AtLaunch<'_, 'h>> {
         let [row_tiles, column_tiles, steps] = self.tiles;
         let [batched_a, batched_b] = self.batched;
@@ -129,6 +224,62 @@ impl<'h, T: Types> Sm90Args<'h, T> {
             batched_b,
             epilogue: self.epilogue.params(),
         }
+    }
+}
+
+/// The arguments of a product whose operands are copied.
+struct RepackedArgs<'h, T: Types> {
+    plan: &'h sm90::Plan,
+    config: GemmConfig,
+    product: &'h Product<T>,
+    repack: &'h Repack<T>,
+    packing: Packing,
+    strides: GemmStrides,
+    a: &'h Buffer<T::A>,
+    b: &'h Buffer<T::B>,
+    d: &'h mut Buffer<T::D>,
+    tiles: [i32; 3],
+    epilogue: EpilogueValues<'h, T>,
+}
+
+impl<T: Types> RepackedArgs<'_, T> {
+    fn run(&mut self, how: &mut How<'_>, grid: Grid) -> Result<(), GemmError> {
+        let RepackedArgs { plan, config, product, repack, packing, strides, tiles, .. } = *self;
+        let (epilogue, own) = (&self.epilogue, (self.a, self.b, &mut *self.d));
+        repack.run(how, &packing, own, |how, buffers| {
+            let maps = plan.maps(&packing.problem, &strides)?;
+            let problem = &packing.problem;
+            let mut args = Sm90Args::new(maps, buffers, problem, &strides, tiles, epilogue)?;
+            product.run(how, grid, &config, &mut args)
+        })
+    }
+}
+
+/// A launch, or a measurement.
+pub(super) enum How<'o> {
+    /// Starts kernels with these options.
+    Launch(LaunchOptions<'o>),
+    /// Adds up their times.
+    Time(Timing),
+}
+
+impl How<'_> {
+    pub(super) fn run<P: Arguments>(
+        &mut self,
+        function: &Function<P>,
+        grid: Grid,
+        args: P::Args<'_, '_>,
+    ) -> Result<(), GemmError> {
+        match self {
+            How::Launch(options) => function.launch_with(*options, grid, args)?,
+            How::Time(all) => {
+                let one = function.time(grid, args)?;
+                all.elapsed += one.elapsed;
+                let ops = one.thread_ops.zip(Some(all.thread_ops.unwrap_or(0)));
+                all.thread_ops = ops.map(|(one, all)| one + all);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -178,7 +329,7 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
     /// The compiler's log of the kernel: see [`Function::compiler_log`].
     pub fn compiler_log(&self) -> &str {
         match &self.loaded {
-            AnyFunction::Sm90(_, function) => function.compiler_log(),
+            AnyFunction::Sm90(_, function, _) => function.compiler_log(),
             AnyFunction::Threads(function) => function.compiler_log(),
         }
     }
@@ -216,18 +367,38 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
         long_enough("B", args.b.len(), problem, lines(config.major_b, n, k), strides.b)?;
         long_enough("D", args.d.len(), problem, (m, n), strides.d)?;
         let args = match &self.loaded {
-            AnyFunction::Sm90(plan, function) => {
-                let [a, b, d] = plan.maps(problem, &strides)?;
-                AnyArgs::Sm90(Box::new(Sm90Args {
-                    function,
-                    a: args.a.tensor_map(&a)?,
-                    b: args.b.tensor_map(&b)?,
-                    d: args.d.tensor_map_mut(&d)?,
-                    tiles: config.tiles(problem).map(|n| n as i32),
-                    batch: problem.batch as i32,
-                    batched: [strides.a, strides.b].map(|[_, next]| i32::from(next != 0)),
-                    epilogue,
-                }))
+            AnyFunction::Sm90(plan, product, repack) => {
+                let tiles = config.tiles(problem).map(|n| n as i32);
+                match repack {
+                    Some(repack) => {
+                        let starts = [
+                            args.a.is_aligned_to(16),
+                            args.b.is_aligned_to(16),
+                            args.d.is_aligned_to(16),
+                        ];
+                        let packing = Packing::new(config, problem, &strides, starts);
+                        AnyArgs::Repacked(Box::new(RepackedArgs {
+                            plan,
+                            config: *config,
+                            product,
+                            repack,
+                            packing,
+                            strides: packing.problem.strides(config)?,
+                            a: args.a,
+                            b: args.b,
+                            d: args.d,
+                            tiles,
+                            epilogue,
+                        }))
+                    }
+                    None => {
+                        let maps = plan.maps(problem, &strides)?;
+                        let buffers = (args.a, args.b, args.d);
+                        let args =
+                            Sm90Args::new(maps, buffers, problem, &strides, tiles, &epilogue)?;
+                        AnyArgs::Sm90(product, *config, Box::new(args))
+                    }
+                }
             }
             AnyFunction::Threads(function) => {
                 let alignment = config.alignment;
@@ -332,15 +503,7 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmLaunch<'_, A, B, C, D> {
     /// # Errors
     /// Those of [`Function::launch_with`].
     pub fn launch_with(&mut self, options: LaunchOptions<'_>) -> Result<(), GemmError> {
-        match &mut self.args {
-            AnyArgs::Sm90(args) => {
-                args.function.launch_with(options, self.grid, (args.params(),))?;
-            }
-            AnyArgs::Threads(args) => {
-                args.function.launch_with(options, self.grid, (args.params(),))?;
-            }
-        }
-        Ok(())
+        self.run(&mut How::Launch(options))
     }
 
     /// Runs the product, waits for its end, and says how long it took.
@@ -348,10 +511,20 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmLaunch<'_, A, B, C, D> {
     /// # Errors
     /// Those of [`Function::time`].
     pub fn time(&mut self) -> Result<Timing, GemmError> {
-        Ok(match &mut self.args {
-            AnyArgs::Sm90(args) => args.function.time(self.grid, (args.params(),))?,
-            AnyArgs::Threads(args) => args.function.time(self.grid, (args.params(),))?,
-        })
+        let mut how = How::Time(Timing { elapsed: Duration::ZERO, thread_ops: None });
+        self.run(&mut how)?;
+        match how {
+            How::Time(all) => Ok(all),
+            How::Launch(_) => Ok(Timing { elapsed: Duration::ZERO, thread_ops: None }),
+        }
+    }
+
+    fn run(&mut self, how: &mut How<'_>) -> Result<(), GemmError> {
+        match &mut self.args {
+            AnyArgs::Sm90(product, config, args) => product.run(how, self.grid, config, args),
+            AnyArgs::Repacked(args) => args.run(how, self.grid),
+            AnyArgs::Threads(args) => how.run(args.function, self.grid, (args.params(),)),
+        }
     }
 
     /// Adds the product to a graph.

@@ -6,14 +6,19 @@ mod defaults;
 mod direct_store;
 mod epilogue;
 mod error;
+mod fields;
 mod fma;
 mod front;
 mod launch;
-mod name;
+mod model;
 mod padded_tile;
 mod problem;
+mod regime;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+mod repack;
 mod sm80;
 mod sm90;
+mod split;
 mod threads;
 mod types;
 
@@ -21,6 +26,8 @@ pub use config::{Activation, Bias, Epilogue, GemmConfig, Schedule, StoreForm};
 pub use error::GemmError;
 pub use front::Gemm;
 pub use launch::{GemmArgs, GemmFunction, GemmLaunch};
+pub use model::{GemmModel, Machine, Parameters, Prediction};
 pub use problem::{GemmProblem, GemmStrides, MatrixStrides};
+pub use regime::{ParseRegimeError, Regime};
 #[cfg(feature = "tune")]
 pub(crate) use types::in_memory;

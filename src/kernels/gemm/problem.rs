@@ -133,6 +133,9 @@ impl GemmConfig {
         if self.is_warp_specialised() && self.store_slots() > 0 {
             operands.push(('D', strides.d, self.d));
         }
+        if self.repack {
+            operands.clear();
+        }
         for (operand, [pitch, next], scalar) in operands {
             let distances = [("the pitch of", pitch), ("the distance of matrices of", next)];
             let distances = if problem.batch > 1 { &distances[..] } else { &distances[..1] };
@@ -163,7 +166,12 @@ impl GemmConfig {
             let least = self.tile[2].saturating_mul(3).saturating_add(1);
             return Err(GemmError::Depth { k: problem.k, least });
         }
+        let splits = u64::from(self.splits.max(1));
+        if splits > 1 && (splits - 1) * tiles[2].div_ceil(splits) >= tiles[2] {
+            return Err(GemmError::Splits { k: problem.k, splits: self.splits });
+        }
         let blocks = (tiles[0] + u64::from(self.cluster))
+            .saturating_mul(splits)
             .saturating_mul(tiles[1])
             .saturating_mul(problem.batch.into());
         if blocks > i32::MAX as u64 {

@@ -6,7 +6,8 @@
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
 use crate::ir::{
-    BarrierForm, Body, Kernel, KernelOptions, OnDevice, Scalar, TensorMap, TensorMapMut, Val, range,
+    BarrierForm, Body, Kernel, KernelOptions, NamedBarrier, OnDevice, Scalar, TensorMap,
+    TensorMapMut, Val, range,
 };
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
@@ -19,8 +20,11 @@ use super::config::{GROUP, GemmConfig, SWIZZLE_ALIGN, Schedule, StoreForm, WGMMA
 use super::epilogue::{EpilogueOps, EpilogueParams};
 use super::error::GemmError;
 use super::problem::{GemmProblem, GemmStrides};
+use super::split::{Split, SplitArgs, SplitParams};
 use super::types::{Types, in_memory, val_type};
 
+/// Bytes of a line of the L2 cache.
+const L2_LINE: u64 = 128;
 /// The parts in which an overlapped epilogue stores a tile.
 const PARTS: u32 = 4;
 
@@ -77,7 +81,10 @@ impl Operand {
         [pitch, next]: [u64; 2],
     ) -> Result<TensorMapDesc, GemmError> {
         let tensor = matrices(major, [lines, depth, batch], [pitch, next])?;
-        Ok(self.copy.desc(&tensor)?.with_l2_promotion(L2Promotion::B256))
+        let map = self.copy.desc(&tensor)?;
+        // A row of a box that is not aligned to a line of the L2 cache is in two lines; promotion would fetch both twice.
+        let aligned = (pitch * u64::from(map.elem().size_bytes())).is_multiple_of(L2_LINE);
+        Ok(map.with_l2_promotion(if aligned { L2Promotion::B256 } else { L2Promotion::None }))
     }
 }
 
@@ -105,23 +112,26 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(config: &GemmConfig) -> Result<Plan, GemmError> {
         config.check()?;
-        let GemmConfig { tile: [m, n, _], schedule, a, b, acc, .. } = *config;
+        let GemmConfig { tile: [m, n, _], schedule, a, b, acc, swap, .. } = *config;
         let inputs = val_type(a).zip(val_type(b));
         let (ty_a, ty_b) = inputs.ok_or(GemmError::Inputs { schedule, a, b, acc })?;
-        let op = Wgmma::new(n, ty_a, ty_b, ValType::F32, OperandSource::Shared);
+        let [rows, columns] = config.mma_tile();
+        let (left, right) = if swap { (ty_b, ty_a) } else { (ty_a, ty_b) };
+        let op = Wgmma::new(columns, left, right, ValType::F32, OperandSource::Shared);
         let groups = config.consumers_of_tile();
-        let rows = m.min(WGMMA_ROWS);
+        let rows_a = if swap { m } else { config.rows_of_products() };
+        let (stored, slots) = (config.store_columns(), config.store_slots());
+        let store = if swap {
+            StagedStore::transposed(config.d, stored, slots)?
+        } else {
+            StagedStore::of_rows(config.d, rows.min(WGMMA_ROWS), stored, slots)?
+        };
         Ok(Plan {
             config: *config,
             mma: TiledMma::new(MmaAtom::new(op)?, &layout!((groups, 1, 1)), tiler!(_, _, _))?,
-            a: Operand::new(config, (a, config.major_a), [config.rows_of_products(), m])?,
+            a: Operand::new(config, (a, config.major_a), [rows_a, m])?,
             b: Operand::new(config, (b, config.major_b), [n, n])?,
-            store: StagedStore::of_rows(
-                config.d,
-                rows,
-                config.store_columns(),
-                config.store_slots(),
-            )?,
+            store,
         })
     }
 
@@ -137,20 +147,44 @@ impl Plan {
         Ok([a, self.b.map(self.config.major_b, [n, k, batch], strides.b)?, d])
     }
 
+    /// Builds the kernel of whole tiles.
     pub(super) fn build<T: Types>(&self) -> Result<Kernel<(Params<T>,)>, GemmError> {
-        let GemmConfig { target, cluster, .. } = self.config;
-        let mut options = KernelOptions::default().block([self.config.threads(), 1, 1]);
-        if cluster > 1 {
-            options = options.cluster([cluster, 1, 1]);
-        }
-        let (options, name) = (options.min_blocks_per_sm(1), self.config.to_string());
-        let kernel =
-            Kernel::build_with(options, &name, target, |k, (args,)| self.body::<T>(k, &args));
+        let GemmConfig { target, .. } = self.config;
+        let (options, name) = (self.options(), self.config.to_string());
+        let kernel = Kernel::build_with(options, &name, target, |k, (args,)| {
+            self.body::<T>(k, &args, None);
+        });
         Ok(kernel?)
     }
 
+    /// Builds the kernel whose thread blocks share tiles.
+    pub(super) fn build_split<T: Types>(
+        &self,
+    ) -> Result<Kernel<(Params<T>, SplitParams)>, GemmError> {
+        let GemmConfig { target, .. } = self.config;
+        let (options, name) = (self.options(), self.config.to_string());
+        let kernel = Kernel::build_with(options, &name, target, |k, (args, split)| {
+            self.body::<T>(k, &args, Some(&split));
+        });
+        Ok(kernel?)
+    }
+
+    fn options(&self) -> KernelOptions {
+        let options = KernelOptions::default().block([self.config.threads(), 1, 1]);
+        let options = options.min_blocks_per_sm(1);
+        match self.config.cluster {
+            1 => options,
+            blocks => options.cluster([blocks, 1, 1]),
+        }
+    }
+
     /// The kernel.
-    fn body<'a, T: Types>(&self, k: &mut Body<'a, '_>, args: &Args<'a, T>) {
+    fn body<'a, T: Types>(
+        &self,
+        k: &mut Body<'a, '_>,
+        args: &Args<'a, T>,
+        split: Option<&SplitArgs<'a>>,
+    ) {
         let Plan { config, a, b, store, .. } = self;
         let sa = SharedTensor::<T::A>::shared_aligned(k, a.ring.clone(), SWIZZLE_ALIGN);
         let sb = SharedTensor::<T::B>::shared_aligned(k, b.ring.clone(), SWIZZLE_ALIGN);
@@ -159,7 +193,9 @@ impl Plan {
         let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
         let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals).cluster(config.cluster);
         let order = self.is_pingpong().then(|| OrderedBarrier::new(k));
-        let tiles = [args.row_tiles, args.column_tiles, args.batch];
+        // The scheduler counts the splits of a tile like matrices of a batch.
+        let batch = if split.is_some() { args.batch * config.splits } else { args.batch };
+        let tiles = [args.row_tiles, args.column_tiles, batch];
         let tiles = TileScheduler::new(k, config.raster, tiles).clusters(config.cluster);
         let thread = k.thread_idx().x;
         if config.programmatic {
@@ -181,11 +217,18 @@ impl Plan {
             let thread_of_group = || thread % GROUP;
             let mma_thread = if self.is_pingpong() { thread_of_group() } else { thread - GROUP };
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
-            WgmmaMainloop::clear_rows(k, &sa, config.tile[0], mma_thread, barrier);
+            if !config.swap {
+                WgmmaMainloop::clear_rows(k, &sa, config.tile[0], mma_thread, barrier);
+            }
             let to = staging.offset(group * store.elements());
-            let products = WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sa, &sb);
+            let products = if config.swap {
+                WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sb, &sa)
+            } else {
+                WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sa, &sb)
+            };
             let store = store.slice(k, args.d, to, thread_of_group(), barrier);
-            let consumer = Consumer { plan: self, args, group, pipe, products, store };
+            let consumer =
+                Consumer { plan: self, args, split, group, barrier, pipe, products, store };
             match (config.store, order) {
                 (StoreForm::Overlapped, _) => consumer.consume_overlapped(k, tiles),
                 (_, Some(order)) => consumer.consume_ordered(k, tiles, order),
@@ -194,6 +237,26 @@ impl Plan {
             consumer.store.finish(k);
         });
         pipe.cluster_sync(k, BarrierForm::Unaligned);
+    }
+
+    /// A tile with its steps along K, from the first one to the end, and its split: of `splits` tiles in one place, which
+    /// the scheduler takes for tiles of several matrices.
+    fn part<'a: 'b, 'b, T: Types>(
+        &self,
+        k: &Body<'b, '_>,
+        args: &Args<'a, T>,
+        tile: Tile<'b>,
+    ) -> (Tile<'b>, [Val<'b, i32>; 2], Val<'b, i32>) {
+        let splits = self.config.splits;
+        if splits == 1 {
+            let zero = k.constant(0);
+            return (tile, [zero, args.steps], zero);
+        }
+        let batch = tile.batch / splits;
+        let number = tile.batch - batch * splits;
+        let each = (args.steps + (splits - 1)) / splits;
+        let first = number * each;
+        (Tile { batch, ..tile }, [first, (first + each).min(args.steps)], number)
     }
 
     /// Returns whether each consumer has tiles of its own.
@@ -219,11 +282,12 @@ impl<'a: 'b, 'b, T: Types> Producer<'_, 'a, 'b, T> {
         let b = b.copy.tensor(k, args.b);
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
         tiles.for_each(k, pipe.producer(k), |k, tile, state| {
+            let (tile, [first, end], _) = self.plan.part(k, args, tile);
             let ga =
                 a.local_tile(k, &tiler!(m, depth), (tile.row, .., tile.batch * args.batched_a));
             let gb =
                 b.local_tile(k, &tiler!(n, depth), (tile.column, .., tile.batch * args.batched_b));
-            k.for_(range(0, args.steps), state, |k, step, state| {
+            k.for_(range(first, end), state, |k, step, state| {
                 let full = pipe.acquire(k, state);
                 let (ga, gb) = (ga.slice(k, (.., .., step)), gb.slice(k, (.., .., step)));
                 let sa = sa.slice(k, (.., .., .., state.stage));
@@ -240,7 +304,9 @@ impl<'a: 'b, 'b, T: Types> Producer<'_, 'a, 'b, T> {
 struct Consumer<'p, 'a, 'b, T: Types> {
     plan: &'p Plan,
     args: &'p Args<'a, T>,
+    split: Option<&'p SplitArgs<'a>>,
     group: Val<'b, i32>,
+    barrier: NamedBarrier<'b>,
     pipe: TmaPipeline<'b>,
     products: WgmmaMainloop<'p, 'b>,
     store: ThrStore<'p, 'b, T::D>,
@@ -251,9 +317,17 @@ impl<'a: 'b, 'b, T: Types> Consumer<'_, 'a, 'b, T> {
     fn consume(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
         tiles.for_each(k, self.pipe.consumer(k), |k, tile, state| {
             let acc = self.accumulators(k);
-            let state = self.products.run(k, &acc, state, self.args.steps);
+            let (tile, [first, end], number) = self.plan.part(k, self.args, tile);
+            let steps = if self.split.is_some() { end - first } else { end };
+            let state = self.products.run(k, &acc, state, steps);
             self.products.finish(k, state);
-            self.write(k, &acc, tile);
+            match self.split {
+                Some(args) => {
+                    let split = self.place(k, tile, number);
+                    split.sum(k, args, &acc, |k| self.write(k, &acc, tile));
+                }
+                None => self.write(k, &acc, tile),
+            }
             state
         });
     }
@@ -302,23 +376,42 @@ impl<'a: 'b, 'b, T: Types> Consumer<'_, 'a, 'b, T> {
         });
     }
 
+    /// The place of the group's part of a tile in the workspace.
+    fn place<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>, number: Val<'c, i32>) -> Split<'c>
+    where
+        'b: 'c,
+    {
+        let GemmConfig { splits, .. } = self.plan.config;
+        let matrix = tile.batch * self.args.column_tiles + tile.column;
+        // A cluster beyond the last row tile has a tile there, too.
+        let rows = self.args.row_tiles + (self.plan.config.cluster - 1);
+        let group = (matrix * rows + tile.row) * self.plan.config.consumers() + self.group;
+        let thread = k.thread_idx().x % GROUP;
+        Split { group, number, splits, thread, barrier: self.barrier }
+    }
+
     fn accumulators<'c>(&self, k: &Body<'c, '_>) -> RegisterTensor<'c, f32> {
         let Plan { config, mma, .. } = self.plan;
-        mma.slice(0).fragment_c(k, shape!(config.rows_of_products(), config.tile[1]))
+        let [_, columns] = config.mma_tile();
+        mma.slice(0).fragment_c(k, shape!(config.rows_of_products(), columns))
     }
 
     fn epilogue(&self) -> EpilogueOps<'_, 'a, T> {
         EpilogueOps { ops: self.plan.config.epilogue, args: &self.args.epilogue }
     }
 
-    /// The first row and column of the group in a tile, and the matrix. Blocks of 64 rows of the groups alternate.
+    /// The first row and column of the group in a tile, and the matrix. Blocks of 64 rows of the instructions alternate
+    /// among the groups; where operands are exchanged, they are columns.
     fn origin<'c>(&self, tile: Tile<'c>) -> [Val<'c, i32>; 3]
     where
         'b: 'c,
     {
-        let [m, n, _] = self.plan.config.tile;
+        let GemmConfig { tile: [m, n, _], swap, .. } = self.plan.config;
         let own =
             if self.plan.is_pingpong() { tile.row.constant(0) } else { self.group * WGMMA_ROWS };
+        if swap {
+            return [tile.row * m, tile.column * n + own, tile.batch];
+        }
         [tile.row * m + own, tile.column * n, tile.batch]
     }
 
@@ -329,7 +422,8 @@ impl<'a: 'b, 'b, T: Types> Consumer<'_, 'a, 'b, T> {
     {
         let config = &self.plan.config;
         let blocks = config.rows_of_consumer() / WGMMA_ROWS;
-        let shape = [blocks, config.rows_of_products() / blocks, config.tile[1]];
+        let [_, columns] = config.mma_tile();
+        let shape = [blocks, config.rows_of_products() / blocks, columns];
         self.store.tile(k, acc, self.origin(tile), shape, &self.epilogue());
     }
 }

@@ -5,7 +5,7 @@ use crate::ir::{
     Body, BulkWait, Converted, Element, MatrixOrder, NamedBarrier, ProxySpace, Registers, Scalar,
     Shared, TensorMapMut, Val, Vector, bf16, f16,
 };
-use crate::layout::{ComposedLayout, Layout, shape, tiler};
+use crate::layout::{ComposedLayout, IntTuple, Layout, shape, tiler};
 
 use super::tma::TmaCopy;
 use crate::arch::Major;
@@ -37,6 +37,8 @@ pub struct StagedStore {
     columns: u32,
     slots: u32,
     swizzled: bool,
+    /// The rows of the accumulators are columns of the matrix.
+    transposed: bool,
     slot: ComposedLayout,
     copy: TmaCopy,
 }
@@ -98,15 +100,55 @@ impl StagedStore {
         let batched =
             ComposedLayout::new(slot.swizzle_portion(), 0, batched).map_err(|e| error(e.into()))?;
         let copy = TmaCopy::new(elem, &batched)?;
-        Ok(StagedStore { elem, columns, slots, swizzled, slot, copy })
+        Ok(StagedStore { elem, columns, slots, swizzled, transposed: false, slot, copy })
     }
 
-    /// The layout of 64 rows in shared memory.
+    /// Stores of transposed accumulators: 64 rows and `columns` columns of them are `columns` rows and 64 columns of the
+    /// matrix, which go to shared memory in the swizzle of 128 bytes by `stmatrix.trans`.
+    ///
+    /// ```
+    /// use tilewright::ir::Scalar;
+    /// use tilewright::tensor::StagedStore;
+    ///
+    /// let store = StagedStore::transposed(Scalar::F16, 24, 1)?;
+    /// assert_eq!(store.slot().to_string(), "S<3,3,3> o 0 o ((8,3),(64,1)):((64,512),(1,0))");
+    /// # Ok::<(), tilewright::tensor::TensorError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TensorErrorKind::TmaTile`]: elements are not of 16 bits, or columns are not 8 to 256 in groups of 8.
+    pub fn transposed(elem: Scalar, columns: u32, slots: u32) -> Result<StagedStore, TensorError> {
+        let error = |kind| TensorError {
+            operation: "make_staged_store",
+            operand: format!("{elem} o ({columns},64)"),
+            kind,
+        };
+        if !matches!(elem, Scalar::F16 | Scalar::Bf16) {
+            let why = "sums are stored transposed as f16 or bf16";
+            return Err(error(TensorErrorKind::TmaTile { why }));
+        }
+        if columns == 0 || !columns.is_multiple_of(8) || slots == 0 {
+            let why = "a store has some slots, and columns in groups of 8";
+            return Err(error(TensorErrorKind::TmaTile { why }));
+        }
+        let atom = SmemAtom::new(Major::K, SmemSwizzle::Sw128);
+        let atom = atom.position_independent(elem.bits()).map_err(|e| match e {
+            crate::tensor::atom::AtomError::Layout(e) => error(e.into()),
+            _ => error(TensorErrorKind::TmaTile { why: "the swizzle has no such elements" }),
+        })?;
+        let tile = |shape: IntTuple| atom.tile_to_shape(&shape, None).map_err(|e| error(e.into()));
+        // The third mode counts matrices of a batch.
+        let copy = TmaCopy::new(elem, &tile(shape!(columns, 64, 1))?)?;
+        let slot = tile(shape!(columns, 64))?;
+        Ok(StagedStore { elem, columns, slots, swizzled: true, transposed: true, slot, copy })
+    }
+
+    /// The layout of 64 rows of accumulators in shared memory.
     pub fn slot(&self) -> &ComposedLayout {
         &self.slot
     }
 
-    /// Columns of one store.
+    /// Columns of the accumulators of one store.
     pub fn columns(&self) -> u32 {
         self.columns
     }
@@ -142,6 +184,12 @@ impl StagedStore {
             k.report(TensorError { operation: "slice", operand: format!("{:?}", self.copy), kind });
         }
         let lane = k.lane_id();
+        if self.transposed {
+            // Matrices come in the order of the words: two along the 16 rows of a warp, then those of the next 8 columns.
+            let row = (lane / 16 * 8 + lane % 8) * 64;
+            let unit = (thread / 32 * 2 + lane / 8 % 2) ^ (lane % 8);
+            return ThrStore { store: self, map, staging, row, unit, lane, thread, barrier };
+        }
         let warp = thread / 32 * 16;
         // Of `stmatrix`, lanes 0 to 15 give rows of the first 8 columns, the others of the next ones. Of stores of 32
         // bits, four lanes in a row have two columns each.
@@ -278,9 +326,13 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let _call = k.call();
         // `wgmma` itself takes the place of a warp in its group from its place in the block.
         let (warp, lane) = (k.thread_idx().x % 128 / 32, k.lane_id());
-        let row = row + warp * 16 + lane / 4;
-        let column = column + lane % 4 * 2;
-        let places = [(0, 0), (0, 1), (8, 0), (8, 1)];
+        let (row, column, places) = if self.store.transposed {
+            let column = column + warp * 16 + lane / 4;
+            (row + lane % 4 * 2, column, [(0, 0), (1, 0), (0, 8), (1, 8)])
+        } else {
+            let row = row + warp * 16 + lane / 4;
+            (row, column + lane % 4 * 2, [(0, 0), (0, 1), (8, 0), (8, 1)])
+        };
         places.map(|(down, right)| [row + down, column + right, batch]).into_iter()
     }
 
@@ -341,7 +393,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     }
 
     /// Stores `blocks` times 64 rows, `apart` rows from each other, of `width` columns, to (row, column, matrix)
-    /// `origin` and on: the sums of the thread, block after block, each through `map`.
+    /// `origin` and on: the sums of the thread, block after block, each through `map`. Where the store is transposed, the
+    /// rows of the sums are columns of the matrix.
     #[track_caller]
     pub fn tile<'k: 'b>(
         &self,
@@ -351,14 +404,20 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         [blocks, apart, width]: [u32; 3],
         map: &impl AccumulatorMap<'b>,
     ) {
-        let columns = self.store.columns;
+        let StagedStore { columns, transposed, .. } = *self.store;
         for block in 0..blocks {
             for chunk in 0..width / columns {
-                let (row, column) = (row + block * apart, column + chunk * columns);
+                let (down, right) = (block * apart, chunk * columns);
+                let (down, right) = if transposed { (right, down) } else { (down, right) };
+                let (row, column) = (row + down, column + right);
                 let number = block * (width / columns) + chunk;
                 self.rows(k, [row, column, batch], number, |k, unit| {
                     let first = (block * width + chunk * columns) / 8 + unit;
-                    let at = [row, column + 8 * unit, batch];
+                    let at = if transposed {
+                        [row + 8 * unit, column, batch]
+                    } else {
+                        [row, column + 8 * unit, batch]
+                    };
                     self.words_at(k, acc, first, at, map)
                 });
             }
@@ -426,9 +485,12 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         words: &mut impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
     ) {
         let to = TensorPointer::new(to).recast::<u16>(k).resolve().0;
-        let groups = self.store.columns / 8;
+        let StagedStore { columns, transposed, .. } = *self.store;
+        let order = if transposed { MatrixOrder::Trans } else { MatrixOrder::Rows };
+        let groups = columns / 8;
         for first in (0..groups).step_by(2) {
-            let at = self.unit(first);
+            // Lines of a transposed slot are 64 elements, and 8 of them go on with the pattern of the swizzle.
+            let at = if transposed { self.unit(0) + first * 8 * 64 } else { self.unit(first) };
             let mut all = words(k, first);
             if first + 1 < groups {
                 all.extend(words(k, first + 1));
@@ -436,11 +498,11 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             match *all.as_slice() {
                 [a, b, c, d] => {
                     let four: Val<'_, Vector<u32, 4>> = Val::pack([a, b, c, d]);
-                    to.stmatrix(k, at, four.bitcast::<Vector<u16, 8>>(), MatrixOrder::Rows);
+                    to.stmatrix(k, at, four.bitcast::<Vector<u16, 8>>(), order);
                 }
                 [a, b] => {
                     let two: Val<'_, Vector<u32, 2>> = Val::pack([a, b]);
-                    to.stmatrix(k, at, two.bitcast::<Vector<u16, 4>>(), MatrixOrder::Rows);
+                    to.stmatrix(k, at, two.bitcast::<Vector<u16, 4>>(), order);
                 }
                 // `words` makes two for each 8 columns.
                 _ => {}

@@ -4,14 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+#[cfg(feature = "tune")]
 use serde::{Deserialize, Serialize};
 
 /// The ways to time launches. A large GPU under load lowers its clock to stay within its power, so one kernel has
 /// several speeds; which of two kernels is faster may depend on it. In all regimes the launches are replays of a graph
 /// over buffers that together exceed twice the L2 cache. So the host is not measured, and the cache holds no more than
 /// in a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "tune", derive(Serialize, Deserialize), serde(rename_all = "lowercase"))]
 pub enum Regime {
     /// Small problems: 2 ms of launches at the full clock, where tile counts, prologue and epilogue decide.
     Latency,
@@ -65,7 +66,7 @@ impl Regime {
     /// to 256, or nothing above 1024), else burst, and steady from 4096 cubed on.
     ///
     /// ```
-    /// use tilewright::tune::Regime;
+    /// use tilewright::kernels::gemm::Regime;
     /// assert_eq!(Regime::of_sizes([1024, 1024, 1024]), [Regime::Latency]);
     /// assert_eq!(Regime::of_sizes([256, 8192, 8192]), [Regime::Latency]);
     /// assert_eq!(Regime::of_sizes([2048, 2048, 2048]), [Regime::Burst]);

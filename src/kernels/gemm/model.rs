@@ -1,10 +1,12 @@
 //! [`GemmModel`] predicts the time of a matrix product.
 
-use super::regime::Regime;
 use crate::ir::Scalar;
-use crate::kernels::gemm::{GemmConfig, GemmProblem, Schedule, StoreForm};
 use crate::runtime::Properties;
 use crate::tensor::Raster;
+
+use super::config::{GemmConfig, Schedule, StoreForm};
+use super::problem::GemmProblem;
+use super::regime::Regime;
 
 /// The figures of a device that the model uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,7 +56,7 @@ impl Machine {
 /// Names the parameters, so that a fit can go through them.
 macro_rules! parameters {
     ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
-        /// The unknowns of a device and its kernels, fitted to measurements ([`fit`](super::fit)).
+        /// The unknowns of a device and its kernels, fitted to measurements (`tune::fit`).
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub struct Parameters {
             $($(#[$doc])* pub $name: f64,)*
@@ -65,13 +67,16 @@ macro_rules! parameters {
             pub const H200: Parameters = Parameters { $($name: $value,)* };
 
             /// The number of parameters.
-            pub(super) const COUNT: usize = [$(stringify!($name)),*].len();
+            #[cfg(feature = "tune")]
+            pub(crate) const COUNT: usize = [$(stringify!($name)),*].len();
 
-            pub(super) fn to_array(self) -> [f64; Parameters::COUNT] {
+            #[cfg(feature = "tune")]
+            pub(crate) fn to_array(self) -> [f64; Parameters::COUNT] {
                 [$(self.$name),*]
             }
 
-            pub(super) fn from_array(values: [f64; Parameters::COUNT]) -> Parameters {
+            #[cfg(feature = "tune")]
+            pub(crate) fn from_array(values: [f64; Parameters::COUNT]) -> Parameters {
                 let [$($name),*] = values;
                 Parameters { $($name),* }
             }
@@ -150,8 +155,7 @@ pub struct Prediction {
 ///
 /// ```
 /// use tilewright::ir::Scalar;
-/// use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
-/// use tilewright::tune::{GemmModel, Regime};
+/// use tilewright::kernels::gemm::{GemmConfig, GemmModel, GemmProblem, Regime};
 /// let model = GemmModel::H200;
 /// let problem = GemmProblem::new(8192, 8192, 8192);
 /// let wide = model.predict(&GemmConfig::sm90(Scalar::Bf16, [256, 200]), &problem, Regime::Burst);
@@ -190,6 +194,7 @@ impl GemmModel {
         let busy_s = launch + busy_cycles / self.machine.clock_hz;
         let (l2_bytes, memory_bytes) = self.traffic(config, problem);
         let memory_s = launch + memory_bytes / self.machine.memory_bytes_per_s;
+        let copies_s = self.copies(config, problem);
         let energy_j = self.flops(config, problem) * p.flop_j * energy_of(config)
             + l2_bytes * p.l2_j
             + memory_bytes * p.memory_j;
@@ -203,18 +208,38 @@ impl GemmModel {
         let longest = busy_s.max(memory_s).max(energy_s);
         let share = |seconds: f64| (seconds / longest).powf(power);
         let sum = share(busy_s) + share(memory_s) + share(energy_s);
-        let seconds = longest * sum.powf(1.0 / power);
+        let seconds = longest * sum.powf(1.0 / power) + copies_s;
         Prediction { seconds, busy_s, memory_s, energy_s, waves, memory_bytes, l2_bytes }
+    }
+
+    /// Returns the seconds of the copies of unaligned operands: each is read and written once.
+    fn copies(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+        /// A launch that overlaps with the one before.
+        const LAUNCH_S: f64 = 1.2e-6;
+        /// The share of the rate of memory that rows of odd lengths reach.
+        const SHARE: f64 = 0.6;
+        if !config.repack {
+            return 0.0;
+        }
+        let [m, n, k] = [problem.m, problem.n, problem.k].map(f64::from);
+        let sizes = [(m * k, config.a), (n * k, config.b), (m * n, config.d)];
+        let unaligned = config.unaligned_operands(problem, 16);
+        let operands = sizes.into_iter().zip(unaligned).filter(|(_, unaligned)| *unaligned);
+        let rate = SHARE * self.machine.memory_bytes_per_s;
+        let seconds = |((elements, scalar), _): ((f64, Scalar), bool)| {
+            let batch = f64::from(problem.batch);
+            LAUNCH_S + 2.0 * batch * elements * f64::from(scalar.size_bytes()) / rate
+        };
+        operands.map(seconds).sum()
     }
 
     /// Returns the configurations, the fastest first. Configurations of equal predicted time stay in their order.
     ///
     /// ```
-    /// use tilewright::ir::{Scalar, Target};
-    /// use tilewright::kernels::gemm::GemmProblem;
-    /// use tilewright::tune::{GemmModel, GemmSpace, Regime};
+    /// use tilewright::ir::Scalar;
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmModel, GemmProblem, Regime};
     /// let problem = GemmProblem::new(4096, 4096, 4096);
-    /// let configs = GemmSpace::new(Target::SM_90A, Scalar::Bf16).configs(&problem);
+    /// let configs = GemmConfig::sm90(Scalar::Bf16, [128, 128]).defaults(&problem, 132);
     /// let ranked = GemmModel::H200.rank(&configs, &problem, Regime::Burst);
     /// assert!(ranked.is_sorted_by_key(|(_, prediction)| prediction.seconds));
     /// ```
@@ -234,9 +259,12 @@ impl GemmModel {
     fn busy(&self, config: &GemmConfig, problem: &GemmProblem) -> (u32, f64) {
         let p = &self.parameters;
         let [rows, columns, steps] = config.tiles(problem);
+        let splits = config.splits.max(1);
+        let steps = steps.div_ceil(splits);
         let cluster = config.cluster.max(1);
         let clusters =
             f64::from(rows.div_ceil(cluster)) * f64::from(columns) * f64::from(problem.batch);
+        let clusters = clusters * f64::from(splits);
         let blocks_at_once = if config.is_warp_specialised() { 1 } else { self.resident(config) };
         let concurrent_clusters = f64::from((self.machine.sms / cluster).max(1));
         let waves = (clusters / concurrent_clusters).ceil().max(1.0);
@@ -248,7 +276,7 @@ impl GemmModel {
                 * f64::from(blocks_at_once).min(waves)
         };
         let products = self.step_cycles(config);
-        let bytes = f64::from(config.stage_bytes()) * shared_share(config);
+        let bytes = stage_l2_bytes(config, problem);
         let stages = f64::from((config.stages * blocks_at_once).max(1));
         let own = p.step_cycles
             + if config.consumers() < 2 && config.is_warp_specialised() {
@@ -274,7 +302,14 @@ impl GemmModel {
         // One tile alone: a second warp group with tiles of its own has none, and hides nothing.
         let alone = config.schedule == Schedule::Pingpong && waves < 2.0;
         let tile = if alone { tile + f64::from(steps) * p.drain_cycles } else { tile };
-        let cycles = p.prologue_cycles + rounds * tile + (rounds - 1.0) * end * seen + end;
+        let parts = if splits > 1 {
+            // Each block writes its part, and the last one reads all of them.
+            let part = 4.0 * f64::from(m) * f64::from(n) / PARTIAL_BYTES;
+            rounds * (part + EXCHANGE_CYCLES) + f64::from(splits) * part
+        } else {
+            0.0
+        };
+        let cycles = p.prologue_cycles + rounds * tile + (rounds - 1.0) * end * seen + end + parts;
         (waves as u32, cycles)
     }
 
@@ -295,7 +330,13 @@ impl GemmModel {
             // 128 multiply-accumulates in a cycle.
             Schedule::Simt => m * n * k / 128.0 / 0.8,
             Schedule::Multistage => {
-                m * n * k / multiplications(config.a) / self.parameters.mma_sync_share
+                // Narrow copies take more instructions than the products.
+                let copies = match config.alignment {
+                    8 | 16 => 1.0,
+                    4 => 1.3,
+                    _ => 2.5,
+                };
+                m * n * k / multiplications(config.a) / self.parameters.mma_sync_share * copies
             }
             Schedule::Cooperative | Schedule::Pingpong => {
                 // An instruction of 64 x n takes n / 2 cycles, or as long as reading its operands from shared memory.
@@ -320,8 +361,7 @@ impl GemmModel {
         let batch = f64::from(problem.batch);
         let (size, out) = (f64::from(config.a.size_bytes()), f64::from(config.d.size_bytes()));
         let (a, b, d) = (m * k * size, n * k * size, m * n * out);
-        let stage = f64::from(config.stage_bytes());
-        let l2 = rows * columns * steps * stage * shared_share(config);
+        let l2 = rows * columns * steps * stage_l2_bytes(config, problem);
         let kept = self.machine.l2_bytes * self.parameters.kept_share;
         let read = if a + b <= kept {
             a + b
@@ -352,10 +392,15 @@ impl GemmModel {
     }
 }
 
+/// Bytes of partial sums that an SM writes or reads in a cycle.
+const PARTIAL_BYTES: f64 = 40.0;
+/// Cycles from the last part that is written until the first part is read.
+const EXCHANGE_CYCLES: f64 = 2500.0;
+
 /// Returns M, N and K of the MMA of a stage.
 fn products_of(config: &GemmConfig) -> [f64; 3] {
-    let [_, n, k] = config.tile;
-    [config.rows_of_products(), n, k].map(f64::from)
+    let [_, n] = config.mma_tile();
+    [config.rows_of_products(), n, config.tile[2]].map(f64::from)
 }
 
 /// Returns the multiply-accumulates of a type that the tensor cores of an SM do in a cycle.
@@ -363,15 +408,31 @@ fn multiplications(scalar: Scalar) -> f64 {
     4096.0 / f64::from(scalar.size_bytes())
 }
 
-/// Returns the share of the bytes of a step that a block fetches itself: the blocks of a cluster share B.
-fn shared_share(config: &GemmConfig) -> f64 {
-    let [m, n, _] = config.tile.map(f64::from);
-    (m + n / f64::from(config.cluster.max(1))) / (m + n)
+/// Returns the bytes of a step that a block fetches from the L2 cache: the blocks of a cluster share B, and rows of a tile
+/// that are not aligned to a line of the cache are in two lines.
+fn stage_l2_bytes(config: &GemmConfig, problem: &GemmProblem) -> f64 {
+    /// Measured: twice the bytes, and what the second request costs.
+    const UNALIGNED: f64 = 2.2;
+    let [m, n, k] = config.tile.map(f64::from);
+    let strides = problem.strides(config).ok();
+    let bytes = |scalar: Scalar, pitch: Option<u64>| {
+        let size = u64::from(scalar.size_bytes());
+        let aligned = pitch.is_none_or(|pitch| {
+            let bytes = pitch * size;
+            // Copies are aligned.
+            bytes.is_multiple_of(128) || (config.repack && !bytes.is_multiple_of(16))
+        });
+        let lines = if aligned || !config.is_warp_specialised() { 1.0 } else { UNALIGNED };
+        k * size as f64 * lines
+    };
+    let a = m * bytes(config.a, strides.map(|strides| strides.a[0]));
+    let b = n * bytes(config.b, strides.map(|strides| strides.b[0]));
+    a + b / f64::from(config.cluster.max(1))
 }
 
 /// Returns the energy of an operation, relative to one of `bf16` with wide instructions.
 fn energy_of(config: &GemmConfig) -> f64 {
-    let narrow = 1.0 + 6.0 / f64::from(config.tile[1].max(8));
+    let narrow = 1.0 + 6.0 / f64::from(config.mma_tile()[1].max(8));
     let kind = match config.schedule {
         Schedule::Simt => 8.0,
         Schedule::Multistage => 1.4,
@@ -380,7 +441,7 @@ fn energy_of(config: &GemmConfig) -> f64 {
     narrow * kind * f64::from(config.a.size_bytes()) / 2.0
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "tune"))]
 mod tests {
     use super::*;
     use crate::ir::Target;

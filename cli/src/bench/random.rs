@@ -1,0 +1,241 @@
+//! `--random`: products of random sizes with the configuration that a program gets without tuning, beside cuBLAS.
+
+use std::fmt::Write;
+
+use tilewright::ir::{Scalar, bf16, f16};
+use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
+use tilewright::runtime::Device;
+use tilewright::tune::{
+    Comparison, GemmBench, GemmElement, GemmModel, Maker, Provenance, Regime, Report,
+};
+
+use super::super::{Failure, print};
+use super::Gemm;
+use super::measure;
+
+/// The classes of random sizes: N and K are multiples of a number, M is any.
+const CLASSES: [(&str, u32); 3] =
+    [("multiples of 64", 64), ("multiples of 8", 8), ("any sizes", 1)];
+
+/// The smallest and the largest size. Sizes are uniform in their logarithm.
+const SIZES: [f64; 2] = [16.0, 16384.0];
+
+/// A problem of a class.
+pub(super) struct Drawn {
+    class: usize,
+    problem: GemmProblem,
+}
+
+/// Draws `count` problems, of each class in turn.
+pub(super) fn draw(count: u32, seed: u64) -> Vec<Drawn> {
+    let mut state = seed;
+    // SplitMix64: Steele, Lea and Flood (2014).
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let [low, high] = SIZES.map(f64::ln);
+    let mut size = |multiple: u32| {
+        let size = (low + next() * (high - low)).exp() as u32;
+        size.div_ceil(multiple) * multiple
+    };
+    (0..count as usize)
+        .map(|index| {
+            let class = index % CLASSES.len();
+            let (_, multiple) = CLASSES[class];
+            let (m, n, k) = (size(1), size(multiple), size(multiple));
+            Drawn { class, problem: GemmProblem::new(m, n, k) }
+        })
+        .collect()
+}
+
+/// The configurations that a program gets, the first one first.
+fn defaults(options: &Gemm, device: &Device, problem: &GemmProblem) -> Vec<GemmConfig> {
+    let target = if device.is_sim() { options.target } else { device.target() };
+    let space = options.space(target);
+    let wanted = GemmConfig {
+        target,
+        c: space.output,
+        d: space.output,
+        major_a: space.major_a,
+        major_b: space.major_b,
+        ..GemmConfig::sm90(space.input, [128, 128])
+    };
+    let sms = device.properties().map_or(132, |properties| properties.sm_count);
+    let mut all = wanted.defaults(problem, sms);
+    all.truncate(options.candidates.unwrap_or(1) as usize);
+    all
+}
+
+fn regime(options: &Gemm, problem: &GemmProblem) -> Regime {
+    let sizes = [problem.m, problem.n, problem.k];
+    let regimes = match &options.regimes[..] {
+        [] => Regime::of_sizes(sizes),
+        given => given,
+    };
+    regimes.first().copied().unwrap_or(Regime::Burst)
+}
+
+pub(super) fn run(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failure> {
+    if device.is_sim() {
+        return plan(options, device, drawn);
+    }
+    let space = options.space(device.target());
+    let input = if space.input == Scalar::Tf32 { Scalar::F32 } else { space.input };
+    match (input, space.output) {
+        (Scalar::Bf16, Scalar::Bf16) => beside::<bf16, bf16>(options, device, drawn),
+        (Scalar::F16, Scalar::F16) => beside::<f16, f16>(options, device, drawn),
+        (Scalar::F32, Scalar::F32) => beside::<f32, f32>(options, device, drawn),
+        (input, output) => Err(Failure::input(format!(
+            "random products of {input} are not measured with results in {output}"
+        ))),
+    }
+}
+
+/// The plans of the problems, where there is no GPU.
+fn plan(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failure> {
+    let mut text = String::from("no GPU: plans and the model's times; nothing is measured\n");
+    for Drawn { class, problem } in drawn {
+        let [m, n, k] = [problem.m, problem.n, problem.k];
+        for config in defaults(options, device, problem) {
+            let predicted = GemmModel::H200.predict(&config, problem, regime(options, problem));
+            let seconds = predicted.seconds;
+            let speed = problem.flops() as f64 / seconds / 1e12;
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                text,
+                "{:<16} {:<18} {:>9.2} {speed:>7.1} {:>5}  {config}",
+                CLASSES[*class].0,
+                format!("{m}x{n}x{k}"),
+                seconds * 1e6,
+                predicted.waves,
+            );
+        }
+    }
+    print(&text)
+}
+
+/// Measures the problems beside cuBLAS.
+fn beside<T: GemmElement, D: GemmElement>(
+    options: &Gemm,
+    device: &Device,
+    drawn: &[Drawn],
+) -> Result<(), Failure> {
+    let space = options.space(device.target());
+    let mut bench = GemmBench::<T, D>::new(device).map_err(Failure::run)?;
+    let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let mut provenance = Provenance::of(device, format!("tilewright {command}"));
+    provenance.cublas = bench.cublas_version().ok();
+    print(&format!("{provenance}; {} to {}\n", space.input, space.output))?;
+    let plans: Vec<Vec<GemmConfig>> =
+        drawn.iter().map(|drawn| defaults(options, device, &drawn.problem)).collect();
+    bench.prepare(&plans.concat(), &|| ());
+    print("class            problem                  us  cuBLAS  ratio   best  kernel\n")?;
+    let mut report = Report { provenance, comparisons: Vec::new() };
+    // Of each class the ratios of the first configuration, and of the best one.
+    let mut ratios: [Vec<[f64; 2]>; 3] = Default::default();
+    let mut failed = 0;
+    for (Drawn { class, problem }, plan) in drawn.iter().zip(&plans) {
+        let regime = regime(options, problem);
+        let rounds = options.rounds as usize;
+        let compared = bench.compare(&space, problem, regime, plan, rounds, &|| ());
+        let name = CLASSES[*class].0;
+        let shape = format!("{}x{}x{}", problem.m, problem.n, problem.k);
+        let line = match compared {
+            Ok((comparison, rejected)) => {
+                let line = line(&comparison, plan).map(|(both, line)| {
+                    ratios[*class].push(both);
+                    line
+                });
+                report.comparisons.push(comparison);
+                let why: Vec<String> =
+                    rejected.iter().map(|(name, why)| format!("{name} {why}")).collect();
+                failed += usize::from(line.is_none());
+                match line {
+                    Some(line) if why.is_empty() => line,
+                    line => format!("{} {}", line.unwrap_or_default(), why.join("; ")),
+                }
+            }
+            Err(why) => {
+                failed += 1;
+                why.to_string()
+            }
+        };
+        print(&format!("{name:<16} {shape:<18} {line}\n"))?;
+    }
+    if let Some(path) = &options.json {
+        measure::write(path, serde_json::to_string(&report))?;
+    }
+    for ((name, _), ratios) in CLASSES.iter().zip(&ratios) {
+        print(&summary(name, ratios))?;
+    }
+    if failed > 0 {
+        return Err(Failure::run(format!("problems without figures: {failed}")));
+    }
+    Ok(())
+}
+
+/// The ratios to cuBLAS of the first configuration and of the best one, and the line about them.
+fn line(comparison: &Comparison, plan: &[GemmConfig]) -> Option<([f64; 2], String)> {
+    let cublas = comparison.entries.iter().find(|entry| entry.of == Maker::Cublas)?.seconds()?;
+    let ratio = |entry| Some(comparison.ratio(Maker::Cublas, entry)?.median);
+    let ours = comparison.entries.iter().filter(|entry| entry.of == Maker::Tilewright);
+    let best = ours.clone().filter_map(ratio).fold(0.0, f64::max);
+    let name = plan.first()?.to_string();
+    let first = ours.clone().find(|entry| entry.name == name)?;
+    let (first_ratio, seconds) = (ratio(first)?, first.seconds()?);
+    let line = format!(
+        "{:>8.2} {:>7.2} {first_ratio:>6.3} {best:>6.3}  {name}",
+        seconds * 1e6,
+        cublas * 1e6
+    );
+    Some(([first_ratio, best], line))
+}
+
+/// The geometric mean, the 10th percentile and the minimum of a class.
+fn summary(name: &str, ratios: &[[f64; 2]]) -> String {
+    if ratios.is_empty() {
+        return format!("{name}: no figures\n");
+    }
+    let of = |which: usize| {
+        let mut all: Vec<f64> = ratios.iter().map(|both| both[which]).collect();
+        all.sort_by(f64::total_cmp);
+        let mean = (all.iter().map(|ratio| ratio.ln()).sum::<f64>() / all.len() as f64).exp();
+        let tenth = all[all.len() / 10];
+        format!("geometric mean {mean:.3}, 10th percentile {tenth:.3}, minimum {:.3}", all[0])
+    };
+    format!("{name}: {} problems: {}; best of the candidates: {}\n", ratios.len(), of(0), of(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_are_of_their_classes_and_a_seed_gives_them_again() {
+        let drawn = draw(300, 7);
+        for Drawn { class, problem } in &drawn {
+            let (_, multiple) = CLASSES[*class];
+            assert!(problem.n.is_multiple_of(multiple) && problem.k.is_multiple_of(multiple));
+            for size in [problem.m, problem.n, problem.k] {
+                assert!((16..=16384).contains(&size), "{size}");
+            }
+        }
+        let again = draw(300, 7);
+        assert!(drawn.iter().zip(&again).all(|(a, b)| a.problem == b.problem));
+        assert!(draw(300, 8).iter().zip(&drawn).any(|(a, b)| a.problem != b.problem));
+    }
+
+    #[test]
+    fn a_summary_has_the_mean_and_the_worst() {
+        let ratios: Vec<[f64; 2]> = [2.0, 0.5, 1.0].map(|ratio| [ratio, 2.0]).into();
+        assert_eq!(
+            summary("any", &ratios),
+            "any: 3 problems: geometric mean 1.000, 10th percentile 0.500, minimum 0.500; best of the candidates: \
+             geometric mean 2.000, 10th percentile 2.000, minimum 2.000\n"
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! Tiles of every width: exchanged operands, three consumer groups, splits, clusters, unaligned pitches and operands.
+
+use crate::support::{device, gemm_case, ptxas};
+
+use gemm_case::{Case, ptx};
+use tilewright::arch::{L2Promotion, Major};
+use tilewright::ir::{Scalar, bf16, f8e4m3, f16};
+use tilewright::kernels::gemm::{
+    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, MatrixStrides, Schedule,
+    StoreForm,
+};
+use tilewright::runtime::Device;
+use tilewright::sim::{Options, Order};
+
+fn device() -> Device {
+    device::gpu().unwrap_or_else(|| Device::sim().unwrap())
+}
+
+/// A configuration with exchanged operands and three stages.
+fn swapped(input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
+    let config = GemmConfig { swap: true, ..GemmConfig::sm90(input, [m, n]) };
+    let config = GemmConfig { store: StoreForm::Rows, stages: 3, ..config };
+    GemmConfig { registers: config.usual_registers(), ..config }
+}
+
+/// One to three groups of 64 columns, and two of 128, by rows that are multiples of 8 in odd and even number.
+#[test]
+fn operands_are_exchanged() {
+    let device = device();
+    for tile in [[8, 64], [16, 64], [24, 128], [80, 192], [104, 256], [40, 64]] {
+        let config = swapped(Scalar::Bf16, tile);
+        assert_eq!(config.check(), Ok(()), "{config}");
+        let [m, n] = tile;
+        // Two tiles along each mode, the second one ragged in every way.
+        for [m, n, k] in [[m + 5, n + 24, 136], [m, n, 64], [3, 8, 328]] {
+            Case::new(GemmProblem::new(m, n, k)).check::<bf16, bf16>(&device, config);
+        }
+    }
+}
+
+#[test]
+fn exchanged_operands_take_every_option() {
+    let device = device();
+    let base = swapped(Scalar::F16, [48, 64]);
+    let epilogue = Epilogue {
+        alpha: true,
+        beta: true,
+        bias: Some(Bias::Row),
+        activation: Some(Activation::Relu),
+    };
+    let columns = Epilogue { bias: Some(Bias::Column), ..Epilogue::default() };
+    let configs = [
+        GemmConfig { epilogue, ..base },
+        GemmConfig { epilogue: columns, tile: [56, 128, 64], ..base },
+        GemmConfig { major_b: Major::Mn, ..base },
+        GemmConfig { major_a: Major::Mn, major_b: Major::Mn, tile: [64, 64, 64], ..base },
+        GemmConfig { cluster: 2, ..base },
+        GemmConfig { tile: [48, 64, 128], stages: 2, programmatic: false, ..base },
+    ];
+    for config in configs {
+        let config = GemmConfig { registers: config.usual_registers(), ..config };
+        let batch = GemmProblem { batch: 2, ..GemmProblem::new(104, 136, 200) };
+        Case::new(batch).check::<f16, f16>(&device, config);
+        let shared = MatrixStrides { batch: Some(0), ..Default::default() };
+        Case::new(GemmProblem { b: shared, ..batch }).check::<f16, f16>(&device, config);
+    }
+    let fp8 = swapped(Scalar::F8E4M3, [24, 64]);
+    Case::new(GemmProblem::new(40, 72, 144)).check::<f8e4m3, bf16>(&device, fp8);
+}
+
+#[test]
+fn exchanged_operands_have_rules() {
+    let base = swapped(Scalar::Bf16, [16, 64]);
+    let said = |config: GemmConfig| config.check().unwrap_err().to_string();
+    let table = [
+        (GemmConfig { store: StoreForm::Direct, ..base }, "a transposed tile is written as `rows`"),
+        (GemmConfig { d: Scalar::F32, ..base }, "only elements of 16 bits are stored transposed"),
+        (
+            GemmConfig { schedule: Schedule::Pingpong, tile: [64, 64, 64], ..base },
+            "only cooperative warp groups",
+        ),
+        (GemmConfig { tile: [20, 64, 64], ..base }, "20 along M"),
+        (GemmConfig { tile: [16, 72, 64], ..base }, "72 along N"),
+        (GemmConfig { tile: [16, 64, 64], major_a: Major::Mn, ..base }, "16 along M"),
+    ];
+    for (config, expected) in table {
+        let found = said(config);
+        assert!(found.contains(expected), "{config}: {found}");
+    }
+    assert_eq!(base.to_string(), "sm90a_bf16_tn_16x64x64_s3_coop_swap_strip8_rows_pdl");
+}
+
+/// Three consumer groups of 64 rows.
+#[test]
+fn three_groups_share_a_tile() {
+    let device = device();
+    for (tile, store) in [([192, 192], StoreForm::Chunks), ([192, 72], StoreForm::Rows)] {
+        let config = GemmConfig { store, ..GemmConfig::sm90(Scalar::Bf16, tile) };
+        let config = GemmConfig { registers: config.usual_registers(), stages: 2, ..config };
+        assert_eq!((config.threads(), config.registers), (512, Some([32, 160])));
+        for cluster in [1, 2] {
+            let config = GemmConfig { cluster, ..config };
+            let problem = GemmProblem::new(200, tile[1] + 40, 200);
+            Case::new(problem).check::<bf16, bf16>(&device, config);
+        }
+    }
+}
+
+/// Tensor maps promote to 256 bytes only where each row of a box starts at a line of the L2 cache.
+#[test]
+fn unaligned_pitches_are_not_promoted() {
+    let gemm = Gemm::<bf16>::new(GemmConfig::sm90(Scalar::Bf16, [128, 128])).unwrap();
+    let promotion = |k: u32| {
+        let [a, b, _] = gemm.tensor_maps(&GemmProblem::new(256, 256, k)).unwrap().unwrap();
+        [a, b].map(|map| map.l2_promotion())
+    };
+    assert_eq!(promotion(3008), [L2Promotion::B256; 2]);
+    assert_eq!(promotion(3000), [L2Promotion::None; 2]);
+}
+
+/// Thread blocks that share a tile: parts of unequal length, several groups, clusters, batches, every way to write D.
+#[test]
+fn blocks_share_a_tile() {
+    let plain = GemmConfig { splits: 3, ..GemmConfig::sm90(Scalar::Bf16, [128, 64]) };
+    let exchanged = swapped(Scalar::Bf16, [24, 64]);
+    let epilogue = Epilogue { alpha: true, bias: Some(Bias::Row), ..Epilogue::default() };
+    let configs = [
+        plain,
+        GemmConfig { splits: 2, cluster: 2, ..plain },
+        GemmConfig { epilogue, store: StoreForm::Rows, tile: [128, 40, 64], ..plain },
+        GemmConfig { splits: 3, repack: true, ..exchanged },
+        GemmConfig { splits: 4, tile: [16, 192, 64], registers: Some([32, 160]), ..exchanged },
+    ];
+    for config in configs {
+        assert_eq!(config.check(), Ok(()), "{config}");
+        for seed in 0..2 {
+            let order = Order::Random { seed };
+            let device =
+                device::gpu().unwrap_or_else(|| Device::sim_with(Options::default().order(order)));
+            for (m, n, k) in [(150, 72, 7 * 64), (20, 200, 7 * 64 + 8)] {
+                let batch = GemmProblem { batch: 2, ..GemmProblem::new(m, n, k) };
+                Case::new(batch).check::<bf16, bf16>(&device, config);
+            }
+        }
+    }
+}
+
+/// A function is launched again and again: its workspace is as it was, and the bits of a result do not change.
+#[test]
+fn split_sums_are_reproducible() {
+    let config = GemmConfig { splits: 4, ..GemmConfig::sm90(Scalar::F16, [64, 64]) };
+    let problem = GemmProblem::new(100, 136, 1024);
+    let number = |i: usize| f16::from_f32((i * 7919 % 1009) as f32 / 317.0 - 1.5);
+    let of = |len: usize| (0..len).map(number).collect::<Vec<f16>>();
+    let mut results = Vec::new();
+    for seed in 0..3 {
+        let order = Order::Random { seed };
+        let device =
+            device::gpu().unwrap_or_else(|| Device::sim_with(Options::default().order(order)));
+        let (a, b) =
+            (device.upload(&of(100 * 1024)).unwrap(), device.upload(&of(136 * 1024)).unwrap());
+        let function = Gemm::<f16>::new(config).unwrap().load(&device).unwrap();
+        for _ in 0..2 {
+            let mut d = device.zeros::<f16>(100 * 136).unwrap();
+            function.launch(&problem, GemmArgs::new(&a, &b, &mut d)).unwrap();
+            results.push(d.to_vec().unwrap());
+        }
+    }
+    assert!(results.iter().all(|d| *d == results[0]));
+}
+
+#[test]
+fn splits_have_rules() {
+    let base = GemmConfig { splits: 4, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
+    let said = |config: GemmConfig| config.check().unwrap_err().to_string();
+    assert!(said(GemmConfig { splits: 65, ..base }).contains("1 to 64 are possible"));
+    let pingpong = GemmConfig { schedule: Schedule::Pingpong, ..base };
+    assert!(said(pingpong).contains("only cooperative warp groups split their sums"));
+    let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..base };
+    assert!(said(deferred).contains("not written under the next one"));
+    // Parts of 2 steps: the third one is the last.
+    let error = base.check_problem(&GemmProblem::new(128, 128, 5 * 64)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the size `k` is 320, so that some of 4 splits would have no step along K"
+    );
+    assert!(base.check_problem(&GemmProblem::new(128, 128, 7 * 64)).is_ok());
+    // Few tiles and a long sum: the planner splits.
+    let best = GemmConfig::sm90(Scalar::Bf16, [128, 128])
+        .best(&GemmProblem::new(128, 128, 65536), 132)
+        .unwrap();
+    assert!(best.splits > 1, "{best}");
+}
+
+/// Rows of odd lengths are copied to a workspace and back: every subset of the operands, batches, epilogues.
+#[test]
+fn unaligned_operands_are_copied() {
+    let device = device();
+    let plain = GemmConfig { repack: true, ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
+    let exchanged = GemmConfig { repack: true, ..swapped(Scalar::Bf16, [24, 64]) };
+    for config in [plain, exchanged] {
+        assert_eq!(config.check(), Ok(()), "{config}");
+        for [m, n, k] in [[37, 45, 77], [130, 64, 129], [20, 33, 64], [65, 72, 80], [1, 1, 1]] {
+            Case::new(GemmProblem::new(m, n, k)).check::<bf16, bf16>(&device, config);
+        }
+    }
+    let epilogue = Epilogue { beta: true, bias: Some(Bias::Column), ..Epilogue::default() };
+    let others = [
+        GemmConfig { epilogue, ..plain },
+        GemmConfig { major_a: Major::Mn, major_b: Major::Mn, ..plain },
+    ];
+    let batch = GemmProblem { batch: 3, ..GemmProblem::new(33, 35, 66) };
+    let pitch = |leading| MatrixStrides { leading: Some(leading), batch: None };
+    let far = GemmProblem { a: pitch(101), d: pitch(99), ..batch };
+    let shared = MatrixStrides { batch: Some(0), ..Default::default() };
+    for config in others {
+        for problem in [batch, far, GemmProblem { b: shared, ..batch }] {
+            Case::new(problem).check::<bf16, bf16>(&device, config);
+        }
+    }
+    // Longer than the part of a line that a warp copies.
+    let long = GemmProblem::new(3, 9, 1037);
+    Case::new(long).check::<bf16, bf16>(&device, plain);
+    let tf32 = GemmConfig { repack: true, ..GemmConfig::sm90(Scalar::Tf32, [64, 64]) };
+    Case::new(GemmProblem::new(37, 45, 77)).check::<f32, f32>(&device, tf32);
+    let simt = GemmConfig::simt(tf32.target, Scalar::F32);
+    let error = GemmConfig { repack: true, ..simt }.check().unwrap_err().to_string();
+    assert_eq!(error, "`repack` cannot be `true`: only tensor copies need aligned operands");
+}
+
+/// The planner's first choice is right on the simulator, at a size that is about one tile of it.
+#[test]
+fn plans_of_awkward_sizes_are_right() {
+    let base = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+    let sizes = [
+        [1001, 999, 997],
+        [736, 3072, 9088],
+        [3000, 3000, 3000],
+        [16, 14336, 4096],
+        [144, 3776, 3904],
+        [5528, 256, 7552],
+    ];
+    for [m, n, k] in sizes {
+        let config = base.best(&GemmProblem::new(m, n, k), 132).unwrap();
+        let [tile_m, tile_n, depth] = config.tile;
+        let k = if config.repack { 4 * depth + 7 } else { 4 * depth + 8 };
+        let problem = GemmProblem::new(m.min(tile_m + 3), n.min(tile_n + 8), k);
+        Case::new(problem).check::<bf16, bf16>(&device(), config);
+    }
+}
+
+#[test]
+fn the_assembler_has_no_remark_of_the_new_tiles() {
+    let Some(ptxas) = ptxas::find() else { return };
+    let tiles = [[16, 64], [208, 128], [192, 192], [200, 256]];
+    let of = |tile| GemmConfig { stages: 2, ..swapped(Scalar::Bf16, tile) };
+    let groups = GemmConfig::sm90(Scalar::Bf16, [192, 192]);
+    let split = GemmConfig { splits: 4, ..GemmConfig::sm90(Scalar::Bf16, [64, 128]) };
+    for config in tiles.map(of).into_iter().chain([groups, split]) {
+        let report = ptxas.report(ptx(config).text(), "sm_90a");
+        let report = report.unwrap_or_else(|problem| panic!("{config}: {problem}"));
+        assert!(!report.contains("(C7"), "{config}: {report}");
+        for none in ["0 bytes stack frame", "0 bytes spill stores", "0 bytes spill loads"] {
+            assert!(report.contains(none), "{config}: there is not `{none}` in\n{report}");
+        }
+    }
+}
