@@ -101,7 +101,7 @@ impl Tile {
     #[track_caller]
     fn offset_of<'b>(self, row: Val<'b, i32>, column: Val<'b, i32>) -> Val<'b, i32> {
         let chunk = self.chunk as i32;
-        row * self.columns as i32 + (column ^ ((row / chunk & 7) * chunk))
+        row * self.columns as i32 + (column ^ (((row / chunk) & 7) * chunk))
     }
 }
 
