@@ -431,7 +431,7 @@ fn mistakes_are_errors_of_the_build() {
         "the elements of A are bf16, but the instruction takes F16",
         "the elements of C are f32, but the instruction takes pairs of F16",
         "C of shape ((2,2),1,1) is not the product of A of shape ((2,2),1,1) and B of shape ((2,2,2),1,1)",
-        "the sums of one instruction are registers that follow each other",
+        "the accumulators of one instruction are registers that follow each other",
         "the instruction reads A from shared memory",
         "the instruction reads A from registers",
         "the elements of C are i32, but the instruction takes F32",
