@@ -262,8 +262,9 @@ fn order_by_stride<N: Number>(
         }
     }
     let largest = modes.last().map(|(_, d, _)| d.plain()).transpose()?;
-    if let ([.., (_, before, _), _], Some(largest), Some(_), false) =
-        (&*modes, largest, &negative, all_numbers)
+    let has_symbols = !all_numbers || modes.iter().any(|(s, _, _)| !s.is_number());
+    if let ([.., (_, before, _), _], Some(largest), Some(_), true) =
+        (&*modes, largest, &negative, has_symbols)
         && before.plain()?.same(largest)
     {
         // It is open which of the two is the negative one.

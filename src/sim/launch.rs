@@ -8,6 +8,7 @@ use super::exec::cluster::{Arguments, Cluster, Count, Stop};
 use super::exec::warp_scheduler::COOPERATIVE_QUANTUM;
 use super::fault::error::RunError;
 use super::memory::buffer::Buffer;
+use super::memory::races::Watched;
 use super::options::{Options, Report};
 use super::program::code::Code;
 use super::program::special::{Shape, blocks_at_once};
@@ -106,6 +107,17 @@ fn check_args<'a>(
     Ok(all)
 }
 
+/// The shadows of a launch: of each buffer that is an argument of a parameter through which the kernel may write.
+fn watched(ir: &KernelIr, buffers: &[&Buffer]) -> Watched {
+    let written = |value| match ir.values.get(value).map(|data| data.ty) {
+        Some(Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. }) => mutable,
+        Some(Type::Scalar(_) | Type::Vector(_)) | None => false,
+    };
+    let params = ir.params.iter().map(|param| written(param.value));
+    let params: Vec<(&Buffer, bool)> = buffers.iter().copied().zip(params).collect();
+    Watched::new(&params)
+}
+
 pub(in crate::sim) fn launch(
     ir: &KernelIr,
     code: &Code,
@@ -121,6 +133,8 @@ pub(in crate::sim) fn launch(
     };
     let empty = Buffer::zeros(0);
     let arguments = check_args(ir, args, &empty)?;
+    let watched = options.race.then(|| watched(ir, &arguments.buffers));
+    let watched = watched.as_ref();
     let blocks: u64 = grid.blocks.iter().map(|n| u64::from(*n)).product();
     let clusters = blocks / u64::from(shape.blocks());
 
@@ -132,11 +146,12 @@ pub(in crate::sim) fn launch(
         }
         let mut all: Vec<Cluster<'_>> = Vec::new();
         all.resize_with(clusters as usize, || {
-            Cluster::new(code, (grid, shape), &arguments, options.accumulation)
+            Cluster::new(code, (grid, shape), &arguments, (options.accumulation, watched))
         });
         vec![at_once(&mut all, options)]
     } else {
-        let cluster = || Cluster::new(code, (grid, shape), &arguments, options.accumulation);
+        let cluster =
+            || Cluster::new(code, (grid, shape), &arguments, (options.accumulation, watched));
         in_parallel(cluster, clusters, options)
     };
 
@@ -162,13 +177,13 @@ pub(in crate::sim) fn launch(
     options.output.write(all.prints.iter().map(|(_, text)| text.as_str()));
     match first {
         None if all.failed > 0 => {
-            let launch = Launch { ir, code, grid, fuel: options.fuel };
+            let launch = Launch { ir, code, grid, fuel: options.fuel, shape };
             Err(RunError::AssertFailed(Box::new(launch.failures(all))))
         }
         None => Ok(report),
         Some((number, stop)) => {
             let block = |rank: u32| shape.block(grid, number, rank);
-            Err(explain(&Launch { ir, code, grid, fuel: options.fuel }, &block, &stop))
+            Err(explain(&Launch { ir, code, grid, fuel: options.fuel, shape }, &block, &stop))
         }
     }
 }
@@ -204,6 +219,8 @@ fn in_parallel<'c>(
         }
     };
     let pool = rayon::current_num_threads();
+    // With race detection clusters share shadows, and what is found must not depend on the host.
+    let pool = if options.race { 1 } else { pool };
     let workers = if options.threads == 0 { pool } else { options.threads.min(pool) };
     let workers = (workers as u64).min(clusters).max(1);
     match workers {

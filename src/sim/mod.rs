@@ -17,6 +17,8 @@
 //! * An asynchronous operation (copies of threads, of bytes, of boxes of tensors, and `wgmma`) takes effect
 //!   as late as something waits for it. Until then it is a fault to write what it reads, or to access what it writes:
 //!   a missing wait, a ring of too few stages, a stage that is filled too early.
+//! * With [`Options::race`] accesses without an order are a fault, in shared and in global memory: of threads, lanes of a
+//!   warp included, and of asynchronous operations (`race/`).
 //! * Tensor cores: a product is exact; the products of one instruction are added to the sum one after the
 //!   other, in the order of rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of
 //!   `a * b + c`); sums of type `f16` are rounded to it once, at the end of the instruction. The hardware adds
@@ -39,6 +41,7 @@ mod memory;
 mod options;
 mod output;
 mod program;
+mod race;
 mod report;
 
 use std::fmt;
@@ -46,13 +49,14 @@ use std::fmt;
 pub use fault::cause::FaultCause;
 pub use fault::error::RunError;
 pub use fault::report::{Fault, StuckWarp, WarpWait};
-pub use fault::source::{Barrier, MemoryAccess, SourceAllocation, SourceOp, SourceTerms};
+pub use fault::source::{Barrier, MemoryAccess, Racer, SourceAllocation, SourceOp, SourceTerms};
 pub use fault::state::{AsyncUse, BarrierState, WgmmaOperand};
 pub use fault::terms::Terms;
 pub use launch::Arg;
 pub use memory::buffer::{Buffer, WriteError};
 pub use options::{Accumulation, Options, Order, Report};
 pub use output::Output;
+pub use race::{Agent, MissingEdge};
 
 use crate::ir::KernelIr;
 use crate::launch::grid::Grid;

@@ -98,6 +98,9 @@ pub struct Options {
     /// through global memory. A grid for which a GPU of 132 SMs has no room is refused. A launch with
     /// [`LaunchOptions::cooperative`](crate::runtime::LaunchOptions::cooperative) always runs so.
     pub cooperative: bool,
+    /// Detects data races: accesses to shared and global memory by threads and asynchronous operations without an
+    /// order. The clusters of a launch then run on one thread of the host.
+    pub race: bool,
 }
 
 /// Round robin, 2^32 operations a block (minutes), all threads, standard output, accumulators rounded to nearest, `sm_80`,
@@ -112,6 +115,7 @@ impl Default for Options {
             accumulation: Accumulation::Nearest,
             target: Target::SM_80,
             cooperative: false,
+            race: false,
         }
     }
 }
@@ -164,6 +168,30 @@ impl Options {
     /// ```
     pub fn cooperative(self, cooperative: bool) -> Options {
         Options { cooperative, ..self }
+    }
+
+    /// Sets [`Options::race`].
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::Grid;
+    /// use tilewright::sim::{self, FaultCause, Options};
+    ///
+    /// // Both blocks write their number to element 0.
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("race", Target::SM_80, |k, (x,)| {
+    ///     x.store(k, 0, k.block_idx().x);
+    /// })?;
+    /// let x = sim::Buffer::zeros(4);
+    /// let run = |grid, options: Options| sim::run(kernel.ir(), grid, &[sim::Arg::Buffer(&x)], &options);
+    /// let (one, two) = (Grid::new([1, 1, 1], [1, 1, 1]), Grid::new([2, 1, 1], [1, 1, 1]));
+    /// assert!(run(one, Options::default().race(true)).is_ok());
+    /// assert!(run(two, Options::default()).is_ok());
+    /// let error = run(two, Options::default().race(true)).unwrap_err();
+    /// assert!(matches!(error.fault().map(|f| &f.cause), Some(FaultCause::Race { .. })), "{error}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn race(self, race: bool) -> Options {
+        Options { race, ..self }
     }
 
     /// Sets [`Options::accumulation`].

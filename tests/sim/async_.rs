@@ -10,7 +10,7 @@ use pipelines::{ampere_copy, ampere_gemm, hopper_gemm};
 use tilewright::arch::{Fill, SwizzleMode, TensorMapDesc};
 use tilewright::ir::{Kernel, Scalar, bf16, parse};
 use tilewright::runtime::Grid;
-use tilewright::sim::{Arg, Buffer, Options, Order, RunError, run};
+use tilewright::sim::{Agent, Arg, Buffer, FaultCause, MissingEdge, Options, Order, RunError, run};
 
 /// SplitMix64.
 struct Random(u64);
@@ -443,6 +443,15 @@ fn run_hopper(
     order: Order,
     threads: usize,
 ) -> (Result<Vec<f32>, RunError>, Vec<f32>) {
+    let options = Options::default().order(order).threads(threads).fuel(1 << 24);
+    run_hopper_with(text, [m, n, k], &options)
+}
+
+fn run_hopper_with(
+    text: &str,
+    [m, n, k]: [usize; 3],
+    options: &Options,
+) -> (Result<Vec<f32>, RunError>, Vec<f32>) {
     let mut random = Random(7);
     let (a, b) = (integers(&mut random, m * k), integers(&mut random, n * k));
     let map = |rows: usize| {
@@ -462,8 +471,7 @@ fn run_hopper(
         Arg::Scalar(tilewright::ir::Element::to_const(blocks)),
     ];
     let grid = Grid::new([(n / 128) as u32, (m / 128) as u32, 1], [384, 1, 1]);
-    let options = Options::default().order(order).threads(threads).fuel(1 << 24);
-    let result = run(verified(text).ir(), grid, &args, &options);
+    let result = run(verified(text).ir(), grid, &args, options);
     let expected = product(&a, &b, [m, n, k]);
     (result.map(|_| c.to_vec::<f32>()), expected)
 }
@@ -537,6 +545,24 @@ fn missing_waits_are_named() {
     let short = text.replace("%bytes = const 32768", "%bytes = const 32784");
     let short = fault(&short);
     assert!(short.contains("waits for 0 of 1 arrivals and 16 bytes"), "{short}");
+}
+
+/// The pipeline has no races; tensor cores that do not wait for a stage race with its load.
+#[test]
+fn tensor_cores_race_with_loads() {
+    let text = hopper_gemm();
+    let options = Options::default().fuel(1 << 24).race(true);
+    let (found, expected) = run_hopper_with(&text, [128, 128, 320], &options);
+    assert!(found.unwrap_or_else(|error| panic!("{error}")) == expected);
+    let (found, _) = run_hopper_with(&without(&text, "wait-full"), [128, 128, 320], &options);
+    let error = found.unwrap_err();
+    let Some(FaultCause::Race { agent, other, missing, .. }) = error.fault().map(|f| &f.cause)
+    else {
+        panic!("{error}")
+    };
+    let agents = (*agent, other.agent, *missing);
+    assert_eq!(agents, (Agent::Wgmma, Agent::Load, MissingEdge::Pending), "{error}");
+    assert_eq!(other.op.name, "cp_async_bulk_tensor_load");
 }
 
 /// Runs it. Returns what it gives, and what it should.

@@ -577,3 +577,25 @@ fn traps_and_breakpoints() {
         ],
     );
 }
+
+#[test]
+fn accesses_without_an_order_are_a_race() {
+    let kernel = Kernel::<(GlobalMut<i32>,)>::build("race", Target::SM_80, |k, (x,)| {
+        x.store(k, 3, k.block_idx().x);
+    })
+    .expect("it verifies");
+    let x = Buffer::zeros(16);
+    let (grid, args) = (Grid::new([2, 1, 1], [1, 1, 1]), [Arg::Buffer(&x)]);
+    run(kernel.ir(), grid, &args, &Options::default()).expect("races are not detected");
+    let error = run(kernel.ir(), grid, &args, &Options::default().race(true)).unwrap_err();
+    let Some(Fault { cause: FaultCause::Race { access, other, .. }, .. }) = error.fault() else {
+        panic!("{error}")
+    };
+    assert_eq!((access.element, other.block, other.thread), (3, [0; 3], [0; 3]));
+    let text = error.to_string();
+    assert!(
+        text.contains("races: writes i32 element 3 (bytes 12 to 16) of parameter `p0`"),
+        "{text}"
+    );
+    assert!(text.contains("no release and acquire of scope gpu orders the two blocks"), "{text}");
+}

@@ -38,6 +38,8 @@ mod mutants;
 #[cfg(feature = "sim")]
 mod narrow;
 #[cfg(feature = "sim")]
+mod race;
+#[cfg(feature = "sim")]
 mod random_devices;
 #[cfg(feature = "sim")]
 mod random_loops;

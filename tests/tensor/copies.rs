@@ -598,13 +598,13 @@ fn mistakes_are_errors_of_the_build() {
         // 3: a predicate that differs inside of a vector; 4: one of another size.
         let thr = zeros.slice(t);
         thr.copy_if(k, &places.within(k, (.., n)), &from, &to);
-        let three = TensorSsa::full(k, shape!(3), n.gt(0));
+        let three = TensorSsa::full(k, shape!((3)), n.gt(0));
         thr.copy_if(k, &three, &from, &to);
         // 5: matrices take no predicate; 6: they go to registers; 7: these are there before.
         let thr = load.slice(t);
         let part = thr.partition_s(k, &tile);
         let held = thr.partition_d(k, &tile).fragment_like::<f16>(k);
-        let one = TensorSsa::full(k, shape!(4), n.gt(0));
+        let one = TensorSsa::full(k, shape!((4)), n.gt(0));
         thr.copy_if(k, &one, &part, &held);
         thr.copy(k, &part, &thr.partition_d(k, &x));
         let moved = moved.slice(t);

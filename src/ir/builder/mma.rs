@@ -93,7 +93,7 @@ impl<'b> Body<'b, '_> {
     ) {
         let cx = self.context();
         let (a, b) = (a.into(), b.into());
-        let rows = (d.len() as u32 * D::LANES * 32 / 8).max(1);
+        let rows = (d.len() * D::LANES * 32 / 8).max(1);
         let shape = MmaShape { m: rows, n: 8, k: a.lanes() * 32 / rows };
         let (a, b) = (a.operand(cx), b.operand(cx));
         let (d, first) = d.place();
@@ -243,7 +243,7 @@ impl<'b> Body<'b, '_> {
 
 /// The shape of a `wgmma` into the registers `d`.
 fn wgmma_shape<D: Sum>(a_type: Scalar, d: &Registers<'_, D>) -> MmaShape {
-    MmaShape { m: 64, n: d.len() as u32 * D::LANES * 2, k: 256 / a_type.bits() }
+    MmaShape { m: 64, n: d.len() * D::LANES * 2, k: 256 / a_type.bits() }
 }
 
 impl<'b, T: Element> Val<'b, Shared<T>> {

@@ -1,6 +1,6 @@
 //! Methods of values for operations that are one PTX instruction, made from the rows with `method`.
 
-use super::typed::{Float as ScalarFloat, Fused as Float, Integer, IntoOperand, Val};
+use super::typed::{Float as ScalarFloat, Fused as Float, Integer as Int, IntoOperand, Val};
 use super::{Word as IntWord, Word32 as Int32};
 use crate::ir::op::{
     ApproxFunction, Direction, Excess, FindFrom, FloatArith, FloatMode, FloatTest, IntArith,

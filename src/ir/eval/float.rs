@@ -1,6 +1,7 @@
 //! Floating point functions with a mode, one arm for each row of the family.
 
 use super::dispatch::with_type;
+use super::number::Cvt;
 use super::round::{self, Operation};
 use super::{Machine, elem};
 use crate::ir::entity::Value;
@@ -112,7 +113,7 @@ pub(super) fn float_arith<M: Machine>(op: &FloatArith, machine: M) -> Option<M::
         FloatArith::Testp { value, test } => {
             let scalar = machine.type_of(value)?.scalar()?;
             with_type!(scalar, [F32 f32, F64 f64], T => {
-                machine.unary(value, move |x: T| has_property(x.into(), scalar, test))
+                machine.unary(value, move |x: T| has_property(Cvt::<f64>::cvt(x), scalar, test))
             })?
         }
     }

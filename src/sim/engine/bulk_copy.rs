@@ -13,11 +13,13 @@ use crate::sim::memory::address::{Address, Alloc};
 use crate::sim::memory::agent::{Coords, Global, Load, Store, What};
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::mask::lanes_of;
+use crate::sim::memory::races::{Detector, place};
 use crate::sim::memory::shared::ByteAddress;
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
 use crate::sim::program::context::{ExecContext, Next};
 use crate::sim::program::refused::Refused;
+use crate::sim::race::Pieces;
 
 impl<'m> Memory<'m> {
     fn map(&self, param: u32) -> Option<&'m TensorMapDesc> {
@@ -89,6 +91,17 @@ impl Load {
         rows.chunks(self.to.at, 0..self.bytes as usize, f);
     }
 
+    /// Calls `f` with each piece of global memory that is read: its address and its bytes.
+    pub(in crate::sim) fn sources(&self, memory: &Memory<'_>, f: &mut dyn FnMut(usize, usize)) {
+        match self.from {
+            Global::Bytes(from) => f(from.at, self.bytes as usize),
+            Global::Box { param, coords } => {
+                let Some(map) = memory.map(param) else { return };
+                segments(map, &coords, |part| f(part.global, part.bytes));
+            }
+        }
+    }
+
     /// The type of the elements.
     pub(in crate::sim) fn elem(&self, memory: &Memory<'_>) -> Scalar {
         match self.from {
@@ -98,7 +111,7 @@ impl Load {
     }
 
     /// Copies, then tells the barrier.
-    pub(in crate::sim) fn load(&self, memory: &mut Memory<'_>) -> RawResult {
+    pub(in crate::sim) fn load(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
         let trapped = |cause| RawFault::new(self.lane, cause);
         let mut data = vec![0; self.bytes as usize];
         let mut rows = Rows::ONE;
@@ -127,7 +140,9 @@ impl Load {
         let told = shared.update_barrier(self.barrier, |barrier, name| {
             barrier.expect(-i64::from(self.bytes), name)
         });
-        told.map(|_| ()).map_err(trapped)
+        let (_, ended) = told.map_err(trapped)?;
+        memory.note_completion(origin, self.number, (place(self.block, self.barrier), ended));
+        Ok(())
     }
 }
 
@@ -164,6 +179,42 @@ impl Store {
         }
     }
 
+    /// The type of the elements.
+    fn elem(&self, memory: &Memory<'_>) -> Scalar {
+        match self.to {
+            Global::Bytes(_) => Scalar::U8,
+            Global::Box { param, .. } => memory.map(param).map_or(Scalar::U8, TensorMapDesc::elem),
+        }
+    }
+
+    /// Lets the race detector see the store.
+    fn detect(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
+        let lane = self.lane as u32;
+        let elem = self.elem(memory);
+        memory.detect(elem, |Detector { races, buffers }, memory| {
+            let mut from = |f: &mut dyn FnMut(usize, usize)| {
+                self.pieces(memory, |at, part| f(at, part.len()));
+            };
+            let mut to = |f: &mut dyn FnMut(usize, usize)| match self.to {
+                Global::Bytes(to) => f(to.at, self.bytes as usize),
+                Global::Box { param, coords } => {
+                    let Some(map) = memory.map(param) else { return };
+                    segments(map, &coords, |part| f(part.global, part.bytes));
+                }
+            };
+            let param = match self.to {
+                Global::Bytes(to) => to.alloc,
+                Global::Box { param, .. } => param,
+            };
+            let to: Option<(usize, Pieces<'_>)> =
+                match buffers.get(param as usize).copied().flatten() {
+                    None => None,
+                    Some(buffer) => Some((buffer, &mut to)),
+                };
+            races.store_issue(origin.into(), lane, &mut from, to, self.reduce.is_some())
+        })
+    }
+
     /// Refuses to start where the asynchronous proxy may not see what threads have stored.
     fn check_proxy(&self, memory: &Memory<'_>, origin: Origin) -> RawResult {
         let Some(proxies) = &memory.proxies else { return Ok(()) };
@@ -191,12 +242,7 @@ impl Store {
             }
         });
         if let Some(byte) = missing {
-            let elem = match self.to {
-                Global::Bytes(_) => Scalar::U8,
-                Global::Box { param, .. } => {
-                    memory.map(param).map_or(Scalar::U8, TensorMapDesc::elem)
-                }
-            };
+            let elem = self.elem(memory);
             let range = shared.range(self.from.alloc);
             let access = AccessAt {
                 is_store: Some(false),
@@ -306,7 +352,7 @@ impl LoadSlots {
         for block in lanes_of(ctas) {
             let block = block as u32;
             context.memory.shared_of(block).map_err(|cause| RawFault::new(lane, cause))?;
-            let load = Load { lane, block, from, to, bytes, barrier };
+            let load = Load { lane, block, from, to, bytes, barrier, number: 0 };
             context.memory.begin_load(context.origin, load)?;
         }
         Ok(())
@@ -377,7 +423,8 @@ impl Compiler<'_> {
                         from.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
                     let (barrier, block) =
                         (barrier.byte_address(context, lane)?, context.origin.block);
-                    let load = Load { lane, block, from: Global::Bytes(from), to, bytes, barrier };
+                    let from = Global::Bytes(from);
+                    let load = Load { lane, block, from, to, bytes, barrier, number: 0 };
                     context.memory.begin_load(context.origin, load)
                 })
             }
@@ -430,6 +477,8 @@ impl Compiler<'_> {
             }
             AsyncCopy::CpAsyncBulkCommitGroup {} => each_lane(|context, lane| {
                 context.flight.bulk_groups[lane] += 1;
+                let at = context.origin.into();
+                context.memory.note(|races| races.store_commit(at, 1 << lane));
                 Ok(())
             }),
             &AsyncCopy::CpAsyncBulkWaitGroup { pending, wait } => {
@@ -443,6 +492,8 @@ impl Compiler<'_> {
                         wait == BulkWait::Read,
                         is_due,
                     )?;
+                    let (at, only_read) = (context.origin.into(), wait == BulkWait::Read);
+                    context.memory.note(|races| races.store_wait(at, lanes, pending, only_read));
                     Ok(Next::Go)
                 }))
             }
@@ -510,6 +561,7 @@ fn store(
     let group = context.flight.bulk_groups[lane];
     let store = Store { lane, group, to, from, bytes, reduce, data: None, waited: false };
     store.check_proxy(context.memory, context.origin)?;
+    store.detect(context.memory, context.origin)?;
     context.memory.pending.push(context.origin, What::Store(Box::new(store)), false);
     Ok(())
 }

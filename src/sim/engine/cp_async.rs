@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::mbarrier::Operand;
+use super::mbarrier::{Operand, use_detected};
 use crate::ir::{AsyncCopy, OpId, PendingCount, Scalar, Space};
 use crate::sim::fault::raw::Origin;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
@@ -10,10 +10,12 @@ use crate::sim::memory::address::Address;
 use crate::sim::memory::agent::{Arrivals, Copies, What};
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::mask::{LANES, lanes_of};
+use crate::sim::memory::races::place;
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
 use crate::sim::program::context::Next;
 use crate::sim::program::refused::Refused;
+use crate::sim::race::Target;
 
 impl Copies {
     /// Those of the lanes that are left and whose group is due.
@@ -30,6 +32,25 @@ impl Copies {
     /// Calls `f` with the address of each copy that is left, and its bytes.
     pub(in crate::sim) fn each(&self, mut f: impl FnMut(usize, usize)) {
         lanes_of(self.lanes).for_each(|lane| f(self.to[lane] as usize, self.bytes));
+    }
+
+    /// Lets the race detector see the copies.
+    fn detect(&self, memory: &mut Memory<'_>, origin: Origin, elem: Scalar) -> RawResult {
+        memory.detect(elem, |detector, _| {
+            let at = origin.into();
+            detector.races.copy_issue(at);
+            for lane in lanes_of(self.lanes) {
+                let (to, bytes) = (self.to[lane] as usize, self.bytes);
+                let shared = (Target::Shared(origin.block as usize), true);
+                detector.races.copy_access(at, lane as u32, shared, &mut |f| f(to, bytes))?;
+                let ((param, from), read) = (self.from[lane], usize::from(self.read[lane]));
+                if let (Some(buffer), true) = (detector.buffer(param), read > 0) {
+                    let global = (Target::Global(buffer), false);
+                    detector.races.copy_access(at, lane as u32, global, &mut |f| f(from, read))?;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Makes the copies of some lanes.
@@ -63,7 +84,14 @@ impl Arrivals {
             let shared = &mut memory.blocks[origin.block as usize].shared;
             let arrived =
                 shared.update_barrier(byte_address, |barrier, name| barrier.arrive(1, name));
-            arrived.map_err(|cause| RawFault::new(lane, cause))?;
+            let (_, ended) = arrived.map_err(|cause| RawFault::new(lane, cause))?;
+            memory.note(|races| {
+                let place = place(origin.block, byte_address);
+                races.copy_arrive(origin.into(), 1 << lane, (place, self.copies));
+                if ended {
+                    races.mbarrier_phase(place);
+                }
+            });
         }
         Ok(())
     }
@@ -97,6 +125,8 @@ impl Compiler<'_> {
                 for lane in lanes_of(context.active) {
                     context.flight.copy_groups[lane] += 1;
                 }
+                let (at, lanes) = (context.origin.into(), context.active);
+                context.memory.note(|races| races.copy_commit(at, lanes));
                 Ok(Next::Go)
             })),
             AsyncCopy::CpAsyncWaitGroup { pending } => Inst::Act(Box::new(move |context| {
@@ -107,11 +137,15 @@ impl Compiler<'_> {
                     all,
                     |lane, group| group < groups[lane].saturating_sub(pending),
                 )?;
+                let (at, lanes) = (context.origin.into(), context.active);
+                context.memory.note(|races| races.copy_wait(at, lanes, Some(pending)));
                 Ok(Next::Go)
             })),
             AsyncCopy::CpAsyncWaitAll {} => Inst::Act(Box::new(|context| {
                 let all = context.memory.pending.len();
                 context.memory.complete_copies(context.origin, context.active, all, |_, _| true)?;
+                let (at, lanes) = (context.origin.into(), context.active);
+                context.memory.note(|races| races.copy_wait(at, lanes, None));
                 Ok(Next::Go)
             })),
             AsyncCopy::CpAsyncMbarrierArrive { barrier, index, count } => {
@@ -181,6 +215,7 @@ impl CpAsync {
                 bytes as usize,
                 |lane| to.access_at(context.regs, context.memory, lane, bytes),
             )?;
+            copies.detect(context.memory, context.origin, to.elem)?;
             let mut again = false;
             copies.each(|at, len| again |= context.memory.shared_mut().begin_write(at..at + len));
             context.memory.pending.push(context.origin, What::Copies(copies), again);
@@ -191,18 +226,23 @@ impl CpAsync {
 
 fn arrive(barrier: Operand, count: PendingCount) -> Inst {
     Inst::Act(Box::new(move |context| {
-        let mut arrivals = Box::new(Arrivals { lanes: context.active, barriers: [None; LANES] });
+        let races = context.memory.races.as_ref();
+        let copies = races.map_or(0, |races| races.races.copy_count(context.origin.into()));
+        let (lanes, barriers) = (context.active, [None; LANES]);
+        let mut arrivals = Box::new(Arrivals { lanes, barriers, copies });
         for lane in lanes_of(context.active) {
             let byte_address = barrier.byte_address(context, lane)?;
             let shared = context.memory.shared_mut();
             let found = match count {
                 // It must be a barrier now, and is one arrival short until this one comes.
-                PendingCount::Inc => {
-                    shared.update_barrier(byte_address, |barrier, name| barrier.raise(name))
-                }
-                PendingCount::Noinc => shared.barrier(byte_address).map(|barrier| barrier.phase()),
+                PendingCount::Inc => shared
+                    .update_barrier(byte_address, |barrier, name| barrier.raise(name))
+                    .map(|_| ()),
+                PendingCount::Noinc => shared.barrier(byte_address).map(|_| ()),
             };
             found.map_err(|cause| RawFault::new(lane, cause))?;
+            let place = place(context.origin.block, byte_address);
+            use_detected(context, 1 << lane, place, false)?;
             arrivals.barriers[lane] = Some(byte_address);
         }
         context.memory.pending.push(context.origin, What::Arrivals(arrivals), false);

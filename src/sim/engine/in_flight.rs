@@ -17,12 +17,14 @@ use crate::sim::fault::raw::{AccessAt, Origin, StepAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::fault::state::AsyncUse;
 use crate::sim::memory::address::Address;
-use crate::sim::memory::agent::{Bytes, Load, RemoteStore, What, overlap};
+use crate::sim::memory::agent::{Bytes, Global, Load, RemoteStore, What, overlap};
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::{LANES, lanes_of};
+use crate::sim::memory::races::{Detector, place};
 use crate::sim::memory::shared::{ByteAddress, SharedRange, of_cluster};
 use crate::sim::memory::space::{Allocation, MemorySpace};
+use crate::sim::race::Pieces;
 
 impl What {
     /// A range of shared memory around all bytes that the operation, issued by block `from`, still uses.
@@ -174,7 +176,7 @@ impl Memory<'_> {
     }
 
     /// Starts a load.
-    pub(in crate::sim) fn begin_load(&mut self, origin: Origin, load: Load) -> RawResult {
+    pub(in crate::sim) fn begin_load(&mut self, origin: Origin, mut load: Load) -> RawResult {
         let (rank, lane) = (load.block as usize, load.lane);
         let access = || {
             let elem = load.elem(self);
@@ -186,6 +188,7 @@ impl Memory<'_> {
         let each = |f: &mut dyn FnMut(Range<usize>)| pieces.iter().cloned().for_each(f);
         let hull = (rank, load.hull(self));
         self.check_write(hull, access, each).map_err(|cause| RawFault::new(lane, cause))?;
+        load.number = self.detect_load(origin, &load, &pieces)?;
         let shared = &mut self.blocks[rank].shared;
         let again =
             pieces.into_iter().fold(false, |again, piece| shared.begin_write(piece) | again);
@@ -193,11 +196,56 @@ impl Memory<'_> {
         Ok(())
     }
 
+    /// Lets the race detector see a load, which gets a number there.
+    fn detect_load(
+        &mut self,
+        origin: Origin,
+        load: &Load,
+        pieces: &[Range<usize>],
+    ) -> RawResult<u32> {
+        let (at, lane, rank) = (origin.into(), load.lane as u32, load.block as usize);
+        let (mut number, elem) = (0, load.elem(self));
+        self.detect(elem, |Detector { races, buffers }, memory| {
+            races.mbarrier_use(at, 1 << lane, place(load.block, load.barrier), true)?;
+            let param = match load.from {
+                Global::Bytes(from) => from.alloc,
+                Global::Box { param, .. } => param,
+            };
+            let mut to = |f: &mut dyn FnMut(usize, usize)| {
+                pieces.iter().for_each(|piece| f(piece.start, piece.len()));
+            };
+            let mut from = |f: &mut dyn FnMut(usize, usize)| load.sources(memory, f);
+            let buffer = buffers.get(param as usize).copied().flatten();
+            let from: Option<(usize, Pieces<'_>)> = match buffer {
+                None => None,
+                Some(buffer) => Some((buffer, &mut from)),
+            };
+            number = races.load_issue(at, lane, (rank, true, false), &mut to, from)?;
+            Ok(())
+        })?;
+        Ok(number)
+    }
+
+    /// Lets the race detector see a store to a block of the cluster, which gets a number there.
+    fn detect_remote(&mut self, origin: Origin, store: &RemoteStore) -> RawResult<u32> {
+        let (rank, bytes) = store.bytes();
+        let (at, lane) = (origin.into(), store.lane as u32);
+        let mut number = 0;
+        self.detect(store.elem, |Detector { races, .. }, _| {
+            races.mbarrier_use(at, 1 << lane, store.told(), false)?;
+            let mut to = |f: &mut dyn FnMut(usize, usize)| f(bytes.start, bytes.len());
+            let how = (rank, false, store.is_reduction());
+            number = races.load_issue(at, lane, how, &mut to, None)?;
+            Ok(())
+        })?;
+        Ok(number)
+    }
+
     /// Starts a store to a block of the cluster.
     pub(in crate::sim) fn begin_remote(
         &mut self,
         origin: Origin,
-        (store, elem): (RemoteStore, Scalar),
+        (mut store, elem): (RemoteStore, Scalar),
     ) -> RawResult {
         let (rank, bytes) = store.bytes();
         let access = || {
@@ -207,6 +255,7 @@ impl Memory<'_> {
         let range = bytes.clone();
         self.check_write((rank, bytes.clone()), access, |f| f(range.clone()))
             .map_err(|cause| RawFault::new(store.lane, cause))?;
+        store.number = self.detect_remote(origin, &store)?;
         let again = !store.is_reduction() && self.blocks[rank].shared.begin_write(bytes);
         self.pending.push(origin, What::Remote(Box::new(store)), again);
         Ok(())

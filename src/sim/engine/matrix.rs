@@ -18,6 +18,7 @@ use crate::sim::program::compiler::Compiler;
 use crate::sim::program::context::{Act, ExecContext, Next};
 use crate::sim::program::refused::Refused;
 use crate::sim::program::slots::Slots;
+use crate::sim::race::{Lanes, Target};
 
 /// The most elements along `k` of one instruction.
 pub(in crate::sim) const MAX_K: usize = 32;
@@ -178,12 +179,28 @@ fn row_addresses(
     Ok(rows)
 }
 
+/// Lets the race detector see the rows, each as an access of the lane that has its address.
+fn detect_rows(
+    context: &mut ExecContext<'_, '_>,
+    rows: &[usize; LANES],
+    count: usize,
+    writes: bool,
+) -> RawResult {
+    let (at, lanes) = (context.origin.into(), FULL >> (LANES - 8 * count));
+    let target = Target::Shared(context.memory.here);
+    let what = Lanes { target, writes, strong: None, bytes: 16 };
+    context.memory.detect(Scalar::U16, |detector, _| {
+        detector.races.access(at, lanes, what, |lane| rows[lane], |_| false)
+    })
+}
+
 fn ldmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOrder) -> Act {
     Box::new(move |context| {
         if let Some(next) = context.whole_warp()? {
             return Ok(next);
         }
         let rows = row_addresses(context, &address, count)?;
+        let raced = detect_rows(context, &rows, count, false);
         for (matrix, slot) in slots.iter().enumerate().take(count) {
             let mut elements = [[0u16; 8]; 8];
             for (row, elements) in elements.iter_mut().enumerate() {
@@ -203,6 +220,7 @@ fn ldmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
                 low | high << 16
             });
         }
+        raced?;
         Ok(Next::Go)
     })
 }
@@ -213,6 +231,7 @@ fn stmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
             return Ok(next);
         }
         let rows = row_addresses(context, &address, count)?;
+        detect_rows(context, &rows, count, true)?;
         if context.memory.proxies.is_some() {
             let byte_addresses = rows.map(|at| (context.memory.here, at));
             let access = |lane| address.access_at(context.regs, context.memory, lane, 16);

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
-use crate::ir::{Mbarrier as Op, OpId, Scalar, Space, Value};
+use crate::ir::{Mbarrier as Op, OpId, RemoteArrival, Scalar, Space, Value};
 use crate::sim::fault::raw::BarrierAt;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::address::Address;
 use crate::sim::memory::mask::{LANES, lanes_of};
 use crate::sim::memory::mbarrier::{Mbarrier, Phase};
+use crate::sim::memory::races::{Arrived, place};
 use crate::sim::memory::shared::ByteAddress;
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
@@ -55,6 +56,7 @@ fn ended(
     phase: PhaseSlot,
 ) -> RawResult<(u32, Option<(usize, ByteAddress)>)> {
     let (mut done, mut first) = (0, None);
+    let mut last: Option<((usize, usize), u32)> = None;
     for lane in lanes_of(lanes) {
         let (byte_address, phase) =
             (barrier.byte_address(context, lane)?, phase.lane(context, lane));
@@ -62,13 +64,54 @@ fn ended(
         let found = found.map_err(|cause| RawFault::new(lane, cause))?;
         if found.has_ended(phase) {
             done |= 1 << lane;
+            if context.memory.races.is_some() {
+                let place = place(context.origin.block, byte_address);
+                let other = last.filter(|(found, _)| *found != place);
+                wait_detected(context, other)?;
+                let same = last.filter(|(found, _)| *found == place).map_or(0, |(_, mask)| mask);
+                last = Some((place, same | 1 << lane));
+            }
         } else {
             first = first.or(Some((lane, byte_address)));
         }
     }
+    wait_detected(context, last)?;
     // What came before the end of the phase is seen after it.
     fence(SeqCst);
     Ok((done, first))
+}
+
+/// Tells the race detector that a lane has made or invalidated a barrier.
+fn set_detected(context: &mut ExecContext<'_, '_>, lane: usize, barrier: ByteAddress) -> RawResult {
+    let (at, place) = (context.origin.into(), place(context.origin.block, barrier));
+    context
+        .memory
+        .detect(Scalar::U64, |detector, _| detector.races.mbarrier_set(at, lane as u32, place))
+}
+
+/// Checks that lanes know of the initialization of a barrier.
+pub(in crate::sim) fn use_detected(
+    context: &mut ExecContext<'_, '_>,
+    lanes: u32,
+    place: (usize, usize),
+    by_proxy: bool,
+) -> RawResult {
+    let at = context.origin.into();
+    context
+        .memory
+        .detect(Scalar::U64, |detector, _| detector.races.mbarrier_use(at, lanes, place, by_proxy))
+}
+
+/// Lets lanes know of the phases of a barrier that have ended.
+fn wait_detected(
+    context: &mut ExecContext<'_, '_>,
+    waited: Option<((usize, usize), u32)>,
+) -> RawResult {
+    let Some((place, lanes)) = waited else { return Ok(()) };
+    use_detected(context, lanes, place, false)?;
+    let at = context.origin.into();
+    context.memory.note(|races| races.mbarrier_wait(at, lanes, place));
+    Ok(())
 }
 
 /// Update of the barrier of a lane with operand `operand`. Returns the phase before.
@@ -99,6 +142,7 @@ impl Compiler<'_> {
                         let count = context.regs.w[count as usize][lane];
                         let made = context.memory.shared_mut().init_barrier(byte_address, count);
                         made.map_err(|cause| RawFault::new(lane, cause))?;
+                        set_detected(context, lane, byte_address)?;
                     }
                     Ok(Next::Go)
                 }))
@@ -110,6 +154,7 @@ impl Compiler<'_> {
                         let byte_address = barrier.byte_address(context, lane)?;
                         let done = context.memory.shared_mut().invalidate_barrier(byte_address);
                         done.map_err(|cause| RawFault::new(lane, cause))?;
+                        set_detected(context, lane, byte_address)?;
                     }
                     Ok(Next::Go)
                 }))
@@ -135,11 +180,12 @@ impl Compiler<'_> {
                     barrier.expect(-i64::from(bytes), name)
                 })?
             }
-            Op::MbarrierArriveCluster { barrier, index, cta, order: _ } => {
+            Op::MbarrierArriveCluster { barrier, index, cta, order } => {
                 let barrier = self.barrier_operand(barrier, index)?;
                 let cta = self.scalar_of(cta, Scalar::U32)?;
                 Inst::Act(Box::new(move |context| {
                     fence(SeqCst);
+                    let mut all = Arrived::default();
                     for lane in lanes_of(context.active) {
                         let byte_address = barrier.byte_address(context, lane)?;
                         let block = context.regs.w[cta as usize][lane];
@@ -149,8 +195,16 @@ impl Compiler<'_> {
                                 barrier.arrive(1, name)
                             })
                         });
-                        arrived.map_err(|cause| RawFault::new(lane, cause))?;
+                        let (_, ended) = arrived.map_err(|cause| RawFault::new(lane, cause))?;
+                        let place = place(block, byte_address);
+                        use_detected(context, 1 << lane, place, false)?;
+                        let releases =
+                            order == RemoteArrival::Release || block == context.origin.block;
+                        let origin = context.origin;
+                        let arrival = (releases, ended);
+                        context.memory.note_arrival(origin, &mut all, (lane, place), arrival);
                     }
+                    context.memory.note_arrivals(context.origin, &mut all);
                     Ok(Next::Go)
                 }))
             }
@@ -173,10 +227,11 @@ impl Compiler<'_> {
                 self.wait_barrier([barrier, index], PhaseSlot { slot, is_state: false })?
             }
             // What a warp makes of a barrier is seen by all at once.
-            Op::FenceMbarrierInit {} => {
-                self.weight += 1;
-                return Ok(());
-            }
+            Op::FenceMbarrierInit {} => Inst::Act(Box::new(|context| {
+                let (at, lanes) = (context.origin.into(), context.active);
+                context.memory.note(|races| races.init_fence(at, lanes));
+                Ok(Next::Go)
+            })),
         };
         self.emit(id, inst);
         Ok(())
@@ -194,17 +249,30 @@ impl Compiler<'_> {
             [] => None,
             _ => Some(self.result(results, 0)?.scalar(Scalar::U64)?),
         };
+        // A change of the bytes alone releases nothing.
+        let arrives = !results.is_empty();
         Ok(Inst::Act(Box::new(move |context| {
             fence(SeqCst);
             let mut states = [0; LANES];
+            let mut all = Arrived::default();
             for lane in lanes_of(context.active) {
                 let byte_address = barrier.byte_address(context, lane)?;
                 let operand = context.regs.w[operand as usize][lane];
                 let shared = context.memory.shared_mut();
                 let phase = shared
                     .update_barrier(byte_address, |barrier, name| update(barrier, operand, name));
-                states[lane] = phase.map_err(|cause| RawFault::new(lane, cause))?;
+                let (phase, ended) = phase.map_err(|cause| RawFault::new(lane, cause))?;
+                states[lane] = phase;
+                let (origin, place) = (context.origin, place(context.origin.block, byte_address));
+                use_detected(context, 1 << lane, place, false)?;
+                if arrives {
+                    let arrival = (true, ended);
+                    context.memory.note_arrival(origin, &mut all, (lane, place), arrival);
+                } else if ended {
+                    context.memory.note(|races| races.mbarrier_phase(place));
+                }
             }
+            context.memory.note_arrivals(context.origin, &mut all);
             if let Some(state) = state {
                 context.regs.d[state as usize] = states;
             }

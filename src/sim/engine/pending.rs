@@ -113,8 +113,8 @@ impl Memory<'_> {
         let done = match what {
             What::Copies(copies) => copies.copy(self, origin, copies.lanes),
             What::Arrivals(arrivals) => arrivals.arrive(self, origin),
-            What::Load(load) => load.load(self),
-            What::Remote(store) => store.store(self),
+            What::Load(load) => load.load(self, origin),
+            What::Remote(store) => store.store(self, origin),
             What::Store(mut store) => store.read(self, origin).and_then(|()| store.write(self)),
         };
         done.map_err(at(origin))

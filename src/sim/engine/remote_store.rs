@@ -2,7 +2,7 @@
 
 use super::bulk_reduce::reduced;
 use crate::ir::{BulkReduce, OpId, Scalar, Space, Value};
-use crate::sim::fault::raw::AccessAt;
+use crate::sim::fault::raw::{AccessAt, Origin};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::address::{Address, Alloc, PointerSlots};
 use crate::sim::memory::agent::{Bytes, RemoteStore};
@@ -34,7 +34,7 @@ impl RemoteStore {
     }
 
     /// Sets or combines the element, then tells the barrier.
-    pub(in crate::sim) fn store(&self, memory: &mut Memory<'_>) -> RawResult {
+    pub(in crate::sim) fn store(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
         let trapped = |cause| RawFault::new(self.lane, cause);
         let shared = memory.shared_of_mut(self.block).map_err(trapped)?;
         // The barrier must be there before anything is written to where it may be.
@@ -62,7 +62,9 @@ impl RemoteStore {
         shared.write_bytes(self.to.at, &new.to_le_bytes()[..size]);
         let told = shared
             .update_barrier(self.barrier, |barrier, name| barrier.expect(-(size as i64), name));
-        told.map(|_| ()).map_err(trapped)
+        let (_, ended) = told.map_err(trapped)?;
+        memory.note_completion(origin, self.number, (self.told(), ended));
+        Ok(())
     }
 }
 
@@ -148,7 +150,9 @@ impl Compiler<'_> {
                         _ => context.regs.w[value as usize][lane].into(),
                     };
                     let (block, to) = (rank, place);
-                    let store = RemoteStore { lane, block, to, elem, value, reduce, barrier };
+                    let number = 0;
+                    let store =
+                        RemoteStore { lane, block, to, elem, value, reduce, barrier, number };
                     context.memory.begin_remote(context.origin, (store, elem))?;
                 }
                 Ok(Next::Go)

@@ -127,6 +127,24 @@ impl Matrix {
         }
     }
 
+    /// Calls `f` with the address of each 16 bytes of the matrix.
+    fn chunks(
+        &self,
+        (mn, k): (usize, usize),
+        (elem, transposed): (Scalar, bool),
+        f: &mut dyn FnMut(usize),
+    ) {
+        let units = k * elem.bits() as usize / 128;
+        match transposed {
+            true => {
+                (0..k).for_each(|i| (0..mn).step_by(8).for_each(|first| f(self.mn_major(first, i))))
+            }
+            false => {
+                (0..mn).for_each(|row| (0..units).for_each(|unit| f(self.k_major(row, unit))));
+            }
+        }
+    }
+
     /// Calls `f` with each element of 16, 8 or 32 bits of the matrix of `mn` rows or columns and `k`: with its
     /// place and its bits.
     #[inline(always)]
@@ -187,6 +205,15 @@ impl GroupMma for Wgmma {
         let has = |bits, extents, form| Matrix::new(bits).has(extents, form, bytes, exactly);
         has(said.b, (n, k), (b, form.transpose_b))
             || self.a_per_slot.is_none() && has(said.a, (m, k), (a, form.transpose_a))
+    }
+
+    fn chunks(&self, said: Said, f: &mut dyn FnMut(usize)) {
+        let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
+        let ([a, b], form) = (self.types, self.form);
+        Matrix::new(said.b).chunks((n, k), (b, form.transpose_b), &mut *f);
+        if self.a_per_slot.is_none() {
+            Matrix::new(said.a).chunks((m, k), (a, form.transpose_a), f);
+        }
     }
 
     fn run(
@@ -359,8 +386,14 @@ impl Compiler<'_> {
             Mma::WgmmaWaitGroup { pending } => act(move |context| {
                 let (group, warp) = group(context)?;
                 let group = &mut context.memory.block_mut().groups[group];
-                Ok(match group.wait(warp, pending as usize) {
-                    Wait::Done => Next::Go,
+                let wait = group.wait(warp, pending as usize);
+                let (_, waited) = group.numbers(warp);
+                Ok(match wait {
+                    Wait::Done => {
+                        let at = context.origin.into();
+                        context.memory.note(|races| races.wgmma_wait(at, waited));
+                        Next::Go
+                    }
                     Wait::Multiply { end } => Next::Multiply { end },
                     Wait::Warps => Next::Park(Park::WarpGroup),
                 })
@@ -403,6 +436,7 @@ impl Compiler<'_> {
         if !(whole && legal(a_type) && legal(b_type)) || transposed && a_type.bits() != 16 {
             return Err(Refused::Malformed);
         }
+        let elem = b_type;
         let wgmma: Arc<dyn GroupMma> = Arc::new(wgmma);
         Ok(act(move |context| {
             let (group, warp) = group(context)?;
@@ -429,6 +463,15 @@ impl Compiler<'_> {
             }
             let issued = group.issue(warp, (&wgmma, origin), Said { a, b, accumulate }, registers);
             issued.map_err(|cause| RawFault::new(0, cause))?;
+            let (next, _) = group.numbers(warp);
+            let said = Said { a, b, accumulate };
+            context.memory.detect(elem, |detector, memory| {
+                // What is outside of shared memory is a fault of its own.
+                let len = memory.shared().len_bytes();
+                detector.races.wgmma_issue(origin.into(), next - 1, &mut |f| {
+                    wgmma.chunks(said, &mut |at| f(at, 16.min(len.saturating_sub(at))));
+                })
+            })?;
             Ok(Next::Go)
         }))
     }

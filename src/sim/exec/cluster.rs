@@ -21,11 +21,13 @@ use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::diagnostics::Diagnostics;
 use crate::sim::memory::mask::LANES;
 use crate::sim::memory::proxy::Proxies;
+use crate::sim::memory::races::{Detector, Watched};
 use crate::sim::memory::warp_group::WarpGroup;
 use crate::sim::options::{Accumulation, Order};
 use crate::sim::program::code::Code;
 use crate::sim::program::context::Park;
 use crate::sim::program::special::{Position, Shape};
+use crate::sim::race::{At, BLOCK_BARRIER, Races};
 
 /// Upper bound on the warp runs while an operation is pending that signals a barrier.
 const LATEST: u32 = 256;
@@ -128,7 +130,7 @@ impl<'c> Cluster<'c> {
         code: &'c Code,
         (grid, shape): (Grid, Shape),
         arguments: &'c Arguments<'c>,
-        accumulation: Accumulation,
+        (accumulation, watched_buffers): (Accumulation, Option<&Watched>),
     ) -> Cluster<'c> {
         let threads = grid.threads.iter().product::<u32>() as usize;
         let (warps_of_block, blocks) = (threads.div_ceil(LANES), shape.blocks() as usize);
@@ -152,6 +154,9 @@ impl<'c> Cluster<'c> {
             threads,
             operations: 0,
             accumulation,
+            races: watched_buffers.map(|watched| {
+                Detector::new(watched, (shape.blocks(), threads as u32), code.shared_bytes)
+            }),
         };
         let mut cluster = Cluster {
             code,
@@ -229,6 +234,7 @@ impl<'c> Cluster<'c> {
             proxies.reset();
         }
         self.memory.cluster_arrival = false;
+        self.memory.note(|races| races.start(number));
     }
 
     /// Runs cluster `number` to its end, for at most `fuel` operations of the warps of a block.
@@ -318,6 +324,9 @@ impl<'c> Cluster<'c> {
                 return Ok(true);
             }
             Ok(Pause::Named(arrival)) => {
+                let lanes = self.warps[number].alive();
+                let at = At { block: rank as u32, warp: warp as u32, step: arrival.step };
+                self.memory.note(|races| races.barrier_arrive(at, lanes, arrival.id));
                 if arrival.waits {
                     self.states[number] = State::AtNamed(arrival.step);
                 }
@@ -325,6 +334,14 @@ impl<'c> Cluster<'c> {
                 let first = range.start;
                 match self.barriers[rank].take(warp, &arrival, &mut self.warps[range]) {
                     Ok(open) => {
+                        let waiting = open
+                            .iter()
+                            .map(|warp| (*warp as u32, self.warps[first + warp].alive()));
+                        if !open.is_empty() {
+                            self.memory.note(|races| {
+                                races.barrier_open(rank as u32, arrival.id, waiting);
+                            });
+                        }
                         for warp in open {
                             self.states[first + warp] = State::Ready;
                             self.memory.learn();
@@ -339,6 +356,9 @@ impl<'c> Cluster<'c> {
             }
             Ok(Pause::Barrier) => {
                 self.states[number] = State::Waiting;
+                let lanes = self.warps[number].alive();
+                let at = At { block: rank as u32, warp: warp as u32, step: 0 };
+                self.memory.note(|races| races.barrier_arrive(at, lanes, BLOCK_BARRIER));
                 self.open_barrier(rank);
             }
             Ok(Pause::Parked(park)) => self.states[number] = State::Parked(park),
@@ -364,6 +384,11 @@ impl<'c> Cluster<'c> {
         let states = &mut self.states[range];
         if states.iter().all(|state| matches!(state, State::Waiting | State::Ended)) {
             self.memory.learn();
+            let first = rank * self.warps_of_block;
+            let waits = |warp: &usize| states[*warp] == State::Waiting;
+            let waiting = (0..states.len()).filter(waits);
+            let waiting = waiting.map(|warp| (warp as u32, self.warps[first + warp].alive()));
+            self.memory.note(|races| races.barrier_open(rank as u32, BLOCK_BARRIER, waiting));
             for state in states {
                 if *state == State::Waiting {
                     *state = State::Ready;
@@ -378,6 +403,7 @@ impl<'c> Cluster<'c> {
             && cluster_barrier::open(&mut self.warps)
         {
             self.memory.learn();
+            self.memory.note(Races::cluster_open);
             self.ready(0..self.states.len(), |park| matches!(park, Park::Cluster));
         }
         for rank in 0..self.memory.blocks.len() {

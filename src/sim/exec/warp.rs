@@ -16,6 +16,7 @@ use crate::sim::program::code::{Code, Inst};
 use crate::sim::program::context::{ExecContext, Flight, Next, Park};
 use crate::sim::program::named_barrier::Arrival;
 use crate::sim::program::special::read_volatile;
+use crate::sim::race::At;
 
 /// An open construct: the `if`, `for` or `loop` at step `at`.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +146,22 @@ impl Warp {
                     self.step += 1;
                     continue;
                 }
+                Inst::Access(access) => {
+                    let raced = match memory.races {
+                        None => Ok(()),
+                        Some(_) => {
+                            let (block, warp) = (self.block, self.number);
+                            let origin = Origin { block, warp, step: self.step };
+                            let what = (&access.what, origin);
+                            memory.race_access(&mut self.regs, what, self.active)
+                        }
+                    };
+                    (access.run)(&mut self.regs, memory, self.active)?;
+                    // A fault of the access itself says more than a race.
+                    raced?;
+                    self.step += 1;
+                    continue;
+                }
                 Inst::Checked(f) => {
                     f(&mut self.regs, self.active)?;
                     self.step += 1;
@@ -197,7 +214,7 @@ impl Warp {
                     }
                 }
                 Inst::Warp { members, run } => {
-                    self.collective(*members as usize, run)?;
+                    self.collective(*members as usize, run, memory)?;
                     self.step += 1;
                     continue;
                 }
@@ -306,6 +323,7 @@ impl Warp {
                 Inst::Pure(_)
                 | Inst::Checked(_)
                 | Inst::Memory(_)
+                | Inst::Access(_)
                 | Inst::Copy(_)
                 | Inst::Barrier
                 | Inst::Named(_)
@@ -329,7 +347,7 @@ impl Warp {
     }
 
     /// Runs an operation of the warp for each group of lanes that name the same members.
-    fn collective(&mut self, members: usize, run: &Group) -> RawResult {
+    fn collective(&mut self, members: usize, run: &Group, memory: &mut Memory<'_>) -> RawResult {
         let mut rest = self.active;
         while rest != 0 {
             let first = rest.trailing_zeros() as usize;
@@ -347,6 +365,8 @@ impl Warp {
                 return Err(self.missing_member(first, mask, missing.trailing_zeros()));
             }
             run(&mut self.regs, group)?;
+            let at = At { block: self.block, warp: self.number, step: self.step };
+            memory.note(|races| races.warp_sync(at, group));
             rest &= !group;
         }
         Ok(())

@@ -1,10 +1,13 @@
 //! The causes of faults, in the terms of the simulator or of the kernel.
 
-use super::raw::{AccessAt, AllocationAt, BarrierAt, InlineText, RawTerms, StepAt, ThreadAt};
-use super::source::{Barrier, MemoryAccess, SourceAllocation, SourceOp, SourceTerms};
+use super::raw::{
+    AccessAt, AllocationAt, BarrierAt, InlineText, RacerAt, RawTerms, StepAt, ThreadAt,
+};
+use super::source::{Barrier, MemoryAccess, Racer, SourceAllocation, SourceOp, SourceTerms};
 use super::state::{AsyncUse, BarrierState, WgmmaOperand};
 use super::terms::Terms;
 use crate::ir::{Const, Scalar, Space};
+use crate::sim::race::{Agent, MissingEdge};
 
 /// Translation of the raw parts of a cause; `None` where the kernel has no such part.
 pub(in crate::sim) trait Names {
@@ -14,6 +17,7 @@ pub(in crate::sim) trait Names {
     fn thread(&self, thread: ThreadAt) -> Option<[u32; 3]>;
     fn op(&self, step: StepAt) -> Option<SourceOp>;
     fn text(&self, text: InlineText) -> Option<String>;
+    fn racer(&self, racer: RacerAt) -> Option<Racer>;
 }
 
 /// A field of a raw cause, which [`Names`] translates.
@@ -46,7 +50,9 @@ parts! {
     ThreadAt => [u32; 3], thread;
     StepAt => SourceOp, op;
     InlineText => String, text;
-    ; bool, i32, i64, u32, u64, [u32; 2], AsyncUse, BarrierState, Const, Scalar, Space, WgmmaOperand
+    RacerAt => Racer, racer;
+    ; bool, i32, i64, u32, u64, [u32; 2], Agent, AsyncUse, BarrierState, Const, MissingEdge, Scalar, Space,
+    WgmmaOperand
 }
 
 /// Defines the enum, and the translation of each of its fields.
@@ -376,6 +382,18 @@ causes! {
             address: u64,
             /// The asynchronous operation.
             op: T::Op,
+        },
+        /// A data race: two accesses to the same bytes without an order, and at least one writes. Found with
+        /// [`Options::race`](crate::sim::Options::race).
+        Race {
+            /// The later access: its first element that both access.
+            access: T::Access,
+            /// The source of the later access.
+            agent: Agent,
+            /// The earlier access.
+            other: T::Racer,
+            /// The nearest missing synchronization.
+            missing: MissingEdge,
         },
         /// A `wgmma` on registers that were accessed since the last `wgmma_fence`, or without any.
         NotFenced,

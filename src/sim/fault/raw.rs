@@ -2,6 +2,7 @@
 
 use super::terms::Terms;
 use crate::ir::{Scalar, Space};
+use crate::sim::race::Other;
 
 /// Terms of the compiled program, in which the simulator finds a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,7 @@ impl Terms for RawTerms {
     type Thread = ThreadAt;
     type Op = StepAt;
     type Text = InlineText;
+    type Racer = RacerAt;
 }
 
 /// A lane of the warp that faults.
@@ -23,6 +25,10 @@ pub(in crate::sim) struct ThreadAt(pub(in crate::sim) u32);
 /// The operation of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct StepAt(pub(in crate::sim) u32);
+
+/// The earlier access of a race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) struct RacerAt(pub(in crate::sim) Other);
 
 /// The text of the operation that faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

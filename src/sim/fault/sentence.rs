@@ -4,9 +4,10 @@ use std::fmt;
 
 use super::cause::FaultCause;
 use super::report::{Fault, StuckWarp, WarpWait};
-use super::source::{Barrier, MemoryAccess, SourceOp};
+use super::source::{Barrier, MemoryAccess, Racer, SourceOp};
 use super::state::{AsyncUse, BarrierState, WgmmaOperand};
 use crate::ir::Space;
+use crate::sim::race::{Agent, MissingEdge};
 
 /// The sentence of a cause, around the operation and the thread.
 struct Sentence {
@@ -220,6 +221,9 @@ impl FaultCause {
                 says!("reads {which} at address {address} of shared memory, which the {op} still writes, in")
                     .cure(WAIT_FIRST)
             }
+            FaultCause::Race { access, other, missing, agent: _ } => {
+                says!("races: {access}, in").and(format!(", {other}: {missing}"))
+            }
             FaultCause::NotFenced => {
                 says!("computes on registers that no `wgmma_fence` orders with other accesses, in")
                     .cure("put a `wgmma_fence` before it")
@@ -347,6 +351,62 @@ impl Fault {
 }
 
 impl std::error::Error for Fault {}
+
+/// ``which the `st` at x.rs:3:9 in thread (1, 0, 0) of block (0, 0, 0) wrote``
+impl fmt::Display for Racer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Racer { agent, writes, op, block, thread } = self;
+        let (block, thread) = (Triple(*block), Triple(*thread));
+        match agent {
+            Agent::Thread => write!(f, "which the {op} in thread {thread} of block {block} ")?,
+            Agent::Wgmma => {
+                write!(f, "which the {op} of the warp group of thread {thread} of block {block} ")?;
+            }
+            Agent::Copy | Agent::Load | Agent::Store => {
+                write!(f, "which the {op} that thread {thread} of block {block} started ")?;
+            }
+        }
+        f.write_str(match (agent, writes) {
+            (Agent::Thread, true) => "wrote",
+            (Agent::Thread, false) => "read",
+            (_, true) => "writes",
+            (_, false) => "reads",
+        })
+    }
+}
+
+/// The reason for which two accesses have no order.
+impl fmt::Display for MissingEdge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MissingEdge::Warp => f.write_str(
+                "no `bar_warp` orders the two, and lanes of a warp do not run in step",
+            ),
+            MissingEdge::Block => f.write_str("no barrier orders the two threads of the block"),
+            MissingEdge::Cluster => f.write_str(
+                "neither a barrier of the cluster nor an mbarrier orders the two blocks, with release and acquire",
+            ),
+            MissingEdge::Grid => f.write_str(
+                "no release and acquire of scope gpu orders the two blocks",
+            ),
+            MissingEdge::Scope { needed } => write!(
+                f,
+                "both are strong operations, but only those whose scopes include both threads, `{needed}`, are ordered"
+            ),
+            MissingEdge::ProxyFence => f.write_str(
+                "it comes first, but no `fence_proxy_async` makes it visible to the asynchronous proxy",
+            ),
+            MissingEdge::InitFence => f.write_str(
+                "it comes first, but no `fence_mbarrier_init` makes it visible to the asynchronous proxy",
+            ),
+            MissingEdge::Pending => f.write_str("that operation has not completed"),
+            MissingEdge::Wait => f.write_str("no thread has waited for that operation"),
+            MissingEdge::Publish => f.write_str(
+                "that operation has completed, but this thread neither waited for it nor synchronized with one that did",
+            ),
+        }
+    }
+}
 
 /// `` `st` at x.rs:3:9 ``
 impl fmt::Display for SourceOp {

@@ -2,6 +2,7 @@
 
 use super::terms::Terms;
 use crate::ir::{Place, Scalar, Space};
+use crate::sim::race::Agent;
 
 /// Terms of the kernel, in which a [`FaultCause`](crate::sim::FaultCause) is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,7 @@ impl Terms for SourceTerms {
     type Thread = [u32; 3];
     type Op = SourceOp;
     type Text = String;
+    type Racer = Racer;
 }
 
 /// An operation of the kernel.
@@ -24,6 +26,22 @@ pub struct SourceOp {
     pub name: &'static str,
     /// The Rust line that made it.
     pub place: Place,
+}
+
+/// The earlier access of a race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Racer {
+    /// Its source: the thread, or an asynchronous operation of it.
+    pub agent: Agent,
+    /// True for a write, false for a read.
+    pub writes: bool,
+    /// The operation.
+    pub op: SourceOp,
+    /// The block.
+    pub block: [u32; 3],
+    /// The thread in its block; of a `wgmma` the first thread of the warp group.
+    pub thread: [u32; 3],
 }
 
 /// An allocation of the kernel.

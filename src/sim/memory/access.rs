@@ -152,6 +152,7 @@ mod tests {
             threads: 32,
             operations: 0,
             accumulation: Accumulation::Nearest,
+            races: None,
         };
         let pointer = PointerSlots { alloc: Alloc::Static(0), offset: Some(0) };
         let address = Address {

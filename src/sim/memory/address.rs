@@ -280,7 +280,7 @@ impl Address {
     }
 
     /// Offsets are clamped to the range of `i64`, whose ends are outside any allocation.
-    fn bytes(&self, regs: &Regs) -> [u64; LANES] {
+    pub(in crate::sim) fn bytes(&self, regs: &Regs) -> [u64; LANES] {
         let mut bytes = self.index.bytes(regs, self.elem.size_bytes());
         if let Some(slot) = self.pointer.offset {
             let base = &regs.d[slot as usize];

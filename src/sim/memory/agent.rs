@@ -39,6 +39,8 @@ pub(in crate::sim) struct Load {
     pub(in crate::sim) to: ByteAddress,
     pub(in crate::sim) bytes: u32,
     pub(in crate::sim) barrier: ByteAddress,
+    /// Its number, as the race detector counts.
+    pub(in crate::sim) number: u32,
 }
 
 /// A copy from shared memory.
@@ -77,6 +79,8 @@ pub(in crate::sim) struct Copies {
 pub(in crate::sim) struct Arrivals {
     pub(in crate::sim) lanes: u32,
     pub(in crate::sim) barriers: [Option<ByteAddress>; LANES],
+    /// The `cp.async` of the warp before it, as the race detector counts them.
+    pub(in crate::sim) copies: u32,
 }
 
 /// A store to the shared memory of a block of the cluster, and to a barrier there.
@@ -91,6 +95,8 @@ pub(in crate::sim) struct RemoteStore {
     pub(in crate::sim) value: u64,
     pub(in crate::sim) reduce: Option<BulkReduce>,
     pub(in crate::sim) barrier: ByteAddress,
+    /// Its number, as the race detector counts.
+    pub(in crate::sim) number: u32,
 }
 
 /// An asynchronous operation that has not taken effect, or not as a whole.

@@ -4,6 +4,7 @@ use super::agent::Pending;
 use super::block_memory::BlockMemory;
 use super::buffer::Buffer;
 use super::proxy::{Proxies, number};
+use super::races::Detector;
 use super::shared::{Shared, of_cluster};
 use super::space::{Allocation, MemorySpace};
 use crate::arch::TensorMapDesc;
@@ -38,6 +39,8 @@ pub(in crate::sim) struct Memory<'m> {
     pub(in crate::sim) operations: u64,
     /// The accumulation of floating point MMAs.
     pub(in crate::sim) accumulation: Accumulation,
+    /// The race detector, where races are detected.
+    pub(in crate::sim) races: Option<Box<Detector>>,
 }
 
 /// The trap in the first lane of `mask`.

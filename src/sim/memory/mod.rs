@@ -14,6 +14,7 @@ pub(super) mod local_access;
 pub(super) mod mask;
 pub(super) mod mbarrier;
 pub(super) mod proxy;
+pub(super) mod races;
 pub(super) mod shared;
 pub(super) mod space;
 pub(super) mod vector_access;

@@ -93,6 +93,13 @@ impl Shared {
             .unwrap_or(SharedRange { start: 0, len: 0 })
     }
 
+    /// The allocation with byte `at`, and its range.
+    pub(in crate::sim) fn allocation_at(&self, at: usize) -> (u32, SharedRange) {
+        let has = |range: &SharedRange| (range.start..range.start + range.len).contains(&at);
+        let found = self.allocs.iter().position(has).unwrap_or(0) as u32;
+        (found, self.range(found))
+    }
+
     /// All bytes.
     pub(in crate::sim) fn len_bytes(&self) -> usize {
         self.words.len() * 4
@@ -252,20 +259,19 @@ impl Shared {
         }
     }
 
-    /// Changes a barrier, whose phase may end by that. Returns the phase before.
+    /// Changes a barrier. Returns the phase before, and whether it ended.
     pub(in crate::sim) fn update_barrier(
         &mut self,
         byte_address: ByteAddress,
         update: impl FnOnce(&mut Mbarrier, BarrierAt) -> Result<(), RawCause>,
-    ) -> Result<u64, RawCause> {
+    ) -> Result<(u64, bool), RawCause> {
         let name = self.name(byte_address);
         let barrier = self.barrier(byte_address)?;
         let phase = barrier.phase();
         update(barrier, name)?;
-        if barrier.end_phase() {
-            self.phase_ended = true;
-        }
-        Ok(phase)
+        let ended = barrier.end_phase();
+        self.phase_ended |= ended;
+        Ok((phase, ended))
     }
 
     /// Returns the cause of a wait at the barrier that never ends.

@@ -36,6 +36,9 @@ pub(in crate::sim) trait GroupMma: Debug + Send + Sync {
     /// Returns whether an operand in shared memory has one of the bytes, exactly or perhaps.
     fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool;
 
+    /// Calls `f` with the address of each 16 bytes of shared memory that it reads.
+    fn chunks(&self, said: Said, f: &mut dyn FnMut(usize));
+
     /// Computes on the registers of the four warps.
     fn run(
         &self,
@@ -138,6 +141,11 @@ impl WarpGroup {
         self.complete |= issued.warps == ALL;
         self.next[warp] += 1;
         Ok(())
+    }
+
+    /// The number of the next `wgmma` of a warp, and the number before which it has waited for all.
+    pub(in crate::sim) fn numbers(&self, warp: usize) -> (u64, u64) {
+        (self.next[warp], self.waited[warp])
     }
 
     /// The warp makes a group of what it has issued.

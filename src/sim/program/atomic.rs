@@ -15,9 +15,11 @@ use crate::sim::memory::buffer::Buffer;
 use crate::sim::memory::element::Element;
 use crate::sim::memory::lanes::{Lane, Regs, Word};
 use crate::sim::memory::mask::{LANES, lanes_of};
+use crate::sim::memory::races::{Accessed, Stored};
 use crate::sim::memory::shared::{Shared, SharedRange};
 use crate::sim::memory::space::{Allocation, MemorySpace};
 use crate::sim::memory::vector_access::shared_offsets;
+use crate::sim::race::Strong;
 
 /// New value of an element, from the old value, the operand and the compared value.
 type Combine = fn(u64, u64, u64) -> u64;
@@ -144,12 +146,18 @@ impl Compiler<'_> {
             AtomicOrder::AcqRel => strength(true, true),
         };
         let red = |order: RedOrder| strength(false, order == RedOrder::Release);
-        let (base, index, strength, kind) = match *op {
-            Atomic::Atom { base, index, op, order, .. }
-            | Atomic::AtomVec { base, index, op, order, .. } => (base, index, of(order), Some(op)),
-            Atomic::AtomCas { base, index, order, .. } => (base, index, of(order), None),
-            Atomic::Red { base, index, op, order, .. }
-            | Atomic::RedVec { base, index, op, order, .. } => (base, index, red(order), Some(op)),
+        let (base, index, strength, kind, scope) = match *op {
+            Atomic::Atom { base, index, op, order, scope, .. }
+            | Atomic::AtomVec { base, index, op, order, scope, .. } => {
+                (base, index, of(order), Some(op), scope)
+            }
+            Atomic::AtomCas { base, index, order, scope, .. } => {
+                (base, index, of(order), None, scope)
+            }
+            Atomic::Red { base, index, op, order, scope, .. }
+            | Atomic::RedVec { base, index, op, order, scope, .. } => {
+                (base, index, red(order), Some(op), scope)
+            }
         };
         let mut address = self.address(base, index, strength)?;
         let elem = address.elem;
@@ -209,8 +217,15 @@ impl Compiler<'_> {
             (16, 2 | 4 | 8) => update::<u16, 8>(address, slots, f),
             _ => return Err(Refused::Malformed),
         };
-        let access = self.watched_access(&address, true, access);
-        self.emit(id, Inst::Memory(access));
+        let strong = Strong {
+            scope,
+            acquires: strength.acquires,
+            releases: strength.releases,
+            reads: true,
+            writes: true,
+        };
+        let what = Accessed { address, writes: true, strong: Some(strong), stored: Stored::None };
+        self.emit_access(id, what, access);
         Ok(())
     }
 

@@ -7,10 +7,17 @@ use crate::sim::fault::raw_fault::RawResult;
 use crate::sim::memory::access::Access;
 use crate::sim::memory::buffer::Buffer;
 use crate::sim::memory::lanes::{Move, Pure, Regs};
+use crate::sim::memory::races::Accessed;
 use crate::sim::memory::shared::SharedRange;
 
 /// An operation without an effect that can fault in the active lanes.
 pub(in crate::sim) type Checked = Box<dyn Fn(&mut Regs, u32) -> RawResult + Send + Sync>;
+
+/// An access of lanes to memory.
+pub(in crate::sim) struct MemoryStep {
+    pub(in crate::sim) run: Access,
+    pub(in crate::sim) what: Accessed,
+}
 
 /// One step of a warp. A step number stands for its place in [`Code::steps`]; a frame number for the depth
 /// in the warp's stack of open constructs, which is the static nesting depth.
@@ -18,6 +25,8 @@ pub(in crate::sim) enum Inst {
     Pure(Pure),
     Checked(Checked),
     Memory(Access),
+    /// A load, a store or an atomic operation of the lanes.
+    Access(Box<MemoryStep>),
     /// Copies under the mask.
     Copy(Box<[Move]>),
     Barrier,

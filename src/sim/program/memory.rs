@@ -1,6 +1,6 @@
 //! Compiles loads, stores, variables and pointers.
 
-use super::code::Inst;
+use super::code::{Inst, MemoryStep};
 use super::compiler::{Compiler, get};
 use super::context::Next;
 use super::refused::Refused::{self, Malformed};
@@ -12,6 +12,7 @@ use crate::sim::memory::address::{Address, Alloc, PointerSlots, Strength, offset
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::lanes::{Move, Regs};
 use crate::sim::memory::mask::{FULL, lanes_of};
+use crate::sim::memory::races::{Accessed, Stored};
 use crate::sim::memory::space::{Allocation, MemorySpace};
 use crate::sim::memory::vector_access::{Parts, load, store};
 
@@ -22,10 +23,10 @@ impl Compiler<'_> {
         op: &Mem,
         result: Option<Value>,
     ) -> Result<(), Refused> {
-        if let Mem::LdVec { base, index, access, .. } = *op {
+        if let Mem::LdVec { base, index, access: access_of, .. } = *op {
             let to = self.result(&[result.ok_or(Malformed)?], 0)?;
             let (vector, parts) = parts(to)?;
-            let strength = Strength::of_load(&access);
+            let strength = Strength::of_load(&access_of);
             let address = self.vector_address(base, index, vector, strength)?;
             let access = match vector.size_bytes() / parts.0 as u32 {
                 2 => load::<u16>(address, parts),
@@ -33,11 +34,11 @@ impl Compiler<'_> {
                 8 => load::<u64>(address, parts),
                 _ => return Err(Malformed),
             };
-            let access = self.watched_access(&address, false, access);
-            self.emit(id, Inst::Memory(access));
-        } else if let Mem::StVec { base, index, vector, access } = *op {
+            let what = Accessed::load(address, &access_of);
+            self.emit_access(id, what, access);
+        } else if let Mem::StVec { base, index, vector, access: access_of } = *op {
             let (vector, parts) = parts(self.slots(vector)?)?;
-            let strength = Strength::of_store(&access);
+            let strength = Strength::of_store(&access_of);
             let address = self.vector_address(base, index, vector, strength)?;
             let access = match vector.size_bytes() / parts.0 as u32 {
                 2 => store::<u16>(address, parts),
@@ -45,8 +46,10 @@ impl Compiler<'_> {
                 8 => store::<u64>(address, parts),
                 _ => return Err(Malformed),
             };
-            let access = self.watched_access(&address, true, access);
-            self.emit(id, Inst::Memory(access));
+            let size = (vector.size_bytes() / parts.0 as u32) as usize;
+            let stored = Stored::Vector(parts.0, parts.1, size);
+            let what = Accessed::store(address, &access_of, stored);
+            self.emit_access(id, what, access);
         } else if let Mem::AssumeAligned { base, bytes } = *op {
             self.assume_aligned(id, base, bytes, result.ok_or(Malformed)?)?;
         }
@@ -141,13 +144,14 @@ impl Compiler<'_> {
 }
 
 impl Compiler<'_> {
+    /// Emits an access of lanes.
+    pub(in crate::sim) fn emit_access(&mut self, id: OpId, what: Accessed, run: Access) {
+        let run = self.watched_access(&what.address, what.writes, run);
+        self.emit(id, Inst::Access(Box::new(MemoryStep { run, what })));
+    }
+
     /// Wraps an access to memory so that it updates the proxies.
-    pub(in crate::sim) fn watched_access(
-        &self,
-        address: &Address,
-        stores: bool,
-        access: Access,
-    ) -> Access {
+    fn watched_access(&self, address: &Address, stores: bool, access: Access) -> Access {
         let stores = stores
             && match address.space {
                 Space::Shared | Space::SharedCluster | Space::Generic => true,
@@ -187,15 +191,14 @@ impl Compiler<'_> {
                 let to = self.regs.allocate(elem.into());
                 let dst = to.scalar(elem)?;
                 self.set(result.ok_or(Malformed)?, to)?;
-                let access = self.watched_access(&address, false, address.load_elem(dst));
-                self.emit(id, Inst::Memory(access));
+                self.emit_access(id, Accessed::load(address, &access), address.load_elem(dst));
             }
             Mem::St { base, index, value, access } => {
                 let strength = Strength::of_store(&access);
                 let address = self.address(base, index, strength)?;
                 let src = self.scalar_of(value, address.elem)?;
-                let access = self.watched_access(&address, true, address.store_elem(src));
-                self.emit(id, Inst::Memory(access));
+                let what = Accessed::store(address, &access, Stored::Element(src));
+                self.emit_access(id, what, address.store_elem(src));
             }
             Mem::LdVec { .. } | Mem::StVec { .. } | Mem::AssumeAligned { .. } => {
                 self.vector_access(id, op, result)?;

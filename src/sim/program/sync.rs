@@ -7,7 +7,7 @@ use super::compiler::Compiler;
 use super::context::{Next, Park};
 use super::named_barrier::{Named, Reduction};
 use super::refused::Refused;
-use crate::ir::{OpId, ProxySpace, Scalar, Sync, Value};
+use crate::ir::{ClusterArrival, OpId, ProxySpace, Scalar, Sync, Value};
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
 
 impl Compiler<'_> {
@@ -33,25 +33,34 @@ impl Compiler<'_> {
                 let pred = self.scalar_of(pred, Scalar::Bool)?;
                 self.named([id, threads], true, Some((pred, Reduction::Popc, dst)))?
             }
-            Sync::Fence { .. } => Inst::Memory(Box::new(|_, memory, _| {
+            Sync::Fence { order: _, scope } => Inst::Act(Box::new(move |context| {
                 fence(SeqCst);
-                memory.learn();
-                Ok(())
-            })),
-            Sync::BarrierClusterArrive { form: _, order: _ } => arrive(),
-            Sync::BarrierClusterWait { form: _ } => wait(),
-            Sync::FenceProxyAsync {
-                space: ProxySpace::All | ProxySpace::SharedCta | ProxySpace::SharedCluster,
-            } if self.code.watches_proxies => Inst::Act(Box::new(|context| {
-                if let Some(proxies) = &mut context.memory.proxies {
-                    proxies.fence(context.origin);
-                }
+                context.memory.learn();
+                let (at, lanes) = (context.origin.into(), context.active);
+                context.memory.note(|races| races.fence(at, lanes, scope));
                 Ok(Next::Go)
             })),
-            // Global memory is the same for all proxies; the grids before this one have ended, and none after it
-            // waits.
-            Sync::FenceProxyAsync { .. }
-            | Sync::FenceProxyAlias {}
+            Sync::BarrierClusterArrive { form: _, order } => {
+                arrive(order == ClusterArrival::Relaxed)
+            }
+            Sync::BarrierClusterWait { form: _ } => wait(),
+            Sync::FenceProxyAsync { space } => {
+                let (shared, global) = match space {
+                    ProxySpace::All => (true, true),
+                    ProxySpace::Global => (false, true),
+                    ProxySpace::SharedCta | ProxySpace::SharedCluster => (true, false),
+                };
+                Inst::Act(Box::new(move |context| {
+                    if let (Some(proxies), true) = (&mut context.memory.proxies, shared) {
+                        proxies.fence(context.origin);
+                    }
+                    let (at, lanes) = (context.origin.into(), context.active);
+                    context.memory.note(|races| races.proxy_fence(at, lanes, shared, global));
+                    Ok(Next::Go)
+                }))
+            }
+            // The grids before this one have ended, and none after it waits.
+            Sync::FenceProxyAlias {}
             | Sync::GriddepcontrolWait {}
             | Sync::GriddepcontrolLaunchDependents {} => {
                 self.weight += 1;
@@ -76,8 +85,8 @@ impl Compiler<'_> {
 }
 
 /// Comes to the barrier.
-pub(in crate::sim) fn arrive() -> Inst {
-    Inst::Act(Box::new(|context| {
+pub(in crate::sim) fn arrive(relaxed: bool) -> Inst {
+    Inst::Act(Box::new(move |context| {
         if context.active != context.alive {
             return Ok(Next::Diverged);
         }
@@ -88,6 +97,8 @@ pub(in crate::sim) fn arrive() -> Inst {
         }
         context.flight.arrived |= context.active;
         context.memory.cluster_arrival = true;
+        let (at, lanes) = (context.origin.into(), context.active);
+        context.memory.note(|races| races.cluster_arrive(at, lanes, relaxed));
         Ok(Next::Go)
     }))
 }
@@ -108,6 +119,8 @@ pub(in crate::sim) fn wait() -> Inst {
             return Ok(Next::Park(Park::Cluster));
         }
         flight.released &= !context.active;
+        let (at, lanes) = (context.origin.into(), context.active);
+        context.memory.note(|races| races.cluster_wait(at, lanes));
         Ok(Next::Go)
     }))
 }

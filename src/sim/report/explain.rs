@@ -9,13 +9,16 @@ use crate::launch::grid::Grid;
 use crate::sim::exec::cluster::{Stop, Stuck, Why};
 use crate::sim::fault::cause::Names;
 use crate::sim::fault::error::RunError;
-use crate::sim::fault::raw::{AccessAt, AllocationAt, BarrierAt, InlineText, StepAt, ThreadAt};
+use crate::sim::fault::raw::{
+    AccessAt, AllocationAt, BarrierAt, InlineText, RacerAt, StepAt, ThreadAt,
+};
 use crate::sim::fault::report::{Fault, StuckWarp, WarpWait};
-use crate::sim::fault::source::{Barrier, MemoryAccess, SourceAllocation, SourceOp};
+use crate::sim::fault::source::{Barrier, MemoryAccess, Racer, SourceAllocation, SourceOp};
 use crate::sim::memory::diagnostics::Failure;
 use crate::sim::memory::mask::LANES;
 use crate::sim::memory::shared::of_cluster;
 use crate::sim::program::code::Code;
+use crate::sim::program::special::Shape;
 use crate::sim::report::said::Said;
 
 /// Launch facts that a report needs.
@@ -24,6 +27,7 @@ pub(in crate::sim) struct Launch<'l> {
     pub(in crate::sim) code: &'l Code,
     pub(in crate::sim) grid: Grid,
     pub(in crate::sim) fuel: u64,
+    pub(in crate::sim) shape: Shape,
 }
 
 /// The position of block number `number`, x fastest.
@@ -138,6 +142,17 @@ impl Names for Site<'_> {
 
     fn op(&self, step: StepAt) -> Option<SourceOp> {
         self.launch.op(step.0)
+    }
+
+    fn racer(&self, RacerAt(other): RacerAt) -> Option<Racer> {
+        let Launch { grid, shape, .. } = *self.launch;
+        Some(Racer {
+            agent: other.agent,
+            writes: other.writes,
+            op: self.launch.op(other.step)?,
+            block: shape.block(grid, other.cluster.into(), other.rank),
+            thread: self.launch.thread(other.warp, other.lane),
+        })
     }
 
     fn text(&self, _: InlineText) -> Option<String> {

@@ -1,0 +1,376 @@
+//! Launches, compares and times the kernels and the copies.
+
+use std::fmt::Write;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+use tilewright::ir::{
+    Converted, Global, GlobalMut, Kernel, LoadAccess, Target, Val, Vector, VectorElement,
+};
+use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormFunction};
+use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceFunction, RowReduceOp};
+use tilewright::kernels::rows::{RowConfig, RowProblem};
+use tilewright::kernels::softmax::{Softmax, SoftmaxConfig, SoftmaxFunction};
+use tilewright::kernels::transpose::{
+    Transpose, TransposeConfig, TransposeFunction, TransposeProblem,
+};
+use tilewright::runtime::{
+    Buffer, Device, Function, Graph, Grid, LaunchOptions, RuntimeError, Stream,
+};
+use tilewright::tune::{Estimate, Provenance, interleave, median};
+
+use super::super::super::gemm::Real;
+use super::super::super::{Failure, print};
+use super::{Candidates, EPSILON, Rows, Shape, What};
+
+/// The buffers of a launch. With a residual, `x` and `y` have twice the elements of the matrix, so that their copy moves
+/// the bytes of the kernel.
+struct Set<T> {
+    x: Buffer<T>,
+    y: Buffer<T>,
+    residual: Option<Buffer<T>>,
+    numbers: Buffer<f32>,
+    columns: Buffer<i32>,
+}
+
+/// A kernel that a device has loaded.
+enum Loaded<T> {
+    Copy(Function<Copy<T>>, [u32; 2]),
+    Softmax(SoftmaxFunction<T>),
+    Norm(NormFunction<T>),
+    Reduce(RowReduceFunction<T>),
+    ArgMax(RowReduceFunction<T, i32>),
+    Transpose(TransposeFunction<T>),
+}
+
+impl<T: Real + VectorElement<2> + Converted> Loaded<T> {
+    fn launch(
+        &self,
+        options: LaunchOptions<'_>,
+        problem: &RowProblem,
+        set: &mut Set<T>,
+        weight: &Buffer<T>,
+    ) -> Result<(), Failure> {
+        match self {
+            Loaded::Copy(function, [threads, vectors]) => {
+                let count = (set.x.len() * size_of::<T>() / 16) as u32;
+                let grid = Grid::new([count.div_ceil(threads * vectors), 1, 1], [*threads, 1, 1]);
+                let args = (&set.x, &mut set.y, count as i32);
+                function.launch_with(options, grid, args).map_err(Failure::run)
+            }
+            Loaded::Softmax(function) => {
+                function.launch_with(options, problem, &set.x, &mut set.y).map_err(Failure::run)
+            }
+            Loaded::Reduce(function) => function
+                .launch_with(options, problem, &set.x, &mut set.numbers)
+                .map_err(Failure::run),
+            Loaded::ArgMax(function) => function
+                .launch_with(options, problem, &set.x, &mut set.columns)
+                .map_err(Failure::run),
+            Loaded::Transpose(function) => {
+                let problem = TransposeProblem::new(problem.rows, problem.columns);
+                function.launch_with(options, &problem, &set.x, &mut set.y).map_err(Failure::run)
+            }
+            Loaded::Norm(function) => {
+                let mut args = NormArgs::new(&set.x, &mut set.y).epsilon(EPSILON).weight(weight);
+                if let Some(residual) = &mut set.residual {
+                    args = args.residual(residual);
+                }
+                function.launch_with(options, problem, args).map_err(Failure::run)
+            }
+        }
+    }
+}
+
+/// Source, destination, vectors of 16 bytes.
+type Copy<T> = (Global<T>, GlobalMut<T>, i32);
+
+/// A copy in which each thread has `vectors` vectors of 16 bytes, a block's threads apart.
+fn copy_kernel<T: Real>(
+    target: Target,
+    [threads, vectors]: [u32; 2],
+) -> Result<Kernel<Copy<T>>, Failure> {
+    let kernel = Kernel::<Copy<T>>::build("copy", target, |k, (x, y, count)| {
+        let first = k.block_idx().x * (threads * vectors) as i32 + k.thread_idx().x;
+        let at: Vec<Val<'_, i32>> = (0..vectors).map(|i| first + (i * threads) as i32).collect();
+        let zero: Val<'_, Vector<u32, 4>> = Val::splat(k.constant(0u32));
+        let (x, y) = (x.ptr_cast::<u32>(), y.ptr_cast::<u32>());
+        let access = LoadAccess::default().non_coherent();
+        let mut loaded = Vec::new();
+        for at in &at {
+            loaded.push(k.if_with(at.lt(count), zero, |k| {
+                x.load_vector_with::<4>(k, at.cvt::<i64>() * 4, access)
+            }));
+        }
+        for (at, vector) in at.iter().zip(loaded) {
+            k.if_(at.lt(count), |k| y.store_vector(k, at.cvt::<i64>() * 4, vector));
+        }
+    });
+    kernel.map_err(Failure::run)
+}
+
+/// Threads of a block and vectors of a thread of the copies; the fastest one counts.
+const COPIES: [[u32; 2]; 4] = [[256, 2], [256, 4], [512, 4], [1024, 4]];
+
+/// Returns the copies and the candidates, each with its name.
+fn load<T: Real + VectorElement<2> + Converted>(
+    options: &Rows,
+    what: What,
+    device: &Device,
+    problem: &RowProblem,
+) -> Result<Vec<(String, Loaded<T>)>, Failure> {
+    let target = device.target();
+    let mut all = Vec::new();
+    for copy @ [threads, vectors] in COPIES {
+        let function = device.load(&copy_kernel::<T>(target, copy)?).map_err(Failure::run)?;
+        all.push((format!("copy_{threads}x{vectors}"), Loaded::Copy(function, copy)));
+    }
+    match what {
+        What::Transpose => {
+            let sizes = TransposeProblem::new(problem.rows, problem.columns);
+            let config = TransposeConfig::new(target, T::SCALAR, &sizes);
+            let loaded = Transpose::<T>::new(config).and_then(|transpose| transpose.load(device));
+            let loaded = loaded.map(Loaded::Transpose).map_err(Failure::run)?;
+            let [input, output] = [config.input_vector, config.output_vector];
+            all.push((format!("transpose_{input}_{output}"), loaded));
+            return Ok(all);
+        }
+        What::Reduce(op) => {
+            let config = RowReduceConfig::new(op, target, T::SCALAR, problem);
+            let loaded = match op {
+                RowReduceOp::ArgMax => RowReduce::<T, i32>::new(config)
+                    .and_then(|reduce| reduce.load(device))
+                    .map(Loaded::ArgMax),
+                _ => RowReduce::<T>::new(config)
+                    .and_then(|reduce| reduce.load(device))
+                    .map(Loaded::Reduce),
+            };
+            all.push((format!("{}_{}", what.name(), config.rows), loaded.map_err(Failure::run)?));
+            return Ok(all);
+        }
+        What::Softmax { .. } | What::Norm { .. } => {}
+    }
+    let default = RowConfig::new(target, T::SCALAR, problem).map_err(Failure::input)?;
+    let candidates = match options.configs {
+        Candidates::Default => vec![default],
+        Candidates::All => RowConfig::candidates(target, T::SCALAR, problem),
+    };
+    for rows in candidates {
+        let loaded = match what {
+            What::Softmax { log } => Softmax::<T>::new(SoftmaxConfig { rows, log })
+                .and_then(|softmax| softmax.load(device))
+                .map(Loaded::Softmax),
+            What::Norm { kind, residual } => {
+                let config = NormConfig { rows, kind, residual, weight: true, bias: false };
+                Norm::<T>::new(config).and_then(|norm| norm.load(device)).map(Loaded::Norm)
+            }
+            What::Reduce(_) | What::Transpose => continue,
+        };
+        all.push((format!("{}_{}", what.name(), rows), loaded.map_err(Failure::run)?));
+    }
+    Ok(all)
+}
+
+pub(super) fn measure<T: Real + VectorElement<2> + Converted>(
+    options: &Rows,
+    what: What,
+    device: &Device,
+) -> Result<(), Failure> {
+    let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let provenance = Provenance::of(device, format!("tilewright {command}"));
+    let name = what.name();
+    print(&format!("{provenance}; {name} of {}\n{HEADER}", T::SCALAR))?;
+    let mut records = Vec::new();
+    let mut shapes: Vec<(u32, u32)> = options.shapes.iter().map(|Shape(m, n)| (*m, *n)).collect();
+    if shapes.is_empty() {
+        shapes = what.shapes().to_vec();
+    }
+    for (rows, columns) in shapes {
+        let problem = RowProblem::new(rows, columns);
+        let (text, record) = one::<T>(options, what, device, &problem)?;
+        print(&text)?;
+        records.push(record);
+        if let Some(path) = &options.json {
+            let elem = T::SCALAR.to_string();
+            let all = json!({
+                "provenance": provenance,
+                "kernel": name,
+                "elements": elem,
+                "results": records,
+            });
+            std::fs::write(path, all.to_string())
+                .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+        }
+    }
+    Ok(())
+}
+
+const HEADER: &str = "rows x columns            us     GB/s  of the copy             kernel\n";
+
+/// Measures one size: the lines about it, and the record.
+fn one<T: Real + VectorElement<2> + Converted>(
+    options: &Rows,
+    what: What,
+    device: &Device,
+    problem: &RowProblem,
+) -> Result<(String, Value), Failure> {
+    let all = load::<T>(options, what, device, problem)?;
+    let len = problem.rows as usize * problem.columns as usize;
+    // Of a copy. Each element that is read is written once; weights are not counted.
+    let bytes = 2 * what.matrices() * len * size_of::<T>();
+    let l2 = device.properties().map_or(1 << 26, |properties| properties.l2_bytes);
+    let sets = (3 * l2 as usize).div_ceil(bytes).clamp(1, 64);
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let x: Vec<T> = (0..len).map(|_| T::of(rng.random_range(-4.0..4.0))).collect();
+    let failed = |error: RuntimeError| Failure::run(error);
+    let mut padded = x.clone();
+    padded.resize(what.matrices() * len, T::of(0.0));
+    let mut sets = (0..sets)
+        .map(|_| {
+            Ok(Set {
+                x: device.upload(&padded)?,
+                y: device.zeros(padded.len())?,
+                residual: (what.matrices() == 2).then(|| device.zeros(len)).transpose()?,
+                numbers: device.zeros(problem.rows as usize)?,
+                columns: device.zeros(problem.rows as usize)?,
+            })
+        })
+        .collect::<Result<Vec<Set<T>>, RuntimeError>>()
+        .map_err(failed)?;
+    let weight = device.upload(&vec![T::of(1.0); problem.columns as usize]).map_err(failed)?;
+    for (name, loaded) in &all {
+        check(what, name, loaded, problem, &x, &mut sets[0], &weight)?;
+    }
+    let stream = device.stream().map_err(failed)?;
+    let launches = ((3e-3 / (bytes as f64 / 4e12)) as usize).clamp(1, 300);
+    let launches = launches.next_multiple_of(sets.len());
+    let graphs = all
+        .iter()
+        .map(|(_, loaded)| graph(device, loaded, problem, &mut sets, &weight, launches))
+        .collect::<Result<Vec<Graph>, Failure>>()?;
+    let time = |graph: &Graph, stream: &Stream| -> Result<f64, RuntimeError> {
+        Ok(graph.time_on(stream)?.elapsed.as_secs_f64() / launches as f64)
+    };
+    for graph in graphs.iter().chain(&graphs) {
+        time(graph, &stream).map_err(failed)?;
+    }
+    let rounds = options.rounds as usize;
+    let times = interleave(graphs.len(), rounds, 1, |which| time(&graphs[which], &stream));
+    let times = times.into_iter().collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let (copies, ours) = times.split_at(COPIES.len());
+    let fastest = |a: &&Vec<f64>, b: &&Vec<f64>| {
+        median(a).unwrap_or(f64::MAX).total_cmp(&median(b).unwrap_or(f64::MAX))
+    };
+    let Some(copy) = copies.iter().min_by(fastest) else {
+        return Err(Failure::run("no copy was measured"));
+    };
+    let mut text = String::new();
+    let mut results = Vec::new();
+    let RowProblem { rows, columns, .. } = problem;
+    let lines = [copy].into_iter().chain(ours);
+    let names = all.iter().skip(COPIES.len()).map(|(name, _)| name.as_str());
+    for (times, name) in lines.zip(["the fastest copy"].into_iter().chain(names)) {
+        let traffic = if std::ptr::eq(times, copy) { 1.0 } else { what.traffic() };
+        let (Some(seconds), Some(share)) = (median(times), Estimate::of_ratios(copy, times, 1))
+        else {
+            continue;
+        };
+        let [of, low, high] = [share.median, share.low, share.high].map(|of| of * traffic);
+        let moved = bytes as f64 * traffic;
+        let speed = moved / seconds / 1e9;
+        let shape = format!("{rows}x{columns}");
+        let share = format!("{of:.3} [{low:.3}, {high:.3}]");
+        let _ =
+            writeln!(text, "{shape:<18} {:>9.2} {speed:>8.0}  {share:<22}  {name}", seconds * 1e6);
+        results.push(json!({
+            "name": name,
+            "bytes": moved,
+            "seconds": times,
+            "gigabytes_per_second": speed,
+            "share_of_copy": { "median": of, "low": low, "high": high },
+        }));
+    }
+    let record = json!({ "rows": rows, "columns": columns, "kernels": results });
+    Ok((text, record))
+}
+
+/// Compares rows from all parts of the matrix with the definition; of a copy, all bytes of the first rows.
+fn check<T: Real + VectorElement<2> + Converted>(
+    what: What,
+    name: &str,
+    loaded: &Loaded<T>,
+    problem: &RowProblem,
+    x: &[T],
+    set: &mut Set<T>,
+    weight: &Buffer<T>,
+) -> Result<(), Failure> {
+    if let Some(residual) = &mut set.residual {
+        residual.write(&vec![T::of(0.0); residual.len()]).map_err(Failure::run)?;
+    }
+    loaded.launch(LaunchOptions::default(), problem, set, weight)?;
+    let y: Box<dyn Fn(usize) -> f64> = match loaded {
+        Loaded::Reduce(_) => {
+            let numbers = set.numbers.to_vec().map_err(Failure::run)?;
+            Box::new(move |at| numbers[at].into())
+        }
+        Loaded::ArgMax(_) => {
+            let columns = set.columns.to_vec().map_err(Failure::run)?;
+            Box::new(move |at| columns[at].into())
+        }
+        _ => {
+            let y = set.y.to_vec().map_err(Failure::run)?;
+            Box::new(move |at| y[at].to())
+        }
+    };
+    let (rows, columns) = (problem.rows as usize, problem.columns as usize);
+    let is_copy = matches!(loaded, Loaded::Copy(..));
+    // A copy leaves out the last bytes of a matrix that is not whole vectors.
+    let checked_rows = if is_copy { rows.saturating_sub(1).max(1) } else { rows };
+    let samples = checked_rows.min(32);
+    for sample in 0..samples {
+        let row = if samples < 2 { 0 } else { sample * (checked_rows - 1) / (samples - 1) };
+        let x: Vec<f64> = x[row * columns..][..columns].iter().map(|x| x.to()).collect();
+        let largest = x.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
+        let expected = if is_copy { x } else { what.reference(&x) };
+        let width = expected.len();
+        for (column, expected) in expected.into_iter().enumerate() {
+            let at = match what {
+                What::Transpose if !is_copy => column * rows + row,
+                _ if is_copy => row * columns + column,
+                _ => row * width + column,
+            };
+            let found = y(at);
+            // The rounding of `T`, and the error of sums in `f32`.
+            let sums = match loaded {
+                Loaded::Reduce(_) => 1e-6 * largest * columns as f64,
+                _ => 1e-7,
+            };
+            let slack = expected.abs() * (T::UNIT + 1e-4) + sums;
+            if (found - expected).abs() > slack || found.is_nan() {
+                return Err(Failure::run(format!(
+                    "{name} is wrong: ({row}, {column}) is {found}, not {expected}"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Launches that alternate between the sets.
+fn graph<T: Real + VectorElement<2> + Converted>(
+    device: &Device,
+    loaded: &Loaded<T>,
+    problem: &RowProblem,
+    sets: &mut [Set<T>],
+    weight: &Buffer<T>,
+    launches: usize,
+) -> Result<Graph, Failure> {
+    let graph = device.graph().map_err(Failure::run)?;
+    let count = sets.len();
+    for launch in 0..launches {
+        let options = LaunchOptions::default().stream(graph.stream());
+        loaded.launch(options, problem, &mut sets[launch % count], weight)?;
+    }
+    graph.finish().map_err(Failure::run)
+}

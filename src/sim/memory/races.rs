@@ -1,0 +1,423 @@
+//! The race detector of a cluster: accesses and edges in the terms of its memory.
+
+use std::sync::{Arc, Mutex};
+
+use super::address::Address;
+use super::buffer::Buffer;
+use super::cluster_memory::Memory;
+use super::lanes::Regs;
+use super::mask::lanes_of;
+use super::shared::{ByteAddress, in_cluster, of_cluster};
+use super::space::{Allocation, MemorySpace};
+use crate::ir::{LoadAccess, LoadOrder, MemScope, Scalar, Space, StoreAccess, StoreOrder};
+use crate::sim::fault::raw::{AccessAt, Origin, RacerAt};
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::race::{At, Grid, Lanes, Race, Races, Strong, Target};
+
+/// The shadows of a launch: one for each buffer that the kernel can write.
+#[derive(Debug)]
+pub(in crate::sim) struct Watched {
+    grid: Arc<Mutex<Grid>>,
+    /// For each parameter the number of its buffer among those with a shadow.
+    buffers: Vec<Option<usize>>,
+}
+
+impl Watched {
+    /// For the buffers of parameters, each with whether the kernel can write it. A buffer may be that of several.
+    pub(in crate::sim) fn new(params: &[(&Buffer, bool)]) -> Watched {
+        let mut found: Vec<&Buffer> = Vec::new();
+        let same = |a: &Buffer, b: &Buffer| std::ptr::eq(a, b);
+        for (buffer, _) in params.iter().filter(|(_, written)| *written) {
+            if !found.iter().any(|other| same(other, buffer)) {
+                found.push(buffer);
+            }
+        }
+        let number = |(buffer, _): &(&Buffer, bool)| found.iter().position(|b| same(b, buffer));
+        let buffers = params.iter().map(number).collect();
+        let grid = Grid::new(found.iter().map(|buffer| buffer.len_bytes()));
+        Watched { grid, buffers }
+    }
+}
+
+/// The race detector of a cluster.
+#[derive(Debug)]
+pub(in crate::sim) struct Detector {
+    pub(in crate::sim) races: Races,
+    /// For each parameter the number of its buffer among those with a shadow.
+    pub(in crate::sim) buffers: Vec<Option<usize>>,
+}
+
+impl Detector {
+    /// For clusters of `blocks` blocks with `threads` threads and `shared_bytes` bytes of shared memory each.
+    pub(in crate::sim) fn new(
+        watched: &Watched,
+        (blocks, threads): (u32, u32),
+        shared_bytes: usize,
+    ) -> Box<Detector> {
+        let races = Races::new(Arc::clone(&watched.grid), blocks, threads, shared_bytes);
+        Box::new(Detector { races, buffers: watched.buffers.clone() })
+    }
+
+    /// The number of the buffer of a parameter among those with a shadow.
+    pub(in crate::sim) fn buffer(&self, param: u32) -> Option<usize> {
+        self.buffers.get(param as usize).copied().flatten()
+    }
+}
+
+impl From<Origin> for At {
+    fn from(Origin { block, warp, step }: Origin) -> At {
+        At { block, warp, step }
+    }
+}
+
+/// The registers of the value that a warp stores.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) enum Stored {
+    /// Nothing, or what depends on memory.
+    None,
+    /// The slot of an element, in the file of its type.
+    Element(u32),
+    /// The slots of a vector, and the bytes of each.
+    Vector(usize, [u32; 4], usize),
+}
+
+impl Stored {
+    /// The bytes that a lane stores.
+    fn bytes(self, regs: &Regs, elem: Scalar, lane: usize) -> [u8; 16] {
+        let mut all = [0; 16];
+        let word = |slot: u32, size: usize| match size {
+            8 => regs.d[slot as usize][lane],
+            _ => regs.w[slot as usize][lane].into(),
+        };
+        match self {
+            Stored::None => {}
+            Stored::Element(slot) => {
+                let word = word(slot, elem.size_bytes() as usize);
+                let word = if elem == Scalar::Bool { word & 1 } else { word };
+                all[..8].copy_from_slice(&word.to_le_bytes());
+            }
+            Stored::Vector(count, slots, size) => {
+                for (part, slot) in slots.into_iter().enumerate().take(count) {
+                    let bytes = word(slot, size).to_le_bytes();
+                    all[part * size..(part + 1) * size].copy_from_slice(&bytes[..size]);
+                }
+            }
+        }
+        all
+    }
+}
+
+/// An access of lanes to memory, for the race detector.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct Accessed {
+    pub(in crate::sim) address: Address,
+    pub(in crate::sim) writes: bool,
+    /// Order and scope of a strong operation.
+    pub(in crate::sim) strong: Option<Strong>,
+    pub(in crate::sim) stored: Stored,
+}
+
+impl Accessed {
+    pub(in crate::sim) fn load(address: Address, access: &LoadAccess) -> Accessed {
+        let scope = match access.order {
+            LoadOrder::Volatile => Some(MemScope::Sys),
+            order => order.scope(),
+        };
+        let strong = scope.map(|scope| Strong {
+            scope,
+            acquires: address.strength.acquires,
+            releases: false,
+            reads: true,
+            writes: false,
+        });
+        Accessed { address, writes: false, strong, stored: Stored::None }
+    }
+
+    pub(in crate::sim) fn store(
+        address: Address,
+        access: &StoreAccess,
+        stored: Stored,
+    ) -> Accessed {
+        let scope = match access.order {
+            StoreOrder::Volatile => Some(MemScope::Sys),
+            order => order.scope(),
+        };
+        let strong = scope.map(|scope| Strong {
+            scope,
+            acquires: false,
+            releases: address.strength.releases,
+            reads: false,
+            writes: true,
+        });
+        Accessed { address, writes: true, strong, stored }
+    }
+}
+
+impl Memory<'_> {
+    /// Lets the detector see the accesses of lanes.
+    #[cold]
+    pub(in crate::sim) fn race_access(
+        &mut self,
+        regs: &mut Regs,
+        (accessed, origin): (&Accessed, Origin),
+        mask: u32,
+    ) -> RawResult {
+        let Some(mut detector) = self.races.take() else { return Ok(()) };
+        let address = &accessed.address;
+        let raced = address.for_each_alloc(regs, mask, |regs, found, mask| {
+            self.race_access_at(&mut detector, regs, (accessed, origin), (found, mask))
+        });
+        self.races = Some(detector);
+        raced
+    }
+
+    fn race_access_at(
+        &self,
+        detector: &mut Detector,
+        regs: &Regs,
+        (accessed, origin): (&Accessed, Origin),
+        (found, mask): (Allocation, u32),
+    ) -> RawResult {
+        let (address, bytes) = (&accessed.address, accessed.address.bytes_accessed() as usize);
+        let (target, start, len) = match found.memory_space {
+            MemorySpace::Global => match detector.buffer(found.number) {
+                Some(buffer) => (Target::Global(buffer), 0, self.buffer(found).len_bytes()),
+                None => return Ok(()),
+            },
+            MemorySpace::Shared | MemorySpace::Cluster => {
+                let rank = match found.memory_space {
+                    MemorySpace::Cluster => of_cluster(found.number).0 as usize,
+                    _ => self.here,
+                };
+                let Some(block) = self.blocks.get(rank) else { return Ok(()) };
+                let range = block.shared.range(found.number);
+                (Target::Shared(rank), range.start, range.len)
+            }
+            MemorySpace::Const | MemorySpace::Local => return Ok(()),
+        };
+        let offsets = address.bytes(regs);
+        // An access out of bounds is a fault of its own.
+        let fits = |lane: &usize| {
+            offsets[*lane].checked_add(bytes as u64).is_some_and(|end| end <= len as u64)
+        };
+        let mask = lanes_of(mask).filter(fits).fold(0, |mask, lane| mask | 1 << lane);
+        let at = |lane: usize| start + offsets[lane] as usize;
+        let stored = |lane: usize| accessed.stored.bytes(regs, address.elem, lane);
+        let mut alone = mask;
+        if accessed.writes && accessed.strong.is_none() {
+            match self.lanes_apart((mask, bytes), at, stored) {
+                Ok(lanes) => alone = lanes,
+                Err((lane, other)) => {
+                    let race = detector.races.same_operation(
+                        origin.into(),
+                        (lane as u32, other as u32),
+                        (target, at(lane)),
+                        bytes,
+                    );
+                    return Err(self.raced(detector, &race, address.elem));
+                }
+            }
+        }
+        let strong = accessed.strong;
+        let what = Lanes {
+            target,
+            writes: accessed.writes,
+            strong: strong.map(|strong| strong.scope),
+            bytes,
+        };
+        let Detector { races, buffers } = &mut *detector;
+        let equal = |race: &Race| {
+            let lane = race.lane as usize;
+            let from = race.byte - at(lane);
+            let mut now = [0; 4];
+            let count = race.bytes as usize;
+            self.current(buffers, (target, race.byte), &mut now[..count])
+                && now[..count] == stored(lane)[from..from + count]
+        };
+        let raced = races.access(origin.into(), alone, what, at, equal);
+        raced.map_err(|race| self.raced(detector, &race, address.elem))?;
+        if alone != mask {
+            detector.races.access_too(origin.into(), mask & !alone, what, at);
+        }
+        if let Some(op) = strong {
+            detector.races.operate(origin.into(), mask, target, at, op);
+        }
+        Ok(())
+    }
+
+    /// Returns the lanes of a store without repeated addresses; or two lanes that store different values to one byte.
+    fn lanes_apart(
+        &self,
+        (mask, bytes): (u32, usize),
+        at: impl Fn(usize) -> usize,
+        stored: impl Fn(usize) -> [u8; 16],
+    ) -> Result<u32, (usize, usize)> {
+        let mut last = None;
+        let mut apart = true;
+        for lane in lanes_of(mask) {
+            let from = at(lane);
+            apart &= last.is_none_or(|end| from >= end);
+            last = Some(from + bytes);
+        }
+        if apart {
+            return Ok(mask);
+        }
+        let mut kept = 0;
+        for lane in lanes_of(mask) {
+            let mut own = true;
+            for other in lanes_of(mask & ((1 << lane) - 1)) {
+                let (low, high) = (at(lane).max(at(other)), at(lane).min(at(other)) + bytes);
+                if low >= high {
+                    continue;
+                }
+                let part = |of: usize| stored(of)[low - at(of)..high - at(of)].to_vec();
+                if part(lane) != part(other) {
+                    return Err((lane, other));
+                }
+                own &= at(lane) != at(other);
+            }
+            kept |= if own { 1 << lane } else { 0 };
+        }
+        Ok(kept)
+    }
+
+    /// Reads bytes that are there now. Returns whether all of them were written.
+    fn current(
+        &self,
+        buffers: &[Option<usize>],
+        (target, at): (Target, usize),
+        out: &mut [u8],
+    ) -> bool {
+        match target {
+            Target::Shared(rank) => self.blocks[rank].shared.read_bytes(at, out).is_ok(),
+            Target::Global(number) => {
+                let param = buffers.iter().position(|found| *found == Some(number));
+                let Some(param) = param else { return false };
+                self.globals[param].read_bytes(at, out);
+                true
+            }
+        }
+    }
+
+    /// A race as a fault, about elements of type `elem`.
+    fn raced(&self, detector: &Detector, race: &Race, elem: Scalar) -> Box<RawFault> {
+        let Race { lane, agent, writes, target, byte, bytes, other, missing } = *race;
+        let (space, alloc, start, len) = match target {
+            Target::Shared(rank) => {
+                let shared = &self.blocks[rank].shared;
+                let (alloc, range) = shared.allocation_at(byte);
+                match rank == self.here {
+                    true => (Space::Shared, alloc, range.start, range.len),
+                    false => {
+                        let alloc = in_cluster(rank as u32, alloc);
+                        (Space::SharedCluster, alloc, range.start, range.len)
+                    }
+                }
+            }
+            Target::Global(number) => {
+                let param = detector.buffers.iter().position(|found| *found == Some(number));
+                let param = param.unwrap_or(0);
+                (Space::Global, param as u32, 0, self.globals[param].len_bytes())
+            }
+        };
+        let size = elem.size_bytes();
+        let byte = byte.saturating_sub(start) / size as usize * size as usize;
+        let access = AccessAt {
+            is_store: Some(writes),
+            space,
+            alloc,
+            elem,
+            byte: byte as i128,
+            bytes: bytes.max(size),
+            align: size,
+            len_bytes: len as u64,
+        };
+        let other = RacerAt(other);
+        RawFault::new(lane as usize, RawCause::Race { access, agent, other, missing })
+    }
+
+    /// Calls `f` with the detector, if there is one, and turns a race into a fault about elements of type `elem`.
+    #[inline]
+    pub(in crate::sim) fn detect(
+        &mut self,
+        elem: Scalar,
+        f: impl FnOnce(&mut Detector, &Memory<'_>) -> Result<(), Box<Race>>,
+    ) -> RawResult {
+        let Some(mut detector) = self.races.take() else { return Ok(()) };
+        let raced = f(&mut detector, self).map_err(|race| self.raced(&detector, &race, elem));
+        self.races = Some(detector);
+        raced
+    }
+
+    /// Calls `f` with the detector, if there is one.
+    #[inline]
+    pub(in crate::sim) fn note(&mut self, f: impl FnOnce(&mut Races)) {
+        if let Some(detector) = &mut self.races {
+            f(&mut detector.races);
+        }
+    }
+
+    /// A lane made an arrival at an mbarrier that may have ended its phase. `lanes` are the lanes before it that the
+    /// detector does not know yet.
+    pub(in crate::sim) fn note_arrival(
+        &mut self,
+        origin: Origin,
+        lanes: &mut Arrived,
+        (lane, place): (usize, (usize, usize)),
+        (releases, ended): (bool, bool),
+    ) {
+        let Some(detector) = &mut self.races else { return };
+        if lanes.place != Some(place) {
+            lanes.flush(&mut detector.races, origin);
+        }
+        *lanes = Arrived { place: Some(place), lanes: lanes.lanes | 1 << lane, releases };
+        if ended {
+            lanes.flush(&mut detector.races, origin);
+            detector.races.mbarrier_phase(place);
+        }
+    }
+
+    /// An operation that signals an mbarrier has completed, by which a phase of it may have ended.
+    pub(in crate::sim) fn note_completion(
+        &mut self,
+        origin: Origin,
+        number: u32,
+        (place, ended): ((usize, usize), bool),
+    ) {
+        self.note(|races| {
+            races.load_complete(origin.into(), number, place);
+            if ended {
+                races.mbarrier_phase(place);
+            }
+        });
+    }
+
+    /// Tells the detector of the arrivals that are left.
+    pub(in crate::sim) fn note_arrivals(&mut self, origin: Origin, lanes: &mut Arrived) {
+        if let Some(detector) = &mut self.races {
+            lanes.flush(&mut detector.races, origin);
+        }
+    }
+}
+
+/// Lanes that have arrived at one mbarrier in one operation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::sim) struct Arrived {
+    place: Option<(usize, usize)>,
+    lanes: u32,
+    releases: bool,
+}
+
+impl Arrived {
+    fn flush(&mut self, races: &mut Races, origin: Origin) {
+        if let (Some(place), true) = (self.place, self.lanes != 0) {
+            races.mbarrier_arrive(origin.into(), self.lanes, place, self.releases);
+        }
+        self.lanes = 0;
+    }
+}
+
+/// The place of an mbarrier: the rank of its block, and its address there.
+pub(in crate::sim) fn place(rank: u32, barrier: ByteAddress) -> (usize, usize) {
+    (rank as usize, barrier.at)
+}

@@ -1,0 +1,252 @@
+//! Asynchronous agents: issue, accesses and completion.
+
+use std::collections::VecDeque;
+
+use super::clock::ALL;
+use super::layout::Source;
+use super::shadow::{Access, Completion};
+use super::threads::Fact;
+use super::{Agent, At, Raced, Races, Target, lanes_of, lock};
+use crate::ir::MemScope;
+
+/// Operations of a warp in groups that each lane commits.
+#[derive(Clone, Debug, Default)]
+struct Groups {
+    /// The number of the last operation.
+    count: u32,
+    /// The lanes that committed a group, and its last operation.
+    commits: VecDeque<(u32, u32)>,
+}
+
+/// The most groups of a warp that are looked up.
+const GROUPS: usize = 256;
+
+impl Groups {
+    fn commit(&mut self, lanes: u32) {
+        self.commits.push_back((lanes, self.count));
+        if self.commits.len() > GROUPS {
+            self.commits.pop_front();
+        }
+    }
+
+    /// The last operation of a lane that is in none of the last `pending` groups.
+    fn waited(&self, lane: u32, pending: u32) -> u32 {
+        let own = self.commits.iter().rev().filter(|(lanes, _)| lanes >> lane & 1 == 1);
+        own.map(|(_, count)| *count).nth(pending as usize).unwrap_or(0)
+    }
+}
+
+/// The `cp.async` of a warp.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Copies(Groups);
+
+/// The bulk stores of a warp.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stores(Groups);
+
+/// Bytes of an asynchronous operation: calls its argument with the address and length of each piece.
+pub(in crate::sim) type Pieces<'p> = &'p mut dyn FnMut(&mut dyn FnMut(usize, usize));
+
+impl Races {
+    /// Numbers a `cp.async` of a warp. Its accesses follow by [`Races::copy_access`].
+    pub(in crate::sim) fn copy_issue(&mut self, at: At) {
+        let warp = self.warp(at) as usize;
+        self.copies[warp].0.count += 1;
+    }
+
+    /// The access of one lane of the last `cp.async` of a warp.
+    pub(in crate::sim) fn copy_access(
+        &mut self,
+        at: At,
+        lane: u32,
+        (target, writes): (Target, bool),
+        pieces: Pieces<'_>,
+    ) -> Raced {
+        let warp = self.warp(at);
+        let access = Access {
+            component: self.layout.of_warp(self.range, Source::Copies, warp),
+            count: self.copies[warp as usize].0.count,
+            lane,
+            writes,
+            strong: None,
+            is_async: false,
+            step: at.step,
+        };
+        self.agent_access(at, (lane, 1 << lane), target, access, None, Agent::Copy, pieces)
+    }
+
+    /// `cp.async.commit_group`.
+    pub(in crate::sim) fn copy_commit(&mut self, at: At, lanes: u32) {
+        let warp = self.warp(at) as usize;
+        self.copies[warp].0.commit(lanes);
+    }
+
+    /// `cp.async.wait_group`; `None` for `wait_all`.
+    pub(in crate::sim) fn copy_wait(&mut self, at: At, lanes: u32, pending: Option<u32>) {
+        let warp = self.warp(at) as usize;
+        let (groups, threads) = (&self.copies[warp].0, &mut self.threads[warp]);
+        wait(groups, lanes, pending, |lanes, count| threads.wait(lanes, 1, count));
+    }
+
+    /// An mbarrier learns that the first `count` copies of lanes are complete: `cp.async.mbarrier.arrive`.
+    pub(in crate::sim) fn copy_arrive(
+        &mut self,
+        at: At,
+        lanes: u32,
+        (place, count): ((usize, usize), u32),
+    ) {
+        let warp = self.warp(at);
+        let component = self.layout.of_warp(self.range, Source::Copies, warp);
+        if let Some(barrier) = self.mbarriers.get_mut(&place) {
+            barrier.pending_mut().order.raise_lanes(component, lanes, count);
+        }
+    }
+
+    /// The number of the last `cp.async` of a warp.
+    pub(in crate::sim) fn copy_count(&self, at: At) -> u32 {
+        self.copies[self.warp(at) as usize].0.count
+    }
+
+    /// A bulk store of one lane: reads `from` of the shared memory of its block, writes `to`, if that is watched.
+    /// A reduction combines with the scope of the device.
+    pub(in crate::sim) fn store_issue(
+        &mut self,
+        at: At,
+        lane: u32,
+        from: Pieces<'_>,
+        to: Option<(usize, Pieces<'_>)>,
+        reduces: bool,
+    ) -> Raced {
+        let warp = self.warp(at);
+        let groups = &mut self.stores[warp as usize].0;
+        groups.count += 1;
+        let mut access = Access {
+            component: self.layout.of_warp(self.range, Source::StoreReads, warp),
+            count: groups.count,
+            lane,
+            writes: false,
+            strong: None,
+            is_async: true,
+            step: at.step,
+        };
+        let own = (lane, 1 << lane);
+        let shared = Target::Shared(at.block as usize);
+        let proxy = Some(Fact::AsyncShared);
+        self.agent_access(at, own, shared, access, proxy, Agent::Store, from)?;
+        let Some((buffer, to)) = to else { return Ok(()) };
+        access.component = self.layout.of_warp(self.range, Source::StoreWrites, warp);
+        access.writes = true;
+        access.strong = reduces.then_some(MemScope::Gpu);
+        let proxy = Some(Fact::AsyncGlobal);
+        self.agent_access(at, own, Target::Global(buffer), access, proxy, Agent::Store, to)
+    }
+
+    /// `cp.async.bulk.commit_group`.
+    pub(in crate::sim) fn store_commit(&mut self, at: At, lanes: u32) {
+        let warp = self.warp(at) as usize;
+        self.stores[warp].0.commit(lanes);
+    }
+
+    /// `cp.async.bulk.wait_group`.
+    pub(in crate::sim) fn store_wait(&mut self, at: At, lanes: u32, pending: u32, only_read: bool) {
+        let warp = self.warp(at) as usize;
+        let (groups, threads) = (&self.stores[warp].0, &mut self.threads[warp]);
+        wait(groups, lanes, Some(pending), |lanes, count| {
+            threads.wait(lanes, 2, count);
+            if !only_read {
+                threads.wait(lanes, 3, count);
+            }
+        });
+    }
+
+    /// An operation of one lane that completes at an mbarrier and writes shared memory of the block `rank`. Returns its
+    /// number.
+    pub(in crate::sim) fn load_issue(
+        &mut self,
+        at: At,
+        lane: u32,
+        (rank, is_async, reduces): (usize, bool, bool),
+        to: Pieces<'_>,
+        from: Option<(usize, Pieces<'_>)>,
+    ) -> Raced<u32> {
+        let warp = self.warp(at);
+        let number = self.completions.len() as u32;
+        self.completions.push(Completion { barrier: 0, phases: u32::MAX });
+        let mut access = Access {
+            component: self.layout.of_warp(self.range, Source::Loads, warp),
+            count: number,
+            lane,
+            writes: true,
+            strong: reduces.then_some(MemScope::Cluster),
+            is_async,
+            step: at.step,
+        };
+        let own = (lane, 1 << lane);
+        let proxy = is_async.then_some(Fact::AsyncShared);
+        self.agent_access(at, own, Target::Shared(rank), access, proxy, Agent::Load, to)?;
+        if let Some((buffer, from)) = from {
+            (access.writes, access.strong) = (false, None);
+            let proxy = Some(Fact::AsyncGlobal);
+            let target = Target::Global(buffer);
+            self.agent_access(at, own, target, access, proxy, Agent::Load, from)?;
+            let pending = Completion { barrier: 0, phases: u32::MAX };
+            lock(&self.grid).completions.insert((access.component, number), pending);
+        }
+        Ok(number)
+    }
+
+    /// Operation `number` of a warp completes in the present phase of an mbarrier, before it counts there.
+    pub(in crate::sim) fn load_complete(&mut self, at: At, number: u32, place: (usize, usize)) {
+        let warp = self.warp(at);
+        let Some(barrier) = self.mbarriers.get(&place) else { return };
+        let found = Completion { barrier: barrier.component, phases: barrier.phases + 1 };
+        if let Some(completion) = self.completions.get_mut(number as usize) {
+            *completion = found;
+        }
+        let component = self.layout.of_warp(self.range, Source::Loads, warp);
+        if let Some(far) = lock(&self.grid).completions.get_mut(&(component, number)) {
+            *far = found;
+        }
+    }
+
+    /// A warp comes to `wgmma` number `number` of its group, which reads `pieces` of the shared memory of its block.
+    pub(in crate::sim) fn wgmma_issue(&mut self, at: At, number: u64, pieces: Pieces<'_>) -> Raced {
+        let warp = self.warp(at);
+        let access = Access {
+            component: self.layout.of_group(self.range, warp),
+            count: number as u32 + 1,
+            lane: 0,
+            writes: false,
+            strong: None,
+            is_async: true,
+            step: at.step,
+        };
+        let shared = Target::Shared(at.block as usize);
+        let proxy = Some(Fact::AsyncShared);
+        // The lanes of a warp come together.
+        self.agent_access(at, (0, ALL), shared, access, proxy, Agent::Wgmma, pieces)
+    }
+
+    /// A warp has waited for the `wgmma` of its group before number `end`.
+    pub(in crate::sim) fn wgmma_wait(&mut self, at: At, end: u64) {
+        let warp = self.warp(at);
+        let component = self.layout.of_group(self.range, warp);
+        self.threads[warp as usize].raise(ALL, component, end as u32);
+    }
+}
+
+/// Calls `f` with lanes and the last operation that they have waited for.
+fn wait(groups: &Groups, lanes: u32, pending: Option<u32>, mut f: impl FnMut(u32, u32)) {
+    let count = |lane| match pending {
+        None => groups.count,
+        Some(pending) => groups.waited(lane, pending),
+    };
+    let mut rest = lanes;
+    while rest != 0 {
+        let first = count(rest.trailing_zeros());
+        let same = lanes_of(rest).filter(|lane| count(*lane) == first);
+        let same = same.fold(0, |same, lane| same | 1 << lane);
+        f(same, first);
+        rest &= !same;
+    }
+}

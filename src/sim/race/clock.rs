@@ -1,0 +1,275 @@
+//! Vector clocks over the components of a launch.
+//!
+//! A component is a source of accesses: the threads of a warp, its copies, an mbarrier. A clock says for each component,
+//! and where they differ for each lane of it, up to which count its accesses are known.
+
+/// The number of a component in its launch: each cluster has a range of them.
+pub(super) type Component = u32;
+
+/// All lanes of a warp.
+pub(super) const ALL: u32 = u32::MAX;
+
+/// Lanes of a component that are known up to a higher count than all of its lanes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    component: Component,
+    lanes: u32,
+    top: u32,
+}
+
+/// The components of a cluster: `first .. first + count`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) first: Component,
+    pub(super) count: u32,
+}
+
+impl Range {
+    /// The index of a component in the range.
+    fn index(self, component: Component) -> Option<usize> {
+        let index = component.wrapping_sub(self.first);
+        (index < self.count).then_some(index as usize)
+    }
+}
+
+/// A vector clock of a thread, of a barrier or of a location in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Clock {
+    range: Range,
+    /// The counts of the components of the own cluster; those after the last are 0.
+    near: Vec<u32>,
+    /// Those of other clusters, by rising component.
+    far: Vec<(Component, u32)>,
+    marks: Vec<Mark>,
+}
+
+impl Clock {
+    /// The clock of the start of a cluster.
+    pub(super) fn new(range: Range) -> Clock {
+        Clock { range, ..Clock::default() }
+    }
+
+    /// Returns whether it knows of nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.near.is_empty() && self.far.is_empty() && self.marks.is_empty()
+    }
+
+    /// The count that is known of all lanes of a component.
+    pub(super) fn base(&self, component: Component) -> u32 {
+        match self.range.index(component) {
+            Some(index) => self.near.get(index).copied().unwrap_or(0),
+            None => match self.far.binary_search_by_key(&component, |(found, _)| *found) {
+                Ok(at) => self.far[at].1,
+                Err(_) => 0,
+            },
+        }
+    }
+
+    /// Returns whether the accesses of each of `lanes` up to `count` are known.
+    #[inline]
+    pub(super) fn covers(&self, component: Component, lanes: u32, count: u32) -> bool {
+        if self.base(component) >= count {
+            return true;
+        }
+        let known = self.marks.iter().filter(|mark| mark.component == component);
+        let known = known.filter(|mark| mark.top >= count);
+        lanes & !known.fold(0, |known, mark| known | mark.lanes) == 0
+    }
+
+    /// Learns of a component up to `count`.
+    pub(super) fn raise(&mut self, component: Component, count: u32) {
+        self.raise_base(component, count);
+        if !self.marks.is_empty() {
+            self.marks.retain(|mark| mark.component != component || mark.top > count);
+        }
+    }
+
+    fn raise_base(&mut self, component: Component, count: u32) {
+        if count == 0 {
+            return;
+        }
+        match self.range.index(component) {
+            Some(index) => {
+                if self.near.len() <= index {
+                    self.near.resize(index + 1, 0);
+                }
+                self.near[index] = self.near[index].max(count);
+            }
+            None => match self.far.binary_search_by_key(&component, |(found, _)| *found) {
+                Ok(at) => self.far[at].1 = self.far[at].1.max(count),
+                Err(at) => self.far.insert(at, (component, count)),
+            },
+        }
+    }
+
+    /// Learns of some lanes of a component up to `count`.
+    pub(super) fn raise_lanes(&mut self, component: Component, lanes: u32, count: u32) {
+        if lanes == ALL {
+            return self.raise(component, count);
+        }
+        if self.base(component) >= count {
+            return;
+        }
+        let (mut new, mut union, mut lowest) = (lanes, 0, count);
+        for mark in self.marks.iter_mut().filter(|mark| mark.component == component) {
+            if mark.top >= count {
+                new &= !mark.lanes;
+            } else {
+                mark.lanes &= !lanes;
+            }
+            if mark.lanes != 0 {
+                lowest = lowest.min(mark.top);
+            }
+            union |= mark.lanes;
+        }
+        if new != 0 {
+            let same = |mark: &&mut Mark| (mark.component, mark.top) == (component, count);
+            match self.marks.iter_mut().find(same) {
+                Some(mark) => mark.lanes |= new,
+                None => self.marks.push(Mark { component, lanes: new, top: count }),
+            }
+        }
+        self.marks.retain(|mark| mark.lanes != 0);
+        // The marks of a component are disjoint, so that together they may say something of all lanes.
+        if union | new == ALL {
+            self.raise(component, lowest);
+        }
+    }
+
+    /// Learns of all that `other` knows.
+    pub(super) fn join(&mut self, other: &Clock) {
+        self.join_if(other, |_| true);
+    }
+
+    /// Learns of what `other` knows of the components that are chosen.
+    pub(super) fn join_if(&mut self, other: &Clock, chosen: impl Fn(Component) -> bool) {
+        if self.range == other.range {
+            if self.near.len() < other.near.len() {
+                self.near.resize(other.near.len(), 0);
+            }
+            let first = self.range.first;
+            for (index, (count, found)) in self.near.iter_mut().zip(&other.near).enumerate() {
+                if *found > *count && chosen(first + index as u32) {
+                    *count = *found;
+                }
+            }
+        } else {
+            let first = other.range.first;
+            for (index, count) in other.near.iter().enumerate() {
+                if chosen(first + index as u32) {
+                    self.raise_base(first + index as u32, *count);
+                }
+            }
+        }
+        for (component, count) in &other.far {
+            if chosen(*component) {
+                self.raise_base(*component, *count);
+            }
+        }
+        if !self.marks.is_empty() {
+            let mut marks = std::mem::take(&mut self.marks);
+            marks.retain(|mark| mark.top > self.base(mark.component));
+            self.marks = marks;
+        }
+        for mark in other.marks.iter().filter(|mark| chosen(mark.component)) {
+            self.raise_lanes(mark.component, mark.lanes, mark.top);
+        }
+    }
+
+    /// The counts of the lanes of a component.
+    fn lanes(&self, component: Component) -> [u32; 32] {
+        let mut counts = [self.base(component); 32];
+        for mark in self.marks.iter().filter(|mark| mark.component == component) {
+            for (lane, count) in counts.iter_mut().enumerate() {
+                if mark.lanes >> lane & 1 == 1 {
+                    *count = mark.top;
+                }
+            }
+        }
+        counts
+    }
+
+    /// Returns what both clocks know.
+    pub(super) fn meet(&self, other: &Clock) -> Clock {
+        let mut both = Clock::new(self.range);
+        let near =
+            (self.range.first..).zip(&self.near).map(|(component, count)| (component, *count));
+        for (component, count) in near.chain(self.far.iter().copied()) {
+            both.raise_base(component, count.min(other.base(component)));
+        }
+        for mark in self.marks.iter().chain(&other.marks) {
+            let counts = self.lanes(mark.component).into_iter().zip(other.lanes(mark.component));
+            for (lane, (a, b)) in counts.enumerate() {
+                both.raise_lanes(mark.component, 1 << lane, a.min(b));
+            }
+        }
+        both
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.near.clear();
+        self.far.clear();
+        self.marks.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const RANGES: [Range; 2] = [Range { first: 0, count: 4 }, Range { first: 4, count: 4 }];
+
+    /// The count of each lane of each component.
+    type Plain = BTreeMap<(Component, usize), u32>;
+
+    fn plain(clock: &Clock) -> Plain {
+        let count = |component, lane: usize| {
+            (0..=12).rev().find(|count| clock.covers(component, 1 << lane, *count)).unwrap_or(0)
+        };
+        (0..8)
+            .flat_map(|component| (0..32).map(move |lane| (component, lane)))
+            .map(|(component, lane)| ((component, lane), count(component, lane)))
+            .collect()
+    }
+
+    fn learned() -> impl Strategy<Value = (Clock, Plain)> {
+        let lanes = prop_oneof![Just(ALL), Just(0xffff), Just(0xffff_0000), any::<u32>(), Just(1)];
+        let event = (0u32..8, lanes, 1u32..12);
+        (0usize..2, prop::collection::vec(event, 0..12)).prop_map(|(range, events)| {
+            let (mut clock, mut all) = (Clock::new(RANGES[range]), plain(&Clock::default()));
+            for (component, lanes, count) in events {
+                clock.raise_lanes(component, lanes, count);
+                for lane in (0..32).filter(|lane| lanes >> lane & 1 == 1) {
+                    let found = all.entry((component, lane)).or_default();
+                    *found = count.max(*found);
+                }
+            }
+            (clock, all)
+        })
+    }
+
+    proptest! {
+        /// A clock is a map from components and lanes to counts, a join is the maximum, a meet the minimum.
+        #[test]
+        fn clocks_are_maps_to_counts(a in learned(), b in learned()) {
+            let ((mut a, of_a), (b, of_b)) = (a, b);
+            prop_assert_eq!(plain(&a), of_a.clone());
+            let least = |key: &(Component, usize)| of_a[key].min(of_b[key]);
+            let expected: Plain = of_a.keys().map(|key| (*key, least(key))).collect();
+            prop_assert_eq!(plain(&a.meet(&b)), expected);
+            a.join(&b);
+            let most = |key: &(Component, usize)| of_a[key].max(of_b[key]);
+            let expected: Plain = of_a.keys().map(|key| (*key, most(key))).collect();
+            prop_assert_eq!(plain(&a), expected);
+            // The marks of a component are disjoint and above what is known of all its lanes.
+            for (i, mark) in a.marks.iter().enumerate() {
+                prop_assert!(mark.top > a.base(mark.component) && mark.lanes != 0);
+                let others = a.marks[..i].iter().filter(|other| other.component == mark.component);
+                prop_assert!(others.into_iter().all(|other| other.lanes & mark.lanes == 0));
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The components of a launch: which source of accesses each number stands for.
+
+use super::clock::{Component, Range};
+use crate::ir::MemScope;
+
+/// A source of accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The threads of a warp; counts are the epochs of the warp.
+    Threads,
+    /// The `cp.async` of a warp, by their number in the warp.
+    Copies,
+    /// Reads of the bulk stores of a warp, by their number in the warp.
+    StoreReads,
+    /// Writes of the bulk stores of a warp.
+    StoreWrites,
+    /// Operations of a warp that complete at an mbarrier, by their number in the launch.
+    Loads,
+    /// The `wgmma` of a warp group, by their number in the group.
+    Tensor,
+    /// An mbarrier, by its completed phases.
+    Barrier,
+}
+
+/// The shape of the clusters of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) blocks: u32,
+    pub(super) warps_of_block: u32,
+    /// The most mbarriers of a cluster.
+    pub(super) barriers: u32,
+}
+
+/// Warps of a warp group.
+const GROUP: u32 = 4;
+
+impl Layout {
+    fn warps(&self) -> u32 {
+        self.blocks * self.warps_of_block
+    }
+
+    fn groups_of_block(&self) -> u32 {
+        self.warps_of_block.div_ceil(GROUP)
+    }
+
+    fn first_barrier(&self) -> u32 {
+        5 * self.warps() + self.blocks * self.groups_of_block()
+    }
+
+    /// The components of a cluster.
+    pub(super) fn stride(&self) -> u32 {
+        self.first_barrier() + self.barriers
+    }
+
+    /// The components of cluster number `cluster`; `None` where there are too many.
+    pub(super) fn range(&self, cluster: u64) -> Option<Range> {
+        let count = self.stride();
+        let first = cluster.checked_mul(u64::from(count))?;
+        let fits = first + u64::from(count) <= u64::from(u32::MAX);
+        fits.then_some(Range { first: first as u32, count })
+    }
+
+    /// The component of a warp, counted in the cluster.
+    pub(super) fn of_warp(&self, range: Range, source: Source, warp: u32) -> Component {
+        let wing = match source {
+            Source::Threads => 0,
+            Source::Copies => 1,
+            Source::StoreReads => 2,
+            Source::StoreWrites => 3,
+            Source::Loads | Source::Tensor | Source::Barrier => 4,
+        };
+        range.first + wing * self.warps() + warp
+    }
+
+    /// The component of the warp group of a warp.
+    pub(super) fn of_group(&self, range: Range, warp: u32) -> Component {
+        let (block, warp) = (warp / self.warps_of_block, warp % self.warps_of_block);
+        range.first + 5 * self.warps() + block * self.groups_of_block() + warp / GROUP
+    }
+
+    /// The component of mbarrier number `barrier` of the cluster.
+    pub(super) fn of_barrier(&self, range: Range, barrier: u32) -> Component {
+        range.first + self.first_barrier() + barrier
+    }
+
+    /// The cluster of a component, its source, and the warp (of a warp group the first) or the number of the mbarrier.
+    pub(super) fn source(&self, component: Component) -> (u32, Source, u32) {
+        let (cluster, index) = (component / self.stride(), component % self.stride());
+        let warps = self.warps();
+        let (source, number) = match index / warps.max(1) {
+            0 => (Source::Threads, index),
+            1 => (Source::Copies, index - warps),
+            2 => (Source::StoreReads, index - 2 * warps),
+            3 => (Source::StoreWrites, index - 3 * warps),
+            4 => (Source::Loads, index - 4 * warps),
+            _ if index < self.first_barrier() => {
+                let group = index - 5 * warps;
+                let (block, group) =
+                    (group / self.groups_of_block(), group % self.groups_of_block());
+                (Source::Tensor, block * self.warps_of_block + GROUP * group)
+            }
+            _ => (Source::Barrier, index - self.first_barrier()),
+        };
+        (cluster, source, number)
+    }
+
+    /// The narrowest scope with the warp and the threads that a component stands for.
+    pub(super) fn distance(&self, range: Range, warp: u32, component: Component) -> MemScope {
+        let (cluster, source, other) = self.source(component);
+        if cluster != range.first / self.stride() || source == Source::Barrier {
+            MemScope::Gpu
+        } else if warp / self.warps_of_block == other / self.warps_of_block {
+            MemScope::Cta
+        } else {
+            MemScope::Cluster
+        }
+    }
+}
+
+/// Scopes from the narrowest to the widest; the host is no farther than the device.
+pub(super) fn rank(scope: MemScope) -> u32 {
+    match scope {
+        MemScope::Cta => 0,
+        MemScope::Cluster => 1,
+        MemScope::Gpu | MemScope::Sys => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_component_is_one_source() {
+        let layout = Layout { blocks: 2, warps_of_block: 6, barriers: 5 };
+        let range = layout.range(3).unwrap();
+        assert_eq!(range.first, 3 * layout.stride());
+        let mut seen = std::collections::BTreeSet::new();
+        for warp in 0..12 {
+            let sources = [
+                Source::Threads,
+                Source::Copies,
+                Source::StoreReads,
+                Source::StoreWrites,
+                Source::Loads,
+            ];
+            for source in sources {
+                let component = layout.of_warp(range, source, warp);
+                assert!(seen.insert(component));
+                assert_eq!(layout.source(component), (3, source, warp));
+            }
+            let group = layout.of_group(range, warp);
+            let first = warp / 6 * 6 + warp % 6 / 4 * 4;
+            assert_eq!(layout.source(group), (3, Source::Tensor, first));
+            assert_eq!(seen.insert(group), warp == first);
+        }
+        for barrier in 0..5 {
+            let component = layout.of_barrier(range, barrier);
+            assert!(seen.insert(component));
+            assert_eq!(layout.source(component), (3, Source::Barrier, barrier));
+        }
+        assert_eq!(seen.len(), layout.stride() as usize);
+        assert_eq!(layout.range(1 << 40), None);
+        let of = |warp| layout.of_warp(range, Source::Copies, warp);
+        assert_eq!(layout.distance(range, 0, of(5)), MemScope::Cta);
+        assert_eq!(layout.distance(range, 0, of(6)), MemScope::Cluster);
+        let other = layout.range(2).unwrap();
+        assert_eq!(layout.distance(other, 0, of(0)), MemScope::Gpu);
+    }
+}

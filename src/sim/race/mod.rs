@@ -1,0 +1,439 @@
+//! Detects data races: happens-before over threads and asynchronous agents, by byte.
+//!
+//! **Clocks.** Each source of accesses is a component of a launch (`layout.rs`): the threads of a warp, its `cp.async`,
+//! the reads and the writes of its bulk stores, the `wgmma` of a warp group, an mbarrier. A clock (`clock.rs`) counts
+//! for each component the accesses that are known, by lane where lanes differ. The threads of a warp share one epoch,
+//! which grows with each release; lanes that know the same share one clock (`threads.rs`). No lock step is assumed: lanes
+//! of a warp are ordered by `bar.warp.sync`, shuffles and votes only.
+//!
+//! **Agents.** An asynchronous operation makes its accesses when it is issued, with what its thread knows then. They are
+//! before a thread that knows of its completion: the count of its component, or the phase of its mbarrier.
+//!
+//! **Facts.** A thread also knows facts about accesses, which travel along every edge as the order does: what the
+//! asynchronous proxy sees (`fence.proxy.async`), which initializations of mbarriers are fenced, what is fenced for
+//! which scope. A fence counts on either side of an edge. An access of a thread that is before one of the
+//! asynchronous proxy, but not visible to it, lacks a proxy fence.
+//!
+//! **Shadow.** Each word has the records of its last write and of the reads since (`shadow.rs`); a new access is compared
+//! with them. Buffers of a launch have a shadow only if the kernel can write them.
+//!
+//! **Order of clusters.** With race detection the clusters of a launch run on one host thread, so that the fault is
+//! always the same. They share one [`Grid`] of shadows and of locations that release.
+//!
+//! **Lenient.** Shuffles and votes order their lanes. Of the scopes of mbarriers only remote arrivals without a release
+//! to the cluster count: they publish the accesses of asynchronous operations. A fence before a barrier of the block
+//! counts for the thread behind the barrier. Stores of equal values do not race.
+//!
+//! **Left out.** Kernels of a stream, which are ordered; the host; tensor maps that kernels change.
+
+mod agents;
+mod clock;
+mod layout;
+mod report;
+mod shadow;
+mod strong;
+mod sync;
+mod threads;
+
+#[cfg(test)]
+mod oracle;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use self::agents::{Copies, Stores};
+use self::clock::{ALL, Component, Range};
+use self::layout::{Layout, Source};
+use self::report::Later;
+use self::shadow::{Access, Completion, FarCompletions, Shadow, View};
+use self::strong::{Block, Location};
+use self::sync::{Join, Mbarrier};
+use self::threads::{Fact, State, Threads};
+use crate::ir::MemScope;
+
+pub(in crate::sim) use self::agents::Pieces;
+pub use self::report::{Agent, MissingEdge};
+pub(in crate::sim) use self::report::{Other, Race, Target};
+pub(in crate::sim) use self::strong::Strong;
+pub(in crate::sim) use self::sync::BLOCK_BARRIER;
+
+/// State that the clusters of a launch share.
+#[derive(Debug)]
+pub(in crate::sim) struct Grid {
+    /// The shadow of each buffer that the kernel can write.
+    buffers: Vec<Shadow>,
+    /// By buffer and byte.
+    locations: HashMap<(usize, usize), Location>,
+    /// Of operations that access such a buffer.
+    completions: FarCompletions,
+}
+
+impl Grid {
+    /// For buffers of these lengths.
+    pub(in crate::sim) fn new(len_bytes: impl Iterator<Item = usize>) -> Arc<Mutex<Grid>> {
+        Arc::new(Mutex::new(Grid {
+            buffers: len_bytes.map(Shadow::new).collect(),
+            locations: HashMap::new(),
+            completions: FarCompletions::new(),
+        }))
+    }
+}
+
+/// A warp at an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) struct At {
+    /// The rank of the block in its cluster.
+    pub(in crate::sim) block: u32,
+    pub(in crate::sim) warp: u32,
+    pub(in crate::sim) step: u32,
+}
+
+/// An access of the lanes of a warp.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct Lanes {
+    pub(in crate::sim) target: Target,
+    pub(in crate::sim) writes: bool,
+    /// The scope of a strong operation.
+    pub(in crate::sim) strong: Option<MemScope>,
+    /// The bytes of each lane.
+    pub(in crate::sim) bytes: usize,
+}
+
+/// The race detector of a cluster.
+#[derive(Debug)]
+pub(in crate::sim) struct Races {
+    grid: Arc<Mutex<Grid>>,
+    layout: Layout,
+    /// The threads of a block.
+    block_threads: u32,
+    cluster: u64,
+    range: Range,
+    /// Unset for clusters of so high a number that their components have none.
+    checks: bool,
+    threads: Vec<Threads>,
+    shared: Vec<Shadow>,
+    /// The named barriers of each block, and the barrier of the block.
+    barriers: Vec<[Join; 17]>,
+    cluster_barrier: Join,
+    /// By the rank of the block, and the address.
+    mbarriers: HashMap<(usize, usize), Mbarrier>,
+    locations: HashMap<(usize, usize), Location>,
+    copies: Vec<Copies>,
+    stores: Vec<Stores>,
+    completions: Vec<Completion>,
+}
+
+/// Something that races.
+pub(in crate::sim) type Raced<T = ()> = Result<T, Box<Race>>;
+
+fn lock(grid: &Mutex<Grid>) -> MutexGuard<'_, Grid> {
+    grid.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lanes_of(mut mask: u32) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let lane = mask.trailing_zeros();
+        mask &= mask.wrapping_sub(1);
+        (lane < 32).then_some(lane)
+    })
+}
+
+impl Races {
+    /// For clusters of `blocks` blocks with `threads` threads and `shared_bytes` bytes of shared memory each.
+    pub(in crate::sim) fn new(
+        grid: Arc<Mutex<Grid>>,
+        blocks: u32,
+        threads: u32,
+        shared_bytes: usize,
+    ) -> Races {
+        let layout = Layout {
+            blocks,
+            warps_of_block: threads.div_ceil(32),
+            barriers: blocks * (shared_bytes / 8) as u32,
+        };
+        let mut races = Races {
+            grid,
+            layout,
+            block_threads: threads,
+            cluster: 0,
+            range: Range::default(),
+            checks: true,
+            threads: Vec::new(),
+            shared: (0..blocks).map(|_| Shadow::new(shared_bytes)).collect(),
+            barriers: Vec::new(),
+            cluster_barrier: Join::default(),
+            mbarriers: HashMap::new(),
+            locations: HashMap::new(),
+            copies: Vec::new(),
+            stores: Vec::new(),
+            completions: Vec::new(),
+        };
+        races.start(0);
+        races
+    }
+
+    /// Forgets all, for cluster number `cluster`.
+    pub(in crate::sim) fn start(&mut self, cluster: u64) {
+        let (layout, warps) = (self.layout, self.layout.blocks * self.layout.warps_of_block);
+        let range = layout.range(cluster);
+        self.checks = range.is_some();
+        self.range = range.unwrap_or(Range { first: 0, count: layout.stride() });
+        (self.cluster, self.threads) = (cluster, Vec::new());
+        for warp in 0..warps {
+            let own = [Source::Threads, Source::Copies, Source::StoreReads, Source::StoreWrites];
+            let own = own.map(|source| layout.of_warp(self.range, source, warp));
+            let first = warp % layout.warps_of_block * 32;
+            let count = self.block_threads.saturating_sub(first).clamp(1, 32);
+            self.threads.push(Threads::new(self.range, own, u32::MAX >> (32 - count)));
+        }
+        self.shared.iter_mut().for_each(Shadow::reset);
+        self.barriers.clear();
+        self.barriers.resize_with(layout.blocks as usize, Default::default);
+        self.cluster_barrier = Join::default();
+        self.mbarriers.clear();
+        self.locations.clear();
+        self.copies.clear();
+        self.copies.resize_with(warps as usize, Copies::default);
+        self.stores.clear();
+        self.stores.resize_with(warps as usize, Stores::default);
+        self.completions.clear();
+    }
+
+    /// The number of a warp in the cluster.
+    fn warp(&self, at: At) -> u32 {
+        at.block * self.layout.warps_of_block + at.warp
+    }
+
+    fn block(&self, warp: u32) -> Block {
+        Block { cluster: self.cluster, rank: warp / self.layout.warps_of_block }
+    }
+
+    fn is_near(&self, component: Component) -> bool {
+        component.wrapping_sub(self.range.first) < self.range.count
+    }
+
+    /// Makes the accesses of some lanes, at `offset(lane)` of the memory each. Where a store meets a store without an
+    /// order, `equal` says whether the lane stores what the bytes already are.
+    pub(in crate::sim) fn access(
+        &mut self,
+        at: At,
+        mask: u32,
+        what: Lanes,
+        offset: impl Fn(usize) -> usize,
+        mut equal: impl FnMut(&Race) -> bool,
+    ) -> Raced {
+        if !self.checks {
+            return Ok(());
+        }
+        let warp = self.warp(at);
+        let proxy = None;
+        let mut found = Ok(());
+        let grid = Arc::clone(&self.grid);
+        let mut grid = matches!(what.target, Target::Global(_)).then(|| lock(&grid));
+        let mut shared = match what.target {
+            Target::Shared(rank) => std::mem::take(&mut self.shared[rank]),
+            Target::Global(_) => Shadow::default(),
+        };
+        {
+            let (shadow, far) = match (what.target, grid.as_deref_mut()) {
+                (Target::Global(buffer), Some(Grid { buffers, completions, .. })) => {
+                    (&mut buffers[buffer], Some(&*completions))
+                }
+                _ => (&mut shared, None),
+            };
+            let threads = &self.threads[warp as usize];
+            threads.each(mask, |lanes, state| {
+                let own = (threads.own, warp, 0);
+                let space = (&self.layout, self.range);
+                let mut view = View::new(space, state, own, proxy, &self.completions);
+                view.far = far;
+                let mut access = Access {
+                    component: threads.own[0],
+                    count: threads.now,
+                    lane: 0,
+                    writes: what.writes,
+                    strong: what.strong,
+                    is_async: false,
+                    step: at.step,
+                };
+                for lane in lanes_of(lanes) {
+                    if found.is_err() {
+                        return;
+                    }
+                    (view.lane, access.lane) = (1 << lane, lane);
+                    let (mut from, end) =
+                        (offset(lane as usize), offset(lane as usize) + what.bytes);
+                    while let Err(clash) = shadow.access(&mut view, &access, from, end - from) {
+                        let later = Later {
+                            warp,
+                            lane,
+                            agent: Agent::Thread,
+                            writes: what.writes,
+                            strong: what.strong.is_some(),
+                            target: what.target,
+                        };
+                        let race = self.race(None, &clash, later);
+                        let benign = what.writes
+                            && what.strong.is_none()
+                            && clash.record.writes()
+                            && !clash.record.is_async()
+                            && clash.record.strong().is_none()
+                            && equal(&race);
+                        if !benign {
+                            found = Err(race);
+                            return;
+                        }
+                        // The word is written whatever it meets, then the words after it.
+                        let word_end = end.min(clash.word * 4 + 4);
+                        let word_start = from.max(clash.word * 4);
+                        let bytes = (15 >> (4 - (word_end - word_start))) << (word_start % 4);
+                        shadow.force(&mut view, &access, (clash.word, bytes));
+                        from = word_end;
+                        if from >= end {
+                            break;
+                        }
+                    }
+                }
+            });
+        }
+        if let Target::Shared(rank) = what.target {
+            self.shared[rank] = shared;
+        }
+        found
+    }
+
+    /// Makes accesses to words that other lanes store the same to in the same operation.
+    pub(in crate::sim) fn access_too(
+        &mut self,
+        at: At,
+        mask: u32,
+        what: Lanes,
+        offset: impl Fn(usize) -> usize,
+    ) {
+        let warp = self.warp(at);
+        let threads = &self.threads[warp as usize];
+        let mut grid = lock(&self.grid);
+        let shadow = match what.target {
+            Target::Shared(rank) => &mut self.shared[rank],
+            Target::Global(buffer) => &mut grid.buffers[buffer],
+        };
+        for lane in lanes_of(mask) {
+            let access = Access {
+                component: threads.own[0],
+                count: threads.now,
+                lane,
+                writes: what.writes,
+                strong: what.strong,
+                is_async: false,
+                step: at.step,
+            };
+            let space = (&self.layout, self.range);
+            let own = (threads.own, warp, 1 << lane);
+            let mut view = View::new(space, threads.state(lane), own, None, &self.completions);
+            let (mut from, end) = (offset(lane as usize), offset(lane as usize) + what.bytes);
+            while from < end {
+                let to = end.min(from / 4 * 4 + 4);
+                let bytes = (15 >> (4 - (to - from))) << (from % 4);
+                shadow.force(&mut view, &access, (from / 4, bytes));
+                from = to;
+            }
+        }
+    }
+
+    /// Makes an access of an agent with what a lane of a warp knows, or where `of` is [`ALL`] all of its lanes.
+    #[allow(clippy::too_many_arguments, reason = "one access of one agent")]
+    fn agent_access(
+        &mut self,
+        at: At,
+        (lane, of): (u32, u32),
+        target: Target,
+        access: Access,
+        proxy: Option<Fact>,
+        agent: Agent,
+        pieces: Pieces<'_>,
+    ) -> Raced {
+        if !self.checks {
+            return Ok(());
+        }
+        let warp = self.warp(at);
+        let arc = Arc::clone(&self.grid);
+        let mut grid = matches!(target, Target::Global(_)).then(|| lock(&arc));
+        let mut shared = match target {
+            Target::Shared(rank) => std::mem::take(&mut self.shared[rank]),
+            Target::Global(_) => Shadow::default(),
+        };
+        let mut clash = None;
+        {
+            let (shadow, far) = match (target, grid.as_deref_mut()) {
+                (Target::Global(buffer), Some(Grid { buffers, completions, .. })) => {
+                    (&mut buffers[buffer], Some(&*completions))
+                }
+                _ => (&mut shared, None),
+            };
+            let threads = &self.threads[warp as usize];
+            let space = (&self.layout, self.range);
+            // Lanes that come together make the access with all that they know.
+            let whole;
+            let (own, state) = match of {
+                ALL => {
+                    whole = State::new(threads.released(ALL));
+                    ([Component::MAX; 4], &whole)
+                }
+                _ => (threads.own, threads.state(lane)),
+            };
+            let own = (own, warp, of);
+            let mut view = View::new(space, state, own, proxy, &self.completions);
+            view.far = far;
+            pieces(&mut |from, len| {
+                if clash.is_none() {
+                    clash = shadow.access(&mut view, &access, from, len).err();
+                }
+            });
+        }
+        let raced = clash.map(|clash| {
+            let later = Later {
+                warp,
+                lane,
+                agent,
+                writes: access.writes,
+                strong: access.strong.is_some(),
+                target,
+            };
+            self.race(grid.as_deref(), &clash, later)
+        });
+        if let Target::Shared(rank) = target {
+            self.shared[rank] = shared;
+        }
+        raced.map_or(Ok(()), Err)
+    }
+
+    /// One lane makes a strong operation at a byte of a memory.
+    pub(in crate::sim) fn operate(
+        &mut self,
+        at: At,
+        mask: u32,
+        target: Target,
+        offset: impl Fn(usize) -> usize,
+        op: Strong,
+    ) {
+        let warp = self.warp(at);
+        let block = self.block(warp);
+        let arc = Arc::clone(&self.grid);
+        let mut grid = matches!(target, Target::Global(_)).then(|| lock(&arc));
+        let threads = &mut self.threads[warp as usize];
+        for lane in lanes_of(mask) {
+            let byte = offset(lane as usize);
+            let location = match (target, grid.as_deref_mut()) {
+                (Target::Global(buffer), Some(grid)) => {
+                    grid.locations.entry((buffer, byte)).or_default()
+                }
+                (Target::Shared(rank), _) => self.locations.entry((rank, byte)).or_default(),
+                (Target::Global(_), None) => continue,
+            };
+            location.operate(threads, block, lane, op);
+        }
+        if op.writes {
+            threads.tick();
+        }
+    }
+}

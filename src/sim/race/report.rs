@@ -1,0 +1,226 @@
+//! A race: both accesses and the missing edge.
+
+use super::layout::Source;
+use super::shadow::{Clash, Order};
+use super::{At, Grid, Races};
+use crate::ir::MemScope;
+
+/// A memory that blocks share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum Target {
+    /// The shared memory of the block with this rank in the cluster.
+    Shared(usize),
+    /// A buffer, by its number in the launch.
+    Global(usize),
+}
+
+/// Source of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Agent {
+    /// A thread.
+    Thread,
+    /// A `cp.async` of the thread.
+    Copy,
+    /// A bulk or tensor load of the thread, or a store to another block that signals an mbarrier.
+    Load,
+    /// A bulk or tensor store of the thread.
+    Store,
+    /// A `wgmma` of the warp group.
+    Wgmma,
+}
+
+/// The synchronization nearest to what would order two accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MissingEdge {
+    /// Lanes of one warp, which do not run in step.
+    Warp,
+    /// Threads of one block.
+    Block,
+    /// Blocks of one cluster.
+    Cluster,
+    /// Blocks of different clusters.
+    Grid,
+    /// Both operations are strong, and one has a scope without the thread of the other.
+    Scope {
+        /// The narrowest scope with both threads.
+        needed: MemScope,
+    },
+    /// The access is ordered, but not for the asynchronous proxy.
+    ProxyFence,
+    /// The initialization of the mbarrier is not fenced.
+    InitFence,
+    /// The operation has not completed.
+    Pending,
+    /// The operation has completed, but the thread that issued it has not waited for it.
+    Wait,
+    /// The thread that issued the operation has waited for it, but the other thread does not know.
+    Publish,
+}
+
+/// Two accesses to the same bytes without an order; at least one writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) struct Race {
+    /// The lane of the later access.
+    pub(in crate::sim) lane: u32,
+    pub(in crate::sim) agent: Agent,
+    pub(in crate::sim) writes: bool,
+    pub(in crate::sim) target: Target,
+    /// The first byte of the memory that both access, and how many of its word they both access.
+    pub(in crate::sim) byte: usize,
+    pub(in crate::sim) bytes: u32,
+    pub(in crate::sim) other: Other,
+    pub(in crate::sim) missing: MissingEdge,
+}
+
+/// The earlier access of a race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) struct Other {
+    pub(in crate::sim) agent: Agent,
+    pub(in crate::sim) writes: bool,
+    pub(in crate::sim) cluster: u32,
+    /// The rank of the block in its cluster.
+    pub(in crate::sim) rank: u32,
+    /// The warp of the block, and the lane; of a warp group its first.
+    pub(in crate::sim) warp: u32,
+    pub(in crate::sim) lane: u32,
+    pub(in crate::sim) step: u32,
+}
+
+/// The later access of a race.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Later {
+    /// The warp in its cluster.
+    pub(super) warp: u32,
+    pub(super) lane: u32,
+    pub(super) agent: Agent,
+    pub(super) writes: bool,
+    pub(super) strong: bool,
+    pub(super) target: Target,
+}
+
+impl Source {
+    fn agent(self) -> Agent {
+        match self {
+            Source::Threads | Source::Barrier => Agent::Thread,
+            Source::Copies => Agent::Copy,
+            Source::Loads => Agent::Load,
+            Source::StoreReads | Source::StoreWrites => Agent::Store,
+            Source::Tensor => Agent::Wgmma,
+        }
+    }
+}
+
+impl Races {
+    /// A race of two lanes that store different values in one operation.
+    pub(in crate::sim) fn same_operation(
+        &self,
+        at: At,
+        (lane, other): (u32, u32),
+        (target, byte): (Target, usize),
+        bytes: usize,
+    ) -> Race {
+        let other = Other {
+            agent: Agent::Thread,
+            writes: true,
+            cluster: self.cluster as u32,
+            rank: at.block,
+            warp: at.warp,
+            lane: other,
+            step: at.step,
+        };
+        let (agent, missing) = (Agent::Thread, MissingEdge::Warp);
+        Race { lane, agent, writes: true, target, byte, bytes: bytes as u32, other, missing }
+    }
+
+    /// Explains a clash.
+    pub(super) fn race(&self, grid: Option<&Grid>, clash: &Clash, later: Later) -> Box<Race> {
+        let record = &clash.record;
+        let (cluster, source, number) = self.layout.source(record.component);
+        let lanes = record.lanes_at(clash.bytes);
+        let own = record.component == self.threads[later.warp as usize].own[0];
+        let others = if own { lanes & !(1 << later.lane) } else { lanes };
+        let lanes = if others == 0 { lanes } else { others };
+        let lane = lanes.trailing_zeros() & 31;
+        let other = Other {
+            agent: source.agent(),
+            writes: record.writes(),
+            cluster,
+            rank: number / self.layout.warps_of_block,
+            warp: number % self.layout.warps_of_block,
+            lane,
+            step: record.step(),
+        };
+        let missing = self.missing(grid, clash, (source, number, lane), later);
+        Box::new(Race {
+            lane: later.lane,
+            agent: later.agent,
+            writes: later.writes,
+            target: later.target,
+            byte: clash.word * 4 + clash.bytes.trailing_zeros() as usize,
+            bytes: clash.bytes.count_ones(),
+            other,
+            missing,
+        })
+    }
+
+    fn missing(
+        &self,
+        grid: Option<&Grid>,
+        clash: &Clash,
+        (source, number, lane): (Source, u32, u32),
+        later: Later,
+    ) -> MissingEdge {
+        let record = &clash.record;
+        if clash.order == Order::Invisible {
+            return MissingEdge::ProxyFence;
+        }
+        let distance = self.layout.distance(self.range, later.warp, record.component);
+        if later.strong && record.strong().is_some() {
+            return MissingEdge::Scope { needed: distance };
+        }
+        let is_near = self.is_near(record.component);
+        // Whether the thread that issued an operation has waited for it.
+        let waited = |wing| {
+            is_near && self.threads[number as usize].state(lane).waited(wing) >= record.count
+        };
+        match source {
+            Source::Threads | Source::Barrier => match distance {
+                MemScope::Cta if number == later.warp => MissingEdge::Warp,
+                MemScope::Cta => MissingEdge::Block,
+                MemScope::Cluster => MissingEdge::Cluster,
+                MemScope::Gpu | MemScope::Sys => MissingEdge::Grid,
+            },
+            Source::Copies | Source::StoreReads | Source::StoreWrites => {
+                let own = (number, lane) == (later.warp, later.lane);
+                let wing = match source {
+                    Source::Copies => 1,
+                    Source::StoreReads => 2,
+                    _ => 3,
+                };
+                match waited(wing) {
+                    true if !own => MissingEdge::Publish,
+                    _ => MissingEdge::Wait,
+                }
+            }
+            Source::Loads => {
+                let near = self.completions.get(record.count as usize).copied();
+                let far = || grid?.completions.get(&(record.component, record.count)).copied();
+                let found = if is_near { near } else { far() };
+                match found {
+                    Some(found) if !found.is_pending() => MissingEdge::Publish,
+                    _ => MissingEdge::Pending,
+                }
+            }
+            Source::Tensor => {
+                let last = (number + 4).min(self.threads.len() as u32);
+                let waited = (number..last).any(|warp| {
+                    let order = &self.threads[warp as usize].state(0).known.order;
+                    is_near && order.base(record.component) >= record.count
+                });
+                if waited { MissingEdge::Publish } else { MissingEdge::Wait }
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Synchronization by strong operations: releases and acquires by scope, and fences with relaxed operations.
+//!
+//! A location keeps what was released to it. A relaxed operation releases what its thread has fenced, and acquires when
+//! its thread fences next. An edge exists where the scopes of both operations include both threads.
+
+use super::layout::rank;
+use super::threads::{Fact, Knowledge, Threads};
+use crate::ir::MemScope;
+
+/// The block of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) cluster: u64,
+    pub(super) rank: u32,
+}
+
+impl Block {
+    fn distance(self, other: Block) -> MemScope {
+        if self.cluster != other.cluster {
+            MemScope::Gpu
+        } else if self.rank != other.rank {
+            MemScope::Cluster
+        } else {
+            MemScope::Cta
+        }
+    }
+}
+
+/// Order of a strong operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) struct Strong {
+    pub(in crate::sim) scope: MemScope,
+    pub(in crate::sim) acquires: bool,
+    pub(in crate::sim) releases: bool,
+    pub(in crate::sim) reads: bool,
+    pub(in crate::sim) writes: bool,
+}
+
+/// A release to a location.
+#[derive(Clone, Debug)]
+struct Release {
+    block: Block,
+    scope: MemScope,
+    /// Set for a release, unset for a relaxed operation.
+    whole: bool,
+    known: Knowledge,
+}
+
+/// The releases to a location since it was last overwritten.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Location {
+    releases: Vec<Release>,
+}
+
+impl Location {
+    /// One lane makes a strong operation.
+    pub(super) fn operate(&mut self, threads: &mut Threads, block: Block, lane: u32, op: Strong) {
+        if op.reads {
+            self.acquire(threads, block, lane, op);
+        }
+        if !op.writes {
+            return;
+        }
+        // A store overwrites what was released before; an atomic operation continues it.
+        if !op.reads {
+            self.releases.clear();
+        }
+        let scopes = [MemScope::Cta, MemScope::Cluster, MemScope::Gpu];
+        let fenced =
+            scopes[..=rank(op.scope) as usize].iter().any(|scope| threads.has_fenced(lane, *scope));
+        if !op.releases && !fenced {
+            return;
+        }
+        let mut known = threads.released(1 << lane);
+        if !op.releases {
+            for scope in scopes {
+                let fact = Fact::fenced(scope);
+                *known.fact_mut(fact) = known.fact(fact).meet(&known.order);
+            }
+            known.order.clear();
+        }
+        let new = Release { block, scope: op.scope, whole: op.releases, known };
+        let same = |old: &&mut Release| {
+            (old.block, old.scope, old.whole) == (new.block, new.scope, new.whole)
+        };
+        match self.releases.iter_mut().find(same) {
+            Some(old) => old.known.join(&new.known),
+            None => self.releases.push(new),
+        }
+    }
+
+    fn acquire(&self, threads: &mut Threads, block: Block, lane: u32, op: Strong) {
+        for release in &self.releases {
+            let distance = block.distance(release.block);
+            if rank(distance) > rank(op.scope) || rank(distance) > rank(release.scope) {
+                continue;
+            }
+            let known = &release.known;
+            let fenced = known.fact(Fact::fenced(distance));
+            let order = if release.whole { &known.order } else { fenced };
+            threads.update(lane, |own| {
+                own.join_facts(known);
+                if op.acquires {
+                    own.order.join(order);
+                } else {
+                    own.fact_mut(Fact::seen(distance)).join(order);
+                }
+            });
+        }
+    }
+}

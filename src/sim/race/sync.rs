@@ -1,0 +1,276 @@
+//! Edges between the threads of a warp, of a block and of a cluster.
+
+use super::clock::Component;
+use super::layout::Source;
+use super::shadow::{Access, Order, View};
+use super::threads::{Fact, Knowledge};
+use super::{Agent, At, Later, MissingEdge, Raced, Races, Target, lanes_of};
+use crate::ir::MemScope;
+
+/// A barrier: what is released to its phase, and what its last phase released.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Join {
+    pending: Option<Knowledge>,
+    done: Option<Knowledge>,
+}
+
+impl Join {
+    fn arrive(&mut self, known: Knowledge) {
+        match &mut self.pending {
+            None => self.pending = Some(known),
+            Some(pending) => pending.join(&known),
+        }
+    }
+
+    fn open(&mut self) {
+        self.done = self.pending.take();
+    }
+}
+
+/// An mbarrier. A later phase knows all that earlier ones do, because arrivals are operations on one location.
+#[derive(Clone, Debug)]
+pub(super) struct Mbarrier {
+    pub(super) component: Component,
+    /// Phases that have completed, over all initializations.
+    pub(super) phases: u32,
+    pending: Knowledge,
+    done: Knowledge,
+}
+
+impl Mbarrier {
+    pub(super) fn pending_mut(&mut self) -> &mut Knowledge {
+        &mut self.pending
+    }
+}
+
+/// Number of the barrier of the block among the named ones.
+pub(in crate::sim) const BLOCK_BARRIER: u32 = 16;
+
+impl Races {
+    /// Lanes of a warp synchronize: `bar.warp.sync`, a shuffle, a vote.
+    pub(in crate::sim) fn warp_sync(&mut self, at: At, lanes: u32) {
+        let warp = self.warp(at);
+        self.threads[warp as usize].sync(lanes);
+    }
+
+    /// Lanes of a warp come to a barrier of their block.
+    pub(in crate::sim) fn barrier_arrive(&mut self, at: At, lanes: u32, id: u32) {
+        let warp = self.warp(at) as usize;
+        let known = self.threads[warp].released(lanes);
+        self.threads[warp].tick();
+        self.barriers[at.block as usize][id as usize % 17].arrive(known);
+    }
+
+    /// The barrier of a block opens for warps that wait, each with its lanes.
+    pub(in crate::sim) fn barrier_open(
+        &mut self,
+        block: u32,
+        id: u32,
+        waiting: impl Iterator<Item = (u32, u32)>,
+    ) {
+        let barrier = &mut self.barriers[block as usize][id as usize % 17];
+        barrier.open();
+        let Some(done) = barrier.done.take() else { return };
+        for (warp, lanes) in waiting {
+            let warp = block * self.layout.warps_of_block + warp;
+            self.threads[warp as usize].learn(lanes, &done);
+        }
+    }
+
+    /// Lanes come to the barrier of the cluster.
+    pub(in crate::sim) fn cluster_arrive(&mut self, at: At, lanes: u32, relaxed: bool) {
+        let warp = self.warp(at) as usize;
+        let mut known = self.threads[warp].released(lanes);
+        if relaxed {
+            known.order = known.fact(Fact::FencedCluster).meet(&known.order);
+        }
+        self.threads[warp].tick();
+        self.cluster_barrier.arrive(known);
+    }
+
+    /// The barrier of the cluster opens.
+    pub(in crate::sim) fn cluster_open(&mut self) {
+        self.cluster_barrier.open();
+    }
+
+    /// Lanes go on behind the barrier of the cluster.
+    pub(in crate::sim) fn cluster_wait(&mut self, at: At, lanes: u32) {
+        let warp = self.warp(at) as usize;
+        if let Some(done) = &self.cluster_barrier.done {
+            self.threads[warp].learn(lanes, done);
+        }
+    }
+
+    /// `fence`.
+    pub(in crate::sim) fn fence(&mut self, at: At, lanes: u32, scope: MemScope) {
+        let warp = self.warp(at) as usize;
+        self.threads[warp].fence(lanes, scope);
+    }
+
+    /// `fence.proxy.async`, for shared and for global memory.
+    pub(in crate::sim) fn proxy_fence(&mut self, at: At, lanes: u32, shared: bool, global: bool) {
+        let warp = self.warp(at) as usize;
+        let facts: &[Fact] = match (shared, global) {
+            (true, true) => &[Fact::AsyncShared, Fact::AsyncGlobal],
+            (true, false) => &[Fact::AsyncShared],
+            (false, true) => &[Fact::AsyncGlobal],
+            (false, false) => &[],
+        };
+        self.threads[warp].establish(lanes, facts);
+    }
+
+    /// `fence.mbarrier_init`.
+    pub(in crate::sim) fn init_fence(&mut self, at: At, lanes: u32) {
+        let warp = self.warp(at) as usize;
+        self.threads[warp].establish(lanes, &[Fact::Inits]);
+    }
+
+    /// A lane makes or invalidates an mbarrier.
+    pub(in crate::sim) fn mbarrier_set(
+        &mut self,
+        at: At,
+        lane: u32,
+        (rank, byte): (usize, usize),
+    ) -> Raced {
+        let warp = self.warp(at) as usize;
+        let access = self.generic(at, lane, true);
+        let target = Target::Shared(rank);
+        let set = self.agent_access(
+            at,
+            (lane, 1 << lane),
+            target,
+            access,
+            None,
+            Agent::Thread,
+            &mut |f| {
+                f(byte, 8);
+            },
+        );
+        let (next, range) = (self.mbarriers.len() as u32, self.range);
+        let component = self.layout.of_barrier(range, next % self.layout.barriers.max(1));
+        let found = self.mbarriers.entry((rank, byte)).or_insert_with(|| Mbarrier {
+            component,
+            phases: 0,
+            pending: Knowledge::new(range),
+            done: Knowledge::new(range),
+        });
+        // What the barrier before at the same place has released is not released by this one.
+        found.pending.clear();
+        found.done.clear();
+        self.threads[warp].tick();
+        set
+    }
+
+    fn generic(&self, at: At, lane: u32, writes: bool) -> Access {
+        let threads = &self.threads[self.warp(at) as usize];
+        Access {
+            component: threads.own[0],
+            count: threads.now,
+            lane,
+            writes,
+            strong: None,
+            is_async: false,
+            step: at.step,
+        }
+    }
+
+    /// Checks that an mbarrier is initialized before lanes use it, from another block or by the asynchronous proxy.
+    pub(in crate::sim) fn mbarrier_use(
+        &self,
+        at: At,
+        lanes: u32,
+        (rank, byte): (usize, usize),
+        by_proxy: bool,
+    ) -> Raced {
+        let Some(record) = self.shared.get(rank).and_then(|s| s.last_write(byte / 4, 15)) else {
+            return Ok(());
+        };
+        if !self.checks {
+            return Ok(());
+        }
+        let warp = self.warp(at);
+        let threads = &self.threads[warp as usize];
+        let mut found = Ok(());
+        threads.each(lanes, |inside, state| {
+            for lane in lanes_of(inside) {
+                let own = (threads.own, warp, 1 << lane);
+                let space = (&self.layout, self.range);
+                let mut view = View::new(space, state, own, None, &self.completions);
+                let ordered = view.order(&record, 15) == Order::Before;
+                let knows = |fact: Fact| view.has_fact(fact, &record, record.lanes_at(15));
+                let fenced = knows(Fact::Inits);
+                let good = if by_proxy {
+                    fenced || ordered && knows(Fact::AsyncShared)
+                } else {
+                    fenced || ordered
+                };
+                if !good && found.is_ok() {
+                    let order = if ordered { Order::Invisible } else { Order::Concurrent };
+                    let clash = super::shadow::Clash { record, order, word: byte / 4, bytes: 15 };
+                    let later = Later {
+                        warp,
+                        lane,
+                        agent: Agent::Thread,
+                        writes: false,
+                        strong: false,
+                        target: Target::Shared(rank),
+                    };
+                    let mut race = self.race(None, &clash, later);
+                    if ordered {
+                        race.missing = MissingEdge::InitFence;
+                    }
+                    found = Err(race);
+                }
+            }
+        });
+        found
+    }
+
+    /// Lanes arrive at an mbarrier. An arrival at one of another block that does not release to the cluster publishes only
+    /// what asynchronous operations did.
+    pub(in crate::sim) fn mbarrier_arrive(
+        &mut self,
+        at: At,
+        lanes: u32,
+        place: (usize, usize),
+        releases: bool,
+    ) {
+        let warp = self.warp(at) as usize;
+        let mut known = self.threads[warp].released(lanes);
+        if !releases {
+            let mut order = known.fact(Fact::FencedCluster).meet(&known.order);
+            order.join_if(&known.order, |component| match self.layout.source(component).1 {
+                Source::Threads | Source::Copies => false,
+                Source::StoreReads
+                | Source::StoreWrites
+                | Source::Loads
+                | Source::Tensor
+                | Source::Barrier => true,
+            });
+            known.order = order;
+        }
+        self.threads[warp].tick();
+        if let Some(barrier) = self.mbarriers.get_mut(&place) {
+            barrier.pending.join(&known);
+        }
+    }
+
+    /// A phase of an mbarrier ends.
+    pub(in crate::sim) fn mbarrier_phase(&mut self, place: (usize, usize)) {
+        if let Some(barrier) = self.mbarriers.get_mut(&place) {
+            barrier.phases += 1;
+            let Mbarrier { component, phases, pending, done } = barrier;
+            done.join(pending);
+            done.order.raise(*component, *phases);
+            pending.clear();
+        }
+    }
+
+    /// Lanes learn that a phase of an mbarrier has ended.
+    pub(in crate::sim) fn mbarrier_wait(&mut self, at: At, lanes: u32, place: (usize, usize)) {
+        let warp = self.warp(at) as usize;
+        if let Some(barrier) = self.mbarriers.get(&place) {
+            self.threads[warp].learn(lanes, &barrier.done);
+        }
+    }
+}
