@@ -1,7 +1,7 @@
 //! Inputs that once gave a wrong answer, found by the campaigns and the fuzz targets.
 
 use tilewright::layout::{
-    ComposedLayout, Env, Int, IntTuple, Layout, LayoutError, ScaledBasis, Tiler, layout,
+    ComposedLayout, Env, Int, Layout, LayoutError, ScaledBasis, Tiler, layout,
     make_layout_image_mask, make_layout_tv, shape,
 };
 
