@@ -166,7 +166,7 @@ impl Product {
     ) -> Vec<C> {
         let (a, b) = (device.upload(a).unwrap(), device.upload(b).unwrap());
         let mut c = device.upload(c).unwrap();
-        let threads = self.mma.size().unwrap() as u32;
+        let threads = self.mma.size().unwrap();
         let grid = Grid::new([1, 1, 1], [threads, 1, 1]);
         let launched = device.load(kernel).and_then(|kernel| kernel.launch(grid, (&a, &b, &mut c)));
         let sums = launched.and_then(|_| c.to_vec());
