@@ -1,15 +1,16 @@
-//! The usual operations of static layouts allocate nothing.
+//! Counts the allocations of layouts: none for the usual operations, few bytes for long texts.
 
 use std::alloc::{GlobalAlloc, Layout as Block, System};
 use std::cell::Cell;
 
-use tilewright::layout::{Layout, layout, shape, tiler};
+use tilewright::layout::{Int, IntTuple, Layout, layout, shape, tiler};
 
-/// Counts the allocations of the thread that asks.
+/// Counts the allocations of the thread that asks, and their bytes.
 struct Counting;
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
+    static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
 #[expect(unsafe_code, reason = "an allocator is unsafe to implement; it only counts and forwards")]
@@ -17,6 +18,7 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, block: Block) -> *mut u8 {
         COUNT.with(|c| c.set(c.get() + 1));
+        BYTES.with(|c| c.set(c.get() + block.size()));
         // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc(block) }
     }
@@ -71,4 +73,21 @@ fn usual_operations_do_not_allocate() {
         named("compact", allocations(|| Layout::compact((128, (4, 8)))));
         named("slice", allocations(|| l.get(&[0])));
     }
+}
+
+/// A text of twice the symbols has four times the factors. Reading it takes four times the bytes, not sixteen times: a
+/// product does not grow by one factor at a time.
+#[test]
+fn long_products_are_read_in_linear_memory() {
+    let [short, long] = [100, 200].map(|symbols| {
+        let symbols = (0..symbols).map(|i| Int::symbol(&format!("n{i}")));
+        let layout = Layout::compact(IntTuple::from_items(symbols).expect("a few symbols"));
+        let text = layout.to_string();
+        let before = BYTES.with(Cell::get);
+        let read = text.parse::<Layout>();
+        let bytes = BYTES.with(Cell::get) - before;
+        assert_eq!(read, Ok(layout));
+        bytes
+    });
+    assert!(long < 6 * short, "{short} and {long} bytes");
 }

@@ -152,7 +152,7 @@ errors! {
         BulkSwizzle { tensor: String },
         /// the elements of {operand} are {found}, but the instruction takes {expected}: convert them first
         ElementType { operand: &'static str, found: crate::ir::Scalar, expected: String },
-        /// the sums of one instruction are registers that follow each other, those of C with the layout {layout} do not:
+        /// the accumulators of one instruction are registers that follow each other, those of C with the layout {layout} do not:
         /// make them with `fragment_accumulators`
         AccumulatorsApart { layout: String },
         /// the instruction reads A from {expected}

@@ -166,7 +166,7 @@ impl Product {
     ) -> Vec<C> {
         let (a, b) = (device.upload(a).unwrap(), device.upload(b).unwrap());
         let mut c = device.upload(c).unwrap();
-        let threads = self.mma.size().unwrap() as u32;
+        let threads = self.mma.size().unwrap();
         let grid = Grid::new([1, 1, 1], [threads, 1, 1]);
         let launched = device.load(kernel).and_then(|kernel| kernel.launch(grid, (&a, &b, &mut c)));
         let sums = launched.and_then(|_| c.to_vec());
@@ -431,7 +431,7 @@ fn mistakes_are_errors_of_the_build() {
         "the elements of A are bf16, but the instruction takes F16",
         "the elements of C are f32, but the instruction takes pairs of F16",
         "C of shape ((2,2),1,1) is not the product of A of shape ((2,2),1,1) and B of shape ((2,2,2),1,1)",
-        "the sums of one instruction are registers that follow each other",
+        "the accumulators of one instruction are registers that follow each other",
         "the instruction reads A from shared memory",
         "the instruction reads A from registers",
         "the elements of C are i32, but the instruction takes F32",

@@ -189,10 +189,14 @@ struct Sm90Args<'h, T: Types> {
     epilogue: EpilogueValues<'h, T>,
 }
 
+/// A, B and D of a product.
+pub(super) type Operands<'h, T> =
+    (&'h Buffer<<T as Types>::A>, &'h Buffer<<T as Types>::B>, &'h mut Buffer<<T as Types>::D>);
+
 impl<'h, T: Types> Sm90Args<'h, T> {
     fn new(
         [map_a, map_b, map_d]: [TensorMapDesc; 3],
-        (a, b, d): (&'h Buffer<T::A>, &'h Buffer<T::B>, &'h mut Buffer<T::D>),
+        (a, b, d): Operands<'h, T>,
         problem: &GemmProblem,
         strides: &GemmStrides,
         tiles: [i32; 3],

@@ -8,7 +8,7 @@ use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid};
 
 use super::config::GemmConfig;
 use super::error::GemmError;
-use super::launch::How;
+use super::launch::{How, Operands};
 use super::problem::{GemmProblem, GemmStrides, MatrixStrides};
 use super::types::Types;
 
@@ -200,11 +200,8 @@ impl<T: Types> Repack<T> {
         &self,
         how: &mut How<'_>,
         packing: &Packing,
-        (a, b, d): (&Buffer<T::A>, &Buffer<T::B>, &mut Buffer<T::D>),
-        product: impl FnOnce(
-            &mut How<'_>,
-            (&Buffer<T::A>, &Buffer<T::B>, &mut Buffer<T::D>),
-        ) -> Result<(), GemmError>,
+        (a, b, d): Operands<'_, T>,
+        product: impl FnOnce(&mut How<'_>, Operands<'_, T>) -> Result<(), GemmError>,
     ) -> Result<(), GemmError> {
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let own = &mut *workspace;

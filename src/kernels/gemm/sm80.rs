@@ -50,7 +50,7 @@ impl Plan {
             MatrixLoad::new(&mma, Operand::B, config.major_b, n)?,
         ];
         let places = places(&mma, [m, n], &tiles[1].rows())?;
-        Ok(Plan { mma, depth: depth.into(), tiles, loads, places })
+        Ok(Plan { mma, depth, tiles, loads, places })
     }
 }
 

@@ -47,7 +47,7 @@ pub struct MmaSync {
     pub b: ValType,
     /// The type of C and D.
     pub c: ValType,
-    /// Sums of integers stop at the ends of `S32` instead of wrapping.
+    /// Accumulators of integers stop at the ends of `S32` instead of wrapping.
     pub saturate: bool,
     /// The operation on one-bit elements; `None` for all others.
     pub bit_op: Option<BitOp>,

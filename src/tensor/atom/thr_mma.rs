@@ -86,7 +86,7 @@ impl<'b> ThrMma<'_, 'b> {
         self.partition(k, "partition_B", Operand::B, tensor)
     }
 
-    /// The elements of C, an (M, N) tensor, that the thread sums: (V, M, N). CuTe's `partition_C`.
+    /// The elements of C, an (M, N) tensor, that the thread accumulates: (V, M, N). CuTe's `partition_C`.
     #[track_caller]
     pub fn partition_c<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
         self.partition(k, "partition_C", Operand::C, tensor)
@@ -194,7 +194,7 @@ impl<'b> ThrMma<'_, 'b> {
         self.fragment(k, "partition_fragment_C", Operand::C, &shape.into(), 1)
     }
 
-    /// New registers for the sums of the thread of a C of the shape (M, N), as tensor cores have them: (V, M, N), where a
+    /// New registers for the accumulators of the thread of a C of the shape (M, N), as tensor cores have them: (V, M, N), where a
     /// value of `Vector<f16, 2>` is two elements ([`RegisterTensor::elements`]). For all other types it is
     /// [`fragment_c`](ThrMma::fragment_c).
     ///

@@ -43,7 +43,7 @@ pub enum ValType {
     F64,
     /// A complex number of two `F64`.
     C64,
-    /// The three `F64` sums of a complex multiplication by Gauss's method.
+    /// The three `F64` accumulators of a complex multiplication by Gauss's method.
     Gc64,
 }
 

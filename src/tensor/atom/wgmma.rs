@@ -47,7 +47,7 @@ pub struct Wgmma {
     pub c: ValType,
     /// The source of A; B is in shared memory.
     pub source_a: OperandSource,
-    /// Sums of integers stop at the ends of `S32` instead of wrapping.
+    /// Accumulators of integers stop at the ends of `S32` instead of wrapping.
     pub saturate: bool,
 }
 

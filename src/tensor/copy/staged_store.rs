@@ -1,4 +1,4 @@
-//! [`StagedStore`]: sums of a warp group to global memory, through shared memory and tensor copies.
+//! [`StagedStore`]: accumulators of a warp group to global memory, through shared memory and tensor copies.
 
 use crate::arch::TensorMapDesc;
 use crate::ir::{
@@ -75,7 +75,7 @@ impl StagedStore {
         }
         if !matches!(elem, Scalar::F32 | Scalar::F16 | Scalar::Bf16) {
             return Err(error(TensorErrorKind::TmaTile {
-                why: "sums are stored as f32, f16 or bf16",
+                why: "accumulators are stored as f32, f16 or bf16",
             }));
         }
         if columns == 0 || !columns.is_multiple_of(8) || slots == 0 {
@@ -267,7 +267,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         self.store.columns
     }
 
-    /// The four sums of a thread in 8 columns of 64 rows, in the order of `wgmma` (two of one row, two of the row 8
+    /// The four accumulators of a thread in 8 columns of 64 rows, in the order of `wgmma` (two of one row, two of the row 8
     /// further), as words to be stored: rounded to nearest.
     #[track_caller]
     pub fn words(&self, sums: [Val<'b, f32>; 4]) -> StoreWords<'b> {
@@ -286,7 +286,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         }
     }
 
-    /// The (row, column, matrix) of the four sums of a thread in the 8 columns of 64 rows that start at `origin`, in the
+    /// The (row, column, matrix) of the four accumulators of a thread in the 8 columns of 64 rows that start at `origin`, in the
     /// order of `wgmma`.
     ///
     /// ```
@@ -336,7 +336,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         places.map(|(down, right)| [row + down, column + right, batch]).into_iter()
     }
 
-    /// The [`words`](ThrStore::words) of the 8 columns of 64 rows that start at `origin`: of the sums from number
+    /// The [`words`](ThrStore::words) of the 8 columns of 64 rows that start at `origin`: of the accumulators from number
     /// `4 * unit` on, through `map`.
     #[track_caller]
     fn words_at(
@@ -393,8 +393,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     }
 
     /// Stores `blocks` times 64 rows, `apart` rows from each other, of `width` columns, to (row, column, matrix)
-    /// `origin` and on: the sums of the thread, block after block, each through `map`. Where the store is transposed, the
-    /// rows of the sums are columns of the matrix.
+    /// `origin` and on: the accumulators of the thread, block after block, each through `map`. Where the store is transposed,
+    /// the rows of the accumulators are columns of the matrix.
     #[track_caller]
     pub fn tile<'k: 'b>(
         &self,
@@ -425,7 +425,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     }
 
     /// Keeps the words of 64 rows from (row, column, matrix) `origin` on in registers, for [`part`](ThrStore::part) to
-    /// store them later: of the sums of the thread, each through `map`. The sums can then be used
+    /// store them later: of the accumulators of the thread, each through `map`. The accumulators can then be used
     /// again.
     #[track_caller]
     pub fn keep<'k: 'b>(

@@ -1,6 +1,6 @@
 //! Copies between tensors, element by element in the order of their coordinates.
 
-use crate::ir::{Body, Element, Scalar};
+use crate::ir::{Body, Element, Scalar, Val};
 use crate::layout::{Layout, LayoutError};
 
 use crate::tensor::error::TensorErrorKind;
@@ -38,10 +38,8 @@ where
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
-    let Some(pairs) = pairs(k, "copy", source, destination) else { return };
-    for (from, to) in pairs {
-        let value = from.read(k);
-        to.write(k, value);
+    for pair in pairs(k, "copy", source, destination).unwrap_or_default() {
+        move_one(k, &pair);
     }
 }
 
@@ -79,18 +77,10 @@ pub fn copy_if<'k: 'b, 'b, S, D>(
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
-    let Some(pairs) = pairs(k, "copy_if", source, destination) else { return };
-    let Some(predicate) = of_shape(k, "copy_if", predicate, source) else { return };
-    for ((from, to), inside) in pairs.into_iter().zip(predicate.values()) {
+    for (pair, inside) in predicated(k, "copy_if", predicate, source, destination) {
         match inside {
-            None => {
-                let value = from.read(k);
-                to.write(k, value);
-            }
-            Some(inside) => k.if_(*inside, |k| {
-                let value = from.read(k);
-                to.write(k, value);
-            }),
+            None => move_one(k, &pair),
+            Some(inside) => k.if_(inside, |k| move_one(k, &pair)),
         }
     }
 }
@@ -129,12 +119,10 @@ pub fn copy_zfill<'k: 'b, 'b, S, D>(
     D: Writable<'b, Elem = S::Elem>,
 {
     let k = &mut k.rescoped();
-    let Some(pairs) = pairs(k, "copy_zfill", source, destination) else { return };
-    let Some(predicate) = of_shape(k, "copy_zfill", predicate, source) else { return };
-    for ((from, to), inside) in pairs.into_iter().zip(predicate.values()) {
+    for ((from, to), inside) in predicated(k, "copy_zfill", predicate, source, destination) {
         let value = match inside {
             None => from.read(k),
-            Some(inside) => k.if_with(*inside, S::Elem::default(), |k| from.read(k)),
+            Some(inside) => k.if_with(inside, S::Elem::default(), |k| from.read(k)),
         };
         to.write(k, value);
     }
@@ -275,6 +263,35 @@ where
     let (froms, tos) = (vectors.groups(k, source)?, vectors.groups(k, destination)?);
     let steps = froms.into_iter().zip(tos).map(|(from, to)| Step { from, to }).collect();
     Ok(Some((steps, firsts)))
+}
+
+/// Reads one element and writes it.
+#[track_caller]
+fn move_one<'b, 'c, S, D>(k: &Body<'c, '_>, (from, to): &(S, D))
+where
+    'b: 'c,
+    S: Readable<'b>,
+    D: Writable<'b, Elem = S::Elem>,
+{
+    let value = from.read(k);
+    to.write(k, value);
+}
+
+/// An element in both tensors, and what its predicate says, if it is not known to be true.
+type Predicated<'b, S, D> = ((S, D), Option<Val<'b, bool>>);
+
+/// Each element in both tensors with its predicate; none after an error, which is recorded.
+#[track_caller]
+fn predicated<'b, S: Readable<'b>, D: Readable<'b>>(
+    k: &Body<'b, '_>,
+    operation: &'static str,
+    predicate: &impl IntoPredicate<'b>,
+    source: &Tensor<S>,
+    destination: &Tensor<D>,
+) -> Vec<Predicated<'b, S, D>> {
+    let Some(pairs) = pairs(k, operation, source, destination) else { return Vec::new() };
+    let Some(predicate) = of_shape(k, operation, predicate, source) else { return Vec::new() };
+    pairs.into_iter().zip(predicate.values().iter().copied()).collect()
 }
 
 /// Each element in both tensors, or `None` after the error was recorded.

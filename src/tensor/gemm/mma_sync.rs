@@ -10,12 +10,12 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::RegisterTensor;
 
 impl TiledMma {
-    /// `c += a bᵀ` by `mma.sync` of the fragments (V, M, K) and (V, N, K) of a thread, K after K, into the sums (V, M, N):
+    /// `c += a bᵀ` by `mma.sync` of the fragments (V, M, K) and (V, N, K) of a thread, K after K, into the accumulators (V, M, N):
     /// CuTe's `gemm` of register tensors, for every atom of `mma.sync` that kernels can have.
     ///
     /// A and B are elements of the atom's types ([`fragment_a`](crate::tensor::ThrMma::fragment_a)), where `f32` stands for `tf32`
     /// too and is cut by the instruction, or words that they share ([`fragment_words`](crate::tensor::ThrMma::fragment_words)). The
-    /// sums are those of the instruction ([`fragment_accumulators`](crate::tensor::ThrMma::fragment_accumulators)): pairs for `F16`.
+    /// accumulators are those of the instruction ([`fragment_accumulators`](crate::tensor::ThrMma::fragment_accumulators)): pairs for `F16`.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -98,7 +98,7 @@ impl TiledMma {
         Ok(())
     }
 
-    /// The values of a thread in one instruction; sums that share a register count as one.
+    /// The values of a thread in one instruction; accumulators that share a register count as one.
     pub(in crate::tensor) fn values_in<D: Sum>(
         &self,
         operand: Operand,
@@ -152,7 +152,7 @@ pub(in crate::tensor) fn check_accumulators<D: Sum>(
     let (found, lanes) = match D::TYPE {
         Type::Scalar(scalar) => (scalar, 1),
         Type::Vector(vector) => (vector.elem(), vector.lanes()),
-        // Sums are numbers.
+        // Accumulators are numbers.
         Type::Pointer { elem, .. } | Type::TensorMap { elem, .. } => (elem, 0),
     };
     let packed = if expected == ValType::F16 { 2 } else { 1 };
@@ -181,7 +181,7 @@ pub(in crate::tensor) fn registers<'b, T: Element>(
     Ok(all)
 }
 
-/// The sums of one instruction, which are neighbours, at a place (M, N).
+/// The accumulators of one instruction, which are neighbours, at a place (M, N).
 pub(in crate::tensor) fn accumulators_at<'b, D: Ty>(
     c: &RegisterTensor<'b, D>,
     (row, column): (i64, i64),

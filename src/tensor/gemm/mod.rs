@@ -25,7 +25,7 @@ use super::view::tensor::{RegisterTensor, Tensor};
 /// elements of the atom's types ([`fragment_c`](super::ThrMma::fragment_c)).
 ///
 /// The atom is the universal FMA, each one `fma` with one rounding, or one of `mma.sync`. From fragments, and into
-/// sums as the instruction has them, [`TiledMma::gemm_sync`] is the same; [`TiledMma::gemm_async`] is for `wgmma`.
+/// accumulators as the instruction has them, [`TiledMma::gemm_sync`] is the same; [`TiledMma::gemm_async`] is for `wgmma`.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -196,7 +196,7 @@ where
     Ok(())
 }
 
-/// Sums of an instruction that has two in a register.
+/// Accumulators of an instruction that has two in a register.
 #[track_caller]
 fn in_pairs<'b, D: Element>(
     k: &Body<'b, '_>,
@@ -255,13 +255,13 @@ pub(super) fn extents(
     if own == values && fits { Ok([m, n, depth]) } else { Err(shapes()) }
 }
 
-/// The elements of both factors and the indices of the sums, in the order of their use.
+/// The elements of both factors and the indices of the accumulators, in the order of their use.
 struct Steps<A, B> {
     /// For each step along K, the rows.
     a: Vec<Vec<A>>,
     /// For each step along K, the columns.
     b: Vec<Vec<B>>,
-    /// The sums, rows fastest.
+    /// The accumulators, rows fastest.
     c: Vec<i64>,
 }
 

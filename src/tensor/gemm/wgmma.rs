@@ -164,7 +164,7 @@ impl<'b, T: Element> WgmmaOperand<'b> for RegisterTensor<'_, T> {
 
 impl TiledMma {
     /// `c += a bᵀ` by a warp group, or `c = a bᵀ` where not `accumulate`: starts all `wgmma` of the parts (M, K) of A
-    /// and (N, K) of B, K after K, into the sums (V, M, N). They are done after a wait
+    /// and (N, K) of B, K after K, into the accumulators (V, M, N). They are done after a wait
     /// ([`wgmma_wait_group`](Body::wgmma_wait_group)); a fence comes before, a commit after.
     ///
     /// A in registers is read until the wait, and in a loop the A of the next iteration has the same registers: compute
@@ -172,7 +172,7 @@ impl TiledMma {
     /// `wgmma` of the kernel one after the other (C7513); the build refuses this where `ptxas` is known to.
     ///
     /// A is in shared memory or in registers, as the atom says: elements ([`fragment_a`](crate::tensor::ThrMma::fragment_a)) or
-    /// words of them. The sums are those of [`fragment_accumulators`](crate::tensor::ThrMma::fragment_accumulators). `f32` stands for `tf32` too, and
+    /// words of them. The accumulators are those of [`fragment_accumulators`](crate::tensor::ThrMma::fragment_accumulators). `f32` stands for `tf32` too, and
     /// is cut by the instruction.
     ///
     /// ```

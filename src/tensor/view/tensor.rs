@@ -272,7 +272,7 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
     }
 }
 
-/// Sums of tensor cores in `f16`, two in a register.
+/// Accumulators in `f16`, two in a register.
 impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
     /// The elements, in registers of their own: two of the first mode for each pair.
     #[track_caller]
