@@ -363,7 +363,7 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
     ) -> Result<GemmLaunch<'h, A, B, C, D>, GemmError> {
         let config = &self.config;
         let strides = config.check_problem(problem)?;
-        let epilogue = self.epilogue(problem, &strides, &args)?;
+        let epilogue = self.epilogue_values(problem, &strides, &args)?;
         let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
         let lines =
             |major, lines, depth| if major == Major::K { (lines, depth) } else { (depth, lines) };
@@ -429,7 +429,7 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
         Ok(GemmLaunch { grid, programmatic: config.programmatic, args })
     }
 
-    fn epilogue<'h>(
+    fn epilogue_values<'h>(
         &'h self,
         problem: &GemmProblem,
         strides: &GemmStrides,
