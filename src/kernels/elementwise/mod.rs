@@ -1,6 +1,5 @@
 //! Kernels that compute each element of an output from the elements at the same place of some inputs.
 
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod launch;
 
 use crate::codegen::Ptx;
@@ -10,7 +9,6 @@ use crate::ir::{
 use crate::tensor::{RowAccess, RowTile};
 
 use super::rows::{RowConfig, RowError};
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 pub use launch::ElementwiseFunction;
 
 /// The configuration of an [`Elementwise`].

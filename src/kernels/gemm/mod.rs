@@ -14,7 +14,6 @@ mod model;
 mod padded_tile;
 mod problem;
 mod regime;
-#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 mod repack;
 mod sm80;
 mod sm90;
