@@ -84,7 +84,7 @@ impl<'x> IntoLimit<'x, i32> for u32 {
     }
 }
 
-/// `lo, lo + 1, ..` below `hi`: the indices of a [`for_`](Body::for_). Empty if `hi <= lo`.
+/// `lo, lo + 1, ..` below `hi`: the indices of a [`for_`](crate::ir::Body::for_). Empty if `hi <= lo`.
 pub fn range<'x, T: Integer>(lo: impl IntoBound<'x, T>, hi: impl IntoLimit<'x, T>) -> Range<'x, T> {
     Range {
         lo: lo.into_bound(),

@@ -1,4 +1,4 @@
-//! Rust types as the words of registers.
+//! Rust types as the words of registers. Only the simulator is a machine with registers.
 
 use crate::ir::narrow::{bf16, f16};
 
@@ -17,8 +17,10 @@ pub(crate) trait Registers<const N: usize> {
 /// A word of a register file.
 pub(crate) trait Word: Copy + Default + Send + Sync + 'static {
     /// The file of such words.
+    #[cfg_attr(not(feature = "sim"), expect(dead_code))]
     fn file<const N: usize>(registers: &impl Registers<N>) -> &[[Self; N]];
     /// The file of such words, to be written.
+    #[cfg_attr(not(feature = "sim"), expect(dead_code))]
     fn file_mut<const N: usize>(registers: &mut impl Registers<N>) -> &mut [[Self; N]];
     /// The word zero-extended.
     fn bits(self) -> u64;

@@ -19,12 +19,12 @@ pub(crate) use constant::constant;
 pub(crate) use dispatch::with_type;
 #[cfg(feature = "sim")]
 pub(crate) use dispatch::{with_int, with_number};
+pub(crate) use lane::{Lane, Pair};
 #[cfg(feature = "sim")]
-pub(crate) use lane::Registers;
-pub(crate) use lane::{Lane, Pair, Word};
+pub(crate) use lane::{Registers, Word};
+pub(crate) use number::Int;
 #[cfg(feature = "sim")]
-pub(crate) use number::{Bits, Nan};
-pub(crate) use number::{Int, Number};
+pub(crate) use number::{Bits, Nan, Number};
 
 use super::entity::Value;
 use super::op::Op;

@@ -266,7 +266,7 @@ causes! {
             bytes: i64,
         },
         /// The barrier of the block, to which some of its threads do not come: no warp can go on. It is the cause of no
-        /// fault, but found among [`Fault::stuck`].
+        /// fault, but found among [`Fault::stuck`](crate::sim::Fault::stuck).
         BlockDeadlock {
             /// The threads of the block that have not ended.
             threads: u32,
