@@ -4,6 +4,7 @@
 //! proves by an empty match that nobody calls it. The fields are private, so that rustc does not warn about the arms.
 
 #![allow(dead_code, reason = "nothing reaches a backend that is not compiled in")]
+#![allow(clippy::extra_unused_type_parameters, reason = "the signatures are those of a backend")]
 
 /// Stands in for the CUDA driver.
 #[cfg(not(feature = "cuda-any-version"))]

@@ -19,6 +19,7 @@ use super::ptxas::Ptxas;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "cuda-any-version"), derive(Default))]
 #[non_exhaustive]
 pub struct LoadOptions<'o> {
     /// The cache of compiled code; `None` compiles each time.
@@ -28,13 +29,10 @@ pub struct LoadOptions<'o> {
     pub ptxas: Option<&'o Ptxas>,
 }
 
+#[cfg(feature = "cuda-any-version")]
 impl Default for LoadOptions<'_> {
     fn default() -> Self {
-        LoadOptions {
-            #[cfg(feature = "cuda-any-version")]
-            cache: Some(ModuleCache::shared()),
-            ptxas: None,
-        }
+        LoadOptions { cache: Some(ModuleCache::shared()), ptxas: None }
     }
 }
 

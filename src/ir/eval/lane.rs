@@ -17,10 +17,10 @@ pub(crate) trait Registers<const N: usize> {
 /// A word of a register file.
 pub(crate) trait Word: Copy + Default + Send + Sync + 'static {
     /// The file of such words.
-    #[cfg_attr(not(feature = "sim"), expect(dead_code))]
+    #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "no machine has registers"))]
     fn file<const N: usize>(registers: &impl Registers<N>) -> &[[Self; N]];
     /// The file of such words, to be written.
-    #[cfg_attr(not(feature = "sim"), expect(dead_code))]
+    #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "no machine has registers"))]
     fn file_mut<const N: usize>(registers: &mut impl Registers<N>) -> &mut [[Self; N]];
     /// The word zero-extended.
     fn bits(self) -> u64;
