@@ -12,7 +12,8 @@
 
 use cudarc::driver::sys::{CUresult, cuMemcpyDtoDAsync_v2};
 use cudarc::driver::{CudaContext, DevicePtr, DevicePtrMut};
-use tilewright::ir::{Global, GlobalMut, Kernel, LoadAccess, Val, Vector};
+use tilewright::ir::op::LoadAccess;
+use tilewright::ir::{Global, GlobalMut, Kernel, Val, Vector};
 use tilewright::runtime::{Device, Grid, LaunchOptions, Stream};
 
 /// Elements: 1 GiB of `f32`.

@@ -7,10 +7,11 @@ mod rate;
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use rate::Flops;
-use tilewright::ir::{Body, Global, GlobalMut, Kernel, Number, Scalar, Target, Val, bf16, range};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Body, Global, GlobalMut, Kernel, Number, Target, Val, bf16, range};
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::{Device, Grid};
-use tilewright::sim::{Arg, Buffer, Options, Program};
+use tilewright::sim::{GlobalBuffer, KernelArg, Options, Program};
 
 /// `step` applied 1000 times to the carried value of a loop.
 fn repeated<T: tilewright::ir::Number>(
@@ -38,10 +39,10 @@ fn bench_repeated<T: tilewright::ir::Number>(
     step: impl for<'b> Fn(&mut Body<'b, '_>, Val<'b, Global<T>>, Val<'b, T>) -> Val<'b, T>,
 ) {
     let program = repeated(step);
-    let (x, y) = (Buffer::zeros(256 * 8), Buffer::zeros(256 * 8));
+    let (x, y) = (GlobalBuffer::zeros(256 * 8), GlobalBuffer::zeros(256 * 8));
     let options = Options::default().threads(1);
     let run = || {
-        let args = [Arg::Buffer(&x), Arg::Buffer(&y)];
+        let args = [KernelArg::Buffer(&x), KernelArg::Buffer(&y)];
         program.run(Grid::new([1, 1, 1], [256, 1, 1]), &args, &options).expect("it runs")
     };
     let mut group = c.benchmark_group("sim");

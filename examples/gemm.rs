@@ -4,7 +4,8 @@
 
 use std::error::Error;
 
-use tilewright::ir::{Scalar, bf16};
+use tilewright::ir::bf16;
+use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 

@@ -6,7 +6,8 @@
 
 use std::error::Error;
 
-use tilewright::ir::{Global, GlobalMut, Kernel, Scalar, Target, f16, range};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Global, GlobalMut, Kernel, Target, f16, range};
 use tilewright::layout::layout;
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{

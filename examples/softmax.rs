@@ -4,7 +4,8 @@
 
 use std::error::Error;
 
-use tilewright::ir::{BuildErrors, Global, GlobalMut, Group, Kernel, KernelOptions, Target};
+use tilewright::ir::builder::Group;
+use tilewright::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Target};
 use tilewright::runtime::{Device, Grid};
 
 /// Threads of a block.

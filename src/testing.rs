@@ -21,7 +21,8 @@
 
 use std::fmt;
 
-use crate::ir::{Body, BuildErrors, Element, Kernel, Values};
+use crate::ir::builder::Values;
+use crate::ir::{Body, BuildErrors, Element, Kernel};
 use crate::runtime::{Arg, Buffer, Device, Grid, RuntimeError};
 
 /// The values that `body` computes on one thread of the device. `T` is a scalar, or a tuple or an array of

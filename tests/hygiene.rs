@@ -11,7 +11,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tilewright::ir::{Kernel, Op, Scalar, Space, parse_kernels};
+use tilewright::ir::op::Op;
+use tilewright::ir::types::{Scalar, Space};
+use tilewright::ir::{Kernel, parse_kernels};
 
 #[path = "hygiene/imports.rs"]
 mod imports;

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use tilewright::ir::Op;
+use tilewright::ir::op::Op;
 
 #[path = "../xtask/src/ops.rs"]
 mod ops;

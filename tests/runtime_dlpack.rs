@@ -24,7 +24,8 @@ use std::sync::Arc;
 use dlpark::ffi::{DLDataType, DLDevice, DLDeviceType, DLManagedTensorVersioned};
 use dlpark::metadata::Dynamic;
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase, legacy, versioned};
-use tilewright::ir::{Element, Global, GlobalMut, Kernel, Scalar, Target, f16, tf32};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Element, Global, GlobalMut, Kernel, Target, f16, tf32};
 use tilewright::runtime::{Buffer, Device, DlpackError, Grid, KeptBuffer, RuntimeError};
 
 /// A tensor of foreign code: `owner` is what its deleter drops.

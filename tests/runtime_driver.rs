@@ -24,9 +24,10 @@ use std::time::Duration;
 use driver::{CASE, check, check_refused, complete_driver, driver, run};
 use tilewright::arch::{Fill, L2Promotion, SwizzleMode, TensorMapDesc, TensorMapError};
 use tilewright::codegen::Module;
+use tilewright::ir::op::InlinePtx;
+use tilewright::ir::types::Scalar;
 use tilewright::ir::{
-    Element, Global, GlobalMut, InlinePtx, Kernel, KernelOptions, Scalar, Target, TensorMapMut,
-    Untyped,
+    Element, Global, GlobalMut, Kernel, KernelOptions, Target, TensorMapMut, Untyped,
 };
 use tilewright::runtime::{
     Arg, CacheStats, ClusterError, CompilerNoteKind, CudaVersion, Device, DriverStatus, FaultKind,

@@ -20,7 +20,8 @@ use support::{device, ptxas};
 use std::process::Command;
 
 use device::{gpu, wanted_gpu};
-use tilewright::ir::{Global, GlobalMut, InlinePtx, Kernel, KernelOptions, Target};
+use tilewright::ir::op::InlinePtx;
+use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target};
 use tilewright::runtime::{
     CompilerNoteKind, Device, FaultKind, Grid, LoadOptions, ModuleCache, RuntimeError,
 };

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use tilewright::arch::Major;
-use tilewright::ir::{Scalar, Target};
+use tilewright::ir::Target;
+use tilewright::ir::types::Scalar;
 use tilewright::runtime::{Device, DeviceChoice};
 use tilewright::tune::{GemmSpace, Regime};
 

@@ -7,7 +7,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use tilewright::arch::Major;
-use tilewright::ir::{Number, Scalar, Target, bf16, f16};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Number, Target, bf16, f16};
 use tilewright::kernels::gemm::{
     Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, Schedule,
 };

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use clap::Args;
 use tilewright::codegen::{Module, Ptx};
+use tilewright::ir::types::Scalar;
 use tilewright::ir::{
-    Element, Kernel, KernelIr, Number, Scalar, Target, Untyped, bf16, f8e4m3, f8e5m2, f16,
-    parse_kernels,
+    Element, Kernel, KernelIr, Number, Target, Untyped, bf16, f8e4m3, f8e5m2, f16, parse_kernels,
 };
 use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem};
 use tilewright::runtime::{EntryReport, Ptxas};
@@ -56,7 +56,7 @@ impl Written {
             in_all: ir.shared_layout().1,
             dynamic: ir.dynamic_shared_bytes(),
         });
-        let places = kernels.iter().flat_map(|ir| ir.places.iter().map(|(_, place)| *place));
+        let places = kernels.iter().flat_map(|ir| ir.locations.iter().map(|(_, place)| *place));
         Written { ptx, shared: shared.collect(), sources: Sources::new(places) }
     }
 }

@@ -5,7 +5,9 @@ use smallvec::{SmallVec, smallvec};
 use super::entry::Entry;
 use super::fold::fold;
 use super::regs::{Class, Operand, Reg, arith_type};
-use crate::ir::{Arith, Compare, Const, Convert, FloatArith, Op, Scalar, Type, Value, VectorType};
+use crate::ir::Value;
+use crate::ir::op::{Arith, Compare, Convert, FloatArith, Op};
+use crate::ir::types::{Const, Scalar, Type, VectorType};
 
 /// An operand of an `fma` that replaces another operation.
 #[derive(Clone, Copy)]

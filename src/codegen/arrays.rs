@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use crate::ir::{Const, KernelIr};
+use crate::ir::KernelIr;
+use crate::ir::types::Const;
 
 /// The arrays of a module, in the order in which they are declared.
 #[derive(Debug, Default)]

@@ -5,13 +5,14 @@ use smallvec::SmallVec;
 use super::entry::Entry;
 use super::instruction::Part;
 use super::regs::{Class, Operand, Reg, memory_type};
-use crate::ir::{AsyncCopy, BulkReduce, BulkWait, L2Policy, PendingCount, Value};
+use crate::ir::Value;
+use crate::ir::op::{AsyncCopy, BulkReduce, BulkWait, L2Policy, PendingCount};
 
 impl Entry<'_> {
     pub(super) fn async_copy(&mut self, op: &AsyncCopy) {
         match op {
             &AsyncCopy::CpAsync { to, to_index, from, from_index, src_bytes, cache, bytes } => {
-                let (to, from) = (self.place_of(to, to_index), self.place_of(from, from_index));
+                let (to, from) = (self.address_of(to, to_index), self.address_of(from, from_index));
                 let size = Operand::Int(bytes.into());
                 let read = self.operand_where(src_bytes, |read| read <= u64::from(bytes));
                 let whole = matches!(read, Operand::Const(read) if read.bits() == u64::from(bytes));
@@ -25,13 +26,13 @@ impl Entry<'_> {
             }
             AsyncCopy::CpAsyncWaitAll {} => self.ins(&["cp.async.wait_all"], &[]),
             &AsyncCopy::CpAsyncMbarrierArrive { barrier, index, count } => {
-                let place = self.place_of(barrier, index);
+                let address = self.address_of(barrier, index);
                 let noinc = match count {
                     PendingCount::Inc => "",
                     PendingCount::Noinc => ".noinc",
                 };
                 let name = ["cp.async.mbarrier.arrive", noinc, ".shared.b64"];
-                self.instruction(&name, &[Part::At(place)]);
+                self.instruction(&name, &[Part::At(address)]);
             }
             &AsyncCopy::CpAsyncBulkLoad {
                 to,
@@ -43,21 +44,21 @@ impl Entry<'_> {
                 barrier_index,
                 policy,
             } => {
-                let (to, from) = (self.place_of(to, to_index), self.place_of(from, from_index));
-                let barrier = self.place_of(barrier, barrier_index);
+                let (to, from) = (self.address_of(to, to_index), self.address_of(from, from_index));
+                let barrier = self.address_of(barrier, barrier_index);
                 let bytes = self.bulk_bytes(bytes);
                 let parts = [Part::At(to), Part::At(from), Part::One(bytes), Part::At(barrier)];
                 let name = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes";
                 self.with_policy(name, "", &parts, policy);
             }
             &AsyncCopy::CpAsyncBulkStore { to, to_index, from, from_index, bytes, policy } => {
-                let (to, from) = (self.place_of(to, to_index), self.place_of(from, from_index));
+                let (to, from) = (self.address_of(to, to_index), self.address_of(from, from_index));
                 let bytes = self.bulk_bytes(bytes);
                 let parts = [Part::At(to), Part::At(from), Part::One(bytes)];
                 self.with_policy("cp.async.bulk.global.shared::cta.bulk_group", "", &parts, policy);
             }
             &AsyncCopy::CpAsyncBulkPrefetch { from, from_index, bytes, policy } => {
-                let (from, bytes) = (self.place_of(from, from_index), self.bulk_bytes(bytes));
+                let (from, bytes) = (self.address_of(from, from_index), self.bulk_bytes(bytes));
                 let parts = [Part::At(from), Part::One(bytes)];
                 self.with_policy("cp.async.bulk.prefetch.L2.global", "", &parts, policy);
             }
@@ -156,7 +157,7 @@ impl Entry<'_> {
         name: &[&str],
         [base, index, value, barrier, barrier_index]: [Value; 5],
     ) {
-        let (to, barrier) = (self.place_of(base, index), self.place_of(barrier, barrier_index));
+        let (to, barrier) = (self.address_of(base, index), self.address_of(barrier, barrier_index));
         let value = self.operand(value);
         self.instruction(name, &[Part::At(to), Part::One(value), Part::At(barrier)]);
     }
@@ -172,7 +173,8 @@ impl Entry<'_> {
         coords: &[Value],
         policy: L2Policy,
     ) {
-        let (to, barrier) = (self.place_of(to, to_index), self.place_of(barrier, barrier_index));
+        let (to, barrier) =
+            (self.address_of(to, to_index), self.address_of(barrier, barrier_index));
         let (map, coords) = (self.operand(map), self.coords(coords));
         let mut parts: SmallVec<[Part<'_>; 5]> =
             SmallVec::from_slice(&[Part::At(to), Part::Box(map, &coords), Part::At(barrier)]);
@@ -198,7 +200,7 @@ impl Entry<'_> {
         coords: &[Value],
         policy: L2Policy,
     ) {
-        let from = self.place_of(from, from_index);
+        let from = self.address_of(from, from_index);
         let (map, coords) = (self.operand(map), self.coords(coords));
         let name = format!("{name}{}{rest}", coords.len());
         self.with_policy(&name, "", &[Part::Box(map, &coords), Part::At(from)], policy);

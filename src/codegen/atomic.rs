@@ -3,43 +3,45 @@
 use smallvec::SmallVec;
 
 use super::entry::Entry;
-use super::mem::{Place, of_space};
+use super::mem::{Address, of_space};
 use super::regs::{Class, Operand, Reg, arith_type};
-use crate::ir::{Atomic, AtomicOp, Cache, Scalar, Value};
+use crate::ir::Value;
+use crate::ir::op::{Atomic, AtomicOp, Cache};
+use crate::ir::types::Scalar;
 
 impl Entry<'_> {
     pub(super) fn atomic(&mut self, op: &Atomic, result: Option<Value>) {
         match (op, result) {
             (&Atomic::Atom { base, index, value, op, order, scope }, Some(result)) => {
                 let (space, elem) = self.pointee(base);
-                let (place, value) = (self.place_of(base, index), self.operand(value));
+                let (address, value) = (self.address_of(base, index), self.operand(value));
                 let to = self.def(result);
                 let value = self.as_bits(op, value, to.class());
                 let head = ["atom.", order.name(), ".", scope.name(), of_space(space)];
-                self.at_place(
+                self.at_address(
                     &[&head[..], &operation(op, elem)].concat(),
                     Some(to),
-                    place,
+                    address,
                     &[value],
                 );
             }
             (&Atomic::AtomCas { base, index, compare, value, order, scope }, Some(result)) => {
                 let (space, elem) = self.pointee(base);
-                let place = self.place_of(base, index);
+                let address = self.address_of(base, index);
                 let operands = [compare, value].map(|value| self.operand(value));
                 let to = self.def(result);
                 let head = ["atom.", order.name(), ".", scope.name(), of_space(space), ".cas."];
                 if elem.bits() == 16 {
-                    return self.cas_half(&head, (to, elem), place, operands);
+                    return self.cas_half(&head, (to, elem), address, operands);
                 }
                 let operands =
                     operands.map(|operand| self.as_bits(AtomicOp::Exch, operand, to.class()));
                 let name = [&head[..], &[to.class().bits_name()]].concat();
-                self.at_place(&name, Some(to), place, &operands);
+                self.at_address(&name, Some(to), address, &operands);
             }
             (&Atomic::Red { base, index, value, op, order, scope }, _) => {
                 let (space, elem) = self.pointee(base);
-                let (place, value) = (self.place_of(base, index), self.operand(value));
+                let (address, value) = (self.address_of(base, index), self.operand(value));
                 let head = [order.name(), ".", scope.name(), of_space(space)];
                 if op == AtomicOp::Exch {
                     // There is no `red` of it: it is the atomic operation whose result nothing uses.
@@ -47,13 +49,13 @@ impl Entry<'_> {
                     let unused = self.temp(class);
                     let value = self.as_bits(op, value, class);
                     let name = [&["atom."], &head[..], &operation(op, elem)].concat();
-                    return self.at_place(&name, Some(unused), place, &[value]);
+                    return self.at_address(&name, Some(unused), address, &[value]);
                 }
                 let value = self.as_bits(op, value, Class::of_scalar(elem));
-                self.at_place(
+                self.at_address(
                     &[&["red."], &head[..], &operation(op, elem)].concat(),
                     None,
-                    place,
+                    address,
                     &[value],
                 );
             }
@@ -77,7 +79,7 @@ impl Entry<'_> {
         &mut self,
         head: &[&str],
         (to, elem): (Reg, Scalar),
-        place: Place,
+        address: Address,
         operands: [Operand; 2],
     ) {
         let halves = operands.map(|operand| {
@@ -90,7 +92,7 @@ impl Entry<'_> {
             half.into()
         });
         let found = if to.class() == Class::B16 { to } else { self.temp(Class::B16) };
-        self.at_place(&[head, &["b16"]].concat(), Some(found), place, &halves);
+        self.at_address(&[head, &["b16"]].concat(), Some(found), address, &halves);
         if found != to {
             let name = if elem.is_signed() { "cvt.s32.s16" } else { "cvt.u32.u16" };
             self.ins(&[name], &[to.into(), found.into()]);
@@ -107,7 +109,7 @@ impl Entry<'_> {
         result: Option<Value>,
     ) {
         let (_, elem) = self.pointee(base);
-        let place = self.place_of(base, index);
+        let address = self.address_of(base, index);
         let class = Class::of(self.ir.type_of(vector));
         let from: SmallVec<[Reg; 4]> =
             self.parts(vector).into_iter().map(|part| self.in_reg(part, class)).collect();
@@ -122,7 +124,7 @@ impl Entry<'_> {
             });
             let found = to.as_ref().map(|_| [0, 1].map(|_| self.temp(Class::B16)));
             let name = [head, &[".", kind, ".v2.", ty]].concat();
-            self.vector_at(&name, found.as_ref().map(|found| &found[..]), place, &halves);
+            self.vector_at(&name, found.as_ref().map(|found| &found[..]), address, &halves);
             if let (Some(to), Some(found)) = (to, found) {
                 self.mov_pack(to[0], &found.map(Operand::from));
             }
@@ -135,11 +137,11 @@ impl Entry<'_> {
         };
         let packed = if elem == Scalar::F32 { "" } else { "x2" };
         let name = [head, &[".", kind, count, ".", ty, packed]].concat();
-        self.vector_at(&name, to.as_deref(), place, &from);
+        self.vector_at(&name, to.as_deref(), address, &from);
     }
 
-    /// As [`at_place`](Entry::at_place), with lists of registers.
-    fn vector_at(&mut self, name: &[&str], to: Option<&[Reg]>, place: Place, from: &[Reg]) {
+    /// As [`at_address`](Entry::at_address), with lists of registers.
+    fn vector_at(&mut self, name: &[&str], to: Option<&[Reg]>, address: Address, from: &[Reg]) {
         self.begin();
         name.iter().for_each(|part| self.text.push(part));
         self.text.push(" ");
@@ -147,7 +149,7 @@ impl Entry<'_> {
             self.vector_of(to);
             self.text.push(", ");
         }
-        self.write_place(place);
+        self.write_address(address);
         self.text.push(", ");
         self.vector_of(from);
         self.text.push(";\n");
@@ -164,11 +166,11 @@ impl Entry<'_> {
     }
 
     /// Writes an instruction on memory: its destination, its address, its sources.
-    pub(super) fn at_place(
+    pub(super) fn at_address(
         &mut self,
         name: &[&str],
         to: Option<Reg>,
-        place: Place,
+        address: Address,
         operands: &[Operand],
     ) {
         self.begin();
@@ -178,7 +180,7 @@ impl Entry<'_> {
             self.text.reg(to);
             self.text.push(", ");
         }
-        self.write_place(place);
+        self.write_address(address);
         for operand in operands {
             self.text.push(", ");
             self.text.operand(*operand);
@@ -189,17 +191,17 @@ impl Entry<'_> {
     pub(super) fn cache(&mut self, op: &Cache) {
         match *op {
             Cache::Prefetch { base, index, level } => {
-                let place = self.place_of(base, index);
-                self.at_place(&["prefetch.global.", level.name()], None, place, &[]);
+                let address = self.address_of(base, index);
+                self.at_address(&["prefetch.global.", level.name()], None, address, &[]);
             }
             Cache::Discard { base, index } => {
-                let place = self.place_of(base, index);
-                self.at_place(&["discard.global.L2"], None, place, &[Operand::Int(128)]);
+                let address = self.address_of(base, index);
+                self.at_address(&["discard.global.L2"], None, address, &[Operand::Int(128)]);
             }
             Cache::Applypriority { base, index } => {
-                let place = self.place_of(base, index);
+                let address = self.address_of(base, index);
                 let name = ["applypriority.global.L2::evict_normal"];
-                self.at_place(&name, None, place, &[Operand::Int(128)]);
+                self.at_address(&name, None, address, &[Operand::Int(128)]);
             }
         }
     }

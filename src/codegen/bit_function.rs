@@ -4,7 +4,9 @@ use smallvec::SmallVec;
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type, memory_type};
-use crate::ir::{Clamp, FloatMode, Rounding, Scalar, Type, Value};
+use crate::ir::Value;
+use crate::ir::op::{Clamp, FloatMode};
+use crate::ir::types::{Rounding, Scalar, Type};
 
 /// The suffixes of a conversion to `to`.
 pub(super) fn cvt_mode(to: Scalar, mode: FloatMode) -> String {
@@ -220,7 +222,7 @@ impl Entry<'_> {
         let mode = cvt_mode(to_type, mode);
         if to_type.bits() == 8 {
             // The upper byte of the result is not used.
-            let zero = Operand::Const(crate::ir::Const::new(Scalar::F32, 0));
+            let zero = Operand::Const(crate::ir::types::Const::new(Scalar::F32, 0));
             return self.ins(&["cvt.", &mode, ".", b, "x2.", a], &[to.into(), zero, from]);
         }
         self.ins(&["cvt.", &mode, ".", b, ".", a], &[to.into(), from]);

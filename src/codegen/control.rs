@@ -20,7 +20,9 @@ use super::copies::sequence;
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type};
 use super::uses::condition;
-use crate::ir::{Control, Op, OpId, RegionId, Scalar, Value};
+use crate::ir::op::{Control, Op};
+use crate::ir::types::Scalar;
+use crate::ir::{OpId, RegionId, Value};
 
 /// A loop whose body is being written.
 #[derive(Clone, Copy, Debug)]
@@ -397,7 +399,7 @@ fn cannot_wrap(scalar: Scalar, hi: Operand, step: Operand) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::Const;
+    use crate::ir::types::Const;
 
     #[test]
     fn the_index_wraps_only_near_the_end_of_its_type() {

@@ -3,7 +3,8 @@
 use super::arith::narrow_range;
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type};
-use crate::ir::{Const, Scalar, Value, narrow};
+use crate::ir::types::{Const, Scalar};
+use crate::ir::{Value, narrow};
 
 impl Entry<'_> {
     pub(super) fn cvt(&mut self, result: Value, value: Value, to_type: Scalar) {

@@ -20,7 +20,9 @@ use super::control::Target;
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg};
 use super::uses::condition;
-use crate::ir::{Axis, Const, Diagnostic, Entity, OpId, Scalar, Value};
+use crate::ir::op::{Axis, Diagnostic};
+use crate::ir::types::{Const, Scalar};
+use crate::ir::{Entity, OpId, Value};
 
 impl Entry<'_> {
     pub(super) fn diagnostic(&mut self, id: OpId, op: &Diagnostic) {

@@ -7,7 +7,8 @@
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type};
-use crate::ir::{Const, Scalar, Value};
+use crate::ir::Value;
+use crate::ir::types::{Const, Scalar};
 
 /// The instruction sequence for a quotient by a constant `d > 0` in words of `W` bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,9 +15,10 @@ use super::regs::{Class, Operand, Reg, memory_type};
 use super::text::Text;
 use super::uses::Uses;
 use super::version;
+use crate::ir::op::{Diagnostic, Op};
+use crate::ir::types::{Scalar, Space, Type, VectorType};
 use crate::ir::{
-    ClusterShape, Diagnostic, Entity, KernelIr, LocalData, Op, OpId, PlaceId, RegionId, Scalar,
-    Space, Type, Value, ValueDef, VectorType,
+    ClusterShape, Entity, KernelIr, LocalData, LocationId, OpId, RegionId, Value, ValueDef,
 };
 
 /// The source files that `.loc` directives name by number.
@@ -119,8 +120,8 @@ pub(super) fn write(
         value_ends: [0; Class::ALL.len()],
         vectors: BTreeMap::new(),
         temp_ends: [0; Class::ALL.len()],
-        place: None,
-        last_place: None,
+        location: None,
+        last_location: None,
         addresses: Addresses::default(),
         loops: Vec::new(),
         labels: 0,
@@ -165,10 +166,10 @@ pub(super) struct Entry<'a> {
     vectors: BTreeMap<u32, (Class, u32)>,
     /// For each class, the number of registers that the code generator added.
     temp_ends: [u32; Class::ALL.len()],
-    /// The place that the next line comes from.
-    place: Option<PlaceId>,
-    /// The place that the last comment names.
-    last_place: Option<PlaceId>,
+    /// The location that the next line comes from.
+    location: Option<LocationId>,
+    /// The location that the last comment names.
+    last_location: Option<LocationId>,
     pub(super) addresses: Addresses,
     /// The loops around the present operation, from the outside in.
     pub(super) loops: Vec<OpenLoop>,
@@ -382,7 +383,7 @@ impl<'a> Entry<'a> {
 
     fn op(&mut self, id: OpId) {
         let data = &self.ir.ops[id];
-        self.place = Some(data.place);
+        self.location = Some(data.location);
         match &data.op {
             // A constant is an operand of the instructions that use it.
             Op::Const(_) => {}
@@ -408,7 +409,7 @@ impl<'a> Entry<'a> {
 
     /// The next lines belong to the operation `id` again.
     pub(super) fn resume(&mut self, id: OpId) {
-        self.place = Some(self.ir.ops[id].place);
+        self.location = Some(self.ir.ops[id].location);
     }
 
     /// Returns the operand for the value.
@@ -487,22 +488,22 @@ impl<'a> Entry<'a> {
 
     /// Starts the line of an instruction: names its Rust line where it is another than the last one's.
     pub(super) fn begin(&mut self) {
-        if self.place != self.last_place
-            && let Some(id) = self.place
+        if self.location != self.last_location
+            && let Some(id) = self.location
         {
-            let place = self.ir.places[id];
-            let last = self.last_place.map(|last| self.ir.places[last]);
+            let location = self.ir.locations[id];
+            let last = self.last_location.map(|last| self.ir.locations[last]);
             let same_line =
-                last.is_some_and(|last| (last.line, last.file) == (place.line, place.file));
-            if self.options.places && !same_line {
-                self.text.place(place);
+                last.is_some_and(|last| (last.line, last.file) == (location.line, location.file));
+            if self.options.locations && !same_line {
+                self.text.location(location);
             }
-            if self.options.line_info && place.line > 0 {
-                let file = self.files.number(place.file);
+            if self.options.line_info && location.line > 0 {
+                let file = self.files.number(location.file);
                 self.text.begin();
-                self.text.push(&format!(".loc {file} {} {}\n", place.line, place.column));
+                self.text.push(&format!(".loc {file} {} {}\n", location.line, location.column));
             }
-            self.last_place = self.place;
+            self.last_location = self.location;
         }
         self.text.begin();
     }

@@ -5,7 +5,9 @@
 //! zero, so that `3 - 2^-23` becomes the number below 3. A result that is NaN is left to the device, which
 //! has its own choice of bits.
 
-use crate::ir::{Arith, Const, Convert, FloatArith, FloatMode, Op, Type, Value, eval};
+use crate::ir::op::{Arith, Convert, FloatArith, FloatMode, Op};
+use crate::ir::types::{Const, Type};
+use crate::ir::{Value, eval};
 
 /// The result of an operation whose operands `constant` knows, if it is a floating point number.
 pub(super) fn fold(
@@ -49,7 +51,8 @@ fn is_nan(constant: Const) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{Entity, Scalar};
+    use crate::ir::Entity;
+    use crate::ir::types::Scalar;
 
     fn of_f32(x: f32) -> Const {
         Const::new(Scalar::F32, x.to_bits().into())

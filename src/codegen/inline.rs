@@ -3,7 +3,9 @@
 use super::arith::narrow_range;
 use super::entry::Entry;
 use super::regs::{Class, Operand};
-use crate::ir::{Inline, OpId, PtxPiece, Scalar, Type, Value};
+use crate::ir::op::{Inline, PtxPiece};
+use crate::ir::types::{Scalar, Type};
+use crate::ir::{OpId, Value};
 
 impl Entry<'_> {
     pub(super) fn inline(&mut self, id: OpId, inline: &Inline) {

@@ -1,7 +1,7 @@
 //! Writes instructions with operands of several kinds: addresses, register lists, tensor boxes.
 
 use super::entry::Entry;
-use super::mem::Place;
+use super::mem::Address;
 use super::regs::{Class, Operand};
 use crate::ir::Value;
 
@@ -11,7 +11,7 @@ pub(super) enum Part<'p> {
     /// A register or a constant.
     One(Operand),
     /// `[register+offset]`
-    At(Place),
+    At(Address),
     /// `{register, ..}`
     List(&'p [Operand]),
     /// `[map, {coordinate, ..}]`
@@ -44,7 +44,7 @@ impl Entry<'_> {
             self.text.push(if i == 0 { " " } else { ", " });
             match *part {
                 Part::One(operand) => self.text.operand(operand),
-                Part::At(place) => self.write_place(place),
+                Part::At(address) => self.write_address(address),
                 Part::List(operands) => self.list(operands),
                 Part::Box(map, coords) => {
                     self.text.push("[");

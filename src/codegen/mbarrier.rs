@@ -3,9 +3,11 @@
 use super::control::Target;
 use super::entry::Entry;
 use super::instruction::Part;
-use super::mem::Place;
+use super::mem::Address;
 use super::regs::{Class, Operand, Reg};
-use crate::ir::{self, Mbarrier, RemoteArrival, Scalar, Value};
+use crate::ir::op::{Mbarrier, RemoteArrival};
+use crate::ir::types::Scalar;
+use crate::ir::{self, Value};
 
 impl Entry<'_> {
     pub(super) fn mbarrier(&mut self, op: &Mbarrier, result: Option<Value>) {
@@ -17,19 +19,19 @@ impl Entry<'_> {
                 self.at_barrier("mbarrier.inval.shared.b64", [barrier, index], None);
             }
             (&Mbarrier::MbarrierArrive { barrier, index, count }, Some(result)) => {
-                let place = self.place_of(barrier, index);
+                let address = self.address_of(barrier, index);
                 let count = self.operand_where(count, |count| count > 0);
                 let to: Operand = self.def(result).into();
                 // One arrival is said by the form without a count, which all targets have.
                 let once = matches!(count, Operand::Const(count) if count.bits() == 1);
-                let parts = [Part::One(to), Part::At(place), Part::One(count)];
+                let parts = [Part::One(to), Part::At(address), Part::One(count)];
                 let said = if once { &parts[..2] } else { &parts[..] };
                 self.instruction(&["mbarrier.arrive.shared.b64"], said);
             }
             (&Mbarrier::MbarrierArriveExpectTx { barrier, index, bytes }, Some(result)) => {
-                let (place, bytes) = (self.place_of(barrier, index), self.operand(bytes));
+                let (address, bytes) = (self.address_of(barrier, index), self.operand(bytes));
                 let to: Operand = self.def(result).into();
-                let parts = [Part::One(to), Part::At(place), Part::One(bytes)];
+                let parts = [Part::One(to), Part::At(address), Part::One(bytes)];
                 self.instruction(&["mbarrier.arrive.expect_tx.shared::cta.b64"], &parts);
             }
             (&Mbarrier::MbarrierArriveCluster { barrier, index, cta, order }, _) => {
@@ -85,18 +87,18 @@ impl Entry<'_> {
     }
 
     fn at_barrier(&mut self, name: &str, [barrier, index]: [Value; 2], operand: Option<Value>) {
-        let (place, operand) =
-            (self.place_of(barrier, index), operand.map(|value| self.operand(value)));
+        let (address, operand) =
+            (self.address_of(barrier, index), operand.map(|value| self.operand(value)));
         match operand {
-            Some(operand) => self.instruction(&[name], &[Part::At(place), Part::One(operand)]),
-            None => self.instruction(&[name], &[Part::At(place)]),
+            Some(operand) => self.instruction(&[name], &[Part::At(address), Part::One(operand)]),
+            None => self.instruction(&[name], &[Part::At(address)]),
         }
     }
 
     fn test(&mut self, name: &str, result: Value, [barrier, index, phase]: [Value; 3]) {
-        let (place, phase) = (self.place_of(barrier, index), self.phase(phase));
+        let (address, phase) = (self.address_of(barrier, index), self.phase(phase));
         let to = self.def(result);
-        self.tested(name, to, place, phase);
+        self.tested(name, to, address, phase);
     }
 
     /// A state, which is never a constant that `ptxas` looks at, or a parity.
@@ -109,19 +111,19 @@ impl Entry<'_> {
         }
     }
 
-    fn tested(&mut self, name: &str, to: Reg, place: Place, phase: Operand) {
-        let parts = [Part::One(to.into()), Part::At(place), Part::One(phase)];
+    fn tested(&mut self, name: &str, to: Reg, address: Address, phase: Operand) {
+        let parts = [Part::One(to.into()), Part::At(address), Part::One(phase)];
         self.instruction(&[name], &parts);
     }
 
     /// Asks until the answer is yes.
     fn wait(&mut self, parity: &str, [barrier, index, phase]: [Value; 3]) {
-        let (place, phase) = (self.place_of(barrier, index), self.phase(phase));
+        let (address, phase) = (self.address_of(barrier, index), self.phase(phase));
         let (done, number) = (self.temp(Class::Pred), self.number());
         let waits = if self.ir.target.offers(ir::Target::SM_90) { "try" } else { "test" };
         self.label(("wait", number, ""));
         let name = format!("mbarrier.{waits}_wait{parity}.shared.b64");
-        self.tested(&name, done, place, phase);
+        self.tested(&name, done, address, phase);
         self.jump(Some((done, true)), Target::Label("wait", number, ""));
     }
 }

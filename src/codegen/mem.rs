@@ -7,21 +7,20 @@ use smallvec::SmallVec;
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, memory_type};
-use crate::ir::{
-    Entity, L1Evict, L2Prefetch, LoadAccess, LoadCache, Mem, Scalar, Space, StoreAccess,
-    StoreCache, Type, Value, VarId, VectorType,
-};
+use crate::ir::op::{L1Evict, L2Prefetch, LoadAccess, LoadCache, Mem, StoreAccess, StoreCache};
+use crate::ir::types::{Scalar, Space, Type, VectorType};
+use crate::ir::{Entity, Value, VarId};
 
 /// Addresses that are in a register, as long as the body that computed them is being written.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
-    registers: HashMap<Address, Reg>,
-    order: Vec<Address>,
+    registers: HashMap<Indexed, Reg>,
+    order: Vec<Indexed>,
 }
 
 /// `base + index * size`: what an address is computed from. The type of the index says how it is widened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Address {
+struct Indexed {
     base: Reg,
     index: Reg,
     index_type: Scalar,
@@ -29,7 +28,7 @@ struct Address {
 }
 
 /// The element size and the type of the index seldom differ where the registers do not.
-impl Hash for Address {
+impl Hash for Indexed {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.base, self.index).hash(state);
     }
@@ -51,7 +50,7 @@ impl Addresses {
 
 /// An address as an instruction takes it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Address {
     base: Reg,
     offset: i64,
 }
@@ -202,7 +201,7 @@ impl Entry<'_> {
 
     fn load(&mut self, result: Value, base: Value, index: Value, access: &LoadAccess) {
         let (space, elem) = self.pointee(base);
-        let place = self.place_of(base, index);
+        let address = self.address_of(base, index);
         let to = self.def(result);
         let in_memory = if elem == Scalar::Bool { self.temp(Class::B32) } else { to };
         self.load_name(space, access);
@@ -210,7 +209,7 @@ impl Entry<'_> {
         self.text.push(" ");
         self.text.reg(in_memory);
         self.text.push(", ");
-        self.write_place(place);
+        self.write_address(address);
         self.text.push(";\n");
         if elem == Scalar::Bool {
             self.ins(&["setp.ne.u32"], &[to.into(), in_memory.into(), Operand::Int(0)]);
@@ -219,7 +218,7 @@ impl Entry<'_> {
 
     fn store(&mut self, base: Value, index: Value, value: Value, access: &StoreAccess) {
         let (space, elem) = self.pointee(base);
-        let place = self.place_of(base, index);
+        let address = self.address_of(base, index);
         let mut value = self.operand(value);
         if let (Scalar::Bool, Operand::Reg(truth)) = (elem, value) {
             let byte = self.temp(Class::B32);
@@ -230,7 +229,7 @@ impl Entry<'_> {
         self.store_name(space, access);
         self.hint(Some(memory_type(elem)));
         self.text.push(" ");
-        self.write_place(place);
+        self.write_address(address);
         self.text.push(", ");
         self.text.operand(value);
         self.text.push(";\n");
@@ -260,27 +259,27 @@ impl Entry<'_> {
 
     fn load_vector(&mut self, result: Value, base: Value, index: Value, access: &LoadAccess) {
         let (space, _) = self.pointee(base);
-        let place = self.place_of(base, index);
+        let address = self.address_of(base, index);
         let to = self.def_parts(result);
         self.load_name(space, access);
         self.vector_type(&to);
         self.text.push(" ");
         self.vector_of(&to);
         self.text.push(", ");
-        self.write_place(place);
+        self.write_address(address);
         self.text.push(";\n");
     }
 
     fn store_vector(&mut self, base: Value, index: Value, vector: Value, access: &StoreAccess) {
         let (space, _) = self.pointee(base);
-        let place = self.place_of(base, index);
+        let address = self.address_of(base, index);
         let class = Class::of(self.ir.type_of(vector));
         let from: SmallVec<[Reg; 4]> =
             self.parts(vector).into_iter().map(|part| self.in_reg(part, class)).collect();
         self.store_name(space, access);
         self.vector_type(&from);
         self.text.push(" ");
-        self.write_place(place);
+        self.write_address(address);
         self.text.push(", ");
         self.vector_of(&from);
         self.text.push(";\n");
@@ -323,19 +322,19 @@ impl Entry<'_> {
     }
 
     /// `[register+offset]`
-    pub(super) fn write_place(&mut self, place: Place) {
+    pub(super) fn write_address(&mut self, address: Address) {
         self.text.push("[");
-        self.text.reg(place.base);
-        if place.offset != 0 {
+        self.text.reg(address.base);
+        if address.offset != 0 {
             self.text.push("+");
-            self.text.signed(place.offset);
+            self.text.signed(address.offset);
         }
         self.text.push("]");
     }
 
     /// The register that holds the address of `*(base + index)`.
     pub(super) fn address_register(&mut self, base: Value, index: Value) -> Reg {
-        let Place { base, offset } = self.place_of(base, index);
+        let Address { base, offset } = self.address_of(base, index);
         if offset == 0 {
             return base;
         }
@@ -345,7 +344,7 @@ impl Entry<'_> {
     }
 
     /// The address of `*(base + index)`.
-    pub(super) fn place_of(&mut self, base: Value, index: Value) -> Place {
+    pub(super) fn address_of(&mut self, base: Value, index: Value) -> Address {
         let (space, elem) = self.pointee(base);
         let index_type = self.scalar(index);
         let base = self.operand(base);
@@ -353,17 +352,17 @@ impl Entry<'_> {
         let size = elem.size_bytes();
         match self.operand(index) {
             Operand::Reg(index) => {
-                let address = Address { base, index, index_type, size };
-                Place { base: self.address(address, space), offset: 0 }
+                let address = Indexed { base, index, index_type, size };
+                Address { base: self.address(address, space), offset: 0 }
             }
             index @ (Operand::Const(_) | Operand::Int(_)) => {
                 let offset = byte_offset(index, size);
                 match i32::try_from(offset) {
-                    Ok(offset) => Place { base, offset: offset.into() },
+                    Ok(offset) => Address { base, offset: offset.into() },
                     Err(_) => {
                         let sum = self.temp(Class::of_pointer(space));
                         self.add_offset(sum, base, offset);
-                        Place { base: sum, offset: 0 }
+                        Address { base: sum, offset: 0 }
                     }
                 }
             }
@@ -371,7 +370,7 @@ impl Entry<'_> {
     }
 
     /// The register that holds an address.
-    fn address(&mut self, address: Address, space: Space) -> Reg {
+    fn address(&mut self, address: Indexed, space: Space) -> Reg {
         if let Some(known) = self.addresses.registers.get(&address) {
             return *known;
         }
@@ -384,8 +383,8 @@ impl Entry<'_> {
 
     /// `to = base + index * size`. Addresses wrap, in 32 bits for shared memory, so that only the low half
     /// of a wide index counts there.
-    fn compute(&mut self, to: Reg, address: Address, space: Space) {
-        let Address { base, index, index_type, size } = address;
+    fn compute(&mut self, to: Reg, address: Indexed, space: Space) {
+        let Indexed { base, index, index_type, size } = address;
         let mut index = index;
         if Class::of_pointer(space) == Class::B32 && index_type.bits() == 64 {
             let low = self.temp(Class::B32);
@@ -431,7 +430,7 @@ impl Entry<'_> {
         let to = self.def(result);
         match self.operand(index) {
             Operand::Reg(index) => {
-                self.compute(to, Address { base, index, index_type, size }, space);
+                self.compute(to, Indexed { base, index, index_type, size }, space);
             }
             index @ (Operand::Const(_) | Operand::Int(_)) => {
                 self.add_offset(to, base, byte_offset(index, size));

@@ -5,10 +5,11 @@ use smallvec::SmallVec;
 use super::entry::Entry;
 use super::instruction::Part;
 use super::regs::{Class, Operand};
-use crate::ir::{
-    Accumulators, MatrixCount, MatrixOrder, Mma, MmaOverflow, MmaShape, Scalar, Type, Value, VarId,
-    VectorType, WgmmaForm,
+use crate::ir::op::{
+    Accumulators, MatrixCount, MatrixOrder, Mma, MmaOverflow, MmaShape, WgmmaForm,
 };
+use crate::ir::types::{Scalar, Type, VectorType};
+use crate::ir::{Value, VarId};
 
 type Registers = SmallVec<[Operand; 4]>;
 
@@ -24,10 +25,15 @@ impl Entry<'_> {
                     })
                     .collect();
                 let (a, b) = values.split_at((shape.m * shape.k / 32) as usize);
-                let (sums, _) = self.accumulators((d, first), shape, 32);
+                let (accumulators, _) = self.accumulators((d, first), shape, 32);
                 let shape = shape.to_string();
                 let name = ["mma.sync.aligned.", &shape, ".row.col.f64.f64.f64.f64"];
-                let parts = [Part::List(&sums), Part::List(a), Part::List(b), Part::List(&sums)];
+                let parts = [
+                    Part::List(&accumulators),
+                    Part::List(a),
+                    Part::List(b),
+                    Part::List(&accumulators),
+                ];
                 self.instruction(&name, &parts);
             }
             (&Mma::MmaSync { a, b, shape, d, first, overflow }, _) => {
@@ -42,18 +48,18 @@ impl Entry<'_> {
                 }
             }
             (&Mma::Ldmatrix { base, index, count, order }, Some(result)) => {
-                let place = self.place_of(base, index);
+                let address = self.address_of(base, index);
                 let to: Registers = self.def_parts(result).into_iter().map(Operand::from).collect();
                 let name =
                     ["ldmatrix.sync.aligned.m8n8.", count.name(), trans(order), ".shared.b16"];
-                self.instruction(&name, &[Part::List(&to), Part::At(place)]);
+                self.instruction(&name, &[Part::List(&to), Part::At(address)]);
             }
             (&Mma::Stmatrix { base, index, vector, order }, _) => {
-                let place = self.place_of(base, index);
+                let address = self.address_of(base, index);
                 let from = self.fragment(vector);
                 let count = MatrixCount::of(from.len() as u32).map_or("", MatrixCount::name);
                 let name = ["stmatrix.sync.aligned.m8n8.", count, trans(order), ".shared.b16"];
-                self.instruction(&name, &[Part::At(place), Part::List(&from)]);
+                self.instruction(&name, &[Part::At(address), Part::List(&from)]);
             }
             (&Mma::MatrixDescriptor { base, bits }, Some(result)) => {
                 let base = self.operand(base);
@@ -112,7 +118,7 @@ impl Entry<'_> {
         threads: u32,
     ) -> (Vec<Operand>, &'static str) {
         let ty = self.ir.vars[var].ty;
-        let len = Accumulators::new(shape, threads, ty).map_or(0, |sums| sums.len);
+        let len = Accumulators::new(shape, threads, ty).map_or(0, |accumulators| accumulators.len);
         let registers = (first..first + len).flat_map(|index| self.var(var, index));
         let name = match ty {
             Type::Scalar(Scalar::F64) => "f64",
@@ -138,14 +144,15 @@ impl Entry<'_> {
             Type::Pointer { .. } | Type::TensorMap { .. } => "",
         });
         let (a, b) = (self.fragment(a), self.fragment(b));
-        let (sums, sum) = self.accumulators(d, shape, 32);
+        let (accumulators, sum) = self.accumulators(d, shape, 32);
         let (shape, [a_type, b_type]) = (shape.to_string(), types);
         let form = match overflow {
             MmaOverflow::Wrap => ".row.col.",
             MmaOverflow::Satfinite => ".row.col.satfinite.",
         };
         let name = ["mma.sync.aligned.", &shape, form, sum, ".", a_type, ".", b_type, ".", sum];
-        let parts = [Part::List(&sums), Part::List(&a), Part::List(&b), Part::List(&sums)];
+        let parts =
+            [Part::List(&accumulators), Part::List(&a), Part::List(&b), Part::List(&accumulators)];
         self.instruction(&name, &parts);
     }
 
@@ -160,9 +167,13 @@ impl Entry<'_> {
         let (b, accumulate) = (self.operand(b), self.operand(accumulate));
         let b: Operand = self.in_reg(b, Class::B64).into();
         let accumulate: Operand = self.in_reg(accumulate, Class::Pred).into();
-        let (sums, sum) = self.accumulators(d, shape, 128);
-        let mut parts: SmallVec<[Part<'_>; 8]> =
-            SmallVec::from_slice(&[Part::List(&sums), a, Part::One(b), Part::One(accumulate)]);
+        let (accumulators, sum) = self.accumulators(d, shape, 128);
+        let mut parts: SmallVec<[Part<'_>; 8]> = SmallVec::from_slice(&[
+            Part::List(&accumulators),
+            a,
+            Part::One(b),
+            Part::One(accumulate),
+        ]);
         let one = |number: i64| Part::One(Operand::Int(number));
         if !types[0].is_int() {
             let sign = |negative: bool| one(if negative { -1 } else { 1 });

@@ -83,7 +83,7 @@ mod warp;
 pub use assert_buffer::AssertBuffer;
 pub use error::CodegenError;
 pub use ptx::{Ptx, PtxVersion};
-pub use text::place_in_comments;
+pub use text::location_in_comments;
 
 use std::fmt;
 
@@ -99,7 +99,7 @@ use text::Text;
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("fill", Target::SM_80, |k, (x,)| {
 ///     x.store(k, k.thread_idx().x, 7)
 /// })?;
-/// let bare = kernel.ptx_with(PtxOptions::default().places(false));
+/// let bare = kernel.ptx_with(PtxOptions::default().locations(false));
 /// assert!(kernel.ptx().text().contains("// ") && !bare.text().contains("// "));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
@@ -107,7 +107,7 @@ use text::Text;
 #[non_exhaustive]
 pub struct PtxOptions {
     /// Comments `// file:line` above the instructions that come from that Rust line. On by default.
-    pub places: bool,
+    pub locations: bool,
     /// Directives `.file` and `.loc` (PTX ISA 11.5), so that a profiler shows the Rust line of an
     /// instruction; the text then has the paths of the sources as rustc was given them. Off by default.
     pub line_info: bool,
@@ -115,14 +115,14 @@ pub struct PtxOptions {
 
 impl Default for PtxOptions {
     fn default() -> PtxOptions {
-        PtxOptions { places: true, line_info: false }
+        PtxOptions { locations: true, line_info: false }
     }
 }
 
 impl PtxOptions {
     /// Switches the comments with Rust lines.
-    pub const fn places(self, places: bool) -> PtxOptions {
-        PtxOptions { places, ..self }
+    pub const fn locations(self, locations: bool) -> PtxOptions {
+        PtxOptions { locations, ..self }
     }
 
     /// Switches the directives for profilers.

@@ -7,7 +7,9 @@
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg};
-use crate::ir::{Arith, KernelIr, Op, Scalar, Type, Value};
+use crate::ir::op::{Arith, Op};
+use crate::ir::types::{Scalar, Type};
+use crate::ir::{KernelIr, Value};
 
 /// Returns whether the kernel has a `min` or `max` of `i32`.
 pub(super) fn compares(ir: &KernelIr) -> bool {

@@ -6,7 +6,9 @@ use smallvec::SmallVec;
 
 use super::entry::Entry;
 use super::regs::{Class, arith_type};
-use crate::ir::{FloatArith, IntArith, Op, OpInfo, Scalar, TypeSuffix, Value, VectorType};
+use crate::ir::Value;
+use crate::ir::op::{FloatArith, IntArith, Op, OpInfo, TypeSuffix};
+use crate::ir::types::{Scalar, VectorType};
 
 /// Values of attributes that PTX expresses by no suffix.
 const WITHOUT_SUFFIX: [&str; 3] = ["keep", "position", "index"];

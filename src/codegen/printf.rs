@@ -12,7 +12,8 @@
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg};
-use crate::ir::{Const, Format, Piece, Placeholder, Scalar, Style, Value};
+use crate::ir::types::{Const, Scalar};
+use crate::ir::{Format, Piece, Placeholder, Style, Value};
 
 /// The function, declared once in a module.
 pub(super) const VPRINTF: &str =
@@ -155,9 +156,9 @@ impl Entry<'_> {
         }
         self.printing.values_bytes = self.printing.values_bytes.max(end);
 
-        let format = self.address_of(&name, "global");
+        let format = self.address_of_name(&name, "global");
         let values =
-            if end > 0 { self.address_of("$values", "local").into() } else { Operand::Int(0) };
+            if end > 0 { self.address_of_name("$values", "local").into() } else { Operand::Int(0) };
         self.line("{");
         self.line(".param .b32 $written;");
         self.line(".param .b64 $format;");
@@ -188,7 +189,7 @@ impl Entry<'_> {
     }
 
     /// The generic address of a name declared in a space.
-    fn address_of(&mut self, name: &str, space: &str) -> Reg {
+    fn address_of_name(&mut self, name: &str, space: &str) -> Reg {
         let to = self.temp(Class::B64);
         self.begin();
         self.text.push("mov.u64 ");
@@ -246,9 +247,10 @@ impl Entry<'_> {
                 }
                 if let Some(constant) = constant {
                     let word = if constant.bits() != 0 { yes } else { no };
-                    return ("b64", self.address_of(&word, "global").into());
+                    return ("b64", self.address_of_name(&word, "global").into());
                 }
-                let (yes, no) = (self.address_of(&yes, "global"), self.address_of(&no, "global"));
+                let (yes, no) =
+                    (self.address_of_name(&yes, "global"), self.address_of_name(&no, "global"));
                 self.ins(&["selp.b64"], &[yes.into(), yes.into(), no.into(), operand]);
                 ("b64", yes.into())
             }

@@ -7,7 +7,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use crate::ir::{Const, Scalar, Space, Type};
+use crate::ir::types::{Const, Scalar, Space, Type};
 
 /// A kind of PTX register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

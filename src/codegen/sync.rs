@@ -2,7 +2,8 @@
 
 use super::entry::Entry;
 use super::regs::Operand;
-use crate::ir::{BarrierForm, ClusterArrival, ProxySpace, Sync, Value};
+use crate::ir::Value;
+use crate::ir::op::{BarrierForm, ClusterArrival, ProxySpace, Sync};
 
 impl Entry<'_> {
     pub(super) fn sync(&mut self, op: &Sync, result: Option<Value>) {

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::regs::{Operand, Reg};
-use crate::ir::{Entity, KernelIr, Place, Scalar};
+use crate::ir::types::Scalar;
+use crate::ir::{Entity, KernelIr, SourceLocation};
 
 /// A PTX text under construction.
 #[derive(Debug, Default)]
@@ -149,12 +150,12 @@ impl Text {
 
     /// `// file:line`, with the name of the file without its folders, so that the text does not depend on
     /// where the program was compiled.
-    pub(super) fn place(&mut self, place: Place) {
+    pub(super) fn location(&mut self, location: SourceLocation) {
         self.begin();
         self.push("// ");
-        self.ascii(file_name(place));
+        self.ascii(file_name(location));
         self.push(":");
-        self.number(place.line.into());
+        self.number(location.line.into());
         self.push("\n");
     }
 
@@ -163,8 +164,8 @@ impl Text {
     }
 }
 
-fn file_name(place: Place) -> &'static str {
-    place.file.rsplit(['/', '\\']).next().unwrap_or_default()
+fn file_name(location: SourceLocation) -> &'static str {
+    location.file.rsplit(['/', '\\']).next().unwrap_or_default()
 }
 
 /// PTX is printable ASCII; other characters of a file name become `_`.
@@ -173,17 +174,17 @@ fn ascii(name: &str) -> impl Iterator<Item = char> {
     name.chars().map(move |c| if printable(c) { c } else { '_' })
 }
 
-/// A place as the comments of a PTX text name it: `file:line`, the file without its folders.
+/// A location as the comments of a PTX text name it: `file:line`, the file without its folders.
 ///
 /// ```
-/// use tilewright::codegen::place_in_comments;
-/// use tilewright::ir::Place;
-/// let place = Place { file: "src/my kernel.rs", line: 12, column: 5 };
-/// assert_eq!(place_in_comments(place), "my_kernel.rs:12");
+/// use tilewright::codegen::location_in_comments;
+/// use tilewright::ir::SourceLocation;
+/// let location = SourceLocation { file: "src/my kernel.rs", line: 12, column: 5 };
+/// assert_eq!(location_in_comments(location), "my_kernel.rs:12");
 /// ```
-pub fn place_in_comments(place: Place) -> String {
-    let name: String = ascii(file_name(place)).collect();
-    format!("{name}:{}", place.line)
+pub fn location_in_comments(location: SourceLocation) -> String {
+    let name: String = ascii(file_name(location)).collect();
+    format!("{name}:{}", location.line)
 }
 
 /// The numbers from 0 to 99 in two digits each.
@@ -216,7 +217,7 @@ fn push_i64(out: &mut String, number: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::Const;
+    use crate::ir::types::Const;
 
     fn text_of(operand: Operand) -> String {
         let mut text = Text::default();
@@ -251,10 +252,10 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_the_name_of_the_file_in_ascii() {
+    fn a_location_is_the_name_of_the_file_in_ascii() {
         let name = |file| {
             let mut text = Text::default();
-            text.place(Place { file, line: 42, column: 7 });
+            text.location(SourceLocation { file, line: 42, column: 7 });
             text.finish()
         };
         assert_eq!(name("/home/me/src/gemm.rs"), "// gemm.rs:42\n");

@@ -1,8 +1,7 @@
 //! Finds unused values: pure operations without a used result are not written.
 
-use crate::ir::{
-    Arith, Control, Diagnostic, Effect, Entity, KernelIr, Mem, Op, OpId, RegionId, Value, ValueDef,
-};
+use crate::ir::op::{Arith, Control, Diagnostic, Effect, Mem, Op};
+use crate::ir::{Entity, KernelIr, OpId, RegionId, Value, ValueDef};
 
 /// For each value, whether something that is written reads it.
 pub(super) struct Uses<'k> {

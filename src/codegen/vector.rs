@@ -5,7 +5,9 @@ use smallvec::SmallVec;
 use super::bit_function::cvt_mode;
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type};
-use crate::ir::{Clamp, FloatMode, Rounding, Scalar, Value, VectorType};
+use crate::ir::Value;
+use crate::ir::op::{Clamp, FloatMode};
+use crate::ir::types::{Rounding, Scalar, VectorType};
 
 impl Entry<'_> {
     /// `to = {from[0], from[1]}`, of halves that are in registers or constants.

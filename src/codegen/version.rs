@@ -1,10 +1,12 @@
 //! Computes the version of the PTX ISA that each operation needs.
 
 use super::ptx::PtxVersion;
-use crate::ir::{
-    Atomic, AtomicOp, Cache, Clamp, ClusterArrival, Convert, KernelIr, Mem, MemScope, Mma, Op,
-    PrefetchLevel, Scalar, SpecialReg, Sync, Target, Thread,
+use crate::ir::op::{
+    Atomic, AtomicOp, Cache, Clamp, ClusterArrival, Convert, Mem, MemScope, Mma, Op, PrefetchLevel,
+    SpecialReg, Sync, Thread,
 };
+use crate::ir::types::Scalar;
+use crate::ir::{KernelIr, Target};
 
 const fn version(major: u16, minor: u16) -> PtxVersion {
     PtxVersion { major, minor }

@@ -2,7 +2,9 @@
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type};
-use crate::ir::{ReduxOp, Scalar, ShflMode, Thread, Value, Warp};
+use crate::ir::Value;
+use crate::ir::op::{ReduxOp, ShflMode, Thread, Warp};
+use crate::ir::types::Scalar;
 
 impl Entry<'_> {
     pub(super) fn warp(&mut self, op: &Warp, results: &[Value]) {

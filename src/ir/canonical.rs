@@ -107,7 +107,7 @@ impl KernelIr {
                 op,
                 results: data.results.iter().map(|value| values.get(*value)).collect(),
                 region: regions.get(data.region),
-                place: data.place,
+                location: data.location,
             });
         }
         new.values = Arena::new();

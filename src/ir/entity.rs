@@ -83,8 +83,8 @@ entity!(
 );
 entity!(
     /// A source location of the Rust program that built the kernel.
-    PlaceId,
-    "place"
+    LocationId,
+    "location"
 );
 
 /// A growing list of `T`, indexed by the entity `K`.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::bounds::LaunchBounds;
-use super::entity::{Arena, ArrayId, LocalId, OpId, PlaceId, RegionId, SharedId, Value, VarId};
+use super::entity::{Arena, ArrayId, LocalId, LocationId, OpId, RegionId, SharedId, Value, VarId};
 use super::op::{Diagnostic, Op, Sync};
 use super::target::Target;
 use super::types::{Const, Scalar, Type};
@@ -41,8 +41,8 @@ pub struct KernelIr {
     /// All constant arrays.
     pub arrays: Arena<ArrayId, ArrayData>,
     /// All source locations.
-    pub places: Arena<PlaceId, Place>,
-    place_ids: HashMap<Place, PlaceId>,
+    pub locations: Arena<LocationId, SourceLocation>,
+    location_ids: HashMap<SourceLocation, LocationId>,
 }
 
 impl KernelIr {
@@ -80,19 +80,19 @@ impl KernelIr {
             shared: Arena::new(),
             locals: Arena::new(),
             arrays: Arena::new(),
-            places: Arena::new(),
-            place_ids: HashMap::new(),
+            locations: Arena::new(),
+            location_ids: HashMap::new(),
         }
     }
 
     /// The index of a source location, the same one for equal locations.
-    pub fn place(&mut self, place: Place) -> PlaceId {
-        *self.place_ids.entry(place).or_insert_with(|| self.places.push(place))
+    pub fn location(&mut self, location: SourceLocation) -> LocationId {
+        *self.location_ids.entry(location).or_insert_with(|| self.locations.push(location))
     }
 
     /// Returns the source location of the operation.
-    pub fn place_of(&self, op: OpId) -> Place {
-        self.places[self.ops[op].place]
+    pub fn location_of(&self, op: OpId) -> SourceLocation {
+        self.locations[self.ops[op].location]
     }
 
     /// The type of a value.
@@ -305,7 +305,7 @@ pub struct OpData {
     /// The region that holds it.
     pub region: RegionId,
     /// The call that made it.
-    pub place: PlaceId,
+    pub location: LocationId,
 }
 
 /// A value: its type and where it comes from.
@@ -318,7 +318,7 @@ pub struct ValueData {
     /// The region in which the value can be used, with all regions inside it.
     pub region: RegionId,
     /// The call that made it.
-    pub place: PlaceId,
+    pub location: LocationId,
 }
 
 /// The definition of a value.
@@ -343,7 +343,7 @@ pub struct VarData {
     /// The region that declares the variable.
     pub region: RegionId,
     /// The call that made it.
-    pub place: PlaceId,
+    pub location: LocationId,
     /// The name of its registers in PTX; not compared, and not in the text form.
     pub name: Option<&'static str>,
 }
@@ -358,7 +358,7 @@ pub struct SharedData {
     /// The alignment of the first element in bytes, a power of two.
     pub align_bytes: u32,
     /// The call that made it.
-    pub place: PlaceId,
+    pub location: LocationId,
 }
 
 /// An allocation in local memory: memory that each thread has of its own, from the start of the kernel to its end.
@@ -369,7 +369,7 @@ pub struct LocalData {
     /// The number of elements.
     pub len: u32,
     /// The call that made it.
-    pub place: PlaceId,
+    pub location: LocationId,
 }
 
 impl LocalData {
@@ -390,7 +390,7 @@ pub struct ArrayData {
     /// The bits of each element; those above its width do not count.
     pub bits: Arc<[u64]>,
     /// The call that made it.
-    pub place: PlaceId,
+    pub location: LocationId,
 }
 
 impl ArrayData {
@@ -407,7 +407,7 @@ impl ArrayData {
 
 /// A line of the Rust program that built a kernel, or of a text that was parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct SourceLocation {
     /// The file, as rustc was given it.
     pub file: &'static str,
     /// The line, from 1.
@@ -416,17 +416,17 @@ pub struct Place {
     pub column: u32,
 }
 
-impl Place {
+impl SourceLocation {
     /// Returns the source location of the caller.
     #[track_caller]
-    pub fn caller() -> Place {
+    pub fn caller() -> SourceLocation {
         let location = Location::caller();
-        Place { file: location.file(), line: location.line(), column: location.column() }
+        SourceLocation { file: location.file(), line: location.line(), column: location.column() }
     }
 }
 
 /// `file:line:column`
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)
     }

@@ -10,7 +10,7 @@
 
 mod analysis;
 mod bounds;
-mod builder;
+pub mod builder;
 mod canonical;
 mod entity;
 pub(crate) mod eval;
@@ -19,56 +19,35 @@ mod kernel;
 mod name;
 pub(crate) mod narrow;
 pub(crate) mod number;
-mod op;
+pub mod op;
 mod passes;
 mod required_len;
 mod signature;
 mod target;
 mod text;
-mod types;
+pub mod types;
 mod vector;
 mod verify;
 
 pub use bounds::{ClusterShape, LaunchBounds};
+#[doc(no_inline)]
 pub use builder::{
-    AnyVector, Arithmetic, ArmEnd, Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector,
-    AtomicWord, Bits, Body, BodyResult, Bound, BuildError, BuildErrorKind, BuildErrors, CaseEnd,
-    Cases, CasesStart, Constant, Context, Converted, DeviceCoord, Dim3, DotElement, Element, End,
-    Field, Float, Fused, Generic, GenericMut, GenericPointer, Global, GlobalMut, Group, Half,
-    InSignature, Integer, IntoBound, IntoIndex, IntoLimit, IntoOperand, IntoVal, IntoValues, Join,
-    Kernel, KernelOptions, Local, Loop, MbarrierRef, MemIndex, MutPointer, NamedBarrier, Number,
-    OnDevice, Ordered, ParamList, ParamValues, Parameter, Params, Pointer, Promote, Range, Red,
-    Redux, Registers, Reported, Shared, SharedCluster, Signed, SpacePointer, Sum, TensorMap,
-    TensorMapMut, TensorMapType, Terminated, Ty, Untyped, Val, Values, Var, Vector, VectorElement,
-    VectorOf, WARP, Widen, Word, Word32, promote, range,
+    Body, BuildError, BuildErrors, Constant, Dim3, Element, End, Float, Generic, GenericMut,
+    Global, GlobalMut, Integer, Join, Kernel, KernelOptions, Local, Loop, MutPointer, NamedBarrier,
+    Number, Params, Pointer, Range, Registers, Shared, SharedCluster, TensorMap, TensorMapMut,
+    Untyped, Val, Var, Vector, WARP, range,
 };
 pub use entity::{
-    Arena, ArrayId, Entity, LocalId, OpId, PlaceId, RegionId, SharedId, Value, VarId,
+    Arena, ArrayId, Entity, LocalId, LocationId, OpId, RegionId, SharedId, Value, VarId,
 };
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
 pub use kernel::{
-    ArrayData, KernelIr, LocalData, OpData, Param, Place, Region, SharedData, ValueData, ValueDef,
-    VarData,
+    ArrayData, KernelIr, LocalData, OpData, Param, Region, SharedData, SourceLocation, ValueData,
+    ValueDef, VarData,
 };
 pub use name::ParseNameError;
 pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
-pub use number::{FloatFormat, Rounding, Specials};
-pub use op::{
-    Accumulators, ApproxFunction, Arith, AsyncCopy, Atomic, AtomicOp, AtomicOrder, Axis,
-    BarrierForm, BarrierRed, BulkReduce, BulkWait, ByteHalf, Cache, Clamp, Class, ClusterArrival,
-    Compare, Constraint, Control, Convert, CpAsyncCache, Diagnostic, Direction, DivApprox, Effect,
-    Excess, FenceOrder, FindFrom, FloatArith, FloatMode, FloatTest, Inline, InlinePtx, IntArith,
-    L1Evict, L2Policy, L2Prefetch, LoadAccess, LoadCache, LoadOrder, MatrixCount, MatrixOrder,
-    Mbarrier, Mem, MemScope, Mma, MmaOverflow, MmaShape, Mnemonic, Op, OpInfo, ParseAccessError,
-    ParseMmaShapeError, ParseWgmmaFormError, PendingCount, PermuteMode, PrefetchLevel, ProductHalf,
-    ProxySpace, PtxPiece, PtxTextError, RedOrder, ReduxOp, RemoteArrival, ResultKind,
-    SetmaxnregAction, ShflMode, Simulate, SpecialReg, StoreAccess, StoreCache, StoreOrder,
-    Subnormals, Sync, Thread, Together, TypeSuffix, Unroll, ValueList, VolatileReg, VoteMode, Warp,
-    WgmmaForm,
-};
 pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};
 pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};
-pub use types::{Const, Scalar, Space, Type};
-pub use vector::VectorType;
 pub use verify::{VerifyError, VerifyErrors, Violation};

@@ -5,7 +5,8 @@ use std::fmt;
 /// A text that names no member of a set of names.
 ///
 /// ```
-/// use tilewright::ir::{Compare, Scalar};
+/// use tilewright::ir::op::Compare;
+/// use tilewright::ir::types::Scalar;
 ///
 /// assert_eq!("f32".parse::<Scalar>()?, Scalar::F32);
 /// let error = "lower".parse::<Compare>().unwrap_err();

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use super::name::{self, ParseNameError};
 use super::narrow;
-use super::number::FloatFormat;
-use super::vector::VectorType;
+pub use super::number::{FloatFormat, Rounding, Specials};
+pub use super::vector::VectorType;
 
 /// The type of one number or truth value in a register or in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -17,7 +17,7 @@ use super::types::Scalar;
 /// It is written `f16x2`, `u8x16`, `f64x2`:
 ///
 /// ```
-/// use tilewright::ir::{Scalar, VectorType};
+/// use tilewright::ir::types::{Scalar, VectorType};
 /// let pair: VectorType = "bf16x2".parse()?;
 /// assert_eq!((pair.elem(), pair.lanes(), pair.registers()), (Scalar::Bf16, 2, 1));
 /// assert_eq!(VectorType::new(Scalar::F64, 4), None); // 256 bits

@@ -3,13 +3,14 @@
 use std::fmt;
 
 use crate::codegen::AssertBuffer;
-use crate::ir::{Const, Place};
+use crate::ir::SourceLocation;
+use crate::ir::types::Const;
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
-use {
-    crate::ir::{Diagnostic, Entity, Format, KernelIr, Op, Scalar},
-    std::collections::BTreeMap,
-};
+use crate::ir::op::{Diagnostic, Op};
+use crate::ir::types::Scalar;
+use crate::ir::{Entity, Format, KernelIr};
+use std::collections::BTreeMap;
 
 /// Assertions of a kernel that failed, in its launches since the device was last waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub struct AssertFailure {
     /// The index of the element, where the condition is a fragment.
     pub element: Option<u64>,
     /// The Rust line of the assertion.
-    pub place: Place,
+    pub location: SourceLocation,
     /// The path of the assertion from the kernel's body, such as `for[2]/then/3`.
     pub path: String,
     /// The block.
@@ -62,7 +63,7 @@ struct Site {
     /// The types of the values, which a GPU records as bits.
     #[cfg_attr(not(feature = "cuda-any-version"), expect(dead_code, reason = "of a GPU"))]
     scalars: Vec<Scalar>,
-    place: Place,
+    location: SourceLocation,
     path: String,
 }
 
@@ -78,7 +79,7 @@ impl AssertSites {
                 // The verifier has read it.
                 message: Format::parse(message).unwrap_or_default(),
                 scalars: values.iter().filter_map(|value| ir.type_of(*value).scalar()).collect(),
-                place: ir.place_of(id),
+                location: ir.location_of(id),
                 path: ir.path_of(id),
             };
             sites.insert(id.index(), site);
@@ -95,12 +96,12 @@ impl AssertSites {
         element: Option<u64>,
         values: &[Const],
     ) -> Option<AssertFailure> {
-        let Site { message, place, path, .. } = self.sites.get(&op)?;
+        let Site { message, location, path, .. } = self.sites.get(&op)?;
         Some(AssertFailure {
             message: message.to_text(values),
             values: values.to_vec(),
             element,
-            place: *place,
+            location: *location,
             path: path.clone(),
             block,
             thread,
@@ -147,7 +148,7 @@ impl AssertFailures {
 impl fmt::Display for AssertFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([x, y, z], [bx, by, bz]) = (self.thread, self.block);
-        write!(f, "assertion failed at {} in thread ({x}, {y}, {z}) ", self.place)?;
+        write!(f, "assertion failed at {} in thread ({x}, {y}, {z}) ", self.location)?;
         write!(f, "of block ({bx}, {by}, {bz})")?;
         if let Some(element) = self.element {
             write!(f, " for element {element}")?;

@@ -172,7 +172,8 @@ pub(super) mod simulator {
     use std::sync::Arc;
 
     use crate::arch::TensorMapDesc;
-    use crate::ir::{Const, Element, KernelIr, Target};
+    use crate::ir::types::Const;
+    use crate::ir::{Element, KernelIr, Target};
     use crate::launch::grid::Grid;
     use crate::runtime::error::RuntimeError;
     use crate::runtime::timing::Timing;

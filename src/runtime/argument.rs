@@ -7,9 +7,11 @@ use smallvec::SmallVec;
 use super::buffer::{Buffer, Memory};
 use super::error::RuntimeError;
 use super::tensor_map::{Mapped, TensorMapArg, TensorMapArgMut};
+use crate::ir::builder::Field;
+use crate::ir::types::{Const, Scalar, Space, Type};
 use crate::ir::{
-    Const, Element, Field, Global, GlobalMut, Scalar, Signature, SignatureError, Space, Template,
-    TensorMap, TensorMapMut, Type, Untyped,
+    Element, Global, GlobalMut, Signature, SignatureError, Template, TensorMap, TensorMapMut,
+    Untyped,
 };
 use crate::layout::{IntTuple, Layout};
 

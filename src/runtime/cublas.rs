@@ -16,7 +16,8 @@ use crate::ir::Element;
 ///
 /// ```no_run
 /// use tilewright::arch::Major;
-/// use tilewright::ir::{Scalar, bf16};
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::ir::bf16;
 /// use tilewright::runtime::{Cublas, Device, Matmul};
 /// let device = Device::cuda(0)?;
 /// let cublas = Cublas::open(&device)?;
@@ -193,7 +194,7 @@ fn check<T: Element, D: Element>(
 mod tests {
     use super::*;
     use crate::arch::Major;
-    use crate::ir::Scalar;
+    use crate::ir::types::Scalar;
 
     const PROBLEM: Matmul = Matmul {
         sizes: [2, 3, 5],

@@ -2,7 +2,7 @@
 
 use crate::arch::Major;
 use crate::errors::errors;
-use crate::ir::Scalar;
+use crate::ir::types::Scalar;
 use crate::runtime::error::RuntimeError;
 
 /// A matrix product `C[M,N] = A[M,K] B[K,N]` with `f32` accumulators; C is row-major, nothing is padded.

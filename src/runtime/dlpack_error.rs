@@ -4,7 +4,7 @@ use crate::errors::errors;
 
 use dlpark::ffi::{DLDataType, DLDeviceType};
 
-use crate::ir::Scalar;
+use crate::ir::types::Scalar;
 
 errors! {
     /// An error of the exchange of memory as a DLPack tensor.

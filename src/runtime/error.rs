@@ -7,7 +7,8 @@ use super::fault::DeviceFault;
 use super::note::CompilerNote;
 use super::ptxas::PtxasError;
 use crate::arch::TensorMapError;
-use crate::ir::{ParseTargetError, SignatureError, Target, Type};
+use crate::ir::types::Type;
+use crate::ir::{ParseTargetError, SignatureError, Target};
 use crate::launch::assert::AssertFailures;
 use crate::launch::grid::{ClusterError, Extent, Grid};
 

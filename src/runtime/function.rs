@@ -17,7 +17,8 @@ use super::occupancy::Occupancy;
 use super::simulator;
 use super::stream::{Stream, StreamBackend};
 use super::timing::{LoadTimes, Timing};
-use crate::ir::{Const, Kernel, KernelIr, LaunchBounds, Scalar, Signature, Type};
+use crate::ir::types::{Const, Scalar, Type};
+use crate::ir::{Kernel, KernelIr, LaunchBounds, Signature};
 use crate::launch::grid::Grid;
 
 /// A kernel of signature `P`, loaded on a device by [`Device::load`].

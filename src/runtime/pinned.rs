@@ -8,7 +8,8 @@ use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
 use super::stream::{Stream, StreamBackend};
-use crate::ir::{Element, Scalar};
+use crate::ir::Element;
+use crate::ir::types::Scalar;
 
 /// `len` elements in page-locked memory of the host: what [`Buffer::write_from`] and [`Buffer::read_to`] copy
 /// while the host goes on. Made by [`Device::pinned`].

@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 use super::error::RuntimeError;
 use super::timing::Timing;
 use crate::arch::TensorMapDesc;
-use crate::ir::{Const, Element, KernelIr, Target};
+use crate::ir::types::Const;
+use crate::ir::{Element, KernelIr, Target};
 use crate::launch::grid::Grid;
 use crate::sim;
 
@@ -50,13 +51,13 @@ impl Context {
 
 /// Memory of the simulator, shared with the graphs that use it.
 #[derive(Clone, Debug)]
-pub(super) struct Memory(Arc<sim::Buffer>);
+pub(super) struct Memory(Arc<sim::GlobalBuffer>);
 
 impl Memory {
     /// Returns `bytes` zeros.
     pub(super) fn zeros(context: &Context, bytes: usize) -> Result<Memory, RuntimeError> {
         reserve(context, bytes)?;
-        Ok(Memory(Arc::new(sim::Buffer::zeros(bytes))))
+        Ok(Memory(Arc::new(sim::GlobalBuffer::zeros(bytes))))
     }
 
     pub(super) fn from_slice<T: Element>(
@@ -64,7 +65,7 @@ impl Memory {
         data: &[T],
     ) -> Result<Memory, RuntimeError> {
         reserve(context, size_of_val(data))?;
-        Ok(Memory(Arc::new(sim::Buffer::from_slice(data))))
+        Ok(Memory(Arc::new(sim::GlobalBuffer::from_slice(data))))
     }
 
     /// Returns the simulator, with the default options.
@@ -225,7 +226,7 @@ impl Function {
     fn run(
         &self,
         grid: Grid,
-        args: &[sim::Arg<'_>],
+        args: &[sim::KernelArg<'_>],
         cooperative: bool,
     ) -> Result<u64, RuntimeError> {
         let Function { name, program, options } = self;
@@ -237,11 +238,11 @@ impl Function {
     }
 }
 
-fn borrowed<'h>(args: impl Iterator<Item = LaunchArg<'h>>) -> SmallVec<[sim::Arg<'h>; 8]> {
+fn borrowed<'h>(args: impl Iterator<Item = LaunchArg<'h>>) -> SmallVec<[sim::KernelArg<'h>; 8]> {
     args.map(|arg| match arg {
-        LaunchArg::Scalar(value) => sim::Arg::Scalar(value),
-        LaunchArg::Memory(memory) => sim::Arg::Buffer(&memory.0),
-        LaunchArg::Map(map, memory) => sim::Arg::TensorMap(map, &memory.0),
+        LaunchArg::Scalar(value) => sim::KernelArg::Scalar(value),
+        LaunchArg::Memory(memory) => sim::KernelArg::Buffer(&memory.0),
+        LaunchArg::Map(map, memory) => sim::KernelArg::TensorMap(map, &memory.0),
     })
     .collect()
 }

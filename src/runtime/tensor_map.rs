@@ -73,7 +73,8 @@ impl<T: Element> Buffer<T> {
     /// ```
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::arch::TensorMapDesc;
-    /// use tilewright::ir::{Kernel, Scalar, Target, TensorMap};
+    /// use tilewright::ir::{Kernel, Target, TensorMap};
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::{Layout, layout};
     /// use tilewright::runtime::{Device, Grid};
     ///

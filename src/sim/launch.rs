@@ -7,26 +7,27 @@ use rayon::prelude::*;
 use super::exec::cluster::{Arguments, Cluster, Count, Stop};
 use super::exec::warp_scheduler::COOPERATIVE_QUANTUM;
 use super::fault::error::RunError;
-use super::memory::buffer::Buffer;
+use super::memory::buffer::GlobalBuffer;
 use super::memory::races::Watched;
-use super::options::{Options, Report};
+use super::options::{LaunchReport, Options};
 use super::program::code::Code;
 use super::program::special::{Shape, blocks_at_once};
 use super::report::explain::{Launch, explain};
 use super::report::said::Said;
 use crate::arch::TensorMapDesc;
-use crate::ir::{Const, KernelIr, LaunchBounds, Type};
+use crate::ir::types::{Const, Type};
+use crate::ir::{KernelIr, LaunchBounds};
 use crate::launch::grid::Grid;
 
 /// An argument of a launch.
 #[derive(Clone, Copy, Debug)]
-pub enum Arg<'a> {
+pub enum KernelArg<'a> {
     /// For a scalar parameter of the constant's type.
     Scalar(Const),
     /// For a pointer parameter, whatever its element type: a buffer is bytes.
-    Buffer(&'a Buffer),
+    Buffer(&'a GlobalBuffer),
     /// For a tensor map of the same elements and rank: the map and the buffer with the tensor.
-    TensorMap(&'a TensorMapDesc, &'a Buffer),
+    TensorMap(&'a TensorMapDesc, &'a GlobalBuffer),
 }
 
 /// The blocks of a cluster along each axis, if the kernel runs on the grid.
@@ -55,8 +56,8 @@ pub(in crate::sim) fn check_grid(ir: &KernelIr, grid: Grid) -> Result<[u32; 3], 
 /// The arguments, if they fit the parameters.
 fn check_args<'a>(
     ir: &KernelIr,
-    args: &[Arg<'a>],
-    empty: &'a Buffer,
+    args: &[KernelArg<'a>],
+    empty: &'a GlobalBuffer,
 ) -> Result<Arguments<'a>, RunError> {
     if args.len() != ir.params.len() {
         let (expected, found) = (ir.params.len(), args.len());
@@ -66,16 +67,16 @@ fn check_args<'a>(
     for (param, arg) in ir.params.iter().zip(args) {
         let expected = ir.values.get(param.value).ok_or(RunError::NotVerified)?.ty;
         let (word, buffer, found) = match (expected, arg) {
-            (Type::Scalar(s), Arg::Scalar(c)) if s == c.scalar() => {
-                let word = if s == crate::ir::Scalar::Bool {
+            (Type::Scalar(s), KernelArg::Scalar(c)) if s == c.scalar() => {
+                let word = if s == crate::ir::types::Scalar::Bool {
                     0u64.wrapping_sub(c.bits())
                 } else {
                     c.bits()
                 };
                 (word, empty, None)
             }
-            (Type::Pointer { .. }, Arg::Buffer(buffer)) => (0, *buffer, None),
-            (Type::TensorMap { elem, rank, .. }, Arg::TensorMap(map, buffer))
+            (Type::Pointer { .. }, KernelArg::Buffer(buffer)) => (0, *buffer, None),
+            (Type::TensorMap { elem, rank, .. }, KernelArg::TensorMap(map, buffer))
                 if elem == map.elem() && usize::from(rank) == map.rank() =>
             {
                 if map.tensor_bytes() > buffer.len_bytes() as u64 {
@@ -89,9 +90,9 @@ fn check_args<'a>(
                 }
                 (0, *buffer, None)
             }
-            (_, Arg::Scalar(c)) => (0, empty, Some(c.scalar().to_string())),
-            (_, Arg::Buffer(_)) => (0, empty, Some("a buffer".to_owned())),
-            (_, Arg::TensorMap(map, _)) => (0, empty, Some(format!("a tensor map of {map}"))),
+            (_, KernelArg::Scalar(c)) => (0, empty, Some(c.scalar().to_string())),
+            (_, KernelArg::Buffer(_)) => (0, empty, Some("a buffer".to_owned())),
+            (_, KernelArg::TensorMap(map, _)) => (0, empty, Some(format!("a tensor map of {map}"))),
         };
         if let Some(found) = found {
             let param = param.name.clone();
@@ -100,21 +101,21 @@ fn check_args<'a>(
         all.words.push(word);
         all.buffers.push(buffer);
         all.maps.push(match arg {
-            Arg::TensorMap(map, _) => Some(*map),
-            Arg::Scalar(_) | Arg::Buffer(_) => None,
+            KernelArg::TensorMap(map, _) => Some(*map),
+            KernelArg::Scalar(_) | KernelArg::Buffer(_) => None,
         });
     }
     Ok(all)
 }
 
 /// The shadows of a launch: of each buffer that is an argument of a parameter through which the kernel may write.
-fn watched(ir: &KernelIr, buffers: &[&Buffer]) -> Watched {
+fn watched(ir: &KernelIr, buffers: &[&GlobalBuffer]) -> Watched {
     let written = |value| match ir.values.get(value).map(|data| data.ty) {
         Some(Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. }) => mutable,
         Some(Type::Scalar(_) | Type::Vector(_)) | None => false,
     };
     let params = ir.params.iter().map(|param| written(param.value));
-    let params: Vec<(&Buffer, bool)> = buffers.iter().copied().zip(params).collect();
+    let params: Vec<(&GlobalBuffer, bool)> = buffers.iter().copied().zip(params).collect();
     Watched::new(&params)
 }
 
@@ -122,16 +123,16 @@ pub(in crate::sim) fn launch(
     ir: &KernelIr,
     code: &Code,
     grid: Grid,
-    args: &[Arg<'_>],
+    args: &[KernelArg<'_>],
     options: &Options,
-) -> Result<Report, RunError> {
+) -> Result<LaunchReport, RunError> {
     let shape = Shape {
         cluster: check_grid(ir, grid)?,
         names_cluster: ir.bounds.cluster.is_some() || grid.cluster.is_some(),
         // The verifier has seen that it fits a block.
         dynamic_shared_bytes: ir.dynamic_shared_bytes() as u32,
     };
-    let empty = Buffer::zeros(0);
+    let empty = GlobalBuffer::zeros(0);
     let arguments = check_args(ir, args, &empty)?;
     let watched = options.race.then(|| watched(ir, &arguments.buffers));
     let watched = watched.as_ref();
@@ -155,7 +156,7 @@ pub(in crate::sim) fn launch(
         in_parallel(cluster, clusters, options)
     };
 
-    let mut report = Report::default();
+    let mut report = LaunchReport::default();
     let mut first: Option<(u64, Stop)> = None;
     let mut all = Said::default();
     for (count, said, stop) in results {

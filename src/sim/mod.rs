@@ -21,12 +21,12 @@
 //!   warp included, and of asynchronous operations (`race/`).
 //! * Tensor cores: a product is exact; the products of one instruction are added to the sum one after the
 //!   other, in the order of rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of
-//!   `a * b + c`); sums of type `f16` are rounded to it once, at the end of the instruction. The hardware adds
-//!   several products at once and cuts bits off, so its last bits differ unless all sums are exact;
+//!   `a * b + c`); accumulators of type `f16` are rounded to it once, at the end of the instruction. The hardware adds
+//!   several products at once and cuts bits off, so its last bits differ unless all accumulators are exact;
 //!   [`Accumulation::Truncated`] is a model of that. Of integers all bits are the same.
 //! * The result, the number of operations and the fault reported do not depend on how the host runs the
 //!   blocks, unless blocks race for global memory: by plain accesses, or by atomic operations whose order
-//!   matters (sums of floating point numbers, `exch`, `cas`, and every use of what was there before).
+//!   matters (accumulators of floating point numbers, `exch`, `cas`, and every use of what was there before).
 //!
 //! [`Program::new`] flattens the region tree to steps on register slots (`program/`); each step is a closure over 32
 //! lanes. A warp (`exec/warp.rs`) runs steps until it waits. A cluster (`exec/cluster.rs`) schedules the warps of its
@@ -50,11 +50,11 @@ pub use fault::cause::FaultCause;
 pub use fault::error::RunError;
 pub use fault::report::{Fault, StuckWarp, WarpWait};
 pub use fault::source::{Barrier, MemoryAccess, Racer, SourceAllocation, SourceOp, SourceTerms};
-pub use fault::state::{AsyncUse, BarrierState, WgmmaOperand};
+pub use fault::state::{AsyncUse, BarrierState, WgmmaMatrix};
 pub use fault::terms::Terms;
-pub use launch::Arg;
-pub use memory::buffer::{Buffer, WriteError};
-pub use options::{Accumulation, Options, Order, Report};
+pub use launch::KernelArg;
+pub use memory::buffer::{GlobalBuffer, WriteError};
+pub use options::{Accumulation, LaunchReport, Options, Order};
 pub use output::Output;
 pub use race::{Agent, MissingEdge};
 
@@ -73,13 +73,13 @@ use crate::launch::grid::Grid;
 ///     let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
 ///     k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
 /// })?;
-/// let x = sim::Buffer::from_slice(&[1.0f32, 2.0, 3.0]);
-/// let y = sim::Buffer::from_slice(&[10.0f32, 20.0, 30.0]);
+/// let x = sim::GlobalBuffer::from_slice(&[1.0f32, 2.0, 3.0]);
+/// let y = sim::GlobalBuffer::from_slice(&[10.0f32, 20.0, 30.0]);
 /// let args = [
-///     sim::Arg::Scalar(2.0f32.to_const()),
-///     sim::Arg::Buffer(&x),
-///     sim::Arg::Buffer(&y),
-///     sim::Arg::Scalar(3i32.to_const()),
+///     sim::KernelArg::Scalar(2.0f32.to_const()),
+///     sim::KernelArg::Buffer(&x),
+///     sim::KernelArg::Buffer(&y),
+///     sim::KernelArg::Scalar(3i32.to_const()),
 /// ];
 /// sim::run(kernel.ir(), Grid::cover(3, 128), &args, &sim::Options::default())?;
 /// assert_eq!(y.to_vec::<f32>(), [12.0, 24.0, 36.0]);
@@ -92,9 +92,9 @@ use crate::launch::grid::Grid;
 pub fn run(
     kernel: &KernelIr,
     grid: Grid,
-    args: &[Arg<'_>],
+    args: &[KernelArg<'_>],
     options: &Options,
-) -> Result<Report, RunError> {
+) -> Result<LaunchReport, RunError> {
     let code = compile(kernel)?;
     launch::launch(kernel, &code, grid, args, options)
 }
@@ -134,7 +134,12 @@ impl Program {
     ///
     /// # Errors
     /// As for [`run`].
-    pub fn run(&self, grid: Grid, args: &[Arg<'_>], options: &Options) -> Result<Report, RunError> {
+    pub fn run(
+        &self,
+        grid: Grid,
+        args: &[KernelArg<'_>],
+        options: &Options,
+    ) -> Result<LaunchReport, RunError> {
         launch::launch(&self.ir, &self.code, grid, args, options)
     }
 }

@@ -34,7 +34,7 @@ pub enum Accumulation {
     /// All products of an instruction and the sum `c` before it are added at once. Each term is cut toward zero to a
     /// multiple of `2^(e - fraction_bits)`, and the cut terms are added exactly. `e` is the largest exponent of a nonzero
     /// term. The exponent of a product is the sum of the exponents of its factors after normalization. The result is cut toward zero to `f32`, or rounded to
-    /// nearest even where sums are `f16`. What is larger than any number becomes infinity; infinity and NaN are as
+    /// nearest even where accumulators are `f16`. What is larger than any number becomes infinity; infinity and NaN are as
     /// elsewhere.
     ///
     /// This is the form that measurements of tensor cores have found (M. Fasi, N. Higham, M. Mikaitis, S. Pranesh,
@@ -144,7 +144,8 @@ impl Options {
     /// Sets [`Options::cooperative`].
     ///
     /// ```
-    /// use tilewright::ir::{GlobalMut, Kernel, LoadAccess, MemScope, StoreAccess, Target};
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::ir::op::{LoadAccess, MemScope, StoreAccess};
     /// use tilewright::runtime::Grid;
     /// use tilewright::sim;
     ///
@@ -161,9 +162,9 @@ impl Options {
     ///         })
     ///     });
     /// })?;
-    /// let x = sim::Buffer::zeros(4);
+    /// let x = sim::GlobalBuffer::zeros(4);
     /// let options = sim::Options::default().threads(1).fuel(1 << 20).cooperative(true);
-    /// sim::run(kernel.ir(), Grid::new([8, 1, 1], [32, 1, 1]), &[sim::Arg::Buffer(&x)], &options)?;
+    /// sim::run(kernel.ir(), Grid::new([8, 1, 1], [32, 1, 1]), &[sim::KernelArg::Buffer(&x)], &options)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cooperative(self, cooperative: bool) -> Options {
@@ -181,8 +182,8 @@ impl Options {
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("race", Target::SM_80, |k, (x,)| {
     ///     x.store(k, 0, k.block_idx().x);
     /// })?;
-    /// let x = sim::Buffer::zeros(4);
-    /// let run = |grid, options: Options| sim::run(kernel.ir(), grid, &[sim::Arg::Buffer(&x)], &options);
+    /// let x = sim::GlobalBuffer::zeros(4);
+    /// let run = |grid, options: Options| sim::run(kernel.ir(), grid, &[sim::KernelArg::Buffer(&x)], &options);
     /// let (one, two) = (Grid::new([1, 1, 1], [1, 1, 1]), Grid::new([2, 1, 1], [1, 1, 1]));
     /// assert!(run(one, Options::default().race(true)).is_ok());
     /// assert!(run(two, Options::default()).is_ok());
@@ -206,10 +207,10 @@ impl Options {
     ///     let (a, b) = (f16::from_f32(0.015625), f16::from_f32(0.015625));
     ///     let a: Val<'_, Vector<f16, 4>> = Val::splat(k.constant(a));
     ///     let b: Val<'_, Vector<f16, 2>> = Val::splat(k.constant(b));
-    ///     let sums = k.registers::<f32>(4);
-    ///     sums.fill(k, 4096.0);
-    ///     k.mma_sync(&sums, a, b);
-    ///     x.store(k, k.lane_id(), sums.get(k, 0));
+    ///     let accumulators = k.registers::<f32>(4);
+    ///     accumulators.fill(k, 4096.0);
+    ///     k.mma_sync(&accumulators, a, b);
+    ///     x.store(k, k.lane_id(), accumulators.get(k, 0));
     /// })?;
     /// let run = |accumulation| -> Result<f32, Box<dyn std::error::Error>> {
     ///     let device = Device::sim_with(Options::default().accumulation(accumulation));
@@ -242,7 +243,7 @@ impl Options {
 /// Operations that a simulation executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Report {
+pub struct LaunchReport {
     /// Operations of the IR, counted for each thread that executed them.
     pub thread_ops: u64,
     /// Operations of the IR, counted for each warp that executed them.

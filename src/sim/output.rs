@@ -8,10 +8,10 @@ use std::{fmt, io};
 ///
 /// What cannot be written is lost, as it is on a GPU.
 #[derive(Clone)]
-pub struct Output(Place);
+pub struct Output(Sink);
 
 #[derive(Clone)]
-enum Place {
+enum Sink {
     Stdout,
     Captured(Arc<Mutex<String>>),
     Writer(Arc<Mutex<dyn Write + Send>>),
@@ -20,26 +20,26 @@ enum Place {
 impl Output {
     /// The standard output of the process.
     pub fn stdout() -> Output {
-        Output(Place::Stdout)
+        Output(Sink::Stdout)
     }
 
     /// Memory, from which [`take`](Output::take) gets the text.
     pub fn captured() -> Output {
-        Output(Place::Captured(Arc::default()))
+        Output(Sink::Captured(Arc::default()))
     }
 
     /// Any writer, such as a file.
     pub fn to(writer: impl Write + Send + 'static) -> Output {
-        Output(Place::Writer(Arc::new(Mutex::new(writer))))
+        Output(Sink::Writer(Arc::new(Mutex::new(writer))))
     }
 
-    /// The text that was captured since the last call; nothing where the output is another place.
+    /// The text that was captured since the last call; nothing where the output is elsewhere.
     pub fn take(&self) -> String {
         match &self.0 {
-            Place::Captured(text) => {
+            Sink::Captured(text) => {
                 std::mem::take(&mut *text.lock().unwrap_or_else(PoisonError::into_inner))
             }
-            Place::Stdout | Place::Writer(_) => String::new(),
+            Sink::Stdout | Sink::Writer(_) => String::new(),
         }
     }
 
@@ -49,12 +49,12 @@ impl Output {
         let Some(first) = texts.next() else { return };
         let texts = [first].into_iter().chain(texts);
         let _lost = match &self.0 {
-            Place::Stdout => write_all(&mut io::stdout().lock(), texts),
-            Place::Captured(captured) => {
+            Sink::Stdout => write_all(&mut io::stdout().lock(), texts),
+            Sink::Captured(captured) => {
                 captured.lock().unwrap_or_else(PoisonError::into_inner).extend(texts);
                 Ok(())
             }
-            Place::Writer(writer) => {
+            Sink::Writer(writer) => {
                 write_all(&mut *writer.lock().unwrap_or_else(PoisonError::into_inner), texts)
             }
         };
@@ -69,10 +69,10 @@ fn write_all<'t>(to: &mut dyn Write, mut texts: impl Iterator<Item = &'t str>) -
 impl PartialEq for Output {
     fn eq(&self, other: &Output) -> bool {
         match (&self.0, &other.0) {
-            (Place::Stdout, Place::Stdout) => true,
-            (Place::Captured(a), Place::Captured(b)) => Arc::ptr_eq(a, b),
-            (Place::Writer(a), Place::Writer(b)) => Arc::ptr_eq(a, b),
-            (Place::Stdout | Place::Captured(_) | Place::Writer(_), _) => false,
+            (Sink::Stdout, Sink::Stdout) => true,
+            (Sink::Captured(a), Sink::Captured(b)) => Arc::ptr_eq(a, b),
+            (Sink::Writer(a), Sink::Writer(b)) => Arc::ptr_eq(a, b),
+            (Sink::Stdout | Sink::Captured(_) | Sink::Writer(_), _) => false,
         }
     }
 }
@@ -82,9 +82,9 @@ impl Eq for Output {}
 impl fmt::Debug for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Place::Stdout => "Output(standard output)",
-            Place::Captured(_) => "Output(captured)",
-            Place::Writer(_) => "Output(writer)",
+            Sink::Stdout => "Output(standard output)",
+            Sink::Captured(_) => "Output(captured)",
+            Sink::Writer(_) => "Output(writer)",
         })
     }
 }

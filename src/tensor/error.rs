@@ -10,12 +10,13 @@ use super::atom::coverage::CoverageFault;
 
 /// A mistake in the use of a tensor or a pointer. The build records it with its Rust line and goes on;
 /// [`Kernel::build`](crate::ir::Kernel::build) returns it as
-/// [`BuildErrorKind::Reported`](crate::ir::BuildErrorKind::Reported).
+/// [`BuildErrorKind::Reported`](crate::ir::builder::BuildErrorKind::Reported).
 ///
 /// What depends on a tensor that could not be made says nothing more: one mistake is one error.
 ///
 /// ```
-/// use tilewright::ir::{BuildErrorKind, Global, Kernel, Target};
+/// use tilewright::ir::builder::BuildErrorKind;
+/// use tilewright::ir::{Global, Kernel, Target};
 /// use tilewright::layout::layout;
 /// use tilewright::tensor::{Tensor, TensorError, TensorErrorKind};
 ///
@@ -151,7 +152,7 @@ errors! {
         /// bulk copies move bytes in their order, and a swizzle exchanges those of {tensor}: copy it by `TmaCopy`
         BulkSwizzle { tensor: String },
         /// the elements of {operand} are {found}, but the instruction takes {expected}: convert them first
-        ElementType { operand: &'static str, found: crate::ir::Scalar, expected: String },
+        ElementType { operand: &'static str, found: crate::ir::types::Scalar, expected: String },
         /// the accumulators of one instruction are registers that follow each other, those of C with the layout {layout} do not:
         /// make them with `fragment_accumulators`
         AccumulatorsApart { layout: String },

@@ -1,6 +1,7 @@
 //! Kernels that fill and compare matrices on the device.
 
-use crate::ir::{BuildErrors, Converted, Element, Global, GlobalMut, Kernel, Target, range};
+use crate::ir::builder::Converted;
+use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, range};
 use crate::runtime::Grid;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

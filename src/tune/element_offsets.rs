@@ -2,7 +2,8 @@
 
 use super::tuner::SearchError;
 use crate::arch::Major;
-use crate::ir::{Scalar, Target};
+use crate::ir::Target;
+use crate::ir::types::Scalar;
 use crate::kernels::gemm::{GemmConfig, GemmProblem, GemmStrides};
 
 /// The offsets of the elements of A, B, C and D of a problem.

@@ -182,7 +182,8 @@ fn regret<'g>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{Scalar, Target};
+    use crate::ir::Target;
+    use crate::ir::types::Scalar;
     use crate::kernels::gemm::GemmProblem;
     use crate::tune::{GemmSpace, Regime};
 

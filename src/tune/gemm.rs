@@ -12,7 +12,9 @@ use super::space::GemmSpace;
 use super::store::{TuningKey, TuningStore, hash};
 use super::tuner::{Effort, Measure, Rejection, Search, SearchError, Tuned};
 use super::workload::{ALPHA, BETA, GemmOperands, Window, Workload};
-use crate::ir::{Converted, Element, Number, Scalar, bf16, f16};
+use crate::ir::builder::Converted;
+use crate::ir::types::Scalar;
+use crate::ir::{Element, Number, bf16, f16};
 use crate::kernels::gemm::Regime;
 use crate::kernels::gemm::{
     Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, in_memory,
@@ -56,7 +58,8 @@ impl From<crate::runtime::CublasError> for Rejection {
 /// the model's order. It is timed as the largest regime of the sizes says, on matrices that lie where the problem says.
 ///
 /// ```no_run
-/// use tilewright::ir::{Scalar, Target};
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::ir::Target;
 /// use tilewright::kernels::gemm::GemmProblem;
 /// use tilewright::runtime::Device;
 /// use tilewright::tune::{GemmSpace, tune};

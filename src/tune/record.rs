@@ -246,7 +246,7 @@ pub struct Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::Scalar;
+    use crate::ir::types::Scalar;
 
     #[test]
     fn days_are_those_of_the_calendar() {

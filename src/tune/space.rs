@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use crate::arch::Major;
-use crate::ir::{Scalar, Target};
+use crate::ir::Target;
+use crate::ir::types::Scalar;
 use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, StoreForm};
 use crate::tensor::Raster;
 
@@ -58,7 +59,8 @@ impl GemmSpace {
     /// clusters, raster widths and programmatic launches, combined where the combination adds information.
     ///
     /// ```
-    /// use tilewright::ir::{Scalar, Target};
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::Target;
     /// use tilewright::kernels::gemm::GemmProblem;
     /// use tilewright::tune::GemmSpace;
     /// let space = GemmSpace::new(Target::SM_90A, Scalar::Bf16);

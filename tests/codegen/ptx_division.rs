@@ -1,8 +1,8 @@
 //! Division by constants as PTX: no `div` and no `rem`, and the numbers of Rust's `/` and `%`.
 
-use tilewright::ir::{
-    Arith, Axis, Kernel, Mem, Scalar, Space, SpecialReg, Target, Thread, Untyped, bf16, f16,
-};
+use tilewright::ir::op::{Arith, Axis, Mem, SpecialReg, Thread};
+use tilewright::ir::types::{Scalar, Space};
+use tilewright::ir::{Kernel, Target, Untyped, bf16, f16};
 use tilewright::kernels::gemm::{Gemm, GemmConfig, Schedule};
 
 use crate::support::{ptx_interpreter, raw};

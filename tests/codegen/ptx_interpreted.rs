@@ -5,9 +5,10 @@
 //! `TILEWRIGHT_PTX_KERNELS=10000 cargo test --release --test codegen ptx_interpreted::` is the long run; `TILEWRIGHT_PTX_SEED`
 //! starts elsewhere.
 
-use tilewright::ir::{Element, Kernel, Type};
+use tilewright::ir::types::Type;
+use tilewright::ir::{Element, Kernel};
 use tilewright::runtime::Grid;
-use tilewright::sim::{Arg, Buffer, Options, Order, run};
+use tilewright::sim::{GlobalBuffer, KernelArg, Options, Order, run};
 
 use crate::support::{ptx_interpreter, random_loops, rng, straight_line};
 
@@ -23,18 +24,21 @@ fn number(name: &str, default: u64) -> u64 {
 /// PTX. Scalar parameters are `n`.
 fn results<P>(kernel: &Kernel<P>, threads: u32, buffers: &[Vec<u8>], n: i32) -> [Vec<Vec<u8>>; 2] {
     let ir = kernel.ir();
-    let simulated: Vec<Buffer> = buffers.iter().map(|bytes| Buffer::from_slice(bytes)).collect();
+    let simulated: Vec<GlobalBuffer> =
+        buffers.iter().map(|bytes| GlobalBuffer::from_slice(bytes)).collect();
     let mut interpreted = buffers.to_vec();
     let (mut args, mut arguments) = (Vec::new(), Vec::new());
     let (mut left, mut right) = (simulated.iter(), interpreted.iter_mut());
     for param in &ir.params {
         match ir.type_of(param.value) {
             Type::Scalar(_) => {
-                args.push(Arg::Scalar(n.to_const()));
+                args.push(KernelArg::Scalar(n.to_const()));
                 arguments.push(Argument::Scalar(n as u64));
             }
             _ => {
-                args.push(Arg::Buffer(left.next().expect("there is a buffer for each pointer")));
+                args.push(KernelArg::Buffer(
+                    left.next().expect("there is a buffer for each pointer"),
+                ));
                 let bytes = right.next().expect("there is a buffer for each pointer");
                 arguments.push(Argument::Buffer(bytes));
             }

@@ -14,7 +14,7 @@ fn check<P: Params>(
     expected: Expect,
 ) {
     let kernel = Kernel::<P>::build(name, Target::SM_80, body).unwrap();
-    expected.assert_eq(kernel.ptx_with(PtxOptions::default().places(false)).text());
+    expected.assert_eq(kernel.ptx_with(PtxOptions::default().locations(false)).text());
 }
 
 #[test]
@@ -440,7 +440,7 @@ fn launch_bounds_and_dynamic_shared_memory() {
           ret;
         }
     "#]];
-    expected.assert_eq(kernel.ptx_with(PtxOptions::default().places(false)).text());
+    expected.assert_eq(kernel.ptx_with(PtxOptions::default().locations(false)).text());
 }
 
 /// A tensor map is passed by value, beside parameters of any size.
@@ -473,7 +473,7 @@ fn tensor_map_parameters() {
           ret;
         }
     "#]];
-    expected.assert_eq(kernel.ptx_with(PtxOptions::default().places(false)).text());
+    expected.assert_eq(kernel.ptx_with(PtxOptions::default().locations(false)).text());
 }
 
 /// An element of a vector that stands for itself is not confused with the first one.

@@ -7,10 +7,9 @@ use std::path::Path;
 
 use random_kernel::raw;
 use tilewright::codegen::PtxOptions;
-use tilewright::ir::{
-    Constraint, GlobalMut, Kernel, KernelOptions, Mem, Op, Scalar, Space, Sync, Target, Type,
-    Untyped, parse_kernels,
-};
+use tilewright::ir::op::{Constraint, Mem, Op, Sync};
+use tilewright::ir::types::{Scalar, Space, Type};
+use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target, Untyped, parse_kernels};
 use tilewright::kernels::gemm::{Gemm, GemmConfig};
 
 use crate::support::{assemble, flow, ptxas, random_kernel};

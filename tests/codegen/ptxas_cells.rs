@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use tilewright::ir::{
-    Arith, AsyncCopy, Atomic, Const, Control, Kernel, Mbarrier, Mem, Mma, MmaOverflow, Op, Scalar,
-    Space, Target, Type, Untyped, WgmmaForm,
+use tilewright::ir::op::{
+    Arith, AsyncCopy, Atomic, Control, Mbarrier, Mem, Mma, MmaOverflow, Op, WgmmaForm,
 };
+use tilewright::ir::types::{Const, Scalar, Space, Type};
+use tilewright::ir::{Kernel, Target, Untyped};
 
 use crate::support::{assemble, atomic_cells, ptxas, raw, tensor_cells};
 
@@ -78,7 +79,8 @@ fn add(raw: &mut Raw, op: Op) {
     raw.op(op);
     raw.op(Mma::WgmmaCommitGroup {});
     raw.op(Mma::WgmmaWaitGroup { pending: 0 });
-    let last = tilewright::ir::Accumulators::new(shape, 128, raw.ir.vars[d].ty).unwrap().len - 1;
+    let last =
+        tilewright::ir::op::Accumulators::new(shape, 128, raw.ir.vars[d].ty).unwrap().len - 1;
     for index in [0, last] {
         let sum = raw.get(Mem::GetVar { var: d, index });
         raw.consume(sum);
@@ -495,7 +497,7 @@ fn numbers_that_become_constants() {
         from,
         from_index: index,
         src_bytes: read,
-        cache: tilewright::ir::CpAsyncCache::Ca,
+        cache: tilewright::ir::op::CpAsyncCache::Ca,
         bytes: 4,
     });
     let policy = Default::default();

@@ -1,7 +1,8 @@
 //! Configurations of matrix products: names, and what there is a kernel for.
 
 use tilewright::arch::Major;
-use tilewright::ir::{Scalar, Target};
+use tilewright::ir::Target;
+use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, GemmConfig, GemmError, GemmProblem, MatrixStrides, Schedule,
     StoreForm,

@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use gemm_case::{Case, ptx};
 
 use tilewright::arch::Major;
-use tilewright::ir::{Scalar, Target};
+use tilewright::ir::Target;
+use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{Activation, Bias, Epilogue, GemmConfig, GemmProblem, Schedule};
 use tilewright::runtime::Device;
 

@@ -6,7 +6,8 @@ use crate::support::{device, gemm_case};
 
 use gemm_case::Case;
 use tilewright::arch::Major;
-use tilewright::ir::{Scalar, Target, bf16, f8e4m3, f16};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Target, bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, MatrixStrides, Schedule,
     StoreForm,

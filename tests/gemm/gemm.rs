@@ -9,7 +9,8 @@ mod example;
 
 use proptest::prelude::*;
 use tilewright::arch::Major;
-use tilewright::ir::{Scalar, Target};
+use tilewright::ir::Target;
+use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem};
 
 /// A number that is exact in no short sum, different for each position.

@@ -1,6 +1,7 @@
 //! Checks the instructions in the loops of the kernels of `kernels::gemm`.
 
-use tilewright::ir::{Scalar, Target, bf16};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Target, bf16};
 use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem};
 
 /// Returns the largest number of `wgmma` in one loop body, nested loops excluded.

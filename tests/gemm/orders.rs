@@ -2,7 +2,8 @@
 
 use crate::support::gemm_case::Case;
 
-use tilewright::ir::{Kernel, KernelIr, Scalar, Target, Untyped, bf16};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Kernel, KernelIr, Target, Untyped, bf16};
 use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem, Schedule, StoreForm};
 use tilewright::runtime::{Arg, Device};
 use tilewright::sim::{Options, Order};

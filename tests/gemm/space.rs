@@ -9,7 +9,8 @@
 use gemm_case::{Case, ptx};
 use rayon::prelude::*;
 use tilewright::arch::Major;
-use tilewright::ir::{Scalar, Target};
+use tilewright::ir::Target;
+use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{Activation, Bias, Epilogue, GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{Effort, GemmModel, GemmSpace, Regime, Sweep, USUAL_SHAPES, rankings};

@@ -4,7 +4,8 @@ use crate::support::{device, gemm_case, ptxas};
 
 use gemm_case::{Case, ptx};
 use tilewright::arch::{L2Promotion, Major};
-use tilewright::ir::{Scalar, bf16, f8e4m3, f16};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, MatrixStrides, Schedule,
     StoreForm,

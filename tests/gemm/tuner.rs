@@ -5,7 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use tilewright::ir::{Scalar, Target};
+use tilewright::ir::Target;
+use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{GemmProblem, MatrixStrides};
 use tilewright::runtime::Device;
 use tilewright::tune::{

@@ -4,7 +4,8 @@
 
 use crate::support::device;
 
-use tilewright::ir::{Scalar, bf16};
+use tilewright::ir::bf16;
+use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, MatrixStrides,
 };

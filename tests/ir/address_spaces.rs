@@ -4,10 +4,12 @@
 
 use crate::support::{device, text, threads};
 
+use tilewright::ir::builder::VectorElement;
+use tilewright::ir::op::{BarrierForm, ClusterArrival, MemScope};
+use tilewright::ir::types::Space;
 use tilewright::ir::{
-    BarrierForm, ClusterArrival, Element, GenericMut, GlobalMut, Kernel, KernelOptions, Local,
-    MemScope, Shared, SharedCluster, Space, Target, Val, Vector, VectorElement, bf16, f8e4m3,
-    f8e5m2, f16, range, tf32,
+    Element, GenericMut, GlobalMut, Kernel, KernelOptions, Local, Shared, SharedCluster, Target,
+    Val, Vector, bf16, f8e4m3, f8e5m2, f16, range, tf32,
 };
 use tilewright::runtime::Grid;
 

@@ -4,10 +4,14 @@
 
 use crate::support::{device, text, threads};
 
+use tilewright::ir::builder::{AtomicCas, AtomicHalf, AtomicInt, AtomicWord};
+use tilewright::ir::op::{
+    AtomicOrder, L1Evict, L2Prefetch, LoadAccess, LoadCache, MemScope, PrefetchLevel, RedOrder,
+    StoreAccess, StoreCache,
+};
+use tilewright::ir::types::Scalar;
 use tilewright::ir::{
-    AtomicCas, AtomicHalf, AtomicInt, AtomicOrder, AtomicWord, Body, Element, Float, GlobalMut,
-    Integer, Kernel, L1Evict, L2Prefetch, LoadAccess, LoadCache, MemScope, PrefetchLevel, RedOrder,
-    Scalar, Shared, StoreAccess, StoreCache, Target, Val, Vector, bf16, f16, range,
+    Body, Element, Float, GlobalMut, Integer, Kernel, Shared, Target, Val, Vector, bf16, f16, range,
 };
 use tilewright::runtime::Grid;
 
@@ -45,7 +49,7 @@ fn check_cell<T: Element>(
 
 /// An integer of type `T` from its bits.
 fn int<T: Element>(value: i64) -> T {
-    T::from_bits(tilewright::ir::Const::new(T::SCALAR, value as u64).bits())
+    T::from_bits(tilewright::ir::types::Const::new(T::SCALAR, value as u64).bits())
 }
 
 fn integers_of<T: AtomicInt + AtomicWord>() {

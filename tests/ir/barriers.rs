@@ -4,9 +4,8 @@
 
 use crate::support::{device, threads};
 
-use tilewright::ir::{
-    Body, Element, FenceOrder, GlobalMut, Kernel, MemScope, ProxySpace, Target, Val, range,
-};
+use tilewright::ir::op::{FenceOrder, MemScope, ProxySpace};
+use tilewright::ir::{Body, Element, GlobalMut, Kernel, Target, Val, range};
 use tilewright::runtime::{Device, Grid};
 
 #[track_caller]

@@ -226,7 +226,7 @@ fn all_mistakes_are_reported_in_the_order_of_their_lines() {
         x.load(k, kept.expect("the body ran"));
     })
     .unwrap_err();
-    let lines: Vec<u32> = errors.iter().map(|error| error.place.line).collect();
+    let lines: Vec<u32> = errors.iter().map(|error| error.location.line).collect();
     assert_eq!(lines.len(), 2);
     assert!(lines[0] < lines[1]);
 }

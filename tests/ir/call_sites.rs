@@ -1,9 +1,9 @@
 //! The call sites that the builder is designed for, as they are written by a user.
 
 use tilewright::codegen::PtxOptions;
+use tilewright::ir::types::Scalar;
 use tilewright::ir::{
-    Body, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Scalar, Shared, Target, Val, bf16,
-    range,
+    Body, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Shared, Target, Val, bf16, range,
 };
 use tilewright::kernels::gemm::{Gemm, GemmConfig};
 use tilewright::layout::{layout, shape};
@@ -162,11 +162,11 @@ fn functions_of_the_crate_have_the_lines_of_their_callers() {
     };
     let options = KernelOptions::default().block([384, 1, 1]);
     let kernel = build(options.clone().min_blocks_per_sm(1)).unwrap();
-    let others = kernel.ir().places.iter().filter(|(_, place)| place.file != file!());
+    let others = kernel.ir().locations.iter().filter(|(_, place)| place.file != file!());
     assert_eq!(others.map(|(_, place)| place.to_string()).collect::<Vec<_>>(), [""; 0]);
     // Registers are moved where the launch bounds do not say how many there are: an error inside of `warp_roles`.
     let errors = build(options).map(|_| ()).unwrap_err();
-    let files: Vec<&str> = errors.iter().map(|error| error.place.file).collect();
+    let files: Vec<&str> = errors.iter().map(|error| error.location.file).collect();
     assert_eq!(files, [file!()], "{errors}");
 }
 

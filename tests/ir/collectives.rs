@@ -8,9 +8,8 @@ use crate::support::{device, ptxas, text};
 mod softmax;
 
 use device::devices;
-use tilewright::ir::{
-    Body, Element, Global, GlobalMut, Group, Kernel, KernelOptions, Target, Val, range,
-};
+use tilewright::ir::builder::Group;
+use tilewright::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Target, Val, range};
 use tilewright::runtime::{Device, Grid, RuntimeError};
 use tilewright::sim;
 
@@ -226,13 +225,15 @@ fn reduce_names_the_lines_of_its_caller() {
     })
     .unwrap();
     let lines: std::collections::BTreeSet<u32> =
-        kernel.ir().reached_ops().iter().map(|op| kernel.ir().place_of(*op).line).collect();
+        kernel.ir().reached_ops().iter().map(|op| kernel.ir().location_of(*op).line).collect();
     assert!(lines.contains(&call) && lines.contains(&body));
-    assert!(kernel.ir().reached_ops().iter().all(|op| kernel.ir().place_of(*op).file == file!()));
+    assert!(
+        kernel.ir().reached_ops().iter().all(|op| kernel.ir().location_of(*op).file == file!())
+    );
     let mut x = device.upload(&[1, 0, 1]).unwrap();
     let error = device.load(&kernel).unwrap().launch(Grid::cover(3, 3), (&mut x,)).unwrap_err();
     let RuntimeError::Simulation(error) = error else { panic!("{error}") };
-    assert_eq!(error.fault().unwrap().place.line, body);
+    assert_eq!(error.fault().unwrap().location.line, body);
 }
 
 /// Under a branch that is not the same for all threads the verifier refuses it, with the line of the call.

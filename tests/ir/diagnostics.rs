@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use device::devices;
 use std::process::Command;
 
-use tilewright::ir::{Arith, Diagnostic, Element, GlobalMut, Kernel, Op, Target, range};
+use tilewright::ir::op::{Arith, Diagnostic, Op};
+use tilewright::ir::{Element, GlobalMut, Kernel, Target, range};
 use tilewright::runtime::{AssertFailures, Device, Grid, RuntimeError};
 use tilewright::sim;
 
@@ -66,20 +67,20 @@ fn assert_reports_message_values_line_block_and_thread() {
             .filter(|i| i % 7 == 3)
             .map(|i| {
                 let (block, thread) = (i / 40, i % 40);
-                let place = ([block % 2, block / 2, 0], [thread % 20, thread / 20, 0]);
-                (format!("{i} is 3 modulo 7 {{{i}.0}}"), line, place)
+                let location = ([block % 2, block / 2, 0], [thread % 20, thread / 20, 0]);
+                (format!("{i} is 3 modulo 7 {{{i}.0}}"), line, location)
             })
             .collect();
         assert_eq!((found.total, found.kernel.as_str()), (expected.len() as u64, "sevens"));
         let all: Vec<_> = found
             .failures
             .iter()
-            .map(|f| (f.message.clone(), f.place.line, (f.block, f.thread)))
+            .map(|f| (f.message.clone(), f.location.line, (f.block, f.thread)))
             .collect();
         assert_eq!(all, expected, "on {device}");
         let first = &found.failures[0];
         assert_eq!(first.values, [3.to_const(), 3.0f32.to_const()]);
-        assert!(first.place.file.ends_with("diagnostics.rs") && first.element.is_none());
+        assert!(first.location.file.ends_with("diagnostics.rs") && first.element.is_none());
         let text = found.to_string();
         assert!(text.starts_with("kernel `sevens` failed 23 assertions on "), "{text}");
         assert!(text.contains(&format!("diagnostics.rs:{line}:")) && text.ends_with("and 18 more"));
@@ -142,8 +143,8 @@ fn assert_keeps_the_first_failures_and_counts_the_rest() {
         let found = failures(&device, f.launch(Grid::new([64, 1, 1], [128, 1, 1]), (&mut x,)));
         assert_eq!(found.total, 3 * 64 * 128);
         assert_eq!(found.failures.len(), AssertFailures::RECORDED);
-        let places: Vec<_> = found.failures.iter().map(|f| (f.block[0], f.thread[0])).collect();
-        assert!(places.is_sorted());
+        let locations: Vec<_> = found.failures.iter().map(|f| (f.block[0], f.thread[0])).collect();
+        assert!(locations.is_sorted());
         if device.is_sim() {
             let messages = found.failures.iter().map(|f| f.message.clone());
             let expected = (0..AssertFailures::RECORDED).map(|n| format!("{} {}", n / 3, n % 3));
@@ -218,7 +219,7 @@ fn assert_failures_are_returned_once() {
 fn assert_is_checked_where_it_stands() {
     let _alone = alone();
     let build = |target| {
-        Kernel::<Out>::build("places", target, |k, (x,)| {
+        Kernel::<Out>::build("locations", target, |k, (x,)| {
             let i = k.thread_idx().x;
             let is_small = i.lt(3);
             k.if_else(

@@ -119,7 +119,7 @@ fn verified<'t>(text: &'t str, found: &mut Vec<Found>) -> Vec<Verified<'t>> {
         match Kernel::verify(ir) {
             Ok(kernel) => all.push(Verified { kernel, head, above }),
             Err(violations) => found.extend(violations.into_iter().map(|violation| {
-                let line = violation.place.map_or(head, |place| place.line as usize);
+                let line = violation.location.map_or(head, |location| location.line as usize);
                 Found::new(Kind::Error, line, &violation.error, violation.to_string())
             })),
         }
@@ -147,7 +147,7 @@ fn run(verified: &Verified<'_>, ir: &KernelIr, outcome: &mut Outcome) {
                 let message = error.to_string();
                 outcome.found.push(match error.fault() {
                     Some(fault) => {
-                        let line = fault.place.line as usize;
+                        let line = fault.location.line as usize;
                         Found::new(Kind::Fault, line, &fault.cause, message)
                     }
                     None => Found::new(Kind::Error, verified.head, &error, message),
@@ -174,7 +174,7 @@ fn passes(text: &str) -> Outcome {
             Ok(lowered) => lowered,
             Err(errors) => {
                 outcome.found.extend(errors.iter().map(|error| {
-                    let (line, message) = (error.place.line as usize, error.to_string());
+                    let (line, message) = (error.location.line as usize, error.to_string());
                     Found::new(Kind::Error, line, &error.kind, message)
                 }));
                 continue;
@@ -203,12 +203,12 @@ fn ptx(text: &str) -> Outcome {
     let mut outcome = Outcome::default();
     let mut written = Vec::new();
     for Verified { kernel, .. } in verified(text, &mut outcome.found) {
-        let ptx = kernel.ptx_with(PtxOptions::default().places(false));
+        let ptx = kernel.ptx_with(PtxOptions::default().locations(false));
         // Equal kernels give equal bytes.
         let printed: KernelIr =
             kernel.ir().to_string().parse().unwrap_or_else(|error| panic!("{error}"));
         let again = Kernel::verify(printed.canonical()).unwrap_or_else(|errors| panic!("{errors}"));
-        let again = again.ptx_with(PtxOptions::default().places(false));
+        let again = again.ptx_with(PtxOptions::default().locations(false));
         assert_eq!(ptx.text(), again.text(), "the text of the kernel is not always the same");
         if let Some(ptxas) = ptxas::find() {
             let result = ptxas.assemble(ptx.text(), &ptx.target().to_string(), &[]);

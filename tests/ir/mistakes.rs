@@ -10,7 +10,7 @@ use tilewright::ir::{
     Body, Element, Global, GlobalMut, Kernel, KernelOptions, Params, Shared, Target, parse, range,
 };
 use tilewright::runtime::Grid;
-use tilewright::sim::{Arg, Buffer, Options, run};
+use tilewright::sim::{GlobalBuffer, KernelArg, Options, run};
 
 #[track_caller]
 fn check(text: &str, expected: Expect) {
@@ -54,8 +54,8 @@ fn check_run(
 ) {
     let kernel =
         Kernel::<Signature>::build("wrong", Target::SM_80, body).expect("the build cannot see it");
-    let (x, y) = (Buffer::from_slice(&[1i32, 2, 3, 4]), Buffer::from_slice(&[0i32; 4]));
-    let args = [Arg::Buffer(&x), Arg::Buffer(&y), Arg::Scalar(n.to_const())];
+    let (x, y) = (GlobalBuffer::from_slice(&[1i32, 2, 3, 4]), GlobalBuffer::from_slice(&[0i32; 4]));
+    let args = [KernelArg::Buffer(&x), KernelArg::Buffer(&y), KernelArg::Scalar(n.to_const())];
     let grid = Grid::new([1, 1, 1], [threads, 1, 1]);
     let options = Options::default().fuel(10_000).threads(1);
     let error = run(kernel.ir(), grid, &args, &options).expect_err("it is wrong");
@@ -184,16 +184,17 @@ fn m10_wrong_arguments_of_a_launch() {
         y.store(k, n, x.load(k, n));
     })
     .expect("the kernel is right");
-    let (x, y) = (Buffer::from_slice(&[1i32]), Buffer::from_slice(&[0i32]));
-    let run = |args: &[Arg<'_>]| {
+    let (x, y) = (GlobalBuffer::from_slice(&[1i32]), GlobalBuffer::from_slice(&[0i32]));
+    let run = |args: &[KernelArg<'_>]| {
         let grid = Grid::new([1, 1, 1], [1, 1, 1]);
         let error = run(kernel.ir(), grid, args, &Options::default()).expect_err("it is wrong");
         error.to_string()
     };
-    let (x, y, n) = (Arg::Buffer(&x), Arg::Buffer(&y), Arg::Scalar(0i32.to_const()));
+    let (x, y, n) =
+        (KernelArg::Buffer(&x), KernelArg::Buffer(&y), KernelArg::Scalar(0i32.to_const()));
     check(&run(&[x, y]), expect!["the kernel has 3 parameters, but the launch passes 2 arguments"]);
     check(
-        &run(&[x, y, Arg::Scalar(0i64.to_const())]),
+        &run(&[x, y, KernelArg::Scalar(0i64.to_const())]),
         expect!["parameter `p2` is i32, but the argument is i64"],
     );
     check(&run(&[n, y, n]), expect!["parameter `p0` is ptr<global, i32>, but the argument is i32"]);

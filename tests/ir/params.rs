@@ -6,9 +6,11 @@ use crate::support::{device, ptxas, text};
 
 use device::devices;
 use proptest::prelude::*;
+use tilewright::ir::builder::BuildErrorKind;
+use tilewright::ir::op::{Arith, Op};
 use tilewright::ir::{
-    Arith, BuildError, BuildErrorKind, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Op,
-    Params, SignatureError, Target, Val,
+    BuildError, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Params, SignatureError,
+    Target, Val,
 };
 use tilewright::layout::{Env, Int, IntTuple, Layout, ScaledBasis, Width, layout, shape, tiler};
 use tilewright::runtime::{Arguments, Device, Function, Grid, RuntimeError};

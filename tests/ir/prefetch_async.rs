@@ -4,9 +4,9 @@
 
 use crate::support::{device, ptxas, text};
 
+use tilewright::ir::op::CpAsyncCache;
 use tilewright::ir::{
-    CpAsyncCache, Global, GlobalMut, Kernel, KernelIr, KernelOptions, Target, Untyped, VerifyError,
-    range,
+    Global, GlobalMut, Kernel, KernelIr, KernelOptions, Target, Untyped, VerifyError, range,
 };
 use tilewright::runtime::{Arg, Device, Grid};
 use tilewright::sim::{Options, Order};
@@ -182,7 +182,9 @@ fn other_forms_are_refused() {
         })
         .unwrap_err();
         let error = errors.iter().next().expect("there is one");
-        let tilewright::ir::BuildErrorKind::Verify(error) = &error.kind else { panic!("{error}") };
+        let tilewright::ir::builder::BuildErrorKind::Verify(error) = &error.kind else {
+            panic!("{error}")
+        };
         error.clone()
     }
     for error in [error(false, false), error(true, true)] {

@@ -4,9 +4,8 @@
 
 use std::error::Error;
 
-use tilewright::ir::{
-    Body, BuildErrorKind, Global, GlobalMut, Kernel, Registers, Target, Val, Var, range,
-};
+use tilewright::ir::builder::BuildErrorKind;
+use tilewright::ir::{Body, Global, GlobalMut, Kernel, Registers, Target, Val, Var, range};
 use tilewright::layout::{layout, shape};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{

@@ -37,10 +37,10 @@ fn size() {
 fn places_are_those_of_the_text() {
     let text = "\n kernel @k target sm_80 (%a: i32) {\n\n   %b = neg %a : i32 ; ä\n  return\n}";
     let ir = parse("dir/file.kir", text).expect("it is of the form");
-    let places: Vec<String> = ir.ops.keys().map(|op| ir.place_of(op).to_string()).collect();
+    let places: Vec<String> = ir.ops.keys().map(|op| ir.location_of(op).to_string()).collect();
     assert_eq!(places, ["dir/file.kir:4:4", "dir/file.kir:5:3"]);
-    let param = ir.values[ir.params[0].value].place;
-    assert_eq!(ir.places[param].to_string(), "dir/file.kir:2:26");
+    let param = ir.values[ir.params[0].value].location;
+    assert_eq!(ir.locations[param].to_string(), "dir/file.kir:2:26");
 }
 
 #[test]

@@ -4,9 +4,9 @@
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use tilewright::ir::{
-    Control, Global, GlobalMut, Kernel, KernelIr, Op, Scalar, Shared, Target, Val, range,
-};
+use tilewright::ir::op::{Control, Op};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Global, GlobalMut, Kernel, KernelIr, Shared, Target, Val, range};
 
 use crate::support::{random_kernel, tensor_cells, text};
 

@@ -4,9 +4,10 @@
 
 use crate::support::{device, text, threads};
 
+use tilewright::ir::builder::VectorElement;
+use tilewright::ir::op::{L1Evict, LoadAccess};
 use tilewright::ir::{
-    BuildErrors, Global, GlobalMut, Kernel, L1Evict, LoadAccess, Target, Val, Vector,
-    VectorElement, bf16, f8e4m3, f8e5m2, f16, tf32,
+    BuildErrors, Global, GlobalMut, Kernel, Target, Val, Vector, bf16, f8e4m3, f8e5m2, f16, tf32,
 };
 use tilewright::runtime::Grid;
 

@@ -1,8 +1,7 @@
 //! Vectors of 256 bits, and rows that start anywhere, against the same on the host.
 
-use tilewright::ir::{
-    Global, GlobalMut, Kernel, Target, Val, Vector, VectorElement, bf16, f8e4m3, f16, range,
-};
+use tilewright::ir::builder::VectorElement;
+use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector, bf16, f8e4m3, f16, range};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::Row;
 

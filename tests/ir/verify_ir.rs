@@ -1,25 +1,27 @@
 //! Rules of the verifier that no text can break: kernels made as data, with indices that do not fit.
 
+use tilewright::ir::Kernel;
+use tilewright::ir::op::Op;
+use tilewright::ir::op::{Arith, Control, Mem, Unroll};
+use tilewright::ir::types::{Const, Scalar, Type};
 use tilewright::ir::{
-    Arena, Arith, Const, Control, Entity, KernelIr, Mem, OpData, OpId, Param, Place, PlaceId,
-    Region, RegionId, Scalar, SharedData, Target, Type, Unroll, Value, ValueData, ValueDef,
-    VarData, VarId, VerifyError,
+    Arena, Entity, KernelIr, LocationId, OpData, OpId, Param, Region, RegionId, SharedData,
+    SourceLocation, Target, Value, ValueData, ValueDef, VarData, VarId, VerifyError,
 };
-use tilewright::ir::{Kernel, Op};
 
 /// A kernel with a parameter `%a: i32`, a constant `%1`, a shared allocation, a variable and `return`.
 fn small() -> KernelIr {
     let mut ir = KernelIr::new("small", Target::SM_80);
-    let place = ir.place(Place::caller());
+    let location = ir.location(SourceLocation::caller());
     let (region, ty) = (ir.body, Scalar::I32.into());
-    let value = ir.values.push(ValueData { ty, def: ValueDef::Param(0), region, place });
+    let value = ir.values.push(ValueData { ty, def: ValueDef::Param(0), region, location });
     ir.params.push(Param { name: "a".into(), value });
     let op = push(&mut ir, region, Op::Const(Const::new(Scalar::I32, 1)));
     let def = ValueDef::Result(op, 0);
-    let result = ir.values.push(ValueData { ty, def, region, place });
+    let result = ir.values.push(ValueData { ty, def, region, location });
     ir.ops[op].results.push(result);
-    ir.shared.push(SharedData { elem: Scalar::F32, len: 4, align_bytes: 4, place });
-    ir.vars.push(VarData { ty, len: 1, region, place, name: None });
+    ir.shared.push(SharedData { elem: Scalar::F32, len: 4, align_bytes: 4, location });
+    ir.vars.push(VarData { ty, len: 1, region, location, name: None });
     push(&mut ir, region, Control::Return);
     ir.regions[region].ops.reverse();
     ir
@@ -32,8 +34,8 @@ fn add(ir: &mut KernelIr, region: RegionId, op: impl Into<Op>) {
 
 /// As `add`, and returns the operation.
 fn push(ir: &mut KernelIr, region: RegionId, op: impl Into<Op>) -> OpId {
-    let place = ir.place(Place::caller());
-    let id = ir.ops.push(OpData { op: op.into(), results: Default::default(), region, place });
+    let location = ir.location(SourceLocation::caller());
+    let id = ir.ops.push(OpData { op: op.into(), results: Default::default(), region, location });
     ir.regions[region].ops.insert(0, id);
     id
 }
@@ -75,13 +77,13 @@ fn indices_that_point_nowhere() {
     out_of_range(|ir| ir.regions[ir.body].ops.push(last()));
     out_of_range(|ir| ir.regions[ir.body].args.push(last()));
     out_of_range(|ir| ir.ops[OpId::from_index(0)].results.push(last()));
-    out_of_range(|ir| ir.ops[OpId::from_index(0)].place = last());
-    out_of_range(|ir| ir.values[Value::from_index(1)].place = last());
+    out_of_range(|ir| ir.ops[OpId::from_index(0)].location = last());
+    out_of_range(|ir| ir.values[Value::from_index(1)].location = last());
     out_of_range(|ir| ir.values[Value::from_index(1)].region = last());
-    out_of_range(|ir| ir.places = Arena::<PlaceId, Place>::new());
+    out_of_range(|ir| ir.locations = Arena::<LocationId, SourceLocation>::new());
     out_of_range(|ir| ir.vars[VarId::from_index(0)].region = last());
-    out_of_range(|ir| ir.vars[VarId::from_index(0)].place = last());
-    out_of_range(|ir| ir.shared[Entity::from_index(0)].place = last());
+    out_of_range(|ir| ir.vars[VarId::from_index(0)].location = last());
+    out_of_range(|ir| ir.shared[Entity::from_index(0)].location = last());
     let values = || [last()].into_iter().collect();
     let cond = Value::from_index(0);
     let ops: [fn() -> Op; 8] = [
@@ -137,9 +139,9 @@ fn owners_that_are_not() {
     });
     // A value that nothing makes.
     wrong_owner(|ir| {
-        let (region, place) = (ir.body, PlaceId::from_index(0));
+        let (region, location) = (ir.body, LocationId::from_index(0));
         let (ty, def) = (Type::BOOL, ValueDef::Param(u32::MAX));
-        let value = ir.values.push(ValueData { ty, def, region, place });
+        let value = ir.values.push(ValueData { ty, def, region, location });
         push(ir, region, Arith::Not { value });
     });
 }
@@ -195,9 +197,9 @@ fn names_that_the_text_form_does_not_have() {
 fn parameters_of_one_name() {
     check(
         |ir| {
-            let (region, place) = (ir.body, PlaceId::from_index(0));
+            let (region, location) = (ir.body, LocationId::from_index(0));
             let (ty, def) = (Scalar::I32.into(), ValueDef::Param(1));
-            let value = ir.values.push(ValueData { ty, def, region, place });
+            let value = ir.values.push(ValueData { ty, def, region, location });
             ir.params.push(Param { name: "a".into(), value });
         },
         |error| *error == VerifyError::DuplicateParamName { name: "a".into() },
@@ -208,9 +210,9 @@ fn parameters_of_one_name() {
 #[test]
 fn arguments_where_none_can_be() {
     let argument = |ir: &mut KernelIr, region: RegionId| {
-        let (ty, def, place) =
-            (Scalar::I32.into(), ValueDef::Arg(region, 0), PlaceId::from_index(0));
-        let arg = ir.values.push(ValueData { ty, def, region, place });
+        let (ty, def, location) =
+            (Scalar::I32.into(), ValueDef::Arg(region, 0), LocationId::from_index(0));
+        let arg = ir.values.push(ValueData { ty, def, region, location });
         ir.regions[region].args.push(arg);
     };
     check(
@@ -252,10 +254,10 @@ fn arguments_that_do_not_fit() {
             |ir| {
                 let body = ir.regions.push(Region::default());
                 let init = (0..carried).map(|_| value).collect();
-                let place = PlaceId::from_index(0);
+                let location = LocationId::from_index(0);
                 if carried != 1 {
                     let (ty, def) = (Scalar::I32.into(), ValueDef::Arg(body, 0));
-                    let arg = ir.values.push(ValueData { ty, def, region: body, place });
+                    let arg = ir.values.push(ValueData { ty, def, region: body, location });
                     ir.regions[body].args.push(arg);
                 }
                 let op = push(ir, ir.body, Control::Loop { init, body });

@@ -4,10 +4,8 @@
 
 use crate::support::threads;
 
-use tilewright::ir::{
-    Body, Element, GlobalMut, Kernel, Number, ShflMode, SpecialReg, Target, Val, VolatileReg, WARP,
-    WARP as ALL,
-};
+use tilewright::ir::op::{ShflMode, SpecialReg, VolatileReg};
+use tilewright::ir::{Body, Element, GlobalMut, Kernel, Number, Target, Val, WARP, WARP as ALL};
 use tilewright::runtime::Grid;
 
 /// Blocks of whole warps along one axis.
@@ -68,10 +66,10 @@ fn shuffles_of<T: Number>() {
 /// A `u64` converted to `T` and back.
 fn host_cvt<T: Number>(value: u64) -> u64 {
     match T::SCALAR {
-        tilewright::ir::Scalar::F32 => (value as f32) as u64,
-        tilewright::ir::Scalar::F64 => (value as f64) as u64,
+        tilewright::ir::types::Scalar::F32 => (value as f32) as u64,
+        tilewright::ir::types::Scalar::F64 => (value as f64) as u64,
         other => {
-            let number = tilewright::ir::Const::new(other, value).as_int();
+            let number = tilewright::ir::types::Const::new(other, value).as_int();
             number.expect("it is an integer") as u64
         }
     }

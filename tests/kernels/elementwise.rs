@@ -1,7 +1,9 @@
 //! Elementwise kernels, compared with the same function on the host.
 
 use proptest::prelude::*;
-use tilewright::ir::{Converted, Scalar, Target, VectorElement, bf16, f8e4m3, f16};
+use tilewright::ir::builder::{Converted, VectorElement};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Target, bf16, f8e4m3, f16};
 use tilewright::kernels::elementwise::{Elementwise, ElementwiseConfig};
 use tilewright::kernels::rows::{RowError, RowProblem};
 use tilewright::runtime::Device;

@@ -1,6 +1,7 @@
 //! Matrices whose rows are computed on a device and compared with their definition in `f64`.
 
-use tilewright::ir::{Scalar, Target};
+use tilewright::ir::Target;
+use tilewright::ir::types::Scalar;
 use tilewright::kernels::rows::{RowConfig, RowProblem};
 use tilewright::runtime::Device;
 

@@ -1,7 +1,9 @@
 //! Reductions of rows, compared with their definition.
 
 use proptest::prelude::*;
-use tilewright::ir::{Converted, Scalar, Target, bf16, f16};
+use tilewright::ir::builder::Converted;
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceOp};
 use tilewright::kernels::rows::{RowConfig, RowError, RowProblem};
 use tilewright::runtime::Device;

@@ -1,7 +1,9 @@
 //! Softmax and log-softmax, compared with their definition.
 
 use proptest::prelude::*;
-use tilewright::ir::{Converted, Scalar, Target, VectorElement, bf16, f16};
+use tilewright::ir::builder::{Converted, VectorElement};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::rows::{RowConfig, RowError, RowProblem};
 use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
 use tilewright::runtime::Device;

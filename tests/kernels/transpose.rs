@@ -1,7 +1,8 @@
 //! Transposes: every element moves to its place, and nothing else is written.
 
 use proptest::prelude::*;
-use tilewright::ir::{Element, Scalar, Target, bf16};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Element, Target, bf16};
 use tilewright::kernels::rows::RowError;
 use tilewright::kernels::transpose::{Transpose, TransposeConfig, TransposeProblem};
 use tilewright::runtime::Device;

@@ -162,7 +162,7 @@ fn arguments_of_a_kernel_that_rustc_does_not_know() {
             "parameter 2 of kernel `axpy` is `ptr<global, mut f32>` and its argument is `ptr<global, f32>`"
         ],
     );
-    let given = tilewright::ir::Type::Scalar(tilewright::ir::Scalar::U32);
+    let given = tilewright::ir::types::Type::Scalar(tilewright::ir::types::Scalar::U32);
     check(
         f.launch(grid, vec![3.0f32.into(), (&x).into(), (&mut y).into(), 2u32.into()]),
         &RuntimeError::ArgumentType { kernel: kernel(), index: 3, expected: n_type, given },

@@ -14,7 +14,7 @@ use tilewright::testing::{EvalError, eval};
 fn eval_returns_every_type() {
     fn check<T: Element>(device: &Device, value: T)
     where
-        for<'b> tilewright::ir::Val<'b, T>: tilewright::ir::IntoVal<'b, T>,
+        for<'b> tilewright::ir::Val<'b, T>: tilewright::ir::builder::IntoVal<'b, T>,
     {
         let found: T = eval::<T>(device, |k| k.constant(value)).unwrap();
         assert_eq!(found, value, "on {device}");

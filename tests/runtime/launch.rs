@@ -5,9 +5,9 @@ use crate::support::device;
 
 use device::{devices, wanted_gpu};
 use tilewright::arch::{Fill, L2Promotion, SwizzleMode, TensorMapDesc};
+use tilewright::ir::types::Scalar;
 use tilewright::ir::{
-    Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, TensorMap, TensorMapMut, Untyped,
-    range,
+    Global, GlobalMut, Kernel, KernelOptions, Target, TensorMap, TensorMapMut, Untyped, range,
 };
 use tilewright::layout::{Layout, layout};
 use tilewright::runtime::{Buffer, Device, Function, Grid, LaunchOptions, RuntimeError, Stream};
@@ -58,7 +58,7 @@ fn arguments_of_every_type_arrive() {
     fn check<T>(device: &Device, value: T)
     where
         T: tilewright::ir::Element + for<'h> tilewright::runtime::Argument<Arg<'h, 'h> = T>,
-        for<'b> tilewright::ir::Val<'b, T>: tilewright::ir::IntoVal<'b, T>,
+        for<'b> tilewright::ir::Val<'b, T>: tilewright::ir::builder::IntoVal<'b, T>,
     {
         let kernel = Kernel::<(GlobalMut<T>, T, i32)>::build(
             "pass",

@@ -6,7 +6,8 @@ use crate::support::{device, ptxas, text};
 
 use device::devices;
 use tilewright::codegen::{CodegenError, Module};
-use tilewright::ir::{Element, GlobalMut, Kernel, Space, Target, parse_kernels};
+use tilewright::ir::types::Space;
+use tilewright::ir::{Element, GlobalMut, Kernel, Target, parse_kernels};
 use tilewright::runtime::{Device, Grid, RuntimeError};
 use tilewright::sim::FaultCause;
 
@@ -24,7 +25,7 @@ fn assemble(module: &Module<'_>) {
 /// A kernel that reads an array at an index of each thread.
 fn reads<T: Element>(name: &str, target: Target, elements: &[T]) -> Kernel<Out<T>>
 where
-    for<'b> tilewright::ir::Val<'b, T>: tilewright::ir::IntoVal<'b, T>,
+    for<'b> tilewright::ir::Val<'b, T>: tilewright::ir::builder::IntoVal<'b, T>,
 {
     Kernel::<Out<T>>::build(name, target, |k, (out,)| {
         let table = k.const_array(elements);
@@ -43,7 +44,7 @@ where
 fn const_arrays_of_every_type() {
     fn check<T: Element>(device: &Device, elements: &[T])
     where
-        for<'b> tilewright::ir::Val<'b, T>: tilewright::ir::IntoVal<'b, T>,
+        for<'b> tilewright::ir::Val<'b, T>: tilewright::ir::builder::IntoVal<'b, T>,
     {
         let kernel = reads("reads", device.target(), elements);
         text::check_round_trip(kernel.ir());

@@ -5,9 +5,11 @@
 use crate::support::skip::skip;
 use crate::support::{device, text};
 
+use tilewright::ir::builder::{Bits, Ordered, Signed, Word32};
+use tilewright::ir::op::ProductHalf;
+use tilewright::ir::types::{Const, Scalar};
 use tilewright::ir::{
-    Bits, Const, Element, Float, Global, GlobalMut, Integer, Kernel, Number, Ordered, ProductHalf,
-    Scalar, Signed, Target, Val, Vector, Word32,
+    Element, Float, Global, GlobalMut, Integer, Kernel, Number, Target, Val, Vector,
 };
 use tilewright::runtime::{Device, Grid};
 

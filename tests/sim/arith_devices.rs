@@ -10,10 +10,12 @@ use crate::support::{any_buffer, computed, device, raw, text};
 use any_buffer::{is_nan, upload};
 use computed::computed;
 use raw::{Raw, pointer};
-use tilewright::ir::{
-    ApproxFunction, Arith, Axis, Const, Convert, DivApprox, Element, FloatArith, Kernel, Mem, Op,
-    Scalar, Space, SpecialReg, Subnormals, Thread, Type, Untyped, Value, bf16, f16,
+use tilewright::ir::op::{
+    ApproxFunction, Arith, Axis, Convert, DivApprox, FloatArith, Mem, Op, SpecialReg, Subnormals,
+    Thread,
 };
+use tilewright::ir::types::{Const, Scalar, Space, Type};
+use tilewright::ir::{Element, Kernel, Untyped, Value, bf16, f16};
 use tilewright::runtime::{Device, Grid};
 
 const THREADS: u64 = 32;

@@ -8,9 +8,12 @@ use std::collections::BTreeSet;
 
 use pipelines::{ampere_copy, ampere_gemm, hopper_gemm};
 use tilewright::arch::{Fill, SwizzleMode, TensorMapDesc};
-use tilewright::ir::{Kernel, Scalar, bf16, parse};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Kernel, bf16, parse};
 use tilewright::runtime::Grid;
-use tilewright::sim::{Agent, Arg, Buffer, FaultCause, MissingEdge, Options, Order, RunError, run};
+use tilewright::sim::{
+    Agent, FaultCause, GlobalBuffer, KernelArg, MissingEdge, Options, Order, RunError, run,
+};
 
 /// SplitMix64.
 struct Random(u64);
@@ -45,7 +48,7 @@ fn verified(text: &str) -> Kernel<tilewright::ir::Untyped> {
     Kernel::verify(ir).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
 }
 
-fn simulate(text: &str, grid: Grid, args: &[Arg<'_>], order: Order) -> Result<(), RunError> {
+fn simulate(text: &str, grid: Grid, args: &[KernelArg<'_>], order: Order) -> Result<(), RunError> {
     let options = Options::default().order(order).threads(1).fuel(1 << 24);
     run(verified(text).ir(), grid, args, &options).map(|_| ())
 }
@@ -148,8 +151,9 @@ fn boxes_are_loaded_as_the_map_says() {
             bytes,
         );
         let tensor: Vec<u8> = (0..map.tensor_bytes()).map(|i| (i * 7 + 1) as u8).collect();
-        let (buffer, out) = (Buffer::from_slice(&tensor), Buffer::zeros(bytes as usize));
-        let args = [Arg::TensorMap(&map, &buffer), Arg::Buffer(&out)];
+        let (buffer, out) =
+            (GlobalBuffer::from_slice(&tensor), GlobalBuffer::zeros(bytes as usize));
+        let args = [KernelArg::TensorMap(&map, &buffer), KernelArg::Buffer(&out)];
         // Rows of the pattern that the box does not fill were never written.
         let whole = bytes == map.shared_bytes() && bytes.is_multiple_of(128);
         let order = ORDERS[round % ORDERS.len()];
@@ -222,8 +226,8 @@ fn boxes_are_stored_as_the_map_says() {
         );
         let before: Vec<u8> = (0..map.tensor_bytes()).map(|i| (i * 5) as u8).collect();
         let tile: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
-        let (buffer, x) = (Buffer::from_slice(&before), Buffer::from_slice(&tile));
-        let args = [Arg::TensorMap(&map, &buffer), Arg::Buffer(&x)];
+        let (buffer, x) = (GlobalBuffer::from_slice(&before), GlobalBuffer::from_slice(&tile));
+        let args = [KernelArg::TensorMap(&map, &buffer), KernelArg::Buffer(&x)];
         let order = ORDERS[round % ORDERS.len()];
         simulate(&text, Grid::new([1; 3], [32, 1, 1]), &args, order)
             .unwrap_or_else(|error| panic!("{error}\n{map} {coords:?}"));
@@ -334,10 +338,10 @@ fn phases_are_those_of_the_model() {
             }
         }
         text += "  return\n}\n";
-        let out = Buffer::zeros(64);
+        let out = GlobalBuffer::zeros(64);
         for order in ORDERS {
             let grid = Grid::new([1; 3], [1, 1, 1]);
-            simulate(&text, grid, &[Arg::Buffer(&out)], order)
+            simulate(&text, grid, &[KernelArg::Buffer(&out)], order)
                 .unwrap_or_else(|error| panic!("{error}\n{text}"));
             assert_eq!(out.to_vec::<bool>()[..expected.len()], expected, "{text}");
         }
@@ -398,8 +402,8 @@ fn polls_end_and_waits_are_free() {
     for poll in polls {
         let text = text(&poll);
         for order in ORDERS {
-            let (x, out) = (Buffer::from_slice(&values), Buffer::zeros(4 * 96));
-            let args = [Arg::TensorMap(&map, &x), Arg::Buffer(&out)];
+            let (x, out) = (GlobalBuffer::from_slice(&values), GlobalBuffer::zeros(4 * 96));
+            let args = [KernelArg::TensorMap(&map, &x), KernelArg::Buffer(&out)];
             let options = Options::default().order(order).fuel(2000);
             run(verified(&text).ir(), Grid::new([1; 3], [96, 1, 1]), &args, &options)
                 .unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -460,15 +464,15 @@ fn run_hopper_with(
         map.with_swizzle(SwizzleMode::B128).unwrap()
     };
     let (ma, mb) = (map(m), map(n));
-    let (xa, xb) = (Buffer::from_slice(&a), Buffer::from_slice(&b));
-    let c = Buffer::from_slice(&vec![f32::NAN; m * n]);
+    let (xa, xb) = (GlobalBuffer::from_slice(&a), GlobalBuffer::from_slice(&b));
+    let c = GlobalBuffer::from_slice(&vec![f32::NAN; m * n]);
     let blocks = (k / 64) as i32;
     let args = [
-        Arg::TensorMap(&ma, &xa),
-        Arg::TensorMap(&mb, &xb),
-        Arg::Buffer(&c),
-        Arg::Scalar(tilewright::ir::Element::to_const(n as i32)),
-        Arg::Scalar(tilewright::ir::Element::to_const(blocks)),
+        KernelArg::TensorMap(&ma, &xa),
+        KernelArg::TensorMap(&mb, &xb),
+        KernelArg::Buffer(&c),
+        KernelArg::Scalar(tilewright::ir::Element::to_const(n as i32)),
+        KernelArg::Scalar(tilewright::ir::Element::to_const(blocks)),
     ];
     let grid = Grid::new([(n / 128) as u32, (m / 128) as u32, 1], [384, 1, 1]);
     let result = run(verified(text).ir(), grid, &args, options);
@@ -569,10 +573,16 @@ fn tensor_cores_race_with_loads() {
 fn run_ampere([m, n, k]: [usize; 3], order: Order) -> (Vec<f32>, Vec<f32>) {
     let mut random = Random(8);
     let (a, b) = (integers(&mut random, m * k), integers(&mut random, n * k));
-    let (xa, xb) = (Buffer::from_slice(&a), Buffer::from_slice(&b));
-    let c = Buffer::zeros(4 * m * n);
-    let scalar = |x: usize| Arg::Scalar(tilewright::ir::Element::to_const(x as i32));
-    let args = [Arg::Buffer(&xa), Arg::Buffer(&xb), Arg::Buffer(&c), scalar(n), scalar(k)];
+    let (xa, xb) = (GlobalBuffer::from_slice(&a), GlobalBuffer::from_slice(&b));
+    let c = GlobalBuffer::zeros(4 * m * n);
+    let scalar = |x: usize| KernelArg::Scalar(tilewright::ir::Element::to_const(x as i32));
+    let args = [
+        KernelArg::Buffer(&xa),
+        KernelArg::Buffer(&xb),
+        KernelArg::Buffer(&c),
+        scalar(n),
+        scalar(k),
+    ];
     let grid = Grid::new([(n / 128) as u32, (m / 128) as u32, 1], [256, 1, 1]);
     run(verified(&ampere_gemm()).ir(), grid, &args, &Options::default().order(order))
         .unwrap_or_else(|error| panic!("{error}"));
@@ -592,9 +602,9 @@ fn copies_of_threads_in_stages() {
     // Only the upper quarter of each tile is read, by 32 of its elements.
     let x: Vec<i32> = (0..128 * 6).collect();
     let go = |text: &str, order| -> Result<Vec<i32>, RunError> {
-        let (x, out) = (Buffer::from_slice(&x), Buffer::zeros(4 * 128 * 6));
-        let tiles = Arg::Scalar(tilewright::ir::Element::to_const(6i32));
-        let args = [Arg::Buffer(&x), Arg::Buffer(&out), tiles];
+        let (x, out) = (GlobalBuffer::from_slice(&x), GlobalBuffer::zeros(4 * 128 * 6));
+        let tiles = KernelArg::Scalar(tilewright::ir::Element::to_const(6i32));
+        let args = [KernelArg::Buffer(&x), KernelArg::Buffer(&out), tiles];
         simulate(text, Grid::new([1; 3], [32, 1, 1]), &args, order)?;
         Ok(out.to_vec::<i32>())
     };
@@ -648,8 +658,8 @@ fn a_store_that_is_overtaken_shows() {
 }";
     let map = TensorMapDesc::new(Scalar::I32, &[8, 16], &[32], &[8, 4]).unwrap();
     let go = |text: &str, order| {
-        let buffer = Buffer::zeros(4 * 128);
-        let args = [Arg::TensorMap(&map, &buffer)];
+        let buffer = GlobalBuffer::zeros(4 * 128);
+        let args = [KernelArg::TensorMap(&map, &buffer)];
         simulate(text, Grid::new([1; 3], [32, 1, 1]), &args, order).map(|()| buffer.to_vec::<i32>())
     };
     let expected: Vec<i32> = (0..4).flat_map(|k| (0..32).map(move |t| k + t)).collect();

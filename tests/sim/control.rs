@@ -3,18 +3,19 @@
 
 use crate::support::text;
 
+use tilewright::ir::builder::Terminated;
 use tilewright::ir::{
-    Body, Element, Global, GlobalMut, Integer, Kernel, Shared, Target, Terminated, Val, range,
+    Body, Element, Global, GlobalMut, Integer, Kernel, Shared, Target, Val, range,
 };
 use tilewright::runtime::Grid;
-use tilewright::sim::{Arg, Buffer, Options, Order, Report, run};
+use tilewright::sim::{GlobalBuffer, KernelArg, LaunchReport, Options, Order, run};
 
 type Threads = (GlobalMut<i32>,);
 
 /// Runs a kernel that computes one `i32` for each thread of two blocks of 70, in every order of warps, and
 /// compares each with `host` of the thread's number.
 #[track_caller]
-fn check<R: tilewright::ir::BodyResult>(
+fn check<R: tilewright::ir::builder::BodyResult>(
     body: impl for<'b> Fn(&mut Body<'b, 'b>, Val<'b, i32>, Val<'b, GlobalMut<i32>>) -> R,
     host: impl Fn(i32) -> i32,
 ) {
@@ -29,10 +30,10 @@ fn check<R: tilewright::ir::BodyResult>(
         [Order::RoundRobin, Order::Random { seed: 1 }, Order::Random { seed: 0xdead_beef }];
     let mut reports = Vec::new();
     for order in orders {
-        let out = Buffer::from_slice(&[i32::MIN; 140]);
+        let out = GlobalBuffer::from_slice(&[i32::MIN; 140]);
         let options = Options::default().order(order);
         let grid = Grid::new([2, 1, 1], [70, 1, 1]);
-        let report = run(kernel.ir(), grid, &[Arg::Buffer(&out)], &options);
+        let report = run(kernel.ir(), grid, &[KernelArg::Buffer(&out)], &options);
         reports.push(report.expect("the kernel ends without a fault"));
         assert_eq!(out.to_vec::<i32>(), expected, "{order:?} {kernel}");
     }
@@ -136,7 +137,7 @@ fn for_of_a_divergent_range() {
 }
 
 /// The number of iterations, and the last index, of a loop over `T`.
-fn trips<T: Integer + tilewright::ir::MemIndex>(cases: &[(T, T, T)]) -> Vec<(T, T)> {
+fn trips<T: Integer + tilewright::ir::builder::MemIndex>(cases: &[(T, T, T)]) -> Vec<(T, T)> {
     type Params<T> = (Global<T>, GlobalMut<T>);
     let kernel = Kernel::<Params<T>>::build("trips", Target::SM_80, |k, (x, out)| {
         let t = k.thread_idx().x;
@@ -150,9 +151,10 @@ fn trips<T: Integer + tilewright::ir::MemIndex>(cases: &[(T, T, T)]) -> Vec<(T, 
     })
     .expect("the kernel is correct");
     let x: Vec<T> = cases.iter().flat_map(|(lo, hi, step)| [*lo, *hi, *step]).collect();
-    let (x, out) = (Buffer::from_slice(&x), Buffer::from_slice(&vec![T::ONE; cases.len() * 2]));
+    let (x, out) =
+        (GlobalBuffer::from_slice(&x), GlobalBuffer::from_slice(&vec![T::ONE; cases.len() * 2]));
     let grid = Grid::new([1, 1, 1], [cases.len() as u32, 1, 1]);
-    let args = [Arg::Buffer(&x), Arg::Buffer(&out)];
+    let args = [KernelArg::Buffer(&x), KernelArg::Buffer(&out)];
     run(kernel.ir(), grid, &args, &Options::default()).expect("the kernel ends without a fault");
     out.to_vec::<T>().chunks(2).map(|pair| (pair[0], pair[1])).collect()
 }
@@ -436,9 +438,9 @@ fn threads_are_numbered_along_x_first() {
         },
     )
     .expect("the kernel is correct");
-    let (out, lanes) = (Buffer::zeros(24 * 42 * 4), Buffer::zeros(24 * 42 * 4));
+    let (out, lanes) = (GlobalBuffer::zeros(24 * 42 * 4), GlobalBuffer::zeros(24 * 42 * 4));
     let grid = Grid::new([2, 3, 4], [3, 7, 2]);
-    let args = [Arg::Buffer(&out), Arg::Buffer(&lanes)];
+    let args = [KernelArg::Buffer(&out), KernelArg::Buffer(&lanes)];
     run(kernel.ir(), grid, &args, &Options::default()).expect("the kernel ends without a fault");
     let mut expected = Vec::new();
     for b in 0..24 {
@@ -458,8 +460,8 @@ fn scalar_arguments_of_every_type_arrive() {
         let kernel = Kernel::<(T, GlobalMut<T>)>::build("pass", Target::SM_80, |k, (v, out)| {
             out.store(k, k.thread_idx().x, v);
         });
-        let out = Buffer::zeros(33 * T::SCALAR.size_bytes() as usize);
-        let args = [Arg::Scalar(value.to_const()), Arg::Buffer(&out)];
+        let out = GlobalBuffer::zeros(33 * T::SCALAR.size_bytes() as usize);
+        let args = [KernelArg::Scalar(value.to_const()), KernelArg::Buffer(&out)];
         let grid = Grid::new([1, 1, 1], [33, 1, 1]);
         let kernel = kernel.expect("the kernel is correct");
         run(kernel.ir(), grid, &args, &Options::default()).expect("the kernel has no fault");
@@ -486,10 +488,10 @@ fn operations_are_counted_for_threads_and_for_warps() {
         k.if_(t.lt(10), |k| out.store(k, t, t)); //             const, setp, if; then st, yield
     }) //                                                       return
     .expect("the kernel is correct");
-    let out = Buffer::zeros(400);
+    let out = GlobalBuffer::zeros(400);
     let grid = Grid::new([3, 1, 1], [40, 1, 1]);
     let report =
-        run(kernel.ir(), grid, &[Arg::Buffer(&out)], &Options::default()).expect("no fault");
-    let Report { thread_ops, warp_ops, .. } = report;
+        run(kernel.ir(), grid, &[KernelArg::Buffer(&out)], &Options::default()).expect("no fault");
+    let LaunchReport { thread_ops, warp_ops, .. } = report;
     assert_eq!((thread_ops, warp_ops), (3 * (40 * 5 + 10 * 2), 3 * (2 * 5 + 2)));
 }

@@ -1,8 +1,9 @@
 //! Cooperative launches on the simulator: all blocks are resident and run in turn, on any number of host threads.
 
-use tilewright::ir::{AtomicOrder, GlobalMut, Kernel, LoadAccess, MemScope, Target, range};
+use tilewright::ir::op::{AtomicOrder, LoadAccess, MemScope};
+use tilewright::ir::{GlobalMut, Kernel, Target, range};
 use tilewright::runtime::{Device, Grid, LaunchOptions, RuntimeError};
-use tilewright::sim::{self, Arg, Buffer, Options, Order, RunError};
+use tilewright::sim::{self, GlobalBuffer, KernelArg, Options, Order, RunError};
 
 type Params = (GlobalMut<i32>, GlobalMut<i32>, i32);
 
@@ -43,9 +44,10 @@ fn a_grid_barrier_opens_whatever_the_number_of_host_threads() {
             let mut counts = Vec::new();
             for threads in [1, 2] {
                 for order in [Order::RoundRobin, Order::Random { seed: 3 }] {
-                    let (arrived, numbers) = (Buffer::zeros(4), Buffer::zeros(4 * blocks as usize));
-                    let rounds = Arg::Scalar(tilewright::ir::Element::to_const(ROUNDS));
-                    let args = [Arg::Buffer(&arrived), Arg::Buffer(&numbers), rounds];
+                    let (arrived, numbers) =
+                        (GlobalBuffer::zeros(4), GlobalBuffer::zeros(4 * blocks as usize));
+                    let rounds = KernelArg::Scalar(tilewright::ir::Element::to_const(ROUNDS));
+                    let args = [KernelArg::Buffer(&arrived), KernelArg::Buffer(&numbers), rounds];
                     let options = Options::default().threads(threads).order(order);
                     let options = options.fuel(1 << 20).cooperative(true);
                     let report = sim::run(kernel.ir(), grid, &args, &options);
@@ -101,11 +103,11 @@ fn a_fault_and_endless_blocks_end_it() {
         });
     })
     .unwrap();
-    let x = Buffer::zeros(4);
+    let x = GlobalBuffer::zeros(4);
     let options = Options::default().fuel(1 << 16).cooperative(true);
     let go = |blocks| {
         let grid = Grid::new([blocks, 1, 1], [32, 1, 1]);
-        sim::run(kernel.ir(), grid, &[Arg::Buffer(&x)], &options).unwrap_err()
+        sim::run(kernel.ir(), grid, &[KernelArg::Buffer(&x)], &options).unwrap_err()
     };
     assert!(matches!(go(3), RunError::OutOfFuel { block: [0, 0, 0], .. }));
     let error = go(5);

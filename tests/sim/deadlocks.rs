@@ -103,7 +103,7 @@ fn bytes_that_nobody_loads_are_the_cause() {
         let [consumers @ .., producer] = &found.stuck[..] else { panic!("{found}") };
         assert_eq!(consumers.iter().map(|stuck| stuck.warp).collect::<Vec<_>>(), [1, 2, 3]);
         let waits = producer.waits.as_ref().expect("it waits");
-        assert_eq!((producer.warp, waits.op, waits.place.line), (0, "barrier", 37));
+        assert_eq!((producer.warp, waits.op, waits.location.line), (0, "barrier", 37));
         assert_eq!(waits.cause, FaultCause::BlockDeadlock { threads: 128, arrived: 32 });
     }
 }

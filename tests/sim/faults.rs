@@ -3,18 +3,19 @@
 use crate::support::text;
 
 use expect_test::{Expect, expect};
+use tilewright::ir::op::{Axis, Op, SpecialReg, Thread};
+use tilewright::ir::types::Space;
 use tilewright::ir::{
-    Axis, Body, Element, Global, GlobalMut, Kernel, KernelIr, Op, Params, Space, SpecialReg,
-    Target, Thread, Val, parse, range,
+    Body, Element, Global, GlobalMut, Kernel, KernelIr, Params, Target, Val, parse, range,
 };
 use tilewright::runtime::Grid;
-use tilewright::sim::{Arg, Buffer, Fault, FaultCause, Options, Order, run};
+use tilewright::sim::{Fault, FaultCause, GlobalBuffer, KernelArg, Options, Order, run};
 
 /// Runs a kernel that must fault, in every order of warps, and compares the text of the fault.
 #[track_caller]
 fn check<P: Params>(
     grid: Grid,
-    args: &[Arg<'_>],
+    args: &[KernelArg<'_>],
     body: impl for<'b> Fn(&mut Body<'b, 'b>, P::At<'b>),
     expected: Expect,
 ) -> Fault {
@@ -28,7 +29,7 @@ fn check<P: Params>(
 #[track_caller]
 fn check_by_thread<P: Params>(
     grid: Grid,
-    args: &[Arg<'_>],
+    args: &[KernelArg<'_>],
     body: impl for<'b> Fn(&mut Body<'b, 'b>, P::At<'b>),
     expected: Expect,
 ) -> Fault {
@@ -48,7 +49,7 @@ fn by_thread(ir: &KernelIr) -> KernelIr {
 }
 
 #[track_caller]
-fn check_ir(ir: &KernelIr, grid: Grid, args: &[Arg<'_>], expected: Expect) -> Fault {
+fn check_ir(ir: &KernelIr, grid: Grid, args: &[KernelArg<'_>], expected: Expect) -> Fault {
     let fault = |order, threads| {
         let options = Options::default().order(order).threads(threads);
         let error = run(ir, grid, args, &options).expect_err("it faults");
@@ -57,7 +58,7 @@ fn check_ir(ir: &KernelIr, grid: Grid, args: &[Arg<'_>], expected: Expect) -> Fa
     let first = fault(Order::RoundRobin, 0);
     assert_eq!(fault(Order::RoundRobin, 1), first);
     assert_eq!(fault(Order::Random { seed: 5 }, 0), first);
-    assert!(first.place.file.ends_with(file!()) && first.place.line > 0);
+    assert!(first.location.file.ends_with(file!()) && first.location.line > 0);
     expected.assert_eq(&without_lines(&first.to_string()));
     first
 }
@@ -124,10 +125,10 @@ type InOut = (Global<i32>, GlobalMut<i32>);
 
 #[test]
 fn store_outside_a_buffer() {
-    let out = Buffer::zeros(100 * 4);
+    let out = GlobalBuffer::zeros(100 * 4);
     let fault = check::<Out>(
         line(4, 64),
-        &[Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&out)],
         |k, (out,)| {
             let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
             k.if_(i.ge(0), |k| out.store(k, i, i));
@@ -145,10 +146,10 @@ fn store_outside_a_buffer() {
 
 #[test]
 fn load_before_a_buffer() {
-    let (x, out) = (Buffer::zeros(40), Buffer::zeros(400));
+    let (x, out) = (GlobalBuffer::zeros(40), GlobalBuffer::zeros(400));
     check::<InOut>(
         Grid::new([1, 1, 2], [4, 4, 4]),
-        &[Arg::Buffer(&x), Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&x), KernelArg::Buffer(&out)],
         |k, (x, out)| {
             let t = k.thread_idx();
             let v = x.load(k, 1 - t.z);
@@ -163,10 +164,10 @@ fn load_before_a_buffer() {
 #[test]
 fn the_last_element_of_a_buffer_may_be_cut() {
     // Ten bytes hold two elements, not three.
-    let (x, out) = (Buffer::zeros(10), Buffer::zeros(400));
+    let (x, out) = (GlobalBuffer::zeros(10), GlobalBuffer::zeros(400));
     check::<InOut>(
         line(1, 3),
-        &[Arg::Buffer(&x), Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&x), KernelArg::Buffer(&out)],
         |k, (x, out)| {
             let t = k.thread_idx().x;
             let v = x.load(k, t);
@@ -176,10 +177,10 @@ fn the_last_element_of_a_buffer_may_be_cut() {
             "`ld` at FILE:LINE reads i32 element 2 (bytes 8 to 12) of parameter `p0`, which has 2 elements (10 bytes), in thread (2, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [1]"
         ],
     );
-    let empty = Buffer::zeros(0);
+    let empty = GlobalBuffer::zeros(0);
     check::<InOut>(
         line(1, 3),
-        &[Arg::Buffer(&empty), Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&empty), KernelArg::Buffer(&out)],
         |k, (x, out)| {
             let v = x.load(k, 0i32);
             out.store(k, 0i32, v);
@@ -192,11 +193,11 @@ fn the_last_element_of_a_buffer_may_be_cut() {
 
 #[test]
 fn an_index_does_not_wrap_into_the_buffer() {
-    let (x, out) = (Buffer::zeros(400), Buffer::zeros(400));
+    let (x, out) = (GlobalBuffer::zeros(400), GlobalBuffer::zeros(400));
     // 2^62 elements of four bytes are 2^64 bytes.
     check::<InOut>(
         line(1, 1),
-        &[Arg::Buffer(&x), Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&x), KernelArg::Buffer(&out)],
         |k, (x, out)| {
             let v = x.load(k, 1u64 << 62);
             out.store(k, 0i32, v);
@@ -207,7 +208,7 @@ fn an_index_does_not_wrap_into_the_buffer() {
     );
     check::<InOut>(
         line(1, 1),
-        &[Arg::Buffer(&x), Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&x), KernelArg::Buffer(&out)],
         |k, (x, out)| {
             let far = x.offset(1i64 << 62).offset(-(1i64 << 62));
             let v = far.load(k, 0i32);
@@ -219,7 +220,7 @@ fn an_index_does_not_wrap_into_the_buffer() {
     );
     check::<InOut>(
         line(1, 1),
-        &[Arg::Buffer(&x), Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&x), KernelArg::Buffer(&out)],
         |k, (x, out)| {
             let v = x.load(k, u32::MAX);
             out.store(k, 0i32, v);
@@ -232,10 +233,10 @@ fn an_index_does_not_wrap_into_the_buffer() {
 
 #[test]
 fn an_index_from_one_shared_allocation_into_the_next() {
-    let out = Buffer::zeros(400);
+    let out = GlobalBuffer::zeros(400);
     let fault = check::<Out>(
         line(1, 40),
-        &[Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&out)],
         |k, (out,)| {
             let t = k.thread_idx().x;
             let (a, b) = (k.shared::<i32>(36), k.shared::<i32>(40));
@@ -252,15 +253,15 @@ fn an_index_from_one_shared_allocation_into_the_next() {
     );
     let FaultCause::OutOfBounds { access } = &fault.cause else { unreachable!("{fault:?}") };
     assert_eq!((access.space, access.allocation.as_str()), (Space::Shared, "shared0"));
-    assert!(access.made.is_some_and(|made| made.line < fault.place.line));
+    assert!(access.made.is_some_and(|made| made.line < fault.location.line));
 }
 
 #[test]
 fn pointers_into_different_allocations_are_checked_apart() {
-    let out = Buffer::zeros(400);
+    let out = GlobalBuffer::zeros(400);
     check::<Out>(
         line(1, 40),
-        &[Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&out)],
         |k, (out,)| {
             let t = k.thread_idx().x;
             let (a, b) = (k.shared::<i32>(40), k.shared::<i32>(16));
@@ -276,10 +277,10 @@ fn pointers_into_different_allocations_are_checked_apart() {
 
 #[test]
 fn shared_memory_that_nobody_wrote() {
-    let out = Buffer::zeros(400);
+    let out = GlobalBuffer::zeros(400);
     let fault = check::<Out>(
         line(2, 64),
-        &[Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&out)],
         |k, (out,)| {
             let t = k.thread_idx().x;
             let s = k.shared::<i32>(64);
@@ -300,8 +301,8 @@ fn shared_memory_that_nobody_wrote() {
 
 #[test]
 fn division_by_zero() {
-    let (x, out) = (Buffer::from_slice(&[1, 2, -7, 0]), Buffer::zeros(400));
-    let args = [Arg::Buffer(&x), Arg::Buffer(&out)];
+    let (x, out) = (GlobalBuffer::from_slice(&[1, 2, -7, 0]), GlobalBuffer::zeros(400));
+    let args = [KernelArg::Buffer(&x), KernelArg::Buffer(&out)];
     check::<InOut>(
         line(1, 4),
         &args,
@@ -340,8 +341,8 @@ fn division_by_zero() {
 
 #[test]
 fn a_step_that_is_not_positive() {
-    let (x, out) = (Buffer::from_slice(&[1, 2, -7, 0]), Buffer::zeros(400));
-    let args = [Arg::Buffer(&x), Arg::Buffer(&out)];
+    let (x, out) = (GlobalBuffer::from_slice(&[1, 2, -7, 0]), GlobalBuffer::zeros(400));
+    let args = [KernelArg::Buffer(&x), KernelArg::Buffer(&out)];
     let fault = check::<InOut>(
         line(1, 4),
         &args,
@@ -372,8 +373,8 @@ fn a_step_that_is_not_positive() {
 
 #[test]
 fn a_barrier_in_one_arm() {
-    let out = Buffer::zeros(400);
-    let args = [Arg::Buffer(&out)];
+    let out = GlobalBuffer::zeros(400);
+    let args = [KernelArg::Buffer(&out)];
     let fault = check_by_thread::<Out>(
         line(1, 64),
         &args,
@@ -390,7 +391,7 @@ fn a_barrier_in_one_arm() {
         unreachable!("{fault:?}")
     };
     assert_eq!((other, op.name), ([40, 0, 0], "if"));
-    assert_eq!(op.place.line, fault.place.line);
+    assert_eq!(op.location.line, fault.location.line);
 
     check_by_thread::<Out>(
         line(1, 64),
@@ -410,8 +411,8 @@ fn a_barrier_in_one_arm() {
 
 #[test]
 fn a_barrier_in_a_divergent_loop() {
-    let out = Buffer::zeros(400);
-    let args = [Arg::Buffer(&out)];
+    let out = GlobalBuffer::zeros(400);
+    let args = [KernelArg::Buffer(&out)];
     check_by_thread::<Out>(
         line(1, 32),
         &args,
@@ -441,10 +442,10 @@ fn a_barrier_in_a_divergent_loop() {
 #[test]
 fn the_lowest_block_is_reported() {
     // All blocks from the third on fault; they run in parallel, and later ones fault sooner.
-    let out = Buffer::zeros(400);
+    let out = GlobalBuffer::zeros(400);
     let fault = check::<Out>(
         line(64, 32),
-        &[Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&out)],
         |k, (out,)| {
             let b = k.block_idx().x;
             let n = k.for_(range(0, (64 - b) * 50), 0, |_, i, n| n + i);
@@ -459,7 +460,7 @@ fn the_lowest_block_is_reported() {
 
 #[test]
 fn what_was_done_before_a_fault_stays() {
-    let out = Buffer::from_slice(&[7i32; 8]);
+    let out = GlobalBuffer::from_slice(&[7i32; 8]);
     let kernel = Kernel::<Out>::build("late", Target::SM_80, |k, (out,)| {
         let t = k.thread_idx().x;
         out.store(k, t, t);
@@ -467,16 +468,16 @@ fn what_was_done_before_a_fault_stays() {
         p.store(k, t, t);
     })
     .expect("it verifies");
-    assert!(run(kernel.ir(), line(1, 8), &[Arg::Buffer(&out)], &Options::default()).is_err());
+    assert!(run(kernel.ir(), line(1, 8), &[KernelArg::Buffer(&out)], &Options::default()).is_err());
     assert_eq!(out.to_vec::<i32>(), [0, 1, 2, 3, 4, 5, 6, 7]);
 }
 
 #[test]
 fn a_warp_operation_of_a_stranger() {
-    let out = Buffer::zeros(4 * 32);
+    let out = GlobalBuffer::zeros(4 * 32);
     check::<Out>(
         line(1, 32),
-        &[Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&out)],
         |k, (out,)| {
             let sum = k.redux_add(0xffff, k.lane_id());
             out.store(k, 0, sum);
@@ -489,10 +490,10 @@ fn a_warp_operation_of_a_stranger() {
 
 #[test]
 fn a_warp_operation_with_other_members() {
-    let out = Buffer::zeros(4 * 32);
+    let out = GlobalBuffer::zeros(4 * 32);
     check::<Out>(
         line(1, 32),
-        &[Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&out)],
         |k, (out,)| {
             let members = k.lane_id().lt(8).select(0xffffu32, 0xffff_ffffu32);
             let sum = k.redux_add(members, k.lane_id());
@@ -506,10 +507,10 @@ fn a_warp_operation_with_other_members() {
 
 #[test]
 fn a_warp_operation_without_a_member() {
-    let out = Buffer::zeros(4 * 64);
+    let out = GlobalBuffer::zeros(4 * 64);
     let fault = check::<Out>(
         line(1, 64),
-        &[Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&out)],
         |k, (out,)| {
             let lane = k.lane_id();
             // Mask and condition do not agree.
@@ -528,10 +529,10 @@ fn a_warp_operation_without_a_member() {
 
 #[test]
 fn a_shuffle_from_a_lane_that_is_elsewhere() {
-    let out = Buffer::zeros(4 * 32);
+    let out = GlobalBuffer::zeros(4 * 32);
     check::<Out>(
         line(1, 32),
-        &[Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&out)],
         |k, (out,)| {
             let lane = k.lane_id();
             k.if_(lane.lt(8), |k| {
@@ -546,7 +547,7 @@ fn a_shuffle_from_a_lane_that_is_elsewhere() {
     // The last warp of the block has eight threads.
     check::<Out>(
         line(1, 40),
-        &[Arg::Buffer(&out)],
+        &[KernelArg::Buffer(&out)],
         |k, (out,)| {
             let lane = k.lane_id();
             let other = k.shfl_bfly(0xffff_ffff, lane, 8);
@@ -584,8 +585,8 @@ fn accesses_without_an_order_are_a_race() {
         x.store(k, 3, k.block_idx().x);
     })
     .expect("it verifies");
-    let x = Buffer::zeros(16);
-    let (grid, args) = (Grid::new([2, 1, 1], [1, 1, 1]), [Arg::Buffer(&x)]);
+    let x = GlobalBuffer::zeros(16);
+    let (grid, args) = (Grid::new([2, 1, 1], [1, 1, 1]), [KernelArg::Buffer(&x)]);
     run(kernel.ir(), grid, &args, &Options::default()).expect("races are not detected");
     let error = run(kernel.ir(), grid, &args, &Options::default().race(true)).unwrap_err();
     let Some(Fault { cause: FaultCause::Race { access, other, .. }, .. }) = error.fault() else {

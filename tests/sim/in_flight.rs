@@ -5,9 +5,10 @@
 //! A mistake is found in the default order and in each of the random ones, except for a mistake that depends on the order.
 
 use tilewright::arch::TensorMapDesc;
-use tilewright::ir::{Kernel, Scalar, parse};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Kernel, parse};
 use tilewright::runtime::Grid;
-use tilewright::sim::{Arg, Buffer, FaultCause, Options, Order, RunError, run};
+use tilewright::sim::{FaultCause, GlobalBuffer, KernelArg, Options, Order, RunError, run};
 
 /// Tiles that a ring is for.
 const TILES: usize = 8;
@@ -224,14 +225,14 @@ fn go(text: &str, arguments: Arguments, order: Order) -> Result<Vec<i32>, RunErr
     let ir = parse("test.kir", text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let kernel = Kernel::verify(ir).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     let numbers: Vec<i32> = (0..(TILES * TILE) as i32).collect();
-    let (x, out) = (Buffer::from_slice(&numbers), Buffer::zeros(4 * TILES * TILE));
+    let (x, out) = (GlobalBuffer::from_slice(&numbers), GlobalBuffer::zeros(4 * TILES * TILE));
     let rows = (TILES * TILE / 8) as u64;
     let map = TensorMapDesc::new(Scalar::I32, &[8, rows], &[32], &[8, 16]).unwrap();
     let (args, threads) = match arguments {
-        Arguments::CopyBuffers => (vec![Arg::Buffer(&x), Arg::Buffer(&out)], 32),
-        Arguments::LoadMap => (vec![Arg::TensorMap(&map, &x), Arg::Buffer(&out)], 96),
-        Arguments::StoreBuffer => (vec![Arg::Buffer(&out)], 64),
-        Arguments::StoreMap => (vec![Arg::TensorMap(&map, &out)], 64),
+        Arguments::CopyBuffers => (vec![KernelArg::Buffer(&x), KernelArg::Buffer(&out)], 32),
+        Arguments::LoadMap => (vec![KernelArg::TensorMap(&map, &x), KernelArg::Buffer(&out)], 96),
+        Arguments::StoreBuffer => (vec![KernelArg::Buffer(&out)], 64),
+        Arguments::StoreMap => (vec![KernelArg::TensorMap(&map, &out)], 64),
     };
     let options = Options::default().order(order).threads(1).fuel(1 << 24);
     run(kernel.ir(), Grid::new([1; 3], [threads, 1, 1]), &args, &options)?;
@@ -265,8 +266,8 @@ fn check(text: &str, arguments: Arguments, mistakes: &[Mistake<'_>]) {
             let sentence = fault.to_string();
             assert!(sentence.contains(expected), "{right} as {wrong}, {order:?}: {sentence}");
             if let FaultCause::InFlight { op, .. } = &fault.cause {
-                assert!(op.place.line > 0 && fault.place.line > 0, "{sentence}");
-                let task = format!("`{}` at {} still", op.name, op.place);
+                assert!(op.location.line > 0 && fault.location.line > 0, "{sentence}");
+                let task = format!("`{}` at {} still", op.name, op.location);
                 assert!(sentence.contains(&task), "{sentence}");
             }
         }

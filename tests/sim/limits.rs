@@ -5,13 +5,14 @@
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use tilewright::arch::TensorMapDesc;
+use tilewright::ir::op::{Arith, Control, Mem, Op, SpecialReg, Thread};
+use tilewright::ir::types::{Const, Scalar, Type};
 use tilewright::ir::{
-    Arith, Const, Control, Element, Entity, Global, GlobalMut, Kernel, KernelIr, KernelOptions,
-    Mem, Op, OpData, OpId, Param, Place, Region, RegionId, Scalar, SpecialReg, Target, TensorMap,
-    Thread, Type, Value, ValueData, ValueDef, range,
+    Element, Entity, Global, GlobalMut, Kernel, KernelIr, KernelOptions, OpData, OpId, Param,
+    Region, RegionId, SourceLocation, Target, TensorMap, Value, ValueData, ValueDef, range,
 };
 use tilewright::runtime::Grid;
-use tilewright::sim::{Arg, Buffer, Options, Order, RunError, run};
+use tilewright::sim::{GlobalBuffer, KernelArg, Options, Order, RunError, run};
 
 /// The message with the line numbers of this file taken out.
 fn text(error: &RunError) -> String {
@@ -24,7 +25,7 @@ fn text(error: &RunError) -> String {
 }
 
 #[track_caller]
-fn check_refused(kernel: &KernelIr, grid: Grid, args: &[Arg<'_>], expected: Expect) {
+fn check_refused(kernel: &KernelIr, grid: Grid, args: &[KernelArg<'_>], expected: Expect) {
     let error = run(kernel, grid, args, &Options::default()).expect_err("it does not fit");
     assert_eq!(error.fault(), None);
     expected.assert_eq(&error.to_string());
@@ -38,9 +39,9 @@ fn launches_that_do_not_fit_are_refused() {
         .expect("the kernel is correct");
     let kernel =
         Kernel::<Params>::build("free", Target::SM_80, |_, _| ()).expect("the kernel is correct");
-    let x = Buffer::zeros(4);
-    let (two, int) = (Arg::Scalar(2.0f32.to_const()), Arg::Scalar(2i32.to_const()));
-    let (x, one) = (Arg::Buffer(&x), Grid::new([1; 3], [64, 1, 1]));
+    let x = GlobalBuffer::zeros(4);
+    let (two, int) = (KernelArg::Scalar(2.0f32.to_const()), KernelArg::Scalar(2i32.to_const()));
+    let (x, one) = (KernelArg::Buffer(&x), Grid::new([1; 3], [64, 1, 1]));
     assert!(run(kernel.ir(), one, &[two, x], &Options::default()).is_ok());
     check_refused(
         kernel.ir(),
@@ -100,14 +101,14 @@ fn tensor_maps_that_do_not_fit_are_refused() {
         TensorMapDesc::new(Scalar::F32, dims, strides, in_box).expect("the map is possible")
     };
     let (plane, line) = (map(&[8, 4], &[32], &[4, 4]), map(&[8], &[], &[4]));
-    let (fits, short) = (Buffer::zeros(128), Buffer::zeros(124));
+    let (fits, short) = (GlobalBuffer::zeros(128), GlobalBuffer::zeros(124));
     let grid = Grid::new([1; 3], [32, 1, 1]);
-    let args = [Arg::TensorMap(&plane, &fits)];
+    let args = [KernelArg::TensorMap(&plane, &fits)];
     assert!(run(kernel.ir(), grid, &args, &Options::default()).is_ok());
     check_refused(
         kernel.ir(),
         grid,
-        &[Arg::TensorMap(&plane, &short)],
+        &[KernelArg::TensorMap(&plane, &short)],
         expect![
             "the tensor map of parameter `p0` has a tensor of 128 bytes, but its buffer has 124"
         ],
@@ -115,7 +116,7 @@ fn tensor_maps_that_do_not_fit_are_refused() {
     check_refused(
         kernel.ir(),
         grid,
-        &[Arg::TensorMap(&line, &fits)],
+        &[KernelArg::TensorMap(&line, &fits)],
         expect![
             "parameter `p0` is tensor_map<f32, 2>, but the argument is a tensor map of f32 (8) by (4) bytes, box (4)"
         ],
@@ -123,7 +124,7 @@ fn tensor_maps_that_do_not_fit_are_refused() {
     check_refused(
         kernel.ir(),
         grid,
-        &[Arg::Buffer(&fits)],
+        &[KernelArg::Buffer(&fits)],
         expect!["parameter `p0` is tensor_map<f32, 2>, but the argument is a buffer"],
     );
 }
@@ -170,9 +171,9 @@ fn shared_memory_beyond_48_kibibytes() {
         x.store(k, i, tile.load(k, 227 * 256 - 1 - i));
     })
     .expect("the kernel is correct");
-    let x = Buffer::from_slice(&[0i32; 64]);
+    let x = GlobalBuffer::from_slice(&[0i32; 64]);
     let grid = Grid::new([1; 3], [64, 1, 1]);
-    run(kernel.ir(), grid, &[Arg::Buffer(&x)], &Options::default()).expect("it runs");
+    run(kernel.ir(), grid, &[KernelArg::Buffer(&x)], &Options::default()).expect("it runs");
     let expected: Vec<i32> = (0..64).map(|i| 3 * (227 * 256 - 1 - i)).collect();
     assert_eq!(x.to_vec::<i32>(), expected);
 }
@@ -249,10 +250,10 @@ fn a_warp_that_spins_lets_the_others_run() {
     })
     .expect("the kernel is correct");
     for order in [Order::RoundRobin, Order::Random { seed: 3 }] {
-        let out = Buffer::zeros(32 * 4);
+        let out = GlobalBuffer::zeros(32 * 4);
         let grid = Grid::new([1; 3], [64, 1, 1]);
         let options = Options::default().order(order);
-        run(kernel.ir(), grid, &[Arg::Buffer(&out)], &options).expect("it ends");
+        run(kernel.ir(), grid, &[KernelArg::Buffer(&out)], &options).expect("it ends");
         assert_eq!(out.to_vec::<i32>(), [5; 32]);
     }
 }
@@ -267,9 +268,10 @@ fn many_constants_and_many_values_need_no_more_than_their_due() {
         out.store(k, t, sum + (wide % 1000).cvt::<i32>());
     })
     .expect("the kernel is correct");
-    let out = Buffer::zeros(40 * 4);
+    let out = GlobalBuffer::zeros(40 * 4);
     let grid = Grid::new([1; 3], [40, 1, 1]);
-    run(kernel.ir(), grid, &[Arg::Buffer(&out)], &Options::default()).expect("it has no fault");
+    run(kernel.ir(), grid, &[KernelArg::Buffer(&out)], &Options::default())
+        .expect("it has no fault");
     let wide = (0..6000i64).map(|i| (i << 33) + i).sum::<i64>() % 1000;
     let sum = (0..6000).map(|i| i * 7 + i % 5 * 7).sum::<i32>() + wide as i32;
     assert_eq!(out.to_vec::<i32>(), (0..40).map(|t| sum + t).collect::<Vec<_>>());
@@ -291,32 +293,32 @@ fn many_constants_and_many_values_need_no_more_than_their_due() {
 /// A kernel made as data.
 struct Made {
     ir: KernelIr,
-    place: tilewright::ir::PlaceId,
+    location: tilewright::ir::LocationId,
 }
 
 impl Made {
     fn new() -> Made {
         let mut ir = KernelIr::new("made", Target::SM_80);
-        let place = ir.place(Place { file: "made.rs", line: 1, column: 1 });
+        let location = ir.location(SourceLocation { file: "made.rs", line: 1, column: 1 });
         let ty = Type::Pointer {
-            space: tilewright::ir::Space::Global,
+            space: tilewright::ir::types::Space::Global,
             elem: Scalar::I32,
             mutable: true,
         };
         let (region, def) = (ir.body, ValueDef::Param(0));
-        let value = ir.values.push(ValueData { ty, def, region, place });
+        let value = ir.values.push(ValueData { ty, def, region, location });
         ir.params.push(Param { name: "out".to_owned(), value });
-        Made { ir, place }
+        Made { ir, location }
     }
 
     fn op(&mut self, region: RegionId, op: impl Into<Op>) -> OpId {
-        let (op, place) = (op.into(), self.place);
+        let (op, location) = (op.into(), self.location);
         let ty = op.result_types(&self.ir).pop();
-        let id = self.ir.ops.push(OpData { op, results: Default::default(), region, place });
+        let id = self.ir.ops.push(OpData { op, results: Default::default(), region, location });
         self.ir.regions[region].ops.push(id);
         if let Some(ty) = ty {
             let def = ValueDef::Result(id, 0);
-            let value = self.ir.values.push(ValueData { ty, def, region, place });
+            let value = self.ir.values.push(ValueData { ty, def, region, location });
             self.ir.ops[id].results.push(value);
         }
         id
@@ -335,7 +337,7 @@ fn nesting_has_no_limit() {
     let reg = SpecialReg::LaneId;
     let lane = made.value(body, Thread::Sreg { reg });
     let limit = made.value(body, Op::Const(Const::new(Scalar::I32, 20)));
-    let compare = tilewright::ir::Compare::Lt;
+    let compare = tilewright::ir::op::Compare::Lt;
     let cond = made.value(body, Arith::Setp { lhs: lane, rhs: limit, compare });
     let mut regions = vec![body];
     for _ in 0..50_000 {
@@ -354,13 +356,14 @@ fn nesting_has_no_limit() {
     made.op(body, Control::Return);
 
     let grid = Grid::new([1; 3], [32, 1, 1]);
-    let run = |out: &Buffer| run(&made.ir, grid, &[Arg::Buffer(out)], &Options::default());
-    let out = Buffer::from_slice(&[-1; 32]);
+    let run =
+        |out: &GlobalBuffer| run(&made.ir, grid, &[KernelArg::Buffer(out)], &Options::default());
+    let out = GlobalBuffer::from_slice(&[-1; 32]);
     assert!(run(&out).is_ok());
     let expected: Vec<i32> = (0..32).map(|lane| if lane < 20 { lane } else { -1 }).collect();
     assert_eq!(out.to_vec::<i32>(), expected);
     // The path in the message is as deep.
-    let error = run(&Buffer::zeros(4 * 4)).expect_err("element 4 is outside");
+    let error = run(&GlobalBuffer::zeros(4 * 4)).expect_err("element 4 is outside");
     assert!(error.fault().is_some_and(|fault| fault.path.ends_with("/if[0]/then/0")));
 }
 
@@ -391,8 +394,8 @@ fn everything() -> KernelIr {
 }
 
 fn run_everything(ir: &KernelIr) -> Result<Vec<i32>, RunError> {
-    let out = Buffer::zeros(64 * 4);
-    let args = [Arg::Buffer(&out), Arg::Scalar(1.5f32.to_const())];
+    let out = GlobalBuffer::zeros(64 * 4);
+    let args = [KernelArg::Buffer(&out), KernelArg::Scalar(1.5f32.to_const())];
     let options = Options::default().fuel(5_000);
     run(ir, Grid::new([2, 1, 1], [40, 1, 1]), &args, &options)?;
     Ok(out.to_vec())

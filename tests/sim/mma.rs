@@ -3,10 +3,11 @@
 //! Fragments are those of `tilewright::tensor`; a layout describes operands in shared memory.
 
 use tilewright::arch::{Major, MatrixDescriptor, SwizzleMode};
-use tilewright::ir::{Kernel, Scalar, bf16, f8e4m3, f8e5m2, f16, parse, tf32};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Kernel, bf16, f8e4m3, f8e5m2, f16, parse, tf32};
 use tilewright::layout::{ComposedLayout, Layout, Swizzle};
 use tilewright::runtime::Grid;
-use tilewright::sim::{Accumulation, Arg, Buffer, Options, Order, run};
+use tilewright::sim::{Accumulation, GlobalBuffer, KernelArg, Options, Order, run};
 use tilewright::tensor::{MmaAtom, MmaSync, ValType};
 
 /// SplitMix64.
@@ -198,12 +199,12 @@ fn load(name: &str, elem: Scalar, count: usize) -> String {
 fn simulate(
     text: &str,
     threads: u32,
-    args: &[&Buffer],
+    args: &[&GlobalBuffer],
     (order, accumulation): (Order, Accumulation),
 ) {
     let ir = parse("test.kir", text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let kernel = Kernel::verify(ir).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
-    let args: Vec<Arg<'_>> = args.iter().map(|buffer| Arg::Buffer(buffer)).collect();
+    let args: Vec<KernelArg<'_>> = args.iter().map(|buffer| KernelArg::Buffer(buffer)).collect();
     let options = Options::default().order(order).accumulation(accumulation).threads(1);
     run(kernel.ir(), Grid::new([1; 3], [threads, 1, 1]), &args, &options)
         .unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -293,7 +294,7 @@ fn check_mma_sync(
         text += &format!("  st{} %pc, %j{r}, %d{r}\n", if packed { "_vec" } else { "" });
     }
     text += "  return\n}\n";
-    let buffer = |elem, numbers: &[f64]| Buffer::from_slice(&bytes(elem, numbers));
+    let buffer = |elem, numbers: &[f64]| GlobalBuffer::from_slice(&bytes(elem, numbers));
     let (pa, pb) = (
         buffer(a, &fragments(atom.layout_a_tv(), &ma, m)),
         buffer(b, &fragments(atom.layout_b_tv(), &mb, n)),
@@ -518,9 +519,9 @@ fn check_wgmma(random: &mut Random, case: Wgmma) -> bool {
             ma.at(row, quad * p + v + 4 * p * (r / 2))
         })
         .collect();
-    let (xa, xb) = (Buffer::from_slice(&a_image), Buffer::from_slice(&b_image));
-    let pf = Buffer::from_slice(&bytes(a, &fragment));
-    let out = Buffer::zeros(64 * n * c.size_bytes() as usize);
+    let (xa, xb) = (GlobalBuffer::from_slice(&a_image), GlobalBuffer::from_slice(&b_image));
+    let pf = GlobalBuffer::from_slice(&bytes(a, &fragment));
+    let out = GlobalBuffer::zeros(64 * n * c.size_bytes() as usize);
     simulate(&text, 128, &[&xa, &xb, &pf, &out], (case.order, case.accumulation));
     let found = numbers(c, &out.to_vec::<u8>());
     for (i, found) in found.iter().enumerate() {
@@ -641,7 +642,7 @@ fn integers_wrap_or_saturate() {
 }}"
         )
     };
-    let out = Buffer::zeros(4 * 128);
+    let out = GlobalBuffer::zeros(4 * 128);
     simulate(&text(""), 128, &[&out], Default::default());
     let wrapped = 2_147_483_000i32.wrapping_add(32 * 128 * 128);
     assert_eq!(out.to_vec::<i32>(), [wrapped; 128]);

@@ -8,12 +8,15 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use tilewright::ir::op::{
+    Arith, Compare, Control, Convert, Mem, Mma, Op, SpecialReg, Thread, Unroll,
+};
+use tilewright::ir::types::{Const, Scalar, Space, Type};
 use tilewright::ir::{
-    Arith, Compare, Const, Control, Convert, Entity, Kernel, KernelIr, Mem, Mma, Op, OpData, OpId,
-    Param, RegionId, Scalar, Space, SpecialReg, Thread, Type, Unroll, Value, ValueData, ValueDef,
+    Entity, Kernel, KernelIr, OpData, OpId, Param, RegionId, Value, ValueData, ValueDef,
 };
 use tilewright::runtime::Grid;
-use tilewright::sim::{Arg, Buffer, Options, Output, run};
+use tilewright::sim::{GlobalBuffer, KernelArg, Options, Output, run};
 
 use crate::support::{random_kernel, random_loops, rng, text};
 
@@ -39,12 +42,12 @@ fn position(rng: &mut Rng, ir: &KernelIr, region: RegionId) -> usize {
 
 /// Adds a copy of an operation, with results of its own, somewhere in the region.
 fn duplicate(rng: &mut Rng, ir: &mut KernelIr, op: OpId, region: RegionId) {
-    let OpData { op, results, place, .. } = ir.ops[op].clone();
+    let OpData { op, results, location, .. } = ir.ops[op].clone();
     let types: Vec<Type> = results.iter().map(|value| ir.type_of(*value)).collect();
-    let id = ir.ops.push(OpData { op, results: Default::default(), region, place });
+    let id = ir.ops.push(OpData { op, results: Default::default(), region, location });
     for (i, ty) in types.into_iter().enumerate() {
         let def = ValueDef::Result(id, i as u32);
-        let value = ir.values.push(ValueData { ty, def, region, place });
+        let value = ir.values.push(ValueData { ty, def, region, location });
         ir.ops[id].results.push(value);
     }
     let at = position(rng, ir, region);
@@ -211,14 +214,14 @@ fn simulate(ir: &KernelIr) -> bool {
     if ir.params.iter().any(is_map) {
         return false;
     }
-    let buffers: Vec<Buffer> = ir.params.iter().map(|_| Buffer::zeros(512)).collect();
-    let args: Vec<Arg<'_>> = ir
+    let buffers: Vec<GlobalBuffer> = ir.params.iter().map(|_| GlobalBuffer::zeros(512)).collect();
+    let args: Vec<KernelArg<'_>> = ir
         .params
         .iter()
         .zip(&buffers)
         .map(|(param, buffer)| match ir.type_of(param.value) {
-            Type::Scalar(scalar) => Arg::Scalar(Const::new(scalar, 3)),
-            Type::Pointer { .. } => Arg::Buffer(buffer),
+            Type::Scalar(scalar) => KernelArg::Scalar(Const::new(scalar, 3)),
+            Type::Pointer { .. } => KernelArg::Buffer(buffer),
             Type::Vector(_) | Type::TensorMap { .. } => {
                 unreachable!("no kernel here has such a parameter")
             }

@@ -7,10 +7,9 @@
 use crate::support::{computed, device};
 
 use computed::computed;
-use tilewright::ir::{
-    Converted, Element, Float, FloatFormat, Val, Vector, VectorElement, bf16, f8e4m3, f8e5m2, f16,
-    tf32,
-};
+use tilewright::ir::builder::{Converted, VectorElement};
+use tilewright::ir::types::FloatFormat;
+use tilewright::ir::{Element, Float, Val, Vector, bf16, f8e4m3, f8e5m2, f16, tf32};
 
 /// A format as the reference sees it.
 trait Narrow: Element + Converted {
@@ -454,9 +453,9 @@ fn comparisons_follow_the_numbers() {
             let less = computed(&device, &pairs, |a, b, _| a.lt(b));
             let not_equal = computed(&device, &pairs, |a, b, _| a.ne(b));
             let nan =
-                computed(&device, &pairs, |a, b, _| a.compare(tilewright::ir::Compare::Nan, b));
+                computed(&device, &pairs, |a, b, _| a.compare(tilewright::ir::op::Compare::Nan, b));
             let geu =
-                computed(&device, &pairs, |a, b, _| a.compare(tilewright::ir::Compare::Geu, b));
+                computed(&device, &pairs, |a, b, _| a.compare(tilewright::ir::op::Compare::Geu, b));
             for (i, (a, b, _)) in pairs.iter().enumerate() {
                 let (x, y) = (a.value(), b.value());
                 assert_eq!(less[i], x < y, "{a:?} {b:?}");
@@ -476,7 +475,7 @@ fn comparisons_follow_the_numbers() {
 fn pairs_compute_element_by_element() {
     fn pairs<T: Narrow + Float + VectorElement<2>>()
     where
-        Vector<T, 2>: tilewright::ir::Fused,
+        Vector<T, 2>: tilewright::ir::builder::Fused,
     {
         let triples = triples::<T>();
         type Op<T> = for<'b> fn([Val<'b, Vector<T, 2>>; 3]) -> Val<'b, Vector<T, 2>>;
@@ -518,7 +517,7 @@ fn pairs_compute_element_by_element() {
 fn vectors_hold_and_convert_their_elements() {
     fn holds<T: Element + VectorElement<N>, const N: usize>(all: &[T])
     where
-        Vector<T, N>: tilewright::ir::Ty,
+        Vector<T, N>: tilewright::ir::builder::Ty,
     {
         let operands: Vec<(T, T, bool)> = all
             .iter()

@@ -3,10 +3,12 @@
 //! A race is found in the default order, whatever the order of the two accesses was.
 
 use tilewright::arch::TensorMapDesc;
-use tilewright::ir::{Kernel, MemScope, Scalar, parse};
+use tilewright::ir::op::MemScope;
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Kernel, parse};
 use tilewright::runtime::Grid;
 use tilewright::sim::{
-    Agent, Arg, Buffer, Fault, FaultCause, MissingEdge, Options, Order, RunError, run,
+    Agent, Fault, FaultCause, GlobalBuffer, KernelArg, MissingEdge, Options, Order, RunError, run,
 };
 
 /// A kernel, its grid, and options that it needs.
@@ -39,11 +41,11 @@ impl Case {
     fn run(&self, text: &str, order: Order) -> Result<(), RunError> {
         let ir = parse("test.kir", text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let kernel = Kernel::verify(ir).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
-        let buffers: Vec<Buffer> =
-            kernel.ir().params.iter().map(|_| Buffer::zeros(1 << 14)).collect();
-        let mut args: Vec<Arg<'_>> = buffers.iter().map(Arg::Buffer).collect();
+        let buffers: Vec<GlobalBuffer> =
+            kernel.ir().params.iter().map(|_| GlobalBuffer::zeros(1 << 14)).collect();
+        let mut args: Vec<KernelArg<'_>> = buffers.iter().map(KernelArg::Buffer).collect();
         if let Some(map) = &self.map {
-            args[0] = Arg::TensorMap(map, &buffers[0]);
+            args[0] = KernelArg::TensorMap(map, &buffers[0]);
         }
         let options = Options::default().order(order).fuel(1 << 22).threads(1).race(true);
         let options = options.cooperative(self.cooperative);
@@ -76,7 +78,7 @@ impl Case {
             };
             assert_eq!(missing, expected, "{right} as {wrong}: {fault}");
             assert!(access.is_store || other.writes, "{fault}");
-            assert!(fault.place.line > 0 && other.op.place.line > 0, "{fault}");
+            assert!(fault.location.line > 0 && other.op.location.line > 0, "{fault}");
         }
     }
 }

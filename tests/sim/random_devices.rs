@@ -11,10 +11,9 @@ use any_buffer::{AnyBuffer, OfElement, is_nan, upload, with_element};
 use random_loops::{READ, THREADS};
 use rng::Rng;
 use tilewright::codegen::Module;
-use tilewright::ir::{
-    Arith, Cache, Convert, Element, FloatArith, Kernel, KernelIr, Mem, Op, Scalar, SpecialReg,
-    Sync, Target, Thread, Type, Untyped,
-};
+use tilewright::ir::op::{Arith, Cache, Convert, FloatArith, Mem, Op, SpecialReg, Sync, Thread};
+use tilewright::ir::types::{Scalar, Type};
+use tilewright::ir::{Element, Kernel, KernelIr, Target, Untyped};
 use tilewright::runtime::{Arg, Device, Function, Grid, LoadOptions};
 use tilewright::sim::{Options, Output};
 

@@ -4,9 +4,10 @@
 //! `TILEWRIGHT_RANDOM_LOOPS=10000 cargo test --release --test sim random_loops::` is the long run;
 //! `TILEWRIGHT_RANDOM_LOOPS_SEED` starts elsewhere.
 
-use tilewright::ir::{Const, Element, Kernel, KernelIr};
+use tilewright::ir::types::Const;
+use tilewright::ir::{Element, Kernel, KernelIr};
 use tilewright::runtime::Grid;
-use tilewright::sim::{Arg, Buffer, Options, Order, run};
+use tilewright::sim::{GlobalBuffer, KernelArg, Options, Order, run};
 
 use crate::support::{random_loops, rng, text};
 
@@ -16,10 +17,10 @@ use rng::Rng;
 /// Runs the kernel and returns `y`.
 fn result(ir: &KernelIr, n: i32) -> Vec<i32> {
     let x: Vec<i32> = (0..READ as i32).map(|i| (i * 37 + 11) % 101 - 40).collect();
-    let (x, y) = (Buffer::from_slice(&x), Buffer::zeros(THREADS as usize * 4));
+    let (x, y) = (GlobalBuffer::from_slice(&x), GlobalBuffer::zeros(THREADS as usize * 4));
     let order = Order::Random { seed: n as u64 };
     let n: Const = n.to_const();
-    let args = [Arg::Buffer(&x), Arg::Buffer(&y), Arg::Scalar(n)];
+    let args = [KernelArg::Buffer(&x), KernelArg::Buffer(&y), KernelArg::Scalar(n)];
     let options = Options::default().fuel(1 << 22).threads(1).order(order);
     let grid = Grid::new([1, 1, 1], [THREADS, 1, 1]);
     run(ir, grid, &args, &options).unwrap_or_else(|error| panic!("{error}\n{ir}"));

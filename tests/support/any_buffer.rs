@@ -1,6 +1,7 @@
 //! Buffers whose type of elements is known when a test runs.
 
-use tilewright::ir::{Const, Element, Scalar, bf16, f8e4m3, f8e5m2, f16, tf32};
+use tilewright::ir::types::{Const, Scalar};
+use tilewright::ir::{Element, bf16, f8e4m3, f8e5m2, f16, tf32};
 use tilewright::runtime::{Arg, Buffer, Device};
 
 /// A buffer of any element type.

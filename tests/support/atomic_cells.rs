@@ -1,8 +1,8 @@
 //! The candidates of the atomic operations: every space, element, vector, operation, order and scope.
 
-use tilewright::ir::{
-    Atomic, AtomicOp, AtomicOrder, MemScope, Op, RedOrder, Scalar, Space, Type, Value, VectorType,
-};
+use tilewright::ir::Value;
+use tilewright::ir::op::{Atomic, AtomicOp, AtomicOrder, MemScope, Op, RedOrder};
+use tilewright::ir::types::{Scalar, Space, Type, VectorType};
 
 use super::raw::Raw;
 
@@ -20,7 +20,7 @@ pub(crate) fn each(row: &str, mut visit: impl FnMut(&[(&str, String)], &dyn Fn(&
                 visit(&types, &|k| {
                     let base = k.unknown(Type::Pointer { space, elem, mutable: true });
                     let index = k.unknown(Scalar::I32.into());
-                    let base = k.get(tilewright::ir::Mem::AssumeAligned { base, bytes: 16 });
+                    let base = k.get(tilewright::ir::op::Mem::AssumeAligned { base, bytes: 16 });
                     op([base, index, k.unknown(operand)]).into()
                 });
             };

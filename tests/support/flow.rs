@@ -1,8 +1,8 @@
 //! Kernels for every form of control flow.
 
+use tilewright::ir::builder::{Terminated, Ty};
 use tilewright::ir::{
-    Body, GlobalMut, Integer, Kernel, KernelOptions, Params, Shared, Target, Terminated, Ty,
-    Untyped, Val, range,
+    Body, GlobalMut, Integer, Kernel, KernelOptions, Params, Shared, Target, Untyped, Val, range,
 };
 
 /// The kernels, for one target.

@@ -2,7 +2,8 @@
 
 use tilewright::arch::Major;
 use tilewright::codegen::Ptx;
-use tilewright::ir::{Element, Number, Scalar, bf16, f8e4m3, f16};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Element, Number, bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::{Activation, Bias, Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 

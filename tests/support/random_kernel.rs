@@ -6,14 +6,16 @@
 use std::num::NonZeroU32;
 use std::sync::LazyLock;
 
+use tilewright::ir::op::{
+    Arith, Atomic, AtomicOp, AtomicOrder, BarrierForm, BarrierRed, Cache, Class, Compare, Control,
+    Convert, Diagnostic, FenceOrder, L1Evict, L2Prefetch, LoadAccess, LoadCache, LoadOrder, Mem,
+    MemScope, Op, PrefetchLevel, ProxySpace, RedOrder, ReduxOp, ShflMode, SpecialReg, StoreAccess,
+    StoreCache, StoreOrder, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
+};
+use tilewright::ir::types::{Const, Scalar, Space, Type, VectorType};
 use tilewright::ir::{
-    Arith, ArrayData, Atomic, AtomicOp, AtomicOrder, BarrierForm, BarrierRed, Cache, Class,
-    Compare, Const, Control, Convert, Diagnostic, FenceOrder, KernelIr, L1Evict, L2Prefetch,
-    LoadAccess, LoadCache, LoadOrder, LocalData, Mem, MemScope, Op, OpData, OpId, Param, Place,
-    PlaceId, PrefetchLevel, ProxySpace, RedOrder, ReduxOp, Region, RegionId, Scalar, SharedData,
-    ShflMode, Space, SpecialReg, StoreAccess, StoreCache, StoreOrder, Sync, Target, Thread, Type,
-    Unroll, Value, ValueData, ValueDef, ValueList, VarData, VarId, VectorType, VolatileReg,
-    VoteMode, Warp,
+    ArrayData, KernelIr, LocalData, LocationId, OpData, OpId, Param, Region, RegionId, SharedData,
+    SourceLocation, Target, Value, ValueData, ValueDef, VarData, VarId,
 };
 
 pub(crate) use super::raw;
@@ -25,12 +27,12 @@ mod random_tensor;
 pub(crate) fn random_kernel(choices: &[u32]) -> KernelIr {
     let target = if choices.len().is_multiple_of(2) { Target::SM_80 } else { Target::SM_90A };
     let mut ir = KernelIr::new("random", target);
-    let place = ir.place(Place::caller());
+    let location = ir.location(SourceLocation::caller());
     let (visible, vars, loops) = (vec![Vec::new()], Vec::new(), Vec::new());
     let body = ir.body;
     let mut generator = Generator {
         ir,
-        place,
+        location,
         choices,
         at: 0,
         region: body,
@@ -63,7 +65,7 @@ struct LoopInfo {
 
 struct Generator<'c> {
     ir: KernelIr,
-    place: PlaceId,
+    location: LocationId,
     choices: &'c [u32],
     at: usize,
     region: RegionId,
@@ -136,7 +138,7 @@ impl Generator<'_> {
     }
 
     fn value(&mut self, ty: Type, def: ValueDef, region: RegionId) -> Value {
-        self.ir.values.push(ValueData { ty, def, region, place: self.place })
+        self.ir.values.push(ValueData { ty, def, region, location: self.location })
     }
 
     /// A scalar type of the class.
@@ -189,7 +191,7 @@ impl Generator<'_> {
             }
             Type::Pointer { space: Space::Const, elem, .. } if values.is_empty() => {
                 let bits = (0..1 + self.choose(4)).map(|_| self.word().into()).collect();
-                let array = self.ir.arrays.push(ArrayData { elem, bits, place: self.place });
+                let array = self.ir.arrays.push(ArrayData { elem, bits, location: self.location });
                 self.emit_one(Mem::ArrayBase { array })
             }
             Type::Vector(vector) if values.is_empty() => {
@@ -198,7 +200,7 @@ impl Generator<'_> {
             }
             Type::Pointer { space: Space::Local, elem, .. } if values.is_empty() => {
                 let len = if self.ir.locals.len() < 16 { 1 + self.choose(64) as u32 } else { 1 };
-                let local = self.ir.locals.push(LocalData { elem, len, place: self.place });
+                let local = self.ir.locals.push(LocalData { elem, len, location: self.location });
                 self.emit_one(Mem::LocalBase { local })
             }
             Type::Pointer { space: Space::Generic, elem, mutable } if values.is_empty() => {
@@ -214,7 +216,7 @@ impl Generator<'_> {
                 let align_bytes = elem.size_bytes() << self.choose(3);
                 // Every allocation of a kernel must fit, so that later ones are small.
                 let len = if self.ir.shared.len() < 16 { 1 + self.choose(64) as u32 } else { 1 };
-                let data = SharedData { elem, len, align_bytes, place: self.place };
+                let data = SharedData { elem, len, align_bytes, location: self.location };
                 let shared = self.ir.shared.push(data);
                 self.emit_one(Mem::SharedBase { shared })
             }
@@ -227,8 +229,8 @@ impl Generator<'_> {
     }
 
     fn push(&mut self, op: impl Into<Op>, results: &[Type]) -> OpId {
-        let (region, place) = (self.region, self.place);
-        let data = OpData { op: op.into(), results: Default::default(), region, place };
+        let (region, location) = (self.region, self.location);
+        let data = OpData { op: op.into(), results: Default::default(), region, location };
         let id = self.ir.ops.push(data);
         self.ir.regions[region].ops.push(id);
         for (i, ty) in results.iter().enumerate() {
@@ -694,9 +696,9 @@ impl Generator<'_> {
     fn variable(&mut self) {
         if self.vars.is_empty() || self.choose(3) == 0 {
             let (ty, len) = (self.ty(Class::Any), 1 + self.choose(3) as u32);
-            let (region, place) = (self.region, self.place);
+            let (region, location) = (self.region, self.location);
             let value = self.of(ty);
-            let var = self.ir.vars.push(VarData { ty, len, region, place, name: None });
+            let var = self.ir.vars.push(VarData { ty, len, region, location, name: None });
             for index in 0..len {
                 self.emit(Mem::SetVar { value, var, index });
             }
@@ -718,10 +720,10 @@ impl Generator<'_> {
     /// Adds an operation that no region holds, as a transformation leaves behind.
     fn dead(&mut self) {
         let value = self.any(Class::Number);
-        let (region, place) = (self.region, self.place);
+        let (region, location) = (self.region, self.location);
         let results = Default::default();
         let op =
-            self.ir.ops.push(OpData { op: Arith::Neg { value }.into(), results, region, place });
+            self.ir.ops.push(OpData { op: Arith::Neg { value }.into(), results, region, location });
         let ty = self.ir.type_of(value);
         let result = self.value(ty, ValueDef::Result(op, 0), region);
         self.ir.ops[op].results.push(result);

@@ -6,10 +6,14 @@
 
 use std::num::NonZeroU32;
 
+use tilewright::ir::op::{
+    Arith, Axis, Compare, Control, Convert, LoadAccess, Mem, Op, SpecialReg, StoreAccess, Sync,
+    Thread, Unroll,
+};
+use tilewright::ir::types::{Const, Scalar, Space, Type};
 use tilewright::ir::{
-    Arith, Axis, Compare, Const, Control, Convert, Kernel, KernelIr, LoadAccess, Mem, Op, OpData,
-    OpId, Param, Place, PlaceId, Region, RegionId, Scalar, SharedData, Space, SpecialReg,
-    StoreAccess, Sync, Target, Thread, Type, Unroll, Value, ValueData, ValueDef, VarData, VarId,
+    Kernel, KernelIr, LocationId, OpData, OpId, Param, Region, RegionId, SharedData,
+    SourceLocation, Target, Value, ValueData, ValueDef, VarData, VarId,
 };
 
 use super::rng::Rng;
@@ -53,7 +57,7 @@ fn prefetch_of(op: &Op) -> Option<u32> {
 struct Generator<'r> {
     rng: &'r mut Rng,
     ir: KernelIr,
-    place: PlaceId,
+    location: LocationId,
     region: RegionId,
     /// The values of type `i32` that can be used, for each open region.
     visible: Vec<Vec<Value>>,
@@ -75,7 +79,7 @@ struct Generator<'r> {
 impl<'r> Generator<'r> {
     fn new(rng: &'r mut Rng) -> Generator<'r> {
         let mut ir = KernelIr::new("loops", Target::SM_80);
-        let place = ir.place(Place { file: "random_loops.rs", line: 1, column: 1 });
+        let location = ir.location(SourceLocation { file: "random_loops.rs", line: 1, column: 1 });
         let pointer = |mutable| Type::Pointer { space: Space::Global, elem: I32, mutable };
         let region = ir.body;
         let mut params = Vec::new();
@@ -83,19 +87,19 @@ impl<'r> Generator<'r> {
             [("x", pointer(false)), ("y", pointer(true)), ("n", I32.into())].into_iter().enumerate()
         {
             let def = ValueDef::Param(i as u32);
-            let value = ir.values.push(ValueData { ty, def, region, place });
+            let value = ir.values.push(ValueData { ty, def, region, location });
             ir.params.push(Param { name: name.into(), value });
             params.push(value);
         }
         let [x, y, n] = params[..] else { unreachable!() };
-        let alloc = SharedData { elem: I32, len: THREADS, align_bytes: 4, place };
+        let alloc = SharedData { elem: I32, len: THREADS, align_bytes: 4, location };
         let shared = ir.shared.push(alloc);
         let returns = rng.below(2) == 0;
         let (visible, size) = (vec![vec![n]], 8 + rng.below(28));
         let mut generator = Generator {
             rng,
             ir,
-            place,
+            location,
             region,
             visible,
             vars: Vec::new(),
@@ -150,13 +154,13 @@ impl<'r> Generator<'r> {
     // Operations.
 
     fn push(&mut self, op: impl Into<Op>, results: &[Type]) -> OpId {
-        let (region, place) = (self.region, self.place);
-        let data = OpData { op: op.into(), results: Default::default(), region, place };
+        let (region, location) = (self.region, self.location);
+        let data = OpData { op: op.into(), results: Default::default(), region, location };
         let id = self.ir.ops.push(data);
         self.ir.regions[region].ops.push(id);
         for (i, &ty) in results.iter().enumerate() {
             let def = ValueDef::Result(id, i as u32);
-            let value = self.ir.values.push(ValueData { ty, def, region, place });
+            let value = self.ir.values.push(ValueData { ty, def, region, location });
             self.ir.ops[id].results.push(value);
         }
         id
@@ -210,8 +214,9 @@ impl<'r> Generator<'r> {
 
     fn new_var(&mut self) {
         let value = self.any();
-        let (region, place) = (self.region, self.place);
-        let var = self.ir.vars.push(VarData { ty: I32.into(), len: 1, region, place, name: None });
+        let (region, location) = (self.region, self.location);
+        let var =
+            self.ir.vars.push(VarData { ty: I32.into(), len: 1, region, location, name: None });
         self.push(Mem::SetVar { value, var, index: 0 }, &[]);
         self.vars.push(var);
     }
@@ -306,8 +311,8 @@ impl<'r> Generator<'r> {
     fn open(&mut self, owner: OpId, args: &[Type]) -> RegionId {
         let region = self.ir.regions.push(Region { parent: Some(owner), ..Region::default() });
         for (i, &ty) in args.iter().enumerate() {
-            let (def, place) = (ValueDef::Arg(region, i as u32), self.place);
-            let value = self.ir.values.push(ValueData { ty, def, region, place });
+            let (def, location) = (ValueDef::Arg(region, i as u32), self.location);
+            let value = self.ir.values.push(ValueData { ty, def, region, location });
             self.ir.regions[region].args.push(value);
         }
         region
@@ -496,7 +501,8 @@ impl<'r> Generator<'r> {
         let streams = self.rng.below(2) == 0;
         let prefetch = if streams { self.rng.below(4) } else { self.rng.below(2) } as u32;
         let tile = (streams && uniform && !self.returns && self.rng.below(2) == 0).then(|| {
-            let data = SharedData { elem: I32, len: THREADS, align_bytes: 4, place: self.place };
+            let data =
+                SharedData { elem: I32, len: THREADS, align_bytes: 4, location: self.location };
             let shared = self.ir.shared.push(data);
             self.get(Mem::SharedBase { shared })
         });

@@ -1,11 +1,12 @@
 //! The part of random kernels that is about tensor cores, barriers in memory and asynchronous copies.
 
-use tilewright::ir::{
-    AsyncCopy, BarrierForm, BulkReduce, BulkWait, ClusterArrival, Const, Convert, CpAsyncCache,
-    L2Policy, MatrixCount, MatrixOrder, Mbarrier, Mem, Mma, MmaOverflow, MmaShape, Op,
-    PendingCount, RemoteArrival, Scalar, SetmaxnregAction, Space, SpecialReg, Sync, Target, Thread,
-    Type, Value, VarData, VarId, VectorType, WgmmaForm,
+use tilewright::ir::op::{
+    AsyncCopy, BarrierForm, BulkReduce, BulkWait, ClusterArrival, Convert, CpAsyncCache, L2Policy,
+    MatrixCount, MatrixOrder, Mbarrier, Mem, Mma, MmaOverflow, MmaShape, Op, PendingCount,
+    RemoteArrival, SetmaxnregAction, SpecialReg, Sync, Thread, WgmmaForm,
 };
+use tilewright::ir::types::{Const, Scalar, Space, Type, VectorType};
+use tilewright::ir::{Target, Value, VarData, VarId};
 
 use super::Generator;
 
@@ -51,9 +52,9 @@ impl Generator<'_> {
 
     /// Registers that are all set.
     fn registers(&mut self, ty: Type, len: u32) -> VarId {
-        let (region, place) = (self.region, self.place);
+        let (region, location) = (self.region, self.location);
         let value = self.of(ty);
-        let var = self.ir.vars.push(VarData { ty, len, region, place, name: None });
+        let var = self.ir.vars.push(VarData { ty, len, region, location, name: None });
         for index in 0..len {
             self.emit(Mem::SetVar { value, var, index });
         }

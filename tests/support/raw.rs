@@ -1,18 +1,21 @@
 //! Kernels made as data, where the types of the builder would stand in the way of covering all cases.
 
+use tilewright::ir::op::{
+    ApproxFunction, Arith, Axis, ByteHalf, Compare, Constraint, Control, Convert, Direction,
+    DivApprox, Excess, FindFrom, FloatArith, FloatMode, FloatTest, IntArith, Mem, Op, OpInfo,
+    PermuteMode, ProductHalf, SpecialReg, Subnormals, Thread,
+};
+use tilewright::ir::types::{Const, Rounding, Scalar, Space, Type, VectorType};
 use tilewright::ir::{
-    ApproxFunction, Arith, ArrayData, Axis, ByteHalf, Compare, Const, Constraint, Control, Convert,
-    Direction, DivApprox, Entity, Excess, FindFrom, FloatArith, FloatMode, FloatTest, IntArith,
-    Kernel, KernelIr, LocalData, Mem, Op, OpData, OpInfo, Param, PermuteMode, Place, PlaceId,
-    ProductHalf, RegionId, Rounding, Scalar, SharedData, Space, SpecialReg, Subnormals, Target,
-    Thread, Type, Untyped, Value, ValueData, ValueDef, VarData, VectorType,
+    ArrayData, Entity, Kernel, KernelIr, LocalData, LocationId, OpData, Param, RegionId,
+    SharedData, SourceLocation, Target, Untyped, Value, ValueData, ValueDef, VarData,
 };
 
 /// A kernel under construction, whose operations go to the end of its body.
 pub(crate) struct Raw {
     pub(crate) ir: KernelIr,
     region: RegionId,
-    place: PlaceId,
+    location: LocationId,
     stored: u64,
 }
 
@@ -32,14 +35,14 @@ pub(crate) fn types() -> Vec<Type> {
 impl Raw {
     pub(crate) fn new(name: impl Into<String>, target: Target) -> Raw {
         let mut ir = KernelIr::new(name, target);
-        let place = ir.place(Place { file: "raw.rs", line: 1, column: 1 });
+        let location = ir.location(SourceLocation { file: "raw.rs", line: 1, column: 1 });
         let region = ir.body;
-        Raw { ir, region, place, stored: 0 }
+        Raw { ir, region, location, stored: 0 }
     }
 
     fn value(&mut self, ty: Type, def: ValueDef) -> Value {
-        let (region, place) = (self.region, self.place);
-        self.ir.values.push(ValueData { ty, def, region, place })
+        let (region, location) = (self.region, self.location);
+        self.ir.values.push(ValueData { ty, def, region, location })
     }
 
     /// The parameter of a type: one for each.
@@ -63,8 +66,8 @@ impl Raw {
     pub(crate) fn op(&mut self, op: impl Into<Op>) -> Option<Value> {
         let op = op.into();
         let types = op.result_types(&self.ir);
-        let (region, place) = (self.region, self.place);
-        let id = self.ir.ops.push(OpData { op, results: Default::default(), region, place });
+        let (region, location) = (self.region, self.location);
+        let id = self.ir.ops.push(OpData { op, results: Default::default(), region, location });
         self.ir.regions[region].ops.push(id);
         for (number, ty) in (0..).zip(types) {
             let value = self.value(ty, ValueDef::Result(id, number));
@@ -97,18 +100,22 @@ impl Raw {
             }
             Type::TensorMap { .. } | Type::Pointer { space: Space::Global, .. } => self.param(ty),
             Type::Pointer { space: Space::Const, elem, .. } => {
-                let array = ArrayData { elem, bits: [1; 8].into(), place: self.place };
+                let array = ArrayData { elem, bits: [1; 8].into(), location: self.location };
                 let array = self.ir.arrays.push(array);
                 self.get(Mem::ArrayBase { array })
             }
             Type::Pointer { space: Space::Shared, elem, .. } => {
-                let alloc =
-                    SharedData { elem, len: 8, align_bytes: elem.size_bytes(), place: self.place };
+                let alloc = SharedData {
+                    elem,
+                    len: 8,
+                    align_bytes: elem.size_bytes(),
+                    location: self.location,
+                };
                 let shared = self.ir.shared.push(alloc);
                 self.get(Mem::SharedBase { shared })
             }
             Type::Pointer { space: Space::Local, elem, .. } => {
-                let local = LocalData { elem, len: 8, place: self.place };
+                let local = LocalData { elem, len: 8, location: self.location };
                 let local = self.ir.locals.push(local);
                 self.get(Mem::LocalBase { local })
             }
@@ -126,8 +133,8 @@ impl Raw {
 
     /// A variable of one register that holds `value`.
     pub(crate) fn var(&mut self, value: Value) -> tilewright::ir::VarId {
-        let (ty, region, place) = (self.ir.type_of(value), self.region, self.place);
-        let var = self.ir.vars.push(VarData { ty, len: 2, region, place, name: None });
+        let (ty, region, location) = (self.ir.type_of(value), self.region, self.location);
+        let var = self.ir.vars.push(VarData { ty, len: 2, region, location, name: None });
         self.op(Mem::SetVar { value, var, index: 1 });
         var
     }

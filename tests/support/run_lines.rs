@@ -10,9 +10,11 @@
 //! The result is the buffers that the kernel can write, then what it printed, then the assertions that failed.
 
 use tilewright::arch::{Fill, SwizzleMode, TensorMapDesc};
-use tilewright::ir::{Const, KernelIr, Op, Scalar, Type};
+use tilewright::ir::KernelIr;
+use tilewright::ir::op::Op;
+use tilewright::ir::types::{Const, Scalar, Type};
 use tilewright::runtime::Grid;
-use tilewright::sim::{Arg, Buffer, Options, Order, Output, RunError, run};
+use tilewright::sim::{GlobalBuffer, KernelArg, Options, Order, Output, RunError, run};
 
 /// An argument, for a run of its own.
 enum Argument {
@@ -60,15 +62,15 @@ impl RunLine {
     /// the kernel can write.
     pub(crate) fn run(&self, ir: &KernelIr) -> Result<String, RunError> {
         let [first, second] = [Order::RoundRobin, Order::Random { seed: 1 }].map(|order| {
-            let buffers: Vec<Buffer> = self.args.iter().map(buffer).collect();
-            let args: Vec<Arg<'_>> = self
+            let buffers: Vec<GlobalBuffer> = self.args.iter().map(buffer).collect();
+            let args: Vec<KernelArg<'_>> = self
                 .args
                 .iter()
                 .zip(&buffers)
                 .map(|(arg, buffer)| match arg {
-                    Argument::Scalar(scalar) => Arg::Scalar(*scalar),
-                    Argument::Bytes(_) => Arg::Buffer(buffer),
-                    Argument::Map(map, _) => Arg::TensorMap(map, buffer),
+                    Argument::Scalar(scalar) => KernelArg::Scalar(*scalar),
+                    Argument::Bytes(_) => KernelArg::Buffer(buffer),
+                    Argument::Map(map, _) => KernelArg::TensorMap(map, buffer),
                 })
                 .collect();
             let output = Output::captured();
@@ -113,7 +115,8 @@ fn argument(text: &str, ty: Type) -> Argument {
         Type::TensorMap { elem, .. } => {
             let (map, elements) =
                 text.split_once(':').unwrap_or_else(|| panic!("{text}: no `:` after the map"));
-            let ty = Type::Pointer { space: tilewright::ir::Space::Global, elem, mutable: true };
+            let ty =
+                Type::Pointer { space: tilewright::ir::types::Space::Global, elem, mutable: true };
             match argument(elements, ty) {
                 Argument::Bytes(bytes) => Argument::Map(Box::new(tensor_map(map, elem)), bytes),
                 other => other,
@@ -186,15 +189,15 @@ fn literals(texts: &[String], scalar: Scalar) -> Vec<Const> {
     ir.ops.iter().filter_map(constant).collect()
 }
 
-fn buffer(arg: &Argument) -> Buffer {
+fn buffer(arg: &Argument) -> GlobalBuffer {
     match arg {
-        Argument::Scalar(_) => Buffer::zeros(0),
-        Argument::Bytes(bytes) | Argument::Map(_, bytes) => Buffer::from_slice(bytes),
+        Argument::Scalar(_) => GlobalBuffer::zeros(0),
+        Argument::Bytes(bytes) | Argument::Map(_, bytes) => GlobalBuffer::from_slice(bytes),
     }
 }
 
 /// The elements of the buffers that the kernel can write.
-fn written(ir: &KernelIr, buffers: &[Buffer]) -> String {
+fn written(ir: &KernelIr, buffers: &[GlobalBuffer]) -> String {
     let mut all = Vec::new();
     for (param, buffer) in ir.params.iter().zip(buffers) {
         let (Type::Pointer { elem, mutable: true, .. }

@@ -3,10 +3,9 @@
 //! They have integers of all widths, truth values, and four bytes or two half words in a register, with every operation
 //! and attribute on these.
 
-use tilewright::ir::{
-    Arith, Axis, Compare, Convert, Kernel, Mem, Op, Scalar, Space, SpecialReg, Target, Thread,
-    Type, Untyped, Value, VectorType,
-};
+use tilewright::ir::op::{Arith, Axis, Compare, Convert, Mem, Op, SpecialReg, Thread};
+use tilewright::ir::types::{Scalar, Space, Type, VectorType};
+use tilewright::ir::{Kernel, Target, Untyped, Value};
 
 use super::raw::{self, Raw};
 use super::rng::Rng;

@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 
-use tilewright::ir::{
+use tilewright::ir::op::{
     AsyncCopy, BarrierForm, BulkReduce, BulkWait, ClusterArrival, CpAsyncCache, L2Policy,
     MatrixCount, MatrixOrder, Mbarrier, Mem, Mma, MmaOverflow, MmaShape, Op, PendingCount,
-    RemoteArrival, Scalar, SetmaxnregAction, Space, SpecialReg, Sync, Target, Thread, Type, Value,
-    VarData, VarId, VectorType, WgmmaForm,
+    RemoteArrival, SetmaxnregAction, SpecialReg, Sync, Thread, WgmmaForm,
 };
+use tilewright::ir::types::{Scalar, Space, Type, VectorType};
+use tilewright::ir::{Target, Value, VarData, VarId};
 
 use super::raw::{Raw, pointer};
 
@@ -152,8 +153,8 @@ impl<'k> Cells<'k> {
             return *var;
         }
         let value = self.of(ty);
-        let (region, place) = (self.raw.ir.body, self.raw.ir.values[value].place);
-        let var = self.raw.ir.vars.push(VarData { ty, len, region, place, name: None });
+        let (region, location) = (self.raw.ir.body, self.raw.ir.values[value].location);
+        let var = self.raw.ir.vars.push(VarData { ty, len, region, location, name: None });
         for index in 0..len {
             self.raw.op(Mem::SetVar { value, var, index });
         }

@@ -2,7 +2,9 @@
 
 use crate::support::device;
 
-use tilewright::ir::{BulkWait, Global, GlobalMut, Kernel, ProxySpace, Scalar, Target};
+use tilewright::ir::op::{BulkWait, ProxySpace};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 use tilewright::layout::{ComposedLayout, Layout, layout};
 use tilewright::runtime::Grid;
 use tilewright::tensor::{

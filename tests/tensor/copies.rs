@@ -8,9 +8,9 @@ use crate::support::{device, rng};
 #[path = "../../examples/paged_kv.rs"]
 mod paged_kv;
 use rng::Rng;
-use tilewright::ir::{
-    Body, DeviceCoord, Element, Global, GlobalMut, Kernel, Scalar, Target, bf16, f16, range,
-};
+use tilewright::ir::builder::DeviceCoord;
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Body, Element, Global, GlobalMut, Kernel, Target, bf16, f16, range};
 use tilewright::layout::{ComposedLayout, Layout, Swizzle, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{

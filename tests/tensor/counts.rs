@@ -5,8 +5,9 @@
 use std::error::Error;
 
 use tilewright::arch::Major;
+use tilewright::ir::types::Scalar;
 use tilewright::ir::{
-    Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, TensorMap, TensorMapMut, bf16, range,
+    Global, GlobalMut, Kernel, KernelOptions, Target, TensorMap, TensorMapMut, bf16, range,
 };
 use tilewright::layout::{Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};

@@ -7,9 +7,10 @@ use crate::support::{device, rng};
 
 use rng::Rng;
 use tilewright::arch::{Fill, Major, MatrixDescriptor, SwizzleMode, TensorMapDesc};
+use tilewright::ir::op::{CpAsyncCache, L2Policy, ProxySpace, WgmmaForm};
+use tilewright::ir::types::Scalar;
 use tilewright::ir::{
-    CpAsyncCache, Element, Global, GlobalMut, Kernel, L2Policy, ProxySpace, Scalar, Target,
-    TensorMap, WgmmaForm, bf16, f8e4m3, f16, range, tf32,
+    Element, Global, GlobalMut, Kernel, Target, TensorMap, bf16, f8e4m3, f16, range, tf32,
 };
 use tilewright::layout::{ComposedLayout, Layout, Swizzle};
 use tilewright::runtime::{Device, Function, Grid};

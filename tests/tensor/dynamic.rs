@@ -2,8 +2,9 @@
 
 use crate::support::device;
 
+use tilewright::ir::types::Scalar;
 use tilewright::ir::{
-    Body, Global, GlobalMut, Kernel, KernelOptions, Scalar, Target, Template, Val, range,
+    Body, Global, GlobalMut, Kernel, KernelOptions, Target, Template, Val, range,
 };
 use tilewright::layout::{Env, Int, IntTuple, Layout, LayoutError, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};

@@ -3,9 +3,11 @@
 use crate::support::device;
 
 use tilewright::arch::Major;
+use tilewright::ir::op::{BulkReduce, BulkWait, ProxySpace};
+use tilewright::ir::types::Scalar;
 use tilewright::ir::{
-    Body, BuildErrors, BulkReduce, BulkWait, Element, Global, GlobalMut, Kernel, ProxySpace,
-    Scalar, Target, TensorMap, TensorMapMut, Val, bf16, f16, range,
+    Body, BuildErrors, Element, Global, GlobalMut, Kernel, Target, TensorMap, TensorMapMut, Val,
+    bf16, f16, range,
 };
 use tilewright::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
@@ -182,7 +184,7 @@ fn check_copy(tile: &ComposedLayout, tensor: (i64, i64), major: Major, origin: [
         k.if_(first, |k| {
             copy.store(k, to, &x, (row, column));
             k.cp_async_bulk_commit_group();
-            k.cp_async_bulk_wait_group(0, tilewright::ir::BulkWait::Done);
+            k.cp_async_bulk_wait_group(0, tilewright::ir::op::BulkWait::Done);
         });
     })
     .unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tilewright::arch::{
     Fill, L2Promotion, SwizzleMode, TensorMapDesc as Map, TensorMapError as Error,
 };
-use tilewright::ir::Scalar;
+use tilewright::ir::types::Scalar;
 use tilewright::layout::{ComposedLayout, Int, Layout, Swizzle, layout, shape};
 
 /// A linear congruential generator, with the constants of Knuth's MMIX.

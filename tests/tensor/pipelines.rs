@@ -2,9 +2,10 @@
 
 use crate::support::device;
 
+use tilewright::ir::op::CpAsyncCache;
+use tilewright::ir::types::Scalar;
 use tilewright::ir::{
-    Body, CpAsyncCache, Global, GlobalMut, Kernel, KernelOptions, Scalar, Shared, Target,
-    TensorMapMut, Val, range,
+    Body, Global, GlobalMut, Kernel, KernelOptions, Shared, Target, TensorMapMut, Val, range,
 };
 use tilewright::layout::layout;
 use tilewright::runtime::Grid;

@@ -8,9 +8,12 @@ use std::collections::HashMap;
 
 use rng::Rng;
 use tilewright::arch::Major;
+use tilewright::ir::builder::Accumulator;
+use tilewright::ir::op::ProxySpace;
+use tilewright::ir::types::Scalar;
 use tilewright::ir::{
-    Body, Element, Global, GlobalMut, Kernel, ProxySpace, Scalar, Sum, Target, Vector, bf16,
-    f8e4m3, f8e5m2, f16, range, tf32,
+    Body, Element, Global, GlobalMut, Kernel, Target, Vector, bf16, f8e4m3, f8e5m2, f16, range,
+    tf32,
 };
 use tilewright::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
@@ -38,7 +41,7 @@ fn number<T: Element>(x: i64) -> T {
 }
 
 /// Sums of tensor cores, and their elements.
-trait Sums: Sum {
+trait Sums: Accumulator {
     type Out: Element;
     fn set<'b>(
         k: &Body<'b, '_>,

@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 
-use tilewright::ir::{GlobalMut, Kernel, Scalar, Target};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{GlobalMut, Kernel, Target};
 use tilewright::layout::{Analysis, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{

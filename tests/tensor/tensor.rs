@@ -4,7 +4,8 @@
 
 use crate::support::device;
 
-use tilewright::ir::{Body, BuildErrors, DeviceCoord, GlobalMut, Kernel, Target, Val, range};
+use tilewright::ir::builder::DeviceCoord;
+use tilewright::ir::{Body, BuildErrors, GlobalMut, Kernel, Target, Val, range};
 use tilewright::layout::{ComposedLayout, Int, Layout, LayoutError, layout, shape, tiler};
 use tilewright::runtime::Grid;
 use tilewright::tensor::{
@@ -379,9 +380,9 @@ fn mistakes_are_errors_of_the_build() -> Result<(), LayoutError> {
         "`align` of ptr<f32, smem, align<16>, S<2,2,3>>: align is not defined for a swizzled pointer: align it before it is swizzled",
     ];
     assert_eq!(texts, expected);
-    let lines: Vec<u32> = errors.iter().map(|error| error.place.line).collect();
+    let lines: Vec<u32> = errors.iter().map(|error| error.location.line).collect();
     assert!(lines.windows(2).all(|pair| pair[0] < pair[1]), "{lines:?}");
-    assert!(errors.iter().all(|error| error.place.file == file!()));
+    assert!(errors.iter().all(|error| error.location.file == file!()));
     Ok(())
 }
 

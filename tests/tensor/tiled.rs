@@ -5,7 +5,9 @@ use crate::support::device;
 use std::collections::HashMap;
 use std::error::Error;
 
-use tilewright::ir::{Body, DeviceCoord, Global, GlobalMut, Kernel, Scalar, Target};
+use tilewright::ir::builder::DeviceCoord;
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Body, Global, GlobalMut, Kernel, Target};
 use tilewright::layout::{Layout, layout, shape, tiler};
 use tilewright::runtime::Grid;
 use tilewright::tensor::{

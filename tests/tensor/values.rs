@@ -532,5 +532,5 @@ fn mistakes_are_errors_of_the_build() {
         "`recast` of rmem<i8> o 4:1: recast is not defined for elements of type i8 as elements of type bool",
     ];
     assert_eq!(texts, expected);
-    assert!(errors.iter().all(|error| error.place.file == file!()));
+    assert!(errors.iter().all(|error| error.location.file == file!()));
 }

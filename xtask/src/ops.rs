@@ -6,13 +6,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
-use tilewright::ir::{
-    Arith, ArrayData, AsyncCopy, Atomic, BarrierForm, BarrierRed, Cache, Control, Convert,
-    FenceOrder, FloatArith, IntArith, Kernel, L1Evict, L2Prefetch, LoadAccess, LoadCache,
-    LocalData, Mbarrier, Mem, MemScope, Mma, Op, OpInfo, PrefetchLevel, ProxySpace, ReduxOp,
-    Scalar, SharedData, ShflMode, Space, SpecialReg, StoreAccess, StoreCache, Sync, Target, Thread,
-    Type, Value, VectorType, VerifyError, VolatileReg, VoteMode, Warp,
+use tilewright::ir::op::{
+    Arith, AsyncCopy, Atomic, BarrierForm, BarrierRed, Cache, Control, Convert, FenceOrder,
+    FloatArith, IntArith, L1Evict, L2Prefetch, LoadAccess, LoadCache, Mbarrier, Mem, MemScope, Mma,
+    Op, OpInfo, PrefetchLevel, ProxySpace, ReduxOp, ShflMode, SpecialReg, StoreAccess, StoreCache,
+    Sync, Thread, VolatileReg, VoteMode, Warp,
 };
+use tilewright::ir::types::{Scalar, Space, Type, VectorType};
+use tilewright::ir::{ArrayData, Kernel, LocalData, SharedData, Target, Value, VerifyError};
 
 #[path = "../../tests/support/atomic_cells.rs"]
 mod atomic_cells;
@@ -141,7 +142,7 @@ fn arith(row: &str, cases: &mut Cases) {
     let mut types = raw::types();
     types.retain(|ty| info.class.contains(*ty) && !matches!(ty, Type::Pointer { .. }));
     let constraints = info.operands.iter().chain(&info.list);
-    if !constraints.into_iter().any(|(_, c)| *c == tilewright::ir::Constraint::T) {
+    if !constraints.into_iter().any(|(_, c)| *c == tilewright::ir::op::Constraint::T) {
         // Only whether it is signed matters.
         types = vec![Scalar::I8.into(), Scalar::U8.into()];
     }
@@ -260,18 +261,19 @@ fn memory(row: &str, cases: &mut Cases) {
                 }),
                 "shared_base" if space == Space::Shared => {
                     cases.verified(&types, |k| {
-                        let place = k.ir.values.iter().next().map(|(_, value)| value.place);
-                        let place =
-                            place.unwrap_or_else(|| k.ir.place(tilewright::ir::Place::caller()));
+                        let location = k.ir.values.iter().next().map(|(_, value)| value.location);
+                        let location = location.unwrap_or_else(|| {
+                            k.ir.location(tilewright::ir::SourceLocation::caller())
+                        });
                         let data =
-                            SharedData { elem, len: 8, align_bytes: elem.size_bytes(), place };
+                            SharedData { elem, len: 8, align_bytes: elem.size_bytes(), location };
                         let shared = k.ir.shared.push(data);
                         Mem::SharedBase { shared }.into()
                     });
                 }
                 "local_base" if space == Space::Local => cases.verified(&types, |k| {
-                    let place = k.ir.place(tilewright::ir::Place::caller());
-                    let local = k.ir.locals.push(LocalData { elem, len: 8, place });
+                    let location = k.ir.location(tilewright::ir::SourceLocation::caller());
+                    let local = k.ir.locals.push(LocalData { elem, len: 8, location });
                     Mem::LocalBase { local }.into()
                 }),
                 "getctarank" => cases
@@ -294,8 +296,8 @@ fn memory(row: &str, cases: &mut Cases) {
                     });
                 }),
                 "array_base" if space == Space::Const => cases.verified(&types, |k| {
-                    let place = k.ir.place(tilewright::ir::Place::caller());
-                    let array = k.ir.arrays.push(ArrayData { elem, bits: [1; 8].into(), place });
+                    let location = k.ir.location(tilewright::ir::SourceLocation::caller());
+                    let array = k.ir.arrays.push(ArrayData { elem, bits: [1; 8].into(), location });
                     Mem::ArrayBase { array }.into()
                 }),
                 _ => {}
@@ -389,7 +391,7 @@ fn sync(row: &str, cases: &mut Cases) {
 }
 
 fn warp(info: &OpInfo, cases: &mut Cases) {
-    let takes_types = info.operands.iter().any(|(_, c)| *c == tilewright::ir::Constraint::T);
+    let takes_types = info.operands.iter().any(|(_, c)| *c == tilewright::ir::op::Constraint::T);
     let types: Vec<Type> = if takes_types {
         raw::types().into_iter().filter(|ty| info.class.contains(*ty)).collect()
     } else {
@@ -641,7 +643,7 @@ pub(crate) fn document() -> String {
                 .operands
                 .iter()
                 .chain(&info.list)
-                .any(|(_, c)| *c == tilewright::ir::Constraint::T)
+                .any(|(_, c)| *c == tilewright::ir::op::Constraint::T)
             {
                 let _ = writeln!(rows, "`T` is {}.", info.class);
             }

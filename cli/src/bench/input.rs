@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use tilewright::arch::Major;
-use tilewright::ir::Scalar;
+use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::tune::{GemmSpace, USUAL_SHAPES};
 

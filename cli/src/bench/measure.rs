@@ -5,7 +5,8 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Error as JsonError;
-use tilewright::ir::{Scalar, bf16, f16};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{bf16, f16};
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use tilewright::ir::{Scalar, bf16, f16};
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{bf16, f16};
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{

@@ -2,27 +2,27 @@
 
 use std::collections::HashMap;
 
-use tilewright::codegen::place_in_comments;
-use tilewright::ir::Place;
+use tilewright::codegen::location_in_comments;
+use tilewright::ir::SourceLocation;
 
-/// The places of kernels, by how comments name them, and the files with these places.
+/// The locations of kernels, by how comments name them, and the files with these locations.
 pub(super) struct Sources {
     /// `None` for a comment that may mean several files.
-    places: HashMap<String, Option<Place>>,
+    locations: HashMap<String, Option<SourceLocation>>,
     /// The lines of each source file; none for an unreadable file.
     files: HashMap<&'static str, Vec<String>>,
 }
 
 impl Sources {
-    pub(super) fn new(all: impl Iterator<Item = Place>) -> Sources {
-        let mut places: HashMap<String, Option<Place>> = HashMap::new();
-        for place in all {
-            let known = places.entry(place_in_comments(place)).or_insert(Some(place));
-            if known.is_some_and(|known| known.file != place.file) {
+    pub(super) fn new(all: impl Iterator<Item = SourceLocation>) -> Sources {
+        let mut locations: HashMap<String, Option<SourceLocation>> = HashMap::new();
+        for location in all {
+            let known = locations.entry(location_in_comments(location)).or_insert(Some(location));
+            if known.is_some_and(|known| known.file != location.file) {
                 *known = None;
             }
         }
-        Sources { places, files: HashMap::new() }
+        Sources { locations, files: HashMap::new() }
     }
 
     /// Adds a file that was read.
@@ -48,11 +48,11 @@ impl Sources {
     /// The line that a comment names. A file is looked for as rustc was given it, which is from the root of its
     /// package.
     fn line(&mut self, name: &str) -> Option<&str> {
-        let place = self.places.get(name).copied().flatten()?;
-        if !self.files.contains_key(place.file) {
-            self.insert(place.file, &std::fs::read_to_string(place.file).unwrap_or_default());
+        let location = self.locations.get(name).copied().flatten()?;
+        if !self.files.contains_key(location.file) {
+            self.insert(location.file, &std::fs::read_to_string(location.file).unwrap_or_default());
         }
-        let lines = self.files.get(place.file)?;
-        lines.get((place.line as usize).checked_sub(1)?).map(String::as_str)
+        let lines = self.files.get(location.file)?;
+        lines.get((location.line as usize).checked_sub(1)?).map(String::as_str)
     }
 }

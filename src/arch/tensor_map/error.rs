@@ -3,7 +3,7 @@
 use crate::errors::errors;
 
 use super::SwizzleMode;
-use crate::ir::Scalar;
+use crate::ir::types::Scalar;
 use crate::layout::LayoutError;
 
 errors! {

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{DimMode, MAX_RANK, SwizzleMode, TensorMapDesc, TensorMapError};
-use crate::ir::Scalar;
+use crate::ir::types::Scalar;
 use crate::layout::{ComposedLayout, IntTuple, Layout, LayoutError, LayoutRef, Part};
 
 /// A mode of the tensor.
@@ -49,7 +49,7 @@ impl TensorMapDesc {
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;
-    /// use tilewright::ir::Scalar;
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::{Layout, layout};
     ///
     /// // Columns in groups of 32 that lie one after the other in shared memory.

@@ -14,7 +14,8 @@ use smallvec::SmallVec;
 pub use self::error::TensorMapError;
 
 use super::swizzle_mode::SwizzleMode;
-use crate::ir::{Scalar, Target};
+use crate::ir::Target;
+use crate::ir::types::Scalar;
 
 /// The largest number of dimensions of a map.
 const MAX_RANK: usize = 5;
@@ -31,7 +32,7 @@ type PerDim<T> = SmallVec<[T; MAX_RANK]>;
 ///
 /// ```
 /// use tilewright::arch::{SwizzleMode, TensorMapDesc};
-/// use tilewright::ir::Scalar;
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::{ComposedLayout, Layout, Swizzle, layout};
 ///
 /// // A row-major matrix of 1000 x 512, copied in boxes of 64 rows and 32 columns, 128 bytes a row.
@@ -224,7 +225,7 @@ impl TensorMapDesc {
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;
-    /// use tilewright::ir::Scalar;
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::{Layout, layout};
     /// let matrix = Layout::row_major((1000, 512));
     /// let rows = TensorMapDesc::from_layouts(Scalar::F32, &matrix, &layout!((64, 32):(32, 1)).into())?;
@@ -343,7 +344,7 @@ impl TensorMapDesc {
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;
-    /// use tilewright::ir::Scalar;
+    /// use tilewright::ir::types::Scalar;
     /// let map = TensorMapDesc::new(Scalar::F32, &[6, 3], &[32], &[4, 2])?;
     /// let places: Vec<_> = map.box_elements(&[4, -1]).map(|element| element.global).collect();
     /// // Row -1 and the columns 6 and 7 are out of bounds.

@@ -109,13 +109,13 @@ fn is_multiple(ir: &KernelIr, value: Value, depth: usize) -> bool {
         matches!(ir.type_of(from), Type::Scalar(s) if s.is_int()) && is(from)
     } else if let Op::Thread(Thread::Sreg { reg: SpecialReg::Ntid(axis) }) = *op {
         let block = ir.bounds.block;
-        block.is_some_and(|block| block[place(axis)].is_multiple_of(32))
+        block.is_some_and(|block| block[location(axis)].is_multiple_of(32))
     } else {
         false
     }
 }
 
-fn place(axis: Axis) -> usize {
+fn location(axis: Axis) -> usize {
     match axis {
         Axis::X => 0,
         Axis::Y => 1,
@@ -177,9 +177,9 @@ impl Evaluation<'_> {
 
     fn special(&self, reg: SpecialReg) -> Option<u32> {
         match reg {
-            SpecialReg::Tid(axis) => Some(self.thread[place(axis)]),
+            SpecialReg::Tid(axis) => Some(self.thread[location(axis)]),
             SpecialReg::LaneId => Some(self.lane),
-            SpecialReg::Ntid(axis) => self.ir.bounds.block.map(|block| block[place(axis)]),
+            SpecialReg::Ntid(axis) => self.ir.bounds.block.map(|block| block[location(axis)]),
             _ => None,
         }
     }

@@ -10,7 +10,8 @@ use crate::ir::vector::VectorType;
 /// Accesses with an order, a scope or hints for the caches.
 ///
 /// ```
-/// use tilewright::ir::{Global, GlobalMut, Kernel, LoadAccess, MemScope, StoreAccess, Target};
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::ir::op::{LoadAccess, MemScope, StoreAccess};
 ///
 /// type Signal = (Global<f32>, GlobalMut<f32>, GlobalMut<u32>);
 /// let kernel = Kernel::<Signal>::build("signal", Target::SM_80, |k, (x, y, flag)| {
@@ -202,7 +203,8 @@ impl<'b, P: Pointer> Val<'b, P> {
 /// Cache hints for global memory. They change the speed only, except for [`discard`](Val::discard).
 ///
 /// ```
-/// use tilewright::ir::{GlobalMut, Kernel, PrefetchLevel, Target};
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+/// use tilewright::ir::op::PrefetchLevel;
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("next", Target::SM_80, |k, (x, n)| {
 ///     x.prefetch(k, n, PrefetchLevel::L2);

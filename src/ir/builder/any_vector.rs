@@ -15,7 +15,8 @@ use crate::ir::vector::VectorType;
 /// type is known in Rust, use [`Vector`].
 ///
 /// ```
-/// use tilewright::ir::{Global, GlobalMut, Kernel, Scalar, Target};
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::ir::types::Scalar;
 ///
 /// for lanes in [2, 4, 8] {
 ///     let kernel = Kernel::<(Global<u16>, GlobalMut<u16>)>::build("copy", Target::SM_80, |k, (x, y)| {

@@ -12,7 +12,8 @@ use crate::ir::op::{AsyncCopy, BulkReduce, BulkWait, CpAsyncCache, L2Policy, Val
 /// Copies of a few bytes by each thread, `sm_80` (PTX ISA 9.7.9.25.3).
 ///
 /// ```
-/// use tilewright::ir::{CpAsyncCache, Global, GlobalMut, Kernel, Target};
+/// use tilewright::ir::op::CpAsyncCache;
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 ///
 /// let kernel = Kernel::<(Global<f32>, GlobalMut<f32>)>::build("stage", Target::SM_80, |k, (x, y)| {
 ///     let tile = k.shared_aligned::<f32>(32 * 4, 16);
@@ -91,7 +92,8 @@ impl<'b> Body<'b, '_> {
     /// Addresses and bytes are multiples of 16. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
     ///
     /// ```
-    /// use tilewright::ir::{Global, GlobalMut, Kernel, L2Policy, Target};
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+    /// use tilewright::ir::op::L2Policy;
     ///
     /// let kernel = Kernel::<(Global<f32>, GlobalMut<f32>)>::build("bulk", Target::SM_90, |k, (x, y)| {
     ///     let (tile, full) = (k.shared_aligned::<f32>(256, 16), k.shared::<u64>(1).mbarrier(0));
@@ -119,7 +121,7 @@ impl<'b> Body<'b, '_> {
         policy: L2Policy,
     ) {
         let ((to, to_index), (from, from_index)) = (self.start(to), self.start(from));
-        let [barrier, barrier_index] = barrier.place(self);
+        let [barrier, barrier_index] = barrier.location(self);
         let bytes = self.context().operand_of(bytes);
         self.context().emit(AsyncCopy::CpAsyncBulkLoad {
             to,
@@ -207,7 +209,8 @@ macro_rules! loads {
             /// PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
             ///
             /// ```
-            /// use tilewright::ir::{GlobalMut, Kernel, L2Policy, Target, TensorMap};
+            /// use tilewright::ir::{GlobalMut, Kernel, Target, TensorMap};
+            /// use tilewright::ir::op::L2Policy;
             ///
             /// type Params = (TensorMap<f32, 2>, GlobalMut<f32>);
             /// let kernel = Kernel::<Params>::build("box", Target::SM_90, |k, (map, y)| {
@@ -238,7 +241,7 @@ macro_rules! loads {
             ) {
                 let cx = k.context();
                 let (map, (to, to_index)) = (cx.operand(self), k.start(to));
-                let [barrier, barrier_index] = barrier.place(k);
+                let [barrier, barrier_index] = barrier.location(k);
                 let coords = k.coords(coords);
                 cx.emit(AsyncCopy::CpAsyncBulkTensorLoad {
                     map,
@@ -266,7 +269,7 @@ macro_rules! loads {
             ) {
                 let cx = k.context();
                 let (map, (to, to_index)) = (cx.operand(self), k.start(to));
-                let [barrier, barrier_index] = barrier.place(k);
+                let [barrier, barrier_index] = barrier.location(k);
                 let (ctas, coords) = (cx.operand_of(ctas), k.coords(coords));
                 cx.emit(AsyncCopy::CpAsyncBulkTensorMulticast {
                     map,

@@ -74,7 +74,8 @@ impl<'b, P: MutPointer> Val<'b, P> {
     /// PTX ISA 9.7.13.5 `atom`.
     ///
     /// ```
-    /// use tilewright::ir::{AtomicOrder, GlobalMut, Kernel, MemScope, Target};
+    /// use tilewright::ir::op::{AtomicOrder, MemScope};
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
     ///
     /// type Queue = (GlobalMut<i32>, GlobalMut<u32>);
     /// let kernel = Kernel::<Queue>::build("queue", Target::SM_80, |k, (out, next)| {

@@ -61,7 +61,8 @@ impl<'b> Body<'b, '_> {
     /// [`Sc`](FenceOrder::Sc).
     ///
     /// ```
-    /// use tilewright::ir::{FenceOrder, GlobalMut, Kernel, MemScope, ProxySpace, Target};
+    /// use tilewright::ir::op::{FenceOrder, MemScope, ProxySpace};
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
     ///
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("publish", Target::SM_90, |k, (x,)| {
     ///     x.store(k, 0, 1);

@@ -17,7 +17,7 @@ impl Word for u64 {}
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::ProductHalf;
+/// use tilewright::ir::op::ProductHalf;
 /// use tilewright::runtime::Device;
 /// use tilewright::testing::eval;
 ///
@@ -359,7 +359,8 @@ impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{FindFrom, GlobalMut, Kernel, PermuteMode, Target};
+/// use tilewright::ir::op::{FindFrom, PermuteMode};
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
 ///
 /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("bits", Target::SM_80, |k, (x,)| {
@@ -467,7 +468,8 @@ impl<'b, T: Number> Val<'b, T> {
     /// The value in the floating point type `U`, rounded as `mode` says. PTX ISA 9.7.9.21 `cvt`.
     ///
     /// ```
-    /// use tilewright::ir::{FloatMode, Global, GlobalMut, Kernel, Target, bf16};
+    /// use tilewright::ir::op::FloatMode;
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16};
     ///
     /// type Narrow = (Global<f32>, GlobalMut<bf16>);
     /// let kernel = Kernel::<Narrow>::build("narrow", Target::SM_80, |k, (x, y)| {

@@ -9,7 +9,7 @@ use super::typed::{
     Constant, Element, IntoOperand, IntoVal, Local, MemIndex, MutPointer, Pointer, Shared, Ty, Val,
 };
 use crate::ir::entity::{SharedId, VarId};
-use crate::ir::kernel::{ArrayData, LocalData, Place, SharedData, VarData};
+use crate::ir::kernel::{ArrayData, LocalData, SharedData, SourceLocation, VarData};
 use crate::ir::op::{Axis, LoadAccess, Mem, SpecialReg, StoreAccess, Sync, Thread};
 use crate::layout::LayoutError;
 
@@ -154,11 +154,11 @@ impl<'b, 'o> Body<'b, 'o> {
     /// not below the natural alignment.
     #[track_caller]
     pub fn shared_aligned<T: Element>(&self, len: u32, align_bytes: u32) -> Val<'b, Shared<T>> {
-        let place = Place::caller();
+        let location = SourceLocation::caller();
         let elem = T::SCALAR;
         let shared: SharedId = self.cx.with(|state| {
-            let place = state.place(place);
-            state.ir.shared.push(SharedData { elem, len, align_bytes, place })
+            let location = state.location(location);
+            state.ir.shared.push(SharedData { elem, len, align_bytes, location })
         });
         self.cx.emit_val(Mem::SharedBase { shared })
     }
@@ -185,11 +185,11 @@ impl<'b, 'o> Body<'b, 'o> {
     /// ```
     #[track_caller]
     pub fn local_array<T: Element>(&self, len: u32) -> Val<'b, Local<T>> {
-        let place = Place::caller();
+        let location = SourceLocation::caller();
         let elem = T::SCALAR;
         let local = self.cx.with(|state| {
-            let place = state.place(place);
-            state.ir.locals.push(LocalData { elem, len, place })
+            let location = state.location(location);
+            state.ir.locals.push(LocalData { elem, len, location })
         });
         self.cx.emit_val(Mem::LocalBase { local })
     }
@@ -214,7 +214,7 @@ impl<'b, 'o> Body<'b, 'o> {
     /// ```
     #[track_caller]
     pub fn const_array<T: Element>(&self, elements: &[T]) -> Val<'b, Constant<T>> {
-        let place = Place::caller();
+        let location = SourceLocation::caller();
         let bits: Arc<[u64]> = elements.iter().map(|element| element.to_const().bits()).collect();
         let elem = T::SCALAR;
         let array = self.cx.with(|state| {
@@ -223,8 +223,8 @@ impl<'b, 'o> Body<'b, 'o> {
             match known.map(|(array, _)| array) {
                 Some(array) => array,
                 None => {
-                    let place = state.place(place);
-                    state.ir.arrays.push(ArrayData { elem, bits, place })
+                    let location = state.location(location);
+                    state.ir.arrays.push(ArrayData { elem, bits, location })
                 }
             }
         });
@@ -244,16 +244,16 @@ impl<'b, 'o> Body<'b, 'o> {
     /// at each entry of this body.
     #[track_caller]
     pub fn registers<T: Ty>(&self, len: u32) -> Registers<'b, T> {
-        let place = Place::caller();
+        let location = SourceLocation::caller();
         let var = self.cx.with(|state| {
-            let (place, region) = (state.place(place), state.region());
-            state.ir.vars.push(VarData { ty: T::TYPE, len, region, place, name: None })
+            let (location, region) = (state.location(location), state.region());
+            state.ir.vars.push(VarData { ty: T::TYPE, len, region, location, name: None })
         });
         Registers { var, first: 0, len, body: PhantomData, ty: PhantomData }
     }
 
     /// The value of a fallible operation of the layout algebra. A failure is recorded with this line and
-    /// returned by `Kernel::build`; the default takes the value's place until then.
+    /// returned by `Kernel::build`; the default takes the value's location until then.
     #[track_caller]
     pub fn layout<L: Default>(&self, result: Result<L, LayoutError>) -> L {
         result.unwrap_or_else(|error| {
@@ -350,7 +350,7 @@ impl<'r, T: Ty> Registers<'r, T> {
     }
 
     /// The variable in the IR, and the first of its registers.
-    pub(super) fn place(&self) -> (VarId, u32) {
+    pub(super) fn location(&self) -> (VarId, u32) {
         (self.var, self.first)
     }
 

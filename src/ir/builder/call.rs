@@ -2,7 +2,7 @@
 
 use super::body::Body;
 use super::context::{Context, State};
-use crate::ir::kernel::Place;
+use crate::ir::kernel::SourceLocation;
 
 /// A call of one of the crate's functions by a user. While it lives, operations and mistakes whose line is in `ir` or
 /// `tensor` get the line of the call.
@@ -16,11 +16,11 @@ pub(crate) struct Call<'b> {
 }
 
 impl<'b> Call<'b> {
-    /// The call at `place`, until the result is dropped.
-    pub(super) fn new(cx: &'b Context, place: Place) -> Call<'b> {
+    /// The call at `location`, until the result is dropped.
+    pub(super) fn new(cx: &'b Context, location: SourceLocation) -> Call<'b> {
         cx.with(|state| {
-            let place = state.of_user(place);
-            state.calls.push(place);
+            let location = state.of_user(location);
+            state.calls.push(location);
         });
         Call { cx }
     }
@@ -30,7 +30,7 @@ impl<'b> Body<'b, '_> {
     /// The call of the function that calls this, which is `#[track_caller]`, until the result is dropped.
     #[track_caller]
     pub(crate) fn call(&self) -> Call<'b> {
-        Call::new(self.context(), Place::caller())
+        Call::new(self.context(), SourceLocation::caller())
     }
 }
 
@@ -42,10 +42,10 @@ impl Drop for Call<'_> {
 
 impl State {
     /// The line of the innermost call for a line of the crate's own functions; every other line as it is.
-    pub(super) fn of_user(&self, place: Place) -> Place {
+    pub(super) fn of_user(&self, location: SourceLocation) -> SourceLocation {
         match self.calls.last() {
-            Some(call) if is_own(place.file) => *call,
-            _ => place,
+            Some(call) if is_own(location.file) => *call,
+            _ => location,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::error::BuildErrorKind;
 use super::typed::IntoVal;
 use super::values::Values;
 use crate::ir::entity::OpId;
-use crate::ir::kernel::Place;
+use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Control, ValueList};
 
 /// The end of an arm of a chain of [`cases`](Body::cases) that returns the values `V`.
@@ -54,7 +54,7 @@ pub struct Cases<'k, 'b, 'o, V> {
 #[derive(Debug)]
 struct Link {
     op: OpId,
-    place: Place,
+    location: SourceLocation,
     /// True if control can continue after the chain.
     continues: bool,
 }
@@ -112,15 +112,15 @@ impl<'b, V: Values> Cases<'_, 'b, '_, V> {
     where
         'b: 'v,
     {
-        let (cx, place) = (self.k.context(), Place::caller());
+        let (cx, location) = (self.k.context(), SourceLocation::caller());
         let cond = cx.operand_of(cond);
         let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
         let control = Control::If { cond, then_region, else_region: Some(else_region) };
-        let op = append(cx, control, place);
+        let op = append(cx, control, location);
         let end = |_: &E| fall_through(E::FALLS_THROUGH);
-        in_region(cx, then_region, op, place, || arm(&mut Body::new(cx)), end);
+        in_region(cx, then_region, op, location, || arm(&mut Body::new(cx)), end);
         cx.with(|state| state.open(else_region, op));
-        self.chain.push(Link { op, place, continues: E::CONTINUES });
+        self.chain.push(Link { op, location, continues: E::CONTINUES });
         self
     }
 
@@ -131,15 +131,15 @@ impl<'b, V: Values> Cases<'_, 'b, '_, V> {
         arm: impl for<'c> FnOnce(&mut Body<'c, 'b>) -> E,
     ) -> V::At<'b> {
         let cx = self.k.context();
-        let call = Call::new(cx, Place::caller());
+        let call = Call::new(cx, SourceLocation::caller());
         let _end = arm(&mut Body::new(cx));
         drop(call);
         let mut continues = E::CONTINUES;
         let mut end = fall_through(E::FALLS_THROUGH);
         let mut values = ValueList::new();
         // From the inside out: each `if` ends the else region of the one around it with its results.
-        while let Some(Link { op, place, continues: arm_continues }) = self.chain.pop() {
-            close_region(cx, op, place, || end);
+        while let Some(Link { op, location, continues: arm_continues }) = self.chain.pop() {
+            close_region(cx, op, location, || end);
             continues |= arm_continues;
             values = add_results(cx, op, V::types);
             if !continues {
@@ -157,11 +157,11 @@ impl<V> Drop for Cases<'_, '_, '_, V> {
     fn drop(&mut self) {
         let cx = self.k.context();
         if let Some(last) = self.chain.last() {
-            cx.with(|state| state.error(last.place, BuildErrorKind::UnfinishedCases));
+            cx.with(|state| state.error(last.location, BuildErrorKind::UnfinishedCases));
         }
-        while let Some(Link { op, place, .. }) = self.chain.pop() {
+        while let Some(Link { op, location, .. }) = self.chain.pop() {
             cx.with(|state| state.end_region());
-            close_region(cx, op, place, || None);
+            close_region(cx, op, location, || None);
         }
     }
 }

@@ -7,9 +7,8 @@ use crate::ir::op::{AsyncCopy, BulkReduce, Mem};
 /// The shared memory of other blocks of the cluster, `sm_90`.
 ///
 /// ```
-/// use tilewright::ir::{
-///     BarrierForm, ClusterArrival, GlobalMut, Kernel, KernelOptions, Target,
-/// };
+/// use tilewright::ir::op::{BarrierForm, ClusterArrival};
+/// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
 ///
 /// let options = KernelOptions::default().cluster([2, 1, 1]);
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build_with(options, "swap", Target::SM_90, |k, (x,)| {
@@ -60,9 +59,8 @@ impl<'b, T: Element> Val<'b, SharedCluster<T>> {
 /// same block; in the simulator another barrier is a fault, and so is a store that is not done when its block ends.
 ///
 /// ```
-/// use tilewright::ir::{
-///     BarrierForm, BulkReduce, ClusterArrival, GlobalMut, Kernel, KernelOptions, Target,
-/// };
+/// use tilewright::ir::op::{BarrierForm, BulkReduce, ClusterArrival};
+/// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
 ///
 /// let options = KernelOptions::default().cluster([2, 1, 1]);
 /// let kernel = Kernel::<(GlobalMut<u32>,)>::build_with(options, "sums", Target::SM_90, |k, (x,)| {

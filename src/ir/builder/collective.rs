@@ -19,8 +19,8 @@ use super::control::ids_of;
 use super::error::BuildErrorKind;
 use super::typed::{Integer, IntoVal, Number, Val};
 use super::values::{IntoValues, Values};
-use crate::ir::entity::{Entity, OpId, PlaceId, Value};
-use crate::ir::kernel::Place;
+use crate::ir::entity::{Entity, LocationId, OpId, Value};
+use crate::ir::kernel::SourceLocation;
 use crate::ir::op::ShflMode;
 use steps::{LANES, Steps};
 
@@ -68,7 +68,8 @@ impl<'o> Body<'o, '_> {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::{GlobalMut, Group, Kernel, Target};
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::ir::builder::Group;
     /// use tilewright::runtime::{Device, Grid};
     ///
     /// // The largest value of a block and the last thread that has it.
@@ -123,7 +124,7 @@ impl<'o> Body<'o, '_> {
             Group::Warp => steps.reduce_warp(value),
             Group::Block => steps.reduce_block(value),
         };
-        made.at(cx, steps.place);
+        made.at(cx, steps.location);
         I::V::make(cx, &mut result.into_iter())
     }
 
@@ -132,7 +133,8 @@ impl<'o> Body<'o, '_> {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::{GlobalMut, Group, Kernel, Target};
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::ir::builder::Group;
     /// use tilewright::runtime::{Device, Grid};
     ///
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("sums", Target::SM_80, |k, (x,)| {
@@ -172,7 +174,7 @@ impl<'o> Body<'o, '_> {
                 steps.combine(&before, &value)
             });
         }
-        made.at(cx, steps.place);
+        made.at(cx, steps.location);
         I::V::make(cx, &mut value.into_iter())
     }
 
@@ -210,7 +212,7 @@ impl<'o> Body<'o, '_> {
                 })
             }
         };
-        made.at(cx, steps.place);
+        made.at(cx, steps.location);
         I::V::make(cx, &mut result.into_iter())
     }
 
@@ -219,7 +221,8 @@ impl<'o> Body<'o, '_> {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::{GlobalMut, Group, Kernel, KernelOptions, Target};
+    /// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
+    /// use tilewright::ir::builder::Group;
     /// use tilewright::runtime::{Device, Grid};
     ///
     /// let options = KernelOptions::default().block([64, 1, 1]);
@@ -267,7 +270,8 @@ impl<'o> Body<'o, '_> {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::{GlobalMut, Group, Kernel, Target};
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::ir::builder::Group;
     /// use tilewright::runtime::{Device, Grid};
     ///
     /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("argmax", Target::SM_80, |k, (x,)| {
@@ -317,25 +321,30 @@ impl Made {
         cx.with(|state| Made { ops: state.ir.ops.len(), values: state.ir.values.len() })
     }
 
-    /// Gives what was made here since then the place of the call. What the combining body has made keeps its
+    /// Gives what was made here since then the location of the call. What the combining body has made keeps its
     /// own.
-    fn at(self, cx: &Context, place: Place) {
+    fn at(self, cx: &Context, location: SourceLocation) {
         cx.with(|state| {
-            let to = state.ir.place(place);
-            let is_here: Vec<bool> =
-                state.ir.places.iter().map(|(_, place)| HERE.contains(&place.file)).collect();
-            let is_here = |place: PlaceId| is_here.get(place.index()).copied().unwrap_or(false);
+            let to = state.ir.location(location);
+            let is_here: Vec<bool> = state
+                .ir
+                .locations
+                .iter()
+                .map(|(_, location)| HERE.contains(&location.file))
+                .collect();
+            let is_here =
+                |location: LocationId| is_here.get(location.index()).copied().unwrap_or(false);
             let ir = &mut state.ir;
             let ops: Vec<OpId> = ir.ops.keys().skip(self.ops).collect();
             for op in ops {
-                if is_here(ir.ops[op].place) {
-                    ir.ops[op].place = to;
+                if is_here(ir.ops[op].location) {
+                    ir.ops[op].location = to;
                 }
             }
             let values: Vec<Value> = ir.values.keys().skip(self.values).collect();
             for value in values {
-                if is_here(ir.values[value].place) {
-                    ir.values[value].place = to;
+                if is_here(ir.values[value].location) {
+                    ir.values[value].location = to;
                 }
             }
         });

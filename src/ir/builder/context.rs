@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use super::collective::Pool;
 use super::error::{BuildError, BuildErrorKind};
 use super::typed::{Element, IntoOperand, Ty, Val};
-use crate::ir::entity::{Entity, OpId, PlaceId, RegionId, Value};
-use crate::ir::kernel::{KernelIr, OpData, Place, Region, ValueData, ValueDef};
+use crate::ir::entity::{Entity, LocationId, OpId, RegionId, Value};
+use crate::ir::kernel::{KernelIr, OpData, Region, SourceLocation, ValueData, ValueDef};
 use crate::ir::op::Op;
 use crate::ir::required_len::RequiredLen;
 use crate::ir::signature::{Signature, SymbolParam, same_symbol};
@@ -47,7 +47,7 @@ pub(super) struct State {
     /// The shared memory of reductions and scans, once there is one over a block.
     pub(super) pool: Option<Pool>,
     /// The lines of the calls of functions of the crate that have not returned.
-    pub(super) calls: Vec<Place>,
+    pub(super) calls: Vec<SourceLocation>,
 }
 
 impl Context {
@@ -93,7 +93,7 @@ impl Context {
         self.with(|state| state.ir.shared_layout().1)
     }
 
-    /// A constant at the current place.
+    /// A constant at the current location.
     #[track_caller]
     pub(super) fn constant<T: Element>(&self, value: T) -> Val<'_, T> {
         self.emit_val(Op::Const(value.to_const()))
@@ -102,8 +102,8 @@ impl Context {
     /// Adds an operation with the results that its row determines.
     #[track_caller]
     pub(super) fn emit(&self, op: impl Into<Op>) -> SmallVec<[Value; 2]> {
-        let place = Place::caller();
-        self.with(|state| state.emit(op.into(), place))
+        let location = SourceLocation::caller();
+        self.with(|state| state.emit(op.into(), location))
     }
 
     /// Adds an operation that has a result of type `T`.
@@ -130,26 +130,26 @@ impl Context {
         self.with(|state| state.poison(ty))
     }
 
-    /// The value as an operand at the current place: it must belong to this build and to an open body.
+    /// The value as an operand at the current location: it must belong to this build and to an open body.
     #[track_caller]
     pub(super) fn operand<T: Ty>(&self, value: Val<'_, T>) -> Value {
-        let place = Place::caller();
+        let location = SourceLocation::caller();
         let foreign = !std::ptr::eq(self, value.context());
         self.with(|state| {
             if foreign {
-                state.error(place, BuildErrorKind::ForeignValue);
+                state.error(location, BuildErrorKind::ForeignValue);
                 return state.poison(T::TYPE);
             }
-            let ValueData { region, place: made, .. } = state.ir.values[value.id()];
+            let ValueData { region, location: made, .. } = state.ir.values[value.id()];
             if !state.open.iter().rev().any(|open| open.region == region) {
-                let made = state.ir.places[made];
-                state.error(place, BuildErrorKind::ValueOutsideItsBody { made });
+                let made = state.ir.locations[made];
+                state.error(location, BuildErrorKind::ValueOutsideItsBody { made });
             }
             value.id()
         })
     }
 
-    /// The host or device value as an operand at the current place.
+    /// The host or device value as an operand at the current location.
     #[track_caller]
     pub(super) fn operand_of<'x, T: Ty>(&'x self, value: impl IntoOperand<'x, T>) -> Value {
         let value = value.into_operand(self);
@@ -166,9 +166,9 @@ impl Context {
     ) -> S {
         let (before, region, args) = self.with(|state| {
             let before = Marks::new(state);
-            let place = state.ir.place(Place { file: "", line: 0, column: 0 });
+            let location = state.ir.location(SourceLocation { file: "", line: 0, column: 0 });
             let region = state.new_region();
-            let args = types.iter().map(|ty| state.add_arg(region, *ty, place));
+            let args = types.iter().map(|ty| state.add_arg(region, *ty, location));
             let args: Vec<Value> = args.collect();
             state.open.push(Open { region, ended: false });
             (before, region, args)
@@ -185,27 +185,27 @@ impl Context {
     /// Records an error at the caller's source location.
     #[track_caller]
     pub(super) fn error(&self, kind: BuildErrorKind) {
-        let place = Place::caller();
-        self.with(|state| state.error(place, kind));
+        let location = SourceLocation::caller();
+        self.with(|state| state.error(location, kind));
     }
 }
 
 impl State {
     /// The number of a line, in the IR.
-    pub(super) fn place(&mut self, place: Place) -> PlaceId {
-        let place = self.of_user(place);
-        self.ir.place(place)
+    pub(super) fn location(&mut self, location: SourceLocation) -> LocationId {
+        let location = self.of_user(location);
+        self.ir.location(location)
     }
 
-    pub(super) fn error(&mut self, place: Place, kind: BuildErrorKind) {
-        let place = self.of_user(place);
-        self.errors.push(BuildError { place, kind });
+    pub(super) fn error(&mut self, location: SourceLocation, kind: BuildErrorKind) {
+        let location = self.of_user(location);
+        self.errors.push(BuildError { location, kind });
     }
 
     fn poison(&mut self, ty: Type) -> Value {
-        let (region, place) = (self.region(), Place { file: "", line: 0, column: 0 });
-        let place = self.place(place);
-        self.ir.values.push(ValueData { ty, def: ValueDef::Param(u32::MAX), region, place })
+        let (region, location) = (self.region(), SourceLocation { file: "", line: 0, column: 0 });
+        let location = self.location(location);
+        self.ir.values.push(ValueData { ty, def: ValueDef::Param(u32::MAX), region, location })
     }
 
     /// The parameter that has the number of a symbol, with its type.
@@ -234,36 +234,36 @@ impl State {
     }
 
     /// Adds an operation and the results of its row.
-    fn emit(&mut self, op: Op, place: Place) -> SmallVec<[Value; 2]> {
+    fn emit(&mut self, op: Op, location: SourceLocation) -> SmallVec<[Value; 2]> {
         let types = op.result_types(&self.ir);
-        let id = self.append(op, place);
+        let id = self.append(op, location);
         types.into_iter().map(|ty| self.add_result(id, ty)).collect()
     }
 
     /// Adds an operation without results to the innermost open body.
-    pub(super) fn append(&mut self, op: Op, place: Place) -> OpId {
+    pub(super) fn append(&mut self, op: Op, location: SourceLocation) -> OpId {
         let region = self.region();
         // A constant is part of the operation that it is made for, which is named instead.
         if self.ended() && !matches!(op, Op::Const(_)) {
-            let terminator = self.ir.regions[region].ops.last().map(|op| self.ir.place_of(*op));
-            let terminator = terminator.unwrap_or(place);
-            self.error(place, BuildErrorKind::AfterTerminator { op: op.name(), terminator });
+            let terminator = self.ir.regions[region].ops.last().map(|op| self.ir.location_of(*op));
+            let terminator = terminator.unwrap_or(location);
+            self.error(location, BuildErrorKind::AfterTerminator { op: op.name(), terminator });
         }
         if let Op::Control(control) = &op
             && control.is_terminator()
         {
             self.end_region();
         }
-        let place = self.place(place);
-        let id = self.ir.ops.push(OpData { op, results: Default::default(), region, place });
+        let location = self.location(location);
+        let id = self.ir.ops.push(OpData { op, results: Default::default(), region, location });
         self.ir.regions[region].ops.push(id);
         id
     }
 
     pub(super) fn add_result(&mut self, op: OpId, ty: Type) -> Value {
-        let OpData { region, place, ref results, .. } = self.ir.ops[op];
+        let OpData { region, location, ref results, .. } = self.ir.ops[op];
         let def = ValueDef::Result(op, results.len() as u32);
-        let value = self.ir.values.push(ValueData { ty, def, region, place });
+        let value = self.ir.values.push(ValueData { ty, def, region, location });
         self.ir.ops[op].results.push(value);
         value
     }
@@ -273,9 +273,9 @@ impl State {
         self.ir.regions.push(Region::default())
     }
 
-    pub(super) fn add_arg(&mut self, region: RegionId, ty: Type, place: PlaceId) -> Value {
+    pub(super) fn add_arg(&mut self, region: RegionId, ty: Type, location: LocationId) -> Value {
         let def = ValueDef::Arg(region, self.ir.regions[region].args.len() as u32);
-        let value = self.ir.values.push(ValueData { ty, def, region, place });
+        let value = self.ir.values.push(ValueData { ty, def, region, location });
         self.ir.regions[region].args.push(value);
         value
     }

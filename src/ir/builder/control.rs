@@ -14,7 +14,7 @@ use super::range::{Range, bound};
 use super::typed::{Integer, IntoVal, Val};
 use super::values::{IntoValues, Values};
 use crate::ir::entity::{OpId, RegionId, Value};
-use crate::ir::kernel::Place;
+use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Arith, Control, ValueList};
 use crate::ir::types::Type;
 
@@ -180,14 +180,14 @@ type At<'x, I> = <<I as IntoValues<'x>>::V as Values>::At<'x>;
 
 #[track_caller]
 fn terminate(cx: &Context, control: Control) -> Terminated {
-    let place = Place::caller();
-    cx.with(|state| state.append(control.into(), place));
+    let location = SourceLocation::caller();
+    cx.with(|state| state.append(control.into(), location));
     Terminated(())
 }
 
 /// Adds an operation that owns `regions`.
-pub(super) fn append(cx: &Context, control: Control, place: Place) -> OpId {
-    cx.with(|state| state.append(control.into(), place))
+pub(super) fn append(cx: &Context, control: Control, location: SourceLocation) -> OpId {
+    cx.with(|state| state.append(control.into(), location))
 }
 
 /// Adds results of the given types to `op`.
@@ -209,14 +209,14 @@ pub(super) fn in_region<R>(
     cx: &Context,
     region: RegionId,
     op: OpId,
-    place: Place,
+    location: SourceLocation,
     f: impl FnOnce() -> R,
     end: impl FnOnce(&R) -> Option<Control>,
 ) -> R {
-    let _call = Call::new(cx, place);
+    let _call = Call::new(cx, location);
     cx.with(|state| state.open(region, op));
     let result = f();
-    close_region(cx, op, place, || end(&result));
+    close_region(cx, op, location, || end(&result));
     result
 }
 
@@ -224,17 +224,17 @@ pub(super) fn in_region<R>(
 pub(super) fn close_region(
     cx: &Context,
     op: OpId,
-    place: Place,
+    location: SourceLocation,
     end: impl FnOnce() -> Option<Control>,
 ) {
     if !cx.with(|state| state.ended()) {
         match end() {
             Some(control) => {
-                append(cx, control, place);
+                append(cx, control, location);
             }
             None => cx.with(|state| {
                 let op = state.ir.ops[op].op.name();
-                state.error(place, BuildErrorKind::BodyWithoutEnd { op });
+                state.error(location, BuildErrorKind::BodyWithoutEnd { op });
             }),
         }
     }
@@ -270,15 +270,15 @@ impl<'o> Body<'o, '_> {
     ) where
         'o: 'v,
     {
-        let (cx, place) = (self.context(), Place::caller());
+        let (cx, location) = (self.context(), SourceLocation::caller());
         let cond = cx.operand_of(cond);
         let then_region = cx.with(|state| state.new_region());
-        let op = append(cx, Control::If { cond, then_region, else_region: None }, place);
+        let op = append(cx, Control::If { cond, then_region, else_region: None }, location);
         in_region(
             cx,
             then_region,
             op,
-            place,
+            location,
             || body(&mut Body::new(cx)),
             |_| fall_through(E::FALLS_THROUGH),
         );
@@ -296,16 +296,16 @@ impl<'o> Body<'o, '_> {
     where
         'o: 'v,
     {
-        let (cx, place) = (self.context(), Place::caller());
+        let (cx, location) = (self.context(), SourceLocation::caller());
         let cond = cx.operand_of(cond);
         let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
         let control = Control::If { cond, then_region, else_region: Some(else_region) };
-        let op = append(cx, control, place);
+        let op = append(cx, control, location);
         let (then_falls, else_falls) = A::FALLS_THROUGH;
         let then_end = |_: &A| fall_through(then_falls);
         let else_end = |_: &B| fall_through(else_falls);
-        in_region(cx, then_region, op, place, || then_body(&mut Body::new(cx)), then_end);
-        in_region(cx, else_region, op, place, || else_body(&mut Body::new(cx)), else_end);
+        in_region(cx, then_region, op, location, || then_body(&mut Body::new(cx)), then_end);
+        in_region(cx, else_region, op, location, || else_body(&mut Body::new(cx)), else_end);
         if !A::CONTINUES {
             cx.with(|state| state.end_region());
         }
@@ -323,16 +323,16 @@ impl<'o> Body<'o, '_> {
     where
         'o: 'v,
     {
-        let (cx, place) = (self.context(), Place::caller());
+        let (cx, location) = (self.context(), SourceLocation::caller());
         let cond = cx.operand_of(cond);
         let (group, init) = group_of(cx, init);
         let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
         let control = Control::If { cond, then_region, else_region: Some(else_region) };
-        let op = append(cx, control, place);
+        let op = append(cx, control, location);
         let values = |group: &ValueList| Some(Control::Yield { values: group.clone() });
         let run = || collect::<I::V>(cx, body(&mut Body::new(cx)));
-        in_region(cx, then_region, op, place, run, values);
-        in_region(cx, else_region, op, place, || init, values);
+        in_region(cx, then_region, op, location, run, values);
+        in_region(cx, else_region, op, location, || init, values);
         results::<I::V>(cx, op, &group)
     }
 
@@ -356,15 +356,15 @@ impl<'o> Body<'o, '_> {
     where
         'o: 'v,
     {
-        let (cx, place) = (self.context(), Place::caller());
-        let (op, region, init) = begin_for(cx, range, init, place);
+        let (cx, location) = (self.context(), SourceLocation::caller());
+        let (op, region, init) = begin_for(cx, range, init, location);
         let run = || {
             let (index, carried) = for_args::<T, I::V>(cx, region, &init);
             collect::<I::V>(cx, body(&mut Body::new(cx), index, carried))
         };
         let next =
             |values: &ValueList| Some(Control::Continue { target: op, values: values.clone() });
-        in_region(cx, region, op, place, run, next);
+        in_region(cx, region, op, location, run, next);
         results::<I::V>(cx, op, &init)
     }
 
@@ -385,13 +385,13 @@ impl<'o> Body<'o, '_> {
     where
         'o: 'v,
     {
-        let (cx, place) = (self.context(), Place::caller());
-        let (op, region, init) = begin_for(cx, range, init, place);
+        let (cx, location) = (self.context(), SourceLocation::caller());
+        let (op, region, init) = begin_for(cx, range, init, location);
         let run = || {
             let (index, carried) = for_args::<T, I::V>(cx, region, &init);
             body(&mut Body::new(cx), Loop::new(op), index, carried)
         };
-        let _terminated = in_region(cx, region, op, place, run, |_| None);
+        let _terminated = in_region(cx, region, op, location, run, |_| None);
         results::<I::V>(cx, op, &init)
     }
 
@@ -410,13 +410,13 @@ impl<'o> Body<'o, '_> {
     where
         'o: 'v,
     {
-        let (cx, place) = (self.context(), Place::caller());
-        let (op, region, init) = begin_loop(cx, init, place);
+        let (cx, location) = (self.context(), SourceLocation::caller());
+        let (op, region, init) = begin_loop(cx, init, location);
         let run = || {
             let (_, carried) = loop_args::<I::V>(cx, region, &init);
             body(&mut Body::new(cx), Loop::new(op), carried)
         };
-        let _terminated = in_region(cx, region, op, place, run, |_| None);
+        let _terminated = in_region(cx, region, op, location, run, |_| None);
         R::make(cx, &mut add_results(cx, op, R::types).into_iter())
     }
 
@@ -435,15 +435,15 @@ impl<'o> Body<'o, '_> {
     where
         'o: 'v,
     {
-        let (cx, place) = (self.context(), Place::caller());
-        let (op, region, init) = begin_loop(cx, init, place);
+        let (cx, location) = (self.context(), SourceLocation::caller());
+        let (op, region, init) = begin_loop(cx, init, location);
         let run = || {
             let (args, carried) = loop_args::<I::V>(cx, region, &init);
             let holds = cond(&mut Body::new(cx), carried.clone());
-            break_unless(cx, holds, op, args, place);
+            break_unless(cx, holds, op, args, location);
             collect::<I::V>(cx, body(&mut Body::new(cx), carried))
         };
-        in_region(cx, region, op, place, run, |next| next_iteration(op, next));
+        in_region(cx, region, op, location, run, |next| next_iteration(op, next));
         results::<I::V>(cx, op, &init)
     }
 
@@ -462,18 +462,18 @@ impl<'o> Body<'o, '_> {
     where
         'o: 'v,
     {
-        let (cx, place) = (self.context(), Place::caller());
-        let (op, region, init) = begin_loop(cx, init, place);
+        let (cx, location) = (self.context(), SourceLocation::caller());
+        let (op, region, init) = begin_loop(cx, init, location);
         let run = || {
             let (_, carried) = loop_args::<I::V>(cx, region, &init);
             let (next, again) = body(&mut Body::new(cx), carried);
             let next = collect::<I::V>(cx, next);
             if !cx.with(|state| state.ended()) {
-                break_unless(cx, again, op, next.clone(), place);
+                break_unless(cx, again, op, next.clone(), location);
             }
             next
         };
-        in_region(cx, region, op, place, run, |next| next_iteration(op, next));
+        in_region(cx, region, op, location, run, |next| next_iteration(op, next));
         results::<I::V>(cx, op, &init)
     }
 }
@@ -487,12 +487,12 @@ fn next_iteration(target: OpId, values: &ValueList) -> Option<Control> {
 fn begin_loop<'o, I: IntoValues<'o>>(
     cx: &'o Context,
     init: I,
-    place: Place,
+    location: SourceLocation,
 ) -> (OpId, RegionId, At<'o, I>) {
     let (group, init) = group_of(cx, init);
     let region = cx.with(|state| state.new_region());
-    add_args::<I::V>(cx, region, place);
-    (append(cx, Control::Loop { init, body: region }, place), region, group)
+    add_args::<I::V>(cx, region, location);
+    (append(cx, Control::Loop { init, body: region }, location), region, group)
 }
 
 fn loop_args<'b, V: Values>(
@@ -506,13 +506,19 @@ fn loop_args<'b, V: Values>(
 }
 
 /// Breaks out of the loop `target` with `values` where `cond` does not hold.
-fn break_unless(cx: &Context, cond: Val<'_, bool>, target: OpId, values: ValueList, place: Place) {
+fn break_unless(
+    cx: &Context,
+    cond: Val<'_, bool>,
+    target: OpId,
+    values: ValueList,
+    location: SourceLocation,
+) {
     let value = cx.operand(cond);
     let cond = cx.emit_val::<bool>(Arith::Not { value }).id();
     let then_region = cx.with(|state| state.new_region());
-    let op = append(cx, Control::If { cond, then_region, else_region: None }, place);
+    let op = append(cx, Control::If { cond, then_region, else_region: None }, location);
     let leave = |_: &()| Some(Control::Break { target, values });
-    in_region(cx, then_region, op, place, || (), leave);
+    in_region(cx, then_region, op, location, || (), leave);
 }
 
 /// The ids of a group made by a body, checked at the source location of the control flow operation.
@@ -526,13 +532,13 @@ fn collect<V: Values>(cx: &Context, group: V::At<'_>) -> ValueList {
     ids
 }
 
-fn add_args<V: Values>(cx: &Context, region: RegionId, place: Place) {
+fn add_args<V: Values>(cx: &Context, region: RegionId, location: SourceLocation) {
     let mut types = Vec::new();
     V::types(&mut types);
     cx.with(|state| {
-        let place = state.place(place);
+        let location = state.location(location);
         types.into_iter().for_each(|ty| {
-            state.add_arg(region, ty, place);
+            state.add_arg(region, ty, location);
         });
     });
 }
@@ -542,13 +548,13 @@ fn begin_for<'o, T: Integer, I: IntoValues<'o>>(
     cx: &'o Context,
     range: Range<'o, T>,
     init: I,
-    place: Place,
+    location: SourceLocation,
 ) -> (OpId, RegionId, At<'o, I>) {
     let (lo, hi, step) = (bound(cx, range.lo), bound(cx, range.hi), bound(cx, range.step));
     let (group, init) = group_of(cx, init);
     let region = cx.with(|state| state.new_region());
-    add_args::<T>(cx, region, place);
-    add_args::<I::V>(cx, region, place);
+    add_args::<T>(cx, region, location);
+    add_args::<I::V>(cx, region, location);
     let control = Control::For {
         lo,
         hi,
@@ -558,7 +564,7 @@ fn begin_for<'o, T: Integer, I: IntoValues<'o>>(
         init,
         body: region,
     };
-    (append(cx, control, place), region, group)
+    (append(cx, control, location), region, group)
 }
 
 fn for_args<'b, T: Integer, V: Values>(

@@ -4,7 +4,7 @@ use super::body::Body;
 use super::control::ids_of;
 use super::typed::IntoVal;
 use super::values::IntoValues;
-use crate::ir::kernel::Place;
+use crate::ir::kernel::SourceLocation;
 use crate::ir::op::Diagnostic;
 
 impl<'b> Body<'b, '_> {
@@ -49,10 +49,10 @@ impl<'b> Body<'b, '_> {
         message: &str,
         values: V,
     ) {
-        let (cx, place) = (self.context(), Place::caller());
+        let (cx, location) = (self.context(), SourceLocation::caller());
         let (cond, values) = (cx.operand_of(cond), ids_of(cx, values));
         let assert = Diagnostic::Assert { cond, message: message.into(), values };
-        cx.with(|state| state.append(assert.into(), place));
+        cx.with(|state| state.append(assert.into(), location));
     }
 
     /// Prints the text in each thread that comes here, with the values in place of the placeholders: at most
@@ -83,9 +83,9 @@ impl<'b> Body<'b, '_> {
     /// ```
     #[track_caller]
     pub fn printf<V: IntoValues<'b>>(&self, format: &str, values: V) {
-        let (cx, place) = (self.context(), Place::caller());
+        let (cx, location) = (self.context(), SourceLocation::caller());
         let values = ids_of(cx, values);
         let printf = Diagnostic::Printf { format: format.into(), values };
-        cx.with(|state| state.append(printf.into(), place));
+        cx.with(|state| state.append(printf.into(), location));
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::report::Reported;
 use crate::errors::errors;
-use crate::ir::kernel::Place;
+use crate::ir::kernel::SourceLocation;
 use crate::ir::types::{Scalar, Type};
 use crate::ir::verify::VerifyError;
 
@@ -12,7 +12,7 @@ use crate::ir::verify::VerifyError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
     /// The source location of the operation at fault.
-    pub place: Place,
+    pub location: SourceLocation,
     /// The cause.
     pub kind: BuildErrorKind,
 }
@@ -24,11 +24,11 @@ errors! {
     pub enum BuildErrorKind {
         /// a value made at {made} is used outside the body that made it: return it from that body, or keep it in a variable
         /// (`k.var`)
-        ValueOutsideItsBody { made: Place },
+        ValueOutsideItsBody { made: SourceLocation },
         /// a value of another kernel's build is used here
         ForeignValue,
         /// `{op}` cannot run: the body was ended at {terminator}
-        AfterTerminator { op: &'static str, terminator: Place },
+        AfterTerminator { op: &'static str, terminator: SourceLocation },
         /// this body of `{op}` has no end of its own: what it returns was made in another body
         BodyWithoutEnd { op: &'static str },
         /// this chain of `cases` has no last arm: end it with `otherwise`
@@ -81,7 +81,7 @@ errors! {
 /// `<file:line:column>: <cause>`
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.kind)
+        write!(f, "{}: {}", self.location, self.kind)
     }
 }
 
@@ -96,7 +96,7 @@ pub struct BuildErrors {
 
 impl BuildErrors {
     pub(in crate::ir) fn new(kernel: &str, mut errors: Vec<BuildError>) -> BuildErrors {
-        errors.sort_by_key(|error| error.place);
+        errors.sort_by_key(|error| error.location);
         errors.dedup();
         BuildErrors { kernel: kernel.to_owned(), errors }
     }

@@ -41,14 +41,14 @@ macro_rules! values {
             $($(#[$field_meta])* $field_vis $field: $Field),+
         }
 
-        impl $crate::ir::Values for $Name<'static> {
+        impl $crate::ir::builder::Values for $Name<'static> {
             type At<'x> = $Name<'x>;
 
-            fn types(out: &mut ::std::vec::Vec<$crate::ir::Type>) {
+            fn types(out: &mut ::std::vec::Vec<$crate::ir::types::Type>) {
                 // The lifetime of the declaration is named only inside a function that declares it.
-                fn of_fields<$body>(_: &$body (), out: &mut ::std::vec::Vec<$crate::ir::Type>) {
+                fn of_fields<$body>(_: &$body (), out: &mut ::std::vec::Vec<$crate::ir::types::Type>) {
                     $(
-                        <<$Field as $crate::ir::IntoValues<$body>>::V as $crate::ir::Values>::types(
+                        <<$Field as $crate::ir::builder::IntoValues<$body>>::V as $crate::ir::builder::Values>::types(
                             out,
                         );
                     )+
@@ -57,16 +57,16 @@ macro_rules! values {
             }
 
             fn make<'x>(
-                cx: &'x $crate::ir::Context,
+                cx: &'x $crate::ir::builder::Context,
                 ids: &mut dyn ::std::iter::Iterator<Item = $crate::ir::Value>,
             ) -> $Name<'x> {
                 fn of_fields<$body>(
-                    cx: &$body $crate::ir::Context,
+                    cx: &$body $crate::ir::builder::Context,
                     ids: &mut dyn ::std::iter::Iterator<Item = $crate::ir::Value>,
                 ) -> $Name<$body> {
                     $Name {
-                        $($field: <<$Field as $crate::ir::IntoValues<$body>>::V
-                            as $crate::ir::Values>::make(cx, ids)),+
+                        $($field: <<$Field as $crate::ir::builder::IntoValues<$body>>::V
+                            as $crate::ir::builder::Values>::make(cx, ids)),+
                     }
                 }
                 of_fields(cx, ids)
@@ -75,17 +75,17 @@ macro_rules! values {
             #[track_caller]
             fn ids(
                 group: &$Name<'_>,
-                cx: &$crate::ir::Context,
-                out: &mut $crate::ir::ValueList,
+                cx: &$crate::ir::builder::Context,
+                out: &mut $crate::ir::op::ValueList,
             ) {
                 #[track_caller]
                 fn of_fields<$body>(
                     group: &$Name<$body>,
-                    cx: &$crate::ir::Context,
-                    out: &mut $crate::ir::ValueList,
+                    cx: &$crate::ir::builder::Context,
+                    out: &mut $crate::ir::op::ValueList,
                 ) {
                     $(
-                        <<$Field as $crate::ir::IntoValues<$body>>::V as $crate::ir::Values>::ids(
+                        <<$Field as $crate::ir::builder::IntoValues<$body>>::V as $crate::ir::builder::Values>::ids(
                             &group.$field, cx, out,
                         );
                     )+
@@ -94,18 +94,18 @@ macro_rules! values {
             }
 
             fn with_host_fields<'x>(
-                cx: &'x $crate::ir::Context,
+                cx: &'x $crate::ir::builder::Context,
                 made: $Name<'x>,
                 pattern: &$Name<'_>,
             ) -> $Name<'x> {
                 fn of_fields<'made, $body>(
-                    cx: &'made $crate::ir::Context,
+                    cx: &'made $crate::ir::builder::Context,
                     made: $Name<'made>,
                     pattern: &$Name<$body>,
                 ) -> $Name<'made> {
                     $Name {
-                        $($field: <<$Field as $crate::ir::IntoValues<$body>>::V
-                            as $crate::ir::Values>::with_host_fields(
+                        $($field: <<$Field as $crate::ir::builder::IntoValues<$body>>::V
+                            as $crate::ir::builder::Values>::with_host_fields(
                                 cx, made.$field, &pattern.$field,
                             )),+
                     }
@@ -114,10 +114,10 @@ macro_rules! values {
             }
         }
 
-        impl<$body> $crate::ir::IntoValues<$body> for $Name<$body> {
+        impl<$body> $crate::ir::builder::IntoValues<$body> for $Name<$body> {
             type V = $Name<'static>;
 
-            fn at(self, _: &$body $crate::ir::Context) -> $Name<$body> {
+            fn at(self, _: &$body $crate::ir::builder::Context) -> $Name<$body> {
                 self
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::body::Body;
 use super::control::{add_results, ids_of};
 use super::values::{IntoValues, Values};
-use crate::ir::kernel::Place;
+use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Inline, InlinePtx};
 
 impl<'b> Body<'b, '_> {
@@ -18,7 +18,7 @@ impl<'b> Body<'b, '_> {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::InlinePtx;
+    /// use tilewright::ir::op::InlinePtx;
     /// use tilewright::runtime::Device;
     /// use tilewright::testing::eval;
     ///
@@ -42,12 +42,12 @@ impl<'b> Body<'b, '_> {
     /// ```
     #[track_caller]
     pub fn ptx<R: Values, V: IntoValues<'b>>(&self, ptx: InlinePtx, operands: V) -> R::At<'b> {
-        let (cx, place) = (self.context(), Place::caller());
+        let (cx, location) = (self.context(), SourceLocation::caller());
         let operands = ids_of(cx, operands);
         let mut results = Vec::new();
         R::types(&mut results);
         let inline = Inline { ptx: Arc::new(ptx), operands, results };
-        let op = cx.with(|state| state.append(inline.into(), place));
+        let op = cx.with(|state| state.append(inline.into(), location));
         R::make(cx, &mut add_results(cx, op, R::types).into_iter())
     }
 }

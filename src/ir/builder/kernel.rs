@@ -12,7 +12,7 @@ use super::params::{ParamList, Params};
 use super::values::Values;
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
 use crate::ir::entity::{Entity, Value};
-use crate::ir::kernel::{KernelIr, Param as IrParam, Place, ValueData, ValueDef};
+use crate::ir::kernel::{KernelIr, Param as IrParam, SourceLocation, ValueData, ValueDef};
 use crate::ir::op::{Control, Mem, Op, Thread, ValueList};
 use crate::ir::passes;
 use crate::ir::signature::{Signature, Template};
@@ -156,7 +156,7 @@ impl<P> Kernel<P> {
     /// What the kernel then takes too much of.
     #[track_caller]
     pub fn lower(&self) -> Result<Kernel<P>, BuildErrors> {
-        let lowered = lower(self.ir.clone(), Place::caller());
+        let lowered = lower(self.ir.clone(), SourceLocation::caller());
         let ir = lowered.map_err(|errors| BuildErrors::new(&self.ir.name, errors))?;
         Ok(Kernel { ir, signature: Arc::clone(&self.signature), params: PhantomData })
     }
@@ -209,7 +209,7 @@ impl<P: Params> Kernel<P> {
         let KernelOptions { bounds, templates } = options;
         let mut list = ParamList::new(templates);
         P::declare(&mut list);
-        let head = Head { name, target, bounds, place: Place::caller() };
+        let head = Head { name, target, bounds, location: SourceLocation::caller() };
         let (ir, signature) = head.build(list, |k, list, ids| {
             let params = P::make(k.context(), &mut list.values(ids));
             body(k, params).error()
@@ -226,7 +226,7 @@ impl Kernel<Untyped> {
         body: impl for<'b> FnOnce(&mut Body<'b, 'b>) -> V::At<'b>,
     ) -> Result<Kernel<Untyped>, BuildErrors> {
         let bounds = KernelOptions::default().block([1, 1, 1]).bounds;
-        let head = Head { name: "expression", target, bounds, place: Place::caller() };
+        let head = Head { name: "expression", target, bounds, location: SourceLocation::caller() };
         let (mut types, mut list) = (Vec::new(), ParamList::new(Vec::new()));
         V::types(&mut types);
         let pointer = |ty: Type| match ty {
@@ -260,7 +260,7 @@ struct Head<'h> {
     name: &'h str,
     target: Target,
     bounds: LaunchBounds,
-    place: Place,
+    location: SourceLocation,
 }
 
 impl Head<'_> {
@@ -271,14 +271,14 @@ impl Head<'_> {
         mut list: ParamList,
         body: impl for<'b> FnOnce(&mut Body<'b, 'b>, &ParamList, &[Value]) -> Option<String>,
     ) -> Result<(KernelIr, Arc<Signature>), BuildErrors> {
-        let Head { name, target, bounds, place } = self;
+        let Head { name, target, bounds, location } = self;
         list.finish();
         let mut ir = KernelIr::new(name, target);
         ir.bounds = bounds;
-        let (region, place_id) = (ir.body, ir.place(place));
+        let (region, place_id) = (ir.body, ir.location(location));
         for (i, (name, ty)) in list.leaves.iter().enumerate() {
             let def = ValueDef::Param(i as u32);
-            let value = ir.values.push(ValueData { ty: *ty, def, region, place: place_id });
+            let value = ir.values.push(ValueData { ty: *ty, def, region, location: place_id });
             ir.params.push(IrParam { name: name.clone(), value });
         }
         let ids: Vec<Value> = ir.params.iter().map(|param| param.value).collect();
@@ -286,28 +286,28 @@ impl Head<'_> {
         let wrong = std::mem::take(&mut list.errors);
         let message = body(&mut Body::new(&cx), &list, &ids);
         if !cx.with(|state| state.ended()) {
-            cx.with(|state| state.append(Control::Return.into(), place));
+            cx.with(|state| state.append(Control::Return.into(), location));
         }
         let (mut ir, mut errors, signature) = cx.finish(list.signature);
-        errors.extend(wrong.into_iter().map(|kind| BuildError { place, kind }));
+        errors.extend(wrong.into_iter().map(|kind| BuildError { location, kind }));
         remove_unused_special_registers(&mut ir);
         if let Some(message) = message {
-            errors.push(BuildError { place, kind: BuildErrorKind::Body(message) });
+            errors.push(BuildError { location, kind: BuildErrorKind::Body(message) });
         }
         if !errors.is_empty() {
             return Err(BuildErrors::new(name, errors));
         }
-        let lowered = check(&ir, place).and_then(|()| lower(ir, place));
+        let lowered = check(&ir, location).and_then(|()| lower(ir, location));
         let ir = lowered.map_err(|errors| BuildErrors::new(name, errors))?;
         Ok((ir, Arc::new(signature)))
     }
 }
 
-/// Checks a kernel that was built at `place`; returns its errors.
-fn check(ir: &KernelIr, place: Place) -> Result<(), Vec<BuildError>> {
+/// Checks a kernel that was built at `location`; returns its errors.
+fn check(ir: &KernelIr, location: SourceLocation) -> Result<(), Vec<BuildError>> {
     verify::verify(ir).map_err(|found| {
         let error = |violation: Violation| BuildError {
-            place: violation.place.unwrap_or(place),
+            location: violation.location.unwrap_or(location),
             kind: BuildErrorKind::Verify(violation.error),
         };
         found.into_iter().map(error).collect()
@@ -315,10 +315,10 @@ fn check(ir: &KernelIr, place: Place) -> Result<(), Vec<BuildError>> {
 }
 
 /// Carries out what the operations of a verified kernel ask for, and verifies what that changed.
-fn lower(ir: KernelIr, place: Place) -> Result<KernelIr, Vec<BuildError>> {
+fn lower(ir: KernelIr, location: SourceLocation) -> Result<KernelIr, Vec<BuildError>> {
     match passes::lower(&ir) {
         None => Ok(ir),
-        Some(lowered) => check(&lowered, place).map(|()| lowered),
+        Some(lowered) => check(&lowered, location).map(|()| lowered),
     }
 }
 

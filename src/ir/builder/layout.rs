@@ -130,7 +130,8 @@ impl<'b> Body<'b, '_> {
     /// numbers. A shape becomes the limit of a predicate.
     ///
     /// ```
-    /// use tilewright::ir::{DeviceCoord, Kernel, KernelOptions, Target};
+    /// use tilewright::ir::builder::DeviceCoord;
+    /// use tilewright::ir::{Kernel, KernelOptions, Target};
     /// use tilewright::layout::{Int, Layout};
     ///
     /// let rows = Layout::compact((Int::symbol("m"), 8));

@@ -46,7 +46,7 @@ impl<'b> Val<'b, Shared<u64>> {
 impl MbarrierRef<'_> {
     /// The element of shared memory.
     #[track_caller]
-    pub(super) fn place(self, k: &Body<'_, '_>) -> [Value; 2] {
+    pub(super) fn location(self, k: &Body<'_, '_>) -> [Value; 2] {
         let cx = k.context();
         [cx.operand(self.base), cx.operand(self.index)]
     }
@@ -54,7 +54,7 @@ impl MbarrierRef<'_> {
     /// The element of shared memory, and one more operand.
     #[track_caller]
     fn place_with<'c, T: Ty>(self, k: &Body<'c, '_>, operand: impl IntoVal<'c, T>) -> [Value; 3] {
-        let [barrier, index] = self.place(k);
+        let [barrier, index] = self.location(k);
         [barrier, index, k.context().operand_of(operand)]
     }
 
@@ -70,7 +70,7 @@ impl MbarrierRef<'_> {
     /// Makes the barrier memory again. PTX ISA 9.7.13.15.10 `mbarrier.inval`.
     #[track_caller]
     pub fn inval(self, k: &Body<'_, '_>) {
-        let [barrier, index] = self.place(k);
+        let [barrier, index] = self.location(k);
         k.context().emit(Mbarrier::MbarrierInval { barrier, index });
     }
 
@@ -117,7 +117,7 @@ impl MbarrierRef<'_> {
     /// PTX ISA 9.7.13.15.15 `cp.async.mbarrier.arrive`.
     #[track_caller]
     pub fn cp_async_arrive(self, k: &Body<'_, '_>, count: PendingCount) {
-        let [barrier, index] = self.place(k);
+        let [barrier, index] = self.location(k);
         k.context().emit(AsyncCopy::CpAsyncMbarrierArrive { barrier, index, count });
     }
 

@@ -13,24 +13,24 @@ use crate::ir::types::{Scalar, Type};
 
 /// The type of an accumulator register.
 #[diagnostic::on_unimplemented(
-    message = "tensor cores have no sums of type `{Self}`",
-    note = "sums are f32, f64, i32 or `Vector<f16, 2>`"
+    message = "tensor cores have no accumulators of type `{Self}`",
+    note = "accumulators are f32, f64, i32 or `Vector<f16, 2>`"
 )]
-pub trait Sum: Ty {
+pub trait Accumulator: Ty {
     /// The accumulators in a register.
     const LANES: u32;
 }
 
-impl Sum for f32 {
+impl Accumulator for f32 {
     const LANES: u32 = 1;
 }
-impl Sum for f64 {
+impl Accumulator for f64 {
     const LANES: u32 = 1;
 }
-impl Sum for i32 {
+impl Accumulator for i32 {
     const LANES: u32 = 1;
 }
-impl Sum for Vector<f16, 2> {
+impl Accumulator for Vector<f16, 2> {
     const LANES: u32 = 2;
 }
 
@@ -44,10 +44,10 @@ impl Sum for Vector<f16, 2> {
 ///     let lane = k.lane_id();
 ///     let a: Val<'_, Vector<f16, 8>> = a.load_vector(k, lane * 8);
 ///     let b: Val<'_, Vector<f16, 4>> = b.load_vector(k, lane * 4);
-///     let sums = k.registers::<f32>(4);
-///     sums.fill(k, 0.0);
-///     k.mma_sync(&sums, a, b);
-///     (0..4).for_each(|i| d.store(k, lane * 4 + i, sums.get(k, i)));
+///     let accumulators = k.registers::<f32>(4);
+///     accumulators.fill(k, 0.0);
+///     k.mma_sync(&accumulators, a, b);
+///     (0..4).for_each(|i| d.store(k, lane * 4 + i, accumulators.get(k, i)));
 /// })?;
 /// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -59,7 +59,7 @@ impl<'b> Body<'b, '_> {
     ///
     /// An [`AnyVector`] is an operand whose type is chosen when the kernel is built.
     #[track_caller]
-    pub fn mma_sync<D: Sum>(
+    pub fn mma_sync<D: Accumulator>(
         &self,
         d: &Registers<'_, D>,
         a: impl Into<AnyVector<'b>>,
@@ -72,19 +72,20 @@ impl<'b> Body<'b, '_> {
     /// PTX ISA 9.7.14.5 `mma.sync`.
     ///
     /// ```
-    /// use tilewright::ir::{GlobalMut, Kernel, MmaOverflow, Target};
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::ir::op::MmaOverflow;
     ///
     /// let kernel = Kernel::<(GlobalMut<i8>,)>::build("product", Target::SM_80, |k, (x,)| {
-    ///     let sums = k.registers::<i32>(4);
-    ///     sums.fill(k, i32::MAX);
+    ///     let accumulators = k.registers::<i32>(4);
+    ///     accumulators.fill(k, i32::MAX);
     ///     let (a, b) = (x.load_vector::<16>(k, 0), x.load_vector::<8>(k, 16));
-    ///     k.mma_sync_with(&sums, a, b, MmaOverflow::Satfinite);
+    ///     k.mma_sync_with(&accumulators, a, b, MmaOverflow::Satfinite);
     /// })?;
     /// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32 "));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
-    pub fn mma_sync_with<D: Sum>(
+    pub fn mma_sync_with<D: Accumulator>(
         &self,
         d: &Registers<'_, D>,
         a: impl Into<AnyVector<'b>>,
@@ -96,7 +97,7 @@ impl<'b> Body<'b, '_> {
         let rows = (d.len() * D::LANES * 32 / 8).max(1);
         let shape = MmaShape { m: rows, n: 8, k: a.lanes() * 32 / rows };
         let (a, b) = (a.operand(cx), b.operand(cx));
-        let (d, first) = d.place();
+        let (d, first) = d.location();
         cx.emit(Mma::MmaSync { a, b, shape, d, first, overflow });
     }
 
@@ -111,10 +112,10 @@ impl<'b> Body<'b, '_> {
     /// let kernel = Kernel::<(GlobalMut<f64>,)>::build("product", Target::SM_90, |k, (x,)| {
     ///     let part = |first: i32| x.load(k, k.lane_id() + 32 * first);
     ///     let (a, b) = ([0, 1, 2, 3].map(part), [4, 5].map(part));
-    ///     let sums = k.registers::<f64>(4);
-    ///     sums.fill(k, 0.0);
-    ///     k.mma_sync_f64(&sums, &a, &b);
-    ///     (0..4).for_each(|i| x.store(k, k.lane_id() * 4 + i, sums.get(k, i)));
+    ///     let accumulators = k.registers::<f64>(4);
+    ///     accumulators.fill(k, 0.0);
+    ///     k.mma_sync_f64(&accumulators, &a, &b);
+    ///     (0..4).for_each(|i| x.store(k, k.lane_id() * 4 + i, accumulators.get(k, i)));
     /// })?;
     /// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -126,7 +127,7 @@ impl<'b> Body<'b, '_> {
 
     /// As [`mma_sync_f64`](Body::mma_sync_f64), where the caller knows that `D` is `f64`.
     #[track_caller]
-    pub(crate) fn mma_sync_f64_into<D: Sum>(
+    pub(crate) fn mma_sync_f64_into<D: Accumulator>(
         &self,
         d: &Registers<'_, D>,
         a: &[Val<'b, f64>],
@@ -135,7 +136,7 @@ impl<'b> Body<'b, '_> {
         let cx = self.context();
         let k = u32::try_from(b.len()).unwrap_or(u32::MAX).saturating_mul(4);
         let values = a.iter().chain(b).map(|value| cx.operand(*value)).collect();
-        let (d, first) = d.place();
+        let (d, first) = d.location();
         cx.emit(Mma::MmaSyncF64 { values, shape: MmaShape { m: 16, n: 8, k }, d, first });
     }
 
@@ -151,18 +152,18 @@ impl<'b> Body<'b, '_> {
     ///     let tile = k.shared_aligned::<bf16>(64 * 64, 1024);
     ///     // Rows of 128 bytes in the swizzle of 128 bytes, groups of 8 rows 1024 bytes apart.
     ///     let rows = tile.matrix_descriptor(1 << 62 | 64 << 32 | 1 << 16);
-    ///     let sums = k.registers::<f32>(32);
+    ///     let accumulators = k.registers::<f32>(32);
     ///     k.wgmma_fence();
-    ///     k.wgmma::<bf16, bf16, _>(&sums, rows, rows, false);
+    ///     k.wgmma::<bf16, bf16, _>(&accumulators, rows, rows, false);
     ///     k.wgmma_commit_group();
     ///     k.wgmma_wait_group(0);
-    ///     x.store(k, k.thread_idx().x, sums.get(k, 0));
+    ///     x.store(k, k.thread_idx().x, accumulators.get(k, 0));
     /// })?;
     /// assert!(kernel.ptx().text().contains("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
-    pub fn wgmma<A: Element, B: Element, D: Sum>(
+    pub fn wgmma<A: Element, B: Element, D: Accumulator>(
         &self,
         d: &Registers<'_, D>,
         a: Val<'b, u64>,
@@ -176,7 +177,7 @@ impl<'b> Body<'b, '_> {
     /// As [`wgmma`](Body::wgmma) with options, and with the element types of A and B as values.
     /// PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
     #[track_caller]
-    pub fn wgmma_with<D: Sum>(
+    pub fn wgmma_with<D: Accumulator>(
         &self,
         d: &Registers<'_, D>,
         [a_type, b_type]: [Scalar; 2],
@@ -187,7 +188,7 @@ impl<'b> Body<'b, '_> {
         let cx = self.context();
         let (a, b, accumulate) = (cx.operand(a), cx.operand(b), cx.operand_of(accumulate));
         let shape = wgmma_shape(a_type, d);
-        let (d, first) = d.place();
+        let (d, first) = d.location();
         cx.emit(Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first, form });
     }
 
@@ -195,7 +196,7 @@ impl<'b> Body<'b, '_> {
     /// 16 rows of the thread's warp. `b_type` is the element type of B. PTX ISA 9.7.15.5.2 `wgmma.mma_async`;
     /// `sm_90a`.
     #[track_caller]
-    pub fn wgmma_rs<D: Sum>(
+    pub fn wgmma_rs<D: Accumulator>(
         &self,
         d: &Registers<'_, D>,
         a: impl Into<AnyVector<'b>>,
@@ -207,7 +208,7 @@ impl<'b> Body<'b, '_> {
         let (cx, a) = (self.context(), a.into());
         let shape = wgmma_shape(a.elem(), d);
         let (a, b, accumulate) = (a.operand(cx), cx.operand(b), cx.operand_of(accumulate));
-        let (d, first) = d.place();
+        let (d, first) = d.location();
         cx.emit(Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form });
     }
 
@@ -242,7 +243,7 @@ impl<'b> Body<'b, '_> {
 }
 
 /// The shape of a `wgmma` into the registers `d`.
-fn wgmma_shape<D: Sum>(a_type: Scalar, d: &Registers<'_, D>) -> MmaShape {
+fn wgmma_shape<D: Accumulator>(a_type: Scalar, d: &Registers<'_, D>) -> MmaShape {
     MmaShape { m: 64, n: d.len() * D::LANES * 2, k: 256 / a_type.bits() }
 }
 
@@ -291,7 +292,8 @@ impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
 /// Matrices of 8 rows of 16 bytes in shared memory.
 ///
 /// ```
-/// use tilewright::ir::{GlobalMut, Kernel, MatrixOrder, Target, Val, Vector, f16};
+/// use tilewright::ir::{GlobalMut, Kernel, Target, Val, Vector, f16};
+/// use tilewright::ir::op::MatrixOrder;
 ///
 /// let kernel = Kernel::<(GlobalMut<f16>,)>::build("matrices", Target::SM_90, |k, (x,)| {
 ///     let tile = k.shared_aligned::<f16>(16 * 16, 16);

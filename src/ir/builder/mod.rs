@@ -65,7 +65,7 @@ pub use error::{BuildError, BuildErrorKind, BuildErrors};
 pub use kernel::{BodyResult, Kernel, KernelOptions, Untyped};
 pub use layout::DeviceCoord;
 pub use mbarrier::MbarrierRef;
-pub use mma::Sum;
+pub use mma::Accumulator;
 pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter, Params};
 pub use promote::{Promote, promote};
 pub use range::{Bound, IntoBound, IntoLimit, Range, range};

@@ -341,32 +341,32 @@ macro_rules! params {
         }
     )*) => {$(
         $(#[$meta])*
-        $vis struct $Name<$($T: $Bound,)? ParamSide = $crate::ir::InSignature>
+        $vis struct $Name<$($T: $Bound,)? ParamSide = $crate::ir::builder::InSignature>
         where
-            $($Field: $crate::ir::Field<ParamSide>),+
+            $($Field: $crate::ir::builder::Field<ParamSide>),+
         {
             $(
                 $(#[$field_meta])*
-                $field_vis $field: <$Field as $crate::ir::Field<ParamSide>>::Of
+                $field_vis $field: <$Field as $crate::ir::builder::Field<ParamSide>>::Of
             ),+
         }
 
-        impl$(<$T: $Bound>)? $crate::ir::Parameter for $Name<$($T)?> {
-            type At<'b> = $Name<$($T,)? $crate::ir::OnDevice<'b>>;
+        impl$(<$T: $Bound>)? $crate::ir::builder::Parameter for $Name<$($T)?> {
+            type At<'b> = $Name<$($T,)? $crate::ir::builder::OnDevice<'b>>;
 
-            fn declare(list: &mut $crate::ir::ParamList) {
-                $(list.field(stringify!($field), <$Field as $crate::ir::Parameter>::declare);)+
+            fn declare(list: &mut $crate::ir::builder::ParamList) {
+                $(list.field(stringify!($field), <$Field as $crate::ir::builder::Parameter>::declare);)+
             }
 
             fn make<'b>(
-                cx: &'b $crate::ir::Context,
-                values: &mut $crate::ir::ParamValues<'_>,
+                cx: &'b $crate::ir::builder::Context,
+                values: &mut $crate::ir::builder::ParamValues<'_>,
             ) -> Self::At<'b> {
-                $Name { $($field: <$Field as $crate::ir::Parameter>::make(cx, values)),+ }
+                $Name { $($field: <$Field as $crate::ir::builder::Parameter>::make(cx, values)),+ }
             }
         }
 
-        impl$(<$T: $Bound>)? ::std::clone::Clone for $Name<$($T,)? $crate::ir::OnDevice<'_>> {
+        impl$(<$T: $Bound>)? ::std::clone::Clone for $Name<$($T,)? $crate::ir::builder::OnDevice<'_>> {
             fn clone(&self) -> Self {
                 $Name { $($field: ::std::clone::Clone::clone(&self.$field)),+ }
             }

@@ -64,7 +64,8 @@ promote! {
 /// Both values in their [common type](Promote).
 ///
 /// ```
-/// use tilewright::ir::{GlobalMut, Kernel, Target, promote};
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+/// use tilewright::ir::builder::promote;
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>, i32, f32)>::build("max", Target::SM_80, |k, (y, n, x)| {
 ///     let (n, x) = promote(n, x); // both f32

@@ -12,7 +12,8 @@ use super::typed::Val;
 /// An error of any type that code above the builder recorded: a typed error of its own, with its text.
 ///
 /// ```
-/// use tilewright::ir::{BuildErrorKind, Kernel, Target};
+/// use tilewright::ir::builder::BuildErrorKind;
+/// use tilewright::ir::{Kernel, Target};
 /// use tilewright::layout::{LayoutError, layout};
 ///
 /// let errors = Kernel::<()>::build("k", Target::SM_80, |k, ()| {

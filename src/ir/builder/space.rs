@@ -43,7 +43,8 @@ spaces! {
 /// them. An access finds the space by the address, which takes a little longer than where it is known.
 ///
 /// ```
-/// use tilewright::ir::{Body, GenericMut, GlobalMut, Kernel, Space, Target, Val};
+/// use tilewright::ir::{Body, GenericMut, GlobalMut, Kernel, Target, Val};
+/// use tilewright::ir::types::Space;
 ///
 /// fn sum<'b>(k: &mut Body<'b, '_>, x: Val<'b, GenericMut<i32>>) -> Val<'b, i32> {
 ///     k.for_(tilewright::ir::range(0, 4), 0, |k, i, sum| sum + x.load(k, i))

@@ -347,7 +347,7 @@ impl<'x, T: Ty> IntoVal<'x, T> for Val<'x, T> {
     }
 }
 
-/// An operand whose type `T` is known from its place: `Val<'x, T>`, a host `T`, and for `i32` also a host `u32`.
+/// An operand whose type `T` is known from its location: `Val<'x, T>`, a host `T`, and for `i32` also a host `u32`.
 ///
 /// Host counts are `u32` and device indices are `i32`, so `thread % threads` needs no conversion. A count above
 /// `i32::MAX` is [`CountTooLarge`](super::BuildErrorKind::CountTooLarge).

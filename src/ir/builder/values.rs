@@ -4,7 +4,7 @@ use super::call::Call;
 use super::context::Context;
 use super::typed::{Element, IntoVal, Ty, Val};
 use crate::ir::entity::Value;
-use crate::ir::kernel::Place;
+use crate::ir::kernel::SourceLocation;
 use crate::ir::op::ValueList;
 use crate::ir::types::Type;
 
@@ -118,7 +118,7 @@ impl<'x, I: IntoValues<'x>, const N: usize> IntoValues<'x> for [I; N] {
 
     #[track_caller]
     fn at(self, cx: &'x Context) -> [<I::V as Values>::At<'x>; N] {
-        let _call = Call::new(cx, Place::caller());
+        let _call = Call::new(cx, SourceLocation::caller());
         self.map(|part| part.at(cx))
     }
 }

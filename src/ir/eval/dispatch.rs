@@ -7,9 +7,9 @@
 /// scalars, then packed vectors.
 macro_rules! with_type {
     ($type:expr, [$($Variant:ident $ty:ty),* $(; $($VECTOR:ident $packed:ty),*)?], $T:ident => $body:expr) => {
-        match $crate::ir::Type::from($type) {
-            $($crate::ir::Type::Scalar($crate::ir::Scalar::$Variant) => { type $T = $ty; Some($body) })*
-            $($($crate::ir::Type::Vector($crate::ir::VectorType::$VECTOR) => {
+        match $crate::ir::types::Type::from($type) {
+            $($crate::ir::types::Type::Scalar($crate::ir::types::Scalar::$Variant) => { type $T = $ty; Some($body) })*
+            $($($crate::ir::types::Type::Vector($crate::ir::types::VectorType::$VECTOR) => {
                 type $T = $packed;
                 Some($body)
             })*)?

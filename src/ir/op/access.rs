@@ -201,7 +201,7 @@ impl StoreOrder {
 /// with points between: `acquire.gpu.L1::evict_last`.
 ///
 /// ```
-/// use tilewright::ir::{L1Evict, LoadAccess, MemScope};
+/// use tilewright::ir::op::{L1Evict, LoadAccess, MemScope};
 ///
 /// let streamed = LoadAccess::default().non_coherent().l1_evict(L1Evict::NoAllocate);
 /// assert_eq!(streamed.to_string(), "nc.L1::no_allocate");
@@ -262,7 +262,7 @@ impl LoadAccess {
 /// with points between: `release.sys`.
 ///
 /// ```
-/// use tilewright::ir::{MemScope, StoreAccess, StoreCache};
+/// use tilewright::ir::op::{MemScope, StoreAccess, StoreCache};
 ///
 /// assert_eq!(StoreAccess::default().cache(StoreCache::Cs).to_string(), "cs");
 /// assert_eq!("release.sys".parse(), Ok(StoreAccess::default().release(MemScope::Sys)));

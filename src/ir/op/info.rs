@@ -18,7 +18,7 @@ pub(super) const PTX_8_1: (u16, u16) = (8, 1);
 /// A constraint on the type of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Constraint {
-    /// The type variable of the row: the same type in all places, of the row's [`Class`].
+    /// The type variable of the row: the same type in all locations, of the row's [`Class`].
     T,
     /// A value of any type.
     Any,
@@ -256,7 +256,7 @@ pub enum Together {
 /// The PTX instruction of a plain operation, whose operands are those of the row in order.
 ///
 /// ```
-/// use tilewright::ir::Op;
+/// use tilewright::ir::op::Op;
 /// let dp2a = Op::table().find(|info| info.name == "dp2a").and_then(|info| info.mnemonic);
 /// assert_eq!(dp2a.map(|mnemonic| mnemonic.text), Some("dp2a.{half}"));
 /// ```

@@ -21,7 +21,8 @@ pub type Simulate = dyn Fn(&[u64], &mut [u64]) + Send + Sync;
 /// not seen outside. It may have no comments, no `$`, and no registers of the kernel by name.
 ///
 /// ```
-/// use tilewright::ir::{InlinePtx, Target};
+/// use tilewright::ir::op::InlinePtx;
+/// use tilewright::ir::Target;
 /// let ptx = InlinePtx::new("lop3.b32 %0, %1, %2, %3, 0x96;").pure();
 /// assert_eq!((ptx.target(), ptx.version()), (Target::SM_80, (7, 0)));
 /// ```

@@ -11,7 +11,7 @@ use crate::ir::vector::VectorType;
 /// the text form PTX's name: `m16n8k16`.
 ///
 /// ```
-/// use tilewright::ir::MmaShape;
+/// use tilewright::ir::op::MmaShape;
 /// let shape = MmaShape { m: 64, n: 200, k: 16 };
 /// assert_eq!(shape.to_string(), "m64n200k16");
 /// assert_eq!("m64n200k16".parse(), Ok(shape));
@@ -110,7 +110,7 @@ pub enum MatrixOrder {
 /// text form nothing, or `satfinite`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MmaOverflow {
-    /// They wrap; sums of floating point follow their format.
+    /// They wrap; accumulators of floating point follow their format.
     #[default]
     Wrap,
     /// They are cut to the range: `.satfinite`. For integers.
@@ -129,7 +129,7 @@ pub enum SetmaxnregAction {
 named! {
     MatrixCount, "a number of matrices": X1 = "x1", X2 = "x2", X4 = "x4";
     MatrixOrder, "an order of matrices": Rows = "", Trans = "trans";
-    MmaOverflow, "what becomes of sums that are too large": Wrap = "", Satfinite = "satfinite";
+    MmaOverflow, "what becomes of accumulators that are too large": Wrap = "", Satfinite = "satfinite";
     SetmaxnregAction, "a change of registers": Inc = "inc", Dec = "dec";
 }
 
@@ -137,7 +137,7 @@ named! {
 /// `neg_a.tnsp_b`.
 ///
 /// ```
-/// use tilewright::ir::WgmmaForm;
+/// use tilewright::ir::op::WgmmaForm;
 /// let form = WgmmaForm { negate_a: true, transpose_b: true, ..WgmmaForm::default() };
 /// assert_eq!(form.to_string(), "neg_a.tnsp_b");
 /// assert_eq!("neg_a.tnsp_b".parse(), Ok(form));

@@ -365,7 +365,8 @@ impl Op {
     /// that name an entity of a kernel have no text here.
     ///
     /// ```
-    /// use tilewright::ir::{Entity, Excess, IntArith, Op, Value};
+    /// use tilewright::ir::{Entity, Value};
+    /// use tilewright::ir::op::{Excess, IntArith, Op};
     /// let [value, bits] = [0, 1].map(Value::from_index);
     /// let szext = Op::from_row("szext", &[value, bits], &["clamp"]);
     /// assert_eq!(szext, Some(IntArith::Szext { value, bits, excess: Excess::Clamp }.into()));

@@ -67,7 +67,7 @@ named! {
 /// The rounding, subnormal treatment and clamping of a floating point operation: PTX's suffixes in PTX's order.
 ///
 /// ```
-/// use tilewright::ir::FloatMode;
+/// use tilewright::ir::op::FloatMode;
 /// let mode = FloatMode::RZ.ftz().sat();
 /// assert_eq!(mode.to_string(), "rz.ftz.sat");
 /// assert_eq!("rz.ftz.sat".parse(), Ok(mode));
@@ -79,7 +79,8 @@ named! {
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{FloatMode, GlobalMut, Kernel, Target};
+/// use tilewright::ir::op::FloatMode;
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("third", Target::SM_80, |k, (x,)| {

@@ -59,12 +59,15 @@ pub(super) fn mma_sync_f64(
     d: &VarId,
 ) -> Support {
     let MmaShape { m, n, k } = *shape;
-    let sums = Types(ir).var(*d).and_then(|ty| Accumulators::new(*shape, 32, ty));
+    let accumulators = Types(ir).var(*d).and_then(|ty| Accumulators::new(*shape, 32, ty));
     only(
         (m, n) == (16, 8) && matches!(k, 8 | 16),
         "the shapes are m16n8k8 and m16n8k16: for `m16n8k4` and `m8n8k4` there is `mma_sync`",
     )?;
-    only(sums.is_some_and(|sums| sums.ty == Scalar::F64.into()), "sums are f64")?;
+    only(
+        accumulators.is_some_and(|accumulators| accumulators.ty == Scalar::F64.into()),
+        "accumulators are f64",
+    )?;
     only(
         values.len() as u32 * 32 == (m + n) * k,
         "a thread has k / 2 elements of A and k / 4 of B",
@@ -162,9 +165,9 @@ fn mma_types(types: Types<'_>, [a, b]: [Value; 2], shape: MmaShape, d: VarId) ->
         _ => return Err("A and B are scalars or vectors"),
     };
     let MmaShape { m, n, k } = shape;
-    let sums = types.var(d).and_then(|ty| Accumulators::new(shape, 32, ty));
-    let f32 = sums.is_some_and(|sums| sums.ty == S::F32.into());
-    let f16 = sums.is_some_and(|sums| matches!(sums.ty, Type::Vector(_)));
+    let accumulators = types.var(d).and_then(|ty| Accumulators::new(shape, 32, ty));
+    let f32 = accumulators.is_some_and(|accumulators| accumulators.ty == S::F32.into());
+    let f16 = accumulators.is_some_and(|accumulators| matches!(accumulators.ty, Type::Vector(_)));
     let is_byte = |s: Scalar| matches!(s, S::I8 | S::U8);
     let is_f8 = |s: Scalar| matches!(s, S::F8E4M3 | S::F8E5M2);
     let (shapes, legal_sum, first): (&[(u32, u32, u32)], bool, Target) = match (a_type, b_type) {
@@ -173,11 +176,11 @@ fn mma_types(types: Types<'_>, [a, b]: [Value; 2], shape: MmaShape, d: VarId) ->
         (S::Tf32, S::Tf32) => (&[(16, 8, 4), (16, 8, 8)], f32, Target::SM_80),
         (S::F64, S::F64) => {
             let first = if m == 8 { Target::SM_80 } else { Target::SM_90 };
-            (&[(8, 8, 4), (16, 8, 4)], sums.is_some_and(|s| s.ty == S::F64.into()), first)
+            (&[(8, 8, 4), (16, 8, 4)], accumulators.is_some_and(|s| s.ty == S::F64.into()), first)
         }
         (x, y) if is_byte(x) && is_byte(y) => (
             &[(8, 8, 16), (16, 8, 16), (16, 8, 32)],
-            sums.is_some_and(|s| s.ty == S::I32.into()),
+            accumulators.is_some_and(|s| s.ty == S::I32.into()),
             Target::SM_80,
         ),
         (x, y) if is_f8(x) && is_f8(y) => (&[(16, 8, 16), (16, 8, 32)], f32 || f16, Target::SM_89),
@@ -196,7 +199,7 @@ fn mma_types(types: Types<'_>, [a, b]: [Value; 2], shape: MmaShape, d: VarId) ->
     )?;
     only(
         legal_sum,
-        "sums are f32 (of f16 and 8-bit floating point also f16x2), those of f64 are f64, those of integers \
+        "accumulators are f32 (of f16 and 8-bit floating point also f16x2), those of f64 are f64, those of integers \
          i32",
     )?;
     only(
@@ -215,9 +218,9 @@ fn wgmma_types(
 ) -> Support {
     use Scalar as S;
     let MmaShape { m, n, k } = shape;
-    let sums = types.var(d).and_then(|ty| Accumulators::new(shape, 128, ty));
-    let f32 = sums.is_some_and(|sums| sums.ty == S::F32.into());
-    let f16 = sums.is_some_and(|sums| matches!(sums.ty, Type::Vector(_)));
+    let accumulators = types.var(d).and_then(|ty| Accumulators::new(shape, 128, ty));
+    let f32 = accumulators.is_some_and(|accumulators| accumulators.ty == S::F32.into());
+    let f16 = accumulators.is_some_and(|accumulators| matches!(accumulators.ty, Type::Vector(_)));
     let is_byte = |s: Scalar| matches!(s, S::I8 | S::U8);
     let is_f8 = |s: Scalar| matches!(s, S::F8E4M3 | S::F8E5M2);
     let integers = is_byte(a) && is_byte(b);
@@ -226,7 +229,9 @@ fn wgmma_types(
         (S::Bf16, S::Bf16) => (16, f32),
         (S::Tf32, S::Tf32) => (8, f32),
         (x, y) if is_f8(x) && is_f8(y) => (32, f32 || f16),
-        _ if integers => (32, sums.is_some_and(|sums| sums.ty == S::I32.into())),
+        _ if integers => {
+            (32, accumulators.is_some_and(|accumulators| accumulators.ty == S::I32.into()))
+        }
         _ => {
             return Err(
                 "A and B are both f16, bf16 or tf32, or each i8 or u8, or each f8e4m3 or f8e5m2",
@@ -241,7 +246,7 @@ fn wgmma_types(
     )?;
     only(
         legal_sum,
-        "sums are f32 (of f16 and 8-bit floating point also f16x2), those of integers i32",
+        "accumulators are f32 (of f16 and 8-bit floating point also f16x2), those of integers i32",
     )?;
     only(
         a.bits() == 16 || !(form.transpose_a || form.transpose_b),

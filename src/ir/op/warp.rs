@@ -30,7 +30,7 @@ impl ShflMode {
     /// The operand `segment` for segments of `width` lanes: a power of two up to 32, else `None`.
     ///
     /// ```
-    /// use tilewright::ir::ShflMode;
+    /// use tilewright::ir::op::ShflMode;
     /// assert_eq!(ShflMode::Down.segment(32), Some(0x001f));
     /// assert_eq!(ShflMode::Up.segment(8), Some(0x1800));
     /// assert_eq!(ShflMode::Idx.segment(12), None);

@@ -6,7 +6,7 @@
 
 use super::rewrite::Rewrite;
 use crate::ir::analysis::trips::Trips;
-use crate::ir::entity::{OpId, PlaceId, RegionId, Value};
+use crate::ir::entity::{LocationId, OpId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
 use crate::ir::op::{Arith, Compare, Control, Convert, Op, Unroll};
 use crate::ir::types::Scalar;
@@ -16,7 +16,7 @@ use crate::ir::types::Scalar;
 pub(super) struct Counted<'k> {
     pub(super) source: &'k KernelIr,
     pub(super) id: OpId,
-    pub(super) place: PlaceId,
+    pub(super) location: LocationId,
     pub(super) lo: Value,
     pub(super) hi: Value,
     pub(super) step: Value,
@@ -39,7 +39,7 @@ impl<'k> Counted<'k> {
         Some(Counted {
             source,
             id,
-            place: data.place,
+            location: data.location,
             lo: *lo,
             hi: *hi,
             step: *step,
@@ -60,23 +60,23 @@ impl<'k> Counted<'k> {
     pub(super) fn trip_count(&self, rewrite: &mut Rewrite<'_>, region: RegionId) -> Value {
         let (signed, unsigned) = (self.scalar, unsigned(self.scalar));
         let [lo, hi, step] = [self.lo, self.hi, self.step].map(|value| rewrite.value(value));
-        let place = self.place;
+        let location = self.location;
         let to_unsigned = |rewrite: &mut Rewrite<'_>, value| {
             if signed == unsigned {
                 return value;
             }
-            rewrite.arith(region, place, unsigned, Convert::Cvt { value, to: unsigned })
+            rewrite.arith(region, location, unsigned, Convert::Cvt { value, to: unsigned })
         };
-        let zero = rewrite.constant(region, place, signed, 0);
-        let one = rewrite.constant(region, place, unsigned, 1);
-        let none = rewrite.constant(region, place, unsigned, 0);
+        let zero = rewrite.constant(region, location, signed, 0);
+        let one = rewrite.constant(region, location, unsigned, 1);
+        let none = rewrite.constant(region, location, unsigned, 0);
         let lt = Compare::Lt;
         let setp = |lhs, rhs| Arith::Setp { lhs, rhs, compare: lt };
-        let some = rewrite.arith(region, place, Scalar::Bool, setp(lo, hi));
-        let forward = rewrite.arith(region, place, Scalar::Bool, setp(zero, step));
+        let some = rewrite.arith(region, location, Scalar::Bool, setp(lo, hi));
+        let forward = rewrite.arith(region, location, Scalar::Bool, setp(zero, step));
         let (then_hi, then_lo) = (to_unsigned(rewrite, hi), to_unsigned(rewrite, lo));
         let by = to_unsigned(rewrite, step);
-        let mut arith = |op| rewrite.arith(region, place, unsigned, op);
+        let mut arith = |op| rewrite.arith(region, location, unsigned, op);
         let span = arith(Arith::Sub { lhs: then_hi, rhs: then_lo });
         // A step of zero must not reach the division.
         let by = arith(Arith::Selp { cond: forward, then_value: by, else_value: one });
@@ -84,9 +84,9 @@ impl<'k> Counted<'k> {
         let whole = arith(Arith::Div { lhs: last, rhs: by });
         let trips = arith(Arith::Add { lhs: whole, rhs: one });
         let runs =
-            rewrite.arith(region, place, Scalar::Bool, Arith::And { lhs: some, rhs: forward });
+            rewrite.arith(region, location, Scalar::Bool, Arith::And { lhs: some, rhs: forward });
         let select = Arith::Selp { cond: runs, then_value: trips, else_value: none };
-        rewrite.arith(region, place, unsigned, select)
+        rewrite.arith(region, location, unsigned, select)
     }
 }
 

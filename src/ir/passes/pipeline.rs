@@ -101,7 +101,7 @@ impl State {
 
 impl Pipeline<'_> {
     fn write(&self, rewrite: &mut Rewrite<'_>, region: RegionId) {
-        let Counted { source, id, place, init, .. } = self.counted;
+        let Counted { source, id, location, init, .. } = self.counted;
         let results = &source.ops[id].results;
         let stages = u128::from(self.stages);
         let unsigned = unsigned(self.counted.scalar);
@@ -110,27 +110,27 @@ impl Pipeline<'_> {
             Some(trips) => {
                 let main = trips.count - stages;
                 let count =
-                    (main > 0).then(|| rewrite.constant(region, place, unsigned, main as u64));
+                    (main > 0).then(|| rewrite.constant(region, location, unsigned, main as u64));
                 let carried = self.pipelined(rewrite, region, count);
                 rewrite.rename(results, &carried);
             }
             None => {
                 let trips = self.counted.trip_count(rewrite, region);
-                let rhs = rewrite.constant(region, place, unsigned, self.stages.into());
+                let rhs = rewrite.constant(region, location, unsigned, self.stages.into());
                 let enough = Arith::Setp { lhs: trips, rhs, compare: Compare::Ge };
-                let cond = rewrite.arith(region, place, Scalar::Bool, enough);
-                let (then_region, _) = rewrite.new_region(place, &[]);
-                let (else_region, _) = rewrite.new_region(place, &[]);
+                let cond = rewrite.arith(region, location, Scalar::Bool, enough);
+                let (then_region, _) = rewrite.new_region(location, &[]);
+                let (else_region, _) = rewrite.new_region(location, &[]);
                 let types = rewrite.types(init);
                 let control = Control::If { cond, then_region, else_region: Some(else_region) };
-                let (_, joined) = rewrite.push(region, place, control, &types);
+                let (_, joined) = rewrite.push(region, location, control, &types);
                 let count =
-                    rewrite.arith(then_region, place, unsigned, Arith::Sub { lhs: trips, rhs });
+                    rewrite.arith(then_region, location, unsigned, Arith::Sub { lhs: trips, rhs });
                 let values = self.pipelined(rewrite, then_region, Some(count));
-                rewrite.push(then_region, place, Control::Yield { values }, &[]);
+                rewrite.push(then_region, location, Control::Yield { values }, &[]);
                 self.plain(rewrite, else_region);
                 let values = rewrite.values(results);
-                rewrite.push(else_region, place, Control::Yield { values }, &[]);
+                rewrite.push(else_region, location, Control::Yield { values }, &[]);
                 rewrite.rename(results, &joined);
             }
         }
@@ -157,7 +157,7 @@ impl Pipeline<'_> {
         region: RegionId,
         main: Option<Value>,
     ) -> ValueList {
-        let place = self.counted.place;
+        let location = self.counted.location;
         let first = rewrite.value(self.counted.lo);
         let mut ahead = first;
         let mut fetched = Vec::new();
@@ -170,13 +170,13 @@ impl Pipeline<'_> {
                 let len = Tiles::stride(rewrite.source, shared) * u64::from(self.stages + 1);
                 rewrite.out.shared[shared].len = u32::try_from(len).unwrap_or(u32::MAX);
             }
-            stage = Some(rewrite.constant(region, place, Scalar::I32, 0));
-            fill = Some(rewrite.constant(region, place, Scalar::I32, self.stages.into()));
+            stage = Some(rewrite.constant(region, location, Scalar::I32, 0));
+            fill = Some(rewrite.constant(region, location, Scalar::I32, self.stages.into()));
         }
         for number in 0..self.stages {
             fetched.push(self.fetch(rewrite, region, ahead));
             if self.split.tiles.is_some() {
-                let number = rewrite.constant(region, place, Scalar::I32, number.into());
+                let number = rewrite.constant(region, location, Scalar::I32, number.into());
                 self.store(rewrite, region, number, &original);
             }
             ahead = self.next(rewrite, region, ahead);
@@ -192,12 +192,12 @@ impl Pipeline<'_> {
             self.iteration(rewrite, region, state, &original)
         } else {
             let unsigned = unsigned(self.counted.scalar);
-            let count = rewrite.constant(region, place, unsigned, self.stages.into());
+            let count = rewrite.constant(region, location, unsigned, self.stages.into());
             self.rounds(rewrite, region, count, Unroll::Keep, state, &original)
         };
         if self.split.tiles.is_some() {
             // The loop may be entered again, and fill the first stages while others use the last ones.
-            rewrite.push(region, place, Sync::Barrier {}, &[]);
+            rewrite.push(region, location, Sync::Barrier {}, &[]);
             rewrite.rename(&pointers, &original);
         }
         state.carried
@@ -213,19 +213,19 @@ impl Pipeline<'_> {
         state: State,
         original: &[Value],
     ) -> State {
-        let (place, unsigned) = (self.counted.place, unsigned(self.counted.scalar));
+        let (location, unsigned) = (self.counted.location, unsigned(self.counted.scalar));
         let init = state.values();
         let types: Vec<Type> = init.iter().map(|value| rewrite.out.type_of(*value)).collect();
         let mut args = vec![Type::Scalar(unsigned)];
         args.extend(&types);
-        let (body, args) = rewrite.new_region(place, &args);
-        let lo = rewrite.constant(region, place, unsigned, 0);
-        let step = rewrite.constant(region, place, unsigned, 1);
+        let (body, args) = rewrite.new_region(location, &args);
+        let lo = rewrite.constant(region, location, unsigned, 0);
+        let step = rewrite.constant(region, location, unsigned, 1);
         let control = Control::For { lo, hi: count, step, unroll, prefetch: 0, init, body };
-        let (target, results) = rewrite.push(region, place, control, &types);
+        let (target, results) = rewrite.push(region, location, control, &types);
         let next = self.iteration(rewrite, body, state.with(&args[1..]), original);
         let values = next.values();
-        rewrite.push(body, place, Control::Continue { target, values }, &[]);
+        rewrite.push(body, location, Control::Continue { target, values }, &[]);
         state.with(&results)
     }
 
@@ -237,13 +237,13 @@ impl Pipeline<'_> {
         mut state: State,
         original: &[Value],
     ) -> State {
-        let Counted { source, body, place, .. } = self.counted;
+        let Counted { source, body, location, .. } = self.counted;
         if self.is_asynchronous() {
             let pending = if state.fill.is_some() { self.stages - 1 } else { 0 };
-            rewrite.push(region, place, AsyncCopy::CpAsyncWaitGroup { pending }, &[]);
+            rewrite.push(region, location, AsyncCopy::CpAsyncWaitGroup { pending }, &[]);
         }
         if self.split.tiles.is_some() {
-            rewrite.push(region, place, Sync::Barrier {}, &[]);
+            rewrite.push(region, location, Sync::Barrier {}, &[]);
         }
         let fetched = state.ahead.map(|ahead| self.fetch(rewrite, region, ahead));
         let (begins, ends) =
@@ -302,14 +302,15 @@ impl Pipeline<'_> {
 
     /// Lets the pointers to the tiles point to a stage.
     fn point(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value, original: &[Value]) {
-        let (source, place) = (self.counted.source, self.counted.place);
+        let (source, location) = (self.counted.source, self.counted.location);
         let tiles = self.split.tiles.iter().flat_map(|tiles| &tiles.pointers);
         for (&(pointer, shared), &base) in tiles.zip(original) {
             let stride = Tiles::stride(source, shared);
-            let rhs = rewrite.constant(region, place, Scalar::I32, stride);
-            let index = rewrite.arith(region, place, Scalar::I32, Arith::Mul { lhs: stage, rhs });
+            let rhs = rewrite.constant(region, location, Scalar::I32, stride);
+            let index =
+                rewrite.arith(region, location, Scalar::I32, Arith::Mul { lhs: stage, rhs });
             let ty = source.type_of(pointer);
-            let moved = rewrite.push_value(region, place, Mem::Offset { base, index }, ty);
+            let moved = rewrite.push_value(region, location, Mem::Offset { base, index }, ty);
             rewrite.rename(&[pointer], &[moved]);
         }
     }
@@ -319,7 +320,7 @@ impl Pipeline<'_> {
         self.point(rewrite, region, stage, original);
         copy_ops(rewrite, &self.split.fill, region);
         if self.is_asynchronous() {
-            rewrite.push(region, self.counted.place, AsyncCopy::CpAsyncCommitGroup {}, &[]);
+            rewrite.push(region, self.counted.location, AsyncCopy::CpAsyncCommitGroup {}, &[]);
         }
     }
 
@@ -330,11 +331,11 @@ impl Pipeline<'_> {
 
     /// The stage after `stage`, in turn.
     fn turn(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value) -> Value {
-        let place = self.counted.place;
-        let one = rewrite.constant(region, place, Scalar::I32, 1);
-        let count = rewrite.constant(region, place, Scalar::I32, u64::from(self.stages) + 1);
-        let zero = rewrite.constant(region, place, Scalar::I32, 0);
-        let mut arith = |scalar, op| rewrite.arith(region, place, scalar, op);
+        let location = self.counted.location;
+        let one = rewrite.constant(region, location, Scalar::I32, 1);
+        let count = rewrite.constant(region, location, Scalar::I32, u64::from(self.stages) + 1);
+        let zero = rewrite.constant(region, location, Scalar::I32, 0);
+        let mut arith = |scalar, op| rewrite.arith(region, location, scalar, op);
         let next = arith(Scalar::I32, Arith::Add { lhs: stage, rhs: one });
         let compare = Compare::Lt;
         let more = arith(Scalar::Bool, Arith::Setp { lhs: next, rhs: count, compare });
@@ -350,8 +351,8 @@ impl Pipeline<'_> {
     }
 
     fn next(&self, rewrite: &mut Rewrite<'_>, region: RegionId, index: Value) -> Value {
-        let Counted { place, scalar, step, .. } = self.counted;
+        let Counted { location, scalar, step, .. } = self.counted;
         let rhs = rewrite.value(step);
-        rewrite.arith(region, place, scalar, Arith::Add { lhs: index, rhs })
+        rewrite.arith(region, location, scalar, Arith::Add { lhs: index, rhs })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use crate::ir::entity::{Arena, Entity, OpId, PlaceId, RegionId, Value, VarId};
+use crate::ir::entity::{Arena, Entity, LocationId, OpId, RegionId, Value, VarId};
 use crate::ir::kernel::{KernelIr, OpData, Region, ValueData, ValueDef, VarData};
 use crate::ir::op::{Control, Op, ValueList};
 use crate::ir::types::{Const, Scalar, Type};
@@ -31,7 +31,7 @@ pub(super) struct Rewrite<'k> {
 }
 
 impl<'k> Rewrite<'k> {
-    /// A copy with the parameters, shared allocations and places of the source, and an empty body.
+    /// A copy with the parameters, shared allocations and locations of the source, and an empty body.
     pub(super) fn new(source: &'k KernelIr) -> Rewrite<'k> {
         let mut out = source.clone();
         out.regions = Arena::new();
@@ -86,7 +86,7 @@ impl<'k> Rewrite<'k> {
     pub(super) fn push(
         &mut self,
         region: RegionId,
-        place: PlaceId,
+        location: LocationId,
         op: impl Into<Op>,
         types: &[Type],
     ) -> (OpId, ValueList) {
@@ -94,13 +94,13 @@ impl<'k> Rewrite<'k> {
         for inner in op.regions() {
             self.out.regions[inner].parent = Some(OpId::from_index(self.out.ops.len()));
         }
-        let id = self.out.ops.push(OpData { op, results: SmallVec::new(), region, place });
+        let id = self.out.ops.push(OpData { op, results: SmallVec::new(), region, location });
         self.out.regions[region].ops.push(id);
         let results: ValueList = (0..)
             .zip(types)
             .map(|(i, &ty)| {
                 let def = ValueDef::Result(id, i);
-                self.out.values.push(ValueData { ty, def, region, place })
+                self.out.values.push(ValueData { ty, def, region, location })
             })
             .collect();
         self.out.ops[id].results = results.iter().copied().collect();
@@ -111,41 +111,45 @@ impl<'k> Rewrite<'k> {
     pub(super) fn push_value(
         &mut self,
         region: RegionId,
-        place: PlaceId,
+        location: LocationId,
         op: impl Into<Op>,
         ty: impl Into<Type>,
     ) -> Value {
-        self.push(region, place, op, &[ty.into()]).1[0]
+        self.push(region, location, op, &[ty.into()]).1[0]
     }
 
     pub(super) fn constant(
         &mut self,
         region: RegionId,
-        place: PlaceId,
+        location: LocationId,
         scalar: Scalar,
         bits: u64,
     ) -> Value {
-        self.push_value(region, place, Op::Const(Const::new(scalar, bits)), scalar)
+        self.push_value(region, location, Op::Const(Const::new(scalar, bits)), scalar)
     }
 
     pub(super) fn arith(
         &mut self,
         region: RegionId,
-        place: PlaceId,
+        location: LocationId,
         scalar: Scalar,
         op: impl Into<Op>,
     ) -> Value {
-        self.push_value(region, place, op, scalar)
+        self.push_value(region, location, op, scalar)
     }
 
     /// A region without an owner, with arguments of the given types.
-    pub(super) fn new_region(&mut self, place: PlaceId, args: &[Type]) -> (RegionId, ValueList) {
+    pub(super) fn new_region(
+        &mut self,
+        location: LocationId,
+        args: &[Type],
+    ) -> (RegionId, ValueList) {
         let region = self.out.regions.push(Region::default());
         let args: ValueList = (0..)
             .zip(args)
             .map(|(i, &ty)| {
                 let def = ValueDef::Arg(region, i);
-                self.out.values.push(ValueData { ty, def, region, place })
+                self.out.values.push(ValueData { ty, def, region, location })
             })
             .collect();
         self.out.regions[region].args = args.iter().copied().collect();
@@ -182,7 +186,7 @@ impl<'k> Rewrite<'k> {
                 None => {}
             }
         }
-        let (_, results) = self.push(region, data.place, op, &self.types(&data.results));
+        let (_, results) = self.push(region, data.location, op, &self.types(&data.results));
         self.rename(&data.results, &results);
     }
 
@@ -199,7 +203,7 @@ impl<'k> Rewrite<'k> {
         let mut copies = SmallVec::new();
         let mut copy = |rewrite: &mut Self, inner: &mut RegionId| {
             let args = &source.regions[*inner].args;
-            let (copy, copied_args) = rewrite.new_region(data.place, &rewrite.types(args));
+            let (copy, copied_args) = rewrite.new_region(data.location, &rewrite.types(args));
             rewrite.rename(args, &copied_args);
             rewrite.declare_vars(*inner, copy);
             copies.push((*inner, copy));
@@ -218,7 +222,7 @@ impl<'k> Rewrite<'k> {
                 | Control::Return => {}
             }
         }
-        let (copied, results) = self.push(region, data.place, op, &self.types(&data.results));
+        let (copied, results) = self.push(region, data.location, op, &self.types(&data.results));
         self.rename(&data.results, &results);
         self.set_target(id, Target::Loop(copied));
         copies

@@ -58,7 +58,7 @@ impl Counted<'_> {
             let mut carried = rewrite.values(self.init);
             for i in 0..count as i128 {
                 let bits = (lo + i * step) as u64;
-                let index = rewrite.constant(region, self.place, self.scalar, bits);
+                let index = rewrite.constant(region, self.location, self.scalar, bits);
                 carried = self.iteration(rewrite, region, leave, index, &carried);
             }
             carried
@@ -72,17 +72,17 @@ impl Counted<'_> {
             let known = self.trips().map(|trips| trips.count);
             // More copies than the index type has numbers are never reached.
             let n = u128::from(n.get()).min((1 << unsigned.bits()) - 1);
-            let zero = rewrite.constant(region, self.place, unsigned, 0);
+            let zero = rewrite.constant(region, self.location, unsigned, 0);
             let (rounds, rest) = match known {
                 Some(trips) => {
                     let mut constant =
-                        |bits: u128| rewrite.constant(region, self.place, unsigned, bits as u64);
+                        |bits: u128| rewrite.constant(region, self.location, unsigned, bits as u64);
                     (constant(trips / n), constant(trips % n))
                 }
                 None => {
                     let trips = self.trip_count(rewrite, region);
-                    let n = rewrite.constant(region, self.place, unsigned, n as u64);
-                    let mut arith = |op| rewrite.arith(region, self.place, unsigned, op);
+                    let n = rewrite.constant(region, self.location, unsigned, n as u64);
+                    let mut arith = |op| rewrite.arith(region, self.location, unsigned, op);
                     (
                         arith(Arith::Div { lhs: trips, rhs: n }),
                         arith(Arith::Rem { lhs: trips, rhs: n }),
@@ -117,22 +117,22 @@ impl Counted<'_> {
         types.extend(rewrite.types(self.init));
         let mut args = vec![Type::Scalar(unsigned)];
         args.extend(&types);
-        let (body, args) = rewrite.new_region(self.place, &args);
-        let one = rewrite.constant(region, self.place, unsigned, 1);
+        let (body, args) = rewrite.new_region(self.location, &args);
+        let one = rewrite.constant(region, self.location, unsigned, 1);
         let [lo, hi] = range;
         let (unroll, prefetch, init) = (Unroll::Keep, 0, state.clone());
         let control = Control::For { lo, hi, step: one, unroll, prefetch, init, body };
-        let (id, results) = rewrite.push(region, self.place, control, &types);
+        let (id, results) = rewrite.push(region, self.location, control, &types);
         let mut index = args[1];
         let mut carried = ValueList::from_slice(&args[2..]);
         let rhs = rewrite.value(self.step);
         for _ in 0..copies {
             carried = self.iteration(rewrite, body, leave, index, &carried);
-            index = rewrite.arith(body, self.place, self.scalar, Arith::Add { lhs: index, rhs });
+            index = rewrite.arith(body, self.location, self.scalar, Arith::Add { lhs: index, rhs });
         }
         let mut values = ValueList::from_slice(&[index]);
         values.extend(carried);
-        rewrite.push(body, self.place, Control::Continue { target: id, values }, &[]);
+        rewrite.push(body, self.location, Control::Continue { target: id, values }, &[]);
         results
     }
 
@@ -163,9 +163,9 @@ impl Counted<'_> {
             return next;
         };
         let types = rewrite.types(self.init);
-        let (body, _) = rewrite.new_region(self.place, &[]);
+        let (body, _) = rewrite.new_region(self.location, &[]);
         let control = Control::Loop { init: ValueList::new(), body };
-        let (on_continue, results) = rewrite.push(region, self.place, control, &types);
+        let (on_continue, results) = rewrite.push(region, self.location, control, &types);
         rewrite.set_target(self.id, Target::Breaks { on_continue, on_break });
         rewrite.declare_vars(self.body, body);
         copy_ops(rewrite, &data.ops, body);
@@ -185,11 +185,11 @@ impl Counted<'_> {
             make(rewrite, region, None)
         } else {
             let types = rewrite.types(self.init);
-            let (body, _) = rewrite.new_region(self.place, &[]);
+            let (body, _) = rewrite.new_region(self.location, &[]);
             let control = Control::Loop { init: ValueList::new(), body };
-            let (target, results) = rewrite.push(region, self.place, control, &types);
+            let (target, results) = rewrite.push(region, self.location, control, &types);
             let values = make(rewrite, body, Some(target));
-            rewrite.push(body, self.place, Control::Break { target, values }, &[]);
+            rewrite.push(body, self.location, Control::Break { target, values }, &[]);
             results
         };
         rewrite.rename(&source.ops[self.id].results, &results);

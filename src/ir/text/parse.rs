@@ -8,8 +8,8 @@ use std::str::FromStr;
 use super::error::{ParseError, ParseErrorKind};
 use super::lex::{Failure, Kind, Lexer, Span, Token};
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
-use crate::ir::entity::{ArrayId, LocalId, OpId, PlaceId, RegionId, SharedId, Value, VarId};
-use crate::ir::kernel::{KernelIr, Param, Place, ValueData, ValueDef};
+use crate::ir::entity::{ArrayId, LocalId, LocationId, OpId, RegionId, SharedId, Value, VarId};
+use crate::ir::kernel::{KernelIr, Param, SourceLocation, ValueData, ValueDef};
 use crate::ir::op::Names;
 use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Type};
@@ -393,8 +393,8 @@ impl<'p, 't> KernelParser<'p, 't> {
     }
 
     /// The source location of a token.
-    pub(super) fn place(&mut self, token: Token<'t>) -> PlaceId {
-        self.ir.place(Place { file: self.file, line: token.line, column: token.column })
+    pub(super) fn location(&mut self, token: Token<'t>) -> LocationId {
+        self.ir.location(SourceLocation { file: self.file, line: token.line, column: token.column })
     }
 
     /// The value with the name, which is being used.
@@ -422,17 +422,18 @@ impl<'p, 't> KernelParser<'p, 't> {
         region: RegionId,
         token: Token<'t>,
     ) {
-        let place = self.place(token);
-        self.ir.values[value] = ValueData { ty, def, region, place };
+        let location = self.location(token);
+        self.ir.values[value] = ValueData { ty, def, region, location };
     }
 
     fn named(&mut self, token: Token<'t>) -> &mut Named {
         let KernelParser { ir, values, file, .. } = self;
         values.entry(token.text).or_insert_with(|| {
             // The definition, which may follow, says what the value is.
-            let place = ir.place(Place { file, line: token.line, column: token.column });
+            let location =
+                ir.location(SourceLocation { file, line: token.line, column: token.column });
             let (def, region) = (ValueDef::Param(u32::MAX), ir.body);
-            let value = ir.values.push(ValueData { ty: Type::BOOL, def, region, place });
+            let value = ir.values.push(ValueData { ty: Type::BOOL, def, region, location });
             Named { value, defined: None, span: token.span }
         })
     }

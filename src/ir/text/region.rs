@@ -140,8 +140,8 @@ impl<'t> KernelParser<'_, 't> {
         let len = self.tokens.number()?;
         self.tokens.expect("align", "`align`")?;
         let align_bytes = self.tokens.number()?;
-        let place = self.place(first);
-        let shared = self.ir.shared.push(SharedData { elem, len, align_bytes, place });
+        let location = self.location(first);
+        let shared = self.ir.shared.push(SharedData { elem, len, align_bytes, location });
         self.symbols.declare_shared(symbol, shared)
     }
 
@@ -152,8 +152,8 @@ impl<'t> KernelParser<'_, 't> {
         let elem = self.tokens.scalar()?;
         self.tokens.expect("x", "`x`")?;
         let len = self.tokens.number()?;
-        let place = self.place(first);
-        let local = self.ir.locals.push(LocalData { elem, len, place });
+        let location = self.location(first);
+        let local = self.ir.locals.push(LocalData { elem, len, location });
         self.symbols.declare_local(symbol, local)
     }
 
@@ -173,8 +173,8 @@ impl<'t> KernelParser<'_, 't> {
                 }
             }
         }
-        let place = self.place(first);
-        let array = self.ir.arrays.push(ArrayData { elem, bits: bits.into(), place });
+        let location = self.location(first);
+        let array = self.ir.arrays.push(ArrayData { elem, bits: bits.into(), location });
         self.symbols.declare_array(symbol, array)
     }
 
@@ -185,8 +185,8 @@ impl<'t> KernelParser<'_, 't> {
         let ty = self.tokens.ty()?;
         self.tokens.expect("x", "`x`")?;
         let len = self.tokens.number()?;
-        let place = self.place(first);
-        let var = self.ir.vars.push(VarData { ty, len, region, place, name: None });
+        let location = self.location(first);
+        let var = self.ir.vars.push(VarData { ty, len, region, location, name: None });
         self.symbols.declare_var(symbol, var)
     }
 
@@ -274,13 +274,13 @@ impl<'t> KernelParser<'_, 't> {
     }
 
     fn add(&mut self, head: &Head<'t>, op: Op, types: &[Type]) -> Result<OpId> {
-        let (region, place) = (head.region, self.place(head.first));
+        let (region, location) = (head.region, self.location(head.first));
         if head.results.len() != types.len() {
             let (names, types) = (head.results.len(), types.len());
             return Err(head.first.fail(ParseErrorKind::ResultCount { names, types }));
         }
         let results = head.results.iter().map(|(_, value)| *value).collect();
-        let id = self.ir.ops.push(OpData { op, results, region, place });
+        let id = self.ir.ops.push(OpData { op, results, region, location });
         for (i, ((token, value), ty)) in head.results.iter().zip(types).enumerate() {
             self.define_value(*value, *ty, ValueDef::Result(id, i as u32), region, *token);
         }

@@ -67,7 +67,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
                 let data = &ir.shared[shared];
                 let len_bytes = u64::from(data.len) * u64::from(data.elem.size_bytes());
                 if outside(len_bytes) {
-                    let made = ir.places[data.place];
+                    let made = ir.locations[data.location];
                     let error =
                         VerifyError::SharedIndexOutOfBounds { shared, made, byte, size, len_bytes };
                     report.at(op, error);
@@ -75,7 +75,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
             }
             Allocation::Local(local) => {
                 let data = &ir.locals[local];
-                let (len_bytes, made) = (data.bytes(), ir.places[data.place]);
+                let (len_bytes, made) = (data.bytes(), ir.locations[data.location]);
                 if outside(len_bytes) {
                     let error =
                         VerifyError::LocalIndexOutOfBounds { local, made, byte, size, len_bytes };

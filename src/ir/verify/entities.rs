@@ -21,16 +21,16 @@ pub(super) fn check(report: &mut Report<'_>) {
     walk.region(ir.body, None);
     // Shared allocations that no operation names take memory too.
     for (_, data) in ir.shared.iter() {
-        walk.exists(&ir.places, data.place);
+        walk.exists(&ir.locations, data.location);
     }
     for (_, data) in ir.locals.iter() {
-        walk.exists(&ir.places, data.place);
+        walk.exists(&ir.locations, data.location);
     }
     for (_, data) in ir.arrays.iter() {
-        walk.exists(&ir.places, data.place);
+        walk.exists(&ir.locations, data.location);
     }
     for (_, data) in ir.vars.iter() {
-        walk.exists(&ir.places, data.place);
+        walk.exists(&ir.locations, data.location);
         walk.exists(&ir.regions, data.region);
     }
     for (i, param) in ir.params.iter().enumerate() {
@@ -50,8 +50,8 @@ struct Walk<'r, 'k> {
 
 impl Walk<'_, '_> {
     fn violation(&mut self, error: VerifyError) {
-        // Paths and places follow indices, which are in doubt here.
-        self.report.violations.push(Violation { place: None, path: String::new(), error });
+        // Paths and locations follow indices, which are in doubt here.
+        self.report.violations.push(Violation { location: None, path: String::new(), error });
     }
 
     fn twice(&mut self, entity: impl fmt::Display) {
@@ -77,7 +77,7 @@ impl Walk<'_, '_> {
             return false;
         }
         let data = &ir.values[value];
-        if !self.exists(&ir.regions, data.region) || !self.exists(&ir.places, data.place) {
+        if !self.exists(&ir.regions, data.region) || !self.exists(&ir.locations, data.location) {
             return false;
         }
         let defined = match data.def {
@@ -135,7 +135,7 @@ impl Walk<'_, '_> {
         if ir.ops[op].region != region {
             return self.wrong_owner(op);
         }
-        self.exists(&ir.places, ir.ops[op].place);
+        self.exists(&ir.locations, ir.ops[op].location);
         for (i, result) in ir.ops[op].results.iter().enumerate() {
             if self.value(*result) && ir.values[*result].def != ValueDef::Result(op, i as u32) {
                 self.wrong_owner(*result);

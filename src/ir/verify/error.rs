@@ -6,7 +6,7 @@ use super::message::{Count, TypeList, without_param};
 use crate::errors::errors;
 use crate::ir::entity::{ArrayId, LocalId, SharedId, Value, VarId};
 use crate::ir::format::FormatError;
-use crate::ir::kernel::Place;
+use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Axis, Class, PtxTextError};
 use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Space, Type};
@@ -19,7 +19,7 @@ errors! {
     pub enum VerifyError {
         /// {entity} does not exist: there are {len} of its kind
         EntityOutOfRange { entity: String, len: usize },
-        /// {entity} is in the kernel twice: make a copy of it for the second place
+        /// {entity} is in the kernel twice: make a copy of it for the second location
         InKernelTwice { entity: String },
         /// {entity} names another owner than its holder
         WrongOwner { entity: String },
@@ -81,7 +81,7 @@ errors! {
         /// the constant arrays take {bytes} bytes, but a module has {limit}: pass some of them in a buffer
         ArrayBytes { bytes: u64, limit: u64 },
         /// {value}, made at {made}, is not defined on every path to this use: return it from the body that makes it
-        ValueNotVisible { value: Value, made: Place },
+        ValueNotVisible { value: Value, made: SourceLocation },
         /// A region does not end in a terminator.
         MissingTerminator {
             /// The operation that owns the region; `None` for the body of the kernel.
@@ -121,7 +121,7 @@ errors! {
         /// `yield` ends an arm of an `if`, but stands in the body of the kernel: end that with `return`
         YieldOutsideIf,
         /// `{op}` names the loop at {made}, which is not around it: name a loop whose body this is in
-        NotAnEnclosingLoop { op: &'static str, made: Place },
+        NotAnEnclosingLoop { op: &'static str, made: SourceLocation },
         /// `{op}` names an operation `{target}`: only `for` and `loop` can be named
         NotALoop { op: &'static str, target: &'static str },
         /// More or fewer values pass into or out of a region than are expected there.
@@ -297,7 +297,7 @@ errors! {
             /// The allocation.
             local: LocalId,
             /// The source location of the allocation.
-            made: Place,
+            made: SourceLocation,
             /// The first byte of the access, counted from the start of the allocation.
             byte: i128,
             /// The bytes of the access.
@@ -314,7 +314,7 @@ errors! {
             /// The allocation.
             shared: SharedId,
             /// The source location of the allocation.
-            made: Place,
+            made: SourceLocation,
             /// The first byte of the access, counted from the start of the allocation.
             byte: i128,
             /// The bytes of the access.
@@ -342,19 +342,19 @@ errors! {
         /// this loop cannot start its asynchronous copies ahead, such as that at {made}: its body must copy to tiles of its
         /// own, commit, wait for all groups, pass a barrier, use the tiles and pass a barrier, in this order and not inside
         /// an `if` or a loop
-        PrefetchAsyncForm { made: Place },
+        PrefetchAsyncForm { made: SourceLocation },
         /// this loop cannot fetch ahead, because the `{op}` at {made} may leave its body early, and what is fetched for
         /// later iterations may not be there: guard the work with an `if` instead, or leave `.prefetch_stages` out
-        PrefetchEarlyExit { op: &'static str, made: Place },
+        PrefetchEarlyExit { op: &'static str, made: SourceLocation },
         /// this load cannot be made iterations ahead, because it depends on {value}, made at {made} by the work of its own
         /// iteration: compute the address from the index alone, or leave `.prefetch_stages` out
-        PrefetchDependsOnUse { value: Value, made: Place },
+        PrefetchDependsOnUse { value: Value, made: SourceLocation },
         /// this loop cannot fetch ahead, because the `{op}` at {made} writes global memory that a later load may read:
         /// store after the loop, or leave `.prefetch_stages` out
-        PrefetchAliasingStore { op: &'static str, made: Place },
+        PrefetchAliasingStore { op: &'static str, made: SourceLocation },
         /// this loop cannot fetch ahead across the `{op}` at {made}, because it makes visible what was written at {store},
         /// and a load may read that: fetch in a kernel of its own, or leave `.prefetch_stages` out
-        PrefetchAcrossBarrier { op: &'static str, made: Place, store: Place },
+        PrefetchAcrossBarrier { op: &'static str, made: SourceLocation, store: SourceLocation },
         /// {var} has no registers: ask for at least one
         VarEmpty { var: VarId },
         /// the text of `ptx` is refused: {error}
@@ -368,10 +368,10 @@ errors! {
         /// {var} has {len} registers, numbered from 0, so there is no register {index}
         VarIndexOutOfRange { var: VarId, index: u32, len: u32 },
         /// {var}, declared at {made}, is used outside the body that declares it: declare it in a body around both
-        VarNotVisible { var: VarId, made: Place },
+        VarNotVisible { var: VarId, made: SourceLocation },
         /// register {index} of {var}, declared at {made}, is read on a path on which it was not set: set it where it is
         /// declared, or on every path
-        VarReadBeforeSet { var: VarId, index: u32, made: Place },
+        VarReadBeforeSet { var: VarId, index: u32, made: SourceLocation },
         /// A fixed block has no threads.
         BlockEmpty {
             /// The threads along each axis.
@@ -503,33 +503,33 @@ errors! {
             bytes: u32,
             shared: SharedId,
             align_bytes: u32,
-            made: Place,
+            made: SourceLocation,
         },
         /// there is no barrier {id}: a block has barriers 0 to 15
         BarrierId { id: i128 },
         /// a barrier for {threads} threads is not possible: warps come as a whole, so it is a multiple of 32 from 32 to
         /// 1024
         BarrierThreads { threads: i128 },
-        /// `{op}` is reached by a part of the threads of a warp: the `{branch}` at {place} does not do the same in all of
+        /// `{op}` is reached by a part of the threads of a warp: the `{branch}` at {location} does not do the same in all of
         /// them; branch on the number of the warp, `thread_idx().x / 32`, or on what `shfl_idx` spreads from one lane, or
         /// move the barrier out
-        DivergentNamedBarrier { op: &'static str, branch: &'static str, place: Place },
+        DivergentNamedBarrier { op: &'static str, branch: &'static str, location: SourceLocation },
         /// `{op}` computes A of the next iteration while the `wgmma` at {wgmma} may still read A in the same registers, so
         /// `ptxas` would run all `wgmma` of the kernel one after the other (C7513); compute it behind the
         /// `wgmma_wait_group` that waits for this `wgmma`
-        WgmmaOperandComputed { op: &'static str, wgmma: Place },
+        WgmmaOperandComputed { op: &'static str, wgmma: SourceLocation },
         /// `setmaxnreg` is dropped where the launch bounds do not fix the registers at the start: give the kernel its
         /// block, and beside it `min_blocks_per_sm`, `max_registers` or a cluster
         SetmaxnregBounds,
         /// `{op}` is on elements of type {found}, but takes {expected}
         AtomicType { op: String, expected: &'static str, found: Scalar },
-        /// the barrier is reached by a part of the threads of a block: the `{branch}` at {place} does not do the same in
+        /// the barrier is reached by a part of the threads of a block: the `{branch}` at {location} does not do the same in
         /// all of them; move the barrier out of it, or make its condition or range independent of the thread
-        DivergentBarrier { branch: &'static str, place: Place },
+        DivergentBarrier { branch: &'static str, location: SourceLocation },
         /// `{op}` names all 32 lanes as members, but is reached by a part of the threads of a warp: the `{branch}` at
-        /// {place} does not do the same in all of them; move it out, make the condition or range the same in a warp, or
+        /// {location} does not do the same in all of them; move it out, make the condition or range the same in a warp, or
         /// pass the mask of the lanes that get here
-        DivergentWarpOp { op: &'static str, branch: &'static str, place: Place },
+        DivergentWarpOp { op: &'static str, branch: &'static str, location: SourceLocation },
         /// the kernel takes {bytes} bytes of shared memory, but a block of its target has {limit}: use smaller tiles
         SharedSize { bytes: u64, limit: u64 },
     }
@@ -539,7 +539,7 @@ errors! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The line that made the operation at fault, if an operation is at fault.
-    pub place: Option<Place>,
+    pub location: Option<SourceLocation>,
     /// The path of the operation at fault from the kernel's body, such as `for[2]/then/3`.
     pub path: String,
     /// The broken rule.
@@ -548,8 +548,8 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(place) = self.place {
-            write!(f, "{place}: ")?;
+        if let Some(location) = self.location {
+            write!(f, "{location}: ")?;
         }
         write!(f, "{}", self.error)?;
         if self.path.is_empty() { Ok(()) } else { write!(f, " [{}]", self.path) }

@@ -32,10 +32,10 @@ pub(super) fn check(report: &mut Report<'_>) {
     for (var, data) in ir.vars.iter() {
         let (len, limit) = (data.len, VAR_REGISTERS);
         if len == 0 {
-            report.place(data.place, VerifyError::VarEmpty { var });
+            report.location(data.location, VerifyError::VarEmpty { var });
         }
         if len > limit {
-            report.place(data.place, VerifyError::VarSize { var, len, limit });
+            report.location(data.location, VerifyError::VarSize { var, len, limit });
         }
     }
     locals(report);
@@ -47,14 +47,17 @@ fn locals(report: &mut Report<'_>) {
     let ir = report.ir;
     for (local, data) in ir.locals.iter() {
         if data.len == 0 {
-            report.place(data.place, VerifyError::LocalEmpty { local });
+            report.location(data.location, VerifyError::LocalEmpty { local });
         }
     }
     let (_, bytes) = ir.local_layout();
     if let Some((_, last)) = ir.locals.iter().last()
         && bytes > KernelIr::LOCAL_BYTES
     {
-        report.place(last.place, VerifyError::LocalSize { bytes, limit: KernelIr::LOCAL_BYTES });
+        report.location(
+            last.location,
+            VerifyError::LocalSize { bytes, limit: KernelIr::LOCAL_BYTES },
+        );
     }
 }
 
@@ -63,14 +66,17 @@ fn arrays(report: &mut Report<'_>) {
     let mut bytes = 0u64;
     for (array, data) in ir.arrays.iter() {
         if data.bits.is_empty() {
-            report.place(data.place, VerifyError::ArrayEmpty { array });
+            report.location(data.location, VerifyError::ArrayEmpty { array });
         }
         bytes = bytes.next_multiple_of(u64::from(data.elem.size_bytes())) + data.bytes();
     }
     if let Some((_, last)) = ir.arrays.iter().last()
         && bytes > KernelIr::CONST_BYTES
     {
-        report.place(last.place, VerifyError::ArrayBytes { bytes, limit: KernelIr::CONST_BYTES });
+        report.location(
+            last.location,
+            VerifyError::ArrayBytes { bytes, limit: KernelIr::CONST_BYTES },
+        );
     }
 }
 
@@ -125,9 +131,9 @@ fn shared(report: &mut Report<'_>) {
     let ir = report.ir;
     let mut aligned = true;
     for (shared, data) in ir.shared.iter() {
-        let SharedData { elem, len, align_bytes, place } = *data;
+        let SharedData { elem, len, align_bytes, location } = *data;
         if len == 0 {
-            report.place(place, VerifyError::SharedEmpty { shared });
+            report.location(location, VerifyError::SharedEmpty { shared });
         }
         let limit = SHARED_ALIGN_BYTES;
         let error = if !align_bytes.is_power_of_two() {
@@ -139,7 +145,7 @@ fn shared(report: &mut Report<'_>) {
         } else {
             continue;
         };
-        report.place(place, error);
+        report.location(location, error);
         aligned = false;
     }
     if !aligned {
@@ -150,7 +156,7 @@ fn shared(report: &mut Report<'_>) {
         && bytes > ir.target.max_shared_bytes()
     {
         let limit = ir.target.max_shared_bytes();
-        report.place(last.place, VerifyError::SharedSize { bytes, limit });
+        report.location(last.location, VerifyError::SharedSize { bytes, limit });
     }
 }
 
@@ -160,17 +166,17 @@ fn tensor_maps(report: &mut Report<'_>) {
     for (_, data) in ir.values.iter() {
         let Type::TensorMap { rank, .. } = data.ty else { continue };
         if !matches!(data.def, ValueDef::Param(_)) {
-            report.place(data.place, VerifyError::TensorMapNotParam { found: data.ty });
+            report.location(data.location, VerifyError::TensorMapNotParam { found: data.ty });
         } else if !(1..=5).contains(&rank) {
-            report.place(data.place, VerifyError::TensorMapRank { rank });
+            report.location(data.location, VerifyError::TensorMapRank { rank });
         } else if !ir.target.offers(Target::SM_90) {
             let (op, first, target) = ("tensor_map".to_owned(), Target::SM_90, ir.target);
-            report.place(data.place, VerifyError::NotOnTarget { op, first, target });
+            report.location(data.location, VerifyError::NotOnTarget { op, first, target });
         }
     }
     for (_, data) in ir.vars.iter() {
         if matches!(data.ty, Type::TensorMap { .. }) {
-            report.place(data.place, VerifyError::TensorMapNotParam { found: data.ty });
+            report.location(data.location, VerifyError::TensorMapNotParam { found: data.ty });
         }
     }
 }

@@ -111,7 +111,7 @@ fn check_barrier(report: &mut Report<'_>, op: OpId, id: Value, threads: Value) {
     }
 }
 
-/// The place of an access to a vector, and the vector.
+/// The location of an access to a vector, and the vector.
 fn vector_access(ir: &KernelIr, op: OpId) -> Option<(Value, Value, VectorType)> {
     if let Op::Mem(Mem::LdVec { base, index, .. }) = ir.ops[op].op {
         let result = *ir.ops[op].results.first()?;
@@ -143,7 +143,7 @@ fn check_alignment(report: &mut Report<'_>, op: OpId) {
     } else if let Some((shared, align_bytes)) = allocation(ir, base)
         && align_bytes < bytes
     {
-        let made = ir.places[ir.shared[shared].place];
+        let made = ir.locations[ir.shared[shared].location];
         report.at(op, VerifyError::VectorInShared { vector, bytes, shared, align_bytes, made });
     }
 }

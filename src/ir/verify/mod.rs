@@ -96,7 +96,7 @@ mod wgmma;
 
 pub use error::{VerifyError, VerifyErrors, Violation};
 
-use super::entity::{Entity, OpId, PlaceId};
+use super::entity::{Entity, LocationId, OpId};
 use super::kernel::KernelIr;
 
 /// The violations found so far.
@@ -121,19 +121,19 @@ impl Report<'_> {
             positions
         });
         let path = ir.path_with(op, |op| Some(positions[op.index()]));
-        let place = Some(ir.place_of(op));
-        self.violations.push(Violation { place, path, error });
+        let location = Some(ir.location_of(op));
+        self.violations.push(Violation { location, path, error });
     }
 
-    /// Records that the entity made at `place` breaks a rule.
-    fn place(&mut self, place: PlaceId, error: VerifyError) {
-        let place = self.ir.places.get(place).copied();
-        self.violations.push(Violation { place, path: String::new(), error });
+    /// Records that the entity made at `location` breaks a rule.
+    fn location(&mut self, location: LocationId, error: VerifyError) {
+        let location = self.ir.locations.get(location).copied();
+        self.violations.push(Violation { location, path: String::new(), error });
     }
 
     /// Records a broken rule of the kernel as a whole.
     fn kernel(&mut self, error: VerifyError) {
-        self.violations.push(Violation { place: None, path: String::new(), error });
+        self.violations.push(Violation { location: None, path: String::new(), error });
     }
 }
 

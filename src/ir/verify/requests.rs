@@ -104,23 +104,24 @@ impl Walk<'_, '_> {
             }
             Err(CannotSplit::NoCopies) => (op, VerifyError::PrefetchNoCopies),
             Err(CannotSplit::AsyncForm(copy)) => {
-                let made = ir.place_of(copy);
+                let made = ir.location_of(copy);
                 (op, VerifyError::PrefetchAsyncForm { made })
             }
             Err(CannotSplit::EarlyExit(exit)) => {
-                let (name, made) = (name(exit), ir.place_of(exit));
+                let (name, made) = (name(exit), ir.location_of(exit));
                 (op, VerifyError::PrefetchEarlyExit { op: name, made })
             }
             Err(CannotSplit::DependsOnUse(load, value)) => {
-                let made = ir.places[ir.values[value].place];
+                let made = ir.locations[ir.values[value].location];
                 (load, VerifyError::PrefetchDependsOnUse { value, made })
             }
             Err(CannotSplit::AliasingStore(store)) => {
-                let (name, made) = (name(store), ir.place_of(store));
+                let (name, made) = (name(store), ir.location_of(store));
                 (op, VerifyError::PrefetchAliasingStore { op: name, made })
             }
             Err(CannotSplit::AcrossBarrier(store, barrier)) => {
-                let (name, made, store) = (name(barrier), ir.place_of(barrier), ir.place_of(store));
+                let (name, made, store) =
+                    (name(barrier), ir.location_of(barrier), ir.location_of(store));
                 (op, VerifyError::PrefetchAcrossBarrier { op: name, made, store })
             }
         };

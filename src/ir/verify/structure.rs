@@ -33,7 +33,7 @@ fn region(report: &mut Report<'_>, visible: &mut [bool], id: RegionId) {
         }
         ir.ops[op].op.for_each_operand(|value| {
             if !visible[value.index()] {
-                let made = ir.places[ir.values[value].place];
+                let made = ir.locations[ir.values[value].location];
                 report.at(op, VerifyError::ValueNotVisible { value, made });
             }
         });
@@ -162,7 +162,7 @@ fn target_args<'k>(
         }
         region = ir.ops[parent].region;
     }
-    let made = ir.place_of(target);
+    let made = ir.location_of(target);
     report.at(op, VerifyError::NotAnEnclosingLoop { op: name, made });
     None
 }

@@ -14,8 +14,8 @@ pub(super) fn check(report: &mut Report<'_>) {
         let uniformity = Uniformity::new(ir, Scope::Block);
         for op in found.of_block {
             if let Some(branch) = uniformity.divergence_of(op) {
-                let (branch, place) = (ir.ops[branch].op.name(), ir.place_of(branch));
-                report.at(op, VerifyError::DivergentBarrier { branch, place });
+                let (branch, location) = (ir.ops[branch].op.name(), ir.location_of(branch));
+                report.at(op, VerifyError::DivergentBarrier { branch, location });
             }
         }
     }
@@ -25,13 +25,13 @@ pub(super) fn check(report: &mut Report<'_>) {
             if let Some(branch) = uniformity.divergence_of(op) {
                 let op_name = ir.ops[op].op.name();
                 let is_barrier = matches!(ir.ops[op].op, Op::Sync(_));
-                let (branch, place) = (ir.ops[branch].op.name(), ir.place_of(branch));
+                let (branch, location) = (ir.ops[branch].op.name(), ir.location_of(branch));
                 report.at(
                     op,
                     if is_barrier {
-                        VerifyError::DivergentNamedBarrier { op: op_name, branch, place }
+                        VerifyError::DivergentNamedBarrier { op: op_name, branch, location }
                     } else {
-                        VerifyError::DivergentWarpOp { op: op_name, branch, place }
+                        VerifyError::DivergentWarpOp { op: op_name, branch, location }
                     },
                 );
             }

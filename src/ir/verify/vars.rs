@@ -66,7 +66,7 @@ impl Flow<'_, '_> {
         let ir = self.report.ir;
         let data = &ir.vars[var];
         if !self.in_scope(ir.ops[op].region, var) {
-            let made = ir.places[data.place];
+            let made = ir.locations[data.location];
             self.report.at(op, VerifyError::VarNotVisible { var, made });
             return false;
         }
@@ -127,7 +127,7 @@ impl Flow<'_, '_> {
         if used.reads
             && let Some((var, index)) = registers.clone().find(|found| !self.set.contains(found))
         {
-            let made = ir.places[ir.vars[var].place];
+            let made = ir.locations[ir.vars[var].location];
             self.report.at(op, VerifyError::VarReadBeforeSet { var, index, made });
         }
         if used.sets {

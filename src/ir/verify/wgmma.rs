@@ -1,7 +1,7 @@
 //! Checks that nothing computes register operands of `wgmma` while a `wgmma` still reads them.
 //!
 //! A `wgmma` reads its registers of A until a `wgmma_wait_group` has waited for it. In a loop these are the
-//! registers of the next iteration too: `ptxas` gives both the same place. If an instruction sets them between
+//! registers of the next iteration too: `ptxas` gives both the same location. If an instruction sets them between
 //! the `wgmma` and the wait, `ptxas` 13.0 makes all `wgmma` of the kernel run one after the other, and says so in a
 //! note without a line (C7513). Outside loops it takes other registers, and in loops that it unrolls.
 //!
@@ -126,7 +126,7 @@ impl<'k> Loop<'k> {
             }
             if let (Some(made), true) = (computed, changed > 1) {
                 let made = self.ops[made];
-                let (op_name, wgmma) = (self.ir.ops[made].op.name(), self.ir.place_of(*op));
+                let (op_name, wgmma) = (self.ir.ops[made].op.name(), self.ir.location_of(*op));
                 report.at(made, VerifyError::WgmmaOperandComputed { op: op_name, wgmma });
             }
         }

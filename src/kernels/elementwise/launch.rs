@@ -1,6 +1,6 @@
 //! [`ElementwiseFunction`]: an elementwise kernel on a device.
 
-use crate::ir::{Converted, VectorElement};
+use crate::ir::builder::{Converted, VectorElement};
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
 
 use super::super::rows::{RowError, check_aligned, check_len};

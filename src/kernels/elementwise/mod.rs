@@ -3,9 +3,8 @@
 mod launch;
 
 use crate::codegen::Ptx;
-use crate::ir::{
-    Body, BuildErrors, Converted, Global, GlobalMut, Kernel, KernelIr, Target, Val, VectorElement,
-};
+use crate::ir::builder::{Converted, VectorElement};
+use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val};
 use crate::tensor::{RowAccess, RowTile};
 
 use super::rows::{RowConfig, RowError};

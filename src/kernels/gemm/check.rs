@@ -1,7 +1,8 @@
 //! Checks that there is a kernel for a configuration.
 
 use crate::arch::Major;
-use crate::ir::{Scalar, Target};
+use crate::ir::Target;
+use crate::ir::types::Scalar;
 
 use super::config::{GROUP, GemmConfig, SM_REGISTERS, Schedule, StoreForm};
 use super::error::GemmError;
@@ -160,7 +161,7 @@ impl GemmConfig {
         if self.splits == 1 {
             None
         } else if self.schedule != Schedule::Cooperative {
-            Some("only cooperative warp groups split their sums")
+            Some("only cooperative warp groups split their accumulators")
         } else if self.store == StoreForm::Overlapped {
             Some("a split tile is not written under the next one")
         } else if !(1..=64).contains(&self.splits) {
@@ -237,16 +238,17 @@ impl GemmConfig {
     pub(super) fn check_registers(&self) -> Result<(), GemmError> {
         let registers = self.registers;
         let error = |rule| Err(GemmError::Registers { registers, rule });
-        let sums = self.accumulators();
-        let kept = if self.store == StoreForm::Overlapped { sums / 2 } else { 0 };
+        let accumulators = self.accumulators();
+        let kept = if self.store == StoreForm::Overlapped { accumulators / 2 } else { 0 };
         // Elements of C and of a bias are loaded some at a time; so are elements of A and B that no copy takes.
         let loads = self.epilogue.beta || self.epilogue.bias.is_some();
         let loads = if self.is_warp_specialised() && loads { 48 } else { 0 };
         let single = self.schedule == Schedule::Multistage && self.alignment < 4;
         // Addresses of the workspace.
         let parts = if self.splits > 1 { 8 } else { 0 };
-        let needed = sums + kept + loads + parts + if single { 64 } else { 0 } + self.waiting();
-        // What a launch gives each thread, and what is left of it for sums beside the operands and addresses.
+        let needed =
+            accumulators + kept + loads + parts + if single { 64 } else { 0 } + self.waiting();
+        // What a launch gives each thread, and what is left of it for accumulators beside the operands and addresses.
         let entry = (SM_REGISTERS / self.threads().max(1)).min(255) / 8 * 8;
         let most =
             |registers: u32, others: u32| registers.saturating_sub(others).min(MAX_ACCUMULATORS);

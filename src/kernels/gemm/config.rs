@@ -1,7 +1,8 @@
 //! [`GemmConfig`]: everything that is chosen when a matrix product is built.
 
 use crate::arch::Major;
-use crate::ir::{Scalar, Target};
+use crate::ir::Target;
+use crate::ir::types::Scalar;
 use crate::runtime::Grid;
 use crate::tensor::Raster;
 
@@ -115,7 +116,8 @@ pub struct Epilogue {
 /// also that of the kernel, and can be parsed:
 ///
 /// ```
-/// use tilewright::ir::{Scalar, Target};
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::ir::Target;
 /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, StoreForm};
 /// use tilewright::tensor::Raster;
 ///
@@ -359,7 +361,7 @@ impl GemmConfig {
         }
     }
 
-    /// The registers of a thread that hold sums.
+    /// The registers of a thread that hold accumulators.
     pub const fn accumulators(&self) -> u32 {
         let [m, n, _] = self.tile;
         match self.schedule {

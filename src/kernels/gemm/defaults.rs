@@ -1,6 +1,7 @@
 //! Configurations for a problem, where nothing has been measured.
 
-use crate::ir::{Scalar, Target};
+use crate::ir::Target;
+use crate::ir::types::Scalar;
 use crate::tensor::Raster;
 
 use super::config::{GemmConfig, Schedule, StoreForm};
@@ -29,7 +30,8 @@ impl GemmConfig {
     /// element.
     ///
     /// ```
-    /// use tilewright::ir::{Scalar, Target};
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::Target;
     /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Schedule};
     ///
     /// let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);

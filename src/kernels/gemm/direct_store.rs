@@ -1,6 +1,8 @@
 //! Elements of D from registers to global memory.
 
-use crate::ir::{Body, DeviceCoord, GlobalMut, Number, Registers, Scalar, Val, Vector, bf16, f16};
+use crate::ir::builder::DeviceCoord;
+use crate::ir::types::Scalar;
+use crate::ir::{Body, GlobalMut, Number, Registers, Val, Vector, bf16, f16};
 use crate::tensor::{AccumulatorMap, Tile};
 
 use super::epilogue::EpilogueOps;
@@ -45,7 +47,7 @@ impl<'b, D: Number> DirectStore<'b, D> {
     pub(super) fn all<'a: 'b, T: Types<D = D>>(
         &self,
         k: &mut Body<'b, '_>,
-        sums: &Registers<'b, f32>,
+        accumulators: &Registers<'b, f32>,
         first: &DeviceCoord<'b>,
         places: &[[i32; 2]],
         epilogue: &EpilogueOps<'_, 'a, T>,
@@ -67,8 +69,8 @@ impl<'b, D: Number> DirectStore<'b, D> {
             k.if_(row.lt(self.limits[0]), |k| {
                 k.if_else(
                     whole,
-                    |k| self.row(k, sums, [row, column], &columns, run, epilogue),
-                    |k| self.row(k, sums, [row, column], &columns, 1, epilogue),
+                    |k| self.row(k, accumulators, [row, column], &columns, run, epilogue),
+                    |k| self.row(k, accumulators, [row, column], &columns, 1, epilogue),
                 );
             });
         }
@@ -78,7 +80,7 @@ impl<'b, D: Number> DirectStore<'b, D> {
     fn row<'a: 'b, T: Types<D = D>>(
         &self,
         k: &mut Body<'b, '_>,
-        sums: &Registers<'b, f32>,
+        accumulators: &Registers<'b, f32>,
         [row, column]: [Val<'b, i32>; 2],
         columns: &[(u32, i32)],
         run: u32,
@@ -91,7 +93,7 @@ impl<'b, D: Number> DirectStore<'b, D> {
                 let mut values = Vec::with_capacity(columns.len());
                 for (register, right) in columns {
                     let at = [row, column + *right, self.batch];
-                    let sum = sums.get(k, *register);
+                    let sum = accumulators.get(k, *register);
                     values.push(epilogue.apply(k, sum, at));
                 }
                 store(k, line, *first, &values);

@@ -1,6 +1,7 @@
 //! The epilogue: operations on the product before it is written.
 
-use crate::ir::{Body, Global, OnDevice, Val};
+use crate::ir::builder::OnDevice;
+use crate::ir::{Body, Global, Val};
 use crate::tensor::AccumulatorMap;
 
 use super::config::{Activation, Bias, Epilogue};

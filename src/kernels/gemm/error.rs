@@ -3,7 +3,8 @@
 use crate::errors::errors;
 
 use crate::arch::{DescriptorError, Major, TensorMapError};
-use crate::ir::{BuildErrors, Scalar, Target};
+use crate::ir::types::Scalar;
+use crate::ir::{BuildErrors, Target};
 use crate::layout::LayoutError;
 use crate::runtime::RuntimeError;
 use crate::tensor::{AtomError, TensorError};
@@ -14,7 +15,8 @@ errors! {
     /// A configuration without a kernel, or a problem that a kernel does not take.
     ///
     /// ```
-    /// use tilewright::ir::{Scalar, Target};
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::Target;
     /// use tilewright::kernels::gemm::{GemmConfig, GemmError, Schedule};
     ///
     /// let config = GemmConfig { target: Target::SM_80, ..GemmConfig::sm90(Scalar::F16, [128, 256]) };
@@ -36,7 +38,7 @@ errors! {
             let schedule = schedule.name();
             write!(f, "the schedule `{schedule}` needs {needed}, and the target is {target}")
         },
-        /// The schedule does not multiply elements of these types, or not into such sums.
+        /// The schedule does not multiply elements of these types, or not into such accumulators.
         Inputs {
             /// The schedule.
             schedule: Schedule,
@@ -44,11 +46,11 @@ errors! {
             a: Scalar,
             /// The type of B.
             b: Scalar,
-            /// The type of sums.
+            /// The type of accumulators.
             acc: Scalar,
         } = |f| write!(
             f,
-            "the schedule `{}` has no products of {a} and {b} with sums in {acc}",
+            "the schedule `{}` has no products of {a} and {b} with accumulators in {acc}",
             schedule.name()
         ),
         /// {operand} is of f32, f16 or bf16, not of {scalar}

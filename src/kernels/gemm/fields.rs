@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::arch::Major;
-use crate::ir::{Scalar, Target};
+use crate::ir::Target;
+use crate::ir::types::Scalar;
 
 use super::config::{Activation, Bias, GemmConfig, Schedule, StoreForm};
 use super::error::GemmError;

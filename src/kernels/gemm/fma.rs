@@ -1,12 +1,12 @@
-//! The kernel without tensor cores, for every target: sums of `f32` by `fma`, in the order of K.
+//! The kernel without tensor cores, for every target: accumulators of `f32` by `fma`, in the order of K.
 //!
 //! Tiles of A and B are in a ring in shared memory, copied some tiles ahead ([`PaddedTile`]). A thread has runs of 4 rows
 //! and of 4 columns, far from each other in the tile, and reads them in vectors, one step along K ahead of the products,
 //! also from one tile to the next: so there are products to do on both sides of a barrier.
 
-use crate::ir::{
-    Body, DeviceCoord, Kernel, KernelOptions, Registers, Scalar, Shared, Val, Vector, range,
-};
+use crate::ir::builder::DeviceCoord;
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Kernel, KernelOptions, Registers, Shared, Val, Vector, range};
 use crate::tensor::{CpAsyncPipeline, CpAsyncState, TileScheduler};
 
 use super::config::{GemmConfig, SM_REGISTERS};
@@ -28,8 +28,8 @@ pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)
     let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
-    // A thread with 64 sums does with 168 registers, and with 128 in a square tile of 256 threads; there are
-    // two blocks then. With more sums, with elements that wait in registers, or where a single warp makes all copies, it
+    // A thread with 64 accumulators does with 168 registers, and with 128 in a square tile of 256 threads; there are
+    // two blocks then. With more accumulators, with elements that wait in registers, or where a single warp makes all copies, it
     // has all that there are.
     let blocks = match (config.a, [m, n]) {
         (Scalar::F32, [128, 128]) => 2,
@@ -59,8 +59,8 @@ pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)
             tile_a.slice(k, matrix(args.a, args.a_strides, tile), [row, rows], missing, sa);
         let copy_b =
             tile_b.slice(k, matrix(args.b, args.b_strides, tile), [column, columns], missing, sb);
-        let sums = k.registers::<f32>(high * wide).named(k, "sums");
-        sums.fill(k, 0.0);
+        let accumulators = k.registers::<f32>(high * wide).named(k, "accumulators");
+        accumulators.fill(k, 0.0);
         let [down, across] = place(k, n / wide).map(|i| (i * RUN).cvt::<i32>());
         let (read_a, read_b) = (sa.offset(down), sb.offset(across));
         let operands = [0, 1].map(|_| (k.registers(high), k.registers(wide)));
@@ -103,7 +103,7 @@ pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)
                     }
                 }
                 let (x, y) = &operands[step as usize % 2];
-                multiply(k, &sums, x, y);
+                multiply(k, &accumulators, x, y);
             }
             CpAsyncState { read: next, write: pipe.after(write) }
         });
@@ -114,7 +114,7 @@ pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)
         let store =
             DirectStore::new((args.d, args.d_strides), tile, [row, column], [rows, columns]);
         let epilogue = EpilogueOps { ops: config.epilogue, args: &args.epilogue };
-        store.all(k, &sums, &DeviceCoord::from((down, across)), &places, &epilogue);
+        store.all(k, &accumulators, &DeviceCoord::from((down, across)), &places, &epilogue);
     })?)
 }
 
@@ -151,10 +151,10 @@ fn load_line(
     }
 }
 
-/// `sums += x yᵀ`, row by row and back, so that products after each other share an operand.
+/// `accumulators += x yᵀ`, row by row and back, so that products after each other share an operand.
 fn multiply(
     k: &Body<'_, '_>,
-    sums: &Registers<'_, f32>,
+    accumulators: &Registers<'_, f32>,
     x: &Registers<'_, f32>,
     y: &Registers<'_, f32>,
 ) {
@@ -163,7 +163,7 @@ fn multiply(
         for j in 0..wide {
             let j = if i % 2 == 0 { j } else { wide - 1 - j };
             let at = wide * i + j;
-            sums.set(k, at, x.get(k, i).fma(y.get(k, j), sums.get(k, at)));
+            accumulators.set(k, at, x.get(k, i).fma(y.get(k, j), accumulators.get(k, at)));
         }
     }
 }

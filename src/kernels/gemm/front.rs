@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::arch::TensorMapDesc;
 use crate::codegen::{Ptx, PtxOptions};
-use crate::ir::{Element, Kernel, KernelIr, Number, Scalar};
+use crate::ir::types::Scalar;
+use crate::ir::{Element, Kernel, KernelIr, Number};
 
 use super::config::{GemmConfig, Schedule};
 use super::error::GemmError;
@@ -21,7 +22,8 @@ use super::types::{Types, in_memory};
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{Scalar, bf16};
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::ir::bf16;
 /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 /// use tilewright::runtime::Device;
 ///
@@ -116,7 +118,8 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     /// pointers. A launch by `GemmFunction` makes them by itself.
     ///
     /// ```
-    /// use tilewright::ir::{Scalar, bf16};
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::bf16;
     /// use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem};
     ///
     /// let gemm = Gemm::<bf16>::new(GemmConfig::sm90(Scalar::Bf16, [128, 256]))?;

@@ -1,6 +1,6 @@
 //! [`GemmModel`] predicts the time of a matrix product.
 
-use crate::ir::Scalar;
+use crate::ir::types::Scalar;
 use crate::runtime::Properties;
 use crate::tensor::Raster;
 
@@ -154,7 +154,7 @@ pub struct Prediction {
 /// and memory. The longest of the three counts.
 ///
 /// ```
-/// use tilewright::ir::Scalar;
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::kernels::gemm::{GemmConfig, GemmModel, GemmProblem, Regime};
 /// let model = GemmModel::H200;
 /// let problem = GemmProblem::new(8192, 8192, 8192);
@@ -236,7 +236,7 @@ impl GemmModel {
     /// Returns the configurations, the fastest first. Configurations of equal predicted time stay in their order.
     ///
     /// ```
-    /// use tilewright::ir::Scalar;
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::kernels::gemm::{GemmConfig, GemmModel, GemmProblem, Regime};
     /// let problem = GemmProblem::new(4096, 4096, 4096);
     /// let configs = GemmConfig::sm90(Scalar::Bf16, [128, 128]).defaults(&problem, 132);
@@ -392,7 +392,7 @@ impl GemmModel {
     }
 }
 
-/// Bytes of partial sums that an SM writes or reads in a cycle.
+/// Bytes of partial accumulators that an SM writes or reads in a cycle.
 const PARTIAL_BYTES: f64 = 40.0;
 /// Cycles from the last part that is written until the first part is read.
 const EXCHANGE_CYCLES: f64 = 2500.0;

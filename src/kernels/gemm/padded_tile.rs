@@ -1,7 +1,9 @@
 //! [`PaddedTile`]: tiles in shared memory with one line for each step along K, copied by all threads of a block.
 
 use crate::arch::Major;
-use crate::ir::{Body, CpAsyncCache, Element, Global, Registers, Scalar, Shared, Val, Var};
+use crate::ir::op::CpAsyncCache;
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Element, Global, Registers, Shared, Val, Var};
 
 /// Elements between the ends of two lines in shared memory: vectors stay aligned, and 8 steps of 4 rows, which a warp
 /// writes at a time where the matrix is contiguous along K, are in 32 banks.

@@ -19,7 +19,7 @@ pub struct MatrixStrides {
 /// `D[l, m, n] = sum over k of A[l, m, k] B[l, k, n]` for every matrix `l` of a batch.
 ///
 /// ```
-/// use tilewright::ir::Scalar;
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, MatrixStrides};
 ///
 /// let shared_b = MatrixStrides { batch: Some(0), ..Default::default() };

@@ -77,8 +77,8 @@ pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)
         let thr = plan.mma.slice(thread);
         let from_a = plan.loads[0].ring(k, thread, &sa);
         let from_b = plan.loads[1].ring(k, thread, &sb);
-        let sums = thr.fragment_c::<f32>(k, shape!(m, n));
-        sums.fill(k, 0.0);
+        let accumulators = thr.fragment_c::<f32>(k, shape!(m, n));
+        accumulators.fill(k, 0.0);
         // The operands of two steps: while one is multiplied, the next is loaded.
         let words = [0, 1].map(|_| {
             (
@@ -112,7 +112,7 @@ pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)
                     load(k, &parts, pipe.after(state.read), 0, &words);
                 }
                 let (a, b) = &words[step as usize % 2];
-                plan.mma.gemm_sync(k, &sums, a, b);
+                plan.mma.gemm_sync(k, &accumulators, a, b);
             }
             pipe.next(state)
         });
@@ -123,7 +123,7 @@ pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)
         let store =
             DirectStore::new((args.d, args.d_strides), tile, [row, column], [rows, columns]).wide();
         let epilogue = EpilogueOps { ops: config.epilogue, args: &args.epilogue };
-        store.all(k, &sums.variables(), &first, &plan.places, &epilogue);
+        store.all(k, &accumulators.variables(), &first, &plan.places, &epilogue);
     })?)
 }
 

@@ -5,10 +5,10 @@
 //! (ping-pong). Thread blocks are persistent, and every role walks the same tiles in the same order.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
-use crate::ir::{
-    BarrierForm, Body, Kernel, KernelOptions, NamedBarrier, OnDevice, Scalar, TensorMap,
-    TensorMapMut, Val, range,
-};
+use crate::ir::builder::OnDevice;
+use crate::ir::op::BarrierForm;
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Kernel, KernelOptions, NamedBarrier, TensorMap, TensorMapMut, Val, range};
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
     MmaAtom, OperandSource, OrderedBarrier, RegisterTensor, SharedTensor, SmemAtom, SmemSwizzle,

@@ -1,14 +1,14 @@
 //! Split-K: thread blocks that share a tile sum their parts in a fixed order.
 
-use crate::ir::{
-    Body, FenceOrder, GlobalMut, MemScope, NamedBarrier, OnDevice, Val, Vector, range,
-};
+use crate::ir::builder::OnDevice;
+use crate::ir::op::{FenceOrder, MemScope};
+use crate::ir::{Body, GlobalMut, NamedBarrier, Val, Vector, range};
 use crate::tensor::RegisterTensor;
 
 use super::config::GROUP;
 
 crate::params! {
-    /// The workspace of a kernel that splits its sums.
+    /// The workspace of a kernel that splits its accumulators.
     pub(super) struct SplitParams {
         /// The accumulators of each warp group of each tile and each split.
         pub(super) partials: GlobalMut<f32>,
@@ -46,14 +46,14 @@ impl<'b> Split<'b> {
         write: impl for<'c> FnOnce(&mut Body<'c, 'b>),
     ) {
         let Split { splits, thread, barrier, .. } = *self;
-        let sums = acc.variables();
-        let (vectors, size) = (sums.len() / VECTOR, i64::from(sums.len() * GROUP));
+        let accumulators = acc.variables();
+        let (vectors, size) = (accumulators.len() / VECTOR, i64::from(accumulators.len() * GROUP));
         // Vector `i` of all threads is contiguous.
         let first = self.group.cvt::<i64>() * (i64::from(splits) * size);
         let first = args.partials.offset(first + (thread * VECTOR).cvt::<i64>());
         let own = first.offset(self.number.cvt::<i64>() * size);
         for i in 0..vectors {
-            let four = [0, 1, 2, 3].map(|lane| sums.get(k, VECTOR * i + lane));
+            let four = [0, 1, 2, 3].map(|lane| accumulators.get(k, VECTOR * i + lane));
             let four: Val<'_, Vector<f32, 4>> = Val::pack(four);
             own.store_vector(k, (i * VECTOR * GROUP) as i32, four);
         }
@@ -65,7 +65,7 @@ impl<'b> Split<'b> {
         k.if_(last, |k| {
             k.fence(FenceOrder::AcqRel, MemScope::Gpu);
             k.if_(thread.eq(0), |k| args.arrivals.store(k, self.group, 0u32));
-            sums.fill(k, 0.0);
+            accumulators.fill(k, 0.0);
             k.for_(range(0, splits as i32), (), |k, split, ()| {
                 let from = first.offset(split.cvt::<i64>() * size);
                 for i in 0..vectors {
@@ -73,7 +73,7 @@ impl<'b> Split<'b> {
                         from.load_vector(k, (i * VECTOR * GROUP) as i32);
                     for (lane, part) in (0..).zip(four.lanes()) {
                         let at = VECTOR * i + lane;
-                        sums.set(k, at, sums.get(k, at) + part);
+                        accumulators.set(k, at, accumulators.get(k, at) + part);
                     }
                 }
             });

@@ -1,6 +1,7 @@
 //! The types of elements in memory and in instructions.
 
-use crate::ir::{Element, Number, Scalar};
+use crate::ir::types::Scalar;
+use crate::ir::{Element, Number};
 use crate::tensor::ValType;
 
 /// The types of the elements of A, B, C and D in memory, as one type: the tuple of them.

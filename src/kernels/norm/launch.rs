@@ -1,6 +1,6 @@
 //! [`NormFunction`]: a norm on a device.
 
-use crate::ir::{Converted, VectorElement};
+use crate::ir::builder::{Converted, VectorElement};
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
 use crate::tensor::RowAccess;
 

@@ -3,10 +3,9 @@
 mod launch;
 
 use crate::codegen::Ptx;
-use crate::ir::{
-    Body, BuildErrors, Converted, Global, GlobalMut, Kernel, KernelIr, Scalar, Target, Val,
-    VectorElement,
-};
+use crate::ir::builder::{Converted, VectorElement};
+use crate::ir::types::Scalar;
+use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val};
 use crate::tensor::tree;
 
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
@@ -86,7 +85,8 @@ enum AnyKernel<T, D> {
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{Scalar, bf16};
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::ir::bf16;
 /// use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
 /// use tilewright::kernels::rows::RowProblem;
 /// use tilewright::runtime::Device;

@@ -1,6 +1,6 @@
 //! [`RowReduceFunction`]: a reduction of rows on a device.
 
-use crate::ir::Converted;
+use crate::ir::builder::Converted;
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
 
 use super::super::rows::{RowError, RowProblem, check_aligned, check_len};

@@ -3,9 +3,9 @@
 mod launch;
 
 use crate::codegen::Ptx;
-use crate::ir::{
-    BuildErrors, Converted, Global, GlobalMut, Kernel, KernelIr, Scalar, Target, Val, range,
-};
+use crate::ir::builder::Converted;
+use crate::ir::types::Scalar;
+use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val, range};
 use crate::tensor::{RowTile, tree};
 
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
@@ -86,7 +86,8 @@ type Params<T, Y> = ((Global<T>, i64), GlobalMut<Y>, [i32; 2]);
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{Scalar, bf16};
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::ir::bf16;
 /// use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceOp};
 /// use tilewright::kernels::rows::RowProblem;
 /// use tilewright::runtime::Device;

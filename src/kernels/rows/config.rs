@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::ir::{Scalar, Target};
+use crate::ir::Target;
+use crate::ir::types::Scalar;
 use crate::tensor::{RowAccess, RowTile};
 
 use super::error::RowError;
@@ -11,7 +12,8 @@ use super::problem::RowProblem;
 /// The target and the tile of a kernel that works on rows.
 ///
 /// ```
-/// use tilewright::ir::{Scalar, Target};
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::ir::Target;
 /// use tilewright::kernels::rows::{RowConfig, RowProblem};
 ///
 /// // 4096 elements of 16 bits are 512 vectors: 4 of them for each of 128 threads.

@@ -2,7 +2,8 @@
 
 use crate::errors::errors;
 
-use crate::ir::{BuildErrors, Scalar};
+use crate::ir::BuildErrors;
+use crate::ir::types::Scalar;
 use crate::runtime::RuntimeError;
 use crate::tensor::RowAccess;
 
@@ -10,7 +11,8 @@ errors! {
     /// A configuration without a kernel, or rows that a kernel does not take.
     ///
     /// ```
-    /// use tilewright::ir::{Scalar, Target};
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::Target;
     /// use tilewright::kernels::rows::{RowConfig, RowProblem};
     ///
     /// let problem = RowProblem::new(4, 100_000);

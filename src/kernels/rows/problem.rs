@@ -1,6 +1,6 @@
 //! [`RowProblem`]: the sizes of the matrices whose rows a kernel works on.
 
-use crate::ir::Scalar;
+use crate::ir::types::Scalar;
 use crate::tensor::{RowAccess, RowTile};
 
 use super::error::RowError;
@@ -8,7 +8,7 @@ use super::error::RowError;
 /// The sizes of an input and an output matrix with the same rows and columns. Rows are contiguous.
 ///
 /// ```
-/// use tilewright::ir::Scalar;
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::kernels::rows::RowProblem;
 /// use tilewright::tensor::RowAccess;
 ///

@@ -1,6 +1,7 @@
 //! [`SoftmaxFunction`]: a softmax on a device.
 
-use crate::ir::{Converted, Element, VectorElement};
+use crate::ir::Element;
+use crate::ir::builder::{Converted, VectorElement};
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
 
 use super::super::rows::{RowError, RowProblem, check_aligned, check_len};

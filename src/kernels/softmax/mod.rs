@@ -3,10 +3,9 @@
 mod launch;
 
 use crate::codegen::Ptx;
-use crate::ir::{
-    BuildErrors, Converted, Element, Global, GlobalMut, Kernel, KernelIr, Scalar, Target,
-    VectorElement,
-};
+use crate::ir::builder::{Converted, VectorElement};
+use crate::ir::types::Scalar;
+use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, Target};
 use crate::tensor::tree;
 
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
@@ -47,7 +46,8 @@ type Params<T, D> = ((Global<T>, i64), (GlobalMut<D>, i64), [i32; 2]);
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{Scalar, bf16};
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::ir::bf16;
 /// use tilewright::kernels::rows::RowProblem;
 /// use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
 /// use tilewright::runtime::Device;

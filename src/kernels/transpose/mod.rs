@@ -3,9 +3,11 @@
 mod launch;
 
 use crate::codegen::Ptx;
+use crate::ir::builder::AnyVector;
+use crate::ir::types::Scalar;
 use crate::ir::{
-    AnyVector, Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, KernelOptions,
-    Scalar, Shared, Target, Val,
+    Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, KernelOptions, Shared, Target,
+    Val,
 };
 
 use super::rows::RowError;
@@ -112,7 +114,7 @@ type Params<T> = ((Global<T>, i64), (GlobalMut<T>, i64), [i32; 2]);
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::Scalar;
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::kernels::transpose::{Transpose, TransposeConfig, TransposeProblem};
 /// use tilewright::runtime::Device;
 ///

@@ -16,7 +16,7 @@ use super::memory::{Memory, lock_shared};
 use super::stream::Stream;
 use super::submission_counter::QueuedLaunches;
 use super::uses::{Note, Uses};
-use crate::ir::Scalar;
+use crate::ir::types::Scalar;
 use crate::runtime::cublas_problem::{CublasError, Matmul, Operand};
 
 /// The bytes of scratch memory that both libraries may use: what NVIDIA recommends for Hopper.

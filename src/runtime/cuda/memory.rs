@@ -12,7 +12,8 @@ use super::pinned::HostMemory;
 use super::status;
 use super::stream::Stream;
 use super::uses::{self, Note, Uses};
-use crate::ir::{Element, Scalar};
+use crate::ir::Element;
+use crate::ir::types::Scalar;
 use crate::runtime::error::RuntimeError;
 
 /// Memory of a GPU. All work that is queued on it is ordered: what reads waits for what wrote before, and

@@ -6,7 +6,8 @@ use std::fmt;
 use super::context::Context;
 use super::status;
 use super::uses::Uses;
-use crate::ir::{Element, Scalar};
+use crate::ir::Element;
+use crate::ir::types::Scalar;
 use crate::runtime::error::RuntimeError;
 
 /// Page-locked bytes. The host looks at them only after the copies that write them, changes them only after

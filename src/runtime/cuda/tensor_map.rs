@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::memory::Memory;
 use crate::arch::{Fill, L2Promotion, SwizzleMode, TensorMapDesc, TensorMapError};
-use crate::ir::Scalar;
+use crate::ir::types::Scalar;
 use crate::runtime::error::RuntimeError;
 
 /// The 128 bytes of a tensor map, which are passed as a parameter.

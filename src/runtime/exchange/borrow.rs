@@ -8,7 +8,8 @@ use cudarc::driver::{
 };
 
 use super::cudarc::other_device;
-use crate::ir::{Element, Scalar};
+use crate::ir::Element;
+use crate::ir::types::Scalar;
 use crate::runtime::buffer::{Buffer, Memory};
 use crate::runtime::cuda::{self, Access, Lent};
 use crate::runtime::device::{Backend, Device};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use cudarc::driver::{CudaSlice, CudaStream, sys};
 
 use super::kept_buffer::KeptBuffer;
-use crate::ir::{Element, Scalar};
+use crate::ir::Element;
+use crate::ir::types::Scalar;
 use crate::runtime::buffer::{Buffer, Memory};
 use crate::runtime::cuda::{self, CudarcElement};
 use crate::runtime::device::{Backend, Device};

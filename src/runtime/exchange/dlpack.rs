@@ -8,7 +8,8 @@ use dlpark::metadata::{Dynamic, PreparedDynamic};
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
 
 use super::kept_buffer::KeptBuffer;
-use crate::ir::{Element, Scalar};
+use crate::ir::Element;
+use crate::ir::types::Scalar;
 use crate::runtime::buffer::{Buffer, Memory};
 use crate::runtime::cuda;
 use crate::runtime::dlpack_error::{DlpackError, data_type, data_type_name};

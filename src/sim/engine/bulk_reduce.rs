@@ -1,8 +1,10 @@
 //! Reductions of bulk copies: combine the source with the destination.
 
 use crate::ir::eval::Number;
-use crate::ir::{BulkReduce, Scalar, bf16, f16};
-use crate::sim::memory::buffer::Buffer;
+use crate::ir::op::BulkReduce;
+use crate::ir::types::Scalar;
+use crate::ir::{bf16, f16};
+use crate::sim::memory::buffer::GlobalBuffer;
 use crate::sim::memory::lanes::{Lane, Word};
 
 fn on<T: Lane>(old: u64, value: u64, f: impl Fn(T, T) -> T) -> u64 {
@@ -48,7 +50,7 @@ pub(in crate::sim) fn reduced(op: BulkReduce, elem: Scalar, old: u64, value: u64
 
 /// Combines the elements `from` with those of the buffer from byte `at` on, each in one step.
 pub(in crate::sim) fn combine(
-    buffer: &Buffer,
+    buffer: &GlobalBuffer,
     at: usize,
     from: &[u8],
     (op, elem): (BulkReduce, Scalar),

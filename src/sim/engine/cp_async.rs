@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use super::mbarrier::{Operand, use_detected};
-use crate::ir::{AsyncCopy, OpId, PendingCount, Scalar, Space};
+use crate::ir::OpId;
+use crate::ir::op::{AsyncCopy, PendingCount};
+use crate::ir::types::{Scalar, Space};
 use crate::sim::fault::raw::Origin;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::address::Address;

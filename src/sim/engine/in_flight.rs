@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use crate::ir::{Scalar, Space};
+use crate::ir::types::{Scalar, Space};
 use crate::sim::fault::raw::{AccessAt, Origin, StepAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::fault::state::AsyncUse;

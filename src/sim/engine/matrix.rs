@@ -1,13 +1,12 @@
 //! Tensor cores with operands in the registers of a warp, and the matrices that go there.
 
 use super::mma::{
-    Columns, Operands, Rows, SumType, Summand, Sums, float, int, multiply_f32, multiply_f64,
-    multiply_i32,
+    AccumulatorSlots, AccumulatorType, Columns, Operands, Rows, Summand, float, int, multiply_f32,
+    multiply_f64, multiply_i32,
 };
-use crate::ir::{
-    Accumulators, MatrixOrder, Mma, MmaOverflow, MmaShape, OpId, Scalar, Space, Type, Value, VarId,
-    VectorType,
-};
+use crate::ir::op::{Accumulators, MatrixOrder, Mma, MmaOverflow, MmaShape};
+use crate::ir::types::{Scalar, Space, Type, VectorType};
+use crate::ir::{OpId, Value, VarId};
 use crate::sim::fault::raw_fault::RawResult;
 use crate::sim::memory::address::Address;
 use crate::sim::memory::lanes::Regs;
@@ -83,7 +82,7 @@ pub(in crate::sim) fn columns<T: Copy, W: Copy>(
 struct MmaSync {
     a: Fragment,
     b: Fragment,
-    sums: Sums,
+    accumulators: AccumulatorSlots,
     /// Blocks of 8 rows.
     blocks: usize,
     k: usize,
@@ -110,22 +109,22 @@ impl MmaSync {
 
     fn run(&self, regs: &mut Regs, accumulation: Accumulation) {
         let (k, rows) = (self.k, self.blocks * self.k);
-        match self.sums.elem {
-            SumType::F64 => {
+        match self.accumulators.elem {
+            AccumulatorType::F64 => {
                 let parts = self.operands(&regs.d, |_, word, _| f64::from_bits(word));
-                multiply_f64(regs, &self.sums, &parts.first(rows, k));
+                multiply_f64(regs, &self.accumulators, &parts.first(rows, k));
             }
-            SumType::I32 => {
+            AccumulatorType::I32 => {
                 let parts =
                     self.operands(&regs.w, |elem, word, v| int(elem, bits_of(elem, word, v)));
                 let satfinite = self.overflow == MmaOverflow::Satfinite;
-                multiply_i32(regs, &self.sums, &parts.first(rows, k), (true, satfinite));
+                multiply_i32(regs, &self.accumulators, &parts.first(rows, k), (true, satfinite));
             }
-            SumType::F16 | SumType::F32 => {
+            AccumulatorType::F16 | AccumulatorType::F32 => {
                 let parts =
                     self.operands(&regs.w, |elem, word, v| float(elem, bits_of(elem, word, v)));
                 let bits = accumulation.fraction_bits(self.a.elem.bits());
-                multiply_f32(regs, &self.sums, &parts.first(rows, k), (true, bits));
+                multiply_f32(regs, &self.accumulators, &parts.first(rows, k), (true, bits));
             }
         }
     }
@@ -345,7 +344,8 @@ impl Compiler<'_> {
         overflow: MmaOverflow,
     ) -> Result<Act, Refused> {
         let (blocks, k) = (shape.m as usize / 8, shape.k as usize);
-        let mma = MmaSync { a, b, sums: self.sums(shape, 32, d)?, blocks, k, overflow };
+        let mma =
+            MmaSync { a, b, accumulators: self.accumulators(shape, 32, d)?, blocks, k, overflow };
         mma.check(shape)?;
         let watched = self.is_watched(d.0);
         Ok(Box::new(move |context| {
@@ -353,7 +353,7 @@ impl Compiler<'_> {
                 return Ok(next);
             }
             if watched {
-                context.touch(&mma.sums.slots)?;
+                context.touch(&mma.accumulators.slots)?;
             }
             mma.run(context.regs, context.memory.accumulation);
             Ok(Next::Go)
@@ -374,19 +374,19 @@ impl Compiler<'_> {
     }
 
     /// The registers of D in a variable, for `threads` threads.
-    pub(in crate::sim) fn sums(
+    pub(in crate::sim) fn accumulators(
         &self,
         shape: MmaShape,
         threads: u32,
         (d, first): (VarId, u32),
-    ) -> Result<Sums, Refused> {
+    ) -> Result<AccumulatorSlots, Refused> {
         let ty = self.var_type(d)?;
         let len = Accumulators::new(shape, threads, ty).ok_or(Refused::Malformed)?.len;
         let elem = match ty {
-            Type::Scalar(Scalar::F32) => SumType::F32,
-            Type::Scalar(Scalar::F64) => SumType::F64,
-            Type::Scalar(Scalar::I32) => SumType::I32,
-            Type::Vector(VectorType::F16X2) => SumType::F16,
+            Type::Scalar(Scalar::F32) => AccumulatorType::F32,
+            Type::Scalar(Scalar::F64) => AccumulatorType::F64,
+            Type::Scalar(Scalar::I32) => AccumulatorType::I32,
+            Type::Vector(VectorType::F16X2) => AccumulatorType::F16,
             Type::Scalar(_) | Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. } => {
                 return Err(Refused::Malformed);
             }
@@ -394,7 +394,7 @@ impl Compiler<'_> {
         let end = first.checked_add(len).ok_or(Refused::Malformed)?;
         let slot = |index| self.register(d, index).and_then(|slots| Ok(slots.single()?.1));
         let slots = (first..end).map(slot).collect::<Result<_, Refused>>()?;
-        Ok(Sums { elem, slots })
+        Ok(AccumulatorSlots { elem, slots })
     }
 }
 
@@ -410,7 +410,7 @@ impl MmaSync {
             && self.a.per_slot == self.b.per_slot
             && elements(&self.a) * LANES == m * k
             && elements(&self.b) * LANES == n * k;
-        let wide = self.sums.elem == SumType::F64;
+        let wide = self.accumulators.elem == AccumulatorType::F64;
         let fits = (self.a.elem == Scalar::F64) == wide && (self.b.elem == Scalar::F64) == wide;
         if is_whole && fits { Ok(()) } else { Err(Refused::Malformed) }
     }

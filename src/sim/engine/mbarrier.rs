@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
-use crate::ir::{Mbarrier as Op, OpId, RemoteArrival, Scalar, Space, Value};
+use crate::ir::op::{Mbarrier as Op, RemoteArrival};
+use crate::ir::types::{Scalar, Space};
+use crate::ir::{OpId, Value};
 use crate::sim::fault::raw::BarrierAt;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::address::Address;

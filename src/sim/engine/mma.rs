@@ -2,9 +2,9 @@
 //!
 //! A product is exact. Of one instruction, products are added to the sum one after the other, in the order of
 //! rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of `a * b + c`).
-//! Integers wrap, or are cut to `i32` once at the end. Sums of type `f16` are widened to `f32`, summed there,
+//! Integers wrap, or are cut to `i32` once at the end. AccumulatorSlots of type `f16` are widened to `f32`, summed there,
 //! and rounded once at the end. A result that is NaN has one pattern of bits. The hardware adds several products
-//! at once and cuts bits off; so its last bits differ unless all sums are exact. `truncate.rs` has a model of that.
+//! at once and cuts bits off; so its last bits differ unless all accumulators are exact. `truncate.rs` has a model of that.
 //!
 //! All fragments are those of one scheme (PTX ISA, "Matrix Fragments for mma.m16n8k16" and others): thread
 //! `4 * row + quad` of a warp has, in register `r` of a block of 8 columns and 16 rows of D, the row
@@ -13,7 +13,8 @@
 
 use super::truncate;
 use crate::ir::eval::Nan;
-use crate::ir::{Scalar, f16};
+use crate::ir::f16;
+use crate::ir::types::Scalar;
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::LANES;
 
@@ -22,7 +23,7 @@ pub(in crate::sim) type Rows<T> = [T; 8];
 /// For every other column of a block of 8 of B, and one `k`: the element of each column.
 pub(in crate::sim) type Columns<T> = [T; 4];
 
-/// A number that sums are made of.
+/// A number that accumulators are made of.
 pub(in crate::sim) trait Summand: Copy + Default + Send + Sync {
     fn add_product(sum: Self, a: Self, b: Self) -> Self;
 }
@@ -69,10 +70,14 @@ impl Summand for Wide {
 
 /// Adds `A B` to one register of a warp.
 #[inline(always)]
-pub(in crate::sim) fn multiply<T: Summand>(sums: &mut [T; LANES], a: &[Rows<T>], b: &[Columns<T>]) {
+pub(in crate::sim) fn multiply<T: Summand>(
+    accumulators: &mut [T; LANES],
+    a: &[Rows<T>],
+    b: &[Columns<T>],
+) {
     for (a, b) in a.iter().zip(b) {
-        for (sums, a) in sums.chunks_exact_mut(4).zip(a) {
-            for (sum, b) in sums.iter_mut().zip(b) {
+        for (accumulators, a) in accumulators.chunks_exact_mut(4).zip(a) {
+            for (sum, b) in accumulators.iter_mut().zip(b) {
                 *sum = T::add_product(*sum, *a, *b);
             }
         }
@@ -81,15 +86,15 @@ pub(in crate::sim) fn multiply<T: Summand>(sums: &mut [T; LANES], a: &[Rows<T>],
 
 /// The registers of D, and what they hold.
 #[derive(Debug)]
-pub(in crate::sim) struct Sums {
-    pub(in crate::sim) elem: SumType,
+pub(in crate::sim) struct AccumulatorSlots {
+    pub(in crate::sim) elem: AccumulatorType,
     /// The slots of the registers, in order.
     pub(in crate::sim) slots: Box<[u32]>,
 }
 
-/// The type of sums.
+/// The type of accumulators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) enum SumType {
+pub(in crate::sim) enum AccumulatorType {
     F16,
     F32,
     F64,
@@ -119,7 +124,7 @@ impl<T: Summand> Operands<'_, T> {
         &self.columns[(2 * block + parity) * self.k..][..self.k]
     }
 
-    /// Adds to each register, of one element in a thread, with the sums as `get` and `set` have them.
+    /// Adds to each register, of one element in a thread, with the accumulators as `get` and `set` have them.
     fn each<W: Copy>(
         &self,
         slots: &[u32],
@@ -144,12 +149,12 @@ impl<T: Summand> Operands<'_, T> {
         for (r, slot) in slots.iter().enumerate() {
             let (parity, half, block) = (r % 2, r / 2 % blocks, r / 2 / blocks);
             let register = &mut file[*slot as usize];
-            let mut sums = [T::default(); LANES];
+            let mut accumulators = [T::default(); LANES];
             if accumulate {
-                sums = std::array::from_fn(|lane| get(register[lane]));
+                accumulators = std::array::from_fn(|lane| get(register[lane]));
             }
-            add(&mut sums, self.rows(half), self.columns(block, parity));
-            *register = std::array::from_fn(|lane| set(sums[lane]));
+            add(&mut accumulators, self.rows(half), self.columns(block, parity));
+            *register = std::array::from_fn(|lane| set(accumulators[lane]));
         }
     }
 
@@ -180,12 +185,13 @@ impl<T: Summand> Operands<'_, T> {
             let register = &mut file[*slot as usize];
             for parity in 0..2 {
                 let shift = 16 * parity;
-                let mut sums = [T::default(); LANES];
+                let mut accumulators = [T::default(); LANES];
                 if accumulate {
-                    sums = std::array::from_fn(|lane| get((register[lane] >> shift) as u16));
+                    accumulators =
+                        std::array::from_fn(|lane| get((register[lane] >> shift) as u16));
                 }
-                add(&mut sums, self.rows(half), self.columns(block, parity));
-                for (word, sum) in register.iter_mut().zip(sums) {
+                add(&mut accumulators, self.rows(half), self.columns(block, parity));
+                for (word, sum) in register.iter_mut().zip(accumulators) {
                     *word = *word & !(0xffff << shift) | u32::from(set(sum)) << shift;
                 }
             }
@@ -205,7 +211,7 @@ fn f16_bits(x: f32) -> u16 {
 /// [`truncate`](super::truncate) says.
 pub(in crate::sim) fn multiply_f32(
     regs: &mut Regs,
-    sums: &Sums,
+    accumulators: &AccumulatorSlots,
     operands: &Operands<'_, f32>,
     (accumulate, fraction_bits): (bool, Option<u32>),
 ) {
@@ -214,32 +220,32 @@ pub(in crate::sim) fn multiply_f32(
         let rows: Vec<Rows<f64>> = rows.iter().map(|row| row.map(f64::from)).collect();
         let columns: Vec<Columns<f64>> = columns.iter().map(|all| all.map(f64::from)).collect();
         let wide = Operands { rows: &rows, columns: &columns, k };
-        let add = |sums: &mut [f64; LANES], a: &[Rows<f64>], b: &[Columns<f64>]| {
-            truncate::multiply(sums, a, b, bits);
+        let add = |accumulators: &mut [f64; LANES], a: &[Rows<f64>], b: &[Columns<f64>]| {
+            truncate::multiply(accumulators, a, b, bits);
         };
-        match sums.elem {
-            SumType::F16 => {
+        match accumulators.elem {
+            AccumulatorType::F16 => {
                 let (get, set) =
                     (|bits| f64::from(f16_to_f32(bits)), |x| f16::from_f64(x).to_bits());
-                wide.each_pair_by(&sums.slots, &mut regs.w, accumulate, (get, set), add);
+                wide.each_pair_by(&accumulators.slots, &mut regs.w, accumulate, (get, set), add);
             }
-            SumType::F32 | SumType::F64 | SumType::I32 => {
+            AccumulatorType::F32 | AccumulatorType::F64 | AccumulatorType::I32 => {
                 let get = |bits| f64::from(f32::from_bits(bits));
                 let set = |x| f32_bits(truncate::to_f32(x));
-                wide.each_by(&sums.slots, &mut regs.w, accumulate, (get, set), add);
+                wide.each_by(&accumulators.slots, &mut regs.w, accumulate, (get, set), add);
             }
         }
         return;
     }
     if are_exact(rows.as_flattened(), columns.as_flattened()) {
-        match sums.elem {
-            SumType::F16 => {
+        match accumulators.elem {
+            AccumulatorType::F16 => {
                 let get = |bits| f16_to_f32(bits);
-                operands.each_pair(&sums.slots, &mut regs.w, accumulate, get, f16_bits);
+                operands.each_pair(&accumulators.slots, &mut regs.w, accumulate, get, f16_bits);
             }
-            SumType::F32 | SumType::F64 | SumType::I32 => {
+            AccumulatorType::F32 | AccumulatorType::F64 | AccumulatorType::I32 => {
                 let file = &mut regs.w;
-                operands.each(&sums.slots, file, accumulate, f32::from_bits, f32_bits);
+                operands.each(&accumulators.slots, file, accumulate, f32::from_bits, f32_bits);
             }
         }
         return;
@@ -247,35 +253,39 @@ pub(in crate::sim) fn multiply_f32(
     let rows: Vec<Rows<Wide>> = rows.iter().map(|row| row.map(Wide)).collect();
     let columns: Vec<Columns<Wide>> = columns.iter().map(|column| column.map(Wide)).collect();
     let wide = Operands { rows: &rows, columns: &columns, k };
-    match sums.elem {
-        SumType::F16 => {
+    match accumulators.elem {
+        AccumulatorType::F16 => {
             let (get, set) = (|bits| Wide(f16_to_f32(bits)), |x: Wide| f16_bits(x.0));
-            wide.each_pair(&sums.slots, &mut regs.w, accumulate, get, set);
+            wide.each_pair(&accumulators.slots, &mut regs.w, accumulate, get, set);
         }
-        SumType::F32 | SumType::F64 | SumType::I32 => {
+        AccumulatorType::F32 | AccumulatorType::F64 | AccumulatorType::I32 => {
             let (get, set) = (|bits| Wide(f32::from_bits(bits)), |x: Wide| f32_bits(x.0));
-            wide.each(&sums.slots, &mut regs.w, accumulate, get, set);
+            wide.each(&accumulators.slots, &mut regs.w, accumulate, get, set);
         }
     }
 }
 
 /// `D += A B` in `f64`.
-pub(in crate::sim) fn multiply_f64(regs: &mut Regs, sums: &Sums, operands: &Operands<'_, f64>) {
+pub(in crate::sim) fn multiply_f64(
+    regs: &mut Regs,
+    accumulators: &AccumulatorSlots,
+    operands: &Operands<'_, f64>,
+) {
     let bits = |x: f64| if x.has_nan_bits() { 0x7fff_ffff_ffff_ffff } else { x.to_bits() };
-    operands.each(&sums.slots, &mut regs.d, true, f64::from_bits, bits);
+    operands.each(&accumulators.slots, &mut regs.d, true, f64::from_bits, bits);
 }
 
 /// `D += A B` in integers, or `D = A B`; they wrap, or are cut to the range.
 pub(in crate::sim) fn multiply_i32(
     regs: &mut Regs,
-    sums: &Sums,
+    accumulators: &AccumulatorSlots,
     operands: &Operands<'_, i32>,
     (accumulate, satfinite): (bool, bool),
 ) {
     let Operands { rows, columns, k } = *operands;
     if !satfinite {
         let (get, set) = (|bits| bits as i32, |x: i32| x as u32);
-        operands.each(&sums.slots, &mut regs.w, accumulate, get, set);
+        operands.each(&accumulators.slots, &mut regs.w, accumulate, get, set);
         return;
     }
     let rows: Vec<Rows<i64>> = rows.iter().map(|row| row.map(i64::from)).collect();
@@ -283,7 +293,7 @@ pub(in crate::sim) fn multiply_i32(
     let wide = Operands { rows: &rows, columns: &columns, k };
     let get = |bits| i64::from(bits as i32);
     let set = |x: i64| x.clamp(i32::MIN.into(), i32::MAX.into()) as i32 as u32;
-    wide.each(&sums.slots, &mut regs.w, accumulate, get, set);
+    wide.each(&accumulators.slots, &mut regs.w, accumulate, get, set);
 }
 
 /// Returns whether each product of a number in `a` with one in `b` is exact in `f32`.
@@ -385,21 +395,21 @@ mod tests {
         assert!(!are_exact(&[1e30], &[1e30]) && !are_exact(&[f32::INFINITY], &[1.0]));
         assert!(are_exact(&[0.0], &[f32::INFINITY]) && are_exact(&[], &[]));
         let mut regs = Regs::new(1, 0);
-        let sums = Sums { elem: SumType::F32, slots: [0].into() };
+        let accumulators = AccumulatorSlots { elem: AccumulatorType::F32, slots: [0].into() };
         let operands = Operands {
             rows: &[[1e30; 8], [1e30; 8], [2f32.powi(-90); 8]],
             columns: &[[1e30; 4], [-1e30; 4], [2f32.powi(-70); 4]],
             k: 3,
         };
-        multiply_f32(&mut regs, &sums, &operands, (false, None));
+        multiply_f32(&mut regs, &accumulators, &operands, (false, None));
         // The first sum is beyond `f32`.
         assert_eq!(regs.w[0][0], f32::INFINITY.to_bits());
         let operands =
             Operands { rows: &[[2f32.powi(-80); 8]], columns: &[[3.0 * 2f32.powi(-70); 4]], k: 1 };
-        multiply_f32(&mut regs, &sums, &operands, (false, None));
+        multiply_f32(&mut regs, &accumulators, &operands, (false, None));
         // 1.5 of the smallest number: to even.
         assert_eq!(regs.w[0][5], 2);
-        multiply_f32(&mut regs, &sums, &operands, (true, None));
+        multiply_f32(&mut regs, &accumulators, &operands, (true, None));
         assert_eq!(regs.w[0][5], 4);
     }
 }

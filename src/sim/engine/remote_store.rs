@@ -1,7 +1,9 @@
 //! Shared memory of other blocks of the cluster: pointers to it, and stores that nobody waits for but a barrier.
 
 use super::bulk_reduce::reduced;
-use crate::ir::{BulkReduce, OpId, Scalar, Space, Value};
+use crate::ir::op::BulkReduce;
+use crate::ir::types::{Scalar, Space};
+use crate::ir::{OpId, Value};
 use crate::sim::fault::raw::{AccessAt, Origin};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::address::{Address, Alloc, PointerSlots};

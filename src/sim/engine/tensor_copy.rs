@@ -1,7 +1,7 @@
 //! Boxes of tensors: which bytes of shared memory are which bytes of the tensor.
 
 use crate::arch::{Fill, TensorMapDesc};
-use crate::ir::Scalar;
+use crate::ir::types::Scalar;
 use crate::sim::memory::agent::Coords;
 
 /// Bytes of a box that are inside the tensor and follow each other on both sides.

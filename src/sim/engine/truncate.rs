@@ -1,4 +1,4 @@
-//! Sums of products as a tensor core makes them: of an instruction all at once, with bits cut off.
+//! AccumulatorSlots of products as a tensor core makes them: of an instruction all at once, with bits cut off.
 
 use super::mma::{Columns, Rows};
 use crate::sim::memory::mask::LANES;
@@ -35,14 +35,14 @@ fn sum(addend: f64, products: impl Iterator<Item = (f64, f64)> + Clone, fraction
 /// So that all terms of an instruction are integers of 53 bits together.
 const MAX_FRACTION_BITS: u32 = 44;
 
-/// Adds `A B` to one register of a warp, of numbers that are `f32`; the sums are not rounded.
+/// Adds `A B` to one register of a warp, of numbers that are `f32`; the accumulators are not rounded.
 pub(in crate::sim) fn multiply(
-    sums: &mut [f64; LANES],
+    accumulators: &mut [f64; LANES],
     a: &[Rows<f64>],
     b: &[Columns<f64>],
     fraction_bits: u32,
 ) {
-    for (lane, found) in sums.iter_mut().enumerate() {
+    for (lane, found) in accumulators.iter_mut().enumerate() {
         let products = a.iter().zip(b).map(|(a, b)| (a[lane / 4], b[lane % 4]));
         *found = sum(*found, products, fraction_bits);
     }

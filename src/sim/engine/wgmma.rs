@@ -11,13 +11,16 @@ use std::sync::Arc;
 
 use super::matrix::{Fragment, MAX_K, bits_of, rows};
 use super::mma::{
-    Columns, Operands, Rows, SumType, Summand, Sums, float, int, multiply_f32, multiply_i32,
+    AccumulatorSlots, AccumulatorType, Columns, Operands, Rows, Summand, float, int, multiply_f32,
+    multiply_i32,
 };
 use crate::arch::SwizzleMode;
-use crate::ir::{Mma, MmaShape, Scalar, Space, Value, WgmmaForm};
+use crate::ir::Value;
+use crate::ir::op::{Mma, MmaShape, WgmmaForm};
+use crate::ir::types::{Scalar, Space};
 use crate::sim::fault::raw::StepAt;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::fault::state::WgmmaOperand;
+use crate::sim::fault::state::WgmmaMatrix;
 use crate::sim::memory::address::window_address;
 use crate::sim::memory::agent::overlap;
 use crate::sim::memory::lanes::Lane;
@@ -36,7 +39,7 @@ pub(in crate::sim) struct Wgmma {
     shape: MmaShape,
     types: [Scalar; 2],
     form: WgmmaForm,
-    pub(in crate::sim) sums: Sums,
+    pub(in crate::sim) accumulators: AccumulatorSlots,
     /// A in registers: its elements in a slot.
     a_per_slot: Option<usize>,
 }
@@ -153,7 +156,7 @@ impl Matrix {
         (shared, proxies): (&Shared, Option<&Proxies>),
         (mn, k): (usize, usize),
         (elem, transposed): (Scalar, bool),
-        which: WgmmaOperand,
+        which: WgmmaMatrix,
         mut f: impl FnMut(usize, usize, u32),
     ) -> Result<(), RawCause> {
         let chunk = |at: usize| {
@@ -196,7 +199,7 @@ impl Matrix {
 
 impl GroupMma for Wgmma {
     fn accumulators(&self) -> &[u32] {
-        &self.sums.slots
+        &self.accumulators.slots
     }
 
     fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool {
@@ -226,12 +229,12 @@ impl GroupMma for Wgmma {
         let (k, accumulate) = (self.shape.k as usize, said.accumulate);
         let sign = |negative: bool| if negative { -1.0 } else { 1.0 };
         let (a_sign, b_sign) = (sign(self.form.negate_a), sign(self.form.negate_b));
-        if self.sums.elem == SumType::I32 {
+        if self.accumulators.elem == AccumulatorType::I32 {
             let (a, b) = self.operands(said, registers, shared, int, int)?;
             for (regs, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
                 let operands = Operands { rows: a, columns: &b, k };
                 let form = (accumulate, self.form.satfinite);
-                multiply_i32(regs, &self.sums, &operands, form);
+                multiply_i32(regs, &self.accumulators, &operands, form);
             }
             return Ok(());
         }
@@ -240,7 +243,7 @@ impl GroupMma for Wgmma {
         for (regs, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
             let operands = Operands { rows: a, columns: &b, k };
             let bits = accumulation.fraction_bits(self.types[0].bits());
-            multiply_f32(regs, &self.sums, &operands, (accumulate, bits));
+            multiply_f32(regs, &self.accumulators, &operands, (accumulate, bits));
         }
         Ok(())
     }
@@ -271,7 +274,7 @@ impl Wgmma {
             None => {
                 let form = (a_type, self.form.transpose_a);
                 let matrix = Matrix::new(said.a);
-                matrix.read(shared, (m, k), form, WgmmaOperand::A, |row, i, bits| {
+                matrix.read(shared, (m, k), form, WgmmaMatrix::A, |row, i, bits| {
                     a[row / 8 * k + i][row % 8] = a_number(a_type, bits);
                 })?;
             }
@@ -279,7 +282,7 @@ impl Wgmma {
         let mut b = vec![[T::default(); 4]; n / 4 * k];
         let form = (b_type, self.form.transpose_b);
         let matrix = Matrix::new(said.b);
-        matrix.read(shared, (n, k), form, WgmmaOperand::B, |column, i, bits| {
+        matrix.read(shared, (n, k), form, WgmmaMatrix::B, |column, i, bits| {
             let block = 2 * (column / 8) + column % 2;
             b[block * k + i][column % 8 / 2] = b_number(b_type, bits);
         })?;
@@ -358,19 +361,20 @@ impl Compiler<'_> {
             }
             Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first, form } => {
                 let a = Source::Descriptor(self.scalar_of(a, Scalar::U64)?);
-                let sums = self.sums(shape, 128, (d, first))?;
-                let wgmma = Wgmma { shape, types: [a_type, b_type], form, sums, a_per_slot: None };
+                let accumulators = self.accumulators(shape, 128, (d, first))?;
+                let wgmma =
+                    Wgmma { shape, types: [a_type, b_type], form, accumulators, a_per_slot: None };
                 self.issue(wgmma, a, [b, accumulate])?
             }
             Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form } => {
                 let a = self.fragment(a)?;
-                let sums = self.sums(shape, 128, (d, first))?;
+                let accumulators = self.accumulators(shape, 128, (d, first))?;
                 let (types, a_per_slot) = ([a.elem, b_type], Some(a.per_slot));
                 let elements = a.slots.len() * a.per_slot * 4 * LANES;
                 if elements as u64 != u64::from(shape.m) * u64::from(shape.k) {
                     return Err(Refused::Malformed);
                 }
-                let wgmma = Wgmma { shape, types, form, sums, a_per_slot };
+                let wgmma = Wgmma { shape, types, form, accumulators, a_per_slot };
                 self.issue(wgmma, Source::Registers(a), [b, accumulate])?
             }
             Mma::WgmmaFence {} => act(|context| {
@@ -428,7 +432,7 @@ impl Compiler<'_> {
             let narrow = matches!(elem.bits(), 8 | 16) || elem == Scalar::Tf32;
             narrow
                 && u64::from(k) * u64::from(elem.bits()) == 256
-                && elem.is_int() == (wgmma.sums.elem == SumType::I32)
+                && elem.is_int() == (wgmma.accumulators.elem == AccumulatorType::I32)
         };
         let whole = m == 64 && n.is_multiple_of(8) && n <= 256 && k as usize <= MAX_K;
         let transposed = wgmma.form.transpose_a || wgmma.form.transpose_b;
@@ -451,14 +455,15 @@ impl Compiler<'_> {
             };
             let b = context.uniform(&context.regs.d[b])?;
             let accumulate = context.uniform(&context.regs.w[accumulate as usize])? == true.word();
-            let sums = wgmma.accumulators();
+            let accumulators = wgmma.accumulators();
             let unfenced = &context.flight.unfenced;
-            if sums.iter().any(|slot| unfenced[*slot as usize / 64] >> (slot % 64) & 1 == 1) {
+            if accumulators.iter().any(|slot| unfenced[*slot as usize / 64] >> (slot % 64) & 1 == 1)
+            {
                 return Err(RawFault::new(0, RawCause::NotFenced));
             }
             let origin = context.origin;
             let group = &mut context.memory.block_mut().groups[group];
-            if let Some(step) = group.in_flight(warp, sums, Some(&*wgmma)) {
+            if let Some(step) = group.in_flight(warp, accumulators, Some(&*wgmma)) {
                 return Err(RawFault::new(0, RawCause::AccumulatorInFlight { op: StepAt(step) }));
             }
             let issued = group.issue(warp, (&wgmma, origin), Said { a, b, accumulate }, registers);

@@ -6,7 +6,7 @@
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
 use super::warp::Warp;
-use crate::ir::BarrierRed;
+use crate::ir::op::BarrierRed;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::lanes::Lane;
 use crate::sim::memory::mask::LANES;

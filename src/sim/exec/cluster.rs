@@ -16,7 +16,7 @@ use crate::launch::grid::Grid;
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
 use crate::sim::memory::agent::{BarrierOf, Pending};
 use crate::sim::memory::block_memory::BlockMemory;
-use crate::sim::memory::buffer::Buffer;
+use crate::sim::memory::buffer::GlobalBuffer;
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::diagnostics::Diagnostics;
 use crate::sim::memory::mask::LANES;
@@ -39,7 +39,7 @@ const EARLY: u64 = 4;
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Arguments<'a> {
     pub(in crate::sim) words: Vec<u64>,
-    pub(in crate::sim) buffers: Vec<&'a Buffer>,
+    pub(in crate::sim) buffers: Vec<&'a GlobalBuffer>,
     pub(in crate::sim) maps: Vec<Option<&'a TensorMapDesc>>,
 }
 

@@ -4,9 +4,9 @@ use super::raw::{
     AccessAt, AllocationAt, BarrierAt, InlineText, RacerAt, RawTerms, StepAt, ThreadAt,
 };
 use super::source::{Barrier, MemoryAccess, Racer, SourceAllocation, SourceOp, SourceTerms};
-use super::state::{AsyncUse, BarrierState, WgmmaOperand};
+use super::state::{AsyncUse, BarrierState, WgmmaMatrix};
 use super::terms::Terms;
-use crate::ir::{Const, Scalar, Space};
+use crate::ir::types::{Const, Scalar, Space};
 use crate::sim::race::{Agent, MissingEdge};
 
 /// Translation of the raw parts of a cause; `None` where the kernel has no such part.
@@ -52,7 +52,7 @@ parts! {
     InlineText => String, text;
     RacerAt => Racer, racer;
     ; bool, i32, i64, u32, u64, [u32; 2], Agent, AsyncUse, BarrierState, Const, MissingEdge, Scalar, Space,
-    WgmmaOperand
+    WgmmaMatrix
 }
 
 /// Defines the enum, and the translation of each of its fields.
@@ -346,7 +346,7 @@ causes! {
         /// A matrix of `wgmma` that is not inside the shared memory of the block, as its descriptor says.
         MatrixOutOfBounds {
             /// The operand.
-            which: WgmmaOperand,
+            which: WgmmaMatrix,
             /// The address in shared memory.
             address: u64,
             /// The shared memory of the block.
@@ -355,11 +355,11 @@ causes! {
         /// A matrix of `wgmma` with a byte that was never written.
         MatrixUninitialised {
             /// The operand.
-            which: WgmmaOperand,
+            which: WgmmaMatrix,
             /// The address of the first such byte in shared memory.
             address: u64,
         },
-        /// A register of sums that is accessed before the warp has waited for the `wgmma` that computes it.
+        /// A register of accumulators that is accessed before the warp has waited for the `wgmma` that computes it.
         AccumulatorInFlight {
             /// The operation that computes it.
             op: T::Op,
@@ -377,7 +377,7 @@ causes! {
         /// A matrix of `wgmma` with a byte that an asynchronous operation still writes.
         MatrixInFlight {
             /// The operand.
-            which: WgmmaOperand,
+            which: WgmmaMatrix,
             /// The address of the first such byte in shared memory.
             address: u64,
             /// The asynchronous operation.

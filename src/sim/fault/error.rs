@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::report::Fault;
-use crate::ir::{Place, Type};
+use crate::ir::SourceLocation;
+use crate::ir::types::Type;
 use crate::launch::assert::AssertFailures;
 use crate::launch::grid::ClusterError;
 
@@ -22,7 +23,7 @@ pub enum RunError {
         /// The operation at which a thread was then.
         op: &'static str,
         /// The Rust line that made the operation.
-        place: Place,
+        location: SourceLocation,
         /// The block.
         block: [u32; 3],
         /// The thread in its block.
@@ -115,9 +116,9 @@ impl fmt::Display for RunError {
         match self {
             RunError::Fault(fault) => fault.fmt(f),
             RunError::AssertFailed(failures) => failures.fmt(f),
-            RunError::OutOfFuel { fuel, op, place, block: [bx, by, bz], thread: [x, y, z] } => write!(
+            RunError::OutOfFuel { fuel, op, location, block: [bx, by, bz], thread: [x, y, z] } => write!(
                 f,
-                "block ({bx}, {by}, {bz}) has not ended after {fuel} operations, when thread ({x}, {y}, {z}) is at the `{op}` at {place}: the kernel does not end, or `Options::fuel` is too low for it"
+                "block ({bx}, {by}, {bz}) has not ended after {fuel} operations, when thread ({x}, {y}, {z}) is at the `{op}` at {location}: the kernel does not end, or `Options::fuel` is too low for it"
             ),
             RunError::NotVerified => f.write_str(
                 "the kernel breaks a rule of the verifier, so it cannot be simulated: `Kernel::verify` says which",

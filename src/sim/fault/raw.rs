@@ -1,7 +1,7 @@
 //! Parts of a fault in the terms of the compiled program: steps, lanes, numbers of allocations.
 
 use super::terms::Terms;
-use crate::ir::{Scalar, Space};
+use crate::ir::types::{Scalar, Space};
 use crate::sim::race::Other;
 
 /// Terms of the compiled program, in which the simulator finds a fault.

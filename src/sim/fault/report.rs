@@ -1,7 +1,7 @@
 //! Fault reports: cause, operation, source location and thread.
 
 use super::cause::FaultCause;
-use crate::ir::Place;
+use crate::ir::SourceLocation;
 
 /// A kernel that misbehaves: the cause, the operation with its Rust line, and the thread that executed it.
 ///
@@ -19,7 +19,7 @@ pub struct Fault {
     /// The path of the operation from the kernel's body, such as `for[2]/then/3`.
     pub path: String,
     /// The Rust line that made the operation.
-    pub place: Place,
+    pub location: SourceLocation,
     /// The block.
     pub block: [u32; 3],
     /// The thread in its block.
@@ -48,7 +48,7 @@ pub struct WarpWait {
     /// The name of the operation.
     pub op: &'static str,
     /// The Rust line that made it.
-    pub place: Place,
+    pub location: SourceLocation,
     /// The missing condition.
     pub cause: FaultCause,
 }
@@ -56,18 +56,18 @@ pub struct WarpWait {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{Scalar, Space};
+    use crate::ir::types::{Scalar, Space};
     use crate::sim::fault::source::MemoryAccess;
 
     #[test]
     fn a_misaligned_access_says_what_it_should_be() {
-        let place = Place { file: "x.rs", line: 3, column: 9 };
+        let location = SourceLocation { file: "x.rs", line: 3, column: 9 };
         let access = MemoryAccess {
             is_store: true,
             space: Space::Shared,
             rank: None,
             allocation: "shared1".to_owned(),
-            made: Some(place),
+            made: Some(location),
             elem: Scalar::F64,
             element: 1,
             byte: 12,
@@ -80,7 +80,7 @@ mod tests {
             kernel: "copy".to_owned(),
             op: "st",
             path: "4".to_owned(),
-            place,
+            location,
             block: [0, 1, 0],
             thread: [5, 0, 0],
             stuck: Vec::new(),

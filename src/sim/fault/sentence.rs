@@ -5,8 +5,8 @@ use std::fmt;
 use super::cause::FaultCause;
 use super::report::{Fault, StuckWarp, WarpWait};
 use super::source::{Barrier, MemoryAccess, Racer, SourceOp};
-use super::state::{AsyncUse, BarrierState, WgmmaOperand};
-use crate::ir::Space;
+use super::state::{AsyncUse, BarrierState, WgmmaMatrix};
+use crate::ir::types::Space;
 use crate::sim::race::{Agent, MissingEdge};
 
 /// The sentence of a cause, around the operation and the thread.
@@ -75,7 +75,7 @@ impl FaultCause {
                 says!("promises a multiple of {bytes} bytes, but points to byte {byte} of its allocation, in")
             }
             FaultCause::OtherSpace { expected, found, allocation } => {
-                let made = allocation.made.map(|place| format!(", made at {place}")).unwrap_or_default();
+                let made = allocation.made.map(|location| format!(", made at {location}")).unwrap_or_default();
                 let name = &allocation.name;
                 says!("makes a pointer into {expected} memory of one to {found} memory (`{name}`{made}) in")
                     .cure("ask `isspacep` first (`k.if_`)")
@@ -205,7 +205,7 @@ impl FaultCause {
                 says!("reads {which} at address {address} of shared memory, which was never written, in")
                     .cure("wait for the copy that fills it, and compare the layouts")
             }
-            FaultCause::AccumulatorInFlight { op } => says!("accesses sums in")
+            FaultCause::AccumulatorInFlight { op } => says!("accesses accumulators in")
                 .and(format!(", before the warp has waited for the {op}"))
                 .cure("commit it and wait for its group first"),
             FaultCause::InFlight { access, how: AsyncUse::Reads, op } => {
@@ -305,7 +305,7 @@ impl fmt::Display for MemoryAccess {
             write!(f, " of block {rank} of the cluster")?;
         }
         match self.made {
-            Some(place) => write!(f, ", made at {place}"),
+            Some(location) => write!(f, ", made at {location}"),
             None => Ok(()),
         }
     }
@@ -316,7 +316,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Sentence { before, after, cure } = self.cause.sentence();
         let (thread, block) = (Triple(self.thread), Triple(self.block));
-        write!(f, "`{}` at {} {before} thread {thread} of block {block} ", self.op, self.place)?;
+        write!(f, "`{}` at {} {before} thread {thread} of block {block} ", self.op, self.location)?;
         write!(f, "of kernel `{}`{after}", self.kernel)?;
         if let Some(cure) = cure {
             write!(f, "; {cure}")?;
@@ -340,8 +340,8 @@ impl Fault {
             match &first.waits {
                 None if count == 1 => write!(f, " has ended")?,
                 None => write!(f, " have ended")?,
-                Some(WarpWait { op, place, cause }) => {
-                    write!(f, ": `{op}` at {place} {}", cause.wait())?;
+                Some(WarpWait { op, location, cause }) => {
+                    write!(f, ": `{op}` at {location} {}", cause.wait())?;
                 }
             }
             rest = &rest[count..];
@@ -411,15 +411,15 @@ impl fmt::Display for MissingEdge {
 /// `` `st` at x.rs:3:9 ``
 impl fmt::Display for SourceOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` at {}", self.name, self.place)
+        write!(f, "`{}` at {}", self.name, self.location)
     }
 }
 
-impl fmt::Display for WgmmaOperand {
+impl fmt::Display for WgmmaMatrix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            WgmmaOperand::A => "A",
-            WgmmaOperand::B => "B",
+            WgmmaMatrix::A => "A",
+            WgmmaMatrix::B => "B",
         })
     }
 }
@@ -429,7 +429,7 @@ impl fmt::Display for Barrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "barrier {} of shared memory `{}`", self.element, self.allocation)?;
         match self.made {
-            Some(place) => write!(f, ", made at {place}"),
+            Some(location) => write!(f, ", made at {location}"),
             None => Ok(()),
         }
     }

@@ -1,7 +1,8 @@
 //! Parts of a fault in the terms of the kernel: names and source locations.
 
 use super::terms::Terms;
-use crate::ir::{Place, Scalar, Space};
+use crate::ir::SourceLocation;
+use crate::ir::types::{Scalar, Space};
 use crate::sim::race::Agent;
 
 /// Terms of the kernel, in which a [`FaultCause`](crate::sim::FaultCause) is reported.
@@ -25,7 +26,7 @@ pub struct SourceOp {
     /// The name of the operation.
     pub name: &'static str,
     /// The Rust line that made it.
-    pub place: Place,
+    pub location: SourceLocation,
 }
 
 /// The earlier access of a race.
@@ -51,7 +52,7 @@ pub struct SourceAllocation {
     /// Its name.
     pub name: String,
     /// Its source location, if the kernel made it.
-    pub made: Option<Place>,
+    pub made: Option<SourceLocation>,
 }
 
 /// A load or store by one thread.
@@ -68,7 +69,7 @@ pub struct MemoryAccess {
     /// a constant array.
     pub allocation: String,
     /// The source location of a shared or local allocation or a constant array.
-    pub made: Option<Place>,
+    pub made: Option<SourceLocation>,
     /// The type of the element.
     pub elem: Scalar,
     /// The index of the element, counted from the start of the allocation.
@@ -91,7 +92,7 @@ pub struct Barrier {
     /// The name of the allocation.
     pub allocation: String,
     /// The source location of the allocation.
-    pub made: Option<Place>,
+    pub made: Option<SourceLocation>,
     /// The number of the barrier, counted in units of 8 bytes from the start of the allocation.
     pub element: u64,
 }

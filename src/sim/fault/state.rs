@@ -22,7 +22,7 @@ pub enum BarrierState {
 
 /// Operand of `wgmma`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WgmmaOperand {
+pub enum WgmmaMatrix {
     /// A.
     A,
     /// B.

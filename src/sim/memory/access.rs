@@ -8,7 +8,7 @@ use super::element::Element;
 use super::lanes::{Regs, Word};
 use super::shared::{Shared, SharedRange};
 use super::space::{Allocation, MemorySpace};
-use crate::ir::Scalar;
+use crate::ir::types::Scalar;
 use crate::sim::fault::raw_fault::RawResult;
 
 /// Reads and writes one warp's accesses, on the registers and the memory of a block.
@@ -126,9 +126,9 @@ mod tests {
     use super::super::address::{Alloc, Index, PointerSlots, Strength};
     use super::super::agent::Pending;
     use super::super::block_memory::BlockMemory;
-    use super::super::buffer::Buffer;
+    use super::super::buffer::GlobalBuffer;
     use super::*;
-    use crate::ir::Space;
+    use crate::ir::types::Space;
     use crate::sim::fault::raw::AccessAt;
     use crate::sim::fault::raw_fault::RawCause;
     use crate::sim::options::Accumulation;
@@ -137,7 +137,7 @@ mod tests {
     fn check_load(byte: impl Fn(usize) -> i64, mask: u32) -> RawResult {
         let mut regs = Regs::new(2, 1);
         regs.d[0] = std::array::from_fn(|lane| byte(lane) as u64);
-        let buffer = Buffer::zeros(64);
+        let buffer = GlobalBuffer::zeros(64);
         let globals = [&buffer];
         let mut memory = Memory {
             globals: &globals,

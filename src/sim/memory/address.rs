@@ -3,14 +3,15 @@
 use std::sync::MutexGuard;
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
-use super::buffer::Buffer;
+use super::buffer::GlobalBuffer;
 use super::cluster_memory::Memory;
 use super::element::Element;
 use super::lanes::Regs;
 use super::mask::{LANE_BIT, LANES, lanes_of};
 use super::shared::{ByteAddress, Shared, SharedRange};
 use super::space::{Allocation, MemorySpace};
-use crate::ir::{LoadAccess, LoadOrder, Scalar, Space, StoreAccess, StoreOrder};
+use crate::ir::op::{LoadAccess, LoadOrder, StoreAccess, StoreOrder};
+use crate::ir::types::{Scalar, Space};
 use crate::sim::fault::raw::AccessAt;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 
@@ -160,7 +161,7 @@ impl Strength {
     /// Keeps other accesses in one piece away, where an element of `bytes` at `at` takes two words.
     pub(in crate::sim) fn lock(
         self,
-        buffer: &Buffer,
+        buffer: &GlobalBuffer,
         at: usize,
         bytes: usize,
     ) -> Option<MutexGuard<'static, ()>> {

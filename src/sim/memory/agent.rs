@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use super::mask::LANES;
 use super::shared::ByteAddress;
-use crate::ir::{BulkReduce, Scalar};
+use crate::ir::op::BulkReduce;
+use crate::ir::types::Scalar;
 use crate::sim::fault::raw::Origin;
 
 /// The coordinates of a box; those beyond the rank of the tensor do not count.

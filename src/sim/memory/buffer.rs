@@ -15,15 +15,15 @@ use crate::ir;
 /// race gets some mix of the values written, as on a GPU.
 ///
 /// ```
-/// use tilewright::sim::Buffer;
-/// let buffer = Buffer::from_slice(&[1.0f32, 2.0]);
+/// use tilewright::sim::GlobalBuffer;
+/// let buffer = GlobalBuffer::from_slice(&[1.0f32, 2.0]);
 /// assert_eq!(buffer.len_bytes(), 8);
 /// assert_eq!(buffer.to_vec::<u32>(), [0x3f80_0000, 0x4000_0000]);
 /// buffer.write(&[3.0f32, 4.0])?;
 /// assert_eq!(buffer.to_vec::<f32>(), [3.0, 4.0]);
 /// # Ok::<(), tilewright::sim::WriteError>(())
 /// ```
-pub struct Buffer {
+pub struct GlobalBuffer {
     words: Box<[AtomicU32]>,
     len_bytes: usize,
 }
@@ -46,16 +46,16 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
-impl Buffer {
+impl GlobalBuffer {
     /// A buffer of zero bytes.
-    pub fn zeros(len_bytes: usize) -> Buffer {
+    pub fn zeros(len_bytes: usize) -> GlobalBuffer {
         let words = (0..len_bytes.div_ceil(4)).map(|_| AtomicU32::new(0)).collect();
-        Buffer { words, len_bytes }
+        GlobalBuffer { words, len_bytes }
     }
 
     /// A buffer that holds `values`.
-    pub fn from_slice<T: ir::Element>(values: &[T]) -> Buffer {
-        let buffer = Buffer::zeros(size_of_val_in_memory(values));
+    pub fn from_slice<T: ir::Element>(values: &[T]) -> GlobalBuffer {
+        let buffer = GlobalBuffer::zeros(size_of_val_in_memory(values));
         buffer.fill_from(values);
         buffer
     }
@@ -126,7 +126,7 @@ impl Buffer {
     }
 }
 
-impl Buffer {
+impl GlobalBuffer {
     /// The bytes from byte `at` on.
     pub(in crate::sim) fn read_bytes(&self, at: usize, out: &mut [u8]) {
         let mut done = 0;
@@ -156,7 +156,7 @@ impl Buffer {
 /// Locks of what takes two words and must be in one piece, chosen by the place in memory.
 static LOCKS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
 
-impl Buffer {
+impl GlobalBuffer {
     /// Sets word `i` to `f(old)` in one step, and returns `old`.
     pub(in crate::sim) fn update_word(&self, i: usize, f: impl Fn(u32) -> u32) -> u32 {
         let word = &self.words[i];
@@ -179,9 +179,9 @@ fn size_of_val_in_memory<T: ir::Element>(values: &[T]) -> usize {
     values.len() * T::SCALAR.size_bytes() as usize
 }
 
-impl fmt::Debug for Buffer {
+impl fmt::Debug for GlobalBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Buffer").field("len_bytes", &self.len_bytes).finish_non_exhaustive()
+        f.debug_struct("GlobalBuffer").field("len_bytes", &self.len_bytes).finish_non_exhaustive()
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     fn check_round_trip<T: ir::Element>(values: &[T]) {
-        assert_eq!(Buffer::from_slice(values).to_vec::<T>(), values);
+        assert_eq!(GlobalBuffer::from_slice(values).to_vec::<T>(), values);
     }
 
     #[test]
@@ -205,10 +205,10 @@ mod tests {
 
     #[test]
     fn bytes_are_in_the_order_of_the_gpu() {
-        let buffer = Buffer::from_slice(&[0x0807_0605_0403_0201u64]);
+        let buffer = GlobalBuffer::from_slice(&[0x0807_0605_0403_0201u64]);
         assert_eq!(buffer.to_vec::<u8>(), [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(buffer.to_vec::<u16>(), [0x201, 0x403, 0x605, 0x807]);
-        assert_eq!(Buffer::zeros(11).to_vec::<u32>(), [0, 0]);
+        assert_eq!(GlobalBuffer::zeros(11).to_vec::<u32>(), [0, 0]);
         assert_eq!(buffer.write(&[1u8]), Err(WriteError { buffer_bytes: 8, data_bytes: 1 }));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::agent::Pending;
 use super::block_memory::BlockMemory;
-use super::buffer::Buffer;
+use super::buffer::GlobalBuffer;
 use super::proxy::{Proxies, number};
 use super::races::Detector;
 use super::shared::{Shared, of_cluster};
@@ -15,11 +15,11 @@ use crate::sim::options::Accumulation;
 #[derive(Debug)]
 pub(in crate::sim) struct Memory<'m> {
     /// The buffer of each parameter; an empty one for a parameter that is not a pointer.
-    pub(in crate::sim) globals: &'m [&'m Buffer],
+    pub(in crate::sim) globals: &'m [&'m GlobalBuffer],
     /// The map of each parameter that is one.
     pub(in crate::sim) maps: &'m [Option<&'m TensorMapDesc>],
     /// The constant arrays.
-    pub(in crate::sim) arrays: &'m [Buffer],
+    pub(in crate::sim) arrays: &'m [GlobalBuffer],
     /// The memory of each block of the cluster, by rank.
     pub(in crate::sim) blocks: Vec<BlockMemory>,
     /// The rank of the block of the running warp.
@@ -98,8 +98,9 @@ impl<'m> Memory<'m> {
     }
 
     /// The buffer of a parameter, or a constant array.
-    pub(in crate::sim) fn buffer(&self, found: Allocation) -> &'m Buffer {
-        static NONE: std::sync::LazyLock<Buffer> = std::sync::LazyLock::new(|| Buffer::zeros(0));
+    pub(in crate::sim) fn buffer(&self, found: Allocation) -> &'m GlobalBuffer {
+        static NONE: std::sync::LazyLock<GlobalBuffer> =
+            std::sync::LazyLock::new(|| GlobalBuffer::zeros(0));
         let number = found.number as usize;
         let buffer = match found.memory_space {
             MemorySpace::Const => self.arrays.get(number),
@@ -128,7 +129,7 @@ impl<'m> Memory<'m> {
     }
 
     /// The buffer of a parameter.
-    pub(in crate::sim) fn global(&self, alloc: u32) -> &'m Buffer {
+    pub(in crate::sim) fn global(&self, alloc: u32) -> &'m GlobalBuffer {
         self.buffer(Allocation { memory_space: MemorySpace::Global, number: alloc })
     }
 }

@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::ir::{Const, OpId};
+use crate::ir::OpId;
+use crate::ir::types::Const;
 use crate::launch::assert::AssertFailures;
 
 /// A failed assertion of a block.

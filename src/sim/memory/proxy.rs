@@ -9,7 +9,8 @@
 //!
 //! Only kernels that read shared memory through that proxy pay for this.
 
-use crate::ir::{AsyncCopy, KernelIr, Mma, Op};
+use crate::ir::KernelIr;
+use crate::ir::op::{AsyncCopy, Mma, Op};
 use crate::sim::fault::raw::Origin;
 use crate::sim::fault::raw_fault::RawCause;
 

@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use super::address::Address;
-use super::buffer::Buffer;
+use super::buffer::GlobalBuffer;
 use super::cluster_memory::Memory;
 use super::lanes::Regs;
 use super::mask::lanes_of;
 use super::shared::{ByteAddress, in_cluster, of_cluster};
 use super::space::{Allocation, MemorySpace};
-use crate::ir::{LoadAccess, LoadOrder, MemScope, Scalar, Space, StoreAccess, StoreOrder};
+use crate::ir::op::{LoadAccess, LoadOrder, MemScope, StoreAccess, StoreOrder};
+use crate::ir::types::{Scalar, Space};
 use crate::sim::fault::raw::{AccessAt, Origin, RacerAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::race::{At, Grid, Lanes, Race, Races, Strong, Target};
@@ -24,15 +25,16 @@ pub(in crate::sim) struct Watched {
 
 impl Watched {
     /// For the buffers of parameters, each with whether the kernel can write it. A buffer may be that of several.
-    pub(in crate::sim) fn new(params: &[(&Buffer, bool)]) -> Watched {
-        let mut found: Vec<&Buffer> = Vec::new();
-        let same = |a: &Buffer, b: &Buffer| std::ptr::eq(a, b);
+    pub(in crate::sim) fn new(params: &[(&GlobalBuffer, bool)]) -> Watched {
+        let mut found: Vec<&GlobalBuffer> = Vec::new();
+        let same = |a: &GlobalBuffer, b: &GlobalBuffer| std::ptr::eq(a, b);
         for (buffer, _) in params.iter().filter(|(_, written)| *written) {
             if !found.iter().any(|other| same(other, buffer)) {
                 found.push(buffer);
             }
         }
-        let number = |(buffer, _): &(&Buffer, bool)| found.iter().position(|b| same(b, buffer));
+        let number =
+            |(buffer, _): &(&GlobalBuffer, bool)| found.iter().position(|b| same(b, buffer));
         let buffers = params.iter().map(number).collect();
         let grid = Grid::new(found.iter().map(|buffer| buffer.len_bytes()));
         Watched { grid, buffers }

@@ -1,7 +1,7 @@
 //! Memory spaces of allocations, and generic pointers, which keep the space.
 
 use super::shared::{in_cluster, of_cluster};
-use crate::ir::Space;
+use crate::ir::types::Space;
 
 /// The memories: all spaces but the generic one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

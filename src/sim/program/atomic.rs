@@ -7,11 +7,13 @@ use super::code::Inst;
 use super::compiler::Compiler;
 use super::refused::Refused::{self, Malformed};
 use crate::ir::eval::{Bits, Number, with_number};
-use crate::ir::{Atomic, AtomicOp, AtomicOrder, Cache, OpId, RedOrder, Scalar, Value, VectorType};
+use crate::ir::op::{Atomic, AtomicOp, AtomicOrder, Cache, RedOrder};
+use crate::ir::types::{Scalar, VectorType};
+use crate::ir::{OpId, Value};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::access::Access;
 use crate::sim::memory::address::{Address, Offsets, Strength};
-use crate::sim::memory::buffer::Buffer;
+use crate::sim::memory::buffer::GlobalBuffer;
 use crate::sim::memory::element::Element;
 use crate::sim::memory::lanes::{Lane, Regs, Word};
 use crate::sim::memory::mask::{LANES, lanes_of};
@@ -250,7 +252,7 @@ impl Compiler<'_> {
 }
 
 /// Changes the element at byte `at` in one step. Returns what it was.
-fn update_buffer<E: Element>(buffer: &Buffer, at: usize, next: impl Fn(u64) -> u64) -> u64 {
+fn update_buffer<E: Element>(buffer: &GlobalBuffer, at: usize, next: impl Fn(u64) -> u64) -> u64 {
     if E::BYTES == 8 {
         let _whole = buffer.lock(at / 4);
         let old = E::load(at, |i| buffer.word(i)).bits();

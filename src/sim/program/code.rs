@@ -2,10 +2,11 @@
 
 use super::context::Act;
 use super::named_barrier::Named;
-use crate::ir::{OpId, SpecialReg, VolatileReg};
+use crate::ir::OpId;
+use crate::ir::op::{SpecialReg, VolatileReg};
 use crate::sim::fault::raw_fault::RawResult;
 use crate::sim::memory::access::Access;
-use crate::sim::memory::buffer::Buffer;
+use crate::sim::memory::buffer::GlobalBuffer;
 use crate::sim::memory::lanes::{Move, Pure, Regs};
 use crate::sim::memory::races::Accessed;
 use crate::sim::memory::shared::SharedRange;
@@ -109,7 +110,7 @@ pub(in crate::sim) struct Code {
     /// For each parameter, the slot of a scalar and whether it is in `d`; `None` for a pointer.
     pub(in crate::sim) params: Vec<Option<(u32, bool)>>,
     /// The constant arrays.
-    pub(in crate::sim) arrays: Vec<Buffer>,
+    pub(in crate::sim) arrays: Vec<GlobalBuffer>,
     pub(in crate::sim) shared: Vec<SharedRange>,
     pub(in crate::sim) shared_bytes: usize,
     /// Set if the kernel reads shared memory through the asynchronous proxy.

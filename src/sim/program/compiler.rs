@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 use super::code::{Code, Inst, Step};
 use super::refused::Refused::{self, Malformed};
 use super::slots::{ConstWord, Registers, Slots};
-use crate::ir::{
-    Arena, Const, Entity, KernelIr, OpId, RegionId, Scalar, Space, SpecialReg, Type, Value, VarId,
-};
+use crate::ir::op::SpecialReg;
+use crate::ir::types::{Const, Scalar, Space, Type};
+use crate::ir::{Arena, Entity, KernelIr, OpId, RegionId, Value, VarId};
 use crate::sim::memory::address::{Alloc, Index, PointerSlots};
 use crate::sim::memory::mask::LANES;
 

@@ -2,7 +2,9 @@
 
 use super::compiler::Compiler;
 use super::refused::Refused;
-use crate::ir::{Const, Diagnostic, Format, OpId, Scalar, Value};
+use crate::ir::op::Diagnostic;
+use crate::ir::types::{Const, Scalar};
+use crate::ir::{Format, OpId, Value};
 use crate::sim::memory::access::Access;
 use crate::sim::memory::diagnostics::{Consts, Diagnostics};
 use crate::sim::memory::lanes::Regs;

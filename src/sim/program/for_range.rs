@@ -2,7 +2,7 @@
 
 use super::code::{Advance, Enter};
 use crate::ir::eval::{Int, Number};
-use crate::ir::{Const, Scalar};
+use crate::ir::types::{Const, Scalar};
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
 use crate::sim::memory::lanes::Word;
 use crate::sim::memory::mask::{FULL, LANES, lanes_of};

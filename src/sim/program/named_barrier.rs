@@ -1,6 +1,6 @@
 //! Arrivals at named barriers of a block.
 
-use crate::ir::BarrierRed;
+use crate::ir::op::BarrierRed;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::{LANES, lanes_of};

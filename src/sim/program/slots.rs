@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::refused::Refused::{self, Malformed};
-use crate::ir::{Const, Scalar, Type, VectorType};
+use crate::ir::types::{Const, Scalar, Type, VectorType};
 use crate::sim::memory::address::{Alloc, PointerSlots};
 use crate::sim::memory::lanes::{Lane, Move};
 

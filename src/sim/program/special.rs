@@ -7,7 +7,9 @@
 use super::code::Inst;
 use super::compiler::Compiler;
 use super::refused::Refused::{self, Malformed};
-use crate::ir::{Axis, OpId, Scalar, SpecialReg, Thread, Value, VolatileReg};
+use crate::ir::op::{Axis, SpecialReg, Thread, VolatileReg};
+use crate::ir::types::Scalar;
+use crate::ir::{OpId, Value};
 use crate::launch::grid::Grid;
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
 use crate::sim::memory::cluster_memory::Memory;

@@ -7,7 +7,9 @@ use super::compiler::Compiler;
 use super::context::{Next, Park};
 use super::named_barrier::{Named, Reduction};
 use super::refused::Refused;
-use crate::ir::{ClusterArrival, OpId, ProxySpace, Scalar, Sync, Value};
+use crate::ir::op::{ClusterArrival, ProxySpace, Sync};
+use crate::ir::types::Scalar;
+use crate::ir::{OpId, Value};
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
 
 impl Compiler<'_> {

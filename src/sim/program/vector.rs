@@ -4,7 +4,8 @@ use super::code::Inst;
 use super::compiler::Compiler;
 use super::refused::Refused::{self, Malformed};
 use super::slots::Slots;
-use crate::ir::{Scalar, Value, VectorType};
+use crate::ir::Value;
+use crate::ir::types::{Scalar, VectorType};
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::LANES;
 

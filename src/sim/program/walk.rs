@@ -14,12 +14,13 @@ use super::liveness::last_uses;
 use super::refused::Refused::{self, Malformed};
 use super::slots::{ConstWord, Registers, Slots};
 use crate::ir::eval::with_int;
+use crate::ir::op::{Arith, Control, Mem, Mma, Op, Thread};
+use crate::ir::types::{Scalar, Type};
 use crate::ir::{
-    Arith, ArrayData, Control, Entity, KernelIr, LocalData, Mem, Mma, Op, OpId, RegionId, Scalar,
-    SharedData, Thread, Type, ValueDef, VarId,
+    ArrayData, Entity, KernelIr, LocalData, OpId, RegionId, SharedData, ValueDef, VarId,
 };
 use crate::sim::memory::address::{Alloc, PointerSlots};
-use crate::sim::memory::buffer::Buffer;
+use crate::sim::memory::buffer::GlobalBuffer;
 use crate::sim::memory::proxy;
 use crate::sim::memory::shared::SharedRange;
 
@@ -84,10 +85,10 @@ pub(in crate::sim) fn watched_vars(ir: &KernelIr) -> Result<Vec<bool>, Refused> 
 }
 
 /// The memory of a constant array.
-pub(in crate::sim) fn array_bytes(array: &ArrayData) -> Buffer {
+pub(in crate::sim) fn array_bytes(array: &ArrayData) -> GlobalBuffer {
     let size = array.elem.size_bytes() as usize;
     let bytes = array.elements().flat_map(|x| x.bits().to_le_bytes().into_iter().take(size));
-    Buffer::from_slice::<u8>(&bytes.collect::<Vec<u8>>())
+    GlobalBuffer::from_slice::<u8>(&bytes.collect::<Vec<u8>>())
 }
 
 /// Returns the byte ranges of the shared allocations, and their total size in bytes.

@@ -7,7 +7,7 @@ use super::layout::Source;
 use super::shadow::{Access, Completion};
 use super::threads::Fact;
 use super::{Agent, At, Raced, Races, Target, lanes_of, lock};
-use crate::ir::MemScope;
+use crate::ir::op::MemScope;
 
 /// Operations of a warp in groups that each lane commits.
 #[derive(Clone, Debug, Default)]

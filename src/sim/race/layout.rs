@@ -1,7 +1,7 @@
 //! The components of a launch: which source of accesses each number stands for.
 
 use super::clock::{Component, Range};
-use crate::ir::MemScope;
+use crate::ir::op::MemScope;
 
 /// A source of accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

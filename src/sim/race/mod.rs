@@ -49,7 +49,7 @@ use self::shadow::{Access, Completion, FarCompletions, Shadow, View};
 use self::strong::{Block, Location};
 use self::sync::{Join, Mbarrier};
 use self::threads::{Fact, State, Threads};
-use crate::ir::MemScope;
+use crate::ir::op::MemScope;
 
 pub(in crate::sim) use self::agents::Pieces;
 pub use self::report::{Agent, MissingEdge};

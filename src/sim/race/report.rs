@@ -3,7 +3,7 @@
 use super::layout::Source;
 use super::shadow::{Clash, Order};
 use super::{At, Grid, Races};
-use crate::ir::MemScope;
+use crate::ir::op::MemScope;
 
 /// A memory that blocks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

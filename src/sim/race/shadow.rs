@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::clock::{Component, Range};
 use super::layout::{Layout, Source, rank};
 use super::threads::{Fact, Own, State};
-use crate::ir::MemScope;
+use crate::ir::op::MemScope;
 
 /// Bits of [`Record::word`] below the step.
 const STEP: u32 = 10;

@@ -5,7 +5,7 @@
 
 use super::layout::rank;
 use super::threads::{Fact, Knowledge, Threads};
-use crate::ir::MemScope;
+use crate::ir::op::MemScope;
 
 /// The block of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::layout::Source;
 use super::shadow::{Access, Order, View};
 use super::threads::{Fact, Knowledge};
 use super::{Agent, At, Later, MissingEdge, Raced, Races, Target, lanes_of};
-use crate::ir::MemScope;
+use crate::ir::op::MemScope;
 
 /// A barrier: what is released to its phase, and what its last phase released.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@
 
 use super::clock::{ALL, Clock, Component, Range};
 use super::layout::rank;
-use crate::ir::MemScope;
+use crate::ir::op::MemScope;
 
 /// Facts about accesses that travel along every edge with the order of the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! Explains raw faults in the terms of the kernel: names, lines, threads.
 
-use crate::ir::{
-    ArrayId, AsyncCopy, Effect, Entity, KernelIr, LocalId, Mbarrier, Mma, Op, OpId, Place,
-    SharedId, Space,
-};
+use crate::ir::op::{AsyncCopy, Effect, Mbarrier, Mma, Op};
+use crate::ir::types::Space;
+use crate::ir::{ArrayId, Entity, KernelIr, LocalId, OpId, SharedId, SourceLocation};
 use crate::launch::assert::{AssertFailures, AssertSites};
 use crate::launch::grid::Grid;
 use crate::sim::exec::cluster::{Stop, Stuck, Why};
@@ -61,19 +60,19 @@ impl Launch<'_> {
     /// The name of the operation of a step, and its Rust line.
     fn op(&self, step: u32) -> Option<SourceOp> {
         let op = *self.code.ops.get(step as usize)?;
-        let place = *self.ir.places.get(self.ir.ops[op].place)?;
-        Some(SourceOp { name: self.ir.ops[op].op.name(), place })
+        let location = *self.ir.locations.get(self.ir.ops[op].location)?;
+        Some(SourceOp { name: self.ir.ops[op].op.name(), location })
     }
 
     /// The name of a shared allocation, and its source location.
-    fn shared(&self, alloc: u32) -> (String, Option<Place>) {
+    fn shared(&self, alloc: u32) -> (String, Option<SourceLocation>) {
         let shared = SharedId::from_index(alloc as usize);
-        let place = self.ir.shared.get(shared).and_then(|s| self.ir.places.get(s.place));
-        (shared.to_string(), place.copied())
+        let location = self.ir.shared.get(shared).and_then(|s| self.ir.locations.get(s.location));
+        (shared.to_string(), location.copied())
     }
 
     /// The name of an allocation, and where the kernel made it.
-    fn allocation(&self, space: Space, alloc: u32) -> (String, Option<Place>) {
+    fn allocation(&self, space: Space, alloc: u32) -> (String, Option<SourceLocation>) {
         match space {
             Space::Global => {
                 let name = self.ir.params.get(alloc as usize).map(|param| param.name.clone());
@@ -81,15 +80,17 @@ impl Launch<'_> {
             }
             Space::Const => {
                 let array = ArrayId::from_index(alloc as usize);
-                let place = self.ir.arrays.get(array).and_then(|a| self.ir.places.get(a.place));
-                (array.to_string(), place.copied())
+                let location =
+                    self.ir.arrays.get(array).and_then(|a| self.ir.locations.get(a.location));
+                (array.to_string(), location.copied())
             }
             Space::Shared => self.shared(alloc),
             Space::SharedCluster => self.shared(of_cluster(alloc).1),
             Space::Local => {
                 let local = LocalId::from_index(alloc as usize);
-                let place = self.ir.locals.get(local).and_then(|l| self.ir.places.get(l.place));
-                (local.to_string(), place.copied())
+                let location =
+                    self.ir.locals.get(local).and_then(|l| self.ir.locations.get(l.location));
+                (local.to_string(), location.copied())
             }
             // An access knows the memory that its pointer points into.
             Space::Generic => (String::new(), None),
@@ -164,10 +165,10 @@ impl Names for Site<'_> {
 /// A warp of a cluster whose blocks are those of `blocks`.
 fn stuck_warp(launch: &Launch<'_>, blocks: &dyn Fn(u32) -> [u32; 3], stuck: &Stuck) -> StuckWarp {
     let waits = stuck.waits.as_ref().and_then(|(step, found)| {
-        let SourceOp { name: op, place } = launch.op(*step)?;
+        let SourceOp { name: op, location } = launch.op(*step)?;
         let id = *launch.code.ops.get(*step as usize)?;
         let cause = found.named(&Site { launch, warp: stuck.warp, op: id })?;
-        Some(WarpWait { op, place, cause })
+        Some(WarpWait { op, location, cause })
     });
     StuckWarp { block: blocks(stuck.block), warp: stuck.warp, waits }
 }
@@ -181,11 +182,13 @@ pub(in crate::sim) fn explain(
 ) -> RunError {
     let (ir, block) = (launch.ir, blocks(stop.block));
     let Stop { warp, step, .. } = stop;
-    let Some(SourceOp { name: op, place }) = launch.op(*step) else { return RunError::NotVerified };
+    let Some(SourceOp { name: op, location }) = launch.op(*step) else {
+        return RunError::NotVerified;
+    };
     match &stop.why {
         Why::OutOfFuel { lane } => {
             let thread = launch.thread(*warp, *lane);
-            RunError::OutOfFuel { fuel: launch.fuel, op, place, block, thread }
+            RunError::OutOfFuel { fuel: launch.fuel, op, location, block, thread }
         }
         Why::Fault(fault) => {
             let Some(id) = launch.code.ops.get(*step as usize).copied() else {
@@ -197,7 +200,7 @@ pub(in crate::sim) fn explain(
             let thread = launch.thread(*warp, fault.lane);
             let (kernel, path) = (ir.name.clone(), ir.path_of(id));
             let stuck = stop.stuck.iter().map(|stuck| stuck_warp(launch, blocks, stuck)).collect();
-            Fault { cause, kernel, op, path, place, block, thread, stuck }.into()
+            Fault { cause, kernel, op, path, location, block, thread, stuck }.into()
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Copies that one thread starts and that the memory system makes: of boxes of a tensor, and of contiguous bytes.
 
-use crate::ir::BulkReduce;
+use crate::ir::op::BulkReduce;
 
 /// The operation of a copy by the tensor memory accelerator. [`TmaCopy`](crate::tensor::TmaCopy)
 /// starts them.

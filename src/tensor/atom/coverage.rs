@@ -10,7 +10,7 @@ errors! {
     /// The mode that keeps a layout from reaching each element of its tile once, and its error.
     ///
     /// ```
-    /// use tilewright::ir::Scalar;
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::layout;
     /// use tilewright::tensor::{CopyAtom, CopyOp, CoverageFault, TensorErrorKind, TiledCopy};
     ///

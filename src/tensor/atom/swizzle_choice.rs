@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ir::Scalar;
+use crate::ir::types::Scalar;
 use crate::layout::{
     Analysis, BankConflicts, ComposedLayout, IntTuple, Layout, LayoutError, Swizzle,
 };
@@ -34,7 +34,7 @@ impl SmemAccess {
     /// whose address it gives to `ldmatrix`.
     ///
     /// ```
-    /// use tilewright::ir::Scalar;
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::layout;
     /// use tilewright::layout::tiler;
     /// use tilewright::tensor::{
@@ -220,7 +220,7 @@ fn swizzled(swizzle: Swizzle, tile: &Layout) -> Result<ComposedLayout, LayoutErr
 /// nothing smaller than the widest vector. `wgmma` takes the ones whose tile is made of a [`SmemAtom`].
 ///
 /// ```
-/// use tilewright::ir::Scalar;
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::layout;
 /// use tilewright::tensor::{SmemAccess, choose_swizzle};
 ///

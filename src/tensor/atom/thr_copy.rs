@@ -1,6 +1,9 @@
 //! [`ThrCopy`]: the part of a [`TiledCopy`] that a thread has, and its copies by the instruction of the atom.
 
-use crate::ir::{Body, CpAsyncCache, DeviceCoord, Element, MatrixCount, MatrixOrder, Scalar, Val};
+use crate::ir::builder::DeviceCoord;
+use crate::ir::op::{CpAsyncCache, MatrixCount, MatrixOrder};
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Element, Val};
 use crate::layout::{Analysis, IntTuple};
 
 use super::tiled_copy::{Side, TiledCopy};
@@ -24,7 +27,8 @@ use crate::tensor::view::tensor::Tensor;
 /// | [`CopyOp::MovMatrix`] | registers | registers | one `movmatrix` |
 ///
 /// ```
-/// use tilewright::ir::{Global, Kernel, Scalar, Target, f16};
+/// use tilewright::ir::{Global, Kernel, Target, f16};
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::{layout, shape};
 /// use tilewright::tensor::{
 ///     CacheOp, CopyAtom, CopyOp, RegisterTensor, Matrices, TensorPointer, SharedTensor, Tensor, TiledCopy,
@@ -68,7 +72,8 @@ impl<'b> ThrCopy<'_, 'b> {
     /// `partition_S`.
     ///
     /// ```
-    /// use tilewright::ir::{Global, Kernel, Scalar, Target};
+    /// use tilewright::ir::{Global, Kernel, Target};
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::layout;
     /// use tilewright::tensor::{CopyAtom, CopyOp, Tensor, TiledCopy};
     ///
@@ -133,7 +138,8 @@ impl<'b> ThrCopy<'_, 'b> {
     /// the copy is made for ([`TiledCopy::of_operand`]).
     ///
     /// ```
-    /// use tilewright::ir::{Kernel, Scalar, Target, f16};
+    /// use tilewright::ir::{Kernel, Target, f16};
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::{layout, shape, tiler};
     /// use tilewright::tensor::{
     ///     CopyAtom, CopyOp, Matrices, MmaAtom, Operand, SharedTensor, TiledCopy, TiledMma,
@@ -210,7 +216,8 @@ impl<'b> ThrCopy<'_, 'b> {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::{Global, GlobalMut, Kernel, Scalar, Target};
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::{layout, shape};
     /// use tilewright::runtime::{Device, Grid};
     /// use tilewright::tensor::{CacheOp, CopyAtom, CopyOp, TensorPointer, SharedTensor, Tensor, TiledCopy};
@@ -300,7 +307,7 @@ impl<'b> ThrCopy<'_, 'b> {
                     for i in 0..held.len() {
                         values.push(held.get(k, i));
                     }
-                    if let Some(vector) = crate::ir::AnyVector::pack(&values) {
+                    if let Some(vector) = crate::ir::builder::AnyVector::pack(&values) {
                         to.engine.write_vector(k, &to.indices, vector);
                     }
                 }

@@ -1,6 +1,7 @@
 //! [`ThrMma`]: the part of a [`TiledMma`] that a thread has.
 
-use crate::ir::{Body, DeviceCoord, Element, Sum, Ty};
+use crate::ir::builder::{Accumulator, DeviceCoord, Ty};
+use crate::ir::{Body, Element};
 use crate::layout::{IntTuple, Layout, LayoutError};
 
 use super::tiled_mma::{Operand, TiledMma};
@@ -62,8 +63,8 @@ impl TiledMma {
 ///     let a = SharedTensor::<f32>::shared(k, layout!((64, 8) : (1, 65)));
 ///     // The rows of the thread are 16 apart.
 ///     assert_eq!(thr.partition_a(k, &a).layout().to_string(), "(1,4,8):(0,16,65)");
-///     let sums = thr.fragment_c::<f32>(k, shape!(64, 64));
-///     assert_eq!(sums.layout().to_string(), "(1,4,4):(0,1,4)");
+///     let accumulators = thr.fragment_c::<f32>(k, shape!(64, 64));
+///     assert_eq!(accumulators.layout().to_string(), "(1,4,4):(0,1,4)");
 /// })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -207,19 +208,19 @@ impl<'b> ThrMma<'_, 'b> {
     /// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(_, _, _))?;
     /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
     ///     let thr = mma.slice(k.thread_idx().x);
-    ///     let sums = thr.fragment_accumulators::<Vector<f16, 2>>(k, shape!(64, 32));
-    ///     assert_eq!(sums.to_string(), "rmem<f16x2> o (2,2,2):(1,2,4)");
-    ///     sums.fill(k, Val::splat(k.constant(f16::from_f32(0.0))));
+    ///     let accumulators = thr.fragment_accumulators::<Vector<f16, 2>>(k, shape!(64, 32));
+    ///     assert_eq!(accumulators.to_string(), "rmem<f16x2> o (2,2,2):(1,2,4)");
+    ///     accumulators.fill(k, Val::splat(k.constant(f16::from_f32(0.0))));
     ///     let (a, b) = (thr.fragment_a::<f16>(k, shape!(64, 16)), thr.fragment_b::<f16>(k, shape!(32, 16)));
     ///     a.fill(k, f16::from_f32(1.0));
     ///     b.fill(k, f16::from_f32(2.0));
-    ///     mma.gemm_sync(k, &sums, &a, &b);
-    ///     assert_eq!(sums.elements(k).to_string(), "rmem<f16> o (4,2,2):(1,4,8)");
+    ///     mma.gemm_sync(k, &accumulators, &a, &b);
+    ///     assert_eq!(accumulators.elements(k).to_string(), "rmem<f16> o (4,2,2):(1,4,8)");
     /// })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn fragment_accumulators<D: Sum>(
+    pub fn fragment_accumulators<D: Accumulator>(
         &self,
         k: &Body<'b, '_>,
         shape: impl Into<IntTuple>,

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::ir::{DeviceCoord, Scalar};
+use crate::ir::builder::DeviceCoord;
+use crate::ir::types::Scalar;
 use crate::layout::{IntTuple, Layout, LayoutError, Tiler, make_layout_tv, tiler};
 
 use super::CopyAtom;
@@ -17,7 +18,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 /// made, it is checked that each element of the tile is reached once.
 ///
 /// ```
-/// use tilewright::ir::Scalar;
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::layout;
 /// use tilewright::tensor::{CopyAtom, CopyOp, TiledCopy};
 ///

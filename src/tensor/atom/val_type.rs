@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ir::Scalar;
+use crate::ir::types::Scalar;
 
 /// The type of an operand's elements: CuTe's `ValTypeA` and so on. Prints as in the names of CuTe's atoms.
 ///
@@ -85,7 +85,7 @@ impl ValType {
     /// The type of the elements in kernels; `None` for types that are no scalars there.
     ///
     /// ```
-    /// use tilewright::ir::Scalar;
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::tensor::ValType;
     /// assert_eq!((ValType::S8.scalar(), ValType::U4.scalar()), (Some(Scalar::I8), None));
     /// ```

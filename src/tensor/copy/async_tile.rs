@@ -1,6 +1,8 @@
 //! [`AsyncTile`]: tiles of a matrix in global memory, copied to shared memory by all threads of a block.
 
-use crate::ir::{Body, CpAsyncCache, Element, Global, Scalar, Shared, Val};
+use crate::ir::op::CpAsyncCache;
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Element, Global, Shared, Val};
 use crate::layout::{ComposedLayout, Layout, layout, shape};
 
 use crate::arch::Major;
@@ -13,7 +15,7 @@ use crate::tensor::view::tensor::SharedTensor;
 /// bytes, along K or along the other mode, as the matrix has; what is outside of the matrix becomes zero, in any size.
 ///
 /// ```
-/// use tilewright::ir::Scalar;
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::arch::Major;
 /// use tilewright::tensor::AsyncTile;
 ///
@@ -79,7 +81,7 @@ impl AsyncTile {
     /// are no multiple of 32.
     ///
     /// ```
-    /// use tilewright::ir::Scalar;
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::arch::Major;
     /// use tilewright::tensor::AsyncTile;
     ///

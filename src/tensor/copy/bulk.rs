@@ -1,6 +1,8 @@
 //! Contiguous tensors between global and shared memory, by bulk copies that one thread starts.
 
-use crate::ir::{Body, Element, L2Policy, MbarrierRef, Pointer as PointerType, Val};
+use crate::ir::builder::MbarrierRef;
+use crate::ir::op::L2Policy;
+use crate::ir::{Body, Element, Pointer as PointerType, Val};
 use crate::layout::Layout;
 
 use crate::tensor::error::{TensorError, TensorErrorKind};
@@ -82,7 +84,8 @@ where
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{BulkWait, GlobalMut, Kernel, ProxySpace, Target};
+/// use tilewright::ir::op::{BulkWait, ProxySpace};
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
 /// use tilewright::tensor::{TensorPointer, SharedTensor, Tensor, bulk_store};

@@ -1,6 +1,7 @@
 //! Zeros for tensors in memory.
 
-use crate::ir::{Body, MutPointer, Val, Vector, VectorElement};
+use crate::ir::builder::VectorElement;
+use crate::ir::{Body, MutPointer, Val, Vector};
 use crate::layout::{Layout, LayoutError};
 
 use crate::tensor::error::TensorErrorKind;

@@ -2,7 +2,9 @@
 
 use std::marker::PhantomData;
 
-use crate::ir::{Body, Element, MatrixOrder, Scalar, Shared, Val, Vector};
+use crate::ir::op::MatrixOrder;
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Element, Shared, Val, Vector};
 use crate::layout::{Layout, LayoutError};
 
 use crate::arch::Major;
@@ -40,12 +42,12 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 ///     let (from_a, from_b) = (load_a.partition(k, thread, &x), load_b.partition(k, thread, &x));
 ///     let a = thr.fragment_words(k, Operand::A, shape!(64, 16));
 ///     let b = thr.fragment_words(k, Operand::B, shape!(64, 16));
-///     let sums = thr.fragment_c::<f32>(k, shape!(64, 64));
-///     sums.fill(k, 0.0);
+///     let accumulators = thr.fragment_c::<f32>(k, shape!(64, 64));
+///     accumulators.fill(k, 0.0);
 ///     for step in 0..4 {
 ///         load_a.load(k, &from_a.slice(k, (.., .., step)), &a);
 ///         load_b.load(k, &from_b.slice(k, (.., .., step)), &b);
-///         mma.gemm_sync(k, &sums, &a, &b);
+///         mma.gemm_sync(k, &accumulators, &a, &b);
 ///     }
 /// })?;
 /// let ptx = kernel.ptx();

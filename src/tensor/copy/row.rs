@@ -1,8 +1,7 @@
 //! [`Row`]: a row of memory that starts anywhere, in vectors.
 
-use crate::ir::{
-    Body, IntoOperand, MutPointer, Pointer as PointerType, Val, Vector, VectorElement,
-};
+use crate::ir::builder::{IntoOperand, VectorElement};
+use crate::ir::{Body, MutPointer, Pointer as PointerType, Val, Vector};
 
 /// Elements that follow each other in memory, from any index on, as vectors of `N`: vectors that the row has as a whole
 /// are one access each, the elements of the first and the last vector are accessed one by one.

@@ -1,9 +1,11 @@
 //! [`StagedStore`]: accumulators of a warp group to global memory, through shared memory and tensor copies.
 
 use crate::arch::TensorMapDesc;
+use crate::ir::builder::Converted;
+use crate::ir::op::{BulkWait, MatrixOrder, ProxySpace};
+use crate::ir::types::Scalar;
 use crate::ir::{
-    Body, BulkWait, Converted, Element, MatrixOrder, NamedBarrier, ProxySpace, Registers, Scalar,
-    Shared, TensorMapMut, Val, Vector, bf16, f16,
+    Body, Element, NamedBarrier, Registers, Shared, TensorMapMut, Val, Vector, bf16, f16,
 };
 use crate::layout::{ComposedLayout, IntTuple, Layout, shape, tiler};
 
@@ -22,7 +24,7 @@ use crate::tensor::view::tensor::{RegisterTensor, Tensor};
 /// number of 16-byte units in a row is odd.
 ///
 /// ```
-/// use tilewright::ir::Scalar;
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::tensor::StagedStore;
 ///
 /// let store = StagedStore::new(Scalar::Bf16, 64, 2)?;
@@ -107,7 +109,7 @@ impl StagedStore {
     /// matrix, which go to shared memory in the swizzle of 128 bytes by `stmatrix.trans`.
     ///
     /// ```
-    /// use tilewright::ir::Scalar;
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::tensor::StagedStore;
     ///
     /// let store = StagedStore::transposed(Scalar::F16, 24, 1)?;
@@ -124,7 +126,7 @@ impl StagedStore {
             kind,
         };
         if !matches!(elem, Scalar::F16 | Scalar::Bf16) {
-            let why = "sums are stored transposed as f16 or bf16";
+            let why = "accumulators are stored transposed as f16 or bf16";
             return Err(error(TensorErrorKind::TmaTile { why }));
         }
         if columns == 0 || !columns.is_multiple_of(8) || slots == 0 {
@@ -270,15 +272,15 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// The four accumulators of a thread in 8 columns of 64 rows, in the order of `wgmma` (two of one row, two of the row 8
     /// further), as words to be stored: rounded to nearest.
     #[track_caller]
-    pub fn words(&self, sums: [Val<'b, f32>; 4]) -> StoreWords<'b> {
+    pub fn words(&self, accumulators: [Val<'b, f32>; 4]) -> StoreWords<'b> {
         #[track_caller]
-        fn two<'b, U: Converted + crate::ir::VectorElement<2>>(
-            sums: [Val<'b, f32>; 2],
+        fn two<'b, U: Converted + crate::ir::builder::VectorElement<2>>(
+            accumulators: [Val<'b, f32>; 2],
         ) -> Val<'b, u32> {
-            let two: Val<'b, Vector<f32, 2>> = Val::pack(sums);
+            let two: Val<'b, Vector<f32, 2>> = Val::pack(accumulators);
             two.cvt::<U>().bitcast::<u32>()
         }
-        let [a, b, c, d] = sums;
+        let [a, b, c, d] = accumulators;
         match self.store.elem {
             Scalar::F16 => vec![two::<f16>([a, b]), two::<f16>([c, d])],
             Scalar::Bf16 => vec![two::<bf16>([a, b]), two::<bf16>([c, d])],
@@ -291,7 +293,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::{GlobalMut, Kernel, Scalar, Target, TensorMapMut, bf16};
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, TensorMapMut, bf16};
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::runtime::{Device, Grid};
     /// use tilewright::tensor::StagedStore;
     ///
@@ -348,8 +351,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         map: &impl AccumulatorMap<'b>,
     ) -> StoreWords<'b> {
         let _call = k.call();
-        let sums = acc.variables();
-        let mut values = [0, 1, 2, 3].map(|i| sums.get(k, 4 * unit + i));
+        let accumulators = acc.variables();
+        let mut values = [0, 1, 2, 3].map(|i| accumulators.get(k, 4 * unit + i));
         if !map.is_identity() {
             for (value, place) in values.iter_mut().zip(self.coordinates(k, origin)) {
                 *value = map.apply(k, *value, place);

@@ -1,6 +1,7 @@
 //! Copies between tensors, element by element in the order of their coordinates.
 
-use crate::ir::{Body, Element, Scalar, Val};
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Element, Val};
 use crate::layout::{Layout, LayoutError};
 
 use crate::tensor::error::TensorErrorKind;

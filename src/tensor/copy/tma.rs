@@ -3,10 +3,10 @@
 use std::fmt;
 
 use crate::arch::{SwizzleMode, TensorMapDesc, TensorMapError};
-use crate::ir::{
-    Body, BulkReduce, DeviceCoord, Element, IntoVal, L2Policy, MbarrierRef, Scalar, Shared,
-    TensorMap, TensorMapMut, Val,
-};
+use crate::ir::builder::{DeviceCoord, IntoVal, MbarrierRef};
+use crate::ir::op::{BulkReduce, L2Policy};
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Element, Shared, TensorMap, TensorMapMut, Val};
 use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle};
 
 use crate::tensor::atom::{AtomError, CopyAtom, CopyOp, TmaOp};
@@ -23,7 +23,7 @@ use crate::tensor::view::tensor::SharedTensor;
 ///
 /// ```
 /// use tilewright::arch::SwizzleMode;
-/// use tilewright::ir::Scalar;
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::{Layout, layout, shape};
 /// use tilewright::arch::Major;
 /// use tilewright::tensor::{SmemAtom, SmemSwizzle, TmaCopy};
@@ -167,7 +167,7 @@ impl TmaCopy {
     /// `make_tma_copy` gives.
     ///
     /// ```
-    /// use tilewright::ir::Scalar;
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::layout;
     /// use tilewright::tensor::{TmaCopy, TmaOp};
     ///
@@ -391,7 +391,9 @@ impl TmaCopy {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::{BulkReduce, BulkWait, Kernel, ProxySpace, Scalar, Target, TensorMapMut};
+    /// use tilewright::ir::op::{BulkReduce, BulkWait, ProxySpace};
+    /// use tilewright::ir::{Kernel, Target, TensorMapMut};
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::layout;
     /// use tilewright::runtime::{Device, Grid};
     /// use tilewright::tensor::{SharedTensor, TmaCopy};
@@ -447,7 +449,8 @@ impl TmaCopy {
     /// CuTe's `SM90_TMA_LOAD::PREFETCH`.
     ///
     /// ```
-    /// use tilewright::ir::{Kernel, Scalar, Target, TensorMap};
+    /// use tilewright::ir::{Kernel, Target, TensorMap};
+    /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::layout;
     /// use tilewright::tensor::TmaCopy;
     ///

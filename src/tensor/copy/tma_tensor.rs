@@ -1,6 +1,7 @@
 //! [`TmaTensor`]: the tensor of a tensor map, tiled and sliced by its coordinates.
 
-use crate::ir::{Body, DeviceCoord, Element, MbarrierRef, TensorMap, TensorMapMut, Ty, Val};
+use crate::ir::builder::{DeviceCoord, MbarrierRef, Ty};
+use crate::ir::{Body, Element, TensorMap, TensorMapMut, Val};
 use crate::layout::{IntTuple, TilerRef};
 
 use super::tma::TmaCopy;
@@ -14,7 +15,9 @@ use crate::tensor::view::tensor::{CoordTensor, SharedTensor, Tensor};
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{BulkWait, Kernel, Scalar, Target, TensorMap, TensorMapMut};
+/// use tilewright::ir::op::BulkWait;
+/// use tilewright::ir::{Kernel, Target, TensorMap, TensorMapMut};
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::{layout, tiler};
 /// use tilewright::runtime::{Device, Grid};
 /// use tilewright::tensor::{SharedTensor, TmaCopy, TmaPipeline};

@@ -1,6 +1,8 @@
 //! [`WgmmaMainloop`]: the products of a warp group over the stages of a ring.
 
-use crate::ir::{Body, Element, IntoVal, NamedBarrier, ProxySpace, Val, range};
+use crate::ir::builder::IntoVal;
+use crate::ir::op::ProxySpace;
+use crate::ir::{Body, Element, NamedBarrier, Val, range};
 use crate::layout::{LayoutError, tiler};
 
 use super::smem_operand::SmemOperand;
@@ -32,8 +34,8 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 ///     let x = SharedTensor::<bf16>::shared_aligned(k, ring.clone(), 1024);
 ///     let pipe = TmaPipeline::new(k, 3, 8192, 1);
 ///     let products = WgmmaMainloop::new(k, &mma, pipe, k.thread_idx().x, &x, &x);
-///     let sums = mma.slice(k.thread_idx().x).fragment_c::<f32>(k, shape!(64, 64));
-///     let state = products.run(k, &sums, pipe.consumer(k), steps);
+///     let accumulators = mma.slice(k.thread_idx().x).fragment_c::<f32>(k, shape!(64, 64));
+///     let state = products.run(k, &accumulators, pipe.consumer(k), steps);
 ///     products.finish(k, state);
 /// })?;
 /// let text = kernel.ptx();

@@ -1,6 +1,9 @@
 //! [`TiledMma::gemm_sync`]: products by `mma.sync`.
 
-use crate::ir::{AnyVector, Body, Element, MmaOverflow, Registers, Scalar, Sum, Ty, Type, Val};
+use crate::ir::builder::{Accumulator, AnyVector, Ty};
+use crate::ir::op::MmaOverflow;
+use crate::ir::types::{Scalar, Type};
+use crate::ir::{Body, Element, Registers, Val};
 use crate::layout::IntTuple;
 
 use super::extents;
@@ -32,10 +35,10 @@ impl TiledMma {
     ///     let (x, y) = (thr.fragment_a::<i8>(k, shape!(16, 64)), thr.fragment_b::<i8>(k, shape!(8, 64)));
     ///     copy(k, &thr.partition_a(k, &Tensor::new(k, a, layout!((16, 64) : (64, 1)))), &x);
     ///     copy(k, &thr.partition_b(k, &Tensor::new(k, b, layout!((8, 64) : (64, 1)))), &y);
-    ///     let sums = thr.fragment_accumulators::<i32>(k, shape!(16, 8));
-    ///     sums.fill(k, 0);
-    ///     mma.gemm_sync(k, &sums, &x, &y);
-    ///     copy(k, &sums, &thr.partition_c(k, &Tensor::new(k, c, layout!((16, 8) : (8, 1)))));
+    ///     let accumulators = thr.fragment_accumulators::<i32>(k, shape!(16, 8));
+    ///     accumulators.fill(k, 0);
+    ///     mma.gemm_sync(k, &accumulators, &x, &y);
+    ///     copy(k, &accumulators, &thr.partition_c(k, &Tensor::new(k, c, layout!((16, 8) : (8, 1)))));
     /// })?;
     /// assert_eq!(kernel.ptx().text().matches("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32").count(), 2);
     /// let device = Device::sim()?;
@@ -47,7 +50,7 @@ impl TiledMma {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn gemm_sync<D: Sum, A: Element, B: Element>(
+    pub fn gemm_sync<D: Accumulator, A: Element, B: Element>(
         &self,
         k: &Body<'_, '_>,
         c: &RegisterTensor<'_, D>,
@@ -64,7 +67,7 @@ impl TiledMma {
     }
 
     #[track_caller]
-    fn multiply_all<D: Sum, A: Element, B: Element>(
+    fn multiply_all<D: Accumulator, A: Element, B: Element>(
         &self,
         k: &Body<'_, '_>,
         c: &RegisterTensor<'_, D>,
@@ -90,8 +93,9 @@ impl TiledMma {
                 let y = registers(k, b, (column, step))?;
                 for row in 0..m {
                     let x = registers(k, a, (row, step))?;
-                    let sums = accumulators_at(c, (row, column))?;
-                    multiply(k, *sync, &sums, (&x, a_type), (&y, b_type)).ok_or_else(none)?;
+                    let accumulators = accumulators_at(c, (row, column))?;
+                    multiply(k, *sync, &accumulators, (&x, a_type), (&y, b_type))
+                        .ok_or_else(none)?;
                 }
             }
         }
@@ -99,7 +103,7 @@ impl TiledMma {
     }
 
     /// The values of a thread in one instruction; accumulators that share a register count as one.
-    pub(in crate::tensor) fn values_in<D: Sum>(
+    pub(in crate::tensor) fn values_in<D: Accumulator>(
         &self,
         operand: Operand,
     ) -> Result<i64, TensorErrorKind> {
@@ -146,7 +150,7 @@ pub(in crate::tensor) fn in_registers<T: Element>(values: i64, elem: Scalar) -> 
 }
 
 /// Checks that accumulators of type `D` are those of the instruction.
-pub(in crate::tensor) fn check_accumulators<D: Sum>(
+pub(in crate::tensor) fn check_accumulators<D: Accumulator>(
     expected: ValType,
 ) -> Result<(), TensorErrorKind> {
     let (found, lanes) = match D::TYPE {
@@ -210,22 +214,22 @@ pub(in crate::tensor) fn operand<'b, T: Element>(
 
 /// One instruction.
 #[track_caller]
-pub(in crate::tensor) fn multiply<'b, A: Element, B: Element, D: Sum>(
+pub(in crate::tensor) fn multiply<'b, A: Element, B: Element, D: Accumulator>(
     k: &Body<'b, '_>,
     op: MmaSync,
-    sums: &Registers<'_, D>,
+    accumulators: &Registers<'_, D>,
     (x, a_type): (&[Val<'b, A>], Scalar),
     (y, b_type): (&[Val<'b, B>], Scalar),
 ) -> Option<()> {
     let [m, _, depth] = op.shape_mnk;
     if op.a == ValType::F64 && m == 16 && depth > 4 {
         // More than vectors hold.
-        k.mma_sync_f64_into(sums, &doubles(x)?, &doubles(y)?);
+        k.mma_sync_f64_into(accumulators, &doubles(x)?, &doubles(y)?);
         return Some(());
     }
     let (x, y) = (operand(x, a_type)?, operand(y, b_type)?);
     let overflow = if op.saturate { MmaOverflow::Satfinite } else { MmaOverflow::Wrap };
-    k.mma_sync_with(sums, x, y, overflow);
+    k.mma_sync_with(accumulators, x, y, overflow);
     Some(())
 }
 

@@ -9,7 +9,9 @@ pub use mainloop::WgmmaMainloop;
 pub use smem_operand::SmemOperand;
 pub use wgmma::WgmmaOperand;
 
-use crate::ir::{AnyVector, Body, Element, Float, Registers, Scalar, Val, Vector, bf16, f16};
+use crate::ir::builder::AnyVector;
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Element, Float, Registers, Val, Vector, bf16, f16};
 use crate::layout::Layout;
 
 use self::mma_sync::{accumulators_at, element_type, in_registers, multiply, not_here};
@@ -42,10 +44,10 @@ use super::view::tensor::{RegisterTensor, Tensor};
 ///     let a = thr.partition_a(k, &Tensor::new(k, a, layout!((2, 3) : (3, 1))));
 ///     let b = thr.partition_b(k, &Tensor::new(k, b, layout!((4, 3) : (1, 4))));
 ///     let c = thr.partition_c(k, &Tensor::new(k, c, layout!((2, 4) : (4, 1))));
-///     let sums = thr.fragment_c(k, shape!(2, 4));
-///     sums.fill(k, 0.0);
-///     gemm(k, &mma, &sums, &a, &b);
-///     copy(k, &sums, &c);
+///     let accumulators = thr.fragment_c(k, shape!(2, 4));
+///     accumulators.fill(k, 0.0);
+///     gemm(k, &mma, &accumulators, &a, &b);
+///     copy(k, &accumulators, &c);
 /// })?;
 /// let device = Device::sim()?;
 /// let a = device.upload(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
@@ -109,11 +111,11 @@ where
         for row in rows {
             x.push(row.read(k));
         }
-        let mut sums = steps.c.iter();
+        let mut accumulators = steps.c.iter();
         for column in columns {
             let y = column.read(k);
             for x in &x {
-                let Some(sum) = sums.next() else { continue };
+                let Some(sum) = accumulators.next() else { continue };
                 let sum = c.engine.at(*sum);
                 if let Some(next) = fma([(*x).into(), y.into(), sum.read(k).into()]) {
                     sum.write(k, next);
@@ -180,13 +182,13 @@ where
         for column in 0..n {
             let y = part(k, b, (column, step))?;
             for (row, x) in (0..m).zip(&x) {
-                let sums = accumulators_at(c, (row, column))?;
+                let accumulators = accumulators_at(c, (row, column))?;
                 let (x, y) = ((x.as_slice(), a_type), (y.as_slice(), b_type));
                 let done = match D::SCALAR {
-                    Scalar::F16 => in_pairs(k, &sums, |pairs| multiply(k, op, pairs, x, y)),
-                    Scalar::F32 => sums.of::<f32>().and_then(|s| multiply(k, op, &s, x, y)),
-                    Scalar::F64 => sums.of::<f64>().and_then(|s| multiply(k, op, &s, x, y)),
-                    Scalar::I32 => sums.of::<i32>().and_then(|s| multiply(k, op, &s, x, y)),
+                    Scalar::F16 => in_pairs(k, &accumulators, |pairs| multiply(k, op, pairs, x, y)),
+                    Scalar::F32 => accumulators.of::<f32>().and_then(|s| multiply(k, op, &s, x, y)),
+                    Scalar::F64 => accumulators.of::<f64>().and_then(|s| multiply(k, op, &s, x, y)),
+                    Scalar::I32 => accumulators.of::<i32>().and_then(|s| multiply(k, op, &s, x, y)),
                     _ => None,
                 };
                 done.ok_or_else(none)?;
@@ -200,18 +202,22 @@ where
 #[track_caller]
 fn in_pairs<'b, D: Element>(
     k: &Body<'b, '_>,
-    sums: &Registers<'b, D>,
+    accumulators: &Registers<'b, D>,
     multiply: impl FnOnce(&Registers<'b, Vector<f16, 2>>) -> Option<()>,
 ) -> Option<()> {
-    let sums = sums.of::<f16>()?;
-    let pairs = k.registers::<Vector<f16, 2>>(sums.len() / 2);
+    let accumulators = accumulators.of::<f16>()?;
+    let pairs = k.registers::<Vector<f16, 2>>(accumulators.len() / 2);
     for pair in 0..pairs.len() {
-        pairs.set(k, pair, Val::pack([sums.get(k, 2 * pair), sums.get(k, 2 * pair + 1)]));
+        pairs.set(
+            k,
+            pair,
+            Val::pack([accumulators.get(k, 2 * pair), accumulators.get(k, 2 * pair + 1)]),
+        );
     }
     multiply(&pairs)?;
     for pair in 0..pairs.len() {
         for (lane, value) in (0..).zip(pairs.get(k, pair).lanes()) {
-            sums.set(k, 2 * pair + lane, value);
+            accumulators.set(k, 2 * pair + lane, value);
         }
     }
     Some(())

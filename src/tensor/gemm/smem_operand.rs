@@ -1,7 +1,8 @@
 //! [`SmemOperand`]: operands in shared memory, which `wgmma` reads by itself.
 
 use crate::arch::{Major, MatrixDescriptor};
-use crate::ir::{Body, Element, Scalar, Val, WARP};
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Element, Val, WARP};
 use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle};
 
 use crate::tensor::error::{TensorError, TensorErrorKind};
@@ -49,9 +50,9 @@ impl<'b> SmemOperand<'b> {
     ///     let x = SharedTensor::<bf16>::shared_aligned(k, tile.clone(), 1024);
     ///     let thr = mma.slice(k.thread_idx().x);
     ///     let (a, b) = (SmemOperand::new(k, &thr.partition_a(k, &x)), SmemOperand::new(k, &thr.partition_b(k, &x)));
-    ///     let sums = thr.fragment_c::<f32>(k, shape!(64, 64));
+    ///     let accumulators = thr.fragment_c::<f32>(k, shape!(64, 64));
     ///     k.wgmma_fence();
-    ///     mma.gemm_async(k, &sums, &a, &b, false);
+    ///     mma.gemm_async(k, &accumulators, &a, &b, false);
     ///     k.wgmma_commit_group();
     ///     k.wgmma_wait_group(0);
     /// })?;

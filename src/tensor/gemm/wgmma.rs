@@ -1,7 +1,10 @@
 //! [`TiledMma::gemm_async`]: products by `wgmma`.
 
 use crate::arch::Major;
-use crate::ir::{AnyVector, Body, Element, IntoVal, Scalar, Sum, Val, WgmmaForm};
+use crate::ir::builder::{Accumulator, AnyVector, IntoVal};
+use crate::ir::op::WgmmaForm;
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Element, Val};
 use crate::layout::{IntTuple, Layout, LayoutError};
 
 use super::mma_sync::{
@@ -47,13 +50,13 @@ pub trait WgmmaOperand<'b>: sealed::Sealed {
         k: &Body<'b, '_>,
         elem: Scalar,
         place: (i64, i64),
-    ) -> Result<Part<'b>, TensorErrorKind>;
+    ) -> Result<WgmmaSource<'b>, TensorErrorKind>;
 }
 
 /// The operand of one instruction.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub enum Part<'b> {
+pub enum WgmmaSource<'b> {
     /// The descriptor of a matrix.
     Shared(Val<'b, u64>),
     /// The elements of the thread.
@@ -118,8 +121,8 @@ impl<'b> WgmmaOperand<'b> for SmemOperand<'b> {
         _: &Body<'b, '_>,
         _: Scalar,
         place: (i64, i64),
-    ) -> Result<Part<'b>, TensorErrorKind> {
-        Ok(Part::Shared(self.at(index(&self.layout, place)?)))
+    ) -> Result<WgmmaSource<'b>, TensorErrorKind> {
+        Ok(WgmmaSource::Shared(self.at(index(&self.layout, place)?)))
     }
 }
 
@@ -155,10 +158,10 @@ impl<'b, T: Element> WgmmaOperand<'b> for RegisterTensor<'_, T> {
         k: &Body<'b, '_>,
         elem: Scalar,
         place: (i64, i64),
-    ) -> Result<Part<'b>, TensorErrorKind> {
+    ) -> Result<WgmmaSource<'b>, TensorErrorKind> {
         let values = registers(k, self, place)?;
         let none = TensorErrorKind::NoOperation { instruction: format!("wgmma of {elem}") };
-        operand(&values, elem).map(Part::Registers).ok_or(none)
+        operand(&values, elem).map(WgmmaSource::Registers).ok_or(none)
     }
 }
 
@@ -193,9 +196,9 @@ impl TiledMma {
     ///     let a = thr.fragment_a::<f16>(k, shape!(64, 64));
     ///     a.fill(k, f16::from_f32(1.0));
     ///     let b = SmemOperand::new(k, &thr.partition_b(k, &tile));
-    ///     let sums = thr.fragment_accumulators::<Vector<f16, 2>>(k, shape!(64, 64));
+    ///     let accumulators = thr.fragment_accumulators::<Vector<f16, 2>>(k, shape!(64, 64));
     ///     k.wgmma_fence();
-    ///     mma.gemm_async(k, &sums, &a, &b, false);
+    ///     mma.gemm_async(k, &accumulators, &a, &b, false);
     ///     k.wgmma_commit_group();
     ///     k.wgmma_wait_group(0);
     /// })?;
@@ -203,7 +206,7 @@ impl TiledMma {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn gemm_async<'b, D: Sum>(
+    pub fn gemm_async<'b, D: Accumulator>(
         &self,
         k: &Body<'b, '_>,
         c: &RegisterTensor<'_, D>,
@@ -222,7 +225,7 @@ impl TiledMma {
     }
 
     #[track_caller]
-    fn start_all<'b, D: Sum>(
+    fn start_all<'b, D: Accumulator>(
         &self,
         k: &Body<'b, '_>,
         c: &RegisterTensor<'_, D>,
@@ -263,13 +266,15 @@ impl TiledMma {
                 let b_at = b.at(index(&b.layout, (column, step))?);
                 for row in 0..m {
                     let a_at = a.part(k, a_type, (row, step))?;
-                    let sums = accumulators_at(c, (row, column))?;
+                    let accumulators = accumulators_at(c, (row, column))?;
                     let more = if step == 0 { accumulate } else { k.constant(true) };
                     match a_at {
-                        Part::Shared(a_at) => {
-                            k.wgmma_with(&sums, [a_type, b_type], [a_at, b_at], more, form);
+                        WgmmaSource::Shared(a_at) => {
+                            k.wgmma_with(&accumulators, [a_type, b_type], [a_at, b_at], more, form);
                         }
-                        Part::Registers(a) => k.wgmma_rs(&sums, a, b_at, b_type, more, form),
+                        WgmmaSource::Registers(a) => {
+                            k.wgmma_rs(&accumulators, a, b_at, b_type, more, form)
+                        }
                     }
                 }
             }

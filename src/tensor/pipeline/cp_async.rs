@@ -12,13 +12,14 @@ use crate::tensor::error::{TensorError, count_of};
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{CpAsyncCache, Global, GlobalMut, Kernel, Target, range};
+/// use tilewright::ir::op::CpAsyncCache;
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
 /// use tilewright::runtime::{Device, Grid};
 /// use tilewright::tensor::CpAsyncPipeline;
 ///
 /// // Sums of 32 columns of 8 rows, which come through a ring of 3 rows; each thread uses what its neighbour copied.
 /// let pipe = CpAsyncPipeline::new(3, 32)?;
-/// let kernel = Kernel::<(Global<i32>, GlobalMut<i32>)>::build("sums", Target::SM_80, |k, (x, y)| {
+/// let kernel = Kernel::<(Global<i32>, GlobalMut<i32>)>::build("accumulators", Target::SM_80, |k, (x, y)| {
 ///     let ring = k.shared::<i32>(3 * 32);
 ///     let t = k.thread_idx().x;
 ///     pipe.fill(k, |k, row, stage| {
@@ -40,8 +41,8 @@ use crate::tensor::error::{TensorError, count_of};
 /// let device = Device::sim()?;
 /// let (x, mut y) = (device.upload(&(0..256).collect::<Vec<i32>>())?, device.zeros::<i32>(32)?);
 /// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [32, 1, 1]), (&x, &mut y))?;
-/// let sums: Vec<i32> = (0..32).map(|t| (0..8).map(|row| 32 * row + 31 - t).sum()).collect();
-/// assert_eq!(y.to_vec()?, sums);
+/// let accumulators: Vec<i32> = (0..32).map(|t| (0..8).map(|row| 32 * row + 31 - t).sum()).collect();
+/// assert_eq!(y.to_vec()?, accumulators);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -1,6 +1,7 @@
 //! Warp groups with roles of their own.
 
-use crate::ir::{Body, LaunchBounds, SetmaxnregAction, Val, WARP};
+use crate::ir::op::SetmaxnregAction;
+use crate::ir::{Body, LaunchBounds, Val, WARP};
 
 use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 

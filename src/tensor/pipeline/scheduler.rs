@@ -1,6 +1,7 @@
 //! [`TileScheduler`]: which tiles a block takes, and in which order.
 
-use crate::ir::{Body, IntoValues, Val, Values, range};
+use crate::ir::builder::{IntoValues, Values};
+use crate::ir::{Body, Val, range};
 
 use super::raster::Raster;
 use crate::tensor::error::{TensorError, count_of};

@@ -1,9 +1,9 @@
 //! Pipelines: rings of stages in shared memory between producer and consumer threads.
 
-use crate::ir::{
-    BarrierForm, Body, ClusterArrival, Context, IntoValues, MbarrierRef, RemoteArrival, Shared,
-    Type, Val, Value, ValueList, Values,
-};
+use crate::ir::builder::{Context, IntoValues, MbarrierRef, Values};
+use crate::ir::op::{BarrierForm, ClusterArrival, RemoteArrival, ValueList};
+use crate::ir::types::Type;
+use crate::ir::{Body, Shared, Val, Value};
 
 use crate::tensor::error::{TensorError, count_of};
 
@@ -132,7 +132,8 @@ const MAX_STAGES: u32 = i32::MAX as u32 / 2;
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{GlobalMut, Kernel, Scalar, Target, TensorMap, range};
+/// use tilewright::ir::{GlobalMut, Kernel, Target, TensorMap, range};
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
 /// use tilewright::tensor::{SharedTensor, TmaCopy, TmaPipeline};
@@ -169,8 +170,8 @@ const MAX_STAGES: u32 = i32::MAX as u32 / 2;
 /// let mut y = device.zeros::<i32>(32)?;
 /// let map = copy.desc(&layout!((5, 32) : (32, 1)))?;
 /// device.load(&kernel)?.launch(Grid::cover(64, 64), (&x.tensor_map(&map)?, &mut y))?;
-/// let sums: Vec<i32> = (0..32).map(|t| (0..5).map(|row| 32 * row + t).sum()).collect();
-/// assert_eq!(y.to_vec()?, sums);
+/// let accumulators: Vec<i32> = (0..32).map(|t| (0..5).map(|row| 32 * row + t).sum()).collect();
+/// assert_eq!(y.to_vec()?, accumulators);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

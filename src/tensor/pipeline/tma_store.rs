@@ -1,6 +1,7 @@
 //! [`TmaStorePipeline`]: a ring of stages in shared memory that threads fill and bulk copies empty.
 
-use crate::ir::{Body, BulkWait, NamedBarrier, ProxySpace, Val};
+use crate::ir::op::{BulkWait, ProxySpace};
+use crate::ir::{Body, NamedBarrier, Val};
 
 use crate::tensor::error::{TensorError, count_of};
 
@@ -12,7 +13,8 @@ use crate::tensor::error::{TensorError, count_of};
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{Kernel, Scalar, Target, TensorMapMut};
+/// use tilewright::ir::{Kernel, Target, TensorMapMut};
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
 /// use tilewright::tensor::{SharedTensor, TmaCopy, TmaStorePipeline};

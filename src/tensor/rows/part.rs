@@ -1,9 +1,9 @@
 //! [`RowPart`]: the elements of a row that one thread holds.
 
-use crate::ir::{
-    AnyVector, BarrierForm, Body, ClusterArrival, Converted, Element, Global, GlobalMut,
-    LoadAccess, Pointer, Scalar, Val, Vector, VectorElement, bf16, f16,
-};
+use crate::ir::builder::{AnyVector, Converted, VectorElement};
+use crate::ir::op::{BarrierForm, ClusterArrival, LoadAccess};
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, bf16, f16};
 
 use super::tile::{RowAccess, RowTile};
 

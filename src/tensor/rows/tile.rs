@@ -1,6 +1,8 @@
 //! [`RowTile`]: the threads that share a row, and the elements that each of them holds.
 
-use crate::ir::{Body, Element, Group, Scalar, Val};
+use crate::ir::builder::Group;
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Element, Val};
 
 use super::part::RowPart;
 
@@ -24,7 +26,8 @@ pub enum RowAccess {
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{Global, GlobalMut, Kernel, Scalar, Target, bf16};
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16};
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::runtime::{Device, Grid};
 /// use tilewright::tensor::{RowAccess, RowTile, tree};
 ///

@@ -1,6 +1,7 @@
 //! Coordinates taken apart by what is known when: host entries, device entries, `_`.
 
-use crate::ir::{Body, DeviceCoord, MemIndex, Val};
+use crate::ir::builder::{DeviceCoord, MemIndex};
+use crate::ir::{Body, Val};
 use crate::layout::{Coord, Int, IntTuple, Layout, LayoutError, Slot, StrideTuple, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::ir::builder::{AnyVector, DeviceCoord, IntoOperand, Ty};
+use crate::ir::types::Space;
 use crate::ir::{
-    AnyVector, Body, DeviceCoord, Element, Global, IntoOperand, MutPointer, Pointer as PointerType,
-    Registers, Shared, Space, Ty, Val,
+    Body, Element, Global, MutPointer, Pointer as PointerType, Registers, Shared, Val,
 };
 use crate::layout::{Int, IntTupleRef, Layout, LayoutError, Tuple};
 

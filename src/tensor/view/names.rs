@@ -1,6 +1,7 @@
 //! Names of modes, which follow the modes of a tensor and stand in its errors.
 
-use crate::ir::{Body, DeviceCoord};
+use crate::ir::Body;
+use crate::ir::builder::DeviceCoord;
 use crate::layout::{ComposedLayout, LayoutError, NamedLayout, Names};
 
 use super::engine::Engine;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::ir::{
-    Body, DeviceCoord, Element, MutPointer, Pointer as PointerType, Shared, Space, Type, Val,
-};
+use crate::ir::builder::DeviceCoord;
+use crate::ir::types::{Space, Type};
+use crate::ir::{Body, Element, MutPointer, Pointer as PointerType, Shared, Val};
 use crate::layout::{Int, Layout, LayoutError, Swizzle, bits_of};
 
 mod offset;
@@ -186,7 +186,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     }
 
     /// The type of the elements.
-    pub fn dtype(&self) -> crate::ir::Scalar {
+    pub fn dtype(&self) -> crate::ir::types::Scalar {
         P::Elem::SCALAR
     }
 
@@ -282,7 +282,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     }
 
     #[track_caller]
-    pub(in crate::tensor) fn add_device<I: crate::ir::MemIndex>(
+    pub(in crate::tensor) fn add_device<I: crate::ir::builder::MemIndex>(
         self,
         offset: Val<'b, I>,
         divisor: u64,
@@ -465,7 +465,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
 
     /// Sets the element. PTX ISA 9.7.9.12 `st`.
     #[track_caller]
-    pub fn store(&self, k: &Body<'b, '_>, value: impl crate::ir::IntoOperand<'b, P::Elem>)
+    pub fn store(&self, k: &Body<'b, '_>, value: impl crate::ir::builder::IntoOperand<'b, P::Elem>)
     where
         P: MutPointer,
     {

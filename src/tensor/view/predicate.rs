@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::ir::{Body, DeviceCoord, Val};
+use crate::ir::builder::DeviceCoord;
+use crate::ir::{Body, Val};
 use crate::layout::{Int, IntTuple, IntTupleRef, LayoutError, Tuple};
 
 use super::engine::{Coordinates, Engine, Entry, clamped};

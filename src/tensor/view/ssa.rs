@@ -5,7 +5,8 @@ mod operators;
 
 use std::fmt;
 
-use crate::ir::{Body, DeviceCoord, Element, IntoVal, Number, Val};
+use crate::ir::builder::{DeviceCoord, IntoVal};
+use crate::ir::{Body, Element, Number, Val};
 use crate::layout::{Coord, Int, IntTuple, IntTupleRef, Layout, LayoutError, Slot};
 
 use super::coord::Parts;

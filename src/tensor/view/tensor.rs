@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use crate::ir::builder::{DeviceCoord, IntoOperand, Ty};
+use crate::ir::types::{Scalar, Space};
 use crate::ir::{
-    Body, DeviceCoord, Element, Global, GlobalMut, IntoOperand, Pointer as PointerType, Registers,
-    Scalar, Shared, Space, Ty, Val, Vector, f16,
+    Body, Element, Global, GlobalMut, Pointer as PointerType, Registers, Shared, Val, Vector, f16,
 };
 use crate::layout::{
     ComposedLayout, IntTuple, IntTupleRef, Layout, LayoutError, Names, Part, Swizzle,
@@ -451,7 +452,8 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// The memory of the elements; `None` for registers. CuTe DSL's `memspace`.
     ///
     /// ```
-    /// use tilewright::ir::{Global, Kernel, Scalar, Space, Target};
+    /// use tilewright::ir::{Global, Kernel, Target};
+    /// use tilewright::ir::types::{Scalar, Space};
     /// use tilewright::layout::layout;
     /// use tilewright::tensor::{TensorPointer, Tensor};
     ///

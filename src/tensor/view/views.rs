@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::ir::{Body, DeviceCoord, Element, Val};
+use crate::ir::builder::DeviceCoord;
+use crate::ir::{Body, Element, Val};
 use crate::layout::{Arrange, Layout, LayoutBuilder, LayoutError, Names, Tiler, TilerRef};
 
 use super::coord::Parts;

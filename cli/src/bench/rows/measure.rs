@@ -5,9 +5,9 @@ use std::fmt::Write;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
-use tilewright::ir::{
-    Converted, Global, GlobalMut, Kernel, LoadAccess, Target, Val, Vector, VectorElement,
-};
+use tilewright::ir::builder::{Converted, VectorElement};
+use tilewright::ir::op::LoadAccess;
+use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector};
 use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormFunction};
 use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceFunction, RowReduceOp};
 use tilewright::kernels::rows::{RowConfig, RowProblem};

@@ -9,7 +9,7 @@
 use crate::ir::builder::context::{Context, State};
 use crate::ir::builder::typed::{Element, Val};
 use crate::ir::entity::{Entity, OpId, SharedId, Value, VarId};
-use crate::ir::kernel::{OpData, Place, SharedData, ValueDef, VarData};
+use crate::ir::kernel::{OpData, SharedData, SourceLocation, ValueDef, VarData};
 use crate::ir::op::{Mem, Op, ValueList};
 use crate::ir::types::{Scalar, Type};
 
@@ -33,21 +33,21 @@ pub(in crate::ir::builder) struct Pool {
 
 impl Pool {
     /// A pool without memory. Its register is set at the start of the kernel.
-    fn new(state: &mut State, place: Place) -> Pool {
-        let (place, region) = (state.ir.place(place), state.ir.body);
+    fn new(state: &mut State, location: SourceLocation) -> Pool {
+        let (location, region) = (state.ir.location(location), state.ir.body);
         let shared = state.ir.shared.push(SharedData {
             elem: Scalar::U8,
             len: 0,
             align_bytes: ALIGN_BYTES,
-            place,
+            location,
         });
-        let var = VarData { ty: I32, len: 1, region, place, name: None };
+        let var = VarData { ty: I32, len: 1, region, location, name: None };
         let next = state.ir.vars.push(var);
         let op = Op::Const(0i32.to_const());
-        let zero = state.ir.ops.push(OpData { op, results: Default::default(), region, place });
+        let zero = state.ir.ops.push(OpData { op, results: Default::default(), region, location });
         let value = state.add_result(zero, I32);
         let op = Op::from(Mem::SetVar { value, var: next, index: 0 });
-        let set = state.ir.ops.push(OpData { op, results: Default::default(), region, place });
+        let set = state.ir.ops.push(OpData { op, results: Default::default(), region, location });
         state.ir.regions[region].ops.splice(0..0, [zero, set]);
         Pool { shared, next, half_bytes: 0, sizes: Vec::new() }
     }
@@ -70,7 +70,7 @@ impl Pool {
 }
 
 /// Takes the half of this call: for each type, a pointer to `len` elements.
-pub(super) fn take(cx: &Context, place: Place, types: &[Type], len: u32) -> ValueList {
+pub(super) fn take(cx: &Context, location: SourceLocation, types: &[Type], len: u32) -> ValueList {
     let sizes = types.iter().map(|ty| ty.scalar().map_or(0, |scalar| scalar.size_bytes() * len));
     let starts = sizes.scan(0, |end, size: u32| {
         let start = *end;
@@ -81,7 +81,7 @@ pub(super) fn take(cx: &Context, place: Place, types: &[Type], len: u32) -> Valu
     let bytes = starts.last().map_or(0, |(_, end)| *end).max(ALIGN_BYTES);
     let half: Val<'_, i32> = cx.constant(0);
     let (shared, next) = cx.with(|state| {
-        let mut pool = state.pool.take().unwrap_or_else(|| Pool::new(state, place));
+        let mut pool = state.pool.take().unwrap_or_else(|| Pool::new(state, location));
         if let ValueDef::Result(op, _) = state.ir.values[half.id()].def {
             pool.sizes.push(op);
         }

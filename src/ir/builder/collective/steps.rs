@@ -9,7 +9,7 @@ use crate::ir::builder::typed::{IntoVal, Val};
 use crate::ir::builder::values::Values;
 use crate::ir::builder::warp::WARP;
 use crate::ir::entity::Value;
-use crate::ir::kernel::Place;
+use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{
     Arith, Axis, Control, Convert, LoadAccess, Mem, Op, ReduxOp, ShflMode, SpecialReg, Sync,
     Thread, ValueList, Warp,
@@ -28,7 +28,7 @@ const FEW_WARPS: u32 = 8;
 /// The steps of reductions and scans of one group of values.
 pub(super) struct Steps<'o, 'f, V, F> {
     pub(super) cx: &'o Context,
-    pub(super) place: Place,
+    pub(super) location: SourceLocation,
     types: Vec<Type>,
     combine: &'f F,
     order: Order,
@@ -65,10 +65,10 @@ where
     /// `commutes` promises that the order of the operands does not matter.
     #[track_caller]
     pub(super) fn new(k: &Body<'o, '_>, combine: &'f F, commutes: bool) -> Self {
-        let (cx, place, mut types) = (k.context(), Place::caller(), Vec::new());
+        let (cx, location, mut types) = (k.context(), SourceLocation::caller(), Vec::new());
         V::types(&mut types);
         let (group, order) = (std::marker::PhantomData, Order::Matters);
-        let mut steps = Steps { cx, place, types, combine, order, block: cx.block(), group };
+        let mut steps = Steps { cx, location, types, combine, order, block: cx.block(), group };
         let mut others = steps.types.iter().copied().filter(|ty| ty.scalar().is_none()).peekable();
         if others.peek().is_none() {
             drop(others);
@@ -249,7 +249,7 @@ where
             Order::Free | Order::Matters => false,
         };
         let by_each = known.is_some_and(|warps| by_each || warps <= FEW_WARPS);
-        let bases = pool::take(cx, self.place, &self.types, slots + u32::from(!by_each));
+        let bases = pool::take(cx, self.location, &self.types, slots + u32::from(!by_each));
         self.store_if(lane.eq(0), &bases, thread >> 5, &values);
         cx.emit(Sync::Barrier {});
         if by_each {
@@ -416,14 +416,14 @@ where
         value: &ValueList,
         otherwise: impl FnOnce(&Self) -> ValueList,
     ) -> ValueList {
-        let (cx, place) = (self.cx, self.place);
+        let (cx, location) = (self.cx, self.location);
         let cond = cx.operand_of(cond);
         let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
         let control = Control::If { cond, then_region, else_region: Some(else_region) };
-        let op = append(cx, control, place);
+        let op = append(cx, control, location);
         let values = |values: &ValueList| Some(Control::Yield { values: values.clone() });
-        in_region(cx, then_region, op, place, || value.clone(), values);
-        in_region(cx, else_region, op, place, || otherwise(self), values);
+        in_region(cx, then_region, op, location, || value.clone(), values);
+        in_region(cx, else_region, op, location, || otherwise(self), values);
         add_results(cx, op, V::types)
     }
 
@@ -446,7 +446,7 @@ where
         let members = cx.constant(WARP).id();
         let shfl = Warp::Shfl { value, lane, segment, members, mode };
         cx.with(|state| {
-            let op = state.append(shfl.into(), self.place);
+            let op = state.append(shfl.into(), self.location);
             let result = state.add_result(op, ty);
             (result, Val::new(cx, state.add_result(op, Type::BOOL)))
         })
@@ -499,7 +499,7 @@ where
         let cx = self.cx;
         let slots = self.known_warps().unwrap_or(WARPS);
         let (thread, lane, warps) = (self.thread(), self.lane(), self.warps());
-        let bases = pool::take(cx, self.place, &self.types, 2 * slots);
+        let bases = pool::take(cx, self.location, &self.types, 2 * slots);
         let is_last = (lane + 1).eq(self.lanes());
         self.store_if(is_last, &bases, thread >> 5, scanned);
         cx.emit(Sync::Barrier {});
@@ -560,17 +560,17 @@ where
         index: Val<'o, i32>,
         values: &ValueList,
     ) {
-        let (cx, place) = (self.cx, self.place);
+        let (cx, location) = (self.cx, self.location);
         let (cond, index) = (cx.operand(cond), cx.operand(index));
         let then_region = cx.with(|state| state.new_region());
-        let op = append(cx, Control::If { cond, then_region, else_region: None }, place);
+        let op = append(cx, Control::If { cond, then_region, else_region: None }, location);
         let store = || {
             for (base, value) in bases.iter().zip(values) {
                 cx.emit(Mem::St { base: *base, index, value: *value, access: Default::default() });
             }
         };
         let end = |_: &()| Some(Control::Yield { values: ValueList::new() });
-        in_region(cx, then_region, op, place, store, end);
+        in_region(cx, then_region, op, location, store, end);
     }
 }
 

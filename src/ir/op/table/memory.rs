@@ -34,9 +34,9 @@ macro_rules! memory_rows {
             array_base = ArrayBase () { array: ArrayId } -> ArrayPointer : Any, Pure, SM_80;
             /// The first element of a local memory allocation of the thread.
             local_base = LocalBase () { local: LocalId } -> LocalPointer : Any, Pure, SM_80;
-            /// The generic pointer to the same place. PTX ISA 9.7.9.20 `cvta`.
+            /// The generic pointer to the same location. PTX ISA 9.7.9.20 `cvta`.
             cvta = Cvta (base: Pointer) {} -> GenericPointer : Any, Pure, SM_80 where cvta(base);
-            /// The pointer of the space `space` to the same place, which must be in that space.
+            /// The pointer of the space `space` to the same location, which must be in that space.
             /// PTX ISA 9.7.9.20 `cvta.to`.
             cvta_to = CvtaTo (base: Pointer) { space: Space } -> PointerInto : Any, Pure, SM_80
                 where cvta_to(base, space);
@@ -46,7 +46,7 @@ macro_rules! memory_rows {
             /// The address, in bytes: as `i64` of global and generic pointers, as `i32` of those into the other
             /// spaces, which are small. Tile IR's `ptr_to_int`, PTX ISA 9.7.9.8 `mov`.
             ptr_to_int = PtrToInt (base: Pointer) {} -> Address : Any, Pure, SM_80;
-            /// The pointer to the same place in the shared memory of block `cta` of the cluster.
+            /// The pointer to the same location in the shared memory of block `cta` of the cluster.
             /// PTX ISA 9.7.9.23 `mapa`.
             mapa = Mapa (base: Pointer, cta: U32) {} -> ClusterPointer : Any, Pure, SM_90, PTX_7_8
                 where mapa(base);

@@ -70,7 +70,7 @@ macro_rules! sync_rows {
             mbarrier_arrive_expect_tx = MbarrierArriveExpectTx
                 (barrier: MutPointer, index: Index, bytes: U32) {} -> U64 : Any, Sync + Own, SM_90, PTX_8_0
                 where barrier(barrier);
-            /// An arrival at the barrier of the same place in block `cta` of the cluster.
+            /// An arrival at the barrier of the same location in block `cta` of the cluster.
             /// PTX ISA 9.7.13.15.13 `mbarrier.arrive.shared::cluster`, 9.7.9.23 `mapa`.
             mbarrier_arrive_cluster = MbarrierArriveCluster
                 (barrier: MutPointer, index: Index, cta: U32) { order: RemoteArrival } -> Unit
@@ -153,7 +153,7 @@ macro_rules! sync_rows {
                 to_index: Index, barrier: MutPointer, barrier_index: Index; coords: [I32])
                 { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0
                 where tensor_load(map, to, barrier, coords);
-            /// As `cp_async_bulk_tensor_load`, to the same place in each block of the cluster whose bit `ctas`
+            /// As `cp_async_bulk_tensor_load`, to the same location in each block of the cluster whose bit `ctas`
             /// has, and to the barrier there. PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`
             /// `.multicast::cluster`.
             cp_async_bulk_tensor_multicast = CpAsyncBulkTensorMulticast (map: TensorMap, to: MutPointer,

@@ -2,7 +2,8 @@
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
-use crate::ir::{Bits, Element, Integer, Number, Signed, Val, bf16, f16};
+use crate::ir::builder::{Bits, Signed};
+use crate::ir::{Element, Integer, Number, Val, bf16, f16};
 
 use super::{SsaCow, SsaOperand, TensorSsa};
 
