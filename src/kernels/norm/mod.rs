@@ -184,13 +184,15 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     let tile = config.rows.tile;
     let (row, columns) = own_row(k, tile, sizes);
     let part = tile.part::<T>(k, row * pitch, columns);
-    let mut values = part.load(k, x.offset(row * pitch), 0.0);
+    let elements = part.load_elements(k, x.offset(row * pitch), 0.0);
     let load_operands = |k: &mut Body<'b, '_>| {
         let weights = config.weight.then(|| part.load_columns(k, weight, 0.0));
         (weights, config.bias.then(|| part.load_columns(k, bias, 0.0)))
     };
-    // Before the reductions, unless a block is so large that its threads have too few registers.
+    // Before the reductions, unconverted: a register holds two elements of 16 bits. A block of more than 512 threads has
+    // too few registers for that.
     let operands = (tile.threads <= 512).then(|| load_operands(k));
+    let mut values = elements.to_f32();
     if let Some(residual) = residual {
         let before = part.load(k, residual.offset(row * pitch), 0.0);
         values = values.iter().zip(before).map(|(value, before)| *value + before).collect();
@@ -204,11 +206,15 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
         let centered: Vec<_> = values.iter().map(|value| *value - mean).collect();
         values = part.masked(&centered, 0.0);
     }
-    let squares: Vec<_> = values.iter().map(|value| *value * *value).collect();
-    let own = tree(zero, &squares, |a, b| a + b);
+    let own = sum_of_squares(zero, &values);
     let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
     let factor = (sum / count + epsilon).rsqrt();
+    if config.kind == NormKind::Rms && !config.residual {
+        // Converted again: packed elements do not take the registers of `f32` across the reduction.
+        values = elements.to_f32();
+    }
     let (weights, biases) = operands.unwrap_or_else(|| load_operands(k));
+    let (weights, biases) = (weights.map(|w| w.to_f32()), biases.map(|b| b.to_f32()));
     let normalize = |(i, value): (usize, &Val<'b, f32>)| {
         let value = *value * factor;
         let value = weights.as_ref().map_or(value, |weights| value * weights[i]);
@@ -216,4 +222,14 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     };
     let results: Vec<_> = values.iter().enumerate().map(normalize).collect();
     part.store(k, y.offset(row * y_pitch), &results);
+}
+
+/// The sum of the squares, in four chains of `fma`.
+fn sum_of_squares<'b>(zero: Val<'b, f32>, values: &[Val<'b, f32>]) -> Val<'b, f32> {
+    let mut chains = [zero; 4];
+    for (i, value) in values.iter().enumerate() {
+        let chain = &mut chains[i % 4];
+        *chain = value.fma(*value, *chain);
+    }
+    tree(zero, &chains, |a, b| a + b)
 }

@@ -3,5 +3,5 @@
 mod part;
 mod tile;
 
-pub use part::{RowPart, RowPointer, tree};
+pub use part::{RowElements, RowPart, RowPointer, tree};
 pub use tile::{RowAccess, RowTile};

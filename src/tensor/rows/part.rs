@@ -57,6 +57,25 @@ pub struct RowPart<'b> {
     columns: Val<'b, i32>,
 }
 
+/// The elements of a row that one thread holds, as they are in memory.
+#[derive(Clone, Debug)]
+pub struct RowElements<'b, T> {
+    vectors: Vec<Val<'b, Vector<u32, 4>>>,
+    singles: Vec<Val<'b, T>>,
+}
+
+impl<'b, T: Converted> RowElements<'b, T> {
+    /// Returns the elements converted to `f32`, in the order of [`RowPart`].
+    #[track_caller]
+    pub fn to_f32(&self) -> Vec<Val<'b, f32>> {
+        let lanes = self.vectors.iter().flat_map(|vector| {
+            let vector = AnyVector::from(*vector).cast(T::SCALAR);
+            vector.and_then(AnyVector::values::<T>).unwrap_or_default()
+        });
+        lanes.chain(self.singles.iter().copied()).map(|value| value.cvt::<f32>()).collect()
+    }
+}
+
 impl<'b> RowPart<'b> {
     #[track_caller]
     pub(super) fn new(
@@ -157,7 +176,7 @@ impl<'b> RowPart<'b> {
     }
 
     /// Loads the elements of a row whose first element is `*row`, with `fill` for the elements that the row does not
-    /// have. All loads are issued before a value is used.
+    /// have: [`load_elements`](RowPart::load_elements), converted.
     #[track_caller]
     pub fn load<'k: 'b, P: RowPointer>(
         &self,
@@ -165,6 +184,19 @@ impl<'b> RowPart<'b> {
         row: Val<'b, P>,
         fill: f32,
     ) -> Vec<Val<'b, f32>> {
+        self.load_elements(k, row, fill).to_f32()
+    }
+
+    /// Loads the elements of a row whose first element is `*row`, with `fill` for the elements that the row does not
+    /// have. All loads are issued before a value is used. Until they are converted, two elements of 16 bits take one
+    /// register.
+    #[track_caller]
+    pub fn load_elements<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+        fill: f32,
+    ) -> RowElements<'b, P::Elem> {
         let (k, _call) = (&mut k.rescoped(), k.call());
         let access = P::access();
         let first = row.offset(self.first_column());
@@ -176,7 +208,7 @@ impl<'b> RowPart<'b> {
                     k.if_with(self.has_vector(number), fill, |k| first.load_with(k, at, access))
                 })
                 .collect();
-            return values.into_iter().map(|value| value.cvt::<f32>()).collect();
+            return RowElements { vectors: Vec::new(), singles: values };
         }
         let bits = P::Elem::SCALAR.bits();
         let fill = narrow::<P::Elem>(fill);
@@ -194,30 +226,26 @@ impl<'b> RowPart<'b> {
             })
             .collect();
         let fill = k.constant(fill);
-        let ends: Vec<Val<'b, P::Elem>> = (0..self.ends())
+        let singles: Vec<Val<'b, P::Elem>> = (0..self.ends())
             .map(|number| {
                 let (column, has) = self.end(number);
                 k.if_with(has, fill, |k| row.load_with(k, column, access))
             })
             .collect();
-        let lanes = vectors.into_iter().flat_map(|vector| {
-            let vector = AnyVector::from(vector).cast(P::Elem::SCALAR);
-            vector.and_then(AnyVector::values::<P::Elem>).unwrap_or_default()
-        });
-        lanes.chain(ends).map(|value| value.cvt::<f32>()).collect()
+        RowElements { vectors, singles }
     }
 
     /// Loads the same columns of a row that starts anywhere, for example of a weight of each column: as
-    /// [`load`](RowPart::load), but a ragged row by single elements.
+    /// [`load_elements`](RowPart::load_elements), but a ragged row by single elements.
     #[track_caller]
     pub fn load_columns<'k: 'b, P: RowPointer>(
         &self,
         k: &mut Body<'k, '_>,
         row: Val<'b, P>,
         fill: f32,
-    ) -> Vec<Val<'b, f32>> {
+    ) -> RowElements<'b, P::Elem> {
         if self.head.is_none() {
-            return self.load(k, row, fill);
+            return self.load_elements(k, row, fill);
         }
         let (k, _call) = (&mut k.rescoped(), k.call());
         let access = P::access();
@@ -233,7 +261,7 @@ impl<'b> RowPart<'b> {
                 values.push(k.if_with(has, fill, |k| row.load_with(k, *column, access)));
             }
         }
-        values.into_iter().map(|value| value.cvt::<f32>()).collect()
+        RowElements { vectors: Vec::new(), singles: values }
     }
 
     /// Stores `values`, rounded to the nearest `D`, to the row whose first element is `*row`.
