@@ -9,7 +9,8 @@ use super::exec::warp_scheduler::COOPERATIVE_QUANTUM;
 use super::fault::error::RunError;
 use super::memory::buffer::GlobalBuffer;
 use super::memory::races::Watched;
-use super::options::{LaunchReport, Options};
+use super::options::{LaunchReport, Options, Order};
+use super::output::Output;
 use super::program::code::Code;
 use super::program::special::{Shape, blocks_at_once};
 use super::report::explain::{Launch, explain};
@@ -119,7 +120,40 @@ fn watched(ir: &KernelIr, buffers: &[&GlobalBuffer]) -> Watched {
     Watched::new(&params)
 }
 
+/// Runs a launch under each of the schedules of the options. The output and the results are those of the first.
 pub(in crate::sim) fn launch(
+    ir: &KernelIr,
+    code: &Code,
+    grid: Grid,
+    args: &[KernelArg<'_>],
+    options: &Options,
+) -> Result<LaunchReport, RunError> {
+    if options.schedules <= 1 {
+        return launch_once(ir, code, grid, args, options);
+    }
+    let buffers = args.iter().filter_map(|arg| match arg {
+        KernelArg::Buffer(buffer) | KernelArg::TensorMap(_, buffer) => Some(*buffer),
+        KernelArg::Scalar(_) => None,
+    });
+    let content = || -> Vec<(&GlobalBuffer, Vec<u8>)> {
+        buffers.clone().map(|buffer| (buffer, buffer.to_vec())).collect()
+    };
+    let restore = |content: &[(&GlobalBuffer, Vec<u8>)]| {
+        content.iter().for_each(|(buffer, bytes)| buffer.write_bytes(0, bytes));
+    };
+    let before = content();
+    let report = launch_once(ir, code, grid, args, options)?;
+    let after = content();
+    for order in options.order.others().take(options.schedules as usize - 1) {
+        restore(&before);
+        let options = Options { order, output: Output::captured(), ..options.clone() };
+        launch_once(ir, code, grid, args, &options)?;
+    }
+    restore(&after);
+    Ok(report)
+}
+
+fn launch_once(
     ir: &KernelIr,
     code: &Code,
     grid: Grid,
@@ -178,13 +212,14 @@ pub(in crate::sim) fn launch(
     options.output.write(all.prints.iter().map(|(_, text)| text.as_str()));
     match first {
         None if all.failed > 0 => {
-            let launch = Launch { ir, code, grid, fuel: options.fuel, shape };
+            let launch = Launch { ir, code, grid, fuel: options.fuel, order: options.order, shape };
             Err(RunError::AssertFailed(Box::new(launch.failures(all))))
         }
         None => Ok(report),
         Some((number, stop)) => {
             let block = |rank: u32| shape.block(grid, number, rank);
-            Err(explain(&Launch { ir, code, grid, fuel: options.fuel, shape }, &block, &stop))
+            let launch = Launch { ir, code, grid, fuel: options.fuel, order: options.order, shape };
+            Err(explain(&launch, &block, &stop))
         }
     }
 }
@@ -205,6 +240,7 @@ fn in_parallel<'c>(
         let (mut total, mut said) = (Count::default(), Said::default());
         loop {
             let number = next.fetch_add(1, Relaxed);
+            let number = if options.race { place(number, clusters, options.order) } else { number };
             if number >= clusters || number > stopped.load(Relaxed) {
                 return (total, said, None);
             }
@@ -230,6 +266,14 @@ fn in_parallel<'c>(
     }
 }
 
+/// The cluster that runs as number `number`, where clusters run one after the other.
+fn place(number: u64, clusters: u64, order: Order) -> u64 {
+    match order {
+        Order::Reverse if number < clusters => clusters - 1 - number,
+        _ => number,
+    }
+}
+
 /// Runs all clusters at once: one after the other lets each of its warps run in the middle once, until all have ended
 /// or one has stopped.
 fn at_once(all: &mut [Cluster<'_>], options: &Options) -> Ran {
@@ -237,7 +281,7 @@ fn at_once(all: &mut [Cluster<'_>], options: &Options) -> Ran {
         cluster.start(number as u64, (options.order, COOPERATIVE_QUANTUM));
     }
     let mut live: Vec<usize> = (0..all.len()).collect();
-    let mut stopped = None;
+    let (mut stopped, mut raced) = (None, false);
     while !live.is_empty() && stopped.is_none() {
         live.retain(|number| {
             let cluster = &mut all[*number];
@@ -251,9 +295,27 @@ fn at_once(all: &mut [Cluster<'_>], options: &Options) -> Ran {
                     }
                 }
             }
+            raced |= cluster.has_raced();
             true
         });
+        if raced {
+            break;
+        }
     }
+    // Races came before the fault that ended the run.
+    let raced = all.iter_mut().enumerate().find_map(|(number, cluster)| {
+        let own = stopped.take_if(|(at, _)| *at == number as u64);
+        let ended = own.map_or(Ok(()), |(_, stop)| Err(stop));
+        match cluster.with_races(ended) {
+            Err(stop) if stop.has_race() => Some((number as u64, stop)),
+            Err(stop) => {
+                stopped = Some((number as u64, stop));
+                None
+            }
+            Ok(()) => None,
+        }
+    });
+    let stopped = raced.or(stopped);
     let (mut total, mut said) = (Count::default(), Said::default());
     for (number, cluster) in all.iter_mut().enumerate() {
         total.add(cluster.count());

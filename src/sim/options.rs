@@ -20,6 +20,21 @@ pub enum Order {
         /// The seed.
         seed: u64,
     },
+    /// As [`Order::RoundRobin`], from the last warp to the first. With [`Options::race`] the last cluster runs first.
+    Reverse,
+    /// As [`Order::RoundRobin`], but loads that signal an mbarrier and `wgmma` take effect as early as possible.
+    Eager,
+    /// As [`Order::RoundRobin`], but each warp runs for one operation.
+    Fine,
+}
+
+impl Order {
+    /// Other orders: adversarial ones, then random ones without end.
+    pub(in crate::sim) fn others(self) -> impl Iterator<Item = Order> {
+        let fixed = [Order::RoundRobin, Order::Reverse, Order::Eager, Order::Fine];
+        let random = (1..).map(|seed| Order::Random { seed });
+        fixed.into_iter().chain(random).filter(move |order| *order != self)
+    }
 }
 
 /// Accumulation of floating point MMAs: `mma.sync` and `wgmma` of `f16`, `bf16`, `tf32`, `f8e4m3` and `f8e5m2`.
@@ -99,12 +114,16 @@ pub struct Options {
     /// [`LaunchOptions::cooperative`](crate::runtime::LaunchOptions::cooperative) always runs so.
     pub cooperative: bool,
     /// Detects data races: accesses to shared and global memory by threads and asynchronous operations without an
-    /// order. The clusters of a launch then run on one thread of the host.
+    /// order. The clusters of a launch then run on one thread of the host. On by default in builds with
+    /// `debug_assertions`, such as those of `cargo test`.
     pub race: bool,
+    /// Schedules under which a launch runs: the one of [`Options::order`], then adversarial and random ones.
+    /// 0 counts as 1.
+    pub schedules: u32,
 }
 
 /// Round robin, 2^32 operations a block (minutes), all threads, standard output, accumulators rounded to nearest, `sm_80`,
-/// blocks in any order.
+/// blocks in any order, races detected with `debug_assertions` only, one schedule.
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -115,7 +134,8 @@ impl Default for Options {
             accumulation: Accumulation::Nearest,
             target: Target::SM_80,
             cooperative: false,
-            race: false,
+            race: cfg!(debug_assertions),
+            schedules: 1,
         }
     }
 }
@@ -186,13 +206,42 @@ impl Options {
     /// let run = |grid, options: Options| sim::run(kernel.ir(), grid, &[sim::KernelArg::Buffer(&x)], &options);
     /// let (one, two) = (Grid::new([1, 1, 1], [1, 1, 1]), Grid::new([2, 1, 1], [1, 1, 1]));
     /// assert!(run(one, Options::default().race(true)).is_ok());
-    /// assert!(run(two, Options::default()).is_ok());
+    /// assert!(run(two, Options::default().race(false)).is_ok());
     /// let error = run(two, Options::default().race(true)).unwrap_err();
     /// assert!(matches!(error.fault().map(|f| &f.cause), Some(FaultCause::Race { .. })), "{error}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn race(self, race: bool) -> Options {
         Options { race, ..self }
+    }
+
+    /// Sets [`Options::schedules`]. The first schedule that fails is that of the error, which names it
+    /// ([`Fault::order`](crate::sim::Fault::order)). Buffers get the results of the first schedule, and only its output
+    /// is written.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::Grid;
+    /// use tilewright::sim::{self, Options, Order};
+    ///
+    /// // Who comes first finds 0. If that is not block 0, it writes out of bounds.
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("first", Target::SM_80, |k, (x,)| {
+    ///     let before = x.atom().add(k, 0, 1);
+    ///     let block = k.block_idx().x;
+    ///     k.if_(before.eq(0) & block.ne(0), |k| x.store(k, 100, 1));
+    /// })?;
+    /// let x = sim::GlobalBuffer::zeros(4);
+    /// let run = |options: Options| {
+    ///     let grid = Grid::new([2, 1, 1], [1, 1, 1]);
+    ///     sim::run(kernel.ir(), grid, &[sim::KernelArg::Buffer(&x)], &options.race(true))
+    /// };
+    /// assert!(run(Options::default()).is_ok());
+    /// let error = run(Options::default().schedules(10)).unwrap_err();
+    /// assert_eq!(error.fault().map(|fault| fault.order), Some(Order::Reverse));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schedules(self, schedules: u32) -> Options {
+        Options { schedules, ..self }
     }
 
     /// Sets [`Options::accumulation`].

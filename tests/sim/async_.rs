@@ -532,7 +532,9 @@ fn a_missing_wait_shows() {
 fn missing_waits_are_named() {
     let text = hopper_gemm();
     let fault = |text: &str| {
-        let (found, _) = run_hopper(text, [128, 128, 384], Order::RoundRobin, 1);
+        // The faults of a run without the race detector.
+        let options = Options::default().threads(1).fuel(1 << 24).race(false);
+        let (found, _) = run_hopper_with(text, [128, 128, 384], &options);
         found.err().map(|error| error.to_string()).unwrap_or_default()
     };
     let unfilled = fault(&without(&text, "wait-full"));
@@ -560,11 +562,10 @@ fn tensor_cores_race_with_loads() {
     assert!(found.unwrap_or_else(|error| panic!("{error}")) == expected);
     let (found, _) = run_hopper_with(&without(&text, "wait-full"), [128, 128, 320], &options);
     let error = found.unwrap_err();
-    let Some(FaultCause::Race { agent, other, missing, .. }) = error.fault().map(|f| &f.cause)
-    else {
+    let Some(FaultCause::Race { by, other, missing, .. }) = error.fault().map(|f| &f.cause) else {
         panic!("{error}")
     };
-    let agents = (*agent, other.agent, *missing);
+    let agents = (by.agent, other.agent, *missing);
     assert_eq!(agents, (Agent::Wgmma, Agent::Load, MissingEdge::Pending), "{error}");
     assert_eq!(other.op.name, "cp_async_bulk_tensor_load");
 }

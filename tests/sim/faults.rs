@@ -50,14 +50,19 @@ fn by_thread(ir: &KernelIr) -> KernelIr {
 
 #[track_caller]
 fn check_ir(ir: &KernelIr, grid: Grid, args: &[KernelArg<'_>], expected: Expect) -> Fault {
-    let fault = |order, threads| {
-        let options = Options::default().order(order).threads(threads);
+    let fault = |order, threads, race| {
+        let options = Options::default().order(order).threads(threads).race(race);
         let error = run(ir, grid, args, &options).expect_err("it faults");
-        error.fault().cloned().expect("the kernel is at fault, not the launch")
+        let mut fault = error.fault().cloned().expect("the kernel is at fault, not the launch");
+        assert_eq!(fault.order, order);
+        fault.order = Order::RoundRobin;
+        fault
     };
-    let first = fault(Order::RoundRobin, 0);
-    assert_eq!(fault(Order::RoundRobin, 1), first);
-    assert_eq!(fault(Order::Random { seed: 5 }, 0), first);
+    let first = fault(Order::RoundRobin, 0, false);
+    for race in [false, true] {
+        assert_eq!(fault(Order::RoundRobin, 1, race), first);
+        assert_eq!(fault(Order::Random { seed: 5 }, 0, race), first);
+    }
     assert!(first.location.file.ends_with(file!()) && first.location.line > 0);
     expected.assert_eq(&without_lines(&first.to_string()));
     first
@@ -449,10 +454,10 @@ fn the_lowest_block_is_reported() {
         |k, (out,)| {
             let b = k.block_idx().x;
             let n = k.for_(range(0, (64 - b) * 50), 0, |_, i, n| n + i);
-            out.store(k, b.gt(2).select(-1, 0), n);
+            out.store(k, b.gt(2).select(-1, b), n);
         },
         expect![
-            "`st` at FILE:LINE writes i32 element -1 (bytes -4 to 0) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (3, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [14]"
+            "`st` at FILE:LINE writes i32 element -1 (bytes -4 to 0) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (3, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer [13]"
         ],
     );
     assert_eq!(fault.block, [3, 0, 0]);
@@ -587,16 +592,14 @@ fn accesses_without_an_order_are_a_race() {
     .expect("it verifies");
     let x = GlobalBuffer::zeros(16);
     let (grid, args) = (Grid::new([2, 1, 1], [1, 1, 1]), [KernelArg::Buffer(&x)]);
-    run(kernel.ir(), grid, &args, &Options::default()).expect("races are not detected");
+    let unchecked = Options::default().race(false);
+    run(kernel.ir(), grid, &args, &unchecked).expect("races are not detected");
     let error = run(kernel.ir(), grid, &args, &Options::default().race(true)).unwrap_err();
     let Some(Fault { cause: FaultCause::Race { access, other, .. }, .. }) = error.fault() else {
         panic!("{error}")
     };
     assert_eq!((access.element, other.block, other.thread), (3, [0; 3], [0; 3]));
     let text = error.to_string();
-    assert!(
-        text.contains("races: writes i32 element 3 (bytes 12 to 16) of parameter `p0`"),
-        "{text}"
-    );
+    assert!(text.contains(" writes i32 element 3 (bytes 12 to 16) of parameter `p0`"), "{text}");
     assert!(text.contains("no release and acquire of scope gpu orders the two blocks"), "{text}");
 }

@@ -5,7 +5,9 @@
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use tilewright::arch::TensorMapDesc;
-use tilewright::ir::op::{Arith, Control, Mem, Op, SpecialReg, Thread};
+use tilewright::ir::op::{
+    Arith, Control, LoadAccess, Mem, MemScope, Op, SpecialReg, StoreAccess, Thread,
+};
 use tilewright::ir::types::{Const, Scalar, Type};
 use tilewright::ir::{
     Element, Entity, Global, GlobalMut, Kernel, KernelIr, KernelOptions, OpData, OpId, Param,
@@ -237,14 +239,16 @@ fn a_warp_that_spins_lets_the_others_run() {
             t.lt(32),
             |k| {
                 let seen = k.loop_((), |k, lp, ()| {
-                    let seen = flag.load(k, 0i32);
+                    let access = LoadAccess::default().relaxed(MemScope::Cta);
+                    let seen = flag.load_with(k, 0i32, access);
                     k.if_(seen.ne(0), |k| lp.break_(k, seen));
                     lp.continue_(k, ())
                 });
                 out.store(k, t, seen);
             },
             |k| {
-                k.if_(t.eq(63), |k| flag.store(k, 0i32, 5));
+                let access = StoreAccess::default().relaxed(MemScope::Cta);
+                k.if_(t.eq(63), |k| flag.store_with(k, 0i32, 5, access));
             },
         );
     })

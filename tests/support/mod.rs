@@ -26,6 +26,7 @@ pub(crate) mod ptxas;
 pub(crate) mod random_kernel;
 pub(crate) mod random_loops;
 pub(crate) mod raw;
+pub(crate) mod rings;
 pub(crate) mod rng;
 #[cfg(feature = "sim")]
 pub(crate) mod run_lines;

@@ -190,10 +190,10 @@ impl Store {
     }
 
     /// Lets the race detector see the store.
-    fn detect(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
+    fn detect(&self, memory: &mut Memory<'_>, origin: Origin) {
         let lane = self.lane as u32;
         let elem = self.elem(memory);
-        memory.detect(elem, |Detector { races, buffers }, memory| {
+        memory.detect(elem, |Detector { races, buffers, .. }, memory| {
             let mut from = |f: &mut dyn FnMut(usize, usize)| {
                 self.pieces(memory, |at, part| f(at, part.len()));
             };
@@ -213,8 +213,8 @@ impl Store {
                     None => None,
                     Some(buffer) => Some((buffer, &mut to)),
                 };
-            races.store_issue(origin.into(), lane, &mut from, to, self.reduce.is_some())
-        })
+            races.store_issue(origin.into(), lane, &mut from, to, self.reduce.is_some());
+        });
     }
 
     /// Refuses to start where the asynchronous proxy may not see what threads have stored.
@@ -563,7 +563,7 @@ fn store(
     let group = context.flight.bulk_groups[lane];
     let store = Store { lane, group, to, from, bytes, reduce, data: None, waited: false };
     store.check_proxy(context.memory, context.origin)?;
-    store.detect(context.memory, context.origin)?;
+    store.detect(context.memory, context.origin);
     context.memory.pending.push(context.origin, What::Store(Box::new(store)), false);
     Ok(())
 }

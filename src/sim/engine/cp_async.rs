@@ -37,22 +37,21 @@ impl Copies {
     }
 
     /// Lets the race detector see the copies.
-    fn detect(&self, memory: &mut Memory<'_>, origin: Origin, elem: Scalar) -> RawResult {
+    fn detect(&self, memory: &mut Memory<'_>, origin: Origin, elem: Scalar) {
         memory.detect(elem, |detector, _| {
             let at = origin.into();
             detector.races.copy_issue(at);
             for lane in lanes_of(self.lanes) {
                 let (to, bytes) = (self.to[lane] as usize, self.bytes);
                 let shared = (Target::Shared(origin.block as usize), true);
-                detector.races.copy_access(at, lane as u32, shared, &mut |f| f(to, bytes))?;
+                detector.races.copy_access(at, lane as u32, shared, &mut |f| f(to, bytes));
                 let ((param, from), read) = (self.from[lane], usize::from(self.read[lane]));
                 if let (Some(buffer), true) = (detector.buffer(param), read > 0) {
                     let global = (Target::Global(buffer), false);
-                    detector.races.copy_access(at, lane as u32, global, &mut |f| f(from, read))?;
+                    detector.races.copy_access(at, lane as u32, global, &mut |f| f(from, read));
                 }
             }
-            Ok(())
-        })
+        });
     }
 
     /// Makes the copies of some lanes.
@@ -217,7 +216,7 @@ impl CpAsync {
                 bytes as usize,
                 |lane| to.access_at(context.regs, context.memory, lane, bytes),
             )?;
-            copies.detect(context.memory, context.origin, to.elem)?;
+            copies.detect(context.memory, context.origin, to.elem);
             let mut again = false;
             copies.each(|at, len| again |= context.memory.shared_mut().begin_write(at..at + len));
             context.memory.pending.push(context.origin, What::Copies(copies), again);
@@ -244,7 +243,7 @@ fn arrive(barrier: Operand, count: PendingCount) -> Inst {
             };
             found.map_err(|cause| RawFault::new(lane, cause))?;
             let place = place(context.origin.block, byte_address);
-            use_detected(context, 1 << lane, place, false)?;
+            use_detected(context, 1 << lane, place, false);
             arrivals.barriers[lane] = Some(byte_address);
         }
         context.memory.pending.push(context.origin, What::Arrivals(arrivals), false);

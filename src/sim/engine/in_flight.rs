@@ -188,7 +188,7 @@ impl Memory<'_> {
         let each = |f: &mut dyn FnMut(Range<usize>)| pieces.iter().cloned().for_each(f);
         let hull = (rank, load.hull(self));
         self.check_write(hull, access, each).map_err(|cause| RawFault::new(lane, cause))?;
-        load.number = self.detect_load(origin, &load, &pieces)?;
+        load.number = self.detect_load(origin, &load, &pieces);
         let shared = &mut self.blocks[rank].shared;
         let again =
             pieces.into_iter().fold(false, |again, piece| shared.begin_write(piece) | again);
@@ -197,16 +197,11 @@ impl Memory<'_> {
     }
 
     /// Lets the race detector see a load, which gets a number there.
-    fn detect_load(
-        &mut self,
-        origin: Origin,
-        load: &Load,
-        pieces: &[Range<usize>],
-    ) -> RawResult<u32> {
+    fn detect_load(&mut self, origin: Origin, load: &Load, pieces: &[Range<usize>]) -> u32 {
         let (at, lane, rank) = (origin.into(), load.lane as u32, load.block as usize);
         let (mut number, elem) = (0, load.elem(self));
-        self.detect(elem, |Detector { races, buffers }, memory| {
-            races.mbarrier_use(at, 1 << lane, place(load.block, load.barrier), true)?;
+        self.detect(elem, |Detector { races, buffers, .. }, memory| {
+            races.mbarrier_use(at, 1 << lane, place(load.block, load.barrier), true);
             let param = match load.from {
                 Global::Bytes(from) => from.alloc,
                 Global::Box { param, .. } => param,
@@ -220,25 +215,23 @@ impl Memory<'_> {
                 None => None,
                 Some(buffer) => Some((buffer, &mut from)),
             };
-            number = races.load_issue(at, lane, (rank, true, false), &mut to, from)?;
-            Ok(())
-        })?;
-        Ok(number)
+            number = races.load_issue(at, lane, (rank, true, false), &mut to, from);
+        });
+        number
     }
 
     /// Lets the race detector see a store to a block of the cluster, which gets a number there.
-    fn detect_remote(&mut self, origin: Origin, store: &RemoteStore) -> RawResult<u32> {
+    fn detect_remote(&mut self, origin: Origin, store: &RemoteStore) -> u32 {
         let (rank, bytes) = store.bytes();
         let (at, lane) = (origin.into(), store.lane as u32);
         let mut number = 0;
         self.detect(store.elem, |Detector { races, .. }, _| {
-            races.mbarrier_use(at, 1 << lane, store.told(), false)?;
+            races.mbarrier_use(at, 1 << lane, store.told(), false);
             let mut to = |f: &mut dyn FnMut(usize, usize)| f(bytes.start, bytes.len());
             let how = (rank, false, store.is_reduction());
-            number = races.load_issue(at, lane, how, &mut to, None)?;
-            Ok(())
-        })?;
-        Ok(number)
+            number = races.load_issue(at, lane, how, &mut to, None);
+        });
+        number
     }
 
     /// Starts a store to a block of the cluster.
@@ -255,7 +248,7 @@ impl Memory<'_> {
         let range = bytes.clone();
         self.check_write((rank, bytes.clone()), access, |f| f(range.clone()))
             .map_err(|cause| RawFault::new(store.lane, cause))?;
-        store.number = self.detect_remote(origin, &store)?;
+        store.number = self.detect_remote(origin, &store);
         let again = !store.is_reduction() && self.blocks[rank].shared.begin_write(bytes);
         self.pending.push(origin, What::Remote(Box::new(store)), again);
         Ok(())

@@ -184,13 +184,13 @@ fn detect_rows(
     rows: &[usize; LANES],
     count: usize,
     writes: bool,
-) -> RawResult {
+) {
     let (at, lanes) = (context.origin.into(), FULL >> (LANES - 8 * count));
     let target = Target::Shared(context.memory.here);
     let what = Lanes { target, writes, strong: None, bytes: 16 };
     context.memory.detect(Scalar::U16, |detector, _| {
-        detector.races.access(at, lanes, what, |lane| rows[lane], |_| false)
-    })
+        detector.races.access(at, lanes, what, |lane| rows[lane], |_| false);
+    });
 }
 
 fn ldmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOrder) -> Act {
@@ -199,7 +199,7 @@ fn ldmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
             return Ok(next);
         }
         let rows = row_addresses(context, &address, count)?;
-        let raced = detect_rows(context, &rows, count, false);
+        detect_rows(context, &rows, count, false);
         for (matrix, slot) in slots.iter().enumerate().take(count) {
             let mut elements = [[0u16; 8]; 8];
             for (row, elements) in elements.iter_mut().enumerate() {
@@ -219,7 +219,6 @@ fn ldmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
                 low | high << 16
             });
         }
-        raced?;
         Ok(Next::Go)
     })
 }
@@ -230,7 +229,7 @@ fn stmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
             return Ok(next);
         }
         let rows = row_addresses(context, &address, count)?;
-        detect_rows(context, &rows, count, true)?;
+        detect_rows(context, &rows, count, true);
         if context.memory.proxies.is_some() {
             let byte_addresses = rows.map(|at| (context.memory.here, at));
             let access = |lane| address.access_at(context.regs, context.memory, lane, 16);

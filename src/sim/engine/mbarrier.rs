@@ -69,7 +69,7 @@ fn ended(
             if context.memory.races.is_some() {
                 let place = place(context.origin.block, byte_address);
                 let other = last.filter(|(found, _)| *found != place);
-                wait_detected(context, other)?;
+                wait_detected(context, other);
                 let same = last.filter(|(found, _)| *found == place).map_or(0, |(_, mask)| mask);
                 last = Some((place, same | 1 << lane));
             }
@@ -77,18 +77,18 @@ fn ended(
             first = first.or(Some((lane, byte_address)));
         }
     }
-    wait_detected(context, last)?;
+    wait_detected(context, last);
     // What came before the end of the phase is seen after it.
     fence(SeqCst);
     Ok((done, first))
 }
 
 /// Tells the race detector that a lane has made or invalidated a barrier.
-fn set_detected(context: &mut ExecContext<'_, '_>, lane: usize, barrier: ByteAddress) -> RawResult {
+fn set_detected(context: &mut ExecContext<'_, '_>, lane: usize, barrier: ByteAddress) {
     let (at, place) = (context.origin.into(), place(context.origin.block, barrier));
     context
         .memory
-        .detect(Scalar::U64, |detector, _| detector.races.mbarrier_set(at, lane as u32, place))
+        .detect(Scalar::U64, |detector, _| detector.races.mbarrier_set(at, lane as u32, place));
 }
 
 /// Checks that lanes know of the initialization of a barrier.
@@ -97,23 +97,19 @@ pub(in crate::sim) fn use_detected(
     lanes: u32,
     place: (usize, usize),
     by_proxy: bool,
-) -> RawResult {
+) {
     let at = context.origin.into();
     context
         .memory
-        .detect(Scalar::U64, |detector, _| detector.races.mbarrier_use(at, lanes, place, by_proxy))
+        .detect(Scalar::U64, |detector, _| detector.races.mbarrier_use(at, lanes, place, by_proxy));
 }
 
 /// Lets lanes know of the phases of a barrier that have ended.
-fn wait_detected(
-    context: &mut ExecContext<'_, '_>,
-    waited: Option<((usize, usize), u32)>,
-) -> RawResult {
-    let Some((place, lanes)) = waited else { return Ok(()) };
-    use_detected(context, lanes, place, false)?;
+fn wait_detected(context: &mut ExecContext<'_, '_>, waited: Option<((usize, usize), u32)>) {
+    let Some((place, lanes)) = waited else { return };
+    use_detected(context, lanes, place, false);
     let at = context.origin.into();
     context.memory.note(|races| races.mbarrier_wait(at, lanes, place));
-    Ok(())
 }
 
 /// Update of the barrier of a lane with operand `operand`. Returns the phase before.
@@ -144,7 +140,7 @@ impl Compiler<'_> {
                         let count = context.regs.w[count as usize][lane];
                         let made = context.memory.shared_mut().init_barrier(byte_address, count);
                         made.map_err(|cause| RawFault::new(lane, cause))?;
-                        set_detected(context, lane, byte_address)?;
+                        set_detected(context, lane, byte_address);
                     }
                     Ok(Next::Go)
                 }))
@@ -156,7 +152,7 @@ impl Compiler<'_> {
                         let byte_address = barrier.byte_address(context, lane)?;
                         let done = context.memory.shared_mut().invalidate_barrier(byte_address);
                         done.map_err(|cause| RawFault::new(lane, cause))?;
-                        set_detected(context, lane, byte_address)?;
+                        set_detected(context, lane, byte_address);
                     }
                     Ok(Next::Go)
                 }))
@@ -199,7 +195,7 @@ impl Compiler<'_> {
                         });
                         let (_, ended) = arrived.map_err(|cause| RawFault::new(lane, cause))?;
                         let place = place(block, byte_address);
-                        use_detected(context, 1 << lane, place, false)?;
+                        use_detected(context, 1 << lane, place, false);
                         let releases =
                             order == RemoteArrival::Release || block == context.origin.block;
                         let origin = context.origin;
@@ -266,7 +262,7 @@ impl Compiler<'_> {
                 let (phase, ended) = phase.map_err(|cause| RawFault::new(lane, cause))?;
                 states[lane] = phase;
                 let (origin, place) = (context.origin, place(context.origin.block, byte_address));
-                use_detected(context, 1 << lane, place, false)?;
+                use_detected(context, 1 << lane, place, false);
                 if arrives {
                     let arrival = (true, ended);
                     context.memory.note_arrival(origin, &mut all, (lane, place), arrival);

@@ -31,6 +31,8 @@ use crate::sim::race::{At, BLOCK_BARRIER, Races};
 
 /// Upper bound on the warp runs while an operation is pending that signals a barrier.
 const LATEST: u32 = 256;
+/// Operations of the warps of a cluster after its first race.
+const AFTER_RACE: u64 = 1 << 20;
 /// With a random order, one in `EARLY` operations that may complete early does so, each time that a warp has run.
 const EARLY: u64 = 4;
 
@@ -64,6 +66,19 @@ pub(in crate::sim) struct Stop {
     pub(in crate::sim) why: Why,
     /// All warps if none can go on: the cause first, ended warps last.
     pub(in crate::sim) stuck: Vec<Stuck>,
+    /// Further faults of the same run: races, and the fault behind them.
+    pub(in crate::sim) also: Vec<Stop>,
+}
+
+impl Stop {
+    /// Returns whether one of its faults is a race.
+    pub(in crate::sim) fn has_race(&self) -> bool {
+        let races = |why: &Why| match why {
+            Why::Fault(fault) => matches!(fault.cause, RawCause::Race { .. }),
+            Why::OutOfFuel { .. } => false,
+        };
+        races(&self.why) || self.also.iter().any(|stop| races(&stop.why))
+    }
 }
 
 /// A warp of a cluster that cannot go on.
@@ -118,6 +133,8 @@ pub(in crate::sim) struct Cluster<'c> {
     scheduler: WarpScheduler,
     /// Operations that its warps have executed.
     used: u64,
+    /// The operations that the cluster had executed at its first race.
+    raced_at: Option<u64>,
     /// Times that a warp ran.
     runs: u64,
     /// Runs without progress of the warps, and those since an operation took effect.
@@ -171,6 +188,7 @@ impl<'c> Cluster<'c> {
             memory,
             scheduler: WarpScheduler::new((Order::RoundRobin, QUANTUM), [0; 3]),
             used: 0,
+            raced_at: None,
             runs: 0,
             idle: 0,
             since: 0,
@@ -234,7 +252,10 @@ impl<'c> Cluster<'c> {
             proxies.reset();
         }
         self.memory.cluster_arrival = false;
-        self.memory.note(|races| races.start(number));
+        if let Some(detector) = &mut self.memory.races {
+            detector.start(number);
+        }
+        self.raced_at = None;
     }
 
     /// Runs cluster `number` to its end, for at most `fuel` operations of the warps of a block.
@@ -245,8 +266,46 @@ impl<'c> Cluster<'c> {
         fuel: u64,
     ) -> Result<Count, Stop> {
         self.start(number, (order, QUANTUM));
-        while self.run_one(fuel)? {}
+        let ended = loop {
+            match self.run_one(fuel) {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(stop) => break Err(stop),
+            }
+        };
+        self.with_races(ended)?;
         Ok(self.count())
+    }
+
+    /// Returns the end of a run with the races that were found before it.
+    pub(in crate::sim) fn with_races(&mut self, ended: Result<(), Stop>) -> Result<(), Stop> {
+        let races = match &mut self.memory.races {
+            Some(detector) => std::mem::take(&mut detector.found),
+            None => return ended,
+        };
+        let mut all: Vec<Stop> = races.into_iter().map(|race| self.stopped(race)).collect();
+        let Some(first) = all.first() else { return ended };
+        if let Err(stop) = ended
+            && let Why::Fault(fault) = &stop.why
+        {
+            // A fault of the access that races says more than the race.
+            let at = |stop: &Stop| (stop.block, stop.warp, stop.step);
+            let same = fault.origin.is_none() && at(&stop) == at(first);
+            let index = if same { 0 } else { all.len() };
+            all.insert(index, stop);
+        }
+        let mut first = all.remove(0);
+        first.also = all;
+        Err(first)
+    }
+
+    /// Returns whether a race was found, and the cluster has run on for long enough to find others.
+    pub(in crate::sim) fn has_raced(&mut self) -> bool {
+        if self.memory.races.as_ref().is_none_or(|detector| detector.found.is_empty()) {
+            return false;
+        }
+        let first = *self.raced_at.get_or_insert(self.used);
+        self.used - first > AFTER_RACE
     }
 
     /// Returns the operations executed since the start.
@@ -262,7 +321,10 @@ impl<'c> Cluster<'c> {
 
     /// Lets one warp run, or an operation take effect. Returns whether there is more to do.
     pub(in crate::sim) fn run_one(&mut self, fuel: u64) -> Result<bool, Stop> {
-        self.take_effect_at_random()?;
+        if self.has_raced() {
+            return Ok(false);
+        }
+        self.take_effect_early()?;
         let ready = |warp: &usize| self.states[*warp] == State::Ready;
         let Some((number, quantum)) = self.scheduler.next(self.states.len(), ready) else {
             if self.states.iter().all(|state| *state == State::Ended) {
@@ -350,7 +412,7 @@ impl<'c> Cluster<'c> {
                     Err(trap) => {
                         let (block, warp, step) = (rank as u32, warp as u32, arrival.step);
                         let (why, stuck) = (Why::Fault(trap), Vec::new());
-                        return Err(Stop { block, warp, step, why, stuck });
+                        return Err(Stop { block, warp, step, why, stuck, also: Vec::new() });
                     }
                 }
             }
@@ -452,20 +514,23 @@ impl<'c> Cluster<'c> {
         Ok(found)
     }
 
-    /// With a random order, now and then lets something asynchronous take effect before it must.
-    fn take_effect_at_random(&mut self) -> Result<(), Stop> {
-        if !self.scheduler.are_random() {
-            return Ok(());
+    /// Lets something asynchronous take effect before it must: at random, or always.
+    fn take_effect_early(&mut self) -> Result<(), Stop> {
+        match self.scheduler.order() {
+            Order::RoundRobin | Order::Reverse | Order::Fine => return Ok(()),
+            Order::Random { .. } => {
+                let scheduler = &mut self.scheduler;
+                let chooses = || scheduler.is_chosen(EARLY);
+                let done = self.memory.complete_again(chooses);
+                done.map_err(|trap| self.stopped(trap))?;
+                self.wake();
+            }
+            Order::Eager => while self.take_effect()? {},
         }
-        let scheduler = &mut self.scheduler;
-        let chooses = || scheduler.choice().is_some_and(|random| random % EARLY == 0);
-        let done = self.memory.complete_again(chooses);
-        done.map_err(|trap| self.stopped(trap))?;
-        self.wake();
         for rank in 0..self.memory.blocks.len() {
             for group in 0..self.memory.blocks[rank].groups.len() {
                 if let Some(end) = self.memory.blocks[rank].groups[group].runnable()
-                    && self.scheduler.choice().is_some_and(|random| random % EARLY == 0)
+                    && self.scheduler.is_chosen(EARLY)
                 {
                     self.multiply(rank, group, end)?;
                 }
@@ -507,7 +572,14 @@ impl<'c> Cluster<'c> {
             why @ Why::OutOfFuel { .. } => why,
         };
         let (block, warp) = (rank as u32, (number % self.warps_of_block) as u32);
-        Stop { block, warp, step: self.warps[number].step(), why, stuck: Vec::new() }
+        Stop {
+            block,
+            warp,
+            step: self.warps[number].step(),
+            why,
+            stuck: Vec::new(),
+            also: Vec::new(),
+        }
     }
 
     /// A trap at the operation that it names.
@@ -515,6 +587,6 @@ impl<'c> Cluster<'c> {
         let (block, warp, step) =
             trap.origin.map_or((0, 0, 0), |origin| (origin.block, origin.warp, origin.step));
         trap.cause = self.memory.explain_read(block as usize, trap.cause);
-        Stop { block, warp, step, why: Why::Fault(trap), stuck: Vec::new() }
+        Stop { block, warp, step, why: Why::Fault(trap), stuck: Vec::new(), also: Vec::new() }
     }
 }

@@ -30,7 +30,7 @@ impl Cluster<'_> {
             let Stuck { block, warp, waits } = self.stuck(first);
             let (step, cause) = waits.unwrap_or((self.warps[first].step(), RawCause::Trap));
             let why = Why::Fault(RawFault::new(lane as usize, cause));
-            Stop { block, warp, step, why, stuck: Vec::new() }
+            Stop { block, warp, step, why, stuck: Vec::new(), also: Vec::new() }
         });
         stop.stuck = stuck;
         stop

@@ -25,7 +25,7 @@ impl WarpScheduler {
         [x, y, z]: [u32; 3],
     ) -> WarpScheduler {
         let seed = match order {
-            Order::RoundRobin => 0,
+            Order::RoundRobin | Order::Reverse | Order::Eager | Order::Fine => 0,
             Order::Random { seed } => seed,
         };
         // Every cluster has a sequence of its own.
@@ -45,14 +45,19 @@ impl WarpScheduler {
         z ^ (z >> 31)
     }
 
-    pub(in crate::sim) fn are_random(&self) -> bool {
-        matches!(self.order, Order::Random { .. })
+    pub(in crate::sim) fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Chooses one in `odds` at random, and all where the order is eager.
+    pub(in crate::sim) fn is_chosen(&mut self, odds: u64) -> bool {
+        self.order == Order::Eager || self.choice().is_some_and(|random| random % odds == 0)
     }
 
     /// A random number, where the order is random.
     pub(in crate::sim) fn choice(&mut self) -> Option<u64> {
         match self.order {
-            Order::RoundRobin => None,
+            Order::RoundRobin | Order::Reverse | Order::Eager | Order::Fine => None,
             Order::Random { .. } => Some(self.random()),
         }
     }
@@ -64,9 +69,16 @@ impl WarpScheduler {
         ready: impl Fn(&usize) -> bool,
     ) -> Option<(usize, u64)> {
         match self.order {
-            Order::RoundRobin => {
+            Order::RoundRobin | Order::Eager | Order::Fine => {
                 let from = self.last.wrapping_add(1);
                 let warp = (from..count).chain(0..from.min(count)).find(ready)?;
+                self.last = warp;
+                let quantum = if self.order == Order::Fine { 1 } else { self.quantum };
+                Some((warp, quantum))
+            }
+            Order::Reverse => {
+                let from = self.last.min(count);
+                let warp = (0..from).rev().chain((from..count).rev()).find(ready)?;
                 self.last = warp;
                 Some((warp, self.quantum))
             }

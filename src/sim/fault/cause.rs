@@ -7,7 +7,7 @@ use super::source::{Barrier, MemoryAccess, Racer, SourceAllocation, SourceOp, So
 use super::state::{AsyncUse, BarrierState, WgmmaMatrix};
 use super::terms::Terms;
 use crate::ir::types::{Const, Scalar, Space};
-use crate::sim::race::{Agent, MissingEdge};
+use crate::sim::race::MissingEdge;
 
 /// Translation of the raw parts of a cause; `None` where the kernel has no such part.
 pub(in crate::sim) trait Names {
@@ -51,7 +51,7 @@ parts! {
     StepAt => SourceOp, op;
     InlineText => String, text;
     RacerAt => Racer, racer;
-    ; bool, i32, i64, u32, u64, [u32; 2], Agent, AsyncUse, BarrierState, Const, MissingEdge, Scalar, Space,
+    ; bool, i32, i64, u32, u64, [u32; 2], AsyncUse, BarrierState, Const, MissingEdge, Scalar, Space,
     WgmmaMatrix
 }
 
@@ -388,9 +388,9 @@ causes! {
         Race {
             /// The later access: its first element that both access.
             access: T::Access,
-            /// The source of the later access.
-            agent: Agent,
-            /// The earlier access.
+            /// The thread or the asynchronous operation that makes the later access.
+            by: T::Racer,
+            /// The source of the earlier access.
             other: T::Racer,
             /// The nearest missing synchronization.
             missing: MissingEdge,

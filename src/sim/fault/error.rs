@@ -7,6 +7,7 @@ use crate::ir::SourceLocation;
 use crate::ir::types::Type;
 use crate::launch::assert::AssertFailures;
 use crate::launch::grid::ClusterError;
+use crate::sim::options::Order;
 
 /// Error of a launch on the simulator. [`RunError::Fault`] is the kernel's doing. After any other error the kernel
 /// did not run, or not to its end.
@@ -28,6 +29,8 @@ pub enum RunError {
         block: [u32; 3],
         /// The thread in its block.
         thread: [u32; 3],
+        /// The order in which warps ran.
+        order: Order,
     },
     /// Assertions of the kernel failed. It ran to its end.
     AssertFailed(Box<AssertFailures>),
@@ -116,9 +119,10 @@ impl fmt::Display for RunError {
         match self {
             RunError::Fault(fault) => fault.fmt(f),
             RunError::AssertFailed(failures) => failures.fmt(f),
-            RunError::OutOfFuel { fuel, op, location, block: [bx, by, bz], thread: [x, y, z] } => write!(
+            RunError::OutOfFuel { fuel, op, location, block: [bx, by, bz], thread: [x, y, z], order } => write!(
                 f,
-                "block ({bx}, {by}, {bz}) has not ended after {fuel} operations, when thread ({x}, {y}, {z}) is at the `{op}` at {location}: the kernel does not end, or `Options::fuel` is too low for it"
+                "block ({bx}, {by}, {bz}) has not ended after {fuel} operations, when thread ({x}, {y}, {z}) is at the `{op}` at {location}: the kernel does not end, or `Options::fuel` is too low for it{}",
+                Some(order).filter(|order| **order != Order::default()).map_or(String::new(), |order| format!(" (with `{order:?}`)"))
             ),
             RunError::NotVerified => f.write_str(
                 "the kernel breaks a rule of the verifier, so it cannot be simulated: `Kernel::verify` says which",

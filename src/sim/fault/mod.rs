@@ -2,6 +2,7 @@
 
 pub(super) mod cause;
 pub(super) mod error;
+mod race_sentence;
 pub(super) mod raw;
 pub(super) mod raw_fault;
 pub(super) mod report;

@@ -2,7 +2,7 @@
 
 use super::terms::Terms;
 use crate::ir::types::{Scalar, Space};
-use crate::sim::race::Other;
+use crate::sim::race::Party;
 
 /// Terms of the compiled program, in which the simulator finds a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +26,9 @@ pub(in crate::sim) struct ThreadAt(pub(in crate::sim) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct StepAt(pub(in crate::sim) u32);
 
-/// The earlier access of a race.
+/// One of the two accesses of a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) struct RacerAt(pub(in crate::sim) Other);
+pub(in crate::sim) struct RacerAt(pub(in crate::sim) Party);
 
 /// The text of the operation that faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

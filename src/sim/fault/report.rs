@@ -2,10 +2,12 @@
 
 use super::cause::FaultCause;
 use crate::ir::SourceLocation;
+use crate::sim::options::Order;
 
 /// A kernel that misbehaves: the cause, the operation with its Rust line, and the thread that executed it.
 ///
-/// Of several faults of a launch, the one of the lowest block or cluster is reported, and of several lanes of a warp
+/// Of several faults of a launch, the one of the lowest block or cluster is reported (with `Order::Reverse` of the highest),
+/// and of several lanes of a warp
 /// that fault at one operation the lowest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -27,6 +29,11 @@ pub struct Fault {
     /// In a deadlock, all warps of the cluster, or of the block of a launch without clusters: the likely cause first,
     /// ended warps last. Empty for every other fault.
     pub stuck: Vec<StuckWarp>,
+    /// The order in which warps ran.
+    pub order: Order,
+    /// Other faults of the same run: after a race the kernel runs on, so that further races are found, at most 32, one for
+    /// each pair of source lines; and the fault that ended the run.
+    pub also: Vec<Fault>,
 }
 
 /// A warp when no warp can go on.
@@ -84,6 +91,8 @@ mod tests {
             block: [0, 1, 0],
             thread: [5, 0, 0],
             stuck: Vec::new(),
+            order: Order::default(),
+            also: Vec::new(),
         };
         assert_eq!(
             fault.to_string(),

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use super::cause::FaultCause;
+use super::race_sentence::RaceParts;
 use super::report::{Fault, StuckWarp, WarpWait};
-use super::source::{Barrier, MemoryAccess, Racer, SourceOp};
+use super::source::{Barrier, MemoryAccess, SourceOp};
 use super::state::{AsyncUse, BarrierState, WgmmaMatrix};
 use crate::ir::types::Space;
-use crate::sim::race::{Agent, MissingEdge};
+use crate::sim::options::Order;
 
 /// The sentence of a cause, around the operation and the thread.
 struct Sentence {
@@ -221,8 +222,9 @@ impl FaultCause {
                 says!("reads {which} at address {address} of shared memory, which the {op} still writes, in")
                     .cure(WAIT_FIRST)
             }
-            FaultCause::Race { access, other, missing, agent: _ } => {
-                says!("races: {access}, in").and(format!(", {other}: {missing}"))
+            // `Fault` writes the sentence of a race.
+            FaultCause::Race { access, missing, .. } => {
+                says!("{access}, in").and(format!(": {missing}"))
             }
             FaultCause::NotFenced => {
                 says!("computes on registers that no `wgmma_fence` orders with other accesses, in")
@@ -261,7 +263,7 @@ impl FaultCause {
 const WAIT_FIRST: &str = "wait for it first: at its barrier in shared memory, or for its group and at a barrier of the block";
 
 /// Three numbers as `(x, y, z)`.
-struct Triple([u32; 3]);
+pub(super) struct Triple(pub(super) [u32; 3]);
 
 impl fmt::Display for Triple {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -311,9 +313,25 @@ impl fmt::Display for MemoryAccess {
     }
 }
 
-/// One sentence: the operation, its thread and block, and its path in the kernel.
+/// One sentence: the operation, its thread and block, and its path in the kernel. A line for each of [`Fault::also`]
+/// follows.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_sentence(f)?;
+        write!(f, " [{}]", self.path)?;
+        if self.order != Order::default() {
+            write!(f, " (with `{:?}`)", self.order)?;
+        }
+        self.write_stuck(f)?;
+        self.also.iter().try_for_each(|fault| write!(f, "\n  also: {fault}"))
+    }
+}
+
+impl Fault {
+    fn write_sentence(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let FaultCause::Race { access, by, other, missing } = &self.cause {
+            return RaceParts { access, by, other, missing: *missing }.write(self, f);
+        }
         let Sentence { before, after, cure } = self.cause.sentence();
         let (thread, block) = (Triple(self.thread), Triple(self.block));
         write!(f, "`{}` at {} {before} thread {thread} of block {block} ", self.op, self.location)?;
@@ -321,12 +339,9 @@ impl fmt::Display for Fault {
         if let Some(cure) = cure {
             write!(f, "; {cure}")?;
         }
-        write!(f, " [{}]", self.path)?;
-        self.write_stuck(f)
+        Ok(())
     }
-}
 
-impl Fault {
     /// A line for each group of warps of a block that wait for the same.
     fn write_stuck(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = &self.stuck[..];
@@ -351,62 +366,6 @@ impl Fault {
 }
 
 impl std::error::Error for Fault {}
-
-/// ``which the `st` at x.rs:3:9 in thread (1, 0, 0) of block (0, 0, 0) wrote``
-impl fmt::Display for Racer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Racer { agent, writes, op, block, thread } = self;
-        let (block, thread) = (Triple(*block), Triple(*thread));
-        match agent {
-            Agent::Thread => write!(f, "which the {op} in thread {thread} of block {block} ")?,
-            Agent::Wgmma => {
-                write!(f, "which the {op} of the warp group of thread {thread} of block {block} ")?;
-            }
-            Agent::Copy | Agent::Load | Agent::Store => {
-                write!(f, "which the {op} that thread {thread} of block {block} started ")?;
-            }
-        }
-        f.write_str(match (agent, writes) {
-            (Agent::Thread, true) => "wrote",
-            (Agent::Thread, false) => "read",
-            (_, true) => "writes",
-            (_, false) => "reads",
-        })
-    }
-}
-
-/// The reason for which two accesses have no order.
-impl fmt::Display for MissingEdge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MissingEdge::Warp => f.write_str(
-                "no `bar_warp` orders the two, and lanes of a warp do not run in step",
-            ),
-            MissingEdge::Block => f.write_str("no barrier orders the two threads of the block"),
-            MissingEdge::Cluster => f.write_str(
-                "neither a barrier of the cluster nor an mbarrier orders the two blocks, with release and acquire",
-            ),
-            MissingEdge::Grid => f.write_str(
-                "no release and acquire of scope gpu orders the two blocks",
-            ),
-            MissingEdge::Scope { needed } => write!(
-                f,
-                "both are strong operations, but only those whose scopes include both threads, `{needed}`, are ordered"
-            ),
-            MissingEdge::ProxyFence => f.write_str(
-                "it comes first, but no `fence_proxy_async` makes it visible to the asynchronous proxy",
-            ),
-            MissingEdge::InitFence => f.write_str(
-                "it comes first, but no `fence_mbarrier_init` makes it visible to the asynchronous proxy",
-            ),
-            MissingEdge::Pending => f.write_str("that operation has not completed"),
-            MissingEdge::Wait => f.write_str("no thread has waited for that operation"),
-            MissingEdge::Publish => f.write_str(
-                "that operation has completed, but this thread neither waited for it nor synchronized with one that did",
-            ),
-        }
-    }
-}
 
 /// `` `st` at x.rs:3:9 ``
 impl fmt::Display for SourceOp {

@@ -29,7 +29,7 @@ pub struct SourceOp {
     pub location: SourceLocation,
 }
 
-/// The earlier access of a race.
+/// One of the two accesses of a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Racer {
@@ -41,6 +41,10 @@ pub struct Racer {
     pub op: SourceOp,
     /// The block.
     pub block: [u32; 3],
+    /// The rank of the block in its cluster, in a launch with clusters.
+    pub rank: Option<u32>,
+    /// The warp in its block.
+    pub warp: u32,
     /// The thread in its block; of a `wgmma` the first thread of the warp group.
     pub thread: [u32; 3],
 }

@@ -16,6 +16,6 @@ pub trait Terms {
     type Op: Clone + Debug + Eq;
     /// The text of an inline PTX operation.
     type Text: Clone + Debug + Eq;
-    /// The earlier access of a race.
+    /// One of the two accesses of a race.
     type Racer: Clone + Debug + Eq;
 }

@@ -12,7 +12,7 @@ use super::space::{Allocation, MemorySpace};
 use crate::ir::op::{LoadAccess, LoadOrder, MemScope, StoreAccess, StoreOrder};
 use crate::ir::types::{Scalar, Space};
 use crate::sim::fault::raw::{AccessAt, Origin, RacerAt};
-use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::fault::raw_fault::{RawCause, RawFault};
 use crate::sim::race::{At, Grid, Lanes, Race, Races, Strong, Target};
 
 /// The shadows of a launch: one for each buffer that the kernel can write.
@@ -47,7 +47,12 @@ pub(in crate::sim) struct Detector {
     pub(in crate::sim) races: Races,
     /// For each parameter the number of its buffer among those with a shadow.
     pub(in crate::sim) buffers: Vec<Option<usize>>,
+    /// The races of the cluster, once for each pair of operations.
+    pub(in crate::sim) found: Vec<Box<RawFault>>,
 }
+
+/// Upper bound on the races that a cluster reports.
+pub(in crate::sim) const MOST_RACES: usize = 64;
 
 impl Detector {
     /// For clusters of `blocks` blocks with `threads` threads and `shared_bytes` bytes of shared memory each.
@@ -57,7 +62,28 @@ impl Detector {
         shared_bytes: usize,
     ) -> Box<Detector> {
         let races = Races::new(Arc::clone(&watched.grid), blocks, threads, shared_bytes);
-        Box::new(Detector { races, buffers: watched.buffers.clone() })
+        Box::new(Detector { races, buffers: watched.buffers.clone(), found: Vec::new() })
+    }
+
+    /// Starts the next cluster.
+    pub(in crate::sim) fn start(&mut self, cluster: u64) {
+        self.races.start(cluster);
+        self.found.clear();
+    }
+
+    /// Adds a race, unless there is one of the same two operations.
+    fn add(&mut self, race: &Race, fault: Box<RawFault>) {
+        let pair = |a: u32, b: u32| (a.min(b), a.max(b));
+        let new = pair(race.by.step, race.other.step);
+        let same = |old: &Box<RawFault>| match old.cause {
+            RawCause::Race { by: RacerAt(by), other: RacerAt(other), .. } => {
+                pair(by.step, other.step) == new
+            }
+            _ => false,
+        };
+        if self.found.len() < MOST_RACES && !self.found.iter().any(same) {
+            self.found.push(fault);
+        }
     }
 
     /// The number of the buffer of a parameter among those with a shadow.
@@ -163,14 +189,24 @@ impl Memory<'_> {
         regs: &mut Regs,
         (accessed, origin): (&Accessed, Origin),
         mask: u32,
-    ) -> RawResult {
-        let Some(mut detector) = self.races.take() else { return Ok(()) };
+    ) {
+        let Some(mut detector) = self.races.take() else { return };
         let address = &accessed.address;
-        let raced = address.for_each_alloc(regs, mask, |regs, found, mask| {
-            self.race_access_at(&mut detector, regs, (accessed, origin), (found, mask))
+        // The access itself returns the fault of an address.
+        let _fault = address.for_each_alloc(regs, mask, |regs, found, mask| {
+            self.race_access_at(&mut detector, regs, (accessed, origin), (found, mask));
+            Ok(())
         });
+        self.take_races(&mut detector, address.elem);
         self.races = Some(detector);
-        raced
+    }
+
+    /// Keeps the races of the present operation as faults about elements of type `elem`.
+    fn take_races(&self, detector: &mut Detector, elem: Scalar) {
+        for race in detector.races.take_found() {
+            let fault = self.raced(detector, &race, elem);
+            detector.add(&race, fault);
+        }
     }
 
     fn race_access_at(
@@ -179,23 +215,23 @@ impl Memory<'_> {
         regs: &Regs,
         (accessed, origin): (&Accessed, Origin),
         (found, mask): (Allocation, u32),
-    ) -> RawResult {
+    ) {
         let (address, bytes) = (&accessed.address, accessed.address.bytes_accessed() as usize);
         let (target, start, len) = match found.memory_space {
             MemorySpace::Global => match detector.buffer(found.number) {
                 Some(buffer) => (Target::Global(buffer), 0, self.buffer(found).len_bytes()),
-                None => return Ok(()),
+                None => return,
             },
             MemorySpace::Shared | MemorySpace::Cluster => {
                 let rank = match found.memory_space {
                     MemorySpace::Cluster => of_cluster(found.number).0 as usize,
                     _ => self.here,
                 };
-                let Some(block) = self.blocks.get(rank) else { return Ok(()) };
+                let Some(block) = self.blocks.get(rank) else { return };
                 let range = block.shared.range(found.number);
                 (Target::Shared(rank), range.start, range.len)
             }
-            MemorySpace::Const | MemorySpace::Local => return Ok(()),
+            MemorySpace::Const | MemorySpace::Local => return,
         };
         let offsets = address.bytes(regs);
         // An access out of bounds is a fault of its own.
@@ -216,7 +252,7 @@ impl Memory<'_> {
                         (target, at(lane)),
                         bytes,
                     );
-                    return Err(self.raced(detector, &race, address.elem));
+                    detector.races.add(race);
                 }
             }
         }
@@ -227,24 +263,22 @@ impl Memory<'_> {
             strong: strong.map(|strong| strong.scope),
             bytes,
         };
-        let Detector { races, buffers } = &mut *detector;
+        let Detector { races, buffers, .. } = &mut *detector;
         let equal = |race: &Race| {
-            let lane = race.lane as usize;
+            let lane = race.by.lane as usize;
             let from = race.byte - at(lane);
             let mut now = [0; 4];
             let count = race.bytes as usize;
             self.current(buffers, (target, race.byte), &mut now[..count])
                 && now[..count] == stored(lane)[from..from + count]
         };
-        let raced = races.access(origin.into(), alone, what, at, equal);
-        raced.map_err(|race| self.raced(detector, &race, address.elem))?;
+        races.access(origin.into(), alone, what, at, equal);
         if alone != mask {
             detector.races.access_too(origin.into(), mask & !alone, what, at);
         }
         if let Some(op) = strong {
             detector.races.operate(origin.into(), mask, target, at, op);
         }
-        Ok(())
     }
 
     /// Returns the lanes of a store without repeated addresses; or two lanes that store different values to one byte.
@@ -303,7 +337,7 @@ impl Memory<'_> {
 
     /// A race as a fault, about elements of type `elem`.
     fn raced(&self, detector: &Detector, race: &Race, elem: Scalar) -> Box<RawFault> {
-        let Race { lane, agent, writes, target, byte, bytes, other, missing } = *race;
+        let Race { by, other, target, byte, missing, .. } = *race;
         let (space, alloc, start, len) = match target {
             Target::Shared(rank) => {
                 let shared = &self.blocks[rank].shared;
@@ -325,30 +359,33 @@ impl Memory<'_> {
         let size = elem.size_bytes();
         let byte = byte.saturating_sub(start) / size as usize * size as usize;
         let access = AccessAt {
-            is_store: Some(writes),
+            is_store: Some(by.writes),
             space,
             alloc,
             elem,
             byte: byte as i128,
-            bytes: bytes.max(size),
+            bytes: size,
             align: size,
             len_bytes: len as u64,
         };
-        let other = RacerAt(other);
-        RawFault::new(lane as usize, RawCause::Race { access, agent, other, missing })
+        let (lane, origin) =
+            (by.lane as usize, Origin { block: by.rank, warp: by.warp, step: by.step });
+        let (by, other) = (RacerAt(by), RacerAt(other));
+        let fault = RawFault::new(lane, RawCause::Race { access, by, other, missing });
+        Box::new(RawFault { origin: Some(origin), ..*fault })
     }
 
-    /// Calls `f` with the detector, if there is one, and turns a race into a fault about elements of type `elem`.
+    /// Calls `f` with the detector, if there is one, and keeps the races that it finds, about elements of type `elem`.
     #[inline]
     pub(in crate::sim) fn detect(
         &mut self,
         elem: Scalar,
-        f: impl FnOnce(&mut Detector, &Memory<'_>) -> Result<(), Box<Race>>,
-    ) -> RawResult {
-        let Some(mut detector) = self.races.take() else { return Ok(()) };
-        let raced = f(&mut detector, self).map_err(|race| self.raced(&detector, &race, elem));
+        f: impl FnOnce(&mut Detector, &Memory<'_>),
+    ) {
+        let Some(mut detector) = self.races.take() else { return };
+        f(&mut detector, self);
+        self.take_races(&mut detector, elem);
         self.races = Some(detector);
-        raced
     }
 
     /// Calls `f` with the detector, if there is one.

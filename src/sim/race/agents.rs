@@ -6,7 +6,7 @@ use super::clock::ALL;
 use super::layout::Source;
 use super::shadow::{Access, Completion};
 use super::threads::Fact;
-use super::{Agent, At, Raced, Races, Target, lanes_of, lock};
+use super::{Agent, At, Races, Target, lanes_of, lock};
 use crate::ir::op::MemScope;
 
 /// Operations of a warp in groups that each lane commits.
@@ -61,7 +61,7 @@ impl Races {
         lane: u32,
         (target, writes): (Target, bool),
         pieces: Pieces<'_>,
-    ) -> Raced {
+    ) {
         let warp = self.warp(at);
         let access = Access {
             component: self.layout.of_warp(self.range, Source::Copies, warp),
@@ -72,7 +72,7 @@ impl Races {
             is_async: false,
             step: at.step,
         };
-        self.agent_access(at, (lane, 1 << lane), target, access, None, Agent::Copy, pieces)
+        self.agent_access(at, (lane, 1 << lane), target, access, None, Agent::Copy, pieces);
     }
 
     /// `cp.async.commit_group`.
@@ -116,7 +116,7 @@ impl Races {
         from: Pieces<'_>,
         to: Option<(usize, Pieces<'_>)>,
         reduces: bool,
-    ) -> Raced {
+    ) {
         let warp = self.warp(at);
         let groups = &mut self.stores[warp as usize].0;
         groups.count += 1;
@@ -132,13 +132,13 @@ impl Races {
         let own = (lane, 1 << lane);
         let shared = Target::Shared(at.block as usize);
         let proxy = Some(Fact::AsyncShared);
-        self.agent_access(at, own, shared, access, proxy, Agent::Store, from)?;
-        let Some((buffer, to)) = to else { return Ok(()) };
+        self.agent_access(at, own, shared, access, proxy, Agent::Store, from);
+        let Some((buffer, to)) = to else { return };
         access.component = self.layout.of_warp(self.range, Source::StoreWrites, warp);
         access.writes = true;
         access.strong = reduces.then_some(MemScope::Gpu);
         let proxy = Some(Fact::AsyncGlobal);
-        self.agent_access(at, own, Target::Global(buffer), access, proxy, Agent::Store, to)
+        self.agent_access(at, own, Target::Global(buffer), access, proxy, Agent::Store, to);
     }
 
     /// `cp.async.bulk.commit_group`.
@@ -168,7 +168,7 @@ impl Races {
         (rank, is_async, reduces): (usize, bool, bool),
         to: Pieces<'_>,
         from: Option<(usize, Pieces<'_>)>,
-    ) -> Raced<u32> {
+    ) -> u32 {
         let warp = self.warp(at);
         let number = self.completions.len() as u32;
         self.completions.push(Completion { barrier: 0, phases: u32::MAX });
@@ -183,16 +183,16 @@ impl Races {
         };
         let own = (lane, 1 << lane);
         let proxy = is_async.then_some(Fact::AsyncShared);
-        self.agent_access(at, own, Target::Shared(rank), access, proxy, Agent::Load, to)?;
+        self.agent_access(at, own, Target::Shared(rank), access, proxy, Agent::Load, to);
         if let Some((buffer, from)) = from {
             (access.writes, access.strong) = (false, None);
             let proxy = Some(Fact::AsyncGlobal);
             let target = Target::Global(buffer);
-            self.agent_access(at, own, target, access, proxy, Agent::Load, from)?;
+            self.agent_access(at, own, target, access, proxy, Agent::Load, from);
             let pending = Completion { barrier: 0, phases: u32::MAX };
             lock(&self.grid).completions.insert((access.component, number), pending);
         }
-        Ok(number)
+        number
     }
 
     /// Operation `number` of a warp completes in the present phase of an mbarrier, before it counts there.
@@ -210,7 +210,7 @@ impl Races {
     }
 
     /// A warp comes to `wgmma` number `number` of its group, which reads `pieces` of the shared memory of its block.
-    pub(in crate::sim) fn wgmma_issue(&mut self, at: At, number: u64, pieces: Pieces<'_>) -> Raced {
+    pub(in crate::sim) fn wgmma_issue(&mut self, at: At, number: u64, pieces: Pieces<'_>) {
         let warp = self.warp(at);
         let access = Access {
             component: self.layout.of_group(self.range, warp),
@@ -224,7 +224,7 @@ impl Races {
         let shared = Target::Shared(at.block as usize);
         let proxy = Some(Fact::AsyncShared);
         // The lanes of a warp come together.
-        self.agent_access(at, (0, ALL), shared, access, proxy, Agent::Wgmma, pieces)
+        self.agent_access(at, (0, ALL), shared, access, proxy, Agent::Wgmma, pieces);
     }
 
     /// A warp has waited for the `wgmma` of its group before number `end`.

@@ -45,7 +45,7 @@ use self::agents::{Copies, Stores};
 use self::clock::{ALL, Component, Range};
 use self::layout::{Layout, Source};
 use self::report::Later;
-use self::shadow::{Access, Completion, FarCompletions, Shadow, View};
+use self::shadow::{Access, Clash, Completion, FarCompletions, Shadow, View};
 use self::strong::{Block, Location};
 use self::sync::{Join, Mbarrier};
 use self::threads::{Fact, State, Threads};
@@ -53,7 +53,7 @@ use crate::ir::op::MemScope;
 
 pub(in crate::sim) use self::agents::Pieces;
 pub use self::report::{Agent, MissingEdge};
-pub(in crate::sim) use self::report::{Other, Race, Target};
+pub(in crate::sim) use self::report::{Party, Race, Target};
 pub(in crate::sim) use self::strong::Strong;
 pub(in crate::sim) use self::sync::BLOCK_BARRIER;
 
@@ -121,10 +121,9 @@ pub(in crate::sim) struct Races {
     copies: Vec<Copies>,
     stores: Vec<Stores>,
     completions: Vec<Completion>,
+    /// The races of the present operation.
+    found: Vec<Race>,
 }
-
-/// Something that races.
-pub(in crate::sim) type Raced<T = ()> = Result<T, Box<Race>>;
 
 fn lock(grid: &Mutex<Grid>) -> MutexGuard<'_, Grid> {
     grid.lock().unwrap_or_else(PoisonError::into_inner)
@@ -167,6 +166,7 @@ impl Races {
             copies: Vec::new(),
             stores: Vec::new(),
             completions: Vec::new(),
+            found: Vec::new(),
         };
         races.start(0);
         races
@@ -197,6 +197,28 @@ impl Races {
         self.stores.clear();
         self.stores.resize_with(warps as usize, Stores::default);
         self.completions.clear();
+        self.found.clear();
+    }
+
+    /// Notes a race of the present operation, unless the operation has one like it.
+    fn note(found: &mut Vec<Race>, race: Race) {
+        let same = |old: &Race| {
+            (old.other.step, old.other.writes, old.missing)
+                == (race.other.step, race.other.writes, race.missing)
+        };
+        if !found.iter().any(same) {
+            found.push(race);
+        }
+    }
+
+    /// Notes a race of the present operation.
+    pub(in crate::sim) fn add(&mut self, race: Race) {
+        Races::note(&mut self.found, race);
+    }
+
+    /// Takes the races that the present operation was found to have.
+    pub(in crate::sim) fn take_found(&mut self) -> Vec<Race> {
+        std::mem::take(&mut self.found)
     }
 
     /// The number of a warp in the cluster.
@@ -221,13 +243,13 @@ impl Races {
         what: Lanes,
         offset: impl Fn(usize) -> usize,
         mut equal: impl FnMut(&Race) -> bool,
-    ) -> Raced {
+    ) {
         if !self.checks {
-            return Ok(());
+            return;
         }
         let warp = self.warp(at);
         let proxy = None;
-        let mut found = Ok(());
+        let mut found = std::mem::take(&mut self.found);
         let grid = Arc::clone(&self.grid);
         let mut grid = matches!(what.target, Target::Global(_)).then(|| lock(&grid));
         let mut shared = match what.target {
@@ -257,13 +279,9 @@ impl Races {
                     step: at.step,
                 };
                 for lane in lanes_of(lanes) {
-                    if found.is_err() {
-                        return;
-                    }
                     (view.lane, access.lane) = (1 << lane, lane);
-                    let (mut from, end) =
-                        (offset(lane as usize), offset(lane as usize) + what.bytes);
-                    while let Err(clash) = shadow.access(&mut view, &access, from, end - from) {
+                    let from = offset(lane as usize);
+                    shadow.access(&mut view, &access, (from, what.bytes), &mut |clash| {
                         let later = Later {
                             warp,
                             lane,
@@ -271,6 +289,7 @@ impl Races {
                             writes: what.writes,
                             strong: what.strong.is_some(),
                             target: what.target,
+                            step: at.step,
                         };
                         let race = self.race(None, &clash, later);
                         let benign = what.writes
@@ -280,26 +299,16 @@ impl Races {
                             && clash.record.strong().is_none()
                             && equal(&race);
                         if !benign {
-                            found = Err(race);
-                            return;
+                            Races::note(&mut found, race);
                         }
-                        // The word is written whatever it meets, then the words after it.
-                        let word_end = end.min(clash.word * 4 + 4);
-                        let word_start = from.max(clash.word * 4);
-                        let bytes = (15 >> (4 - (word_end - word_start))) << (word_start % 4);
-                        shadow.force(&mut view, &access, (clash.word, bytes));
-                        from = word_end;
-                        if from >= end {
-                            break;
-                        }
-                    }
+                    });
                 }
             });
         }
         if let Target::Shared(rank) = what.target {
             self.shared[rank] = shared;
         }
-        found
+        self.found = found;
     }
 
     /// Makes accesses to words that other lanes store the same to in the same operation.
@@ -351,9 +360,9 @@ impl Races {
         proxy: Option<Fact>,
         agent: Agent,
         pieces: Pieces<'_>,
-    ) -> Raced {
+    ) {
         if !self.checks {
-            return Ok(());
+            return;
         }
         let warp = self.warp(at);
         let arc = Arc::clone(&self.grid);
@@ -362,7 +371,7 @@ impl Races {
             Target::Shared(rank) => std::mem::take(&mut self.shared[rank]),
             Target::Global(_) => Shadow::default(),
         };
-        let mut clash = None;
+        let mut clashes: Vec<Clash> = Vec::new();
         {
             let (shadow, far) = match (target, grid.as_deref_mut()) {
                 (Target::Global(buffer), Some(Grid { buffers, completions, .. })) => {
@@ -385,12 +394,18 @@ impl Races {
             let mut view = View::new(space, state, own, proxy, &self.completions);
             view.far = far;
             pieces(&mut |from, len| {
-                if clash.is_none() {
-                    clash = shadow.access(&mut view, &access, from, len).err();
-                }
+                shadow.access(&mut view, &access, (from, len), &mut |clash| {
+                    let same = |old: &Clash| {
+                        (old.record.step(), old.record.writes(), old.order)
+                            == (clash.record.step(), clash.record.writes(), clash.order)
+                    };
+                    if !clashes.iter().any(same) {
+                        clashes.push(clash);
+                    }
+                });
             });
         }
-        let raced = clash.map(|clash| {
+        for clash in clashes {
             let later = Later {
                 warp,
                 lane,
@@ -398,13 +413,14 @@ impl Races {
                 writes: access.writes,
                 strong: access.strong.is_some(),
                 target,
+                step: at.step,
             };
-            self.race(grid.as_deref(), &clash, later)
-        });
+            let race = self.race(grid.as_deref(), &clash, later);
+            self.add(race);
+        }
         if let Target::Shared(rank) = target {
             self.shared[rank] = shared;
         }
-        raced.map_or(Ok(()), Err)
     }
 
     /// One lane makes a strong operation at a byte of a memory.

@@ -62,21 +62,20 @@ pub enum MissingEdge {
 /// Two accesses to the same bytes without an order; at least one writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Race {
-    /// The lane of the later access.
-    pub(in crate::sim) lane: u32,
-    pub(in crate::sim) agent: Agent,
-    pub(in crate::sim) writes: bool,
+    /// The later access.
+    pub(in crate::sim) by: Party,
+    /// The earlier access.
+    pub(in crate::sim) other: Party,
     pub(in crate::sim) target: Target,
     /// The first byte of the memory that both access, and how many of its word they both access.
     pub(in crate::sim) byte: usize,
     pub(in crate::sim) bytes: u32,
-    pub(in crate::sim) other: Other,
     pub(in crate::sim) missing: MissingEdge,
 }
 
-/// The earlier access of a race.
+/// One of the two accesses of a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) struct Other {
+pub(in crate::sim) struct Party {
     pub(in crate::sim) agent: Agent,
     pub(in crate::sim) writes: bool,
     pub(in crate::sim) cluster: u32,
@@ -98,6 +97,7 @@ pub(super) struct Later {
     pub(super) writes: bool,
     pub(super) strong: bool,
     pub(super) target: Target,
+    pub(super) step: u32,
 }
 
 impl Source {
@@ -121,21 +121,21 @@ impl Races {
         (target, byte): (Target, usize),
         bytes: usize,
     ) -> Race {
-        let other = Other {
+        let party = |lane| Party {
             agent: Agent::Thread,
             writes: true,
             cluster: self.cluster as u32,
             rank: at.block,
             warp: at.warp,
-            lane: other,
+            lane,
             step: at.step,
         };
-        let (agent, missing) = (Agent::Thread, MissingEdge::Warp);
-        Race { lane, agent, writes: true, target, byte, bytes: bytes as u32, other, missing }
+        let (by, other) = (party(lane), party(other));
+        Race { by, other, target, byte, bytes: bytes as u32, missing: MissingEdge::Warp }
     }
 
     /// Explains a clash.
-    pub(super) fn race(&self, grid: Option<&Grid>, clash: &Clash, later: Later) -> Box<Race> {
+    pub(super) fn race(&self, grid: Option<&Grid>, clash: &Clash, later: Later) -> Race {
         let record = &clash.record;
         let (cluster, source, number) = self.layout.source(record.component);
         let lanes = record.lanes_at(clash.bytes);
@@ -143,7 +143,7 @@ impl Races {
         let others = if own { lanes & !(1 << later.lane) } else { lanes };
         let lanes = if others == 0 { lanes } else { others };
         let lane = lanes.trailing_zeros() & 31;
-        let other = Other {
+        let other = Party {
             agent: source.agent(),
             writes: record.writes(),
             cluster,
@@ -153,16 +153,23 @@ impl Races {
             step: record.step(),
         };
         let missing = self.missing(grid, clash, (source, number, lane), later);
-        Box::new(Race {
-            lane: later.lane,
+        let by = Party {
             agent: later.agent,
             writes: later.writes,
+            cluster: self.cluster as u32,
+            rank: later.warp / self.layout.warps_of_block,
+            warp: later.warp % self.layout.warps_of_block,
+            lane: later.lane,
+            step: later.step,
+        };
+        Race {
+            by,
+            other,
             target: later.target,
             byte: clash.word * 4 + clash.bytes.trailing_zeros() as usize,
             bytes: clash.bytes.count_ones(),
-            other,
             missing,
-        })
+        }
     }
 
     fn missing(

@@ -370,25 +370,23 @@ impl Shadow {
         self.lists = Lists::default();
     }
 
-    /// Makes an access to bytes `at .. at + len`, or returns the first earlier access in a race with it.
-    /// Accesses to the bytes before are made then.
+    /// Makes an access to bytes `at .. at + len`, and calls `clash` with each earlier access in a race with it.
     #[inline]
     pub(super) fn access(
         &mut self,
         view: &mut View<'_>,
         access: &Access,
-        at: usize,
-        len: usize,
-    ) -> Result<(), Clash> {
+        (at, len): (usize, usize),
+        clash: &mut dyn FnMut(Clash),
+    ) {
         let (mut from, end) = (at, at + len);
         while from < end {
             let word = from / 4;
             let to = end.min(word * 4 + 4);
             let bytes = (15 >> (4 - (to - from))) << (from % 4);
-            self.word(view, access, word, bytes)?;
+            self.word(view, access, (word, bytes), clash);
             from = to;
         }
-        Ok(())
     }
 
     fn cell(&mut self, word: usize) -> Option<(&mut Cell, &mut Lists)> {
@@ -401,19 +399,18 @@ impl Shadow {
         &mut self,
         view: &mut View<'_>,
         access: &Access,
-        word: usize,
-        bytes: u32,
-    ) -> Result<(), Clash> {
-        let Some((cell, lists)) = self.cell(word) else { return Ok(()) };
-        let mut clash = None;
+        (word, bytes): (usize, u32),
+        clash: &mut dyn FnMut(Clash),
+    ) {
+        let Some((cell, lists)) = self.cell(word) else { return };
         let mut check = |record: &Record| {
             let both = record.bytes() & bytes;
             if both == 0 || !(record.writes() || access.writes) {
                 return;
             }
             let order = view.order(record, both);
-            if order != Order::Before && clash.is_none() && !view.is_strong_with(access, record) {
-                clash = Some(Clash { record: *record, order, word, bytes: both });
+            if order != Order::Before && !view.is_strong_with(access, record) {
+                clash(Clash { record: *record, order, word, bytes: both });
             }
         };
         check(&cell.write);
@@ -423,11 +420,7 @@ impl Shadow {
         if cell.more != 0 {
             lists.of(cell.more).iter().for_each(&mut check);
         }
-        if let Some(clash) = clash {
-            return Err(clash);
-        }
         cell.add(lists, view, access, bytes);
-        Ok(())
     }
 
     /// Makes an access to bytes of a word, whatever races with it.

@@ -4,7 +4,7 @@ use super::clock::Component;
 use super::layout::Source;
 use super::shadow::{Access, Order, View};
 use super::threads::{Fact, Knowledge};
-use super::{Agent, At, Later, MissingEdge, Raced, Races, Target, lanes_of};
+use super::{Agent, At, Later, MissingEdge, Races, Target, lanes_of};
 use crate::ir::op::MemScope;
 
 /// A barrier: what is released to its phase, and what its last phase released.
@@ -126,26 +126,13 @@ impl Races {
     }
 
     /// A lane makes or invalidates an mbarrier.
-    pub(in crate::sim) fn mbarrier_set(
-        &mut self,
-        at: At,
-        lane: u32,
-        (rank, byte): (usize, usize),
-    ) -> Raced {
+    pub(in crate::sim) fn mbarrier_set(&mut self, at: At, lane: u32, (rank, byte): (usize, usize)) {
         let warp = self.warp(at) as usize;
         let access = self.generic(at, lane, true);
         let target = Target::Shared(rank);
-        let set = self.agent_access(
-            at,
-            (lane, 1 << lane),
-            target,
-            access,
-            None,
-            Agent::Thread,
-            &mut |f| {
-                f(byte, 8);
-            },
-        );
+        self.agent_access(at, (lane, 1 << lane), target, access, None, Agent::Thread, &mut |f| {
+            f(byte, 8);
+        });
         let (next, range) = (self.mbarriers.len() as u32, self.range);
         let component = self.layout.of_barrier(range, next % self.layout.barriers.max(1));
         let found = self.mbarriers.entry((rank, byte)).or_insert_with(|| Mbarrier {
@@ -158,7 +145,6 @@ impl Races {
         found.pending.clear();
         found.done.clear();
         self.threads[warp].tick();
-        set
     }
 
     fn generic(&self, at: At, lane: u32, writes: bool) -> Access {
@@ -176,21 +162,21 @@ impl Races {
 
     /// Checks that an mbarrier is initialized before lanes use it, from another block or by the asynchronous proxy.
     pub(in crate::sim) fn mbarrier_use(
-        &self,
+        &mut self,
         at: At,
         lanes: u32,
         (rank, byte): (usize, usize),
         by_proxy: bool,
-    ) -> Raced {
+    ) {
         let Some(record) = self.shared.get(rank).and_then(|s| s.last_write(byte / 4, 15)) else {
-            return Ok(());
+            return;
         };
         if !self.checks {
-            return Ok(());
+            return;
         }
         let warp = self.warp(at);
         let threads = &self.threads[warp as usize];
-        let mut found = Ok(());
+        let mut found = None;
         threads.each(lanes, |inside, state| {
             for lane in lanes_of(inside) {
                 let own = (threads.own, warp, 1 << lane);
@@ -204,7 +190,7 @@ impl Races {
                 } else {
                     fenced || ordered
                 };
-                if !good && found.is_ok() {
+                if !good && found.is_none() {
                     let order = if ordered { Order::Invisible } else { Order::Concurrent };
                     let clash = super::shadow::Clash { record, order, word: byte / 4, bytes: 15 };
                     let later = Later {
@@ -214,16 +200,19 @@ impl Races {
                         writes: false,
                         strong: false,
                         target: Target::Shared(rank),
+                        step: at.step,
                     };
                     let mut race = self.race(None, &clash, later);
                     if ordered {
                         race.missing = MissingEdge::InitFence;
                     }
-                    found = Err(race);
+                    found = Some(race);
                 }
             }
         });
-        found
+        if let Some(race) = found {
+            self.add(race);
+        }
     }
 
     /// Lanes arrive at an mbarrier. An arrival at one of another block that does not release to the cluster publishes only

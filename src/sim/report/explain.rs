@@ -6,7 +6,7 @@ use crate::ir::{ArrayId, Entity, KernelIr, LocalId, OpId, SharedId, SourceLocati
 use crate::launch::assert::{AssertFailures, AssertSites};
 use crate::launch::grid::Grid;
 use crate::sim::exec::cluster::{Stop, Stuck, Why};
-use crate::sim::fault::cause::Names;
+use crate::sim::fault::cause::{FaultCause, Names};
 use crate::sim::fault::error::RunError;
 use crate::sim::fault::raw::{
     AccessAt, AllocationAt, BarrierAt, InlineText, RacerAt, StepAt, ThreadAt,
@@ -16,6 +16,7 @@ use crate::sim::fault::source::{Barrier, MemoryAccess, Racer, SourceAllocation, 
 use crate::sim::memory::diagnostics::Failure;
 use crate::sim::memory::mask::LANES;
 use crate::sim::memory::shared::of_cluster;
+use crate::sim::options::Order;
 use crate::sim::program::code::Code;
 use crate::sim::program::special::Shape;
 use crate::sim::report::said::Said;
@@ -26,6 +27,7 @@ pub(in crate::sim) struct Launch<'l> {
     pub(in crate::sim) code: &'l Code,
     pub(in crate::sim) grid: Grid,
     pub(in crate::sim) fuel: u64,
+    pub(in crate::sim) order: Order,
     pub(in crate::sim) shape: Shape,
 }
 
@@ -152,6 +154,8 @@ impl Names for Site<'_> {
             writes: other.writes,
             op: self.launch.op(other.step)?,
             block: shape.block(grid, other.cluster.into(), other.rank),
+            rank: shape.names_cluster.then_some(other.rank),
+            warp: other.warp,
             thread: self.launch.thread(other.warp, other.lane),
         })
     }
@@ -188,7 +192,14 @@ pub(in crate::sim) fn explain(
     match &stop.why {
         Why::OutOfFuel { lane } => {
             let thread = launch.thread(*warp, *lane);
-            RunError::OutOfFuel { fuel: launch.fuel, op, location, block, thread }
+            RunError::OutOfFuel {
+                fuel: launch.fuel,
+                op,
+                location,
+                block,
+                thread,
+                order: launch.order,
+            }
         }
         Why::Fault(fault) => {
             let Some(id) = launch.code.ops.get(*step as usize).copied() else {
@@ -200,9 +211,44 @@ pub(in crate::sim) fn explain(
             let thread = launch.thread(*warp, fault.lane);
             let (kernel, path) = (ir.name.clone(), ir.path_of(id));
             let stuck = stop.stuck.iter().map(|stuck| stuck_warp(launch, blocks, stuck)).collect();
-            Fault { cause, kernel, op, path, location, block, thread, stuck }.into()
+            let order = launch.order;
+            let also = also(launch, blocks, stop, lines(&cause, location));
+            Fault { cause, kernel, op, path, location, block, thread, stuck, order, also }.into()
         }
     }
+}
+
+/// The source lines of a race, in a fixed order.
+type Lines = Option<[(&'static str, u32, u32); 2]>;
+
+/// The lines of the two accesses of a race; the later one is at `here`.
+fn lines(cause: &FaultCause, here: SourceLocation) -> Lines {
+    let FaultCause::Race { other, .. } = cause else { return None };
+    let key = |location: SourceLocation| (location.file, location.line, location.column);
+    let mut both = [key(here), key(other.op.location)];
+    both.sort_unstable();
+    Some(both)
+}
+
+/// The further faults of a stop, but for races of lines that another one has.
+fn also(
+    launch: &Launch<'_>,
+    blocks: &dyn Fn(u32) -> [u32; 3],
+    stop: &Stop,
+    first: Lines,
+) -> Vec<Fault> {
+    let mut seen = vec![first];
+    let all = stop.also.iter().filter_map(|other| match explain(launch, blocks, other) {
+        RunError::Fault(fault) => Some(*fault),
+        _ => None,
+    });
+    let new = all.filter(|fault| {
+        let lines = lines(&fault.cause, fault.location);
+        let is_new = lines.is_none() || !seen.contains(&lines);
+        seen.push(lines);
+        is_new
+    });
+    new.collect()
 }
 
 /// Returns whether the faulting operation writes the memory space.

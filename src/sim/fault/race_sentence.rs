@@ -1,0 +1,141 @@
+//! Data races as sentences.
+
+use std::fmt;
+
+use super::report::Fault;
+use super::sentence::Triple;
+use super::source::{MemoryAccess, Racer};
+use crate::sim::race::{Agent, MissingEdge};
+
+/// The parts of a race: the later access, who made it, and who made the earlier one.
+pub(super) struct RaceParts<'r> {
+    pub(super) access: &'r MemoryAccess,
+    pub(super) by: &'r Racer,
+    pub(super) other: &'r Racer,
+    pub(super) missing: MissingEdge,
+}
+
+impl RaceParts<'_> {
+    /// Writes the sentence up to the path of the operation.
+    pub(super) fn write(&self, fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RaceParts { access, by, other, missing } = self;
+        let kind = match (missing, other.writes, by.writes) {
+            (MissingEdge::ProxyFence | MissingEdge::InitFence, ..) => "missing fence",
+            (_, true, true) => "write after write",
+            (_, true, false) => "read after write",
+            (_, false, _) => "write after read",
+        };
+        write!(f, "data race ({kind}): `{}` at {} {access}, ", fault.op, fault.location)?;
+        by.write_agent(f)?;
+        write!(f, " of ")?;
+        by.write_block(f)?;
+        write!(f, " of kernel `{}`; {} ", fault.kernel, other.op)?;
+        f.write_str(match (other.agent, other.writes) {
+            (Agent::Thread, true) => "wrote it before, ",
+            (Agent::Thread, false) => "read it before, ",
+            (_, true) => "writes it, ",
+            (_, false) => "reads it, ",
+        })?;
+        other.write_agent(f)?;
+        if by.block == other.block {
+            f.write_str(" of the same block")?;
+        } else {
+            f.write_str(" of ")?;
+            other.write_block(f)?;
+        }
+        write!(f, "; {missing}; {}", self.cure())
+    }
+
+    fn cure(&self) -> &'static str {
+        match (self.missing, self.other.agent) {
+            (MissingEdge::Warp, _) => "call `bar_warp` between the two",
+            (MissingEdge::Block, _) => {
+                "let both threads pass a barrier between the two: of the block, a named one, or an mbarrier"
+            }
+            (MissingEdge::Cluster, _) => {
+                "let both blocks pass the barrier of the cluster between the two"
+            }
+            (MissingEdge::Grid, _) => {
+                "give each block its own elements, or release and acquire a location with scope gpu between the two"
+            }
+            (MissingEdge::Scope { .. }, _) => "widen the scope of the narrower operation",
+            (MissingEdge::ProxyFence, _) => {
+                "call `fence_proxy_async` in the thread of the earlier access, before the barrier that orders the two"
+            }
+            (MissingEdge::InitFence, _) => "call `fence_mbarrier_init` behind the `mbarrier_init`",
+            (MissingEdge::Publish, _) => {
+                "let this thread pass a barrier behind the wait for that operation"
+            }
+            (_, Agent::Load) => "wait for the phase of its mbarrier first",
+            (_, Agent::Wgmma) => {
+                "let its warp group wait for it (`wgmma_wait_group`), and this thread for that warp group, first"
+            }
+            (_, Agent::Copy) => {
+                "let its thread wait for it (`cp_async_wait_group`), and pass a barrier, first"
+            }
+            (_, Agent::Store | Agent::Thread) => {
+                "let its thread wait for it (`cp_async_bulk_wait_group`), and pass a barrier, first"
+            }
+        }
+    }
+}
+
+impl Racer {
+    /// Writes the thread and its warp.
+    fn write_agent(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (thread, warp) = (Triple(self.thread), self.warp);
+        match self.agent {
+            Agent::Thread => write!(f, "in thread {thread}, warp {warp},"),
+            Agent::Wgmma => {
+                write!(f, "asynchronously, for the warp group of thread {thread}, warp {warp},")
+            }
+            Agent::Copy | Agent::Load | Agent::Store => {
+                write!(f, "asynchronously, started by thread {thread}, warp {warp},")
+            }
+        }
+    }
+
+    /// Writes the block, and its rank in a launch with clusters.
+    fn write_block(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {}", Triple(self.block))?;
+        match self.rank {
+            Some(rank) => write!(f, ", rank {rank} of its cluster,"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The reason for which two accesses have no order.
+impl fmt::Display for MissingEdge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MissingEdge::Warp => {
+                "no `bar_warp` orders the two, and lanes of a warp do not run in step"
+            }
+            MissingEdge::Block => "no barrier orders the two threads of the block",
+            MissingEdge::Cluster => {
+                "nothing orders the two blocks of the cluster: no barrier of the cluster with release and acquire, \
+                 and no mbarrier"
+            }
+            MissingEdge::Grid => "no release and acquire of scope gpu orders the two blocks",
+            MissingEdge::Scope { needed } => {
+                return write!(
+                    f,
+                    "both are strong operations, but only scope {needed} or a wider one includes both threads"
+                );
+            }
+            MissingEdge::ProxyFence => {
+                "it comes first, but no `fence_proxy_async` makes it visible to the asynchronous proxy"
+            }
+            MissingEdge::InitFence => {
+                "it comes first, but no `fence_mbarrier_init` makes it visible to the asynchronous proxy"
+            }
+            MissingEdge::Pending => "that operation has not completed",
+            MissingEdge::Wait => "no thread has waited for that operation",
+            MissingEdge::Publish => {
+                "that operation has completed, but this thread neither waited for it nor synchronized with a thread \
+                 that did"
+            }
+        })
+    }
+}

@@ -1,0 +1,246 @@
+//! The model: a thread knows a set of accesses, and an edge is a union.
+
+use std::collections::BTreeSet;
+
+use super::super::layout::rank;
+use super::super::threads::Fact;
+use super::super::*;
+
+pub(super) type Set = BTreeSet<usize>;
+
+pub(super) const SCOPES: [MemScope; 3] = [MemScope::Cta, MemScope::Cluster, MemScope::Gpu];
+
+/// Two clusters of two blocks of two warps; the second warp of a block has four threads.
+pub(super) const WARPS: usize = 8;
+pub(super) const THREADS: u32 = 36;
+/// The mbarrier of a block.
+pub(super) const BARRIER: usize = 128;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    pub(super) order: Set,
+    pub(super) facts: [Set; 9],
+}
+
+impl Known {
+    pub(super) fn join(&mut self, other: &Known) {
+        self.order.extend(&other.order);
+        self.join_facts(other);
+    }
+
+    pub(super) fn join_facts(&mut self, other: &Known) {
+        for (fact, found) in self.facts.iter_mut().zip(&other.facts) {
+            fact.extend(found);
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Done {
+    pub(super) warp: usize,
+    pub(super) target: Target,
+    pub(super) bytes: std::ops::Range<usize>,
+    pub(super) writes: bool,
+    pub(super) strong: Option<MemScope>,
+    pub(super) is_async: bool,
+    /// It completes at an mbarrier.
+    pub(super) loads: bool,
+    pub(super) generic: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sync {
+    pub(super) pending: Known,
+    pub(super) done: Known,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Released {
+    pub(super) warp: usize,
+    pub(super) scope: MemScope,
+    pub(super) whole: bool,
+    pub(super) known: Known,
+}
+
+/// Operations of a lane in groups: the accesses of the open group, and those of each committed one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Grouped {
+    pub(super) open: Vec<usize>,
+    pub(super) groups: Vec<Vec<usize>>,
+}
+
+impl Grouped {
+    pub(super) fn waited(&self, pending: Option<u32>) -> Vec<usize> {
+        let all = self.groups.iter().flatten().chain(&self.open).copied();
+        match pending {
+            None => all.collect(),
+            Some(pending) => {
+                let count = self.groups.len().saturating_sub(pending as usize);
+                self.groups[..count].iter().flatten().copied().collect()
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    pub(super) threads: Vec<Vec<Known>>,
+    pub(super) history: Vec<Done>,
+    /// Of each block: two named barriers.
+    pub(super) barriers: Vec<[Sync; 2]>,
+    pub(super) clusters: [Sync; 2],
+    pub(super) mbarriers: Vec<Sync>,
+    pub(super) locations: Vec<((Target, usize), Vec<Released>)>,
+    pub(super) copies: Vec<Vec<Grouped>>,
+    pub(super) stores: Vec<Vec<Grouped>>,
+    /// The accesses of each operation that completes at an mbarrier, its block, and whether it is pending.
+    pub(super) loads: Vec<(Vec<usize>, usize, bool)>,
+    /// The accesses of each `wgmma` of a block.
+    pub(super) tensor: Vec<Vec<Vec<usize>>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Good,
+    Concurrent,
+    Invisible,
+}
+
+pub(super) fn block(warp: usize) -> usize {
+    warp / 2
+}
+
+pub(super) fn distance(a: usize, b: usize) -> MemScope {
+    match (a / 2 == b / 2, a / 4 == b / 4) {
+        (true, _) => MemScope::Cta,
+        (false, true) => MemScope::Cluster,
+        (false, false) => MemScope::Gpu,
+    }
+}
+
+pub(super) fn lanes(warp: usize, mask: u32) -> Vec<usize> {
+    let mask = if warp % 2 == 1 { mask & 15 } else { mask };
+    lanes_of(mask).map(|lane| lane as usize).collect()
+}
+
+/// The target as the threads of a cluster name it, in the whole launch.
+pub(super) fn absolute(warp: usize, target: Target) -> Target {
+    match target {
+        Target::Shared(rank) => Target::Shared(warp / 4 * 2 + rank),
+        global @ Target::Global(_) => global,
+    }
+}
+
+impl Model {
+    pub(super) fn new() -> Model {
+        Model {
+            threads: vec![vec![Known::default(); 32]; WARPS],
+            history: Vec::new(),
+            barriers: vec![Default::default(); 4],
+            clusters: Default::default(),
+            mbarriers: vec![Sync::default(); 4],
+            locations: Vec::new(),
+            copies: vec![vec![Grouped::default(); 32]; WARPS],
+            stores: vec![vec![Grouped::default(); 32]; WARPS],
+            loads: Vec::new(),
+            tensor: vec![Vec::new(); 4],
+        }
+    }
+
+    pub(super) fn released(&self, warp: usize, mask: u32) -> Known {
+        let mut all = Known::default();
+        for lane in lanes(warp, mask) {
+            all.join(&self.threads[warp][lane]);
+        }
+        all
+    }
+
+    pub(super) fn learn(&mut self, warp: usize, mask: u32, what: &Known) {
+        for lane in lanes(warp, mask) {
+            self.threads[warp][lane].join(what);
+        }
+    }
+
+    /// Makes an access with what is known; its number follows if it does not race.
+    pub(super) fn access(
+        &mut self,
+        known: &Known,
+        proxy: Option<Fact>,
+        new: Done,
+    ) -> Result<usize, Verdict> {
+        let mut verdict = Verdict::Good;
+        for (number, old) in self.history.iter().enumerate() {
+            let apart = old.target != new.target
+                || old.bytes.end <= new.bytes.start
+                || new.bytes.end <= old.bytes.start;
+            if apart || !(old.writes || new.writes) {
+                continue;
+            }
+            let far = rank(distance(old.warp, new.warp));
+            let strong = |scope: Option<MemScope>| scope.is_some_and(|scope| rank(scope) >= far);
+            if !known.order.contains(&number) {
+                if old.is_async != new.is_async || !(strong(old.strong) && strong(new.strong)) {
+                    verdict = Verdict::Concurrent;
+                }
+            } else if let Some(fact) = proxy
+                && old.generic
+                && !known.facts[fact as usize].contains(&number)
+                && verdict == Verdict::Good
+            {
+                verdict = Verdict::Invisible;
+            }
+        }
+        if verdict != Verdict::Good {
+            return Err(verdict);
+        }
+        self.history.push(new);
+        Ok(self.history.len() - 1)
+    }
+
+    pub(super) fn operate(&mut self, warp: usize, lane: usize, at: (Target, usize), op: Strong) {
+        let index = self.locations.iter().position(|(place, _)| *place == at);
+        let index = index.unwrap_or_else(|| {
+            self.locations.push((at, Vec::new()));
+            self.locations.len() - 1
+        });
+        if op.reads {
+            for release in self.locations[index].1.clone() {
+                let far = distance(warp, release.warp);
+                if rank(far) > rank(op.scope) || rank(far) > rank(release.scope) {
+                    continue;
+                }
+                let own = &mut self.threads[warp][lane];
+                own.join_facts(&release.known);
+                let order = match release.whole {
+                    true => &release.known.order,
+                    false => &release.known.facts[Fact::fenced(far) as usize],
+                };
+                match op.acquires {
+                    true => own.order.extend(order),
+                    false => own.facts[Fact::seen(far) as usize].extend(order),
+                }
+            }
+        }
+        if !op.writes {
+            return;
+        }
+        let mut known = self.threads[warp][lane].clone();
+        if !op.releases {
+            for scope in SCOPES {
+                let fact = &mut known.facts[Fact::fenced(scope) as usize];
+                *fact = fact.intersection(&known.order).copied().collect();
+            }
+            known.order.clear();
+        }
+        let all = &mut self.locations[index].1;
+        if !op.reads {
+            all.clear();
+        }
+        let fenced = SCOPES[..=rank(op.scope) as usize]
+            .iter()
+            .any(|scope| !self.threads[warp][lane].facts[Fact::fenced(*scope) as usize].is_empty());
+        if op.releases || fenced {
+            all.push(Released { warp, scope: op.scope, whole: op.releases, known });
+        }
+    }
+}
