@@ -8,9 +8,10 @@ use std::sync::LazyLock;
 
 use tilewright::ir::op::{
     Arith, Atomic, AtomicOp, AtomicOrder, BarrierForm, BarrierRed, Cache, Class, Compare, Control,
-    Convert, Diagnostic, FenceOrder, L1Evict, L2Prefetch, LoadAccess, LoadCache, LoadOrder, Mem,
-    MemScope, Op, PrefetchLevel, ProxySpace, RedOrder, ReduxOp, ShflMode, SpecialReg, StoreAccess,
-    StoreCache, StoreOrder, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
+    Convert, Diagnostic, FenceOrder, L1Evict, L2Policy, L2Prefetch, LoadAccess, LoadCache,
+    LoadOrder, Mem, MemScope, Op, PrefetchLevel, ProxySpace, RedOrder, ReduxOp, ShflMode,
+    SpecialReg, StoreAccess, StoreCache, StoreOrder, Sync, Thread, Unroll, ValueList, VolatileReg,
+    VoteMode, Warp,
 };
 use tilewright::ir::types::{Const, Scalar, Space, Type, VectorType};
 use tilewright::ir::{
@@ -565,6 +566,7 @@ impl Generator<'_> {
         let volatile = access.order == LoadOrder::Volatile;
         if space == Space::Global && !volatile {
             access.l1_evict = self.maybe(L1Evict::ALL);
+            access.l2_policy = self.policy();
             access.l2_prefetch = self.maybe(L2Prefetch::ALL);
             if access.order == Default::default() {
                 access.non_coherent = self.choose(4) == 1;
@@ -575,6 +577,10 @@ impl Generator<'_> {
             }
         }
         access
+    }
+
+    fn policy(&mut self) -> L2Policy {
+        self.maybe(L2Policy::ALL).unwrap_or_default()
     }
 
     fn store_access(&mut self, space: Space) -> StoreAccess {
@@ -591,6 +597,7 @@ impl Generator<'_> {
         let volatile = access.order == StoreOrder::Volatile;
         if space == Space::Global && !volatile {
             access.l1_evict = self.maybe(L1Evict::ALL);
+            access.l2_policy = self.policy();
             if access.order == Default::default() && access.l1_evict.is_none() {
                 access.cache = self.maybe(StoreCache::ALL);
             }
@@ -647,7 +654,7 @@ impl Generator<'_> {
         let op = if prints {
             Diagnostic::Printf { format: text.into(), values }
         } else {
-            Diagnostic::Assert { cond, message: text.into(), values }
+            Diagnostic::Assert { cond, message: text.into(), values, element: None }
         };
         self.emit(op);
     }
