@@ -136,7 +136,10 @@ fn ptx_without_a_simulation_is_a_fault_there() {
         let Err(RuntimeError::Simulation(error)) = launched else { panic!("{launched:?}") };
         let fault = error.fault().unwrap();
         let FaultCause::NotSimulated { text } = &fault.cause else { panic!("{fault}") };
-        assert!(text.contains("ld.global.s32 %0, [%1+4]") && fault.location.line == line, "{fault}");
+        assert!(
+            text.contains("ld.global.s32 %0, [%1+4]") && fault.location.line == line,
+            "{fault}"
+        );
         let said = fault.to_string();
         assert!(said.contains("has no `InlinePtx::simulated`"), "{said}");
     }
