@@ -217,7 +217,7 @@ impl Entry<'_> {
     }
 
     /// The register of a policy of L2 for all that is accessed with it.
-    fn policy(&mut self, policy: L2Policy) -> Option<Reg> {
+    pub(super) fn policy(&mut self, policy: L2Policy) -> Option<Reg> {
         if policy == L2Policy::Default {
             return None;
         }

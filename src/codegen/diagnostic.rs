@@ -27,12 +27,14 @@ use crate::ir::{Entity, OpId, Value};
 impl Entry<'_> {
     pub(super) fn diagnostic(&mut self, id: OpId, op: &Diagnostic) {
         match op {
-            Diagnostic::Assert { cond, values, .. } => self.assert(id, *cond, values),
+            Diagnostic::Assert { cond, values, element, .. } => {
+                self.assert(id, *cond, values, *element);
+            }
             Diagnostic::Printf { format, values } => self.printf(format, values),
         }
     }
 
-    fn assert(&mut self, id: OpId, cond: Value, values: &[Value]) {
+    fn assert(&mut self, id: OpId, cond: Value, values: &[Value], element: Option<Value>) {
         let (cond, negated) = condition(self.ir, cond);
         let known = match self.operand(cond) {
             Operand::Const(cond) => Some((cond.bits() != 0) != negated),
@@ -81,7 +83,8 @@ impl Entry<'_> {
             }
         }
         let none = Operand::Const(Const::new(Scalar::U64, AssertBuffer::NO_ELEMENT));
-        self.record(record, "b64", AssertBuffer::ELEMENT, none);
+        let element = element.map_or(none, |element| self.bits_of(element));
+        self.record(record, "b64", AssertBuffer::ELEMENT, element);
         for (i, value) in values.iter().enumerate() {
             let bits = self.bits_of(*value);
             self.record(record, "b64", AssertBuffer::VALUES + 8 * i, bits);

@@ -7,7 +7,9 @@ use smallvec::SmallVec;
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, memory_type};
-use crate::ir::op::{L1Evict, L2Prefetch, LoadAccess, LoadCache, Mem, StoreAccess, StoreCache};
+use crate::ir::op::{
+    L1Evict, L2Policy, L2Prefetch, LoadAccess, LoadCache, Mem, StoreAccess, StoreCache,
+};
 use crate::ir::types::{Scalar, Space, Type, VectorType};
 use crate::ir::{Entity, Value, VarId};
 
@@ -204,13 +206,14 @@ impl Entry<'_> {
         let address = self.address_of(base, index);
         let to = self.def(result);
         let in_memory = if elem == Scalar::Bool { self.temp(Class::B32) } else { to };
+        let policy = self.policy(access.l2_policy);
         self.load_name(space, access);
         self.hint(Some(memory_type(elem)));
         self.text.push(" ");
         self.text.reg(in_memory);
         self.text.push(", ");
         self.write_address(address);
-        self.text.push(";\n");
+        self.end_with_policy(policy);
         if elem == Scalar::Bool {
             self.ins(&["setp.ne.u32"], &[to.into(), in_memory.into(), Operand::Int(0)]);
         }
@@ -226,13 +229,14 @@ impl Entry<'_> {
             self.ins(&["selp.b32"], &operands);
             value = byte.into();
         }
+        let policy = self.policy(access.l2_policy);
         self.store_name(space, access);
         self.hint(Some(memory_type(elem)));
         self.text.push(" ");
         self.write_address(address);
         self.text.push(", ");
         self.text.operand(value);
-        self.text.push(";\n");
+        self.end_with_policy(policy);
     }
 
     /// Starts a load: its name up to the type.
@@ -244,6 +248,7 @@ impl Entry<'_> {
         self.hint(access.cache.map(LoadCache::name));
         self.hint(access.non_coherent.then_some("nc"));
         self.hint(access.l1_evict.map(L1Evict::name));
+        self.cache_hint(access.l2_policy);
         self.hint(access.l2_prefetch.map(L2Prefetch::name));
     }
 
@@ -255,19 +260,21 @@ impl Entry<'_> {
         self.text.push(of_space(space));
         self.hint(access.cache.map(StoreCache::name));
         self.hint(access.l1_evict.map(L1Evict::name));
+        self.cache_hint(access.l2_policy);
     }
 
     fn load_vector(&mut self, result: Value, base: Value, index: Value, access: &LoadAccess) {
         let (space, _) = self.pointee(base);
         let address = self.address_of(base, index);
         let to = self.def_parts(result);
+        let policy = self.policy(access.l2_policy);
         self.load_name(space, access);
         self.vector_type(&to);
         self.text.push(" ");
         self.vector_of(&to);
         self.text.push(", ");
         self.write_address(address);
-        self.text.push(";\n");
+        self.end_with_policy(policy);
     }
 
     fn store_vector(&mut self, base: Value, index: Value, vector: Value, access: &StoreAccess) {
@@ -276,13 +283,14 @@ impl Entry<'_> {
         let class = Class::of(self.ir.type_of(vector));
         let from: SmallVec<[Reg; 4]> =
             self.parts(vector).into_iter().map(|part| self.in_reg(part, class)).collect();
+        let policy = self.policy(access.l2_policy);
         self.store_name(space, access);
         self.vector_type(&from);
         self.text.push(" ");
         self.write_address(address);
         self.text.push(", ");
         self.vector_of(&from);
-        self.text.push(";\n");
+        self.end_with_policy(policy);
     }
 
     /// The number and the type of the registers of a vector: `.v4.b32`.
@@ -319,6 +327,19 @@ impl Entry<'_> {
             self.text.push(".");
             self.text.push(hint);
         }
+    }
+
+    fn cache_hint(&mut self, policy: L2Policy) {
+        self.hint((policy != L2Policy::Default).then_some("L2::cache_hint"));
+    }
+
+    /// Ends an access with its policy, where it has one.
+    fn end_with_policy(&mut self, policy: Option<Reg>) {
+        if let Some(policy) = policy {
+            self.text.push(", ");
+            self.text.reg(policy);
+        }
+        self.text.push(";\n");
     }
 
     /// `[register+offset]`

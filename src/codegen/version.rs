@@ -2,8 +2,8 @@
 
 use super::ptx::PtxVersion;
 use crate::ir::op::{
-    Atomic, AtomicOp, Cache, Clamp, ClusterArrival, Convert, Mem, MemScope, Mma, Op, PrefetchLevel,
-    SpecialReg, Sync, Thread,
+    Atomic, AtomicOp, Cache, Clamp, ClusterArrival, Convert, L2Policy, Mem, MemScope, Mma, Op,
+    PrefetchLevel, SpecialReg, Sync, Thread,
 };
 use crate::ir::types::Scalar;
 use crate::ir::{KernelIr, Target};
@@ -36,11 +36,13 @@ fn of_attributes(op: &Op, ir: &KernelIr) -> PtxVersion {
         }
         (Op::Thread(Thread::Sreg { reg }), _) => special(*reg),
         (Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }), _) => {
-            let hinted = access.l1_evict.is_some() || access.l2_prefetch.is_some();
+            let hinted = access.l1_evict.is_some()
+                || access.l2_prefetch.is_some()
+                || access.l2_policy != L2Policy::Default;
             scoped(access.order.scope()).max(if hinted { version(7, 4) } else { FIRST })
         }
         (Op::Mem(Mem::St { access, .. } | Mem::StVec { access, .. }), _) => {
-            let hinted = access.l1_evict.is_some();
+            let hinted = access.l1_evict.is_some() || access.l2_policy != L2Policy::Default;
             scoped(access.order.scope()).max(if hinted { version(7, 4) } else { FIRST })
         }
         (

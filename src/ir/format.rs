@@ -61,7 +61,8 @@ pub enum Piece {
 /// style       = "x" | "X" | "o" | "e" | "E"
 /// ```
 ///
-/// `{{` and `}}` stand for braces. Width and precision are at most 255.
+/// `{{` and `}}` stand for braces and `%%` for a percent sign. Any other `%` stands for itself; C's conversions, such as
+/// `%d` and `%5.2f`, are errors. Width and precision are at most 255.
 ///
 /// ```
 /// use tilewright::ir::{Element, Format};
@@ -99,6 +100,9 @@ errors! {
             "`{}` at character {position} is not a placeholder: write `{{}}`, or `{{:` with an alignment `<` or `>`, `+`, `#`, `0`, a width, `.` and a precision, one of `x`, `X`, `o`, `e`, `E`, and `}}`",
             text.escape_debug()
         ),
+        /// `{text}` at character {position} is a conversion of C's `printf`: write `{{}}` for the value, or `%{text}` for the
+        /// text itself
+        Conversion { text: String, position: usize },
         /// character {position} is the zero character, which would end the text on a GPU
         ZeroCharacter { position: usize },
     }
@@ -135,6 +139,17 @@ impl Format {
                     pieces.push(Piece::Value(placeholder));
                     rest = after;
                 }
+                '%' if rest.starts_with('%') => {
+                    plain.push('%');
+                    rest = &rest[1..];
+                }
+                '%' => match conversion(rest) {
+                    Some(len) => {
+                        let text = format!("%{}", &rest[..len]);
+                        return Err(FormatError::Conversion { text, position });
+                    }
+                    None => plain.push('%'),
+                },
                 c => plain.push(c),
             }
         }
@@ -172,6 +187,38 @@ impl Format {
         }
         out
     }
+}
+
+/// The length of the conversion of C's `printf` that `rest`, the text behind a `%`, starts with. A space is no flag here:
+/// `5 % of` is text.
+fn conversion(rest: &str) -> Option<usize> {
+    let is_flag = |c: char| matches!(c, '-' | '+' | '#' | '0'..='9' | '.' | '*');
+    let after_flags = rest.trim_start_matches(is_flag);
+    let after_length = after_flags.trim_start_matches(['h', 'l', 'j', 'z', 't']);
+    let kind = after_length.chars().next()?;
+    let is_conversion = matches!(
+        kind,
+        'd' | 'i'
+            | 'o'
+            | 'u'
+            | 'x'
+            | 'X'
+            | 'e'
+            | 'E'
+            | 'f'
+            | 'F'
+            | 'g'
+            | 'G'
+            | 'a'
+            | 'A'
+            | 'c'
+            | 's'
+            | 'p'
+    );
+    // `50%discount` is text: a conversion is not followed by more letters.
+    let next = after_length.chars().nth(1);
+    let ends = !next.is_some_and(|c| c.is_ascii_alphabetic());
+    (is_conversion && ends).then(|| rest.len() - after_length.len() + 1)
 }
 
 /// The placeholder that is written as `text`, with `inside` between its braces.

@@ -65,6 +65,18 @@ errors! {
         /// the shape {shape} can be repeated to {to} in several ways: write `.reshape(shape!{first})` or
         /// `.reshape(shape!{last})`, or use `reduce_keepdims` where it comes from a reduction
         AmbiguousBroadcast { shape: Box<str>, to: Box<str>, first: Box<str>, last: Box<str> },
+        /// control flow carries no swizzled pointer that a number of the device has moved: carry the number, and slice or
+        /// move the tensor in the body
+        CarriedSwizzle,
+        /// the tensors have the shapes {left} and {right}: what is taken apart together has one shape
+        ZipShapes { left: String, right: String },
+        /// {len} elements of type {from} are no whole number of elements of type {to}
+        BitcastSize { len: usize, from: crate::ir::types::Scalar, to: crate::ir::types::Scalar },
+        /// the tensor has no mode {mode}: there are {rank}
+        NoSuchMode { mode: usize, rank: usize },
+        /// the shape {index} of the indices does not go with {tensor}: both have the same number of modes, and no mode but
+        /// {mode} of the indices is larger
+        GatherShapes { index: String, tensor: String, mode: usize },
         /// {len} elements do not have the shape {shape}: the size must stay the same
         ReshapeSize { shape: String, len: usize },
         /// there is no element {index}: the tensor has {len}

@@ -57,5 +57,5 @@ pub use storage::{Align, MemRange, MemRangeAt, SmemAllocator, Storage, StoragePo
 pub use view::{
     CoordTensor, Coordinates, Engine, GlobalTensor, GlobalTensorMut, IntoPredicate, PointerOffset,
     Predicate, Readable, Recast, RegisterTensor, Rmem, SharedTensor, SsaOperand, Tensor,
-    TensorLayout, TensorPointer, TensorSsa, Writable,
+    TensorLayout, TensorPointer, TensorSsa, Writable, ZipTensor, print_tensor,
 };

@@ -6,8 +6,8 @@ use crate::support::{device, text, threads};
 
 use tilewright::ir::builder::{AtomicCas, AtomicHalf, AtomicInt, AtomicWord};
 use tilewright::ir::op::{
-    AtomicOrder, L1Evict, L2Prefetch, LoadAccess, LoadCache, MemScope, PrefetchLevel, RedOrder,
-    StoreAccess, StoreCache,
+    AtomicOrder, L1Evict, L2Policy, L2Prefetch, LoadAccess, LoadCache, MemScope, PrefetchLevel,
+    RedOrder, StoreAccess, StoreCache,
 };
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{
@@ -348,6 +348,7 @@ fn hints_and_orders_read_and_write_the_same() {
         load.non_coherent().l1_evict(L1Evict::NoAllocate),
         load.non_coherent().cache(LoadCache::Ca),
         load.l1_evict(L1Evict::Last),
+        load.l1_evict(L1Evict::First).l2_policy(L2Policy::EvictNormal),
     ];
     let store = StoreAccess::default();
     let stores = [
@@ -434,6 +435,11 @@ fn text_and_version_of_accesses() {
     let streamed = load.non_coherent().l1_evict(L1Evict::NoAllocate).l2_prefetch(L2Prefetch::B128);
     check(Target::SM_80, streamed, "ld.global.nc.L1::no_allocate.L2::128B.f32 ", "7.4");
     check(Target::SM_80, load.cache(LoadCache::Cs).non_coherent(), "ld.global.cs.nc.f32", "7.0");
+    let kept = load.l2_policy(L2Policy::EvictLast).l2_prefetch(L2Prefetch::B256);
+    check(Target::SM_80, kept, "ld.global.L2::cache_hint.L2::256B.f32 ", "7.4");
+    check(Target::SM_80, kept, "createpolicy.fractional.L2::evict_last.b64 ", "7.4");
+    let first = load.relaxed(MemScope::Gpu).l2_policy(L2Policy::EvictFirst);
+    check(Target::SM_80, first, "ld.relaxed.gpu.global.L2::cache_hint.f32 ", "7.4");
 }
 
 /// Runs `body` with 64 threads in one block on a buffer of `N` elements, for the targets from `first` on, and

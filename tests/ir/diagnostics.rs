@@ -11,7 +11,7 @@ use device::devices;
 use std::process::Command;
 
 use tilewright::ir::op::{Arith, Diagnostic, Op};
-use tilewright::ir::{Element, GlobalMut, Kernel, Target, range};
+use tilewright::ir::{Element, Format, GlobalMut, Kernel, Target, range};
 use tilewright::runtime::{AssertFailures, Device, Grid, RuntimeError};
 use tilewright::sim;
 
@@ -446,5 +446,32 @@ fn printf_to_a_writer_and_in_a_module() {
     assert_eq!(ptx.text().matches(".extern .func").count(), 1);
     if let Some(ptxas) = ptxas::find() {
         ptxas.assemble(ptx.text(), "sm_80", &["-O1"]).unwrap_or_else(|problem| panic!("{problem}"));
+    }
+}
+
+/// C's conversions are errors that name the placeholder; other percent signs are text.
+#[test]
+fn conversions_of_c_are_errors_that_name_the_placeholder() {
+    for (text, conversion, position) in [
+        ("value %d\n", "%d", 7),
+        ("{} of %5.2f", "%5.2f", 7),
+        ("%-8s{}", "%-8s", 1),
+        ("%llu", "%llu", 1),
+        ("%%%x", "%x", 3),
+    ] {
+        let error = Format::parse(text).unwrap_err();
+        let wanted = format!(
+            "`{conversion}` at character {position} is a conversion of C's `printf`: write `{{}}` for the value, or \
+             `%{conversion}` for the text itself"
+        );
+        assert_eq!(error.to_string(), wanted, "{text}");
+    }
+    for (text, printed) in [
+        ("100%", "100%"),
+        ("5 % of 3", "5 % of 3"),
+        ("50%, 3% discount 20%off", "50%, 3% discount 20%off"),
+        ("%%d and %%", "%d and %"),
+    ] {
+        assert_eq!(Format::parse(text).unwrap().to_text(&[]), printed);
     }
 }

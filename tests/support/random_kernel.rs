@@ -8,9 +8,10 @@ use std::sync::LazyLock;
 
 use tilewright::ir::op::{
     Arith, Atomic, AtomicOp, AtomicOrder, BarrierForm, BarrierRed, Cache, Class, Compare, Control,
-    Convert, Diagnostic, FenceOrder, L1Evict, L2Prefetch, LoadAccess, LoadCache, LoadOrder, Mem,
-    MemScope, Op, PrefetchLevel, ProxySpace, RedOrder, ReduxOp, ShflMode, SpecialReg, StoreAccess,
-    StoreCache, StoreOrder, Sync, Thread, Unroll, ValueList, VolatileReg, VoteMode, Warp,
+    Convert, Diagnostic, FenceOrder, L1Evict, L2Policy, L2Prefetch, LoadAccess, LoadCache,
+    LoadOrder, Mem, MemScope, Op, PrefetchLevel, ProxySpace, RedOrder, ReduxOp, ShflMode,
+    SpecialReg, StoreAccess, StoreCache, StoreOrder, Sync, Thread, Unroll, ValueList, VolatileReg,
+    VoteMode, Warp,
 };
 use tilewright::ir::types::{Const, Scalar, Space, Type, VectorType};
 use tilewright::ir::{
@@ -535,6 +536,7 @@ impl Generator {
         let volatile = access.order == LoadOrder::Volatile;
         if space == Space::Global && !volatile {
             access.l1_evict = self.maybe(L1Evict::ALL);
+            access.l2_policy = self.policy();
             access.l2_prefetch = self.maybe(L2Prefetch::ALL);
             if access.order == Default::default() {
                 access.non_coherent = self.rng.below(4) == 1;
@@ -545,6 +547,10 @@ impl Generator {
             }
         }
         access
+    }
+
+    fn policy(&mut self) -> L2Policy {
+        self.maybe(L2Policy::ALL).unwrap_or_default()
     }
 
     fn store_access(&mut self, space: Space) -> StoreAccess {
@@ -561,6 +567,7 @@ impl Generator {
         let volatile = access.order == StoreOrder::Volatile;
         if space == Space::Global && !volatile {
             access.l1_evict = self.maybe(L1Evict::ALL);
+            access.l2_policy = self.policy();
             if access.order == Default::default() && access.l1_evict.is_none() {
                 access.cache = self.maybe(StoreCache::ALL);
             }
@@ -617,7 +624,7 @@ impl Generator {
         let op = if prints {
             Diagnostic::Printf { format: text.into(), values }
         } else {
-            Diagnostic::Assert { cond, message: text.into(), values }
+            Diagnostic::Assert { cond, message: text.into(), values, element: None }
         };
         self.emit(op);
     }

@@ -19,11 +19,15 @@ mod autovec;
 #[cfg(feature = "sim")]
 mod bulk;
 #[cfg(feature = "sim")]
+mod carried;
+#[cfg(feature = "sim")]
 mod copies;
 #[cfg(feature = "sim")]
 mod counts;
 #[cfg(feature = "sim")]
 mod devices;
+#[cfg(feature = "sim")]
+mod divisors;
 #[cfg(feature = "sim")]
 mod dynamic;
 #[cfg(feature = "sim")]
@@ -43,3 +47,5 @@ mod tensor;
 mod tiled;
 #[cfg(feature = "sim")]
 mod values;
+#[cfg(feature = "sim")]
+mod views;

@@ -1,11 +1,12 @@
 //! Computes the known remainders of addresses modulo powers of two.
 //!
-//! Constants are known, and so are sums, differences, products, left shifts and masks of known values. Nothing
-//! else is known, so an address that the analysis finds misaligned is misaligned in every launch.
+//! Constants are known, and so are sums, differences, products, shifts, masks and choices of known values, indices
+//! of counted loops, and parameters with a declared divisor. Nothing else is known, so an address that the analysis
+//! finds misaligned is misaligned in every launch.
 
-use crate::ir::entity::Value;
+use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, LocalData, ValueDef};
-use crate::ir::op::{Arith, Convert, Mem, Op};
+use crate::ir::op::{Arith, Control, Convert, IntArith, Mem, Op};
 use crate::ir::types::{Space, Type};
 
 /// The largest modulus that is looked at, in elements and in bytes.
@@ -51,6 +52,34 @@ impl Residue {
         Residue::new(modulus, self.rest.wrapping_mul(other.rest))
     }
 
+    /// A multiple of the largest power of two that divides `divisor`; 0 is a multiple of all numbers.
+    fn divided_by(divisor: u64) -> Residue {
+        let power = if divisor == 0 { LARGEST } else { divisor & divisor.wrapping_neg() };
+        Residue::new(power, 0)
+    }
+
+    /// Returns whether the number is known to be a multiple of `power`, a power of two.
+    fn is_multiple(self, power: u64) -> bool {
+        self.modulus >= power && self.rest & (power - 1) == 0
+    }
+
+    /// The quotient by `power`, a power of two, rounded down.
+    fn divided(self, power: u64) -> Residue {
+        if self.modulus <= power {
+            return Residue::UNKNOWN;
+        }
+        Residue::new(self.modulus / power, self.rest / power)
+    }
+
+    /// One of both numbers.
+    fn or(self, other: Residue) -> Residue {
+        let same = match self.rest ^ other.rest {
+            0 => LARGEST,
+            bits => bits & bits.wrapping_neg(),
+        };
+        Residue::new(self.modulus.min(other.modulus).min(same), self.rest)
+    }
+
     /// The remainder by `divisor`, a power of two, as far as it is known: every such number has this one modulo
     /// the smaller of both.
     pub(in crate::ir) fn rest_by(self, divisor: u64) -> u64 {
@@ -58,44 +87,144 @@ impl Residue {
     }
 }
 
-/// Returns the known remainder of an integer.
-fn integer(ir: &KernelIr, value: Value, depth: u32) -> Residue {
-    let ValueDef::Result(op, _) = ir.values[value].def else { return Residue::UNKNOWN };
-    if depth == 0 {
-        return Residue::UNKNOWN;
+/// The input of the analysis: a kernel, and the divisors that the signature declares for parameters.
+#[derive(Clone, Copy)]
+struct Known<'k> {
+    ir: &'k KernelIr,
+    declared: &'k dyn Fn(Value) -> u64,
+}
+
+/// Returns the largest power of two, at most 4096, that is known to divide an integer. `declared` returns the declared
+/// divisor of a parameter.
+pub(in crate::ir) fn divisor(ir: &KernelIr, value: Value, declared: &dyn Fn(Value) -> u64) -> u64 {
+    let Residue { modulus, rest } = Known { ir, declared }.integer(value, DEPTH);
+    if rest == 0 { modulus } else { rest & rest.wrapping_neg() }
+}
+
+impl Known<'_> {
+    /// Returns the known remainder of an integer.
+    fn integer(self, value: Value, depth: u32) -> Residue {
+        let ir = self.ir;
+        // Numbers wrap in the bits of their type.
+        let bits = |value: Value| ir.type_of(value).bits().min(32);
+        let found = match ir.values[value].def {
+            _ if depth == 0 => Residue::UNKNOWN,
+            ValueDef::Param(_) => Residue::divided_by((self.declared)(value)),
+            ValueDef::Arg(region, 0) => self.index(region, depth - 1),
+            ValueDef::Arg(..) => Residue::UNKNOWN,
+            ValueDef::Result(op, _) => self.result(op, depth - 1),
+        };
+        Residue::new(found.modulus.min(1 << bits(value)), found.rest)
     }
-    let of = |value: Value| integer(ir, value, depth - 1);
-    // Numbers wrap in the bits of their type.
-    let bits = |value: Value| ir.type_of(value).bits().min(32);
-    let found = if let Op::Const(constant) = ir.ops[op].op {
-        constant.as_int().map_or(Residue::UNKNOWN, |int| Residue::new(LARGEST, int as u64))
-    } else if let Op::Arith(Arith::Add { lhs, rhs }) = ir.ops[op].op {
-        of(lhs).plus(of(rhs))
-    } else if let Op::Arith(Arith::Sub { lhs, rhs }) = ir.ops[op].op {
-        of(lhs).minus(of(rhs))
-    } else if let Op::Arith(Arith::Mul { lhs, rhs }) = ir.ops[op].op {
-        of(lhs).times(of(rhs))
-    } else if let Op::Arith(Arith::Shl { value, amount }) = ir.ops[op].op {
-        match ir.integer(amount) {
-            Some(amount @ 0..=12) => of(value).times(Residue::new(LARGEST, 1 << amount)),
-            _ => Residue::UNKNOWN,
+
+    /// Returns the known remainder of the index of a counted loop: `lo + i * step`.
+    fn index(self, region: RegionId, depth: u32) -> Residue {
+        let Some(parent) = self.ir.regions[region].parent else { return Residue::UNKNOWN };
+        let Op::Control(Control::For { lo, step, .. }) = self.ir.ops[parent].op else {
+            return Residue::UNKNOWN;
+        };
+        self.integer(lo, depth).plus(self.integer(step, depth).times(Residue::UNKNOWN))
+    }
+
+    /// Returns the known remainder of the first result of an operation.
+    fn result(self, op: OpId, depth: u32) -> Residue {
+        let ir = self.ir;
+        let of = |value: Value| self.integer(value, depth);
+        let power = |amount: Value| match ir.integer(amount) {
+            Some(amount @ 0..=12) => Some(1u64 << amount),
+            _ => None,
+        };
+        if let Op::Const(constant) = ir.ops[op].op {
+            constant.as_int().map_or(Residue::UNKNOWN, |int| Residue::new(LARGEST, int as u64))
+        } else if let Op::Arith(Arith::Add { lhs, rhs }) = ir.ops[op].op {
+            of(lhs).plus(of(rhs))
+        } else if let Op::Arith(Arith::Sub { lhs, rhs }) = ir.ops[op].op {
+            of(lhs).minus(of(rhs))
+        } else if let Op::Arith(Arith::Neg { value }) = ir.ops[op].op {
+            Residue::new(LARGEST, 0).minus(of(value))
+        } else if let Op::Arith(Arith::Mul { lhs, rhs } | Arith::MulWide { lhs, rhs }) =
+            ir.ops[op].op
+        {
+            of(lhs).times(of(rhs))
+        } else if let Op::Arith(Arith::MadWide { lhs, rhs, addend })
+        | Op::IntArith(IntArith::Mad { lhs, rhs, addend }) = ir.ops[op].op
+        {
+            of(lhs).times(of(rhs)).plus(of(addend))
+        } else if let Op::Arith(Arith::Shl { value, amount }) = ir.ops[op].op {
+            power(amount).map_or(Residue::UNKNOWN, |by| of(value).times(Residue::new(LARGEST, by)))
+        } else if let Op::Arith(Arith::Shr { value, amount }) = ir.ops[op].op {
+            power(amount).map_or(Residue::UNKNOWN, |by| of(value).divided(by))
+        } else if let Op::Arith(Arith::Div { lhs, rhs }) = ir.ops[op].op {
+            // A quotient without a remainder is the same for every rounding.
+            match ir.integer(rhs).and_then(|by| u64::try_from(by).ok()) {
+                Some(by) if by.is_power_of_two() && of(lhs).is_multiple(by) => of(lhs).divided(by),
+                _ => Residue::UNKNOWN,
+            }
+        } else if let Op::Arith(Arith::And { lhs, rhs }) = ir.ops[op].op {
+            match (ir.integer(lhs), ir.integer(rhs)) {
+                (_, Some(mask)) => masked(of(lhs), mask as u64),
+                (Some(mask), _) => masked(of(rhs), mask as u64),
+                (None, None) => Residue::UNKNOWN,
+            }
+        } else if let Op::Arith(Arith::Or { lhs, rhs }) = ir.ops[op].op {
+            let (lhs, rhs) = (of(lhs), of(rhs));
+            Residue::new(lhs.modulus.min(rhs.modulus), lhs.rest | rhs.rest)
+        } else if let Op::Arith(Arith::Xor { lhs, rhs }) = ir.ops[op].op {
+            let (lhs, rhs) = (of(lhs), of(rhs));
+            Residue::new(lhs.modulus.min(rhs.modulus), lhs.rest ^ rhs.rest)
+        } else if let Op::Arith(
+            Arith::Min { lhs, rhs }
+            | Arith::Max { lhs, rhs }
+            | Arith::Selp { then_value: lhs, else_value: rhs, .. },
+        ) = ir.ops[op].op
+        {
+            of(lhs).or(of(rhs))
+        } else if let Op::Convert(Convert::Cvt { value, to }) = ir.ops[op].op
+            && to.is_int()
+            && ir.type_of(value).scalar().is_some_and(|from| from.is_int())
+        {
+            of(value)
+        } else {
+            Residue::UNKNOWN
         }
-    } else if let Op::Arith(Arith::And { lhs, rhs }) = ir.ops[op].op {
-        match (ir.integer(lhs), ir.integer(rhs)) {
-            (_, Some(mask)) => masked(of(lhs), mask as u64),
-            (Some(mask), _) => masked(of(rhs), mask as u64),
-            (None, None) => Residue::UNKNOWN,
+    }
+
+    /// Returns the known remainder of the address `base + index` in bytes, `index` in elements.
+    fn address(self, base: Value, index: Value) -> Residue {
+        let size = match self.ir.type_of(base) {
+            Type::Pointer { elem, .. } => u64::from(elem.size_bytes()),
+            Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => 1,
+        };
+        let bytes = self.integer(index, DEPTH).times(Residue::new(LARGEST, size));
+        self.pointer(base, DEPTH).plus(bytes)
+    }
+
+    fn pointer(self, value: Value, depth: u32) -> Residue {
+        let ir = self.ir;
+        let Type::Pointer { space, elem, .. } = ir.type_of(value) else { return Residue::UNKNOWN };
+        let natural = Residue::new(elem.size_bytes().into(), 0);
+        let op = match ir.values[value].def {
+            ValueDef::Param(_) if space == Space::Global => return Residue::new(BUFFER, 0),
+            ValueDef::Result(op, _) if depth > 0 => op,
+            ValueDef::Param(_) | ValueDef::Arg(..) | ValueDef::Result(..) => return natural,
+        };
+        if let Op::Mem(Mem::SharedBase { shared }) = ir.ops[op].op {
+            ir.shared.get(shared).map_or(natural, |data| Residue::new(data.align_bytes.into(), 0))
+        } else if let Op::Mem(Mem::ArrayBase { .. }) = ir.ops[op].op {
+            Residue::new(BUFFER, 0)
+        } else if let Op::Mem(Mem::LocalBase { .. }) = ir.ops[op].op {
+            Residue::new(LocalData::ALIGN_BYTES.into(), 0)
+        } else if let Op::Mem(Mem::Cvta { base } | Mem::CvtaTo { base, .. }) = ir.ops[op].op {
+            self.pointer(base, depth - 1)
+        } else if let Op::Mem(Mem::AssumeAligned { bytes, .. }) = ir.ops[op].op {
+            Residue::new(bytes.into(), 0)
+        } else if let Op::Mem(Mem::Offset { base, index }) = ir.ops[op].op {
+            let size = Residue::new(LARGEST, elem.size_bytes().into());
+            self.pointer(base, depth - 1).plus(self.integer(index, depth - 1).times(size))
+        } else {
+            natural
         }
-    } else if let Op::Convert(Convert::Cvt { value, to }) = ir.ops[op].op
-        && to.is_int()
-        && ir.type_of(value).scalar().is_some_and(|from| from.is_int())
-    {
-        let from = of(value);
-        Residue::new(from.modulus.min(1 << bits(value)), from.rest)
-    } else {
-        Residue::UNKNOWN
-    };
-    Residue::new(found.modulus.min(1 << bits(value)), found.rest)
+    }
 }
 
 /// `number & mask`
@@ -110,42 +239,11 @@ fn masked(number: Residue, mask: u64) -> Residue {
 
 /// Returns the known remainder of the address `base + index` in bytes, `index` in elements.
 pub(in crate::ir) fn address(ir: &KernelIr, base: Value, index: Value) -> Residue {
-    let size = match ir.type_of(base) {
-        Type::Pointer { elem, .. } => u64::from(elem.size_bytes()),
-        Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => 1,
-    };
-    let bytes = integer(ir, index, DEPTH).times(Residue::new(LARGEST, size));
-    pointer(ir, base, DEPTH).plus(bytes)
+    Known { ir, declared: &|_| 1 }.address(base, index)
 }
 
 /// The bytes that buffers of global memory, whoever made them, and constant arrays start at a multiple of.
 const BUFFER: u64 = 16;
-
-fn pointer(ir: &KernelIr, value: Value, depth: u32) -> Residue {
-    let Type::Pointer { space, elem, .. } = ir.type_of(value) else { return Residue::UNKNOWN };
-    let natural = Residue::new(elem.size_bytes().into(), 0);
-    let op = match ir.values[value].def {
-        ValueDef::Param(_) if space == Space::Global => return Residue::new(BUFFER, 0),
-        ValueDef::Result(op, _) if depth > 0 => op,
-        ValueDef::Param(_) | ValueDef::Arg(..) | ValueDef::Result(..) => return natural,
-    };
-    if let Op::Mem(Mem::SharedBase { shared }) = ir.ops[op].op {
-        ir.shared.get(shared).map_or(natural, |data| Residue::new(data.align_bytes.into(), 0))
-    } else if let Op::Mem(Mem::ArrayBase { .. }) = ir.ops[op].op {
-        Residue::new(BUFFER, 0)
-    } else if let Op::Mem(Mem::LocalBase { .. }) = ir.ops[op].op {
-        Residue::new(LocalData::ALIGN_BYTES.into(), 0)
-    } else if let Op::Mem(Mem::Cvta { base } | Mem::CvtaTo { base, .. }) = ir.ops[op].op {
-        pointer(ir, base, depth - 1)
-    } else if let Op::Mem(Mem::AssumeAligned { bytes, .. }) = ir.ops[op].op {
-        Residue::new(bytes.into(), 0)
-    } else if let Op::Mem(Mem::Offset { base, index }) = ir.ops[op].op {
-        let size = Residue::new(LARGEST, elem.size_bytes().into());
-        pointer(ir, base, depth - 1).plus(integer(ir, index, depth - 1).times(size))
-    } else {
-        natural
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -160,7 +258,7 @@ mod tests {
         let mut found = None;
         for (_, data) in ir.ops.iter() {
             if let Op::Mem(Mem::Ld { index, .. }) = data.op {
-                found = Some(integer(&ir, index, DEPTH));
+                found = Some(Known { ir: &ir, declared: &|_| 1 }.integer(index, DEPTH));
             }
         }
         found.unwrap()
@@ -193,6 +291,38 @@ mod tests {
             0,
         );
         check("%c = const 64 : i32\n%m = mul %n, %c : i32\n%i = cvt<i64> %m : i64", 64, 0);
+        check("%c = const 12 : i32\n%m = mul %n, %c : i32\n%i = neg %m : i32", 4, 0);
+        check(
+            "%c = const 48 : i32\n%m = mul %n, %c : i32\n%d = const 2 : u32\n%i = shr %m, %d : i32",
+            4,
+            0,
+        );
+        check(
+            "%c = const 48 : i32\n%m = mul %n, %c : i32\n%d = const 4 : i32\n%i = div %m, %d : i32",
+            4,
+            0,
+        );
+        // A quotient with a remainder is rounded to 0.
+        check(
+            "%c = const 48 : i32\n%m = mul %n, %c : i32\n%d = const 32 : i32\n%i = div %m, %d : i32",
+            1,
+            0,
+        );
+        check(
+            "%c = const 8 : i32\n%m = mul %n, %c : i32\n%d = const 4 : i32\n%i = min %m, %d : i32",
+            4,
+            0,
+        );
+        check(
+            "%c = const 8 : i32\n%m = mul %n, %c : i32\n%d = const 5 : i32\n%i = or %m, %d : i32",
+            8,
+            5,
+        );
+        check(
+            "%c = const 8 : i32\n%m = mul %n, %c : i32\n%d = const 5 : i32\n%i = mad %n, %m, %d : i32",
+            8,
+            5,
+        );
         // Two products of numbers that are 2 modulo 4: 4 modulo 8.
         check(
             "%c = const 4 : i32\n%m = mul %n, %c : i32\n%d = const 2 : i32\n%a = add %m, %d : i32\n%i = mul %a, %a : i32",

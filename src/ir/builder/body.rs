@@ -354,6 +354,47 @@ impl<'r, T: Ty> Registers<'r, T> {
         (self.var, self.first)
     }
 
+    /// The same registers, for a body inside or outside of this one.
+    pub(crate) fn rebound<'x>(self) -> Registers<'x, T> {
+        let Registers { var, first, len, ty, .. } = self;
+        Registers { var, first, len, body: PhantomData, ty }
+    }
+
+    /// Returns whether both are the same registers.
+    pub(crate) fn is(&self, other: &Registers<'_, T>) -> bool {
+        (self.var, self.first, self.len) == (other.var, other.first, other.len)
+    }
+
+    /// The variable and the first of its registers, for errors.
+    pub(crate) fn name(&self) -> String {
+        format!("{}[{}]", self.var, self.first)
+    }
+
+    /// A variable without registers, in place of one that could not be made.
+    pub(crate) fn of_build(cx: &'r Context) -> Self {
+        let location = SourceLocation { file: "", line: 0, column: 0 };
+        let var = cx.with(|state| {
+            let (region, location) = (state.region(), state.location(location));
+            state.ir.vars.push(VarData { ty: T::TYPE, len: 1, region, location, name: None })
+        });
+        Registers { var, first: 0, len: 1, body: PhantomData, ty: PhantomData }
+    }
+
+    /// Checks that the variable was declared in a body that is open, and records an error where it was not.
+    #[track_caller]
+    pub(crate) fn is_declared(&self, cx: &Context) -> bool {
+        let location = SourceLocation::caller();
+        cx.with(|state| {
+            let VarData { region, location: made, .. } = state.ir.vars[self.var];
+            let declared = state.is_open(region);
+            if !declared {
+                let made = state.ir.locations[made];
+                state.error(location, BuildErrorKind::RegistersOutsideTheirBody { made });
+            }
+            declared
+        })
+    }
+
     /// The same registers, if they are of the type `U`.
     pub(crate) fn of<U: Ty>(&self) -> Option<Registers<'r, U>> {
         let Registers { var, first, len, body, .. } = *self;

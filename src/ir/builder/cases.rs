@@ -6,6 +6,7 @@ use super::body::Body;
 use super::call::Call;
 use super::control::{End, Terminated, add_results, append, close_region, fall_through, in_region};
 use super::error::BuildErrorKind;
+use super::host_part::with_parts;
 use super::typed::IntoVal;
 use super::values::Values;
 use crate::ir::entity::OpId;
@@ -136,18 +137,25 @@ impl<'b, V: Values> Cases<'_, 'b, '_, V> {
         drop(call);
         let mut continues = E::CONTINUES;
         let mut end = fall_through(E::FALLS_THROUGH);
-        let mut values = ValueList::new();
+        let (mut values, mut parts) = (ValueList::new(), None);
         // From the inside out: each `if` ends the else region of the one around it with its results.
         while let Some(Link { op, location, continues: arm_continues }) = self.chain.pop() {
             close_region(cx, op, location, || end);
             continues |= arm_continues;
             values = add_results(cx, op, V::types);
+            if let Some(of_op) = cx.results_of(op) {
+                parts = Some(match parts {
+                    Some(parts) => cx.joined(&of_op, &parts, location),
+                    None => of_op,
+                });
+            }
             if !continues {
                 cx.with(|state| state.end_region());
             }
             end = Some(Control::Yield { values: values.clone() });
         }
-        V::make(cx, &mut values.into_iter())
+        let made = V::make(cx, &mut values.into_iter());
+        with_parts::<V>(cx, made, &parts.unwrap_or_default())
     }
 }
 

@@ -7,7 +7,9 @@ use smallvec::SmallVec;
 
 use super::collective::Pool;
 use super::error::{BuildError, BuildErrorKind};
+use super::host_part::HostParts;
 use super::typed::{Element, IntoOperand, Ty, Val};
+use crate::ir::analysis::alignment;
 use crate::ir::entity::{Entity, LocationId, OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, OpData, Region, SourceLocation, ValueData, ValueDef};
 use crate::ir::op::Op;
@@ -46,6 +48,9 @@ pub(super) struct State {
     pub(super) required: Vec<RequiredLen>,
     /// The shared memory of reductions and scans, once there is one over a block.
     pub(super) pool: Option<Pool>,
+    /// The host's part of the results of control flow, and of what loops carry.
+    pub(super) result_parts: HashMap<OpId, HostParts>,
+    pub(super) carried_parts: HashMap<OpId, HostParts>,
     /// The lines of the calls of functions of the crate that have not returned.
     pub(super) calls: Vec<SourceLocation>,
 }
@@ -59,7 +64,19 @@ impl Context {
         });
         let (symbols, computed, errors) = (symbols.collect(), HashMap::new(), Vec::new());
         let (required, pool, calls) = (Vec::new(), None, Vec::new());
-        let state = State { ir, open, errors, symbols, computed, required, pool, calls };
+        let (result_parts, carried_parts) = (HashMap::new(), HashMap::new());
+        let state = State {
+            ir,
+            open,
+            errors,
+            symbols,
+            computed,
+            required,
+            pool,
+            result_parts,
+            carried_parts,
+            calls,
+        };
         Context { state: RefCell::new(state) }
     }
 
@@ -91,6 +108,17 @@ impl Context {
     /// The bytes of shared memory that a block takes with what was allocated so far.
     pub(super) fn shared_bytes(&self) -> u64 {
         self.with(|state| state.ir.shared_layout().1)
+    }
+
+    /// Returns the largest power of two, at most 4096, that is known to divide an integer.
+    pub(super) fn divisor(&self, value: Value) -> u64 {
+        self.with(|state| {
+            let declared = |param: Value| {
+                let found = state.symbols.iter().find(|(_, value, _)| *value == param);
+                found.map_or(1, |(symbol, ..)| symbol.divisor().unsigned_abs())
+            };
+            alignment::divisor(&state.ir, value, &declared)
+        })
     }
 
     /// A constant at the current location.
@@ -227,6 +255,11 @@ impl State {
         self.computed.insert((self.region(), int.clone(), scalar), value);
     }
 
+    /// Returns whether the region is an open body.
+    pub(super) fn is_open(&self, region: RegionId) -> bool {
+        self.open.iter().any(|open| open.region == region)
+    }
+
     /// The region of the innermost open body.
     pub(super) fn region(&self) -> RegionId {
         // The body of the kernel stays open until `finish`.
@@ -351,6 +384,8 @@ impl Marks {
         state.errors.truncate(self.errors);
         state.required.truncate(self.required);
         state.computed.retain(|(region, ..), _| region.index() < self.regions);
+        state.result_parts.retain(|op, _| op.index() < self.ops);
+        state.carried_parts.retain(|op, _| op.index() < self.ops);
         let pool = state.pool.take().filter(|_| self.has_pool);
         state.pool = pool.map(|pool| pool.without_ops_from(self.ops));
     }

@@ -10,10 +10,11 @@ use super::body::Body;
 use super::call::Call;
 use super::context::Context;
 use super::error::BuildErrorKind;
+use super::host_part::{HostParts, host_parts, with_parts};
 use super::range::{Range, bound};
 use super::typed::{Integer, IntoVal, Val};
 use super::values::{IntoValues, Values};
-use crate::ir::entity::{OpId, RegionId, Value};
+use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Arith, Control, ValueList};
 use crate::ir::types::Type;
@@ -59,10 +60,8 @@ pub trait Join<'o, B> {
     const FALLS_THROUGH: (bool, bool);
     /// True if control can continue after the `if_else`.
     const CONTINUES: bool = true;
-    /// The types of the results.
-    fn types(_out: &mut Vec<Type>) {}
-    /// Makes the value that the `if_else` returns from its results.
-    fn make(cx: &'o Context, ids: &mut dyn Iterator<Item = Value>) -> Self::Out;
+    /// Adds the results to the `if` and makes the value that the `if_else` returns.
+    fn make(cx: &'o Context, op: OpId) -> Self::Out;
 }
 
 macro_rules! join_values {
@@ -72,12 +71,9 @@ macro_rules! join_values {
             type Out = V::At<'o>;
             const FALLS_THROUGH: (bool, bool) = (false, false);
 
-            fn types(out: &mut Vec<Type>) {
-                V::types(out);
-            }
-
-            fn make(cx: &'o Context, ids: &mut dyn Iterator<Item = Value>) -> V::At<'o> {
-                V::make(cx, ids)
+            #[track_caller]
+            fn make(cx: &'o Context, op: OpId) -> V::At<'o> {
+                results_of::<V>(cx, op)
             }
         }
     )*};
@@ -96,7 +92,7 @@ macro_rules! join_unit {
             const FALLS_THROUGH: (bool, bool) =
                 (<$A as ArmEnd>::FALLS_THROUGH, <$B as ArmEnd>::FALLS_THROUGH);
 
-            fn make(_: &'o Context, _: &mut dyn Iterator<Item = Value>) {}
+            fn make(_: &'o Context, _: OpId) {}
         }
     )*};
 }
@@ -112,7 +108,7 @@ impl<'o> Join<'o, Terminated> for Terminated {
     const FALLS_THROUGH: (bool, bool) = (false, false);
     const CONTINUES: bool = false;
 
-    fn make(_: &'o Context, _: &mut dyn Iterator<Item = Value>) -> Terminated {
+    fn make(_: &'o Context, _: OpId) -> Terminated {
         Terminated(())
     }
 }
@@ -144,8 +140,10 @@ impl<C: Values, R: Values> Loop<'_, C, R> {
     /// loop, also inside other loops.
     #[track_caller]
     pub fn break_<'c, V: IntoValues<'c, V = R>>(&self, k: &Body<'c, '_>, values: V) -> Terminated {
-        let values = ids_of(k.context(), values);
-        terminate(k.context(), Control::Break { target: self.op, values })
+        let (cx, location) = (k.context(), SourceLocation::caller());
+        let (group, values) = group_of(cx, values);
+        cx.note_results(self.op, host_parts::<R>(&group), location);
+        terminate(cx, Control::Break { target: self.op, values })
     }
 
     /// Ends the iteration; the next one gets the given carried values. `k` is the body in which it happens,
@@ -156,8 +154,10 @@ impl<C: Values, R: Values> Loop<'_, C, R> {
         k: &Body<'c, '_>,
         values: V,
     ) -> Terminated {
-        let values = ids_of(k.context(), values);
-        terminate(k.context(), Control::Continue { target: self.op, values })
+        let (cx, location) = (k.context(), SourceLocation::caller());
+        let (group, values) = group_of(cx, values);
+        cx.check_carried(self.op, &host_parts::<C>(&group), location);
+        terminate(cx, Control::Continue { target: self.op, values })
     }
 }
 
@@ -197,10 +197,23 @@ pub(super) fn add_results(cx: &Context, op: OpId, types: impl FnOnce(&mut Vec<Ty
     cx.with(|state| list.into_iter().map(|ty| state.add_result(op, ty)).collect())
 }
 
-/// Adds results to `op` and makes the group of them, with the host fields of `init`.
-fn results<'o, V: Values>(cx: &'o Context, op: OpId, init: &V::At<'_>) -> V::At<'o> {
+/// Adds results to `op` and makes the group of them, with what the host knows of `init` and of other results.
+#[track_caller]
+fn results<'o, V: Values>(
+    cx: &'o Context,
+    op: OpId,
+    init: &V::At<'_>,
+    location: SourceLocation,
+) -> V::At<'o> {
+    cx.note_results(op, host_parts::<V>(init), location);
+    results_of::<V>(cx, op)
+}
+
+/// Adds results to `op` and makes the group of them, with what the host knows of the values on all paths.
+#[track_caller]
+fn results_of<'o, V: Values>(cx: &'o Context, op: OpId) -> V::At<'o> {
     let made = V::make(cx, &mut add_results(cx, op, V::types).into_iter());
-    V::with_host_fields(cx, made, init)
+    with_parts::<V>(cx, made, &cx.results_of(op).unwrap_or_default())
 }
 
 /// Runs `f` with `region`, a region of `op`, as the innermost open body, and ends the region with `end`
@@ -246,12 +259,34 @@ pub(super) fn fall_through(falls_through: bool) -> Option<Control> {
     falls_through.then(|| Control::Yield { values: ValueList::new() })
 }
 
+/// Closes `Body::break_` and `Body::continue_`, which only exist for their message.
+#[diagnostic::on_unimplemented(
+    message = "a body has no `break_` and no `continue_` of its own: the handle of a loop has them",
+    label = "call `break_` or `continue_` of the loop's handle",
+    note = "`for_`, `while_` and `do_while` have no handle: write `k.for_loop(range, init, |k, l, i, values| ..)` or `k.loop_(init, |k, l, values| ..)`, and `l.break_(k, values)` or `l.continue_(k, values)` in the body"
+)]
+pub trait OfALoop {}
+
 impl<'o> Body<'o, '_> {
+    #[doc(hidden)]
+    pub fn break_<V: OfALoop>(&self, _: V) -> Terminated {
+        Terminated(())
+    }
+
+    #[doc(hidden)]
+    pub fn continue_<V: OfALoop>(&self, _: V) -> Terminated {
+        Terminated(())
+    }
+
     /// Ends an arm of [`if_else`](Body::if_else) with the values that the `if_else` returns.
     #[track_caller]
     pub fn yield_<V: IntoValues<'o>>(&self, values: V) -> End<V::V> {
-        let values = ids_of(self.context(), values);
-        let _ = terminate(self.context(), Control::Yield { values });
+        let (cx, location) = (self.context(), SourceLocation::caller());
+        let (group, values) = group_of(cx, values);
+        if let Some(op) = cx.with(|state| state.ir.regions[state.region()].parent) {
+            cx.note_results(op, host_parts::<V::V>(&group), location);
+        }
+        let _ = terminate(cx, Control::Yield { values });
         End(PhantomData)
     }
 
@@ -309,7 +344,7 @@ impl<'o> Body<'o, '_> {
         if !A::CONTINUES {
             cx.with(|state| state.end_region());
         }
-        A::make(cx, &mut add_results(cx, op, A::types).into_iter())
+        A::make(cx, op)
     }
 
     /// The values of `body` where `cond` is true, else `init`.
@@ -330,10 +365,14 @@ impl<'o> Body<'o, '_> {
         let control = Control::If { cond, then_region, else_region: Some(else_region) };
         let op = append(cx, control, location);
         let values = |group: &ValueList| Some(Control::Yield { values: group.clone() });
-        let run = || collect::<I::V>(cx, body(&mut Body::new(cx)));
+        let run = || {
+            let (ids, parts) = collect::<I::V>(cx, body(&mut Body::new(cx)));
+            cx.note_results(op, parts, location);
+            ids
+        };
         in_region(cx, then_region, op, location, run, values);
         in_region(cx, else_region, op, location, || init, values);
-        results::<I::V>(cx, op, &group)
+        results::<I::V>(cx, op, &group, location)
     }
 
     /// Runs `body` for each index of `range` and returns the carried values after the last one.
@@ -360,12 +399,12 @@ impl<'o> Body<'o, '_> {
         let (op, region, init) = begin_for(cx, range, init, location);
         let run = || {
             let (index, carried) = for_args::<T, I::V>(cx, region, &init);
-            collect::<I::V>(cx, body(&mut Body::new(cx), index, carried))
+            next_of::<I::V>(cx, op, body(&mut Body::new(cx), index, carried), location)
         };
         let next =
             |values: &ValueList| Some(Control::Continue { target: op, values: values.clone() });
         in_region(cx, region, op, location, run, next);
-        results::<I::V>(cx, op, &init)
+        results::<I::V>(cx, op, &init, location)
     }
 
     /// As [`for_`](Body::for_), with a body that ends its iterations itself: with
@@ -392,7 +431,7 @@ impl<'o> Body<'o, '_> {
             body(&mut Body::new(cx), Loop::new(op), index, carried)
         };
         let _terminated = in_region(cx, region, op, location, run, |_| None);
-        results::<I::V>(cx, op, &init)
+        results::<I::V>(cx, op, &init, location)
     }
 
     /// Runs `body` until it breaks, and returns the values of the `break_`. The body gets the carried
@@ -417,7 +456,7 @@ impl<'o> Body<'o, '_> {
             body(&mut Body::new(cx), Loop::new(op), carried)
         };
         let _terminated = in_region(cx, region, op, location, run, |_| None);
-        R::make(cx, &mut add_results(cx, op, R::types).into_iter())
+        results_of::<R>(cx, op)
     }
 
     /// Runs `body` while `cond` holds, and returns the carried values for which it did not. Both get the
@@ -441,10 +480,10 @@ impl<'o> Body<'o, '_> {
             let (args, carried) = loop_args::<I::V>(cx, region, &init);
             let holds = cond(&mut Body::new(cx), carried.clone());
             break_unless(cx, holds, op, args, location);
-            collect::<I::V>(cx, body(&mut Body::new(cx), carried))
+            next_of::<I::V>(cx, op, body(&mut Body::new(cx), carried), location)
         };
         in_region(cx, region, op, location, run, |next| next_iteration(op, next));
-        results::<I::V>(cx, op, &init)
+        results::<I::V>(cx, op, &init, location)
     }
 
     /// Runs `body` once, and again while the condition that it returns holds; returns the last carried
@@ -467,14 +506,14 @@ impl<'o> Body<'o, '_> {
         let run = || {
             let (_, carried) = loop_args::<I::V>(cx, region, &init);
             let (next, again) = body(&mut Body::new(cx), carried);
-            let next = collect::<I::V>(cx, next);
+            let next = next_of::<I::V>(cx, op, next, location);
             if !cx.with(|state| state.ended()) {
                 break_unless(cx, again, op, next.clone(), location);
             }
             next
         };
         in_region(cx, region, op, location, run, |next| next_iteration(op, next));
-        results::<I::V>(cx, op, &init)
+        results::<I::V>(cx, op, &init, location)
     }
 }
 
@@ -492,7 +531,9 @@ fn begin_loop<'o, I: IntoValues<'o>>(
     let (group, init) = group_of(cx, init);
     let region = cx.with(|state| state.new_region());
     add_args::<I::V>(cx, region, location);
-    (append(cx, Control::Loop { init, body: region }, location), region, group)
+    let op = append(cx, Control::Loop { init, body: region }, location);
+    cx.note_carried(op, host_parts::<I::V>(&group));
+    (op, region, group)
 }
 
 fn loop_args<'b, V: Values>(
@@ -502,7 +543,7 @@ fn loop_args<'b, V: Values>(
 ) -> (ValueList, V::At<'b>) {
     let args: ValueList = cx.with(|state| state.ir.regions[region].args.iter().copied().collect());
     let carried = V::make(cx, &mut args.iter().copied());
-    (args, V::with_host_fields(cx, carried, init))
+    (args, with_parts::<V>(cx, carried, &host_parts::<V>(init)))
 }
 
 /// Breaks out of the loop `target` with `values` where `cond` does not hold.
@@ -521,14 +562,29 @@ fn break_unless(
     in_region(cx, then_region, op, location, || (), leave);
 }
 
-/// The ids of a group made by a body, checked at the source location of the control flow operation.
+/// The ids of a group made by a body, checked at the source location of the control flow operation, and what the host
+/// knows of it.
 #[track_caller]
-fn collect<V: Values>(cx: &Context, group: V::At<'_>) -> ValueList {
+fn collect<V: Values>(cx: &Context, group: V::At<'_>) -> (ValueList, HostParts) {
     let mut ids = ValueList::new();
     // After a jump the values are never read, and constants among them would follow the terminator.
-    if !cx.with(|state| state.ended()) {
-        V::ids(&group, cx, &mut ids);
+    if cx.with(|state| state.ended()) {
+        return (ids, HostParts::new());
     }
+    V::ids(&group, cx, &mut ids);
+    (ids, host_parts::<V>(&group))
+}
+
+/// The ids of the values for the next iteration of `op`.
+#[track_caller]
+fn next_of<V: Values>(
+    cx: &Context,
+    op: OpId,
+    group: V::At<'_>,
+    location: SourceLocation,
+) -> ValueList {
+    let (ids, parts) = collect::<V>(cx, group);
+    cx.check_carried(op, &parts, location);
     ids
 }
 
@@ -564,7 +620,9 @@ fn begin_for<'o, T: Integer, I: IntoValues<'o>>(
         init,
         body: region,
     };
-    (append(cx, control, location), region, group)
+    let op = append(cx, control, location);
+    cx.note_carried(op, host_parts::<I::V>(&group));
+    (op, region, group)
 }
 
 fn for_args<'b, T: Integer, V: Values>(
@@ -574,5 +632,6 @@ fn for_args<'b, T: Integer, V: Values>(
 ) -> (Val<'b, T>, V::At<'b>) {
     let mut args = cx.with(|state| state.ir.regions[region].args.clone()).into_iter();
     let index = T::make(cx, &mut args);
-    (index, V::with_host_fields(cx, V::make(cx, &mut args), init))
+    let carried = V::make(cx, &mut args);
+    (index, with_parts::<V>(cx, carried, &host_parts::<V>(init)))
 }

@@ -2,10 +2,10 @@
 
 use super::body::Body;
 use super::control::ids_of;
-use super::typed::IntoVal;
+use super::typed::{IntoVal, Ty, Val};
 use super::values::IntoValues;
 use crate::ir::kernel::SourceLocation;
-use crate::ir::op::Diagnostic;
+use crate::ir::op::{Diagnostic, ValueList};
 
 impl<'b> Body<'b, '_> {
     /// Reports `message` to the host where `cond` is false: with this Rust line, the block and the thread.
@@ -51,8 +51,40 @@ impl<'b> Body<'b, '_> {
     ) {
         let (cx, location) = (self.context(), SourceLocation::caller());
         let (cond, values) = (cx.operand_of(cond), ids_of(cx, values));
-        let assert = Diagnostic::Assert { cond, message: message.into(), values };
+        let assert = Diagnostic::Assert { cond, message: message.into(), values, element: None };
         cx.with(|state| state.append(assert.into(), location));
+    }
+
+    /// Reports `message` to the host where one of `conds` is false, with the number of the first one.
+    #[track_caller]
+    pub(crate) fn assert_each(&self, conds: &[Val<'b, bool>], message: &str) {
+        let (cx, location) = (self.context(), SourceLocation::caller());
+        let none = i32::try_from(conds.len()).unwrap_or(i32::MAX);
+        let mut first = cx.constant(none);
+        for (i, cond) in conds.iter().enumerate().rev() {
+            let number = cx.constant(i32::try_from(i).unwrap_or(i32::MAX));
+            first = cond.select(first, number);
+        }
+        let cond = cx.operand(first.eq(none));
+        let (element, values) = (Some(cx.operand(first)), ValueList::new());
+        let assert = Diagnostic::Assert { cond, message: message.into(), values, element };
+        cx.with(|state| state.append(assert.into(), location));
+    }
+
+    /// As [`printf`](Body::printf), with values of one type.
+    #[track_caller]
+    pub(crate) fn printf_values<T: Ty>(
+        &self,
+        format: &str,
+        values: impl IntoIterator<Item = Val<'b, T>>,
+    ) {
+        let (cx, location) = (self.context(), SourceLocation::caller());
+        let mut operands = ValueList::new();
+        for value in values {
+            operands.push(cx.operand(value));
+        }
+        let printf = Diagnostic::Printf { format: format.into(), values: operands };
+        cx.with(|state| state.append(printf.into(), location));
     }
 
     /// Prints the text in each thread that comes here, with the values in place of the placeholders: at most

@@ -33,6 +33,12 @@ errors! {
         BodyWithoutEnd { op: &'static str },
         /// this chain of `cases` has no last arm: end it with `otherwise`
         UnfinishedCases,
+        /// the registers made at {made} are those of a body that has ended: make them before it
+        RegistersOutsideTheirBody { made: SourceLocation },
+        /// the loop carries {first}, and the next iteration gets {other}: {advice}
+        CarriedPart { first: String, other: String, advice: &'static str },
+        /// one path gives {first}, another one {other}: {advice}
+        JoinedPart { first: String, other: String, advice: &'static str },
         /// there is nothing to choose from: the list of values is empty
         EmptyList,
         /// register {index} of a variable with {len} registers does not exist

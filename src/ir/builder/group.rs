@@ -3,7 +3,8 @@
 /// Declares structs of device values, which control flow carries and returns like a single value.
 ///
 /// Each struct has one lifetime, the body that its values belong to. Its fields are [`Val`](crate::ir::Val)s,
-/// tuples and arrays of these, or other structs declared so. The structs are `Copy`.
+/// tuples and arrays of these, or other structs declared so; pointers, tensors in memory and fragments of
+/// [`tensor`](crate::tensor) too. The structs are `Copy`, but for those with `: Clone`, which have tensors.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, range};
@@ -27,16 +28,33 @@
 /// assert!(kernel.to_string().contains("for"));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
+///
+/// A struct with a tensor is `Clone` only:
+///
+/// ```
+/// tilewright::values! {
+///     struct Rows<'b>: Clone {
+///         tile: tilewright::tensor::GlobalTensor<'b, f32>,
+///         first: tilewright::ir::Val<'b, i32>,
+///     }
+/// }
+/// ```
 #[macro_export]
 macro_rules! values {
+    (@copy $Name:ident) => {
+        impl ::std::marker::Copy for $Name<'_> {}
+    };
+    (@copy $Name:ident, Clone) => {};
     ($(
         $(#[$meta:meta])*
-        $vis:vis struct $Name:ident<$body:lifetime> {
+        $vis:vis struct $Name:ident<$body:lifetime> $(: $Clone:ident)? {
             $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $Field:ty),+ $(,)?
         }
     )*) => {$(
+        $crate::values! { @copy $Name $(, $Clone)? }
+
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug)]
+        #[derive(Clone, Debug)]
         $vis struct $Name<$body> {
             $($(#[$field_meta])* $field_vis $field: $Field),+
         }
@@ -93,24 +111,42 @@ macro_rules! values {
                 of_fields(group, cx, out)
             }
 
-            fn with_host_fields<'x>(
+            fn host_parts(group: &$Name<'_>, out: &mut $crate::ir::builder::HostParts) {
+                fn of_fields<$body>(
+                    group: &$Name<$body>,
+                    out: &mut $crate::ir::builder::HostParts,
+                ) {
+                    $(
+                        <<$Field as $crate::ir::builder::IntoValues<$body>>::V as $crate::ir::builder::Values>::host_parts(
+                            &group.$field, out,
+                        );
+                    )+
+                }
+                of_fields(group, out)
+            }
+
+            fn with_host_parts<'x>(
                 cx: &'x $crate::ir::builder::Context,
                 made: $Name<'x>,
-                pattern: &$Name<'_>,
+                parts: &mut dyn ::std::iter::Iterator<
+                    Item = ::std::rc::Rc<dyn $crate::ir::builder::HostPart>,
+                >,
             ) -> $Name<'x> {
-                fn of_fields<'made, $body>(
-                    cx: &'made $crate::ir::builder::Context,
-                    made: $Name<'made>,
-                    pattern: &$Name<$body>,
-                ) -> $Name<'made> {
+                fn of_fields<$body>(
+                    cx: &$body $crate::ir::builder::Context,
+                    made: $Name<$body>,
+                    parts: &mut dyn ::std::iter::Iterator<
+                        Item = ::std::rc::Rc<dyn $crate::ir::builder::HostPart>,
+                    >,
+                ) -> $Name<$body> {
                     $Name {
                         $($field: <<$Field as $crate::ir::builder::IntoValues<$body>>::V
-                            as $crate::ir::builder::Values>::with_host_fields(
-                                cx, made.$field, &pattern.$field,
+                            as $crate::ir::builder::Values>::with_host_parts(
+                                cx, made.$field, parts,
                             )),+
                     }
                 }
-                of_fields(cx, made, pattern)
+                of_fields(cx, made, parts)
             }
         }
 

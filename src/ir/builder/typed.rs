@@ -319,6 +319,29 @@ impl<'b, T> Val<'b, T> {
     }
 }
 
+impl<T: Integer> Val<'_, T> {
+    /// The largest power of two, at most 4096, that is known to divide the number: CuTe's `get_divisibility` of a device
+    /// value.
+    ///
+    /// Known are constants, symbols of parameters with a divisor, indices of counted loops, and what is computed of known
+    /// numbers with `+ - * / << >> & | ^`, `min`, `max`, `select` and conversions between integers.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, Kernel, Target, builder::range};
+    ///
+    /// Kernel::<(Global<f32>, i32)>::build("k", Target::SM_80, |k, (_, n)| {
+    ///     let thread = k.thread_idx().x;
+    ///     assert_eq!([thread.divisor(), (thread * 4).divisor(), (n << 3).divisor()], [1, 4, 8]);
+    ///     assert_eq!((thread * 12 + n * 8 + 2).divisor(), 2);
+    ///     k.for_(range(0, n).step(4), (), |_, i, ()| assert_eq!((i * 2).divisor(), 8));
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn divisor(self) -> u64 {
+        self.cx.divisor(self.id)
+    }
+}
+
 /// A device value of type `T` or a host value that stands for one: `Val<'x, T>` or `T`. The value decides the type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used as a device value of type `{T}`",

@@ -1,7 +1,10 @@
 //! Groups of device values: what control flow carries and returns.
 
+use std::rc::Rc;
+
 use super::call::Call;
 use super::context::Context;
+use super::host_part::{HostPart, HostParts};
 use super::typed::{Element, IntoVal, Ty, Val};
 use crate::ir::entity::Value;
 use crate::ir::kernel::SourceLocation;
@@ -19,12 +22,13 @@ pub trait Values: 'static {
     fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> Self::At<'x>;
     /// Appends the values of the group, in the order of [`Values::types`], each checked for use in `cx`.
     fn ids(group: &Self::At<'_>, cx: &Context, out: &mut ValueList);
-    /// Returns `made`, a group made of ids, with the host fields of `pattern`: loops call it with their initial group. Groups
-    /// of device values alone have no host fields.
-    fn with_host_fields<'x>(
+    /// Appends what the host knows of the group, in the order of its parts. Groups of device values alone have none.
+    fn host_parts(_group: &Self::At<'_>, _out: &mut HostParts) {}
+    /// Returns `made`, a group made of ids, with the parts of the host.
+    fn with_host_parts<'x>(
         _cx: &'x Context,
         made: Self::At<'x>,
-        _pattern: &Self::At<'_>,
+        _parts: &mut dyn Iterator<Item = Rc<dyn HostPart>>,
     ) -> Self::At<'x> {
         made
     }
@@ -69,25 +73,29 @@ impl<V: Values, const N: usize> Values for [V; N] {
         }
     }
 
-    fn with_host_fields<'x>(
+    fn host_parts(group: &[V::At<'_>; N], out: &mut HostParts) {
+        group.iter().for_each(|part| V::host_parts(part, out));
+    }
+
+    fn with_host_parts<'x>(
         cx: &'x Context,
         made: [V::At<'x>; N],
-        pattern: &[V::At<'_>; N],
+        parts: &mut dyn Iterator<Item = Rc<dyn HostPart>>,
     ) -> [V::At<'x>; N] {
-        let mut pattern = pattern.iter();
-        made.map(|part| match pattern.next() {
-            Some(pattern) => V::with_host_fields(cx, part, pattern),
-            None => part,
-        })
+        made.map(|part| V::with_host_parts(cx, part, parts))
     }
 }
 
 /// A group of device values that starts or ends a body; host scalars in it stand for constants.
 ///
-/// `Val<'x, T>`, a host scalar `T`, tuples and arrays of these, and `()`.
+/// `Val<'x, T>`, a host scalar `T`, pointers, tensors in memory and fragments of [`tensor`](crate::tensor), tuples and
+/// arrays of these, and `()`. Pointers go by value. A fragment goes by reference: it is the same registers everywhere.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a group of device values",
-    label = "expected a `Val`, a host scalar, or a tuple or array of these"
+    label = "expected a `Val`, a host scalar, a `TensorPointer`, a `Tensor` in memory or in registers, or a tuple or array of these",
+    note = "the type of a `TensorSsa` does not say how many values it has: keep them in a `RegisterTensor`, or carry an array",
+    note = "a `CoordTensor` is made of numbers: carry these, and make or slice it in the body",
+    note = "structs are declared with `values!`"
 )]
 pub trait IntoValues<'x> {
     /// The type of the group.
@@ -142,13 +150,18 @@ macro_rules! tuples {
                 $($name::ids($name, _cx, _out);)*
             }
 
+            #[allow(non_snake_case, reason = "one name serves as type and as variable")]
+            fn host_parts(($($name,)*): &Self::At<'_>, _out: &mut HostParts) {
+                $($name::host_parts($name, _out);)*
+            }
+
             #[allow(clippy::unused_unit, reason = "the macro also makes the empty tuple")]
-            fn with_host_fields<'x>(
+            fn with_host_parts<'x>(
                 _cx: &'x Context,
                 _made: Self::At<'x>,
-                _of: &Self::At<'_>,
+                _parts: &mut dyn Iterator<Item = Rc<dyn HostPart>>,
             ) -> Self::At<'x> {
-                ($($name::with_host_fields(_cx, _made.$index, &_of.$index),)*)
+                ($($name::with_host_parts(_cx, _made.$index, _parts),)*)
             }
         }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::async_copy::L2Policy;
 use crate::ir::name::named;
 use crate::ir::target::Target;
 
@@ -217,6 +218,8 @@ pub struct LoadAccess {
     pub non_coherent: bool,
     /// The eviction priority in L1.
     pub l1_evict: Option<L1Evict>,
+    /// The eviction policy in L2, which a `createpolicy` of its own makes.
+    pub l2_policy: L2Policy,
     /// The bytes that L2 fetches.
     pub l2_prefetch: Option<L2Prefetch>,
 }
@@ -252,6 +255,11 @@ impl LoadAccess {
         LoadAccess { l1_evict: Some(evict), ..self }
     }
 
+    /// Sets the eviction policy in L2.
+    pub const fn l2_policy(self, policy: L2Policy) -> LoadAccess {
+        LoadAccess { l2_policy: policy, ..self }
+    }
+
     /// Sets the bytes that L2 fetches.
     pub const fn l2_prefetch(self, prefetch: L2Prefetch) -> LoadAccess {
         LoadAccess { l2_prefetch: Some(prefetch), ..self }
@@ -275,6 +283,8 @@ pub struct StoreAccess {
     pub cache: Option<StoreCache>,
     /// The eviction priority in L1.
     pub l1_evict: Option<L1Evict>,
+    /// The eviction policy in L2, which a `createpolicy` of its own makes.
+    pub l2_policy: L2Policy,
 }
 
 impl StoreAccess {
@@ -301,6 +311,11 @@ impl StoreAccess {
     /// Sets the eviction priority in L1.
     pub const fn l1_evict(self, evict: L1Evict) -> StoreAccess {
         StoreAccess { l1_evict: Some(evict), ..self }
+    }
+
+    /// Sets the eviction policy in L2.
+    pub const fn l2_policy(self, policy: L2Policy) -> StoreAccess {
+        StoreAccess { l2_policy: policy, ..self }
     }
 }
 
@@ -344,6 +359,7 @@ impl fmt::Display for LoadAccess {
             text_of(self.cache),
             text_of(self.non_coherent.then_some("nc")),
             text_of(self.l1_evict),
+            self.l2_policy.to_string(),
             text_of(self.l2_prefetch),
         ]))
     }
@@ -351,7 +367,12 @@ impl fmt::Display for LoadAccess {
 
 impl fmt::Display for StoreAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&joined(&[self.order.to_string(), text_of(self.cache), text_of(self.l1_evict)]))
+        f.write_str(&joined(&[
+            self.order.to_string(),
+            text_of(self.cache),
+            text_of(self.l1_evict),
+            self.l2_policy.to_string(),
+        ]))
     }
 }
 
@@ -397,6 +418,14 @@ fn take_word(parts: &mut &[&str], word: &str) -> bool {
     found
 }
 
+/// Takes the next part where it is a policy. An empty part is none: nothing stands for the default.
+fn take_policy(parts: &mut &[&str]) -> L2Policy {
+    match parts.first() {
+        None | Some(&"") => L2Policy::Default,
+        Some(_) => take(parts).unwrap_or_default(),
+    }
+}
+
 fn parts_of(text: &str) -> Vec<&str> {
     if text.is_empty() { Vec::new() } else { text.split('.').collect() }
 }
@@ -419,6 +448,7 @@ impl FromStr for LoadAccess {
             cache: take(&mut parts),
             non_coherent: take_word(&mut parts, "nc"),
             l1_evict: take(&mut parts),
+            l2_policy: take_policy(&mut parts),
             l2_prefetch: take(&mut parts),
         };
         if parts.is_empty() { Ok(access) } else { Err(ParseAccessError { text: text.to_owned() }) }
@@ -438,7 +468,12 @@ impl FromStr for StoreAccess {
         } else {
             take_scoped(&mut parts, "release").map_or(StoreOrder::Weak, StoreOrder::Release)
         };
-        let access = StoreAccess { order, cache: take(&mut parts), l1_evict: take(&mut parts) };
+        let access = StoreAccess {
+            order,
+            cache: take(&mut parts),
+            l1_evict: take(&mut parts),
+            l2_policy: take_policy(&mut parts),
+        };
         if parts.is_empty() { Ok(access) } else { Err(ParseAccessError { text: text.to_owned() }) }
     }
 }
@@ -454,6 +489,7 @@ mod tests {
             LoadAccess::default().volatile().l2_prefetch(L2Prefetch::B256),
             LoadAccess::default().relaxed(MemScope::Cluster).l1_evict(L1Evict::First),
             LoadAccess::default().cache(LoadCache::Cs).non_coherent(),
+            LoadAccess::default().l2_policy(L2Policy::EvictLast).l2_prefetch(L2Prefetch::B64),
         ];
         for access in loads {
             assert_eq!(access.to_string().parse(), Ok(access));
@@ -461,8 +497,18 @@ mod tests {
         let store = StoreAccess::default().release(MemScope::Cta).cache(StoreCache::Wt);
         assert_eq!(store.to_string(), "release.cta.wt");
         assert_eq!(store.to_string().parse(), Ok(store));
-        for text in ["relaxed", "acquire", "acquire.all", "nc.ca", "ca.ca", "ca.", ".ca", "wb", " "]
-        {
+        for text in [
+            "relaxed",
+            "acquire",
+            "acquire.all",
+            "nc.ca",
+            "ca.ca",
+            "ca.",
+            ".ca",
+            "wb",
+            " ",
+            "ca..L2::64B",
+        ] {
             assert!(text.parse::<LoadAccess>().is_err(), "{text}");
         }
         let error = "acquire.gpu".parse::<StoreAccess>().unwrap_err();

@@ -18,6 +18,8 @@ pub enum Diagnostic {
         message: Arc<str>,
         /// The values of the message, at most [`Diagnostic::ASSERT_VALUES`].
         values: ValueList,
+        /// The index of the element at fault, an `i32`, where the condition is one of all elements of a fragment.
+        element: Option<Value>,
     },
     /// Prints the text. PTX has it as the function `vprintf` (CUDA's PTX interoperability guide, "System
     /// Calls").
@@ -61,8 +63,8 @@ impl Diagnostic {
     /// Calls `visit` with each operand, in order.
     pub fn for_each_operand(&self, mut visit: impl FnMut(Value)) {
         match self {
-            Diagnostic::Assert { cond, values, .. } => {
-                [cond].into_iter().chain(values).for_each(|v| visit(*v));
+            Diagnostic::Assert { cond, values, element, .. } => {
+                [cond].into_iter().chain(values).chain(element).for_each(|v| visit(*v));
             }
             Diagnostic::Printf { values, .. } => values.iter().for_each(|v| visit(*v)),
         }
@@ -71,8 +73,8 @@ impl Diagnostic {
     /// Calls `visit` with each operand, in order, so that it can be replaced.
     pub fn for_each_operand_mut(&mut self, visit: impl FnMut(&mut Value)) {
         match self {
-            Diagnostic::Assert { cond, values, .. } => {
-                [cond].into_iter().chain(values).for_each(visit);
+            Diagnostic::Assert { cond, values, element, .. } => {
+                [cond].into_iter().chain(values).chain(element).for_each(visit);
             }
             Diagnostic::Printf { values, .. } => values.iter_mut().for_each(visit),
         }

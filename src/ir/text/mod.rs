@@ -38,7 +38,7 @@
 //!           | "yield" value,* results
 //!           | ("continue" | "break") symbol value,* results
 //!           | "return" results
-//!           | "assert" text value ("," value)* results
+//!           | "assert" text value ("," value)* ("element" value)? results
 //!           | "printf" text value,* results
 //!           | "ptx" text "target" word "version" number "pure"? value,* results
 //!           | row ("<" attribute,* ">")? value,* results

@@ -202,6 +202,11 @@ impl Printer<'_, '_, '_> {
         write!(self.f, " {}", literal::quote(op.text().0))?;
         let mut operands = ValueList::new();
         op.for_each_operand(|value| operands.push(value));
+        if let Diagnostic::Assert { element: Some(element), .. } = op {
+            operands.pop();
+            self.list(" ", &operands)?;
+            return write!(self.f, " element {}", Name(self.ir, *element));
+        }
         self.list(" ", &operands)
     }
 

@@ -119,7 +119,9 @@ impl<'t> KernelParser<'_, 't> {
                 let message = self.text()?;
                 let cond = self.operand()?;
                 let values = self.more_operands()?;
-                self.finish(head, Diagnostic::Assert { cond, message, values })
+                let element = self.tokens.accept("element")?;
+                let element = if element { Some(self.operand()?) } else { None };
+                self.finish(head, Diagnostic::Assert { cond, message, values, element })
             }
             "ptx" => self.inline(head),
             "printf" => {

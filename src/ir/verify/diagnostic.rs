@@ -4,14 +4,20 @@ use super::{Report, VerifyError};
 use crate::ir::entity::OpId;
 use crate::ir::format::Format;
 use crate::ir::op::Diagnostic;
-use crate::ir::types::Type;
+use crate::ir::types::{Scalar, Type};
 
 /// Checks the operands of a diagnostic operation.
 pub(super) fn check(report: &mut Report<'_>, id: OpId, diagnostic: &Diagnostic) {
     let ir = report.ir;
     let op = diagnostic.name();
     let limit = match diagnostic {
-        Diagnostic::Assert { cond, .. } => {
+        Diagnostic::Assert { cond, element, .. } => {
+            if let Some(found) = element.map(|element| ir.type_of(element))
+                && found != Type::Scalar(Scalar::I32)
+            {
+                let (operand, expected) = ("element", Type::Scalar(Scalar::I32).to_string());
+                report.at(id, VerifyError::OperandType { op, operand, expected, found });
+            }
             let found = ir.type_of(*cond);
             if found != Type::BOOL {
                 let (operand, expected) = ("cond", Type::BOOL.to_string());

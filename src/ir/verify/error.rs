@@ -477,7 +477,8 @@ errors! {
         CacheWithOrder { op: String },
         /// `{op}` goes through the read-only path, which has the cache operators `ca`, `cg` and `cs` only
         CacheOfReadOnly { op: String },
-        /// `{op}` has a priority of eviction, which neither a cache operator nor `volatile` goes with: leave it out
+        /// `{op}` has a priority or a policy of eviction: `volatile` goes with neither, and a cache operator not with the
+        /// priority in L1; leave it out
         CacheWithEviction { op: String },
         /// `assume_aligned` promises a multiple of {bytes} bytes, but alignments are powers of two
         AssumedAlignment { bytes: u32 },

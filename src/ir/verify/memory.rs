@@ -5,7 +5,7 @@ use crate::ir::analysis::alignment;
 use crate::ir::entity::{OpId, RegionId, SharedId, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{
-    Atomic, AtomicOp, Cache, LoadCache, LoadOrder, Mem, Mma, Op, StoreOrder, Sync,
+    Atomic, AtomicOp, Cache, L2Policy, LoadCache, LoadOrder, Mem, Mma, Op, StoreOrder, Sync,
 };
 use crate::ir::types::{Scalar, Space, Type};
 use crate::ir::vector::VectorType;
@@ -31,6 +31,8 @@ struct Hints {
     volatile: bool,
     operator: bool,
     evict: bool,
+    /// True for a policy in L2.
+    policy: bool,
     prefetch: bool,
     non_coherent: bool,
     /// True if the read-only path has the cache operator.
@@ -46,6 +48,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
             volatile: access.order == LoadOrder::Volatile,
             operator: access.cache.is_some(),
             evict: access.l1_evict.is_some(),
+            policy: access.l2_policy != L2Policy::Default,
             prefetch: access.l2_prefetch.is_some(),
             non_coherent: access.non_coherent,
             read_only: !matches!(access.cache, Some(LoadCache::Lu | LoadCache::Cv)),
@@ -57,6 +60,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
             volatile: access.order == StoreOrder::Volatile,
             operator: access.cache.is_some(),
             evict: access.l1_evict.is_some(),
+            policy: access.l2_policy != L2Policy::Default,
             prefetch: false,
             non_coherent: false,
             read_only: true,
@@ -183,7 +187,8 @@ fn check_space(report: &mut Report<'_>, op: OpId, base: Value) {
 }
 
 fn check_hints(report: &mut Report<'_>, op: OpId, base: Value, hints: &Hints) {
-    let Hints { weak, volatile, operator, evict, prefetch, non_coherent, read_only } = *hints;
+    let Hints { weak, volatile, operator, evict, policy, prefetch, non_coherent, read_only } =
+        *hints;
     let name = || report.ir.ops[op].op.name_with_attributes();
     if let Some((space @ (Space::Local | Space::Const), _)) = pointee(report, base)
         && !weak
@@ -196,10 +201,10 @@ fn check_hints(report: &mut Report<'_>, op: OpId, base: Value, hints: &Hints) {
     } else if non_coherent && !read_only {
         let error = VerifyError::CacheOfReadOnly { op: name() };
         report.at(op, error);
-    } else if evict && (operator || volatile) {
+    } else if (evict && operator) || ((evict || policy) && volatile) {
         let error = VerifyError::CacheWithEviction { op: name() };
         report.at(op, error);
-    } else if operator || evict || prefetch || non_coherent {
+    } else if operator || evict || policy || prefetch || non_coherent {
         check_space(report, op, base);
     }
 }

@@ -13,6 +13,8 @@ pub(in crate::sim) struct Failure {
     pub(in crate::sim) thread: u32,
     pub(in crate::sim) op: OpId,
     pub(in crate::sim) values: Consts,
+    /// The index of the element at fault, of an assertion of a fragment.
+    pub(in crate::sim) element: Option<u64>,
 }
 
 pub(in crate::sim) type Consts = SmallVec<[Const; 4]>;
@@ -31,10 +33,16 @@ pub(in crate::sim) struct Diagnostics {
 }
 
 impl Diagnostics {
-    pub(in crate::sim) fn fail(&mut self, lane: usize, op: OpId, values: Consts) {
+    pub(in crate::sim) fn fail(
+        &mut self,
+        lane: usize,
+        op: OpId,
+        values: Consts,
+        element: Option<u64>,
+    ) {
         self.failed += 1;
         let thread = self.first_thread + lane as u32;
-        self.failures.push(Failure { thread, op, values });
+        self.failures.push(Failure { thread, op, values, element });
         if self.failures.len() >= 2 * AssertFailures::RECORDED {
             self.sort();
         }

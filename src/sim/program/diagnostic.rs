@@ -26,14 +26,19 @@ impl Compiler<'_> {
             values.iter().map(|value| self.scalar(*value)).collect()
         };
         match op {
-            Diagnostic::Assert { cond, values, .. } => {
+            Diagnostic::Assert { cond, values, element, .. } => {
                 let (cond, values) = (self.scalar_of(*cond, Scalar::Bool)?, slots(values)?);
+                let element: Vec<Value> = element.iter().copied().collect();
+                let element = slots(&element)?;
                 Ok(Box::new(move |regs, memory, mask| {
                     for lane in lanes_of(mask & !regs.truth(cond)) {
+                        let index = values_of(regs, &element, lane);
+                        let index = index.first().map(|index| index.bits());
                         memory.block_mut().diagnostics.fail(
                             lane,
                             id,
                             values_of(regs, &values, lane),
+                            index,
                         );
                     }
                     Ok(())

@@ -51,10 +51,10 @@ impl Launch<'_> {
         failures.sort_by_key(|(block, _)| *block);
         let sites = AssertSites::new(self.ir);
         let explained = failures.into_iter().take(AssertFailures::RECORDED).filter_map(|found| {
-            let (block, Failure { thread, op, values }) = found;
+            let (block, Failure { thread, op, values, element }) = found;
             let (warp, lane) = (thread / LANES as u32, thread % LANES as u32);
             let thread = self.thread(warp, lane);
-            sites.failure(op.index(), position(block, self.grid.blocks), thread, None, &values)
+            sites.failure(op.index(), position(block, self.grid.blocks), thread, element, &values)
         });
         AssertFailures::new(&sites, "the simulator", failed, explained.collect())
     }

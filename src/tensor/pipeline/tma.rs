@@ -1,6 +1,9 @@
 //! Pipelines: rings of stages in shared memory between producer and consumer threads.
 
-use crate::ir::builder::{Context, IntoValues, MbarrierRef, Values};
+use std::any::Any;
+use std::rc::Rc;
+
+use crate::ir::builder::{Context, HostPart, HostParts, IntoValues, MbarrierRef, Values};
 use crate::ir::op::{BarrierForm, ClusterArrival, RemoteArrival, ValueList};
 use crate::ir::types::Type;
 use crate::ir::{Body, Shared, Val, Value};
@@ -10,8 +13,7 @@ use crate::tensor::error::{TensorError, count_of};
 /// A place in a ring of stages, carried through loops: the number of the stage, and the parity of the present
 /// round over all of them. CuTe's `PipelineState`.
 ///
-/// A state knows the number of stages of its ring. Loops and [`if_with`](Body::if_with) carry that number; a state that
-/// `if_else` or `cases` returns has lost it (`stages` is 0), and moving it on is an error of the build.
+/// A state knows the number of stages of its ring, which control flow carries too.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
@@ -63,12 +65,40 @@ impl Values for PipelineState<'static> {
         Carried::ids(&(state.stage, state.parity), cx, out);
     }
 
-    fn with_host_fields<'x>(
+    fn host_parts(state: &PipelineState<'_>, out: &mut HostParts) {
+        out.push(Rc::new(Ring(state.stages)));
+    }
+
+    fn with_host_parts<'x>(
         _: &'x Context,
         made: PipelineState<'x>,
-        pattern: &PipelineState<'_>,
+        parts: &mut dyn Iterator<Item = Rc<dyn HostPart>>,
     ) -> PipelineState<'x> {
-        PipelineState { stages: pattern.stages, ..made }
+        let part = parts.next();
+        let ring = part.as_ref().and_then(|part| part.as_any().downcast_ref::<Ring>());
+        PipelineState { stages: ring.map_or(made.stages, |ring| ring.0), ..made }
+    }
+}
+
+/// The stages of the ring of a state.
+struct Ring(u32);
+
+impl HostPart for Ring {
+    fn join(&self, other: &dyn HostPart) -> Option<Rc<dyn HostPart>> {
+        let other = other.as_any().downcast_ref::<Ring>()?;
+        (self.0 == other.0).then(|| Rc::new(Ring(self.0)) as Rc<dyn HostPart>)
+    }
+
+    fn text(&self) -> String {
+        format!("the state of a ring of {} stages", self.0)
+    }
+
+    fn advice(&self) -> &'static str {
+        "states of different rings are different values: carry each on its own"
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::ir::builder::{DeviceCoord, MemIndex};
 use crate::ir::{Body, Val};
-use crate::layout::{Coord, Int, IntTuple, Layout, LayoutError, Slot, StrideTuple, Tuple};
+use crate::layout::{
+    Coord, Int, IntTuple, Layout, LayoutError, LayoutRef, Slot, StrideTuple, Tuple,
+};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -68,6 +70,24 @@ impl<'b> DevicePart<'b> {
         layout.dice(&self.picks)
     }
 
+    /// A divisor of the offsets of the device numbers in `modes`; 0 where all are 0.
+    pub(in crate::tensor) fn divisor(&self, modes: &Layout) -> Result<i64> {
+        let known = |entry: &DeviceCoord<'b>| match entry {
+            DeviceCoord::Device(value) => i64::try_from(value.divisor()).unwrap_or(1),
+            DeviceCoord::Host(_) | DeviceCoord::All | DeviceCoord::Tuple(_) => 1,
+        };
+        let mut all = Int::ZERO;
+        match &self.coord {
+            DeviceCoord::Tuple(entries) => {
+                for (mode, entry) in modes.as_ref().modes().zip(entries) {
+                    all = all.gcd(&divisor_at(mode, known(entry))?)?;
+                }
+            }
+            entry => all = divisor_at(modes.as_ref(), known(entry))?,
+        }
+        Ok(all.divisibility())
+    }
+
     /// The offset of the device numbers in `modes`, or `None` if it is always 0.
     #[track_caller]
     pub(in crate::tensor) fn offset<I: MemIndex>(
@@ -81,15 +101,22 @@ impl<'b> DevicePart<'b> {
     }
 }
 
-/// The largest divisor of all values of the layout; 0 where all are 0.
-pub(in crate::tensor) fn divisor(layout: &Layout) -> Result<i64> {
-    let mut all = Int::ZERO;
-    for (extent, stride) in layout.as_ref().leaves() {
-        if !extent.is(1) {
-            all = all.gcd(&Int::from(stride.to_int()?.divisibility()))?;
+/// A divisor of the values of a layout at the numbers that `divisor` divides; 0 where all values are 0.
+fn divisor_at(layout: LayoutRef<'_>, divisor: i64) -> Result<Int> {
+    let (mut all, mut rest) = (Int::ZERO, Int::from(divisor));
+    let last = layout.leaves().count().saturating_sub(1);
+    for (i, (extent, stride)) in layout.leaves().enumerate() {
+        // The number modulo the extents before the last one, and divided by them for the leaves behind.
+        let here = if i == last { rest.clone() } else { rest.gcd(extent)? };
+        // A multiple of an extent before the last one has the coordinate 0 there.
+        if !extent.is(1) && (i == last || here != *extent) {
+            let stride = Int::from(stride.to_int()?.divisibility());
+            let product = stride.mul(&here.divisibility().into()).unwrap_or(stride);
+            all = all.gcd(&product)?;
         }
+        rest = rest.exact_div(extent).ok().filter(Int::is_static).unwrap_or(Int::ONE);
     }
-    Ok(all.divisibility())
+    Ok(all)
 }
 
 /// Returns whether the values of the layout inside its domain are numbers of 32 bits.

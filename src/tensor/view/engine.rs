@@ -209,6 +209,21 @@ impl<'b, T: Ty> Rmem<'b, T> {
         Rmem { registers, offset: 0 }
     }
 
+    /// The same registers, for a body inside or outside of this one.
+    pub(super) fn rebound<'x>(&self) -> Rmem<'x, T> {
+        Rmem { registers: self.registers.rebound(), offset: self.offset }
+    }
+
+    /// Returns whether both are the same registers.
+    pub(super) fn is(&self, other: &Rmem<'_, T>) -> bool {
+        self.registers.is(&other.registers) && self.offset == other.offset
+    }
+
+    /// The variable and the first register, for errors.
+    pub(super) fn number(&self) -> String {
+        format!("{}+{}", self.registers.name(), self.offset)
+    }
+
     /// All registers from the first element on.
     pub(in crate::tensor) fn variables(&self) -> Registers<'b, T> {
         self.registers.part(self.index(), self.registers.len())

@@ -1,20 +1,26 @@
 //! Tensors: an engine with a layout, their views, coordinates, predicates and values.
 
+mod carried;
 pub(super) mod coord;
 pub(super) mod elements;
 pub(super) mod engine;
+mod modes;
 pub(super) mod names;
 pub(super) mod pointer;
 pub(super) mod predicate;
+mod print;
 pub(super) mod ssa;
 pub(super) mod tensor;
 pub(super) mod views;
+mod zip;
 
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};
 pub use names::TensorLayout;
 pub use pointer::{PointerOffset, Recast, TensorPointer};
 pub use predicate::{IntoPredicate, Predicate};
+pub use print::print_tensor;
 pub use ssa::{SsaOperand, TensorSsa};
 pub use tensor::{
     CoordTensor, GlobalTensor, GlobalTensorMut, RegisterTensor, SharedTensor, Tensor,
 };
+pub use zip::ZipTensor;

@@ -13,7 +13,7 @@ mod recast;
 pub use self::offset::PointerOffset;
 pub use self::recast::Recast;
 
-use super::coord::{DevicePart, Parts, divisor, is_narrow};
+use super::coord::{DevicePart, Parts, is_narrow};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
 /// The address of an element, with the alignment that is known of it: CuTe's `TensorPointer`.
@@ -34,6 +34,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 ///     assert_eq!((x - 1).alignment(), 4);
 ///     let thread = k.thread_idx().x;
 ///     assert_eq!((x + thread).alignment(), 4); // nothing is known of the number of the thread
+///     assert_eq!((x + thread * 4).alignment(), 16); // `Val::divisor` is 4
 /// })?;
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
@@ -84,6 +85,33 @@ impl<P> Clone for Moved<'_, P> {
 }
 impl<P> Copy for Moved<'_, P> {}
 
+/// What the host knows of a pointer that control flow carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PointerPart {
+    align: u32,
+    /// The swizzle, and the host offset inside of it.
+    swizzle: Option<(Swizzle, i64)>,
+}
+
+impl PointerPart {
+    /// What is known of a pointer that is one of both.
+    pub(super) fn joined(&self, other: &PointerPart) -> Option<PointerPart> {
+        let align = self.align.min(other.align);
+        (self.swizzle == other.swizzle).then_some(PointerPart { align, ..*self })
+    }
+}
+
+/// `to a multiple of 16 bytes under S<3,4,3> + 0`
+impl fmt::Display for PointerPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "to a multiple of {} bytes", self.align)?;
+        match self.swizzle {
+            Some((swizzle, offset)) => write!(f, " under {swizzle} + {offset}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The largest power of two that divides `value`; `limit`, a power of two, for 0 and for what is above it.
 fn power_of_two(value: u64, limit: u64) -> u64 {
     if value == 0 { limit } else { (1 << value.trailing_zeros()).min(limit) }
@@ -128,7 +156,52 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
             k.report(TensorError { operation: "assume_aligned", operand: self.to_string(), kind });
             return self;
         }
-        TensorPointer { align: self.align.max(bytes), ..self }
+        if self.swizzle.is_some() || self.offset == 0 || self.alignment() >= bytes {
+            return TensorPointer { align: self.align.max(bytes), ..self };
+        }
+        // The address with its host offset is meant.
+        TensorPointer { base: self.base.offset(self.offset), offset: 0, align: bytes, ..self }
+    }
+
+    /// The same pointer, of which nothing but its natural alignment is known: where a loop carries pointers that are less
+    /// aligned than the first one.
+    pub fn without_alignment(self) -> Self {
+        TensorPointer { align: P::Elem::SCALAR.size_bytes(), ..self }
+    }
+
+    /// What the host knows of the pointer, where control flow carries it.
+    pub(super) fn part(&self) -> PointerPart {
+        match self.swizzle {
+            None => PointerPart { align: self.alignment(), swizzle: None },
+            Some(Swizzled { swizzle, .. }) => {
+                PointerPart { align: self.align, swizzle: Some((swizzle, self.offset)) }
+            }
+        }
+    }
+
+    /// The device's part of the pointer, where control flow carries it. A swizzled one that a number of the device has moved
+    /// has two, and is an error of the build.
+    #[track_caller]
+    pub(super) fn carried(&self) -> Val<'b, P> {
+        match self.swizzle {
+            None if self.offset == 0 => self.base,
+            None => self.base.offset(self.offset),
+            Some(Swizzled { moved: None, .. }) => self.base,
+            Some(Swizzled { moved: Some(_), .. }) => {
+                let kind = TensorErrorKind::CarriedSwizzle;
+                let operand = self.to_string();
+                self.base.report(TensorError { operation: "carry", operand, kind });
+                self.base
+            }
+        }
+    }
+
+    /// A pointer that was carried, with what the host knows of it.
+    pub(super) fn with_part(self, part: &PointerPart) -> Self {
+        let (swizzle, offset) = part.swizzle.map_or((None, 0), |(swizzle, offset)| {
+            (Some(Swizzled { swizzle, moved: None }), offset)
+        });
+        TensorPointer { base: self.base, offset, align: part.align, swizzle }
     }
 
     /// The first address from this one on that is a multiple of `bytes`: CuTe DSL's `align`. It is computed by the
@@ -415,7 +488,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         device: &DevicePart<'b>,
     ) -> Result<Self, TensorErrorKind> {
         let modes = device.modes(layout)?;
-        let divisor = divisor(&modes)?.unsigned_abs();
+        let divisor = device.divisor(&modes)?.unsigned_abs();
         if let Some(swizzled) = self.swizzle {
             let Some(offset) = device.offset::<i32>(k, &modes) else { return Ok(self) };
             return Ok(self.add_swizzled(swizzled, offset, bits_of(modes.as_ref()), divisor));

@@ -1,5 +1,6 @@
 //! [`TensorSsa`]: the elements of a tensor as values.
 
+mod access;
 mod broadcast;
 mod operators;
 
@@ -138,13 +139,13 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     }
 
     /// An element, for reports and constants.
-    fn any(&self) -> Option<Val<'b, T>> {
+    fn first(&self) -> Option<Val<'b, T>> {
         self.values.first().copied()
     }
 
     #[track_caller]
     fn failed(&self, operation: &'static str, kind: TensorErrorKind) {
-        if let Some(value) = self.any() {
+        if let Some(value) = self.first() {
             value.report(TensorError { operation, operand: self.to_string(), kind });
         }
     }

@@ -36,7 +36,12 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     }
 
     #[track_caller]
-    fn sliced(&self, k: &Body<'b, '_>, operation: &'static str, coord: &DeviceCoord<'b>) -> Self {
+    pub(in crate::tensor) fn sliced(
+        &self,
+        k: &Body<'b, '_>,
+        operation: &'static str,
+        coord: &DeviceCoord<'b>,
+    ) -> Self {
         if self.poisoned {
             return self.poison();
         }
@@ -352,7 +357,7 @@ by_tiler! {
 }
 
 /// `(.., ..)`; one mode is sliced by one `..`, as in CuTe.
-fn underscores(rank: usize) -> DeviceCoord<'static> {
+pub(in crate::tensor) fn underscores(rank: usize) -> DeviceCoord<'static> {
     match rank {
         1 => DeviceCoord::All,
         rank => DeviceCoord::Tuple(vec![DeviceCoord::All; rank]),

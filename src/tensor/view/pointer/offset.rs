@@ -42,11 +42,11 @@ macro_rules! offsets {
         impl<'b> PointerOffset<'b> for Val<'b, $ty> {
             #[track_caller]
             fn after<P: PointerType>(self, pointer: TensorPointer<'b, P>) -> TensorPointer<'b, P> {
-                pointer.add_device(self, 1)
+                pointer.add_device(self, self.divisor())
             }
             #[track_caller]
             fn before<P: PointerType>(self, pointer: TensorPointer<'b, P>) -> TensorPointer<'b, P> {
-                pointer.add_device(-self, 1)
+                pointer.add_device(-self, self.divisor())
             }
         }
         impl<'b, P: PointerType> Add<TensorPointer<'b, P>> for Val<'b, $ty> {

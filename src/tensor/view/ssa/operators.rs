@@ -8,7 +8,7 @@ use crate::ir::{Element, Integer, Number, Val, bf16, f16};
 use super::{SsaCow, SsaOperand, TensorSsa};
 
 /// The operand as a tensor; a single value is one of extent 1.
-fn tensor<T>(operand: SsaCow<'_, T>) -> TensorSsa<'_, T> {
+pub(super) fn tensor<T>(operand: SsaCow<'_, T>) -> TensorSsa<'_, T> {
     match operand {
         SsaCow::Tensor(tensor) => tensor,
         SsaCow::Value(value) => TensorSsa { shape: 1.into(), values: vec![value] },
@@ -23,7 +23,7 @@ macro_rules! operators {
 
             #[track_caller]
             fn $method(self, rhs: R) -> TensorSsa<'b, T> {
-                let Some(any) = self.any() else { return self.clone() };
+                let Some(any) = self.first() else { return self.clone() };
                 let (a, b) = self.repeated_with(&tensor(rhs.operand(any)));
                 let mut values = Vec::with_capacity(a.values.len());
                 for (x, y) in a.values.iter().zip(b.values) {
@@ -72,7 +72,7 @@ macro_rules! on_the_left {
 
             #[track_caller]
             fn $method(self, rhs: &TensorSsa<'b, $ty>) -> TensorSsa<'b, $ty> {
-                let Some(any) = rhs.any() else { return rhs.clone() };
+                let Some(any) = rhs.first() else { return rhs.clone() };
                 tensor(SsaOperand::<$ty>::operand(self, any)).$method(rhs)
             }
         }
@@ -140,7 +140,7 @@ macro_rules! compares {
             #[doc = concat!("[`Val::", stringify!($method), "`]")]
             #[track_caller]
             pub fn $method(&self, rhs: impl SsaOperand<'b, T>) -> TensorSsa<'b, bool> {
-                let Some(any) = self.any() else {
+                let Some(any) = self.first() else {
                     return TensorSsa { shape: self.shape.clone(), values: Vec::new() };
                 };
                 let (a, b) = self.repeated_with(&tensor(rhs.operand(any)));

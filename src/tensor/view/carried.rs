@@ -1,0 +1,242 @@
+//! Pointers, tensors in memory and fragments as values that control flow carries and returns.
+
+use std::any::Any;
+use std::rc::Rc;
+
+use super::engine::Rmem;
+use super::pointer::{PointerPart, TensorPointer};
+use super::tensor::{RegisterTensor, Tensor};
+use crate::ir::builder::{Context, HostPart, HostParts, IntoValues, Ty, Values};
+use crate::ir::op::ValueList;
+use crate::ir::types::Type;
+use crate::ir::{Pointer as PointerType, Registers, Value};
+use crate::layout::{Layout, Names};
+
+impl HostPart for PointerPart {
+    fn join(&self, other: &dyn HostPart) -> Option<Rc<dyn HostPart>> {
+        let other = other.as_any().downcast_ref::<PointerPart>()?;
+        Some(Rc::new(self.joined(other)?))
+    }
+
+    fn text(&self) -> String {
+        format!("a pointer {self}")
+    }
+
+    fn advice(&self) -> &'static str {
+        "say what is known of the other one with `assume_aligned`, or start with `without_alignment`; a swizzled pointer \
+         keeps its swizzle and its offset"
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl<P: PointerType> Values for TensorPointer<'static, P> {
+    type At<'x> = TensorPointer<'x, P>;
+
+    fn types(out: &mut Vec<Type>) {
+        P::types(out);
+    }
+
+    fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> TensorPointer<'x, P> {
+        TensorPointer::new(P::make(cx, ids))
+    }
+
+    #[track_caller]
+    fn ids(pointer: &TensorPointer<'_, P>, cx: &Context, out: &mut ValueList) {
+        P::ids(&pointer.carried(), cx, out);
+    }
+
+    fn host_parts(pointer: &TensorPointer<'_, P>, out: &mut HostParts) {
+        out.push(Rc::new(pointer.part()));
+    }
+
+    fn with_host_parts<'x>(
+        _: &'x Context,
+        made: TensorPointer<'x, P>,
+        parts: &mut dyn Iterator<Item = Rc<dyn HostPart>>,
+    ) -> TensorPointer<'x, P> {
+        let part = parts.next();
+        match part.as_ref().and_then(|part| part.as_any().downcast_ref::<PointerPart>()) {
+            Some(part) => made.with_part(part),
+            None => made,
+        }
+    }
+}
+
+impl<'x, P: PointerType> IntoValues<'x> for TensorPointer<'x, P> {
+    type V = TensorPointer<'static, P>;
+
+    fn at(self, _: &'x Context) -> TensorPointer<'x, P> {
+        self
+    }
+}
+
+/// What the host knows of a tensor: the part of its engine, and its layout.
+#[derive(Clone)]
+struct TensorPart<E> {
+    engine: E,
+    layout: Layout,
+    names: Names,
+    poisoned: bool,
+}
+
+impl<E: Clone> TensorPart<E> {
+    fn of<F>(tensor: &Tensor<F>, engine: E) -> Self {
+        let Tensor { layout, names, poisoned, .. } = tensor;
+        TensorPart { engine, layout: layout.clone(), names: names.clone(), poisoned: *poisoned }
+    }
+
+    fn tensor<F>(&self, engine: F) -> Tensor<F> {
+        let TensorPart { layout, names, poisoned, .. } = self.clone();
+        Tensor { engine, layout, names, poisoned }
+    }
+
+    /// The part of a tensor that stands for both, whose engine `join` gives.
+    fn joined(&self, other: &Self, join: impl FnOnce(&E, &E) -> Option<E>) -> Option<Self> {
+        // The error of a tensor that could not be made has been recorded.
+        if self.poisoned || other.poisoned {
+            return Some(TensorPart { poisoned: true, ..self.clone() });
+        }
+        let same = self.layout == other.layout && self.names == other.names;
+        let engine = same.then(|| join(&self.engine, &other.engine))??;
+        Some(TensorPart { engine, ..self.clone() })
+    }
+}
+
+impl HostPart for TensorPart<PointerPart> {
+    fn join(&self, other: &dyn HostPart) -> Option<Rc<dyn HostPart>> {
+        let other = other.as_any().downcast_ref::<Self>()?;
+        Some(Rc::new(self.joined(other, PointerPart::joined)?))
+    }
+
+    fn text(&self) -> String {
+        format!("a tensor {} o {}{}", self.engine, self.layout, self.names)
+    }
+
+    fn advice(&self) -> &'static str {
+        "a tensor keeps its layout, and its pointer what is known of it: bring both into one layout, or carry the pointer \
+         and make the tensor in the body"
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl<P: PointerType> Values for Tensor<TensorPointer<'static, P>> {
+    type At<'x> = Tensor<TensorPointer<'x, P>>;
+
+    fn types(out: &mut Vec<Type>) {
+        P::types(out);
+    }
+
+    fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> Self::At<'x> {
+        // Without its part nothing is known of the tensor: only an error before leaves it so.
+        let tensor = Tensor::from_parts(TensorPointer::new(P::make(cx, ids)), Layout::trivial());
+        Tensor { poisoned: true, ..tensor }
+    }
+
+    #[track_caller]
+    fn ids(tensor: &Self::At<'_>, cx: &Context, out: &mut ValueList) {
+        P::ids(&tensor.engine.carried(), cx, out);
+    }
+
+    fn host_parts(tensor: &Self::At<'_>, out: &mut HostParts) {
+        out.push(Rc::new(TensorPart::of(tensor, tensor.engine.part())));
+    }
+
+    fn with_host_parts<'x>(
+        _: &'x Context,
+        made: Self::At<'x>,
+        parts: &mut dyn Iterator<Item = Rc<dyn HostPart>>,
+    ) -> Self::At<'x> {
+        let part = parts.next();
+        match part.as_ref().and_then(|part| part.as_any().downcast_ref()) {
+            Some(part @ TensorPart { engine, .. }) => part.tensor(made.engine.with_part(engine)),
+            None => made,
+        }
+    }
+}
+
+impl<'x, P: PointerType> IntoValues<'x> for Tensor<TensorPointer<'x, P>> {
+    type V = Tensor<TensorPointer<'static, P>>;
+
+    fn at(self, _: &'x Context) -> Self {
+        self
+    }
+}
+
+/// The registers of a fragment: those of a variable, from an index on.
+struct FragmentPart<T>(Rmem<'static, T>);
+
+impl<T> Clone for FragmentPart<T> {
+    fn clone(&self) -> Self {
+        FragmentPart(self.0)
+    }
+}
+
+impl<T: Ty> HostPart for TensorPart<FragmentPart<T>> {
+    fn join(&self, other: &dyn HostPart) -> Option<Rc<dyn HostPart>> {
+        let other = other.as_any().downcast_ref::<Self>()?;
+        let join = |a: &FragmentPart<T>, b: &FragmentPart<T>| a.0.is(&b.0).then(|| a.clone());
+        Some(Rc::new(self.joined(other, join)?))
+    }
+
+    fn text(&self) -> String {
+        let (at, layout, names) = (self.engine.0.number(), &self.layout, &self.names);
+        format!("the fragment rmem<{}> o {layout}{names} in the registers {at}", T::TYPE)
+    }
+
+    fn advice(&self) -> &'static str {
+        "registers have no addresses, so a fragment is the same one on all paths: make it before, and copy the elements \
+         into it"
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl<T: Ty> Values for RegisterTensor<'static, T> {
+    type At<'x> = RegisterTensor<'x, T>;
+
+    fn types(_: &mut Vec<Type>) {}
+
+    fn make<'x>(cx: &'x Context, _: &mut dyn Iterator<Item = Value>) -> RegisterTensor<'x, T> {
+        // Without its part nothing is known of the fragment: only an error before leaves it so.
+        let tensor = Tensor::from_parts(Rmem::new(Registers::of_build(cx)), Layout::trivial());
+        Tensor { poisoned: true, ..tensor }
+    }
+
+    fn ids(_: &RegisterTensor<'_, T>, _: &Context, _: &mut ValueList) {}
+
+    fn host_parts(tensor: &RegisterTensor<'_, T>, out: &mut HostParts) {
+        out.push(Rc::new(TensorPart::of(tensor, FragmentPart(tensor.engine.rebound()))));
+    }
+
+    #[track_caller]
+    fn with_host_parts<'x>(
+        cx: &'x Context,
+        made: RegisterTensor<'x, T>,
+        parts: &mut dyn Iterator<Item = Rc<dyn HostPart>>,
+    ) -> RegisterTensor<'x, T> {
+        let part = parts.next();
+        match part.as_ref().and_then(|part| part.as_any().downcast_ref()) {
+            Some(part @ TensorPart { engine: FragmentPart(engine), .. }) => {
+                let live = part.poisoned || engine.variables().is_declared(cx);
+                Tensor { poisoned: part.poisoned || !live, ..part.tensor(engine.rebound()) }
+            }
+            None => made,
+        }
+    }
+}
+
+impl<'x, T: Ty> IntoValues<'x> for RegisterTensor<'x, T> {
+    type V = RegisterTensor<'static, T>;
+
+    fn at(self, _: &'x Context) -> Self {
+        self
+    }
+}

@@ -1,0 +1,117 @@
+//! The same elements in fewer, more or other modes.
+
+use crate::ir::Body;
+use crate::ir::builder::DeviceCoord;
+use crate::layout::{Names, TilerRef};
+
+use super::engine::Engine;
+use super::tensor::Tensor;
+use super::views::underscores;
+
+impl<'b, E: Engine<'b>> Tensor<E> {
+    /// All leaves as modes: CuTe's `flatten`.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, Kernel, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let x = Tensor::new(k, x, layout!(((2, 4), (3, 1), 5) : ((1, 2), (0, 7), 8)));
+    ///     let layout = |t: Tensor<_>| t.layout().to_string();
+    ///     assert_eq!(layout(x.flatten(k)), "(2,4,3,1,5):(1,2,0,7,8)");
+    ///     assert_eq!(layout(x.filter_zeros(k)), "((2,4),(1,1),5):((1,2),(0,7),8)");
+    ///     assert_eq!(layout(x.filter(k)), "40:1");
+    ///     assert_eq!(layout(x.take(k, 1, 3)), "((3,1),5):((0,7),8)");
+    ///     assert_eq!(layout(x.get(k, &[0, 1])), "4:2");
+    ///     assert_eq!(layout(x.get(k, &[2]).append_ones(k, 3)), "(5,1,1):(8,0,0)");
+    ///     assert_eq!(layout(x.get(k, &[2]).prepend_ones(k, 2)), "(1,5):(0,8)");
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn flatten(&self, k: &Body<'b, '_>) -> Self {
+        self.with_layout(k, "flatten", self.layout.flatten())
+    }
+
+    /// Each element once, in as few modes as possible: CuTe's `filter`.
+    #[track_caller]
+    pub fn filter(&self, k: &Body<'b, '_>) -> Self {
+        self.with_layout(k, "filter", self.layout.filter())
+    }
+
+    /// The same modes with the extent 1 where the stride is 0: CuTe's `filter_zeros`.
+    #[track_caller]
+    pub fn filter_zeros(&self, k: &Body<'b, '_>) -> Self {
+        let names = self.names.clone();
+        self.with_layout(k, "filter_zeros", Ok(self.layout.filter_zeros())).with_names(names)
+    }
+
+    /// The modes from `begin` to `end - 1`: CuTe's `take`.
+    #[track_caller]
+    pub fn take(&self, k: &Body<'b, '_>, begin: usize, end: usize) -> Self {
+        let modes: Vec<usize> = (begin..end.min(self.rank())).collect();
+        let taken = self.with_layout(k, "take", self.layout.take(begin, end));
+        taken.with_names(self.names.select(&modes))
+    }
+
+    /// The mode at a path alone, `[1, 0]` the first mode inside the second one: CuTe's `get`.
+    #[track_caller]
+    pub fn get(&self, k: &Body<'b, '_>, path: &[usize]) -> Self {
+        self.with_layout(k, "get", self.layout.get(path))
+    }
+
+    /// Modes of extent 1 at the end, up to `rank` modes: CuTe DSL's `append_ones`.
+    #[track_caller]
+    pub fn append_ones(&self, k: &Body<'b, '_>, rank: usize) -> Self {
+        self.with_layout(k, "append_ones", self.layout.append_ones(rank))
+    }
+
+    /// Modes of extent 1 at the start, up to `rank` modes: CuTe DSL's `prepend_ones`.
+    #[track_caller]
+    pub fn prepend_ones(&self, k: &Body<'b, '_>, rank: usize) -> Self {
+        self.with_layout(k, "prepend_ones", self.layout.prepend_ones(rank))
+    }
+
+    /// The elements at `coord` of every tile of the tensor divided by `tiler`: CuTe's `outer_partition`.
+    /// [`local_tile`](Tensor::local_tile) is `inner_partition`, all elements of the tile at a coordinate. Entries that
+    /// `coord` lacks are `..`.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, Kernel, Target};
+    /// use tilewright::layout::{layout, tiler};
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
+    ///     let a = Tensor::new(k, a, layout!((16, 8) : (1, 16)));
+    ///     let t = k.thread_idx().x;
+    ///     let part = a.outer_partition(k, &tiler!(4, 8), (t, 0));
+    ///     assert_eq!(part.layout().to_string(), "(4,1):(4,0)");
+    ///     let rows = a.outer_partition(k, &tiler!(4, 8), (t,));
+    ///     assert_eq!(rows.layout().to_string(), "(8,4,1):(16,4,0)");
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn outer_partition<'t>(
+        &self,
+        k: &Body<'b, '_>,
+        tiler: impl Into<TilerRef<'t>>,
+        coord: impl Into<DeviceCoord<'b>>,
+    ) -> Self {
+        let operation = "outer_partition";
+        let tiled = self.with_layout(k, operation, self.layout.zipped_divide(tiler.into()));
+        let ranks: Vec<usize> = tiled.layout.modes().map(|mode| mode.rank()).collect();
+        let [tile, rest] = ranks.as_slice() else { return tiled.poison() };
+        let coord = match coord.into() {
+            DeviceCoord::Tuple(mut items) => {
+                let missing = tile.saturating_sub(items.len());
+                items.extend(std::iter::repeat_n(DeviceCoord::All, missing));
+                DeviceCoord::Tuple(items)
+            }
+            coord => coord,
+        };
+        let coord = DeviceCoord::Tuple(vec![coord, underscores(*rest)]);
+        tiled.sliced(k, operation, &coord).with_names(Names::default())
+    }
+}

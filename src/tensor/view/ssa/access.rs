@@ -1,0 +1,335 @@
+//! Parts, bits and powers of tensors of values; elements at indices that are values.
+
+use super::operators::tensor;
+use super::{SsaOperand, TensorSsa};
+use crate::ir::builder::{AnyVector, DeviceCoord, IntoOperand};
+use crate::ir::{Body, Element, Val, bf16, f16};
+use crate::layout::{IntTuple, Layout, LayoutError};
+use crate::tensor::error::TensorErrorKind;
+use crate::tensor::view::coord::Parts;
+use crate::tensor::view::engine::{Engine, Readable, Writable};
+use crate::tensor::view::tensor::Tensor;
+
+impl<'b, T: Element> TensorSsa<'b, T> {
+    /// The elements of the modes that the coordinate keeps with `..`: CuTe DSL's `tensor[crd]` with a `None`. The other
+    /// entries are numbers of the host.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target};
+    /// use tilewright::layout::shape;
+    /// use tilewright::tensor::TensorSsa;
+    ///
+    /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+    ///     let x = TensorSsa::<f32>::full(k, shape!(8, (2, 4)), 1.0);
+    ///     assert_eq!(x.slice((3, ..)).shape(), &shape!((2, 4),));
+    ///     assert_eq!(x.slice((.., (1, ..))).shape(), &shape!(8, 4));
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn slice(&self, coord: impl Into<DeviceCoord<'b>>) -> Self {
+        match self.sliced(&coord.into()) {
+            Ok(part) => part,
+            Err(kind) => {
+                self.failed("slice", kind);
+                self.clone()
+            }
+        }
+    }
+
+    fn sliced(&self, coord: &DeviceCoord<'b>) -> Result<Self, TensorErrorKind> {
+        let Parts { host, device } = Parts::new(coord)?;
+        if device.is_some() {
+            return Err(TensorErrorKind::DeviceIndexOfRegisters);
+        }
+        let (layout, offset) = Layout::compact(self.shape.clone()).slice_and_offset(&host)?;
+        let first = offset.to_int()?.to_static()?;
+        let mut values = Vec::new();
+        for index in layout.indices()? {
+            let index = index.saturating_add(first);
+            let value = usize::try_from(index).ok().and_then(|index| self.values.get(index));
+            let len = self.values.len();
+            values.push(*value.ok_or(TensorErrorKind::NoSuchElement { index, len })?);
+        }
+        Ok(TensorSsa { shape: layout.shape().to_owned(), values })
+    }
+
+    /// The bits of the elements as elements of type `U`: CuTe DSL's `bitcast`. Elements of the same size keep the shape;
+    /// else the result has one mode.
+    ///
+    /// Bits that are no whole number of elements, and bools, are errors of the build.
+    ///
+    /// ```
+    /// use tilewright::ir::{Kernel, Target, f16};
+    /// use tilewright::layout::shape;
+    /// use tilewright::tensor::TensorSsa;
+    ///
+    /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+    ///     let x = TensorSsa::<f32>::full(k, shape!(2, 4), 1.0);
+    ///     assert_eq!(x.bitcast::<i32>(k).shape(), &shape!(2, 4));
+    ///     assert_eq!(x.bitcast::<f16>(k).shape(), &shape!(16,));
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn bitcast<U: Element>(&self, k: &Body<'b, '_>) -> TensorSsa<'b, U> {
+        let _call = k.call();
+        let (from, to, len) = (T::SCALAR, U::SCALAR, self.values.len());
+        let group = (to.bits() / from.bits()).max(1) as usize;
+        let values = if len.is_multiple_of(group) {
+            let parts = self.values.chunks(group).map(|part| {
+                let vector = AnyVector::pack(part).and_then(|vector| vector.cast(to))?;
+                vector.values::<U>()
+            });
+            parts.collect::<Option<Vec<_>>>()
+        } else {
+            None
+        };
+        let Some(values) = values else {
+            self.failed("bitcast", TensorErrorKind::BitcastSize { len, from, to });
+            return TensorSsa { shape: 1.into(), values: vec![k.constant(U::default())] };
+        };
+        let values: Vec<Val<'b, U>> = values.into_iter().flatten().collect();
+        let same = values.len() == len;
+        let shape = if same { self.shape.clone() } else { one_mode(values.len()) };
+        TensorSsa { shape, values }
+    }
+}
+
+/// The shape `(len)`.
+fn one_mode(len: usize) -> IntTuple {
+    IntTuple::from((i64::try_from(len).unwrap_or(i64::MAX),))
+}
+
+impl<'b> TensorSsa<'b, bool> {
+    /// True if an element is true: CuTe DSL's `any_`.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let x = Tensor::new(k, x, layout!(8)).load_all(k);
+    ///     k.assert(x.ge(0).all(k), "no number is negative");
+    ///     k.if_(x.eq(7).any(k), |k| k.printf("there is a 7\n", ()));
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn any(&self, k: &Body<'b, '_>) -> Val<'b, bool> {
+        self.folded(k, false, |a, b| a | b)
+    }
+
+    /// True if all elements are true: CuTe DSL's `all_`.
+    #[track_caller]
+    pub fn all(&self, k: &Body<'b, '_>) -> Val<'b, bool> {
+        self.folded(k, true, |a, b| a & b)
+    }
+
+    /// Reports `message` to the host where an element is false, with the index of the first one in the order of the
+    /// coordinates: [`Body::assert`] of a fragment. The kernel goes on.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{Global, Kernel, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::runtime::{Device, Grid, RuntimeError};
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// let kernel = Kernel::<(Global<f32>,)>::build("check", Target::SM_80, |k, (x,)| {
+    ///     let x = Tensor::new(k, x, layout!((2, 3))).load_all(k);
+    ///     x.ge(0.0).assert(k, "a distance is not negative");
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let x = device.upload(&[1.0f32, 2.0, 3.0, 4.0, -5.0, -6.0])?;
+    /// let error = device.load(&kernel)?.launch(Grid::cover(1, 1), (&x,)).unwrap_err();
+    /// let RuntimeError::AssertFailed(failed) = error else { panic!("{error}") };
+    /// assert_eq!((failed.total, failed.failures[0].element), (1, Some(4)));
+    /// assert!(failed.to_string().contains("for element 4: a distance is not negative"));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn assert(&self, k: &Body<'b, '_>, message: &str) {
+        let _call = k.call();
+        k.assert_each(&self.values, message);
+    }
+
+    #[track_caller]
+    fn folded(
+        &self,
+        k: &Body<'b, '_>,
+        empty: bool,
+        f: impl Fn(Val<'b, bool>, Val<'b, bool>) -> Val<'b, bool>,
+    ) -> Val<'b, bool> {
+        let _call = k.call();
+        self.values.iter().copied().reduce(f).unwrap_or_else(|| k.constant(empty))
+    }
+}
+
+macro_rules! powers {
+    ($($ty:ty)*) => {$(
+        impl<'b> TensorSsa<'b, $ty> {
+            /// Each element to the power of `exponent`, a tensor or a single value, within the error of
+            #[doc = concat!("[`Val::pow`](Val::<", stringify!($ty), ">::pow): CuTe DSL's `**`.")]
+            #[track_caller]
+            pub fn pow(&self, exponent: impl SsaOperand<'b, $ty>) -> Self {
+                let Some(any) = self.first() else { return self.clone() };
+                let (a, b) = self.repeated_with(&tensor(exponent.operand(any)));
+                let mut values = Vec::with_capacity(a.values.len());
+                for (x, y) in a.values.iter().zip(b.values) {
+                    values.push(x.pow(y));
+                }
+                TensorSsa { shape: a.shape, values }
+            }
+        }
+    )*};
+}
+powers!(f32 f16 bf16);
+
+impl<'b, E: Readable<'b>> Tensor<E> {
+    /// The elements at indices that are values: `R(c) = T(c')`, where `c'` is `c` with the entry of `mode` replaced by
+    /// `index(c)`. CuTe DSL's `gather`.
+    ///
+    /// An index outside of the mode is an access outside of the tensor. Another number of modes, and a mode of the indices
+    /// that is larger than that of the tensor, are errors of the build.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// // Reverses each row by indices, and back.
+    /// type Signature = (Global<f32>, Global<i32>, GlobalMut<f32>);
+    /// let kernel = Kernel::<Signature>::build("rows", Target::SM_80, |k, (x, index, y)| {
+    ///     let matrix = layout!((2, 3) : (3, 1));
+    ///     let index = Tensor::new(k, index, matrix.clone()).load_all(k);
+    ///     let reversed = Tensor::new(k, x, matrix.clone()).gather(k, 1, &index);
+    ///     Tensor::new(k, y, matrix.clone()).scatter(k, 0, &(&index * 0), &reversed.slice((0, ..)));
+    ///     Tensor::new(k, y, matrix).store_all(k, &reversed);
+    /// });
+    /// assert!(kernel.is_err()); // the data of `scatter` have the shape of the indices
+    /// let kernel = Kernel::<Signature>::build("rows", Target::SM_80, |k, (x, index, y)| {
+    ///     let matrix = layout!((2, 3) : (3, 1));
+    ///     let index = Tensor::new(k, index, matrix.clone()).load_all(k);
+    ///     let gathered = Tensor::new(k, x, matrix.clone()).gather(k, 1, &index);
+    ///     Tensor::new(k, y, matrix).scatter(k, 1, &index, &(gathered * 10.0));
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let x = device.upload(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+    /// let index = device.upload(&[1, 2, 0, 2, 1, 0])?;
+    /// let mut y = device.zeros::<f32>(6)?;
+    /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&x, &index, &mut y))?;
+    /// assert_eq!(y.to_vec()?, [10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn gather(
+        &self,
+        k: &Body<'b, '_>,
+        mode: usize,
+        index: &TensorSsa<'b, i32>,
+    ) -> TensorSsa<'b, E::Elem> {
+        let _call = k.call();
+        match self.chosen(k, mode, index) {
+            Ok(engines) => {
+                let mut values = Vec::with_capacity(engines.len());
+                for engine in engines {
+                    values.push(engine.read(k));
+                }
+                TensorSsa { shape: index.shape.clone(), values }
+            }
+            Err(kind) => {
+                self.failed(k, "gather", kind);
+                TensorSsa::full(k, index.shape.clone(), E::Elem::default())
+            }
+        }
+    }
+}
+
+impl<'b, E: Writable<'b>> Tensor<E> {
+    /// Sets the elements at indices that are values: `T(c') = data(c)`, with `c'` as for
+    /// [`gather`](Tensor::gather). CuTe DSL's `scatter`. Of two values with the same index the later one stays.
+    ///
+    /// The errors are those of [`gather`](Tensor::gather); data of another shape than the indices are one too.
+    #[track_caller]
+    pub fn scatter(
+        &self,
+        k: &Body<'b, '_>,
+        mode: usize,
+        index: &TensorSsa<'b, i32>,
+        data: &TensorSsa<'b, E::Elem>,
+    ) where
+        Val<'b, E::Elem>: IntoOperand<'b, E::Elem>,
+    {
+        let _call = k.call();
+        if index.shape != data.shape {
+            let (left, right) = (index.shape.to_string(), data.shape.to_string());
+            return self.failed(k, "scatter", TensorErrorKind::NoCommonShape { left, right });
+        }
+        match self.chosen(k, mode, index) {
+            Ok(engines) => {
+                for (engine, value) in engines.into_iter().zip(&data.values) {
+                    engine.write(k, *value);
+                }
+            }
+            Err(kind) => self.failed(k, "scatter", kind),
+        }
+    }
+}
+
+impl<'b, E: Engine<'b>> Tensor<E> {
+    /// The engine at each coordinate of `index`, the entry of `mode` replaced by the index.
+    #[track_caller]
+    fn chosen(
+        &self,
+        k: &Body<'b, '_>,
+        mode: usize,
+        index: &TensorSsa<'b, i32>,
+    ) -> Result<Vec<E>, TensorErrorKind> {
+        let rank = self.rank();
+        if mode >= rank {
+            return Err(TensorErrorKind::NoSuchMode { mode, rank });
+        }
+        let sizes = |shape: &IntTuple| -> Result<Vec<i64>, LayoutError> {
+            let layout = Layout::compact(shape.clone());
+            layout.modes().map(|mode| mode.to_layout().size()?.to_static()).collect()
+        };
+        let extents = sizes(&index.shape)?;
+        let bounds: Vec<Option<i64>> = self
+            .layout
+            .modes()
+            .map(|mode| mode.to_layout().size().ok().and_then(|size| size.as_static()))
+            .collect();
+        let larger = |at: usize, extent: i64| bounds[at].is_some_and(|bound| extent > bound);
+        let fits = extents.len() == rank
+            && extents.iter().enumerate().all(|(at, extent)| at == mode || !larger(at, *extent));
+        if !fits {
+            let (index, tensor) = (index.shape.to_string(), self.shape().to_string());
+            return Err(TensorErrorKind::GatherShapes { index, tensor, mode });
+        }
+        let mut coord = vec![0i64; rank];
+        let mut all = Vec::with_capacity(index.values.len());
+        for value in &index.values {
+            let entries = coord.iter().enumerate().map(|(at, entry)| {
+                if at == mode { DeviceCoord::Device(*value) } else { DeviceCoord::Host(*entry) }
+            });
+            let place = DeviceCoord::Tuple(entries.collect());
+            // A tensor of one leaf has a number for its coordinate.
+            let place = if self.layout.as_ref().is_leaf() { (*value).into() } else { place };
+            all.push(self.engine.advance(k, &self.layout, &place)?);
+            for (entry, extent) in coord.iter_mut().zip(&extents) {
+                *entry += 1;
+                if *entry < *extent {
+                    break;
+                }
+                *entry = 0;
+            }
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,126 @@
+//! Several tensors of one shape, taken apart together.
+
+use crate::ir::Body;
+use crate::ir::builder::DeviceCoord;
+use crate::layout::TilerRef;
+
+use super::engine::Engine;
+use super::tensor::Tensor;
+use crate::tensor::error::{TensorError, TensorErrorKind};
+
+mod sealed {
+    /// Closes the tuples.
+    pub trait Sealed {}
+}
+
+/// A tuple of tensors of the same shape, whose views are taken of all at once: CuTe's zip tensor. The tuple itself is
+/// `unzip_tensor`.
+///
+/// ```
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::layout::{layout, tiler};
+/// use tilewright::tensor::{CoordTensor, Tensor, ZipTensor};
+///
+/// type Signature = (Global<f32>, GlobalMut<f32>);
+/// Kernel::<Signature>::build("k", Target::SM_80, |k, (x, y)| {
+///     let x = Tensor::new(k, x, layout!((64, 32) : (32, 1)));
+///     let y = Tensor::new(k, y, layout!((64, 32) : (1, 64)));
+///     let places = CoordTensor::identity(k, x.shape());
+///     let (x, y, places) = (x, y, places)
+///         .zip_local_tile(k, &tiler!(16, 8), (k.block_idx().x, k.block_idx().y))
+///         .zip_slice(k, (k.thread_idx().x, ..));
+///     assert_eq!(x.layout().to_string(), "(8):(1)");
+///     assert_eq!((y.layout().to_string(), places.rank()), ("(8):(64)".into(), 1));
+/// })?;
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
+pub trait ZipTensor<'b>: sealed::Sealed + Sized {
+    /// The part of each tensor at a coordinate: [`Tensor::slice`].
+    ///
+    /// Tensors of different shapes are an error of the build, as in all methods of this trait.
+    #[track_caller]
+    fn zip_slice(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self;
+    /// The tile of each tensor: [`Tensor::local_tile`].
+    #[track_caller]
+    fn zip_local_tile<'t>(
+        &self,
+        k: &Body<'b, '_>,
+        tiler: impl Into<TilerRef<'t>>,
+        coord: impl Into<DeviceCoord<'b>>,
+    ) -> Self;
+    /// The modes of each tensor as tiles and rest: [`Tensor::zipped_divide`].
+    #[track_caller]
+    fn zip_zipped_divide<'t>(&self, k: &Body<'b, '_>, tiler: impl Into<TilerRef<'t>>) -> Self;
+    /// The modes from `begin` to `end - 1` of each tensor as one: [`Tensor::group_modes`].
+    #[track_caller]
+    fn zip_group_modes(&self, k: &Body<'b, '_>, begin: usize, end: usize) -> Self;
+    /// Each tensor with its origin at a coordinate: [`Tensor::domain_offset`].
+    #[track_caller]
+    fn zip_domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self;
+}
+
+/// Checks that a tensor has the shape of the first one.
+#[track_caller]
+fn check<'b, A: Engine<'b>, B: Engine<'b>>(k: &Body<'b, '_>, first: &Tensor<A>, other: &Tensor<B>) {
+    if first.poisoned || other.poisoned || first.shape() == other.shape() {
+        return;
+    }
+    let operand = format!("{first} and {other}");
+    let (left, right) = (first.shape().to_string(), other.shape().to_string());
+    let kind = TensorErrorKind::ZipShapes { left, right };
+    k.report(TensorError { operation: "make_zip_tensor", operand, kind });
+}
+
+macro_rules! zips {
+    ($($A:ident $a:tt $($T:ident $t:tt)+;)*) => {$(
+        impl<$A, $($T),+> sealed::Sealed for (Tensor<$A>, $(Tensor<$T>),+) {}
+
+        impl<'b, $A: Engine<'b>, $($T: Engine<'b>),+> ZipTensor<'b> for (Tensor<$A>, $(Tensor<$T>),+) {
+            fn zip_slice(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
+                let coord = coord.into();
+                $(check(k, &self.0, &self.$t);)+
+                (self.$a.slice(k, coord.clone()), $(self.$t.slice(k, coord.clone())),+)
+            }
+
+            fn zip_local_tile<'t>(
+                &self,
+                k: &Body<'b, '_>,
+                tiler: impl Into<TilerRef<'t>>,
+                coord: impl Into<DeviceCoord<'b>>,
+            ) -> Self {
+                let (tiler, coord) = (tiler.into(), coord.into());
+                $(check(k, &self.0, &self.$t);)+
+                (
+                    self.$a.local_tile(k, tiler, coord.clone()),
+                    $(self.$t.local_tile(k, tiler, coord.clone())),+
+                )
+            }
+
+            fn zip_zipped_divide<'t>(&self, k: &Body<'b, '_>, tiler: impl Into<TilerRef<'t>>) -> Self {
+                let tiler = tiler.into();
+                $(check(k, &self.0, &self.$t);)+
+                (self.$a.zipped_divide(k, tiler), $(self.$t.zipped_divide(k, tiler)),+)
+            }
+
+            fn zip_group_modes(&self, k: &Body<'b, '_>, begin: usize, end: usize) -> Self {
+                $(check(k, &self.0, &self.$t);)+
+                (self.$a.group_modes(k, begin, end), $(self.$t.group_modes(k, begin, end)),+)
+            }
+
+            fn zip_domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
+                let coord = coord.into();
+                $(check(k, &self.0, &self.$t);)+
+                (
+                    self.$a.domain_offset(k, coord.clone()),
+                    $(self.$t.domain_offset(k, coord.clone())),+
+                )
+            }
+        }
+    )*};
+}
+
+zips! {
+    A 0 B 1;
+    A 0 B 1 C 2;
+    A 0 B 1 C 2 D 3;
+}

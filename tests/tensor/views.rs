@@ -1,0 +1,243 @@
+//! Checks views by mode, zipped tensors, printing, and elements at indices that are values.
+
+use crate::support::{device, rng::Rng};
+
+use tilewright::ir::{BuildErrors, Global, GlobalMut, Kernel, Target, f16};
+use tilewright::layout::{IntTuple, Layout, layout, shape, tiler};
+use tilewright::runtime::{Device, Grid};
+use tilewright::sim;
+use tilewright::tensor::{CoordTensor, Tensor, TensorSsa, ZipTensor, copy_if, print_tensor};
+
+/// A view has the layout that the algebra of the host gives, and the elements of that layout.
+#[test]
+fn views_are_those_of_the_algebra() {
+    let from = layout!(((2, 3), (1, 4), 2) : ((1, 2), (0, 6), 0));
+    type View = (&'static str, Layout);
+    let views: [View; 6] = [
+        ("flatten", from.flatten().unwrap()),
+        ("filter", from.filter().unwrap()),
+        ("filter_zeros", from.filter_zeros()),
+        ("take", from.take(0, 2).unwrap()),
+        ("get", from.get(&[1]).unwrap()),
+        ("append_ones", from.append_ones(5).unwrap()),
+    ];
+    for (name, expected) in views {
+        type Signature = (Global<i32>, GlobalMut<i32>);
+        let mut size = 0;
+        let kernel = Kernel::<Signature>::build("view", Target::SM_80, |k, (x, y)| {
+            let x = Tensor::new(k, x, from.clone());
+            let view = match name {
+                "flatten" => x.flatten(k),
+                "filter" => x.filter(k),
+                "filter_zeros" => x.filter_zeros(k),
+                "take" => x.take(k, 0, 2),
+                "get" => x.get(k, &[1]),
+                _ => x.append_ones(k, 5),
+            };
+            assert_eq!(*view.layout(), expected, "{name}");
+            size = view.size(k);
+            Tensor::new(k, y, Layout::compact(size)).store_all(k, &view.load_all(k).reshape(size));
+        });
+        let kernel = kernel.unwrap();
+        for device in device::devices() {
+            let x = device.upload(&(0..64).collect::<Vec<i32>>()).unwrap();
+            let mut y = device.zeros::<i32>(size as usize).unwrap();
+            device.load(&kernel).unwrap().launch(Grid::cover(1, 1), (&x, &mut y)).unwrap();
+            let expected: Vec<i32> = expected.indices().unwrap().map(|i| i as i32).collect();
+            assert_eq!(y.to_vec().unwrap(), expected, "{name}");
+        }
+    }
+}
+
+/// The tiles of `inner_partition` and the places of `outer_partition` are the two halves of a divide.
+#[test]
+fn partitions_are_halves_of_a_divide() {
+    Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
+        let a = Tensor::new(k, a, layout!((16, 8, 2) : (1, 16, 128)));
+        let divided = a.zipped_divide(k, &tiler!(4, 2));
+        let inner = a.local_tile(k, &tiler!(4, 2), (1, 3, 1));
+        let outer = a.outer_partition(k, &tiler!(4, 2), (3, 1));
+        assert_eq!(*inner.layout(), divided.layout().get(&[0]).unwrap());
+        assert_eq!(*outer.layout(), divided.layout().get(&[1]).unwrap());
+        // A number runs through the tile.
+        let by_number = a.outer_partition(k, &tiler!(4, 2), k.thread_idx().x);
+        assert_eq!(by_number.layout(), outer.layout());
+    })
+    .unwrap();
+}
+
+/// A view of zipped tensors is the view of each.
+#[test]
+fn zipped_tensors_are_taken_apart_together() {
+    type Signature = (Global<i32>, GlobalMut<i32>);
+    let kernel = Kernel::<Signature>::build("add", Target::SM_80, |k, (x, y)| {
+        let x = Tensor::new(k, x, layout!((8, 6) : (6, 1)));
+        let y = Tensor::new(k, y, layout!((8, 6) : (1, 8)));
+        let places = CoordTensor::identity(k, shape!(8, 6));
+        let (x, y, places) = (x, y, places)
+            .zip_local_tile(k, &tiler!(4, 3), (k.block_idx().x, k.block_idx().y))
+            .zip_group_modes(k, 0, 2)
+            .zip_slice(k, ((k.thread_idx().x, ..),))
+            .zip_domain_offset(k, 0);
+        let within = places.within(k, (7, 6));
+        copy_if(k, &within, &x, &y);
+    });
+    let kernel = kernel.unwrap();
+    for device in device::devices() {
+        let x = device.upload(&(0..48).collect::<Vec<i32>>()).unwrap();
+        let mut y = device.zeros::<i32>(48).unwrap();
+        let grid = Grid::new([2, 2, 1], [4, 1, 1]);
+        device.load(&kernel).unwrap().launch(grid, (&x, &mut y)).unwrap();
+        let expected = |i: i32| if i % 8 < 7 { i % 8 * 6 + i / 8 } else { 0 };
+        assert_eq!(y.to_vec().unwrap(), (0..48).map(expected).collect::<Vec<_>>());
+    }
+}
+
+fn message<S: tilewright::ir::Params>(kernel: Result<Kernel<S>, BuildErrors>) -> String {
+    kernel.map(|_| ()).unwrap_err().to_string()
+}
+
+#[test]
+fn tensors_of_other_shapes_are_not_zipped() {
+    let text = message(Kernel::<(Global<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
+        let wide = Tensor::new(k, x, layout!((4, 8)));
+        let tall = Tensor::new(k, x, layout!((8, 4)));
+        (wide, tall).zip_slice(k, (0, ..));
+    }));
+    assert!(text.contains("the tensors have the shapes (4,8) and (8,4)"), "{text}");
+}
+
+/// The lines of CuTe C++'s `print_tensor`: rows, `-` between matrices, `=` between blocks.
+#[test]
+fn tensors_are_printed_as_cute_prints_them() {
+    let print = |layout: Layout| {
+        let kernel = Kernel::<(Global<f32>,)>::build("print", Target::SM_80, |k, (x,)| {
+            print_tensor(k, &Tensor::new(k, x, layout.clone()));
+        });
+        let output = sim::Output::captured();
+        let device = Device::sim_with(sim::Options::default().output(output.clone()));
+        let x = device.upload(&(0..64).map(|i| i as f32 * 0.5).collect::<Vec<_>>()).unwrap();
+        let function = device.load(&kernel.unwrap()).unwrap();
+        function.launch(Grid::cover(1, 1), (&x,)).unwrap();
+        output.take()
+    };
+    assert_eq!(
+        print(layout!(3)),
+        "ptr<f32, gmem, align<4>> o 3:1:\n  0.00e+00\n  5.00e-01\n  1.00e+00\n"
+    );
+    let text = print(layout!((1, 2, 2, 2) : (0, 1, 2, 4)));
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    let expected = [
+        "  0.00e+00  5.00e-01",
+        "----------",
+        "  1.00e+00  1.50e+00",
+        "==========",
+        "  2.00e+00  2.50e+00",
+        "----------",
+        "  3.00e+00  3.50e+00",
+    ];
+    assert_eq!(lines, expected);
+    // A row of more values than one `printf` takes stays one line.
+    let text = print(layout!((1, 40) : (0, 1)));
+    assert_eq!(text.lines().count(), 2);
+    assert!(text.ends_with("  1.95e+01\n"), "{text}");
+}
+
+/// `R(c) = T(c')` for random layouts, indices and modes, and `scatter` is its inverse for permutations.
+#[test]
+fn gathers_and_scatters_follow_the_definition() {
+    let mut rng = Rng::new(11);
+    for _ in 0..40 {
+        let extents = [2 + rng.below(3) as i64, 1 + rng.below(4) as i64, 1 + rng.below(3) as i64];
+        let shape = IntTuple::from((extents[0], extents[1], extents[2]));
+        let from = Layout::row_major(shape.clone());
+        let mode = rng.below(3);
+        let size = extents.iter().product::<i64>() as usize;
+        let index: Vec<i32> = (0..size).map(|_| rng.below(extents[mode] as usize) as i32).collect();
+        type Signature = (Global<i32>, Global<i32>, GlobalMut<i32>, GlobalMut<i32>);
+        let kernel = Kernel::<Signature>::build("gather", Target::SM_80, |k, (x, i, y, z)| {
+            let index = Tensor::new(k, i, Layout::compact(shape.clone())).load_all(k);
+            let gathered = Tensor::new(k, x, from.clone()).gather(k, mode, &index);
+            Tensor::new(k, y, Layout::compact(shape.clone())).store_all(k, &gathered);
+            Tensor::new(k, z, from.clone()).scatter(k, mode, &index, &gathered);
+        });
+        let kernel = kernel.unwrap();
+        for device in device::devices() {
+            let x = device.upload(&(100..100 + size as i32).collect::<Vec<_>>()).unwrap();
+            let index_on = device.upload(&index).unwrap();
+            let mut y = device.zeros::<i32>(size).unwrap();
+            let mut z = device.zeros::<i32>(size).unwrap();
+            let function = device.load(&kernel).unwrap();
+            function.launch(Grid::cover(1, 1), (&x, &index_on, &mut y, &mut z)).unwrap();
+            let (y, z) = (y.to_vec().unwrap(), z.to_vec().unwrap());
+            for at in 0..size {
+                let mut rest = at as i64;
+                let mut coord = extents.map(|extent| {
+                    let entry = rest % extent;
+                    rest /= extent;
+                    entry
+                });
+                coord[mode] = i64::from(index[at]);
+                let place = (coord[0] * extents[1] + coord[1]) * extents[2] + coord[2];
+                assert_eq!(y[at], 100 + place as i32, "{shape}, mode {mode}");
+                // What was gathered from a place goes back to it.
+                assert_eq!(z[place as usize], 100 + place as i32);
+            }
+        }
+    }
+}
+
+#[test]
+fn gathers_that_do_not_fit_are_errors_of_the_build() {
+    let with = |mode: usize, shape: IntTuple| {
+        message(Kernel::<(Global<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
+            let index = TensorSsa::<i32>::full(k, shape.clone(), 0);
+            Tensor::new(k, x, layout!((4, 8))).gather(k, mode, &index);
+        }))
+    };
+    let text = with(2, shape!(4, 8));
+    assert!(text.contains("the tensor has no mode 2: there are 2"), "{text}");
+    let text = with(0, shape!(9, 9));
+    assert!(text.contains("no mode but 0 of the indices is larger"), "{text}");
+    let text = with(0, shape!(4));
+    assert!(text.contains("the same number of modes"), "{text}");
+}
+
+/// Slices, bits, powers and folds of values are those of the elements.
+#[test]
+fn values_are_sliced_recast_and_folded() {
+    type Signature = (Global<f32>, GlobalMut<i32>, GlobalMut<f32>);
+    let kernel = Kernel::<Signature>::build("ssa", Target::SM_80, |k, (x, y, z)| {
+        let x = Tensor::new(k, x, layout!((2, (2, 4)))).load_all(k);
+        let part = x.slice((1, (.., 2)));
+        assert_eq!(part.shape(), &shape!(2,));
+        let y = Tensor::new(k, y, layout!(8));
+        y.store(k, 0, part.at(k, 0).cvt::<i32>());
+        y.store(k, 1, part.at(k, 1).cvt::<i32>());
+        y.store(k, 2, x.bitcast::<i32>(k).at(k, (1, (0, 0))));
+        y.store(k, 3, x.bitcast::<u16>(k).at(k, 3).cvt::<i32>());
+        let halves = x.bitcast::<u16>(k);
+        y.store(k, 4, halves.bitcast::<i32>(k).at(k, 1));
+        y.store(k, 5, x.gt(14.5).any(k).select(1, 0));
+        y.store(k, 6, x.gt(0.5).all(k).select(1, 0));
+        y.store(k, 7, x.ge(0.0).all(k).select(1, 0));
+        let squares = x.convert::<f16>().pow(TensorSsa::full(k, shape!(2), f16::from_f32(2.0)));
+        let z = Tensor::new(k, z, layout!((2, (2, 4))));
+        z.store_all(k, &(x.pow(2.0) + squares.convert::<f32>()));
+    });
+    let kernel = kernel.unwrap();
+    for device in device::devices() {
+        let x = device.upload(&(0..16).map(|i| i as f32).collect::<Vec<_>>()).unwrap();
+        let (mut y, mut z) = (device.zeros::<i32>(8).unwrap(), device.zeros::<f32>(16).unwrap());
+        let function = device.load(&kernel).unwrap();
+        function.launch(Grid::cover(1, 1), (&x, &mut y, &mut z)).unwrap();
+        let one = 1f32.to_bits() as i32;
+        assert_eq!(y.to_vec().unwrap(), [9, 11, one, one >> 16, one, 1, 0, 1]);
+        let expected: Vec<f32> = (0..16).map(|i| 2.0 * (i * i) as f32).collect();
+        assert_eq!(z.to_vec().unwrap(), expected);
+    }
+    let text = message(Kernel::<()>::build("k", Target::SM_80, |k, ()| {
+        TensorSsa::<u8>::full(k, shape!(3), 1).bitcast::<u16>(k);
+    }));
+    assert!(text.contains("3 elements of type u8 are no whole number of elements of type u16"));
+}
