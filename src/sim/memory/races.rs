@@ -48,7 +48,7 @@ pub(in crate::sim) struct Detector {
     /// For each parameter the number of its buffer among those with a shadow.
     pub(in crate::sim) buffers: Vec<Option<usize>>,
     /// The races of the cluster, once for each pair of operations.
-    pub(in crate::sim) found: Vec<Box<RawFault>>,
+    pub(in crate::sim) found: Vec<RawFault>,
 }
 
 /// Upper bound on the races that a cluster reports.
@@ -72,10 +72,10 @@ impl Detector {
     }
 
     /// Adds a race, unless there is one of the same two operations.
-    fn add(&mut self, race: &Race, fault: Box<RawFault>) {
+    fn add(&mut self, race: &Race, fault: RawFault) {
         let pair = |a: u32, b: u32| (a.min(b), a.max(b));
         let new = pair(race.by.step, race.other.step);
-        let same = |old: &Box<RawFault>| match old.cause {
+        let same = |old: &RawFault| match old.cause {
             RawCause::Race { by: RacerAt(by), other: RacerAt(other), .. } => {
                 pair(by.step, other.step) == new
             }
@@ -205,7 +205,7 @@ impl Memory<'_> {
     fn take_races(&self, detector: &mut Detector, elem: Scalar) {
         for race in detector.races.take_found() {
             let fault = self.raced(detector, &race, elem);
-            detector.add(&race, fault);
+            detector.add(&race, *fault);
         }
     }
 
