@@ -283,7 +283,8 @@ impl<'c> Cluster<'c> {
             Some(detector) => std::mem::take(&mut detector.found),
             None => return ended,
         };
-        let mut all: Vec<Stop> = races.into_iter().map(|race| self.stopped(Box::new(race))).collect();
+        let mut all: Vec<Stop> =
+            races.into_iter().map(|race| self.stopped(Box::new(race))).collect();
         let Some(first) = all.first() else { return ended };
         if let Err(stop) = ended
             && let Why::Fault(fault) = &stop.why
