@@ -68,6 +68,10 @@ impl Entry<'_> {
             (TypeSuffix::Bits, [first, ..]) => {
                 name.extend([".", Class::of(self.ir.type_of(*first)).bits_name()]);
             }
+            (TypeSuffix::Select, [first, .., last]) => {
+                name.extend([".", Class::of(self.ir.type_of(*first)).bits_name()]);
+                name.extend([".", arith_type(self.scalar(*last))]);
+            }
             (TypeSuffix::Halves, _) => {
                 let elem = self.ir.type_of(result).vector().map(VectorType::elem);
                 name.push(match elem {
@@ -82,7 +86,14 @@ impl Entry<'_> {
                     false => ".u32",
                 }));
             }
-            (TypeSuffix::None | TypeSuffix::Operand | TypeSuffix::Bits | TypeSuffix::Dot, _) => {}
+            (
+                TypeSuffix::None
+                | TypeSuffix::Operand
+                | TypeSuffix::Bits
+                | TypeSuffix::Select
+                | TypeSuffix::Dot,
+                _,
+            ) => {}
         }
         self.write_op(&name, to, &values);
         if mnemonic.suffix == TypeSuffix::Wrapped {

@@ -72,6 +72,8 @@ errors! {
         ZipShapes { left: String, right: String },
         /// {len} elements of type {from} are no whole number of elements of type {to}
         BitcastSize { len: usize, from: crate::ir::types::Scalar, to: crate::ir::types::Scalar },
+        /// the layout of the data {data} has no element at the address {address}
+        NoSuchAddress { address: i64, data: String },
         /// the tensor has no mode {mode}: there are {rank}
         NoSuchMode { mode: usize, rank: usize },
         /// the shape {index} of the indices does not go with {tensor}: both have the same number of modes, and no mode but

@@ -32,6 +32,8 @@ mod inline_ptx;
 #[cfg(feature = "sim")]
 mod math;
 #[cfg(feature = "sim")]
+mod merge_shared;
+#[cfg(feature = "sim")]
 mod mistakes;
 #[cfg(feature = "sim")]
 mod params;

@@ -191,3 +191,104 @@ fn other_forms_are_refused() {
         assert!(matches!(error, VerifyError::PrefetchAsyncForm { .. }), "{error}");
     }
 }
+
+/// The form of the ring that a kernel goes around by itself.
+#[derive(Clone, Copy, Debug)]
+struct RingForm {
+    slots: u32,
+    /// Copies by `cp.async`, else loads and stores.
+    asynchronous: bool,
+    /// The block has a known size.
+    bounded: bool,
+    /// Reads the slot of the iteration before.
+    stale: bool,
+    step: i32,
+}
+
+const RING: RingForm =
+    RingForm { slots: 4, asynchronous: true, bounded: true, stale: false, step: 1 };
+
+type RingParams = (Global<u32>, GlobalMut<u32>, i32);
+
+/// The loop of the text of CuTe DSL: `copy(gmem[i], buffer[i % n]); use(buffer[i % n])`.
+fn ring(form: RingForm, stages: u32) -> Result<Kernel<RingParams>, tilewright::ir::BuildErrors> {
+    let options = KernelOptions::default();
+    let options = if form.bounded { options.block([THREADS, 1, 1]) } else { options };
+    Kernel::<RingParams>::build_with(options, "ring", Target::SM_80, |k, (x, y, n)| {
+        let buffer = k.shared_aligned::<u32>(THREADS * form.slots, 16);
+        let t = k.thread_idx().x;
+        let all = range(0, n).step(form.step).prefetch_stages(stages);
+        let sum = k.for_(all, k.constant(1u32), |k, i, sum| {
+            let slot = i % form.slots.cast_signed() * THREADS.cast_signed();
+            let from = i * THREADS + t;
+            if form.asynchronous {
+                k.cp_async(buffer.offset(slot + t), x.offset(from), CpAsyncCache::Ca, 4);
+                k.cp_async_commit_group();
+                k.cp_async_wait_group(0);
+            } else {
+                buffer.store(k, slot + t, x.load(k, from));
+            }
+            k.barrier();
+            let back = if form.stale { THREADS.cast_signed() } else { 0 };
+            let sum = sum * 5 + buffer.load(k, slot + (t ^ 37) + back);
+            k.barrier();
+            sum
+        });
+        y.store(k, t, sum);
+    })
+}
+
+/// A ring that the kernel goes around by itself gives the result of the plain loop, and no further shared memory.
+#[test]
+fn rings_of_the_kernel_are_filled_ahead() {
+    let mut devices: Vec<Device> = [Order::RoundRobin, Order::Random { seed: 3 }]
+        .map(|order| Device::sim_with(Options::default().order(order)))
+        .to_vec();
+    devices.extend(device::gpu());
+    for asynchronous in [true, false] {
+        for (slots, step) in [(1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (4, 3)] {
+            let form = RingForm { slots, asynchronous, step, ..RING };
+            let plain = ring(form, 0).unwrap();
+            for stages in 1..slots {
+                let ahead =
+                    ring(form, stages).unwrap_or_else(|errors| panic!("{form:?}: {errors}"));
+                if asynchronous {
+                    let copies = ahead.ptx().text().matches("cp.async.ca").count();
+                    assert!(copies > 1, "{form:?}, {stages} ahead");
+                }
+                assert_eq!(ahead.ir().shared_layout(), plain.ir().shared_layout());
+                for device in &devices {
+                    for trips in 0..=9 {
+                        let run = |kernel: &Kernel<RingParams>| {
+                            let x: Vec<u32> = (0..trips * THREADS).map(|i| i * 7919).collect();
+                            let x = device.upload(&x).unwrap();
+                            let mut y = device.zeros::<u32>(THREADS as usize).unwrap();
+                            let grid = Grid::new([1; 3], [THREADS, 1, 1]);
+                            let function = device.load(kernel).unwrap();
+                            function.launch(grid, (&x, &mut y, trips.cast_signed())).unwrap();
+                            y.to_vec().unwrap()
+                        };
+                        assert_eq!(run(&ahead), run(&plain), "{form:?}, {stages} ahead, {trips}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The error names the operation that prevents it, with its line.
+#[test]
+fn loops_that_cannot_be_pipelined_name_the_operation() {
+    let message = |form: RingForm, stages: u32| ring(form, stages).unwrap_err().to_string();
+    let text = message(RING, 4);
+    assert!(text.contains("cannot fetch 4 iterations ahead: the ring that the `rem` at"), "{text}");
+    assert!(text.contains("prefetch_async.rs") && text.contains("has 4 slots"), "{text}");
+    // Two slots of four are used where the step is 2.
+    let text = message(RingForm { step: 2, ..RING }, 2);
+    assert!(text.contains("has 2 slots"), "{text}");
+    for form in [RingForm { stale: true, ..RING }, RingForm { bounded: false, ..RING }] {
+        let text = message(form, 2);
+        assert!(text.contains("because of the `rem` at tests/ir/prefetch_async.rs:"), "{text}");
+        assert!(text.contains("slot `i % n` of a ring"), "{text}");
+    }
+}

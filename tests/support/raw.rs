@@ -276,6 +276,7 @@ pub(crate) fn operand_types(op: &Op, ty: Type) -> Vec<Type> {
         Constraint::Bool => Type::BOOL,
         Constraint::U32 => Scalar::U32.into(),
         Constraint::I32 => Scalar::I32.into(),
+        Constraint::F32 => Scalar::F32.into(),
         Constraint::Wide => match ty {
             Type::Scalar(Scalar::I16) => Scalar::I32.into(),
             Type::Scalar(Scalar::U16) => Scalar::U32.into(),

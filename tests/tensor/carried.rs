@@ -56,7 +56,7 @@ fn pointers_walk_through_loops() {
     }
 }
 
-/// What is known of a result is what is known on both paths.
+/// A result has the alignment that holds on both paths.
 #[test]
 fn results_know_what_holds_on_both_paths() {
     let kernel = Kernel::<InOut>::build("paths", Target::SM_80, |k, (x, y)| {
@@ -235,4 +235,34 @@ fn what_cannot_be_carried_says_what_to_do() {
         Ok::<(), tilewright::layout::LayoutError>(())
     }));
     assert!(text.contains("carry the number, and slice or move the tensor in the body"), "{text}");
+}
+
+/// An assertion of a fragment names the first element that is false, in the order of the coordinates.
+#[test]
+fn fragments_are_asserted() {
+    use tilewright::runtime::RuntimeError;
+    let kernel = Kernel::<(Global<i32>,)>::build("check", Target::SM_80, |k, (x,)| {
+        let t = k.thread_idx().x;
+        let row = Tensor::new(k, x, layout!((4, 6) : (6, 1))).slice(k, (t, ..));
+        row.load_all(k).ne(7).assert(k, "no 7");
+    });
+    let kernel = kernel.unwrap();
+    let mut numbers = vec![0; 24];
+    (numbers[6 + 2], numbers[6 + 5], numbers[18]) = (7, 7, 7);
+    for device in device::devices() {
+        let x = device.upload(&numbers).unwrap();
+        let grid = Grid::new([1, 1, 1], [4, 1, 1]);
+        let launched = device.load(&kernel).unwrap().launch(grid, (&x,));
+        let error = launched.and_then(|_| device.synchronize()).unwrap_err();
+        let RuntimeError::AssertFailed(failed) = error else { panic!("{error}") };
+        let found: Vec<_> = failed.failures.iter().map(|f| (f.thread[0], f.element)).collect();
+        assert_eq!((failed.total, found), (2, vec![(1, Some(2)), (3, Some(0))]));
+        assert!(failed.failures[0].to_string().contains("for element 2: no 7"));
+        assert!(failed.failures[0].location.file.ends_with("carried.rs"));
+    }
+    assert!(!kernel.without_asserts().ptx().text().contains("selp"));
+    tilewright::ir::KernelIr::clone(kernel.ir())
+        .to_string()
+        .parse::<tilewright::ir::KernelIr>()
+        .unwrap();
 }

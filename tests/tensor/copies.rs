@@ -510,7 +510,10 @@ fn retiled_parts_are_those_of_the_copy() {
     for (dtype, mma) in &tiled {
         for operand in Operand::ALL {
             for op in CopyOp::all() {
-                let asynchronous = matches!(op, CopyOp::CpAsync { .. } | CopyOp::MovMatrix);
+                let asynchronous = matches!(
+                    op,
+                    CopyOp::CpAsync { .. } | CopyOp::MovMatrix | CopyOp::ShuffleTranspose { .. }
+                );
                 let Ok(copy) =
                     TiledCopy::of_operand(CopyAtom::new(op).unwrap(), *dtype, mma, operand)
                 else {

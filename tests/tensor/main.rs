@@ -23,6 +23,8 @@ mod carried;
 #[cfg(feature = "sim")]
 mod copies;
 #[cfg(feature = "sim")]
+mod cotiled;
+#[cfg(feature = "sim")]
 mod counts;
 #[cfg(feature = "sim")]
 mod devices;

@@ -22,6 +22,7 @@
 use std::collections::HashSet;
 
 use super::jumps::{any, find, leaves};
+use super::ring::Slots;
 use super::staging::Tiles;
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
@@ -51,8 +52,9 @@ pub(in crate::ir) enum CannotSplit {
     EarlyExit(OpId),
     /// No operation of the body is a copy.
     NoCopies,
-    /// There are no other copies than asynchronous ones, and not in the form that can be done ahead.
-    AsyncForm(OpId),
+    /// There are no other copies than asynchronous ones, and not in the form that can be done ahead: the second
+    /// operation prevents it.
+    AsyncForm(OpId, OpId),
     /// The copy depends on the value, which is made in time.
     DependsOnUse(OpId, Value),
     /// The operation of the loop may write what a copy reads.
@@ -95,13 +97,15 @@ pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Sp
             Err(_) => {}
         }
     }
-    let tiles = Tiles::new(ir, body.region)
-        .filter(|tiles| tiles.stores.iter().all(|op| body.can_store_ahead(*op)));
+    let tiles = Tiles::new(ir, body.region).and_then(|tiles| body.staged(tiles).map_err(Some));
+    let obstacle = tiles.as_ref().err().copied().flatten();
+    let tiles = tiles.ok();
     let is_staged = tiles.as_ref().is_some_and(|tiles| !tiles.waits.is_empty());
     if copies.is_empty() && !is_staged {
         let is_copy = |op: &Op| matches!(op, Op::AsyncCopy(AsyncCopy::CpAsync { .. }));
         let copy = ops.iter().find_map(|op| find(ir, *op, &is_copy));
-        return Err(copy.map_or(CannotSplit::NoCopies, CannotSplit::AsyncForm));
+        let form = |copy: OpId| CannotSplit::AsyncForm(copy, obstacle.unwrap_or(copy));
+        return Err(copy.map_or(CannotSplit::NoCopies, form));
     }
     if let Some(op) = ops.iter().find_map(|op| find(ir, *op, &|op| writes_global(ir, op))) {
         return Err(CannotSplit::AliasingStore(op));
@@ -287,23 +291,56 @@ impl Body<'_> {
         Ok(())
     }
 
-    /// Returns whether the operation is a store to a tile, or a copy, that can be done ahead: to the same
-    /// element in each iteration, of a value that is there ahead.
-    fn can_store_ahead(&self, op: OpId) -> bool {
+    /// The tiles with their rings, if all stores can be done ahead: of values that are there ahead, to the same element
+    /// in each iteration or to a slot of a ring.
+    ///
+    /// # Errors
+    /// The operation that prevents it.
+    fn staged(&self, mut tiles: Tiles) -> Result<Tiles, OpId> {
+        let is_invariant = |value: Value| self.is_invariant(value);
+        let slots = Slots::new(self.ir, self.region, &is_invariant);
+        for store in tiles.stores.clone() {
+            let (address, values) = self.store(store).ok_or(store)?;
+            if let Some(late) =
+                values.into_iter().chain(address).find(|value| !self.is_early(*value))
+            {
+                return Err(self.definition(late).unwrap_or(store));
+            }
+            if address.iter().all(|value| self.is_invariant(*value)) {
+                continue;
+            }
+            let shared = tiles.allocation(store).ok_or(store)?;
+            if tiles.rings.iter().all(|ring| ring.shared != shared) {
+                tiles.as_ring(&slots, shared, store)?;
+            }
+        }
+        Ok(tiles)
+    }
+
+    /// The address and the values of a store or a copy to a tile; `None` for one with an order or a hint.
+    fn store(&self, op: OpId) -> Option<([Value; 2], Vec<Value>)> {
         if let Op::AsyncCopy(AsyncCopy::CpAsync {
             to, to_index, from, from_index, src_bytes, ..
         }) = self.ir.ops[op].op
         {
-            let same = self.is_invariant(to) && self.is_invariant(to_index);
-            return same && [from, from_index, src_bytes].iter().all(|value| self.is_early(*value));
+            return Some(([to, to_index], vec![from, from_index, src_bytes]));
         }
-        let Op::Mem(Mem::St { base, index, value, access }) = &self.ir.ops[op].op else {
-            return false;
-        };
-        if *access != StoreAccess::default() {
-            return false;
+        match &self.ir.ops[op].op {
+            Op::Mem(Mem::St { base, index, value, access })
+                if *access == StoreAccess::default() =>
+            {
+                Some(([*base, *index], vec![*value]))
+            }
+            _ => None,
         }
-        self.is_invariant(*base) && self.is_invariant(*index) && self.is_early(*value)
+    }
+
+    /// The operation that makes the value.
+    fn definition(&self, value: Value) -> Option<OpId> {
+        match self.ir.values[value].def {
+            ValueDef::Result(op, _) => Some(op),
+            ValueDef::Arg(..) | ValueDef::Param(_) => None,
+        }
     }
 
     /// Notes whether the operation gives the same in all iterations; those above it have been noted.

@@ -26,11 +26,13 @@
 //!   are made by `shared_base`, outside of the loop, and `offset` alone;
 //! * the stores stand above the first barrier, the loads between the barriers;
 //! * the stores can be done ahead, are made in each iteration, and to the same elements, so that no iteration
-//!   reads what only an earlier one has stored.
+//!   reads what only an earlier one has stored; or the tile is slot `i % n` of a ring that the kernel has made
+//!   (`ring.rs`).
 
 use std::collections::{HashMap, HashSet};
 
 use super::jumps::find;
+use super::ring::{Ring, Slots};
 use crate::ir::entity::{OpId, RegionId, SharedId, Value};
 use crate::ir::kernel::KernelIr;
 use crate::ir::op::{AsyncCopy, Effect, Mem, Mma, Op, Sync};
@@ -50,6 +52,10 @@ pub(in crate::ir) struct Tiles {
     pub(in crate::ir) pointers: Vec<(Value, SharedId)>,
     /// The allocations.
     pub(in crate::ir) shared: Vec<SharedId>,
+    /// The accesses of the loop to each of them.
+    accesses: Vec<(OpId, SharedId)>,
+    /// The allocations with a slot for each iteration: they get no further stages.
+    pub(in crate::ir) rings: Vec<Ring>,
 }
 
 impl Tiles {
@@ -59,6 +65,34 @@ impl Tiles {
         let data = &ir.shared[shared];
         let align = u64::from(data.align_bytes / data.elem.size_bytes().max(1)).max(1);
         u64::from(data.len).next_multiple_of(align)
+    }
+
+    /// The allocation that an operation of the loop accesses.
+    pub(super) fn allocation(&self, op: OpId) -> Option<SharedId> {
+        self.accesses.iter().find(|(access, _)| *access == op).map(|(_, shared)| *shared)
+    }
+
+    /// Takes an allocation as a ring of the kernel's own.
+    ///
+    /// # Errors
+    /// The operation that prevents it.
+    pub(super) fn as_ring(
+        &mut self,
+        slots: &Slots<'_>,
+        shared: SharedId,
+        store: OpId,
+    ) -> Result<(), OpId> {
+        let accesses = self.accesses.iter().filter(|(_, of)| *of == shared).map(|(op, _)| *op);
+        let ring = slots.ring(shared, store, accesses.collect::<Vec<_>>())?;
+        self.shared.retain(|other| *other != shared);
+        self.pointers.retain(|(_, of)| *of != shared);
+        self.rings.push(ring);
+        Ok(())
+    }
+
+    /// The ring with the fewest slots.
+    pub(in crate::ir) fn smallest_ring(&self) -> Option<Ring> {
+        self.rings.iter().min_by_key(|ring| ring.slots).copied()
     }
 
     /// The bytes of shared memory that the kernel takes if the tiles have `stages` stages.
@@ -73,23 +107,29 @@ impl Tiles {
 
     /// The tiles that the body of a loop accesses between its barriers, if it has the form above; that the
     /// stores can be done ahead is left to be checked.
-    pub(super) fn new(ir: &KernelIr, body: RegionId) -> Option<Tiles> {
+    ///
+    /// # Errors
+    /// The operation that is not of the form, where it is one alone.
+    pub(super) fn new(ir: &KernelIr, body: RegionId) -> Result<Tiles, Option<OpId>> {
         let ops = &ir.regions[body].ops;
         let is_barrier = |op: &&OpId| matches!(&ir.ops[**op].op, Op::Sync(Sync::Barrier {}));
         let barriers: Vec<OpId> = ops.iter().filter(is_barrier).copied().collect();
-        let &[first, second] = barriers.as_slice() else { return None };
+        let &[first, second] = barriers.as_slice() else {
+            return Err(barriers.get(2).or(barriers.first()).copied());
+        };
         let (copies, waits) = asynchronous(ir, ops, first)?;
         let synchronises = |op: &Op| op.info().is_some_and(|info| info.effect == Effect::Sync);
         let known = |op: &OpId| [&barriers, &copies, &waits].iter().any(|all| all.contains(op));
         let others = ops.iter().filter(|op| !known(op));
-        if others.clone().any(|op| find(ir, *op, &synchronises).is_some()) {
-            return None;
+        if let Some(other) = others.clone().find_map(|op| find(ir, *op, &synchronises)) {
+            return Err(Some(other));
         }
         let mut pointers = Pointers { ir, origin: HashMap::new(), inside: None, uses: Vec::new() };
         pointers.region(ir.body, body);
         let uses_inside = pointers.uses.iter().filter(|found| found.inside.is_some());
         let shared: HashSet<SharedId> = uses_inside.filter_map(|found| found.shared).collect();
         let (mut stores, mut offsets, mut outer) = (Vec::new(), Vec::new(), HashMap::new());
+        let mut accesses = Vec::new();
         let mut part = 0;
         let parts: HashMap<OpId, u32> = ops
             .iter()
@@ -101,9 +141,12 @@ impl Tiles {
         for found in &pointers.uses {
             match (found.inside, found.shared) {
                 (Some(op), Some(shared)) => {
-                    let part = parts.get(&op).copied()?;
+                    let part = parts.get(&op).copied().ok_or(Some(op))?;
+                    if matches!(found.kind, Kind::Load | Kind::Store) {
+                        accesses.push((found.op, shared));
+                    }
                     match found.kind {
-                        Kind::Base => return None,
+                        Kind::Base => return Err(Some(found.op)),
                         Kind::Offset => offsets.push(op),
                         Kind::Load if part == 1 => {}
                         Kind::Store if part == 0 => {
@@ -111,35 +154,44 @@ impl Tiles {
                                 stores.push(op);
                             }
                         }
-                        Kind::Load | Kind::Store | Kind::Other => return None,
+                        Kind::Load | Kind::Store | Kind::Other => return Err(Some(found.op)),
                     }
                     if let Some(pointer) = found.pointer.filter(|v| !is_inside(ir, *v, body)) {
                         outer.insert(pointer, shared);
                     }
                 }
                 // A pointer with an unknown target.
-                (Some(_), None) => return None,
+                (Some(_), None) => return Err(Some(found.op)),
                 (None, Some(id)) if shared.contains(&id) => match found.kind {
                     Kind::Base | Kind::Offset => {}
-                    Kind::Load | Kind::Store | Kind::Other => return None,
+                    Kind::Load | Kind::Store | Kind::Other => return Err(Some(found.op)),
                 },
                 (None, _) => {}
             }
         }
         if stores.is_empty() || (!copies.is_empty() && stores != copies) {
-            return None;
+            let other = stores.iter().find(|op| !copies.contains(op));
+            return Err(other.or(copies.first()).copied());
         }
         let mut pointers: Vec<(Value, SharedId)> = outer.into_iter().collect();
         pointers.sort_unstable();
         let mut shared: Vec<SharedId> = shared.into_iter().collect();
         shared.sort_unstable();
-        Some(Tiles { stores, offsets, barriers: [first, second], waits, pointers, shared })
+        let (barriers, rings) = ([first, second], Vec::new());
+        Ok(Tiles { stores, offsets, barriers, waits, pointers, shared, accesses, rings })
     }
 }
 
 /// The asynchronous copies of a body, and what commits them and waits for all of them before the operation
-/// `barrier`; `None` where they stand in another order.
-fn asynchronous(ir: &KernelIr, ops: &[OpId], barrier: OpId) -> Option<(Vec<OpId>, Vec<OpId>)> {
+/// `barrier`.
+///
+/// # Errors
+/// The operation that stands in another order.
+fn asynchronous(
+    ir: &KernelIr,
+    ops: &[OpId],
+    barrier: OpId,
+) -> Result<(Vec<OpId>, Vec<OpId>), Option<OpId>> {
     let (mut copies, mut commit, mut wait) = (Vec::new(), None, None);
     for &id in ops {
         if id == barrier {
@@ -148,32 +200,34 @@ fn asynchronous(ir: &KernelIr, ops: &[OpId], barrier: OpId) -> Option<(Vec<OpId>
         let Op::AsyncCopy(op) = &ir.ops[id].op else { continue };
         if let AsyncCopy::CpAsync { .. } = op {
             if commit.is_some() || wait.is_some() {
-                return None;
+                return Err(Some(id));
             }
             copies.push(id);
         } else if let AsyncCopy::CpAsyncCommitGroup {} = op {
             if commit.is_some() || wait.is_some() {
-                return None;
+                return Err(Some(id));
             }
             commit = Some(id);
         } else if let AsyncCopy::CpAsyncWaitGroup { pending: 0 } = op {
             // What is in no group is not waited for.
             if commit.is_none() || wait.is_some() {
-                return None;
+                return Err(Some(id));
             }
             wait = Some(id);
         } else if let AsyncCopy::CpAsyncWaitAll {} = op {
             if wait.is_some() {
-                return None;
+                return Err(Some(id));
             }
             wait = Some(id);
         }
     }
     if copies.is_empty() {
-        return Some((copies, Vec::new()));
+        return Ok((copies, Vec::new()));
     }
-    wait?;
-    Some((copies, commit.into_iter().chain(wait).collect()))
+    if wait.is_none() {
+        return Err(Some(barrier));
+    }
+    Ok((copies, commit.into_iter().chain(wait).collect()))
 }
 
 /// Returns whether the value is made in the region or inside it.
@@ -204,6 +258,7 @@ enum Kind {
 /// A use of a pointer to shared memory.
 struct Use {
     kind: Kind,
+    op: OpId,
     pointer: Option<Value>,
     /// The allocation that it points into, if that is known.
     shared: Option<SharedId>,
@@ -244,7 +299,8 @@ impl Pointers<'_> {
                 self.origin.insert(*result, *shared);
             }
             let (shared, inside) = (Some(*shared), self.inside);
-            return self.uses.push(Use { kind: Kind::Base, pointer: None, shared, inside });
+            let (kind, op) = (Kind::Base, id);
+            return self.uses.push(Use { kind, op, pointer: None, shared, inside });
         }
         let kind = if let Op::Mem(Mem::Offset { .. }) = op {
             Kind::Offset
@@ -264,7 +320,7 @@ impl Pointers<'_> {
                     self.origin.insert(*result, shared);
                 }
                 let (pointer, inside) = (Some(value), self.inside);
-                self.uses.push(Use { kind, pointer, shared, inside });
+                self.uses.push(Use { kind, op: id, pointer, shared, inside });
             }
         });
     }

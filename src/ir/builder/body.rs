@@ -370,7 +370,7 @@ impl<'r, T: Ty> Registers<'r, T> {
         format!("{}[{}]", self.var, self.first)
     }
 
-    /// A variable without registers, in place of one that could not be made.
+    /// A variable in place of registers that could not be made.
     pub(crate) fn of_build(cx: &'r Context) -> Self {
         let location = SourceLocation { file: "", line: 0, column: 0 };
         let var = cx.with(|state| {

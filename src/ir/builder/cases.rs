@@ -6,7 +6,7 @@ use super::body::Body;
 use super::call::Call;
 use super::control::{End, Terminated, add_results, append, close_region, fall_through, in_region};
 use super::error::BuildErrorKind;
-use super::host_part::with_parts;
+use super::joins::with_parts;
 use super::typed::IntoVal;
 use super::values::Values;
 use crate::ir::entity::OpId;

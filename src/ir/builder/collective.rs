@@ -25,7 +25,7 @@ use crate::ir::op::ShflMode;
 use steps::{LANES, Steps};
 
 /// The files whose operations get the source location of the call.
-const HERE: [&str; 3] = [file!(), pool::FILE, steps::FILE];
+const HERE: [&str; 4] = [file!(), pool::FILE, steps::FILE, steps::FOLD];
 
 /// The threads that compute something together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

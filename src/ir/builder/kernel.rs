@@ -18,7 +18,7 @@ use crate::ir::passes;
 use crate::ir::signature::{Signature, Template};
 use crate::ir::target::Target;
 use crate::ir::types::{Space, Type};
-use crate::ir::verify::{self, VerifyErrors, Violation};
+use crate::ir::verify::{self, VerifyError, VerifyErrors, Violation};
 
 /// A signature that only the IR knows, of a kernel that was not built from Rust types.
 #[derive(Clone, Copy, Debug)]
@@ -69,13 +69,23 @@ impl<R: BodyResult, E: fmt::Display> BodyResult for Result<R, E> {
 pub struct Kernel<P> {
     ir: KernelIr,
     signature: Arc<Signature>,
+    merged: Option<MergedShared>,
     params: PhantomData<fn() -> P>,
+}
+
+/// The bytes of shared memory of a block before and after allocations were merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MergedShared {
+    /// The bytes of all allocations.
+    pub before: u64,
+    /// The bytes that a block takes.
+    pub after: u64,
 }
 
 impl<P> Clone for Kernel<P> {
     fn clone(&self) -> Self {
         let (ir, signature) = (self.ir.clone(), Arc::clone(&self.signature));
-        Kernel { ir, signature, params: PhantomData }
+        Kernel { ir, signature, merged: self.merged, params: PhantomData }
     }
 }
 
@@ -101,6 +111,11 @@ impl<P> Kernel<P> {
         &self.signature
     }
 
+    /// The bytes of shared memory before and after [`KernelOptions::merge_shared`]; `None` for a kernel without the option.
+    pub fn merged_shared(&self) -> Option<MergedShared> {
+        self.merged
+    }
+
     /// The target that the kernel was built for.
     pub fn target(&self) -> Target {
         self.ir.target
@@ -124,7 +139,7 @@ impl<P> Kernel<P> {
     /// ```
     pub fn without_asserts(&self) -> Kernel<P> {
         let (ir, signature) = (passes::without_asserts(&self.ir), Arc::clone(&self.signature));
-        Kernel { ir, signature, params: PhantomData }
+        Kernel { ir, signature, merged: self.merged, params: PhantomData }
     }
 
     /// Carries out what the operations of the kernel ask for: loops that are to be unrolled are.
@@ -156,9 +171,10 @@ impl<P> Kernel<P> {
     /// What the kernel then takes too much of.
     #[track_caller]
     pub fn lower(&self) -> Result<Kernel<P>, BuildErrors> {
-        let lowered = lower(self.ir.clone(), SourceLocation::caller());
-        let ir = lowered.map_err(|errors| BuildErrors::new(&self.ir.name, errors))?;
-        Ok(Kernel { ir, signature: Arc::clone(&self.signature), params: PhantomData })
+        let lowered = lower(self.ir.clone(), SourceLocation::caller(), false);
+        let (ir, _) = lowered.map_err(|errors| BuildErrors::new(&self.ir.name, errors))?;
+        let signature = Arc::clone(&self.signature);
+        Ok(Kernel { ir, signature, merged: self.merged, params: PhantomData })
     }
 }
 
@@ -176,7 +192,7 @@ impl Kernel<Untyped> {
     /// All rules that the kernel breaks.
     pub fn verify(ir: KernelIr) -> Result<Kernel<Untyped>, VerifyErrors> {
         verify::verify(&ir)?;
-        Ok(Kernel { ir, signature: Arc::default(), params: PhantomData })
+        Ok(Kernel { ir, signature: Arc::default(), merged: None, params: PhantomData })
     }
 }
 
@@ -206,15 +222,16 @@ impl<P: Params> Kernel<P> {
         target: Target,
         body: impl for<'b> FnOnce(&mut Body<'b, 'b>, P::At<'b>) -> R,
     ) -> Result<Kernel<P>, BuildErrors> {
-        let KernelOptions { bounds, templates } = options;
+        let KernelOptions { bounds, templates, merge_shared } = options;
         let mut list = ParamList::new(templates);
         P::declare(&mut list);
-        let head = Head { name, target, bounds, location: SourceLocation::caller() };
-        let (ir, signature) = head.build(list, |k, list, ids| {
+        let location = SourceLocation::caller();
+        let head = Head { name, target, bounds, location, merge_shared };
+        let (ir, signature, merged) = head.build(list, |k, list, ids| {
             let params = P::make(k.context(), &mut list.values(ids));
             body(k, params).error()
         })?;
-        Ok(Kernel { ir, signature, params: PhantomData })
+        Ok(Kernel { ir, signature, merged, params: PhantomData })
     }
 }
 
@@ -226,7 +243,8 @@ impl Kernel<Untyped> {
         body: impl for<'b> FnOnce(&mut Body<'b, 'b>) -> V::At<'b>,
     ) -> Result<Kernel<Untyped>, BuildErrors> {
         let bounds = KernelOptions::default().block([1, 1, 1]).bounds;
-        let head = Head { name: "expression", target, bounds, location: SourceLocation::caller() };
+        let (name, location) = ("expression", SourceLocation::caller());
+        let head = Head { name, target, bounds, location, merge_shared: false };
         let (mut types, mut list) = (Vec::new(), ParamList::new(Vec::new()));
         V::types(&mut types);
         let pointer = |ty: Type| match ty {
@@ -239,7 +257,7 @@ impl Kernel<Untyped> {
         for (i, ty) in types.into_iter().enumerate() {
             list.field(&format!("p{i}"), |list| list.leaf(pointer(ty)));
         }
-        let (ir, signature) = head.build(list, |k, _, bases| {
+        let (ir, signature, merged) = head.build(list, |k, _, bases| {
             let (group, cx) = (body(k), k.context());
             let mut values = ValueList::new();
             if !cx.with(|state| state.ended()) {
@@ -251,7 +269,7 @@ impl Kernel<Untyped> {
             }
             None
         })?;
-        Ok(Kernel { ir, signature, params: PhantomData })
+        Ok(Kernel { ir, signature, merged, params: PhantomData })
     }
 }
 
@@ -261,6 +279,7 @@ struct Head<'h> {
     target: Target,
     bounds: LaunchBounds,
     location: SourceLocation,
+    merge_shared: bool,
 }
 
 impl Head<'_> {
@@ -270,8 +289,8 @@ impl Head<'_> {
         self,
         mut list: ParamList,
         body: impl for<'b> FnOnce(&mut Body<'b, 'b>, &ParamList, &[Value]) -> Option<String>,
-    ) -> Result<(KernelIr, Arc<Signature>), BuildErrors> {
-        let Head { name, target, bounds, location } = self;
+    ) -> Result<(KernelIr, Arc<Signature>, Option<MergedShared>), BuildErrors> {
+        let Head { name, target, bounds, location, merge_shared } = self;
         list.finish();
         let mut ir = KernelIr::new(name, target);
         ir.bounds = bounds;
@@ -297,9 +316,18 @@ impl Head<'_> {
         if !errors.is_empty() {
             return Err(BuildErrors::new(name, errors));
         }
-        let lowered = check(&ir, location).and_then(|()| lower(ir, location));
-        let ir = lowered.map_err(|errors| BuildErrors::new(name, errors))?;
-        Ok((ir, Arc::new(signature)))
+        // Allocations that are merged may fit where all of them do not.
+        let fits = |error: &BuildError| {
+            !merge_shared
+                || !matches!(error.kind, BuildErrorKind::Verify(VerifyError::SharedSize { .. }))
+        };
+        let checked = check(&ir, location).or_else(|errors| {
+            let errors: Vec<BuildError> = errors.into_iter().filter(fits).collect();
+            if errors.is_empty() { Ok(()) } else { Err(errors) }
+        });
+        let lowered = checked.and_then(|()| lower(ir, location, merge_shared));
+        let (ir, merged) = lowered.map_err(|errors| BuildErrors::new(name, errors))?;
+        Ok((ir, Arc::new(signature), merged))
     }
 }
 
@@ -314,12 +342,23 @@ fn check(ir: &KernelIr, location: SourceLocation) -> Result<(), Vec<BuildError>>
     })
 }
 
-/// Carries out what the operations of a verified kernel ask for, and verifies what that changed.
-fn lower(ir: KernelIr, location: SourceLocation) -> Result<KernelIr, Vec<BuildError>> {
-    match passes::lower(&ir) {
-        None => Ok(ir),
-        Some(lowered) => check(&lowered, location).map(|()| lowered),
+/// Carries out what the operations of a verified kernel ask for, merges its shared memory if `merge` is true, and
+/// verifies what that changed.
+fn lower(
+    ir: KernelIr,
+    location: SourceLocation,
+    merge: bool,
+) -> Result<(KernelIr, Option<MergedShared>), Vec<BuildError>> {
+    let lowered = passes::lower(&ir);
+    let changed = lowered.is_some();
+    let ir = lowered.unwrap_or(ir);
+    if !merge {
+        return if changed { check(&ir, location) } else { Ok(()) }.map(|()| (ir, None));
     }
+    let before = ir.shared_layout().1;
+    let ir = passes::merge_shared(&ir).unwrap_or(ir);
+    let after = ir.shared_layout().1;
+    check(&ir, location).map(|()| (ir, Some(MergedShared { before, after })))
 }
 
 /// Facts about a kernel beside its name, target and body.
@@ -341,6 +380,8 @@ pub struct KernelOptions {
     pub bounds: LaunchBounds,
     /// The templates of the parameters that are layouts or tuples, in order.
     pub templates: Vec<Template>,
+    /// Allocations of shared memory with live ranges apart share memory.
+    pub merge_shared: bool,
 }
 
 impl KernelOptions {
@@ -379,6 +420,37 @@ impl KernelOptions {
     pub fn template(mut self, template: impl Into<Template>) -> KernelOptions {
         self.templates.push(template.into());
         self
+    }
+
+    /// Gives shared memory to several allocations whose live ranges do not overlap: those of the arms of an `if` that all
+    /// threads of the block take alike, and those of phases with a barrier of the block between them. Not merged are
+    /// allocations inside of a loop around both, and those that anything but loads, stores, matrix loads and atomic
+    /// operations uses: asynchronous copies, barriers in memory, descriptors and other blocks may be in flight.
+    /// [`Kernel::merged_shared`] has the bytes before and after.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
+    ///
+    /// let build = |options: KernelOptions| {
+    ///     Kernel::<(GlobalMut<f32>, i32)>::build_with(options, "k", Target::SM_80, |k, (x, _)| {
+    ///         let t = k.thread_idx().x;
+    ///         let (first, second) = (k.shared::<f32>(256), k.shared::<i32>(128));
+    ///         first.store(k, t, x.load(k, t));
+    ///         k.barrier();
+    ///         let sum = first.load(k, t) + first.load(k, t ^ 1);
+    ///         k.barrier();
+    ///         second.store(k, t, sum.cvt::<i32>());
+    ///         k.barrier();
+    ///         x.store(k, t, second.load(k, t ^ 2).cvt::<f32>());
+    ///     })
+    /// };
+    /// let merged = build(KernelOptions::default().merge_shared())?.merged_shared().unwrap();
+    /// assert_eq!((merged.before, merged.after), (1024 + 512, 1024));
+    /// assert_eq!(build(KernelOptions::default())?.merged_shared(), None);
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn merge_shared(self) -> KernelOptions {
+        KernelOptions { merge_shared: true, ..self }
     }
 
     /// Fixes the threads of a block (PTX ISA 11.4 `.reqntid`); a launch with others is refused.

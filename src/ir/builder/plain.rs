@@ -1,6 +1,9 @@
 //! Methods of values for operations that are one PTX instruction, made from the rows with `method`.
 
-use super::typed::{Float as ScalarFloat, Fused as Float, Integer as Int, IntoOperand, Val};
+use super::typed::{
+    Arithmetic as ScalarNumber, Float as ScalarFloat, Fused as Float, Integer as Int, IntoOperand,
+    Val,
+};
 use super::{Word as IntWord, Word32 as Int32};
 use crate::ir::op::{
     ApproxFunction, Direction, Excess, FindFrom, FloatArith, FloatMode, FloatTest, IntArith,
@@ -17,6 +20,12 @@ macro_rules! type_of {
     };
     (Bool $t:ident) => {
         bool
+    };
+    (I32 $t:ident) => {
+        i32
+    };
+    (F32 $t:ident) => {
+        f32
     };
 }
 

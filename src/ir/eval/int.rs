@@ -2,7 +2,7 @@
 
 use super::bits::{bfind, bmsk, high_half, prmt, product, product24, saturated, shf, szext};
 use super::{Machine, elem, integers};
-use crate::ir::op::{ByteHalf, IntArith, ProductHalf};
+use crate::ir::op::{ByteHalf, IntArith, ProductHalf, Subnormals};
 
 /// Runs an integer operation.
 pub(super) fn int_arith<M: Machine>(op: &IntArith, machine: M) -> Option<M::Output> {
@@ -55,6 +55,19 @@ pub(super) fn int_arith<M: Machine>(op: &IntArith, machine: M) -> Option<M::Outp
         IntArith::Clz { value } => {
             let unused = 64 - elem(&machine, value)?.bits();
             machine.elements([value], move |[x]| (x.leading_zeros() - unused).into())
+        }
+        IntArith::Cnot { value } => machine.elements([value], |[x]| (x == 0).into()),
+        IntArith::Slct { then_value, else_value, sign } => {
+            machine.elements([then_value, else_value, sign], |[a, b, sign]| {
+                if (sign as u32).cast_signed() >= 0 { a } else { b }
+            })
+        }
+        IntArith::SlctFloat { then_value, else_value, sign, subnormals } => {
+            let flush = subnormals == Subnormals::Ftz;
+            machine.elements([then_value, else_value, sign], move |[a, b, sign]| {
+                let sign = f32::from_bits(sign as u32);
+                if sign >= 0.0 || (flush && sign.is_subnormal()) { a } else { b }
+            })
         }
         IntArith::Brev { value } => {
             let unused = 64 - elem(&machine, value)?.bits();

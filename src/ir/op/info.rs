@@ -30,6 +30,8 @@ pub enum Constraint {
     I32,
     /// `u64`.
     U64,
+    /// `f32`.
+    F32,
     /// `f64`.
     F64,
     /// A tensor map.
@@ -282,6 +284,8 @@ pub enum TypeSuffix {
     Operand,
     /// `b32` or `b64`, as wide as the first operand.
     Bits,
+    /// `b16`, `b32` or `b64`, as wide as the first operand, then the type of the last one.
+    Select,
     /// `s16x2`, `u16x2` or `s32`.
     Halves,
     /// `s32` or `u32` for each of the first two operands.

@@ -4,11 +4,13 @@
 //! and the simulator see plain loops only. The verifier has refused requests that cannot be carried out.
 
 mod counted;
+mod merge_shared;
 mod pipeline;
 mod rewrite;
 mod unroll;
 mod without_asserts;
 
+pub(in crate::ir) use merge_shared::merge_shared;
 pub(in crate::ir) use without_asserts::without_asserts;
 
 use super::entity::RegionId;

@@ -339,10 +339,14 @@ errors! {
         /// the body of this loop loads nothing from global memory that could be fetched ahead: leave `.prefetch_stages` out
         /// (loads of an inner loop are fetched by that)
         PrefetchNoCopies,
-        /// this loop cannot start its asynchronous copies ahead, such as that at {made}: its body must copy to tiles of its
-        /// own, commit, wait for all groups, pass a barrier, use the tiles and pass a barrier, in this order and not inside
-        /// an `if` or a loop
-        PrefetchAsyncForm { made: SourceLocation },
+        /// this loop cannot start its asynchronous copies ahead, such as that at {made}, because of the `{op}` at {at}: its
+        /// body must copy to tiles of its own, commit, wait for all groups, pass a barrier, use the tiles and pass a barrier,
+        /// in this order and not inside an `if` or a loop; the elements of a tile are the same ones in each iteration, or
+        /// those of slot `i % n` of a ring, and the kernel must bound its thread indices where they say which
+        PrefetchAsyncForm { made: SourceLocation, op: &'static str, at: SourceLocation },
+        /// this loop cannot fetch {stages} iterations ahead: the ring that the `{op}` at {made} goes around has {slots} slots,
+        /// one for each of these iterations and one for the present one
+        PrefetchRing { op: &'static str, made: SourceLocation, slots: u32, stages: u32 },
         /// this loop cannot fetch ahead, because the `{op}` at {made} may leave its body early, and what is fetched for
         /// later iterations may not be there: guard the work with an `if` instead, or leave `.prefetch_stages` out
         PrefetchEarlyExit { op: &'static str, made: SourceLocation },

@@ -91,9 +91,16 @@ impl Walk<'_, '_> {
             self.report.at(op, VerifyError::PrefetchStages { stages, limit: STAGES });
             return 0;
         }
-        let name = |op: OpId| ir.ops[op].op.name();
+        let (name, at_loop) = (|op: OpId| ir.ops[op].op.name(), op);
         let (at, error) = match split(ir, op, body) {
             Ok(split) => {
+                let ring = split.tiles.as_ref().and_then(|tiles| tiles.smallest_ring());
+                if let Some(ring) = ring.filter(|ring| ring.slots <= stages) {
+                    let made = ir.location_of(ring.modulo);
+                    let (op, slots) = (name(ring.modulo), ring.slots);
+                    self.report.at(at_loop, VerifyError::PrefetchRing { op, made, slots, stages });
+                    return stages;
+                }
                 let limit = ir.target.max_shared_bytes();
                 let bytes = split.tiles.map_or(0, |tiles| tiles.bytes(ir, stages));
                 if bytes <= limit {
@@ -103,9 +110,10 @@ impl Walk<'_, '_> {
                 (op, VerifyError::PrefetchSharedSize { stages, bytes, limit })
             }
             Err(CannotSplit::NoCopies) => (op, VerifyError::PrefetchNoCopies),
-            Err(CannotSplit::AsyncForm(copy)) => {
-                let made = ir.location_of(copy);
-                (op, VerifyError::PrefetchAsyncForm { made })
+            Err(CannotSplit::AsyncForm(copy, obstacle)) => {
+                let (made, obstacle) =
+                    (ir.location_of(copy), (name(obstacle), ir.location_of(obstacle)));
+                (op, VerifyError::PrefetchAsyncForm { made, op: obstacle.0, at: obstacle.1 })
             }
             Err(CannotSplit::EarlyExit(exit)) => {
                 let (name, made) = (name(exit), ir.location_of(exit));

@@ -94,6 +94,7 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
             Constraint::U32 => other(Some(Scalar::U32.into())),
             Constraint::I32 => other(Some(Scalar::I32.into())),
             Constraint::U64 => other(Some(Scalar::U64.into())),
+            Constraint::F32 => other(Some(Scalar::F32.into())),
             Constraint::F64 => other(Some(Scalar::F64.into())),
             Constraint::TensorMap => match found {
                 Type::TensorMap { .. } => None,

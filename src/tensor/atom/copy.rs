@@ -90,6 +90,12 @@ pub enum CopyOp {
     },
     /// `movmatrix`: a matrix in registers transposed.
     MovMatrix,
+    /// `shfl.bfly` between the two registers of a pair of threads, which are transposed: thread `t` and register `r` get
+    /// register `t / apart % 2` of the thread of the pair with the number `r`. CuTe's `SM50_Shuffle_U32_2x2Trans`.
+    ShuffleTranspose {
+        /// The distance between the threads of a pair: 1 or 4.
+        apart: u32,
+    },
     /// Boxes of a tensor by the tensor memory accelerator, of one thread.
     Tma {
         /// The operation.
@@ -122,6 +128,7 @@ impl CopyOp {
             CopyOp::LdMatrix { matrices, transposed } => matrix("ldmatrix", *matrices, *transposed),
             CopyOp::StMatrix { matrices, transposed } => matrix("stmatrix", *matrices, *transposed),
             CopyOp::MovMatrix => "movmatrix.sync.aligned.m8n8.trans.b16".to_owned(),
+            CopyOp::ShuffleTranspose { .. } => "shfl.sync.bfly.b32".to_owned(),
             CopyOp::Tma { op, .. } => op.instruction(),
             CopyOp::Bulk { op, .. } => op.instruction().to_owned(),
         }
@@ -136,7 +143,8 @@ impl CopyOp {
             CopyOp::Universal { .. }
             | CopyOp::CpAsync { .. }
             | CopyOp::LdMatrix { .. }
-            | CopyOp::MovMatrix => Target::SM_80,
+            | CopyOp::MovMatrix
+            | CopyOp::ShuffleTranspose { .. } => Target::SM_80,
         }
     }
 
@@ -148,7 +156,8 @@ impl CopyOp {
             | CopyOp::Tma { bits, .. }
             | CopyOp::Bulk { bits, .. } => *bits,
             CopyOp::LdMatrix { transposed: false, .. }
-            | CopyOp::StMatrix { transposed: false, .. } => 32,
+            | CopyOp::StMatrix { transposed: false, .. }
+            | CopyOp::ShuffleTranspose { .. } => 32,
             // Transposed, the halves of a register are elements of different rows.
             CopyOp::LdMatrix { .. } | CopyOp::StMatrix { .. } | CopyOp::MovMatrix => 16,
         }
@@ -164,7 +173,8 @@ impl CopyOp {
             | CopyOp::CpAsync { .. }
             | CopyOp::LdMatrix { .. }
             | CopyOp::StMatrix { .. }
-            | CopyOp::MovMatrix => None,
+            | CopyOp::MovMatrix
+            | CopyOp::ShuffleTranspose { .. } => None,
         }
     }
 
@@ -176,6 +186,10 @@ impl CopyOp {
             }
             CopyOp::CpAsync { bits, cache: CacheOp::Global, .. } => ("cp.async.cg", *bits, &[128]),
             CopyOp::LdMatrix { .. } | CopyOp::StMatrix { .. } | CopyOp::MovMatrix => return Ok(()),
+            CopyOp::ShuffleTranspose { apart: 1 | 4 } => return Ok(()),
+            CopyOp::ShuffleTranspose { apart } => {
+                return Err(AtomError::ShuffleDistance { apart: *apart });
+            }
             CopyOp::Tma { bits, .. } | CopyOp::Bulk { bits, .. } => {
                 let whole = *bits > 0 && bits.is_multiple_of(BULK_BITS);
                 let instruction = self.instruction();
@@ -211,7 +225,8 @@ impl CopyOp {
         });
         let tma = TmaOp::all().map(|op| CopyOp::Tma { op, bits: BULK_BITS });
         let bulk = BulkOp::ALL.map(|op| CopyOp::Bulk { op, bits: BULK_BITS });
-        let matrices = matrices.chain([CopyOp::MovMatrix]);
+        let shuffles = [1, 4].map(|apart| CopyOp::ShuffleTranspose { apart });
+        let matrices = matrices.chain([CopyOp::MovMatrix]).chain(shuffles);
         universal.into_iter().chain(cp_async).chain(matrices).chain(tma).chain(bulk)
     }
 }
@@ -274,6 +289,16 @@ impl CopyAtom {
                 let (x1, all) = (Matrices::X1, layout!(32:1));
                 (all, fragments(x1, false)?, fragments(x1, true)?)
             }
+            CopyOp::ShuffleTranspose { apart } => {
+                let threads = match apart {
+                    1 => layout!((2, 16):(32, 128)),
+                    _ => layout!((4, 2, 4):(64, 32, 512)),
+                };
+                let values =
+                    Layout::concat(&[layout!(32:1), Layout::leaf(2, 64 * i64::from(apart))])?;
+                let dst = Layout::concat(&[threads, values])?;
+                (layout!(32:1), layout!((32, 64):(64, 1)), dst)
+            }
         };
         Ok(Self { op, thr_id, layout_src_tv: src, layout_dst_tv: dst })
     }
@@ -305,6 +330,7 @@ impl CopyAtom {
             CopyOp::Universal { .. }
             | CopyOp::CpAsync { .. }
             | CopyOp::StMatrix { .. }
+            | CopyOp::ShuffleTranspose { .. }
             | CopyOp::Tma { .. }
             | CopyOp::Bulk { .. } => &self.layout_src_tv,
         }

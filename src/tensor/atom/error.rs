@@ -74,6 +74,8 @@ errors! {
                 )
             }
         },
+        /// pairs of threads that are transposed are 1 or 4 apart, not {apart}
+        ShuffleDistance { apart: u32 },
         /// There is no copy of this number of bits.
         CopyBits {
             /// The instruction.

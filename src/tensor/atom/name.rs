@@ -193,6 +193,9 @@ impl fmt::Display for CopyOp {
                 write!(f, "SM90_{}_STSM_{}", matrix(m, t), direction(t))
             }
             CopyOp::MovMatrix => f.write_str("SM75_U32x1_MOVM_T"),
+            CopyOp::ShuffleTranspose { apart } => {
+                write!(f, "SM50_Shuffle_U32_2x2Trans_XOR{apart}")
+            }
             CopyOp::Tma { op, bits } => write!(f, "{}<{bits}>", op.name()),
             CopyOp::Bulk { op, bits } => write!(f, "{}<{bits}>", op.name()),
         }

@@ -1,6 +1,6 @@
 //! [`ThrCopy`]: the part of a [`TiledCopy`] that a thread has, and its copies by the instruction of the atom.
 
-use crate::ir::builder::DeviceCoord;
+use crate::ir::builder::{AnyVector, DeviceCoord, WARP};
 use crate::ir::op::{CpAsyncCache, MatrixCount, MatrixOrder};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Val};
@@ -25,6 +25,7 @@ use crate::tensor::view::tensor::Tensor;
 /// | [`CopyOp::LdMatrix`] | shared | registers | one `ldmatrix` |
 /// | [`CopyOp::StMatrix`] | registers | shared | one `stmatrix` |
 /// | [`CopyOp::MovMatrix`] | registers | registers | one `movmatrix` |
+/// | [`CopyOp::ShuffleTranspose`] | registers | registers | one `shfl.bfly` |
 ///
 /// ```
 /// use tilewright::ir::{Global, Kernel, Target, f16};
@@ -109,7 +110,8 @@ impl<'b> ThrCopy<'_, 'b> {
         if tensor.poisoned {
             return tensor.poison();
         }
-        let whole = check_whole_tiles(tensor, self.copy.tiler());
+        let whole = self.copy.period().map_err(TensorErrorKind::from);
+        let whole = whole.and_then(|period| check_whole_tiles(tensor, &period));
         match whole.and_then(|()| self.copy.tidfrg(&tensor.layout, side)) {
             Ok(layout) => {
                 let modes = layout.rank().saturating_sub(1);
@@ -342,7 +344,10 @@ impl<'b> ThrCopy<'_, 'b> {
                 | CopyOp::CpAsync { .. }
                 | CopyOp::Tma { .. }
                 | CopyOp::Bulk { .. } => Ok(inside),
-                CopyOp::LdMatrix { .. } | CopyOp::StMatrix { .. } | CopyOp::MovMatrix => {
+                CopyOp::LdMatrix { .. }
+                | CopyOp::StMatrix { .. }
+                | CopyOp::MovMatrix
+                | CopyOp::ShuffleTranspose { .. } => {
                     let none = TensorErrorKind::NoPredicate { instruction: op.instruction() };
                     if predicate.is_always() { Ok(inside) } else { Err(none) }
                 }
@@ -488,6 +493,18 @@ fn execute<'b, 'c, S, D>(
                 destination.write_vector(k, &to.indices, pair.movmatrix());
             }
         }
+        CopyOp::ShuffleTranspose { apart } => {
+            let pair = source.read_vector(k, &from.indices).and_then(|pair| pair.values::<u32>());
+            let Some(&[first, second]) = pair.as_deref() else { return };
+            // A thread keeps the register of its own number, and gives the other one to the thread that has that number.
+            let upper = (k.lane_id() & apart.cast_signed()).ne(0);
+            let got = k.shfl_bfly(WARP, upper.select(first, second), apart);
+            let pair = [upper.select(got, first), upper.select(second, got)];
+            if let Some(pair) = AnyVector::pack(&pair) {
+                let pair = pair.cast(S::Elem::SCALAR).unwrap_or(pair);
+                destination.write_vector(k, &to.indices, pair);
+            }
+        }
         // `check_spaces` has refused them.
         CopyOp::Tma { .. } | CopyOp::Bulk { .. } => {}
     }
@@ -523,7 +540,7 @@ fn check_spaces<'b, S: Readable<'b>, D: Writable<'b>>(
             matches!((from, to), (ElementAddress::Registers, ElementAddress::Shared(..))),
             "from registers to shared memory",
         ),
-        CopyOp::MovMatrix => (
+        CopyOp::MovMatrix | CopyOp::ShuffleTranspose { .. } => (
             matches!((from, to), (ElementAddress::Registers, ElementAddress::Registers)),
             "from registers to registers",
         ),

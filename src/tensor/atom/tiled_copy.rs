@@ -41,6 +41,8 @@ pub struct TiledCopy {
     dtype: Scalar,
     layout_tv: Layout,
     tiler: IntTuple,
+    /// The rows and the columns of the tile, where they do not follow each other.
+    modes: Option<Vec<Layout>>,
 }
 
 /// `SM80_CP_ASYNC_CACHEALWAYS<uint128_t> o ((4,8),4):((32,1),8) of (8,16)`: the atom, the layout, the tile.
@@ -89,7 +91,7 @@ impl TiledCopy {
         layout_tv: Layout,
         tiler: IntTuple,
     ) -> Result<Self, TensorError> {
-        let copy = Self { atom, dtype, layout_tv, tiler };
+        let copy = Self { atom, dtype, layout_tv, tiler, modes: None };
         match copy.check() {
             Ok(()) => Ok(copy),
             Err(kind) => {
@@ -115,7 +117,8 @@ impl TiledCopy {
             let tiler = (mma.tile_size_mnk(first)?, mma.tile_size_mnk(second)?);
             Ok((mma.layout_tv(operand)?, IntTuple::from(tiler)))
         };
-        let copy = parts().map(|(layout_tv, tiler)| Self { atom, dtype, layout_tv, tiler });
+        let copy =
+            parts().map(|(layout_tv, tiler)| Self { atom, dtype, layout_tv, tiler, modes: None });
         let error = |operand: String, kind| {
             Err(TensorError { operation: "make_tiled_copy", operand, kind })
         };
@@ -126,6 +129,120 @@ impl TiledCopy {
             },
             Err(cause) => error(format!("{mma:?}"), cause.into()),
         }
+    }
+
+    /// `atom` for the elements of C of `mma`, the values of one execution of the atom at a time, in the order of the values
+    /// of C: CuTe's `make_tiled_copy_C_atom`. The tile has only the rows and columns that these values reach.
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::layout::{layout, tiler};
+    /// use tilewright::tensor::{CopyAtom, CopyOp, MmaAtom, TiledCopy, TiledMma};
+    ///
+    /// let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
+    /// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(32, 32, 16))?;
+    /// let pairs = CopyAtom::new(CopyOp::Universal { bits: 64 })?;
+    /// let copy = TiledCopy::of_c_atom(pairs, Scalar::F32, &mma)?;
+    /// // Of 32 x 32 elements, the rows 0 to 7 and 16 to 23, and the first 16 columns.
+    /// let modes: Vec<String> = copy.tiler_layouts().iter().map(|mode| mode.to_string()).collect();
+    /// assert_eq!(modes, ["(8,2):(1,16)", "16:1"]);
+    /// assert_eq!(copy.tiler().to_string(), "(16,16)");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`TiledCopy::of_operand`]; a thread has fewer values of C than the atom.
+    pub fn of_c_atom(atom: CopyAtom, dtype: Scalar, mma: &TiledMma) -> Result<Self, TensorError> {
+        let operand = format!("{} of C of {mma:?}", atom.op());
+        let made = || -> Result<_, TensorErrorKind> {
+            let layout_tv = mma.layout_tv(Operand::C)?;
+            let threads = layout_tv.get(&[0])?.size()?.to_static()?;
+            let count = layout_tv.get(&[1])?.size()?.to_static()?;
+            let probe = Self { atom, dtype, layout_tv, tiler: IntTuple::from(1), modes: None };
+            let values = probe.vector(Side::Source)?;
+            if values > count {
+                return Err(TensorErrorKind::Atoms { what: "values", count, atom: values });
+            }
+            let layout_tv = probe.layout_tv.composition(&Layout::compact((threads, values)))?;
+            let tile = IntTuple::from((mma.tile_size_mnk(0)?, mma.tile_size_mnk(1)?));
+            Self::of_coords(probe.atom, dtype, &layout_tv, &tile)
+        };
+        made().map_err(|kind| TensorError { operation: "make_tiled_copy_C_atom", operand, kind })
+    }
+
+    /// `atom` for the elements that `atom_tv` reaches, a layout from (thread, value) to the addresses of `data`, a layout from
+    /// coordinates to addresses: CuTe's `make_cotiled_copy`. The tile has only the rows and columns that are reached.
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::{CopyAtom, CopyOp, TiledCopy};
+    ///
+    /// // 32 threads copy runs of 4 addresses, whatever coordinates these have: here they are columns.
+    /// let atom = CopyAtom::new(CopyOp::Universal { bits: 128 })?;
+    /// let addresses = layout!((32, 4) : (4, 1));
+    /// let copy = TiledCopy::cotiled(atom, Scalar::F32, &addresses, &layout!((16, 64) : (1, 16)))?;
+    /// assert_eq!(copy.tiler().to_string(), "(16,8)");
+    /// assert_eq!(copy.layout_tv().to_string(), "(32,4):(4,1)");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An address that `data` does not have; those of [`TiledCopy::new`].
+    pub fn cotiled(
+        atom: CopyAtom,
+        dtype: Scalar,
+        atom_tv: &Layout,
+        data: &Layout,
+    ) -> Result<Self, TensorError> {
+        let operand = format!("{} o {atom_tv} of {data}", atom.op());
+        let made = || -> Result<_, TensorErrorKind> {
+            let to_coord = data.left_inverse()?;
+            let layout_tv = to_coord.composition(atom_tv)?;
+            // Each address is that of its coordinate: none lies in a gap of the data or behind it.
+            for (coord, address) in layout_tv.indices()?.zip(atom_tv.indices()?) {
+                if data.at(coord)? != address || coord >= data.size()?.to_static()? {
+                    return Err(TensorErrorKind::NoSuchAddress { address, data: data.to_string() });
+                }
+            }
+            Self::of_coords(atom, dtype, &layout_tv, &data.shape().to_owned().product_each()?)
+        };
+        made().map_err(|kind| TensorError { operation: "make_cotiled_copy", operand, kind })
+    }
+
+    /// The copy of a layout from (thread, value) to places in a tile, cut to the rows and columns that it reaches.
+    fn of_coords(
+        atom: CopyAtom,
+        dtype: Scalar,
+        layout_tv: &Layout,
+        tile: &IntTuple,
+    ) -> Result<Self, TensorErrorKind> {
+        let extents: Vec<i64> =
+            tile.leaves().iter().map(|extent| extent.to_static()).collect::<Result<_, _>>()?;
+        let mut modes = Vec::with_capacity(extents.len());
+        for mode in 0..extents.len() {
+            let leaf = |(at, extent): (usize, &i64)| Layout::leaf(*extent, i64::from(at == mode));
+            let leaves: Vec<Layout> = extents.iter().enumerate().map(leaf).collect();
+            modes.push(Layout::concat(&leaves)?.composition(layout_tv)?.filter()?);
+        }
+        let to_tile =
+            Tiler::from_items(modes.iter().cloned().map(Tiler::from).collect::<Vec<_>>())?;
+        let tile_to_data = Layout::compact(tile.clone()).composition(&to_tile)?;
+        let sizes = modes
+            .iter()
+            .map(|mode| mode.size()?.to_static())
+            .collect::<Result<Vec<_>, LayoutError>>()?;
+        let sizes: Vec<IntTuple> = sizes.into_iter().map(IntTuple::from).collect();
+        let layout_tv = tile_to_data.left_inverse()?.composition(layout_tv)?;
+        let copy = Self {
+            atom,
+            dtype,
+            layout_tv,
+            tiler: IntTuple::from_items(sizes)?,
+            modes: Some(modes),
+        };
+        copy.check()?;
+        Ok(copy)
     }
 
     fn check(&self) -> Result<(), TensorErrorKind> {
@@ -167,6 +284,29 @@ impl TiledCopy {
     /// The extents of the tile.
     pub fn tiler(&self) -> &IntTuple {
         &self.tiler
+    }
+
+    /// The rows and the columns of a matrix that the tile has, as CuTe's `Tiler_MN`: for most copies the first ones.
+    pub fn tiler_layouts(&self) -> Vec<Layout> {
+        match &self.modes {
+            Some(modes) => modes.clone(),
+            None => self.tiler.children().map(|mode| Layout::compact(mode.to_owned())).collect(),
+        }
+    }
+
+    /// The extents of a matrix that whole tiles make up.
+    pub(in crate::tensor) fn period(&self) -> Result<IntTuple, LayoutError> {
+        let Some(modes) = &self.modes else { return Ok(self.tiler.clone()) };
+        let period = |mode: &Layout| -> Result<IntTuple, LayoutError> {
+            let mut most = 1;
+            for (extent, stride) in mode.as_ref().leaves() {
+                let overflow = LayoutError::Overflow { operation: "the extents of a tile" };
+                let (extent, stride) = (extent.to_static()?, stride.to_int()?.to_static()?);
+                most = most.max(extent.checked_mul(stride).ok_or(overflow)?);
+            }
+            Ok(IntTuple::from(most))
+        };
+        IntTuple::from_items(modes.iter().map(period).collect::<Result<Vec<_>, _>>()?)
     }
 
     /// The type of the elements.
@@ -227,7 +367,13 @@ impl TiledCopy {
         let atoms = atoms.composition(&tiler!(to_target, _))?;
         let (atom, rest) = (atoms.get(&[0])?, atoms.get(&[1])?);
         let places = atom.zip(&rest)?.coalesce_by(&IntTuple::from((1, (1, 1))))?;
-        let tiled = matrix.zipped_divide(&Tiler::from(&self.tiler))?;
+        let tiled = match &self.modes {
+            None => matrix.zipped_divide(&Tiler::from(&self.tiler))?,
+            Some(modes) => {
+                let modes = modes.iter().cloned().map(Tiler::from).collect::<Vec<_>>();
+                matrix.zipped_divide(&Tiler::from_items(modes)?)?
+            }
+        };
         let by_thread = tiled.composition(&tiler!(places, _))?;
         // ((thread, values), tiles) -> (thread, values, tiles..)
         let (tile, tiles) = (by_thread.get(&[0])?, by_thread.get(&[1])?);

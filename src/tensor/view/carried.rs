@@ -73,7 +73,7 @@ impl<'x, P: PointerType> IntoValues<'x> for TensorPointer<'x, P> {
     }
 }
 
-/// What the host knows of a tensor: the part of its engine, and its layout.
+/// The host's knowledge of a tensor: the part of its engine, and its layout.
 #[derive(Clone)]
 struct TensorPart<E> {
     engine: E,

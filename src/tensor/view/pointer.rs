@@ -85,7 +85,7 @@ impl<P> Clone for Moved<'_, P> {
 }
 impl<P> Copy for Moved<'_, P> {}
 
-/// What the host knows of a pointer that control flow carries.
+/// The host's knowledge of a pointer that control flow carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PointerPart {
     align: u32,
@@ -94,7 +94,7 @@ pub(super) struct PointerPart {
 }
 
 impl PointerPart {
-    /// What is known of a pointer that is one of both.
+    /// The knowledge of a pointer that is one of both.
     pub(super) fn joined(&self, other: &PointerPart) -> Option<PointerPart> {
         let align = self.align.min(other.align);
         (self.swizzle == other.swizzle).then_some(PointerPart { align, ..*self })
@@ -163,13 +163,13 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         TensorPointer { base: self.base.offset(self.offset), offset: 0, align: bytes, ..self }
     }
 
-    /// The same pointer, of which nothing but its natural alignment is known: where a loop carries pointers that are less
-    /// aligned than the first one.
+    /// The same pointer with its natural alignment alone: for a loop that carries pointers of less alignment than the first
+    /// one.
     pub fn without_alignment(self) -> Self {
         TensorPointer { align: P::Elem::SCALAR.size_bytes(), ..self }
     }
 
-    /// What the host knows of the pointer, where control flow carries it.
+    /// The host's knowledge of the pointer, where control flow carries it.
     pub(super) fn part(&self) -> PointerPart {
         match self.swizzle {
             None => PointerPart { align: self.alignment(), swizzle: None },
@@ -179,8 +179,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         }
     }
 
-    /// The device's part of the pointer, where control flow carries it. A swizzled one that a number of the device has moved
-    /// has two, and is an error of the build.
+    /// The device's part of the pointer, where control flow carries it. A swizzled pointer, moved by a number of the device,
+    /// has two parts and is an error of the build.
     #[track_caller]
     pub(super) fn carried(&self) -> Val<'b, P> {
         match self.swizzle {

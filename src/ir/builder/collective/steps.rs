@@ -21,6 +21,7 @@ use crate::ir::op::{
 use crate::ir::types::{Scalar, Type};
 
 pub(super) const FILE: &str = file!();
+pub(super) const FOLD: &str = fold::FILE;
 
 /// The lanes of a warp.
 pub(super) const LANES: u32 = 32;

@@ -169,6 +169,15 @@ macro_rules! number_rows {
             popc = Popc (value: T) {} -> U32 : IntWord, Pure, SM_80 as "popc" Bits, method;
             /// The number of zeros above the highest bit that is set. PTX ISA 9.7.1.15 `clz`.
             clz = Clz (value: T) {} -> U32 : IntWord, Pure, SM_80 as "clz" Bits, method;
+            /// 1 where `value` is 0, else 0: C's `!`. PTX ISA 9.7.8.5 `cnot`.
+            cnot = Cnot (value: T) {} -> T : Int, Pure, SM_80 as "cnot" Bits, method;
+            /// `then_value` where `sign >= 0`, else `else_value`. PTX ISA 9.7.6.4 `slct`.
+            slct = Slct (then_value: T, else_value: T, sign: I32) {} -> T
+                : ScalarNumber, Pure, SM_80 as "slct" Select, method;
+            /// `then_value` where `sign >= 0`, else `else_value`, also where `sign` is NaN. With `ftz` a subnormal
+            /// `sign` is 0. PTX ISA 9.7.6.4 `slct`.
+            slct_float = SlctFloat (then_value: T, else_value: T, sign: F32) { subnormals: Subnormals } -> T
+                : ScalarNumber, Pure, SM_80 as "slct{.subnormals}" Select, method;
             /// The bits in reverse order. PTX ISA 9.7.1.18 `brev`.
             brev = Brev (value: T) {} -> T : IntWord, Pure, SM_80 as "brev" Bits, method;
             /// The highest bit that differs from the sign (from 0, where unsigned), counted as `from`

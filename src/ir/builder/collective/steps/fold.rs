@@ -9,6 +9,8 @@ use crate::ir::entity::Value;
 use crate::ir::op::{Arith, Op, ReduxOp, ShflMode, ValueList, Warp};
 use crate::ir::types::{Scalar, Type};
 
+pub(super) const FILE: &str = file!();
+
 /// Lanes that combine their values in steps.
 pub(super) struct Span<'o> {
     /// The number of lanes, a power of two.

@@ -1,0 +1,90 @@
+//! Joins the host's parts of values where paths of control flow meet.
+
+use std::rc::Rc;
+
+use super::context::Context;
+use super::error::BuildErrorKind;
+use super::host_part::{HostPart, HostParts};
+use super::values::Values;
+use crate::ir::entity::OpId;
+use crate::ir::kernel::SourceLocation;
+
+/// The parts of a group.
+pub(super) fn host_parts<V: Values>(group: &V::At<'_>) -> HostParts {
+    let mut parts = HostParts::new();
+    V::host_parts(group, &mut parts);
+    parts
+}
+
+/// The group with these parts.
+#[track_caller]
+pub(super) fn with_parts<'x, V: Values>(
+    cx: &'x Context,
+    made: V::At<'x>,
+    parts: &HostParts,
+) -> V::At<'x> {
+    if parts.is_empty() { made } else { V::with_host_parts(cx, made, &mut parts.iter().cloned()) }
+}
+
+impl Context {
+    /// Notes the parts of values that are results of `op`, joined with the parts noted before.
+    pub(super) fn note_results(&self, op: OpId, parts: HostParts, location: SourceLocation) {
+        if parts.is_empty() {
+            return;
+        }
+        let joined = match self.results_of(op) {
+            Some(known) => self.joined(&known, &parts, location),
+            None => parts,
+        };
+        self.with(|state| state.result_parts.insert(op, joined));
+    }
+
+    /// The parts of the results of `op`, as far as they are known.
+    pub(super) fn results_of(&self, op: OpId) -> Option<HostParts> {
+        self.with(|state| state.result_parts.get(&op).cloned())
+    }
+
+    /// Notes the parts of the carried values of a loop.
+    pub(super) fn note_carried(&self, op: OpId, parts: HostParts) {
+        if !parts.is_empty() {
+            self.with(|state| state.carried_parts.insert(op, parts));
+        }
+    }
+
+    /// Checks the parts of values for the next iteration of `op` against the parts that the loop carries.
+    pub(super) fn check_carried(&self, op: OpId, parts: &HostParts, location: SourceLocation) {
+        let Some(carried) = self.with(|state| state.carried_parts.get(&op).cloned()) else {
+            return;
+        };
+        for (carried, next) in carried.iter().zip(parts) {
+            let joined = carried.join(&**next);
+            if joined.is_none_or(|joined| joined.text() != carried.text()) {
+                let (first, other) = (carried.text(), next.text());
+                let advice = carried.advice();
+                let kind = BuildErrorKind::CarriedPart { first, other, advice };
+                self.with(|state| state.error(location, kind));
+            }
+        }
+    }
+
+    /// Joins the parts of two paths. Parts that cannot be joined are an error, and stay the first ones.
+    pub(super) fn joined(
+        &self,
+        first: &HostParts,
+        others: &HostParts,
+        location: SourceLocation,
+    ) -> HostParts {
+        let join = |(first, other): (&Rc<dyn HostPart>, &Rc<dyn HostPart>)| {
+            first.join(&**other).unwrap_or_else(|| {
+                let kind = BuildErrorKind::JoinedPart {
+                    first: first.text(),
+                    other: other.text(),
+                    advice: first.advice(),
+                };
+                self.with(|state| state.error(location, kind));
+                first.clone()
+            })
+        };
+        first.iter().zip(others).map(join).collect()
+    }
+}
