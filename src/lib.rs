@@ -61,6 +61,11 @@ pub mod testing;
 #[cfg(feature = "tune")]
 pub mod tune;
 
+/// The examples of the README, as tests.
+#[cfg(all(doctest, feature = "sim"))]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 /// The examples of `docs/splitting-kernels.md`, as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/splitting-kernels.md")]

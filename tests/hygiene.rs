@@ -143,6 +143,44 @@ fn unsafe_code_is_in_the_cuda_runtime_and_its_exchange_only() {
     }
 }
 
+/// The names of the public types and traits that stand at the margin of a file, each with the file.
+fn public_types(files: &[(String, String)]) -> Vec<(String, String)> {
+    let named = files.iter().flat_map(|(path, text)| {
+        let lines = text.lines().filter_map(|line| line.strip_prefix("pub "));
+        let names = lines.filter_map(|line| {
+            let mut words = line.split(|c| !is_word(Some(c))).filter(|word| *word != "unsafe");
+            let is_type =
+                matches!(words.next(), Some("struct" | "enum" | "trait" | "type" | "union"));
+            words.next().filter(|_| is_type)
+        });
+        names.map(|name| (name.to_owned(), path.clone()))
+    });
+    let mut named: Vec<_> = named.collect();
+    named.sort();
+    named
+}
+
+/// One name stands for one thing, whatever the module.
+#[test]
+fn no_two_public_types_share_a_name() {
+    let all: Vec<_> =
+        files("src", "rs").iter().map(|(path, text)| (short(path), code(text))).collect();
+    let found = public_types(&all);
+    assert!(found.len() > 300, "only {} types are found", found.len());
+    for pair in found.windows(2) {
+        let [(name, first), (other, second)] = pair else { continue };
+        // The seals of sealed traits are in private modules.
+        assert!(
+            name != other || name == "Sealed",
+            "{first} and {second} both have a public `{name}`"
+        );
+    }
+    let twice = ["pub struct A;\npub(crate) struct B;", "pub unsafe trait A<T> {}\nstruct B;"];
+    let found = public_types(&twice.map(|text| ("x".to_owned(), text.to_owned())));
+    assert_eq!(found.iter().filter(|(name, _)| name == "A").count(), 2);
+    assert!(!found.iter().any(|(name, _)| name == "B"));
+}
+
 /// Returns the lines with an import of the typed front of the runtime.
 fn imports_of_the_front(text: &str) -> Vec<usize> {
     const FRONT: &str = "argument buffer cublas device exchange function graph launch_options module pinned stream \

@@ -12,6 +12,7 @@
 #[path = "support/mod.rs"]
 mod support;
 
+use support::kernels::{Axpy, axpy};
 use support::{device, driver};
 
 use std::sync::Arc;
@@ -19,7 +20,6 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode as Mode};
 use cudarc::driver::{CudaContext, CudaGraph, CudaSlice, CudaStream};
 use driver::{CASE, check, complete_driver, run};
-use tilewright::ir::{Global, GlobalMut, Kernel};
 use tilewright::runtime::{
     Buffer, Device, Function, Grid, LaunchOptions, Pinned, RuntimeError, Stream,
 };
@@ -87,8 +87,6 @@ fn child() {
     eprintln!("case {case} ran");
 }
 
-type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
-
 /// A program with a stream of `cudarc` that launches a function of this crate.
 struct Program {
     device: Device,
@@ -105,11 +103,7 @@ impl Program {
         let device = Device::cuda(0).unwrap();
         let stream = CudaContext::new(0).unwrap().new_stream().unwrap();
         let ours = Stream::from_cudarc(&stream).unwrap();
-        let kernel = Kernel::<Axpy>::build("axpy", device.target(), |k, (a, x, y, n)| {
-            let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-            k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
-        });
-        let axpy = device.load(&kernel.unwrap()).unwrap();
+        let axpy = device.load(&axpy(device.target())).unwrap();
         Program { device, stream, ours, axpy }
     }
 

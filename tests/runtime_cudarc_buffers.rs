@@ -13,13 +13,14 @@
 mod support;
 
 use support::driver;
+use support::kernels::axpy;
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
 use driver::{CASE, check};
-use tilewright::ir::{Element, Global, GlobalMut, Kernel, Target, bf16, f8e4m3, f8e5m2, f16, tf32};
+use tilewright::ir::{Element, GlobalMut, Kernel, Target, bf16, f8e4m3, f8e5m2, f16, tf32};
 use tilewright::runtime::{Buffer, Device, Grid, KeptBuffer, RuntimeError};
 
 #[test]
@@ -139,12 +140,7 @@ fn kept(device: &Device, stream: &Arc<CudaStream>) {
     assert!(matches!(error, RuntimeError::OtherDeviceStream { .. }), "{error}");
     assert_eq!(buffer.to_vec().unwrap(), [1, 2, 3]);
 
-    type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
-    let axpy = Kernel::<Axpy>::build("axpy", Target::SM_80, |k, (a, x, y, n)| {
-        let i = k.thread_idx().x;
-        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
-    });
-    let axpy = device.load(&axpy.unwrap()).unwrap();
+    let axpy = device.load(&axpy(Target::SM_80)).unwrap();
     let (x, mut y) = (device.upload(&[1.0f32; 4]).unwrap(), device.zeros::<f32>(4).unwrap());
     let mut graph = device.graph().unwrap();
     graph.launch(&axpy, Grid::cover(4, 32), (2.0, &x, &mut y, 4)).unwrap();

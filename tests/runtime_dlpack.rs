@@ -17,6 +17,7 @@ mod support;
 use support::device;
 #[cfg(all(target_os = "linux", feature = "cuda"))]
 use support::driver;
+use support::kernels::axpy;
 
 use std::ptr;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use dlpark::ffi::{DLDataType, DLDevice, DLDeviceType, DLManagedTensorVersioned};
 use dlpark::metadata::Dynamic;
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase, legacy, versioned};
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{Element, Global, GlobalMut, Kernel, Target, f16, tf32};
+use tilewright::ir::{Element, Target, f16, tf32};
 use tilewright::runtime::{Buffer, Device, DlpackError, Grid, KeptBuffer, RuntimeError};
 
 /// A tensor of foreign code: `owner` is what its deleter drops.
@@ -207,16 +208,6 @@ fn the_simulator_has_no_addresses() {
     let refused: Result<versioned::Dlpack, _> = device.zeros::<tf32>(6).unwrap().into_dlpack(&[6]);
     let error = DlpackError::NoDataType { elem: Scalar::Tf32 };
     assert_eq!(refused.map(|_| ()).map_err(RuntimeError::from), Err(error.into()));
-}
-
-type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
-
-fn axpy(target: Target) -> Kernel<Axpy> {
-    Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
-        let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
-    })
-    .unwrap()
 }
 
 /// Converts a buffer to a tensor and back without a copy: launches see the same memory.

@@ -17,6 +17,7 @@
 mod support;
 
 use support::driver;
+use support::kernels::axpy;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,9 +27,7 @@ use tilewright::arch::{Fill, L2Promotion, SwizzleMode, TensorMapDesc, TensorMapE
 use tilewright::codegen::Module;
 use tilewright::ir::op::InlinePtx;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{
-    Element, Global, GlobalMut, Kernel, KernelOptions, Target, TensorMapMut, Untyped,
-};
+use tilewright::ir::{Element, GlobalMut, Kernel, KernelOptions, Target, TensorMapMut, Untyped};
 use tilewright::runtime::{
     Arg, CacheStats, ClusterError, CompilerNoteKind, CudaVersion, Device, DriverStatus, FaultKind,
     Function, Grid, LaunchOptions, LoadOptions, ModuleCache, Occupancy, PtxRejection, Ptxas,
@@ -364,16 +363,6 @@ fn check_no_gpu(error: RuntimeError, falls_back: bool) {
 
 fn gpu() -> Device {
     Device::default().expect("the driver has a GPU")
-}
-
-type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
-
-fn axpy(target: Target) -> Kernel<Axpy> {
-    Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
-        let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
-    })
-    .expect("the kernel is right")
 }
 
 /// A kernel that the driver knows by its name.

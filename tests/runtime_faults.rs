@@ -14,6 +14,7 @@
 #[path = "support/mod.rs"]
 mod support;
 
+use support::kernels::axpy;
 use support::skip::skip;
 use support::{device, ptxas};
 
@@ -21,7 +22,7 @@ use std::process::Command;
 
 use device::{gpu, wanted_gpu};
 use tilewright::ir::op::InlinePtx;
-use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target};
+use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
 use tilewright::runtime::{
     CompilerNoteKind, Device, FaultKind, Grid, LoadOptions, ModuleCache, RuntimeError,
 };
@@ -89,16 +90,6 @@ fn faulty(fault: &str, target: Target) -> (Kernel<(GlobalMut<i32>,)>, Vec<FaultK
         _ => panic!("no such fault"),
     };
     (kernel.unwrap(), kinds)
-}
-
-type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
-
-fn axpy(target: Target) -> Kernel<Axpy> {
-    Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
-        let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
-    })
-    .unwrap()
 }
 
 /// One fault, when this is a child process.

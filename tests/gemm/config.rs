@@ -144,7 +144,7 @@ fn each_cause_has_its_error() {
         (GemmConfig { target: Target::SM_90, ..good }, "needs sm_90a"),
         (GemmConfig { b: Scalar::F16, ..good }, "has no products of bf16 and f16"),
         (GemmConfig { a: Scalar::F32, b: Scalar::F32, ..good }, "has no products of f32 and f32"),
-        (GemmConfig { acc: Scalar::F16, ..good }, "sums in f16"),
+        (GemmConfig { acc: Scalar::F16, ..good }, "accumulators in f16"),
         (GemmConfig { d: Scalar::F8E4M3, ..good }, "D is of f32, f16 or bf16"),
         (
             GemmConfig { major_a: Major::Mn, ..GemmConfig::sm90(Scalar::Tf32, [128, 128]) },

@@ -2,7 +2,8 @@
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 
-use crate::support::{device, ptxas, text};
+use crate::support::device;
+use crate::support::kernels::checked;
 
 #[path = "../../examples/softmax.rs"]
 mod softmax;
@@ -26,19 +27,6 @@ const BLOCKS: [[u32; 3]; 10] = [
     [1023, 1, 1],
     [1024, 1, 1],
 ];
-
-fn checked<P>(device: &Device, build: impl Fn(Target) -> Kernel<P>) -> Kernel<P> {
-    let kernel = build(device.target());
-    text::check_round_trip(kernel.ir());
-    if let Some(ptxas) = ptxas::find() {
-        for target in [Target::SM_80, Target::SM_90A] {
-            let ptx = build(target).ptx();
-            let result = ptxas.assemble(ptx.text(), &target.to_string(), &["-O1"]);
-            result.unwrap_or_else(|problem| panic!("{problem}"));
-        }
-    }
-    kernel
-}
 
 /// The number of the thread in its block.
 fn thread<'b>(k: &Body<'b, '_>) -> Val<'b, i32> {

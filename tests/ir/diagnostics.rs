@@ -2,7 +2,8 @@
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 
-use crate::support::{device, ptxas, text};
+use crate::support::kernels::checked;
+use crate::support::{device, ptxas};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,20 +14,6 @@ use tilewright::ir::op::{Arith, Diagnostic, Op};
 use tilewright::ir::{Element, GlobalMut, Kernel, Target, range};
 use tilewright::runtime::{AssertFailures, Device, Grid, RuntimeError};
 use tilewright::sim;
-
-/// Builds for the device; the kernel is also printed and parsed, and assembled.
-fn checked<P>(device: &Device, build: impl Fn(Target) -> Kernel<P>) -> Kernel<P> {
-    let kernel = build(device.target());
-    text::check_round_trip(kernel.ir());
-    if let Some(ptxas) = ptxas::find() {
-        for target in [Target::SM_80, Target::SM_90A] {
-            let ptx = build(target).ptx();
-            let result = ptxas.assemble(ptx.text(), &target.to_string(), &["-O1"]);
-            result.unwrap_or_else(|problem| panic!("{problem}"));
-        }
-    }
-    kernel
-}
 
 /// Keeps other tests from waiting for the launches of this one: they would get its failures.
 fn alone() -> MutexGuard<'static, ()> {

@@ -2,7 +2,8 @@
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 
-use crate::support::{device, ptxas, text};
+use crate::support::device;
+use crate::support::kernels::checked;
 
 use device::devices;
 use proptest::prelude::*;
@@ -30,20 +31,6 @@ tilewright::params! {
         scale: [f32; 2],
         offset: i8,
     }
-}
-
-/// Prints, parses and assembles what `build` makes for each target, and returns the one for the device.
-fn checked<P>(device: &Device, build: impl Fn(Target) -> Kernel<P>) -> Kernel<P> {
-    let kernel = build(device.target());
-    text::check_round_trip(kernel.ir());
-    if let Some(ptxas) = ptxas::find() {
-        for target in [Target::SM_80, Target::SM_90A] {
-            let ptx = build(target).ptx();
-            let result = ptxas.assemble(ptx.text(), &target.to_string(), &["-O1"]);
-            result.unwrap_or_else(|problem| panic!("{problem}"));
-        }
-    }
-    kernel
 }
 
 type OfStruct = (Problem, GlobalMut<f32>, (i64, [bool; 2]));

@@ -1,8 +1,9 @@
 //! Checks each refusal of a device or a launch on a machine without a GPU, with its message.
 
+use crate::support::kernels::axpy;
 use expect_test::{Expect, expect};
 use tilewright::arch::TensorMapError;
-use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
+use tilewright::ir::{Kernel, KernelOptions, Target, Untyped};
 use tilewright::runtime::{
     Arg, ClusterError, CompilerNote, CudaVersion, Device, DeviceChoice, DeviceFault, DriverStatus,
     FaultKind, Function, Grid, Limits, PtxRejection, PtxasError, RuntimeError,
@@ -10,16 +11,6 @@ use tilewright::runtime::{
 use tilewright::sim;
 
 use crate::support::skip::skip;
-
-type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
-
-fn axpy(target: Target) -> Kernel<Axpy> {
-    Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
-        let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
-    })
-    .unwrap()
-}
 
 fn simulator() -> Device {
     Device::sim().unwrap()

@@ -2,6 +2,7 @@
 //! half need a GPU, and run where the environment has `TILEWRIGHT_GPU=1`.
 
 use crate::support::device;
+use crate::support::kernels::{Axpy, axpy};
 
 use device::{devices, wanted_gpu};
 use tilewright::arch::{Fill, L2Promotion, SwizzleMode, TensorMapDesc};
@@ -11,16 +12,6 @@ use tilewright::ir::{
 };
 use tilewright::layout::{Layout, layout};
 use tilewright::runtime::{Buffer, Device, Function, Grid, LaunchOptions, RuntimeError, Stream};
-
-type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
-
-fn axpy(target: Target) -> Kernel<Axpy> {
-    Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
-        let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
-    })
-    .unwrap()
-}
 
 /// Devices and what is on them can be sent to and shared between threads.
 const _: () = {

@@ -3,15 +3,13 @@
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 
 use crate::support::skip::skip;
-use crate::support::{device, text};
+use crate::support::{computed, device};
 
 use tilewright::ir::builder::{Bits, Ordered, Signed, Word32};
 use tilewright::ir::op::ProductHalf;
 use tilewright::ir::types::{Const, Scalar};
-use tilewright::ir::{
-    Element, Float, Global, GlobalMut, Integer, Kernel, Number, Target, Val, Vector,
-};
-use tilewright::runtime::{Device, Grid};
+use tilewright::ir::{Element, Float, Integer, Number, Target, Val, Vector};
+use tilewright::runtime::Device;
 
 /// The bits of `f` for each triple of operands, computed by the device.
 fn computed<A: Element, B: Element, C: Element, R: Element>(
@@ -19,32 +17,8 @@ fn computed<A: Element, B: Element, C: Element, R: Element>(
     operands: &[(A, B, C)],
     f: impl for<'b> Fn(Val<'b, A>, Val<'b, B>, Val<'b, C>) -> Val<'b, R>,
 ) -> Vec<u64> {
-    type Params<A, B, C, R> = (Global<A>, Global<B>, Global<C>, GlobalMut<R>, u32);
-    // The simulator runs kernels of every target.
-    let target = if device.is_sim() { Target::SM_90A } else { device.target() };
-    let kernel = Kernel::<Params<A, B, C, R>>::build("op", target, |k, (a, b, c, out, n)| {
-        let i = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<u32>();
-        k.if_(i.lt(n), |k| {
-            let (a, b, c) = (a.load(k, i), b.load(k, i), c.load(k, i));
-            out.store(k, i, f(a, b, c));
-        });
-    });
-    let kernel = kernel.expect("the kernel is correct");
-    text::check_round_trip(kernel.ir());
-    let function = device.load(&kernel).expect("the kernel loads");
-    let a: Vec<A> = operands.iter().map(|operands| operands.0).collect();
-    let b: Vec<B> = operands.iter().map(|operands| operands.1).collect();
-    let c: Vec<C> = operands.iter().map(|operands| operands.2).collect();
-    let (a, b, c) = (device.upload(&a), device.upload(&b), device.upload(&c));
-    let a = a.expect("the buffer fits");
-    let (b, c) = (b.expect("the buffer fits"), c.expect("the buffer fits"));
-    let mut out = device.zeros::<R>(operands.len()).expect("the buffer fits");
-    let n = operands.len() as u32;
-    function
-        .launch(Grid::cover(operands.len(), 96), (&a, &b, &c, &mut out, n))
-        .expect("no operand is at fault");
-    let out = out.to_vec().expect("the buffer can be read");
-    out.into_iter().map(|r| r.to_const().bits()).collect()
+    let values = computed::computed(device, operands, f);
+    values.into_iter().map(|value| value.to_const().bits()).collect()
 }
 
 /// Checks `f` against the definition `host` on all triples of values.

@@ -43,3 +43,4 @@ mod race;
 mod random_devices;
 #[cfg(feature = "sim")]
 mod random_loops;
+mod readme;

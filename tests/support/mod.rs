@@ -16,6 +16,8 @@ pub(crate) mod driver;
 pub(crate) mod flow;
 #[cfg(feature = "sim")]
 pub(crate) mod gemm_case;
+#[cfg(feature = "sim")]
+pub(crate) mod kernels;
 pub(crate) mod oracle;
 pub(crate) mod pipelines;
 pub(crate) mod places;

@@ -19,6 +19,8 @@ use tilewright::ir::{
 };
 
 pub(crate) use super::raw;
+use super::rng::Rng;
+use raw::Raw;
 
 #[path = "random_tensor.rs"]
 mod random_tensor;
@@ -26,24 +28,19 @@ mod random_tensor;
 /// The kernel that `choices` stand for.
 pub(crate) fn random_kernel(choices: &[u32]) -> KernelIr {
     let target = if choices.len().is_multiple_of(2) { Target::SM_80 } else { Target::SM_90A };
-    let mut ir = KernelIr::new("random", target);
-    let location = ir.location(SourceLocation::caller());
-    let (visible, vars, loops) = (vec![Vec::new()], Vec::new(), Vec::new());
-    let body = ir.body;
+    let raw = Raw::new("random", target);
+    let body = raw.ir.body;
     let mut generator = Generator {
-        ir,
-        location,
-        choices,
-        at: 0,
-        region: body,
-        visible,
-        vars,
-        loops,
-        results: vec![],
+        raw,
+        rng: Rng::of(choices),
+        visible: vec![Vec::new()],
+        vars: Vec::new(),
+        loops: Vec::new(),
+        results: Vec::new(),
     };
     generator.header();
     generator.region(body, End::Kernel);
-    generator.ir
+    generator.raw.ir
 }
 
 /// The end of a region other than `return` and the jumps to enclosing loops.
@@ -63,12 +60,9 @@ struct LoopInfo {
     results: Vec<Type>,
 }
 
-struct Generator<'c> {
-    ir: KernelIr,
-    location: LocationId,
-    choices: &'c [u32],
-    at: usize,
-    region: RegionId,
+struct Generator {
+    raw: Raw,
+    rng: Rng,
     /// The values that can be used, for each open region.
     visible: Vec<Vec<Value>>,
     /// The variables that can be used, all set, for each open region.
@@ -91,38 +85,24 @@ const BITS: [u64; 10] = [
     0x7ff8_0000_0000_1234,
 ];
 
-impl Generator<'_> {
-    fn word(&mut self) -> u32 {
-        self.at += 1;
-        self.choices.get(self.at - 1).copied().unwrap_or(0)
-    }
-
-    /// A number below `count`.
-    fn choose(&mut self, count: usize) -> usize {
-        self.word() as usize % count
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.choose(from.len())]
-    }
-
+impl Generator {
     fn header(&mut self) {
-        if self.choose(3) == 1 {
-            self.ir.bounds.block = Some([32, 1 + self.choose(4) as u32, 1]);
-            let blocks = self.choose(5) as u32;
-            self.ir.bounds.min_blocks_per_sm = (blocks > 0).then_some(blocks);
+        if self.rng.below(3) == 1 {
+            self.raw.ir.bounds.block = Some([32, 1 + self.rng.below(4) as u32, 1]);
+            let blocks = self.rng.below(5) as u32;
+            self.raw.ir.bounds.min_blocks_per_sm = (blocks > 0).then_some(blocks);
         }
-        if self.choose(4) == 1 {
-            self.ir.bounds.max_registers = Some(24 + self.choose(232) as u32);
+        if self.rng.below(4) == 1 {
+            self.raw.ir.bounds.max_registers = Some(24 + self.rng.below(232) as u32);
         }
         // Few, as the tests that run kernels have no tensors for them.
-        let maps = self.ir.target.offers(Target::SM_90) && self.choose(4) == 1;
-        for i in 0..self.choose(6) {
-            let ty = match self.choose(3) {
+        let maps = self.raw.ir.target.offers(Target::SM_90) && self.rng.below(4) == 1;
+        for i in 0..self.rng.below(6) {
+            let ty = match self.rng.below(3) {
                 0 if maps => Type::TensorMap {
-                    elem: self.pick(&[Scalar::U32, Scalar::F16]),
-                    rank: 1 + self.choose(5) as u8,
-                    mutable: self.choose(3) > 0,
+                    elem: *self.rng.pick(&[Scalar::U32, Scalar::F16]),
+                    rank: 1 + self.rng.below(5) as u8,
+                    mutable: self.rng.below(3) > 0,
                 },
                 0 => self.scalar(Class::Any).into(),
                 mutable => {
@@ -131,21 +111,17 @@ impl Generator<'_> {
                 }
             };
             let (name, def) = (format!("arg_{i}"), ValueDef::Param(i as u32));
-            let value = self.value(ty, def, self.ir.body);
-            self.ir.params.push(Param { name, value });
+            let value = self.raw.value(ty, def, self.raw.ir.body);
+            self.raw.ir.params.push(Param { name, value });
             self.visible[0].push(value);
         }
-    }
-
-    fn value(&mut self, ty: Type, def: ValueDef, region: RegionId) -> Value {
-        self.ir.values.push(ValueData { ty, def, region, location: self.location })
     }
 
     /// A scalar type of the class.
     fn scalar(&mut self, class: Class) -> Scalar {
         let all: Vec<Scalar> =
             Scalar::ALL.into_iter().filter(|scalar| class.contains((*scalar).into())).collect();
-        self.pick(&all)
+        *self.rng.pick(&all)
     }
 
     fn all_visible(&self) -> Vec<Value> {
@@ -155,10 +131,10 @@ impl Generator<'_> {
     /// Draws a type of the class that some value has or a constant can have.
     fn ty(&mut self, class: Class) -> Type {
         let values = self.all_visible();
-        let types: Vec<Type> = values.into_iter().map(|value| self.ir.type_of(value)).collect();
+        let types: Vec<Type> = values.into_iter().map(|value| self.raw.ir.type_of(value)).collect();
         let types: Vec<Type> = types.into_iter().filter(|ty| class.contains(*ty)).collect();
-        if class == Class::Pointer && (types.is_empty() || self.choose(4) == 0) {
-            let (space, mutable) = match self.choose(8) {
+        if class == Class::Pointer && (types.is_empty() || self.rng.below(4) == 0) {
+            let (space, mutable) = match self.rng.below(8) {
                 3 => (Space::Const, false),
                 4 | 5 => (Space::Local, true),
                 6 => (Space::Generic, true),
@@ -167,31 +143,32 @@ impl Generator<'_> {
             };
             return Type::Pointer { space, elem: self.scalar(Class::Any), mutable };
         }
-        if types.is_empty() || (class != Class::Pointer && self.choose(3) == 0) {
+        if types.is_empty() || (class != Class::Pointer && self.rng.below(3) == 0) {
             return self.scalar(class).into();
         }
-        self.pick(&types)
+        *self.rng.pick(&types)
     }
 
     fn types(&mut self) -> Vec<Type> {
-        (0..self.choose(4)).map(|_| self.ty(Class::Any)).collect()
+        (0..self.rng.below(4)).map(|_| self.ty(Class::Any)).collect()
     }
 
     /// A value of the type: a visible one, or a new one.
     fn of(&mut self, ty: Type) -> Value {
         let mut values = self.all_visible();
-        values.retain(|value| self.ir.type_of(*value) == ty);
+        values.retain(|value| self.raw.ir.type_of(*value) == ty);
         match ty {
-            Type::Scalar(scalar) if values.is_empty() || self.choose(4) == 0 => {
-                let bits = match self.choose(BITS.len() + 1) {
-                    10 => u64::from(self.word()) << 32 | u64::from(self.word()),
+            Type::Scalar(scalar) if values.is_empty() || self.rng.below(4) == 0 => {
+                let bits = match self.rng.below(BITS.len() + 1) {
+                    10 => self.rng.word() << 32 | self.rng.word(),
                     i => BITS[i],
                 };
                 self.emit_one(Op::Const(Const::new(scalar, bits)))
             }
             Type::Pointer { space: Space::Const, elem, .. } if values.is_empty() => {
-                let bits = (0..1 + self.choose(4)).map(|_| self.word().into()).collect();
-                let array = self.ir.arrays.push(ArrayData { elem, bits, location: self.location });
+                let bits = (0..1 + self.rng.below(4)).map(|_| self.rng.word()).collect();
+                let array =
+                    self.raw.ir.arrays.push(ArrayData { elem, bits, location: self.raw.location });
                 self.emit_one(Mem::ArrayBase { array })
             }
             Type::Vector(vector) if values.is_empty() => {
@@ -199,12 +176,14 @@ impl Generator<'_> {
                 self.emit_one(Convert::VecPack { values })
             }
             Type::Pointer { space: Space::Local, elem, .. } if values.is_empty() => {
-                let len = if self.ir.locals.len() < 16 { 1 + self.choose(64) as u32 } else { 1 };
-                let local = self.ir.locals.push(LocalData { elem, len, location: self.location });
+                let len =
+                    if self.raw.ir.locals.len() < 16 { 1 + self.rng.below(64) as u32 } else { 1 };
+                let local =
+                    self.raw.ir.locals.push(LocalData { elem, len, location: self.raw.location });
                 self.emit_one(Mem::LocalBase { local })
             }
             Type::Pointer { space: Space::Generic, elem, mutable } if values.is_empty() => {
-                let space = match (mutable, self.choose(3)) {
+                let space = match (mutable, self.rng.below(3)) {
                     (true, 0) => Space::Local,
                     (true, _) => Space::Shared,
                     (false, _) => Space::Const,
@@ -213,14 +192,15 @@ impl Generator<'_> {
                 self.emit_one(Mem::Cvta { base })
             }
             Type::Pointer { space: Space::Shared, elem, .. } if values.is_empty() => {
-                let align_bytes = elem.size_bytes() << self.choose(3);
+                let align_bytes = elem.size_bytes() << self.rng.below(3);
                 // Every allocation of a kernel must fit, so that later ones are small.
-                let len = if self.ir.shared.len() < 16 { 1 + self.choose(64) as u32 } else { 1 };
-                let data = SharedData { elem, len, align_bytes, location: self.location };
-                let shared = self.ir.shared.push(data);
+                let len =
+                    if self.raw.ir.shared.len() < 16 { 1 + self.rng.below(64) as u32 } else { 1 };
+                let data = SharedData { elem, len, align_bytes, location: self.raw.location };
+                let shared = self.raw.ir.shared.push(data);
                 self.emit_one(Mem::SharedBase { shared })
             }
-            _ => self.pick(&values),
+            _ => *self.rng.pick(&values),
         }
     }
 
@@ -228,20 +208,8 @@ impl Generator<'_> {
         types.iter().map(|ty| self.of(*ty)).collect()
     }
 
-    fn push(&mut self, op: impl Into<Op>, results: &[Type]) -> OpId {
-        let (region, location) = (self.region, self.location);
-        let data = OpData { op: op.into(), results: Default::default(), region, location };
-        let id = self.ir.ops.push(data);
-        self.ir.regions[region].ops.push(id);
-        for (i, ty) in results.iter().enumerate() {
-            let value = self.value(*ty, ValueDef::Result(id, i as u32), region);
-            self.ir.ops[id].results.push(value);
-        }
-        id
-    }
-
     fn show(&mut self, op: OpId) {
-        self.results = self.ir.ops[op].results.to_vec();
+        self.results = self.raw.ir.ops[op].results.to_vec();
         let last = self.visible.len() - 1;
         self.visible[last].extend(&self.results);
     }
@@ -249,8 +217,8 @@ impl Generator<'_> {
     /// Adds an operation with the result of its row.
     fn emit(&mut self, op: impl Into<Op>) {
         let op = op.into();
-        let results = op.result_types(&self.ir);
-        let id = self.push(op, &results);
+        let results = op.result_types(&self.raw.ir);
+        let id = self.raw.push(op, &results);
         self.show(id);
     }
 
@@ -270,7 +238,7 @@ impl Generator<'_> {
     }
 
     fn arith(&mut self) -> Op {
-        let kind = self.choose(36);
+        let kind = self.rng.below(36);
         match kind {
             0..=6 => {
                 let [lhs, mut rhs] = self.pair(match kind {
@@ -279,7 +247,7 @@ impl Generator<'_> {
                     _ => Class::Number,
                 });
                 if matches!(kind, 3 | 4) && self.is_zero(rhs) {
-                    let Type::Scalar(scalar) = self.ir.type_of(rhs) else { unreachable!() };
+                    let Type::Scalar(scalar) = self.raw.ir.type_of(rhs) else { unreachable!() };
                     rhs = self.emit_one(Op::Const(Const::new(scalar, 3)));
                 }
                 match kind {
@@ -296,7 +264,7 @@ impl Generator<'_> {
             8 => Arith::Abs { value: self.any(Class::Signed) }.into(),
             9 => {
                 let [lhs, rhs] = self.pair(Class::Float);
-                Arith::Fma { lhs, rhs, addend: self.of(self.ir.type_of(lhs)) }.into()
+                Arith::Fma { lhs, rhs, addend: self.of(self.raw.ir.type_of(lhs)) }.into()
             }
             10 => Arith::Sqrt { value: self.any(Class::ScalarFloat) }.into(),
             11..=13 => {
@@ -315,10 +283,10 @@ impl Generator<'_> {
             }
             17 => {
                 let [lhs, rhs] = self.pair(Class::Ordered);
-                let float = self.ir.type_of(lhs).scalar().is_some_and(Scalar::is_float);
+                let float = self.raw.ir.type_of(lhs).scalar().is_some_and(Scalar::is_float);
                 let mut all = Compare::ALL.to_vec();
                 all.retain(|compare| float || !compare.needs_float());
-                Arith::Setp { lhs, rhs, compare: self.pick(&all) }.into()
+                Arith::Setp { lhs, rhs, compare: *self.rng.pick(&all) }.into()
             }
             18 => {
                 let [then_value, else_value] = self.pair(Class::Any);
@@ -326,7 +294,8 @@ impl Generator<'_> {
             }
             19 => {
                 // Not every target has conversions of 8-bit floating point.
-                let class = [Class::Ordered, Class::Scalar][usize::from(self.ir.target.sm() >= 89)];
+                let class =
+                    [Class::Ordered, Class::Scalar][usize::from(self.raw.ir.target.sm() >= 89)];
                 let value = self.any(class);
                 let to = match self.scalar(class) {
                     Scalar::Bool => Scalar::Tf32,
@@ -346,7 +315,8 @@ impl Generator<'_> {
             }
             22 => {
                 let ty = self.vector();
-                let (vector, lane) = (self.of(ty.into()), self.choose(ty.lanes() as usize) as u32);
+                let (vector, lane) =
+                    (self.of(ty.into()), self.rng.below(ty.lanes() as usize) as u32);
                 Convert::VecExtract { vector, lane }.into()
             }
             23 => {
@@ -360,8 +330,8 @@ impl Generator<'_> {
             24..=33 => self.any_row(),
             _ => {
                 let mut all = SpecialReg::ALL.to_vec();
-                all.retain(|reg| self.ir.target.offers(reg.first_target()));
-                Thread::Sreg { reg: self.pick(&all) }.into()
+                all.retain(|reg| self.raw.ir.target.offers(reg.first_target()));
+                Thread::Sreg { reg: *self.rng.pick(&all) }.into()
             }
         }
     }
@@ -382,24 +352,24 @@ impl Generator<'_> {
                 .map(<[Op]>::to_vec)
                 .collect()
         });
-        let rows = &ROWS[self.choose(ROWS.len())];
+        let rows = &ROWS[self.rng.below(ROWS.len())];
         for _ in 0..16 {
-            let row = &rows[self.choose(rows.len())];
+            let row = &rows[self.rng.below(rows.len())];
             let class = raw::info(row).class;
             let ty = match class {
                 Class::Vector => self.vector().into(),
                 Class::PackedInt => {
-                    let elem = self.pick(&[Scalar::I16, Scalar::U16]);
+                    let elem = *self.rng.pick(&[Scalar::I16, Scalar::U16]);
                     VectorType::new(elem, 2).unwrap().into()
                 }
-                Class::Data if self.choose(2) == 0 => Scalar::F32.into(),
+                Class::Data if self.rng.below(2) == 0 => Scalar::F32.into(),
                 Class::Any | Class::Data => self.scalar(Class::Scalar).into(),
                 class => self.ty(class),
             };
             let types = raw::operand_types(row, ty);
             let operands: Vec<Value> = types.into_iter().map(|ty| self.of(ty)).collect();
             let op = raw::with_operands(row, &operands);
-            if raw::is_valid(&op, &self.ir) {
+            if raw::is_valid(&op, &self.raw.ir) {
                 return op;
             }
         }
@@ -408,19 +378,19 @@ impl Generator<'_> {
 
     /// Returns true if the value is the integer constant 0.
     fn is_zero(&self, value: Value) -> bool {
-        let ValueDef::Result(def, _) = self.ir.values[value].def else { return false };
-        matches!(self.ir.ops[def].op, Op::Const(c) if c.as_int() == Some(0))
+        let ValueDef::Result(def, _) = self.raw.ir.values[value].def else { return false };
+        matches!(self.raw.ir.ops[def].op, Op::Const(c) if c.as_int() == Some(0))
     }
 
     /// A vector type: that of a visible value, or any.
     fn vector(&mut self) -> VectorType {
         let values = self.all_visible();
         let types: Vec<VectorType> =
-            values.into_iter().filter_map(|value| self.ir.type_of(value).vector()).collect();
-        if types.is_empty() || self.choose(2) == 0 {
-            return self.pick(&VectorType::all().collect::<Vec<_>>());
+            values.into_iter().filter_map(|value| self.raw.ir.type_of(value).vector()).collect();
+        if types.is_empty() || self.rng.below(2) == 0 {
+            return *self.rng.pick(&VectorType::all().collect::<Vec<_>>());
         }
-        self.pick(&types)
+        *self.rng.pick(&types)
     }
 
     /// An index; not a constant for shared and local memory, which it could be outside of.
@@ -428,17 +398,17 @@ impl Generator<'_> {
         if matches!(space, Space::Shared | Space::Local) {
             return self.emit_one(Thread::Sreg { reg: SpecialReg::LaneId });
         }
-        let ty = self.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64]);
+        let ty = *self.rng.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64]);
         self.of(ty.into())
     }
 
     fn memory(&mut self) {
         let base = self.any(Class::Pointer);
-        let Type::Pointer { space, elem, mutable } = self.ir.type_of(base) else { return };
+        let Type::Pointer { space, elem, mutable } = self.raw.ir.type_of(base) else { return };
         let index = self.index(space);
-        match self.choose(13) {
+        match self.rng.below(13) {
             12 if matches!(space, Space::Shared | Space::SharedCluster)
-                && self.ir.target.offers(Target::SM_90) =>
+                && self.raw.ir.target.offers(Target::SM_90) =>
             {
                 self.emit(Mem::Getctarank { base });
             }
@@ -446,11 +416,11 @@ impl Generator<'_> {
             10 | 11 if space == Space::Generic => {
                 let mut spaces = Space::ALL.to_vec();
                 spaces.retain(|space| *space != Space::Generic);
-                let older = !self.ir.target.offers(Target::SM_90);
+                let older = !self.raw.ir.target.offers(Target::SM_90);
                 spaces.retain(|space| !(older && *space == Space::SharedCluster));
-                let is = self.choose(2) == 0;
+                let is = self.rng.below(2) == 0;
                 spaces.retain(|space| is || !(mutable && *space == Space::Const));
-                let space = self.pick(&spaces);
+                let space = *self.rng.pick(&spaces);
                 if is {
                     self.emit(Mem::Isspacep { base, space });
                 } else {
@@ -459,7 +429,7 @@ impl Generator<'_> {
             }
             12 => self.emit(Mem::PtrToInt { base }),
             9 => {
-                let to = self.pick(&Scalar::ALL);
+                let to = *self.rng.pick(&Scalar::ALL);
                 self.emit(Mem::PtrCast { base, to });
             }
             6 => self.diagnostic(),
@@ -482,32 +452,32 @@ impl Generator<'_> {
                 self.atomic(base, index, elem)
             }
             5 if space == Space::Global => {
-                let op = match self.choose(3) {
-                    0 => Cache::Prefetch { base, index, level: self.pick(PrefetchLevel::ALL) },
+                let op = match self.rng.below(3) {
+                    0 => Cache::Prefetch { base, index, level: *self.rng.pick(PrefetchLevel::ALL) },
                     1 if mutable => Cache::Discard { base, index },
                     _ => Cache::Applypriority { base, index },
                 };
                 self.emit(op);
             }
             // In the body of the kernel all threads that have not returned are together.
-            3 if self.region == self.ir.body => self.emit(Sync::Barrier {}),
+            3 if self.raw.region == self.raw.ir.body => self.emit(Sync::Barrier {}),
             _ => {}
         }
     }
 
     /// An access to a vector, at an index that is not known to be misaligned.
     fn vector_access(&mut self, base: Value) {
-        let Type::Pointer { space, elem, mutable } = self.ir.type_of(base) else { return };
+        let Type::Pointer { space, elem, mutable } = self.raw.ir.type_of(base) else { return };
         let mut vectors = VectorType::all().collect::<Vec<_>>();
         vectors.retain(|vector| vector.elem() == elem && vector.is_one_access());
         if space != Space::Global || vectors.is_empty() {
-            let bytes = 1 << self.choose(6);
+            let bytes = 1 << self.rng.below(6);
             self.emit(Mem::AssumeAligned { base, bytes });
             return;
         }
         let index = self.emit_one(Thread::Sreg { reg: SpecialReg::LaneId });
-        let vector = self.pick(&vectors);
-        if mutable && self.choose(2) == 0 {
+        let vector = *self.rng.pick(&vectors);
+        if mutable && self.rng.below(2) == 0 {
             let (value, access) = (self.of(vector.into()), self.store_access(space));
             self.emit(Mem::StVec { base, index, vector: value, access });
         } else {
@@ -518,10 +488,10 @@ impl Generator<'_> {
 
     /// A fence; in the body of the kernel, where warps are whole, also a barrier.
     fn sync(&mut self) {
-        if self.region != self.ir.body || self.choose(3) == 0 {
-            let order = self.pick(FenceOrder::ALL);
-            if self.ir.target.offers(Target::SM_90) && self.choose(2) == 0 {
-                let space = self.pick(ProxySpace::ALL);
+        if self.raw.region != self.raw.ir.body || self.rng.below(3) == 0 {
+            let order = *self.rng.pick(FenceOrder::ALL);
+            if self.raw.ir.target.offers(Target::SM_90) && self.rng.below(2) == 0 {
+                let space = *self.rng.pick(ProxySpace::ALL);
                 self.emit(Sync::FenceProxyAsync { space });
             } else {
                 let scope = self.scope();
@@ -529,26 +499,26 @@ impl Generator<'_> {
             }
             return;
         }
-        let number = self.choose(16) as u64;
+        let number = self.rng.below(16) as u64;
         let id = self.emit_one(Op::Const(Const::new(Scalar::U32, number)));
         let threads = self.emit_one(Op::Const(Const::new(Scalar::U32, 32 + 32 * (number % 4))));
-        let (pred, form) = (self.of(Type::BOOL), self.pick(BarrierForm::ALL));
+        let (pred, form) = (self.of(Type::BOOL), *self.rng.pick(BarrierForm::ALL));
         let op = match number % 4 {
             0 => Sync::BarrierSync { id, threads, form },
             1 => Sync::BarrierArrive { id, threads, form },
-            2 => Sync::BarrierRed { pred, id, threads, op: self.pick(BarrierRed::ALL), form },
+            2 => Sync::BarrierRed { pred, id, threads, op: *self.rng.pick(BarrierRed::ALL), form },
             _ => Sync::BarrierRedPopc { pred, id, threads, form },
         };
         self.emit(op);
     }
 
     fn scope(&mut self) -> MemScope {
-        let scope = self.pick(MemScope::ALL);
-        if self.ir.target.offers(scope.first_target()) { scope } else { MemScope::Gpu }
+        let scope = *self.rng.pick(MemScope::ALL);
+        if self.raw.ir.target.offers(scope.first_target()) { scope } else { MemScope::Gpu }
     }
 
     fn maybe<T: Copy>(&mut self, all: &[T]) -> Option<T> {
-        (self.choose(3) == 0).then(|| self.pick(all))
+        (self.rng.below(3) == 0).then(|| *self.rng.pick(all))
     }
 
     fn load_access(&mut self, space: Space) -> LoadAccess {
@@ -556,7 +526,7 @@ impl Generator<'_> {
         if matches!(space, Space::Local | Space::Const) {
             return access;
         }
-        let mut access = match self.choose(8) {
+        let mut access = match self.rng.below(8) {
             1 => access.volatile(),
             2 => access.relaxed(self.scope()),
             3 => access.acquire(self.scope()),
@@ -567,7 +537,7 @@ impl Generator<'_> {
             access.l1_evict = self.maybe(L1Evict::ALL);
             access.l2_prefetch = self.maybe(L2Prefetch::ALL);
             if access.order == Default::default() {
-                access.non_coherent = self.choose(4) == 1;
+                access.non_coherent = self.rng.below(4) == 1;
                 access.cache = self.maybe(LoadCache::ALL).filter(|cache| {
                     let read_only = matches!(cache, LoadCache::Ca | LoadCache::Cg | LoadCache::Cs);
                     access.l1_evict.is_none() && (read_only || !access.non_coherent)
@@ -582,7 +552,7 @@ impl Generator<'_> {
         if space == Space::Local {
             return access;
         }
-        let mut access = match self.choose(8) {
+        let mut access = match self.rng.below(8) {
             1 => access.volatile(),
             2 => access.relaxed(self.scope()),
             3 => access.release(self.scope()),
@@ -601,36 +571,36 @@ impl Generator<'_> {
     /// A sum of two halves, at an index that is not known to be misaligned.
     fn atomic_pair(&mut self, base: Value, index: Value) {
         let (vector, scope) = (self.of(VectorType::F16X2.into()), self.scope());
-        let (value, order) = (self.of(Scalar::F16.into()), self.pick(RedOrder::ALL));
+        let (value, order) = (self.of(Scalar::F16.into()), *self.rng.pick(RedOrder::ALL));
         let op = AtomicOp::Add;
         self.emit(Atomic::Red { base, index, value, op, order, scope });
         let index = self.emit_one(Thread::Sreg { reg: SpecialReg::LaneId });
         let aligned = self.emit_one(Mem::AssumeAligned { base, bytes: 4 });
-        if self.choose(2) == 0 {
+        if self.rng.below(2) == 0 {
             self.emit(Atomic::RedVec { base: aligned, index, vector, op, order, scope });
         } else {
-            let order = self.pick(AtomicOrder::ALL);
+            let order = *self.rng.pick(AtomicOrder::ALL);
             self.emit(Atomic::AtomVec { base: aligned, index, vector, op, order, scope });
         }
     }
 
     fn atomic(&mut self, base: Value, index: Value, elem: Scalar) {
         let (value, scope) = (self.of(elem.into()), self.scope());
-        let order = self.pick(AtomicOrder::ALL);
+        let order = *self.rng.pick(AtomicOrder::ALL);
         let op = match elem {
-            Scalar::U32 => self.pick(AtomicOp::ALL),
-            Scalar::F32 | Scalar::F64 => self.pick(&[AtomicOp::Exch, AtomicOp::Add]),
+            Scalar::U32 => *self.rng.pick(AtomicOp::ALL),
+            Scalar::F32 | Scalar::F64 => *self.rng.pick(&[AtomicOp::Exch, AtomicOp::Add]),
             Scalar::Tf32 => AtomicOp::Exch,
-            _ => self.pick(&[AtomicOp::Exch, AtomicOp::Min, AtomicOp::Xor, AtomicOp::Add]),
+            _ => *self.rng.pick(&[AtomicOp::Exch, AtomicOp::Min, AtomicOp::Xor, AtomicOp::Add]),
         };
-        match self.choose(3) {
+        match self.rng.below(3) {
             0 => self.emit(Atomic::Atom { base, index, value, op, order, scope }),
             1 => {
                 let compare = self.of(elem.into());
                 self.emit(Atomic::AtomCas { base, index, compare, value, order, scope });
             }
             _ => {
-                let order = self.pick(RedOrder::ALL);
+                let order = *self.rng.pick(RedOrder::ALL);
                 self.emit(Atomic::Red { base, index, value, op, order, scope });
             }
         }
@@ -638,12 +608,12 @@ impl Generator<'_> {
 
     fn diagnostic(&mut self) {
         let cond = self.of(Type::BOOL);
-        let prints = self.choose(2) == 1;
+        let prints = self.rng.below(2) == 1;
         // C has no narrow floating point numbers.
         let class = if prints { Class::Int } else { Class::Scalar };
-        let values: ValueList = (0..self.choose(4)).map(|_| self.any(class)).collect();
+        let values: ValueList = (0..self.rng.below(4)).map(|_| self.any(class)).collect();
         let texts = ["{}", "{:4}\n", "{{{}}}\"", "\\{} é"];
-        let text: String = values.iter().map(|_| self.pick(&texts)).collect();
+        let text: String = values.iter().map(|_| *self.rng.pick(&texts)).collect();
         let op = if prints {
             Diagnostic::Printf { format: text.into(), values }
         } else {
@@ -656,33 +626,33 @@ impl Generator<'_> {
     fn warp(&mut self) {
         let members = self.emit_one(Thread::Sreg { reg: SpecialReg::LaneMaskEq });
         let u32 = Type::from(Scalar::U32);
-        let op = match self.choose(9) {
+        let op = match self.rng.below(9) {
             0 => Warp::Activemask {},
             1 => {
                 let (value, lane, segment) = (self.any(Class::Scalar), self.of(u32), self.of(u32));
-                Warp::Shfl { value, lane, segment, members, mode: self.pick(&ShflMode::ALL) }
+                Warp::Shfl { value, lane, segment, members, mode: *self.rng.pick(&ShflMode::ALL) }
             }
             2 => {
-                let (pred, mode) = (self.of(Type::BOOL), self.pick(&VoteMode::ALL));
+                let (pred, mode) = (self.of(Type::BOOL), *self.rng.pick(&VoteMode::ALL));
                 Warp::Vote { pred, members, mode }
             }
             3 => Warp::VoteBallot { pred: self.of(Type::BOOL), members },
             4 => Warp::MatchAny { value: self.any(Class::ScalarNumber), members },
             5 => Warp::MatchAll { value: self.any(Class::ScalarNumber), members },
             6 => {
-                let (value, op) = (self.any(Class::Int32), self.pick(&ReduxOp::ALL));
+                let (value, op) = (self.any(Class::Int32), *self.rng.pick(&ReduxOp::ALL));
                 Warp::Redux { value, members, op }
             }
-            7 if self.ir.target.offers(Target::SM_90) => Warp::Elect { members },
+            7 if self.raw.ir.target.offers(Target::SM_90) => Warp::Elect { members },
             _ => Warp::BarWarp { members },
         };
         self.emit(op);
     }
 
     fn thread(&mut self) {
-        let newer = self.ir.target.offers(Target::SM_90);
-        let op: Op = match self.choose(6) {
-            0 => Thread::VolatileSreg { reg: self.pick(&VolatileReg::ALL) }.into(),
+        let newer = self.raw.ir.target.offers(Target::SM_90);
+        let op: Op = match self.rng.below(6) {
+            0 => Thread::VolatileSreg { reg: *self.rng.pick(&VolatileReg::ALL) }.into(),
             1 => Thread::Nanosleep { nanoseconds: self.of(Scalar::U32.into()) }.into(),
             2 => Thread::Trap {}.into(),
             3 => Thread::Brkpt {}.into(),
@@ -694,22 +664,16 @@ impl Generator<'_> {
     }
 
     fn variable(&mut self) {
-        if self.vars.is_empty() || self.choose(3) == 0 {
-            let (ty, len) = (self.ty(Class::Any), 1 + self.choose(3) as u32);
-            let (region, location) = (self.region, self.location);
-            let value = self.of(ty);
-            let var = self.ir.vars.push(VarData { ty, len, region, location, name: None });
-            for index in 0..len {
-                self.emit(Mem::SetVar { value, var, index });
-            }
-            self.vars.push((self.visible.len(), var));
+        if self.vars.is_empty() || self.rng.below(3) == 0 {
+            let (ty, len) = (self.ty(Class::Any), 1 + self.rng.below(3) as u32);
+            self.registers(ty, len);
             return;
         }
         let vars = self.vars.clone();
-        let (_, var) = self.pick(&vars);
-        let data = self.ir.vars[var];
-        let index = self.choose(data.len as usize) as u32;
-        if self.choose(2) == 0 {
+        let (_, var) = *self.rng.pick(&vars);
+        let data = self.raw.ir.vars[var];
+        let index = self.rng.below(data.len as usize) as u32;
+        if self.rng.below(2) == 0 {
             self.emit(Mem::GetVar { var, index });
         } else {
             let value = self.of(data.ty);
@@ -720,25 +684,29 @@ impl Generator<'_> {
     /// Adds an operation that no region holds, as a transformation leaves behind.
     fn dead(&mut self) {
         let value = self.any(Class::Number);
-        let (region, location) = (self.region, self.location);
+        let (region, location) = (self.raw.region, self.raw.location);
         let results = Default::default();
-        let op =
-            self.ir.ops.push(OpData { op: Arith::Neg { value }.into(), results, region, location });
-        let ty = self.ir.type_of(value);
-        let result = self.value(ty, ValueDef::Result(op, 0), region);
-        self.ir.ops[op].results.push(result);
+        let op = self.raw.ir.ops.push(OpData {
+            op: Arith::Neg { value }.into(),
+            results,
+            region,
+            location,
+        });
+        let ty = self.raw.ir.type_of(value);
+        let result = self.raw.value(ty, ValueDef::Result(op, 0), region);
+        self.raw.ir.ops[op].results.push(result);
     }
 
     /// Fills the region. Returns whether control can leave its end.
     fn region(&mut self, region: RegionId, end: End) -> bool {
-        let outer = std::mem::replace(&mut self.region, region);
-        let inner_args = self.ir.regions[region].args.to_vec();
-        if region != self.ir.body {
+        let outer = std::mem::replace(&mut self.raw.region, region);
+        let inner_args = self.raw.ir.regions[region].args.to_vec();
+        if region != self.raw.ir.body {
             self.visible.push(inner_args);
         }
         let mut open = true;
-        for _ in 0..self.choose(8) {
-            match self.choose(16) {
+        for _ in 0..self.rng.below(8) {
+            match self.rng.below(16) {
                 14 | 15 => self.tensor(),
                 0..=3 => {
                     let op = self.arith();
@@ -758,64 +726,64 @@ impl Generator<'_> {
             }
         }
         let falls_through = open && self.end(end);
-        self.vars.retain(|(depth, _)| *depth < self.visible.len() || region == self.ir.body);
-        if region != self.ir.body {
+        self.vars.retain(|(depth, _)| *depth < self.visible.len() || region == self.raw.ir.body);
+        if region != self.raw.ir.body {
             self.visible.pop();
         }
-        self.region = outer;
+        self.raw.region = outer;
         falls_through
     }
 
     /// Adds a terminator. Returns whether it falls through.
     fn end(&mut self, end: End) -> bool {
-        let choice = self.choose(6);
+        let choice = self.rng.below(6);
         match end {
             End::Kernel => {}
             End::Arm(types) if choice < 3 || self.loops.is_empty() && choice < 5 => {
                 let values = self.all_of(&types).into();
-                self.push(Control::Yield { values }, &[]);
+                self.raw.push(Control::Yield { values }, &[]);
                 return true;
             }
             End::Arm(_) | End::Loop if choice < 5 => {
                 let depth = match end {
                     End::Loop if choice < 3 => self.loops.len() - 1,
-                    _ => self.choose(self.loops.len()),
+                    _ => self.rng.below(self.loops.len()),
                 };
                 let LoopInfo { op: target, carried, results } = &self.loops[depth];
                 let (target, carried, results) = (*target, carried.clone(), results.clone());
-                if self.choose(3) == 0 {
+                if self.rng.below(3) == 0 {
                     let values = self.all_of(&results).into();
-                    self.push(Control::Break { target, values }, &[]);
+                    self.raw.push(Control::Break { target, values }, &[]);
                 } else {
                     let values = self.all_of(&carried).into();
-                    self.push(Control::Continue { target, values }, &[]);
+                    self.raw.push(Control::Continue { target, values }, &[]);
                 }
                 return false;
             }
             End::Arm(_) | End::Loop => {}
         }
-        self.push(Control::Return, &[]);
+        self.raw.push(Control::Return, &[]);
         false
     }
 
     fn inner(&mut self, op: OpId, args: &[Type]) -> RegionId {
-        let region = self.ir.regions.push(Region { parent: Some(op), ..Region::default() });
+        let region = self.raw.ir.regions.push(Region { parent: Some(op), ..Region::default() });
         for (i, ty) in args.iter().enumerate() {
-            let value = self.value(*ty, ValueDef::Arg(region, i as u32), region);
-            self.ir.regions[region].args.push(value);
+            let value = self.raw.value(*ty, ValueDef::Arg(region, i as u32), region);
+            self.raw.ir.regions[region].args.push(value);
         }
         region
     }
 
     fn if_(&mut self) -> bool {
         let cond = self.of(Type::BOOL);
-        let results = if self.choose(3) == 0 { None } else { Some(self.types()) };
+        let results = if self.rng.below(3) == 0 { None } else { Some(self.types()) };
         let types = results.clone().unwrap_or_default();
-        let then_region = self.ir.body;
-        let op = self.push(Control::If { cond, then_region, else_region: None }, &types);
+        let then_region = self.raw.ir.body;
+        let op = self.raw.push(Control::If { cond, then_region, else_region: None }, &types);
         let then_region = self.inner(op, &[]);
         let else_region = results.map(|_| self.inner(op, &[]));
-        self.ir.ops[op].op = Control::If { cond, then_region, else_region }.into();
+        self.raw.ir.ops[op].op = Control::If { cond, then_region, else_region }.into();
         let mut falls_through = self.region(then_region, End::Arm(types.clone()));
         match else_region {
             Some(else_region) => falls_through |= self.region(else_region, End::Arm(types)),
@@ -828,14 +796,14 @@ impl Generator<'_> {
     fn for_(&mut self) {
         let scalar = self.scalar(Class::Int);
         let [mut lo, mut hi] = [self.of(scalar.into()), self.of(scalar.into())];
-        let step = 1 + self.choose(7) as u64;
+        let step = 1 + self.rng.below(7) as u64;
         let step = self.emit_one(Op::Const(Const::new(scalar, step)));
         let carried = self.types();
         let init = self.all_of(&carried);
-        let body = self.ir.body;
-        let unroll = match self.choose(4) {
+        let body = self.raw.ir.body;
+        let unroll = match self.rng.below(4) {
             0 | 1 => Unroll::Keep,
-            2 => NonZeroU32::new(self.word() % 8).map_or(Unroll::Keep, Unroll::By),
+            2 => NonZeroU32::new(self.rng.below(8) as u32).map_or(Unroll::Keep, Unroll::By),
             _ => {
                 // The iterations have to be known and few.
                 let mut constant = |bits| self.emit_one(Op::Const(Const::new(scalar, bits)));
@@ -847,10 +815,10 @@ impl Generator<'_> {
             let init = init.clone().into();
             Control::For { lo, hi, step, unroll, prefetch: 0, init, body }
         };
-        let op = self.push(control(body), &carried);
+        let op = self.raw.push(control(body), &carried);
         let args: Vec<Type> = [scalar.into()].into_iter().chain(carried.iter().copied()).collect();
         let body = self.inner(op, &args);
-        self.ir.ops[op].op = control(body).into();
+        self.raw.ir.ops[op].op = control(body).into();
         self.loops.push(LoopInfo { op, results: carried.clone(), carried });
         self.region(body, End::Loop);
         self.loops.pop();
@@ -860,10 +828,10 @@ impl Generator<'_> {
     fn loop_(&mut self) {
         let (carried, results) = (self.types(), self.types());
         let init = self.all_of(&carried);
-        let body = self.ir.body;
-        let op = self.push(Control::Loop { init: init.clone().into(), body }, &results);
+        let body = self.raw.ir.body;
+        let op = self.raw.push(Control::Loop { init: init.clone().into(), body }, &results);
         let body = self.inner(op, &carried);
-        self.ir.ops[op].op = Control::Loop { init: init.into(), body }.into();
+        self.raw.ir.ops[op].op = Control::Loop { init: init.into(), body }.into();
         self.loops.push(LoopInfo { op, carried, results });
         self.region(body, End::Loop);
         self.loops.pop();

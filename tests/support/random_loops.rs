@@ -16,6 +16,7 @@ use tilewright::ir::{
     SourceLocation, Target, Value, ValueData, ValueDef, VarData, VarId,
 };
 
+use super::raw::Raw;
 use super::rng::Rng;
 
 /// Elements of the buffer `x`, a power of two.
@@ -56,9 +57,7 @@ fn prefetch_of(op: &Op) -> Option<u32> {
 
 struct Generator<'r> {
     rng: &'r mut Rng,
-    ir: KernelIr,
-    location: LocationId,
-    region: RegionId,
+    raw: Raw,
     /// The values of type `i32` that can be used, for each open region.
     visible: Vec<Vec<Value>>,
     /// The variables of one register that can be used.
@@ -78,29 +77,17 @@ struct Generator<'r> {
 
 impl<'r> Generator<'r> {
     fn new(rng: &'r mut Rng) -> Generator<'r> {
-        let mut ir = KernelIr::new("loops", Target::SM_80);
-        let location = ir.location(SourceLocation { file: "random_loops.rs", line: 1, column: 1 });
+        let mut raw = Raw::new("loops", Target::SM_80);
         let pointer = |mutable| Type::Pointer { space: Space::Global, elem: I32, mutable };
-        let region = ir.body;
-        let mut params = Vec::new();
-        for (i, (name, ty)) in
-            [("x", pointer(false)), ("y", pointer(true)), ("n", I32.into())].into_iter().enumerate()
-        {
-            let def = ValueDef::Param(i as u32);
-            let value = ir.values.push(ValueData { ty, def, region, location });
-            ir.params.push(Param { name: name.into(), value });
-            params.push(value);
-        }
-        let [x, y, n] = params[..] else { unreachable!() };
-        let alloc = SharedData { elem: I32, len: THREADS, align_bytes: 4, location };
-        let shared = ir.shared.push(alloc);
+        let [x, y, n] = [pointer(false), pointer(true), I32.into()].map(|ty| raw.new_param(ty));
+        let (elem, location) = (I32, raw.location);
+        let shared =
+            raw.ir.shared.push(SharedData { elem, len: THREADS, align_bytes: 4, location });
         let returns = rng.below(2) == 0;
         let (visible, size) = (vec![vec![n]], 8 + rng.below(28));
         let mut generator = Generator {
             rng,
-            ir,
-            location,
-            region,
+            raw,
             visible,
             vars: Vec::new(),
             loops: Vec::new(),
@@ -112,16 +99,16 @@ impl<'r> Generator<'r> {
             returns,
             size,
         };
-        generator.thread = generator.get(Thread::Sreg { reg: SpecialReg::Tid(Axis::X) });
-        generator.shared = generator.get(Mem::SharedBase { shared });
+        generator.thread = generator.raw.get(Thread::Sreg { reg: SpecialReg::Tid(Axis::X) });
+        generator.shared = generator.raw.get(Mem::SharedBase { shared });
         let (base, thread) = (generator.shared, generator.thread);
         generator.show(thread);
         // What a thread that has ended would have given to others.
-        generator.push(
+        generator.raw.push(
             Mem::St { base, index: thread, value: thread, access: StoreAccess::default() },
             &[],
         );
-        generator.push(Sync::Barrier {}, &[]);
+        generator.raw.push(Sync::Barrier {}, &[]);
         generator
     }
 
@@ -140,47 +127,27 @@ impl<'r> Generator<'r> {
             sum = self.arith(I32, Arith::Add { lhs, rhs: value });
         }
         for var in self.vars.clone() {
-            let rhs = self.get(Mem::GetVar { var, index: 0 });
+            let rhs = self.raw.get(Mem::GetVar { var, index: 0 });
             sum = self.arith(I32, Arith::Xor { lhs: sum, rhs });
         }
         let (base, index) = (self.y, self.thread);
-        let before = self.get(Mem::Ld { base, index, access: LoadAccess::default() });
+        let before = self.raw.get(Mem::Ld { base, index, access: LoadAccess::default() });
         let value = self.arith(I32, Arith::Add { lhs: sum, rhs: before });
-        self.push(Mem::St { base, index, value, access: StoreAccess::default() }, &[]);
-        self.push(Control::Return, &[]);
-        self.ir
+        self.raw.push(Mem::St { base, index, value, access: StoreAccess::default() }, &[]);
+        self.raw.push(Control::Return, &[]);
+        self.raw.ir
     }
 
     // Operations.
 
-    fn push(&mut self, op: impl Into<Op>, results: &[Type]) -> OpId {
-        let (region, location) = (self.region, self.location);
-        let data = OpData { op: op.into(), results: Default::default(), region, location };
-        let id = self.ir.ops.push(data);
-        self.ir.regions[region].ops.push(id);
-        for (i, &ty) in results.iter().enumerate() {
-            let def = ValueDef::Result(id, i as u32);
-            let value = self.ir.values.push(ValueData { ty, def, region, location });
-            self.ir.ops[id].results.push(value);
-        }
-        id
-    }
-
-    fn get(&mut self, op: impl Into<Op>) -> Value {
-        let op = op.into();
-        let types = op.result_types(&self.ir);
-        let id = self.push(op, &types);
-        self.ir.ops[id].results[0]
-    }
-
     fn arith(&mut self, scalar: Scalar, op: impl Into<Op>) -> Value {
-        let value = self.get(op);
-        assert_eq!(self.ir.type_of(value), scalar.into());
+        let value = self.raw.get(op);
+        assert_eq!(self.raw.ir.type_of(value), scalar.into());
         value
     }
 
     fn constant(&mut self, scalar: Scalar, value: i128) -> Value {
-        self.get(Op::Const(Const::new(scalar, value as u64)))
+        self.raw.get(Op::Const(Const::new(scalar, value as u64)))
     }
 
     fn show(&mut self, value: Value) {
@@ -202,22 +169,20 @@ impl<'r> Generator<'r> {
         let ordered: Vec<Compare> =
             Compare::ALL.into_iter().filter(|compare| !compare.needs_float()).collect();
         let compare = *self.rng.pick(&ordered);
-        self.get(Arith::Setp { lhs, rhs, compare })
+        self.raw.get(Arith::Setp { lhs, rhs, compare })
     }
 
     /// An element of `x` that depends on `value`.
     fn load(&mut self, value: Value) -> Value {
         let rhs = self.constant(I32, READ as i128 - 1);
         let index = self.arith(I32, Arith::And { lhs: value, rhs });
-        self.get(Mem::Ld { base: self.x, index, access: LoadAccess::default() })
+        self.raw.get(Mem::Ld { base: self.x, index, access: LoadAccess::default() })
     }
 
     fn new_var(&mut self) {
         let value = self.any();
-        let (region, location) = (self.region, self.location);
-        let var =
-            self.ir.vars.push(VarData { ty: I32.into(), len: 1, region, location, name: None });
-        self.push(Mem::SetVar { value, var, index: 0 }, &[]);
+        let var = self.raw.new_var(I32.into(), 1);
+        self.raw.push(Mem::SetVar { value, var, index: 0 }, &[]);
         self.vars.push(var);
     }
 
@@ -231,21 +196,21 @@ impl<'r> Generator<'r> {
     fn exchange_through(&mut self, base: Value, value: Value) {
         let index = self.thread;
         if self.rng.below(2) == 0 {
-            let (to, zero) = (self.get(Mem::Offset { base, index }), self.constant(I32, 0));
-            self.push(
+            let (to, zero) = (self.raw.get(Mem::Offset { base, index }), self.constant(I32, 0));
+            self.raw.push(
                 Mem::St { base: to, index: zero, value, access: StoreAccess::default() },
                 &[],
             );
         } else {
-            self.push(Mem::St { base, index, value, access: StoreAccess::default() }, &[]);
+            self.raw.push(Mem::St { base, index, value, access: StoreAccess::default() }, &[]);
         }
-        self.push(Sync::Barrier {}, &[]);
+        self.raw.push(Sync::Barrier {}, &[]);
         let by = 1 + self.rng.below(THREADS as usize - 1) as i128;
         let (by, last) = (self.constant(I32, by), self.constant(I32, i128::from(THREADS) - 1));
         let moved = self.arith(I32, Arith::Add { lhs: index, rhs: by });
         let other = self.arith(I32, Arith::And { lhs: moved, rhs: last });
-        let value = self.get(Mem::Ld { base, index: other, access: LoadAccess::default() });
-        self.push(Sync::Barrier {}, &[]);
+        let value = self.raw.get(Mem::Ld { base, index: other, access: LoadAccess::default() });
+        self.raw.push(Sync::Barrier {}, &[]);
         self.show(value);
     }
 
@@ -267,7 +232,7 @@ impl<'r> Generator<'r> {
                         Arith::Rem { lhs, rhs }
                     }
                 };
-                let value = self.get(op);
+                let value = self.raw.get(op);
                 self.show(value);
             }
             4 | 5 => {
@@ -278,19 +243,19 @@ impl<'r> Generator<'r> {
             6 if !self.vars.is_empty() => {
                 let var = *self.rng.pick(&self.vars);
                 if self.rng.below(2) == 0 {
-                    let value = self.get(Mem::GetVar { var, index: 0 });
+                    let value = self.raw.get(Mem::GetVar { var, index: 0 });
                     self.show(value);
                 } else {
                     let value = self.any();
-                    self.push(Mem::SetVar { value, var, index: 0 }, &[]);
+                    self.raw.push(Mem::SetVar { value, var, index: 0 }, &[]);
                 }
             }
             7 => {
                 let (base, index) = (self.y, self.thread);
-                let before = self.get(Mem::Ld { base, index, access: LoadAccess::default() });
+                let before = self.raw.get(Mem::Ld { base, index, access: LoadAccess::default() });
                 let rhs = self.any();
                 let value = self.arith(I32, Arith::Xor { lhs: before, rhs });
-                self.push(Mem::St { base, index, value, access: StoreAccess::default() }, &[]);
+                self.raw.push(Mem::St { base, index, value, access: StoreAccess::default() }, &[]);
             }
             8 if uniform => self.exchange(),
             9 | 10 if !deep => self.if_(),
@@ -309,11 +274,11 @@ impl<'r> Generator<'r> {
     // Control flow.
 
     fn open(&mut self, owner: OpId, args: &[Type]) -> RegionId {
-        let region = self.ir.regions.push(Region { parent: Some(owner), ..Region::default() });
+        let region = self.raw.ir.regions.push(Region { parent: Some(owner), ..Region::default() });
         for (i, &ty) in args.iter().enumerate() {
-            let (def, location) = (ValueDef::Arg(region, i as u32), self.location);
-            let value = self.ir.values.push(ValueData { ty, def, region, location });
-            self.ir.regions[region].args.push(value);
+            let (def, location) = (ValueDef::Arg(region, i as u32), self.raw.location);
+            let value = self.raw.ir.values.push(ValueData { ty, def, region, location });
+            self.raw.ir.regions[region].args.push(value);
         }
         region
     }
@@ -327,7 +292,7 @@ impl<'r> Generator<'r> {
         uniform: bool,
         end: impl FnOnce(&mut Self),
     ) {
-        let outer = std::mem::replace(&mut self.region, region);
+        let outer = std::mem::replace(&mut self.raw.region, region);
         let vars = self.vars.len();
         self.visible.push(shown);
         for _ in 0..statements {
@@ -341,7 +306,7 @@ impl<'r> Generator<'r> {
         end(self);
         self.visible.pop();
         self.vars.truncate(vars);
-        self.region = outer;
+        self.raw.region = outer;
     }
 
     fn all(&mut self, count: usize) -> Vec<Value> {
@@ -352,11 +317,11 @@ impl<'r> Generator<'r> {
         let cond = self.condition();
         let results = self.rng.below(3);
         let types = vec![I32.into(); results];
-        let body = self.region;
-        let id = self.push(Control::If { cond, then_region: body, else_region: None }, &types);
+        let body = self.raw.region;
+        let id = self.raw.push(Control::If { cond, then_region: body, else_region: None }, &types);
         let then_region = self.open(id, &[]);
         let else_region = (results > 0 || self.rng.below(2) == 0).then(|| self.open(id, &[]));
-        self.ir.ops[id].op = Control::If { cond, then_region, else_region }.into();
+        self.raw.ir.ops[id].op = Control::If { cond, then_region, else_region }.into();
         for arm in [Some(then_region), else_region].into_iter().flatten() {
             let statements = self.rng.below(3);
             // An arm that only loads is what can be fetched ahead with its condition.
@@ -371,7 +336,7 @@ impl<'r> Generator<'r> {
                 g.arm_end(results, Some(arm) == else_region || else_region.is_none());
             });
         }
-        for result in self.ir.ops[id].results.clone() {
+        for result in self.raw.ir.ops[id].results.clone() {
             self.show(result);
         }
     }
@@ -382,25 +347,25 @@ impl<'r> Generator<'r> {
         if jumps && (self.loops.is_empty() || self.rng.below(8) == 0) {
             let op = Control::Return;
             if self.returns {
-                self.push(op, &[]);
+                self.raw.push(op, &[]);
             } else {
                 let values = self.all(results).into();
-                self.push(Control::Yield { values }, &[]);
+                self.raw.push(Control::Yield { values }, &[]);
             }
         } else if jumps {
             let loops = self.loops.clone();
             let (target, count) = *self.rng.pick(&loops);
             let values = self.all(count).into();
-            let is_for = prefetch_of(&self.ir.ops[target].op).is_some();
+            let is_for = prefetch_of(&self.raw.ir.ops[target].op).is_some();
             let op = if is_for && self.rng.below(2) == 0 {
                 Control::Continue { target, values }
             } else {
                 Control::Break { target, values }
             };
-            self.push(op, &[]);
+            self.raw.push(op, &[]);
         } else {
             let values = self.all(results).into();
-            self.push(Control::Yield { values }, &[]);
+            self.raw.push(Control::Yield { values }, &[]);
         }
     }
 
@@ -412,32 +377,32 @@ impl<'r> Generator<'r> {
         let limit = self.rng.below(5) as i128;
         let types = vec![I32.into(); carried];
         let control = |body| Control::Loop { init: init.clone().into(), body };
-        let id = self.push(control(self.region), &types);
+        let id = self.raw.push(control(self.raw.region), &types);
         let body = self.open(id, &types);
-        self.ir.ops[id].op = control(body).into();
-        let args = self.ir.regions[body].args.to_vec();
+        self.raw.ir.ops[id].op = control(body).into();
+        let args = self.raw.ir.regions[body].args.to_vec();
         let statements = self.rng.below(3);
         self.loops.push((id, carried));
         let counter = args[0];
         self.fill(body, args, statements, false, |g| {
             let (limit, one) = (g.constant(I32, limit), g.constant(I32, 1));
-            let cond = g.get(Arith::Setp { lhs: counter, rhs: limit, compare: Compare::Ge });
-            let region = g.region;
+            let cond = g.raw.get(Arith::Setp { lhs: counter, rhs: limit, compare: Compare::Ge });
+            let region = g.raw.region;
             let then = Control::If { cond, then_region: region, else_region: None };
-            let exit = g.push(then, &[]);
+            let exit = g.raw.push(then, &[]);
             let then_region = g.open(exit, &[]);
-            g.ir.ops[exit].op = Control::If { cond, then_region, else_region: None }.into();
+            g.raw.ir.ops[exit].op = Control::If { cond, then_region, else_region: None }.into();
             g.fill(then_region, vec![], 0, false, |g| {
                 let values = g.all(carried).into();
-                g.push(Control::Break { target: id, values }, &[]);
+                g.raw.push(Control::Break { target: id, values }, &[]);
             });
             let mut values = g.all(carried);
             values[0] = g.arith(I32, Arith::Add { lhs: counter, rhs: one });
             let values = values.into();
-            g.push(Control::Continue { target: id, values }, &[]);
+            g.raw.push(Control::Continue { target: id, values }, &[]);
         });
         self.loops.pop();
-        for result in self.ir.ops[id].results.clone() {
+        for result in self.raw.ir.ops[id].results.clone() {
             self.show(result);
         }
     }
@@ -502,19 +467,19 @@ impl<'r> Generator<'r> {
         let prefetch = if streams { self.rng.below(4) } else { self.rng.below(2) } as u32;
         let tile = (streams && uniform && !self.returns && self.rng.below(2) == 0).then(|| {
             let data =
-                SharedData { elem: I32, len: THREADS, align_bytes: 4, location: self.location };
-            let shared = self.ir.shared.push(data);
-            self.get(Mem::SharedBase { shared })
+                SharedData { elem: I32, len: THREADS, align_bytes: 4, location: self.raw.location };
+            let shared = self.raw.ir.shared.push(data);
+            self.raw.get(Mem::SharedBase { shared })
         });
         let control = |body| {
             let init = init.clone().into();
             Control::For { lo, hi, step, unroll, prefetch, init, body }
         };
-        let id = self.push(control(self.region), &types);
+        let id = self.raw.push(control(self.raw.region), &types);
         let args: Vec<Type> = [scalar.into()].into_iter().chain(types).collect();
         let body = self.open(id, &args);
-        self.ir.ops[id].op = control(body).into();
-        let args = self.ir.regions[body].args.to_vec();
+        self.raw.ir.ops[id].op = control(body).into();
+        let args = self.raw.ir.regions[body].args.to_vec();
         self.loops.push((id, carried));
         let statements = if streams { 0 } else { self.rng.below(4) };
         // After a jump of some threads the others are alone.
@@ -529,10 +494,10 @@ impl<'r> Generator<'r> {
             }
             g.show(index);
             let values = g.all(carried).into();
-            g.push(Control::Continue { target: id, values }, &[]);
+            g.raw.push(Control::Continue { target: id, values }, &[]);
         });
         self.loops.pop();
-        for result in self.ir.ops[id].results.clone() {
+        for result in self.raw.ir.ops[id].results.clone() {
             self.show(result);
         }
     }
@@ -568,10 +533,10 @@ impl<'r> Generator<'r> {
         }
         for _ in 0..self.rng.below(4) {
             if let (0, Some(var)) = (self.rng.below(2), self.vars.first().copied()) {
-                let lhs = self.get(Mem::GetVar { var, index: 0 });
+                let lhs = self.raw.get(Mem::GetVar { var, index: 0 });
                 let rhs = self.any();
                 let value = self.arith(I32, Arith::Add { lhs, rhs });
-                self.push(Mem::SetVar { value, var, index: 0 }, &[]);
+                self.raw.push(Mem::SetVar { value, var, index: 0 }, &[]);
             } else {
                 self.new_value();
             }
@@ -581,20 +546,20 @@ impl<'r> Generator<'r> {
     fn guarded_load(&mut self, at: Value) -> Value {
         let limit = self.rng.below(20) as i128;
         let limit = self.constant(I32, limit);
-        let cond = self.get(Arith::Setp { lhs: at, rhs: limit, compare: Compare::Lt });
+        let cond = self.raw.get(Arith::Setp { lhs: at, rhs: limit, compare: Compare::Lt });
         let otherwise = self.constant(I32, -7);
-        let region = self.region;
+        let region = self.raw.region;
         let control = Control::If { cond, then_region: region, else_region: None };
-        let id = self.push(control, &[I32.into()]);
+        let id = self.raw.push(control, &[I32.into()]);
         let (then_region, other) = (self.open(id, &[]), self.open(id, &[]));
-        self.ir.ops[id].op = Control::If { cond, then_region, else_region: Some(other) }.into();
+        self.raw.ir.ops[id].op = Control::If { cond, then_region, else_region: Some(other) }.into();
         for (arm, loads) in [(then_region, true), (other, false)] {
             self.fill(arm, vec![], 0, false, |g| {
                 let value = if loads { g.load(at) } else { otherwise };
                 let values = [value].into_iter().collect();
-                g.push(Control::Yield { values }, &[]);
+                g.raw.push(Control::Yield { values }, &[]);
             });
         }
-        self.ir.ops[id].results[0]
+        self.raw.ir.ops[id].results[0]
     }
 }

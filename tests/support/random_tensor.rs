@@ -20,13 +20,13 @@ fn vector(elem: Scalar, lanes: u32) -> Type {
     VectorType::new(elem, lanes).expect("there is such a vector").into()
 }
 
-impl Generator<'_> {
+impl Generator {
     /// A few operations that belong together.
     pub(super) fn tensor(&mut self) {
-        let newer = self.ir.target.offers(Target::SM_90);
-        for _ in 0..1 + self.choose(3) {
-            match self.choose(6) {
-                0 if self.ir.target.offers(Target::SM_90A) => self.warp_group(),
+        let newer = self.raw.ir.target.offers(Target::SM_90);
+        for _ in 0..1 + self.rng.below(3) {
+            match self.rng.below(6) {
+                0 if self.raw.ir.target.offers(Target::SM_90A) => self.warp_group(),
                 1 => self.matrices(),
                 2 => self.barriers(),
                 3 if newer => self.bulk_copies(),
@@ -51,10 +51,9 @@ impl Generator<'_> {
     }
 
     /// Registers that are all set.
-    fn registers(&mut self, ty: Type, len: u32) -> VarId {
-        let (region, location) = (self.region, self.location);
+    pub(super) fn registers(&mut self, ty: Type, len: u32) -> VarId {
         let value = self.of(ty);
-        let var = self.ir.vars.push(VarData { ty, len, region, location, name: None });
+        let var = self.raw.new_var(ty, len);
         for index in 0..len {
             self.emit(Mem::SetVar { value, var, index });
         }
@@ -65,19 +64,19 @@ impl Generator<'_> {
     fn matrices(&mut self) {
         let (base, index) = (self.of(shared(Scalar::F16)), self.index(Space::Shared));
         // In the body of the kernel warps are whole.
-        let choice = if self.region == self.ir.body { self.choose(6) } else { 0 };
-        let order = self.pick(MatrixOrder::ALL);
+        let choice = if self.raw.region == self.raw.ir.body { self.rng.below(6) } else { 0 };
+        let order = *self.rng.pick(MatrixOrder::ALL);
         match choice {
             1 => {
-                let count = self.pick(MatrixCount::ALL);
+                let count = *self.rng.pick(MatrixCount::ALL);
                 self.emit(Mma::Ldmatrix { base, index, count, order });
             }
-            2 if self.ir.target.offers(Target::SM_90) => {
-                let lanes = self.pick(&[2, 4, 8]);
+            2 if self.raw.ir.target.offers(Target::SM_90) => {
+                let lanes = *self.rng.pick(&[2, 4, 8]);
                 let vector = self.of(vector(Scalar::F16, lanes));
                 self.emit(Mma::Stmatrix { base, index, vector, order });
             }
-            4 if self.ir.target.offers(Target::SM_90) => {
+            4 if self.raw.ir.target.offers(Target::SM_90) => {
                 let values = (0..6).map(|_| self.of(Scalar::F64.into())).collect();
                 let d = self.registers(Scalar::F64.into(), 5);
                 let shape = MmaShape { m: 16, n: 8, k: 8 };
@@ -88,7 +87,7 @@ impl Generator<'_> {
                 self.emit(Mma::Movmatrix { value });
             }
             2..=4 => {
-                let (elem, m, k, sum) = self.pick(&[
+                let (elem, m, k, sum) = *self.rng.pick(&[
                     (Scalar::F16, 16, 16, Scalar::F32.into()),
                     (Scalar::F16, 16, 8, VectorType::F16X2.into()),
                     (Scalar::I8, 8, 16, Scalar::I32.into()),
@@ -98,38 +97,38 @@ impl Generator<'_> {
                 let (d, shape) = (self.registers(sum, 5), MmaShape { m, n: 8, k });
                 let integers = sum == Scalar::I32.into();
                 let overflow =
-                    if integers { self.pick(MmaOverflow::ALL) } else { MmaOverflow::Wrap };
+                    if integers { *self.rng.pick(MmaOverflow::ALL) } else { MmaOverflow::Wrap };
                 self.emit(Mma::MmaSync { a, b, shape, d, first: 1, overflow });
             }
             _ => {
-                let bits = u64::from(self.word()) << 14;
+                let bits = self.rng.word() << 14;
                 self.emit(Mma::MatrixDescriptor { base, bits });
             }
         }
     }
 
     fn warp_group(&mut self) {
-        if self.region != self.ir.body {
+        if self.raw.region != self.raw.ir.body {
             return;
         }
         let u64 = Type::from(Scalar::U64);
-        let op = match self.choose(6) {
+        let op = match self.rng.below(6) {
             0 => Mma::WgmmaFence {},
             1 => Mma::WgmmaCommitGroup {},
-            2 => Mma::WgmmaWaitGroup { pending: self.choose(9) as u32 },
+            2 => Mma::WgmmaWaitGroup { pending: self.rng.below(9) as u32 },
             3 => {
                 // It needs bounds that fix the registers at the start.
-                self.ir.bounds.block.get_or_insert([32, 1, 1]);
-                self.ir.bounds.min_blocks_per_sm.get_or_insert(1);
-                let action = self.pick(SetmaxnregAction::ALL);
-                Mma::Setmaxnreg { action, count: 24 + 8 * self.choose(30) as u32 }
+                self.raw.ir.bounds.block.get_or_insert([32, 1, 1]);
+                self.raw.ir.bounds.min_blocks_per_sm.get_or_insert(1);
+                let action = *self.rng.pick(SetmaxnregAction::ALL);
+                Mma::Setmaxnreg { action, count: 24 + 8 * self.rng.below(30) as u32 }
             }
             4 => {
                 let (a, b, accumulate) = (self.of(u64), self.of(u64), self.of(Type::BOOL));
-                let (a_type, b_type) = (Scalar::U8, self.pick(&[Scalar::I8, Scalar::U8]));
+                let (a_type, b_type) = (Scalar::U8, *self.rng.pick(&[Scalar::I8, Scalar::U8]));
                 let d = self.registers(Scalar::I32.into(), 8);
-                let shape = MmaShape { m: 64, n: 8 + 8 * self.choose(2) as u32, k: 32 };
-                let form = WgmmaForm { satfinite: self.choose(2) == 1, ..WgmmaForm::default() };
+                let shape = MmaShape { m: 64, n: 8 + 8 * self.rng.below(2) as u32, k: 32 };
+                let form = WgmmaForm { satfinite: self.rng.below(2) == 1, ..WgmmaForm::default() };
                 Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first: 0, form }
             }
             _ => {
@@ -137,9 +136,9 @@ impl Generator<'_> {
                 let (d, accumulate) = (self.registers(Scalar::F32.into(), 5), self.of(Type::BOOL));
                 let shape = MmaShape { m: 64, n: 8, k: 16 };
                 let form = WgmmaForm {
-                    negate_a: self.choose(2) == 1,
-                    negate_b: self.choose(2) == 1,
-                    transpose_b: self.choose(2) == 1,
+                    negate_a: self.rng.below(2) == 1,
+                    negate_b: self.rng.below(2) == 1,
+                    transpose_b: self.rng.below(2) == 1,
                     ..WgmmaForm::default()
                 };
                 let b_type = Scalar::Bf16;
@@ -151,11 +150,11 @@ impl Generator<'_> {
 
     fn barriers(&mut self) {
         let [barrier, index] = self.barrier();
-        let newer = self.ir.target.offers(Target::SM_90);
+        let newer = self.raw.ir.target.offers(Target::SM_90);
         let state = self.of(Scalar::U64.into());
         let parity = self.unknown();
         let one = self.emit_one(Op::Const(Const::new(Scalar::U32, 1)));
-        let op = match self.choose(if newer { 17 } else { 7 }) {
+        let op = match self.rng.below(if newer { 17 } else { 7 }) {
             0 => Mbarrier::MbarrierInit { barrier, index, count: parity },
             1 => Mbarrier::MbarrierInval { barrier, index },
             2 => Mbarrier::MbarrierArrive { barrier, index, count: one },
@@ -165,7 +164,7 @@ impl Generator<'_> {
             6 => Mbarrier::MbarrierWaitParity { barrier, index, parity: one },
             7 => Mbarrier::MbarrierArriveExpectTx { barrier, index, bytes: self.u32() },
             8 => {
-                let (cta, order) = (self.u32(), self.pick(RemoteArrival::ALL));
+                let (cta, order) = (self.u32(), *self.rng.pick(RemoteArrival::ALL));
                 Mbarrier::MbarrierArriveCluster { barrier, index, cta, order }
             }
             9 => Mbarrier::MbarrierExpectTx { barrier, index, bytes: self.u32() },
@@ -175,10 +174,10 @@ impl Generator<'_> {
             13 => Mbarrier::MbarrierArrive { barrier, index, count: parity },
             14 => Mbarrier::FenceMbarrierInit {},
             choice => {
-                if self.region == self.ir.body {
-                    let form = self.pick(BarrierForm::ALL);
+                if self.raw.region == self.raw.ir.body {
+                    let form = *self.rng.pick(BarrierForm::ALL);
                     if choice == 15 {
-                        let order = self.pick(ClusterArrival::ALL);
+                        let order = *self.rng.pick(ClusterArrival::ALL);
                         self.emit(Sync::BarrierClusterArrive { form, order });
                     }
                     self.emit(Sync::BarrierClusterWait { form });
@@ -191,17 +190,17 @@ impl Generator<'_> {
 
     /// Pointers into the shared memory of a block of the cluster, and a store there.
     fn other_block(&mut self) {
-        let elem = self.pick(&[Scalar::I32, Scalar::U32, Scalar::U64]);
+        let elem = *self.rng.pick(&[Scalar::I32, Scalar::U32, Scalar::U64]);
         let (near, [barrier, barrier_index], cta) =
             (self.of(shared(elem)), self.barrier(), self.u32());
         let [base, barrier] = [near, barrier].map(|base| self.emit_one(Mem::Mapa { base, cta }));
         let (index, value) = (self.index(Space::SharedCluster), self.of(elem.into()));
         let combine = match elem {
-            Scalar::U32 => self.pick(BulkReduce::ALL),
-            Scalar::I32 => self.pick(&[BulkReduce::Add, BulkReduce::Min, BulkReduce::Xor]),
+            Scalar::U32 => *self.rng.pick(BulkReduce::ALL),
+            Scalar::I32 => *self.rng.pick(&[BulkReduce::Add, BulkReduce::Min, BulkReduce::Xor]),
             _ => BulkReduce::Add,
         };
-        match self.choose(4) {
+        match self.rng.below(4) {
             0 => self.emit(Sync::FenceProxyAlias {}),
             1 => {
                 let op = combine;
@@ -215,22 +214,22 @@ impl Generator<'_> {
     fn thread_copies(&mut self) {
         // There is no global pointer but those of parameters.
         let from = self.visible.concat().into_iter().find(|value| {
-            matches!(self.ir.type_of(*value), Type::Pointer { space: Space::Global, .. })
+            matches!(self.raw.ir.type_of(*value), Type::Pointer { space: Space::Global, .. })
         });
-        let op = match (self.choose(8), from) {
+        let op = match (self.rng.below(8), from) {
             (0..=3, Some(from)) => {
-                let elem = self.pick(&POINTED);
+                let elem = *self.rng.pick(&POINTED);
                 let (to, to_index) = (self.of(shared(elem)), self.index(Space::Shared));
                 let (from_index, src_bytes) = (self.index(Space::Global), self.unknown());
-                let bytes = self.pick(&[4, 8, 16]);
+                let bytes = *self.rng.pick(&[4, 8, 16]);
                 let cache = if bytes == 16 { CpAsyncCache::Cg } else { CpAsyncCache::Ca };
                 AsyncCopy::CpAsync { to, to_index, from, from_index, src_bytes, cache, bytes }
             }
             (4, _) => AsyncCopy::CpAsyncCommitGroup {},
-            (5, _) => AsyncCopy::CpAsyncWaitGroup { pending: self.choose(5) as u32 },
+            (5, _) => AsyncCopy::CpAsyncWaitGroup { pending: self.rng.below(5) as u32 },
             (6, _) => AsyncCopy::CpAsyncWaitAll {},
             _ => {
-                let ([barrier, index], count) = (self.barrier(), self.pick(PendingCount::ALL));
+                let ([barrier, index], count) = (self.barrier(), *self.rng.pick(PendingCount::ALL));
                 AsyncCopy::CpAsyncMbarrierArrive { barrier, index, count }
             }
         };
@@ -238,12 +237,13 @@ impl Generator<'_> {
     }
 
     fn bulk_copies(&mut self) {
-        let policy = self.pick(L2Policy::ALL);
-        match self.choose(6) {
+        let policy = *self.rng.pick(L2Policy::ALL);
+        match self.rng.below(6) {
             0 => self.emit(AsyncCopy::CpAsyncBulkCommitGroup {}),
             1 => {
-                let wait = self.pick(BulkWait::ALL);
-                self.emit(AsyncCopy::CpAsyncBulkWaitGroup { pending: self.at as u32 % 4, wait });
+                let wait = *self.rng.pick(BulkWait::ALL);
+                let pending = self.rng.below(4) as u32;
+                self.emit(AsyncCopy::CpAsyncBulkWaitGroup { pending, wait });
             }
             2 => self.bulk(policy),
             _ => self.boxes(policy),
@@ -252,16 +252,16 @@ impl Generator<'_> {
 
     fn bulk(&mut self, policy: L2Policy) {
         let all = self.visible.concat();
-        let global = all.into_iter().find_map(|value| match self.ir.type_of(value) {
+        let global = all.into_iter().find_map(|value| match self.raw.ir.type_of(value) {
             Type::Pointer { space: Space::Global, mutable, .. } => Some((value, mutable)),
             _ => None,
         });
         let Some((global, mutable)) = global else { return };
-        let elem = self.pick(&POINTED);
+        let elem = *self.rng.pick(&POINTED);
         let (tile, at) = (self.of(shared(elem)), self.index(Space::Shared));
         let (from_index, bytes) = (self.index(Space::Global), self.unknown());
         let [barrier, barrier_index] = self.barrier();
-        let op = match self.choose(3) {
+        let op = match self.rng.below(3) {
             0 => AsyncCopy::CpAsyncBulkLoad {
                 to: tile,
                 to_index: at,
@@ -287,7 +287,7 @@ impl Generator<'_> {
 
     fn boxes(&mut self, policy: L2Policy) {
         let all = self.visible.concat();
-        let map = all.into_iter().find_map(|value| match self.ir.type_of(value) {
+        let map = all.into_iter().find_map(|value| match self.raw.ir.type_of(value) {
             Type::TensorMap { elem, rank, mutable } => Some((value, elem, rank, mutable)),
             _ => None,
         });
@@ -295,7 +295,7 @@ impl Generator<'_> {
         let coords = (0..rank).map(|_| self.of(Scalar::I32.into())).collect();
         let (tile, index) = (self.of(shared(elem)), self.index(Space::Shared));
         let [barrier, barrier_index] = self.barrier();
-        let op = match self.choose(6) {
+        let op = match self.rng.below(6) {
             0 => AsyncCopy::PrefetchTensormap { map },
             1 => AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy },
             2 if mutable => AsyncCopy::CpAsyncBulkTensorStore {
@@ -306,7 +306,7 @@ impl Generator<'_> {
                 policy,
             },
             3 if mutable => {
-                let op = self.pick(&[BulkReduce::Add, BulkReduce::Min, BulkReduce::Max]);
+                let op = *self.rng.pick(&[BulkReduce::Add, BulkReduce::Min, BulkReduce::Max]);
                 AsyncCopy::CpReduceAsyncBulkTensor {
                     map,
                     from: tile,

@@ -7,15 +7,16 @@ use tilewright::ir::op::{
 };
 use tilewright::ir::types::{Const, Rounding, Scalar, Space, Type, VectorType};
 use tilewright::ir::{
-    ArrayData, Entity, Kernel, KernelIr, LocalData, LocationId, OpData, Param, RegionId,
-    SharedData, SourceLocation, Target, Untyped, Value, ValueData, ValueDef, VarData,
+    ArrayData, Entity, Kernel, KernelIr, LocalData, LocationId, OpData, OpId, Param, RegionId,
+    SharedData, SourceLocation, Target, Untyped, Value, ValueData, ValueDef, VarData, VarId,
 };
 
 /// A kernel under construction, whose operations go to the end of its body.
 pub(crate) struct Raw {
     pub(crate) ir: KernelIr,
-    region: RegionId,
-    location: LocationId,
+    /// The region at whose end operations are added.
+    pub(crate) region: RegionId,
+    pub(crate) location: LocationId,
     stored: u64,
 }
 
@@ -40,9 +41,9 @@ impl Raw {
         Raw { ir, region, location, stored: 0 }
     }
 
-    fn value(&mut self, ty: Type, def: ValueDef) -> Value {
-        let (region, location) = (self.region, self.location);
-        self.ir.values.push(ValueData { ty, def, region, location })
+    /// A new value of a region.
+    pub(crate) fn value(&mut self, ty: Type, def: ValueDef, region: RegionId) -> Value {
+        self.ir.values.push(ValueData { ty, def, region, location: self.location })
     }
 
     /// The parameter of a type: one for each.
@@ -57,22 +58,29 @@ impl Raw {
     /// One more parameter.
     pub(crate) fn new_param(&mut self, ty: Type) -> Value {
         let count = self.ir.params.len();
-        let value = self.value(ty, ValueDef::Param(count as u32));
+        let value = self.value(ty, ValueDef::Param(count as u32), self.ir.body);
         self.ir.params.push(Param { name: format!("p{count}"), value });
         value
+    }
+
+    /// Adds an operation with results of these types.
+    pub(crate) fn push(&mut self, op: impl Into<Op>, results: &[Type]) -> OpId {
+        let (region, location) = (self.region, self.location);
+        let data = OpData { op: op.into(), results: Default::default(), region, location };
+        let id = self.ir.ops.push(data);
+        self.ir.regions[region].ops.push(id);
+        for (number, &ty) in (0..).zip(results) {
+            let value = self.value(ty, ValueDef::Result(id, number), region);
+            self.ir.ops[id].results.push(value);
+        }
+        id
     }
 
     /// Adds an operation; its first result, if it has one.
     pub(crate) fn op(&mut self, op: impl Into<Op>) -> Option<Value> {
         let op = op.into();
         let types = op.result_types(&self.ir);
-        let (region, location) = (self.region, self.location);
-        let id = self.ir.ops.push(OpData { op, results: Default::default(), region, location });
-        self.ir.regions[region].ops.push(id);
-        for (number, ty) in (0..).zip(types) {
-            let value = self.value(ty, ValueDef::Result(id, number));
-            self.ir.ops[id].results.push(value);
-        }
+        let id = self.push(op, &types);
         self.ir.ops[id].results.first().copied()
     }
 
@@ -131,10 +139,15 @@ impl Raw {
         }
     }
 
+    /// A variable of `len` registers, declared in the present region.
+    pub(crate) fn new_var(&mut self, ty: Type, len: u32) -> VarId {
+        let (region, location) = (self.region, self.location);
+        self.ir.vars.push(VarData { ty, len, region, location, name: None })
+    }
+
     /// A variable of one register that holds `value`.
-    pub(crate) fn var(&mut self, value: Value) -> tilewright::ir::VarId {
-        let (ty, region, location) = (self.ir.type_of(value), self.region, self.location);
-        let var = self.ir.vars.push(VarData { ty, len: 2, region, location, name: None });
+    pub(crate) fn var(&mut self, value: Value) -> VarId {
+        let var = self.new_var(self.ir.type_of(value), 2);
         self.op(Mem::SetVar { value, var, index: 1 });
         var
     }

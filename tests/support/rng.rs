@@ -1,24 +1,46 @@
-//! Random numbers that depend on a seed alone.
+//! Random choices, which depend on a seed or a list of numbers alone.
 
-/// xorshift64*, by Vigna.
-pub(crate) struct Rng(u64);
+/// A source of choices.
+pub(crate) struct Rng(Source);
+
+enum Source {
+    /// xorshift64*, by Vigna.
+    Seed(u64),
+    /// A list of choices, in reverse, so that a test can make a list that fails smaller.
+    List(Vec<u32>),
+}
 
 impl Rng {
+    /// Random choices.
     pub(crate) fn new(seed: u64) -> Rng {
         // Neighbouring seeds must not give neighbouring numbers, and the state must not be zero.
-        Rng(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Rng(Source::Seed(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1))
     }
 
+    /// The choices of a list. Behind its end every choice is 0.
+    pub(crate) fn of(choices: &[u32]) -> Rng {
+        Rng(Source::List(choices.iter().rev().copied().collect()))
+    }
+
+    /// 64 random bits, or a number of the list.
     pub(crate) fn word(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        match &mut self.0 {
+            Source::Seed(state) => {
+                *state ^= *state >> 12;
+                *state ^= *state << 25;
+                *state ^= *state >> 27;
+                state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+            }
+            Source::List(left) => left.pop().unwrap_or(0).into(),
+        }
     }
 
     /// A number below `count`.
     pub(crate) fn below(&mut self, count: usize) -> usize {
-        ((self.word() >> 33) % count.max(1) as u64) as usize
+        let word = self.word();
+        // The upper bits of the generator are the better ones.
+        let word = if matches!(self.0, Source::Seed(_)) { word >> 33 } else { word };
+        (word % count.max(1) as u64) as usize
     }
 
     pub(crate) fn pick<'t, T>(&mut self, from: &'t [T]) -> &'t T {

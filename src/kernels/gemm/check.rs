@@ -161,7 +161,7 @@ impl GemmConfig {
         if self.splits == 1 {
             None
         } else if self.schedule != Schedule::Cooperative {
-            Some("only cooperative warp groups split their accumulators")
+            Some("only cooperative warp groups split K")
         } else if self.store == StoreForm::Overlapped {
             Some("a split tile is not written under the next one")
         } else if !(1..=64).contains(&self.splits) {

@@ -10,7 +10,7 @@ use super::tiled_copy::{Side, TiledCopy};
 use super::{CacheOp, CopyOp, Matrices};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::elements::Step;
-use crate::tensor::view::engine::{Engine, Place, Readable, Writable};
+use crate::tensor::view::engine::{ElementAddress, Engine, Readable, Writable};
 use crate::tensor::view::predicate::IntoPredicate;
 use crate::tensor::view::tensor::Tensor;
 
@@ -435,8 +435,12 @@ fn execute<'b, 'c, S, D>(
     match op {
         CopyOp::Universal { .. } => step.move_vector(k),
         CopyOp::CpAsync { bits, cache, .. } => {
-            let places = (source.place(from.first()), destination.place(to.first()));
-            let (Place::Global(from, from_at), Place::Shared(to, to_at)) = places else { return };
+            let addresses = (source.address(from.first()), destination.address(to.first()));
+            let (ElementAddress::Global(from, from_at), ElementAddress::Shared(to, to_at)) =
+                addresses
+            else {
+                return;
+            };
             let cache = match cache {
                 CacheOp::Always => CpAsyncCache::Ca,
                 CacheOp::Global => CpAsyncCache::Cg,
@@ -451,7 +455,7 @@ fn execute<'b, 'c, S, D>(
             }
         }
         CopyOp::LdMatrix { matrices, transposed } => {
-            let Place::Shared(from, at) = source.place(from.first()) else { return };
+            let ElementAddress::Shared(from, at) = source.address(from.first()) else { return };
             let (count, order) = matrix(matrices, transposed);
             let vector = match S::Elem::SCALAR.bits() {
                 16 => from.ldmatrix_any(k, at, count, order),
@@ -464,7 +468,7 @@ fn execute<'b, 'c, S, D>(
             destination.write_vector(k, &to.indices, vector);
         }
         CopyOp::StMatrix { matrices, transposed } => {
-            let Place::Shared(to, at) = destination.place(to.first()) else { return };
+            let ElementAddress::Shared(to, at) = destination.address(to.first()) else { return };
             let (_, order) = matrix(matrices, transposed);
             let Some(vector) = source.read_vector(k, &from.indices) else { return };
             match S::Elem::SCALAR.bits() {
@@ -504,23 +508,23 @@ fn check_spaces<'b, S: Readable<'b>, D: Writable<'b>>(
     source: &Tensor<S>,
     destination: &Tensor<D>,
 ) -> Result<(), TensorErrorKind> {
-    let (from, to) = (source.engine.place(0), destination.engine.place(0));
+    let (from, to) = (source.engine.address(0), destination.engine.address(0));
     let (fits, takes) = match op {
         CopyOp::Universal { .. } => (true, ""),
         CopyOp::CpAsync { .. } => (
-            matches!((from, to), (Place::Global(..), Place::Shared(..))),
+            matches!((from, to), (ElementAddress::Global(..), ElementAddress::Shared(..))),
             "from global to shared memory",
         ),
         CopyOp::LdMatrix { .. } => (
-            matches!((from, to), (Place::Shared(..), Place::Registers)),
+            matches!((from, to), (ElementAddress::Shared(..), ElementAddress::Registers)),
             "from shared memory to registers",
         ),
         CopyOp::StMatrix { .. } => (
-            matches!((from, to), (Place::Registers, Place::Shared(..))),
+            matches!((from, to), (ElementAddress::Registers, ElementAddress::Shared(..))),
             "from registers to shared memory",
         ),
         CopyOp::MovMatrix => (
-            matches!((from, to), (Place::Registers, Place::Registers)),
+            matches!((from, to), (ElementAddress::Registers, ElementAddress::Registers)),
             "from registers to registers",
         ),
         CopyOp::Tma { .. } | CopyOp::Bulk { .. } => {

@@ -6,7 +6,7 @@ use crate::ir::{Body, Element, Pointer as PointerType, Val};
 use crate::layout::Layout;
 
 use crate::tensor::error::{TensorError, TensorErrorKind};
-use crate::tensor::view::engine::{Place, Readable};
+use crate::tensor::view::engine::{ElementAddress, Readable};
 use crate::tensor::view::pointer::TensorPointer;
 use crate::tensor::view::tensor::{GlobalTensorMut, SharedTensor, Tensor};
 
@@ -64,8 +64,9 @@ where
 {
     let mut all = 0u32;
     for Run { from_index, to_index, bytes } in runs(k, "bulk_copy", from, to) {
-        let places = (from.engine.place(from_index), to.engine.place(to_index));
-        let (Place::Global(base, at), Place::Shared(to, to_at)) = places else {
+        let addresses = (from.engine.address(from_index), to.engine.address(to_index));
+        let (ElementAddress::Global(base, at), ElementAddress::Shared(to, to_at)) = addresses
+        else {
             let instruction = "cp.async.bulk".to_owned();
             let (takes, found) = ("from global to shared memory", format!("from {from} to {to}"));
             from.failed(k, "bulk_copy", TensorErrorKind::CopySpaces { instruction, takes, found });

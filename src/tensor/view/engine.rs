@@ -71,12 +71,12 @@ pub trait Readable<'b>: Engine<'b> {
     fn memory(&self) -> Option<Space>;
     /// The address of the element at `index`.
     #[doc(hidden)]
-    fn place(&self, index: i64) -> Place<'b, Self::Elem>;
+    fn address(&self, index: i64) -> ElementAddress<'b, Self::Elem>;
 }
 
 /// The address of an element: a pointer and an offset in elements, for instructions that take one memory only.
 #[derive(Clone, Copy)]
-pub enum Place<'b, T> {
+pub enum ElementAddress<'b, T> {
     /// In registers of the thread.
     Registers,
     /// In global memory.
@@ -159,12 +159,12 @@ impl<'b, P: PointerType> Readable<'b> for TensorPointer<'b, P> {
     }
 
     #[track_caller]
-    fn place(&self, index: i64) -> Place<'b, P::Elem> {
+    fn address(&self, index: i64) -> ElementAddress<'b, P::Elem> {
         let (base, offset) = (*self + index).resolve();
         match (base.as_global(), base.as_shared()) {
-            (Some(base), _) => Place::Global(base, offset),
-            (_, Some(base)) => Place::Shared(base, offset),
-            _ => Place::Other,
+            (Some(base), _) => ElementAddress::Global(base, offset),
+            (_, Some(base)) => ElementAddress::Shared(base, offset),
+            _ => ElementAddress::Other,
         }
     }
 }
@@ -298,8 +298,8 @@ impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
         None
     }
 
-    fn place(&self, _: i64) -> Place<'b, T> {
-        Place::Registers
+    fn address(&self, _: i64) -> ElementAddress<'b, T> {
+        ElementAddress::Registers
     }
 }
 

@@ -1,0 +1,281 @@
+//! Arithmetic of [`Int`]: numbers at once, expressions by `symbolic.rs`.
+
+use super::{Int, Repr, Result, ceil_div_i64, checked_gcd, floor_div_i64, symbolic};
+use crate::layout::error::LayoutError;
+
+macro_rules! binary {
+    ($(#[$doc:meta])* $name:ident, $word:literal, |$a:ident, $b:ident| $fold:expr, $symbolic:path) => {
+        $(#[$doc])*
+        #[inline]
+        pub fn $name(&self, other: &Int) -> Result<Int> {
+            match (&self.0, &other.0) {
+                (&Repr::Static($a), &Repr::Static($b)) => match $fold {
+                    Some(value) => Ok(Int::new(value)),
+                    None => Err(symbolic::static_error($word, $b)),
+                },
+                _ => $symbolic(self, other),
+            }
+        }
+    };
+}
+
+/// Arithmetic. Each operation returns [`LayoutError::Overflow`] if the result leaves 64 bits,
+/// [`LayoutError::DivisionByZero`] for a zero divisor, and [`LayoutError::ExpressionTooLarge`] for
+/// an expression of more than 2048 terms, symbols and operations or a product of more than 256
+/// terms.
+impl Int {
+    binary!(
+        /// `self + other`.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// assert_eq!(Int::symbol("n").add(&4.into())?.to_string(), "n+4");
+        /// assert!(Int::new(i64::MAX).add(&Int::ONE).is_err());
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`].
+        add, "addition", |a, b| a.checked_add(b), symbolic::add
+    );
+    binary!(
+        /// `self - other`.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// let n = Int::symbol("n");
+        /// assert_eq!((n.sub(&n)?, Int::new(4).sub(&9.into())?), (Int::ZERO, Int::new(-5)));
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`].
+        sub, "subtraction", |a, b| a.checked_sub(b), symbolic::sub
+    );
+    binary!(
+        /// `self * other`.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// let n = Int::symbol("n").divisible_by(8);
+        /// assert_eq!(n.mul(&6.into())?.divisibility(), 48);
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`].
+        mul, "multiplication", |a, b| a.checked_mul(b), symbolic::mul
+    );
+    binary!(
+        /// `self / other`, rounded toward negative infinity.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// let n = Int::symbol("n").divisible_by(16);
+        /// assert_eq!(n.floor_div(&8.into())?.to_string(), "2*(n/16)");
+        /// assert_eq!(Int::new(-7).floor_div(&2.into())?, -4);
+        /// assert!(n.floor_div(&Int::ZERO).is_err());
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+        floor_div, "division", |a, b| floor_div_i64(a, b), symbolic::floor_div
+    );
+    binary!(
+        /// `self - other * floor_div(self, other)`: it has the sign of `other`.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// let n = Int::symbol("n").divisible_by(16);
+        /// assert_eq!((n.modulo(&8.into())?, Int::new(-7).modulo(&4.into())?), (Int::ZERO, Int::ONE));
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`LayoutError::DivisionByZero`].
+        modulo, "remainder",
+        |a, b| if b == 0 { None } else { let r = a.wrapping_rem(b); Some(if r != 0 && (r < 0) != (b < 0) { r + b } else { r }) },
+        symbolic::modulo
+    );
+    binary!(
+        /// `self / other`, rounded toward positive infinity.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// assert_eq!(Int::new(13).ceil_div(&4.into())?, 4);
+        /// assert_eq!(Int::symbol("n").ceil_div(&4.into())?.to_string(), "ceil_div(n,4)");
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+        ceil_div, "ceil_div", |a, b| ceil_div_i64(a, b), symbolic::ceil_div
+    );
+    binary!(
+        /// The smaller of the two.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// let n = Int::symbol("n").assume(1, 1, 64)?;
+        /// assert_eq!((n.min(&64.into())?, n.min(&8.into())?.to_string()), (n, "min(8,n)".into()));
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`], of an operand.
+        min, "min", |a, b| Some(a.min(b)), symbolic::min
+    );
+    binary!(
+        /// The larger of the two.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// let n = Int::symbol("n").assume(1, 1, 64)?;
+        /// assert_eq!((n.max(&64.into())?, n.max(&Int::ONE)?), (64.into(), n));
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`], of an operand.
+        max, "max", |a, b| Some(a.max(b)), symbolic::max
+    );
+    binary!(
+        /// The greatest common divisor, not negative; `gcd(0, b)` is `|b|`.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// assert_eq!(Int::new(-12).gcd(&18.into())?, 6);
+        /// assert_eq!(Int::symbol("n").divisible_by(16).gcd(&8.into())?, 8);
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`], of an operand, and for 2^63.
+        gcd, "gcd", |a, b| checked_gcd(a, b), symbolic::gcd
+    );
+    binary!(
+        /// The bits that differ, for operands that are not negative.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// assert_eq!(Int::new(0b1100).xor(&0b1010.into())?, 0b0110);
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`], of an operand.
+        xor, "xor", |a, b| Some(a ^ b), symbolic::xor
+    );
+    binary!(
+        /// The bits that both have.
+        ///
+        /// ```
+        /// # use tilewright::layout::Int;
+        /// assert_eq!(Int::new(0b1100).and(&0b1010.into())?, 0b1000);
+        /// # Ok::<(), tilewright::layout::LayoutError>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`LayoutError::Overflow`], of an operand.
+        and, "and", |a, b| Some(a & b), symbolic::and
+    );
+
+    /// CuTe's `shape_div`: `ceil_div(self, other)`, of numbers that divide one another.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, LayoutError};
+    /// assert_eq!(Int::from(12).shape_div(&Int::from(4))?, Int::from(3));
+    /// assert_eq!(Int::from(4).shape_div(&Int::from(12))?, Int::from(1));
+    /// assert!(Int::from(6).shape_div(&Int::from(4)).is_err());
+    /// # Ok::<(), LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotDivisible`] for two numbers that do not divide each other,
+    /// [`LayoutError::DivisionByZero`].
+    pub fn shape_div(&self, other: &Int) -> Result<Int> {
+        if let (Some(a), Some(b)) = (self.as_static(), other.as_static()) {
+            let divides = |x: i64, y: i64| y != 0 && x.checked_rem(y).unwrap_or(0) == 0;
+            if b != 0 && !divides(a, b) && !divides(b, a) {
+                return Err(LayoutError::NotDivisible { value: self.clone(), by: other.clone() });
+            }
+        }
+        self.ceil_div(other)
+    }
+
+    /// The smallest multiple of `other` that is at least `self`.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::new(13).round_up(&4.into())?, 16);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+    pub fn round_up(&self, other: &Int) -> Result<Int> {
+        self.ceil_div(other)?.mul(other)
+    }
+
+    /// `-self`.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::new(4).negate()?, -4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`].
+    pub fn negate(&self) -> Result<Int> {
+        Int::ZERO.sub(self)
+    }
+
+    /// The absolute value.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::new(-4).abs()?, 4);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`] for `i64::MIN`.
+    pub fn abs(&self) -> Result<Int> {
+        let (min, max) = self.bounds();
+        if min >= 0 {
+            Ok(self.clone())
+        } else if max <= 0 {
+            self.negate()
+        } else {
+            self.max(&self.negate()?)
+        }
+    }
+
+    /// `self / other`, if `other` divides `self`.
+    ///
+    /// ```
+    /// # use tilewright::layout::Int;
+    /// assert_eq!(Int::new(12).exact_div(&4.into())?, 3);
+    /// assert!(Int::new(13).exact_div(&4.into()).is_err());
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NotDivisible`] for numbers if it does not, [`LayoutError::Undecided`] for
+    /// symbols if that is open, [`LayoutError::DivisionByZero`].
+    pub fn exact_div(&self, other: &Int) -> Result<Int> {
+        match (self.as_static(), other.as_static()) {
+            (Some(_), Some(0)) => Err(LayoutError::DivisionByZero { operation: "division" }),
+            (Some(a), Some(b)) if a.checked_rem(b).unwrap_or(0) == 0 => self.floor_div(other),
+            (Some(_), Some(_)) => {
+                Err(LayoutError::NotDivisible { value: self.clone(), by: other.clone() })
+            }
+            _ => symbolic::exact_div(self, other).ok_or_else(|| LayoutError::Undecided {
+                operation: "exact division",
+                condition: format!("that {other} divides {self}"),
+            }),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The README shows the simulator's report of its kernel without the last barrier: this is that report.
+
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
+use tilewright::layout::{layout, shape, tiler};
+use tilewright::runtime::{Device, Grid};
+use tilewright::sim::Options;
+use tilewright::tensor::{
+    CopyAtom, CopyOp, MmaAtom, MmaOp, SharedTensor, Tensor, TiledCopy, TiledMma, ValType, copy,
+    gemm,
+};
+
+type Args = (Global<f32>, Global<f32>, GlobalMut<f32>);
+
+/// The README's kernel without the barrier behind the product.
+fn without_a_barrier() -> Kernel<Args> {
+    let word = CopyAtom::new(CopyOp::Universal { bits: 32 }).unwrap();
+    let (threads, values) = (layout!((32, 8):(8, 1)), layout!((1, 1)));
+    let loads = TiledCopy::new(word, Scalar::F32, &threads, &values).unwrap();
+    let fma = MmaAtom::new(MmaOp::UniversalFma { ty: ValType::F32 }).unwrap();
+    let mma = TiledMma::new(fma, &layout!((16, 16, 1)), tiler!(_, _, _)).unwrap();
+    let kernel = Kernel::<Args>::build("matmul", Target::SM_80, |k, (a, b, c)| {
+        let (thread, block) = (k.thread_idx().x, k.block_idx());
+        let [a, b] = [(a, block.x), (b, block.y)].map(|(x, row)| {
+            Tensor::new(k, x, layout!((64, 96):(96, 1))).local_tile(k, &tiler!(32, 8), (row, ..))
+        });
+        let c = Tensor::new(k, c, layout!((64, 64):(64, 1)));
+        let c = c.local_tile(k, &tiler!(32, 32), (block.x, block.y));
+        let sa: SharedTensor<'_, f32> = Tensor::shared(k, layout!((32, 8):(1, 33)));
+        let sb: SharedTensor<'_, f32> = Tensor::shared(k, layout!((32, 8):(1, 33)));
+        let (load, mine) = (loads.slice(thread), mma.slice(thread));
+        let acc = mine.fragment_c::<f32>(k, shape!(32, 32));
+        acc.fill(k, 0.0);
+        k.for_(range(0, 12), (), |k, step, ()| {
+            copy(k, &load.partition_s(k, &a.slice(k, (.., .., step))), &load.partition_d(k, &sa));
+            copy(k, &load.partition_s(k, &b.slice(k, (.., .., step))), &load.partition_d(k, &sb));
+            k.barrier();
+            gemm(k, &mma, &acc, &mine.partition_a(k, &sa), &mine.partition_b(k, &sb));
+        });
+        copy(k, &acc, &mine.partition_c(k, &c));
+    });
+    kernel.unwrap()
+}
+
+/// The report with the lines of the README's listing, as a file `matmul.rs`, in place of the lines of this file.
+fn in_lines_of(listing: &str, report: &str) -> String {
+    let mut parts = report.split("tests/sim/readme.rs:");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_digit() && c != ':').unwrap_or(part.len());
+        let (line, column) = part[..end].split_once(':').unwrap();
+        let (line, column): (usize, usize) = (line.parse().unwrap(), column.parse().unwrap());
+        let code = include_str!("readme.rs").lines().nth(line - 1).unwrap();
+        let at = listing.lines().position(|other| other.trim() == code.trim());
+        let at = at.unwrap_or_else(|| panic!("the listing has no line `{}`", code.trim()));
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let column = column + indent(listing.lines().nth(at).unwrap()) - indent(code);
+        text += &format!("matmul.rs:{}:{column}{}", at + 1, &part[end..]);
+    }
+    text
+}
+
+#[test]
+fn the_report_of_a_missing_barrier() {
+    let device = Device::sim_with(Options::default().race(true));
+    let function = device.load(&without_a_barrier()).unwrap();
+    let (a, b) = (device.upload(&[1.0; 64 * 96]).unwrap(), device.upload(&[0.5; 64 * 96]).unwrap());
+    let mut c = device.zeros(64 * 64).unwrap();
+    let grid = Grid::new([2, 2, 1], [256, 1, 1]);
+    let report = function.launch(grid, (&a, &b, &mut c)).unwrap_err().to_string();
+    let readme = include_str!("../../README.md");
+    let listing = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
+    let report = in_lines_of(listing.unwrap(), &report);
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(readme).contains(&words(&report)), "the README does not have\n{report}");
+}
