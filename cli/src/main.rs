@@ -3,6 +3,7 @@
 //! Exit codes: 0 for success, 1 for a wrong result or a failed run, 2 for bad input.
 
 mod bench;
+mod check;
 mod doctor;
 mod gemm;
 mod json;
@@ -32,6 +33,8 @@ struct Cli {
 enum Command {
     /// Measure kernels of the library, and choose their configurations.
     Bench(bench::Options),
+    /// Run a kernel on the simulator under many schedules, and report its races and other faults.
+    Check(check::Options),
     /// Say what this machine has, driver, GPUs, cache and ptxas, and test each device.
     Doctor(doctor::Options),
     /// Build a tiled f32 matrix product, run it, and compare it with an f64 reference.
@@ -85,6 +88,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     };
     match cli.command {
         Command::Bench(options) => bench::run(&options),
+        Command::Check(options) => check::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Gemm(options) => gemm::run(&options),
         Command::Layout(options) => layout::run(&options),

@@ -68,7 +68,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
             let target = options.target.unwrap_or(Target::SM_80);
             let ([m, n, k], sms) = LARGE;
             let config = best_guess(dtype, target, sms, &GemmProblem::new(m, n, k));
-            of_config(config.map_err(Failure::input)?)?
+            of_types(config.map_err(Failure::input)?, WriteKernel)?
         }
         _ if options.target.is_some() || options.dtype.is_some() => {
             return Err(Failure::input(
@@ -76,7 +76,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
             ));
         }
         name => match name.parse::<GemmConfig>() {
-            Ok(config) => of_config(config)?,
+            Ok(config) => of_types(config, WriteKernel)?,
             Err(_) if is_file(name) => of_file(name)?,
             // A text that begins as the name of a configuration gets the error of that name.
             Err(error) if name.starts_with("sm") => return Err(Failure::input(error)),
@@ -124,42 +124,66 @@ fn first_line(error: &impl ToString) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
-/// The kernel of a configuration, for buffers of the types that it names.
-fn of_config(config: GemmConfig) -> Result<Written, Failure> {
+/// Work on a matrix product, for the types of the elements of A, D, B and C.
+pub(super) trait OfTypes {
+    type Out;
+
+    fn of<A: Element, D: Number, B: Element, C: Number>(
+        self,
+        config: GemmConfig,
+    ) -> Result<Self::Out, Failure>;
+}
+
+/// Does work for buffers of the types that a configuration names.
+pub(super) fn of_types<W: OfTypes>(config: GemmConfig, work: W) -> Result<W::Out, Failure> {
     use Scalar as S;
     config.check().map_err(Failure::input)?;
     match (config.a, config.b) {
-        (S::F32 | S::Tf32, _) => of_inputs::<f32, f32>(config),
-        (S::F16, _) => of_inputs::<f16, f16>(config),
-        (S::Bf16, _) => of_inputs::<bf16, bf16>(config),
-        (S::F8E4M3, S::F8E4M3) => of_inputs::<f8e4m3, f8e4m3>(config),
-        (S::F8E4M3, _) => of_inputs::<f8e4m3, f8e5m2>(config),
-        (_, S::F8E4M3) => of_inputs::<f8e5m2, f8e4m3>(config),
-        _ => of_inputs::<f8e5m2, f8e5m2>(config),
+        (S::F32 | S::Tf32, _) => of_inputs::<f32, f32, W>(config, work),
+        (S::F16, _) => of_inputs::<f16, f16, W>(config, work),
+        (S::Bf16, _) => of_inputs::<bf16, bf16, W>(config, work),
+        (S::F8E4M3, S::F8E4M3) => of_inputs::<f8e4m3, f8e4m3, W>(config, work),
+        (S::F8E4M3, _) => of_inputs::<f8e4m3, f8e5m2, W>(config, work),
+        (_, S::F8E4M3) => of_inputs::<f8e5m2, f8e4m3, W>(config, work),
+        _ => of_inputs::<f8e5m2, f8e5m2, W>(config, work),
     }
 }
 
-fn of_inputs<A: Element, B: Element>(config: GemmConfig) -> Result<Written, Failure> {
-    match config.d {
-        Scalar::F16 => of_output::<A, B, f16>(config),
-        Scalar::Bf16 => of_output::<A, B, bf16>(config),
-        _ => of_output::<A, B, f32>(config),
-    }
-}
-
-fn of_output<A: Element, B: Element, D: Number>(config: GemmConfig) -> Result<Written, Failure> {
-    match config.c {
-        Scalar::F16 => of_types::<A, D, B, f16>(config),
-        Scalar::Bf16 => of_types::<A, D, B, bf16>(config),
-        _ => of_types::<A, D, B, f32>(config),
-    }
-}
-
-fn of_types<A: Element, D: Number, B: Element, C: Number>(
+fn of_inputs<A: Element, B: Element, W: OfTypes>(
     config: GemmConfig,
-) -> Result<Written, Failure> {
-    let gemm = Gemm::<A, B, C, D>::new(config).map_err(Failure::input)?;
-    Ok(Written::new(gemm.ptx(), &[gemm.ir()]))
+    work: W,
+) -> Result<W::Out, Failure> {
+    match config.d {
+        Scalar::F16 => of_output::<A, B, f16, W>(config, work),
+        Scalar::Bf16 => of_output::<A, B, bf16, W>(config, work),
+        _ => of_output::<A, B, f32, W>(config, work),
+    }
+}
+
+fn of_output<A: Element, B: Element, D: Number, W: OfTypes>(
+    config: GemmConfig,
+    work: W,
+) -> Result<W::Out, Failure> {
+    match config.c {
+        Scalar::F16 => work.of::<A, D, B, f16>(config),
+        Scalar::Bf16 => work.of::<A, D, B, bf16>(config),
+        _ => work.of::<A, D, B, f32>(config),
+    }
+}
+
+/// Writes the kernel of a configuration.
+struct WriteKernel;
+
+impl OfTypes for WriteKernel {
+    type Out = Written;
+
+    fn of<A: Element, D: Number, B: Element, C: Number>(
+        self,
+        config: GemmConfig,
+    ) -> Result<Written, Failure> {
+        let gemm = Gemm::<A, B, C, D>::new(config).map_err(Failure::input)?;
+        Ok(Written::new(gemm.ptx(), &[gemm.ir()]))
+    }
 }
 
 /// Returns the resources of each kernel, as comments below the text: shared memory, and the report of `ptxas` where

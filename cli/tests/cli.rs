@@ -7,6 +7,8 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "cli/check.rs"]
+mod check;
 #[path = "cli/doctor.rs"]
 mod doctor;
 #[path = "../../tests/support/driver.rs"]

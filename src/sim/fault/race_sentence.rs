@@ -99,7 +99,7 @@ impl Racer {
     fn write_block(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "block {}", Triple(self.block))?;
         match self.rank {
-            Some(rank) => write!(f, ", rank {rank} of its cluster,"),
+            Some(rank) => write!(f, " (rank {rank} of its cluster)"),
             None => Ok(()),
         }
     }

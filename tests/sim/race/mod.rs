@@ -3,6 +3,8 @@
 //! A race is found in the default order, whatever the order of the two accesses was.
 
 mod agents;
+mod bugs;
+mod consan;
 mod several;
 mod threads;
 

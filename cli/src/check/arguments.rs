@@ -1,0 +1,151 @@
+//! Arguments of the kernels of a file.
+
+use std::str::FromStr;
+
+use tilewright::arch::TensorMapDesc;
+use tilewright::ir::types::{Const, Scalar, Type};
+use tilewright::ir::{Element, KernelIr, bf16, f16};
+use tilewright::sim::{GlobalBuffer, KernelArg};
+
+use crate::Failure;
+
+/// `NAME=VALUE`.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    pub(super) name: String,
+    value: String,
+}
+
+impl FromStr for Named {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Named, String> {
+        let (name, value) = text.split_once('=').ok_or("an argument is written NAME=VALUE")?;
+        let name = name.trim_start_matches('%').to_owned();
+        Ok(Named { name, value: value.to_owned() })
+    }
+}
+
+/// Elements of a buffer without an argument.
+const DEFAULT_LEN: usize = 1 << 16;
+/// Upper bound on the bytes of a buffer.
+const MOST_BYTES: usize = 1 << 30;
+
+/// The argument of a parameter, with its memory.
+pub(super) enum Owned {
+    Scalar(Const),
+    Buffer(GlobalBuffer),
+    Map(Box<TensorMapDesc>, GlobalBuffer),
+}
+
+impl Owned {
+    pub(super) fn borrow(&self) -> KernelArg<'_> {
+        match self {
+            Owned::Scalar(value) => KernelArg::Scalar(*value),
+            Owned::Buffer(buffer) => KernelArg::Buffer(buffer),
+            Owned::Map(map, buffer) => KernelArg::TensorMap(map, buffer),
+        }
+    }
+}
+
+/// Returns the arguments of a kernel.
+pub(super) fn arguments(ir: &KernelIr, named: &[Named]) -> Result<Vec<Owned>, Failure> {
+    let one = |param: &tilewright::ir::Param| {
+        let name = param.name.trim_start_matches('%');
+        let value = named.iter().rev().find(|named| named.name == name);
+        let value = value.map(|named| named.value.as_str());
+        let failed = |error: String| {
+            Failure::input(format!("parameter `{name}` of kernel `{}`: {error}", ir.name))
+        };
+        match (ir.type_of(param.value), value) {
+            (Type::Scalar(_) | Type::Vector(_), None) => {
+                Err(failed(format!("it needs a value: `--arg {name}=..`")))
+            }
+            (Type::Scalar(scalar), Some(value)) => {
+                constant(scalar, value).map(Owned::Scalar).map_err(failed)
+            }
+            (Type::Vector(_), Some(_)) => Err(failed("vectors cannot be passed".to_owned())),
+            (Type::Pointer { elem, .. }, value) => {
+                buffer(elem, value).map(Owned::Buffer).map_err(failed)
+            }
+            (Type::TensorMap { .. }, None) => Err(failed(format!(
+                "it needs a tensor and a box, the contiguous dimension first: `--arg {name}=64x32/64x8`"
+            ))),
+            (Type::TensorMap { elem, .. }, Some(value)) => map(elem, value).map_err(failed),
+        }
+    };
+    ir.params.iter().map(one).collect()
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.trim().parse().map_err(|_| format!("`{text}` is no number of its type"))
+}
+
+/// A number of a type.
+fn constant(scalar: Scalar, text: &str) -> Result<Const, String> {
+    Ok(match scalar {
+        Scalar::F32 => number::<f32>(text)?.to_const(),
+        Scalar::F64 => number::<f64>(text)?.to_const(),
+        Scalar::F16 => f16::from_f32(number(text)?).to_const(),
+        Scalar::Bf16 => bf16::from_f32(number(text)?).to_const(),
+        Scalar::Bool => number::<bool>(text)?.to_const(),
+        _ => {
+            let value: i128 = number(text)?;
+            let bits = 8 * scalar.size_bytes();
+            if value >= 1 << bits || value < -(1 << (bits - 1)) {
+                return Err(format!("`{text}` is no {scalar}"));
+            }
+            Const::new(scalar, value as u64 & (u64::MAX >> (64 - bits)))
+        }
+    })
+}
+
+/// `LEN` for the elements 0, 1, 2, .., or `LEN:VALUE` for equal ones.
+fn buffer(elem: Scalar, text: Option<&str>) -> Result<GlobalBuffer, String> {
+    let (len, fill) = match text {
+        None => (DEFAULT_LEN, Some("0")),
+        Some(text) => match text.split_once(':') {
+            Some((len, fill)) => (number(len)?, Some(fill)),
+            None => (number(text)?, None),
+        },
+    };
+    filled(elem, len, fill)
+}
+
+fn filled(elem: Scalar, len: usize, fill: Option<&str>) -> Result<GlobalBuffer, String> {
+    let size = elem.size_bytes() as usize;
+    if len.checked_mul(size).is_none_or(|bytes| bytes > MOST_BYTES) {
+        return Err(format!("{len} elements are more than {} MiB", MOST_BYTES >> 20));
+    }
+    let is_float = matches!(elem, Scalar::F32 | Scalar::F64 | Scalar::F16 | Scalar::Bf16);
+    let mut bytes = Vec::with_capacity(len * size);
+    for i in 0..len {
+        let value = match fill {
+            Some(text) => constant(elem, text)?,
+            // Numbers that each type has.
+            None if is_float => constant(elem, &(i % 128).to_string())?,
+            None => Const::new(elem, i as u64 & (u64::MAX >> (64 - 8 * size))),
+        };
+        bytes.extend_from_slice(&value.bits().to_le_bytes()[..size]);
+    }
+    Ok(GlobalBuffer::from_slice(&bytes))
+}
+
+/// `DIMSxDIMS/BOXxBOX`, the contiguous dimension first.
+fn map(elem: Scalar, text: &str) -> Result<Owned, String> {
+    let (dims, box_) = text.split_once('/').ok_or("a tensor map is written as 64x32/64x8")?;
+    let dims = dims.split('x').map(number::<u64>).collect::<Result<Vec<_>, _>>()?;
+    let box_ = box_.split('x').map(number::<u32>).collect::<Result<Vec<_>, _>>()?;
+    let mut strides = Vec::new();
+    let mut bytes = u64::from(elem.size_bytes());
+    for dim in &dims {
+        bytes = bytes.checked_mul(*dim).ok_or("the tensor is too large")?;
+        strides.push(bytes);
+    }
+    strides.pop();
+    let map =
+        TensorMapDesc::new(elem, &dims, &strides, &box_).map_err(|error| error.to_string())?;
+    let len = usize::try_from(bytes).map_err(|_| "the tensor is too large")?;
+    let buffer = filled(elem, len / elem.size_bytes() as usize, None)?;
+    Ok(Owned::Map(Box::new(map), buffer))
+}

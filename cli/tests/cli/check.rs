@@ -1,0 +1,97 @@
+//! `tilewright check`.
+
+use std::fs;
+
+use super::{check_refused, temporary, text, tilewright};
+use expect_test::expect;
+
+/// Threads write a tile, and read what others wrote behind `BARRIER`.
+const TILE: &str = "kernel @tile target sm_80 (%x: ptr<global, mut i32>, %n: i32) {
+  shared @s: i32 x 64 align 4
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  %t = sreg<tid.x> : i32
+  %n63 = const 63 : i32
+  %other = sub %n63, %t : i32
+  st %s, %other, %n
+  barrier
+  st %s, %t, %t
+  BARRIER
+  %v = ld %s, %other : i32
+  st %x, %t, %v
+  return
+}
+";
+
+fn file(name: &str, with: &str) -> String {
+    let path = temporary(name);
+    fs::write(&path, TILE.replace("BARRIER", with)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_correct_kernel_has_no_fault() {
+    let path = file("right.kir", "barrier");
+    let output = tilewright(&["check", &path, "--arg", "n=3", "--arg", "x=64", "--block", "64"]);
+    assert_eq!(text(&output.stdout), "tile: no fault under 50 schedules\n");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
+
+#[test]
+fn a_race_is_reported_with_both_lines() {
+    let path = file("race.kir", "; none");
+    let args = ["check", &path, "--arg", "n=3", "--block", "64", "--schedules", "3"];
+    let output = tilewright(&args);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stdout).replace(&path, "FILE");
+    expect![[r#"
+        tile: 1 data race
+        data race (write after read): `st` at FILE:9:3 writes i32 element 32 (bytes 128 to 132) of shared memory `shared0`, made at FILE:2:3, in thread (32, 0, 0), warp 1, of block (0, 0, 0) of kernel `tile`; `ld` at FILE:11:3 read it before, in thread (31, 0, 0), warp 0, of the same block; no barrier orders the two threads of the block; let both threads pass a barrier between the two: of the block, a named one, or an mbarrier [6]
+    "#]]
+    .assert_eq(&said);
+    assert_eq!(text(&output.stderr), "error: kernels that fail: tile\n");
+
+    let output = tilewright(&[&args[..], &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let fault = &json[0]["faults"][0];
+    assert_eq!((&json[0]["ok"], &json[0]["order"]), (&false.into(), &"RoundRobin".into()));
+    assert_eq!((&fault["op"], &fault["element"]), (&"st".into(), &32.into()));
+    assert_eq!(fault["other"]["op"], "ld");
+    assert_eq!(fault["other"]["location"], format!("{path}:11:3"));
+}
+
+#[test]
+fn a_product_is_checked_by_its_configuration() {
+    let config = "sm80_f32_tn_64x64x16_s2_simt_strip8_direct_a4";
+    let args = ["check", "gemm", config, "--size", "64,64,32", "--schedules", "4", "--json"];
+    let output = tilewright(&args);
+    assert_eq!(
+        text(&output.stdout),
+        format!("[{{\"kernel\": \"{config}\", \"schedules\": 4, \"ok\": true}}]\n")
+    );
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn bad_input_is_refused() {
+    let path = file("input.kir", "barrier");
+    let name = path.as_str();
+    let refused = |args: &[&str], expected: &str| {
+        let output = tilewright(&[&["check"], args].concat());
+        let error = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()));
+        assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
+    };
+    refused(&[name], "parameter `n` of kernel `tile`: it needs a value: `--arg n=..`");
+    refused(&[name, "--arg", "n=x"], "`x` is no number of its type");
+    refused(&[name, "--arg", "n=1", "--arg", "m=1"], "no kernel has a parameter `m`");
+    refused(&[name, "--arg", "n=1", "--block", "2000"], "a block of 2000 x 1 x 1 threads");
+    refused(&[name, "--arg", "n=1", "--grid", "0"], "every axis is at least 1");
+    refused(&["gemm"], "`gemm` needs the name of a configuration");
+    check_refused(
+        &["check", "/nowhere.kir"],
+        &expect![[r#"
+            error: `/nowhere.kir`: No such file or directory (os error 2)
+        "#]],
+    );
+}

@@ -1,0 +1,147 @@
+//! Correct kernels to which mistakes are made, with arguments that show them.
+
+mod asynchronous;
+mod block;
+mod clusters;
+mod grid;
+mod products;
+
+use tilewright::arch::TensorMapDesc;
+use tilewright::ir::{Kernel, KernelIr, parse};
+use tilewright::runtime::Grid;
+use tilewright::sim::{GlobalBuffer, KernelArg, Options, RunError, run};
+
+/// An argument: a buffer begins with these bytes.
+#[derive(Clone)]
+pub(crate) enum Arg {
+    Int(i32),
+    Buffer(Vec<u8>),
+    Map(TensorMapDesc, Vec<u8>),
+}
+
+impl Arg {
+    fn zeros(len: usize) -> Arg {
+        Arg::Buffer(vec![0; 4 * len])
+    }
+
+    /// Different numbers.
+    fn numbers(len: usize) -> Arg {
+        Arg::Buffer(bytes(len))
+    }
+
+    fn map(map: TensorMapDesc, len: usize) -> Arg {
+        Arg::Map(map, bytes(len))
+    }
+}
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len as i32).flat_map(|i| (i * 7 % 1009 + 1).to_le_bytes()).collect()
+}
+
+/// A correct kernel, and a launch of it.
+pub(crate) struct Subject {
+    pub(crate) name: &'static str,
+    pub(crate) text: String,
+    pub(crate) ir: KernelIr,
+    grid: Grid,
+    cooperative: bool,
+    args: Vec<Arg>,
+}
+
+impl Subject {
+    fn new(
+        name: &'static str,
+        text: String,
+        (blocks, threads): (u32, u32),
+        args: Vec<Arg>,
+    ) -> Subject {
+        let ir =
+            parse("kernel.kir", &text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+        let kernel = Kernel::verify(ir).unwrap_or_else(|errors| panic!("{name}: {errors}\n{text}"));
+        let grid = Grid::new([blocks, 1, 1], [threads, 1, 1]);
+        Subject { name, text, ir: kernel.ir().clone(), grid, cooperative: false, args }
+    }
+
+    pub(crate) fn blocks(&self) -> u32 {
+        self.grid.blocks[0]
+    }
+
+    fn cluster(self, blocks: u32) -> Subject {
+        Subject { grid: self.grid.cluster([blocks, 1, 1]), ..self }
+    }
+
+    fn cooperative(self) -> Subject {
+        Subject { cooperative: true, ..self }
+    }
+
+    /// Runs a kernel with the arguments. Returns the content of all buffers.
+    pub(crate) fn run(&self, ir: &KernelIr, options: Options) -> Result<Vec<Vec<u8>>, RunError> {
+        let buffers: Vec<GlobalBuffer> = self
+            .args
+            .iter()
+            .map(|arg| match arg {
+                Arg::Int(_) => GlobalBuffer::zeros(0),
+                Arg::Buffer(bytes) | Arg::Map(_, bytes) => GlobalBuffer::from_slice(bytes),
+            })
+            .collect();
+        let args: Vec<KernelArg<'_>> = self
+            .args
+            .iter()
+            .zip(&buffers)
+            .map(|(arg, buffer)| match arg {
+                Arg::Int(value) => KernelArg::Scalar(tilewright::ir::Element::to_const(*value)),
+                Arg::Buffer(_) => KernelArg::Buffer(buffer),
+                Arg::Map(map, _) => KernelArg::TensorMap(map, buffer),
+            })
+            .collect();
+        let options = options.cooperative(self.cooperative).threads(1).race(true);
+        run(ir, self.grid, &args, &options)?;
+        Ok(buffers.iter().map(GlobalBuffer::to_vec).collect())
+    }
+}
+
+/// The lines of every kernel: constants.
+const CONSTANTS: &str = "
+  %t = sreg<tid.x> : i32
+  %block = sreg<ctaid.x> : i32
+  %zero = const 0 : i32
+  %one = const 1 : i32
+  %two = const 2 : i32
+  %four = const 4 : i32
+  %n15 = const 15 : i32
+  %n16 = const 16 : i32
+  %n31 = const 31 : i32
+  %n32 = const 32 : i32
+  %n63 = const 63 : i32
+  %n64 = const 64 : i32
+  %n256 = const 256 : i32
+  %u0 = const 0 : u32
+  %u1 = const 1 : u32
+  %u2 = const 2 : u32
+  %u4 = const 4 : u32
+  %u5 = const 5 : u32
+  %u32 = const 32 : u32
+  %u64 = const 64 : u32
+  %all = const 4294967295 : u32
+  %first = setp<eq> %t, %zero : bool
+  %low = setp<lt> %t, %n32 : bool
+  %lane = and %t, %n31 : i32
+  %leads = setp<eq> %lane, %zero : bool
+";
+
+fn kernel(target: &str, signature: &str, shared: &str, body: &str) -> String {
+    format!("kernel @k target {target} ({signature}) {{\n{shared}{CONSTANTS}{body}\n  return\n}}")
+}
+
+/// Two pointers: what is read, and what is written.
+const XY: &str = "%x: ptr<global, i32>, %y: ptr<global, mut i32>";
+
+/// All kernels.
+pub(crate) fn subjects() -> Vec<Subject> {
+    let mut all = block::subjects();
+    all.extend(grid::subjects());
+    all.extend(asynchronous::subjects());
+    all.extend(clusters::subjects());
+    all.extend(products::subjects());
+    all
+}
