@@ -176,7 +176,7 @@ fn splits_have_rules() {
     let said = |config: GemmConfig| config.check().unwrap_err().to_string();
     assert!(said(GemmConfig { splits: 65, ..base }).contains("1 to 64 are possible"));
     let pingpong = GemmConfig { schedule: Schedule::Pingpong, ..base };
-    assert!(said(pingpong).contains("only cooperative warp groups split their sums"));
+    assert!(said(pingpong).contains("only cooperative warp groups split their accumulators"));
     let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..base };
     assert!(said(deferred).contains("not written under the next one"));
     // Parts of 2 steps: the third one is the last.
