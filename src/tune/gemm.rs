@@ -297,23 +297,17 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         self.cublas.clone().filter(|_| takes)
     }
 
-    /// GemmOperands with a result that is known to be right: that of cuBLAS, or of the kernel without tensor cores.
+    /// GemmOperands with a result that is known to be right: that of cuBLAS, or, where there is none or it is wrong, that
+    /// of the kernel without tensor cores.
     fn workload(
         &mut self,
         problem: &GemmProblem,
         space: &GemmSpace,
     ) -> Result<Workload<T, D>, Rejection> {
         let majors = [space.major_a, space.major_b];
-        let mut work = Workload::new(&self.device, *problem, majors, space.input, space.epilogue)?;
         #[cfg(feature = "cublas")]
-        if let Some(cublas) = self.cublas_for(problem, space) {
-            let matmul = matmul(problem, space);
-            work.set_reference(|stream, set| {
-                let GemmOperands { a, b, d, .. } = set;
-                Ok(cublas.gemm(&matmul, stream, a, b, d)?)
-            })?;
-            return Ok(work);
-        }
+        let cublas = self.cublas_for(problem, space);
+        let mut work = Workload::new(&self.device, *problem, majors, space.input, space.epilogue)?;
         let simt = GemmConfig {
             major_a: space.major_a,
             major_b: space.major_b,
@@ -322,8 +316,21 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
             epilogue: space.epilogue,
             ..GemmConfig::simt(space.target, in_memory(space.input))
         };
-        let function = self.function(&simt)?;
-        work.set_reference(launcher(&function, problem))?;
+        let mut own = |stream: &Stream, set: &mut GemmOperands<T, D>| {
+            let function = self.function(&simt)?;
+            launcher(&function, problem)(stream, set)
+        };
+        #[cfg(feature = "cublas")]
+        if let Some(cublas) = cublas {
+            let matmul = matmul(problem, space);
+            let theirs = |stream: &Stream, set: &mut GemmOperands<T, D>| {
+                let GemmOperands { a, b, d, .. } = set;
+                Ok(cublas.gemm(&matmul, stream, a, b, d)?)
+            };
+            work.set_reference_or(theirs, own)?;
+            return Ok(work);
+        }
+        work.set_reference(&mut own)?;
         Ok(work)
     }
 

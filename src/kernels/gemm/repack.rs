@@ -3,7 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::arch::Major;
-use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions};
+use crate::ir::op::{Direction, Excess};
+use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
 use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid};
 
 use super::config::GemmConfig;
@@ -12,57 +13,128 @@ use super::launch::{How, Operands};
 use super::problem::{GemmProblem, GemmStrides, MatrixStrides};
 use super::types::Types;
 
-/// Elements of a line that a warp copies: 8 for each lane, whose loads are all in flight together.
-const CHUNK: u32 = 32 * EACH;
-const EACH: u32 = 8;
-const WARPS: u32 = 8;
+/// Bytes of an aligned vector of the destination: a thread writes one.
+const VECTOR: u32 = 16;
+const THREADS: u32 = 256;
 
 crate::params! {
     /// A batch of matrices of `lines` x `columns` elements, each with its pitch and its batch stride.
     pub(super) struct CopyParams<T: Element> {
         from: Global<T>,
         from_strides: [i64; 2],
+        /// Elements of the source from its first to its last.
+        readable: i64,
         to: GlobalMut<T>,
         to_strides: [i64; 2],
-        lines: i32,
+        /// Elements of a line of the destination that a copy may write: its columns, or its padding too.
+        writable: i32,
+        lines: u32,
         columns: i32,
-        /// Parts of a line, and parts of all lines of all matrices.
-        chunks: i32,
-        parts: i32,
+        /// Aligned vectors of a line of the destination, and of all lines of all matrices.
+        vectors: u32,
+        parts: u32,
     }
 }
 
-/// Builds the kernel that copies a batch of matrices: a warp copies a part of a line.
-fn build<T: Element>(config: &GemmConfig) -> Result<Kernel<(CopyParams<T>,)>, GemmError> {
-    let options = KernelOptions::default().block([32 * WARPS, 1, 1]);
-    let programmatic = config.programmatic;
-    let name = format!("copy_{}", T::SCALAR);
-    let kernel =
-        Kernel::<(CopyParams<T>,)>::build_with(options, &name, config.target, |k, (of,)| {
-            if programmatic {
-                k.griddepcontrol_launch_dependents();
-                k.griddepcontrol_wait();
-            }
-            let thread = k.thread_idx().x;
-            let part = k.block_idx().x * WARPS + thread / 32;
-            k.if_(part.lt(of.parts), |k| {
-                let line = part / of.chunks;
-                let matrix = line / of.lines;
-                let first = (part - line * of.chunks) * CHUNK + thread % 32;
-                let [line, matrix] = [line - matrix * of.lines, matrix].map(|x| x.cvt::<i64>());
-                let [pitch, next] = of.from_strides;
-                let from = of.from.offset(matrix * next + line * pitch);
-                let [pitch, next] = of.to_strides;
-                let to = of.to.offset(matrix * next + line * pitch);
-                let columns = [0, 1, 2, 3, 4, 5, 6, 7].map(|i: u32| first + 32 * i);
-                let values = columns.map(|column| {
-                    let inside = column.lt(of.columns);
-                    k.if_with(inside, T::default(), |k| from.load(k, column))
-                });
-                for (column, value) in columns.into_iter().zip(values) {
-                    k.if_(column.lt(of.columns), |k| to.store(k, column, value));
+/// The parameters of a copy in a kernel body.
+type CopyArgs<'a, T> = CopyParams<T, crate::ir::builder::OnDevice<'a>>;
+
+/// Writes the aligned 16 bytes number `part` of the destination.
+///
+/// Their source starts anywhere: two aligned vectors are loaded, and shifted together. At the ends of lines and of the
+/// source, elements are copied one by one.
+fn copy<'a, T: Element>(k: &mut Body<'a, '_>, of: &CopyArgs<'a, T>, part: Val<'a, u32>) {
+    let size = T::SCALAR.size_bytes();
+    let elements = (VECTOR / size) as i32;
+    k.if_(part.lt(of.parts), |k| {
+        let (line, matrix) = (part / of.vectors, part / of.vectors / of.lines);
+        let vector = (part - line * of.vectors).cvt::<i32>();
+        let [line, matrix] = [line - matrix * of.lines, matrix].map(|x| x.cvt::<i64>());
+        let [from, to] =
+            [of.from_strides, of.to_strides].map(|[pitch, next]| matrix * next + line * pitch);
+        let first = vector * elements - lead(of.to.ptr_to_int(), to, size) / size as i32;
+        let from = from + first.cvt::<i64>();
+        let shift = lead(of.from.ptr_to_int(), from, size);
+        let window = from - (shift / size as i32).cvt::<i64>();
+        let written = first.ge(0) & (first + elements).le(of.writable);
+        let read = window.ge(0) & (window + i64::from(2 * elements)).le(of.readable);
+        let to = of.to.offset(to + first.cvt::<i64>());
+        k.if_else(
+            written & read,
+            |k| {
+                let words = of.from.offset(window).ptr_cast::<u32>();
+                let [low, high] = [0, 4].map(|at| words.load_vector::<4>(k, at).lanes());
+                let words = shifted(low, high, shift.cvt::<u32>());
+                to.ptr_cast::<u32>().store_vector(k, 0, Val::pack(words));
+            },
+            |k| {
+                let from = of.from.offset(from);
+                for i in 0..elements {
+                    let inside = (first + i).ge(0) & (first + i).lt(of.columns);
+                    k.if_(inside, |k| to.store(k, i, from.load(k, i)));
                 }
-            });
+            },
+        );
+    });
+}
+
+/// Returns the bytes from the aligned address before element `at` to it.
+fn lead<'b>(base: Val<'b, i64>, at: Val<'b, i64>, size: u32) -> Val<'b, i32> {
+    (base + at * i64::from(size)).cvt::<i32>() & (VECTOR as i32 - 1)
+}
+
+/// Returns the 16 bytes from byte `shift` (0 to 15) of `high:low` on.
+fn shifted<'b>(
+    low: [Val<'b, u32>; 4],
+    high: [Val<'b, u32>; 4],
+    shift: Val<'b, u32>,
+) -> [Val<'b, u32>; 4] {
+    let [a, b, c, d] = low;
+    let [e, f, g, h] = high;
+    let by_two = (shift & 8u32).ne(0u32);
+    let [a, b, c, d, e, f] =
+        [(a, c), (b, d), (c, e), (d, f), (e, g), (f, h)].map(|(x, y)| by_two.select(y, x));
+    let by_one = (shift & 4u32).ne(0u32);
+    let words = [(a, b), (b, c), (c, d), (d, e), (e, f)].map(|(x, y)| by_one.select(y, x));
+    let bits = (shift & 3u32) * 8u32;
+    [0, 1, 2, 3].map(|i| words[i].shf(words[i + 1], bits, Direction::Right, Excess::Wrap))
+}
+
+/// The number of the thread among all threads, after the wait for the launch before.
+fn part<'b>(k: &mut Body<'b, '_>, config: &GemmConfig) -> Val<'b, u32> {
+    if config.programmatic {
+        k.griddepcontrol_launch_dependents();
+        k.griddepcontrol_wait();
+    }
+    (k.block_idx().x * THREADS as i32 + k.thread_idx().x).cvt::<u32>()
+}
+
+fn options() -> KernelOptions {
+    KernelOptions::default().block([THREADS, 1, 1])
+}
+
+/// The parameters of the kernel that copies A and B to the workspace.
+type Pack<T> = (CopyParams<<T as Types>::A>, CopyParams<<T as Types>::B>);
+
+/// Builds the kernel that copies A and B to the workspace.
+fn build_pack<T: Types>(config: &GemmConfig) -> Result<Kernel<Pack<T>>, GemmError> {
+    let name = format!("pack_{}_{}", <T::A as Element>::SCALAR, <T::B as Element>::SCALAR);
+    let kernel = Kernel::<Pack<T>>::build_with(options(), &name, config.target, |k, (a, b)| {
+        let part = part(k, config);
+        copy(k, &a, part);
+        // Below the parts of A the difference wraps, and is none of B.
+        copy(k, &b, part - a.parts);
+    });
+    Ok(kernel?)
+}
+
+/// Builds the kernel that copies D from the workspace.
+fn build_unpack<T: Element>(config: &GemmConfig) -> Result<Kernel<(CopyParams<T>,)>, GemmError> {
+    let name = format!("unpack_{}", T::SCALAR);
+    let kernel =
+        Kernel::<(CopyParams<T>,)>::build_with(options(), &name, config.target, |k, (of,)| {
+            let part = part(k, config);
+            copy(k, &of, part);
         });
     Ok(kernel?)
 }
@@ -105,30 +177,47 @@ impl Packed {
         MatrixStrides { leading: Some(self.packed[0]), batch: Some(self.packed[1]) }
     }
 
-    /// The arguments of a copy to the workspace, or back from it, and the grid.
+    /// The arguments of a copy to the workspace, or back from it, and its number of vectors.
     fn copy<'h, 'b: 'h, T: Element>(
         &self,
         from: &'h Buffer<T>,
         to: &'h mut Buffer<T>,
         back: bool,
-    ) -> Result<(Grid, CopyParams<T, AtLaunch<'h, 'b>>), GemmError> {
+    ) -> Result<(u32, CopyParams<T, AtLaunch<'h, 'b>>), GemmError> {
         let [lines, columns, batch] = self.sizes;
-        let chunks = columns.div_ceil(CHUNK);
-        let parts = u64::from(chunks) * u64::from(lines) * u64::from(batch);
-        let most = i32::MAX as u64 - u64::from(WARPS);
-        if parts > most {
+        let elements = VECTOR / T::SCALAR.size_bytes();
+        // Lines of the workspace start at a vector, and end with one.
+        let (lead, writable) =
+            if back { (elements - 1, columns) } else { (0, columns.next_multiple_of(elements)) };
+        let vectors = (columns + lead).div_ceil(elements);
+        let parts = u64::from(vectors) * u64::from(lines) * u64::from(batch);
+        if parts > i32::MAX as u64 {
             return Err(GemmError::Tiles { tiles: parts });
         }
         // Below 2^40, and below 2^31.
         let (own, packed) = (self.strides.map(|x| x as i64), self.packed.map(|x| x as i64));
         let (from_strides, to_strides) = if back { (packed, own) } else { (own, packed) };
-        let [lines, columns, chunks, parts] =
-            [lines, columns, chunks, parts as u32].map(|x| x as i32);
-        let grid = Grid::new([(parts as u32).div_ceil(WARPS), 1, 1], [32 * WARPS, 1, 1]);
-        let params =
-            CopyParams { from, from_strides, to, to_strides, lines, columns, chunks, parts };
-        Ok((grid, params))
+        let [pitch, next] = from_strides;
+        let readable =
+            i64::from(batch - 1) * next + i64::from(lines - 1) * pitch + i64::from(columns);
+        let (writable, columns, parts) = (writable as i32, columns as i32, parts as u32);
+        let params = CopyParams {
+            from,
+            from_strides,
+            readable,
+            to,
+            to_strides,
+            writable,
+            lines,
+            columns,
+            vectors,
+            parts,
+        };
+        Ok((parts, params))
     }
+
+    /// No operand.
+    const NONE: Packed = Packed { sizes: [1, 0, 1], strides: [0; 2], packed: [0; 2] };
 
     /// Elements of the workspace.
     fn elements(&self) -> Result<usize, GemmError> {
@@ -171,9 +260,8 @@ impl Packing {
 /// Launches on several streams share it. The runtime orders them, as it orders all launches that use one buffer.
 pub(super) struct Repack<T: Types> {
     device: Device,
-    a: Function<(CopyParams<T::A>,)>,
-    b: Function<(CopyParams<T::B>,)>,
-    d: Function<(CopyParams<T::D>,)>,
+    pack: Function<Pack<T>>,
+    unpack: Function<(CopyParams<T::D>,)>,
     workspace: Mutex<Workspace<T>>,
 }
 
@@ -187,15 +275,14 @@ impl<T: Types> Repack<T> {
     pub(super) fn load(config: &GemmConfig, device: &Device) -> Result<Repack<T>, GemmError> {
         let workspace = Workspace { a: device.zeros(1)?, b: device.zeros(1)?, d: device.zeros(1)? };
         Ok(Repack {
-            a: device.load(&build(config)?)?,
-            b: device.load(&build(config)?)?,
-            d: device.load(&build(config)?)?,
+            pack: device.load(&build_pack::<T>(config)?)?,
+            unpack: device.load(&build_unpack(config)?)?,
             device: device.clone(),
             workspace: Mutex::new(workspace),
         })
     }
 
-    /// Copies A and B to the workspace, runs `product` on what is there, and copies D back: what needs it.
+    /// Copies A and B to the workspace by one launch, runs `product` on what is there, and copies D back: what needs it.
     pub(super) fn run(
         &self,
         how: &mut How<'_>,
@@ -205,29 +292,21 @@ impl<T: Types> Repack<T> {
     ) -> Result<(), GemmError> {
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let own = &mut *workspace;
-        let a = match &packing.a {
-            None => a,
-            Some(packed) => {
-                self.reserve(&mut own.a, packed)?;
-                let (grid, params) = packed.copy(a, &mut own.a, false)?;
-                how.run(&self.a, grid, (params,))?;
-                &own.a
-            }
-        };
-        let b = match &packing.b {
-            None => b,
-            Some(packed) => {
-                self.reserve(&mut own.b, packed)?;
-                let (grid, params) = packed.copy(b, &mut own.b, false)?;
-                how.run(&self.b, grid, (params,))?;
-                &own.b
-            }
-        };
+        if packing.a.is_some() || packing.b.is_some() {
+            let [of_a, of_b] = [packing.a, packing.b].map(|of| of.unwrap_or(Packed::NONE));
+            self.reserve(&mut own.a, &of_a)?;
+            self.reserve(&mut own.b, &of_b)?;
+            let (parts_a, params_a) = of_a.copy(a, &mut own.a, false)?;
+            let (parts_b, params_b) = of_b.copy(b, &mut own.b, false)?;
+            how.run(&self.pack, grid(parts_a + parts_b), (params_a, params_b))?;
+        }
+        let a = if packing.a.is_some() { &own.a } else { a };
+        let b = if packing.b.is_some() { &own.b } else { b };
         let Some(packed) = &packing.d else { return product(how, (a, b, d)) };
         self.reserve(&mut own.d, packed)?;
         product(how, (a, b, &mut own.d))?;
-        let (grid, params) = packed.copy(&own.d, d, true)?;
-        how.run(&self.d, grid, (params,))
+        let (parts, params) = packed.copy(&own.d, d, true)?;
+        how.run(&self.unpack, grid(parts), (params,))
     }
 
     /// Makes a buffer of the workspace large enough.
@@ -242,4 +321,9 @@ impl<T: Types> Repack<T> {
         }
         Ok(())
     }
+}
+
+/// The grid of a copy of vectors.
+fn grid(parts: u32) -> Grid {
+    Grid::new([parts.div_ceil(THREADS), 1, 1], [THREADS, 1, 1])
 }
