@@ -1,5 +1,6 @@
 //! Ready kernels, written with the public API only.
 
+pub mod attention;
 pub mod elementwise;
 pub mod gemm;
 pub mod norm;

@@ -45,7 +45,10 @@ pub use copy::{
     cooperative_clear, copy, copy_if, copy_zfill,
 };
 pub use error::{TensorError, TensorErrorKind};
-pub use gemm::{SmemOperand, WgmmaMainloop, WgmmaOperand, gemm};
+pub use gemm::{
+    AccumulatorOperand, AccumulatorRows, OnlineSoftmax, SmemOperand, WgmmaMainloop, WgmmaOperand,
+    gemm,
+};
 pub use pipeline::{
     CpAsyncPipeline, CpAsyncState, OrderedBarrier, ParseRasterError, PipelineState, Raster, Tile,
     TileScheduler, TmaPipeline, TmaStorePipeline, WarpRole, warp_roles,

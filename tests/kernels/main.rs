@@ -12,6 +12,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod attention;
 mod elementwise;
 mod matrix;
 mod norm;

@@ -192,7 +192,7 @@ impl Plan {
         let staging = k.shared_aligned::<T::D>(staging, SWIZZLE_ALIGN);
         let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
         let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals).cluster(config.cluster);
-        let order = self.is_pingpong().then(|| OrderedBarrier::new(k));
+        let order = self.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         // The scheduler counts the splits of a tile like matrices of a batch.
         let batch = if split.is_some() { args.batch * config.splits } else { args.batch };
         let tiles = [args.row_tiles, args.column_tiles, batch];

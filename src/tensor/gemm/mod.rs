@@ -1,11 +1,17 @@
 //! [`gemm`]: products of parts of threads, from any memory.
 
+pub(super) mod accumulator_operand;
+pub(super) mod accumulator_rows;
 pub(super) mod mainloop;
 pub(super) mod mma_sync;
+pub(super) mod online_softmax;
 pub(super) mod smem_operand;
 pub(super) mod wgmma;
 
+pub use accumulator_operand::AccumulatorOperand;
+pub use accumulator_rows::AccumulatorRows;
 pub use mainloop::WgmmaMainloop;
+pub use online_softmax::OnlineSoftmax;
 pub use smem_operand::SmemOperand;
 pub use wgmma::WgmmaOperand;
 

@@ -322,28 +322,36 @@ impl<'b> TmaPipeline<'b> {
     }
 }
 
-/// Orders two groups of threads: each waits for the other before a section, and arrives after it. CUTLASS's
-/// `OrderedSequenceBarrier`.
+/// Orders groups of threads: one after the other enters a section, round after round. A group waits before its section, and
+/// arrives after it. CUTLASS's `OrderedSequenceBarrier`.
 ///
 /// A group carries a parity from [`start`](OrderedBarrier::start) on, which changes with each section.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderedBarrier<'b> {
     barriers: Val<'b, Shared<u64>>,
+    groups: u32,
 }
 
 impl<'b> OrderedBarrier<'b> {
-    /// The barriers of two groups. Group 0 goes first.
+    /// The barriers of `groups` groups. Group 0 goes first.
+    ///
+    /// No groups are an error of the build.
     #[track_caller]
-    pub fn new(k: &Body<'b, '_>) -> Self {
-        OrderedBarrier { barriers: k.shared::<u64>(2) }
+    pub fn new(k: &Body<'b, '_>, groups: u32) -> Self {
+        if let Err(kind) = count_of("groups", groups, [1, MAX_STAGES]) {
+            let operand = format!("{groups} groups");
+            k.report(TensorError { operation: "OrderedBarrier", operand, kind });
+        }
+        let groups = groups.clamp(1, MAX_STAGES);
+        OrderedBarrier { barriers: k.shared::<u64>(groups), groups }
     }
 
     /// Makes the barriers, in the thread where `elected` holds. A barrier of the block follows.
     #[track_caller]
     pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         k.if_(elected, |k| {
-            for group in 0..2 {
-                self.barriers.mbarrier(group).init(k, 1);
+            for group in 0..self.groups {
+                self.barriers.mbarrier(k.value(group)).init(k, 1);
             }
         });
     }
@@ -351,7 +359,7 @@ impl<'b> OrderedBarrier<'b> {
     /// The parity of the first section of a group. Group 0 does not wait.
     #[track_caller]
     pub fn start(&self, group: Val<'b, i32>) -> Val<'b, u32> {
-        group.cvt::<u32>() ^ 1
+        group.eq(0).select(group.constant(1), group.constant(0))
     }
 
     /// Waits until `group` may start its section. The next section has the other parity.
@@ -360,7 +368,7 @@ impl<'b> OrderedBarrier<'b> {
         self.barriers.mbarrier(group).wait_parity(k, parity);
     }
 
-    /// Ends the section of `group`, in the thread where `elected` holds: the other group may start.
+    /// Ends the section of `group`, in the thread where `elected` holds: the next group may start.
     #[track_caller]
     pub fn arrive<'k: 'b>(
         &self,
@@ -369,7 +377,9 @@ impl<'b> OrderedBarrier<'b> {
         elected: Val<'b, bool>,
     ) {
         k.if_(elected, |k| {
-            self.barriers.mbarrier(group ^ 1).arrive(k);
+            let next = group + 1;
+            let wraps = next.eq(group.count(self.groups));
+            self.barriers.mbarrier(wraps.select(group.constant(0), next)).arrive(k);
         });
     }
 }

@@ -1,0 +1,70 @@
+//! [`AttentionError`]: why there is no kernel of an attention, or why it does not take a problem.
+
+use crate::errors::errors;
+
+use crate::ir::types::Scalar;
+use crate::ir::{BuildErrors, Target};
+use crate::layout::LayoutError;
+use crate::runtime::RuntimeError;
+use crate::tensor::{AtomError, TensorError};
+
+errors! {
+    /// A configuration without a kernel, or a problem that a kernel does not take.
+    ///
+    /// ```
+    /// use tilewright::ir::Target;
+    /// use tilewright::kernels::attention::{AttentionConfig, AttentionProblem};
+    ///
+    /// let problem = AttentionProblem::new([1, 8, 8], [256, 256], 128);
+    /// let error = AttentionConfig::new(Target::SM_80, &problem).unwrap_err();
+    /// assert_eq!(error.to_string(), "the kernel needs sm_90a, and the target is sm_80");
+    /// ```
+    #[derive(Clone, Debug, PartialEq)]
+    #[non_exhaustive]
+    pub enum AttentionError {
+        /// the kernel needs sm_90a, and the target is {target}
+        Target { target: Target },
+        /// the elements are {found}, but the kernel takes f16 or bf16
+        Element { found: Scalar },
+        /// the {which} dimension is {found}, but {rule}
+        HeadDim { which: &'static str, found: u32, rule: &'static str },
+        /// a tile of {rows} queries and {columns} keys is not possible: {rule}
+        Tile { rows: u32, columns: u32, rule: &'static str },
+        /// {needed} bytes of shared memory are needed, and a block has {available}: take fewer stages or a smaller tile
+        SharedMemory { needed: u64, available: u64 },
+        /// a thread needs {needed} registers for elements, and has {most}: make the tile smaller
+        Accumulators { needed: u32, most: u32 },
+        /// {heads} heads are no multiple of {key_heads} heads of keys
+        Heads { heads: u32, key_heads: u32 },
+        /// {what} is {found}, but the kernel takes at most {most}
+        TooLarge { what: &'static str, found: u64, most: u64 },
+        /// the problem has {what}, but the kernel was configured {with} it
+        Feature { what: &'static str, with: &'static str },
+        /// the scale and the softcap are finite numbers above 0, not {found}
+        Scale { found: f32 },
+        /// the buffer of {operand} has {found} elements, and {needed} are needed
+        BufferLength { operand: &'static str, found: u64, needed: u64 },
+        /// {error}
+        Layout(error: Box<LayoutError>),
+        /// {error}
+        Atom(error: Box<AtomError>),
+        /// {error}
+        Tensor(error: Box<TensorError>),
+        /// {error}
+        Build(error: Box<BuildErrors>),
+        /// {error}
+        Runtime(error: Box<RuntimeError>),
+    }
+}
+
+macro_rules! from {
+    ($($error:ident $variant:ident)*) => {$(
+        impl From<$error> for AttentionError {
+            fn from(error: $error) -> AttentionError {
+                AttentionError::$variant(Box::new(error))
+            }
+        }
+    )*};
+}
+
+from!(LayoutError Layout AtomError Atom TensorError Tensor BuildErrors Build RuntimeError Runtime);

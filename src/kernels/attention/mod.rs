@@ -1,0 +1,76 @@
+//! Attention forward: `O = softmax(scale Q Kᵀ) V` of each head, without a matrix of scores in global memory.
+
+mod config;
+mod error;
+mod launch;
+mod problem;
+mod sm90;
+
+use crate::codegen::Ptx;
+use crate::ir::builder::VectorElement;
+use crate::ir::{Kernel, KernelIr};
+
+pub use config::AttentionConfig;
+pub use error::AttentionError;
+pub use launch::{AttentionArgs, AttentionFunction};
+pub use problem::AttentionProblem;
+
+/// The attention of `f16` or `bf16` tensors with statistics and accumulators in `f32`. For query `i` of each head
+///
+/// `s(j) = scale q(i) · k(j)`, with a softcap `c` instead `c tanh(s(j) / c)`; `lse(i) = ln sum of e^s(j)`;
+/// `o(i) = sum of e^(s(j) - lse(i)) v(j)`
+///
+/// over the keys `j` that the query sees ([`AttentionProblem`]). A query that sees no key has `o = 0` and `lse = -inf`.
+/// Powers are rounded to the type of the elements before they are multiplied with V.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Target, bf16};
+/// use tilewright::kernels::attention::{Attention, AttentionArgs, AttentionConfig, AttentionProblem};
+/// use tilewright::runtime::Device;
+///
+/// let device = Device::sim_for(Target::SM_90A)?;
+/// let problem = AttentionProblem::new([1, 1, 1], [5, 70], 64);
+/// let config = AttentionConfig { tile: [64, 64], ..AttentionConfig::new(device.target(), &problem)? };
+/// let attention = Attention::<bf16>::new(config)?.load(&device)?;
+/// // All scores are 0, so each output is the mean of V, and the LSE is the logarithm of 70.
+/// let q = device.zeros::<bf16>(5 * 64)?;
+/// let v = device.upload(&[bf16::from_f32(3.0); 70 * 64])?;
+/// let (mut o, mut lse) = (device.zeros::<bf16>(5 * 64)?, device.zeros::<f32>(5)?);
+/// attention.launch(&problem, AttentionArgs { q: &q, k: &device.zeros(70 * 64)?, v: &v, o: &mut o, lse: &mut lse })?;
+/// assert!(o.to_vec()?.iter().all(|o| o.to_f32() == 3.0));
+/// assert!(lse.to_vec()?.iter().all(|lse| (lse - 70f32.ln()).abs() < 1e-5));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Attention<T: VectorElement<2>> {
+    plan: sm90::Plan,
+    kernel: Kernel<(sm90::Params<T>,)>,
+}
+
+impl<T: VectorElement<2>> Attention<T> {
+    /// Builds the kernel.
+    ///
+    /// # Errors
+    /// Those of [`AttentionConfig::check`]; [`AttentionError::Element`].
+    pub fn new(config: AttentionConfig) -> Result<Self, AttentionError> {
+        let plan = sm90::Plan::new::<T>(&config)?;
+        Ok(Attention { kernel: plan.build()?, plan })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &AttentionConfig {
+        &self.plan.config
+    }
+
+    /// The kernel as IR.
+    pub fn ir(&self) -> &KernelIr {
+        self.kernel.ir()
+    }
+
+    /// The kernel as PTX.
+    pub fn ptx(&self) -> Ptx {
+        self.kernel.ptx()
+    }
+}

@@ -1,0 +1,168 @@
+//! [`AttentionProblem`]: the sizes of an attention and where its tensors lie.
+
+use super::error::AttentionError;
+
+/// The sizes of an attention, its mask, and where its tensors lie.
+///
+/// Every tensor has the modes (sequence, dimension, head, batch), and its dimension is contiguous. Query `i` sees key `j`
+/// where `i + keys - queries - left <= j <= i + keys - queries + right`: the last query is aligned with the last key.
+///
+/// ```
+/// use tilewright::kernels::attention::AttentionProblem;
+///
+/// // Two sequences of 1000 queries and keys, 32 heads of dimension 128 that share 8 heads of keys.
+/// let problem = AttentionProblem::new([2, 32, 8], [1000, 1000], 128).causal();
+/// assert_eq!(problem.flops(), 4.0 * 2.0 * 32.0 * (1000.0 * 1001.0 / 2.0) * 128.0);
+/// assert_eq!(problem.q_strides(), [128, 1000 * 128, 32 * 1000 * 128]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AttentionProblem {
+    /// The sequences of the batch.
+    pub batch: u32,
+    /// The heads of queries.
+    pub heads: u32,
+    /// The heads of keys and values, which divide the heads of queries: adjacent heads of queries share one.
+    pub key_heads: u32,
+    /// The queries of a sequence.
+    pub queries: u32,
+    /// The keys of a sequence.
+    pub keys: u32,
+    /// The dimension of queries and keys.
+    pub head_dim: u32,
+    /// The dimension of values.
+    pub value_dim: u32,
+    /// The factor of the scores; `None` is `1 / sqrt(head_dim)`.
+    pub scale: Option<f32>,
+    /// The bound `c` of the scores: `c tanh(score / c)`.
+    pub softcap: Option<f32>,
+    /// The keys that a query sees before its own position; `None` is all.
+    pub left: Option<u32>,
+    /// The keys that a query sees after its own position; `None` is all, 0 is causal.
+    pub right: Option<u32>,
+    /// The elements from a position, a head and a sequence of Q to the next one; `None` is compact, as are the others.
+    pub q: Option<[u64; 3]>,
+    /// The strides of K.
+    pub k: Option<[u64; 3]>,
+    /// The strides of V.
+    pub v: Option<[u64; 3]>,
+    /// The strides of O.
+    pub o: Option<[u64; 3]>,
+}
+
+impl AttentionProblem {
+    /// The most queries or keys of a sequence.
+    pub const MAX_LEN: u32 = 1 << 28;
+
+    /// The full attention of `[batch, heads, key_heads]` with `[queries, keys]` and one dimension for all tensors, which
+    /// are compact in the order batch, head, sequence, dimension.
+    pub const fn new(
+        [batch, heads, key_heads]: [u32; 3],
+        [queries, keys]: [u32; 2],
+        head_dim: u32,
+    ) -> AttentionProblem {
+        AttentionProblem {
+            batch,
+            heads,
+            key_heads,
+            queries,
+            keys,
+            head_dim,
+            value_dim: head_dim,
+            scale: None,
+            softcap: None,
+            left: None,
+            right: None,
+            q: None,
+            k: None,
+            v: None,
+            o: None,
+        }
+    }
+
+    /// The same where a query sees no later key.
+    pub const fn causal(self) -> AttentionProblem {
+        AttentionProblem { right: Some(0), ..self }
+    }
+
+    /// Returns the factor of the scores.
+    pub fn scale(&self) -> f32 {
+        self.scale.unwrap_or_else(|| 1.0 / (self.head_dim as f32).sqrt())
+    }
+
+    fn strides(given: Option<[u64; 3]>, [heads, len, dim]: [u32; 3]) -> [u64; 3] {
+        let [heads, len, dim] = [heads, len, dim].map(u64::from);
+        given.unwrap_or([dim, dim * len, dim * len * heads])
+    }
+
+    /// Returns the strides of Q in elements: from a position, a head and a sequence to the next one.
+    pub fn q_strides(&self) -> [u64; 3] {
+        Self::strides(self.q, [self.heads, self.queries, self.head_dim])
+    }
+
+    /// Returns the strides of K.
+    pub fn k_strides(&self) -> [u64; 3] {
+        Self::strides(self.k, [self.key_heads, self.keys, self.head_dim])
+    }
+
+    /// Returns the strides of V.
+    pub fn v_strides(&self) -> [u64; 3] {
+        Self::strides(self.v, [self.key_heads, self.keys, self.value_dim])
+    }
+
+    /// Returns the strides of O.
+    pub fn o_strides(&self) -> [u64; 3] {
+        Self::strides(self.o, [self.heads, self.queries, self.value_dim])
+    }
+
+    /// Returns true if there is no query.
+    pub fn is_empty(&self) -> bool {
+        self.batch == 0 || self.heads == 0 || self.queries == 0
+    }
+
+    /// Returns the keys that query `i` sees.
+    pub fn visible(&self, i: u32) -> std::ops::Range<u32> {
+        let own = i64::from(i) + i64::from(self.keys) - i64::from(self.queries);
+        let keys = i64::from(self.keys);
+        let low = self.left.map_or(0, |left| own - i64::from(left)).clamp(0, keys);
+        let high = self.right.map_or(keys, |right| own + i64::from(right) + 1).clamp(low, keys);
+        low as u32..high as u32
+    }
+
+    /// Returns the multiplications and additions of the scores and values that are not masked.
+    pub fn flops(&self) -> f64 {
+        let pairs: f64 = (0..self.queries).map(|i| self.visible(i).len() as f64).sum();
+        let dims = f64::from(self.head_dim) + f64::from(self.value_dim);
+        2.0 * f64::from(self.batch) * f64::from(self.heads) * pairs * dims
+    }
+
+    /// Checks the sizes.
+    ///
+    /// # Errors
+    /// [`AttentionError::Heads`], [`AttentionError::TooLarge`], [`AttentionError::Scale`].
+    pub fn check(&self) -> Result<(), AttentionError> {
+        let AttentionProblem { heads, key_heads, .. } = *self;
+        if heads != 0 && (key_heads == 0 || !heads.is_multiple_of(key_heads)) {
+            return Err(AttentionError::Heads { heads, key_heads });
+        }
+        for found in [Some(self.scale()), self.softcap].into_iter().flatten() {
+            if !(found.is_finite() && found > 0.0) {
+                return Err(AttentionError::Scale { found });
+            }
+        }
+        let rows = u64::from(self.batch) * u64::from(heads);
+        let limits = [
+            ("the number of queries", self.queries.into(), Self::MAX_LEN.into()),
+            ("the number of keys", self.keys.into(), Self::MAX_LEN.into()),
+            ("the window before a query", self.left.unwrap_or(0).into(), Self::MAX_LEN.into()),
+            ("the window after a query", self.right.unwrap_or(0).into(), Self::MAX_LEN.into()),
+            ("the number of heads of all sequences", rows, 1 << 24),
+            ("the number of rows", rows * u64::from(self.queries), (1 << 31) - 1),
+        ];
+        for (what, found, most) in limits {
+            if found > most {
+                return Err(AttentionError::TooLarge { what, found, most });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! [`AccumulatorOperand`]: accumulators of one product as the operand A of the next one.
+
+use std::collections::HashMap;
+
+use crate::ir::builder::VectorElement;
+use crate::ir::{Body, Val, Vector};
+use crate::layout::{IntTuple, Layout, LayoutError};
+
+use crate::tensor::atom::tiled_mma::{Operand, TiledMma};
+use crate::tensor::error::{TensorError, TensorErrorKind};
+use crate::tensor::view::tensor::RegisterTensor;
+
+/// The conversion of accumulators of one product to the operand A, in registers, of the next one, whose elements have 16
+/// bits: which two accumulators are a word of A. FlashAttention's `convert_layout_acc_Aregs`.
+///
+/// It is checked on the host that each thread has the elements of A that it multiplies. No data moves between threads.
+///
+/// ```
+/// use tilewright::layout::{layout, tiler};
+/// use tilewright::tensor::{AccumulatorOperand, MmaAtom, TiledMma};
+///
+/// let mma = |name: &str| -> Result<TiledMma, Box<dyn std::error::Error>> {
+///     Ok(TiledMma::new(name.parse::<MmaAtom>()?, &layout!((1, 1, 1)), tiler!(_, _, _))?)
+/// };
+/// let scores = mma("SM90_64x64x16_F32BF16BF16_SS")?;
+/// let values = mma("SM90_64x128x16_F32BF16BF16_RS")?;
+/// let operand = AccumulatorOperand::new(&scores, &values, [64, 64])?;
+/// assert_eq!(operand.words()[..3], [[0, 1], [2, 3], [4, 5]]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccumulatorOperand {
+    shape: [u32; 2],
+    words: Vec<[u32; 2]>,
+}
+
+impl AccumulatorOperand {
+    /// The conversion of the accumulators of `from`, a tile of `shape` rows and columns, to the A of `to`.
+    ///
+    /// # Errors
+    /// The elements of A do not have 16 bits; a thread multiplies elements that another one accumulates.
+    pub fn new(from: &TiledMma, to: &TiledMma, shape: [u32; 2]) -> Result<Self, TensorError> {
+        Self::of(from, to, shape).map_err(|kind| TensorError {
+            operation: "make_accumulator_operand",
+            operand: format!("{shape:?} of {} for {}", from.atom().op(), to.atom().op()),
+            kind,
+        })
+    }
+
+    fn of(from: &TiledMma, to: &TiledMma, shape: [u32; 2]) -> Result<Self, TensorErrorKind> {
+        let none = |argument: &str| LayoutError::Unsupported {
+            operation: "accumulators as an operand",
+            argument: argument.to_owned(),
+        };
+        if to.atom().op().val_type_a().bits() != 16 {
+            return Err(none("elements that do not have 16 bits").into());
+        }
+        let matrix = Layout::compact(shape.map(i64::from));
+        let split = |mma: &TiledMma, operand| -> Result<[Layout; 2], LayoutError> {
+            let parts = mma.parts(operand, &matrix)?;
+            Ok([parts.get(&[0])?, parts.take(1, parts.rank())?])
+        };
+        let [thread_c, values_c] = split(from, Operand::C)?;
+        let [thread_a, values_a] = split(to, Operand::A)?;
+        let at = |layout: &Layout, index: i64| layout.crd2idx(index)?.to_static();
+        let threads = from.size()?;
+        let mut bit = 1;
+        // Threads are a sum of their bits in both layouts.
+        while bit < threads {
+            if to.size()? != threads || at(&thread_c, bit.into())? != at(&thread_a, bit.into())? {
+                return Err(none("elements of other threads").into());
+            }
+            bit *= 2;
+        }
+        let mut registers = HashMap::new();
+        for register in 0..values_c.size()?.to_static()? {
+            registers.insert(at(&values_c, register)?, register as u32);
+        }
+        let mut words = Vec::new();
+        for word in 0..values_a.size()?.to_static()? / 2 {
+            let mut pair = [0; 2];
+            for (half, register) in (0..).zip(&mut pair) {
+                let found = registers.get(&at(&values_a, 2 * word + half)?);
+                *register = *found.ok_or_else(|| none("elements of other threads"))?;
+            }
+            words.push(pair);
+        }
+        Ok(AccumulatorOperand { shape, words })
+    }
+
+    /// The two accumulators of each word of A.
+    pub fn words(&self) -> &[[u32; 2]] {
+        &self.words
+    }
+
+    /// New registers for the words of A.
+    #[track_caller]
+    pub fn fragment<'b>(&self, k: &Body<'b, '_>, to: &TiledMma) -> RegisterTensor<'b, u32> {
+        to.slice(0).fragment_words(k, Operand::A, IntTuple::from(self.shape.map(i64::from)))
+    }
+
+    /// Sets A to the accumulators, rounded to `T`, two at a time.
+    ///
+    /// With `wgmma` in flight that reads `a`, wait for it first: [`TiledMma::gemm_async`].
+    #[track_caller]
+    pub fn convert<T: VectorElement<2>>(
+        &self,
+        k: &Body<'_, '_>,
+        acc: &RegisterTensor<'_, f32>,
+        a: &RegisterTensor<'_, u32>,
+    ) {
+        let (from, to) = (acc.variables(), a.variables());
+        for (word, [low, high]) in (0..).zip(&self.words) {
+            let pair = Val::<Vector<f32, 2>>::pack([from.get(k, *low), from.get(k, *high)]);
+            to.set(k, word, pair.cvt::<T>().bitcast::<u32>());
+        }
+    }
+}

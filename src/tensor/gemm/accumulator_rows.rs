@@ -1,0 +1,238 @@
+//! [`AccumulatorRows`]: the accumulators of a thread as rows and columns.
+
+use crate::ir::{Body, Val, WARP};
+use crate::layout::{Layout, LayoutError, shape};
+
+use crate::ir::builder::DeviceCoord;
+use crate::tensor::atom::tiled_mma::{Operand, TiledMma};
+use crate::tensor::error::{TensorError, TensorErrorKind};
+use crate::tensor::rows::tree;
+use crate::tensor::view::tensor::{RegisterTensor, Tensor};
+
+/// The dependent chains of a reduction within a thread.
+const CHAINS: usize = 4;
+
+/// The accumulators of a thread, those of an M x N tile of a [`TiledMma`], as rows and columns.
+///
+/// Every thread has the same pattern: registers of row `r` and column `c` of the pattern hold the element at
+/// `origin + (row_offsets[r], column_offsets[c])` of the tile. The other elements of a row are in other lanes of the
+/// warp, four for `mma.sync` and `wgmma`.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+/// use tilewright::layout::{layout, shape, tiler};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{AccumulatorRows, MmaAtom, Tensor, TiledMma, copy};
+///
+/// let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
+/// let mma = TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _))?;
+/// let rows = AccumulatorRows::new(&mma, [16, 32])?;
+/// assert_eq!((rows.row_offsets(), rows.column_offsets()), (&[0, 8][..], &[0, 1, 8, 9, 16, 17, 24, 25][..]));
+///
+/// // The largest element of each row of a matrix.
+/// let kernel = Kernel::<(GlobalMut<f32>, GlobalMut<f32>)>::build("max", Target::SM_80, |k, (x, y)| {
+///     let thr = mma.slice(k.thread_idx().x);
+///     let acc = thr.fragment_c::<f32>(k, shape!(16, 32));
+///     let x = Tensor::new(k, x, layout!((16, 32) : (32, 1)));
+///     copy(k, &thr.partition_c(k, &x), &acc);
+///     let [row, _] = rows.origin(k, &mma, k.thread_idx().x);
+///     for (r, offset) in rows.row_offsets().iter().enumerate() {
+///         let own = rows.fold(k, &acc, r, k.constant(f32::MIN), |a, b| a.max(b));
+///         let max = rows.reduce_lanes(k, own, |a, b| a.max(b));
+///         y.store(k, row + *offset, max);
+///     }
+/// })?;
+/// let device = Device::sim()?;
+/// let mut x = device.upload(&(0..512).map(|i| i as f32).collect::<Vec<_>>())?;
+/// let mut y = device.zeros::<f32>(16)?;
+/// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [32, 1, 1]), (&mut x, &mut y))?;
+/// assert!(y.to_vec()?.iter().zip(0..).all(|(y, row)| *y == (32 * row + 31) as f32));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccumulatorRows {
+    shape: [u32; 2],
+    row_offsets: Vec<u32>,
+    column_offsets: Vec<u32>,
+    /// For each row, the registers of its columns.
+    registers: Vec<Vec<u32>>,
+    /// The lane masks of the butterfly that reduces a row.
+    lanes: Vec<u32>,
+}
+
+impl AccumulatorRows {
+    /// The pattern of the accumulators of a tile of `shape` rows and columns.
+    ///
+    /// # Errors
+    /// Those of the layout of C; [`TensorErrorKind::Layout`] where the accumulators of a thread are no rows and columns, or
+    /// a row is shared by several warps.
+    pub fn new(mma: &TiledMma, shape: [u32; 2]) -> Result<AccumulatorRows, TensorError> {
+        Self::of(mma, shape).map_err(|kind| TensorError {
+            operation: "make_accumulator_rows",
+            operand: format!("{shape:?} of {}", mma.atom().op()),
+            kind,
+        })
+    }
+
+    fn of(mma: &TiledMma, shape: [u32; 2]) -> Result<AccumulatorRows, TensorErrorKind> {
+        let none = |argument: &str| LayoutError::Unsupported {
+            operation: "rows of accumulators",
+            argument: argument.to_owned(),
+        };
+        let [m, n] = shape.map(i64::from);
+        let parts = mma.parts(Operand::C, &Layout::compact((m, n)))?;
+        let thread = parts.get(&[0])?;
+        let values = parts.take(1, parts.rank())?;
+        let place = |layout: &Layout, index: i64| -> Result<[u32; 2], LayoutError> {
+            let place = layout.crd2idx(index)?.to_static()?;
+            Ok([(place % m) as u32, (place / m) as u32])
+        };
+        let mut found = Vec::new();
+        for register in 0..values.size()?.to_static()? {
+            found.push((place(&values, register)?, register as u32));
+        }
+        let mut row_offsets: Vec<u32> = found.iter().map(|([row, _], _)| *row).collect();
+        let mut column_offsets: Vec<u32> = found.iter().map(|([_, column], _)| *column).collect();
+        for offsets in [&mut row_offsets, &mut column_offsets] {
+            offsets.sort_unstable();
+            offsets.dedup();
+        }
+        let mut registers = Vec::new();
+        for row in &row_offsets {
+            let mut of_row = Vec::new();
+            for column in &column_offsets {
+                let at = found.iter().find(|(place, _)| place == &[*row, *column]);
+                of_row.push(at.ok_or_else(|| none("values that are no rows and columns"))?.1);
+            }
+            registers.push(of_row);
+        }
+        let (mut lanes, mut bit) = (Vec::new(), 1);
+        while bit < mma.size()? {
+            let [row, column] = place(&thread, bit.into())?;
+            match (row, column) {
+                (0, 1..) if bit < 32 => lanes.push(bit),
+                (0, 1..) => return Err(none("rows that several warps share").into()),
+                _ => {}
+            }
+            bit *= 2;
+        }
+        Ok(AccumulatorRows { shape, row_offsets, column_offsets, registers, lanes })
+    }
+
+    /// The offsets of the rows of a thread from its first row.
+    pub fn row_offsets(&self) -> &[u32] {
+        &self.row_offsets
+    }
+
+    /// The offsets of the columns of a thread from its first column.
+    pub fn column_offsets(&self) -> &[u32] {
+        &self.column_offsets
+    }
+
+    /// Returns the row and the column of the first accumulator of thread `thread` of `mma`.
+    #[track_caller]
+    pub fn origin<'b>(
+        &self,
+        k: &Body<'b, '_>,
+        mma: &TiledMma,
+        thread: Val<'b, i32>,
+    ) -> [Val<'b, i32>; 2] {
+        let [m, n] = self.shape.map(i64::from);
+        let places = mma.slice(thread).partition_c(k, &Tensor::identity(k, shape!(m, n)));
+        let number = |coord: Option<&DeviceCoord<'b>>| match coord {
+            Some(DeviceCoord::Device(number)) => *number,
+            Some(DeviceCoord::Host(number)) => k.constant(*number as i32),
+            _ => k.constant(0),
+        };
+        match places.coord(k, (0, 0, 0)) {
+            DeviceCoord::Tuple(items) => [number(items.first()), number(items.get(1))],
+            one => [number(Some(&one)), k.constant(0)],
+        }
+    }
+
+    /// Returns the accumulators of a row, by columns.
+    #[track_caller]
+    pub fn row<'b>(
+        &self,
+        k: &Body<'b, '_>,
+        acc: &RegisterTensor<'_, f32>,
+        row: usize,
+    ) -> Vec<Val<'b, f32>> {
+        let variables = acc.variables();
+        self.registers_of(row).iter().map(|register| variables.get(k, *register)).collect()
+    }
+
+    fn registers_of(&self, row: usize) -> &[u32] {
+        self.registers.get(row).map_or(&[], Vec::as_slice)
+    }
+
+    /// Replaces each accumulator of a row by `map` of its column offset and itself.
+    #[track_caller]
+    pub fn map_row<'b>(
+        &self,
+        k: &Body<'b, '_>,
+        acc: &RegisterTensor<'_, f32>,
+        row: usize,
+        mut map: impl FnMut(u32, Val<'b, f32>) -> Val<'b, f32>,
+    ) {
+        let variables = acc.variables();
+        for (register, offset) in self.registers_of(row).iter().zip(&self.column_offsets) {
+            let value = variables.get(k, *register);
+            variables.set(k, *register, map(*offset, value));
+        }
+    }
+
+    /// Combines the accumulators of a row within the thread, in four independent chains that start with `init`.
+    #[track_caller]
+    pub fn fold<'b>(
+        &self,
+        k: &Body<'b, '_>,
+        acc: &RegisterTensor<'_, f32>,
+        row: usize,
+        init: Val<'b, f32>,
+        combine: impl Fn(Val<'b, f32>, Val<'b, f32>) -> Val<'b, f32> + Copy,
+    ) -> Val<'b, f32> {
+        let values = self.row(k, acc, row);
+        let mut chains: Vec<Val<'b, f32>> = values.iter().copied().take(CHAINS).collect();
+        for value in values.chunks(CHAINS).skip(1) {
+            for (chain, value) in chains.iter_mut().zip(value) {
+                *chain = combine(*chain, *value);
+            }
+        }
+        combine(init, tree(init, &chains, combine))
+    }
+
+    /// Combines a value of each lane that has accumulators of the same rows; all these lanes get the result.
+    #[track_caller]
+    pub fn reduce_lanes<'b>(
+        &self,
+        k: &Body<'b, '_>,
+        value: Val<'b, f32>,
+        combine: impl Fn(Val<'b, f32>, Val<'b, f32>) -> Val<'b, f32>,
+    ) -> Val<'b, f32> {
+        let step = |value, mask: &u32| combine(value, k.shfl_bfly(WARP, value, *mask));
+        self.lanes.iter().fold(value, step)
+    }
+
+    /// Replaces the accumulators outside of `low <= column < high` by `value`. The bounds are given for each row of the
+    /// thread, relative to its first column; `None` is no bound.
+    #[track_caller]
+    pub fn mask<'b>(
+        &self,
+        k: &Body<'b, '_>,
+        acc: &RegisterTensor<'_, f32>,
+        value: f32,
+        bounds: impl Fn(u32) -> [Option<Val<'b, i32>>; 2],
+    ) {
+        for (row, offset) in self.row_offsets.iter().enumerate() {
+            let [low, high] = bounds(*offset);
+            self.map_row(k, acc, row, |column, old| {
+                let new = k.constant(value);
+                let old = low.map_or(old, |low| low.le(column as i32).select(old, new));
+                high.map_or(old, |high| high.gt(column as i32).select(old, new))
+            });
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! [`OnlineSoftmax`]: the running maximum and sum of a softmax whose row comes in tiles.
+
+use crate::ir::{Body, Val};
+
+use super::accumulator_rows::AccumulatorRows;
+use crate::tensor::view::tensor::RegisterTensor;
+
+crate::values! {
+    /// The state of a softmax over the columns of tiles that come one after the other: for the two rows of a thread, the
+    /// maximum of all scores so far and the thread's sum of powers `2^(scale * (score - max))`.
+    ///
+    /// `scale` is `log2(e)` for powers of `e`, times any factor of the scores; it is above 0. For each tile
+    /// [`update`](OnlineSoftmax::update) replaces scores by powers, [`rescale`](OnlineSoftmax::rescale) multiplies what
+    /// was accumulated with the powers of earlier tiles, and [`finish`](OnlineSoftmax::finish) ends the rows.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
+    /// use tilewright::layout::{layout, shape, tiler};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::{AccumulatorRows, MmaAtom, OnlineSoftmax, TiledMma};
+    ///
+    /// // The logarithm of the sum of the powers of e of 3 tiles of 16 x 8 whose elements are 0, 1 and 2.
+    /// let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
+    /// let mma = TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _))?;
+    /// let rows = AccumulatorRows::new(&mma, [16, 8])?;
+    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("lse", Target::SM_80, |k, (y,)| {
+    ///     let scale = k.constant(std::f32::consts::LOG2_E);
+    ///     let acc = mma.slice(0).fragment_c::<f32>(k, shape!(16, 8));
+    ///     let softmax = k.for_(range(0, 3), OnlineSoftmax::new(k), |k, tile, softmax| {
+    ///         acc.fill(k, tile.cvt::<f32>());
+    ///         softmax.update(k, &rows, &acc, scale).0
+    ///     });
+    ///     let [_, lse] = softmax.finish(k, &rows, scale);
+    ///     y.store(k, k.thread_idx().x, lse[0]);
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut y = device.zeros::<f32>(32)?;
+    /// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [32, 1, 1]), (&mut y,))?;
+    /// let expected = (8.0 * (1.0 + 1f32.exp() + 2f32.exp())).ln();
+    /// assert!(y.to_vec()?.iter().all(|y| (y - expected).abs() < 1e-5));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub struct OnlineSoftmax<'b> {
+        /// The largest score of each row, in all lanes that share the row; negative infinity for none.
+        pub max: [Val<'b, f32>; 2],
+        /// The sum of the thread's own powers of each row.
+        pub sum: [Val<'b, f32>; 2],
+    }
+}
+
+impl<'b> OnlineSoftmax<'b> {
+    /// The state before the first tile.
+    #[track_caller]
+    pub fn new(k: &Body<'b, '_>) -> Self {
+        let [low, zero] = [f32::NEG_INFINITY, 0.0].map(|number| k.constant(number));
+        OnlineSoftmax { max: [low; 2], sum: [zero; 2] }
+    }
+
+    /// Replaces the scores of a tile by their powers. Returns the next state and, for each row, the factor of what was
+    /// accumulated before. Negative infinity is a masked score; the powers of a row without any other score are 0.
+    #[track_caller]
+    pub fn update(
+        self,
+        k: &Body<'b, '_>,
+        rows: &AccumulatorRows,
+        scores: &RegisterTensor<'_, f32>,
+        scale: Val<'b, f32>,
+    ) -> (Self, [Val<'b, f32>; 2]) {
+        let (mut next, mut factors) = (self, self.sum);
+        for row in 0..2 {
+            let max = rows.fold(k, scores, row, self.max[row], |a, b| a.max(b));
+            let max = rows.reduce_lanes(k, max, |a, b| a.max(b));
+            // Without a score the powers are those of `-inf - 0`.
+            let base = max.eq(f32::NEG_INFINITY).select(k.constant(0.0), max * scale);
+            let minus = -base;
+            factors[row] = self.max[row].fma(scale, minus).exp2_fast();
+            rows.map_row(k, scores, row, |_, score| score.fma(scale, minus).exp2_fast());
+            let zero = k.constant(0.0);
+            let own = rows.fold(k, scores, row, zero, |a, b| a + b);
+            next.max[row] = max;
+            next.sum[row] = self.sum[row].fma(factors[row], own);
+        }
+        (next, factors)
+    }
+
+    /// Multiplies each row of accumulators by its factor.
+    #[track_caller]
+    pub fn rescale(
+        k: &Body<'b, '_>,
+        rows: &AccumulatorRows,
+        acc: &RegisterTensor<'_, f32>,
+        factors: [Val<'b, f32>; 2],
+    ) {
+        for (row, factor) in factors.into_iter().enumerate() {
+            rows.map_row(k, acc, row, |_, value| value * factor);
+        }
+    }
+
+    /// Reduces the sums over the lanes. Returns the reciprocal of the sum of each row, 0 for a row without scores, and
+    /// the natural logarithm of the sum of the powers, negative infinity for such a row.
+    #[track_caller]
+    pub fn finish(
+        self,
+        k: &Body<'b, '_>,
+        rows: &AccumulatorRows,
+        scale: Val<'b, f32>,
+    ) -> [[Val<'b, f32>; 2]; 2] {
+        let [mut inverse, mut lse] = [self.sum; 2];
+        for row in 0..2 {
+            let sum = rows.reduce_lanes(k, self.sum[row], |a, b| a + b);
+            let empty = sum.eq(0.0);
+            inverse[row] = empty.select(k.constant(0.0), sum.recip_fast());
+            let log = self.max[row].fma(scale, sum.log2_fast()) * std::f32::consts::LN_2;
+            lse[row] = empty.select(k.constant(f32::NEG_INFINITY), log);
+        }
+        [inverse, lse]
+    }
+}

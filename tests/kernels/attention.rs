@@ -1,0 +1,289 @@
+//! Attention, compared with its definition in `f64`.
+
+use proptest::prelude::*;
+use tilewright::ir::builder::VectorElement;
+use tilewright::ir::{Target, bf16, f16};
+use tilewright::kernels::attention::{
+    Attention, AttentionArgs, AttentionConfig, AttentionError, AttentionProblem,
+};
+use tilewright::runtime::Device;
+use tilewright::sim::Options;
+
+use super::matrix::{Real, devices};
+use crate::support::rng::Rng;
+use crate::support::{ptxas, text};
+
+/// The number in the output before a launch, which must stay between rows.
+const UNTOUCHED: f32 = -77.0;
+
+/// A tensor (batch, head, position, dimension) with NaN between its rows.
+fn tensor<T: Real>([batch, heads, len, dim]: [u32; 4], strides: [u64; 3], rng: &mut Rng) -> Vec<T> {
+    let [position, head, sequence] = strides.map(|stride| stride as usize);
+    let [batch, heads, len, dim] = [batch, heads, len, dim].map(|size| size as usize);
+    if [batch, heads, len].contains(&0) {
+        return Vec::new();
+    }
+    let size = (batch - 1) * sequence + (heads - 1) * head + (len - 1) * position + dim;
+    let mut all = vec![T::of(f32::NAN); size];
+    for b in 0..batch {
+        for h in 0..heads {
+            for i in 0..len {
+                let row = &mut all[b * sequence + h * head + i * position..][..dim];
+                // A sum of uniform numbers with variance 1.
+                row.fill_with(|| {
+                    let sum: f32 = (0..12).map(|_| rng.below(1001) as f32 / 1000.0).sum();
+                    T::of(sum - 6.0)
+                });
+            }
+        }
+    }
+    all
+}
+
+#[track_caller]
+fn check<T: Real + VectorElement<2>>(
+    device: &Device,
+    config: AttentionConfig,
+    problem: &AttentionProblem,
+    seed: u64,
+) {
+    let AttentionProblem { batch, heads, key_heads, queries, keys, head_dim, value_dim, .. } =
+        *problem;
+    let rng = &mut Rng::new(seed);
+    let q: Vec<T> = tensor([batch, heads, queries, head_dim], problem.q_strides(), rng);
+    let k: Vec<T> = tensor([batch, key_heads, keys, head_dim], problem.k_strides(), rng);
+    let v: Vec<T> = tensor([batch, key_heads, keys, value_dim], problem.v_strides(), rng);
+    let shape_o = [batch, heads, queries, value_dim];
+    let len = tensor::<T>(shape_o, problem.o_strides(), rng).len();
+    let attention = Attention::<T>::new(config).unwrap().load(device).unwrap();
+    let mut o = device.upload(&vec![T::of(UNTOUCHED); len]).unwrap();
+    let mut lse = device.upload(&vec![UNTOUCHED; (batch * heads * queries) as usize]).unwrap();
+    let [q_at, k_at, v_at] = [&q, &k, &v].map(|x| device.upload(x).unwrap());
+    let args = AttentionArgs { q: &q_at, k: &k_at, v: &v_at, o: &mut o, lse: &mut lse };
+    attention.launch(problem, args).unwrap();
+    let (o, lse) = (o.to_vec().unwrap(), lse.to_vec().unwrap());
+    let what = format!("{config} of {problem:?} on {}", device.name());
+    let mut written = vec![false; o.len()];
+    let group = heads / key_heads.max(1);
+    let at = |strides: [u64; 3], b: u32, h: u32, i: u32| {
+        let [position, head, sequence] = strides;
+        (u64::from(b) * sequence + u64::from(h) * head + u64::from(i) * position) as usize
+    };
+    for (b, h) in (0..batch).flat_map(|b| (0..heads).map(move |h| (b, h))) {
+        for i in 0..queries {
+            let q = &q[at(problem.q_strides(), b, h, i)..][..head_dim as usize];
+            let visible = problem.visible(i);
+            let score = |j: u32| {
+                let k = &k[at(problem.k_strides(), b, h / group, j)..][..head_dim as usize];
+                let dot: f64 = q.iter().zip(k).map(|(q, k)| q.to() * k.to()).sum();
+                let score = dot * f64::from(problem.scale());
+                problem.softcap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh())
+            };
+            let scores: Vec<f64> = visible.clone().map(score).collect();
+            let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = scores.iter().map(|s| (s - max).exp()).sum();
+            let expected = if scores.is_empty() { f64::NEG_INFINITY } else { max + sum.ln() };
+            let found = f64::from(lse[((b * heads + h) * queries + i) as usize]);
+            // `tanh.approx` has an error of 2^-11.
+            let slack = 1e-4 + problem.softcap.map_or(0.0, |cap| f64::from(cap) * 1e-3);
+            let close = found == expected || (found - expected).abs() <= slack;
+            assert!(close, "{what}: the LSE of ({b}, {h}, {i}) is {found}, not {expected}");
+            let mut row = vec![0.0; value_dim as usize];
+            for (j, s) in visible.zip(&scores) {
+                let v = &v[at(problem.v_strides(), b, h / group, j)..][..value_dim as usize];
+                let power = (s - max).exp() / sum;
+                row.iter_mut().zip(v).for_each(|(o, v)| *o += power * v.to());
+            }
+            let first = at(problem.o_strides(), b, h, i);
+            for (d, expected) in row.into_iter().enumerate() {
+                let found = o[first + d].to();
+                written[first + d] = true;
+                // The powers and the output are rounded.
+                let slack = 2.0 * T::EPSILON * (1.0 + expected.abs()) + 4.0 * (slack - 1e-4);
+                let close = (found - expected).abs() <= slack;
+                assert!(close, "{what}: ({b}, {h}, {i}, {d}) is {found}, not {expected}");
+            }
+        }
+    }
+    let outside = o.iter().zip(&written).filter(|(_, written)| !**written);
+    assert!(outside.clone().all(|(o, _)| o.to() == f64::from(UNTOUCHED)), "{what}: wrote outside");
+}
+
+fn config(problem: &AttentionProblem, tile: [u32; 2]) -> AttentionConfig {
+    AttentionConfig { tile, ..AttentionConfig::new(Target::SM_90A, problem).unwrap() }
+}
+
+#[test]
+fn full_attention_of_dimension_128() {
+    for device in devices() {
+        let problem = AttentionProblem::new([1, 1, 1], [130, 300], 128);
+        check::<bf16>(&device, config(&problem, [128, 128]), &problem, 1);
+    }
+}
+
+#[test]
+fn dimensions_tiles_and_types() {
+    for device in devices() {
+        for (head_dim, value_dim, tile) in [
+            (64, 64, [192, 128]),
+            (64, 64, [64, 16]),
+            (32, 32, [128, 64]),
+            (96, 96, [128, 128]),
+            (128, 128, [128, 176]),
+            (192, 128, [128, 112]),
+            (256, 256, [128, 80]),
+        ] {
+            let problem = AttentionProblem::new([1, 2, 1], [97, 200], head_dim);
+            let problem = AttentionProblem { value_dim, ..problem };
+            check::<bf16>(&device, config(&problem, tile), &problem, 2);
+            let problem = problem.causal();
+            check::<f16>(&device, config(&problem, tile), &problem, 3);
+        }
+    }
+}
+
+/// Causal and with windows, more queries than keys and fewer, queries without keys.
+#[test]
+fn masks() {
+    for device in devices() {
+        for lens in [[200, 200], [70, 260], [260, 70], [1, 129], [129, 1]] {
+            for [left, right] in [
+                [None, Some(0)],
+                [None, Some(17)],
+                [Some(0), Some(0)],
+                [Some(40), Some(0)],
+                [Some(90), Some(3)],
+                [Some(33), None],
+            ] {
+                let problem = AttentionProblem::new([1, 1, 1], lens, 64);
+                let problem = AttentionProblem { left, right, ..problem };
+                check::<bf16>(&device, config(&problem, [128, 64]), &problem, 4);
+            }
+        }
+    }
+}
+
+#[test]
+fn heads_strides_softcap_and_scale() {
+    for device in devices() {
+        let problem = AttentionProblem::new([2, 6, 2], [75, 140], 64);
+        // (batch, position, head, dimension), with space between heads and sequences.
+        let interleaved = |heads: u64, len: u64| Some([heads * 72, 72, heads * 72 * (len + 3)]);
+        let problem = AttentionProblem {
+            scale: Some(0.2),
+            softcap: Some(3.0),
+            q: interleaved(6, 75),
+            k: interleaved(2, 140),
+            v: interleaved(2, 140),
+            o: interleaved(6, 75),
+            ..problem
+        };
+        check::<bf16>(&device, config(&problem, [64, 64]), &problem, 5);
+        check::<f16>(&device, config(&problem.causal(), [192, 64]), &problem.causal(), 6);
+    }
+}
+
+#[test]
+fn empty_problems() {
+    for device in devices() {
+        for (sizes, lens) in
+            [([1, 2, 1], [70, 0]), ([0, 2, 1], [70, 70]), ([1, 2, 1], [0, 70]), ([1, 0, 0], [5, 5])]
+        {
+            let problem = AttentionProblem::new(sizes, lens, 64);
+            check::<bf16>(&device, config(&problem, [128, 64]), &problem, 7);
+            check::<bf16>(&device, config(&problem.causal(), [128, 64]), &problem.causal(), 7);
+        }
+    }
+}
+
+/// Several tiles for each block, so that all rings are used again, without a data race.
+#[test]
+fn no_data_race() {
+    let device = Device::sim_with(Options::default().target(Target::SM_90A).race(true)).unwrap();
+    for tile in [[128, 64], [192, 32]] {
+        for problem in [
+            AttentionProblem::new([1, 3, 1], [400, 250], 64),
+            AttentionProblem::new([1, 1, 1], [300, 250], 64).causal(),
+        ] {
+            check::<bf16>(&device, config(&problem, tile), &problem, 8);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_problems(
+        sizes in (1u32..3, 1u32..3, 1u32..3),
+        lens in [0u32..300, 0u32..300],
+        window in [proptest::option::of(0u32..300), proptest::option::of(0u32..300)],
+        seed in 0u64..1000,
+    ) {
+        let (batch, key_heads, group) = sizes;
+        let [left, right] = window;
+        let problem = AttentionProblem::new([batch, key_heads * group, key_heads], lens, 64);
+        let problem = AttentionProblem { left, right, ..problem };
+        for device in devices() {
+            check::<bf16>(&device, config(&problem, [128, 96]), &problem, seed);
+        }
+    }
+}
+
+/// No spilled registers, and no `wgmma` that `ptxas` runs one after the other.
+#[test]
+fn kernels_assemble_without_spills() {
+    for head_dim in [64, 96, 128, 192, 256] {
+        let problem = AttentionProblem::new([1, 1, 1], [8192, 8192], head_dim);
+        let problem = AttentionProblem { value_dim: if head_dim == 192 { 128 } else { head_dim }, ..problem };
+        for problem in [problem, problem.causal()] {
+            let config = AttentionConfig::new(Target::SM_90A, &problem).unwrap();
+            let attention = Attention::<bf16>::new(config).unwrap();
+            text::check_round_trip(attention.ir());
+            let Some(ptxas) = ptxas::find() else { continue };
+            let report = ptxas.report(attention.ptx().text(), "sm_90a").unwrap();
+            let clean = report.contains("0 bytes stack frame, 0 bytes spill stores");
+            assert!(clean && !report.contains("C75"), "{config}: {report}");
+        }
+    }
+}
+
+#[test]
+fn what_no_kernel_takes_is_refused() {
+    let problem = AttentionProblem::new([1, 4, 2], [64, 64], 64);
+    let right = config(&problem, [128, 64]);
+    let device = Device::sim_for(Target::SM_90A).unwrap();
+    let refused = |problem: &AttentionProblem| right.check_problem(problem).unwrap_err();
+    let error = refused(&AttentionProblem { key_heads: 3, ..problem });
+    assert_eq!(error.to_string(), "4 heads are no multiple of 3 heads of keys");
+    let error = refused(&problem.causal());
+    assert_eq!(
+        error.to_string(),
+        "the problem has a bounded window after a query, but the kernel was configured without it"
+    );
+    let error = refused(&AttentionProblem { scale: Some(-1.0), ..problem });
+    assert!(matches!(error, AttentionError::Scale { .. }), "{error}");
+    let error = refused(&AttentionProblem { queries: 1 << 29, ..problem });
+    assert!(matches!(error, AttentionError::TooLarge { .. }), "{error}");
+    let error = refused(&AttentionProblem { head_dim: 128, ..problem });
+    assert!(matches!(error, AttentionError::HeadDim { which: "head", found: 128, .. }), "{error}");
+    for (other, part) in [
+        (AttentionConfig { tile: [256, 64], ..right }, "64, 128 or 192 queries"),
+        (AttentionConfig { tile: [128, 40], ..right }, "a multiple of 16 keys"),
+        (AttentionConfig { stages: 0, ..right }, "1 to 8 stages"),
+        (AttentionConfig { head_dim: 80, ..right }, "a multiple of 32"),
+        (AttentionConfig { value_dim: 128, ..right }, "at most the head dimension"),
+        (AttentionConfig { tile: [128, 256], ..right }, "registers for elements"),
+        (AttentionConfig { stages: 8, tile: [128, 128], ..right }, "bytes of shared memory"),
+        (AttentionConfig { target: Target::SM_80, ..right }, "needs sm_90a"),
+    ] {
+        let error = Attention::<bf16>::new(other).unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    let error = Attention::<f16>::new(right).unwrap().load(&device).unwrap();
+    let (short, mut o) = (device.zeros::<f16>(64).unwrap(), device.zeros::<f16>(4 * 64 * 64).unwrap());
+    let mut lse = device.zeros::<f32>(4 * 64).unwrap();
+    let args = AttentionArgs { q: &short, k: &short, v: &short, o: &mut o, lse: &mut lse };
+    let error = error.launch(&problem, args).unwrap_err();
+    assert_eq!(error.to_string(), "the buffer of Q has 64 elements, and 16384 are needed");
+}
