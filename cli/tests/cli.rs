@@ -527,7 +527,7 @@ fn without_a_command_there_is_a_hint() {
     check_refused(
         &["bench"],
         &expect![[r#"
-        error: `tilewright bench` needs a command: gemm, softmax, norm, reduce, transpose; see `--help`
+        error: `tilewright bench` needs a command: gemm, softmax, norm, reduce, transpose, attention; see `--help`
     "#]],
     );
     check_refused(
@@ -680,6 +680,35 @@ fn bench_of_rows_needs_a_gpu() {
         &["bench", "reduce", "--op", "product"],
         &expect![[r#"
             error: invalid value 'product' for '--op <OP>': `product` is none of sum, mean, max, min, norm, argmax
+        "#]],
+    );
+}
+
+/// Attention has no figures without a GPU, and its sizes, tiles and regimes are checked before there is a device.
+#[test]
+fn bench_of_attention_needs_a_gpu() {
+    check_refused(
+        &["bench", "attention", "--device", "sim"],
+        &expect![[r#"
+            error: this benchmark measures operations per second of a GPU, and there is none here: the simulator has no such figures
+        "#]],
+    );
+    check_refused(
+        &["bench", "attention", "--shapes", "4x16x4096"],
+        &expect![[r#"
+            error: invalid value '4x16x4096' for '--shapes <LIST>': `4x16x4096` is not a problem such as `4x16x4096x128`, batch, heads, length and dimension
+        "#]],
+    );
+    check_refused(
+        &["bench", "attention", "--tiles", "128"],
+        &expect![[r#"
+            error: invalid value '128' for '--tiles <default|all|LIST>': `128` is not a tile such as `128x176`, queries by keys
+        "#]],
+    );
+    check_refused(
+        &["bench", "attention", "--regime", "latency"],
+        &expect![[r#"
+            error: invalid value 'latency' for '--regime <REGIME>': `latency` is neither `burst` nor `steady`
         "#]],
     );
 }

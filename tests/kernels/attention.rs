@@ -13,6 +13,14 @@ use super::matrix::{Real, devices};
 use crate::support::rng::Rng;
 use crate::support::{ptxas, text};
 
+#[path = "../../examples/attention.rs"]
+mod example;
+
+#[test]
+fn the_example_runs() {
+    devices().iter().for_each(|device| example::run(device).unwrap());
+}
+
 /// The number in the output before a launch, which must stay between rows.
 const UNTOUCHED: f32 = -77.0;
 
@@ -77,7 +85,9 @@ fn check<T: Real + VectorElement<2>>(
                 let k = &k[at(problem.k_strides(), b, h / group, j)..][..head_dim as usize];
                 let dot: f64 = q.iter().zip(k).map(|(q, k)| q.to() * k.to()).sum();
                 let score = dot * f64::from(problem.scale());
-                problem.softcap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh())
+                problem
+                    .softcap
+                    .map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh())
             };
             let scores: Vec<f64> = visible.clone().map(score).collect();
             let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -199,7 +209,7 @@ fn empty_problems() {
 /// Several tiles for each block, so that all rings are used again, without a data race.
 #[test]
 fn no_data_race() {
-    let device = Device::sim_with(Options::default().target(Target::SM_90A).race(true)).unwrap();
+    let device = Device::sim_with(Options::default().target(Target::SM_90A).race(true));
     for tile in [[128, 64], [192, 32]] {
         for problem in [
             AttentionProblem::new([1, 3, 1], [400, 250], 64),
@@ -235,7 +245,8 @@ proptest! {
 fn kernels_assemble_without_spills() {
     for head_dim in [64, 96, 128, 192, 256] {
         let problem = AttentionProblem::new([1, 1, 1], [8192, 8192], head_dim);
-        let problem = AttentionProblem { value_dim: if head_dim == 192 { 128 } else { head_dim }, ..problem };
+        let problem =
+            AttentionProblem { value_dim: if head_dim == 192 { 128 } else { head_dim }, ..problem };
         for problem in [problem, problem.causal()] {
             let config = AttentionConfig::new(Target::SM_90A, &problem).unwrap();
             let attention = Attention::<bf16>::new(config).unwrap();
@@ -281,7 +292,8 @@ fn what_no_kernel_takes_is_refused() {
         assert!(error.to_string().contains(part), "{error}");
     }
     let error = Attention::<f16>::new(right).unwrap().load(&device).unwrap();
-    let (short, mut o) = (device.zeros::<f16>(64).unwrap(), device.zeros::<f16>(4 * 64 * 64).unwrap());
+    let (short, mut o) =
+        (device.zeros::<f16>(64).unwrap(), device.zeros::<f16>(4 * 64 * 64).unwrap());
     let mut lse = device.zeros::<f32>(4 * 64).unwrap();
     let args = AttentionArgs { q: &short, k: &short, v: &short, o: &mut o, lse: &mut lse };
     let error = error.launch(&problem, args).unwrap_err();

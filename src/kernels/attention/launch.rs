@@ -113,7 +113,8 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
             return Ok(());
         }
         let of_q = [queries, head_dim, heads, batch];
-        let (of_k, of_v) = ([keys, head_dim, key_heads, batch], [keys, value_dim, key_heads, batch]);
+        let (of_k, of_v) =
+            ([keys, head_dim, key_heads, batch], [keys, value_dim, key_heads, batch]);
         let of_o = [queries, value_dim, heads, batch];
         check_len("Q", args.q.len(), of_q, problem.q_strides())?;
         check_len("K", args.k.len(), of_k, problem.k_strides())?;
@@ -138,7 +139,11 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
         let items = u64::from(row_tiles) * u64::from(batch * heads);
         let most = (1 << 31) - 1;
         if items > most {
-            return Err(AttentionError::TooLarge { what: "the number of tiles", found: items, most });
+            return Err(AttentionError::TooLarge {
+                what: "the number of tiles",
+                found: items,
+                most,
+            });
         }
         // Tiles of the same length are dealt out in turn. The others are dealt out by the hardware, the longest first.
         let even = !config.left && !config.right;

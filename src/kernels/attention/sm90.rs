@@ -13,9 +13,9 @@ use crate::ir::{
 use crate::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use crate::tensor::{
     AccumulatorOperand, AccumulatorRows, CopyAtom, CopyOp, Matrices, MmaAtom, OnlineSoftmax,
-    Operand, OperandSource, OrderedBarrier, RegisterTensor, SharedTensor,
-    SmemAtom, SmemOperand, SmemSwizzle, TiledCopy, TiledMma, TmaCopy, TmaPipeline,
-    TmaStorePipeline, ValType, WarpRole, Wgmma, warp_roles,
+    Operand, OperandSource, OrderedBarrier, RegisterTensor, SharedTensor, SmemAtom, SmemOperand,
+    SmemSwizzle, TiledCopy, TiledMma, TmaCopy, TmaPipeline, TmaStorePipeline, ValType, WarpRole,
+    Wgmma, warp_roles,
 };
 
 use super::config::{AttentionConfig, GROUP, ROWS, swizzle_of};
@@ -61,7 +61,11 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Tiles of `len` positions, with the mode `dim` first where it is contiguous in the operand's M or N.
-    fn new(elem: Scalar, major: Major, [len, dim, stages]: [u32; 3]) -> Result<Ring, AttentionError> {
+    fn new(
+        elem: Scalar,
+        major: Major,
+        [len, dim, stages]: [u32; 3],
+    ) -> Result<Ring, AttentionError> {
         let swizzle = if swizzle_of(dim) == 64 { SmemSwizzle::Sw128 } else { SmemSwizzle::Sw64 };
         let atom = SmemAtom::new(major, swizzle).position_independent(elem.bits())?;
         let (tile, ring, order) = match major {
@@ -92,7 +96,9 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new<T: VectorElement<2>>(config: &AttentionConfig) -> Result<Plan, AttentionError> {
+    pub(super) fn new<T: VectorElement<2>>(
+        config: &AttentionConfig,
+    ) -> Result<Plan, AttentionError> {
         config.check()?;
         let AttentionConfig { head_dim, value_dim, tile: [_, columns], stages, .. } = *config;
         let (elem, ty) = match T::SCALAR {
@@ -141,7 +147,9 @@ impl Plan {
         Ok(copy.desc(&tensor)?.with_l2_promotion(L2Promotion::B256))
     }
 
-    pub(super) fn build<T: VectorElement<2>>(&self) -> Result<Kernel<(Params<T>,)>, AttentionError> {
+    pub(super) fn build<T: VectorElement<2>>(
+        &self,
+    ) -> Result<Kernel<(Params<T>,)>, AttentionError> {
         let options = KernelOptions::default().block([self.config.threads(), 1, 1]);
         let (options, name) = (options.min_blocks_per_sm(1), format!("attention_{}", self.config));
         let kernel = Kernel::build_with(options, &name, self.config.target, |k, (args,)| {
@@ -289,7 +297,8 @@ struct Fragments<'b> {
 
 impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     fn consume(&self, k: &mut Body<'b, '_>) {
-        let Shared { plan, args, tiles: [sq, sk, sv], pipes: [q_pipe, k_pipe, v_pipe] } = self.shared;
+        let Shared { plan, args, tiles: [sq, sk, sv], pipes: [q_pipe, k_pipe, v_pipe] } =
+            self.shared;
         let [scores, output] = [&plan.scores, &plan.output].map(|mma| mma.slice(0));
         let q = SmemOperand::new(k, &scores.partition_a(k, sq)).stage(k, self.group);
         let keys = SmemOperand::new(k, &scores.partition_b(k, sk));
