@@ -199,7 +199,7 @@ fn empty_problems() {
 /// Several tiles for each block, so that all rings are used again, without a data race.
 #[test]
 fn no_data_race() {
-    let device = Device::sim_with(Options::default().target(Target::SM_90A).race(true)).unwrap();
+    let device = Device::sim_with(Options::default().target(Target::SM_90A).race(true));
     for tile in [[128, 64], [192, 32]] {
         for problem in [
             AttentionProblem::new([1, 3, 1], [400, 250], 64),
