@@ -12,6 +12,8 @@
 mod support;
 
 #[cfg(feature = "sim")]
+mod accumulators;
+#[cfg(feature = "sim")]
 mod async_tile;
 mod atoms;
 #[cfg(feature = "sim")]

@@ -389,6 +389,13 @@ fn one<T: Real + VectorElement<2>>(
             "teraflops": speed,
         }));
     }
-    let record = json!({ "shape": shape, "causal": options.causal, "kernels": results });
+    let record = json!({
+        "shape": shape,
+        "key_heads": problem.key_heads,
+        "causal": options.causal,
+        "window": options.window,
+        "softcap": options.softcap,
+        "kernels": results,
+    });
     Ok((text, record))
 }

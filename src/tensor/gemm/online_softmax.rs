@@ -69,18 +69,18 @@ impl<'b> OnlineSoftmax<'b> {
         scale: Val<'b, f32>,
     ) -> (Self, [Val<'b, f32>; 2]) {
         let (mut next, mut factors) = (self, self.sum);
-        for row in 0..2 {
+        for (row, factor) in factors.iter_mut().enumerate() {
             let max = rows.fold(k, scores, row, self.max[row], |a, b| a.max(b));
             let max = rows.reduce_lanes(k, max, |a, b| a.max(b));
             // Without a score the powers are those of `-inf - 0`.
             let base = max.eq(f32::NEG_INFINITY).select(k.constant(0.0), max * scale);
             let minus = -base;
-            factors[row] = self.max[row].fma(scale, minus).exp2_fast();
+            *factor = self.max[row].fma(scale, minus).exp2_fast();
             rows.map_row(k, scores, row, |_, score| score.fma(scale, minus).exp2_fast());
             let zero = k.constant(0.0);
             let own = rows.fold(k, scores, row, zero, |a, b| a + b);
             next.max[row] = max;
-            next.sum[row] = self.sum[row].fma(factors[row], own);
+            next.sum[row] = self.sum[row].fma(*factor, own);
         }
         (next, factors)
     }
