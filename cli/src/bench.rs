@@ -1,5 +1,6 @@
 //! `tilewright bench`: kernels of the library, measured.
 
+mod attention;
 mod fit;
 mod input;
 mod measure;
@@ -38,6 +39,8 @@ enum What {
     Reduce(rows::ReduceOptions),
     /// Transposes: times them beside copies of the same bytes. Needs a GPU.
     Transpose(rows::Rows),
+    /// Attention forward: times it, by operations per second. Needs a GPU.
+    Attention(attention::Options),
 }
 
 /// The options of `tilewright bench gemm`.
@@ -127,6 +130,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         What::Norm(options) => return rows::norm(options),
         What::Reduce(options) => return rows::reduce(options),
         What::Transpose(options) => return rows::transpose(options),
+        What::Attention(options) => return attention::run(options),
     };
     if let Some(file) = &gemm.fit {
         return fit::run(file);

@@ -77,7 +77,9 @@ fn check<T: Real + VectorElement<2>>(
                 let k = &k[at(problem.k_strides(), b, h / group, j)..][..head_dim as usize];
                 let dot: f64 = q.iter().zip(k).map(|(q, k)| q.to() * k.to()).sum();
                 let score = dot * f64::from(problem.scale());
-                problem.softcap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh())
+                problem
+                    .softcap
+                    .map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh())
             };
             let scores: Vec<f64> = visible.clone().map(score).collect();
             let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -235,15 +237,19 @@ proptest! {
 fn kernels_assemble_without_spills() {
     for head_dim in [64, 96, 128, 192, 256] {
         let problem = AttentionProblem::new([1, 1, 1], [8192, 8192], head_dim);
-        let problem = AttentionProblem { value_dim: if head_dim == 192 { 128 } else { head_dim }, ..problem };
+        let problem =
+            AttentionProblem { value_dim: if head_dim == 192 { 128 } else { head_dim }, ..problem };
         for problem in [problem, problem.causal()] {
             let config = AttentionConfig::new(Target::SM_90A, &problem).unwrap();
             let attention = Attention::<bf16>::new(config).unwrap();
             text::check_round_trip(attention.ir());
+            if let Ok(f) = std::env::var("DUMP") {
+                std::fs::write(format!("{f}/{config}.ptx"), attention.ptx().text()).unwrap();
+            }
             let Some(ptxas) = ptxas::find() else { continue };
             let report = ptxas.report(attention.ptx().text(), "sm_90a").unwrap();
             let clean = report.contains("0 bytes stack frame, 0 bytes spill stores");
-            assert!(clean && !report.contains("C75"), "{config}: {report}");
+            assert!(clean && !report.contains("serialized"), "{config}: {report}");
         }
     }
 }
@@ -281,7 +287,8 @@ fn what_no_kernel_takes_is_refused() {
         assert!(error.to_string().contains(part), "{error}");
     }
     let error = Attention::<f16>::new(right).unwrap().load(&device).unwrap();
-    let (short, mut o) = (device.zeros::<f16>(64).unwrap(), device.zeros::<f16>(4 * 64 * 64).unwrap());
+    let (short, mut o) =
+        (device.zeros::<f16>(64).unwrap(), device.zeros::<f16>(4 * 64 * 64).unwrap());
     let mut lse = device.zeros::<f32>(4 * 64).unwrap();
     let args = AttentionArgs { q: &short, k: &short, v: &short, o: &mut o, lse: &mut lse };
     let error = error.launch(&problem, args).unwrap_err();
