@@ -39,8 +39,8 @@ enum What {
     Reduce(rows::ReduceOptions),
     /// Transposes: times them beside copies of the same bytes. Needs a GPU.
     Transpose(rows::Rows),
-    /// Attention forward: times it in bursts or steadily, by operations per second. Needs a GPU.
-    Attention(attention::AttentionOptions),
+    /// Attention forward: times it, by operations per second. Needs a GPU.
+    Attention(attention::Options),
 }
 
 /// The options of `tilewright bench gemm`.

@@ -684,7 +684,7 @@ fn bench_of_rows_needs_a_gpu() {
     );
 }
 
-/// Attention has no figures without a GPU, and its sizes, tiles and regimes are checked before there is a device.
+/// Attention has no figures without a GPU, and its sizes and tiles are checked before there is a device.
 #[test]
 fn bench_of_attention_needs_a_gpu() {
     check_refused(
@@ -696,19 +696,13 @@ fn bench_of_attention_needs_a_gpu() {
     check_refused(
         &["bench", "attention", "--shapes", "4x16x4096"],
         &expect![[r#"
-            error: invalid value '4x16x4096' for '--shapes <LIST>': `4x16x4096` is not a problem such as `4x16x4096x128`, batch, heads, length and dimension
+            error: invalid value '4x16x4096' for '--shapes <LIST>': `4x16x4096` is not a problem such as `4x16x4096x128` or `2x32/8x8192x192/128`, all above 0
         "#]],
     );
     check_refused(
         &["bench", "attention", "--tiles", "128"],
         &expect![[r#"
-            error: invalid value '128' for '--tiles <default|all|LIST>': `128` is not a tile such as `128x176`, queries by keys
-        "#]],
-    );
-    check_refused(
-        &["bench", "attention", "--regime", "latency"],
-        &expect![[r#"
-            error: invalid value 'latency' for '--regime <REGIME>': `latency` is neither `burst` nor `steady`
+            error: invalid value '128' for '--tiles <LIST>': `128` is not a tile such as `128x176`, queries by keys
         "#]],
     );
 }

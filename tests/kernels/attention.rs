@@ -251,10 +251,13 @@ fn kernels_assemble_without_spills() {
             let config = AttentionConfig::new(Target::SM_90A, &problem).unwrap();
             let attention = Attention::<bf16>::new(config).unwrap();
             text::check_round_trip(attention.ir());
+            if let Ok(f) = std::env::var("DUMP") {
+                std::fs::write(format!("{f}/{config}.ptx"), attention.ptx().text()).unwrap();
+            }
             let Some(ptxas) = ptxas::find() else { continue };
             let report = ptxas.report(attention.ptx().text(), "sm_90a").unwrap();
             let clean = report.contains("0 bytes stack frame, 0 bytes spill stores");
-            assert!(clean && !report.contains("C75"), "{config}: {report}");
+            assert!(clean && !report.contains("serialized"), "{config}: {report}");
         }
     }
 }

@@ -45,9 +45,12 @@ impl AttentionConfig {
     pub fn new(target: Target, problem: &AttentionProblem) -> Result<Self, AttentionError> {
         let AttentionProblem { head_dim, value_dim, left, right, .. } = *problem;
         let masked = left.is_some() || right.is_some();
-        let tile = match (head_dim, masked) {
+        // More keys in a tile are fewer rescaled outputs, and more masked scores at a diagonal.
+        let tile = match (head_dim, problem.keys) {
             (..=64, _) => [192, 128],
-            (..=128, false) if problem.keys >= 4096 && head_dim == 128 => [128, 176],
+            (128, 8192..) if !masked => [128, 176],
+            (128, 8192..) => [128, 160],
+            (128, 4096..) if !masked => [128, 160],
             (..=128, _) => [128, 128],
             (..=192, _) => [128, if value_dim <= 128 { 112 } else { 96 }],
             _ => [128, 80],
@@ -90,12 +93,22 @@ impl AttentionConfig {
         (65536 / self.threads()).min(255) / 8 * 8
     }
 
+    /// Returns the stages of the ring of Q: 2 where they fit, so that the next tile of queries is fetched early.
+    pub fn query_stages(&self) -> u32 {
+        if self.shared_bytes_with(2) <= self.target.max_shared_bytes() { 2 } else { 1 }
+    }
+
     /// Returns the bytes of shared memory of a block.
     pub fn shared_bytes(&self) -> u64 {
+        self.shared_bytes_with(self.query_stages())
+    }
+
+    fn shared_bytes_with(&self, query_stages: u32) -> u64 {
         let AttentionConfig { head_dim, value_dim, tile: [rows, columns], stages, .. } = *self;
-        let elements = u64::from(rows) * u64::from(head_dim)
+        let elements = u64::from(query_stages) * u64::from(rows) * u64::from(head_dim)
             + u64::from(stages) * u64::from(columns) * u64::from(head_dim + value_dim);
-        elements * u64::from(BYTES) + 256
+        // Barriers, the numbers of work items, alignment.
+        elements * u64::from(BYTES) + 512
     }
 
     /// Checks that there is such a kernel.

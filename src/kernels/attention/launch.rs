@@ -1,5 +1,7 @@
 //! [`AttentionFunction`]: an attention on a device.
 
+use std::sync::{Mutex, PoisonError};
+
 use crate::arch::TensorMapDesc;
 use crate::ir::builder::VectorElement;
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
@@ -35,6 +37,8 @@ pub struct AttentionFunction<T: VectorElement<2>> {
     sms: u32,
     /// In the place of K and V without keys.
     none: Buffer<T>,
+    /// The work items that the blocks of a launch have taken. Launches of one function come after each other for it.
+    taken: Mutex<Buffer<u32>>,
 }
 
 impl<T: VectorElement<2>> Attention<T> {
@@ -46,7 +50,8 @@ impl<T: VectorElement<2>> Attention<T> {
         // The simulator runs blocks one after the other; with some of them a block has several tiles.
         let sms = device.properties().map_or(2, |properties| properties.sm_count);
         let (function, none) = (device.load(&self.kernel)?, device.zeros(256)?);
-        Ok(AttentionFunction { plan: self.plan.clone(), function, sms, none })
+        let taken = Mutex::new(device.zeros(1)?);
+        Ok(AttentionFunction { plan: self.plan.clone(), function, sms, none, taken })
     }
 }
 
@@ -145,9 +150,7 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
                 most,
             });
         }
-        // Tiles of the same length are dealt out in turn. The others are dealt out by the hardware, the longest first.
-        let even = !config.left && !config.right;
-        let blocks = if even { items.min(self.sms.into()) } else { items };
+        let blocks = items.min(self.sms.into());
         let of_head = u64::from(keys.max(1)) * u64::from(head_dim + value_dim) * 2;
         let group = heads / key_heads.max(1);
         let section = (SECTION / of_head).clamp(1, 1 << 20) as u32 * group;
@@ -155,12 +158,14 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
         let cap = problem.softcap.unwrap_or(1.0);
         let exponent = if config.softcap { cap } else { problem.scale() };
         let grid = Grid::new([blocks as u32, 1, 1], [config.threads(), 1, 1]);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let params = Params {
             q: &args.q.tensor_map(&q_map)?,
             k: &k.tensor_map(&k_map)?,
             v: &v.tensor_map(&v_map)?,
             o: &mut args.o.tensor_map_mut(&o_map)?,
             lse: args.lse,
+            taken: &mut *taken,
             row_tiles: row_tiles as i32,
             heads: heads as i32,
             all_heads: (batch * heads) as i32,
@@ -173,6 +178,11 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
             scale: exponent * std::f32::consts::LOG2_E,
             inner: problem.scale() / cap,
         };
-        Ok(self.function.launch_with(options, grid, (params,))?)
+        let launched = self.function.launch_with(options, grid, (params,));
+        if launched.is_err() {
+            // Blocks that the simulator stopped have not taken all items.
+            *taken = taken.device().zeros(1)?;
+        }
+        Ok(launched?)
     }
 }

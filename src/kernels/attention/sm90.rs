@@ -8,14 +8,15 @@ use crate::arch::{L2Promotion, Major, TensorMapDesc};
 use crate::ir::builder::{OnDevice, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{
-    Body, GlobalMut, Kernel, KernelOptions, NamedBarrier, TensorMap, TensorMapMut, Val, range,
+    Body, GlobalMut, Kernel, KernelOptions, NamedBarrier, Shared as SharedSpace, TensorMap,
+    TensorMapMut, Val, WARP, range,
 };
 use crate::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use crate::tensor::{
     AccumulatorOperand, AccumulatorRows, CopyAtom, CopyOp, Matrices, MmaAtom, OnlineSoftmax,
-    Operand, OperandSource, OrderedBarrier, RegisterTensor, SharedTensor, SmemAtom, SmemOperand,
-    SmemSwizzle, TiledCopy, TiledMma, TmaCopy, TmaPipeline, TmaStorePipeline, ValType, WarpRole,
-    Wgmma, warp_roles,
+    Operand, OperandSource, OrderedBarrier, PipelineState, RegisterTensor, SharedTensor, SmemAtom,
+    SmemOperand, SmemSwizzle, TiledCopy, TiledMma, TmaCopy, TmaPipeline, TmaStorePipeline, ValType,
+    WarpRole, Wgmma, warp_roles,
 };
 
 use super::config::{AttentionConfig, GROUP, ROWS, swizzle_of};
@@ -32,6 +33,8 @@ crate::params! {
         pub(super) v: TensorMap<T, 4>,
         pub(super) o: TensorMapMut<T, 4>,
         pub(super) lse: GlobalMut<f32>,
+        /// The work items that blocks have taken beside their first ones; 0 before and after a launch.
+        pub(super) taken: GlobalMut<u32>,
         /// Tiles of queries of a head; heads of a sequence and of all; heads that share keys; heads of a section.
         pub(super) row_tiles: i32,
         pub(super) heads: i32,
@@ -112,7 +115,8 @@ impl Plan {
         };
         let scores = mma(columns, OperandSource::Shared)?;
         let output = mma(value_dim, OperandSource::Registers)?;
-        let q = Ring::new(elem, Major::K, [ROWS, head_dim, config.groups()])?;
+        let groups = config.groups();
+        let q = Ring::new(elem, Major::K, [ROWS, head_dim, groups * config.query_stages()])?;
         let o = q.copy.tile().composition(&tiler!(ROWS, value_dim, 1, 1))?;
         let store = CopyAtom::new(CopyOp::StMatrix { matrices: Matrices::X4, transposed: false })?;
         Ok(Plan {
@@ -164,10 +168,11 @@ impl Plan {
         let tiles = [&self.q, &self.k, &self.v]
             .map(|ring| SharedTensor::<T>::shared_aligned(k, ring.layout.clone(), ALIGN));
         let pipes = [
-            TmaPipeline::new(k, 1, self.q.copy.bytes() * groups, groups),
+            TmaPipeline::new(k, config.query_stages(), self.q.copy.bytes() * groups, groups),
             TmaPipeline::new(k, config.stages, self.k.copy.bytes(), groups),
             TmaPipeline::new(k, config.stages, self.v.copy.bytes(), groups),
         ];
+        let numbers = k.shared::<i32>(config.query_stages());
         let order = (config.ordered && groups > 1).then(|| OrderedBarrier::new(k, groups));
         let thread = k.thread_idx().x;
         pipes.iter().for_each(|pipe| pipe.init(k, thread.eq(0)));
@@ -175,7 +180,7 @@ impl Plan {
         k.barrier();
         let roles = WarpRole::producer_and_consumers(groups, Some(config.registers()));
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
-            let shared = Shared { plan: self, args, tiles: &tiles, pipes };
+            let shared = Shared { plan: self, args, tiles: &tiles, pipes, numbers };
             if role == 0 {
                 return k.if_(thread.eq(0), |k| shared.produce(k));
             }
@@ -203,12 +208,22 @@ struct Shared<'p, 'a, 'b, T: VectorElement<2>> {
     args: &'p Args<'a, T>,
     tiles: &'p [SharedTensor<'b, T>; 3],
     pipes: [TmaPipeline<'b>; 3],
+    /// For each stage of Q, the number of the work item after the one in it.
+    numbers: Val<'b, SharedSpace<i32>>,
 }
 
 impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
-    /// The work items of the block.
-    fn items(&self, k: &Body<'b, '_>) -> crate::ir::Range<'b, i32> {
-        range(k.block_idx().x, self.args.row_tiles * self.args.all_heads).step(k.grid_dim().x)
+    /// The number of work items.
+    fn items<'c>(&self) -> Val<'c, i32>
+    where
+        'b: 'c,
+    {
+        self.args.row_tiles * self.args.all_heads
+    }
+
+    /// The tile of Q of a consumer group in the ring.
+    fn query<'c>(&self, state: PipelineState<'c>, group: Val<'c, i32>) -> Val<'c, i32> {
+        state.stage * self.plan.config.groups() + group
     }
 
     /// Decodes a work item: sections of heads, in a section the last tiles of all heads first, which are the longest.
@@ -244,38 +259,50 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
         let (Plan { q, k: keys, v, config, .. }, args) = (self.plan, self.args);
         let ([sq, sk, sv], [q_pipe, k_pipe, v_pipe]) = (self.tiles, self.pipes);
         let [_, columns] = config.tile;
-        let start = (q_pipe.producer(k), k_pipe.producer(k), v_pipe.producer(k));
-        k.for_(self.items(k), start, |k, number, (q_state, k_state, v_state)| {
-            let item = self.item(k, number);
-            let batch = item.head / args.heads;
-            let head = item.head - batch * args.heads;
-            let key_head = head / args.group;
-            let full = q_pipe.acquire(k, q_state);
-            for group in 0..config.groups() {
-                let to = sq.slice(k, (.., .., i64::from(group)));
-                q.copy.load(k, args.q, (item.row + group * ROWS, 0, head, batch), &to, full);
-            }
-            let first = k_pipe.acquire(k, k_state);
-            let to = sk.slice(k, (.., .., k_state.stage));
-            keys.copy.load(k, args.k, (item.last * columns, 0, key_head, batch), &to, first);
-            let states = (k_state.next(), v_state);
-            let (k_state, v_state) =
-                k.for_(range(1, item.steps), states, |k, step, (k_state, v_state)| {
-                    let at = (item.last - step) * columns;
-                    let full = k_pipe.acquire(k, k_state);
-                    let to = sk.slice(k, (.., .., k_state.stage));
-                    keys.copy.load(k, args.k, (at, 0, key_head, batch), &to, full);
-                    let full = v_pipe.acquire(k, v_state);
-                    let to = sv.slice(k, (.., .., v_state.stage));
-                    v.copy.load(k, args.v, (0, at + columns, key_head, batch), &to, full);
-                    (k_state.next(), v_state.next())
-                });
-            let full = v_pipe.acquire(k, v_state);
-            let to = sv.slice(k, (.., .., v_state.stage));
-            let at = (item.last - item.steps + 1) * columns;
-            v.copy.load(k, args.v, (0, at, key_head, batch), &to, full);
-            (q_state.next(), k_state, v_state.next())
-        });
+        let number = k.block_idx().x;
+        let start = (number, q_pipe.producer(k), k_pipe.producer(k), v_pipe.producer(k));
+        k.while_(
+            start,
+            |_, (number, ..)| number.lt(self.items()),
+            |k, carried| {
+                let (number, q_state, k_state, v_state) = carried;
+                // Each item takes one number, so that the last one makes the count 0 again.
+                let taken = args.taken.atom().inc(k, 0, (self.items() - 1).cvt::<u32>());
+                let next = taken.cvt::<i32>() + k.grid_dim().x;
+                let item = self.item(k, number);
+                let batch = item.head / args.heads;
+                let head = item.head - batch * args.heads;
+                let key_head = head / args.group;
+                // The tile of Q may still be the way out of the item before; K does not wait for it.
+                let full = k_pipe.acquire(k, k_state);
+                let to = sk.slice(k, (.., .., k_state.stage));
+                keys.copy.load(k, args.k, (item.last * columns, 0, key_head, batch), &to, full);
+                let full = q_pipe.acquire(k, q_state);
+                for group in 0..config.groups() {
+                    let to = sq.slice(k, (.., .., self.query(q_state, k.constant(group as i32))));
+                    q.copy.load(k, args.q, (item.row + group * ROWS, 0, head, batch), &to, full);
+                }
+                let states = (k_state.next(), v_state);
+                let (k_state, v_state) =
+                    k.for_(range(1, item.steps), states, |k, step, (k_state, v_state)| {
+                        let at = (item.last - step) * columns;
+                        let full = k_pipe.acquire(k, k_state);
+                        let to = sk.slice(k, (.., .., k_state.stage));
+                        keys.copy.load(k, args.k, (at, 0, key_head, batch), &to, full);
+                        let full = v_pipe.acquire(k, v_state);
+                        let to = sv.slice(k, (.., .., v_state.stage));
+                        v.copy.load(k, args.v, (0, at + columns, key_head, batch), &to, full);
+                        (k_state.next(), v_state.next())
+                    });
+                // The barrier of V hands the number to the consumers, and that of Q says when they have read it.
+                self.numbers.store(k, q_state.stage, next);
+                let full = v_pipe.acquire(k, v_state);
+                let to = sv.slice(k, (.., .., v_state.stage));
+                let at = (item.last - item.steps + 1) * columns;
+                v.copy.load(k, args.v, (0, at, key_head, batch), &to, full);
+                (next, q_state.next(), k_state, v_state.next())
+            },
+        );
     }
 }
 
@@ -297,10 +324,10 @@ struct Fragments<'b> {
 
 impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     fn consume(&self, k: &mut Body<'b, '_>) {
-        let Shared { plan, args, tiles: [sq, sk, sv], pipes: [q_pipe, k_pipe, v_pipe] } =
-            self.shared;
+        let Shared { plan, args, tiles: [sq, sk, sv], pipes, numbers } = self.shared;
+        let [q_pipe, k_pipe, v_pipe] = pipes;
         let [scores, output] = [&plan.scores, &plan.output].map(|mma| mma.slice(0));
-        let q = SmemOperand::new(k, &scores.partition_a(k, sq)).stage(k, self.group);
+        let q = SmemOperand::new(k, &scores.partition_a(k, sq));
         let keys = SmemOperand::new(k, &scores.partition_b(k, sk));
         let values = SmemOperand::new(k, &output.partition_b(k, sv));
         let leader = self.thread.eq(0);
@@ -308,66 +335,82 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
             Some(order) => order.start(self.group),
             None => k.constant(0),
         };
-        let start = (q_pipe.consumer(k), k_pipe.consumer(k), v_pipe.consumer(k), parity);
-        k.for_(self.shared.items(k), start, |k, number, (q_state, k_state, v_state, parity)| {
-            let item = self.shared.item(k, number);
-            let [_, columns] = plan.config.tile;
-            let fragments = Fragments {
-                scores: scores.fragment_c(k, shape!(ROWS, columns)),
-                powers: plan.powers.fragment(k, &plan.output),
-                output: output.fragment_c(k, shape!(ROWS, plan.config.value_dim)),
-            };
-            let Fragments { scores: s, powers: p, output: o } = &fragments;
-            q_pipe.wait(k, q_state);
-            k_pipe.wait(k, k_state);
-            k.wgmma_fence();
-            plan.scores.gemm_async(k, s, &q, &keys.stage(k, k_state.stage), false);
-            k.wgmma_commit_group();
-            k.wgmma_wait_group(0);
-            k.if_(leader, |k| k_pipe.release(k, k_state.stage));
-            self.mask(k, s, item, item.last);
-            let softmax = OnlineSoftmax::new(k);
-            let (softmax, _) = softmax.update(k, &plan.score_rows, s, args.scale);
-            plan.powers.convert::<T>(k, s, p);
-            let carried = (softmax, k_state.next(), v_state, parity);
-            let (softmax, k_state, v_state, parity) = k.for_(
-                range(1, item.steps),
-                carried,
-                |k, step, (softmax, k_state, v_state, parity)| {
-                    k_pipe.wait(k, k_state);
-                    self.order.inspect(|order| order.wait(k, self.group, parity));
-                    k.wgmma_fence();
-                    plan.scores.gemm_async(k, s, &q, &keys.stage(k, k_state.stage), false);
-                    k.wgmma_commit_group();
-                    self.order.inspect(|order| order.arrive(k, self.group, leader));
-                    v_pipe.wait(k, v_state);
-                    // After the loop of the wait `ptxas` no longer counts on the fence above.
-                    k.wgmma_fence();
-                    plan.output.gemm_async(k, o, p, &values.stage(k, v_state.stage), step.gt(1));
-                    k.wgmma_commit_group();
-                    k.wgmma_wait_group(1);
-                    k.if_(leader, |k| k_pipe.release(k, k_state.stage));
-                    self.mask(k, s, item, item.last - step);
-                    let (softmax, factors) = softmax.update(k, &plan.score_rows, s, args.scale);
-                    k.wgmma_wait_group(0);
-                    k.if_(leader, |k| v_pipe.release(k, v_state.stage));
-                    OnlineSoftmax::rescale(k, &plan.output_rows, o, factors);
-                    plan.powers.convert::<T>(k, s, p);
-                    (softmax, k_state.next(), v_state.next(), parity ^ 1)
-                },
-            );
-            v_pipe.wait(k, v_state);
-            k.wgmma_fence();
-            plan.output.gemm_async(k, o, p, &values.stage(k, v_state.stage), item.steps.gt(1));
-            k.wgmma_commit_group();
-            let [inverse, lse] = softmax.finish(k, &plan.score_rows, args.scale);
-            k.wgmma_wait_group(0);
-            k.if_(leader, |k| v_pipe.release(k, v_state.stage));
-            OnlineSoftmax::rescale(k, &plan.output_rows, o, inverse);
-            self.store(k, item, o, lse);
-            k.if_(leader, |k| q_pipe.release(k, q_state.stage));
-            (q_state.next(), k_state, v_state.next(), parity)
-        });
+        let first = k.block_idx().x;
+        let start = (first, q_pipe.consumer(k), k_pipe.consumer(k), v_pipe.consumer(k), parity);
+        k.while_(
+            start,
+            |_, (number, ..)| number.lt(self.shared.items()),
+            |k, carried| {
+                let (number, q_state, k_state, v_state, parity) = carried;
+                let q = q.stage(k, self.shared.query(q_state, self.group));
+                let item = self.shared.item(k, number);
+                let [_, columns] = plan.config.tile;
+                let fragments = Fragments {
+                    scores: scores.fragment_c(k, shape!(ROWS, columns)),
+                    powers: plan.powers.fragment(k, &plan.output),
+                    output: output.fragment_c(k, shape!(ROWS, plan.config.value_dim)),
+                };
+                let Fragments { scores: s, powers: p, output: o } = &fragments;
+                q_pipe.wait(k, q_state);
+                k_pipe.wait(k, k_state);
+                k.wgmma_fence();
+                plan.scores.gemm_async(k, s, &q, &keys.stage(k, k_state.stage), false);
+                k.wgmma_commit_group();
+                k.wgmma_wait_group(0);
+                k.if_(leader, |k| k_pipe.release(k, k_state.stage));
+                self.mask(k, s, item, item.last);
+                let softmax = OnlineSoftmax::new(k);
+                let (softmax, _) = softmax.update(k, &plan.score_rows, s, args.scale);
+                plan.powers.convert::<T>(k, s, p);
+                let carried = (softmax, k_state.next(), v_state, parity);
+                let (softmax, k_state, v_state, parity) = k.for_(
+                    range(1, item.steps),
+                    carried,
+                    |k, step, (softmax, k_state, v_state, parity)| {
+                        k_pipe.wait(k, k_state);
+                        self.order.inspect(|order| order.wait(k, self.group, parity));
+                        k.wgmma_fence();
+                        plan.scores.gemm_async(k, s, &q, &keys.stage(k, k_state.stage), false);
+                        k.wgmma_commit_group();
+                        self.order.inspect(|order| order.arrive(k, self.group, leader));
+                        v_pipe.wait(k, v_state);
+                        // After the loop of the wait `ptxas` no longer counts on the fence above.
+                        k.wgmma_fence();
+                        plan.output.gemm_async(
+                            k,
+                            o,
+                            p,
+                            &values.stage(k, v_state.stage),
+                            step.gt(1),
+                        );
+                        k.wgmma_commit_group();
+                        k.wgmma_wait_group(1);
+                        k.if_(leader, |k| k_pipe.release(k, k_state.stage));
+                        self.mask(k, s, item, item.last - step);
+                        let (softmax, factors) = softmax.update(k, &plan.score_rows, s, args.scale);
+                        k.wgmma_wait_group(0);
+                        k.if_(leader, |k| v_pipe.release(k, v_state.stage));
+                        OnlineSoftmax::rescale(k, &plan.output_rows, o, factors);
+                        plan.powers.convert::<T>(k, s, p);
+                        (softmax, k_state.next(), v_state.next(), parity ^ 1)
+                    },
+                );
+                v_pipe.wait(k, v_state);
+                // All lanes read the same number; `ptxas` knows it of what a lane hands to the others.
+                let number = numbers.load(k, q_state.stage);
+                let next = k.shfl_idx(WARP, number, 0);
+                k.wgmma_fence();
+                plan.output.gemm_async(k, o, p, &values.stage(k, v_state.stage), item.steps.gt(1));
+                k.wgmma_commit_group();
+                let [inverse, lse] = softmax.finish(k, &plan.score_rows, args.scale);
+                k.wgmma_wait_group(0);
+                k.if_(leader, |k| v_pipe.release(k, v_state.stage));
+                OnlineSoftmax::rescale(k, &plan.output_rows, o, inverse);
+                self.store(k, item, q_state, o, lse);
+                k.if_(leader, |k| q_pipe.release(k, q_state.stage));
+                (next, q_state.next(), k_state, v_state.next(), parity)
+            },
+        );
     }
 
     /// Returns the first key that a query does not see.
@@ -420,6 +463,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         &self,
         k: &mut Body<'c, '_>,
         item: Item<'c>,
+        state: PipelineState<'c>,
         output: &RegisterTensor<'c, f32>,
         lse: [Val<'c, f32>; 2],
     ) where
@@ -443,7 +487,9 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         }
         let batch = item.head / args.heads;
         let head = item.head - batch * args.heads;
-        let tile = sq.slice(k, (.., .., self.group)).composition(k, &tiler!(ROWS, dim));
+        let tile = sq
+            .slice(k, (.., .., self.shared.query(state, self.group)))
+            .composition(k, &tiler!(ROWS, dim));
         let pipe = TmaStorePipeline::new(k, 1, thread.eq(0)).with_barrier(self.barrier);
         let thr = plan.o_store.slice(thread);
         pipe.acquire(k);
