@@ -240,7 +240,7 @@ proptest! {
     }
 }
 
-/// No spilled registers, and no `wgmma` that `ptxas` runs one after the other.
+/// No spilled registers, no `wgmma` that `ptxas` runs one after the other, and no fence that it has to add.
 #[test]
 fn kernels_assemble_without_spills() {
     for head_dim in [64, 96, 128, 192, 256] {
@@ -251,13 +251,10 @@ fn kernels_assemble_without_spills() {
             let config = AttentionConfig::new(Target::SM_90A, &problem).unwrap();
             let attention = Attention::<bf16>::new(config).unwrap();
             text::check_round_trip(attention.ir());
-            if let Ok(f) = std::env::var("DUMP") {
-                std::fs::write(format!("{f}/{config}.ptx"), attention.ptx().text()).unwrap();
-            }
             let Some(ptxas) = ptxas::find() else { continue };
             let report = ptxas.report(attention.ptx().text(), "sm_90a").unwrap();
             let clean = report.contains("0 bytes stack frame, 0 bytes spill stores");
-            assert!(clean && !report.contains("serialized"), "{config}: {report}");
+            assert!(clean && !report.contains("C75"), "{config}: {report}");
         }
     }
 }
