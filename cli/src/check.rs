@@ -45,6 +45,9 @@ pub(super) struct Options {
     /// Run all blocks of the grid at once.
     #[arg(long)]
     cooperative: bool,
+    /// Report races of stores of equal values too.
+    #[arg(long)]
+    equal_stores: bool,
     /// Operations that a block may execute.
     #[arg(long, default_value_t = 1 << 28)]
     fuel: u64,
@@ -203,7 +206,7 @@ fn fault_json(fault: &Fault) -> Json {
 impl Options {
     fn simulator(&self) -> SimOptions {
         let options = SimOptions::default().race(true).schedules(self.schedules).fuel(self.fuel);
-        options.cooperative(self.cooperative)
+        options.cooperative(self.cooperative).equal_stores(self.equal_stores)
     }
 }
 

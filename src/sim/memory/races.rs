@@ -21,11 +21,13 @@ pub(in crate::sim) struct Watched {
     grid: Arc<Mutex<Grid>>,
     /// For each parameter the number of its buffer among those with a shadow.
     buffers: Vec<Option<usize>>,
+    /// Set where stores of equal values race.
+    equal_stores: bool,
 }
 
 impl Watched {
     /// For the buffers of parameters, each with whether the kernel can write it. A buffer may be that of several.
-    pub(in crate::sim) fn new(params: &[(&GlobalBuffer, bool)]) -> Watched {
+    pub(in crate::sim) fn new(params: &[(&GlobalBuffer, bool)], equal_stores: bool) -> Watched {
         let mut found: Vec<&GlobalBuffer> = Vec::new();
         let same = |a: &GlobalBuffer, b: &GlobalBuffer| std::ptr::eq(a, b);
         for (buffer, _) in params.iter().filter(|(_, written)| *written) {
@@ -37,7 +39,7 @@ impl Watched {
             |(buffer, _): &(&GlobalBuffer, bool)| found.iter().position(|b| same(b, buffer));
         let buffers = params.iter().map(number).collect();
         let grid = Grid::new(found.iter().map(|buffer| buffer.len_bytes()));
-        Watched { grid, buffers }
+        Watched { grid, buffers, equal_stores }
     }
 }
 
@@ -47,12 +49,14 @@ pub(in crate::sim) struct Detector {
     pub(in crate::sim) races: Races,
     /// For each parameter the number of its buffer among those with a shadow.
     pub(in crate::sim) buffers: Vec<Option<usize>>,
+    /// Set where stores of equal values race.
+    equal_stores: bool,
     /// The races of the cluster, once for each pair of operations.
     pub(in crate::sim) found: Vec<RawFault>,
 }
 
 /// Upper bound on the races that a cluster reports.
-pub(in crate::sim) const MOST_RACES: usize = 64;
+pub(in crate::sim) const MOST_RACES: usize = 32;
 
 impl Detector {
     /// For clusters of `blocks` blocks with `threads` threads and `shared_bytes` bytes of shared memory each.
@@ -62,7 +66,12 @@ impl Detector {
         shared_bytes: usize,
     ) -> Box<Detector> {
         let races = Races::new(Arc::clone(&watched.grid), blocks, threads, shared_bytes);
-        Box::new(Detector { races, buffers: watched.buffers.clone(), found: Vec::new() })
+        Box::new(Detector {
+            races,
+            buffers: watched.buffers.clone(),
+            equal_stores: watched.equal_stores,
+            found: Vec::new(),
+        })
     }
 
     /// Starts the next cluster.
@@ -71,18 +80,26 @@ impl Detector {
         self.found.clear();
     }
 
-    /// Adds a race, unless there is one of the same two operations.
+    /// Adds a race, once for each two operations: the one of the threads that are farthest apart, because the barrier
+    /// between them orders the others too.
     fn add(&mut self, race: &Race, fault: RawFault) {
         let pair = |a: u32, b: u32| (a.min(b), a.max(b));
         let new = pair(race.by.step, race.other.step);
         let same = |old: &RawFault| match old.cause {
-            RawCause::Race { by: RacerAt(by), other: RacerAt(other), .. } => {
-                pair(by.step, other.step) == new
+            RawCause::Race { by: RacerAt(by), other: RacerAt(other), missing, .. } => {
+                (pair(by.step, other.step) == new).then_some(missing)
             }
-            _ => false,
+            _ => None,
         };
-        if self.found.len() < MOST_RACES && !self.found.iter().any(same) {
-            self.found.push(fault);
+        let mut found = self.found.iter().enumerate();
+        match found.find_map(|(index, old)| Some((index, same(old)?))) {
+            Some((index, missing)) => {
+                if (1..race.missing.distance()).contains(&missing.distance()) {
+                    self.found[index] = fault;
+                }
+            }
+            None if self.found.len() < MOST_RACES => self.found.push(fault),
+            None => {}
         }
     }
 
@@ -263,8 +280,11 @@ impl Memory<'_> {
             strong: strong.map(|strong| strong.scope),
             bytes,
         };
-        let Detector { races, buffers, .. } = &mut *detector;
+        let Detector { races, buffers, equal_stores, .. } = &mut *detector;
         let equal = |race: &Race| {
+            if *equal_stores {
+                return false;
+            }
             let lane = race.by.lane as usize;
             let from = race.byte - at(lane);
             let mut now = [0; 4];

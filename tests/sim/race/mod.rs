@@ -22,6 +22,7 @@ pub(super) struct Case {
     pub(super) text: String,
     pub(super) grid: Grid,
     cooperative: bool,
+    equal_stores: bool,
     /// A tensor map of 32-bit integers in place of the first buffer.
     map: Option<TensorMapDesc>,
 }
@@ -29,7 +30,7 @@ pub(super) struct Case {
 impl Case {
     pub(super) fn new(text: impl Into<String>, blocks: u32, threads: u32) -> Case {
         let grid = Grid::new([blocks, 1, 1], [threads, 1, 1]);
-        Case { text: text.into(), grid, cooperative: false, map: None }
+        Case { text: text.into(), grid, cooperative: false, equal_stores: false, map: None }
     }
 
     pub(super) fn cluster(self, blocks: u32) -> Case {
@@ -54,7 +55,7 @@ impl Case {
             args[0] = KernelArg::TensorMap(map, &buffers[0]);
         }
         let options = Options::default().order(order).fuel(1 << 22).threads(1).race(true);
-        let options = options.cooperative(self.cooperative);
+        let options = options.cooperative(self.cooperative).equal_stores(self.equal_stores);
         run(kernel.ir(), self.grid, &args, &options).map(|_| ())
     }
 

@@ -51,6 +51,63 @@ fn lines(fault: &Fault) -> ((&'static str, &'static str), [u32; 2]) {
     ((fault.op, other.op.name), lines)
 }
 
+/// Threads of one warp race first, then threads of two warps at the same lines: the report names the wider edge.
+#[test]
+fn a_pair_of_lines_is_reported_with_the_farthest_threads() {
+    let body = "
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  %next = add %t, %one : i32
+  %other = and %next, %n63 : i32
+  st %s, %t, %zero
+  barrier ;first
+  st %s, %t, %t
+  barrier ;second
+  %v = ld %s, %other : i32
+  st %x, %t, %v";
+    let text = kernel("sm_80", "%x: ptr<global, mut i32>", "  shared @s: i32 x 64 align 4\n", body);
+    let race = |threads| Case::new(text.clone(), 1, threads).fault("barrier ;second", "");
+    let missing = |fault: Fault| match fault.cause {
+        FaultCause::Race { missing, .. } if fault.also.is_empty() => missing,
+        _ => panic!("{fault}"),
+    };
+    assert_eq!(missing(race(64)), MissingEdge::Block);
+    let one_warp = text.replace("%n63 : i32", "%n31 : i32");
+    let fault = Case::new(one_warp, 1, 32).fault("barrier ;second", "");
+    assert_eq!(missing(fault), MissingEdge::Warp);
+}
+
+/// Stores of equal values are silent by default, in shared and in global memory, of elements and of vectors.
+#[test]
+fn equal_stores_race_on_request() {
+    let vector = "
+  %v = vec_pack %one, %two : i32x2
+  st_vec %x, %zero, %v";
+    let shared = "
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  st %s, %zero, %one";
+    let signature = "%x: ptr<global, mut i32>";
+    for (body, (blocks, threads), missing) in [
+        ("\n  st %x, %zero, %one", (4, 1), MissingEdge::Grid),
+        ("\n  st %x, %zero, %one", (1, 64), MissingEdge::Block),
+        (vector, (4, 1), MissingEdge::Grid),
+        (shared, (1, 64), MissingEdge::Block),
+    ] {
+        let text = kernel("sm_80", signature, "  shared @s: i32 x 1 align 4\n", body);
+        let mut case = Case::new(text.clone(), blocks, threads);
+        case.run(&text, Order::RoundRobin).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        case.equal_stores = true;
+        let fault = case.fault("return", "return");
+        let FaultCause::Race { missing: found, .. } = fault.cause else { panic!("{fault}") };
+        assert_eq!(found, missing, "{fault}");
+    }
+    // A thread may store twice, and different values race anyway.
+    let twice = "\n  st %x, %t, %one\n  st %x, %t, %one";
+    let text = kernel("sm_80", signature, "", twice);
+    let mut case = Case::new(text.clone(), 1, 64);
+    case.equal_stores = true;
+    case.run(&text, Order::RoundRobin).unwrap_or_else(|error| panic!("{error}\n{text}"));
+}
+
 /// A race is reported with the fault behind it.
 #[test]
 fn a_race_comes_with_the_fault_that_it_causes() {
