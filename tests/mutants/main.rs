@@ -18,6 +18,7 @@ mod support;
 mod equivalent;
 mod kernels;
 mod operators;
+mod speed;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
