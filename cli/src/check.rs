@@ -18,6 +18,10 @@ use arguments::{Named, arguments};
 
 /// The options of `tilewright check`.
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Exit codes: 0 where no schedule has a fault; 1 where a kernel has one, does not end, or fails an \
+    assertion; 2 for bad input."
+)]
 pub(super) struct Options {
     /// A file with kernels in the text form (`.kir`), or `gemm`.
     kernel: String,

@@ -85,21 +85,18 @@ impl Detector {
     fn add(&mut self, race: &Race, fault: RawFault) {
         let pair = |a: u32, b: u32| (a.min(b), a.max(b));
         let new = pair(race.by.step, race.other.step);
-        let same = |old: &RawFault| match old.cause {
+        let known = self.found.iter_mut().find_map(|old| match old.cause {
             RawCause::Race { by: RacerAt(by), other: RacerAt(other), missing, .. } => {
-                (pair(by.step, other.step) == new).then_some(missing)
+                (pair(by.step, other.step) == new).then_some((old, missing))
             }
             _ => None,
-        };
-        let mut found = self.found.iter().enumerate();
-        match found.find_map(|(index, old)| Some((index, same(old)?))) {
-            Some((index, missing)) => {
-                if (1..race.missing.distance()).contains(&missing.distance()) {
-                    self.found[index] = fault;
-                }
+        });
+        if let Some((old, missing)) = known {
+            if (1..race.missing.distance()).contains(&missing.distance()) {
+                *old = fault;
             }
-            None if self.found.len() < MOST_RACES => self.found.push(fault),
-            None => {}
+        } else if self.found.len() < MOST_RACES {
+            self.found.push(fault);
         }
     }
 
@@ -198,6 +195,43 @@ impl Accessed {
     }
 }
 
+/// Returns the lanes of a store without repeated addresses; or two lanes that store different values to one byte, or any
+/// values where stores of equal values race.
+fn lanes_apart(
+    (mask, bytes): (u32, usize),
+    at: impl Fn(usize) -> usize,
+    stored: impl Fn(usize) -> [u8; 16],
+    equal_stores: bool,
+) -> Result<u32, (usize, usize)> {
+    let mut last = None;
+    let mut apart = true;
+    for lane in lanes_of(mask) {
+        let from = at(lane);
+        apart &= last.is_none_or(|end| from >= end);
+        last = Some(from + bytes);
+    }
+    if apart {
+        return Ok(mask);
+    }
+    let mut kept = 0;
+    for lane in lanes_of(mask) {
+        let mut own = true;
+        for other in lanes_of(mask & ((1 << lane) - 1)) {
+            let (low, high) = (at(lane).max(at(other)), at(lane).min(at(other)) + bytes);
+            if low >= high {
+                continue;
+            }
+            let part = |of: usize| stored(of)[low - at(of)..high - at(of)].to_vec();
+            if equal_stores || part(lane) != part(other) {
+                return Err((lane, other));
+            }
+            own &= at(lane) != at(other);
+        }
+        kept |= if own { 1 << lane } else { 0 };
+    }
+    Ok(kept)
+}
+
 impl Memory<'_> {
     /// Lets the detector see the accesses of lanes.
     #[cold]
@@ -260,7 +294,7 @@ impl Memory<'_> {
         let stored = |lane: usize| accessed.stored.bytes(regs, address.elem, lane);
         let mut alone = mask;
         if accessed.writes && accessed.strong.is_none() {
-            match self.lanes_apart((mask, bytes), at, stored) {
+            match lanes_apart((mask, bytes), at, stored, detector.equal_stores) {
                 Ok(lanes) => alone = lanes,
                 Err((lane, other)) => {
                     let race = detector.races.same_operation(
@@ -281,8 +315,9 @@ impl Memory<'_> {
             bytes,
         };
         let Detector { races, buffers, equal_stores, .. } = &mut *detector;
+        let equal_stores = *equal_stores;
         let equal = |race: &Race| {
-            if *equal_stores {
+            if equal_stores {
                 return false;
             }
             let lane = race.by.lane as usize;
@@ -299,42 +334,6 @@ impl Memory<'_> {
         if let Some(op) = strong {
             detector.races.operate(origin.into(), mask, target, at, op);
         }
-    }
-
-    /// Returns the lanes of a store without repeated addresses; or two lanes that store different values to one byte.
-    fn lanes_apart(
-        &self,
-        (mask, bytes): (u32, usize),
-        at: impl Fn(usize) -> usize,
-        stored: impl Fn(usize) -> [u8; 16],
-    ) -> Result<u32, (usize, usize)> {
-        let mut last = None;
-        let mut apart = true;
-        for lane in lanes_of(mask) {
-            let from = at(lane);
-            apart &= last.is_none_or(|end| from >= end);
-            last = Some(from + bytes);
-        }
-        if apart {
-            return Ok(mask);
-        }
-        let mut kept = 0;
-        for lane in lanes_of(mask) {
-            let mut own = true;
-            for other in lanes_of(mask & ((1 << lane) - 1)) {
-                let (low, high) = (at(lane).max(at(other)), at(lane).min(at(other)) + bytes);
-                if low >= high {
-                    continue;
-                }
-                let part = |of: usize| stored(of)[low - at(of)..high - at(of)].to_vec();
-                if part(lane) != part(other) {
-                    return Err((lane, other));
-                }
-                own &= at(lane) != at(other);
-            }
-            kept |= if own { 1 << lane } else { 0 };
-        }
-        Ok(kept)
     }
 
     /// Reads bytes that are there now. Returns whether all of them were written.

@@ -22,7 +22,6 @@ pub(super) struct Case {
     pub(super) text: String,
     pub(super) grid: Grid,
     cooperative: bool,
-    equal_stores: bool,
     /// A tensor map of 32-bit integers in place of the first buffer.
     map: Option<TensorMapDesc>,
 }
@@ -30,7 +29,7 @@ pub(super) struct Case {
 impl Case {
     pub(super) fn new(text: impl Into<String>, blocks: u32, threads: u32) -> Case {
         let grid = Grid::new([blocks, 1, 1], [threads, 1, 1]);
-        Case { text: text.into(), grid, cooperative: false, equal_stores: false, map: None }
+        Case { text: text.into(), grid, cooperative: false, map: None }
     }
 
     pub(super) fn cluster(self, blocks: u32) -> Case {
@@ -55,7 +54,7 @@ impl Case {
             args[0] = KernelArg::TensorMap(map, &buffers[0]);
         }
         let options = Options::default().order(order).fuel(1 << 22).threads(1).race(true);
-        let options = options.cooperative(self.cooperative).equal_stores(self.equal_stores);
+        let options = options.cooperative(self.cooperative);
         run(kernel.ir(), self.grid, &args, &options).map(|_| ())
     }
 

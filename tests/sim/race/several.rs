@@ -51,61 +51,52 @@ fn lines(fault: &Fault) -> ((&'static str, &'static str), [u32; 2]) {
     ((fault.op, other.op.name), lines)
 }
 
-/// Threads of one warp race first, then threads of two warps at the same lines: the report names the wider edge.
+/// Of the races of two lines, that of the farthest threads is reported: the barrier between them orders the others too.
 #[test]
-fn a_pair_of_lines_is_reported_with_the_farthest_threads() {
+fn a_race_is_that_of_the_farthest_threads() {
     let body = "
   %s = shared_base<@s> : ptr<shared, mut i32>
-  %next = add %t, %one : i32
-  %other = and %next, %n63 : i32
-  st %s, %t, %zero
-  barrier ;first
+  %more = add %t, %one : i32
+  %next = and %more, %n63 : i32
   st %s, %t, %t
-  barrier ;second
-  %v = ld %s, %other : i32
+  bar_warp
+  %v = ld %s, %next : i32
   st %x, %t, %v";
-    let text = kernel("sm_80", "%x: ptr<global, mut i32>", "  shared @s: i32 x 64 align 4\n", body);
-    let race = |threads| Case::new(text.clone(), 1, threads).fault("barrier ;second", "");
-    let missing = |fault: Fault| match fault.cause {
-        FaultCause::Race { missing, .. } if fault.also.is_empty() => missing,
-        _ => panic!("{fault}"),
-    };
-    assert_eq!(missing(race(64)), MissingEdge::Block);
-    let one_warp = text.replace("%n63 : i32", "%n31 : i32");
-    let fault = Case::new(one_warp, 1, 32).fault("barrier ;second", "");
-    assert_eq!(missing(fault), MissingEdge::Warp);
+    let shared = "  shared @s: i32 x 64 align 4\n";
+    let text = kernel("sm_80", "%x: ptr<global, mut i32>", shared, body);
+    // Lanes race with their neighbours first, and then lane 31 with lane 0 of the next warp.
+    for threads in [32, 64] {
+        let fault = Case::new(text.clone(), 1, threads).fault("  bar_warp\n", "");
+        let FaultCause::Race { missing, .. } = fault.cause else { panic!("{fault}") };
+        let expected = if threads == 32 { MissingEdge::Warp } else { MissingEdge::Block };
+        assert_eq!((missing, fault.also.len()), (expected, 0), "{fault}");
+    }
 }
 
-/// Stores of equal values are silent by default, in shared and in global memory, of elements and of vectors.
+/// Stores of equal values race on request only.
 #[test]
 fn equal_stores_race_on_request() {
-    let vector = "
-  %v = vec_pack %one, %two : i32x2
-  st_vec %x, %zero, %v";
-    let shared = "
-  %s = shared_base<@s> : ptr<shared, mut i32>
-  st %s, %zero, %one";
-    let signature = "%x: ptr<global, mut i32>";
-    for (body, (blocks, threads), missing) in [
-        ("\n  st %x, %zero, %one", (4, 1), MissingEdge::Grid),
-        ("\n  st %x, %zero, %one", (1, 64), MissingEdge::Block),
-        (vector, (4, 1), MissingEdge::Grid),
-        (shared, (1, 64), MissingEdge::Block),
-    ] {
-        let text = kernel("sm_80", signature, "  shared @s: i32 x 1 align 4\n", body);
-        let mut case = Case::new(text.clone(), blocks, threads);
-        case.run(&text, Order::RoundRobin).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        case.equal_stores = true;
-        let fault = case.fault("return", "return");
-        let FaultCause::Race { missing: found, .. } = fault.cause else { panic!("{fault}") };
-        assert_eq!(found, missing, "{fault}");
+    let body = "
+  st %x, %zero, %one
+  st %x, %one, %one";
+    let text = kernel("sm_80", "%x: ptr<global, mut i32>", "", body);
+    let ir = Kernel::verify(parse("test.kir", &text).unwrap()).unwrap();
+    let x = GlobalBuffer::zeros(8);
+    let run = |blocks, threads, options: Options| {
+        let grid = Grid::new([blocks, 1, 1], [threads, 1, 1]);
+        run(ir.ir(), grid, &[KernelArg::Buffer(&x)], &options.race(true))
+    };
+    for (blocks, threads, edge) in
+        [(1, 2, MissingEdge::Warp), (1, 64, MissingEdge::Block), (2, 1, MissingEdge::Grid)]
+    {
+        run(blocks, threads, Options::default()).unwrap();
+        let error = run(blocks, threads, Options::default().equal_stores(true)).unwrap_err();
+        let fault = error.fault().expect("it races");
+        let FaultCause::Race { missing, .. } = fault.cause else { panic!("{fault}") };
+        // Each of the two lines races with itself.
+        assert_eq!((missing, fault.also.len()), (edge, 1), "{fault}");
     }
-    // A thread may store twice, and different values race anyway.
-    let twice = "\n  st %x, %t, %one\n  st %x, %t, %one";
-    let text = kernel("sm_80", signature, "", twice);
-    let mut case = Case::new(text.clone(), 1, 64);
-    case.equal_stores = true;
-    case.run(&text, Order::RoundRobin).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    run(1, 1, Options::default().equal_stores(true)).unwrap();
 }
 
 /// A race is reported with the fault behind it.
