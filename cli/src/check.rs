@@ -18,6 +18,10 @@ use arguments::{Named, arguments};
 
 /// The options of `tilewright check`.
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Exit codes: 0 where no schedule has a fault; 1 where a kernel has one, does not end, or fails an \
+    assertion; 2 for bad input."
+)]
 pub(super) struct Options {
     /// A file with kernels in the text form (`.kir`), or `gemm`.
     kernel: String,
@@ -45,6 +49,9 @@ pub(super) struct Options {
     /// Run all blocks of the grid at once.
     #[arg(long)]
     cooperative: bool,
+    /// Report races of stores of equal values too.
+    #[arg(long)]
+    equal_stores: bool,
     /// Operations that a block may execute.
     #[arg(long, default_value_t = 1 << 28)]
     fuel: u64,
@@ -203,7 +210,7 @@ fn fault_json(fault: &Fault) -> Json {
 impl Options {
     fn simulator(&self) -> SimOptions {
         let options = SimOptions::default().race(true).schedules(self.schedules).fuel(self.fuel);
-        options.cooperative(self.cooperative)
+        options.cooperative(self.cooperative).equal_stores(self.equal_stores)
     }
 }
 

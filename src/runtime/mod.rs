@@ -38,7 +38,7 @@
 //! libraries, and on systems where GPUs reach the host's memory (HMM, ATS) the host's too. The hardware only knows whole
 //! pages: it answers an access to a page that is not mapped with a [fault](RuntimeError::Fault), which makes the device
 //! unusable until the process ends. Run each kernel on the simulator first, and let it require the lengths that it
-//! needs (`require_len` of its buffers), and which each launch checks.
+//! needs (`require_len` of its buffers), and which each launch checks. `docs/safety.md` has the whole picture.
 //!
 //! # What is kept
 //!

@@ -110,14 +110,14 @@ fn check_args<'a>(
 }
 
 /// The shadows of a launch: of each buffer that is an argument of a parameter through which the kernel may write.
-fn watched(ir: &KernelIr, buffers: &[&GlobalBuffer]) -> Watched {
+fn watched(ir: &KernelIr, buffers: &[&GlobalBuffer], options: &Options) -> Watched {
     let written = |value| match ir.values.get(value).map(|data| data.ty) {
         Some(Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. }) => mutable,
         Some(Type::Scalar(_) | Type::Vector(_)) | None => false,
     };
     let params = ir.params.iter().map(|param| written(param.value));
     let params: Vec<(&GlobalBuffer, bool)> = buffers.iter().copied().zip(params).collect();
-    Watched::new(&params)
+    Watched::new(&params, options.equal_stores)
 }
 
 /// Runs a launch under each of the schedules of the options. The output and the results are those of the first.
@@ -168,7 +168,7 @@ fn launch_once(
     };
     let empty = GlobalBuffer::zeros(0);
     let arguments = check_args(ir, args, &empty)?;
-    let watched = options.race.then(|| watched(ir, &arguments.buffers));
+    let watched = options.race.then(|| watched(ir, &arguments.buffers, options));
     let watched = watched.as_ref();
     let blocks: u64 = grid.blocks.iter().map(|n| u64::from(*n)).product();
     let clusters = blocks / u64::from(shape.blocks());

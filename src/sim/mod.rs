@@ -17,8 +17,9 @@
 //! * An asynchronous operation (copies of threads, of bytes, of boxes of tensors, and `wgmma`) takes effect
 //!   as late as something waits for it. Until then it is a fault to write what it reads, or to access what it writes:
 //!   a missing wait, a ring of too few stages, a stage that is filled too early.
-//! * With [`Options::race`] accesses without an order are a fault, in shared and in global memory: of threads, lanes of a
-//!   warp included, and of asynchronous operations (`race/`).
+//! * With [`Options::race`], the default where `debug_assertions` are on, accesses without an order are a fault, in shared
+//!   and in global memory: of threads, lanes of a warp included, and of asynchronous operations (`race/`). The run goes
+//!   on after a race to find others. [`Options::schedules`] runs a launch in several orders.
 //! * Tensor cores: a product is exact; the products of one instruction are added to the sum one after the
 //!   other, in the order of rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of
 //!   `a * b + c`); accumulators of type `f16` are rounded to it once, at the end of the instruction. The hardware adds

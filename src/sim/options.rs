@@ -117,6 +117,8 @@ pub struct Options {
     /// order. The clusters of a launch then run on one thread of the host. On by default in builds with
     /// `debug_assertions`, such as those of `cargo test`.
     pub race: bool,
+    /// Counts stores of equal values without an order as races too, where races are detected.
+    pub equal_stores: bool,
     /// Schedules under which a launch runs: the one of [`Options::order`], then adversarial and random ones.
     /// 0 counts as 1.
     pub schedules: u32,
@@ -135,6 +137,7 @@ impl Default for Options {
             target: Target::SM_80,
             cooperative: false,
             race: cfg!(debug_assertions),
+            equal_stores: false,
             schedules: 1,
         }
     }
@@ -213,6 +216,27 @@ impl Options {
     /// ```
     pub fn race(self, race: bool) -> Options {
         Options { race, ..self }
+    }
+
+    /// Sets [`Options::equal_stores`]. Blocks that store the same are mostly harmless, or have lost their index.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::Grid;
+    /// use tilewright::sim::{self, Options};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("found", Target::SM_80, |k, (x,)| x.store(k, 0, 1))?;
+    /// let x = sim::GlobalBuffer::zeros(4);
+    /// let run = |options: Options| {
+    ///     let grid = Grid::new([2, 1, 1], [1, 1, 1]);
+    ///     sim::run(kernel.ir(), grid, &[sim::KernelArg::Buffer(&x)], &options.race(true))
+    /// };
+    /// assert!(run(Options::default()).is_ok());
+    /// assert!(run(Options::default().equal_stores(true)).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn equal_stores(self, equal_stores: bool) -> Options {
+        Options { equal_stores, ..self }
     }
 
     /// Sets [`Options::schedules`]. The first schedule that fails is that of the error, which names it

@@ -48,7 +48,7 @@ fn op_of(line: &str) -> &str {
     let line = line.trim();
     let line =
         if line.starts_with('%') { line.split_once("= ").map_or("", |(_, op)| op) } else { line };
-    line.split(|c: char| c == '<' || c == ' ' || c == ';').next().unwrap_or("")
+    line.split(['<', ' ', ';']).next().unwrap_or("")
 }
 
 /// The result of a line.

@@ -195,21 +195,22 @@ fn mutate(rng: &mut Rng, ir: &mut KernelIr) {
     }
 }
 
-/// Gives a verified kernel to all parts of the library. Returns true if the simulator ran it to its end.
-fn use_everywhere(ir: &KernelIr) -> bool {
+/// Gives a verified kernel to all parts of the library, with race detection or without. Returns true if the simulator
+/// ran it to its end.
+fn use_everywhere(ir: &KernelIr, race: bool) -> bool {
     text::check_round_trip(ir);
     let kernel = Kernel::verify(ir.clone()).expect("it was verified");
     assert!(kernel.ptx().text().contains(".entry"));
     if let Ok(lowered) = kernel.lower() {
         text::check_round_trip(lowered.ir());
         assert!(lowered.ptx().text().contains(".entry"));
-        simulate(lowered.ir());
+        simulate(lowered.ir(), race);
     }
-    simulate(ir)
+    simulate(ir, race)
 }
 
 /// Runs the kernel, where it takes no tensor map: there is no tensor for it.
-fn simulate(ir: &KernelIr) -> bool {
+fn simulate(ir: &KernelIr, race: bool) -> bool {
     let is_map = |param: &Param| matches!(ir.type_of(param.value), Type::TensorMap { .. });
     if ir.params.iter().any(is_map) {
         return false;
@@ -229,7 +230,8 @@ fn simulate(ir: &KernelIr) -> bool {
         .collect();
     let grid = Grid::new([1, 1, 1], ir.bounds.block.unwrap_or([33, 1, 1]));
     // What kernels print is not of interest.
-    let options = Options::default().fuel(2_000).threads(1).output(Output::captured());
+    let options = Options::default().fuel(2_000).threads(1).race(race);
+    let options = options.output(Output::captured());
     let result = run(ir, grid, &args, &options);
     if let Err(error) = &result {
         assert!(!error.to_string().is_empty());
@@ -258,7 +260,7 @@ fn mutants_are_refused_or_work() {
             mutate(&mut rng, &mut ir);
         }
         let result = catch_unwind(AssertUnwindSafe(|| match Kernel::verify(ir.clone()) {
-            Ok(_) => Some(use_everywhere(&ir)),
+            Ok(_) => Some(use_everywhere(&ir, number % 8 == 0)),
             Err(errors) => {
                 // Every error has a text, and the kernel can be shown beside it.
                 assert!(errors.iter().all(|violation| !violation.to_string().is_empty()));

@@ -61,6 +61,24 @@ fn a_race_is_reported_with_both_lines() {
 }
 
 #[test]
+fn equal_stores_are_reported_on_request() {
+    let path = temporary("equal.kir");
+    let kernel = "kernel @found target sm_80 (%x: ptr<global, mut i32>) {
+  %zero = const 0 : i32
+  st %x, %zero, %zero
+  return
+}
+";
+    fs::write(&path, kernel).unwrap();
+    let args = ["check", path.to_str().unwrap(), "--block", "2", "--schedules", "2"];
+    let output = tilewright(&args);
+    assert_eq!(text(&output.stdout), "found: no fault under 2 schedules\n");
+    let output = tilewright(&[&args[..], &["--equal-stores"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("data race (write after write): `st` at"));
+}
+
+#[test]
 fn a_product_is_checked_by_its_configuration() {
     let config = "sm80_f32_tn_64x64x16_s2_simt_strip8_direct_a4";
     let args = ["check", "gemm", config, "--size", "64,64,32", "--schedules", "4", "--json"];
@@ -70,6 +88,12 @@ fn a_product_is_checked_by_its_configuration() {
         format!("[{{\"kernel\": \"{config}\", \"schedules\": 4, \"ok\": true}}]\n")
     );
     assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn the_help_has_the_exit_codes() {
+    let help = text(&tilewright(&["check", "--help"]).stdout);
+    assert!(help.contains("Exit codes: 0 where no schedule has a fault; 1 where"), "{help}");
 }
 
 #[test]

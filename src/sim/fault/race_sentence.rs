@@ -48,7 +48,9 @@ impl RaceParts<'_> {
 
     fn cure(&self) -> &'static str {
         match (self.missing, self.other.agent) {
-            (MissingEdge::Warp, _) => "call `bar_warp` between the two",
+            (MissingEdge::Warp, _) => {
+                "call `bar_warp` or pass a barrier of the block between the two"
+            }
             (MissingEdge::Block, _) => {
                 "let both threads pass a barrier between the two: of the block, a named one, or an mbarrier"
             }

@@ -21,11 +21,13 @@ pub(in crate::sim) struct Watched {
     grid: Arc<Mutex<Grid>>,
     /// For each parameter the number of its buffer among those with a shadow.
     buffers: Vec<Option<usize>>,
+    /// Set where stores of equal values race.
+    equal_stores: bool,
 }
 
 impl Watched {
     /// For the buffers of parameters, each with whether the kernel can write it. A buffer may be that of several.
-    pub(in crate::sim) fn new(params: &[(&GlobalBuffer, bool)]) -> Watched {
+    pub(in crate::sim) fn new(params: &[(&GlobalBuffer, bool)], equal_stores: bool) -> Watched {
         let mut found: Vec<&GlobalBuffer> = Vec::new();
         let same = |a: &GlobalBuffer, b: &GlobalBuffer| std::ptr::eq(a, b);
         for (buffer, _) in params.iter().filter(|(_, written)| *written) {
@@ -37,7 +39,7 @@ impl Watched {
             |(buffer, _): &(&GlobalBuffer, bool)| found.iter().position(|b| same(b, buffer));
         let buffers = params.iter().map(number).collect();
         let grid = Grid::new(found.iter().map(|buffer| buffer.len_bytes()));
-        Watched { grid, buffers }
+        Watched { grid, buffers, equal_stores }
     }
 }
 
@@ -47,12 +49,14 @@ pub(in crate::sim) struct Detector {
     pub(in crate::sim) races: Races,
     /// For each parameter the number of its buffer among those with a shadow.
     pub(in crate::sim) buffers: Vec<Option<usize>>,
+    /// Set where stores of equal values race.
+    equal_stores: bool,
     /// The races of the cluster, once for each pair of operations.
     pub(in crate::sim) found: Vec<RawFault>,
 }
 
 /// Upper bound on the races that a cluster reports.
-pub(in crate::sim) const MOST_RACES: usize = 64;
+pub(in crate::sim) const MOST_RACES: usize = 32;
 
 impl Detector {
     /// For clusters of `blocks` blocks with `threads` threads and `shared_bytes` bytes of shared memory each.
@@ -62,7 +66,12 @@ impl Detector {
         shared_bytes: usize,
     ) -> Box<Detector> {
         let races = Races::new(Arc::clone(&watched.grid), blocks, threads, shared_bytes);
-        Box::new(Detector { races, buffers: watched.buffers.clone(), found: Vec::new() })
+        Box::new(Detector {
+            races,
+            buffers: watched.buffers.clone(),
+            equal_stores: watched.equal_stores,
+            found: Vec::new(),
+        })
     }
 
     /// Starts the next cluster.
@@ -71,17 +80,22 @@ impl Detector {
         self.found.clear();
     }
 
-    /// Adds a race, unless there is one of the same two operations.
+    /// Adds a race, once for each two operations: the one of the threads that are farthest apart, because the barrier
+    /// between them orders the others too.
     fn add(&mut self, race: &Race, fault: RawFault) {
         let pair = |a: u32, b: u32| (a.min(b), a.max(b));
         let new = pair(race.by.step, race.other.step);
-        let same = |old: &RawFault| match old.cause {
-            RawCause::Race { by: RacerAt(by), other: RacerAt(other), .. } => {
-                pair(by.step, other.step) == new
+        let known = self.found.iter_mut().find_map(|old| match old.cause {
+            RawCause::Race { by: RacerAt(by), other: RacerAt(other), missing, .. } => {
+                (pair(by.step, other.step) == new).then_some((old, missing))
             }
-            _ => false,
-        };
-        if self.found.len() < MOST_RACES && !self.found.iter().any(same) {
+            _ => None,
+        });
+        if let Some((old, missing)) = known {
+            if (1..race.missing.distance()).contains(&missing.distance()) {
+                *old = fault;
+            }
+        } else if self.found.len() < MOST_RACES {
             self.found.push(fault);
         }
     }
@@ -181,6 +195,43 @@ impl Accessed {
     }
 }
 
+/// Returns the lanes of a store without repeated addresses; or two lanes that store different values to one byte, or any
+/// values where stores of equal values race.
+fn lanes_apart(
+    (mask, bytes): (u32, usize),
+    at: impl Fn(usize) -> usize,
+    stored: impl Fn(usize) -> [u8; 16],
+    equal_stores: bool,
+) -> Result<u32, (usize, usize)> {
+    let mut last = None;
+    let mut apart = true;
+    for lane in lanes_of(mask) {
+        let from = at(lane);
+        apart &= last.is_none_or(|end| from >= end);
+        last = Some(from + bytes);
+    }
+    if apart {
+        return Ok(mask);
+    }
+    let mut kept = 0;
+    for lane in lanes_of(mask) {
+        let mut own = true;
+        for other in lanes_of(mask & ((1 << lane) - 1)) {
+            let (low, high) = (at(lane).max(at(other)), at(lane).min(at(other)) + bytes);
+            if low >= high {
+                continue;
+            }
+            let part = |of: usize| stored(of)[low - at(of)..high - at(of)].to_vec();
+            if equal_stores || part(lane) != part(other) {
+                return Err((lane, other));
+            }
+            own &= at(lane) != at(other);
+        }
+        kept |= if own { 1 << lane } else { 0 };
+    }
+    Ok(kept)
+}
+
 impl Memory<'_> {
     /// Lets the detector see the accesses of lanes.
     #[cold]
@@ -243,7 +294,7 @@ impl Memory<'_> {
         let stored = |lane: usize| accessed.stored.bytes(regs, address.elem, lane);
         let mut alone = mask;
         if accessed.writes && accessed.strong.is_none() {
-            match self.lanes_apart((mask, bytes), at, stored) {
+            match lanes_apart((mask, bytes), at, stored, detector.equal_stores) {
                 Ok(lanes) => alone = lanes,
                 Err((lane, other)) => {
                     let race = detector.races.same_operation(
@@ -263,8 +314,12 @@ impl Memory<'_> {
             strong: strong.map(|strong| strong.scope),
             bytes,
         };
-        let Detector { races, buffers, .. } = &mut *detector;
+        let Detector { races, buffers, equal_stores, .. } = &mut *detector;
+        let equal_stores = *equal_stores;
         let equal = |race: &Race| {
+            if equal_stores {
+                return false;
+            }
             let lane = race.by.lane as usize;
             let from = race.byte - at(lane);
             let mut now = [0; 4];
@@ -279,42 +334,6 @@ impl Memory<'_> {
         if let Some(op) = strong {
             detector.races.operate(origin.into(), mask, target, at, op);
         }
-    }
-
-    /// Returns the lanes of a store without repeated addresses; or two lanes that store different values to one byte.
-    fn lanes_apart(
-        &self,
-        (mask, bytes): (u32, usize),
-        at: impl Fn(usize) -> usize,
-        stored: impl Fn(usize) -> [u8; 16],
-    ) -> Result<u32, (usize, usize)> {
-        let mut last = None;
-        let mut apart = true;
-        for lane in lanes_of(mask) {
-            let from = at(lane);
-            apart &= last.is_none_or(|end| from >= end);
-            last = Some(from + bytes);
-        }
-        if apart {
-            return Ok(mask);
-        }
-        let mut kept = 0;
-        for lane in lanes_of(mask) {
-            let mut own = true;
-            for other in lanes_of(mask & ((1 << lane) - 1)) {
-                let (low, high) = (at(lane).max(at(other)), at(lane).min(at(other)) + bytes);
-                if low >= high {
-                    continue;
-                }
-                let part = |of: usize| stored(of)[low - at(of)..high - at(of)].to_vec();
-                if part(lane) != part(other) {
-                    return Err((lane, other));
-                }
-                own &= at(lane) != at(other);
-            }
-            kept |= if own { 1 << lane } else { 0 };
-        }
-        Ok(kept)
     }
 
     /// Reads bytes that are there now. Returns whether all of them were written.

@@ -40,6 +40,7 @@ pub(super) struct Clock {
     near: Vec<u32>,
     /// Those of other clusters, by rising component.
     far: Vec<(Component, u32)>,
+    /// By rising component and count. Those of a component have different lanes.
     marks: Vec<Mark>,
 }
 
@@ -71,17 +72,28 @@ impl Clock {
         if self.base(component) >= count {
             return true;
         }
-        let known = self.marks.iter().filter(|mark| mark.component == component);
-        let known = known.filter(|mark| mark.top >= count);
-        lanes & !known.fold(0, |known, mark| known | mark.lanes) == 0
+        lanes & !self.marked(component, count) == 0
+    }
+
+    /// The range of the marks of a component.
+    fn marks_of(&self, component: Component) -> std::ops::Range<usize> {
+        let start = self.marks.partition_point(|mark| mark.component < component);
+        let all = self.marks[start..].iter().take_while(|mark| mark.component == component);
+        start..start + all.count()
+    }
+
+    /// The lanes of a component that are known up to `count` by a mark.
+    fn marked(&self, component: Component, count: u32) -> u32 {
+        let marks = self.marks[self.marks_of(component)].iter().filter(|mark| mark.top >= count);
+        marks.fold(0, |known, mark| known | mark.lanes)
     }
 
     /// Learns of a component up to `count`.
     pub(super) fn raise(&mut self, component: Component, count: u32) {
         self.raise_base(component, count);
-        if !self.marks.is_empty() {
-            self.marks.retain(|mark| mark.component != component || mark.top > count);
-        }
+        let range = self.marks_of(component);
+        let old = self.marks[range.clone()].iter().take_while(|mark| mark.top <= count).count();
+        self.marks.drain(range.start..range.start + old);
     }
 
     fn raise_base(&mut self, component: Component, count: u32) {
@@ -107,29 +119,31 @@ impl Clock {
         if lanes == ALL {
             return self.raise(component, count);
         }
-        if self.base(component) >= count {
+        if self.covers(component, lanes, count) {
             return;
         }
-        let (mut new, mut union, mut lowest) = (lanes, 0, count);
-        for mark in self.marks.iter_mut().filter(|mark| mark.component == component) {
+        let (mut new, mut union, mut lowest, mut emptied) = (lanes, 0, count, false);
+        let range = self.marks_of(component);
+        for mark in &mut self.marks[range.clone()] {
             if mark.top >= count {
                 new &= !mark.lanes;
             } else {
                 mark.lanes &= !lanes;
             }
-            if mark.lanes != 0 {
-                lowest = lowest.min(mark.top);
+            match mark.lanes {
+                0 => emptied = true,
+                _ => lowest = lowest.min(mark.top),
             }
             union |= mark.lanes;
         }
-        if new != 0 {
-            let same = |mark: &&mut Mark| (mark.component, mark.top) == (component, count);
-            match self.marks.iter_mut().find(same) {
-                Some(mark) => mark.lanes |= new,
-                None => self.marks.push(Mark { component, lanes: new, top: count }),
-            }
+        let at = range.start + self.marks[range].partition_point(|mark| mark.top < count);
+        match self.marks.get_mut(at) {
+            Some(mark) if (mark.component, mark.top) == (component, count) => mark.lanes |= new,
+            _ => self.marks.insert(at, Mark { component, lanes: new, top: count }),
         }
-        self.marks.retain(|mark| mark.lanes != 0);
+        if emptied {
+            self.marks.retain(|mark| mark.lanes != 0);
+        }
         // The marks of a component are disjoint, so that together they may say something of all lanes.
         if union | new == ALL {
             self.raise(component, lowest);
@@ -179,7 +193,7 @@ impl Clock {
     /// The counts of the lanes of a component.
     fn lanes(&self, component: Component) -> [u32; 32] {
         let mut counts = [self.base(component); 32];
-        for mark in self.marks.iter().filter(|mark| mark.component == component) {
+        for mark in &self.marks[self.marks_of(component)] {
             for (lane, count) in counts.iter_mut().enumerate() {
                 if mark.lanes >> lane & 1 == 1 {
                     *count = mark.top;

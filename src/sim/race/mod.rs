@@ -17,6 +17,9 @@
 //! **Shadow.** Each word has the records of its last write and of the reads since (`shadow.rs`); a new access is compared
 //! with them. Buffers of a launch have a shadow only if the kernel can write them.
 //!
+//! **Reports.** A race is noted, and the run goes on. A cluster keeps one race for each pair of operations
+//! (`memory/races.rs`); its end reports them with the fault that ended it, if there is one.
+//!
 //! **Order of clusters.** With race detection the clusters of a launch run on one host thread, so that the fault is
 //! always the same. They share one [`Grid`] of shadows and of locations that release.
 //!

@@ -59,6 +59,24 @@ pub enum MissingEdge {
     Publish,
 }
 
+impl MissingEdge {
+    /// A number that grows with the distance of threads without a barrier; 0 for other edges.
+    pub(in crate::sim) fn distance(self) -> u32 {
+        match self {
+            MissingEdge::Warp => 1,
+            MissingEdge::Block => 2,
+            MissingEdge::Cluster => 3,
+            MissingEdge::Grid => 4,
+            MissingEdge::Scope { .. }
+            | MissingEdge::ProxyFence
+            | MissingEdge::InitFence
+            | MissingEdge::Pending
+            | MissingEdge::Wait
+            | MissingEdge::Publish => 0,
+        }
+    }
+}
+
 /// Two accesses to the same bytes without an order; at least one writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Race {

@@ -334,6 +334,10 @@ impl Lists {
         if more == 0 { &[] } else { &self.all[more as usize - 1] }
     }
 
+    fn of_mut(&mut self, more: u32) -> &mut [Record] {
+        if more == 0 { &mut [] } else { &mut self.all[more as usize - 1] }
+    }
+
     /// Keeps the records that `f` keeps; it may change them.
     fn retain(&mut self, more: &mut u32, f: impl FnMut(&mut Record) -> bool) {
         if *more == 0 {
@@ -515,13 +519,15 @@ impl Cell {
         let same = |record: &Record| {
             (record.component, record.count) == (new.component, new.count) && kind(record)
         };
-        let mut taken = false;
+        // Most reads are like an earlier one: of another lane, or of the same lane in a loop that waits.
+        let mut take = |read: &mut Record| read.bytes() != 0 && same(read) && read.take(&new);
+        if self.reads.iter_mut().any(&mut take) || lists.of_mut(self.more).iter_mut().any(take) {
+            return;
+        }
         let mut place = None;
         for (index, read) in self.reads.iter_mut().enumerate() {
             if read.bytes() == 0 {
                 place = place.or(Some(index));
-            } else if same(read) {
-                taken = taken || read.take(&new);
             } else if read.component == new.component && new.component == view.own[0] {
                 if kind(read) {
                     read.remove(new.lanes, bytes);
@@ -533,17 +539,12 @@ impl Cell {
                 place = place.or(Some(index));
             }
         }
-        if taken {
-            return;
-        }
         if self.more != 0 {
             lists.retain(&mut self.more, |read| {
                 if read.writes() {
                     return true;
                 }
-                if same(read) {
-                    taken = taken || read.take(&new);
-                } else if read.component == new.component && new.component == view.own[0] {
+                if read.component == new.component && new.component == view.own[0] {
                     if kind(read) {
                         read.remove(new.lanes, bytes);
                     }
@@ -552,9 +553,6 @@ impl Cell {
                 }
                 read.bytes() != 0
             });
-        }
-        if taken {
-            return;
         }
         match place {
             Some(index) => self.reads[index] = new,

@@ -2,6 +2,11 @@
 //!
 //! A location keeps what was released to it. A relaxed operation releases what its thread has fenced, and acquires when
 //! its thread fences next. An edge exists where the scopes of both operations include both threads.
+//!
+//! A loop that waits reads the same releases again and again: each lane notes the version of the location that it
+//! acquired last, and skips it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::layout::rank;
 use super::threads::{Fact, Knowledge, Threads};
@@ -50,6 +55,19 @@ struct Release {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Location {
     releases: Vec<Release>,
+    /// Differs from all earlier versions of all locations; 0 without a release.
+    version: u64,
+}
+
+/// The last version that any location got.
+static VERSION: AtomicU64 = AtomicU64::new(0);
+
+/// The last acquisition of a lane. Knowledge only grows, so an equal one teaches nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Acquired {
+    version: u64,
+    scope: u32,
+    acquires: bool,
 }
 
 impl Location {
@@ -64,6 +82,7 @@ impl Location {
         // A store overwrites what was released before; an atomic operation continues it.
         if !op.reads {
             self.releases.clear();
+            self.version = 0;
         }
         let scopes = [MemScope::Cta, MemScope::Cluster, MemScope::Gpu];
         let fenced =
@@ -83,6 +102,7 @@ impl Location {
         let same = |old: &&mut Release| {
             (old.block, old.scope, old.whole) == (new.block, new.scope, new.whole)
         };
+        self.version = 1 + VERSION.fetch_add(1, Relaxed);
         match self.releases.iter_mut().find(same) {
             Some(old) => old.known.join(&new.known),
             None => self.releases.push(new),
@@ -90,6 +110,11 @@ impl Location {
     }
 
     fn acquire(&self, threads: &mut Threads, block: Block, lane: u32, op: Strong) {
+        let acquired =
+            Acquired { version: self.version, scope: rank(op.scope), acquires: op.acquires };
+        if std::mem::replace(&mut threads.acquired[lane as usize], acquired) == acquired {
+            return;
+        }
         for release in &self.releases {
             let distance = block.distance(release.block);
             if rank(distance) > rank(op.scope) || rank(distance) > rank(release.scope) {

@@ -5,6 +5,7 @@
 
 use super::clock::{ALL, Clock, Component, Range};
 use super::layout::rank;
+use super::strong::Acquired;
 use crate::ir::op::MemScope;
 
 /// Facts about accesses that travel along every edge with the order of the accesses.
@@ -129,13 +130,16 @@ pub(super) struct Threads {
     /// Lanes without a thread.
     missing: u32,
     groups: Vec<Group>,
+    /// The last acquisition of each lane.
+    pub(super) acquired: [Acquired; 32],
 }
 
 impl Threads {
     /// The threads of `lanes` at the start of a cluster.
     pub(super) fn new(range: Range, own: Own, lanes: u32) -> Threads {
         let state = State::new(Knowledge::new(range));
-        Threads { own, now: 1, missing: !lanes, groups: vec![Group { lanes: ALL, state }] }
+        let groups = vec![Group { lanes: ALL, state }];
+        Threads { own, now: 1, missing: !lanes, groups, acquired: [Acquired::default(); 32] }
     }
 
     /// Calls `f` with the lanes of `lanes` that know the same, and with what they know.

@@ -16,7 +16,7 @@ use tilewright::sim::{GlobalBuffer, KernelArg, Options, RunError, run};
 pub(crate) enum Arg {
     Int(i32),
     Buffer(Vec<u8>),
-    Map(TensorMapDesc, Vec<u8>),
+    Map(Box<TensorMapDesc>, Vec<u8>),
 }
 
 impl Arg {
@@ -30,7 +30,7 @@ impl Arg {
     }
 
     fn map(map: TensorMapDesc, len: usize) -> Arg {
-        Arg::Map(map, bytes(len))
+        Arg::Map(Box::new(map), bytes(len))
     }
 }
 

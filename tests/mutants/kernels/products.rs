@@ -86,7 +86,7 @@ fn hopper() -> Subject {
     let map = |rows: usize| {
         let (dims, strides) = ([k as u64, rows as u64], [2 * k as u64]);
         let map = TensorMapDesc::new(Scalar::Bf16, &dims, &strides, &[64, 128]).unwrap();
-        Arg::Map(map.with_swizzle(SwizzleMode::B128).unwrap(), matrix(rows * k))
+        Arg::Map(Box::new(map.with_swizzle(SwizzleMode::B128).unwrap()), matrix(rows * k))
     };
     let args =
         vec![map(m), map(n), Arg::zeros(m * n), Arg::Int(n as i32), Arg::Int((k / 64) as i32)];

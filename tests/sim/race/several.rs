@@ -51,6 +51,54 @@ fn lines(fault: &Fault) -> ((&'static str, &'static str), [u32; 2]) {
     ((fault.op, other.op.name), lines)
 }
 
+/// Of the races of two lines, that of the farthest threads is reported: the barrier between them orders the others too.
+#[test]
+fn a_race_is_that_of_the_farthest_threads() {
+    let body = "
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  %more = add %t, %one : i32
+  %next = and %more, %n63 : i32
+  st %s, %t, %t
+  bar_warp
+  %v = ld %s, %next : i32
+  st %x, %t, %v";
+    let shared = "  shared @s: i32 x 64 align 4\n";
+    let text = kernel("sm_80", "%x: ptr<global, mut i32>", shared, body);
+    // Lanes race with their neighbours first, and then lane 31 with lane 0 of the next warp.
+    for threads in [32, 64] {
+        let fault = Case::new(text.clone(), 1, threads).fault("  bar_warp\n", "");
+        let FaultCause::Race { missing, .. } = fault.cause else { panic!("{fault}") };
+        let expected = if threads == 32 { MissingEdge::Warp } else { MissingEdge::Block };
+        assert_eq!((missing, fault.also.len()), (expected, 0), "{fault}");
+    }
+}
+
+/// Stores of equal values race on request only.
+#[test]
+fn equal_stores_race_on_request() {
+    let body = "
+  st %x, %zero, %one
+  st %x, %one, %one";
+    let text = kernel("sm_80", "%x: ptr<global, mut i32>", "", body);
+    let ir = Kernel::verify(parse("test.kir", &text).unwrap()).unwrap();
+    let x = GlobalBuffer::zeros(8);
+    let run = |blocks, threads, options: Options| {
+        let grid = Grid::new([blocks, 1, 1], [threads, 1, 1]);
+        run(ir.ir(), grid, &[KernelArg::Buffer(&x)], &options.race(true))
+    };
+    for (blocks, threads, edge) in
+        [(1, 2, MissingEdge::Warp), (1, 64, MissingEdge::Block), (2, 1, MissingEdge::Grid)]
+    {
+        run(blocks, threads, Options::default()).unwrap();
+        let error = run(blocks, threads, Options::default().equal_stores(true)).unwrap_err();
+        let fault = error.fault().expect("it races");
+        let FaultCause::Race { missing, .. } = fault.cause else { panic!("{fault}") };
+        // Each of the two lines races with itself.
+        assert_eq!((missing, fault.also.len()), (edge, 1), "{fault}");
+    }
+    run(1, 1, Options::default().equal_stores(true)).unwrap();
+}
+
 /// A race is reported with the fault behind it.
 #[test]
 fn a_race_comes_with_the_fault_that_it_causes() {
