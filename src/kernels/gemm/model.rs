@@ -212,25 +212,33 @@ impl GemmModel {
         Prediction { seconds, busy_s, memory_s, energy_s, waves, memory_bytes, l2_bytes }
     }
 
-    /// Returns the seconds of the copies of unaligned operands: each is read and written once.
+    /// Returns the seconds of the copies of unaligned operands: A and B by one launch before the product, D by one after
+    /// it.
     fn copies(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         /// A launch that overlaps with the one before.
-        const LAUNCH_S: f64 = 1.2e-6;
-        /// The share of the rate of memory that rows of odd lengths reach.
-        const SHARE: f64 = 0.6;
+        const LAUNCH_S: f64 = 1.5e-6;
+        /// The share of the rate of memory that copies of rows of odd lengths reach.
+        const SHARE: f64 = 0.75;
+        /// The cost of a byte that stays in the L2 cache, relative to one that goes to memory.
+        const CACHED: f64 = 0.5;
         if !config.repack {
             return 0.0;
         }
         let [m, n, k] = [problem.m, problem.n, problem.k].map(f64::from);
+        let batch = f64::from(problem.batch);
         let sizes = [(m * k, config.a), (n * k, config.b), (m * n, config.d)];
-        let unaligned = config.unaligned_operands(problem, 16);
-        let operands = sizes.into_iter().zip(unaligned).filter(|(_, unaligned)| *unaligned);
+        let [a, b, d] = config.unaligned_operands(problem, 16);
+        let bytes = |which: usize| batch * sizes[which].0 * f64::from(sizes[which].1.size_bytes());
+        let of = |unaligned, which| if unaligned { bytes(which) } else { 0.0 };
+        let (before, after) = (of(a, 0) + of(b, 1), of(d, 2));
         let rate = SHARE * self.machine.memory_bytes_per_s;
-        let seconds = |((elements, scalar), _): ((f64, Scalar), bool)| {
-            let batch = f64::from(problem.batch);
-            LAUNCH_S + 2.0 * batch * elements * f64::from(scalar.size_bytes()) / rate
+        let kept = self.machine.l2_bytes * self.parameters.kept_share;
+        // What the one side writes to the workspace, the other one reads from there.
+        let seconds = |bytes: f64| {
+            let workspace = if bytes <= kept { CACHED } else { 1.0 };
+            if bytes > 0.0 { LAUNCH_S + (1.0 + workspace) * bytes / rate } else { 0.0 }
         };
-        operands.map(seconds).sum()
+        seconds(before) + seconds(after)
     }
 
     /// Returns the configurations, the fastest first. Configurations of equal predicted time stay in their order.
@@ -330,13 +338,13 @@ impl GemmModel {
             // 128 multiply-accumulates in a cycle.
             Schedule::Simt => m * n * k / 128.0 / 0.8,
             Schedule::Multistage => {
-                // Narrow copies take more instructions than the products.
-                let copies = match config.alignment {
-                    8 | 16 => 1.0,
-                    4 => 1.3,
-                    _ => 2.5,
-                };
-                m * n * k / multiplications(config.a) / self.parameters.mma_sync_share * copies
+                let products = m * n * k / multiplications(config.a);
+                // Narrow copies take more instructions than the products. Elements of 16 bits that no `cp.async` takes
+                // go through registers.
+                let copies = (m + n) * k * f64::from(config.a.size_bytes());
+                let copies = copies / f64::from(config.alignment.max(1));
+                let each = if config.alignment < 4 { COPY_CYCLES[0] } else { COPY_CYCLES[1] };
+                (products / self.parameters.mma_sync_share).max(copies * each)
             }
             Schedule::Cooperative | Schedule::Pingpong => {
                 // An instruction of 64 x n takes n / 2 cycles, or as long as reading its operands from shared memory.
@@ -392,6 +400,8 @@ impl GemmModel {
     }
 }
 
+/// Cycles of an SM for each copy that a thread makes: through registers, and by `cp.async`.
+const COPY_CYCLES: [f64; 2] = [0.5, 0.35];
 /// Bytes of partial accumulators that an SM writes or reads in a cycle.
 const PARTIAL_BYTES: f64 = 40.0;
 /// Cycles from the last part that is written until the first part is read.
