@@ -10,7 +10,7 @@ use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Number, Target, bf16, f16};
 use tilewright::kernels::gemm::{
-    Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, Schedule,
+    Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, Machine, Schedule,
 };
 use tilewright::runtime::{Device, DeviceChoice, Timing};
 
@@ -43,6 +43,9 @@ pub(super) struct Options {
     /// Print the kernel instead of running it.
     #[arg(long, value_name = "FORM")]
     emit: Option<Emit>,
+    /// Print the predicted times of the chosen configuration by their causes, and the next ones, instead of running it.
+    #[arg(long, conflicts_with_all = ["emit", "config"])]
+    explain: bool,
     /// Target to build the kernel for [default: the device; with --emit, sm_80].
     #[arg(long)]
     target: Option<Target>,
@@ -117,6 +120,9 @@ real! {
 }
 
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
+    if options.explain {
+        return explain(options);
+    }
     let dtype = options.config.map_or(options.dtype.scalar(), |config| config.a);
     match dtype {
         Scalar::F32 | Scalar::Tf32 => run_typed::<f32>(dtype, options),
@@ -124,6 +130,19 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         Scalar::Bf16 => run_typed::<bf16>(dtype, options),
         other => Err(Failure::input(format!("matrices of {other} are not made here"))),
     }
+}
+
+/// Prints why the configuration of a problem is chosen.
+fn explain(options: &Options) -> Result<(), Failure> {
+    let choice: DeviceChoice = options.device.parse().map_err(Failure::input)?;
+    let device = Device::open(choice).map_err(Failure::input)?;
+    // Without a GPU: the device that the model is fitted to.
+    let sms = device.properties().map_or(Machine::H200.sms, |properties| properties.sm_count);
+    let target = if device.is_sim() { Target::SM_90A } else { device.target() };
+    let target = options.target.unwrap_or(target);
+    let problem = GemmProblem::new(options.m, options.n, options.k);
+    let wanted = wanted(options.dtype.scalar(), target);
+    print(&wanted.explain(&problem, sms).map_err(Failure::input)?.to_string())
 }
 
 fn run_typed<T: Real>(dtype: Scalar, options: &Options) -> Result<(), Failure> {
@@ -160,9 +179,14 @@ pub(super) fn best_guess(
     sms: u32,
     problem: &GemmProblem,
 ) -> Result<GemmConfig, GemmError> {
+    wanted(dtype, target).best(problem, sms)
+}
+
+/// A configuration with the types and the contiguous modes of row-major matrices.
+fn wanted(dtype: Scalar, target: Target) -> GemmConfig {
     // Tensor cores take elements of 32 bits K-major only.
     let major_b = if dtype == Scalar::Tf32 { Major::K } else { Major::Mn };
-    GemmConfig { target, major_b, ..GemmConfig::sm90(dtype, [128, 128]) }.best(problem, sms)
+    GemmConfig { target, major_b, ..GemmConfig::sm90(dtype, [128, 128]) }
 }
 
 /// Entries uniform in [-1, 1), rounded.

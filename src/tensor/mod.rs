@@ -39,10 +39,11 @@ pub use atom::{
     MmaSync, Operand, OperandSource, SmemAccess, SmemAtom, SmemSwizzle, SwizzleCandidate,
     SwizzleChoice, ThrCopy, ThrMma, TiledCopy, TiledMma, TmaOp, ValType, Wgmma, choose_swizzle,
 };
+pub(crate) use copy::shifted;
 pub use copy::{
-    AccumulatorMap, AsyncTile, MatrixLoad, MatrixRing, Row, StagedStore, StoreWords, ThrAsyncTile,
-    ThrStore, TmaCopy, TmaTensor, autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear,
-    cooperative_clear, copy, copy_if, copy_zfill,
+    AccumulatorMap, AsyncTile, GlobalRows, LoadedElements, MatrixLoad, MatrixRing, Row,
+    StagedStore, StoreWords, ThrAsyncTile, ThrStore, TmaCopy, TmaTensor, autovec_copy,
+    autovec_copy_if, bulk_copy, bulk_store, clear, cooperative_clear, copy, copy_if, copy_zfill,
 };
 pub use error::{TensorError, TensorErrorKind};
 pub use gemm::{

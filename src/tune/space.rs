@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::arch::Major;
 use crate::ir::Target;
 use crate::ir::types::Scalar;
-use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, StoreForm};
+use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, Machine, StoreForm};
 use crate::tensor::Raster;
 
 /// M, N and K of the products that are measured where nothing else is asked for: squares, and those of a language
@@ -93,7 +93,7 @@ impl GemmSpace {
 
     fn warp_specialised(&self, problem: &GemmProblem, all: &mut Vec<GemmConfig>) {
         let wanted = self.with(GemmConfig::sm90(self.input, [128, 128]));
-        for base in wanted.candidates(problem) {
+        for base in wanted.candidates(problem, Machine::H200.sms) {
             let [m, n, _] = base.tile;
             all.extend([true, false].map(|programmatic| GemmConfig { programmatic, ..base }));
             if base.store == StoreForm::Chunks {

@@ -141,3 +141,53 @@ fn kernels_are_right_on_the_simulator() {
         Case::new(problem).check_any(&device, config);
     }
 }
+
+/// An explanation has the configuration that is chosen, its parts are within the whole, the next ones are slower, and what
+/// costs nothing is not printed.
+#[test]
+fn choices_are_explained() {
+    let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+    let of = |m, n, k| {
+        let problem = GemmProblem::new(m, n, k);
+        let why = wanted.explain(&problem, 132).unwrap();
+        assert_eq!(why.config, wanted.best(&problem, 132).unwrap());
+        let p = why.prediction;
+        for part in [p.mma_s, p.l2_s, p.store_s, p.fix_up_s] {
+            assert!(part >= 0.0 && part <= p.busy_s, "{why}");
+        }
+        assert!(p.seconds >= p.busy_s.max(p.memory_s).max(p.energy_s) + p.copies_s, "{why}");
+        let others: Vec<f64> = why.others.iter().map(|(_, other)| other.seconds).collect();
+        assert!(!others.is_empty() && others.is_sorted() && others[0] >= p.seconds, "{why}");
+        why
+    };
+    let square = of(4096, 4096, 4096).to_string();
+    assert!(square.contains("32 x 16 tiles of 64 steps, 1 splits, 4 waves of 132 SMs"), "{square}");
+    assert!(!square.contains("sums of splits") && !square.contains("copies"), "{square}");
+    let split = of(128, 128, 65536);
+    assert!(split.prediction.fix_up_s > 0.0 && split.to_string().contains("sums of splits"));
+    let copied = of(4096, 4096, 4001);
+    assert!(copied.prediction.copies_s > 0.0 && copied.to_string().contains("copies of A and B"));
+    // No configuration: the error of `best`.
+    let none = GemmProblem::new(0, 1, 1);
+    assert_eq!(wanted.explain(&none, 132).unwrap_err(), wanted.best(&none, 132).unwrap_err());
+}
+
+/// A shape that was planned before is found in a table, in 50 microseconds even without optimization.
+#[test]
+fn repeated_plans_come_from_a_table() {
+    let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+    let problem = GemmProblem::new(1234, 2344, 3456);
+    let first = wanted.best(&problem, 132).unwrap();
+    let time = || {
+        let start = std::time::Instant::now();
+        assert_eq!(wanted.best(&problem, 132), Ok(first));
+        start.elapsed()
+    };
+    let least = (0..200).map(|_| time()).min().unwrap();
+    assert!(least.as_micros() <= 50, "{least:?}");
+    // Another number of SMs, or other types, are other plans.
+    let fewer = wanted.defaults(&GemmProblem::new(256, 14336, 4096), 66);
+    assert_ne!(fewer, wanted.defaults(&GemmProblem::new(256, 14336, 4096), 132));
+    let f16 = GemmConfig::sm90(Scalar::F16, [64, 64]).best(&problem, 132).unwrap();
+    assert_eq!(f16, GemmConfig { a: f16.a, b: f16.b, c: f16.c, d: f16.d, ..first });
+}

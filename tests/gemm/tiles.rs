@@ -74,7 +74,7 @@ fn exchanged_operands_have_rules() {
     let base = swapped(Scalar::Bf16, [16, 64]);
     let said = |config: GemmConfig| config.check().unwrap_err().to_string();
     let table = [
-        (GemmConfig { store: StoreForm::Direct, ..base }, "a transposed tile is written as `rows`"),
+        (GemmConfig { store: StoreForm::Chunks, ..base }, "written as `rows` or `direct`"),
         (GemmConfig { d: Scalar::F32, ..base }, "only elements of 16 bits are stored transposed"),
         (
             GemmConfig { schedule: Schedule::Pingpong, tile: [64, 64, 64], ..base },
@@ -130,6 +130,7 @@ fn blocks_share_a_tile() {
         GemmConfig { splits: 2, cluster: 2, ..plain },
         GemmConfig { epilogue, store: StoreForm::Rows, tile: [128, 40, 64], ..plain },
         GemmConfig { splits: 3, repack: true, ..exchanged },
+        direct(GemmConfig { splits: 3, repack: true, ..exchanged }),
         GemmConfig { splits: 4, tile: [16, 192, 64], registers: Some([32, 160]), ..exchanged },
     ];
     for config in configs {
@@ -193,12 +194,71 @@ fn splits_have_rules() {
     assert!(best.splits > 1, "{best}");
 }
 
-/// Rows of odd lengths are copied to a workspace and back: every subset of the operands, batches, epilogues.
+/// The same configuration, whose threads store D.
+fn direct(config: GemmConfig) -> GemmConfig {
+    GemmConfig { store: StoreForm::Direct, ..config }.with_most_stages(2)
+}
+
+/// Threads store rows of D that start anywhere, in vectors and by single elements, and nothing beside them: every schedule,
+/// both orders of the operands, one to three groups, low tiles, odd and even numbers of 16-byte units in a row, splits.
+#[test]
+fn rows_of_d_start_anywhere() {
+    let device = device();
+    let sm90 = |tile| direct(GemmConfig::sm90(Scalar::Bf16, tile));
+    let epilogue = Epilogue {
+        alpha: true,
+        beta: true,
+        bias: Some(Bias::Column),
+        activation: Some(Activation::Relu),
+    };
+    let configs = [
+        sm90([64, 64]),
+        GemmConfig { epilogue, ..sm90([128, 40]) },
+        sm90([256, 48]),
+        sm90([192, 128]),
+        sm90([16, 72]),
+        GemmConfig { schedule: Schedule::Pingpong, ..sm90([64, 80]) },
+        direct(swapped(Scalar::Bf16, [24, 64])),
+        direct(swapped(Scalar::Bf16, [40, 192])),
+        GemmConfig { splits: 2, cluster: 2, ..sm90([64, 56]) },
+    ];
+    for config in configs {
+        let config = GemmConfig { registers: config.usual_registers(), ..config };
+        assert_eq!(config.check(), Ok(()), "{config}");
+        let [m, n, _] = config.tile;
+        for (m, n) in [(m + 5, n + 33), (m, n - 1), (3, 1), (9, n + 5)] {
+            Case::new(GemmProblem::new(m, n, 136)).check::<bf16, bf16>(&device, config);
+        }
+        let far = MatrixStrides { leading: Some(u64::from(n) + 3), batch: None };
+        let batch = GemmProblem { batch: 2, d: far, ..GemmProblem::new(m - 1, n, 128) };
+        Case::new(batch).check::<bf16, bf16>(&device, config);
+    }
+    let base = GemmConfig::sm90(Scalar::Bf16, [128, 24]);
+    let wide = direct(GemmConfig { d: Scalar::F32, c: Scalar::F32, ..base });
+    for n in [23, 24, 50] {
+        Case::new(GemmProblem::new(130, n, 64)).check::<bf16, f32>(&device, wide);
+    }
+}
+
+/// An odd N alone needs no copy of A and B: D is stored by the threads.
+#[test]
+fn odd_columns_are_stored_without_a_copy() {
+    let base = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+    let best = base.best(&GemmProblem::new(4096, 4093, 4096), 132).unwrap();
+    assert!(best.is_warp_specialised() && !best.repack, "{best}");
+    assert_eq!(best.store, StoreForm::Direct);
+    let best = base.best(&GemmProblem::new(4096, 4096, 4093), 132).unwrap();
+    assert!(best.repack && best.store != StoreForm::Direct, "{best}");
+    let gemm = Gemm::<bf16>::new(direct(base)).unwrap();
+    assert_eq!(gemm.tensor_maps(&GemmProblem::new(64, 63, 64)), Ok(None));
+}
+
+/// Rows of odd lengths are copied to a workspace: both operands and each, batches, epilogues.
 #[test]
 fn unaligned_operands_are_copied() {
     let device = device();
-    let plain = GemmConfig { repack: true, ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
-    let exchanged = GemmConfig { repack: true, ..swapped(Scalar::Bf16, [24, 64]) };
+    let plain = GemmConfig { repack: true, ..direct(GemmConfig::sm90(Scalar::Bf16, [64, 64])) };
+    let exchanged = GemmConfig { repack: true, ..direct(swapped(Scalar::Bf16, [24, 64])) };
     for config in [plain, exchanged] {
         assert_eq!(config.check(), Ok(()), "{config}");
         for [m, n, k] in [[37, 45, 77], [130, 64, 129], [20, 33, 64], [65, 72, 80], [1, 1, 1]] {
@@ -222,7 +282,12 @@ fn unaligned_operands_are_copied() {
     // Longer than the part of a line that a warp copies.
     let long = GemmProblem::new(3, 9, 1037);
     Case::new(long).check::<bf16, bf16>(&device, plain);
-    let tf32 = GemmConfig { repack: true, ..GemmConfig::sm90(Scalar::Tf32, [64, 64]) };
+    // Tensor copies store the rows of D that they take.
+    let stored = GemmConfig { repack: true, ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
+    Case::new(GemmProblem::new(65, 72, 77)).check::<bf16, bf16>(&device, stored);
+    let error = stored.check_problem(&GemmProblem::new(65, 73, 77)).unwrap_err().to_string();
+    assert_eq!(error, "the pitch of D is 146 bytes, but the kernel takes multiples of 16");
+    let tf32 = GemmConfig { repack: true, ..direct(GemmConfig::sm90(Scalar::Tf32, [64, 64])) };
     Case::new(GemmProblem::new(37, 45, 77)).check::<f32, f32>(&device, tf32);
     let simt = GemmConfig::simt(tf32.target, Scalar::F32);
     let error = GemmConfig { repack: true, ..simt }.check().unwrap_err().to_string();
@@ -257,7 +322,18 @@ fn the_assembler_has_no_remark_of_the_new_tiles() {
     let of = |tile| GemmConfig { stages: 2, ..swapped(Scalar::Bf16, tile) };
     let groups = GemmConfig::sm90(Scalar::Bf16, [192, 192]);
     let split = GemmConfig { splits: 4, ..GemmConfig::sm90(Scalar::Bf16, [64, 128]) };
-    for config in tiles.map(of).into_iter().chain([groups, split]) {
+    let stored = [
+        direct(GemmConfig { repack: true, ..GemmConfig::sm90(Scalar::Bf16, [256, 168]) }),
+        direct(GemmConfig {
+            schedule: Schedule::Pingpong,
+            ..GemmConfig::sm90(Scalar::Bf16, [64, 160])
+        }),
+        direct(GemmConfig { splits: 4, ..swapped(Scalar::Bf16, [176, 256]) }),
+        direct(GemmConfig::sm90(Scalar::Bf16, [256, 200])),
+        direct(GemmConfig::sm90(Scalar::Bf16, [192, 192])),
+    ];
+    let stored = stored.map(|config| GemmConfig { registers: config.usual_registers(), ..config });
+    for config in tiles.map(of).into_iter().chain([groups, split]).chain(stored) {
         let report = ptxas.report(ptx(config).text(), "sm_90a");
         let report = report.unwrap_or_else(|problem| panic!("{config}: {problem}"));
         assert!(!report.contains("(C7"), "{config}: {report}");

@@ -138,8 +138,8 @@ impl GemmConfig {
             Some("only cooperative warp groups exchange their operands")
         } else if self.d.bits() != 16 {
             Some("only elements of 16 bits are stored transposed")
-        } else if self.store != StoreForm::Rows {
-            Some("a transposed tile is written as `rows`")
+        } else if !matches!(self.store, StoreForm::Rows | StoreForm::Direct) {
+            Some("a transposed tile is written as `rows` or `direct`")
         } else {
             None
         }
@@ -244,8 +244,12 @@ impl GemmConfig {
         let loads = self.epilogue.beta || self.epilogue.bias.is_some();
         let loads = if self.is_warp_specialised() && loads { 48 } else { 0 };
         let single = self.schedule == Schedule::Multistage && self.alignment < 4;
-        // Addresses of the workspace.
-        let parts = if self.splits > 1 { 8 } else { 0 };
+        // Addresses of the workspace, and of D beside them.
+        let parts = match (self.splits > 1, self.store) {
+            (true, StoreForm::Direct) => 24,
+            (true, _) => 8,
+            (false, _) => 0,
+        };
         let needed =
             accumulators + kept + loads + parts + if single { 64 } else { 0 } + self.waiting();
         // What a launch gives each thread, and what is left of it for accumulators beside the operands and addresses.

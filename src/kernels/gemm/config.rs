@@ -48,7 +48,8 @@ impl Schedule {
 /// The way in which a tile of D is written from registers to global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreForm {
-    /// From the registers to global memory, a few elements at a time.
+    /// By the threads, wherever the rows of D lie: from the registers, some elements at a time; in warp-specialised kernels
+    /// through shared memory, in aligned vectors of 16 bytes.
     Direct,
     /// Through shared memory by tensor copies of 64 rows, as wide as the tile.
     Rows,
@@ -184,8 +185,8 @@ pub struct GemmConfig {
     /// A divisor of addresses, pitches and batch strides of A and B, in bytes; for the multistage
     /// kernel also their extents along the contiguous mode.
     pub alignment: u32,
-    /// Operands whose addresses, pitches or batch strides are no multiples of 16 bytes are copied to a workspace of the
-    /// function before the product, D after it.
+    /// A and B are copied to a workspace of the function before the product, where their addresses, pitches or batch strides
+    /// are no multiples of 16 bytes.
     pub repack: bool,
     /// The kernel may be launched before the one before it has ended: it waits for it by itself
     /// (programmatic dependent launch).
@@ -416,10 +417,22 @@ impl GemmConfig {
         }
     }
 
+    /// Bytes of shared memory for each of 64 rows of such columns. Threads that write them read an odd number of 16-byte
+    /// units, except in the swizzle of 128 bytes.
+    const fn store_line_bytes(&self) -> u32 {
+        let bytes = self.store_columns().saturating_mul(self.d.size_bytes());
+        let even = bytes.is_multiple_of(32) && bytes != 128 && !self.swap;
+        if even && matches!(self.store, StoreForm::Direct) {
+            bytes.saturating_add(16)
+        } else {
+            bytes
+        }
+    }
+
     /// Places for such columns of 64 rows that each warp group has in shared memory.
     pub const fn store_slots(&self) -> u32 {
         match self.store {
-            StoreForm::Direct => 0,
+            StoreForm::Direct => self.is_warp_specialised() as u32,
             StoreForm::Rows => 1,
             // Two in turn, where each tile has an even number of stores.
             StoreForm::Chunks | StoreForm::Overlapped => {
@@ -455,8 +468,8 @@ impl GemmConfig {
             }
             Schedule::Multistage => stages,
             Schedule::Cooperative | Schedule::Pingpong => {
-                let slot = 64 * self.store_columns() as u64 * self.d.size_bytes() as u64;
                 let slots = (self.consumers() * self.store_slots()) as u64;
+                let slot = 64 * self.store_line_bytes() as u64;
                 // Barriers: full and empty of each stage, and the ordered barrier of two groups.
                 let turns = if matches!(self.schedule, Schedule::Pingpong) { 2 } else { 0 };
                 stages.saturating_add(slots * slot + 8 * (2 * self.stages as u64 + turns))

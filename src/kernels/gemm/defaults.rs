@@ -1,17 +1,23 @@
 //! Configurations for a problem, where nothing has been measured.
 
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
 use crate::ir::Target;
 use crate::ir::types::Scalar;
 use crate::tensor::Raster;
 
 use super::config::{GemmConfig, Schedule, StoreForm};
 use super::error::GemmError;
-use super::model::{GemmModel, Machine};
+use super::explain::Explanation;
+use super::model::{GemmModel, Machine, Prediction};
 use super::problem::GemmProblem;
 use super::regime::Regime;
 
 /// The most configurations that are returned: as many as anyone measures.
 const MOST: usize = 12;
+/// The most plans that are kept.
+const KNOWN: usize = 4096;
 /// The most stages: beyond, tiles come no sooner.
 const STAGES: u32 = 12;
 
@@ -49,17 +55,72 @@ impl GemmConfig {
     /// assert_eq!((odd.schedule, odd.alignment), (Schedule::Multistage, 2));
     /// ```
     pub fn defaults(&self, problem: &GemmProblem, sms: u32) -> Vec<GemmConfig> {
-        let mut all = self.of_sm90(problem, sms);
+        self.plan(problem, sms).iter().map(|(config, _)| *config).collect()
+    }
+
+    /// The [`defaults`](GemmConfig::defaults) with the predicted times, from a table where they have been asked for.
+    fn plan(&self, problem: &GemmProblem, sms: u32) -> Arc<Plans> {
+        let key = (self.wanted(GemmConfig::base(self.target, self.a, [0; 3])), *problem, sms);
+        let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = table.get(&key) {
+            return known.clone();
+        }
+        let plans: Arc<Plans> = self.planned(problem, sms).into();
+        // Programs use few sizes; of endless ones, the table starts anew.
+        if table.len() >= KNOWN {
+            table.clear();
+        }
+        table.insert(key, plans.clone());
+        plans
+    }
+
+    fn planned(&self, problem: &GemmProblem, sms: u32) -> Vec<(GemmConfig, Prediction)> {
+        let model = GemmModel::of(Machine { sms: sms.max(1), ..Machine::H200 });
+        let regime = regime_of(problem);
+        let first = |configs: &[GemmConfig]| -> Vec<(GemmConfig, Prediction)> {
+            let ranked = model.rank(configs, problem, regime).into_iter();
+            let fits = |config: &GemmConfig| {
+                config.check().is_ok() && config.check_problem(problem).is_ok()
+            };
+            ranked.filter(|(config, _)| fits(config)).take(MOST).collect()
+        };
+        let mut all = self.candidates(problem, sms);
         if all.first().is_some_and(|config| config.repack) {
             // Small products are sooner done without copies.
             all.extend(self.of_threads(problem));
-            return ranked(&all, problem, sms).collect();
         }
-        if all.is_empty() {
-            all = self.of_threads(problem);
-            sort(&mut all, problem, sms);
-        }
-        all
+        let found = first(&all);
+        if found.is_empty() { first(&self.of_threads(problem)) } else { found }
+    }
+
+    /// Says why [`best`](GemmConfig::best) chooses its configuration.
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
+    ///
+    /// let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+    /// let problem = GemmProblem::new(4096, 4096, 4001);
+    /// let why = wanted.explain(&problem, 132)?;
+    /// assert_eq!(why.config, wanted.best(&problem, 132)?);
+    /// // Rows of 4001 elements are copied before the product.
+    /// assert!(why.config.repack && why.prediction.copies_s > 0.0);
+    /// assert!(why.to_string().contains("copies of A and B"));
+    /// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`best`](GemmConfig::best).
+    pub fn explain(&self, problem: &GemmProblem, sms: u32) -> Result<Explanation, GemmError> {
+        let config = self.best(problem, sms)?;
+        let plans = self.plan(problem, sms);
+        let mut plans = plans.iter().copied();
+        let prediction = plans.next().map_or_else(
+            || GemmModel::H200.predict(&config, problem, regime_of(problem)),
+            |(_, prediction)| prediction,
+        );
+        let tiles = config.tiles(problem);
+        Ok(Explanation { config, prediction, tiles, sms, others: plans.collect() })
     }
 
     /// The first of the [`defaults`](GemmConfig::defaults).
@@ -68,7 +129,7 @@ impl GemmConfig {
     /// Those of [`GemmProblem::strides`], where no configuration takes the problem; [`GemmError::NoConfig`]: there are no
     /// such types, or each configuration refuses the problem.
     pub fn best(&self, problem: &GemmProblem, sms: u32) -> Result<GemmConfig, GemmError> {
-        let first = self.defaults(problem, sms).into_iter().next();
+        let first = self.plan(problem, sms).first().map(|(config, _)| *config);
         first.ok_or_else(|| {
             if let Err(error) = problem.strides(self) {
                 return error;
@@ -88,12 +149,13 @@ impl GemmConfig {
     /// multiple of 8 columns, operands as they are and exchanged, one and two swizzle rows deep, tiles shared or
     /// each of a warp group's own, clusters where pitches are not aligned to lines of the L2 cache. Not all have a
     /// kernel: see [`check`](GemmConfig::check).
-    pub(crate) fn candidates(&self, problem: &GemmProblem) -> Vec<GemmConfig> {
+    pub(crate) fn candidates(&self, problem: &GemmProblem, sms: u32) -> Vec<GemmConfig> {
         if self.target != Target::SM_90A || self.a == Scalar::F32 {
             return Vec::new();
         }
         let base = self.wanted(GemmConfig::sm90(self.a, [128, 128]));
-        let repack = base.unaligned_operands(problem, 16).into_iter().any(|unaligned| unaligned);
+        let [a, b, by_threads] = base.unaligned_operands(problem, 16);
+        let repack = a || b;
         let base = GemmConfig { repack, ..base };
         // Copies are aligned to lines of the L2 cache.
         let [a, b, _] = base.unaligned_operands(problem, 128);
@@ -123,13 +185,17 @@ impl GemmConfig {
                         continue;
                     }
                     let ready = |store| config.ready(store, problem);
-                    let chunks = !swap && n.is_multiple_of(128 / base.d.size_bytes());
-                    let whole = ready(if chunks { StoreForm::Chunks } else { StoreForm::Rows });
+                    let chunks = n.is_multiple_of(128 / base.d.size_bytes());
+                    let chunks = chunks && !swap && !by_threads;
+                    let whole = ready(match (by_threads, chunks) {
+                        (true, _) => StoreForm::Direct,
+                        (false, true) => StoreForm::Chunks,
+                        (false, false) => StoreForm::Rows,
+                    });
                     all.push(whole);
                     if schedule == Schedule::Cooperative {
-                        all.extend(
-                            whole.splits_of(problem).map(|splits| GemmConfig { splits, ..whole }),
-                        );
+                        let splits = whole.splits_of(problem, sms);
+                        all.extend(splits.map(|splits| GemmConfig { splits, ..whole }));
                     }
                     if chunks && config.consumers() == 2 && config.accumulators() == 128 {
                         all.push(ready(StoreForm::Overlapped));
@@ -141,11 +207,10 @@ impl GemmConfig {
     }
 
     /// Splits that make about as many blocks of few tiles as a device has SMs, or half as many, each with 4 steps or more.
-    fn splits_of(&self, problem: &GemmProblem) -> impl Iterator<Item = u32> + use<> {
+    fn splits_of(&self, problem: &GemmProblem, sms: u32) -> impl Iterator<Item = u32> + use<> {
         let [rows, columns, steps] = self.tiles(problem);
         let tiles = u64::from(rows) * u64::from(columns) * u64::from(problem.batch);
-        let sms = u64::from(Machine::H200.sms);
-        let most = (sms / tiles.max(1)).min(64).min(u64::from(steps / 4)) as u32;
+        let most = (u64::from(sms) / tiles.max(1)).min(64).min(u64::from(steps / 4)) as u32;
         // As many as leave none without steps.
         let full = move |splits: u32| steps.div_ceil(steps.div_ceil(splits.max(1)));
         [most, most / 2, most / 4].map(full).into_iter().filter(|splits| *splits > 1)
@@ -160,13 +225,6 @@ impl GemmConfig {
         let (raster, registers) = (self.usual_raster(problem), self.usual_registers());
         let config = GemmConfig { store, raster, registers, programmatic, ..self };
         config.with_most_stages(STAGES)
-    }
-
-    /// The first of the candidates that have a kernel for the problem, in the model's order.
-    fn of_sm90(&self, problem: &GemmProblem, sms: u32) -> Vec<GemmConfig> {
-        let fits =
-            |config: &GemmConfig| config.check().is_ok() && config.check_problem(problem).is_ok();
-        ranked(&self.candidates(problem), problem, sms).filter(fits).take(MOST).collect()
     }
 
     /// Returns of A, B and D whether its pitch or its batch stride is no multiple of `bytes`.
@@ -210,52 +268,17 @@ impl GemmConfig {
         let GemmConfig { target, a, b, c, d, acc, major_a, major_b, epilogue, .. } = *self;
         GemmConfig { target, a, b, c, d, acc, major_a, major_b, epilogue, ..config }
     }
-
-    /// About how many cycles a problem takes with a kernel whose threads copy: rounds of tiles, each as long as its products or its copies take, and
-    /// what a switch of tiles costs.
-    fn cycles(&self, problem: &GemmProblem, sms: u32) -> f64 {
-        let [m, n, k] = self.tile.map(f64::from);
-        let [rows, columns, steps] = self.tiles(problem).map(f64::from);
-        let rounds = (rows * columns * f64::from(problem.batch) / f64::from(sms.max(1))).ceil();
-        // FMAs of an SM in a cycle, and bytes that it fetches.
-        let rate = match self.schedule {
-            Schedule::Simt => 128.0 * self.share_of_products(),
-            Schedule::Multistage | Schedule::Cooperative | Schedule::Pingpong => {
-                2048.0 * 2.0 / f64::from(self.a.size_bytes())
-            }
-        };
-        // No other block hides the start and the end of one whose threads have all registers.
-        let alone = self.schedule == Schedule::Simt && self.accumulators() > 64;
-        let switch = if alone { 30_000.0 } else { 1500.0 };
-        let products = f64::from(self.rows_of_products()) * n * k / rate;
-        let bytes = f64::from(self.stage_bytes()) / 55.0;
-        rounds * (steps * products.max(bytes) + switch + 0.07 * m * n)
-    }
-
-    /// About which share of the instructions of the kernel without tensor cores are products: beside them there are
-    /// loads of operands in vectors of 4, copies with their addresses, and what each step along K costs.
-    fn share_of_products(&self) -> f64 {
-        let [m, n, k] = self.tile.map(f64::from);
-        let [rows, columns] = self.thread_tile().map(f64::from);
-        let copies = 1.5 * (m + n) / f64::from(self.threads());
-        let products = rows * columns;
-        products / (products + (rows + columns) / 4.0 + copies + 60.0 / k)
-    }
 }
 
-/// The configurations in the model's order.
-fn ranked(
-    configs: &[GemmConfig],
-    problem: &GemmProblem,
-    sms: u32,
-) -> impl Iterator<Item = GemmConfig> {
-    let model = GemmModel::of(Machine { sms: sms.max(1), ..Machine::H200 });
-    let regime = Regime::of_sizes([problem.m, problem.n, problem.k]).first();
-    let regime = regime.copied().unwrap_or(Regime::Burst);
-    model.rank(configs, problem, regime).into_iter().map(|(config, _)| config)
-}
+/// Configurations with their predicted times, the fastest first.
+type Plans = [(GemmConfig, Prediction)];
 
-/// The fastest first, by the estimate.
-fn sort(all: &mut [GemmConfig], problem: &GemmProblem, sms: u32) {
-    all.sort_by(|a, b| a.cycles(problem, sms).total_cmp(&b.cycles(problem, sms)));
+/// The plans for what was asked: target, types, contiguous modes and epilogue, problem, SMs.
+static TABLE: LazyLock<Mutex<HashMap<(GemmConfig, GemmProblem, u32), Arc<Plans>>>> =
+    LazyLock::new(Mutex::default);
+
+/// The regime in which a problem is planned: that of short work.
+fn regime_of(problem: &GemmProblem) -> Regime {
+    let regimes = Regime::of_sizes([problem.m, problem.n, problem.k]);
+    regimes.first().copied().unwrap_or(Regime::Burst)
 }

@@ -196,7 +196,7 @@ words! {
         |of| (of.alignment != 16).then(|| format!("a{}", of.alignment)),
         |of, text| set(&mut of.alignment, number(text.strip_prefix('a')?)),
         |of| of.rule("alignment", of.alignment, of.alignment_rule());
-    /// * `repack` where unaligned operands are copied;
+    /// * `repack` where unaligned A and B are copied;
     word None =>
         |of| of.repack.then(|| "repack".to_owned()),
         |of, text| flag(&mut of.repack, text, "repack"),

@@ -7,13 +7,12 @@ use crate::codegen::{Ptx, PtxOptions};
 use crate::ir::types::Scalar;
 use crate::ir::{Element, Kernel, KernelIr, Number};
 
-use super::config::{GemmConfig, Schedule};
+use super::config::{GemmConfig, Schedule, StoreForm};
 use super::error::GemmError;
 use super::fma;
 use super::problem::GemmProblem;
 use super::sm80;
-use super::sm90;
-use super::split::SplitParams;
+use super::sm90::{self, Sm90Kernel};
 use super::threads;
 use super::types::{Types, in_memory};
 
@@ -48,9 +47,23 @@ pub struct Gemm<A: Element, B: Element = A, C: Number = A, D: Number = C> {
 
 /// The kernel of one of the schedules: with tensor maps, or with pointers for threads that copy by themselves.
 pub(super) enum AnyKernel<T: Types> {
-    Sm90(Box<sm90::Plan>, Kernel<(sm90::Params<T>,)>),
-    Split(Box<sm90::Plan>, Kernel<(sm90::Params<T>, SplitParams)>),
+    Sm90(Box<sm90::Plan>, Box<Sm90Kernel<T>>),
     Threads(Kernel<(threads::Params<T>,)>),
+}
+
+/// Evaluates an expression of the kernel, whatever its parameters are.
+macro_rules! with_kernel {
+    ($of:expr, $kernel:ident => $result:expr) => {
+        match $of {
+            AnyKernel::Sm90(_, kernel) => match &**kernel {
+                Sm90Kernel::Whole($kernel) => $result,
+                Sm90Kernel::Split($kernel) => $result,
+                Sm90Kernel::Rows($kernel) => $result,
+                Sm90Kernel::SplitRows($kernel) => $result,
+            },
+            AnyKernel::Threads($kernel) => $result,
+        }
+    };
 }
 
 impl<A: Element, B: Element, C: Number, D: Number> fmt::Debug for Gemm<A, B, C, D> {
@@ -83,13 +96,8 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
             Schedule::Multistage => AnyKernel::Threads(sm80::build(&config)?),
             Schedule::Cooperative | Schedule::Pingpong => {
                 let plan = sm90::Plan::new(&config)?;
-                if config.splits > 1 {
-                    let kernel = plan.build_split()?;
-                    AnyKernel::Split(Box::new(plan), kernel)
-                } else {
-                    let kernel = plan.build()?;
-                    AnyKernel::Sm90(Box::new(plan), kernel)
-                }
+                let kernel = Box::new(plan.build()?);
+                AnyKernel::Sm90(Box::new(plan), kernel)
             }
         };
         Ok(Gemm { config, kernel })
@@ -107,15 +115,11 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
 
     /// The kernel as PTX, with options.
     pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
-        match &self.kernel {
-            AnyKernel::Sm90(_, kernel) => kernel.ptx_with(options),
-            AnyKernel::Split(_, kernel) => kernel.ptx_with(options),
-            AnyKernel::Threads(kernel) => kernel.ptx_with(options),
-        }
+        with_kernel!(&self.kernel, kernel => kernel.ptx_with(options))
     }
 
     /// The tensor maps of A, B and D that a launch of the kernel takes for a problem; `None` for a kernel that takes
-    /// pointers. A launch by `GemmFunction` makes them by itself.
+    /// pointers, for D or for all. A launch by `GemmFunction` makes them by itself.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -138,28 +142,21 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     ) -> Result<Option<[TensorMapDesc; 3]>, GemmError> {
         let strides = self.config.check_problem(problem)?;
         match &self.kernel {
-            AnyKernel::Sm90(plan, _) | AnyKernel::Split(plan, _) => {
-                plan.maps(problem, &strides).map(Some)
+            AnyKernel::Sm90(plan, _) if self.config.store != StoreForm::Direct => {
+                let [a, b] = plan.maps(problem, &strides)?;
+                Ok(Some([a, b, plan.map_of_d(problem, &strides)?]))
             }
-            AnyKernel::Threads(_) => Ok(None),
+            AnyKernel::Sm90(..) | AnyKernel::Threads(_) => Ok(None),
         }
     }
 
     /// The kernel as IR.
     pub fn ir(&self) -> &KernelIr {
-        match &self.kernel {
-            AnyKernel::Sm90(_, kernel) => kernel.ir(),
-            AnyKernel::Split(_, kernel) => kernel.ir(),
-            AnyKernel::Threads(kernel) => kernel.ir(),
-        }
+        with_kernel!(&self.kernel, kernel => kernel.ir())
     }
 
     /// The kernel in the text form of the IR.
     pub fn text(&self) -> String {
-        match &self.kernel {
-            AnyKernel::Sm90(_, kernel) => kernel.to_string(),
-            AnyKernel::Split(_, kernel) => kernel.to_string(),
-            AnyKernel::Threads(kernel) => kernel.to_string(),
-        }
+        with_kernel!(&self.kernel, kernel => kernel.to_string())
     }
 }

@@ -1,23 +1,22 @@
 //! [`GemmFunction`]: a matrix product on a device.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::arch::{Major, TensorMapDesc};
+use crate::arch::Major;
 use crate::ir::{Element, Number};
 use crate::runtime::{
     Arguments, AtLaunch, Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions, TensorMapArg,
     TensorMapArgMut, Timing,
 };
 
-use super::config::{Bias, GROUP, GemmConfig};
+use super::config::{Bias, GemmConfig};
 use super::epilogue::EpilogueParams;
 use super::error::GemmError;
 use super::front::{AnyKernel, Gemm};
 use super::problem::{GemmProblem, GemmStrides};
 use super::repack::{Packing, Repack};
-use super::sm90;
-use super::split::SplitParams;
+use super::sm90::{self, RowParams, Sm90Kernel};
+use super::split::{SplitParams, SplitWorkspace};
 use super::threads;
 use super::types::Types;
 
@@ -76,64 +75,73 @@ enum AnyFunction<T: Types> {
     Threads(Function<(threads::Params<T>,)>),
 }
 
-/// The warp-specialised kernel.
+/// The warp-specialised kernel, as [`Sm90Kernel`] has it.
 enum Product<T: Types> {
-    Whole(Function<(sm90::Params<T>,)>),
-    Split(Function<(sm90::Params<T>, SplitParams)>, SplitWorkspace),
-}
-
-/// The workspace of a function whose thread blocks share tiles, as large as any launch needed. Launches on several
-/// streams share it; the runtime orders them.
-struct SplitWorkspace {
-    device: Device,
-    buffers: Mutex<(Buffer<f32>, Buffer<u32>)>,
-}
-
-impl SplitWorkspace {
-    fn new(device: &Device) -> Result<SplitWorkspace, GemmError> {
-        let buffers = Mutex::new((device.zeros(1)?, device.zeros(1)?));
-        Ok(SplitWorkspace { device: device.clone(), buffers })
-    }
+    Whole(Function<(sm90::Params<T>, sm90::Map<T>)>),
+    Split(Function<(sm90::Params<T>, sm90::Map<T>, SplitParams)>, SplitWorkspace),
+    Rows(Function<(sm90::Params<T>, sm90::Rows<T>)>),
+    SplitRows(Function<(sm90::Params<T>, sm90::Rows<T>, SplitParams)>, SplitWorkspace),
 }
 
 impl<T: Types> Product<T> {
+    fn load(kernel: &Sm90Kernel<T>, device: &Device) -> Result<Product<T>, GemmError> {
+        let workspace = || SplitWorkspace::new(device);
+        Ok(match kernel {
+            Sm90Kernel::Whole(kernel) => Product::Whole(device.load(kernel)?),
+            Sm90Kernel::Split(kernel) => Product::Split(device.load(kernel)?, workspace()?),
+            Sm90Kernel::Rows(kernel) => Product::Rows(device.load(kernel)?),
+            Sm90Kernel::SplitRows(kernel) => Product::SplitRows(device.load(kernel)?, workspace()?),
+        })
+    }
+
     fn compiler_log(&self) -> &str {
         match self {
             Product::Whole(function) => function.compiler_log(),
             Product::Split(function, _) => function.compiler_log(),
+            Product::Rows(function) => function.compiler_log(),
+            Product::SplitRows(function, _) => function.compiler_log(),
         }
     }
 
-    fn run(
-        &self,
-        how: &mut How<'_>,
-        grid: Grid,
-        config: &GemmConfig,
-        args: &mut Sm90Args<'_, T>,
-    ) -> Result<(), GemmError> {
-        let (function, workspace) = match self {
-            Product::Whole(function) => return how.run(function, grid, (args.params(),)),
-            Product::Split(function, workspace) => (function, workspace),
-        };
-        let mut buffers = workspace.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        let (partials, arrivals) = &mut *buffers;
-        let [rows, columns, _] = args.tiles.map(|tiles| tiles as u64);
-        let groups = (rows + u64::from(config.cluster) - 1) * columns * args.batch as u64;
-        let groups = groups * u64::from(config.consumers());
-        let each = u64::from(config.splits) * u64::from(config.accumulators() * GROUP);
-        let elements = groups.saturating_mul(each);
-        let too_large = GemmError::TooLarge { operand: 'W', lines: groups, pitch: each };
-        if elements >= 1 << 40 || groups > i32::MAX as u64 {
-            return Err(too_large);
-        }
-        if partials.len() < elements as usize {
-            *partials = workspace.device.zeros(elements as usize)?;
-        }
-        if arrivals.len() < groups as usize {
-            *arrivals = workspace.device.zeros(groups as usize)?;
-        }
-        how.run(function, grid, (args.params(), SplitParams { partials, arrivals }))
+    /// The function with D.
+    fn with_d<'h>(
+        &'h self,
+        plan: &sm90::Plan,
+        problem: &GemmProblem,
+        strides: &GemmStrides,
+        d: &'h mut Buffer<T::D>,
+    ) -> Result<ProductD<'h, T>, GemmError> {
+        let map = || plan.map_of_d(problem, strides);
+        // Distances are below 2^40.
+        let distances = strides.d.map(|stride| stride as i64);
+        Ok(match self {
+            Product::Whole(function) => ProductD::Whole(function, d.tensor_map_mut(&map()?)?),
+            Product::Split(function, workspace) => {
+                ProductD::Split(function, d.tensor_map_mut(&map()?)?, workspace)
+            }
+            Product::Rows(function) => ProductD::Rows(function, d, distances),
+            Product::SplitRows(function, workspace) => {
+                ProductD::SplitRows(function, d, distances, workspace)
+            }
+        })
     }
+}
+
+/// A [`Product`] with D.
+enum ProductD<'h, T: Types> {
+    Whole(&'h Function<(sm90::Params<T>, sm90::Map<T>)>, TensorMapArgMut<'h, T::D>),
+    Split(
+        &'h Function<(sm90::Params<T>, sm90::Map<T>, SplitParams)>,
+        TensorMapArgMut<'h, T::D>,
+        &'h SplitWorkspace,
+    ),
+    Rows(&'h Function<(sm90::Params<T>, sm90::Rows<T>)>, &'h mut Buffer<T::D>, [i64; 2]),
+    SplitRows(
+        &'h Function<(sm90::Params<T>, sm90::Rows<T>, SplitParams)>,
+        &'h mut Buffer<T::D>,
+        [i64; 2],
+        &'h SplitWorkspace,
+    ),
 }
 
 impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
@@ -148,12 +156,7 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
         };
         let loaded = match &self.kernel {
             AnyKernel::Sm90(plan, kernel) => {
-                let product = Product::Whole(device.load(kernel)?);
-                AnyFunction::Sm90(plan.clone(), product, repack()?)
-            }
-            AnyKernel::Split(plan, kernel) => {
-                let product = Product::Split(device.load(kernel)?, SplitWorkspace::new(device)?);
-                AnyFunction::Sm90(plan.clone(), product, repack()?)
+                AnyFunction::Sm90(plan.clone(), Product::load(kernel, device)?, repack()?)
             }
             AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load(kernel)?),
         };
@@ -174,7 +177,7 @@ pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Number =
 
 /// The arguments of a kernel, with its function.
 enum AnyArgs<'h, T: Types> {
-    Sm90(&'h Product<T>, GemmConfig, Box<Sm90Args<'h, T>>),
+    Sm90(GemmConfig, Box<Sm90Args<'h, T>>),
     Repacked(Box<RepackedArgs<'h, T>>),
     Threads(ThreadsArgs<'h, T>),
 }
@@ -182,7 +185,7 @@ enum AnyArgs<'h, T: Types> {
 struct Sm90Args<'h, T: Types> {
     a: TensorMapArg<'h, T::A>,
     b: TensorMapArg<'h, T::B>,
-    d: TensorMapArgMut<'h, T::D>,
+    product: ProductD<'h, T>,
     tiles: [i32; 3],
     batch: i32,
     batched: [i32; 2],
@@ -195,17 +198,19 @@ pub(super) type Operands<'h, T> =
 
 impl<'h, T: Types> Sm90Args<'h, T> {
     fn new(
-        [map_a, map_b, map_d]: [TensorMapDesc; 3],
+        plan: &sm90::Plan,
+        product: &'h Product<T>,
         (a, b, d): Operands<'h, T>,
         problem: &GemmProblem,
         strides: &GemmStrides,
         tiles: [i32; 3],
         epilogue: &EpilogueValues<'h, T>,
     ) -> Result<Self, GemmError> {
+        let [map_a, map_b] = plan.maps(problem, strides)?;
         Ok(Sm90Args {
             a: a.tensor_map(&map_a)?,
             b: b.tensor_map(&map_b)?,
-            d: d.tensor_map_mut(&map_d)?,
+            product: product.with_d(plan, problem, strides, d)?,
             tiles,
             batch: problem.batch as i32,
             batched: [strides.a, strides.b].map(|[_, next]| i32::from(next != 0)),
@@ -213,20 +218,39 @@ impl<'h, T: Types> Sm90Args<'h, T> {
         })
     }
 
-    fn params(&mut self) -> sm90::Params<T, AtLaunch<'_, 'h>> {
-        let [row_tiles, column_tiles, steps] = self.tiles;
-        let [batched_a, batched_b] = self.batched;
-        sm90::Params {
-            a: &self.a,
-            b: &self.b,
-            d: &mut self.d,
+    fn run(&mut self, how: &mut How<'_>, grid: Grid, config: &GemmConfig) -> Result<(), GemmError> {
+        let Sm90Args { a, b, product, tiles, batch, batched, epilogue } = self;
+        let [row_tiles, column_tiles, steps] = *tiles;
+        let ([batched_a, batched_b], batch) = (*batched, *batch);
+        let sizes = [row_tiles as u64, column_tiles as u64, batch as u64];
+        let epilogue = epilogue.params();
+        let args = sm90::Params {
+            a: &*a,
+            b: &*b,
             row_tiles,
             column_tiles,
             steps,
-            batch: self.batch,
+            batch,
             batched_a,
             batched_b,
-            epilogue: self.epilogue.params(),
+            epilogue,
+        };
+        match product {
+            ProductD::Whole(function, d) => how.run(function, grid, (args, d)),
+            ProductD::Split(function, d, workspace) => {
+                let mut buffers = workspace.reserve(config, sizes)?;
+                let (partials, arrivals) = &mut *buffers;
+                how.run(function, grid, (args, d, SplitParams { partials, arrivals }))
+            }
+            ProductD::Rows(function, d, strides) => {
+                how.run(function, grid, (args, RowParams { d, strides: *strides }))
+            }
+            ProductD::SplitRows(function, d, strides, workspace) => {
+                let mut buffers = workspace.reserve(config, sizes)?;
+                let (partials, arrivals) = &mut *buffers;
+                let split = SplitParams { partials, arrivals };
+                how.run(function, grid, (args, RowParams { d, strides: *strides }, split))
+            }
         }
     }
 }
@@ -251,10 +275,10 @@ impl<T: Types> RepackedArgs<'_, T> {
         let RepackedArgs { plan, config, product, repack, packing, strides, tiles, .. } = *self;
         let (epilogue, own) = (&self.epilogue, (self.a, self.b, &mut *self.d));
         repack.run(how, &packing, own, |how, buffers| {
-            let maps = plan.maps(&packing.problem, &strides)?;
             let problem = &packing.problem;
-            let mut args = Sm90Args::new(maps, buffers, problem, &strides, tiles, epilogue)?;
-            product.run(how, grid, &config, &mut args)
+            let mut args =
+                Sm90Args::new(plan, product, buffers, problem, &strides, tiles, epilogue)?;
+            args.run(how, grid, &config)
         })
     }
 }
@@ -375,11 +399,7 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
                 let tiles = config.tiles(problem).map(|n| n as i32);
                 match repack {
                     Some(repack) => {
-                        let starts = [
-                            args.a.is_aligned_to(16),
-                            args.b.is_aligned_to(16),
-                            args.d.is_aligned_to(16),
-                        ];
+                        let starts = [args.a.is_aligned_to(16), args.b.is_aligned_to(16)];
                         let packing = Packing::new(config, problem, &strides, starts);
                         AnyArgs::Repacked(Box::new(RepackedArgs {
                             plan,
@@ -396,11 +416,11 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
                         }))
                     }
                     None => {
-                        let maps = plan.maps(problem, &strides)?;
                         let buffers = (args.a, args.b, args.d);
-                        let args =
-                            Sm90Args::new(maps, buffers, problem, &strides, tiles, &epilogue)?;
-                        AnyArgs::Sm90(product, *config, Box::new(args))
+                        let args = Sm90Args::new(
+                            plan, product, buffers, problem, &strides, tiles, &epilogue,
+                        )?;
+                        AnyArgs::Sm90(*config, Box::new(args))
                     }
                 }
             }
@@ -525,7 +545,7 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmLaunch<'_, A, B, C, D> {
 
     fn run(&mut self, how: &mut How<'_>) -> Result<(), GemmError> {
         match &mut self.args {
-            AnyArgs::Sm90(product, config, args) => product.run(how, self.grid, config, args),
+            AnyArgs::Sm90(config, args) => args.run(how, self.grid, config),
             AnyArgs::Repacked(args) => args.run(how, self.grid),
             AnyArgs::Threads(args) => how.run(args.function, self.grid, (args.params(),)),
         }

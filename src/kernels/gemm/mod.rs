@@ -6,6 +6,7 @@ mod defaults;
 mod direct_store;
 mod epilogue;
 mod error;
+mod explain;
 mod fields;
 mod fma;
 mod front;
@@ -23,6 +24,7 @@ mod types;
 
 pub use config::{Activation, Bias, Epilogue, GemmConfig, Schedule, StoreForm};
 pub use error::GemmError;
+pub use explain::Explanation;
 pub use front::Gemm;
 pub use launch::{GemmArgs, GemmFunction, GemmLaunch};
 pub use model::{GemmModel, Machine, Parameters, Prediction};

@@ -144,6 +144,26 @@ pub struct Prediction {
     pub memory_bytes: f64,
     /// Bytes that tiles fetch from the L2 cache.
     pub l2_bytes: f64,
+    /// Seconds of the multiply-accumulates of the busiest SM: a part of `busy_s`, as the next ones.
+    pub mma_s: f64,
+    /// Seconds for which it fetches tiles from the L2 cache, at the same time.
+    pub l2_s: f64,
+    /// Seconds in which it writes D and nothing is multiplied.
+    pub store_s: f64,
+    /// Seconds of the sums of split tiles.
+    pub fix_up_s: f64,
+    /// Seconds of the copies of unaligned operands, before the product.
+    pub copies_s: f64,
+}
+
+/// The work of the busiest SM: its tiles, its cycles, and those of the parts, which overlap.
+struct Busy {
+    waves: u32,
+    cycles: f64,
+    mma: f64,
+    l2: f64,
+    store: f64,
+    fix_up: f64,
 }
 
 /// A model of a device: seconds of a configuration for a problem.
@@ -188,10 +208,11 @@ impl GemmModel {
         regime: Regime,
     ) -> Prediction {
         let p = &self.parameters;
-        let (waves, busy_cycles) = self.busy(config, problem);
+        let busy = self.busy(config, problem);
+        let of_cycles = |cycles: f64| cycles / self.machine.clock_hz;
         let hidden = if config.programmatic { p.programmatic_s } else { 0.0 };
         let launch = (p.launch_s - hidden).max(0.0);
-        let busy_s = launch + busy_cycles / self.machine.clock_hz;
+        let busy_s = launch + of_cycles(busy.cycles);
         let (l2_bytes, memory_bytes) = self.traffic(config, problem);
         let memory_s = launch + memory_bytes / self.machine.memory_bytes_per_s;
         let copies_s = self.copies(config, problem);
@@ -209,28 +230,45 @@ impl GemmModel {
         let share = |seconds: f64| (seconds / longest).powf(power);
         let sum = share(busy_s) + share(memory_s) + share(energy_s);
         let seconds = longest * sum.powf(1.0 / power) + copies_s;
-        Prediction { seconds, busy_s, memory_s, energy_s, waves, memory_bytes, l2_bytes }
+        Prediction {
+            seconds,
+            busy_s,
+            memory_s,
+            energy_s,
+            waves: busy.waves,
+            memory_bytes,
+            l2_bytes,
+            mma_s: of_cycles(busy.mma),
+            l2_s: of_cycles(busy.l2),
+            store_s: of_cycles(busy.store),
+            fix_up_s: of_cycles(busy.fix_up),
+            copies_s,
+        }
     }
 
-    /// Returns the seconds of the copies of unaligned operands: each is read and written once.
+    /// Returns the seconds of the copies of unaligned operands: A and B by one launch before the product.
     fn copies(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         /// A launch that overlaps with the one before.
-        const LAUNCH_S: f64 = 1.2e-6;
-        /// The share of the rate of memory that rows of odd lengths reach.
-        const SHARE: f64 = 0.6;
+        const LAUNCH_S: f64 = 1.5e-6;
+        /// The share of the rate of memory that copies of rows of odd lengths reach.
+        const SHARE: f64 = 0.75;
+        /// The cost of a byte that stays in the L2 cache, relative to one that goes to memory.
+        const CACHED: f64 = 0.5;
         if !config.repack {
             return 0.0;
         }
         let [m, n, k] = [problem.m, problem.n, problem.k].map(f64::from);
-        let sizes = [(m * k, config.a), (n * k, config.b), (m * n, config.d)];
+        let batch = f64::from(problem.batch);
+        let sizes = [(m * k, config.a), (n * k, config.b)];
         let unaligned = config.unaligned_operands(problem, 16);
         let operands = sizes.into_iter().zip(unaligned).filter(|(_, unaligned)| *unaligned);
+        let bytes: f64 = operands.map(|((n, of), _)| n * f64::from(of.size_bytes())).sum();
+        let bytes = batch * bytes;
         let rate = SHARE * self.machine.memory_bytes_per_s;
-        let seconds = |((elements, scalar), _): ((f64, Scalar), bool)| {
-            let batch = f64::from(problem.batch);
-            LAUNCH_S + 2.0 * batch * elements * f64::from(scalar.size_bytes()) / rate
-        };
-        operands.map(seconds).sum()
+        let kept = self.machine.l2_bytes * self.parameters.kept_share;
+        // The product reads the workspace from the L2 cache, if it fits.
+        let workspace = if bytes <= kept { CACHED } else { 1.0 };
+        LAUNCH_S + (1.0 + workspace) * bytes / rate
     }
 
     /// Returns the configurations, the fastest first. Configurations of equal predicted time stay in their order.
@@ -255,8 +293,8 @@ impl GemmModel {
         ranked
     }
 
-    /// Returns the tiles of the busiest SM, and its cycles.
-    fn busy(&self, config: &GemmConfig, problem: &GemmProblem) -> (u32, f64) {
+    /// Returns the work of the busiest SM.
+    fn busy(&self, config: &GemmConfig, problem: &GemmProblem) -> Busy {
         let p = &self.parameters;
         let [rows, columns, steps] = config.tiles(problem);
         let splits = config.splits.max(1);
@@ -291,10 +329,15 @@ impl GemmModel {
         let step = step.max(drained);
         let [m, n, _] = config.tile;
         let written = f64::from(m) * f64::from(n) * f64::from(config.d.size_bytes());
-        let end = p.switch_cycles + written / p.store_bytes;
+        // No other block hides the start and the end of one whose threads have all registers.
+        let alone = config.schedule == Schedule::Simt && config.accumulators() > 64;
+        let switch = if alone { ALONE_CYCLES } else { p.switch_cycles };
+        let end = switch + written / p.store_bytes;
         let seen = match (config.schedule, config.store) {
             (Schedule::Pingpong, _) => p.pingpong_share,
             (_, StoreForm::Overlapped) => p.deferred_share,
+            // Nothing overlaps with what the threads store.
+            (Schedule::Cooperative, StoreForm::Direct) => 1.3,
             (_, StoreForm::Chunks | StoreForm::Direct) => p.chunks_share,
             (_, StoreForm::Rows) => 1.0,
         };
@@ -309,8 +352,16 @@ impl GemmModel {
         } else {
             0.0
         };
-        let cycles = p.prologue_cycles + rounds * tile + (rounds - 1.0) * end * seen + end + parts;
-        (waves as u32, cycles)
+        let store = (rounds - 1.0) * end * seen + end;
+        let all_steps = rounds * f64::from(steps);
+        Busy {
+            waves: waves as u32,
+            cycles: p.prologue_cycles + rounds * tile + store + parts,
+            mma: all_steps * products,
+            l2: all_steps * bytes / p.fill_bytes,
+            store,
+            fix_up: parts,
+        }
     }
 
     /// Returns the number of resident blocks of an SM, for a kernel without roles.
@@ -328,15 +379,20 @@ impl GemmModel {
         let [m, n, k] = products_of(config);
         match config.schedule {
             // 128 multiply-accumulates in a cycle.
-            Schedule::Simt => m * n * k / 128.0 / 0.8,
+            Schedule::Simt => m * n * k / 128.0 / share_of_products(config),
             Schedule::Multistage => {
-                // Narrow copies take more instructions than the products.
-                let copies = match config.alignment {
-                    8 | 16 => 1.0,
-                    4 => 1.3,
-                    _ => 2.5,
-                };
-                m * n * k / multiplications(config.a) / self.parameters.mma_sync_share * copies
+                let products = m * n * k / multiplications(config.a);
+                // Narrow copies take more instructions than the products. Elements of 16 bits that no `cp.async` takes
+                // go through registers.
+                let copies = (m + n) * k * f64::from(config.a.size_bytes());
+                let copies = copies / f64::from(config.alignment.max(1));
+                let products = products / self.parameters.mma_sync_share;
+                let [loads, asynchronous] = COPY_CYCLES;
+                if config.alignment < 4 {
+                    products + LOAD_CYCLES.max(copies * loads)
+                } else {
+                    products.max(copies * asynchronous)
+                }
             }
             Schedule::Cooperative | Schedule::Pingpong => {
                 // An instruction of 64 x n takes n / 2 cycles, or as long as reading its operands from shared memory.
@@ -392,6 +448,12 @@ impl GemmModel {
     }
 }
 
+/// Cycles of an SM for each copy that a thread makes: through registers, and by `cp.async`.
+const COPY_CYCLES: [f64; 2] = [0.2, 0.15];
+/// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
+const LOAD_CYCLES: f64 = 1000.0;
+/// Cycles of the start and the end of a thread block that has an SM for itself, without tensor cores.
+const ALONE_CYCLES: f64 = 30_000.0;
 /// Bytes of partial accumulators that an SM writes or reads in a cycle.
 const PARTIAL_BYTES: f64 = 40.0;
 /// Cycles from the last part that is written until the first part is read.
@@ -401,6 +463,16 @@ const EXCHANGE_CYCLES: f64 = 2500.0;
 fn products_of(config: &GemmConfig) -> [f64; 3] {
     let [_, n] = config.mma_tile();
     [config.rows_of_products(), n, config.tile[2]].map(f64::from)
+}
+
+/// Returns the share of the instructions of the kernel without tensor cores that are products. The others are loads of
+/// operands in vectors of 4, copies with their addresses, and the cost of each step along K.
+fn share_of_products(config: &GemmConfig) -> f64 {
+    let [m, n, k] = config.tile.map(f64::from);
+    let [rows, columns] = config.thread_tile().map(f64::from);
+    let copies = 1.5 * (m + n) / f64::from(config.threads());
+    let products = rows * columns;
+    products / (products + (rows + columns) / 4.0 + copies + 60.0 / k)
 }
 
 /// Returns the multiply-accumulates of a type that the tensor cores of an SM do in a cycle.

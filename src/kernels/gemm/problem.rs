@@ -130,11 +130,11 @@ impl GemmConfig {
     pub fn check_problem(&self, problem: &GemmProblem) -> Result<GemmStrides, GemmError> {
         let strides = problem.strides(self)?;
         let mut operands = vec![('A', strides.a, self.a), ('B', strides.b, self.b)];
-        if self.is_warp_specialised() && self.store_slots() > 0 {
-            operands.push(('D', strides.d, self.d));
-        }
         if self.repack {
             operands.clear();
+        }
+        if self.is_warp_specialised() && self.store != StoreForm::Direct {
+            operands.push(('D', strides.d, self.d));
         }
         for (operand, [pitch, next], scalar) in operands {
             let distances = [("the pitch of", pitch), ("the distance of matrices of", next)];

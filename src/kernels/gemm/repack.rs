@@ -1,11 +1,11 @@
-//! Copies of matrices whose rows are not aligned for tensor copies, to a workspace and back.
+//! Copies of matrices whose rows are not aligned for tensor copies, to a workspace.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::arch::Major;
-use crate::ir::op::{Direction, Excess};
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
 use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid};
+use crate::tensor::shifted;
 
 use super::config::GemmConfig;
 use super::error::GemmError;
@@ -83,23 +83,6 @@ fn lead<'b>(base: Val<'b, i64>, at: Val<'b, i64>, size: u32) -> Val<'b, i32> {
     (base + at * i64::from(size)).cvt::<i32>() & (VECTOR as i32 - 1)
 }
 
-/// Returns the 16 bytes from byte `shift` (0 to 15) of `high:low` on.
-fn shifted<'b>(
-    low: [Val<'b, u32>; 4],
-    high: [Val<'b, u32>; 4],
-    shift: Val<'b, u32>,
-) -> [Val<'b, u32>; 4] {
-    let [a, b, c, d] = low;
-    let [e, f, g, h] = high;
-    let by_two = (shift & 8u32).ne(0u32);
-    let [a, b, c, d, e, f] =
-        [(a, c), (b, d), (c, e), (d, f), (e, g), (f, h)].map(|(x, y)| by_two.select(y, x));
-    let by_one = (shift & 4u32).ne(0u32);
-    let words = [(a, b), (b, c), (c, d), (d, e), (e, f)].map(|(x, y)| by_one.select(y, x));
-    let bits = (shift & 3u32) * 8u32;
-    [0, 1, 2, 3].map(|i| words[i].shf(words[i + 1], bits, Direction::Right, Excess::Wrap))
-}
-
 /// The number of the thread among all threads, after the wait for the launch before.
 fn part<'b>(k: &mut Body<'b, '_>, config: &GemmConfig) -> Val<'b, u32> {
     if config.programmatic {
@@ -128,17 +111,6 @@ fn build_pack<T: Types>(config: &GemmConfig) -> Result<Kernel<Pack<T>>, GemmErro
     Ok(kernel?)
 }
 
-/// Builds the kernel that copies D from the workspace.
-fn build_unpack<T: Element>(config: &GemmConfig) -> Result<Kernel<(CopyParams<T>,)>, GemmError> {
-    let name = format!("unpack_{}", T::SCALAR);
-    let kernel =
-        Kernel::<(CopyParams<T>,)>::build_with(options(), &name, config.target, |k, (of,)| {
-            let part = part(k, config);
-            copy(k, &of, part);
-        });
-    Ok(kernel?)
-}
-
 /// The operands that are copied: their strides in the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packing {
@@ -146,7 +118,6 @@ pub(super) struct Packing {
     pub(super) problem: GemmProblem,
     a: Option<Packed>,
     b: Option<Packed>,
-    d: Option<Packed>,
 }
 
 /// An operand that is copied: its lines and columns, its strides, and those in the workspace.
@@ -177,26 +148,24 @@ impl Packed {
         MatrixStrides { leading: Some(self.packed[0]), batch: Some(self.packed[1]) }
     }
 
-    /// The arguments of a copy to the workspace, or back from it, and its number of vectors.
+    /// The arguments of a copy to the workspace, and its number of vectors.
     fn copy<'h, 'b: 'h, T: Element>(
         &self,
         from: &'h Buffer<T>,
         to: &'h mut Buffer<T>,
-        back: bool,
     ) -> Result<(u32, CopyParams<T, AtLaunch<'h, 'b>>), GemmError> {
         let [lines, columns, batch] = self.sizes;
         let elements = VECTOR / T::SCALAR.size_bytes();
         // Lines of the workspace start at a vector, and end with one.
-        let (lead, writable) =
-            if back { (elements - 1, columns) } else { (0, columns.next_multiple_of(elements)) };
-        let vectors = (columns + lead).div_ceil(elements);
+        let vectors = columns.div_ceil(elements);
+        let writable = vectors * elements;
         let parts = u64::from(vectors) * u64::from(lines) * u64::from(batch);
         if parts > i32::MAX as u64 {
             return Err(GemmError::Tiles { tiles: parts });
         }
         // Below 2^40, and below 2^31.
-        let (own, packed) = (self.strides.map(|x| x as i64), self.packed.map(|x| x as i64));
-        let (from_strides, to_strides) = if back { (packed, own) } else { (own, packed) };
+        let (from_strides, to_strides) =
+            (self.strides.map(|x| x as i64), self.packed.map(|x| x as i64));
         let [pitch, next] = from_strides;
         let readable =
             i64::from(batch - 1) * next + i64::from(lines - 1) * pitch + i64::from(columns);
@@ -234,24 +203,18 @@ impl Packing {
         config: &GemmConfig,
         problem: &GemmProblem,
         strides: &GemmStrides,
-        aligned: [bool; 3],
+        aligned: [bool; 2],
     ) -> Packing {
         let GemmProblem { m, n, k, batch, .. } = *problem;
         let sizes = |major, lines| {
             if major == Major::K { [lines, k, batch] } else { [k, lines, batch] }
         };
-        let [of_a, of_b, of_d] = [config.a, config.b, config.d].map(|scalar| scalar.size_bytes());
+        let [of_a, of_b] = [config.a, config.b].map(|scalar| scalar.size_bytes());
         let a = Packed::new(sizes(config.major_a, m), strides.a, of_a, aligned[0]);
         let b = Packed::new(sizes(config.major_b, n), strides.b, of_b, aligned[1]);
-        let d = Packed::new([m, n, batch], strides.d, of_d, aligned[2]);
         let or = |packed: Option<Packed>, own| packed.map_or(own, |packed| packed.strides());
-        let problem = GemmProblem {
-            a: or(a, problem.a),
-            b: or(b, problem.b),
-            d: or(d, problem.d),
-            ..*problem
-        };
-        Packing { problem, a, b, d }
+        let problem = GemmProblem { a: or(a, problem.a), b: or(b, problem.b), ..*problem };
+        Packing { problem, a, b }
     }
 }
 
@@ -261,28 +224,25 @@ impl Packing {
 pub(super) struct Repack<T: Types> {
     device: Device,
     pack: Function<Pack<T>>,
-    unpack: Function<(CopyParams<T::D>,)>,
     workspace: Mutex<Workspace<T>>,
 }
 
 struct Workspace<T: Types> {
     a: Buffer<T::A>,
     b: Buffer<T::B>,
-    d: Buffer<T::D>,
 }
 
 impl<T: Types> Repack<T> {
     pub(super) fn load(config: &GemmConfig, device: &Device) -> Result<Repack<T>, GemmError> {
-        let workspace = Workspace { a: device.zeros(1)?, b: device.zeros(1)?, d: device.zeros(1)? };
+        let workspace = Workspace { a: device.zeros(1)?, b: device.zeros(1)? };
         Ok(Repack {
             pack: device.load(&build_pack::<T>(config)?)?,
-            unpack: device.load(&build_unpack(config)?)?,
             device: device.clone(),
             workspace: Mutex::new(workspace),
         })
     }
 
-    /// Copies A and B to the workspace by one launch, runs `product` on what is there, and copies D back: what needs it.
+    /// Copies A and B to the workspace by one launch, where they need it, and runs `product` on what is there.
     pub(super) fn run(
         &self,
         how: &mut How<'_>,
@@ -296,17 +256,13 @@ impl<T: Types> Repack<T> {
             let [of_a, of_b] = [packing.a, packing.b].map(|of| of.unwrap_or(Packed::NONE));
             self.reserve(&mut own.a, &of_a)?;
             self.reserve(&mut own.b, &of_b)?;
-            let (parts_a, params_a) = of_a.copy(a, &mut own.a, false)?;
-            let (parts_b, params_b) = of_b.copy(b, &mut own.b, false)?;
+            let (parts_a, params_a) = of_a.copy(a, &mut own.a)?;
+            let (parts_b, params_b) = of_b.copy(b, &mut own.b)?;
             how.run(&self.pack, grid(parts_a + parts_b), (params_a, params_b))?;
         }
         let a = if packing.a.is_some() { &own.a } else { a };
         let b = if packing.b.is_some() { &own.b } else { b };
-        let Some(packed) = &packing.d else { return product(how, (a, b, d)) };
-        self.reserve(&mut own.d, packed)?;
-        product(how, (a, b, &mut own.d))?;
-        let (parts, params) = packed.copy(&own.d, d, true)?;
-        how.run(&self.unpack, grid(parts), (params,))
+        product(how, (a, b, d))
     }
 
     /// Makes a buffer of the workspace large enough.

@@ -94,15 +94,26 @@ pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)
         });
         load(k, &parts, k.constant(0), 0, &words);
         let steps = depth / plan.depth;
+        let single = config.alignment < 4;
         let start = pipe.start(k);
         k.for_(range(0, count(depths, depth)), start, |k, tile, state| {
             let ahead = (tile + pipe.ahead()) * depth;
+            // Elements that no `cp.async` takes are loaded at once, and stored after the products.
+            let mut begin =
+                || (copy_a.begin(k, state.write, ahead), copy_b.begin(k, state.write, ahead));
+            let loaded = single.then(&mut begin);
             for step in 0..steps {
                 if step + 1 < steps {
                     load(k, &parts, state.read, step + 1, &words);
-                    copy_a.start_part(k, state.write, ahead, step, steps - 1);
-                    copy_b.start_part(k, state.write, ahead, step, steps - 1);
+                    if !single {
+                        copy_a.start_part(k, state.write, ahead, step, steps - 1);
+                        copy_b.start_part(k, state.write, ahead, step, steps - 1);
+                    }
                 } else {
+                    if let Some((a, b)) = &loaded {
+                        a.store(k);
+                        b.store(k);
+                    }
                     // The next tile. All threads have loaded what they need of this one: its stage is the next to be
                     // written.
                     pipe.commit(k);

@@ -8,12 +8,15 @@ use crate::arch::{L2Promotion, Major, TensorMapDesc};
 use crate::ir::builder::OnDevice;
 use crate::ir::op::BarrierForm;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Kernel, KernelOptions, NamedBarrier, TensorMap, TensorMapMut, Val, range};
+use crate::ir::{
+    Body, Element, GlobalMut, Kernel, KernelOptions, NamedBarrier, TensorMap, TensorMapMut, Val,
+    range,
+};
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
-    MmaAtom, OperandSource, OrderedBarrier, RegisterTensor, SharedTensor, SmemAtom, SmemSwizzle,
-    StagedStore, ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline, ValType, WarpRole,
-    Wgmma, WgmmaMainloop, warp_roles,
+    GlobalRows, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor, SharedTensor, SmemAtom,
+    SmemSwizzle, StagedStore, ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline,
+    ValType, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
 };
 
 use super::config::{GROUP, GemmConfig, SWIZZLE_ALIGN, Schedule, StoreForm, WGMMA_ROWS};
@@ -33,7 +36,6 @@ crate::params! {
     pub(super) struct Params<T: Types> {
         pub(super) a: TensorMap<T::A, 3>,
         pub(super) b: TensorMap<T::B, 3>,
-        pub(super) d: TensorMapMut<T::D, 3>,
         /// Row tiles and column tiles of D, steps along K, matrices of the batch.
         pub(super) row_tiles: i32,
         pub(super) column_tiles: i32,
@@ -46,8 +48,34 @@ crate::params! {
     }
 }
 
+crate::params! {
+    /// D, where threads store it: its row pitch and its batch stride.
+    pub(super) struct RowParams<T: Element> {
+        pub(super) d: GlobalMut<T>,
+        pub(super) strides: [i64; 2],
+    }
+}
+
+/// The parameter D of a kernel that stores by tensor copies, and of one whose threads store.
+pub(super) type Map<T> = TensorMapMut<<T as Types>::D, 3>;
+pub(super) type Rows<T> = RowParams<<T as Types>::D>;
+
+/// The kernels: by the way D is stored, and whether thread blocks share tiles.
+pub(super) enum Sm90Kernel<T: Types> {
+    Whole(Kernel<(Params<T>, Map<T>)>),
+    Split(Kernel<(Params<T>, Map<T>, SplitParams)>),
+    Rows(Kernel<(Params<T>, Rows<T>)>),
+    SplitRows(Kernel<(Params<T>, Rows<T>, SplitParams)>),
+}
+
 /// The parameters in a kernel body.
 type Args<'a, T> = Params<T, OnDevice<'a>>;
+
+/// D in a kernel body.
+enum Output<'a, T: Types> {
+    Map(Val<'a, Map<T>>),
+    Rows(RowParams<T::D, OnDevice<'a>>),
+}
 
 /// An operand: the layout of its ring of tiles in shared memory, and the copy that fetches a tile.
 #[derive(Clone, Debug)]
@@ -126,6 +154,7 @@ impl Plan {
         } else {
             StagedStore::of_rows(config.d, rows.min(WGMMA_ROWS), stored, slots)?
         };
+        let store = if config.store == StoreForm::Direct { store.by_threads()? } else { store };
         Ok(Plan {
             config: *config,
             mma: TiledMma::new(MmaAtom::new(op)?, &layout!((groups, 1, 1)), tiler!(_, _, _))?,
@@ -135,38 +164,55 @@ impl Plan {
         })
     }
 
-    /// The maps of A, B and D of a problem.
+    /// The maps of A and B of a problem.
     pub(super) fn maps(
         &self,
         problem: &GemmProblem,
         strides: &GemmStrides,
-    ) -> Result<[TensorMapDesc; 3], GemmError> {
+    ) -> Result<[TensorMapDesc; 2], GemmError> {
         let GemmProblem { m, n, k, batch, .. } = *problem;
-        let d = self.store.desc(&matrices(Major::K, [m, n, batch], strides.d)?)?;
         let a = self.a.map(self.config.major_a, [m, k, batch], strides.a)?;
-        Ok([a, self.b.map(self.config.major_b, [n, k, batch], strides.b)?, d])
+        Ok([a, self.b.map(self.config.major_b, [n, k, batch], strides.b)?])
     }
 
-    /// Builds the kernel of whole tiles.
-    pub(super) fn build<T: Types>(&self) -> Result<Kernel<(Params<T>,)>, GemmError> {
-        let GemmConfig { target, .. } = self.config;
-        let (options, name) = (self.options(), self.config.to_string());
-        let kernel = Kernel::build_with(options, &name, target, |k, (args,)| {
-            self.body::<T>(k, &args, None);
-        });
-        Ok(kernel?)
-    }
-
-    /// Builds the kernel whose thread blocks share tiles.
-    pub(super) fn build_split<T: Types>(
+    /// The map of D, for a kernel that stores it by tensor copies.
+    pub(super) fn map_of_d(
         &self,
-    ) -> Result<Kernel<(Params<T>, SplitParams)>, GemmError> {
-        let GemmConfig { target, .. } = self.config;
+        problem: &GemmProblem,
+        strides: &GemmStrides,
+    ) -> Result<TensorMapDesc, GemmError> {
+        let GemmProblem { m, n, batch, .. } = *problem;
+        Ok(self.store.desc(&matrices(Major::K, [m, n, batch], strides.d)?)?)
+    }
+
+    /// Builds the kernel.
+    pub(super) fn build<T: Types>(&self) -> Result<Sm90Kernel<T>, GemmError> {
+        let GemmConfig { target, splits, store, .. } = self.config;
         let (options, name) = (self.options(), self.config.to_string());
-        let kernel = Kernel::build_with(options, &name, target, |k, (args, split)| {
-            self.body::<T>(k, &args, Some(&split));
-        });
-        Ok(kernel?)
+        Ok(match (store == StoreForm::Direct, splits > 1) {
+            (false, false) => {
+                Sm90Kernel::Whole(Kernel::build_with(options, &name, target, |k, (args, d)| {
+                    self.body::<T>(k, &args, Output::Map(d), None);
+                })?)
+            }
+            (false, true) => Sm90Kernel::Split(Kernel::build_with(
+                options,
+                &name,
+                target,
+                |k, (args, d, split)| self.body::<T>(k, &args, Output::Map(d), Some(&split)),
+            )?),
+            (true, false) => {
+                Sm90Kernel::Rows(Kernel::build_with(options, &name, target, |k, (args, d)| {
+                    self.body::<T>(k, &args, Output::Rows(d), None);
+                })?)
+            }
+            (true, true) => Sm90Kernel::SplitRows(Kernel::build_with(
+                options,
+                &name,
+                target,
+                |k, (args, d, split)| self.body::<T>(k, &args, Output::Rows(d), Some(&split)),
+            )?),
+        })
     }
 
     fn options(&self) -> KernelOptions {
@@ -183,6 +229,7 @@ impl Plan {
         &self,
         k: &mut Body<'a, '_>,
         args: &Args<'a, T>,
+        output: Output<'a, T>,
         split: Option<&SplitArgs<'a>>,
     ) {
         let Plan { config, a, b, store, .. } = self;
@@ -226,7 +273,14 @@ impl Plan {
             } else {
                 WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sa, &sb)
             };
-            let store = store.slice(k, args.d, to, thread_of_group(), barrier);
+            let store = match &output {
+                Output::Map(d) => store.slice(k, *d, to, thread_of_group(), barrier),
+                Output::Rows(d) => {
+                    let rows =
+                        GlobalRows { to: d.d, strides: d.strides, extents: args.epilogue.extents };
+                    store.to_rows(k, rows, to, thread_of_group(), barrier)
+                }
+            };
             let consumer =
                 Consumer { plan: self, args, split, group, barrier, pipe, products, store };
             match (config.store, order) {

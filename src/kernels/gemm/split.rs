@@ -1,11 +1,15 @@
 //! Split-K: thread blocks that share a tile sum their parts in a fixed order.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use crate::ir::builder::OnDevice;
 use crate::ir::op::{FenceOrder, MemScope};
 use crate::ir::{Body, GlobalMut, NamedBarrier, Val, Vector, range};
+use crate::runtime::{Buffer, Device};
 use crate::tensor::RegisterTensor;
 
-use super::config::GROUP;
+use super::config::{GROUP, GemmConfig};
+use super::error::GemmError;
 
 crate::params! {
     /// The workspace of a kernel that splits its accumulators.
@@ -64,7 +68,10 @@ impl<'b> Split<'b> {
         let last = barrier.red_or(k, before.eq(splits - 1));
         k.if_(last, |k| {
             k.fence(FenceOrder::AcqRel, MemScope::Gpu);
-            k.if_(thread.eq(0), |k| args.arrivals.store(k, self.group, 0u32));
+            // Atomic, because the counts of the other splits are not ordered before it.
+            k.if_(thread.eq(0), |k| {
+                args.arrivals.atom().exch(k, self.group, 0u32);
+            });
             accumulators.fill(k, 0.0);
             k.for_(range(0, splits as i32), (), |k, split, ()| {
                 let from = first.offset(split.cvt::<i64>() * size);
@@ -79,5 +86,47 @@ impl<'b> Split<'b> {
             });
             write(k);
         });
+    }
+}
+
+/// The workspace of a function whose thread blocks share tiles, as large as any launch needed. Launches on several
+/// streams share it; the runtime orders them.
+pub(super) struct SplitWorkspace {
+    device: Device,
+    buffers: Mutex<SplitBuffers>,
+}
+
+/// The partial accumulators, and the arrivals at each tile.
+pub(super) type SplitBuffers = (Buffer<f32>, Buffer<u32>);
+
+impl SplitWorkspace {
+    pub(super) fn new(device: &Device) -> Result<SplitWorkspace, GemmError> {
+        let buffers = Mutex::new((device.zeros(1)?, device.zeros(1)?));
+        Ok(SplitWorkspace { device: device.clone(), buffers })
+    }
+
+    /// Returns a workspace that is large enough for row tiles, column tiles and matrices.
+    pub(super) fn reserve(
+        &self,
+        config: &GemmConfig,
+        [rows, columns, batch]: [u64; 3],
+    ) -> Result<MutexGuard<'_, SplitBuffers>, GemmError> {
+        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (partials, arrivals) = &mut *buffers;
+        let groups = (rows + u64::from(config.cluster) - 1) * columns * batch;
+        let groups = groups * u64::from(config.consumers());
+        let each = u64::from(config.splits) * u64::from(config.accumulators() * GROUP);
+        let elements = groups.saturating_mul(each);
+        let too_large = GemmError::TooLarge { operand: 'W', lines: groups, pitch: each };
+        if elements >= 1 << 40 || groups > i32::MAX as u64 {
+            return Err(too_large);
+        }
+        if partials.len() < elements as usize {
+            *partials = self.device.zeros(elements as usize)?;
+        }
+        if arrivals.len() < groups as usize {
+            *arrivals = self.device.zeros(groups as usize)?;
+        }
+        Ok(buffers)
     }
 }

@@ -223,6 +223,20 @@ pub struct ThrAsyncTile<'b, T> {
     to: Val<'b, Shared<T>>,
 }
 
+/// Elements of a tile that a thread has loaded, with their places in shared memory. None where `cp.async` copies.
+#[derive(Clone, Debug)]
+#[must_use = "the elements are not stored"]
+pub struct LoadedElements<'b, T>(Vec<(Val<'b, Shared<T>>, Val<'b, T>)>);
+
+impl<'b, T: Element> LoadedElements<'b, T> {
+    /// Stores the elements to shared memory.
+    #[track_caller]
+    pub fn store<'k: 'b>(&self, k: &mut Body<'k, '_>) {
+        let k = &mut k.rescoped();
+        self.0.iter().for_each(|(to, element)| to.store(k, 0, *element));
+    }
+}
+
 /// 16 bytes: from where, to where, whether their line is inside of the matrix, and how many elements of it are left.
 type Unit<'b, T> = (Val<'b, Global<T>>, Val<'b, Shared<T>>, Val<'b, bool>, Val<'b, i32>);
 
@@ -232,6 +246,24 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
     #[track_caller]
     pub fn start<'k: 'b>(&self, k: &mut Body<'k, '_>, stage: Val<'b, i32>, depth: Val<'b, i32>) {
         self.start_part(k, stage, depth, 0, 1);
+    }
+
+    /// Starts as [`start`](ThrAsyncTile::start) does. Elements that are copied one by one are loaded to registers alone, all
+    /// at the same time, and have to be [stored](LoadedElements::store).
+    #[track_caller]
+    pub fn begin<'k: 'b>(
+        &self,
+        k: &mut Body<'k, '_>,
+        stage: Val<'b, i32>,
+        depth: Val<'b, i32>,
+    ) -> LoadedElements<'b, T> {
+        let k = &mut k.rescoped();
+        let all = self.part_of(stage, depth, [0, self.tile.copies()]);
+        if self.tile.alignment < 4 {
+            return LoadedElements(self.load(k, &all));
+        }
+        self.units(k, &all);
+        LoadedElements(Vec::new())
     }
 
     /// Starts the copies of one of `parts` about equal parts of a tile, to spread them among other work. All parts
@@ -245,6 +277,30 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
         part: u32,
         parts: u32,
     ) {
+        if part >= parts {
+            return k.report(TensorError {
+                operation: "async_copy",
+                operand: format!("part {part} of {parts}"),
+                kind: TensorErrorKind::AsyncTile { why: "there is no such part" },
+            });
+        }
+        let bound = |part: u32| {
+            let copies = u64::from(self.tile.copies()) * u64::from(part) / u64::from(parts);
+            copies as u32
+        };
+        let k = &mut k.rescoped();
+        let all = self.part_of(stage, depth, [bound(part), bound(part.saturating_add(1))]);
+        self.units(k, &all);
+    }
+
+    /// The copies from one number to another one of a tile.
+    #[track_caller]
+    fn part_of(
+        &self,
+        stage: Val<'b, i32>,
+        depth: Val<'b, i32>,
+        [first, end]: [u32; 2],
+    ) -> Vec<Unit<'b, T>> {
         let AsyncTile { elem, major, extent, .. } = self.tile;
         let (line, size) = (self.tile.line(), elem.size_bytes());
         let to = self.to.ptr_cast::<u8>().offset(stage * (extent * line * size));
@@ -258,19 +314,8 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
             Major::Mn => [self.limits[0] - depth, self.limits[1]],
         };
         let (from, own) = (from.ptr_cast::<u8>(), self.tile.lines_of_thread());
-        if part >= parts {
-            return k.report(TensorError {
-                operation: "async_copy",
-                operand: format!("part {part} of {parts}"),
-                kind: TensorErrorKind::AsyncTile { why: "there is no such part" },
-            });
-        }
-        let bound = |part: u32| {
-            let copies = u64::from(self.tile.copies()) * u64::from(part) / u64::from(parts);
-            copies as u32
-        };
         let mut all = Vec::new();
-        for copy in bound(part)..bound(part.saturating_add(1)) {
+        for copy in first..end {
             let (block, i) = (copy / own, copy % own);
             let shift = i * (self.tile.threads / 8);
             let Some(step) = self.lines.get(i as usize) else { continue };
@@ -281,27 +326,43 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
                 left - block * line,
             ));
         }
-        self.units(&mut k.rescoped(), &all);
+        all
+    }
+
+    /// Loads the elements of copies of 16 bytes, with their places.
+    #[track_caller]
+    fn load(
+        &self,
+        k: &mut Body<'b, '_>,
+        all: &[Unit<'b, T>],
+    ) -> Vec<(Val<'b, Shared<T>>, Val<'b, T>)> {
+        let mut loaded = Vec::new();
+        for element in 0..16 / self.tile.elem.size_bytes() {
+            for (from, to, inside, left) in all {
+                let inside = *inside & left.gt(element);
+                let x = k.if_with(inside, T::default(), |k| from.load(k, element));
+                loaded.push((to.offset(element), x));
+            }
+        }
+        loaded
     }
 
     /// Copies of 16 bytes.
     #[track_caller]
     fn units(&self, k: &mut Body<'b, '_>, all: &[Unit<'b, T>]) {
         let AsyncTile { elem, alignment, .. } = self.tile;
+        if alignment < 4 {
+            return LoadedElements(self.load(k, all)).store(k);
+        }
         for piece in 0..16 / alignment {
             let elements = piece * alignment / elem.size_bytes();
             for (from, to, inside, left) in all {
                 let (from, to) = (from.offset(elements), to.offset(elements));
                 // A copy is all or nothing: lines end at multiples of its size.
                 let inside = *inside & left.gt(elements);
-                if alignment < 4 {
-                    let element = k.if_with(inside, T::default(), |k| from.load(k, 0));
-                    to.store(k, 0, element);
-                } else {
-                    let bytes = inside.select(k.constant(alignment), k.constant(0));
-                    let cache = if alignment == 16 { CpAsyncCache::Cg } else { CpAsyncCache::Ca };
-                    k.cp_async_zfill(to, from, cache, alignment, bytes);
-                }
+                let bytes = inside.select(k.constant(alignment), k.constant(0));
+                let cache = if alignment == 16 { CpAsyncCache::Cg } else { CpAsyncCache::Ca };
+                k.cp_async_zfill(to, from, cache, alignment, bytes);
             }
         }
     }

@@ -3,19 +3,24 @@
 pub(super) mod async_tile;
 pub(super) mod bulk;
 pub(super) mod clear;
+pub(super) mod global_rows;
 pub(super) mod matrix_load;
 pub(super) mod row;
 pub(super) mod staged_store;
+pub(super) mod thr_store;
 pub(super) mod thread;
 pub(super) mod tma;
 pub(super) mod tma_tensor;
 
-pub use async_tile::{AsyncTile, ThrAsyncTile};
+pub use async_tile::{AsyncTile, LoadedElements, ThrAsyncTile};
 pub use bulk::{bulk_copy, bulk_store};
 pub use clear::{clear, cooperative_clear};
+pub use global_rows::GlobalRows;
+pub(crate) use global_rows::shifted;
 pub use matrix_load::{MatrixLoad, MatrixRing};
 pub use row::Row;
-pub use staged_store::{AccumulatorMap, StagedStore, StoreWords, ThrStore};
+pub use staged_store::StagedStore;
+pub use thr_store::{AccumulatorMap, StoreWords, ThrStore};
 pub use thread::{autovec_copy, autovec_copy_if, copy, copy_if, copy_zfill};
 pub use tma::TmaCopy;
 pub use tma_tensor::TmaTensor;

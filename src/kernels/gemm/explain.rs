@@ -1,0 +1,83 @@
+//! [`Explanation`]: the predicted times of a configuration by their causes.
+
+use std::fmt;
+
+use super::config::GemmConfig;
+use super::model::Prediction;
+
+/// The reasons for a configuration, by [`GemmConfig::explain`]: its predicted time by causes, and the configurations that
+/// are predicted to be slower. It prints as a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The configuration.
+    pub config: GemmConfig,
+    /// Its predicted time.
+    pub prediction: Prediction,
+    /// Row tiles, column tiles and steps along K of each matrix.
+    pub tiles: [u32; 3],
+    /// SMs of the device.
+    pub sms: u32,
+    /// The next ones in the model's order.
+    pub others: Vec<(GemmConfig, Prediction)>,
+}
+
+impl Explanation {
+    /// Returns the name of the longest of the times that overlap: the busiest SM's, the memory's, the energy's.
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
+    ///
+    /// let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+    /// let limit = |m, n, k| wanted.explain(&GemmProblem::new(m, n, k), 132).unwrap().limit();
+    /// assert_eq!(limit(16, 14336, 4096), "memory");
+    /// assert_eq!(limit(4096, 4096, 4096), "busiest SM");
+    /// ```
+    pub fn limit(&self) -> &'static str {
+        let Prediction { busy_s, memory_s, energy_s, .. } = self.prediction;
+        if busy_s >= memory_s.max(energy_s) {
+            "busiest SM"
+        } else if memory_s >= energy_s {
+            "memory"
+        } else {
+            "energy"
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Explanation { config, prediction: p, tiles: [rows, columns, steps], sms, .. } = self;
+        let us = |seconds: f64| seconds * 1e6;
+        writeln!(f, "{config}")?;
+        writeln!(f, "{:>10.2} us predicted; limit: {}", us(p.seconds), self.limit())?;
+        let splits = config.splits;
+        writeln!(
+            f,
+            "{:>10.2} us busiest SM: {rows} x {columns} tiles of {steps} steps, {splits} splits, {} waves of {sms} SMs",
+            us(p.busy_s),
+            p.waves
+        )?;
+        let parts = [
+            (p.mma_s, "multiply-accumulates"),
+            (p.l2_s, "tiles from the L2 cache, at the same time"),
+            (p.store_s, "stores of D"),
+            (p.fix_up_s, "sums of splits"),
+        ];
+        for (seconds, what) in parts {
+            if seconds > 0.0 {
+                writeln!(f, "{:>14.2} us {what}", us(seconds))?;
+            }
+        }
+        writeln!(f, "{:>10.2} us memory: {:.1} MB", us(p.memory_s), p.memory_bytes / 1e6)?;
+        writeln!(f, "{:>10.2} us energy", us(p.energy_s))?;
+        if p.copies_s > 0.0 {
+            writeln!(f, "{:>10.2} us copies of A and B, which are unaligned", us(p.copies_s))?;
+        }
+        for (config, other) in self.others.iter().take(2) {
+            let slower = 100.0 * (other.seconds / p.seconds - 1.0);
+            writeln!(f, "{:>10.2} us (+{slower:.1} %) {config}", us(other.seconds))?;
+        }
+        Ok(())
+    }
+}
