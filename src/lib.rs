@@ -75,3 +75,6 @@ mod splitting_kernels {}
 #[cfg(all(doctest, feature = "proptest"))]
 #[doc = include_str!("../docs/property-testing.md")]
 mod property_testing {}
+
+#[cfg(all(doctest, feature = "sim"))]
+mod book;

@@ -1,0 +1,22 @@
+//! The listings of the book, as tests.
+
+/// A module for each chapter, whose documentation is the chapter.
+macro_rules! chapters {
+    ($($(#[$attribute:meta])* $name:ident = $file:literal,)*) => {$(
+        $(#[$attribute])*
+        #[doc = include_str!(concat!("../book/src/", $file))]
+        mod $name {}
+    )*};
+}
+
+chapters! {
+    first_kernel = "01-first-kernel.md",
+    words = "02-words.md",
+    layouts = "03-layouts.md",
+    algebra = "04-algebra.md",
+    control_flow = "05-control-flow.md",
+    reduction = "06-reduction.md",
+    tensors = "08-tensors.md",
+    transpose = "09-transpose.md",
+    broken_kernel = "14-broken-kernel.md",
+}
