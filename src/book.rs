@@ -16,7 +16,11 @@ chapters! {
     algebra = "04-algebra.md",
     control_flow = "05-control-flow.md",
     reduction = "06-reduction.md",
+    softmax = "07-softmax.md",
     tensors = "08-tensors.md",
     transpose = "09-transpose.md",
+    mma_sync = "10-mma-sync.md",
+    wgmma = "11-wgmma.md",
+    epilogues = "13-epilogues.md",
     broken_kernel = "14-broken-kernel.md",
 }
