@@ -21,6 +21,14 @@ chapters! {
     transpose = "09-transpose.md",
     mma_sync = "10-mma-sync.md",
     wgmma = "11-wgmma.md",
+    eight_levels = "12-eight-levels.md",
     epilogues = "13-epilogues.md",
     broken_kernel = "14-broken-kernel.md",
+    #[cfg(feature = "proptest")]
+    property_testing = "15-property-testing.md",
+    in_your_program = "16-in-your-program.md",
+    tuning = "17-tuning.md",
+    splitting = "18-splitting.md",
+    safety = "19-safety.md",
+    adding = "20-adding.md",
 }
