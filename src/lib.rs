@@ -66,12 +66,5 @@ pub mod tune;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-/// The examples of `docs/splitting-kernels.md`, as tests.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/splitting-kernels.md")]
-mod splitting_kernels {}
-
-/// The examples of `docs/property-testing.md`, as tests.
-#[cfg(all(doctest, feature = "proptest"))]
-#[doc = include_str!("../docs/property-testing.md")]
-mod property_testing {}
+#[cfg(all(doctest, feature = "sim"))]
+mod book;

@@ -1,6 +1,6 @@
 //! Generates random layouts for `proptest`; the laws of this crate are tested with them.
 //!
-//! `docs/property-testing.md` shows how to state a law.
+//! `book/src/15-property-testing.md` shows how to state a law.
 //!
 //! ```
 //! use proptest::prelude::*;

@@ -18,6 +18,8 @@ mod defaults;
 mod family;
 #[cfg(feature = "sim")]
 mod gemm;
+#[cfg(feature = "sim")]
+mod levels;
 mod loops;
 #[cfg(feature = "sim")]
 mod orders;

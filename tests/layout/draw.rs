@@ -582,17 +582,49 @@ fn pictures_of_the_documentation_are_current() {
         ("thread_value", layout!(((4, 8), 2):((16, 1), 8)).draw_tv((8, 8))),
         ("swizzle", swizzled.draw()),
     ];
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/images");
+    check_pictures("docs/images", &pictures);
+}
+
+/// The pictures of the book. With `TILEWRIGHT_BLESS=1` they are written anew.
+#[test]
+fn pictures_of_the_book_are_current() {
+    let (rows, tile) = (layout!((4, 8):(8, 1)), tiler!(2, 4));
+    let divided = rows.logical_divide(&tile).unwrap();
+    let (block, over) = (layout!((2, 3):(3, 1)), layout!((2, 2):(1, 2)));
+    let raked = block.raked_product(&over).unwrap();
+    let every_second = layout!(4:8);
+    let composed = rows.composition(&every_second).unwrap();
+    let swizzled: ComposedLayout = "S<2,0,2> o 0 o (4,4):(4,1)".parse().unwrap();
+    let banks = |layout: Drawing| layout.shaded(Shading::Cycle { run: 1, period: 8 });
+    let swizzled_tile: ComposedLayout = "S<3,0,3> o 0 o (8,8):(8,1)".parse().unwrap();
+    let pictures = [
+        ("row_major", rows.draw()),
+        ("blocked", layout!(((2, 2), (2, 4)):((1, 4), (2, 8))).draw()),
+        ("thread_value", layout!(((4, 8), 2):((16, 1), 8)).draw_tv((8, 8))),
+        ("composition", Drawing::composition(&rows, &every_second, &composed)),
+        ("divide", Drawing::divide("logical_divide", &rows, &tile, &divided)),
+        ("raked", Drawing::product("raked_product", &block, &over, &raked)),
+        ("swizzle", swizzled.draw()),
+        ("banks_plain", banks(layout!((8, 8):(8, 1)).draw())),
+        ("banks_padded", banks(layout!((8, 8):(9, 1)).draw())),
+        ("banks_swizzled", banks(swizzled_tile.draw())),
+    ];
+    check_pictures("book/src/images", &pictures);
+}
+
+/// Asserts that the folder has these pictures as the library draws them.
+fn check_pictures(folder: &str, pictures: &[(&str, Drawing)]) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     for (name, picture) in pictures {
-        let (file, svg) = (folder.join(format!("{name}.svg")), picture.svg().unwrap());
+        let (file, svg) = (root.join(format!("{name}.svg")), picture.svg().unwrap());
         if std::env::var_os("TILEWRIGHT_BLESS").is_some() {
-            fs::create_dir_all(&folder).unwrap();
+            fs::create_dir_all(&root).unwrap();
             fs::write(&file, &svg).unwrap();
         }
         let found = fs::read_to_string(&file).unwrap_or_default();
         assert!(
             found == svg,
-            "docs/images/{name}.svg is not what the library draws; write it anew with TILEWRIGHT_BLESS=1"
+            "{folder}/{name}.svg is not what the library draws; write it anew with TILEWRIGHT_BLESS=1"
         );
     }
 }

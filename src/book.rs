@@ -1,0 +1,34 @@
+//! The listings of the book, as tests.
+
+/// A module for each chapter, whose documentation is the chapter.
+macro_rules! chapters {
+    ($($(#[$attribute:meta])* $name:ident = $file:literal,)*) => {$(
+        $(#[$attribute])*
+        #[doc = include_str!(concat!("../book/src/", $file))]
+        mod $name {}
+    )*};
+}
+
+chapters! {
+    first_kernel = "01-first-kernel.md",
+    words = "02-words.md",
+    layouts = "03-layouts.md",
+    algebra = "04-algebra.md",
+    control_flow = "05-control-flow.md",
+    reduction = "06-reduction.md",
+    softmax = "07-softmax.md",
+    tensors = "08-tensors.md",
+    transpose = "09-transpose.md",
+    mma_sync = "10-mma-sync.md",
+    wgmma = "11-wgmma.md",
+    eight_levels = "12-eight-levels.md",
+    epilogues = "13-epilogues.md",
+    broken_kernel = "14-broken-kernel.md",
+    #[cfg(feature = "proptest")]
+    property_testing = "15-property-testing.md",
+    in_your_program = "16-in-your-program.md",
+    tuning = "17-tuning.md",
+    splitting = "18-splitting.md",
+    safety = "19-safety.md",
+    adding = "20-adding.md",
+}
