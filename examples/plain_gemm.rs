@@ -57,6 +57,7 @@ fn kernel(stages: u32, columns: u32) -> Result<Kernel<Params>, Box<dyn Error>> {
             k.barrier();
             let thr = mma.slice(t);
             let acc = thr.fragment_c::<f32>(k, shape!(m, n));
+            acc.fill(k, 0.0);
             k.for_(range(0, steps).prefetch_stages(stages), (), |k, i, ()| {
                 k.if_(t.eq(0), |k| {
                     full.arrive_expect_tx(k, 2 * copy.bytes());
@@ -67,7 +68,7 @@ fn kernel(stages: u32, columns: u32) -> Result<Kernel<Params>, Box<dyn Error>> {
                 let x = SmemOperand::new(k, &thr.partition_a(k, &sa));
                 let y = SmemOperand::new(k, &thr.partition_b(k, &sb));
                 k.wgmma_fence();
-                mma.gemm_async(k, &acc, &x, &y, i.gt(0));
+                mma.gemm_async(k, &acc, &x, &y, true);
                 k.wgmma_commit_group();
                 k.wgmma_wait_group(0);
                 k.barrier();
