@@ -6,6 +6,8 @@ use crate::support::{device, ptxas, text};
 
 #[path = "../../examples/gemm.rs"]
 mod example;
+#[path = "../../examples/plain_gemm.rs"]
+mod plain_gemm;
 
 use proptest::prelude::*;
 use tilewright::arch::Major;
@@ -117,5 +119,14 @@ fn sizes_that_no_kernel_has_are_refused() {
 fn the_example_runs() {
     for device in device::devices() {
         example::run(&device).unwrap();
+    }
+}
+
+/// The loop with copies four iterations ahead gives the product of the library's kernel.
+#[test]
+fn the_plain_loop_multiplies() {
+    let sim = [tilewright::runtime::Device::sim_for(Target::SM_90A).unwrap()];
+    for device in sim.into_iter().chain(device::gpu()) {
+        plain_gemm::run(&device).unwrap();
     }
 }

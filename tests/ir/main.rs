@@ -40,6 +40,8 @@ mod params;
 #[cfg(feature = "sim")]
 mod prefetch_async;
 #[cfg(feature = "sim")]
+mod prefetch_bulk;
+#[cfg(feature = "sim")]
 mod splitting;
 mod text_limits;
 mod text_roundtrip;

@@ -1,6 +1,7 @@
 //! Facts about a verified structure, computed without changing it.
 
 pub(in crate::ir) mod alignment;
+pub(in crate::ir) mod bulk_staging;
 pub(in crate::ir) mod butterfly;
 pub(in crate::ir) mod jumps;
 pub(in crate::ir) mod prefetch;

@@ -17,10 +17,11 @@
 //! Two pointers may always point to the same memory.
 //!
 //! Stores to tiles in shared memory (`staging.rs`) are done ahead as well, and so are asynchronous copies to them,
-//! which are copies too.
+//! which are copies too, and bulk copies that an mbarrier counts (`bulk_staging.rs`).
 
 use std::collections::HashSet;
 
+use super::bulk_staging::{self, is_bulk_load, makes_barrier};
 use super::jumps::{any, find, leaves};
 use super::ring::Slots;
 use super::staging::Tiles;
@@ -55,6 +56,8 @@ pub(in crate::ir) enum CannotSplit {
     /// There are no other copies than asynchronous ones, and not in the form that can be done ahead: the second
     /// operation prevents it.
     AsyncForm(OpId, OpId),
+    /// The same for bulk and tensor copies.
+    BulkForm(OpId, OpId),
     /// The copy depends on the value, which is made in time.
     DependsOnUse(OpId, Value),
     /// The operation of the loop may write what a copy reads.
@@ -97,17 +100,30 @@ pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Sp
             Err(_) => {}
         }
     }
-    let tiles = Tiles::new(ir, body.region).and_then(|tiles| body.staged(tiles).map_err(Some));
+    let bulk = ops.iter().find_map(|op| find(ir, *op, &is_bulk_load));
+    let tiles = match bulk {
+        Some(_) => bulk_staging::tiles(ir, body.region).and_then(|tiles| body.bulk_staged(tiles)),
+        None => Tiles::new(ir, body.region).and_then(|tiles| body.staged(tiles).map_err(Some)),
+    };
     let obstacle = tiles.as_ref().err().copied().flatten();
     let tiles = tiles.ok();
-    let is_staged = tiles.as_ref().is_some_and(|tiles| !tiles.waits.is_empty());
+    if let (Some(copy), None) = (bulk, &tiles) {
+        return Err(CannotSplit::BulkForm(copy, obstacle.unwrap_or(copy)));
+    }
+    let is_staged =
+        tiles.as_ref().is_some_and(|tiles| !tiles.waits.is_empty() || tiles.full.is_some());
     if copies.is_empty() && !is_staged {
         let is_copy = |op: &Op| matches!(op, Op::AsyncCopy(AsyncCopy::CpAsync { .. }));
         let copy = ops.iter().find_map(|op| find(ir, *op, &is_copy));
         let form = |copy: OpId| CannotSplit::AsyncForm(copy, obstacle.unwrap_or(copy));
         return Err(copy.map_or(CannotSplit::NoCopies, form));
     }
-    if let Some(op) = ops.iter().find_map(|op| find(ir, *op, &|op| writes_global(ir, op))) {
+    let counted = |op: &OpId| {
+        let full = tiles.as_ref().and_then(|tiles| Some((tiles, tiles.full.as_ref()?)));
+        full.is_some_and(|(tiles, full)| full.wait == *op || tiles.stores.contains(op))
+    };
+    let mut others = ops.iter().filter(|op| !counted(op));
+    if let Some(op) = others.find_map(|op| find(ir, *op, &|op| writes_global(ir, op))) {
         return Err(CannotSplit::AliasingStore(op));
     }
     let synchronises = |op: &Op| op.info().is_some_and(|info| info.effect == Effect::Sync);
@@ -129,7 +145,8 @@ pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Sp
                 fill.push(op);
                 continue;
             }
-            if tiles.barriers.contains(&op) || tiles.waits.contains(&op) {
+            let is_wait = tiles.full.as_ref().is_some_and(|full| full.wait == op);
+            if is_wait || tiles.barriers.contains(&op) || tiles.waits.contains(&op) {
                 continue;
             }
         }
@@ -213,6 +230,7 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
             ),
             _,
         ) => false,
+        (op, _) if makes_barrier(op) => false,
         (
             Op::Mbarrier(_)
             | Op::AsyncCopy(_)
@@ -312,6 +330,26 @@ impl Body<'_> {
             let shared = tiles.allocation(store).ok_or(store)?;
             if tiles.rings.iter().all(|ring| ring.shared != shared) {
                 tiles.as_ring(&slots, shared, store)?;
+            }
+        }
+        Ok(tiles)
+    }
+
+    /// The tiles, if the bulk copies to them can be done ahead: of values that are there ahead, to the same bytes in each
+    /// iteration.
+    ///
+    /// # Errors
+    /// The operation that prevents it.
+    fn bulk_staged(&self, tiles: Tiles) -> Result<Tiles, Option<OpId>> {
+        let is_invariant = |value: Value| self.is_invariant(value);
+        for &fill in &tiles.stores {
+            let mut used = HashSet::new();
+            uses(self.ir, fill, &mut used);
+            if let Some(late) = used.into_iter().find(|value| !self.is_early(*value)) {
+                return Err(Some(self.definition(late).unwrap_or(fill)));
+            }
+            if let Some(op) = bulk_staging::varying(self.ir, self.region, fill, &is_invariant) {
+                return Err(Some(op));
             }
         }
         Ok(tiles)

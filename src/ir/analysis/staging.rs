@@ -19,7 +19,7 @@
 //! barrier
 //! ```
 //!
-//! It is recognised if
+//! Bulk and tensor copies have another form (`bulk_staging.rs`). These forms are recognised if
 //!
 //! * it has two barriers, and no other operation that synchronises but those;
 //! * all its accesses to shared memory are to allocations that are accessed nowhere else, and whose addresses
@@ -31,21 +31,22 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::bulk_staging::Full;
 use super::jumps::find;
 use super::ring::{Ring, Slots};
 use crate::ir::entity::{OpId, RegionId, SharedId, Value};
 use crate::ir::kernel::KernelIr;
-use crate::ir::op::{AsyncCopy, Effect, Mem, Mma, Op, Sync};
+use crate::ir::op::{AsyncCopy, Effect, Mbarrier, Mem, Mma, Op, Sync};
 
 /// The tiles of a loop.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::ir) struct Tiles {
     /// The operations that fill them.
     pub(in crate::ir) stores: Vec<OpId>,
     /// The operations of the body that make pointers to the tiles from others.
     pub(in crate::ir) offsets: Vec<OpId>,
-    /// The two barriers.
-    pub(in crate::ir) barriers: [OpId; 2],
+    /// The barriers: two, or one where an mbarrier counts what is copied.
+    pub(in crate::ir) barriers: Vec<OpId>,
     /// The operations that commit asynchronous copies and wait for them; empty for plain stores.
     pub(in crate::ir) waits: Vec<OpId>,
     /// The pointers of outside through which the body accesses the tiles.
@@ -53,7 +54,9 @@ pub(in crate::ir) struct Tiles {
     /// The allocations.
     pub(in crate::ir) shared: Vec<SharedId>,
     /// The accesses of the loop to each of them.
-    accesses: Vec<(OpId, SharedId)>,
+    pub(super) accesses: Vec<(OpId, SharedId)>,
+    /// The mbarrier of bulk copies, one of the allocations.
+    pub(in crate::ir) full: Option<Full>,
     /// The allocations with a slot for each iteration: they get no further stages.
     pub(in crate::ir) rings: Vec<Ring>,
 }
@@ -124,8 +127,7 @@ impl Tiles {
         if let Some(other) = others.clone().find_map(|op| find(ir, *op, &synchronises)) {
             return Err(Some(other));
         }
-        let mut pointers = Pointers { ir, origin: HashMap::new(), inside: None, uses: Vec::new() };
-        pointers.region(ir.body, body);
+        let pointers = Pointers::of(ir, body);
         let uses_inside = pointers.uses.iter().filter(|found| found.inside.is_some());
         let shared: HashSet<SharedId> = uses_inside.filter_map(|found| found.shared).collect();
         let (mut stores, mut offsets, mut outer) = (Vec::new(), Vec::new(), HashMap::new());
@@ -154,7 +156,7 @@ impl Tiles {
                                 stores.push(op);
                             }
                         }
-                        Kind::Load | Kind::Store | Kind::Other => return Err(Some(found.op)),
+                        _ => return Err(Some(found.op)),
                     }
                     if let Some(pointer) = found.pointer.filter(|v| !is_inside(ir, *v, body)) {
                         outer.insert(pointer, shared);
@@ -164,7 +166,7 @@ impl Tiles {
                 (Some(_), None) => return Err(Some(found.op)),
                 (None, Some(id)) if shared.contains(&id) => match found.kind {
                     Kind::Base | Kind::Offset => {}
-                    Kind::Load | Kind::Store | Kind::Other => return Err(Some(found.op)),
+                    _ => return Err(Some(found.op)),
                 },
                 (None, _) => {}
             }
@@ -177,8 +179,8 @@ impl Tiles {
         pointers.sort_unstable();
         let mut shared: Vec<SharedId> = shared.into_iter().collect();
         shared.sort_unstable();
-        let (barriers, rings) = ([first, second], Vec::new());
-        Ok(Tiles { stores, offsets, barriers, waits, pointers, shared, accesses, rings })
+        let (barriers, rings, full) = (vec![first, second], Vec::new(), None);
+        Ok(Tiles { stores, offsets, barriers, waits, pointers, shared, accesses, full, rings })
     }
 }
 
@@ -231,7 +233,7 @@ fn asynchronous(
 }
 
 /// Returns whether the value is made in the region or inside it.
-fn is_inside(ir: &KernelIr, value: Value, region: RegionId) -> bool {
+pub(super) fn is_inside(ir: &KernelIr, value: Value, region: RegionId) -> bool {
     let mut at = ir.values[value].region;
     while at != region {
         match ir.regions[at].parent {
@@ -244,37 +246,50 @@ fn is_inside(ir: &KernelIr, value: Value, region: RegionId) -> bool {
 
 /// The use of a pointer to shared memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     /// It is made from an allocation.
     Base,
     /// Another one is made from it.
     Offset,
     Load,
     Store,
+    /// A descriptor is made of it.
+    Descriptor,
+    /// An mbarrier is made there.
+    Init,
+    /// The mbarrier there is used.
+    Barrier,
     /// It is used as a value.
     Other,
 }
 
 /// A use of a pointer to shared memory.
-struct Use {
-    kind: Kind,
-    op: OpId,
-    pointer: Option<Value>,
+pub(super) struct Use {
+    pub(super) kind: Kind,
+    pub(super) op: OpId,
+    pub(super) pointer: Option<Value>,
     /// The allocation that it points into, if that is known.
-    shared: Option<SharedId>,
+    pub(super) shared: Option<SharedId>,
     /// The operation of the loop's body that holds the use; `None` for a use outside of the loop.
-    inside: Option<OpId>,
+    pub(super) inside: Option<OpId>,
 }
 
 /// All uses of pointers to shared memory, in the order of the text.
-struct Pointers<'k> {
+pub(super) struct Pointers<'k> {
     ir: &'k KernelIr,
     origin: HashMap<Value, SharedId>,
     inside: Option<OpId>,
-    uses: Vec<Use>,
+    pub(super) uses: Vec<Use>,
 }
 
-impl Pointers<'_> {
+impl<'k> Pointers<'k> {
+    /// The uses in the whole kernel; those in `body` have the operation that they are in.
+    pub(super) fn of(ir: &'k KernelIr, body: RegionId) -> Self {
+        let mut all = Pointers { ir, origin: HashMap::new(), inside: None, uses: Vec::new() };
+        all.region(ir.body, body);
+        all
+    }
+
     fn region(&mut self, region: RegionId, body: RegionId) {
         let ir = self.ir;
         for &op in &ir.regions[region].ops {
@@ -308,13 +323,38 @@ impl Pointers<'_> {
             op
         {
             Kind::Load
-        } else if let Op::Mem(Mem::St { .. }) | Op::AsyncCopy(AsyncCopy::CpAsync { .. }) = op {
+        } else if let Op::Mem(Mem::St { .. })
+        | Op::AsyncCopy(
+            AsyncCopy::CpAsync { .. }
+            | AsyncCopy::CpAsyncBulkLoad { .. }
+            | AsyncCopy::CpAsyncBulkTensorLoad { .. },
+        ) = op
+        {
             Kind::Store
+        } else if let Op::Mma(Mma::MatrixDescriptor { .. }) = op {
+            Kind::Descriptor
+        } else if let Op::Mbarrier(Mbarrier::MbarrierInit { .. }) = op {
+            Kind::Init
+        } else if let Op::Mbarrier(
+            Mbarrier::MbarrierArriveExpectTx { .. }
+            | Mbarrier::MbarrierExpectTx { .. }
+            | Mbarrier::MbarrierWaitParity { .. },
+        ) = op
+        {
+            Kind::Barrier
         } else {
             Kind::Other
         };
+        let counts = match op {
+            Op::AsyncCopy(
+                AsyncCopy::CpAsyncBulkLoad { barrier, .. }
+                | AsyncCopy::CpAsyncBulkTensorLoad { barrier, .. },
+            ) => Some(*barrier),
+            _ => None,
+        };
         op.for_each_operand(|value| {
             if super::prefetch::is_shared(ir, value) {
+                let kind = if counts == Some(value) { Kind::Barrier } else { kind };
                 let shared = self.origin.get(&value).copied();
                 if let (Kind::Offset, Some(result), Some(shared)) = (kind, result, shared) {
                     self.origin.insert(*result, shared);

@@ -16,17 +16,23 @@
 //!    Where the tiles are filled by asynchronous copies, these are started behind the barrier, as a group of their
 //!    own. Before the barrier an iteration waits until all groups but the `n - 1` latest are done; the drain waits
 //!    for all.
+//!    Where they are filled by bulk copies, the mbarrier has `n + 1` stages too, made where the first one is. The copies of
+//!    iteration `i + n` are started behind the barrier of iteration `i`, which then waits for the mbarrier of its
+//!    stage: for the parity of the rounds through all stages.
 //! 6. A loop with fewer than `n` iterations stays as it is. Where `t` is not known, both forms are there.
 //! 7. The main loop is unrolled as the loop asks for; the drain stays a loop, and is left out of one where
 //!    `n` is 1.
 
 use super::counted::{Counted, unsigned};
 use super::rewrite::Rewrite;
+use crate::ir::analysis::bulk_staging::Full;
 use crate::ir::analysis::prefetch::{Split, split};
 use crate::ir::analysis::staging::Tiles;
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
-use crate::ir::op::{Arith, AsyncCopy, Compare, Control, Mem, Op, Sync, Unroll, ValueList};
+use crate::ir::op::{
+    Arith, AsyncCopy, Compare, Control, Mbarrier, Mem, Op, Sync, Unroll, ValueList,
+};
 use crate::ir::types::{Scalar, Type};
 
 /// Pipelines. The verifier has seen to it that each loop that asks for it can be split.
@@ -34,6 +40,16 @@ pub(super) fn pipeline(ir: &KernelIr) -> KernelIr {
     let mut rewrite = Rewrite::new(ir);
     let body = rewrite.out.body;
     rewrite.declare_vars(ir.body, body);
+    for id in ir.ops.keys() {
+        let asks = Counted::new(ir, id).filter(|counted| counted.prefetch > 0);
+        let Some(counted) = asks.filter(|counted| !stays(counted)) else { continue };
+        let full = split(ir, id, counted.body).ok().and_then(|split| split.tiles?.full);
+        let Some(full) = full else { continue };
+        let stride = Tiles::stride(ir, full.shared);
+        for init in full.inits {
+            rewrite.further.insert(init, (counted.prefetch, stride));
+        }
+    }
     copy_ops(&mut rewrite, &ir.regions[ir.body].ops, body);
     rewrite.out
 }
@@ -50,11 +66,38 @@ fn copy_ops(rewrite: &mut Rewrite<'_>, ops: &[OpId], region: RegionId) {
             plan.write(rewrite, region);
         } else if source.ops[id].op.regions().is_empty() {
             rewrite.copy_plain(id, region);
+            if let Some(further) = rewrite.further.get(&id).copied() {
+                make_further(rewrite, id, region, further);
+            }
         } else {
             for (inner, copy) in rewrite.copy_owner(id, region) {
                 copy_ops(rewrite, &source.regions[inner].ops, copy);
             }
         }
+    }
+}
+
+/// Returns whether the loop is known to have too few iterations (rule 6).
+fn stays(counted: &Counted<'_>) -> bool {
+    counted.trips().is_some_and(|trips| trips.count < counted.prefetch.into())
+}
+
+/// Makes the mbarriers of the further stages as the first one.
+fn make_further(
+    rewrite: &mut Rewrite<'_>,
+    init: OpId,
+    region: RegionId,
+    (further, stride): (u32, u64),
+) {
+    let source = rewrite.source;
+    let Op::Mbarrier(Mbarrier::MbarrierInit { barrier, count, .. }) = source.ops[init].op else {
+        return;
+    };
+    let (location, count) = (source.ops[init].location, rewrite.value(count));
+    let barrier = rewrite.value(barrier);
+    for stage in 1..=further {
+        let index = rewrite.constant(region, location, Scalar::I32, u64::from(stage) * stride);
+        rewrite.push(region, location, Mbarrier::MbarrierInit { barrier, index, count }, &[]);
     }
 }
 
@@ -66,12 +109,13 @@ struct Pipeline<'k> {
 }
 
 /// The state at the start of an iteration: its index, the index to fetch for (unless there is none), the stages
-/// of the tiles to use and to fill, the carried values, and the fetched values of each stage.
+/// of the tiles to use and to fill, the parity of the stage to use, the carried values, and the fetched values of each stage.
 struct State {
     index: Value,
     ahead: Option<Value>,
     stage: Option<Value>,
     fill: Option<Value>,
+    parity: Option<Value>,
     carried: ValueList,
     fetched: Vec<ValueList>,
 }
@@ -79,7 +123,7 @@ struct State {
 impl State {
     fn values(&self) -> ValueList {
         let mut values = ValueList::from_slice(&[self.index]);
-        values.extend(self.ahead.into_iter().chain(self.stage).chain(self.fill));
+        values.extend(self.ahead.into_iter().chain(self.stage).chain(self.fill).chain(self.parity));
         values.extend_from_slice(&self.carried);
         self.fetched.iter().for_each(|stage| values.extend_from_slice(stage));
         values
@@ -90,12 +134,12 @@ impl State {
         let mut values = values.iter().copied();
         let mut next = |default: Value| values.next().unwrap_or(default);
         let index = next(self.index);
-        let [ahead, stage, fill] =
-            [self.ahead, self.stage, self.fill].map(|value| value.map(&mut next));
+        let [ahead, stage, fill, parity] =
+            [self.ahead, self.stage, self.fill, self.parity].map(|value| value.map(&mut next));
         let carried = self.carried.iter().map(|value| next(*value)).collect();
         let of_stage = |stage: &ValueList| stage.iter().map(|value| next(*value)).collect();
         let fetched = self.fetched.iter().map(of_stage).collect();
-        State { index, ahead, stage, fill, carried, fetched }
+        State { index, ahead, stage, fill, parity, carried, fetched }
     }
 }
 
@@ -106,7 +150,7 @@ impl Pipeline<'_> {
         let stages = u128::from(self.stages);
         let unsigned = unsigned(self.counted.scalar);
         match self.counted.trips() {
-            Some(trips) if trips.count < stages => self.plain(rewrite, region),
+            Some(_) if stays(&self.counted) => self.plain(rewrite, region),
             Some(trips) => {
                 let main = trips.count - stages;
                 let count =
@@ -182,7 +226,10 @@ impl Pipeline<'_> {
             ahead = self.next(rewrite, region, ahead);
         }
         let carried = rewrite.values(self.counted.init);
-        let mut state = State { index: first, ahead: Some(ahead), stage, fill, carried, fetched };
+        let full = self.full().is_some();
+        let parity = full.then(|| rewrite.constant(region, location, Scalar::U32, 0));
+        let (index, ahead) = (first, Some(ahead));
+        let mut state = State { index, ahead, stage, fill, parity, carried, fetched };
         if let Some(main) = main {
             let unroll = self.counted.unroll;
             state = self.rounds(rewrite, region, main, unroll, state, &original);
@@ -246,8 +293,7 @@ impl Pipeline<'_> {
             rewrite.push(region, location, Sync::Barrier {}, &[]);
         }
         let fetched = state.ahead.map(|ahead| self.fetch(rewrite, region, ahead));
-        let (begins, ends) =
-            if self.is_asynchronous() { (state.fill, None) } else { (None, state.fill) };
+        let (begins, ends) = if self.is_early() { (state.fill, None) } else { (None, state.fill) };
         if let Some(fill) = begins {
             self.store(rewrite, region, fill, original);
         }
@@ -264,6 +310,12 @@ impl Pipeline<'_> {
         rewrite.declare_vars(body, region);
         if let Some(stage) = state.stage {
             self.point(rewrite, region, stage, original);
+        }
+        if let (Some(full), Some(parity)) = (self.full(), state.parity) {
+            let (barrier, at) = (rewrite.value(full.pointer), source.ops[full.wait].location);
+            let index = rewrite.constant(region, at, Scalar::I32, 0);
+            let wait = Mbarrier::MbarrierWaitParity { barrier, index, parity };
+            rewrite.push(region, at, wait, &[]);
         }
         copy_ops(rewrite, &self.split.in_time, region);
         if let Some(last) = source.regions[body].ops.last()
@@ -283,6 +335,9 @@ impl Pipeline<'_> {
         let mut turn = |stage: Value| self.turn(rewrite, region, stage);
         state.stage = state.stage.map(&mut turn);
         state.fill = state.fill.map(&mut turn);
+        if let (Some(stage), Some(parity)) = (state.stage, state.parity) {
+            state.parity = Some(self.parity(rewrite, region, stage, parity));
+        }
         state
     }
 
@@ -327,6 +382,34 @@ impl Pipeline<'_> {
     /// Returns whether asynchronous copies fill the tiles.
     fn is_asynchronous(&self) -> bool {
         self.split.tiles.as_ref().is_some_and(|tiles| !tiles.waits.is_empty())
+    }
+
+    /// The mbarrier of bulk copies.
+    fn full(&self) -> Option<&Full> {
+        self.split.tiles.as_ref().and_then(|tiles| tiles.full.as_ref())
+    }
+
+    /// Returns whether the copies of an iteration are started before its own stage is used.
+    fn is_early(&self) -> bool {
+        self.is_asynchronous() || self.full().is_some()
+    }
+
+    /// The parity of the next stage, `stage`: another one after a round through all stages.
+    fn parity(
+        &self,
+        rewrite: &mut Rewrite<'_>,
+        region: RegionId,
+        stage: Value,
+        parity: Value,
+    ) -> Value {
+        let location = self.counted.location;
+        let zero = rewrite.constant(region, location, Scalar::I32, 0);
+        let one = rewrite.constant(region, location, Scalar::U32, 1);
+        let mut arith = |scalar, op| rewrite.arith(region, location, scalar, op);
+        let is_first = Arith::Setp { lhs: stage, rhs: zero, compare: Compare::Eq };
+        let cond = arith(Scalar::Bool, is_first);
+        let other = arith(Scalar::U32, Arith::Xor { lhs: parity, rhs: one });
+        arith(Scalar::U32, Arith::Selp { cond, then_value: other, else_value: parity })
     }
 
     /// The stage after `stage`, in turn.

@@ -28,6 +28,8 @@ pub(super) struct Rewrite<'k> {
     vars: HashMap<VarId, VarId>,
     /// The variables that each region of the source declares.
     declared: HashMap<RegionId, Vec<VarId>>,
+    /// The further mbarriers to be made after an operation that makes one, and the elements from one to the next.
+    pub(super) further: HashMap<OpId, (u32, u64)>,
 }
 
 impl<'k> Rewrite<'k> {
@@ -51,7 +53,8 @@ impl<'k> Rewrite<'k> {
             declared.entry(var.region).or_default().push(id);
         }
         let (targets, vars) = (HashMap::new(), HashMap::new());
-        Rewrite { source, out, values, targets, vars, declared }
+        let further = HashMap::new();
+        Rewrite { source, out, values, targets, vars, declared, further }
     }
 
     /// The copy of a value. In a verified kernel it exists wherever the value is visible.

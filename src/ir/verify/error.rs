@@ -344,6 +344,10 @@ errors! {
         /// in this order and not inside an `if` or a loop; the elements of a tile are the same ones in each iteration, or
         /// those of slot `i % n` of a ring, and the kernel must bound its thread indices where they say which
         PrefetchAsyncForm { made: SourceLocation, op: &'static str, at: SourceLocation },
+        /// this loop cannot start its bulk copies ahead, such as that at {made}, because of the `{op}` at {at}: its body must
+        /// expect the bytes and copy to tiles of its own (in one `if` of an elected thread, the same one in each iteration),
+        /// wait for the parity `i % 2` of one mbarrier, use the tiles, wait for all products, and pass one barrier
+        PrefetchBulkForm { made: SourceLocation, op: &'static str, at: SourceLocation },
         /// this loop cannot fetch {stages} iterations ahead: the ring that the `{op}` at {made} goes around has {slots} slots,
         /// one for each of these iterations and one for the present one
         PrefetchRing { op: &'static str, made: SourceLocation, slots: u32, stages: u32 },

@@ -76,6 +76,7 @@
 //!   - `PrefetchStages`, `PrefetchSharedSize`, `PrefetchNoCopies`: a loop that is to fetch ahead has loads that
 //!     can be, not too many stages, and room for the tiles of all stages.
 //!   - `PrefetchAsyncForm`: asynchronous copies of a loop that fetches ahead have the form of `staging.rs`.
+//!   - `PrefetchBulkForm`: bulk copies of a loop that fetches ahead have the form of `bulk_staging.rs`.
 //!   - `PrefetchRing`: a ring of the kernel's own has a slot for each iteration in flight.
 //!   - `PrefetchEarlyExit`, `PrefetchDependsOnUse`, `PrefetchAliasingStore`, `PrefetchAcrossBarrier`: making
 //!     these loads ahead changes nothing.

@@ -115,6 +115,11 @@ impl Walk<'_, '_> {
                     (ir.location_of(copy), (name(obstacle), ir.location_of(obstacle)));
                 (op, VerifyError::PrefetchAsyncForm { made, op: obstacle.0, at: obstacle.1 })
             }
+            Err(CannotSplit::BulkForm(copy, obstacle)) => {
+                let (made, obstacle) =
+                    (ir.location_of(copy), (name(obstacle), ir.location_of(obstacle)));
+                (op, VerifyError::PrefetchBulkForm { made, op: obstacle.0, at: obstacle.1 })
+            }
             Err(CannotSplit::EarlyExit(exit)) => {
                 let (name, made) = (name(exit), ir.location_of(exit));
                 (op, VerifyError::PrefetchEarlyExit { op: name, made })

@@ -1,0 +1,374 @@
+//! Finds tiles that bulk and tensor copies of a loop can fill ahead, with an mbarrier for each stage.
+//!
+//! The body of such a loop is
+//!
+//! ```text
+//! fill    if of an elected thread { mbarrier_arrive_expect_tx<full>; bulk or tensor copies to the tiles, with full }
+//! mbarrier_wait_parity<full>, for the parity of the iteration
+//! use     loads from the tiles and fence_proxy_async; wgmma of descriptors made here, committed and waited for
+//! barrier
+//! ```
+//!
+//! It is recognised if
+//!
+//! * it has one barrier of the block and one wait, and no other operation that synchronises but `fence_proxy_async` and
+//!   those of warps and of tensor cores;
+//! * all its accesses to shared memory are to allocations that are accessed nowhere else, except that `full` is made
+//!   (`mbarrier_init`) outside of the loop, once for each time that the loop is entered;
+//! * the fill stands above the wait; its conditions, addresses and sizes are the same in each iteration, so that no
+//!   iteration reads what only an earlier one has copied;
+//! * the loads and descriptors stand between the wait and the barrier, no descriptor leaves the body, and the
+//!   products that read through one are waited for above the barrier;
+//! * the parity is that of the iteration: `i % 2` or `i & 1`, where the index starts at an even number and has an odd
+//!   step.
+
+use std::collections::HashSet;
+
+use super::jumps::{any, find};
+use super::staging::{Kind, Pointers, Tiles, is_inside};
+use crate::ir::entity::{OpId, RegionId, SharedId, Value};
+use crate::ir::kernel::{KernelIr, ValueDef};
+use crate::ir::op::{Arith, AsyncCopy, Control, Convert, Effect, Mbarrier, Mma, Op, Sync};
+
+/// The mbarrier that counts the bytes of a fill.
+#[derive(Clone, Debug)]
+pub(in crate::ir) struct Full {
+    /// The allocation.
+    pub(in crate::ir) shared: SharedId,
+    /// The pointer to it, of outside.
+    pub(in crate::ir) pointer: Value,
+    /// The wait of the body.
+    pub(in crate::ir) wait: OpId,
+    /// The operations that make it, outside of the loop.
+    pub(in crate::ir) inits: Vec<OpId>,
+}
+
+/// Returns whether the operation is a copy that an mbarrier of the thread's own block counts.
+pub(super) fn is_bulk_load(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::AsyncCopy(AsyncCopy::CpAsyncBulkLoad { .. } | AsyncCopy::CpAsyncBulkTensorLoad { .. })
+    )
+}
+
+/// Returns whether the operation tells the mbarrier of the bytes that will come.
+fn is_expectation(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Mbarrier(Mbarrier::MbarrierArriveExpectTx { .. } | Mbarrier::MbarrierExpectTx { .. })
+    )
+}
+
+/// The tiles that bulk copies fill, if the body has the form above; that the fill can be done ahead is left to be
+/// checked.
+///
+/// # Errors
+/// The operation that is not of the form, where it is one alone.
+pub(super) fn tiles(ir: &KernelIr, body: RegionId) -> Result<Tiles, Option<OpId>> {
+    let ops = &ir.regions[body].ops;
+    let only = |is: &dyn Fn(&Op) -> bool| {
+        let mut found = ops.iter().copied().filter(|op| is(&ir.ops[*op].op));
+        match (found.next(), found.next()) {
+            (Some(one), None) => Ok(one),
+            (_, other) => Err(other),
+        }
+    };
+    let barrier = only(&|op| matches!(op, Op::Sync(Sync::Barrier {})))?;
+    let wait = only(&|op| matches!(op, Op::Mbarrier(Mbarrier::MbarrierWaitParity { .. })))?;
+    let fills = |op: &Op| is_bulk_load(op) || is_expectation(op);
+    // 0 above the wait, 1 between, 2 below the barrier.
+    let (mut part, mut parts) = (0, Vec::new());
+    for &op in ops {
+        part += u32::from(op == wait || op == barrier);
+        parts.push((op, part));
+    }
+    let part_of =
+        |op: OpId| parts.iter().find(|(found, _)| *found == op).map_or(0, |found| found.1);
+    if part_of(wait) != 1 {
+        return Err(Some(barrier));
+    }
+    let stores: Vec<OpId> = ops.iter().copied().filter(|op| any(ir, *op, &fills)).collect();
+    for &store in &stores {
+        if part_of(store) != 0 {
+            return Err(Some(store));
+        }
+        check_fill(ir, store)?;
+    }
+    let synchronises = |op: &Op| {
+        op.info().is_some_and(|info| info.effect == Effect::Sync)
+            && !matches!(op, Op::Mma(_) | Op::Warp(_) | Op::Sync(Sync::FenceProxyAsync { .. }))
+    };
+    let others = ops.iter().filter(|op| **op != wait && **op != barrier && !stores.contains(op));
+    if let Some(other) = others.clone().find_map(|op| find(ir, *op, &synchronises)) {
+        return Err(Some(other));
+    }
+    let (full, mut tiles) = accesses(ir, body, wait, &stores, &part_of)?;
+    check_descriptors(ir, body, barrier, &part_of)?;
+    check_parity(ir, body, wait)?;
+    tiles.barriers = vec![barrier];
+    tiles.full = Some(full);
+    Ok(tiles)
+}
+
+/// Checks that a fill has nothing but copies, expectations and pure operations, under conditions.
+fn check_fill(ir: &KernelIr, fill: OpId) -> Result<(), Option<OpId>> {
+    let op = &ir.ops[fill].op;
+    let pure = matches!(op, Op::Const(_)) || op.info().is_some_and(|i| i.effect == Effect::Pure);
+    let branch = match op {
+        Op::Control(Control::If { .. }) => ir.ops[fill].results.is_empty(),
+        Op::Control(Control::Yield { values }) => values.is_empty(),
+        _ => false,
+    };
+    if !pure && !branch && !is_bulk_load(op) && !is_expectation(op) {
+        return Err(Some(fill));
+    }
+    for region in op.regions() {
+        for inner in &ir.regions[region].ops {
+            check_fill(ir, *inner)?;
+        }
+    }
+    Ok(())
+}
+
+/// The mbarrier, and the allocations that the body accesses.
+fn accesses(
+    ir: &KernelIr,
+    body: RegionId,
+    wait: OpId,
+    stores: &[OpId],
+    part_of: &dyn Fn(OpId) -> u32,
+) -> Result<(Full, Tiles), Option<OpId>> {
+    let pointers = Pointers::of(ir, body);
+    let mut barriers: HashSet<(Value, SharedId)> = HashSet::new();
+    let (mut shared, mut outer) = (HashSet::new(), HashSet::new());
+    let mut offsets = Vec::new();
+    for found in pointers.uses.iter() {
+        let Some(op) = found.inside else { continue };
+        let (Some(id), Some(pointer)) = (found.shared, found.pointer) else {
+            return Err(Some(found.op));
+        };
+        let fits = match found.kind {
+            Kind::Offset => {
+                offsets.push(op);
+                true
+            }
+            Kind::Load | Kind::Descriptor => part_of(op) == 1,
+            Kind::Store => stores.contains(&op),
+            Kind::Barrier => stores.contains(&op) || op == wait,
+            Kind::Base | Kind::Init | Kind::Other => false,
+        };
+        if !fits {
+            return Err(Some(found.op));
+        }
+        if found.kind == Kind::Barrier {
+            if is_inside(ir, pointer, body) || !is_first(ir, found.op) {
+                return Err(Some(found.op));
+            }
+            barriers.insert((pointer, id));
+        } else if found.kind != Kind::Offset {
+            shared.insert(id);
+        }
+        if !is_inside(ir, pointer, body) {
+            outer.insert((pointer, id));
+        }
+    }
+    let mut all = barriers.iter();
+    let (Some(&(pointer, full)), None) = (all.next(), all.next()) else {
+        return Err(Some(wait));
+    };
+    if shared.contains(&full) || ir.shared[full].len != 1 {
+        return Err(Some(wait));
+    }
+    let mut inits = Vec::new();
+    for found in pointers.uses.iter().filter(|found| found.inside.is_none()) {
+        let Some(id) = found.shared else { continue };
+        match found.kind {
+            Kind::Base | Kind::Offset => {}
+            Kind::Init if id == full && is_first(ir, found.op) => inits.push(found.op),
+            _ if id == full || shared.contains(&id) => return Err(Some(found.op)),
+            _ => {}
+        }
+    }
+    let entered = |op: OpId| {
+        let mut op = op;
+        while let Some(parent) = ir.regions[ir.ops[op].region].parent {
+            op = parent;
+            if ir.carried_args(op).is_some() {
+                return Some(op);
+            }
+        }
+        None
+    };
+    let round = ir.regions[body].parent.and_then(entered);
+    if let Some(init) = inits.iter().find(|init| entered(**init) != round) {
+        return Err(Some(*init));
+    }
+    if inits.is_empty() {
+        return Err(Some(wait));
+    }
+    shared.insert(full);
+    let mut shared: Vec<SharedId> = shared.into_iter().collect();
+    shared.sort_unstable();
+    let mut pointers: Vec<(Value, SharedId)> = outer.into_iter().collect();
+    pointers.sort_unstable();
+    let stores = stores.to_vec();
+    let full = Full { shared: full, pointer, wait, inits };
+    Ok((full, Tiles { stores, offsets, pointers, shared, ..Tiles::default() }))
+}
+
+/// Returns whether the mbarrier of the operation is element 0.
+fn is_first(ir: &KernelIr, op: OpId) -> bool {
+    let index = match ir.ops[op].op {
+        Op::Mbarrier(
+            Mbarrier::MbarrierInit { index, .. }
+            | Mbarrier::MbarrierArriveExpectTx { index, .. }
+            | Mbarrier::MbarrierExpectTx { index, .. }
+            | Mbarrier::MbarrierWaitParity { index, .. },
+        ) => index,
+        Op::AsyncCopy(
+            AsyncCopy::CpAsyncBulkLoad { barrier_index, .. }
+            | AsyncCopy::CpAsyncBulkTensorLoad { barrier_index, .. },
+        ) => barrier_index,
+        _ => return false,
+    };
+    ir.integer(index) == Some(0)
+}
+
+/// Checks that descriptors stay in the body, and that products are waited for above the barrier.
+fn check_descriptors(
+    ir: &KernelIr,
+    body: RegionId,
+    barrier: OpId,
+    part_of: &dyn Fn(OpId) -> u32,
+) -> Result<(), Option<OpId>> {
+    let mut made = HashSet::new();
+    for &op in &ir.regions[body].ops {
+        follow(ir, op, &mut made)?;
+    }
+    let is_product = |op: &Op| matches!(op, Op::Mma(Mma::Wgmma { .. } | Mma::WgmmaRs { .. }));
+    let is_wait = |op: &Op| matches!(op, Op::Mma(Mma::WgmmaWaitGroup { pending: 0 }));
+    let is_commit = |op: &Op| matches!(op, Op::Mma(Mma::WgmmaCommitGroup {}));
+    // What is to come before the barrier: 0 nothing, 1 a wait, 2 a commit and a wait.
+    let (mut missing, mut last) = (0, barrier);
+    for &op in ir.regions[body].ops.iter().take_while(|op| **op != barrier) {
+        if any(ir, op, &is_product) {
+            (missing, last) = (2, op);
+        } else if missing == 2 && is_commit(&ir.ops[op].op) {
+            missing = 1;
+        } else if missing == 1 && is_wait(&ir.ops[op].op) {
+            missing = 0;
+        }
+    }
+    if missing > 0 {
+        return Err(Some(last));
+    }
+    let below = ir.regions[body].ops.iter().filter(|op| part_of(**op) != 1);
+    match below.copied().find(|op| any(ir, *op, &is_product)) {
+        Some(product) => Err(Some(product)),
+        None => Ok(()),
+    }
+}
+
+/// Adds the values that are computed from descriptors, and checks that no operation keeps one.
+fn follow(ir: &KernelIr, op: OpId, made: &mut HashSet<Value>) -> Result<(), Option<OpId>> {
+    let data = &ir.ops[op];
+    let is_made = matches!(data.op, Op::Mma(Mma::MatrixDescriptor { .. }));
+    let mut takes = false;
+    data.op.for_each_operand(|value| takes |= made.contains(&value));
+    if takes {
+        let pure = data.op.info().is_some_and(|info| info.effect == Effect::Pure);
+        if !pure && !matches!(data.op, Op::Mma(_) | Op::Warp(_)) {
+            return Err(Some(op));
+        }
+    }
+    if takes || is_made {
+        made.extend(&data.results);
+    }
+    for region in data.op.regions() {
+        for inner in &ir.regions[region].ops {
+            follow(ir, *inner, made)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the wait is for the parity of the iteration.
+fn check_parity(ir: &KernelIr, body: RegionId, wait: OpId) -> Result<(), Option<OpId>> {
+    let Op::Mbarrier(Mbarrier::MbarrierWaitParity { parity, .. }) = ir.ops[wait].op else {
+        return Err(Some(wait));
+    };
+    let start = ir.regions[body].parent.and_then(|parent| match ir.ops[parent].op {
+        Op::Control(Control::For { lo, step, .. }) => Some((ir.integer(lo)?, ir.integer(step)?)),
+        _ => None,
+    });
+    let alternates = start.is_some_and(|(lo, step)| lo >= 0 && lo % 2 == 0 && step % 2 == 1);
+    let (mut value, mut is_cut) = (parity, false);
+    loop {
+        let made = match ir.values[value].def {
+            ValueDef::Arg(region, 0) if region == body && is_cut && alternates => return Ok(()),
+            ValueDef::Result(made, _) => made,
+            _ => return Err(Some(wait)),
+        };
+        value = match ir.ops[made].op {
+            Op::Convert(Convert::Cvt { value, to }) if to.is_int() => value,
+            Op::Arith(Arith::Rem { lhs, rhs }) if ir.integer(rhs) == Some(2) => {
+                is_cut = true;
+                lhs
+            }
+            Op::Arith(Arith::And { lhs, rhs }) if ir.integer(rhs) == Some(1) => {
+                is_cut = true;
+                lhs
+            }
+            _ => return Err(Some(made)),
+        };
+    }
+}
+
+/// The operation of a fill whose condition, address or size differs between iterations; `is_invariant` answers
+/// for values of the body itself.
+pub(super) fn varying(
+    ir: &KernelIr,
+    body: RegionId,
+    fill: OpId,
+    is_invariant: &dyn Fn(Value) -> bool,
+) -> Option<OpId> {
+    let fixed = |value: Value| is_fixed(ir, body, value, is_invariant);
+    let op = &ir.ops[fill].op;
+    let is_same = match *op {
+        Op::Control(Control::If { cond, .. }) => fixed(cond),
+        Op::AsyncCopy(AsyncCopy::CpAsyncBulkLoad { to, to_index, bytes, .. }) => {
+            [to, to_index, bytes].into_iter().all(fixed)
+        }
+        Op::AsyncCopy(AsyncCopy::CpAsyncBulkTensorLoad { map, to, to_index, .. }) => {
+            [map, to, to_index].into_iter().all(fixed)
+        }
+        _ => true,
+    };
+    if !is_same {
+        return Some(fill);
+    }
+    let mut inner = op.regions().into_iter().flat_map(|region| &ir.regions[region].ops);
+    inner.find_map(|op| varying(ir, body, *op, is_invariant))
+}
+
+fn is_fixed(
+    ir: &KernelIr,
+    body: RegionId,
+    value: Value,
+    is_invariant: &dyn Fn(Value) -> bool,
+) -> bool {
+    if ir.values[value].region == body || !is_inside(ir, value, body) {
+        return is_invariant(value);
+    }
+    let ValueDef::Result(op, _) = ir.values[value].def else { return false };
+    let data = &ir.ops[op].op;
+    let mut all =
+        matches!(data, Op::Const(_)) || data.info().is_some_and(|info| info.effect == Effect::Pure);
+    data.for_each_operand(|operand| all = all && is_fixed(ir, body, operand, is_invariant));
+    all
+}
+
+/// Returns whether the operation makes an mbarrier, which waits for no other thread.
+pub(super) fn makes_barrier(op: &Op) -> bool {
+    matches!(op, Op::Mbarrier(Mbarrier::MbarrierInit { .. } | Mbarrier::FenceMbarrierInit {}))
+}
