@@ -328,9 +328,9 @@ fn the_assembler_has_no_remark_of_the_new_tiles() {
             schedule: Schedule::Pingpong,
             ..GemmConfig::sm90(Scalar::Bf16, [64, 160])
         }),
-        direct(GemmConfig { splits: 4, ..swapped(Scalar::Bf16, [176, 256]) }),
-        direct(GemmConfig::sm90(Scalar::Bf16, [256, 200])),
-        direct(GemmConfig::sm90(Scalar::Bf16, [192, 192])),
+        direct(GemmConfig { splits: 4, ..swapped(Scalar::Bf16, [160, 256]) }),
+        direct(GemmConfig::sm90(Scalar::Bf16, [256, 176])),
+        direct(GemmConfig::sm90(Scalar::Bf16, [192, 144])),
     ];
     let stored = stored.map(|config| GemmConfig { registers: config.usual_registers(), ..config });
     for config in tiles.map(of).into_iter().chain([groups, split]).chain(stored) {
