@@ -164,6 +164,9 @@ impl GemmConfig {
             Some("only cooperative warp groups split K")
         } else if self.store == StoreForm::Overlapped {
             Some("a split tile is not written under the next one")
+        } else if self.store == StoreForm::Direct && self.consumers() > 1 {
+            // With several groups the assembler spills.
+            Some("threads that store D split K with one warp group alone")
         } else if !(1..=64).contains(&self.splits) {
             Some("1 to 64 are possible")
         } else {
