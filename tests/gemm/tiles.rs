@@ -180,6 +180,8 @@ fn splits_have_rules() {
     assert!(said(pingpong).contains("only cooperative warp groups split K"));
     let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..base };
     assert!(said(deferred).contains("not written under the next one"));
+    let stored = GemmConfig { splits: 2, ..direct(base) };
+    assert!(said(stored).contains("one warp group alone"));
     // Parts of 2 steps: the third one is the last.
     let error = base.check_problem(&GemmProblem::new(128, 128, 5 * 64)).unwrap_err();
     assert_eq!(
@@ -328,9 +330,9 @@ fn the_assembler_has_no_remark_of_the_new_tiles() {
             schedule: Schedule::Pingpong,
             ..GemmConfig::sm90(Scalar::Bf16, [64, 160])
         }),
-        direct(GemmConfig { splits: 4, ..swapped(Scalar::Bf16, [176, 256]) }),
-        direct(GemmConfig::sm90(Scalar::Bf16, [256, 200])),
-        direct(GemmConfig::sm90(Scalar::Bf16, [192, 192])),
+        direct(GemmConfig { splits: 4, ..swapped(Scalar::Bf16, [160, 64]) }),
+        direct(GemmConfig::sm90(Scalar::Bf16, [256, 176])),
+        direct(GemmConfig::sm90(Scalar::Bf16, [192, 144])),
     ];
     let stored = stored.map(|config| GemmConfig { registers: config.usual_registers(), ..config });
     for config in tiles.map(of).into_iter().chain([groups, split]).chain(stored) {

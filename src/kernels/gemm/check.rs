@@ -164,6 +164,9 @@ impl GemmConfig {
             Some("only cooperative warp groups split K")
         } else if self.store == StoreForm::Overlapped {
             Some("a split tile is not written under the next one")
+        } else if self.store == StoreForm::Direct && self.consumers() > 1 {
+            // With several groups the assembler spills.
+            Some("threads that store D split K with one warp group alone")
         } else if !(1..=64).contains(&self.splits) {
             Some("1 to 64 are possible")
         } else {
@@ -244,12 +247,14 @@ impl GemmConfig {
         let loads = self.epilogue.beta || self.epilogue.bias.is_some();
         let loads = if self.is_warp_specialised() && loads { 48 } else { 0 };
         let single = self.schedule == Schedule::Multistage && self.alignment < 4;
-        // Addresses of the workspace, and of D beside them.
-        let parts = match (self.splits > 1, self.store) {
-            (true, StoreForm::Direct) => 24,
-            (true, _) => 8,
-            (false, _) => 0,
+        // Addresses of the workspace, and of rows of D that threads store.
+        let parts = if self.splits > 1 { 8 } else { 0 };
+        let rows = match (self.is_warp_specialised(), self.store, self.splits > 1) {
+            (true, StoreForm::Direct, true) => 32,
+            (true, StoreForm::Direct, false) => 24,
+            _ => 0,
         };
+        let parts = parts + rows;
         let needed =
             accumulators + kept + loads + parts + if single { 64 } else { 0 } + self.waiting();
         // What a launch gives each thread, and what is left of it for accumulators beside the operands and addresses.
