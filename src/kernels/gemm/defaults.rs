@@ -273,9 +273,11 @@ impl GemmConfig {
 /// Configurations with their predicted times, the fastest first.
 type Plans = [(GemmConfig, Prediction)];
 
-/// The plans for what was asked: target, types, contiguous modes and epilogue, problem, SMs.
-static TABLE: LazyLock<Mutex<HashMap<(GemmConfig, GemmProblem, u32), Arc<Plans>>>> =
-    LazyLock::new(Mutex::default);
+/// What was asked: target, types, contiguous modes and epilogue; problem; SMs.
+type Asked = (GemmConfig, GemmProblem, u32);
+
+/// The plans of a process.
+static TABLE: LazyLock<Mutex<HashMap<Asked, Arc<Plans>>>> = LazyLock::new(Mutex::default);
 
 /// The regime in which a problem is planned: that of short work.
 fn regime_of(problem: &GemmProblem) -> Regime {
