@@ -28,6 +28,9 @@ pub(crate) type Sizes = [u32; 3];
 /// A: M x K, B: K x N, D: M x N.
 type Pointers = (Global<bf16>, Global<bf16>, GlobalMut<bf16>);
 
+/// The same in a kernel.
+type Args<'b> = (Val<'b, Global<bf16>>, Val<'b, Global<bf16>>, Val<'b, GlobalMut<bf16>>);
+
 /// The tile of D of a block, and the depth of a step along K.
 pub(crate) const TILES: [Sizes; 8] = [
     [8, 32, 1],
@@ -55,7 +58,7 @@ const NAMES: [&str; 8] = [
 /// The matrices as tensors, aligned to `bytes`. B is (N, K), as the products take it.
 fn matrices<'b>(
     k: &Body<'b, '_>,
-    (a, b, d): (Val<'b, Global<bf16>>, Val<'b, Global<bf16>>, Val<'b, GlobalMut<bf16>>),
+    (a, b, d): Args<'b>,
     [m, n, depth]: Sizes,
     bytes: u32,
 ) -> (GlobalTensor<'b, bf16>, GlobalTensor<'b, bf16>, GlobalTensorMut<'b, bf16>) {

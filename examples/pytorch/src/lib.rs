@@ -65,13 +65,13 @@ unsafe fn softmax(call: &Call) -> Result<(), Box<dyn Error>> {
     let (len, function) = (usize::try_from(len)?, load(*ordinal, problem)?);
     // SAFETY: by contract the stream belongs to this GPU and outlives the call, which alone has the wrapper.
     let stream = unsafe { CudaContext::new(*ordinal)?.wrap_borrowed_stream(stream.cast()) };
-    let address = |pointer: *const c_void| pointer.expose_provenance() as u64;
+    let [x, y] = [x.expose_provenance(), y.expose_provenance()].map(u64::try_from);
+    let (x, y) = (x?, y?);
     // SAFETY: by contract there are `len` elements at each address. They are not ours to free: the slices are never
     // dropped.
     let (x, mut y) = unsafe {
-        let slice =
-            |pointer| ManuallyDrop::new(stream.upgrade_device_ptr::<bf16>(address(pointer), len));
-        (slice(*x), slice(y.cast_const()))
+        let slice = |address| ManuallyDrop::new(stream.upgrade_device_ptr::<bf16>(address, len));
+        (slice(x), slice(y))
     };
     let ours = Stream::from_cudarc(&stream)?;
     let options = LaunchOptions::default().stream(&ours);
