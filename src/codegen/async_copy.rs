@@ -51,6 +51,42 @@ impl Entry<'_> {
                 let name = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes";
                 self.with_policy(name, "", &parts, policy);
             }
+            &AsyncCopy::CpAsyncBulkMulticast {
+                to,
+                to_index,
+                from,
+                from_index,
+                bytes,
+                barrier,
+                barrier_index,
+                ctas,
+                policy,
+            } => {
+                let (to, from) = (self.address_of(to, to_index), self.address_of(from, from_index));
+                let barrier = self.address_of(barrier, barrier_index);
+                let (bytes, ctas) = (self.bulk_bytes(bytes), self.cta_mask(ctas));
+                let parts =
+                    [Part::At(to), Part::At(from), Part::One(bytes), Part::At(barrier), ctas];
+                let name = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes";
+                self.with_policy(name, ".multicast::cluster", &parts, policy);
+            }
+            &AsyncCopy::CpAsyncBulkCluster {
+                to,
+                to_index,
+                from,
+                from_index,
+                bytes,
+                barrier,
+                barrier_index,
+            } => {
+                let (to, from) = (self.address_of(to, to_index), self.address_of(from, from_index));
+                let barrier = self.address_of(barrier, barrier_index);
+                let bytes = self.bulk_bytes(bytes);
+                let parts = [Part::At(to), Part::At(from), Part::One(bytes), Part::At(barrier)];
+                let name =
+                    ["cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"];
+                self.instruction(&name, &parts);
+            }
             &AsyncCopy::CpAsyncBulkStore { to, to_index, from, from_index, bytes, policy } => {
                 let (to, from) = (self.address_of(to, to_index), self.address_of(from, from_index));
                 let bytes = self.bulk_bytes(bytes);
@@ -179,11 +215,7 @@ impl Entry<'_> {
         let mut parts: SmallVec<[Part<'_>; 5]> =
             SmallVec::from_slice(&[Part::At(to), Part::Box(map, &coords), Part::At(barrier)]);
         if let Some(ctas) = ctas {
-            let ctas = self.operand(ctas);
-            let ctas = self.in_reg(ctas, Class::B32);
-            let mask = self.temp(Class::B16);
-            self.ins(&["cvt.u16.u32"], &[mask.into(), ctas.into()]);
-            parts.push(Part::One(mask.into()));
+            parts.push(self.cta_mask(ctas));
         }
         let multicast = if ctas.is_some() { ".multicast::cluster" } else { "" };
         let name = format!(
@@ -191,6 +223,15 @@ impl Entry<'_> {
             coords.len()
         );
         self.with_policy(&name, multicast, &parts, policy);
+    }
+
+    /// The 16 bits of the blocks of a cluster.
+    fn cta_mask(&mut self, ctas: Value) -> Part<'static> {
+        let ctas = self.operand(ctas);
+        let ctas = self.in_reg(ctas, Class::B32);
+        let mask = self.temp(Class::B16);
+        self.ins(&["cvt.u16.u32"], &[mask.into(), ctas.into()]);
+        Part::One(mask.into())
     }
 
     fn tensor_store(

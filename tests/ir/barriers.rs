@@ -2,10 +2,10 @@
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 
-use crate::support::{device, threads};
+use crate::support::{device, ptxas, threads};
 
-use tilewright::ir::op::{FenceOrder, MemScope, ProxySpace};
-use tilewright::ir::{Body, Element, GlobalMut, Kernel, Target, Val, range};
+use tilewright::ir::op::{BarrierForm, ClusterArrival, FenceOrder, L2Policy, MemScope, ProxySpace};
+use tilewright::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Target, Val, range};
 use tilewright::runtime::{Device, Grid};
 
 #[track_caller]
@@ -216,4 +216,66 @@ fn barriers_that_never_open_are_a_fault() {
         error.contains("waits for ever at barrier 4, to which 32 of 64 threads have come"),
         "{error}"
     );
+}
+
+/// The first block of a cluster copies bytes to all of them, which then pass them on to the next one.
+#[test]
+fn bulk_copies_between_blocks() {
+    const BLOCKS: u32 = 4;
+    const LEN: u32 = 64;
+    let options = KernelOptions::default().cluster([BLOCKS, 1, 1]);
+    type Params = (Global<u32>, GlobalMut<u32>);
+    let kernel = Kernel::<Params>::build_with(options, "pass_on", Target::SM_90, |k, (x, y)| {
+        let (tile, other) = (k.shared_aligned::<u32>(LEN, 16), k.shared_aligned::<u32>(LEN, 16));
+        let bars = k.shared::<u64>(2);
+        let (first, second) = (bars.mbarrier(0), bars.mbarrier(1));
+        let (t, rank) = (k.thread_idx().x, k.block_idx().x % BLOCKS);
+        let meet = |k: &Body<'_, '_>| {
+            k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
+            k.barrier_cluster_wait(BarrierForm::Unaligned);
+        };
+        k.if_(t.eq(0), |k| {
+            for bar in [first, second] {
+                bar.init(k, 1);
+            }
+            k.fence_mbarrier_init();
+            for bar in [first, second] {
+                bar.arrive_expect_tx(k, 4 * LEN);
+            }
+        });
+        meet(k);
+        k.if_((rank + t).eq(0), |k| {
+            let all = (1 << BLOCKS) - 1;
+            k.cp_async_bulk_multicast(tile, x, 4 * LEN, first, all, L2Policy::Default);
+        });
+        first.wait_parity(k, 0);
+        tile.store(k, t, tile.load(k, t) * 10 + rank.cvt::<u32>());
+        k.fence_proxy_async(ProxySpace::SharedCta);
+        k.barrier();
+        k.if_(t.eq(0), |k| {
+            let next = ((rank + 1) % BLOCKS).cvt::<u32>();
+            let told = bars.offset(1).mapa(next);
+            k.cp_async_bulk_cluster(other.mapa(next), tile, 4 * LEN, told);
+        });
+        second.wait_parity(k, 0);
+        y.store(k, rank * LEN + t, other.load(k, t));
+        // No block ends while another one copies from it or to it.
+        meet(k);
+    })
+    .unwrap_or_else(|errors| panic!("{errors}"));
+    if let Some(ptxas) = ptxas::find() {
+        let assembled = ptxas.assemble(kernel.ptx().text(), "sm_90", &["-O3"]);
+        assembled.unwrap_or_else(|problem| panic!("{problem}"));
+    }
+    let x: Vec<u32> = (0..LEN).map(|i| i * i).collect();
+    let from = |rank: u32| (rank + BLOCKS - 1) % BLOCKS;
+    let expected: Vec<u32> =
+        (0..BLOCKS).flat_map(|rank| x.iter().map(move |v| v * 10 + from(rank))).collect();
+    for device in device::devices() {
+        let from = device.upload(&x).unwrap();
+        let mut y = device.zeros::<u32>((BLOCKS * LEN) as usize).unwrap();
+        let grid = Grid::new([BLOCKS, 1, 1], [LEN, 1, 1]);
+        device.load(&kernel).unwrap().launch(grid, (&from, &mut y)).unwrap();
+        assert_eq!(y.to_vec().unwrap(), expected, "on {}", device.name());
+    }
 }

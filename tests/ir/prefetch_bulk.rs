@@ -1,4 +1,4 @@
-//! Loops that copy to shared memory in bulk and by tensor maps, some iterations ahead: the same as the plain loop.
+//! Loops that start bulk and tensor copies some iterations ahead give the result of the plain loop.
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 //! `TILEWRIGHT_RANDOM_BULK_LOOPS=10000 cargo test --release --test ir prefetch_bulk::` is the long run;

@@ -261,7 +261,31 @@ impl Generator {
         let (tile, at) = (self.of(shared(elem)), self.index(Space::Shared));
         let (from_index, bytes) = (self.index(Space::Global), self.unknown());
         let [barrier, barrier_index] = self.barrier();
-        let op = match self.rng.below(3) {
+        let ctas = self.u32();
+        let [there, told] = [elem, Scalar::U64].map(|elem| {
+            self.of(Type::Pointer { space: Space::SharedCluster, elem, mutable: true })
+        });
+        let op = match self.rng.below(5) {
+            3 => AsyncCopy::CpAsyncBulkMulticast {
+                to: tile,
+                to_index: at,
+                from: global,
+                from_index,
+                bytes,
+                barrier,
+                barrier_index,
+                ctas,
+                policy,
+            },
+            4 => AsyncCopy::CpAsyncBulkCluster {
+                to: there,
+                to_index: at,
+                from: tile,
+                from_index: at,
+                bytes,
+                barrier: told,
+                barrier_index,
+            },
             0 => AsyncCopy::CpAsyncBulkLoad {
                 to: tile,
                 to_index: at,

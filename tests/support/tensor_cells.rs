@@ -449,6 +449,9 @@ impl<'k> Cells<'k> {
     fn bulk(&mut self, name: &str) {
         let (barrier, barrier_index) = (self.barrier(), self.index());
         let (to_index, from_index) = (self.index(), self.index());
+        let ctas = self.scalar(Scalar::U32);
+        let clusters =
+            [Scalar::F32, Scalar::U64].map(|elem| self.of(pointer(Space::SharedCluster, elem)));
         let spaces = [Space::Global, Space::Shared];
         for (to_space, from_space) in
             spaces.into_iter().flat_map(|to| spaces.map(|from| (to, from)))
@@ -477,6 +480,34 @@ impl<'k> Cells<'k> {
                             barrier_index,
                             policy,
                         },
+                        "cp_async_bulk_multicast" => AsyncCopy::CpAsyncBulkMulticast {
+                            to,
+                            to_index,
+                            from,
+                            from_index,
+                            bytes,
+                            barrier,
+                            barrier_index,
+                            ctas,
+                            policy,
+                        },
+                        "cp_async_bulk_cluster" => {
+                            // It has one space on each side, and no policy.
+                            if to_space == Space::Shared || policy != L2Policy::Default {
+                                continue;
+                            }
+                            types[0].1 = Space::SharedCluster.to_string();
+                            let [to, barrier] = clusters;
+                            AsyncCopy::CpAsyncBulkCluster {
+                                to,
+                                to_index,
+                                from,
+                                from_index,
+                                bytes,
+                                barrier,
+                                barrier_index,
+                            }
+                        }
                         "cp_async_bulk_store" => AsyncCopy::CpAsyncBulkStore {
                             to,
                             to_index,

@@ -114,10 +114,10 @@ pub(super) fn tiles(ir: &KernelIr, body: RegionId) -> Result<Tiles, Option<OpId>
 fn check_fill(ir: &KernelIr, fill: OpId) -> Result<(), Option<OpId>> {
     let op = &ir.ops[fill].op;
     let pure = matches!(op, Op::Const(_)) || op.info().is_some_and(|i| i.effect == Effect::Pure);
-    let branch = match op {
-        Op::Control(Control::If { .. }) => ir.ops[fill].results.is_empty(),
-        Op::Control(Control::Yield { values }) => values.is_empty(),
-        _ => false,
+    let branch = if let Op::Control(Control::Yield { values }) = op {
+        values.is_empty()
+    } else {
+        matches!(op, Op::Control(Control::If { .. })) && ir.ops[fill].results.is_empty()
     };
     if !pure && !branch && !is_bulk_load(op) && !is_expectation(op) {
         return Err(Some(fill));
@@ -218,18 +218,18 @@ fn accesses(
 
 /// Returns whether the mbarrier of the operation is element 0.
 fn is_first(ir: &KernelIr, op: OpId) -> bool {
-    let index = match ir.ops[op].op {
-        Op::Mbarrier(
-            Mbarrier::MbarrierInit { index, .. }
-            | Mbarrier::MbarrierArriveExpectTx { index, .. }
-            | Mbarrier::MbarrierExpectTx { index, .. }
-            | Mbarrier::MbarrierWaitParity { index, .. },
-        ) => index,
-        Op::AsyncCopy(
-            AsyncCopy::CpAsyncBulkLoad { barrier_index, .. }
-            | AsyncCopy::CpAsyncBulkTensorLoad { barrier_index, .. },
-        ) => barrier_index,
-        _ => return false,
+    let (Op::Mbarrier(
+        Mbarrier::MbarrierInit { index, .. }
+        | Mbarrier::MbarrierArriveExpectTx { index, .. }
+        | Mbarrier::MbarrierExpectTx { index, .. }
+        | Mbarrier::MbarrierWaitParity { index, .. },
+    )
+    | Op::AsyncCopy(
+        AsyncCopy::CpAsyncBulkLoad { barrier_index: index, .. }
+        | AsyncCopy::CpAsyncBulkTensorLoad { barrier_index: index, .. },
+    )) = ir.ops[op].op
+    else {
+        return false;
     };
     ir.integer(index) == Some(0)
 }
@@ -297,9 +297,9 @@ fn check_parity(ir: &KernelIr, body: RegionId, wait: OpId) -> Result<(), Option<
     let Op::Mbarrier(Mbarrier::MbarrierWaitParity { parity, .. }) = ir.ops[wait].op else {
         return Err(Some(wait));
     };
-    let start = ir.regions[body].parent.and_then(|parent| match ir.ops[parent].op {
-        Op::Control(Control::For { lo, step, .. }) => Some((ir.integer(lo)?, ir.integer(step)?)),
-        _ => None,
+    let start = ir.regions[body].parent.and_then(|parent| {
+        let Op::Control(Control::For { lo, step, .. }) = ir.ops[parent].op else { return None };
+        Some((ir.integer(lo)?, ir.integer(step)?))
     });
     let alternates = start.is_some_and(|(lo, step)| lo >= 0 && lo % 2 == 0 && step % 2 == 1);
     let (mut value, mut is_cut) = (parity, false);
@@ -309,17 +309,22 @@ fn check_parity(ir: &KernelIr, body: RegionId, wait: OpId) -> Result<(), Option<
             ValueDef::Result(made, _) => made,
             _ => return Err(Some(wait)),
         };
-        value = match ir.ops[made].op {
-            Op::Convert(Convert::Cvt { value, to }) if to.is_int() => value,
-            Op::Arith(Arith::Rem { lhs, rhs }) if ir.integer(rhs) == Some(2) => {
-                is_cut = true;
-                lhs
-            }
-            Op::Arith(Arith::And { lhs, rhs }) if ir.integer(rhs) == Some(1) => {
-                is_cut = true;
-                lhs
-            }
-            _ => return Err(Some(made)),
+        value = if let Op::Convert(Convert::Cvt { value, to }) = ir.ops[made].op
+            && to.is_int()
+        {
+            value
+        } else if let Op::Arith(Arith::Rem { lhs, rhs }) = ir.ops[made].op
+            && ir.integer(rhs) == Some(2)
+        {
+            is_cut = true;
+            lhs
+        } else if let Op::Arith(Arith::And { lhs, rhs }) = ir.ops[made].op
+            && ir.integer(rhs) == Some(1)
+        {
+            is_cut = true;
+            lhs
+        } else {
+            return Err(Some(made));
         };
     }
 }
@@ -334,15 +339,14 @@ pub(super) fn varying(
 ) -> Option<OpId> {
     let fixed = |value: Value| is_fixed(ir, body, value, is_invariant);
     let op = &ir.ops[fill].op;
-    let is_same = match *op {
-        Op::Control(Control::If { cond, .. }) => fixed(cond),
-        Op::AsyncCopy(AsyncCopy::CpAsyncBulkLoad { to, to_index, bytes, .. }) => {
-            [to, to_index, bytes].into_iter().all(fixed)
-        }
-        Op::AsyncCopy(AsyncCopy::CpAsyncBulkTensorLoad { map, to, to_index, .. }) => {
-            [map, to, to_index].into_iter().all(fixed)
-        }
-        _ => true,
+    let is_same = if let Op::Control(Control::If { cond, .. }) = *op {
+        fixed(cond)
+    } else if let Op::AsyncCopy(AsyncCopy::CpAsyncBulkLoad { to, to_index, bytes, .. }) = *op {
+        [to, to_index, bytes].into_iter().all(fixed)
+    } else if let Op::AsyncCopy(AsyncCopy::CpAsyncBulkTensorLoad { map, to, to_index, .. }) = *op {
+        [map, to, to_index].into_iter().all(fixed)
+    } else {
+        true
     };
     if !is_same {
         return Some(fill);

@@ -363,14 +363,10 @@ impl Body<'_> {
         {
             return Some(([to, to_index], vec![from, from_index, src_bytes]));
         }
-        match &self.ir.ops[op].op {
-            Op::Mem(Mem::St { base, index, value, access })
-                if *access == StoreAccess::default() =>
-            {
-                Some(([*base, *index], vec![*value]))
-            }
-            _ => None,
-        }
+        let Op::Mem(Mem::St { base, index, value, access }) = &self.ir.ops[op].op else {
+            return None;
+        };
+        (*access == StoreAccess::default()).then(|| ([*base, *index], vec![*value]))
     }
 
     /// The operation that makes the value.

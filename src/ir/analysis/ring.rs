@@ -1,4 +1,4 @@
-//! Recognises tiles that a loop keeps in a ring of its own: slot `i % n` of an allocation for the iteration with index `i`.
+//! Recognises tiles that a loop keeps in a ring: slot `i % n` of an allocation in iteration `i`.
 //!
 //! An access is one of the slot if its address is `(i % n) * slot + rest`, where `0 <= rest < slot` in every thread and
 //! iteration. Thread indices are bounded by the size of the block. If all accesses of a loop to an allocation are of
@@ -222,14 +222,15 @@ impl<'k> Slots<'k> {
         for _ in 0..DEPTH {
             match self.ir.values[value].def {
                 ValueDef::Arg(region, 0) => return region == self.body,
-                ValueDef::Result(op, _) => match self.ir.ops[op].op {
-                    Op::Convert(Convert::Cvt { value: from, to })
-                        if is_int(self.ir, from) && to.bits() >= 32 =>
-                    {
-                        value = from;
+                ValueDef::Result(op, _) => {
+                    let Op::Convert(Convert::Cvt { value: from, to }) = self.ir.ops[op].op else {
+                        return false;
+                    };
+                    if !is_int(self.ir, from) || to.bits() < 32 {
+                        return false;
                     }
-                    _ => return false,
-                },
+                    value = from;
+                }
                 _ => return false,
             }
         }

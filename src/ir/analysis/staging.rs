@@ -345,12 +345,14 @@ impl<'k> Pointers<'k> {
         } else {
             Kind::Other
         };
-        let counts = match op {
-            Op::AsyncCopy(
-                AsyncCopy::CpAsyncBulkLoad { barrier, .. }
-                | AsyncCopy::CpAsyncBulkTensorLoad { barrier, .. },
-            ) => Some(*barrier),
-            _ => None,
+        let counts = if let Op::AsyncCopy(
+            AsyncCopy::CpAsyncBulkLoad { barrier, .. }
+            | AsyncCopy::CpAsyncBulkTensorLoad { barrier, .. },
+        ) = op
+        {
+            Some(*barrier)
+        } else {
+            None
         };
         op.for_each_operand(|value| {
             if super::prefetch::is_shared(ir, value) {

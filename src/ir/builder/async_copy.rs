@@ -3,8 +3,8 @@
 use super::body::Body;
 use super::mbarrier::MbarrierRef;
 use super::typed::{
-    Element, Global, GlobalMut, IntoVal, Pointer, Shared, TensorMap, TensorMapMut, TensorMapType,
-    Val,
+    Element, Global, GlobalMut, IntoVal, Pointer, Shared, SharedCluster, TensorMap, TensorMapMut,
+    TensorMapType, Val,
 };
 use crate::ir::entity::Value;
 use crate::ir::op::{AsyncCopy, BulkReduce, BulkWait, CpAsyncCache, L2Policy, ValueList};
@@ -132,6 +132,125 @@ impl<'b> Body<'b, '_> {
             barrier,
             barrier_index,
             policy,
+        });
+    }
+
+    /// As [`cp_async_bulk_load`](Body::cp_async_bulk_load), to the same offset in each block of the cluster whose bit
+    /// `ctas` has, and to the barrier there. PTX ISA 9.7.9.25.4.1 `.multicast::cluster`.
+    ///
+    /// ```
+    /// use tilewright::ir::op::{BarrierForm, ClusterArrival, L2Policy};
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target};
+    ///
+    /// let options = KernelOptions::default().cluster([2, 1, 1]);
+    /// type Params = (Global<f32>, GlobalMut<f32>);
+    /// let kernel = Kernel::<Params>::build_with(options, "both", Target::SM_90, |k, (x, y)| {
+    ///     let (tile, full) = (k.shared_aligned::<f32>(256, 16), k.shared::<u64>(1).mbarrier(0));
+    ///     let t = k.thread_idx().x;
+    ///     k.if_(t.eq(0), |k| {
+    ///         full.init(k, 1);
+    ///         k.fence_mbarrier_init();
+    ///         full.arrive_expect_tx(k, 1024);
+    ///     });
+    ///     k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
+    ///     k.barrier_cluster_wait(BarrierForm::Unaligned);
+    ///     k.if_((k.block_idx().x + t).eq(0), |k| {
+    ///         k.cp_async_bulk_multicast(tile, x, 1024, full, 0b11, L2Policy::Default);
+    ///     });
+    ///     full.wait_parity(k, 0);
+    ///     y.store(k, k.block_idx().x * 256 + t, tile.load(k, t));
+    /// })?;
+    /// assert!(kernel.ptx().text().contains("mbarrier::complete_tx::bytes.multicast::cluster ["));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn cp_async_bulk_multicast<T: Element, P: Pointer<Elem = T>>(
+        &self,
+        to: Val<'b, Shared<T>>,
+        from: Val<'b, P>,
+        bytes: impl IntoVal<'b, u32>,
+        barrier: MbarrierRef<'_>,
+        ctas: impl IntoVal<'b, u32>,
+        policy: L2Policy,
+    ) {
+        let ((to, to_index), (from, from_index)) = (self.start(to), self.start(from));
+        let [barrier, barrier_index] = barrier.location(self);
+        let cx = self.context();
+        let (bytes, ctas) = (cx.operand_of(bytes), cx.operand_of(ctas));
+        cx.emit(AsyncCopy::CpAsyncBulkMulticast {
+            to,
+            to_index,
+            from,
+            from_index,
+            bytes,
+            barrier,
+            barrier_index,
+            ctas,
+            policy,
+        });
+    }
+
+    /// Copies `bytes` bytes from the block's shared memory to that of a block of the cluster; the phase of `barrier`, in
+    /// the same block as `to`, then waits for as many fewer. Addresses and bytes are multiples of 16. What threads
+    /// stored before needs [`fence_proxy_async`](Body::fence_proxy_async) in these threads. PTX ISA 9.7.9.25.4.1
+    /// `cp.async.bulk`.
+    ///
+    /// ```
+    /// use tilewright::ir::op::{BarrierForm, ClusterArrival, ProxySpace};
+    /// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
+    ///
+    /// let options = KernelOptions::default().cluster([2, 1, 1]);
+    /// let kernel = Kernel::<(GlobalMut<u32>,)>::build_with(options, "swap", Target::SM_90, |k, (y,)| {
+    ///     let (mine, theirs) = (k.shared_aligned::<u32>(32, 16), k.shared_aligned::<u32>(32, 16));
+    ///     let bar = k.shared::<u64>(1);
+    ///     let (t, rank) = (k.thread_idx().x, k.block_idx().x);
+    ///     k.if_(t.eq(0), |k| {
+    ///         bar.mbarrier(0).init(k, 1);
+    ///         k.fence_mbarrier_init();
+    ///         bar.mbarrier(0).arrive_expect_tx(k, 128);
+    ///     });
+    ///     mine.store(k, t, (rank * 32 + t).cvt::<u32>());
+    ///     k.fence_proxy_async(ProxySpace::SharedCta);
+    ///     k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
+    ///     k.barrier_cluster_wait(BarrierForm::Unaligned);
+    ///     k.if_(t.eq(0), |k| {
+    ///         let other = (rank ^ 1).cvt::<u32>();
+    ///         k.cp_async_bulk_cluster(theirs.mapa(other), mine, 128, bar.mapa(other));
+    ///     });
+    ///     bar.mbarrier(0).wait_parity(k, 0);
+    ///     y.store(k, rank * 32 + t, theirs.load(k, t));
+    ///     k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
+    ///     k.barrier_cluster_wait(BarrierForm::Unaligned);
+    /// })?;
+    /// assert!(kernel.ptx().text().contains("cp.async.bulk.shared::cluster.shared::cta.mbarrier"));
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::runtime::{Device, Grid};
+    /// let device = Device::sim()?;
+    /// let mut y = device.zeros::<u32>(64)?;
+    /// device.load(&kernel)?.launch(Grid::new([2, 1, 1], [32, 1, 1]), (&mut y,))?;
+    /// assert_eq!(y.to_vec()?, (32..64).chain(0..32).collect::<Vec<u32>>());
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn cp_async_bulk_cluster<T: Element>(
+        &self,
+        to: Val<'b, SharedCluster<T>>,
+        from: Val<'b, Shared<T>>,
+        bytes: impl IntoVal<'b, u32>,
+        barrier: Val<'b, SharedCluster<u64>>,
+    ) {
+        let ((to, to_index), (from, from_index)) = (self.start(to), self.start(from));
+        let (barrier, barrier_index) = self.start(barrier);
+        let bytes = self.context().operand_of(bytes);
+        self.context().emit(AsyncCopy::CpAsyncBulkCluster {
+            to,
+            to_index,
+            from,
+            from_index,
+            bytes,
+            barrier,
+            barrier_index,
         });
     }
 

@@ -423,9 +423,9 @@ impl KernelOptions {
     }
 
     /// Gives shared memory to several allocations whose live ranges do not overlap: those of the arms of an `if` that all
-    /// threads of the block take alike, and those of phases with a barrier of the block between them. Not merged are
-    /// allocations inside of a loop around both, and those that anything but loads, stores, matrix loads and atomic
-    /// operations uses: asynchronous copies, barriers in memory, descriptors and other blocks may be in flight.
+    /// threads of the block take alike, and those of phases with a barrier of the block between them. Allocations
+    /// inside of a loop around both are not merged, nor is one with other uses than loads, stores, matrix loads and
+    /// atomic operations: asynchronous copies, barriers in memory, descriptors and other blocks may be in flight.
     /// [`Kernel::merged_shared`] has the bytes before and after.
     ///
     /// ```

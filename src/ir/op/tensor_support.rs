@@ -388,6 +388,19 @@ pub(super) fn bulk_load(
     ANY
 }
 
+pub(super) fn bulk_cluster(
+    ir: &KernelIr,
+    to: &Value,
+    from: &Value,
+    bytes: &Value,
+    barrier: &Value,
+) -> Support {
+    in_cluster(Types(ir), *to, *barrier)?;
+    only(Types(ir).in_space(*from, Space::Shared), "it copies from shared memory")?;
+    sixteen(Types(ir), *bytes)?;
+    ANY
+}
+
 pub(super) fn bulk_store(ir: &KernelIr, to: &Value, from: &Value, bytes: &Value) -> Support {
     only(Types(ir).in_space(*to, Space::Global), "it copies to global memory")?;
     only(Types(ir).in_space(*from, Space::Shared), "it copies from shared memory")?;

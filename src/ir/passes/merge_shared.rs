@@ -87,7 +87,7 @@ impl Accesses<'_> {
         );
         op.for_each_operand(|value| {
             let Some(&shared) = self.origin.get(&value) else {
-                // A pointer of which it is not known where it comes from: control flow has carried it.
+                // A pointer of unknown origin: control flow has carried it.
                 return;
             };
             match (moves, reads, result) {

@@ -118,9 +118,10 @@ impl Load {
         let mut data = vec![0; self.bytes as usize];
         let mut rows = Rows::ONE;
         match self.from {
-            Global::Bytes(ByteAddress { alloc, at }) => {
-                memory.global(alloc).read_bytes(at, &mut data)
-            }
+            Global::Bytes(from) => match self.source {
+                Some(rank) => self.read_shared(memory, rank, from, &mut data)?,
+                None => memory.global(from.alloc).read_bytes(from.at, &mut data),
+            },
             Global::Box { param, coords } => {
                 if let Some(map) = memory.map(param) {
                     rows = Rows::of(map);
@@ -354,7 +355,8 @@ impl LoadSlots {
         for block in lanes_of(ctas) {
             let block = block as u32;
             context.memory.shared_of(block).map_err(|cause| RawFault::new(lane, cause))?;
-            let load = Load { lane, block, from, to, bytes, barrier, number: 0 };
+            let (number, source) = (0, None);
+            let load = Load { lane, block, from, source, to, bytes, barrier, number };
             context.memory.begin_load(context.origin, load)?;
         }
         Ok(())
@@ -362,7 +364,7 @@ impl LoadSlots {
 }
 
 /// Calls `f` with each active lane.
-fn each_lane(
+pub(super) fn each_lane(
     f: impl Fn(&mut ExecContext<'_, '_>, usize) -> RawResult + Send + Sync + 'static,
 ) -> Inst {
     Inst::Act(Box::new(move |context| {
@@ -374,7 +376,7 @@ fn each_lane(
 }
 
 /// The bytes of a bulk copy in a lane.
-fn bulk_bytes(context: &ExecContext<'_, '_>, slot: u32, lane: usize) -> RawResult<u32> {
+pub(super) fn bulk_bytes(context: &ExecContext<'_, '_>, slot: u32, lane: usize) -> RawResult<u32> {
     let bytes = context.regs.w[slot as usize][lane];
     if bytes == 0 || !bytes.is_multiple_of(16) {
         return Err(RawFault::new(lane, RawCause::CopyBytes { bytes, limit: 0 }));
@@ -383,11 +385,11 @@ fn bulk_bytes(context: &ExecContext<'_, '_>, slot: u32, lane: usize) -> RawResul
 }
 
 impl Compiler<'_> {
-    fn in_shared(&self, base: Value, index: Value) -> Result<Address, Refused> {
+    pub(super) fn in_shared(&self, base: Value, index: Value) -> Result<Address, Refused> {
         self.address_in(Space::Shared, base, index)
     }
 
-    fn in_global(&self, base: Value, index: Value) -> Result<Address, Refused> {
+    pub(super) fn in_global(&self, base: Value, index: Value) -> Result<Address, Refused> {
         self.address_in(Space::Global, base, index)
     }
 
@@ -425,10 +427,36 @@ impl Compiler<'_> {
                         from.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
                     let (barrier, block) =
                         (barrier.byte_address(context, lane)?, context.origin.block);
-                    let from = Global::Bytes(from);
-                    let load = Load { lane, block, from, to, bytes, barrier, number: 0 };
+                    let (from, number, source) = (Global::Bytes(from), 0, None);
+                    let load = Load { lane, block, from, source, to, bytes, barrier, number };
                     context.memory.begin_load(context.origin, load)
                 })
+            }
+            &AsyncCopy::CpAsyncBulkMulticast {
+                to,
+                to_index,
+                from,
+                from_index,
+                bytes,
+                barrier,
+                barrier_index,
+                ctas,
+                policy: _,
+            } => {
+                let sides = [to, to_index, from, from_index];
+                self.bulk_multicast(sides, bytes, [barrier, barrier_index], ctas)?
+            }
+            &AsyncCopy::CpAsyncBulkCluster {
+                to,
+                to_index,
+                from,
+                from_index,
+                bytes,
+                barrier,
+                barrier_index,
+            } => {
+                let sides = [to, to_index, from, from_index];
+                self.bulk_cluster(sides, bytes, [barrier, barrier_index])?
             }
             &AsyncCopy::CpAsyncBulkStore { to, to_index, from, from_index, bytes, policy: _ } => {
                 let (to, from) = (self.in_global(to, to_index)?, self.in_shared(from, from_index)?);

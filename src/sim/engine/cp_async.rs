@@ -161,6 +161,8 @@ impl Compiler<'_> {
                 return self.remote_store(id, operands, Some(op));
             }
             AsyncCopy::CpAsyncBulkLoad { .. }
+            | AsyncCopy::CpAsyncBulkMulticast { .. }
+            | AsyncCopy::CpAsyncBulkCluster { .. }
             | AsyncCopy::CpAsyncBulkStore { .. }
             | AsyncCopy::CpAsyncBulkPrefetch { .. }
             | AsyncCopy::CpAsyncBulkTensorLoad { .. }

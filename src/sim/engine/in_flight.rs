@@ -62,6 +62,10 @@ impl Memory<'_> {
     /// A copy or store in flight that uses one of the bytes so, exactly or perhaps.
     fn copies(&self, (rank, bytes): &Bytes, exactly: bool, how: AsyncUse) -> Option<Origin> {
         let found = self.pending.iter().find(|task| {
+            if let (AsyncUse::Reads, What::Load(load)) = (how, &task.what) {
+                let source = load.shared_source();
+                return source.is_some_and(|(block, read)| block == *rank && overlap(&read, bytes));
+            }
             let hull = task.what.hull(task.origin.block as usize, self);
             hull.is_some_and(|(found, (block, hull))| {
                 (found, block) == (how, *rank)
@@ -177,6 +181,7 @@ impl Memory<'_> {
 
     /// Starts a load.
     pub(in crate::sim) fn begin_load(&mut self, origin: Origin, mut load: Load) -> RawResult {
+        load.check_source(self)?;
         let (rank, lane) = (load.block as usize, load.lane);
         let access = || {
             let elem = load.elem(self);
@@ -210,6 +215,10 @@ impl Memory<'_> {
                 pieces.iter().for_each(|piece| f(piece.start, piece.len()));
             };
             let mut from = |f: &mut dyn FnMut(usize, usize)| load.sources(memory, f);
+            if load.source.is_some() {
+                number = races.load_issue(at, lane, (rank, true, false), &mut to, None);
+                return races.source_read(at, lane, number, &mut from);
+            }
             let buffer = buffers.get(param as usize).copied().flatten();
             let from: Option<(usize, Pieces<'_>)> = match buffer {
                 None => None,

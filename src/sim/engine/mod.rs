@@ -1,5 +1,6 @@
 //! Asynchronous operations and tensor cores.
 
+pub(super) mod bulk_cluster;
 pub(super) mod bulk_copy;
 pub(super) mod bulk_reduce;
 pub(super) mod cp_async;

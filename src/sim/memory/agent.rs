@@ -37,6 +37,8 @@ pub(in crate::sim) struct Load {
     /// The rank of the block.
     pub(in crate::sim) block: u32,
     pub(in crate::sim) from: Global,
+    /// The rank of the block whose shared memory has the bytes `from`, if global memory has not.
+    pub(in crate::sim) source: Option<u32>,
     pub(in crate::sim) to: ByteAddress,
     pub(in crate::sim) bytes: u32,
     pub(in crate::sim) barrier: ByteAddress,

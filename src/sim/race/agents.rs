@@ -195,6 +195,23 @@ impl Races {
         number
     }
 
+    /// Operation `number` of one lane, which is a load, reads shared memory of its own block.
+    pub(in crate::sim) fn source_read(&mut self, at: At, lane: u32, number: u32, from: Pieces<'_>) {
+        let component = self.layout.of_warp(self.range, Source::Loads, self.warp(at));
+        let access = Access {
+            component,
+            count: number,
+            lane,
+            writes: false,
+            strong: None,
+            is_async: true,
+            step: at.step,
+        };
+        let (own, proxy) = ((lane, 1 << lane), Some(Fact::AsyncShared));
+        let shared = Target::Shared(at.block as usize);
+        self.agent_access(at, own, shared, access, proxy, Agent::Load, from);
+    }
+
     /// Operation `number` of a warp completes in the present phase of an mbarrier, before it counts there.
     pub(in crate::sim) fn load_complete(&mut self, at: At, number: u32, place: (usize, usize)) {
         let warp = self.warp(at);

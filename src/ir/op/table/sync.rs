@@ -135,6 +135,18 @@ macro_rules! sync_rows {
                 from_index: Index, bytes: U32, barrier: MutPointer, barrier_index: Index)
                 { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0
                 where bulk_load(to, from, bytes, barrier);
+            /// As `cp_async_bulk_load`, to the same location in each block of the cluster whose bit `ctas` has, and to
+            /// the barrier there. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
+            cp_async_bulk_multicast = CpAsyncBulkMulticast (to: MutPointer, to_index: Index, from: Pointer,
+                from_index: Index, bytes: U32, barrier: MutPointer, barrier_index: Index, ctas: U32)
+                { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0
+                where bulk_load(to, from, bytes, barrier);
+            /// Copies `bytes` bytes, a multiple of 16, from shared memory to that of a block of the cluster; the phase
+            /// of the barrier, which is in the same block, then waits for as many fewer. PTX ISA 9.7.9.25.4.1
+            /// `cp.async.bulk`.
+            cp_async_bulk_cluster = CpAsyncBulkCluster (to: MutPointer, to_index: Index, from: Pointer,
+                from_index: Index, bytes: U32, barrier: MutPointer, barrier_index: Index) {} -> Unit
+                : Any, Sync, SM_90, PTX_8_0 where bulk_cluster(to, from, bytes, barrier);
             /// Copies `bytes` bytes, a multiple of 16, from shared to global memory, as one of the group that
             /// is committed next. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
             cp_async_bulk_store = CpAsyncBulkStore

@@ -1,0 +1,120 @@
+//! Bulk copies of bytes to other blocks of the cluster: from global memory, and from shared memory.
+
+use super::bulk_copy::{bulk_bytes, each_lane};
+use crate::ir::Value;
+use crate::ir::types::{Scalar, Space};
+use crate::sim::fault::raw::AccessAt;
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
+use crate::sim::memory::agent::{Bytes, Global, Load};
+use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::mask::lanes_of;
+use crate::sim::memory::shared::{ByteAddress, of_cluster};
+use crate::sim::program::code::Inst;
+use crate::sim::program::compiler::Compiler;
+use crate::sim::program::refused::Refused;
+
+impl Load {
+    /// The shared memory that is read.
+    pub(in crate::sim) fn shared_source(&self) -> Option<Bytes> {
+        match (self.source, self.from) {
+            (Some(rank), Global::Bytes(from)) => {
+                Some((rank as usize, from.at..from.at + self.bytes as usize))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn read_shared(
+        &self,
+        memory: &Memory<'_>,
+        rank: u32,
+        from: ByteAddress,
+        data: &mut [u8],
+    ) -> RawResult {
+        let shared = &memory.blocks[rank as usize].shared;
+        shared.read_bytes(from.at, data).map_err(|byte| {
+            let range = shared.range(from.alloc);
+            let access = AccessAt {
+                is_store: Some(false),
+                space: Space::Shared,
+                alloc: from.alloc,
+                elem: Scalar::U8,
+                byte: from.at.saturating_sub(range.start) as i128,
+                bytes: self.bytes,
+                align: 16,
+                len_bytes: range.len as u64,
+            };
+            RawFault::new(self.lane, shared.missing(access, byte))
+        })
+    }
+
+    /// Refuses to start where the asynchronous proxy may not see what threads have stored to the source.
+    pub(in crate::sim) fn check_source(&self, memory: &Memory<'_>) -> RawResult {
+        let (Some(proxies), Some((rank, bytes))) = (&memory.proxies, self.shared_source()) else {
+            return Ok(());
+        };
+        let seen = proxies.check(&memory.blocks[rank].shared.stores, bytes.start, bytes.len());
+        seen.map_err(|cause| RawFault::new(self.lane, cause))
+    }
+}
+
+impl Compiler<'_> {
+    /// A copy from global memory to the same location in each block that `ctas` has.
+    pub(super) fn bulk_multicast(
+        &self,
+        [to, to_index, from, from_index]: [Value; 4],
+        bytes: Value,
+        [barrier, barrier_index]: [Value; 2],
+        ctas: Value,
+    ) -> Result<Inst, Refused> {
+        let (to, from) = (self.in_shared(to, to_index)?, self.in_global(from, from_index)?);
+        let barrier = self.barrier_operand(barrier, barrier_index)?;
+        let [bytes, ctas] =
+            [self.scalar_of(bytes, Scalar::U32)?, self.scalar_of(ctas, Scalar::U32)?];
+        Ok(each_lane(move |context, lane| {
+            let bytes = bulk_bytes(context, bytes, lane)?;
+            let to = to.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
+            let from = from.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
+            let barrier = barrier.byte_address(context, lane)?;
+            let (from, number, source) = (Global::Bytes(from), 0, None);
+            for block in lanes_of(context.regs.w[ctas as usize][lane] & 0xffff) {
+                let block = block as u32;
+                context.memory.shared_of(block).map_err(|cause| RawFault::new(lane, cause))?;
+                let load = Load { lane, block, from, source, to, bytes, barrier, number };
+                context.memory.begin_load(context.origin, load)?;
+            }
+            Ok(())
+        }))
+    }
+
+    /// A copy from the own block's shared memory to that of another one.
+    pub(super) fn bulk_cluster(
+        &self,
+        [to, to_index, from, from_index]: [Value; 4],
+        bytes: Value,
+        [barrier, barrier_index]: [Value; 2],
+    ) -> Result<Inst, Refused> {
+        let to = self.address_in(Space::SharedCluster, to, to_index)?;
+        let from = self.in_shared(from, from_index)?;
+        let barrier = self.address_in(Space::SharedCluster, barrier, barrier_index)?;
+        let bytes = self.scalar_of(bytes, Scalar::U32)?;
+        Ok(each_lane(move |context, lane| {
+            let bytes = bulk_bytes(context, bytes, lane)?;
+            let from = from.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
+            let to = to.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
+            let barrier = barrier.byte_address(context.regs, context.memory, lane, (8, 8))?;
+            let ((rank, to_alloc), (barrier_rank, barrier_alloc)) =
+                (of_cluster(to.alloc), of_cluster(barrier.alloc));
+            if rank != barrier_rank {
+                let cause = RawCause::BarrierElsewhere { rank, barrier_rank };
+                return Err(RawFault::new(lane, cause));
+            }
+            let to = ByteAddress { alloc: to_alloc, ..to };
+            let barrier = ByteAddress { alloc: barrier_alloc, ..barrier };
+            let (block, source) = (rank, Some(context.origin.block));
+            let (from, number) = (Global::Bytes(from), 0);
+            let load = Load { lane, block, from, source, to, bytes, barrier, number };
+            context.memory.begin_load(context.origin, load)
+        }))
+    }
+}
