@@ -58,6 +58,9 @@ fn a_race_is_that_of_the_farthest_threads() {
   %s = shared_base<@s> : ptr<shared, mut i32>
   %more = add %t, %one : i32
   %next = and %more, %n63 : i32
+  st %s, %t, %zero
+  st %s, %next, %zero
+  barrier
   st %s, %t, %t
   bar_warp
   %v = ld %s, %next : i32
