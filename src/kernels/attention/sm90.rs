@@ -374,7 +374,6 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                         k.wgmma_commit_group();
                         self.order.inspect(|order| order.arrive(k, self.group, leader));
                         v_pipe.wait(k, v_state);
-                        // After the loop of the wait `ptxas` no longer counts on the fence above.
                         k.wgmma_fence();
                         plan.output.gemm_async(
                             k,
