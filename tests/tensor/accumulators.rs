@@ -15,7 +15,7 @@ fn mma(atom: &str) -> TiledMma {
     TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _)).unwrap()
 }
 
-/// The element of the tile: neighbours are far apart, signs alternate, and sums of a row are exact.
+/// The element of the tile: neighbours differ much, signs alternate, and sums of a row are exact.
 fn number(row: u32, column: u32) -> f32 {
     let number = ((row * 256 + column) * 193 % 16_384) as f32;
     if (row + column).is_multiple_of(2) { number } else { -number }
