@@ -15,7 +15,7 @@ fn mma(atom: &str) -> TiledMma {
     TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _)).unwrap()
 }
 
-/// The element of the tile: neighbours are far apart, signs alternate, and sums of a row are exact.
+/// The element of the tile: neighbours differ much, signs alternate, and sums of a row are exact.
 fn number(row: u32, column: u32) -> f32 {
     let number = ((row * 256 + column) * 193 % 16_384) as f32;
     if (row + column).is_multiple_of(2) { number } else { -number }
@@ -145,8 +145,8 @@ fn accumulators_of_other_threads_are_refused() {
     let one = mma("SM80_16x8x16_F32F16F16F32_TN");
     let error = AccumulatorOperand::new(&wide, &one, [16, 32]).unwrap_err();
     assert!(error.to_string().contains("elements of other threads"), "{error}");
-    let bytes = mma("SM90_64x64x32_F32E4M3E4M3_RS");
-    let from = mma("SM90_64x64x32_F32E4M3E4M3_SS");
+    let bytes = mma("SM90_64x64x32_F32E4M3E4M3_RS_TN");
+    let from = mma("SM90_64x64x32_F32E4M3E4M3_SS_TN");
     let error = AccumulatorOperand::new(&from, &bytes, [64, 64]).unwrap_err();
     assert!(error.to_string().contains("16 bits"), "{error}");
 }

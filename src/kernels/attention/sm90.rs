@@ -173,7 +173,9 @@ impl Plan {
             TmaPipeline::new(k, config.stages, self.v.copy.bytes(), groups),
         ];
         let numbers = k.shared::<i32>(config.query_stages());
-        let order = (config.ordered && groups > 1).then(|| OrderedBarrier::new(k, groups));
+        // Warps may still wait for the section that another one of their group has ended.
+        let new_order = || OrderedBarrier::new(k, groups).arrivals(GROUP / 32);
+        let order = (config.ordered && groups > 1).then(new_order);
         let thread = k.thread_idx().x;
         pipes.iter().for_each(|pipe| pipe.init(k, thread.eq(0)));
         order.inspect(|order| order.init(k, thread.eq(0)));
@@ -330,7 +332,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         let q = SmemOperand::new(k, &scores.partition_a(k, sq));
         let keys = SmemOperand::new(k, &scores.partition_b(k, sk));
         let values = SmemOperand::new(k, &output.partition_b(k, sv));
-        let leader = self.thread.eq(0);
+        let (leader, lane) = (self.thread.eq(0), self.thread % 32);
         let parity = match self.order {
             Some(order) => order.start(self.group),
             None => k.constant(0),
@@ -372,9 +374,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                         k.wgmma_fence();
                         plan.scores.gemm_async(k, s, &q, &keys.stage(k, k_state.stage), false);
                         k.wgmma_commit_group();
-                        self.order.inspect(|order| order.arrive(k, self.group, leader));
+                        self.order.inspect(|order| order.arrive(k, self.group, lane.eq(0)));
                         v_pipe.wait(k, v_state);
-                        // After the loop of the wait `ptxas` no longer counts on the fence above.
                         k.wgmma_fence();
                         plan.output.gemm_async(
                             k,

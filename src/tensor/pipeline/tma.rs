@@ -330,6 +330,7 @@ impl<'b> TmaPipeline<'b> {
 pub struct OrderedBarrier<'b> {
     barriers: Val<'b, Shared<u64>>,
     groups: u32,
+    arrivals: u32,
 }
 
 impl<'b> OrderedBarrier<'b> {
@@ -343,7 +344,14 @@ impl<'b> OrderedBarrier<'b> {
             k.report(TensorError { operation: "OrderedBarrier", operand, kind });
         }
         let groups = groups.clamp(1, MAX_STAGES);
-        OrderedBarrier { barriers: k.shared::<u64>(groups), groups }
+        OrderedBarrier { barriers: k.shared::<u64>(groups), groups, arrivals: 1 }
+    }
+
+    /// The threads of a group that arrive after its section, 1 at first. A group that arrives while some of its warps may
+    /// still wait for the same section needs an arrival of each warp: else the next groups may come round before such a
+    /// warp looks, and it misses its section.
+    pub const fn arrivals(self, arrivals: u32) -> Self {
+        OrderedBarrier { arrivals, ..self }
     }
 
     /// Makes the barriers, in the thread where `elected` holds. A barrier of the block follows.
@@ -351,7 +359,7 @@ impl<'b> OrderedBarrier<'b> {
     pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         k.if_(elected, |k| {
             for group in 0..self.groups {
-                self.barriers.mbarrier(k.value(group)).init(k, 1);
+                self.barriers.mbarrier(k.value(group)).init(k, self.arrivals);
             }
         });
     }
