@@ -274,8 +274,9 @@ impl GemmConfig {
 type Plans = [(GemmConfig, Prediction)];
 
 /// The plans for what was asked: target, types, contiguous modes and epilogue, problem, SMs.
-static TABLE: LazyLock<Mutex<HashMap<(GemmConfig, GemmProblem, u32), Arc<Plans>>>> =
-    LazyLock::new(Mutex::default);
+type Table = HashMap<(GemmConfig, GemmProblem, u32), Arc<Plans>>;
+
+static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
 
 /// The regime in which a problem is planned: that of short work.
 fn regime_of(problem: &GemmProblem) -> Regime {

@@ -48,7 +48,7 @@ pub struct Gemm<A: Element, B: Element = A, C: Number = A, D: Number = C> {
 /// The kernel of one of the schedules: with tensor maps, or with pointers for threads that copy by themselves.
 pub(super) enum AnyKernel<T: Types> {
     Sm90(Box<sm90::Plan>, Box<Sm90Kernel<T>>),
-    Threads(Kernel<(threads::Params<T>,)>),
+    Threads(Box<Kernel<(threads::Params<T>,)>>),
 }
 
 /// Evaluates an expression of the kernel, whatever its parameters are.
@@ -92,8 +92,8 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
             }
         }
         let kernel = match config.schedule {
-            Schedule::Simt => AnyKernel::Threads(fma::build(&config)?),
-            Schedule::Multistage => AnyKernel::Threads(sm80::build(&config)?),
+            Schedule::Simt => AnyKernel::Threads(Box::new(fma::build(&config)?)),
+            Schedule::Multistage => AnyKernel::Threads(Box::new(sm80::build(&config)?)),
             Schedule::Cooperative | Schedule::Pingpong => {
                 let plan = sm90::Plan::new(&config)?;
                 let kernel = Box::new(plan.build()?);
