@@ -68,8 +68,8 @@ struct Form {
 
 impl Form {
     fn random(rng: &mut Rng) -> Form {
-        let threads = [32, 64, 96][rng.below(3) as usize];
-        let count = 1 + rng.below(3) as usize;
+        let threads = [32, 64, 96][rng.below(3)];
+        let count = 1 + rng.below(3);
         let tile = |rng: &mut Rng| match rng.below(3) {
             0 => Tile::Box { rows: 1 + rng.below(8) as u32, columns: 4 << rng.below(3) },
             _ => {
@@ -81,7 +81,7 @@ impl Form {
         let leaders = (0..count).map(|_| rng.below(threads as usize) as u32).collect();
         let (lo, step) = (2 * rng.below(3) as i32, 1 + 2 * rng.below(2) as i32);
         let known = (rng.below(2) == 0).then(|| lo + rng.below(20) as i32 - 1);
-        let unroll = [1, 1, 2, 3][rng.below(4) as usize];
+        let unroll = [1, 1, 2, 3][rng.below(4)];
         let [mask, nested, loads] = [(); 3].map(|()| rng.below(2) == 0);
         Form { threads, tiles, leaders, lo, step, known, unroll, mask, nested, loads }
     }
