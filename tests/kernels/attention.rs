@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tilewright::ir::builder::VectorElement;
 use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::attention::{
-    Attention, AttentionArgs, AttentionConfig, AttentionError, AttentionProblem,
+    Attention, AttentionArgs, AttentionConfig, AttentionError, AttentionProblem, SoftmaxOverlap,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
@@ -146,8 +146,11 @@ fn dimensions_tiles_and_types() {
             let problem = AttentionProblem::new([1, 2, 1], [97, 200], head_dim);
             let problem = AttentionProblem { value_dim, ..problem };
             check::<bf16>(&device, config(&problem, tile), &problem, 2);
+            let overlap =
+                if head_dim == 64 { SoftmaxOverlap::Free } else { SoftmaxOverlap::Softmax };
             let problem = problem.causal();
-            check::<f16>(&device, config(&problem, tile), &problem, 3);
+            let config = AttentionConfig { overlap, ..config(&problem, tile) };
+            check::<f16>(&device, config, &problem, 3);
         }
     }
 }
@@ -249,8 +252,14 @@ fn kernels_assemble_without_spills() {
         let problem = AttentionProblem::new([1, 1, 1], [8192, 8192], head_dim);
         let problem =
             AttentionProblem { value_dim: if head_dim == 192 { 128 } else { head_dim }, ..problem };
-        for problem in [problem, problem.causal()] {
+        for (problem, overlap) in [
+            (problem, SoftmaxOverlap::Maxima),
+            (problem, SoftmaxOverlap::Softmax),
+            (problem.causal(), SoftmaxOverlap::Maxima),
+            (problem.causal(), SoftmaxOverlap::Free),
+        ] {
             let config = AttentionConfig::new(Target::SM_90A, &problem).unwrap();
+            let config = AttentionConfig { overlap, ..config };
             let attention = Attention::<bf16>::new(config).unwrap();
             text::check_round_trip(attention.ir());
             let Some(ptxas) = ptxas::find() else { continue };

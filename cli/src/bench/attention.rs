@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tilewright::ir::builder::VectorElement;
 use tilewright::ir::{bf16, f16};
 use tilewright::kernels::attention::{
-    Attention, AttentionArgs, AttentionConfig, AttentionFunction, AttentionProblem,
+    Attention, AttentionArgs, AttentionConfig, AttentionFunction, AttentionProblem, SoftmaxOverlap,
 };
 use tilewright::runtime::{Buffer, Device, DeviceChoice, Graph, LaunchOptions};
 use tilewright::tune::{Estimate, Provenance, interleave};
@@ -41,9 +41,9 @@ pub(super) struct Options {
     /// Tiles of queries and keys, separated by commas: `128x176` [default: what the library takes].
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     tiles: Vec<Tile>,
-    /// Measure each tile also without turns of the consumer groups.
+    /// Measure each tile with all overlaps, with the ordered barrier of the consumer groups and without.
     #[arg(long)]
-    unordered: bool,
+    variants: bool,
     /// Regimes of timing, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "burst,steady")]
     regimes: Vec<Regime>,
@@ -255,9 +255,13 @@ fn one<T: Real + VectorElement<2>>(
     if configs.is_empty() {
         configs.push(AttentionConfig::new(device.target(), &problem).map_err(Failure::input)?);
     }
-    if options.unordered {
-        let ordered = configs.clone();
-        configs.extend(ordered.iter().map(|config| AttentionConfig { ordered: false, ..*config }));
+    if options.variants {
+        let all = |config: AttentionConfig| {
+            [true, false].into_iter().flat_map(move |ordered| {
+                SoftmaxOverlap::ALL.map(|overlap| AttentionConfig { ordered, overlap, ..config })
+            })
+        };
+        configs = configs.into_iter().flat_map(all).collect();
     }
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut tensor = |heads: u32, dim: u32| -> Vec<T> {

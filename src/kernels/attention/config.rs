@@ -14,6 +14,25 @@ pub(super) const ROWS: u32 = 64;
 /// Bytes of an element.
 const BYTES: u32 = 2;
 
+/// The part of a softmax that surely runs while the powers of the step before are multiplied with V. `ptxas` moves the
+/// wait for that product upwards as far as it can; another wait in front of it, which is already over, holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SoftmaxOverlap {
+    /// As much as `ptxas` leaves.
+    Free,
+    /// The maxima of rows.
+    Maxima,
+    /// Maxima and powers.
+    Softmax,
+}
+
+impl SoftmaxOverlap {
+    /// All of them.
+    pub const ALL: [SoftmaxOverlap; 3] =
+        [SoftmaxOverlap::Free, SoftmaxOverlap::Maxima, SoftmaxOverlap::Softmax];
+}
+
 /// The configuration of an [`Attention`](super::Attention).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AttentionConfig {
@@ -33,8 +52,10 @@ pub struct AttentionConfig {
     pub right: bool,
     /// Scores are bounded by a softcap.
     pub softcap: bool,
-    /// The consumer groups take turns in starting products, so that one multiplies while the others compute powers.
+    /// The consumer groups alternate in starting products, so that one multiplies while the others compute powers.
     pub ordered: bool,
+    /// The softmax under the product with V.
+    pub overlap: SoftmaxOverlap,
 }
 
 impl AttentionConfig {
@@ -65,6 +86,7 @@ impl AttentionConfig {
             right: right.is_some(),
             softcap: problem.softcap.is_some(),
             ordered: true,
+            overlap: SoftmaxOverlap::Maxima,
         };
         config.check()?;
         Ok(config)
@@ -207,6 +229,8 @@ impl fmt::Display for AttentionConfig {
             ("_right", self.right),
             ("_softcap", self.softcap),
             ("_unordered", !self.ordered),
+            ("_free", self.overlap == SoftmaxOverlap::Free),
+            ("_softmax", self.overlap == SoftmaxOverlap::Softmax),
         ];
         features.iter().filter(|(_, has)| *has).try_for_each(|(name, _)| f.write_str(name))
     }

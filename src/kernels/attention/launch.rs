@@ -87,7 +87,8 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
         self.function.compiler_log()
     }
 
-    /// Starts the kernel, on the stream for all work that names none. No queries are no work.
+    /// Starts the kernel, on the stream for all work that names none. No queries are no work. Launches of one function come
+    /// after each other, also those on several streams: they share the counter of tiles.
     ///
     /// # Errors
     /// Those of [`AttentionConfig::check_problem`]; buffers that are too short; strides that tensor copies do not take

@@ -10,7 +10,7 @@ use crate::codegen::Ptx;
 use crate::ir::builder::VectorElement;
 use crate::ir::{Kernel, KernelIr};
 
-pub use config::AttentionConfig;
+pub use config::{AttentionConfig, SoftmaxOverlap};
 pub use error::AttentionError;
 pub use launch::{AttentionArgs, AttentionFunction};
 pub use problem::AttentionProblem;

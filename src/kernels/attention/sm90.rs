@@ -19,7 +19,7 @@ use crate::tensor::{
     WarpRole, Wgmma, warp_roles,
 };
 
-use super::config::{AttentionConfig, GROUP, ROWS, swizzle_of};
+use super::config::{AttentionConfig, GROUP, ROWS, SoftmaxOverlap, swizzle_of};
 use super::error::AttentionError;
 
 /// Alignment of swizzled tiles.
@@ -328,6 +328,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     fn consume(&self, k: &mut Body<'b, '_>) {
         let Shared { plan, args, tiles: [sq, sk, sv], pipes, numbers } = self.shared;
         let [q_pipe, k_pipe, v_pipe] = pipes;
+        let (rows, overlap) = (&plan.score_rows, plan.config.overlap);
         let [scores, output] = [&plan.scores, &plan.output].map(|mma| mma.slice(0));
         let q = SmemOperand::new(k, &scores.partition_a(k, sq));
         let keys = SmemOperand::new(k, &scores.partition_b(k, sk));
@@ -388,7 +389,14 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                         k.wgmma_wait_group(1);
                         k.if_(leader, |k| k_pipe.release(k, k_state.stage));
                         self.mask(k, s, item, item.last - step);
-                        let (softmax, factors) = softmax.update(k, &plan.score_rows, s, args.scale);
+                        let maxima = softmax.maxima(k, rows, s);
+                        if overlap == SoftmaxOverlap::Maxima {
+                            v_pipe.wait(k, v_state);
+                        }
+                        let (softmax, factors) = softmax.update_to(k, rows, s, args.scale, maxima);
+                        if overlap == SoftmaxOverlap::Softmax {
+                            v_pipe.wait(k, v_state);
+                        }
                         k.wgmma_wait_group(0);
                         k.if_(leader, |k| v_pipe.release(k, v_state.stage));
                         OnlineSoftmax::rescale(k, &plan.output_rows, o, factors);

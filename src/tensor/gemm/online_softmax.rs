@@ -58,6 +58,20 @@ impl<'b> OnlineSoftmax<'b> {
         OnlineSoftmax { max: [low; 2], sum: [zero; 2] }
     }
 
+    /// The largest score of each row so far, with those of a tile: the first half of [`update`](OnlineSoftmax::update).
+    #[track_caller]
+    pub fn maxima(
+        &self,
+        k: &Body<'b, '_>,
+        rows: &AccumulatorRows,
+        scores: &RegisterTensor<'_, f32>,
+    ) -> [Val<'b, f32>; 2] {
+        [0, 1].map(|row| {
+            let max = rows.fold(k, scores, row, self.max[row], |a, b| a.max(b));
+            rows.reduce_lanes(k, max, |a, b| a.max(b))
+        })
+    }
+
     /// Replaces the scores of a tile by their powers. Returns the next state and, for each row, the factor of what was
     /// accumulated before. Negative infinity is a masked score; the powers of a row without any other score are 0.
     #[track_caller]
@@ -68,10 +82,22 @@ impl<'b> OnlineSoftmax<'b> {
         scores: &RegisterTensor<'_, f32>,
         scale: Val<'b, f32>,
     ) -> (Self, [Val<'b, f32>; 2]) {
+        let maxima = self.maxima(k, rows, scores);
+        self.update_to(k, rows, scores, scale, maxima)
+    }
+
+    /// [`update`](OnlineSoftmax::update) behind its first half, whose result is `maxima`.
+    #[track_caller]
+    pub fn update_to(
+        self,
+        k: &Body<'b, '_>,
+        rows: &AccumulatorRows,
+        scores: &RegisterTensor<'_, f32>,
+        scale: Val<'b, f32>,
+        maxima: [Val<'b, f32>; 2],
+    ) -> (Self, [Val<'b, f32>; 2]) {
         let (mut next, mut factors) = (self, self.sum);
-        for (row, factor) in factors.iter_mut().enumerate() {
-            let max = rows.fold(k, scores, row, self.max[row], |a, b| a.max(b));
-            let max = rows.reduce_lanes(k, max, |a, b| a.max(b));
+        for (row, (max, factor)) in maxima.into_iter().zip(&mut factors).enumerate() {
             // Without a score the powers are those of `-inf - 0`.
             let base = max.eq(f32::NEG_INFINITY).select(k.constant(0.0), max * scale);
             let minus = -base;
