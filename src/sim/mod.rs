@@ -50,7 +50,9 @@ use std::fmt;
 pub use fault::cause::FaultCause;
 pub use fault::error::RunError;
 pub use fault::report::{Fault, StuckWarp, WarpWait};
-pub use fault::source::{Barrier, MemoryAccess, Racer, SourceAllocation, SourceOp, SourceTerms};
+pub use fault::source::{
+    Barrier, HotLine, MemoryAccess, Racer, SourceAllocation, SourceOp, SourceTerms,
+};
 pub use fault::state::{AsyncUse, BarrierState, WgmmaMatrix};
 pub use fault::terms::Terms;
 pub use launch::KernelArg;

@@ -1,62 +1,52 @@
-//! Measures the time that race detection takes: run it in a release build.
+//! Measures the cost of race detection with products of the library.
+//!
+//! `cargo test --release --test mutants speed -- --ignored --nocapture`
 
 use std::time::Instant;
 
-use tilewright::ir::types::Scalar;
-use tilewright::ir::{Number, Target, bf16};
+use tilewright::ir::{Element, Number, bf16};
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
 
-/// Returns the seconds of one product of `size` cubed on one thread of the host: the shortest of `runs` runs.
-fn seconds<T: Number>(
-    config: GemmConfig,
-    size: u32,
-    (race, runs): (bool, u32),
-    number: impl Fn(f32) -> T,
-) -> f64 {
-    let device = Device::sim_with(Options::default().threads(1).race(race));
+const RUNS: u32 = 5;
+
+/// Returns the seconds of a product of `size x size x size` on one thread, with race detection or without: the shortest of
+/// `RUNS` runs.
+fn product<T: Element + Number>(name: &str, size: u32, race: bool) -> f64 {
+    let config: GemmConfig = name.parse().unwrap();
+    let options = Options::default().target(config.target).threads(1).race(race);
+    let device = Device::sim_with(options);
+    let function = Gemm::<T>::new(config).unwrap().load(&device).unwrap();
     let len = (size * size) as usize;
-    let matrix = |step: usize| -> Vec<T> {
-        (0..len).map(|i| number(((i * step) % 17) as f32 - 8.0)).collect()
-    };
-    let (a, b) = (device.upload(&matrix(7)).unwrap(), device.upload(&matrix(11)).unwrap());
+    let (a, b) = (device.zeros::<T>(len).unwrap(), device.zeros::<T>(len).unwrap());
     let mut d = device.zeros::<T>(len).unwrap();
     let problem = GemmProblem::new(size, size, size);
-    let function = Gemm::<T>::new(config).unwrap().load(&device).unwrap();
+    let mut launch = function.prepare(&problem, GemmArgs::new(&a, &b, &mut d)).unwrap();
     let mut once = || {
         let start = Instant::now();
-        function.launch(&problem, GemmArgs::new(&a, &b, &mut d)).unwrap();
+        launch.launch().unwrap();
         start.elapsed().as_secs_f64()
     };
-    (0..runs).map(|_| once()).fold(f64::INFINITY, f64::min)
-}
-
-fn row<T: Number>(
-    name: &str,
-    config: GemmConfig,
-    size: u32,
-    number: impl Fn(f32) -> T + Copy,
-) -> (f64, f64) {
-    let without = seconds(config, size, (false, 3), number);
-    let with = seconds(config, size, (true, 2), number);
-    println!("| {name} | {without:.2} s | {with:.2} s | {:.1} |", with / without);
-    (without, with)
+    (0..RUNS).map(|_| once()).fold(f64::INFINITY, f64::min)
 }
 
 /// The bars are those of docs/evidence/sanitizer.md.
 #[test]
-#[ignore = "a measurement: cargo test --release --test mutants speed -- --ignored --nocapture"]
-fn speed() {
-    println!("| product | without races | with races | ratio |\n|---|---:|---:|---:|");
-    let simt = GemmConfig { tile: [64, 64, 16], ..GemmConfig::simt(Target::SM_80, Scalar::F32) };
-    let simt = row::<f32>("SIMT, f32, 128 cubed", simt, 128, |x| x);
-    let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [128, 128]);
-    let sm80 = row::<bf16>("sm_80, bf16, 512 cubed", sm80, 512, bf16::from_f32);
-    let sm90 = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
-    let sm90 = row::<bf16>("sm_90a, bf16, 512 cubed", sm90, 512, bf16::from_f32);
-    assert!(sm90.1 <= 20.0 && sm80.1 <= 10.0, "seconds with races");
-    for (without, with) in [simt, sm80, sm90] {
-        assert!(with <= 5.0 * without, "{with} s with races, {without} s without");
+#[ignore = "it measures a release build"]
+fn cost_of_race_detection() {
+    let sm_80 = "sm80_bf16_tn_128x128x64_s3_ms_strip8_direct_a8";
+    let sm_90 = "sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred";
+    let simt = "sm80_f32_tn_128x128x16_s2_simt_strip8_direct_a4";
+    let cases: [(&str, u32, f64, fn(&str, u32, bool) -> f64); 3] = [
+        (sm_80, 512, 10.0, product::<bf16>),
+        (sm_90, 512, 20.0, product::<bf16>),
+        (simt, 128, 10.0, product::<f32>),
+    ];
+    for (name, size, most, run) in cases {
+        let [with, without] = [true, false].map(|race| run(name, size, race));
+        let ratio = with / without;
+        println!("{name} {size}: {with:.2} s with races, {without:.2} s without: {ratio:.2} x");
+        assert!(with <= most && ratio <= 5.0, "{name}");
     }
 }

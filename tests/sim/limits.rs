@@ -228,6 +228,33 @@ fn endless_kernels_run_out_of_fuel() {
     );
 }
 
+/// The lines of the loop that does not end are named, and no line before it.
+#[test]
+fn endless_kernels_name_their_hot_lines() {
+    let first = line!();
+    let kernel = Kernel::<(GlobalMut<i32>,)>::build("spin", Target::SM_80, |k, (x,)| {
+        k.for_(range(0, 100), (), |k, i, ()| x.store(k, i % 8, i));
+        k.barrier();
+        k.loop_((), |k, spin, ()| {
+            let found = x.load(k, 9);
+            k.if_(found.eq(1), |k| spin.break_(k, ()));
+            spin.continue_(k, ())
+        });
+    });
+    let x = GlobalBuffer::from_slice(&[0i32; 10]);
+    for order in [Order::RoundRobin, Order::Random { seed: 5 }, Order::Fine] {
+        let options = Options::default().fuel(10_000).order(order);
+        let grid = Grid::new([1; 3], [64, 1, 1]);
+        let kernel = kernel.as_ref().expect("the kernel is correct").ir();
+        let error = run(kernel, grid, &[KernelArg::Buffer(&x)], &options.race(false));
+        let Err(RunError::OutOfFuel { hot, .. }) = &error else { panic!("{error:?}") };
+        let lines: Vec<u32> = hot.iter().map(|line| line.location.line - first).collect();
+        assert!(!lines.is_empty() && lines.iter().all(|line| (4..=7).contains(line)), "{hot:?}");
+        let percent: Vec<u32> = hot.iter().map(|line| line.percent).collect();
+        assert!(percent.is_sorted_by(|a, b| a >= b) && percent.iter().sum::<u32>() > 90, "{hot:?}");
+    }
+}
+
 #[test]
 fn a_warp_that_spins_lets_the_others_run() {
     let kernel = Kernel::<(GlobalMut<i32>,)>::build("spin", Target::SM_80, |k, (out,)| {

@@ -95,8 +95,8 @@ pub(in crate::sim) struct Stuck {
 pub(in crate::sim) enum Why {
     /// A lane of the warp cannot go on.
     Fault(Box<RawFault>),
-    /// The warps have used up their fuel; the warp is the last that ran.
-    OutOfFuel { lane: u32 },
+    /// The warps have used up their fuel; the warp is the last that ran. Then they were at these steps.
+    OutOfFuel { lane: u32, steps: Vec<u32> },
 }
 
 /// Operations that a cluster executed.
@@ -135,6 +135,8 @@ pub(in crate::sim) struct Cluster<'c> {
     used: u64,
     /// The operations that the cluster had executed at its first race.
     raced_at: Option<u64>,
+    /// The stop of a cluster that has used up its fuel.
+    pub(super) spent: Option<Stop>,
     /// Times that a warp ran.
     runs: u64,
     /// Runs without progress of the warps, and those since an operation took effect.
@@ -189,6 +191,7 @@ impl<'c> Cluster<'c> {
             scheduler: WarpScheduler::new((Order::RoundRobin, QUANTUM), [0; 3]),
             used: 0,
             raced_at: None,
+            spent: None,
             runs: 0,
             idle: 0,
             since: 0,
@@ -255,7 +258,7 @@ impl<'c> Cluster<'c> {
         if let Some(detector) = &mut self.memory.races {
             detector.start(number);
         }
-        self.raced_at = None;
+        (self.raced_at, self.spent) = (None, None);
     }
 
     /// Runs cluster `number` to its end, for at most `fuel` operations of the warps of a block.
@@ -337,7 +340,8 @@ impl<'c> Cluster<'c> {
             (self.idle, self.since) = (0, 0);
             return Ok(true);
         };
-        let before = self.warps[number].warp_ops;
+        let quantum = if self.spent.is_some() { 1 } else { quantum };
+        let (before, step) = (self.warps[number].warp_ops, self.warps[number].step());
         self.memory.operations = self.used - before;
         self.asked[number] = None;
         let was_idle = self.context(number, quantum)?;
@@ -350,8 +354,7 @@ impl<'c> Cluster<'c> {
         }
         let fuel = fuel.saturating_mul(self.memory.blocks.len() as u64);
         if self.used > fuel && self.states[number] != State::Ended {
-            let lane = self.warps[number].first_lane();
-            return Err(self.stop(number, Why::OutOfFuel { lane }));
+            self.out_of_fuel(number, step)?;
         }
         // Who asks again and again gets an answer.
         (self.idle, self.since) = (if was_idle { self.idle + 1 } else { 0 }, self.since + 1);
@@ -562,7 +565,7 @@ impl<'c> Cluster<'c> {
         self.memory.finish().map_err(|trap| self.stopped(trap))
     }
 
-    fn stop(&self, number: usize, why: Why) -> Stop {
+    pub(super) fn stop(&self, number: usize, why: Why) -> Stop {
         let rank = self.rank(number);
         let why = match why {
             Why::Fault(trap) if trap.origin.is_some() => return self.stopped(trap),

@@ -4,5 +4,6 @@ pub(super) mod barrier;
 pub(super) mod cluster;
 pub(super) mod cluster_barrier;
 pub(super) mod deadlock;
+mod out_of_fuel;
 pub(super) mod warp;
 pub(super) mod warp_scheduler;

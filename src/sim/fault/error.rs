@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::report::Fault;
+use super::source::HotLine;
 use crate::ir::SourceLocation;
 use crate::ir::types::Type;
 use crate::launch::assert::AssertFailures;
@@ -31,6 +32,9 @@ pub enum RunError {
         thread: [u32; 3],
         /// The order in which warps ran.
         order: Order,
+        /// The lines at which the warps of the block or cluster spent the operations that followed: at most 3, the line
+        /// with the most first.
+        hot: Vec<HotLine>,
     },
     /// Assertions of the kernel failed. It ran to its end.
     AssertFailed(Box<AssertFailures>),
@@ -119,7 +123,7 @@ impl fmt::Display for RunError {
         match self {
             RunError::Fault(fault) => fault.fmt(f),
             RunError::AssertFailed(failures) => failures.fmt(f),
-            RunError::OutOfFuel { fuel, op, location, block: [bx, by, bz], thread: [x, y, z], order } => write!(
+            RunError::OutOfFuel { fuel, op, location, block: [bx, by, bz], thread: [x, y, z], order, hot: _ } => write!(
                 f,
                 "block ({bx}, {by}, {bz}) has not ended after {fuel} operations, when thread ({x}, {y}, {z}) is at the `{op}` at {location}: the kernel does not end, or `Options::fuel` is too low for it{}",
                 Some(order).filter(|order| **order != Order::default()).map_or(String::new(), |order| format!(" (with `{order:?}`)"))

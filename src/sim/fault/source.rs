@@ -29,6 +29,16 @@ pub struct SourceOp {
     pub location: SourceLocation,
 }
 
+/// A line at which a kernel spends its time that does not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HotLine {
+    /// The first of its operations that ran.
+    pub location: SourceLocation,
+    /// The share of the operations that ran after the fuel was used up, in percent, rounded down.
+    pub percent: u32,
+}
+
 /// One of the two accesses of a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -1,5 +1,8 @@
 //! Explains raw faults in the terms of the kernel: names, lines, threads.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use crate::ir::op::{AsyncCopy, Effect, Mbarrier, Mma, Op};
 use crate::ir::types::Space;
 use crate::ir::{ArrayId, Entity, KernelIr, LocalId, OpId, SharedId, SourceLocation};
@@ -12,7 +15,9 @@ use crate::sim::fault::raw::{
     AccessAt, AllocationAt, BarrierAt, InlineText, RacerAt, StepAt, ThreadAt,
 };
 use crate::sim::fault::report::{Fault, StuckWarp, WarpWait};
-use crate::sim::fault::source::{Barrier, MemoryAccess, Racer, SourceAllocation, SourceOp};
+use crate::sim::fault::source::{
+    Barrier, HotLine, MemoryAccess, Racer, SourceAllocation, SourceOp,
+};
 use crate::sim::memory::diagnostics::Failure;
 use crate::sim::memory::mask::LANES;
 use crate::sim::memory::shared::of_cluster;
@@ -190,7 +195,7 @@ pub(in crate::sim) fn explain(
         return RunError::NotVerified;
     };
     match &stop.why {
-        Why::OutOfFuel { lane } => {
+        Why::OutOfFuel { lane, steps } => {
             let thread = launch.thread(*warp, *lane);
             RunError::OutOfFuel {
                 fuel: launch.fuel,
@@ -199,6 +204,7 @@ pub(in crate::sim) fn explain(
                 block,
                 thread,
                 order: launch.order,
+                hot: hot_lines(launch, steps),
             }
         }
         Why::Fault(fault) => {
@@ -216,6 +222,22 @@ pub(in crate::sim) fn explain(
             Fault { cause, kernel, op, path, location, block, thread, stuck, order, also }.into()
         }
     }
+}
+
+/// Returns the lines with the most of some steps.
+fn hot_lines(launch: &Launch<'_>, steps: &[u32]) -> Vec<HotLine> {
+    let mut counts: BTreeMap<(&str, u32), (SourceLocation, usize)> = BTreeMap::new();
+    for SourceOp { location, .. } in steps.iter().filter_map(|step| launch.op(*step)) {
+        counts.entry((location.file, location.line)).or_insert((location, 0)).1 += 1;
+    }
+    let percent = |count: usize| (100 * count / steps.len()) as u32;
+    let lines = counts.into_values();
+    let mut lines: Vec<HotLine> =
+        lines.map(|(location, count)| HotLine { location, percent: percent(count) }).collect();
+    lines.retain(|line| line.percent > 0);
+    lines.sort_by_key(|line| Reverse(line.percent));
+    lines.truncate(3);
+    lines
 }
 
 /// The source lines of a race, in a fixed order.

@@ -1,0 +1,23 @@
+//! Finds where a cluster spends its time that does not end.
+
+use super::cluster::{Cluster, Stop, Why};
+
+/// Operations of a cluster after its fuel that are counted by step.
+const COUNTED: usize = 2048;
+
+impl Cluster<'_> {
+    /// Lets a cluster without fuel run on, operation by operation, until enough of them are counted. Warp `number` has
+    /// just run from `step` on. The error is at the operation at which the fuel was used up.
+    pub(super) fn out_of_fuel(&mut self, number: usize, step: u32) -> Result<(), Stop> {
+        let Some(Stop { why: Why::OutOfFuel { steps, .. }, .. }) = &mut self.spent else {
+            let lane = self.warps[number].first_lane();
+            self.spent = Some(self.stop(number, Why::OutOfFuel { lane, steps: Vec::new() }));
+            return Ok(());
+        };
+        steps.push(step);
+        match steps.len() < COUNTED {
+            true => Ok(()),
+            false => self.spent.take().map_or(Ok(()), Err),
+        }
+    }
+}
