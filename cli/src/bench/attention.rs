@@ -13,7 +13,7 @@ use tilewright::ir::{bf16, f16};
 use tilewright::kernels::attention::{
     Attention, AttentionArgs, AttentionConfig, AttentionFunction, AttentionProblem, SoftmaxOverlap,
 };
-use tilewright::runtime::{Buffer, Device, DeviceChoice, Graph, LaunchOptions};
+use tilewright::runtime::{Buffer, Device, DeviceChoice, Graph, LaunchOptions, RuntimeError};
 use tilewright::tune::{Estimate, Provenance, interleave};
 
 use super::super::gemm::Real;
@@ -315,7 +315,7 @@ fn one<T: Real + VectorElement<2>>(
                 std::thread::sleep(REST);
             }
             let elapsed = graphs[which].time_on(&stream)?.elapsed;
-            Ok(elapsed.as_secs_f64() / launches as f64)
+            Ok::<f64, RuntimeError>(elapsed.as_secs_f64() / launches as f64)
         };
         (0..graphs.len()).try_for_each(|which| time(which).map(|_| ())).map_err(Failure::run)?;
         let times = interleave(graphs.len(), options.rounds as usize, 1, time);
