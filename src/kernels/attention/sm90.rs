@@ -389,13 +389,14 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                         k.wgmma_wait_group(1);
                         k.if_(leader, |k| k_pipe.release(k, k_state.stage));
                         self.mask(k, s, item, item.last - step);
+                        // Q stays until the item ends; another warp may have released K and V already.
                         let maxima = softmax.maxima(k, rows, s);
                         if overlap == SoftmaxOverlap::Maxima {
-                            v_pipe.wait(k, v_state);
+                            q_pipe.wait(k, q_state);
                         }
                         let (softmax, factors) = softmax.update_to(k, rows, s, args.scale, maxima);
                         if overlap == SoftmaxOverlap::Softmax {
-                            v_pipe.wait(k, v_state);
+                            q_pipe.wait(k, q_state);
                         }
                         k.wgmma_wait_group(0);
                         k.if_(leader, |k| v_pipe.release(k, v_state.stage));
