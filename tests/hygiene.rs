@@ -490,6 +490,8 @@ fn the_kernel_for_hopper_is_short() {
         "new",
         "maps",
         "map",
+        "map_of_d",
+        "rows",
         "matrices",
         "build",
         "build_split",

@@ -38,7 +38,8 @@ fn cost_of_race_detection() {
     let sm_80 = "sm80_bf16_tn_128x128x64_s3_ms_strip8_direct_a8";
     let sm_90 = "sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred";
     let simt = "sm80_f32_tn_128x128x16_s2_simt_strip8_direct_a4";
-    let cases: [(&str, u32, f64, fn(&str, u32, bool) -> f64); 3] = [
+    type Product = fn(&str, u32, bool) -> f64;
+    let cases: [(&str, u32, f64, Product); 3] = [
         (sm_80, 512, 10.0, product::<bf16>),
         (sm_90, 512, 20.0, product::<bf16>),
         (simt, 128, 10.0, product::<f32>),

@@ -262,9 +262,8 @@ impl Generator {
         let (from_index, bytes) = (self.index(Space::Global), self.unknown());
         let [barrier, barrier_index] = self.barrier();
         let ctas = self.u32();
-        let [there, told] = [elem, Scalar::U64].map(|elem| {
-            self.of(Type::Pointer { space: Space::SharedCluster, elem, mutable: true })
-        });
+        let [there, told] =
+            [tile, barrier].map(|base| self.emit_one(Mem::Mapa { base, cta: ctas }));
         let op = match self.rng.below(5) {
             3 => AsyncCopy::CpAsyncBulkMulticast {
                 to: tile,

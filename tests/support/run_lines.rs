@@ -74,7 +74,10 @@ impl RunLine {
                 })
                 .collect();
             let output = Output::captured();
-            let options = Options::default().fuel(FUEL).order(order).output(output.clone());
+            // The fault of the first run is the report; a kernel without one also runs under race detection.
+            let race = order != Order::RoundRobin;
+            let options =
+                Options::default().fuel(FUEL).order(order).race(race).output(output.clone());
             let mut failed = String::new();
             match run(ir, self.grid, &args, &options) {
                 Ok(_) => {}

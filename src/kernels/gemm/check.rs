@@ -99,7 +99,7 @@ impl GemmConfig {
             Schedule::Cooperative | Schedule::Pingpong => {
                 // Along the rows of the instruction, and along its columns.
                 let rows = |mode, extent: u32| {
-                    if self.schedule == Schedule::Pingpong {
+                    if self.is_pingpong() {
                         let rule = "64 or 128 where warp groups have tiles of their own";
                         tile(mode, extent, [64, 128].contains(&extent), rule)
                     } else if self.swap {
@@ -148,7 +148,7 @@ impl GemmConfig {
     pub(super) fn cluster_rule(&self) -> Option<&'static str> {
         if !self.is_warp_specialised() && self.cluster != 1 {
             Some("only warp-specialised kernels for sm_90a have clusters")
-        } else if self.schedule == Schedule::Pingpong && self.cluster != 1 {
+        } else if self.is_pingpong() && self.cluster != 1 {
             Some("warp groups with tiles of their own have no clusters")
         } else if !(1..=2).contains(&self.cluster) {
             Some("a cluster has 1 or 2 blocks")
@@ -201,7 +201,7 @@ impl GemmConfig {
                 .then_some("a row of the tile is no multiple of 16 bytes"),
             StoreForm::Chunks => (!n.is_multiple_of(columns))
                 .then_some("a row of the tile is no multiple of 128 bytes"),
-            StoreForm::Overlapped if self.schedule == Schedule::Pingpong => {
+            StoreForm::Overlapped if self.is_pingpong() => {
                 Some("warp groups with tiles of their own write while the others multiply anyway")
             }
             StoreForm::Overlapped if self.d.bits() != 16 => {

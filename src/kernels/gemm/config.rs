@@ -305,6 +305,11 @@ impl GemmConfig {
         if self.swap { [n, m] } else { [m, n] }
     }
 
+    /// Returns whether each consumer has tiles of its own.
+    pub(super) fn is_pingpong(&self) -> bool {
+        self.schedule == Schedule::Pingpong
+    }
+
     /// Warp groups that multiply the same tile.
     pub(super) const fn consumers_of_tile(&self) -> u32 {
         if matches!(self.schedule, Schedule::Pingpong) { 1 } else { self.consumers() }

@@ -273,7 +273,7 @@ impl GemmConfig {
 /// Configurations with their predicted times, the fastest first.
 type Plans = [(GemmConfig, Prediction)];
 
-/// What was asked: target, types, contiguous modes and epilogue; problem; SMs.
+/// The key of a plan: target, types, contiguous modes and epilogue; problem; SMs.
 type Asked = (GemmConfig, GemmProblem, u32);
 
 /// The plans of a process.

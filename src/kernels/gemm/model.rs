@@ -252,7 +252,7 @@ impl GemmModel {
         const LAUNCH_S: f64 = 1.5e-6;
         /// The share of the rate of memory that copies of rows of odd lengths reach.
         const SHARE: f64 = 0.75;
-        /// The cost of a byte that stays in the L2 cache, relative to one that goes to memory.
+        /// The cost of a byte that stays in the L2 cache, as a share of that of a byte of memory.
         const CACHED: f64 = 0.5;
         if !config.repack {
             return 0.0;
@@ -343,7 +343,7 @@ impl GemmModel {
         };
         let tile = f64::from(steps) * step;
         // One tile alone: a second warp group with tiles of its own has none, and hides nothing.
-        let alone = config.schedule == Schedule::Pingpong && waves < 2.0;
+        let alone = config.is_pingpong() && waves < 2.0;
         let tile = if alone { tile + f64::from(steps) * p.drain_cycles } else { tile };
         let parts = if splits > 1 {
             // Each block writes its part, and the last one reads all of them.

@@ -19,7 +19,7 @@ use crate::tensor::{
     ValType, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
 };
 
-use super::config::{GROUP, GemmConfig, SWIZZLE_ALIGN, Schedule, StoreForm, WGMMA_ROWS};
+use super::config::{GROUP, GemmConfig, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
 use super::epilogue::{EpilogueOps, EpilogueParams};
 use super::error::GemmError;
 use super::problem::{GemmProblem, GemmStrides};
@@ -74,7 +74,13 @@ type Args<'a, T> = Params<T, OnDevice<'a>>;
 /// D in a kernel body.
 enum Output<'a, T: Types> {
     Map(Val<'a, Map<T>>),
-    Rows(RowParams<T::D, OnDevice<'a>>),
+    Rows(GlobalRows<'a, T::D>),
+}
+
+impl<'a, T: Types> Output<'a, T> {
+    fn rows(d: RowParams<T::D, OnDevice<'a>>, args: &Args<'a, T>) -> Self {
+        Output::Rows(GlobalRows { to: d.d, strides: d.strides, extents: args.epilogue.extents })
+    }
 }
 
 /// An operand: the layout of its ring of tiles in shared memory, and the copy that fetches a tile.
@@ -203,14 +209,16 @@ impl Plan {
             )?),
             (true, false) => {
                 Sm90Kernel::Rows(Kernel::build_with(options, &name, target, |k, (args, d)| {
-                    self.body::<T>(k, &args, Output::Rows(d), None);
+                    self.body::<T>(k, &args, Output::rows(d, &args), None);
                 })?)
             }
             (true, true) => Sm90Kernel::SplitRows(Kernel::build_with(
                 options,
                 &name,
                 target,
-                |k, (args, d, split)| self.body::<T>(k, &args, Output::Rows(d), Some(&split)),
+                |k, (args, d, split)| {
+                    self.body::<T>(k, &args, Output::rows(d, &args), Some(&split))
+                },
             )?),
         })
     }
@@ -239,7 +247,7 @@ impl Plan {
         let staging = k.shared_aligned::<T::D>(staging, SWIZZLE_ALIGN);
         let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
         let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals).cluster(config.cluster);
-        let order = self.is_pingpong().then(|| OrderedBarrier::new(k, 2));
+        let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         // The scheduler counts the splits of a tile like matrices of a batch.
         let batch = if split.is_some() { args.batch * config.splits } else { args.batch };
         let tiles = [args.row_tiles, args.column_tiles, batch];
@@ -262,24 +270,18 @@ impl Plan {
                 return k.if_(thread.eq(0), |k| producer.produce(k, tiles));
             }
             let thread_of_group = || thread % GROUP;
-            let mma_thread = if self.is_pingpong() { thread_of_group() } else { thread - GROUP };
+            let mma_thread = if config.is_pingpong() { thread_of_group() } else { thread - GROUP };
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
-            if !config.swap {
-                WgmmaMainloop::clear_rows(k, &sa, config.tile[0], mma_thread, barrier);
-            }
             let to = staging.offset(group * store.elements());
             let products = if config.swap {
                 WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sb, &sa)
             } else {
+                WgmmaMainloop::clear_rows(k, &sa, config.tile[0], mma_thread, barrier);
                 WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sa, &sb)
             };
             let store = match &output {
                 Output::Map(d) => store.slice(k, *d, to, thread_of_group(), barrier),
-                Output::Rows(d) => {
-                    let rows =
-                        GlobalRows { to: d.d, strides: d.strides, extents: args.epilogue.extents };
-                    store.to_rows(k, rows, to, thread_of_group(), barrier)
-                }
+                Output::Rows(d) => store.to_rows(k, d.clone(), to, thread_of_group(), barrier),
             };
             let consumer =
                 Consumer { plan: self, args, split, group, barrier, pipe, products, store };
@@ -311,11 +313,6 @@ impl Plan {
         let each = (args.steps + (splits - 1)) / splits;
         let first = number * each;
         (Tile { batch, ..tile }, [first, (first + each).min(args.steps)], number)
-    }
-
-    /// Returns whether each consumer has tiles of its own.
-    fn is_pingpong(&self) -> bool {
-        self.config.schedule == Schedule::Pingpong
     }
 }
 
@@ -460,10 +457,11 @@ impl<'a: 'b, 'b, T: Types> Consumer<'_, 'a, 'b, T> {
     where
         'b: 'c,
     {
-        let GemmConfig { tile: [m, n, _], swap, .. } = self.plan.config;
-        let own =
-            if self.plan.is_pingpong() { tile.row.constant(0) } else { self.group * WGMMA_ROWS };
-        if swap {
+        let config = &self.plan.config;
+        let [m, n, _] = config.tile;
+        let (none, own) = (tile.row.constant(0), self.group * WGMMA_ROWS);
+        let own = if config.is_pingpong() { none } else { own };
+        if config.swap {
             return [tile.row * m, tile.column * n + own, tile.batch];
         }
         [tile.row * m + own, tile.column * n, tile.batch]

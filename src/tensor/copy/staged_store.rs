@@ -36,7 +36,7 @@ pub struct StagedStore {
     pub(super) swizzled: bool,
     /// The rows of the accumulators are columns of the matrix.
     pub(super) transposed: bool,
-    /// Of 64 rows of accumulators, those that go to global memory.
+    /// The rows of 64 rows of accumulators that go to global memory.
     pub(super) rows: u32,
     /// Elements from a row of the slot to the next one, where it is not swizzled.
     pub(super) pitch: u32,
