@@ -254,8 +254,8 @@ impl Options {
     ///     let block = k.block_idx().x;
     ///     k.if_(before.eq(0) & block.ne(0), |k| x.store(k, 100, 1));
     /// })?;
-    /// let x = sim::GlobalBuffer::zeros(4);
     /// let run = |options: Options| {
+    ///     let x = sim::GlobalBuffer::zeros(4);
     ///     let grid = Grid::new([2, 1, 1], [1, 1, 1]);
     ///     sim::run(kernel.ir(), grid, &[sim::KernelArg::Buffer(&x)], &options.race(true))
     /// };

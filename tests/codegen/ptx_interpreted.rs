@@ -114,7 +114,7 @@ fn straight_lines_of_integers_compute_what_their_ptx_computes() {
 }
 
 /// The rows that have a form for integers.
-const INTEGER_ROWS: &str = "abs add add_packed add_sat and bfe bfi bfind bitcast bmsk brev clz cvt cvt_pack cvt_sat \
+const INTEGER_ROWS: &str = "abs add add_packed add_sat and bfe bfi bfind bitcast bmsk brev clz cnot cvt cvt_pack cvt_sat \
     div dp2a dp4a fns lop3 mad mad24 mad24_hi_sat mad_hi mad_hi_sat mad_wide max max_packed \
     max_relu min min_packed min_relu mul mul24 mul_hi mul_wide neg not or popc prmt rem sad \
     selp setp shf shl shr sub sub_sat szext vec_extract vec_pack vec_splat xor";

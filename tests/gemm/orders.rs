@@ -91,13 +91,13 @@ impl Product {
         let d = d.as_mut().unwrap();
         let mut map = d.tensor_map_mut(&d_map).unwrap();
         let unused = device.zeros::<bf16>(1).unwrap();
-        let mut args = vec![Arg::from(&a), Arg::from(&b), Arg::from(&mut map)];
+        let mut args = vec![Arg::from(&a), Arg::from(&b)];
         let [rows, columns, steps] = gemm.config().tiles(&problem);
         // Extents with the batch, batch strides, and an epilogue that is off.
         args.extend([rows, columns, steps, 1, 0, 0].map(|x| Arg::from(x as i32)));
         args.extend([Arg::from(1.0f32), Arg::from(0.0f32), Arg::from(&unused)]);
         args.extend([Arg::from(0i64), Arg::from(0i64), Arg::from(&unused)]);
-        args.extend([Arg::from(m as i32), Arg::from(n as i32)]);
+        args.extend([Arg::from(m as i32), Arg::from(n as i32), Arg::from(&mut map)]);
         let grid = gemm.config().grid(&problem, 1);
         if let Err(error) = device.load(kernel).unwrap().launch(grid, args) {
             return Some(error.to_string());

@@ -130,6 +130,8 @@ pub(super) fn compute(name: &[&str], values: &[u64]) -> Option<u64> {
         "or" => wrapped(a | b),
         "xor" => wrapped(a ^ b),
         "not" => wrapped(!a),
+        "cnot" => Some((a == 0).into()),
+        "slct" => Some(values[if S32.number(values[2]) >= 0 { 0 } else { 1 }]),
         "shl" => {
             Some(if values[1] as u32 >= ty.bits { 0 } else { values[0] << (values[1] as u32) })
         }

@@ -145,7 +145,7 @@ impl TiledCopy {
     /// let copy = TiledCopy::of_c_atom(pairs, Scalar::F32, &mma)?;
     /// // Of 32 x 32 elements, the rows 0 to 7 and 16 to 23, and the first 16 columns.
     /// let modes: Vec<String> = copy.tiler_layouts().iter().map(|mode| mode.to_string()).collect();
-    /// assert_eq!(modes, ["(8,2):(1,16)", "16:1"]);
+    /// assert_eq!(modes, ["(8,2):(1,16)", "(8,2):(2,1)"]);
     /// assert_eq!(copy.tiler().to_string(), "(16,16)");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -183,7 +183,7 @@ impl TiledCopy {
     /// let addresses = layout!((32, 4) : (4, 1));
     /// let copy = TiledCopy::cotiled(atom, Scalar::F32, &addresses, &layout!((16, 64) : (1, 16)))?;
     /// assert_eq!(copy.tiler().to_string(), "(16,8)");
-    /// assert_eq!(copy.layout_tv().to_string(), "(32,4):(4,1)");
+    /// assert_eq!(copy.layout_tv().to_string(), "((4,8),4):((1,16),4)");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

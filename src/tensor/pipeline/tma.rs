@@ -163,6 +163,7 @@ const MAX_STAGES: u32 = i32::MAX as u32 / 2;
 /// ```
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{GlobalMut, Kernel, Target, TensorMap, range};
+/// use tilewright::ir::op::ProxySpace;
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
@@ -189,6 +190,8 @@ const MAX_STAGES: u32 = i32::MAX as u32 / 2;
 ///         let (_, sum) = k.for_(range(0, 5), start, |k, _, (state, sum)| {
 ///             pipe.wait(k, state);
 ///             let sum = sum + ring.load(k, (0, t, state.stage));
+///             // The next copy into the stage is of another proxy than the load.
+///             k.fence_proxy_async(ProxySpace::SharedCta);
 ///             pipe.release(k, state.stage);
 ///             (state.next(), sum)
 ///         });

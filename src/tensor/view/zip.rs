@@ -18,14 +18,14 @@ mod sealed {
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
-/// use tilewright::layout::{layout, tiler};
+/// use tilewright::layout::{layout, shape, tiler};
 /// use tilewright::tensor::{CoordTensor, Tensor, ZipTensor};
 ///
 /// type Signature = (Global<f32>, GlobalMut<f32>);
 /// Kernel::<Signature>::build("k", Target::SM_80, |k, (x, y)| {
 ///     let x = Tensor::new(k, x, layout!((64, 32) : (32, 1)));
 ///     let y = Tensor::new(k, y, layout!((64, 32) : (1, 64)));
-///     let places = CoordTensor::identity(k, x.shape());
+///     let places = CoordTensor::identity(k, shape!(64, 32));
 ///     let (x, y, places) = (x, y, places)
 ///         .zip_local_tile(k, &tiler!(16, 8), (k.block_idx().x, k.block_idx().y))
 ///         .zip_slice(k, (k.thread_idx().x, ..));
