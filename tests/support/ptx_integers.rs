@@ -96,6 +96,13 @@ pub(super) fn compute(name: &[&str], values: &[u64]) -> Option<u64> {
     if let Some(bits) = fields(name, values) {
         return Some(bits);
     }
+    if first == "slct" {
+        let float = f32::from_bits(values[2] as u32);
+        let flushed = has("ftz") && float.is_subnormal();
+        let first =
+            if last == "f32" { flushed || float >= 0.0 } else { S32.number(values[2]) >= 0 };
+        return Some(values[if first { 0 } else { 1 }]);
+    }
     let ty = Type::parse(last)?;
     let number = |i: usize| values.get(i).map(|bits| ty.number(*bits));
     let wrapped = |number: i128| Some(number as u64);
@@ -131,7 +138,6 @@ pub(super) fn compute(name: &[&str], values: &[u64]) -> Option<u64> {
         "xor" => wrapped(a ^ b),
         "not" => wrapped(!a),
         "cnot" => Some((a == 0).into()),
-        "slct" => Some(values[if S32.number(values[2]) >= 0 { 0 } else { 1 }]),
         "shl" => {
             Some(if values[1] as u32 >= ty.bits { 0 } else { values[0] << (values[1] as u32) })
         }

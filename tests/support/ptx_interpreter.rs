@@ -75,7 +75,8 @@ fn width_of(class: &str) -> Option<u32> {
 
 fn number(text: &str) -> Option<u64> {
     let (text, negative) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
-    let value = match text.strip_prefix("0x") {
+    // `0f` and eight digits are the bits of an `f32`.
+    let value = match text.strip_prefix("0x").or(text.strip_prefix("0f")) {
         Some(digits) => u64::from_str_radix(digits, 16).ok()?,
         None => text.parse().ok()?,
     };
