@@ -6,7 +6,7 @@
 //! valid: code generation and simulation of it never panic. [`KernelIr`] is the same as plain data.
 //!
 //! Values are in SSA form; register variables ([`Registers`]) are the mutable exception. Control flow is
-//! structured: [`Control`] operations own regions, and a region ends in a terminator.
+//! structured: [`Control`](op::Control) operations own regions, and a region ends in a terminator.
 
 mod analysis;
 mod bounds;

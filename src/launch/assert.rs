@@ -7,10 +7,14 @@ use crate::ir::SourceLocation;
 use crate::ir::types::Const;
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
-use crate::ir::op::{Diagnostic, Op};
-use crate::ir::types::Scalar;
-use crate::ir::{Entity, Format, KernelIr};
 use std::collections::BTreeMap;
+
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+use crate::ir::op::{Diagnostic, Op};
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+use crate::ir::types::Scalar;
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
+use crate::ir::{Entity, Format, KernelIr};
 
 /// Assertions of a kernel that failed, in its launches since the device was last waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]

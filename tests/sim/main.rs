@@ -43,4 +43,5 @@ mod race;
 mod random_devices;
 #[cfg(feature = "sim")]
 mod random_loops;
+#[cfg(feature = "sim")]
 mod readme;
