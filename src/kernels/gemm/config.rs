@@ -306,13 +306,13 @@ impl GemmConfig {
     }
 
     /// Returns whether each consumer has tiles of its own.
-    pub(super) fn is_pingpong(&self) -> bool {
-        self.schedule == Schedule::Pingpong
+    pub(super) const fn is_pingpong(&self) -> bool {
+        matches!(self.schedule, Schedule::Pingpong)
     }
 
     /// Warp groups that multiply the same tile.
     pub(super) const fn consumers_of_tile(&self) -> u32 {
-        if matches!(self.schedule, Schedule::Pingpong) { 1 } else { self.consumers() }
+        if self.is_pingpong() { 1 } else { self.consumers() }
     }
 
     /// Registers that a launch gives to each thread of a block that has an SM for itself.
@@ -394,9 +394,7 @@ impl GemmConfig {
             None
         } else if self.consumers() == 3 {
             Some([32, 160])
-        } else if self.accumulators() > 200
-            || (self.accumulators() > 192 && matches!(self.schedule, Schedule::Pingpong))
-        {
+        } else if self.accumulators() > 200 || (self.accumulators() > 192 && self.is_pingpong()) {
             // OrderedBarrier need a few registers more.
             Some([24, 240])
         } else {
@@ -476,7 +474,7 @@ impl GemmConfig {
                 let slots = (self.consumers() * self.store_slots()) as u64;
                 let slot = 64 * self.store_line_bytes() as u64;
                 // Barriers: full and empty of each stage, and the ordered barrier of two groups.
-                let turns = if matches!(self.schedule, Schedule::Pingpong) { 2 } else { 0 };
+                let turns = if self.is_pingpong() { 2 } else { 0 };
                 stages.saturating_add(slots * slot + 8 * (2 * self.stages as u64 + turns))
             }
         }

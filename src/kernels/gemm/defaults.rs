@@ -110,13 +110,9 @@ impl GemmConfig {
     /// # Errors
     /// Those of [`best`](GemmConfig::best).
     pub fn explain(&self, problem: &GemmProblem, sms: u32) -> Result<Explanation, GemmError> {
-        let config = self.best(problem, sms)?;
         let plans = self.plan(problem, sms);
         let mut plans = plans.iter().copied();
-        let prediction = plans.next().map_or_else(
-            || GemmModel::H200.predict(&config, problem, regime_of(problem)),
-            |(_, prediction)| prediction,
-        );
+        let (config, prediction) = plans.next().ok_or_else(|| self.no_config(problem))?;
         let tiles = config.tiles(problem);
         Ok(Explanation { config, prediction, tiles, sms, others: plans.collect() })
     }
@@ -128,18 +124,21 @@ impl GemmConfig {
     /// such types, or each configuration refuses the problem.
     pub fn best(&self, problem: &GemmProblem, sms: u32) -> Result<GemmConfig, GemmError> {
         let first = self.plan(problem, sms).first().map(|(config, _)| *config);
-        first.ok_or_else(|| {
-            if let Err(error) = problem.strides(self) {
-                return error;
-            }
-            // The schedules that every target has.
-            let tried = match self.a {
-                Scalar::F32 => self.wanted(GemmConfig::simt(self.target, self.a)),
-                _ => self.wanted(GemmConfig::sm80(self.target, self.a, SM80[0])),
-            };
-            let last = tried.check().and_then(|()| tried.check_problem(problem).map(|_| ()));
-            GemmError::NoConfig { last: last.err().map(Box::new) }
-        })
+        first.ok_or_else(|| self.no_config(problem))
+    }
+
+    /// The reason why no configuration takes a problem.
+    fn no_config(&self, problem: &GemmProblem) -> GemmError {
+        if let Err(error) = problem.strides(self) {
+            return error;
+        }
+        // The schedules that every target has.
+        let tried = match self.a {
+            Scalar::F32 => self.wanted(GemmConfig::simt(self.target, self.a)),
+            _ => self.wanted(GemmConfig::sm80(self.target, self.a, SM80[0])),
+        };
+        let last = tried.check().and_then(|()| tried.check_problem(problem).map(|_| ()));
+        GemmError::NoConfig { last: last.err().map(Box::new) }
     }
 
     /// The configurations of the warp-specialised kernel with the target, the types, the contiguous modes and the epilogue

@@ -26,8 +26,6 @@ crate::params! {
         readable: i64,
         to: GlobalMut<T>,
         to_strides: [i64; 2],
-        /// Elements of a line of the destination that a copy may write: its columns, or its padding too.
-        writable: i32,
         lines: u32,
         columns: i32,
         /// Aligned vectors of a line of the destination, and of all lines of all matrices.
@@ -39,7 +37,7 @@ crate::params! {
 /// The parameters of a copy in a kernel body.
 type CopyArgs<'a, T> = CopyParams<T, crate::ir::builder::OnDevice<'a>>;
 
-/// Writes the aligned 16 bytes number `part` of the destination.
+/// Writes the aligned 16 bytes number `part` of the destination, whose lines start and end with such vectors.
 ///
 /// Their source starts anywhere: two aligned vectors are loaded, and shifted together. At the ends of lines and of the
 /// source, elements are copied one by one.
@@ -52,15 +50,16 @@ fn copy<'a, T: Element>(k: &mut Body<'a, '_>, of: &CopyArgs<'a, T>, part: Val<'a
         let [line, matrix] = [line - matrix * of.lines, matrix].map(|x| x.cvt::<i64>());
         let [from, to] =
             [of.from_strides, of.to_strides].map(|[pitch, next]| matrix * next + line * pitch);
-        let first = vector * elements - lead(of.to.ptr_to_int(), to, size) / size as i32;
+        let first = vector * elements;
         let from = from + first.cvt::<i64>();
-        let shift = lead(of.from.ptr_to_int(), from, size);
+        // The bytes from the aligned address before the source to it.
+        let lead = (of.from.ptr_to_int() + from * i64::from(size)).cvt::<i32>();
+        let shift = lead & (VECTOR as i32 - 1);
         let window = from - (shift / size as i32).cvt::<i64>();
-        let written = first.ge(0) & (first + elements).le(of.writable);
         let read = window.ge(0) & (window + i64::from(2 * elements)).le(of.readable);
         let to = of.to.offset(to + first.cvt::<i64>());
         k.if_else(
-            written & read,
+            read,
             |k| {
                 let words = of.from.offset(window).ptr_cast::<u32>();
                 let [low, high] = [0, 4].map(|at| words.load_vector::<4>(k, at).lanes());
@@ -70,30 +69,11 @@ fn copy<'a, T: Element>(k: &mut Body<'a, '_>, of: &CopyArgs<'a, T>, part: Val<'a
             |k| {
                 let from = of.from.offset(from);
                 for i in 0..elements {
-                    let inside = (first + i).ge(0) & (first + i).lt(of.columns);
-                    k.if_(inside, |k| to.store(k, i, from.load(k, i)));
+                    k.if_((first + i).lt(of.columns), |k| to.store(k, i, from.load(k, i)));
                 }
             },
         );
     });
-}
-
-/// Returns the bytes from the aligned address before element `at` to it.
-fn lead<'b>(base: Val<'b, i64>, at: Val<'b, i64>, size: u32) -> Val<'b, i32> {
-    (base + at * i64::from(size)).cvt::<i32>() & (VECTOR as i32 - 1)
-}
-
-/// The number of the thread among all threads, after the wait for the launch before.
-fn part<'b>(k: &mut Body<'b, '_>, config: &GemmConfig) -> Val<'b, u32> {
-    if config.programmatic {
-        k.griddepcontrol_launch_dependents();
-        k.griddepcontrol_wait();
-    }
-    (k.block_idx().x * THREADS as i32 + k.thread_idx().x).cvt::<u32>()
-}
-
-fn options() -> KernelOptions {
-    KernelOptions::default().block([THREADS, 1, 1])
 }
 
 /// The parameters of the kernel that copies A and B to the workspace.
@@ -102,8 +82,13 @@ type Pack<T> = (CopyParams<<T as Types>::A>, CopyParams<<T as Types>::B>);
 /// Builds the kernel that copies A and B to the workspace.
 fn build_pack<T: Types>(config: &GemmConfig) -> Result<Kernel<Pack<T>>, GemmError> {
     let name = format!("pack_{}_{}", <T::A as Element>::SCALAR, <T::B as Element>::SCALAR);
-    let kernel = Kernel::<Pack<T>>::build_with(options(), &name, config.target, |k, (a, b)| {
-        let part = part(k, config);
+    let options = KernelOptions::default().block([THREADS, 1, 1]);
+    let kernel = Kernel::<Pack<T>>::build_with(options, &name, config.target, |k, (a, b)| {
+        if config.programmatic {
+            k.griddepcontrol_launch_dependents();
+            k.griddepcontrol_wait();
+        }
+        let part = (k.block_idx().x * THREADS as i32 + k.thread_idx().x).cvt::<u32>();
         copy(k, &a, part);
         // Below the parts of A the difference wraps, and is none of B.
         copy(k, &b, part - a.parts);
@@ -158,7 +143,6 @@ impl Packed {
         let elements = VECTOR / T::SCALAR.size_bytes();
         // Lines of the workspace start at a vector, and end with one.
         let vectors = columns.div_ceil(elements);
-        let writable = vectors * elements;
         let parts = u64::from(vectors) * u64::from(lines) * u64::from(batch);
         if parts > i32::MAX as u64 {
             return Err(GemmError::Tiles { tiles: parts });
@@ -169,14 +153,13 @@ impl Packed {
         let [pitch, next] = from_strides;
         let readable =
             i64::from(batch - 1) * next + i64::from(lines - 1) * pitch + i64::from(columns);
-        let (writable, columns, parts) = (writable as i32, columns as i32, parts as u32);
+        let (columns, parts) = (columns as i32, parts as u32);
         let params = CopyParams {
             from,
             from_strides,
             readable,
             to,
             to_strides,
-            writable,
             lines,
             columns,
             vectors,
