@@ -40,8 +40,11 @@ impl<'b, T: Element> SharedRows<'b, T> {
 }
 
 /// A row of the destination.
+#[derive(Clone, Copy)]
 struct Row<'b, T> {
     to: Val<'b, GlobalMut<T>>,
+    /// Its number in shared memory.
+    number: Val<'b, i32>,
     /// The elements before the first aligned vector.
     head: Val<'b, i32>,
     is_inside: Val<'b, bool>,
@@ -65,71 +68,84 @@ impl<'b, T: Element> GlobalRows<'b, T> {
         let matrix = self.to.offset(batch.cvt::<i64>() * next + first_column.cvt::<i64>());
         let length = (self.extents[1] - first_column).min(source.columns);
         let units = source.columns / per;
-        k.for_(range(0, steps(source.rows * units)), (), |k, step, ()| {
-            let [row, unit] = place(thread, step, units);
-            let Row { to, head, is_inside } = self.row(matrix, source, first_row, row);
-            let first = head + unit * per;
-            k.if_(is_inside & (first + per).le(length), |k| {
-                let next = head.eq(0).select(unit, unit + 1);
-                let [low, high] = [unit, next].map(|unit| {
-                    let from = source.from.offset(source.unit(row, unit));
-                    from.ptr_cast::<u32>().load_vector::<4>(k, 0).lanes()
+        self.each_row(k, (matrix, first_row), source, (thread, units), |k, rows, unit| {
+            let (is_unit, unit) = (unit.lt(units), unit.min(units - 1));
+            let words: Vec<_> = rows
+                .iter()
+                .map(|row| {
+                    let next = row.head.eq(0).select(unit, (unit + 1).min(units - 1));
+                    let [low, high] = [unit, next].map(|unit| {
+                        let from = source.from.offset(source.unit(row.number, unit));
+                        from.ptr_cast::<u32>().load_vector::<4>(k, 0).lanes()
+                    });
+                    shifted(low, high, (row.head * size).cvt::<u32>())
+                })
+                .collect();
+            for (row, words) in rows.iter().zip(words) {
+                let first = row.head + unit * per;
+                k.if_(row.is_inside & is_unit & (first + per).le(length), |k| {
+                    let to = row.to.offset(first).ptr_cast::<u32>();
+                    to.store_vector(k, 0, Val::pack(words));
                 });
-                let words = shifted(low, high, (head * size).cvt::<u32>());
-                to.offset(first).ptr_cast::<u32>().store_vector(k, 0, Val::pack(words));
-            });
+            }
         });
-        let edges = 2 * per;
-        k.for_(range(0, steps(source.rows * edges)), (), |k, step, ()| {
-            let [row, edge] = place(thread, step, edges);
-            let Row { to, head, is_inside } = self.row(matrix, source, first_row, row);
-            let tail = head + ((length - head) & -(per as i32)) + (edge - per);
+        self.each_row(k, (matrix, first_row), source, (thread, 2 * per), |k, rows, edge| {
             let is_head = edge.lt(per);
-            let at = is_head.select(edge, tail);
-            let is_edge = is_head.select(edge.lt(head), tail.ge(head));
-            k.if_(is_inside & is_edge & at.lt(length), |k| {
-                let at_unit = source.unit(row, at >> per.ilog2());
-                let x = source.from.load(k, at_unit + (at & (per - 1)));
-                to.store(k, at, x);
-            });
+            let edges: Vec<_> = rows
+                .iter()
+                .map(|row| {
+                    let tail = row.head + ((length - row.head) & -(per as i32)) + (edge - per);
+                    let at = is_head.select(edge, tail);
+                    let is_edge = is_head.select(edge.lt(row.head), tail.ge(row.head));
+                    let is_edge = row.is_inside & is_edge & at.lt(length);
+                    let at = is_edge.select(at, 0);
+                    let unit = source.unit(row.number, at >> per.ilog2());
+                    (is_edge, at, source.from.load(k, unit + (at & (per - 1))))
+                })
+                .collect();
+            for (row, (is_edge, at, x)) in rows.iter().zip(edges) {
+                k.if_(is_edge, |k| row.to.store(k, at, x));
+            }
         });
     }
 
-    /// Returns row `row` of the source in a matrix.
-    fn row<'c>(
+    /// Calls `f` with rows, some at a time so that their loads overlap, and the item of them that the thread has:
+    /// below `items`, rounded up to a power of two.
+    fn each_row(
         &self,
-        matrix: Val<'c, GlobalMut<T>>,
+        k: &mut Body<'b, '_>,
+        (matrix, first): (Val<'b, GlobalMut<T>>, Val<'b, i32>),
         source: &SharedRows<'b, T>,
-        first: Val<'c, i32>,
-        row: Val<'c, i32>,
-    ) -> Row<'c, T>
-    where
-        'b: 'c,
-    {
-        let per = per_unit::<T>();
-        let ([rows, _], [pitch, _]) = (self.extents, self.strides);
-        let at = first + row;
-        let to = matrix.offset(at.cvt::<i64>() * pitch);
-        let lead = to.ptr_to_int().cvt::<i32>() >> T::SCALAR.size_bytes().ilog2();
-        let is_inside = at.lt(rows) & row.lt(source.rows);
-        Row { to, head: -lead & (per - 1), is_inside }
+        (thread, items): (Val<'b, i32>, u32),
+        f: impl Fn(&mut Body<'_, '_>, &[Row<'_, T>], Val<'_, i32>),
+    ) {
+        let (per, items) = (per_unit::<T>() as i32, items.next_power_of_two());
+        let ([extent, _], [pitch, _]) = (self.extents, self.strides);
+        let at_once = GROUP / items;
+        let steps = source.rows.div_ceil(at_once);
+        let batch = [4, 2].into_iter().find(|batch| steps.is_multiple_of(*batch)).unwrap_or(1);
+        let [row, item] = [thread >> items.ilog2(), thread & (items - 1)];
+        let to = matrix.offset((first + row).cvt::<i64>() * pitch);
+        k.for_(range(0, (steps / batch) as i32), (to, row), |k, _, (mut to, mut row)| {
+            let rows: Vec<Row<'_, T>> = (0..batch)
+                .map(|_| {
+                    let lead = to.ptr_to_int().cvt::<i32>() >> T::SCALAR.size_bytes().ilog2();
+                    let is_inside = (first + row).lt(extent) & row.lt(source.rows);
+                    let number = row.min(source.rows - 1);
+                    let of = Row { to, number, head: -lead & (per - 1), is_inside };
+                    (to, row) = (to.offset(pitch * i64::from(at_once)), row + at_once);
+                    of
+                })
+                .collect();
+            f(k, &rows, item);
+            (to, row)
+        });
     }
-}
-
-/// Returns the row and the item in it that a thread has in a step, of `each` items in a row.
-fn place<'c>(thread: Val<'c, i32>, step: Val<'c, i32>, each: u32) -> [Val<'c, i32>; 2] {
-    let index = (thread + step * GROUP).cvt::<u32>();
-    [index / each, index % each].map(|x| x.cvt::<i32>())
 }
 
 /// Elements of a unit of 16 bytes.
 fn per_unit<T: Element>() -> u32 {
     VECTOR / T::SCALAR.size_bytes()
-}
-
-/// The steps in which a warp group goes through items.
-fn steps(items: u32) -> i32 {
-    items.div_ceil(GROUP) as i32
 }
 
 /// Returns the 16 bytes from byte `shift` (0 to 15) of `high:low` on.
