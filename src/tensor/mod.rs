@@ -41,8 +41,8 @@ pub use atom::{
 };
 pub(crate) use copy::shifted;
 pub use copy::{
-    AccumulatorMap, AsyncTile, GlobalRows, LoadedElements, MatrixLoad, MatrixRing, Row,
-    StagedStore, StoreWords, ThrAsyncTile, ThrStore, TmaCopy, TmaTensor, autovec_copy,
+    AccumulatorMap, AsyncTile, GlobalLines, GlobalRows, LoadedElements, MatrixLoad, MatrixRing,
+    Row, StagedStore, StoreWords, ThrAsyncTile, ThrStore, TmaCopy, TmaTensor, autovec_copy,
     autovec_copy_if, bulk_copy, bulk_store, clear, cooperative_clear, copy, copy_if, copy_zfill,
 };
 pub use error::{TensorError, TensorErrorKind};

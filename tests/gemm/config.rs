@@ -4,8 +4,8 @@ use tilewright::arch::Major;
 use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, GemmConfig, GemmError, GemmProblem, MatrixStrides, Schedule,
-    StoreForm,
+    Activation, Bias, Epilogue, GemmConfig, GemmError, GemmProblem, LoadForm, MatrixStrides,
+    Schedule, StoreForm,
 };
 use tilewright::tensor::Raster;
 
@@ -56,7 +56,7 @@ fn random(rng: &mut Rng) -> GemmConfig {
         },
         registers: one(rng, &registers),
         alignment: one(rng, &[0, 1, 2, 4, 8, 16]),
-        repack: rng.below(3) == 0,
+        load: [LoadForm::Tensor, LoadForm::Repack, LoadForm::Threads][rng.below(3)],
         programmatic: rng.below(2) == 0,
     }
 }

@@ -7,8 +7,8 @@ use tilewright::arch::{L2Promotion, Major};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, MatrixStrides, Schedule,
-    StoreForm,
+    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, LoadForm, MatrixStrides,
+    Schedule, StoreForm,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::{Options, Order};
@@ -129,8 +129,8 @@ fn blocks_share_a_tile() {
         plain,
         GemmConfig { splits: 2, cluster: 2, ..plain },
         GemmConfig { epilogue, store: StoreForm::Rows, tile: [128, 40, 64], ..plain },
-        GemmConfig { splits: 3, repack: true, ..exchanged },
-        direct(GemmConfig { splits: 3, repack: true, ..exchanged }),
+        GemmConfig { splits: 3, load: LoadForm::Repack, ..exchanged },
+        direct(GemmConfig { splits: 3, load: LoadForm::Repack, ..exchanged }),
         GemmConfig { splits: 4, tile: [16, 192, 64], registers: Some([32, 160]), ..exchanged },
     ];
     for config in configs {
@@ -247,20 +247,49 @@ fn rows_of_d_start_anywhere() {
 fn odd_columns_are_stored_without_a_copy() {
     let base = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
     let best = base.best(&GemmProblem::new(4096, 4093, 4096), 132).unwrap();
-    assert!(best.is_warp_specialised() && !best.repack, "{best}");
+    assert!(best.is_warp_specialised() && best.load == LoadForm::Tensor, "{best}");
     assert_eq!(best.store, StoreForm::Direct);
     let best = base.best(&GemmProblem::new(4096, 4096, 4093), 132).unwrap();
-    assert!(best.repack && best.store != StoreForm::Direct, "{best}");
+    assert!(best.load == LoadForm::Repack && best.store != StoreForm::Direct, "{best}");
     let gemm = Gemm::<bf16>::new(direct(base)).unwrap();
     assert_eq!(gemm.tensor_maps(&GemmProblem::new(64, 63, 64)), Ok(None));
 }
 
-/// Rows of odd lengths are copied to a workspace: both operands and each, batches, epilogues.
+/// Rows of odd lengths are copied to a workspace, or fetched by threads: both operands and each, batches, epilogues.
 #[test]
 fn unaligned_operands_are_copied() {
+    operands_of_any_pitch(LoadForm::Repack);
+}
+
+#[test]
+fn unaligned_operands_are_fetched_by_threads() {
+    operands_of_any_pitch(LoadForm::Threads);
+    let base = direct(GemmConfig::sm90(Scalar::Bf16, [64, 64]));
+    let threads = GemmConfig { load: LoadForm::Threads, ..base };
+    // Thread blocks that share tiles, tiles of two swizzle rows, bytes.
+    let split = GemmConfig { splits: 3, tile: [64, 24, 128], ..threads };
+    for config in [split, GemmConfig { tile: [16, 64, 64], swap: true, splits: 2, ..threads }] {
+        assert_eq!(config.check(), Ok(()), "{config}");
+        Case::new(GemmProblem::new(70, 45, 7 * 128 + 11)).check::<bf16, bf16>(&device(), config);
+    }
+    let said = |config: GemmConfig| config.check().unwrap_err().to_string();
+    assert_eq!(
+        said(GemmConfig { tile: [128, 64, 64], ..threads }),
+        "`load` cannot be `Threads`: threads fetch for one warp group alone"
+    );
+    assert_eq!(
+        said(GemmConfig { store: StoreForm::Rows, ..threads }),
+        "`load` cannot be `Threads`: threads that fetch tiles go with threads that write D (`direct`)"
+    );
+    let name = threads.to_string();
+    assert!(name.contains("_threads"), "{name}");
+    assert_eq!(name.parse(), Ok(threads));
+}
+
+fn operands_of_any_pitch(load: LoadForm) {
     let device = device();
-    let plain = GemmConfig { repack: true, ..direct(GemmConfig::sm90(Scalar::Bf16, [64, 64])) };
-    let exchanged = GemmConfig { repack: true, ..direct(swapped(Scalar::Bf16, [24, 64])) };
+    let plain = GemmConfig { load, ..direct(GemmConfig::sm90(Scalar::Bf16, [64, 64])) };
+    let exchanged = GemmConfig { load, ..direct(swapped(Scalar::Bf16, [24, 64])) };
     for config in [plain, exchanged] {
         assert_eq!(config.check(), Ok(()), "{config}");
         for [m, n, k] in [[37, 45, 77], [130, 64, 129], [20, 33, 64], [65, 72, 80], [1, 1, 1]] {
@@ -284,16 +313,22 @@ fn unaligned_operands_are_copied() {
     // Longer than the part of a line that a warp copies.
     let long = GemmProblem::new(3, 9, 1037);
     Case::new(long).check::<bf16, bf16>(&device, plain);
-    // Tensor copies store the rows of D that they take.
-    let stored = GemmConfig { repack: true, ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
+    let tf32 = GemmConfig { load, ..direct(GemmConfig::sm90(Scalar::Tf32, [64, 64])) };
+    Case::new(GemmProblem::new(37, 45, 77)).check::<f32, f32>(&device, tf32);
+    let simt = GemmConfig::simt(tf32.target, Scalar::F32);
+    let error = GemmConfig { load, ..simt }.check().unwrap_err().to_string();
+    let expected = format!("`load` cannot be `{load:?}`: only tensor copies need aligned operands");
+    assert_eq!(error, expected);
+}
+
+/// Tensor copies store the rows of D that they take, of copied operands too.
+#[test]
+fn copied_operands_and_aligned_rows() {
+    let device = device();
+    let stored = GemmConfig { load: LoadForm::Repack, ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
     Case::new(GemmProblem::new(65, 72, 77)).check::<bf16, bf16>(&device, stored);
     let error = stored.check_problem(&GemmProblem::new(65, 73, 77)).unwrap_err().to_string();
     assert_eq!(error, "the pitch of D is 146 bytes, but the kernel takes multiples of 16");
-    let tf32 = GemmConfig { repack: true, ..direct(GemmConfig::sm90(Scalar::Tf32, [64, 64])) };
-    Case::new(GemmProblem::new(37, 45, 77)).check::<f32, f32>(&device, tf32);
-    let simt = GemmConfig::simt(tf32.target, Scalar::F32);
-    let error = GemmConfig { repack: true, ..simt }.check().unwrap_err().to_string();
-    assert_eq!(error, "`repack` cannot be `true`: only tensor copies need aligned operands");
 }
 
 /// The planner's first choice is right on the simulator, at a size that is about one tile of it.
@@ -311,7 +346,7 @@ fn plans_of_awkward_sizes_are_right() {
     for [m, n, k] in sizes {
         let config = base.best(&GemmProblem::new(m, n, k), 132).unwrap();
         let [tile_m, tile_n, depth] = config.tile;
-        let k = if config.repack { 4 * depth + 7 } else { 4 * depth + 8 };
+        let k = if config.load != LoadForm::Tensor { 4 * depth + 7 } else { 4 * depth + 8 };
         let problem = GemmProblem::new(m.min(tile_m + 3), n.min(tile_n + 8), k);
         Case::new(problem).check::<bf16, bf16>(&device(), config);
     }
@@ -325,7 +360,7 @@ fn the_assembler_has_no_remark_of_the_new_tiles() {
     let groups = GemmConfig::sm90(Scalar::Bf16, [192, 192]);
     let split = GemmConfig { splits: 4, ..GemmConfig::sm90(Scalar::Bf16, [64, 128]) };
     let stored = [
-        direct(GemmConfig { repack: true, ..GemmConfig::sm90(Scalar::Bf16, [256, 168]) }),
+        direct(GemmConfig { load: LoadForm::Repack, ..GemmConfig::sm90(Scalar::Bf16, [256, 168]) }),
         direct(GemmConfig {
             schedule: Schedule::Pingpong,
             ..GemmConfig::sm90(Scalar::Bf16, [64, 160])

@@ -4,7 +4,7 @@ use crate::arch::Major;
 use crate::ir::Target;
 use crate::ir::types::Scalar;
 
-use super::config::{GROUP, GemmConfig, SM_REGISTERS, Schedule, StoreForm};
+use super::config::{GROUP, GemmConfig, LoadForm, SM_REGISTERS, Schedule, StoreForm};
 use super::error::GemmError;
 
 /// The most registers of a thread that hold elements of D: the others of 255 are addresses, descriptors, counters.
@@ -187,6 +187,23 @@ impl GemmConfig {
             Schedule::Simt => (alignment == size, "elements are copied one by one"),
         };
         (!holds).then_some(rule)
+    }
+
+    pub(super) fn load_rule(&self) -> Option<&'static str> {
+        match self.load {
+            LoadForm::Tensor => None,
+            _ if !self.is_warp_specialised() => Some("only tensor copies need aligned operands"),
+            LoadForm::Repack => None,
+            // The registers of a producer that has given some away hold too few vectors.
+            LoadForm::Threads if self.consumers() > 1 => {
+                Some("threads fetch for one warp group alone")
+            }
+            LoadForm::Threads if self.cluster != 1 => Some("only tensor copies are for clusters"),
+            LoadForm::Threads if self.store != StoreForm::Direct => {
+                Some("threads that fetch tiles go with threads that write D (`direct`)")
+            }
+            LoadForm::Threads => None,
+        }
     }
 
     pub(super) fn store_rule(&self) -> Option<&'static str> {

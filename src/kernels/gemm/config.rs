@@ -45,6 +45,18 @@ impl Schedule {
     }
 }
 
+/// The way in which a warp-specialised kernel fetches tiles of A and B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LoadForm {
+    /// By tensor copies, which need addresses, pitches and batch strides of 16 bytes. Kernels of the other schedules copy by
+    /// threads, and have this form too.
+    Tensor,
+    /// By tensor copies from a workspace of the function, to which operands that need it are copied before the product.
+    Repack,
+    /// By the threads of the producer group, wherever lines of A and B lie.
+    Threads,
+}
+
 /// The way in which a tile of D is written from registers to global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreForm {
@@ -57,6 +69,17 @@ pub enum StoreForm {
     Chunks,
     /// As `Chunks`, overlapped with the main loop of the next tile.
     Overlapped,
+}
+
+impl LoadForm {
+    /// The name in a name of a configuration.
+    pub(super) const fn name(self) -> Option<&'static str> {
+        match self {
+            LoadForm::Tensor => None,
+            LoadForm::Repack => Some("repack"),
+            LoadForm::Threads => Some("threads"),
+        }
+    }
 }
 
 impl StoreForm {
@@ -185,9 +208,8 @@ pub struct GemmConfig {
     /// A divisor of addresses, pitches and batch strides of A and B, in bytes; for the multistage
     /// kernel also their extents along the contiguous mode.
     pub alignment: u32,
-    /// A and B are copied to a workspace of the function before the product, where their addresses, pitches or batch strides
-    /// are no multiples of 16 bytes.
-    pub repack: bool,
+    /// The way in which tiles of A and B are fetched.
+    pub load: LoadForm,
     /// The kernel may be launched before the one before it has ended: it waits for it by itself
     /// (programmatic dependent launch).
     pub programmatic: bool,
@@ -266,7 +288,7 @@ impl GemmConfig {
             epilogue: Epilogue::default(),
             registers: None,
             alignment: 16,
-            repack: false,
+            load: LoadForm::Tensor,
             programmatic: false,
         }
     }

@@ -7,7 +7,7 @@ use crate::ir::Target;
 use crate::ir::types::Scalar;
 use crate::tensor::Raster;
 
-use super::config::{GemmConfig, Schedule, StoreForm};
+use super::config::{GemmConfig, LoadForm, Schedule, StoreForm};
 use super::error::GemmError;
 use super::explain::Explanation;
 use super::model::{GemmModel, Machine, Prediction};
@@ -38,7 +38,7 @@ impl GemmConfig {
     /// ```
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::ir::Target;
-    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, LoadForm};
     ///
     /// let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
     /// let best = |m, n, k| wanted.defaults(&GemmProblem::new(m, n, k), 132).swap_remove(0);
@@ -50,7 +50,7 @@ impl GemmConfig {
     /// let of = |size| simt.defaults(&GemmProblem::new(size, size, size), 132).swap_remove(0).tile;
     /// assert_eq!([4096, 2048, 1024].map(of), [[128, 256, 32], [128, 128, 32], [128, 64, 16]]);
     /// // Rows of 4001 elements of 16 bits are no multiples of 16 bytes: they are copied first.
-    /// assert!(best(4096, 4096, 4001).repack);
+    /// assert_eq!(best(4096, 4096, 4001).load, LoadForm::Repack);
     /// ```
     pub fn defaults(&self, problem: &GemmProblem, sms: u32) -> Vec<GemmConfig> {
         self.plan(problem, sms).iter().map(|(config, _)| *config).collect()
@@ -83,7 +83,7 @@ impl GemmConfig {
             ranked.filter(|(config, _)| fits(config)).take(MOST).collect()
         };
         let mut all = self.candidates(problem, sms);
-        if all.first().is_some_and(|config| config.repack) {
+        if all.first().is_some_and(|config| config.load != LoadForm::Tensor) {
             // Small products are sooner done without copies.
             all.extend(self.of_threads(problem));
         }
@@ -95,14 +95,14 @@ impl GemmConfig {
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
-    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, LoadForm};
     ///
     /// let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
     /// let problem = GemmProblem::new(4096, 4096, 4001);
     /// let why = wanted.explain(&problem, 132)?;
     /// assert_eq!(why.config, wanted.best(&problem, 132)?);
     /// // Rows of 4001 elements are copied before the product.
-    /// assert!(why.config.repack && why.prediction.copies_s > 0.0);
+    /// assert!(why.config.load == LoadForm::Repack && why.prediction.copies_s > 0.0);
     /// assert!(why.to_string().contains("copies of A and B"));
     /// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
     /// ```
@@ -153,7 +153,8 @@ impl GemmConfig {
         let base = self.wanted(GemmConfig::sm90(self.a, [128, 128]));
         let [a, b, by_threads] = base.unaligned_operands(problem, 16);
         let repack = a || b;
-        let base = GemmConfig { repack, ..base };
+        let load = if repack { LoadForm::Repack } else { LoadForm::Tensor };
+        let base = GemmConfig { load, ..base };
         // Copies are aligned to lines of the L2 cache.
         let [a, b, _] = base.unaligned_operands(problem, 128);
         let unaligned = !repack && (a || b);
@@ -190,9 +191,15 @@ impl GemmConfig {
                         (false, false) => StoreForm::Rows,
                     });
                     all.push(whole);
+                    let threads =
+                        GemmConfig { load: LoadForm::Threads, ..ready(StoreForm::Direct) };
+                    let threads = (repack && threads.load_rule().is_none()).then_some(threads);
+                    all.extend(threads);
                     if schedule == Schedule::Cooperative {
-                        let splits = whole.splits_of(problem, sms);
-                        all.extend(splits.map(|splits| GemmConfig { splits, ..whole }));
+                        for whole in [whole].into_iter().chain(threads) {
+                            let splits = whole.splits_of(problem, sms);
+                            all.extend(splits.map(|splits| GemmConfig { splits, ..whole }));
+                        }
                     }
                     if chunks && config.consumers() == 2 && config.accumulators() == 128 {
                         all.push(ready(StoreForm::Overlapped));

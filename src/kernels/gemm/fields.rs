@@ -7,7 +7,7 @@ use crate::arch::Major;
 use crate::ir::Target;
 use crate::ir::types::Scalar;
 
-use super::config::{Activation, Bias, GemmConfig, Schedule, StoreForm};
+use super::config::{Activation, Bias, GemmConfig, LoadForm, Schedule, StoreForm};
 use super::error::GemmError;
 
 /// A word of a name.
@@ -196,14 +196,14 @@ words! {
         |of| (of.alignment != 16).then(|| format!("a{}", of.alignment)),
         |of, text| set(&mut of.alignment, number(text.strip_prefix('a')?)),
         |of| of.rule("alignment", of.alignment, of.alignment_rule());
-    /// * `repack` where unaligned A and B are copied;
+    /// * `repack` where unaligned A and B are copied before, `threads` where threads fetch them;
     word None =>
-        |of| of.repack.then(|| "repack".to_owned()),
-        |of, text| flag(&mut of.repack, text, "repack"),
-        |of| {
-            let rule = "only tensor copies need aligned operands";
-            of.rule("repack", of.repack, (of.repack && !of.is_warp_specialised()).then_some(rule))
-        };
+        |of| of.load.name().map(str::to_owned),
+        |of, text| {
+            let found = [LoadForm::Repack, LoadForm::Threads].into_iter();
+            set(&mut of.load, found.into_iter().find(|one| one.name() == Some(text)))
+        },
+        |of| of.rule("load", format!("{:?}", of.load), of.load_rule());
     /// * `pdl` for a programmatic launch.
     word None =>
         |of| of.programmatic.then(|| "pdl".to_owned()),

@@ -60,6 +60,8 @@ macro_rules! with_kernel {
                 Sm90Kernel::Split($kernel) => $result,
                 Sm90Kernel::Rows($kernel) => $result,
                 Sm90Kernel::SplitRows($kernel) => $result,
+                Sm90Kernel::Lines($kernel) => $result,
+                Sm90Kernel::SplitLines($kernel) => $result,
             },
             AnyKernel::Threads($kernel) => $result,
         }

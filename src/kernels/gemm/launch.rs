@@ -5,18 +5,17 @@ use std::time::Duration;
 use crate::arch::Major;
 use crate::ir::{Element, Number};
 use crate::runtime::{
-    Arguments, AtLaunch, Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions, TensorMapArg,
-    TensorMapArgMut, Timing,
+    Arguments, AtLaunch, Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions, Timing,
 };
 
-use super::config::{Bias, GemmConfig};
+use super::config::{Bias, GemmConfig, LoadForm};
 use super::epilogue::EpilogueParams;
 use super::error::GemmError;
 use super::front::{AnyKernel, Gemm};
 use super::problem::{GemmProblem, GemmStrides};
+use super::product::{Product, Sm90Args};
 use super::repack::{Packing, Repack};
-use super::sm90::{self, RowParams, Sm90Kernel};
-use super::split::{SplitParams, SplitWorkspace};
+use super::sm90;
 use super::threads;
 use super::types::Types;
 
@@ -75,75 +74,6 @@ enum AnyFunction<T: Types> {
     Threads(Function<(threads::Params<T>,)>),
 }
 
-/// The warp-specialised kernel, as [`Sm90Kernel`] has it.
-enum Product<T: Types> {
-    Whole(Function<(sm90::Params<T>, sm90::Map<T>)>),
-    Split(Function<(sm90::Params<T>, sm90::Map<T>, SplitParams)>, SplitWorkspace),
-    Rows(Function<(sm90::Params<T>, sm90::Rows<T>)>),
-    SplitRows(Function<(sm90::Params<T>, sm90::Rows<T>, SplitParams)>, SplitWorkspace),
-}
-
-impl<T: Types> Product<T> {
-    fn load(kernel: &Sm90Kernel<T>, device: &Device) -> Result<Product<T>, GemmError> {
-        let workspace = || SplitWorkspace::new(device);
-        Ok(match kernel {
-            Sm90Kernel::Whole(kernel) => Product::Whole(device.load(kernel)?),
-            Sm90Kernel::Split(kernel) => Product::Split(device.load(kernel)?, workspace()?),
-            Sm90Kernel::Rows(kernel) => Product::Rows(device.load(kernel)?),
-            Sm90Kernel::SplitRows(kernel) => Product::SplitRows(device.load(kernel)?, workspace()?),
-        })
-    }
-
-    fn compiler_log(&self) -> &str {
-        match self {
-            Product::Whole(function) => function.compiler_log(),
-            Product::Split(function, _) => function.compiler_log(),
-            Product::Rows(function) => function.compiler_log(),
-            Product::SplitRows(function, _) => function.compiler_log(),
-        }
-    }
-
-    /// The function with D.
-    fn with_d<'h>(
-        &'h self,
-        plan: &sm90::Plan,
-        problem: &GemmProblem,
-        strides: &GemmStrides,
-        d: &'h mut Buffer<T::D>,
-    ) -> Result<ProductD<'h, T>, GemmError> {
-        let map = || plan.map_of_d(problem, strides);
-        // Distances are below 2^40.
-        let distances = strides.d.map(|stride| stride as i64);
-        Ok(match self {
-            Product::Whole(function) => ProductD::Whole(function, d.tensor_map_mut(&map()?)?),
-            Product::Split(function, workspace) => {
-                ProductD::Split(function, d.tensor_map_mut(&map()?)?, workspace)
-            }
-            Product::Rows(function) => ProductD::Rows(function, d, distances),
-            Product::SplitRows(function, workspace) => {
-                ProductD::SplitRows(function, d, distances, workspace)
-            }
-        })
-    }
-}
-
-/// A [`Product`] with D.
-enum ProductD<'h, T: Types> {
-    Whole(&'h Function<(sm90::Params<T>, sm90::Map<T>)>, TensorMapArgMut<'h, T::D>),
-    Split(
-        &'h Function<(sm90::Params<T>, sm90::Map<T>, SplitParams)>,
-        TensorMapArgMut<'h, T::D>,
-        &'h SplitWorkspace,
-    ),
-    Rows(&'h Function<(sm90::Params<T>, sm90::Rows<T>)>, &'h mut Buffer<T::D>, [i64; 2]),
-    SplitRows(
-        &'h Function<(sm90::Params<T>, sm90::Rows<T>, SplitParams)>,
-        &'h mut Buffer<T::D>,
-        [i64; 2],
-        &'h SplitWorkspace,
-    ),
-}
-
 impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     /// Loads the kernel.
     ///
@@ -151,7 +81,8 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<GemmFunction<A, B, C, D>, GemmError> {
         let repack = || -> Result<_, GemmError> {
-            let repack = self.config().repack.then(|| Repack::load(self.config(), device));
+            let repack = (self.config().load == LoadForm::Repack)
+                .then(|| Repack::load(self.config(), device));
             Ok(repack.transpose()?.map(Box::new))
         };
         let loaded = match &self.kernel {
@@ -182,79 +113,6 @@ enum AnyArgs<'h, T: Types> {
     Threads(ThreadsArgs<'h, T>),
 }
 
-struct Sm90Args<'h, T: Types> {
-    a: TensorMapArg<'h, T::A>,
-    b: TensorMapArg<'h, T::B>,
-    product: ProductD<'h, T>,
-    tiles: [i32; 3],
-    batch: i32,
-    batched: [i32; 2],
-    epilogue: EpilogueValues<'h, T>,
-}
-
-/// A, B and D of a product.
-pub(super) type Operands<'h, T> =
-    (&'h Buffer<<T as Types>::A>, &'h Buffer<<T as Types>::B>, &'h mut Buffer<<T as Types>::D>);
-
-impl<'h, T: Types> Sm90Args<'h, T> {
-    fn new(
-        plan: &sm90::Plan,
-        product: &'h Product<T>,
-        (a, b, d): Operands<'h, T>,
-        problem: &GemmProblem,
-        strides: &GemmStrides,
-        tiles: [i32; 3],
-        epilogue: &EpilogueValues<'h, T>,
-    ) -> Result<Self, GemmError> {
-        let [map_a, map_b] = plan.maps(problem, strides)?;
-        Ok(Sm90Args {
-            a: a.tensor_map(&map_a)?,
-            b: b.tensor_map(&map_b)?,
-            product: product.with_d(plan, problem, strides, d)?,
-            tiles,
-            batch: problem.batch as i32,
-            batched: [strides.a, strides.b].map(|[_, next]| i32::from(next != 0)),
-            epilogue: EpilogueValues { ..*epilogue },
-        })
-    }
-
-    fn run(&mut self, how: &mut How<'_>, grid: Grid, config: &GemmConfig) -> Result<(), GemmError> {
-        let Sm90Args { a, b, product, tiles, batch, batched, epilogue } = self;
-        let [row_tiles, column_tiles, steps] = *tiles;
-        let ([batched_a, batched_b], batch) = (*batched, *batch);
-        let sizes = [row_tiles as u64, column_tiles as u64, batch as u64];
-        let epilogue = epilogue.params();
-        let args = sm90::Params {
-            a: &*a,
-            b: &*b,
-            row_tiles,
-            column_tiles,
-            steps,
-            batch,
-            batched_a,
-            batched_b,
-            epilogue,
-        };
-        match product {
-            ProductD::Whole(function, d) => how.run(function, grid, (args, d)),
-            ProductD::Split(function, d, workspace) => {
-                let mut buffers = workspace.reserve(config, sizes)?;
-                let (partials, arrivals) = &mut *buffers;
-                how.run(function, grid, (args, d, SplitParams { partials, arrivals }))
-            }
-            ProductD::Rows(function, d, strides) => {
-                how.run(function, grid, (args, RowParams { d, strides: *strides }))
-            }
-            ProductD::SplitRows(function, d, strides, workspace) => {
-                let mut buffers = workspace.reserve(config, sizes)?;
-                let (partials, arrivals) = &mut *buffers;
-                let split = SplitParams { partials, arrivals };
-                how.run(function, grid, (args, RowParams { d, strides: *strides }, split))
-            }
-        }
-    }
-}
-
 /// The arguments of a product whose operands are copied.
 struct RepackedArgs<'h, T: Types> {
     plan: &'h sm90::Plan,
@@ -276,8 +134,15 @@ impl<T: Types> RepackedArgs<'_, T> {
         let (epilogue, own) = (&self.epilogue, (self.a, self.b, &mut *self.d));
         repack.run(how, &packing, own, |how, buffers| {
             let problem = &packing.problem;
-            let mut args =
-                Sm90Args::new(plan, product, buffers, problem, &strides, tiles, epilogue)?;
+            let mut args = Sm90Args::new(
+                (plan, product),
+                &config,
+                buffers,
+                problem,
+                &strides,
+                tiles,
+                epilogue,
+            )?;
             args.run(how, grid, &config)
         })
     }
@@ -332,7 +197,7 @@ impl<'h, T: Types> ThreadsArgs<'h, T> {
 }
 
 /// The arguments of the epilogue.
-struct EpilogueValues<'h, T: Types> {
+pub(super) struct EpilogueValues<'h, T: Types> {
     alpha: f32,
     beta: f32,
     c: &'h Buffer<T::C>,
@@ -341,8 +206,14 @@ struct EpilogueValues<'h, T: Types> {
     extents: [i32; 2],
 }
 
+impl<T: Types> Clone for EpilogueValues<'_, T> {
+    fn clone(&self) -> Self {
+        EpilogueValues { ..*self }
+    }
+}
+
 impl<'h, T: Types> EpilogueValues<'h, T> {
-    fn params(&self) -> EpilogueParams<T, AtLaunch<'_, 'h>> {
+    pub(super) fn params(&self) -> EpilogueParams<T, AtLaunch<'_, 'h>> {
         let EpilogueValues { alpha, beta, c, c_strides, bias, extents } = *self;
         EpilogueParams { alpha, beta, c, c_strides, bias, extents }
     }
@@ -418,7 +289,13 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
                     None => {
                         let buffers = (args.a, args.b, args.d);
                         let args = Sm90Args::new(
-                            plan, product, buffers, problem, &strides, tiles, &epilogue,
+                            (plan, product),
+                            config,
+                            buffers,
+                            problem,
+                            &strides,
+                            tiles,
+                            &epilogue,
                         )?;
                         AnyArgs::Sm90(*config, Box::new(args))
                     }

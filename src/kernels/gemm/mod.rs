@@ -14,6 +14,7 @@ mod launch;
 mod model;
 mod padded_tile;
 mod problem;
+mod product;
 mod regime;
 mod repack;
 mod sm80;
@@ -22,7 +23,7 @@ mod split;
 mod threads;
 mod types;
 
-pub use config::{Activation, Bias, Epilogue, GemmConfig, Schedule, StoreForm};
+pub use config::{Activation, Bias, Epilogue, GemmConfig, LoadForm, Schedule, StoreForm};
 pub use error::GemmError;
 pub use explain::Explanation;
 pub use front::Gemm;

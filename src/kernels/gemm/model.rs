@@ -4,7 +4,7 @@ use crate::ir::types::Scalar;
 use crate::runtime::Properties;
 use crate::tensor::Raster;
 
-use super::config::{GemmConfig, Schedule, StoreForm};
+use super::config::{GROUP, GemmConfig, LoadForm, Schedule, StoreForm};
 use super::problem::GemmProblem;
 use super::regime::Regime;
 
@@ -254,7 +254,7 @@ impl GemmModel {
         const SHARE: f64 = 0.75;
         /// The cost of a byte that stays in the L2 cache, as a share of that of a byte of memory.
         const CACHED: f64 = 0.5;
-        if !config.repack {
+        if config.load != LoadForm::Repack {
             return 0.0;
         }
         let [m, n, k] = [problem.m, problem.n, problem.k].map(f64::from);
@@ -327,12 +327,27 @@ impl GemmModel {
         let step = (products + own).max(bytes / p.fill_bytes).max(p.latency_cycles / stages);
         let drained = products + own / lines.max(1.0);
         let step = step.max(drained);
+        let step = if config.load == LoadForm::Threads {
+            // All loads of a step are on their way at once; those of the next one follow when their tile is written.
+            let vectors = f64::from(config.stage_bytes() / (16 * GROUP));
+            step.max(TILE_CYCLES + vectors * VECTOR_CYCLES)
+        } else {
+            step
+        };
         let [m, n, _] = config.tile;
         let written = f64::from(m) * f64::from(n) * f64::from(config.d.size_bytes());
         // No other block hides the start and the end of one whose threads have all registers.
         let alone = config.schedule == Schedule::Simt && config.accumulators() > 64;
         let switch = if alone { ALONE_CYCLES } else { p.switch_cycles };
-        let end = switch + written / p.store_bytes;
+        // Elements that threads store one by one from registers.
+        let odd =
+            config.schedule == Schedule::Multistage && config.d.bits() < 32 && problem.n % 2 == 1;
+        let end = if odd {
+            let columns = f64::from(n.min(problem.n));
+            switch + f64::from(m) * columns * ODD_CYCLES
+        } else {
+            switch + written / p.store_bytes
+        };
         let seen = match (config.schedule, config.store) {
             (Schedule::Pingpong, _) => p.pingpong_share,
             (_, StoreForm::Overlapped) => p.deferred_share,
@@ -452,6 +467,11 @@ impl GemmModel {
 const COPY_CYCLES: [f64; 2] = [0.2, 0.15];
 /// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
 const LOAD_CYCLES: f64 = 1000.0;
+/// Cycles of a tile that threads fetch, and of each vector of a thread.
+const TILE_CYCLES: f64 = 900.0;
+const VECTOR_CYCLES: f64 = 60.0;
+/// Cycles of an element of 16 bits that is stored by itself from registers.
+const ODD_CYCLES: f64 = 1.5;
 /// Cycles of the start and the end of a thread block that has an SM for itself, without tensor cores.
 const ALONE_CYCLES: f64 = 30_000.0;
 /// Bytes of partial accumulators that an SM writes or reads in a cycle.
@@ -492,7 +512,8 @@ fn stage_l2_bytes(config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let aligned = pitch.is_none_or(|pitch| {
             let bytes = pitch * size;
             // Copies are aligned.
-            bytes.is_multiple_of(128) || (config.repack && !bytes.is_multiple_of(16))
+            bytes.is_multiple_of(128)
+                || (config.load == LoadForm::Repack && !bytes.is_multiple_of(16))
         });
         let lines = if aligned || !config.is_warp_specialised() { 1.0 } else { UNALIGNED };
         k * size as f64 * lines

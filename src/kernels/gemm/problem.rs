@@ -2,7 +2,7 @@
 
 use crate::arch::Major;
 
-use super::config::{GemmConfig, Schedule, StoreForm};
+use super::config::{GemmConfig, LoadForm, Schedule, StoreForm};
 use super::error::GemmError;
 
 /// The strides of a matrix, in elements. `None` means compact.
@@ -130,7 +130,7 @@ impl GemmConfig {
     pub fn check_problem(&self, problem: &GemmProblem) -> Result<GemmStrides, GemmError> {
         let strides = problem.strides(self)?;
         let mut operands = vec![('A', strides.a, self.a), ('B', strides.b, self.b)];
-        if self.repack {
+        if self.load != LoadForm::Tensor {
             operands.clear();
         }
         if self.is_warp_specialised() && self.store != StoreForm::Direct {

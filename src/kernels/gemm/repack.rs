@@ -9,8 +9,9 @@ use crate::tensor::shifted;
 
 use super::config::GemmConfig;
 use super::error::GemmError;
-use super::launch::{How, Operands};
+use super::launch::How;
 use super::problem::{GemmProblem, GemmStrides, MatrixStrides};
+use super::product::Operands;
 use super::types::Types;
 
 /// Bytes of an aligned vector of the destination: a thread writes one.

@@ -9,17 +9,17 @@ use crate::ir::builder::OnDevice;
 use crate::ir::op::BarrierForm;
 use crate::ir::types::Scalar;
 use crate::ir::{
-    Body, Element, GlobalMut, Kernel, KernelOptions, NamedBarrier, TensorMap, TensorMapMut, Val,
-    range,
+    Body, Element, Global, GlobalMut, Kernel, KernelOptions, NamedBarrier, TensorMap, TensorMapMut,
+    Val, range,
 };
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
-    GlobalRows, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor, SharedTensor, SmemAtom,
-    SmemSwizzle, StagedStore, ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline,
-    ValType, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
+    GlobalLines, GlobalRows, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor, SharedTensor,
+    SmemAtom, SmemSwizzle, StagedStore, ThrStore, Tile, TileScheduler, TiledMma, TmaCopy,
+    TmaPipeline, ValType, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
 };
 
-use super::config::{GROUP, GemmConfig, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
+use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
 use super::epilogue::{EpilogueOps, EpilogueParams};
 use super::error::GemmError;
 use super::problem::{GemmProblem, GemmStrides};
@@ -34,8 +34,6 @@ const PARTS: u32 = 4;
 crate::params! {
     /// The parameters of the kernel.
     pub(super) struct Params<T: Types> {
-        pub(super) a: TensorMap<T::A, 3>,
-        pub(super) b: TensorMap<T::B, 3>,
         /// Row tiles and column tiles of D, steps along K, matrices of the batch.
         pub(super) row_tiles: i32,
         pub(super) column_tiles: i32,
@@ -45,6 +43,33 @@ crate::params! {
         pub(super) batched_a: i32,
         pub(super) batched_b: i32,
         pub(super) epilogue: EpilogueParams<T>,
+    }
+}
+
+crate::params! {
+    /// A and B, where tensor copies fetch them.
+    pub(super) struct MapParams<T: Types> {
+        pub(super) a: TensorMap<T::A, 3>,
+        pub(super) b: TensorMap<T::B, 3>,
+    }
+}
+
+crate::params! {
+    /// A and B, where threads fetch them.
+    pub(super) struct LineParams<T: Types> {
+        pub(super) a: LinesOf<T::A>,
+        pub(super) b: LinesOf<T::B>,
+    }
+}
+
+crate::params! {
+    /// An operand that threads fetch: its pitch and its batch stride, the elements from its first one to its last one,
+    /// its lines and their elements.
+    pub(super) struct LinesOf<T: Element> {
+        pub(super) from: Global<T>,
+        pub(super) strides: [i64; 2],
+        pub(super) readable: i64,
+        pub(super) extents: [i32; 2],
     }
 }
 
@@ -60,16 +85,42 @@ crate::params! {
 pub(super) type Map<T> = TensorMapMut<<T as Types>::D, 3>;
 pub(super) type Rows<T> = RowParams<<T as Types>::D>;
 
-/// The kernels: by the way D is stored, and whether thread blocks share tiles.
+/// The parameters of the kernels: by the way A, B and D are copied, and whether thread blocks share tiles.
+pub(super) type Whole<T> = (MapParams<T>, Params<T>, Map<T>);
+pub(super) type SplitWhole<T> = (MapParams<T>, Params<T>, Map<T>, SplitParams);
+pub(super) type ByRows<T> = (MapParams<T>, Params<T>, Rows<T>);
+pub(super) type SplitByRows<T> = (MapParams<T>, Params<T>, Rows<T>, SplitParams);
+pub(super) type ByLines<T> = (LineParams<T>, Params<T>, Rows<T>);
+pub(super) type SplitByLines<T> = (LineParams<T>, Params<T>, Rows<T>, SplitParams);
+
+/// The kernel of a configuration.
 pub(super) enum Sm90Kernel<T: Types> {
-    Whole(Kernel<(Params<T>, Map<T>)>),
-    Split(Kernel<(Params<T>, Map<T>, SplitParams)>),
-    Rows(Kernel<(Params<T>, Rows<T>)>),
-    SplitRows(Kernel<(Params<T>, Rows<T>, SplitParams)>),
+    Whole(Kernel<Whole<T>>),
+    Split(Kernel<SplitWhole<T>>),
+    Rows(Kernel<ByRows<T>>),
+    SplitRows(Kernel<SplitByRows<T>>),
+    Lines(Kernel<ByLines<T>>),
+    SplitLines(Kernel<SplitByLines<T>>),
 }
 
 /// The parameters in a kernel body.
 type Args<'a, T> = Params<T, OnDevice<'a>>;
+
+/// A and B in a kernel body.
+enum Input<'a, T: Types> {
+    Maps(MapParams<T, OnDevice<'a>>),
+    Lines(GlobalLines<'a, T::A>, GlobalLines<'a, T::B>),
+}
+
+impl<'a, T: Types> Input<'a, T> {
+    fn lines(of: LineParams<T, OnDevice<'a>>) -> Self {
+        fn lines<'a, E: Element>(of: LinesOf<E, OnDevice<'a>>) -> GlobalLines<'a, E> {
+            let LinesOf { from, strides, readable, extents } = of;
+            GlobalLines { from, strides, readable, extents }
+        }
+        Input::Lines(lines(of.a), lines(of.b))
+    }
+}
 
 /// D in a kernel body.
 enum Output<'a, T: Types> {
@@ -78,6 +129,10 @@ enum Output<'a, T: Types> {
 }
 
 impl<'a, T: Types> Output<'a, T> {
+    fn map(d: Val<'a, Map<T>>, _: &Args<'a, T>) -> Self {
+        Output::Map(d)
+    }
+
     fn rows(d: RowParams<T::D, OnDevice<'a>>, args: &Args<'a, T>) -> Self {
         Output::Rows(GlobalRows { to: d.d, strides: d.strides, extents: args.epilogue.extents })
     }
@@ -193,33 +248,40 @@ impl Plan {
 
     /// Builds the kernel.
     pub(super) fn build<T: Types>(&self) -> Result<Sm90Kernel<T>, GemmError> {
-        let GemmConfig { target, splits, store, .. } = self.config;
+        let GemmConfig { target, splits, load, store, .. } = self.config;
         let (options, name) = (self.options(), self.config.to_string());
-        Ok(match (store == StoreForm::Direct, splits > 1) {
-            (false, false) => {
-                Sm90Kernel::Whole(Kernel::build_with(options, &name, target, |k, (args, d)| {
-                    self.body::<T>(k, &args, Output::Map(d), None);
-                })?)
-            }
-            (false, true) => Sm90Kernel::Split(Kernel::build_with(
-                options,
-                &name,
-                target,
-                |k, (args, d, split)| self.body::<T>(k, &args, Output::Map(d), Some(&split)),
-            )?),
-            (true, false) => {
-                Sm90Kernel::Rows(Kernel::build_with(options, &name, target, |k, (args, d)| {
-                    self.body::<T>(k, &args, Output::rows(d, &args), None);
-                })?)
-            }
-            (true, true) => Sm90Kernel::SplitRows(Kernel::build_with(
-                options,
-                &name,
-                target,
-                |k, (args, d, split)| {
-                    self.body::<T>(k, &args, Output::rows(d, &args), Some(&split))
-                },
-            )?),
+        let by_threads = (load == LoadForm::Threads, store == StoreForm::Direct);
+        macro_rules! built {
+            ($form:ident, $input:path, $output:expr) => {
+                Sm90Kernel::$form(Kernel::build_with(
+                    options,
+                    &name,
+                    target,
+                    |k, (ab, args, d)| {
+                        let d = $output(d, &args);
+                        self.body::<T>(k, &args, &$input(ab), d, None);
+                    },
+                )?)
+            };
+            (split $form:ident, $input:path, $output:expr) => {
+                Sm90Kernel::$form(Kernel::build_with(
+                    options,
+                    &name,
+                    target,
+                    |k, (ab, args, d, split)| {
+                        let d = $output(d, &args);
+                        self.body::<T>(k, &args, &$input(ab), d, Some(&split));
+                    },
+                )?)
+            };
+        }
+        Ok(match (by_threads, splits > 1) {
+            ((true, _), false) => built!(Lines, Input::lines, Output::rows),
+            ((true, _), true) => built!(split SplitLines, Input::lines, Output::rows),
+            ((false, true), false) => built!(Rows, Input::Maps, Output::rows),
+            ((false, true), true) => built!(split SplitRows, Input::Maps, Output::rows),
+            ((false, false), false) => built!(Whole, Input::Maps, Output::map),
+            ((false, false), true) => built!(split Split, Input::Maps, Output::map),
         })
     }
 
@@ -237,6 +299,7 @@ impl Plan {
         &self,
         k: &mut Body<'a, '_>,
         args: &Args<'a, T>,
+        input: &Input<'a, T>,
         output: Output<'a, T>,
         split: Option<&SplitArgs<'a>>,
     ) {
@@ -247,6 +310,10 @@ impl Plan {
         let staging = k.shared_aligned::<T::D>(staging, SWIZZLE_ALIGN);
         let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
         let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals).cluster(config.cluster);
+        let pipe = match input {
+            Input::Maps(_) => pipe,
+            Input::Lines(..) => pipe.written_by(GROUP),
+        };
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         // The scheduler counts the splits of a tile like matrices of a batch.
         let batch = if split.is_some() { args.batch * config.splits } else { args.batch };
@@ -267,7 +334,10 @@ impl Plan {
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
             if role == 0 {
                 let producer = Producer { plan: self, args, pipe, sa: &sa, sb: &sb };
-                return k.if_(thread.eq(0), |k| producer.produce(k, tiles));
+                return match input {
+                    Input::Maps(maps) => k.if_(thread.eq(0), |k| producer.produce(k, maps, tiles)),
+                    Input::Lines(a, b) => producer.produce_lines(k, (a, b), tiles, thread),
+                };
             }
             let thread_of_group = || thread % GROUP;
             let mma_thread = if config.is_pingpong() { thread_of_group() } else { thread - GROUP };
@@ -316,7 +386,7 @@ impl Plan {
     }
 }
 
-/// The producer thread: fetches tiles.
+/// The producer, one thread or its whole warp group: fetches tiles.
 struct Producer<'p, 'a, 'b, T: Types> {
     plan: &'p Plan,
     args: &'p Args<'a, T>,
@@ -326,11 +396,17 @@ struct Producer<'p, 'a, 'b, T: Types> {
 }
 
 impl<'a: 'b, 'b, T: Types> Producer<'_, 'a, 'b, T> {
-    fn produce(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
+    /// Fetches by tensor copies, in one thread.
+    fn produce(
+        &self,
+        k: &mut Body<'b, '_>,
+        maps: &MapParams<T, OnDevice<'a>>,
+        tiles: TileScheduler<'b>,
+    ) {
         let Producer { plan: Plan { config, a, b, .. }, args, pipe, sa, sb } = *self;
         let [m, n, depth] = config.tile;
-        let a = a.copy.tensor(k, args.a);
-        let b = b.copy.tensor(k, args.b);
+        let a = a.copy.tensor(k, maps.a);
+        let b = b.copy.tensor(k, maps.b);
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
         tiles.for_each(k, pipe.producer(k), |k, tile, state| {
             let (tile, [first, end], _) = self.plan.part(k, args, tile);
@@ -349,6 +425,43 @@ impl<'a: 'b, 'b, T: Types> Producer<'_, 'a, 'b, T> {
             })
         });
     }
+
+    /// Fetches by the threads of the group.
+    fn produce_lines(
+        &self,
+        k: &mut Body<'b, '_>,
+        (a, b): (&GlobalLines<'a, T::A>, &GlobalLines<'a, T::B>),
+        tiles: TileScheduler<'b>,
+        thread: Val<'b, i32>,
+    ) {
+        let Producer { plan: Plan { config, .. }, args, pipe, sa, sb } = *self;
+        let [m, n, depth] = config.tile;
+        let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
+        // Lines run along K, or are counted along K.
+        let tile_of = |major, lines| {
+            if major == Major::K { (0, [lines, depth]) } else { (1, [depth, lines]) }
+        };
+        let (tile_a, tile_b) = (tile_of(config.major_a, m), tile_of(config.major_b, n));
+        tiles.for_each(k, pipe.producer(k), |k, tile, state| {
+            let (tile, [first, end], _) = self.plan.part(k, args, tile);
+            k.for_(range(first, end), state, |k, step, state| {
+                pipe.acquire(k, state);
+                let along = step * depth;
+                let of_a = [tile.row * m, along, tile.batch * args.batched_a];
+                let of_b = [tile.column * n, along, tile.batch * args.batched_b];
+                let (of_a, of_b) = (in_lines(config.major_a, of_a), in_lines(config.major_b, of_b));
+                a.load(k, &sa.slice(k, (.., .., 0, state.stage)), tile_a, of_a, thread);
+                b.load(k, &sb.slice(k, (.., .., state.stage)), tile_b, of_b, thread);
+                pipe.commit(k, state.stage);
+                state.next()
+            })
+        });
+    }
+}
+
+/// Returns the coordinate of element (line, column, matrix) for that of (row, K, matrix).
+fn in_lines(major: Major, [row, k, matrix]: [Val<'_, i32>; 3]) -> [Val<'_, i32>; 3] {
+    if major == Major::K { [row, k, matrix] } else { [k, row, matrix] }
 }
 
 /// A consumer warp group: multiplies, and writes its rows of D.

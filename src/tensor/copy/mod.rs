@@ -3,6 +3,7 @@
 pub(super) mod async_tile;
 pub(super) mod bulk;
 pub(super) mod clear;
+pub(super) mod global_lines;
 pub(super) mod global_rows;
 pub(super) mod matrix_load;
 pub(super) mod row;
@@ -15,6 +16,7 @@ pub(super) mod tma_tensor;
 pub use async_tile::{AsyncTile, LoadedElements, ThrAsyncTile};
 pub use bulk::{bulk_copy, bulk_store};
 pub use clear::{clear, cooperative_clear};
+pub use global_lines::GlobalLines;
 pub use global_rows::GlobalRows;
 pub(crate) use global_rows::shifted;
 pub use matrix_load::{MatrixLoad, MatrixRing};

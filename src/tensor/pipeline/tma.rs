@@ -4,7 +4,7 @@ use std::any::Any;
 use std::rc::Rc;
 
 use crate::ir::builder::{Context, HostPart, HostParts, IntoValues, MbarrierRef, Values};
-use crate::ir::op::{BarrierForm, ClusterArrival, RemoteArrival, ValueList};
+use crate::ir::op::{BarrierForm, ClusterArrival, ProxySpace, RemoteArrival, ValueList};
 use crate::ir::types::Type;
 use crate::ir::{Body, Shared, Val, Value};
 
@@ -215,6 +215,8 @@ pub struct TmaPipeline<'b> {
     bytes: u32,
     consumers: u32,
     cluster: u32,
+    /// The threads that write a stage, or none where tensor copies do.
+    writers: u32,
 }
 
 impl<'b> TmaPipeline<'b> {
@@ -236,13 +238,64 @@ impl<'b> TmaPipeline<'b> {
         }
         let stages = stages.clamp(1, MAX_STAGES);
         let barriers = k.shared::<u64>(2 * stages);
-        TmaPipeline { barriers, stages, bytes, consumers, cluster: 1 }
+        TmaPipeline { barriers, stages, bytes, consumers, cluster: 1, writers: 0 }
     }
 
     /// The same where the `blocks` blocks of a cluster share what is copied: a stage is empty when those of all of them
     /// have released it.
     pub fn cluster(self, blocks: u32) -> Self {
         TmaPipeline { cluster: blocks, ..self }
+    }
+
+    /// The same where `threads` threads write the stages, not tensor copies: each of them goes through
+    /// [`acquire`](TmaPipeline::acquire) and [`commit`](TmaPipeline::commit). CuTe's `PipelineAsync`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
+    /// use tilewright::layout::layout;
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::{SharedTensor, TmaPipeline};
+    ///
+    /// // The second warp writes rows of 32 numbers, the first one adds them up.
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("sum", Target::SM_90, |k, (y,)| {
+    ///     let ring = SharedTensor::<i32>::shared(k, layout!((32, 2) : (1, 32)));
+    ///     let pipe = TmaPipeline::new(k, 2, 128, 32).written_by(32);
+    ///     let t = k.thread_idx().x;
+    ///     pipe.init(k, t.eq(0));
+    ///     k.barrier();
+    ///     k.if_else(
+    ///         t.ge(32),
+    ///         |k| {
+    ///             k.for_(range(0, 5), pipe.producer(k), |k, row, state| {
+    ///                 pipe.acquire(k, state);
+    ///                 ring.store(k, (t - 32, state.stage), 32 * row + t - 32);
+    ///                 pipe.commit(k, state.stage);
+    ///                 state.next()
+    ///             });
+    ///         },
+    ///         |k| {
+    ///             let start = (pipe.consumer(k), k.constant(0));
+    ///             let (_, sum) = k.for_(range(0, 5), start, |k, _, (state, sum)| {
+    ///                 pipe.wait(k, state);
+    ///                 let sum = sum + ring.load(k, (t, state.stage));
+    ///                 pipe.release(k, state.stage);
+    ///                 (state.next(), sum)
+    ///             });
+    ///             y.store(k, t, sum);
+    ///         },
+    ///     );
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut y = device.zeros::<i32>(32)?;
+    /// device.load(&kernel)?.launch(Grid::cover(64, 64), (&mut y,))?;
+    /// let sums: Vec<i32> = (0..32).map(|t| (0..5).map(|row| 32 * row + t).sum()).collect();
+    /// assert_eq!(y.to_vec()?, sums);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn written_by(self, threads: u32) -> Self {
+        TmaPipeline { writers: threads, ..self }
     }
 
     /// The stages.
@@ -268,7 +321,7 @@ impl<'b> TmaPipeline<'b> {
     pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         k.if_(elected, |k| {
             for stage in 0..self.stages {
-                self.full(k.value(stage)).init(k, 1);
+                self.full(k.value(stage)).init(k, self.writers.max(1));
                 self.empty(k.value(stage)).init(k, self.consumers * self.cluster);
             }
             k.fence_mbarrier_init();
@@ -295,13 +348,24 @@ impl<'b> TmaPipeline<'b> {
         self.barriers.mbarrier(stage + self.stages)
     }
 
-    /// Waits until the stage is empty, and lets its barrier, the result, wait for the bytes of the stage.
+    /// Waits until the stage is empty, and lets its barrier, the result, wait for the bytes of the stage, or for the threads
+    /// that write it.
     #[track_caller]
     pub fn acquire(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> MbarrierRef<'b> {
         let full = self.full(state.stage);
         self.empty(state.stage).wait_parity(k, state.parity);
-        full.arrive_expect_tx(k, self.bytes);
+        if self.writers == 0 {
+            full.arrive_expect_tx(k, self.bytes);
+        }
         full
+    }
+
+    /// Ends the writes of one of the threads that write the stage. After [`wait`](TmaPipeline::wait), `wgmma` and bulk
+    /// copies see them too.
+    #[track_caller]
+    pub fn commit(&self, k: &Body<'b, '_>, stage: Val<'b, i32>) {
+        k.fence_proxy_async(ProxySpace::SharedCta);
+        self.full(stage).arrive(k);
     }
 
     /// Waits until the stage is full.

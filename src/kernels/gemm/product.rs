@@ -1,0 +1,241 @@
+//! The warp-specialised kernel with the arguments of a launch: one form for each way in which A, B and D are copied.
+
+use crate::arch::Major;
+use crate::ir::Element;
+use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid, TensorMapArg, TensorMapArgMut};
+
+use super::config::GemmConfig;
+use super::error::GemmError;
+use super::launch::{EpilogueValues, How};
+use super::problem::{GemmProblem, GemmStrides};
+use super::sm90::{self, LineParams, LinesOf, MapParams, RowParams, Sm90Kernel};
+use super::split::{SplitParams, SplitWorkspace};
+use super::types::Types;
+
+/// The warp-specialised kernel, as [`Sm90Kernel`] has it.
+pub(super) enum Product<T: Types> {
+    Whole(Function<sm90::Whole<T>>),
+    Split(Function<sm90::SplitWhole<T>>, SplitWorkspace),
+    Rows(Function<sm90::ByRows<T>>),
+    SplitRows(Function<sm90::SplitByRows<T>>, SplitWorkspace),
+    Lines(Function<sm90::ByLines<T>>),
+    SplitLines(Function<sm90::SplitByLines<T>>, SplitWorkspace),
+}
+
+impl<T: Types> Product<T> {
+    pub(super) fn load(kernel: &Sm90Kernel<T>, device: &Device) -> Result<Product<T>, GemmError> {
+        let workspace = || SplitWorkspace::new(device);
+        Ok(match kernel {
+            Sm90Kernel::Whole(kernel) => Product::Whole(device.load(kernel)?),
+            Sm90Kernel::Split(kernel) => Product::Split(device.load(kernel)?, workspace()?),
+            Sm90Kernel::Rows(kernel) => Product::Rows(device.load(kernel)?),
+            Sm90Kernel::SplitRows(kernel) => Product::SplitRows(device.load(kernel)?, workspace()?),
+            Sm90Kernel::Lines(kernel) => Product::Lines(device.load(kernel)?),
+            Sm90Kernel::SplitLines(kernel) => {
+                Product::SplitLines(device.load(kernel)?, workspace()?)
+            }
+        })
+    }
+
+    pub(super) fn compiler_log(&self) -> &str {
+        match self {
+            Product::Whole(function) => function.compiler_log(),
+            Product::Split(function, _) => function.compiler_log(),
+            Product::Rows(function) => function.compiler_log(),
+            Product::SplitRows(function, _) => function.compiler_log(),
+            Product::Lines(function) => function.compiler_log(),
+            Product::SplitLines(function, _) => function.compiler_log(),
+        }
+    }
+}
+
+/// A product that is ready to run.
+pub(super) struct Sm90Args<'h, T: Types> {
+    product: Bound<'h, T>,
+    tiles: [i32; 3],
+    batch: i32,
+    batched: [i32; 2],
+    epilogue: EpilogueValues<'h, T>,
+}
+
+/// A [`Product`] with A, B and D.
+enum Bound<'h, T: Types> {
+    Whole(&'h Function<sm90::Whole<T>>, MapArgs<'h, T>, TensorMapArgMut<'h, T::D>),
+    Split(
+        &'h Function<sm90::SplitWhole<T>>,
+        MapArgs<'h, T>,
+        TensorMapArgMut<'h, T::D>,
+        &'h SplitWorkspace,
+    ),
+    Rows(&'h Function<sm90::ByRows<T>>, MapArgs<'h, T>, RowsArg<'h, T::D>),
+    SplitRows(
+        &'h Function<sm90::SplitByRows<T>>,
+        MapArgs<'h, T>,
+        RowsArg<'h, T::D>,
+        &'h SplitWorkspace,
+    ),
+    Lines(&'h Function<sm90::ByLines<T>>, LineArgs<'h, T>, RowsArg<'h, T::D>),
+    SplitLines(
+        &'h Function<sm90::SplitByLines<T>>,
+        LineArgs<'h, T>,
+        RowsArg<'h, T::D>,
+        &'h SplitWorkspace,
+    ),
+}
+
+/// A and B by tensor maps.
+struct MapArgs<'h, T: Types> {
+    a: TensorMapArg<'h, T::A>,
+    b: TensorMapArg<'h, T::B>,
+}
+
+impl<'h, T: Types> MapArgs<'h, T> {
+    fn params(&self) -> MapParams<T, AtLaunch<'_, 'h>> {
+        MapParams { a: &self.a, b: &self.b }
+    }
+}
+
+/// A and B as they lie.
+struct LineArgs<'h, T: Types> {
+    a: LinesArg<'h, T::A>,
+    b: LinesArg<'h, T::B>,
+}
+
+impl<'h, T: Types> LineArgs<'h, T> {
+    fn params(&self) -> LineParams<T, AtLaunch<'_, 'h>> {
+        LineParams { a: self.a.params(), b: self.b.params() }
+    }
+}
+
+/// An operand as it lies.
+struct LinesArg<'h, E: Element> {
+    from: &'h Buffer<E>,
+    strides: [i64; 2],
+    readable: i64,
+    extents: [i32; 2],
+}
+
+impl<'h, E: Element> LinesArg<'h, E> {
+    fn new(
+        from: &'h Buffer<E>,
+        major: Major,
+        [lines, depth, batch]: [u32; 3],
+        strides: [u64; 2],
+    ) -> Self {
+        let [lines, columns] = if major == Major::K { [lines, depth] } else { [depth, lines] };
+        // Distances are below 2^40, and sizes below 2^31.
+        let [pitch, next] = strides.map(|stride| stride as i64);
+        let readable =
+            i64::from(batch - 1) * next + i64::from(lines - 1) * pitch + i64::from(columns);
+        let extents = [lines as i32, columns as i32];
+        LinesArg { from, strides: [pitch, next], readable, extents }
+    }
+
+    fn params(&self) -> LinesOf<E, AtLaunch<'_, 'h>> {
+        let LinesArg { from, strides, readable, extents } = *self;
+        LinesOf { from, strides, readable, extents }
+    }
+}
+
+/// D as it lies.
+struct RowsArg<'h, E: Element> {
+    d: &'h mut Buffer<E>,
+    strides: [i64; 2],
+}
+
+impl<'h, E: Element> RowsArg<'h, E> {
+    fn params(&mut self) -> RowParams<E, AtLaunch<'_, 'h>> {
+        RowParams { d: &mut *self.d, strides: self.strides }
+    }
+}
+
+/// A, B and D of a product.
+pub(super) type Operands<'h, T> =
+    (&'h Buffer<<T as Types>::A>, &'h Buffer<<T as Types>::B>, &'h mut Buffer<<T as Types>::D>);
+
+impl<'h, T: Types> Sm90Args<'h, T> {
+    pub(super) fn new(
+        (plan, product): (&sm90::Plan, &'h Product<T>),
+        config: &GemmConfig,
+        (a, b, d): Operands<'h, T>,
+        problem: &GemmProblem,
+        strides: &GemmStrides,
+        tiles: [i32; 3],
+        epilogue: &EpilogueValues<'h, T>,
+    ) -> Result<Self, GemmError> {
+        let GemmProblem { m, n, k, batch, .. } = *problem;
+        let maps = || -> Result<_, GemmError> {
+            let [map_a, map_b] = plan.maps(problem, strides)?;
+            Ok(MapArgs { a: a.tensor_map(&map_a)?, b: b.tensor_map(&map_b)? })
+        };
+        let lines = || LineArgs {
+            a: LinesArg::new(a, config.major_a, [m, k, batch], strides.a),
+            b: LinesArg::new(b, config.major_b, [n, k, batch], strides.b),
+        };
+        let map_of_d = || plan.map_of_d(problem, strides);
+        let rows = |d| RowsArg { d, strides: strides.d.map(|stride| stride as i64) };
+        let product = match product {
+            Product::Whole(function) => {
+                Bound::Whole(function, maps()?, d.tensor_map_mut(&map_of_d()?)?)
+            }
+            Product::Split(function, workspace) => {
+                Bound::Split(function, maps()?, d.tensor_map_mut(&map_of_d()?)?, workspace)
+            }
+            Product::Rows(function) => Bound::Rows(function, maps()?, rows(d)),
+            Product::SplitRows(function, workspace) => {
+                Bound::SplitRows(function, maps()?, rows(d), workspace)
+            }
+            Product::Lines(function) => Bound::Lines(function, lines(), rows(d)),
+            Product::SplitLines(function, workspace) => {
+                Bound::SplitLines(function, lines(), rows(d), workspace)
+            }
+        };
+        Ok(Sm90Args {
+            product,
+            tiles,
+            batch: batch as i32,
+            batched: [strides.a, strides.b].map(|[_, next]| i32::from(next != 0)),
+            epilogue: epilogue.clone(),
+        })
+    }
+
+    pub(super) fn run(
+        &mut self,
+        how: &mut How<'_>,
+        grid: Grid,
+        config: &GemmConfig,
+    ) -> Result<(), GemmError> {
+        let Sm90Args { product, tiles, batch, batched, epilogue } = self;
+        let [row_tiles, column_tiles, steps] = *tiles;
+        let ([batched_a, batched_b], batch) = (*batched, *batch);
+        let sizes = [row_tiles as u64, column_tiles as u64, batch as u64];
+        let epilogue = epilogue.params();
+        let args =
+            sm90::Params { row_tiles, column_tiles, steps, batch, batched_a, batched_b, epilogue };
+        macro_rules! split {
+            ($function:ident, $workspace:ident, $input:expr, $d:expr) => {{
+                let mut buffers = $workspace.reserve(config, sizes)?;
+                let (partials, arrivals) = &mut *buffers;
+                how.run($function, grid, ($input, args, $d, SplitParams { partials, arrivals }))
+            }};
+        }
+        match product {
+            Bound::Whole(function, maps, d) => how.run(function, grid, (maps.params(), args, d)),
+            Bound::Split(function, maps, d, workspace) => {
+                split!(function, workspace, maps.params(), d)
+            }
+            Bound::Rows(function, maps, d) => {
+                how.run(function, grid, (maps.params(), args, d.params()))
+            }
+            Bound::SplitRows(function, maps, d, workspace) => {
+                split!(function, workspace, maps.params(), d.params())
+            }
+            Bound::Lines(function, lines, d) => {
+                how.run(function, grid, (lines.params(), args, d.params()))
+            }
+            Bound::SplitLines(function, lines, d, workspace) => {
+                split!(function, workspace, lines.params(), d.params())
+            }
+        }
+    }
+}
