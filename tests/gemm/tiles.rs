@@ -281,6 +281,10 @@ fn unaligned_operands_are_fetched_by_threads() {
         said(GemmConfig { store: StoreForm::Rows, ..threads }),
         "`load` cannot be `Threads`: threads that fetch tiles go with threads that write D (`direct`)"
     );
+    assert_eq!(
+        threads.check_problem(&GemmProblem::new(4, 9, 4)).unwrap_err().to_string(),
+        "A has 32 bytes, and threads fetch operands of 48 bytes or more"
+    );
     let name = threads.to_string();
     assert!(name.contains("_threads"), "{name}");
     assert_eq!(name.parse(), Ok(threads));
@@ -292,7 +296,7 @@ fn operands_of_any_pitch(load: LoadForm) {
     let exchanged = GemmConfig { load, ..direct(swapped(Scalar::Bf16, [24, 64])) };
     for config in [plain, exchanged] {
         assert_eq!(config.check(), Ok(()), "{config}");
-        for [m, n, k] in [[37, 45, 77], [130, 64, 129], [20, 33, 64], [65, 72, 80], [1, 1, 1]] {
+        for [m, n, k] in [[37, 45, 77], [130, 64, 129], [20, 33, 64], [65, 72, 80], [5, 6, 7]] {
             Case::new(GemmProblem::new(m, n, k)).check::<bf16, bf16>(&device, config);
         }
     }

@@ -136,6 +136,8 @@ errors! {
         TooLarge { operand: char, lines: u64, pitch: u64 },
         /// {what} {operand} is {bytes} bytes, but the kernel takes multiples of {alignment}
         Alignment { what: &'static str, operand: char, bytes: u64, alignment: u32 },
+        /// {operand} has {bytes} bytes, and threads fetch operands of {least} bytes or more
+        Short { operand: char, bytes: u64, least: u32 },
         /// {operand} does not start at a multiple of {alignment} bytes, as the kernel takes it: a configuration with a
         /// smaller `alignment` does
         Address { operand: char, alignment: u32 },

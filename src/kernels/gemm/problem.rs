@@ -1,6 +1,8 @@
 //! [`GemmProblem`]: the sizes of a matrix product, and where its matrices lie.
 
 use crate::arch::Major;
+use crate::ir::types::Scalar;
+use crate::tensor::GlobalLines;
 
 use super::config::{GemmConfig, LoadForm, Schedule, StoreForm};
 use super::error::GemmError;
@@ -160,6 +162,22 @@ impl GemmConfig {
                     return Err(GemmError::Alignment { what, operand, bytes, alignment });
                 }
             }
+        }
+        if self.load == LoadForm::Threads {
+            let of = |operand, major, extent, [pitch, next]: [u64; 2], scalar: Scalar| {
+                let (extent, k, batch) = (u64::from(extent), u64::from(problem.k), problem.batch);
+                let [lines, columns] = if major == Major::K { [extent, k] } else { [k, extent] };
+                let all = u64::from(batch - 1) * next + (lines - 1) * pitch + columns;
+                let bytes = all * u64::from(scalar.size_bytes());
+                let least = GlobalLines::<()>::LEAST;
+                if bytes < least.into() {
+                    Err(GemmError::Short { operand, bytes, least })
+                } else {
+                    Ok(())
+                }
+            };
+            of('A', self.major_a, problem.m, strides.a, self.a)?;
+            of('B', self.major_b, problem.n, strides.b, self.b)?;
         }
         let tiles = self.tiles(problem).map(u64::from);
         if self.store == StoreForm::Overlapped && tiles[2] < 4 {

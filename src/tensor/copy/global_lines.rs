@@ -1,7 +1,7 @@
 //! [`GlobalLines`]: tiles of matrices whose lines start anywhere, copied to shared memory by the threads of a warp group.
 
 use crate::ir::builder::DeviceCoord;
-use crate::ir::{Body, Element, Global, Val, Vector, range};
+use crate::ir::{Body, Element, Global, Val, range};
 
 use super::global_rows::shifted;
 use crate::tensor::view::tensor::SharedTensor;
@@ -18,7 +18,8 @@ pub struct GlobalLines<'b, T> {
     pub from: Val<'b, Global<T>>,
     /// The pitch of lines and the batch stride, in elements.
     pub strides: [Val<'b, i64>; 2],
-    /// Elements from the first one to the end of the last line of the last matrix.
+    /// Elements from the first one to the end of the last line of the last matrix: [`LEAST`](GlobalLines::LEAST) bytes or
+    /// more.
     pub readable: Val<'b, i64>,
     /// The lines of a matrix, and the elements of a line.
     pub extents: [Val<'b, i32>; 2],
@@ -38,9 +39,13 @@ struct Unit<'b> {
     inside: Val<'b, i32>,
     /// Whether the thread has this unit at all.
     is_own: Val<'b, bool>,
-    /// Whether the second vector is needed, and whether all that is needed can be read as vectors.
-    is_long: Val<'b, bool>,
+    /// Whether both vectors are in the buffer.
     is_readable: Val<'b, bool>,
+}
+
+impl<T> GlobalLines<'_, T> {
+    /// The least bytes of all lines together: two aligned vectors, wherever they start.
+    pub const LEAST: u32 = 3 * VECTOR;
 }
 
 impl<'b, T: Element> GlobalLines<'b, T> {
@@ -64,32 +69,35 @@ impl<'b, T: Element> GlobalLines<'b, T> {
         let size = T::SCALAR.size_bytes();
         let tile = [lines, columns * size / VECTOR];
         let count = (tile[0] * tile[1]).div_ceil(GROUP);
-        let mut units = Vec::new();
-        for number in 0..count {
-            let unit = self.unit(tile, origin, thread + number * GROUP);
-            let is_read = unit.is_own & unit.inside.gt(0) & unit.is_readable;
-            let words = self.from.offset(unit.window).ptr_cast::<u32>();
-            let [low, high] = [(0, is_read), (4, is_read & unit.is_long)].map(|(at, is_read)| {
-                k.if_else(
-                    is_read,
-                    |k| k.yield_(words.load_vector::<4>(k, at)),
-                    |k| k.yield_(Val::<Vector<u32, 4>>::pack([k.constant(0); 4])),
-                )
-            });
-            units.push((unit, low.lanes(), high.lanes()));
-        }
+        let ends = self.ends();
+        // Without conditions, so that all loads are on their way at the same time: what is not needed is read elsewhere.
+        let units: Vec<_> = (0..count)
+            .map(|number| {
+                let unit = self.unit(tile, origin, thread + number * GROUP);
+                let window = unit.window.max(ends[0]).min(ends[1]);
+                let words = self.from.offset(window).ptr_cast::<u32>();
+                let [low, high] = [0, 4].map(|at| words.load_vector::<4>(k, at).lanes());
+                (unit, low, high)
+            })
+            .collect();
+        let is_whole = (tile[0] * tile[1]).is_multiple_of(GROUP);
         let mut is_missed = k.constant(false);
         for (unit, low, high) in units {
             let words = shifted(low, high, unit.shift.cvt::<u32>());
             let bytes = unit.inside * size;
             let words = [0, 1, 2, 3].map(|i| words[i as usize] & first_bytes(bytes - 4 * i));
             let missed = unit.inside.gt(0) & !unit.is_readable;
-            k.if_(unit.is_own, |k| {
+            let store = |k: &mut Body<'_, '_>| {
                 let coord = coord(of_lines, unit.line, unit.column);
                 let Some(to) = to.element(k, "load", &coord) else { return };
                 let (to, at) = to.plain().recast::<u32>(k).resolve();
                 to.store_vector(k, at, Val::pack(words));
-            });
+            };
+            if is_whole {
+                store(k)
+            } else {
+                k.if_(unit.is_own, store)
+            }
             is_missed = is_missed | (unit.is_own & missed);
         }
         k.if_(is_missed, |k| {
@@ -106,6 +114,16 @@ impl<'b, T: Element> GlobalLines<'b, T> {
                 });
             });
         });
+    }
+
+    /// Returns the elements at which the first and the last pair of aligned vectors start that are in the buffer.
+    fn ends(&self) -> [Val<'b, i64>; 2] {
+        let size = T::SCALAR.size_bytes();
+        let per = (VECTOR / size) as i32;
+        let lead = (self.from.ptr_to_int().cvt::<i32>() & (VECTOR as i32 - 1)) >> size.ilog2();
+        let first = (-lead & (per - 1)).cvt::<i64>();
+        let pairs = self.readable - i64::from(2 * per) - first;
+        [first, first + (pairs & -i64::from(per))]
     }
 
     /// Returns unit number `index` of a tile of lines of units.
@@ -131,11 +149,9 @@ impl<'b, T: Element> GlobalLines<'b, T> {
         let window = first - (shift >> size.ilog2()).cvt::<i64>();
         let inside = (width - from).min(per).max(0);
         let inside = at.lt(extent).select(inside, inside.constant(0));
-        let is_long = (shift + inside * size).gt(VECTOR as i32);
-        let read = is_long.select(at.constant(2 * per), at.constant(per)).cvt::<i64>();
-        let is_readable = window.ge(0) & (window + read).le(self.readable);
+        let is_readable = window.ge(0) & (window + i64::from(2 * per)).le(self.readable);
         let is_own = index.lt(lines * units);
-        Unit { line, column, first, window, shift, inside, is_own, is_long, is_readable }
+        Unit { line, column, first, window, shift, inside, is_own, is_readable }
     }
 }
 
