@@ -44,6 +44,8 @@ mod output;
 mod program;
 mod race;
 mod report;
+mod reports;
+mod trace;
 
 use std::fmt;
 
@@ -60,6 +62,10 @@ pub use memory::buffer::{GlobalBuffer, WriteError};
 pub use options::{Accumulation, LaunchReport, Options, Order};
 pub use output::Output;
 pub use race::{Agent, MissingEdge};
+pub use report::kernel::{AccessReport, KernelReport, StageReport, TrafficReport, WaitReport};
+pub use reports::Reports;
+pub use trace::class::OpClass;
+pub use trace::counts::{Moved, Mover};
 
 use crate::ir::KernelIr;
 use crate::launch::grid::Grid;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use tilewright::runtime::{Limits, Properties, RuntimeError};
 
-use super::super::json::Json;
+use tilewright::json::Json;
 use super::{Examined, Report};
 
 impl Report {
