@@ -15,7 +15,7 @@ use super::output::Output;
 use super::program::code::Code;
 use super::program::special::{Shape, blocks_at_once};
 use super::report::explain::{Launch, explain};
-use super::report::kernel::KernelReport;
+use super::report::kernel::kernel_report;
 use super::report::said::Said;
 use super::report::trace::trace;
 use super::trace::Recorder;
@@ -234,7 +234,7 @@ fn launch_once(
         }
     };
     if let Some(records) = records {
-        let report = KernelReport::new(&launch, &report, &records);
+        let report = kernel_report(&launch, &report, &records);
         if let (Some(to), Some(timeline)) = (&options.trace, &records.trace) {
             let text = format!("{}\n", trace(&launch, &report, timeline, result.as_ref().err()));
             to.write([text.as_str()].into_iter());

@@ -37,6 +37,7 @@
 mod engine;
 mod exec;
 mod fault;
+mod kernel_report;
 mod launch;
 mod memory;
 mod options;
@@ -57,12 +58,12 @@ pub use fault::source::{
 };
 pub use fault::state::{AsyncUse, BarrierState, WgmmaMatrix};
 pub use fault::terms::Terms;
+pub use kernel_report::{AccessReport, KernelReport, StageReport, TrafficReport, WaitReport};
 pub use launch::KernelArg;
 pub use memory::buffer::{GlobalBuffer, WriteError};
 pub use options::{Accumulation, LaunchReport, Options, Order};
 pub use output::Output;
 pub use race::{Agent, MissingEdge};
-pub use report::kernel::{AccessReport, KernelReport, StageReport, TrafficReport, WaitReport};
 pub use reports::Reports;
 pub use trace::class::OpClass;
 pub use trace::counts::{Moved, Mover};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::report::kernel::KernelReport;
+use super::kernel_report::KernelReport;
 
 /// The reports of launches on the simulator, in the order of the launches: see
 /// [`Options::reports`](crate::sim::Options::reports). Clones are the same list.

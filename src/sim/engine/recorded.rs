@@ -10,7 +10,7 @@ use crate::sim::memory::races::place;
 use crate::sim::trace::counts::{Moved, Mover};
 use crate::sim::trace::timeline::Engine;
 
-/// Gaps between pieces of one operand of at most so many bytes are part of it, such as the rest of a swizzled row.
+/// The largest gap between pieces of one operand, in bytes, that counts as part of it: the rest of a swizzled row.
 const GAP: usize = 256;
 
 /// Joins pieces of at least 1 byte to ranges.

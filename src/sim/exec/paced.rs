@@ -5,9 +5,9 @@ use crate::sim::memory::warp_group::WarpGroup;
 use crate::sim::options::Order;
 
 /// Rounds of the warp scheduler that a copy takes.
-const COPY: u64 = 48;
+const COPY: u64 = 160;
 /// Rounds that a `wgmma` takes after a warp began to wait for it.
-const PRODUCT: u32 = 12;
+const PRODUCT: u32 = 24;
 
 /// The rounds of a cluster.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Classes of operations for reports and traces, and their floating point operations.
 
 use crate::ir::KernelIr;
-use crate::ir::op::{Arith, AsyncCopy, FloatArith, Mbarrier, Mem, Mma, MmaShape, Op, Sync};
+use crate::ir::op::{Arith, FloatArith, Mem, Mma, MmaShape, Op};
 use crate::ir::types::{Space, Type};
 use crate::ir::{OpId, Value};
 
@@ -66,7 +66,9 @@ impl OpClass {
             Some(Type::Pointer { space: Space::Local | Space::Const, .. }) => OpClass::Plain,
             _ => OpClass::Global,
         };
-        match &ir.ops[id].op {
+        let op = &ir.ops[id].op;
+        let named = |prefix: &str| op.name().starts_with(prefix);
+        match op {
             Op::Mem(
                 Mem::Ld { base, .. }
                 | Mem::St { base, .. }
@@ -83,32 +85,18 @@ impl OpClass {
             | Op::Thread(_)
             | Op::Diagnostic(_) => OpClass::Plain,
             Op::Atomic(_) => OpClass::Atomic,
-            Op::Mma(Mma::Ldmatrix { .. } | Mma::Stmatrix { .. }) => OpClass::Shared,
-            Op::Mma(Mma::MmaSync { .. } | Mma::MmaSyncF64 { .. }) => OpClass::Mma,
-            Op::Mma(
-                Mma::Wgmma { .. }
-                | Mma::WgmmaRs { .. }
-                | Mma::WgmmaFence {}
-                | Mma::WgmmaCommitGroup {}
-                | Mma::WgmmaWaitGroup { .. },
-            ) => OpClass::Wgmma,
-            Op::Mma(Mma::MatrixDescriptor { .. } | Mma::Movmatrix { .. }) => OpClass::Plain,
-            Op::AsyncCopy(
-                AsyncCopy::CpAsync { .. }
-                | AsyncCopy::CpAsyncCommitGroup {}
-                | AsyncCopy::CpAsyncWaitGroup { .. }
-                | AsyncCopy::CpAsyncWaitAll {}
-                | AsyncCopy::CpAsyncMbarrierArrive { .. },
-            ) => OpClass::CpAsync,
+            Op::Mma(_) if named("wgmma") => OpClass::Wgmma,
+            Op::Mma(_) if named("mma_sync") => OpClass::Mma,
+            Op::Mma(_) if named("ldmatrix") || named("stmatrix") => OpClass::Shared,
+            Op::Mma(_) if named("setmaxnreg") => OpClass::Other,
+            Op::Mma(_) => OpClass::Plain,
+            Op::AsyncCopy(_) if named("cp_async") && !named("cp_async_bulk") => OpClass::CpAsync,
             Op::AsyncCopy(_) => OpClass::Tma,
-            Op::Mbarrier(Mbarrier::FenceMbarrierInit {}) => OpClass::Fence,
+            Op::Mbarrier(_) | Op::Sync(_) if named("fence") => OpClass::Fence,
             Op::Mbarrier(_) => OpClass::Mbarrier,
-            Op::Sync(
-                Sync::Fence { .. } | Sync::FenceProxyAsync { .. } | Sync::FenceProxyAlias {},
-            ) => OpClass::Fence,
             Op::Sync(_) => OpClass::Barrier,
             Op::Warp(_) => OpClass::Warp,
-            _ => OpClass::Other,
+            Op::Cache(_) | Op::Inline(_) => OpClass::Other,
         }
     }
 }
@@ -120,25 +108,27 @@ pub(in crate::sim) fn flops(ir: &KernelIr, id: OpId) -> u64 {
     let product = |shape: MmaShape, threads: u64| {
         2 * 128 * u64::from(shape.m) * u64::from(shape.n) * u64::from(shape.k) / threads
     };
-    let each = match &data.op {
-        Op::Mma(Mma::MmaSync { shape, .. } | Mma::MmaSyncF64 { shape, .. }) => {
-            return product(*shape, 32);
-        }
-        Op::Mma(Mma::Wgmma { shape, .. } | Mma::WgmmaRs { shape, .. }) => {
-            return product(*shape, 128);
-        }
-        Op::Arith(
-            Arith::Add { .. } | Arith::Sub { .. } | Arith::Mul { .. } | Arith::Div { .. },
-        )
-        | Op::FloatArith(
-            FloatArith::AddRounded { .. }
-            | FloatArith::SubRounded { .. }
-            | FloatArith::MulRounded { .. }
-            | FloatArith::DivRounded { .. },
-        ) => 1,
-        Op::Arith(Arith::Fma { .. }) | Op::FloatArith(FloatArith::FmaRounded { .. }) => 2,
-        _ => return 0,
-    };
+    if let Op::Mma(Mma::MmaSync { shape, .. } | Mma::MmaSyncF64 { shape, .. }) = &data.op {
+        return product(*shape, 32);
+    }
+    if let Op::Mma(Mma::Wgmma { shape, .. } | Mma::WgmmaRs { shape, .. }) = &data.op {
+        return product(*shape, 128);
+    }
+    let one = matches!(
+        &data.op,
+        Op::Arith(Arith::Add { .. } | Arith::Sub { .. } | Arith::Mul { .. } | Arith::Div { .. })
+            | Op::FloatArith(
+                FloatArith::AddRounded { .. }
+                    | FloatArith::SubRounded { .. }
+                    | FloatArith::MulRounded { .. }
+                    | FloatArith::DivRounded { .. },
+            )
+    );
+    let two = matches!(
+        &data.op,
+        Op::Arith(Arith::Fma { .. }) | Op::FloatArith(FloatArith::FmaRounded { .. })
+    );
+    let each = u64::from(one) + 2 * u64::from(two);
     let ty = data.results.first().and_then(|result| ir.values.get(*result)).map(|value| value.ty);
     match ty {
         Some(Type::Scalar(scalar)) if scalar.is_float() => 128 * each,
