@@ -49,6 +49,9 @@ pub mod arch;
 pub mod codegen;
 mod errors;
 pub mod ir;
+#[cfg(feature = "sim")]
+#[doc(hidden)]
+pub mod json;
 pub mod kernels;
 mod launch;
 pub mod layout;

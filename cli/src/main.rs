@@ -6,9 +6,9 @@ mod bench;
 mod check;
 mod doctor;
 mod gemm;
-mod json;
 mod layout;
 mod ptx;
+mod trace;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -43,6 +43,8 @@ enum Command {
     Layout(layout::Options),
     /// Print the PTX of a kernel beside the lines that it was written for, and what it takes on a GPU.
     Ptx(ptx::Options),
+    /// Run a kernel on the simulator once, print a report, and show what each warp and copy did on an HTML page.
+    Trace(trace::Options),
 }
 
 /// The reason why the program ends without success.
@@ -93,6 +95,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
         Command::Gemm(options) => gemm::run(&options),
         Command::Layout(options) => layout::run(&options),
         Command::Ptx(options) => ptx::run(&options),
+        Command::Trace(options) => trace::run(&options),
     }
 }
 

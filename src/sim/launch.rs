@@ -1,5 +1,6 @@
 //! A launch: arguments and grid are checked, clusters run in parallel, the first fault is named.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rayon::prelude::*;
@@ -14,7 +15,11 @@ use super::output::Output;
 use super::program::code::Code;
 use super::program::special::{Shape, blocks_at_once};
 use super::report::explain::{Launch, explain};
+use super::report::kernel::kernel_report;
 use super::report::said::Said;
+use super::report::trace::trace;
+use super::trace::Recorder;
+use super::trace::class::OpClass;
 use crate::arch::TensorMapDesc;
 use crate::ir::types::{Const, Type};
 use crate::ir::{KernelIr, LaunchBounds};
@@ -146,7 +151,8 @@ pub(in crate::sim) fn launch(
     let after = content();
     for order in options.order.others().take(options.schedules as usize - 1) {
         restore(&before);
-        let options = Options { order, output: Output::captured(), ..options.clone() };
+        let (output, reports, trace) = (Output::captured(), None, None);
+        let options = Options { order, output, reports, trace, ..options.clone() };
         launch_once(ir, code, grid, args, &options)?;
     }
     restore(&after);
@@ -172,6 +178,16 @@ fn launch_once(
     let watched = watched.as_ref();
     let blocks: u64 = grid.blocks.iter().map(|n| u64::from(*n)).product();
     let clusters = blocks / u64::from(shape.blocks());
+    let recorded = recorded(ir, code, options);
+    let make = || {
+        let mut cluster =
+            Cluster::new(code, (grid, shape), &arguments, (options.accumulation, watched));
+        cluster.memory.recorder = recorded.as_ref().map(|classes| {
+            let warps = (cluster.warps(), cluster.warps_of_block);
+            Recorder::new(classes, warps, options.trace.as_ref().map(|_| 0))
+        });
+        cluster
+    };
 
     let results = if options.cooperative {
         let threads = grid.threads.iter().product();
@@ -180,14 +196,10 @@ fn launch_once(
             return Err(RunError::TooManyBlocksAtOnce { blocks, limit });
         }
         let mut all: Vec<Cluster<'_>> = Vec::new();
-        all.resize_with(clusters as usize, || {
-            Cluster::new(code, (grid, shape), &arguments, (options.accumulation, watched))
-        });
+        all.resize_with(clusters as usize, make);
         vec![at_once(&mut all, options)]
     } else {
-        let cluster =
-            || Cluster::new(code, (grid, shape), &arguments, (options.accumulation, watched));
-        in_parallel(cluster, clusters, options)
+        in_parallel(make, clusters, options)
     };
 
     let mut report = LaunchReport::default();
@@ -197,6 +209,7 @@ fn launch_once(
         all.failed += said.failed;
         all.failures.extend(said.failures);
         all.prints.extend(said.prints);
+        all.add_records(said.records);
         report.thread_ops += count.thread_ops;
         report.warp_ops += count.warp_ops;
         if let Some((number, _)) = &stop
@@ -210,18 +223,33 @@ fn launch_once(
     all.prints.retain(|(number, _)| *number <= last);
     all.prints.sort_by_key(|(number, _)| *number);
     options.output.write(all.prints.iter().map(|(_, text)| text.as_str()));
-    match first {
-        None if all.failed > 0 => {
-            let launch = Launch { ir, code, grid, fuel: options.fuel, order: options.order, shape };
-            Err(RunError::AssertFailed(Box::new(launch.failures(all))))
-        }
+    let launch = Launch { ir, code, grid, fuel: options.fuel, order: options.order, shape };
+    let records = all.records.take();
+    let result = match first {
+        None if all.failed > 0 => Err(RunError::AssertFailed(Box::new(launch.failures(all)))),
         None => Ok(report),
         Some((number, stop)) => {
             let block = |rank: u32| shape.block(grid, number, rank);
-            let launch = Launch { ir, code, grid, fuel: options.fuel, order: options.order, shape };
             Err(explain(&launch, &block, &stop))
         }
+    };
+    if let Some(records) = records {
+        let report = kernel_report(&launch, &report, &records);
+        if let (Some(to), Some(timeline)) = (&options.trace, &records.trace) {
+            let text = format!("{}\n", trace(&launch, &report, timeline, result.as_ref().err()));
+            to.write([text.as_str()].into_iter());
+        }
+        if let Some(reports) = &options.reports {
+            reports.push(report);
+        }
     }
+    result
+}
+
+/// The classes of the steps, where the run is recorded.
+fn recorded(ir: &KernelIr, code: &Code, options: &Options) -> Option<Arc<[OpClass]>> {
+    let records = options.reports.is_some() || options.trace.is_some();
+    records.then(|| code.ops.iter().map(|op| OpClass::of(ir, *op)).collect())
 }
 
 /// Counts and diagnostics of clusters, and the stopped cluster.

@@ -37,6 +37,7 @@
 mod engine;
 mod exec;
 mod fault;
+mod kernel_report;
 mod launch;
 mod memory;
 mod options;
@@ -44,6 +45,8 @@ mod output;
 mod program;
 mod race;
 mod report;
+mod reports;
+mod trace;
 
 use std::fmt;
 
@@ -55,11 +58,15 @@ pub use fault::source::{
 };
 pub use fault::state::{AsyncUse, BarrierState, WgmmaMatrix};
 pub use fault::terms::Terms;
+pub use kernel_report::{AccessReport, KernelReport, StageReport, TrafficReport, WaitReport};
 pub use launch::KernelArg;
 pub use memory::buffer::{GlobalBuffer, WriteError};
 pub use options::{Accumulation, LaunchReport, Options, Order};
 pub use output::Output;
 pub use race::{Agent, MissingEdge};
+pub use reports::Reports;
+pub use trace::class::OpClass;
+pub use trace::counts::{Moved, Mover};
 
 use crate::ir::KernelIr;
 use crate::launch::grid::Grid;

@@ -2,6 +2,7 @@
 
 use crate::ir::Target;
 use crate::sim::output::Output;
+use crate::sim::reports::Reports;
 
 /// The order in which the warps of a block, or of a cluster, run, and when asynchronous operations take effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,10 @@ pub enum Order {
     Eager,
     /// As [`Order::RoundRobin`], but each warp runs for one operation.
     Fine,
+    /// As [`Order::Fine`], but asynchronous operations take a while: a copy takes effect some rounds after it was
+    /// issued, in the order of issue, and a `wgmma` some rounds after a warp began to wait for it. The order of
+    /// traces: stages of a pipeline fill while others are read, as on a GPU.
+    Paced,
 }
 
 impl Order {
@@ -122,6 +127,10 @@ pub struct Options {
     /// Schedules under which a launch runs: the one of [`Options::order`], then adversarial and random ones.
     /// 0 counts as 1.
     pub schedules: u32,
+    /// The list that gets a report of each launch; `None` for no reports.
+    pub reports: Option<Reports>,
+    /// The destination of traces; `None` for no traces.
+    pub trace: Option<Output>,
 }
 
 /// Round robin, 2^32 operations a block (minutes), all threads, standard output, accumulators rounded to nearest, `sm_80`,
@@ -139,6 +148,8 @@ impl Default for Options {
             race: cfg!(debug_assertions),
             equal_stores: false,
             schedules: 1,
+            reports: None,
+            trace: None,
         }
     }
 }
@@ -266,6 +277,64 @@ impl Options {
     /// ```
     pub fn schedules(self, schedules: u32) -> Options {
         Options { schedules, ..self }
+    }
+
+    /// Sets [`Options::reports`]: each launch adds a [`KernelReport`](crate::sim::KernelReport), also the launches of
+    /// the ready kernels. A run without reports or traces pays nothing for them. Of several schedules the first one
+    /// is reported.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::sim::{Options, Reports};
+    ///
+    /// // Each thread reads an element of another row of 32: all 32 are in one bank.
+    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("column", Target::SM_80, |k, (x,)| {
+    ///     let tile = k.shared::<f32>(1024);
+    ///     let t = k.thread_idx().x;
+    ///     k.for_(0..32, (), |k, i, ()| tile.store(k, i * 32 + t, 1.0));
+    ///     k.barrier();
+    ///     x.store(k, t, tile.load(k, t * 32));
+    /// })?;
+    /// let reports = Reports::new();
+    /// let device = Device::sim_with(Options::default().reports(&reports));
+    /// let mut x = device.zeros::<f32>(32)?;
+    /// device.load(&kernel)?.launch(Grid::cover(32, 32), (&mut x,))?;
+    /// let [report] = &reports.take()[..] else { panic!("one launch") };
+    /// let load = report.accesses.iter().find(|access| access.op == "ld").expect("one load");
+    /// assert_eq!((load.wavefronts, load.bank_conflicts()), (32, 31));
+    /// let store = report.accesses.iter().find(|access| access.global_bytes > 0).expect("one store");
+    /// assert_eq!((store.global_bytes, store.sectors), (128, 4));
+    /// println!("{report}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reports(self, reports: &Reports) -> Options {
+        Options { reports: Some(reports.clone()), ..self }
+    }
+
+    /// Sets [`Options::trace`]: each launch writes one line of JSON, with the operations of all warps of its first block
+    /// or cluster in their order, asynchronous operations, phases of barriers, waits, and stages of pipelines. `tilewright
+    /// trace` makes a page of it. [`Order::Paced`] gives the clearest traces. Of several schedules the first one is traced.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::sim::{Options, Order, Output};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("one", Target::SM_80, |k, (x,)| {
+    ///     x.store(k, k.thread_idx().x, 1.0);
+    /// })?;
+    /// let trace = Output::captured();
+    /// let options = Options::default().order(Order::Paced).trace(&trace);
+    /// let device = Device::sim_with(options);
+    /// let mut x = device.zeros::<f32>(64)?;
+    /// device.load(&kernel)?.launch(Grid::cover(64, 64), (&mut x,))?;
+    /// let json = trace.take();
+    /// assert!(json.starts_with(r#"{"kernel": "one""#), "{json}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn trace(self, to: &Output) -> Options {
+        Options { trace: Some(to.clone()), ..self }
     }
 
     /// Sets [`Options::accumulation`].

@@ -200,7 +200,8 @@ fn circles_of_imports_are_small() {
 }
 
 /// The wings of the simulator, from the lowest one.
-const WINGS: [&str; 7] = ["race", "fault", "memory", "program", "engine", "exec", "report"];
+const WINGS: [&str; 8] =
+    ["race", "fault", "trace", "memory", "program", "engine", "exec", "report"];
 
 #[test]
 fn wings_of_the_simulator_import_earlier_wings_only() {

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use tilewright::runtime::{Limits, Properties, RuntimeError};
 
-use super::super::json::Json;
 use super::{Examined, Report};
+use tilewright::json::Json;
 
 impl Report {
     /// Returns true if there is a driver that does not work. No driver, or no GPU, is no problem: the simulator works.

@@ -592,6 +592,6 @@ fn store(
     let store = Store { lane, group, to, from, bytes, reduce, data: None, waited: false };
     store.check_proxy(context.memory, context.origin)?;
     store.detect(context.memory, context.origin);
-    context.memory.pending.push(context.origin, What::Store(Box::new(store)), false);
+    context.memory.issue(context.origin, What::Store(Box::new(store)), false);
     Ok(())
 }

@@ -18,6 +18,7 @@ use crate::sim::program::compiler::Compiler;
 use crate::sim::program::context::Next;
 use crate::sim::program::refused::Refused;
 use crate::sim::race::Target;
+use crate::sim::trace::counts::Mover;
 
 impl Copies {
     /// Those of the lanes that are left and whose group is due.
@@ -72,6 +73,22 @@ impl Copies {
     }
 }
 
+impl Memory<'_> {
+    /// Records the accesses of copies.
+    fn record_copies(&mut self, origin: Origin, copies: &Copies) {
+        if self.recorder.is_none() {
+            return;
+        }
+        let (by, to) = ((origin, Mover::Copies), copies.to.map(|at| at as usize));
+        let shared = (Target::Shared(origin.block as usize), true);
+        self.record_lanes(by, shared, (copies.lanes, copies.bytes as u32), &to);
+        let (read, from) = (copies.read, copies.from.map(|(_, at)| at));
+        let reads = lanes_of(copies.lanes).filter(|lane| read[*lane] > 0);
+        let reads = reads.fold(0, |mask, lane| mask | 1 << lane);
+        self.record_lanes(by, (Target::Global(0), false), (reads, copies.bytes as u32), &from);
+    }
+}
+
 impl Arrivals {
     /// Returns whether it arrives at the barrier at this address.
     pub(in crate::sim) fn tell(&self, at: usize) -> bool {
@@ -86,8 +103,9 @@ impl Arrivals {
             let arrived =
                 shared.update_barrier(byte_address, |barrier, name| barrier.arrive(1, name));
             let (_, ended) = arrived.map_err(|cause| RawFault::new(lane, cause))?;
+            let place = place(origin.block, byte_address);
+            memory.record_phase(place, ended);
             memory.note(|races| {
-                let place = place(origin.block, byte_address);
                 races.copy_arrive(origin.into(), 1 << lane, (place, self.copies));
                 if ended {
                     races.mbarrier_phase(place);
@@ -221,7 +239,8 @@ impl CpAsync {
             copies.detect(context.memory, context.origin, to.elem);
             let mut again = false;
             copies.each(|at, len| again |= context.memory.shared_mut().begin_write(at..at + len));
-            context.memory.pending.push(context.origin, What::Copies(copies), again);
+            context.memory.record_copies(context.origin, &copies);
+            context.memory.issue(context.origin, What::Copies(copies), again);
             Ok(Next::Go)
         }))
     }
@@ -248,7 +267,7 @@ fn arrive(barrier: Operand, count: PendingCount) -> Inst {
             use_detected(context, 1 << lane, place, false);
             arrivals.barriers[lane] = Some(byte_address);
         }
-        context.memory.pending.push(context.origin, What::Arrivals(arrivals), false);
+        context.memory.issue(context.origin, What::Arrivals(arrivals), false);
         Ok(Next::Go)
     }))
 }

@@ -197,7 +197,7 @@ impl Memory<'_> {
         let shared = &mut self.blocks[rank].shared;
         let again =
             pieces.into_iter().fold(false, |again, piece| shared.begin_write(piece) | again);
-        self.pending.push(origin, What::Load(Box::new(load)), again);
+        self.issue(origin, What::Load(Box::new(load)), again);
         Ok(())
     }
 
@@ -259,7 +259,7 @@ impl Memory<'_> {
             .map_err(|cause| RawFault::new(store.lane, cause))?;
         store.number = self.detect_remote(origin, &store);
         let again = !store.is_reduction() && self.blocks[rank].shared.begin_write(bytes);
-        self.pending.push(origin, What::Remote(Box::new(store)), again);
+        self.issue(origin, What::Remote(Box::new(store)), again);
         Ok(())
     }
 

@@ -18,6 +18,7 @@ use crate::sim::program::context::{Act, ExecContext, Next};
 use crate::sim::program::refused::Refused;
 use crate::sim::program::slots::Slots;
 use crate::sim::race::{Lanes, Target};
+use crate::sim::trace::counts::Mover;
 
 /// The most elements along `k` of one instruction.
 pub(in crate::sim) const MAX_K: usize = 32;
@@ -188,6 +189,8 @@ fn detect_rows(
     let (at, lanes) = (context.origin.into(), FULL >> (LANES - 8 * count));
     let target = Target::Shared(context.memory.here);
     let what = Lanes { target, writes, strong: None, bytes: 16 };
+    let by = (context.origin, Mover::Threads);
+    context.memory.record_lanes(by, (target, writes), (lanes, 16), rows);
     context.memory.detect(Scalar::U16, |detector, _| {
         detector.races.access(at, lanes, what, |lane| rows[lane], |_| false);
     });

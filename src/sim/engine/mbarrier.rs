@@ -66,6 +66,8 @@ fn ended(
         let found = found.map_err(|cause| RawFault::new(lane, cause))?;
         if found.has_ended(phase) {
             done |= 1 << lane;
+            let (origin, at) = (context.origin, place(context.origin.block, byte_address));
+            context.memory.record(|recorder| recorder.timeline.waited(origin, at));
             if context.memory.races.is_some() {
                 let place = place(context.origin.block, byte_address);
                 let other = last.filter(|(found, _)| *found != place);
@@ -266,8 +268,11 @@ impl Compiler<'_> {
                 if arrives {
                     let arrival = (true, ended);
                     context.memory.note_arrival(origin, &mut all, (lane, place), arrival);
-                } else if ended {
-                    context.memory.note(|races| races.mbarrier_phase(place));
+                } else {
+                    context.memory.record_phase(place, ended);
+                    if ended {
+                        context.memory.note(|races| races.mbarrier_phase(place));
+                    }
                 }
             }
             context.memory.note_arrivals(context.origin, &mut all);

@@ -9,6 +9,7 @@ pub(super) mod matrix;
 pub(super) mod mbarrier;
 pub(super) mod mma;
 pub(super) mod pending;
+mod recorded;
 pub(super) mod remote_store;
 pub(super) mod tensor_copy;
 pub(super) mod truncate;

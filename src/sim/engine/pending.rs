@@ -94,6 +94,21 @@ impl Memory<'_> {
         Ok(())
     }
 
+    /// Completes the tasks that are `age` rounds old, in the order of their issue, or only the first of them. Returns
+    /// whether there was one.
+    pub(in crate::sim) fn complete_aged(&mut self, age: u64, only_one: bool) -> RawResult<bool> {
+        let mut done = false;
+        let now = self.pending.round;
+        while self.pending.tasks.first().is_some_and(|task| task.round + age <= now) {
+            self.complete(0)?;
+            done = true;
+            if only_one {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
     fn complete(&mut self, index: usize) -> RawResult {
         if let What::Arrivals(arrivals) = &self.pending.tasks[index].what {
             // The copies before it come first.
@@ -109,7 +124,8 @@ impl Memory<'_> {
     }
 
     fn take_effect(&mut self, task: Task) -> RawResult {
-        let Task { origin, what, again: _ } = task;
+        let Task { origin, what, flight, .. } = task;
+        self.record(|recorder| recorder.timeline.land(flight));
         let done = match what {
             What::Copies(copies) => copies.copy(self, origin, copies.lanes),
             What::Arrivals(arrivals) => arrivals.arrive(self, origin),
@@ -141,6 +157,10 @@ impl Memory<'_> {
             if due != 0 {
                 done = copies.copy(self, *origin, due).map_err(at(*origin));
                 copies.lanes &= !due;
+                if copies.lanes == 0 {
+                    let flight = task.flight;
+                    self.record(|recorder| recorder.timeline.land(flight));
+                }
             }
             copies.lanes != 0
         });
@@ -165,8 +185,11 @@ impl Memory<'_> {
             }
             done = store.read(self, *origin).map_err(at(*origin));
             store.waited = true;
+            let flight = task.flight;
+            self.record(|recorder| recorder.timeline.has_read(flight));
             if done.is_ok() && !only_read {
                 done = store.write(self).map_err(at(*origin));
+                self.record(|recorder| recorder.timeline.land(flight));
             }
             only_read
         });
@@ -178,7 +201,8 @@ impl Memory<'_> {
     /// that accesses shared memory on its own.
     pub(in crate::sim) fn finish(&mut self) -> RawResult {
         for task in std::mem::take(&mut self.pending.tasks) {
-            let Task { origin, what, again: _ } = task;
+            let Task { origin, what, flight, .. } = task;
+            self.record(|recorder| recorder.timeline.land(flight));
             let done = match what {
                 // Threads do not end before these.
                 What::Copies(_) | What::Arrivals(_) => Ok(()),

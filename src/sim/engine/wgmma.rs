@@ -470,6 +470,13 @@ impl Compiler<'_> {
             issued.map_err(|cause| RawFault::new(0, cause))?;
             let (next, _) = group.numbers(warp);
             let said = Said { a, b, accumulate };
+            context.memory.record_wgmma(
+                (origin, origin.warp as usize / WarpGroup::WARPS),
+                next - 1,
+                |f| {
+                    wgmma.chunks(said, f);
+                },
+            );
             context.memory.detect(elem, |detector, memory| {
                 // What is outside of shared memory is a fault of its own.
                 let len = memory.shared().len_bytes();

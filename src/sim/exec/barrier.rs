@@ -75,11 +75,16 @@ impl Barriers {
         Ok(waiting.into_iter().map(|(warp, _)| warp).collect())
     }
 
+    /// Returns the number of the barrier at which a warp waits.
+    pub(in crate::sim) fn waits_at(&self, number: usize) -> Option<u32> {
+        let waits = |barrier: &Barrier| barrier.waiting.iter().any(|(warp, _)| *warp == number);
+        self.all.iter().position(waits).map(|id| id as u32)
+    }
+
     /// Returns the cause of a wait that never ends.
     pub(in crate::sim) fn deadlock(&self, number: usize) -> Option<RawCause> {
-        let waits = |barrier: &Barrier| barrier.waiting.iter().any(|(warp, _)| *warp == number);
-        let id = self.all.iter().position(waits)?;
-        let Barrier { threads, arrived, .. } = self.all[id];
-        Some(RawCause::BarrierDeadlock { id: id as u32, threads, arrived })
+        let id = self.waits_at(number)?;
+        let Barrier { threads, arrived, .. } = self.all[id as usize];
+        Some(RawCause::BarrierDeadlock { id, threads, arrived })
     }
 }

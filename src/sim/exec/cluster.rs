@@ -9,6 +9,7 @@ use super::cluster_barrier;
 use smallvec::SmallVec;
 
 use super::barrier::Barriers;
+use super::paced::Pace;
 use super::warp::{Pause, Warp};
 use super::warp_scheduler::{QUANTUM, WarpScheduler};
 use crate::arch::TensorMapDesc;
@@ -28,6 +29,7 @@ use crate::sim::program::code::Code;
 use crate::sim::program::context::Park;
 use crate::sim::program::special::{Position, Shape};
 use crate::sim::race::{At, BLOCK_BARRIER, Races};
+use crate::sim::trace::timeline::BarrierKey;
 
 /// Upper bound on the warp runs while an operation is pending that signals a barrier.
 const LATEST: u32 = 256;
@@ -124,13 +126,14 @@ pub(in crate::sim) struct Cluster<'c> {
     pub(in crate::sim) warps: Vec<Warp>,
     pub(in crate::sim) states: Vec<State>,
     /// For each warp, the address of the barrier whose phase it asked for in vain at the end of its last run.
-    asked: Vec<Option<usize>>,
+    pub(super) asked: Vec<Option<usize>>,
     /// For each warp, when it stopped, and the operations that it had executed then.
     pub(in crate::sim) stopped_at: Vec<(u64, u64)>,
     /// The named barriers of each block.
     pub(in crate::sim) barriers: Vec<Barriers>,
     pub(in crate::sim) memory: Memory<'c>,
-    scheduler: WarpScheduler,
+    pub(super) scheduler: WarpScheduler,
+    pub(super) pace: Pace,
     /// Operations that its warps have executed.
     used: u64,
     /// The operations that the cluster had executed at its first race.
@@ -176,6 +179,7 @@ impl<'c> Cluster<'c> {
             races: watched_buffers.map(|watched| {
                 Detector::new(watched, (shape.blocks(), threads as u32), code.shared_bytes)
             }),
+            recorder: None,
         };
         let mut cluster = Cluster {
             code,
@@ -189,6 +193,7 @@ impl<'c> Cluster<'c> {
             barriers: Vec::new(),
             memory,
             scheduler: WarpScheduler::new((Order::RoundRobin, QUANTUM), [0; 3]),
+            pace: Pace::default(),
             used: 0,
             raced_at: None,
             spent: None,
@@ -243,6 +248,7 @@ impl<'c> Cluster<'c> {
         self.stopped_at.fill((0, 0));
         self.scheduler =
             WarpScheduler::new((order, quantum), self.shape.block(self.grid, number, 0));
+        self.pace = Pace::new(self.warps.len());
         (self.used, self.runs, self.idle, self.since) = (0, 0, 0, 0);
         self.barriers.iter_mut().for_each(Barriers::reset);
         let [nx, ny, _] = self.grid.blocks.map(u64::from);
@@ -258,6 +264,7 @@ impl<'c> Cluster<'c> {
         if let Some(detector) = &mut self.memory.races {
             detector.start(number);
         }
+        self.memory.record(|recorder| recorder.start(number));
         (self.raced_at, self.spent) = (None, None);
     }
 
@@ -334,7 +341,11 @@ impl<'c> Cluster<'c> {
             if self.states.iter().all(|state| *state == State::Ended) {
                 return self.finish().map(|()| false);
             }
-            if !self.take_effect()? {
+            let done = match self.is_paced() {
+                true => self.complete_aged(true)?,
+                false => self.take_effect()?,
+            };
+            if !done {
                 return Err(self.deadlock());
             }
             (self.idle, self.since) = (0, 0);
@@ -343,6 +354,7 @@ impl<'c> Cluster<'c> {
         let quantum = if self.spent.is_some() { 1 } else { quantum };
         let (before, step) = (self.warps[number].warp_ops, self.warps[number].step());
         self.memory.operations = self.used - before;
+        self.count_round(number);
         self.asked[number] = None;
         let was_idle = self.context(number, quantum)?;
         self.used += self.warps[number].warp_ops - before;
@@ -359,7 +371,7 @@ impl<'c> Cluster<'c> {
         // Who asks again and again gets an answer.
         (self.idle, self.since) = (if was_idle { self.idle + 1 } else { 0 }, self.since + 1);
         let ready = self.states.iter().filter(|state| **state == State::Ready).count();
-        if self.idle >= ready.max(1) || self.since >= LATEST {
+        if !self.is_paced() && (self.idle >= ready.max(1) || self.since >= LATEST) {
             self.take_effect()?;
             (self.idle, self.since) = (0, 0);
         }
@@ -380,12 +392,17 @@ impl<'c> Cluster<'c> {
         let (rank, warp) = (self.rank(number), number % self.warps_of_block);
         (self.memory.here, self.memory.warp) = (rank, warp as u32);
         self.memory.block_mut().diagnostics.first_thread = (warp * LANES) as u32;
-        let pause = self.warps[number].run(self.code, &mut self.memory, quantum);
+        let warp_of_cluster = &mut self.warps[number];
+        let pause = match self.memory.recorder {
+            None => warp_of_cluster.run::<false>(self.code, &mut self.memory, quantum),
+            Some(_) => warp_of_cluster.run::<true>(self.code, &mut self.memory, quantum),
+        };
         match pause {
             Err(trap) => return Err(self.stop(number, Why::Fault(trap))),
             Ok(Pause::Quantum) => {}
             Ok(Pause::Idle(asked)) => {
                 self.asked[number] = asked;
+                self.record_wait(number);
                 self.wake();
                 return Ok(true);
             }
@@ -393,6 +410,7 @@ impl<'c> Cluster<'c> {
                 let lanes = self.warps[number].alive();
                 let at = At { block: rank as u32, warp: warp as u32, step: arrival.step };
                 self.memory.note(|races| races.barrier_arrive(at, lanes, arrival.id));
+                self.record_arrival(number, BarrierKey::Named(rank, arrival.id));
                 if arrival.waits {
                     self.states[number] = State::AtNamed(arrival.step);
                 }
@@ -407,6 +425,8 @@ impl<'c> Cluster<'c> {
                             self.memory.note(|races| {
                                 races.barrier_open(rank as u32, arrival.id, waiting);
                             });
+                            let key = BarrierKey::Named(rank, arrival.id);
+                            self.memory.record(|recorder| recorder.timeline.phase_ended(key));
                         }
                         for warp in open {
                             self.states[first + warp] = State::Ready;
@@ -425,10 +445,15 @@ impl<'c> Cluster<'c> {
                 let lanes = self.warps[number].alive();
                 let at = At { block: rank as u32, warp: warp as u32, step: 0 };
                 self.memory.note(|races| races.barrier_arrive(at, lanes, BLOCK_BARRIER));
+                self.record_arrival(number, BarrierKey::Block(rank));
                 self.open_barrier(rank);
             }
             Ok(Pause::Parked(park)) => self.states[number] = State::Parked(park),
             Ok(Pause::Multiply { end }) => {
+                if !self.products_are_due(number) {
+                    self.record_wait(number);
+                    return Ok(true);
+                }
                 self.multiply(rank, warp / WarpGroup::WARPS, end)?;
             }
             Ok(Pause::Ended) => {
@@ -440,6 +465,7 @@ impl<'c> Cluster<'c> {
                 self.memory.cluster_arrival = true;
             }
         }
+        self.record_wait(number);
         self.wake();
         Ok(false)
     }
@@ -455,6 +481,10 @@ impl<'c> Cluster<'c> {
             let waiting = (0..states.len()).filter(waits);
             let waiting = waiting.map(|warp| (warp as u32, self.warps[first + warp].alive()));
             self.memory.note(|races| races.barrier_open(rank as u32, BLOCK_BARRIER, waiting));
+            if states.contains(&State::Waiting) {
+                let key = BarrierKey::Block(rank);
+                self.memory.record(|recorder| recorder.timeline.phase_ended(key));
+            }
             for state in states {
                 if *state == State::Waiting {
                     *state = State::Ready;
@@ -464,12 +494,14 @@ impl<'c> Cluster<'c> {
     }
 
     /// Makes warps ready for which what they wait for may have come.
-    fn wake(&mut self) {
+    pub(super) fn wake(&mut self) {
         if std::mem::take(&mut self.memory.cluster_arrival)
             && cluster_barrier::open(&mut self.warps)
         {
             self.memory.learn();
             self.memory.note(Races::cluster_open);
+            let key = BarrierKey::Cluster;
+            self.memory.record(|recorder| recorder.timeline.phase_ended(key));
             self.ready(0..self.states.len(), |park| matches!(park, Park::Cluster));
         }
         for rank in 0..self.memory.blocks.len() {
@@ -522,6 +554,7 @@ impl<'c> Cluster<'c> {
     fn take_effect_early(&mut self) -> Result<(), Stop> {
         match self.scheduler.order() {
             Order::RoundRobin | Order::Reverse | Order::Fine => return Ok(()),
+            Order::Paced => return self.complete_aged(false).map(|_| ()),
             Order::Random { .. } => {
                 let scheduler = &mut self.scheduler;
                 let chooses = || scheduler.is_chosen(EARLY);
@@ -553,6 +586,7 @@ impl<'c> Cluster<'c> {
         let shared = (&block.shared, self.memory.proxies.as_ref());
         let done = block.groups[group].multiply(end, shared, &mut regs, accumulation);
         drop(regs);
+        self.memory.record(|recorder| recorder.timeline.multiplied(rank, group, end));
         done.map_err(|trap| self.stopped(trap))
     }
 

@@ -5,5 +5,7 @@ pub(super) mod cluster;
 pub(super) mod cluster_barrier;
 pub(super) mod deadlock;
 mod out_of_fuel;
+mod paced;
+mod recorded;
 pub(super) mod warp;
 pub(super) mod warp_scheduler;

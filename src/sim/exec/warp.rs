@@ -121,7 +121,9 @@ impl Warp {
     }
 
     /// Runs until the warp pauses, for about `quantum` operations at most.
-    pub(in crate::sim) fn run(
+    ///
+    /// A run that is recorded has code of its own, so that others pay nothing.
+    pub(in crate::sim) fn run<const RECORDED: bool>(
         &mut self,
         code: &Code,
         memory: &mut Memory<'_>,
@@ -135,6 +137,9 @@ impl Warp {
             }
             self.warp_ops += u64::from(step.weight);
             self.thread_ops += u64::from(step.weight) * lanes;
+            if RECORDED {
+                self.record(memory, &step.inst, (lanes, step.weight));
+            }
             match &step.inst {
                 Inst::Pure(f) => {
                     f(&mut self.regs);
@@ -194,6 +199,9 @@ impl Warp {
                     let next = act(&mut context)?;
                     if let Next::Go | Next::Idle(_) = next {
                         self.step += 1;
+                        if RECORDED && !matches!(next, Next::Idle(Some(_))) {
+                            memory.record(|recorder| recorder.step(origin, lanes, step.weight));
+                        }
                     } else {
                         // It counts once it is done.
                         self.warp_ops -= u64::from(step.weight);
@@ -278,6 +286,20 @@ impl Warp {
             lanes = u64::from(self.active.count_ones());
         }
         Ok(Pause::Ended)
+    }
+
+    /// Records a step before it is executed. An operation that may wait is recorded behind it.
+    fn record(&mut self, memory: &mut Memory<'_>, inst: &Inst, (lanes, weight): (u64, u32)) {
+        let origin = Origin { block: self.block, warp: self.number, step: self.step };
+        memory.record(|recorder| recorder.begin(origin));
+        match inst {
+            Inst::Act(_) => return,
+            Inst::Access(access) => {
+                memory.record_access(&mut self.regs, (&access.what, origin), self.active);
+            }
+            _ => {}
+        }
+        memory.record(|recorder| recorder.step(origin, lanes, weight));
     }
 
     /// Finds the lanes that run next, now that none is active.

@@ -25,7 +25,7 @@ impl WarpScheduler {
         [x, y, z]: [u32; 3],
     ) -> WarpScheduler {
         let seed = match order {
-            Order::RoundRobin | Order::Reverse | Order::Eager | Order::Fine => 0,
+            Order::RoundRobin | Order::Reverse | Order::Eager | Order::Fine | Order::Paced => 0,
             Order::Random { seed } => seed,
         };
         // Every cluster has a sequence of its own.
@@ -57,7 +57,7 @@ impl WarpScheduler {
     /// A random number, where the order is random.
     pub(in crate::sim) fn choice(&mut self) -> Option<u64> {
         match self.order {
-            Order::RoundRobin | Order::Reverse | Order::Eager | Order::Fine => None,
+            Order::RoundRobin | Order::Reverse | Order::Eager | Order::Fine | Order::Paced => None,
             Order::Random { .. } => Some(self.random()),
         }
     }
@@ -69,11 +69,12 @@ impl WarpScheduler {
         ready: impl Fn(&usize) -> bool,
     ) -> Option<(usize, u64)> {
         match self.order {
-            Order::RoundRobin | Order::Eager | Order::Fine => {
+            Order::RoundRobin | Order::Eager | Order::Fine | Order::Paced => {
                 let from = self.last.wrapping_add(1);
                 let warp = (from..count).chain(0..from.min(count)).find(ready)?;
                 self.last = warp;
-                let quantum = if self.order == Order::Fine { 1 } else { self.quantum };
+                let quantum =
+                    if matches!(self.order, Order::Fine | Order::Paced) { 1 } else { self.quantum };
                 Some((warp, quantum))
             }
             Order::Reverse => {

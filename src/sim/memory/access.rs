@@ -153,6 +153,7 @@ mod tests {
             operations: 0,
             accumulation: Accumulation::Nearest,
             races: None,
+            recorder: None,
         };
         let pointer = PointerSlots { alloc: Alloc::Static(0), offset: Some(0) };
         let address = Address {

@@ -110,6 +110,10 @@ pub(in crate::sim) struct Task {
     /// Set while the task overwrites written bytes of shared memory and has not been offered to
     /// [`Memory::complete_again`].
     pub(in crate::sim) again: bool,
+    /// Its number in the timeline of a run that is recorded.
+    pub(in crate::sim) flight: u32,
+    /// The round of the warp scheduler in which it was issued.
+    pub(in crate::sim) round: u64,
 }
 
 #[derive(Debug)]
@@ -128,12 +132,14 @@ pub(in crate::sim) type BarrierOf = (usize, usize);
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Pending {
     pub(in crate::sim) tasks: Vec<Task>,
+    /// The present round of the warp scheduler.
+    pub(in crate::sim) round: u64,
 }
 
 impl Pending {
     /// Issues an operation; `again` says whether it writes over bytes that were written before.
-    pub(in crate::sim) fn push(&mut self, origin: Origin, what: What, again: bool) {
-        self.tasks.push(Task { origin, what, again });
+    pub(in crate::sim) fn push(&mut self, origin: Origin, what: What, again: bool, flight: u32) {
+        self.tasks.push(Task { origin, what, again, flight, round: self.round });
     }
 
     pub(in crate::sim) fn iter(&self) -> impl Iterator<Item = &Task> {
@@ -146,5 +152,6 @@ impl Pending {
 
     pub(in crate::sim) fn clear(&mut self) {
         self.tasks.clear();
+        self.round = 0;
     }
 }

@@ -10,6 +10,7 @@ use super::space::{Allocation, MemorySpace};
 use crate::arch::TensorMapDesc;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::options::Accumulation;
+use crate::sim::trace::Recorder;
 
 /// The memory that the warps of a cluster see.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub(in crate::sim) struct Memory<'m> {
     pub(in crate::sim) accumulation: Accumulation,
     /// The race detector, where races are detected.
     pub(in crate::sim) races: Option<Box<Detector>>,
+    /// The recorder, where the run is recorded.
+    pub(in crate::sim) recorder: Option<Box<Recorder>>,
 }
 
 /// The trap in the first lane of `mask`.

@@ -15,6 +15,7 @@ pub(super) mod mask;
 pub(super) mod mbarrier;
 pub(super) mod proxy;
 pub(super) mod races;
+pub(super) mod recorded;
 pub(super) mod shared;
 pub(super) mod space;
 pub(super) mod vector_access;

@@ -13,7 +13,7 @@ use crate::ir::op::{LoadAccess, LoadOrder, MemScope, StoreAccess, StoreOrder};
 use crate::ir::types::{Scalar, Space};
 use crate::sim::fault::raw::{AccessAt, Origin, RacerAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
-use crate::sim::race::{At, Grid, Lanes, Race, Races, Strong, Target};
+use crate::sim::race::{At, Grid, Lanes, Party, Race, Races, Strong, Target};
 
 /// The shadows of a launch: one for each buffer that the kernel can write.
 #[derive(Debug)]
@@ -103,6 +103,12 @@ impl Detector {
     /// The number of the buffer of a parameter among those with a shadow.
     pub(in crate::sim) fn buffer(&self, param: u32) -> Option<usize> {
         self.buffers.get(param as usize).copied().flatten()
+    }
+}
+
+impl From<Party> for Origin {
+    fn from(party: Party) -> Origin {
+        Origin { block: party.rank, warp: party.warp, step: party.step }
     }
 }
 
@@ -253,9 +259,11 @@ impl Memory<'_> {
     }
 
     /// Keeps the races of the present operation as faults about elements of type `elem`.
-    fn take_races(&self, detector: &mut Detector, elem: Scalar) {
+    fn take_races(&mut self, detector: &mut Detector, elem: Scalar) {
         for race in detector.races.take_found() {
             let fault = self.raced(detector, &race, elem);
+            let (by, other) = (Origin::from(race.by), Origin::from(race.other));
+            self.record(|recorder| recorder.timeline.raced(by, other));
             detector.add(&race, *fault);
         }
     }
@@ -424,6 +432,7 @@ impl Memory<'_> {
         (lane, place): (usize, (usize, usize)),
         (releases, ended): (bool, bool),
     ) {
+        self.record_arrival(origin, place, ended);
         let Some(detector) = &mut self.races else { return };
         if lanes.place != Some(place) {
             lanes.flush(&mut detector.races, origin);
@@ -442,6 +451,7 @@ impl Memory<'_> {
         number: u32,
         (place, ended): ((usize, usize), bool),
     ) {
+        self.record_phase(place, ended);
         self.note(|races| {
             races.load_complete(origin.into(), number, place);
             if ended {

@@ -11,6 +11,7 @@ use crate::ir::op::{ClusterArrival, ProxySpace, Sync};
 use crate::ir::types::Scalar;
 use crate::ir::{OpId, Value};
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
+use crate::sim::trace::timeline::BarrierKey;
 
 impl Compiler<'_> {
     pub(in crate::sim) fn sync(
@@ -101,6 +102,9 @@ pub(in crate::sim) fn arrive(relaxed: bool) -> Inst {
         context.memory.cluster_arrival = true;
         let (at, lanes) = (context.origin.into(), context.active);
         context.memory.note(|races| races.cluster_arrive(at, lanes, relaxed));
+        let origin = context.origin;
+        let key = BarrierKey::Cluster;
+        context.memory.record(|recorder| recorder.timeline.warp_arrives(key, origin));
         Ok(Next::Go)
     }))
 }

@@ -65,14 +65,14 @@ impl Launch<'_> {
     }
 
     /// The name of the operation of a step, and its Rust line.
-    fn op(&self, step: u32) -> Option<SourceOp> {
+    pub(super) fn op(&self, step: u32) -> Option<SourceOp> {
         let op = *self.code.ops.get(step as usize)?;
         let location = *self.ir.locations.get(self.ir.ops[op].location)?;
         Some(SourceOp { name: self.ir.ops[op].op.name(), location })
     }
 
     /// The name of a shared allocation, and its source location.
-    fn shared(&self, alloc: u32) -> (String, Option<SourceLocation>) {
+    pub(super) fn shared(&self, alloc: u32) -> (String, Option<SourceLocation>) {
         let shared = SharedId::from_index(alloc as usize);
         let location = self.ir.shared.get(shared).and_then(|s| self.ir.locations.get(s.location));
         (shared.to_string(), location.copied())

@@ -3,6 +3,7 @@
 use crate::launch::assert::AssertFailures;
 use crate::sim::exec::cluster::Cluster;
 use crate::sim::memory::diagnostics::{Diagnostics, Failure};
+use crate::sim::trace::Records;
 
 /// Diagnostics of the blocks that a thread of the host ran, in block order.
 #[derive(Default)]
@@ -13,12 +14,24 @@ pub(in crate::sim) struct Said {
     pub(in crate::sim) failures: Vec<(u64, Failure)>,
     /// Output of the blocks, with the numbers of their clusters.
     pub(in crate::sim) prints: Vec<(u64, String)>,
+    /// Records of the clusters, where the run is recorded.
+    pub(in crate::sim) records: Option<Records>,
 }
 
 impl Said {
     pub(in crate::sim) fn add_all(&mut self, number: u64, cluster: &mut Cluster<'_>) {
         for (block, diagnostics) in cluster.diagnostics() {
             self.add(number, block, diagnostics);
+        }
+        let records = cluster.memory.recorder.as_mut().map(|recorder| recorder.finish());
+        self.add_records(records);
+    }
+
+    pub(in crate::sim) fn add_records(&mut self, records: Option<Records>) {
+        match (&mut self.records, records) {
+            (Some(all), Some(records)) => all.add(records),
+            (all @ None, records) => *all = records,
+            (Some(_), None) => {}
         }
     }
 

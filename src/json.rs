@@ -1,24 +1,26 @@
-//! Answers for programs.
+//! Writes JSON: traces of the simulator, and the answers of the command line.
 
 use std::fmt;
 
 /// A JSON value.
-#[derive(Debug)]
-pub(super) enum Json {
+#[derive(Clone, Debug)]
+#[doc(hidden)]
+pub enum Json {
     Null,
     Bool(bool),
     Number(u64),
+    Int(i64),
     Text(String),
     List(Vec<Json>),
     Object(Vec<(&'static str, Json)>),
 }
 
 impl Json {
-    pub(super) fn text(text: impl fmt::Display) -> Json {
+    pub fn text(text: impl fmt::Display) -> Json {
         Json::Text(text.to_string())
     }
 
-    pub(super) fn option<T>(value: Option<T>, json: impl FnOnce(T) -> Json) -> Json {
+    pub fn option<T>(value: Option<T>, json: impl FnOnce(T) -> Json) -> Json {
         value.map_or(Json::Null, json)
     }
 }
@@ -30,6 +32,7 @@ impl fmt::Display for Json {
             Json::Null => f.write_str("null"),
             Json::Bool(value) => write!(f, "{value}"),
             Json::Number(value) => write!(f, "{value}"),
+            Json::Int(value) => write!(f, "{value}"),
             Json::Text(text) => write_text(f, text),
             Json::List(items) => {
                 f.write_str("[")?;

@@ -1,0 +1,69 @@
+//! The order [`Order::Paced`]: asynchronous operations take a number of rounds of the warp scheduler.
+
+use super::cluster::{Cluster, Stop};
+use crate::sim::memory::warp_group::WarpGroup;
+use crate::sim::options::Order;
+
+/// Rounds of the warp scheduler that a copy takes.
+const COPY: u64 = 160;
+/// Rounds that a `wgmma` takes after a warp began to wait for it.
+const PRODUCT: u32 = 24;
+
+/// The rounds of a cluster.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    last: usize,
+    /// For each warp, the rounds since it began to wait for `wgmma`.
+    polls: Vec<u32>,
+}
+
+impl Pace {
+    pub(super) fn new(warps: usize) -> Pace {
+        Pace { last: 0, polls: vec![0; warps] }
+    }
+}
+
+impl Cluster<'_> {
+    pub(super) fn is_paced(&self) -> bool {
+        self.scheduler.order() == Order::Paced
+    }
+
+    /// Warp `number` is next.
+    pub(super) fn count_round(&mut self, number: usize) {
+        self.memory.pending.round += u64::from(number <= self.pace.last);
+        self.pace.last = number;
+    }
+
+    /// Completes the copies that have taken their time, or the oldest one if nothing else can go on. Returns whether
+    /// there was one.
+    pub(super) fn complete_aged(&mut self, at_once: bool) -> Result<bool, Stop> {
+        let age = if at_once { 0 } else { COPY };
+        let done = self.memory.complete_aged(age, at_once);
+        let done = done.map_err(|trap| self.stopped(trap))?;
+        if done {
+            self.wake();
+        }
+        Ok(done)
+    }
+
+    /// Warp `number` waits for `wgmma`. Returns whether they have taken their time.
+    pub(super) fn products_are_due(&mut self, number: usize) -> bool {
+        self.pace.polls[number] += 1;
+        let due = self.pace.polls[number] > PRODUCT || !self.is_paced();
+        if due {
+            let first = number - number % self.warps_of_block % WarpGroup::WARPS;
+            self.pace
+                .polls
+                .iter_mut()
+                .skip(first)
+                .take(WarpGroup::WARPS)
+                .for_each(|polls| *polls = 0);
+        }
+        due
+    }
+
+    /// Returns whether a warp waits for `wgmma`.
+    pub(super) fn waits_for_products(&self, number: usize) -> bool {
+        self.pace.polls[number] > 0
+    }
+}

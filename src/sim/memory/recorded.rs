@@ -1,0 +1,91 @@
+//! The recorder of a cluster: accesses in the terms of its memory.
+
+use super::address::Address;
+use super::cluster_memory::Memory;
+use super::lanes::Regs;
+use super::mask::LANES;
+use super::races::Accessed;
+use super::shared::of_cluster;
+use super::space::MemorySpace;
+use crate::sim::fault::raw::Origin;
+use crate::sim::race::Target;
+use crate::sim::trace::Recorder;
+use crate::sim::trace::counts::{LaneAccess, Mover};
+use crate::sim::trace::timeline::BarrierKey;
+
+impl Memory<'_> {
+    /// Calls `f` with the recorder, if there is one.
+    #[inline]
+    pub(in crate::sim) fn record(&mut self, f: impl FnOnce(&mut Recorder)) {
+        if let Some(recorder) = &mut self.recorder {
+            f(recorder);
+        }
+    }
+
+    /// Records an arrival of lanes of a warp at an mbarrier.
+    pub(in crate::sim) fn record_arrival(
+        &mut self,
+        origin: Origin,
+        (rank, at): (usize, usize),
+        ended: bool,
+    ) {
+        let key = BarrierKey::Memory(rank, at);
+        self.record(|recorder| recorder.timeline.warp_arrives(key, origin));
+        self.record_phase((rank, at), ended);
+    }
+
+    /// Records that a phase of an mbarrier has ended, if it has.
+    pub(in crate::sim) fn record_phase(&mut self, (rank, at): (usize, usize), ended: bool) {
+        if ended {
+            let key = BarrierKey::Memory(rank, at);
+            self.record(|recorder| recorder.timeline.phase_ended(key));
+        }
+    }
+
+    /// Records the accesses of lanes.
+    pub(in crate::sim) fn record_access(
+        &mut self,
+        regs: &mut Regs,
+        (accessed, origin): (&Accessed, Origin),
+        mask: u32,
+    ) {
+        let Some(mut recorder) = self.recorder.take() else { return };
+        let address: &Address = &accessed.address;
+        let offsets = address.bytes(regs);
+        // The access itself returns the fault of an address.
+        let _fault = address.for_each_alloc(regs, mask, |_, found, mask| {
+            let (target, start) = match found.memory_space {
+                MemorySpace::Global => (Target::Global(found.number as usize), 0),
+                MemorySpace::Shared => {
+                    (Target::Shared(self.here), self.shared().range(found.number).start)
+                }
+                MemorySpace::Cluster => {
+                    let rank = of_cluster(found.number).0 as usize;
+                    let Some(block) = self.blocks.get(rank) else { return Ok(()) };
+                    (Target::Shared(rank), block.shared.range(found.number).start)
+                }
+                MemorySpace::Const | MemorySpace::Local => return Ok(()),
+            };
+            let at = |lane: usize| (start as u64).saturating_add(offsets[lane]);
+            let (writes, bytes) = (accessed.writes, address.bytes_accessed());
+            let access = LaneAccess { target, writes, bytes, mask, at: &at };
+            recorder.access(origin, Mover::Threads, &access);
+            Ok(())
+        });
+        self.recorder = Some(recorder);
+    }
+
+    /// Records accesses of lanes to shared memory of the own block, or to a buffer.
+    pub(in crate::sim) fn record_lanes(
+        &mut self,
+        (origin, by): (Origin, Mover),
+        (target, writes): (Target, bool),
+        (mask, bytes): (u32, u32),
+        at: &[usize; LANES],
+    ) {
+        self.record(|recorder| {
+            let at = |lane: usize| at[lane] as u64;
+            recorder.access(origin, by, &LaneAccess { target, writes, bytes, mask, at: &at });
+        });
+    }
+}

@@ -1,0 +1,95 @@
+//! Makes the reports of launches from their records.
+
+use std::collections::BTreeMap;
+
+use crate::ir::SourceLocation;
+use crate::sim::fault::source::SourceOp;
+use crate::sim::kernel_report::{
+    AccessReport, KernelReport, StageReport, TrafficReport, WaitReport,
+};
+use crate::sim::options::LaunchReport;
+use crate::sim::report::explain::Launch;
+use crate::sim::trace::Records;
+use crate::sim::trace::class::{OpClass, flops};
+use crate::sim::trace::counts::{Moved, Mover, StepCount};
+
+/// Counts by operation and line.
+type ByLine = BTreeMap<(&'static str, u32, u32, &'static str), (SourceOp, OpClass, StepCount)>;
+
+/// Makes the report of a launch.
+pub(in crate::sim) fn kernel_report(
+    launch: &Launch<'_>,
+    report: &LaunchReport,
+    records: &Records,
+) -> KernelReport {
+    let (mut classes, mut flops_128) = (BTreeMap::new(), 0u64);
+    let mut lines = ByLine::new();
+    for (step, count) in (0..).zip(&records.counts.steps).filter(|(_, count)| count.warps > 0) {
+        let Some(id) = launch.code.ops.get(step as usize).copied() else { continue };
+        let Some(op) = launch.op(step) else { continue };
+        let class = OpClass::of(launch.ir, id);
+        *classes.entry(class).or_default() += count.warps;
+        flops_128 += count.threads * flops(launch.ir, id);
+        if class == OpClass::Plain {
+            continue;
+        }
+        let SourceLocation { file, line, column } = op.location;
+        let (_, _, all) = lines
+            .entry((file, line, column, op.name))
+            .or_insert_with(|| (op, class, StepCount::default()));
+        all.add(count);
+    }
+    let mut classes: Vec<(OpClass, u64)> = classes.into_iter().collect();
+    classes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let (mut accesses, mut waits) = (Vec::new(), Vec::new());
+    for (SourceOp { name: op, location }, class, count) in lines.into_values() {
+        let StepCount { warps, blocked, global, shared, banks, .. } = count;
+        if global.bytes + shared.bytes > 0 {
+            accesses.push(AccessReport {
+                op,
+                location,
+                warps,
+                global_bytes: global.bytes,
+                sectors: global.count,
+                ideal_sectors: global.ideal,
+                shared_bytes: shared.bytes,
+                wavefronts: shared.count,
+                ideal_wavefronts: shared.ideal,
+                banks: banks.map_or_else(Vec::new, |banks| banks.to_vec()),
+            });
+        }
+        let waiting = matches!(class, OpClass::Mbarrier | OpClass::Barrier | OpClass::Wgmma);
+        if blocked > 0 || waiting && op.contains("wait") {
+            waits.push(WaitReport { op, location, warps, blocked });
+        }
+    }
+    accesses.sort_by_key(|access| {
+        let cost = access.bank_conflicts() + access.excess_sectors();
+        std::cmp::Reverse((cost, access.global_bytes + access.shared_bytes))
+    });
+    waits.sort_by_key(|wait| std::cmp::Reverse(wait.blocked));
+    KernelReport {
+        kernel: launch.ir.name.clone(),
+        warp_ops: report.warp_ops,
+        thread_ops: report.thread_ops,
+        classes,
+        flops: flops_128 / 128,
+        traffic: traffic(records),
+        accesses,
+        waits,
+        stages: StageReport::new(records.stages),
+    }
+}
+
+fn traffic(records: &Records) -> Vec<TrafficReport> {
+    let mut all = Vec::new();
+    for memory in [Moved::Global, Moved::Shared] {
+        for mover in [Mover::Threads, Mover::Copies, Mover::TensorCores] {
+            let [loaded, stored] = records.counts.moved[mover as usize][memory as usize];
+            if loaded + stored > 0 {
+                all.push(TrafficReport { memory, mover, loaded, stored });
+            }
+        }
+    }
+    all
+}

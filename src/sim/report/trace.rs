@@ -1,0 +1,335 @@
+//! Writes the trace of a launch as JSON.
+
+use std::collections::BTreeMap;
+
+use crate::ir::SourceLocation;
+use crate::json::Json;
+use crate::sim::fault::cause::FaultCause;
+use crate::sim::fault::error::RunError;
+use crate::sim::fault::raw::Origin;
+use crate::sim::fault::report::Fault;
+use crate::sim::fault::source::SourceOp;
+use crate::sim::kernel_report::{KernelReport, StageReport};
+use crate::sim::report::explain::Launch;
+use crate::sim::trace::class::OpClass;
+use crate::sim::trace::counts::{Moved, Mover};
+use crate::sim::trace::stages::{Fill, Filler};
+use crate::sim::trace::timeline::{
+    Arriver, BarrierKey, Engine, Event, Flight, PhaseLog, Timeline, Wait,
+};
+
+/// The sentence that each trace has.
+const NOTE: &str = "Steps are the order in which the simulator ran the operations. They are no cycles: arithmetic takes \
+                    no steps, and each copy takes the same number of rounds.";
+
+fn number(n: impl Into<u64>) -> Json {
+    Json::Number(n.into())
+}
+
+fn step(at: Option<u32>) -> Json {
+    Json::option(at, number)
+}
+
+/// Operations and lines by number, in the order in which they are named.
+#[derive(Default)]
+struct Index {
+    ops: Vec<Json>,
+    op_of: BTreeMap<u32, usize>,
+    lines: Vec<Json>,
+    line_of: BTreeMap<(&'static str, u32), usize>,
+}
+
+impl Index {
+    fn line(&mut self, location: SourceLocation) -> Json {
+        let next = self.lines.len();
+        let index = *self.line_of.entry((location.file, location.line)).or_insert(next);
+        if index == next {
+            self.lines.push(Json::Object(vec![
+                ("file", Json::text(location.file)),
+                ("line", number(location.line)),
+            ]));
+        }
+        number(index as u64)
+    }
+
+    /// The number of the operation of a step.
+    fn op(&mut self, launch: &Launch<'_>, step: u32) -> Json {
+        let (next, id) = (self.ops.len(), launch.code.ops.get(step as usize));
+        let index = *self.op_of.entry(step).or_insert(next);
+        if index == next {
+            let class = id.map_or(OpClass::Other, |id| OpClass::of(launch.ir, *id));
+            let (name, line) = match launch.op(step) {
+                Some(SourceOp { name, location }) => (name, self.line(location)),
+                None => ("", Json::Null),
+            };
+            self.ops.push(Json::List(vec![Json::text(name), Json::text(class.name()), line]));
+        }
+        number(index as u64)
+    }
+}
+
+/// The trace of a launch, and the error with which it ended.
+pub(in crate::sim) fn trace(
+    launch: &Launch<'_>,
+    report: &KernelReport,
+    timeline: &Timeline,
+    error: Option<&RunError>,
+) -> Json {
+    let mut index = Index::default();
+    let warps_of_block = launch.grid.threads.iter().product::<u32>().div_ceil(32);
+    let warp = |origin: Origin| number(origin.block * warps_of_block + origin.warp);
+    let event = |index: &mut Index, event: &Event| {
+        let Event { at, warp, step, plain } = *event;
+        Json::List(vec![number(at), number(warp), index.op(launch, step), number(plain)])
+    };
+    let events = timeline.events.iter().map(|found| event(&mut index, found)).collect();
+
+    // Barriers are numbered in the order of their keys; those with waits only count too.
+    let waits = || timeline.waits.iter().chain(timeline.open_waits());
+    let mut keys: BTreeMap<BarrierKey, u64> =
+        timeline.barriers.keys().map(|key| (*key, 0)).collect();
+    keys.extend(waits().map(|wait| (wait.on, 0)));
+    keys.iter_mut().zip(0..).for_each(|((_, index), number)| *index = number);
+    let barrier_of = |key: BarrierKey| Json::option(keys.get(&key).copied(), number);
+    let memory = |place: Option<(usize, usize)>| match place {
+        Some((rank, at)) => barrier_of(BarrierKey::Memory(rank, at)),
+        None => Json::Null,
+    };
+
+    let wait = |index: &mut Index, wait: &Wait| {
+        let Wait { warp, step: at, from, to, on, phase } = *wait;
+        let op = index.op(launch, at);
+        Json::List(vec![number(warp), op, number(from), step(to), barrier_of(on), number(phase)])
+    };
+    let waits: Vec<Json> = waits().map(|found| wait(&mut index, found)).collect();
+    let flight = |index: &mut Index, flight: &Flight| {
+        let op = index.op(launch, flight.origin.step);
+        let engine = match flight.engine {
+            Engine::Load => "load",
+            Engine::Store => "store",
+            Engine::CpAsync => "cp.async",
+            Engine::Remote => "remote",
+            Engine::Arrival => "arrival",
+            Engine::Wgmma => "wgmma",
+        };
+        Json::List(vec![
+            Json::text(engine),
+            warp(flight.origin),
+            op,
+            number(flight.from),
+            step(flight.done),
+            number(flight.bytes),
+            memory(flight.barrier),
+            step(flight.read),
+        ])
+    };
+    let flights = timeline.flights.iter().map(|found| flight(&mut index, found)).collect();
+    let stages = stages(timeline, &memory);
+    let none = Vec::new();
+    let mut barriers = Vec::new();
+    for key in keys.keys() {
+        let phases = timeline.barriers.get(key).unwrap_or(&none);
+        barriers.push(barrier(launch, timeline, &mut index, *key, phases));
+    }
+    let race = |index: &mut Index, (by, other, at): &(Origin, Origin, u32)| {
+        let [by_op, other_op] = [by, other].map(|origin| index.op(launch, origin.step));
+        Json::List(vec![warp(*by), by_op, warp(*other), other_op, number(*at)])
+    };
+    let races = timeline.races.iter().map(|found| race(&mut index, found)).collect();
+    let report = report_json(&mut index, report);
+    let fault = Json::option(error, |error| fault(&mut index, error));
+    let rank = |rank: u32| {
+        let block = launch.shape.block(launch.grid, 0, rank);
+        Json::List(block.into_iter().map(number).collect())
+    };
+    Json::Object(vec![
+        ("kernel", Json::text(&launch.ir.name)),
+        ("target", Json::text(launch.ir.target)),
+        ("order", Json::text(format!("{:?}", launch.order))),
+        ("note", Json::text(NOTE)),
+        ("blocks", Json::List((0..launch.shape.blocks()).map(rank).collect())),
+        ("warps", number(warps_of_block)),
+        ("steps", number(timeline.end())),
+        ("truncated", Json::Bool(timeline.truncated)),
+        ("events", Json::List(events)),
+        ("waits", Json::List(waits)),
+        ("flights", Json::List(flights)),
+        ("barriers", Json::List(barriers)),
+        ("stages", Json::List(stages)),
+        ("races", Json::List(races)),
+        ("report", report),
+        ("fault", fault),
+        ("ops", Json::List(index.ops)),
+        ("lines", Json::List(index.lines)),
+    ])
+}
+
+/// The stages, each with its fills.
+fn stages(timeline: &Timeline, memory: &dyn Fn(Option<(usize, usize)>) -> Json) -> Vec<Json> {
+    let mut stages: BTreeMap<_, Vec<&Fill>> = BTreeMap::new();
+    for fill in &timeline.stages.fills {
+        stages.entry(fill.stage()).or_default().push(fill);
+    }
+    let stage = |fills: Vec<&Fill>| {
+        let Some(first) = fills.first() else { return Json::Null };
+        let full = match first.filler {
+            Filler::Barrier(at) => Some((first.block, at)),
+            Filler::Group(_) => None,
+        };
+        let empty = fills.iter().find_map(|fill| fill.empty);
+        let bytes: u64 = first.ranges.iter().map(|range| range.len() as u64).sum();
+        let fill = |fill: &&Fill| {
+            let end = fill.end(timeline.end());
+            Json::List(vec![
+                number(fill.begin),
+                step(fill.full),
+                step(fill.first_read),
+                number(end),
+            ])
+        };
+        Json::Object(vec![
+            ("block", number(first.block as u64)),
+            ("full", memory(full)),
+            ("empty", memory(empty)),
+            ("bytes", number(bytes)),
+            ("fills", Json::List(fills.iter().map(fill).collect())),
+        ])
+    };
+    stages.into_values().map(stage).collect()
+}
+
+fn barrier(
+    launch: &Launch<'_>,
+    timeline: &Timeline,
+    index: &mut Index,
+    key: BarrierKey,
+    phases: &[PhaseLog],
+) -> Json {
+    let (mut line, mut role) = (Json::Null, "");
+    let (kind, block, name) = match key {
+        BarrierKey::Memory(rank, at) => {
+            let has = |range: &crate::sim::memory::shared::SharedRange| {
+                (range.start..range.start + range.len).contains(&at)
+            };
+            let alloc = launch.code.shared.iter().position(has).unwrap_or(0);
+            let (name, made) = launch.shared(alloc as u32);
+            line = Json::option(made, |made| index.line(made));
+            let start = launch.code.shared.get(alloc).map_or(0, |range| range.start);
+            let fills = &timeline.stages.fills;
+            if fills.iter().any(|fill| (fill.block, fill.filler) == (rank, Filler::Barrier(at))) {
+                role = "full";
+            } else if fills.iter().any(|fill| fill.empty == Some((rank, at))) {
+                role = "empty";
+            }
+            ("mbarrier", rank, format!("{name}[{}]", at.saturating_sub(start) / 8))
+        }
+        BarrierKey::Named(rank, id) => ("named", rank, format!("barrier {id}")),
+        BarrierKey::Block(rank) => ("block", rank, "block".to_owned()),
+        BarrierKey::Cluster => ("cluster", 0, "cluster".to_owned()),
+        BarrierKey::WarpGroup(rank, group) => ("wgmma", rank, format!("warp group {group}")),
+    };
+    let arrival = |(at, by): &(u32, Arriver)| {
+        let (is_flight, by) = match by {
+            Arriver::Warp(warp) => (false, *warp),
+            Arriver::Flight(flight) => (true, *flight),
+        };
+        Json::List(vec![number(*at), number(is_flight), number(by)])
+    };
+    let phase = |phase: &PhaseLog| {
+        let arrivals = phase.arrivals.iter().map(arrival).collect();
+        Json::List(vec![step(phase.end), Json::List(arrivals)])
+    };
+    Json::Object(vec![
+        ("kind", Json::text(kind)),
+        ("block", number(block as u64)),
+        ("name", Json::text(name)),
+        ("role", Json::text(role)),
+        ("line", line),
+        ("phases", Json::List(phases.iter().map(phase).collect())),
+    ])
+}
+
+fn report_json(index: &mut Index, report: &KernelReport) -> Json {
+    let class = |(class, count): &(OpClass, u64)| {
+        Json::List(vec![Json::text(class.name()), number(*count)])
+    };
+    let traffic = report.traffic.iter().map(|traffic| {
+        let memory = match traffic.memory {
+            Moved::Global => "global",
+            Moved::Shared => "shared",
+        };
+        let mover = match traffic.mover {
+            Mover::Threads => "threads",
+            Mover::Copies => "copies",
+            Mover::TensorCores => "wgmma",
+        };
+        let (loaded, stored) = (number(traffic.loaded), number(traffic.stored));
+        Json::List(vec![Json::text(memory), Json::text(mover), loaded, stored])
+    });
+    let mut accesses = Vec::new();
+    for access in &report.accesses {
+        accesses.push(Json::Object(vec![
+            ("op", Json::text(access.op)),
+            ("line", index.line(access.location)),
+            ("warps", number(access.warps)),
+            ("global", number(access.global_bytes)),
+            ("sectors", number(access.sectors)),
+            ("ideal_sectors", number(access.ideal_sectors)),
+            ("shared", number(access.shared_bytes)),
+            ("wavefronts", number(access.wavefronts)),
+            ("ideal_wavefronts", number(access.ideal_wavefronts)),
+            ("banks", Json::List(access.banks.iter().map(|bank| number(*bank)).collect())),
+        ]));
+    }
+    let mut waits = Vec::new();
+    for wait in &report.waits {
+        waits.push(Json::Object(vec![
+            ("op", Json::text(wait.op)),
+            ("line", index.line(wait.location)),
+            ("warps", number(wait.warps)),
+            ("blocked", number(wait.blocked)),
+        ]));
+    }
+    // In thousandths.
+    let share = |share: f64| number((1000.0 * share).round() as u64);
+    let stages = Json::option(report.stages, |stages| {
+        let StageReport { stages, fills, filling, full, read, free } = stages;
+        Json::Object(vec![
+            ("stages", number(stages)),
+            ("fills", number(fills)),
+            ("filling", share(filling)),
+            ("full", share(full)),
+            ("read", share(read)),
+            ("free", share(free)),
+        ])
+    });
+    Json::Object(vec![
+        ("warp_ops", number(report.warp_ops)),
+        ("thread_ops", number(report.thread_ops)),
+        ("flops", number(report.flops)),
+        ("global_bytes", number(report.global_bytes())),
+        ("classes", Json::List(report.classes.iter().map(class).collect())),
+        ("traffic", Json::List(traffic.collect())),
+        ("accesses", Json::List(accesses)),
+        ("waits", Json::List(waits)),
+        ("stages", stages),
+    ])
+}
+
+fn fault(index: &mut Index, error: &RunError) -> Json {
+    let mut races = Vec::new();
+    let all = error.fault().into_iter().flat_map(|fault| [fault].into_iter().chain(&fault.also));
+    for Fault { cause, op, location, .. } in all {
+        let FaultCause::Race { access, other, missing, .. } = cause else { continue };
+        races.push(Json::Object(vec![
+            ("op", Json::text(op)),
+            ("line", index.line(*location)),
+            ("other_op", Json::text(other.op.name)),
+            ("other_line", index.line(other.op.location)),
+            ("missing", Json::text(missing)),
+            ("allocation", Json::text(&access.allocation)),
+            ("element", Json::Int(i64::try_from(access.element).unwrap_or(i64::MAX))),
+        ]));
+    }
+    Json::Object(vec![("text", Json::text(error)), ("races", Json::List(races))])
+}

@@ -1,0 +1,217 @@
+//! Stages of pipelines: bytes of shared memory that asynchronous copies fill again and again.
+//!
+//! A stage whose copies signal an mbarrier is named by it. It is free when the barrier completes for which the filling
+//! warp waited before its copies. A stage of `cp.async` is named by its first byte: a group fills it, and it is free
+//! after its last read.
+
+use std::ops::Range;
+
+/// A barrier in shared memory: the rank of its block, and its address.
+pub(in crate::sim) type Place = (usize, usize);
+
+/// The bytes of the shared memory of a block.
+pub(in crate::sim) type Bytes = Range<usize>;
+
+/// The source of the copies of a fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum Filler {
+    /// Copies that signal this barrier of the block.
+    Barrier(usize),
+    /// The group of `cp.async` of this number.
+    Group(u32),
+}
+
+/// One fill of a stage, from its first copy to the time when the stage is free. Times are those of the timeline.
+#[derive(Clone, Debug)]
+pub(in crate::sim) struct Fill {
+    pub(in crate::sim) block: usize,
+    pub(in crate::sim) filler: Filler,
+    /// The barrier for which the filling warp waited before.
+    pub(in crate::sim) empty: Option<Place>,
+    pub(in crate::sim) ranges: Vec<Bytes>,
+    pub(in crate::sim) begin: u32,
+    pub(in crate::sim) full: Option<u32>,
+    pub(in crate::sim) first_read: Option<u32>,
+    pub(in crate::sim) last_read: Option<u32>,
+    pub(in crate::sim) free: Option<u32>,
+    /// Copies that are in flight.
+    copies: u32,
+}
+
+impl Fill {
+    /// The key of the stage: fills with the same key follow each other in one stage.
+    pub(in crate::sim) fn stage(&self) -> (usize, bool, usize) {
+        let first = self.ranges.iter().map(|range| range.start).min().unwrap_or(0);
+        match self.filler {
+            Filler::Barrier(at) => (self.block, false, at),
+            Filler::Group(_) => (self.block, true, first),
+        }
+    }
+
+    fn overlaps(&self, bytes: &Bytes) -> bool {
+        self.ranges.iter().any(|range| range.start < bytes.end && bytes.start < range.end)
+    }
+
+    /// The time at which the stage is free, for a run that ended at `end`.
+    pub(in crate::sim) fn end(&self, end: u32) -> u32 {
+        // Without a barrier the last read frees the stage.
+        let read = self.last_read.filter(|_| self.empty.is_none());
+        self.free.into_iter().chain(read).min().unwrap_or(end)
+    }
+}
+
+/// All fills of a cluster, in the order of their first copies.
+#[derive(Clone, Debug, Default)]
+pub(in crate::sim) struct Stages {
+    pub(in crate::sim) fills: Vec<Fill>,
+    /// Those that are not free.
+    live: Vec<usize>,
+}
+
+impl Stages {
+    /// A copy to `ranges` of the block starts.
+    pub(in crate::sim) fn fill(
+        &mut self,
+        (block, filler): (usize, Filler),
+        ranges: &[Bytes],
+        empty: Option<Place>,
+        now: u32,
+    ) {
+        let same = |fill: &Fill| (fill.block, fill.filler) == (block, filler);
+        let of_group = matches!(filler, Filler::Group(_));
+        let open = self.live.iter().copied().rev().find(|fill| same(&self.fills[*fill]));
+        let open = open.filter(|fill| of_group || self.fills[*fill].full.is_none());
+        if let Some(index) = open {
+            let fill = &mut self.fills[index];
+            for range in ranges {
+                if !fill.ranges.contains(range) {
+                    fill.ranges.push(range.clone());
+                }
+            }
+            (fill.full, fill.copies) = (None, fill.copies + 1);
+            return;
+        }
+        let fills = &mut self.fills;
+        self.live.retain(|index| {
+            let fill = &mut fills[*index];
+            let again = same(fill)
+                || fill.block == block && ranges.iter().any(|range| fill.overlaps(range));
+            if again {
+                fill.free = fill.free.or(Some(now));
+            }
+            !again
+        });
+        self.live.push(fills.len());
+        fills.push(Fill {
+            block,
+            filler,
+            empty: empty.filter(|empty| filler != Filler::Barrier(empty.1)),
+            ranges: ranges.to_vec(),
+            begin: now,
+            full: None,
+            first_read: None,
+            last_read: None,
+            free: None,
+            copies: 1,
+        });
+    }
+
+    /// A copy of a group has landed.
+    pub(in crate::sim) fn group_landed(&mut self, block: usize, group: u32, now: u32) {
+        for index in &self.live {
+            let fill = &mut self.fills[*index];
+            if (fill.block, fill.filler) == (block, Filler::Group(group)) {
+                fill.copies = fill.copies.saturating_sub(1);
+                if fill.copies == 0 {
+                    fill.full = Some(now);
+                }
+            }
+        }
+    }
+
+    /// A phase of a barrier has ended.
+    pub(in crate::sim) fn phase_ended(&mut self, place: Place, now: u32) {
+        let fills = &mut self.fills;
+        self.live.retain(|index| {
+            let fill = &mut fills[*index];
+            if (fill.block, fill.filler) == (place.0, Filler::Barrier(place.1)) {
+                fill.full = fill.full.or(Some(now));
+            }
+            let freed = fill.empty == Some(place) && fill.full.is_some();
+            if freed {
+                fill.free = Some(now);
+            }
+            !freed
+        });
+    }
+
+    /// A thread or an asynchronous operation reads bytes of a block. Returns the fills of these bytes.
+    pub(in crate::sim) fn read(&mut self, block: usize, bytes: &Bytes, now: u32) -> Vec<usize> {
+        let mut found = Vec::new();
+        for index in &self.live {
+            let fill = &mut self.fills[*index];
+            if fill.block == block && fill.full.is_some() && fill.overlaps(bytes) {
+                fill.first_read = fill.first_read.or(Some(now));
+                fill.last_read = Some(now);
+                found.push(*index);
+            }
+        }
+        found
+    }
+
+    /// An asynchronous read of some fills has ended.
+    pub(in crate::sim) fn read_ended(&mut self, fills: &[usize], now: u32) {
+        for index in fills {
+            if let Some(fill) = self.fills.get_mut(*index).filter(|fill| fill.free.is_none()) {
+                fill.last_read = Some(now);
+            }
+        }
+    }
+}
+
+/// Parts of the time of the stages of a launch, in steps of the timeline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::sim) struct StageTime {
+    pub(in crate::sim) stages: u64,
+    pub(in crate::sim) fills: u64,
+    pub(in crate::sim) filling: u64,
+    pub(in crate::sim) full: u64,
+    pub(in crate::sim) read: u64,
+    pub(in crate::sim) free: u64,
+}
+
+impl StageTime {
+    pub(in crate::sim) fn add(&mut self, other: StageTime) {
+        self.stages = self.stages.max(other.stages);
+        self.fills += other.fills;
+        self.filling += other.filling;
+        self.full += other.full;
+        self.read += other.read;
+        self.free += other.free;
+    }
+}
+
+impl Stages {
+    /// The times of all stages of the run that ended at `end`. Free time counts between the fills of a stage.
+    pub(in crate::sim) fn time(&self, end: u32) -> StageTime {
+        let mut keys: Vec<_> = self.fills.iter().map(Fill::stage).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let fills = self.fills.len() as u64;
+        let mut time = StageTime { stages: keys.len() as u64, fills, ..StageTime::default() };
+        for key in keys {
+            let mut before: Option<u32> = None;
+            for fill in self.fills.iter().filter(|fill| fill.stage() == key) {
+                let ends = fill.end(end);
+                let full = fill.full.unwrap_or(ends).min(ends);
+                let read = fill.first_read.unwrap_or(ends).clamp(full, ends);
+                time.free += before.map_or(0, |before| fill.begin.saturating_sub(before)) as u64;
+                time.filling += u64::from(full.saturating_sub(fill.begin));
+                time.full += u64::from(read - full);
+                time.read += u64::from(ends - read);
+                before = Some(ends);
+            }
+        }
+        time
+    }
+}

@@ -1,0 +1,415 @@
+//! The events of one cluster in the order in which they happen.
+//!
+//! Time is a count of steps. A step has at most one event of a warp, and what an event completes is in its step. Between
+//! two steps is at least one event; arithmetic takes no steps. So time is an order, and no number of cycles.
+
+use std::collections::BTreeMap;
+
+use super::stages::{Bytes, Filler, Place, Stages};
+use crate::sim::fault::raw::Origin;
+
+/// Upper bound on the events, waits, copies and arrivals that a trace keeps.
+const MOST: usize = 1 << 19;
+
+/// An operation of a warp.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct Event {
+    pub(in crate::sim) at: u32,
+    /// The warp in its cluster.
+    pub(in crate::sim) warp: u32,
+    pub(in crate::sim) step: u32,
+    /// Plain operations of the warp since its last event.
+    pub(in crate::sim) plain: u32,
+}
+
+/// A barrier that threads arrive at and wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::sim) enum BarrierKey {
+    /// In shared memory.
+    Memory(usize, usize),
+    /// The named barrier of a block.
+    Named(usize, u32),
+    /// The barrier of all threads of a block.
+    Block(usize),
+    Cluster,
+    /// The `wgmma` of a warp group, by block and group.
+    WarpGroup(usize, usize),
+}
+
+/// Source of an arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum Arriver {
+    /// A warp in its cluster.
+    Warp(u32),
+    /// An asynchronous operation, by its number.
+    Flight(u32),
+}
+
+/// A phase of a barrier.
+#[derive(Clone, Debug, Default)]
+pub(in crate::sim) struct PhaseLog {
+    pub(in crate::sim) arrivals: Vec<(u32, Arriver)>,
+    /// Set when it has ended.
+    pub(in crate::sim) end: Option<u32>,
+}
+
+/// A wait of a warp.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct Wait {
+    pub(in crate::sim) warp: u32,
+    pub(in crate::sim) step: u32,
+    pub(in crate::sim) from: u32,
+    pub(in crate::sim) to: Option<u32>,
+    pub(in crate::sim) on: BarrierKey,
+    /// The phase of the barrier that it waits for.
+    pub(in crate::sim) phase: u32,
+}
+
+/// Kinds of asynchronous operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum Engine {
+    Load,
+    Store,
+    CpAsync,
+    Remote,
+    Arrival,
+    Wgmma,
+}
+
+/// An asynchronous operation.
+#[derive(Clone, Debug)]
+pub(in crate::sim) struct Flight {
+    pub(in crate::sim) engine: Engine,
+    pub(in crate::sim) origin: Origin,
+    pub(in crate::sim) from: u32,
+    /// Set when it has read its source, for stores.
+    pub(in crate::sim) read: Option<u32>,
+    pub(in crate::sim) done: Option<u32>,
+    pub(in crate::sim) bytes: u64,
+    /// The barrier that it signals.
+    pub(in crate::sim) barrier: Option<Place>,
+    /// The group of `cp.async` of a block.
+    group: Option<(usize, u32)>,
+    /// The fills that it reads.
+    reads: Vec<usize>,
+}
+
+/// The timeline of a cluster.
+#[derive(Clone, Debug, Default)]
+pub(in crate::sim) struct Timeline {
+    /// Set if events are kept, not only stages.
+    keeps: bool,
+    pub(in crate::sim) truncated: bool,
+    warps_of_block: usize,
+    /// The present step.
+    now: u32,
+    /// The step of the last event of each warp.
+    last: Vec<u32>,
+    plain: Vec<u32>,
+    /// For each warp, the barrier that it waited for last, and its open wait in `waits`.
+    waited: Vec<Option<Place>>,
+    open: Vec<Option<Wait>>,
+    /// Set if the next event starts a step.
+    bump: bool,
+    /// Set if the operation that is executed ends a phase.
+    ends: bool,
+    /// The step of the operation that is executed.
+    acts_at: Option<u32>,
+    pub(in crate::sim) events: Vec<Event>,
+    pub(in crate::sim) waits: Vec<Wait>,
+    pub(in crate::sim) flights: Vec<Flight>,
+    pub(in crate::sim) barriers: BTreeMap<BarrierKey, Vec<PhaseLog>>,
+    pub(in crate::sim) stages: Stages,
+    /// For each `wgmma` of a warp group that is in flight: its number there, and its number here.
+    wgmma: Vec<(usize, usize, u64, usize)>,
+    /// The races: both accesses, and when they were found.
+    pub(in crate::sim) races: Vec<(Origin, Origin, u32)>,
+}
+
+impl Timeline {
+    pub(in crate::sim) fn new(warps: usize, warps_of_block: usize, keeps: bool) -> Timeline {
+        Timeline {
+            keeps,
+            warps_of_block,
+            last: vec![0; warps],
+            plain: vec![0; warps],
+            waited: vec![None; warps],
+            open: vec![None; warps],
+            ..Timeline::default()
+        }
+    }
+
+    /// The steps so far.
+    pub(in crate::sim) fn end(&self) -> u32 {
+        self.now + 1
+    }
+
+    fn warp(&self, origin: Origin) -> usize {
+        origin.block as usize * self.warps_of_block + origin.warp as usize
+    }
+
+    /// Adds to a list of the trace, as long as there is room.
+    fn keep<T>(list: &mut Vec<T>, truncated: &mut bool, keeps: bool, item: T) {
+        if keeps && list.len() < MOST {
+            list.push(item);
+        } else {
+            *truncated |= keeps;
+        }
+    }
+
+    /// The step of what happens now: of the operation that is executed, or a new one.
+    fn moment(&mut self) -> u32 {
+        if let Some(at) = self.acts_at {
+            return at;
+        }
+        (self.now, self.bump) = (self.now + 1, true);
+        self.now
+    }
+
+    /// The step of the next event of a warp.
+    fn next(&self, warp: usize) -> u32 {
+        let again = self.bump || self.last[warp] == self.now;
+        if again { self.now + 1 } else { self.now }
+    }
+
+    /// A warp executes a plain operation.
+    pub(in crate::sim) fn plain(&mut self, origin: Origin, weight: u32) {
+        let warp = self.warp(origin);
+        self.plain[warp] += weight;
+    }
+
+    /// A warp starts an operation that may wait.
+    pub(in crate::sim) fn begin_act(&mut self, origin: Origin) {
+        self.acts_at = Some(self.next(self.warp(origin)));
+    }
+
+    /// The operation waits.
+    pub(in crate::sim) fn leave_act(&mut self) {
+        self.acts_at = None;
+    }
+
+    /// A warp executed an operation that is an event. Returns its step.
+    pub(in crate::sim) fn event(&mut self, origin: Origin) -> u32 {
+        let warp = self.warp(origin);
+        let at = self.acts_at.take().unwrap_or_else(|| self.next(warp));
+        if at > self.now {
+            (self.now, self.bump) = (at, false);
+        }
+        self.bump |= std::mem::take(&mut self.ends);
+        self.last[warp] = at;
+        self.end_wait(warp, at);
+        let plain = std::mem::take(&mut self.plain[warp]);
+        let event = Event { at, warp: warp as u32, step: origin.step, plain };
+        Self::keep(&mut self.events, &mut self.truncated, self.keeps, event);
+        at
+    }
+
+    // Waits and barriers.
+
+    /// A warp starts to wait at a step, unless it waits there. Returns whether the wait is new.
+    pub(in crate::sim) fn begin_wait(&mut self, warp: usize, step: u32, on: BarrierKey) -> bool {
+        if self.open[warp].is_some() {
+            return false;
+        }
+        let phase = match on {
+            BarrierKey::WarpGroup(..) => 0,
+            _ => self.phases(on).len().saturating_sub(1) as u32,
+        };
+        let from = self.now;
+        self.open[warp] = Some(Wait { warp: warp as u32, step, from, to: None, on, phase });
+        true
+    }
+
+    /// The wait of a warp ends.
+    pub(in crate::sim) fn end_wait(&mut self, warp: usize, at: u32) {
+        let Some(wait) = self.open[warp].take() else { return };
+        let wait = Wait { to: Some(at), ..wait };
+        Self::keep(&mut self.waits, &mut self.truncated, self.keeps, wait);
+    }
+
+    /// A warp waited for a phase of a barrier in shared memory that has ended.
+    pub(in crate::sim) fn waited(&mut self, origin: Origin, place: Place) {
+        let warp = self.warp(origin);
+        self.waited[warp] = Some(place);
+    }
+
+    fn phases(&mut self, key: BarrierKey) -> &mut Vec<PhaseLog> {
+        let phases = self.barriers.entry(key).or_default();
+        if phases.last().is_none_or(|phase| phase.end.is_some()) {
+            phases.push(PhaseLog::default());
+        }
+        phases
+    }
+
+    /// Something arrives at a barrier.
+    pub(in crate::sim) fn arrive(&mut self, key: BarrierKey, by: Arriver) {
+        if !self.keeps {
+            return;
+        }
+        let at = self.acts_at.unwrap_or(self.now);
+        if let Some(phase) = self.phases(key).last_mut()
+            && !phase.arrivals.contains(&(at, by))
+            && phase.arrivals.len() < MOST
+        {
+            phase.arrivals.push((at, by));
+        }
+    }
+
+    pub(in crate::sim) fn warp_arrives(&mut self, key: BarrierKey, origin: Origin) {
+        let warp = self.warp(origin) as u32;
+        self.arrive(key, Arriver::Warp(warp));
+    }
+
+    /// A phase of a barrier ends.
+    pub(in crate::sim) fn phase_ended(&mut self, key: BarrierKey) {
+        let at = self.acts_at.unwrap_or(self.now);
+        // Who waits for it goes on in a later step.
+        match self.acts_at {
+            Some(_) => self.ends = true,
+            None => self.bump = true,
+        }
+        if let BarrierKey::Memory(rank, address) = key {
+            self.stages.phase_ended((rank, address), at);
+        }
+        for warp in 0..self.open.len() {
+            if self.open[warp].is_some_and(|wait| wait.on == key) {
+                self.end_wait(warp, at);
+            }
+        }
+        if self.keeps
+            && let Some(phase) = self.phases(key).last_mut()
+        {
+            phase.end = Some(at);
+        }
+    }
+
+    // Asynchronous operations.
+
+    /// An asynchronous operation starts: it writes `writes` and reads `reads`, in the shared memory of blocks. Returns
+    /// its number.
+    pub(in crate::sim) fn take_off(
+        &mut self,
+        (engine, origin): (Engine, Origin),
+        bytes: u64,
+        (barrier, group): (Option<Place>, Option<u32>),
+        writes: &[(usize, Vec<Bytes>)],
+        reads: &[(usize, Bytes)],
+    ) -> u32 {
+        let from = self.acts_at.unwrap_or(self.now);
+        let warp = self.warp(origin);
+        let group = group.map(|group| (origin.block as usize, group));
+        for (block, ranges) in writes.iter().filter(|(_, ranges)| !ranges.is_empty()) {
+            let filler = match (barrier, group) {
+                (Some((_, at)), _) => Filler::Barrier(at),
+                (None, Some((_, group))) => Filler::Group(group),
+                (None, None) => continue,
+            };
+            self.stages.fill((*block, filler), ranges, self.waited[warp], from);
+        }
+        let mut fills = Vec::new();
+        for (block, bytes) in reads {
+            for fill in self.stages.read(*block, bytes, from) {
+                if !fills.contains(&fill) {
+                    fills.push(fill);
+                }
+            }
+        }
+        let (read, done) = (None, None);
+        let reads = fills;
+        self.flights.push(Flight {
+            engine,
+            origin,
+            from,
+            read,
+            done,
+            bytes,
+            barrier,
+            group,
+            reads,
+        });
+        self.flights.len() as u32 - 1
+    }
+
+    /// An operation has read its source.
+    pub(in crate::sim) fn has_read(&mut self, flight: u32) {
+        let at = self.moment();
+        if let Some(flight) = self.flights.get_mut(flight as usize) {
+            flight.read = flight.read.or(Some(at));
+        }
+    }
+
+    /// An operation takes effect, and then signals its barrier.
+    pub(in crate::sim) fn land(&mut self, number: u32) {
+        let at = self.moment();
+        let Some(flight) = self.flights.get_mut(number as usize) else { return };
+        flight.done = flight.done.or(Some(at));
+        self.stages.read_ended(&flight.reads, at);
+        if let Some((block, group)) = flight.group {
+            self.stages.group_landed(block, group, at);
+        }
+        if let Some((rank, address)) = flight.barrier {
+            self.arrive(BarrierKey::Memory(rank, address), Arriver::Flight(number));
+        }
+    }
+
+    /// A warp comes to a `wgmma`, number `number` of its warp group. Returns whether it is the first warp of the group.
+    pub(in crate::sim) fn wgmma(
+        &mut self,
+        (origin, group): (Origin, usize),
+        number: u64,
+        bytes: u64,
+        reads: &[(usize, Bytes)],
+    ) -> bool {
+        let rank = origin.block as usize;
+        let key = (rank, group, number);
+        if self.wgmma.iter().any(|(rank, group, number, _)| (*rank, *group, *number) == key) {
+            return false;
+        }
+        let flight = self.take_off((Engine::Wgmma, origin), bytes, (None, None), &[], reads);
+        self.wgmma.push((rank, group, number, flight as usize));
+        true
+    }
+
+    /// The `wgmma` of a warp group before the number `end` take effect.
+    pub(in crate::sim) fn multiplied(&mut self, rank: usize, group: usize, end: u64) {
+        let due = |found: &(usize, usize, u64, usize)| {
+            (found.0, found.1) == (rank, group) && found.2 < end
+        };
+        if !self.wgmma.iter().any(due) {
+            return;
+        }
+        let at = self.moment();
+        for warp in 0..self.open.len() {
+            if self.open[warp].is_some_and(|wait| wait.on == BarrierKey::WarpGroup(rank, group)) {
+                self.end_wait(warp, at);
+            }
+        }
+        let (flights, stages) = (&mut self.flights, &mut self.stages);
+        self.wgmma.retain(|found| {
+            if due(found)
+                && let Some(flight) = flights.get_mut(found.3)
+            {
+                flight.done = flight.done.or(Some(at));
+                stages.read_ended(&flight.reads, at);
+            }
+            !due(found)
+        });
+    }
+
+    /// Threads read shared memory.
+    pub(in crate::sim) fn read(&mut self, rank: usize, bytes: &Bytes) {
+        let at = self.acts_at.unwrap_or(self.now);
+        self.stages.read(rank, bytes, at);
+    }
+
+    /// A race was found.
+    pub(in crate::sim) fn raced(&mut self, by: Origin, other: Origin) {
+        let at = self.acts_at.unwrap_or(self.now);
+        Self::keep(&mut self.races, &mut self.truncated, self.keeps, (by, other, at));
+    }
+
+    /// The waits that have not ended.
+    pub(in crate::sim) fn open_waits(&self) -> impl Iterator<Item = &Wait> {
+        self.open.iter().flatten()
+    }
+}
