@@ -55,6 +55,7 @@ pub(super) mod cuda {
     impl Memory {
         pub(in crate::runtime) fn zeros(context: &Context, _: usize) -> Result<Memory> { match context.0 {} }
         pub(in crate::runtime) fn from_slice<T: Element>(context: &Context, _: &[T]) -> Result<Memory> { match context.0 {} }
+        pub(in crate::runtime) fn part(&self, _: usize, _: usize) -> Option<Memory> { match self.0 {} }
         pub(in crate::runtime) fn context(&self) -> &'static Context { match self.0 {} }
         pub(in crate::runtime) fn address(&self) -> u64 { match self.0 {} }
         pub(in crate::runtime) fn to_vec<T: Element>(&self) -> Result<Vec<T>> { match self.0 {} }
@@ -185,8 +186,10 @@ pub(super) mod simulator {
 
     impl Context {
         pub(in crate::runtime) fn open(_: Option<Target>) -> Result<Context> { Err(RuntimeError::SimulatorNotBuilt) }
+        pub(in crate::runtime) fn numbered(self, _: u32) -> Context { match self.0 {} }
+        pub(in crate::runtime) fn number(&self) -> u32 { match self.0 {} }
         pub(in crate::runtime) fn name(&self) -> &str { match self.0 {} }
-        pub(in crate::runtime) fn label(&self) -> &str { match self.0 {} }
+        pub(in crate::runtime) fn label(&self) -> String { match self.0 {} }
         pub(in crate::runtime) fn target(&self) -> Target { match self.0 {} }
     }
 
@@ -196,7 +199,10 @@ pub(super) mod simulator {
     impl Memory {
         pub(in crate::runtime) fn zeros(context: &Context, _: usize) -> Result<Memory> { match context.0 {} }
         pub(in crate::runtime) fn from_slice<T: Element>(context: &Context, _: &[T]) -> Result<Memory> { match context.0 {} }
+        pub(in crate::runtime) fn part(&self, _: usize, _: usize) -> Option<Memory> { match self.0 {} }
+        pub(in crate::runtime) fn is_aligned_to(&self, _: u64) -> bool { match self.0 {} }
         pub(in crate::runtime) fn context(&self) -> Context { match self.0 {} }
+        pub(in crate::runtime) fn number(&self) -> u32 { match self.0 {} }
         pub(in crate::runtime) fn to_vec<T: Element>(&self) -> Vec<T> { match self.0 {} }
         pub(in crate::runtime) fn write<T: Element>(&self, _: &[T]) -> Result<()> { match self.0 {} }
         pub(in crate::runtime) fn copy_from<T: Element>(&self, _: &Memory, _: &Stream) -> Result<()> { match self.0 {} }
@@ -209,6 +215,7 @@ pub(super) mod simulator {
     impl Stream {
         pub(in crate::runtime) fn new(context: &Context) -> Result<Stream> { match context.0 {} }
         pub(in crate::runtime) fn context(&self) -> Context { match self.0 {} }
+        pub(in crate::runtime) fn number(&self) -> u32 { match self.0 {} }
         pub(in crate::runtime) fn check_runs(&self, _: &'static str) -> Result<()> { match self.0 {} }
     }
 

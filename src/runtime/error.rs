@@ -202,6 +202,10 @@ errors! {
         TensorMap(error: Box<TensorMapError>),
         /// a buffer of {buffer} elements cannot be copied from or to {host} elements: the lengths must be equal
         LengthMismatch { buffer: usize, host: usize },
+        /// elements {start}..{end} are not in a buffer of {buffer} elements
+        PartOutOfBounds { start: usize, end: usize, buffer: usize },
+        /// a part cannot start {bytes} bytes into a buffer: it starts at a multiple of 16 bytes
+        PartAlignment { bytes: usize },
         /// {device} has no {bytes} bytes of memory free: drop buffers that are no longer needed, or split the work
         OutOfMemory { device: String, bytes: u64 },
         /// {failures}

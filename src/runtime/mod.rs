@@ -113,7 +113,7 @@ use absent::simulator;
 pub use crate::launch::assert::{AssertFailure, AssertFailures};
 pub use crate::launch::grid::{ClusterError, Grid};
 pub use argument::{Arg, ArgList, Argument, Arguments, AtLaunch};
-pub use buffer::Buffer;
+pub use buffer::{Buffer, BufferPart, BufferPartMut};
 #[cfg(feature = "cuda-any-version")]
 pub use cache::{CacheStats, ModuleCache};
 #[cfg(feature = "cublas")]
