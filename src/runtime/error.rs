@@ -2,6 +2,7 @@
 
 use crate::errors::errors;
 
+use super::comm::CommError;
 use super::driver_answer::{CudaVersion, DriverStatus, PtxRejection};
 use super::fault::DeviceFault;
 use super::note::CompilerNote;
@@ -208,6 +209,8 @@ errors! {
         PartAlignment { bytes: usize },
         /// {device} has no {bytes} bytes of memory free: drop buffers that are no longer needed, or split the work
         OutOfMemory { device: String, bytes: u64 },
+        /// {error}
+        Comm(error: Box<CommError>),
         /// {failures}
         AssertFailed(failures: Box<AssertFailures>),
         /// {fault}; the device cannot be used again in this process
@@ -225,6 +228,12 @@ errors! {
 impl From<TensorMapError> for RuntimeError {
     fn from(error: TensorMapError) -> RuntimeError {
         RuntimeError::TensorMap(Box::new(error))
+    }
+}
+
+impl From<CommError> for RuntimeError {
+    fn from(error: CommError) -> RuntimeError {
+        RuntimeError::Comm(Box::new(error))
     }
 }
 

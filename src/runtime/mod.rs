@@ -56,7 +56,7 @@
     allow(rustdoc::broken_intra_doc_links, reason = "without CUDA there is no module cache")
 )]
 
-#[cfg(not(all(feature = "sim", feature = "cuda-any-version")))]
+#[cfg(not(all(feature = "sim", feature = "cuda-any-version", feature = "nccl")))]
 mod absent;
 mod argument;
 mod buffer;
@@ -68,6 +68,7 @@ mod cache_archive;
 mod cache_disk;
 #[cfg(any(feature = "tune", feature = "cuda-any-version"))]
 pub(crate) mod cache_folder;
+pub mod comm;
 #[cfg(feature = "cublas")]
 mod cublas;
 #[cfg(feature = "cublas")]

@@ -187,6 +187,19 @@ impl Stream {
         }
     }
 
+    /// Returns whether work is recorded instead of run.
+    pub(super) fn records(&self) -> bool {
+        self.recorded.as_ref().is_some_and(|recorded| recorded.lock().is_some())
+    }
+
+    /// Returns whether both streams record into one graph.
+    pub(super) fn is_recorded_with(&self, other: &Stream) -> bool {
+        match (&self.recorded, &other.recorded) {
+            (Some(a), Some(b)) => Arc::ptr_eq(&a.0, &b.0),
+            _ => false,
+        }
+    }
+
     /// Gives the nodes of the open recording, if there is one, to `f`.
     fn record(&self, f: impl FnOnce(&mut Vec<Node>)) -> bool {
         let Some(recorded) = &self.recorded else { return false };
