@@ -81,6 +81,7 @@ pub(super) mod cuda {
     impl Stream {
         pub(in crate::runtime) fn new(context: &Context) -> Result<Arc<Stream>> { match context.0 {} }
         pub(in crate::runtime) fn context(&self) -> &'static Context { match self.0 {} }
+        pub(in crate::runtime) fn check_runs(&self, _: &'static str) -> Result<()> { match self.0 {} }
         pub(in crate::runtime) fn synchronize(&self) -> Result<()> { match self.0 {} }
     }
 

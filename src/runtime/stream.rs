@@ -108,6 +108,14 @@ impl Stream {
         }
     }
 
+    /// Returns whether the stream records a graph, so that work is noted and does not run.
+    pub fn is_recording(&self) -> bool {
+        match &self.backend {
+            StreamBackend::Sim(stream) => stream.records(),
+            StreamBackend::Cuda(stream) => stream.check_runs("").is_err(),
+        }
+    }
+
     /// Waits for all work of the stream before this call.
     ///
     /// # Errors
@@ -202,7 +210,7 @@ pub struct Event {
 }
 
 enum EventBackend {
-    /// When it was recorded, and the number of its simulator.
+    /// The time of the recording, and the number of the simulator.
     Sim(Instant, u32),
     Cuda(cuda::Event),
 }

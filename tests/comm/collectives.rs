@@ -80,7 +80,7 @@ fn check_ranks(ranks: u32) {
         each_rank(CommOptions::default(), &devices, |comm| {
             let mut rng = Rng::new(24);
             for i in 0..50 {
-                let len = if i < 3 { i + 1 } else { rng.below(3000) as usize + 1 };
+                let len = if i < 3 { i + 1 } else { rng.below(3000) + 1 };
                 check_rank(&comm, OPS[i % OPS.len()], len).expect("the collectives end well");
             }
         });

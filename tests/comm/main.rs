@@ -15,4 +15,5 @@ mod support;
 mod collectives;
 mod devices;
 mod failures;
+mod parallel;
 mod ranks;

@@ -20,7 +20,7 @@ pub enum ReduceOp {
     Average,
 }
 
-/// What a call does.
+/// The operation of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum CallKind {
     AllReduce(ReduceOp),

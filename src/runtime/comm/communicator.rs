@@ -23,6 +23,7 @@ pub struct Communicator {
     device: Device,
     rank: u32,
     ranks: u32,
+    options: CommOptions,
     pub(super) backend: CommBackend,
 }
 
@@ -85,6 +86,7 @@ impl Communicator {
                 device: device.clone(),
                 rank,
                 ranks,
+                options,
                 backend,
             })
             .collect())
@@ -138,7 +140,7 @@ impl Communicator {
                 CommBackend::Nccl(comms.into_iter().next().ok_or(CommError::NoDevices)?)
             }
         };
-        Ok(Communicator { device: device.clone(), rank, ranks, backend })
+        Ok(Communicator { device: device.clone(), rank, ranks, options, backend })
     }
 
     /// Returns the version of the NCCL library.
@@ -164,6 +166,11 @@ impl Communicator {
     /// Returns the device of this rank.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Returns the most thread blocks of a collective, where [`CommOptions::max_blocks`] limits them.
+    pub fn max_blocks(&self) -> Option<u32> {
+        self.options.max_blocks
     }
 
     /// Fails with the error of the communicator, once it has one.

@@ -39,7 +39,7 @@ pub(super) fn reduce(op: ReduceOp, scalar: Scalar, parts: &[&[u8]]) -> Vec<u8> {
         Scalar::F32 => of::<f32, 4>(op, parts, f32::from_le_bytes, f32::to_le_bytes),
         Scalar::F64 => of::<f64, 8>(op, parts, f64::from_le_bytes, f64::to_le_bytes),
         Scalar::F16 => {
-            let read = |bytes| f16::from_bits(u16::from_le_bytes(bytes).into()).to_f32();
+            let read = |bytes| f16::from_bits(u16::from_le_bytes(bytes)).to_f32();
             let write = |x| (f16::from_f32(x).to_const().bits() as u16).to_le_bytes();
             of::<f32, 2>(op, parts, read, write)
         }

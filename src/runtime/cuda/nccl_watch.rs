@@ -205,7 +205,7 @@ impl Shared {
     }
 }
 
-/// What a watching thread has seen.
+/// The observations of a watching thread.
 #[derive(Default)]
 struct Watch {
     /// The work that was seen in flight: points behind it, and when they were set.
@@ -213,7 +213,7 @@ struct Watch {
     seen_work: u64,
     /// A call in progress: the number of calls started, and since when it has not changed.
     call: Option<(u64, Instant)>,
-    /// When the process of a rank was first found to have ended.
+    /// The rank whose process has ended, and the time at which this was found.
     dead: Option<(u32, Instant)>,
 }
 
