@@ -14,6 +14,8 @@ mod support;
 
 mod collectives;
 mod devices;
+mod example;
 mod failures;
 mod parallel;
+mod processes;
 mod ranks;

@@ -2,7 +2,7 @@
 
 use tilewright::ir::{Number, bf16};
 use tilewright::kernels::parallel::{
-    ColumnParallel, Overlap, ParallelSizes, RowOutput, RowParallel,
+    ColumnParallel, CommOverlap, ParallelSizes, RowOutput, RowParallel,
 };
 use tilewright::runtime::comm::{CommOptions, Communicator};
 
@@ -29,7 +29,7 @@ fn numbers<T: Real>(all: &[T]) -> Vec<f64> {
 fn check_rank<T: Real + Number>(
     comm: &Communicator,
     sizes: ParallelSizes,
-    overlap: Option<Overlap>,
+    overlap: Option<CommOverlap>,
 ) {
     let (device, ranks, rank) = (comm.device(), comm.ranks() as usize, comm.rank() as usize);
     let [rows, n, k] = [sizes.rows, sizes.n, sizes.k].map(|size| size as usize);
@@ -70,8 +70,8 @@ fn check_rank<T: Real + Number>(
 }
 
 fn check_ranks<T: Real + Number>(ranks: u32, cases: usize) {
-    let chunks = |chunks| Some(Overlap::Chunks { chunks, comm_sms: 16 });
-    let overlaps = [None, Some(Overlap::None), chunks(1), chunks(2), chunks(3)];
+    let chunks = |chunks| Some(CommOverlap::Chunks { chunks, comm_sms: 16 });
+    let overlaps = [None, Some(CommOverlap::None), chunks(1), chunks(2), chunks(3)];
     for devices in device_sets(ranks) {
         // The simulator takes seconds for a case.
         let cases = if devices[0].is_sim() { cases } else { 200 };
@@ -117,7 +117,7 @@ fn large_layers_on_gpus() {
     let Some(devices) = crate::ranks::gpus(2) else { return };
     each_rank(CommOptions::default().max_blocks(16), &devices, |comm| {
         for chunks in [1, 2, 4] {
-            let overlap = Some(Overlap::Chunks { chunks, comm_sms: 16 });
+            let overlap = Some(CommOverlap::Chunks { chunks, comm_sms: 16 });
             check_rank::<bf16>(&comm, ParallelSizes { rows: 1030, n: 264, k: 72 }, overlap);
             check_rank::<bf16>(&comm, ParallelSizes { rows: 1023, n: 257, k: 65 }, overlap);
         }
@@ -131,7 +131,7 @@ fn graphs_record_layers() {
         each_rank(CommOptions::default(), &devices, |comm| {
             let device = comm.device();
             let sizes = ParallelSizes { rows: 16, n: 8, k: 8 };
-            let overlap = Some(Overlap::Chunks { chunks: 2, comm_sms: 16 });
+            let overlap = Some(CommOverlap::Chunks { chunks: 2, comm_sms: 16 });
             let mut layer =
                 RowParallel::<f32>::new(&comm, sizes, RowOutput::Scattered, overlap).unwrap();
             let mut x = device.zeros::<f32>(32 * 8).unwrap();

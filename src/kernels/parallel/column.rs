@@ -7,7 +7,7 @@ use crate::kernels::gemm::{GemmError, GemmProblem, MatrixStrides};
 use crate::runtime::comm::Communicator;
 use crate::runtime::{Buffer, Stream};
 
-use super::plan::{Exchange, Overlap, ParallelSizes};
+use super::plan::{CommOverlap, Exchange, ParallelSizes};
 use super::products::{Product, Products, can_start, check_len, check_sizes, elements, first_of};
 
 /// `Y = X W` with the columns of `W` cut among the ranks: each gathers the rows of `X` of all ranks.
@@ -37,7 +37,7 @@ use super::products::{Product, Products, can_start, check_len, check_sizes, elem
 pub struct ColumnParallel<'c, T: Number> {
     comm: &'c Communicator,
     sizes: ParallelSizes,
-    overlap: Overlap,
+    overlap: CommOverlap,
     products: Products<T>,
     stream: Stream,
     /// The product of the rank's own rows, where they do not wait for others.
@@ -63,7 +63,7 @@ impl<'c, T: Number> ColumnParallel<'c, T> {
     pub fn new(
         comm: &'c Communicator,
         sizes: ParallelSizes,
-        overlap: Option<Overlap>,
+        overlap: Option<CommOverlap>,
     ) -> Result<Self, GemmError> {
         let (ranks, rank) = (comm.ranks(), comm.rank());
         check_sizes(sizes, ranks)?;
@@ -71,7 +71,7 @@ impl<'c, T: Number> ColumnParallel<'c, T> {
         let mut products = Products::new(comm.device());
         let overlap = products.overlap(Exchange::Gather, sizes, comm, overlap)?;
         let row_of = |rank: u32| u64::from(rank) * u64::from(rows);
-        let own_first = overlap != Overlap::None && can_start::<T>(row_of(rank), n);
+        let own_first = overlap != CommOverlap::None && can_start::<T>(row_of(rank), n);
         let own = match own_first || ranks == 1 {
             true => Some(products.add(GemmProblem::new(rows, n, k), overlap.comm_sms())?),
             false => None,
@@ -116,7 +116,7 @@ impl<'c, T: Number> ColumnParallel<'c, T> {
     }
 
     /// Returns how communication and products overlap.
-    pub fn overlap(&self) -> Overlap {
+    pub fn overlap(&self) -> CommOverlap {
         self.overlap
     }
 

@@ -9,7 +9,7 @@
 //!   scattered by rows, or is there on all ranks.
 //!
 //! A layer cuts its rows into chunks. While the communication of a chunk runs on a stream of its own, the product of
-//! another chunk runs on the SMs that the communication leaves free. [`Overlap`] says how; a cost model chooses it.
+//! another chunk runs on the SMs that the communication leaves free. [`CommOverlap`] says how; a cost model chooses it.
 //!
 //! Weights are stored as `W^T`, row-major `N x K`, as PyTorch's `nn.Linear` has them; activations are row-major.
 
@@ -19,5 +19,5 @@ mod products;
 mod row;
 
 pub use column::ColumnParallel;
-pub use plan::{Overlap, ParallelSizes};
+pub use plan::{CommOverlap, ParallelSizes};
 pub use row::{RowOutput, RowParallel};

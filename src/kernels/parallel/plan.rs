@@ -1,4 +1,4 @@
-//! [`Overlap`]: the division of a layer into chunks, and the model that chooses it.
+//! [`CommOverlap`]: the division of a layer into chunks, and the model that chooses it.
 
 use crate::ir::types::Scalar;
 use crate::kernels::gemm::{GemmConfig, GemmError, GemmProblem};
@@ -16,7 +16,7 @@ pub struct ParallelSizes {
 
 /// The overlap of communication and products in a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Overlap {
+pub enum CommOverlap {
     /// Not at all: one collective, one product.
     None,
     /// Chunk by chunk.
@@ -29,12 +29,12 @@ pub enum Overlap {
     },
 }
 
-impl Overlap {
+impl CommOverlap {
     /// The SMs that products leave free while communication runs.
     pub(super) fn comm_sms(self) -> u32 {
         match self {
-            Overlap::None => 0,
-            Overlap::Chunks { comm_sms, .. } => comm_sms,
+            CommOverlap::None => 0,
+            CommOverlap::Chunks { comm_sms, .. } => comm_sms,
         }
     }
 
@@ -42,8 +42,8 @@ impl Overlap {
     /// parts of matrices start at multiples of 16 bytes; large ones at multiples of 128.
     pub(super) fn starts(self, rows: u32) -> Vec<u32> {
         let chunks = match self {
-            Overlap::None => 1,
-            Overlap::Chunks { chunks, .. } => chunks.max(1),
+            CommOverlap::None => 1,
+            CommOverlap::Chunks { chunks, .. } => chunks.max(1),
         };
         let each = rows.div_ceil(chunks);
         let step = each.next_multiple_of(if each > 128 { 128 } else { 8 }).max(1);
@@ -87,15 +87,15 @@ const WORTH: f64 = 0.96;
 
 impl Situation {
     /// Returns the overlap that is predicted to be the fastest.
-    pub(super) fn plan(&self, wanted: &GemmConfig) -> Result<Overlap, GemmError> {
+    pub(super) fn plan(&self, wanted: &GemmConfig) -> Result<CommOverlap, GemmError> {
         let comm_sms = self.max_blocks.unwrap_or(USUAL_BLOCKS).min(self.sms / 2);
-        let alone = self.seconds(wanted, Overlap::None)?;
-        let mut best = (Overlap::None, alone * WORTH);
+        let alone = self.seconds(wanted, CommOverlap::None)?;
+        let mut best = (CommOverlap::None, alone * WORTH);
         if self.ranks == 1 {
             return Ok(best.0);
         }
         for chunks in CHUNKS.into_iter().filter(|chunks| *chunks <= self.sizes.rows.div_ceil(64)) {
-            let overlap = Overlap::Chunks { chunks, comm_sms };
+            let overlap = CommOverlap::Chunks { chunks, comm_sms };
             let seconds = self.seconds(wanted, overlap)?;
             if seconds < best.1 {
                 best = (overlap, seconds);
@@ -105,7 +105,11 @@ impl Situation {
     }
 
     /// Returns the predicted time of the layer.
-    pub(super) fn seconds(&self, wanted: &GemmConfig, overlap: Overlap) -> Result<f64, GemmError> {
+    pub(super) fn seconds(
+        &self,
+        wanted: &GemmConfig,
+        overlap: CommOverlap,
+    ) -> Result<f64, GemmError> {
         let ParallelSizes { rows, n, k } = self.sizes;
         let ranks = self.ranks;
         let product = |rows: u32, batch: u32, sms: u32| -> Result<f64, GemmError> {
@@ -118,14 +122,14 @@ impl Situation {
         let free = self.sms.saturating_sub(overlap.comm_sms()).max(1);
         let (mut comm, mut compute) = (0.0f64, 0.0f64);
         let starts = overlap.starts(rows);
-        if self.exchange == Exchange::Gather && overlap != Overlap::None {
+        if self.exchange == Exchange::Gather && overlap != CommOverlap::None {
             compute = product(rows, 1, free)?;
         }
         for (i, chunk) in starts.windows(2).enumerate() {
             let rows = chunk[1] - chunk[0];
             let send = self.comm_seconds(wanted.a, rows);
             match (self.exchange, overlap) {
-                (_, Overlap::None) => {
+                (_, CommOverlap::None) => {
                     compute = product(rows, ranks, self.sms)? + send;
                 }
                 (Exchange::Gather, _) => {
@@ -165,8 +169,8 @@ mod tests {
 
     #[test]
     fn chunks_cover_the_rows() {
-        let chunks = |chunks| Overlap::Chunks { chunks, comm_sms: 16 };
-        assert_eq!(Overlap::None.starts(37), [0, 37]);
+        let chunks = |chunks| CommOverlap::Chunks { chunks, comm_sms: 16 };
+        assert_eq!(CommOverlap::None.starts(37), [0, 37]);
         assert_eq!(chunks(2).starts(37), [0, 24, 37]);
         assert_eq!(chunks(4).starts(4096), [0, 1024, 2048, 3072, 4096]);
         assert_eq!(chunks(3).starts(4096), [0, 1408, 2816, 4096]);
@@ -188,11 +192,11 @@ mod tests {
         for exchange in [Exchange::Gather, Exchange::Scatter, Exchange::Sum] {
             let large = of(exchange, 4096, 4096, 4096);
             let overlap = large.plan(&wanted).unwrap();
-            assert!(matches!(overlap, Overlap::Chunks { comm_sms: 16, .. }), "{exchange:?}");
-            let alone = large.seconds(&wanted, Overlap::None).unwrap();
+            assert!(matches!(overlap, CommOverlap::Chunks { comm_sms: 16, .. }), "{exchange:?}");
+            let alone = large.seconds(&wanted, CommOverlap::None).unwrap();
             assert!(large.seconds(&wanted, overlap).unwrap() < 0.9 * alone, "{exchange:?}");
-            assert_eq!(of(exchange, 8, 4096, 4096).plan(&wanted), Ok(Overlap::None));
-            assert_eq!(Situation { ranks: 1, ..large }.plan(&wanted), Ok(Overlap::None));
+            assert_eq!(of(exchange, 8, 4096, 4096).plan(&wanted), Ok(CommOverlap::None));
+            assert_eq!(Situation { ranks: 1, ..large }.plan(&wanted), Ok(CommOverlap::None));
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, 
 use crate::runtime::comm::Communicator;
 use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
-use super::plan::{Exchange, Overlap, ParallelSizes, Situation};
+use super::plan::{CommOverlap, Exchange, ParallelSizes, Situation};
 
 /// The SMs that products are planned for on a simulator.
 const SIMULATED_SMS: u32 = 132;
@@ -44,14 +44,14 @@ impl<T: Number> Products<T> {
         Products { wanted, device: device.clone(), sms, loaded: HashMap::new() }
     }
 
-    /// Returns the overlap of the user, or the one that the model chooses.
+    /// Returns the overlap of the user, or the choice of the model.
     pub(super) fn overlap(
         &self,
         exchange: Exchange,
         sizes: ParallelSizes,
         comm: &Communicator,
-        chosen: Option<Overlap>,
-    ) -> Result<Overlap, GemmError> {
+        chosen: Option<CommOverlap>,
+    ) -> Result<CommOverlap, GemmError> {
         let (ranks, max_blocks, sms) = (comm.ranks(), comm.max_blocks(), self.sms);
         let situation = Situation { exchange, sizes, ranks, sms, max_blocks };
         chosen.map_or_else(|| situation.plan(&self.wanted), Ok)

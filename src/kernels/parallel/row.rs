@@ -7,7 +7,7 @@ use crate::kernels::gemm::{GemmError, GemmProblem, MatrixStrides};
 use crate::runtime::comm::{Communicator, ReduceOp};
 use crate::runtime::{Buffer, Stream};
 
-use super::plan::{Exchange, Overlap, ParallelSizes};
+use super::plan::{CommOverlap, Exchange, ParallelSizes};
 use super::products::{Product, Products, check_len, check_sizes, elements, first_of};
 
 /// The rows of a sum that each rank gets.
@@ -47,7 +47,7 @@ pub struct RowParallel<'c, T: Number> {
     comm: &'c Communicator,
     sizes: ParallelSizes,
     output: RowOutput,
-    overlap: Overlap,
+    overlap: CommOverlap,
     products: Products<T>,
     stream: Stream,
     chunks: Vec<Chunk<T>>,
@@ -71,7 +71,7 @@ impl<'c, T: Number> RowParallel<'c, T> {
         comm: &'c Communicator,
         sizes: ParallelSizes,
         output: RowOutput,
-        overlap: Option<Overlap>,
+        overlap: Option<CommOverlap>,
     ) -> Result<Self, GemmError> {
         let ranks = comm.ranks();
         check_sizes(sizes, ranks)?;
@@ -112,7 +112,7 @@ impl<'c, T: Number> RowParallel<'c, T> {
     }
 
     /// Returns how communication and products overlap.
-    pub fn overlap(&self) -> Overlap {
+    pub fn overlap(&self) -> CommOverlap {
         self.overlap
     }
 

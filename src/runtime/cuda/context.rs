@@ -45,9 +45,9 @@ pub(in crate::runtime) struct Context {
     properties: Properties,
     has_pools: bool,
     asserts: AssertReports,
-    /// The failures of communicators that no call has returned yet.
+    /// The failures of communicators that no call has returned yet, each with the number of the communicator.
     #[cfg(feature = "nccl")]
-    comm_failures: Mutex<Vec<CommError>>,
+    comm_failures: Mutex<Vec<(u64, CommError)>>,
     fault: OnceLock<DeviceFault>,
     driver: OnceLock<String>,
 }
@@ -285,17 +285,27 @@ impl Context {
         self.asserts.check(Launches::All)
     }
 
+    #[cfg(feature = "nccl")]
+    fn comm_failures(&self) -> MutexGuard<'_, Vec<(u64, CommError)>> {
+        self.comm_failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes that a communicator has failed, for the next call that waits.
     #[cfg(feature = "nccl")]
-    pub(super) fn note_comm_failure(&self, error: CommError) {
-        self.comm_failures.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+    pub(super) fn note_comm_failure(&self, comm: u64, error: CommError) {
+        self.comm_failures().push((comm, error));
+    }
+
+    /// Forgets the failure of a communicator that nobody has any more.
+    #[cfg(feature = "nccl")]
+    pub(super) fn forget_comm_failure(&self, comm: u64) {
+        self.comm_failures().retain(|(failed, _)| *failed != comm);
     }
 
     /// Fails if a communicator has failed since the last call.
     fn check_comms(&self) -> Result<(), RuntimeError> {
         #[cfg(feature = "nccl")]
-        if let Some(error) = self.comm_failures.lock().unwrap_or_else(PoisonError::into_inner).pop()
-        {
+        if let Some((_, error)) = self.comm_failures().pop() {
             return Err(error.into());
         }
         Ok(())

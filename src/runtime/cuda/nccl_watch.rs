@@ -27,6 +27,8 @@ pub(super) struct Shared {
     api: &'static Nccl,
     pub(super) context: &'static Context,
     pub(super) raw: RawComm,
+    /// Stands for it among all communicators of the process.
+    number: u64,
     id: [u8; UniqueId::BYTES],
     rank: u32,
     timeout: Duration,
@@ -59,6 +61,9 @@ enum Phase {
 /// The communicators of the process.
 static LIVE: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
+/// Numbers of communicators.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
 /// The number of no stream.
 const NO_STREAM: u64 = u64::MAX;
 
@@ -76,6 +81,7 @@ impl Shared {
             api,
             context,
             raw,
+            number: NUMBERS.fetch_add(1, Relaxed),
             id,
             rank,
             timeout: options.timeout,
@@ -134,7 +140,7 @@ impl Shared {
         drop(live);
         for rank in ranks.iter().filter(|rank| rank.id == self.id) {
             if rank.failed.set(error.clone()).is_ok() {
-                rank.context.note_comm_failure(error.clone());
+                rank.context.note_comm_failure(rank.number, error.clone());
             }
             let _phase = rank.phase();
             rank.changed.notify_all();
@@ -160,6 +166,7 @@ impl Shared {
         if *phase == Phase::Open {
             *phase = Phase::Closing;
         }
+        self.context.forget_comm_failure(self.number);
         self.changed.notify_all();
     }
 
