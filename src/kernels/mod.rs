@@ -4,6 +4,7 @@ pub mod attention;
 pub mod elementwise;
 pub mod gemm;
 pub mod norm;
+pub mod parallel;
 pub mod reduce;
 pub mod rows;
 pub mod softmax;

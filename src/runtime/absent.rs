@@ -55,6 +55,7 @@ pub(super) mod cuda {
     impl Memory {
         pub(in crate::runtime) fn zeros(context: &Context, _: usize) -> Result<Memory> { match context.0 {} }
         pub(in crate::runtime) fn from_slice<T: Element>(context: &Context, _: &[T]) -> Result<Memory> { match context.0 {} }
+        pub(in crate::runtime) fn part(&self, _: usize, _: usize) -> Option<Memory> { match self.0 {} }
         pub(in crate::runtime) fn context(&self) -> &'static Context { match self.0 {} }
         pub(in crate::runtime) fn address(&self) -> u64 { match self.0 {} }
         pub(in crate::runtime) fn to_vec<T: Element>(&self) -> Result<Vec<T>> { match self.0 {} }
@@ -80,6 +81,7 @@ pub(super) mod cuda {
     impl Stream {
         pub(in crate::runtime) fn new(context: &Context) -> Result<Arc<Stream>> { match context.0 {} }
         pub(in crate::runtime) fn context(&self) -> &'static Context { match self.0 {} }
+        pub(in crate::runtime) fn check_runs(&self, _: &'static str) -> Result<()> { match self.0 {} }
         pub(in crate::runtime) fn synchronize(&self) -> Result<()> { match self.0 {} }
     }
 
@@ -185,18 +187,23 @@ pub(super) mod simulator {
 
     impl Context {
         pub(in crate::runtime) fn open(_: Option<Target>) -> Result<Context> { Err(RuntimeError::SimulatorNotBuilt) }
+        pub(in crate::runtime) fn numbered(self, _: u32) -> Context { match self.0 {} }
+        pub(in crate::runtime) fn number(&self) -> u32 { match self.0 {} }
         pub(in crate::runtime) fn name(&self) -> &str { match self.0 {} }
-        pub(in crate::runtime) fn label(&self) -> &str { match self.0 {} }
+        pub(in crate::runtime) fn label(&self) -> String { match self.0 {} }
         pub(in crate::runtime) fn target(&self) -> Target { match self.0 {} }
     }
 
-    #[derive(Debug)]
+    #[derive(Clone, Debug)]
     pub(in crate::runtime) struct Memory(Infallible);
 
     impl Memory {
         pub(in crate::runtime) fn zeros(context: &Context, _: usize) -> Result<Memory> { match context.0 {} }
         pub(in crate::runtime) fn from_slice<T: Element>(context: &Context, _: &[T]) -> Result<Memory> { match context.0 {} }
+        pub(in crate::runtime) fn part(&self, _: usize, _: usize) -> Option<Memory> { match self.0 {} }
+        pub(in crate::runtime) fn is_aligned_to(&self, _: u64) -> bool { match self.0 {} }
         pub(in crate::runtime) fn context(&self) -> Context { match self.0 {} }
+        pub(in crate::runtime) fn number(&self) -> u32 { match self.0 {} }
         pub(in crate::runtime) fn to_vec<T: Element>(&self) -> Vec<T> { match self.0 {} }
         pub(in crate::runtime) fn write<T: Element>(&self, _: &[T]) -> Result<()> { match self.0 {} }
         pub(in crate::runtime) fn copy_from<T: Element>(&self, _: &Memory, _: &Stream) -> Result<()> { match self.0 {} }
@@ -209,7 +216,11 @@ pub(super) mod simulator {
     impl Stream {
         pub(in crate::runtime) fn new(context: &Context) -> Result<Stream> { match context.0 {} }
         pub(in crate::runtime) fn context(&self) -> Context { match self.0 {} }
+        pub(in crate::runtime) fn number(&self) -> u32 { match self.0 {} }
         pub(in crate::runtime) fn check_runs(&self, _: &'static str) -> Result<()> { match self.0 {} }
+        pub(in crate::runtime) fn records(&self) -> bool { match self.0 {} }
+        pub(in crate::runtime) fn is_recorded_with(&self, _: &Stream) -> bool { match self.0 {} }
+        pub(in crate::runtime) fn run_or_record(&self, _: impl Fn() -> Result<()> + Send + Sync + 'static) -> Result<()> { match self.0 {} }
     }
 
     pub(in crate::runtime) struct Launch<'l> {
@@ -246,5 +257,45 @@ pub(super) mod simulator {
         pub(in crate::runtime) fn nodes(&self) -> usize { match self.0 {} }
         pub(in crate::runtime) fn launch(&self, _: Option<&Stream>) -> Result<()> { match self.0 {} }
         pub(in crate::runtime) fn time(&self, _: Option<&Stream>) -> Result<Timing> { match self.0 {} }
+    }
+}
+
+/// Stands in for NCCL.
+#[cfg(not(feature = "nccl"))]
+#[rustfmt::skip]
+pub(super) mod nccl {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+
+    use crate::runtime::comm::{CallShape, CommError, CommOptions, NcclVersion, UniqueId};
+    use crate::runtime::cuda;
+    use crate::runtime::error::RuntimeError;
+
+    type Result<T> = std::result::Result<T, RuntimeError>;
+
+    pub(in crate::runtime) fn version() -> Result<NcclVersion> { Err(CommError::NcclNotBuilt.into()) }
+    pub(in crate::runtime) fn unique_id() -> Result<[u8; UniqueId::BYTES]> { Err(CommError::NcclNotBuilt.into()) }
+
+    pub(in crate::runtime) struct Comm(Infallible);
+
+    impl Comm {
+        pub(in crate::runtime) fn connect(_: &[u8; UniqueId::BYTES], _: &[&'static cuda::Context], _: u32, _: u32, _: CommOptions) -> Result<Vec<Arc<Comm>>> { Err(CommError::NcclNotBuilt.into()) }
+        pub(in crate::runtime) fn check(&self) -> Result<()> { match self.0 {} }
+        pub(in crate::runtime) fn abort(&self) { match self.0 {} }
+    }
+
+    pub(in crate::runtime) struct CommCall<'c> {
+        pub(in crate::runtime) comm: &'c Arc<Comm>,
+        pub(in crate::runtime) stream: &'c Arc<cuda::Stream>,
+        pub(in crate::runtime) shape: CallShape,
+        pub(in crate::runtime) from: Option<&'c cuda::Memory>,
+        pub(in crate::runtime) to: Option<&'c cuda::Memory>,
+    }
+
+    pub(in crate::runtime) fn run(calls: &[CommCall<'_>]) -> Result<()> {
+        match calls.first() {
+            Some(call) => match call.comm.0 {},
+            None => Ok(()),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut, Range};
 
 use super::cuda;
 use super::device::{Backend, Device};
@@ -33,6 +34,52 @@ pub struct Buffer<T> {
     elem: PhantomData<fn() -> T>,
 }
 
+/// Elements of a buffer, as a buffer to read: made by [`Buffer::part`].
+pub struct BufferPart<'b, T> {
+    buffer: Buffer<T>,
+    whole: PhantomData<&'b Buffer<T>>,
+}
+
+/// Elements of a buffer, as a buffer to write: made by [`Buffer::part_mut`].
+pub struct BufferPartMut<'b, T> {
+    buffer: Buffer<T>,
+    whole: PhantomData<&'b mut Buffer<T>>,
+}
+
+impl<T> Deref for BufferPart<'_, T> {
+    type Target = Buffer<T>;
+
+    fn deref(&self) -> &Buffer<T> {
+        &self.buffer
+    }
+}
+
+impl<T> Deref for BufferPartMut<'_, T> {
+    type Target = Buffer<T>;
+
+    fn deref(&self) -> &Buffer<T> {
+        &self.buffer
+    }
+}
+
+impl<T> DerefMut for BufferPartMut<'_, T> {
+    fn deref_mut(&mut self) -> &mut Buffer<T> {
+        &mut self.buffer
+    }
+}
+
+impl<T: Element> fmt::Debug for BufferPart<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.buffer.fmt(f)
+    }
+}
+
+impl<T: Element> fmt::Debug for BufferPartMut<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.buffer.fmt(f)
+    }
+}
+
 /// Memory of one kind of device, without the type of its elements.
 #[derive(Debug)]
 pub(super) enum Memory {
@@ -52,7 +99,7 @@ impl Memory {
     /// Returns whether `self.device() == *device`, without touching a reference count.
     pub(super) fn is_on(&self, device: &Device) -> bool {
         match (self, &device.backend) {
-            (Memory::Sim(_), Backend::Sim(_)) => true,
+            (Memory::Sim(memory), Backend::Sim(context)) => memory.number() == context.number(),
             (Memory::Cuda(memory), Backend::Cuda(context)) => {
                 std::ptr::eq(memory.context(), *context)
             }
@@ -138,9 +185,62 @@ impl<T: Element> Buffer<T> {
     /// ```
     pub fn is_aligned_to(&self, bytes: u64) -> bool {
         match &self.memory {
-            Memory::Sim(_) => 256u64.is_multiple_of(bytes),
+            Memory::Sim(memory) => 256u64.is_multiple_of(bytes) && memory.is_aligned_to(bytes),
             Memory::Cuda(memory) => memory.address().is_multiple_of(bytes),
         }
+    }
+
+    /// Returns the elements of `range` as a buffer: an argument of launches, copies and collectives. The part has no
+    /// memory of its own, and its uses are uses of the whole buffer.
+    ///
+    /// # Errors
+    /// [`PartOutOfBounds`](RuntimeError::PartOutOfBounds);
+    /// [`PartAlignment`](RuntimeError::PartAlignment), where the first element is not at a multiple of 16 bytes.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::runtime::Device;
+    /// let mut x = Device::sim()?.upload(&[1, 2, 3, 4, 5, 6])?;
+    /// assert_eq!(x.part(4..6)?.to_vec()?, [5, 6]);
+    /// x.part_mut(0..2)?.write(&[7, 8])?;
+    /// assert_eq!(x.to_vec()?, [7, 8, 3, 4, 5, 6]);
+    /// assert_eq!(
+    ///     x.part(1..2).unwrap_err().to_string(),
+    ///     "a part cannot start 4 bytes into a buffer: it starts at a multiple of 16 bytes"
+    /// );
+    /// # }
+    /// # Ok::<(), tilewright::runtime::RuntimeError>(())
+    /// ```
+    pub fn part(&self, range: Range<usize>) -> Result<BufferPart<'_, T>, RuntimeError> {
+        Ok(BufferPart { buffer: self.part_of(range)?, whole: PhantomData })
+    }
+
+    /// As [`Buffer::part`], to be written.
+    ///
+    /// # Errors
+    /// Those of [`Buffer::part`].
+    pub fn part_mut(&mut self, range: Range<usize>) -> Result<BufferPartMut<'_, T>, RuntimeError> {
+        Ok(BufferPartMut { buffer: self.part_of(range)?, whole: PhantomData })
+    }
+
+    fn part_of(&self, range: Range<usize>) -> Result<Buffer<T>, RuntimeError> {
+        let Range { start, end } = range;
+        let out_of_bounds = RuntimeError::PartOutOfBounds { start, end, buffer: self.len };
+        if start > end || end > self.len {
+            return Err(out_of_bounds);
+        }
+        // The bytes of the buffer can be addressed.
+        let size = T::SCALAR.size_bytes() as usize;
+        let (first, len) = (start * size, end - start);
+        if !first.is_multiple_of(16) {
+            return Err(RuntimeError::PartAlignment { bytes: first });
+        }
+        let memory = match &self.memory {
+            Memory::Sim(memory) => memory.part(first, len * size).map(Memory::Sim),
+            Memory::Cuda(memory) => memory.part(first, len * size).map(Memory::Cuda),
+        };
+        let memory = memory.ok_or(out_of_bounds)?;
+        Ok(Buffer { memory, len, elem: PhantomData })
     }
 
     pub(super) fn memory(&self) -> &Memory {

@@ -13,8 +13,8 @@ use crate::ir::Target;
 
 /// A GPU, or the CPU simulator.
 ///
-/// A device is cheap to clone; all clones are one device. All simulators are one device, too, whatever their
-/// options, and so are all devices opened for one GPU.
+/// A device is cheap to clone; all clones are one device. All simulators of one number are one device, too, whatever
+/// their options, and so are all devices opened for one GPU.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Device {
     pub(super) backend: Backend,
@@ -35,7 +35,7 @@ impl From<Backend> for Device {
 impl PartialEq for Backend {
     fn eq(&self, other: &Backend) -> bool {
         match (self, other) {
-            (Backend::Sim(_), Backend::Sim(_)) => true,
+            (Backend::Sim(a), Backend::Sim(b)) => a.number() == b.number(),
             (Backend::Cuda(a), Backend::Cuda(b)) => std::ptr::eq(*a, *b),
             (Backend::Sim(_), Backend::Cuda(_)) | (Backend::Cuda(_), Backend::Sim(_)) => false,
         }
@@ -113,6 +113,26 @@ impl Device {
     /// ```
     pub fn sim_for(target: Target) -> Result<Device, RuntimeError> {
         simulator::Context::open(Some(target)).map(|simulator| Backend::Sim(simulator).into())
+    }
+
+    /// Returns the simulator number `number`: for programs that use several devices. [`Device::sim`] is number 0. Memory,
+    /// streams and functions of one simulator are refused by another one, as between GPUs.
+    ///
+    /// # Errors
+    /// [`SimulatorNotBuilt`](RuntimeError::SimulatorNotBuilt).
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::runtime::Device;
+    /// let (first, second) = (Device::sim()?, Device::sim_number(1)?);
+    /// assert_ne!(first, second);
+    /// assert_eq!((first, second.to_string()), (Device::sim_number(0)?, "simulator 1".to_owned()));
+    /// # }
+    /// # Ok::<(), tilewright::runtime::RuntimeError>(())
+    /// ```
+    pub fn sim_number(number: u32) -> Result<Device, RuntimeError> {
+        simulator::Context::open(None)
+            .map(|simulator| Backend::Sim(simulator.numbered(number)).into())
     }
 
     /// Returns the simulator, whose launches run with these options.
@@ -312,7 +332,7 @@ impl Device {
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.backend {
-            Backend::Sim(simulator) => f.write_str(simulator.label()),
+            Backend::Sim(simulator) => f.write_str(&simulator.label()),
             Backend::Cuda(context) => f.write_str(context.label()),
         }
     }

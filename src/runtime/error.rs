@@ -2,6 +2,7 @@
 
 use crate::errors::errors;
 
+use super::comm::CommError;
 use super::driver_answer::{CudaVersion, DriverStatus, PtxRejection};
 use super::fault::DeviceFault;
 use super::note::CompilerNote;
@@ -202,8 +203,14 @@ errors! {
         TensorMap(error: Box<TensorMapError>),
         /// a buffer of {buffer} elements cannot be copied from or to {host} elements: the lengths must be equal
         LengthMismatch { buffer: usize, host: usize },
+        /// elements {start}..{end} are not in a buffer of {buffer} elements
+        PartOutOfBounds { start: usize, end: usize, buffer: usize },
+        /// a part cannot start {bytes} bytes into a buffer: it starts at a multiple of 16 bytes
+        PartAlignment { bytes: usize },
         /// {device} has no {bytes} bytes of memory free: drop buffers that are no longer needed, or split the work
         OutOfMemory { device: String, bytes: u64 },
+        /// {error}
+        Comm(error: Box<CommError>),
         /// {failures}
         AssertFailed(failures: Box<AssertFailures>),
         /// {fault}; the device cannot be used again in this process
@@ -221,6 +228,12 @@ errors! {
 impl From<TensorMapError> for RuntimeError {
     fn from(error: TensorMapError) -> RuntimeError {
         RuntimeError::TensorMap(Box::new(error))
+    }
+}
+
+impl From<CommError> for RuntimeError {
+    fn from(error: CommError) -> RuntimeError {
+        RuntimeError::Comm(Box::new(error))
     }
 }
 

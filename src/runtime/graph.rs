@@ -192,7 +192,9 @@ impl Graph {
     /// Those of [`Graph::launch_on`] and [`Graph::time`].
     pub fn time_on(&self, stream: &Stream) -> Result<Timing, RuntimeError> {
         match (&self.backend, &stream.backend) {
-            (GraphBackend::Sim(graph), StreamBackend::Sim(on)) => graph.time(Some(on)),
+            (GraphBackend::Sim(graph), StreamBackend::Sim(on)) if stream.is_on(&self.device) => {
+                graph.time(Some(on))
+            }
             (GraphBackend::Cuda(graph), StreamBackend::Cuda(on)) if stream.is_on(&self.device) => {
                 let graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
                 Ok(Timing { elapsed: graph.time(on)?, thread_ops: None })
@@ -216,7 +218,9 @@ impl Graph {
     /// [`NotInGraph`](RuntimeError::NotInGraph) on a stream that records one.
     pub fn launch_on(&self, stream: &Stream) -> Result<(), RuntimeError> {
         match (&self.backend, &stream.backend) {
-            (GraphBackend::Sim(graph), StreamBackend::Sim(on)) => graph.launch(Some(on)),
+            (GraphBackend::Sim(graph), StreamBackend::Sim(on)) if stream.is_on(&self.device) => {
+                graph.launch(Some(on))
+            }
             (GraphBackend::Cuda(graph), StreamBackend::Cuda(on)) if stream.is_on(&self.device) => {
                 graph.lock().unwrap_or_else(PoisonError::into_inner).launch(on)
             }

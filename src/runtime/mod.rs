@@ -56,7 +56,7 @@
     allow(rustdoc::broken_intra_doc_links, reason = "without CUDA there is no module cache")
 )]
 
-#[cfg(not(all(feature = "sim", feature = "cuda-any-version")))]
+#[cfg(not(all(feature = "sim", feature = "cuda-any-version", feature = "nccl")))]
 mod absent;
 mod argument;
 mod buffer;
@@ -68,6 +68,7 @@ mod cache_archive;
 mod cache_disk;
 #[cfg(any(feature = "tune", feature = "cuda-any-version"))]
 pub(crate) mod cache_folder;
+pub mod comm;
 #[cfg(feature = "cublas")]
 mod cublas;
 #[cfg(feature = "cublas")]
@@ -113,7 +114,7 @@ use absent::simulator;
 pub use crate::launch::assert::{AssertFailure, AssertFailures};
 pub use crate::launch::grid::{ClusterError, Grid};
 pub use argument::{Arg, ArgList, Argument, Arguments, AtLaunch};
-pub use buffer::Buffer;
+pub use buffer::{Buffer, BufferPart, BufferPartMut};
 #[cfg(feature = "cuda-any-version")]
 pub use cache::{CacheStats, ModuleCache};
 #[cfg(feature = "cublas")]

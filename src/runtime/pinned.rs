@@ -128,7 +128,9 @@ impl<T: Element> Buffer<T> {
     pub fn write_from(&mut self, host: &Pinned<T>, stream: &Stream) -> Result<(), RuntimeError> {
         self.check_len(host.len)?;
         match (self.memory_mut(), &host.memory, &stream.backend) {
-            (Memory::Sim(memory), HostMemory::Sim(data), StreamBackend::Sim(stream)) => {
+            (Memory::Sim(memory), HostMemory::Sim(data), StreamBackend::Sim(stream))
+                if memory.number() == stream.number() =>
+            {
                 stream.check_runs("Buffer::write_from")?;
                 memory.write(data)
             }
@@ -148,7 +150,9 @@ impl<T: Element> Buffer<T> {
     pub fn read_to(&self, host: &mut Pinned<T>, stream: &Stream) -> Result<(), RuntimeError> {
         self.check_len(host.len)?;
         match (self.memory(), &mut host.memory, &stream.backend) {
-            (Memory::Sim(memory), HostMemory::Sim(data), StreamBackend::Sim(stream)) => {
+            (Memory::Sim(memory), HostMemory::Sim(data), StreamBackend::Sim(stream))
+                if memory.number() == stream.number() =>
+            {
                 stream.check_runs("Buffer::read_to")?;
                 data.copy_from_slice(&memory.to_vec());
                 Ok(())
@@ -180,7 +184,9 @@ impl<T: Element> Buffer<T> {
     pub fn copy_from(&mut self, from: &Buffer<T>, stream: &Stream) -> Result<(), RuntimeError> {
         self.check_len(from.len())?;
         match (self.memory_mut(), from.memory(), &stream.backend) {
-            (Memory::Sim(to), Memory::Sim(from), StreamBackend::Sim(stream)) => {
+            (Memory::Sim(to), Memory::Sim(from), StreamBackend::Sim(stream))
+                if to.number() == from.number() && to.number() == stream.number() =>
+            {
                 to.copy_from::<T>(from, stream)
             }
             (Memory::Cuda(to), Memory::Cuda(from), StreamBackend::Cuda(stream))
@@ -212,7 +218,11 @@ impl<T: Element> Buffer<T> {
     pub fn fill(&mut self, value: T, stream: &Stream) -> Result<(), RuntimeError> {
         let len = self.len();
         match (self.memory_mut(), &stream.backend) {
-            (Memory::Sim(memory), StreamBackend::Sim(stream)) => memory.fill(value, len, stream),
+            (Memory::Sim(memory), StreamBackend::Sim(stream))
+                if memory.number() == stream.number() =>
+            {
+                memory.fill(value, len, stream)
+            }
             (Memory::Cuda(memory), StreamBackend::Cuda(stream))
                 if std::ptr::eq(memory.context(), stream.context()) =>
             {

@@ -13,15 +13,16 @@ use crate::ir::{Element, KernelIr, Target};
 use crate::launch::grid::Grid;
 use crate::sim;
 
-/// The simulator, with the options of its launches.
+/// A simulator, with the options of its launches.
 #[derive(Clone)]
 pub(super) struct Context {
     options: sim::Options,
+    number: u32,
 }
 
 impl From<sim::Options> for Context {
     fn from(options: sim::Options) -> Context {
-        Context { options }
+        Context { options, number: 0 }
     }
 }
 
@@ -36,12 +37,25 @@ impl Context {
         .into())
     }
 
+    /// Returns the simulator of this number, with the same options.
+    pub(super) fn numbered(self, number: u32) -> Context {
+        Context { number, ..self }
+    }
+
+    /// Stands for it among all simulators.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
     pub(super) fn name(&self) -> &str {
         "simulator"
     }
 
-    pub(super) fn label(&self) -> &str {
-        "the simulator"
+    pub(super) fn label(&self) -> String {
+        match self.number {
+            0 => "the simulator".to_owned(),
+            number => format!("simulator {number}"),
+        }
     }
 
     pub(super) fn target(&self) -> Target {
@@ -51,13 +65,20 @@ impl Context {
 
 /// Memory of the simulator, shared with the graphs that use it.
 #[derive(Clone, Debug)]
-pub(super) struct Memory(Arc<sim::GlobalBuffer>);
+pub(super) struct Memory {
+    buffer: Arc<sim::GlobalBuffer>,
+    /// The byte at which a part starts in its allocation.
+    first: usize,
+    /// The number of its simulator.
+    number: u32,
+}
 
 impl Memory {
     /// Returns `bytes` zeros.
     pub(super) fn zeros(context: &Context, bytes: usize) -> Result<Memory, RuntimeError> {
         reserve(context, bytes)?;
-        Ok(Memory(Arc::new(sim::GlobalBuffer::zeros(bytes))))
+        let buffer = Arc::new(sim::GlobalBuffer::zeros(bytes));
+        Ok(Memory { buffer, first: 0, number: context.number })
     }
 
     pub(super) fn from_slice<T: Element>(
@@ -65,21 +86,38 @@ impl Memory {
         data: &[T],
     ) -> Result<Memory, RuntimeError> {
         reserve(context, size_of_val(data))?;
-        Ok(Memory(Arc::new(sim::GlobalBuffer::from_slice(data))))
+        let buffer = Arc::new(sim::GlobalBuffer::from_slice(data));
+        Ok(Memory { buffer, first: 0, number: context.number })
+    }
+
+    /// Returns the `bytes` bytes from `first` on, a multiple of 4, if the memory has them.
+    pub(super) fn part(&self, first: usize, bytes: usize) -> Option<Memory> {
+        let buffer = Arc::new(self.buffer.part(first / 4, bytes)?);
+        Some(Memory { buffer, first: self.first + first, number: self.number })
+    }
+
+    /// Returns whether the memory starts at a multiple of `bytes` of its allocation.
+    pub(super) fn is_aligned_to(&self, bytes: u64) -> bool {
+        (self.first as u64).is_multiple_of(bytes)
     }
 
     /// Returns the simulator, with the default options.
     pub(super) fn context(&self) -> Context {
-        sim::Options::default().into()
+        Context::from(sim::Options::default()).numbered(self.number)
+    }
+
+    /// Stands for the simulator.
+    pub(super) fn number(&self) -> u32 {
+        self.number
     }
 
     pub(super) fn to_vec<T: Element>(&self) -> Vec<T> {
-        self.0.to_vec()
+        self.buffer.to_vec()
     }
 
     /// Replaces all elements.
     pub(super) fn write<T: Element>(&self, data: &[T]) -> Result<(), RuntimeError> {
-        self.0.write(data).map_err(|error| {
+        self.buffer.write(data).map_err(|error| {
             let elements = |bytes: usize| bytes / T::SCALAR.size_bytes() as usize;
             RuntimeError::LengthMismatch {
                 buffer: elements(error.buffer_bytes),
@@ -112,10 +150,9 @@ impl Memory {
 
 /// Fails where an allocation of `bytes` would end the process.
 fn reserve(context: &Context, bytes: usize) -> Result<(), RuntimeError> {
-    Vec::<u64>::new().try_reserve_exact(bytes.div_ceil(8)).map_err(|_| RuntimeError::OutOfMemory {
-        device: context.label().to_owned(),
-        bytes: bytes as u64,
-    })
+    Vec::<u64>::new()
+        .try_reserve_exact(bytes.div_ceil(8))
+        .map_err(|_| RuntimeError::OutOfMemory { device: context.label(), bytes: bytes as u64 })
 }
 
 /// A stream of the simulator. It is always idle, because a launch has ended when its call returns.
@@ -123,16 +160,23 @@ fn reserve(context: &Context, bytes: usize) -> Result<(), RuntimeError> {
 pub(super) struct Stream {
     /// The recording of the stream of a [`Recording`].
     recorded: Option<Recorded>,
+    /// The number of its simulator.
+    number: u32,
 }
 
 impl Stream {
-    pub(super) fn new(_: &Context) -> Result<Stream, RuntimeError> {
-        Ok(Stream { recorded: None })
+    pub(super) fn new(context: &Context) -> Result<Stream, RuntimeError> {
+        Ok(Stream { recorded: None, number: context.number })
     }
 
     /// Returns the simulator, with the default options.
     pub(super) fn context(&self) -> Context {
-        sim::Options::default().into()
+        Context::from(sim::Options::default()).numbered(self.number)
+    }
+
+    /// Stands for the simulator.
+    pub(super) fn number(&self) -> u32 {
+        self.number
     }
 
     /// Refuses a call that no graph can have while the stream records one.
@@ -143,6 +187,19 @@ impl Stream {
         }
     }
 
+    /// Returns whether work is recorded instead of run.
+    pub(super) fn records(&self) -> bool {
+        self.recorded.as_ref().is_some_and(|recorded| recorded.lock().is_some())
+    }
+
+    /// Returns whether both streams record into one graph.
+    pub(super) fn is_recorded_with(&self, other: &Stream) -> bool {
+        match (&self.recorded, &other.recorded) {
+            (Some(a), Some(b)) => Arc::ptr_eq(&a.0, &b.0),
+            _ => false,
+        }
+    }
+
     /// Gives the nodes of the open recording, if there is one, to `f`.
     fn record(&self, f: impl FnOnce(&mut Vec<Node>)) -> bool {
         let Some(recorded) = &self.recorded else { return false };
@@ -150,7 +207,7 @@ impl Stream {
     }
 
     /// Records work on memory, or does it where nothing is recorded.
-    fn run_or_record(
+    pub(super) fn run_or_record(
         &self,
         work: impl Fn() -> Result<(), RuntimeError> + Send + Sync + 'static,
     ) -> Result<(), RuntimeError> {
@@ -241,8 +298,8 @@ impl Function {
 fn borrowed<'h>(args: impl Iterator<Item = LaunchArg<'h>>) -> SmallVec<[sim::KernelArg<'h>; 8]> {
     args.map(|arg| match arg {
         LaunchArg::Scalar(value) => sim::KernelArg::Scalar(value),
-        LaunchArg::Memory(memory) => sim::KernelArg::Buffer(&memory.0),
-        LaunchArg::Map(map, memory) => sim::KernelArg::TensorMap(map, &memory.0),
+        LaunchArg::Memory(memory) => sim::KernelArg::Buffer(&memory.buffer),
+        LaunchArg::Map(map, memory) => sim::KernelArg::TensorMap(map, &memory.buffer),
     })
     .collect()
 }
@@ -319,27 +376,31 @@ impl Recorded {
 }
 
 /// A recording of work. Its stream runs later work when the recording is finished or dropped.
-pub(super) struct Recording(Recorded);
+pub(super) struct Recording {
+    recorded: Recorded,
+    number: u32,
+}
 
 impl Recording {
-    pub(super) fn new(_: &Context) -> Result<Recording, RuntimeError> {
-        Ok(Recording(Recorded(Arc::new(Mutex::new(Some(Vec::new()))))))
+    pub(super) fn new(context: &Context) -> Result<Recording, RuntimeError> {
+        let recorded = Recorded(Arc::new(Mutex::new(Some(Vec::new()))));
+        Ok(Recording { recorded, number: context.number })
     }
 
     /// Returns the stream whose work is recorded.
     pub(super) fn stream(&self) -> Stream {
-        Stream { recorded: Some(self.0.clone()) }
+        Stream { recorded: Some(self.recorded.clone()), number: self.number }
     }
 
     pub(super) fn finish(self) -> Result<Graph, RuntimeError> {
-        let nodes = self.0.lock().take().unwrap_or_default();
+        let nodes = self.recorded.lock().take().unwrap_or_default();
         Ok(Graph { nodes })
     }
 }
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        *self.0.lock() = None;
+        *self.recorded.lock() = None;
     }
 }
 

@@ -97,12 +97,22 @@ impl Stream {
     /// Returns whether `self.device() == *device`.
     pub(super) fn is_on(&self, device: &Device) -> bool {
         match (&self.backend, &device.backend) {
-            (StreamBackend::Sim(_), Backend::Sim(_)) => true,
+            (StreamBackend::Sim(stream), Backend::Sim(context)) => {
+                stream.number() == context.number()
+            }
             (StreamBackend::Cuda(stream), Backend::Cuda(context)) => {
                 std::ptr::eq(stream.context(), *context)
             }
             (StreamBackend::Sim(_), Backend::Cuda(_))
             | (StreamBackend::Cuda(_), Backend::Sim(_)) => false,
+        }
+    }
+
+    /// Returns whether the stream records a graph, so that work is noted and does not run.
+    pub fn is_recording(&self) -> bool {
+        match &self.backend {
+            StreamBackend::Sim(stream) => stream.records(),
+            StreamBackend::Cuda(stream) => stream.check_runs("").is_err(),
         }
     }
 
@@ -139,7 +149,7 @@ impl Stream {
         let backend = match &self.backend {
             StreamBackend::Sim(stream) => {
                 stream.check_runs("Stream::record")?;
-                EventBackend::Sim(Instant::now())
+                EventBackend::Sim(Instant::now(), stream.number())
             }
             StreamBackend::Cuda(stream) => {
                 let event = cuda::Event::new(stream.context())?;
@@ -158,7 +168,9 @@ impl Stream {
     /// [`Driver`](RuntimeError::Driver).
     pub fn wait_for(&self, event: &Event) -> Result<(), RuntimeError> {
         match (&self.backend, &event.backend) {
-            (StreamBackend::Sim(stream), EventBackend::Sim(_)) => {
+            (StreamBackend::Sim(stream), EventBackend::Sim(_, number))
+                if stream.number() == *number =>
+            {
                 stream.check_runs("Stream::wait_for")
             }
             (StreamBackend::Cuda(stream), EventBackend::Cuda(event))
@@ -198,7 +210,8 @@ pub struct Event {
 }
 
 enum EventBackend {
-    Sim(Instant),
+    /// The time of the recording, and the number of the simulator.
+    Sim(Instant, u32),
     Cuda(cuda::Event),
 }
 
@@ -209,7 +222,7 @@ impl Event {
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
-            EventBackend::Sim(_) => Ok(()),
+            EventBackend::Sim(..) => Ok(()),
             EventBackend::Cuda(event) => event.wait(),
         }
     }
@@ -220,7 +233,7 @@ impl Event {
     /// Those of [`Event::synchronize`].
     pub fn is_passed(&self) -> Result<bool, RuntimeError> {
         match &self.backend {
-            EventBackend::Sim(_) => Ok(true),
+            EventBackend::Sim(..) => Ok(true),
             EventBackend::Cuda(event) => event.is_passed(),
         }
     }
@@ -232,7 +245,9 @@ impl Event {
     /// Those of [`Event::synchronize`]; [`OtherDeviceEvent`](RuntimeError::OtherDeviceEvent).
     pub fn elapsed_until(&self, end: &Event) -> Result<Duration, RuntimeError> {
         match (&self.backend, &end.backend) {
-            (EventBackend::Sim(start), EventBackend::Sim(end)) => {
+            (EventBackend::Sim(start, number), EventBackend::Sim(end, other))
+                if number == other =>
+            {
                 Ok(end.saturating_duration_since(*start))
             }
             (EventBackend::Cuda(start), EventBackend::Cuda(end))

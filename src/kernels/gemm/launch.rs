@@ -225,6 +225,13 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
         &self.config
     }
 
+    /// The same for launches of at most `sms` thread blocks of a warp-specialised kernel, which has one on each SM: the other
+    /// SMs of the device are free for work of other streams. It needs a configuration that is
+    /// [planned](GemmConfig::best) for as many SMs.
+    pub fn with_sms(self, sms: u32) -> Self {
+        GemmFunction { sms: sms.clamp(1, self.sms), ..self }
+    }
+
     /// The compiler's log of the kernel: see [`Function::compiler_log`].
     pub fn compiler_log(&self) -> &str {
         match &self.loaded {

@@ -72,6 +72,12 @@ library_functions! {
         attribute: sys::CUmemPool_attribute,
         value: *mut c_void
     ) = sys::cuMemPoolSetAttribute;
+    #[cfg(feature = "nccl")]
+    fn cuDeviceCanAccessPeer(can: *mut c_int, device: sys::CUdevice, peer: sys::CUdevice)
+        = sys::cuDeviceCanAccessPeer;
+    // The bindings give the entries of the list another type for each version of CUDA.
+    #[cfg(feature = "nccl")]
+    fn cuMemPoolSetAccess(pool: sys::CUmemoryPool, map: *const MemoryAccess, count: usize);
     fn cuMemPoolTrimTo(pool: sys::CUmemoryPool, bytes: usize) = sys::cuMemPoolTrimTo;
     fn cuMemsetD16Async(to: sys::CUdeviceptr, value: u16, len: usize, stream: sys::CUstream)
         = sys::cuMemsetD16Async;
@@ -176,6 +182,25 @@ library_functions! {
     // All drivers have it; the bindings of CUDA 13 name only its second version.
     fn cuEventElapsedTime(milliseconds: *mut f32, start: sys::CUevent, end: sys::CUevent);
     fn cuEventDestroy_v2(event: sys::CUevent) = sys::cuEventDestroy_v2;
+}
+
+/// `CUmemAccessDesc`
+#[cfg(feature = "nccl")]
+#[repr(C)]
+pub(super) struct MemoryAccess {
+    location_kind: c_uint,
+    location: c_int,
+    access: c_uint,
+}
+
+#[cfg(feature = "nccl")]
+impl MemoryAccess {
+    /// Reads and writes of a device.
+    pub(super) fn by(device: sys::CUdevice) -> MemoryAccess {
+        const DEVICE: c_uint = 1;
+        const READ_AND_WRITE: c_uint = 3;
+        MemoryAccess { location_kind: DEVICE, location: device, access: READ_AND_WRITE }
+    }
 }
 
 impl Api {

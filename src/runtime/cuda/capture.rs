@@ -5,13 +5,26 @@ use std::sync::Arc;
 
 use super::kernel_name::KernelId;
 use super::pending_report::Report;
+#[cfg(feature = "nccl")]
+use super::stream::Stream;
 use super::submission_counter::QueuedLaunches;
 use super::uses::Uses;
+#[cfg(feature = "nccl")]
+use crate::runtime::error::RuntimeError;
 
 /// A resource that a graph keeps.
 pub(super) trait Resource: Send + Sync {
     /// Returns the work that uses it.
     fn uses(&self) -> &Uses;
+}
+
+/// A library whose calls a graph has.
+#[cfg(feature = "nccl")]
+pub(super) trait Launched: Send + Sync {
+    /// Fails if the graph must not be launched any more.
+    fn check(&self) -> Result<(), RuntimeError>;
+    /// Notes a launch of the graph.
+    fn note(&self, stream: &Arc<Stream>);
 }
 
 /// The resources of recorded work.
@@ -22,6 +35,8 @@ pub(super) struct Capture {
     pub(super) code: Vec<Arc<Uses>>,
     pub(super) reports: Vec<Arc<dyn Report>>,
     pub(super) owners: Vec<Arc<dyn Any + Send + Sync>>,
+    #[cfg(feature = "nccl")]
+    pub(super) launched: Vec<Arc<dyn Launched>>,
     pub(super) launches: Option<QueuedLaunches>,
     /// Launches, copies and fills.
     pub(super) nodes: u64,
@@ -40,6 +55,12 @@ impl Capture {
             Some((_, known)) => *known |= writes,
             None => self.used.push((used, writes)),
         }
+    }
+
+    /// Notes a library that each launch of the graph asks and tells.
+    #[cfg(feature = "nccl")]
+    pub(super) fn note_launched(&mut self, library: Arc<dyn Launched>) {
+        add(&mut self.launched, library);
     }
 
     /// Notes a copy or a fill.

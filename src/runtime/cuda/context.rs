@@ -6,12 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
+#[cfg(feature = "nccl")]
+use super::api::MemoryAccess;
 use super::api::{Api, device_count};
 use super::kernel_name::KernelNames;
 use super::pending_report::{AssertReports, Launches, PendingReports};
 use super::status;
 use super::stream::Stream;
 use crate::ir::{LaunchBounds, Target};
+#[cfg(feature = "nccl")]
+use crate::runtime::comm::CommError;
 use crate::runtime::driver_answer::{CudaVersion, driver_release};
 use crate::runtime::error::RuntimeError;
 use crate::runtime::fault::DeviceFault;
@@ -41,6 +45,9 @@ pub(in crate::runtime) struct Context {
     properties: Properties,
     has_pools: bool,
     asserts: AssertReports,
+    /// The failures of communicators that no call has returned yet, each with the number of the communicator.
+    #[cfg(feature = "nccl")]
+    comm_failures: Mutex<Vec<(u64, CommError)>>,
     fault: OnceLock<DeviceFault>,
     driver: OnceLock<String>,
 }
@@ -167,6 +174,8 @@ impl Context {
             properties,
             has_pools,
             asserts: AssertReports::default(),
+            #[cfg(feature = "nccl")]
+            comm_failures: Mutex::default(),
             fault: OnceLock::new(),
             driver: OnceLock::new(),
         })
@@ -272,7 +281,34 @@ impl Context {
     pub(in crate::runtime) fn synchronize(&self) -> Result<(), RuntimeError> {
         let _current = self.enter()?;
         self.wait()?;
+        self.check_comms()?;
         self.asserts.check(Launches::All)
+    }
+
+    #[cfg(feature = "nccl")]
+    fn comm_failures(&self) -> MutexGuard<'_, Vec<(u64, CommError)>> {
+        self.comm_failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a communicator has failed, for the next call that waits.
+    #[cfg(feature = "nccl")]
+    pub(super) fn note_comm_failure(&self, comm: u64, error: CommError) {
+        self.comm_failures().push((comm, error));
+    }
+
+    /// Forgets the failure of a communicator that nobody has any more.
+    #[cfg(feature = "nccl")]
+    pub(super) fn forget_comm_failure(&self, comm: u64) {
+        self.comm_failures().retain(|(failed, _)| *failed != comm);
+    }
+
+    /// Fails if a communicator has failed since the last call.
+    fn check_comms(&self) -> Result<(), RuntimeError> {
+        #[cfg(feature = "nccl")]
+        if let Some((_, error)) = self.comm_failures().pop() {
+            return Err(error.into());
+        }
+        Ok(())
     }
 
     /// Held while launches of kernels with assertions are queued.
@@ -283,6 +319,7 @@ impl Context {
     /// Fails if assertions of kernels that the calling thread has launched did. The work before this call has
     /// ended.
     pub(in crate::runtime) fn check_asserts(&self) -> Result<(), RuntimeError> {
+        self.check_comms()?;
         self.asserts.check(Launches::OfThread)
     }
 
@@ -308,7 +345,7 @@ impl Context {
     }
 
     /// Returns the number of the GPU.
-    #[cfg(feature = "dlpack")]
+    #[cfg(any(feature = "dlpack", feature = "nccl"))]
     pub(in crate::runtime) fn ordinal(&self) -> usize {
         self.ordinal
     }
@@ -407,6 +444,35 @@ impl Context {
             Err(_) => self.check_alive(),
         }
     }
+}
+
+/// Lets each GPU in use read and write the memory of the others, where the hardware can: NCCL copies between buffers of
+/// one process directly.
+#[cfg(feature = "nccl")]
+pub(super) fn share_pools() -> Result<(), RuntimeError> {
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for context in &open {
+        let Some(pool) = context.pool()? else { continue };
+        let mut peers = Vec::new();
+        for peer in open.iter().filter(|peer| peer.ordinal != context.ordinal) {
+            let mut can = 0;
+            let ask = context.api.cuDeviceCanAccessPeer;
+            // SAFETY: `can` is a variable for the result.
+            let code = unsafe { ask(&mut can, peer.device, context.device) };
+            context.check("cuDeviceCanAccessPeer", code)?;
+            if can != 0 {
+                peers.push(MemoryAccess::by(peer.device));
+            }
+        }
+        if !peers.is_empty() {
+            let _current = context.enter()?;
+            // SAFETY: the pool belongs to the device; the list has as many entries as the call says.
+            let code =
+                unsafe { (context.api.cuMemPoolSetAccess)(pool, peers.as_ptr(), peers.len()) };
+            context.check("cuMemPoolSetAccess", code)?;
+        }
+    }
+    Ok(())
 }
 
 /// A context that is current on this thread. Dropping it brings back the one before, if it was another.

@@ -31,18 +31,25 @@ pub(super) struct Allocation {
     uses: Uses,
     /// The owner that frees it, if other code does.
     owner: Option<Box<dyn Any + Send + Sync>>,
+    /// The allocation that this is a part of. It tracks the uses, and frees the memory.
+    base: Option<Arc<Allocation>>,
 }
 
 impl Resource for Allocation {
+    #[inline]
     fn uses(&self) -> &Uses {
-        &self.uses
+        match &self.base {
+            None => &self.uses,
+            Some(base) => &base.uses,
+        }
     }
 }
 
 impl Allocation {
     /// Returns the lease of lent memory.
     pub(super) fn lease(&self) -> Option<&Lease> {
-        self.owner.as_deref().and_then(|owner| owner.downcast_ref())
+        let owner = self.base.as_ref().map_or(&self.owner, |base| &base.owner);
+        owner.as_deref().and_then(|owner| owner.downcast_ref())
     }
 }
 
@@ -103,6 +110,7 @@ impl Memory {
             allocated_on: stream,
             uses,
             owner: Some(owner),
+            base: None,
         }))
     }
 
@@ -145,6 +153,22 @@ impl Memory {
             allocated_on: stream,
             uses,
             owner: None,
+            base: None,
+        })))
+    }
+
+    /// Returns the `bytes` bytes from `first` on, if the memory has them. Uses of the part are uses of the whole.
+    pub(in crate::runtime) fn part(&self, first: usize, bytes: usize) -> Option<Memory> {
+        first.checked_add(bytes).filter(|end| *end <= self.0.bytes)?;
+        let base = self.0.base.as_ref().unwrap_or(&self.0);
+        Some(Memory(Arc::new(Allocation {
+            context: self.0.context,
+            address: self.0.address + first as u64,
+            bytes,
+            allocated_on: Arc::clone(&self.0.allocated_on),
+            uses: Uses::default(),
+            owner: None,
+            base: Some(Arc::clone(base)),
         })))
     }
 
@@ -166,8 +190,9 @@ impl Memory {
         &self.0
     }
 
+    #[inline]
     pub(super) fn uses(&self) -> &Uses {
-        &self.0.uses
+        Resource::uses(&*self.0)
     }
 
     /// Notes work of the owner of the stream, which calls, if nothing else has to be done: nobody else has the memory, and
@@ -178,10 +203,10 @@ impl Memory {
         !is_shared && uses.is_alone(stream) && uses.note_at_once(stream, work, writes)
     }
 
-    /// Returns whether a graph uses the memory, too.
+    /// Returns whether a graph or a part uses the memory, too.
     #[inline]
     pub(super) fn is_shared(&self) -> bool {
-        uses::is_shared(&self.0)
+        uses::is_shared(&self.0) || self.0.base.is_some()
     }
 
     /// Lets a graph keep the memory. Fails for lent memory.
@@ -199,14 +224,16 @@ impl Memory {
 
     /// Returns whether other code frees the memory.
     pub(super) fn has_owner(&self) -> bool {
-        self.0.owner.is_some()
+        self.0.owner.is_some() || self.0.base.is_some()
     }
 
     /// Returns the address, not to be freed here any more, if nobody else has the memory and this crate allocated it;
     /// else the memory again.
     pub(super) fn release(self) -> Result<u64, Memory> {
         match Arc::try_unwrap(self.0) {
-            Ok(mut own) if own.owner.is_none() => Ok(std::mem::take(&mut own.address)),
+            Ok(mut own) if own.owner.is_none() && own.base.is_none() => {
+                Ok(std::mem::take(&mut own.address))
+            }
             Ok(foreign) => Err(Memory(Arc::new(foreign))),
             Err(shared) => Err(Memory(shared)),
         }
@@ -442,7 +469,7 @@ impl Memory {
     pub(super) fn read_start(&self, len: usize) -> Result<Vec<u64>, RuntimeError> {
         let mut data = vec![0; len.min(self.0.bytes / size_of::<u64>())];
         let _current = self.0.context.enter()?;
-        self.0.uses.wait(true)?;
+        self.uses().wait(true)?;
         // SAFETY: the vector and the allocation have as many words.
         unsafe { self.read_to(data.as_mut_ptr(), data.len())? };
         Ok(data)
@@ -512,7 +539,7 @@ impl Memory {
             return Ok(());
         }
         // On the stream of the last change nothing has to be waited for but that.
-        let stream = self.0.uses.writer().unwrap_or_else(|| Arc::clone(&self.0.allocated_on));
+        let stream = self.uses().writer().unwrap_or_else(|| Arc::clone(&self.0.allocated_on));
         let stream = self.queue_host_copy(&stream, false, "cuMemcpyDtoHAsync", |stream| {
             // SAFETY: the sizes are right by contract. The copy has ended when this function returns, because nobody
             // captures the stream: if waiting for it fails, the context is lost and copies no more.
@@ -539,7 +566,7 @@ impl Memory {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if self.address == 0 {
+        if self.address == 0 || self.base.is_some() {
             return;
         }
         // After a fault the memory is gone with the context.

@@ -38,6 +38,10 @@ mod library;
 mod link;
 mod memory;
 mod module;
+#[cfg(feature = "nccl")]
+pub(super) mod nccl;
+#[cfg(feature = "nccl")]
+mod nccl_watch;
 mod pending_report;
 mod pinned;
 mod recording;

@@ -128,10 +128,12 @@ impl Graph {
     pub(in crate::runtime) fn launch(&self, stream: &Arc<Stream>) -> Result<(), RuntimeError> {
         stream.check_runs("Graph::launch")?;
         stream.check_not_capturing()?;
-        let Capture { used, code, reports, owners, launches, nodes } = &self.capture;
+        let Capture { used, code, reports, owners, launches, nodes, .. } = &self.capture;
         if *nodes == 0 {
             return Ok(());
         }
+        #[cfg(feature = "nccl")]
+        self.capture.launched.iter().try_for_each(|library| library.check())?;
         let _current = self.context.enter()?;
         let _graphs = self.context.lock_graphs();
         let mut pending = (!reports.is_empty()).then(|| self.context.lock_asserts());
@@ -146,6 +148,8 @@ impl Graph {
             let answer = unsafe { (self.context.api().cuGraphLaunch)(self.exec, stream.raw()) };
             self.context.check("cuGraphLaunch", answer)
         })?;
+        #[cfg(feature = "nccl")]
+        self.capture.launched.iter().for_each(|library| library.note(stream));
         if let Some(pending) = &mut pending {
             reports.iter().for_each(|report| pending.note(report));
         }

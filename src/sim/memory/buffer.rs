@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::element::Element;
 use super::shared::byte_mask;
@@ -24,7 +24,10 @@ use crate::ir;
 /// # Ok::<(), tilewright::sim::WriteError>(())
 /// ```
 pub struct GlobalBuffer {
-    words: Box<[AtomicU32]>,
+    /// The words of the allocation; parts share them.
+    words: Arc<[AtomicU32]>,
+    /// The first word of this part.
+    first: usize,
     len_bytes: usize,
 }
 
@@ -50,7 +53,7 @@ impl GlobalBuffer {
     /// A buffer of zero bytes.
     pub fn zeros(len_bytes: usize) -> GlobalBuffer {
         let words = (0..len_bytes.div_ceil(4)).map(|_| AtomicU32::new(0)).collect();
-        GlobalBuffer { words, len_bytes }
+        GlobalBuffer { words, first: 0, len_bytes }
     }
 
     /// A buffer that holds `values`.
@@ -58,6 +61,27 @@ impl GlobalBuffer {
         let buffer = GlobalBuffer::zeros(size_of_val_in_memory(values));
         buffer.fill_from(values);
         buffer
+    }
+
+    /// The `len_bytes` bytes from byte `4 * first_word` on, as a buffer that shares them: an access outside of the part is
+    /// a fault. `None` where the buffer does not have them.
+    ///
+    /// ```
+    /// use tilewright::sim::GlobalBuffer;
+    /// let buffer = GlobalBuffer::from_slice(&[1, 2, 3]);
+    /// buffer.part(1, 8).unwrap().write(&[5, 6])?;
+    /// assert_eq!(buffer.to_vec::<i32>(), [1, 5, 6]);
+    /// assert!(buffer.part(2, 8).is_none());
+    /// # Ok::<(), tilewright::sim::WriteError>(())
+    /// ```
+    pub fn part(&self, first_word: usize, len_bytes: usize) -> Option<GlobalBuffer> {
+        let end = first_word.checked_mul(4)?.checked_add(len_bytes)?;
+        let first = self.first + first_word;
+        (end <= self.len_bytes).then(|| GlobalBuffer {
+            words: self.words.clone(),
+            first,
+            len_bytes,
+        })
     }
 
     /// The length in bytes.
@@ -108,14 +132,14 @@ impl GlobalBuffer {
     /// Word `i`.
     #[inline(always)]
     pub(in crate::sim) fn word(&self, i: usize) -> u32 {
-        self.words[i].load(Relaxed)
+        self.words[self.first + i].load(Relaxed)
     }
 
     /// Sets the bits of `mask` in word `i` to those of `bits`, which has no others. Other threads may write
     /// the other bits at the same time.
     #[inline(always)]
     pub(in crate::sim) fn update(&self, i: usize, mask: u32, bits: u32) {
-        let word = &self.words[i];
+        let word = &self.words[self.first + i];
         if mask == u32::MAX {
             return word.store(bits, Relaxed);
         }
@@ -159,7 +183,7 @@ static LOCKS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
 impl GlobalBuffer {
     /// Sets word `i` to `f(old)` in one step, and returns `old`.
     pub(in crate::sim) fn update_word(&self, i: usize, f: impl Fn(u32) -> u32) -> u32 {
-        let word = &self.words[i];
+        let word = &self.words[self.first + i];
         let mut old = word.load(Relaxed);
         while let Err(now) = word.compare_exchange_weak(old, f(old), Relaxed, Relaxed) {
             old = now;
@@ -169,7 +193,7 @@ impl GlobalBuffer {
 
     /// Keeps other accesses in one piece away from the two words from word `i` on.
     pub(in crate::sim) fn lock(&self, i: usize) -> MutexGuard<'static, ()> {
-        let place = self.words.as_ptr().addr() / 8 + i / 2;
+        let place = (self.words.as_ptr().addr() / 4 + self.first + i) / 2;
         LOCKS[place % LOCKS.len()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,0 +1,230 @@
+//! A two-layer MLP on several devices: `cargo run --example tensor_parallel`.
+//!
+//! `Y = relu(X W1) W2`. The columns of W1 and the rows of W2 are cut among the ranks, and the rows of X and Y too: the first
+//! layer gathers the rows of X, the second one scatters the sums. Every rank compares its rows of Y with the same MLP on
+//! its device alone.
+//!
+//! Without options one process uses all GPUs of the machine, or two simulators. Several processes, each with one GPU:
+//!
+//! ```text
+//! tensor_parallel --rank 0 --world 2 --id-file /tmp/id &
+//! tensor_parallel --rank 1 --world 2 --id-file /tmp/id
+//! ```
+//!
+//! The file must not exist before. `--sim` uses simulators, `--large` sizes of a language model.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{GlobalMut, Kernel, bf16};
+use tilewright::kernels::gemm::{Activation, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem};
+use tilewright::kernels::parallel::{ColumnParallel, ParallelSizes, RowOutput, RowParallel};
+use tilewright::runtime::comm::{CommOptions, Communicator, UniqueId};
+use tilewright::runtime::{Buffer, Device, Function, Grid, LaunchOptions, Stream};
+
+type AnyError = Box<dyn Error + Send + Sync>;
+
+/// The sizes of the MLP: rows of X, columns of X and Y, columns of the hidden layer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) rows: u32,
+    pub(crate) outer: u32,
+    pub(crate) hidden: u32,
+}
+
+/// Elements `-1`, `0` and `1` of a row-major matrix, which each rank computes by itself.
+fn element(seed: u64, row: u64, column: u64) -> bf16 {
+    let mixed = (row * 0x9e37_79b9 + column * 0x85eb_ca6b + seed * 0xc2b2_ae35)
+        .wrapping_mul(0x2545_f491_4f6c_dd1d);
+    bf16::from_f32((mixed >> 60) as f32 % 3.0 - 1.0)
+}
+
+/// The rows and columns of a matrix from `first` on, `rows x columns` of them.
+fn part(seed: u64, first: [u32; 2], [rows, columns]: [u32; 2]) -> Vec<bf16> {
+    let row = |row: u32| {
+        let at = move |column: u32| element(seed, row.into(), column.into());
+        (first[1]..first[1] + columns).map(at)
+    };
+    (first[0]..first[0] + rows).flat_map(row).collect()
+}
+
+/// Returns the elements of a matrix.
+fn len(rows: u32, columns: u32) -> Result<usize, AnyError> {
+    Ok(usize::try_from(rows)? * usize::try_from(columns)?)
+}
+
+/// The MLP of one rank. Returns how long it took, on average.
+fn rank(comm: &Communicator, sizes: Sizes) -> Result<Duration, AnyError> {
+    let (device, ranks, rank) = (comm.device(), comm.ranks(), comm.rank());
+    let Sizes { rows, outer, hidden } = sizes;
+    let [own_rows, own_hidden] = [rows / ranks, hidden / ranks];
+    let first = ParallelSizes { rows: own_rows, n: own_hidden, k: outer };
+    let second = ParallelSizes { rows: own_rows, n: outer, k: own_hidden };
+    let mut up = ColumnParallel::<bf16>::new(comm, first, None)?;
+    let mut down = RowParallel::<bf16>::new(comm, second, RowOutput::Scattered, None)?;
+    let relu = Relu::new(device)?;
+
+    // Weights are stored transposed: W1 is `hidden x outer`, W2 is `outer x hidden`.
+    let x = device.upload(&part(1, [rank * own_rows, 0], [own_rows, outer]))?;
+    let w1 = device.upload(&part(2, [rank * own_hidden, 0], [own_hidden, outer]))?;
+    let w2 = device.upload(&part(3, [0, rank * own_hidden], [outer, own_hidden]))?;
+    let mut h = device.zeros::<bf16>(len(rows, own_hidden)?)?;
+    let mut y = device.zeros::<bf16>(len(own_rows, outer)?)?;
+    let stream = device.stream()?;
+    let mut forward = || -> Result<(), AnyError> {
+        up.forward(&stream, &x, &w1, &mut h)?;
+        relu.run(&stream, &mut h)?;
+        Ok(down.forward(&stream, &h, &w2, &mut y)?)
+    };
+    forward()?;
+    device.synchronize()?;
+    let times = if device.is_sim() { 1 } else { 20 };
+    let start = Instant::now();
+    (0..times).try_for_each(|_| forward())?;
+    device.synchronize()?;
+    let elapsed = start.elapsed() / times;
+
+    let found = y.to_vec()?;
+    let all = alone(device, sizes)?;
+    let expected = &all[len(rank * own_rows, outer)?..][..found.len()];
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let (found, expected) = (found.to_f32(), expected.to_f32());
+        // Each rank's product, of about the root of `hidden * outer`, is rounded before the sum.
+        let product = 4.0 * (hidden as f32 * outer as f32).sqrt();
+        let most = 2f32.powi(-8) * (expected.abs() + product);
+        if (found - expected).abs() > most {
+            return Err(
+                format!("rank {rank}: Y[{i}] is {found}, and {expected} on one device").into()
+            );
+        }
+    }
+    Ok(elapsed)
+}
+
+/// The function of the hidden layer, in place.
+struct Relu(Function<(GlobalMut<bf16>, i32)>);
+
+impl Relu {
+    fn new(device: &Device) -> Result<Relu, AnyError> {
+        type Params = (GlobalMut<bf16>, i32);
+        let kernel = Kernel::<Params>::build("relu", device.target(), |k, (h, n)| {
+            let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+            k.if_(i.lt(n), |k| {
+                let x = h.load(k, i).cvt::<f32>();
+                h.store(k, i, x.max(0.0).cvt::<bf16>());
+            });
+        })?;
+        Ok(Relu(device.load(&kernel)?))
+    }
+
+    fn run(&self, stream: &Stream, h: &mut Buffer<bf16>) -> Result<(), AnyError> {
+        let (options, len) = (LaunchOptions::default().stream(stream), h.len());
+        Ok(self.0.launch_with(options, Grid::cover(len, 256), (h, i32::try_from(len)?))?)
+    }
+}
+
+/// Returns Y of the whole MLP, computed on one device.
+fn alone(device: &Device, sizes: Sizes) -> Result<Vec<bf16>, AnyError> {
+    let Sizes { rows, outer, hidden } = sizes;
+    let sms = device.properties().map_or(132, |properties| properties.sm_count);
+    let types =
+        GemmConfig { target: device.target(), ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
+    let relu = Epilogue { activation: Some(Activation::Relu), ..Epilogue::default() };
+    let upload = |seed, sizes| device.upload(&part(seed, [0, 0], sizes));
+    let (x, w1, w2) =
+        (upload(1, [rows, outer])?, upload(2, [hidden, outer])?, upload(3, [outer, hidden])?);
+    let mut h = device.zeros::<bf16>(len(rows, hidden)?)?;
+    let mut y = device.zeros::<bf16>(len(rows, outer)?)?;
+    let layers = [(relu, [hidden, outer]), (Epilogue::default(), [outer, hidden])];
+    for (i, (epilogue, [n, k])) in layers.into_iter().enumerate() {
+        let problem = GemmProblem::new(rows, n, k);
+        let config = GemmConfig { epilogue, ..types }.best(&problem, sms)?;
+        let gemm = Gemm::<bf16>::new(config)?.load(device)?;
+        match i {
+            0 => gemm.launch(&problem, GemmArgs::new(&x, &w1, &mut h))?,
+            _ => gemm.launch(&problem, GemmArgs::new(&h, &w2, &mut y))?,
+        }
+    }
+    Ok(y.to_vec()?)
+}
+
+/// Runs the MLP on these devices, with a thread for each.
+pub(crate) fn run(devices: &[Device], sizes: Sizes) -> Result<(), AnyError> {
+    let ranks = Communicator::all(devices)?;
+    let times = std::thread::scope(|threads| -> Result<Vec<Duration>, AnyError> {
+        let start = |comm| threads.spawn(move || rank(comm, sizes));
+        let threads: Vec<_> = ranks.iter().map(start).collect();
+        threads.into_iter().map(|thread| thread.join().map_err(|_| "a rank panicked")?).collect()
+    })?;
+    for (comm, time) in ranks.iter().zip(times) {
+        println!("{comm:?}: {sizes:?} in {time:?}, equal to one device");
+    }
+    Ok(())
+}
+
+/// The options of the command line.
+#[derive(Default)]
+struct Options {
+    rank: Option<u32>,
+    world: Option<u32>,
+    id_file: Option<String>,
+    sim: bool,
+    large: bool,
+}
+
+fn options() -> Result<Options, AnyError> {
+    let (mut options, mut words) = (Options::default(), std::env::args().skip(1));
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("`{word}` needs a value"));
+        match word.as_str() {
+            "--rank" => options.rank = Some(value()?.parse()?),
+            "--world" => options.world = Some(value()?.parse()?),
+            "--id-file" => options.id_file = Some(value()?),
+            "--sim" => options.sim = true,
+            "--large" => options.large = true,
+            _ => {
+                return Err(
+                    format!("`{word}` is no option: see the first lines of the example").into()
+                );
+            }
+        }
+    }
+    Ok(options)
+}
+
+#[allow(dead_code, reason = "a test runs the other functions")]
+fn main() -> Result<(), AnyError> {
+    let Options { rank: number, world, id_file, sim, large } = options()?;
+    let sizes = match large {
+        true => Sizes { rows: 4096, outer: 8192, hidden: 28672 },
+        false => Sizes { rows: 64, outer: 48, hidden: 96 },
+    };
+    if let (Some(number), Some(world), Some(file)) = (number, world, id_file) {
+        const PATIENCE: Duration = Duration::from_secs(60);
+        let device = Device::cuda(usize::try_from(number)? % Device::cuda_count()?)?;
+        let id = match number {
+            0 => {
+                let id = UniqueId::new(&device)?;
+                id.write_file(&file)?;
+                id
+            }
+            _ => UniqueId::read_file(&file, PATIENCE)?,
+        };
+        let options = CommOptions::default().timeout(PATIENCE);
+        let comm = Communicator::connect(options, &device, &id, number, world)?;
+        if number == 0 {
+            // All ranks have read it.
+            std::fs::remove_file(&file)?;
+        }
+        let time = rank(&comm, sizes)?;
+        println!("{comm:?}: {sizes:?} in {time:?}, equal to one device");
+        return Ok(());
+    }
+    let gpus = if sim { 0 } else { Device::cuda_count().unwrap_or(0) };
+    let devices: Vec<Device> = match gpus {
+        0 => (0..world.unwrap_or(2)).map(Device::sim_number).collect::<Result<_, _>>()?,
+        count => (0..count).map(Device::cuda).collect::<Result<_, _>>()?,
+    };
+    run(&devices, sizes)
+}

@@ -1,0 +1,202 @@
+//! [`CommOverlap`]: the division of a layer into chunks, and the model that chooses it.
+
+use crate::ir::types::Scalar;
+use crate::kernels::gemm::{GemmConfig, GemmError, GemmProblem};
+
+/// The sizes of a parallel layer on one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ParallelSizes {
+    /// The rows of activations that each rank has where rows are cut. The product has as many times the number of ranks.
+    pub rows: u32,
+    /// The columns of this rank's part of the weight.
+    pub n: u32,
+    /// The rows of this rank's part of the weight.
+    pub k: u32,
+}
+
+/// The overlap of communication and products in a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CommOverlap {
+    /// Not at all: one collective, one product.
+    None,
+    /// Chunk by chunk.
+    Chunks {
+        /// The chunks of the rows of a rank.
+        chunks: u32,
+        /// The SMs that products leave to the communication: those of
+        /// [`CommOptions::max_blocks`](crate::runtime::comm::CommOptions::max_blocks).
+        comm_sms: u32,
+    },
+}
+
+impl CommOverlap {
+    /// The SMs that products leave free while communication runs.
+    pub(super) fn comm_sms(self) -> u32 {
+        match self {
+            CommOverlap::None => 0,
+            CommOverlap::Chunks { comm_sms, .. } => comm_sms,
+        }
+    }
+
+    /// The first row of each chunk of `rows` rows, and their number at the end. Chunks start at multiples of 8 rows, so that
+    /// parts of matrices start at multiples of 16 bytes; large ones at multiples of 128.
+    pub(super) fn starts(self, rows: u32) -> Vec<u32> {
+        let chunks = match self {
+            CommOverlap::None => 1,
+            CommOverlap::Chunks { chunks, .. } => chunks.max(1),
+        };
+        let each = rows.div_ceil(chunks);
+        let step = each.next_multiple_of(if each > 128 { 128 } else { 8 }).max(1);
+        (0..rows).step_by(step as usize).chain([rows]).collect()
+    }
+}
+
+/// The communication of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exchange {
+    /// The rows of X are gathered before the product.
+    Gather,
+    /// The rows of the product are summed and scattered behind it.
+    Scatter,
+    /// The rows of the product are summed on all ranks behind it.
+    Sum,
+}
+
+/// The input of the choice.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Situation {
+    pub(super) exchange: Exchange,
+    pub(super) sizes: ParallelSizes,
+    pub(super) ranks: u32,
+    pub(super) sms: u32,
+    /// The thread blocks that the communicator may use.
+    pub(super) max_blocks: Option<u32>,
+}
+
+/// Seconds from the start of a collective of nothing to its end.
+const LATENCY_S: f64 = 15e-6;
+/// Bytes per second that a rank sends, and that one of NCCL's thread blocks sends, over NVLink.
+const BYTES_PER_S: f64 = 230e9;
+const BLOCK_BYTES_PER_S: f64 = 20e9;
+/// The thread blocks that NCCL uses by itself.
+const USUAL_BLOCKS: u32 = 24;
+/// Chunks of rows that are tried.
+const CHUNKS: [u32; 6] = [1, 2, 3, 4, 6, 8];
+/// The predicted time of chunks, in parts of that without, from which on they are chosen.
+const WORTH: f64 = 0.96;
+
+impl Situation {
+    /// Returns the overlap that is predicted to be the fastest.
+    pub(super) fn plan(&self, wanted: &GemmConfig) -> Result<CommOverlap, GemmError> {
+        let comm_sms = self.max_blocks.unwrap_or(USUAL_BLOCKS).min(self.sms / 2);
+        let alone = self.seconds(wanted, CommOverlap::None)?;
+        let mut best = (CommOverlap::None, alone * WORTH);
+        if self.ranks == 1 {
+            return Ok(best.0);
+        }
+        for chunks in CHUNKS.into_iter().filter(|chunks| *chunks <= self.sizes.rows.div_ceil(64)) {
+            let overlap = CommOverlap::Chunks { chunks, comm_sms };
+            let seconds = self.seconds(wanted, overlap)?;
+            if seconds < best.1 {
+                best = (overlap, seconds);
+            }
+        }
+        Ok(best.0)
+    }
+
+    /// Returns the predicted time of the layer.
+    pub(super) fn seconds(
+        &self,
+        wanted: &GemmConfig,
+        overlap: CommOverlap,
+    ) -> Result<f64, GemmError> {
+        let ParallelSizes { rows, n, k } = self.sizes;
+        let ranks = self.ranks;
+        let product = |rows: u32, batch: u32, sms: u32| -> Result<f64, GemmError> {
+            if rows == 0 || batch == 0 {
+                return Ok(0.0);
+            }
+            let problem = GemmProblem { batch, ..GemmProblem::new(rows, n, k) };
+            Ok(wanted.explain(&problem, sms)?.prediction.seconds)
+        };
+        let free = self.sms.saturating_sub(overlap.comm_sms()).max(1);
+        let (mut comm, mut compute) = (0.0f64, 0.0f64);
+        let starts = overlap.starts(rows);
+        if self.exchange == Exchange::Gather && overlap != CommOverlap::None {
+            compute = product(rows, 1, free)?;
+        }
+        for (i, chunk) in starts.windows(2).enumerate() {
+            let rows = chunk[1] - chunk[0];
+            let send = self.comm_seconds(wanted.a, rows);
+            match (self.exchange, overlap) {
+                (_, CommOverlap::None) => {
+                    compute = product(rows, ranks, self.sms)? + send;
+                }
+                (Exchange::Gather, _) => {
+                    comm += send;
+                    let is_last = i + 2 == starts.len();
+                    let sms = if is_last { self.sms } else { free };
+                    compute = compute.max(comm) + product(rows, ranks - 1, sms)?;
+                }
+                (Exchange::Scatter | Exchange::Sum, _) => {
+                    compute += product(rows, ranks, if i == 0 { self.sms } else { free })?;
+                    comm = comm.max(compute) + send;
+                }
+            }
+        }
+        Ok(compute.max(comm))
+    }
+
+    /// Returns the predicted time of the communication of `rows` rows of each rank.
+    fn comm_seconds(&self, scalar: Scalar, rows: u32) -> f64 {
+        let ParallelSizes { n, k, .. } = self.sizes;
+        let (columns, times) = match self.exchange {
+            Exchange::Gather => (k, 1.0),
+            Exchange::Scatter => (n, 1.0),
+            // A sum on all ranks is scattered and gathered.
+            Exchange::Sum => (n, 2.0),
+        };
+        let bytes = f64::from(rows) * f64::from(columns) * f64::from(scalar.size_bytes());
+        let blocks = f64::from(self.max_blocks.unwrap_or(USUAL_BLOCKS));
+        let rate = BYTES_PER_S.min(blocks * BLOCK_BYTES_PER_S);
+        LATENCY_S + times * bytes * f64::from(self.ranks - 1) / rate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_cover_the_rows() {
+        let chunks = |chunks| CommOverlap::Chunks { chunks, comm_sms: 16 };
+        assert_eq!(CommOverlap::None.starts(37), [0, 37]);
+        assert_eq!(chunks(2).starts(37), [0, 24, 37]);
+        assert_eq!(chunks(4).starts(4096), [0, 1024, 2048, 3072, 4096]);
+        assert_eq!(chunks(3).starts(4096), [0, 1408, 2816, 4096]);
+        assert_eq!(chunks(8).starts(5), [0, 5]);
+        assert_eq!(chunks(4).starts(0), [0]);
+    }
+
+    /// Large products hide their communication; small ones have nothing to hide it behind.
+    #[test]
+    fn communication_is_hidden_where_that_is_faster() {
+        let of = |exchange, rows, n, k| Situation {
+            exchange,
+            sizes: ParallelSizes { rows, n, k },
+            ranks: 2,
+            sms: 132,
+            max_blocks: Some(16),
+        };
+        let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+        for exchange in [Exchange::Gather, Exchange::Scatter, Exchange::Sum] {
+            let large = of(exchange, 4096, 4096, 4096);
+            let overlap = large.plan(&wanted).unwrap();
+            assert!(matches!(overlap, CommOverlap::Chunks { comm_sms: 16, .. }), "{exchange:?}");
+            let alone = large.seconds(&wanted, CommOverlap::None).unwrap();
+            assert!(large.seconds(&wanted, overlap).unwrap() < 0.9 * alone, "{exchange:?}");
+            assert_eq!(of(exchange, 8, 4096, 4096).plan(&wanted), Ok(CommOverlap::None));
+            assert_eq!(Situation { ranks: 1, ..large }.plan(&wanted), Ok(CommOverlap::None));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The products of a layer: their kernels, and parts of matrices.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::ir::Number;
+use crate::ir::types::Scalar;
+use crate::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem};
+use crate::runtime::comm::Communicator;
+use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
+
+use super::plan::{CommOverlap, Exchange, ParallelSizes, Situation};
+
+/// The SMs that products are planned for on a simulator.
+const SIMULATED_SMS: u32 = 132;
+
+/// A product of a layer, ready to be launched: the kernel and the sizes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Product {
+    config: GemmConfig,
+    pub(super) problem: GemmProblem,
+    /// The SMs that it may use.
+    sms: u32,
+}
+
+/// The kernels of the products of a layer.
+pub(super) struct Products<T: Number> {
+    wanted: GemmConfig,
+    device: Device,
+    sms: u32,
+    loaded: HashMap<(GemmConfig, u32), GemmFunction<T>>,
+}
+
+impl<T: Number> Products<T> {
+    pub(super) fn new(device: &Device) -> Products<T> {
+        let wanted =
+            GemmConfig { target: device.target(), ..GemmConfig::sm90(T::SCALAR, [128, 128]) };
+        // Types that tensor cores do not multiply.
+        let wanted = match T::SCALAR {
+            Scalar::F32 => GemmConfig::simt(device.target(), T::SCALAR),
+            _ => wanted,
+        };
+        let sms = device.properties().map_or(SIMULATED_SMS, |properties| properties.sm_count);
+        Products { wanted, device: device.clone(), sms, loaded: HashMap::new() }
+    }
+
+    /// Returns the overlap of the user, or the choice of the model.
+    pub(super) fn overlap(
+        &self,
+        exchange: Exchange,
+        sizes: ParallelSizes,
+        comm: &Communicator,
+        chosen: Option<CommOverlap>,
+    ) -> Result<CommOverlap, GemmError> {
+        let (ranks, max_blocks, sms) = (comm.ranks(), comm.max_blocks(), self.sms);
+        let situation = Situation { exchange, sizes, ranks, sms, max_blocks };
+        chosen.map_or_else(|| situation.plan(&self.wanted), Ok)
+    }
+
+    /// Loads the kernel for a problem, which leaves `free` SMs to others.
+    pub(super) fn add(&mut self, problem: GemmProblem, free: u32) -> Result<Product, GemmError> {
+        let sms = self.sms.saturating_sub(free).max(1);
+        let config = self.wanted.best(&problem, sms)?;
+        if !self.loaded.contains_key(&(config, sms)) {
+            let function = Gemm::<T>::new(config)?.load(&self.device)?;
+            let function = if free > 0 { function.with_sms(sms) } else { function };
+            self.loaded.insert((config, sms), function);
+        }
+        Ok(Product { config, problem, sms })
+    }
+
+    /// Starts a product of `add`.
+    pub(super) fn launch(
+        &self,
+        product: &Product,
+        stream: &Stream,
+        a: &Buffer<T>,
+        b: &Buffer<T>,
+        d: &mut Buffer<T>,
+    ) -> Result<(), GemmError> {
+        let Some(function) = self.loaded.get(&(product.config, product.sms)) else {
+            return Ok(());
+        };
+        let options = LaunchOptions::default().stream(stream);
+        let options = options.programmatic(product.config.programmatic);
+        function.prepare(&product.problem, GemmArgs::new(a, b, d))?.launch_with(options)
+    }
+}
+
+/// Returns the first element of a row of a matrix of `columns` columns.
+pub(super) fn first_of(row: u64, columns: u32) -> usize {
+    (row * u64::from(columns)) as usize
+}
+
+/// Returns the elements of the rows of a matrix of `columns` columns.
+pub(super) fn elements(rows: Range<u64>, columns: u32) -> Range<usize> {
+    first_of(rows.start, columns)..first_of(rows.end, columns)
+}
+
+/// Returns whether a part of a matrix of `columns` columns can start at a row.
+pub(super) fn can_start<T: Number>(row: u64, columns: u32) -> bool {
+    (row * u64::from(columns) * u64::from(T::SCALAR.size_bytes())).is_multiple_of(16)
+}
+
+/// Checks that a buffer has all elements of a matrix.
+pub(super) fn check_len<T: Number>(
+    operand: &'static str,
+    buffer: &Buffer<T>,
+    rows: u64,
+    columns: u32,
+) -> Result<(), GemmError> {
+    let (found, needed) = (buffer.len() as u64, rows * u64::from(columns));
+    match found == needed {
+        true => Ok(()),
+        false => Err(GemmError::BufferLength { operand, found, needed }),
+    }
+}
+
+/// Checks that all products have a size, and the number of all rows.
+pub(super) fn check_sizes(sizes: ParallelSizes, ranks: u32) -> Result<u64, GemmError> {
+    let rows = u64::from(sizes.rows) * u64::from(ranks);
+    let all = u32::try_from(rows).unwrap_or(u32::MAX);
+    for (name, size) in [("m", all), ("n", sizes.n), ("k", sizes.k)] {
+        if size == 0 || size > GemmProblem::MAX_SIZE {
+            return Err(GemmError::Size { name, size });
+        }
+    }
+    Ok(rows)
+}

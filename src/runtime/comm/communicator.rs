@@ -1,0 +1,325 @@
+//! Defines [`Communicator`], one rank of a set of devices.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::call::{CommOptions, ReduceOp};
+use super::error::{CommError, NcclVersion};
+use super::group::CommGroup;
+use super::nccl;
+use super::unique_id::UniqueId;
+use super::world::Member;
+use crate::ir::Element;
+use crate::runtime::buffer::Buffer;
+use crate::runtime::device::{Backend, Device};
+use crate::runtime::error::RuntimeError;
+use crate::runtime::stream::Stream;
+
+/// One rank of a set of devices: see [the module](super).
+///
+/// Dropping it is always safe: NCCL's resources are given back when its work has ended. A program that ends right after
+/// its last call waits for that work first, as by reading a result.
+pub struct Communicator {
+    device: Device,
+    rank: u32,
+    ranks: u32,
+    options: CommOptions,
+    pub(super) backend: CommBackend,
+}
+
+#[derive(Clone)]
+pub(super) enum CommBackend {
+    Sim(Arc<Member>),
+    Nccl(Arc<nccl::Comm>),
+}
+
+impl Communicator {
+    /// Returns the ranks of these devices, in their order, in one process.
+    ///
+    /// # Errors
+    /// Those of [`Communicator::connect`]; [`NoDevices`](CommError::NoDevices),
+    /// [`MixedDevices`](CommError::MixedDevices), [`SameDevice`](CommError::SameDevice).
+    pub fn all(devices: &[Device]) -> Result<Vec<Communicator>, RuntimeError> {
+        Communicator::all_with(CommOptions::default(), devices)
+    }
+
+    /// As [`Communicator::all`], with options.
+    ///
+    /// # Errors
+    /// Those of [`Communicator::all`].
+    pub fn all_with(
+        options: CommOptions,
+        devices: &[Device],
+    ) -> Result<Vec<Communicator>, RuntimeError> {
+        let first = devices.first().ok_or(CommError::NoDevices)?;
+        for (i, device) in devices.iter().enumerate() {
+            if device.is_sim() != first.is_sim() {
+                return Err(CommError::MixedDevices.into());
+            }
+            if devices[..i].contains(device) {
+                return Err(CommError::SameDevice { device: device.to_string() }.into());
+            }
+        }
+        let id = UniqueId::new(first)?;
+        let ranks = devices.len() as u32;
+        let contexts: Vec<_> = devices
+            .iter()
+            .filter_map(|device| match &device.backend {
+                Backend::Sim(_) => None,
+                Backend::Cuda(context) => Some(*context),
+            })
+            .collect();
+        let backends: Vec<CommBackend> = match contexts.is_empty() {
+            true => {
+                let member =
+                    |rank| Member::connect(&id, rank, ranks, options).map(CommBackend::Sim);
+                (0..ranks).map(member).collect::<Result<_, _>>()?
+            }
+            false => {
+                let comms = nccl::Comm::connect(id.as_bytes(), &contexts, 0, ranks, options)?;
+                comms.into_iter().map(CommBackend::Nccl).collect()
+            }
+        };
+        let all = devices.iter().zip(0..).zip(backends);
+        Ok(all
+            .map(|((device, rank), backend)| Communicator {
+                device: device.clone(),
+                rank,
+                ranks,
+                options,
+                backend,
+            })
+            .collect())
+    }
+
+    /// Connects the device as rank `rank` of `ranks`, which all connect with the same id, each in its own thread, process
+    /// or machine. Waits for all of them on GPUs.
+    ///
+    /// # Errors
+    /// [`NcclNotBuilt`](CommError::NcclNotBuilt), [`NoLibrary`](CommError::NoLibrary),
+    /// [`MissingSymbol`](CommError::MissingSymbol), [`OldVersion`](CommError::OldVersion),
+    /// [`Rank`](CommError::Rank), [`RankTaken`](CommError::RankTaken), [`Status`](CommError::Status);
+    /// [`TimedOut`](CommError::TimedOut), where some ranks have not connected: NCCL then keeps a thread that waits for
+    /// them.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use std::thread;
+    /// use tilewright::runtime::{Device, RuntimeError};
+    /// use tilewright::runtime::comm::{CommOptions, Communicator, UniqueId};
+    ///
+    /// let id = UniqueId::new(&Device::sim()?)?;
+    /// let rank = |rank: u32| -> Result<Vec<u32>, RuntimeError> {
+    ///     let device = Device::sim_number(rank)?;
+    ///     let comm = Communicator::connect(CommOptions::default(), &device, &id, rank, 3)?;
+    ///     let mut all = device.zeros(3)?;
+    ///     comm.all_gather(&device.stream()?, &device.upload(&[10 * rank])?, &mut all)?;
+    ///     all.to_vec()
+    /// };
+    /// thread::scope(|threads| {
+    ///     let threads: Vec<_> = (0..3).map(|r| threads.spawn(move || rank(r))).collect();
+    ///     threads.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), Ok(vec![0, 10, 20])));
+    /// });
+    /// # }
+    /// # Ok::<(), tilewright::runtime::RuntimeError>(())
+    /// ```
+    pub fn connect(
+        options: CommOptions,
+        device: &Device,
+        id: &UniqueId,
+        rank: u32,
+        ranks: u32,
+    ) -> Result<Communicator, RuntimeError> {
+        if rank >= ranks {
+            return Err(CommError::Rank { rank, ranks }.into());
+        }
+        let backend = match &device.backend {
+            Backend::Sim(_) => CommBackend::Sim(Member::connect(id, rank, ranks, options)?),
+            Backend::Cuda(context) => {
+                let comms = nccl::Comm::connect(id.as_bytes(), &[*context], rank, ranks, options)?;
+                CommBackend::Nccl(comms.into_iter().next().ok_or(CommError::NoDevices)?)
+            }
+        };
+        Ok(Communicator { device: device.clone(), rank, ranks, options, backend })
+    }
+
+    /// Returns the version of the NCCL library.
+    ///
+    /// # Errors
+    /// [`NcclNotBuilt`](CommError::NcclNotBuilt), [`NoLibrary`](CommError::NoLibrary),
+    /// [`MissingSymbol`](CommError::MissingSymbol), [`OldVersion`](CommError::OldVersion),
+    /// [`Status`](CommError::Status).
+    pub fn nccl_version() -> Result<NcclVersion, RuntimeError> {
+        nccl::version()
+    }
+
+    /// Returns the rank, from 0.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Returns the number of ranks.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// Returns the device of this rank.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Returns the most thread blocks of a collective, where [`CommOptions::max_blocks`] limits them.
+    pub fn max_blocks(&self) -> Option<u32> {
+        self.options.max_blocks
+    }
+
+    /// Fails with the error of the communicator, once it has one.
+    ///
+    /// # Errors
+    /// Why the communicator was aborted.
+    pub fn check(&self) -> Result<(), RuntimeError> {
+        match &self.backend {
+            CommBackend::Sim(member) => member.check(),
+            CommBackend::Nccl(comm) => comm.check(),
+        }
+    }
+
+    /// Ends all calls in flight of all ranks of this process. They and all later calls fail with
+    /// [`Aborted`](CommError::Aborted). Ranks of other processes fail when they wait for this one.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::runtime::Device;
+    /// use tilewright::runtime::comm::Communicator;
+    /// let ranks = Communicator::all(&[Device::sim_number(0)?, Device::sim_number(1)?])?;
+    /// ranks[0].abort();
+    /// assert_eq!(ranks[1].check().unwrap_err().to_string(), "rank 0 aborted the communicator");
+    /// # }
+    /// # Ok::<(), tilewright::runtime::RuntimeError>(())
+    /// ```
+    pub fn abort(&self) {
+        match &self.backend {
+            CommBackend::Sim(member) => member.abort(),
+            CommBackend::Nccl(comm) => comm.abort(),
+        }
+    }
+
+    /// Combines the elements of `from` of all ranks, one by one, into `to` of each rank.
+    ///
+    /// # Errors
+    /// Why the communicator was aborted; [`OtherDevice`](CommError::OtherDevice), [`Length`](CommError::Length),
+    /// [`UnsupportedType`](CommError::UnsupportedType), [`Mismatch`](CommError::Mismatch) (on simulators),
+    /// [`PeerGone`](CommError::PeerGone), [`TimedOut`](CommError::TimedOut), [`Status`](CommError::Status); the fault of
+    /// a launch before, if it had one.
+    pub fn all_reduce<T: Element>(
+        &self,
+        stream: &Stream,
+        op: ReduceOp,
+        from: &Buffer<T>,
+        to: &mut Buffer<T>,
+    ) -> Result<(), RuntimeError> {
+        let mut group = CommGroup::new();
+        group.all_reduce(self, stream, op, from, to)?;
+        group.run()
+    }
+
+    /// As [`Communicator::all_reduce`], into the same buffer.
+    ///
+    /// # Errors
+    /// Those of [`Communicator::all_reduce`].
+    pub fn all_reduce_in_place<T: Element>(
+        &self,
+        stream: &Stream,
+        op: ReduceOp,
+        data: &mut Buffer<T>,
+    ) -> Result<(), RuntimeError> {
+        let mut group = CommGroup::new();
+        group.all_reduce_in_place(self, stream, op, data)?;
+        group.run()
+    }
+
+    /// Writes the elements of `from` of all ranks one after the other, in the order of the ranks, to `to` of each rank.
+    ///
+    /// # Errors
+    /// Those of [`Communicator::all_reduce`].
+    pub fn all_gather<T: Element>(
+        &self,
+        stream: &Stream,
+        from: &Buffer<T>,
+        to: &mut Buffer<T>,
+    ) -> Result<(), RuntimeError> {
+        let mut group = CommGroup::new();
+        group.all_gather(self, stream, from, to)?;
+        group.run()
+    }
+
+    /// Combines the elements of `from` of all ranks, one by one, and writes the first `to.len()` of them to `to` of rank 0,
+    /// the next to rank 1, and so on.
+    ///
+    /// # Errors
+    /// Those of [`Communicator::all_reduce`].
+    pub fn reduce_scatter<T: Element>(
+        &self,
+        stream: &Stream,
+        op: ReduceOp,
+        from: &Buffer<T>,
+        to: &mut Buffer<T>,
+    ) -> Result<(), RuntimeError> {
+        let mut group = CommGroup::new();
+        group.reduce_scatter(self, stream, op, from, to)?;
+        group.run()
+    }
+
+    /// Copies `data` of rank `root` to `data` of each rank.
+    ///
+    /// # Errors
+    /// Those of [`Communicator::all_reduce`]; [`Rank`](CommError::Rank).
+    pub fn broadcast<T: Element>(
+        &self,
+        stream: &Stream,
+        root: u32,
+        data: &mut Buffer<T>,
+    ) -> Result<(), RuntimeError> {
+        let mut group = CommGroup::new();
+        group.broadcast(self, stream, root, data)?;
+        group.run()
+    }
+
+    /// Sends the elements to rank `peer`, which receives as many. Ranks that send to each other make both calls as a
+    /// [`CommGroup`].
+    ///
+    /// # Errors
+    /// Those of [`Communicator::all_reduce`]; [`Rank`](CommError::Rank).
+    pub fn send<T: Element>(
+        &self,
+        stream: &Stream,
+        peer: u32,
+        from: &Buffer<T>,
+    ) -> Result<(), RuntimeError> {
+        let mut group = CommGroup::new();
+        group.send(self, stream, peer, from)?;
+        group.run()
+    }
+
+    /// Receives the elements that rank `peer` sends.
+    ///
+    /// # Errors
+    /// Those of [`Communicator::send`].
+    pub fn recv<T: Element>(
+        &self,
+        stream: &Stream,
+        peer: u32,
+        to: &mut Buffer<T>,
+    ) -> Result<(), RuntimeError> {
+        let mut group = CommGroup::new();
+        group.recv(self, stream, peer, to)?;
+        group.run()
+    }
+}
+
+/// `Communicator(rank 0 of 2 on GPU 0 (NVIDIA H200))`
+impl fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Communicator(rank {} of {} on {})", self.rank, self.ranks, self.device)
+    }
+}

@@ -1,0 +1,70 @@
+//! Defines [`CommError`], the errors of communicators.
+
+use std::time::Duration;
+
+use crate::errors::errors;
+use crate::ir::types::Scalar;
+
+errors! {
+    /// An error of a communicator or of a collective: [`RuntimeError::Comm`](crate::runtime::RuntimeError::Comm).
+    #[derive(Clone, Debug, PartialEq)]
+    #[non_exhaustive]
+    pub enum CommError {
+        /// this build has no NCCL: build it with the feature `nccl`, or use simulators
+        NcclNotBuilt,
+        /// NCCL was not found, which was looked for as {tried}: install it, and name its folder in `LD_LIBRARY_PATH`
+        NoLibrary { tried: String },
+        /// the NCCL library has no function `{symbol}`: update it
+        MissingSymbol { symbol: &'static str },
+        /// NCCL {found} was found and at least {needed} is needed: update it
+        OldVersion { found: NcclVersion, needed: NcclVersion },
+        /// a communicator needs a device
+        NoDevices,
+        /// a communicator cannot have GPUs and simulators: use devices of one kind
+        MixedDevices,
+        /// {device} cannot have two ranks of a communicator
+        SameDevice { device: String },
+        /// rank {rank} is not below the {ranks} ranks of the communicator
+        Rank { rank: u32, ranks: u32 },
+        /// rank {rank} of the communicator is connected already
+        RankTaken { rank: u32 },
+        /// {what} of `{call}` is on {found} and rank {rank} of the communicator on {device}: use memory and streams of the
+        /// communicator's device
+        OtherDevice { call: &'static str, what: &'static str, found: String, rank: u32, device: String },
+        /// `{call}` on {ranks} ranks moves {from} elements to {expected}, and its output has {to}: make it as long
+        Length { call: &'static str, ranks: u32, from: usize, expected: String, to: usize },
+        /// `{call}` cannot reduce elements of type {scalar}
+        UnsupportedType { call: &'static str, scalar: Scalar },
+        /// a group of calls cannot use GPUs and simulators
+        MixedGroup,
+        /// ranks of the communicator make different calls: rank {rank} has {call}, and rank {other} has {other_call}
+        Mismatch { rank: u32, call: String, other: u32, other_call: String },
+        /// rank {rank} has left the communicator, and a call of this rank needs it
+        PeerGone { rank: u32 },
+        /// {call} has not ended in {timeout:?}: another rank has not made the same call, or hangs
+        TimedOut { call: String, timeout: Duration },
+        /// rank {rank} aborted the communicator
+        Aborted { rank: u32 },
+        /// NCCL refused `{call}` with status {status} ({name}): {detail}
+        Status { call: &'static str, status: u32, name: String, detail: String },
+        /// a unique id has 128 bytes, not {bytes}
+        IdLength { bytes: usize },
+        /// the file of the unique id, `{path}`: {error}
+        IdFile { path: String, error: String },
+    }
+}
+
+/// A version of NCCL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NcclVersion {
+    /// The major, minor and patch number.
+    pub numbers: [u32; 3],
+}
+
+/// `2.28.9`
+impl std::fmt::Display for NcclVersion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [major, minor, patch] = self.numbers;
+        write!(f, "{major}.{minor}.{patch}")
+    }
+}

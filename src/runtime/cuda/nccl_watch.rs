@@ -1,0 +1,385 @@
+//! Watches a communicator from a thread: errors, ranks that died, work that hangs; and ends it.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::context::Context;
+use super::event::Event;
+use super::nccl::{self, Nccl, RawComm};
+use super::stream::Stream;
+use crate::runtime::comm::{CommError, CommOptions, UniqueId};
+use crate::runtime::error::RuntimeError;
+
+/// The time between two looks.
+const POLL: Duration = Duration::from_millis(100);
+/// The time that work may take to end after another rank's process has ended.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A communicator, which calls and its watching thread share.
+pub(super) struct Shared {
+    api: &'static Nccl,
+    pub(super) context: &'static Context,
+    pub(super) raw: RawComm,
+    /// Stands for it among all communicators of the process.
+    number: u64,
+    id: [u8; UniqueId::BYTES],
+    rank: u32,
+    timeout: Duration,
+    failed: OnceLock<CommError>,
+    /// The calls in progress, and all that were started.
+    pub(super) calls: AtomicU64,
+    pub(super) started: AtomicU64,
+    /// Counts the work that was queued, and the stream of the latest.
+    work: AtomicU64,
+    latest_stream: AtomicU64,
+    streams: Mutex<Vec<Weak<Stream>>>,
+    processes: OnceLock<Vec<ProcessId>>,
+    phase: Mutex<Phase>,
+    changed: Condvar,
+}
+
+// SAFETY: the communicator is a name; what changes is behind locks or atomic.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// Its user has dropped it.
+    Closing,
+    Ended,
+}
+
+/// The communicators of the process.
+static LIVE: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+
+/// Numbers of communicators.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+/// The number of no stream.
+const NO_STREAM: u64 = u64::MAX;
+
+impl Shared {
+    /// Watches a communicator from a new thread.
+    pub(super) fn start(
+        api: &'static Nccl,
+        context: &'static Context,
+        raw: RawComm,
+        id: [u8; UniqueId::BYTES],
+        rank: u32,
+        options: CommOptions,
+    ) -> Result<Arc<Shared>, RuntimeError> {
+        let shared = Arc::new(Shared {
+            api,
+            context,
+            raw,
+            number: NUMBERS.fetch_add(1, Relaxed),
+            id,
+            rank,
+            timeout: options.timeout,
+            failed: OnceLock::new(),
+            calls: AtomicU64::new(0),
+            started: AtomicU64::new(0),
+            work: AtomicU64::new(0),
+            latest_stream: AtomicU64::new(NO_STREAM),
+            streams: Mutex::default(),
+            processes: OnceLock::new(),
+            phase: Mutex::new(Phase::Open),
+            changed: Condvar::new(),
+        });
+        let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
+        live.retain(|other| other.strong_count() > 0);
+        live.push(Arc::downgrade(&shared));
+        drop(live);
+        let watched = Arc::clone(&shared);
+        let watch = thread::Builder::new().name(format!("tilewright nccl rank {rank}"));
+        let started = watch.spawn(move || watched.watch());
+        started.map_err(|error| nccl::no_thread(&error))?;
+        Ok(shared)
+    }
+
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn check(&self) -> Result<(), RuntimeError> {
+        self.failed.get().map_or(Ok(()), |error| Err(error.clone().into()))
+    }
+
+    /// Notes the processes of all ranks.
+    pub(super) fn set_processes(&self, bytes: &[u8]) {
+        let all = bytes.chunks_exact(ProcessId::BYTES).map(ProcessId::from_bytes).collect();
+        let _ = self.processes.set(all);
+    }
+
+    /// Notes that work of the communicator was queued on the stream.
+    #[inline]
+    pub(super) fn note_work(&self, stream: &Arc<Stream>) {
+        if self.latest_stream.swap(stream.number(), Relaxed) != stream.number() {
+            let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+            streams.retain(|known| known.strong_count() > 0);
+            if !streams.iter().any(|known| known.as_ptr() == Arc::as_ptr(stream)) {
+                streams.push(Arc::downgrade(stream));
+            }
+        }
+        self.work.fetch_add(1, Release);
+    }
+
+    /// Lets all calls of all ranks of the process fail with the error.
+    fn fail(&self, error: &CommError) {
+        let live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
+        let ranks: Vec<Arc<Shared>> = live.iter().filter_map(Weak::upgrade).collect();
+        drop(live);
+        for rank in ranks.iter().filter(|rank| rank.id == self.id) {
+            if rank.failed.set(error.clone()).is_ok() {
+                rank.context.note_comm_failure(rank.number, error.clone());
+            }
+            let _phase = rank.phase();
+            rank.changed.notify_all();
+        }
+    }
+
+    /// Fails, and waits until the work of this rank is given up.
+    pub(super) fn abort(&self) {
+        self.fail(&CommError::Aborted { rank: self.rank });
+        let mut phase = self.phase();
+        let start = Instant::now();
+        while *phase != Phase::Ended
+            && let Some(left) = (4 * GRACE).checked_sub(start.elapsed())
+        {
+            phase =
+                self.changed.wait_timeout(phase, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Ends the communicator when its work has ended. Does not wait.
+    pub(super) fn close(&self) {
+        let mut phase = self.phase();
+        if *phase == Phase::Open {
+            *phase = Phase::Closing;
+        }
+        self.context.forget_comm_failure(self.number);
+        self.changed.notify_all();
+    }
+
+    fn watch(&self) {
+        let mut watch = Watch::default();
+        loop {
+            let closing = {
+                let mut phase = self.phase();
+                if self.failed.get().is_none() && (*phase == Phase::Open || watch.is_busy()) {
+                    let waited = self.changed.wait_timeout(phase, POLL);
+                    phase = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                *phase == Phase::Closing
+            };
+            if self.failed.get().is_some() {
+                self.give_up();
+                break;
+            }
+            match watch.look(self) {
+                Err(error) => self.fail(&error),
+                Ok(()) if closing && !watch.is_busy() => {
+                    // SAFETY: no call is in progress or comes, because nobody has the communicator; its work has
+                    // ended. It waits for the ranks of other processes on this machine.
+                    unsafe { (self.api.ncclCommDestroy)(self.raw) };
+                    break;
+                }
+                Ok(()) => {}
+            }
+        }
+        *self.phase() = Phase::Ended;
+        self.changed.notify_all();
+    }
+
+    /// Ends the work of a communicator that has failed.
+    fn give_up(&self) {
+        // Calls that go on by themselves come first. One that hangs is ended by NCCL.
+        let start = Instant::now();
+        while self.calls.load(SeqCst) > 0 && start.elapsed() < GRACE {
+            thread::sleep(Duration::from_millis(1));
+        }
+        // SAFETY: no call begins, because the communicator has failed. NCCL lets another thread abort a call that hangs.
+        unsafe { (self.api.ncclCommAbort)(self.raw) };
+    }
+}
+
+/// The observations of a watching thread.
+#[derive(Default)]
+struct Watch {
+    /// The work that was seen in flight: points behind it, and when they were set.
+    mark: Option<(Vec<Event>, Instant)>,
+    seen_work: u64,
+    /// A call in progress: the number of calls started, and since when it has not changed.
+    call: Option<(u64, Instant)>,
+    /// The rank whose process has ended, and the time at which this was found.
+    dead: Option<(u32, Instant)>,
+}
+
+impl Watch {
+    fn is_busy(&self) -> bool {
+        self.mark.is_some() || self.call.is_some()
+    }
+
+    /// Looks at the communicator.
+    fn look(&mut self, shared: &Shared) -> Result<(), CommError> {
+        let mut error = nccl::SUCCESS;
+        // SAFETY: this thread alone ends the communicator, and has not done so. `error` is a variable for the result.
+        let status = unsafe { (shared.api.ncclCommGetAsyncError)(shared.raw, &mut error) };
+        for status in [status, error] {
+            if !matches!(status, nccl::SUCCESS | nccl::IN_PROGRESS) {
+                return Err(shared.api.error("ncclCommGetAsyncError", status));
+            }
+        }
+        let started = shared.started.load(Relaxed);
+        self.call = match (shared.calls.load(SeqCst), self.call) {
+            (0, _) => None,
+            (_, Some((seen, since))) if seen == started => Some((seen, since)),
+            _ => Some((started, Instant::now())),
+        };
+        let passed = |event: &Event| event.is_passed().unwrap_or(true);
+        if self.mark.as_ref().is_some_and(|(events, _)| events.iter().all(passed)) {
+            self.mark = None;
+        }
+        let work = shared.work.load(Acquire);
+        if self.mark.is_none() && work != self.seen_work {
+            self.seen_work = work;
+            self.mark = Some((marks(shared), Instant::now()));
+        }
+        let since =
+            [self.call.map(|(_, since)| since), self.mark.as_ref().map(|(_, since)| *since)];
+        let Some(since) = since.into_iter().flatten().min() else {
+            self.dead = None;
+            return Ok(());
+        };
+        if self.dead.is_none() {
+            let processes = shared.processes.get().map_or(&[][..], |all| all);
+            let dead = processes.iter().zip(0..).find(|(process, _)| process.has_ended());
+            self.dead = dead.map(|(_, rank)| (rank, Instant::now()));
+        }
+        match self.dead {
+            Some((rank, found)) if found.elapsed() > GRACE => Err(CommError::PeerGone { rank }),
+            _ if since.elapsed() > shared.timeout => Err(CommError::TimedOut {
+                call: format!("work of rank {}", shared.rank),
+                timeout: shared.timeout,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns points behind all work of the streams.
+fn marks(shared: &Shared) -> Vec<Event> {
+    let streams = shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
+    let streams: Vec<Arc<Stream>> = streams.iter().filter_map(Weak::upgrade).collect();
+    let mark = |stream: &Arc<Stream>| -> Result<Event, RuntimeError> {
+        let event = Event::without_time(shared.context)?;
+        event.record_on(stream)?;
+        Ok(event)
+    };
+    // A stream that other code captures now, or a lost device: the next look or another call finds the end.
+    streams.iter().filter_map(|stream| mark(stream).ok()).collect()
+}
+
+/// A process of this or of another machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ProcessId {
+    /// The running system and its namespace of process ids; 0 where nothing tells them.
+    system: u64,
+    pid: u64,
+    /// The time at which the process was started, which another one of the same id does not have.
+    start: u64,
+}
+
+impl ProcessId {
+    pub(super) const BYTES: usize = 24;
+
+    pub(super) fn own() -> ProcessId {
+        let pid = std::process::id().into();
+        let start = start_of(pid).unwrap_or(0);
+        ProcessId { system: own_system(), pid, start }
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; ProcessId::BYTES] {
+        let mut bytes = [0; ProcessId::BYTES];
+        for (to, number) in bytes.chunks_exact_mut(8).zip([self.system, self.pid, self.start]) {
+            to.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> ProcessId {
+        let mut numbers = bytes.chunks_exact(8).map(|number| {
+            number.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte))
+        });
+        let mut next = || numbers.next().unwrap_or(0);
+        ProcessId { system: next(), pid: next(), start: next() }
+    }
+
+    /// Returns whether it is known that the process, of this system, has ended.
+    fn has_ended(self) -> bool {
+        self.system != 0
+            && self.start != 0
+            && self.system == own_system()
+            && start_of(self.pid) != Some(self.start)
+    }
+}
+
+/// Returns a number for the running system and its namespace of process ids.
+fn own_system() -> u64 {
+    static SYSTEM: OnceLock<u64> = OnceLock::new();
+    *SYSTEM.get_or_init(|| {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        let namespace = fs::read_link("/proc/self/ns/pid");
+        let (Ok(boot), Ok(namespace)) = (boot, namespace) else { return 0 };
+        let mut hasher = DefaultHasher::new();
+        (boot, namespace).hash(&mut hasher);
+        hasher.finish()
+    })
+}
+
+/// Returns the time at which a running process was started. A zombie does not run.
+fn start_of(pid: u64) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may contain anything. The state is the first field after it, the start the 20th.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    let start = fields.nth(18)?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn processes_end() {
+        let own = ProcessId::own();
+        assert!(own.system != 0 && own.start != 0 && !own.has_ended());
+        assert_eq!(ProcessId::from_bytes(&own.to_bytes()), own);
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("it starts");
+        let pid = child.id().into();
+        let of_child = ProcessId { pid, start: start_of(pid).expect("it runs"), ..own };
+        assert!(!of_child.has_ended());
+        child.kill().expect("it runs");
+        // A zombie, until it is waited for.
+        let start = Instant::now();
+        while !of_child.has_ended() && start.elapsed() < Duration::from_secs(10) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(of_child.has_ended());
+        child.wait().expect("it has ended");
+        assert!(of_child.has_ended());
+        // Nothing is known of other systems.
+        assert!(!ProcessId { system: own.system ^ 1, ..of_child }.has_ended());
+    }
+}
