@@ -10,6 +10,7 @@ pub(super) mod mbarrier;
 pub(super) mod mma;
 pub(super) mod pending;
 pub(super) mod remote_store;
+pub(super) mod sparse;
 pub(super) mod tensor_copy;
 pub(super) mod truncate;
 pub(super) mod wgmma;
