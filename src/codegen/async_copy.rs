@@ -6,7 +6,7 @@ use super::entry::Entry;
 use super::instruction::Part;
 use super::regs::{Class, Operand, Reg, memory_type};
 use crate::ir::Value;
-use crate::ir::op::{AsyncCopy, BulkReduce, BulkWait, L2Policy, PendingCount};
+use crate::ir::op::{AsyncCopy, BoxMode, BulkReduce, BulkWait, L2Policy, PendingCount};
 
 impl Entry<'_> {
     pub(super) fn async_copy(&mut self, op: &AsyncCopy) {
@@ -106,10 +106,11 @@ impl Entry<'_> {
                 barrier_index,
                 coords,
                 policy,
+                mode,
             } => self.tensor_load(
                 [*map, *to, *to_index, *barrier, *barrier_index],
                 None,
-                coords,
+                (coords, *mode),
                 *policy,
             ),
             AsyncCopy::CpAsyncBulkTensorMulticast {
@@ -121,26 +122,42 @@ impl Entry<'_> {
                 ctas,
                 coords,
                 policy,
+                mode,
             } => self.tensor_load(
                 [*map, *to, *to_index, *barrier, *barrier_index],
                 Some(*ctas),
-                coords,
+                (coords, *mode),
                 *policy,
             ),
-            AsyncCopy::CpAsyncBulkTensorStore { map, from, from_index, coords, policy } => {
-                let name = ["cp.async.bulk.tensor.", "d.global.shared::cta.tile.bulk_group"];
+            AsyncCopy::CpAsyncBulkTensorStore { map, from, from_index, coords, policy, mode } => {
+                let rest = format!("d.global.shared::cta.{}.bulk_group", store_mode(*mode));
+                let name = ["cp.async.bulk.tensor.", &rest];
                 self.tensor_store(name, [*map, *from, *from_index], coords, *policy);
             }
-            AsyncCopy::CpReduceAsyncBulkTensor { map, from, from_index, op, coords, policy } => {
-                let rest = format!("d.global.shared::cta.{op}.tile.bulk_group");
+            AsyncCopy::CpReduceAsyncBulkTensor {
+                map,
+                from,
+                from_index,
+                op,
+                coords,
+                policy,
+                mode,
+            } => {
+                let rest = format!("d.global.shared::cta.{op}.{}.bulk_group", store_mode(*mode));
                 let name = ["cp.reduce.async.bulk.tensor.", &rest];
                 self.tensor_store(name, [*map, *from, *from_index], coords, *policy);
             }
-            AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy } => {
-                let (map, coords) = (self.operand(*map), self.coords(coords));
-                let name =
-                    format!("cp.async.bulk.prefetch.tensor.{}d.L2.global.tile", coords.len());
-                self.with_policy(&name, "", &[Part::Box(map, &coords)], *policy);
+            AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy, mode } => {
+                let (map, (coords, offsets)) =
+                    (self.operand(*map), self.pixel_coords(coords, *mode));
+                let name = format!(
+                    "cp.async.bulk.prefetch.tensor.{}d.L2.global.{}",
+                    coords.len(),
+                    load_mode(*mode)
+                );
+                let parts = [Part::Box(map, &coords), Part::List(&offsets)];
+                let len = if offsets.is_empty() { 1 } else { 2 };
+                self.with_policy(&name, "", &parts[..len], *policy);
             }
             &AsyncCopy::StAsync { base, index, value, barrier, barrier_index } => {
                 let (_, elem) = self.pointee(base);
@@ -206,32 +223,57 @@ impl Entry<'_> {
         &mut self,
         [map, to, to_index, barrier, barrier_index]: [Value; 5],
         ctas: Option<Value>,
-        coords: &[Value],
+        (coords, mode): (&[Value], BoxMode),
         policy: L2Policy,
     ) {
         let (to, barrier) =
             (self.address_of(to, to_index), self.address_of(barrier, barrier_index));
-        let (map, coords) = (self.operand(map), self.coords(coords));
+        let (map, (coords, offsets)) = (self.operand(map), self.pixel_coords(coords, mode));
         let mut parts: SmallVec<[Part<'_>; 5]> =
             SmallVec::from_slice(&[Part::At(to), Part::Box(map, &coords), Part::At(barrier)]);
+        if !offsets.is_empty() {
+            parts.push(Part::List(&offsets));
+        }
         if let Some(ctas) = ctas {
             parts.push(self.cta_mask(ctas));
         }
         let multicast = if ctas.is_some() { ".multicast::cluster" } else { "" };
         let name = format!(
-            "cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes",
-            coords.len()
+            "cp.async.bulk.tensor.{}d.shared::cluster.global.{}.mbarrier::complete_tx::bytes",
+            coords.len(),
+            load_mode(mode)
         );
         self.with_policy(&name, multicast, &parts, policy);
     }
 
+    /// The coordinates of a load, and the offsets of im2col mode as 16 bits each.
+    fn pixel_coords(
+        &mut self,
+        coords: &[Value],
+        mode: BoxMode,
+    ) -> (SmallVec<[Operand; 5]>, SmallVec<[Operand; 5]>) {
+        // Of `n` dimensions there are `n - 2` offsets.
+        let rank = match mode {
+            BoxMode::Tile => coords.len(),
+            BoxMode::Im2col => coords.len() / 2 + 1,
+        };
+        let (coords, offsets) = coords.split_at(rank.min(coords.len()));
+        let offsets = offsets.iter().map(|offset| self.low_half(*offset).into()).collect();
+        (self.coords(coords), offsets)
+    }
+
     /// The 16 bits of the blocks of a cluster.
     fn cta_mask(&mut self, ctas: Value) -> Part<'static> {
-        let ctas = self.operand(ctas);
-        let ctas = self.in_reg(ctas, Class::B32);
-        let mask = self.temp(Class::B16);
-        self.ins(&["cvt.u16.u32"], &[mask.into(), ctas.into()]);
-        Part::One(mask.into())
+        Part::One(self.low_half(ctas).into())
+    }
+
+    /// The low 16 bits of a word.
+    fn low_half(&mut self, value: Value) -> Reg {
+        let value = self.operand(value);
+        let value = self.in_reg(value, Class::B32);
+        let half = self.temp(Class::B16);
+        self.ins(&["cvt.u16.u32"], &[half.into(), value.into()]);
+        half
     }
 
     fn tensor_store(
@@ -265,5 +307,21 @@ impl Entry<'_> {
         let to = self.temp(Class::B64);
         self.ins(&["createpolicy.fractional.", policy.name(), ".b64"], &[to.into()]);
         Some(to)
+    }
+}
+
+/// The name of the mode of a load.
+fn load_mode(mode: BoxMode) -> &'static str {
+    match mode {
+        BoxMode::Tile => "tile",
+        BoxMode::Im2col => "im2col",
+    }
+}
+
+/// The name of the mode of a store.
+fn store_mode(mode: BoxMode) -> &'static str {
+    match mode {
+        BoxMode::Tile => "tile",
+        BoxMode::Im2col => "im2col_no_offs",
     }
 }

@@ -37,7 +37,11 @@ impl Entry<'_> {
                 self.instruction(&name, &parts);
             }
             (&Mma::MmaSync { a, b, shape, d, first, overflow }, _) => {
-                self.mma_sync([a, b], shape, (d, first), overflow);
+                self.mma_sync([a, b], shape, (d, first), overflow, None);
+            }
+            (&Mma::MmaSyncSp { a, b, metadata, shape, selector, d, first, overflow }, _) => {
+                let metadata = self.metadata((metadata, selector));
+                self.mma_sync([a, b], shape, (d, first), overflow, Some(metadata));
             }
             (&Mma::Movmatrix { value }, Some(result)) => {
                 let from = self.fragment(value);
@@ -75,17 +79,54 @@ impl Entry<'_> {
                 let a = self.operand(a);
                 let a = self.in_reg(a, Class::B64).into();
                 let types = [a_type, b_type];
-                self.wgmma(Part::One(a), b, accumulate, (shape, types, form), (d, first));
+                self.wgmma(Part::One(a), b, None, accumulate, (shape, types, form), (d, first));
+            }
+            (
+                &Mma::WgmmaSp {
+                    a,
+                    b,
+                    metadata,
+                    accumulate,
+                    shape,
+                    a_type,
+                    b_type,
+                    selector,
+                    d,
+                    first,
+                    form,
+                },
+                _,
+            ) => {
+                let a = self.operand(a);
+                let a = Part::One(self.in_reg(a, Class::B64).into());
+                let metadata = Some(self.metadata((metadata, selector)));
+                let form = (shape, [a_type, b_type], form);
+                self.wgmma(a, b, metadata, accumulate, form, (d, first));
             }
             (&Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form }, _) => {
-                let a_type = match self.ir.type_of(a) {
-                    Type::Vector(vector) => vector.elem(),
-                    Type::Scalar(scalar) => scalar,
-                    Type::Pointer { elem, .. } | Type::TensorMap { elem, .. } => elem,
-                };
+                let types = [self.element_of(a), b_type];
                 let a = self.fragment(a);
-                let types = [a_type, b_type];
-                self.wgmma(Part::List(&a), b, accumulate, (shape, types, form), (d, first));
+                self.wgmma(Part::List(&a), b, None, accumulate, (shape, types, form), (d, first));
+            }
+            (
+                &Mma::WgmmaRsSp {
+                    a,
+                    b,
+                    metadata,
+                    accumulate,
+                    shape,
+                    b_type,
+                    selector,
+                    d,
+                    first,
+                    form,
+                },
+                _,
+            ) => {
+                let types = [self.element_of(a), b_type];
+                let (a, metadata) = (self.fragment(a), self.metadata((metadata, selector)));
+                let form = (shape, types, form);
+                self.wgmma(Part::List(&a), b, Some(metadata), accumulate, form, (d, first));
             }
             (Mma::WgmmaFence {}, _) => self.ins(&["wgmma.fence.sync.aligned"], &[]),
             (Mma::WgmmaCommitGroup {}, _) => self.ins(&["wgmma.commit_group.sync.aligned"], &[]),
@@ -101,6 +142,22 @@ impl Entry<'_> {
             (Mma::Ldmatrix { .. } | Mma::Movmatrix { .. } | Mma::MatrixDescriptor { .. }, None) => {
             }
         }
+    }
+
+    /// The type of the elements of a thread's part of a matrix.
+    fn element_of(&self, value: Value) -> Scalar {
+        match self.ir.type_of(value) {
+            Type::Vector(vector) => vector.elem(),
+            Type::Scalar(scalar) => scalar,
+            Type::Pointer { elem, .. } | Type::TensorMap { elem, .. } => elem,
+        }
+    }
+
+    /// The metadata of a sparse matrix and its selector.
+    fn metadata(&mut self, (metadata, selector): (Value, u32)) -> [Part<'static>; 2] {
+        let metadata = self.operand(metadata);
+        let metadata = self.in_reg(metadata, Class::B32);
+        [Part::One(metadata.into()), Part::One(Operand::Int(selector.into()))]
     }
 
     /// The registers of a thread's part of a matrix.
@@ -137,6 +194,7 @@ impl Entry<'_> {
         shape: MmaShape,
         d: (VarId, u32),
         overflow: MmaOverflow,
+        metadata: Option<[Part<'_>; 2]>,
     ) {
         let types = [a, b].map(|value| match self.ir.type_of(value) {
             Type::Vector(vector) => mma_type(vector.elem()),
@@ -150,9 +208,15 @@ impl Entry<'_> {
             MmaOverflow::Wrap => ".row.col.",
             MmaOverflow::Satfinite => ".row.col.satfinite.",
         };
-        let name = ["mma.sync.aligned.", &shape, form, sum, ".", a_type, ".", b_type, ".", sum];
-        let parts =
-            [Part::List(&accumulators), Part::List(&a), Part::List(&b), Part::List(&accumulators)];
+        let mma = match metadata {
+            None => "mma.sync.aligned.",
+            Some(_) => "mma.sp::ordered_metadata.sync.aligned.",
+        };
+        let name = [mma, &shape, form, sum, ".", a_type, ".", b_type, ".", sum];
+        let sums = Part::List(&accumulators);
+        let mut parts: SmallVec<[Part<'_>; 6]> =
+            SmallVec::from_slice(&[sums, Part::List(&a), Part::List(&b), sums]);
+        parts.extend(metadata.into_iter().flatten());
         self.instruction(&name, &parts);
     }
 
@@ -160,6 +224,7 @@ impl Entry<'_> {
         &mut self,
         a: Part<'_>,
         b: Value,
+        metadata: Option<[Part<'_>; 2]>,
         accumulate: Value,
         (shape, types, form): (MmaShape, [Scalar; 2], WgmmaForm),
         d: (VarId, u32),
@@ -168,12 +233,10 @@ impl Entry<'_> {
         let b: Operand = self.in_reg(b, Class::B64).into();
         let accumulate: Operand = self.in_reg(accumulate, Class::Pred).into();
         let (accumulators, sum) = self.accumulators(d, shape, 128);
-        let mut parts: SmallVec<[Part<'_>; 8]> = SmallVec::from_slice(&[
-            Part::List(&accumulators),
-            a,
-            Part::One(b),
-            Part::One(accumulate),
-        ]);
+        let mut parts: SmallVec<[Part<'_>; 10]> =
+            SmallVec::from_slice(&[Part::List(&accumulators), a, Part::One(b)]);
+        parts.extend(metadata.into_iter().flatten());
+        parts.push(Part::One(accumulate));
         let one = |number: i64| Part::One(Operand::Int(number));
         if !types[0].is_int() {
             let sign = |negative: bool| one(if negative { -1 } else { 1 });
@@ -189,7 +252,11 @@ impl Entry<'_> {
         let satfinite = if form.satfinite { ".satfinite" } else { "" };
         let [a_type, b_type] = types.map(mma_type);
         let name = [
-            "wgmma.mma_async.sync.aligned.",
+            if metadata.is_some() {
+                "wgmma.mma_async.sp.sync.aligned."
+            } else {
+                "wgmma.mma_async.sync.aligned."
+            },
             &shape,
             satfinite,
             ".",

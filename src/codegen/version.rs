@@ -90,6 +90,18 @@ fn of_attributes(op: &Op, ir: &KernelIr) -> PtxVersion {
         {
             version(8, 4)
         }
+        (Op::Mma(Mma::WgmmaSp { a_type, b_type, .. }), _)
+            if a_type.is_int() && a_type != b_type =>
+        {
+            version(8, 4)
+        }
+        (Op::Mma(Mma::WgmmaRsSp { a, b_type, .. }), _)
+            if b_type.is_int()
+                && ir.values.get(*a).and_then(|a| a.ty.vector()).map(|a| a.elem())
+                    != Some(*b_type) =>
+        {
+            version(8, 4)
+        }
         // One form of MMA of 8-bit floating point came first: k32 with accumulators in `f32`.
         (Op::Mma(Mma::MmaSync { shape, d, .. }), Ok(Target::SM_89)) => {
             let in_f32 = ir.vars.get(*d).is_some_and(|var| var.ty == Scalar::F32.into());

@@ -36,14 +36,16 @@ mod view;
 
 pub use atom::{
     AtomError, BitOp, BulkOp, CacheOp, CopyAtom, CopyOp, CoverageFault, Matrices, MmaAtom, MmaOp,
-    MmaSync, Operand, OperandSource, SmemAccess, SmemAtom, SmemSwizzle, SwizzleCandidate,
-    SwizzleChoice, ThrCopy, ThrMma, TiledCopy, TiledMma, TmaOp, ValType, Wgmma, choose_swizzle,
+    MmaSync, Operand, OperandSource, SmemAccess, SmemAtom, SmemSwizzle, SparseMatrix, SparseMma,
+    SwizzleCandidate, SwizzleChoice, ThrCopy, ThrMma, TiledCopy, TiledMma, TmaOp, ValType, Wgmma,
+    choose_swizzle,
 };
 pub(crate) use copy::shifted;
 pub use copy::{
-    AccumulatorMap, AsyncTile, GlobalLines, GlobalRows, LoadedElements, MatrixLoad, MatrixRing,
-    Row, StagedStore, StoreWords, ThrAsyncTile, ThrStore, TmaCopy, TmaTensor, autovec_copy,
-    autovec_copy_if, bulk_copy, bulk_store, clear, cooperative_clear, copy, copy_if, copy_zfill,
+    AccumulatorMap, AsyncTile, Filter, GlobalLines, GlobalRows, Im2colCopy, LoadedElements,
+    MatrixLoad, MatrixRing, Row, StagedStore, StoreWords, ThrAsyncTile, ThrStore, TmaCopy,
+    TmaTensor, autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear, cooperative_clear,
+    copy, copy_if, copy_zfill,
 };
 pub use error::{TensorError, TensorErrorKind};
 pub use gemm::{

@@ -25,7 +25,8 @@ const LEVELS: [&str; 2] = ["-O0", "-O3"];
 fn rows() -> Vec<&'static str> {
     let families = [Mma::INFO, Mbarrier::INFO, AsyncCopy::INFO].concat();
     let names = families.into_iter().map(|info| info.name);
-    let names = names.filter(|name| !matches!(*name, "wgmma" | "wgmma_rs"));
+    let names =
+        names.filter(|name| !matches!(*name, "wgmma" | "wgmma_rs" | "wgmma_sp" | "wgmma_rs_sp"));
     let clusters = ["barrier_cluster_arrive", "barrier_cluster_wait", "mapa", "fence_proxy_alias"];
     names.chain(clusters).collect()
 }
@@ -210,6 +211,25 @@ fn every_wgmma() {
     said(&format!("{count} cells of wgmma"));
 }
 
+/// Every type, form and selector of products of a warp group with a sparse A, for some of `n`.
+#[test]
+fn every_sparse_wgmma() {
+    let (all, mut kernels, mut count) = (forms(), Vec::new(), 0);
+    for ([a, b], sum) in wgmma_types() {
+        for n in [8, 64, 256] {
+            let name = format!("wgmma_sp_{a}_{b}_{sum}_{n}");
+            let fill = |cells: &mut Cells<'_>| {
+                cells.sparse_wgmma([a, b], sum, n, (&all, &[0, 1, 2, 3]));
+            };
+            let (kernel, cells) = kernel(name, Target::SM_90A, fill, |_| true).unwrap();
+            count += cells;
+            kernels.push(kernel);
+        }
+    }
+    accept_modules(&kernels, &LEVELS);
+    said(&format!("{count} cells of sparse wgmma"));
+}
+
 /// A kernel of one cell for each row and each value of its attributes, on the first target that has it.
 fn single_cells() -> Vec<(String, Kernel<Untyped>)> {
     let mut all = BTreeMap::new();
@@ -225,8 +245,11 @@ fn single_cells() -> Vec<(String, Kernel<Untyped>)> {
             let mut found = BTreeMap::new();
             let mut number = 0;
             kernel("found".to_owned(), target, fill, |cell| {
-                let types =
-                    if row == "mma_sync" { format!("{:?}", cell.types) } else { String::new() };
+                let types = if row.starts_with("mma_sync") {
+                    format!("{:?}", cell.types)
+                } else {
+                    String::new()
+                };
                 let attributes = cell.op.attributes();
                 let attributes = attributes.iter().filter(|text| !text.starts_with('@'));
                 let attributes: Vec<&String> = attributes.collect();
@@ -249,6 +272,11 @@ fn single_cells() -> Vec<(String, Kernel<Untyped>)> {
                 let fill = |cells: &mut Cells<'_>| cells.wgmma(types, sum, 8, &forms());
                 let one = kernel("one".to_owned(), target, fill, |_| true).unwrap().0;
                 made.push((format!("wgmma {types:?} {sum}"), one));
+                let fill = |cells: &mut Cells<'_>| {
+                    cells.sparse_wgmma(types, sum, 8, (&forms(), &[0, 1, 2, 3]));
+                };
+                let one = kernel("one".to_owned(), target, fill, |_| true).unwrap().0;
+                made.push((format!("wgmma_sp {types:?} {sum}"), one));
             }
         }
         for (key, kernel) in made {

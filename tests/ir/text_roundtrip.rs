@@ -121,6 +121,10 @@ fn every_cell_of_tensor_cores_and_copies() {
                 let sum = Scalar::I32.into();
                 cells.wgmma([Scalar::F16, Scalar::U8], sum, 40, &tensor_cells::forms());
             }
+            "wgmma_sp" | "wgmma_rs_sp" => {
+                let forms = (&tensor_cells::forms()[..], &[0, 1, 2, 3][..]);
+                cells.sparse_wgmma([Scalar::F16, Scalar::U8], Scalar::I32.into(), 40, forms);
+            }
             name => cells.row(name),
         }
         for cell in cells.into_cells() {

@@ -832,6 +832,35 @@ export! {
             driver.queue(config.stream, Work::Launch { module, kernel, threads, args, shape })
         })
     }
+    fn cuTensorMapEncodeIm2col(
+        map: *mut [u64; 16],
+        data_type: c_uint,
+        rank: c_uint,
+        address: Address,
+        dims: *const u64,
+        strides: *const u64,
+        lower: *const c_int,
+        upper: *const c_int,
+        channels: c_uint,
+        pixels: c_uint,
+        element_strides: *const u32,
+        interleave: c_uint,
+        swizzle: c_uint,
+        l2_promotion: c_uint,
+        fill: c_uint
+    ) {
+        if map as usize % 64 != 0 {
+            violation("a tensor map that is not aligned");
+        }
+        // What was asked for, for maps of three dimensions, of each list the last number.
+        let lists = unsafe { [*dims.add(2), *strides.add(1), u64::from(*element_strides.add(1))] };
+        let corners = unsafe { [*lower, *upper] }.map(|n| n as u64);
+        let kinds = [data_type, rank, interleave, swizzle, l2_promotion, fill, channels, pixels];
+        let mut all = [0; 16];
+        let lists = [&[address][..], &kinds.map(u64::from), &lists, &corners].concat();
+        all[..lists.len()].copy_from_slice(&lists);
+        unsafe { set(map, all) };
+    }
     fn cuTensorMapEncodeTiled(
         map: *mut [u64; 16],
         data_type: c_uint,

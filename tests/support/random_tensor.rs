@@ -1,9 +1,9 @@
 //! The part of random kernels that is about tensor cores, barriers in memory and asynchronous copies.
 
 use tilewright::ir::op::{
-    AsyncCopy, BarrierForm, BulkReduce, BulkWait, ClusterArrival, Convert, CpAsyncCache, L2Policy,
-    MatrixCount, MatrixOrder, Mbarrier, Mem, Mma, MmaOverflow, MmaShape, Op, PendingCount,
-    RemoteArrival, SetmaxnregAction, SpecialReg, Sync, Thread, WgmmaForm,
+    AsyncCopy, BarrierForm, BoxMode, BulkReduce, BulkWait, ClusterArrival, Convert, CpAsyncCache,
+    L2Policy, MatrixCount, MatrixOrder, Mbarrier, Mem, Mma, MmaOverflow, MmaShape, Op,
+    PendingCount, RemoteArrival, SetmaxnregAction, SpecialReg, Sync, Thread, WgmmaForm,
 };
 use tilewright::ir::types::{Const, Scalar, Space, Type, VectorType};
 use tilewright::ir::{Target, Value, VarData, VarId};
@@ -315,18 +315,27 @@ impl Generator {
             _ => None,
         });
         let Some((map, elem, rank, mutable)) = map else { return };
-        let coords = (0..rank).map(|_| self.of(Scalar::I32.into())).collect();
+        let mode = match rank {
+            3.. => *self.rng.pick(BoxMode::ALL),
+            _ => BoxMode::Tile,
+        };
+        let kind = self.rng.below(6);
+        // Loads of im2col mode have offsets.
+        let stores = mutable && matches!(kind, 2 | 3);
+        let offsets = if mode == BoxMode::Im2col && !stores { rank - 2 } else { 0 };
+        let coords = (0..rank + offsets).map(|_| self.of(Scalar::I32.into())).collect();
         let (tile, index) = (self.of(shared(elem)), self.index(Space::Shared));
         let [barrier, barrier_index] = self.barrier();
-        let op = match self.rng.below(6) {
+        let op = match kind {
             0 => AsyncCopy::PrefetchTensormap { map },
-            1 => AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy },
+            1 => AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy, mode },
             2 if mutable => AsyncCopy::CpAsyncBulkTensorStore {
                 map,
                 from: tile,
                 from_index: index,
                 coords,
                 policy,
+                mode,
             },
             3 if mutable => {
                 let op = *self.rng.pick(&[BulkReduce::Add, BulkReduce::Min, BulkReduce::Max]);
@@ -337,6 +346,7 @@ impl Generator {
                     coords,
                     op,
                     policy,
+                    mode,
                 }
             }
             4 => AsyncCopy::CpAsyncBulkTensorMulticast {
@@ -348,6 +358,7 @@ impl Generator {
                 ctas: self.u32(),
                 coords,
                 policy,
+                mode,
             },
             _ => AsyncCopy::CpAsyncBulkTensorLoad {
                 map,
@@ -357,6 +368,7 @@ impl Generator {
                 barrier_index,
                 coords,
                 policy,
+                mode,
             },
         };
         self.emit(op);

@@ -9,7 +9,7 @@
 //!
 //! The result is the buffers that the kernel can write, then what it printed, then the assertions that failed.
 
-use tilewright::arch::{Fill, SwizzleMode, TensorMapDesc};
+use tilewright::arch::{Fill, PixelBox, SwizzleMode, TensorMapDesc};
 use tilewright::ir::KernelIr;
 use tilewright::ir::op::Op;
 use tilewright::ir::types::{Const, Scalar, Type};
@@ -163,8 +163,20 @@ fn tensor_map(text: &str, elem: Scalar) -> TensorMapDesc {
         strides.push(stride);
     }
     strides.pop();
-    let mut map = TensorMapDesc::new(elem, &dims, &strides, &extents)
-        .unwrap_or_else(|error| panic!("{text}: {error}"));
+    let mut words = words.peekable();
+    let made = match words.next_if(|word| word.starts_with("im2col")) {
+        None => TensorMapDesc::new(elem, &dims, &strides, &extents),
+        Some(word) => {
+            let corners = |text: &str| -> Vec<i32> {
+                text.split('x').map(|n| n.parse().unwrap_or_else(|_| panic!("{text}"))).collect()
+            };
+            let (lower, upper) = word["im2col".len()..].split_once("to").expect("two corners");
+            let (lower, upper) = (corners(lower), corners(upper));
+            let pixels = PixelBox { lower, upper, channels: extents[0], pixels: extents[1] };
+            TensorMapDesc::im2col(elem, &dims, &strides, pixels)
+        }
+    };
+    let mut map = made.unwrap_or_else(|error| panic!("{text}: {error}"));
     for word in words {
         let next = if let Some(steps) = word.strip_prefix("steps") {
             map.with_element_strides(&numbers(steps))

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use tilewright::ir::op::{
-    AsyncCopy, BarrierForm, BulkReduce, BulkWait, ClusterArrival, CpAsyncCache, L2Policy,
+    AsyncCopy, BarrierForm, BoxMode, BulkReduce, BulkWait, ClusterArrival, CpAsyncCache, L2Policy,
     MatrixCount, MatrixOrder, Mbarrier, Mem, Mma, MmaOverflow, MmaShape, Op, PendingCount,
     RemoteArrival, SetmaxnregAction, SpecialReg, Sync, Thread, WgmmaForm,
 };
@@ -87,12 +87,13 @@ impl<'k> Cells<'k> {
         self.cells
     }
 
-    /// Adds all candidates of a row. Rows of other families have none. `wgmma` and `wgmma_rs` have too many for one
-    /// kernel: see [`Cells::wgmma`].
+    /// Adds all candidates of a row. Rows of other families have none. The multiplications of warp groups have
+    /// too many for one kernel: see [`Cells::wgmma`] and [`Cells::sparse_wgmma`].
     pub(crate) fn row(&mut self, name: &str) {
         match name {
             "mma_sync" => self.mma_sync(),
             "mma_sync_f64" => self.mma_sync_f64(),
+            "mma_sync_sp" => self.mma_sync_sp(),
             "ldmatrix" | "stmatrix" | "matrix_descriptor" => self.matrices(name),
             "movmatrix" => self.movmatrix(),
             "setmaxnreg" => self.setmaxnreg(),
@@ -188,6 +189,44 @@ impl<'k> Cells<'k> {
         }
     }
 
+    /// Products of a warp with a sparse A.
+    fn mma_sync_sp(&mut self) {
+        let metadata = self.scalar(Scalar::U32);
+        for a_type in FACTORS {
+            for b_type in FACTORS {
+                for k in [8, 16, 32, 64] {
+                    let shape = MmaShape { m: 16, n: 8, k };
+                    let part = |elem, lanes| fragment(elem, lanes).unwrap_or(elem.into());
+                    let a = self.of(part(a_type, 16 * k / 64));
+                    let b = self.of(part(b_type, 8 * k / 32));
+                    for sum in SUMS {
+                        let d = self.registers(sum, 4);
+                        let types = [
+                            ("A", a_type.to_string()),
+                            ("B", b_type.to_string()),
+                            ("D", sum.to_string()),
+                        ];
+                        for selector in 0..4 {
+                            for &overflow in MmaOverflow::ALL {
+                                let op = Mma::MmaSyncSp {
+                                    a,
+                                    b,
+                                    metadata,
+                                    shape,
+                                    selector,
+                                    d,
+                                    first: 0,
+                                    overflow,
+                                };
+                                self.add(op, &types);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     fn mma_sync_f64(&mut self) {
         let value = self.of(Scalar::F64.into());
         for shape in [8, 16].map(|m| [4, 8, 16].map(|k| MmaShape { m, n: 8, k })).concat() {
@@ -268,6 +307,57 @@ impl<'k> Cells<'k> {
             if let Some(part) = fragment(a_type, 64 * k / 128) {
                 let a = self.of(part);
                 let op = Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first: 0, form };
+                self.add(op, &types);
+            }
+        }
+    }
+
+    /// The same with a sparse A, with each of `selectors`.
+    pub(crate) fn sparse_wgmma(
+        &mut self,
+        [a_type, b_type]: [Scalar; 2],
+        sum: Type,
+        n: u32,
+        (forms, selectors): (&[WgmmaForm], &[u32]),
+    ) {
+        // The elements of A that are kept are as many as those of a dense one.
+        let half = wgmma_depth(a_type);
+        let shape = MmaShape { m: 64, n, k: 2 * half };
+        let per_register = if matches!(sum, Type::Vector(_)) { 2 } else { 1 };
+        let d = self.registers(sum, (64 * n / 128 / per_register).max(1));
+        let (descriptor, metadata) = (self.scalar(Scalar::U64), self.scalar(Scalar::U32));
+        let (b, accumulate) = (descriptor, self.scalar(Scalar::Bool));
+        let types = [("A", a_type.to_string()), ("B", b_type.to_string()), ("D", sum.to_string())];
+        for &form in forms {
+            for &selector in selectors {
+                let op = Mma::WgmmaSp {
+                    a: descriptor,
+                    b,
+                    metadata,
+                    accumulate,
+                    shape,
+                    a_type,
+                    b_type,
+                    selector,
+                    d,
+                    first: 0,
+                    form,
+                };
+                self.add(op, &types);
+                let Some(part) = fragment(a_type, 64 * half / 128) else { continue };
+                let a = self.of(part);
+                let op = Mma::WgmmaRsSp {
+                    a,
+                    b,
+                    metadata,
+                    accumulate,
+                    shape,
+                    b_type,
+                    selector,
+                    d,
+                    first: 0,
+                    form,
+                };
                 self.add(op, &types);
             }
         }
@@ -545,8 +635,20 @@ impl<'k> Cells<'k> {
                     ("map", access.to_owned()),
                 ];
                 let coords = |i: u8| if i.is_multiple_of(2) { coordinate } else { third };
-                for &policy in L2Policy::ALL {
-                    let coords = (0..rank).map(coords).collect();
+                for (&policy, &mode) in L2Policy::ALL
+                    .iter()
+                    .flat_map(|policy| BoxMode::ALL.iter().map(move |mode| (policy, mode)))
+                {
+                    // Offsets of im2col mode: one for each dimension but two, for loads.
+                    let loads = !matches!(
+                        name,
+                        "cp_async_bulk_tensor_store" | "cp_reduce_async_bulk_tensor"
+                    );
+                    let offsets = match mode {
+                        BoxMode::Im2col if loads => rank.saturating_sub(2),
+                        BoxMode::Im2col | BoxMode::Tile => 0,
+                    };
+                    let coords = (0..rank + offsets).map(coords).collect();
                     let op = match name {
                         "cp_async_bulk_tensor_load" => AsyncCopy::CpAsyncBulkTensorLoad {
                             map,
@@ -556,6 +658,7 @@ impl<'k> Cells<'k> {
                             barrier_index,
                             coords,
                             policy,
+                            mode,
                         },
                         "cp_async_bulk_tensor_multicast" => AsyncCopy::CpAsyncBulkTensorMulticast {
                             map,
@@ -566,6 +669,7 @@ impl<'k> Cells<'k> {
                             ctas,
                             coords,
                             policy,
+                            mode,
                         },
                         "cp_async_bulk_tensor_store" => AsyncCopy::CpAsyncBulkTensorStore {
                             map,
@@ -573,6 +677,7 @@ impl<'k> Cells<'k> {
                             from_index,
                             coords,
                             policy,
+                            mode,
                         },
                         "cp_reduce_async_bulk_tensor" => {
                             for &op in BulkReduce::ALL {
@@ -584,13 +689,14 @@ impl<'k> Cells<'k> {
                                     coords,
                                     op,
                                     policy,
+                                    mode,
                                 };
                                 self.add(op, &types);
                             }
                             continue;
                         }
                         "cp_async_bulk_prefetch_tensor" => {
-                            AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy }
+                            AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy, mode }
                         }
                         _ => panic!("{name} copies no tensor"),
                     };

@@ -36,11 +36,15 @@ mod divisors;
 mod dynamic;
 #[cfg(feature = "sim")]
 mod hopper;
+#[cfg(feature = "sim")]
+mod im2col;
 mod map;
 #[cfg(feature = "sim")]
 mod pipelines;
 #[cfg(feature = "sim")]
 mod products;
+#[cfg(feature = "sim")]
+mod sparse;
 #[cfg(feature = "sim")]
 mod storage;
 #[cfg(feature = "sim")]

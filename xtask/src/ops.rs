@@ -459,13 +459,17 @@ fn are_multiplied(types: [Scalar; 2], sum: Type) -> bool {
 fn tensor(row: &str, cases: &mut Cases) {
     let mut raw = Raw::new("asked", Target::SM_90A);
     let mut cells = Cells::new(&mut raw);
-    if row.starts_with("wgmma") && !row.contains('_') || row == "wgmma_rs" {
+    let is_sparse = matches!(row, "wgmma_sp" | "wgmma_rs_sp");
+    if is_sparse || matches!(row, "wgmma" | "wgmma_rs") {
         let (all, columns) = (forms(), (0..=264).step_by(4));
         let pairs = FACTORS.into_iter().flat_map(|a| FACTORS.map(|b| [a, b]));
         for (types, sum) in pairs.flat_map(|types| SUMS.map(|sum| (types, sum))) {
             // Of types that there are not, the forms say nothing.
             let forms = if are_multiplied(types, sum) { &all[..] } else { &all[..1] };
-            columns.clone().for_each(|n| cells.wgmma(types, sum, n, forms));
+            columns.clone().for_each(|n| match is_sparse {
+                true => cells.sparse_wgmma(types, sum, n, (forms, &[0, 1, 2, 3])),
+                false => cells.wgmma(types, sum, n, forms),
+            });
         }
     } else {
         cells.row(row);

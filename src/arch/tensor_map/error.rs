@@ -8,7 +8,8 @@ use crate::layout::LayoutError;
 
 errors! {
     prefix "there is no such tensor map: ";
-    /// A tensor and a box that no tensor map describes (CUDA driver API, `cuTensorMapEncodeTiled`).
+    /// A tensor and a box that no tensor map describes (CUDA driver API, `cuTensorMapEncodeTiled`,
+    /// `cuTensorMapEncodeIm2col`).
     /// Dimensions are counted in the order of the map, fastest first; modes in the order of the
     /// layout.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +76,20 @@ errors! {
         /// the steps {strides:?} between elements are not one for each dimension, 1 for the fastest one and 1 to 8 for the
         /// others
         ElementStrides { strides: Vec<u32> },
+        /// it has {rank} dimensions, but those of a map of im2col mode are 3 to 5: channels, 1 to 3 of pixels, and images
+        PixelRank { rank: usize },
+        /// The corners do not have one number for each spatial dimension.
+        PixelCorners { rank: usize, corners: [usize; 2] } = |f| write!(
+            f,
+            "the corners of the box of pixels have {} and {} numbers, but each must have {} for {rank} dimensions",
+            corners[0], corners[1], rank - 2
+        ),
+        /// a corner of the box of pixels has {corner}, but of {rank} dimensions must have -{limit} to below {limit}
+        PixelCorner { rank: usize, corner: i32, limit: i32 },
+        /// the box of pixels is empty along dimension {dim}: its upper corner is before its lower one
+        PixelBoxEmpty { dim: usize },
+        /// a copy moves {pixels} pixels, but must move 1 to 1024
+        PixelCount { pixels: u32 },
         /// places outside of the tensor cannot be NaN in elements of type {elem}
         FillNotFloat { elem: Scalar },
         /// it is of elements of type {map} and the buffer has {buffer}

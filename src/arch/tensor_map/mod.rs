@@ -1,10 +1,11 @@
 //! [`TensorMapDesc`] describes a tensor and the boxes that the tensor memory accelerator copies.
 //!
 //! A map is computed from two layouts, of the tensor in global memory and of one box in shared
-//! memory, or given number by number. It is plain data: a launch encodes it in the 128 bytes of the
+//! memory, or given number by number, in tiled or in im2col mode. It is plain data: a launch encodes it in the 128 bytes of the
 //! GPU's format, and the simulator reads it directly.
 
 mod error;
+mod im2col;
 mod layouts;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use std::fmt;
 use smallvec::SmallVec;
 
 pub use self::error::TensorMapError;
+pub use self::im2col::PixelBox;
 
 use super::swizzle_mode::SwizzleMode;
 use crate::ir::Target;
@@ -58,6 +60,8 @@ pub struct TensorMapDesc {
     fill: Fill,
     l2_promotion: L2Promotion,
     sources: PerDim<DimMode>,
+    /// Of a map of im2col mode; `box_dims` are then its channels and its pixels.
+    pixels: Option<PixelBox>,
 }
 
 /// The value that a copy writes for elements outside of the tensor.
@@ -115,27 +119,14 @@ impl TensorMapDesc {
         strides_bytes: &[u64],
         box_dims: &[u32],
     ) -> Result<TensorMapDesc, TensorMapError> {
-        if !(1..=MAX_RANK).contains(&dims.len()) {
-            return Err(TensorMapError::Rank { rank: dims.len() });
-        }
-        if strides_bytes.len() + 1 != dims.len() || box_dims.len() != dims.len() {
+        if box_dims.len() != dims.len() {
             return Err(TensorMapError::Lengths {
                 dims: dims.len(),
                 strides: strides_bytes.len(),
                 extents: box_dims.len(),
             });
         }
-        for (dim, extent) in dims.iter().enumerate() {
-            if !(1..=1 << 32).contains(extent) {
-                return Err(TensorMapError::Extent { dim, extent: (*extent).into() });
-            }
-        }
-        for (dim, stride) in (1..).zip(strides_bytes) {
-            if !(16..1 << 40).contains(stride) || stride % 16 != 0 {
-                let stride_bytes = (*stride).into();
-                return Err(TensorMapError::Stride { dim, stride_bytes });
-            }
-        }
+        Self::checked_dims(dims, strides_bytes)?;
         for (dim, extent) in box_dims.iter().enumerate() {
             if !(1..=256).contains(extent) {
                 return Err(TensorMapError::BoxExtent { dim, extent: (*extent).into() });
@@ -153,8 +144,35 @@ impl TensorMapDesc {
             fill: Fill::Zero,
             l2_promotion: L2Promotion::None,
             sources: (0..dims.len()).map(|mode| DimMode { mode, step: 1 }).collect(),
+            pixels: None,
         };
         map.check_box()
+    }
+
+    /// Checks the extents and the strides of a tensor.
+    fn checked_dims(dims: &[u64], strides_bytes: &[u64]) -> Result<(), TensorMapError> {
+        if !(1..=MAX_RANK).contains(&dims.len()) {
+            return Err(TensorMapError::Rank { rank: dims.len() });
+        }
+        if strides_bytes.len() + 1 != dims.len() {
+            return Err(TensorMapError::Lengths {
+                dims: dims.len(),
+                strides: strides_bytes.len(),
+                extents: dims.len(),
+            });
+        }
+        for (dim, extent) in dims.iter().enumerate() {
+            if !(1..=1 << 32).contains(extent) {
+                return Err(TensorMapError::Extent { dim, extent: (*extent).into() });
+            }
+        }
+        for (dim, stride) in (1..).zip(strides_bytes) {
+            if !(16..1 << 40).contains(stride) || stride % 16 != 0 {
+                let stride_bytes = (*stride).into();
+                return Err(TensorMapError::Stride { dim, stride_bytes });
+            }
+        }
+        Ok(())
     }
 
     /// Returns the map if the hardware accepts its box.
@@ -207,7 +225,9 @@ impl TensorMapDesc {
     /// [`TensorMapError::ElementStrides`].
     pub fn with_element_strides(self, strides: &[u32]) -> Result<TensorMapDesc, TensorMapError> {
         let possible = strides.iter().all(|stride| (1..=8).contains(stride));
-        if strides.len() != self.rank() || !possible || strides.first() != Some(&1) {
+        // Images of im2col mode follow each other.
+        let images = self.pixels.is_none() || strides.last() == Some(&1);
+        if strides.len() != self.rank() || !possible || !images || strides.first() != Some(&1) {
             return Err(TensorMapError::ElementStrides { strides: strides.to_vec() });
         }
         let map = TensorMapDesc { element_strides: strides.into(), ..self };
@@ -269,7 +289,7 @@ impl TensorMapDesc {
         &self.strides_bytes
     }
 
-    /// The extents of the box, in elements of the tensor.
+    /// The extents of the box, in elements of the tensor; of im2col mode the channels and the pixels.
     pub fn box_dims(&self) -> &[u32] {
         &self.box_dims
     }
@@ -294,10 +314,14 @@ impl TensorMapDesc {
         self.l2_promotion
     }
 
-    /// The number of elements of a box along each dimension: `ceil(box_dims / element_strides)`.
+    /// The number of elements of a box along each dimension: `ceil(box_dims / element_strides)`; of im2col mode the
+    /// channels and the pixels.
     pub fn box_extents(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
+        let is_tile = self.pixels.is_none();
         let pairs = self.box_dims.iter().zip(&self.element_strides);
-        pairs.map(|(extent, stride)| extent.div_ceil((*stride).max(1)).into())
+        pairs.map(move |(extent, stride)| {
+            extent.div_ceil(if is_tile { (*stride).max(1) } else { 1 }).into()
+        })
     }
 
     /// The bytes of the elements of a box: the transaction count of its mbarrier, also for a box
@@ -339,8 +363,8 @@ impl TensorMapDesc {
         })
     }
 
-    /// The elements of the box at these coordinates, in the order of shared memory. Missing
-    /// coordinates count as 0.
+    /// The elements of the box at these coordinates, in the order of shared memory. In im2col mode the
+    /// offsets follow the coordinates. Missing numbers count as 0.
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;
@@ -355,17 +379,23 @@ impl TensorMapDesc {
         let extents: PerDim<u64> = self.box_extents().collect();
         let mut start: PerDim<i64> = coord.iter().map(|c| i64::from(*c)).collect();
         start.resize(self.rank(), 0);
+        let columns: Vec<_> = self.columns(coord).collect();
         let (elements, pitch) = (extents.iter().product::<u64>(), self.row_pitch_bytes());
         (0..elements).map(move |number| {
             let mut rest = number;
-            let mut at = start.clone();
-            for (at, (extent, stride)) in
-                at.iter_mut().zip(extents.iter().zip(&self.element_strides))
-            {
-                *at += (rest % extent * u64::from(*stride)) as i64;
-                rest /= extent;
-            }
             let (row, column) = (number / extents[0], number % extents[0]);
+            let mut at = start.clone();
+            if let Some(pixel) = columns.get(row as usize) {
+                at.iter_mut().zip(pixel).for_each(|(at, pixel)| *at = *pixel);
+                at[0] += column as i64;
+            } else {
+                for (at, (extent, stride)) in
+                    at.iter_mut().zip(extents.iter().zip(&self.element_strides))
+                {
+                    *at += (rest % extent * u64::from(*stride)) as i64;
+                    rest /= extent;
+                }
+            }
             let shared = row * pitch + column * u64::from(self.elem.size_bytes());
             BoxElement { global: self.global_offset(&at), shared }
         })
@@ -382,7 +412,7 @@ impl TensorMapDesc {
     }
 }
 
-/// `f32 (512,1000) by (4,2048) bytes, box (32,64), swizzle 128B`
+/// `f32 (512,1000) by (4,2048) bytes, box (32,64), swizzle 128B`; `box (4,8) of pixels from (-1,-1) to (-1,-1)` in im2col mode
 impl fmt::Display for TensorMapDesc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, numbers: &[T]) -> fmt::Result {
@@ -397,6 +427,12 @@ impl fmt::Display for TensorMapDesc {
         list(f, &self.strides_bytes)?;
         f.write_str(" bytes, box ")?;
         list(f, &self.box_dims)?;
+        if let Some(pixels) = &self.pixels {
+            f.write_str(" of pixels from ")?;
+            list(f, &pixels.lower)?;
+            f.write_str(" to ")?;
+            list(f, &pixels.upper)?;
+        }
         if self.element_strides.iter().any(|stride| *stride != 1) {
             f.write_str(", steps ")?;
             list(f, &self.element_strides)?;

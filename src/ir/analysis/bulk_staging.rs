@@ -245,7 +245,13 @@ fn check_descriptors(
     for &op in &ir.regions[body].ops {
         follow(ir, op, &mut made)?;
     }
-    let is_product = |op: &Op| matches!(op, Op::Mma(Mma::Wgmma { .. } | Mma::WgmmaRs { .. }));
+    let is_product = |op: &Op| {
+        let Op::Mma(op) = op else { return false };
+        matches!(
+            op,
+            Mma::Wgmma { .. } | Mma::WgmmaRs { .. } | Mma::WgmmaSp { .. } | Mma::WgmmaRsSp { .. }
+        )
+    };
     let is_wait = |op: &Op| matches!(op, Op::Mma(Mma::WgmmaWaitGroup { pending: 0 }));
     let is_commit = |op: &Op| matches!(op, Op::Mma(Mma::WgmmaCommitGroup {}));
     // What is to come before the barrier: 0 nothing, 1 a wait, 2 a commit and a wait.

@@ -7,7 +7,7 @@ use super::typed::{
     TensorMapType, Val,
 };
 use crate::ir::entity::Value;
-use crate::ir::op::{AsyncCopy, BulkReduce, BulkWait, CpAsyncCache, L2Policy, ValueList};
+use crate::ir::op::{AsyncCopy, BoxMode, BulkReduce, BulkWait, CpAsyncCache, L2Policy, ValueList};
 
 /// Copies of a few bytes by each thread, `sm_80` (PTX ISA 9.7.9.25.3).
 ///
@@ -60,7 +60,7 @@ impl<'b> Body<'b, '_> {
 
     /// A pointer as an operation takes it: base and index.
     #[track_caller]
-    fn start<P: Pointer>(&self, pointer: Val<'b, P>) -> (Value, Value) {
+    pub(super) fn start<P: Pointer>(&self, pointer: Val<'b, P>) -> (Value, Value) {
         let cx = self.context();
         (cx.operand(pointer), cx.operand_of::<i32>(0))
     }
@@ -304,7 +304,7 @@ impl<'b> Body<'b, '_> {
 /// A tensor map of `RANK` dimensions of elements `T`, mutable or not.
 impl<'b> Body<'b, '_> {
     #[track_caller]
-    fn coords<'c, const RANK: usize>(&self, coords: [Val<'c, i32>; RANK]) -> ValueList {
+    pub(super) fn coords<'c, const RANK: usize>(&self, coords: [Val<'c, i32>; RANK]) -> ValueList {
         let cx = self.context();
         coords.iter().map(|coord| cx.operand(*coord)).collect()
     }
@@ -370,6 +370,7 @@ macro_rules! loads {
                     barrier_index,
                     coords,
                     policy,
+                    mode: BoxMode::Tile,
                 });
             }
 
@@ -399,6 +400,7 @@ macro_rules! loads {
                     ctas,
                     coords,
                     policy,
+                    mode: BoxMode::Tile,
                 });
             }
 
@@ -411,7 +413,8 @@ macro_rules! loads {
                 policy: L2Policy,
             ) {
                 let (map, coords) = (k.context().operand(self), k.coords(coords));
-                k.context().emit(AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy });
+                let mode = BoxMode::Tile;
+                k.context().emit(AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy, mode });
             }
         }
     )*};
@@ -434,7 +437,9 @@ impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
     ) {
         let (map, coords) = (k.context().operand(self), k.coords(coords));
         let (from, from_index) = k.start(from);
-        let copy = AsyncCopy::CpAsyncBulkTensorStore { map, from, from_index, coords, policy };
+        let mode = BoxMode::Tile;
+        let copy =
+            AsyncCopy::CpAsyncBulkTensorStore { map, from, from_index, coords, policy, mode };
         k.context().emit(copy);
     }
 
@@ -451,7 +456,9 @@ impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
     ) {
         let (map, coords) = (k.context().operand(self), k.coords(coords));
         let (from, from_index) = k.start(from);
-        let copy = AsyncCopy::CpReduceAsyncBulkTensor { map, from, from_index, op, coords, policy };
+        let mode = BoxMode::Tile;
+        let copy =
+            AsyncCopy::CpReduceAsyncBulkTensor { map, from, from_index, op, coords, policy, mode };
         k.context().emit(copy);
     }
 }

@@ -69,6 +69,16 @@ pub enum L2Policy {
     EvictNormal,
 }
 
+/// The mode in which a tensor map describes boxes (PTX ISA 5.5.2). In the text form nothing, or `im2col`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BoxMode {
+    /// Boxes are tiles of the tensor.
+    #[default]
+    Tile,
+    /// Boxes are columns of pixels: `im2col`, and `im2col_no_offs` for stores.
+    Im2col,
+}
+
 /// The order of an arrival at the barrier of another block (PTX ISA 9.7.13.15.13). In the text form nothing,
 /// or `release`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -101,6 +111,7 @@ named! {
         Dec = "dec", And = "and", Or = "or", Xor = "xor";
     L2Policy, "a policy of L2": Default = "", EvictFirst = "L2::evict_first",
         EvictLast = "L2::evict_last", EvictNormal = "L2::evict_normal";
+    BoxMode, "a mode of tensor maps": Tile = "", Im2col = "im2col";
     RemoteArrival, "an order of arrivals": Plain = "", Release = "release";
     ClusterArrival, "an order of arrivals": Release = "", Relaxed = "relaxed";
 }

@@ -14,6 +14,8 @@ pub(super) const PTX_7_6: (u16, u16) = (7, 6);
 pub(super) const PTX_7_8: (u16, u16) = (7, 8);
 pub(super) const PTX_8_0: (u16, u16) = (8, 0);
 pub(super) const PTX_8_1: (u16, u16) = (8, 1);
+pub(super) const PTX_8_2: (u16, u16) = (8, 2);
+pub(super) const PTX_8_5: (u16, u16) = (8, 5);
 
 /// A constraint on the type of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -236,6 +236,12 @@ impl Accumulators {
     }
 }
 
+/// The threads of each group of four whose metadata a product with a sparse A of `k` columns reads: 1, 2 or 4.
+pub(crate) fn metadata_threads(elem: Scalar, k: u32) -> u32 {
+    // A bit for a column of 16 rows, two of `tf32`.
+    if elem == Scalar::Tf32 { k / 8 } else { k / 16 }
+}
+
 /// The type of the elements of a fragment that a thread passes: those of a scalar or of a vector.
 pub(in crate::ir) fn fragment(ty: Type) -> Option<(Scalar, u32)> {
     match ty {

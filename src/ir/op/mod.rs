@@ -29,13 +29,15 @@ pub use access::{
     ParseAccessError, PrefetchLevel, RedOrder, StoreAccess, StoreCache, StoreOrder,
 };
 pub use async_copy::{
-    BulkReduce, BulkWait, ClusterArrival, CpAsyncCache, L2Policy, PendingCount, RemoteArrival,
+    BoxMode, BulkReduce, BulkWait, ClusterArrival, CpAsyncCache, L2Policy, PendingCount,
+    RemoteArrival,
 };
 pub use attr::{Axis, Compare, Unroll};
 pub use control::{Control, ValueList};
 pub use diagnostic::Diagnostic;
 pub use info::{Class, Constraint, Effect, Mnemonic, OpInfo, ResultKind, Together, TypeSuffix};
 pub use inline::{Inline, InlinePtx, PtxPiece, PtxTextError, Simulate};
+pub(crate) use mma::metadata_threads;
 pub use mma::{
     Accumulators, MatrixCount, MatrixOrder, MmaOverflow, MmaShape, ParseMmaShapeError,
     ParseWgmmaFormError, SetmaxnregAction, WgmmaForm,

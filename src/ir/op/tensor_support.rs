@@ -1,8 +1,8 @@
 //! Checks of PTX's support for tensor cores, mbarriers and asynchronous copies, by attribute and type.
 
-use super::mma::{Accumulators, MmaOverflow, MmaShape, WgmmaForm, fragment};
+use super::mma::{Accumulators, MmaOverflow, MmaShape, WgmmaForm, fragment, metadata_threads};
 use super::support::{ANY, Support};
-use super::{BulkReduce, CpAsyncCache, ValueList};
+use super::{BoxMode, BulkReduce, CpAsyncCache, ValueList};
 use crate::ir::entity::{Value, VarId};
 use crate::ir::kernel::KernelIr;
 use crate::ir::target::Target;
@@ -89,6 +89,94 @@ pub(super) fn mma_sync(
     Ok(first)
 }
 
+pub(super) fn mma_sync_sp(
+    ir: &KernelIr,
+    a: &Value,
+    b: &Value,
+    shape: &MmaShape,
+    selector: &u32,
+    d: &VarId,
+    overflow: &MmaOverflow,
+) -> Support {
+    let types = Types(ir);
+    let MmaShape { m, n, k } = *shape;
+    let ((a_type, a_lanes), (b_type, b_lanes)) = match (types.fragment(*a), types.fragment(*b)) {
+        (Some(a), Some(b)) => (a, b),
+        _ => return Err("A and B are scalars or vectors"),
+    };
+    let factors = Factors::of(a_type, b_type)?;
+    let depths = match factors {
+        Factors::Tf32 => [8, 16],
+        Factors::F16 | Factors::Bf16 => [16, 32],
+        Factors::Integers => [32, 64],
+        Factors::F8 => [64, 64],
+    };
+    only(
+        (m, n) == (16, 8) && depths.contains(&k),
+        "it is m16n8, with k16 and k32 of 16 bits, k8 and k16 of tf32, k32 and k64 of 8-bit integers, k64 of 8-bit \
+         floating point",
+    )?;
+    let sums = types.var(*d).and_then(|ty| Accumulators::new(*shape, 32, ty));
+    // 8-bit floating point has accumulators of f16 where warps multiply by blocks of scales only.
+    let narrow = factors == Factors::F16;
+    only(
+        sums.is_some_and(|sums| factors.accumulate_in(sums.ty, narrow)),
+        "accumulators are f32 (of f16 also f16x2), those of integers i32",
+    )?;
+    only(
+        a_lanes * 64 == m * k && b_lanes * 32 == n * k,
+        "a thread has m k / 64 elements of A and n k / 32 elements of B, in one vector each",
+    )?;
+    selects(a_type, k, *selector)?;
+    let integers = factors == Factors::Integers;
+    only(integers || *overflow == MmaOverflow::Wrap, "`.satfinite` is for integers")?;
+    Ok(if factors == Factors::F8 { Target::SM_89 } else { Target::SM_80 })
+}
+
+/// Checks that there are threads with metadata of this number.
+fn selects(a_type: Scalar, k: u32, selector: u32) -> Result<(), &'static str> {
+    only(
+        selector * metadata_threads(a_type, k) < 4,
+        "the selector is 0 to 3 where one thread of four has the metadata, 0 or 1 where two have it, else 0",
+    )
+}
+
+/// The types that a sparse A is multiplied in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Factors {
+    F16,
+    Bf16,
+    Tf32,
+    F8,
+    Integers,
+}
+
+impl Factors {
+    fn of(a: Scalar, b: Scalar) -> Result<Factors, &'static str> {
+        use Scalar as S;
+        match (a, b) {
+            (S::F16, S::F16) => Ok(Factors::F16),
+            (S::Bf16, S::Bf16) => Ok(Factors::Bf16),
+            (S::Tf32, S::Tf32) => Ok(Factors::Tf32),
+            (S::F8E4M3 | S::F8E5M2, S::F8E4M3 | S::F8E5M2) => Ok(Factors::F8),
+            (S::I8 | S::U8, S::I8 | S::U8) => Ok(Factors::Integers),
+            _ => Err(
+                "A and B are both f16, bf16 or tf32, or each i8 or u8, or each f8e4m3 or f8e5m2",
+            ),
+        }
+    }
+
+    /// Returns whether registers of type `ty` accumulate such products; `narrow` allows pairs of `f16`.
+    fn accumulate_in(self, ty: Type, narrow: bool) -> bool {
+        match ty {
+            Type::Scalar(Scalar::F32) => self != Factors::Integers,
+            Type::Scalar(Scalar::I32) => self == Factors::Integers,
+            Type::Vector(_) => narrow,
+            Type::Scalar(_) | Type::Pointer { .. } | Type::TensorMap { .. } => false,
+        }
+    }
+}
+
 pub(super) fn movmatrix(ir: &KernelIr, value: &Value) -> Support {
     let fragment = Types(ir).fragment(*value);
     only(
@@ -148,6 +236,38 @@ pub(super) fn wgmma_rs(
     only(!form.transpose_a, "A in registers is not transposed")?;
     only(lanes * 128 == shape.m * shape.k, "a thread has 64 k / 128 elements of A, in one vector")?;
     ANY
+}
+
+pub(super) fn wgmma_sp(
+    ir: &KernelIr,
+    shape: &MmaShape,
+    a_type: &Scalar,
+    b_type: &Scalar,
+    selector: &u32,
+    d: &VarId,
+    form: &WgmmaForm,
+) -> Support {
+    let dense = MmaShape { k: shape.k / 2, ..*shape };
+    only(shape.k.is_multiple_of(2), "k is that of A with its zeros: twice that of `wgmma`")?;
+    let support = wgmma_types(Types(ir), [*a_type, *b_type], dense, *d, *form)?;
+    selects(*a_type, shape.k, *selector)?;
+    Ok(support)
+}
+
+pub(super) fn wgmma_rs_sp(
+    ir: &KernelIr,
+    a: &Value,
+    shape: &MmaShape,
+    b_type: &Scalar,
+    selector: &u32,
+    d: &VarId,
+    form: &WgmmaForm,
+) -> Support {
+    let (a_type, lanes) = Types(ir).fragment(*a).unwrap_or((Scalar::Bool, 0));
+    let support = wgmma_sp(ir, shape, &a_type, b_type, selector, d, form)?;
+    only(!form.transpose_a, "A in registers is not transposed")?;
+    only(lanes * 256 == shape.m * shape.k, "a thread has 64 k / 256 elements of A, in one vector")?;
+    Ok(support)
 }
 
 pub(super) fn setmaxnreg(_: &KernelIr, count: &u32) -> Support {
@@ -317,15 +437,26 @@ fn boxes(
     map: Value,
     pointer: Option<Value>,
     coords: &ValueList,
-    stores: bool,
+    (mode, stores): (BoxMode, bool),
 ) -> Result<(), &'static str> {
     let Some(Type::TensorMap { elem, rank, mutable }) = types.of(map) else {
         return Err("it takes a tensor map");
     };
-    only(
-        coords.len() == usize::from(rank),
-        "a box has a coordinate for each dimension of the tensor",
-    )?;
+    let rank = usize::from(rank);
+    match mode {
+        BoxMode::Tile => {
+            only(coords.len() == rank, "a box has a coordinate for each dimension of the tensor")?;
+        }
+        BoxMode::Im2col => {
+            only((3..=5).contains(&rank), "a tensor of im2col mode has 3 to 5 dimensions")?;
+            let offsets = if stores { 0 } else { rank - 2 };
+            only(
+                coords.len() == rank + offsets,
+                "a copy of im2col mode has a coordinate for each dimension, and unless it stores an offset for each \
+                 but channels and images",
+            )?;
+        }
+    }
     only(mutable || !stores, "the kernel only reads the tensor: declare it as `TensorMapMut`")?;
     let Some(pointer) = pointer else { return Ok(()) };
     only(types.in_space(pointer, Space::Shared), SHARED)?;
@@ -420,8 +551,9 @@ pub(super) fn tensor_load(
     to: &Value,
     barrier: &Value,
     coords: &ValueList,
+    mode: &BoxMode,
 ) -> Support {
-    boxes(Types(ir), *map, Some(*to), coords, false)?;
+    boxes(Types(ir), *map, Some(*to), coords, (*mode, false))?;
     is_barrier(Types(ir), *barrier)?;
     ANY
 }
@@ -431,13 +563,19 @@ pub(super) fn tensor_store(
     map: &Value,
     from: &Value,
     coords: &ValueList,
+    mode: &BoxMode,
 ) -> Support {
-    boxes(Types(ir), *map, Some(*from), coords, true)?;
+    boxes(Types(ir), *map, Some(*from), coords, (*mode, true))?;
     ANY
 }
 
-pub(super) fn tensor_prefetch(ir: &KernelIr, map: &Value, coords: &ValueList) -> Support {
-    boxes(Types(ir), *map, None, coords, false)?;
+pub(super) fn tensor_prefetch(
+    ir: &KernelIr,
+    map: &Value,
+    coords: &ValueList,
+    mode: &BoxMode,
+) -> Support {
+    boxes(Types(ir), *map, None, coords, (*mode, false))?;
     ANY
 }
 
@@ -447,8 +585,9 @@ pub(super) fn tensor_reduce(
     from: &Value,
     coords: &ValueList,
     op: &BulkReduce,
+    mode: &BoxMode,
 ) -> Support {
-    boxes(Types(ir), *map, Some(*from), coords, true)?;
+    boxes(Types(ir), *map, Some(*from), coords, (*mode, true))?;
     let elem = Types(ir).pointee(*from).unwrap_or(Scalar::Bool);
     let narrow = matches!(elem, Scalar::F16 | Scalar::Bf16);
     let word = matches!(elem, Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64);

@@ -32,15 +32,20 @@ impl Op {
         if let Op::Mem(Mem::SetVar { index, .. }) = self {
             return Some(VarUse { var, first: *index, len: 1, reads: false, sets: true });
         }
-        if let Op::Mma(Mma::MmaSync { shape, first, .. } | Mma::MmaSyncF64 { shape, first, .. }) =
-            self
+        if let Op::Mma(
+            Mma::MmaSync { shape, first, .. }
+            | Mma::MmaSyncF64 { shape, first, .. }
+            | Mma::MmaSyncSp { shape, first, .. },
+        ) = self
         {
             let len = accumulators(*shape, 32)?;
             return Some(VarUse { var, first: *first, len, reads: true, sets: true });
         }
         if let Op::Mma(
             Mma::Wgmma { shape, first, accumulate, .. }
-            | Mma::WgmmaRs { shape, first, accumulate, .. },
+            | Mma::WgmmaRs { shape, first, accumulate, .. }
+            | Mma::WgmmaSp { shape, first, accumulate, .. }
+            | Mma::WgmmaRsSp { shape, first, accumulate, .. },
         ) = self
         {
             let len = accumulators(*shape, 128)?;

@@ -24,7 +24,11 @@ const LONG_BODY: usize = 64;
 
 pub(super) fn check(report: &mut Report<'_>) {
     let ir = report.ir;
-    if ir.ops.iter().any(|(_, data)| matches!(data.op, Op::Mma(Mma::WgmmaRs { .. }))) {
+    if ir
+        .ops
+        .iter()
+        .any(|(_, data)| matches!(data.op, Op::Mma(Mma::WgmmaRs { .. } | Mma::WgmmaRsSp { .. })))
+    {
         region(report, ir.body);
     }
 }
@@ -109,7 +113,11 @@ impl<'k> Loop<'k> {
 
     fn check(&self, report: &mut Report<'_>) {
         for (at, op) in self.ops.iter().enumerate() {
-            let Op::Mma(Mma::WgmmaRs { a, .. }) = self.ir.ops[*op].op else { continue };
+            let (Op::Mma(Mma::WgmmaRs { a, .. }) | Op::Mma(Mma::WgmmaRsSp { a, .. })) =
+                self.ir.ops[*op].op
+            else {
+                continue;
+            };
             let (mut words, mut changed) = (Vec::new(), 0);
             self.words(a, &mut words);
             let mut computed = None;

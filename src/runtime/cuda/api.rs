@@ -174,6 +174,23 @@ library_functions! {
         l2_promotion: sys::CUtensorMapL2promotion,
         oob_fill: sys::CUtensorMapFloatOOBfill
     ) = sys::cuTensorMapEncodeTiled;
+    fn cuTensorMapEncodeIm2col(
+        map: *mut sys::CUtensorMap,
+        data_type: sys::CUtensorMapDataType,
+        rank: u32,
+        address: *mut c_void,
+        dims: *const u64,
+        strides: *const u64,
+        lower: *const c_int,
+        upper: *const c_int,
+        channels: u32,
+        pixels: u32,
+        element_strides: *const u32,
+        interleave: sys::CUtensorMapInterleave,
+        swizzle: sys::CUtensorMapSwizzle,
+        l2_promotion: sys::CUtensorMapL2promotion,
+        oob_fill: sys::CUtensorMapFloatOOBfill
+    ) = sys::cuTensorMapEncodeIm2col;
 
     fn cuEventCreate(event: *mut sys::CUevent, flags: c_uint) = sys::cuEventCreate;
     fn cuEventRecord(event: sys::CUevent, stream: sys::CUstream) = sys::cuEventRecord;

@@ -33,35 +33,67 @@ impl EncodedMap {
         let strides: SmallVec<[u64; 5]> = strides.iter().copied().chain([0]).collect();
         let mut map = sys::CUtensorMap { opaque: [0; 16] };
         let _current = context.enter()?;
+        let (api, ty, rank) = (context.api(), data_type(desc.elem()), desc.rank() as u32);
+        let start = std::ptr::without_provenance_mut(address as usize);
+        let interleave = Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE;
+        let swizzle = match desc.swizzle() {
+            SwizzleMode::None => SwizzleKind::CU_TENSOR_MAP_SWIZZLE_NONE,
+            SwizzleMode::B32 => SwizzleKind::CU_TENSOR_MAP_SWIZZLE_32B,
+            SwizzleMode::B64 => SwizzleKind::CU_TENSOR_MAP_SWIZZLE_64B,
+            SwizzleMode::B128 => SwizzleKind::CU_TENSOR_MAP_SWIZZLE_128B,
+        };
+        let promotion = match desc.l2_promotion() {
+            L2Promotion::None => Promotion::CU_TENSOR_MAP_L2_PROMOTION_NONE,
+            L2Promotion::B64 => Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_64B,
+            L2Promotion::B128 => Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            L2Promotion::B256 => Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        };
+        let fill = match desc.fill() {
+            Fill::Zero => OobFill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            Fill::Nan => OobFill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA,
+        };
+        let (dims, strides) = (desc.dims().as_ptr(), strides.as_ptr());
+        let steps = desc.element_strides().as_ptr();
+        if let Some(pixels) = desc.pixel_box() {
+            // SAFETY: as below; the corners have a number for each dimension but two.
+            let code = unsafe {
+                (api.cuTensorMapEncodeIm2col)(
+                    &mut map,
+                    ty,
+                    rank,
+                    start,
+                    dims,
+                    strides,
+                    pixels.lower.as_ptr(),
+                    pixels.upper.as_ptr(),
+                    pixels.channels,
+                    pixels.pixels,
+                    steps,
+                    interleave,
+                    swizzle,
+                    promotion,
+                    fill,
+                )
+            };
+            context.check("cuTensorMapEncodeIm2col", code)?;
+            return Ok(EncodedMap(map));
+        }
         // SAFETY: `map` is a variable for the result, aligned as its type says; the lists have as many numbers
         // as the map has dimensions, the strides one less. The address is only written down.
         let code = unsafe {
-            (context.api().cuTensorMapEncodeTiled)(
+            (api.cuTensorMapEncodeTiled)(
                 &mut map,
-                data_type(desc.elem()),
-                desc.rank() as u32,
-                std::ptr::without_provenance_mut(address as usize),
-                desc.dims().as_ptr(),
-                strides.as_ptr(),
+                ty,
+                rank,
+                start,
+                dims,
+                strides,
                 desc.box_dims().as_ptr(),
-                desc.element_strides().as_ptr(),
-                Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
-                match desc.swizzle() {
-                    SwizzleMode::None => SwizzleKind::CU_TENSOR_MAP_SWIZZLE_NONE,
-                    SwizzleMode::B32 => SwizzleKind::CU_TENSOR_MAP_SWIZZLE_32B,
-                    SwizzleMode::B64 => SwizzleKind::CU_TENSOR_MAP_SWIZZLE_64B,
-                    SwizzleMode::B128 => SwizzleKind::CU_TENSOR_MAP_SWIZZLE_128B,
-                },
-                match desc.l2_promotion() {
-                    L2Promotion::None => Promotion::CU_TENSOR_MAP_L2_PROMOTION_NONE,
-                    L2Promotion::B64 => Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_64B,
-                    L2Promotion::B128 => Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                    L2Promotion::B256 => Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                },
-                match desc.fill() {
-                    Fill::Zero => OobFill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-                    Fill::Nan => OobFill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA,
-                },
+                steps,
+                interleave,
+                swizzle,
+                promotion,
+                fill,
             )
         };
         context.check("cuTensorMapEncodeTiled", code)?;

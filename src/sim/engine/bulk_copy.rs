@@ -6,13 +6,13 @@ use super::bulk_reduce::combine;
 use super::mbarrier::Operand;
 use super::tensor_copy::{fill, segments};
 use crate::arch::{SwizzleMode, TensorMapDesc};
-use crate::ir::op::{AsyncCopy, BulkReduce, BulkWait};
+use crate::ir::op::{AsyncCopy, BoxMode, BulkReduce, BulkWait};
 use crate::ir::types::{Scalar, Space};
 use crate::ir::{OpId, Value};
 use crate::sim::fault::raw::{AccessAt, Origin};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::address::{Address, Alloc};
-use crate::sim::memory::agent::{Coords, Global, Load, Store, What};
+use crate::sim::memory::agent::{Coords, Global, Load, MAX_COORDS, Store, What};
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::mask::lanes_of;
 use crate::sim::memory::races::{Detector, place};
@@ -308,8 +308,10 @@ fn box_address(
 #[derive(Clone, Copy)]
 struct BoxSlots {
     map: Alloc,
-    coords: [u32; 5],
-    rank: usize,
+    coords: [u32; MAX_COORDS],
+    /// The number of coordinates and offsets.
+    len: usize,
+    mode: BoxMode,
 }
 
 impl BoxSlots {
@@ -319,16 +321,37 @@ impl BoxSlots {
         let regs = &context.regs;
         let param = self.map.lane(regs, lane);
         let coord = |dim: usize| regs.w[self.coords[dim] as usize][lane] as i32;
-        let coords: Coords =
-            std::array::from_fn(|dim| if dim < self.rank { coord(dim) } else { 0 });
+        let coords: Coords = std::array::from_fn(|dim| if dim < self.len { coord(dim) } else { 0 });
         if let Some(map) = context.memory.maps.get(param as usize).copied().flatten() {
             let (coord, elem) = (coords[0], map.elem());
             if i64::from(coord) * i64::from(elem.size_bytes()) % 16 != 0 {
                 return Err(RawFault::new(lane, RawCause::BoxStart { coord, elem }));
             }
+            check_pixels(map, self.mode, &coords).map_err(|cause| RawFault::new(lane, cause))?;
         }
         Ok((param, coords))
     }
+}
+
+/// Checks that the copy has the mode of the map, and in im2col mode that it starts within the box of pixels.
+fn check_pixels(map: &TensorMapDesc, mode: BoxMode, coords: &Coords) -> Result<(), RawCause> {
+    let im2col = map.pixel_box().is_some();
+    if im2col != (mode == BoxMode::Im2col) {
+        return Err(RawCause::BoxMode { im2col });
+    }
+    // All offsets together have 16 bits.
+    let limit = 1 << [16, 8, 5][map.offsets().clamp(1, 3) - 1];
+    for (dim, at) in (1..).zip(0..map.offsets()) {
+        let (coord, offset) = (coords[dim as usize], coords[map.rank() + at]);
+        let (first, last) = map.pixel_range(dim as usize).unwrap_or((0, 0));
+        if !(first..=last).contains(&coord.into()) {
+            return Err(RawCause::PixelStart { dim, coord, first, last });
+        }
+        if !(0..limit).contains(&offset) {
+            return Err(RawCause::PixelOffset { dim, offset, limit });
+        }
+    }
+    Ok(())
 }
 
 /// The operands of a load of a box.
@@ -393,16 +416,16 @@ impl Compiler<'_> {
         self.address_in(Space::Global, base, index)
     }
 
-    fn box_slots(&self, map: Value, coords: &[Value]) -> Result<BoxSlots, Refused> {
-        let rank = coords.len();
-        if rank > 5 {
+    fn box_slots(&self, map: Value, coords: &[Value], mode: BoxMode) -> Result<BoxSlots, Refused> {
+        let len = coords.len();
+        if len > MAX_COORDS {
             return Err(Refused::Malformed);
         }
-        let mut slots = [0; 5];
+        let mut slots = [0; MAX_COORDS];
         for (slot, coord) in slots.iter_mut().zip(coords) {
             *slot = self.scalar_of(*coord, Scalar::I32)?;
         }
-        Ok(BoxSlots { map: self.tensor_map(map)?, coords: slots, rank })
+        Ok(BoxSlots { map: self.tensor_map(map)?, coords: slots, len, mode })
     }
 
     pub(in crate::sim) fn bulk_copy(&mut self, id: OpId, op: &AsyncCopy) -> Result<(), Refused> {
@@ -485,7 +508,11 @@ impl Compiler<'_> {
                 barrier_index,
                 coords,
                 policy: _,
-            } => self.box_load([*map, *to, *to_index, *barrier, *barrier_index], coords, None)?,
+                mode,
+            } => {
+                let operands = [*map, *to, *to_index, *barrier, *barrier_index];
+                self.box_load(operands, (coords, *mode), None)?
+            }
             AsyncCopy::CpAsyncBulkTensorMulticast {
                 map,
                 to,
@@ -495,16 +522,28 @@ impl Compiler<'_> {
                 ctas,
                 coords,
                 policy: _,
+                mode,
             } => {
                 let operands = [*map, *to, *to_index, *barrier, *barrier_index];
-                self.box_load(operands, coords, Some(*ctas))?
+                self.box_load(operands, (coords, *mode), Some(*ctas))?
             }
-            AsyncCopy::CpAsyncBulkTensorStore { map, from, from_index, coords, policy: _ } => {
-                self.box_store([*map, *from, *from_index], coords, None)?
-            }
-            AsyncCopy::CpReduceAsyncBulkTensor { map, from, from_index, op, coords, policy: _ } => {
-                self.box_store([*map, *from, *from_index], coords, Some(*op))?
-            }
+            AsyncCopy::CpAsyncBulkTensorStore {
+                map,
+                from,
+                from_index,
+                coords,
+                policy: _,
+                mode,
+            } => self.box_store([*map, *from, *from_index], (coords, *mode), None)?,
+            AsyncCopy::CpReduceAsyncBulkTensor {
+                map,
+                from,
+                from_index,
+                op,
+                coords,
+                policy: _,
+                mode,
+            } => self.box_store([*map, *from, *from_index], (coords, *mode), Some(*op))?,
             AsyncCopy::CpAsyncBulkCommitGroup {} => each_lane(|context, lane| {
                 context.flight.bulk_groups[lane] += 1;
                 let at = context.origin.into();
@@ -528,8 +567,8 @@ impl Compiler<'_> {
                 }))
             }
             // There are no caches, and a box may be anywhere.
-            AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy: _ } => {
-                self.box_slots(*map, coords)?;
+            AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy: _, mode } => {
+                self.box_slots(*map, coords, *mode)?;
                 self.weight += 1;
                 return Ok(());
             }
@@ -553,11 +592,11 @@ impl Compiler<'_> {
     fn box_load(
         &self,
         [map, to, to_index, barrier, barrier_index]: [Value; 5],
-        coords: &[Value],
+        (coords, mode): (&[Value], BoxMode),
         ctas: Option<Value>,
     ) -> Result<Inst, Refused> {
         let slots = LoadSlots {
-            from: self.box_slots(map, coords)?,
+            from: self.box_slots(map, coords, mode)?,
             to: self.in_shared(to, to_index)?,
             barrier: self.barrier_operand(barrier, barrier_index)?,
             ctas: ctas.map(|ctas| self.scalar_of(ctas, Scalar::U32)).transpose()?,
@@ -568,10 +607,10 @@ impl Compiler<'_> {
     fn box_store(
         &self,
         [map, from, from_index]: [Value; 3],
-        coords: &[Value],
+        (coords, mode): (&[Value], BoxMode),
         reduce: Option<BulkReduce>,
     ) -> Result<Inst, Refused> {
-        let (slots, from) = (self.box_slots(map, coords)?, self.in_shared(from, from_index)?);
+        let (slots, from) = (self.box_slots(map, coords, mode)?, self.in_shared(from, from_index)?);
         Ok(each_lane(move |context, lane| {
             let (param, coords) = slots.lane(context, lane)?;
             let (from, bytes) = box_address(&from, context, lane, param)?;

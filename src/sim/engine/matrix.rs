@@ -4,10 +4,12 @@ use super::mma::{
     AccumulatorSlots, AccumulatorType, Columns, Operands, Rows, Summand, float, int, multiply_f32,
     multiply_f64, multiply_i32,
 };
+use super::sparse::kept_columns;
+use crate::ir::op::metadata_threads;
 use crate::ir::op::{Accumulators, MatrixOrder, Mma, MmaOverflow, MmaShape};
 use crate::ir::types::{Scalar, Space, Type, VectorType};
 use crate::ir::{OpId, Value, VarId};
-use crate::sim::fault::raw_fault::RawResult;
+use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::address::Address;
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::{FULL, LANES};
@@ -22,6 +24,14 @@ use crate::sim::trace::counts::Mover;
 
 /// The most elements along `k` of one instruction.
 pub(in crate::sim) const MAX_K: usize = 32;
+
+/// The metadata of a sparse A.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct Sparse {
+    /// The slot of the metadata.
+    pub(in crate::sim) metadata: u32,
+    pub(in crate::sim) selector: u32,
+}
 
 /// A thread's part of a matrix: the slots of its registers, each with `per_slot` elements.
 #[derive(Clone, Debug)]
@@ -86,11 +96,18 @@ struct MmaSync {
     accumulators: AccumulatorSlots,
     /// Blocks of 8 rows.
     blocks: usize,
+    /// Elements of a row of A that are multiplied: half of them where A is sparse.
     k: usize,
     overflow: MmaOverflow,
+    sparse: Option<Sparse>,
 }
 
 impl MmaSync {
+    /// Elements of a column of B.
+    fn deep(&self) -> usize {
+        if self.sparse.is_some() { 2 * self.k } else { self.k }
+    }
+
     /// The operands as numbers: element `v` of a register is `number(elem, register, v)`.
     #[inline(always)]
     fn operands<T: Summand, W: Copy>(
@@ -99,48 +116,60 @@ impl MmaSync {
         number: impl Fn(Scalar, W, usize) -> T,
     ) -> Parts<T> {
         let (k, per) = (self.k, self.a.per_slot);
-        let mut parts = Parts { rows: [[T::default(); 8]; 64], columns: [[T::default(); 4]; 64] };
+        let mut parts =
+            Parts { rows: [[T::default(); 8]; 2 * MAX_K], columns: [[T::default(); 4]; 4 * MAX_K] };
         let (a, b) = (&self.a, &self.b);
         let registers = a.slots.iter().map(|slot| file[*slot as usize]);
         rows(registers, (self.blocks, k, per), &mut parts.rows, |w, v| number(a.elem, w, v));
         let registers = b.slots.iter().map(|slot| file[*slot as usize]);
-        columns(registers, (k, per), &mut parts.columns, |w, v| number(b.elem, w, v));
+        columns(registers, (self.deep(), per), &mut parts.columns, |w, v| number(b.elem, w, v));
         parts
     }
 
-    fn run(&self, regs: &mut Regs, accumulation: Accumulation) {
-        let (k, rows) = (self.k, self.blocks * self.k);
+    fn run(&self, regs: &mut Regs, accumulation: Accumulation) -> Result<(), RawCause> {
+        let kept = match self.sparse {
+            None => None,
+            Some(Sparse { metadata, selector }) => {
+                let words = &regs.w[metadata as usize];
+                Some(kept_columns((self.a.elem, self.deep()), selector, words)?)
+            }
+        };
+        let extents = (self.blocks * self.k, self.k, self.deep(), kept.as_deref());
         match self.accumulators.elem {
             AccumulatorType::F64 => {
                 let parts = self.operands(&regs.d, |_, word, _| f64::from_bits(word));
-                multiply_f64(regs, &self.accumulators, &parts.first(rows, k));
+                multiply_f64(regs, &self.accumulators, &parts.first(extents));
             }
             AccumulatorType::I32 => {
                 let parts =
                     self.operands(&regs.w, |elem, word, v| int(elem, bits_of(elem, word, v)));
                 let satfinite = self.overflow == MmaOverflow::Satfinite;
-                multiply_i32(regs, &self.accumulators, &parts.first(rows, k), (true, satfinite));
+                multiply_i32(regs, &self.accumulators, &parts.first(extents), (true, satfinite));
             }
             AccumulatorType::F16 | AccumulatorType::F32 => {
                 let parts =
                     self.operands(&regs.w, |elem, word, v| float(elem, bits_of(elem, word, v)));
                 let bits = accumulation.fraction_bits(self.a.elem.bits());
-                multiply_f32(regs, &self.accumulators, &parts.first(rows, k), (true, bits));
+                multiply_f32(regs, &self.accumulators, &parts.first(extents), (true, bits));
             }
         }
+        Ok(())
     }
 }
 
 /// The operands of a warp, on the stack.
 struct Parts<T> {
     rows: [Rows<T>; 2 * MAX_K],
-    columns: [Columns<T>; 2 * MAX_K],
+    columns: [Columns<T>; 4 * MAX_K],
 }
 
 impl<T: Summand> Parts<T> {
     /// Those that there are.
-    fn first(&self, rows: usize, k: usize) -> Operands<'_, T> {
-        Operands { rows: &self.rows[..rows], columns: &self.columns[..2 * k], k }
+    fn first<'p>(
+        &'p self,
+        (rows, k, deep, kept): (usize, usize, usize, Option<&'p [Rows<u8>]>),
+    ) -> Operands<'p, T> {
+        Operands { rows: &self.rows[..rows], columns: &self.columns[..2 * deep], k, kept }
     }
 }
 
@@ -292,7 +321,13 @@ impl Compiler<'_> {
         let act: Act = match *op {
             Mma::MmaSync { a, b, shape, d, first, overflow } => {
                 let parts = [self.fragment(a)?, self.fragment(b)?];
-                self.mma_sync(parts, shape, (d, first), overflow)?
+                self.mma_sync(parts, shape, (d, first), overflow, None)?
+            }
+            Mma::MmaSyncSp { a, b, metadata, shape, selector, d, first, overflow } => {
+                let parts = [self.fragment(a)?, self.fragment(b)?];
+                let metadata = self.scalar_of(metadata, Scalar::U32)?;
+                let sparse = Some(Sparse { metadata, selector });
+                self.mma_sync(parts, shape, (d, first), overflow, sparse)?
             }
             Mma::MmaSyncF64 { ref values, shape, d, first } => {
                 let slots = values.iter().map(|value| self.scalar_of(*value, Scalar::F64));
@@ -304,7 +339,7 @@ impl Compiler<'_> {
                     slots: slots.into(),
                     per_slot: 1,
                 };
-                self.mma_sync([part(a), part(b)], shape, (d, first), MmaOverflow::Wrap)?
+                self.mma_sync([part(a), part(b)], shape, (d, first), MmaOverflow::Wrap, None)?
             }
             Mma::Ldmatrix { base, index, count, order } => {
                 let to = self.result(results, 0)?;
@@ -329,6 +364,8 @@ impl Compiler<'_> {
             Mma::MatrixDescriptor { .. }
             | Mma::Wgmma { .. }
             | Mma::WgmmaRs { .. }
+            | Mma::WgmmaSp { .. }
+            | Mma::WgmmaRsSp { .. }
             | Mma::WgmmaFence {}
             | Mma::WgmmaCommitGroup {}
             | Mma::WgmmaWaitGroup { .. }
@@ -344,10 +381,12 @@ impl Compiler<'_> {
         shape: MmaShape,
         d: (VarId, u32),
         overflow: MmaOverflow,
+        sparse: Option<Sparse>,
     ) -> Result<Act, Refused> {
-        let (blocks, k) = (shape.m as usize / 8, shape.k as usize);
-        let mma =
-            MmaSync { a, b, accumulators: self.accumulators(shape, 32, d)?, blocks, k, overflow };
+        let blocks = shape.m as usize / 8;
+        let k = shape.k as usize / if sparse.is_some() { 2 } else { 1 };
+        let accumulators = self.accumulators(shape, 32, d)?;
+        let mma = MmaSync { a, b, accumulators, blocks, k, overflow, sparse };
         mma.check(shape)?;
         let watched = self.is_watched(d.0);
         Ok(Box::new(move |context| {
@@ -357,7 +396,8 @@ impl Compiler<'_> {
             if watched {
                 context.touch(&mma.accumulators.slots)?;
             }
-            mma.run(context.regs, context.memory.accumulation);
+            let done = mma.run(context.regs, context.memory.accumulation);
+            done.map_err(|cause| RawFault::new(0, cause))?;
             Ok(Next::Go)
         }))
     }
@@ -404,16 +444,27 @@ impl MmaSync {
     /// Checks that the register counts are those of the shape.
     fn check(&self, shape: MmaShape) -> Result<(), Refused> {
         let elements = |fragment: &Fragment| fragment.slots.len() * fragment.per_slot;
-        let (m, n, k) = (shape.m as usize, shape.n as usize, shape.k as usize);
+        let (m, n, k) = (shape.m as usize, shape.n as usize, self.k);
         let is_whole = n == 8
             && (m == 8 || m == 16)
             && k <= MAX_K
             && k.is_multiple_of(4 * self.a.per_slot)
             && self.a.per_slot == self.b.per_slot
             && elements(&self.a) * LANES == m * k
-            && elements(&self.b) * LANES == n * k;
+            && elements(&self.b) * LANES == n * self.deep()
+            && self.sparse.is_none_or(|sparse| is_legal(self.a.elem, self.deep(), m, sparse));
         let wide = self.accumulators.elem == AccumulatorType::F64;
         let fits = (self.a.elem == Scalar::F64) == wide && (self.b.elem == Scalar::F64) == wide;
         if is_whole && fits { Ok(()) } else { Err(Refused::Malformed) }
     }
+}
+
+/// Returns whether a sparse A of `m` rows and `k` columns has metadata of this selector.
+pub(in crate::sim) fn is_legal(elem: Scalar, k: usize, m: usize, sparse: Sparse) -> bool {
+    let threads = metadata_threads(elem, k as u32);
+    elem.bits() <= 32
+        && m.is_multiple_of(16)
+        && threads > 0
+        && sparse.selector < 4 / threads.min(4)
+        && threads <= 4
 }

@@ -108,6 +108,8 @@ pub(in crate::sim) struct Operands<'o, T> {
     pub(in crate::sim) rows: &'o [Rows<T>],
     pub(in crate::sim) columns: &'o [Columns<T>],
     pub(in crate::sim) k: usize,
+    /// Of a sparse A, for each element of `rows`: its place along K of B, which has twice as many.
+    pub(in crate::sim) kept: Option<&'o [Rows<u8>]>,
 }
 
 impl<T: Summand> Operands<'_, T> {
@@ -121,7 +123,29 @@ impl<T: Summand> Operands<'_, T> {
     }
 
     fn columns(&self, block: usize, parity: usize) -> &[Columns<T>] {
-        &self.columns[(2 * block + parity) * self.k..][..self.k]
+        let k = if self.kept.is_some() { 2 * self.k } else { self.k };
+        &self.columns[(2 * block + parity) * k..][..k]
+    }
+
+    /// Adds products of a block of rows and one of columns by `add`.
+    #[inline(always)]
+    fn add_block(
+        &self,
+        accumulators: &mut [T; LANES],
+        half: usize,
+        columns: &[Columns<T>],
+        add: &impl Fn(&mut [T; LANES], &[Rows<T>], &[Columns<T>]),
+    ) {
+        let rows = self.rows(half);
+        let Some(kept) = self.kept else { return add(accumulators, rows, columns) };
+        let kept = &kept[half * self.k..][..self.k];
+        // Each row has its own columns of B.
+        for row in 0..8 {
+            let own: Vec<Columns<T>> = kept.iter().map(|at| columns[at[row] as usize]).collect();
+            let mut all = *accumulators;
+            add(&mut all, rows, &own);
+            accumulators[4 * row..][..4].copy_from_slice(&all[4 * row..][..4]);
+        }
     }
 
     /// Adds to each register, of one element in a thread, with the accumulators as `get` and `set` have them.
@@ -153,7 +177,7 @@ impl<T: Summand> Operands<'_, T> {
             if accumulate {
                 accumulators = std::array::from_fn(|lane| get(register[lane]));
             }
-            add(&mut accumulators, self.rows(half), self.columns(block, parity));
+            self.add_block(&mut accumulators, half, self.columns(block, parity), &add);
             *register = std::array::from_fn(|lane| set(accumulators[lane]));
         }
     }
@@ -190,7 +214,7 @@ impl<T: Summand> Operands<'_, T> {
                     accumulators =
                         std::array::from_fn(|lane| get((register[lane] >> shift) as u16));
                 }
-                add(&mut accumulators, self.rows(half), self.columns(block, parity));
+                self.add_block(&mut accumulators, half, self.columns(block, parity), &add);
                 for (word, sum) in register.iter_mut().zip(accumulators) {
                     *word = *word & !(0xffff << shift) | u32::from(set(sum)) << shift;
                 }
@@ -215,11 +239,11 @@ pub(in crate::sim) fn multiply_f32(
     operands: &Operands<'_, f32>,
     (accumulate, fraction_bits): (bool, Option<u32>),
 ) {
-    let Operands { rows, columns, k } = *operands;
+    let Operands { rows, columns, k, kept } = *operands;
     if let Some(bits) = fraction_bits {
         let rows: Vec<Rows<f64>> = rows.iter().map(|row| row.map(f64::from)).collect();
         let columns: Vec<Columns<f64>> = columns.iter().map(|all| all.map(f64::from)).collect();
-        let wide = Operands { rows: &rows, columns: &columns, k };
+        let wide = Operands { rows: &rows, columns: &columns, k, kept };
         let add = |accumulators: &mut [f64; LANES], a: &[Rows<f64>], b: &[Columns<f64>]| {
             truncate::multiply(accumulators, a, b, bits);
         };
@@ -252,7 +276,7 @@ pub(in crate::sim) fn multiply_f32(
     }
     let rows: Vec<Rows<Wide>> = rows.iter().map(|row| row.map(Wide)).collect();
     let columns: Vec<Columns<Wide>> = columns.iter().map(|column| column.map(Wide)).collect();
-    let wide = Operands { rows: &rows, columns: &columns, k };
+    let wide = Operands { rows: &rows, columns: &columns, k, kept };
     match accumulators.elem {
         AccumulatorType::F16 => {
             let (get, set) = (|bits| Wide(f16_to_f32(bits)), |x: Wide| f16_bits(x.0));
@@ -282,7 +306,7 @@ pub(in crate::sim) fn multiply_i32(
     operands: &Operands<'_, i32>,
     (accumulate, satfinite): (bool, bool),
 ) {
-    let Operands { rows, columns, k } = *operands;
+    let Operands { rows, columns, k, kept } = *operands;
     if !satfinite {
         let (get, set) = (|bits| bits as i32, |x: i32| x as u32);
         operands.each(&accumulators.slots, &mut regs.w, accumulate, get, set);
@@ -290,7 +314,7 @@ pub(in crate::sim) fn multiply_i32(
     }
     let rows: Vec<Rows<i64>> = rows.iter().map(|row| row.map(i64::from)).collect();
     let columns: Vec<Columns<i64>> = columns.iter().map(|column| column.map(i64::from)).collect();
-    let wide = Operands { rows: &rows, columns: &columns, k };
+    let wide = Operands { rows: &rows, columns: &columns, k, kept };
     let get = |bits| i64::from(bits as i32);
     let set = |x: i64| x.clamp(i32::MIN.into(), i32::MAX.into()) as i32 as u32;
     wide.each(&accumulators.slots, &mut regs.w, accumulate, get, set);
@@ -400,12 +424,17 @@ mod tests {
             rows: &[[1e30; 8], [1e30; 8], [2f32.powi(-90); 8]],
             columns: &[[1e30; 4], [-1e30; 4], [2f32.powi(-70); 4]],
             k: 3,
+            kept: None,
         };
         multiply_f32(&mut regs, &accumulators, &operands, (false, None));
         // The first sum is beyond `f32`.
         assert_eq!(regs.w[0][0], f32::INFINITY.to_bits());
-        let operands =
-            Operands { rows: &[[2f32.powi(-80); 8]], columns: &[[3.0 * 2f32.powi(-70); 4]], k: 1 };
+        let operands = Operands {
+            rows: &[[2f32.powi(-80); 8]],
+            columns: &[[3.0 * 2f32.powi(-70); 4]],
+            k: 1,
+            kept: None,
+        };
         multiply_f32(&mut regs, &accumulators, &operands, (false, None));
         // 1.5 of the smallest number: to even.
         assert_eq!(regs.w[0][5], 2);

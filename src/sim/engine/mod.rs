@@ -11,6 +11,7 @@ pub(super) mod mma;
 pub(super) mod pending;
 mod recorded;
 pub(super) mod remote_store;
+pub(super) mod sparse;
 pub(super) mod tensor_copy;
 pub(super) mod truncate;
 pub(super) mod wgmma;

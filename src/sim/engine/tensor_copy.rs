@@ -3,6 +3,8 @@
 use crate::arch::{Fill, TensorMapDesc};
 use crate::ir::types::Scalar;
 use crate::sim::memory::agent::Coords;
+#[cfg(test)]
+use crate::sim::memory::agent::MAX_COORDS;
 
 /// Bytes of a box that are inside the tensor and follow each other on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,9 @@ pub(in crate::sim) struct Segment {
 /// Calls `f` with the parts of the box that are inside the tensor.
 pub(in crate::sim) fn segments(map: &TensorMapDesc, coords: &Coords, mut f: impl FnMut(Segment)) {
     let (rank, size) = (map.rank(), map.elem().size_bytes() as usize);
+    if map.pixel_box().is_some() {
+        return columns(map, coords, f);
+    }
     let mut extents = [1; 5];
     for (extent, found) in extents.iter_mut().zip(map.box_extents()) {
         *extent = found as i64;
@@ -58,6 +63,25 @@ pub(in crate::sim) fn segments(map: &TensorMapDesc, coords: &Coords, mut f: impl
     }
 }
 
+/// The same in im2col mode: a row of channels for each pixel.
+fn columns(map: &TensorMapDesc, coords: &Coords, mut f: impl FnMut(Segment)) {
+    let size = map.elem().size_bytes() as i64;
+    let channels = map.box_extents().next().unwrap_or(0) as i64;
+    for (row, mut pixel) in (0..).zip(map.columns(coords)) {
+        let start = std::mem::take(&mut pixel[0]);
+        let end = map.dims()[0] as i64;
+        let Some(base) = map.global_offset(&pixel[..map.rank()]) else { continue };
+        let (lo, hi) = ((-start).max(0), (end - start).min(channels));
+        if lo < hi {
+            f(Segment {
+                shared: ((row * channels + lo) * size) as usize,
+                global: base as usize + ((start + lo) * size) as usize,
+                bytes: ((hi - lo) * size) as usize,
+            });
+        }
+    }
+}
+
 /// Fills a box with what is outside of the tensor.
 pub(in crate::sim) fn fill(map: &TensorMapDesc, data: &mut [u8]) {
     let (Fill::Nan, Some(bits)) = (map.fill(), nan(map.elem())) else { return data.fill(0) };
@@ -90,10 +114,11 @@ fn nan(elem: Scalar) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::PixelBox;
 
     /// The parts are what the map says of each element.
     fn check(map: &TensorMapDesc, coords: &[i32]) {
-        let mut all = [0; 5];
+        let mut all = [0; MAX_COORDS];
         all[..coords.len()].copy_from_slice(coords);
         let size = u64::from(map.elem().size_bytes());
         let mut found = vec![None; map.box_bytes() as usize];
@@ -118,6 +143,32 @@ mod tests {
         for coords in [[0, 0, 0], [-3, -1, 2], [17, 5, -1], [40, 0, 0], [i32::MIN, 0, i32::MAX]] {
             check(&map, &coords);
             check(&strided, &coords);
+        }
+        // 1, 2 and 3 spatial dimensions.
+        let corners = |lower: &[i32], upper: &[i32]| PixelBox {
+            lower: lower.to_vec(),
+            upper: upper.to_vec(),
+            channels: 8,
+            pixels: 9,
+        };
+        let image = |dims: &[u64], strides: &[u64], pixels, steps: &[u32]| {
+            let map = TensorMapDesc::im2col(Scalar::Bf16, dims, strides, pixels).unwrap();
+            map.with_element_strides(steps).unwrap()
+        };
+        let pixels = corners(&[-1], &[-1]);
+        let one = image(&[20, 5, 3], &[48, 240], pixels, &[1, 2, 1]);
+        for coords in [[0, -1, 0, 2], [16, 3, 2, 0], [-3, 1, -1, 1], [0, 3, i32::MAX, 0]] {
+            check(&one, &coords);
+        }
+        let pixels = corners(&[-2, 1], &[0, 1]);
+        let two = image(&[12, 4, 3, 2], &[32, 128, 384], pixels, &[1, 1, 2, 1]);
+        for coords in [[8, -2, 1, 0, 0, 0], [8, 3, 3, 1, 2, 1], [0, 0, 1, 1, 1, 2]] {
+            check(&two, &coords);
+        }
+        let pixels = corners(&[0, -1, -1], &[0, -1, 0]);
+        let three = image(&[8, 2, 3, 2, 2], &[16, 32, 96, 192], pixels, &[1, 1, 1, 1, 1]);
+        for coords in [[0, 1, -1, -1, 0, 0, 1, 1], [0, 1, 1, 1, 1, 1, 0, 0]] {
+            check(&three, &coords);
         }
         let line = TensorMapDesc::new(Scalar::U8, &[100], &[], &[64]).unwrap();
         for x in [-70, -64, -1, 0, 40, 99, 100] {

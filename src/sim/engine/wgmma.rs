@@ -9,11 +9,12 @@ use crate::sim::memory::warp_group::GroupMma;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::matrix::{Fragment, MAX_K, bits_of, rows};
+use super::matrix::{Fragment, MAX_K, Sparse, bits_of, is_legal, rows};
 use super::mma::{
     AccumulatorSlots, AccumulatorType, Columns, Operands, Rows, Summand, float, int, multiply_f32,
     multiply_i32,
 };
+use super::sparse::kept_columns;
 use crate::arch::SwizzleMode;
 use crate::ir::Value;
 use crate::ir::op::{Mma, MmaShape, WgmmaForm};
@@ -42,6 +43,8 @@ pub(in crate::sim) struct Wgmma {
     pub(in crate::sim) accumulators: AccumulatorSlots,
     /// A in registers: its elements in a slot.
     a_per_slot: Option<usize>,
+    /// A sparse A: its selector. The registers of a warp end with its metadata.
+    selector: Option<u32>,
 }
 
 /// A matrix descriptor, decoded.
@@ -203,19 +206,19 @@ impl GroupMma for Wgmma {
     }
 
     fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool {
-        let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
+        let ([m, n, k], kept) = self.extents();
         let ([a, b], form) = (self.types, self.form);
         let has = |bits, extents, form| Matrix::new(bits).has(extents, form, bytes, exactly);
         has(said.b, (n, k), (b, form.transpose_b))
-            || self.a_per_slot.is_none() && has(said.a, (m, k), (a, form.transpose_a))
+            || self.a_per_slot.is_none() && has(said.a, (m, kept), (a, form.transpose_a))
     }
 
     fn chunks(&self, said: Said, f: &mut dyn FnMut(usize)) {
-        let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
+        let ([m, n, k], kept) = self.extents();
         let ([a, b], form) = (self.types, self.form);
         Matrix::new(said.b).chunks((n, k), (b, form.transpose_b), &mut *f);
         if self.a_per_slot.is_none() {
-            Matrix::new(said.a).chunks((m, k), (a, form.transpose_a), f);
+            Matrix::new(said.a).chunks((m, kept), (a, form.transpose_a), f);
         }
     }
 
@@ -226,13 +229,14 @@ impl GroupMma for Wgmma {
         shared: (&Shared, Option<&Proxies>),
         warps: &mut [&mut Regs],
     ) -> Result<(), RawCause> {
-        let (k, accumulate) = (self.shape.k as usize, said.accumulate);
+        let ((_, k), accumulate) = (self.extents(), said.accumulate);
+        let columns = self.kept_columns(registers)?;
         let sign = |negative: bool| if negative { -1.0 } else { 1.0 };
         let (a_sign, b_sign) = (sign(self.form.negate_a), sign(self.form.negate_b));
         if self.accumulators.elem == AccumulatorType::I32 {
             let (a, b) = self.operands(said, registers, shared, int, int)?;
-            for (regs, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
-                let operands = Operands { rows: a, columns: &b, k };
+            for ((regs, a), kept) in warps.iter_mut().zip(a.chunks_exact(2 * k)).zip(&columns) {
+                let operands = Operands { rows: a, columns: &b, k, kept: kept.as_deref() };
                 let form = (accumulate, self.form.satfinite);
                 multiply_i32(regs, &self.accumulators, &operands, form);
             }
@@ -240,8 +244,8 @@ impl GroupMma for Wgmma {
         }
         let number = |sign: f32| move |elem: Scalar, bits: u32| sign * float(elem, bits);
         let (a, b) = self.operands(said, registers, shared, number(a_sign), number(b_sign))?;
-        for (regs, a) in warps.iter_mut().zip(a.chunks_exact(2 * k)) {
-            let operands = Operands { rows: a, columns: &b, k };
+        for ((regs, a), kept) in warps.iter_mut().zip(a.chunks_exact(2 * k)).zip(&columns) {
+            let operands = Operands { rows: a, columns: &b, k, kept: kept.as_deref() };
             let bits = accumulation.fraction_bits(self.types[0].bits());
             multiply_f32(regs, &self.accumulators, &operands, (accumulate, bits));
         }
@@ -250,6 +254,28 @@ impl GroupMma for Wgmma {
 }
 
 impl Wgmma {
+    /// M, N and K, and the elements of a row of A that are multiplied.
+    fn extents(&self) -> ([usize; 3], usize) {
+        let all = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
+        (all, if self.selector.is_some() { all[2] / 2 } else { all[2] })
+    }
+
+    /// The columns of a sparse A, for each warp.
+    fn kept_columns(
+        &self,
+        registers: &[Option<Registers>; WarpGroup::WARPS],
+    ) -> Result<Vec<Option<Vec<Rows<u8>>>>, RawCause> {
+        let of_warp = |registers: &Option<Registers>| match (self.selector, registers) {
+            (Some(selector), Some(registers)) => {
+                let words = registers.last().copied().unwrap_or([0; LANES]);
+                let form = (self.types[0], self.shape.k as usize);
+                kept_columns(form, selector, &words).map(Some)
+            }
+            (_, _) => Ok(None),
+        };
+        registers.iter().map(of_warp).collect()
+    }
+
     /// A of the four warps one after the other, each two blocks of 8 rows; and B.
     fn operands<T: Summand>(
         &self,
@@ -259,14 +285,16 @@ impl Wgmma {
         a_number: impl Fn(Scalar, u32) -> T,
         b_number: impl Fn(Scalar, u32) -> T,
     ) -> Result<Parts<T>, RawCause> {
-        let [m, n, k] = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
+        let ([m, n, k], kept) = self.extents();
         let [a_type, b_type] = self.types;
-        let mut a = vec![[T::default(); 8]; m / 8 * k];
+        let mut a = vec![[T::default(); 8]; m / 8 * kept];
         match self.a_per_slot {
             Some(per) => {
-                for (registers, a) in registers.iter().zip(a.chunks_exact_mut(2 * k)) {
-                    let registers = registers.iter().flatten().copied();
-                    rows(registers, (2, k, per), a, |word, v| {
+                // A register has the elements of 8 rows.
+                let count = 2 * kept / (4 * per);
+                for (registers, a) in registers.iter().zip(a.chunks_exact_mut(2 * kept)) {
+                    let registers = registers.iter().flatten().copied().take(count);
+                    rows(registers, (2, kept, per), a, |word, v| {
                         a_number(a_type, bits_of(a_type, word, v))
                     });
                 }
@@ -274,8 +302,8 @@ impl Wgmma {
             None => {
                 let form = (a_type, self.form.transpose_a);
                 let matrix = Matrix::new(said.a);
-                matrix.read(shared, (m, k), form, WgmmaMatrix::A, |row, i, bits| {
-                    a[row / 8 * k + i][row % 8] = a_number(a_type, bits);
+                matrix.read(shared, (m, kept), form, WgmmaMatrix::A, |row, i, bits| {
+                    a[row / 8 * kept + i][row % 8] = a_number(a_type, bits);
                 })?;
             }
         }
@@ -362,9 +390,52 @@ impl Compiler<'_> {
             Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first, form } => {
                 let a = Source::Descriptor(self.scalar_of(a, Scalar::U64)?);
                 let accumulators = self.accumulators(shape, 128, (d, first))?;
+                let types = [a_type, b_type];
                 let wgmma =
-                    Wgmma { shape, types: [a_type, b_type], form, accumulators, a_per_slot: None };
-                self.issue(wgmma, a, [b, accumulate])?
+                    Wgmma { shape, types, form, accumulators, a_per_slot: None, selector: None };
+                self.issue(wgmma, (a, None), [b, accumulate])?
+            }
+            Mma::WgmmaSp {
+                a,
+                b,
+                metadata,
+                accumulate,
+                shape,
+                a_type,
+                b_type,
+                selector,
+                d,
+                first,
+                form,
+            } => {
+                let a = Source::Descriptor(self.scalar_of(a, Scalar::U64)?);
+                let accumulators = self.accumulators(shape, 128, (d, first))?;
+                let (types, selector) = ([a_type, b_type], Some(selector));
+                let wgmma = Wgmma { shape, types, form, accumulators, a_per_slot: None, selector };
+                self.issue(wgmma, (a, Some(metadata)), [b, accumulate])?
+            }
+            Mma::WgmmaRsSp {
+                a,
+                b,
+                metadata,
+                accumulate,
+                shape,
+                b_type,
+                selector,
+                d,
+                first,
+                form,
+            } => {
+                let a = self.fragment(a)?;
+                let accumulators = self.accumulators(shape, 128, (d, first))?;
+                let (types, a_per_slot) = ([a.elem, b_type], Some(a.per_slot));
+                let elements = 2 * a.slots.len() * a.per_slot * 4 * LANES;
+                if elements as u64 != u64::from(shape.m) * u64::from(shape.k) {
+                    return Err(Refused::Malformed);
+                }
+                let selector = Some(selector);
+                let wgmma = Wgmma { shape, types, form, accumulators, a_per_slot, selector };
+                self.issue(wgmma, (Source::Registers(a), Some(metadata)), [b, accumulate])?
             }
             Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form } => {
                 let a = self.fragment(a)?;
@@ -374,8 +445,9 @@ impl Compiler<'_> {
                 if elements as u64 != u64::from(shape.m) * u64::from(shape.k) {
                     return Err(Refused::Malformed);
                 }
-                let wgmma = Wgmma { shape, types, form, accumulators, a_per_slot };
-                self.issue(wgmma, Source::Registers(a), [b, accumulate])?
+                let selector = None;
+                let wgmma = Wgmma { shape, types, form, accumulators, a_per_slot, selector };
+                self.issue(wgmma, (Source::Registers(a), None), [b, accumulate])?
             }
             Mma::WgmmaFence {} => act(|context| {
                 group(context)?;
@@ -410,6 +482,7 @@ impl Compiler<'_> {
                 Ok(Next::Go)
             }),
             Mma::MmaSync { .. }
+            | Mma::MmaSyncSp { .. }
             | Mma::MmaSyncF64 { .. }
             | Mma::Ldmatrix { .. }
             | Mma::Stmatrix { .. }
@@ -422,22 +495,33 @@ impl Compiler<'_> {
     fn issue(
         &mut self,
         wgmma: Wgmma,
-        a: Source,
+        (a, metadata): (Source, Option<Value>),
         [b, accumulate]: [Value; 2],
     ) -> Result<Act, Refused> {
+        let metadata = metadata.map(|value| self.scalar_of(value, Scalar::U32)).transpose()?;
         let (b, accumulate) =
             (self.scalar_of(b, Scalar::U64)? as usize, self.scalar_of(accumulate, Scalar::Bool)?);
-        let MmaShape { m, n, k } = wgmma.shape;
+        let MmaShape { m, n, .. } = wgmma.shape;
+        let ([_, _, deep], k) = wgmma.extents();
         let legal = |elem: Scalar| {
             let narrow = matches!(elem.bits(), 8 | 16) || elem == Scalar::Tf32;
             narrow
-                && u64::from(k) * u64::from(elem.bits()) == 256
+                && k * elem.bits() as usize == 256
                 && elem.is_int() == (wgmma.accumulators.elem == AccumulatorType::I32)
         };
-        let whole = m == 64 && n.is_multiple_of(8) && n <= 256 && k as usize <= MAX_K;
+        let whole = m == 64 && n.is_multiple_of(8) && n <= 256 && k <= MAX_K;
         let transposed = wgmma.form.transpose_a || wgmma.form.transpose_b;
         let [a_type, b_type] = wgmma.types;
-        if !(whole && legal(a_type) && legal(b_type)) || transposed && a_type.bits() != 16 {
+        let selects = match (wgmma.selector, metadata) {
+            (Some(selector), Some(metadata)) => {
+                is_legal(a_type, deep, m as usize, Sparse { metadata, selector })
+            }
+            (None, None) => true,
+            (_, _) => false,
+        };
+        if !(whole && selects && legal(a_type) && legal(b_type))
+            || transposed && a_type.bits() != 16
+        {
             return Err(Refused::Malformed);
         }
         let elem = b_type;
@@ -446,13 +530,13 @@ impl Compiler<'_> {
             let (group, warp) = group(context)?;
             let (a, registers) = match &a {
                 Source::Descriptor(slot) => {
-                    (context.uniform(&context.regs.d[*slot as usize])?, None)
+                    (context.uniform(&context.regs.d[*slot as usize])?, &[][..])
                 }
-                Source::Registers(a) => {
-                    let register = |slot: &u32| context.regs.w[*slot as usize];
-                    (0, Some(a.slots.iter().map(register).collect()))
-                }
+                Source::Registers(a) => (0, &a.slots[..]),
             };
+            let register = |slot: &u32| context.regs.w[*slot as usize];
+            let all: Registers = registers.iter().chain(&metadata).map(register).collect();
+            let registers = (!all.is_empty()).then_some(all);
             let b = context.uniform(&context.regs.d[b])?;
             let accumulate = context.uniform(&context.regs.w[accumulate as usize])? == true.word();
             let accumulators = wgmma.accumulators();

@@ -292,6 +292,42 @@ causes! {
             /// The elements of the tensor.
             elem: Scalar,
         },
+        /// Metadata of a sparse matrix that names no two columns in order.
+        SparseMetadata {
+            /// The lane that has it.
+            lane: u32,
+            /// The row of the matrix, within its 16.
+            row: u32,
+            /// The chunk of columns.
+            chunk: u32,
+            /// Its 4 bits.
+            bits: u32,
+        },
+        /// A copy of one mode by a tensor map of the other.
+        BoxMode {
+            /// The map is of im2col mode, and the copy of tiled mode.
+            im2col: bool,
+        },
+        /// A copy of im2col mode that starts outside of the box of pixels.
+        PixelStart {
+            /// The dimension.
+            dim: u32,
+            /// The coordinate of the base pixel.
+            coord: i32,
+            /// The first base pixel.
+            first: i64,
+            /// The last base pixel.
+            last: i64,
+        },
+        /// A copy of im2col mode with an offset that the instruction does not hold.
+        PixelOffset {
+            /// The dimension.
+            dim: u32,
+            /// The offset.
+            offset: i32,
+            /// Offsets are below it.
+            limit: i32,
+        },
         /// A block that the cluster does not have.
         NoClusterBlock {
             /// The number of the block in its cluster.

@@ -163,6 +163,24 @@ impl FaultCause {
                 )
                 .cure("start boxes at multiples of 16 bytes, and leave out what is before")
             }
+            FaultCause::SparseMetadata { lane, row, chunk, bits } => says!(
+                "has the metadata {bits:#06b} in lane {lane} for chunk {chunk} of row {row}, in"
+            )
+            .cure("of 4 columns name two, the lower one first; of 2 columns of tf32 0b0100 or 0b1110"),
+            FaultCause::BoxMode { im2col: true } => {
+                says!("copies a tile by a tensor map of im2col mode, in")
+                    .cure("make the map by `TensorMapDesc::new` or `from_layouts`")
+            }
+            FaultCause::BoxMode { im2col: false } => {
+                says!("copies pixels by a tensor map of tiled mode, in")
+                    .cure("make the map by `TensorMapDesc::im2col`")
+            }
+            FaultCause::PixelStart { dim, coord, first, last } => says!(
+                "starts at coordinate {coord} of dimension {dim}, and base pixels are from {first} to {last}, in"
+            ),
+            FaultCause::PixelOffset { dim, offset, limit } => says!(
+                "has offset {offset} along dimension {dim}, which must be from 0 to below {limit}, in"
+            ),
             FaultCause::NoClusterBlock { rank, blocks } => {
                 says!("names block {rank} of the cluster, which has {blocks}, in")
             }

@@ -11,7 +11,9 @@ use crate::ir::types::Scalar;
 use crate::sim::fault::raw::Origin;
 
 /// The coordinates of a box; those beyond the rank of the tensor do not count.
-pub(in crate::sim) type Coords = [i32; 5];
+pub(in crate::sim) type Coords = [i32; MAX_COORDS];
+/// The most coordinates, 5, with the most offsets of im2col mode, 3.
+pub(in crate::sim) const MAX_COORDS: usize = 8;
 
 /// The shared memory of a block, by its rank in the cluster: some of its bytes.
 pub(in crate::sim) type Bytes = (usize, Range<usize>);

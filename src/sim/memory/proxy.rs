@@ -135,12 +135,16 @@ pub(in crate::sim) fn is_used(ir: &KernelIr) -> bool {
     ir.ops.iter().any(|(_, data)| {
         matches!(
             data.op,
-            Op::Mma(Mma::Wgmma { .. } | Mma::WgmmaRs { .. })
-                | Op::AsyncCopy(
-                    AsyncCopy::CpAsyncBulkStore { .. }
-                        | AsyncCopy::CpAsyncBulkTensorStore { .. }
-                        | AsyncCopy::CpReduceAsyncBulkTensor { .. }
-                )
+            Op::Mma(
+                Mma::Wgmma { .. }
+                    | Mma::WgmmaRs { .. }
+                    | Mma::WgmmaSp { .. }
+                    | Mma::WgmmaRsSp { .. }
+            ) | Op::AsyncCopy(
+                AsyncCopy::CpAsyncBulkStore { .. }
+                    | AsyncCopy::CpAsyncBulkTensorStore { .. }
+                    | AsyncCopy::CpReduceAsyncBulkTensor { .. }
+            )
         )
     })
 }

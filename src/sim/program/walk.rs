@@ -77,7 +77,13 @@ pub(in crate::sim) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
 pub(in crate::sim) fn watched_vars(ir: &KernelIr) -> Result<Vec<bool>, Refused> {
     let mut watched = vec![false; ir.vars.len()];
     for (_, data) in ir.ops.iter() {
-        if let Op::Mma(Mma::Wgmma { d, .. } | Mma::WgmmaRs { d, .. }) = data.op {
+        if let Op::Mma(
+            Mma::Wgmma { d, .. }
+            | Mma::WgmmaRs { d, .. }
+            | Mma::WgmmaSp { d, .. }
+            | Mma::WgmmaRsSp { d, .. },
+        ) = data.op
+        {
             *watched.get_mut(d.index()).ok_or(Malformed)? = true;
         }
     }

@@ -12,6 +12,12 @@ pub enum TmaOp {
     LoadMulticast,
     /// From shared to global memory. CuTe's `SM90_TMA_STORE`.
     Store,
+    /// Columns of pixels from global to shared memory. CuTe's `SM90_TMA_LOAD_IM2COL`.
+    LoadIm2col,
+    /// The same to several blocks of a cluster. CuTe's `SM90_TMA_LOAD_IM2COL_MULTICAST`.
+    LoadIm2colMulticast,
+    /// Columns of pixels from shared to global memory. CuTe's `SM90_TMA_STORE_IM2COL`.
+    StoreIm2col,
     /// From shared memory, combined with what is in global memory. CuTe's `SM90_TMA_REDUCE_ADD`; the others are named
     /// after it.
     Reduce(BulkReduce),
@@ -33,7 +39,8 @@ impl TmaOp {
     /// Every one.
     pub fn all() -> impl Iterator<Item = TmaOp> {
         let plain = [TmaOp::Load, TmaOp::LoadMulticast, TmaOp::Store];
-        plain.into_iter().chain(REDUCTIONS.map(|(op, _)| TmaOp::Reduce(op)))
+        let im2col = [TmaOp::LoadIm2col, TmaOp::LoadIm2colMulticast, TmaOp::StoreIm2col];
+        plain.into_iter().chain(im2col).chain(REDUCTIONS.map(|(op, _)| TmaOp::Reduce(op)))
     }
 
     /// CuTe's name.
@@ -42,6 +49,9 @@ impl TmaOp {
             TmaOp::Load => "SM90_TMA_LOAD",
             TmaOp::LoadMulticast => "SM90_TMA_LOAD_MULTICAST",
             TmaOp::Store => "SM90_TMA_STORE",
+            TmaOp::LoadIm2col => "SM90_TMA_LOAD_IM2COL",
+            TmaOp::LoadIm2colMulticast => "SM90_TMA_LOAD_IM2COL_MULTICAST",
+            TmaOp::StoreIm2col => "SM90_TMA_STORE_IM2COL",
             TmaOp::Reduce(op) => {
                 REDUCTIONS.iter().find(|(found, _)| *found == op).map_or("", |(_, name)| name)
             }
@@ -50,10 +60,19 @@ impl TmaOp {
 
     /// The instruction, without the number of dimensions, which is that of the map.
     pub(super) fn instruction(self) -> String {
-        let load = "cp.async.bulk.tensor.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
+        let load = |mode| {
+            format!(
+                "cp.async.bulk.tensor.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes"
+            )
+        };
         match self {
-            TmaOp::Load => load.to_owned(),
-            TmaOp::LoadMulticast => format!("{load}.multicast::cluster"),
+            TmaOp::Load => load("tile"),
+            TmaOp::LoadMulticast => load("tile") + ".multicast::cluster",
+            TmaOp::LoadIm2col => load("im2col"),
+            TmaOp::LoadIm2colMulticast => load("im2col") + ".multicast::cluster",
+            TmaOp::StoreIm2col => {
+                "cp.async.bulk.tensor.global.shared::cta.im2col_no_offs.bulk_group".to_owned()
+            }
             TmaOp::Store => "cp.async.bulk.tensor.global.shared::cta.tile.bulk_group".to_owned(),
             TmaOp::Reduce(op) => {
                 format!("cp.reduce.async.bulk.tensor.global.shared::cta.{op}.tile.bulk_group")
@@ -67,6 +86,9 @@ impl TmaOp {
             TmaOp::Load => "TmaCopy::load",
             TmaOp::LoadMulticast => "TmaCopy::load_multicast",
             TmaOp::Store => "TmaCopy::store",
+            TmaOp::LoadIm2col => "Im2colCopy::load",
+            TmaOp::LoadIm2colMulticast => "Im2colCopy::load_multicast",
+            TmaOp::StoreIm2col => "Im2colCopy::store",
             TmaOp::Reduce(_) => "TmaCopy::reduce",
         }
     }

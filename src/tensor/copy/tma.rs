@@ -54,15 +54,22 @@ pub struct TmaCopy {
 
 /// A box of a tile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Part {
+pub(super) struct Part {
     /// Its start in the tile, in each mode.
     origin: Vec<i64>,
     /// Elements from the start of the tile in shared memory.
     offset: i64,
 }
 
+impl Part {
+    /// Elements from the start of the tile in shared memory.
+    pub(super) fn offset(&self) -> i64 {
+        self.offset
+    }
+}
+
 /// An extent of a mode with its stride.
-type Leaf = (i64, i64);
+pub(super) type Leaf = (i64, i64);
 
 impl TmaCopy {
     /// The copies of a tile of elements of type `elem` with this layout in shared memory.
@@ -147,6 +154,26 @@ impl TmaCopy {
         &self.box_dims
     }
 
+    /// The type of the elements.
+    pub(super) fn elem(&self) -> Scalar {
+        self.elem
+    }
+
+    /// The swizzle of a box.
+    pub(super) fn swizzle(&self) -> SwizzleMode {
+        self.swizzle
+    }
+
+    /// The mode of the tile that each dimension of a box counts.
+    pub(super) fn modes(&self) -> &[usize] {
+        &self.modes
+    }
+
+    /// The boxes of a tile.
+    pub(super) fn parts(&self) -> &[Part] {
+        &self.boxes
+    }
+
     /// The modes of a tile.
     pub fn rank(&self) -> usize {
         self.modes.len()
@@ -219,7 +246,7 @@ impl TmaCopy {
 
     /// The coordinates of a box of the tile at `origin`, in the order of the map.
     #[track_caller]
-    fn coords<'b, const RANK: usize>(
+    pub(super) fn coords<'b, const RANK: usize>(
         &self,
         k: &Body<'b, '_>,
         operation: &'static str,
@@ -260,7 +287,7 @@ impl TmaCopy {
 
     /// Returns the start of a tile in shared memory, if it has the layout of this copy.
     #[track_caller]
-    fn place<'b, T: Element>(
+    pub(super) fn place<'b, T: Element>(
         &self,
         k: &Body<'b, '_>,
         operation: &'static str,
@@ -486,12 +513,12 @@ impl fmt::Display for TmaCopy {
 }
 
 #[track_caller]
-fn at<T: Element>(base: Val<'_, Shared<T>>, offset: i64) -> Val<'_, Shared<T>> {
+pub(super) fn at<T: Element>(base: Val<'_, Shared<T>>, offset: i64) -> Val<'_, Shared<T>> {
     if offset == 0 { base } else { base.offset(offset) }
 }
 
 /// The size and the stride of each mode.
-fn sizes_of(tensor: &Layout) -> Result<Vec<Leaf>, LayoutError> {
+pub(super) fn sizes_of(tensor: &Layout) -> Result<Vec<Leaf>, LayoutError> {
     let leaf = |mode: Layout| {
         let stride = mode.stride().as_leaf().map_or(Ok(0), |stride| stride.to_int()?.to_static());
         Ok((mode.size()?.to_static()?, stride?))

@@ -159,35 +159,37 @@ macro_rules! sync_rows {
                 { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0
                 where bulk_prefetch(from, bytes);
             /// Copies the box at `coords` of a tensor to shared memory; the phase of the barrier then waits
-            /// for as many bytes fewer. The first of `coords` is that of the contiguous dimension.
+            /// for as many bytes fewer. The first of `coords` is that of the contiguous dimension. In mode `im2col` an
+            /// offset from base pixels follows for each spatial dimension.
             /// PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
             cp_async_bulk_tensor_load = CpAsyncBulkTensorLoad (map: TensorMap, to: MutPointer,
                 to_index: Index, barrier: MutPointer, barrier_index: Index; coords: [I32])
-                { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0
-                where tensor_load(map, to, barrier, coords);
+                { policy: L2Policy, mode: BoxMode } -> Unit : Any, Sync, SM_90, PTX_8_0
+                where tensor_load(map, to, barrier, coords, mode);
             /// As `cp_async_bulk_tensor_load`, to the same location in each block of the cluster whose bit `ctas`
             /// has, and to the barrier there. PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`
             /// `.multicast::cluster`.
             cp_async_bulk_tensor_multicast = CpAsyncBulkTensorMulticast (map: TensorMap, to: MutPointer,
                 to_index: Index, barrier: MutPointer, barrier_index: Index, ctas: U32; coords: [I32])
-                { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0
-                where tensor_load(map, to, barrier, coords);
+                { policy: L2Policy, mode: BoxMode } -> Unit : Any, Sync, SM_90, PTX_8_0
+                where tensor_load(map, to, barrier, coords, mode);
             /// Copies a box from shared memory to `coords` of a tensor, as one of the group that is committed
             /// next. PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
             cp_async_bulk_tensor_store = CpAsyncBulkTensorStore
-                (map: TensorMap, from: Pointer, from_index: Index; coords: [I32]) { policy: L2Policy }
-                -> Unit : Any, Sync, SM_90, PTX_8_0 where tensor_store(map, from, coords);
+                (map: TensorMap, from: Pointer, from_index: Index; coords: [I32])
+                { policy: L2Policy, mode: BoxMode } -> Unit : Any, Sync, SM_90, PTX_8_0
+                where tensor_store(map, from, coords, mode);
             /// As `cp_async_bulk_tensor_store`, combined with the destination element by element.
             /// PTX ISA 9.7.9.25.5.3 `cp.reduce.async.bulk.tensor`.
             cp_reduce_async_bulk_tensor = CpReduceAsyncBulkTensor
                 (map: TensorMap, from: Pointer, from_index: Index; coords: [I32])
-                { op: BulkReduce, policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0
-                where tensor_reduce(map, from, coords, op);
+                { op: BulkReduce, policy: L2Policy, mode: BoxMode } -> Unit : Any, Sync, SM_90, PTX_8_0
+                where tensor_reduce(map, from, coords, op, mode);
             /// Brings the box at `coords` of a tensor into L2.
             /// PTX ISA 9.7.9.25.5.4 `cp.async.bulk.prefetch.tensor`.
             cp_async_bulk_prefetch_tensor = CpAsyncBulkPrefetchTensor (map: TensorMap; coords: [I32])
-                { policy: L2Policy } -> Unit : Any, Sync, SM_90, PTX_8_0
-                where tensor_prefetch(map, coords);
+                { policy: L2Policy, mode: BoxMode } -> Unit : Any, Sync, SM_90, PTX_8_0
+                where tensor_prefetch(map, coords, mode);
             /// Sets `*(to + index)` in the shared memory of a block of the cluster to `value`; the phase of the
             /// barrier, which is in the same block, then waits for as many bytes fewer.
             /// PTX ISA 9.7.9.13 `st.async`.

@@ -16,6 +16,13 @@ macro_rules! warp_rows {
             /// part of A, then that of B. PTX ISA 9.7.14.5 `mma.sync`.
             mma_sync_f64 = MmaSyncF64 (; values: [F64]) { shape: MmaShape, d: VarId, first: u32 } -> Unit
                 : Any, Sync / Warp + Own, SM_90, PTX_7_8 where mma_sync_f64(values, shape, d);
+            /// As `mma_sync`, with half of the elements of A: of each 4 along K 2, of each 2 of `tf32` 1. `metadata` has
+            /// their columns, in the threads of each group of four that `selector` names. PTX ISA 9.7.14.6.3
+            /// `mma.sp::ordered_metadata`.
+            mma_sync_sp = MmaSyncSp (a: Any, b: Any, metadata: U32)
+                { shape: MmaShape, selector: u32, d: VarId, first: u32, overflow: MmaOverflow } -> Unit
+                : Any, Sync / Warp + Own, SM_80, PTX_8_5
+                where mma_sync_sp(a, b, shape, selector, d, overflow);
             /// Loads 8x8 matrices of 16-bit elements. The row `i % 8` of matrix `i / 8` starts at
             /// `*(base + index)` of lane `i`; a thread gets elements `2 (lane % 4) ..` of row `lane / 4` of
             /// each matrix. PTX ISA 9.7.14.5.15 `ldmatrix`.
@@ -45,6 +52,18 @@ macro_rules! warp_rows {
             wgmma_rs = WgmmaRs (a: Any, b: U64, accumulate: Bool)
                 { shape: MmaShape, b_type: Scalar, d: VarId, first: u32, form: WgmmaForm } -> Unit
                 : Any, Sync / Warp + Own, SM_90A, PTX_8_0 where wgmma_rs(a, shape, b_type, d, form);
+            /// As `wgmma`, with half of the elements of A, whose columns are in `metadata` as for `mma_sync_sp`.
+            /// PTX ISA 9.7.15.6 `wgmma.mma_async.sp`.
+            wgmma_sp = WgmmaSp (a: U64, b: U64, metadata: U32, accumulate: Bool)
+                { shape: MmaShape, a_type: Scalar, b_type: Scalar, selector: u32, d: VarId, first: u32,
+                form: WgmmaForm }
+                -> Unit : Any, Sync / Warp + Own, SM_90A, PTX_8_2
+                where wgmma_sp(shape, a_type, b_type, selector, d, form);
+            /// As `wgmma_sp`, with each thread's part of A in `a`. PTX ISA 9.7.15.6 `wgmma.mma_async.sp`.
+            wgmma_rs_sp = WgmmaRsSp (a: Any, b: U64, metadata: U32, accumulate: Bool)
+                { shape: MmaShape, b_type: Scalar, selector: u32, d: VarId, first: u32, form: WgmmaForm }
+                -> Unit : Any, Sync / Warp + Own, SM_90A, PTX_8_2
+                where wgmma_rs_sp(a, shape, b_type, selector, d, form);
             /// Orders accesses to registers and shared memory before it with the `wgmma` after it.
             /// PTX ISA 9.7.15.7.1 `wgmma.fence`.
             wgmma_fence = WgmmaFence () {} -> Unit : Any, Sync / Warp, SM_90A, PTX_8_0;

@@ -1,0 +1,186 @@
+//! Tensor copies of im2col mode: columns of pixels, as an implicit GEMM reads a feature map.
+
+use super::body::Body;
+use super::mbarrier::MbarrierRef;
+use super::typed::{Element, IntoVal, Shared, TensorMap, TensorMapMut, Val};
+use crate::ir::op::{AsyncCopy, BoxMode, BulkReduce, L2Policy, ValueList};
+
+impl<'b> Body<'b, '_> {
+    /// The coordinates, then the offsets.
+    #[track_caller]
+    fn pixels<const RANK: usize>(
+        &self,
+        coords: [Val<'b, i32>; RANK],
+        offsets: &[Val<'b, i32>],
+    ) -> ValueList {
+        let mut all = self.coords(coords);
+        let cx = self.context();
+        all.extend(offsets.iter().map(|offset| cx.operand(*offset)));
+        all
+    }
+}
+
+macro_rules! loads {
+    ($($Map:ident)*) => {$(
+        /// Columns of pixels from global to shared memory, by maps of
+        /// [im2col mode](crate::arch::TensorMapDesc::im2col), `sm_90` (PTX ISA 9.7.9.25.5).
+        impl<'b, T: Element, const RANK: usize> Val<'b, $Map<T, RANK>> {
+            /// Copies pixels to shared memory `to`, from the base pixel at `coords`: channel, W, H and D as there are,
+            /// image. The pixels that are read are `offsets` from base pixels, one number for each spatial dimension, W
+            /// first. The phase of `barrier` then waits for as many bytes fewer as a copy has, also where pixels are
+            /// outside of the tensor and filled. `to` is a multiple of 128 bytes. PTX ISA 9.7.9.25.5.2
+            /// `cp.async.bulk.tensor.im2col`.
+            ///
+            /// ```
+            /// use tilewright::ir::{GlobalMut, Kernel, Target, TensorMap};
+            /// use tilewright::ir::op::L2Policy;
+            ///
+            /// type Params = (TensorMap<f32, 4>, GlobalMut<f32>);
+            /// let kernel = Kernel::<Params>::build("pixels", Target::SM_90, |k, (map, y)| {
+            ///     let (tile, full) = (k.shared_aligned::<f32>(256, 128), k.shared::<u64>(1).mbarrier(0));
+            ///     let t = k.thread_idx().x;
+            ///     k.if_(t.eq(0), |k| {
+            ///         full.init(k, 1);
+            ///         k.fence_mbarrier_init();
+            ///         full.arrive_expect_tx(k, 1024);
+            ///         let [zero, one] = [0, 1].map(|n| k.constant(n));
+            ///         let coords = [zero, one, zero, zero];
+            ///         map.cp_async_bulk_tensor_load_im2col(
+            ///             k, tile, coords, &[zero, one], full, L2Policy::Default,
+            ///         );
+            ///     });
+            ///     k.barrier();
+            ///     full.wait_parity(k, 0);
+            ///     y.store(k, t, tile.load(k, t));
+            /// })?;
+            /// assert!(kernel.ptx().text().contains("cp.async.bulk.tensor.4d.shared::cluster.global.im2col"));
+            /// # Ok::<(), tilewright::ir::BuildErrors>(())
+            /// ```
+            #[track_caller]
+            pub fn cp_async_bulk_tensor_load_im2col<'c>(
+                self,
+                k: &Body<'c, '_>,
+                to: Val<'c, Shared<T>>,
+                coords: [Val<'c, i32>; RANK],
+                offsets: &[Val<'c, i32>],
+                barrier: MbarrierRef<'_>,
+                policy: L2Policy,
+            ) {
+                let cx = k.context();
+                let (map, (to, to_index)) = (cx.operand(self), k.start(to));
+                let [barrier, barrier_index] = barrier.location(k);
+                let coords = k.pixels(coords, offsets);
+                cx.emit(AsyncCopy::CpAsyncBulkTensorLoad {
+                    map,
+                    to,
+                    to_index,
+                    barrier,
+                    barrier_index,
+                    coords,
+                    policy,
+                    mode: BoxMode::Im2col,
+                });
+            }
+
+            /// As [`cp_async_bulk_tensor_load_im2col`](Val::cp_async_bulk_tensor_load_im2col), to the same offset in
+            /// each block of the cluster whose bit `ctas` has, and to the barrier there.
+            /// PTX ISA 9.7.9.25.5.2 `.multicast::cluster`.
+            #[track_caller]
+            #[expect(clippy::too_many_arguments, reason = "each is another operand of the instruction")]
+            pub fn cp_async_bulk_tensor_multicast_im2col<'c>(
+                self,
+                k: &Body<'c, '_>,
+                to: Val<'c, Shared<T>>,
+                coords: [Val<'c, i32>; RANK],
+                offsets: &[Val<'c, i32>],
+                barrier: MbarrierRef<'_>,
+                ctas: impl IntoVal<'c, u32>,
+                policy: L2Policy,
+            ) {
+                let cx = k.context();
+                let (map, (to, to_index)) = (cx.operand(self), k.start(to));
+                let [barrier, barrier_index] = barrier.location(k);
+                let (ctas, coords) = (cx.operand_of(ctas), k.pixels(coords, offsets));
+                cx.emit(AsyncCopy::CpAsyncBulkTensorMulticast {
+                    map,
+                    to,
+                    to_index,
+                    barrier,
+                    barrier_index,
+                    ctas,
+                    coords,
+                    policy,
+                    mode: BoxMode::Im2col,
+                });
+            }
+
+            /// Brings the pixels of a [load](Val::cp_async_bulk_tensor_load_im2col) into L2.
+            /// PTX ISA 9.7.9.25.5.4 `cp.async.bulk.prefetch.tensor`.
+            #[track_caller]
+            pub fn cp_async_bulk_prefetch_tensor_im2col<'c>(
+                self,
+                k: &Body<'c, '_>,
+                coords: [Val<'c, i32>; RANK],
+                offsets: &[Val<'c, i32>],
+                policy: L2Policy,
+            ) {
+                let (map, coords) = (k.context().operand(self), k.pixels(coords, offsets));
+                let mode = BoxMode::Im2col;
+                k.context().emit(AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy, mode });
+            }
+        }
+    )*};
+}
+loads!(TensorMap TensorMapMut);
+
+/// Columns of pixels from shared memory to a tensor in global memory, by maps of
+/// [im2col mode](crate::arch::TensorMapDesc::im2col), `sm_90` (PTX ISA 9.7.9.25.5).
+impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
+    /// Copies pixels from shared memory to the base pixels from `coords` on, but for what is outside of the tensor, as one
+    /// of the group that [`cp_async_bulk_commit_group`](Body::cp_async_bulk_commit_group) makes. What threads stored
+    /// before needs [`fence_proxy_async`](Body::fence_proxy_async) in these threads. PTX ISA 9.7.9.25.5.2
+    /// `cp.async.bulk.tensor.im2col_no_offs`.
+    #[track_caller]
+    pub fn cp_async_bulk_tensor_store_im2col<'c>(
+        self,
+        k: &Body<'c, '_>,
+        coords: [Val<'c, i32>; RANK],
+        from: Val<'c, Shared<T>>,
+        policy: L2Policy,
+    ) {
+        let (map, coords) = (k.context().operand(self), k.coords(coords));
+        let ((from, from_index), mode) = (k.start(from), BoxMode::Im2col);
+        k.context().emit(AsyncCopy::CpAsyncBulkTensorStore {
+            map,
+            from,
+            from_index,
+            coords,
+            policy,
+            mode,
+        });
+    }
+
+    /// As [`cp_async_bulk_tensor_store_im2col`](Val::cp_async_bulk_tensor_store_im2col), combined with what is there,
+    /// element by element. PTX ISA 9.7.9.25.5.3 `cp.reduce.async.bulk.tensor.im2col_no_offs`.
+    #[track_caller]
+    pub fn cp_reduce_async_bulk_tensor_im2col<'c>(
+        self,
+        k: &Body<'c, '_>,
+        op: BulkReduce,
+        coords: [Val<'c, i32>; RANK],
+        from: Val<'c, Shared<T>>,
+        policy: L2Policy,
+    ) {
+        let (map, coords) = (k.context().operand(self), k.coords(coords));
+        let ((from, from_index), mode) = (k.start(from), BoxMode::Im2col);
+        k.context().emit(AsyncCopy::CpReduceAsyncBulkTensor {
+            map,
+            from,
+            from_index,
+            op,
+            coords,
+            policy,
+            mode,
+        });
+    }
+}

@@ -1,0 +1,124 @@
+//! Tensor cores: MMAs with a sparse A, of which half of the elements are kept.
+
+use super::any_vector::AnyVector;
+use super::body::{Body, Registers};
+use super::mma::Accumulator;
+use super::typed::{IntoVal, Val};
+use crate::ir::op::{Mma, MmaOverflow, MmaShape, WgmmaForm};
+use crate::ir::types::Scalar;
+
+/// MMAs with a sparse A: of each 4 elements of a row of A 2 are kept, of each 2 of `tf32` one.
+/// [`SparseMma`](crate::tensor::SparseMma) makes the elements that are kept and their metadata of a matrix.
+impl<'b> Body<'b, '_> {
+    /// As [`mma_sync`](Body::mma_sync) with a sparse A, 16 rows and 8 columns. `a` has the thread's elements that are kept,
+    /// half as many as B has rows: those of an `mma_sync` with half as many columns of A. `metadata` has their columns. One, two
+    /// or all four threads of a group of four have it, and `selector` numbers those that do, below
+    /// [`SparseMma::selectors`](crate::tensor::SparseMma::selectors). PTX ISA 9.7.14.6.3 `mma.sp::ordered_metadata`.
+    ///
+    /// ```
+    /// use tilewright::ir::op::MmaOverflow;
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector, f16};
+    ///
+    /// type Params = (Global<f16>, Global<u32>, Global<f16>, GlobalMut<f32>);
+    /// let kernel = Kernel::<Params>::build("sparse", Target::SM_80, |k, (a, e, b, d)| {
+    ///     let lane = k.lane_id();
+    ///     let a: Val<'_, Vector<f16, 8>> = a.load_vector(k, lane * 8);
+    ///     let b: Val<'_, Vector<f16, 8>> = b.load_vector(k, lane * 8);
+    ///     let accumulators = k.registers::<f32>(4);
+    ///     accumulators.fill(k, 0.0);
+    ///     k.mma_sync_sp(&accumulators, a, b, e.load(k, lane), 0, MmaOverflow::Wrap);
+    ///     (0..4).for_each(|i| d.store(k, lane * 4 + i, accumulators.get(k, i)));
+    /// })?;
+    /// let name = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 ";
+    /// assert!(kernel.ptx().text().contains(name));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    #[track_caller]
+    pub fn mma_sync_sp<D: Accumulator>(
+        &self,
+        d: &Registers<'_, D>,
+        a: impl Into<AnyVector<'b>>,
+        b: impl Into<AnyVector<'b>>,
+        metadata: impl IntoVal<'b, u32>,
+        selector: u32,
+        overflow: MmaOverflow,
+    ) {
+        let cx = self.context();
+        let (a, b) = (a.into(), b.into());
+        let shape = MmaShape { m: 16, n: 8, k: b.lanes() * 4 };
+        let (a, b, metadata) = (a.operand(cx), b.operand(cx), cx.operand_of(metadata));
+        let (d, first) = d.location();
+        cx.emit(Mma::MmaSyncSp { a, b, metadata, shape, selector, d, first, overflow });
+    }
+
+    /// As [`wgmma_with`](Body::wgmma_with) with a sparse A: the matrix at `a` has the elements that are kept, and `k` is
+    /// twice as large. Each warp has the metadata of its 16 rows as for [`mma_sync_sp`](Body::mma_sync_sp). PTX ISA
+    /// 9.7.15.6 `wgmma.mma_async.sp`; `sm_90a`.
+    #[track_caller]
+    pub fn wgmma_sp<D: Accumulator>(
+        &self,
+        d: &Registers<'_, D>,
+        [a_type, b_type]: [Scalar; 2],
+        [a, b]: [Val<'b, u64>; 2],
+        (metadata, selector): (Val<'b, u32>, u32),
+        accumulate: impl IntoVal<'b, bool>,
+        form: WgmmaForm,
+    ) {
+        let cx = self.context();
+        let (a, b, accumulate) = (cx.operand(a), cx.operand(b), cx.operand_of(accumulate));
+        let (metadata, shape) = (cx.operand(metadata), wgmma_shape(a_type, d));
+        let (d, first) = d.location();
+        cx.emit(Mma::WgmmaSp {
+            a,
+            b,
+            metadata,
+            accumulate,
+            shape,
+            a_type,
+            b_type,
+            selector,
+            d,
+            first,
+            form,
+        });
+    }
+
+    /// As [`wgmma_sp`](Body::wgmma_sp) with the thread's elements of A that are kept in `a`, those of
+    /// [`mma_sync_sp`](Body::mma_sync_sp) with the 16 rows of the thread's warp. PTX ISA 9.7.15.6
+    /// `wgmma.mma_async.sp`; `sm_90a`.
+    #[track_caller]
+    #[expect(clippy::too_many_arguments, reason = "each is another operand of the instruction")]
+    pub fn wgmma_rs_sp<D: Accumulator>(
+        &self,
+        d: &Registers<'_, D>,
+        a: impl Into<AnyVector<'b>>,
+        b: Val<'b, u64>,
+        b_type: Scalar,
+        (metadata, selector): (Val<'b, u32>, u32),
+        accumulate: impl IntoVal<'b, bool>,
+        form: WgmmaForm,
+    ) {
+        let (cx, a) = (self.context(), a.into());
+        let shape = wgmma_shape(a.elem(), d);
+        let (a, b, accumulate) = (a.operand(cx), cx.operand(b), cx.operand_of(accumulate));
+        let metadata = cx.operand(metadata);
+        let (d, first) = d.location();
+        cx.emit(Mma::WgmmaRsSp {
+            a,
+            b,
+            metadata,
+            accumulate,
+            shape,
+            b_type,
+            selector,
+            d,
+            first,
+            form,
+        });
+    }
+}
+
+/// The shape of a sparse `wgmma` into the registers `d`.
+fn wgmma_shape<D: Accumulator>(a_type: Scalar, d: &Registers<'_, D>) -> MmaShape {
+    MmaShape { m: 64, n: d.len() * D::LANES * 2, k: 512 / a_type.bits() }
+}

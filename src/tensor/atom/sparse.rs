@@ -1,0 +1,318 @@
+//! [`SparseMma`]: MMAs with a sparse A, and [`SparseMatrix`]: the elements of A that are kept and their metadata.
+//!
+//! Of each 4 elements of a row of A 2 are kept, of each 2 of `Tf32` one. A word of metadata has a bit for each column
+//! and 16-bit or 8-bit element, two for each of `Tf32`. PTX ISA 9.7.14.6, 9.7.15.6.
+
+use std::fmt;
+
+use super::error::AtomError;
+use super::mma::{MmaAtom, MmaOp};
+use super::mma_sync::{MmaSync, per_register, values};
+use super::val_type::ValType;
+use super::wgmma::{OperandSource, Wgmma};
+use crate::ir::Element;
+use crate::ir::op::metadata_threads;
+use crate::ir::types::Scalar;
+use crate::layout::{Layout, LayoutError, layout};
+
+/// An MMA instruction with a sparse A, with the layouts of its values: CuTe's atoms of `SM90_64x*_SPARSE_*` and their
+/// `ELayout`, and `mma.sp` of a warp.
+///
+/// ```
+/// use tilewright::tensor::{OperandSource, SparseMma, ValType, Wgmma};
+/// let half = Wgmma::new(128, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);
+/// let mma = SparseMma::wgmma(half)?;
+/// assert_eq!(mma.shape_mnk(), [64, 128, 32]);
+/// assert_eq!(mma.instruction(), "wgmma.mma_async.sp.sync.aligned.m64n128k32.f32.bf16.bf16");
+/// assert_eq!(mma.layout_e_tv().to_string(), "((2,2,8,4),(16,2)):((1024,0,1,16),(64,8))");
+/// # Ok::<(), tilewright::tensor::AtomError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SparseMma {
+    /// The instruction that multiplies the elements of A that are kept.
+    half: MmaAtom,
+    shape_mnk: [u32; 3],
+    elem: Scalar,
+    layout_b_tv: Layout,
+    layout_e_tv: Layout,
+}
+
+impl SparseMma {
+    /// The `mma.sp` of a warp with 16 rows, 8 columns and `k` columns of A with its zeros: 16 or 32 of 16 bits, 8 or 16 of
+    /// `Tf32`, 32 or 64 of 8-bit integers, 64 of 8-bit floating point.
+    ///
+    /// # Errors
+    /// [`AtomError::ValTypes`] and [`AtomError::Shape`] if there is no such instruction.
+    pub fn sync(k: u32, a: ValType, b: ValType, c: ValType) -> Result<SparseMma, AtomError> {
+        use ValType as T;
+        let (instruction, shape_mnk) = ("mma.sp", [16, 8, k]);
+        let legal: &'static [[u32; 3]] = match (a, b, c) {
+            (T::F16, T::F16, T::F16 | T::F32) | (T::Bf16, T::Bf16, T::F32) => {
+                &[[16, 8, 16], [16, 8, 32]]
+            }
+            (T::Tf32, T::Tf32, T::F32) => &[[16, 8, 8], [16, 8, 16]],
+            (T::S8 | T::U8, T::S8 | T::U8, T::S32) => &[[16, 8, 32], [16, 8, 64]],
+            (T::E4M3 | T::E5M2, T::E4M3 | T::E5M2, T::F32) => &[[16, 8, 64]],
+            _ => return Err(AtomError::ValTypes { instruction, a, b, c }),
+        };
+        if !legal.contains(&shape_mnk) {
+            return Err(AtomError::Shape { instruction, a, b, shape_mnk, legal });
+        }
+        let half = MmaAtom::new(MmaSync::new([16, 8, k / 2], a, b, c))?;
+        let quad = per_register(b) * 8;
+        let layout_b_tv =
+            Layout::concat(&[layout!((4, 8):(quad, 1)), values(b, &[], 8, k.into())?])?;
+        SparseMma::new(half, shape_mnk, layout_b_tv)
+    }
+
+    /// The `wgmma.mma_async.sp` of which `half` multiplies the elements of A that are kept: K is twice as large.
+    ///
+    /// # Errors
+    /// Those of [`MmaAtom::new`].
+    pub fn wgmma(half: Wgmma) -> Result<SparseMma, AtomError> {
+        let [m, n, k] = half.shape_mnk();
+        let (rows, columns) = (i64::from(n), i64::from(2 * k));
+        let layout_b_tv = layout!((128, (rows, columns)):(0, (1, rows)));
+        SparseMma::new(MmaAtom::new(half)?, [m, n, 2 * k], layout_b_tv)
+    }
+
+    fn new(
+        half: MmaAtom,
+        shape_mnk: [u32; 3],
+        layout_b_tv: Layout,
+    ) -> Result<SparseMma, AtomError> {
+        let a = half.op().val_type_a();
+        let elem = a.scalar().unwrap_or(Scalar::Bool);
+        let layout_e_tv = metadata_layout(elem, shape_mnk)?;
+        Ok(SparseMma { half, shape_mnk, elem, layout_b_tv, layout_e_tv })
+    }
+
+    /// M, N and K; K counts the columns of A with its zeros.
+    pub fn shape_mnk(&self) -> [u32; 3] {
+        self.shape_mnk
+    }
+
+    /// The instruction that multiplies the elements of A that are kept as a dense matrix with half of the columns.
+    pub fn half(&self) -> &MmaAtom {
+        &self.half
+    }
+
+    /// The source of A. B is in shared memory for `wgmma`, else in registers.
+    pub fn source_a(&self) -> OperandSource {
+        self.half.op().source_a()
+    }
+
+    /// (thread, value) -> place in the M x K / 2 matrix of the elements of A that are kept.
+    pub fn layout_a_tv(&self) -> &Layout {
+        self.half.layout_a_tv()
+    }
+
+    /// (thread, value) -> place in the N x K matrix B.
+    pub fn layout_b_tv(&self) -> &Layout {
+        &self.layout_b_tv
+    }
+
+    /// (thread, value) -> place in the M x N matrix C and D.
+    pub fn layout_c_tv(&self) -> &Layout {
+        self.half.layout_c_tv()
+    }
+
+    /// (thread, value) -> place in the M x K matrix A, of the columns that a word of metadata stands for: CuTe's `ELayout`.
+    /// Value `v` of 32 has bit `v`, value `v` of 16, of `Tf32`, has bits `2 v` and `2 v + 1`. Threads that read the same word
+    /// are parts that a selector chooses from.
+    pub fn layout_e_tv(&self) -> &Layout {
+        &self.layout_e_tv
+    }
+
+    /// The threads of each group of four that have metadata: 1, 2 or 4.
+    fn metadata_threads(&self) -> u32 {
+        metadata_threads(self.elem, self.shape_mnk[2])
+    }
+
+    /// The number of selectors: 4 where one thread of each group of four has metadata, 2 where two have it, else 1.
+    pub fn selectors(&self) -> u32 {
+        4 / self.metadata_threads().clamp(1, 4)
+    }
+
+    /// The PTX instruction with its qualifiers.
+    pub fn instruction(&self) -> String {
+        let [m, n, k] = self.shape_mnk;
+        let half = format!("m{m}n{n}k{}", k / 2);
+        let name = self.half.op().instruction().replace(&half, &format!("m{m}n{n}k{k}"));
+        match self.half.op() {
+            MmaOp::Wgmma(_) => name.replace("mma_async.", "mma_async.sp."),
+            _ => name.replace("mma.sync", "mma.sp::ordered_metadata.sync"),
+        }
+    }
+
+    /// The metadata words of the threads for the M x K tile of `matrix` that starts at `origin`, a row and a column.
+    /// Threads that are not of the selector have 0.
+    ///
+    /// # Errors
+    /// [`AtomError::SparseColumns`] for a tile that is not within the matrix, or starts inside of a chunk;
+    /// [`AtomError::Layout`].
+    pub fn metadata<T: Element>(
+        &self,
+        matrix: &SparseMatrix<T>,
+        [row, column]: [usize; 2],
+        selector: u32,
+    ) -> Result<Vec<u32>, AtomError> {
+        let [m, _, k] = self.shape_mnk.map(|extent| extent as usize);
+        let wide = chunk(self.elem).0;
+        let inside = row + m <= matrix.rows && column + k <= matrix.columns;
+        if !inside || !column.is_multiple_of(wide) || selector >= self.selectors() {
+            let columns = matrix.columns;
+            return Err(AtomError::SparseColumns { columns, multiple: wide });
+        }
+        let threads = if m == 64 { 128 } else { 32 };
+        let count = self.layout_e_tv.mode(&[1])?.size()?.to_static()?;
+        let bits = 32 / count as u32;
+        let first = selector * self.metadata_threads();
+        let mut words = vec![0; threads];
+        for (thread, word) in words.iter_mut().enumerate() {
+            let Some(quad) = (thread as u32 % 4).checked_sub(first) else { continue };
+            if quad >= self.metadata_threads() {
+                continue;
+            }
+            let owner = i64::from(thread as u32 - first);
+            for value in 0..count {
+                let at = self.layout_e_tv.crd2idx((owner, value))?.to_static()? as usize;
+                let (of_row, of_column) = (row + at % m, column + at / m);
+                if of_column.is_multiple_of(wide) {
+                    *word |= matrix.bits(of_row, of_column / wide) << (value as u32 * bits);
+                }
+            }
+        }
+        Ok(words)
+    }
+}
+
+/// CuTe's name of a sparse `wgmma`, such as `SM90_64x128x32_F32BF16BF16_SS_SPARSE`, and a like one of `mma.sp`.
+impl fmt::Display for SparseMma {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [m, n, k] = self.shape_mnk;
+        let (half, whole) = (format!("{m}x{n}x{}_", k / 2), format!("{m}x{n}x{k}_"));
+        write!(f, "{}_SPARSE", self.half.op().to_string().replace(&half, &whole))
+    }
+}
+
+/// The elements of a chunk of A, and those of them that are kept.
+fn chunk(elem: Scalar) -> (usize, usize) {
+    if elem == Scalar::Tf32 { (2, 1) } else { (4, 2) }
+}
+
+/// The columns of A that each word of metadata stands for.
+fn metadata_layout(elem: Scalar, [m, _, k]: [u32; 3]) -> Result<Layout, LayoutError> {
+    let (m, threads) = (i64::from(m), metadata_threads(elem, k));
+    let (low, high, values) = if elem.bits() == 8 {
+        // A word has 32 columns of one row.
+        (8, if threads == 4 { 32 * m } else { 0 }, layout!(32:m))
+    } else {
+        // A word has 16 or 8 columns of two rows.
+        let columns = if elem == Scalar::Tf32 { 8 } else { 16 };
+        let low = if threads == 2 { columns * m } else { 0 };
+        (low, 0, layout!((columns, 2):(m, 8)))
+    };
+    let lanes = if m == 64 {
+        layout!((2, 2, 8, 4):(low, high, 1, 16))
+    } else {
+        layout!((2, 2, 8):(low, high, 1))
+    };
+    Layout::concat(&[lanes, values])
+}
+
+/// A matrix of which at most 2 of each 4 elements of a row are not zero, at most one of each 2 of `tf32`: the elements
+/// that are kept and their columns.
+///
+/// ```
+/// use tilewright::tensor::SparseMatrix;
+/// // Two rows of 8 elements.
+/// let dense = [0i8, 5, 0, 7, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 3];
+/// let sparse = SparseMatrix::compress(&dense, 8)?;
+/// assert_eq!(sparse.values(), [5, 7, 1, 0, 0, 0, 2, 3]);
+/// // Columns 1 and 3; a chunk with fewer elements keeps zeros too.
+/// assert_eq!([0, 1].map(|chunk| sparse.bits(0, chunk)), [0b1101, 0b0100]);
+/// assert_eq!(sparse.to_dense(), dense);
+/// # Ok::<(), tilewright::tensor::AtomError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct SparseMatrix<T> {
+    rows: usize,
+    columns: usize,
+    values: Vec<T>,
+    /// For each value its column within its chunk.
+    kept: Vec<u8>,
+}
+
+impl<T: Element + Default + PartialEq> SparseMatrix<T> {
+    /// The matrix whose rows of `columns` elements follow each other in `dense`.
+    ///
+    /// # Errors
+    /// [`AtomError::SparseColumns`] where rows are not whole chunks, and [`AtomError::SparseChunk`] for a chunk with too
+    /// many elements that are not zero.
+    pub fn compress(dense: &[T], columns: usize) -> Result<SparseMatrix<T>, AtomError> {
+        let (wide, most) = chunk(T::SCALAR);
+        let whole = columns > 0 && columns.is_multiple_of(wide);
+        if !whole || !dense.len().is_multiple_of(columns) {
+            return Err(AtomError::SparseColumns { columns, multiple: wide });
+        }
+        let (zero, mut values, mut kept) = (T::default(), Vec::new(), Vec::new());
+        for (number, chunk) in dense.chunks_exact(wide).enumerate() {
+            let mut found: Vec<usize> = (0..wide).filter(|i| chunk[*i] != zero).collect();
+            if found.len() > most {
+                let (row, column) = (number * wide / columns, number * wide % columns);
+                return Err(AtomError::SparseChunk { row, column, found: found.len(), most });
+            }
+            // Zeros fill it up.
+            for i in 0..wide {
+                if found.len() < most && !found.contains(&i) {
+                    found.push(i);
+                }
+            }
+            found.sort_unstable();
+            values.extend(found.iter().map(|i| chunk[*i]));
+            kept.extend(found.iter().map(|i| *i as u8));
+        }
+        Ok(SparseMatrix { rows: dense.len() / columns, columns, values, kept })
+    }
+
+    /// The matrix with its zeros.
+    pub fn to_dense(&self) -> Vec<T> {
+        let (wide, most) = chunk(T::SCALAR);
+        let mut dense = vec![T::default(); self.rows * self.columns];
+        for (i, (value, at)) in self.values.iter().zip(&self.kept).enumerate() {
+            dense[i / most * wide + usize::from(*at)] = *value;
+        }
+        dense
+    }
+}
+
+impl<T: Element> SparseMatrix<T> {
+    /// The rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The columns, with the zeros.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The elements that are kept: rows of half as many elements.
+    pub fn values(&self) -> &[T] {
+        &self.values
+    }
+
+    /// The 4 bits of metadata of a chunk of a row, as [`sparse_metadata_at`](crate::arch::sparse_metadata_at) says; 0 outside
+    /// of the matrix.
+    pub fn bits(&self, row: usize, number: usize) -> u32 {
+        let (wide, most) = chunk(T::SCALAR);
+        let first = (row * (self.columns / wide) + number) * most;
+        match self.kept.get(first..first + most) {
+            Some([0]) => 0b0100,
+            Some([_]) => 0b1110,
+            Some([low, high]) => u32::from(*low) | u32::from(*high) << 2,
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! [`Im2colCopy`]: columns of pixels between a feature map and shared memory, for a convolution as a matrix product.
+
+use std::fmt;
+
+use super::tma::{TmaCopy, at};
+use crate::arch::{PixelBox, TensorMapDesc, TensorMapError};
+use crate::ir::builder::{DeviceCoord, IntoVal, MbarrierRef};
+use crate::ir::op::L2Policy;
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Element, TensorMap, TensorMapMut, Val};
+use crate::layout::{ComposedLayout, Layout, LayoutError};
+use crate::tensor::atom::{AtomError, CopyAtom, TmaOp};
+use crate::tensor::error::{TensorError, TensorErrorKind};
+use crate::tensor::view::engine::clamped;
+use crate::tensor::view::tensor::SharedTensor;
+
+/// The filter of a convolution along one spatial dimension: output `q` reads the pixels
+/// `q * stride + s * dilation - lower_padding` for `s` from 0 to below `size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Filter {
+    /// Positions of the filter, at least 1.
+    pub size: u32,
+    /// Pixels from one output to the next, 1 to 8.
+    pub stride: u32,
+    /// Pixels from one position to the next, at least 1.
+    pub dilation: u32,
+    /// Zeros before the first pixel.
+    pub lower_padding: u32,
+    /// Zeros after the last pixel.
+    pub upper_padding: u32,
+}
+
+impl Filter {
+    /// A filter of `size` positions with stride and dilation 1 and no padding.
+    pub const fn new(size: u32) -> Filter {
+        Filter { size, stride: 1, dilation: 1, lower_padding: 0, upper_padding: 0 }
+    }
+
+    /// The same filter with another stride.
+    pub const fn stride(self, stride: u32) -> Filter {
+        Filter { stride, ..self }
+    }
+
+    /// The same filter with another dilation.
+    pub const fn dilation(self, dilation: u32) -> Filter {
+        Filter { dilation, ..self }
+    }
+
+    /// The same filter with `padding` zeros on both sides.
+    pub const fn padding(self, padding: u32) -> Filter {
+        Filter { lower_padding: padding, upper_padding: padding, ..self }
+    }
+
+    /// The corners of the box of pixels: the first base pixel, and the last one counted from the last pixel.
+    fn corners(&self) -> (i64, i64) {
+        let reach = (i64::from(self.size) - 1) * i64::from(self.dilation);
+        (-i64::from(self.lower_padding), i64::from(self.upper_padding) - reach)
+    }
+
+    /// The outputs of `extent` pixels: 0 where the filter does not fit.
+    ///
+    /// ```
+    /// use tilewright::tensor::Filter;
+    /// assert_eq!(Filter::new(3).padding(1).outputs(56), 56);
+    /// assert_eq!(Filter::new(7).stride(2).padding(3).outputs(224), 112);
+    /// assert_eq!(Filter::new(3).outputs(2), 0);
+    /// ```
+    pub fn outputs(&self, extent: u32) -> u32 {
+        let (lower, upper) = self.corners();
+        let last = i64::from(extent) - 1 + upper - lower;
+        if last < 0 { 0 } else { (last / i64::from(self.stride.max(1)) + 1).min(1 << 31) as u32 }
+    }
+}
+
+/// The tensor copies of tiles of the matrix that a convolution multiplies with its filter: rows are outputs, columns are
+/// channels at one position of the filter. CuTe's `make_im2col_tma_copy`.
+///
+/// The rows count the outputs along W, then H, then D, then images. The hardware finds the pixel of each row and
+/// zero-fills the padding. On the host it gives the map of a feature map ([`desc`](Im2colCopy::desc)); in a kernel one
+/// thread starts the copies of a tile.
+///
+/// ```
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::layout::layout;
+/// use tilewright::tensor::{Filter, Im2colCopy};
+///
+/// // Images of 14 x 9 pixels and 64 channels, channels last; a filter of 3 x 3 with padding 1.
+/// let tile = layout!((32, 16) : (16, 1));
+/// let filters = [Filter::new(3).padding(1); 2];
+/// let copy = Im2colCopy::new(Scalar::Bf16, &tile.into(), &[14, 9], &filters)?;
+/// assert_eq!((copy.outputs(), copy.bytes()), (vec![14, 9], 1024));
+/// let images = layout!((64, 14, 9, 5) : (1, 64, 896, 8064));
+/// let map = copy.desc(&images)?;
+/// let pixels = map.pixel_box().unwrap();
+/// assert_eq!((&pixels.lower[..], &pixels.upper[..]), (&[-1, -1][..], &[-1, -1][..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Im2colCopy {
+    tile: TmaCopy,
+    /// The extents of the feature map along W, then H, then D.
+    image: Vec<u32>,
+    filters: Vec<Filter>,
+}
+
+impl Im2colCopy {
+    /// The copies of tiles of (outputs, channels) with this layout in shared memory, channels contiguous. The feature map
+    /// has the extents `image` along W, then H, then D, as many as there are, and `filters` has one entry for each.
+    ///
+    /// # Errors
+    /// Those of [`TmaCopy::new`]; [`TensorErrorKind::TmaTile`] where `filters` and `image` do not agree, a size, stride or
+    /// dilation is 0, or there are no outputs.
+    pub fn new(
+        elem: Scalar,
+        tile: &ComposedLayout,
+        image: &[u32],
+        filters: &[Filter],
+    ) -> Result<Im2colCopy, TensorError> {
+        let copy = TmaCopy::new(elem, tile)?;
+        let none = |why| TensorError {
+            operation: "make_im2col_tma_copy",
+            operand: copy.to_string(),
+            kind: TensorErrorKind::TmaTile { why },
+        };
+        if copy.modes() != [1, 0] {
+            return Err(none(
+                "the tile has not the modes outputs and channels, channels contiguous",
+            ));
+        }
+        if !(1..=3).contains(&image.len()) || filters.len() != image.len() {
+            return Err(none("a feature map has 1 to 3 spatial dimensions, each with a filter"));
+        }
+        if filters.iter().any(|f| f.size == 0 || f.stride == 0 || f.dilation == 0) {
+            return Err(none("a filter has size, stride or dilation 0"));
+        }
+        if filters.iter().zip(image).any(|(filter, extent)| filter.outputs(*extent) == 0) {
+            return Err(none("the filter is larger than the feature map with its padding"));
+        }
+        Ok(Im2colCopy { tile: copy, image: image.to_vec(), filters: filters.to_vec() })
+    }
+
+    /// The layout of a tile in shared memory.
+    pub fn tile(&self) -> &ComposedLayout {
+        self.tile.tile()
+    }
+
+    /// The outputs of an image along W, then H, then D.
+    pub fn outputs(&self) -> Vec<u32> {
+        self.filters
+            .iter()
+            .zip(&self.image)
+            .map(|(filter, extent)| filter.outputs(*extent))
+            .collect()
+    }
+
+    /// The bytes of a tile: what a barrier waits for.
+    pub fn bytes(&self) -> u32 {
+        self.tile.bytes()
+    }
+
+    /// The copy of one box as an atom: one thread, and all bits of the box. `op` is one of
+    /// [`TmaOp::LoadIm2col`], [`TmaOp::LoadIm2colMulticast`] and [`TmaOp::StoreIm2col`].
+    ///
+    /// # Errors
+    /// [`AtomError::BulkBits`] for a box of more than 2^32 bits, which no shared memory holds.
+    pub fn atom(&self, op: TmaOp) -> Result<CopyAtom, AtomError> {
+        self.tile.atom(op)
+    }
+
+    /// The map of feature maps with the modes C, W, then H and D as there are, and N, C contiguous.
+    ///
+    /// # Errors
+    /// The tensor has other modes or extents; [`TensorMapError`] where hardware does not take it: strides that are no
+    /// multiples of 16 bytes, corners that do not fit its fields, steps above 8.
+    pub fn desc(&self, tensor: &Layout) -> Result<TensorMapDesc, TensorError> {
+        let error = |kind| TensorError {
+            operation: "make_im2col_tma_copy",
+            operand: tensor.to_string(),
+            kind,
+        };
+        let why = |why| error(TensorErrorKind::TmaTile { why });
+        let sizes = super::tma::sizes_of(tensor).map_err(|cause| error(cause.into()))?;
+        let spatial = self.image.len();
+        if sizes.len() != spatial + 2 {
+            return Err(why("the tensor has not the modes C, those of the filters, and N"));
+        }
+        if sizes[0].1 != 1 && sizes[0].0 > 1 {
+            return Err(why("the channels of the tensor are not contiguous"));
+        }
+        if sizes[1..].iter().zip(&self.image).any(|(size, extent)| size.0 != i64::from(*extent)) {
+            return Err(why("the tensor has other extents than the feature map of the copy"));
+        }
+        let elem = self.tile.elem();
+        let bytes = i64::from(elem.size_bytes());
+        let dims: Vec<u64> = sizes.iter().map(|(extent, _)| extent.unsigned_abs()).collect();
+        let stride = |(extent, stride): &(i64, i64)| {
+            if *extent == 1 { 16 } else { (stride * bytes).unsigned_abs() }
+        };
+        let strides: Vec<u64> = sizes[1..].iter().map(stride).collect();
+        let corners = self.filters.iter().map(Filter::corners);
+        let (lower, upper) = corners.map(|(lower, upper)| (clamped(lower), clamped(upper))).unzip();
+        let [channels, pixels] =
+            [0, 1].map(|dim| self.tile.box_dims().get(dim).copied().unwrap_or(0));
+        let steps = self.filters.iter().map(|filter| filter.stride);
+        let steps: Vec<u32> = [1].into_iter().chain(steps).chain([1]).collect();
+        let map = TensorMapDesc::im2col(
+            elem,
+            &dims,
+            &strides,
+            PixelBox { lower, upper, channels, pixels },
+        )
+        .and_then(|map| map.with_swizzle(self.tile.swizzle()))
+        .and_then(|map| map.with_element_strides(&steps));
+        map.map_err(|cause: TensorMapError| error(TensorErrorKind::TensorMap(Box::new(cause))))
+    }
+
+    /// The coordinates of an output in the map: the channel, its base pixel, and its image.
+    #[track_caller]
+    fn base<'b, const RANK: usize>(
+        &self,
+        k: &Body<'b, '_>,
+        operation: &'static str,
+        [channel, output]: [Val<'b, i32>; 2],
+    ) -> [Val<'b, i32>; RANK] {
+        let _call = k.call();
+        let expected = self.image.len() + 2;
+        if RANK != expected {
+            let kind = LayoutError::RankMismatch { expected, found: RANK }.into();
+            k.report(TensorError { operation, operand: self.to_string(), kind });
+            return [channel; RANK];
+        }
+        let mut rest = output;
+        let mut coords = vec![channel];
+        for (filter, outputs) in self.filters.iter().zip(self.outputs()) {
+            let at = rest % outputs as i32 * filter.stride as i32;
+            coords.push(at - clamped(filter.lower_padding.into()));
+            rest = rest / outputs as i32;
+        }
+        coords.push(rest);
+        std::array::from_fn(|dim| coords[dim])
+    }
+
+    /// The offsets of a position of the filter from a base pixel.
+    #[track_caller]
+    fn offsets<'b, I: IntoVal<'b, i32>>(
+        &self,
+        k: &Body<'b, '_>,
+        position: impl IntoIterator<Item = I>,
+    ) -> Vec<Val<'b, i32>> {
+        let scaled = |(filter, at): (&Filter, I)| match filter.dilation {
+            1 => k.value::<i32>(at),
+            dilation => k.value::<i32>(at) * dilation as i32,
+        };
+        self.filters.iter().zip(position).map(scaled).collect()
+    }
+
+    /// Starts the copies of the tile at `origin`, an output and a channel, at `position` of the filter along W, then H,
+    /// then D, to shared memory; `full` waits for [`bytes`](Im2colCopy::bytes) bytes. Padding becomes zero. One thread
+    /// does it. CuTe's `SM90_TMA_LOAD_IM2COL`.
+    #[track_caller]
+    pub fn load<'b, T: Element, const RANK: usize, I: IntoVal<'b, i32>>(
+        &self,
+        k: &Body<'b, '_>,
+        map: Val<'b, TensorMap<T, RANK>>,
+        origin: impl Into<DeviceCoord<'b>>,
+        position: impl IntoIterator<Item = I>,
+        to: &SharedTensor<'b, T>,
+        full: MbarrierRef<'_>,
+    ) {
+        let operation = "im2col_load";
+        let (origin, Some(base)) = (origin.into(), self.tile.place(k, operation, to)) else {
+            return;
+        };
+        let offsets = self.offsets(k, position);
+        for part in self.tile.parts() {
+            let coords = self.base(k, operation, self.tile.coords(k, operation, &origin, part));
+            let to = at(base, part.offset());
+            map.cp_async_bulk_tensor_load_im2col(k, to, coords, &offsets, full, L2Policy::Default);
+        }
+    }
+
+    /// As [`load`](Im2colCopy::load), to each block of the cluster whose bit `ctas` has: to the same offset there, and for
+    /// the barrier there. CuTe's `SM90_TMA_LOAD_IM2COL_MULTICAST`.
+    #[track_caller]
+    #[expect(clippy::too_many_arguments, reason = "each is another thing of the copy")]
+    pub fn load_multicast<'b, T: Element, const RANK: usize, I: IntoVal<'b, i32>>(
+        &self,
+        k: &Body<'b, '_>,
+        map: Val<'b, TensorMap<T, RANK>>,
+        origin: impl Into<DeviceCoord<'b>>,
+        position: impl IntoIterator<Item = I>,
+        to: &SharedTensor<'b, T>,
+        full: MbarrierRef<'_>,
+        ctas: impl IntoVal<'b, u32>,
+    ) {
+        let operation = "im2col_load";
+        let (origin, Some(base)) = (origin.into(), self.tile.place(k, operation, to)) else {
+            return;
+        };
+        let (offsets, ctas) = (self.offsets(k, position), k.value::<u32>(ctas));
+        for part in self.tile.parts() {
+            let coords = self.base(k, operation, self.tile.coords(k, operation, &origin, part));
+            let (to, policy) = (at(base, part.offset()), L2Policy::Default);
+            map.cp_async_bulk_tensor_multicast_im2col(k, to, coords, &offsets, full, ctas, policy);
+        }
+    }
+
+    /// Starts the copies of a tile in shared memory to the base pixels of `origin`, an output and a channel, but for what
+    /// is outside of the tensor, as part of the group of bulk copies that is committed next. One thread does it, after all
+    /// that wrote the tile have made it visible ([`fence_proxy_async`](Body::fence_proxy_async)) and met. CuTe's
+    /// `SM90_TMA_STORE_IM2COL`.
+    #[track_caller]
+    pub fn store<'b, T: Element, const RANK: usize>(
+        &self,
+        k: &Body<'b, '_>,
+        map: Val<'b, TensorMapMut<T, RANK>>,
+        from: &SharedTensor<'b, T>,
+        origin: impl Into<DeviceCoord<'b>>,
+    ) {
+        let operation = "im2col_store";
+        let (origin, Some(base)) = (origin.into(), self.tile.place(k, operation, from)) else {
+            return;
+        };
+        for part in self.tile.parts() {
+            let coords = self.base(k, operation, self.tile.coords(k, operation, &origin, part));
+            let from = at(base, part.offset());
+            map.cp_async_bulk_tensor_store_im2col(k, coords, from, L2Policy::Default);
+        }
+    }
+}
+
+/// `bf16 o (32,16):(16,1) in boxes of 16x32 of images of 14x9 pixels`
+impl fmt::Display for Im2colCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims: Vec<String> = self.image.iter().map(u32::to_string).collect();
+        write!(f, "{} of images of {} pixels", self.tile, dims.join("x"))
+    }
+}
