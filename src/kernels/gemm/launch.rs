@@ -70,7 +70,7 @@ pub struct GemmFunction<A: Element, B: Element = A, C: Number = A, D: Number = C
 }
 
 enum AnyFunction<T: Types> {
-    Sm90(Box<sm90::Plan>, Product<T>, Option<Box<Repack<T>>>),
+    Sm90(Box<sm90::Plan>, Box<Product<T>>, Option<Box<Repack<T>>>),
     Threads(Function<(threads::Params<T>,)>),
 }
 
@@ -87,7 +87,7 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
         };
         let loaded = match &self.kernel {
             AnyKernel::Sm90(plan, kernel) => {
-                AnyFunction::Sm90(plan.clone(), Product::load(kernel, device)?, repack()?)
+                AnyFunction::Sm90(plan.clone(), Box::new(Product::load(kernel, device)?), repack()?)
             }
             AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load(kernel)?),
         };

@@ -468,8 +468,8 @@ const COPY_CYCLES: [f64; 2] = [0.2, 0.15];
 /// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
 const LOAD_CYCLES: f64 = 1000.0;
 /// Cycles of a tile that threads fetch, and of each vector of a thread.
-const TILE_CYCLES: f64 = 900.0;
-const VECTOR_CYCLES: f64 = 60.0;
+const TILE_CYCLES: f64 = 1500.0;
+const VECTOR_CYCLES: f64 = 100.0;
 /// Cycles of an element of 16 bits that is stored by itself from registers.
 const ODD_CYCLES: f64 = 1.5;
 /// Cycles of the start and the end of a thread block that has an SM for itself, without tensor cores.
