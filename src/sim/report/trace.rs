@@ -177,7 +177,7 @@ fn stages(timeline: &Timeline, memory: &dyn Fn(Option<(usize, usize)>) -> Json) 
             Filler::Group(_) => None,
         };
         let empty = fills.iter().find_map(|fill| fill.empty);
-        let bytes: u64 = first.ranges.iter().map(|range| range.len() as u64).sum();
+        let bytes = first.bytes();
         let fill = |fill: &&Fill| {
             let end = fill.end(timeline.end());
             Json::List(vec![
