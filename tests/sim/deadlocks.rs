@@ -173,7 +173,7 @@ fn the_wait_that_came_first_is_the_cause() {
 fn warps_that_wait_for_each_other_are_a_cycle() {
     let text = pipeline(
         "mbarrier_wait_parity %bars, %one, %even
-      %s = mbarrier_arrive %bars, %zero, %u1 : u64",
+      %p = mbarrier_arrive %bars, %zero, %u1 : u64",
         "mbarrier_wait_parity %bars, %zero, %even
       %s = mbarrier_arrive %bars, %one, %u1 : u64",
     );
