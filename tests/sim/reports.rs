@@ -9,7 +9,7 @@ use tilewright::runtime::{Device, Grid};
 use tilewright::sim::{KernelReport, Moved, Mover, Options, Order, Output, Reports, run};
 use tilewright::tensor::{SharedTensor, Tensor, TmaCopy, TmaPipeline};
 
-/// Tiles of 1 KiB, two stages, one warp that copies and one that reads.
+/// Tiles of 1 KiB in two stages: warp 0 copies, warp 1 reads.
 const TILES: u32 = 6;
 
 /// The report and the trace of a pipeline of TMA copies.

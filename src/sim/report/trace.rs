@@ -20,7 +20,7 @@ use crate::sim::trace::timeline::{
 
 /// The sentence that each trace has.
 const NOTE: &str = "Steps are the order in which the simulator ran the operations. They are no cycles: arithmetic takes \
-                    no steps, and each copy takes the same number of rounds.";
+                    no steps, and the length of a bar says nothing about a GPU. What the picture shows is who waits for whom.";
 
 fn number(n: impl Into<u64>) -> Json {
     Json::Number(n.into())

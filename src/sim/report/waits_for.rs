@@ -45,7 +45,8 @@ fn regions(op: &Op) -> Vec<RegionId> {
     Vec::new()
 }
 
-/// Returns whether a warp that waits at operation `at` may later execute one that `holds`. Loops around it may run again.
+/// Returns whether a warp that waits at operation `at` may later execute an operation for which `holds` is true. Loops
+/// around `at` may run again.
 fn may_execute(ir: &KernelIr, at: OpId, holds: impl Fn(&Op) -> bool) -> bool {
     let mut inside: Vec<OpId> = Vec::new();
     let mut here = at;
