@@ -18,8 +18,9 @@ mod driver;
 #[path = "cli/ptx.rs"]
 mod ptx;
 #[path = "../../tests/support/skip.rs"]
-#[cfg(target_os = "linux")]
 mod skip;
+#[path = "cli/trace.rs"]
+mod trace;
 
 use std::fs;
 use std::path::PathBuf;

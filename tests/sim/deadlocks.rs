@@ -167,3 +167,28 @@ fn the_wait_that_came_first_is_the_cause() {
             .contains("\n  warps 1, 2, 3 of block (0, 0, 0): `barrier_sync` at k.kir:13:3")
     );
 }
+
+/// The producer waits for an arrival of the consumers, which come to it only behind the first tile.
+#[test]
+fn warps_that_wait_for_each_other_are_a_cycle() {
+    let text = pipeline(
+        "mbarrier_wait_parity %bars, %one, %even
+      %p = mbarrier_arrive %bars, %zero, %u1 : u64",
+        "mbarrier_wait_parity %bars, %zero, %even
+      %s = mbarrier_arrive %bars, %one, %u1 : u64",
+    );
+    for order in ORDERS {
+        let found = fault(&text, 128, order);
+        let warps: Vec<u32> = found.cycle.iter().map(|index| found.stuck[*index].warp).collect();
+        assert_eq!(warps, [0, 1], "{found}");
+        let text = found.to_string();
+        let line = "\n  the cycle: warp 0 waits for warp 1, which waits for warp 0";
+        assert!(text.ends_with(line), "{text}");
+    }
+    // Without an arrival in what is left nobody waits for anybody.
+    let text = pipeline(
+        "mbarrier_wait_parity %bars, %one, %even",
+        "mbarrier_wait_parity %bars, %zero, %even",
+    );
+    assert_eq!(fault(&text, 128, Order::RoundRobin).cycle, [0usize; 0]);
+}

@@ -45,3 +45,5 @@ mod random_devices;
 mod random_loops;
 #[cfg(feature = "sim")]
 mod readme;
+#[cfg(feature = "sim")]
+mod reports;

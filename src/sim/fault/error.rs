@@ -123,11 +123,16 @@ impl fmt::Display for RunError {
         match self {
             RunError::Fault(fault) => fault.fmt(f),
             RunError::AssertFailed(failures) => failures.fmt(f),
-            RunError::OutOfFuel { fuel, op, location, block: [bx, by, bz], thread: [x, y, z], order, hot: _ } => write!(
+            RunError::OutOfFuel { fuel, op, location, block: [bx, by, bz], thread: [x, y, z], order, hot } => {
+                write!(
                 f,
                 "block ({bx}, {by}, {bz}) has not ended after {fuel} operations, when thread ({x}, {y}, {z}) is at the `{op}` at {location}: the kernel does not end, or `Options::fuel` is too low for it{}",
                 Some(order).filter(|order| **order != Order::default()).map_or(String::new(), |order| format!(" (with `{order:?}`)"))
-            ),
+                )?;
+                hot.iter().try_for_each(|HotLine { location, percent }| {
+                    write!(f, "\n  {percent} % of the operations that followed: {location}")
+                })
+            }
             RunError::NotVerified => f.write_str(
                 "the kernel breaks a rule of the verifier, so it cannot be simulated: `Kernel::verify` says which",
             ),

@@ -29,6 +29,9 @@ pub struct Fault {
     /// In a deadlock, all warps of the cluster, or of the block of a launch without clusters: the likely cause first,
     /// ended warps last. Empty for every other fault.
     pub stuck: Vec<StuckWarp>,
+    /// In a deadlock, a cycle of [`Fault::stuck`], by index: each warp waits for something that only the next one may do,
+    /// and the last one for the first. Empty where a warp waits for what no other warp does.
+    pub cycle: Vec<usize>,
     /// The order in which warps ran.
     pub order: Order,
     /// Other faults of the same run: after a race the kernel runs on, so that further races are found, at most 32, one for
@@ -91,6 +94,7 @@ mod tests {
             block: [0, 1, 0],
             thread: [5, 0, 0],
             stuck: Vec::new(),
+            cycle: Vec::new(),
             order: Order::default(),
             also: Vec::new(),
         };

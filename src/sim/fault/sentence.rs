@@ -341,6 +341,7 @@ impl fmt::Display for Fault {
             write!(f, " (with `{:?}`)", self.order)?;
         }
         self.write_stuck(f)?;
+        self.write_cycle(f)?;
         self.also.iter().try_for_each(|fault| write!(f, "\n  also: {fault}"))
     }
 }
@@ -378,6 +379,28 @@ impl Fault {
                 }
             }
             rest = &rest[count..];
+        }
+        Ok(())
+    }
+}
+
+impl Fault {
+    /// A line for the cycle of warps that wait for each other.
+    fn write_cycle(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let warps: Vec<&StuckWarp> =
+            self.cycle.iter().filter_map(|index| self.stuck.get(*index)).collect();
+        let one_block = warps.iter().all(|stuck| stuck.block == warps[0].block);
+        let name = |stuck: &StuckWarp| match one_block {
+            true => format!("warp {}", stuck.warp),
+            false => format!("warp {} of block {}", stuck.warp, Triple(stuck.block)),
+        };
+        for (i, stuck) in warps.iter().enumerate() {
+            let next = warps[(i + 1) % warps.len()];
+            let start = if i == 0 { "\n  the cycle: " } else { ", which waits for " };
+            match i {
+                0 => write!(f, "{start}{} waits for {}", name(stuck), name(next))?,
+                _ => write!(f, "{start}{}", name(next))?,
+            }
         }
         Ok(())
     }

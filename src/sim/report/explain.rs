@@ -217,9 +217,11 @@ pub(in crate::sim) fn explain(
             let thread = launch.thread(*warp, fault.lane);
             let (kernel, path) = (ir.name.clone(), ir.path_of(id));
             let stuck = stop.stuck.iter().map(|stuck| stuck_warp(launch, blocks, stuck)).collect();
+            let cycle = launch.cycle(&stop.stuck);
             let order = launch.order;
             let also = also(launch, blocks, stop, lines(&cause, location));
-            Fault { cause, kernel, op, path, location, block, thread, stuck, order, also }.into()
+            Fault { cause, kernel, op, path, location, block, thread, stuck, cycle, order, also }
+                .into()
         }
     }
 }

@@ -24,11 +24,13 @@ pub(in crate::sim) fn kernel_report(
 ) -> KernelReport {
     let (mut classes, mut flops_128) = (BTreeMap::new(), 0u64);
     let mut lines = ByLine::new();
+    let (mut warps, mut threads) = (0, 0);
     for (step, count) in (0..).zip(&records.counts.steps).filter(|(_, count)| count.warps > 0) {
         let Some(id) = launch.code.ops.get(step as usize).copied() else { continue };
         let Some(op) = launch.op(step) else { continue };
         let class = OpClass::of(launch.ir, id);
         *classes.entry(class).or_default() += count.warps;
+        (warps, threads) = (warps + count.warps, threads + count.threads);
         flops_128 += count.threads * flops(launch.ir, id);
         if class == OpClass::Plain {
             continue;
@@ -70,8 +72,9 @@ pub(in crate::sim) fn kernel_report(
     waits.sort_by_key(|wait| std::cmp::Reverse(wait.blocked));
     KernelReport {
         kernel: launch.ir.name.clone(),
-        warp_ops: report.warp_ops,
-        thread_ops: report.thread_ops,
+        // A run that stops has no totals.
+        warp_ops: report.warp_ops.max(warps),
+        thread_ops: report.thread_ops.max(threads),
         classes,
         flops: flops_128 / 128,
         traffic: traffic(records),

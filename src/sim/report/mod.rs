@@ -4,3 +4,4 @@ pub(super) mod explain;
 pub(super) mod kernel;
 pub(super) mod said;
 pub(super) mod trace;
+mod waits_for;

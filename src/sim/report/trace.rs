@@ -20,7 +20,7 @@ use crate::sim::trace::timeline::{
 
 /// The sentence that each trace has.
 const NOTE: &str = "Steps are the order in which the simulator ran the operations. They are no cycles: arithmetic takes \
-                    no steps, and each copy takes the same number of rounds.";
+                    no steps, and the length of a bar says nothing about a GPU. What the picture shows is who waits for whom.";
 
 fn number(n: impl Into<u64>) -> Json {
     Json::Number(n.into())
@@ -177,7 +177,7 @@ fn stages(timeline: &Timeline, memory: &dyn Fn(Option<(usize, usize)>) -> Json) 
             Filler::Group(_) => None,
         };
         let empty = fills.iter().find_map(|fill| fill.empty);
-        let bytes: u64 = first.ranges.iter().map(|range| range.len() as u64).sum();
+        let bytes = first.bytes();
         let fill = |fill: &&Fill| {
             let end = fill.end(timeline.end());
             Json::List(vec![

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::layout::{Analysis, layout};
 
-    /// The wavefronts of a warp are those that the analysis of layouts has, for each width and stride.
+    /// The wavefronts of a warp equal the result of the analysis of layouts, for each width and stride.
     #[test]
     fn wavefronts_and_sectors_are_those_of_the_layout() {
         for words in [1u32, 2, 4] {

@@ -48,6 +48,17 @@ impl Fill {
         }
     }
 
+    /// The bytes of shared memory that are filled.
+    pub(in crate::sim) fn bytes(&self) -> u64 {
+        let mut ranges: Vec<&Bytes> = self.ranges.iter().collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        let add = |(bytes, end): (usize, usize), range: &Bytes| {
+            let start = range.start.max(end);
+            (bytes + range.end.saturating_sub(start), end.max(range.end))
+        };
+        ranges.into_iter().fold((0, 0), add).0 as u64
+    }
+
     fn overlaps(&self, bytes: &Bytes) -> bool {
         self.ranges.iter().any(|range| range.start < bytes.end && bytes.start < range.end)
     }
@@ -192,7 +203,7 @@ impl StageTime {
 }
 
 impl Stages {
-    /// The times of all stages of the run that ended at `end`. Free time counts between the fills of a stage.
+    /// The times of all stages, up to the last step `end`. Free time counts between the fills of a stage.
     pub(in crate::sim) fn time(&self, end: u32) -> StageTime {
         let mut keys: Vec<_> = self.fills.iter().map(Fill::stage).collect();
         keys.sort_unstable();
