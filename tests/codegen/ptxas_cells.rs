@@ -355,6 +355,7 @@ fn refused_products() -> Vec<(String, String)> {
     let mut raw = Raw::new("refused", Target::SM_90A);
     let mut cells = Cells::new(&mut raw);
     cells.row("mma_sync");
+    cells.row("mma_sync_sp");
     let (all, legal) = (forms(), wgmma_types());
     for types in FACTORS.into_iter().flat_map(|a| FACTORS.map(|b| [a, b])) {
         SUMS.into_iter().for_each(|sum| cells.wgmma(types, sum, 8, &all[..1]));
@@ -374,8 +375,18 @@ fn refused_products() -> Vec<(String, String)> {
             _ => Scalar::Bool,
         };
         let text = match cell.op {
-            Op::Mma(Mma::MmaSync { a, b, shape, d, overflow, .. }) => {
-                let whole = ty(a).bits() * 32 == shape.m * shape.k * part(ty(a)).bits();
+            Op::Mma(
+                Mma::MmaSync { a, b, shape, d, overflow, .. }
+                | Mma::MmaSyncSp { a, b, shape, d, overflow, .. },
+            ) => {
+                // A sparse A has half of its elements, and a selector behind its metadata.
+                let (name, kept, rest) = match cell.op {
+                    Op::Mma(Mma::MmaSyncSp { selector, .. }) => {
+                        ("mma.sp::ordered_metadata", 64, format!(", %r9, {selector}"))
+                    }
+                    _ => ("mma", 32, String::new()),
+                };
+                let whole = ty(a).bits() * kept == shape.m * shape.k * part(ty(a)).bits();
                 if !whole || ty(b).bits() * 32 != shape.n * shape.k * part(ty(b)).bits() {
                     // No value holds what a thread has.
                     continue;
@@ -391,7 +402,9 @@ fn refused_products() -> Vec<(String, String)> {
                 let (d, sum) = sums(raw.ir.vars[d].ty, shape.m * shape.n / 32);
                 let types = format!("{sum}.{a_type}.{b_type}.{sum}");
                 let form = if overflow == MmaOverflow::Wrap { "" } else { ".satfinite" };
-                format!("mma.sync.aligned.{shape}.row.col{form}.{types} {d}, {a}, {b}, {d};")
+                format!(
+                    "{name}.sync.aligned.{shape}.row.col{form}.{types} {d}, {a}, {b}, {d}{rest};"
+                )
             }
             Op::Mma(Mma::Wgmma { shape, a_type, b_type, d, form, .. }) => {
                 let (Some(a), Some(b)) = (element(a_type), element(b_type)) else { continue };
