@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use driver::{CASE, check, check_refused, complete_driver, driver, run};
-use tilewright::arch::{Fill, L2Promotion, SwizzleMode, TensorMapDesc, TensorMapError};
+use tilewright::arch::{Fill, L2Promotion, PixelBox, SwizzleMode, TensorMapDesc, TensorMapError};
 use tilewright::codegen::Module;
 use tilewright::ir::op::InlinePtx;
 use tilewright::ir::types::Scalar;
@@ -745,6 +745,17 @@ fn tensor_map() {
     let ints = TensorMapDesc::new(Scalar::I32, &[64], &[], &[32]).unwrap();
     let error = TensorMapError::Element { map: Scalar::I32, buffer: Scalar::F32 };
     assert_eq!(x.tensor_map(&ints).map(|_| ()), Err(error.into()));
+    // A map of im2col mode: two images of 50 pixels with 64 channels.
+    type Pixels = (TensorMapMut<f32, 3>, GlobalMut<u64>);
+    let kernel = Kernel::<Pixels>::build("tensor_map", Target::SM_90A, |_, _| ()).unwrap();
+    let pixels = PixelBox { lower: vec![-1], upper: vec![-2], channels: 32, pixels: 16 };
+    let map = TensorMapDesc::im2col(Scalar::F32, &[64, 50, 2], &[256, 12800], pixels).unwrap();
+    let map = map.with_element_strides(&[1, 3, 1]).unwrap();
+    let mut arg = x.tensor_map_mut(&map).unwrap();
+    device.load(&kernel).unwrap().launch(Grid::cover(1, 32), (&mut arg, &mut out)).unwrap();
+    let [lower, upper] = [-1i64, -2].map(i64::cast_unsigned);
+    let expected = [address, 7, 3, 0, 0, 0, 0, 32, 16, 2, 12800, 3, lower, upper, 0, 0];
+    assert_eq!(out.to_vec().unwrap(), expected);
     // A map of another rank than the parameter.
     let line = TensorMapDesc::new(Scalar::F32, &[64], &[], &[32]).unwrap();
     let error =

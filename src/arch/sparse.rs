@@ -1,4 +1,4 @@
-//! Places of the metadata of matrices of which half of the elements are kept.
+//! The bits of metadata for each chunk of a sparse matrix.
 
 use crate::ir::types::Scalar;
 

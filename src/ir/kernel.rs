@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::bounds::LaunchBounds;
 use super::entity::{Arena, ArrayId, LocalId, LocationId, OpId, RegionId, SharedId, Value, VarId};
-use super::op::{Diagnostic, Op, Sync};
+use super::op::{AsyncCopy, BoxMode, Diagnostic, Op, Sync};
 use super::target::Target;
 use super::types::{Const, Scalar, Type};
 
@@ -193,6 +193,28 @@ impl KernelIr {
             matches!(op, Op::Sync(Sync::GriddepcontrolWait {}))
                 || matches!(op, Op::Inline(inline) if inline.ptx.text().contains(text))
         })
+    }
+
+    /// For each parameter: whether copies use it as a tensor map of tiled mode, and of im2col mode.
+    pub(crate) fn box_modes(&self) -> Vec<[bool; 2]> {
+        let mut modes = vec![[false; 2]; self.params.len()];
+        for op in self.reached_ops() {
+            let Op::AsyncCopy(
+                AsyncCopy::CpAsyncBulkTensorLoad { map, mode, .. }
+                | AsyncCopy::CpAsyncBulkTensorMulticast { map, mode, .. }
+                | AsyncCopy::CpAsyncBulkTensorStore { map, mode, .. }
+                | AsyncCopy::CpReduceAsyncBulkTensor { map, mode, .. }
+                | AsyncCopy::CpAsyncBulkPrefetchTensor { map, mode, .. },
+            ) = &self.ops[op].op
+            else {
+                continue;
+            };
+            let used = self.params.iter().zip(&mut modes).find(|(param, _)| param.value == *map);
+            if let Some((_, modes)) = used {
+                modes[usize::from(*mode == BoxMode::Im2col)] = true;
+            }
+        }
+        modes
     }
 
     /// Returns the bytes of the parameters, each at the next multiple of its size. A kernel with assertions has

@@ -166,6 +166,18 @@ errors! {
         /// argument {index} of kernel `{kernel}` is a buffer of {buffer} and the kernel is loaded on {device}: upload the
         /// data to the device of the kernel
         OtherDevice { kernel: String, index: usize, buffer: String, device: String },
+        /// A tensor map of one mode for copies of the other.
+        BoxMode { kernel: String, index: usize, im2col: bool } = |f| {
+            let [is, copies, cure] = if *im2col {
+                ["im2col", "tiles", "TensorMapDesc::new"]
+            } else {
+                ["tiled", "pixels", "TensorMapDesc::im2col"]
+            };
+            write!(
+                f,
+                "argument {index} of kernel `{kernel}` is a tensor map of {is} mode, by which the kernel copies {copies}: make it by `{cure}`"
+            )
+        },
         /// {what} of {device} cannot be used on a stream of {stream}: make the stream with `Device::stream` of the same
         /// device
         OtherDeviceStream { what: String, stream: String, device: String },

@@ -38,6 +38,8 @@ pub(super) struct Inner {
     has_templates: bool,
     bounds: LaunchBounds,
     plain: PlainGrids,
+    /// For each parameter: whether the kernel uses it as a map of tiled mode, and of im2col mode.
+    box_modes: Box<[[bool; 2]]>,
     /// Set if the kernel itself waits for the launch before it.
     waits: bool,
     code: Code,
@@ -132,6 +134,7 @@ impl<P> Function<P> {
             bounds: ir.bounds,
             plain: device.limits().plain_grids(&ir.bounds),
             waits: ir.waits_for_grids(),
+            box_modes: ir.box_modes().into(),
             code,
         };
         Function { inner: Arc::new(inner), params: PhantomData }
@@ -445,7 +448,13 @@ impl Inner {
             }
             let memory = match arg.value {
                 ArgValue::Buffer(memory, _) => memory,
-                ArgValue::TensorMap(map) => map.memory,
+                ArgValue::TensorMap(map) => {
+                    let im2col = map.desc.pixel_box().is_some();
+                    if self.box_modes.get(index).is_some_and(|used| used[usize::from(!im2col)]) {
+                        return Err(RuntimeError::BoxMode { kernel: kernel(), index, im2col });
+                    }
+                    map.memory
+                }
                 ArgValue::Scalar(_) => continue,
             };
             if !memory.is_on(&self.device) {

@@ -70,7 +70,13 @@ fn add(raw: &mut Raw, op: Op) {
         raw.op(Mma::WgmmaWaitGroup { pending: 0 });
         return;
     }
-    let Op::Mma(Mma::Wgmma { shape, d, .. } | Mma::WgmmaRs { shape, d, .. }) = op else {
+    let Op::Mma(
+        Mma::Wgmma { shape, d, .. }
+        | Mma::WgmmaRs { shape, d, .. }
+        | Mma::WgmmaSp { shape, d, .. }
+        | Mma::WgmmaRsSp { shape, d, .. },
+    ) = op
+    else {
         if let Some(result) = raw.op(op) {
             raw.consume(result);
         }
@@ -226,7 +232,9 @@ fn every_sparse_wgmma() {
             kernels.push(kernel);
         }
     }
-    accept_modules(&kernels, &LEVELS);
+    for level in LEVELS {
+        accept_modules(&kernels, &[level]);
+    }
     said(&format!("{count} cells of sparse wgmma"));
 }
 
@@ -355,6 +363,7 @@ fn refused_products() -> Vec<(String, String)> {
     let mut raw = Raw::new("refused", Target::SM_90A);
     let mut cells = Cells::new(&mut raw);
     cells.row("mma_sync");
+    cells.row("mma_sync_sp");
     let (all, legal) = (forms(), wgmma_types());
     for types in FACTORS.into_iter().flat_map(|a| FACTORS.map(|b| [a, b])) {
         SUMS.into_iter().for_each(|sum| cells.wgmma(types, sum, 8, &all[..1]));
@@ -374,8 +383,24 @@ fn refused_products() -> Vec<(String, String)> {
             _ => Scalar::Bool,
         };
         let text = match cell.op {
-            Op::Mma(Mma::MmaSync { a, b, shape, d, overflow, .. }) => {
-                let whole = ty(a).bits() * 32 == shape.m * shape.k * part(ty(a)).bits();
+            Op::Mma(
+                Mma::MmaSync { a, b, shape, d, overflow, .. }
+                | Mma::MmaSyncSp { a, b, shape, d, overflow, .. },
+            ) => {
+                // A sparse A has half of its elements, and a selector behind its metadata.
+                let (name, kept, rest) = match cell.op {
+                    // `ptxas` 13.0 takes any selector here, and 0 or 1 for `bf16`, as the PTX ISA says of both.
+                    Op::Mma(Mma::MmaSyncSp { selector: 2.., .. })
+                        if shape.k == 32 && part(ty(a)) == Scalar::F16 =>
+                    {
+                        continue;
+                    }
+                    Op::Mma(Mma::MmaSyncSp { selector, .. }) => {
+                        ("mma.sp::ordered_metadata", 64, format!(", %r9, {selector}"))
+                    }
+                    _ => ("mma", 32, String::new()),
+                };
+                let whole = ty(a).bits() * kept == shape.m * shape.k * part(ty(a)).bits();
                 if !whole || ty(b).bits() * 32 != shape.n * shape.k * part(ty(b)).bits() {
                     // No value holds what a thread has.
                     continue;
@@ -391,7 +416,9 @@ fn refused_products() -> Vec<(String, String)> {
                 let (d, sum) = sums(raw.ir.vars[d].ty, shape.m * shape.n / 32);
                 let types = format!("{sum}.{a_type}.{b_type}.{sum}");
                 let form = if overflow == MmaOverflow::Wrap { "" } else { ".satfinite" };
-                format!("mma.sync.aligned.{shape}.row.col{form}.{types} {d}, {a}, {b}, {d};")
+                format!(
+                    "{name}.sync.aligned.{shape}.row.col{form}.{types} {d}, {a}, {b}, {d}{rest};"
+                )
             }
             Op::Mma(Mma::Wgmma { shape, a_type, b_type, d, form, .. }) => {
                 let (Some(a), Some(b)) = (element(a_type), element(b_type)) else { continue };

@@ -860,6 +860,7 @@ export! {
         let lists = [&[address][..], &kinds.map(u64::from), &lists, &corners].concat();
         all[..lists.len()].copy_from_slice(&lists);
         unsafe { set(map, all) };
+        0
     }
     fn cuTensorMapEncodeTiled(
         map: *mut [u64; 16],

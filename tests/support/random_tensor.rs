@@ -86,6 +86,21 @@ impl Generator {
                 let value = self.of(vector(Scalar::F16, 2));
                 self.emit(Mma::Movmatrix { value });
             }
+            2..=4 if self.rng.below(3) == 0 => {
+                let (elem, k, sum) = *self.rng.pick(&[
+                    (Scalar::F16, 16, Scalar::F32.into()),
+                    (Scalar::F16, 32, VectorType::F16X2.into()),
+                    (Scalar::I8, 64, Scalar::I32.into()),
+                    (Scalar::Tf32, 8, Scalar::F32.into()),
+                ]);
+                // A has 16 k / 64 elements that are kept, B 8 k / 32.
+                let [a, b] = [(); 2].map(|()| self.of(vector(elem, k / 4)));
+                let (d, shape) = (self.registers(sum, 5), MmaShape { m: 16, n: 8, k });
+                let (metadata, selector) = (self.u32(), 0);
+                let overflow = MmaOverflow::Wrap;
+                let first = 1;
+                self.emit(Mma::MmaSyncSp { a, b, metadata, shape, selector, d, first, overflow });
+            }
             2..=4 => {
                 let (elem, m, k, sum) = *self.rng.pick(&[
                     (Scalar::F16, 16, 16, Scalar::F32.into()),
@@ -129,6 +144,23 @@ impl Generator {
                 let d = self.registers(Scalar::I32.into(), 8);
                 let shape = MmaShape { m: 64, n: 8 + 8 * self.rng.below(2) as u32, k: 32 };
                 let form = WgmmaForm { satfinite: self.rng.below(2) == 1, ..WgmmaForm::default() };
+                if self.rng.below(2) == 1 {
+                    let (metadata, selector, shape) = (self.u32(), 0, MmaShape { k: 64, ..shape });
+                    let op = Mma::WgmmaSp {
+                        a,
+                        b,
+                        metadata,
+                        accumulate,
+                        shape,
+                        a_type,
+                        b_type,
+                        selector,
+                        d,
+                        first: 0,
+                        form,
+                    };
+                    return self.emit(op);
+                }
                 Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first: 0, form }
             }
             _ => {
@@ -142,6 +174,23 @@ impl Generator {
                     ..WgmmaForm::default()
                 };
                 let b_type = Scalar::Bf16;
+                if self.rng.below(2) == 1 {
+                    let (selector, shape) = (self.rng.below(2) as u32, MmaShape { k: 32, ..shape });
+                    let metadata = self.u32();
+                    let op = Mma::WgmmaRsSp {
+                        a,
+                        b,
+                        metadata,
+                        accumulate,
+                        shape,
+                        b_type,
+                        selector,
+                        d,
+                        first: 1,
+                        form,
+                    };
+                    return self.emit(op);
+                }
                 Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first: 1, form }
             }
         };

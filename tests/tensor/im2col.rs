@@ -4,12 +4,12 @@ use crate::support::device;
 use crate::support::rng::Rng;
 
 use tilewright::arch::{PixelBox, TensorMapDesc, TensorMapError};
-use tilewright::ir::op::{BarrierForm, BulkWait, ClusterArrival, ProxySpace};
+use tilewright::ir::op::{BarrierForm, BulkWait, ClusterArrival, L2Policy, ProxySpace};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target, TensorMap, TensorMapMut};
 use tilewright::layout::{IntTuple, Layout, layout};
-use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{CopyAtom, CopyOp, Filter, Im2colCopy, SharedTensor, TmaOp};
+use tilewright::runtime::{Device, Grid, RuntimeError};
+use tilewright::tensor::{CopyAtom, CopyOp, Filter, Im2colCopy, SharedTensor, TmaCopy, TmaOp};
 
 /// A convolution of images with channels last: output `(q, n)` at output channel `k` is the sum over filter positions `s`
 /// and channels `c` of `x[c, q * stride + s * dilation - padding, n] * w[c, s, k]`.
@@ -379,4 +379,37 @@ fn maps_that_do_not_exist_are_refused() {
     let steps = vec![1, 2, 2, 2];
     let stepped = map.with_element_strides(&steps);
     assert_eq!(stepped, Err(TensorMapError::ElementStrides { strides: steps }));
+}
+
+/// A map of one mode is refused for copies of the other, when the kernel is launched.
+#[test]
+fn maps_of_the_other_mode_are_refused() {
+    let tile = layout!((16, 8) : (8, 1));
+    let copy = Im2colCopy::new(Scalar::F32, &tile.clone().into(), &[9], &[Filter::new(3)]).unwrap();
+    let tiles = TmaCopy::new(Scalar::F32, &layout!((16, 8, 1) : (8, 1, 128)).into()).unwrap();
+    let build = |pixels: bool| {
+        Kernel::<(TensorMap<f32, 3>,)>::build("ahead", Target::SM_90, |k, (x,)| {
+            let [zero, one] = [0, 1].map(|n| k.constant(n));
+            let (at, policy) = ([zero; 3], L2Policy::Default);
+            match pixels {
+                true => x.cp_async_bulk_prefetch_tensor_im2col(k, at, &[one], policy),
+                false => x.cp_async_bulk_prefetch_tensor(k, at, policy),
+            }
+        })
+        .unwrap()
+    };
+    for device in device::devices() {
+        let x = device.zeros::<f32>(8 * 9 * 2).unwrap();
+        let pixels = copy.desc(&layout!((8, 9, 2) : (1, 8, 72))).unwrap();
+        let tiled = tiles.desc(&layout!((9, 8, 2) : (8, 1, 72))).unwrap();
+        for (kernel, good, bad) in [(build(true), &pixels, &tiled), (build(false), &tiled, &pixels)]
+        {
+            let function = device.load(&kernel).unwrap();
+            let run =
+                |map| function.launch(Grid::new([1; 3], [1; 3]), (&x.tensor_map(map).unwrap(),));
+            run(good).unwrap();
+            let error = run(bad).unwrap_err();
+            assert!(matches!(error, RuntimeError::BoxMode { index: 0, .. }), "{error}");
+        }
+    }
 }

@@ -418,11 +418,21 @@ fn what_is_not_sparse_is_refused() {
         let error = mma.metadata(&matrix, origin, selector).unwrap_err();
         assert_eq!(error, AtomError::SparseColumns { columns: 32, multiple: 4 });
     }
-    assert_eq!(mma.to_string(), "SM80_16x8x16_F32F16F16F32_TN_SPARSE");
+    assert_eq!(mma.to_string(), "SM80_SPARSE_16x8x16_F32F16F16F32_TN");
     assert_eq!(
         mma.instruction(),
         "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
     );
+}
+
+/// The names and instructions of a warp group.
+#[test]
+fn sparse_instructions_have_the_parts_of_their_names() {
+    let half = Wgmma::new(128, ValType::S8, ValType::U8, ValType::S32, OperandSource::Registers);
+    let mma = SparseMma::wgmma(half.saturate()).unwrap();
+    assert_eq!(mma.to_string(), "SM90_SPARSE_64x128x64_S32S8U8_RS_TN_SATURATE");
+    let instruction = "wgmma.mma_async.sp.sync.aligned.m64n128k64.satfinite.s32.s8.u8";
+    assert_eq!(mma.instruction(), instruction);
 }
 
 /// An element of B that no kept element of A meets does not count, also if it is infinite.

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use tilewright::arch::TensorMapDesc;
+use tilewright::arch::{PixelBox, TensorMapDesc};
 use tilewright::ir::types::{Const, Scalar, Type};
 use tilewright::ir::{Element, KernelIr, bf16, f16};
 use tilewright::sim::{GlobalBuffer, KernelArg};
@@ -131,10 +131,13 @@ fn filled(elem: Scalar, len: usize, fill: Option<&str>) -> Result<GlobalBuffer, 
     Ok(GlobalBuffer::from_slice(&bytes))
 }
 
-/// `DIMSxDIMS/BOXxBOX`, the contiguous dimension first.
+/// `DIMSxDIMS/BOXxBOX`, the contiguous dimension first; of im2col mode `DIMS/CHANNELSxPIXELS/LOWERtoUPPER` with the corners
+/// of the box of pixels, as in `64x14x9x2/64x32/-1x-1to-1x-1`.
 fn map(elem: Scalar, text: &str) -> Result<Owned, String> {
     let (dims, box_) = text.split_once('/').ok_or("a tensor map is written as 64x32/64x8")?;
     let dims = dims.split('x').map(number::<u64>).collect::<Result<Vec<_>, _>>()?;
+    let (box_, corners) =
+        box_.split_once('/').map_or((box_, None), |(box_, corners)| (box_, Some(corners)));
     let box_ = box_.split('x').map(number::<u32>).collect::<Result<Vec<_>, _>>()?;
     let mut strides = Vec::new();
     let mut bytes = u64::from(elem.size_bytes());
@@ -143,8 +146,20 @@ fn map(elem: Scalar, text: &str) -> Result<Owned, String> {
         strides.push(bytes);
     }
     strides.pop();
-    let map =
-        TensorMapDesc::new(elem, &dims, &strides, &box_).map_err(|error| error.to_string())?;
+    let map = match (corners, box_.as_slice()) {
+        (None, _) => TensorMapDesc::new(elem, &dims, &strides, &box_),
+        (Some(corners), &[channels, pixels]) => {
+            let corner =
+                |text: &str| -> Result<Vec<i32>, String> { text.split('x').map(number).collect() };
+            let wanted = "the corners of a box of pixels are written as -1x-1to0x0";
+            let (lower, upper) = corners.split_once("to").ok_or(wanted)?;
+            let (lower, upper) = (corner(lower)?, corner(upper)?);
+            let pixels = PixelBox { lower, upper, channels, pixels };
+            TensorMapDesc::im2col(elem, &dims, &strides, pixels)
+        }
+        (Some(_), _) => return Err("a box of pixels is written as 64x32/-1x-1to0x0".to_owned()),
+    };
+    let map = map.map_err(|error| error.to_string())?;
     let len = usize::try_from(bytes).map_err(|_| "the tensor is too large")?;
     let buffer = filled(elem, len / elem.size_bytes() as usize, None)?;
     Ok(Owned::Map(Box::new(map), buffer))

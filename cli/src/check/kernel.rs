@@ -33,7 +33,8 @@ pub(crate) struct KernelArgs {
     #[arg(long, value_name = "X,Y,Z", value_parser = triple)]
     cluster: Option<[u32; 3]>,
     /// An argument of a kernel of a file: `n=64` for a number, `x=256` for a buffer of the elements 0, 1, 2, ..,
-    /// `x=256:0` for one of equal elements, `m=64x32/64x8` for a tensor and its box [default: 65536 zeros].
+    /// `x=256:0` for one of equal elements, `m=64x32/64x8` for a tensor and its box, with the corners of a box of pixels
+    /// behind it in im2col mode, as in `/-1to-1` [default: 65536 zeros].
     #[arg(long = "arg", value_name = "NAME=VALUE")]
     args: Vec<Named>,
     /// Run all blocks of the grid at once.

@@ -73,8 +73,8 @@ errors! {
         /// the rows of the box have {bytes} bytes, and with swizzle {swizzle} hardware puts each of them into a row of the
         /// swizzle: make them as long as that, or choose a narrower swizzle
         SwizzleRows { bytes: u64, swizzle: SwizzleMode },
-        /// the steps {strides:?} between elements are not one for each dimension, 1 for the fastest one and 1 to 8 for the
-        /// others
+        /// the steps {strides:?} between elements are not one for each dimension, 1 for the fastest one and, in im2col mode, for
+        /// the images, and 1 to 8 for the others
         ElementStrides { strides: Vec<u32> },
         /// it has {rank} dimensions, but those of a map of im2col mode are 3 to 5: channels, 1 to 3 of pixels, and images
         PixelRank { rank: usize },

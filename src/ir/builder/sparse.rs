@@ -1,4 +1,4 @@
-//! Tensor cores: MMAs with a sparse A, of which half of the elements are kept.
+//! Tensor cores: MMAs with a sparse A.
 
 use super::any_vector::AnyVector;
 use super::body::{Body, Registers};
@@ -12,7 +12,7 @@ use crate::ir::types::Scalar;
 impl<'b> Body<'b, '_> {
     /// As [`mma_sync`](Body::mma_sync) with a sparse A, 16 rows and 8 columns. `a` has the thread's elements that are kept,
     /// half as many as B has rows: those of an `mma_sync` with half as many columns of A. `metadata` has their columns. One, two
-    /// or all four threads of a group of four have it, and `selector` numbers those that do, below
+    /// or all four threads of a group of four have it, and `selector` chooses them, below
     /// [`SparseMma::selectors`](crate::tensor::SparseMma::selectors). PTX ISA 9.7.14.6.3 `mma.sp::ordered_metadata`.
     ///
     /// ```

@@ -65,7 +65,7 @@ impl SparseMma {
         SparseMma::new(half, shape_mnk, layout_b_tv)
     }
 
-    /// The `wgmma.mma_async.sp` of which `half` multiplies the elements of A that are kept: K is twice as large.
+    /// The `wgmma.mma_async.sp` with twice the K of `half`, which multiplies the elements of A that are kept.
     ///
     /// # Errors
     /// Those of [`MmaAtom::new`].
@@ -187,12 +187,16 @@ impl SparseMma {
     }
 }
 
-/// CuTe's name of a sparse `wgmma`, such as `SM90_64x128x32_F32BF16BF16_SS_SPARSE`, and a like one of `mma.sp`.
+/// `SM90_SPARSE_64x128x32_F32BF16BF16_SS`: the parts of CuTe's name. One of `mma.sp` is `SM80_SPARSE_16x8x32_F32F16F16F32_TN`.
 impl fmt::Display for SparseMma {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [m, n, k] = self.shape_mnk;
-        let (half, whole) = (format!("{m}x{n}x{}_", k / 2), format!("{m}x{n}x{k}_"));
-        write!(f, "{}_SPARSE", self.half.op().to_string().replace(&half, &whole))
+        let half = self.half.op().to_string();
+        let (sm, rest) = half.split_once('_').unwrap_or(("", &half));
+        // The dense ones of few columns are older.
+        let sm = if sm == "SM75" { "SM80" } else { sm };
+        let types = rest.split_once('_').map_or("", |(_, types)| types);
+        write!(f, "{sm}_SPARSE_{m}x{n}x{k}_{types}")
     }
 }
 
@@ -221,8 +225,8 @@ fn metadata_layout(elem: Scalar, [m, _, k]: [u32; 3]) -> Result<Layout, LayoutEr
     Layout::concat(&[lanes, values])
 }
 
-/// A matrix of which at most 2 of each 4 elements of a row are not zero, at most one of each 2 of `tf32`: the elements
-/// that are kept and their columns.
+/// The elements of a sparse matrix that are kept, and their columns. At most 2 of each 4 elements of a row are not zero, at
+/// most one of each 2 of `tf32`.
 ///
 /// ```
 /// use tilewright::tensor::SparseMatrix;
