@@ -46,7 +46,7 @@ unsafe impl Send for Bare {}
 fn bare(count: usize) -> Option<Vec<Bare>> {
     let names = ["libnccl.so.2", "libnccl.so"];
     // SAFETY: the names are those of NVIDIA's library.
-    let library = names.iter().find_map(|name| unsafe { Library::new(name) }.ok())?;
+    let library = names.iter().find_map(|name| unsafe { Library::new(*name) }.ok())?;
     let library = Box::leak(Box::new(library));
     // SAFETY: the types are those of the functions.
     let (init, all_reduce, destroy) = unsafe {

@@ -130,8 +130,8 @@ enum Kind {
 
 /// A layer of a rank.
 enum Layer<'c> {
-    Column(ColumnParallel<'c, bf16>),
-    Row(RowParallel<'c, bf16>),
+    Column(Box<ColumnParallel<'c, bf16>>),
+    Row(Box<RowParallel<'c, bf16>>),
 }
 
 impl<'c> Layer<'c> {
@@ -142,8 +142,11 @@ impl<'c> Layer<'c> {
         overlap: Option<CommOverlap>,
     ) -> Result<Layer<'c>, GemmError> {
         Ok(match kind {
-            Kind::Column => Layer::Column(ColumnParallel::new(comm, sizes, overlap)?),
-            Kind::Row => Layer::Row(RowParallel::new(comm, sizes, RowOutput::Scattered, overlap)?),
+            Kind::Column => Layer::Column(Box::new(ColumnParallel::new(comm, sizes, overlap)?)),
+            Kind::Row => {
+                let output = RowOutput::Scattered;
+                Layer::Row(Box::new(RowParallel::new(comm, sizes, output, overlap)?))
+            }
         })
     }
 
