@@ -120,7 +120,7 @@ impl Shared {
     /// Notes the processes of all ranks.
     pub(super) fn set_processes(&self, bytes: &[u8]) {
         let all = bytes.chunks_exact(ProcessId::BYTES).map(ProcessId::from_bytes);
-        // All of them run now: nothing is known of one that seems to have ended.
+        // All of them run now. So a process that seems to have ended is not visible here.
         let visible = |process: ProcessId| match process.has_ended() {
             true => ProcessId { system: 0, ..process },
             false => process,
