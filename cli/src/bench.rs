@@ -4,6 +4,7 @@ mod attention;
 mod fit;
 mod input;
 mod measure;
+mod parallel;
 mod random;
 mod rank;
 mod rows;
@@ -41,6 +42,9 @@ enum What {
     Transpose(rows::Rows),
     /// Attention forward: times it, by operations per second. Needs a GPU.
     Attention(attention::Options),
+    /// Parallel linear layers on all GPUs: communication behind products, beside one after the other. Needs two GPUs and
+    /// NCCL.
+    Parallel(parallel::Options),
 }
 
 /// The options of `tilewright bench gemm`.
@@ -131,6 +135,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         What::Reduce(options) => return rows::reduce(options),
         What::Transpose(options) => return rows::transpose(options),
         What::Attention(options) => return attention::run(options),
+        What::Parallel(options) => return parallel::run(options),
     };
     if let Some(file) = &gemm.fit {
         return fit::run(file);

@@ -80,10 +80,12 @@ const BYTES_PER_S: f64 = 230e9;
 const BLOCK_BYTES_PER_S: f64 = 20e9;
 /// The thread blocks that NCCL uses by itself.
 const USUAL_BLOCKS: u32 = 24;
+/// Seconds of the host for a collective or a product.
+const HOST_S: f64 = 8e-6;
 /// Chunks of rows that are tried.
 const CHUNKS: [u32; 6] = [1, 2, 3, 4, 6, 8];
 /// The predicted time of chunks, in parts of that without, from which on they are chosen.
-const WORTH: f64 = 0.96;
+const WORTH: f64 = 0.94;
 
 impl Situation {
     /// Returns the overlap that is predicted to be the fastest.
@@ -91,7 +93,9 @@ impl Situation {
         let comm_sms = self.max_blocks.unwrap_or(USUAL_BLOCKS).min(self.sms / 2);
         let alone = self.seconds(wanted, CommOverlap::None)?;
         let mut best = (CommOverlap::None, alone * WORTH);
-        if self.ranks == 1 {
+        // A collective that takes little more than its latency is not worth more calls.
+        let comm = self.comm_seconds(wanted.a, self.sizes.rows);
+        if self.ranks == 1 || comm < 2.0 * LATENCY_S {
             return Ok(best.0);
         }
         for chunks in CHUNKS.into_iter().filter(|chunks| *chunks <= self.sizes.rows.div_ceil(64)) {
@@ -122,8 +126,10 @@ impl Situation {
         let free = self.sms.saturating_sub(overlap.comm_sms()).max(1);
         let (mut comm, mut compute) = (0.0f64, 0.0f64);
         let starts = overlap.starts(rows);
+        let mut calls = 2 * (starts.len() - 1);
         if self.exchange == Exchange::Gather && overlap != CommOverlap::None {
             compute = product(rows, 1, free)?;
+            calls += 1;
         }
         for (i, chunk) in starts.windows(2).enumerate() {
             let rows = chunk[1] - chunk[0];
@@ -144,7 +150,7 @@ impl Situation {
                 }
             }
         }
-        Ok(compute.max(comm))
+        Ok(compute.max(comm).max(calls as f64 * HOST_S))
     }
 
     /// Returns the predicted time of the communication of `rows` rows of each rank.

@@ -17,8 +17,8 @@ use crate::runtime::stream::Stream;
 
 /// One rank of a set of devices: see [the module](super).
 ///
-/// Dropping it is always safe: NCCL's resources are given back when its work has ended. A program that ends right after
-/// its last call waits for that work first, as by reading a result.
+/// Dropping it is always safe. NCCL's resources are given back when its work has ended and the ranks of other processes have
+/// dropped theirs; the drop waits two seconds at most.
 pub struct Communicator {
     device: Device,
     rank: u32,

@@ -19,6 +19,9 @@ use crate::runtime::error::RuntimeError;
 
 /// The time between two looks.
 const POLL: Duration = Duration::from_millis(100);
+/// The time between two looks after the communicator was dropped, and the longest that the drop waits for its end.
+const CLOSING_POLL: Duration = Duration::from_millis(1);
+const CLOSING: Duration = Duration::from_secs(2);
 /// The time that work may take to end after another rank's process has ended.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -116,8 +119,13 @@ impl Shared {
 
     /// Notes the processes of all ranks.
     pub(super) fn set_processes(&self, bytes: &[u8]) {
-        let all = bytes.chunks_exact(ProcessId::BYTES).map(ProcessId::from_bytes).collect();
-        let _ = self.processes.set(all);
+        let all = bytes.chunks_exact(ProcessId::BYTES).map(ProcessId::from_bytes);
+        // All of them run now. So a process that seems to have ended is not visible here.
+        let visible = |process: ProcessId| match process.has_ended() {
+            true => ProcessId { system: 0, ..process },
+            false => process,
+        };
+        let _ = self.processes.set(all.map(visible).collect());
     }
 
     /// Notes that work of the communicator was queued on the stream.
@@ -150,24 +158,29 @@ impl Shared {
     /// Fails, and waits until the work of this rank is given up.
     pub(super) fn abort(&self) {
         self.fail(&CommError::Aborted { rank: self.rank });
-        let mut phase = self.phase();
-        let start = Instant::now();
-        while *phase != Phase::Ended
-            && let Some(left) = (4 * GRACE).checked_sub(start.elapsed())
-        {
-            phase =
-                self.changed.wait_timeout(phase, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
+        self.wait_for_end(self.phase(), 4 * GRACE);
     }
 
-    /// Ends the communicator when its work has ended. Does not wait.
+    /// Lets the communicator end when its work has ended, and waits for that, but not for ranks that go on.
     pub(super) fn close(&self) {
+        self.context.forget_comm_failure(self.number);
         let mut phase = self.phase();
         if *phase == Phase::Open {
             *phase = Phase::Closing;
         }
-        self.context.forget_comm_failure(self.number);
         self.changed.notify_all();
+        // A process that ends right after it does not end inside of NCCL.
+        self.wait_for_end(phase, CLOSING);
+    }
+
+    fn wait_for_end(&self, mut phase: MutexGuard<'_, Phase>, most: Duration) {
+        let start = Instant::now();
+        while *phase != Phase::Ended
+            && let Some(left) = most.checked_sub(start.elapsed())
+        {
+            let waited = self.changed.wait_timeout(phase, left);
+            phase = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     fn watch(&self) {
@@ -176,7 +189,8 @@ impl Shared {
             let closing = {
                 let mut phase = self.phase();
                 if self.failed.get().is_none() && (*phase == Phase::Open || watch.is_busy()) {
-                    let waited = self.changed.wait_timeout(phase, POLL);
+                    let poll = if *phase == Phase::Open { POLL } else { CLOSING_POLL };
+                    let waited = self.changed.wait_timeout(phase, poll);
                     phase = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
                 *phase == Phase::Closing
