@@ -306,6 +306,33 @@ impl<'b> RowPart<'b> {
         }
     }
 
+    /// Stores elements as [`load_elements`](RowPart::load_elements) has loaded them, bit by bit, to the row whose first
+    /// element is `*row`.
+    #[track_caller]
+    pub fn store_elements<'k: 'b, T: Converted>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, GlobalMut<T>>,
+        elements: &RowElements<'b, T>,
+    ) {
+        let (k, _call) = (&mut k.rescoped(), k.call());
+        let first = row.offset(self.first_column());
+        let (words, in_word) = (first.ptr_cast::<u32>(), 32 / T::SCALAR.bits() as i32);
+        for (number, vector) in (0..).zip(&elements.vectors) {
+            let at = number as i32 * self.stride() / in_word;
+            k.if_(self.has_vector(number), |k| words.store_vector(k, at, *vector));
+        }
+        for (number, value) in (0..).zip(&elements.singles) {
+            if self.vector == 1 {
+                let at = number as i32 * self.stride();
+                k.if_(self.has_vector(number), |k| first.store(k, at, *value));
+            } else {
+                let (column, has) = self.end(number);
+                k.if_(has, |k| row.store(k, column, *value));
+            }
+        }
+    }
+
     /// Returns `value` of all threads that share the row, combined in the order of the threads: the same result in all
     /// of them. The combining body must be associative. All threads of the block come here together. A cluster
     /// exchanges the results of its blocks through distributed shared memory.
