@@ -16,7 +16,7 @@ pub struct TransposeProblem {
     pub input_pitch: Option<u64>,
     /// The elements from a row of the output to the next one; `None` is `rows`.
     pub output_pitch: Option<u64>,
-    /// The modes of a batch of such matrices. Modes after the last one that is used have the count 1.
+    /// The modes of a batch of such matrices. Unused modes come last and have the count 1.
     pub batch: [TransposeBatch; 3],
 }
 
@@ -67,7 +67,7 @@ impl TransposeProblem {
         self.rows == 0 || self.columns == 0 || self.batch.iter().any(|mode| mode.count == 0)
     }
 
-    /// Returns the number of modes of the batch up to the last one that has not one matrix.
+    /// Returns the number of modes of the batch that are used: those up to the last count other than 1.
     pub fn batch_modes(&self) -> u32 {
         let last = self.batch.iter().rposition(|mode| mode.count != 1);
         last.map_or(0, |last| last as u32 + 1)
