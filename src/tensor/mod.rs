@@ -56,7 +56,10 @@ pub use pipeline::{
     CpAsyncPipeline, CpAsyncState, OrderedBarrier, ParseRasterError, PipelineState, Raster, Tile,
     TileScheduler, TmaPipeline, TmaStorePipeline, WarpRole, warp_roles,
 };
-pub use rows::{RowAccess, RowElements, RowPart, RowPointer, RowTile, tree};
+pub use rows::{
+    CurrentRow, RowAccess, RowColumns, RowElements, RowInput, RowLoop, RowPart, RowPointer,
+    RowTile, tree,
+};
 #[doc(hidden)]
 pub use storage::round_up;
 pub use storage::{Align, MemRange, MemRangeAt, SmemAllocator, Storage, StoragePointer};

@@ -14,6 +14,7 @@ mod support;
 
 mod attention;
 mod elementwise;
+mod gather;
 mod matrix;
 mod norm;
 mod reduce;

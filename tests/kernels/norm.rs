@@ -5,8 +5,9 @@ use tilewright::ir::builder::{Converted, VectorElement};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f8e4m3, f16};
 use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
-use tilewright::kernels::rows::{RowError, RowProblem};
+use tilewright::kernels::rows::{RowConfig, RowError, RowProblem};
 use tilewright::runtime::Device;
+use tilewright::tensor::RowTile;
 
 use super::matrix::{Real, check, devices, problems, random, some_configs, untouched};
 use crate::support::{ptxas, text};
@@ -113,12 +114,32 @@ fn rows_of_every_length_and_pitch() {
 #[test]
 fn the_longest_rows() {
     for device in devices() {
-        for (columns, blocks) in [(50_001, 4), (262_144, 8)] {
+        for (columns, blocks) in [(50_001, 2), (262_144, 8)] {
             let problem = RowProblem::new(2, columns);
             let config =
                 NormConfig::new(NormKind::Layer, device.target(), Scalar::Bf16, &problem).unwrap();
             assert_eq!(config.rows.tile.cluster, blocks);
             run::<bf16, f32>(&device, config.weight().residual(), &problem, 5);
+        }
+    }
+}
+
+/// Blocks and clusters that stay have the next row in flight, and read weights once.
+#[test]
+fn pipelined_rows() {
+    for device in devices() {
+        for (rows, columns, threads, cluster) in
+            [(7, 1000, 64, 1), (1, 777, 128, 1), (9, 1503, 64, 4), (5, 2048, 128, 2)]
+        {
+            let problem = RowProblem::new(rows, columns);
+            let access = problem.access(Scalar::Bf16);
+            let (team, vectors) = (threads, 2);
+            let tile = RowTile { threads, team, cluster, vectors, access, pipelined: true };
+            let rows = RowConfig { target: device.target(), tile };
+            for (kind, residual) in [(NormKind::Rms, false), (NormKind::Layer, true)] {
+                let config = NormConfig { rows, kind, residual, weight: true, bias: residual };
+                run::<bf16, bf16>(&device, config, &problem, 4);
+            }
         }
     }
 }

@@ -66,13 +66,33 @@ fn rows_of_every_length_and_pitch() {
 #[test]
 fn the_longest_rows() {
     for device in devices() {
-        for (columns, blocks) in [(16_385, 2), (50_001, 4), (262_144, 8)] {
+        for (columns, blocks) in [(16_385, 1), (50_001, 2), (262_144, 8)] {
             let problem = RowProblem::new(2, columns);
             let config = SoftmaxConfig::new(device.target(), Scalar::Bf16, &problem).unwrap();
             assert_eq!(config.rows.tile.cluster, blocks);
             let x: Vec<bf16> = random(&problem, columns.into(), 20.0, 3);
             run::<bf16, f32>(&device, config, &problem, &x);
             run::<bf16, bf16>(&device, config.log(), &problem, &x);
+        }
+    }
+}
+
+/// Blocks and clusters that stay have the next row in flight.
+#[test]
+fn pipelined_rows() {
+    for device in devices() {
+        for (rows, columns, threads, cluster) in
+            [(7, 1000, 64, 1), (1, 777, 128, 1), (9, 1503, 64, 4), (5, 2048, 128, 2), (3, 9, 32, 1)]
+        {
+            let problem = RowProblem::new(rows, columns);
+            let x: Vec<bf16> = random(&problem, columns.into(), 20.0, 3);
+            let access = problem.access(Scalar::Bf16);
+            let (team, vectors) = (threads, 2);
+            let tile = RowTile { threads, team, cluster, vectors, access, pipelined: true };
+            let rows = RowConfig { target: device.target(), tile };
+            for log in [false, true] {
+                run::<bf16, bf16>(&device, SoftmaxConfig { rows, log }, &problem, &x);
+            }
         }
     }
 }
@@ -146,9 +166,14 @@ fn kernels_assemble_without_spills() {
             let softmax = Softmax::<bf16>::new(config).unwrap();
             text::check_round_trip(softmax.ir());
             let ptx = softmax.ptx();
-            for vectors in ["ld.global.nc.v4.b32", "st.global.v4.b32"] {
+            // A pipelined kernel copies the first row and the next one.
+            let (load, loads) = match config.rows.tile.pipelined {
+                true => ("cp.async.cg.shared.global", 2),
+                false => ("ld.global.nc.v4.b32", 1),
+            };
+            for (vectors, times) in [(load, loads), ("st.global.v4.b32", 1)] {
                 let found = ptx.text().matches(vectors).count();
-                assert_eq!(found, config.rows.tile.vectors as usize, "{vectors}");
+                assert_eq!(found, times * config.rows.tile.vectors as usize, "{vectors}");
             }
             if let Some(ptxas) = ptxas::find() {
                 let report = ptxas.report(ptx.text(), &target.to_string()).unwrap();
@@ -186,6 +211,7 @@ fn what_no_kernel_takes_is_refused() {
         RowTile { team: 3, ..tile },
         RowTile { team: 64, ..tile },
         RowTile { cluster: 2, ..tile },
+        RowTile { pipelined: true, ..tile },
         RowTile { cluster: 0, ..tile },
         RowTile { cluster: 16, team: 128, ..tile },
         RowTile { vectors: 0, ..tile },

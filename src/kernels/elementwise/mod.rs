@@ -31,7 +31,8 @@ impl ElementwiseConfig {
     /// The tile of the elements of a block.
     fn tile(&self) -> RowTile {
         let ElementwiseConfig { threads, vectors, .. } = *self;
-        RowTile { threads, team: threads, cluster: 1, vectors, access: RowAccess::Ragged }
+        let access = RowAccess::Ragged;
+        RowTile { threads, team: threads, cluster: 1, vectors, access, pipelined: false }
     }
 }
 

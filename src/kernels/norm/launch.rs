@@ -1,10 +1,12 @@
 //! [`NormFunction`]: a norm on a device.
 
 use crate::ir::builder::{Converted, VectorElement};
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::runtime::{Buffer, Device, Function, LaunchOptions};
 use crate::tensor::RowAccess;
 
-use super::super::rows::{RowError, RowProblem, check_aligned, check_len};
+use super::super::rows::{
+    RowError, RowProblem, check_aligned, check_len, resident_blocks, row_grid,
+};
 use super::{AnyKernel, Norm, NormConfig, Params, WithResidual};
 
 /// The arguments of a launch.
@@ -61,6 +63,7 @@ impl<'h, T, D> NormArgs<'h, T, D> {
 pub struct NormFunction<T, D = T> {
     config: NormConfig,
     function: AnyFunction<T, D>,
+    resident: u32,
     /// In the place of a weight or a bias that is not there.
     none: Buffer<T>,
 }
@@ -76,11 +79,21 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<NormFunction<T, D>, RowError> {
-        let function = match &self.kernel {
-            AnyKernel::Plain(kernel) => AnyFunction::Plain(device.load(kernel)?),
-            AnyKernel::Residual(kernel) => AnyFunction::Residual(device.load(kernel)?),
+        let (config, none) = (self.config, device.zeros(1)?);
+        let tile = &config.rows.tile;
+        let (function, resident) = match &self.kernel {
+            AnyKernel::Plain(kernel) => {
+                let function = device.load(kernel)?;
+                let resident = resident_blocks(&function, tile)?;
+                (AnyFunction::Plain(function), resident)
+            }
+            AnyKernel::Residual(kernel) => {
+                let function = device.load(kernel)?;
+                let resident = resident_blocks(&function, tile)?;
+                (AnyFunction::Residual(function), resident)
+            }
         };
-        Ok(NormFunction { config: self.config, function, none: device.zeros(1)? })
+        Ok(NormFunction { config, function, resident, none })
     }
 }
 
@@ -135,7 +148,7 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> NormFunct
         if problem.is_empty() {
             return Ok(());
         }
-        let grid = Grid::new([tile.blocks(problem.rows), 1, 1], [tile.threads, 1, 1]);
+        let grid = row_grid(tile, problem.rows, self.resident);
         let sizes = [problem.rows, problem.columns].map(|size| size as i32);
         let columns = [weight.unwrap_or(&self.none), bias.unwrap_or(&self.none)];
         let values = [epsilon, scale];

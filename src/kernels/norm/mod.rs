@@ -6,9 +6,9 @@ use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val};
-use crate::tensor::tree;
+use crate::tensor::{CurrentRow, RowColumns, RowElements, RowLoop, tree};
 
-use super::rows::{RowConfig, RowError, RowProblem, own_row};
+use super::rows::{RowConfig, RowError, RowProblem};
 pub use launch::{NormArgs, NormFunction};
 
 /// The normalization of a row `h`, whose mean square and variance are over all columns.
@@ -178,50 +178,62 @@ type At<'b, T, D> = (
 fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     k: &mut Body<'b, '_>,
     config: &NormConfig,
-    ((x, pitch), (y, y_pitch), [weight, bias], [epsilon, scale], sizes): At<'b, T, D>,
+    (x, (y, y_pitch), [weight, bias], [epsilon, scale], sizes): At<'b, T, D>,
     residual: Option<Val<'b, GlobalMut<T>>>,
 ) {
-    let tile = config.rows.tile;
-    let (row, columns) = own_row(k, tile, sizes);
-    let part = tile.part::<T>(k, row * pitch, columns);
-    let elements = part.load_elements(k, x.offset(row * pitch), 0.0);
-    let load_operands = |k: &mut Body<'b, '_>| {
-        let weights = config.weight.then(|| part.load_columns(k, weight, 0.0));
-        (weights, config.bias.then(|| part.load_columns(k, bias, 0.0)))
-    };
+    let (RowConfig { target, tile }, pitch) = (config.rows, x.1);
+    let mut rows = RowLoop::new::<T>(k, target, tile, pitch, sizes);
+    let weight = config.weight.then(|| rows.columns(k, weight));
+    let bias = config.bias.then(|| rows.columns(k, bias));
+    let x = rows.input(k, x, 0.0);
+    let before = residual.map(|residual| (residual, rows.input(k, (residual, pitch), 0.0)));
     // Before the reductions, unconverted: a register holds two elements of 16 bits. A block of more than 512 threads has
-    // too few registers for that.
-    let operands = (tile.threads <= 512).then(|| load_operands(k));
-    let mut values = elements.to_f32();
-    if let Some(residual) = residual {
-        let before = part.load(k, residual.offset(row * pitch), 0.0);
-        values = values.iter().zip(before).map(|(value, before)| *value + before).collect();
-        part.store(k, residual.offset(row * pitch), &values);
-    }
-    let (zero, count) = (k.constant(0.0), columns.cvt::<f32>());
-    if config.kind == NormKind::Layer {
-        let own = tree(zero, &values, |a, b| a + b);
+    // too few registers for that, and shared memory is near.
+    let is_early = tile.threads <= 512 && !tile.pipelined;
+    rows.for_each(k, |k, row| {
+        let part = row.part;
+        let elements = row.load(k, &x);
+        let early = is_early.then(|| load_columns(k, &row, [weight, bias]));
+        let mut values = elements.to_f32();
+        if let Some((residual, before)) = &before {
+            let before = row.load(k, before).to_f32();
+            values = values.iter().zip(before).map(|(value, before)| *value + before).collect();
+            part.store(k, residual.offset(row.number * pitch), &values);
+        }
+        let (zero, count) = (k.constant(0.0), sizes[1].cvt::<f32>());
+        if config.kind == NormKind::Layer {
+            let own = tree(zero, &values, |a, b| a + b);
+            let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
+            let mean = sum / count;
+            let centered: Vec<_> = values.iter().map(|value| *value - mean).collect();
+            values = part.masked(&centered, 0.0);
+        }
+        let own = sum_of_squares(zero, &values);
         let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
-        let mean = sum / count;
-        let centered: Vec<_> = values.iter().map(|value| *value - mean).collect();
-        values = part.masked(&centered, 0.0);
-    }
-    let own = sum_of_squares(zero, &values);
-    let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
-    let factor = (sum / count + epsilon).rsqrt();
-    if config.kind == NormKind::Rms && !config.residual {
-        // Converted again: packed elements do not take the registers of `f32` across the reduction.
-        values = elements.to_f32();
-    }
-    let (weights, biases) = operands.unwrap_or_else(|| load_operands(k));
-    let (weights, biases) = (weights.map(|w| w.to_f32()), biases.map(|b| b.to_f32()));
-    let normalize = |(i, value): (usize, &Val<'b, f32>)| {
-        let value = *value * factor;
-        let value = weights.as_ref().map_or(value, |weights| value * weights[i]);
-        biases.as_ref().map_or(value, |biases| value + biases[i]) * scale
-    };
-    let results: Vec<_> = values.iter().enumerate().map(normalize).collect();
-    part.store(k, y.offset(row * y_pitch), &results);
+        let factor = (sum / count + epsilon).rsqrt();
+        if config.kind == NormKind::Rms && residual.is_none() {
+            // Converted again: packed elements do not take the registers of `f32` across the reduction.
+            values = elements.to_f32();
+        }
+        let operands = early.unwrap_or_else(|| load_columns(k, &row, [weight, bias]));
+        let [weights, biases] = operands.map(|of| of.map(|of| of.to_f32()));
+        let results = values.iter().enumerate().map(|(i, value)| {
+            let value = *value * factor;
+            let value = weights.as_ref().map_or(value, |weights| value * weights[i]);
+            biases.as_ref().map_or(value, |biases| value + biases[i]) * scale
+        });
+        let results: Vec<_> = results.collect();
+        part.store(k, y.offset(row.number * y_pitch), &results);
+    });
+}
+
+/// Loads the weight and the bias of the thread's columns.
+fn load_columns<'b, T: Converted>(
+    k: &mut Body<'b, '_>,
+    row: &CurrentRow<'b>,
+    columns: [Option<RowColumns<'b, T>>; 2],
+) -> [Option<RowElements<'b, T>>; 2] {
+    columns.map(|columns| columns.map(|columns| row.load_columns(k, &columns)))
 }
 
 /// The sum of the squares, in four chains of `fma`.

@@ -60,7 +60,8 @@ impl RowReduceConfig {
     /// not count.
     pub fn new(op: RowReduceOp, target: Target, input: Scalar, problem: &RowProblem) -> Self {
         let access = reduced(problem).access(input);
-        let tile = RowTile { threads: 128, team: 32, cluster: 1, vectors: 4, access };
+        let tile =
+            RowTile { threads: 128, team: 32, cluster: 1, vectors: 4, access, pipelined: false };
         let vectors = problem.columns.div_ceil(tile.vector(input)).max(1);
         let team = vectors.next_power_of_two().min(32);
         let tile = match vectors {

@@ -37,28 +37,58 @@ const MOST_THREADS: u32 = 1024;
 const MOST_BLOCKS: u32 = 8;
 /// The most elements that a thread holds: 1024 threads have 64 registers each.
 const MOST_ELEMENTS: u32 = 32;
+/// The bytes of rows that are pipelined by default.
+const LONG_ROW: u32 = 32 << 10;
 
 impl RowConfig {
-    /// Returns the configuration for rows of these sizes, with elements of this type in the input.
+    /// Returns the configuration for rows of these sizes, with elements of this type in the input. Rows of at least
+    /// 32 KiB are pipelined on a target with enough shared memory.
     ///
     /// # Errors
     /// [`RowError::Columns`]: rows are longer than 32,768 elements, or than 262,144 where the target has clusters.
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
         // With 512 threads, two blocks of an SM have 64 registers for each thread.
-        Self::within(target, input, problem, MOST_ELEMENTS, 512)
+        let plain = Self::within(target, input, problem, MOST_ELEMENTS, 512)?;
+        if plain.tile.sharers() * plain.tile.vectors * RowTile::VECTOR_BYTES <= LONG_ROW / 2 {
+            return Ok(plain);
+        }
+        let most = (4 * plain.tile.vector(input)).min(MOST_ELEMENTS);
+        let long = [512, 1024].into_iter().find_map(|threads| {
+            let config = Self::within(target, input, problem, most, threads).ok()?;
+            // One block rather than a cluster.
+            (config.tile.cluster == 1 || threads == 1024).then(|| config.pipelined()).flatten()
+        });
+        Ok(long.unwrap_or(plain))
     }
 
     /// Returns configurations to choose from for rows of these sizes, the one of [`new`](RowConfig::new) first. Threads hold
-    /// up to 8, 16 or 32 elements, and blocks have up to 256, 512 or 1024 threads.
+    /// up to 8, 16, 32 or 64 elements, and blocks have up to 256, 512 or 1024 threads; each also pipelined, where it can be.
     pub fn candidates(target: Target, input: Scalar, problem: &RowProblem) -> Vec<RowConfig> {
         let mut found = Vec::from_iter(Self::new(target, input, problem));
-        for elements in [32, 16, 8] {
+        for elements in [32, 16, 8, 64] {
             for threads in [512, 256, 1024] {
-                let config = Self::within(target, input, problem, elements, threads);
-                found.extend(config.ok().filter(|config| !found.contains(config)));
+                let Ok(config) = Self::within(target, input, problem, elements, threads) else {
+                    continue;
+                };
+                for config in [Some(config), config.pipelined()].into_iter().flatten() {
+                    if !found.contains(&config) {
+                        found.push(config);
+                    }
+                }
             }
         }
         found
+    }
+
+    /// The same with the next row in flight: where a block shares a row in vectors, and shared memory has the vectors of two
+    /// inputs.
+    fn pipelined(&self) -> Option<RowConfig> {
+        let RowTile { threads, team, vectors, access, .. } = self.tile;
+        let bytes = 2 * u64::from(threads * vectors * RowTile::VECTOR_BYTES) + 4096;
+        let fits = bytes <= self.target.max_shared_bytes() && self.target.offers(Target::SM_90);
+        let tile = RowTile { pipelined: true, ..self.tile };
+        let possible = team == threads && access != RowAccess::Elements && fits;
+        possible.then_some(RowConfig { tile, ..*self })
     }
 
     /// Returns the configuration in which a thread holds at most `elements`, and a block has at most `threads`, or 1024
@@ -71,7 +101,8 @@ impl RowConfig {
         threads: u32,
     ) -> Result<RowConfig, RowError> {
         let access = problem.access(input);
-        let lanes = RowTile { threads: 128, team: 32, cluster: 1, vectors: 1, access };
+        let lanes =
+            RowTile { threads: 128, team: 32, cluster: 1, vectors: 1, access, pipelined: false };
         let vector = lanes.vector(input);
         let most = (elements / vector).max(1);
         let vectors = problem.columns.div_ceil(vector).max(1);
@@ -87,7 +118,7 @@ impl RowConfig {
             let threads = vectors.div_ceil(most * cluster).next_multiple_of(32);
             if threads <= most_threads {
                 let vectors = vectors.div_ceil(threads * cluster);
-                let tile = RowTile { threads, team: threads, cluster, vectors, access };
+                let tile = RowTile { threads, team: threads, cluster, vectors, ..lanes };
                 return Ok(RowConfig { target, tile });
             }
         }
@@ -100,7 +131,7 @@ impl RowConfig {
     /// # Errors
     /// [`RowError::Tile`].
     pub fn check(&self) -> Result<(), RowError> {
-        let RowTile { threads, team, cluster, vectors, access: _ } = self.tile;
+        let RowTile { threads, team, cluster, vectors, pipelined, access: _ } = self.tile;
         let rule = if !threads.is_multiple_of(32) || !(32..=MOST_THREADS).contains(&threads) {
             "a block has 32 to 1024 threads, a multiple of 32"
         } else if team != threads && !(team.is_power_of_two() && team <= 32) {
@@ -111,6 +142,8 @@ impl RowConfig {
             "a cluster has 1 to 8 blocks"
         } else if cluster > 1 && !self.target.offers(Target::SM_90) {
             "clusters need sm_90"
+        } else if pipelined && team != threads {
+            "all threads of a block share a row that is pipelined"
         } else if !(1..=64).contains(&vectors) {
             "a thread holds 1 to 64 vectors"
         } else {
@@ -130,16 +163,20 @@ impl RowConfig {
 }
 
 /// The name of the configuration: `128x4` for rows that 128 threads share with 4 vectors each; `32x2_rows4` where a block
-/// has 4 rows; `1024x4_cluster8` where a cluster of 8 blocks shares a row; then the accesses, unless rows are aligned.
+/// has 4 rows; `1024x4_cluster8` where a cluster of 8 blocks shares a row;
+/// `512x4_pipelined` where the next row is in flight; then the accesses, unless rows are aligned.
 impl fmt::Display for RowConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RowTile { threads, team, cluster, vectors, access } = self.tile;
+        let RowTile { threads, team, cluster, vectors, access, pipelined } = self.tile;
         write!(f, "{team}x{vectors}")?;
         if team != threads {
             write!(f, "_rows{}", self.tile.rows_per_block())?;
         }
         if cluster != 1 {
             write!(f, "_cluster{cluster}")?;
+        }
+        if pipelined {
+            f.write_str("_pipelined")?;
         }
         f.write_str(match access {
             RowAccess::Aligned => "",

@@ -44,9 +44,6 @@ errors! {
             }
             RowAccess::Elements => "the kernel takes any rows",
         }),
-        /// the kernel accesses {vector} elements of {operand} at once, which do not divide the length and the pitch of its
-        /// rows
-        Vector { operand: &'static str, vector: u32 },
         /// the rows of {operand} are {pitch} elements apart, but have {columns} elements
         Pitch { operand: &'static str, pitch: u64, columns: u32 },
         /// {operand} has 2^40 elements or more

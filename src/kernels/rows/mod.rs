@@ -10,6 +10,7 @@ pub use problem::RowProblem;
 pub(in crate::kernels) use problem::{check_aligned, check_len};
 
 use crate::ir::{Body, Val};
+use crate::runtime::{Function, Grid, RuntimeError};
 use crate::tensor::RowTile;
 
 /// Returns the number of the thread's row and its columns: none beyond the last row.
@@ -21,4 +22,26 @@ pub(in crate::kernels) fn own_row<'b>(
 ) -> (Val<'b, i64>, Val<'b, i32>) {
     let row = tile.row(k);
     (row.cvt::<i64>(), row.lt(rows).select(columns, 0))
+}
+
+/// Returns the number of blocks of a row kernel that run at once.
+pub(in crate::kernels) fn resident_blocks<P>(
+    function: &Function<P>,
+    tile: &RowTile,
+) -> Result<u32, RuntimeError> {
+    let RowTile { threads, cluster, .. } = *tile;
+    // On the simulator each of two blocks, or clusters, has several rows.
+    let found = match cluster {
+        1 => function.occupancy(threads)?.map(|occupancy| occupancy.blocks()),
+        _ => {
+            let grid = Grid::new([cluster, 1, 1], [threads, 1, 1]);
+            function.clusters_at_once(grid)?.map(|clusters| clusters * cluster)
+        }
+    };
+    Ok(found.unwrap_or(2 * cluster))
+}
+
+/// Returns the grid of a row kernel.
+pub(in crate::kernels) fn row_grid(tile: &RowTile, rows: u32, resident: u32) -> Grid {
+    Grid::new([tile.grid_blocks(rows, resident), 1, 1], [tile.threads, 1, 1])
 }

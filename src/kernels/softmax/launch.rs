@@ -2,9 +2,11 @@
 
 use crate::ir::Element;
 use crate::ir::builder::{Converted, VectorElement};
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::runtime::{Buffer, Device, Function, LaunchOptions};
 
-use super::super::rows::{RowError, RowProblem, check_aligned, check_len};
+use super::super::rows::{
+    RowError, RowProblem, check_aligned, check_len, resident_blocks, row_grid,
+};
 use super::{Params, Softmax, SoftmaxConfig};
 
 /// A [`Softmax`] that a device has loaded.
@@ -12,6 +14,7 @@ use super::{Params, Softmax, SoftmaxConfig};
 pub struct SoftmaxFunction<T, D = T> {
     config: SoftmaxConfig,
     function: Function<Params<T, D>>,
+    resident: u32,
 }
 
 impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
@@ -20,7 +23,9 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<SoftmaxFunction<T, D>, RowError> {
-        Ok(SoftmaxFunction { config: self.config, function: device.load(&self.kernel)? })
+        let function = device.load(&self.kernel)?;
+        let resident = resident_blocks(&function, &self.config.rows.tile)?;
+        Ok(SoftmaxFunction { config: self.config, function, resident })
     }
 }
 
@@ -60,7 +65,7 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> SoftmaxFunction<T,
         if problem.is_empty() {
             return Ok(());
         }
-        let grid = Grid::new([tile.blocks(problem.rows), 1, 1], [tile.threads, 1, 1]);
+        let grid = row_grid(tile, problem.rows, self.resident);
         let sizes = [problem.rows, problem.columns].map(|size| size as i32);
         Ok(self.function.launch_with(options, grid, ((x, x_pitch), (y, y_pitch), sizes))?)
     }

@@ -6,9 +6,9 @@ use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, Target};
-use crate::tensor::tree;
+use crate::tensor::{RowLoop, tree};
 
-use super::rows::{RowConfig, RowError, RowProblem, own_row};
+use super::rows::{RowConfig, RowError, RowProblem};
 pub use launch::SoftmaxFunction;
 
 /// The configuration of a [`Softmax`].
@@ -105,26 +105,28 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
     let kind = if log { "log_softmax" } else { "softmax" };
     let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
     Kernel::<Params<T, D>>::build_with(tile.options(), &name, target, |k, (x, y, sizes)| {
-        let ((x, x_pitch), (y, y_pitch)) = (x, y);
-        let (row, columns) = own_row(k, tile, sizes);
-        let part = tile.part::<T>(k, row * x_pitch, columns);
-        let values = part.load(k, x.offset(row * x_pitch), f32::NEG_INFINITY);
-        // Finite, so that a thread without elements has the sum 0.
-        let lowest = k.constant(f32::MIN);
-        let own_max = tree(lowest, &values, |a, b| a.max(b)).max(lowest);
-        let powers: Vec<_> = values.iter().map(|value| (*value - own_max).exp_fast()).collect();
-        let own_sum = tree(k.constant(0.0), &powers, |a, b| a + b);
-        let [max, sum] = part.reduce(k, [own_max, own_sum], |_, [a, sum_a], [b, sum_b]| {
-            let max = a.max(b);
-            [max, sum_a * (a - max).exp_fast() + sum_b * (b - max).exp_fast()]
+        let (y, y_pitch) = y;
+        let mut rows = RowLoop::new::<T>(k, target, tile, x.1, sizes);
+        let x = rows.input(k, x, f32::NEG_INFINITY);
+        rows.for_each(k, |k, row| {
+            let values = row.load(k, &x).to_f32();
+            // Finite, so that a thread without elements has the sum 0.
+            let lowest = k.constant(f32::MIN);
+            let own_max = tree(lowest, &values, |a, b| a.max(b)).max(lowest);
+            let powers: Vec<_> = values.iter().map(|value| (*value - own_max).exp_fast()).collect();
+            let own_sum = tree(k.constant(0.0), &powers, |a, b| a + b);
+            let [max, sum] = row.part.reduce(k, [own_max, own_sum], |_, [a, sum_a], [b, sum_b]| {
+                let max = a.max(b);
+                [max, sum_a * (a - max).exp_fast() + sum_b * (b - max).exp_fast()]
+            });
+            let results: Vec<_> = if log {
+                let log_sum = sum.ln();
+                values.iter().map(|value| *value - max - log_sum).collect()
+            } else {
+                let scale = (own_max - max).exp_fast() / sum;
+                powers.iter().map(|power| *power * scale).collect()
+            };
+            row.part.store(k, y.offset(row.number * y_pitch), &results);
         });
-        let results: Vec<_> = if log {
-            let log_sum = sum.ln();
-            values.iter().map(|value| *value - max - log_sum).collect()
-        } else {
-            let scale = (own_max - max).exp_fast() / sum;
-            powers.iter().map(|power| *power * scale).collect()
-        };
-        part.store(k, y.offset(row * y_pitch), &results);
     })
 }

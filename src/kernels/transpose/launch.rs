@@ -2,9 +2,11 @@
 
 use crate::ir::Element;
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::tensor::RowAccess;
 
 use super::super::rows::{RowError, check_len};
-use super::{Params, THREADS, Tile, Transpose, TransposeConfig, TransposeProblem};
+use super::part::Tile;
+use super::{Params, THREADS, Transpose, TransposeConfig, TransposeProblem};
 
 /// A [`Transpose`] that a device has loaded.
 #[derive(Debug)]
@@ -27,8 +29,8 @@ impl<T: Element> TransposeFunction<T> {
     /// Starts the kernel, on the stream for all work that names none. No elements are no work.
     ///
     /// # Errors
-    /// [`RowError::Pitch`], [`RowError::TooLarge`], [`RowError::Rows`]; [`RowError::Vector`] for rows that the accesses of
-    /// the kernel do not divide; buffers that are too short or misaligned; those of [`Function::launch`].
+    /// [`RowError::Pitch`], [`RowError::TooLarge`], [`RowError::Rows`]; [`RowError::Access`] for rows that a kernel
+    /// with aligned accesses does not take; [`RowError::Tile`] for more modes of a batch than the kernel has; buffers that are too short or misaligned; those of [`Function::launch`].
     pub fn launch(
         &self,
         problem: &TransposeProblem,
@@ -49,47 +51,55 @@ impl<T: Element> TransposeFunction<T> {
         x: &Buffer<T>,
         y: &mut Buffer<T>,
     ) -> Result<(), RowError> {
-        let TransposeProblem { rows, columns, .. } = *problem;
+        let TransposeProblem { rows, columns, batch, .. } = *problem;
+        let TransposeConfig { access, tile, .. } = self.config;
         let pitches = problem.pitches();
-        let possible = problem.vectors(T::SCALAR);
-        let vectors = [self.config.input_vector, self.config.output_vector];
         let operands = [("the input", rows, columns), ("the output", columns, rows)];
         for (i, (operand, lines, len)) in operands.into_iter().enumerate() {
-            let (pitch, vector) = (pitches[i], vectors[i]);
-            if pitch < len.into() {
-                return Err(RowError::Pitch { operand, pitch, columns: len });
+            if pitches[i] < len.into() && lines > 1 {
+                return Err(RowError::Pitch { operand, pitch: pitches[i], columns: len });
             }
-            let all = pitch.checked_mul(lines.into()).filter(|all| *all < 1 << 40);
-            all.ok_or(RowError::TooLarge { operand })?;
-            if vector > possible[i] {
-                return Err(RowError::Vector { operand, vector });
-            }
-            // Both are below 2^40.
-            let needed = u64::from(lines.saturating_sub(1)) * pitch + u64::from(len);
-            let is_empty = rows == 0 || columns == 0;
-            let found = if i == 0 { x.len() } else { y.len() };
-            check_len(operand, found, if is_empty { 0 } else { needed })?;
-            let bytes = u64::from(vector * T::SCALAR.size_bytes());
-            let aligned = if i == 0 { x.is_aligned_to(bytes) } else { y.is_aligned_to(bytes) };
+        }
+        let lens = problem.lens().ok_or(RowError::TooLarge { operand: "the matrix" })?;
+        if access == RowAccess::Aligned && problem.access(T::SCALAR) != RowAccess::Aligned {
+            return Err(RowError::Access { access });
+        }
+        if problem.batch_modes() > self.config.batch_modes {
+            return Err(RowError::Tile { rule: "the kernel has the modes of the batch" });
+        }
+        check_len("the input", x.len(), lens[0])?;
+        check_len("the output", y.len(), lens[1])?;
+        for (operand, aligned) in
+            [("the input", x.is_aligned_to(16)), ("the output", y.is_aligned_to(16))]
+        {
             if !aligned {
                 return Err(RowError::Address { operand });
             }
         }
-        let tile = Tile::of(T::SCALAR);
-        let [down, across] = [rows.div_ceil(tile.rows), columns.div_ceil(tile.columns)];
-        let blocks = down.checked_mul(across).filter(|blocks| *blocks <= i32::MAX as u32);
-        let blocks = blocks.ok_or(RowError::Rows { rows })?;
         // Coordinates in the last tile are numbers of `i32`.
         let most = i32::MAX as u32 - 1023;
         if rows > most || columns > most {
             return Err(RowError::Rows { rows: rows.max(columns) });
         }
-        if blocks == 0 {
+        if problem.is_empty() {
             return Ok(());
         }
+        let [down, across] =
+            Tile::of(tile, T::SCALAR, access == RowAccess::Ragged).steps().map(|step| step as u32);
+        let tiles = [rows.div_ceil(down), columns.div_ceil(across)];
+        let counts = batch.map(|mode| mode.count);
+        let blocks = tiles.into_iter().chain(counts).try_fold(1u32, u32::checked_mul);
+        let blocks = blocks.filter(|blocks| *blocks <= i32::MAX as u32);
+        let blocks = blocks.ok_or(RowError::Rows { rows })?;
         let grid = Grid::new([blocks, 1, 1], [THREADS, 1, 1]);
         let [x_pitch, y_pitch] = pitches.map(|pitch| pitch as i64);
+        let counts = counts.map(|count| count as i32);
+        let strides = [
+            batch.map(|mode| mode.input_stride as i64),
+            batch.map(|mode| mode.output_stride as i64),
+        ];
         let sizes = [rows, columns].map(|size| size as i32);
-        Ok(self.function.launch_with(options, grid, ((x, x_pitch), (y, y_pitch), sizes))?)
+        let args = ((x, x_pitch), (y, y_pitch), sizes, counts, strides);
+        Ok(self.function.launch_with(options, grid, args)?)
     }
 }

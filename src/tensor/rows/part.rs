@@ -44,7 +44,7 @@ impl<T: Converted> RowPointer for GlobalMut<T> {
 /// [`load`](RowPart::load) returns them in this order, and [`store`](RowPart::store) takes them so.
 #[derive(Clone, Copy, Debug)]
 pub struct RowPart<'b> {
-    tile: RowTile,
+    pub(super) tile: RowTile,
     /// The elements of a vector.
     vector: u32,
     /// The number of the thread's first vector, and of its first single element at the ends.
@@ -55,13 +55,16 @@ pub struct RowPart<'b> {
     /// The vectors of the row.
     vectors: Val<'b, i32>,
     columns: Val<'b, i32>,
+    /// The slots of a cluster's reductions, 0 or 1, which alternate from row to row; `None` where the blocks of the cluster
+    /// synchronize before they write the slots.
+    pub(super) turn: Option<Val<'b, i32>>,
 }
 
 /// The elements of a row that one thread holds, as they are in memory.
 #[derive(Clone, Debug)]
 pub struct RowElements<'b, T> {
-    vectors: Vec<Val<'b, Vector<u32, 4>>>,
-    singles: Vec<Val<'b, T>>,
+    pub(super) vectors: Vec<Val<'b, Vector<u32, 4>>>,
+    pub(super) singles: Vec<Val<'b, T>>,
 }
 
 impl<'b, T: Converted> RowElements<'b, T> {
@@ -90,14 +93,15 @@ impl<'b> RowPart<'b> {
         match tile.access {
             RowAccess::Aligned | RowAccess::Elements => {
                 let (end_thread, vectors) = (thread, columns / lanes);
-                RowPart { tile, vector, thread, end_thread, head: None, vectors, columns }
+                let (head, turn) = (None, None);
+                RowPart { tile, vector, thread, end_thread, head, vectors, columns, turn }
             }
             RowAccess::Ragged => {
                 let ahead = (k.constant(0) - start.cvt::<i32>()) & (lanes - 1);
                 let head = ahead.min(columns);
                 let vectors = (columns - head) / lanes;
-                let (end_thread, head) = (thread, Some(head));
-                RowPart { tile, vector, thread, end_thread, head, vectors, columns }
+                let (end_thread, head, turn) = (thread, Some(head), None);
+                RowPart { tile, vector, thread, end_thread, head, vectors, columns, turn }
             }
         }
     }
@@ -127,19 +131,19 @@ impl<'b> RowPart<'b> {
 
     /// Returns true if the row has the thread's vector `number`.
     #[track_caller]
-    fn has_vector(&self, number: u32) -> Val<'b, bool> {
+    pub(super) fn has_vector(&self, number: u32) -> Val<'b, bool> {
         (self.thread + (number * self.tile.sharers()) as i32).lt(self.vectors)
     }
 
     /// Returns the column of the first element of the thread's first vector.
     #[track_caller]
-    fn first_column(&self) -> Val<'b, i32> {
+    pub(super) fn first_column(&self) -> Val<'b, i32> {
         let column = self.thread * self.vector as i32;
         self.head.map_or(column, |head| head + column)
     }
 
     /// Returns the elements from one vector of the thread to its next one.
-    fn stride(&self) -> i32 {
+    pub(super) fn stride(&self) -> i32 {
         (self.tile.sharers() * self.vector) as i32
     }
 
@@ -210,29 +214,35 @@ impl<'b> RowPart<'b> {
                 .collect();
             return RowElements { vectors: Vec::new(), singles: values };
         }
-        let bits = P::Elem::SCALAR.bits();
-        let fill = narrow::<P::Elem>(fill);
-        // A word of elements, each of them the fill.
-        let one = fill.to_const().bits() as u32;
-        let word = (0..32 / bits).fold(0, |word, lane| word | one << (lane * bits));
-        let words: Val<'b, Vector<u32, 4>> = Val::splat(k.constant(word));
+        let words = filled(k, narrow::<P::Elem>(fill));
         let first = P::words(first);
         let vectors: Vec<Val<'b, Vector<u32, 4>>> = (0..self.tile.vectors)
             .map(|number| {
-                let at = number as i32 * self.stride() / (32 / bits as i32);
+                let at = number as i32 * self.stride() / (32 / P::Elem::SCALAR.bits() as i32);
                 k.if_with(self.has_vector(number), words, |k| {
                     first.load_vector_with::<4>(k, at, access)
                 })
             })
             .collect();
-        let fill = k.constant(fill);
-        let singles: Vec<Val<'b, P::Elem>> = (0..self.ends())
-            .map(|number| {
-                let (column, has) = self.end(number);
-                k.if_with(has, fill, |k| row.load_with(k, column, access))
-            })
-            .collect();
+        let singles = self.load_ends(k, row, fill);
         RowElements { vectors, singles }
+    }
+
+    /// Loads the thread's single elements at the ends of a row.
+    #[track_caller]
+    pub(super) fn load_ends<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+        fill: f32,
+    ) -> Vec<Val<'b, P::Elem>> {
+        let k = &mut k.rescoped();
+        let fill = k.constant(narrow::<P::Elem>(fill));
+        let load = |number| {
+            let (column, has) = self.end(number);
+            k.if_with(has, fill, |k| row.load_with(k, column, P::access()))
+        };
+        (0..self.ends()).map(load).collect()
     }
 
     /// Loads the same columns of a row that starts anywhere, for example of a weight of each column: as
@@ -296,6 +306,33 @@ impl<'b> RowPart<'b> {
         }
     }
 
+    /// Stores elements as [`load_elements`](RowPart::load_elements) has loaded them, bit by bit, to the row whose first
+    /// element is `*row`.
+    #[track_caller]
+    pub fn store_elements<'k: 'b, T: Converted>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, GlobalMut<T>>,
+        elements: &RowElements<'b, T>,
+    ) {
+        let (k, _call) = (&mut k.rescoped(), k.call());
+        let first = row.offset(self.first_column());
+        let (words, in_word) = (first.ptr_cast::<u32>(), 32 / T::SCALAR.bits() as i32);
+        for (number, vector) in (0..).zip(&elements.vectors) {
+            let at = number as i32 * self.stride() / in_word;
+            k.if_(self.has_vector(number), |k| words.store_vector(k, at, *vector));
+        }
+        for (number, value) in (0..).zip(&elements.singles) {
+            if self.vector == 1 {
+                let at = number as i32 * self.stride();
+                k.if_(self.has_vector(number), |k| first.store(k, at, *value));
+            } else {
+                let (column, has) = self.end(number);
+                k.if_(has, |k| row.store(k, column, *value));
+            }
+        }
+    }
+
     /// Returns `value` of all threads that share the row, combined in the order of the threads: the same result in all
     /// of them. The combining body must be associative. All threads of the block come here together. A cluster
     /// exchanges the results of its blocks through distributed shared memory.
@@ -316,9 +353,17 @@ impl<'b> RowPart<'b> {
             return own;
         }
         let blocks = self.tile.cluster as i32;
-        let slots = k.shared::<f32>(self.tile.cluster * N as u32);
-        // Every block of the cluster runs, and has read the slots of the reduction before.
-        cluster_sync(k);
+        let turns = if self.turn.is_some() { 2 } else { 1 };
+        let all = k.shared::<f32>(turns * self.tile.cluster * N as u32);
+        let slots = match self.turn {
+            // Every block has read these slots before it came to the sync of the reduction after.
+            Some(turn) => all.offset(turn * (blocks * N as i32)),
+            // Every block of the cluster runs, and has read the slots of the reduction before.
+            None => {
+                cluster_sync(k);
+                all
+            }
+        };
         let (thread, rank) = (k.thread_idx().x, k.block_idx().x % blocks);
         k.if_(thread.lt(blocks), |k| {
             let slots = slots.mapa(thread.cvt::<u32>());
@@ -337,7 +382,7 @@ impl<'b> RowPart<'b> {
 }
 
 #[track_caller]
-fn cluster_sync(k: &Body<'_, '_>) {
+pub(super) fn cluster_sync(k: &Body<'_, '_>) {
     k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Release);
     k.barrier_cluster_wait(BarrierForm::Aligned);
 }
@@ -396,8 +441,15 @@ fn pack<'b, D: VectorElement<2> + Converted>(values: &[Val<'b, f32>]) -> Option<
     }
 }
 
+/// Returns a vector of 16 bytes of `value`.
+#[track_caller]
+pub(super) fn filled<'b, T: Element>(k: &Body<'b, '_>, value: T) -> Val<'b, Vector<u32, 4>> {
+    let (bits, one) = (T::SCALAR.bits(), value.to_const().bits() as u32);
+    Val::splat(k.constant((0..32 / bits).fold(0, |word, lane| word | one << (lane * bits))))
+}
+
 /// Returns `value` rounded to `T`; 0 for a type without such values.
-fn narrow<T: Element>(value: f32) -> T {
+pub(super) fn narrow<T: Element>(value: f32) -> T {
     match T::SCALAR {
         Scalar::F32 => T::from_bits(value.to_bits().into()),
         Scalar::Bf16 => T::from_bits(bf16::from_f32(value).to_bits().into()),

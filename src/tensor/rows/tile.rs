@@ -32,7 +32,7 @@ pub enum RowAccess {
 /// use tilewright::tensor::{RowAccess, RowTile, tree};
 ///
 /// // Divides rows of at most 8 * 2 * 8 = 128 elements by their sums; 4 rows for each block.
-/// let tile = RowTile { threads: 32, team: 8, cluster: 1, vectors: 2, access: RowAccess::Ragged };
+/// let tile = RowTile { threads: 32, team: 8, cluster: 1, vectors: 2, access: RowAccess::Ragged, pipelined: false };
 /// type Params = (Global<bf16>, GlobalMut<f32>, i32, i32);
 /// let kernel = Kernel::<Params>::build_with(tile.options(), "parts", Target::SM_80, |k, (x, y, rows, columns)| {
 ///     let row = tile.row(k);
@@ -68,6 +68,9 @@ pub struct RowTile {
     pub vectors: u32,
     /// The accesses to memory.
     pub access: RowAccess,
+    /// Blocks stay for several rows: while the threads reduce and store a row, the vectors of the next one are in flight to
+    /// shared memory ([`RowLoop`](super::RowLoop)). Needs `team == threads`.
+    pub pipelined: bool,
 }
 
 impl RowTile {
@@ -102,6 +105,14 @@ impl RowTile {
         rows.div_ceil(self.rows_per_block().max(1)).saturating_mul(self.cluster)
     }
 
+    /// Returns the number of blocks for `rows` rows where `resident` blocks run at once: all [`blocks`](RowTile::blocks), or
+    /// of a pipelined tile the whole clusters that are resident.
+    pub fn grid_blocks(&self, rows: u32, resident: u32) -> u32 {
+        let all = self.blocks(rows);
+        let clusters = (resident / self.cluster.max(1)).max(1);
+        if self.pipelined { all.min(clusters.saturating_mul(self.cluster)) } else { all }
+    }
+
     /// Returns the launch bounds of a kernel with this tile.
     pub fn options(&self) -> crate::ir::KernelOptions {
         let options = crate::ir::KernelOptions::default().block([self.threads, 1, 1]);
@@ -133,12 +144,24 @@ impl RowTile {
         start: Val<'b, i64>,
         columns: Val<'b, i32>,
     ) -> RowPart<'b> {
+        self.part_of(k, self.vector(T::SCALAR), start, columns)
+    }
+
+    /// The part of a row whose vectors have `vector` elements.
+    #[track_caller]
+    pub(super) fn part_of<'b>(
+        &self,
+        k: &Body<'b, '_>,
+        vector: u32,
+        start: Val<'b, i64>,
+        columns: Val<'b, i32>,
+    ) -> RowPart<'b> {
         let thread = k.thread_idx().x;
         let thread = match (self.cluster, self.rows_per_block()) {
             (1, 1) => thread,
             (1, _) => thread % self.team as i32,
             (cluster, _) => k.block_idx().x % cluster as i32 * self.threads as i32 + thread,
         };
-        RowPart::new(k, *self, self.vector(T::SCALAR), thread, start, columns)
+        RowPart::new(k, *self, vector, thread, start, columns)
     }
 }

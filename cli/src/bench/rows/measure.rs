@@ -113,7 +113,17 @@ fn copy_kernel<T: Real>(
 /// Threads of a block and vectors of a thread of the copies; the fastest one counts.
 const COPIES: [[u32; 2]; 4] = [[256, 2], [256, 4], [512, 4], [1024, 4]];
 
-/// Returns the copies and the candidates, each with its name.
+/// Returns the copies, each with its name.
+fn load_copies<T: Real>(device: &Device) -> Result<Vec<(String, Loaded<T>)>, Failure> {
+    let load = |copy @ [threads, vectors]: [u32; 2]| {
+        let kernel = copy_kernel::<T>(device.target(), copy)?;
+        let function = device.load(&kernel).map_err(Failure::run)?;
+        Ok((format!("copy_{threads}x{vectors}"), Loaded::Copy(function, copy)))
+    };
+    COPIES.into_iter().map(load).collect()
+}
+
+/// Returns the candidates, each with its name.
 fn load<T: Real + VectorElement<2> + Converted>(
     options: &Rows,
     what: What,
@@ -122,18 +132,18 @@ fn load<T: Real + VectorElement<2> + Converted>(
 ) -> Result<Vec<(String, Loaded<T>)>, Failure> {
     let target = device.target();
     let mut all = Vec::new();
-    for copy @ [threads, vectors] in COPIES {
-        let function = device.load(&copy_kernel::<T>(target, copy)?).map_err(Failure::run)?;
-        all.push((format!("copy_{threads}x{vectors}"), Loaded::Copy(function, copy)));
-    }
     match what {
         What::Transpose => {
             let sizes = TransposeProblem::new(problem.rows, problem.columns);
-            let config = TransposeConfig::new(target, T::SCALAR, &sizes);
-            let loaded = Transpose::<T>::new(config).and_then(|transpose| transpose.load(device));
-            let loaded = loaded.map(Loaded::Transpose).map_err(Failure::run)?;
-            let [input, output] = [config.input_vector, config.output_vector];
-            all.push((format!("transpose_{input}_{output}"), loaded));
+            let configs = match options.configs {
+                Candidates::Default => vec![TransposeConfig::new(target, T::SCALAR, &sizes)],
+                Candidates::All => TransposeConfig::candidates(target, T::SCALAR, &sizes),
+            };
+            for config in configs {
+                let loaded = Transpose::<T>::new(config).and_then(|found| found.load(device));
+                let loaded = loaded.map(Loaded::Transpose).map_err(Failure::run)?;
+                all.push((format!("transpose_{config}"), loaded));
+            }
             return Ok(all);
         }
         What::Reduce(op) => {
@@ -186,9 +196,10 @@ pub(super) fn measure<T: Real + VectorElement<2> + Converted>(
     if shapes.is_empty() {
         shapes = what.shapes().to_vec();
     }
+    let copies = load_copies::<T>(device)?;
     for (rows, columns) in shapes {
         let problem = RowProblem::new(rows, columns);
-        let (text, record) = one::<T>(options, what, device, &problem)?;
+        let (text, record) = one::<T>(options, what, device, &problem, &copies)?;
         print(&text)?;
         records.push(record);
         if let Some(path) = &options.json {
@@ -214,23 +225,30 @@ fn one<T: Real + VectorElement<2> + Converted>(
     what: What,
     device: &Device,
     problem: &RowProblem,
+    copies: &[(String, Loaded<T>)],
 ) -> Result<(String, Value), Failure> {
-    let all = load::<T>(options, what, device, problem)?;
+    let candidates = load::<T>(options, what, device, problem)?;
+    let all: Vec<&(String, Loaded<T>)> = copies.iter().chain(&candidates).collect();
     let len = problem.rows as usize * problem.columns as usize;
     // Of a copy. Each element that is read is written once; weights are not counted.
     let bytes = 2 * what.matrices() * len * size_of::<T>();
     let l2 = device.properties().map_or(1 << 26, |properties| properties.l2_bytes);
     let sets = (3 * l2 as usize).div_ceil(bytes).clamp(1, 64);
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let x: Vec<T> = (0..len).map(|_| T::of(rng.random_range(-4.0..4.0))).collect();
+    // A prime number of random elements, again and again: no two rows are equal, and the host is quick.
+    let some: Vec<T> =
+        (0..len.min(1_000_003)).map(|_| T::of(rng.random_range(-4.0..4.0))).collect();
+    let mut x = Vec::with_capacity(what.matrices() * len);
+    while x.len() < len {
+        x.extend_from_slice(&some[..some.len().min(len - x.len())]);
+    }
     let failed = |error: RuntimeError| Failure::run(error);
-    let mut padded = x.clone();
-    padded.resize(what.matrices() * len, T::of(0.0));
+    x.resize(what.matrices() * len, T::of(0.0));
     let mut sets = (0..sets)
         .map(|_| {
             Ok(Set {
-                x: device.upload(&padded)?,
-                y: device.zeros(padded.len())?,
+                x: device.upload(&x)?,
+                y: device.zeros(x.len())?,
                 residual: (what.matrices() == 2).then(|| device.zeros(len)).transpose()?,
                 numbers: device.zeros(problem.rows as usize)?,
                 columns: device.zeros(problem.rows as usize)?,
@@ -239,8 +257,9 @@ fn one<T: Real + VectorElement<2> + Converted>(
         .collect::<Result<Vec<Set<T>>, RuntimeError>>()
         .map_err(failed)?;
     let weight = device.upload(&vec![T::of(1.0); problem.columns as usize]).map_err(failed)?;
+    let mut host = vec![T::of(0.0); x.len()];
     for (name, loaded) in &all {
-        check(what, name, loaded, problem, &x, &mut sets[0], &weight)?;
+        check(what, name, loaded, problem, [&mut x, &mut host], &mut sets[0], &weight)?;
     }
     let stream = device.stream().map_err(failed)?;
     let launches = ((3e-3 / (bytes as f64 / 4e12)) as usize).clamp(1, 300);
@@ -301,7 +320,7 @@ fn check<T: Real + VectorElement<2> + Converted>(
     name: &str,
     loaded: &Loaded<T>,
     problem: &RowProblem,
-    x: &[T],
+    [x, host]: [&mut [T]; 2],
     set: &mut Set<T>,
     weight: &Buffer<T>,
 ) -> Result<(), Failure> {
@@ -309,7 +328,7 @@ fn check<T: Real + VectorElement<2> + Converted>(
         residual.write(&vec![T::of(0.0); residual.len()]).map_err(Failure::run)?;
     }
     loaded.launch(LaunchOptions::default(), problem, set, weight)?;
-    let y: Box<dyn Fn(usize) -> f64> = match loaded {
+    let y: Box<dyn Fn(usize) -> f64 + '_> = match loaded {
         Loaded::Reduce(_) => {
             let numbers = set.numbers.to_vec().map_err(Failure::run)?;
             Box::new(move |at| numbers[at].into())
@@ -319,7 +338,9 @@ fn check<T: Real + VectorElement<2> + Converted>(
             Box::new(move |at| columns[at].into())
         }
         _ => {
-            let y = set.y.to_vec().map_err(Failure::run)?;
+            // Into memory that the host has touched before.
+            set.y.read_into(host).map_err(Failure::run)?;
+            let y = &*host;
             Box::new(move |at| y[at].to())
         }
     };

@@ -1,0 +1,291 @@
+//! [`RowLoop`]: the rows of a block, the next one in flight while the threads work on the present one.
+
+use crate::ir::builder::Converted;
+use crate::ir::op::CpAsyncCache;
+use crate::ir::{Body, Element, Global, Shared, Target, Val, Vector, range};
+
+use super::part::{RowElements, RowPart, RowPointer, cluster_sync, filled, narrow};
+use super::tile::{RowAccess, RowTile};
+
+/// The rows that the threads of a block work on: one, or, for a [pipelined](RowTile::pipelined) tile, row `i`, `i + n`, ..
+/// for `n` blocks or clusters.
+///
+/// The inputs of a pipelined tile go through shared memory: each thread has the vectors of a row in flight (`cp.async`) while
+/// it works on the row before. No barrier of the block is needed, because a thread reads only what it has copied itself.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{RowAccess, RowLoop, RowTile, tree};
+///
+/// // Subtracts the largest element of each row. One block has all rows.
+/// let access = RowAccess::Aligned;
+/// let tile = RowTile { threads: 64, team: 64, cluster: 1, vectors: 2, access, pipelined: true };
+/// type Params = (Global<f32>, GlobalMut<f32>, [i32; 2]);
+/// let kernel = Kernel::<Params>::build_with(tile.options(), "below", Target::SM_90, |k, (x, y, sizes)| {
+///     let pitch = sizes[1].cvt::<i64>();
+///     let mut rows = RowLoop::new::<f32>(k, Target::SM_90, tile, pitch, sizes);
+///     let x = rows.input(k, (x, pitch), f32::NEG_INFINITY);
+///     rows.for_each(k, |k, row| {
+///         let values = row.load(k, &x).to_f32();
+///         let own = tree(k.constant(f32::NEG_INFINITY), &values, |a, b| a.max(b));
+///         let [max] = row.part.reduce(k, [own], |_, [a], [b]| [a.max(b)]);
+///         let below: Vec<_> = values.iter().map(|value| *value - max).collect();
+///         row.part.store(k, y.offset(row.number * pitch), &below);
+///     });
+/// })?;
+/// let device = Device::sim()?;
+/// let x = device.upload(&(0..5 * 300).map(|i| i as f32).collect::<Vec<_>>())?;
+/// let mut y = device.zeros::<f32>(5 * 300)?;
+/// device.load(&kernel)?.launch(Grid::cover(64, 64), (&x, &mut y, [5, 300]))?;
+/// assert_eq!(y.to_vec()?, (0..5 * 300).map(|i| (i % 300) as f32 - 299.0).collect::<Vec<_>>());
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct RowLoop<'b> {
+    target: Target,
+    tile: RowTile,
+    vector: u32,
+    /// The elements from a row to the next one, which decide where the vectors of a row start.
+    pitch: Val<'b, i64>,
+    rows: Val<'b, i32>,
+    columns: Val<'b, i32>,
+    /// The inputs whose next rows are in flight.
+    inputs: u32,
+    shared_bytes: u64,
+}
+
+/// An input matrix of a [`RowLoop`].
+#[derive(Clone, Copy, Debug)]
+pub struct RowInput<'b, P> {
+    base: Val<'b, P>,
+    pitch: Val<'b, i64>,
+    fill: f32,
+    slots: Option<Val<'b, Shared<u32>>>,
+}
+
+/// A vector of one element for each column, for example the weight of a norm.
+#[derive(Clone, Copy, Debug)]
+pub struct RowColumns<'b, T> {
+    base: Val<'b, Global<T>>,
+    slots: Option<Val<'b, Shared<u32>>>,
+}
+
+/// The row of a [`RowLoop`] that the threads work on.
+#[derive(Clone, Copy, Debug)]
+pub struct CurrentRow<'b> {
+    /// The number of the row.
+    pub number: Val<'b, i64>,
+    /// The thread's part of it.
+    pub part: RowPart<'b>,
+    next: Val<'b, i64>,
+    next_part: RowPart<'b>,
+    inputs: u32,
+}
+
+impl<'b> RowLoop<'b> {
+    /// The rows of a block, of `rows` rows with `columns` columns of `T` each. `pitch` is the pitch of the inputs.
+    #[track_caller]
+    pub fn new<T: Element>(
+        k: &Body<'b, '_>,
+        target: Target,
+        tile: RowTile,
+        pitch: Val<'b, i64>,
+        [rows, columns]: [Val<'b, i32>; 2],
+    ) -> Self {
+        if tile.pipelined && tile.cluster > 1 {
+            // Every block of the cluster runs before another one writes to its shared memory.
+            cluster_sync(k);
+        }
+        let vector = tile.vector(T::SCALAR);
+        RowLoop { target, tile, vector, pitch, rows, columns, inputs: 0, shared_bytes: 0 }
+    }
+
+    /// Adds an input matrix with its pitch; `fill` is the value of elements that a row does not have. The vectors of the
+    /// first row are in flight from here on.
+    #[track_caller]
+    pub fn input<'k: 'b, P: RowPointer>(
+        &mut self,
+        k: &mut Body<'k, '_>,
+        (base, pitch): (Val<'b, P>, Val<'b, i64>),
+        fill: f32,
+    ) -> RowInput<'b, P> {
+        let (k, _call) = (&mut k.rescoped(), k.call());
+        let slots = self.has_vectors().then(|| self.slots(k));
+        let input = RowInput { base, pitch, fill, slots };
+        if let Some(slots) = slots {
+            let first = self.tile.row(k);
+            copy(k, base.offset(first.cvt::<i64>() * pitch), &self.part(k, first), slots);
+            k.cp_async_commit_group();
+            self.inputs += 1;
+        }
+        input
+    }
+
+    /// Adds a vector of one element for each column. A block whose rows all start at a multiple of 16 bytes reads it once,
+    /// if it fits into shared memory.
+    #[track_caller]
+    pub fn columns<'k: 'b, T: Converted>(
+        &mut self,
+        k: &mut Body<'k, '_>,
+        base: Val<'b, Global<T>>,
+    ) -> RowColumns<'b, T> {
+        let (k, _call) = (&mut k.rescoped(), k.call());
+        // Two blocks of at most 512 threads share an SM, and an input may still follow.
+        let blocks = if self.tile.threads <= 512 { 2 } else { 1 };
+        let needed = blocks * (self.shared_bytes + 3 * self.slot_bytes()) + 4096;
+        let fits = needed <= self.target.max_shared_bytes();
+        let once = self.has_vectors() && self.tile.access == RowAccess::Aligned && fits;
+        let slots = once.then(|| self.slots(k));
+        if let Some(slots) = slots {
+            copy(k, base, &self.tile.part::<T>(k, k.constant(0), self.columns), slots);
+            k.cp_async_commit_group();
+            if self.inputs > 0 {
+                // Rows wait for all but the latest copies.
+                k.cp_async_wait_group(0);
+            }
+        }
+        RowColumns { base, slots }
+    }
+
+    /// Runs `body` for each row of the block. A pipelined body loads each input once, in the order in which they were added.
+    #[track_caller]
+    pub fn for_each<'k: 'b>(
+        self,
+        k: &mut Body<'k, '_>,
+        body: impl for<'c> FnOnce(&mut Body<'c, 'b>, CurrentRow<'c>),
+    ) {
+        let (k, _call) = (&mut k.rescoped(), k.call());
+        let first = self.tile.row(k);
+        if !self.tile.pipelined {
+            let part = self.part(k, first);
+            let number = first.cvt::<i64>();
+            body(k, CurrentRow { number, part, next: number, next_part: part, inputs: 0 });
+            return;
+        }
+        let step = k.grid_dim().x / self.tile.cluster as i32;
+        k.for_(range(first, self.rows).step(step), k.constant(0), |k, row, turn| {
+            let mut part = self.part(k, row);
+            part.turn = (self.tile.cluster > 1).then_some(turn);
+            let (next, number) = (row + step, row.cvt::<i64>());
+            let next_part = self.part(k, next);
+            body(
+                k,
+                CurrentRow {
+                    number,
+                    part,
+                    next: next.cvt::<i64>(),
+                    next_part,
+                    inputs: self.inputs,
+                },
+            );
+            turn ^ 1
+        });
+    }
+
+    /// The inputs go through shared memory.
+    fn has_vectors(&self) -> bool {
+        self.tile.pipelined && self.tile.access != RowAccess::Elements
+    }
+
+    /// The bytes of the vectors of all threads.
+    fn slot_bytes(&self) -> u64 {
+        u64::from(self.tile.threads * self.tile.vectors * RowTile::VECTOR_BYTES)
+    }
+
+    /// The thread's slot for its first vector of a row; the slot of the next one is as many vectors further as the block has
+    /// threads.
+    #[track_caller]
+    fn slots(&mut self, k: &Body<'b, '_>) -> Val<'b, Shared<u32>> {
+        self.shared_bytes += self.slot_bytes();
+        let slots = k.shared_aligned::<u32>(self.tile.threads * self.tile.vectors * 4, 16);
+        slots.offset(k.thread_idx().x * 4)
+    }
+
+    /// The thread's part of a row, with no columns beyond the last row.
+    #[track_caller]
+    fn part<'c>(&self, k: &Body<'c, '_>, row: Val<'c, i32>) -> RowPart<'c>
+    where
+        'b: 'c,
+    {
+        let columns = row.lt(self.rows).select(self.columns, 0);
+        self.tile.part_of(k, self.vector, row.cvt::<i64>() * self.pitch, columns)
+    }
+}
+
+impl<'b> CurrentRow<'b> {
+    /// Loads the thread's elements of the row. The row after takes its place in shared memory at once.
+    #[track_caller]
+    pub fn load<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        input: &RowInput<'b, P>,
+    ) -> RowElements<'b, P::Elem> {
+        let (k, _call) = (&mut k.rescoped(), k.call());
+        let row = input.base.offset(self.number * input.pitch);
+        let Some(slots) = input.slots else {
+            return self.part.load_elements(k, row, input.fill);
+        };
+        let singles = self.part.load_ends(k, row, input.fill);
+        // The copies of the other inputs are younger.
+        k.cp_async_wait_group(self.inputs.saturating_sub(1));
+        let vectors = self.part.load_slots(k, slots, narrow::<P::Elem>(input.fill));
+        copy(k, input.base.offset(self.next * input.pitch), &self.next_part, slots);
+        k.cp_async_commit_group();
+        RowElements { vectors, singles }
+    }
+
+    /// Loads the elements of a vector at the thread's columns; 0 where the row has no column.
+    #[track_caller]
+    pub fn load_columns<'k: 'b, T: Converted>(
+        &self,
+        k: &mut Body<'k, '_>,
+        columns: &RowColumns<'b, T>,
+    ) -> RowElements<'b, T> {
+        let (k, _call) = (&mut k.rescoped(), k.call());
+        match columns.slots {
+            None => self.part.load_columns(k, columns.base, 0.0),
+            Some(slots) => {
+                let vectors = self.part.load_slots(k, slots, narrow::<T>(0.0));
+                RowElements { vectors, singles: Vec::new() }
+            }
+        }
+    }
+}
+
+impl<'b> RowPart<'b> {
+    /// Loads the thread's vectors from its slots.
+    #[track_caller]
+    fn load_slots<'k: 'b, T: Element>(
+        &self,
+        k: &mut Body<'k, '_>,
+        slots: Val<'b, Shared<u32>>,
+        fill: T,
+    ) -> Vec<Val<'b, Vector<u32, 4>>> {
+        let fill = filled(k, fill);
+        let mut load = |number: u32| {
+            let at = (number * self.tile.threads * 4) as i32;
+            k.if_with(self.has_vector(number), fill, |k| slots.load_vector::<4>(k, at))
+        };
+        (0..self.tile.vectors).map(&mut load).collect()
+    }
+}
+
+/// Starts the copies of the thread's vectors of a row to its slots.
+#[track_caller]
+fn copy<'b, 'k: 'b, P: RowPointer>(
+    k: &mut Body<'k, '_>,
+    row: Val<'b, P>,
+    part: &RowPart<'b>,
+    slots: Val<'b, Shared<u32>>,
+) {
+    let first = P::words(row.offset(part.first_column()));
+    for number in 0..part.tile.vectors {
+        let to = slots.offset((number * part.tile.threads * 4) as i32);
+        let from =
+            first.offset(number as i32 * part.stride() / (32 / P::Elem::SCALAR.bits() as i32));
+        k.if_(part.has_vector(number), |k| k.cp_async(to, from, CpAsyncCache::Cg, 16));
+    }
+}
