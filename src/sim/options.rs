@@ -284,7 +284,7 @@ impl Options {
     /// is reported.
     ///
     /// ```
-    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
     /// use tilewright::runtime::{Device, Grid};
     /// use tilewright::sim::{Options, Reports};
     ///
@@ -292,7 +292,7 @@ impl Options {
     /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("column", Target::SM_80, |k, (x,)| {
     ///     let tile = k.shared::<f32>(1024);
     ///     let t = k.thread_idx().x;
-    ///     k.for_(0..32, (), |k, i, ()| tile.store(k, i * 32 + t, 1.0));
+    ///     k.for_(range(0, 32), (), |k, i, ()| tile.store(k, i * 32 + t, 1.0));
     ///     k.barrier();
     ///     x.store(k, t, tile.load(k, t * 32));
     /// })?;

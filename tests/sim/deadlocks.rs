@@ -180,10 +180,14 @@ fn warps_that_wait_for_each_other_are_a_cycle() {
     for order in ORDERS {
         let found = fault(&text, 128, order);
         let warps: Vec<u32> = found.cycle.iter().map(|index| found.stuck[*index].warp).collect();
-        assert_eq!(warps, [0, 1], "{found}");
+        // It starts at the likely cause.
+        let [first, second] = warps[..] else { panic!("{found}") };
+        assert_eq!((first.min(second), first), (0, found.stuck[0].warp), "{found}");
         let text = found.to_string();
-        let line = "\n  the cycle: warp 0 waits for warp 1, which waits for warp 0";
-        assert!(text.ends_with(line), "{text}");
+        let line = format!(
+            "\n  the cycle: warp {first} waits for warp {second}, which waits for warp {first}"
+        );
+        assert!(text.ends_with(&line), "{text}");
     }
     // Without an arrival in what is left nobody waits for anybody.
     let text = pipeline(

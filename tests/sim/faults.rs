@@ -114,7 +114,8 @@ fn a_barrier_of_the_cluster_that_never_opens() {
                     \x20 warp 1 of block (0, 0, 0): `barrier` at cluster.kir:12:5 waits for ever at the barrier of the \
                     block, to which 32 of 64 threads have come\n\
                     \x20 warp 1 of block (1, 0, 0): `barrier` at cluster.kir:12:5 waits for ever at the barrier of the \
-                    block, to which 32 of 64 threads have come";
+                    block, to which 32 of 64 threads have come\n\
+                    \x20 the cycle: warp 0 waits for warp 1, which waits for warp 0";
     assert_eq!(fault.to_string(), sentence);
     let waits = fault.stuck[2].waits.as_ref().expect("it waits");
     assert_eq!(waits.cause, FaultCause::BlockDeadlock { threads: 64, arrived: 32 });
