@@ -67,6 +67,8 @@ pub enum Check {
     Promise {
         /// The promised alignment.
         bytes: u32,
+        /// The bits of the pointer and of its offset.
+        pointer_bits: u32,
     },
 }
 

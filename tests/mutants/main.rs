@@ -15,6 +15,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod checked;
 mod equivalent;
 mod kernels;
 mod operators;

@@ -342,9 +342,13 @@ impl Pass<'_> {
                 let base = self.rewrite.value(base);
                 let address = self.address(region, base, space);
                 let bad = self.misaligned(region, address, bytes);
+                let pointer_bits = match space {
+                    Space::Global | Space::Generic => 64,
+                    _ => 32,
+                };
                 let start = root.and_then(|root| self.start_address(region, root, space));
                 let byte = start.map_or(address, |start| self.distance(region, address, start));
-                self.stop(id, Check::Promise { bytes }, region, bad, &[byte]);
+                self.stop(id, Check::Promise { bytes, pointer_bits }, region, bad, &[byte]);
             }
             _ => {}
         }
