@@ -10,8 +10,7 @@ use super::verify::VerifyErrors;
 
 /// A kernel with checks in its code, for a device that checks nothing itself. Made by [`Kernel::checked`].
 ///
-/// A launch passes the arguments of the kernel; the bytes of each buffer of [`extents`](CheckedKernel::extents), as
-/// `u64`; and the address of [`Record::WORDS`] words of zero. The first thread that violates a check fills in the
+/// A launch passes the arguments of the kernel; the bytes that [`extents`](CheckedKernel::extents) names, as `u64`; and the address of [`Record::WORDS`] words of zero. The first thread that violates a check fills in the
 /// record, and the kernel ends with `trap`.
 ///
 /// ```
@@ -140,7 +139,7 @@ impl<P> Kernel<P> {
     /// a computed step, and each `assume_aligned`.
     ///
     /// A pointer is checked against the parameter or allocation that it was made from. Not checked are pointers with
-    /// several of them, operands of PTX text, the boxes of tensor maps in shared memory, and matrices of `wgmma`.
+    /// several of them, operands of PTX text, and matrices of `wgmma`.
     ///
     /// # Errors
     /// Limits that the kernel with its checks exceeds, such as the depth of nested regions.
@@ -157,7 +156,8 @@ impl CheckedKernel {
         &self.kernel
     }
 
-    /// Returns the positions of the pointer parameters whose bytes a launch passes, in order.
+    /// Returns the positions of the parameters whose bytes a launch passes, in order: those of a buffer, or of the box of a
+    /// tensor map.
     pub fn extents(&self) -> &[u32] {
         &self.extents
     }

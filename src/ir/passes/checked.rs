@@ -11,7 +11,8 @@
 //! }
 //! ```
 //!
-//! * A new parameter has the bytes of each pointer parameter that is accessed, and the last one points to the record.
+//! * A new parameter has the bytes of each accessed buffer, and of the box of each tensor map; the last one points to the
+//!   record.
 //! * A pointer without a single allocation (`analysis/origin.rs`) is not checked for bounds.
 //! * An element of the type of its allocation is aligned; every other access is checked.
 
@@ -31,7 +32,7 @@ use crate::ir::types::{Const, Scalar, Space, Type};
 /// A kernel with checks.
 pub(in crate::ir) struct WithChecks {
     pub(in crate::ir) ir: KernelIr,
-    /// The pointer parameters whose bytes the new parameters give, in order.
+    /// The parameters whose bytes the new parameters give, in order.
     pub(in crate::ir) extents: Vec<u32>,
     pub(in crate::ir) sites: Vec<Site>,
 }
@@ -52,6 +53,8 @@ enum Bytes {
     Known(u32),
     /// A `u32` that the thread computes.
     Computed(Value),
+    /// Those of the box of a tensor map, a parameter.
+    Box(u32),
 }
 
 /// Adds the checks to a verified kernel.
@@ -74,9 +77,11 @@ pub(in crate::ir) fn with_checks(ir: &KernelIr) -> WithChecks {
     let mut extents = Vec::new();
     for (i, param) in ir.params.iter().enumerate() {
         let root = Some(Root::Param(i as u32));
-        let is_accessed = |op: &OpId| {
-            accesses(ir, *op).iter().any(|access| origins.root(access.base) == root)
+        let asks = |access: &Access| match access.bytes {
+            Bytes::Box(map) if map == i as u32 => true,
+            _ => origins.root(access.base) == root,
         };
+        let is_accessed = |op: &OpId| accesses(ir, *op).iter().any(asks);
         if ops.iter().any(is_accessed) {
             let length = add_param(format!("{}_bytes", param.name), Scalar::U64.into());
             lengths.insert(i as u32, length);
@@ -118,9 +123,10 @@ fn first_location(ir: &KernelIr) -> crate::ir::SourceLocation {
 fn accesses(ir: &KernelIr, id: OpId) -> Vec<Access> {
     let op = &ir.ops[id].op;
     let Some(info) = op.info() else { return Vec::new() };
-    // Prefetches access nothing, and the sizes of boxes are in tensor maps.
-    let is_hint = matches!(info.name, "prefetch" | "applypriority" | "cp_async_bulk_prefetch");
-    let is_tensor = info.operands.iter().any(|(_, kind)| *kind == Constraint::TensorMap);
+    // Prefetches access nothing.
+    if matches!(info.name, "prefetch" | "applypriority" | "cp_async_bulk_prefetch") {
+        return Vec::new();
+    }
     let mut operands = Vec::new();
     op.for_each_operand(|value| operands.push(value));
     let named = |name: &str| {
@@ -132,15 +138,15 @@ fn accesses(ir: &KernelIr, id: OpId) -> Vec<Access> {
     for (i, pair) in info.operands.windows(2).enumerate() {
         let [(name, kind), (_, Constraint::Index)] = pair else { continue };
         let is_barrier = name.contains("barrier");
-        if is_hint || is_tensor && !is_barrier {
-            continue;
-        }
         let (base, index) = (operands[i], operands[i + 1]);
         let Type::Pointer { elem, .. } = ir.type_of(base) else { continue };
         let vector = named("vector").or(ir.ops[id].results.first().copied()).and_then(vector_of);
         let mut lanes = None;
         let (bytes, align) = if is_barrier {
             (Bytes::Known(8), 8)
+        } else if let Some(map) = named("map") {
+            let ValueDef::Param(map) = ir.values[map].def else { continue };
+            (Bytes::Box(map), 128)
         } else if let Op::AsyncCopy(AsyncCopy::CpAsync { src_bytes, bytes, .. }) = op {
             match (*name, ir.integer(*src_bytes)) {
                 ("to", _) => (Bytes::Known(*bytes), *bytes),
@@ -431,8 +437,15 @@ impl Pass<'_> {
                 let count = self.constant(region, Scalar::U64, bytes.into());
                 (self.compare(region, byte, Compare::Ge, limit), count)
             }
-            Bytes::Computed(bytes) => {
-                let bytes = self.rewrite.value(bytes);
+            Bytes::Computed(_) | Bytes::Box(_) => {
+                let bytes = match access.bytes {
+                    Bytes::Computed(bytes) => self.rewrite.value(bytes),
+                    Bytes::Box(map) => match self.lengths.get(&map) {
+                        Some(bytes) => *bytes,
+                        None => return,
+                    },
+                    Bytes::Known(_) => return,
+                };
                 let (bytes, byte) = (self.wide(region, bytes), self.wide(region, byte));
                 let is_long = self.compare(region, bytes, Compare::Gt, length);
                 let rest = self.push(region, Arith::Sub { lhs: length, rhs: bytes }, Scalar::U64);
@@ -445,7 +458,7 @@ impl Pass<'_> {
         };
         let is_aligned = match access.bytes {
             Bytes::Known(bytes) => bytes == own.size_bytes() && elem.size_bytes() >= bytes,
-            Bytes::Computed(_) => false,
+            Bytes::Computed(_) | Bytes::Box(_) => false,
         };
         if !is_aligned && access.align > 1 {
             let odd = self.misaligned(region, address, access.align);

@@ -88,7 +88,7 @@ impl Subject {
         self.run_checked(ir, &[], &mut [], options)
     }
 
-    /// As [`Subject::run_plain`], for a kernel with the bytes of the buffers `extents` and a record as further parameters.
+    /// As [`Subject::run_plain`], for a kernel with the bytes of the parameters `extents` and a record as further parameters.
     pub(crate) fn run_checked(
         &self,
         ir: &KernelIr,
@@ -115,7 +115,10 @@ impl Subject {
             })
             .collect();
         for extent in extents {
-            let bytes = buffers[*extent as usize].len_bytes() as u64;
+            let bytes = match &self.args[*extent as usize] {
+                Arg::Map(map, _) => map.box_bytes(),
+                Arg::Int(_) | Arg::Buffer(_) => buffers[*extent as usize].len_bytes() as u64,
+            };
             args.push(KernelArg::Scalar(tilewright::ir::Element::to_const(bytes)));
         }
         let words = GlobalBuffer::from_slice(record);
