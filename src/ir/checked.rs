@@ -50,7 +50,7 @@ pub struct Site {
 #[non_exhaustive]
 pub enum Check {
     /// An access is inside its allocation and aligned. Values: the offset of its first byte, the bytes of the
-    /// allocation, the bytes of the access.
+    /// allocation, the bytes of the access, and in shared memory of another block the rank of that block.
     Access(CheckedAccess),
     /// The divisor is not zero. Value: the dividend.
     Division {
@@ -100,12 +100,12 @@ pub struct Record {
     /// The block.
     pub block: [u32; 3],
     /// The values of the [`Check`], zero-extended; those that it does not have are 0.
-    pub values: [u64; 3],
+    pub values: [u64; 4],
 }
 
 impl Record {
     /// The number of words.
-    pub const WORDS: usize = 11;
+    pub const WORDS: usize = 12;
     /// The word that counts the threads that violated a check.
     pub(in crate::ir) const COUNT: usize = 0;
     /// The word with the number of the check, from 1. It is written last.
@@ -118,9 +118,9 @@ impl Record {
     /// ```
     /// use tilewright::ir::Record;
     /// assert_eq!(Record::read(&[0; Record::WORDS]), None);
-    /// let record = Record::read(&[1, 3, 31, 0, 0, 5, 0, 0, 128, 64, 4]).unwrap();
+    /// let record = Record::read(&[1, 3, 31, 0, 0, 5, 0, 0, 128, 64, 4, 0]).unwrap();
     /// assert_eq!((record.site, record.thread, record.block), (2, [31, 0, 0], [5, 0, 0]));
-    /// assert_eq!(record.values, [128, 64, 4]);
+    /// assert_eq!(record.values, [128, 64, 4, 0]);
     /// ```
     pub fn read(words: &[u64]) -> Option<Record> {
         let words: &[u64; Record::WORDS] = words.get(..Record::WORDS)?.try_into().ok()?;

@@ -19,7 +19,6 @@ use super::ptxas::Ptxas;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "cuda-any-version"), derive(Default))]
 #[non_exhaustive]
 pub struct LoadOptions<'o> {
     /// The cache of compiled code; `None` compiles each time.
@@ -27,12 +26,18 @@ pub struct LoadOptions<'o> {
     pub cache: Option<&'o ModuleCache>,
     /// The assembler that compiles instead of the driver.
     pub ptxas: Option<&'o Ptxas>,
+    /// True for checks in the kernel's code; see [`LoadOptions::checked`].
+    pub checked: bool,
 }
 
-#[cfg(feature = "cuda-any-version")]
 impl Default for LoadOptions<'_> {
     fn default() -> Self {
-        LoadOptions { cache: Some(ModuleCache::shared()), ptxas: None }
+        LoadOptions {
+            #[cfg(feature = "cuda-any-version")]
+            cache: Some(ModuleCache::shared()),
+            ptxas: None,
+            checked: cfg!(debug_assertions),
+        }
     }
 }
 
@@ -46,5 +51,23 @@ impl<'o> LoadOptions<'o> {
     /// Compiles with this assembler, or with the driver.
     pub fn ptxas(self, ptxas: Option<&'o Ptxas>) -> LoadOptions<'o> {
         LoadOptions { ptxas, ..self }
+    }
+
+    /// Puts checks into the code of the kernel for a GPU, as [`Kernel::checked`](crate::ir::Kernel::checked) does: bounds
+    /// of buffers and allocations, alignment, divisors, steps of loops and `assume_aligned`. They are on by default where
+    /// `debug_assertions` are.
+    ///
+    /// The first violation ends the kernel before the access. A call that waits for it returns
+    /// `RuntimeError::Violation` with the fault that the simulator would report. The device is then lost, as after
+    /// every fault of a GPU. The simulator checks every access itself and ignores the option. So does a GPU without the
+    /// feature `sim`, which has the faults.
+    ///
+    /// ```
+    /// use tilewright::runtime::LoadOptions;
+    /// assert_eq!(LoadOptions::default().checked, cfg!(debug_assertions));
+    /// assert!(LoadOptions::default().checked(true).checked);
+    /// ```
+    pub fn checked(self, checked: bool) -> LoadOptions<'o> {
+        LoadOptions { checked, ..self }
     }
 }

@@ -68,6 +68,7 @@ mod cache_archive;
 mod cache_disk;
 #[cfg(any(feature = "tune", feature = "cuda-any-version"))]
 pub(crate) mod cache_folder;
+mod checked;
 #[cfg(feature = "cublas")]
 mod cublas;
 #[cfg(feature = "cublas")]

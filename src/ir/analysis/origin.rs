@@ -181,4 +181,3 @@ pub(in crate::ir) fn is_visible(ir: &KernelIr, made: OpId, user: OpId) -> bool {
     }
     true
 }
-

@@ -465,8 +465,11 @@ impl Pass<'_> {
             bad = self.push(region, Arith::Or { lhs: bad, rhs: odd }, Scalar::Bool);
         }
         if let Some(lanes) = access.lanes {
-            let lane =
-                self.push(region, Thread::Sreg { reg: SpecialReg::LaneId }, SpecialReg::LaneId.scalar());
+            let lane = self.push(
+                region,
+                Thread::Sreg { reg: SpecialReg::LaneId },
+                SpecialReg::LaneId.scalar(),
+            );
             let lanes = self.constant(region, SpecialReg::LaneId.scalar(), lanes.into());
             let counts = self.compare(region, lane, Compare::Lt, lanes);
             bad = self.push(region, Arith::And { lhs: bad, rhs: counts }, Scalar::Bool);
@@ -485,7 +488,11 @@ impl Pass<'_> {
             elem,
             align: access.align,
         });
-        self.stop(id, check, region, bad, &[byte, length, count]);
+        let mut values = vec![byte, length, count];
+        if let (Root::Mapa(..), Space::SharedCluster) = (root, space) {
+            values.push(self.push(region, Mem::Getctarank { base }, Scalar::U32));
+        }
+        self.stop(id, check, region, bad, &values);
     }
 
     /// Stops the kernel where `bad` is true.
@@ -548,8 +555,7 @@ impl Pass<'_> {
 
     fn wait_for_record(&mut self, inner: RegionId, zero: Value) {
         let (body, _) = self.rewrite.new_region(self.location, &[]);
-        let target =
-            self.push_unit(inner, Control::Loop { init: [].into_iter().collect(), body });
+        let target = self.push_unit(inner, Control::Loop { init: [].into_iter().collect(), body });
         let index = self.constant(body, Scalar::I32, Record::SITE as u64);
         let access = LoadAccess::default().relaxed(MemScope::Sys);
         let site = self.push(body, Mem::Ld { base: self.record, index, access }, Scalar::U64);

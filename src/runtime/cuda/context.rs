@@ -15,6 +15,8 @@ use crate::ir::{LaunchBounds, Target};
 use crate::runtime::driver_answer::{CudaVersion, driver_release};
 use crate::runtime::error::RuntimeError;
 use crate::runtime::fault::DeviceFault;
+#[cfg(feature = "sim")]
+use crate::runtime::fault::FaultKind;
 use crate::runtime::limits::Limits;
 use crate::runtime::properties::Properties;
 
@@ -42,6 +44,8 @@ pub(in crate::runtime) struct Context {
     has_pools: bool,
     asserts: AssertReports,
     fault: OnceLock<DeviceFault>,
+    #[cfg(feature = "sim")]
+    violations: super::violations::Violations,
     driver: OnceLock<String>,
 }
 
@@ -168,6 +172,8 @@ impl Context {
             has_pools,
             asserts: AssertReports::default(),
             fault: OnceLock::new(),
+            #[cfg(feature = "sim")]
+            violations: Default::default(),
             driver: OnceLock::new(),
         })
     }
@@ -273,6 +279,15 @@ impl Context {
         let _current = self.enter()?;
         self.wait()?;
         self.asserts.check(Launches::All)
+    }
+
+    /// Returns the address of a record for the violations of a kernel with checks.
+    #[cfg(feature = "sim")]
+    pub(in crate::runtime) fn record_of(
+        &'static self,
+        kernel: &Arc<crate::ir::CheckedKernel>,
+    ) -> Result<u64, RuntimeError> {
+        self.violations.add(self, kernel)
     }
 
     /// Held while launches of kernels with assertions are queued.
@@ -401,9 +416,22 @@ impl Context {
             last = last.max(latest);
         }
         let kernel = last.and_then(|(_, kernel)| self.kernel_names.find(kernel));
+        #[cfg(feature = "sim")]
+        let violation = self.violations.find();
+        #[cfg(feature = "sim")]
+        let (kind, launches, kernel) = match &violation {
+            Some(fault) => (FaultKind::Violation, 1, Some(fault.kernel.clone())),
+            None => (kind, launches, kernel),
+        };
         let fault = DeviceFault { device: self.label.clone(), kind, launches, kernel };
         match self.fault.set(fault.clone()) {
-            Ok(()) => Err(RuntimeError::Fault(Box::new(fault))),
+            Ok(()) => {
+                #[cfg(feature = "sim")]
+                if let Some(fault) = violation {
+                    return Err(RuntimeError::Violation(Box::new(fault)));
+                }
+                Err(RuntimeError::Fault(Box::new(fault)))
+            }
             Err(_) => self.check_alive(),
         }
     }

@@ -3,7 +3,7 @@
 use super::cause::FaultCause;
 use super::report::Fault;
 use super::source::MemoryAccess;
-use crate::ir::types::{Const, Scalar};
+use crate::ir::types::{Const, Scalar, Space};
 use crate::ir::{Check, CheckedKernel, Record};
 use crate::sim::options::Order;
 
@@ -18,7 +18,7 @@ impl Fault {
     ///     x.store(k, k.thread_idx().x, 7)
     /// })?;
     /// // Thread 16 of block 0 stores 4 bytes at byte 64 of 64.
-    /// let record = Record::read(&[1, 1, 16, 0, 0, 0, 0, 0, 64, 64, 4]).unwrap();
+    /// let record = Record::read(&[1, 1, 16, 0, 0, 0, 0, 0, 64, 64, 4, 0]).unwrap();
     /// let fault = Fault::from_record(&kernel.checked()?, &record).unwrap();
     /// assert!(fault.to_string().contains(
     ///     "writes i32 element 16 (bytes 64 to 68) of parameter `p0`, which has 16 elements (64 bytes)"
@@ -27,7 +27,7 @@ impl Fault {
     /// ```
     pub fn from_record(checked: &CheckedKernel, record: &Record) -> Option<Fault> {
         let site = checked.sites().get(record.site)?;
-        let [first, length, bytes] = record.values;
+        let [first, length, bytes, rank] = record.values;
         let number = |scalar: Scalar| Const::new(scalar, first & low_bits(scalar));
         let cause = match &site.check {
             Check::Access(known) => {
@@ -36,7 +36,7 @@ impl Fault {
                 let access = MemoryAccess {
                     is_store: known.is_store,
                     space: known.space,
-                    rank: None,
+                    rank: (known.space == Space::SharedCluster).then_some(rank as u32),
                     allocation: known.allocation.clone(),
                     made: known.made,
                     elem: known.elem,
