@@ -1,5 +1,7 @@
 //! Defines [`LoadOptions`], the compiler and the cache of a load.
 
+use std::sync::LazyLock;
+
 #[cfg(feature = "cuda-any-version")]
 use super::cache::ModuleCache;
 use super::ptxas::Ptxas;
@@ -36,9 +38,19 @@ impl Default for LoadOptions<'_> {
             #[cfg(feature = "cuda-any-version")]
             cache: Some(ModuleCache::shared()),
             ptxas: None,
-            checked: cfg!(debug_assertions),
+            checked: checked_by_default(),
         }
     }
+}
+
+/// Returns whether loads check: as `TILEWRIGHT_CHECKED` says by `1` or `0`, else where `debug_assertions` are on.
+fn checked_by_default() -> bool {
+    static CHECKED: LazyLock<bool> = LazyLock::new(|| match std::env::var("TILEWRIGHT_CHECKED") {
+        Ok(value) if value == "1" => true,
+        Ok(value) if value == "0" => false,
+        _ => cfg!(debug_assertions),
+    });
+    *CHECKED
 }
 
 impl<'o> LoadOptions<'o> {
@@ -55,7 +67,7 @@ impl<'o> LoadOptions<'o> {
 
     /// Puts checks into the code of the kernel for a GPU, as [`Kernel::checked`](crate::ir::Kernel::checked) does: bounds
     /// of buffers and allocations, alignment, divisors, steps of loops and `assume_aligned`. They are on by default where
-    /// `debug_assertions` are.
+    /// `debug_assertions` are; the environment variable `TILEWRIGHT_CHECKED`, `1` or `0`, overrides the default.
     ///
     /// The first violation ends the kernel before the access. A call that waits for it returns
     /// `RuntimeError::Violation` with the fault that the simulator would report. The device is then lost, as after
@@ -64,7 +76,6 @@ impl<'o> LoadOptions<'o> {
     ///
     /// ```
     /// use tilewright::runtime::LoadOptions;
-    /// assert_eq!(LoadOptions::default().checked, cfg!(debug_assertions));
     /// assert!(LoadOptions::default().checked(true).checked);
     /// ```
     pub fn checked(self, checked: bool) -> LoadOptions<'o> {

