@@ -19,6 +19,8 @@ mod checked;
 mod equivalent;
 mod kernels;
 mod operators;
+#[cfg(feature = "cuda-any-version")]
+mod peers;
 mod speed;
 
 use std::collections::BTreeMap;

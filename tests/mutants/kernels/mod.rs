@@ -66,6 +66,21 @@ impl Subject {
         self.grid.blocks[0]
     }
 
+    #[cfg(feature = "cuda-any-version")]
+    pub(crate) fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    #[cfg(feature = "cuda-any-version")]
+    pub(crate) fn is_cooperative(&self) -> bool {
+        self.cooperative
+    }
+
+    #[cfg(feature = "cuda-any-version")]
+    pub(crate) fn args(&self) -> &[Arg] {
+        &self.args
+    }
+
     fn cluster(self, blocks: u32) -> Subject {
         Subject { grid: self.grid.cluster([blocks, 1, 1]), ..self }
     }
@@ -116,7 +131,7 @@ impl Subject {
             .collect();
         for extent in extents {
             let bytes = match &self.args[*extent as usize] {
-                Arg::Map(map, _) => map.box_bytes(),
+                Arg::Map(map, _) => map.shared_bytes(),
                 Arg::Int(_) | Arg::Buffer(_) => buffers[*extent as usize].len_bytes() as u64,
             };
             args.push(KernelArg::Scalar(tilewright::ir::Element::to_const(bytes)));
