@@ -200,9 +200,9 @@ impl<P> Function<P> {
     /// kernel appears in a later call that waits for it. On the simulator the kernel has run when the call
     /// returns.
     ///
-    /// **A GPU checks no bounds.** Types, devices and required lengths of the arguments are checked, and the grid. What the
-    /// kernel reads and writes through them is not: an index out of bounds reads or overwrites other memory of this
-    /// process on the GPU, though the call is safe. The simulator checks every access; see
+    /// **Without checks a GPU checks no bounds.** Types, devices and required lengths of the arguments are checked, and the grid.
+    /// [`LoadOptions::checked`] puts checks of accesses into the code. Without them an index out of bounds reads or overwrites
+    /// other memory of this process on the GPU, though the call is safe. The simulator checks every access; see
     /// [what is safe](crate::runtime#what-is-safe).
     ///
     /// # Errors
