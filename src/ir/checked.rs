@@ -99,7 +99,7 @@ pub struct Record {
     pub thread: [u32; 3],
     /// The block.
     pub block: [u32; 3],
-    /// The values of the [`Check`], zero-extended; those that it does not have are 0.
+    /// The values of the [`Check`], zero-extended; missing values are 0.
     pub values: [u64; 4],
 }
 
@@ -113,7 +113,7 @@ impl Record {
     /// The first of three words with the thread; the block and the values follow.
     pub(in crate::ir) const THREAD: usize = 2;
 
-    /// Reads a record; `None` for one that no thread has completed.
+    /// Reads a record; `None` if no thread has completed it.
     ///
     /// ```
     /// use tilewright::ir::Record;

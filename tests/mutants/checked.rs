@@ -37,7 +37,7 @@ fn correct_kernels_pass_their_checks() {
     });
 }
 
-/// What the simulator finds by its own checks, the kernel finds by those in its code: the same fault.
+/// The checks in the code of a kernel find the same faults as the simulator's own checks.
 #[test]
 fn checks_in_code_find_the_faults_of_the_simulator() {
     let subjects = subjects();

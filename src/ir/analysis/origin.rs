@@ -111,34 +111,39 @@ impl Flow<'_> {
         if let Op::Control(control) = &data.op {
             return self.control(id, control);
         }
-        let origin = match data.op {
-            Op::Mem(Mem::SharedBase { shared }) => Origin::One(Root::Shared(shared)),
-            Op::Mem(Mem::LocalBase { local }) => Origin::One(Root::Local(local)),
-            Op::Mem(Mem::ArrayBase { array }) => Origin::One(Root::Array(array)),
-            Op::Mem(
-                Mem::AssumeAligned { base, .. }
-                | Mem::Offset { base, .. }
-                | Mem::PtrCast { base, .. }
-                | Mem::Cvta { base }
-                | Mem::CvtaTo { base, .. },
-            ) => self.of(base),
-            Op::Mem(Mem::Mapa { base, .. }) => match self.of(base) {
+        let origin = if let Op::Mem(Mem::SharedBase { shared }) = data.op {
+            Origin::One(Root::Shared(shared))
+        } else if let Op::Mem(Mem::LocalBase { local }) = data.op {
+            Origin::One(Root::Local(local))
+        } else if let Op::Mem(Mem::ArrayBase { array }) = data.op {
+            Origin::One(Root::Array(array))
+        } else if let Op::Mem(
+            Mem::AssumeAligned { base, .. }
+            | Mem::Offset { base, .. }
+            | Mem::PtrCast { base, .. }
+            | Mem::Cvta { base }
+            | Mem::CvtaTo { base, .. },
+        ) = data.op
+        {
+            self.of(base)
+        } else if let Op::Mem(Mem::Mapa { base, .. }) = data.op {
+            match self.of(base) {
                 Origin::One(Root::Shared(shared)) => Origin::One(Root::Mapa(id, shared)),
                 Origin::Unset => Origin::Unset,
                 Origin::One(_) | Origin::Many => Origin::Many,
-            },
-            Op::Mem(Mem::SetVar { value, var, .. }) => {
-                let known = &mut self.vars[var.index()];
-                let both = known.or(self.values[value.index()]);
-                self.changed |= both != *known;
-                *known = both;
-                return;
             }
-            Op::Mem(Mem::GetVar { var, .. }) => self.vars[var.index()],
-            Op::Arith(Arith::Selp { then_value, else_value, .. }) => {
-                self.of(then_value).or(self.of(else_value))
-            }
-            _ => Origin::Many,
+        } else if let Op::Mem(Mem::SetVar { value, var, .. }) = data.op {
+            let known = &mut self.vars[var.index()];
+            let both = known.or(self.values[value.index()]);
+            self.changed |= both != *known;
+            *known = both;
+            return;
+        } else if let Op::Mem(Mem::GetVar { var, .. }) = data.op {
+            self.vars[var.index()]
+        } else if let Op::Arith(Arith::Selp { then_value, else_value, .. }) = data.op {
+            self.of(then_value).or(self.of(else_value))
+        } else {
+            Origin::Many
         };
         for result in &data.results {
             self.raise(*result, origin);

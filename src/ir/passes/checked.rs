@@ -319,45 +319,50 @@ impl Pass<'_> {
         for access in accesses(ir, id) {
             self.check_access(id, &access, region);
         }
-        match ir.ops[id].op {
-            Op::Arith(Arith::Div { lhs, rhs } | Arith::Rem { lhs, rhs }) => {
-                let Some(scalar) = ir.type_of(rhs).scalar().filter(|scalar| scalar.is_int()) else {
-                    return;
-                };
-                if ir.integer(rhs).is_some_and(|divisor| divisor != 0) {
-                    return;
-                }
-                let (lhs, rhs) = (self.rewrite.value(lhs), self.rewrite.value(rhs));
-                let zero = self.constant(region, scalar, 0);
-                let bad = self.compare(region, rhs, Compare::Eq, zero);
-                self.stop(id, Check::Division { scalar }, region, bad, &[lhs]);
+        let op = &ir.ops[id].op;
+        if let Op::Arith(Arith::Div { lhs, rhs } | Arith::Rem { lhs, rhs }) = *op {
+            self.check_divisor(id, region, lhs, rhs);
+        } else if let Op::Control(Control::For { step, .. }) = *op {
+            let Some(scalar) = ir.type_of(step).scalar() else { return };
+            if ir.integer(step).is_some_and(|step| step > 0) {
+                return;
             }
-            Op::Control(Control::For { step, .. }) => {
-                let Some(scalar) = ir.type_of(step).scalar() else { return };
-                if ir.integer(step).is_some_and(|step| step > 0) {
-                    return;
-                }
-                let step = self.rewrite.value(step);
-                let zero = self.constant(region, scalar, 0);
-                let bad = self.compare(region, step, Compare::Le, zero);
-                self.stop(id, Check::Step { scalar }, region, bad, &[step]);
-            }
-            Op::Mem(Mem::AssumeAligned { base, bytes }) => {
-                let Type::Pointer { space, .. } = ir.type_of(base) else { return };
-                let root = self.root(id, base);
-                let base = self.rewrite.value(base);
-                let address = self.address(region, base, space);
-                let bad = self.misaligned(region, address, bytes);
-                let pointer_bits = match space {
-                    Space::Global | Space::Generic => 64,
-                    _ => 32,
-                };
-                let start = root.and_then(|root| self.start_address(region, root, space));
-                let byte = start.map_or(address, |start| self.distance(region, address, start));
-                self.stop(id, Check::Promise { bytes, pointer_bits }, region, bad, &[byte]);
-            }
-            _ => {}
+            let step = self.rewrite.value(step);
+            let zero = self.constant(region, scalar, 0);
+            let bad = self.compare(region, step, Compare::Le, zero);
+            self.stop(id, Check::Step { scalar }, region, bad, &[step]);
+        } else if let Op::Mem(Mem::AssumeAligned { base, bytes }) = *op {
+            self.check_promise(id, region, base, bytes);
         }
+    }
+
+    fn check_divisor(&mut self, id: OpId, region: RegionId, lhs: Value, rhs: Value) {
+        let ir = self.rewrite.source;
+        let Some(scalar) = ir.type_of(rhs).scalar().filter(|scalar| scalar.is_int()) else {
+            return;
+        };
+        if ir.integer(rhs).is_some_and(|divisor| divisor != 0) {
+            return;
+        }
+        let (lhs, rhs) = (self.rewrite.value(lhs), self.rewrite.value(rhs));
+        let zero = self.constant(region, scalar, 0);
+        let bad = self.compare(region, rhs, Compare::Eq, zero);
+        self.stop(id, Check::Division { scalar }, region, bad, &[lhs]);
+    }
+
+    fn check_promise(&mut self, id: OpId, region: RegionId, base: Value, bytes: u32) {
+        let Type::Pointer { space, .. } = self.rewrite.source.type_of(base) else { return };
+        let root = self.root(id, base);
+        let base = self.rewrite.value(base);
+        let address = self.address(region, base, space);
+        let bad = self.misaligned(region, address, bytes);
+        let pointer_bits = match space {
+            Space::Global | Space::Generic => 64,
+            _ => 32,
+        };
+        let start = root.and_then(|root| self.start_address(region, root, space));
+        let byte = start.map_or(address, |start| self.distance(region, address, start));
+        self.stop(id, Check::Promise { bytes, pointer_bits }, region, bad, &[byte]);
     }
 
     /// Returns the allocation of a pointer where its start is known at the operation.

@@ -287,7 +287,11 @@ impl Context {
         &'static self,
         kernel: &Arc<crate::ir::CheckedKernel>,
     ) -> Result<u64, RuntimeError> {
-        self.violations.add(self, kernel)
+        let make = |bytes| {
+            let memory = super::pinned::HostMemory::zeros(self, bytes)?;
+            Ok(Box::new(memory) as Box<dyn super::violations::Words>)
+        };
+        self.violations.add(make, kernel)
     }
 
     /// Held while launches of kernels with assertions are queued.

@@ -62,16 +62,6 @@ impl HostMemory {
         &self.uses
     }
 
-    /// Returns a word that a kernel may write at any time, or 0 behind the end. It asks nothing of the device.
-    #[cfg(feature = "sim")]
-    pub(super) fn word(&self, index: usize) -> u64 {
-        if self.address.is_null() || index >= self.bytes / size_of::<u64>() {
-            return 0;
-        }
-        // SAFETY: the memory has the word, aligned to a page; it is read once, whatever writes it.
-        unsafe { self.address.cast::<u64>().add(index).read_volatile() }
-    }
-
     /// Waits for the copies that write the memory and, if `all`, for the copies that read it.
     fn wait(&self, all: bool) -> Result<(), RuntimeError> {
         let _current = self.context.enter()?;
@@ -102,6 +92,21 @@ impl HostMemory {
         let len = self.bytes / size_of::<T>();
         // SAFETY: as above; no copy reads them either.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.address.cast(), len) })
+    }
+}
+
+#[cfg(feature = "sim")]
+impl super::violations::Words for HostMemory {
+    fn start(&self) -> u64 {
+        self.address as u64
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        if self.address.is_null() || index >= self.bytes / size_of::<u64>() {
+            return 0;
+        }
+        // SAFETY: the memory has the word, aligned to a page; it is read once, whatever writes it.
+        unsafe { self.address.cast::<u64>().add(index).read_volatile() }
     }
 }
 

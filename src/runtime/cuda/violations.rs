@@ -1,9 +1,7 @@
-//! Keeps the records of kernels with checks, in page-locked memory: the host reads them when a trap has ended the device.
+//! Keeps the records of kernels with checks in page-locked memory, which outlives a fault of the device.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::context::Context;
-use super::pinned::HostMemory;
 use crate::ir::{CheckedKernel, Record};
 use crate::runtime::error::RuntimeError;
 use crate::sim::Fault;
@@ -14,8 +12,16 @@ const STRIDE: usize = 16;
 /// Records in a piece of memory.
 const RECORDS: usize = 256;
 
-/// After so many records, kernels without a function are forgotten.
+/// The number of records after which kernels without a function are forgotten.
 const REMEMBERED: usize = 1024;
+
+/// Words of host memory that kernels write.
+pub(super) trait Words: Send + Sync {
+    /// Returns the address.
+    fn start(&self) -> u64;
+    /// Returns a word, or 0 behind the end. It asks nothing of the device.
+    fn word(&self, index: usize) -> u64;
+}
 
 /// The records of a context. Memory is never given back, because a kernel may still run when its function is gone.
 #[derive(Default)]
@@ -23,8 +29,8 @@ pub(super) struct Violations(Mutex<Records>);
 
 #[derive(Default)]
 struct Records {
-    memory: Vec<HostMemory>,
-    /// The kernel of each record; `None` for one that was forgotten.
+    memory: Vec<Box<dyn Words>>,
+    /// The kernel of each record; `None` where it is forgotten.
     kernels: Vec<Option<Arc<CheckedKernel>>>,
 }
 
@@ -32,21 +38,21 @@ impl Violations {
     /// Returns the address of a record for the kernel. The caller keeps the kernel as long as it can be launched.
     pub(super) fn add(
         &self,
-        context: &'static Context,
+        make: impl FnOnce(usize) -> Result<Box<dyn Words>, RuntimeError>,
         kernel: &Arc<CheckedKernel>,
     ) -> Result<u64, RuntimeError> {
         let mut records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let number = records.kernels.len();
         if number == records.memory.len() * RECORDS {
             let bytes = RECORDS * STRIDE * size_of::<u64>();
-            records.memory.push(HostMemory::zeros(context, bytes)?);
+            records.memory.push(make(bytes)?);
         }
         if number.is_multiple_of(REMEMBERED) {
             let is_used = |kernel: &Arc<CheckedKernel>| Arc::strong_count(kernel) > 1;
             records.kernels.iter_mut().for_each(|kernel| *kernel = kernel.take().filter(is_used));
         }
         records.kernels.push(Some(Arc::clone(kernel)));
-        let memory = records.memory.last().map_or(0, |memory| memory.address() as u64);
+        let memory = records.memory.last().map_or(0, |memory| memory.start());
         Ok(memory + (number % RECORDS * STRIDE * size_of::<u64>()) as u64)
     }
 
