@@ -492,6 +492,8 @@ fn the_kernel_for_hopper_is_short() {
         "map",
         "map_of_d",
         "rows",
+        "lines",
+        "tensors",
         "matrices",
         "build",
         "build_split",

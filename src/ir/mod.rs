@@ -12,6 +12,7 @@ mod analysis;
 mod bounds;
 pub mod builder;
 mod canonical;
+mod checked;
 mod entity;
 pub(crate) mod eval;
 mod format;
@@ -37,6 +38,7 @@ pub use builder::{
     Number, Params, Pointer, Range, Registers, Shared, SharedCluster, TensorMap, TensorMapMut,
     Untyped, Val, Var, Vector, WARP, range,
 };
+pub use checked::{Check, CheckedAccess, CheckedKernel, Record, Site};
 pub use entity::{
     Arena, ArrayId, Entity, LocalId, LocationId, OpId, RegionId, SharedId, Value, VarId,
 };

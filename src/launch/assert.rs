@@ -14,7 +14,7 @@ use crate::ir::op::{Diagnostic, Op};
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 use crate::ir::types::Scalar;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
-use crate::ir::{Entity, Format, KernelIr};
+use crate::ir::{Entity, Format, KernelIr, OpId};
 
 /// Assertions of a kernel that failed, in its launches since the device was last waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,9 +73,19 @@ struct Site {
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 impl AssertSites {
-    pub(crate) fn new(ir: &KernelIr) -> AssertSites {
+    /// The assertions of a kernel, with the paths that they have in `source`: the same kernel, or the one to which checks
+    /// were added.
+    pub(crate) fn new(ir: &KernelIr, source: &KernelIr) -> AssertSites {
         let mut sites = BTreeMap::new();
-        for id in ir.reached_ops() {
+        let is_assert = |ir: &KernelIr, id: OpId| {
+            matches!(ir.ops[id].op, Op::Diagnostic(Diagnostic::Assert { .. }))
+        };
+        let asserts = |ir: &KernelIr| {
+            let mut ops = ir.reached_ops();
+            ops.retain(|id| is_assert(ir, *id));
+            ops
+        };
+        for (id, origin) in asserts(ir).into_iter().zip(asserts(source)) {
             let Op::Diagnostic(Diagnostic::Assert { message, values, .. }) = &ir.ops[id].op else {
                 continue;
             };
@@ -84,7 +94,7 @@ impl AssertSites {
                 message: Format::parse(message).unwrap_or_default(),
                 scalars: values.iter().filter_map(|value| ir.type_of(*value).scalar()).collect(),
                 location: ir.location_of(id),
-                path: ir.path_of(id),
+                path: source.path_of(origin),
             };
             sites.insert(id.index(), site);
         }

@@ -36,6 +36,7 @@ pub(super) mod cuda {
     impl Context {
         pub(in crate::runtime) fn open(_: usize) -> Result<&'static Context> { Err(RuntimeError::CudaNotBuilt) }
         pub(in crate::runtime) fn name(&self) -> &str { match self.0 {} }
+        pub(in crate::runtime) fn record_of(&self, _: &Arc<crate::ir::CheckedKernel>) -> Result<u64> { match self.0 {} }
         pub(in crate::runtime) fn label(&self) -> &str { match self.0 {} }
         pub(in crate::runtime) fn target(&self) -> Target { match self.0 {} }
         pub(in crate::runtime) fn limits(&self) -> Limits { match self.0 {} }
@@ -137,8 +138,8 @@ pub(super) mod cuda {
     pub(in crate::runtime) struct Function(Infallible);
 
     impl Function {
-        pub(in crate::runtime) fn load(context: &Context, _: &KernelIr, _: &str, _: &LoadOptions<'_>) -> Result<Function> { match context.0 {} }
-        pub(in crate::runtime) fn new(module: Arc<Module>, _: &KernelIr) -> Result<Function> { match module.0 {} }
+        pub(in crate::runtime) fn load(context: &Context, _: &KernelIr, _: &KernelIr, _: &str, _: &LoadOptions<'_>) -> Result<Function> { match context.0 {} }
+        pub(in crate::runtime) fn new(module: Arc<Module>, _: &KernelIr, _: &KernelIr) -> Result<Function> { match module.0 {} }
         pub(in crate::runtime) fn context(&self) -> &'static Context { match self.0 {} }
         pub(in crate::runtime) fn log(&self) -> &str { match self.0 {} }
         pub(in crate::runtime) fn load_times(&self) -> LoadTimes { match self.0 {} }

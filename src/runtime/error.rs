@@ -226,6 +226,9 @@ errors! {
         /// {failures}
         AssertFailed(failures: Box<AssertFailures>),
         /// {fault}; the device cannot be used again in this process
+        #[cfg(feature = "sim")]
+        Violation(fault: Box<crate::sim::Fault>),
+        /// {fault}; the device cannot be used again in this process
         Fault(fault: Box<DeviceFault>),
         /// the device cannot be used again in this process, because earlier {fault}
         DeviceLost(fault: Box<DeviceFault>),

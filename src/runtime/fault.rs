@@ -56,6 +56,8 @@ pub enum FaultKind {
     ContextDestroyed,
     /// A fault that the driver does not name further.
     LaunchFailed,
+    /// A violation of a check in the kernel's code; see [`LoadOptions::checked`](super::LoadOptions::checked).
+    Violation,
 }
 
 impl fmt::Display for FaultKind {
@@ -72,6 +74,7 @@ impl fmt::Display for FaultKind {
             FaultKind::UncorrectableError => {
                 "met an error of memory or of a link that could not be corrected"
             }
+            FaultKind::Violation => "violated a check of its code",
             FaultKind::ContextDestroyed => "lost its context",
             FaultKind::LaunchFailed => "failed for a reason that the driver does not name",
         })

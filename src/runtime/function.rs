@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::argument::{Arg, ArgList, ArgValue, Arguments};
 use super::buffer::Memory;
+use super::checked::{Checked, WithChecks};
 use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
@@ -43,6 +44,8 @@ pub(super) struct Inner {
     /// Set if the kernel itself waits for the launch before it.
     waits: bool,
     code: Code,
+    /// The checks in the code, if it has some.
+    checked: Option<Checked>,
 }
 
 pub(super) enum Code {
@@ -114,16 +117,28 @@ impl<P> Function<P> {
     ) -> Result<Function<P>, RuntimeError> {
         let ir = kernel.ir();
         check_kernel(device, ir)?;
-        let code = match &device.backend {
-            Backend::Sim(context) => Code::Sim(simulator::Function::load(context, ir)?),
+        let (code, checked) = match &device.backend {
+            Backend::Sim(context) => (Code::Sim(simulator::Function::load(context, ir)?), None),
             Backend::Cuda(context) => {
-                Code::Cuda(cuda::Function::load(context, ir, kernel.ptx().text(), options)?)
+                let with_checks = WithChecks::new(kernel, options);
+                let (loaded, ptx) = match &with_checks {
+                    Some(with_checks) => with_checks.code(),
+                    None => (ir, kernel.ptx()),
+                };
+                let function = cuda::Function::load(context, loaded, ir, ptx.text(), options)?;
+                let checked = with_checks.map(|checks| checks.on_gpu(context)).transpose()?;
+                (Code::Cuda(function), checked)
             }
         };
-        Ok(Function::new(device, kernel, code))
+        Ok(Function::new(device, kernel, code, checked))
     }
 
-    pub(super) fn new(device: &Device, kernel: &Kernel<P>, code: Code) -> Function<P> {
+    pub(super) fn new(
+        device: &Device,
+        kernel: &Kernel<P>,
+        code: Code,
+        checked: Option<Checked>,
+    ) -> Function<P> {
         let ir = kernel.ir();
         let inner = Inner {
             device: device.clone(),
@@ -136,6 +151,7 @@ impl<P> Function<P> {
             waits: ir.waits_for_grids(),
             box_modes: ir.box_modes().into(),
             code,
+            checked,
         };
         Function { inner: Arc::new(inner), params: PhantomData }
     }
@@ -143,6 +159,11 @@ impl<P> Function<P> {
     /// Returns the name of the kernel.
     pub fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    /// Returns whether the code has checks: see [`LoadOptions::checked`]. False on the simulator, which checks itself.
+    pub fn is_checked(&self) -> bool {
+        self.inner.checked.is_some()
     }
 
     /// Returns the compiler's log of the kernel: registers, spills, shared memory. Empty on the simulator, and
@@ -182,9 +203,9 @@ impl<P> Function<P> {
     /// kernel appears in a later call that waits for it. On the simulator the kernel has run when the call
     /// returns.
     ///
-    /// **A GPU checks no bounds.** Types, devices and required lengths of the arguments are checked, and the grid. What the
-    /// kernel reads and writes through them is not: an index out of bounds reads or overwrites other memory of this
-    /// process on the GPU, though the call is safe. The simulator checks every access; see
+    /// **Without checks a GPU checks no bounds.** Types, devices and required lengths of the arguments are checked, and the grid.
+    /// [`LoadOptions::checked`] puts checks of accesses into the code. Without them an index out of bounds reads or overwrites
+    /// other memory of this process on the GPU, though the call is safe. The simulator checks every access; see
     /// [what is safe](crate::runtime#what-is-safe).
     ///
     /// # Errors
@@ -405,6 +426,9 @@ impl Inner {
         this.check_stream(options)?;
         if options.programmatic && !this.waits {
             return Err(RuntimeError::ProgrammaticWithoutWait { kernel: this.name.clone() });
+        }
+        if let Some(checked) = &this.checked {
+            checked.append(args);
         }
         Ok(Launch { function: this, options, grid, cluster, args: &args.args })
     }

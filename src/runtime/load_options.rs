@@ -1,5 +1,7 @@
 //! Defines [`LoadOptions`], the compiler and the cache of a load.
 
+use std::sync::LazyLock;
+
 #[cfg(feature = "cuda-any-version")]
 use super::cache::ModuleCache;
 use super::ptxas::Ptxas;
@@ -19,7 +21,6 @@ use super::ptxas::Ptxas;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "cuda-any-version"), derive(Default))]
 #[non_exhaustive]
 pub struct LoadOptions<'o> {
     /// The cache of compiled code; `None` compiles each time.
@@ -27,13 +28,29 @@ pub struct LoadOptions<'o> {
     pub cache: Option<&'o ModuleCache>,
     /// The assembler that compiles instead of the driver.
     pub ptxas: Option<&'o Ptxas>,
+    /// True for checks in the kernel's code; see [`LoadOptions::checked`].
+    pub checked: bool,
 }
 
-#[cfg(feature = "cuda-any-version")]
 impl Default for LoadOptions<'_> {
     fn default() -> Self {
-        LoadOptions { cache: Some(ModuleCache::shared()), ptxas: None }
+        LoadOptions {
+            #[cfg(feature = "cuda-any-version")]
+            cache: Some(ModuleCache::shared()),
+            ptxas: None,
+            checked: checked_by_default(),
+        }
     }
+}
+
+/// Returns whether loads check: as `TILEWRIGHT_CHECKED` says by `1` or `0`, else where `debug_assertions` are on.
+fn checked_by_default() -> bool {
+    static CHECKED: LazyLock<bool> = LazyLock::new(|| match std::env::var("TILEWRIGHT_CHECKED") {
+        Ok(value) if value == "1" => true,
+        Ok(value) if value == "0" => false,
+        _ => cfg!(debug_assertions),
+    });
+    *CHECKED
 }
 
 impl<'o> LoadOptions<'o> {
@@ -46,5 +63,22 @@ impl<'o> LoadOptions<'o> {
     /// Compiles with this assembler, or with the driver.
     pub fn ptxas(self, ptxas: Option<&'o Ptxas>) -> LoadOptions<'o> {
         LoadOptions { ptxas, ..self }
+    }
+
+    /// Puts checks into the code of the kernel for a GPU, as [`Kernel::checked`](crate::ir::Kernel::checked) does: bounds
+    /// of buffers and allocations, alignment, divisors, steps of loops and `assume_aligned`. They are on by default where
+    /// `debug_assertions` are; the environment variable `TILEWRIGHT_CHECKED`, `1` or `0`, overrides the default.
+    ///
+    /// The first violation ends the kernel before the access. A call that waits for it returns
+    /// `RuntimeError::Violation` with the fault that the simulator would report. The device is then lost, as after
+    /// every fault of a GPU. The simulator checks every access itself and ignores the option. So does a GPU without the
+    /// feature `sim`, which has the faults.
+    ///
+    /// ```
+    /// use tilewright::runtime::LoadOptions;
+    /// assert!(LoadOptions::default().checked(true).checked);
+    /// ```
+    pub fn checked(self, checked: bool) -> LoadOptions<'o> {
+        LoadOptions { checked, ..self }
     }
 }

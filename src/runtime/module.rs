@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::checked::WithChecks;
 use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
@@ -20,6 +21,8 @@ pub struct LoadedModule {
     device: Device,
     kernels: Vec<KernelIr>,
     code: Option<Arc<cuda::Module>>,
+    /// The kernels with checks, as the code has them.
+    checked: Vec<WithChecks>,
 }
 
 impl fmt::Debug for LoadedModule {
@@ -86,11 +89,14 @@ impl LoadedModule {
         for ir in module.kernels() {
             check_kernel(device, ir)?;
         }
+        let mut checked = Vec::new();
         let code = match &device.backend {
             Backend::Sim(_) => None,
             Backend::Cuda(context) => {
                 let names: Vec<&str> = module.kernels().iter().map(|ir| ir.name.as_str()).collect();
-                let ptx = module.ptx();
+                checked = WithChecks::of_module(module, options).unwrap_or_default();
+                let ptx = WithChecks::module(&checked, module.target()).ptx();
+                let ptx = if checked.is_empty() { module.ptx() } else { ptx };
                 let names = names.join(", ");
                 Some(Arc::new(cuda::Module::load_with(context, &names, ptx.text(), options)?))
             }
@@ -99,6 +105,7 @@ impl LoadedModule {
             device: device.clone(),
             kernels: module.kernels().iter().copied().cloned().collect(),
             code,
+            checked,
         })
     }
 
@@ -112,18 +119,18 @@ impl LoadedModule {
             let kernel = kernel.name().to_owned();
             return Err(RuntimeError::NotInModule { kernel });
         }
-        let code = match &self.device.backend {
-            Backend::Sim(context) => Code::Sim(simulator::Function::load(context, ir)?),
-            Backend::Cuda(context) => match &self.code {
-                Some(module) => Code::Cuda(cuda::Function::new(Arc::clone(module), ir)?),
-                None => Code::Cuda(cuda::Function::load(
-                    context,
-                    ir,
-                    kernel.ptx().text(),
-                    &LoadOptions::default(),
-                )?),
-            },
+        let (context, module) = match (&self.device.backend, &self.code) {
+            (Backend::Sim(context), _) => {
+                let code = Code::Sim(simulator::Function::load(context, ir)?);
+                return Ok(Function::new(&self.device, kernel, code, None));
+            }
+            (Backend::Cuda(_), None) => return self.device.load(kernel),
+            (Backend::Cuda(context), Some(module)) => (context, Arc::clone(module)),
         };
-        Ok(Function::new(&self.device, kernel, code))
+        let with_checks = self.checked.iter().find(|checks| checks.kernel().name() == ir.name);
+        let loaded = with_checks.map_or(ir, |checks| checks.kernel().ir());
+        let code = Code::Cuda(cuda::Function::new(module, loaded, ir)?);
+        let checked = with_checks.map(|checks| checks.clone().on_gpu(context)).transpose()?;
+        Ok(Function::new(&self.device, kernel, code, checked))
     }
 }

@@ -6,6 +6,9 @@
 //! TILEWRIGHT_CASES=all cargo test --release --test gemm defaults:: space::
 //! ```
 
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use gemm_case::{Case, ptx};
 use rayon::prelude::*;
 use tilewright::arch::Major;
@@ -13,6 +16,7 @@ use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{Activation, Bias, Epilogue, GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
+use tilewright::sim::Options;
 use tilewright::tune::{Effort, GemmModel, GemmSpace, Regime, Sweep, USUAL_SHAPES, rankings};
 
 use crate::support::{gemm_case, ptxas};
@@ -79,11 +83,15 @@ fn distinct(configs: Vec<GemmConfig>) -> Vec<GemmConfig> {
 }
 
 fn check(config: GemmConfig) {
+    check_on(&Device::sim().unwrap(), config);
+}
+
+fn check_on(device: &Device, config: GemmConfig) {
     let [tile_m, tile_n, depth] = config.tile;
     // Two tiles along each mode, the second one ragged, and a last step that is not whole.
     let k = if config.splits > 1 { 2 * config.splits * depth - 8 } else { 5 * depth + 8 };
     let [m, n] = [tile_m + tile_m / 2 + 3, tile_n + 8 * (tile_n / 16).max(1)];
-    Case::new(GemmProblem::new(m, n, k)).check_any(&Device::sim().unwrap(), config);
+    Case::new(GemmProblem::new(m, n, k)).check_any(device, config);
 }
 
 #[test]
@@ -97,6 +105,53 @@ fn the_first_candidates_are_right() {
         all.extend(candidates(space, &[[512, 512, 512]], 1));
     }
     all.into_par_iter().for_each(check);
+}
+
+/// Every configuration of the tuner's spaces for every usual shape, each kernel once.
+fn whole_space() -> Vec<GemmConfig> {
+    let older = [Scalar::Bf16, Scalar::F16, Scalar::F32];
+    let older = older.map(|input| GemmSpace::new(Target::SM_80, input));
+    let spaces = std::iter::once(usual()).chain(others()).chain(older);
+    let mut seen = HashSet::new();
+    let mut all = Vec::new();
+    for space in spaces {
+        for [m, n, k] in USUAL_SHAPES {
+            let configs = space.configs(&GemmProblem::new(m, n, k)).into_iter();
+            // The swizzle width only changes which tile a block computes.
+            let raster = GemmConfig::simt(space.target, Scalar::F32).raster;
+            all.extend(configs.filter(|config| seen.insert(GemmConfig { raster, ..*config })));
+        }
+    }
+    all
+}
+
+/// No false alarm: every kernel of the tuner's spaces is right and silent with races, at a small size. A few are tried; all
+/// 13,000 take long:
+///
+/// ```text
+/// TILEWRIGHT_CASES=all cargo test --release --test gemm space::no_kernel_of_the_spaces_races -- --nocapture
+/// ```
+#[test]
+fn no_kernel_of_the_spaces_races() {
+    let mut all = whole_space();
+    let count = all.len();
+    assert!(count > 300, "only {count}");
+    if !every() {
+        all = all
+            .into_iter()
+            .step_by(count.div_ceil(if cfg!(debug_assertions) { 4 } else { 12 }))
+            .collect();
+    }
+    let done = AtomicUsize::new(0);
+    let tried = all.len();
+    all.into_par_iter().for_each(|config| {
+        check_on(&Device::sim_with(Options::default().race(true)), config);
+        let done = done.fetch_add(1, Relaxed) + 1;
+        if every() && done.is_multiple_of(50) {
+            println!("{done} of {tried}");
+        }
+    });
+    println!("{tried} of {count} kernels are silent");
 }
 
 /// No spill, no stack, no remark: `wgmma` runs beside what it can, and `setmaxnreg` is obeyed.

@@ -13,6 +13,7 @@
 mod support;
 
 mod attention;
+mod checked;
 mod elementwise;
 mod gather;
 mod matrix;

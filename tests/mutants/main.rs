@@ -15,9 +15,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod checked;
 mod equivalent;
 mod kernels;
 mod operators;
+#[cfg(feature = "cuda-any-version")]
+mod peers;
 mod speed;
 
 use std::collections::BTreeMap;

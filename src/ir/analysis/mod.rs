@@ -4,6 +4,7 @@ pub(in crate::ir) mod alignment;
 pub(in crate::ir) mod bulk_staging;
 pub(in crate::ir) mod butterfly;
 pub(in crate::ir) mod jumps;
+pub(in crate::ir) mod origin;
 pub(in crate::ir) mod prefetch;
 pub(in crate::ir) mod ring;
 pub(in crate::ir) mod staging;

@@ -3,6 +3,7 @@
 //! `lower` carries out what the operations ask for, such as the unrolling of a loop, so that code generation
 //! and the simulator see plain loops only. The verifier has refused requests that cannot be carried out.
 
+pub(in crate::ir) mod checked;
 mod counted;
 mod merge_shared;
 mod pipeline;

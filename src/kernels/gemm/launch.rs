@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::arch::Major;
 use crate::ir::{Element, Number};
 use crate::runtime::{
-    Arguments, AtLaunch, Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions, Timing,
+    Arguments, AtLaunch, Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions, LoadOptions,
+    Timing,
 };
 
 use super::config::{Bias, GemmConfig, LoadForm};
@@ -80,16 +81,30 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<GemmFunction<A, B, C, D>, GemmError> {
+        self.load_with(LoadOptions::default(), device)
+    }
+
+    /// As [`Gemm::load`], with options for the product; a kernel that packs operands before is loaded with the default.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_with(
+        &self,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<GemmFunction<A, B, C, D>, GemmError> {
         let repack = || -> Result<_, GemmError> {
             let repack = (self.config().load == LoadForm::Repack)
                 .then(|| Repack::load(self.config(), device));
             Ok(repack.transpose()?.map(Box::new))
         };
         let loaded = match &self.kernel {
-            AnyKernel::Sm90(plan, kernel) => {
-                AnyFunction::Sm90(plan.clone(), Box::new(Product::load(kernel, device)?), repack()?)
-            }
-            AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load(kernel)?),
+            AnyKernel::Sm90(plan, kernel) => AnyFunction::Sm90(
+                plan.clone(),
+                Box::new(Product::load(options, kernel, device)?),
+                repack()?,
+            ),
+            AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load_with(options, kernel)?),
         };
         // The simulator runs blocks one after the other; some of them let a kernel show what it does with several.
         let sms = device.properties().map_or(4, |properties| properties.sm_count);

@@ -1,8 +1,10 @@
-//! The warp-specialised kernel with the arguments of a launch: one form for each way in which A, B and D are copied.
+//! The warp-specialised kernel with the arguments of a launch, by the way in which A, B and D are copied.
 
 use crate::arch::Major;
 use crate::ir::Element;
-use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid, TensorMapArg, TensorMapArgMut};
+use crate::runtime::{
+    AtLaunch, Buffer, Device, Function, Grid, LoadOptions, TensorMapArg, TensorMapArgMut,
+};
 
 use super::config::GemmConfig;
 use super::error::GemmError;
@@ -23,16 +25,24 @@ pub(super) enum Product<T: Types> {
 }
 
 impl<T: Types> Product<T> {
-    pub(super) fn load(kernel: &Sm90Kernel<T>, device: &Device) -> Result<Product<T>, GemmError> {
+    pub(super) fn load(
+        options: LoadOptions<'_>,
+        kernel: &Sm90Kernel<T>,
+        device: &Device,
+    ) -> Result<Product<T>, GemmError> {
         let workspace = || SplitWorkspace::new(device);
         Ok(match kernel {
-            Sm90Kernel::Whole(kernel) => Product::Whole(device.load(kernel)?),
-            Sm90Kernel::Split(kernel) => Product::Split(device.load(kernel)?, workspace()?),
-            Sm90Kernel::Rows(kernel) => Product::Rows(device.load(kernel)?),
-            Sm90Kernel::SplitRows(kernel) => Product::SplitRows(device.load(kernel)?, workspace()?),
-            Sm90Kernel::Lines(kernel) => Product::Lines(device.load(kernel)?),
+            Sm90Kernel::Whole(kernel) => Product::Whole(device.load_with(options, kernel)?),
+            Sm90Kernel::Split(kernel) => {
+                Product::Split(device.load_with(options, kernel)?, workspace()?)
+            }
+            Sm90Kernel::Rows(kernel) => Product::Rows(device.load_with(options, kernel)?),
+            Sm90Kernel::SplitRows(kernel) => {
+                Product::SplitRows(device.load_with(options, kernel)?, workspace()?)
+            }
+            Sm90Kernel::Lines(kernel) => Product::Lines(device.load_with(options, kernel)?),
             Sm90Kernel::SplitLines(kernel) => {
-                Product::SplitLines(device.load(kernel)?, workspace()?)
+                Product::SplitLines(device.load_with(options, kernel)?, workspace()?)
             }
         })
     }

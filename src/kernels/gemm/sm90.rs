@@ -16,7 +16,7 @@ use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
     GlobalLines, GlobalRows, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor, SharedTensor,
     SmemAtom, SmemSwizzle, StagedStore, ThrStore, Tile, TileScheduler, TiledMma, TmaCopy,
-    TmaPipeline, ValType, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
+    TmaPipeline, TmaTensor, ValType, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
 };
 
 use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
@@ -107,19 +107,9 @@ pub(super) enum Sm90Kernel<T: Types> {
 type Args<'a, T> = Params<T, OnDevice<'a>>;
 
 /// A and B in a kernel body.
-enum Input<'a, T: Types> {
-    Maps(MapParams<T, OnDevice<'a>>),
+enum Input<'p, 'a, T: Types> {
+    Maps(TmaTensor<'p, 'a, TensorMap<T::A, 3>>, TmaTensor<'p, 'a, TensorMap<T::B, 3>>),
     Lines(GlobalLines<'a, T::A>, GlobalLines<'a, T::B>),
-}
-
-impl<'a, T: Types> Input<'a, T> {
-    fn lines(of: LineParams<T, OnDevice<'a>>) -> Self {
-        fn lines<'a, E: Element>(of: LinesOf<E, OnDevice<'a>>) -> GlobalLines<'a, E> {
-            let LinesOf { from, strides, readable, extents } = of;
-            GlobalLines { from, strides, readable, extents }
-        }
-        Input::Lines(lines(of.a), lines(of.b))
-    }
 }
 
 /// D in a kernel body.
@@ -252,37 +242,59 @@ impl Plan {
         let (options, name) = (self.options(), self.config.to_string());
         let by_threads = (load == LoadForm::Threads, store == StoreForm::Direct);
         macro_rules! built {
-            ($form:ident, $input:path, $output:expr) => {
+            ($form:ident, $input:ident, $output:expr) => {
                 Sm90Kernel::$form(Kernel::build_with(
                     options,
                     &name,
                     target,
                     |k, (ab, args, d)| {
-                        let d = $output(d, &args);
-                        self.body::<T>(k, &args, &$input(ab), d, None);
+                        let (ab, d) = (self.$input(k, ab), $output(d, &args));
+                        self.body::<T>(k, &args, &ab, d, None);
                     },
                 )?)
             };
-            (split $form:ident, $input:path, $output:expr) => {
+            (split $form:ident, $input:ident, $output:expr) => {
                 Sm90Kernel::$form(Kernel::build_with(
                     options,
                     &name,
                     target,
                     |k, (ab, args, d, split)| {
-                        let d = $output(d, &args);
-                        self.body::<T>(k, &args, &$input(ab), d, Some(&split));
+                        let (ab, d) = (self.$input(k, ab), $output(d, &args));
+                        self.body::<T>(k, &args, &ab, d, Some(&split));
                     },
                 )?)
             };
         }
         Ok(match (by_threads, splits > 1) {
-            ((true, _), false) => built!(Lines, Input::lines, Output::rows),
-            ((true, _), true) => built!(split SplitLines, Input::lines, Output::rows),
-            ((false, true), false) => built!(Rows, Input::Maps, Output::rows),
-            ((false, true), true) => built!(split SplitRows, Input::Maps, Output::rows),
-            ((false, false), false) => built!(Whole, Input::Maps, Output::map),
-            ((false, false), true) => built!(split Split, Input::Maps, Output::map),
+            ((true, _), false) => built!(Lines, lines, Output::rows),
+            ((true, _), true) => built!(split SplitLines, lines, Output::rows),
+            ((false, true), false) => built!(Rows, tensors, Output::rows),
+            ((false, true), true) => built!(split SplitRows, tensors, Output::rows),
+            ((false, false), false) => built!(Whole, tensors, Output::map),
+            ((false, false), true) => built!(split Split, tensors, Output::map),
         })
+    }
+
+    /// A and B where tensor copies fetch them.
+    fn tensors<'a, T: Types>(
+        &self,
+        k: &Body<'a, '_>,
+        of: MapParams<T, OnDevice<'a>>,
+    ) -> Input<'_, 'a, T> {
+        Input::Maps(self.a.copy.tensor(k, of.a), self.b.copy.tensor(k, of.b))
+    }
+
+    /// A and B where threads fetch them.
+    fn lines<'a, T: Types>(
+        &self,
+        _: &Body<'a, '_>,
+        of: LineParams<T, OnDevice<'a>>,
+    ) -> Input<'_, 'a, T> {
+        fn lines<'a, E: Element>(major: Major, of: LinesOf<E, OnDevice<'a>>) -> GlobalLines<'a, E> {
+            let LinesOf { from, strides, readable, extents } = of;
+            GlobalLines { from, major, strides, readable, extents }
+        }
+        Input::Lines(lines(self.config.major_a, of.a), lines(self.config.major_b, of.b))
     }
 
     fn options(&self) -> KernelOptions {
@@ -299,7 +311,7 @@ impl Plan {
         &self,
         k: &mut Body<'a, '_>,
         args: &Args<'a, T>,
-        input: &Input<'a, T>,
+        input: &Input<'_, 'a, T>,
         output: Output<'a, T>,
         split: Option<&SplitArgs<'a>>,
     ) {
@@ -310,10 +322,7 @@ impl Plan {
         let staging = k.shared_aligned::<T::D>(staging, SWIZZLE_ALIGN);
         let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
         let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals).cluster(config.cluster);
-        let pipe = match input {
-            Input::Maps(_) => pipe,
-            Input::Lines(..) => pipe.written_by(GROUP),
-        };
+        let pipe = if config.load == LoadForm::Threads { pipe.written_by(GROUP) } else { pipe };
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         // The scheduler counts the splits of a tile like matrices of a batch.
         let batch = if split.is_some() { args.batch * config.splits } else { args.batch };
@@ -335,8 +344,10 @@ impl Plan {
             if role == 0 {
                 let producer = Producer { plan: self, args, pipe, sa: &sa, sb: &sb };
                 return match input {
-                    Input::Maps(maps) => k.if_(thread.eq(0), |k| producer.produce(k, maps, tiles)),
-                    Input::Lines(a, b) => producer.produce_lines(k, (a, b), tiles, thread),
+                    Input::Maps(..) => {
+                        k.if_(thread.eq(0), |k| producer.produce(k, input, tiles, thread));
+                    }
+                    Input::Lines(..) => producer.produce(k, input, tiles, thread),
                 };
             }
             let thread_of_group = || thread % GROUP;
@@ -396,72 +407,41 @@ struct Producer<'p, 'a, 'b, T: Types> {
 }
 
 impl<'a: 'b, 'b, T: Types> Producer<'_, 'a, 'b, T> {
-    /// Fetches by tensor copies, in one thread.
+    /// Fetches by tensor copies in one thread, or by all threads of the group.
     fn produce(
         &self,
         k: &mut Body<'b, '_>,
-        maps: &MapParams<T, OnDevice<'a>>,
-        tiles: TileScheduler<'b>,
-    ) {
-        let Producer { plan: Plan { config, a, b, .. }, args, pipe, sa, sb } = *self;
-        let [m, n, depth] = config.tile;
-        let a = a.copy.tensor(k, maps.a);
-        let b = b.copy.tensor(k, maps.b);
-        let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
-        tiles.for_each(k, pipe.producer(k), |k, tile, state| {
-            let (tile, [first, end], _) = self.plan.part(k, args, tile);
-            let ga =
-                a.local_tile(k, &tiler!(m, depth), (tile.row, .., tile.batch * args.batched_a));
-            let gb =
-                b.local_tile(k, &tiler!(n, depth), (tile.column, .., tile.batch * args.batched_b));
-            k.for_(range(first, end), state, |k, step, state| {
-                let full = pipe.acquire(k, state);
-                let (ga, gb) = (ga.slice(k, (.., .., step)), gb.slice(k, (.., .., step)));
-                let sa = sa.slice(k, (.., .., .., state.stage));
-                let sb = sb.slice(k, (.., .., state.stage));
-                ga.load(k, &sa, full);
-                gb.load_rotated(k, &sb, full, config.cluster, [step, tiles.rank(k)]);
-                state.next()
-            })
-        });
-    }
-
-    /// Fetches by the threads of the group.
-    fn produce_lines(
-        &self,
-        k: &mut Body<'b, '_>,
-        (a, b): (&GlobalLines<'a, T::A>, &GlobalLines<'a, T::B>),
+        input: &Input<'_, 'a, T>,
         tiles: TileScheduler<'b>,
         thread: Val<'b, i32>,
     ) {
         let Producer { plan: Plan { config, .. }, args, pipe, sa, sb } = *self;
         let [m, n, depth] = config.tile;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
-        // Lines run along K, or are counted along K.
-        let tile_of = |major, lines| {
-            if major == Major::K { (0, [lines, depth]) } else { (1, [depth, lines]) }
-        };
-        let (tile_a, tile_b) = (tile_of(config.major_a, m), tile_of(config.major_b, n));
         tiles.for_each(k, pipe.producer(k), |k, tile, state| {
             let (tile, [first, end], _) = self.plan.part(k, args, tile);
+            let [of_a, of_b] = [args.batched_a, args.batched_b].map(|batched| tile.batch * batched);
             k.for_(range(first, end), state, |k, step, state| {
-                pipe.acquire(k, state);
-                let along = step * depth;
-                let of_a = [tile.row * m, along, tile.batch * args.batched_a];
-                let of_b = [tile.column * n, along, tile.batch * args.batched_b];
-                let (of_a, of_b) = (in_lines(config.major_a, of_a), in_lines(config.major_b, of_b));
-                a.load(k, &sa.slice(k, (.., .., 0, state.stage)), tile_a, of_a, thread);
-                b.load(k, &sb.slice(k, (.., .., state.stage)), tile_b, of_b, thread);
-                pipe.commit(k, state.stage);
+                let full = pipe.acquire(k, state);
+                let sa = sa.slice(k, (.., .., .., state.stage));
+                let sb = sb.slice(k, (.., .., state.stage));
+                match input {
+                    Input::Maps(a, b) => {
+                        let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
+                        let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
+                        ga.load(k, &sa, full);
+                        gb.load_rotated(k, &sb, full, config.cluster, [step, tiles.rank(k)]);
+                    }
+                    Input::Lines(a, b) => {
+                        a.load(k, &sa, [m, depth], [tile.row * m, step * depth, of_a], thread);
+                        b.load(k, &sb, [n, depth], [tile.column * n, step * depth, of_b], thread);
+                        pipe.commit(k, state.stage);
+                    }
+                }
                 state.next()
             })
         });
     }
-}
-
-/// Returns the coordinate of element (line, column, matrix) for that of (row, K, matrix).
-fn in_lines(major: Major, [row, k, matrix]: [Val<'_, i32>; 3]) -> [Val<'_, i32>; 3] {
-    if major == Major::K { [row, k, matrix] } else { [k, row, matrix] }
 }
 
 /// A consumer warp group: multiplies, and writes its rows of D.

@@ -19,6 +19,8 @@ use crate::runtime::comm::CommError;
 use crate::runtime::driver_answer::{CudaVersion, driver_release};
 use crate::runtime::error::RuntimeError;
 use crate::runtime::fault::DeviceFault;
+#[cfg(feature = "sim")]
+use crate::runtime::fault::FaultKind;
 use crate::runtime::limits::Limits;
 use crate::runtime::properties::Properties;
 
@@ -49,6 +51,8 @@ pub(in crate::runtime) struct Context {
     #[cfg(feature = "nccl")]
     comm_failures: Mutex<Vec<(u64, CommError)>>,
     fault: OnceLock<DeviceFault>,
+    #[cfg(feature = "sim")]
+    violations: super::violations::Violations,
     driver: OnceLock<String>,
 }
 
@@ -177,6 +181,8 @@ impl Context {
             #[cfg(feature = "nccl")]
             comm_failures: Mutex::default(),
             fault: OnceLock::new(),
+            #[cfg(feature = "sim")]
+            violations: Default::default(),
             driver: OnceLock::new(),
         })
     }
@@ -311,6 +317,19 @@ impl Context {
         Ok(())
     }
 
+    /// Returns the address of a record for the violations of a kernel with checks.
+    #[cfg(feature = "sim")]
+    pub(in crate::runtime) fn record_of(
+        &'static self,
+        kernel: &Arc<crate::ir::CheckedKernel>,
+    ) -> Result<u64, RuntimeError> {
+        let make = |bytes| {
+            let memory = super::pinned::HostMemory::zeros(self, bytes)?;
+            Ok(Box::new(memory) as Box<dyn super::violations::Words>)
+        };
+        self.violations.add(make, kernel)
+    }
+
     /// Held while launches of kernels with assertions are queued.
     pub(super) fn lock_asserts(&self) -> MutexGuard<'_, PendingReports> {
         self.asserts.lock()
@@ -438,9 +457,22 @@ impl Context {
             last = last.max(latest);
         }
         let kernel = last.and_then(|(_, kernel)| self.kernel_names.find(kernel));
+        #[cfg(feature = "sim")]
+        let violation = self.violations.find();
+        #[cfg(feature = "sim")]
+        let (kind, launches, kernel) = match &violation {
+            Some(fault) => (FaultKind::Violation, 1, Some(fault.kernel.clone())),
+            None => (kind, launches, kernel),
+        };
         let fault = DeviceFault { device: self.label.clone(), kind, launches, kernel };
         match self.fault.set(fault.clone()) {
-            Ok(()) => Err(RuntimeError::Fault(Box::new(fault))),
+            Ok(()) => {
+                #[cfg(feature = "sim")]
+                if let Some(fault) = violation {
+                    return Err(RuntimeError::Violation(Box::new(fault)));
+                }
+                Err(RuntimeError::Fault(Box::new(fault)))
+            }
             Err(_) => self.check_alive(),
         }
     }

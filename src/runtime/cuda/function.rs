@@ -99,20 +99,22 @@ pub(in crate::runtime) trait LaunchArgs<'h>:
 impl<'h, A: ExactSizeIterator<Item = LaunchArg<'h>> + Clone> LaunchArgs<'h> for A {}
 
 impl Function {
-    /// Compiles the PTX that was written for the kernel.
+    /// Compiles the PTX that was written for the kernel. `source` is the kernel without checks.
     pub(in crate::runtime) fn load(
         context: &'static Context,
         ir: &KernelIr,
+        source: &KernelIr,
         ptx: &str,
         options: &LoadOptions<'_>,
     ) -> Result<Function, RuntimeError> {
-        Function::new(Arc::new(Module::load_with(context, &ir.name, ptx, options)?), ir)
+        Function::new(Arc::new(Module::load_with(context, &ir.name, ptx, options)?), ir, source)
     }
 
     /// Returns the entry of the kernel in a module whose PTX has it.
     pub(in crate::runtime) fn new(
         module: Arc<Module>,
         ir: &KernelIr,
+        source: &KernelIr,
     ) -> Result<Function, RuntimeError> {
         let context = module.context();
         let (name, bounds) = (ir.name.as_str(), ir.bounds);
@@ -150,7 +152,7 @@ impl Function {
         let max_threads = attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
         let registers = attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?;
         let (name, kernel) = (name.to_owned(), module.kernel(name));
-        let asserts = AssertReport::new(context, ir)?;
+        let asserts = AssertReport::new(context, ir, source)?;
         Ok(Function {
             module,
             raw,

@@ -54,6 +54,8 @@ mod tensor_map;
 mod thread;
 mod timeline;
 mod uses;
+#[cfg(feature = "sim")]
+mod violations;
 
 pub(super) use api::{device_count, driver_version};
 pub(super) use context::Context;

@@ -95,6 +95,21 @@ impl HostMemory {
     }
 }
 
+#[cfg(feature = "sim")]
+impl super::violations::Words for HostMemory {
+    fn start(&self) -> u64 {
+        self.address as u64
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        if self.address.is_null() || index >= self.bytes / size_of::<u64>() {
+            return 0;
+        }
+        // SAFETY: the memory has the word, aligned to a page; it is read once, whatever writes it.
+        unsafe { self.address.cast::<u64>().add(index).read_volatile() }
+    }
+}
+
 fn refuse_bool<T: Element>() -> Result<(), RuntimeError> {
     if T::SCALAR == Scalar::Bool { Err(RuntimeError::PinnedBool) } else { Ok(()) }
 }

@@ -25,12 +25,13 @@ impl AssertReport {
     pub(super) fn new(
         context: &'static Context,
         ir: &KernelIr,
+        source: &KernelIr,
     ) -> Result<Option<Arc<AssertReport>>, RuntimeError> {
         if !ir.has_asserts() {
             return Ok(None);
         }
         let memory = Memory::zeros(context, AssertBuffer::BYTES)?;
-        Ok(Some(Arc::new(AssertReport { memory, sites: AssertSites::new(ir) })))
+        Ok(Some(Arc::new(AssertReport { memory, sites: AssertSites::new(ir, source) })))
     }
 
     /// Returns the argument of a launch.

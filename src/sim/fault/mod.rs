@@ -1,6 +1,7 @@
 //! Faults: cause, report, and sentence.
 
 pub(super) mod cause;
+mod checked;
 pub(super) mod error;
 mod race_sentence;
 pub(super) mod raw;

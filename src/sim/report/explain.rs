@@ -54,7 +54,7 @@ impl Launch<'_> {
         let Said { failed, mut failures, .. } = said;
         // The sort keeps the order of the failures of a block.
         failures.sort_by_key(|(block, _)| *block);
-        let sites = AssertSites::new(self.ir);
+        let sites = AssertSites::new(self.ir, self.ir);
         let explained = failures.into_iter().take(AssertFailures::RECORDED).filter_map(|found| {
             let (block, Failure { thread, op, values, element }) = found;
             let (warp, lane) = (thread / LANES as u32, thread % LANES as u32);

@@ -1,5 +1,6 @@
 //! [`GlobalLines`]: tiles of matrices whose lines start anywhere, copied to shared memory by the threads of a warp group.
 
+use crate::arch::Major;
 use crate::ir::builder::DeviceCoord;
 use crate::ir::{Body, Element, Global, Val, range};
 
@@ -16,6 +17,8 @@ const GROUP: u32 = 128;
 pub struct GlobalLines<'b, T> {
     /// The first element of the first matrix.
     pub from: Val<'b, Global<T>>,
+    /// The mode of a matrix (row, K) along which lines run.
+    pub major: Major,
     /// The pitch of lines and the batch stride, in elements.
     pub strides: [Val<'b, i64>; 2],
     /// Elements from the first one to the end of the last line of the last matrix: [`LEAST`](GlobalLines::LEAST) bytes or
@@ -37,9 +40,9 @@ struct Unit<'b> {
     shift: Val<'b, i32>,
     /// The elements of the unit that are in the matrix.
     inside: Val<'b, i32>,
-    /// Whether the thread has this unit at all.
+    /// True if the thread has this unit at all.
     is_own: Val<'b, bool>,
-    /// Whether both vectors are in the buffer.
+    /// True if both vectors are in the buffer.
     is_readable: Val<'b, bool>,
 }
 
@@ -49,9 +52,9 @@ impl<T> GlobalLines<'_, T> {
 }
 
 impl<'b, T: Element> GlobalLines<'b, T> {
-    /// Copies the tile of `lines` lines of `columns` elements from (line, column, matrix) `origin` on to `to`, with zeros
-    /// beyond the matrix, as tensor copies do. In `to`, mode `of_lines` counts lines, and the other one of the first
-    /// two counts columns. All threads of a warp group do it together; `thread` is the thread in the group.
+    /// Copies the tile of `rows` rows and `depth` elements along K from (row, K, matrix) `origin` on to `to`, (row, K), with
+    /// zeros beyond the matrix, as tensor copies do. All threads of a warp group do it together; `thread` is the thread in
+    /// the group.
     ///
     /// A thread loads the two aligned vectors that have its 16 bytes, and shifts them together. All its loads are on their
     /// way at the same time. Those that cross the ends of the buffer are made
@@ -61,12 +64,15 @@ impl<'b, T: Element> GlobalLines<'b, T> {
         &self,
         k: &mut Body<'b, '_>,
         to: &SharedTensor<'b, T>,
-        (of_lines, [lines, columns]): (usize, [u32; 2]),
-        origin: [Val<'b, i32>; 3],
+        [rows, depth]: [u32; 2],
+        [row, along, matrix]: [Val<'b, i32>; 3],
         thread: Val<'b, i32>,
     ) {
         let _call = k.call();
         let size = T::SCALAR.size_bytes();
+        let by_rows = self.major == Major::K;
+        let [lines, columns] = if by_rows { [rows, depth] } else { [depth, rows] };
+        let origin = if by_rows { [row, along, matrix] } else { [along, row, matrix] };
         let tile = [lines, columns * size / VECTOR];
         let count = (tile[0] * tile[1]).div_ceil(GROUP);
         let ends = self.ends();
@@ -88,7 +94,7 @@ impl<'b, T: Element> GlobalLines<'b, T> {
             let words = [0, 1, 2, 3].map(|i| words[i as usize] & first_bytes(bytes - 4 * i));
             let missed = unit.inside.gt(0) & !unit.is_readable;
             let store = |k: &mut Body<'_, '_>| {
-                let coord = coord(of_lines, unit.line, unit.column);
+                let coord = self.coord(unit.line, unit.column);
                 let Some(to) = to.element(k, "load", &coord) else { return };
                 let (to, at) = to.plain().recast::<u32>(k).resolve();
                 to.store_vector(k, at, Val::pack(words));
@@ -108,7 +114,7 @@ impl<'b, T: Element> GlobalLines<'b, T> {
                     for i in 0..(VECTOR / size) as i32 {
                         k.if_(unit.inside.gt(i), |k| {
                             let x = self.from.offset(unit.first).load(k, i);
-                            to.store(k, coord(of_lines, unit.line, unit.column + i), x);
+                            to.store(k, self.coord(unit.line, unit.column + i), x);
                         });
                     }
                 });
@@ -124,6 +130,11 @@ impl<'b, T: Element> GlobalLines<'b, T> {
         let first = (-lead & (per - 1)).cvt::<i64>();
         let pairs = self.readable - i64::from(2 * per) - first;
         [first, first + (pairs & -i64::from(per))]
+    }
+
+    /// Returns the coordinate (row, K) of an element of a tile.
+    fn coord<'c>(&self, line: Val<'c, i32>, column: Val<'c, i32>) -> DeviceCoord<'c> {
+        if self.major == Major::K { (line, column).into() } else { (column, line).into() }
     }
 
     /// Returns unit number `index` of a tile of lines of units.
@@ -153,11 +164,6 @@ impl<'b, T: Element> GlobalLines<'b, T> {
         let is_own = index.lt(lines * units);
         Unit { line, column, first, window, shift, inside, is_own, is_readable }
     }
-}
-
-/// Returns the coordinate of an element of a tile.
-fn coord<'b>(of_lines: usize, line: Val<'b, i32>, column: Val<'b, i32>) -> DeviceCoord<'b> {
-    if of_lines == 0 { (line, column).into() } else { (column, line).into() }
 }
 
 /// Returns a word whose first `bytes` bytes have all bits set: of none or of all where there are fewer than 0 or more than 4.

@@ -66,6 +66,21 @@ impl Subject {
         self.grid.blocks[0]
     }
 
+    #[cfg(feature = "cuda-any-version")]
+    pub(crate) fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    #[cfg(feature = "cuda-any-version")]
+    pub(crate) fn is_cooperative(&self) -> bool {
+        self.cooperative
+    }
+
+    #[cfg(feature = "cuda-any-version")]
+    pub(crate) fn args(&self) -> &[Arg] {
+        &self.args
+    }
+
     fn cluster(self, blocks: u32) -> Subject {
         Subject { grid: self.grid.cluster([blocks, 1, 1]), ..self }
     }
@@ -74,8 +89,28 @@ impl Subject {
         Subject { cooperative: true, ..self }
     }
 
-    /// Runs a kernel with the arguments. Returns the content of all buffers.
+    /// Runs a kernel with the arguments, with races. Returns the content of all buffers.
     pub(crate) fn run(&self, ir: &KernelIr, options: Options) -> Result<Vec<Vec<u8>>, RunError> {
+        self.run_plain(ir, options.race(true))
+    }
+
+    /// As [`Subject::run`], with the races of the options.
+    pub(crate) fn run_plain(
+        &self,
+        ir: &KernelIr,
+        options: Options,
+    ) -> Result<Vec<Vec<u8>>, RunError> {
+        self.run_checked(ir, &[], &mut [], options)
+    }
+
+    /// As [`Subject::run_plain`], for a kernel with the bytes of the parameters `extents` and a record as further parameters.
+    pub(crate) fn run_checked(
+        &self,
+        ir: &KernelIr,
+        extents: &[u32],
+        record: &mut [u64],
+        options: Options,
+    ) -> Result<Vec<Vec<u8>>, RunError> {
         let buffers: Vec<GlobalBuffer> = self
             .args
             .iter()
@@ -84,7 +119,7 @@ impl Subject {
                 Arg::Buffer(bytes) | Arg::Map(_, bytes) => GlobalBuffer::from_slice(bytes),
             })
             .collect();
-        let args: Vec<KernelArg<'_>> = self
+        let mut args: Vec<KernelArg<'_>> = self
             .args
             .iter()
             .zip(&buffers)
@@ -94,8 +129,21 @@ impl Subject {
                 Arg::Map(map, _) => KernelArg::TensorMap(map, buffer),
             })
             .collect();
-        let options = options.cooperative(self.cooperative).threads(1).race(true);
-        run(ir, self.grid, &args, &options)?;
+        for extent in extents {
+            let bytes = match &self.args[*extent as usize] {
+                Arg::Map(map, _) => map.shared_bytes(),
+                Arg::Int(_) | Arg::Buffer(_) => buffers[*extent as usize].len_bytes() as u64,
+            };
+            args.push(KernelArg::Scalar(tilewright::ir::Element::to_const(bytes)));
+        }
+        let words = GlobalBuffer::from_slice(record);
+        if !record.is_empty() {
+            args.push(KernelArg::Buffer(&words));
+        }
+        let options = options.cooperative(self.cooperative).threads(1);
+        let report = run(ir, self.grid, &args, &options);
+        record.copy_from_slice(&words.to_vec());
+        report?;
         Ok(buffers.iter().map(GlobalBuffer::to_vec).collect())
     }
 }

@@ -1,0 +1,575 @@
+//! Adds checks to a kernel: bounds, alignment, divisors, steps of loops and promises.
+//!
+//! ```text
+//! %q = offset %base, %index                   (the address of the access)
+//! %byte = ptr_to_int %q - ptr_to_int %root    (%root: the parameter or allocation that %base was made from)
+//! if %byte >= %limit {                        (as unsigned numbers; %limit: its bytes, less those of the access, plus 1)
+//!   %number = atom add violations[0], 1
+//!   if %number == 0 { .. the record ..; violations[1] = site + 1 }
+//!   loop until violations[1] != 0             (the record is complete)
+//!   trap
+//! }
+//! ```
+//!
+//! * A new parameter has the bytes of each accessed buffer, and of the box of each tensor map; the last one points to the
+//!   record.
+//! * A pointer without a single allocation (`analysis/origin.rs`) is not checked for bounds.
+//! * An element of the type of its allocation is aligned; every other access is checked.
+
+use std::collections::HashMap;
+
+use super::rewrite::Rewrite;
+use crate::ir::analysis::origin::{Origins, Root, is_visible};
+use crate::ir::checked::{Check, CheckedAccess, Record, Site};
+use crate::ir::entity::{LocationId, OpId, RegionId, Value};
+use crate::ir::kernel::{KernelIr, Param, ValueData, ValueDef};
+use crate::ir::op::{
+    Arith, AsyncCopy, Atomic, AtomicOp, AtomicOrder, Axis, Compare, Constraint, Control, Convert,
+    FenceOrder, LoadAccess, Mem, MemScope, Mma, Op, SpecialReg, StoreAccess, Sync, Thread,
+};
+use crate::ir::types::{Const, Scalar, Space, Type};
+
+/// A kernel with checks.
+pub(in crate::ir) struct WithChecks {
+    pub(in crate::ir) ir: KernelIr,
+    /// The parameters whose bytes the new parameters give, in order.
+    pub(in crate::ir) extents: Vec<u32>,
+    pub(in crate::ir) sites: Vec<Site>,
+}
+
+/// An access of an operation through one of its pointers.
+struct Access {
+    base: Value,
+    index: Value,
+    bytes: Bytes,
+    align: u32,
+    is_store: bool,
+    /// The lanes whose address counts, from lane 0 on.
+    lanes: Option<u32>,
+}
+
+#[derive(Clone, Copy)]
+enum Bytes {
+    Known(u32),
+    /// A `u32` that the thread computes.
+    Computed(Value),
+    /// Those of the box of a tensor map, a parameter.
+    Box(u32),
+}
+
+/// Adds the checks to a verified kernel.
+pub(in crate::ir) fn with_checks(ir: &KernelIr) -> WithChecks {
+    let mut rewrite = Rewrite::new(ir);
+    let (body, location) = (rewrite.out.body, rewrite.out.location(first_location(ir)));
+    let mut add_param = |name: String, ty: Type| {
+        let def = ValueDef::Param(rewrite.out.params.len() as u32);
+        let value = rewrite.out.values.push(ValueData { ty, def, region: body, location });
+        let mut name = name;
+        while rewrite.out.params.iter().any(|param| param.name == name) {
+            name.push('_');
+        }
+        rewrite.out.params.push(Param { name, value });
+        value
+    };
+    let origins = Origins::new(ir);
+    let ops = ir.reached_ops();
+    let mut lengths = HashMap::new();
+    let mut extents = Vec::new();
+    for (i, param) in ir.params.iter().enumerate() {
+        let root = Some(Root::Param(i as u32));
+        let asks = |access: &Access| match access.bytes {
+            Bytes::Box(map) if map == i as u32 => true,
+            _ => origins.root(access.base) == root,
+        };
+        let is_accessed = |op: &OpId| accesses(ir, *op).iter().any(asks);
+        if ops.iter().any(is_accessed) {
+            let length = add_param(format!("{}_bytes", param.name), Scalar::U64.into());
+            lengths.insert(i as u32, length);
+            extents.push(i as u32);
+        }
+    }
+    let words = Type::Pointer { space: Space::Global, elem: Scalar::U64, mutable: true };
+    let record = add_param("violations".to_owned(), words);
+    let mut pass = Pass {
+        rewrite,
+        origins,
+        lengths,
+        limits: HashMap::new(),
+        bases: HashMap::new(),
+        record,
+        sites: Vec::new(),
+        location,
+    };
+    pass.rewrite.declare_vars(ir.body, body);
+    for op in &ops {
+        for access in accesses(ir, *op) {
+            if let (Some(Root::Param(param)), Bytes::Known(bytes)) =
+                (pass.origins.root(access.base), access.bytes)
+            {
+                pass.add_limit(param, bytes);
+            }
+        }
+    }
+    pass.region(ir.body, body);
+    WithChecks { ir: pass.rewrite.out, extents, sites: pass.sites }
+}
+
+fn first_location(ir: &KernelIr) -> crate::ir::SourceLocation {
+    let first = ir.regions[ir.body].ops.first();
+    first.map_or_else(crate::ir::SourceLocation::caller, |op| ir.location_of(*op))
+}
+
+/// Returns the accesses of an operation to memory whose size the kernel knows.
+fn accesses(ir: &KernelIr, id: OpId) -> Vec<Access> {
+    let op = &ir.ops[id].op;
+    let Some(info) = op.info() else { return Vec::new() };
+    // Prefetches access nothing.
+    if matches!(info.name, "prefetch" | "applypriority" | "cp_async_bulk_prefetch") {
+        return Vec::new();
+    }
+    let mut operands = Vec::new();
+    op.for_each_operand(|value| operands.push(value));
+    let named = |name: &str| {
+        let position = info.operands.iter().position(|(operand, _)| *operand == name);
+        position.and_then(|position| operands.get(position).copied())
+    };
+    let vector_of = |value: Value| ir.type_of(value).vector();
+    let mut found = Vec::new();
+    for (i, pair) in info.operands.windows(2).enumerate() {
+        let [(name, kind), (_, Constraint::Index)] = pair else { continue };
+        let is_barrier = name.contains("barrier");
+        let (base, index) = (operands[i], operands[i + 1]);
+        let Type::Pointer { elem, .. } = ir.type_of(base) else { continue };
+        let vector = named("vector").or(ir.ops[id].results.first().copied()).and_then(vector_of);
+        let mut lanes = None;
+        let (bytes, align) = if is_barrier {
+            (Bytes::Known(8), 8)
+        } else if let Some(map) = named("map") {
+            let ValueDef::Param(map) = ir.values[map].def else { continue };
+            (Bytes::Box(map), 128)
+        } else if let Op::AsyncCopy(AsyncCopy::CpAsync { src_bytes, bytes, .. }) = op {
+            match (*name, ir.integer(*src_bytes)) {
+                ("to", _) => (Bytes::Known(*bytes), *bytes),
+                (_, Some(0)) => continue,
+                (_, Some(count)) => (Bytes::Known(count as u32), *bytes),
+                (_, None) => (Bytes::Computed(*src_bytes), *bytes),
+            }
+        } else if let Some(count) = named("bytes") {
+            match ir.integer(count) {
+                Some(0) => continue,
+                Some(count) => (Bytes::Known(count as u32), 16),
+                None => (Bytes::Computed(count), 16),
+            }
+        } else if matches!(op, Op::Mma(Mma::Ldmatrix { .. } | Mma::Stmatrix { .. })) {
+            let count = 8 * vector.map_or(4, |vector| vector.registers());
+            lanes = (count < 32).then_some(count);
+            (Bytes::Known(16), 16)
+        } else if info.name == "discard" {
+            (Bytes::Known(128), 128)
+        } else {
+            let bytes = vector.map_or(elem.size_bytes(), |vector| vector.bits() / 8);
+            (Bytes::Known(bytes), bytes)
+        };
+        let is_store = *kind == Constraint::MutPointer;
+        found.push(Access { base, index, bytes, align, is_store, lanes });
+    }
+    found
+}
+
+struct Pass<'k> {
+    rewrite: Rewrite<'k>,
+    origins: Origins,
+    /// The parameter with the bytes of each pointer parameter.
+    lengths: HashMap<u32, Value>,
+    /// The number of the first byte at which an access of a size no longer fits, for a parameter.
+    limits: HashMap<(u32, u32), Value>,
+    /// The start of the shared memory of another block, for a `mapa`.
+    bases: HashMap<OpId, Value>,
+    record: Value,
+    sites: Vec<Site>,
+    /// The location of what is added now.
+    location: LocationId,
+}
+
+impl Pass<'_> {
+    fn region(&mut self, source: RegionId, region: RegionId) {
+        let ir = self.rewrite.source;
+        for &id in &ir.regions[source].ops {
+            self.location = ir.ops[id].location;
+            self.check(id, region);
+            if ir.ops[id].op.regions().is_empty() {
+                self.rewrite.copy_plain(id, region);
+                self.note_mapa(id, region);
+            } else {
+                for (from, to) in self.rewrite.copy_owner(id, region) {
+                    self.region(from, to);
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, region: RegionId, op: impl Into<Op>, ty: impl Into<Type>) -> Value {
+        self.rewrite.push_value(region, self.location, op, ty)
+    }
+
+    fn push_unit(&mut self, region: RegionId, op: impl Into<Op>) -> OpId {
+        self.rewrite.push(region, self.location, op, &[]).0
+    }
+
+    fn constant(&mut self, region: RegionId, scalar: Scalar, bits: u64) -> Value {
+        self.push(region, Op::Const(Const::new(scalar, bits)), scalar)
+    }
+
+    fn compare(&mut self, region: RegionId, lhs: Value, compare: Compare, rhs: Value) -> Value {
+        self.push(region, Arith::Setp { lhs, rhs, compare }, Scalar::Bool)
+    }
+
+    /// The integer in 64 bits, sign-extended where its type has a sign.
+    fn wide(&mut self, region: RegionId, value: Value) -> Value {
+        match self.rewrite.out.type_of(value).scalar() {
+            Some(Scalar::U64) => value,
+            Some(Scalar::I64) => {
+                let to = Scalar::U64.into();
+                self.push(region, Convert::Bitcast { value, to }, Scalar::U64)
+            }
+            _ => self.push(region, Convert::Cvt { value, to: Scalar::U64 }, Scalar::U64),
+        }
+    }
+
+    fn add_limit(&mut self, param: u32, bytes: u32) {
+        let Some(&length) = self.lengths.get(&param) else { return };
+        if self.limits.contains_key(&(param, bytes)) {
+            return;
+        }
+        let region = self.rewrite.out.body;
+        let less = self.constant(region, Scalar::U64, u64::from(bytes.max(1) - 1));
+        let zero = self.constant(region, Scalar::U64, 0);
+        let rest = self.push(region, Arith::Sub { lhs: length, rhs: less }, Scalar::U64);
+        let cond = self.compare(region, length, Compare::Gt, less);
+        let selp = Arith::Selp { cond, then_value: rest, else_value: zero };
+        let limit = self.push(region, selp, Scalar::U64);
+        self.limits.insert((param, bytes), limit);
+    }
+
+    /// Makes the start of the allocation in the other block, for pointers that are made from the `mapa`.
+    fn note_mapa(&mut self, id: OpId, region: RegionId) {
+        let ir = self.rewrite.source;
+        let Op::Mem(Mem::Mapa { cta, .. }) = ir.ops[id].op else { return };
+        let Some(&result) = ir.ops[id].results.first() else { return };
+        let Some(Root::Mapa(_, shared)) = self.origins.root(result) else { return };
+        let base = self.start(region, Root::Shared(shared));
+        let (Some(base), cta) = (base, self.rewrite.value(cta)) else { return };
+        let elem = ir.shared[shared].elem;
+        let ty = Type::Pointer { space: Space::SharedCluster, elem, mutable: true };
+        let base = self.push(region, Mem::Mapa { base, cta }, ty);
+        self.bases.insert(id, base);
+    }
+
+    /// Returns the start of an allocation, in its own space.
+    fn start(&mut self, region: RegionId, root: Root) -> Option<Value> {
+        let ir = self.rewrite.source;
+        let pointer = |space, elem, mutable| Type::Pointer { space, elem, mutable };
+        Some(match root {
+            Root::Param(param) => self.rewrite.value(ir.params.get(param as usize)?.value),
+            Root::Shared(shared) => {
+                let ty = pointer(Space::Shared, ir.shared[shared].elem, true);
+                self.push(region, Mem::SharedBase { shared }, ty)
+            }
+            Root::Local(local) => {
+                let ty = pointer(Space::Local, ir.locals[local].elem, true);
+                self.push(region, Mem::LocalBase { local }, ty)
+            }
+            Root::Array(array) => {
+                let ty = pointer(Space::Const, ir.arrays[array].elem, false);
+                self.push(region, Mem::ArrayBase { array }, ty)
+            }
+            Root::Mapa(op, _) => *self.bases.get(&op)?,
+        })
+    }
+
+    /// Returns the address of the start of an allocation as a pointer of `space` has it.
+    fn start_address(&mut self, region: RegionId, root: Root, space: Space) -> Option<Value> {
+        let start = self.start(region, root)?;
+        let ty = self.rewrite.out.type_of(start);
+        let Type::Pointer { space: own, elem, mutable } = ty else { return None };
+        let start = if own == space {
+            start
+        } else if space == Space::Generic {
+            let ty = Type::Pointer { space, elem, mutable };
+            self.push(region, Mem::Cvta { base: start }, ty)
+        } else {
+            return None;
+        };
+        Some(self.address(region, start, space))
+    }
+
+    /// The address in 64 bits, zero-extended.
+    fn address(&mut self, region: RegionId, base: Value, space: Space) -> Value {
+        let (signed, unsigned) = match space {
+            Space::Global | Space::Generic => (Scalar::I64, Scalar::U64),
+            _ => (Scalar::I32, Scalar::U32),
+        };
+        let value = self.push(region, Mem::PtrToInt { base }, signed);
+        self.push(region, Convert::Bitcast { value, to: unsigned.into() }, unsigned)
+    }
+
+    /// Adds the checks of an operation in front of it.
+    fn check(&mut self, id: OpId, region: RegionId) {
+        let ir = self.rewrite.source;
+        for access in accesses(ir, id) {
+            self.check_access(id, &access, region);
+        }
+        let op = &ir.ops[id].op;
+        if let Op::Arith(Arith::Div { lhs, rhs } | Arith::Rem { lhs, rhs }) = *op {
+            self.check_divisor(id, region, lhs, rhs);
+        } else if let Op::Control(Control::For { step, .. }) = *op {
+            let Some(scalar) = ir.type_of(step).scalar() else { return };
+            if ir.integer(step).is_some_and(|step| step > 0) {
+                return;
+            }
+            let step = self.rewrite.value(step);
+            let zero = self.constant(region, scalar, 0);
+            let bad = self.compare(region, step, Compare::Le, zero);
+            self.stop(id, Check::Step { scalar }, region, bad, &[step]);
+        } else if let Op::Mem(Mem::AssumeAligned { base, bytes }) = *op {
+            self.check_promise(id, region, base, bytes);
+        }
+    }
+
+    fn check_divisor(&mut self, id: OpId, region: RegionId, lhs: Value, rhs: Value) {
+        let ir = self.rewrite.source;
+        let Some(scalar) = ir.type_of(rhs).scalar().filter(|scalar| scalar.is_int()) else {
+            return;
+        };
+        if ir.integer(rhs).is_some_and(|divisor| divisor != 0) {
+            return;
+        }
+        let (lhs, rhs) = (self.rewrite.value(lhs), self.rewrite.value(rhs));
+        let zero = self.constant(region, scalar, 0);
+        let bad = self.compare(region, rhs, Compare::Eq, zero);
+        self.stop(id, Check::Division { scalar }, region, bad, &[lhs]);
+    }
+
+    fn check_promise(&mut self, id: OpId, region: RegionId, base: Value, bytes: u32) {
+        let Type::Pointer { space, .. } = self.rewrite.source.type_of(base) else { return };
+        let root = self.root(id, base);
+        let base = self.rewrite.value(base);
+        let address = self.address(region, base, space);
+        let bad = self.misaligned(region, address, bytes);
+        let pointer_bits = match space {
+            Space::Global | Space::Generic => 64,
+            _ => 32,
+        };
+        let start = root.and_then(|root| self.start_address(region, root, space));
+        let byte = start.map_or(address, |start| self.distance(region, address, start));
+        self.stop(id, Check::Promise { bytes, pointer_bits }, region, bad, &[byte]);
+    }
+
+    /// Returns the allocation of a pointer where its start is known at the operation.
+    fn root(&self, id: OpId, pointer: Value) -> Option<Root> {
+        let root = self.origins.root(pointer)?;
+        match root {
+            Root::Mapa(made, _) if !is_visible(self.rewrite.source, made, id) => None,
+            _ => Some(root),
+        }
+    }
+
+    /// True where the address is not a multiple of `align`, a power of two.
+    fn misaligned(&mut self, region: RegionId, address: Value, align: u32) -> Value {
+        let scalar = self.rewrite.out.type_of(address).scalar().unwrap_or(Scalar::U64);
+        let mask = self.constant(region, scalar, u64::from(align.max(1) - 1));
+        let zero = self.constant(region, scalar, 0);
+        let low = self.push(region, Arith::And { lhs: address, rhs: mask }, scalar);
+        self.compare(region, low, Compare::Ne, zero)
+    }
+
+    /// The bytes from `start` to `address`, negative ones as large numbers.
+    fn distance(&mut self, region: RegionId, address: Value, start: Value) -> Value {
+        let ty = self.rewrite.out.type_of(address);
+        self.push(region, Arith::Sub { lhs: address, rhs: start }, ty)
+    }
+
+    fn check_access(&mut self, id: OpId, access: &Access, region: RegionId) {
+        let ir = self.rewrite.source;
+        let Type::Pointer { space, elem, .. } = ir.type_of(access.base) else { return };
+        let Some(root) = self.root(id, access.base) else { return };
+        let (name, made, own, known) = match root {
+            Root::Param(param) => {
+                let Some(param) = ir.params.get(param as usize) else { return };
+                let Type::Pointer { elem, .. } = ir.type_of(param.value) else { return };
+                (param.name.clone(), None, elem, None)
+            }
+            Root::Shared(shared) | Root::Mapa(_, shared) => {
+                let data = &ir.shared[shared];
+                let bytes = u64::from(data.len) * u64::from(data.elem.size_bytes());
+                (shared.to_string(), Some(data.location), data.elem, Some(bytes))
+            }
+            Root::Local(local) => {
+                let data = &ir.locals[local];
+                (local.to_string(), Some(data.location), data.elem, Some(data.bytes()))
+            }
+            Root::Array(array) => {
+                let data = &ir.arrays[array];
+                (array.to_string(), Some(data.location), data.elem, Some(data.bytes()))
+            }
+        };
+        let Some(start) = self.start_address(region, root, space) else { return };
+        let (base, index) = (self.rewrite.value(access.base), self.rewrite.value(access.index));
+        let ty = self.rewrite.out.type_of(base);
+        let at = self.push(region, Mem::Offset { base, index }, ty);
+        let address = self.address(region, at, space);
+        let byte = self.distance(region, address, start);
+        let scalar = self.rewrite.out.type_of(byte).scalar().unwrap_or(Scalar::U64);
+        let length = match (known, root) {
+            (Some(bytes), _) => self.constant(region, Scalar::U64, bytes),
+            (None, Root::Param(param)) => match self.lengths.get(&param) {
+                Some(length) => *length,
+                None => return,
+            },
+            (None, _) => return,
+        };
+        let (mut bad, count) = match access.bytes {
+            Bytes::Known(bytes) => {
+                let limit = match (known, root) {
+                    (Some(all), _) => {
+                        let limit = (all + 1).saturating_sub(u64::from(bytes));
+                        Some(self.constant(region, scalar, limit))
+                    }
+                    (None, Root::Param(param)) => self.limits.get(&(param, bytes)).copied(),
+                    (None, _) => None,
+                };
+                let Some(limit) = limit else { return };
+                let count = self.constant(region, Scalar::U64, bytes.into());
+                (self.compare(region, byte, Compare::Ge, limit), count)
+            }
+            Bytes::Computed(_) | Bytes::Box(_) => {
+                let bytes = match access.bytes {
+                    Bytes::Computed(bytes) => self.rewrite.value(bytes),
+                    Bytes::Box(map) => match self.lengths.get(&map) {
+                        Some(bytes) => *bytes,
+                        None => return,
+                    },
+                    Bytes::Known(_) => return,
+                };
+                let (bytes, byte) = (self.wide(region, bytes), self.wide(region, byte));
+                let is_long = self.compare(region, bytes, Compare::Gt, length);
+                let rest = self.push(region, Arith::Sub { lhs: length, rhs: bytes }, Scalar::U64);
+                let is_far = self.compare(region, byte, Compare::Gt, rest);
+                let bad = self.push(region, Arith::Or { lhs: is_long, rhs: is_far }, Scalar::Bool);
+                let zero = self.constant(region, Scalar::U64, 0);
+                let is_some = self.compare(region, bytes, Compare::Ne, zero);
+                (self.push(region, Arith::And { lhs: bad, rhs: is_some }, Scalar::Bool), bytes)
+            }
+        };
+        let is_aligned = match access.bytes {
+            Bytes::Known(bytes) => bytes == own.size_bytes() && elem.size_bytes() >= bytes,
+            Bytes::Computed(_) | Bytes::Box(_) => false,
+        };
+        if !is_aligned && access.align > 1 {
+            let odd = self.misaligned(region, address, access.align);
+            bad = self.push(region, Arith::Or { lhs: bad, rhs: odd }, Scalar::Bool);
+        }
+        if let Some(lanes) = access.lanes {
+            let lane = self.push(
+                region,
+                Thread::Sreg { reg: SpecialReg::LaneId },
+                SpecialReg::LaneId.scalar(),
+            );
+            let lanes = self.constant(region, SpecialReg::LaneId.scalar(), lanes.into());
+            let counts = self.compare(region, lane, Compare::Lt, lanes);
+            bad = self.push(region, Arith::And { lhs: bad, rhs: counts }, Scalar::Bool);
+        }
+        let check = Check::Access(CheckedAccess {
+            is_store: access.is_store,
+            space: match root {
+                Root::Param(_) => Space::Global,
+                Root::Shared(_) => Space::Shared,
+                Root::Mapa(..) => Space::SharedCluster,
+                Root::Local(_) => Space::Local,
+                Root::Array(_) => Space::Const,
+            },
+            allocation: name,
+            made: made.map(|location| ir.locations[location]),
+            elem,
+            align: access.align,
+        });
+        let mut values = vec![byte, length, count];
+        if let (Root::Mapa(..), Space::SharedCluster) = (root, space) {
+            values.push(self.push(region, Mem::Getctarank { base }, Scalar::U32));
+        }
+        self.stop(id, check, region, bad, &values);
+    }
+
+    /// Stops the kernel where `bad` is true.
+    fn stop(&mut self, id: OpId, check: Check, region: RegionId, bad: Value, values: &[Value]) {
+        let ir = self.rewrite.source;
+        let number = self.sites.len() as u64;
+        self.sites.push(Site {
+            op: ir.ops[id].op.name(),
+            path: ir.path_of(id),
+            location: ir.location_of(id),
+            check,
+        });
+        let (inner, _) = self.rewrite.new_region(self.location, &[]);
+        let stop = Control::If { cond: bad, then_region: inner, else_region: None };
+        self.push_unit(region, stop);
+
+        let zero = self.constant(inner, Scalar::U64, 0);
+        let one = self.constant(inner, Scalar::U64, 1);
+        let index = self.constant(inner, Scalar::I32, Record::COUNT as u64);
+        let (order, scope) = (AtomicOrder::Relaxed, MemScope::Gpu);
+        let atom =
+            Atomic::Atom { base: self.record, index, value: one, op: AtomicOp::Add, order, scope };
+        let before = self.push(inner, atom, Scalar::U64);
+        let is_first = self.compare(inner, before, Compare::Eq, zero);
+        self.write_record(inner, is_first, number + 1, values);
+        self.wait_for_record(inner, zero);
+        // The host reads the record when the trap has ended the grid.
+        self.push_unit(inner, Sync::Fence { order: FenceOrder::Sc, scope: MemScope::Sys });
+        self.push_unit(inner, Thread::Trap {});
+        self.push_unit(inner, Control::Return);
+    }
+
+    fn write_record(&mut self, inner: RegionId, is_first: Value, site: u64, values: &[Value]) {
+        let (region, _) = self.rewrite.new_region(self.location, &[]);
+        let write = Control::If { cond: is_first, then_region: region, else_region: None };
+        self.push_unit(inner, write);
+        let indices = [SpecialReg::Tid as fn(Axis) -> SpecialReg, SpecialReg::Ctaid];
+        let mut words = Vec::new();
+        for reg in indices.into_iter().flat_map(|reg| Axis::ALL.map(reg)) {
+            let value = self.push(region, Thread::Sreg { reg }, reg.scalar());
+            words.push(self.wide(region, value));
+        }
+        for value in values {
+            words.push(self.wide(region, *value));
+        }
+        let site = self.constant(region, Scalar::U64, site);
+        let relaxed = StoreAccess::default().relaxed(MemScope::Sys);
+        for (i, word) in words.into_iter().enumerate() {
+            self.store(region, Record::THREAD + i, word, relaxed);
+        }
+        self.push_unit(region, Sync::Fence { order: FenceOrder::AcqRel, scope: MemScope::Sys });
+        self.store(region, Record::SITE, site, relaxed);
+        self.push_unit(region, Control::Yield { values: [].into_iter().collect() });
+    }
+
+    fn store(&mut self, region: RegionId, word: usize, value: Value, access: StoreAccess) {
+        let index = self.constant(region, Scalar::I32, word as u64);
+        self.push_unit(region, Mem::St { base: self.record, index, value, access });
+    }
+
+    fn wait_for_record(&mut self, inner: RegionId, zero: Value) {
+        let (body, _) = self.rewrite.new_region(self.location, &[]);
+        let target = self.push_unit(inner, Control::Loop { init: [].into_iter().collect(), body });
+        let index = self.constant(body, Scalar::I32, Record::SITE as u64);
+        let access = LoadAccess::default().relaxed(MemScope::Sys);
+        let site = self.push(body, Mem::Ld { base: self.record, index, access }, Scalar::U64);
+        let cond = self.compare(body, site, Compare::Ne, zero);
+        let (done, _) = self.rewrite.new_region(self.location, &[]);
+        self.push_unit(body, Control::If { cond, then_region: done, else_region: None });
+        self.push_unit(done, Control::Break { target, values: [].into_iter().collect() });
+        let nanoseconds = self.constant(body, Scalar::U32, 1000);
+        self.push_unit(body, Thread::Nanosleep { nanoseconds });
+        self.push_unit(body, Control::Continue { target, values: [].into_iter().collect() });
+    }
+}

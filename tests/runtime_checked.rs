@@ -1,0 +1,208 @@
+//! Kernels with checks in their code, on the simulator and on a GPU: the faults are those of the simulator.
+//!
+//! A fault ends the device for its process, so each has a child process on a GPU. They run with `TILEWRIGHT_GPU=1`.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test ends with the message"
+)]
+#![cfg(feature = "sim")]
+
+#[path = "support/mod.rs"]
+mod support;
+
+use support::device::{gpu, wanted_gpu};
+
+use std::process::Command;
+
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Element, GlobalMut, Kernel, Record, Target, bf16, range};
+use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
+use tilewright::runtime::{Device, Grid, LoadOptions, RuntimeError};
+use tilewright::sim::{self, Fault, FaultCause, GlobalBuffer, KernelArg, Options};
+
+/// Chooses the fault that a child process causes.
+const CHILD: &str = "TILEWRIGHT_CHECKED_CHILD";
+
+/// A buffer of 100 numbers, and a number that the compiler does not know.
+type Params = (GlobalMut<i32>, i32);
+
+const LEN: usize = 100;
+
+const FAULTS: [&str; 9] = [
+    "store",
+    "load before the start",
+    "shared",
+    "vector",
+    "misaligned",
+    "generic",
+    "division",
+    "step",
+    "promise",
+];
+
+/// The kernel, and the number with which it is at fault.
+fn faulty(fault: &str, target: Target) -> (Kernel<Params>, i32) {
+    let build = |number,
+                 body: &dyn for<'b> Fn(
+        &mut tilewright::ir::Body<'b, 'b>,
+        <Params as tilewright::ir::Params>::At<'b>,
+    )| {
+        (Kernel::<Params>::build("faulty", target, |k, args| body(k, args)).unwrap(), number)
+    };
+    match fault {
+        "store" => build(41, &|k, (x, n)| {
+            let i = k.thread_idx().x + n;
+            x.store(k, i, 1);
+        }),
+        "load before the start" => build(-3, &|k, (x, n)| {
+            let i = k.thread_idx().x + n;
+            let value = x.load(k, i);
+            x.store(k, k.thread_idx().x, value);
+        }),
+        "shared" => build(8, &|k, (x, n)| {
+            let tile = k.shared::<i32>(64);
+            let i = k.thread_idx().x;
+            tile.store(k, i + n, i);
+            k.barrier();
+            x.store(k, i, tile.load(k, i));
+        }),
+        "vector" => build(25, &|k, (x, n)| {
+            let value = x.load_vector::<4>(k, n * 4);
+            x.store_vector(k, 0, value);
+        }),
+        "misaligned" => build(1, &|k, (x, n)| {
+            let value = x.load_vector::<4>(k, n);
+            x.store_vector(k, 0, value);
+        }),
+        "generic" => build(100, &|k, (x, n)| {
+            let to = x.cvta();
+            to.store(k, n, 1);
+        }),
+        "division" => build(0, &|k, (x, n)| {
+            let i = k.thread_idx().x;
+            x.store(k, i, (i + 7) / n);
+        }),
+        "step" => build(-1, &|k, (x, n)| {
+            k.for_(range(0, 10).step(n), (), |k, i, ()| x.store(k, i, 1));
+        }),
+        "promise" => build(1, &|k, (x, n)| {
+            let to = x.offset(n).assume_aligned(16);
+            to.store(k, 0, 1);
+        }),
+        _ => panic!("no such fault"),
+    }
+}
+
+const GRID: Grid = Grid::new([1, 1, 1], [64, 1, 1]);
+
+/// The fault that the simulator finds by its own checks.
+fn on_simulator(fault: &str, target: Target) -> Fault {
+    let (kernel, number) = faulty(fault, target);
+    let device = Device::sim_with(Options::default().race(false));
+    let mut x = device.zeros(LEN).unwrap();
+    let result = device.load(&kernel).unwrap().launch(GRID, (&mut x, number));
+    let Err(RuntimeError::Simulation(error)) = result else { panic!("{fault}: {result:?}") };
+    error.fault().unwrap().clone()
+}
+
+/// The code with checks finds on the simulator what the simulator finds.
+#[test]
+fn checks_in_code_find_what_the_simulator_finds() {
+    for fault in FAULTS {
+        let (kernel, number) = faulty(fault, Target::SM_80);
+        let checked = kernel.checked().unwrap();
+        assert_eq!(checked.extents(), [0]);
+        let (x, words) = (GlobalBuffer::zeros(4 * LEN), GlobalBuffer::zeros(8 * Record::WORDS));
+        let args = [
+            KernelArg::Buffer(&x),
+            KernelArg::Scalar(number.to_const()),
+            KernelArg::Scalar((4 * LEN as u64).to_const()),
+            KernelArg::Buffer(&words),
+        ];
+        let error = sim::run(checked.kernel().ir(), GRID, &args, &Options::default());
+        let trap = error.expect_err(fault);
+        let expected = on_simulator(fault, Target::SM_80);
+        let said = trap.fault().unwrap();
+        assert_eq!((&said.cause, said.location), (&FaultCause::Trap, expected.location), "{fault}");
+        let record = Record::read(&words.to_vec()).unwrap();
+        assert_eq!(Fault::from_record(&checked, &record), Some(expected), "{fault}");
+    }
+}
+
+/// A GPU returns the fault of the simulator, and is lost.
+#[test]
+fn gpu_faults_are_those_of_the_simulator() {
+    if wanted_gpu().is_none() {
+        return;
+    }
+    for fault in FAULTS {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "gpu_child", "--nocapture"])
+            .env(CHILD, fault)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("the child has run"), "{fault}: {text}");
+        eprint!("{text}");
+    }
+}
+
+/// One fault, when this is a child process.
+#[test]
+fn gpu_child() {
+    let Ok(fault) = std::env::var(CHILD) else { return };
+    let device = gpu().unwrap();
+    let (kernel, number) = faulty(&fault, device.target());
+    let mut x = device.zeros(LEN).unwrap();
+    let function = device.load_with(LoadOptions::default().checked(true), &kernel).unwrap();
+    assert!(function.is_checked());
+    function.launch(GRID, (&mut x, number)).unwrap();
+    // The function is gone before its fault is asked for.
+    drop(function);
+    let Err(RuntimeError::Violation(found)) = device.synchronize() else { panic!("no fault") };
+    eprintln!("{found}");
+    let expected = on_simulator(&fault, device.target());
+    // Any thread may come first.
+    assert_eq!(
+        (&found.op, found.location, &found.path),
+        (&expected.op, expected.location, &expected.path)
+    );
+    assert_eq!(std::mem::discriminant(&found.cause), std::mem::discriminant(&expected.cause));
+    if !matches!(fault.as_str(), "store" | "load before the start" | "shared" | "division") {
+        assert_eq!(found.cause, expected.cause);
+    }
+    let lost = device.synchronize().unwrap_err();
+    assert!(matches!(lost, RuntimeError::DeviceLost(_)), "{lost}");
+    eprintln!("the child has run");
+}
+
+/// Correct kernels compute the same bits with checks and without.
+#[test]
+fn gpu_results_are_the_same_with_checks() {
+    let Some(device) = wanted_gpu() else { return };
+    let sizes = GemmProblem::new(300, 264, 200);
+    let numbers =
+        |len: usize| (0..len).map(|i| bf16::from_f32((i % 13) as f32 - 6.0)).collect::<Vec<_>>();
+    let (a, b) =
+        (device.upload(&numbers(300 * 200)).unwrap(), device.upload(&numbers(264 * 200)).unwrap());
+    let target = device.target();
+    let sm80 = GemmConfig::sm80(target, Scalar::Bf16, [128, 128]);
+    let mut configs = vec![sm80];
+    if target == Target::SM_90A {
+        configs.push(GemmConfig::sm90(Scalar::Bf16, [128, 128]));
+    }
+    for config in configs {
+        let gemm = Gemm::<bf16>::new(config).unwrap();
+        let product = |checked| {
+            let mut d = device.zeros::<bf16>(300 * 264).unwrap();
+            let function =
+                gemm.load_with(LoadOptions::default().checked(checked), &device).unwrap();
+            function.launch(&sizes, GemmArgs::new(&a, &b, &mut d)).unwrap();
+            d.to_vec().unwrap()
+        };
+        assert_eq!(product(true), product(false), "{config}");
+    }
+}
