@@ -106,9 +106,12 @@ pub(super) enum Sm90Kernel<T: Types> {
 /// The parameters in a kernel body.
 type Args<'a, T> = Params<T, OnDevice<'a>>;
 
+/// The matrices of an operand, by a tensor map.
+type MapOf<'p, 'a, E> = TmaTensor<'p, 'a, TensorMap<E, 3>>;
+
 /// A and B in a kernel body.
 enum Input<'p, 'a, T: Types> {
-    Maps(TmaTensor<'p, 'a, TensorMap<T::A, 3>>, TmaTensor<'p, 'a, TensorMap<T::B, 3>>),
+    Maps(Box<MapOf<'p, 'a, T::A>>, Box<MapOf<'p, 'a, T::B>>),
     Lines(GlobalLines<'a, T::A>, GlobalLines<'a, T::B>),
 }
 
@@ -281,7 +284,8 @@ impl Plan {
         k: &Body<'a, '_>,
         of: MapParams<T, OnDevice<'a>>,
     ) -> Input<'_, 'a, T> {
-        Input::Maps(self.a.copy.tensor(k, of.a), self.b.copy.tensor(k, of.b))
+        let (a, b) = (self.a.copy.tensor(k, of.a), self.b.copy.tensor(k, of.b));
+        Input::Maps(Box::new(a), Box::new(b))
     }
 
     /// A and B where threads fetch them.
