@@ -327,6 +327,11 @@ impl GemmConfig {
         if self.swap { [n, m] } else { [m, n] }
     }
 
+    /// Threads that write tiles of A and B to shared memory, or none where tensor copies do.
+    pub(super) const fn writers(&self) -> u32 {
+        if matches!(self.load, LoadForm::Threads) { GROUP } else { 0 }
+    }
+
     /// Returns whether each consumer has tiles of its own.
     pub(super) const fn is_pingpong(&self) -> bool {
         matches!(self.schedule, Schedule::Pingpong)

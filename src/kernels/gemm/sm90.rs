@@ -15,8 +15,8 @@ use crate::ir::{
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
     GlobalLines, GlobalRows, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor, SharedTensor,
-    SmemAtom, SmemSwizzle, StagedStore, ThrStore, Tile, TileScheduler, TiledMma, TmaCopy,
-    TmaPipeline, TmaTensor, ValType, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
+    SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrStore, Tile, TileScheduler, TiledMma,
+    TmaCopy, TmaPipeline, TmaTensor, ValType, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
 };
 
 use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
@@ -116,19 +116,14 @@ enum Input<'p, 'a, T: Types> {
 }
 
 /// D in a kernel body.
-enum Output<'a, T: Types> {
-    Map(Val<'a, Map<T>>),
-    Rows(GlobalRows<'a, T::D>),
+type Output<'a, T> = StoreDestination<'a, <T as Types>::D>;
+
+fn map<'a, T: Types>(d: Val<'a, Map<T>>, _: &Args<'a, T>) -> Output<'a, T> {
+    d.into()
 }
 
-impl<'a, T: Types> Output<'a, T> {
-    fn map(d: Val<'a, Map<T>>, _: &Args<'a, T>) -> Self {
-        Output::Map(d)
-    }
-
-    fn rows(d: RowParams<T::D, OnDevice<'a>>, args: &Args<'a, T>) -> Self {
-        Output::Rows(GlobalRows { to: d.d, strides: d.strides, extents: args.epilogue.extents })
-    }
+fn rows<'a, T: Types>(d: RowParams<T::D, OnDevice<'a>>, args: &Args<'a, T>) -> Output<'a, T> {
+    GlobalRows { to: d.d, strides: d.strides, extents: args.epilogue.extents }.into()
 }
 
 /// An operand: the layout of its ring of tiles in shared memory, and the copy that fetches a tile.
@@ -269,12 +264,12 @@ impl Plan {
             };
         }
         Ok(match (by_threads, splits > 1) {
-            ((true, _), false) => built!(Lines, lines, Output::rows),
-            ((true, _), true) => built!(split SplitLines, lines, Output::rows),
-            ((false, true), false) => built!(Rows, tensors, Output::rows),
-            ((false, true), true) => built!(split SplitRows, tensors, Output::rows),
-            ((false, false), false) => built!(Whole, tensors, Output::map),
-            ((false, false), true) => built!(split Split, tensors, Output::map),
+            ((true, _), false) => built!(Lines, lines, rows),
+            ((true, _), true) => built!(split SplitLines, lines, rows),
+            ((false, true), false) => built!(Rows, tensors, rows),
+            ((false, true), true) => built!(split SplitRows, tensors, rows),
+            ((false, false), false) => built!(Whole, tensors, map),
+            ((false, false), true) => built!(split Split, tensors, map),
         })
     }
 
@@ -322,40 +317,29 @@ impl Plan {
         let Plan { config, a, b, store, .. } = self;
         let sa = SharedTensor::<T::A>::shared_aligned(k, a.ring.clone(), SWIZZLE_ALIGN);
         let sb = SharedTensor::<T::B>::shared_aligned(k, b.ring.clone(), SWIZZLE_ALIGN);
-        let staging = config.consumers() * store.elements();
-        let staging = k.shared_aligned::<T::D>(staging, SWIZZLE_ALIGN);
+        let staging =
+            k.shared_aligned::<T::D>(config.consumers() * store.elements(), SWIZZLE_ALIGN);
         let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
         let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals).cluster(config.cluster);
-        let pipe = if config.load == LoadForm::Threads { pipe.written_by(GROUP) } else { pipe };
+        let pipe = pipe.written_by(config.writers());
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         // The scheduler counts the splits of a tile like matrices of a batch.
-        let batch = if split.is_some() { args.batch * config.splits } else { args.batch };
-        let tiles = [args.row_tiles, args.column_tiles, batch];
+        let tiles = [args.row_tiles, args.column_tiles, args.batch * config.splits];
         let tiles = TileScheduler::new(k, config.raster, tiles).clusters(config.cluster);
         let thread = k.thread_idx().x;
-        if config.programmatic {
-            k.griddepcontrol_launch_dependents();
-        }
+        config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         pipe.init(k, thread.eq(0));
         order.inspect(|order| order.init(k, thread.eq(0)));
         k.barrier();
         pipe.cluster_sync(k, BarrierForm::Aligned);
-        if config.programmatic {
-            k.griddepcontrol_wait();
-        }
+        config.programmatic.then(|| k.griddepcontrol_wait());
         let roles = WarpRole::producer_and_consumers(config.consumers(), config.registers);
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
             if role == 0 {
-                let producer = Producer { plan: self, args, pipe, sa: &sa, sb: &sb };
-                return match input {
-                    Input::Maps(..) => {
-                        k.if_(thread.eq(0), |k| producer.produce(k, input, tiles, thread));
-                    }
-                    Input::Lines(..) => producer.produce(k, input, tiles, thread),
-                };
+                let producer = Producer { plan: self, args, input, pipe, sa: &sa, sb: &sb };
+                return k.if_(thread.lt(config.writers().max(1)), |k| producer.produce(k, tiles));
             }
-            let thread_of_group = || thread % GROUP;
-            let mma_thread = if config.is_pingpong() { thread_of_group() } else { thread - GROUP };
+            let mma_thread = if config.is_pingpong() { thread % GROUP } else { thread - GROUP };
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
             let to = staging.offset(group * store.elements());
             let products = if config.swap {
@@ -364,10 +348,7 @@ impl Plan {
                 WgmmaMainloop::clear_rows(k, &sa, config.tile[0], mma_thread, barrier);
                 WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sa, &sb)
             };
-            let store = match &output {
-                Output::Map(d) => store.slice(k, *d, to, thread_of_group(), barrier),
-                Output::Rows(d) => store.to_rows(k, d.clone(), to, thread_of_group(), barrier),
-            };
+            let store = store.slice(k, output.clone(), to, thread % GROUP, barrier);
             let consumer =
                 Consumer { plan: self, args, split, group, barrier, pipe, products, store };
             match (config.store, order) {
@@ -405,6 +386,7 @@ impl Plan {
 struct Producer<'p, 'a, 'b, T: Types> {
     plan: &'p Plan,
     args: &'p Args<'a, T>,
+    input: &'p Input<'p, 'a, T>,
     pipe: TmaPipeline<'b>,
     sa: &'p SharedTensor<'b, T::A>,
     sb: &'p SharedTensor<'b, T::B>,
@@ -412,14 +394,8 @@ struct Producer<'p, 'a, 'b, T: Types> {
 
 impl<'a: 'b, 'b, T: Types> Producer<'_, 'a, 'b, T> {
     /// Fetches by tensor copies in one thread, or by all threads of the group.
-    fn produce(
-        &self,
-        k: &mut Body<'b, '_>,
-        input: &Input<'_, 'a, T>,
-        tiles: TileScheduler<'b>,
-        thread: Val<'b, i32>,
-    ) {
-        let Producer { plan: Plan { config, .. }, args, pipe, sa, sb } = *self;
+    fn produce(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
+        let Producer { plan: Plan { config, .. }, args, input, pipe, sa, sb } = *self;
         let [m, n, depth] = config.tile;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
         tiles.for_each(k, pipe.producer(k), |k, tile, state| {
@@ -427,8 +403,8 @@ impl<'a: 'b, 'b, T: Types> Producer<'_, 'a, 'b, T> {
             let [of_a, of_b] = [args.batched_a, args.batched_b].map(|batched| tile.batch * batched);
             k.for_(range(first, end), state, |k, step, state| {
                 let full = pipe.acquire(k, state);
-                let sa = sa.slice(k, (.., .., .., state.stage));
-                let sb = sb.slice(k, (.., .., state.stage));
+                let stage = state.stage;
+                let (sa, sb) = (sa.slice(k, (.., .., .., stage)), sb.slice(k, (.., .., stage)));
                 match input {
                     Input::Maps(a, b) => {
                         let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
@@ -437,9 +413,9 @@ impl<'a: 'b, 'b, T: Types> Producer<'_, 'a, 'b, T> {
                         gb.load_rotated(k, &sb, full, config.cluster, [step, tiles.rank(k)]);
                     }
                     Input::Lines(a, b) => {
-                        a.load(k, &sa, [m, depth], [tile.row * m, step * depth, of_a], thread);
-                        b.load(k, &sb, [n, depth], [tile.column * n, step * depth, of_b], thread);
-                        pipe.commit(k, state.stage);
+                        a.load(k, &sa, [m, depth], [tile.row * m, step * depth, of_a]);
+                        b.load(k, &sb, [n, depth], [tile.column * n, step * depth, of_b]);
+                        pipe.commit(k, stage);
                     }
                 }
                 state.next()
@@ -466,8 +442,7 @@ impl<'a: 'b, 'b, T: Types> Consumer<'_, 'a, 'b, T> {
         tiles.for_each(k, self.pipe.consumer(k), |k, tile, state| {
             let acc = self.accumulators(k);
             let (tile, [first, end], number) = self.plan.part(k, self.args, tile);
-            let steps = if self.split.is_some() { end - first } else { end };
-            let state = self.products.run(k, &acc, state, steps);
+            let state = self.products.run(k, &acc, state, end - first);
             self.products.finish(k, state);
             match self.split {
                 Some(args) => {

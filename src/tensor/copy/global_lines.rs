@@ -53,8 +53,7 @@ impl<T> GlobalLines<'_, T> {
 
 impl<'b, T: Element> GlobalLines<'b, T> {
     /// Copies the tile of `rows` rows and `depth` elements along K from (row, K, matrix) `origin` on to `to`, (row, K), with
-    /// zeros beyond the matrix, as tensor copies do. All threads of a warp group do it together; `thread` is the thread in
-    /// the group.
+    /// zeros beyond the matrix, as tensor copies do. All threads of a warp group do it together.
     ///
     /// A thread loads the two aligned vectors that have its 16 bytes, and shifts them together. All its loads are on their
     /// way at the same time. Those that cross the ends of the buffer are made
@@ -66,7 +65,6 @@ impl<'b, T: Element> GlobalLines<'b, T> {
         to: &SharedTensor<'b, T>,
         [rows, depth]: [u32; 2],
         [row, along, matrix]: [Val<'b, i32>; 3],
-        thread: Val<'b, i32>,
     ) {
         let _call = k.call();
         let size = T::SCALAR.size_bytes();
@@ -75,7 +73,7 @@ impl<'b, T: Element> GlobalLines<'b, T> {
         let origin = if by_rows { [row, along, matrix] } else { [along, row, matrix] };
         let tile = [lines, columns * size / VECTOR];
         let count = (tile[0] * tile[1]).div_ceil(GROUP);
-        let ends = self.ends();
+        let (ends, thread) = (self.ends(), k.thread_idx().x % GROUP);
         // Without conditions, so that all loads are on their way at the same time: what is not needed is read elsewhere.
         let units: Vec<_> = (0..count)
             .map(|number| {

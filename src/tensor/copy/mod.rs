@@ -24,7 +24,7 @@ pub use im2col::{Filter, Im2colCopy};
 pub use matrix_load::{MatrixLoad, MatrixRing};
 pub use row::Row;
 pub use staged_store::StagedStore;
-pub use thr_store::{AccumulatorMap, StoreWords, ThrStore};
+pub use thr_store::{AccumulatorMap, StoreDestination, StoreWords, ThrStore};
 pub use thread::{autovec_copy, autovec_copy_if, copy, copy_if, copy_zfill};
 pub use tma::TmaCopy;
 pub use tma_tensor::TmaTensor;

@@ -2,11 +2,11 @@
 
 use crate::arch::{Major, TensorMapDesc};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, NamedBarrier, Shared, TensorMapMut, Val};
+use crate::ir::{Body, Element, NamedBarrier, Shared, Val};
 use crate::layout::{ComposedLayout, IntTuple, Layout, shape, tiler};
 
-use super::global_rows::{GlobalRows, SharedRows};
-use super::thr_store::{Destination, ThrStore};
+use super::global_rows::SharedRows;
+use super::thr_store::{StoreDestination, ThrStore};
 use super::tma::TmaCopy;
 use crate::tensor::atom::{SmemAtom, SmemSwizzle};
 use crate::tensor::error::{TensorError, TensorErrorKind};
@@ -165,7 +165,7 @@ impl StagedStore {
         })
     }
 
-    /// The same where threads store the rows ([`to_rows`](StagedStore::to_rows)), not tensor copies. Rows in shared memory
+    /// The same where threads store the rows ([`StoreDestination::Rows`]), not tensor copies. Rows in shared memory
     /// then have an odd number of 16-byte units, and meet no bank twice.
     ///
     /// ```
@@ -232,44 +232,19 @@ impl StagedStore {
         self.copy.desc(tensor)
     }
 
-    /// The part of a thread of a warp group. `staging` are the group's elements of shared memory, at a multiple of 1024
+    /// The part of a thread of a warp group, in a store to matrices of a tensor map or to rows that may lie anywhere. `staging` are the group's elements of shared memory, at a multiple of 1024
     /// bytes (of 128 where there is no swizzle); `thread` is the thread in the group; `barrier` is a named barrier that the group
     /// has for itself.
     #[track_caller]
     pub fn slice<'s, 'b, T: Element>(
         &'s self,
         k: &Body<'b, '_>,
-        map: Val<'b, TensorMapMut<T, 3>>,
+        to: impl Into<StoreDestination<'b, T>>,
         staging: Val<'b, Shared<T>>,
         thread: Val<'b, i32>,
         barrier: NamedBarrier<'b>,
     ) -> ThrStore<'s, 'b, T> {
-        self.part_of(k, Destination::Map(map), staging, thread, barrier)
-    }
-
-    /// As [`slice`](StagedStore::slice), to rows that may lie anywhere: the threads of the group store them in aligned vectors
-    /// of 16 bytes, and wait for each other.
-    #[track_caller]
-    pub fn to_rows<'s, 'b, T: Element>(
-        &'s self,
-        k: &Body<'b, '_>,
-        rows: GlobalRows<'b, T>,
-        staging: Val<'b, Shared<T>>,
-        thread: Val<'b, i32>,
-        barrier: NamedBarrier<'b>,
-    ) -> ThrStore<'s, 'b, T> {
-        self.part_of(k, Destination::Rows(rows), staging, thread, barrier)
-    }
-
-    #[track_caller]
-    fn part_of<'s, 'b, T: Element>(
-        &'s self,
-        k: &Body<'b, '_>,
-        to: Destination<'b, T>,
-        staging: Val<'b, Shared<T>>,
-        thread: Val<'b, i32>,
-        barrier: NamedBarrier<'b>,
-    ) -> ThrStore<'s, 'b, T> {
+        let to = to.into();
         if T::SCALAR != self.elem {
             let expected = self.elem.to_string();
             let kind = TensorErrorKind::ElementType { operand: "D", found: T::SCALAR, expected };

@@ -12,20 +12,32 @@ use super::staged_store::StagedStore;
 use crate::tensor::view::pointer::TensorPointer;
 use crate::tensor::view::tensor::{RegisterTensor, Tensor};
 
-/// The way from shared memory to global memory.
+/// The matrices that a [`StagedStore`] writes, and so the way to them from shared memory.
 #[derive(Clone, Debug)]
-pub(super) enum Destination<'b, T> {
+pub enum StoreDestination<'b, T> {
     /// By tensor copies.
     Map(Val<'b, TensorMapMut<T, 3>>),
-    /// By the threads.
+    /// By the threads, in aligned vectors of 16 bytes: rows may lie anywhere. The threads wait for each other.
     Rows(GlobalRows<'b, T>),
+}
+
+impl<'b, T> From<Val<'b, TensorMapMut<T, 3>>> for StoreDestination<'b, T> {
+    fn from(map: Val<'b, TensorMapMut<T, 3>>) -> Self {
+        StoreDestination::Map(map)
+    }
+}
+
+impl<'b, T> From<GlobalRows<'b, T>> for StoreDestination<'b, T> {
+    fn from(rows: GlobalRows<'b, T>) -> Self {
+        StoreDestination::Rows(rows)
+    }
 }
 
 /// The part of a [`StagedStore`] that a thread has.
 #[derive(Clone, Debug)]
 pub struct ThrStore<'s, 'b, T> {
     pub(super) store: &'s StagedStore,
-    pub(super) to: Destination<'b, T>,
+    pub(super) to: StoreDestination<'b, T>,
     pub(super) staging: Val<'b, Shared<T>>,
     /// The element of the slot at which the lane's row starts, and the 16 bytes in it that the lane starts with.
     pub(super) row: Val<'b, i32>,
@@ -193,7 +205,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let StagedStore { slots, .. } = *self.store;
         let to = self.staging.offset(number % slots * self.store.slot_elements());
         let first = self.thread.eq(0);
-        if let Destination::Map(_) = self.to {
+        if let StoreDestination::Map(_) = self.to {
             k.if_(first, |k| k.cp_async_bulk_wait_group(slots - 1, BulkWait::Read));
         }
         self.barrier.sync(k);
@@ -203,8 +215,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             self.store_pairs(k, to, &mut words);
         }
         let map = match &self.to {
-            Destination::Map(map) => *map,
-            Destination::Rows(rows) => {
+            StoreDestination::Map(map) => *map,
+            StoreDestination::Rows(rows) => {
                 self.barrier.sync(k);
                 return rows.store(k, &self.store.shared_rows(to), origin, self.thread);
             }
@@ -363,7 +375,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// and before the block ends.
     #[track_caller]
     pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>) {
-        if let Destination::Map(_) = self.to {
+        if let StoreDestination::Map(_) = self.to {
             k.if_(self.thread.eq(0), |k| k.cp_async_bulk_wait_group(0, BulkWait::Read));
         }
     }
