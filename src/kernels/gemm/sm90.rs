@@ -404,7 +404,7 @@ impl<'a: 'b, 'b, T: Types> Producer<'_, 'a, 'b, T> {
             k.for_(range(first, end), state, |k, step, state| {
                 let full = pipe.acquire(k, state);
                 let stage = state.stage;
-                let (sa, sb) = (sa.slice(k, (.., .., .., stage)), sb.slice(k, (.., .., stage)));
+                let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
                 match input {
                     Input::Maps(a, b) => {
                         let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));

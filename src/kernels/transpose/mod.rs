@@ -37,13 +37,12 @@ impl TransposeConfig {
     pub fn new(target: Target, elem: Scalar, problem: &TransposeProblem) -> Self {
         let chunk = chunk(elem);
         let access = problem.access(elem);
-        // 16 KiB, with 128 bytes of each row of the output; more of a ragged matrix, whose tiles overlap.
-        let tile = match access {
-            RowAccess::Aligned => [8, (128 / chunk).clamp(8, 64)],
-            RowAccess::Ragged | RowAccess::Elements => [16, 16],
-        };
+        // 32 KiB of elements of 16 bits: 256 bytes of each row of the input and of the output.
+        let tile = [16, (128 / chunk).clamp(8, 64)];
+        // Rows of the output that are written at about the same time are few, and each gets a long piece.
+        let raster = Raster::SwizzleAlongM { width: 8 };
         let batch_modes = problem.batch_modes();
-        TransposeConfig { target, access, tile, raster: Raster::AlongN, batch_modes }
+        TransposeConfig { target, access, tile, raster, batch_modes }
     }
 
     /// Returns configurations to choose from for a matrix of these sizes, the one of [`new`](TransposeConfig::new) first.
