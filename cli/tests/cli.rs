@@ -528,7 +528,7 @@ fn without_a_command_there_is_a_hint() {
     check_refused(
         &["bench"],
         &expect![[r#"
-        error: `tilewright bench` needs a command: gemm, softmax, norm, reduce, transpose, attention; see `--help`
+        error: `tilewright bench` needs a command: gemm, softmax, norm, reduce, transpose, attention, parallel; see `--help`
     "#]],
     );
     check_refused(

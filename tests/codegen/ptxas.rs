@@ -93,7 +93,7 @@ fn add_arith(kernel: &mut Raw, row: &Op, ty: Type) -> bool {
 fn filetest_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests");
     let mut kernels = Vec::new();
-    for directory in ["print", "verify"] {
+    for directory in ["print", "ptx", "verify"] {
         for entry in std::fs::read_dir(root.join(directory)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_none_or(|extension| extension != "kir") {

@@ -614,6 +614,13 @@ export! {
         unsafe { set(pool, 0x9001) };
         0
     }
+    fn cuDeviceCanAccessPeer(can: *mut c_int, _device: c_int, _peer: c_int) {
+        unsafe { set(can, 0) };
+        0
+    }
+    fn cuMemPoolSetAccess(pool: Handle, _map: *const c_void, _count: usize) {
+        if pool == 0x9001 { 0 } else { 1 }
+    }
     fn cuMemPoolSetAttribute(pool: Handle, attribute: c_uint, value: *const u64) {
         if pool != 0x9001 || attribute != 4 || unsafe { *value } != 1 << 20 {
             return 1;
