@@ -87,6 +87,10 @@ const CHUNKS: [u32; 6] = [1, 2, 3, 4, 6, 8];
 /// The predicted time of chunks, in parts of that without, from which on they are chosen.
 const WORTH: f64 = 0.94;
 
+/// The least time of a layer, in those of its communication, for chunks to be tried: between two H200, chunks of shorter
+/// products took longer than one operation after the other.
+const LEAST_SHARE: f64 = 7.0;
+
 impl Situation {
     /// Returns the overlap that is predicted to be the fastest.
     pub(super) fn plan(&self, wanted: &GemmConfig) -> Result<CommOverlap, GemmError> {
@@ -95,7 +99,7 @@ impl Situation {
         let mut best = (CommOverlap::None, alone * WORTH);
         // A collective that takes little more than its latency is not worth more calls.
         let comm = self.comm_seconds(wanted.a, self.sizes.rows);
-        if self.ranks == 1 || comm < 2.0 * LATENCY_S {
+        if self.ranks == 1 || comm < 2.0 * LATENCY_S || alone < LEAST_SHARE * comm {
             return Ok(best.0);
         }
         for chunks in CHUNKS.into_iter().filter(|chunks| *chunks <= self.sizes.rows.div_ceil(64)) {
@@ -184,7 +188,7 @@ mod tests {
         assert_eq!(chunks(4).starts(0), [0]);
     }
 
-    /// Large products hide their communication; small ones have nothing to hide it behind.
+    /// Long products hide their communication; short ones have nothing to hide it behind.
     #[test]
     fn communication_is_hidden_where_that_is_faster() {
         let of = |exchange, rows, n, k| Situation {
@@ -195,14 +199,16 @@ mod tests {
             max_blocks: Some(16),
         };
         let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+        let large = of(Exchange::Gather, 4096, 14336, 8192);
+        let overlap = large.plan(&wanted).unwrap();
+        assert!(matches!(overlap, CommOverlap::Chunks { comm_sms: 16, .. }), "{overlap:?}");
+        let alone = large.seconds(&wanted, CommOverlap::None).unwrap();
+        assert!(large.seconds(&wanted, overlap).unwrap() < 0.94 * alone);
+        assert_eq!(Situation { ranks: 1, ..large }.plan(&wanted), Ok(CommOverlap::None));
         for exchange in [Exchange::Gather, Exchange::Scatter, Exchange::Sum] {
-            let large = of(exchange, 4096, 4096, 4096);
-            let overlap = large.plan(&wanted).unwrap();
-            assert!(matches!(overlap, CommOverlap::Chunks { comm_sms: 16, .. }), "{exchange:?}");
-            let alone = large.seconds(&wanted, CommOverlap::None).unwrap();
-            assert!(large.seconds(&wanted, overlap).unwrap() < 0.9 * alone, "{exchange:?}");
-            assert_eq!(of(exchange, 8, 4096, 4096).plan(&wanted), Ok(CommOverlap::None));
-            assert_eq!(Situation { ranks: 1, ..large }.plan(&wanted), Ok(CommOverlap::None));
+            for (rows, n, k) in [(8, 4096, 4096), (4096, 4096, 4096)] {
+                assert_eq!(of(exchange, rows, n, k).plan(&wanted), Ok(CommOverlap::None));
+            }
         }
     }
 }
