@@ -4,7 +4,7 @@ set -eu
 cargo build -q --release --package xtask
 collected() {
     valgrind --tool=callgrind --callgrind-out-file=/dev/null \
-        target/release/xtask instructions "$1" "$2" 2>&1 | sed -n 's/.*Collected : //p'
+        "${CARGO_TARGET_DIR:-target}/release/xtask" instructions "$1" "$2" 2>&1 | sed -n 's/.*Collected : //p'
 }
 for operation in coalesce composition complement complement_nested logical_divide right_inverse \
     right_inverse_nested logical_product; do

@@ -23,7 +23,7 @@ pub use crate::ir::{
     Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Registers, Shared,
     Target, Val, Var, Vector, bf16, f16, range,
 };
-pub use crate::layout::{IntTuple, Layout, LayoutError, layout, shape, tiler};
+pub use crate::layout::{Int, IntTuple, Layout, LayoutError, layout, shape, tiler};
 pub use crate::runtime::{Buffer, Device, Function};
 pub use crate::runtime::{Grid, LaunchOptions, RuntimeError};
 pub use crate::tensor::{SharedTensor, Tensor};

@@ -493,6 +493,7 @@ fn the_kernel_for_hopper_is_short() {
         "map_of_d",
         "rows",
         "lines",
+        "groups",
         "tensors",
         "matrices",
         "build",

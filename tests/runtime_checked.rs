@@ -17,9 +17,10 @@ use support::device::{gpu, wanted_gpu};
 
 use std::process::Command;
 
+use tilewright::ir::op::CpAsyncCache;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{Element, GlobalMut, Kernel, Record, Target, bf16, range};
-use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
+use tilewright::ir::{Element, GlobalMut, Kernel, KernelOptions, Record, Target, bf16, range};
+use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, LoadForm, StoreForm};
 use tilewright::runtime::{Device, Grid, LoadOptions, RuntimeError};
 use tilewright::sim::{self, Fault, FaultCause, GlobalBuffer, KernelArg, Options};
 
@@ -31,12 +32,13 @@ type Params = (GlobalMut<i32>, i32);
 
 const LEN: usize = 100;
 
-const FAULTS: [&str; 9] = [
+const FAULTS: [&str; 10] = [
     "store",
     "load before the start",
     "shared",
     "vector",
     "misaligned",
+    "misaligned element",
     "generic",
     "division",
     "step",
@@ -76,6 +78,9 @@ fn faulty(fault: &str, target: Target) -> (Kernel<Params>, i32) {
         "misaligned" => build(1, &|k, (x, n)| {
             let value = x.load_vector::<4>(k, n);
             x.store_vector(k, 0, value);
+        }),
+        "misaligned element" => build(1, &|k, (x, n)| {
+            x.ptr_cast::<u8>().offset(n).ptr_cast::<i32>().store(k, 0, 1);
         }),
         "generic" => build(100, &|k, (x, n)| {
             let to = x.cvta();
@@ -132,6 +137,67 @@ fn checks_in_code_find_what_the_simulator_finds() {
     }
 }
 
+/// A function that is loaded with checks returns the same fault on the simulator as one without.
+#[test]
+fn functions_with_checks_return_the_fault_of_the_simulator() {
+    for fault in FAULTS {
+        let (kernel, number) = faulty(fault, Target::SM_80);
+        let device = Device::sim_with(Options::default().race(false));
+        let mut x = device.zeros(LEN).unwrap();
+        let function = device.load_with(LoadOptions::default().checked(true), &kernel).unwrap();
+        assert!(function.is_checked());
+        let result = function.launch(GRID, (&mut x, number));
+        let Err(RuntimeError::Simulation(error)) = result else { panic!("{fault}: {result:?}") };
+        assert_eq!(error.fault(), Some(&on_simulator(fault, Target::SM_80)), "{fault}");
+    }
+}
+
+/// A pointer may be out of bounds and misaligned as long as nothing is accessed through it: in front of its buffer, behind
+/// it, or as the source of a `cp.async` of no bytes.
+#[test]
+fn unused_pointers_out_of_bounds_are_no_violation() {
+    let kernel = Kernel::<Params>::build("offsets", Target::SM_80, |k, (x, n)| {
+        let tile = k.shared_aligned::<i32>(64 * 4, 16);
+        let t = k.thread_idx().x;
+        let (before, behind) = (x.offset(n - 200), x.offset(n));
+        before.store(k, 200 - n + t, behind.load(k, t - n) + 1);
+        // No bytes are read, so the source may be anywhere.
+        let to = tile.offset(t * 4);
+        let (from, none) = (x.offset(n * 3 + t), (n - LEN as i32).cvt::<u32>());
+        k.cp_async_zfill(to, from, CpAsyncCache::Cg, 16, none);
+        k.cp_async_commit_group();
+        k.cp_async_wait_group(0);
+        x.store(k, t, tile.load(k, t * 4));
+    })
+    .unwrap();
+    let checked = kernel.checked().unwrap();
+    assert!(checked.sites().iter().all(|site| site.op != "offset"));
+    let device = Device::sim().unwrap();
+    for checks in [false, true] {
+        let mut x = device.upload(&[7; LEN]).unwrap();
+        let function = device.load_with(LoadOptions::default().checked(checks), &kernel).unwrap();
+        function.launch(GRID, (&mut x, LEN as i32)).unwrap();
+        assert_eq!(x.to_vec().unwrap()[..65], [[0; 64].as_slice(), &[7]].concat());
+    }
+}
+
+/// Checks take registers: blocks of any size fit where the kernel says nothing about them, and its own bounds stay.
+#[test]
+fn blocks_of_any_size_have_registers() {
+    let bounds = |options: KernelOptions| {
+        let kernel =
+            Kernel::<(GlobalMut<i32>,)>::build_with(options, "any", Target::SM_80, |k, (x,)| {
+                x.store(k, 0, 1);
+            });
+        let kernel = kernel.unwrap();
+        kernel.checked().unwrap().kernel().ir().bounds
+    };
+    let none = KernelOptions::default();
+    assert_eq!(bounds(none.clone()).max_threads, Some(1024));
+    assert_eq!(bounds(none.clone().max_threads(256)).max_threads, Some(256));
+    assert_eq!(bounds(none.clone().block([128, 1, 1])), none.block([128, 1, 1]).bounds);
+}
+
 /// A GPU returns the fault of the simulator, and is lost.
 #[test]
 fn gpu_faults_are_those_of_the_simulator() {
@@ -179,30 +245,36 @@ fn gpu_child() {
     eprintln!("the child has run");
 }
 
-/// Correct kernels compute the same bits with checks and without.
+/// Correct kernels compute the same bits with checks and without, on the simulator and on a GPU: ragged products whose
+/// pointers run past their buffers, by every way to load and store tiles.
 #[test]
-fn gpu_results_are_the_same_with_checks() {
-    let Some(device) = wanted_gpu() else { return };
-    let sizes = GemmProblem::new(300, 264, 200);
-    let numbers =
-        |len: usize| (0..len).map(|i| bf16::from_f32((i % 13) as f32 - 6.0)).collect::<Vec<_>>();
-    let (a, b) =
-        (device.upload(&numbers(300 * 200)).unwrap(), device.upload(&numbers(264 * 200)).unwrap());
-    let target = device.target();
-    let sm80 = GemmConfig::sm80(target, Scalar::Bf16, [128, 128]);
-    let mut configs = vec![sm80];
-    if target == Target::SM_90A {
-        configs.push(GemmConfig::sm90(Scalar::Bf16, [128, 128]));
-    }
-    for config in configs {
-        let gemm = Gemm::<bf16>::new(config).unwrap();
-        let product = |checked| {
-            let mut d = device.zeros::<bf16>(300 * 264).unwrap();
-            let function =
-                gemm.load_with(LoadOptions::default().checked(checked), &device).unwrap();
-            function.launch(&sizes, GemmArgs::new(&a, &b, &mut d)).unwrap();
-            d.to_vec().unwrap()
+fn results_are_the_same_with_checks() {
+    let sim = Device::sim_for(Target::SM_90A).unwrap();
+    for (device, [m, n, k]) in [(Some(sim), [70, 72, 72]), (gpu(), [300, 264, 200])] {
+        let Some(device) = device else { continue };
+        let sizes = GemmProblem::new(m, n, k);
+        let numbers = |len: u32| {
+            let number = |i: u32| bf16::from_f32((i % 13) as f32 - 6.0);
+            device.upload(&(0..len).map(number).collect::<Vec<_>>()).unwrap()
         };
-        assert_eq!(product(true), product(false), "{config}");
+        let (a, b) = (numbers(m * k), numbers(n * k));
+        let target = device.target();
+        let mut configs = vec![GemmConfig::sm80(target, Scalar::Bf16, [64, 64])];
+        if target == Target::SM_90A {
+            let sm90 = GemmConfig::sm90(Scalar::Bf16, [64, 64]);
+            let direct = GemmConfig { store: StoreForm::Direct, ..sm90 };
+            configs.extend([sm90, direct, GemmConfig { load: LoadForm::Threads, ..direct }]);
+        }
+        for config in configs {
+            let gemm = Gemm::<bf16>::new(config).unwrap();
+            let product = |checked| {
+                let mut d = device.zeros::<bf16>((m * n) as usize).unwrap();
+                let function =
+                    gemm.load_with(LoadOptions::default().checked(checked), &device).unwrap();
+                function.launch(&sizes, GemmArgs::new(&a, &b, &mut d)).unwrap();
+                d.to_vec().unwrap()
+            };
+            assert_eq!(product(true), product(false), "{config} on {device}");
+        }
     }
 }

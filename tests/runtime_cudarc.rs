@@ -65,6 +65,12 @@ fn views_are_borrowed() {
 }
 
 #[test]
+fn the_default_stream_of_a_thread_is_its_own() {
+    check("per_thread", &[]);
+    check("per_thread", &[("POOLS", "0")]);
+}
+
+#[test]
 fn borrowed_slices_do_not_outlive_the_borrow() {
     check("borrow_ends", &[]);
 }
@@ -82,6 +88,7 @@ fn child() {
         "borrow" => borrow(&Program::new()),
         "borrow_views" => borrow_views(&Program::new()),
         "borrow_ends" => borrow_ends(),
+        "per_thread" => per_thread(&Program::new()),
         _ => panic!("no such case"),
     }
     eprintln!("case {case} ran");
@@ -294,8 +301,15 @@ fn borrow_views(program: &Program) {
             y.to_vec()
         });
         assert_eq!(values.unwrap(), [12.0; N]);
+        // Some slices in a vector, in a tuple with another one.
+        let lens = device.borrow_cudarc((vec![&x, &x], &mut y), |(xs, y)| {
+            add(xs[0], y)?;
+            add(xs[1], y)?;
+            Ok::<_, RuntimeError>((xs.len(), y.len()))
+        });
+        assert_eq!(lens, Ok((2, N)));
     }
-    assert_eq!(program.read(&y), [[12.0; N], [10.0; N]].concat());
+    assert_eq!(program.read(&y), [[16.0; N], [10.0; N]].concat());
     // An error of the closure is that of the call, and the slices go back all the same.
     let failed: Result<(), Box<dyn std::error::Error>> =
         device.borrow_cudarc((&mut y,), |_| Err("no".into()));
@@ -351,6 +365,36 @@ fn borrow_ends() {
     drop(program.end_capture());
 }
 
+/// Two threads launch on the default stream of each, and both launches write one buffer.
+fn per_thread(program: &Program) {
+    let Program { device, stream, axpy, .. } = program;
+    let theirs = stream.context().per_thread_stream();
+    let launch = |ours: &Stream, x: &Buffer<f32>, y: &mut Buffer<f32>| {
+        let options = LaunchOptions::default().stream(ours);
+        axpy.launch_with(options, GRID, (2.0, x, y, N as i32))
+    };
+    let ours = Stream::from_cudarc(&theirs).unwrap();
+    let (x, mut y) = program.buffers();
+    launch(&ours, &x, &mut y).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // The handle means another stream here.
+            let refused = Err(RuntimeError::OtherThreadStream);
+            assert_eq!(launch(&ours, &x, &mut y), refused);
+            let its = Stream::from_cudarc(&theirs).unwrap();
+            launch(&its, &x, &mut y).unwrap();
+            // Waits for the other thread's work, too.
+            ours.synchronize().unwrap();
+        });
+    });
+    launch(&ours, &x, &mut y).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [6.0; N]);
+    // Memory that a thread writes is freed by another one.
+    launch(&ours, &x, &mut y).unwrap();
+    std::thread::scope(|scope| scope.spawn(|| drop((x, y))).join()).unwrap();
+    device.synchronize().unwrap();
+}
+
 /// Returns the program of a test that needs a GPU.
 fn on_gpu() -> Option<Program> {
     device::wanted_gpu().map(|_| Program::new())
@@ -362,6 +406,7 @@ fn gpu_borrows_slices_of_cudarc() {
     for _ in 0..100 {
         borrow(&program);
         borrow_views(&program);
+        per_thread(&program);
     }
 }
 

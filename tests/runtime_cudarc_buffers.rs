@@ -107,6 +107,12 @@ fn half_types(device: &Device, stream: &Arc<CudaStream>) {
     let KeptBuffer { error, buffer, .. } = buffer.into_cudarc(stream).unwrap_err();
     assert_eq!(error, RuntimeError::BufferShared);
     let slice: CudaSlice<half::bf16> = buffer.into_cudarc_as(stream).unwrap();
+    // What the program keeps is lent with our type, too.
+    let lent = device.borrow_cudarc((&slice, &slice.slice(1..)), |(all, rest)| {
+        let (all, rest): (&Buffer<bf16>, &Buffer<bf16>) = (all, rest);
+        Ok::<_, RuntimeError>((all.to_vec()?, rest.to_vec()?))
+    });
+    assert_eq!(lent, Ok((values.to_vec(), values[1..].to_vec())));
     assert_eq!(Buffer::from_cudarc(slice).unwrap().to_vec().unwrap(), values);
     let values = [0.25f32, 7.0].map(f16::from_f32);
     let slice: CudaSlice<half::f16> =

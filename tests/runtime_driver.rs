@@ -280,6 +280,19 @@ fn a_fault_is_kept_with_its_first_cause() {
     }
 }
 
+/// A destructor that waits finds a fault first. The next call returns it.
+#[test]
+fn a_fault_that_a_destructor_finds_is_returned_by_the_next_call() {
+    let Some(folder) = complete_driver() else { return };
+    for case in ["fault_in_a_drop", "violation_in_a_drop"] {
+        for pools in ["1", "0"] {
+            let output = run(folder, case, &[("CODE", "716"), ("POOLS", pools)]);
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(text.contains("after fault 0"), "{case}: {text}");
+        }
+    }
+}
+
 const FAULTS: [(u32, FaultKind); 6] = [
     (700, FaultKind::IllegalAddress),
     (715, FaultKind::IllegalInstruction),
@@ -344,6 +357,8 @@ fn child() {
         "notes" => notes(),
         "out_of_memory" => out_of_memory(),
         "fault" => fault(),
+        "fault_in_a_drop" => fault_in_a_drop(),
+        "violation_in_a_drop" => violation_in_a_drop(),
         "asserts" => asserts(),
         "asserts_on_streams" => asserts_on_streams(),
         "streams_come_and_go" => streams_come_and_go(),
@@ -1258,6 +1273,41 @@ fn out_of_memory() {
     assert_eq!(too_much(), Err(error));
     let absurd = device.zeros::<u64>(usize::MAX / 4).map(|_| ());
     assert!(matches!(absurd, Err(RuntimeError::OutOfMemory { .. })), "{absurd:?}");
+}
+
+fn fault_in_a_drop() {
+    let device = gpu();
+    let bad = device.load(&named("fault_716")).unwrap();
+    bad.launch(Grid::cover(1, 1), ()).unwrap();
+    drop(bad);
+    let Err(RuntimeError::Fault(fault)) = device.zeros::<i32>(1).map(|_| ()) else {
+        panic!("the fault is not seen");
+    };
+    assert_eq!((fault.kind, fault.launches), (FaultKind::MisalignedAddress, 1));
+    assert_eq!(device.synchronize(), Err(RuntimeError::DeviceLost(fault)));
+}
+
+fn violation_in_a_drop() {
+    let device = gpu();
+    let kernel = Kernel::<(GlobalMut<i32>,)>::build("violates", Target::SM_80, |k, (x,)| {
+        x.store(k, k.thread_idx().x, 7)
+    });
+    let options = LoadOptions::default().checked(true);
+    let function = device.load_with(options, &kernel.unwrap()).unwrap();
+    assert!(function.is_checked());
+    let mut x = device.zeros(16).unwrap();
+    function.launch(Grid::cover(17, 17), (&mut x,)).unwrap();
+    drop(function);
+    let Err(RuntimeError::Violation(found)) = device.synchronize() else {
+        panic!("the violation is not seen");
+    };
+    let expected =
+        "writes i32 element 16 (bytes 64 to 68) of parameter `p0`, which has 16 elements";
+    assert!(found.to_string().contains(expected), "{found}");
+    let Err(RuntimeError::DeviceLost(fault)) = device.synchronize() else {
+        panic!("the device is used again");
+    };
+    assert_eq!(fault.kind, FaultKind::Violation);
 }
 
 fn fault() {

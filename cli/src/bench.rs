@@ -1,6 +1,8 @@
 //! `tilewright bench`: kernels of the library, measured.
 
 mod attention;
+mod beside_plain;
+mod decode;
 mod fit;
 mod input;
 mod measure;
@@ -9,7 +11,10 @@ mod random;
 mod rank;
 mod rows;
 
+use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::process::Command;
 
 use clap::{Args, Subcommand};
 use tilewright::arch::Major;
@@ -19,6 +24,7 @@ use tilewright::runtime::{Device, DeviceChoice};
 use tilewright::tune::{GemmSpace, Regime};
 
 use super::Failure;
+use beside_plain::Form;
 
 /// The options of `tilewright bench`.
 #[derive(Args, Debug)]
@@ -42,9 +48,14 @@ enum What {
     Transpose(rows::Rows),
     /// Attention forward: times it, by operations per second. Needs a GPU.
     Attention(attention::Options),
+    /// Attention of the next tokens over a paged cache: times it beside a kernel that reads the cache. Needs a GPU.
+    Decode(decode::Options),
     /// Parallel linear layers on all GPUs: communication behind products, beside one after the other. Needs two GPUs and
     /// NCCL.
     Parallel(parallel::Options),
+    /// Any other name: runs the program `tilewright-bench-NAME`, which measures a kernel of its own by `tune::bench`.
+    #[command(external_subcommand)]
+    Program(Vec<OsString>),
 }
 
 /// The options of `tilewright bench gemm`.
@@ -58,9 +69,16 @@ struct Gemm {
     /// multiples of 64, a third multiples of 8, a third any. `--candidates` measures more than the first configuration.
     #[arg(long, value_name = "COUNT", conflicts_with = "shapes", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     random: Option<u32>,
-    /// The seed of `--random`.
-    #[arg(long, default_value_t = 1, requires = "random")]
+    /// The seed of `--random` and `--groups`.
+    #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// The number of groups of rows of random lengths, each with a matrix B of its own: measures products of groups beside
+    /// the plain products instead. Needs a GPU.
+    #[arg(long, value_name = "COUNT", conflicts_with = "random", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    groups: Option<u32>,
+    /// Instead, products with SwiGLU of pairs of columns, beside the plain products. Needs a GPU.
+    #[arg(long, conflicts_with_all = ["random", "groups"])]
+    swiglu: bool,
     /// The type in which A and B are multiplied: bf16, f16, tf32, f32, e4m3 or e5m2. The last two are ranked by the
     /// model, not measured.
     #[arg(long, default_value = "bf16", value_parser = input::dtype)]
@@ -135,7 +153,9 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         What::Reduce(options) => return rows::reduce(options),
         What::Transpose(options) => return rows::transpose(options),
         What::Attention(options) => return attention::run(options),
+        What::Decode(options) => return decode::run(options),
         What::Parallel(options) => return parallel::run(options),
+        What::Program(args) => return program(args),
     };
     if let Some(file) = &gemm.fit {
         return fit::run(file);
@@ -149,6 +169,12 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         return random::run(gemm, &device, &random::draw(count, gemm.seed));
     }
     let shapes = input::shapes(gemm.shapes.as_deref())?;
+    let form = gemm.groups.map(Form::Groups).or(gemm.swiglu.then_some(Form::Swiglu));
+    if let Some(form) = form {
+        let choice: DeviceChoice = gemm.device.parse().map_err(Failure::input)?;
+        let device = Device::open(choice).map_err(Failure::input)?;
+        return beside_plain::run(gemm, &device, &shapes, form);
+    }
     let configs = input::configs(&gemm.configs)?;
     let choice: DeviceChoice = gemm.device.parse().map_err(Failure::input)?;
     let device = Device::open(choice).map_err(Failure::input)?;
@@ -159,4 +185,22 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         return rank::run(gemm, &shapes, &configs);
     }
     measure::run(gemm, &device, &shapes, &configs)
+}
+
+/// Runs the benchmark of another program, as `git` and `cargo` run commands that they do not have.
+fn program(args: &[OsString]) -> Result<(), Failure> {
+    let [name, args @ ..] = args else {
+        return Err(Failure::input("`bench` needs a name"));
+    };
+    let name = name.to_string_lossy();
+    let program = format!("tilewright-bench-{name}");
+    match Command::new(&program).args(args).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Failure::run(format!("`{program}`: {status}"))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::input(format!(
+            "`{name}` is no benchmark: expected gemm, softmax, norm, reduce, transpose, attention, decode or parallel, or \
+             the name of a program `{program}`"
+        ))),
+        Err(error) => Err(Failure::input(format!("`{program}`: {error}"))),
+    }
 }

@@ -1,6 +1,7 @@
 //! `tilewright layout`: a layout, what an operation makes of it, and the picture.
 
 mod operations;
+mod page;
 
 use std::fmt;
 use std::fs;
@@ -9,7 +10,9 @@ use std::str::FromStr;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use tilewright::layout::{ComposedLayout, Drawing, IntTuple, LayoutError, Shading, Swizzle, Tiler};
+use tilewright::layout::{
+    ComposedLayout, Drawing, IntTuple, Layout, LayoutError, Shading, Swizzle, Tiler,
+};
 
 use super::{Failure, print};
 use operations::{Argument, Family, OPERATIONS, Operation};
@@ -39,6 +42,10 @@ pub(super) struct Options {
     /// Write the picture as a LaTeX document; `-` is the standard output, which then has nothing else.
     #[arg(long, value_name = "FILE", conflicts_with = "svg")]
     latex: Option<PathBuf>,
+    /// Write a page to point at, with sliders for swizzle and tile; `-` is the standard output, which then has nothing
+    /// else.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["svg", "latex"])]
+    html: Option<PathBuf>,
 }
 
 fn shading(text: &str) -> Result<Shading, String> {
@@ -103,11 +110,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
             let lines = vec![("swizzle", swizzle.to_string())];
             (lines, swizzle.draw(), swizzle.draw())
         }
-        Subject::Swizzle(_) => {
-            return Err(Failure::input(format!(
-                "`{text}` is a swizzle alone; `--op` and `--tv` need a layout, such as `{text} o 0 o (8,8):(8,1)`"
-            )));
-        }
+        Subject::Swizzle(_) => return Err(no_layout(text)),
         Subject::Layout(layout) => {
             let mut lines = vec![("layout", layout.to_string())];
             let (table, picture) = match (&options.op, &options.tv) {
@@ -115,11 +118,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
                 (None, Some(tile)) => {
                     sizes(&layout, &mut lines).map_err(|error| about(text, &error))?;
                     let tile: IntTuple = parse(tile)?;
-                    let Some(plain) = layout.as_normal() else {
-                        return Err(Failure::input(format!(
-                            "`--tv` needs a plain layout, not `{text}`"
-                        )));
-                    };
+                    let plain = plain_for_tv(&layout, text)?;
                     (plain.draw_tv(&tile), plain.draw_tv(&tile))
                 }
                 (None, None) => {
@@ -135,12 +134,16 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         None => picture,
     };
     let no_picture = |error: LayoutError| about(text, &error);
-    match (&options.svg, &options.latex) {
-        (Some(file), _) if is_stdout(file) => return print(&picture.svg().map_err(no_picture)?),
-        (_, Some(file)) if is_stdout(file) => return print(&picture.latex().map_err(no_picture)?),
-        (Some(file), _) => write(file, &picture.svg().map_err(no_picture)?)?,
-        (_, Some(file)) => write(file, &picture.latex().map_err(no_picture)?)?,
-        (None, None) => {}
+    let written = match (&options.svg, &options.latex, &options.html) {
+        (Some(file), _, _) => Some((file, picture.svg().map_err(no_picture)?)),
+        (_, Some(file), _) => Some((file, picture.latex().map_err(no_picture)?)),
+        (_, _, Some(file)) => Some((file, page::page(options)?)),
+        (None, None, None) => None,
+    };
+    match written {
+        Some((file, picture)) if is_stdout(file) => return print(&picture),
+        Some((file, picture)) => write(file, &picture)?,
+        None => {}
     }
     let table = match table.text() {
         Ok(table) => table,
@@ -163,6 +166,19 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     print(&format!("{}\n{table}\n", Lines(lines)))
 }
 
+/// The error for a swizzle in the place of a layout.
+fn no_layout(text: &str) -> Failure {
+    Failure::input(format!(
+        "`{text}` is a swizzle alone; `--op` and `--tv` need a layout, such as `{text} o 0 o (8,8):(8,1)`"
+    ))
+}
+
+/// The plain layout that `--tv` needs.
+fn plain_for_tv<'a>(layout: &'a ComposedLayout, text: &str) -> Result<&'a Layout, Failure> {
+    let no_plain = || Failure::input(format!("`--tv` needs a plain layout, not `{text}`"));
+    layout.as_normal().ok_or_else(no_plain)
+}
+
 fn is_stdout(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
@@ -182,6 +198,19 @@ fn sizes(
     Ok(())
 }
 
+/// Applies the operation of this name to a layout and its argument.
+fn applied(
+    layout: &ComposedLayout,
+    name: &str,
+    with: Option<&str>,
+) -> Result<(&'static Operation, Argument, ComposedLayout), Failure> {
+    let Some(operation) = OPERATIONS.iter().find(|op| op.name == name) else {
+        return Err(Failure::input(format!("there is no operation `{name}`")));
+    };
+    let (argument, result) = operation.apply(layout, with)?;
+    Ok((operation, argument, result))
+}
+
 /// Applies an operation: the drawing of the result alone, and that of input, argument and result.
 fn operation(
     layout: &ComposedLayout,
@@ -189,10 +218,7 @@ fn operation(
     with: Option<&str>,
     lines: &mut Vec<(&'static str, String)>,
 ) -> Result<(Drawing, Drawing), Failure> {
-    let Some(operation) = OPERATIONS.iter().find(|op| op.name == name) else {
-        return Err(Failure::input(format!("there is no operation `{name}`")));
-    };
-    let (argument, result) = operation.apply(layout, with)?;
+    let (operation, argument, result) = applied(layout, name, with)?;
     if let Some(with) = with {
         lines.push(("with", with.trim().to_owned()));
     }

@@ -8,12 +8,10 @@ use serde_json::Value;
 use tilewright::sim::{Options as SimOptions, Order, Output, Reports};
 
 use super::check::KernelArgs;
-use super::{Failure, print};
+use super::{Failure, page, print};
 
-/// The page, with a place for the traces.
+/// The template of the page.
 const PAGE: &str = include_str!("trace/page.html");
-/// The place for the traces.
-const DATA: &str = "/*DATA*/";
 
 /// The options of `tilewright trace`.
 #[derive(Args, Debug)]
@@ -80,9 +78,7 @@ fn page(traces: &str) -> Result<String, Failure> {
         }
         all.push(trace);
     }
-    // The text must not end the element that it is in.
-    let data = Value::Array(all).to_string().replace("</", "<\\/");
-    Ok(PAGE.replacen(DATA, &data, 1))
+    Ok(page::html(PAGE, &Value::Array(all)))
 }
 
 /// The text of a line, if its file is there. A file is looked for as rustc was given it, from the root of its package.

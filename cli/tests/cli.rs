@@ -7,6 +7,8 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "cli/browser.rs"]
+mod browser;
 #[path = "cli/check.rs"]
 mod check;
 #[path = "cli/doctor.rs"]
@@ -15,6 +17,8 @@ mod doctor;
 #[cfg(target_os = "linux")]
 #[allow(dead_code, reason = "the tests of the runtime use the rest")]
 mod driver;
+#[path = "cli/layout.rs"]
+mod layout_page;
 #[path = "cli/ptx.rs"]
 mod ptx;
 #[path = "../../tests/support/skip.rs"]
@@ -528,7 +532,7 @@ fn without_a_command_there_is_a_hint() {
     check_refused(
         &["bench"],
         &expect![[r#"
-        error: `tilewright bench` needs a command: gemm, softmax, norm, reduce, transpose, attention, parallel; see `--help`
+        error: `tilewright bench` needs a command: gemm, softmax, norm, reduce, transpose, attention, decode, parallel; see `--help`
     "#]],
     );
     check_refused(
@@ -685,6 +689,36 @@ fn bench_of_rows_needs_a_gpu() {
     );
 }
 
+/// Another name is a program of the user, which gets the other arguments; its failure is one of the command.
+#[cfg(unix)]
+#[test]
+fn bench_runs_a_program() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = temporary("programs");
+    fs::create_dir_all(&folder).unwrap();
+    let program = folder.join("tilewright-bench-mine");
+    fs::write(&program, "#!/bin/sh\necho \"$@\"\n[ \"$1\" = --rounds ]\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tilewright"));
+        let output = command.args(args).env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
+        let output = output.output().unwrap();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let found = run(&["bench", "mine", "--rounds", "3"]);
+    assert_eq!(found, (Some(0), "--rounds 3\n".to_owned(), String::new()));
+    let (code, _, error) = run(&["bench", "mine"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(error, "error: `tilewright-bench-mine`: exit status: 1\n");
+    fs::remove_dir_all(&folder).unwrap();
+    check_refused(
+        &["bench", "sofmax"],
+        &expect![[r#"
+            error: `sofmax` is no benchmark: expected gemm, softmax, norm, reduce, transpose, attention, decode or parallel, or the name of a program `tilewright-bench-sofmax`
+        "#]],
+    );
+}
+
 /// Attention has no figures without a GPU, and its sizes and tiles are checked before there is a device.
 #[test]
 fn bench_of_attention_needs_a_gpu() {
@@ -704,6 +738,23 @@ fn bench_of_attention_needs_a_gpu() {
         &["bench", "attention", "--tiles", "128"],
         &expect![[r#"
             error: invalid value '128' for '--tiles <LIST>': `128` is not a tile such as `128x176`, queries by keys
+        "#]],
+    );
+}
+
+/// The sizes of a decode step are those of an attention.
+#[test]
+fn bench_of_decode_needs_a_gpu() {
+    check_refused(
+        &["bench", "decode", "--device", "sim"],
+        &expect![[r#"
+            error: this benchmark measures bytes per second of a GPU, and there is none here: the simulator has no such figures
+        "#]],
+    );
+    check_refused(
+        &["bench", "decode", "--queries", "9"],
+        &expect![[r#"
+            error: invalid value '9' for '--queries <QUERIES>': 9 is not in 1..=8
         "#]],
     );
 }

@@ -2,7 +2,7 @@
 
 use crate::ir::types::Scalar;
 
-/// The place in the metadata of 16 rows of the 4 bits that belong to chunk `chunk` of row `row`: the number of the thread
+/// The index in the metadata of 16 rows of the 4 bits that belong to chunk `chunk` of row `row`: the number of the thread
 /// among those of lanes `4 (row % 8) ..` that have metadata, and its lowest bit. A chunk has 4 columns, or 2 of `tf32`
 /// (PTX ISA 9.7.14.6.2, "Matrix fragments for mma.sp").
 ///

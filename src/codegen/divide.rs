@@ -331,12 +331,12 @@ mod tests {
     /// both sides of each step stand for all.
     #[test]
     fn all_quotients_of_16_bits() {
-        let most = i64::from(u16::MAX);
+        let max = i64::from(u16::MAX);
         for width in [16, 32] {
-            for d in 1..=most {
-                let quotient = Quotient::unsigned(width, most as u64, d as u64);
-                for x in (0..=most).step_by(d as usize).flat_map(|x| [x, x + d - 1]) {
-                    if x <= most {
+            for d in 1..=max {
+                let quotient = Quotient::unsigned(width, max as u64, d as u64);
+                for x in (0..=max).step_by(d as usize).flat_map(|x| [x, x + d - 1]) {
+                    if x <= max {
                         let found = divided(quotient, width, x as u64, d as u64);
                         assert_eq!(found, (x / d) as u64, "{x} / {d}, {width}: {quotient:?}");
                     }
@@ -360,28 +360,28 @@ mod tests {
     #[test]
     fn corners_of_32_and_64_bits() {
         for width in [32, 64] {
-            let most = u64::MAX >> (64 - width);
-            let mut divisors: Vec<u64> = (1..=300).chain(most - 300..=most).collect();
+            let max = u64::MAX >> (64 - width);
+            let mut divisors: Vec<u64> = (1..=300).chain(max - 300..=max).collect();
             for k in 1..width {
                 for n in [1, 3, 5, 7, 641] {
                     let near = (1u64 << k) / n;
                     divisors.extend((0..7).map(|i| (near + i).saturating_sub(3)));
                 }
             }
-            divisors.retain(|d| (1..=most).contains(d));
+            divisors.retain(|d| (1..=max).contains(d));
             for d in divisors {
-                let quotient = Quotient::unsigned(width, most, d);
-                let last = most / d * d;
-                let dividends = [0, d - 1, d, last - 1, last, last / 2 / d * d, most - 1, most];
+                let quotient = Quotient::unsigned(width, max, d);
+                let last = max / d * d;
+                let dividends = [0, d - 1, d, last - 1, last, last / 2 / d * d, max - 1, max];
                 for x in dividends.into_iter().flat_map(|x| [x, x.saturating_sub(1)]) {
                     let found = divided(quotient, width, x, d);
                     assert_eq!(found, x / d, "{x} / {d}, {width}: {quotient:?}");
                 }
-                if d > most / 2 + 1 {
+                if d > max / 2 + 1 {
                     continue;
                 }
-                let quotient = Quotient::signed(width, most / 2 + 1, d);
-                let smallest = i128::from(most / 2) + 1;
+                let quotient = Quotient::signed(width, max / 2 + 1, d);
+                let smallest = i128::from(max / 2) + 1;
                 for x in dividends.map(|x| i128::from(x) / 2 * 2).into_iter().flat_map(|x| {
                     let half = x / 2 / i128::from(d) * i128::from(d);
                     [half - 1, half, half + 1, -half - 1, -half, 1 - half, -smallest, smallest - 1]

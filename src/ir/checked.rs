@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use super::bounds::LaunchBounds;
 use super::builder::{Kernel, Untyped};
-use super::kernel::SourceLocation;
+use super::kernel::{KernelIr, SourceLocation};
 use super::passes;
 use super::types::{Scalar, Space};
 use super::verify::VerifyErrors;
@@ -139,18 +140,31 @@ impl<P> Kernel<P> {
     /// a computed step, and each `assume_aligned`.
     ///
     /// A pointer is checked against the parameter or allocation that it was made from. Not checked are pointers with
-    /// several of them, operands of PTX text, and matrices of `wgmma`.
+    /// several of them, operands of PTX text, and matrices of `wgmma`. If the kernel has loops that cannot be pipelined with
+    /// checks in them, the checks are added after [`lower`](Kernel::lower).
     ///
     /// # Errors
     /// Limits that the kernel with its checks exceeds, such as the depth of nested regions.
     pub fn checked(&self) -> Result<CheckedKernel, VerifyErrors> {
-        let passes::checked::WithChecks { ir, extents, sites } =
-            passes::checked::with_checks(self.ir());
-        Ok(CheckedKernel { kernel: Kernel::verify(ir)?, extents, sites })
+        CheckedKernel::new(self.ir()).or_else(|errors| match self.lower() {
+            Ok(lowered) => CheckedKernel::new(lowered.ir()),
+            Err(_) => Err(errors),
+        })
     }
 }
 
 impl CheckedKernel {
+    fn new(ir: &KernelIr) -> Result<CheckedKernel, VerifyErrors> {
+        let passes::checked::WithChecks { mut ir, extents, sites } =
+            passes::checked::with_checks(ir);
+        // Checks take registers. A block of any size still has to fit.
+        let bounds = &mut ir.bounds;
+        if bounds.block.is_none() && bounds.max_registers.is_none() {
+            bounds.max_threads.get_or_insert(LaunchBounds::MAX_THREADS);
+        }
+        Ok(CheckedKernel { kernel: Kernel::verify(ir)?, extents, sites })
+    }
+
     /// Returns the kernel.
     pub fn kernel(&self) -> &Kernel<Untyped> {
         &self.kernel

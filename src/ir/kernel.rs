@@ -195,23 +195,30 @@ impl KernelIr {
         })
     }
 
-    /// For each parameter: whether copies use it as a tensor map of tiled mode, and of im2col mode.
-    pub(crate) fn box_modes(&self) -> Vec<[bool; 2]> {
-        let mut modes = vec![[false; 2]; self.params.len()];
+    /// For each parameter: whether copies use it as a tensor map of tiled mode, and of im2col mode, and whether stores
+    /// use it in im2col mode.
+    pub(crate) fn box_modes(&self) -> Vec<[bool; 3]> {
+        let mut modes = vec![[false; 3]; self.params.len()];
         for op in self.reached_ops() {
-            let Op::AsyncCopy(
-                AsyncCopy::CpAsyncBulkTensorLoad { map, mode, .. }
-                | AsyncCopy::CpAsyncBulkTensorMulticast { map, mode, .. }
-                | AsyncCopy::CpAsyncBulkTensorStore { map, mode, .. }
-                | AsyncCopy::CpReduceAsyncBulkTensor { map, mode, .. }
-                | AsyncCopy::CpAsyncBulkPrefetchTensor { map, mode, .. },
-            ) = &self.ops[op].op
+            let Op::AsyncCopy(copy) = &self.ops[op].op else { continue };
+            let (AsyncCopy::CpAsyncBulkTensorLoad { map, mode, .. }
+            | AsyncCopy::CpAsyncBulkTensorMulticast { map, mode, .. }
+            | AsyncCopy::CpAsyncBulkTensorStore { map, mode, .. }
+            | AsyncCopy::CpReduceAsyncBulkTensor { map, mode, .. }
+            | AsyncCopy::CpAsyncBulkPrefetchTensor { map, mode, .. }) = copy
             else {
                 continue;
             };
             let used = self.params.iter().zip(&mut modes).find(|(param, _)| param.value == *map);
             if let Some((_, modes)) = used {
-                modes[usize::from(*mode == BoxMode::Im2col)] = true;
+                let im2col = *mode == BoxMode::Im2col;
+                modes[usize::from(im2col)] = true;
+                modes[2] |= im2col
+                    && matches!(
+                        copy,
+                        AsyncCopy::CpAsyncBulkTensorStore { .. }
+                            | AsyncCopy::CpReduceAsyncBulkTensor { .. }
+                    );
             }
         }
         modes

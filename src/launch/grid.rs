@@ -125,7 +125,7 @@ errors! {
         TooLarge {
             /// The blocks of a cluster along each axis.
             cluster: [u32; 3],
-            /// The most blocks in all; 1 on a device without clusters.
+            /// The maximum number of blocks in all; 1 on a device without clusters.
             limit: u32,
         } = |f| match limit {
             1 => write!(

@@ -359,13 +359,13 @@ impl IntTuple {
             });
         }
         let mut out = self.clone();
-        for (place, extent) in out.leaves.iter_mut().zip(&shape.leaves) {
-            let next = place.add(&Int::ONE)?;
+        for (leaf, extent) in out.leaves.iter_mut().zip(&shape.leaves) {
+            let next = leaf.add(&Int::ONE)?;
             if next.to_static()? < extent.to_static()? {
-                *place = next;
+                *leaf = next;
                 return Ok(out);
             }
-            *place = Int::ZERO;
+            *leaf = Int::ZERO;
         }
         Ok(out)
     }

@@ -31,6 +31,43 @@ pub struct LayoutBuilder {
     stride: Leaves<ScaledBasis>,
 }
 
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither an extent nor a stride of a layout",
+    label = "expected a host integer such as `4`, or an `Int`",
+    note = "a layout exists while the kernel is built: a size that only the launch knows is a symbol, `Int::symbol(\"n\")`, \
+        in the layout that `KernelOptions::template` gives a parameter",
+    note = "a host count is converted with `as i64`"
+)]
+/// An extent ([`Int`]) or a stride ([`ScaledBasis`]) of a layout: a host number, or what else converts to `L`.
+///
+/// ```
+/// use tilewright::layout::{Int, IntoLeaf};
+/// fn doubled(extent: impl IntoLeaf<Int>) -> Result<Int, tilewright::layout::LayoutError> {
+///     extent.into_leaf().mul(&Int::new(2))
+/// }
+/// assert_eq!(doubled(8)?.to_string(), "16");
+/// assert_eq!(doubled(Int::symbol("n"))?.to_string(), "2*n");
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+pub trait IntoLeaf<L> {
+    /// The extent or the stride.
+    ///
+    /// ```
+    /// use tilewright::layout::{Int, IntoLeaf};
+    /// let extent: Int = 4_i64.into_leaf();
+    /// assert_eq!(extent, Int::new(4));
+    /// ```
+    fn into_leaf(self) -> L;
+}
+
+#[diagnostic::do_not_recommend]
+impl<L, T: Into<L>> IntoLeaf<L> for T {
+    #[inline]
+    fn into_leaf(self) -> L {
+        self.into()
+    }
+}
+
 impl LayoutBuilder {
     /// An empty builder.
     ///
@@ -87,10 +124,10 @@ impl LayoutBuilder {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     #[inline]
-    pub fn push(&mut self, extent: impl Into<Int>, stride: impl Into<ScaledBasis>) {
+    pub fn push(&mut self, extent: impl IntoLeaf<Int>, stride: impl IntoLeaf<ScaledBasis>) {
         self.profile.leaf();
-        self.shape.push(extent.into());
-        self.stride.push(stride.into());
+        self.shape.push(extent.into_leaf());
+        self.stride.push(stride.into_leaf());
     }
 
     /// Appends a copy of a mode.

@@ -61,8 +61,8 @@ pub(crate) fn complement_into<N: Number>(
     // indices and its stride is a mode of the complement.
     let mut current = N::new(1);
     let mut violation = N::new(0);
-    for place in 0..modes.len() {
-        let rest = modes.get_mut(place..).unwrap_or(&mut []);
+    for first in 0..modes.len() {
+        let rest = modes.get_mut(first..).unwrap_or(&mut []);
         let at = smallest::<N>(rest.iter().map(|(_, d)| d))?;
         for i in (0..at).rev() {
             rest.swap(i, i + 1);

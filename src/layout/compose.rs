@@ -138,8 +138,8 @@ impl<N: Number> Left<N> {
                 return Err(self.not_admissible(&N::new(s), &N::new(d)));
             }
             for (load, digit) in self.load.iter_mut() {
-                let most = (count - 1).checked_mul(*digit).ok_or_else(overflow)?;
-                *load = load.checked_add(most).ok_or_else(overflow)?;
+                let max = (count - 1).checked_mul(*digit).ok_or_else(overflow)?;
+                *load = load.checked_add(max).ok_or_else(overflow)?;
             }
             out.push(N::new(count), value)?;
             made += 1;
@@ -183,8 +183,8 @@ impl<N: Number> Left<N> {
                 step = next;
                 continue;
             }
-            let most = count.sub(&N::new(1))?.mul(&step)?;
-            loads[r] = loads[r].add(&most)?;
+            let max = count.sub(&N::new(1))?.mul(&step)?;
+            loads[r] = loads[r].add(&max)?;
             out.push(count.on_condition(&open), stride.scaled(&step)?)?;
             made += 1;
             let (after, left) = (rest.floor_div(&count)?, rest.modulo(&count)?);

@@ -156,19 +156,19 @@ impl Layout {
         };
         // The product of the extents inside a mode, before and after.
         let (mut old, mut new) = (Int::ONE, Int::ONE);
-        for place in order {
-            let Some((extent, stride)) = modes.get_mut(place) else { continue };
+        for i in order {
+            let Some((extent, stride)) = modes.get_mut(i) else { continue };
             // A mode of extent 1 may have any stride, which then stays.
             let follows = stride.same(&old);
             if !follows && !extent.is(1) {
                 let argument = format!("{self}, which is not compact in this order");
                 return Err(LayoutError::Unsupported { operation: COMPACT, argument });
             }
-            if follows || place == mode {
+            if follows || i == mode {
                 *stride = new.clone();
             }
             old = old.mul(extent)?;
-            if place == mode {
+            if i == mode {
                 *extent = Int::fresh(&format!("s{mode}")).divisible_by(divisibility);
             }
             new = new.mul(extent)?;

@@ -20,11 +20,11 @@ type Result<T, E = LayoutError> = std::result::Result<T, E>;
 /// product of the extents.
 #[inline]
 fn placed<N: Number>(layout: LayoutRef<'_>, modes: &mut N::Placed) -> Result<(), N::Error> {
-    let mut place = N::new(1);
+    let mut index = N::new(1);
     merged(layout, Keep::Wide, |s: N, d| {
         d.plain()?;
-        let next = place.mul(&s)?;
-        N::put(modes, (s, d, std::mem::replace(&mut place, next)))
+        let next = index.mul(&s)?;
+        N::put(modes, (s, d, std::mem::replace(&mut index, next)))
     })
 }
 
@@ -79,9 +79,9 @@ impl Operation for RightInverse<'_> {
             let reaches = |d: &N::Stride| d.plain().is_ok_and(|d| d.same(&reached));
             let Some(at) = rest.iter().position(|(_, d, _)| reaches(d)) else { break };
             to_front(rest, at);
-            let Some(((s, _, place), after)) = rest.split_first_mut() else { break };
+            let Some(((s, _, index), after)) = rest.split_first_mut() else { break };
             reached = reached.mul(s)?;
-            inverse.merge(s.clone(), N::Stride::from_number(place.clone()))?;
+            inverse.merge(s.clone(), N::Stride::from_number(index.clone()))?;
             rest = after;
         }
         if let Some(reached) = reached.number().filter(|_| self.longest && overlaps)
@@ -104,7 +104,7 @@ struct Link {
     stride: i64,
     extent: i64,
     /// The stride of the leaf in the domain.
-    place: i64,
+    index: i64,
     /// The size that the longest chain from here reaches, and its next leaf.
     reached: i64,
     next: Option<usize>,
@@ -118,16 +118,16 @@ fn longest_chain<N: Number>(
     reached: i64,
 ) -> Result<Option<Flat<N>>, N::Error> {
     let mut links: SmallVec<[Link; 8]> = SmallVec::new();
-    let mut place = 1i64;
+    let mut index = 1i64;
     for (s, d) in layout.leaves() {
         let (Some(extent), Some(stride)) = (s.as_static(), d.as_static()) else { return Ok(None) };
         if let Some(end) = stride.checked_mul(extent)
             && extent > 1
             && stride > 0
         {
-            links.push(Link { stride, extent, place, reached: end, next: None });
+            links.push(Link { stride, extent, index, reached: end, next: None });
         }
-        place = place.checked_mul(extent).ok_or_else(|| N::overflow("right_inverse"))?;
+        index = index.checked_mul(extent).ok_or_else(|| N::overflow("right_inverse"))?;
     }
     // A chain continues only at a larger stride, so the leaf after a leaf is known before it.
     links.sort_by_key(|link| std::cmp::Reverse(link.stride));
@@ -149,7 +149,7 @@ fn longest_chain<N: Number>(
     let mut out = Flat::default();
     loop {
         let link = &links[at];
-        out.merge(N::new(link.extent), N::Stride::from_number(N::new(link.place)))?;
+        out.merge(N::new(link.extent), N::Stride::from_number(N::new(link.index)))?;
         match link.next {
             Some(next) => at = next,
             None => return Ok(Some(out)),
@@ -255,8 +255,8 @@ fn order_by_stride<N: Number>(
     if all_numbers {
         sort_by_stride::<N>(modes);
     } else {
-        for place in 0..modes.len() {
-            let rest = modes.get_mut(place..).unwrap_or(&mut []);
+        for index in 0..modes.len() {
+            let rest = modes.get_mut(index..).unwrap_or(&mut []);
             let at = smallest::<N>(rest.iter().map(|(_, d, _)| d))?;
             to_front(rest, at);
         }

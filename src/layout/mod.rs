@@ -154,7 +154,7 @@ mod tuple_search;
 mod walk;
 
 pub use basis::ScaledBasis;
-pub use builder::LayoutBuilder;
+pub use builder::{IntoLeaf, LayoutBuilder};
 pub use compact::{compact_col_major, compact_row_major, domain_distribute};
 pub(crate) use composed::bits_of;
 pub use composed::{ComposedLayout, CoordFn, Part};

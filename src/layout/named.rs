@@ -145,16 +145,16 @@ impl NamedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`index_of`](NamedLayout::index_of); a name that is given two places.
+    /// Those of [`index_of`](NamedLayout::index_of); a name that is given two positions.
     pub fn coordinate<'n, I: Into<Int>>(
         &self,
-        places: impl IntoIterator<Item = (&'n str, I)>,
+        positions: impl IntoIterator<Item = (&'n str, I)>,
     ) -> Result<Coord> {
         let mut slots = vec![Slot::All; self.layout.rank()];
-        for (name, place) in places {
+        for (name, position) in positions {
             let mode = self.index_of(name)?;
             match slots.get_mut(mode) {
-                Some(slot @ Slot::All) => *slot = Slot::At(place.into()),
+                Some(slot @ Slot::All) => *slot = Slot::At(position.into()),
                 _ => return Err(LayoutError::Name(NameError::Repeated { name: name.to_owned() })),
             }
         }
@@ -178,9 +178,9 @@ impl NamedLayout {
     /// Those of both.
     pub fn slice_named<'n, I: Into<Int>>(
         &self,
-        places: impl IntoIterator<Item = (&'n str, I)>,
+        positions: impl IntoIterator<Item = (&'n str, I)>,
     ) -> Result<NamedLayout> {
-        self.slice(&self.coordinate(places)?)
+        self.slice(&self.coordinate(positions)?)
     }
 
     /// [`Layout::slice`]: the modes at the `_` of a coordinate.

@@ -156,16 +156,16 @@ pub(crate) fn flat_coord(index: &Int, thread: LayoutRef<'_>) -> Result<Coord> {
     let mut items: Vec<Coord> = Vec::new();
     for mode in thread.modes() {
         // The index in the mode, from the strides of its leaves.
-        let (mut place, mut step) = (Int::ZERO, Int::ONE);
+        let (mut inner, mut step) = (Int::ZERO, Int::ONE);
         for (extent, stride) in mode.leaves() {
             let stride = stride.to_int()?;
             if !extent.is(1) && !stride.is(0) {
                 let digit = index.floor_div(stride)?.modulo(extent)?;
-                place = place.add(&digit.mul(&step)?)?;
+                inner = inner.add(&digit.mul(&step)?)?;
             }
             step = step.mul(extent)?;
         }
-        items.push(Tuple::leaf(Slot::At(place)));
+        items.push(Tuple::leaf(Slot::At(inner)));
     }
     let items: Vec<TupleRef<'_, Slot>> = items.iter().map(Tuple::as_ref).collect();
     Tuple::from_items(items)

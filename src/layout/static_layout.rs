@@ -146,9 +146,9 @@ impl<'a> StaticLayout<'a> {
     pub fn at(&self, i: i64) -> Option<i64> {
         let mut rest = i;
         let index = |(s, d): (i64, i64)| {
-            let place = rest % s;
+            let digit = rest % s;
             rest /= s;
-            place * d
+            digit * d
         };
         (0..self.size).contains(&i).then(|| self.leaves().map(index).sum())
     }

@@ -275,6 +275,13 @@ impl<'a, L> Iterator for Children<'a, L> {
     }
 }
 
+impl<L: Clone> From<TupleRef<'_, L>> for Tuple<L> {
+    /// A copy of the sub-tree.
+    fn from(tuple: TupleRef<'_, L>) -> Self {
+        tuple.to_owned()
+    }
+}
+
 impl<L> Default for Tuple<L> {
     /// The empty tuple `()`.
     fn default() -> Self {

@@ -26,7 +26,7 @@ pub struct Indices {
 struct Mode {
     extent: i64,
     stride: i64,
-    place: i64,
+    digit: i64,
     /// `stride * (extent - 1)`: the way back to coordinate 0.
     back: i64,
 }
@@ -67,8 +67,8 @@ impl Layout {
                 return Err(LayoutError::ExtentNotPositive { extent: extent.into() });
             }
             let inner = std::mem::take(&mut all);
-            for place in 0..extent {
-                let moved = stride.mul(&place.into())?;
+            for digit in 0..extent {
+                let moved = stride.mul(&digit.into())?;
                 for index in &inner {
                     all.push(index.add(&moved)?);
                 }
@@ -99,7 +99,7 @@ impl Indices {
                     last.extent *= s;
                     last.back = last.stride * (last.extent - 1);
                 }
-                _ => modes.push(Mode { extent: s, stride: d, place: 0, back }),
+                _ => modes.push(Mode { extent: s, stride: d, digit: 0, back }),
             }
         }
         Ok(Indices { modes, index: 0, remaining: size.unsigned_abs() })
@@ -108,12 +108,12 @@ impl Indices {
     #[inline]
     fn step(&mut self) {
         for mode in &mut self.modes {
-            mode.place += 1;
-            if mode.place < mode.extent {
+            mode.digit += 1;
+            if mode.digit < mode.extent {
                 self.index += mode.stride;
                 return;
             }
-            mode.place = 0;
+            mode.digit = 0;
             self.index -= mode.back;
         }
     }
@@ -126,23 +126,23 @@ fn nested<B, F: FnMut(B, i64) -> B>(modes: &[Mode], base: i64, mut acc: B, f: &m
     match modes {
         [] => f(acc, base),
         [inner] => {
-            for place in 0..inner.extent {
-                acc = f(acc, base + place * inner.stride);
+            for digit in 0..inner.extent {
+                acc = f(acc, base + digit * inner.stride);
             }
             acc
         }
         [inner, outer] => {
             for row in 0..outer.extent {
                 let base = base + row * outer.stride;
-                for place in 0..inner.extent {
-                    acc = f(acc, base + place * inner.stride);
+                for digit in 0..inner.extent {
+                    acc = f(acc, base + digit * inner.stride);
                 }
             }
             acc
         }
         [inner @ .., outer] => {
-            for place in 0..outer.extent {
-                acc = nested(inner, base + place * outer.stride, acc, f);
+            for digit in 0..outer.extent {
+                acc = nested(inner, base + digit * outer.stride, acc, f);
             }
             acc
         }
@@ -171,7 +171,7 @@ impl Iterator for Indices {
     fn fold<B, F: FnMut(B, i64) -> B>(mut self, init: B, mut f: F) -> B {
         let mut acc = init;
         // Finishes the innermost modes that were begun, then runs whole loops over all modes.
-        while self.modes.iter().any(|mode| mode.place != 0) {
+        while self.modes.iter().any(|mode| mode.digit != 0) {
             let Some(index) = self.next() else { return acc };
             acc = f(acc, index);
         }

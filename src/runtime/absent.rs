@@ -176,7 +176,7 @@ pub(super) mod simulator {
 
     use crate::arch::TensorMapDesc;
     use crate::ir::types::Const;
-    use crate::ir::{Element, KernelIr, Target};
+    use crate::ir::{CheckedKernel, Element, KernelIr, Target};
     use crate::launch::grid::Grid;
     use crate::runtime::error::RuntimeError;
     use crate::runtime::timing::Timing;
@@ -193,6 +193,7 @@ pub(super) mod simulator {
         pub(in crate::runtime) fn name(&self) -> &str { match self.0 {} }
         pub(in crate::runtime) fn label(&self) -> String { match self.0 {} }
         pub(in crate::runtime) fn target(&self) -> Target { match self.0 {} }
+        pub(in crate::runtime) fn synchronize(&self) { match self.0 {} }
     }
 
     #[derive(Clone, Debug)]
@@ -221,12 +222,22 @@ pub(super) mod simulator {
         pub(in crate::runtime) fn check_runs(&self, _: &'static str) -> Result<()> { match self.0 {} }
         pub(in crate::runtime) fn records(&self) -> bool { match self.0 {} }
         pub(in crate::runtime) fn is_recorded_with(&self, _: &Stream) -> bool { match self.0 {} }
+        pub(in crate::runtime) fn finish(&self) { match self.0 {} }
+        pub(in crate::runtime) fn point(&self) -> Point { match self.0 {} }
         pub(in crate::runtime) fn run_or_record(&self, _: impl Fn() -> Result<()> + Send + Sync + 'static) -> Result<()> { match self.0 {} }
+    }
+
+    pub(in crate::runtime) struct Point(Infallible);
+
+    impl Point {
+        pub(in crate::runtime) fn number(&self) -> u32 { match self.0 {} }
+        pub(in crate::runtime) fn wait(&self) { match self.0 {} }
     }
 
     pub(in crate::runtime) struct Launch<'l> {
         pub(in crate::runtime) grid: Grid,
         pub(in crate::runtime) cooperative: bool,
+        pub(in crate::runtime) programmatic: bool,
         pub(in crate::runtime) stream: Option<&'l Stream>,
     }
 
@@ -239,7 +250,7 @@ pub(super) mod simulator {
     pub(in crate::runtime) struct Function(Infallible);
 
     impl Function {
-        pub(in crate::runtime) fn load(context: &Context, _: &KernelIr) -> Result<Arc<Function>> { match context.0 {} }
+        pub(in crate::runtime) fn load(context: &Context, _: &KernelIr, _: Option<&Arc<CheckedKernel>>) -> Result<Arc<Function>> { match context.0 {} }
         pub(in crate::runtime) fn launch<'h>(&self, _: Launch<'_>, _: impl Iterator<Item = LaunchArg<'h>>) -> Result<()> { match self.0 {} }
         pub(in crate::runtime) fn time<'h>(&self, _: Launch<'_>, _: impl Iterator<Item = LaunchArg<'h>>) -> Result<Timing> { match self.0 {} }
     }

@@ -103,6 +103,35 @@ pub struct ArgList<'h> {
 }
 
 impl<'h> ArgList<'h> {
+    /// Appends another list.
+    pub(crate) fn append(&mut self, other: ArgList<'h>) {
+        self.args.extend(other.args);
+        self.given.extend(other.given);
+    }
+
+    /// Appends a tensor map, and the address of its first element.
+    pub(crate) fn push_mapped<T: Element>(&mut self, map: &'h mut TensorMapArgMut<'_, T>) {
+        let mapped = map.mapped();
+        let len = mapped.desc.tensor_bytes() / u64::from(T::SCALAR.size_bytes());
+        // The tensor is a part of the buffer.
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        self.args.push(Arg { ty: tensor_map(mapped, true), value: ArgValue::TensorMap(mapped) });
+        let value = ArgValue::Buffer(mapped.memory, len);
+        self.args.push(Arg { ty: pointer(T::SCALAR, true), value });
+    }
+
+    /// The same list. Its type is invariant, since `SmallVec` is.
+    pub(crate) fn shortened<'s>(self) -> ArgList<'s>
+    where
+        'h: 's,
+    {
+        let mut list = ArgList { args: SmallVec::new(), given: self.given };
+        for arg in self.args {
+            list.args.push(arg);
+        }
+        list
+    }
+
     /// Inserts the values of the symbols, so that each parameter has an argument.
     pub(super) fn resolve(
         &mut self,
@@ -177,14 +206,15 @@ macro_rules! tuples {
             type Arg<'h, 'b: 'h> = ($($name::Arg<'h, 'b>,)*);
 
             #[allow(non_snake_case, reason = "a variable is named as the type of its parameter")]
-            fn erase<'h, 'b: 'h>(($($name,)*): Self::Arg<'h, 'b>, out: &mut ArgList<'h>) {
-                $(<$name as Argument>::erase($name, out);)*
+            fn erase<'h, 'b: 'h>(($($name,)*): Self::Arg<'h, 'b>, _out: &mut ArgList<'h>) {
+                $(<$name as Argument>::erase($name, _out);)*
             }
         }
     )*};
 }
 
 tuples! {
+    ()
     (A)
     (A B)
     (A B C)

@@ -128,7 +128,7 @@ struct Counters {
 
 /// The first bytes of an entry, with the number of the format.
 const MAGIC: &[u8; 16] = b"tilewright cub 1";
-/// The most bytes of modules that are kept in memory.
+/// The maximum number of bytes of modules that are kept in memory.
 const MEMORY_BYTES: usize = 256 << 20;
 
 impl ModuleCache {

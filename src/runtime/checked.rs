@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::argument::{Arg, ArgList, ArgValue};
 use super::cuda;
+use super::device::Device;
 use super::error::RuntimeError;
 use super::load_options::LoadOptions;
 use crate::codegen::{Module, Ptx};
@@ -16,8 +17,12 @@ pub(super) struct WithChecks(Arc<CheckedKernel>);
 
 impl WithChecks {
     /// Returns the kernel with checks, if the options ask for them and it does not exceed a limit with them.
-    pub(super) fn new<P>(kernel: &Kernel<P>, options: &LoadOptions<'_>) -> Option<WithChecks> {
-        if !options.checked || !cfg!(feature = "sim") {
+    pub(super) fn new<P>(
+        kernel: &Kernel<P>,
+        device: &Device,
+        options: &LoadOptions<'_>,
+    ) -> Option<WithChecks> {
+        if !options.checks(!device.is_sim()) || !cfg!(feature = "sim") {
             return None;
         }
         kernel.checked().ok().map(|checked| WithChecks(Arc::new(checked)))
@@ -26,11 +31,12 @@ impl WithChecks {
     /// Returns all kernels of a module with checks; `None` where one has none.
     pub(super) fn of_module(
         module: &Module<'_>,
+        device: &Device,
         options: &LoadOptions<'_>,
     ) -> Option<Vec<WithChecks>> {
         let checked = |ir: &&KernelIr| {
             let kernel = Kernel::verify((*ir).clone()).ok()?;
-            WithChecks::new(&kernel, options)
+            WithChecks::new(&kernel, device, options)
         };
         module.kernels().iter().map(checked).collect()
     }
@@ -53,13 +59,23 @@ impl WithChecks {
         (self.0.kernel().ir(), self.0.kernel().ptx())
     }
 
+    /// Returns the kernel with its checks, for the simulator.
+    pub(super) fn shared(&self) -> &Arc<CheckedKernel> {
+        &self.0
+    }
+
+    /// Returns what a launch on the simulator passes, which adds a record of its own.
+    pub(super) fn on_simulator(self) -> Checked {
+        Checked { kernel: self.0, record: None }
+    }
+
     /// Returns what a launch on the GPU passes.
     pub(super) fn on_gpu(self, context: &'static cuda::Context) -> Result<Checked, RuntimeError> {
         #[cfg(feature = "sim")]
         let record = context.record_of(&self.0)?;
         #[cfg(not(feature = "sim"))]
         let (record, _) = (0, context);
-        Ok(Checked { kernel: self.0, record })
+        Ok(Checked { kernel: self.0, record: Some(record) })
     }
 }
 
@@ -67,8 +83,8 @@ impl WithChecks {
 #[derive(Debug)]
 pub(super) struct Checked {
     kernel: Arc<CheckedKernel>,
-    /// The address of the record.
-    record: u64,
+    /// The address of the record; `None` on the simulator.
+    record: Option<u64>,
 }
 
 impl Checked {
@@ -78,7 +94,7 @@ impl Checked {
             let bytes = list.args.get(*extent as usize).map_or(0, bytes_of);
             list.args.push(word(bytes));
         }
-        list.args.push(word(self.record));
+        list.args.extend(self.record.map(word));
     }
 }
 

@@ -322,7 +322,10 @@ impl Device {
     /// failed assertions of the launches of their own thread.)
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
-            Backend::Sim(_) => Ok(()),
+            Backend::Sim(simulator) => {
+                simulator.synchronize();
+                Ok(())
+            }
             Backend::Cuda(context) => context.synchronize(),
         }
     }

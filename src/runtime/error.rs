@@ -92,7 +92,7 @@ errors! {
         GridTooLarge {
             /// The blocks along each axis.
             blocks: [u32; 3],
-            /// The most that the device takes along each axis.
+            /// The maximum of the device along each axis.
             limit: [u32; 3],
         } = |f| write!(
             f,
@@ -105,9 +105,9 @@ errors! {
         BlockTooLarge {
             /// The threads along each axis.
             threads: [u32; 3],
-            /// The most that the device takes along each axis.
+            /// The maximum of the device along each axis.
             limit: [u32; 3],
-            /// The most that the device takes in all.
+            /// The maximum of the device in all.
             limit_in_all: u32,
         } = |f| write!(
             f,
@@ -134,7 +134,7 @@ errors! {
         MoreThreadsThanBuilt {
             /// The kernel.
             kernel: String,
-            /// The most threads of a block that it was built for.
+            /// The maximum number of threads of a block that it was built for.
             built: u32,
             /// The threads of the launch.
             given: [u32; 3],
@@ -178,6 +178,21 @@ errors! {
                 "argument {index} of kernel `{kernel}` is a tensor map of {is} mode, by which the kernel copies {copies}: make it by `{cure}`"
             )
         },
+        /// A tensor map with base pixels outside of its tensor for a store.
+        StorePixels {
+            kernel: String,
+            index: usize,
+            dim: u32,
+            pixels: (i64, i64),
+            extent: u64,
+        } = |f| {
+            let (first, last) = pixels;
+            write!(
+                f,
+                "kernel `{kernel}` stores by argument {index}, a tensor map with base pixels from {first} to {last} along \
+                 dimension {dim}, which has {extent} pixels: stores take maps without padding"
+            )
+        },
         /// {what} of {device} cannot be used on a stream of {stream}: make the stream with `Device::stream` of the same
         /// device
         OtherDeviceStream { what: String, stream: String, device: String },
@@ -194,6 +209,9 @@ errors! {
         /// other code captures the stream into a graph, which does not keep what the work uses: end the capture first, and
         /// record work with `Device::graph`
         StreamCaptures,
+        /// the stream is the default stream of another thread (`CU_STREAM_PER_THREAD`), and only that thread can queue work on
+        /// it: call `Stream::from_cudarc` in the thread that launches
+        OtherThreadStream,
         /// the buffer was borrowed from `cudarc` and the borrow has ended: use it only in the closure of
         /// `Device::borrow_cudarc`
         BorrowEnded,

@@ -39,8 +39,9 @@ pub(super) struct Inner {
     has_templates: bool,
     bounds: LaunchBounds,
     plain: PlainGrids,
-    /// For each parameter: whether the kernel uses it as a map of tiled mode, and of im2col mode.
-    box_modes: Box<[[bool; 2]]>,
+    /// For each parameter: whether the kernel uses it as a map of tiled mode, and of im2col mode, and stores by it in
+    /// im2col mode.
+    box_modes: Box<[[bool; 3]]>,
     /// Set if the kernel itself waits for the launch before it.
     waits: bool,
     code: Code,
@@ -117,10 +118,14 @@ impl<P> Function<P> {
     ) -> Result<Function<P>, RuntimeError> {
         let ir = kernel.ir();
         check_kernel(device, ir)?;
+        let with_checks = WithChecks::new(kernel, device, options);
         let (code, checked) = match &device.backend {
-            Backend::Sim(context) => (Code::Sim(simulator::Function::load(context, ir)?), None),
+            Backend::Sim(context) => {
+                let shared = with_checks.as_ref().map(WithChecks::shared);
+                let code = Code::Sim(simulator::Function::load(context, ir, shared)?);
+                (code, with_checks.map(WithChecks::on_simulator))
+            }
             Backend::Cuda(context) => {
-                let with_checks = WithChecks::new(kernel, options);
                 let (loaded, ptx) = match &with_checks {
                     Some(with_checks) => with_checks.code(),
                     None => (ir, kernel.ptx()),
@@ -161,7 +166,7 @@ impl<P> Function<P> {
         &self.inner.name
     }
 
-    /// Returns whether the code has checks: see [`LoadOptions::checked`]. False on the simulator, which checks itself.
+    /// Returns whether the code has checks: see [`LoadOptions::checked`].
     pub fn is_checked(&self) -> bool {
         self.inner.checked.is_some()
     }
@@ -204,7 +209,7 @@ impl<P> Function<P> {
     /// returns.
     ///
     /// **Without checks a GPU checks no bounds.** Types, devices and required lengths of the arguments are checked, and the grid.
-    /// [`LoadOptions::checked`] puts checks of accesses into the code. Without them an index out of bounds reads or overwrites
+    /// Builds with debug assertions and [`LoadOptions::checked`] put checks of accesses into the code. Without them an index out of bounds reads or overwrites
     /// other memory of this process on the GPU, though the call is safe. The simulator checks every access; see
     /// [what is safe](crate::runtime#what-is-safe).
     ///
@@ -366,7 +371,8 @@ impl Launch<'_> {
             Some(Stream { backend: StreamBackend::Sim(stream) }) => Some(stream),
             _ => None,
         };
-        simulator::Launch { grid: self.grid, cooperative: self.options.cooperative, stream }
+        let LaunchOptions { cooperative, programmatic, .. } = *self.options;
+        simulator::Launch { grid: self.grid, cooperative, programmatic, stream }
     }
 
     /// Gives `f` the launch as the driver takes it.
@@ -474,8 +480,21 @@ impl Inner {
                 ArgValue::Buffer(memory, _) => memory,
                 ArgValue::TensorMap(map) => {
                     let im2col = map.desc.pixel_box().is_some();
-                    if self.box_modes.get(index).is_some_and(|used| used[usize::from(!im2col)]) {
+                    let used = self.box_modes.get(index).copied().unwrap_or_default();
+                    if used[usize::from(!im2col)] {
                         return Err(RuntimeError::BoxMode { kernel: kernel(), index, im2col });
+                    }
+                    if let (true, Some((dim, pixels, extent))) =
+                        (used[2], map.desc.pixels_outside())
+                    {
+                        let kernel = kernel();
+                        return Err(RuntimeError::StorePixels {
+                            kernel,
+                            index,
+                            dim,
+                            pixels,
+                            extent,
+                        });
                     }
                     map.memory
                 }

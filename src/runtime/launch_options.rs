@@ -10,8 +10,10 @@ use super::stream::Stream;
 /// assert!(options.programmatic && !options.cooperative);
 /// ```
 ///
-/// The simulator runs one launch after the other, so a programmatic one does the same as any other. It runs all blocks
-/// of a cooperative launch at once, on one thread of the host.
+/// The simulator runs one launch after the other, so a programmatic one gives the results of any other. Its race detector
+/// compares the accesses of a programmatic launch with those of the launches that may still run on a GPU
+/// (`sim::MissingEdge::Launch`). The simulator runs all blocks of a cooperative launch at once, on one
+/// thread of the host.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct LaunchOptions<'s> {

@@ -106,7 +106,7 @@ impl Limits {
     }
 }
 
-/// Grids that are told from others by a few comparisons, as nearly all are at a launch.
+/// Bounds below which a grid is valid: a few comparisons check nearly every launch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlainGrids {
     max_blocks: [u32; 3],

@@ -28,29 +28,31 @@ pub struct LoadOptions<'o> {
     pub cache: Option<&'o ModuleCache>,
     /// The assembler that compiles instead of the driver.
     pub ptxas: Option<&'o Ptxas>,
-    /// True for checks in the kernel's code; see [`LoadOptions::checked`].
-    pub checked: bool,
+    /// True for checks in the kernel's code, false for none; see [`LoadOptions::checked`] for `None`.
+    pub checked: Option<bool>,
 }
 
+#[allow(clippy::derivable_impls, reason = "only a build without CUDA could derive it")]
 impl Default for LoadOptions<'_> {
     fn default() -> Self {
         LoadOptions {
             #[cfg(feature = "cuda-any-version")]
             cache: Some(ModuleCache::shared()),
             ptxas: None,
-            checked: checked_by_default(),
+            checked: None,
         }
     }
 }
 
-/// Returns whether loads check: where `TILEWRIGHT_CHECKED` is `1`.
-fn checked_by_default() -> bool {
-    static CHECKED: LazyLock<bool> =
-        LazyLock::new(|| std::env::var_os("TILEWRIGHT_CHECKED").is_some_and(|value| value == "1"));
-    *CHECKED
-}
-
 impl<'o> LoadOptions<'o> {
+    /// Returns true if a load on a GPU, or on the simulator, checks.
+    pub(super) fn checks(&self, is_gpu: bool) -> bool {
+        static WANTED: LazyLock<Option<bool>> =
+            LazyLock::new(|| std::env::var_os("TILEWRIGHT_CHECKED").map(|value| value == "1"));
+        let default = is_gpu && cfg!(debug_assertions);
+        self.checked.or(*WANTED).unwrap_or(default)
+    }
+
     /// Keeps code in this cache, or in none.
     #[cfg(feature = "cuda-any-version")]
     pub fn cache(self, cache: Option<&'o ModuleCache>) -> LoadOptions<'o> {
@@ -62,21 +64,39 @@ impl<'o> LoadOptions<'o> {
         LoadOptions { ptxas, ..self }
     }
 
-    /// Puts checks into the code of the kernel for a GPU, as [`Kernel::checked`](crate::ir::Kernel::checked) does: bounds
-    /// of buffers and allocations, alignment, divisors, steps of loops and `assume_aligned`. They are off by default, and
-    /// on where the environment variable `TILEWRIGHT_CHECKED` is `1`: on an H200 they have called accesses of correct
-    /// kernels violations, so compare what they report with the simulator.
+    /// Puts checks into the code of the kernel, as [`Kernel::checked`](crate::ir::Kernel::checked) does: bounds
+    /// of buffers and allocations, alignment, divisors, steps of loops and `assume_aligned`. Without this option the
+    /// environment variable `TILEWRIGHT_CHECKED` decides: `1` asks for checks, and any other value for none. Without both, a
+    /// build with debug assertions checks on a GPU.
     ///
-    /// The first violation ends the kernel before the access. A call that waits for it returns
+    /// On a GPU the first violation ends the kernel before the access. A call that waits for it returns
     /// `RuntimeError::Violation` with the fault that the simulator would report. The device is then lost, as after
-    /// every fault of a GPU. The simulator checks every access itself and ignores the option. So does a GPU without the
-    /// feature `sim`, which has the faults.
+    /// every fault of a GPU. The simulator checks every access itself, so there the option only tests the checks: a launch
+    /// runs the same code as on a GPU, and returns the same fault as without it. Without the feature `sim`, which has the
+    /// faults, the option does nothing.
     ///
     /// ```
     /// use tilewright::runtime::LoadOptions;
-    /// assert!(LoadOptions::default().checked(true).checked);
+    /// assert_eq!(LoadOptions::default().checked(true).checked, Some(true));
     /// ```
     pub fn checked(self, checked: bool) -> LoadOptions<'o> {
-        LoadOptions { checked, ..self }
+        LoadOptions { checked: Some(checked), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LoadOptions;
+
+    #[test]
+    fn options_come_before_the_kind_of_build() {
+        let options = LoadOptions::default();
+        assert!(options.checked(true).checks(false) && !options.checked(false).checks(true));
+        if std::env::var_os("TILEWRIGHT_CHECKED").is_none() {
+            assert_eq!(
+                [true, false].map(|gpu| options.checks(gpu)),
+                [cfg!(debug_assertions), false]
+            );
+        }
     }
 }

@@ -33,7 +33,7 @@
 //! but for copies of [`Pinned`] memory, which tracks its copies in flight.
 //!
 //! **On a GPU no access of a kernel without checks is bounds-checked.** The simulator checks every access against the
-//! allocation that its pointer comes from. [`LoadOptions::checked`] puts checks into the PTX.
+//! allocation that its pointer comes from. Builds with debug assertions and [`LoadOptions::checked`] put checks into the PTX.
 //! Without them a kernel that is launched with safe Rust and computes a wrong index reads or overwrites other memory of this process on the GPU: other buffers, memory of other
 //! libraries, and on systems where GPUs reach the host's memory (HMM, ATS) the host's too. The hardware only knows whole
 //! pages: it answers an access to a page that is not mapped with a [fault](RuntimeError::Fault), which makes the device

@@ -89,12 +89,11 @@ impl LoadedModule {
         for ir in module.kernels() {
             check_kernel(device, ir)?;
         }
-        let mut checked = Vec::new();
+        let checked = WithChecks::of_module(module, device, options).unwrap_or_default();
         let code = match &device.backend {
             Backend::Sim(_) => None,
             Backend::Cuda(context) => {
                 let names: Vec<&str> = module.kernels().iter().map(|ir| ir.name.as_str()).collect();
-                checked = WithChecks::of_module(module, options).unwrap_or_default();
                 let ptx = WithChecks::module(&checked, module.target()).ptx();
                 let ptx = if checked.is_empty() { module.ptx() } else { ptx };
                 let names = names.join(", ");
@@ -119,15 +118,17 @@ impl LoadedModule {
             let kernel = kernel.name().to_owned();
             return Err(RuntimeError::NotInModule { kernel });
         }
+        let with_checks = self.checked.iter().find(|checks| checks.kernel().name() == ir.name);
         let (context, module) = match (&self.device.backend, &self.code) {
             (Backend::Sim(context), _) => {
-                let code = Code::Sim(simulator::Function::load(context, ir)?);
-                return Ok(Function::new(&self.device, kernel, code, None));
+                let shared = with_checks.map(WithChecks::shared);
+                let code = Code::Sim(simulator::Function::load(context, ir, shared)?);
+                let checked = with_checks.cloned().map(WithChecks::on_simulator);
+                return Ok(Function::new(&self.device, kernel, code, checked));
             }
             (Backend::Cuda(_), None) => return self.device.load(kernel),
             (Backend::Cuda(context), Some(module)) => (context, Arc::clone(module)),
         };
-        let with_checks = self.checked.iter().find(|checks| checks.kernel().name() == ir.name);
         let loaded = with_checks.map_or(ir, |checks| checks.kernel().ir());
         let code = Code::Cuda(cuda::Function::new(module, loaded, ir)?);
         let checked = with_checks.map(|checks| checks.clone().on_gpu(context)).transpose()?;

@@ -203,6 +203,7 @@ struct Temporary(PathBuf);
 impl Temporary {
     /// Makes the folder. Whatever has its name already, a link too, makes it fail.
     fn make(path: &Path) -> std::io::Result<Temporary> {
+        #[cfg_attr(not(unix), expect(unused_mut, reason = "folders of Windows have no mode"))]
         let mut builder = std::fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

@@ -1,5 +1,6 @@
 //! Runs the work of the runtime on the CPU simulator.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -9,7 +10,7 @@ use super::error::RuntimeError;
 use super::timing::Timing;
 use crate::arch::TensorMapDesc;
 use crate::ir::types::Const;
-use crate::ir::{Element, KernelIr, Target};
+use crate::ir::{CheckedKernel, Element, KernelIr, Record, Target};
 use crate::launch::grid::Grid;
 use crate::sim;
 
@@ -18,11 +19,15 @@ use crate::sim;
 pub(super) struct Context {
     options: sim::Options,
     number: u32,
+    /// The order of the launches that name no stream.
+    order: sim::StreamOrder,
+    /// Counts the waits of the host for all streams.
+    waits: Arc<AtomicU64>,
 }
 
 impl From<sim::Options> for Context {
     fn from(options: sim::Options) -> Context {
-        Context { options, number: 0 }
+        Context { options, number: 0, order: sim::StreamOrder::new(), waits: Arc::default() }
     }
 }
 
@@ -60,6 +65,12 @@ impl Context {
 
     pub(super) fn target(&self) -> Target {
         self.options.target
+    }
+
+    /// Waits for all streams.
+    pub(super) fn synchronize(&self) {
+        self.waits.fetch_add(1, Relaxed);
+        self.order.finish();
     }
 }
 
@@ -155,9 +166,14 @@ fn reserve(context: &Context, bytes: usize) -> Result<(), RuntimeError> {
         .map_err(|_| RuntimeError::OutOfMemory { device: context.label(), bytes: bytes as u64 })
 }
 
-/// A stream of the simulator. It is always idle, because a launch has ended when its call returns.
+/// A stream of the simulator. It is always idle, because a launch has ended when its call returns. Its order says which
+/// launches a GPU may run at the same time.
 #[derive(Clone)]
 pub(super) struct Stream {
+    order: sim::StreamOrder,
+    /// The waits of the host for all streams, and their number at the last launch.
+    waits: Arc<AtomicU64>,
+    seen: Arc<AtomicU64>,
     /// The recording of the stream of a [`Recording`].
     recorded: Option<Recorded>,
     /// The number of its simulator.
@@ -166,7 +182,8 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn new(context: &Context) -> Result<Stream, RuntimeError> {
-        Ok(Stream { recorded: None, number: context.number })
+        let (order, waits) = (sim::StreamOrder::new(), Arc::clone(&context.waits));
+        Ok(Stream { order, waits, seen: Arc::default(), recorded: None, number: context.number })
     }
 
     /// Returns the simulator, with the default options.
@@ -200,6 +217,25 @@ impl Stream {
         }
     }
 
+    /// Waits for the work before: the next launch starts behind it.
+    pub(super) fn finish(&self) {
+        self.order.finish();
+    }
+
+    /// Returns the point behind the work so far.
+    pub(super) fn point(&self) -> Point {
+        Point { order: self.order.clone(), launches: self.order.launches(), number: self.number }
+    }
+
+    /// Returns the order of the launches.
+    fn order(&self) -> &sim::StreamOrder {
+        let waits = self.waits.load(Relaxed);
+        if self.seen.swap(waits, Relaxed) != waits {
+            self.order.finish();
+        }
+        &self.order
+    }
+
     /// Gives the nodes of the open recording, if there is one, to `f`.
     fn record(&self, f: impl FnOnce(&mut Vec<Node>)) -> bool {
         let Some(recorded) = &self.recorded else { return false };
@@ -216,7 +252,29 @@ impl Stream {
         if self.record(|nodes| nodes.extend(left.take().map(|work| Node::Memory(work)))) {
             return Ok(());
         }
+        self.finish();
         left.map_or(Ok(()), |work| work())
+    }
+}
+
+/// A point in the work of a stream.
+pub(super) struct Point {
+    order: sim::StreamOrder,
+    /// The launches of the stream before.
+    launches: u64,
+    /// The number of its simulator.
+    number: u32,
+}
+
+impl Point {
+    /// Stands for the simulator.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Waits for the work before the point.
+    pub(super) fn wait(&self) {
+        self.order.finish_until(self.launches);
     }
 }
 
@@ -226,6 +284,8 @@ pub(super) struct Launch<'l> {
     pub(super) grid: Grid,
     /// Set if all blocks run at once.
     pub(super) cooperative: bool,
+    /// Set if the launch may overlap with those before it in the stream.
+    pub(super) programmatic: bool,
     pub(super) stream: Option<&'l Stream>,
 }
 
@@ -241,14 +301,33 @@ pub(super) enum LaunchArg<'h> {
 pub(super) struct Function {
     name: String,
     program: sim::Program,
+    /// The kernel with checks, if the program is that of one.
+    checked: Option<Arc<CheckedKernel>>,
     options: sim::Options,
+    /// The order of the launches that name no stream.
+    order: sim::StreamOrder,
+}
+
+/// The options of a launch that its kernel sees.
+#[derive(Clone, Copy)]
+struct How {
+    grid: Grid,
+    cooperative: bool,
+    programmatic: bool,
 }
 
 impl Function {
-    pub(super) fn load(context: &Context, ir: &KernelIr) -> Result<Arc<Function>, RuntimeError> {
+    /// Prepares a kernel, or the same kernel with checks.
+    pub(super) fn load(
+        context: &Context,
+        ir: &KernelIr,
+        checked: Option<&Arc<CheckedKernel>>,
+    ) -> Result<Arc<Function>, RuntimeError> {
+        let ir = checked.map_or(ir, |checked| checked.kernel().ir());
         let program = sim::Program::new(ir).map_err(|error| refused(&ir.name, error))?;
         let (name, options) = (ir.name.clone(), context.options.clone());
-        Ok(Arc::new(Function { name, program, options }))
+        let order = context.order.clone();
+        Ok(Arc::new(Function { name, program, checked: checked.cloned(), options, order }))
     }
 
     /// Runs a launch, or lets its stream record it.
@@ -257,15 +336,16 @@ impl Function {
         launch: Launch<'_>,
         args: impl Iterator<Item = LaunchArg<'h>> + Clone,
     ) -> Result<(), RuntimeError> {
-        let Launch { grid, cooperative, stream } = launch;
+        let Launch { grid, cooperative, programmatic, stream } = launch;
+        let how = How { grid, cooperative, programmatic };
         let record = |nodes: &mut Vec<Node>| {
             let args = args.clone().map(OwnedArg::from).collect();
-            nodes.push(Node::Launch { function: Arc::clone(self), grid, args, cooperative });
+            nodes.push(Node::Launch { function: Arc::clone(self), args, how });
         };
         if stream.is_some_and(|stream| stream.record(record)) {
             return Ok(());
         }
-        self.run(grid, &borrowed(args), cooperative).map(|_| ())
+        self.run(how, args, stream.map_or(&self.order, Stream::order)).map(|_| ())
     }
 
     /// Runs a launch and takes the time.
@@ -274,34 +354,68 @@ impl Function {
         launch: Launch<'_>,
         args: impl Iterator<Item = LaunchArg<'h>>,
     ) -> Result<Timing, RuntimeError> {
-        let Launch { grid, cooperative, stream } = launch;
+        let Launch { grid, cooperative, programmatic, stream } = launch;
         stream.map_or(Ok(()), |stream| stream.check_runs("Function::time"))?;
-        timed(|| self.run(grid, &borrowed(args), cooperative))
+        let order = stream.map_or(&self.order, Stream::order);
+        let how = How { grid, cooperative, programmatic };
+        let timing = timed(|| self.run(how, args, order));
+        order.finish();
+        timing
     }
 
     /// Runs the kernel and returns the operations of all threads.
-    fn run(
+    fn run<'h>(
         &self,
-        grid: Grid,
-        args: &[sim::KernelArg<'_>],
-        cooperative: bool,
+        how: How,
+        args: impl Iterator<Item = LaunchArg<'h>>,
+        order: &sim::StreamOrder,
     ) -> Result<u64, RuntimeError> {
-        let Function { name, program, options } = self;
-        let ran = match cooperative {
-            true => program.run(grid, args, &options.clone().cooperative(true)),
-            false => program.run(grid, args, options),
+        let (Function { name, program, checked, options, .. }, How { grid, .. }) = (self, how);
+        let record = checked.as_ref().map(|_| sim::GlobalBuffer::zeros(8 * Record::WORDS));
+        let record = record.as_ref();
+        let args = borrowed(args, record);
+        let ran = match how.cooperative || options.race {
+            true => {
+                let options = options.clone().in_stream(order, how.programmatic);
+                program.run(grid, &args, &options.cooperative(how.cooperative))
+            }
+            false => program.run(grid, &args, options),
         };
+        let ran = ran.map_err(|error| match (checked, record) {
+            (Some(checked), Some(record)) => violation(checked, record, error),
+            _ => error,
+        });
         Ok(ran.map_err(|error| refused(name, error))?.thread_ops)
     }
 }
 
-fn borrowed<'h>(args: impl Iterator<Item = LaunchArg<'h>>) -> SmallVec<[sim::KernelArg<'h>; 8]> {
-    args.map(|arg| match arg {
+/// Returns the arguments as the simulator takes them, with the record of a kernel with checks behind them.
+fn borrowed<'a, 'h: 'a>(
+    args: impl Iterator<Item = LaunchArg<'h>>,
+    record: Option<&'a sim::GlobalBuffer>,
+) -> SmallVec<[sim::KernelArg<'a>; 8]> {
+    let args = args.map(|arg| match arg {
         LaunchArg::Scalar(value) => sim::KernelArg::Scalar(value),
         LaunchArg::Memory(memory) => sim::KernelArg::Buffer(&memory.buffer),
         LaunchArg::Map(map, memory) => sim::KernelArg::TensorMap(map, &memory.buffer),
-    })
-    .collect()
+    });
+    args.chain(record.map(sim::KernelArg::Buffer)).collect()
+}
+
+/// Returns the violation behind the trap of a kernel with checks; any other error as it is.
+fn violation(
+    checked: &CheckedKernel,
+    record: &sim::GlobalBuffer,
+    error: sim::RunError,
+) -> sim::RunError {
+    let Some(trap) = error.fault().filter(|fault| fault.cause == sim::FaultCause::Trap) else {
+        return error;
+    };
+    let record = Record::read(&record.to_vec());
+    match record.and_then(|record| sim::Fault::from_record(checked, &record)) {
+        Some(fault) => sim::RunError::Fault(Box::new(sim::Fault { order: trap.order, ..fault })),
+        None => error,
+    }
 }
 
 fn timed(run: impl FnOnce() -> Result<u64, RuntimeError>) -> Result<Timing, RuntimeError> {
@@ -324,9 +438,8 @@ fn refused(kernel: &str, error: sim::RunError) -> RuntimeError {
 enum Node {
     Launch {
         function: Arc<Function>,
-        grid: Grid,
         args: Vec<OwnedArg>,
-        cooperative: bool,
+        how: How,
     },
     /// A copy or a fill.
     Memory(Box<dyn Fn() -> Result<(), RuntimeError> + Send + Sync>),
@@ -349,18 +462,33 @@ impl From<LaunchArg<'_>> for OwnedArg {
 }
 
 impl Node {
+    /// Returns the memory of a launch.
+    fn memories(&self) -> impl Iterator<Item = &Memory> {
+        let args = match self {
+            Node::Launch { args, .. } => &args[..],
+            Node::Memory(_) => &[],
+        };
+        args.iter().filter_map(|arg| match arg {
+            OwnedArg::Scalar(_) => None,
+            OwnedArg::Memory(memory) | OwnedArg::Map(_, memory) => Some(memory),
+        })
+    }
+
     /// Runs the work and returns the operations of all threads.
-    fn run(&self) -> Result<u64, RuntimeError> {
+    fn run(&self, order: &sim::StreamOrder) -> Result<u64, RuntimeError> {
         match self {
-            Node::Launch { function, grid, args, cooperative } => {
+            Node::Launch { function, args, how } => {
                 let args = args.iter().map(|arg| match arg {
                     OwnedArg::Scalar(value) => LaunchArg::Scalar(*value),
                     OwnedArg::Memory(memory) => LaunchArg::Memory(memory),
                     OwnedArg::Map(map, memory) => LaunchArg::Map(map, memory),
                 });
-                function.run(*grid, &borrowed(args), *cooperative)
+                function.run(*how, args, order)
             }
-            Node::Memory(work) => work().map(|()| 0),
+            Node::Memory(work) => {
+                order.finish();
+                work().map(|()| 0)
+            }
         }
     }
 }
@@ -378,23 +506,26 @@ impl Recorded {
 /// A recording of work. Its stream runs later work when the recording is finished or dropped.
 pub(super) struct Recording {
     recorded: Recorded,
-    number: u32,
+    stream: Stream,
+    /// The order of the launches that name no stream.
+    default: sim::StreamOrder,
 }
 
 impl Recording {
     pub(super) fn new(context: &Context) -> Result<Recording, RuntimeError> {
         let recorded = Recorded(Arc::new(Mutex::new(Some(Vec::new()))));
-        Ok(Recording { recorded, number: context.number })
+        let stream = Stream { recorded: Some(recorded.clone()), ..Stream::new(context)? };
+        Ok(Recording { recorded, stream, default: context.order.clone() })
     }
 
     /// Returns the stream whose work is recorded.
     pub(super) fn stream(&self) -> Stream {
-        Stream { recorded: Some(self.recorded.clone()), number: self.number }
+        self.stream.clone()
     }
 
     pub(super) fn finish(self) -> Result<Graph, RuntimeError> {
         let nodes = self.recorded.lock().take().unwrap_or_default();
-        Ok(Graph { nodes })
+        Ok(Graph { nodes, default: self.default.clone() })
     }
 }
 
@@ -407,6 +538,8 @@ impl Drop for Recording {
 /// Recorded work that can run.
 pub(super) struct Graph {
     nodes: Vec<Node>,
+    /// The order of the launches that name no stream.
+    default: sim::StreamOrder,
 }
 
 impl Graph {
@@ -414,20 +547,30 @@ impl Graph {
         self.nodes.len()
     }
 
-    /// Runs all and returns the operations of all threads.
-    fn run(&self) -> Result<u64, RuntimeError> {
-        self.nodes.iter().try_fold(0u64, |ops, node| Ok(ops.saturating_add(node.run()?)))
+    /// Runs all and returns the operations of all threads. The work of the stream before ends first, and that behind starts
+    /// when all has ended.
+    fn run(&self, stream: Option<&Stream>) -> Result<u64, RuntimeError> {
+        let order = stream.map_or(&self.default, Stream::order);
+        order.finish();
+        // The stream waits for other streams before the graph, and not between its launches.
+        for node in &self.nodes {
+            node.memories().for_each(|memory| order.wait_for(&memory.buffer));
+        }
+        let run = |node: &Node| node.run(order);
+        let ops = self.nodes.iter().try_fold(0u64, |ops, node| Ok(ops.saturating_add(run(node)?)));
+        order.finish();
+        ops
     }
 
     /// Runs all, on a stream or on the default one.
     pub(super) fn launch(&self, stream: Option<&Stream>) -> Result<(), RuntimeError> {
         stream.map_or(Ok(()), |stream| stream.check_runs("Graph::launch_on"))?;
-        self.run().map(|_| ())
+        self.run(stream).map(|_| ())
     }
 
     /// As [`Graph::launch`], with the time.
     pub(super) fn time(&self, stream: Option<&Stream>) -> Result<Timing, RuntimeError> {
         stream.map_or(Ok(()), |stream| stream.check_runs("Graph::time_on"))?;
-        timed(|| self.run())
+        timed(|| self.run(stream))
     }
 }

@@ -122,7 +122,11 @@ impl Stream {
     /// As [`Device::synchronize`]; [`NotInGraph`](RuntimeError::NotInGraph) while it records a graph.
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
-            StreamBackend::Sim(stream) => stream.check_runs("Stream::synchronize"),
+            StreamBackend::Sim(stream) => {
+                stream.check_runs("Stream::synchronize")?;
+                stream.finish();
+                Ok(())
+            }
             StreamBackend::Cuda(stream) => stream.synchronize(),
         }
     }
@@ -149,7 +153,7 @@ impl Stream {
         let backend = match &self.backend {
             StreamBackend::Sim(stream) => {
                 stream.check_runs("Stream::record")?;
-                EventBackend::Sim(Instant::now(), stream.number())
+                EventBackend::Sim(Instant::now(), stream.point())
             }
             StreamBackend::Cuda(stream) => {
                 let event = cuda::Event::new(stream.context())?;
@@ -168,10 +172,12 @@ impl Stream {
     /// [`Driver`](RuntimeError::Driver).
     pub fn wait_for(&self, event: &Event) -> Result<(), RuntimeError> {
         match (&self.backend, &event.backend) {
-            (StreamBackend::Sim(stream), EventBackend::Sim(_, number))
-                if stream.number() == *number =>
+            (StreamBackend::Sim(stream), EventBackend::Sim(_, point))
+                if stream.number() == point.number() =>
             {
-                stream.check_runs("Stream::wait_for")
+                stream.check_runs("Stream::wait_for")?;
+                stream.finish();
+                Ok(())
             }
             (StreamBackend::Cuda(stream), EventBackend::Cuda(event))
                 if std::ptr::eq(stream.context(), event.context()) =>
@@ -210,8 +216,8 @@ pub struct Event {
 }
 
 enum EventBackend {
-    /// The time of the recording, and the number of the simulator.
-    Sim(Instant, u32),
+    /// The time of the recording, and the point.
+    Sim(Instant, simulator::Point),
     Cuda(cuda::Event),
 }
 
@@ -222,7 +228,10 @@ impl Event {
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
-            EventBackend::Sim(..) => Ok(()),
+            EventBackend::Sim(_, point) => {
+                point.wait();
+                Ok(())
+            }
             EventBackend::Cuda(event) => event.wait(),
         }
     }
@@ -233,7 +242,10 @@ impl Event {
     /// Those of [`Event::synchronize`].
     pub fn is_passed(&self) -> Result<bool, RuntimeError> {
         match &self.backend {
-            EventBackend::Sim(..) => Ok(true),
+            EventBackend::Sim(_, point) => {
+                point.wait();
+                Ok(true)
+            }
             EventBackend::Cuda(event) => event.is_passed(),
         }
     }
@@ -245,9 +257,10 @@ impl Event {
     /// Those of [`Event::synchronize`]; [`OtherDeviceEvent`](RuntimeError::OtherDeviceEvent).
     pub fn elapsed_until(&self, end: &Event) -> Result<Duration, RuntimeError> {
         match (&self.backend, &end.backend) {
-            (EventBackend::Sim(start, number), EventBackend::Sim(end, other))
-                if number == other =>
+            (EventBackend::Sim(start, first), EventBackend::Sim(end, last))
+                if first.number() == last.number() =>
             {
+                [first, last].into_iter().for_each(simulator::Point::wait);
                 Ok(end.saturating_duration_since(*start))
             }
             (EventBackend::Cuda(start), EventBackend::Cuda(end))

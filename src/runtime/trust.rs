@@ -194,6 +194,7 @@ pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 }
 
 fn without_links(options: &OpenOptions) -> OpenOptions {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "Windows has no such flags"))]
     let mut options = options.clone();
     #[cfg(unix)]
     {

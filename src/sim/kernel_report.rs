@@ -160,7 +160,7 @@ fn percent(share: f64) -> String {
 }
 
 /// Lines of a table that are printed.
-const MOST: usize = 16;
+const MAX: usize = 16;
 
 impl fmt::Display for KernelReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -217,7 +217,7 @@ impl KernelReport {
             "  {:<14} {:>8} {:>9} {:>10} {:>9} {:>9} {:>10}  line",
             "access", "warps", "bytes", "wavefronts", "conflicts", "sectors", "too many"
         )?;
-        for access in self.accesses.iter().take(MOST) {
+        for access in self.accesses.iter().take(MAX) {
             let dash = |is_there: bool, count: u64| match is_there {
                 true => Short(count).to_string(),
                 false => "-".to_owned(),
@@ -236,7 +236,7 @@ impl KernelReport {
                 access.location
             )?;
         }
-        match self.accesses.len().saturating_sub(MOST) {
+        match self.accesses.len().saturating_sub(MAX) {
             0 => Ok(()),
             more => writeln!(f, "  and {more} lines more"),
         }
@@ -247,7 +247,7 @@ impl KernelReport {
             return Ok(());
         }
         writeln!(f, "  {:<26} {:>8} {:>9}  line", "wait", "warps", "waited")?;
-        for WaitReport { op, location, warps, blocked } in self.waits.iter().take(MOST) {
+        for WaitReport { op, location, warps, blocked } in self.waits.iter().take(MAX) {
             writeln!(f, "  {op:<26} {:>8} {:>9}  {location}", Short(*warps), Short(*blocked))?;
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! A launch: arguments and grid are checked, clusters run in parallel, the first fault is named.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,15 +15,18 @@ use super::options::{LaunchReport, Options, Order};
 use super::output::Output;
 use super::program::code::Code;
 use super::program::special::{Shape, blocks_at_once};
+use super::race::{Before, Footprint};
 use super::report::explain::{Launch, explain};
 use super::report::kernel::kernel_report;
 use super::report::said::Said;
 use super::report::trace::trace;
+use super::stream_order::{Earlier, NameRacer, StreamOrder, Uses};
 use super::trace::Recorder;
 use super::trace::class::OpClass;
 use crate::arch::TensorMapDesc;
+use crate::ir::op::{self, Op};
 use crate::ir::types::{Const, Type};
-use crate::ir::{KernelIr, LaunchBounds};
+use crate::ir::{KernelIr, LaunchBounds, OpData};
 use crate::launch::grid::Grid;
 
 /// An argument of a launch.
@@ -114,15 +118,58 @@ fn check_args<'a>(
     Ok(all)
 }
 
-/// The shadows of a launch: of each buffer that is an argument of a parameter through which the kernel may write.
-fn watched(ir: &KernelIr, buffers: &[&GlobalBuffer], options: &Options) -> Watched {
-    let written = |value| match ir.values.get(value).map(|data| data.ty) {
+/// Returns for each parameter whether the kernel may write through it.
+fn written(ir: &KernelIr) -> impl Iterator<Item = bool> + '_ {
+    ir.params.iter().map(|param| match ir.values.get(param.value).map(|data| data.ty) {
         Some(Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. }) => mutable,
         Some(Type::Scalar(_) | Type::Vector(_)) | None => false,
-    };
-    let params = ir.params.iter().map(|param| written(param.value));
-    let params: Vec<(&GlobalBuffer, bool)> = buffers.iter().copied().zip(params).collect();
-    Watched::new(&params, options.equal_stores)
+    })
+}
+
+/// The launches before in a stream that may still run, and what those behind see of this one.
+struct InStream<'l> {
+    order: &'l StreamOrder,
+    /// The buffers of the launch, each with whether it may write it.
+    buffers: Vec<(&'l Arc<Uses>, bool)>,
+    /// The last one first, each with whether `griddepcontrol.wait` waits for it.
+    before: Vec<(Arc<Earlier>, bool)>,
+    /// Set if the launch behind may start early.
+    keeps: bool,
+    /// Set once a schedule of the launch has ended.
+    ended: Cell<bool>,
+}
+
+impl<'l> InStream<'l> {
+    /// Starts a launch in the stream of the options, if they name one and races are detected.
+    fn start(ir: &KernelIr, args: &[KernelArg<'l>], options: &'l Options) -> Option<InStream<'l>> {
+        let order = options.stream.as_ref().filter(|_| options.race)?;
+        let buffer = |(arg, written): (&KernelArg<'l>, bool)| match arg {
+            KernelArg::Buffer(buffer) | KernelArg::TensorMap(_, buffer) => {
+                Some((buffer.place().0, written))
+            }
+            KernelArg::Scalar(_) => None,
+        };
+        let buffers: Vec<_> = args.iter().zip(written(ir)).filter_map(buffer).collect();
+        let before = order.start(options.programmatic, &buffers);
+        let starts =
+            |op: &OpData| matches!(op.op, Op::Sync(op::Sync::GriddepcontrolLaunchDependents {}));
+        let keeps = ir.ops.iter().any(|(_, op)| starts(op));
+        Some(InStream { order, buffers, before, keeps, ended: Cell::new(false) })
+    }
+
+    /// Returns the launches that may overlap with this one, and whether its accesses are kept; `None` if it overlaps with no
+    /// other.
+    fn overlap(&self) -> Option<(Vec<Before>, bool)> {
+        let before = || self.before.iter().map(|(launch, ends)| launch.before(*ends)).collect();
+        (self.keeps || !self.before.is_empty()).then(|| (before(), self.keeps))
+    }
+
+    /// Notes the end of a schedule of the launch: the launches behind are compared with the first one.
+    fn end(&self, (footprint, waited): (Option<Footprint>, bool), racer: NameRacer) {
+        if !self.ended.replace(true) {
+            self.order.end(&self.before, Earlier::new(racer, (footprint, waited), &self.buffers));
+        }
+    }
 }
 
 /// Runs a launch under each of the schedules of the options. The output and the results are those of the first.
@@ -133,27 +180,48 @@ pub(in crate::sim) fn launch(
     args: &[KernelArg<'_>],
     options: &Options,
 ) -> Result<LaunchReport, RunError> {
+    let in_stream = InStream::start(ir, args, options);
+    let result = launch_all(ir, code, grid, args, options, in_stream.as_ref());
+    if let (Some(in_stream), Err(_)) = (&in_stream, &result) {
+        in_stream.order.finish();
+    }
+    result
+}
+
+fn launch_all(
+    ir: &KernelIr,
+    code: &Code,
+    grid: Grid,
+    args: &[KernelArg<'_>],
+    options: &Options,
+    in_stream: Option<&InStream<'_>>,
+) -> Result<LaunchReport, RunError> {
     if options.schedules <= 1 {
-        return launch_once(ir, code, grid, args, options);
+        return launch_once(ir, code, grid, args, options, in_stream);
     }
     let buffers = args.iter().filter_map(|arg| match arg {
         KernelArg::Buffer(buffer) | KernelArg::TensorMap(_, buffer) => Some(*buffer),
         KernelArg::Scalar(_) => None,
     });
     let content = || -> Vec<(&GlobalBuffer, Vec<u8>)> {
-        buffers.clone().map(|buffer| (buffer, buffer.to_vec())).collect()
+        let bytes = |buffer: &GlobalBuffer| {
+            let mut bytes = vec![0; buffer.len_bytes()];
+            buffer.read_bytes(0, &mut bytes);
+            bytes
+        };
+        buffers.clone().map(|buffer| (buffer, bytes(buffer))).collect()
     };
     let restore = |content: &[(&GlobalBuffer, Vec<u8>)]| {
         content.iter().for_each(|(buffer, bytes)| buffer.write_bytes(0, bytes));
     };
     let before = content();
-    let report = launch_once(ir, code, grid, args, options)?;
+    let report = launch_once(ir, code, grid, args, options, in_stream)?;
     let after = content();
     for order in options.order.others().take(options.schedules as usize - 1) {
         restore(&before);
         let (output, reports, trace) = (Output::captured(), None, None);
         let options = Options { order, output, reports, trace, ..options.clone() };
-        launch_once(ir, code, grid, args, &options)?;
+        launch_once(ir, code, grid, args, &options, in_stream)?;
     }
     restore(&after);
     Ok(report)
@@ -165,6 +233,7 @@ fn launch_once(
     grid: Grid,
     args: &[KernelArg<'_>],
     options: &Options,
+    in_stream: Option<&InStream<'_>>,
 ) -> Result<LaunchReport, RunError> {
     let shape = Shape {
         cluster: check_grid(ir, grid)?,
@@ -174,7 +243,11 @@ fn launch_once(
     };
     let empty = GlobalBuffer::zeros(0);
     let arguments = check_args(ir, args, &empty)?;
-    let watched = options.race.then(|| watched(ir, &arguments.buffers, options));
+    let watched = options.race.then(|| {
+        let buffers = arguments.buffers.iter().copied();
+        let params: Vec<(&GlobalBuffer, bool)> = buffers.zip(written(ir)).collect();
+        Watched::new(&params, options.equal_stores, in_stream.and_then(InStream::overlap))
+    });
     let watched = watched.as_ref();
     let blocks: u64 = grid.blocks.iter().map(|n| u64::from(*n)).product();
     let clusters = blocks / u64::from(shape.blocks());
@@ -223,7 +296,11 @@ fn launch_once(
     all.prints.retain(|(number, _)| *number <= last);
     all.prints.sort_by_key(|(number, _)| *number);
     options.output.write(all.prints.iter().map(|(_, text)| text.as_str()));
-    let launch = Launch { ir, code, grid, fuel: options.fuel, order: options.order, shape };
+    let before = in_stream.map_or(&[][..], |in_stream| &in_stream.before);
+    let launch = Launch { ir, code, grid, fuel: options.fuel, order: options.order, shape, before };
+    if let (Some(in_stream), Some(watched)) = (in_stream, watched) {
+        in_stream.end(watched.take_footprint(), launch.racers());
+    }
     let records = all.records.take();
     let result = match first {
         None if all.failed > 0 => Err(RunError::AssertFailed(Box::new(launch.failures(all)))),
@@ -268,7 +345,8 @@ fn in_parallel<'c>(
         let (mut total, mut said) = (Count::default(), Said::default());
         loop {
             let number = next.fetch_add(1, Relaxed);
-            let number = if options.race { place(number, clusters, options.order) } else { number };
+            let number =
+                if options.race { cluster_of(number, clusters, options.order) } else { number };
             if number >= clusters || number > stopped.load(Relaxed) {
                 return (total, said, None);
             }
@@ -295,7 +373,7 @@ fn in_parallel<'c>(
 }
 
 /// The cluster that runs as number `number`, where clusters run one after the other.
-fn place(number: u64, clusters: u64, order: Order) -> u64 {
+fn cluster_of(number: u64, clusters: u64, order: Order) -> u64 {
     match order {
         Order::Reverse if number < clusters => clusters - 1 - number,
         _ => number,

@@ -46,6 +46,7 @@ mod program;
 mod race;
 mod report;
 mod reports;
+mod stream_order;
 mod trace;
 
 use std::fmt;
@@ -65,6 +66,7 @@ pub use options::{Accumulation, LaunchReport, Options, Order};
 pub use output::Output;
 pub use race::{Agent, MissingEdge};
 pub use reports::Reports;
+pub use stream_order::StreamOrder;
 pub use trace::class::OpClass;
 pub use trace::counts::{Moved, Mover};
 

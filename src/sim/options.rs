@@ -3,6 +3,7 @@
 use crate::ir::Target;
 use crate::sim::output::Output;
 use crate::sim::reports::Reports;
+use crate::sim::stream_order::StreamOrder;
 
 /// The order in which the warps of a block, or of a cluster, run, and when asynchronous operations take effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,6 +128,12 @@ pub struct Options {
     /// Schedules under which a launch runs: the one of [`Options::order`], then adversarial and random ones.
     /// 0 counts as 1.
     pub schedules: u32,
+    /// The stream of the launch, for races between launches; `None` for a launch that overlaps with no other. Launches
+    /// through [`runtime`](crate::runtime) are in the stream that they name.
+    pub stream: Option<StreamOrder>,
+    /// Programmatic dependent launch: on a GPU the kernel may start while the launches before it in the stream run. The
+    /// simulator runs one after the other, and the race detector compares them.
+    pub programmatic: bool,
     /// The list that gets a report of each launch; `None` for no reports.
     pub reports: Option<Reports>,
     /// The destination of traces; `None` for no traces.
@@ -148,6 +155,8 @@ impl Default for Options {
             race: cfg!(debug_assertions),
             equal_stores: false,
             schedules: 1,
+            stream: None,
+            programmatic: false,
             reports: None,
             trace: None,
         }
@@ -277,6 +286,42 @@ impl Options {
     /// ```
     pub fn schedules(self, schedules: u32) -> Options {
         Options { schedules, ..self }
+    }
+
+    /// Sets [`Options::stream`] and [`Options::programmatic`]. A programmatic launch races with the launches before it, except
+    /// for what happens behind its `griddepcontrol.wait` (PTX ISA 9.7.13.13).
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::Grid;
+    /// use tilewright::sim::{self, FaultCause, MissingEdge, Options, StreamOrder};
+    ///
+    /// let kernel = |waits: bool| {
+    ///     Kernel::<(GlobalMut<i32>,)>::build("add", Target::SM_90, |k, (x,)| {
+    ///         k.griddepcontrol_launch_dependents();
+    ///         if waits {
+    ///             k.griddepcontrol_wait();
+    ///         }
+    ///         let i = k.thread_idx().x;
+    ///         x.store(k, i, x.load(k, i) + 1)
+    ///     })
+    /// };
+    /// let (waits, starts) = (kernel(true)?, kernel(false)?);
+    /// let x = sim::GlobalBuffer::zeros(4 * 32);
+    /// let stream = StreamOrder::new();
+    /// let launch = |kernel: &Kernel<_>, programmatic| {
+    ///     let options = Options::default().race(true).in_stream(&stream, programmatic);
+    ///     sim::run(kernel.ir(), Grid::cover(32, 32), &[sim::KernelArg::Buffer(&x)], &options)
+    /// };
+    /// launch(&starts, false)?;
+    /// launch(&waits, true)?;
+    /// let error = launch(&starts, true).unwrap_err();
+    /// let fault = error.fault().expect("a race");
+    /// assert!(matches!(fault.cause, FaultCause::Race { missing: MissingEdge::Launch, .. }), "{fault}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn in_stream(self, stream: &StreamOrder, programmatic: bool) -> Options {
+        Options { stream: Some(stream.clone()), programmatic, ..self }
     }
 
     /// Sets [`Options::reports`]: each launch adds a [`KernelReport`](crate::sim::KernelReport), also the launches of

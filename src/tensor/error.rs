@@ -91,13 +91,13 @@ errors! {
         /// elements of {from} bits are no elements of {to} bits here: the address is known to be a multiple of {align}
         /// bytes only; align the memory, or say what is known with `assume_aligned`
         Recast { from: u32, to: u32, align: u32 },
-        /// each element of the tile must be reached once, but the {places} places of {layout_tv} reach {reached} of its
+        /// each element of the tile must be reached once, but the {size} indices of {layout_tv} reach {reached} of its
         /// {elements} elements: {fault}
         Coverage {
             layout_tv: String,
             elements: i64,
             reached: i64,
-            places: i64,
+            size: i64,
             fault: Box<CoverageFault>,
         },
         /// mode {mode} of the threads {threads} gives an index to two of them: {overlap}
@@ -152,6 +152,8 @@ errors! {
                 _ => Ok(()),
             }
         },
+        /// it has no function of the accumulators of two columns, which a store of pairs needs
+        NoPairs,
         /// kernels cannot have the instruction {instruction} yet
         NoOperation { instruction: String },
         /// {instruction} is executed by `{method}`
@@ -213,14 +215,14 @@ errors! {
             /// The number.
             found: u32,
             /// The fewest.
-            least: u32,
+            min: u32,
             /// The most.
-            most: u32,
+            max: u32,
         } = |f| {
-            if least == most {
-                write!(f, "there are {found} {what} where {most} are needed")
+            if min == max {
+                write!(f, "there are {found} {what} where {max} are needed")
             } else {
-                write!(f, "there are {found} {what}: from {least} to {most} are possible")
+                write!(f, "there are {found} {what}: from {min} to {max} are possible")
             }
         },
         /// the threads {threads} do not stand one after the other: the stride {stride} overlaps a smaller one or is no
@@ -236,12 +238,12 @@ errors! {
 pub(super) fn count_of(
     what: &'static str,
     found: u32,
-    [least, most]: [u32; 2],
+    [min, max]: [u32; 2],
 ) -> Result<(), TensorErrorKind> {
-    if (least..=most).contains(&found) {
+    if (min..=max).contains(&found) {
         Ok(())
     } else {
-        Err(TensorErrorKind::Count { what, found, least, most })
+        Err(TensorErrorKind::Count { what, found, min, max })
     }
 }
 

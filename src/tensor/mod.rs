@@ -15,7 +15,7 @@
 //!
 //! let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
 //! assert_eq!(atom.op().instruction(), "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32");
-//! // (thread, value) -> place in the column-major 16 x 8 tile of C.
+//! // (thread, value) -> index in the column-major 16 x 8 tile of C.
 //! assert_eq!(atom.layout_c_tv().to_string(), "((4,8),(2,2)):((32,1),(16,8))");
 //!
 //! // Four warps, two by two, on a tile of 32 x 32 x 16.
@@ -53,8 +53,10 @@ pub use gemm::{
     gemm,
 };
 pub use pipeline::{
-    CpAsyncPipeline, CpAsyncState, OrderedBarrier, ParseRasterError, PipelineState, Raster, Tile,
-    TileScheduler, TmaPipeline, TmaStorePipeline, WarpRole, warp_roles,
+    CpAsyncPipeline, CpAsyncState, DynamicScheduler, DynamicWork, HeadSections, OrderedBarrier,
+    ParseRasterError, PipelineState, Raster, RowGroup, RowGroups, SequenceTile, Sequences,
+    StaticScheduler, Tile, TileScheduler, TmaPipeline, TmaStorePipeline, WarpRole, WorkCounter,
+    WorkNumbers, WorkScheduler, warp_roles,
 };
 pub use rows::{
     CurrentRow, RowAccess, RowColumns, RowElements, RowInput, RowLoop, RowPart, RowPointer,

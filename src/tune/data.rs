@@ -2,7 +2,7 @@
 
 use crate::ir::builder::Converted;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, range};
-use crate::runtime::Grid;
+use crate::runtime::{Buffer, Device, Function, Grid, RuntimeError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -54,6 +54,18 @@ pub(super) fn fill<T: Element + Converted>(target: Target) -> Result<Kernel<Fill
     })
 }
 
+/// Returns a buffer of `len` numbers of the table, in an order that the seed gives.
+pub(super) fn filled<X: Element + Converted>(
+    device: &Device,
+    (fill, table): (&Function<Fill<X>>, &Buffer<f32>),
+    seed: u32,
+    len: usize,
+) -> Result<Buffer<X>, RuntimeError> {
+    let mut x = device.zeros::<X>(len)?;
+    fill.launch(grid(len), (&mut x, table, seed, len as i64))?;
+    Ok(x)
+}
+
 /// Two results, what is found, the tolerances, the number of elements; columns and elements of a matrix, its pitch and the
 /// batch stride.
 pub(super) type Compare<D> = (Global<D>, Global<D>, GlobalMut<u64>, [f32; 2], i64, [[i64; 2]; 2]);
@@ -85,7 +97,6 @@ pub(super) fn compare<D: Element + Converted>(
 mod tests {
     use super::*;
     use crate::ir::bf16;
-    use crate::runtime::Device;
 
     #[test]
     fn host_and_device_have_the_same_numbers() {

@@ -1,6 +1,6 @@
 //! [`ElementOffsets`] computes the offsets of the elements of the matrices of a problem.
 
-use super::tuner::SearchError;
+use super::search::SearchError;
 use crate::arch::Major;
 use crate::ir::Target;
 use crate::ir::types::Scalar;

@@ -1,30 +1,29 @@
-//! Times and tunes matrix products on a GPU, and compares them with cuBLAS.
+//! Tunes matrix products on a GPU, and compares them with cuBLAS.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use rayon::prelude::*;
+use std::marker::PhantomData;
 
 use super::element_offsets::ElementOffsets;
-use super::record::{Comparison, Entry, Maker, driver};
-use super::rounds::interleave;
+use super::operands::{ALPHA, BETA, GemmOperands, Matrices, not_a_number};
+use super::record::{Comparison, Entry, Maker};
+use super::search::{Effort, Rejection, SearchError, Tuned};
 use super::space::GemmSpace;
-use super::store::{TuningKey, TuningStore, hash};
-use super::tuner::{Effort, Measure, Rejection, Search, SearchError, Tuned};
-use super::workload::{ALPHA, BETA, GemmOperands, Window, Workload};
+use super::store::TuningStore;
+use super::tunable::Tunable;
+use super::tuner::{Tuner, launcher};
+use super::workload::Workload;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{Element, Number, bf16, f16};
+use crate::ir::{Element, Number, Target, bf16, f16};
 use crate::kernels::gemm::Regime;
 use crate::kernels::gemm::{
-    Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, in_memory,
+    Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmModel, GemmProblem, Machine, in_memory,
 };
-use crate::kernels::gemm::{GemmModel, Machine};
 use crate::runtime::{Device, LaunchOptions, Stream};
 
 #[cfg(feature = "cublas")]
 use {
     super::stats::median,
+    super::workload::Window,
     crate::kernels::gemm::Epilogue,
     crate::runtime::{Cublas, CublasLtPlan, Matmul},
 };
@@ -81,27 +80,29 @@ pub fn tune(
     ElementOffsets::new(problem, [space.major_a, space.major_b])?;
     let sizes = [problem.m, problem.n, problem.k];
     let regime = Regime::of_sizes(sizes).last().copied().unwrap_or(Regime::Burst);
-    let effort = Effort::of(regime);
-    let store = TuningStore::shared();
     let of = |what: &str| SearchError::Unsupported { what: what.to_owned() };
     match (in_memory(space.input), space.output) {
-        (Scalar::Bf16, Scalar::Bf16) => {
-            GemmBench::<bf16, bf16>::new(device)?.tune(&store, effort, space, problem, regime)
-        }
-        (Scalar::Bf16, Scalar::F32) => {
-            GemmBench::<bf16, f32>::new(device)?.tune(&store, effort, space, problem, regime)
-        }
-        (Scalar::F16, Scalar::F16) => {
-            GemmBench::<f16, f16>::new(device)?.tune(&store, effort, space, problem, regime)
-        }
-        (Scalar::F16, Scalar::F32) => {
-            GemmBench::<f16, f32>::new(device)?.tune(&store, effort, space, problem, regime)
-        }
-        (Scalar::F32, Scalar::F32) => {
-            GemmBench::<f32, f32>::new(device)?.tune(&store, effort, space, problem, regime)
-        }
+        (Scalar::Bf16, Scalar::Bf16) => tune_as::<bf16, bf16>(device, space, problem, regime),
+        (Scalar::Bf16, Scalar::F32) => tune_as::<bf16, f32>(device, space, problem, regime),
+        (Scalar::F16, Scalar::F16) => tune_as::<f16, f16>(device, space, problem, regime),
+        (Scalar::F16, Scalar::F32) => tune_as::<f16, f32>(device, space, problem, regime),
+        (Scalar::F32, Scalar::F32) => tune_as::<f32, f32>(device, space, problem, regime),
         _ => Err(of("these types of matrices")),
     }
+}
+
+fn tune_as<T: GemmElement, D: GemmElement>(
+    device: &Device,
+    space: &GemmSpace,
+    problem: &GemmProblem,
+    regime: Regime,
+) -> Result<Tuned<GemmConfig>, SearchError> {
+    let mut bench = GemmBench::<T, D>::new(device)?;
+    let product = bench.product(space, problem).map_err(|error| {
+        let what = error.to_string();
+        SearchError::Unsupported { what }
+    })?;
+    bench.tuner.tune(&product, &TuningStore::shared(), Effort::of(regime), regime)
 }
 
 impl Effort {
@@ -117,18 +118,133 @@ impl Effort {
     }
 }
 
-/// A kernel that was built: with the hash of its PTX.
-type Built<T, D> = Result<(Arc<Gemm<T, T, D>>, String), Rejection>;
+/// A matrix product as a [`Tunable`]: made by [`GemmBench::product`].
+#[derive(Clone, Debug)]
+pub struct GemmTunable<T, D> {
+    space: GemmSpace,
+    problem: GemmProblem,
+    matrices: Matrices,
+    #[cfg(feature = "cublas")]
+    cublas: Option<Cublas>,
+    types: PhantomData<fn(T) -> D>,
+}
 
-/// A kernel that was loaded.
-type Loaded<T, D> = Result<Arc<GemmFunction<T, T, D>>, Rejection>;
+impl<T: GemmElement, D: GemmElement> Tunable for GemmTunable<T, D> {
+    type Config = GemmConfig;
+    type Kernel = Gemm<T, T, D>;
+    type Data = GemmOperands<T, D>;
 
-/// Products of one pair of types on one GPU: kernels that were built and loaded, and the libraries they are measured
-/// beside.
+    fn key(&self) -> String {
+        format!("{:?} {:?}", self.space, self.problem)
+    }
+
+    fn space(&self, _: &Device) -> Vec<GemmConfig> {
+        self.space.configs(&self.problem)
+    }
+
+    fn check(&self, config: &GemmConfig) -> Result<(), Rejection> {
+        config.check()?;
+        config.check_problem(&self.problem)?;
+        Ok(())
+    }
+
+    fn rank(&self, configs: Vec<GemmConfig>, device: &Device, regime: Regime) -> Vec<GemmConfig> {
+        let model = match device.properties() {
+            Some(properties) => GemmModel::of(Machine::of(&properties)),
+            None => GemmModel::H200,
+        };
+        let ranked = model.rank(&configs, &self.problem, regime);
+        ranked.into_iter().map(|(config, _)| config).collect()
+    }
+
+    fn build(config: &GemmConfig, _: Target) -> Result<Gemm<T, T, D>, Rejection> {
+        Ok(Gemm::new(*config)?)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.matrices.bytes([size_of::<T>(), size_of::<D>()])
+    }
+
+    fn flops(&self) -> f64 {
+        self.problem.flops() as f64
+    }
+
+    /// The reference is the result of cuBLAS, or, where there is none or it is wrong, of the kernel without tensor cores.
+    fn data(&self, device: &Device, set: u32) -> Result<GemmOperands<T, D>, Rejection> {
+        let mut operands = self.matrices.operands(device, set)?;
+        if set > 0 {
+            return Ok(operands);
+        }
+        let GemmSpace { target, input, output, major_a, major_b, epilogue } = self.space;
+        let simt = GemmConfig::simt(target, in_memory(input));
+        let simt = GemmConfig { major_a, major_b, c: output, d: output, epilogue, ..simt };
+        let mut own = |stream: &Stream, set: &mut GemmOperands<T, D>| {
+            let function = Gemm::<T, T, D>::new(simt)?.load(device)?;
+            launcher(self, &simt, &function)(stream, set)
+        };
+        let stream = device.stream()?;
+        device.synchronize()?;
+        #[cfg(feature = "cublas")]
+        if let Some(cublas) = self.cublas() {
+            let theirs = run_cublas(cublas, self.matmul());
+            self.matrices.set_reference_or(&stream, &mut operands, theirs, own)?;
+            return Ok(operands);
+        }
+        self.matrices.set_reference(&stream, &mut operands, &mut own)?;
+        Ok(operands)
+    }
+
+    fn clear(&self, data: &mut GemmOperands<T, D>, stream: &Stream) -> Result<(), Rejection> {
+        Ok(data.d.fill(not_a_number(), stream)?)
+    }
+
+    fn launch(
+        &self,
+        config: &GemmConfig,
+        function: &GemmFunction<T, T, D>,
+        set: &mut GemmOperands<T, D>,
+        options: LaunchOptions<'_>,
+    ) -> Result<(), Rejection> {
+        let mut args = GemmArgs::new(&set.a, &set.b, &mut set.d);
+        if config.epilogue.alpha {
+            args = args.alpha(ALPHA);
+        }
+        if let Some(c) = &set.c {
+            args = args.beta(BETA, c);
+        }
+        if let Some(bias) = &set.bias {
+            args = args.bias(bias);
+        }
+        let options = options.programmatic(config.programmatic);
+        Ok(function.prepare(&self.problem, args)?.launch_with(options)?)
+    }
+
+    fn verify(&self, data: &mut GemmOperands<T, D>) -> Result<(), Rejection> {
+        self.matrices.verify(data)
+    }
+}
+
+#[cfg(feature = "cublas")]
+impl<T: GemmElement, D: GemmElement> GemmTunable<T, D> {
+    /// cuBLAS, for one product of contiguous matrices without an epilogue.
+    fn cublas(&self) -> Option<&Cublas> {
+        let offsets = ElementOffsets::new(&self.problem, [self.space.major_a, self.space.major_b]);
+        let is_close = offsets.is_ok_and(|offsets| offsets.are_close());
+        let has_none = self.space.epilogue == Epilogue::default();
+        self.cublas.as_ref().filter(|_| self.problem.batch == 1 && is_close && has_none)
+    }
+
+    fn matmul(&self) -> Matmul {
+        let GemmProblem { m, n, k, .. } = self.problem;
+        let GemmSpace { major_a, major_b, input, output, .. } = self.space;
+        Matmul { sizes: [m, n, k], a: major_a, b: major_b, inputs: input, output }
+    }
+}
+
+/// Products of one pair of types on one GPU: their tuner, and the libraries that they are measured beside.
 pub struct GemmBench<T: GemmElement, D: GemmElement> {
-    device: Device,
-    built: HashMap<GemmConfig, Built<T, D>>,
-    loaded: HashMap<GemmConfig, Loaded<T, D>>,
+    /// The kernels that were built and loaded.
+    pub tuner: Tuner<GemmTunable<T, D>>,
     #[cfg(feature = "cublas")]
     cublas: Option<Cublas>,
     /// The error of opening cuBLAS.
@@ -153,9 +269,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         #[cfg(not(feature = "cublas"))]
         let missing = Some("this build does not look for it".to_owned());
         Ok(GemmBench {
-            device: device.clone(),
-            built: HashMap::new(),
-            loaded: HashMap::new(),
+            tuner: Tuner::new(device),
             #[cfg(feature = "cublas")]
             cublas,
             missing,
@@ -174,221 +288,72 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
         Err(self.missing.clone().unwrap_or_default())
     }
 
-    /// Builds and loads the configurations on all processors; `done` is called for each. What fails is kept with its
-    /// reason, and rejected when it is asked for.
-    pub fn prepare(&mut self, configs: &[GemmConfig], done: &(dyn Fn() + Sync)) {
-        let new = |known: &HashMap<GemmConfig, _>| -> Vec<GemmConfig> {
-            configs.iter().copied().filter(|config| !known.contains_key(config)).collect()
-        };
-        let built: Vec<(GemmConfig, Built<T, D>)> =
-            new(&self.built).into_par_iter().map(|config| (config, build(config))).collect();
-        self.built.extend(built);
-        let to_load: Vec<GemmConfig> =
-            configs.iter().copied().filter(|config| !self.loaded.contains_key(config)).collect();
-        let load = |config: GemmConfig| {
-            let loaded = match self.built.get(&config) {
-                Some(Ok((gemm, _))) => {
-                    gemm.load(&self.device).map(Arc::new).map_err(Rejection::from)
-                }
-                Some(Err(why)) => Err(why.clone()),
-                None => Err(Rejection::Failed("it was not built".to_owned())),
-            };
-            done();
-            (config, loaded)
-        };
-        let loaded: Vec<_> = to_load.into_par_iter().map(load).collect();
-        self.loaded.extend(loaded);
-    }
-
-    /// Returns the compiler's notes on the loaded configurations: spills, and instructions of warp groups that wait for
-    /// each other.
-    pub fn complaints(&self) -> Vec<(GemmConfig, String)> {
-        let said = |(config, loaded): (&GemmConfig, &Loaded<T, D>)| {
-            let log = loaded.as_ref().ok()?.compiler_log();
-            let bad = |line: &&str| {
-                let spills = line.contains("spill") && !line.contains("0 bytes spill stores");
-                spills || line.contains("serializ") || line.contains("warning")
-            };
-            let lines: Vec<&str> = log.lines().filter(bad).collect();
-            (!lines.is_empty()).then(|| (*config, lines.join("; ")))
-        };
-        let mut all: Vec<_> = self.loaded.iter().filter_map(said).collect();
-        all.sort_by_key(|(config, _)| config.to_string());
-        all
-    }
-
-    /// Returns the best of the space for the problem: see [`tune`].
+    /// Returns a product for the [`tuner`](GemmBench::tuner).
     ///
     /// # Errors
-    /// [`SearchError`].
-    pub fn tune(
-        &mut self,
-        store: &TuningStore,
-        effort: Effort,
+    /// Sizes or strides that no kernel takes, matrices of D that overlap.
+    pub fn product(
+        &self,
         space: &GemmSpace,
         problem: &GemmProblem,
-        regime: Regime,
-    ) -> Result<Tuned<GemmConfig>, SearchError> {
-        ElementOffsets::new(problem, [space.major_a, space.major_b])?;
-        let model = match self.device.properties() {
-            Some(properties) => GemmModel::of(Machine::of(&properties)),
-            None => GemmModel::H200,
-        };
-        let configs = space.configs(problem);
-        let ranked = model.rank(&configs, problem, regime.quick());
-        let order: Vec<GemmConfig> = ranked.into_iter().map(|(config, _)| config).collect();
-        let key: TuningKey = self.key(space, problem, regime);
-        let first = &order[..order.len().min(effort.candidates.max(1))];
-        let mut measured = self.measure(problem, regime, space, &|| ());
-        Search::new(store.clone(), key).effort(effort).run(first, &mut measured)
-    }
-
-    /// Returns the key of a search.
-    pub fn key(&self, space: &GemmSpace, problem: &GemmProblem, regime: Regime) -> TuningKey {
-        TuningKey {
-            device: self.device.name().to_owned(),
-            driver: driver(&self.device),
-            problem: format!("{space:?} {problem:?}"),
-            regime,
-        }
-    }
-
-    /// Returns the device for a [`Search`]: matrices for the problem are made when they are first needed. `done` is
-    /// called after each check.
-    pub fn measure<'g>(
-        &'g mut self,
-        problem: &GemmProblem,
-        regime: Regime,
-        space: &GemmSpace,
-        done: &'g dyn Fn(),
-    ) -> GemmMeasure<'g, T, D> {
-        GemmMeasure {
-            bench: self,
-            problem: *problem,
-            space: *space,
-            regime,
-            workload: None,
-            windows: HashMap::new(),
-            best: f64::INFINITY,
-            done,
-        }
-    }
-
-    fn built(&mut self, config: &GemmConfig) -> &Built<T, D> {
-        self.built.entry(*config).or_insert_with(|| build(*config))
-    }
-
-    fn function(&mut self, config: &GemmConfig) -> Loaded<T, D> {
-        if let Some(known) = self.loaded.get(config) {
-            return known.clone();
-        }
-        let gemm = self.built(config).clone().map(|(gemm, _)| gemm);
-        let loaded = gemm.and_then(|gemm| Ok(Arc::new(gemm.load(&self.device)?)));
-        self.loaded.insert(*config, loaded.clone());
-        loaded
-    }
-
-    /// cuBLAS, for one product of contiguous matrices without an epilogue.
-    #[cfg(feature = "cublas")]
-    fn cublas_for(&self, problem: &GemmProblem, space: &GemmSpace) -> Option<Cublas> {
-        let offsets = ElementOffsets::new(problem, [space.major_a, space.major_b]).ok()?;
-        let takes =
-            problem.batch == 1 && offsets.are_close() && space.epilogue == Epilogue::default();
-        self.cublas.clone().filter(|_| takes)
-    }
-
-    /// GemmOperands with a result that is known to be right: that of cuBLAS, or, where there is none or it is wrong, that
-    /// of the kernel without tensor cores.
-    fn workload(
-        &mut self,
-        problem: &GemmProblem,
-        space: &GemmSpace,
-    ) -> Result<Workload<T, D>, Rejection> {
+    ) -> Result<GemmTunable<T, D>, Rejection> {
         let majors = [space.major_a, space.major_b];
-        #[cfg(feature = "cublas")]
-        let cublas = self.cublas_for(problem, space);
-        let mut work = Workload::new(&self.device, *problem, majors, space.input, space.epilogue)?;
-        let simt = GemmConfig {
-            major_a: space.major_a,
-            major_b: space.major_b,
-            c: space.output,
-            d: space.output,
-            epilogue: space.epilogue,
-            ..GemmConfig::simt(space.target, in_memory(space.input))
-        };
-        let mut own = |stream: &Stream, set: &mut GemmOperands<T, D>| {
-            let function = self.function(&simt)?;
-            launcher(&function, problem)(stream, set)
-        };
-        #[cfg(feature = "cublas")]
-        if let Some(cublas) = cublas {
-            let matmul = matmul(problem, space);
-            let theirs = |stream: &Stream, set: &mut GemmOperands<T, D>| {
-                let GemmOperands { a, b, d, .. } = set;
-                Ok(cublas.gemm(&matmul, stream, a, b, d)?)
-            };
-            work.set_reference_or(theirs, own)?;
-            return Ok(work);
-        }
-        work.set_reference(&mut own)?;
-        Ok(work)
+        let types = [space.input, space.output];
+        Ok(GemmTunable {
+            space: *space,
+            problem: *problem,
+            matrices: Matrices::new(*problem, majors, types, space.epilogue)?,
+            #[cfg(feature = "cublas")]
+            cublas: self.cublas.clone(),
+            types: PhantomData,
+        })
     }
 
-    /// Times our configurations and NVIDIA's kernels for one problem, interleaved: the kernel that cuBLAS chooses, and
+    /// Times our configurations and NVIDIA's kernels for one product, interleaved: the kernel that cuBLAS chooses, and
     /// the fastest two of the first 8 of cuBLASLt's heuristic; for one product of contiguous matrices without an
-    /// epilogue. What is wrong or fails is left out and named.
+    /// epilogue. A kernel that is wrong or fails is left out and named.
     ///
     /// # Errors
-    /// Why there is nothing to compare.
+    /// The reason for which nothing is compared.
     pub fn compare(
         &mut self,
-        space: &GemmSpace,
-        problem: &GemmProblem,
+        product: &GemmTunable<T, D>,
         regime: Regime,
         ours: &[GemmConfig],
         rounds: usize,
         done: &dyn Fn(),
     ) -> Result<(Comparison, Vec<(String, Rejection)>), Rejection> {
-        let mut work = self.workload(problem, space)?;
-        let mut rejected = Vec::new();
-        let mut entries: Vec<(Maker, String, Window)> = Vec::new();
-        for config in ours {
-            let function = self.function(config);
-            let window = function.and_then(|function| {
-                work.check(launcher(&function, problem))?;
-                let seconds = work.probe(launcher(&function, problem))?;
-                work.window(regime, seconds, launcher(&function, problem))
-            });
-            match window {
-                Ok(window) => entries.push((Maker::Tilewright, config.to_string(), window)),
-                Err(why) => rejected.push((config.to_string(), why)),
-            }
-        }
+        let mut work = Workload::new(self.tuner.device(), product)?;
+        #[allow(unused_mut, reason = "the features decide")]
+        let (mut windows, mut rejected) = self.tuner.windows(product, &mut work, regime, ours);
+        #[allow(unused_mut, reason = "the features decide")]
+        let mut makers = vec![Maker::Tilewright; windows.len()];
         #[cfg(feature = "cublas")]
-        if let Some(cublas) = self.cublas_for(problem, space) {
-            let theirs = nvidia(&cublas, &matmul(problem, space), &mut work, regime);
-            match theirs {
-                Ok(theirs) => entries.extend(theirs),
+        if let Some(cublas) = product.cublas() {
+            match nvidia(cublas, &product.matmul(), &mut work, regime) {
+                Ok(theirs) => {
+                    for (maker, name, window) in theirs {
+                        makers.push(maker);
+                        windows.push((name, window));
+                    }
+                }
                 Err(why) => rejected.push(("cuBLAS".to_owned(), why)),
             }
         }
-        let times = interleave(entries.len(), rounds, 1, |which| {
-            let time = work.time(&entries[which].2, regime);
-            done();
-            time
-        });
-        let mut kept = Vec::new();
-        for ((of, name, _), times) in entries.into_iter().zip(times) {
-            match times {
-                Ok(seconds) => kept.push(Entry { of, name, seconds }),
-                Err(why) => rejected.push((name, why)),
-            }
-        }
+        let names: Vec<String> = windows.iter().map(|(name, _)| name.clone()).collect();
+        let (times, failed) = work.rounds(windows, regime, rounds, done);
+        rejected.extend(failed);
+        let maker = |name: &String| names.iter().position(|known| known == name);
+        let entry = |(name, seconds): (String, Vec<f64>)| {
+            let of = maker(&name).map_or(Maker::Tilewright, |index| makers[index]);
+            Entry { of, name, seconds }
+        };
+        let GemmProblem { m, n, k, .. } = product.problem;
         let comparison = Comparison {
-            sizes: [problem.m, problem.n, problem.k],
-            types: [space.input.to_string(), space.output.to_string()],
+            sizes: [m, n, k],
+            types: [product.space.input.to_string(), product.space.output.to_string()],
             regime,
-            entries: kept,
+            entries: times.into_iter().map(entry).collect(),
         };
         Ok((comparison, rejected))
     }
@@ -396,48 +361,17 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
 
 impl<T: GemmElement, D: GemmElement> std::fmt::Debug for GemmBench<T, D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "GemmBench({} kernels on {})", self.loaded.len(), self.device)
+        write!(f, "GemmBench({:?})", self.tuner)
     }
 }
 
-/// Builds a kernel, and hashes its PTX.
-fn build<T: GemmElement, D: GemmElement>(config: GemmConfig) -> Built<T, D> {
-    let gemm = Gemm::<T, T, D>::new(config)?;
-    let code = hash(gemm.ptx().text());
-    Ok((Arc::new(gemm), code))
-}
-
-/// Returns a closure that launches a kernel on a set of matrices.
-fn launcher<'f, T: GemmElement, D: GemmElement>(
-    function: &'f GemmFunction<T, T, D>,
-    problem: &'f GemmProblem,
-) -> impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection> + 'f {
-    let programmatic = function.config().programmatic;
-    move |stream, set| {
-        let options = LaunchOptions::default().stream(stream).programmatic(programmatic);
-        let mut args = GemmArgs::new(&set.a, &set.b, &mut set.d);
-        if function.config().epilogue.alpha {
-            args = args.alpha(ALPHA);
-        }
-        if let Some(c) = &set.c {
-            args = args.beta(BETA, c);
-        }
-        if let Some(bias) = &set.bias {
-            args = args.bias(bias);
-        }
-        Ok(function.prepare(problem, args)?.launch_with(options)?)
-    }
-}
-
+/// Returns a launch of the kernel that cuBLAS chooses.
 #[cfg(feature = "cublas")]
-fn matmul(problem: &GemmProblem, space: &GemmSpace) -> Matmul {
-    Matmul {
-        sizes: [problem.m, problem.n, problem.k],
-        a: space.major_a,
-        b: space.major_b,
-        inputs: space.input,
-        output: space.output,
-    }
+fn run_cublas<T: GemmElement, D: GemmElement>(
+    cublas: &Cublas,
+    matmul: Matmul,
+) -> impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection> {
+    move |stream, set| Ok(cublas.gemm(&matmul, stream, &set.a, &set.b, &mut set.d)?)
 }
 
 /// Windows of cuBLAS's kernel and of the fastest two of cuBLASLt's.
@@ -445,17 +379,14 @@ fn matmul(problem: &GemmProblem, space: &GemmSpace) -> Matmul {
 fn nvidia<T: GemmElement, D: GemmElement>(
     cublas: &Cublas,
     matmul: &Matmul,
-    work: &mut Workload<T, D>,
+    work: &mut Workload<'_, GemmTunable<T, D>>,
     regime: Regime,
 ) -> Result<Vec<(Maker, String, Window)>, Rejection> {
     /// Kernels that the heuristic is asked for.
     const ASKED: usize = 8;
     const KEPT: usize = 2;
-    let own_choice = |stream: &Stream, set: &mut GemmOperands<T, D>| {
-        Ok(cublas.gemm(matmul, stream, &set.a, &set.b, &mut set.d)?)
-    };
-    let seconds = work.probe(own_choice)?;
-    let window = work.window(regime, seconds, own_choice)?;
+    let seconds = work.probe(run_cublas(cublas, *matmul))?;
+    let window = work.window(regime, seconds, run_cublas(cublas, *matmul))?;
     let mut entries = vec![(Maker::Cublas, "cuBLAS".to_owned(), window)];
     // Only kernels that are fast in short windows get the long ones.
     let quick = regime.quick();
@@ -486,71 +417,4 @@ fn nvidia<T: GemmElement, D: GemmElement>(
         entries.push((Maker::CublasLt, format!("cuBLASLt #{number}"), window));
     }
     Ok(entries)
-}
-
-/// A kernel that is slower than the best by this factor gets no window: the time of a few launches is enough.
-const HOPELESS: f64 = 2.0;
-
-/// A problem on a GPU, as a [`Search`] asks for it. Made by [`GemmBench::measure`].
-pub struct GemmMeasure<'g, T: GemmElement, D: GemmElement> {
-    bench: &'g mut GemmBench<T, D>,
-    problem: GemmProblem,
-    space: GemmSpace,
-    regime: Regime,
-    workload: Option<Workload<T, D>>,
-    windows: HashMap<(GemmConfig, Regime), Window>,
-    /// The smallest seconds so far.
-    best: f64,
-    done: &'g dyn Fn(),
-}
-
-impl<T: GemmElement, D: GemmElement> Measure<GemmConfig> for GemmMeasure<'_, T, D> {
-    fn code(&mut self, config: &GemmConfig) -> Result<String, Rejection> {
-        self.bench.built(config).as_ref().map(|(_, code)| code.clone()).map_err(Clone::clone)
-    }
-
-    fn check(&mut self, config: &GemmConfig) -> Result<(), Rejection> {
-        (self.done)();
-        let function = self.bench.function(config)?;
-        let work = match &mut self.workload {
-            Some(work) => work,
-            none => none.insert(self.bench.workload(&self.problem, &self.space)?),
-        };
-        work.check(launcher(&function, &self.problem))
-    }
-
-    fn time(&mut self, config: &GemmConfig) -> Result<f64, Rejection> {
-        self.time_in(self.regime, config)
-    }
-
-    fn time_quickly(&mut self, config: &GemmConfig) -> Result<f64, Rejection> {
-        self.time_in(self.regime.quick(), config)
-    }
-}
-
-impl<T: GemmElement, D: GemmElement> GemmMeasure<'_, T, D> {
-    fn time_in(&mut self, regime: Regime, config: &GemmConfig) -> Result<f64, Rejection> {
-        let function = self.bench.function(config)?;
-        let Some(work) = &mut self.workload else {
-            return Err(Rejection::Failed("it was not checked".to_owned()));
-        };
-        if let Some(window) = self.windows.get(&(*config, regime)) {
-            return work.time(window, regime);
-        }
-        let seconds = work.probe(launcher(&function, &self.problem))?;
-        if seconds > HOPELESS * self.best {
-            return Ok(seconds);
-        }
-        let window = work.window(regime, seconds, launcher(&function, &self.problem))?;
-        let seconds = work.time(&window, regime)?;
-        self.windows.insert((*config, regime), window);
-        self.best = self.best.min(seconds);
-        Ok(seconds)
-    }
-}
-
-impl<T: GemmElement, D: GemmElement> std::fmt::Debug for GemmMeasure<'_, T, D> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "GemmMeasure({:?}, {})", self.problem, self.regime)
-    }
 }

@@ -2,36 +2,50 @@
 //!
 //! * [`Regime`] says what the GPU does while it is timed; [`interleave`] and [`Estimate`] make figures that can be
 //!   compared; a [`Report`] keeps each round of them.
-//! * [`Search`] finds the best of many candidates, whatever they are; a [`TuningStore`] keeps what it found.
+//! * A [`Tunable`] is a problem with the configurations of a kernel: of the library or of a program. A [`Tuner`] finds the
+//!   fastest one, and [`bench()`] measures it. A [`Search`] needs no kernels; a [`TuningStore`] keeps its results.
 //! * [`GemmSpace`] has the configurations of a matrix product, [`GemmModel`] says which of them come first. Its
-//!   parameters are fitted ([`fit`]) to measurements ([`Sweep`]).
+//!   parameters are fitted ([`fit`]) to measurements ([`Sweep`]). [`TransposeTunable`], [`SoftmaxTunable`] and
+//!   [`NormTunable`] have those of other kernels.
 
+mod bench;
 mod chart;
 mod data;
 mod element_offsets;
 mod figure;
 mod fit;
 mod gemm;
+mod operands;
 mod record;
 mod rounds;
+mod rows;
+mod search;
 mod space;
 mod stats;
 mod store;
+mod transpose;
+mod tunable;
 mod tuner;
 mod workload;
 
 pub use crate::kernels::gemm::{
     GemmModel, Machine, Parameters, ParseRegimeError, Prediction, Regime,
 };
+pub use bench::{BenchError, BenchOptions, BenchReport, bench};
 pub use chart::{Chart, Look, Series};
 pub use fit::{Ranking, fit, is_held_out, rankings};
-pub use gemm::{GemmBench, GemmElement, GemmMeasure, tune};
+pub use gemm::{GemmBench, GemmElement, GemmTunable, tune};
+pub use operands::GemmOperands;
 pub use record::{
     Comparison, Entry, Maker, ProblemTimes, Provenance, Report, Sweep, SweepError, SweepShape,
 };
 pub use rounds::interleave;
+pub use rows::{NormTunable, SoftmaxTunable};
+pub use search::{Effort, Measure, Rejection, Search, SearchError, Tuned};
 pub use space::{GemmSpace, USUAL_SHAPES};
 pub use stats::{Estimate, median};
 pub use store::{Best, Outcome, TuningKey, TuningStore};
-pub use tuner::{Effort, Measure, Rejection, Search, SearchError, Tuned};
-pub use workload::{GemmOperands, Window, Workload};
+pub use transpose::TransposeTunable;
+pub use tunable::{FunctionOf, Loadable, Tunable};
+pub use tuner::{Compared, Tuner};
+pub use workload::{Window, Workload};

@@ -98,7 +98,7 @@ impl GemmSpace {
             let [m, n, _] = base.tile;
             all.extend([true, false].map(|programmatic| GemmConfig { programmatic, ..base }));
             if base.store == StoreForm::Chunks {
-                all.push(GemmConfig { store: StoreForm::Rows, ..base }.with_most_stages(8));
+                all.push(GemmConfig { store: StoreForm::Rows, ..base }.with_max_stages(8));
             }
             if m * n >= 128 * 128 && base.cluster == 1 {
                 all.push(GemmConfig { cluster: 2, ..base });

@@ -83,7 +83,7 @@ pub(super) struct Known {
     pub(super) damaged: usize,
 }
 
-/// The most bytes of a file that are read.
+/// The maximum number of bytes of a file that are read.
 const MOST_BYTES: u64 = 64 << 20;
 
 impl TuningStore {

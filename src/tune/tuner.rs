@@ -1,409 +1,317 @@
-//! [`Search`] finds the best of several candidates by measurement.
+//! [`Tuner`]: finds the fastest configuration of a [`Tunable`] on a device.
 
-use crate::errors::errors;
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
+use rayon::prelude::*;
+
+use super::record::driver;
 use super::rounds::interleave;
-use super::stats::median;
-use super::store::{Best, Known, Outcome, TuningKey, TuningStore, hash};
+use super::search::{Effort, Measure, Rejection, Search, SearchError, Tuned};
+use super::store::{TuningKey, TuningStore, hash};
+use super::tunable::{FunctionOf, Loadable, Tunable};
+use super::workload::{Window, Workload};
+use crate::kernels::gemm::Regime;
+use crate::runtime::{Device, LaunchOptions, Stream};
 
-errors! {
-    /// The reasons for which a candidate cannot win.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub enum Rejection {
-        /// failed: {why}
-        Failed(why: String),
-        /// wrong: {how}
-        Wrong(how: String),
-        /// lost the device: {how}
-        Lost(how: String),
-    }
+/// A kernel that was built, with the hash of its code.
+type Built<K> = Result<(Arc<<K as Tunable>::Kernel>, String), Rejection>;
+
+/// A kernel that was loaded.
+type Loaded<K> = Result<Arc<FunctionOf<K>>, Rejection>;
+
+/// The kernels of one [`Tunable`] type on one device: it builds and loads each once, for all problems.
+pub struct Tuner<K: Tunable> {
+    device: Device,
+    built: HashMap<K::Config, Built<K>>,
+    loaded: HashMap<K::Config, Loaded<K>>,
 }
 
-/// The measurements that a search needs. Calls for a candidate come in this order and stop after a rejection.
-pub trait Measure<C> {
-    /// Returns a text that changes whenever the code of the candidate does, such as the hash of its PTX.
-    ///
-    /// # Errors
-    /// The reason for which there is no such code.
-    fn code(&mut self, candidate: &C) -> Result<String, Rejection>;
-
-    /// Runs the candidate and compares its whole result with a correct one.
-    ///
-    /// # Errors
-    /// The difference.
-    fn check(&mut self, candidate: &C) -> Result<(), Rejection>;
-
-    /// Returns the seconds of a launch, from one window.
-    ///
-    /// # Errors
-    /// The reason for which it did not run.
-    fn time(&mut self, candidate: &C) -> Result<f64, Rejection>;
-
-    /// As [`Measure::time`], from a window that may be shorter. It decides which candidates reach the last rounds.
-    ///
-    /// # Errors
-    /// The reason for which it did not run.
-    fn time_quickly(&mut self, candidate: &C) -> Result<f64, Rejection> {
-        self.time(candidate)
-    }
-}
-
-/// The amount of measurement of a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Effort {
-    /// The number of candidates that are measured, from the first.
-    pub candidates: usize,
-    /// The windows of each. A candidate of 1.5 times the best time so far has no second window.
-    pub rounds: usize,
-    /// The number of the fastest candidates that are then measured interleaved.
-    pub finalists: usize,
-    /// The windows of each of these.
-    pub final_rounds: usize,
-}
-
-/// 24 candidates of 3 windows, the 4 fastest in 8 rounds.
-impl Default for Effort {
-    fn default() -> Effort {
-        Effort { candidates: 24, rounds: 3, finalists: 4, final_rounds: 8 }
-    }
-}
-
-/// The end of a search.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tuned<C> {
-    /// The fastest candidate that is right.
-    pub config: C,
-    /// The median of its times, in seconds.
-    pub seconds: f64,
-    /// Set if the whole answer was in the store, and nothing was measured.
-    pub is_from_store: bool,
-    /// The number of candidates that were measured now.
-    pub measured: usize,
-    /// The number of results that were taken from the store.
-    pub reused: usize,
-    /// The median of the times of each candidate that is right, the fastest first; empty where the answer was in the
-    /// store. Those of the last rounds are not in it.
-    pub times: Vec<(C, f64)>,
-    /// The candidates that cannot win.
-    pub rejected: Vec<(C, Rejection)>,
-    /// The first error of keeping results.
-    pub store_error: Option<String>,
-}
-
-errors! {
-    /// An error of a search without an answer.
-    #[derive(Clone, Debug, PartialEq)]
-    pub enum SearchError {
-        /// No candidate is right.
-        NoCandidate {
-            /// The names of the candidates that were asked, and why they cannot win.
-            rejected: Vec<(String, Rejection)>,
-        } = |f| match rejected.first() {
-            None => f.write_str("there are no candidates"),
-            Some((config, why)) => {
-                let count = rejected.len();
-                write!(f, "none of {count} candidates is right; the first, {config}, {why}")
-            }
-        },
-        /// {config} made the device unusable ({how}); run it again to search on
-        DeviceLost { config: String, how: String },
-        /// there is no search for {what}
-        Unsupported { what: String },
-    }
-}
-
-/// A search among candidates. It keeps the results.
-///
-/// First each candidate is built, checked and timed, unless the store has a result of the same code; then the fastest
-/// are timed interleaved, and the smallest median wins. Candidates are named by their texts. An interrupted search
-/// resumes where it stopped. The store answers a finished search as long as the candidates and the code of the winner
-/// are the same.
-///
-/// ```
-/// use tilewright::tune::{Measure, Regime, Rejection, Search, TuningKey, TuningStore};
-///
-/// /// A device on which a tile of `n` takes `n` seconds, and a tile of 1 gives a wrong result.
-/// struct Fake;
-/// impl Measure<u32> for Fake {
-///     fn code(&mut self, n: &u32) -> Result<String, Rejection> { Ok(format!("code of {n}")) }
-///     fn check(&mut self, n: &u32) -> Result<(), Rejection> {
-///         if *n == 1 { Err(Rejection::Wrong("all zeros".into())) } else { Ok(()) }
-///     }
-///     fn time(&mut self, n: &u32) -> Result<f64, Rejection> { Ok(f64::from(*n)) }
-/// }
-///
-/// let key = TuningKey {
-///     device: "fake".into(),
-///     driver: "none".into(),
-///     problem: "8x8".into(),
-///     regime: Regime::Latency,
-/// };
-/// let best = Search::new(TuningStore::none(), key).run(&[3, 1, 2], &mut Fake)?;
-/// assert_eq!((best.config, best.seconds), (2, 2.0));
-/// assert_eq!(best.rejected, [(1, Rejection::Wrong("all zeros".into()))]);
-/// # Ok::<(), tilewright::tune::SearchError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Search {
-    store: TuningStore,
-    key: TuningKey,
-    effort: Effort,
-}
-
-/// A candidate that may win: its index among the candidates, its code, its times.
-struct Right {
-    index: usize,
-    code: String,
-    seconds: f64,
-}
-
-impl Search {
-    /// Returns a search whose results belong to the key.
-    pub fn new(store: TuningStore, key: TuningKey) -> Search {
-        Search { store, key, effort: Effort::default() }
+impl<K: Tunable> Tuner<K> {
+    /// Returns a tuner without kernels.
+    pub fn new(device: &Device) -> Tuner<K> {
+        Tuner { device: device.clone(), built: HashMap::new(), loaded: HashMap::new() }
     }
 
-    /// Returns the same with another effort.
-    pub fn effort(self, effort: Effort) -> Search {
-        Search { effort, ..self }
+    /// Returns the device.
+    pub fn device(&self) -> &Device {
+        &self.device
     }
 
-    /// Returns the best of the candidates. Only the first ones are measured, so candidates that are expected to be fast
-    /// come first.
+    /// Builds and loads the configurations on all processors; `done` is called for each. A failure is kept with its
+    /// reason, and rejects the configuration when it is measured.
+    pub fn prepare(&mut self, configs: &[K::Config], done: &(dyn Fn() + Sync)) {
+        let missing = |is_known: &dyn Fn(&K::Config) -> bool| -> Vec<K::Config> {
+            configs.iter().filter(|config| !is_known(config)).cloned().collect()
+        };
+        let device = &self.device;
+        let new = missing(&|config| self.built.contains_key(config));
+        let built: Vec<_> = new
+            .into_par_iter()
+            .map(|config| {
+                let built = build::<K>(&config, device);
+                (config, built)
+            })
+            .collect();
+        self.built.extend(built);
+        let new = missing(&|config| self.loaded.contains_key(config));
+        let jobs: Vec<_> =
+            new.into_iter().map(|config| (self.built.get(&config).cloned(), config)).collect();
+        let loaded: Vec<_> = jobs
+            .into_par_iter()
+            .map(|(built, config)| {
+                let none = || Err(Rejection::Failed("it was not built".to_owned()));
+                let loaded = built
+                    .unwrap_or_else(none)
+                    .and_then(|(kernel, _)| Ok(Arc::new(kernel.load(device)?)));
+                done();
+                (config, loaded)
+            })
+            .collect();
+        self.loaded.extend(loaded);
+    }
+
+    /// Returns the compiler's notes on the loaded configurations: spills, and instructions of warp groups that wait for
+    /// each other.
+    pub fn complaints(&self) -> Vec<(K::Config, String)> {
+        let said = |(config, loaded): (&K::Config, &Loaded<K>)| {
+            let log = K::Kernel::compiler_log(loaded.as_ref().ok()?);
+            let bad = |line: &&str| {
+                let spills = line.contains("spill") && !line.contains("0 bytes spill stores");
+                spills || line.contains("serializ") || line.contains("warning")
+            };
+            let lines: Vec<&str> = log.lines().filter(bad).collect();
+            (!lines.is_empty()).then(|| (config.clone(), lines.join("; ")))
+        };
+        let mut all: Vec<_> = self.loaded.iter().filter_map(said).collect();
+        all.sort_by_key(|(config, _)| config.to_string());
+        all
+    }
+
+    /// Returns the fastest configuration of the space, from the store, or by a [`Search`] among the first ones of
+    /// [`Tunable::rank`].
     ///
     /// # Errors
     /// [`SearchError`].
-    pub fn run<C: Clone + fmt::Display>(
-        &self,
-        candidates: &[C],
-        device: &mut impl Measure<C>,
-    ) -> Result<Tuned<C>, SearchError> {
-        let asked = &candidates[..candidates.len().min(self.effort.candidates.max(1))];
-        let names: Vec<String> = asked.iter().map(C::to_string).collect();
-        let space = hash(&names.join("\n"));
-        let known = self.store.read(&self.key);
-        if let Some(tuned) = self.stored(asked, &names, &space, &known, device) {
-            return Ok(tuned);
-        }
-        let mut state = State { measured: 0, reused: 0, best: f64::INFINITY, store_error: None };
-        let (mut right, mut rejected) = (Vec::new(), Vec::new());
-        for (index, (candidate, name)) in asked.iter().zip(&names).enumerate() {
-            match self.ask(candidate, name, &known, device, &mut state) {
-                Ok((code, seconds)) => right.push(Right { index, code, seconds }),
-                Err(Rejection::Lost(how)) => return Err(lost(name, how)),
-                Err(why) => rejected.push((candidate.clone(), why)),
-            }
-        }
-        right.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-        let times = right.iter().map(|one| (asked[one.index].clone(), one.seconds)).collect();
-        let winner = self.last_rounds(asked, &names, right, device, &mut rejected, &mut state)?;
-        let Some(Right { index, code, seconds }) = winner else {
-            let named = |(candidate, why): (C, Rejection)| (candidate.to_string(), why);
-            let rejected = rejected.into_iter().map(named).collect();
-            return Err(SearchError::NoCandidate { rejected });
+    pub fn tune(
+        &mut self,
+        kernel: &K,
+        store: &TuningStore,
+        effort: Effort,
+        regime: Regime,
+    ) -> Result<Tuned<K::Config>, SearchError> {
+        let order = self.order(kernel, regime);
+        self.search(kernel, store, effort, regime, &order, &|| ())
+    }
+
+    /// Returns the configurations of the space that pass [`Tunable::check`], in the order of [`Tunable::rank`].
+    pub fn order(&self, kernel: &K, regime: Regime) -> Vec<K::Config> {
+        let mut space = kernel.space(&self.device);
+        space.retain(|config| kernel.check(config).is_ok());
+        kernel.rank(space, &self.device, regime.quick())
+    }
+
+    /// As [`tune`](Tuner::tune), among candidates in the given order. `done` is called for each that is measured.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn search(
+        &mut self,
+        kernel: &K,
+        store: &TuningStore,
+        effort: Effort,
+        regime: Regime,
+        order: &[K::Config],
+        done: &dyn Fn(),
+    ) -> Result<Tuned<K::Config>, SearchError> {
+        let key = TuningKey {
+            device: self.device.name().to_owned(),
+            driver: driver(&self.device),
+            problem: kernel.key(),
+            regime,
         };
-        let best = Best { config: names[index].clone(), code, seconds, space };
-        state.note(self.store.finish(&self.key, &best));
-        Ok(Tuned {
-            config: asked[index].clone(),
-            seconds,
-            is_from_store: false,
-            measured: state.measured,
-            reused: state.reused,
-            times,
-            rejected,
-            store_error: state.store_error,
-        })
+        let (workload, windows, best) = (None, HashMap::new(), f64::INFINITY);
+        let mut run = Run { tuner: self, kernel, regime, workload, windows, best, done };
+        Search::new(store.clone(), key).effort(effort).run(order, &mut run)
     }
 
-    /// Returns the answer of the store, if it is still one.
-    fn stored<C: Clone>(
-        &self,
-        asked: &[C],
-        names: &[String],
-        space: &str,
-        known: &Known,
-        device: &mut impl Measure<C>,
-    ) -> Option<Tuned<C>> {
-        let best = known.best.as_ref().filter(|best| best.space == space)?;
-        let index = names.iter().position(|name| *name == best.config)?;
-        // A result that says otherwise is newer than the search.
-        match known.results.get(&best.config) {
-            Some((code, Outcome::Right(_))) if *code == best.code => {}
-            _ => return None,
+    /// Returns the kernel of a configuration, which it builds and loads if it is new.
+    ///
+    /// # Errors
+    /// The reason for which there is no kernel.
+    pub fn function(&mut self, config: &K::Config) -> Result<Arc<FunctionOf<K>>, Rejection> {
+        if let Some(known) = self.loaded.get(config) {
+            return known.clone();
         }
-        if device.code(&asked[index]).ok()? != best.code {
-            return None;
-        }
-        Some(Tuned {
-            config: asked[index].clone(),
-            seconds: best.seconds,
-            is_from_store: true,
-            measured: 0,
-            reused: known.results.len(),
-            times: Vec::new(),
-            rejected: Vec::new(),
-            store_error: None,
-        })
+        let loaded = self.built(config).clone();
+        let loaded = loaded.and_then(|(kernel, _)| Ok(Arc::new(kernel.load(&self.device)?)));
+        self.loaded.insert(config.clone(), loaded.clone());
+        loaded
     }
 
-    /// Returns the code and the median of the times of a candidate, from the store or measured.
-    fn ask<C>(
-        &self,
-        candidate: &C,
-        name: &str,
-        known: &Known,
-        device: &mut impl Measure<C>,
-        state: &mut State,
-    ) -> Result<(String, f64), Rejection> {
-        let code = device.code(candidate)?;
-        if let Some((of, outcome)) = known.results.get(name)
-            && *of == code
-            && let Some(answer) = settled(outcome)
-        {
-            state.reused += 1;
-            return answer.map(|seconds| {
-                state.best = state.best.min(seconds);
-                (code, seconds)
+    /// Times configurations in interleaved rounds. `done` is called for each window.
+    ///
+    /// # Errors
+    /// Those of [`Tunable::data`].
+    pub fn compare(
+        &mut self,
+        kernel: &K,
+        regime: Regime,
+        configs: &[K::Config],
+        rounds: usize,
+        done: &dyn Fn(),
+    ) -> Result<Compared, Rejection> {
+        let mut work = Workload::new(&self.device, kernel)?;
+        let (windows, mut rejected) = self.windows(kernel, &mut work, regime, configs);
+        let (times, failed) = work.rounds(windows, regime, rounds, done);
+        rejected.extend(failed);
+        Ok((times, rejected))
+    }
+
+    /// Checks configurations and records a window of each, with their names. The others have the reason.
+    pub(super) fn windows(
+        &mut self,
+        kernel: &K,
+        work: &mut Workload<'_, K>,
+        regime: Regime,
+        configs: &[K::Config],
+    ) -> Recorded {
+        let (mut windows, mut rejected) = (Vec::new(), Vec::new());
+        for config in configs {
+            let window = kernel.check(config).and_then(|()| {
+                let function = self.function(config)?;
+                work.check(launcher(kernel, config, &function))?;
+                let seconds = work.probe(launcher(kernel, config, &function))?;
+                work.window(regime, seconds, launcher(kernel, config, &function))
             });
-        }
-        state.measured += 1;
-        let times = device.check(candidate).and_then(|()| {
-            let mut times = Vec::new();
-            while times.len() < self.effort.rounds.max(1) {
-                let seconds = as_time(device.time_quickly(candidate)?)?;
-                times.push(seconds);
-                if seconds > HOPELESS * state.best {
-                    break;
-                }
+            match window {
+                Ok(window) => windows.push((config.to_string(), window)),
+                Err(why) => rejected.push((config.to_string(), why)),
             }
-            Ok(times)
+        }
+        (windows, rejected)
+    }
+
+    fn built(&mut self, config: &K::Config) -> &Built<K> {
+        let device = &self.device;
+        self.built.entry(config.clone()).or_insert_with(|| build::<K>(config, device))
+    }
+}
+
+/// Names with a window, and names with the reason for which they have none.
+type Recorded = (Vec<(String, Window)>, Vec<(String, Rejection)>);
+
+/// Names with the seconds of a launch in each round, and names with the reason for which they have none.
+pub type Compared = (Vec<(String, Vec<f64>)>, Vec<(String, Rejection)>);
+
+impl<K: Tunable> Workload<'_, K> {
+    /// Times named windows in interleaved rounds.
+    pub(super) fn rounds(
+        &self,
+        windows: Vec<(String, Window)>,
+        regime: Regime,
+        rounds: usize,
+        done: &dyn Fn(),
+    ) -> Compared {
+        let times = interleave(windows.len(), rounds, 1, |which| {
+            let time = self.time(&windows[which].1, regime);
+            done();
+            time
         });
-        let outcome = match &times {
-            Ok(times) => Outcome::Right(times.clone()),
-            Err(why) => outcome_of(why),
-        };
-        state.note(self.store.add(&self.key, name, &code, &outcome));
-        let seconds = median(&times?).unwrap_or(f64::INFINITY);
-        state.best = state.best.min(seconds);
-        Ok((code, seconds))
-    }
-
-    /// Returns the best of the fastest by interleaved measurement. `right` is sorted.
-    fn last_rounds<C: Clone>(
-        &self,
-        asked: &[C],
-        names: &[String],
-        mut right: Vec<Right>,
-        device: &mut impl Measure<C>,
-        rejected: &mut Vec<(C, Rejection)>,
-        state: &mut State,
-    ) -> Result<Option<Right>, SearchError> {
-        let Effort { finalists, final_rounds, .. } = self.effort;
-        while !right.is_empty() {
-            let rest = right.split_off(right.len().min(finalists.max(1)));
-            // The result of another process is no reason to trust this one: all are checked here.
-            let mut finalists: Vec<Right> = Vec::new();
-            for one in right {
-                match device.check(&asked[one.index]) {
-                    Ok(()) => finalists.push(one),
-                    Err(why) => self.reject(asked, names, &one, why, rejected, state)?,
-                }
-            }
-            let times = interleave(finalists.len(), final_rounds.max(1), 0, |which| {
-                as_time(device.time(&asked[finalists[which].index])?)
-            });
-            let mut best: Option<Right> = None;
-            for (one, times) in finalists.into_iter().zip(times) {
-                match times.map(|times| median(&times)) {
-                    Ok(Some(seconds))
-                        if best.as_ref().is_none_or(|best| seconds < best.seconds) =>
-                    {
-                        best = Some(Right { seconds, ..one });
-                    }
-                    Ok(_) => {}
-                    Err(why) => self.reject(asked, names, &one, why, rejected, state)?,
-                }
-            }
-            if best.is_some() {
-                return Ok(best);
-            }
-            right = rest;
-        }
-        Ok(None)
-    }
-
-    /// Keeps why a finalist cannot win.
-    fn reject<C: Clone>(
-        &self,
-        asked: &[C],
-        names: &[String],
-        one: &Right,
-        why: Rejection,
-        rejected: &mut Vec<(C, Rejection)>,
-        state: &mut State,
-    ) -> Result<(), SearchError> {
-        let name = &names[one.index];
-        state.note(self.store.add(&self.key, name, &one.code, &outcome_of(&why)));
-        match why {
-            Rejection::Lost(how) => Err(lost(name, how)),
-            why => {
-                rejected.push((asked[one.index].clone(), why));
-                Ok(())
+        let (mut kept, mut rejected) = (Vec::new(), Vec::new());
+        for ((name, _), times) in windows.into_iter().zip(times) {
+            match times {
+                Ok(seconds) => kept.push((name, seconds)),
+                Err(why) => rejected.push((name, why)),
             }
         }
+        (kept, rejected)
     }
 }
 
-fn lost(name: &str, how: String) -> SearchError {
-    SearchError::DeviceLost { config: name.to_owned(), how }
-}
-
-fn outcome_of(why: &Rejection) -> Outcome {
-    match why {
-        Rejection::Failed(why) | Rejection::Lost(why) => Outcome::Failed(why.clone()),
-        Rejection::Wrong(how) => Outcome::Wrong(how.clone()),
+impl<K: Tunable> fmt::Debug for Tuner<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tuner({} kernels on {})", self.loaded.len(), self.device)
     }
 }
 
-/// The counts of a search.
-struct State {
-    measured: usize,
-    reused: usize,
+/// Builds a kernel, and hashes its code.
+fn build<K: Tunable>(config: &K::Config, device: &Device) -> Built<K> {
+    let kernel = K::build(config, device.target())?;
+    let code = hash(&kernel.code());
+    Ok((Arc::new(kernel), code))
+}
+
+/// Returns a closure that launches a kernel on a set of buffers.
+pub(super) fn launcher<'f, K: Tunable>(
+    kernel: &'f K,
+    config: &'f K::Config,
+    function: &'f FunctionOf<K>,
+) -> impl FnMut(&Stream, &mut K::Data) -> Result<(), Rejection> + 'f {
+    move |stream, data| {
+        kernel.launch(config, function, data, LaunchOptions::default().stream(stream))
+    }
+}
+
+/// A kernel that is slower than the best by this factor gets no window: the time of a few launches is enough.
+const HOPELESS: f64 = 2.0;
+
+/// A problem on a device, as a [`Search`] measures it. The buffers are made when they are first needed.
+struct Run<'r, K: Tunable> {
+    tuner: &'r mut Tuner<K>,
+    kernel: &'r K,
+    regime: Regime,
+    workload: Option<Workload<'r, K>>,
+    windows: HashMap<(K::Config, Regime), Window>,
     /// The smallest seconds so far.
     best: f64,
-    store_error: Option<String>,
+    done: &'r dyn Fn(),
 }
 
-/// A candidate that is slower than the best by this factor is not timed again.
-const HOPELESS: f64 = 1.5;
+impl<K: Tunable> Measure<K::Config> for Run<'_, K> {
+    fn code(&mut self, config: &K::Config) -> Result<String, Rejection> {
+        self.kernel.check(config)?;
+        self.tuner.built(config).as_ref().map(|(_, code)| code.clone()).map_err(Clone::clone)
+    }
 
-impl State {
-    fn note(&mut self, written: std::io::Result<()>) {
-        if let Err(error) = written {
-            self.store_error.get_or_insert(error.to_string());
-        }
+    fn check(&mut self, config: &K::Config) -> Result<(), Rejection> {
+        (self.done)();
+        let function = self.tuner.function(config)?;
+        let work = match &mut self.workload {
+            Some(work) => work,
+            none => none.insert(Workload::new(&self.tuner.device, self.kernel)?),
+        };
+        work.check(launcher(self.kernel, config, &function))
+    }
+
+    fn time(&mut self, config: &K::Config) -> Result<f64, Rejection> {
+        self.time_in(self.regime, config)
+    }
+
+    fn time_quickly(&mut self, config: &K::Config) -> Result<f64, Rejection> {
+        self.time_in(self.regime.quick(), config)
     }
 }
 
-/// Returns a time that can be one.
-fn as_time(seconds: f64) -> Result<f64, Rejection> {
-    if seconds.is_finite() && seconds > 0.0 {
+impl<K: Tunable> Run<'_, K> {
+    fn time_in(&mut self, regime: Regime, config: &K::Config) -> Result<f64, Rejection> {
+        let function = self.tuner.function(config)?;
+        let Some(work) = &mut self.workload else {
+            return Err(Rejection::Failed("it was not checked".to_owned()));
+        };
+        let key = (config.clone(), regime);
+        if let Some(window) = self.windows.get(&key) {
+            return work.time(window, regime);
+        }
+        let seconds = work.probe(launcher(self.kernel, config, &function))?;
+        if seconds > HOPELESS * self.best {
+            return Ok(seconds);
+        }
+        let window = work.window(regime, seconds, launcher(self.kernel, config, &function))?;
+        let seconds = work.time(&window, regime)?;
+        self.windows.insert(key, window);
+        self.best = self.best.min(seconds);
         Ok(seconds)
-    } else {
-        Err(Rejection::Failed(format!("{seconds} is no time")))
-    }
-}
-
-/// Returns the answer that an outcome is, if it is one.
-fn settled(outcome: &Outcome) -> Option<Result<f64, Rejection>> {
-    match outcome {
-        Outcome::Right(times) if times.iter().all(|time| time.is_finite() && *time > 0.0) => {
-            median(times).map(Ok)
-        }
-        Outcome::Right(_) => None,
-        Outcome::Failed(why) => Some(Err(Rejection::Failed(why.clone()))),
-        Outcome::Wrong(how) => Some(Err(Rejection::Wrong(how.clone()))),
     }
 }

@@ -148,7 +148,7 @@ fn gemms_divide_by_no_constant() {
         Gemm::<bf16>::new(sm90([128, 256])).unwrap().ptx(),
         Gemm::<bf16>::new(sm90([256, 128])).unwrap().ptx(),
         Gemm::<bf16>::new(sm90([128, 176])).unwrap().ptx(),
-        Gemm::<bf16>::new(pingpong.with_most_stages(8)).unwrap().ptx(),
+        Gemm::<bf16>::new(pingpong.with_max_stages(8)).unwrap().ptx(),
         Gemm::<bf16>::new(sm80(Target::SM_80, [128, 256])).unwrap().ptx(),
         Gemm::<bf16>::new(sm80(Target::SM_90, [64, 128])).unwrap().ptx(),
         Gemm::<f16>::new(GemmConfig::sm80(Target::SM_80, Scalar::F16, [128, 128])).unwrap().ptx(),

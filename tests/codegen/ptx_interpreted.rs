@@ -5,8 +5,8 @@
 //! `TILEWRIGHT_PTX_KERNELS=10000 cargo test --release --test codegen ptx_interpreted::` is the long run; `TILEWRIGHT_PTX_SEED`
 //! starts elsewhere.
 
-use tilewright::ir::types::Type;
-use tilewright::ir::{Element, Kernel};
+use tilewright::ir::types::{Scalar, Type};
+use tilewright::ir::{Element, Kernel, Record};
 use tilewright::runtime::Grid;
 use tilewright::sim::{GlobalBuffer, KernelArg, Options, Order, run};
 
@@ -21,7 +21,7 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 /// Runs a block of `threads` threads and returns the buffers behind the pointer parameters, by the simulator and by the
-/// PTX. Scalar parameters are `n`.
+/// PTX. Scalar parameters are `n`; those of 64 bits are the lengths of the buffers, in order.
 fn results<P>(kernel: &Kernel<P>, threads: u32, buffers: &[Vec<u8>], n: i32) -> [Vec<Vec<u8>>; 2] {
     let ir = kernel.ir();
     let simulated: Vec<GlobalBuffer> =
@@ -29,8 +29,14 @@ fn results<P>(kernel: &Kernel<P>, threads: u32, buffers: &[Vec<u8>], n: i32) -> 
     let mut interpreted = buffers.to_vec();
     let (mut args, mut arguments) = (Vec::new(), Vec::new());
     let (mut left, mut right) = (simulated.iter(), interpreted.iter_mut());
+    let mut lengths = buffers.iter().map(|bytes| bytes.len() as u64);
     for param in &ir.params {
         match ir.type_of(param.value) {
+            Type::Scalar(Scalar::U64) => {
+                let length = lengths.next().expect("there is a length for each buffer");
+                args.push(KernelArg::Scalar(length.to_const()));
+                arguments.push(Argument::Scalar(length));
+            }
             Type::Scalar(_) => {
                 args.push(KernelArg::Scalar(n.to_const()));
                 arguments.push(Argument::Scalar(n as u64));
@@ -78,6 +84,30 @@ fn random_loops_compute_what_their_ptx_computes() {
         }
     }
     assert!(distinct.len() as u64 * 3 > count, "only {} different results", distinct.len());
+}
+
+/// Checks in the code of correct kernels are silent, in the IR and in the PTX, and change no result.
+#[test]
+fn random_loops_with_checks_compute_what_they_compute_without() {
+    let (count, seed) = (number("TILEWRIGHT_PTX_KERNELS", 40), number("TILEWRIGHT_PTX_SEED", 1));
+    for case in seed..seed + count {
+        let (ir, _) = random_loops::random_loops(&mut Rng::new(case));
+        let kernel = Kernel::verify(ir).expect("the generator verifies");
+        let checked = kernel.checked().expect("the kernel is small");
+        let n = (case % 8) as i32 - 1;
+        let x = (0..READ as i32).flat_map(|i| ((i * 37 + 11) % 101 - 40).to_le_bytes());
+        let mut buffers = vec![x.collect(), vec![0; THREADS as usize * 4]];
+        let [expected, _] = results(&kernel, THREADS, &buffers, n);
+        // The lengths that a launch passes are those of accessed buffers.
+        if checked.extents() != [0, 1] {
+            continue;
+        }
+        buffers.push(vec![0; 8 * Record::WORDS]);
+        for found in results(checked.kernel(), THREADS, &buffers, n) {
+            assert_eq!(found[..2], expected, "kernel {case} with n = {n}:\n{}", checked.kernel());
+            assert_eq!(found[2], buffers[2], "kernel {case} with n = {n}:\n{}", checked.kernel());
+        }
+    }
 }
 
 /// Integers of all widths: every operation occurs, and what each thread computes is compared in full.

@@ -44,6 +44,7 @@ fn random(rng: &mut Rng) -> GemmConfig {
         stages: one(rng, &[0, 1, 2, 3, 4, 33, u32::MAX]),
         schedule: one(rng, &Schedule::ALL),
         swap: rng.below(3) == 0,
+        grouped: rng.below(4) == 0,
         cluster: one(rng, &[0, 1, 1, 1, 2, 3]),
         splits: one(rng, &[0, 1, 1, 1, 2, 64, u32::MAX]),
         raster: one(rng, &rasters),
@@ -54,6 +55,7 @@ fn random(rng: &mut Rng) -> GemmConfig {
             bias: one(rng, &[None, Some(Bias::Row), Some(Bias::Column)]),
             activation: one(rng, &[None, Some(Activation::Relu), Some(Activation::Gelu)]),
         },
+        pairs: rng.below(4) == 0,
         registers: one(rng, &registers),
         alignment: one(rng, &[0, 1, 2, 4, 8, 16]),
         load: [LoadForm::Tensor, LoadForm::Repack, LoadForm::Threads][rng.below(3)],
@@ -167,7 +169,7 @@ fn each_cause_has_its_error() {
             "64 rows and 256 columns",
         ),
         (GemmConfig { registers: Some([40, 236]), ..good }, "a multiple of 8"),
-        (GemmConfig { registers: Some([40, 240]), ..good }, "a multiprocessor has 65536"),
+        (GemmConfig { registers: Some([40, 240]), ..good }, "an SM has 65536 registers"),
         (GemmConfig { registers: Some([176, 232]), ..good }, "that fetch give registers"),
         (
             GemmConfig { tile: [256, 256, 64], stages: 2, ..good },
@@ -221,7 +223,7 @@ fn problems_are_checked_against_the_configuration() {
         GemmError::Size { name: "m", size: 0 }
     ));
     let short = error(GemmProblem { a: pitch(300), ..problem });
-    assert!(matches!(short, GemmError::Pitch { operand: 'A', pitch: 300, least: 304 }), "{short}");
+    assert!(matches!(short, GemmError::Pitch { operand: 'A', pitch: 300, min: 304 }), "{short}");
     let odd = error(GemmProblem { b: pitch(305), ..problem });
     assert!(matches!(odd, GemmError::Alignment { operand: 'B', bytes: 610, .. }), "{odd}");
     let odd = error(GemmProblem { n: 201, ..problem });

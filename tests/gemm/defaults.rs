@@ -105,7 +105,7 @@ fn part(all: BTreeMap<String, GemmConfig>, one_of: usize) -> Vec<GemmConfig> {
 #[test]
 fn the_assembler_has_no_remark() {
     let Some(ptxas) = ptxas::find() else { return };
-    for config in part(offered(), 7) {
+    for config in part(offered(), 24) {
         let report = ptxas.report(ptx(config).text(), &config.target.to_string());
         let report = report.unwrap_or_else(|problem| panic!("{config}: {problem}"));
         assert!(!report.contains("(C7"), "{config}: {report}");
@@ -133,7 +133,7 @@ fn epilogues_that_are_off_are_absent() {
 #[test]
 fn kernels_are_right_on_the_simulator() {
     let device = Device::sim().unwrap();
-    for config in part(offered(), 24) {
+    for config in part(offered(), 40) {
         let steps = if config.splits > 1 { 2 * config.splits } else { 4 };
         let depth =
             if config.schedule == Schedule::Cooperative { steps * config.tile[2] } else { 40 };

@@ -2,6 +2,7 @@
 //!
 //! On the simulator; with `TILEWRIGHT_GPU=1` on the first GPU.
 
+use crate::support::slow::{sample, slow};
 use crate::support::{device, gemm_case};
 
 use gemm_case::Case;
@@ -137,7 +138,7 @@ fn every_schedule_in_random_orders() {
         GemmConfig { stages: 3, ..small_80() },
         GemmConfig { alignment: 2, ..small_80() },
     ];
-    for seed in 1..=cases.unwrap_or(2) {
+    for seed in 1..=cases.unwrap_or(if slow() { 2 } else { 1 }) {
         let device = Device::sim_with(Options::default().order(Order::Random { seed }));
         for config in configs {
             Case::new(GemmProblem::new(136, 72, 264)).check::<bf16, bf16>(&device, config);
@@ -203,8 +204,10 @@ fn multistage_kernels() {
     {
         configs.push(GemmConfig { major_a, major_b, tile: [128, 64, 64], ..small });
     }
-    for config in configs {
-        for problem in [GemmProblem::new(136, 72, 136), GemmProblem::new(72, 48, 72)] {
+    for (i, config) in configs.into_iter().enumerate() {
+        let mut problems = [GemmProblem::new(136, 72, 136), GemmProblem::new(72, 48, 72)];
+        problems.rotate_left(i % 2);
+        for problem in sample(2, problems) {
             Case::new(problem).check::<bf16, bf16>(&device, config);
         }
     }
@@ -306,14 +309,16 @@ fn kernels_without_tensor_cores() {
     let square = single([64, 64, 8], 2);
     let majors = [Major::K, Major::Mn].map(|a| [Major::K, Major::Mn].map(|b| (a, b)));
     let ragged = GemmProblem::new(67, 131, 35);
+    // Threads with 16 x 8 sums, and lines of 32 elements along K.
+    for (major_a, major_b) in sample(2, majors.into_iter().flatten()) {
+        let config = GemmConfig { major_a, major_b, tile: [256, 128, 32], ..square };
+        Case::new(GemmProblem::new(259, 131, 35)).check::<f32, f32>(&device, config);
+    }
     for (major_a, major_b) in majors.into_iter().flatten() {
         let config = GemmConfig { major_a, major_b, ..square };
         for problem in [ragged, GemmProblem::new(1, 1, 1)] {
             Case::new(problem).check::<f32, f32>(&device, config);
         }
-        // Threads with 16 x 8 sums, and lines of 32 elements along K.
-        Case::new(GemmProblem::new(259, 131, 35))
-            .check::<f32, f32>(&device, GemmConfig { tile: [256, 128, 32], ..config });
         let halves = GemmConfig { a: Scalar::Bf16, b: Scalar::Bf16, alignment: 2, ..config };
         let halves = GemmConfig { c: Scalar::Bf16, d: Scalar::Bf16, ..halves };
         Case::new(GemmProblem { batch: 2, ..GemmProblem::new(67, 31, 35) })

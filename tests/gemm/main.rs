@@ -17,12 +17,18 @@ mod defaults;
 #[cfg(feature = "sim")]
 mod family;
 #[cfg(feature = "sim")]
+mod fused;
+#[cfg(feature = "sim")]
 mod gemm;
+#[cfg(feature = "sim")]
+mod groups;
 #[cfg(feature = "sim")]
 mod levels;
 mod loops;
 #[cfg(feature = "sim")]
 mod orders;
+#[cfg(feature = "sim")]
+mod pairs;
 #[cfg(feature = "tune")]
 mod space;
 #[cfg(feature = "sim")]

@@ -67,7 +67,8 @@ fn gpu_problems_of_every_kind_are_tuned() {
         (fused, apart),
     ] {
         let what = format!("{space:?} {problem:?}");
-        let mut tuned = || bench.tune(&store, SMALL, &space, &problem, Regime::Latency);
+        let product = bench.product(&space, &problem).unwrap();
+        let mut tuned = || bench.tuner.tune(&product, &store, SMALL, Regime::Latency);
         let first = tuned().unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(first.config.epilogue, space.epilogue, "{what}");
         assert!(first.seconds > 0.0 && first.measured > 0 && !first.is_from_store, "{what}");
@@ -76,7 +77,8 @@ fn gpu_problems_of_every_kind_are_tuned() {
         assert!(again.is_from_store && again.config == first.config, "{what}");
     }
     let mut bench = GemmBench::<bf16, f32>::new(&device).unwrap();
-    bench.tune(&store, SMALL, &wide, &small, Regime::Burst).unwrap();
+    let product = bench.product(&wide, &small).unwrap();
+    bench.tuner.tune(&product, &store, SMALL, Regime::Burst).unwrap();
 }
 
 /// The chosen kernel beside NVIDIA's, where these are found.
@@ -87,7 +89,8 @@ fn gpu_kernels_are_compared() {
     let problem = GemmProblem::new(512, 256, 256);
     let mut bench = GemmBench::<bf16, bf16>::new(&device).unwrap();
     let ours = GemmConfig::sm90(Scalar::Bf16, [128, 128]).best(&problem, 132).unwrap();
-    let compared = bench.compare(&space, &problem, Regime::Steady, &[ours], 2, &|| ());
+    let product = bench.product(&space, &problem).unwrap();
+    let compared = bench.compare(&product, Regime::Steady, &[ours], 2, &|| ());
     let (comparison, rejected) = compared.unwrap();
     assert_eq!(rejected, []);
     let makers: Vec<Maker> = comparison.entries.iter().map(|entry| entry.of).collect();

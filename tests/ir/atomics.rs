@@ -2,6 +2,7 @@
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 
+use crate::support::slow::sample;
 use crate::support::{device, text, threads};
 
 use tilewright::ir::builder::{AtomicCas, AtomicHalf, AtomicInt, AtomicWord};
@@ -106,10 +107,9 @@ fn integers_of<T: AtomicInt + AtomicWord>() {
 
 #[test]
 fn integers_of_every_type() {
-    integers_of::<i32>();
-    integers_of::<u32>();
-    integers_of::<i64>();
-    integers_of::<u64>();
+    let all: [fn(); 4] =
+        [integers_of::<u32>, integers_of::<i32>, integers_of::<i64>, integers_of::<u64>];
+    sample(2, all).for_each(|test| test());
 }
 
 /// Small whole numbers, whose sums are exact in any order.

@@ -2,8 +2,10 @@
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 //! `TILEWRIGHT_RANDOM_BULK_LOOPS=10000 cargo test --release --test ir prefetch_bulk::bulk_copies_ahead` is the long run, on
-//! all cores; `TILEWRIGHT_RANDOM_BULK_LOOPS_SEED` starts elsewhere.
+//! all cores; `TILEWRIGHT_RANDOM_BULK_LOOPS_SEED` starts elsewhere. The driver compiles one kernel after the other; with
+//! `TILEWRIGHT_PTXAS` each core has a `ptxas` of its own.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::support::rng::Rng;
@@ -17,7 +19,7 @@ use tilewright::ir::{
     BuildErrors, Global, GlobalMut, Kernel, KernelIr, KernelOptions, Target, TensorMap, Untyped,
     VerifyError, range,
 };
-use tilewright::runtime::{Arg, Device, Grid};
+use tilewright::runtime::{Arg, Device, Grid, LoadOptions, Ptxas};
 use tilewright::sim::{Options, Order};
 
 /// Elements of `x`.
@@ -203,11 +205,19 @@ impl Form {
         let mut y = device.zeros::<u32>(self.threads as usize).unwrap();
         let grid = Grid::new([1; 3], [self.threads, 1, 1]);
         let args = vec![Arg::from(&x), Arg::from(&map), Arg::from(&mut y), Arg::from(n)];
-        let ran = device.load(&kernel).unwrap().launch(grid, args);
+        let options = LoadOptions::default().ptxas(PTXAS.as_ref());
+        // No kernel comes twice.
+        #[cfg(feature = "cuda-any-version")]
+        let options = options.cache(None);
+        let ran = device.load_with(options, &kernel).unwrap().launch(grid, args);
         ran.map_err(|error| error.to_string())?;
         y.to_vec().map_err(|error| error.to_string())
     }
 }
+
+/// The assembler that the environment names.
+static PTXAS: LazyLock<Option<Ptxas>> =
+    LazyLock::new(|| std::env::var_os("TILEWRIGHT_PTXAS").and_then(|path| Ptxas::at(path).ok()));
 
 /// Element `i` of `x`.
 fn value(i: u32) -> u32 {

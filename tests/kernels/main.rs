@@ -13,11 +13,15 @@
 mod support;
 
 mod attention;
+mod attention_varlen;
+mod axis;
 mod checked;
+mod decode;
 mod elementwise;
 mod gather;
 mod matrix;
 mod norm;
 mod reduce;
 mod softmax;
+mod top_k;
 mod transpose;

@@ -211,5 +211,5 @@ fn what_no_kernel_takes_is_refused() {
     let error = function.launch(&RowProblem::new(2, 62), &x, &mut y).unwrap_err();
     assert!(matches!(error, RowError::Access { access: RowAccess::Aligned }), "{error}");
     let error = function.launch(&RowProblem::new(2, 1 << 31), &x, &mut y).unwrap_err();
-    assert!(matches!(error, RowError::Columns { most: 0x4000_0000, .. }), "{error}");
+    assert!(matches!(error, RowError::Columns { max: 0x4000_0000, .. }), "{error}");
 }

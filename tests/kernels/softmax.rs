@@ -197,7 +197,7 @@ fn what_no_kernel_takes_is_refused() {
     let error = refused(RowProblem::new(4, 63));
     assert!(matches!(error, RowError::Access { access: RowAccess::Aligned }), "{error}");
     let error = refused(RowProblem::new(4, 4096));
-    assert!(matches!(error, RowError::Columns { columns: 4096, most: 64 }), "{error}");
+    assert!(matches!(error, RowError::Columns { columns: 4096, max: 64 }), "{error}");
     let error = refused(RowProblem { input_pitch: Some(56), ..problem });
     assert!(matches!(error, RowError::Pitch { pitch: 56, columns: 64, .. }), "{error}");
     let error = refused(RowProblem { input_pitch: Some(1 << 50), ..problem });

@@ -11,6 +11,7 @@ use tilewright::runtime::Device;
 use tilewright::tensor::RowAccess;
 
 use super::matrix::devices;
+use crate::support::slow::slow;
 use crate::support::{ptxas, text};
 
 /// The number of an element, the same for few elements of a small type.
@@ -75,7 +76,7 @@ fn sizes_of_elements_and_matrices() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if slow() { 24 } else { 8 }, ..ProptestConfig::default() })]
 
     #[test]
     fn random_sizes(rows in 1u32..200, columns in 1u32..300, more in [0u64..20, 0u64..20]) {

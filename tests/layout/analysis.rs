@@ -294,8 +294,7 @@ fn all_small_layouts() {
 #[test]
 fn all_small_swizzles() {
     let layouts = all_layouts(2, &[2, 4], &[-1, 1, 2, 4, 5, 8]);
-    let slow = std::env::var_os("TILEWRIGHT_SLOW").is_some();
-    for swizzle in all_swizzles(if slow { 12 } else { 5 }) {
+    for swizzle in all_swizzles(if crate::support::slow::slow() { 12 } else { 5 }) {
         for offset in [0, 3] {
             for l in layouts.iter().map(|l| swizzled(swizzle, offset, l)) {
                 check_set(&l);

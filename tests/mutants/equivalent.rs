@@ -95,6 +95,12 @@ const EQUIVALENT: &[Entry] = &[
         "other threads have no groups to wait for",
     ),
     (
+        "PDL chain",
+        ("programmatic launch", "drop start of dependents"),
+        ("griddepcontrol_launch_dependents", 1),
+        "each launch then starts at the end of the one before",
+    ),
+    (
         "cp.async ring",
         ("ring", "one stage fewer"),
         ("%pr = rem %zero, %stages : i32", 1),

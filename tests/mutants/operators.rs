@@ -331,6 +331,41 @@ const OPERATORS: &[(&str, &str, Make)] = &[
     ("scope", "cta", |s| {
         s.is(&["ld", "st", "atom", "atom_cas"]).then(|| s.replaced("gpu", "cta"))?
     }),
+    ("programmatic launch", "drop wait", |s| {
+        s.is(&["griddepcontrol_wait"]).then(|| s.dropped())?
+    }),
+    ("programmatic launch", "wait too late", |s| {
+        s.is(&["griddepcontrol_wait"]).then(|| s.moved(true))?
+    }),
+    ("programmatic launch", "wait of one thread", |s| {
+        let space = s.space();
+        s.is(&["griddepcontrol_wait"]).then(|| {
+            s.with(&[
+                format!("{space}if %first {{"),
+                format!("{space}  griddepcontrol_wait"),
+                format!("{space}  yield"),
+                format!("{space}}}"),
+            ])
+        })?
+    }),
+    ("programmatic launch", "wait in one block", |s| {
+        let space = s.space();
+        s.is(&["griddepcontrol_wait"]).then(|| {
+            s.with(&[
+                format!("{space}%mutant = setp<eq> %block, %zero : bool"),
+                format!("{space}if %mutant {{"),
+                format!("{space}  griddepcontrol_wait"),
+                format!("{space}  yield"),
+                format!("{space}}}"),
+            ])
+        })?
+    }),
+    ("programmatic launch", "start dependents instead of a wait", |s| {
+        s.replaced("griddepcontrol_wait", "griddepcontrol_launch_dependents")
+    }),
+    ("programmatic launch", "drop start of dependents", |s| {
+        s.is(&["griddepcontrol_launch_dependents"]).then(|| s.dropped())?
+    }),
     ("atomic", "load and store", |s| {
         let [base, index, value] = operands(s.line())[..] else { return None };
         let (space, old, ty) = (s.space(), result_of(s.line())?, s.line().rsplit(" : ").next()?);

@@ -2,8 +2,12 @@
 
 use super::kernels::{Arg, Subject, subjects};
 use super::operators::{Mutant, mutants};
-use super::{FUEL, equivalent, said};
+use super::{FUEL, equivalent, in_parallel, said};
 use crate::support::any_buffer::{OfElement, with_element};
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use tilewright::arch::TensorMapDesc;
 use tilewright::ir::types::Type;
@@ -17,6 +21,9 @@ const PEER: &str = "TILEWRIGHT_PEER";
 /// The mutants that are compared.
 const PEERS: usize = 60;
 
+/// The longest time from a launch to its end. A sanitizer makes the kernels some thousand times slower, to milliseconds.
+const LONGEST: Duration = Duration::from_secs(5);
+
 struct Peer<'s> {
     subject: &'s Subject,
     mutant: Mutant,
@@ -26,7 +33,8 @@ struct Peer<'s> {
 /// Mutants that the verifier takes and that are not correct kernels, spread evenly over all.
 fn peers(subjects: &[Subject]) -> Vec<Peer<'_>> {
     let mut all = Vec::new();
-    for subject in subjects {
+    // A peer is one launch.
+    for subject in subjects.iter().filter(|subject| !subject.is_chain()) {
         for mutant in mutants(&subject.text) {
             let is_correct = equivalent::reason(subject.name, &mutant).is_some()
                 || mutant.class == "block index" && subject.blocks() == 1;
@@ -99,6 +107,12 @@ fn launch(device: &Device, peer: &Peer<'_>) -> Result<(), runtime::RuntimeError>
     let options = LoadOptions::default().checked(false).cache(None);
     let function: Function<Untyped> = device.load_with(options, &peer.kernel)?;
     let options = LaunchOptions::default().cooperative(peer.subject.is_cooperative());
+    std::thread::spawn(|| {
+        std::thread::sleep(LONGEST);
+        // The kernel would take its share of the GPU from the other processes. Only the end of the process ends it.
+        println!("\npeer hangs");
+        std::process::abort();
+    });
     function.launch_with(options, peer.subject.grid(), args)?;
     device.synchronize()
 }
@@ -110,7 +124,12 @@ fn peer() {
     let subjects = subjects();
     let peers = peers(&subjects);
     if which == "list" {
-        for (number, Peer { subject, mutant, kernel }) in peers.iter().enumerate() {
+        // As many mutants as are compared, of most classes.
+        let classes: BTreeSet<&str> = peers.iter().map(|peer| peer.mutant.class).collect();
+        assert!(peers.len() == PEERS && classes.len() >= 12, "{} of {classes:?}", peers.len());
+        let found: Vec<OnceLock<String>> = peers.iter().map(|_| OnceLock::new()).collect();
+        let all: Vec<_> = peers.iter().zip(&found).collect();
+        in_parallel(&all, |(Peer { subject, kernel, .. }, found)| {
             let options = Options::default().fuel(FUEL);
             let ours = match subject.run(kernel.ir(), options.clone()) {
                 Err(error) => said(&error),
@@ -119,7 +138,10 @@ fn peer() {
                     Ok(_) => "-".to_owned(),
                 },
             };
-            let ours = ours.split(':').next().unwrap_or_default();
+            let _ = found.set(ours);
+        });
+        for (number, (Peer { subject, mutant, .. }, ours)) in all.into_iter().enumerate() {
+            let ours = ours.get().and_then(|ours| ours.split(':').next()).unwrap_or_default();
             let Mutant { class, operator, site, .. } = mutant;
             println!("\npeer\t{number}\t{class}: {operator}\t{}\t{site}\t{ours}", subject.name);
         }
@@ -130,15 +152,4 @@ fn peer() {
         Ok(()) => println!("\npeer ended"),
         Err(error) => println!("\npeer failed: {error}"),
     }
-}
-
-/// As many mutants as are compared, of most classes.
-#[test]
-fn peers_are_spread_over_the_classes() {
-    let subjects = subjects();
-    let peers = peers(&subjects);
-    let mut classes: Vec<&str> = peers.iter().map(|peer| peer.mutant.class).collect();
-    classes.sort_unstable();
-    classes.dedup();
-    assert!(peers.len() == PEERS && classes.len() >= 12, "{} of {classes:?}", peers.len());
 }

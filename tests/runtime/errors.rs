@@ -328,6 +328,7 @@ fn sentences() {
         RuntimeError::AddressOnSimulator,
         RuntimeError::AddressAlignment { address: 0x1002, align: 4 },
         RuntimeError::StreamCaptures,
+        RuntimeError::OtherThreadStream,
         RuntimeError::BorrowEnded,
         RuntimeError::BorrowedBool,
         RuntimeError::ProgrammaticWithoutWait { kernel: kernel() },
@@ -376,6 +377,7 @@ fn sentences() {
         the simulator has no addresses: borrow memory on a GPU, or upload the data
         memory at 0x1002 cannot be borrowed: elements of 4 bytes start at multiples of 4
         other code captures the stream into a graph, which does not keep what the work uses: end the capture first, and record work with `Device::graph`
+        the stream is the default stream of another thread (`CU_STREAM_PER_THREAD`), and only that thread can queue work on it: call `Stream::from_cudarc` in the thread that launches
         the buffer was borrowed from `cudarc` and the borrow has ended: use it only in the closure of `Device::borrow_cudarc`
         a slice of `bool`s cannot be borrowed mutably, because a kernel may store bytes that are none: use `u8`
         kernel `axpy` has no `griddepcontrol_wait`, so that a programmatic launch would not see what the launch before it writes: add one before the first use of memory

@@ -18,6 +18,7 @@ use tilewright::ir::{
 use tilewright::runtime::Grid;
 use tilewright::sim::{GlobalBuffer, KernelArg, Options, Output, run};
 
+use crate::support::slow::slow;
 use crate::support::{random_kernel, random_loops, rng, text};
 
 use rng::Rng;
@@ -245,8 +246,10 @@ fn number(name: &str, default: u64) -> u64 {
 
 #[test]
 fn mutants_are_refused_or_work() {
-    let (count, seed) =
-        (number("TILEWRIGHT_MUTANTS", 10_000), number("TILEWRIGHT_MUTANTS_SEED", 1));
+    let (count, seed) = (
+        number("TILEWRIGHT_MUTANTS", if slow() { 10_000 } else { 2000 }),
+        number("TILEWRIGHT_MUTANTS_SEED", 1),
+    );
     let (mut accepted, mut ended) = (0u64, 0u64);
     for number in 0..count {
         let mut rng = Rng::new(seed.wrapping_add(number));

@@ -21,6 +21,8 @@ struct Driver {
     allowed: HashMap<Handle, [u32; 2]>,
     events: HashMap<Handle, Option<f32>>,
     streams: HashMap<Handle, VecDeque<Work>>,
+    /// The default streams of threads.
+    of_threads: HashMap<std::thread::ThreadId, Handle>,
     /// Streams that record instead of queueing, and what they have.
     recording: HashMap<Handle, Vec<Work>>,
     graphs: HashMap<Handle, Vec<Work>>,
@@ -98,7 +100,23 @@ impl Driver {
         self.next
     }
 
+    /// The stream of a handle: 2 is the default stream of the calling thread.
+    fn stream(&mut self, handle: Handle) -> Handle {
+        if handle != 2 {
+            return handle;
+        }
+        let thread = std::thread::current().id();
+        if let Some(own) = self.of_threads.get(&thread) {
+            return *own;
+        }
+        let own = self.handle();
+        self.streams.insert(own, VecDeque::new());
+        self.of_threads.insert(thread, own);
+        own
+    }
+
     fn queue(&mut self, stream: Handle, work: Work) -> Result<(), u32> {
+        let stream = self.stream(stream);
         let captured = self.captures_next.remove(&stream);
         if captured.is_some() {
             self.recording.insert(stream, Vec::new());
@@ -144,6 +162,7 @@ impl Driver {
 
     /// Runs the work of a stream, or up to a record of an event.
     fn run_until(&mut self, stream: Handle, until: Option<(Handle, u64)>) -> Result<(), u32> {
+        let stream = self.stream(stream);
         if self.recording.contains_key(&stream) {
             violation("a recording stream is waited for");
         }
@@ -179,7 +198,7 @@ impl Driver {
                 Work::Out { to, from, bytes } => {
                     // SAFETY: as above.
                     let to = unsafe { std::slice::from_raw_parts_mut(to as *mut u8, bytes) };
-                    to.copy_from_slice(self.slice(from, bytes));
+                    to.copy_from_slice(self.slice_inside(from, bytes));
                 }
                 Work::Free(address) => {
                     if self.memory.remove(&address).is_none() {
@@ -277,6 +296,18 @@ impl Driver {
                 to.iter_mut().zip(map.iter().flat_map(|n| n.to_le_bytes())).for_each(|(to, n)| *to = n);
             }
             "empty" => {}
+            // Thread 0 finds that it stores the element behind the end of its buffer.
+            "violates" => {
+                let (bytes, record) = (args[1] as u64, args[2]);
+                let words = self.host.iter_mut().find_map(|(start, memory)| {
+                    let first = record.checked_sub(*start)? / 8;
+                    memory.get_mut(first..first + 12)
+                });
+                let Some(words) = words else { violation("a record outside of host memory") };
+                words.copy_from_slice(&[1, 1, 0, 0, 0, 0, 0, 0, bytes, bytes, 4, 0]);
+                self.fault = 719;
+                return Err(self.fault);
+            }
             _ if name.starts_with("fault_") => {
                 self.fault = name["fault_".len()..].parse().unwrap_or(719);
                 return Err(self.fault);
@@ -297,10 +328,11 @@ extern "C" fn report() {
     let streams: Vec<_> = driver.streams.keys().copied().collect();
     let fault = driver.fault;
     let failed = streams.into_iter().any(|stream| fault == 0 && driver.run(stream).is_err());
-    let Driver { memory, modules, events, streams, retained, calls_after_fault, .. } = &*driver;
+    let Driver { memory, modules, events, retained, calls_after_fault, .. } = &*driver;
+    let streams = driver.streams.len() - driver.of_threads.len();
     let (memory, modules) = (memory.len() + driver.host.len(), modules.len());
     let events = events.len() + driver.graphs.len() + driver.links.len();
-    if failed || streams.len() != *retained + setting("STREAMS_LEFT", 0) as usize {
+    if failed || streams != *retained + setting("STREAMS_LEFT", 0) as usize {
         violation("a stream or a context is left that nobody uses");
     }
     let compiled = driver.compilations;
@@ -312,6 +344,7 @@ extern "C" fn report() {
 fn param_count(kernel: &str) -> usize {
     match kernel {
         "axpy" => 4,
+        "violates" => 3,
  "odd_bools" | "code_sum" | "launch_shape" | "asserts" => 1,
         _ => 0,
     }
@@ -506,15 +539,18 @@ export! {
     }
     fn cuStreamQuery(stream: Handle) {
         // Work runs when it is waited for.
-        call(|driver| match driver.streams.get(&stream) {
+        call(|driver| {
+            let stream = driver.stream(stream);
+            match driver.streams.get(&stream) {
             _ if driver.recording.contains_key(&stream) => violation("a recording stream is asked"),
             Some(queue) if queue.is_empty() => Ok(()),
             Some(_) => Err(600),
             None => violation("no such stream"),
-        })
+        }})
     }
     fn cuStreamIsCapturing(stream: Handle, status: *mut c_uint) {
         call(|driver| {
+            let stream = driver.stream(stream);
             let is_recording = driver.recording.contains_key(&stream);
             unsafe { set(status, c_uint::from(is_recording)) };
             Ok(())
@@ -907,6 +943,7 @@ export! {
     }
     fn cuEventRecord(event: Handle, stream: Handle) {
         call(|driver| {
+            let stream = driver.stream(stream);
             let count = driver.records.get(&event).map_or(0, |(_, count)| *count) + 1;
             driver.records.insert(event, (stream, count));
             driver.queue(stream, Work::Event(event, count))

@@ -8,6 +8,7 @@ pub(crate) mod any_buffer;
 pub(crate) mod assemble;
 pub(crate) mod atomic_cells;
 pub(crate) mod campaign;
+pub(crate) mod checked_again;
 #[cfg(feature = "sim")]
 pub(crate) mod computed;
 #[cfg(feature = "sim")]
@@ -31,6 +32,7 @@ pub(crate) mod rng;
 #[cfg(feature = "sim")]
 pub(crate) mod run_lines;
 pub(crate) mod skip;
+pub(crate) mod slow;
 pub(crate) mod straight_line;
 pub(crate) mod tensor_cells;
 pub(crate) mod text;

@@ -23,7 +23,7 @@ fn copied<T: Element + From<i16>>(
     major: Major,
 ) -> Vec<T> {
     let ring = tile.layout(2).unwrap();
-    let line = tile.line();
+    let [_, line] = tile.shape();
     let kernel = Kernel::<Copies<T>>::build(
         "copies",
         Target::SM_80,
@@ -102,6 +102,29 @@ fn all_of_a_tile_is_copied_in_any_parts() {
             check_copies::<f32>(tile, sizes, [32, 32], [76, 40], Major::Mn);
         }
     }
+}
+
+/// Tiles of several lines of 128 or of 64 bytes: inside, and over the end of the mode that is not contiguous.
+#[test]
+fn tiles_of_any_shape_are_copied() {
+    for (shape, threads) in [([64, 96], 64), ([64, 48], 128), ([32, 128], 128), ([128, 16], 256)] {
+        let tile = AsyncTile::of_shape(f32::SCALAR, Major::K, shape, threads).unwrap();
+        let [extent, depth] = shape;
+        for parts in [1, 3] {
+            let columns = depth as i32 + 8;
+            let sizes = [extent, threads, parts];
+            check_copies::<f32>(tile, sizes, [32, 4], [200, columns], Major::K);
+            check_copies::<f32>(tile, sizes, [32, 0], [53, columns], Major::K);
+        }
+        let tile = AsyncTile::of_shape(f32::SCALAR, Major::Mn, [depth, extent], threads).unwrap();
+        let sizes = [depth, threads, 1];
+        check_copies::<f32>(tile, sizes, [4, 32], [depth as i32 + 8, 200], Major::Mn);
+        check_copies::<f32>(tile, sizes, [0, 32], [depth as i32, 45], Major::Mn);
+    }
+    let error = AsyncTile::of_shape(f32::SCALAR, Major::K, [64, 40], 128).unwrap_err();
+    assert!(error.to_string().contains("lines along the contiguous mode are whole"), "{error}");
+    let error = AsyncTile::of_shape(f32::SCALAR, Major::K, [24, 32], 128).unwrap_err();
+    assert!(error.to_string().contains("do not share the lines evenly"), "{error}");
 }
 
 /// Each order has each row once.

@@ -400,11 +400,11 @@ fn tiled_mmas_that_miss_elements_do_not_exist() {
     );
     assert_eq!(
         refused(&layout!((1, 1, 1)), tiler!(_, layout!((8, 2):(1, 16)), _)),
-        "each element of the tile must be reached once, but the 16 places of (8,2):(1,16) reach 8 of its 16 elements: mode 1 of the permutation of N has the stride 16 where 8 is needed"
+        "each element of the tile must be reached once, but the 16 indices of (8,2):(1,16) reach 8 of its 16 elements: mode 1 of the permutation of N has the stride 16 where 8 is needed"
     );
     assert_eq!(
         refused(&layout!((1, 1, 1)), tiler!(layout!((16, 2):(1, 0)), _, _)),
-        "each element of the tile must be reached once, but the 32 places of (16,2):(1,0) reach 16 of its 32 elements: mode 1 of the permutation of M has the stride 0 where 16 is needed"
+        "each element of the tile must be reached once, but the 32 indices of (16,2):(1,0) reach 16 of its 32 elements: mode 1 of the permutation of M has the stride 0 where 16 is needed"
     );
 }
 

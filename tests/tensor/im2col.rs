@@ -4,7 +4,7 @@ use crate::support::device;
 use crate::support::rng::Rng;
 
 use tilewright::arch::{PixelBox, TensorMapDesc, TensorMapError};
-use tilewright::ir::op::{BarrierForm, BulkWait, ClusterArrival, L2Policy, ProxySpace};
+use tilewright::ir::op::{BarrierForm, BulkReduce, BulkWait, ClusterArrival, L2Policy, ProxySpace};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target, TensorMap, TensorMapMut};
 use tilewright::layout::{IntTuple, Layout, layout};
@@ -287,44 +287,95 @@ fn a_multicast_is_a_load_in_each_block() {
     }
 }
 
-/// A store writes the base pixels, and nothing outside of the tensor.
+/// A store writes the base pixels, and a reduction adds to them. What is behind the last image is left out.
 #[test]
 fn stores_write_base_pixels() {
-    let filters = vec![Filter::new(1).padding(1).stride(2), Filter::new(2)];
+    let filters = vec![Filter::new(1).stride(2), Filter::new(2)];
     let problem = Problem { channels: 4, image: vec![6, 5], images: 2, filters };
     let tile = layout!((32, 8) : (8, 1));
     let copy = Im2colCopy::new(Scalar::I32, &tile.clone().into(), &problem.image, &problem.filters)
         .unwrap();
-    let kernel = Kernel::<(TensorMapMut<i32, 4>,)>::build("fill", Target::SM_90, |k, (to,)| {
-        let part = SharedTensor::<i32>::shared_aligned(k, tile.clone(), 128);
-        let t = k.thread_idx().x;
-        for c in 0..8 {
-            part.store(k, (t, c), t * 8 + c + 1);
-        }
-        k.fence_proxy_async(ProxySpace::SharedCta);
-        k.barrier();
-        k.if_(t.eq(0), |k| {
-            copy.store(k, to, &part, (3, 0));
-            k.cp_async_bulk_commit_group();
-            k.cp_async_bulk_wait_group(0, BulkWait::Done);
-        });
-    })
-    .unwrap();
-    let mut expected = vec![-1; 4 * 6 * 5 * 2];
-    for row in 0..32 {
-        for channel in 0..4 {
-            if let Some(element) = problem.element(3 + row, &[0, 0], channel) {
-                expected[element] = row as i32 * 8 + channel as i32 + 1;
+    let build = |adds: bool| {
+        Kernel::<(TensorMapMut<i32, 4>,)>::build("fill", Target::SM_90, |k, (to,)| {
+            let part = SharedTensor::<i32>::shared_aligned(k, tile.clone(), 128);
+            let plain = k.shared_aligned::<i32>(256, 128);
+            let t = k.thread_idx().x;
+            for c in 0..8 {
+                part.store(k, (t, c), t * 8 + c + 1);
+                plain.store(k, t * 8 + c, t * 8 + c + 1);
             }
+            k.fence_proxy_async(ProxySpace::SharedCta);
+            k.barrier();
+            k.if_(t.eq(0), |k| {
+                if adds {
+                    // Output 3 is the first one of the second row.
+                    let [zero, one] = [0, 1].map(|n| k.constant(n));
+                    let (at, op, policy) =
+                        ([zero, zero, one, zero], BulkReduce::Add, L2Policy::Default);
+                    to.cp_reduce_async_bulk_tensor_im2col(k, op, at, plain, policy);
+                } else {
+                    copy.store(k, to, &part, (3, 0));
+                }
+                k.cp_async_bulk_commit_group();
+                k.cp_async_bulk_wait_group(0, BulkWait::Done);
+            });
+        })
+        .unwrap()
+    };
+    for device in device::devices() {
+        for adds in [false, true] {
+            let mut expected = vec![-1; 4 * 6 * 5 * 2];
+            for row in 0..32 {
+                for channel in 0..4 {
+                    if let Some(element) = problem.element(3 + row, &[0, 0], channel) {
+                        let value = row as i32 * 8 + channel as i32 + 1;
+                        expected[element] = if adds { value - 1 } else { value };
+                    }
+                }
+            }
+            let mut x = device.upload(&[-1; 4 * 6 * 5 * 2]).unwrap();
+            let map = copy.desc(&problem.tensor()).unwrap();
+            let mut to = x.tensor_map_mut(&map).unwrap();
+            let function = device.load(&build(adds)).unwrap();
+            function.launch(Grid::new([1, 1, 1], [32, 1, 1]), (&mut to,)).unwrap();
+            assert_eq!(x.to_vec().unwrap(), expected, "adds: {adds}");
         }
     }
+}
+
+/// Hardware stores to base pixels inside of the tensor only: others are refused by the build or by the launch.
+#[test]
+fn stores_to_padding_are_refused() {
+    let tile = layout!((16, 8) : (8, 1));
+    let copy = |filter: Filter| {
+        Im2colCopy::new(Scalar::F32, &tile.clone().into(), &[9], &[filter]).unwrap()
+    };
+    let (inside, lower) = (copy(Filter::new(3)), copy(Filter::new(3).padding(1)));
+    let upper = copy(Filter { upper_padding: 2, ..Filter::new(2) });
+    let store = |copy: &Im2colCopy| {
+        Kernel::<(TensorMapMut<f32, 3>,)>::build("fill", Target::SM_90, |k, (to,)| {
+            let part = SharedTensor::<f32>::shared_aligned(k, tile.clone(), 128);
+            copy.store(k, to, &part, (0, 0));
+        })
+    };
+    for outside in [&lower, &upper] {
+        let error = store(outside).unwrap_err().to_string();
+        assert!(error.contains("base pixels are inside of the tensor: without padding"), "{error}");
+    }
+    let kernel = store(&inside).unwrap();
     for device in device::devices() {
-        let mut x = device.upload(&[-1; 4 * 6 * 5 * 2]).unwrap();
-        let map = copy.desc(&problem.tensor()).unwrap();
-        let mut to = x.tensor_map_mut(&map).unwrap();
+        let mut x = device.zeros::<f32>(8 * 9 * 2).unwrap();
         let function = device.load(&kernel).unwrap();
-        function.launch(Grid::new([1, 1, 1], [32, 1, 1]), (&mut to,)).unwrap();
-        assert_eq!(x.to_vec().unwrap(), expected);
+        for (outside, first, last) in [(&lower, -1, 7), (&upper, 0, 9)] {
+            let map = outside.desc(&layout!((8, 9, 2) : (1, 8, 72))).unwrap();
+            let mut to = x.tensor_map_mut(&map).unwrap();
+            let error = function.launch(Grid::new([1; 3], [1; 3]), (&mut to,)).unwrap_err();
+            let RuntimeError::StorePixels { index: 0, dim: 1, pixels, extent: 9, .. } = error
+            else {
+                panic!("{error}");
+            };
+            assert_eq!(pixels, (first, last));
+        }
     }
 }
 

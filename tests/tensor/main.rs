@@ -44,6 +44,8 @@ mod pipelines;
 #[cfg(feature = "sim")]
 mod products;
 #[cfg(feature = "sim")]
+mod schedulers;
+#[cfg(feature = "sim")]
 mod sparse;
 #[cfg(feature = "sim")]
 mod storage;

@@ -239,7 +239,7 @@ fn layouts_without_a_map() {
         ),
         (
             map(&matrix, &tile(layout!((8, 32):(36, 1)))),
-            "`(8,32):(36,1)`, is not one-to-one onto the places from 0",
+            "`(8,32):(36,1)`, is not one-to-one onto the offsets from 0",
         ),
         (map(&matrix, &tile(layout!((8, 32):(0, 1)))), "leave out paddings and broadcasts"),
         (

@@ -409,7 +409,7 @@ fn what_is_not_sparse_is_refused() {
     let types = SparseMma::sync(64, T::E4M3, T::E4M3, T::F16).unwrap_err();
     assert!(matches!(types, AtomError::ValTypes { .. }), "{types}");
     let full = SparseMatrix::compress(&[0i8, 0, 0, 0, 1, 2, 0, 3], 8);
-    assert_eq!(full, Err(AtomError::SparseChunk { row: 0, column: 4, found: 3, most: 2 }));
+    assert_eq!(full, Err(AtomError::SparseChunk { row: 0, column: 4, found: 3, max: 2 }));
     let odd = SparseMatrix::compress(&[0i8; 12], 6);
     assert_eq!(odd, Err(AtomError::SparseColumns { columns: 6, multiple: 4 }));
     let mma = SparseMma::sync(16, T::F16, T::F16, T::F32).unwrap();

@@ -272,7 +272,7 @@ fn tiled_copies_that_miss_elements_do_not_exist() -> Result<()> {
     let broadcast = refused(&layout!((8, 4):(4, 0)), &layout!((1, 4)), 32, Scalar::F32)?;
     assert_eq!(
         broadcast,
-        "each element of the tile must be reached once, but the 128 places of ((1,8),(4,4)):((0,4),(1,0)) reach 32 of its 128 elements: mode 1 of the threads has the stride 0 where 1 is needed"
+        "each element of the tile must be reached once, but the 128 indices of ((1,8),(4,4)):((0,4),(1,0)) reach 32 of its 128 elements: mode 1 of the threads has the stride 0 where 1 is needed"
     );
     assert_eq!(
         refused(&layout!((8, 4)), &layout!((3, 1)), 64, Scalar::F32)?,
@@ -292,7 +292,7 @@ fn tiled_copies_that_miss_elements_do_not_exist() -> Result<()> {
     let error = TiledCopy::from_tv(universal(32)?, Scalar::F32, tv, shape!(4, 4));
     assert_eq!(
         error.expect_err("it is wrong").to_string(),
-        "`make_tiled_copy` of UniversalCopy<uint32_t> o (4,2):(1,4) of (4,4): each element of the tile must be reached once, but the 8 places of (4,2):(1,4) reach 8 of its 16 elements: mode 1 of the tile has the extent 4, and 2 are reached"
+        "`make_tiled_copy` of UniversalCopy<uint32_t> o (4,2):(1,4) of (4,4): each element of the tile must be reached once, but the 8 indices of (4,2):(1,4) reach 8 of its 16 elements: mode 1 of the tile has the extent 4, and 2 are reached"
     );
     Ok(())
 }

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tilewright::ir::builder::VectorElement;
 use tilewright::ir::{bf16, f16};
 use tilewright::kernels::attention::{
-    Attention, AttentionArgs, AttentionConfig, AttentionFunction, AttentionProblem, SoftmaxOverlap,
+    Attention, AttentionArgs, AttentionConfig, AttentionFunction, AttentionProblem,
+    AttentionSchedule, SoftmaxOverlap,
 };
 use tilewright::runtime::{Buffer, Device, DeviceChoice, Graph, LaunchOptions, RuntimeError};
 use tilewright::tune::{Estimate, Provenance, interleave};
@@ -41,6 +42,15 @@ pub(super) struct Options {
     /// Tiles of queries and keys, separated by commas: `128x176` [default: what the library takes].
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     tiles: Vec<Tile>,
+    /// The schedules, separated by commas: that of the library for the device, or `mma.sync`.
+    #[arg(long, value_delimiter = ',', default_value = "default")]
+    schedules: Vec<Schedule>,
+    /// Stages of the rings of K and V [default: what the library takes].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8))]
+    stages: Option<u32>,
+    /// Warps of a block, with `mma.sync` [default: what the library takes].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(4..=8))]
+    warps: Option<u32>,
     /// Measure each tile with all overlaps, with the ordered barrier of the consumer groups and without.
     #[arg(long)]
     variants: bool,
@@ -60,7 +70,7 @@ pub(super) struct Options {
 
 /// Batch, heads, heads of keys, length, dimension, dimension of values.
 #[derive(Clone, Copy, Debug)]
-struct Shape([u32; 6]);
+pub(super) struct Shape(pub(super) [u32; 6]);
 
 /// The queries and keys of a tile.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +117,14 @@ impl FromStr for Tile {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Schedule {
+    /// The library's choice for the device.
+    Default,
+    /// `mma.sync`.
+    MmaSync,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Mask {
     /// No mask.
     Full,
@@ -117,7 +135,7 @@ enum Mask {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Dtype {
+pub(super) enum Dtype {
     /// The upper half of binary32.
     Bf16,
     /// IEEE 754 binary16.
@@ -232,6 +250,39 @@ impl<T: Real + VectorElement<2>> Tensors<T> {
     }
 }
 
+/// Returns the configurations with a schedule.
+fn candidates(
+    options: &Options,
+    device: &Device,
+    problem: &AttentionProblem,
+    schedule: Schedule,
+) -> Result<Vec<AttentionConfig>, Failure> {
+    let base = match schedule {
+        Schedule::Default => AttentionConfig::new(device.target(), problem),
+        Schedule::MmaSync => AttentionConfig::sm80(device.target(), problem),
+    };
+    let mut base = base.map_err(Failure::input)?;
+    base.stages = options.stages.unwrap_or(base.stages);
+    if let (AttentionSchedule::Multistage { warps }, Some(wanted)) =
+        (&mut base.schedule, options.warps)
+    {
+        *warps = wanted;
+    }
+    let tiles = match &options.tiles[..] {
+        [] => vec![base],
+        tiles => tiles.iter().map(|tile| AttentionConfig { tile: tile.0, ..base }).collect(),
+    };
+    if !options.variants || base.schedule != AttentionSchedule::WarpSpecialized {
+        return Ok(tiles);
+    }
+    let variants = |config: AttentionConfig| {
+        [true, false].into_iter().flat_map(move |ordered| {
+            SoftmaxOverlap::ALL.map(|overlap| AttentionConfig { ordered, overlap, ..config })
+        })
+    };
+    Ok(tiles.into_iter().flat_map(variants).collect())
+}
+
 /// Measures one problem: the lines about it, and the record.
 fn one<T: Real + VectorElement<2>>(
     options: &Options,
@@ -248,20 +299,8 @@ fn one<T: Real + VectorElement<2>>(
     };
     problem.check().map_err(Failure::input)?;
     let mut configs = Vec::new();
-    for tile in &options.tiles {
-        let base = AttentionConfig::new(device.target(), &problem).map_err(Failure::input)?;
-        configs.push(AttentionConfig { tile: tile.0, ..base });
-    }
-    if configs.is_empty() {
-        configs.push(AttentionConfig::new(device.target(), &problem).map_err(Failure::input)?);
-    }
-    if options.variants {
-        let all = |config: AttentionConfig| {
-            [true, false].into_iter().flat_map(move |ordered| {
-                SoftmaxOverlap::ALL.map(|overlap| AttentionConfig { ordered, overlap, ..config })
-            })
-        };
-        configs = configs.into_iter().flat_map(all).collect();
+    for schedule in &options.schedules {
+        configs.extend(candidates(options, device, &problem, *schedule)?);
     }
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut tensor = |heads: u32, dim: u32| -> Vec<T> {

@@ -157,13 +157,13 @@ pub(super) fn shapes(text: Option<&str>) -> Result<Vec<GemmProblem>, Failure> {
 
 fn shape(text: &str) -> Result<GemmProblem, Failure> {
     let error = || {
-        let most = GemmProblem::MAX_SIZE;
+        let max = GemmProblem::MAX_SIZE;
         // What has no digits and `x` alone may be meant as a file.
         let is_size = text.chars().all(|c| c.is_ascii_digit() || matches!(c, 'x' | '-'));
         let what = if is_size { "no problem" } else { "neither a problem nor a file that exists" };
         let text = text.escape_default();
         Failure::input(format!(
-            "`{text}` is {what}: expected a size such as 4096, or MxNxK, from 1 to {most}, or a file of them"
+            "`{text}` is {what}: expected a size such as 4096, or MxNxK, from 1 to {max}, or a file of them"
         ))
     };
     let size = |text: &str| {

@@ -10,8 +10,8 @@ use tilewright::ir::{bf16, f16};
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{
-    Comparison, Effort, Entry, GemmBench, GemmElement, GemmModel, GemmSpace, Machine, Maker,
-    Provenance, Regime, Report, Search, SearchError, Sweep, Tuned, TuningStore,
+    Comparison, Effort, Entry, GemmBench, GemmElement, GemmModel, GemmSpace, GemmTunable, Machine,
+    Maker, Provenance, Regime, Report, SearchError, Sweep, Tuned, TuningStore,
 };
 
 use super::super::{Failure, print};
@@ -117,7 +117,7 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
                 }
             }
         }
-        for (config, complaint) in self.bench.complaints() {
+        for (config, complaint) in self.bench.tuner.complaints() {
             print(&format!("the compiler of {config}: {complaint}\n"))?;
         }
         match (self.failed, self.wrong) {
@@ -146,7 +146,8 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
         let order: Vec<GemmConfig> =
             ranked.into_iter().map(|(config, _)| config).take(effort.candidates).collect();
         let mut text = String::new();
-        let tuned = self.tune(problem, regime, effort, &order)?;
+        let product = self.bench.product(&self.space, problem).map_err(Failure::input)?;
+        let tuned = self.tune(&product, problem, regime, effort, &order)?;
         for (config, why) in &tuned.rejected {
             let _ = writeln!(text, "  {config} {why}");
             self.wrong += usize::from(matches!(why, tilewright::tune::Rejection::Wrong(_)));
@@ -168,7 +169,7 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
         self.start(&format!("{m}x{n}x{k} {regime} compare"), rounds * 5);
         let bar = self.bar.clone();
         let done = move || bar.inc(1);
-        let compared = self.bench.compare(&self.space, problem, regime, &ours, rounds, &done);
+        let compared = self.bench.compare(&product, regime, &ours, rounds, &done);
         let (comparison, rejected) = compared.map_err(Failure::run)?;
         for (name, why) in rejected {
             let _ = writeln!(text, "  {name} {why}");
@@ -180,6 +181,7 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
 
     fn tune(
         &mut self,
+        product: &GemmTunable<T, D>,
         problem: &GemmProblem,
         regime: Regime,
         effort: Effort,
@@ -188,14 +190,13 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
         let [m, n, k] = [problem.m, problem.n, problem.k];
         self.start(&format!("{m}x{n}x{k} {regime} build"), order.len());
         let bar = self.bar.clone();
-        self.bench.prepare(order, &|| bar.inc(1));
+        self.bench.tuner.prepare(order, &|| bar.inc(1));
         self.start(&format!("{m}x{n}x{k} {regime} tune"), order.len() + effort.finalists);
         let bar = self.bar.clone();
         let done = move || bar.inc(1);
-        let key = self.bench.key(&self.space, problem, regime);
-        let search = Search::new(self.store.clone(), key).effort(effort);
-        let mut device = self.bench.measure(problem, regime, &self.space, &done);
-        search.run(order, &mut device).map_err(|error| match error {
+        let tuner = &mut self.bench.tuner;
+        let tuned = tuner.search(product, &self.store, effort, regime, order, &done);
+        tuned.map_err(|error| match error {
             SearchError::Unsupported { .. } => Failure::input(error),
             error => Failure::run(format!("{m}x{n}x{k} {regime}: {error}")),
         })

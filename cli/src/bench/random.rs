@@ -27,17 +27,21 @@ pub(super) struct Drawn {
     problem: GemmProblem,
 }
 
-/// Draws `count` problems, of each class in turn.
-pub(super) fn draw(count: u32, seed: u64) -> Vec<Drawn> {
+/// Returns numbers from 0 to 1. SplitMix64: Steele, Lea and Flood (2014).
+pub(super) fn numbers(seed: u64) -> impl FnMut() -> f64 {
     let mut state = seed;
-    // SplitMix64: Steele, Lea and Flood (2014).
-    let mut next = || {
+    move || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    };
+    }
+}
+
+/// Draws `count` problems, of each class in turn.
+pub(super) fn draw(count: u32, seed: u64) -> Vec<Drawn> {
+    let mut next = numbers(seed);
     let [low, high] = SIZES.map(f64::ln);
     let mut size = |multiple: u32| {
         let size = (low + next() * (high - low)).exp() as u32;
@@ -133,7 +137,7 @@ fn beside<T: GemmElement, D: GemmElement>(
     print(&format!("{provenance}; {} to {}\n", space.input, space.output))?;
     let plans: Vec<Vec<GemmConfig>> =
         drawn.iter().map(|drawn| defaults(options, device, &drawn.problem)).collect();
-    bench.prepare(&plans.concat(), &|| ());
+    bench.tuner.prepare(&plans.concat(), &|| ());
     print("class            problem                  us  cuBLAS  ratio   best  kernel\n")?;
     let mut report = Report { provenance, comparisons: Vec::new() };
     // Of each class the ratios of the first configuration, and of the best one.
@@ -142,7 +146,9 @@ fn beside<T: GemmElement, D: GemmElement>(
     for (Drawn { class, problem }, plan) in drawn.iter().zip(&plans) {
         let regime = regime(options, problem);
         let rounds = options.rounds as usize;
-        let compared = bench.compare(&space, problem, regime, plan, rounds, &|| ());
+        let compared = bench
+            .product(&space, problem)
+            .and_then(|product| bench.compare(&product, regime, plan, rounds, &|| ()));
         let name = CLASSES[*class].0;
         let shape = format!("{}x{}x{}", problem.m, problem.n, problem.k);
         let line = match compared {

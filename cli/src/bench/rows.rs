@@ -23,7 +23,8 @@ pub(super) struct Rows {
     /// The type of the elements.
     #[arg(long, default_value = "bf16")]
     dtype: Dtype,
-    /// The candidates: `default` is the configuration of the library, `all` has others beside it.
+    /// The candidates: `default` is the configuration of the library, `all` has others beside it, and `tuned` the fastest of
+    /// a search (not of reductions, nor with a residual).
     #[arg(long, default_value = "default")]
     configs: Candidates,
     /// Rounds of the comparison.
@@ -109,6 +110,8 @@ enum Candidates {
     Default,
     /// Configurations with 8, 16 and 32 elements for each thread.
     All,
+    /// The fastest configuration of a search, and that of the library.
+    Tuned,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -232,6 +235,12 @@ fn run(options: &Rows, what: What) -> Result<(), Failure> {
     if device.is_sim() {
         return Err(Failure::input(
             "this benchmark measures bytes per second of a GPU, and there is none here: the simulator has no such figures",
+        ));
+    }
+    let has_none = matches!(what, What::Reduce(_) | What::Norm { residual: true, .. });
+    if options.configs == Candidates::Tuned && has_none {
+        return Err(Failure::input(
+            "reductions and norms with a residual have no search: take `--configs default`",
         ));
     }
     match options.dtype {

@@ -62,16 +62,23 @@ impl Argument {
         }
     }
 
+    /// The argument as a layout, if it is one.
+    pub(super) fn layout(&self) -> Option<ComposedLayout> {
+        match self {
+            Argument::Tiler(tiler) => match tiler.as_leaf() {
+                Some(TilerLeaf::Layout(layout)) => Some(Layout::clone(layout).into()),
+                _ => None,
+            },
+            Argument::Composed(layout) => Some(layout.as_ref().clone()),
+            Argument::Swizzle(_) | Argument::Other => None,
+        }
+    }
+
     /// The picture of the argument, if it has one.
     pub(super) fn drawing(&self) -> Option<Drawing> {
         match self {
-            Argument::Tiler(tiler) => match tiler.as_leaf() {
-                Some(TilerLeaf::Layout(layout)) => Some(layout.draw()),
-                _ => None,
-            },
-            Argument::Composed(layout) => Some(layout.draw()),
             Argument::Swizzle(swizzle) => Some(swizzle.draw()),
-            Argument::Other => None,
+            _ => self.layout().map(|layout| layout.draw()),
         }
     }
 }

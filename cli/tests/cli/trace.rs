@@ -1,10 +1,10 @@
 //! `tilewright trace`, and its page in a headless browser.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use super::{check_refused, skip, temporary, text, tilewright};
+use super::browser::{View, check_picture, data, rendered};
+use super::{check_refused, temporary, text, tilewright};
 use expect_test::expect;
 use serde_json::Value;
 
@@ -24,49 +24,6 @@ const RACE: &str = "kernel @tile target sm_80 (%x: ptr<global, mut i32>) {
   return
 }
 ";
-
-/// The traces in a page.
-fn data(page: &str) -> Value {
-    let (_, data) = page.split_once(r#"<script id="data" type="application/json">"#).unwrap();
-    let (data, _) = data.split_once("</script>").unwrap();
-    serde_json::from_str(data).unwrap()
-}
-
-/// A browser that renders pages without a screen, if there is one.
-fn browser() -> Option<PathBuf> {
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let path = std::env::var_os("PATH")?;
-    let all = std::env::split_paths(&path);
-    all.flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file())
-}
-
-/// Renders a page, and returns its document and the width and height of a picture of it.
-fn rendered(browser: &Path, page: &Path) -> (String, [u32; 2]) {
-    let (profile, picture) = (page.with_extension("profile"), page.with_extension("png"));
-    let run = |argument: &str| {
-        let output = Command::new(browser)
-            .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
-            .args(["--window-size=1200,900", "--virtual-time-budget=3000", argument])
-            .arg(format!("--user-data-dir={}", profile.display()))
-            .arg(format!("file://{}", page.display()))
-            .output()
-            .unwrap();
-        text(&output.stdout)
-    };
-    let document = run("--dump-dom");
-    run(&format!("--screenshot={}", picture.display()));
-    let png = fs::read(&picture).unwrap();
-    assert_eq!(png[1..4], *b"PNG");
-    let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
-    // The rest of the file is more than the background.
-    assert!(png.len() > 20_000, "{} bytes", png.len());
-    let size = [number(16), number(20)];
-    for path in [&picture, &page.to_path_buf()] {
-        fs::remove_file(path).unwrap();
-    }
-    let _left = fs::remove_dir_all(&profile);
-    (document, size)
-}
 
 #[test]
 fn a_page_has_the_whole_pipeline() {
@@ -89,11 +46,10 @@ fn a_page_has_the_whole_pipeline() {
         assert!(!found.is_empty(), "{engine}");
         assert!(found.iter().all(|flight| flight[4].as_u64() >= flight[3].as_u64()), "{engine}");
     }
-    let Some(browser) = browser() else { return skip::skip("no browser is installed") };
-    let (document, size) = rendered(&browser, &page);
-    assert!(document.contains(r#"data-status="ready""#), "a script failed");
+    let Some(document) = rendered(&page, &View::default()) else { return };
     assert!(document.contains("Simulator time is order, not cycles."));
-    assert_eq!(size, [1200, 900]);
+    check_picture(&page, &View::default());
+    fs::remove_file(page).unwrap();
 }
 
 #[test]
@@ -111,10 +67,52 @@ fn a_page_lights_both_accesses_of_a_race() {
     assert_eq!((&races[0]["op"], &races[0]["other_op"]), (&"ld".into(), &"st".into()));
     let line = &traces[0]["lines"][races[0]["line"].as_u64().unwrap() as usize];
     assert_eq!((&line["line"], &line["text"]), (&8.into(), &"%v = ld %s, %other : i32".into()));
-    let Some(browser) = browser() else { return skip::skip("no browser is installed") };
-    let (document, _) = rendered(&browser, &page);
-    assert!(document.contains(r#"data-status="ready""#), "a script failed");
+    let Some(document) = rendered(&page, &View::default()) else { return };
     assert!(document.contains("The missing edge: no barrier orders the two threads"), "{document}");
+}
+
+const COLUMNS: &str = "kernel @columns target sm_80 (%x: ptr<global, mut i32>) {
+  shared @s: i32 x 1024 align 4
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  %t = sreg<tid.x> : i32
+  %n32 = const 32 : i32
+  %row = mul %t, %n32 : i32
+  st %s, %row, %t
+  st %x, %row, %t
+  return
+}
+";
+
+/// Threads store to the first column of a tile of 32 rows of 128 bytes: all words are in one bank, and of each sector of
+/// 32 bytes 4 are used.
+#[test]
+fn a_page_has_heat_maps_of_tiles() {
+    let (kernel, page) = (temporary("columns.kir"), temporary("columns.html"));
+    fs::write(&kernel, COLUMNS).unwrap();
+    let path = kernel.to_str().unwrap();
+    let output = tilewright(&["trace", path, "--block", "32", "--html", page.to_str().unwrap()]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let traces = data(&fs::read_to_string(&page).unwrap());
+    let maps = traces[0]["heat"].as_array().unwrap();
+    let map = |memory: &str| maps.iter().find(|map| map["memory"] == memory).unwrap();
+    let units = |memory: &str| -> Vec<u64> {
+        map(memory)["units"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
+    };
+    assert_eq!(
+        (map("shared")["unit"].as_u64(), map("global")["unit"].as_u64()),
+        (Some(4), Some(32))
+    );
+    // Word, accesses, and whether it waits for another word of the bank.
+    let words: Vec<u64> = (0..32).flat_map(|row| [32 * row, 1, u64::from(row > 0)]).collect();
+    assert_eq!(units("shared"), words);
+    // Sector, accesses, and bytes that no thread asks for.
+    let sectors: Vec<u64> = (0..32).flat_map(|row| [4 * row, 1, 28]).collect();
+    assert_eq!(units("global"), sectors);
+    let Some(document) = rendered(&page, &View::default()) else { return };
+    assert!(
+        document.contains("32 rows of 32 banks: 31 of 32 accesses to words wait"),
+        "{document}"
+    );
 }
 
 /// The page of the book shows the flagship kernel.
@@ -124,12 +122,12 @@ fn the_page_of_the_book_is_rendered() {
     let html = fs::read_to_string(book).unwrap();
     assert!(html.len() < 2 << 20, "{} bytes", html.len());
     assert_eq!(data(&html)[0]["stages"].as_array().unwrap().len(), 4);
-    let Some(browser) = browser() else { return skip::skip("no browser is installed") };
     let page = temporary("book.html");
     fs::write(&page, html).unwrap();
-    let (document, size) = rendered(&browser, &page);
-    assert!(document.contains(r#"data-status="ready""#), "a script failed");
-    assert_eq!(size, [1200, 900]);
+    if rendered(&page, &View::default()).is_some() {
+        check_picture(&page, &View::default());
+    }
+    fs::remove_file(page).unwrap();
 }
 
 #[test]

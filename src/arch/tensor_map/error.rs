@@ -50,7 +50,7 @@ errors! {
         /// dimension {dim} of the tensor has a stride of {stride_bytes} bytes, but must have a multiple of 16 from 16 to
         /// below 2^40: pad its rows
         Stride { dim: usize, stride_bytes: i128 },
-        /// the layout of the box, `{layout}`, is not one-to-one onto the places from 0: a copy fills them without gaps, so
+        /// the layout of the box, `{layout}`, is not one-to-one onto the offsets from 0: a copy fills them without gaps, so
         /// leave out paddings and broadcasts
         SharedNotDense { layout: String },
         /// the layout of the box starts at {offset} and not at 0: add the offset to the address of the copy
@@ -90,7 +90,7 @@ errors! {
         PixelBoxEmpty { dim: usize },
         /// a copy moves {pixels} pixels, but must move 1 to 1024
         PixelCount { pixels: u32 },
-        /// places outside of the tensor cannot be NaN in elements of type {elem}
+        /// elements outside of the tensor cannot be NaN in elements of type {elem}
         FillNotFloat { elem: Scalar },
         /// it is of elements of type {map} and the buffer has {buffer}
         Element { map: Scalar, buffer: Scalar },

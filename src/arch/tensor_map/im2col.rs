@@ -116,6 +116,15 @@ impl TensorMapDesc {
         Some((i64::from(*lower), *self.dims.get(dim)? as i64 - 1 + i64::from(*upper)))
     }
 
+    /// The first dimension along which base pixels are outside of the tensor, its first and last base pixel, and its
+    /// extent. Stores take no such map (PTX ISA 9.7.9.25.5, restrictions on tensor copies to global memory).
+    pub(crate) fn pixels_outside(&self) -> Option<(u32, (i64, i64), u64)> {
+        let pixels = self.pixels.as_ref()?;
+        let dim = (1..).zip(pixels.lower.iter().zip(&pixels.upper));
+        let (dim, _) = dim.into_iter().find(|(_, (lower, upper))| **lower < 0 || **upper > 0)?;
+        Some((dim as u32, self.pixel_range(dim)?, *self.dims.get(dim)?))
+    }
+
     /// The pixels of a copy from `coord`, the coordinates and then the offsets: of each the coordinates in the tensor of
     /// its first channel. Missing numbers count as 0.
     pub(crate) fn columns(&self, coord: &[i32]) -> impl Iterator<Item = [i64; MAX_RANK]> + '_ {

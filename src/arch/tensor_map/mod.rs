@@ -356,8 +356,8 @@ impl TensorMapDesc {
         if coord.len() != self.rank() {
             return None;
         }
-        let places = coord.iter().zip(self.dims.iter().zip(&self.strides_bytes));
-        places.into_iter().try_fold(0, |offset, (at, (extent, stride))| {
+        let offsets = coord.iter().zip(self.dims.iter().zip(&self.strides_bytes));
+        offsets.into_iter().try_fold(0, |offset, (at, (extent, stride))| {
             let at = u64::try_from(*at).ok().filter(|at| at < extent)?;
             Some(offset + at * stride)
         })
@@ -370,9 +370,9 @@ impl TensorMapDesc {
     /// use tilewright::arch::TensorMapDesc;
     /// use tilewright::ir::types::Scalar;
     /// let map = TensorMapDesc::new(Scalar::F32, &[6, 3], &[32], &[4, 2])?;
-    /// let places: Vec<_> = map.box_elements(&[4, -1]).map(|element| element.global).collect();
+    /// let offsets: Vec<_> = map.box_elements(&[4, -1]).map(|element| element.global).collect();
     /// // Row -1 and the columns 6 and 7 are out of bounds.
-    /// assert_eq!(places, [None, None, None, None, Some(16), Some(20), None, None]);
+    /// assert_eq!(offsets, [None, None, None, None, Some(16), Some(20), None, None]);
     /// # Ok::<(), tilewright::arch::TensorMapError>(())
     /// ```
     pub fn box_elements(&self, coord: &[i32]) -> impl Iterator<Item = BoxElement> + '_ {

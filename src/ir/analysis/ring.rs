@@ -9,10 +9,10 @@ use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Arith, AsyncCopy, Axis, Control, Convert, Mem, Mma, Op, SpecialReg, Thread};
 use crate::ir::types::{Scalar, Type};
 
-/// The most operations on the way from an address to its parts.
+/// The maximum number of operations on the way from an address to its parts.
 const DEPTH: u32 = 16;
 
-/// The most threads of a block along an axis.
+/// The maximum number of threads of a block along an axis.
 const THREADS: i64 = 1024;
 
 /// A ring of slots in an allocation.
@@ -30,8 +30,8 @@ pub(in crate::ir) struct Ring {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Linear {
     coefficient: i64,
-    least: i64,
-    most: i64,
+    min: i64,
+    max: i64,
     /// The operation of the number of the slot, and its divisor.
     modulo: Option<(OpId, i64)>,
     /// True if the rest is the same in all iterations.
@@ -40,7 +40,7 @@ struct Linear {
 
 impl Linear {
     fn number(value: i64) -> Linear {
-        Linear { coefficient: 0, least: value, most: value, modulo: None, invariant: true }
+        Linear { coefficient: 0, min: value, max: value, modulo: None, invariant: true }
     }
 
     fn plus(self, other: Linear) -> Option<Linear> {
@@ -50,17 +50,17 @@ impl Linear {
         };
         Some(Linear {
             coefficient: self.coefficient.checked_add(other.coefficient)?,
-            least: self.least.checked_add(other.least)?,
-            most: self.most.checked_add(other.most)?,
+            min: self.min.checked_add(other.min)?,
+            max: self.max.checked_add(other.max)?,
             modulo,
             invariant: self.invariant && other.invariant,
         })
     }
 
     fn times(self, factor: i64) -> Option<Linear> {
-        let (a, b) = (self.least.checked_mul(factor)?, self.most.checked_mul(factor)?);
+        let (a, b) = (self.min.checked_mul(factor)?, self.max.checked_mul(factor)?);
         let coefficient = self.coefficient.checked_mul(factor)?;
-        Some(Linear { coefficient, least: a.min(b), most: a.max(b), ..self })
+        Some(Linear { coefficient, min: a.min(b), max: a.max(b), ..self })
     }
 }
 
@@ -97,7 +97,7 @@ impl<'k> Slots<'k> {
             let (linear, width, is_store) = self.access(access).ok_or(access)?;
             let (modulo, count) = linear.modulo.ok_or(access)?;
             let slot = linear.coefficient;
-            let inside = linear.least >= 0 && linear.most.saturating_add(width) <= slot;
+            let inside = linear.min >= 0 && linear.max.saturating_add(width) <= slot;
             let whole = slot.saturating_mul(count) <= i64::from(ir.shared[shared].len);
             if !inside || !whole || (is_store && !linear.invariant) {
                 return Err(modulo);
@@ -121,7 +121,7 @@ impl<'k> Slots<'k> {
         };
         let step = i64::try_from(self.ir.integer(step)?).ok().filter(|step| *step > 0)?;
         let unsigned = matches!(self.ir.type_of(lo), Type::Scalar(s) if !s.is_signed());
-        let from_zero = self.range(lo, DEPTH).is_some_and(|(least, _)| least >= 0);
+        let from_zero = self.range(lo, DEPTH).is_some_and(|(min, _)| min >= 0);
         (unsigned || from_zero).then_some(step)
     }
 
@@ -211,9 +211,9 @@ impl<'k> Slots<'k> {
                 return found;
             }
         }
-        let (least, most) = self.range(value, left)?;
+        let (min, max) = self.range(value, left)?;
         let invariant = (self.is_invariant)(value);
-        Some(Linear { least, most, invariant, ..Linear::number(0) })
+        Some(Linear { min, max, invariant, ..Linear::number(0) })
     }
 
     /// Returns whether the value is the index of the loop, perhaps in another type.
@@ -237,7 +237,7 @@ impl<'k> Slots<'k> {
         false
     }
 
-    /// The least and the greatest number that a value can be, as far as they are known.
+    /// The minimum and the maximum number that a value can be, as far as they are known.
     fn range(&self, value: Value, depth: u32) -> Option<(i64, i64)> {
         let ir = self.ir;
         let left = depth.checked_sub(1)?;
@@ -278,12 +278,12 @@ impl<'k> Slots<'k> {
             (*all.iter().min()?, *all.iter().max()?)
         } else if let Op::Arith(Arith::Div { lhs, rhs }) = ir.ops[id].op {
             let by = number(rhs).filter(|by| *by > 0)?;
-            let (least, most) = of(lhs)?;
-            (least / by, most / by)
+            let (min, max) = of(lhs)?;
+            (min / by, max / by)
         } else if let Op::Arith(Arith::Rem { lhs, rhs }) = ir.ops[id].op {
             let by = number(rhs).filter(|by| *by > 0)?;
             match of(lhs) {
-                Some((least, most)) if least >= 0 => (0, most.min(by - 1)),
+                Some((min, max)) if min >= 0 => (0, max.min(by - 1)),
                 _ => (1 - by, by - 1),
             }
         } else if let Op::Arith(Arith::And { lhs, rhs }) = ir.ops[id].op {
@@ -291,16 +291,16 @@ impl<'k> Slots<'k> {
             (0, mask)
         } else if let Op::Arith(Arith::Or { lhs, rhs } | Arith::Xor { lhs, rhs }) = ir.ops[id].op {
             let (a, b) = (of(lhs)?, of(rhs)?);
-            let most = a.1.max(b.1).checked_add(1).filter(|_| a.0 >= 0 && b.0 >= 0)?;
-            (0, u64::try_from(most).ok()?.checked_next_power_of_two()? as i64 - 1)
+            let max = a.1.max(b.1).checked_add(1).filter(|_| a.0 >= 0 && b.0 >= 0)?;
+            (0, u64::try_from(max).ok()?.checked_next_power_of_two()? as i64 - 1)
         } else if let Op::Arith(Arith::Shl { value, amount }) = ir.ops[id].op {
             let amount = number(amount).filter(|amount| (0..=30).contains(amount))?;
-            let (least, most) = of(value)?;
-            (least.checked_mul(1 << amount)?, most.checked_mul(1 << amount)?)
+            let (min, max) = of(value)?;
+            (min.checked_mul(1 << amount)?, max.checked_mul(1 << amount)?)
         } else if let Op::Arith(Arith::Shr { value, amount }) = ir.ops[id].op {
             let amount = number(amount).filter(|amount| (0..=62).contains(amount))?;
-            let (least, most) = of(value).filter(|(least, _)| *least >= 0)?;
-            (least >> amount, most >> amount)
+            let (min, max) = of(value).filter(|(min, _)| *min >= 0)?;
+            (min >> amount, max >> amount)
         } else if let Op::Arith(Arith::Min { lhs, rhs }) = ir.ops[id].op {
             let (a, b) = (of(lhs)?, of(rhs)?);
             (a.0.min(b.0), a.1.min(b.1))
@@ -317,8 +317,8 @@ impl<'k> Slots<'k> {
         };
         // A number that leaves its type has wrapped.
         let Type::Scalar(scalar) = ir.type_of(value) else { return None };
-        let (least, most) = limits(scalar)?;
-        (least <= found.0 && found.1 <= most).then_some(found)
+        let (min, max) = limits(scalar)?;
+        (min <= found.0 && found.1 <= max).then_some(found)
     }
 
     /// The count of the values of a special register.

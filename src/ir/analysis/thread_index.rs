@@ -14,9 +14,9 @@ use crate::ir::kernel::{KernelIr, OpData, ValueDef};
 use crate::ir::op::{Arith, Axis, Compare, Convert, Op, SpecialReg, Thread};
 use crate::ir::types::{Const, Scalar, Type};
 
-/// The most operations that a comparison is evaluated through.
+/// The maximum number of operations that a comparison is evaluated through.
 const LIMIT: usize = 64;
-/// The most threads of a block.
+/// The maximum number of threads of a block.
 const THREADS: u32 = 1024;
 
 /// Returns whether all threads of a warp, or of a block, get the same result of `lhs compare rhs`. A block

@@ -424,8 +424,8 @@ loads!(TensorMap TensorMapMut);
 /// Boxes from shared memory to a tensor in global memory, `sm_90` (PTX ISA 9.7.9.25.5).
 impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
     /// Copies a box from shared memory to `coords`, but for what is outside of the tensor, as one of the group that
-    /// [`cp_async_bulk_commit_group`](Body::cp_async_bulk_commit_group) makes. What threads stored before needs
-    /// [`fence_proxy_async`](Body::fence_proxy_async) in these threads. PTX ISA 9.7.9.25.5.2
+    /// [`cp_async_bulk_commit_group`](Body::cp_async_bulk_commit_group) makes. No coordinate is negative. What threads
+    /// stored before needs [`fence_proxy_async`](Body::fence_proxy_async) in these threads. PTX ISA 9.7.9.25.5.2
     /// `cp.async.bulk.tensor`.
     #[track_caller]
     pub fn cp_async_bulk_tensor_store<'c>(

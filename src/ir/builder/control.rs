@@ -1,4 +1,4 @@
-//! Structured control flow as closures.
+//! The ends of bodies, and `if` as closures.
 //!
 //! A body closure runs exactly once, while the kernel is built. What it returns says how the body ends:
 //! with values ([`End`], or the carried values of a `for_`), with a jump ([`Terminated`]), or by falling
@@ -12,12 +12,11 @@ use super::context::Context;
 use super::error::BuildErrorKind;
 use super::host_part::HostParts;
 use super::joins::{host_parts, with_parts};
-use super::range::{Range, bound};
-use super::typed::{Integer, IntoVal, Val};
+use super::typed::IntoVal;
 use super::values::{IntoValues, Values};
 use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::SourceLocation;
-use crate::ir::op::{Arith, Control, ValueList};
+use crate::ir::op::{Control, ValueList};
 use crate::ir::types::Type;
 
 /// The end of an arm that yields values of the type `V`. Made by [`Body::yield_`]; return it.
@@ -114,54 +113,6 @@ impl<'o> Join<'o, Terminated> for Terminated {
     }
 }
 
-/// A loop, as its body sees it: the target of [`break_`](Loop::break_) and
-/// [`continue_`](Loop::continue_). `C` are the carried values, `R` the results.
-#[derive(Debug)]
-pub struct Loop<'l, C, R> {
-    op: OpId,
-    body: PhantomData<&'l ()>,
-    types: PhantomData<fn() -> (C, R)>,
-}
-
-impl<C, R> Clone for Loop<'_, C, R> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<C, R> Copy for Loop<'_, C, R> {}
-
-impl<C, R> Loop<'_, C, R> {
-    fn new(op: OpId) -> Self {
-        Loop { op, body: PhantomData, types: PhantomData }
-    }
-}
-
-impl<C: Values, R: Values> Loop<'_, C, R> {
-    /// Ends the loop with the given results. `k` is the body in which it happens, at any depth inside the
-    /// loop, also inside other loops.
-    #[track_caller]
-    pub fn break_<'c, V: IntoValues<'c, V = R>>(&self, k: &Body<'c, '_>, values: V) -> Terminated {
-        let (cx, location) = (k.context(), SourceLocation::caller());
-        let (group, values) = group_of(cx, values);
-        cx.note_results(self.op, host_parts::<R>(&group), location);
-        terminate(cx, Control::Break { target: self.op, values })
-    }
-
-    /// Ends the iteration; the next one gets the given carried values. `k` is the body in which it happens,
-    /// at any depth inside the loop, also inside other loops.
-    #[track_caller]
-    pub fn continue_<'c, V: IntoValues<'c, V = C>>(
-        &self,
-        k: &Body<'c, '_>,
-        values: V,
-    ) -> Terminated {
-        let (cx, location) = (k.context(), SourceLocation::caller());
-        let (group, values) = group_of(cx, values);
-        cx.check_carried(self.op, &host_parts::<C>(&group), location);
-        terminate(cx, Control::Continue { target: self.op, values })
-    }
-}
-
 #[track_caller]
 pub(super) fn ids_of<'x, I: IntoValues<'x>>(cx: &'x Context, values: I) -> ValueList {
     group_of(cx, values).1
@@ -169,7 +120,10 @@ pub(super) fn ids_of<'x, I: IntoValues<'x>>(cx: &'x Context, values: I) -> Value
 
 /// A group with its ids.
 #[track_caller]
-fn group_of<'x, I: IntoValues<'x>>(cx: &'x Context, values: I) -> (At<'x, I>, ValueList) {
+pub(super) fn group_of<'x, I: IntoValues<'x>>(
+    cx: &'x Context,
+    values: I,
+) -> (At<'x, I>, ValueList) {
     let group = values.at(cx);
     let mut ids = ValueList::new();
     I::V::ids(&group, cx, &mut ids);
@@ -177,10 +131,10 @@ fn group_of<'x, I: IntoValues<'x>>(cx: &'x Context, values: I) -> (At<'x, I>, Va
 }
 
 /// The group that `I` becomes.
-type At<'x, I> = <<I as IntoValues<'x>>::V as Values>::At<'x>;
+pub(super) type At<'x, I> = <<I as IntoValues<'x>>::V as Values>::At<'x>;
 
 #[track_caller]
-fn terminate(cx: &Context, control: Control) -> Terminated {
+pub(super) fn terminate(cx: &Context, control: Control) -> Terminated {
     let location = SourceLocation::caller();
     cx.with(|state| state.append(control.into(), location));
     Terminated(())
@@ -200,7 +154,7 @@ pub(super) fn add_results(cx: &Context, op: OpId, types: impl FnOnce(&mut Vec<Ty
 
 /// Adds results to `op` and makes the group of them, with what the host knows of `init` and of other results.
 #[track_caller]
-fn results<'o, V: Values>(
+pub(super) fn results<'o, V: Values>(
     cx: &'o Context,
     op: OpId,
     init: &V::At<'_>,
@@ -212,9 +166,22 @@ fn results<'o, V: Values>(
 
 /// Adds results to `op` and makes the group of them, with what the host knows of the values on all paths.
 #[track_caller]
-fn results_of<'o, V: Values>(cx: &'o Context, op: OpId) -> V::At<'o> {
+pub(super) fn results_of<'o, V: Values>(cx: &'o Context, op: OpId) -> V::At<'o> {
     let made = V::make(cx, &mut add_results(cx, op, V::types).into_iter());
     with_parts::<V>(cx, made, &cx.results_of(op).unwrap_or_default())
+}
+
+/// The ids of a group made by a body, checked at the source location of the control flow operation, and what the host
+/// knows of it.
+#[track_caller]
+pub(super) fn collect<V: Values>(cx: &Context, group: V::At<'_>) -> (ValueList, HostParts) {
+    let mut ids = ValueList::new();
+    // After a jump the values are never read, and constants among them would follow the terminator.
+    if cx.with(|state| state.ended()) {
+        return (ids, HostParts::new());
+    }
+    V::ids(&group, cx, &mut ids);
+    (ids, host_parts::<V>(&group))
 }
 
 /// Runs `f` with `region`, a region of `op`, as the innermost open body, and ends the region with `end`
@@ -375,264 +342,4 @@ impl<'o> Body<'o, '_> {
         in_region(cx, else_region, op, location, || init, values);
         results::<I::V>(cx, op, &group, location)
     }
-
-    /// Runs `body` for each index of `range` and returns the carried values after the last one.
-    /// PTX ISA 9.7.12.3 `bra`.
-    ///
-    /// `body` gets the index and the carried values, `init` at first, and returns the next ones. The number
-    /// of iterations is `ceil((hi - lo) / step)`, computed before the first one without wrap; for an empty
-    /// range the result is `init`. A step that is known not to be positive is an error of the build.
-    #[track_caller]
-    pub fn for_<'v, T: Integer, I: IntoValues<'v>>(
-        &mut self,
-        range: Range<'v, T>,
-        init: I,
-        body: impl for<'b> FnOnce(
-            &mut Body<'b, 'o>,
-            Val<'b, T>,
-            <I::V as Values>::At<'b>,
-        ) -> <I::V as Values>::At<'b>,
-    ) -> <I::V as Values>::At<'o>
-    where
-        'o: 'v,
-    {
-        let (cx, location) = (self.context(), SourceLocation::caller());
-        let (op, region, init) = begin_for(cx, range, init, location);
-        let run = || {
-            let (index, carried) = for_args::<T, I::V>(cx, region, &init);
-            next_of::<I::V>(cx, op, body(&mut Body::new(cx), index, carried), location)
-        };
-        let next =
-            |values: &ValueList| Some(Control::Continue { target: op, values: values.clone() });
-        in_region(cx, region, op, location, run, next);
-        results::<I::V>(cx, op, &init, location)
-    }
-
-    /// As [`for_`](Body::for_), with a body that ends its iterations itself: with
-    /// [`continue_`](Loop::continue_), or with [`break_`](Loop::break_), whose values are then the result.
-    #[track_caller]
-    pub fn for_loop<'v, T: Integer, I: IntoValues<'v>>(
-        &mut self,
-        range: Range<'v, T>,
-        init: I,
-        body: impl for<'b> FnOnce(
-            &mut Body<'b, 'o>,
-            Loop<'b, I::V, I::V>,
-            Val<'b, T>,
-            <I::V as Values>::At<'b>,
-        ) -> Terminated,
-    ) -> <I::V as Values>::At<'o>
-    where
-        'o: 'v,
-    {
-        let (cx, location) = (self.context(), SourceLocation::caller());
-        let (op, region, init) = begin_for(cx, range, init, location);
-        let run = || {
-            let (index, carried) = for_args::<T, I::V>(cx, region, &init);
-            body(&mut Body::new(cx), Loop::new(op), index, carried)
-        };
-        let _terminated = in_region(cx, region, op, location, run, |_| None);
-        results::<I::V>(cx, op, &init, location)
-    }
-
-    /// Runs `body` until it breaks, and returns the values of the `break_`. The body gets the carried
-    /// values, `init` at first; `continue_` gives the next ones. PTX ISA 9.7.12.3 `bra`.
-    #[track_caller]
-    pub fn loop_<'v, I: IntoValues<'v>, R: Values>(
-        &mut self,
-        init: I,
-        body: impl for<'b> FnOnce(
-            &mut Body<'b, 'o>,
-            Loop<'b, I::V, R>,
-            <I::V as Values>::At<'b>,
-        ) -> Terminated,
-    ) -> R::At<'o>
-    where
-        'o: 'v,
-    {
-        let (cx, location) = (self.context(), SourceLocation::caller());
-        let (op, region, init) = begin_loop(cx, init, location);
-        let run = || {
-            let (_, carried) = loop_args::<I::V>(cx, region, &init);
-            body(&mut Body::new(cx), Loop::new(op), carried)
-        };
-        let _terminated = in_region(cx, region, op, location, run, |_| None);
-        results_of::<R>(cx, op)
-    }
-
-    /// Runs `body` while `cond` holds, and returns the carried values for which it did not. Both get the
-    /// carried values, `init` at first; `body` returns the next ones.
-    #[track_caller]
-    pub fn while_<'v, I: IntoValues<'v>>(
-        &mut self,
-        init: I,
-        cond: impl for<'b> FnOnce(&mut Body<'b, 'o>, <I::V as Values>::At<'b>) -> Val<'b, bool>,
-        body: impl for<'b> FnOnce(
-            &mut Body<'b, 'o>,
-            <I::V as Values>::At<'b>,
-        ) -> <I::V as Values>::At<'b>,
-    ) -> <I::V as Values>::At<'o>
-    where
-        'o: 'v,
-    {
-        let (cx, location) = (self.context(), SourceLocation::caller());
-        let (op, region, init) = begin_loop(cx, init, location);
-        let run = || {
-            let (args, carried) = loop_args::<I::V>(cx, region, &init);
-            let holds = cond(&mut Body::new(cx), carried.clone());
-            break_unless(cx, holds, op, args, location);
-            next_of::<I::V>(cx, op, body(&mut Body::new(cx), carried), location)
-        };
-        in_region(cx, region, op, location, run, |next| next_iteration(op, next));
-        results::<I::V>(cx, op, &init, location)
-    }
-
-    /// Runs `body` once, and again while the condition that it returns holds; returns the last carried
-    /// values. `body` gets the carried values, `init` at first, and returns the next ones with the
-    /// condition.
-    #[track_caller]
-    pub fn do_while<'v, I: IntoValues<'v>>(
-        &mut self,
-        init: I,
-        body: impl for<'b> FnOnce(
-            &mut Body<'b, 'o>,
-            <I::V as Values>::At<'b>,
-        ) -> (<I::V as Values>::At<'b>, Val<'b, bool>),
-    ) -> <I::V as Values>::At<'o>
-    where
-        'o: 'v,
-    {
-        let (cx, location) = (self.context(), SourceLocation::caller());
-        let (op, region, init) = begin_loop(cx, init, location);
-        let run = || {
-            let (_, carried) = loop_args::<I::V>(cx, region, &init);
-            let (next, again) = body(&mut Body::new(cx), carried);
-            let next = next_of::<I::V>(cx, op, next, location);
-            if !cx.with(|state| state.ended()) {
-                break_unless(cx, again, op, next.clone(), location);
-            }
-            next
-        };
-        in_region(cx, region, op, location, run, |next| next_iteration(op, next));
-        results::<I::V>(cx, op, &init, location)
-    }
-}
-
-/// The jump to the next iteration.
-fn next_iteration(target: OpId, values: &ValueList) -> Option<Control> {
-    Some(Control::Continue { target, values: values.clone() })
-}
-
-#[track_caller]
-fn begin_loop<'o, I: IntoValues<'o>>(
-    cx: &'o Context,
-    init: I,
-    location: SourceLocation,
-) -> (OpId, RegionId, At<'o, I>) {
-    let (group, init) = group_of(cx, init);
-    let region = cx.with(|state| state.new_region());
-    add_args::<I::V>(cx, region, location);
-    let op = append(cx, Control::Loop { init, body: region }, location);
-    cx.note_carried(op, host_parts::<I::V>(&group));
-    (op, region, group)
-}
-
-fn loop_args<'b, V: Values>(
-    cx: &'b Context,
-    region: RegionId,
-    init: &V::At<'_>,
-) -> (ValueList, V::At<'b>) {
-    let args: ValueList = cx.with(|state| state.ir.regions[region].args.iter().copied().collect());
-    let carried = V::make(cx, &mut args.iter().copied());
-    (args, with_parts::<V>(cx, carried, &host_parts::<V>(init)))
-}
-
-/// Breaks out of the loop `target` with `values` where `cond` does not hold.
-fn break_unless(
-    cx: &Context,
-    cond: Val<'_, bool>,
-    target: OpId,
-    values: ValueList,
-    location: SourceLocation,
-) {
-    let value = cx.operand(cond);
-    let cond = cx.emit_val::<bool>(Arith::Not { value }).id();
-    let then_region = cx.with(|state| state.new_region());
-    let op = append(cx, Control::If { cond, then_region, else_region: None }, location);
-    let leave = |_: &()| Some(Control::Break { target, values });
-    in_region(cx, then_region, op, location, || (), leave);
-}
-
-/// The ids of a group made by a body, checked at the source location of the control flow operation, and what the host
-/// knows of it.
-#[track_caller]
-fn collect<V: Values>(cx: &Context, group: V::At<'_>) -> (ValueList, HostParts) {
-    let mut ids = ValueList::new();
-    // After a jump the values are never read, and constants among them would follow the terminator.
-    if cx.with(|state| state.ended()) {
-        return (ids, HostParts::new());
-    }
-    V::ids(&group, cx, &mut ids);
-    (ids, host_parts::<V>(&group))
-}
-
-/// The ids of the values for the next iteration of `op`.
-#[track_caller]
-fn next_of<V: Values>(
-    cx: &Context,
-    op: OpId,
-    group: V::At<'_>,
-    location: SourceLocation,
-) -> ValueList {
-    let (ids, parts) = collect::<V>(cx, group);
-    cx.check_carried(op, &parts, location);
-    ids
-}
-
-fn add_args<V: Values>(cx: &Context, region: RegionId, location: SourceLocation) {
-    let mut types = Vec::new();
-    V::types(&mut types);
-    cx.with(|state| {
-        let location = state.location(location);
-        types.into_iter().for_each(|ty| {
-            state.add_arg(region, ty, location);
-        });
-    });
-}
-
-#[track_caller]
-fn begin_for<'o, T: Integer, I: IntoValues<'o>>(
-    cx: &'o Context,
-    range: Range<'o, T>,
-    init: I,
-    location: SourceLocation,
-) -> (OpId, RegionId, At<'o, I>) {
-    let (lo, hi, step) = (bound(cx, range.lo), bound(cx, range.hi), bound(cx, range.step));
-    let (group, init) = group_of(cx, init);
-    let region = cx.with(|state| state.new_region());
-    add_args::<T>(cx, region, location);
-    add_args::<I::V>(cx, region, location);
-    let control = Control::For {
-        lo,
-        hi,
-        step,
-        unroll: range.unroll,
-        prefetch: range.prefetch,
-        init,
-        body: region,
-    };
-    let op = append(cx, control, location);
-    cx.note_carried(op, host_parts::<I::V>(&group));
-    (op, region, group)
-}
-
-fn for_args<'b, T: Integer, V: Values>(
-    cx: &'b Context,
-    region: RegionId,
-    init: &V::At<'_>,
-) -> (Val<'b, T>, V::At<'b>) {
-    let mut args = cx.with(|state| state.ir.regions[region].args.clone()).into_iter();
-    let index = T::make(cx, &mut args);
-    let carried = V::make(cx, &mut args);
-    (index, with_parts::<V>(cx, carried, &host_parts::<V>(init)))
 }

@@ -136,10 +136,13 @@ loads!(TensorMap TensorMapMut);
 /// Columns of pixels from shared memory to a tensor in global memory, by maps of
 /// [im2col mode](crate::arch::TensorMapDesc::im2col), `sm_90` (PTX ISA 9.7.9.25.5).
 impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
-    /// Copies pixels from shared memory to the base pixels from `coords` on, but for what is outside of the tensor, as one
+    /// Copies pixels from shared memory to the base pixels from `coords` on, but for what is behind the last image, as one
     /// of the group that [`cp_async_bulk_commit_group`](Body::cp_async_bulk_commit_group) makes. What threads stored
     /// before needs [`fence_proxy_async`](Body::fence_proxy_async) in these threads. PTX ISA 9.7.9.25.5.2
     /// `cp.async.bulk.tensor.im2col_no_offs`.
+    ///
+    /// Hardware stores to base pixels inside of the tensor only. A launch refuses maps with a lower corner below 0 or an
+    /// upper corner above 0, and no coordinate may be negative.
     #[track_caller]
     pub fn cp_async_bulk_tensor_store_im2col<'c>(
         self,

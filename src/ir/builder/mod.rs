@@ -34,6 +34,7 @@ mod inline;
 mod joins;
 mod kernel;
 mod layout;
+mod loops;
 mod math;
 mod mbarrier;
 mod mma;
@@ -64,14 +65,17 @@ pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
 pub use collective::Group;
 pub use context::Context;
-pub use control::{ArmEnd, End, Join, Loop, Terminated};
+pub use control::{ArmEnd, End, Join, Terminated};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
 pub use host_part::{HostPart, HostParts};
 pub use kernel::{BodyResult, Kernel, KernelOptions, MergedShared, Untyped};
 pub use layout::DeviceCoord;
+pub use loops::Loop;
 pub use mbarrier::MbarrierRef;
 pub use mma::Accumulator;
-pub use params::{Field, InSignature, OnDevice, ParamList, ParamValues, Parameter, Params};
+pub use params::{
+    Field, InSignature, OnDevice, ParamList, ParamSource, ParamValues, Parameter, Params,
+};
 pub use promote::{Promote, promote};
 pub use range::{Bound, IntoBound, IntoLimit, Range, range};
 pub use report::Reported;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
+use super::body::Body;
 use super::context::Context;
 use super::error::BuildErrorKind;
 use super::typed::{Ty, Val};
@@ -170,6 +171,38 @@ impl ParamValues<'_> {
     }
 }
 
+/// The values of a parameter `P`, from which it is made anew in each region that uses it: the body of a kernel and the
+/// regions inside have lifetimes that `P::At` cannot be converted between where `P` is generic.
+#[derive(Debug)]
+pub struct ParamSource<P> {
+    plain: VecDeque<Value>,
+    templates: Vec<Template>,
+    param: PhantomData<fn() -> P>,
+}
+
+impl<P> Clone for ParamSource<P> {
+    fn clone(&self) -> Self {
+        let (plain, templates) = (self.plain.clone(), self.templates.clone());
+        ParamSource { plain, templates, param: PhantomData }
+    }
+}
+
+impl<P: Parameter> ParamSource<P> {
+    /// Takes the values of the parameter.
+    pub(crate) fn take(cx: &Context, values: &mut ParamValues<'_>) -> ParamSource<P> {
+        let plain = values.plain.clone();
+        let templates = values.templates.iter().map(|template| (*template).clone()).collect();
+        P::make(cx, values);
+        ParamSource { plain, templates, param: PhantomData }
+    }
+
+    /// The parameter in a region.
+    pub(crate) fn at<'b>(&self, k: &Body<'b, '_>) -> P::At<'b> {
+        let (plain, templates) = (self.plain.clone(), self.templates.iter().collect());
+        P::make(k.context(), &mut ParamValues { plain, templates })
+    }
+}
+
 impl<T: Ty> Parameter for T {
     type At<'b> = Val<'b, T>;
 
@@ -249,6 +282,7 @@ macro_rules! tuples {
 
 tuples! {
     Parameter field [
+        ()
         (A)
         (A B)
         (A B C)

@@ -38,10 +38,10 @@ impl From<Diagnostic> for Op {
 }
 
 impl Diagnostic {
-    /// The most values of an `assert`.
+    /// The maximum number of values of an `assert`.
     pub const ASSERT_VALUES: usize = 4;
 
-    /// The most values of a `printf`.
+    /// The maximum number of values of a `printf`.
     pub const PRINTF_VALUES: usize = 32;
 
     /// The name in the text form.

@@ -1,8 +1,9 @@
 //! Checks of PTX's support for operations on numbers, which rows of the operation table name in their `where`.
 
 use super::control::ValueList;
+pub(super) use super::copy_support::*;
+pub(super) use super::mma_support::*;
 pub(super) use super::space_support::*;
-pub(super) use super::tensor_support::*;
 use super::{ApproxFunction, Clamp, Compare, FloatMode, MemScope, SpecialReg, Subnormals};
 use crate::ir::entity::Value;
 use crate::ir::kernel::KernelIr;

@@ -14,7 +14,8 @@
 //! * A new parameter has the bytes of each accessed buffer, and of the box of each tensor map; the last one points to the
 //!   record.
 //! * A pointer without a single allocation (`analysis/origin.rs`) is not checked for bounds.
-//! * An element of the type of its allocation is aligned; every other access is checked.
+//! * An element as large as those of its allocation is aligned, if no pointer of the kernel is cast to smaller elements;
+//!   every other access is checked.
 
 use std::collections::HashMap;
 
@@ -25,7 +26,7 @@ use crate::ir::entity::{LocationId, OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, Param, ValueData, ValueDef};
 use crate::ir::op::{
     Arith, AsyncCopy, Atomic, AtomicOp, AtomicOrder, Axis, Compare, Constraint, Control, Convert,
-    FenceOrder, LoadAccess, Mem, MemScope, Mma, Op, SpecialReg, StoreAccess, Sync, Thread,
+    Effect, FenceOrder, LoadAccess, Mem, MemScope, Mma, Op, SpecialReg, StoreAccess, Sync, Thread,
 };
 use crate::ir::types::{Const, Scalar, Space, Type};
 
@@ -98,6 +99,7 @@ pub(in crate::ir) fn with_checks(ir: &KernelIr) -> WithChecks {
         bases: HashMap::new(),
         record,
         sites: Vec::new(),
+        narrows: ops.iter().any(|op| is_narrowed(ir, *op)),
         location,
     };
     pass.rewrite.declare_vars(ir.body, body);
@@ -119,12 +121,20 @@ fn first_location(ir: &KernelIr) -> crate::ir::SourceLocation {
     first.map_or_else(crate::ir::SourceLocation::caller, |op| ir.location_of(*op))
 }
 
+/// Returns whether the operation casts a pointer to smaller elements.
+fn is_narrowed(ir: &KernelIr, op: OpId) -> bool {
+    let Op::Mem(Mem::PtrCast { base, to }) = ir.ops[op].op else { return false };
+    let Type::Pointer { elem, .. } = ir.type_of(base) else { return false };
+    to.size_bytes() < elem.size_bytes()
+}
+
 /// Returns the accesses of an operation to memory whose size the kernel knows.
 fn accesses(ir: &KernelIr, id: OpId) -> Vec<Access> {
     let op = &ir.ops[id].op;
     let Some(info) = op.info() else { return Vec::new() };
-    // Prefetches access nothing.
-    if matches!(info.name, "prefetch" | "applypriority" | "cp_async_bulk_prefetch") {
+    // Address arithmetic and prefetches access nothing. A pointer may be out of bounds until it is used.
+    let is_hint = matches!(info.name, "prefetch" | "applypriority" | "cp_async_bulk_prefetch");
+    if info.effect == Effect::Pure || is_hint {
         return Vec::new();
     }
     let mut operands = Vec::new();
@@ -187,6 +197,8 @@ struct Pass<'k> {
     bases: HashMap<OpId, Value>,
     record: Value,
     sites: Vec<Site>,
+    /// True if a pointer is cast to smaller elements, so that one to larger elements may be misaligned.
+    narrows: bool,
     /// The location of what is added now.
     location: LocationId,
 }
@@ -428,7 +440,7 @@ impl Pass<'_> {
             },
             (None, _) => return,
         };
-        let (mut bad, count) = match access.bytes {
+        let (mut bad, count, is_some) = match access.bytes {
             Bytes::Known(bytes) => {
                 let limit = match (known, root) {
                     (Some(all), _) => {
@@ -440,7 +452,7 @@ impl Pass<'_> {
                 };
                 let Some(limit) = limit else { return };
                 let count = self.constant(region, Scalar::U64, bytes.into());
-                (self.compare(region, byte, Compare::Ge, limit), count)
+                (self.compare(region, byte, Compare::Ge, limit), count, None)
             }
             Bytes::Computed(_) | Bytes::Box(_) => {
                 let bytes = match access.bytes {
@@ -458,16 +470,20 @@ impl Pass<'_> {
                 let bad = self.push(region, Arith::Or { lhs: is_long, rhs: is_far }, Scalar::Bool);
                 let zero = self.constant(region, Scalar::U64, 0);
                 let is_some = self.compare(region, bytes, Compare::Ne, zero);
-                (self.push(region, Arith::And { lhs: bad, rhs: is_some }, Scalar::Bool), bytes)
+                (bad, bytes, Some(is_some))
             }
         };
         let is_aligned = match access.bytes {
-            Bytes::Known(bytes) => bytes == own.size_bytes() && elem.size_bytes() >= bytes,
+            Bytes::Known(bytes) => !self.narrows && bytes == own.size_bytes(),
             Bytes::Computed(_) | Bytes::Box(_) => false,
         };
         if !is_aligned && access.align > 1 {
             let odd = self.misaligned(region, address, access.align);
             bad = self.push(region, Arith::Or { lhs: bad, rhs: odd }, Scalar::Bool);
+        }
+        // No bytes may be anywhere.
+        if let Some(is_some) = is_some {
+            bad = self.push(region, Arith::And { lhs: bad, rhs: is_some }, Scalar::Bool);
         }
         if let Some(lanes) = access.lanes {
             let lane = self.push(

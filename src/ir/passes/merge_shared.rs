@@ -18,10 +18,10 @@ use crate::ir::kernel::{KernelIr, OpData, SharedData, ValueData, ValueDef};
 use crate::ir::op::{Control, Mem, Mma, Op, Sync};
 use crate::ir::types::{Space, Type};
 
-/// The most pairs of accesses that are compared.
+/// The maximum number of pairs of accesses that are compared.
 const PAIRS: usize = 1 << 22;
 
-/// The places of an operation: each region from the body of the kernel on, with the number of the operation in it.
+/// The positions of an operation: each region from the body of the kernel on, with the number of the operation in it.
 type Path = Vec<(RegionId, usize)>;
 
 /// Merges the shared memory of a verified kernel; `None` where nothing can be merged.

@@ -332,7 +332,7 @@ impl Pipeline<'_> {
         state.fetched.remove(0);
         state.index = self.next(rewrite, region, state.index);
         state.ahead = state.ahead.map(|ahead| self.next(rewrite, region, ahead));
-        let mut turn = |stage: Value| self.turn(rewrite, region, stage);
+        let mut turn = |stage: Value| self.next_stage(rewrite, region, stage);
         state.stage = state.stage.map(&mut turn);
         state.fill = state.fill.map(&mut turn);
         if let (Some(stage), Some(parity)) = (state.stage, state.parity) {
@@ -412,8 +412,8 @@ impl Pipeline<'_> {
         arith(Scalar::U32, Arith::Selp { cond, then_value: other, else_value: parity })
     }
 
-    /// The stage after `stage`, in turn.
-    fn turn(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value) -> Value {
+    /// The stage after `stage`, 0 after the last.
+    fn next_stage(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value) -> Value {
         let location = self.counted.location;
         let one = rewrite.constant(region, location, Scalar::I32, 1);
         let count = rewrite.constant(region, location, Scalar::I32, u64::from(self.stages) + 1);

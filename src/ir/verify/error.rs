@@ -404,11 +404,11 @@ errors! {
                 "a block of {x} x {y} x {z} threads is not possible: it has at most 1024 in all, so use more blocks"
             )
         },
-        /// `{bound}` is {number}, but must be from {least} to {most}
-        LaunchBound { bound: &'static str, number: u32, least: u32, most: u32 },
-        /// The most threads of a block are given beside a fixed block.
+        /// `{bound}` is {number}, but must be from {min} to {max}
+        LaunchBound { bound: &'static str, number: u32, min: u32, max: u32 },
+        /// The maximum number of threads of a block are given beside a fixed block.
         MaxThreadsOfFixedBlock {
-            /// The most threads.
+            /// The maximum number of threads.
             max_threads: u32,
             /// The threads of the fixed block along each axis.
             block: [u32; 3],
@@ -429,7 +429,7 @@ errors! {
         ClusterSize {
             /// The blocks along each axis.
             cluster: [u32; 3],
-            /// The most blocks in all.
+            /// The maximum number of blocks in all.
             limit: u32,
         } = |f| {
             let [x, y, z] = cluster;

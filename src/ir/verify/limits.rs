@@ -200,15 +200,15 @@ fn bounds(report: &mut Report<'_>) {
             report.kernel(VerifyError::BlockSize { block });
         }
     }
-    let (least, most) = LaunchBounds::REGISTERS;
+    let (min, max) = LaunchBounds::REGISTERS;
     let numbers = [
         ("max_threads", max_threads, 1, LaunchBounds::MAX_THREADS),
         ("min_blocks_per_sm", min_blocks_per_sm, 1, LaunchBounds::MAX_BLOCKS_PER_SM),
-        ("max_registers", max_registers, least, most),
+        ("max_registers", max_registers, min, max),
     ];
-    for (bound, number, least, most) in numbers {
-        if let Some(number) = number.filter(|number| !(least..=most).contains(number)) {
-            report.kernel(VerifyError::LaunchBound { bound, number, least, most });
+    for (bound, number, min, max) in numbers {
+        if let Some(number) = number.filter(|number| !(min..=max).contains(number)) {
+            report.kernel(VerifyError::LaunchBound { bound, number, min, max });
         }
     }
     if let (Some(max_threads), Some(block)) = (max_threads, block) {

@@ -11,8 +11,22 @@ use super::problem::AttentionProblem;
 pub(super) const GROUP: u32 = 128;
 /// Rows of queries of a consumer group.
 pub(super) const ROWS: u32 = 64;
+/// Threads of a warp.
+const WARP: u32 = 32;
 /// Bytes of an element.
 const BYTES: u32 = 2;
+
+/// The division of work among the threads of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AttentionSchedule {
+    /// `wgmma`: a warp group fetches tiles by tensor copies, others have 64 queries of a tile each. `sm_90a`.
+    WarpSpecialized,
+    /// `mma.sync`: all warps fetch tiles by `cp.async`, and each has 16 or 32 queries of a tile. Every target.
+    Multistage {
+        /// The warps of a block: 4 or 8.
+        warps: u32,
+    },
+}
 
 /// The part of a softmax that surely runs while the powers of the step before are multiplied with V. `ptxas` moves the
 /// wait for that product upwards as far as it can; another wait in front of it, which is already over, holds it.
@@ -36,13 +50,17 @@ impl SoftmaxOverlap {
 /// The configuration of an [`Attention`](super::Attention).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AttentionConfig {
-    /// The target, `sm_90a`.
+    /// The target.
     pub target: Target,
+    /// The division of work among the threads.
+    pub schedule: AttentionSchedule,
     /// The dimension of queries and keys: a multiple of 32, at most 256.
     pub head_dim: u32,
-    /// The dimension of values and of the output: a multiple of 32, at most `head_dim`.
+    /// The dimension of values and of the output: a multiple of 32, at most 256, and with `WarpSpecialized` at most
+    /// `head_dim`.
     pub value_dim: u32,
-    /// The queries and the keys of a tile: 64 queries for each of 1 to 3 consumer groups, and a multiple of 16 keys.
+    /// The queries and the keys of a tile: 64 queries for each of 1 to 3 consumer groups or 16 or 32 for each warp, and a
+    /// multiple of 16 keys.
     pub tile: [u32; 2],
     /// The stages of the rings of K and of V.
     pub stages: u32,
@@ -52,18 +70,27 @@ pub struct AttentionConfig {
     pub right: bool,
     /// Scores are bounded by a softcap.
     pub softcap: bool,
-    /// The consumer groups alternate in starting products, so that one multiplies while the others compute powers.
+    /// The consumer groups alternate in starting products, so that one multiplies while the others compute powers. Of
+    /// `WarpSpecialized` alone, as `overlap` is.
     pub ordered: bool,
     /// The softmax under the product with V.
     pub overlap: SoftmaxOverlap,
+    /// The sequences have different lengths.
+    pub varlen: bool,
+    /// The heads of queries whose rows share a tile: 1, or with `WarpSpecialized` all that share a head of keys, a divisor of
+    /// 64. Short queries fill a tile that way.
+    pub packed_heads: u32,
 }
 
 impl AttentionConfig {
-    /// The configuration for a problem.
+    /// The configuration for a problem: `wgmma` for `sm_90a`, and [`sm80`](AttentionConfig::sm80) for other targets.
     ///
     /// # Errors
     /// Those of [`check`](AttentionConfig::check).
     pub fn new(target: Target, problem: &AttentionProblem) -> Result<Self, AttentionError> {
+        if !target.offers(Target::SM_90A) {
+            return Self::sm80(target, problem);
+        }
         let AttentionProblem { head_dim, value_dim, left, right, .. } = *problem;
         let masked = left.is_some() || right.is_some();
         // More keys in a tile are fewer rescaled outputs, and more masked scores at a diagonal.
@@ -78,6 +105,7 @@ impl AttentionConfig {
         };
         let config = AttentionConfig {
             target,
+            schedule: AttentionSchedule::WarpSpecialized,
             head_dim,
             value_dim,
             tile,
@@ -87,7 +115,61 @@ impl AttentionConfig {
             softcap: problem.softcap.is_some(),
             ordered: true,
             overlap: SoftmaxOverlap::Maxima,
+            varlen: problem.varlen,
+            packed_heads: problem.packed_heads(tile[0]),
         };
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The configuration for a problem with `mma.sync`, which every target has.
+    ///
+    /// ```
+    /// use tilewright::ir::Target;
+    /// use tilewright::kernels::attention::{AttentionConfig, AttentionProblem};
+    ///
+    /// let problem = AttentionProblem::new([1, 8, 8], [256, 256], 128).causal();
+    /// let config = AttentionConfig::sm80(Target::SM_80, &problem)?;
+    /// assert_eq!(config.to_string(), "d128_128x32_s2_right_warps4");
+    /// assert_eq!(AttentionConfig::new(Target::SM_80, &problem)?, config);
+    /// # Ok::<(), tilewright::kernels::attention::AttentionError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`check`](AttentionConfig::check).
+    pub fn sm80(target: Target, problem: &AttentionProblem) -> Result<Self, AttentionError> {
+        let AttentionProblem { head_dim, value_dim, left, right, .. } = *problem;
+        // More than 192 registers of scores and output leave too few for operands and addresses. With 192, d = 128, `ptxas`
+        // spills 52 bytes for sm_90a, and an H200 is still 1.17 times as fast as with half as many keys.
+        // A warp with 32 queries loads half as much from shared memory for each product as one with 16, and needs the
+        // registers of twice the output. Blocks of 4 warps come in pairs.
+        let (warps, blocks) = if head_dim.max(value_dim) > 128 { (8, 1) } else { (4, 2) };
+        let config = AttentionConfig {
+            target,
+            schedule: AttentionSchedule::Multistage { warps: 4 },
+            head_dim,
+            value_dim,
+            tile: [64, 32],
+            stages: 2,
+            left: left.is_some(),
+            right: right.is_some(),
+            softcap: problem.softcap.is_some(),
+            ordered: false,
+            overlap: SoftmaxOverlap::Free,
+            varlen: problem.varlen,
+            packed_heads: 1,
+        };
+        // What the driver takes of each block.
+        const RESERVED: u64 = 1 << 10;
+        let fits = |config: &Self| {
+            let available = (target.max_shared_bytes() + RESERVED) / blocks;
+            let has_registers = config.accumulators(warps) <= 192;
+            let has_memory = config.shared_bytes() + RESERVED <= available;
+            has_registers && has_memory && config.check().is_ok()
+        };
+        let schedule = AttentionSchedule::Multistage { warps };
+        let forms = [[128, 64], [128, 32]].map(|tile| AttentionConfig { tile, schedule, ..config });
+        let config = forms.into_iter().find(fits).unwrap_or(config);
         config.check()?;
         Ok(config)
     }
@@ -97,9 +179,22 @@ impl AttentionConfig {
         self.tile[0] / ROWS
     }
 
+    /// Returns the queries of a tile, each in all heads that share the tile.
+    pub fn queries_of_tile(&self) -> u32 {
+        self.tile[0] / self.packed_heads.max(1)
+    }
+
+    /// Returns the queries of a consumer group.
+    pub(super) fn queries_of_group(&self) -> u32 {
+        ROWS / self.packed_heads.max(1)
+    }
+
     /// Returns the threads of a block.
     pub fn threads(&self) -> u32 {
-        (self.groups() + 1) * GROUP
+        match self.schedule {
+            AttentionSchedule::WarpSpecialized => (self.groups() + 1) * GROUP,
+            AttentionSchedule::Multistage { warps } => warps * WARP,
+        }
     }
 
     /// Registers of a thread of the producer and of a consumer.
@@ -115,9 +210,10 @@ impl AttentionConfig {
         (65536 / self.threads()).min(255) / 8 * 8
     }
 
-    /// Returns the stages of the ring of Q: 2 where they fit, so that the next tile of queries is fetched early.
+    /// Returns the stages of the ring of Q: with `WarpSpecialized` 2 where they fit, so that the next tile of queries is fetched early.
     pub fn query_stages(&self) -> u32 {
-        if self.shared_bytes_with(2) <= self.target.max_shared_bytes() { 2 } else { 1 }
+        let fits = self.shared_bytes_with(2) <= self.target.max_shared_bytes();
+        if self.schedule == AttentionSchedule::WarpSpecialized && fits { 2 } else { 1 }
     }
 
     /// Returns the bytes of shared memory of a block.
@@ -140,8 +236,12 @@ impl AttentionConfig {
     /// [`AttentionError::Accumulators`], [`AttentionError::SharedMemory`].
     pub fn check(&self) -> Result<(), AttentionError> {
         let AttentionConfig { target, head_dim, value_dim, tile: [rows, columns], .. } = *self;
-        if !target.offers(Target::SM_90A) {
-            return Err(AttentionError::Target { target });
+        let needed = match self.schedule {
+            AttentionSchedule::WarpSpecialized => Target::SM_90A,
+            AttentionSchedule::Multistage { .. } => Target::SM_80,
+        };
+        if !target.offers(needed) {
+            return Err(AttentionError::Target { needed, target });
         }
         for (which, found) in [("head", head_dim), ("value", value_dim)] {
             if found == 0 || !found.is_multiple_of(32) || found > 256 {
@@ -149,30 +249,62 @@ impl AttentionConfig {
                 return Err(AttentionError::HeadDim { which, found, rule });
             }
         }
-        if value_dim > head_dim || swizzle_of(value_dim) < swizzle_of(head_dim) {
-            let rule = "it must be at most the head dimension, and a multiple of 64 if that is one";
-            return Err(AttentionError::HeadDim { which: "value", found: value_dim, rule });
-        }
         let tile = |rule| Err(AttentionError::Tile { rows, columns, rule });
-        if ![64, 128, 192].contains(&rows) {
-            return tile("it has 64, 128 or 192 queries");
-        }
         if columns == 0 || !columns.is_multiple_of(16) || columns > 256 {
             return tile("it has a multiple of 16 keys, at most 256");
         }
         if !(1..=8).contains(&self.stages) {
             return tile("the rings have 1 to 8 stages");
         }
-        // Scores, powers in pairs and the output.
-        let (needed, most) = (columns / 2 + columns / 4 + value_dim / 2, self.registers()[1] - 24);
-        if needed > most {
-            return Err(AttentionError::Accumulators { needed, most });
+        // Registers for scores, powers in pairs and the output.
+        let (needed, max) = match self.schedule {
+            AttentionSchedule::WarpSpecialized => {
+                if value_dim > head_dim || swizzle_of(value_dim) < swizzle_of(head_dim) {
+                    let rule = "it must be at most the head dimension, and a multiple of 64 if that is one";
+                    return Err(AttentionError::HeadDim { which: "value", found: value_dim, rule });
+                }
+                if ![64, 128, 192].contains(&rows) {
+                    return tile("it has 64, 128 or 192 queries");
+                }
+                if self.packed_heads == 0 || !ROWS.is_multiple_of(self.packed_heads) {
+                    return tile("the heads that share it divide 64");
+                }
+                (columns / 2 + columns / 4 + value_dim / 2, self.registers()[1] - 24)
+            }
+            AttentionSchedule::Multistage { warps } => {
+                if self.stages < 2 {
+                    return tile("the rings have 2 to 8 stages");
+                }
+                if ![4, 8].contains(&warps) {
+                    return tile("it is for 4 or 8 warps");
+                }
+                if ![16, 32].contains(&(rows / warps)) || !rows.is_multiple_of(16 * warps) {
+                    return tile("it has 16 or 32 queries for each warp");
+                }
+                if self.packed_heads != 1 {
+                    return tile("no heads share it");
+                }
+                // A thread copies 16 bytes of each line of a dimension.
+                let shared_by = |dim| columns.is_multiple_of(self.threads() * 8 / swizzle_of(dim));
+                if !shared_by(head_dim) || !shared_by(value_dim) {
+                    return tile("the threads do not share the keys evenly");
+                }
+                (self.accumulators(warps), 208)
+            }
+        };
+        if needed > max {
+            return Err(AttentionError::Accumulators { needed, max });
         }
         let (needed, available) = (self.shared_bytes(), target.max_shared_bytes());
         if needed > available {
             return Err(AttentionError::SharedMemory { needed, available });
         }
         Ok(())
+    }
+
+    /// Returns the registers of a thread for scores and output, with `mma.sync`.
+    fn accumulators(&self, warps: u32) -> u32 {
+        (self.tile[1] + self.value_dim) * (self.tile[0] / warps) / WARP
     }
 
     /// Checks that the kernel takes a problem.
@@ -185,16 +317,22 @@ impl AttentionConfig {
             ("a bounded window before a query", self.left, problem.left.is_some()),
             ("a bounded window after a query", self.right, problem.right.is_some()),
             ("a softcap", self.softcap, problem.softcap.is_some()),
+            ("a list of sequences", self.varlen, problem.varlen),
         ];
         for (what, has, needs) in features {
             match (has, needs) {
                 (true, false) => {
-                    let what = "no bound";
+                    let is_list = what == "a list of sequences";
+                    let what = if is_list { "no list of sequences" } else { "no bound" };
                     return Err(AttentionError::Feature { what, with: "with" });
                 }
                 (false, true) => return Err(AttentionError::Feature { what, with: "without" }),
                 _ => {}
             }
+        }
+        let (packed, group) = (self.packed_heads, problem.heads / problem.key_heads.max(1));
+        if packed > 1 && packed != group {
+            return Err(AttentionError::PackedHeads { packed, group });
         }
         let dims = [
             ("head", self.head_dim, problem.head_dim),
@@ -215,7 +353,7 @@ pub(super) fn swizzle_of(dim: u32) -> u32 {
     if dim.is_multiple_of(64) { 64 } else { 32 }
 }
 
-/// The name of the configuration: `d128_128x176_s2`, `d192x128_128x112_s2_causal`.
+/// The name of the configuration: `d128_128x176_s2`, `d192x128_128x64_s2_right_warps8`.
 impl fmt::Display for AttentionConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let AttentionConfig { head_dim, value_dim, tile: [rows, columns], stages, .. } = *self;
@@ -224,14 +362,20 @@ impl fmt::Display for AttentionConfig {
             write!(f, "x{value_dim}")?;
         }
         write!(f, "_{rows}x{columns}_s{stages}")?;
+        let is_specialized = self.schedule == AttentionSchedule::WarpSpecialized;
         let features = [
             ("_left", self.left),
             ("_right", self.right),
             ("_softcap", self.softcap),
-            ("_unordered", !self.ordered),
-            ("_free", self.overlap == SoftmaxOverlap::Free),
-            ("_softmax", self.overlap == SoftmaxOverlap::Softmax),
+            ("_unordered", is_specialized && !self.ordered),
+            ("_free", is_specialized && self.overlap == SoftmaxOverlap::Free),
+            ("_softmax", is_specialized && self.overlap == SoftmaxOverlap::Softmax),
+            ("_varlen", self.varlen),
         ];
-        features.iter().filter(|(_, has)| *has).try_for_each(|(name, _)| f.write_str(name))
+        features.iter().filter(|(_, has)| *has).try_for_each(|(name, _)| f.write_str(name))?;
+        if let AttentionSchedule::Multistage { warps } = self.schedule {
+            write!(f, "_warps{warps}")?;
+        }
+        if self.packed_heads > 1 { write!(f, "_heads{}", self.packed_heads) } else { Ok(()) }
     }
 }

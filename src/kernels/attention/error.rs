@@ -16,14 +16,16 @@ errors! {
     /// use tilewright::kernels::attention::{AttentionConfig, AttentionProblem};
     ///
     /// let problem = AttentionProblem::new([1, 8, 8], [256, 256], 128);
-    /// let error = AttentionConfig::new(Target::SM_80, &problem).unwrap_err();
+    /// let config = AttentionConfig::new(Target::SM_90A, &problem)?;
+    /// let error = AttentionConfig { target: Target::SM_80, ..config }.check().unwrap_err();
     /// assert_eq!(error.to_string(), "the kernel needs sm_90a, and the target is sm_80");
+    /// # Ok::<(), tilewright::kernels::attention::AttentionError>(())
     /// ```
     #[derive(Clone, Debug, PartialEq)]
     #[non_exhaustive]
     pub enum AttentionError {
-        /// the kernel needs sm_90a, and the target is {target}
-        Target { target: Target },
+        /// the kernel needs {needed}, and the target is {target}
+        Target { needed: Target, target: Target },
         /// the elements are {found}, but the kernel takes f16 or bf16
         Element { found: Scalar },
         /// the {which} dimension is {found}, but {rule}
@@ -32,18 +34,22 @@ errors! {
         Tile { rows: u32, columns: u32, rule: &'static str },
         /// {needed} bytes of shared memory are needed, and a block has {available}: take fewer stages or a smaller tile
         SharedMemory { needed: u64, available: u64 },
-        /// a thread needs {needed} registers for elements, and has {most}: make the tile smaller
-        Accumulators { needed: u32, most: u32 },
+        /// a thread needs {needed} registers for elements, and has {max}: make the tile smaller
+        Accumulators { needed: u32, max: u32 },
         /// {heads} heads are no multiple of {key_heads} heads of keys
         Heads { heads: u32, key_heads: u32 },
-        /// {what} is {found}, but the kernel takes at most {most}
-        TooLarge { what: &'static str, found: u64, most: u64 },
+        /// {packed} heads of queries share a tile of the kernel, but {group} share a head of keys
+        PackedHeads { packed: u32, group: u32 },
+        /// {what} is {found}, but the kernel takes at most {max}
+        TooLarge { what: &'static str, found: u64, max: u64 },
         /// the problem has {what}, but the kernel was configured {with} it
         Feature { what: &'static str, with: &'static str },
         /// the scale and the softcap are finite numbers above 0, not {found}
         Scale { found: f32 },
         /// the buffer of {operand} has {found} elements, and {needed} are needed
         BufferLength { operand: &'static str, found: u64, needed: u64 },
+        /// the address of {operand} and its strides must be multiples of {bytes} bytes
+        Alignment { operand: &'static str, bytes: u32 },
         /// {error}
         Layout(error: Box<LayoutError>),
         /// {error}

@@ -2,18 +2,24 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::arch::TensorMapDesc;
 use crate::ir::builder::VectorElement;
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::tensor::Sequences;
 
 use super::Attention;
 use super::config::AttentionConfig;
 use super::error::AttentionError;
+use super::plan::{
+    AnyKernel, BySequence, ByThreads, Inputs, Operands, Params, Plan, SequenceParams, TensorKernel,
+    Whole,
+};
 use super::problem::AttentionProblem;
-use super::sm90::{Params, Plan};
 
 /// The bytes of K and V of the heads whose tiles are computed next to each other: a part of the L2 cache.
 const SECTION: u64 = 24 << 20;
+
+/// Bytes of a copy by a thread.
+const VECTOR: u32 = 16;
 
 /// The arguments of a launch.
 pub struct AttentionArgs<'h, T> {
@@ -32,13 +38,27 @@ pub struct AttentionArgs<'h, T> {
 /// An [`Attention`] that a device has loaded.
 #[derive(Debug)]
 pub struct AttentionFunction<T: VectorElement<2>> {
-    plan: Plan,
-    function: Function<(Params<T>,)>,
+    config: AttentionConfig,
+    function: AnyFunction<T>,
     sms: u32,
     /// In the place of K and V without keys.
     none: Buffer<T>,
+    /// In the place of the first positions of sequences of one length.
+    no_starts: Buffer<i32>,
     /// The work items that the blocks of a launch have taken. Launches of one function come after each other for it.
     taken: Mutex<Buffer<u32>>,
+}
+
+#[derive(Debug)]
+enum AnyFunction<T: VectorElement<2>> {
+    Tensor(Box<Plan>, TensorFunction<T>),
+    Threads(Function<ByThreads<T>>),
+}
+
+#[derive(Debug)]
+enum TensorFunction<T: VectorElement<2>> {
+    Whole(Function<Whole<T>>),
+    Sequences(Function<BySequence<T>>),
 }
 
 impl<T: VectorElement<2>> Attention<T> {
@@ -49,9 +69,18 @@ impl<T: VectorElement<2>> Attention<T> {
     pub fn load(&self, device: &Device) -> Result<AttentionFunction<T>, AttentionError> {
         // The simulator runs blocks one after the other; with some of them a block has several tiles.
         let sms = device.properties().map_or(2, |properties| properties.sm_count);
-        let (function, none) = (device.load(&self.kernel)?, device.zeros(256)?);
-        let taken = Mutex::new(device.zeros(1)?);
-        Ok(AttentionFunction { plan: self.plan.clone(), function, sms, none, taken })
+        let function = match &self.kernel {
+            AnyKernel::Tensor(plan, TensorKernel::Whole(kernel)) => {
+                AnyFunction::Tensor(plan.clone(), TensorFunction::Whole(device.load(kernel)?))
+            }
+            AnyKernel::Tensor(plan, TensorKernel::Sequences(kernel)) => {
+                AnyFunction::Tensor(plan.clone(), TensorFunction::Sequences(device.load(kernel)?))
+            }
+            AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load(kernel)?),
+        };
+        let (none, no_starts) = (device.zeros(256)?, device.zeros(1)?);
+        let (config, taken) = (self.config, Mutex::new(device.zeros(1)?));
+        Ok(AttentionFunction { config, function, sms, none, no_starts, taken })
     }
 }
 
@@ -76,15 +105,37 @@ fn check_len(
     Ok(())
 }
 
+/// Checks that threads can copy rows of Q, K, V and O in vectors.
+fn check_aligned<T: VectorElement<2>>(
+    problem: &AttentionProblem,
+    buffers: [&Buffer<T>; 4],
+) -> Result<(), AttentionError> {
+    let strides =
+        [problem.q_strides(), problem.k_strides(), problem.v_strides(), problem.o_strides()];
+    let (bytes, elements) = (VECTOR, u64::from(VECTOR) / size_of::<T>() as u64);
+    let operands = ["Q", "K", "V", "O"].into_iter().zip(buffers).zip(strides);
+    for ((operand, buffer), strides) in operands {
+        let whole = strides.iter().all(|stride| stride.is_multiple_of(elements));
+        if !whole || !buffer.is_aligned_to(bytes.into()) {
+            return Err(AttentionError::Alignment { operand, bytes });
+        }
+    }
+    Ok(())
+}
+
 impl<T: VectorElement<2>> AttentionFunction<T> {
     /// The configuration.
     pub fn config(&self) -> &AttentionConfig {
-        &self.plan.config
+        &self.config
     }
 
     /// Returns what the driver's compiler wrote.
     pub fn compiler_log(&self) -> &str {
-        self.function.compiler_log()
+        match &self.function {
+            AnyFunction::Tensor(_, TensorFunction::Whole(function)) => function.compiler_log(),
+            AnyFunction::Tensor(_, TensorFunction::Sequences(function)) => function.compiler_log(),
+            AnyFunction::Threads(function) => function.compiler_log(),
+        }
     }
 
     /// Starts the kernel, on the stream for all work that names none. No queries are no work. Launches of one function come
@@ -111,9 +162,43 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
         problem: &AttentionProblem,
         args: AttentionArgs<'_, T>,
     ) -> Result<(), AttentionError> {
-        let config = &self.plan.config;
+        self.start(options, problem, args, None)
+    }
+
+    /// As [`launch_with`](AttentionFunction::launch_with), for sequences of different lengths: `starts` are those of Q and of
+    /// K, each with the first position of every sequence, ascending from 0, and the number of all positions. The LSE is
+    /// compact in the order head, position.
+    ///
+    /// A tile may read keys and values of the next sequence, which count with the factor 0: they are finite numbers.
+    ///
+    /// # Errors
+    /// Those of [`launch`](AttentionFunction::launch).
+    pub fn launch_varlen(
+        &self,
+        options: LaunchOptions<'_>,
+        problem: &AttentionProblem,
+        args: AttentionArgs<'_, T>,
+        starts: [&Buffer<i32>; 2],
+    ) -> Result<(), AttentionError> {
+        self.start(options, problem, args, Some(starts))
+    }
+
+    fn start(
+        &self,
+        options: LaunchOptions<'_>,
+        problem: &AttentionProblem,
+        args: AttentionArgs<'_, T>,
+        starts: Option<[&Buffer<i32>; 2]>,
+    ) -> Result<(), AttentionError> {
+        let config = &self.config;
         config.check_problem(problem)?;
-        let AttentionProblem { batch, heads, key_heads, queries, keys, .. } = *problem;
+        if problem.varlen != starts.is_some() {
+            let with = if problem.varlen { "with" } else { "without" };
+            let what = if problem.varlen { "no list of sequences" } else { "a list of sequences" };
+            return Err(AttentionError::Feature { what, with });
+        }
+        let AttentionProblem { heads, key_heads, queries, keys, .. } = *problem;
+        let batch = if problem.varlen { 1 } else { problem.batch };
         let AttentionProblem { head_dim, value_dim, .. } = *problem;
         if problem.is_empty() {
             return Ok(());
@@ -128,48 +213,42 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
         check_len("O", args.o.len(), of_o, problem.o_strides())?;
         let rows = batch * heads * queries;
         check_len("the LSE", args.lse.len(), [rows, 1, 1, 1], [1, 0, 0])?;
-        let plan = &self.plan;
-        let map = |copy, sizes, strides| -> Result<TensorMapDesc, AttentionError> {
-            plan.map(copy, sizes, strides)
+        let (k, v) = if keys == 0 { (&self.none, &self.none) } else { (args.k, args.v) };
+        let names = ["the starts of Q", "the starts of K"];
+        for (operand, starts) in names.into_iter().zip(starts.into_iter().flatten()) {
+            check_len(operand, starts.len(), [problem.batch + 1, 1, 1, 1], [1, 0, 0])?;
+        }
+        let row_tiles = match problem.varlen {
+            true => Sequences::slots(queries, problem.batch, config.queries_of_tile()),
+            false => queries.div_ceil(config.queries_of_tile()).into(),
         };
-        let (k, v, k_map, v_map) = if keys == 0 {
-            let k = map(&plan.k.copy, [1, head_dim, 1, 1], [0; 3])?;
-            (&self.none, &self.none, k, map(&plan.v.copy, [1, value_dim, 1, 1], [0; 3])?)
-        } else {
-            let k = map(&plan.k.copy, of_k, problem.k_strides())?;
-            (args.k, args.v, k, map(&plan.v.copy, of_v, problem.v_strides())?)
-        };
-        let q_map = map(&plan.q.copy, of_q, problem.q_strides())?;
-        let o_map = map(&plan.o_copy, of_o, problem.o_strides())?;
-        let row_tiles = queries.div_ceil(config.tile[0]);
-        let items = u64::from(row_tiles) * u64::from(batch * heads);
-        let most = (1 << 31) - 1;
-        if items > most {
+        // Heads that share a tile are one.
+        let own_heads = heads / config.packed_heads;
+        let items = row_tiles * u64::from(batch * own_heads);
+        let max = (1 << 31) - 1;
+        if items > max {
             return Err(AttentionError::TooLarge {
                 what: "the number of tiles",
                 found: items,
-                most,
+                max,
             });
         }
-        let blocks = items.min(self.sms.into());
+        let is_persistent = !matches!(self.function, AnyFunction::Threads(_));
+        let blocks = if is_persistent { items.min(self.sms.into()) } else { items };
         let of_head = u64::from(keys.max(1)) * u64::from(head_dim + value_dim) * 2;
-        let group = heads / key_heads.max(1);
+        let group = own_heads / key_heads.max(1);
         let section = (SECTION / of_head).clamp(1, 1 << 20) as u32 * group;
-        let offset = keys as i32 - queries as i32;
+        let offset = if problem.varlen { 0 } else { keys as i32 - queries as i32 };
         let cap = problem.softcap.unwrap_or(1.0);
         let exponent = if config.softcap { cap } else { problem.scale() };
         let grid = Grid::new([blocks as u32, 1, 1], [config.threads(), 1, 1]);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let params = Params {
-            q: &args.q.tensor_map(&q_map)?,
-            k: &k.tensor_map(&k_map)?,
-            v: &v.tensor_map(&v_map)?,
-            o: &mut args.o.tensor_map_mut(&o_map)?,
             lse: args.lse,
             taken: &mut *taken,
             row_tiles: row_tiles as i32,
-            heads: heads as i32,
-            all_heads: (batch * heads) as i32,
+            heads: own_heads as i32,
+            all_heads: (batch * own_heads) as i32,
             group: group as i32,
             section: section as i32,
             queries: queries as i32,
@@ -179,7 +258,37 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
             scale: exponent * std::f32::consts::LOG2_E,
             inner: problem.scale() / cap,
         };
-        let launched = self.function.launch_with(options, grid, (params,));
+        let [q_starts, k_starts] = starts.unwrap_or([&self.no_starts; 2]);
+        let strides = problem.o_strides().map(|stride| stride as i64);
+        let count = problem.batch as i32;
+        let launched = match &self.function {
+            AnyFunction::Tensor(plan, function) => {
+                let [q_map, k_map, v_map, o_map] = plan.maps(problem)?;
+                let inputs = Inputs {
+                    q: &args.q.tensor_map(&q_map)?,
+                    k: &k.tensor_map(&k_map)?,
+                    v: &v.tensor_map(&v_map)?,
+                };
+                match function {
+                    TensorFunction::Whole(function) => {
+                        let o = &mut args.o.tensor_map_mut(&o_map)?;
+                        function.launch_with(options, grid, (inputs, o, params))
+                    }
+                    TensorFunction::Sequences(function) => {
+                        let to = SequenceParams { o: args.o, strides, q_starts, k_starts, count };
+                        function.launch_with(options, grid, (inputs, to, params))
+                    }
+                }
+            }
+            AnyFunction::Threads(function) => {
+                check_aligned(problem, [args.q, k, v, args.o])?;
+                let to = SequenceParams { o: args.o, strides, q_starts, k_starts, count };
+                let strides = [problem.q_strides(), problem.k_strides(), problem.v_strides()];
+                let strides = strides.map(|of_one| of_one.map(|stride| stride as i64));
+                let operands = Operands { q: args.q, k, v, strides };
+                function.launch_with(options, grid, (operands, to, params))
+            }
+        };
         if launched.is_err() {
             // Blocks that the simulator stopped have not taken all items.
             *taken = taken.device().zeros(1)?;

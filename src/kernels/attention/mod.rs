@@ -2,17 +2,21 @@
 
 mod config;
 mod error;
+mod item;
 mod launch;
+mod plan;
 mod problem;
+mod sm80;
 mod sm90;
 
 use crate::codegen::Ptx;
+use crate::ir::KernelIr;
 use crate::ir::builder::VectorElement;
-use crate::ir::{Kernel, KernelIr};
 
-pub use config::{AttentionConfig, SoftmaxOverlap};
+pub use config::{AttentionConfig, AttentionSchedule, SoftmaxOverlap};
 pub use error::AttentionError;
 pub use launch::{AttentionArgs, AttentionFunction};
+use plan::{AnyKernel, Plan, TensorKernel};
 pub use problem::AttentionProblem;
 
 /// The attention of `f16` or `bf16` tensors with statistics and accumulators in `f32`. For query `i` of each head
@@ -45,8 +49,8 @@ pub use problem::AttentionProblem;
 /// ```
 #[derive(Debug)]
 pub struct Attention<T: VectorElement<2>> {
-    plan: sm90::Plan,
-    kernel: Kernel<(sm90::Params<T>,)>,
+    config: AttentionConfig,
+    kernel: AnyKernel<T>,
 }
 
 impl<T: VectorElement<2>> Attention<T> {
@@ -55,22 +59,33 @@ impl<T: VectorElement<2>> Attention<T> {
     /// # Errors
     /// Those of [`AttentionConfig::check`]; [`AttentionError::Element`].
     pub fn new(config: AttentionConfig) -> Result<Self, AttentionError> {
-        let plan = sm90::Plan::new::<T>(&config)?;
-        Ok(Attention { kernel: plan.build()?, plan })
+        let kernel = match config.schedule {
+            AttentionSchedule::WarpSpecialized => Plan::new::<T>(&config)?.build()?,
+            AttentionSchedule::Multistage { warps } => sm80::build(&config, warps)?,
+        };
+        Ok(Attention { config, kernel })
     }
 
     /// The configuration.
     pub fn config(&self) -> &AttentionConfig {
-        &self.plan.config
+        &self.config
     }
 
     /// The kernel as IR.
     pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
+        match &self.kernel {
+            AnyKernel::Tensor(_, TensorKernel::Whole(kernel)) => kernel.ir(),
+            AnyKernel::Tensor(_, TensorKernel::Sequences(kernel)) => kernel.ir(),
+            AnyKernel::Threads(kernel) => kernel.ir(),
+        }
     }
 
     /// The kernel as PTX.
     pub fn ptx(&self) -> Ptx {
-        self.kernel.ptx()
+        match &self.kernel {
+            AnyKernel::Tensor(_, TensorKernel::Whole(kernel)) => kernel.ptx(),
+            AnyKernel::Tensor(_, TensorKernel::Sequences(kernel)) => kernel.ptx(),
+            AnyKernel::Threads(kernel) => kernel.ptx(),
+        }
     }
 }

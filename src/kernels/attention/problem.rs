@@ -35,6 +35,9 @@ pub struct AttentionProblem {
     pub scale: Option<f32>,
     /// The bound `c` of the scores: `c tanh(score / c)`.
     pub softcap: Option<f32>,
+    /// The sequences have different lengths and follow each other in one tensor: `queries` and `keys` are the positions of
+    /// all sequences, and the strides of sequences do not count.
+    pub varlen: bool,
     /// The keys that a query sees before its own position; `None` is all.
     pub left: Option<u32>,
     /// The keys that a query sees after its own position; `None` is all, 0 is causal.
@@ -50,7 +53,7 @@ pub struct AttentionProblem {
 }
 
 impl AttentionProblem {
-    /// The most queries or keys of a sequence.
+    /// The maximum number of queries or keys of a sequence.
     pub const MAX_LEN: u32 = 1 << 28;
 
     /// The full attention of `[batch, heads, key_heads]` with `[queries, keys]` and one dimension for all tensors, which
@@ -70,6 +73,7 @@ impl AttentionProblem {
             value_dim: head_dim,
             scale: None,
             softcap: None,
+            varlen: false,
             left: None,
             right: None,
             q: None,
@@ -82,6 +86,27 @@ impl AttentionProblem {
     /// The same where a query sees no later key.
     pub const fn causal(self) -> AttentionProblem {
         AttentionProblem { right: Some(0), ..self }
+    }
+
+    /// The same with sequences of different lengths, which follow each other: `queries` and `keys` are the positions of all
+    /// of them. Compact tensors are in the order head, position, dimension.
+    pub const fn varlen(self) -> AttentionProblem {
+        AttentionProblem { varlen: true, ..self }
+    }
+
+    /// Returns the heads of queries that share a tile of `rows` rows: all of a head of keys, where a sequence alone does not
+    /// fill the tile.
+    pub(super) fn packed_heads(&self, rows: u32) -> u32 {
+        let group = self.heads.checked_div(self.key_heads).unwrap_or(1);
+        let sequences = if self.varlen { self.batch.max(1) } else { 1 };
+        let is_short = self.queries / sequences < rows / 2;
+        if is_short && group > 0 && super::config::ROWS.is_multiple_of(group) { group } else { 1 }
+    }
+
+    /// Returns the number of rows of the output.
+    pub(super) fn rows(&self) -> u64 {
+        let sequences = if self.varlen { 1 } else { self.batch };
+        u64::from(sequences) * u64::from(self.heads) * u64::from(self.queries)
     }
 
     /// Returns the factor of the scores.
@@ -128,7 +153,7 @@ impl AttentionProblem {
         low as u32..high as u32
     }
 
-    /// Returns the multiplications and additions of the scores and values that are not masked.
+    /// Returns the multiplications and additions of the scores and values that are not masked, for sequences of one length.
     pub fn flops(&self) -> f64 {
         let pairs: f64 = (0..self.queries).map(|i| self.visible(i).len() as f64).sum();
         let dims = f64::from(self.head_dim) + f64::from(self.value_dim);
@@ -156,11 +181,11 @@ impl AttentionProblem {
             ("the window before a query", self.left.unwrap_or(0).into(), Self::MAX_LEN.into()),
             ("the window after a query", self.right.unwrap_or(0).into(), Self::MAX_LEN.into()),
             ("the number of heads of all sequences", rows, 1 << 24),
-            ("the number of rows", rows * u64::from(self.queries), (1 << 31) - 1),
+            ("the number of rows", self.rows(), (1 << 31) - 1),
         ];
-        for (what, found, most) in limits {
-            if found > most {
-                return Err(AttentionError::TooLarge { what, found, most });
+        for (what, found, max) in limits {
+            if found > max {
+                return Err(AttentionError::TooLarge { what, found, max });
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Kernels that compute each element of an output from the elements at the same place of some inputs.
+//! Kernels that compute each element of an output from the elements with the same coordinate of some inputs.
 
 mod launch;
 

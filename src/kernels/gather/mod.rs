@@ -32,8 +32,10 @@ pub struct RowGatherConfig {
 impl RowGatherConfig {
     /// The configuration for rows of these sizes: `rows` of the problem is the length of the list.
     pub fn new(side: GatherSide, target: Target, elem: Scalar, problem: &RowProblem) -> Self {
-        // The rows of the list start anywhere: only aligned rows are copied in vectors.
-        let access = match problem.access(elem) {
+        // The rows of the list start anywhere: only aligned rows are copied in vectors. The numbered side has other rows
+        // than the list, so pitches count for a list of one row, too.
+        let rows = problem.rows.max(2);
+        let access = match (RowProblem { rows, ..*problem }).access(elem) {
             RowAccess::Aligned => RowAccess::Aligned,
             RowAccess::Ragged | RowAccess::Elements => RowAccess::Elements,
         };

@@ -7,7 +7,7 @@ use crate::ir::types::Scalar;
 use super::config::{GROUP, GemmConfig, LoadForm, SM_REGISTERS, Schedule, StoreForm};
 use super::error::GemmError;
 
-/// The most registers of a thread that hold elements of D: the others of 255 are addresses, descriptors, counters.
+/// The maximum number of registers of a thread that hold elements of D: the others of 255 are addresses, descriptors, counters.
 const MAX_ACCUMULATORS: u32 = 208;
 
 impl GemmConfig {
@@ -145,6 +145,33 @@ impl GemmConfig {
         }
     }
 
+    pub(super) fn pairs_rule(&self) -> Option<&'static str> {
+        let [_, n, _] = self.tile;
+        if !self.pairs {
+            None
+        } else if self.swap {
+            Some("no thread has two columns of a row where operands are exchanged")
+        } else if self.is_warp_specialised() && !n.is_multiple_of(16) {
+            Some("the tile must have a multiple of 16 columns")
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn grouped_rule(&self) -> Option<&'static str> {
+        if !self.grouped {
+            None
+        } else if !self.is_warp_specialised() {
+            Some("groups of rows need a warp-specialised kernel for sm_90a")
+        } else if self.swap || self.cluster != 1 || self.splits != 1 {
+            Some("groups of rows have no exchanged operands, clusters or splits")
+        } else if self.load != LoadForm::Tensor || self.store == StoreForm::Direct {
+            Some("tensor copies fetch A and B of groups, and store D")
+        } else {
+            None
+        }
+    }
+
     pub(super) fn cluster_rule(&self) -> Option<&'static str> {
         if !self.is_warp_specialised() && self.cluster != 1 {
             Some("only warp-specialised kernels for sm_90a have clusters")
@@ -207,7 +234,7 @@ impl GemmConfig {
     }
 
     pub(super) fn store_rule(&self) -> Option<&'static str> {
-        let [_, n, _] = self.tile;
+        let [_, n] = self.tile_of_d();
         let columns = 128 / self.d.size_bytes();
         match self.store {
             StoreForm::Direct => None,
@@ -224,7 +251,9 @@ impl GemmConfig {
             StoreForm::Overlapped if self.d.bits() != 16 => {
                 Some("only elements of 16 bits are kept while the next tile is multiplied")
             }
-            StoreForm::Overlapped if n != 4 * columns || self.rows_of_consumer() != 64 => {
+            StoreForm::Overlapped
+                if self.tile[1] != 4 * columns || self.rows_of_consumer() != 64 =>
+            {
                 Some("it is for 64 rows and 256 columns of a warp group")
             }
             StoreForm::Overlapped => None,
@@ -259,7 +288,7 @@ impl GemmConfig {
         let registers = self.registers;
         let error = |rule| Err(GemmError::Registers { registers, rule });
         let accumulators = self.accumulators();
-        let kept = if self.store == StoreForm::Overlapped { accumulators / 2 } else { 0 };
+        let kept = if self.store == StoreForm::Overlapped { self.kept_words() } else { 0 };
         // Elements of C and of a bias are loaded some at a time; so are elements of A and B that no copy takes.
         let loads = self.epilogue.beta || self.epilogue.bias.is_some();
         let loads = if self.is_warp_specialised() && loads { 48 } else { 0 };
@@ -271,18 +300,20 @@ impl GemmConfig {
             (true, StoreForm::Direct, false) => 24,
             _ => 0,
         };
-        let parts = parts + rows;
+        // Coordinates of elements, and what an epilogue makes of two accumulators.
+        let pairs = if self.pairs && self.is_warp_specialised() { 32 } else { 0 };
+        let parts = parts + rows + pairs;
         let needed =
             accumulators + kept + loads + parts + if single { 64 } else { 0 } + self.waiting();
         // What a launch gives each thread, and what is left of it for accumulators beside the operands and addresses.
         let entry = (SM_REGISTERS / self.threads().max(1)).min(255) / 8 * 8;
-        let most =
+        let available =
             |registers: u32, others: u32| registers.saturating_sub(others).min(MAX_ACCUMULATORS);
-        let most = match (registers, self.is_warp_specialised()) {
+        let max = match (registers, self.is_warp_specialised()) {
             (Some(_), false) => return error("only warp groups with roles move them"),
-            (None, true) => most(entry, 32),
-            (None, false) if self.schedule == Schedule::Simt => most(entry, 32),
-            (None, false) => most(entry, 96),
+            (None, true) => available(entry, 32),
+            (None, false) if self.schedule == Schedule::Simt => available(entry, 32),
+            (None, false) => available(entry, 96),
             (Some([fetch, multiply]), true) => {
                 let legal = |count: u32| count.is_multiple_of(8) && (24..=256).contains(&count);
                 if !legal(fetch) || !legal(multiply) {
@@ -292,15 +323,15 @@ impl GemmConfig {
                     return error("threads that fetch give registers to those that multiply");
                 }
                 if GROUP * (fetch + self.consumers() * multiply) > SM_REGISTERS {
-                    return error("a multiprocessor has 65536");
+                    return error("an SM has 65536 registers");
                 }
                 // The compiler gives an instruction no more than a launch gives, whatever is moved later.
-                let three = if self.consumers() == 3 { most(entry, 32) } else { u32::MAX };
-                most(multiply, 32).min(three)
+                let three = if self.consumers() == 3 { available(entry, 32) } else { u32::MAX };
+                available(multiply, 32).min(three)
             }
         };
-        if needed > most {
-            return Err(GemmError::Accumulators { needed, most });
+        if needed > max {
+            return Err(GemmError::Accumulators { needed, max });
         }
         Ok(())
     }

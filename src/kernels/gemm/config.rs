@@ -4,7 +4,7 @@ use crate::arch::Major;
 use crate::ir::Target;
 use crate::ir::types::Scalar;
 use crate::runtime::Grid;
-use crate::tensor::Raster;
+use crate::tensor::{Raster, RowGroups};
 
 use super::problem::GemmProblem;
 
@@ -191,6 +191,9 @@ pub struct GemmConfig {
     /// The operands of the tensor cores are exchanged: the kernel computes tiles of `D^T = B^T A^T`, and stores them
     /// transposed. The rows of an instruction then run along N, so M of the tile is any multiple of 8.
     pub swap: bool,
+    /// The rows of A and D are in groups, each with a matrix B of its own: see
+    /// [`GemmProblem::grouped`].
+    pub grouped: bool,
     /// Blocks of a cluster along M. They share the tiles of B.
     pub cluster: u32,
     /// Thread blocks that share a tile, each with a part of the steps along K. The last of them to end sums their parts in
@@ -202,6 +205,9 @@ pub struct GemmConfig {
     pub store: StoreForm,
     /// The epilogue.
     pub epilogue: Epilogue,
+    /// Columns `2 j` and `2 j + 1` of A B become column `j` of D, which has `N / 2` columns: the kernel is built by
+    /// [`Gemm::with_pairs`](super::Gemm::with_pairs).
+    pub pairs: bool,
     /// Registers of a producer thread and of a consumer thread, where warp groups move them between each
     /// other (`setmaxnreg`).
     pub registers: Option<[u32; 2]>,
@@ -240,7 +246,7 @@ impl GemmConfig {
             programmatic: true,
             ..Self::base(Target::SM_90A, input, [m, n, rows])
         };
-        GemmConfig { registers: config.usual_registers(), ..config }.with_most_stages(8)
+        GemmConfig { registers: config.usual_registers(), ..config }.with_max_stages(8)
     }
 
     /// The multistage kernel for `sm_80` and newer targets with tiles of M x N of this type, 3 stages; else as
@@ -281,11 +287,13 @@ impl GemmConfig {
             stages: 2,
             schedule: Schedule::Simt,
             swap: false,
+            grouped: false,
             cluster: 1,
             splits: 1,
             raster: Raster::AlongN,
             store: StoreForm::Direct,
             epilogue: Epilogue::default(),
+            pairs: false,
             registers: None,
             alignment: 16,
             load: LoadForm::Tensor,
@@ -294,11 +302,11 @@ impl GemmConfig {
     }
 
     /// The same with as many stages as there is shared memory for, but at most `most` and at least 2.
-    pub fn with_most_stages(self, most: u32) -> GemmConfig {
+    pub fn with_max_stages(self, max: u32) -> GemmConfig {
         let fits = |stages: &u32| {
             GemmConfig { stages: *stages, ..self }.shared_bytes() <= self.target.max_shared_bytes()
         };
-        let stages = (2..=most).rev().find(fits).unwrap_or(2);
+        let stages = (2..=max).rev().find(fits).unwrap_or(2);
         GemmConfig { stages, ..self }
     }
 
@@ -325,6 +333,16 @@ impl GemmConfig {
     pub const fn mma_tile(&self) -> [u32; 2] {
         let [m, n, _] = self.tile;
         if self.swap { [n, m] } else { [m, n] }
+    }
+
+    /// Columns of A B for each column of D.
+    pub(super) const fn sums(&self) -> u32 {
+        if self.pairs { 2 } else { 1 }
+    }
+
+    /// M and N of a tile of D.
+    pub const fn tile_of_d(&self) -> [u32; 2] {
+        [self.tile[0], self.tile[1] / self.sums()]
     }
 
     /// Threads that write tiles of A and B to shared memory, or none where tensor copies do.
@@ -434,17 +452,28 @@ impl GemmConfig {
     /// so that the last group is full. Takes the largest width of all where that divisor is less than half of it.
     pub fn usual_raster(&self, problem: &GemmProblem) -> Raster {
         let [row_tiles, _, _] = self.tiles(problem);
-        let most = (2048 / self.tile[0].max(1)).clamp(1, 16).min(row_tiles.max(1));
-        let rows = (1..=most).rev().find(|rows| row_tiles.is_multiple_of(*rows)).unwrap_or(1);
-        Raster::Swizzle { width: if 2 * rows >= most { rows } else { most } }
+        let max = (2048 / self.tile[0].max(1)).clamp(1, 16).min(row_tiles.max(1));
+        let rows = (1..=max).rev().find(|rows| row_tiles.is_multiple_of(*rows)).unwrap_or(1);
+        Raster::Swizzle { width: if 2 * rows >= max { rows } else { max } }
     }
 
-    /// Columns of the products that one tensor copy stores; those of the tile where it is written directly.
+    /// Columns of D that one tensor copy stores; those of the tile where it is written directly. Where operands are
+    /// exchanged, they are rows.
     pub const fn store_columns(&self) -> u32 {
         match self.store {
-            StoreForm::Direct | StoreForm::Rows => self.mma_tile()[1],
+            StoreForm::Direct | StoreForm::Rows => self.mma_tile()[1] / self.sums(),
             StoreForm::Chunks | StoreForm::Overlapped => 128 / self.d.size_bytes(),
         }
+    }
+
+    /// Words of two elements of a thread, which an overlapped store keeps.
+    pub(super) const fn kept_words(&self) -> u32 {
+        self.accumulators() / (2 * self.sums())
+    }
+
+    /// Stores of 64 rows of a tile.
+    pub(super) const fn store_parts(&self) -> u32 {
+        self.mma_tile()[1] / (self.store_columns() * self.sums())
     }
 
     /// Bytes of shared memory for each of 64 rows of such columns. Threads that write them read an odd number of 16-byte
@@ -464,10 +493,9 @@ impl GemmConfig {
         match self.store {
             StoreForm::Direct => self.is_warp_specialised() as u32,
             StoreForm::Rows => 1,
-            // Two in turn, where each tile has an even number of stores.
+            // Two buffers alternate if each tile has an even number of stores.
             StoreForm::Chunks | StoreForm::Overlapped => {
-                let chunks = self.mma_tile()[1] / self.store_columns();
-                let stores = (self.rows_of_consumer() / 64).saturating_mul(chunks);
+                let stores = (self.rows_of_consumer() / 64).saturating_mul(self.store_parts());
                 if stores.is_multiple_of(2) { 2 } else { 1 }
             }
         }
@@ -501,16 +529,26 @@ impl GemmConfig {
                 let slots = (self.consumers() * self.store_slots()) as u64;
                 let slot = 64 * self.store_line_bytes() as u64;
                 // Barriers: full and empty of each stage, and the ordered barrier of two groups.
-                let turns = if self.is_pingpong() { 2 } else { 0 };
-                stages.saturating_add(slots * slot + 8 * (2 * self.stages as u64 + turns))
+                let ordered = if self.is_pingpong() { 2 } else { 0 };
+                stages.saturating_add(slots * slot + 8 * (2 * self.stages as u64 + ordered))
             }
         }
     }
 
-    /// Row tiles, column tiles and steps along K of each matrix of a problem.
+    /// Row tiles, column tiles and steps along K of each matrix of a problem. Groups of rows are one matrix, with as many row
+    /// tiles as there may be.
     pub fn tiles(&self, problem: &GemmProblem) -> [u32; 3] {
         let [m, n, k] = self.tile.map(|size| size.max(1));
-        [problem.m.div_ceil(m), problem.n.div_ceil(n), problem.k.div_ceil(k)]
+        let rows = match self.grouped {
+            true => u32::try_from(RowGroups::max_tiles(problem.m, problem.batch, m)),
+            false => Ok(problem.m.div_ceil(m)),
+        };
+        [rows.unwrap_or(u32::MAX), problem.n.div_ceil(n), problem.k.div_ceil(k)]
+    }
+
+    /// The matrices with tiles of their own.
+    pub(super) fn matrices(&self, problem: &GemmProblem) -> u32 {
+        if self.grouped { 1 } else { problem.batch }
     }
 
     /// The grid for a problem on a device with `sms` SMs. Blocks of warp-specialised kernels stay, and
@@ -518,8 +556,10 @@ impl GemmConfig {
     pub fn grid(&self, problem: &GemmProblem, sms: u32) -> Grid {
         let [rows, columns, _] = self.tiles(problem).map(u64::from);
         let cluster = u64::from(self.cluster.max(1));
-        let clusters =
-            rows.div_ceil(cluster).saturating_mul(columns).saturating_mul(problem.batch.into());
+        let clusters = rows
+            .div_ceil(cluster)
+            .saturating_mul(columns)
+            .saturating_mul(self.matrices(problem).into());
         let clusters = clusters.saturating_mul(self.splits.max(1).into());
         let blocks = match self.schedule {
             Schedule::Simt | Schedule::Multistage => clusters.saturating_mul(cluster),

@@ -14,14 +14,19 @@ use super::model::{GemmModel, Machine, Prediction};
 use super::problem::GemmProblem;
 use super::regime::Regime;
 
-/// The most configurations that are returned: as many as anyone measures.
-const MOST: usize = 12;
-/// The most plans that are kept.
+/// The maximum number of configurations that are returned: as many as anyone measures.
+const MAX: usize = 12;
+/// The maximum number of plans that are kept.
 const KNOWN: usize = 4096;
-/// The most stages: beyond, tiles come no sooner.
+/// The maximum number of stages: beyond, tiles come no sooner.
 const STAGES: u32 = 12;
 
-/// Tiles of the kernel without tensor cores, and the most stages. Where few warps share an SM, a long step
+/// Bytes of a stage at which threads that fetch it spill registers.
+const FETCHED: u32 = 50 << 10;
+/// The maximum number of accumulators of a thread that sums parts alone in its block and spills none.
+const PARTS: u32 = 116;
+
+/// Tiles of the kernel without tensor cores, and the maximum number of stages. Where few warps share an SM, a long step
 /// along K waits for its instructions.
 const SIMT: [([u32; 3], u32); 4] =
     [([128, 256, 32], 3), ([128, 128, 32], 3), ([128, 64, 16], 3), ([64, 64, 16], 4)];
@@ -80,9 +85,10 @@ impl GemmConfig {
             let fits = |config: &GemmConfig| {
                 config.check().is_ok() && config.check_problem(problem).is_ok()
             };
-            ranked.filter(|(config, _)| fits(config)).take(MOST).collect()
+            ranked.filter(|(config, _)| fits(config)).take(MAX).collect()
         };
-        let mut all = self.candidates(problem, sms);
+        let shape = if self.grouped { problem.mean_group() } else { *problem };
+        let mut all = self.candidates(&shape, sms);
         if all.first().is_some_and(|config| config.load != LoadForm::Tensor) {
             // Small products are sooner done without copies.
             all.extend(self.of_threads(problem));
@@ -178,12 +184,12 @@ impl GemmConfig {
                     let tile = [m, n, base.tile[2] * lines];
                     let config = GemmConfig { schedule, swap, cluster, tile, ..base };
                     // More accumulators leave the producer, or two tiles of a thread block, too few registers.
-                    let most = if schedule == Schedule::Pingpong { 192 } else { 200 };
-                    if config.accumulators() > most {
+                    let max = if schedule == Schedule::Pingpong { 192 } else { 200 };
+                    if config.accumulators() > max {
                         continue;
                     }
                     let ready = |store| config.ready(store, problem);
-                    let chunks = n.is_multiple_of(128 / base.d.size_bytes());
+                    let chunks = config.tile_of_d()[1].is_multiple_of(128 / base.d.size_bytes());
                     let chunks = chunks && !swap && !by_threads;
                     let whole = ready(match (by_threads, chunks) {
                         (true, _) => StoreForm::Direct,
@@ -193,9 +199,11 @@ impl GemmConfig {
                     all.push(whole);
                     let threads =
                         GemmConfig { load: LoadForm::Threads, ..ready(StoreForm::Direct) };
-                    let threads = (repack && threads.load_rule().is_none()).then_some(threads);
+                    let fits = threads.load_rule().is_none() && threads.stage_bytes() < FETCHED;
+                    let threads = (repack && fits).then_some(threads);
                     all.extend(threads);
-                    if schedule == Schedule::Cooperative {
+                    let has_registers = config.consumers() > 1 || config.accumulators() <= PARTS;
+                    if schedule == Schedule::Cooperative && has_registers {
                         for whole in [whole].into_iter().chain(threads) {
                             let splits = whole.splits_of(problem, sms);
                             all.extend(splits.map(|splits| GemmConfig { splits, ..whole }));
@@ -214,10 +222,10 @@ impl GemmConfig {
     fn splits_of(&self, problem: &GemmProblem, sms: u32) -> impl Iterator<Item = u32> + use<> {
         let [rows, columns, steps] = self.tiles(problem);
         let tiles = u64::from(rows) * u64::from(columns) * u64::from(problem.batch);
-        let most = (u64::from(sms) / tiles.max(1)).min(64).min(u64::from(steps / 4)) as u32;
+        let max = (u64::from(sms) / tiles.max(1)).min(64).min(u64::from(steps / 4)) as u32;
         // As many as leave none without steps.
         let full = move |splits: u32| steps.div_ceil(steps.div_ceil(splits.max(1)));
-        [most, most / 2, most / 4].map(full).into_iter().filter(|splits| *splits > 1)
+        [max, max / 2, max / 4].map(full).into_iter().filter(|splits| *splits > 1)
     }
 
     /// The configuration with this way to write D and with all that follows from its tile.
@@ -228,7 +236,7 @@ impl GemmConfig {
         let programmatic = !(problem.m <= 256 && problem.k >= 4096 && small);
         let (raster, registers) = (self.usual_raster(problem), self.usual_registers());
         let config = GemmConfig { store, raster, registers, programmatic, ..self };
-        config.with_most_stages(STAGES)
+        config.with_max_stages(STAGES)
     }
 
     /// Returns of A, B and D whether its pitch or its batch stride is no multiple of `bytes`.
@@ -248,36 +256,38 @@ impl GemmConfig {
         if self.a == Scalar::F32 {
             for (tile, stages) in SIMT {
                 let base = self.wanted(GemmConfig::simt(self.target, self.a));
-                all.push(GemmConfig { tile, ..base }.with_most_stages(stages));
+                all.push(GemmConfig { tile, ..base }.with_max_stages(stages));
             }
         } else {
             for tile in SM80 {
                 let base = self.wanted(GemmConfig::sm80(self.target, self.a, tile));
                 // A swizzle width of 2048 rows. Blocks of small tiles share an SM.
                 let base = GemmConfig { raster: Raster::Swizzle { width: 2048 / tile[0] }, ..base };
-                let most = if tile[0] * tile[1] > 128 * 128 { 4 } else { 3 };
+                let max = if tile[0] * tile[1] > 128 * 128 { 4 } else { 3 };
                 let aligned =
                     [16, 8, 4, size].into_iter().map(|alignment| GemmConfig { alignment, ..base });
                 let mut aligned = aligned.filter(|config| config.alignment >= size);
                 let found = aligned.find(|config| config.check_problem(problem).is_ok());
-                all.extend(found.map(|config| config.with_most_stages(most)));
+                all.extend(found.map(|config| config.with_max_stages(max)));
             }
         }
         all.retain(|config| config.check().is_ok() && config.check_problem(problem).is_ok());
         all
     }
 
-    /// A configuration with what this one asks for.
+    /// A configuration with what this one asks for: target, types, contiguous modes, epilogue, groups.
     fn wanted(&self, config: GemmConfig) -> GemmConfig {
-        let GemmConfig { target, a, b, c, d, acc, major_a, major_b, epilogue, .. } = *self;
-        GemmConfig { target, a, b, c, d, acc, major_a, major_b, epilogue, ..config }
+        let GemmConfig { target, a, b, c, d, acc, major_a, major_b, .. } = *self;
+        let GemmConfig { epilogue, pairs, grouped, .. } = *self;
+        let config = GemmConfig { epilogue, pairs, grouped, ..config };
+        GemmConfig { target, a, b, c, d, acc, major_a, major_b, ..config }
     }
 }
 
 /// Configurations with their predicted times, the fastest first.
 type Plans = [(GemmConfig, Prediction)];
 
-/// The key of a plan: target, types, contiguous modes and epilogue; problem; SMs.
+/// The key of a plan: target, types, contiguous modes, epilogue and groups; problem; SMs.
 type Asked = (GemmConfig, GemmProblem, u32);
 
 /// The plans of a process.

@@ -3,10 +3,9 @@
 use crate::ir::builder::DeviceCoord;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, GlobalMut, Number, Registers, Val, Vector, bf16, f16};
-use crate::tensor::{AccumulatorMap, Tile};
+use crate::tensor::Tile;
 
-use super::epilogue::EpilogueOps;
-use super::types::Types;
+use super::epilogue::EpilogueRef;
 
 /// Stores the elements of a tile of D from registers.
 pub(super) struct DirectStore<'b, D> {
@@ -17,7 +16,9 @@ pub(super) struct DirectStore<'b, D> {
     batch: Val<'b, i32>,
     limits: [Val<'b, i32>; 2],
     /// Neighbours along N that are written together at most.
-    most: u32,
+    max: u32,
+    /// Accumulators of an element of D: 1, or 2 neighbours along N.
+    sums: u32,
     /// A common divisor of the address of the matrix, its row pitch and its number of columns, in
     /// elements, as the lower half of a number whose lowest bit it is.
     multiple: Val<'b, i32>,
@@ -33,36 +34,43 @@ impl<'b, D: Number> DirectStore<'b, D> {
         let d = d.offset(tile.batch.cvt::<i64>() * next);
         let start = d.ptr_to_int().cvt::<i32>() >> D::SCALAR.size_bytes().ilog2();
         let multiple = pitch.cvt::<i32>() | limits[1] | start;
-        DirectStore { d, pitch, origin, batch: tile.batch, limits, most: 2, multiple }
+        DirectStore { d, pitch, origin, batch: tile.batch, limits, max: 2, sums: 1, multiple }
+    }
+
+    /// The same where pairs of accumulators along N become one element.
+    pub(super) fn pairs(self, pairs: bool) -> Self {
+        DirectStore { sums: if pairs { 2 } else { 1 }, ..self }
     }
 
     /// The same with up to 16 bytes together, which takes registers next to each other.
     pub(super) fn wide(self) -> Self {
-        DirectStore { most: 16 / D::SCALAR.size_bytes(), ..self }
+        DirectStore { max: 16 / D::SCALAR.size_bytes(), ..self }
     }
 
-    /// Stores the accumulators of a thread. `first` is the coordinate of the first one in the tile, `places` are the
+    /// Stores the accumulators of a thread. `first` is the coordinate of the first one in the tile, `offsets` are the
     /// offsets of all from it. Stores `v` adjacent columns as one vector where D's base and row pitch are multiples of `v`
     /// elements; the first column must be a multiple of `v`.
-    pub(super) fn all<'a: 'b, T: Types<D = D>>(
+    pub(super) fn all<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
         accumulators: &Registers<'b, f32>,
         first: &DeviceCoord<'b>,
-        places: &[[i32; 2]],
-        epilogue: &EpilogueOps<'_, 'a, T>,
+        offsets: &[[i32; 2]],
+        epilogue: EpilogueRef<'_, 'a>,
     ) {
         let [row, column] = entries(k, first);
+        let column = if self.sums > 1 { column / self.sums } else { column };
         let (row, column) = (self.origin[0] + row, self.origin[1] + column);
         // The registers of each row, with their columns.
         let mut rows: Vec<(i32, Vec<(u32, i32)>)> = Vec::new();
-        for (register, [down, right]) in (0..).zip(places) {
+        for (register, [down, right]) in (0..).zip(offsets) {
             match rows.iter_mut().find(|(row, _)| row == down) {
                 Some((_, columns)) => columns.push((register, *right)),
                 None => rows.push((*down, vec![(register, *right)])),
             }
         }
-        let run = run(&rows, self.most);
+        // A thread has both columns of a pair in the fragments of all instructions.
+        let run = (run(&rows, self.max * self.sums) / self.sums).max(1);
         let whole = (self.multiple & (run - 1)).eq(0);
         for (down, columns) in rows {
             let row = row + down;
@@ -76,34 +84,41 @@ impl<'b, D: Number> DirectStore<'b, D> {
         }
     }
 
-    /// Writes registers with their columns from `column` on, `run` at a time.
-    fn row<'a: 'b, T: Types<D = D>>(
+    /// Writes the elements of registers with their columns in the tile, `run` elements at a time. `column` is that of the first
+    /// element.
+    fn row<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
         accumulators: &Registers<'b, f32>,
         [row, column]: [Val<'b, i32>; 2],
         columns: &[(u32, i32)],
         run: u32,
-        epilogue: &EpilogueOps<'_, 'a, T>,
+        epilogue: EpilogueRef<'_, 'a>,
     ) {
         let line = self.d.offset(row.cvt::<i64>() * self.pitch + column.cvt::<i64>());
-        for columns in columns.chunks_exact(run as usize) {
-            let Some((_, first)) = columns.first() else { continue };
-            k.if_((column + *first).lt(self.limits[1]), |k| {
-                let mut values = Vec::with_capacity(columns.len());
-                for (register, right) in columns {
-                    let at = [row, column + *right, self.batch];
-                    let sum = accumulators.get(k, *register);
-                    values.push(epilogue.apply(k, sum, at));
+        let sums = self.sums as usize;
+        let right = |columns: &[(u32, i32)]| {
+            columns.first().map_or(0, |(_, right)| *right) / self.sums as i32
+        };
+        for columns in columns.chunks_exact(run as usize * sums) {
+            k.if_((column + right(columns)).lt(self.limits[1]), |k| {
+                let mut values = Vec::with_capacity(run as usize);
+                for element in columns.chunks_exact(sums) {
+                    let at = [row, column + right(element), self.batch];
+                    let mut sums =
+                        element.iter().map(|(register, _)| accumulators.get(k, *register));
+                    let Some(first) = sums.next() else { continue };
+                    let second = sums.next().unwrap_or(first);
+                    values.push(epilogue.0.apply(k, [first, second], at));
                 }
-                store(k, line, *first, &values);
+                store(k, line, right(columns), &values);
             });
         }
     }
 }
 
 /// The number of adjacent columns in every row of the thread, at most `most`: a power of two.
-fn run(rows: &[(i32, Vec<(u32, i32)>)], most: u32) -> u32 {
+fn run(rows: &[(i32, Vec<(u32, i32)>)], max: u32) -> u32 {
     let together = |columns: &[(u32, i32)]| {
         let expected = columns.first().map_or(0, |(_, first)| *first)..;
         columns.iter().map(|(_, right)| *right).eq(expected.take(columns.len()))
@@ -116,7 +131,7 @@ fn run(rows: &[(i32, Vec<(u32, i32)>)], most: u32) -> u32 {
             })
         })
     };
-    let halves = std::iter::successors(Some(most), |run| (*run > 1).then_some(run / 2));
+    let halves = std::iter::successors(Some(max), |run| (*run > 1).then_some(run / 2));
     halves.into_iter().find(holds).unwrap_or(1)
 }
 

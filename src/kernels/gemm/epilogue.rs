@@ -1,48 +1,168 @@
 //! The epilogue: operations on the product before it is written.
 
-use crate::ir::builder::OnDevice;
-use crate::ir::{Body, Global, Val};
+use std::marker::PhantomData;
+
+use crate::ir::builder::{Context, OnDevice, ParamList, ParamSource, ParamValues, Parameter};
+use crate::ir::{Body, Global, Number, Val};
+use crate::runtime::{ArgList, Argument};
 use crate::tensor::AccumulatorMap;
 
 use super::config::{Activation, Bias, Epilogue};
-use super::types::Types;
+
+/// The parameters of an epilogue in the signature of a kernel.
+pub trait EpilogueParameter: Parameter + Argument {}
+
+impl<E: Parameter + Argument> EpilogueParameter for E {}
+
+/// The parameters of an epilogue for any number of launches.
+pub(super) trait EpilogueArgs<E: EpilogueParameter> {
+    /// The argument of the next launch.
+    fn arg<'x, 'b: 'x>(&'x mut self) -> E::Arg<'x, 'b>;
+}
+
+/// The types of C and of D, as one type: the pair of them.
+pub trait EpilogueTypes: 'static {
+    /// The type of C.
+    type C: Number;
+    /// The type of D.
+    type D: Number;
+}
+
+impl<C: Number, D: Number> EpilogueTypes for (C, D) {
+    type C = C;
+    type D = D;
+}
 
 crate::params! {
-    /// The operands of the epilogue.
-    pub(super) struct EpilogueParams<T: Types> {
+    /// The operands of the epilogue of a configuration.
+    pub struct EpilogueParams<T: EpilogueTypes> {
         pub(super) alpha: f32,
         pub(super) beta: f32,
         pub(super) c: Global<T::C>,
         /// The row pitch and the batch stride of C.
         pub(super) c_strides: [i64; 2],
         pub(super) bias: Global<T::D>,
-        /// M and N.
-        pub(super) extents: [i32; 2],
     }
 }
 
-/// `activation(alpha x + beta C + bias)`, with the operands of a kernel body `'a`.
-pub(super) struct EpilogueOps<'p, 'a, T: Types> {
-    pub(super) ops: Epilogue,
-    pub(super) args: &'p EpilogueParams<T, OnDevice<'a>>,
+/// An epilogue before its kernel is built.
+pub(super) trait EpilogueForm {
+    /// Its parameters.
+    type Params: EpilogueParameter;
+    /// The end of the names of its kernels.
+    const SUFFIX: &'static str;
+
+    /// The epilogue in a kernel body, with the values of its parameters, and the rows and columns of D.
+    fn map<'a>(
+        &self,
+        args: <Self::Params as Parameter>::At<'a>,
+        extents: [Val<'a, i32>; 2],
+    ) -> impl EpilogueMap<'a>;
 }
 
-impl<'b, 'a: 'b, T: Types> AccumulatorMap<'b> for EpilogueOps<'_, 'a, T> {
+/// An epilogue in a kernel body `'a`, whatever its parameters are: the tiles of a kernel are built once for all of them.
+pub(super) trait EpilogueMap<'a> {
+    /// As [`AccumulatorMap::is_identity`].
+    fn is_identity(&self) -> bool;
+
+    /// As [`AccumulatorMap::has_effects`].
+    fn has_effects(&self) -> bool;
+
+    /// As [`AccumulatorMap::apply_pair`], in any region of the body. Without pairs both sums are the same.
+    fn apply<'b>(
+        &self,
+        k: &mut Body<'b, '_>,
+        sums: [Val<'b, f32>; 2],
+        coord: [Val<'b, i32>; 3],
+    ) -> Val<'b, f32>
+    where
+        'a: 'b;
+}
+
+/// The epilogue of a kernel body `'a`.
+#[derive(Clone, Copy)]
+pub(super) struct EpilogueRef<'p, 'a>(pub(super) &'p dyn EpilogueMap<'a>);
+
+impl<'b, 'a: 'b> AccumulatorMap<'b> for EpilogueRef<'_, 'a> {
     fn is_identity(&self) -> bool {
-        self.ops == Epilogue::default()
+        self.0.is_identity()
     }
 
-    /// The value of the element at `row` and `column` of matrix `batch`, from its accumulator `sum`.
+    fn has_effects(&self) -> bool {
+        self.0.has_effects()
+    }
+
     fn apply(
         &self,
         k: &mut Body<'b, '_>,
         sum: Val<'b, f32>,
-        [row, column, batch]: [Val<'b, i32>; 3],
+        coord: [Val<'b, i32>; 3],
     ) -> Val<'b, f32> {
-        let args = self.args;
-        let [m, n] = args.extents;
-        let mut value = if self.ops.alpha { sum * args.alpha } else { sum };
-        if self.ops.beta {
+        self.0.apply(k, [sum; 2], coord)
+    }
+
+    fn apply_pair(
+        &self,
+        k: &mut Body<'b, '_>,
+        sums: [Val<'b, f32>; 2],
+        coord: [Val<'b, i32>; 3],
+    ) -> Val<'b, f32> {
+        self.0.apply(k, sums, coord)
+    }
+}
+
+/// The epilogue of a configuration, for C and D of these types.
+pub(super) struct ConfiguredEpilogue<T>(Epilogue, PhantomData<T>);
+
+impl<T> ConfiguredEpilogue<T> {
+    pub(super) fn new(ops: Epilogue) -> Self {
+        ConfiguredEpilogue(ops, PhantomData)
+    }
+}
+
+impl<T: EpilogueTypes> EpilogueForm for ConfiguredEpilogue<T> {
+    type Params = EpilogueParams<T>;
+    const SUFFIX: &'static str = "";
+
+    fn map<'a>(
+        &self,
+        args: EpilogueParams<T, OnDevice<'a>>,
+        extents: [Val<'a, i32>; 2],
+    ) -> impl EpilogueMap<'a> {
+        EpilogueOps { ops: self.0, args, extents }
+    }
+}
+
+/// `activation(alpha x + beta C + bias)`.
+struct EpilogueOps<'a, T: EpilogueTypes> {
+    ops: Epilogue,
+    args: EpilogueParams<T, OnDevice<'a>>,
+    /// The rows and columns of D.
+    extents: [Val<'a, i32>; 2],
+}
+
+impl<'a, T: EpilogueTypes> EpilogueMap<'a> for EpilogueOps<'a, T> {
+    fn is_identity(&self) -> bool {
+        self.ops == Epilogue::default()
+    }
+
+    fn has_effects(&self) -> bool {
+        false
+    }
+
+    fn apply<'b>(
+        &self,
+        k: &mut Body<'b, '_>,
+        [sum, _]: [Val<'b, f32>; 2],
+        [row, column, batch]: [Val<'b, i32>; 3],
+    ) -> Val<'b, f32>
+    where
+        'a: 'b,
+    {
+        let EpilogueOps { ops, args, extents: [m, n] } = self;
+        let (m, n) = (*m, *n);
+        let mut value = if ops.alpha { sum * args.alpha } else { sum };
+        if ops.beta {
             let inside = row.lt(m) & column.lt(n);
             let x = k.if_with(inside, 0.0, |k| {
                 let [pitch, matrix] = args.c_strides;
@@ -52,12 +172,12 @@ impl<'b, 'a: 'b, T: Types> AccumulatorMap<'b> for EpilogueOps<'_, 'a, T> {
             });
             value = x.fma(args.beta, value);
         }
-        if let Some(bias) = self.ops.bias {
+        if let Some(bias) = ops.bias {
             let (at, extent) = if bias == Bias::Row { (row, m) } else { (column, n) };
             let x = k.if_with(at.lt(extent), 0.0, |k| args.bias.load(k, at).cvt::<f32>());
             value = value + x;
         }
-        match self.ops.activation {
+        match ops.activation {
             None => value,
             Some(Activation::Relu) => value.max(0.0),
             Some(Activation::Gelu) => {
@@ -66,5 +186,119 @@ impl<'b, 'a: 'b, T: Types> AccumulatorMap<'b> for EpilogueOps<'_, 'a, T> {
                 (value * 0.5) * (inner.tanh_fast() + 1.0)
             }
         }
+    }
+}
+
+/// The parameter `E` of an epilogue that a program wrote: see [`Gemm::with_epilogue`](super::Gemm::with_epilogue).
+#[derive(Debug)]
+pub struct FusedEpilogue<E>(PhantomData<fn() -> E>);
+
+impl<E: Parameter> Parameter for FusedEpilogue<E> {
+    type At<'b> = ParamSource<E>;
+
+    fn declare(list: &mut ParamList) {
+        E::declare(list);
+    }
+
+    fn make(cx: &Context, values: &mut ParamValues<'_>) -> ParamSource<E> {
+        ParamSource::take(cx, values)
+    }
+}
+
+/// The argument has no Rust type any more: a launch with a workspace shortens its lifetimes.
+impl<E: Argument> Argument for FusedEpilogue<E> {
+    type Arg<'h, 'b: 'h> = ArgList<'h>;
+
+    fn erase<'h, 'b: 'h>(arg: ArgList<'h>, out: &mut ArgList<'h>) {
+        out.append(arg);
+    }
+}
+
+/// The argument of one launch.
+impl<E: EpilogueParameter> EpilogueArgs<FusedEpilogue<E>> for ArgList<'_> {
+    fn arg<'x, 'b: 'x>(&'x mut self) -> ArgList<'x> {
+        std::mem::take(self).shortened()
+    }
+}
+
+/// An epilogue that a program wrote, with the parameter `E`: of an accumulator, twice the same, or of a pair.
+pub(super) struct FusedForm<E, F> {
+    apply: F,
+    param: PhantomData<fn() -> E>,
+}
+
+impl<E, F> FusedForm<E, F>
+where
+    E: EpilogueParameter,
+    F: for<'b> Fn(
+        &mut Body<'b, '_>,
+        [Val<'b, f32>; 2],
+        [Val<'b, i32>; 3],
+        E::At<'b>,
+    ) -> Val<'b, f32>,
+{
+    pub(super) fn new(apply: F) -> Self {
+        FusedForm { apply, param: PhantomData }
+    }
+}
+
+impl<E, F> EpilogueForm for FusedForm<E, F>
+where
+    E: EpilogueParameter,
+    F: for<'b> Fn(
+        &mut Body<'b, '_>,
+        [Val<'b, f32>; 2],
+        [Val<'b, i32>; 3],
+        E::At<'b>,
+    ) -> Val<'b, f32>,
+{
+    type Params = FusedEpilogue<E>;
+    const SUFFIX: &'static str = "_fused";
+
+    fn map<'a>(&self, args: ParamSource<E>, extents: [Val<'a, i32>; 2]) -> impl EpilogueMap<'a> {
+        FusedOps { apply: &self.apply, args, extents }
+    }
+}
+
+struct FusedOps<'p, 'a, E, F> {
+    apply: &'p F,
+    args: ParamSource<E>,
+    /// The rows and columns of D.
+    extents: [Val<'a, i32>; 2],
+}
+
+impl<'a, E, F> EpilogueMap<'a> for FusedOps<'_, 'a, E, F>
+where
+    E: EpilogueParameter,
+    F: for<'b> Fn(
+        &mut Body<'b, '_>,
+        [Val<'b, f32>; 2],
+        [Val<'b, i32>; 3],
+        E::At<'b>,
+    ) -> Val<'b, f32>,
+{
+    fn is_identity(&self) -> bool {
+        false
+    }
+
+    fn has_effects(&self) -> bool {
+        true
+    }
+
+    /// Tiles reach beyond D: the closure runs for elements of D only.
+    fn apply<'b>(
+        &self,
+        k: &mut Body<'b, '_>,
+        sums: [Val<'b, f32>; 2],
+        [row, column, batch]: [Val<'b, i32>; 3],
+    ) -> Val<'b, f32>
+    where
+        'a: 'b,
+    {
+        let [m, n] = self.extents;
+        k.if_with(row.lt(m) & column.lt(n), 0.0, |k| {
+            let args = self.args.at(k);
+            (self.apply)(k, sums, [row, column, batch], args)
+        })
     }
 }

@@ -93,8 +93,8 @@ errors! {
                 write!(f, "registers must be moved: {rule}")
             }
         },
-        /// a thread needs {needed} registers for elements, and has {most}: make the tile smaller
-        Accumulators { needed: u32, most: u32 },
+        /// a thread needs {needed} registers for elements, and has {max}: make the tile smaller
+        Accumulators { needed: u32, max: u32 },
         /// a block would have {threads} threads, but it has 32 to 1024
         Threads { threads: u32 },
         /// {needed} bytes of shared memory are needed, and a block has {available}: take fewer stages or a smaller tile
@@ -123,21 +123,21 @@ errors! {
             /// The size.
             size: u32,
         } = |f| {
-            let most = super::GemmProblem::MAX_SIZE;
-            write!(f, "the size `{name}` is {size}, but must be from 1 to {most}")
+            let max = super::GemmProblem::MAX_SIZE;
+            write!(f, "the size `{name}` is {size}, but must be from 1 to {max}")
         },
-        /// the size `k` is {k}, but a tile that is written under the next one needs at least {least}
-        Depth { k: u32, least: u32 },
+        /// the size `k` is {k}, but a tile that is written under the next one needs at least {min}
+        Depth { k: u32, min: u32 },
         /// the size `k` is {k}, so that some of {splits} splits would have no step along K
         Splits { k: u32, splits: u32 },
-        /// the lines of {operand} are {pitch} elements apart, but have {least} elements
-        Pitch { operand: char, pitch: u64, least: u64 },
+        /// the lines of {operand} are {pitch} elements apart, but have {min} elements
+        Pitch { operand: char, pitch: u64, min: u64 },
         /// {operand} is too large: it has {lines} lines of {pitch} elements, and a matrix must have fewer than 2^40
         TooLarge { operand: char, lines: u64, pitch: u64 },
         /// {what} {operand} is {bytes} bytes, but the kernel takes multiples of {alignment}
         Alignment { what: &'static str, operand: char, bytes: u64, alignment: u32 },
-        /// {operand} has {bytes} bytes, and threads fetch operands of {least} bytes or more
-        Short { operand: char, bytes: u64, least: u32 },
+        /// {operand} has {bytes} bytes, and threads fetch operands of {min} bytes or more
+        Short { operand: char, bytes: u64, min: u32 },
         /// {operand} does not start at a multiple of {alignment} bytes, as the kernel takes it: a configuration with a
         /// smaller `alignment` does
         Address { operand: char, alignment: u32 },
@@ -147,6 +147,24 @@ errors! {
         BufferType { operand: char, found: Scalar, expected: Scalar },
         /// the buffer of {operand} has {found} elements, and {needed} are needed
         BufferLength { operand: &'static str, found: u64, needed: u64 },
+        /// the kernel has an epilogue of the program: the epilogue of its configuration must be `Epilogue::default()`
+        TwoEpilogues,
+        /// the kernel makes one column of D from two of A B: it is built by `Gemm::with_pairs`
+        PairsWithoutEpilogue,
+        /// the size `n` is {n}, but pairs of columns need an even number
+        OddColumns { n: u32 },
+        /// The list of groups is missing, or is of no use.
+        GroupRows {
+            /// The kernel needs it.
+            needed: bool,
+        } = |f| match needed {
+            true => f.write_str("the kernel multiplies groups of rows, and no `GroupRows` are given"),
+            false => f.write_str("`GroupRows` are given, but the configuration is not `grouped`"),
+        },
+        /// the batch strides of A, C and D must be 0: groups are rows of one matrix (`GemmProblem::grouped`)
+        GroupStrides,
+        /// {m} rows are not {groups} groups with room for the same number of rows each
+        GroupCapacity { m: u32, groups: u32 },
         /// The epilogue needs a matrix or a vector that was not given, or has no use for the given one.
         EpilogueOperand {
             /// The operand.

@@ -117,6 +117,11 @@ words! {
         |of| of.swap.then(|| "swap".to_owned()),
         |of, text| flag(&mut of.swap, text, "swap"),
         |of| of.rule("swap", of.swap, of.swap_rule());
+    /// * `grouped`, where rows are in groups;
+    word None =>
+        |of| of.grouped.then(|| "grouped".to_owned()),
+        |of, text| flag(&mut of.grouped, text, "grouped"),
+        |of| of.rule("grouped", of.grouped, of.grouped_rule());
     /// * `cl` and the blocks of a cluster, where it has more than one;
     word None =>
         |of| (of.cluster != 1).then(|| format!("cl{}", of.cluster)),
@@ -179,6 +184,11 @@ words! {
             Some(())
         },
         |_| Ok(());
+    /// * `pairs`, where pairs of columns become one;
+    word None =>
+        |of| of.pairs.then(|| "pairs".to_owned()),
+        |of, text| flag(&mut of.pairs, text, "pairs"),
+        |of| of.rule("pairs", of.pairs, of.pairs_rule());
     /// * `r` and the registers of producer and consumer threads, where they are not the usual ones (`r24x240`, `r0` for none);
     word None =>
         |of| match of.registers {

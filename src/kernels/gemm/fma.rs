@@ -6,15 +6,15 @@
 
 use crate::ir::builder::DeviceCoord;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Kernel, KernelOptions, Registers, Shared, Val, Vector, range};
+use crate::ir::{Body, KernelOptions, Registers, Shared, Val, Vector, range};
 use crate::tensor::{CpAsyncPipeline, CpAsyncState, TileScheduler};
 
 use super::config::{GemmConfig, SM_REGISTERS};
 use super::direct_store::DirectStore;
-use super::epilogue::EpilogueOps;
+use super::epilogue::{EpilogueForm, EpilogueRef};
 use super::error::GemmError;
 use super::padded_tile::PaddedTile;
-use super::threads::{Params, count, matrix};
+use super::threads::{ThreadsKernel, count, matrix, of_d};
 use super::types::Types;
 
 /// Rows and columns of a thread that follow each other.
@@ -24,7 +24,10 @@ const RUN: u32 = 4;
 const EVERY: u32 = 4;
 
 /// Builds the kernel.
-pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)>, GemmError> {
+pub(super) fn build<T: Types, F: EpilogueForm>(
+    config: &GemmConfig,
+    form: &F,
+) -> Result<ThreadsKernel<T, F::Params>, GemmError> {
     let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
@@ -44,8 +47,8 @@ pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)
     let elements = tile_a.elements() + tile_b.elements();
     let pipe = CpAsyncPipeline::new(stages, elements)?;
     let options = KernelOptions::default().block([threads, 1, 1]).min_blocks_per_sm(blocks);
-    let name = config.to_string();
-    Ok(Kernel::<(Params<T>,)>::build_with(options, &name, config.target, |k, (args,)| {
+    let (name, target) = (format!("{config}{}", F::SUFFIX), config.target);
+    Ok(ThreadsKernel::<T, F::Params>::build_with(options, &name, target, |k, (args, epilogue)| {
         let (rows, columns, depths) = (args.m, args.n, args.k);
         let extents = [count(rows, m), count(columns, n), args.batch];
         let block = k.block_idx().x;
@@ -61,10 +64,10 @@ pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)
             tile_b.slice(k, matrix(args.b, args.b_strides, tile), [column, columns], missing, sb);
         let accumulators = k.registers::<f32>(high * wide).named(k, "accumulators");
         accumulators.fill(k, 0.0);
-        let [down, across] = place(k, n / wide).map(|i| (i * RUN).cvt::<i32>());
+        let [down, across] = first_element(k, n / wide).map(|i| (i * RUN).cvt::<i32>());
         let (read_a, read_b) = (sa.offset(down), sb.offset(across));
         let operands = [0, 1].map(|_| (k.registers(high), k.registers(wide)));
-        // The operands of a step of a stage, those of even steps and of odd ones in turn.
+        // The operands of a step of a stage, alternating between even and odd steps.
         let load = |k: &Body<'_, '_>, stage: Val<'_, i32>, step: u32| {
             let (x, y) = &operands[step as usize % 2];
             load_line(k, read_a.offset(stage), tile_a, step, x);
@@ -108,13 +111,16 @@ pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)
             CpAsyncState { read: next, write: pipe.after(write) }
         });
         let far = |i: u32, run: u32, extent: u32| i % RUN + i / RUN * (extent / (run / RUN));
-        let places: Vec<[i32; 2]> = (0..high * wide)
+        let offsets: Vec<[i32; 2]> = (0..high * wide)
             .map(|i| [far(i / wide, high, m), far(i % wide, wide, n)].map(|i| i as i32))
             .collect();
-        let store =
-            DirectStore::new((args.d, args.d_strides), tile, [row, column], [rows, columns]);
-        let epilogue = EpilogueOps { ops: config.epilogue, args: &args.epilogue };
-        store.all(k, &accumulators, &DeviceCoord::from((down, across)), &places, &epilogue);
+        let limits = [rows, of_d(config, columns)];
+        let origin = [row, of_d(config, column)];
+        let store = DirectStore::new((args.d, args.d_strides), tile, origin, limits);
+        let store = store.pairs(config.pairs);
+        let epilogue = form.map(epilogue, limits);
+        let epilogue = EpilogueRef(&epilogue);
+        store.all(k, &accumulators, &DeviceCoord::from((down, across)), &offsets, epilogue);
     })?)
 }
 
@@ -123,7 +129,7 @@ pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)
 /// A warp is 4 x 8 threads, or 8 x 4 where `beside < 8`. Of lanes whose numbers differ in bit 0 alone, and of
 /// lanes that differ in bit 1 alone, ones are below each other and the others beside each other: then shared memory
 /// gives a vector to half a warp at a time, though it has but 64 or 128 bytes for all of it.
-fn place<'b>(k: &Body<'b, '_>, beside: u32) -> [Val<'b, u32>; 2] {
+fn first_element<'b>(k: &Body<'b, '_>, beside: u32) -> [Val<'b, u32>; 2] {
     let thread = k.thread_idx().x.cvt::<u32>();
     let (lane, warp) = (thread % 32, thread / 32);
     let (of_4, of_8) = (lane % 2 + lane / 16 * 2, lane / 2 % 8);

@@ -1,19 +1,23 @@
 //! [`Gemm`]: the kernel of a configuration.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use crate::arch::TensorMapDesc;
 use crate::codegen::{Ptx, PtxOptions};
 use crate::ir::types::Scalar;
-use crate::ir::{Element, Kernel, KernelIr, Number};
+use crate::ir::{Body, Element, KernelIr, Number, Val};
 
-use super::config::{GemmConfig, Schedule, StoreForm};
+use super::config::{Epilogue, GemmConfig, Schedule, StoreForm};
+use super::epilogue::{
+    ConfiguredEpilogue, EpilogueForm, EpilogueParameter, EpilogueParams, FusedEpilogue, FusedForm,
+};
 use super::error::GemmError;
 use super::fma;
 use super::problem::GemmProblem;
 use super::sm80;
 use super::sm90::{self, Sm90Kernel};
-use super::threads;
+use super::threads::ThreadsKernel;
 use super::types::{Types, in_memory};
 
 /// The kernel of a configuration, for buffers of these types of A, B, C and D. By default B and C have the type of A, and
@@ -40,15 +44,24 @@ use super::types::{Types, in_memory};
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Gemm<A: Element, B: Element = A, C: Number = A, D: Number = C> {
+///
+/// `E` is the parameter of the kernel's epilogue: at first the operands of the epilogue of a configuration.
+pub struct Gemm<
+    A: Element,
+    B: Element = A,
+    C: Number = A,
+    D: Number = C,
+    E: EpilogueParameter = EpilogueParams<(C, D)>,
+> {
     config: GemmConfig,
-    pub(super) kernel: AnyKernel<(A, B, C, D)>,
+    pub(super) kernel: AnyKernel<(A, B, D), E>,
+    c: PhantomData<C>,
 }
 
 /// The kernel of one of the schedules: with tensor maps, or with pointers for threads that copy by themselves.
-pub(super) enum AnyKernel<T: Types> {
-    Sm90(Box<sm90::Plan>, Box<Sm90Kernel<T>>),
-    Threads(Box<Kernel<(threads::Params<T>,)>>),
+pub(super) enum AnyKernel<T: Types, E: EpilogueParameter> {
+    Sm90(Box<sm90::Plan>, Box<Sm90Kernel<T, E>>),
+    Threads(Box<ThreadsKernel<T, E>>),
 }
 
 /// Evaluates an expression of the kernel, whatever its parameters are.
@@ -62,13 +75,16 @@ macro_rules! with_kernel {
                 Sm90Kernel::SplitRows($kernel) => $result,
                 Sm90Kernel::Lines($kernel) => $result,
                 Sm90Kernel::SplitLines($kernel) => $result,
+                Sm90Kernel::Groups($kernel) => $result,
             },
             AnyKernel::Threads($kernel) => $result,
         }
     };
 }
 
-impl<A: Element, B: Element, C: Number, D: Number> fmt::Debug for Gemm<A, B, C, D> {
+impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> fmt::Debug
+    for Gemm<A, B, C, D, E>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Gemm({})", self.config)
     }
@@ -79,8 +95,140 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     ///
     /// # Errors
     /// Those of [`GemmConfig::check`]; [`GemmError::BufferType`] where the configuration is for buffers of other types:
-    /// `Tf32` is in memory as `f32`.
+    /// `Tf32` is in memory as `f32`; [`GemmError::PairsWithoutEpilogue`].
     pub fn new(config: GemmConfig) -> Result<Self, GemmError> {
+        if config.pairs {
+            return Err(GemmError::PairsWithoutEpilogue);
+        }
+        Self::build(config, &ConfiguredEpilogue::new(config.epilogue))
+    }
+
+    /// Builds the kernel with an epilogue of the program: D[row, column] of matrix `batch` is
+    /// `epilogue(k, sum, [row, column, batch], args)`, where `sum` is the element of A B.
+    ///
+    /// The closure is called while the kernel is built, and its operations run once for each element of D, by the thread that
+    /// has it, whatever the schedule. `E` is what they need beside it: anything that a kernel can have as a parameter,
+    /// or a struct declared with [`params!`](crate::params). A launch takes it beside A, B and D.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::{Global, GlobalMut, f16};
+    /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
+    /// use tilewright::runtime::Device;
+    ///
+    /// tilewright::params! {
+    ///     /// A factor for each row, and the matrix before it was scaled.
+    ///     struct Scaled {
+    ///         factors: Global<f32>,
+    ///         unscaled: GlobalMut<f32>,
+    ///     }
+    /// }
+    ///
+    /// let config = GemmConfig::sm90(Scalar::F16, [64, 64]);
+    /// let gemm = Gemm::<f16>::with_epilogue::<Scaled>(config, |k, sum, [row, column, _], scaled| {
+    ///     scaled.unscaled.store(k, row * 24 + column, sum);
+    ///     sum * scaled.factors.load(k, row)
+    /// })?;
+    /// let (m, n, k) = (40, 24, 16);
+    /// let device = Device::sim()?;
+    /// let a = device.upload(&vec![f16::from_f32(0.5); m * k])?;
+    /// let b = device.upload(&vec![f16::from_f32(2.0); n * k])?;
+    /// let factors = device.upload(&(0..m).map(|row| row as f32).collect::<Vec<_>>())?;
+    /// let (mut d, mut unscaled) = (device.zeros::<f16>(m * n)?, device.zeros::<f32>(m * n)?);
+    /// let scaled = Scaled { factors: &factors, unscaled: &mut unscaled };
+    /// let problem = GemmProblem::new(m as u32, n as u32, k as u32);
+    /// gemm.load(&device)?.launch(&problem, GemmArgs::new(&a, &b, &mut d), scaled)?;
+    /// assert_eq!(d.to_vec()?[3 * n].to_f32(), 48.0);
+    /// assert!(unscaled.to_vec()?.iter().all(|sum| *sum == 16.0));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Gemm::new`]; [`GemmError::TwoEpilogues`] where the configuration has an epilogue, too; errors in the
+    /// operations of the closure.
+    pub fn with_epilogue<E: EpilogueParameter>(
+        config: GemmConfig,
+        epilogue: impl for<'b> Fn(
+            &mut Body<'b, '_>,
+            Val<'b, f32>,
+            [Val<'b, i32>; 3],
+            E::At<'b>,
+        ) -> Val<'b, f32>,
+    ) -> Result<Gemm<A, B, C, D, FusedEpilogue<E>>, GemmError> {
+        if config.pairs {
+            return Err(GemmError::PairsWithoutEpilogue);
+        }
+        Self::fused::<E>(config, |k, [sum, _], coord, args| epilogue(k, sum, coord, args))
+    }
+
+    /// As [`with_epilogue`](Gemm::with_epilogue), of pairs of columns: D[row, j] of matrix `batch` is
+    /// `epilogue(k, [even, odd], [row, j, batch], args)`, where `even` and `odd` are the elements of A B in the columns
+    /// `2 j` and `2 j + 1`. D has `N / 2` columns. The [`pairs`](GemmConfig::pairs) of the configuration are set.
+    ///
+    /// SwiGLU, `silu(A G) * (A U)`, is one product with a B whose columns are those of G and U in turn:
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::f16;
+    /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
+    /// use tilewright::runtime::Device;
+    ///
+    /// let (m, n, k) = (40, 48, 16);
+    /// let problem = GemmProblem::new(m as u32, n as u32, k as u32);
+    /// let wanted = GemmConfig { pairs: true, ..GemmConfig::sm90(Scalar::F16, [128, 128]) };
+    /// let swiglu = Gemm::<f16>::with_pairs::<()>(wanted.best(&problem, 132)?, |_, [gate, up], _, ()| {
+    ///     gate.silu_fast() * up
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let a = device.upload(&vec![f16::from_f32(0.125); m * k])?;
+    /// // Rows of ones, the gates, and rows of twos.
+    /// let b: Vec<f16> = (0..n * k).map(|i| f16::from_f32((1 + i / k % 2) as f32)).collect();
+    /// let (b, mut d) = (device.upload(&b)?, device.zeros::<f16>(m * n / 2)?);
+    /// swiglu.load(&device)?.launch(&problem, GemmArgs::new(&a, &b, &mut d), ())?;
+    /// let expected = 2.0 / (1.0 + (-2.0f32).exp()) * 4.0;
+    /// assert!(d.to_vec()?.iter().all(|x| (x.to_f32() - expected).abs() < 0.01));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`with_epilogue`](Gemm::with_epilogue). A launch returns [`GemmError::OddColumns`] where N is odd.
+    pub fn with_pairs<E: EpilogueParameter>(
+        config: GemmConfig,
+        epilogue: impl for<'b> Fn(
+            &mut Body<'b, '_>,
+            [Val<'b, f32>; 2],
+            [Val<'b, i32>; 3],
+            E::At<'b>,
+        ) -> Val<'b, f32>,
+    ) -> Result<Gemm<A, B, C, D, FusedEpilogue<E>>, GemmError> {
+        Self::fused::<E>(GemmConfig { pairs: true, ..config }, epilogue)
+    }
+
+    fn fused<E: EpilogueParameter>(
+        config: GemmConfig,
+        epilogue: impl for<'b> Fn(
+            &mut Body<'b, '_>,
+            [Val<'b, f32>; 2],
+            [Val<'b, i32>; 3],
+            E::At<'b>,
+        ) -> Val<'b, f32>,
+    ) -> Result<Gemm<A, B, C, D, FusedEpilogue<E>>, GemmError> {
+        if config.epilogue != Epilogue::default() {
+            return Err(GemmError::TwoEpilogues);
+        }
+        Gemm::build(config, &FusedForm::<E, _>::new(epilogue))
+    }
+}
+
+impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A, B, C, D, E> {
+    fn build(
+        config: GemmConfig,
+        epilogue: &impl EpilogueForm<Params = E>,
+    ) -> Result<Self, GemmError> {
         config.check()?;
         let types: [(char, Scalar, Scalar); 4] = [
             ('A', A::SCALAR, in_memory(config.a)),
@@ -94,15 +242,15 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
             }
         }
         let kernel = match config.schedule {
-            Schedule::Simt => AnyKernel::Threads(Box::new(fma::build(&config)?)),
-            Schedule::Multistage => AnyKernel::Threads(Box::new(sm80::build(&config)?)),
+            Schedule::Simt => AnyKernel::Threads(Box::new(fma::build(&config, epilogue)?)),
+            Schedule::Multistage => AnyKernel::Threads(Box::new(sm80::build(&config, epilogue)?)),
             Schedule::Cooperative | Schedule::Pingpong => {
                 let plan = sm90::Plan::new(&config)?;
-                let kernel = Box::new(plan.build()?);
+                let kernel = Box::new(plan.build(epilogue)?);
                 AnyKernel::Sm90(Box::new(plan), kernel)
             }
         };
-        Ok(Gemm { config, kernel })
+        Ok(Gemm { config, kernel, c: PhantomData })
     }
 
     /// The configuration.

@@ -5,16 +5,19 @@ use std::time::Duration;
 use crate::arch::Major;
 use crate::ir::{Element, Number};
 use crate::runtime::{
-    Arguments, AtLaunch, Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions, LoadOptions,
-    Timing,
+    ArgList, Arguments, AtLaunch, Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions,
+    LoadOptions, Timing,
 };
 
 use super::config::{Bias, GemmConfig, LoadForm};
-use super::epilogue::EpilogueParams;
+use super::epilogue::{
+    EpilogueArgs, EpilogueParameter, EpilogueParams, EpilogueTypes, FusedEpilogue,
+};
 use super::error::GemmError;
 use super::front::{AnyKernel, Gemm};
+use super::groups::GroupRows;
 use super::problem::{GemmProblem, GemmStrides};
-use super::product::{Product, Sm90Args};
+use super::product::{Operands, Product, Sm90Args};
 use super::repack::{Packing, Repack};
 use super::sm90;
 use super::threads;
@@ -36,12 +39,14 @@ pub struct GemmArgs<'h, A, B = A, C = A, D = C> {
     pub alpha: f32,
     /// The factor of C, where the epilogue has `beta`.
     pub beta: f32,
+    /// The rows of the groups, where the configuration is [grouped](GemmConfig::grouped).
+    pub groups: Option<GroupRows<'h>>,
 }
 
 impl<'h, A, B, C, D> GemmArgs<'h, A, B, C, D> {
     /// A product without epilogue.
     pub fn new(a: &'h Buffer<A>, b: &'h Buffer<B>, d: &'h mut Buffer<D>) -> Self {
-        GemmArgs { a, b, c: None, d, bias: None, alpha: 1.0, beta: 0.0 }
+        GemmArgs { a, b, c: None, d, bias: None, alpha: 1.0, beta: 0.0, groups: None }
     }
 
     /// The same with a factor of the product.
@@ -54,6 +59,11 @@ impl<'h, A, B, C, D> GemmArgs<'h, A, B, C, D> {
         GemmArgs { beta, c: Some(c), ..self }
     }
 
+    /// The same with the rows of groups.
+    pub fn groups(self, groups: GroupRows<'h>) -> Self {
+        GemmArgs { groups: Some(groups), ..self }
+    }
+
     /// The same with a bias.
     pub fn bias(self, bias: &'h Buffer<D>) -> Self {
         GemmArgs { bias: Some(bias), ..self }
@@ -61,30 +71,36 @@ impl<'h, A, B, C, D> GemmArgs<'h, A, B, C, D> {
 }
 
 /// A [`Gemm`] that a device has loaded.
-pub struct GemmFunction<A: Element, B: Element = A, C: Number = A, D: Number = C> {
+pub struct GemmFunction<
+    A: Element,
+    B: Element = A,
+    C: Number = A,
+    D: Number = C,
+    E: EpilogueParameter = EpilogueParams<(C, D)>,
+> {
     config: GemmConfig,
-    loaded: AnyFunction<(A, B, C, D)>,
+    loaded: AnyFunction<(A, B, D), E>,
     sms: u32,
     /// In the place of C and of a bias that are not there.
     no_c: Buffer<C>,
     no_bias: Buffer<D>,
 }
 
-enum AnyFunction<T: Types> {
-    Sm90(Box<sm90::Plan>, Box<Product<T>>, Option<Box<Repack<T>>>),
-    Threads(Function<(threads::Params<T>,)>),
+enum AnyFunction<T: Types, E: EpilogueParameter> {
+    Sm90(Box<sm90::Plan>, Box<Product<T, E>>, Option<Box<Repack<T>>>),
+    Threads(Function<(threads::Params<T>, E)>),
 }
 
-impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
+impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A, B, C, D, E> {
     /// Loads the kernel.
     ///
     /// # Errors
     /// Those of [`Device::load`].
-    pub fn load(&self, device: &Device) -> Result<GemmFunction<A, B, C, D>, GemmError> {
+    pub fn load(&self, device: &Device) -> Result<GemmFunction<A, B, C, D, E>, GemmError> {
         self.load_with(LoadOptions::default(), device)
     }
 
-    /// As [`Gemm::load`], with options for the product; a kernel that packs operands before is loaded with the default.
+    /// As [`Gemm::load`], with options.
     ///
     /// # Errors
     /// Those of [`Device::load_with`].
@@ -92,10 +108,10 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
         &self,
         options: LoadOptions<'_>,
         device: &Device,
-    ) -> Result<GemmFunction<A, B, C, D>, GemmError> {
+    ) -> Result<GemmFunction<A, B, C, D, E>, GemmError> {
         let repack = || -> Result<_, GemmError> {
             let repack = (self.config().load == LoadForm::Repack)
-                .then(|| Repack::load(self.config(), device));
+                .then(|| Repack::load(self.config(), options, device));
             Ok(repack.transpose()?.map(Box::new))
         };
         let loaded = match &self.kernel {
@@ -118,21 +134,37 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
 pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Number = C> {
     grid: Grid,
     programmatic: bool,
-    args: AnyArgs<'h, (A, B, C, D)>,
+    args: AnyArgs<'h, (A, B, D), EpilogueParams<(C, D)>>,
+    epilogue: EpilogueValues<'h, (C, D)>,
 }
 
 /// The arguments of a kernel, with its function.
-enum AnyArgs<'h, T: Types> {
-    Sm90(GemmConfig, Box<Sm90Args<'h, T>>),
-    Repacked(Box<RepackedArgs<'h, T>>),
-    Threads(ThreadsArgs<'h, T>),
+enum AnyArgs<'h, T: Types, E: EpilogueParameter> {
+    Sm90(GemmConfig, Box<Sm90Args<'h, T, E>>),
+    Repacked(Box<RepackedArgs<'h, T, E>>),
+    Threads(ThreadsArgs<'h, T, E>),
+}
+
+impl<'h, T: Types, E: EpilogueParameter> AnyArgs<'h, T, E> {
+    fn run(
+        &mut self,
+        how: &mut How<'_>,
+        grid: Grid,
+        epilogue: &mut impl EpilogueArgs<E>,
+    ) -> Result<(), GemmError> {
+        match self {
+            AnyArgs::Sm90(config, args) => args.run(how, grid, config, epilogue),
+            AnyArgs::Repacked(args) => args.run(how, grid, epilogue),
+            AnyArgs::Threads(args) => how.run(args.function, grid, (args.params(), epilogue.arg())),
+        }
+    }
 }
 
 /// The arguments of a product whose operands are copied.
-struct RepackedArgs<'h, T: Types> {
+struct RepackedArgs<'h, T: Types, E: EpilogueParameter> {
     plan: &'h sm90::Plan,
     config: GemmConfig,
-    product: &'h Product<T>,
+    product: &'h Product<T, E>,
     repack: &'h Repack<T>,
     packing: Packing,
     strides: GemmStrides,
@@ -140,25 +172,22 @@ struct RepackedArgs<'h, T: Types> {
     b: &'h Buffer<T::B>,
     d: &'h mut Buffer<T::D>,
     tiles: [i32; 3],
-    epilogue: EpilogueValues<'h, T>,
 }
 
-impl<T: Types> RepackedArgs<'_, T> {
-    fn run(&mut self, how: &mut How<'_>, grid: Grid) -> Result<(), GemmError> {
+impl<'h, T: Types, E: EpilogueParameter> RepackedArgs<'h, T, E> {
+    fn run(
+        &mut self,
+        how: &mut How<'_>,
+        grid: Grid,
+        epilogue: &mut impl EpilogueArgs<E>,
+    ) -> Result<(), GemmError> {
         let RepackedArgs { plan, config, product, repack, packing, strides, tiles, .. } = *self;
-        let (epilogue, own) = (&self.epilogue, (self.a, self.b, &mut *self.d));
+        let own = (self.a, self.b, &mut *self.d);
         repack.run(how, &packing, own, |how, buffers| {
             let problem = &packing.problem;
-            let mut args = Sm90Args::new(
-                (plan, product),
-                &config,
-                buffers,
-                problem,
-                &strides,
-                tiles,
-                epilogue,
-            )?;
-            args.run(how, grid, &config)
+            let mut args =
+                Sm90Args::new((plan, product), &config, buffers, problem, (&strides, None), tiles)?;
+            args.run(how, grid, &config, epilogue)
         })
     }
 }
@@ -172,6 +201,17 @@ pub(super) enum How<'o> {
 }
 
 impl How<'_> {
+    /// Runs kernels, and returns the sum of their times.
+    fn timed(run: impl FnOnce(&mut How<'_>) -> Result<(), GemmError>) -> Result<Timing, GemmError> {
+        let none = Timing { elapsed: Duration::ZERO, thread_ops: None };
+        let mut how = How::Time(none);
+        run(&mut how)?;
+        Ok(match how {
+            How::Time(all) => all,
+            How::Launch(_) => none,
+        })
+    }
+
     pub(super) fn run<P: Arguments>(
         &mut self,
         function: &Function<P>,
@@ -191,50 +231,43 @@ impl How<'_> {
     }
 }
 
-struct ThreadsArgs<'h, T: Types> {
-    function: &'h Function<(threads::Params<T>,)>,
+struct ThreadsArgs<'h, T: Types, E: EpilogueParameter> {
+    function: &'h Function<(threads::Params<T>, E)>,
     a: &'h Buffer<T::A>,
     b: &'h Buffer<T::B>,
     d: &'h mut Buffer<T::D>,
     strides: [[i64; 2]; 3],
     sizes: [i32; 4],
-    epilogue: EpilogueValues<'h, T>,
 }
 
-impl<'h, T: Types> ThreadsArgs<'h, T> {
+impl<'h, T: Types, E: EpilogueParameter> ThreadsArgs<'h, T, E> {
     fn params(&mut self) -> threads::Params<T, AtLaunch<'_, 'h>> {
         let [a_strides, b_strides, d_strides] = self.strides;
         let [m, n, k, batch] = self.sizes;
-        let epilogue = self.epilogue.params();
         let (a, b, d) = (self.a, self.b, &mut *self.d);
-        threads::Params { a, a_strides, b, b_strides, d, d_strides, m, n, k, batch, epilogue }
+        threads::Params { a, a_strides, b, b_strides, d, d_strides, m, n, k, batch }
     }
 }
 
 /// The arguments of the epilogue.
-pub(super) struct EpilogueValues<'h, T: Types> {
+struct EpilogueValues<'h, T: EpilogueTypes> {
     alpha: f32,
     beta: f32,
     c: &'h Buffer<T::C>,
     c_strides: [i64; 2],
     bias: &'h Buffer<T::D>,
-    extents: [i32; 2],
 }
 
-impl<T: Types> Clone for EpilogueValues<'_, T> {
-    fn clone(&self) -> Self {
-        EpilogueValues { ..*self }
+impl<T: EpilogueTypes> EpilogueArgs<EpilogueParams<T>> for EpilogueValues<'_, T> {
+    fn arg<'x, 'b: 'x>(&'x mut self) -> EpilogueParams<T, AtLaunch<'x, 'b>> {
+        let EpilogueValues { alpha, beta, c, c_strides, bias } = *self;
+        EpilogueParams { alpha, beta, c, c_strides, bias }
     }
 }
 
-impl<'h, T: Types> EpilogueValues<'h, T> {
-    pub(super) fn params(&self) -> EpilogueParams<T, AtLaunch<'_, 'h>> {
-        let EpilogueValues { alpha, beta, c, c_strides, bias, extents } = *self;
-        EpilogueParams { alpha, beta, c, c_strides, bias, extents }
-    }
-}
-
-impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
+impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
+    GemmFunction<A, B, C, D, E>
+{
     /// The configuration.
     pub fn config(&self) -> &GemmConfig {
         &self.config
@@ -255,45 +288,29 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
         }
     }
 
-    /// Starts the product, on the stream for all work that names none.
-    ///
-    /// # Errors
-    /// Those of [`prepare`](GemmFunction::prepare), and of [`Function::launch`].
-    pub fn launch(
-        &self,
-        problem: &GemmProblem,
-        args: GemmArgs<'_, A, B, C, D>,
-    ) -> Result<(), GemmError> {
-        let options = LaunchOptions::default().programmatic(self.config.programmatic);
-        self.prepare(problem, args)?.launch_with(options)
-    }
-
-    /// Makes a launch ready for buffers that stay.
-    ///
-    /// # Errors
-    /// [`GemmConfig::check_problem`]; buffers that are too short or misaligned, an operand of the epilogue that is missing or of no
-    /// use, tensors that tensor copies do not take.
-    pub fn prepare<'h>(
+    /// The arguments of a launch beside those of the epilogue.
+    fn bind<'h>(
         &'h self,
         problem: &GemmProblem,
-        args: GemmArgs<'h, A, B, C, D>,
-    ) -> Result<GemmLaunch<'h, A, B, C, D>, GemmError> {
+        strides: &GemmStrides,
+        (a, b, d): Operands<'h, (A, B, D)>,
+        groups: Option<GroupRows<'h>>,
+    ) -> Result<AnyArgs<'h, (A, B, D), E>, GemmError> {
         let config = &self.config;
-        let strides = config.check_problem(problem)?;
-        let epilogue = self.epilogue_values(problem, &strides, &args)?;
+        let groups = config.groups(problem, groups)?;
         let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
         let lines =
             |major, lines, depth| if major == Major::K { (lines, depth) } else { (depth, lines) };
-        long_enough("A", args.a.len(), problem, lines(config.major_a, m, k), strides.a)?;
-        long_enough("B", args.b.len(), problem, lines(config.major_b, n, k), strides.b)?;
-        long_enough("D", args.d.len(), problem, (m, n), strides.d)?;
-        let args = match &self.loaded {
+        long_enough("A", a.len(), problem, lines(config.major_a, m, k), strides.a)?;
+        long_enough("B", b.len(), problem, lines(config.major_b, n, k), strides.b)?;
+        long_enough("D", d.len(), problem, (m, n / u64::from(config.sums())), strides.d)?;
+        Ok(match &self.loaded {
             AnyFunction::Sm90(plan, product, repack) => {
                 let tiles = config.tiles(problem).map(|n| n as i32);
                 match repack {
                     Some(repack) => {
-                        let starts = [args.a.is_aligned_to(16), args.b.is_aligned_to(16)];
-                        let packing = Packing::new(config, problem, &strides, starts);
+                        let starts = [a.is_aligned_to(16), b.is_aligned_to(16)];
+                        let packing = Packing::new(config, problem, strides, starts);
                         AnyArgs::Repacked(Box::new(RepackedArgs {
                             plan,
                             config: *config,
@@ -301,23 +318,20 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
                             repack,
                             packing,
                             strides: packing.problem.strides(config)?,
-                            a: args.a,
-                            b: args.b,
-                            d: args.d,
+                            a,
+                            b,
+                            d,
                             tiles,
-                            epilogue,
                         }))
                     }
                     None => {
-                        let buffers = (args.a, args.b, args.d);
                         let args = Sm90Args::new(
                             (plan, product),
                             config,
-                            buffers,
+                            (a, b, d),
                             problem,
-                            &strides,
+                            (strides, groups),
                             tiles,
-                            &epilogue,
                         )?;
                         AnyArgs::Sm90(*config, Box::new(args))
                     }
@@ -326,34 +340,31 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
             AnyFunction::Threads(function) => {
                 let alignment = config.alignment;
                 let bytes = alignment.into();
-                let starts =
-                    [('A', args.a.is_aligned_to(bytes)), ('B', args.b.is_aligned_to(bytes))];
+                let starts = [('A', a.is_aligned_to(bytes)), ('B', b.is_aligned_to(bytes))];
                 if let Some((operand, _)) = starts.into_iter().find(|(_, aligned)| !aligned) {
                     return Err(GemmError::Address { operand, alignment });
                 }
                 let GemmProblem { m, n, k, batch, .. } = *problem;
                 AnyArgs::Threads(ThreadsArgs {
                     function,
-                    a: args.a,
-                    b: args.b,
-                    d: args.d,
+                    a,
+                    b,
+                    d,
                     // Distances are below 2^40, and sizes below 2^31.
                     strides: [strides.a, strides.b, strides.d].map(|both| both.map(|s| s as i64)),
                     sizes: [m, n, k, batch].map(|size| size as i32),
-                    epilogue,
                 })
             }
-        };
-        let grid = config.grid(problem, self.sms);
-        Ok(GemmLaunch { grid, programmatic: config.programmatic, args })
+        })
     }
 
-    fn epilogue_values<'h>(
-        &'h self,
+    /// Checks the operands of the epilogue of the configuration.
+    fn check_epilogue(
+        &self,
         problem: &GemmProblem,
         strides: &GemmStrides,
-        args: &GemmArgs<'h, A, B, C, D>,
-    ) -> Result<EpilogueValues<'h, (A, B, C, D)>, GemmError> {
+        args: &GemmArgs<'_, A, B, C, D>,
+    ) -> Result<(), GemmError> {
         let ops = self.config.epilogue;
         let operands = [
             ("C", ops.beta, args.c.is_some()),
@@ -381,15 +392,130 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
                 return Err(GemmError::BufferLength { operand: "the bias", found, needed });
             }
         }
-        Ok(EpilogueValues {
+        Ok(())
+    }
+}
+
+impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
+    /// Starts the product, on the stream for all work that names none.
+    ///
+    /// # Errors
+    /// Those of [`prepare`](GemmFunction::prepare), and of [`Function::launch`].
+    pub fn launch(
+        &self,
+        problem: &GemmProblem,
+        args: GemmArgs<'_, A, B, C, D>,
+    ) -> Result<(), GemmError> {
+        self.launch_with(LaunchOptions::default(), problem, args)
+    }
+
+    /// As [`launch`](GemmFunction::launch), with options. The launch is programmatic if the configuration is.
+    ///
+    /// # Errors
+    /// Those of [`launch`](GemmFunction::launch).
+    pub fn launch_with(
+        &self,
+        options: LaunchOptions<'_>,
+        problem: &GemmProblem,
+        args: GemmArgs<'_, A, B, C, D>,
+    ) -> Result<(), GemmError> {
+        let options = options.programmatic(self.config.programmatic);
+        self.prepare(problem, args)?.launch_with(options)
+    }
+
+    /// Makes a launch ready for buffers that stay.
+    ///
+    /// # Errors
+    /// [`GemmConfig::check_problem`]; buffers that are too short or misaligned, an operand of the epilogue that is missing or of no
+    /// use, tensors that tensor copies do not take.
+    pub fn prepare<'h>(
+        &'h self,
+        problem: &GemmProblem,
+        args: GemmArgs<'h, A, B, C, D>,
+    ) -> Result<GemmLaunch<'h, A, B, C, D>, GemmError> {
+        let config = &self.config;
+        let strides = config.check_problem(problem)?;
+        self.check_epilogue(problem, &strides, &args)?;
+        let epilogue = self.epilogue_values(&strides, &args);
+        let args = self.bind(problem, &strides, (args.a, args.b, args.d), args.groups)?;
+        let grid = config.grid(problem, self.sms);
+        Ok(GemmLaunch { grid, programmatic: config.programmatic, args, epilogue })
+    }
+
+    fn epilogue_values<'h>(
+        &'h self,
+        strides: &GemmStrides,
+        args: &GemmArgs<'h, A, B, C, D>,
+    ) -> EpilogueValues<'h, (C, D)> {
+        EpilogueValues {
             alpha: args.alpha,
             beta: args.beta,
             c: args.c.unwrap_or(&self.no_c),
             // Below 2^40.
             c_strides: strides.c.map(|stride| stride as i64),
             bias: args.bias.unwrap_or(&self.no_bias),
-            extents: [problem.m as i32, problem.n as i32],
-        })
+        }
+    }
+}
+
+impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
+    GemmFunction<A, B, C, D, FusedEpilogue<E>>
+{
+    /// Starts the product, with the argument of the epilogue, on the stream for all work that names none.
+    ///
+    /// # Errors
+    /// [`GemmConfig::check_problem`]; buffers that are too short or misaligned, an operand of the epilogue of a configuration,
+    /// tensors that tensor copies do not take; those of [`Function::launch`].
+    pub fn launch<'h, 'b: 'h>(
+        &self,
+        problem: &GemmProblem,
+        args: GemmArgs<'_, A, B, C, D>,
+        epilogue: E::Arg<'h, 'b>,
+    ) -> Result<(), GemmError> {
+        self.launch_with(LaunchOptions::default(), problem, args, epilogue)
+    }
+
+    /// As [`launch`](GemmFunction::launch), with options. The launch is programmatic if the configuration is.
+    ///
+    /// # Errors
+    /// Those of [`launch`](GemmFunction::launch).
+    pub fn launch_with<'h, 'b: 'h>(
+        &self,
+        options: LaunchOptions<'_>,
+        problem: &GemmProblem,
+        args: GemmArgs<'_, A, B, C, D>,
+        epilogue: E::Arg<'h, 'b>,
+    ) -> Result<(), GemmError> {
+        let options = options.programmatic(self.config.programmatic);
+        self.run(&mut How::Launch(options), problem, args, epilogue)
+    }
+
+    /// Runs the product, waits for its end, and says how long it took.
+    ///
+    /// # Errors
+    /// Those of [`launch`](GemmFunction::launch), and of [`Function::time`].
+    pub fn time<'h, 'b: 'h>(
+        &self,
+        problem: &GemmProblem,
+        args: GemmArgs<'_, A, B, C, D>,
+        epilogue: E::Arg<'h, 'b>,
+    ) -> Result<Timing, GemmError> {
+        How::timed(|how| self.run(how, problem, args, epilogue))
+    }
+
+    fn run<'h, 'b: 'h>(
+        &self,
+        how: &mut How<'_>,
+        problem: &GemmProblem,
+        args: GemmArgs<'_, A, B, C, D>,
+        epilogue: E::Arg<'h, 'b>,
+    ) -> Result<(), GemmError> {
+        let strides = self.config.check_problem(problem)?;
+        self.check_epilogue(problem, &strides, &args)?;
+        let mut args = self.bind(problem, &strides, (args.a, args.b, args.d), args.groups)?;
+        let mut list = ArgList::default();
+        E::erase(epilogue, &mut list);
+        args.run(how, self.config.grid(problem, self.sms), &mut list)
     }
 }
 
@@ -434,20 +560,11 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmLaunch<'_, A, B, C, D> {
     /// # Errors
     /// Those of [`Function::time`].
     pub fn time(&mut self) -> Result<Timing, GemmError> {
-        let mut how = How::Time(Timing { elapsed: Duration::ZERO, thread_ops: None });
-        self.run(&mut how)?;
-        match how {
-            How::Time(all) => Ok(all),
-            How::Launch(_) => Ok(Timing { elapsed: Duration::ZERO, thread_ops: None }),
-        }
+        How::timed(|how| self.run(how))
     }
 
     fn run(&mut self, how: &mut How<'_>) -> Result<(), GemmError> {
-        match &mut self.args {
-            AnyArgs::Sm90(config, args) => args.run(how, self.grid, config),
-            AnyArgs::Repacked(args) => args.run(how, self.grid),
-            AnyArgs::Threads(args) => how.run(args.function, self.grid, (args.params(),)),
-        }
+        self.args.run(how, self.grid, &mut self.epilogue)
     }
 
     /// Adds the product to a graph.

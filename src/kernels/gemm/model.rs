@@ -200,13 +200,17 @@ impl GemmModel {
         GemmModel { machine, parameters: Parameters::H200 }
     }
 
-    /// Predicts the time of a launch.
+    /// Predicts the time of a launch. Groups of rows count as one product, of about as many tiles.
     pub fn predict(
         &self,
         config: &GemmConfig,
         problem: &GemmProblem,
         regime: Regime,
     ) -> Prediction {
+        if config.grouped {
+            let config = GemmConfig { grouped: false, ..*config };
+            return self.predict(&config, &problem.ungrouped(config.tile[0]), regime);
+        }
         let p = &self.parameters;
         let busy = self.busy(config, problem);
         let of_cycles = |cycles: f64| cycles / self.machine.clock_hz;
@@ -214,7 +218,9 @@ impl GemmModel {
         let launch = (p.launch_s - hidden).max(0.0);
         let busy_s = launch + of_cycles(busy.cycles);
         let (l2_bytes, memory_bytes) = self.traffic(config, problem);
-        let memory_s = launch + memory_bytes / self.machine.memory_bytes_per_s;
+        // Parts are summed when the operands have been read.
+        let fix_up_s = of_cycles(busy.fix_up);
+        let memory_s = launch + memory_bytes / self.machine.memory_bytes_per_s + fix_up_s;
         let copies_s = self.copies(config, problem);
         let energy_j = self.flops(config, problem) * p.flop_j * energy_of(config)
             + l2_bytes * p.l2_j
@@ -241,7 +247,7 @@ impl GemmModel {
             mma_s: of_cycles(busy.mma),
             l2_s: of_cycles(busy.l2),
             store_s: of_cycles(busy.store),
-            fix_up_s: of_cycles(busy.fix_up),
+            fix_up_s,
             copies_s,
         }
     }
@@ -328,13 +334,12 @@ impl GemmModel {
         let drained = products + own / lines.max(1.0);
         let step = step.max(drained);
         let step = if config.load == LoadForm::Threads {
-            // All loads of a step are on their way at once; those of the next one follow when their tile is written.
-            let vectors = f64::from(config.stage_bytes() / (16 * GROUP));
-            step.max(TILE_CYCLES + vectors * VECTOR_CYCLES)
+            let vectors = f64::from(config.stage_bytes()) / f64::from(16 * GROUP);
+            step.max(vectors * VECTOR_CYCLES[usize::from(steps > 1)])
         } else {
             step
         };
-        let [m, n, _] = config.tile;
+        let [m, n] = config.tile_of_d();
         let written = f64::from(m) * f64::from(n) * f64::from(config.d.size_bytes());
         // No other block hides the start and the end of one whose threads have all registers.
         let alone = config.schedule == Schedule::Simt && config.accumulators() > 64;
@@ -431,7 +436,7 @@ impl GemmModel {
         let [m, n, k] = [problem.m, problem.n, problem.k].map(f64::from);
         let batch = f64::from(problem.batch);
         let (size, out) = (f64::from(config.a.size_bytes()), f64::from(config.d.size_bytes()));
-        let (a, b, d) = (m * k * size, n * k * size, m * n * out);
+        let (a, b, d) = (m * k * size, n * k * size, m * n * out / f64::from(config.sums()));
         let l2 = rows * columns * steps * stage_l2_bytes(config, problem);
         let kept = self.machine.l2_bytes * self.parameters.kept_share;
         let read = if a + b <= kept {
@@ -467,9 +472,8 @@ impl GemmModel {
 const COPY_CYCLES: [f64; 2] = [0.2, 0.15];
 /// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
 const LOAD_CYCLES: f64 = 1000.0;
-/// Cycles of a tile that threads fetch, and of each vector of a thread.
-const TILE_CYCLES: f64 = 1500.0;
-const VECTOR_CYCLES: f64 = 100.0;
+/// Cycles of each vector of 16 bytes that a thread fetches: of a single step, and where steps follow each other.
+const VECTOR_CYCLES: [f64; 2] = [350.0, 490.0];
 /// Cycles of an element of 16 bits that is stored by itself from registers.
 const ODD_CYCLES: f64 = 1.5;
 /// Cycles of the start and the end of a thread block that has an SM for itself, without tensor cores.

@@ -46,9 +46,9 @@ impl PaddedTile {
         }
     }
 
-    /// The elements that a thread copies, from its first one: lines of the matrix, and places along them.
-    fn places(self) -> Vec<[i32; 2]> {
-        let [lines, along] = self.turn([self.extent, self.depth]);
+    /// The elements that a thread copies, from its first one: lines of the matrix, and elements along them.
+    fn offsets(self) -> Vec<[i32; 2]> {
+        let [lines, along] = self.exchange([self.extent, self.depth]);
         let beside = self.beside();
         let steps = |extent: u32, step: u32| (0..extent).step_by(step as usize);
         steps(lines, self.threads / beside)
@@ -61,8 +61,8 @@ impl PaddedTile {
         self.extent * self.depth / self.threads
     }
 
-    /// Line and element of the matrix as row or column and step along K, or the other way round.
-    fn turn<T>(self, [line, along]: [T; 2]) -> [T; 2] {
+    /// Exchanges a line and an element of the matrix with a row (or column) and a step along K.
+    fn exchange<T>(self, [line, along]: [T; 2]) -> [T; 2] {
         if self.major == Major::K { [line, along] } else { [along, line] }
     }
 
@@ -79,14 +79,14 @@ impl PaddedTile {
         let thread = k.thread_idx().x.cvt::<u32>();
         let beside = self.beside();
         let own = [thread / beside, thread % beside].map(|i| i.cvt::<i32>());
-        let [row, step] = self.turn(own);
-        let [line, along] = self.turn([first + row, step - missing]);
+        let [row, step] = self.exchange(own);
+        let [line, along] = self.exchange([first + row, step - missing]);
         let from = from.offset(line.cvt::<i64>() * pitch + along.cvt::<i64>());
         let bytes = |lines: u32| pitch * i64::from(lines * T::SCALAR.size_bytes());
         let waiting = (T::SCALAR != Scalar::F32).then(|| k.registers(self.copies()));
         PaddedTileCopy {
             tile: self,
-            places: self.places(),
+            offsets: self.offsets(),
             from: k.var(from),
             line: bytes(self.threads / beside),
             next: match self.major {
@@ -104,7 +104,7 @@ impl PaddedTile {
 /// The copies of a thread from consecutive tiles along K.
 pub(super) struct PaddedTileCopy<'b, T> {
     tile: PaddedTile,
-    places: Vec<[i32; 2]>,
+    offsets: Vec<[i32; 2]>,
     /// Its first element of the next tile.
     from: Var<'b, Global<T>>,
     /// Bytes from a line that it copies to the next one, and from a tile to the next one.
@@ -157,8 +157,8 @@ impl<'b, T: Element> PaddedTileCopy<'b, T> {
     pub(super) fn finish(&self, k: &Body<'_, '_>, stage: Val<'_, i32>) {
         let Some(waiting) = &self.waiting else { return };
         let to = self.to.offset(stage);
-        for (i, place) in (0..).zip(&self.places) {
-            let [row, step] = self.tile.turn(*place);
+        for (i, offset) in (0..).zip(&self.offsets) {
+            let [row, step] = self.tile.exchange(*offset);
             to.store(k, step * self.tile.pitch() as i32 + row, waiting.get(k, i));
         }
     }
@@ -184,14 +184,16 @@ impl<'b, T: Element> Started<'b, '_, T> {
 
     /// Copies the next element, if there is one.
     pub(super) fn copy(&mut self, k: &mut Body<'b, '_>) -> bool {
-        let Some(&[line, element]) = self.copy.places.get(self.done as usize) else { return false };
+        let Some(&[line, element]) = self.copy.offsets.get(self.done as usize) else {
+            return false;
+        };
         let PaddedTileCopy { tile, from, next, before, waiting, .. } = self.copy;
         let bytes =
             |at: Val<'b, Global<T>>, bytes| at.ptr_cast::<u8>().offset(bytes).ptr_cast::<T>();
         if self.done > 0 && element == 0 {
             self.at = bytes(self.at, self.copy.line);
         }
-        let [row, step] = tile.turn([line, element]);
+        let [row, step] = tile.exchange([line, element]);
         let inside = self.left.gt(row);
         let inside = if self.is_first { inside & before.le(step) } else { inside };
         if let Some(waiting) = waiting {

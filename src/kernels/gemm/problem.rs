@@ -40,11 +40,11 @@ pub struct MatrixStrides {
 pub struct GemmProblem {
     /// Rows of A and D.
     pub m: u32,
-    /// Columns of B and D.
+    /// Columns of B and D. Where [pairs](GemmConfig::pairs) of columns become one, D has `n / 2`.
     pub n: u32,
     /// Columns of A and rows of B.
     pub k: u32,
-    /// Matrices of the batch.
+    /// Matrices of the batch, or [groups](GemmProblem::grouped) of rows.
     pub batch: u32,
     /// The strides of A.
     pub a: MatrixStrides,
@@ -81,7 +81,9 @@ impl GemmProblem {
 
     /// Multiplications and additions.
     pub fn flops(&self) -> u64 {
-        [self.n, self.k, self.batch]
+        // Groups of rows share D, and each row is multiplied once.
+        let matrices = if self.d.batch == Some(0) { 1 } else { self.batch };
+        [self.n, self.k, matrices]
             .into_iter()
             .fold(2 * u64::from(self.m), |product, size| product.saturating_mul(size.into()))
     }
@@ -89,8 +91,8 @@ impl GemmProblem {
     /// All distances, for a kernel of this configuration.
     ///
     /// # Errors
-    /// [`GemmError::Size`], [`GemmError::Pitch`], [`GemmError::TooLarge`]: a size of 0 or too large, rows that overlap, a
-    /// matrix of 2^40 elements or more.
+    /// [`GemmError::Size`], [`GemmError::OddColumns`], [`GemmError::Pitch`], [`GemmError::TooLarge`]: a size of 0 or too
+    /// large, columns that are no pairs, rows that overlap, a matrix of 2^40 elements or more.
     pub fn strides(&self, config: &GemmConfig) -> Result<GemmStrides, GemmError> {
         let sizes = [("m", self.m), ("n", self.n), ("k", self.k), ("batch", self.batch)];
         for (name, size) in sizes {
@@ -98,11 +100,14 @@ impl GemmProblem {
                 return Err(GemmError::Size { name, size });
             }
         }
+        if !self.n.is_multiple_of(config.sums()) {
+            return Err(GemmError::OddColumns { n: self.n });
+        }
         let [m, n, k] = [self.m, self.n, self.k].map(u64::from);
         let of = |operand, strides: MatrixStrides, contiguous: u64, lines: u64| {
             let pitch = strides.leading.unwrap_or(contiguous);
             if pitch < contiguous {
-                return Err(GemmError::Pitch { operand, pitch, least: contiguous });
+                return Err(GemmError::Pitch { operand, pitch, min: contiguous });
             }
             let matrix = pitch.checked_mul(lines).filter(|len| *len < 1 << 40);
             let matrix = matrix.ok_or(GemmError::TooLarge { operand, lines, pitch })?;
@@ -119,7 +124,7 @@ impl GemmProblem {
             a: if a { of('A', self.a, k, m)? } else { of('A', self.a, m, k)? },
             b: if b { of('B', self.b, k, n)? } else { of('B', self.b, n, k)? },
             c: of('C', self.c, n, m)?,
-            d: of('D', self.d, n, m)?,
+            d: of('D', self.d, n / u64::from(config.sums()), m)?,
         })
     }
 }
@@ -128,9 +133,10 @@ impl GemmConfig {
     /// Checks that the kernel takes the problem: sizes, and pitches as the configuration has them.
     ///
     /// # Errors
-    /// Those of [`GemmProblem::strides`]; [`GemmError::Alignment`].
+    /// Those of [`GemmProblem::strides`]; [`GemmError::Alignment`], [`GemmError::GroupStrides`].
     pub fn check_problem(&self, problem: &GemmProblem) -> Result<GemmStrides, GemmError> {
         let strides = problem.strides(self)?;
+        self.check_groups(problem)?;
         let mut operands = vec![('A', strides.a, self.a), ('B', strides.b, self.b)];
         if self.load != LoadForm::Tensor {
             operands.clear();
@@ -169,9 +175,9 @@ impl GemmConfig {
                 let [lines, columns] = if major == Major::K { [extent, k] } else { [k, extent] };
                 let all = u64::from(batch - 1) * next + (lines - 1) * pitch + columns;
                 let bytes = all * u64::from(scalar.size_bytes());
-                let least = GlobalLines::<()>::LEAST;
-                if bytes < least.into() {
-                    Err(GemmError::Short { operand, bytes, least })
+                let min = GlobalLines::<()>::MIN;
+                if bytes < min.into() {
+                    Err(GemmError::Short { operand, bytes, min })
                 } else {
                     Ok(())
                 }
@@ -180,9 +186,9 @@ impl GemmConfig {
             of('B', self.major_b, problem.n, strides.b, self.b)?;
         }
         let tiles = self.tiles(problem).map(u64::from);
-        if self.store == StoreForm::Overlapped && tiles[2] < 4 {
-            let least = self.tile[2].saturating_mul(3).saturating_add(1);
-            return Err(GemmError::Depth { k: problem.k, least });
+        if self.store == StoreForm::Overlapped && tiles[2] < self.store_parts().into() {
+            let min = self.tile[2].saturating_mul(self.store_parts() - 1).saturating_add(1);
+            return Err(GemmError::Depth { k: problem.k, min });
         }
         let splits = u64::from(self.splits.max(1));
         if splits > 1 && (splits - 1) * tiles[2].div_ceil(splits) >= tiles[2] {
@@ -191,7 +197,7 @@ impl GemmConfig {
         let blocks = (tiles[0] + u64::from(self.cluster))
             .saturating_mul(splits)
             .saturating_mul(tiles[1])
-            .saturating_mul(problem.batch.into());
+            .saturating_mul(self.matrices(problem).into());
         if blocks > i32::MAX as u64 {
             return Err(GemmError::Tiles { tiles: blocks });
         }

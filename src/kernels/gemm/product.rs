@@ -7,29 +7,32 @@ use crate::runtime::{
 };
 
 use super::config::GemmConfig;
+use super::epilogue::{EpilogueArgs, EpilogueParameter};
 use super::error::GemmError;
-use super::launch::{EpilogueValues, How};
+use super::groups::{GroupArgs, LaunchGroups};
+use super::launch::How;
 use super::problem::{GemmProblem, GemmStrides};
-use super::sm90::{self, LineParams, LinesOf, MapParams, RowParams, Sm90Kernel};
+use super::sm90::{self, LineParams, LinesOf, MapParams, RowParams, SizeParams, Sm90Kernel};
 use super::split::{SplitParams, SplitWorkspace};
 use super::types::Types;
 
 /// The warp-specialised kernel, as [`Sm90Kernel`] has it.
-pub(super) enum Product<T: Types> {
-    Whole(Function<sm90::Whole<T>>),
-    Split(Function<sm90::SplitWhole<T>>, SplitWorkspace),
-    Rows(Function<sm90::ByRows<T>>),
-    SplitRows(Function<sm90::SplitByRows<T>>, SplitWorkspace),
-    Lines(Function<sm90::ByLines<T>>),
-    SplitLines(Function<sm90::SplitByLines<T>>, SplitWorkspace),
+pub(super) enum Product<T: Types, E: EpilogueParameter> {
+    Whole(Function<sm90::Whole<T, E>>),
+    Split(Function<sm90::SplitWhole<T, E>>, SplitWorkspace),
+    Rows(Function<sm90::ByRows<T, E>>),
+    SplitRows(Function<sm90::SplitByRows<T, E>>, SplitWorkspace),
+    Lines(Function<sm90::ByLines<T, E>>),
+    SplitLines(Function<sm90::SplitByLines<T, E>>, SplitWorkspace),
+    Groups(Function<sm90::ByGroups<T, E>>),
 }
 
-impl<T: Types> Product<T> {
+impl<T: Types, E: EpilogueParameter> Product<T, E> {
     pub(super) fn load(
         options: LoadOptions<'_>,
-        kernel: &Sm90Kernel<T>,
+        kernel: &Sm90Kernel<T, E>,
         device: &Device,
-    ) -> Result<Product<T>, GemmError> {
+    ) -> Result<Product<T, E>, GemmError> {
         let workspace = || SplitWorkspace::new(device);
         Ok(match kernel {
             Sm90Kernel::Whole(kernel) => Product::Whole(device.load_with(options, kernel)?),
@@ -44,6 +47,7 @@ impl<T: Types> Product<T> {
             Sm90Kernel::SplitLines(kernel) => {
                 Product::SplitLines(device.load_with(options, kernel)?, workspace()?)
             }
+            Sm90Kernel::Groups(kernel) => Product::Groups(device.load_with(options, kernel)?),
         })
     }
 
@@ -55,42 +59,44 @@ impl<T: Types> Product<T> {
             Product::SplitRows(function, _) => function.compiler_log(),
             Product::Lines(function) => function.compiler_log(),
             Product::SplitLines(function, _) => function.compiler_log(),
+            Product::Groups(function) => function.compiler_log(),
         }
     }
 }
 
 /// A product that is ready to run.
-pub(super) struct Sm90Args<'h, T: Types> {
-    product: Bound<'h, T>,
+pub(super) struct Sm90Args<'h, T: Types, E: EpilogueParameter> {
+    product: Bound<'h, T, E>,
     tiles: [i32; 3],
     batch: i32,
     batched: [i32; 2],
-    epilogue: EpilogueValues<'h, T>,
+    extents: [i32; 2],
 }
 
 /// A [`Product`] with A, B and D.
-enum Bound<'h, T: Types> {
-    Whole(&'h Function<sm90::Whole<T>>, MapArgs<'h, T>, TensorMapArgMut<'h, T::D>),
+enum Bound<'h, T: Types, E: EpilogueParameter> {
+    Whole(&'h Function<sm90::Whole<T, E>>, MapArgs<'h, T>, TensorMapArgMut<'h, T::D>),
     Split(
-        &'h Function<sm90::SplitWhole<T>>,
+        &'h Function<sm90::SplitWhole<T, E>>,
         MapArgs<'h, T>,
         TensorMapArgMut<'h, T::D>,
         &'h SplitWorkspace,
     ),
-    Rows(&'h Function<sm90::ByRows<T>>, MapArgs<'h, T>, RowsArg<'h, T::D>),
+    Rows(&'h Function<sm90::ByRows<T, E>>, MapArgs<'h, T>, RowsArg<'h, T::D>),
     SplitRows(
-        &'h Function<sm90::SplitByRows<T>>,
+        &'h Function<sm90::SplitByRows<T, E>>,
         MapArgs<'h, T>,
         RowsArg<'h, T::D>,
         &'h SplitWorkspace,
     ),
-    Lines(&'h Function<sm90::ByLines<T>>, LineArgs<'h, T>, RowsArg<'h, T::D>),
+    Lines(&'h Function<sm90::ByLines<T, E>>, LineArgs<'h, T>, RowsArg<'h, T::D>),
     SplitLines(
-        &'h Function<sm90::SplitByLines<T>>,
+        &'h Function<sm90::SplitByLines<T, E>>,
         LineArgs<'h, T>,
         RowsArg<'h, T::D>,
         &'h SplitWorkspace,
     ),
+    Groups(&'h Function<sm90::ByGroups<T, E>>, MapArgs<'h, T>, GroupArgs<'h, T::D>),
 }
 
 /// A and B by tensor maps.
@@ -163,15 +169,14 @@ impl<'h, E: Element> RowsArg<'h, E> {
 pub(super) type Operands<'h, T> =
     (&'h Buffer<<T as Types>::A>, &'h Buffer<<T as Types>::B>, &'h mut Buffer<<T as Types>::D>);
 
-impl<'h, T: Types> Sm90Args<'h, T> {
+impl<'h, T: Types, E: EpilogueParameter> Sm90Args<'h, T, E> {
     pub(super) fn new(
-        (plan, product): (&sm90::Plan, &'h Product<T>),
+        (plan, product): (&sm90::Plan, &'h Product<T, E>),
         config: &GemmConfig,
         (a, b, d): Operands<'h, T>,
         problem: &GemmProblem,
-        strides: &GemmStrides,
+        (strides, groups): (&GemmStrides, Option<LaunchGroups<'h>>),
         tiles: [i32; 3],
-        epilogue: &EpilogueValues<'h, T>,
     ) -> Result<Self, GemmError> {
         let GemmProblem { m, n, k, batch, .. } = *problem;
         let maps = || -> Result<_, GemmError> {
@@ -199,13 +204,22 @@ impl<'h, T: Types> Sm90Args<'h, T> {
             Product::SplitLines(function, workspace) => {
                 Bound::SplitLines(function, lines(), rows(d), workspace)
             }
+            Product::Groups(function) => {
+                let groups = groups.ok_or(GemmError::GroupRows { needed: true })?;
+                let d = d.tensor_map_mut(&map_of_d()?)?;
+                Bound::Groups(
+                    function,
+                    maps()?,
+                    GroupArgs { d, pitch: strides.d[0] as i64, groups },
+                )
+            }
         };
         Ok(Sm90Args {
             product,
             tiles,
             batch: batch as i32,
             batched: [strides.a, strides.b].map(|[_, next]| i32::from(next != 0)),
-            epilogue: epilogue.clone(),
+            extents: [m as i32, (n / config.sums()) as i32],
         })
     }
 
@@ -214,37 +228,50 @@ impl<'h, T: Types> Sm90Args<'h, T> {
         how: &mut How<'_>,
         grid: Grid,
         config: &GemmConfig,
+        epilogue: &mut impl EpilogueArgs<E>,
     ) -> Result<(), GemmError> {
-        let Sm90Args { product, tiles, batch, batched, epilogue } = self;
+        let Sm90Args { product, tiles, batch, batched, extents } = self;
         let [row_tiles, column_tiles, steps] = *tiles;
-        let ([batched_a, batched_b], batch) = (*batched, *batch);
-        let sizes = [row_tiles as u64, column_tiles as u64, batch as u64];
-        let epilogue = epilogue.params();
-        let args =
-            sm90::Params { row_tiles, column_tiles, steps, batch, batched_a, batched_b, epilogue };
+        let ([batched_a, batched_b], batch, extents) = (*batched, *batch, *extents);
+        let groups = [row_tiles as u64, column_tiles as u64, batch as u64];
+        let sizes =
+            SizeParams { row_tiles, column_tiles, steps, batch, batched_a, batched_b, extents };
+        // Arguments that live as long as those beside them.
+        macro_rules! args {
+            () => {
+                sm90::Params { sizes, epilogue: epilogue.arg() }
+            };
+        }
         macro_rules! split {
             ($function:ident, $workspace:ident, $input:expr, $d:expr) => {{
-                let mut buffers = $workspace.reserve(config, sizes)?;
+                let mut buffers = $workspace.reserve(config, groups)?;
                 let (partials, arrivals) = &mut *buffers;
-                how.run($function, grid, ($input, args, $d, SplitParams { partials, arrivals }))
+                how.run(
+                    $function,
+                    grid,
+                    ($input, args!(), ($d, SplitParams { partials, arrivals })),
+                )
             }};
         }
         match product {
-            Bound::Whole(function, maps, d) => how.run(function, grid, (maps.params(), args, d)),
+            Bound::Whole(function, maps, d) => how.run(function, grid, (maps.params(), args!(), d)),
             Bound::Split(function, maps, d, workspace) => {
                 split!(function, workspace, maps.params(), d)
             }
             Bound::Rows(function, maps, d) => {
-                how.run(function, grid, (maps.params(), args, d.params()))
+                how.run(function, grid, (maps.params(), args!(), d.params()))
             }
             Bound::SplitRows(function, maps, d, workspace) => {
                 split!(function, workspace, maps.params(), d.params())
             }
             Bound::Lines(function, lines, d) => {
-                how.run(function, grid, (lines.params(), args, d.params()))
+                how.run(function, grid, (lines.params(), args!(), d.params()))
             }
             Bound::SplitLines(function, lines, d, workspace) => {
                 split!(function, workspace, lines.params(), d.params())
+            }
+            Bound::Groups(function, maps, d) => {
+                how.run(function, grid, (maps.params(), args!(), d.params()))
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::arch::Major;
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
-use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid};
+use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid, LoadOptions};
 use crate::tensor::shifted;
 
 use super::config::GemmConfig;
@@ -217,10 +217,14 @@ struct Workspace<T: Types> {
 }
 
 impl<T: Types> Repack<T> {
-    pub(super) fn load(config: &GemmConfig, device: &Device) -> Result<Repack<T>, GemmError> {
+    pub(super) fn load(
+        config: &GemmConfig,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<Repack<T>, GemmError> {
         let workspace = Workspace { a: device.zeros(1)?, b: device.zeros(1)? };
         Ok(Repack {
-            pack: device.load(&build_pack::<T>(config)?)?,
+            pack: device.load_with(options, &build_pack::<T>(config)?)?,
             device: device.clone(),
             workspace: Mutex::new(workspace),
         })

@@ -5,7 +5,7 @@
 //! a tile are spread over the steps of another, and the first step of a tile is loaded under the last products of the
 //! one before.
 
-use crate::ir::{Body, Element, Kernel, KernelOptions, Val, range};
+use crate::ir::{Body, Element, KernelOptions, Val, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
     AsyncTile, CpAsyncPipeline, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, RegisterTensor,
@@ -14,9 +14,9 @@ use crate::tensor::{
 
 use super::config::{GemmConfig, SWIZZLE_ALIGN};
 use super::direct_store::DirectStore;
-use super::epilogue::EpilogueOps;
+use super::epilogue::{EpilogueForm, EpilogueRef};
 use super::error::GemmError;
-use super::threads::{Params, count, matrix};
+use super::threads::{ThreadsKernel, count, matrix, of_d};
 use super::types::{Types, in_memory, val_type};
 
 /// Everything that is known before the kernel runs.
@@ -26,7 +26,7 @@ struct Plan {
     depth: u32,
     tiles: [AsyncTile; 2],
     loads: [MatrixLoad; 2],
-    places: Vec<[i32; 2]>,
+    offsets: Vec<[i32; 2]>,
 }
 
 impl Plan {
@@ -49,20 +49,23 @@ impl Plan {
             MatrixLoad::new(&mma, Operand::A, config.major_a, m)?,
             MatrixLoad::new(&mma, Operand::B, config.major_b, n)?,
         ];
-        let places = places(&mma, [m, n], &tiles[1].rows())?;
-        Ok(Plan { mma, depth, tiles, loads, places })
+        let offsets = offsets(&mma, [m, n], &tiles[1].rows())?;
+        Ok(Plan { mma, depth, tiles, loads, offsets })
     }
 }
 
 /// Builds the kernel.
-pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)>, GemmError> {
+pub(super) fn build<T: Types, F: EpilogueForm>(
+    config: &GemmConfig,
+    form: &F,
+) -> Result<ThreadsKernel<T, F::Params>, GemmError> {
     let plan = Plan::new(config)?;
     let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
     let pipe = CpAsyncPipeline::new(stages, 1)?;
     let rings = [plan.tiles[0].layout(stages)?, plan.tiles[1].layout(stages)?];
     let options = KernelOptions::default().block([config.threads(), 1, 1]).min_blocks_per_sm(1);
-    let name = config.to_string();
-    Ok(Kernel::<(Params<T>,)>::build_with(options, &name, config.target, |k, (args,)| {
+    let (name, target) = (format!("{config}{}", F::SUFFIX), config.target);
+    Ok(ThreadsKernel::<T, F::Params>::build_with(options, &name, target, |k, (args, epilogue)| {
         let (rows, columns, depths) = (args.m, args.n, args.k);
         let sa = SharedTensor::<T::A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
         let sb = SharedTensor::<T::B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
@@ -127,18 +130,21 @@ pub(super) fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(Params<T>,)
             }
             pipe.next(state)
         });
-        // The first place of the thread in the tile.
-        let places = Tensor::identity(k, shape!(m, n));
-        let places = places.composition(k, &tiler!(_, plan.tiles[1].rows()));
-        let first = thr.partition_c(k, &places).coord(k, (0, 0, 0));
-        let store =
-            DirectStore::new((args.d, args.d_strides), tile, [row, column], [rows, columns]).wide();
-        let epilogue = EpilogueOps { ops: config.epilogue, args: &args.epilogue };
-        store.all(k, &accumulators.variables(), &first, &plan.places, &epilogue);
+        // The first element of the thread in the tile.
+        let coords = Tensor::identity(k, shape!(m, n));
+        let coords = coords.composition(k, &tiler!(_, plan.tiles[1].rows()));
+        let first = thr.partition_c(k, &coords).coord(k, (0, 0, 0));
+        let limits = [rows, of_d(config, columns)];
+        let origin = [row, of_d(config, column)];
+        let store = DirectStore::new((args.d, args.d_strides), tile, origin, limits);
+        let store = store.wide().pairs(config.pairs);
+        let epilogue = form.map(epilogue, limits);
+        let epilogue = EpilogueRef(&epilogue);
+        store.all(k, &accumulators.variables(), &first, &plan.offsets, epilogue);
     })?)
 }
 
-/// The operands of a step, in the words of even and odd steps in turn.
+/// The operands of a step, in registers that alternate between even and odd steps.
 fn load<'b, A: Element, B: Element>(
     k: &Body<'b, '_>,
     (a, b): &(MatrixRing<'_, 'b, A>, MatrixRing<'_, 'b, B>),
@@ -152,13 +158,13 @@ fn load<'b, A: Element, B: Element>(
 }
 
 /// The offsets of a thread's accumulators, in the order of their registers, from the first one: rows and columns.
-fn places(mma: &TiledMma, [m, n]: [u32; 2], order: &Layout) -> Result<Vec<[i32; 2]>, LayoutError> {
+fn offsets(mma: &TiledMma, [m, n]: [u32; 2], order: &Layout) -> Result<Vec<[i32; 2]>, LayoutError> {
     let parts = mma.thrfrg(Operand::C, &Layout::compact((m, n)))?.get(&[1])?;
     let size = parts.size()?.to_static()?;
-    let place = |register: i64| {
-        let place = parts.at(register)?;
-        let column = order.at(place / i64::from(m))?;
-        Ok([(place % i64::from(m)) as i32, column as i32])
+    let offset = |register: i64| {
+        let index = parts.at(register)?;
+        let column = order.at(index / i64::from(m))?;
+        Ok([(index % i64::from(m)) as i32, column as i32])
     };
-    (0..size).map(place).collect()
+    (0..size).map(offset).collect()
 }

@@ -14,26 +14,26 @@ use crate::ir::{
 };
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
-    GlobalLines, GlobalRows, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor, SharedTensor,
-    SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrStore, Tile, TileScheduler, TiledMma,
-    TmaCopy, TmaPipeline, TmaTensor, ValType, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
+    GlobalLines, GlobalRows, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor, RowGroups,
+    SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrStore, Tile,
+    TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensor, ValType, WarpRole, Wgmma,
+    WgmmaMainloop, warp_roles,
 };
 
 use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
-use super::epilogue::{EpilogueOps, EpilogueParams};
+use super::epilogue::{EpilogueForm, EpilogueParameter, EpilogueRef};
 use super::error::GemmError;
+use super::groups::GroupParams;
 use super::problem::{GemmProblem, GemmStrides};
 use super::split::{Split, SplitArgs, SplitParams};
 use super::types::{Types, in_memory, val_type};
 
 /// Bytes of a line of the L2 cache.
 const L2_LINE: u64 = 128;
-/// The parts in which an overlapped epilogue stores a tile.
-const PARTS: u32 = 4;
 
 crate::params! {
-    /// The parameters of the kernel.
-    pub(super) struct Params<T: Types> {
+    /// The sizes of the product.
+    pub(super) struct SizeParams {
         /// Row tiles and column tiles of D, steps along K, matrices of the batch.
         pub(super) row_tiles: i32,
         pub(super) column_tiles: i32,
@@ -42,7 +42,16 @@ crate::params! {
         /// 1, or 0 where all matrices of the batch share one A, or one B.
         pub(super) batched_a: i32,
         pub(super) batched_b: i32,
-        pub(super) epilogue: EpilogueParams<T>,
+        /// The rows and columns of D.
+        pub(super) extents: [i32; 2],
+    }
+}
+
+crate::params! {
+    /// The parameters of the kernel beside A, B and D.
+    pub(super) struct Params<E: EpilogueParameter> {
+        pub(super) sizes: SizeParams,
+        pub(super) epilogue: E,
     }
 }
 
@@ -86,44 +95,59 @@ pub(super) type Map<T> = TensorMapMut<<T as Types>::D, 3>;
 pub(super) type Rows<T> = RowParams<<T as Types>::D>;
 
 /// The parameters of the kernels: by the way A, B and D are copied, and whether thread blocks share tiles.
-pub(super) type Whole<T> = (MapParams<T>, Params<T>, Map<T>);
-pub(super) type SplitWhole<T> = (MapParams<T>, Params<T>, Map<T>, SplitParams);
-pub(super) type ByRows<T> = (MapParams<T>, Params<T>, Rows<T>);
-pub(super) type SplitByRows<T> = (MapParams<T>, Params<T>, Rows<T>, SplitParams);
-pub(super) type ByLines<T> = (LineParams<T>, Params<T>, Rows<T>);
-pub(super) type SplitByLines<T> = (LineParams<T>, Params<T>, Rows<T>, SplitParams);
+pub(super) type Whole<T, E> = (MapParams<T>, Params<E>, Map<T>);
+pub(super) type SplitWhole<T, E> = (MapParams<T>, Params<E>, (Map<T>, SplitParams));
+pub(super) type ByRows<T, E> = (MapParams<T>, Params<E>, Rows<T>);
+pub(super) type SplitByRows<T, E> = (MapParams<T>, Params<E>, (Rows<T>, SplitParams));
+pub(super) type ByLines<T, E> = (LineParams<T>, Params<E>, Rows<T>);
+pub(super) type SplitByLines<T, E> = (LineParams<T>, Params<E>, (Rows<T>, SplitParams));
+
+pub(super) type ByGroups<T, E> = (MapParams<T>, Params<E>, GroupParams<<T as Types>::D>);
 
 /// The kernel of a configuration.
-pub(super) enum Sm90Kernel<T: Types> {
-    Whole(Kernel<Whole<T>>),
-    Split(Kernel<SplitWhole<T>>),
-    Rows(Kernel<ByRows<T>>),
-    SplitRows(Kernel<SplitByRows<T>>),
-    Lines(Kernel<ByLines<T>>),
-    SplitLines(Kernel<SplitByLines<T>>),
+pub(super) enum Sm90Kernel<T: Types, E: EpilogueParameter> {
+    Whole(Kernel<Whole<T, E>>),
+    Split(Kernel<SplitWhole<T, E>>),
+    Rows(Kernel<ByRows<T, E>>),
+    SplitRows(Kernel<SplitByRows<T, E>>),
+    Lines(Kernel<ByLines<T, E>>),
+    SplitLines(Kernel<SplitByLines<T, E>>),
+    Groups(Kernel<ByGroups<T, E>>),
 }
 
-/// The parameters in a kernel body.
-type Args<'a, T> = Params<T, OnDevice<'a>>;
+/// The sizes in a kernel body.
+type Sizes<'a> = SizeParams<OnDevice<'a>>;
 
 /// The matrices of an operand, by a tensor map.
 type MapOf<'p, 'a, E> = TmaTensor<'p, 'a, TensorMap<E, 3>>;
 
 /// A and B in a kernel body.
-enum Input<'p, 'a, T: Types> {
-    Maps(Box<MapOf<'p, 'a, T::A>>, Box<MapOf<'p, 'a, T::B>>),
-    Lines(GlobalLines<'a, T::A>, GlobalLines<'a, T::B>),
+enum Input<'p, 'a, A: Element, B: Element> {
+    Maps(Box<MapOf<'p, 'a, A>>, Box<MapOf<'p, 'a, B>>),
+    Lines(GlobalLines<'a, A>, GlobalLines<'a, B>),
 }
 
 /// D in a kernel body.
 type Output<'a, T> = StoreDestination<'a, <T as Types>::D>;
 
-fn map<'a, T: Types>(d: Val<'a, Map<T>>, _: &Args<'a, T>) -> Output<'a, T> {
+fn map<'a, D: Element>(d: Val<'a, TensorMapMut<D, 3>>, _: &Sizes<'a>) -> StoreDestination<'a, D> {
     d.into()
 }
 
-fn rows<'a, T: Types>(d: RowParams<T::D, OnDevice<'a>>, args: &Args<'a, T>) -> Output<'a, T> {
-    GlobalRows { to: d.d, strides: d.strides, extents: args.epilogue.extents }.into()
+fn rows<'a, D: Element>(
+    d: RowParams<D, OnDevice<'a>>,
+    sizes: &Sizes<'a>,
+) -> StoreDestination<'a, D> {
+    GlobalRows { to: d.d, strides: d.strides, extents: sizes.extents }.into()
+}
+
+fn groups<'a, D: Element>(
+    of: GroupParams<D, OnDevice<'a>>,
+    sizes: &Sizes<'a>,
+) -> StoreDestination<'a, D> {
+    let GroupParams { d: (map, to), strides, bounds, count, capacity } = of;
+    let rows = GlobalRows { to, strides, extents: sizes.extents };
+    StoreDestination::Groups { map, rows, groups: RowGroups { bounds, count, capacity } }
 }
 
 /// An operand: the layout of its ring of tiles in shared memory, and the copy that fetches a tile.
@@ -203,6 +227,7 @@ impl Plan {
         } else {
             StagedStore::of_rows(config.d, rows.min(WGMMA_ROWS), stored, slots)?
         };
+        let store = if config.pairs { store.of_pairs() } else { store };
         let store = if config.store == StoreForm::Direct { store.by_threads()? } else { store };
         Ok(Plan {
             config: *config,
@@ -231,45 +256,52 @@ impl Plan {
         strides: &GemmStrides,
     ) -> Result<TensorMapDesc, GemmError> {
         let GemmProblem { m, n, batch, .. } = *problem;
-        Ok(self.store.desc(&matrices(Major::K, [m, n, batch], strides.d)?)?)
+        let columns = n / self.config.sums();
+        Ok(self.store.desc(&matrices(Major::K, [m, columns, batch], strides.d)?)?)
     }
 
     /// Builds the kernel.
-    pub(super) fn build<T: Types>(&self) -> Result<Sm90Kernel<T>, GemmError> {
-        let GemmConfig { target, splits, load, store, .. } = self.config;
-        let (options, name) = (self.options(), self.config.to_string());
+    pub(super) fn build<T: Types, F: EpilogueForm>(
+        &self,
+        form: &F,
+    ) -> Result<Sm90Kernel<T, F::Params>, GemmError> {
+        let GemmConfig { target, splits, load, store, grouped, .. } = self.config;
+        let (options, name) = (self.options(), format!("{}{}", self.config, F::SUFFIX));
         let by_threads = (load == LoadForm::Threads, store == StoreForm::Direct);
         macro_rules! built {
-            ($form:ident, $input:ident, $output:expr) => {
-                Sm90Kernel::$form(Kernel::build_with(
+            ($form:ident: $Params:ident, $input:ident, $output:expr) => {
+                Sm90Kernel::$form(Kernel::<$Params<T, F::Params>>::build_with(
                     options,
                     &name,
                     target,
-                    |k, (ab, args, d)| {
-                        let (ab, d) = (self.$input(k, ab), $output(d, &args));
-                        self.body::<T>(k, &args, &ab, d, None);
+                    |k, (ab, Params { sizes, epilogue }, d)| {
+                        let epilogue = form.map(epilogue, sizes.extents);
+                        let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
+                        self.body::<T>(k, (&sizes, EpilogueRef(&epilogue)), &ab, d, None);
                     },
                 )?)
             };
-            (split $form:ident, $input:ident, $output:expr) => {
-                Sm90Kernel::$form(Kernel::build_with(
+            (split $form:ident: $Params:ident, $input:ident, $output:expr) => {
+                Sm90Kernel::$form(Kernel::<$Params<T, F::Params>>::build_with(
                     options,
                     &name,
                     target,
-                    |k, (ab, args, d, split)| {
-                        let (ab, d) = (self.$input(k, ab), $output(d, &args));
-                        self.body::<T>(k, &args, &ab, d, Some(&split));
+                    |k, (ab, Params { sizes, epilogue }, (d, split))| {
+                        let epilogue = form.map(epilogue, sizes.extents);
+                        let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
+                        self.body::<T>(k, (&sizes, EpilogueRef(&epilogue)), &ab, d, Some(&split));
                     },
                 )?)
             };
         }
         Ok(match (by_threads, splits > 1) {
-            ((true, _), false) => built!(Lines, lines, rows),
-            ((true, _), true) => built!(split SplitLines, lines, rows),
-            ((false, true), false) => built!(Rows, tensors, rows),
-            ((false, true), true) => built!(split SplitRows, tensors, rows),
-            ((false, false), false) => built!(Whole, tensors, map),
-            ((false, false), true) => built!(split Split, tensors, map),
+            _ if grouped => built!(Groups: ByGroups, tensors, groups),
+            ((true, _), false) => built!(Lines: ByLines, lines, rows),
+            ((true, _), true) => built!(split SplitLines: SplitByLines, lines, rows),
+            ((false, true), false) => built!(Rows: ByRows, tensors, rows),
+            ((false, true), true) => built!(split SplitRows: SplitByRows, tensors, rows),
+            ((false, false), false) => built!(Whole: Whole, tensors, map),
+            ((false, false), true) => built!(split Split: SplitWhole, tensors, map),
         })
     }
 
@@ -278,7 +310,7 @@ impl Plan {
         &self,
         k: &Body<'a, '_>,
         of: MapParams<T, OnDevice<'a>>,
-    ) -> Input<'_, 'a, T> {
+    ) -> Input<'_, 'a, T::A, T::B> {
         let (a, b) = (self.a.copy.tensor(k, of.a), self.b.copy.tensor(k, of.b));
         Input::Maps(Box::new(a), Box::new(b))
     }
@@ -288,7 +320,7 @@ impl Plan {
         &self,
         _: &Body<'a, '_>,
         of: LineParams<T, OnDevice<'a>>,
-    ) -> Input<'_, 'a, T> {
+    ) -> Input<'_, 'a, T::A, T::B> {
         fn lines<'a, E: Element>(major: Major, of: LinesOf<E, OnDevice<'a>>) -> GlobalLines<'a, E> {
             let LinesOf { from, strides, readable, extents } = of;
             GlobalLines { from, major, strides, readable, extents }
@@ -309,8 +341,8 @@ impl Plan {
     fn body<'a, T: Types>(
         &self,
         k: &mut Body<'a, '_>,
-        args: &Args<'a, T>,
-        input: &Input<'_, 'a, T>,
+        (sizes, epilogue): (&Sizes<'a>, EpilogueRef<'_, 'a>),
+        input: &Input<'_, 'a, T::A, T::B>,
         output: Output<'a, T>,
         split: Option<&SplitArgs<'a>>,
     ) {
@@ -324,9 +356,10 @@ impl Plan {
         let pipe = pipe.written_by(config.writers());
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         // The scheduler counts the splits of a tile like matrices of a batch.
-        let tiles = [args.row_tiles, args.column_tiles, args.batch * config.splits];
+        let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch * config.splits];
         let tiles = TileScheduler::new(k, config.raster, tiles).clusters(config.cluster);
-        let thread = k.thread_idx().x;
+        let tiles = tiles.row_groups(k, output.row_groups(), config.tile[0]);
+        let (plan, thread) = (self, k.thread_idx().x);
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         pipe.init(k, thread.eq(0));
         order.inspect(|order| order.init(k, thread.eq(0)));
@@ -336,7 +369,7 @@ impl Plan {
         let roles = WarpRole::producer_and_consumers(config.consumers(), config.registers);
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
             if role == 0 {
-                let producer = Producer { plan: self, args, input, pipe, sa: &sa, sb: &sb };
+                let producer = Producer { plan, sizes, input, pipe, sa: &sa, sb: &sb };
                 return k.if_(thread.lt(config.writers().max(1)), |k| producer.produce(k, tiles));
             }
             let mma_thread = if config.is_pingpong() { thread % GROUP } else { thread - GROUP };
@@ -350,7 +383,7 @@ impl Plan {
             };
             let store = store.slice(k, output.clone(), to, thread % GROUP, barrier);
             let consumer =
-                Consumer { plan: self, args, split, group, barrier, pipe, products, store };
+                Consumer { plan, sizes, epilogue, split, group, barrier, pipe, products, store };
             match (config.store, order) {
                 (StoreForm::Overlapped, _) => consumer.consume_overlapped(k, tiles),
                 (_, Some(order)) => consumer.consume_ordered(k, tiles, order),
@@ -361,55 +394,56 @@ impl Plan {
         pipe.cluster_sync(k, BarrierForm::Unaligned);
     }
 
-    /// A tile with its steps along K, from the first one to the end, and its split: of `splits` tiles in one place, which
+    /// A tile with its steps along K, from the first one to the end, and its split: of `splits` tiles with one coordinate, which
     /// the scheduler takes for tiles of several matrices.
-    fn part<'a: 'b, 'b, T: Types>(
+    fn part<'a: 'b, 'b>(
         &self,
         k: &Body<'b, '_>,
-        args: &Args<'a, T>,
+        sizes: &Sizes<'a>,
         tile: Tile<'b>,
     ) -> (Tile<'b>, [Val<'b, i32>; 2], Val<'b, i32>) {
         let splits = self.config.splits;
         if splits == 1 {
             let zero = k.constant(0);
-            return (tile, [zero, args.steps], zero);
+            return (tile, [zero, sizes.steps], zero);
         }
         let batch = tile.batch / splits;
         let number = tile.batch - batch * splits;
-        let each = (args.steps + (splits - 1)) / splits;
+        let each = (sizes.steps + (splits - 1)) / splits;
         let first = number * each;
-        (Tile { batch, ..tile }, [first, (first + each).min(args.steps)], number)
+        (Tile { batch, ..tile }, [first, (first + each).min(sizes.steps)], number)
     }
 }
 
 /// The producer, one thread or its whole warp group: fetches tiles.
-struct Producer<'p, 'a, 'b, T: Types> {
+struct Producer<'p, 'a, 'b, A: Element, B: Element> {
     plan: &'p Plan,
-    args: &'p Args<'a, T>,
-    input: &'p Input<'p, 'a, T>,
+    sizes: &'p Sizes<'a>,
+    input: &'p Input<'p, 'a, A, B>,
     pipe: TmaPipeline<'b>,
-    sa: &'p SharedTensor<'b, T::A>,
-    sb: &'p SharedTensor<'b, T::B>,
+    sa: &'p SharedTensor<'b, A>,
+    sb: &'p SharedTensor<'b, B>,
 }
 
-impl<'a: 'b, 'b, T: Types> Producer<'_, 'a, 'b, T> {
+impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
     /// Fetches by tensor copies in one thread, or by all threads of the group.
     fn produce(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
-        let Producer { plan: Plan { config, .. }, args, input, pipe, sa, sb } = *self;
+        let Producer { plan: Plan { config, .. }, sizes, input, pipe, sa, sb } = *self;
         let [m, n, depth] = config.tile;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
         tiles.for_each(k, pipe.producer(k), |k, tile, state| {
-            let (tile, [first, end], _) = self.plan.part(k, args, tile);
-            let [of_a, of_b] = [args.batched_a, args.batched_b].map(|batched| tile.batch * batched);
+            let (tile, [first, end], _) = self.plan.part(k, sizes, tile);
+            let [of_a, of_b] =
+                [sizes.batched_a, sizes.batched_b].map(|batched| tile.batch * batched);
+            let first_row = tiles.first_row(k, tile);
             k.for_(range(first, end), state, |k, step, state| {
-                let full = pipe.acquire(k, state);
-                let stage = state.stage;
+                let (full, stage) = (pipe.acquire(k, state), state.stage);
                 let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
                 match input {
                     Input::Maps(a, b) => {
                         let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
                         let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
-                        ga.load(k, &sa, full);
+                        ga.domain_offset(k, (first_row.clone(), 0)).load(k, &sa, full);
                         gb.load_rotated(k, &sb, full, config.cluster, [step, tiles.rank(k)]);
                     }
                     Input::Lines(a, b) => {
@@ -425,28 +459,29 @@ impl<'a: 'b, 'b, T: Types> Producer<'_, 'a, 'b, T> {
 }
 
 /// A consumer warp group: multiplies, and writes its rows of D.
-struct Consumer<'p, 'a, 'b, T: Types> {
+struct Consumer<'p, 'a, 'b, D: Element> {
     plan: &'p Plan,
-    args: &'p Args<'a, T>,
+    sizes: &'p Sizes<'a>,
+    epilogue: EpilogueRef<'p, 'a>,
     split: Option<&'p SplitArgs<'a>>,
     group: Val<'b, i32>,
     barrier: NamedBarrier<'b>,
     pipe: TmaPipeline<'b>,
     products: WgmmaMainloop<'p, 'b>,
-    store: ThrStore<'p, 'b, T::D>,
+    store: ThrStore<'p, 'b, D>,
 }
 
-impl<'a: 'b, 'b, T: Types> Consumer<'_, 'a, 'b, T> {
+impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
     /// Cooperative: all groups share each tile.
     fn consume(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
         tiles.for_each(k, self.pipe.consumer(k), |k, tile, state| {
             let acc = self.accumulators(k);
-            let (tile, [first, end], number) = self.plan.part(k, self.args, tile);
+            let (tile, [first, end], number) = self.plan.part(k, self.sizes, tile);
             let state = self.products.run(k, &acc, state, end - first);
             self.products.finish(k, state);
             match self.split {
                 Some(args) => {
-                    let split = self.place(k, tile, number);
+                    let split = self.split(k, tile, number);
                     split.sum(k, args, &acc, |k| self.write(k, &acc, tile));
                 }
                 None => self.write(k, &acc, tile),
@@ -462,9 +497,9 @@ impl<'a: 'b, 'b, T: Types> Consumer<'_, 'a, 'b, T> {
         tiles: TileScheduler<'b>,
         order: OrderedBarrier<'b>,
     ) {
-        let (group, steps) = (self.group, self.args.steps);
+        let (group, steps) = (self.group, self.sizes.steps);
         let start = (self.pipe.consumer(k).skip(group * steps), order.start(group));
-        tiles.turns(group, 2).for_each(k, start, |k, tile, (state, parity)| {
+        tiles.of_group(group, 2).for_each(k, start, |k, tile, (state, parity)| {
             let acc = self.accumulators(k);
             order.wait(k, group, parity);
             let state = self.products.run(k, &acc, state, steps);
@@ -479,35 +514,36 @@ impl<'a: 'b, 'b, T: Types> Consumer<'_, 'a, 'b, T> {
     /// Cooperative, with the epilogue overlapped: the packed rows of a tile stay in registers, and are stored in parts
     /// during the first steps of the next tile.
     fn consume_overlapped(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
-        let kept = k.registers::<u32>(self.plan.config.accumulators() / 2);
+        let config = &self.plan.config;
+        let (kept, parts) = (k.registers::<u32>(config.kept_words()), config.store_parts());
         kept.fill(k, 0);
         let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
         let start = (self.pipe.consumer(k), none);
         let (_, last) = tiles.for_each(k, start, |k, tile, (state, before)| {
             let (acc, origin) = (self.accumulators(k), self.origin(before));
             let state =
-                self.products.run_over(k, &acc, state, self.args.steps, PARTS, |k, part| {
+                self.products.run_over(k, &acc, state, self.sizes.steps, parts, |k, part| {
                     k.if_(before.row.ge(0), |k| self.store.part(k, origin, &kept, part));
                 });
             self.products.finish(k, state);
-            self.store.keep(k, &acc, self.origin(tile), &kept, &self.epilogue());
+            self.store.keep(k, &acc, self.origin(tile), &kept, &self.epilogue);
             (state, tile)
         });
         k.if_(last.row.ge(0), |k| {
             let origin = self.origin(last);
-            (0..PARTS).for_each(|part| self.store.part(k, origin, &kept, part));
+            (0..parts).for_each(|part| self.store.part(k, origin, &kept, part));
         });
     }
 
-    /// The place of the group's part of a tile in the workspace.
-    fn place<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>, number: Val<'c, i32>) -> Split<'c>
+    /// The group's part of a tile in the workspace.
+    fn split<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>, number: Val<'c, i32>) -> Split<'c>
     where
         'b: 'c,
     {
         let GemmConfig { splits, .. } = self.plan.config;
-        let matrix = tile.batch * self.args.column_tiles + tile.column;
+        let matrix = tile.batch * self.sizes.column_tiles + tile.column;
         // A cluster beyond the last row tile has a tile there, too.
-        let rows = self.args.row_tiles + (self.plan.config.cluster - 1);
+        let rows = self.sizes.row_tiles + (self.plan.config.cluster - 1);
         let group = (matrix * rows + tile.row) * self.plan.config.consumers() + self.group;
         let thread = k.thread_idx().x % GROUP;
         Split { group, number, splits, thread, barrier: self.barrier }
@@ -519,10 +555,6 @@ impl<'a: 'b, 'b, T: Types> Consumer<'_, 'a, 'b, T> {
         mma.slice(0).fragment_c(k, shape!(config.rows_of_products(), columns))
     }
 
-    fn epilogue(&self) -> EpilogueOps<'_, 'a, T> {
-        EpilogueOps { ops: self.plan.config.epilogue, args: &self.args.epilogue }
-    }
-
     /// The first row and column of the group in a tile, and the matrix. Blocks of 64 rows of the instructions alternate
     /// among the groups; where operands are exchanged, they are columns.
     fn origin<'c>(&self, tile: Tile<'c>) -> [Val<'c, i32>; 3]
@@ -530,7 +562,7 @@ impl<'a: 'b, 'b, T: Types> Consumer<'_, 'a, 'b, T> {
         'b: 'c,
     {
         let config = &self.plan.config;
-        let [m, n, _] = config.tile;
+        let [m, n] = config.tile_of_d();
         let (none, own) = (tile.row.constant(0), self.group * WGMMA_ROWS);
         let own = if config.is_pingpong() { none } else { own };
         if config.swap {
@@ -548,6 +580,6 @@ impl<'a: 'b, 'b, T: Types> Consumer<'_, 'a, 'b, T> {
         let blocks = config.rows_of_consumer() / WGMMA_ROWS;
         let [_, columns] = config.mma_tile();
         let shape = [blocks, config.rows_of_products() / blocks, columns];
-        self.store.tile(k, acc, self.origin(tile), shape, &self.epilogue());
+        self.store.tile(k, acc, self.origin(tile), shape, &self.epilogue);
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ir::builder::OnDevice;
-use crate::ir::op::{FenceOrder, MemScope};
 use crate::ir::{Body, GlobalMut, NamedBarrier, Val, Vector, range};
 use crate::runtime::{Buffer, Device};
 use crate::tensor::RegisterTensor;
 
+use super::super::arrival::is_last_to_arrive;
 use super::config::{GROUP, GemmConfig};
 use super::error::GemmError;
 
@@ -27,7 +27,7 @@ pub(super) type SplitArgs<'a> = SplitParams<OnDevice<'a>>;
 /// Elements of a vector of accumulators.
 const VECTOR: u32 = 4;
 
-/// The place of a warp group's accumulators in the workspace.
+/// The accumulators of a warp group in the workspace.
 pub(super) struct Split<'b> {
     /// The warp group among those of all tiles of all matrices.
     pub(super) group: Val<'b, i32>,
@@ -61,17 +61,9 @@ impl<'b> Split<'b> {
             let four: Val<'_, Vector<f32, 4>> = Val::pack(four);
             own.store_vector(k, (i * VECTOR * GROUP) as i32, four);
         }
-        k.fence(FenceOrder::AcqRel, MemScope::Gpu);
-        barrier.sync(k);
-        let before =
-            k.if_with(thread.eq(0), 0u32, |k| args.arrivals.atom().add(k, self.group, 1u32));
-        let last = barrier.red_or(k, before.eq(splits - 1));
+        let (counter, count) = (args.arrivals.offset(self.group), k.constant(splits as i32));
+        let last = is_last_to_arrive(k, counter, count, (barrier, thread.eq(0)));
         k.if_(last, |k| {
-            k.fence(FenceOrder::AcqRel, MemScope::Gpu);
-            // Atomic, because the counts of the other splits are not ordered before it.
-            k.if_(thread.eq(0), |k| {
-                args.arrivals.atom().exch(k, self.group, 0u32);
-            });
             accumulators.fill(k, 0.0);
             k.for_(range(0, splits as i32), (), |k, split, ()| {
                 let from = first.offset(split.cvt::<i64>() * size);

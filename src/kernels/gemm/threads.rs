@@ -1,13 +1,13 @@
 //! Common parts of the kernels in which all threads copy tiles.
 
-use crate::ir::{Element, Global, GlobalMut, Val};
+use crate::ir::{Element, Global, GlobalMut, Kernel, Val};
 use crate::tensor::Tile;
 
-use super::epilogue::EpilogueParams;
+use super::config::GemmConfig;
 use super::types::Types;
 
 crate::params! {
-    /// The parameters of a kernel: matrices, each with its row pitch and its batch stride, and sizes.
+    /// The parameters of a kernel beside those of its epilogue: matrices, each with its row pitch and its batch stride, and sizes.
     pub(super) struct Params<T: Types> {
         pub(super) a: Global<T::A>,
         pub(super) a_strides: [i64; 2],
@@ -19,13 +19,20 @@ crate::params! {
         pub(super) n: i32,
         pub(super) k: i32,
         pub(super) batch: i32,
-        pub(super) epilogue: EpilogueParams<T>,
     }
 }
+
+/// A kernel with its parameters and those of its epilogue.
+pub(super) type ThreadsKernel<T, E> = Kernel<(Params<T>, E)>;
 
 /// The number of tiles of a size.
 pub(super) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
     (size + (tile - 1)) / tile
+}
+
+/// The columns of D for some of A B, from the first one on: pairs of them are one.
+pub(super) fn of_d<'b>(config: &GemmConfig, columns: Val<'b, i32>) -> Val<'b, i32> {
+    if config.pairs { columns / config.sums() } else { columns }
 }
 
 /// The matrix of a tile, and its pitch.

@@ -4,18 +4,16 @@ use crate::ir::types::Scalar;
 use crate::ir::{Element, Number};
 use crate::tensor::ValType;
 
-/// The types of the elements of A, B, C and D in memory, as one type: the tuple of them.
+/// The types of the elements of A, B and D in memory, as one type: the tuple of them.
 pub(super) trait Types: 'static {
     type A: Element;
     type B: Element;
-    type C: Number;
     type D: Number;
 }
 
-impl<A: Element, B: Element, C: Number, D: Number> Types for (A, B, C, D) {
+impl<A: Element, B: Element, D: Number> Types for (A, B, D) {
     type A = A;
     type B = B;
-    type C = C;
     type D = D;
 }
 

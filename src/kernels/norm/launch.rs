@@ -1,7 +1,7 @@
 //! [`NormFunction`]: a norm on a device.
 
 use crate::ir::builder::{Converted, VectorElement};
-use crate::runtime::{Buffer, Device, Function, LaunchOptions};
+use crate::runtime::{Buffer, Device, Function, LaunchOptions, LoadOptions};
 use crate::tensor::RowAccess;
 
 use super::super::rows::{
@@ -79,16 +79,28 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<NormFunction<T, D>, RowError> {
+        self.load_with(LoadOptions::default(), device)
+    }
+
+    /// As [`load`](Norm::load), with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_with(
+        &self,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<NormFunction<T, D>, RowError> {
         let (config, none) = (self.config, device.zeros(1)?);
         let tile = &config.rows.tile;
         let (function, resident) = match &self.kernel {
             AnyKernel::Plain(kernel) => {
-                let function = device.load(kernel)?;
+                let function = device.load_with(options, kernel)?;
                 let resident = resident_blocks(&function, tile)?;
                 (AnyFunction::Plain(function), resident)
             }
             AnyKernel::Residual(kernel) => {
-                let function = device.load(kernel)?;
+                let function = device.load_with(options, kernel)?;
                 let resident = resident_blocks(&function, tile)?;
                 (AnyFunction::Residual(function), resident)
             }
@@ -98,6 +110,14 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
 }
 
 impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> NormFunction<T, D> {
+    /// Returns what the driver's compiler wrote.
+    pub fn compiler_log(&self) -> &str {
+        match &self.function {
+            AnyFunction::Plain(function) => function.compiler_log(),
+            AnyFunction::Residual(function) => function.compiler_log(),
+        }
+    }
+
     /// Starts the kernel, on the stream for all work that names none. No elements are no work.
     ///
     /// # Errors

@@ -2,6 +2,8 @@
 
 mod launch;
 
+use std::fmt;
+
 use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
@@ -18,6 +20,16 @@ pub enum NormKind {
     Rms,
     /// `(h - mean(h)) / sqrt(variance(h) + epsilon)`.
     Layer,
+}
+
+/// `rms_norm` or `layer_norm`.
+impl fmt::Display for NormKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NormKind::Rms => "rms_norm",
+            NormKind::Layer => "layer_norm",
+        })
+    }
 }
 
 /// The configuration of a [`Norm`].
@@ -64,6 +76,17 @@ impl NormConfig {
     /// The same with a bias.
     pub fn bias(self) -> Self {
         NormConfig { bias: true, ..self }
+    }
+}
+
+/// The name of the configuration: the norm, its operands, and the name of [`RowConfig`].
+impl fmt::Display for NormConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NormConfig { rows, kind, residual, weight, bias } = *self;
+        write!(f, "{kind}")?;
+        let operands = [(residual, "_residual"), (weight, "_weight"), (bias, "_bias")];
+        operands.iter().filter(|(has, _)| *has).try_for_each(|(_, name)| f.write_str(name))?;
+        write!(f, "_{rows}")
     }
 }
 

@@ -87,7 +87,7 @@ const CHUNKS: [u32; 6] = [1, 2, 3, 4, 6, 8];
 /// The predicted time of chunks, in parts of that without, from which on they are chosen.
 const WORTH: f64 = 0.94;
 
-/// The least time of a layer, in those of its communication, for chunks to be tried: between two H200, chunks of shorter
+/// The minimum time of a layer, in those of its communication, for chunks to be tried: between two H200, chunks of shorter
 /// products took longer than one operation after the other.
 const LEAST_SHARE: f64 = 7.0;
 

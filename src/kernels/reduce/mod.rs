@@ -1,6 +1,8 @@
-//! Reductions of the rows of a matrix: sum, mean, maximum, minimum, Euclidean norm, and the place of the maximum.
+//! Reductions of the rows of a matrix, or along any axis: sum, mean, extrema, norm, and the largest elements.
 
+mod axis;
 mod launch;
+mod top_k;
 
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
@@ -9,7 +11,9 @@ use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val, r
 use crate::tensor::{RowTile, tree};
 
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
+pub use axis::{AxisProblem, AxisReduce, AxisReduceConfig, AxisReduceFunction};
 pub use launch::RowReduceFunction;
+pub use top_k::{TopK, TopKConfig, TopKFunction};
 
 /// The result of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,7 +48,20 @@ impl RowReduceOp {
             RowReduceOp::ArgMax => "argmax",
         }
     }
+
+    /// Returns the result of no elements, before roots and divisions, and how two results become one.
+    fn monoid(self) -> (f32, Combine) {
+        match self {
+            RowReduceOp::Max => (f32::NEG_INFINITY, |a, b| a.max(b)),
+            RowReduceOp::Min => (f32::INFINITY, |a, b| a.min(b)),
+            RowReduceOp::ArgMax => (f32::NEG_INFINITY, |a, b| a.max(b)),
+            RowReduceOp::Sum | RowReduceOp::Mean | RowReduceOp::Norm => (0.0, |a, b| a + b),
+        }
+    }
 }
+
+/// Two results become one.
+type Combine = for<'c> fn(Val<'c, f32>, Val<'c, f32>) -> Val<'c, f32>;
 
 /// The configuration of a [`RowReduce`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,7 +133,7 @@ pub struct RowReduce<T, Y = f32> {
 }
 
 impl<T: Converted, Y: Converted> RowReduce<T, Y> {
-    /// The most columns of a row.
+    /// The maximum number of columns of a row.
     pub const MAX_COLUMNS: u32 = 1 << 30;
 
     /// Builds the kernel.
@@ -195,12 +212,7 @@ fn build<T: Converted, Y: Converted>(
                 k.if_(is_first, |k| y.store(k, row, at.cvt::<Y>()));
                 return;
             }
-            type Combine = for<'c> fn(Val<'c, f32>, Val<'c, f32>) -> Val<'c, f32>;
-            let (identity, combine): (f32, Combine) = match op {
-                RowReduceOp::Max => (f32::NEG_INFINITY, |a, b| a.max(b)),
-                RowReduceOp::Min => (f32::INFINITY, |a, b| a.min(b)),
-                _ => (0.0, |a, b| a + b),
-            };
+            let (identity, combine) = op.monoid();
             let own = k.for_(range(0, part.steps()), identity, |k, step, sum| {
                 let mut values = part.step(step).load(k, x, identity);
                 if op == RowReduceOp::Norm {

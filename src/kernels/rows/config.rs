@@ -32,29 +32,36 @@ pub struct RowConfig {
     pub tile: RowTile,
 }
 
-/// The most threads of a block, and the most blocks of a cluster.
+/// The maximum number of threads of a block, and the maximum number of blocks of a cluster.
 const MOST_THREADS: u32 = 1024;
 const MOST_BLOCKS: u32 = 8;
-/// The most elements that a thread holds: 1024 threads have 64 registers each.
+/// The maximum number of elements that a thread holds: 1024 threads have 64 registers each.
 const MOST_ELEMENTS: u32 = 32;
-/// The bytes of rows that are pipelined by default.
-const LONG_ROW: u32 = 32 << 10;
-
 impl RowConfig {
-    /// Returns the configuration for rows of these sizes, with elements of this type in the input. Rows of at least
-    /// 32 KiB are pipelined on a target with enough shared memory.
+    /// Returns the configuration for rows of these sizes, with elements of this type in the input. Rows of more than
+    /// 16 KiB are pipelined on a target with enough shared memory.
     ///
     /// # Errors
     /// [`RowError::Columns`]: rows are longer than 32,768 elements, or than 262,144 where the target has clusters.
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
+        Self::pipelined_above(16 << 10, target, input, problem)
+    }
+
+    /// As [`new`](RowConfig::new), for a kernel whose rows are pipelined from another length on.
+    pub(in crate::kernels) fn pipelined_above(
+        bytes: u32,
+        target: Target,
+        input: Scalar,
+        problem: &RowProblem,
+    ) -> Result<RowConfig, RowError> {
         // With 512 threads, two blocks of an SM have 64 registers for each thread.
         let plain = Self::within(target, input, problem, MOST_ELEMENTS, 512)?;
-        if plain.tile.sharers() * plain.tile.vectors * RowTile::VECTOR_BYTES <= LONG_ROW / 2 {
+        if plain.tile.sharers() * plain.tile.vectors * RowTile::VECTOR_BYTES <= bytes {
             return Ok(plain);
         }
-        let most = (4 * plain.tile.vector(input)).min(MOST_ELEMENTS);
+        let max = (4 * plain.tile.vector(input)).min(MOST_ELEMENTS);
         let long = [512, 1024].into_iter().find_map(|threads| {
-            let config = Self::within(target, input, problem, most, threads).ok()?;
+            let config = Self::within(target, input, problem, max, threads).ok()?;
             // One block rather than a cluster.
             (config.tile.cluster == 1 || threads == 1024).then(|| config.pipelined()).flatten()
         });
@@ -104,10 +111,10 @@ impl RowConfig {
         let lanes =
             RowTile { threads: 128, team: 32, cluster: 1, vectors: 1, access, pipelined: false };
         let vector = lanes.vector(input);
-        let most = (elements / vector).max(1);
+        let max = (elements / vector).max(1);
         let vectors = problem.columns.div_ceil(vector).max(1);
         let team = vectors.next_power_of_two().min(32);
-        if vectors <= 32 * most.min(MOST_ELEMENTS / vector) {
+        if vectors <= 32 * max.min(MOST_ELEMENTS / vector) {
             let tile = RowTile { team, vectors: vectors.div_ceil(team), ..lanes };
             return Ok(RowConfig { target, tile });
         }
@@ -115,15 +122,15 @@ impl RowConfig {
         let sizes = [1, 2, 4, 8].into_iter().filter(|cluster| *cluster <= clusters);
         let sizes = sizes.map(|cluster| (cluster, threads)).chain([(clusters, MOST_THREADS)]);
         for (cluster, most_threads) in sizes {
-            let threads = vectors.div_ceil(most * cluster).next_multiple_of(32);
+            let threads = vectors.div_ceil(max * cluster).next_multiple_of(32);
             if threads <= most_threads {
                 let vectors = vectors.div_ceil(threads * cluster);
                 let tile = RowTile { threads, team: threads, cluster, vectors, ..lanes };
                 return Ok(RowConfig { target, tile });
             }
         }
-        let most = MOST_THREADS * clusters * most * vector;
-        Err(RowError::Columns { columns: problem.columns, most })
+        let max = MOST_THREADS * clusters * max * vector;
+        Err(RowError::Columns { columns: problem.columns, max })
     }
 
     /// Checks that there is a kernel with this tile.

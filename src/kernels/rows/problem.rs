@@ -74,7 +74,7 @@ impl RowProblem {
         &self,
         tile: &RowTile,
         input: Scalar,
-        most: u32,
+        max: u32,
     ) -> Result<[u64; 2], RowError> {
         let RowProblem { rows, columns, .. } = *self;
         let pitches = self.pitches();
@@ -85,8 +85,8 @@ impl RowProblem {
             let len = pitch.checked_mul(rows.into()).filter(|len| *len < 1 << 40);
             len.ok_or(RowError::TooLarge { operand })?;
         }
-        if columns > most {
-            return Err(RowError::Columns { columns, most });
+        if columns > max {
+            return Err(RowError::Columns { columns, max });
         }
         // Blocks after the last row have numbers too.
         let last = u64::from(tile.blocks(rows)) * u64::from(tile.rows_per_block().max(1));

@@ -2,6 +2,8 @@
 
 mod launch;
 
+use std::fmt;
+
 use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
@@ -21,17 +23,27 @@ pub struct SoftmaxConfig {
 }
 
 impl SoftmaxConfig {
-    /// The configuration for rows of these sizes, with elements of this type in the input.
+    /// The configuration for rows of these sizes, with elements of this type in the input. Rows of more than 32 KiB are
+    /// pipelined on a target with enough shared memory.
     ///
     /// # Errors
     /// Those of [`RowConfig::new`].
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<Self, RowError> {
-        Ok(SoftmaxConfig { rows: RowConfig::new(target, input, problem)?, log: false })
+        // Without a weight that is read beside the row, longer rows than those of a norm keep memory busy.
+        let rows = RowConfig::pipelined_above(32 << 10, target, input, problem)?;
+        Ok(SoftmaxConfig { rows, log: false })
     }
 
     /// The same for the logarithm of the softmax.
     pub fn log(self) -> Self {
         SoftmaxConfig { log: true, ..self }
+    }
+}
+
+/// The name of the configuration: `softmax` or `log_softmax`, and the name of [`RowConfig`].
+impl fmt::Display for SoftmaxConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", if self.log { "log_softmax" } else { "softmax" }, self.rows)
     }
 }
 

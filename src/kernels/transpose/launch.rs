@@ -1,7 +1,7 @@
 //! [`TransposeFunction`]: a transpose on a device.
 
 use crate::ir::Element;
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
 use crate::tensor::RowAccess;
 
 use super::super::rows::{RowError, check_len};
@@ -21,11 +21,29 @@ impl<T: Element> Transpose<T> {
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<TransposeFunction<T>, RowError> {
-        Ok(TransposeFunction { config: self.config, function: device.load(&self.kernel)? })
+        self.load_with(LoadOptions::default(), device)
+    }
+
+    /// As [`load`](Transpose::load), with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_with(
+        &self,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<TransposeFunction<T>, RowError> {
+        let function = device.load_with(options, &self.kernel)?;
+        Ok(TransposeFunction { config: self.config, function })
     }
 }
 
 impl<T: Element> TransposeFunction<T> {
+    /// Returns what the driver's compiler wrote.
+    pub fn compiler_log(&self) -> &str {
+        self.function.compiler_log()
+    }
+
     /// Starts the kernel, on the stream for all work that names none. No elements are no work.
     ///
     /// # Errors
@@ -77,8 +95,8 @@ impl<T: Element> TransposeFunction<T> {
             }
         }
         // Coordinates in the last tile are numbers of `i32`.
-        let most = i32::MAX as u32 - 1023;
-        if rows > most || columns > most {
+        let max = i32::MAX as u32 - 1023;
+        if rows > max || columns > max {
             return Err(RowError::Rows { rows: rows.max(columns) });
         }
         if problem.is_empty() {

@@ -37,7 +37,7 @@ impl TransposeBatch {
 }
 
 impl TransposeProblem {
-    /// The most modes of a batch.
+    /// The maximum number of modes of a batch.
     pub const MAX_BATCH_MODES: u32 = 3;
 
     /// Contiguous matrices.
@@ -67,6 +67,12 @@ impl TransposeProblem {
         self.rows == 0 || self.columns == 0 || self.batch.iter().any(|mode| mode.count == 0)
     }
 
+    /// Returns the number of elements.
+    pub fn elements(&self) -> u64 {
+        let matrix = u64::from(self.rows) * u64::from(self.columns);
+        self.batch.iter().fold(matrix, |all, mode| all.saturating_mul(mode.count.into()))
+    }
+
     /// Returns the number of modes of the batch that are used: those up to the last count other than 1.
     pub fn batch_modes(&self) -> u32 {
         let last = self.batch.iter().rposition(|mode| mode.count != 1);
@@ -89,7 +95,7 @@ impl TransposeProblem {
     }
 
     /// Returns the elements from the first to the last one of the input and the output: `None` for 2^40 or more.
-    pub(super) fn lens(&self) -> Option<[u64; 2]> {
+    pub(crate) fn lens(&self) -> Option<[u64; 2]> {
         if self.is_empty() {
             return Some([0, 0]);
         }

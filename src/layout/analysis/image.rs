@@ -49,7 +49,7 @@ impl Image {
     /// From sorted starts of runs of `count`, in units of `step` from `first` on.
     fn from_starts(first: i64, step: i64, starts: &[i64], count: u64) -> Result<Self> {
         let overflow = || LayoutError::overflow("the image of a layout");
-        let absolute = |place: i64| step.checked_mul(place).and_then(|x| x.checked_add(first));
+        let absolute = |index: i64| step.checked_mul(index).and_then(|x| x.checked_add(first));
         let mut runs: Vec<Run> = Vec::new();
         let mut end = None;
         for &start in starts {

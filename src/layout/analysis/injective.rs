@@ -196,8 +196,8 @@ fn symbolic(layout: &Layout) -> Result<bool> {
             modes.push((extent, stride));
         }
         // Coordinates below the lower bound of an extent exist for all values.
-        if let (least @ 2.., Some(d)) = (extent.bounds().0, stride.as_static()) {
-            numbers.push(Mode { leaf, extent: least.into(), stride: d.into() });
+        if let (min @ 2.., Some(d)) = (extent.bounds().0, stride.as_static()) {
+            numbers.push(Mode { leaf, extent: min.into(), stride: d.into() });
         }
     }
     if matches!(relation(numbers), Ok(Some(_))) {

@@ -53,8 +53,8 @@ fn common(a: (i64, i64, u64), b: (i64, i64, u64)) -> Option<i64> {
         return None;
     }
     let period = sb / g;
-    let place = ((fb - fa) / g % period * (x.0 % period)).rem_euclid(period);
-    let (found, lcm) = (fa + sa * place, sa * period);
+    let count = ((fb - fa) / g % period * (x.0 % period)).rem_euclid(period);
+    let (found, lcm) = (fa + sa * count, sa * period);
     // The first element of both.
     let begin = fa.max(fb);
     let steps = (begin - found).div_euclid(lcm) + i128::from((begin - found).rem_euclid(lcm) != 0);

@@ -194,12 +194,12 @@ impl fmt::Display for WidestVector {
             VectorLimit::Run { elements, needed, end: Some((mode, stride)) } => write!(
                 f,
                 "{elements} are contiguous up to {} with the stride {stride}, where a multiple of {needed} is needed",
-                Place(mode)
+                ModeName(mode)
             ),
             VectorLimit::Stride { mode, stride, needed } => write!(
                 f,
                 "{} has the stride {stride} where a multiple of {needed} is needed",
-                Place(mode)
+                ModeName(mode)
             ),
             VectorLimit::Offset { offset, needed } => {
                 write!(f, "the offset is {offset} where a multiple of {needed} is needed")
@@ -207,21 +207,21 @@ impl fmt::Display for WidestVector {
             VectorLimit::Index { mode, coordinate, index, needed } => write!(
                 f,
                 "along {}, coordinate {coordinate} has the index {index} where {needed} is needed",
-                Place(mode)
+                ModeName(mode)
             ),
             VectorLimit::Start { mode, coordinate, index, needed } => write!(
                 f,
                 "along {}, coordinate {coordinate} has the index {index} where a multiple of {needed} is needed",
-                Place(mode)
+                ModeName(mode)
             ),
         }
     }
 }
 
 /// `mode 1.0`, or `the layout` for all of it.
-struct Place<'p>(&'p ModePath);
+struct ModeName<'p>(&'p ModePath);
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for ModeName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_root() { f.write_str("the layout") } else { write!(f, "mode {}", self.0) }
     }

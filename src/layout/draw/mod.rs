@@ -238,7 +238,7 @@ fn values(
             let index = crd2idx(&result, coshape?).ok()?;
             index.as_static()
         });
-        Ok(Some(Cell { label: vec![result.to_string()], place: at, coord, value, owner: None }))
+        Ok(Some(Cell { label: vec![result.to_string()], index: at, coord, value, owner: None }))
     })?;
     Ok(section(notation, width, tables))
 }

@@ -248,13 +248,13 @@ impl Drawing {
             right.notation = notation(tiler);
             let output = layout_section(result)?;
             // Both have the same profile down to the modes of `right`, so the same positions.
-            let places = |section: &Section| -> HashMap<i64, Option<i64>> {
+            let values_of = |section: &Section| -> HashMap<i64, Option<i64>> {
                 let cells = section.tables.iter().flat_map(|table| &table.cells).flatten();
-                cells.map(|cell| (cell.place, cell.value)).collect()
+                cells.map(|cell| (cell.index, cell.value)).collect()
             };
-            let values = places(&output);
+            let values = values_of(&output);
             for cell in right.cells_mut() {
-                cell.value = values.get(&cell.place).copied().flatten();
+                cell.value = values.get(&cell.index).copied().flatten();
             }
             joined(
                 [("left", input), ("right", right), ("composition", output)],
@@ -269,6 +269,6 @@ impl Drawing {
 /// Makes each position of a section an owner of its own.
 fn number_places(section: &mut Section, shape: &[i64]) {
     for cell in section.cells_mut() {
-        cell.owner = Some(colour_number(cell.place, shape));
+        cell.owner = Some(colour_number(cell.index, shape));
     }
 }

@@ -120,7 +120,7 @@ impl CellSize {
 }
 
 /// The starts of the cells along an axis, and its length with the lines at both ends.
-fn places(axis: &Axis, size: i64) -> (Vec<i64>, i64) {
+fn positions(axis: &Axis, size: i64) -> (Vec<i64>, i64) {
     const EDGE: i64 = 2;
     let mut end = EDGE;
     let mut starts = Vec::with_capacity(axis.len());
@@ -214,18 +214,18 @@ impl<'a> Picture<'a> {
         let widest = table.rows.headers.iter().map(|text| Style::Row.width(text)).max();
         let header = widest.map_or(0, |width| if width == 0 { 0 } else { width + HEADER_GAP });
         let (left, top) = (x + header, y + caption + HEADER_HEIGHT);
-        let (columns, width) = places(&table.columns, size.width);
-        let (rows, height) = places(&table.rows, size.height);
+        let (columns, width) = positions(&table.columns, size.width);
+        let (rows, height) = positions(&table.rows, size.height);
 
         if !table.caption.is_empty() {
             self.text(left + width / 2, y + 12, Style::Caption, &table.caption);
         }
-        for (place, text) in columns.iter().zip(&table.columns.headers) {
-            self.text(left + place + size.width / 2, top - HEADER_GAP, Style::Column, text);
+        for (at, text) in columns.iter().zip(&table.columns.headers) {
+            self.text(left + at + size.width / 2, top - HEADER_GAP, Style::Column, text);
         }
-        for (place, text) in rows.iter().zip(&table.rows.headers) {
+        for (at, text) in rows.iter().zip(&table.rows.headers) {
             if !text.is_empty() {
-                let y = top + place + size.height / 2 + 4;
+                let y = top + at + size.height / 2 + 4;
                 self.text(left - HEADER_GAP, y, Style::Row, text);
             }
         }

@@ -52,7 +52,7 @@ pub(super) struct Cell {
     /// One or two lines.
     pub(super) label: Vec<String>,
     /// The position in the domain, in colexicographic order.
-    pub(super) place: i64,
+    pub(super) index: i64,
     /// The coordinate in full.
     pub(super) coord: String,
     pub(super) value: Option<i64>,

@@ -32,16 +32,16 @@ fn holders(layout: &Layout, tile: &IntTuple) -> Result<Vec<Option<Holder>>> {
     if (threads * values).unsigned_abs() > MAX_CELLS {
         return Err(super::too_many_cells());
     }
-    let places = size(tile.as_ref())?;
-    let mut found = vec![None; usize::try_from(places).unwrap_or(0)];
+    let size_of_tile = size(tile.as_ref())?;
+    let mut found = vec![None; usize::try_from(size_of_tile).unwrap_or(0)];
     for thread in 0..threads {
         for value in 0..values {
             let element = layout.apply((thread, value))?;
-            let place = crd2idx(&element, tile)?.to_static()?;
-            let inside = match (element.as_static(), usize::try_from(place)) {
-                (Some(_), Ok(place)) => found.get_mut(place),
-                (None, Ok(place)) if contains(tile.as_ref(), element.as_ref()) => {
-                    found.get_mut(place)
+            let index = crd2idx(&element, tile)?.to_static()?;
+            let inside = match (element.as_static(), usize::try_from(index)) {
+                (Some(_), Ok(index)) => found.get_mut(index),
+                (None, Ok(index)) if contains(tile.as_ref(), element.as_ref()) => {
+                    found.get_mut(index)
                 }
                 _ => None,
             };
@@ -111,7 +111,7 @@ impl Layout {
                     };
                     Cell {
                         label: vec![format!("T{thread}"), second],
-                        place: at,
+                        index: at,
                         coord,
                         value: Some(at),
                         owner: Some(thread),

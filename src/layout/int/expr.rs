@@ -113,7 +113,7 @@ impl Symbol {
         self.divisor
     }
 
-    /// The least and the greatest value.
+    /// The minimum and the maximum value.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Symbol};

@@ -34,15 +34,15 @@ fn push_columns(layout: LayoutRef<'_>, seen: &mut u64, out: &mut Columns) -> Res
             Err(_) => return Err(LayoutError::NegativeStride { stride: stride.to_string() }),
         };
         let too_many = LayoutError::TooManyBits { limit: LinearLayout::MAX_BITS };
-        for place in 0..bits {
+        for bit in 0..bits {
             // The column must stay below `1 << MAX_BITS`.
-            if d != 0 && place + (u64::BITS - d.leading_zeros()) > LinearLayout::MAX_BITS {
+            if d != 0 && bit + (u64::BITS - d.leading_zeros()) > LinearLayout::MAX_BITS {
                 return Err(too_many);
             }
             if out.len() >= LinearLayout::MAX_BITS as usize {
                 return Err(too_many);
             }
-            let column = d << place;
+            let column = d << bit;
             if *seen & column != 0 {
                 return Err(not_linear((*seen & column).trailing_zeros()));
             }

@@ -21,21 +21,21 @@ fn divisor(n: i64, at: Index) -> i64 {
 }
 
 /// The leaves of a static layout or mode, as extents and the sizes of what lies before them.
-fn places(extents: impl Iterator<Item = Option<i64>>) -> Vec<(i64, i64)> {
+fn digits(extents: impl Iterator<Item = Option<i64>>) -> Vec<(i64, i64)> {
     let mut size = 1;
-    let place = |extent: Option<i64>| {
+    let digit = |extent: Option<i64>| {
         let extent = extent.unwrap_or(1).max(1);
         let before = size;
         size *= extent;
         (extent, before)
     };
-    extents.map(place).collect()
+    extents.map(digit).collect()
 }
 
 /// A layout into the coordinates of `left`: each of its leaves runs through one leaf of `left`, with a step and a count that
 /// divide the extent, and no two through the same.
 fn chosen(left: &Layout, picks: Vec<Pick>) -> Layout {
-    let mut free = places(left.shape().leaves().iter().map(|s| s.as_static()));
+    let mut free = digits(left.shape().leaves().iter().map(|s| s.as_static()));
     let mut leaves = Vec::new();
     for (depth, leaf, step, count) in picks {
         if free.is_empty() {
@@ -108,7 +108,7 @@ pub fn composable_triples(max_size: i64) -> impl Strategy<Value = (Layout, Layou
 pub fn dividing_tilers(layout: &Layout) -> impl Strategy<Value = Tiler> + use<> {
     let modes: Vec<Vec<(i64, i64)>> = layout
         .modes()
-        .map(|mode| places(mode.shape().leaves().iter().map(|s| s.as_static())))
+        .map(|mode| digits(mode.shape().leaves().iter().map(|s| s.as_static())))
         .collect();
     let rank = modes.len();
     vec((0u8..4, any::<Index>(), any::<Index>(), any::<Index>()), rank).prop_filter_map(

@@ -85,14 +85,14 @@ pub fn negative_layouts(max_size: i64) -> impl Strategy<Value = Layout> {
 /// });
 /// ```
 pub fn swizzled_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> {
-    let most = max_size.max(4).ilog2();
+    let max = max_size.max(4).ilog2();
     let leaves = vec((1u32..5, any::<u8>()), 1..5);
     let swizzle = (any::<Index>(), any::<Index>(), any::<Index>(), any::<bool>());
     (leaves, swizzle).prop_filter_map("not admissible", move |(leaves, (b, m, s, negative))| {
         let mut all = 0;
         let mut bits: Vec<u32> = Vec::new();
         for (wanted, _) in &leaves {
-            let room = (*wanted).min(most - all);
+            let room = (*wanted).min(max - all);
             all += room;
             bits.push(room);
         }
@@ -102,10 +102,10 @@ pub fn swizzled_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> 
         }
         let mut order: Vec<usize> = (0..leaves.len()).collect();
         order.sort_by_key(|&i| leaves[i].1);
-        let (mut strides, mut place) = (vec![0i64; leaves.len()], 0);
+        let (mut strides, mut bit) = (vec![0i64; leaves.len()], 0);
         for i in order {
-            strides[i] = if bits[i] == 0 { 0 } else { 1 << place };
-            place += bits[i];
+            strides[i] = if bits[i] == 0 { 0 } else { 1 << bit };
+            bit += bits[i];
         }
         let shape = IntTuple::from_items(bits.iter().map(|bits| 1i64 << bits)).ok()?;
         let layout = Layout::new(shape, IntTuple::from_items(strides).ok()?).ok()?;

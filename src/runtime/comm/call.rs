@@ -12,7 +12,7 @@ pub enum ReduceOp {
     Sum,
     /// Their product. Integers wrap.
     Product,
-    /// The least.
+    /// The minimum.
     Min,
     /// The greatest.
     Max,
@@ -86,7 +86,7 @@ impl fmt::Display for CallShape {
 pub struct CommOptions {
     /// The time after which work without progress is given up.
     pub timeout: Duration,
-    /// The most thread blocks, each on an SM of its own, that a collective may use on a GPU. `None` is NCCL's choice.
+    /// The maximum number of thread blocks, each on an SM of its own, that a collective may use on a GPU. `None` is NCCL's choice.
     pub max_blocks: Option<u32>,
 }
 

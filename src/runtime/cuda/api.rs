@@ -34,7 +34,6 @@ library_functions! {
     fn cuDevicePrimaryCtxRelease_v2(device: sys::CUdevice) = sys::cuDevicePrimaryCtxRelease_v2;
     fn cuCtxGetCurrent(context: *mut sys::CUcontext) = sys::cuCtxGetCurrent;
     fn cuCtxSetCurrent(context: sys::CUcontext) = sys::cuCtxSetCurrent;
-    #[cfg(feature = "dlpack")]
     fn cuCtxSynchronize() = sys::cuCtxSynchronize;
 
     fn cuStreamCreate(stream: *mut sys::CUstream, flags: c_uint) = sys::cuStreamCreate;

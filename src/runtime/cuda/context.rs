@@ -51,6 +51,8 @@ pub(in crate::runtime) struct Context {
     #[cfg(feature = "nccl")]
     comm_failures: Mutex<Vec<(u64, CommError)>>,
     fault: OnceLock<DeviceFault>,
+    /// The error of the first fault where a destructor has found it, until a call returns it.
+    unreported: Mutex<Option<RuntimeError>>,
     #[cfg(feature = "sim")]
     violations: super::violations::Violations,
     driver: OnceLock<String>,
@@ -127,7 +129,7 @@ impl Context {
                 Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
             )?
             .into(),
-            // The driver tells the most blocks of a cluster for a function only.
+            // The driver tells the maximum number of blocks of a cluster for a function only.
             cluster_blocks: match attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)? {
                 0 => 1,
                 _ => LaunchBounds::MAX_CLUSTER,
@@ -181,6 +183,7 @@ impl Context {
             #[cfg(feature = "nccl")]
             comm_failures: Mutex::default(),
             fault: OnceLock::new(),
+            unreported: Mutex::default(),
             #[cfg(feature = "sim")]
             violations: Default::default(),
             driver: OnceLock::new(),
@@ -356,7 +359,6 @@ impl Context {
     }
 
     /// Waits for all work of the process in the context, also that which other code has queued.
-    #[cfg(feature = "dlpack")]
     pub(in crate::runtime) fn wait_for_all_code(&self) -> Result<(), RuntimeError> {
         let _current = self.enter()?;
         // SAFETY: the context is current.
@@ -437,8 +439,34 @@ impl Context {
     fn check_alive(&self) -> Result<(), RuntimeError> {
         match self.fault.get() {
             None => Ok(()),
-            Some(fault) => Err(RuntimeError::DeviceLost(Box::new(fault.clone()))),
+            Some(fault) => Err(self.lost(fault)),
         }
+    }
+
+    /// Returns the error of a call after a fault.
+    #[cold]
+    fn lost(&self, fault: &DeviceFault) -> RuntimeError {
+        let first = self.unreported.lock().unwrap_or_else(PoisonError::into_inner).take();
+        first.unwrap_or_else(|| RuntimeError::DeviceLost(Box::new(fault.clone())))
+    }
+
+    /// As [`Context::enter`], for a destructor: `None` after a fault.
+    pub(super) fn enter_to_drop(&self) -> Option<Current> {
+        self.keep(self.enter())
+    }
+
+    /// Returns the value, for a destructor, which cannot return an error. The next call returns the error if it is the
+    /// first fault. Drops any other error.
+    pub(in crate::runtime) fn keep<T>(&self, result: Result<T, RuntimeError>) -> Option<T> {
+        result
+            .map_err(|error| {
+                if is_first_fault(&error) {
+                    let mut unreported =
+                        self.unreported.lock().unwrap_or_else(PoisonError::into_inner);
+                    *unreported = Some(error);
+                }
+            })
+            .ok()
     }
 
     /// `Ok` if the answer of the driver is success. A fault is kept if it is the first.
@@ -537,6 +565,15 @@ impl Drop for Current {
             unsafe { (self.api.cuCtxSetCurrent)(self.before) };
         }
     }
+}
+
+/// Returns whether the error is that of the call which found the fault.
+fn is_first_fault(error: &RuntimeError) -> bool {
+    #[cfg(feature = "sim")]
+    if matches!(error, RuntimeError::Violation(_)) {
+        return true;
+    }
+    matches!(error, RuntimeError::Fault(_))
 }
 
 /// Returns a stream for all work of a context.

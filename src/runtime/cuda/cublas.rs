@@ -284,10 +284,10 @@ impl Handles {
         // SAFETY: all descriptors live; the value is a `uint64_t`; there is room for as many results as are asked
         // for. The preference is destroyed once.
         let (set, code) = unsafe {
-            let most =
+            let max =
                 lt::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
             let value = (&raw const bytes).cast();
-            let set = (api.cublasLtMatmulPreferenceSetAttribute)(preference, most, value, 8);
+            let set = (api.cublasLtMatmulPreferenceSetAttribute)(preference, max, value, 8);
             let code = (api.cublasLtMatmulAlgoGetHeuristic)(
                 self.lt,
                 descriptors.product,
@@ -406,11 +406,12 @@ impl Handles {
 
 impl Drop for Handles {
     fn drop(&mut self) {
-        let (Ok(libraries), Ok(_current)) = (Libraries::get(), self.context.enter()) else {
+        let (Ok(libraries), Some(_current)) = (Libraries::get(), self.context.enter_to_drop())
+        else {
             return;
         };
         // The libraries free what running work may use.
-        let _ = self.workspace.uses().wait(true);
+        self.context.keep(self.workspace.uses().wait(true));
         if !self.blas.is_null() {
             // SAFETY: the handle was made, is not used again and is destroyed once.
             unsafe { (libraries.blas.cublasDestroy_v2)(self.blas) };

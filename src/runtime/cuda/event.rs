@@ -53,6 +53,7 @@ impl Event {
     /// Fails where other code captures the stream. The check comes behind the call of the driver: a stream that waits
     /// for an event of a capture takes part in the capture. Once the capture has ended, the driver refuses the event.
     pub(super) fn record(&self, stream: &Stream) -> Result<(), RuntimeError> {
+        stream.check_thread()?;
         // SAFETY: event and stream belong to the context.
         let code = unsafe { (self.context.api().cuEventRecord)(self.raw, stream.raw()) };
         self.context.check("cuEventRecord", code)?;
@@ -107,10 +108,10 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        let Ok(_current) = self.context.enter() else { return };
+        let Some(_current) = self.context.enter_to_drop() else { return };
         // SAFETY: the event belongs to the context and is not used again; the driver keeps what it still
         // needs of an event that is not passed.
         let code = unsafe { (self.context.api().cuEventDestroy_v2)(self.raw) };
-        let _ = self.context.check("cuEventDestroy_v2", code);
+        self.context.keep(self.context.check("cuEventDestroy_v2", code));
     }
 }

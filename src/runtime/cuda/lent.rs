@@ -51,10 +51,10 @@ impl Drop for Lent<'_> {
             lease.end();
         }
         // After a fault nothing runs.
-        if let Ok(_current) = context.enter() {
+        if let Some(_current) = context.enter_to_drop() {
             let uses = self.memory.uses();
-            if uses.order(&self.stream, true).is_err() {
-                let _ = uses.wait(true);
+            if context.keep(uses.order(&self.stream, true)).is_none() {
+                context.keep(uses.wait(true));
             }
             (self.access)(true);
         }

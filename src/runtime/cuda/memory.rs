@@ -570,7 +570,7 @@ impl Drop for Allocation {
             return;
         }
         // After a fault the memory is gone with the context.
-        let Ok(_current) = self.context.enter() else { return };
+        let Some(_current) = self.context.enter_to_drop() else { return };
         let (api, stream) = (self.context.api(), &self.allocated_on);
         if self.lease().is_some() {
             // The end of the borrow has ordered the uses.
@@ -578,28 +578,27 @@ impl Drop for Allocation {
         }
         if self.owner.is_some() {
             // The owner may free it at once, in an order of its own.
-            if self.uses.wait(true).is_err() {
+            if self.context.keep(self.uses.wait(true)).is_none() {
                 // Something may still run on it.
                 std::mem::forget(self.owner.take());
             }
             return;
         }
         let (call, code) = if self.context.has_pools() {
-            if self.uses.order(stream, true).is_err() {
+            if self.context.keep(self.uses.order(stream, true)).is_none() {
                 return;
             }
             // SAFETY: the address is that of an allocation in the order of this stream, freed once. All its
             // uses are in this stream, or the stream waits for them.
             ("cuMemFreeAsync", unsafe { (api.cuMemFreeAsync)(self.address, stream.raw()) })
         } else {
-            if self.uses.wait(true).is_err() {
+            if self.context.keep(self.uses.wait(true)).is_none() {
                 return;
             }
             // SAFETY: all uses have ended; the allocation is freed once.
             ("cuMemFree_v2", unsafe { (api.cuMemFree_v2)(self.address) })
         };
-        // A fault is kept for the next call; for anything else there is no one to tell.
-        let _ = self.context.check(call, code);
+        self.context.keep(self.context.check(call, code));
     }
 }
 

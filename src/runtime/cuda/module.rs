@@ -222,15 +222,14 @@ impl Module {
 impl Drop for Module {
     fn drop(&mut self) {
         // After a fault the code is gone with the context.
-        let Ok(_current) = self.context.enter() else { return };
+        let Some(_current) = self.context.enter_to_drop() else { return };
         // The driver does not say that unloading waits for launches.
-        if self.uses.wait(true).is_err() {
+        if self.context.keep(self.uses.wait(true)).is_none() {
             return;
         }
         // SAFETY: the module is loaded, none of its code runs, and it is unloaded once.
         let code = unsafe { (self.context.api().cuModuleUnload)(self.raw) };
-        // A fault is kept for the next call; for anything else there is no one to tell.
-        let _ = self.context.check("cuModuleUnload", code);
+        self.context.keep(self.context.check("cuModuleUnload", code));
     }
 }
 

@@ -173,10 +173,10 @@ impl Shared {
         self.wait_for_end(phase, CLOSING);
     }
 
-    fn wait_for_end(&self, mut phase: MutexGuard<'_, Phase>, most: Duration) {
+    fn wait_for_end(&self, mut phase: MutexGuard<'_, Phase>, max: Duration) {
         let start = Instant::now();
         while *phase != Phase::Ended
-            && let Some(left) = most.checked_sub(start.elapsed())
+            && let Some(left) = max.checked_sub(start.elapsed())
         {
             let waited = self.changed.wait_timeout(phase, left);
             phase = waited.unwrap_or_else(PoisonError::into_inner).0;

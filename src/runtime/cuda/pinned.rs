@@ -119,14 +119,14 @@ impl Drop for HostMemory {
         if self.address.is_null() {
             return;
         }
-        let Ok(_current) = self.context.enter() else { return };
+        let Some(_current) = self.context.enter_to_drop() else { return };
         // What still copies would copy from or to memory of others.
-        if self.uses.wait(true).is_err() {
+        if self.context.keep(self.uses.wait(true)).is_none() {
             return;
         }
         // SAFETY: the memory is freed once, and no copy is in flight.
         let code = unsafe { (self.context.api().cuMemFreeHost)(self.address) };
-        let _ = self.context.check("cuMemFreeHost", code);
+        self.context.keep(self.context.check("cuMemFreeHost", code));
     }
 }
 

@@ -73,12 +73,12 @@ impl Drop for Recording {
         if !self.open {
             return;
         }
-        let Ok((graph, _)) = self.end() else { return };
         let context = self.stream.context();
-        let Ok(_current) = context.enter() else { return };
+        let Some((graph, _)) = context.keep(self.end()) else { return };
+        let Some(_current) = context.enter_to_drop() else { return };
         // SAFETY: the graph was made by the end of the recording and is not used.
         let code = unsafe { (context.api().cuGraphDestroy)(graph) };
-        let _ = context.check("cuGraphDestroy", code);
+        context.keep(context.check("cuGraphDestroy", code));
     }
 }
 
@@ -159,9 +159,9 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        let Ok(_current) = self.context.enter() else { return };
+        let Some(_current) = self.context.enter_to_drop() else { return };
         // SAFETY: it is destroyed once; the driver keeps what a running launch of it still needs.
         let code = unsafe { (self.context.api().cuGraphExecDestroy)(self.exec) };
-        let _ = self.context.check("cuGraphExecDestroy", code);
+        self.context.keep(self.context.check("cuGraphExecDestroy", code));
     }
 }

@@ -16,6 +16,7 @@ use super::event::Event;
 use super::kernel_name::KernelId;
 use super::status;
 use super::submission_counter::QueuedLaunches;
+use super::thread::{self, NO_THREAD};
 use super::timeline::{By, Timeline};
 use super::uses::Note;
 use crate::runtime::error::RuntimeError;
@@ -38,9 +39,12 @@ enum Origin {
     Default,
     /// This crate, for its user.
     Created,
-    /// Other code, which keeps it alive as long as this is.
-    Foreign { _owner: Box<dyn Send + Sync> },
+    /// Other code, which keeps it alive as long as this is. The default stream of a thread has the number of the thread.
+    Foreign { _owner: Box<dyn Send + Sync>, thread: Option<u64> },
 }
+
+/// The handle of the default stream of the calling thread (`CU_STREAM_PER_THREAD`): another stream in each thread.
+const PER_THREAD: usize = 2;
 
 // SAFETY: the driver API may be called from any thread, and handles are names; what changes is behind locks.
 unsafe impl Send for Stream {}
@@ -85,7 +89,7 @@ impl Stream {
         Ok(Stream::with(context, raw, Origin::Created).noted())
     }
 
-    /// Returns a new stream that notes work instead of running it, and that its context is still to be told of.
+    /// Returns a new stream that notes work instead of running it. Its context does not know it yet.
     pub(super) fn recording(context: &'static Context) -> Result<Arc<Stream>, RuntimeError> {
         let raw = context.create_stream()?;
         let stream = Stream::with(context, raw, Origin::Created);
@@ -94,7 +98,8 @@ impl Stream {
         Ok(Arc::new(stream))
     }
 
-    /// Returns the stream of other code, which `owner` keeps alive. A stream that is in use already is shared.
+    /// Returns the stream of other code, which `owner` keeps alive. A stream that is in use already is shared. The default
+    /// stream of a thread is that of the calling thread.
     ///
     /// # Safety
     /// `raw` is a stream of the context as long as `owner` is not dropped.
@@ -103,11 +108,28 @@ impl Stream {
         raw: sys::CUstream,
         owner: Box<dyn Send + Sync>,
     ) -> Arc<Stream> {
-        let is_it = |stream: &Arc<Stream>| stream.raw == raw && stream.is_foreign();
+        let is_it = |stream: &Arc<Stream>| {
+            stream.raw == raw && stream.is_foreign() && !stream.is_of_other_thread()
+        };
         let known = context.streams().into_iter().find(is_it);
         known.unwrap_or_else(|| {
-            Stream::with(context, raw, Origin::Foreign { _owner: owner }).noted()
+            let own = || thread::register().map_or(NO_THREAD, |(number, _)| number);
+            let thread = (raw.addr() == PER_THREAD).then(own);
+            Stream::with(context, raw, Origin::Foreign { _owner: owner, thread }).noted()
         })
+    }
+
+    /// Returns whether it is the default stream of another thread, which only that thread can name: the handle is that of
+    /// another stream here.
+    #[inline]
+    fn is_of_other_thread(&self) -> bool {
+        matches!(self.origin, Origin::Foreign { thread: Some(its), .. } if its != thread::number())
+    }
+
+    /// Refuses the default stream of another thread.
+    #[inline]
+    pub(super) fn check_thread(&self) -> Result<(), RuntimeError> {
+        if self.is_of_other_thread() { Err(RuntimeError::OtherThreadStream) } else { Ok(()) }
     }
 
     #[inline]
@@ -122,9 +144,10 @@ impl Stream {
     }
 
     /// Refuses a stream that other code captures into a graph: the graph would not keep what the work uses, and the driver
-    /// does not let others wait for the stream. The context is current.
+    /// does not let others wait for the stream. Refuses the default stream of another thread, too. The context is current.
     #[inline]
     pub(super) fn check_not_capturing(&self) -> Result<(), RuntimeError> {
+        self.check_thread()?;
         if self.is_foreign() { self.ask_capturing() } else { Ok(()) }
     }
 
@@ -249,6 +272,9 @@ impl Stream {
 
     /// Waits on the host for all work before this call. The context is current.
     pub(super) fn wait(&self) -> Result<(), RuntimeError> {
+        if self.is_of_other_thread() {
+            return self.timeline.wait(|| self.context.wait_for_all_code());
+        }
         self.check_not_capturing()?;
         self.timeline.wait(|| {
             // SAFETY: the stream belongs to the context, which is current.
@@ -278,7 +304,9 @@ impl Stream {
     /// As [`Stream::may_run`], after a look at the device. The context is current.
     pub(super) fn still_runs(&self, by: By, work: u64) -> bool {
         self.timeline.still_runs(by, work, || {
-            if self.captured(|_| ()).is_some() || self.check_not_capturing().is_err() {
+            let context = self.context;
+            if self.captured(|_| ()).is_some() || context.keep(self.check_not_capturing()).is_none()
+            {
                 return false;
             }
             // SAFETY: the stream belongs to the context.
@@ -309,8 +337,11 @@ impl Stream {
     }
 
     /// Lets what is queued from now on wait for all work of another stream, also that of other code. The context is
-    /// current.
+    /// current. The host waits for all streams if `other` is the default stream of another thread.
     pub(super) fn follow(&self, other: &Stream) -> Result<(), RuntimeError> {
+        if other.is_of_other_thread() {
+            return self.context.wait_for_all_code();
+        }
         let event = Event::without_time(self.context)?;
         event.record(other)?;
         self.wait_for_event(&event)
@@ -333,10 +364,10 @@ impl Drop for Stream {
         if !matches!(self.origin, Origin::Created) {
             return;
         }
-        let Ok(_current) = self.context.enter() else { return };
+        let Some(_current) = self.context.enter_to_drop() else { return };
         // SAFETY: the stream was created by this crate and is not used again; work that is queued on it still
         // runs, and only then the driver gives it up.
         let code = unsafe { (self.context.api().cuStreamDestroy_v2)(self.raw) };
-        let _ = self.context.check("cuStreamDestroy_v2", code);
+        self.context.keep(self.context.check("cuStreamDestroy_v2", code));
     }
 }

@@ -11,13 +11,14 @@ use super::cudarc::other_device;
 use crate::ir::Element;
 use crate::ir::types::Scalar;
 use crate::runtime::buffer::{Buffer, Memory};
-use crate::runtime::cuda::{self, Access, Lent};
+use crate::runtime::cuda::{self, Access, CudarcElement, Lent};
 use crate::runtime::device::{Backend, Device};
 use crate::runtime::error::RuntimeError;
 
 /// References to memory of `cudarc` that [`Device::borrow_cudarc`] turns into buffers: `&CudaSlice<T>`,
 /// `&CudaView<T>` and `&CudaViewMut<T>` into `&Buffer<T>`, `&mut CudaSlice<T>` and `&mut CudaViewMut<T>` into
-/// `&mut Buffer<T>`, tuples of 1 to 8 of them into tuples.
+/// `&mut Buffer<T>`; tuples of 1 to 8 of them, and tuples of these, into tuples, and vectors into vectors. `T` is any
+/// [`CudarcElement`]: a slice of `half::bf16` becomes a `Buffer<bf16>`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no memory of `cudarc` that can be borrowed",
     note = "pass `&` or `&mut` of a `CudaSlice` or a view of one, or a tuple of these"
@@ -86,12 +87,12 @@ impl<'s, T: Element> Held<'s, T> {
 /// Implements the borrow of each slice and view.
 macro_rules! lend {
     ($([$($mutable:tt)?] $Slice:ty, $ptr:ident, $writes:literal;)*) => {$(
-        impl<'s, T: Element> Sealed for &'s $($mutable)? $Slice {}
+        impl<'s, T: CudarcElement> Sealed for &'s $($mutable)? $Slice {}
 
         #[diagnostic::do_not_recommend]
-        impl<'s, T: Element> CudarcSlices for &'s $($mutable)? $Slice {
-            type Buffers<'b> = &'b $($mutable)? Buffer<T>;
-            type Held = Held<'s, T>;
+        impl<'s, T: CudarcElement> CudarcSlices for &'s $($mutable)? $Slice {
+            type Buffers<'b> = &'b $($mutable)? Buffer<T::Elem>;
+            type Held = Held<'s, T::Elem>;
 
             fn hold(self, device: &Device, _: Scope) -> Result<Self::Held, RuntimeError> {
                 let (stream, len) = (Arc::clone(DeviceSlice::stream(&*self)), self.len());
@@ -104,7 +105,7 @@ macro_rules! lend {
                     }
                     address
                 };
-                // SAFETY: the slice has `len` elements and is borrowed as long as `'s`.
+                // SAFETY: the slice has `len` elements, with the same bytes by the trait, and is borrowed as long as `'s`.
                 unsafe { Held::new(device, &stream, len, $writes, Box::new(access)) }
             }
 
@@ -155,6 +156,22 @@ tuples! {
     (A B C D E F)
     (A B C D E F G)
     (A B C D E F G H)
+}
+
+impl<S: CudarcSlices> Sealed for Vec<S> {}
+
+#[diagnostic::do_not_recommend]
+impl<S: CudarcSlices> CudarcSlices for Vec<S> {
+    type Buffers<'b> = Vec<S::Buffers<'b>>;
+    type Held = Vec<S::Held>;
+
+    fn hold(self, device: &Device, scope: Scope) -> Result<Self::Held, RuntimeError> {
+        self.into_iter().map(|slice| slice.hold(device, scope)).collect()
+    }
+
+    fn buffers(held: &mut Self::Held) -> Self::Buffers<'_> {
+        held.iter_mut().map(S::buffers).collect()
+    }
 }
 
 impl Device {

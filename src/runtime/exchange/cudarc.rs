@@ -17,6 +17,10 @@ impl Stream {
     /// Returns a stream that a program made with `cudarc`, for launches and copies beside its own. What happens when
     /// the program captures the stream into a graph is said at [`Stream`].
     ///
+    /// `CudaContext::per_thread_stream`, which candle uses, is another stream in each thread: call this in the thread that
+    /// launches. Other threads get [`OtherThreadStream`](RuntimeError::OtherThreadStream). They may use the buffers; the host
+    /// waits where their work has to come after that of another thread's default stream.
+    ///
     /// # Errors
     /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext); those of [`Device::cuda`].
     pub fn from_cudarc(stream: &Arc<CudaStream>) -> Result<Stream, RuntimeError> {

@@ -23,7 +23,8 @@ impl Drop for Exported {
     fn drop(&mut self) {
         let Some(memory) = self.0.take() else { return };
         // The tensor may be freed while work on it is in flight, on streams that this crate does not know.
-        if memory.context().wait_for_all_code().is_err() {
+        let context = memory.context();
+        if context.keep(context.wait_for_all_code()).is_none() {
             // Then the memory must stay, because it may be in use.
             std::mem::forget(memory);
         }
@@ -110,8 +111,8 @@ impl<T: Element> Buffer<T> {
     /// Returns a buffer of the elements of a DLPack tensor, the last coordinate fastest, without a copy. The tensor is
     /// dropped when the last use of the buffer has ended.
     ///
-    /// `ready_on` is the stream after whose work the elements are there: the stream that the other library was
-    /// told to make the tensor ready on ([`Stream::from_cudarc`] for one of its own), or any stream of the GPU if
+    /// `ready_on` is the stream after whose work the elements are there: the stream on which the other
+    /// library was asked to make the tensor ready ([`Stream::from_cudarc`] for one of its own), or any stream of the GPU if
     /// it has waited for them.
     ///
     /// # Safety

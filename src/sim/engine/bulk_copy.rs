@@ -15,7 +15,7 @@ use crate::sim::memory::address::{Address, Alloc};
 use crate::sim::memory::agent::{Coords, Global, Load, MAX_COORDS, Store, What};
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::mask::lanes_of;
-use crate::sim::memory::races::{Detector, place};
+use crate::sim::memory::races::{Detector, mbarrier_address};
 use crate::sim::memory::shared::ByteAddress;
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
@@ -64,11 +64,11 @@ impl Rows {
         let mut from = range.start;
         while from < range.end {
             let (row, column) = (from / self.bytes, from % self.bytes);
-            let place = at + row * self.pitch + column;
-            let to = (from + 16 - place % 16)
+            let byte = at + row * self.pitch + column;
+            let to = (from + 16 - byte % 16)
                 .min(range.end)
                 .min(from.saturating_add(self.bytes - column));
-            f(self.swizzle.apply(place as u64) as usize, from..to);
+            f(self.swizzle.apply(byte as u64) as usize, from..to);
             from = to;
         }
     }
@@ -112,7 +112,7 @@ impl Load {
         }
     }
 
-    /// Copies, then tells the barrier.
+    /// Copies, then signals the barrier.
     pub(in crate::sim) fn load(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
         let trapped = |cause| RawFault::new(self.lane, cause);
         let mut data = vec![0; self.bytes as usize];
@@ -140,11 +140,15 @@ impl Load {
         rows.chunks(self.to.at, 0..data.len(), |at, part| {
             shared.write_bytes(at, &data[part]);
         });
-        let told = shared.update_barrier(self.barrier, |barrier, name| {
+        let signaled = shared.update_barrier(self.barrier, |barrier, name| {
             barrier.expect(-i64::from(self.bytes), name)
         });
-        let (_, ended) = told.map_err(trapped)?;
-        memory.note_completion(origin, self.number, (place(self.block, self.barrier), ended));
+        let (_, ended) = signaled.map_err(trapped)?;
+        memory.note_completion(
+            origin,
+            self.number,
+            (mbarrier_address(self.block, self.barrier), ended),
+        );
         Ok(())
     }
 }
@@ -352,6 +356,20 @@ fn check_pixels(map: &TensorMapDesc, mode: BoxMode, coords: &Coords) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Checks that a store starts at no negative coordinate, and in im2col mode that all base pixels are inside of the tensor
+/// (PTX ISA 9.7.9.25.5, restrictions on tensor copies to global memory). A GPU takes the instruction for an illegal one.
+fn check_store(map: &TensorMapDesc, coords: &Coords) -> Result<(), RawCause> {
+    if let Some((dim, range, extent)) = map.pixels_outside() {
+        let (first, last) = range;
+        return Err(RawCause::PixelBox { dim, first, last, extent });
+    }
+    let mut starts = (0..).zip(&coords[..map.rank()]);
+    match starts.find(|(_, coord)| **coord < 0) {
+        Some((dim, coord)) => Err(RawCause::NegativeStart { dim, coord: *coord }),
+        None => Ok(()),
+    }
 }
 
 /// The operands of a load of a box.
@@ -613,6 +631,9 @@ impl Compiler<'_> {
         let (slots, from) = (self.box_slots(map, coords, mode)?, self.in_shared(from, from_index)?);
         Ok(each_lane(move |context, lane| {
             let (param, coords) = slots.lane(context, lane)?;
+            if let Some(map) = context.memory.maps.get(param as usize).copied().flatten() {
+                check_store(map, &coords).map_err(|cause| RawFault::new(lane, cause))?;
+            }
             let (from, bytes) = box_address(&from, context, lane, param)?;
             store(context, lane, Global::Box { param, coords }, (from, bytes), reduce)
         }))

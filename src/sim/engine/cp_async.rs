@@ -12,7 +12,7 @@ use crate::sim::memory::address::Address;
 use crate::sim::memory::agent::{Arrivals, Copies, What};
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::mask::{LANES, lanes_of};
-use crate::sim::memory::races::place;
+use crate::sim::memory::races::mbarrier_address;
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
 use crate::sim::program::context::Next;
@@ -91,7 +91,7 @@ impl Memory<'_> {
 
 impl Arrivals {
     /// Returns whether it arrives at the barrier at this address.
-    pub(in crate::sim) fn tell(&self, at: usize) -> bool {
+    pub(in crate::sim) fn signal(&self, at: usize) -> bool {
         lanes_of(self.lanes)
             .any(|lane| self.barriers[lane].is_some_and(|byte_address| byte_address.at == at))
     }
@@ -103,12 +103,12 @@ impl Arrivals {
             let arrived =
                 shared.update_barrier(byte_address, |barrier, name| barrier.arrive(1, name));
             let (_, ended) = arrived.map_err(|cause| RawFault::new(lane, cause))?;
-            let place = place(origin.block, byte_address);
-            memory.record_phase(place, ended);
+            let barrier = mbarrier_address(origin.block, byte_address);
+            memory.record_phase(barrier, ended);
             memory.note(|races| {
-                races.copy_arrive(origin.into(), 1 << lane, (place, self.copies));
+                races.copy_arrive(origin.into(), 1 << lane, (barrier, self.copies));
                 if ended {
-                    races.mbarrier_phase(place);
+                    races.mbarrier_phase(barrier);
                 }
             });
         }
@@ -263,8 +263,8 @@ fn arrive(barrier: Operand, count: PendingCount) -> Inst {
                 PendingCount::Noinc => shared.barrier(byte_address).map(|_| ()),
             };
             found.map_err(|cause| RawFault::new(lane, cause))?;
-            let place = place(context.origin.block, byte_address);
-            use_detected(context, 1 << lane, place, false);
+            let barrier = mbarrier_address(context.origin.block, byte_address);
+            use_detected(context, 1 << lane, barrier, false);
             arrivals.barriers[lane] = Some(byte_address);
         }
         context.memory.issue(context.origin, What::Arrivals(arrivals), false);

@@ -21,7 +21,7 @@ use crate::sim::memory::agent::{Bytes, Global, Load, RemoteStore, What, overlap}
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::{LANES, lanes_of};
-use crate::sim::memory::races::{Detector, place};
+use crate::sim::memory::races::{Detector, mbarrier_address};
 use crate::sim::memory::shared::{ByteAddress, SharedRange, of_cluster};
 use crate::sim::memory::space::{Allocation, MemorySpace};
 use crate::sim::race::Pieces;
@@ -206,7 +206,7 @@ impl Memory<'_> {
         let (at, lane, rank) = (origin.into(), load.lane as u32, load.block as usize);
         let (mut number, elem) = (0, load.elem(self));
         self.detect(elem, |Detector { races, buffers, .. }, memory| {
-            races.mbarrier_use(at, 1 << lane, place(load.block, load.barrier), true);
+            races.mbarrier_use(at, 1 << lane, mbarrier_address(load.block, load.barrier), true);
             let param = match load.from {
                 Global::Bytes(from) => from.alloc,
                 Global::Box { param, .. } => param,
@@ -235,7 +235,7 @@ impl Memory<'_> {
         let (at, lane) = (origin.into(), store.lane as u32);
         let mut number = 0;
         self.detect(store.elem, |Detector { races, .. }, _| {
-            races.mbarrier_use(at, 1 << lane, store.told(), false);
+            races.mbarrier_use(at, 1 << lane, store.signals(), false);
             let mut to = |f: &mut dyn FnMut(usize, usize)| f(bytes.start, bytes.len());
             let how = (rank, false, store.is_reduction());
             number = races.load_issue(at, lane, how, &mut to, None);

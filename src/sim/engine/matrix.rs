@@ -22,7 +22,7 @@ use crate::sim::program::slots::Slots;
 use crate::sim::race::{Lanes, Target};
 use crate::sim::trace::counts::Mover;
 
-/// The most elements along `k` of one instruction.
+/// The maximum number of elements along `k` of one instruction.
 pub(in crate::sim) const MAX_K: usize = 32;
 
 /// The metadata of a sparse A.
@@ -187,7 +187,7 @@ fn matrix_slots(slots: Slots) -> Result<(usize, [u32; 4]), Refused> {
 }
 
 /// The byte of the row at which a half of a register is in a matrix, and the row: what lane `lane` has of it.
-fn place(order: MatrixOrder, lane: usize, half: usize) -> (usize, usize) {
+fn coordinate(order: MatrixOrder, lane: usize, half: usize) -> (usize, usize) {
     let (far, near) = (lane / 4, 2 * (lane % 4) + half);
     match order {
         MatrixOrder::Rows => (far, near),
@@ -245,7 +245,7 @@ fn ldmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
             }
             context.regs.w[*slot as usize] = std::array::from_fn(|lane| {
                 let [low, high] = [0, 1].map(|half| {
-                    let (row, column) = place(order, lane, half);
+                    let (row, column) = coordinate(order, lane, half);
                     u32::from(elements[row][column])
                 });
                 low | high << 16
@@ -277,7 +277,7 @@ fn stmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
             let mut elements = [[0u16; 8]; 8];
             for (lane, word) in register.into_iter().enumerate() {
                 for half in 0..2 {
-                    let (row, column) = place(order, lane, half);
+                    let (row, column) = coordinate(order, lane, half);
                     elements[row][column] = (word >> (16 * half)) as u16;
                 }
             }
@@ -302,7 +302,7 @@ fn movmatrix(from: u32, to: u32) -> Act {
         let register = context.regs.w[from as usize];
         context.regs.w[to as usize] = std::array::from_fn(|lane| {
             let [low, high] = [0, 1].map(|half| {
-                let (row, column) = place(MatrixOrder::Trans, lane, half);
+                let (row, column) = coordinate(MatrixOrder::Trans, lane, half);
                 register[4 * row + column / 2] >> (16 * (column % 2)) & 0xffff
             });
             low | high << 16

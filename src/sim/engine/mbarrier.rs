@@ -10,13 +10,14 @@ use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::address::Address;
 use crate::sim::memory::mask::{LANES, lanes_of};
 use crate::sim::memory::mbarrier::{Mbarrier, Phase};
-use crate::sim::memory::races::{Arrived, place};
+use crate::sim::memory::races::{Arrived, mbarrier_address};
 use crate::sim::memory::shared::ByteAddress;
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
 use crate::sim::program::context::{ExecContext, Next, Park};
 use crate::sim::program::refused::Refused;
 use crate::sim::program::special::truth;
+use crate::sim::race::MbarrierAddress;
 
 /// A barrier as an operand.
 #[derive(Clone, Copy)]
@@ -49,8 +50,8 @@ impl PhaseSlot {
     }
 }
 
-/// The lanes for which the phase has ended, and the place of the barrier of the first one for which it has
-/// not.
+/// The lanes for which the phase has ended, and the first lane for which it has not, with its
+/// barrier.
 fn ended(
     context: &mut ExecContext<'_, '_>,
     lanes: u32,
@@ -58,7 +59,7 @@ fn ended(
     phase: PhaseSlot,
 ) -> RawResult<(u32, Option<(usize, ByteAddress)>)> {
     let (mut done, mut first) = (0, None);
-    let mut last: Option<((usize, usize), u32)> = None;
+    let mut last: Option<(MbarrierAddress, u32)> = None;
     for lane in lanes_of(lanes) {
         let (byte_address, phase) =
             (barrier.byte_address(context, lane)?, phase.lane(context, lane));
@@ -66,14 +67,15 @@ fn ended(
         let found = found.map_err(|cause| RawFault::new(lane, cause))?;
         if found.has_ended(phase) {
             done |= 1 << lane;
-            let (origin, at) = (context.origin, place(context.origin.block, byte_address));
+            let (origin, at) =
+                (context.origin, mbarrier_address(context.origin.block, byte_address));
             context.memory.record(|recorder| recorder.timeline.waited(origin, at));
             if context.memory.races.is_some() {
-                let place = place(context.origin.block, byte_address);
-                let other = last.filter(|(found, _)| *found != place);
+                let barrier = mbarrier_address(context.origin.block, byte_address);
+                let other = last.filter(|(found, _)| *found != barrier);
                 wait_detected(context, other);
-                let same = last.filter(|(found, _)| *found == place).map_or(0, |(_, mask)| mask);
-                last = Some((place, same | 1 << lane));
+                let same = last.filter(|(found, _)| *found == barrier).map_or(0, |(_, mask)| mask);
+                last = Some((barrier, same | 1 << lane));
             }
         } else {
             first = first.or(Some((lane, byte_address)));
@@ -87,31 +89,32 @@ fn ended(
 
 /// Tells the race detector that a lane has made or invalidated a barrier.
 fn set_detected(context: &mut ExecContext<'_, '_>, lane: usize, barrier: ByteAddress) {
-    let (at, place) = (context.origin.into(), place(context.origin.block, barrier));
+    let barrier = mbarrier_address(context.origin.block, barrier);
+    let at = context.origin.into();
     context
         .memory
-        .detect(Scalar::U64, |detector, _| detector.races.mbarrier_set(at, lane as u32, place));
+        .detect(Scalar::U64, |detector, _| detector.races.mbarrier_set(at, lane as u32, barrier));
 }
 
 /// Checks that lanes know of the initialization of a barrier.
 pub(in crate::sim) fn use_detected(
     context: &mut ExecContext<'_, '_>,
     lanes: u32,
-    place: (usize, usize),
+    barrier: MbarrierAddress,
     by_proxy: bool,
 ) {
     let at = context.origin.into();
-    context
-        .memory
-        .detect(Scalar::U64, |detector, _| detector.races.mbarrier_use(at, lanes, place, by_proxy));
+    context.memory.detect(Scalar::U64, |detector, _| {
+        detector.races.mbarrier_use(at, lanes, barrier, by_proxy)
+    });
 }
 
 /// Lets lanes know of the phases of a barrier that have ended.
-fn wait_detected(context: &mut ExecContext<'_, '_>, waited: Option<((usize, usize), u32)>) {
-    let Some((place, lanes)) = waited else { return };
-    use_detected(context, lanes, place, false);
+fn wait_detected(context: &mut ExecContext<'_, '_>, waited: Option<(MbarrierAddress, u32)>) {
+    let Some((barrier, lanes)) = waited else { return };
+    use_detected(context, lanes, barrier, false);
     let at = context.origin.into();
-    context.memory.note(|races| races.mbarrier_wait(at, lanes, place));
+    context.memory.note(|races| races.mbarrier_wait(at, lanes, barrier));
 }
 
 /// Update of the barrier of a lane with operand `operand`. Returns the phase before.
@@ -196,13 +199,13 @@ impl Compiler<'_> {
                             })
                         });
                         let (_, ended) = arrived.map_err(|cause| RawFault::new(lane, cause))?;
-                        let place = place(block, byte_address);
-                        use_detected(context, 1 << lane, place, false);
+                        let address = mbarrier_address(block, byte_address);
+                        use_detected(context, 1 << lane, address, false);
                         let releases =
                             order == RemoteArrival::Release || block == context.origin.block;
                         let origin = context.origin;
                         let arrival = (releases, ended);
-                        context.memory.note_arrival(origin, &mut all, (lane, place), arrival);
+                        context.memory.note_arrival(origin, &mut all, (lane, address), arrival);
                     }
                     context.memory.note_arrivals(context.origin, &mut all);
                     Ok(Next::Go)
@@ -263,15 +266,16 @@ impl Compiler<'_> {
                     .update_barrier(byte_address, |barrier, name| update(barrier, operand, name));
                 let (phase, ended) = phase.map_err(|cause| RawFault::new(lane, cause))?;
                 states[lane] = phase;
-                let (origin, place) = (context.origin, place(context.origin.block, byte_address));
-                use_detected(context, 1 << lane, place, false);
+                let origin = context.origin;
+                let address = mbarrier_address(origin.block, byte_address);
+                use_detected(context, 1 << lane, address, false);
                 if arrives {
                     let arrival = (true, ended);
-                    context.memory.note_arrival(origin, &mut all, (lane, place), arrival);
+                    context.memory.note_arrival(origin, &mut all, (lane, address), arrival);
                 } else {
-                    context.memory.record_phase(place, ended);
+                    context.memory.record_phase(address, ended);
                     if ended {
-                        context.memory.note(|races| races.mbarrier_phase(place));
+                        context.memory.note(|races| races.mbarrier_phase(address));
                     }
                 }
             }

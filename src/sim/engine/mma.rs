@@ -108,7 +108,7 @@ pub(in crate::sim) struct Operands<'o, T> {
     pub(in crate::sim) rows: &'o [Rows<T>],
     pub(in crate::sim) columns: &'o [Columns<T>],
     pub(in crate::sim) k: usize,
-    /// Of a sparse A, for each element of `rows`: its place along K of B, which has twice as many.
+    /// Of a sparse A, for each element of `rows`: its index along K of B, which has twice as many.
     pub(in crate::sim) kept: Option<&'o [Rows<u8>]>,
 }
 
@@ -323,22 +323,22 @@ pub(in crate::sim) fn multiply_i32(
 /// Returns whether each product of a number in `a` with one in `b` is exact in `f32`.
 /// The numbers have at most 12 bits each, so only the range matters.
 fn are_exact(a: &[f32], b: &[f32]) -> bool {
-    // The least and the largest magnitude but zero, as bits, in whose order they are.
+    // The smallest and the largest magnitude but zero, as bits, in whose order they are.
     let range = |numbers: &[f32]| {
-        let (mut least, mut largest) = (u32::MAX, 0);
+        let (mut smallest, mut largest) = (u32::MAX, 0);
         for x in numbers {
             let bits = x.to_bits() & 0x7fff_ffff;
             largest = largest.max(bits);
             // Zero becomes the largest number.
-            least = least.min(bits.wrapping_sub(1));
+            smallest = smallest.min(bits.wrapping_sub(1));
         }
         let float = |bits: u32| f64::from(f32::from_bits(bits));
-        (least != u32::MAX).then(|| (float(least.wrapping_add(1)), float(largest)))
+        (smallest != u32::MAX).then(|| (float(smallest.wrapping_add(1)), float(largest)))
     };
     match (range(a), range(b)) {
-        (Some((a_least, a_largest)), Some((b_least, b_largest))) => {
-            let (least, largest) = (a_least * b_least, a_largest * b_largest);
-            least >= f64::from(f32::MIN_POSITIVE) && largest <= f64::from(f32::MAX)
+        (Some((a_smallest, a_largest)), Some((b_smallest, b_largest))) => {
+            let (smallest, largest) = (a_smallest * b_smallest, a_largest * b_largest);
+            smallest >= f64::from(f32::MIN_POSITIVE) && largest <= f64::from(f32::MAX)
         }
         // All zeros on one side; the other may have an infinity.
         _ => true,
@@ -364,7 +364,7 @@ pub(in crate::sim) fn int(elem: Scalar, bits: u32) -> i32 {
     if elem == Scalar::I8 { (bits as i8).into() } else { (bits as u8).into() }
 }
 
-/// The fields in their place in an `f32`, and the difference of the biases as a factor, which also makes
+/// The fields at their bits of an `f32`, and the difference of the biases as a factor, which also makes
 /// subnormal numbers normal.
 #[inline(always)]
 fn f16_to_f32(bits: u16) -> f32 {

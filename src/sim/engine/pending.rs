@@ -12,8 +12,10 @@
 
 use crate::sim::fault::raw::Origin;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::agent::{BarrierOf, Task, What};
+use crate::sim::memory::agent::{Task, What};
 use crate::sim::memory::cluster_memory::Memory;
+use crate::sim::memory::races::mbarrier_address;
+use crate::sim::race::MbarrierAddress;
 
 impl What {
     /// Returns whether it signals a barrier in shared memory.
@@ -24,12 +26,14 @@ impl What {
         }
     }
 
-    /// Returns whether it signals the barrier at an address of the shared memory of a block. Block `from` issued it.
-    fn tells(&self, from: u32, (rank, at): BarrierOf) -> bool {
+    /// Returns whether it signals an mbarrier. Block `from` issued it.
+    fn signals(&self, from: u32, barrier: MbarrierAddress) -> bool {
         match self {
-            What::Arrivals(arrivals) => from as usize == rank && arrivals.tell(at),
-            What::Load(load) => (load.block as usize, load.barrier.at) == (rank, at),
-            What::Remote(store) => store.told() == (rank, at),
+            What::Arrivals(arrivals) => {
+                from as usize == barrier.rank && arrivals.signal(barrier.byte)
+            }
+            What::Load(load) => mbarrier_address(load.block, load.barrier) == barrier,
+            What::Remote(store) => store.signals() == barrier,
             What::Copies(_) | What::Store(_) => false,
         }
     }
@@ -45,11 +49,11 @@ impl Memory<'_> {
     /// Returns whether there was one.
     pub(in crate::sim) fn complete_awaited(
         &mut self,
-        barriers: &[BarrierOf],
+        barriers: &[MbarrierAddress],
         random: Option<u64>,
     ) -> RawResult<bool> {
         let is_awaited = |task: &Task| {
-            barriers.iter().any(|barrier| task.what.tells(task.origin.block, *barrier))
+            barriers.iter().any(|barrier| task.what.signals(task.origin.block, *barrier))
         };
         self.complete_one(is_awaited, random)
     }

@@ -6,7 +6,7 @@ use crate::sim::fault::raw::Origin;
 use crate::sim::memory::agent::{Global, Load, Store, What};
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::mask::lanes_of;
-use crate::sim::memory::races::place;
+use crate::sim::memory::races::mbarrier_address;
 use crate::sim::trace::counts::{Moved, Mover};
 use crate::sim::trace::timeline::Engine;
 
@@ -50,7 +50,7 @@ impl Memory<'_> {
         match what {
             What::Load(load) => {
                 (engine, bytes) = (Engine::Load, u64::from(load.bytes));
-                barrier = Some(place(load.block, load.barrier));
+                barrier = Some(mbarrier_address(load.block, load.barrier));
                 writes.push((load.block as usize, self.written(load)));
                 moved.push((Moved::Shared, true, bytes));
                 match (load.source, load.from) {
@@ -69,7 +69,7 @@ impl Memory<'_> {
             What::Remote(store) => {
                 let (rank, range) = store.bytes();
                 (engine, bytes) = (Engine::Remote, range.len() as u64);
-                barrier = Some(store.told());
+                barrier = Some(store.signals());
                 writes.push((rank, vec![range]));
                 moved.push((Moved::Shared, true, bytes));
             }
@@ -83,7 +83,7 @@ impl Memory<'_> {
             }
             What::Arrivals(arrivals) => {
                 let first = lanes_of(arrivals.lanes).find_map(|lane| arrivals.barriers[lane]);
-                barrier = first.map(|at| place(origin.block, at));
+                barrier = first.map(|at| mbarrier_address(origin.block, at));
             }
         }
         let mut flight = 0;

@@ -11,12 +11,14 @@ use crate::sim::memory::agent::{Bytes, RemoteStore};
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::lanes_of;
+use crate::sim::memory::races::mbarrier_address;
 use crate::sim::memory::shared::{in_cluster, of_cluster};
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
 use crate::sim::program::context::Next;
 use crate::sim::program::refused::Refused::{self, Malformed};
 use crate::sim::program::slots::Slots;
+use crate::sim::race::MbarrierAddress;
 
 impl RemoteStore {
     /// The bytes that are written.
@@ -30,12 +32,12 @@ impl RemoteStore {
         self.reduce.is_some()
     }
 
-    /// Returns the barrier that it signals: the rank of its block, and its address.
-    pub(in crate::sim) fn told(&self) -> (usize, usize) {
-        (self.block as usize, self.barrier.at)
+    /// Returns the mbarrier that it signals.
+    pub(in crate::sim) fn signals(&self) -> MbarrierAddress {
+        mbarrier_address(self.block, self.barrier)
     }
 
-    /// Sets or combines the element, then tells the barrier.
+    /// Sets or combines the element, then signals the barrier.
     pub(in crate::sim) fn store(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
         let trapped = |cause| RawFault::new(self.lane, cause);
         let shared = memory.shared_of_mut(self.block).map_err(trapped)?;
@@ -62,10 +64,10 @@ impl RemoteStore {
             new = reduced(op, self.elem, u64::from_le_bytes(old), self.value);
         }
         shared.write_bytes(self.to.at, &new.to_le_bytes()[..size]);
-        let told = shared
+        let signaled = shared
             .update_barrier(self.barrier, |barrier, name| barrier.expect(-(size as i64), name));
-        let (_, ended) = told.map_err(trapped)?;
-        memory.note_completion(origin, self.number, (self.told(), ended));
+        let (_, ended) = signaled.map_err(trapped)?;
+        memory.note_completion(origin, self.number, (self.signals(), ended));
         Ok(())
     }
 }
@@ -137,12 +139,12 @@ impl Compiler<'_> {
                 let StoreSlots { to, value, barrier, reduce } = slots;
                 let (elem, size) = (to.elem, to.elem.size_bytes());
                 for lane in lanes_of(context.active) {
-                    let place =
+                    let byte_address =
                         to.byte_address(context.regs, context.memory, lane, (size, size))?;
                     let barrier =
                         barrier.byte_address(context.regs, context.memory, lane, (8, 8))?;
                     let [(rank, _), (barrier_rank, _)] =
-                        [place, barrier].map(|byte_address| of_cluster(byte_address.alloc));
+                        [byte_address, barrier].map(|byte_address| of_cluster(byte_address.alloc));
                     if rank != barrier_rank {
                         let cause = RawCause::BarrierElsewhere { rank, barrier_rank };
                         return Err(RawFault::new(lane, cause));
@@ -151,7 +153,7 @@ impl Compiler<'_> {
                         8 => context.regs.d[value as usize][lane],
                         _ => context.regs.w[value as usize][lane].into(),
                     };
-                    let (block, to) = (rank, place);
+                    let (block, to) = (rank, byte_address);
                     let number = 0;
                     let store =
                         RemoteStore { lane, block, to, elem, value, reduce, barrier, number };

@@ -28,7 +28,7 @@ pub(in crate::sim) fn segments(map: &TensorMapDesc, coords: &Coords, mut f: impl
     }
     let (dims, strides) = (map.dims(), map.strides_bytes());
     let step = |dim: usize| i64::from(map.element_strides().get(dim).copied().unwrap_or(1));
-    // The place along a dimension of element `i` of the box, if it is inside.
+    // The coordinate along a dimension of element `i` of the box, if it is inside.
     let inside = |dim: usize, i: i64| {
         let at = i64::from(coords[dim]) + i * step(dim);
         u64::try_from(at).ok().filter(|at| dims.get(dim).is_some_and(|extent| at < extent))
@@ -55,9 +55,9 @@ pub(in crate::sim) fn segments(map: &TensorMapDesc, coords: &Coords, mut f: impl
             continue;
         }
         for i in 0..extents[0] {
-            if let Some(place) = inside(0, i) {
+            if let Some(coordinate) = inside(0, i) {
                 let (shared, base) = at(i);
-                f(Segment { shared, global: base + place as usize * size, bytes: size });
+                f(Segment { shared, global: base + coordinate as usize * size, bytes: size });
             }
         }
     }

@@ -152,7 +152,7 @@ impl Matrix {
     }
 
     /// Calls `f` with each element of 16, 8 or 32 bits of the matrix of `mn` rows or columns and `k`: with its
-    /// place and its bits.
+    /// index and its bits.
     #[inline(always)]
     fn read(
         &self,
@@ -331,14 +331,14 @@ enum Source {
 /// The warp group of a warp that executes something with it, and the number of the warp in it.
 fn group(context: &mut ExecContext<'_, '_>) -> RawResult<(usize, usize)> {
     let warp = context.origin.warp as usize;
-    let (group, place) = (warp / WarpGroup::WARPS, warp % WarpGroup::WARPS);
+    let (group, position) = (warp / WarpGroup::WARPS, warp % WarpGroup::WARPS);
     let threads = context.memory.threads;
     let whole = (threads / LANES).saturating_sub(group * WarpGroup::WARPS);
     if whole < WarpGroup::WARPS {
         let cause = RawCause::PartialWarpGroup { warps: (1 << whole) - 1 };
         return Err(RawFault::new(0, cause));
     }
-    Ok((group, place))
+    Ok((group, position))
 }
 
 impl ExecContext<'_, '_> {

@@ -15,7 +15,7 @@ use super::warp_scheduler::{QUANTUM, WarpScheduler};
 use crate::arch::TensorMapDesc;
 use crate::launch::grid::Grid;
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
-use crate::sim::memory::agent::{BarrierOf, Pending};
+use crate::sim::memory::agent::Pending;
 use crate::sim::memory::block_memory::BlockMemory;
 use crate::sim::memory::buffer::GlobalBuffer;
 use crate::sim::memory::cluster_memory::Memory;
@@ -28,6 +28,7 @@ use crate::sim::options::{Accumulation, Order};
 use crate::sim::program::code::Code;
 use crate::sim::program::context::Park;
 use crate::sim::program::special::{Position, Shape};
+use crate::sim::race::MbarrierAddress;
 use crate::sim::race::{At, BLOCK_BARRIER, Races};
 use crate::sim::trace::timeline::BarrierKey;
 
@@ -533,12 +534,12 @@ impl<'c> Cluster<'c> {
     fn take_effect(&mut self) -> Result<bool, Stop> {
         let random =
             self.scheduler.choice().filter(|random| random % 2 == 0).map(|random| random / 2);
-        let awaited = |number: usize| -> Option<BarrierOf> {
-            let at = match self.states[number] {
+        let awaited = |number: usize| -> Option<MbarrierAddress> {
+            let byte = match self.states[number] {
                 State::Parked(Park::Barrier { byte_address, .. }) => byte_address.at,
                 _ => self.asked[number]?,
             };
-            Some((self.rank(number), at))
+            Some(MbarrierAddress { rank: self.rank(number), byte })
         };
         let barriers: SmallVec<[_; 16]> = (0..self.states.len()).filter_map(awaited).collect();
         let mut found = self.memory.complete_awaited(&barriers, random);

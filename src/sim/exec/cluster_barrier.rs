@@ -1,7 +1,7 @@
 //! The barrier of a cluster.
 //!
-//! It opens when all threads of the cluster that have not ended have come to it. A thread comes, then waits, in
-//! turn.
+//! It opens when all threads of the cluster that have not ended have come to it. Each thread arrives, then
+//! waits.
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 

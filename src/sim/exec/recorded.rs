@@ -1,8 +1,10 @@
 //! Records the waits of warps.
 
 use super::cluster::{Cluster, State};
+use crate::sim::memory::races::mbarrier_address;
 use crate::sim::memory::warp_group::WarpGroup;
 use crate::sim::program::context::Park;
+use crate::sim::race::MbarrierAddress;
 use crate::sim::trace::timeline::BarrierKey;
 
 impl Cluster<'_> {
@@ -26,12 +28,12 @@ impl Cluster<'_> {
                 None => return,
             },
             State::Parked(Park::Barrier { byte_address, .. }) => {
-                (step, BarrierKey::Memory(rank, byte_address.at))
+                (step, BarrierKey::Memory(mbarrier_address(rank as u32, byte_address)))
             }
             State::Parked(Park::Cluster) => (step, BarrierKey::Cluster),
             State::Parked(Park::WarpGroup) => (step, BarrierKey::WarpGroup(rank, group)),
             State::Ready => match self.asked[number] {
-                Some(at) => (before, BarrierKey::Memory(rank, at)),
+                Some(at) => (before, BarrierKey::Memory(MbarrierAddress { rank, byte: at })),
                 None if self.waits_for_products(number) => {
                     (step, BarrierKey::WarpGroup(rank, group))
                 }

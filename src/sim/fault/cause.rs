@@ -319,6 +319,24 @@ causes! {
             /// The last base pixel.
             last: i64,
         },
+        /// A store of im2col mode by a map whose base pixels are not all inside of the tensor.
+        PixelBox {
+            /// The dimension.
+            dim: u32,
+            /// The first base pixel.
+            first: i64,
+            /// The last base pixel.
+            last: i64,
+            /// The pixels of the tensor along the dimension.
+            extent: u64,
+        },
+        /// A store of a box that starts at a negative coordinate.
+        NegativeStart {
+            /// The dimension.
+            dim: u32,
+            /// The coordinate.
+            coord: i32,
+        },
         /// A copy of im2col mode with an offset that the instruction does not hold.
         PixelOffset {
             /// The dimension.
@@ -351,7 +369,7 @@ causes! {
         CopyBytes {
             /// The number.
             bytes: u32,
-            /// The most that are read; 0 where the number is to be a multiple of 16 above 0.
+            /// The maximum that is read; 0 where the number is to be a multiple of 16 above 0.
             limit: u32,
         },
         /// An asynchronous copy that still accesses shared memory when all threads have ended.

@@ -44,7 +44,7 @@ pub enum RunError {
     /// The values and register variables that a thread holds at once need more registers than the
     /// simulator gives it.
     TooManyRegisters {
-        /// The most that there can be.
+        /// The maximum.
         limit: u32,
     },
     /// The launch passes another number of arguments than the kernel has parameters.
@@ -91,7 +91,7 @@ pub enum RunError {
     },
     /// The kernel bounds the threads of its blocks, and the launch has more.
     MaxThreads {
-        /// The most threads in all that the kernel is built for.
+        /// The maximum number of threads in all that the kernel is built for.
         limit: u32,
         /// The threads along each axis of the launch.
         found: [u32; 3],

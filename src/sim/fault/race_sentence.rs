@@ -37,7 +37,11 @@ impl RaceParts<'_> {
             (_, false) => "reads it, ",
         })?;
         other.write_agent(f)?;
-        if by.block == other.block {
+        if let Some(kernel) = &other.kernel {
+            write!(f, " of ")?;
+            other.write_block(f)?;
+            write!(f, " of an earlier launch, of kernel `{kernel}`")?;
+        } else if by.block == other.block {
             f.write_str(" of the same block")?;
         } else {
             f.write_str(" of ")?;
@@ -63,6 +67,12 @@ impl RaceParts<'_> {
             (MissingEdge::Scope { .. }, _) => "widen the scope of the narrower operation",
             (MissingEdge::ProxyFence, _) => {
                 "call `fence_proxy_async` in the thread of the earlier access, before the barrier that orders the two"
+            }
+            (MissingEdge::Launch, _) => {
+                "call `griddepcontrol_wait` before the access, and pass a barrier if another thread calls it"
+            }
+            (MissingEdge::LaunchBetween, _) => {
+                "let a thread of each launch between call `griddepcontrol_wait`"
             }
             (MissingEdge::InitFence, _) => "call `fence_mbarrier_init` behind the `mbarrier_init`",
             (MissingEdge::Publish, _) => {
@@ -131,6 +141,14 @@ impl fmt::Display for MissingEdge {
             }
             MissingEdge::InitFence => {
                 "it comes first, but no `fence_mbarrier_init` makes it visible to the asynchronous proxy"
+            }
+            MissingEdge::Launch => {
+                "the launch is programmatic, and that launch may still run: this thread does not know that a \
+                 `griddepcontrol_wait` has returned"
+            }
+            MissingEdge::LaunchBetween => {
+                "the launches are programmatic, and that launch may still run: no thread of a launch between has \
+                 waited for it"
             }
             MissingEdge::Pending => "that operation has not completed",
             MissingEdge::Wait => "no thread has waited for that operation",

@@ -178,6 +178,14 @@ impl FaultCause {
             FaultCause::PixelStart { dim, coord, first, last } => says!(
                 "starts at coordinate {coord} of dimension {dim}, and base pixels are from {first} to {last}, in"
             ),
+            FaultCause::PixelBox { dim, first, last, extent } => says!(
+                "stores to base pixels from {first} to {last} along dimension {dim}, which has {extent} pixels, in"
+            )
+            .cure("store by a map whose box of pixels is inside of the tensor: without padding"),
+            FaultCause::NegativeStart { dim, coord } => {
+                says!("stores a box from coordinate {coord} of dimension {dim} on, in")
+                    .cure("start stores at coordinates from 0 on: hardware takes no others")
+            }
             FaultCause::PixelOffset { dim, offset, limit } => says!(
                 "has offset {offset} along dimension {dim}, which must be from 0 to below {limit}, in"
             ),

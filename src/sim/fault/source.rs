@@ -40,7 +40,7 @@ pub struct HotLine {
 }
 
 /// One of the two accesses of a race.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Racer {
     /// Its source: the thread, or an asynchronous operation of it.
@@ -49,6 +49,8 @@ pub struct Racer {
     pub writes: bool,
     /// The operation.
     pub op: SourceOp,
+    /// The kernel of an earlier launch, which a programmatic launch overlaps with; `None` for the launch that is reported.
+    pub kernel: Option<String>,
     /// The block.
     pub block: [u32; 3],
     /// The rank of the block in its cluster, in a launch with clusters.

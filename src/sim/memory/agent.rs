@@ -12,7 +12,7 @@ use crate::sim::fault::raw::Origin;
 
 /// The coordinates of a box; those beyond the rank of the tensor do not count.
 pub(in crate::sim) type Coords = [i32; MAX_COORDS];
-/// The most coordinates, 5, with the most offsets of im2col mode, 3.
+/// The maximum number of coordinates, 5, with the maximum number of offsets of im2col mode, 3.
 pub(in crate::sim) const MAX_COORDS: usize = 8;
 
 /// The shared memory of a block, by its rank in the cluster: some of its bytes.
@@ -126,9 +126,6 @@ pub(in crate::sim) enum What {
     Store(Box<Store>),
     Remote(Box<RemoteStore>),
 }
-
-/// A barrier in shared memory: the rank of its block, and its address.
-pub(in crate::sim) type BarrierOf = (usize, usize);
 
 /// All tasks of a cluster, in the order of their issue.
 #[derive(Debug, Default)]

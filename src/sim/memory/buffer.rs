@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::element::Element;
 use super::shared::byte_mask;
 use crate::ir;
+use crate::sim::stream_order::Uses;
 
 /// An allocation in the simulator's global memory: initialised bytes, read and written as elements of any
 /// type, in the byte order of the GPU (least significant first).
@@ -26,6 +27,8 @@ use crate::ir;
 pub struct GlobalBuffer {
     /// The words of the allocation; parts share them.
     words: Arc<[AtomicU32]>,
+    /// The uses of the allocation.
+    uses: Arc<Uses>,
     /// The first word of this part.
     first: usize,
     len_bytes: usize,
@@ -53,7 +56,7 @@ impl GlobalBuffer {
     /// A buffer of zero bytes.
     pub fn zeros(len_bytes: usize) -> GlobalBuffer {
         let words = (0..len_bytes.div_ceil(4)).map(|_| AtomicU32::new(0)).collect();
-        GlobalBuffer { words, first: 0, len_bytes }
+        GlobalBuffer { words, uses: Arc::default(), first: 0, len_bytes }
     }
 
     /// A buffer that holds `values`.
@@ -79,6 +82,7 @@ impl GlobalBuffer {
         let first = self.first + first_word;
         (end <= self.len_bytes).then(|| GlobalBuffer {
             words: self.words.clone(),
+            uses: Arc::clone(&self.uses),
             first,
             len_bytes,
         })
@@ -89,8 +93,14 @@ impl GlobalBuffer {
         self.len_bytes
     }
 
+    /// The uses of the allocation, and the first byte of the buffer there.
+    pub(in crate::sim) fn place(&self) -> (&Arc<Uses>, usize) {
+        (&self.uses, 4 * self.first)
+    }
+
     /// The buffer as elements of type `T`; bytes after the last whole element are left out.
     pub fn to_vec<T: ir::Element>(&self) -> Vec<T> {
+        self.uses.note_host(false);
         let size = T::SCALAR.size_bytes() as usize;
         let word = |i| self.word(i);
         let load = |at| match size {
@@ -111,6 +121,7 @@ impl GlobalBuffer {
         if data_bytes != self.len_bytes {
             return Err(WriteError { buffer_bytes: self.len_bytes, data_bytes });
         }
+        self.uses.note_host(true);
         self.fill_from(values);
         Ok(())
     }
@@ -177,7 +188,7 @@ impl GlobalBuffer {
     }
 }
 
-/// Locks of what takes two words and must be in one piece, chosen by the place in memory.
+/// Locks of what takes two words and must be in one piece, chosen by the address.
 static LOCKS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
 
 impl GlobalBuffer {
@@ -193,8 +204,8 @@ impl GlobalBuffer {
 
     /// Keeps other accesses in one piece away from the two words from word `i` on.
     pub(in crate::sim) fn lock(&self, i: usize) -> MutexGuard<'static, ()> {
-        let place = (self.words.as_ptr().addr() / 4 + self.first + i) / 2;
-        LOCKS[place % LOCKS.len()].lock().unwrap_or_else(PoisonError::into_inner)
+        let pair = (self.words.as_ptr().addr() / 4 + self.first + i) / 2;
+        LOCKS[pair % LOCKS.len()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::sim::fault::raw::BarrierAt;
 use crate::sim::fault::raw_fault::RawCause;
 
-/// The most arrivals and bytes that a barrier counts.
+/// The maximum number of arrivals and bytes that a barrier counts.
 pub(in crate::sim) const MAX: u32 = (1 << 20) - 1;
 
 /// A barrier: it is in phase `phase`, which ends when no arrival and no byte is pending.

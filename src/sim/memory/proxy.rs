@@ -16,7 +16,7 @@ use crate::sim::fault::raw_fault::RawCause;
 
 /// Bytes that have one mark in common.
 const CHUNK: usize = 16;
-/// The most warps of a block.
+/// The maximum number of warps of a block.
 const WARPS: u32 = 32;
 
 /// The stores of threads to the shared memory of a block, by byte. Empty in a kernel that does not need them.

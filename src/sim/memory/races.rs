@@ -13,33 +13,60 @@ use crate::ir::op::{LoadAccess, LoadOrder, MemScope, StoreAccess, StoreOrder};
 use crate::ir::types::{Scalar, Space};
 use crate::sim::fault::raw::{AccessAt, Origin, RacerAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
-use crate::sim::race::{At, Grid, Lanes, Party, Race, Races, Strong, Target};
+use crate::sim::race::{
+    At, Before, Footprint, Grid, Lanes, MbarrierAddress, Overlap, Party, Race, Races, Strong,
+    Target,
+};
 
 /// The shadows of a launch: one for each buffer that the kernel can write.
 #[derive(Debug)]
 pub(in crate::sim) struct Watched {
     grid: Arc<Mutex<Grid>>,
-    /// For each parameter the number of its buffer among those with a shadow.
+    /// For each parameter the number of its buffer among the watched ones. Buffers with a shadow come first.
     buffers: Vec<Option<usize>>,
     /// Set where stores of equal values race.
     equal_stores: bool,
 }
 
 impl Watched {
-    /// For the buffers of parameters, each with whether the kernel can write it. A buffer may be that of several.
-    pub(in crate::sim) fn new(params: &[(&GlobalBuffer, bool)], equal_stores: bool) -> Watched {
+    /// For the buffers of parameters, each with whether the kernel can write it. A buffer may be that of several. `before`
+    /// are the launches that may still run, and whether a later launch may start early and compare its accesses; `None`
+    /// for a launch that overlaps with no other.
+    pub(in crate::sim) fn new(
+        params: &[(&GlobalBuffer, bool)],
+        equal_stores: bool,
+        before: Option<(Vec<Before>, bool)>,
+    ) -> Watched {
         let mut found: Vec<&GlobalBuffer> = Vec::new();
         let same = |a: &GlobalBuffer, b: &GlobalBuffer| std::ptr::eq(a, b);
-        for (buffer, _) in params.iter().filter(|(_, written)| *written) {
-            if !found.iter().any(|other| same(other, buffer)) {
-                found.push(buffer);
+        let mut add = |chosen: bool| {
+            for (buffer, _) in params.iter().filter(|(_, written)| *written == chosen) {
+                if !found.iter().any(|other| same(other, buffer)) {
+                    found.push(buffer);
+                }
             }
+            found.len()
+        };
+        let written = add(true);
+        if before.is_some() {
+            add(false);
         }
         let number =
             |(buffer, _): &(&GlobalBuffer, bool)| found.iter().position(|b| same(b, buffer));
         let buffers = params.iter().map(number).collect();
-        let grid = Grid::new(found.iter().map(|buffer| buffer.len_bytes()));
-        Watched { grid, buffers, equal_stores }
+        let place = |buffer: &&GlobalBuffer| {
+            let (uses, first) = buffer.place();
+            (uses.number, first)
+        };
+        let overlap = before
+            .map(|(before, keeps)| Overlap::new(found.iter().map(place).collect(), before, keeps));
+        let lengths = found[..written].iter().map(|buffer| buffer.len_bytes());
+        Watched { grid: Grid::new(lengths, overlap), buffers, equal_stores }
+    }
+
+    /// See [`Grid::take_footprint`].
+    pub(in crate::sim) fn take_footprint(&self) -> (Option<Footprint>, bool) {
+        Grid::take_footprint(&self.grid)
     }
 }
 
@@ -47,7 +74,7 @@ impl Watched {
 #[derive(Debug)]
 pub(in crate::sim) struct Detector {
     pub(in crate::sim) races: Races,
-    /// For each parameter the number of its buffer among those with a shadow.
+    /// For each parameter the number of its buffer among the watched ones.
     pub(in crate::sim) buffers: Vec<Option<usize>>,
     /// Set where stores of equal values race.
     equal_stores: bool,
@@ -83,11 +110,14 @@ impl Detector {
     /// Adds a race, once for each two operations: the one of the threads that are farthest apart, because the barrier
     /// between them orders the others too.
     fn add(&mut self, race: &Race, fault: RawFault) {
-        let pair = |a: u32, b: u32| (a.min(b), a.max(b));
-        let new = pair(race.by.step, race.other.step);
+        let pair = |by: &Party, other: &Party| match other.launch {
+            Some(_) => (other.launch, by.step, other.step),
+            None => (None, by.step.min(other.step), by.step.max(other.step)),
+        };
+        let new = pair(&race.by, &race.other);
         let known = self.found.iter_mut().find_map(|old| match old.cause {
             RawCause::Race { by: RacerAt(by), other: RacerAt(other), missing, .. } => {
-                (pair(by.step, other.step) == new).then_some((old, missing))
+                (pair(&by, &other) == new).then_some((old, missing))
             }
             _ => None,
         });
@@ -100,7 +130,7 @@ impl Detector {
         }
     }
 
-    /// The number of the buffer of a parameter among those with a shadow.
+    /// The number of the buffer of a parameter among the watched ones.
     pub(in crate::sim) fn buffer(&self, param: u32) -> Option<usize> {
         self.buffers.get(param as usize).copied().flatten()
     }
@@ -263,7 +293,9 @@ impl Memory<'_> {
         for race in detector.races.take_found() {
             let fault = self.raced(detector, &race, elem);
             let (by, other) = (Origin::from(race.by), Origin::from(race.other));
-            self.record(|recorder| recorder.timeline.raced(by, other));
+            if race.other.launch.is_none() {
+                self.record(|recorder| recorder.timeline.raced(by, other));
+            }
             detector.add(&race, *fault);
         }
     }
@@ -429,18 +461,18 @@ impl Memory<'_> {
         &mut self,
         origin: Origin,
         lanes: &mut Arrived,
-        (lane, place): (usize, (usize, usize)),
+        (lane, barrier): (usize, MbarrierAddress),
         (releases, ended): (bool, bool),
     ) {
-        self.record_arrival(origin, place, ended);
+        self.record_arrival(origin, barrier, ended);
         let Some(detector) = &mut self.races else { return };
-        if lanes.place != Some(place) {
+        if lanes.barrier != Some(barrier) {
             lanes.flush(&mut detector.races, origin);
         }
-        *lanes = Arrived { place: Some(place), lanes: lanes.lanes | 1 << lane, releases };
+        *lanes = Arrived { barrier: Some(barrier), lanes: lanes.lanes | 1 << lane, releases };
         if ended {
             lanes.flush(&mut detector.races, origin);
-            detector.races.mbarrier_phase(place);
+            detector.races.mbarrier_phase(barrier);
         }
     }
 
@@ -449,13 +481,13 @@ impl Memory<'_> {
         &mut self,
         origin: Origin,
         number: u32,
-        (place, ended): ((usize, usize), bool),
+        (barrier, ended): (MbarrierAddress, bool),
     ) {
-        self.record_phase(place, ended);
+        self.record_phase(barrier, ended);
         self.note(|races| {
-            races.load_complete(origin.into(), number, place);
+            races.load_complete(origin.into(), number, barrier);
             if ended {
-                races.mbarrier_phase(place);
+                races.mbarrier_phase(barrier);
             }
         });
     }
@@ -471,21 +503,21 @@ impl Memory<'_> {
 /// Lanes that have arrived at one mbarrier in one operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::sim) struct Arrived {
-    place: Option<(usize, usize)>,
+    barrier: Option<MbarrierAddress>,
     lanes: u32,
     releases: bool,
 }
 
 impl Arrived {
     fn flush(&mut self, races: &mut Races, origin: Origin) {
-        if let (Some(place), true) = (self.place, self.lanes != 0) {
-            races.mbarrier_arrive(origin.into(), self.lanes, place, self.releases);
+        if let (Some(barrier), true) = (self.barrier, self.lanes != 0) {
+            races.mbarrier_arrive(origin.into(), self.lanes, barrier, self.releases);
         }
         self.lanes = 0;
     }
 }
 
-/// The place of an mbarrier: the rank of its block, and its address there.
-pub(in crate::sim) fn place(rank: u32, barrier: ByteAddress) -> (usize, usize) {
-    (rank as usize, barrier.at)
+/// Returns the address in the cluster of an mbarrier of block `rank`.
+pub(in crate::sim) fn mbarrier_address(rank: u32, barrier: ByteAddress) -> MbarrierAddress {
+    MbarrierAddress { rank: rank as usize, byte: barrier.at }
 }

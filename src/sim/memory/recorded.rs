@@ -8,7 +8,7 @@ use super::races::Accessed;
 use super::shared::of_cluster;
 use super::space::MemorySpace;
 use crate::sim::fault::raw::Origin;
-use crate::sim::race::Target;
+use crate::sim::race::{MbarrierAddress, Target};
 use crate::sim::trace::Recorder;
 use crate::sim::trace::counts::{LaneAccess, Mover};
 use crate::sim::trace::timeline::BarrierKey;
@@ -26,18 +26,18 @@ impl Memory<'_> {
     pub(in crate::sim) fn record_arrival(
         &mut self,
         origin: Origin,
-        (rank, at): (usize, usize),
+        barrier: MbarrierAddress,
         ended: bool,
     ) {
-        let key = BarrierKey::Memory(rank, at);
+        let key = BarrierKey::Memory(barrier);
         self.record(|recorder| recorder.timeline.warp_arrives(key, origin));
-        self.record_phase((rank, at), ended);
+        self.record_phase(barrier, ended);
     }
 
     /// Records that a phase of an mbarrier has ended, if it has.
-    pub(in crate::sim) fn record_phase(&mut self, (rank, at): (usize, usize), ended: bool) {
+    pub(in crate::sim) fn record_phase(&mut self, barrier: MbarrierAddress, ended: bool) {
         if ended {
-            let key = BarrierKey::Memory(rank, at);
+            let key = BarrierKey::Memory(barrier);
             self.record(|recorder| recorder.timeline.phase_ended(key));
         }
     }

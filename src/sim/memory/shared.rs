@@ -66,7 +66,7 @@ pub(in crate::sim) struct Shared {
 }
 
 impl Shared {
-    /// Stores are watched where the asynchronous proxy must be told of them.
+    /// Stores are watched where the asynchronous proxy needs a fence to see them.
     pub(in crate::sim) fn new(len_bytes: usize, allocs: &[SharedRange], watched: bool) -> Shared {
         let words = vec![0; len_bytes.div_ceil(4)];
         let (written, allocs) = (words.clone(), allocs.to_vec());

@@ -117,8 +117,8 @@ impl WarpGroup {
         said: Said,
         registers: Option<Registers>,
     ) -> Result<(), RawCause> {
-        let place = (self.next[warp] - self.base) as usize;
-        match self.queue.get(place) {
+        let index = (self.next[warp] - self.base) as usize;
+        match self.queue.get(index) {
             Some(found) if found.origin.step != origin.step => {
                 return Err(RawCause::OtherWgmma { op: StepAt(found.origin.step) });
             }
@@ -135,7 +135,7 @@ impl WarpGroup {
                 done: false,
             }),
         }
-        let issued = &mut self.queue[place];
+        let issued = &mut self.queue[index];
         issued.registers[warp] = registers;
         issued.warps |= 1 << warp;
         self.complete |= issued.warps == ALL;
@@ -242,11 +242,11 @@ impl WarpGroup {
         origin: Origin,
         count: u32,
     ) -> Result<(), RawCause> {
-        let place = self.ahead[warp];
-        if place == self.changes.len() {
+        let index = self.ahead[warp];
+        if index == self.changes.len() {
             self.changes.push_back(Change { origin, count, warps: 0 });
         }
-        let change = &mut self.changes[place];
+        let change = &mut self.changes[index];
         if (change.origin.step, change.count) != (origin.step, count) {
             return Err(RawCause::OtherWgmma { op: StepAt(change.origin.step) });
         }

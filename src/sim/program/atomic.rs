@@ -1,4 +1,4 @@
-//! Atomic operations, and what caches are told.
+//! Atomic operations and cache hints.
 //!
 //! The lanes of a warp go one after the other, from the lowest. Blocks run in parallel: each operation on global memory
 //! is one step, and in which order those of several blocks come is the host's choice.
@@ -96,17 +96,17 @@ impl Parts {
     }
 
     /// The slot of element `number`, and the bit of it at which the element starts.
-    fn place<E: Element>(&self, number: usize) -> (usize, usize) {
+    fn slot<E: Element>(&self, number: usize) -> (usize, usize) {
         (self.slots[number / self.per_slot] as usize, number % self.per_slot * E::BYTES * 8)
     }
 
     fn read<E: Element>(&self, regs: &Regs, number: usize) -> [u64; LANES] {
-        let (slot, shift) = self.place::<E>(number);
+        let (slot, shift) = self.slot::<E>(number);
         E::Word::file(regs)[slot].map(|word| word.bits() >> shift & ones::<E>())
     }
 
     fn write<E: Element>(&self, regs: &mut Regs, number: usize, (mask, bits): (u32, [u64; LANES])) {
-        let (slot, shift) = self.place::<E>(number);
+        let (slot, shift) = self.slot::<E>(number);
         let out = &mut E::Word::file_mut(regs)[slot];
         for lane in lanes_of(mask) {
             let others = out[lane].bits() & !(ones::<E>() << shift);

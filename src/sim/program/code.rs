@@ -20,8 +20,8 @@ pub(in crate::sim) struct MemoryStep {
     pub(in crate::sim) what: Accessed,
 }
 
-/// One step of a warp. A step number stands for its place in [`Code::steps`]; a frame number for the depth
-/// in the warp's stack of open constructs, which is the static nesting depth.
+/// One step of a warp. A step number is an index of [`Code::steps`]; a frame number is a depth in the
+/// warp's stack of open constructs, which is the static nesting depth.
 pub(in crate::sim) enum Inst {
     Pure(Pure),
     Checked(Checked),

@@ -67,7 +67,7 @@ impl Shape {
     }
 }
 
-/// A warp in its place.
+/// A warp and its position in the grid.
 pub(in crate::sim) struct Position {
     pub(in crate::sim) grid: Grid,
     pub(in crate::sim) shape: Shape,

@@ -11,6 +11,7 @@ use crate::ir::op::{ClusterArrival, ProxySpace, Sync};
 use crate::ir::types::Scalar;
 use crate::ir::{OpId, Value};
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
+use crate::sim::race::Races;
 use crate::sim::trace::timeline::BarrierKey;
 
 impl Compiler<'_> {
@@ -62,10 +63,17 @@ impl Compiler<'_> {
                     Ok(Next::Go)
                 }))
             }
-            // The grids before this one have ended, and none after it waits.
-            Sync::FenceProxyAlias {}
-            | Sync::GriddepcontrolWait {}
-            | Sync::GriddepcontrolLaunchDependents {} => {
+            // The launches before have ended. On a GPU they may still run: the race detector compares the accesses.
+            Sync::GriddepcontrolWait {} => Inst::Act(Box::new(|context| {
+                let (at, lanes) = (context.origin.into(), context.active);
+                context.memory.note(|races| races.launches_wait(at, lanes));
+                Ok(Next::Go)
+            })),
+            Sync::GriddepcontrolLaunchDependents {} => Inst::Act(Box::new(|context| {
+                context.memory.note(Races::start_dependents);
+                Ok(Next::Go)
+            })),
+            Sync::FenceProxyAlias {} => {
                 self.weight += 1;
                 return Ok(());
             }

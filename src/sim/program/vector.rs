@@ -66,7 +66,7 @@ impl At {
     }
 }
 
-/// Writes `f` of some numbers to another place, one step after the other. No place that is written is read
+/// Writes `f` of some numbers to other slots, one step after the other. No slot that is written is read
 /// afterwards.
 pub(in crate::sim) fn each<const N: usize>(
     steps: Vec<(At, [At; N])>,

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::clock::ALL;
-use super::layout::Source;
-use super::shadow::{Access, Completion};
-use super::threads::Fact;
-use super::{Agent, At, Races, Target, lanes_of, lock};
+use super::clock::{ALL, Component};
+use super::layout::{GROUP, Source};
+use super::record::{Access, Record};
+use super::shadow::{Completion, Order, View};
+use super::threads::{Fact, State};
+use super::{Agent, At, MbarrierAddress, Races, Target, lanes_of, lock};
 use crate::ir::op::MemScope;
 
 /// Operations of a warp in groups that each lane commits.
@@ -18,7 +19,7 @@ struct Groups {
     commits: VecDeque<(u32, u32)>,
 }
 
-/// The most groups of a warp that are looked up.
+/// The maximum number of groups of a warp that are looked up.
 const GROUPS: usize = 256;
 
 impl Groups {
@@ -72,7 +73,7 @@ impl Races {
             is_async: false,
             step: at.step,
         };
-        self.agent_access(at, (lane, 1 << lane), target, access, None, Agent::Copy, pieces);
+        self.agent_access(at, (lane, 1 << lane), target, access, None, (Agent::Copy, None), pieces);
     }
 
     /// `cp.async.commit_group`.
@@ -93,11 +94,11 @@ impl Races {
         &mut self,
         at: At,
         lanes: u32,
-        (place, count): ((usize, usize), u32),
+        (barrier, count): (MbarrierAddress, u32),
     ) {
         let warp = self.warp(at);
         let component = self.layout.of_warp(self.range, Source::Copies, warp);
-        if let Some(barrier) = self.mbarriers.get_mut(&place) {
+        if let Some(barrier) = self.mbarriers.get_mut(&barrier) {
             barrier.pending_mut().order.raise_lanes(component, lanes, count);
         }
     }
@@ -132,13 +133,13 @@ impl Races {
         let own = (lane, 1 << lane);
         let shared = Target::Shared(at.block as usize);
         let proxy = Some(Fact::AsyncShared);
-        self.agent_access(at, own, shared, access, proxy, Agent::Store, from);
+        self.agent_access(at, own, shared, access, proxy, (Agent::Store, None), from);
         let Some((buffer, to)) = to else { return };
         access.component = self.layout.of_warp(self.range, Source::StoreWrites, warp);
         access.writes = true;
         access.strong = reduces.then_some(MemScope::Gpu);
         let proxy = Some(Fact::AsyncGlobal);
-        self.agent_access(at, own, Target::Global(buffer), access, proxy, Agent::Store, to);
+        self.agent_access(at, own, Target::Global(buffer), access, proxy, (Agent::Store, None), to);
     }
 
     /// `cp.async.bulk.commit_group`.
@@ -183,12 +184,12 @@ impl Races {
         };
         let own = (lane, 1 << lane);
         let proxy = is_async.then_some(Fact::AsyncShared);
-        self.agent_access(at, own, Target::Shared(rank), access, proxy, Agent::Load, to);
+        self.agent_access(at, own, Target::Shared(rank), access, proxy, (Agent::Load, None), to);
         if let Some((buffer, from)) = from {
             (access.writes, access.strong) = (false, None);
             let proxy = Some(Fact::AsyncGlobal);
             let target = Target::Global(buffer);
-            self.agent_access(at, own, target, access, proxy, Agent::Load, from);
+            self.agent_access(at, own, target, access, proxy, (Agent::Load, None), from);
             let pending = Completion { barrier: 0, phases: u32::MAX };
             lock(&self.grid).completions.insert((access.component, number), pending);
         }
@@ -209,13 +210,13 @@ impl Races {
         };
         let (own, proxy) = ((lane, 1 << lane), Some(Fact::AsyncShared));
         let shared = Target::Shared(at.block as usize);
-        self.agent_access(at, own, shared, access, proxy, Agent::Load, from);
+        self.agent_access(at, own, shared, access, proxy, (Agent::Load, None), from);
     }
 
     /// Operation `number` of a warp completes in the present phase of an mbarrier, before it counts there.
-    pub(in crate::sim) fn load_complete(&mut self, at: At, number: u32, place: (usize, usize)) {
+    pub(in crate::sim) fn load_complete(&mut self, at: At, number: u32, barrier: MbarrierAddress) {
         let warp = self.warp(at);
-        let Some(barrier) = self.mbarriers.get(&place) else { return };
+        let Some(barrier) = self.mbarriers.get(&barrier) else { return };
         let found = Completion { barrier: barrier.component, phases: barrier.phases + 1 };
         if let Some(completion) = self.completions.get_mut(number as usize) {
             *completion = found;
@@ -227,6 +228,9 @@ impl Races {
     }
 
     /// A warp comes to `wgmma` number `number` of its group, which reads `pieces` of the shared memory of its block.
+    ///
+    /// The first warp of the group that comes reads for all. A later one knows that nothing has been written since, because
+    /// such a write would race, so it compares the writes that the first one found with what it knows itself.
     pub(in crate::sim) fn wgmma_issue(&mut self, at: At, number: u64, pieces: Pieces<'_>) {
         let warp = self.warp(at);
         let access = Access {
@@ -238,10 +242,27 @@ impl Races {
             is_async: true,
             step: at.step,
         };
-        let shared = Target::Shared(at.block as usize);
+        let key = (access.component, access.count);
+        let mut compared = self.products.remove(&key).unwrap_or_default();
         let proxy = Some(Fact::AsyncShared);
-        // The lanes of a warp come together.
-        self.agent_access(at, (0, ALL), shared, access, proxy, Agent::Wgmma, pieces);
+        if compared.warps == 0 || !self.knows(warp, &compared.writes, proxy) {
+            let shared = Target::Shared(at.block as usize);
+            let agent = (Agent::Wgmma, Some(&mut compared.writes));
+            // The lanes of a warp come together.
+            self.agent_access(at, (0, ALL), shared, access, proxy, agent, pieces);
+        }
+        compared.warps += 1;
+        if compared.warps < GROUP {
+            self.products.insert(key, compared);
+        }
+    }
+
+    /// Returns whether accesses of any lanes are before the next one of a warp.
+    fn knows(&self, warp: u32, records: &[Record], proxy: Option<Fact>) -> bool {
+        let state = State::new(self.threads[warp as usize].released(ALL));
+        let (space, own) = ((&self.layout, self.range), ([Component::MAX; 4], warp, ALL));
+        let mut view = View::new(space, &state, own, proxy, &self.completions);
+        records.iter().all(|record| view.order_of(record, ALL) == Order::Before)
     }
 
     /// A warp has waited for the `wgmma` of its group before number `end`.

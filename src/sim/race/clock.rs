@@ -6,6 +6,10 @@
 /// The number of a component in its launch: each cluster has a range of them.
 pub(super) type Component = u32;
 
+/// The component of the launches before in the stream: its count is 1 once `griddepcontrol.wait` has returned. No access
+/// has it.
+pub(super) const LAUNCHES: Component = Component::MAX - 1;
+
 /// All lanes of a warp.
 pub(super) const ALL: u32 = u32::MAX;
 
@@ -36,12 +40,13 @@ impl Range {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Clock {
     range: Range,
+    /// By rising component and count. Those of a component have different lanes. First, because lanes of a warp that differ
+    /// do so here.
+    marks: Vec<Mark>,
     /// The counts of the components of the own cluster; those after the last are 0.
     near: Vec<u32>,
     /// Those of other clusters, by rising component.
     far: Vec<(Component, u32)>,
-    /// By rising component and count. Those of a component have different lanes.
-    marks: Vec<Mark>,
 }
 
 impl Clock {
@@ -271,12 +276,12 @@ mod tests {
         fn clocks_are_maps_to_counts(a in learned(), b in learned()) {
             let ((mut a, of_a), (b, of_b)) = (a, b);
             prop_assert_eq!(plain(&a), of_a.clone());
-            let least = |key: &(Component, usize)| of_a[key].min(of_b[key]);
-            let expected: Plain = of_a.keys().map(|key| (*key, least(key))).collect();
+            let min_of = |key: &(Component, usize)| of_a[key].min(of_b[key]);
+            let expected: Plain = of_a.keys().map(|key| (*key, min_of(key))).collect();
             prop_assert_eq!(plain(&a.meet(&b)), expected);
             a.join(&b);
-            let most = |key: &(Component, usize)| of_a[key].max(of_b[key]);
-            let expected: Plain = of_a.keys().map(|key| (*key, most(key))).collect();
+            let max_of = |key: &(Component, usize)| of_a[key].max(of_b[key]);
+            let expected: Plain = of_a.keys().map(|key| (*key, max_of(key))).collect();
             prop_assert_eq!(plain(&a), expected);
             // The marks of a component are disjoint and above what is known of all its lanes.
             for (i, mark) in a.marks.iter().enumerate() {

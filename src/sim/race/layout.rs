@@ -1,6 +1,6 @@
 //! The components of a launch: which source of accesses each number stands for.
 
-use super::clock::{Component, Range};
+use super::clock::{Component, LAUNCHES, Range};
 use crate::ir::op::MemScope;
 
 /// A source of accesses.
@@ -20,19 +20,21 @@ pub(super) enum Source {
     Tensor,
     /// An mbarrier, by its completed phases.
     Barrier,
+    /// The launches before.
+    Launches,
 }
 
 /// The shape of the clusters of a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) blocks: u32,
     pub(super) warps_of_block: u32,
-    /// The most mbarriers of a cluster.
+    /// The maximum number of mbarriers of a cluster.
     pub(super) barriers: u32,
 }
 
 /// Warps of a warp group.
-const GROUP: u32 = 4;
+pub(super) const GROUP: u32 = 4;
 
 impl Layout {
     fn warps(&self) -> u32 {
@@ -56,7 +58,7 @@ impl Layout {
     pub(super) fn range(&self, cluster: u64) -> Option<Range> {
         let count = self.stride();
         let first = cluster.checked_mul(u64::from(count))?;
-        let fits = first + u64::from(count) <= u64::from(u32::MAX);
+        let fits = first + u64::from(count) <= u64::from(LAUNCHES);
         fits.then_some(Range { first: first as u32, count })
     }
 
@@ -67,7 +69,7 @@ impl Layout {
             Source::Copies => 1,
             Source::StoreReads => 2,
             Source::StoreWrites => 3,
-            Source::Loads | Source::Tensor | Source::Barrier => 4,
+            Source::Loads | Source::Tensor | Source::Barrier | Source::Launches => 4,
         };
         range.first + wing * self.warps() + warp
     }
@@ -85,6 +87,9 @@ impl Layout {
 
     /// The cluster of a component, its source, and the warp (of a warp group the first) or the number of the mbarrier.
     pub(super) fn source(&self, component: Component) -> (u32, Source, u32) {
+        if component == LAUNCHES {
+            return (u32::MAX, Source::Launches, 0);
+        }
         let (cluster, index) = (component / self.stride(), component % self.stride());
         let warps = self.warps();
         let (source, number) = match index / warps.max(1) {

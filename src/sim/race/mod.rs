@@ -27,11 +27,15 @@
 //! to the cluster count: they publish the accesses of asynchronous operations. A fence before a barrier of the block
 //! counts for the thread behind the barrier. Stores of equal values do not race.
 //!
-//! **Left out.** Kernels of a stream, which are ordered; the host; tensor maps that kernels change.
+//! **Launches.** A programmatic launch is compared with those before it (`overlap.rs`). Other launches have an order.
+//!
+//! **Left out.** The host, which the runtime orders; tensor maps that kernels change.
 
 mod agents;
 mod clock;
 mod layout;
+mod overlap;
+mod record;
 mod report;
 mod shadow;
 mod strong;
@@ -45,40 +49,62 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::agents::{Copies, Stores};
-use self::clock::{ALL, Component, Range};
+use self::clock::{ALL, Component, LAUNCHES, Range};
 use self::layout::{Layout, Source};
+use self::overlap::Overlapped;
+use self::record::{Access, Record};
 use self::report::Later;
-use self::shadow::{Access, Clash, Completion, FarCompletions, Shadow, View};
+use self::shadow::{Clash, Completion, FarCompletions, Shadow, View};
 use self::strong::{Block, Location};
 use self::sync::{Join, Mbarrier};
 use self::threads::{Fact, State, Threads};
 use crate::ir::op::MemScope;
 
 pub(in crate::sim) use self::agents::Pieces;
+pub(in crate::sim) use self::overlap::{Before, Footprint, Overlap};
 pub use self::report::{Agent, MissingEdge};
 pub(in crate::sim) use self::report::{Party, Race, Target};
 pub(in crate::sim) use self::strong::Strong;
-pub(in crate::sim) use self::sync::BLOCK_BARRIER;
+pub(in crate::sim) use self::sync::{BLOCK_BARRIER, MbarrierAddress};
 
 /// State that the clusters of a launch share.
 #[derive(Debug)]
 pub(in crate::sim) struct Grid {
-    /// The shadow of each buffer that the kernel can write.
+    /// The shadow of each buffer that the kernel can write. Numbers beyond are those of other buffers of a launch that may
+    /// overlap with others.
     buffers: Vec<Shadow>,
     /// By buffer and byte.
     locations: HashMap<(usize, usize), Location>,
     /// Of operations that access such a buffer.
     completions: FarCompletions,
+    /// Launches that may overlap with this one.
+    overlap: Option<Overlap>,
 }
 
 impl Grid {
     /// For buffers of these lengths.
-    pub(in crate::sim) fn new(len_bytes: impl Iterator<Item = usize>) -> Arc<Mutex<Grid>> {
+    pub(in crate::sim) fn new(
+        len_bytes: impl Iterator<Item = usize>,
+        overlap: Option<Overlap>,
+    ) -> Arc<Mutex<Grid>> {
         Arc::new(Mutex::new(Grid {
             buffers: len_bytes.map(Shadow::new).collect(),
             locations: HashMap::new(),
             completions: FarCompletions::new(),
+            overlap,
         }))
+    }
+
+    /// Takes the accesses of the launch, if a later one may start before its end, and whether a thread has waited for the
+    /// launches before.
+    pub(in crate::sim) fn take_footprint(grid: &Mutex<Grid>) -> (Option<Footprint>, bool) {
+        match &mut lock(grid).overlap {
+            Some(overlap) => {
+                let own = std::mem::take(&mut overlap.own);
+                (overlap.starts_dependents.then_some(own), overlap.waited)
+            }
+            None => (None, false),
+        }
     }
 }
 
@@ -102,6 +128,14 @@ pub(in crate::sim) struct Lanes {
     pub(in crate::sim) bytes: usize,
 }
 
+/// The writes that the operands of a `wgmma` were compared with for the first warp.
+#[derive(Debug, Default)]
+struct Compared {
+    writes: Vec<Record>,
+    /// The warps that have come.
+    warps: u32,
+}
+
 /// The race detector of a cluster.
 #[derive(Debug)]
 pub(in crate::sim) struct Races {
@@ -119,11 +153,13 @@ pub(in crate::sim) struct Races {
     barriers: Vec<[Join; 17]>,
     cluster_barrier: Join,
     /// By the rank of the block, and the address.
-    mbarriers: HashMap<(usize, usize), Mbarrier>,
+    mbarriers: HashMap<MbarrierAddress, Mbarrier>,
     locations: HashMap<(usize, usize), Location>,
     copies: Vec<Copies>,
     stores: Vec<Stores>,
     completions: Vec<Completion>,
+    /// The `wgmma` to which not all warps of their group have come: what their operands were compared with.
+    products: HashMap<(Component, u32), Compared>,
     /// The races of the present operation.
     found: Vec<Race>,
 }
@@ -153,6 +189,9 @@ impl Races {
             warps_of_block: threads.div_ceil(32),
             barriers: blocks * (shared_bytes / 8) as u32,
         };
+        if let Some(overlap) = &mut lock(&grid).overlap {
+            overlap.own.layout = layout;
+        }
         let mut races = Races {
             grid,
             layout,
@@ -169,6 +208,7 @@ impl Races {
             copies: Vec::new(),
             stores: Vec::new(),
             completions: Vec::new(),
+            products: HashMap::new(),
             found: Vec::new(),
         };
         races.start(0);
@@ -200,14 +240,15 @@ impl Races {
         self.stores.clear();
         self.stores.resize_with(warps as usize, Stores::default);
         self.completions.clear();
+        self.products.clear();
         self.found.clear();
     }
 
     /// Notes a race of the present operation, unless the operation has one like it.
     fn note(found: &mut Vec<Race>, race: Race) {
         let same = |old: &Race| {
-            (old.other.step, old.other.writes, old.missing)
-                == (race.other.step, race.other.writes, race.missing)
+            let of = |race: &Race| (race.other.launch, race.other.step, race.other.writes);
+            (of(old), old.missing) == (of(&race), race.missing)
         };
         if !found.iter().any(same) {
             found.push(race);
@@ -259,54 +300,74 @@ impl Races {
             Target::Shared(rank) => std::mem::take(&mut self.shared[rank]),
             Target::Global(_) => Shadow::default(),
         };
+        let later = |lane| Later {
+            warp,
+            lane,
+            agent: Agent::Thread,
+            writes: what.writes,
+            strong: what.strong.is_some(),
+            target: what.target,
+            step: at.step,
+        };
+        let threads = &self.threads[warp as usize];
+        let access_of = |lane| Access {
+            component: threads.own[0],
+            count: threads.now,
+            lane,
+            writes: what.writes,
+            strong: what.strong,
+            is_async: false,
+            step: at.step,
+        };
+        if let (Target::Global(buffer), Some(grid)) = (what.target, grid.as_deref_mut())
+            && let Some(overlap) = &mut grid.overlap
         {
-            let (shadow, far) = match (what.target, grid.as_deref_mut()) {
-                (Target::Global(buffer), Some(Grid { buffers, completions, .. })) => {
-                    (&mut buffers[buffer], Some(&*completions))
-                }
-                _ => (&mut shared, None),
-            };
-            let threads = &self.threads[warp as usize];
+            let mut clashes: Vec<(u32, Overlapped)> = Vec::new();
             threads.each(mask, |lanes, state| {
-                let own = (threads.own, warp, 0);
-                let space = (&self.layout, self.range);
-                let mut view = View::new(space, state, own, proxy, &self.completions);
-                view.far = far;
-                let mut access = Access {
-                    component: threads.own[0],
-                    count: threads.now,
-                    lane: 0,
-                    writes: what.writes,
-                    strong: what.strong,
-                    is_async: false,
-                    step: at.step,
-                };
+                let waited = state.known.order.base(LAUNCHES) > 0;
                 for lane in lanes_of(lanes) {
-                    (view.lane, access.lane) = (1 << lane, lane);
-                    let from = offset(lane as usize);
-                    shadow.access(&mut view, &access, (from, what.bytes), &mut |clash| {
-                        let later = Later {
-                            warp,
-                            lane,
-                            agent: Agent::Thread,
-                            writes: what.writes,
-                            strong: what.strong.is_some(),
-                            target: what.target,
-                            step: at.step,
-                        };
-                        let race = self.race(None, &clash, later);
-                        let benign = what.writes
-                            && what.strong.is_none()
-                            && clash.record.writes()
-                            && !clash.record.is_async()
-                            && clash.record.strong().is_none()
-                            && equal(&race);
-                        if !benign {
-                            Races::note(&mut found, race);
-                        }
+                    let bytes = (offset(lane as usize), what.bytes);
+                    overlap.access((&access_of(lane), waited), buffer, bytes, &mut |clash| {
+                        clashes.push((lane, clash));
                     });
                 }
             });
+            for (lane, clash) in clashes {
+                Races::note(&mut found, self.overlapped(overlap, &clash, later(lane)));
+            }
+        }
+        {
+            let shadow = match (what.target, grid.as_deref_mut()) {
+                (Target::Global(buffer), Some(Grid { buffers, completions, .. })) => {
+                    buffers.get_mut(buffer).map(|shadow| (shadow, Some(&*completions)))
+                }
+                _ => Some((&mut shared, None)),
+            };
+            if let Some((shadow, far)) = shadow {
+                threads.each(mask, |lanes, state| {
+                    let own = (threads.own, warp, 0);
+                    let space = (&self.layout, self.range);
+                    let mut view = View::new(space, state, own, proxy, &self.completions);
+                    view.far = far;
+                    for lane in lanes_of(lanes) {
+                        let access = access_of(lane);
+                        view.lane = 1 << lane;
+                        let from = offset(lane as usize);
+                        shadow.access(&mut view, &access, (from, what.bytes), &mut |clash| {
+                            let race = self.race(None, &clash, later(lane));
+                            let benign = what.writes
+                                && what.strong.is_none()
+                                && clash.record.writes()
+                                && !clash.record.is_async()
+                                && clash.record.strong().is_none()
+                                && equal(&race);
+                            if !benign {
+                                Races::note(&mut found, race);
+                            }
+                        });
+                    }
+                });
+            }
         }
         if let Target::Shared(rank) = what.target {
             self.shared[rank] = shared;
@@ -326,9 +387,10 @@ impl Races {
         let threads = &self.threads[warp as usize];
         let mut grid = lock(&self.grid);
         let shadow = match what.target {
-            Target::Shared(rank) => &mut self.shared[rank],
-            Target::Global(buffer) => &mut grid.buffers[buffer],
+            Target::Shared(rank) => Some(&mut self.shared[rank]),
+            Target::Global(buffer) => grid.buffers.get_mut(buffer),
         };
+        let Some(shadow) = shadow else { return };
         for lane in lanes_of(mask) {
             let access = Access {
                 component: threads.own[0],
@@ -361,7 +423,7 @@ impl Races {
         target: Target,
         access: Access,
         proxy: Option<Fact>,
-        agent: Agent,
+        (agent, compared): (Agent, Option<&mut Vec<Record>>),
         pieces: Pieces<'_>,
     ) {
         if !self.checks {
@@ -374,15 +436,39 @@ impl Races {
             Target::Shared(rank) => std::mem::take(&mut self.shared[rank]),
             Target::Global(_) => Shadow::default(),
         };
+        let later = Later {
+            warp,
+            lane,
+            agent,
+            writes: access.writes,
+            strong: access.strong.is_some(),
+            target,
+            step: at.step,
+        };
         let mut clashes: Vec<Clash> = Vec::new();
+        let threads = &self.threads[warp as usize];
+        if let (Target::Global(buffer), Some(grid)) = (target, grid.as_deref_mut())
+            && let Some(overlap) = &mut grid.overlap
         {
-            let (shadow, far) = match (target, grid.as_deref_mut()) {
-                (Target::Global(buffer), Some(Grid { buffers, completions, .. })) => {
-                    (&mut buffers[buffer], Some(&*completions))
-                }
-                _ => (&mut shared, None),
-            };
-            let threads = &self.threads[warp as usize];
+            let waited = threads.state(lane).known.order.base(LAUNCHES) > 0;
+            let mut clashes: Vec<Overlapped> = Vec::new();
+            pieces(&mut |from, len| {
+                overlap.access((&access, waited), buffer, (from, len), &mut |clash| {
+                    clashes.push(clash);
+                });
+            });
+            for clash in clashes {
+                let race = self.overlapped(overlap, &clash, later);
+                Races::note(&mut self.found, race);
+            }
+        }
+        let shadow = match (target, grid.as_deref_mut()) {
+            (Target::Global(buffer), Some(Grid { buffers, completions, .. })) => {
+                buffers.get_mut(buffer).map(|shadow| (shadow, Some(&*completions)))
+            }
+            _ => Some((&mut shared, None)),
+        };
+        if let Some((shadow, far)) = shadow {
             let space = (&self.layout, self.range);
             // Lanes that come together make the access with all that they know.
             let whole;
@@ -395,7 +481,7 @@ impl Races {
             };
             let own = (own, warp, of);
             let mut view = View::new(space, state, own, proxy, &self.completions);
-            view.far = far;
+            (view.far, view.compared) = (far, compared);
             pieces(&mut |from, len| {
                 shadow.access(&mut view, &access, (from, len), &mut |clash| {
                     let same = |old: &Clash| {
@@ -409,15 +495,6 @@ impl Races {
             });
         }
         for clash in clashes {
-            let later = Later {
-                warp,
-                lane,
-                agent,
-                writes: access.writes,
-                strong: access.strong.is_some(),
-                target,
-                step: at.step,
-            };
             let race = self.race(grid.as_deref(), &clash, later);
             self.add(race);
         }

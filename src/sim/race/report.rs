@@ -1,6 +1,7 @@
 //! A race: both accesses and the missing edge.
 
-use super::layout::Source;
+use super::layout::{Layout, Source};
+use super::overlap::{Overlap, Overlapped};
 use super::shadow::{Clash, Order};
 use super::{At, Grid, Races};
 use crate::ir::op::MemScope;
@@ -57,6 +58,10 @@ pub enum MissingEdge {
     Wait,
     /// The thread that issued the operation has waited for it, but the other thread does not know.
     Publish,
+    /// A programmatic launch and the one before it, which may still run.
+    Launch,
+    /// A programmatic launch and one before the last one, which did not wait for it.
+    LaunchBetween,
 }
 
 impl MissingEdge {
@@ -72,7 +77,9 @@ impl MissingEdge {
             | MissingEdge::InitFence
             | MissingEdge::Pending
             | MissingEdge::Wait
-            | MissingEdge::Publish => 0,
+            | MissingEdge::Publish
+            | MissingEdge::Launch
+            | MissingEdge::LaunchBetween => 0,
         }
     }
 }
@@ -103,6 +110,8 @@ pub(in crate::sim) struct Party {
     pub(in crate::sim) warp: u32,
     pub(in crate::sim) lane: u32,
     pub(in crate::sim) step: u32,
+    /// The index of an earlier launch, the last one first; `None` for the present launch.
+    pub(in crate::sim) launch: Option<u32>,
 }
 
 /// The later access of a race.
@@ -121,7 +130,7 @@ pub(super) struct Later {
 impl Source {
     fn agent(self) -> Agent {
         match self {
-            Source::Threads | Source::Barrier => Agent::Thread,
+            Source::Threads | Source::Barrier | Source::Launches => Agent::Thread,
             Source::Copies => Agent::Copy,
             Source::Loads => Agent::Load,
             Source::StoreReads | Source::StoreWrites => Agent::Store,
@@ -147,6 +156,7 @@ impl Races {
             warp: at.warp,
             lane,
             step: at.step,
+            launch: None,
         };
         let (by, other) = (party(lane), party(other));
         Race { by, other, target, byte, bytes: bytes as u32, missing: MissingEdge::Warp }
@@ -169,9 +179,21 @@ impl Races {
             warp: number % self.layout.warps_of_block,
             lane,
             step: record.step(),
+            launch: None,
         };
         let missing = self.missing(grid, clash, (source, number, lane), later);
-        let by = Party {
+        Race {
+            by: self.by(later),
+            other,
+            target: later.target,
+            byte: clash.word * 4 + clash.bytes.trailing_zeros() as usize,
+            bytes: clash.bytes.count_ones(),
+            missing,
+        }
+    }
+
+    fn by(&self, later: Later) -> Party {
+        Party {
             agent: later.agent,
             writes: later.writes,
             cluster: self.cluster as u32,
@@ -179,15 +201,30 @@ impl Races {
             warp: later.warp % self.layout.warps_of_block,
             lane: later.lane,
             step: later.step,
-        };
-        Race {
-            by,
-            other,
-            target: later.target,
-            byte: clash.word * 4 + clash.bytes.trailing_zeros() as usize,
-            bytes: clash.bytes.count_ones(),
-            missing,
+            launch: None,
         }
+    }
+
+    /// Explains a clash with an earlier launch.
+    pub(super) fn overlapped(&self, overlap: &Overlap, found: &Overlapped, later: Later) -> Race {
+        let Overlapped { launch, record, byte, bytes, waited } = *found;
+        let before = overlap.before.get(launch);
+        let layout = before.map_or(Layout::default(), |before| before.footprint.layout);
+        let (cluster, source, number) = layout.source(record.component);
+        let warps = layout.warps_of_block.max(1);
+        let other = Party {
+            agent: source.agent(),
+            writes: record.writes(),
+            cluster,
+            rank: number / warps,
+            warp: number % warps,
+            lane: record.lanes_at(1 << (byte % 4)).trailing_zeros() & 31,
+            step: record.step(),
+            launch: Some(launch as u32),
+        };
+        let missing = if waited { MissingEdge::LaunchBetween } else { MissingEdge::Launch };
+        let target = later.target;
+        Race { by: self.by(later), other, target, byte, bytes: bytes.count_ones(), missing }
     }
 
     fn missing(
@@ -211,7 +248,7 @@ impl Races {
             is_near && self.threads[number as usize].state(lane).waited(wing) >= record.count
         };
         match source {
-            Source::Threads | Source::Barrier => match distance {
+            Source::Threads | Source::Barrier | Source::Launches => match distance {
                 MemScope::Cta if number == later.warp => MissingEdge::Warp,
                 MemScope::Cta => MissingEdge::Block,
                 MemScope::Cluster => MissingEdge::Cluster,

@@ -9,136 +9,11 @@ use std::collections::HashMap;
 
 use super::clock::{Component, Range};
 use super::layout::{Layout, Source, rank};
+use super::record::{Access, Record};
 use super::threads::{Fact, Own, State};
-use crate::ir::op::MemScope;
 
-/// Bits of [`Record::word`] below the step.
-const STEP: u32 = 10;
-/// The most records of a word beyond those in its cell.
+/// The maximum number of records of a word beyond those in its cell.
 const LIMIT: usize = 64;
-
-/// Accesses by one component at one count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Record {
-    pub(super) component: Component,
-    pub(super) count: u32,
-    /// The lanes that accessed all of the bytes; or 5 bits for each byte, the lane that accessed it.
-    lanes: u32,
-    /// 4 bits of bytes, then the flags, then the step.
-    word: u32,
-}
-
-const BY_BYTE: u32 = 1 << 4;
-const WRITES: u32 = 1 << 5;
-const STRONG: u32 = 1 << 6;
-const ASYNC: u32 = 1 << 7;
-/// Two bits: the rank of the scope of a strong operation.
-const SCOPE: u32 = 8;
-/// The flags that two records of one kind have in common.
-const KIND: u32 = WRITES | STRONG | ASYNC | 3 << SCOPE;
-
-impl Record {
-    pub(super) fn bytes(&self) -> u32 {
-        self.word & 15
-    }
-
-    pub(super) fn writes(&self) -> bool {
-        self.word & WRITES != 0
-    }
-
-    pub(super) fn is_async(&self) -> bool {
-        self.word & ASYNC != 0
-    }
-
-    /// The rank of the scope of a strong operation.
-    pub(super) fn strong(&self) -> Option<u32> {
-        (self.word & STRONG != 0).then_some(self.word >> SCOPE & 3)
-    }
-
-    pub(super) fn step(&self) -> u32 {
-        self.word >> STEP
-    }
-
-    /// The lanes that accessed one of `bytes`.
-    #[inline]
-    pub(super) fn lanes_at(&self, bytes: u32) -> u32 {
-        if self.word & BY_BYTE == 0 {
-            return self.lanes;
-        }
-        let here = bytes & self.bytes();
-        let lane = |byte: u32| 1 << (self.lanes >> (5 * byte) & 31);
-        (0..4).filter(|byte| here >> byte & 1 == 1).fold(0, |lanes, byte| lanes | lane(byte))
-    }
-
-    /// Takes bytes away.
-    fn clip(&mut self, bytes: u32) {
-        self.word &= !(bytes & 15);
-    }
-
-    /// Takes in a record of one lane and of the same kind, component and count. Returns whether that is possible.
-    fn take(&mut self, other: &Record) -> bool {
-        let (mine, bytes) = (self.bytes(), other.bytes());
-        if mine == bytes && (self.word | other.word) & BY_BYTE == 0 {
-            self.lanes |= other.lanes;
-            return true;
-        }
-        let one = |record: &Record| record.word & BY_BYTE != 0 || record.lanes.is_power_of_two();
-        if mine & bytes != 0 || !one(self) || !one(other) {
-            return false;
-        }
-        let mut lanes = 0;
-        for byte in 0..4 {
-            let has = mine >> byte & 1 == 1;
-            let lane = if has { self.lanes_at(1 << byte) } else { other.lanes_at(1 << byte) };
-            lanes |= (lane.trailing_zeros() & 31) << (5 * byte);
-        }
-        (self.lanes, self.word) = (lanes, self.word | bytes | BY_BYTE);
-        true
-    }
-
-    /// Takes one lane away where it accessed no other than `bytes`.
-    fn remove(&mut self, lane: u32, bytes: u32) {
-        if self.word & BY_BYTE == 0 {
-            if self.bytes() & !bytes == 0 {
-                self.lanes &= !lane;
-                if self.lanes == 0 {
-                    self.clip(15);
-                }
-            }
-            return;
-        }
-        for byte in (0..4).filter(|byte| bytes >> byte & 1 == 1) {
-            if self.lanes_at(1 << byte) == lane {
-                self.clip(1 << byte);
-            }
-        }
-    }
-}
-
-/// A new access, the same for all its words but for the bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Access {
-    pub(super) component: Component,
-    pub(super) count: u32,
-    /// One lane.
-    pub(super) lane: u32,
-    pub(super) writes: bool,
-    /// The scope of a strong operation.
-    pub(super) strong: Option<MemScope>,
-    /// Made by the asynchronous proxy.
-    pub(super) is_async: bool,
-    pub(super) step: u32,
-}
-
-impl Access {
-    fn record(&self, bytes: u32) -> Record {
-        let flag = |set: bool, flag: u32| if set { flag } else { 0 };
-        let strong = self.strong.map_or(0, |scope| STRONG | rank(scope) << SCOPE);
-        let kind = flag(self.writes, WRITES) | flag(self.is_async, ASYNC) | strong;
-        let word = bytes | kind | self.step << STEP;
-        Record { component: self.component, count: self.count, lanes: 1 << self.lane, word }
-    }
-}
 
 /// An operation that completes at an mbarrier: the phase that it is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +49,9 @@ pub(super) struct View<'v> {
     pub(super) far: Option<&'v FarCompletions>,
     /// A component, and the first and last count at which all its accesses were found to be before this one.
     memo: (Component, u32, u32),
+    /// Gets a record of each component that is compared, with the highest count that was found to be before. Of loads it gets
+    /// each.
+    pub(super) compared: Option<&'v mut Vec<Record>>,
 }
 
 /// Order of an earlier access and a new one.
@@ -194,7 +72,8 @@ impl<'v> View<'v> {
         completions: &'v [Completion],
     ) -> View<'v> {
         let memo = (Component::MAX, 0, 0);
-        View { layout, range, state, own, warp, lane, proxy, completions, far: None, memo }
+        let (far, compared) = (None, None);
+        View { layout, range, state, own, warp, lane, proxy, completions, far, memo, compared }
     }
 
     /// Returns the order of a record and the new access to `bytes`.
@@ -208,7 +87,7 @@ impl<'v> View<'v> {
         if record.component == self.own[0] && self.proxy.is_none() {
             let others = lanes & !self.lane;
             // A value that several lanes have stored, and the own one among them, is the same for all.
-            let same = record.writes() && record.word & BY_BYTE == 0;
+            let same = record.writes() && record.is_of_all_lanes();
             if others == 0 || same && lanes & self.lane != 0 {
                 return Order::Before;
             }
@@ -239,8 +118,13 @@ impl<'v> View<'v> {
         self.state.known.fact(fact).covers(record.component, others, record.count)
     }
 
-    fn order_of(&mut self, record: &Record, lanes: u32) -> Order {
+    pub(super) fn order_of(&mut self, record: &Record, lanes: u32) -> Order {
         let Record { component, count, .. } = *record;
+        if let Some(compared) = &mut self.compared
+            && !compared.iter().any(|found| (found.component, found.count) == (component, count))
+        {
+            compared.push(*record);
+        }
         let (_, source, _) = self.layout.source(component);
         let order = &self.state.known.order;
         let loads = source == Source::Loads;
@@ -306,7 +190,7 @@ struct Cell {
 const _: () = assert!(size_of::<Cell>() <= 64);
 
 /// Words of a page.
-const PAGE: usize = 1024;
+pub(super) const PAGE: usize = 1024;
 
 /// Lists of records that their cells have no room for.
 #[derive(Debug, Default)]
@@ -328,6 +212,17 @@ impl Lists {
             list.remove(0);
         }
         list.push(record);
+    }
+
+    /// Returns a copy of a list.
+    fn copy(&mut self, more: u32) -> u32 {
+        let mut copy = 0;
+        if more != 0 {
+            for record in self.all[more as usize - 1].clone() {
+                self.push(&mut copy, record);
+            }
+        }
+        copy
     }
 
     fn of(&self, more: u32) -> &[Record] {
@@ -352,10 +247,54 @@ impl Lists {
     }
 }
 
+/// Words of a chunk: most accesses of asynchronous operations are to whole ones.
+const CHUNK: usize = 4;
+
+/// The cells of 4 KiB.
+#[derive(Debug)]
+struct Page {
+    cells: Box<[Cell]>,
+    /// A bit for each chunk whose words have had the same accesses: the cell of its first word is that of all.
+    alike: [u64; PAGE / CHUNK / 64],
+}
+
+impl Page {
+    fn new() -> Page {
+        let alike = [u64::MAX; PAGE / CHUNK / 64];
+        Page { cells: vec![Cell::default(); PAGE].into_boxed_slice(), alike }
+    }
+
+    fn is_alike(&self, chunk: usize) -> bool {
+        self.alike[chunk / 64] >> (chunk % 64) & 1 == 1
+    }
+
+    /// Gives each word of a chunk a cell of its own.
+    fn split(&mut self, chunk: usize, lists: &mut Lists) {
+        self.alike[chunk / 64] &= !(1 << (chunk % 64));
+        let first = self.cells[chunk * CHUNK];
+        for cell in &mut self.cells[chunk * CHUNK + 1..(chunk + 1) * CHUNK] {
+            *cell = Cell { more: lists.copy(first.more), ..first };
+        }
+    }
+
+    /// Lets the first cell of a chunk be that of all, where each word has had one access only.
+    fn join(&mut self, chunk: usize) {
+        let cells = &self.cells[chunk * CHUNK..(chunk + 1) * CHUNK];
+        let one = |cell: &Cell| {
+            cell.more == 0
+                && cell.write == cells[0].write
+                && cell.reads.iter().all(|read| read.bytes() == 0)
+        };
+        if cells.iter().all(one) {
+            self.alike[chunk / 64] |= 1 << (chunk % 64);
+        }
+    }
+}
+
 /// The shadow of a memory.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
-    pages: Vec<Option<Box<[Cell]>>>,
+    pages: Vec<Option<Page>>,
     lists: Lists,
 }
 
@@ -369,7 +308,8 @@ impl Shadow {
     /// Forgets all accesses.
     pub(super) fn reset(&mut self) {
         for page in self.pages.iter_mut().flatten() {
-            page.fill(Cell::default());
+            page.cells.fill(Cell::default());
+            page.alike.fill(u64::MAX);
         }
         self.lists = Lists::default();
     }
@@ -386,45 +326,57 @@ impl Shadow {
         let (mut from, end) = (at, at + len);
         while from < end {
             let word = from / 4;
+            if from % (4 * CHUNK) == 0 && end - from >= 4 * CHUNK {
+                self.chunk(view, access, word, clash);
+                from += 4 * CHUNK;
+                continue;
+            }
             let to = end.min(word * 4 + 4);
             let bytes = (15 >> (4 - (to - from))) << (from % 4);
-            self.word(view, access, (word, bytes), clash);
+            if let Some((cell, lists)) = self.cell(word) {
+                cell.access(lists, view, access, (word, bytes), clash);
+            }
             from = to;
         }
     }
 
-    fn cell(&mut self, word: usize) -> Option<(&mut Cell, &mut Lists)> {
-        let page = self.pages.get_mut(word / PAGE)?;
-        let page = page.get_or_insert_with(|| vec![Cell::default(); PAGE].into_boxed_slice());
-        Some((&mut page[word % PAGE], &mut self.lists))
+    fn page(&mut self, word: usize) -> Option<(&mut Page, &mut Lists)> {
+        let page = self.pages.get_mut(word / PAGE)?.get_or_insert_with(Page::new);
+        Some((page, &mut self.lists))
     }
 
-    fn word(
+    /// The cell of a word alone.
+    fn cell(&mut self, word: usize) -> Option<(&mut Cell, &mut Lists)> {
+        let (page, lists) = self.page(word)?;
+        if page.is_alike(word % PAGE / CHUNK) {
+            page.split(word % PAGE / CHUNK, lists);
+        }
+        Some((&mut page.cells[word % PAGE], lists))
+    }
+
+    /// Makes an access to the words of a chunk.
+    #[inline]
+    fn chunk(
         &mut self,
         view: &mut View<'_>,
         access: &Access,
-        (word, bytes): (usize, u32),
+        first: usize,
         clash: &mut dyn FnMut(Clash),
     ) {
-        let Some((cell, lists)) = self.cell(word) else { return };
-        let mut check = |record: &Record| {
-            let both = record.bytes() & bytes;
-            if both == 0 || !(record.writes() || access.writes) {
-                return;
-            }
-            let order = view.order(record, both);
-            if order != Order::Before && !view.is_strong_with(access, record) {
-                clash(Clash { record: *record, order, word, bytes: both });
-            }
-        };
-        check(&cell.write);
+        let Some((page, lists)) = self.page(first) else { return };
+        let chunk = first % PAGE / CHUNK;
+        if page.is_alike(chunk) {
+            let mut each = |found: Clash| {
+                (first..first + CHUNK).for_each(|word| clash(Clash { word, ..found }));
+            };
+            return page.cells[first % PAGE].access(lists, view, access, (first, 15), &mut each);
+        }
+        for word in first..first + CHUNK {
+            page.cells[word % PAGE].access(lists, view, access, (word, 15), clash);
+        }
         if access.writes {
-            cell.reads.iter().for_each(&mut check);
+            page.join(chunk);
         }
-        if cell.more != 0 {
-            lists.of(cell.more).iter().for_each(&mut check);
-        }
-        cell.add(lists, view, access, bytes);
     }
 
     /// Makes an access to bytes of a word, whatever races with it.
@@ -441,14 +393,46 @@ impl Shadow {
 
     /// The last write of one of `bytes` of a word.
     pub(super) fn last_write(&self, word: usize, bytes: u32) -> Option<Record> {
-        let page = self.pages.get(word / PAGE)?.as_deref()?;
-        let cell = &page[word % PAGE];
+        let page = self.pages.get(word / PAGE)?.as_ref()?;
+        let index = word % PAGE;
+        let alike = page.is_alike(index / CHUNK);
+        let cell = &page.cells[if alike { index / CHUNK * CHUNK } else { index }];
         let all = [&cell.write].into_iter().chain(self.lists.of(cell.more));
         all.copied().find(|record| record.writes() && record.bytes() & bytes != 0)
     }
 }
 
 impl Cell {
+    /// Makes an access to bytes of the word.
+    #[inline]
+    fn access(
+        &mut self,
+        lists: &mut Lists,
+        view: &mut View<'_>,
+        access: &Access,
+        (word, bytes): (usize, u32),
+        clash: &mut dyn FnMut(Clash),
+    ) {
+        let mut check = |record: &Record| {
+            let both = record.bytes() & bytes;
+            if both == 0 || !(record.writes() || access.writes) {
+                return;
+            }
+            let order = view.order(record, both);
+            if order != Order::Before && !view.is_strong_with(access, record) {
+                clash(Clash { record: *record, order, word, bytes: both });
+            }
+        };
+        check(&self.write);
+        if access.writes {
+            self.reads.iter().for_each(&mut check);
+        }
+        if self.more != 0 {
+            lists.of(self.more).iter().for_each(&mut check);
+        }
+        self.add(lists, view, access, bytes);
+    }
+
     fn add(&mut self, lists: &mut Lists, view: &mut View<'_>, access: &Access, bytes: u32) {
         let new = access.record(bytes);
         if access.writes {
@@ -460,7 +444,7 @@ impl Cell {
 
     fn add_write(&mut self, lists: &mut Lists, view: &mut View<'_>, access: &Access, new: Record) {
         let bytes = new.bytes();
-        // A strong operation takes the place of none without an order, and of no weak access: what does not race with
+        // A strong operation replaces none without an order, and no weak access: what does not race with
         // it may race with that.
         let mut outlives = |record: &Record| {
             access.strong.is_some()
@@ -486,9 +470,7 @@ impl Cell {
             self.write = new;
             return;
         }
-        let same = old.component == new.component
-            && old.count == new.count
-            && (old.word ^ new.word) & KIND == 0;
+        let same = old.component == new.component && old.count == new.count && old.is_kind_of(&new);
         if same && self.write.take(&new) {
             return;
         }
@@ -509,7 +491,6 @@ impl Cell {
 
     fn add_read(&mut self, lists: &mut Lists, view: &mut View<'_>, new: Record) {
         let bytes = new.bytes();
-        let kind = |record: &Record| (record.word ^ new.word) & KIND == 0;
         // One of the other proxy, and a weak one, needs more to be before a later access.
         let replaces = |record: &Record| {
             record.bytes() & !bytes == 0
@@ -517,26 +498,27 @@ impl Cell {
                 && (record.strong().is_some() || new.strong().is_none())
         };
         let same = |record: &Record| {
-            (record.component, record.count) == (new.component, new.count) && kind(record)
+            (record.component, record.count) == (new.component, new.count)
+                && record.is_kind_of(&new)
         };
         // Most reads are like an earlier one: of another lane, or of the same lane in a loop that waits.
         let mut take = |read: &mut Record| read.bytes() != 0 && same(read) && read.take(&new);
         if self.reads.iter_mut().any(&mut take) || lists.of_mut(self.more).iter_mut().any(take) {
             return;
         }
-        let mut place = None;
+        let mut slot = None;
         for (index, read) in self.reads.iter_mut().enumerate() {
             if read.bytes() == 0 {
-                place = place.or(Some(index));
+                slot = slot.or(Some(index));
             } else if read.component == new.component && new.component == view.own[0] {
-                if kind(read) {
-                    read.remove(new.lanes, bytes);
+                if read.is_kind_of(&new) {
+                    read.remove(new.lanes(), bytes);
                 }
             } else if replaces(read) && view.order(read, bytes) == Order::Before {
                 read.clip(15);
             }
             if read.bytes() == 0 {
-                place = place.or(Some(index));
+                slot = slot.or(Some(index));
             }
         }
         if self.more != 0 {
@@ -545,8 +527,8 @@ impl Cell {
                     return true;
                 }
                 if read.component == new.component && new.component == view.own[0] {
-                    if kind(read) {
-                        read.remove(new.lanes, bytes);
+                    if read.is_kind_of(&new) {
+                        read.remove(new.lanes(), bytes);
                     }
                 } else if replaces(read) && view.order(read, bytes) == Order::Before {
                     read.clip(15);
@@ -554,7 +536,7 @@ impl Cell {
                 read.bytes() != 0
             });
         }
-        match place {
+        match slot {
             Some(index) => self.reads[index] = new,
             None => lists.push(&mut self.more, new),
         }

@@ -1,10 +1,11 @@
 //! Edges between the threads of a warp, of a block and of a cluster.
 
-use super::clock::Component;
+use super::clock::{Component, LAUNCHES};
 use super::layout::Source;
-use super::shadow::{Access, Order, View};
+use super::record::Access;
+use super::shadow::{Order, View};
 use super::threads::{Fact, Knowledge};
-use super::{Agent, At, Later, MissingEdge, Races, Target, lanes_of};
+use super::{Agent, At, Later, MissingEdge, Races, Target, lanes_of, lock};
 use crate::ir::op::MemScope;
 
 /// A barrier: what is released to its phase, and what its last phase released.
@@ -25,6 +26,13 @@ impl Join {
     fn open(&mut self) {
         self.done = self.pending.take();
     }
+}
+
+/// An mbarrier of a cluster: the rank of its block and its first byte in the shared memory there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::sim) struct MbarrierAddress {
+    pub(in crate::sim) rank: usize,
+    pub(in crate::sim) byte: usize,
 }
 
 /// An mbarrier. A later phase knows all that earlier ones do, because arrivals are operations on one location.
@@ -107,6 +115,22 @@ impl Races {
         self.threads[warp].fence(lanes, scope);
     }
 
+    /// `griddepcontrol.wait`.
+    pub(in crate::sim) fn launches_wait(&mut self, at: At, lanes: u32) {
+        let warp = self.warp(at) as usize;
+        if let Some(overlap) = &mut lock(&self.grid).overlap {
+            overlap.waited = true;
+            self.threads[warp].raise(lanes, LAUNCHES, 1);
+        }
+    }
+
+    /// `griddepcontrol.launch_dependents`.
+    pub(in crate::sim) fn start_dependents(&mut self) {
+        if let Some(overlap) = &mut lock(&self.grid).overlap {
+            overlap.starts_dependents = true;
+        }
+    }
+
     /// `fence.proxy.async`, for shared and for global memory.
     pub(in crate::sim) fn proxy_fence(&mut self, at: At, lanes: u32, shared: bool, global: bool) {
         let warp = self.warp(at) as usize;
@@ -126,22 +150,24 @@ impl Races {
     }
 
     /// A lane makes or invalidates an mbarrier.
-    pub(in crate::sim) fn mbarrier_set(&mut self, at: At, lane: u32, (rank, byte): (usize, usize)) {
+    pub(in crate::sim) fn mbarrier_set(&mut self, at: At, lane: u32, barrier: MbarrierAddress) {
+        let MbarrierAddress { rank, byte } = barrier;
         let warp = self.warp(at) as usize;
         let access = self.generic(at, lane, true);
         let target = Target::Shared(rank);
-        self.agent_access(at, (lane, 1 << lane), target, access, None, Agent::Thread, &mut |f| {
+        let agent = (Agent::Thread, None);
+        self.agent_access(at, (lane, 1 << lane), target, access, None, agent, &mut |f| {
             f(byte, 8);
         });
         let (next, range) = (self.mbarriers.len() as u32, self.range);
         let component = self.layout.of_barrier(range, next % self.layout.barriers.max(1));
-        let found = self.mbarriers.entry((rank, byte)).or_insert_with(|| Mbarrier {
+        let found = self.mbarriers.entry(barrier).or_insert_with(|| Mbarrier {
             component,
             phases: 0,
             pending: Knowledge::new(range),
             done: Knowledge::new(range),
         });
-        // What the barrier before at the same place has released is not released by this one.
+        // What an earlier barrier at this address has released is not released by this one.
         found.pending.clear();
         found.done.clear();
         self.threads[warp].tick();
@@ -165,7 +191,7 @@ impl Races {
         &mut self,
         at: At,
         lanes: u32,
-        (rank, byte): (usize, usize),
+        MbarrierAddress { rank, byte }: MbarrierAddress,
         by_proxy: bool,
     ) {
         let Some(record) = self.shared.get(rank).and_then(|s| s.last_write(byte / 4, 15)) else {
@@ -221,7 +247,7 @@ impl Races {
         &mut self,
         at: At,
         lanes: u32,
-        place: (usize, usize),
+        barrier: MbarrierAddress,
         releases: bool,
     ) {
         let warp = self.warp(at) as usize;
@@ -229,7 +255,7 @@ impl Races {
         if !releases {
             let mut order = known.fact(Fact::FencedCluster).meet(&known.order);
             order.join_if(&known.order, |component| match self.layout.source(component).1 {
-                Source::Threads | Source::Copies => false,
+                Source::Threads | Source::Copies | Source::Launches => false,
                 Source::StoreReads
                 | Source::StoreWrites
                 | Source::Loads
@@ -239,14 +265,14 @@ impl Races {
             known.order = order;
         }
         self.threads[warp].tick();
-        if let Some(barrier) = self.mbarriers.get_mut(&place) {
+        if let Some(barrier) = self.mbarriers.get_mut(&barrier) {
             barrier.pending.join(&known);
         }
     }
 
     /// A phase of an mbarrier ends.
-    pub(in crate::sim) fn mbarrier_phase(&mut self, place: (usize, usize)) {
-        if let Some(barrier) = self.mbarriers.get_mut(&place) {
+    pub(in crate::sim) fn mbarrier_phase(&mut self, barrier: MbarrierAddress) {
+        if let Some(barrier) = self.mbarriers.get_mut(&barrier) {
             barrier.phases += 1;
             let Mbarrier { component, phases, pending, done } = barrier;
             done.join(pending);
@@ -256,9 +282,9 @@ impl Races {
     }
 
     /// Lanes learn that a phase of an mbarrier has ended.
-    pub(in crate::sim) fn mbarrier_wait(&mut self, at: At, lanes: u32, place: (usize, usize)) {
+    pub(in crate::sim) fn mbarrier_wait(&mut self, at: At, lanes: u32, barrier: MbarrierAddress) {
         let warp = self.warp(at) as usize;
-        if let Some(barrier) = self.mbarriers.get(&place) {
+        if let Some(barrier) = self.mbarriers.get(&barrier) {
             self.threads[warp].learn(lanes, &barrier.done);
         }
     }

@@ -173,18 +173,24 @@ impl Threads {
             }
             index += 1;
         }
-        self.merge();
+        self.merge(lanes);
     }
 
-    /// Puts lanes that know the same into one group.
-    fn merge(&mut self) {
-        let mut index = 1;
+    /// Puts those of `lanes` that know the same as others into their group. The other groups differ from each other.
+    fn merge(&mut self, lanes: u32) {
+        let mut index = 0;
         while index < self.groups.len() {
-            let equal = |other: &Group| other.state == self.groups[index].state;
-            match self.groups[..index].iter().position(equal) {
+            let group = &self.groups[index];
+            let equal = |(at, other): (usize, &Group)| at != index && other.state == group.state;
+            let same = match group.lanes & lanes {
+                0 => None,
+                _ => self.groups.iter().enumerate().position(equal),
+            };
+            match same {
                 Some(same) => {
-                    let lanes = self.groups.swap_remove(index).lanes;
+                    let lanes = group.lanes;
                     self.groups[same].lanes |= lanes;
+                    self.groups.swap_remove(index);
                 }
                 None => index += 1,
             }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::ir::op::{AsyncCopy, Effect, Mbarrier, Mma, Op};
 use crate::ir::types::Space;
@@ -24,7 +25,9 @@ use crate::sim::memory::shared::of_cluster;
 use crate::sim::options::Order;
 use crate::sim::program::code::Code;
 use crate::sim::program::special::Shape;
+use crate::sim::race::Party;
 use crate::sim::report::said::Said;
+use crate::sim::stream_order::{Earlier, NameRacer};
 
 /// Launch facts that a report needs.
 pub(in crate::sim) struct Launch<'l> {
@@ -34,6 +37,8 @@ pub(in crate::sim) struct Launch<'l> {
     pub(in crate::sim) fuel: u64,
     pub(in crate::sim) order: Order,
     pub(in crate::sim) shape: Shape,
+    /// The launches before in its stream that may still run, the last one first.
+    pub(in crate::sim) before: &'l [(Arc<Earlier>, bool)],
 }
 
 /// The position of block number `number`, x fastest.
@@ -42,11 +47,26 @@ fn position(number: u64, [x, y, _]: [u32; 3]) -> [u32; 3] {
     [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
 }
 
+/// The thread of a lane of a block.
+fn thread_of(grid: Grid, warp: u32, lane: u32) -> [u32; 3] {
+    let number = warp * LANES as u32 + lane;
+    let [x, y, _] = grid.threads;
+    [number % x, number / x % y, number / x / y]
+}
+
 impl Launch<'_> {
     fn thread(&self, warp: u32, lane: u32) -> [u32; 3] {
-        let number = warp * LANES as u32 + lane;
-        let [x, y, _] = self.grid.threads;
-        [number % x, number / x % y, number / x / y]
+        thread_of(self.grid, warp, lane)
+    }
+
+    /// Returns a function that names the accesses of the launch for those behind it.
+    pub(in crate::sim) fn racers(&self) -> NameRacer {
+        let ops: Vec<_> = (0..self.code.ops.len()).map(|step| self.op(step as u32)).collect();
+        let (kernel, grid, shape) = (self.ir.name.clone(), self.grid, self.shape);
+        Box::new(move |party| {
+            let op = ops.get(party.step as usize).copied().flatten()?;
+            Some(racer(party, op, (grid, shape), Some(kernel.clone())))
+        })
     }
 
     /// The failures of the lowest blocks and threads.
@@ -152,22 +172,36 @@ impl Names for Site<'_> {
         self.launch.op(step.0)
     }
 
-    fn racer(&self, RacerAt(other): RacerAt) -> Option<Racer> {
-        let Launch { grid, shape, .. } = *self.launch;
-        Some(Racer {
-            agent: other.agent,
-            writes: other.writes,
-            op: self.launch.op(other.step)?,
-            block: shape.block(grid, other.cluster.into(), other.rank),
-            rank: shape.names_cluster.then_some(other.rank),
-            warp: other.warp,
-            thread: self.launch.thread(other.warp, other.lane),
-        })
+    fn racer(&self, RacerAt(party): RacerAt) -> Option<Racer> {
+        let Launch { grid, shape, before, .. } = *self.launch;
+        match party.launch {
+            Some(launch) => (before.get(launch as usize)?.0.racer)(party),
+            None => Some(racer(party, self.launch.op(party.step)?, (grid, shape), None)),
+        }
     }
 
     fn text(&self, _: InlineText) -> Option<String> {
         let op = &self.launch.ir.ops[self.op].op;
         if let Op::Inline(op) = op { Some(op.ptx.text().to_owned()) } else { None }
+    }
+}
+
+/// Names an access of a launch with this shape.
+fn racer(
+    party: Party,
+    op: SourceOp,
+    (grid, shape): (Grid, Shape),
+    kernel: Option<String>,
+) -> Racer {
+    Racer {
+        agent: party.agent,
+        writes: party.writes,
+        op,
+        kernel,
+        block: shape.block(grid, party.cluster.into(), party.rank),
+        rank: shape.names_cluster.then_some(party.rank),
+        warp: party.warp,
+        thread: thread_of(grid, party.warp, party.lane),
     }
 }
 

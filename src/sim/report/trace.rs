@@ -10,9 +10,12 @@ use crate::sim::fault::raw::Origin;
 use crate::sim::fault::report::Fault;
 use crate::sim::fault::source::SourceOp;
 use crate::sim::kernel_report::{KernelReport, StageReport};
+use crate::sim::memory::shared::SharedRange;
+use crate::sim::race::MbarrierAddress;
 use crate::sim::report::explain::Launch;
 use crate::sim::trace::class::OpClass;
 use crate::sim::trace::counts::{Moved, Mover};
+use crate::sim::trace::heat::{Mapped, Unit};
 use crate::sim::trace::stages::{Fill, Filler};
 use crate::sim::trace::timeline::{
     Arriver, BarrierKey, Engine, Event, Flight, PhaseLog, Timeline, Wait,
@@ -91,9 +94,8 @@ pub(in crate::sim) fn trace(
     keys.extend(waits().map(|wait| (wait.on, 0)));
     keys.iter_mut().zip(0..).for_each(|((_, index), number)| *index = number);
     let barrier_of = |key: BarrierKey| Json::option(keys.get(&key).copied(), number);
-    let memory = |place: Option<(usize, usize)>| match place {
-        Some((rank, at)) => barrier_of(BarrierKey::Memory(rank, at)),
-        None => Json::Null,
+    let memory = |barrier: Option<MbarrierAddress>| {
+        barrier.map_or(Json::Null, |barrier| barrier_of(BarrierKey::Memory(barrier)))
     };
 
     let wait = |index: &mut Index, wait: &Wait| {
@@ -137,6 +139,7 @@ pub(in crate::sim) fn trace(
     };
     let races = timeline.races.iter().map(|found| race(&mut index, found)).collect();
     let report = report_json(&mut index, report);
+    let heat = heat(launch, &mut index, timeline);
     let fault = Json::option(error, |error| fault(&mut index, error));
     let rank = |rank: u32| {
         let block = launch.shape.block(launch.grid, 0, rank);
@@ -158,6 +161,8 @@ pub(in crate::sim) fn trace(
         ("stages", Json::List(stages)),
         ("races", Json::List(races)),
         ("report", report),
+        ("heat", Json::List(heat)),
+        ("heat_truncated", Json::Bool(timeline.heat.truncated)),
         ("fault", fault),
         ("ops", Json::List(index.ops)),
         ("lines", Json::List(index.lines)),
@@ -165,7 +170,7 @@ pub(in crate::sim) fn trace(
 }
 
 /// The stages, each with its fills.
-fn stages(timeline: &Timeline, memory: &dyn Fn(Option<(usize, usize)>) -> Json) -> Vec<Json> {
+fn stages(timeline: &Timeline, memory: &dyn Fn(Option<MbarrierAddress>) -> Json) -> Vec<Json> {
     let mut stages: BTreeMap<_, Vec<&Fill>> = BTreeMap::new();
     for fill in &timeline.stages.fills {
         stages.entry(fill.stage()).or_default().push(fill);
@@ -173,7 +178,7 @@ fn stages(timeline: &Timeline, memory: &dyn Fn(Option<(usize, usize)>) -> Json) 
     let stage = |fills: Vec<&Fill>| {
         let Some(first) = fills.first() else { return Json::Null };
         let full = match first.filler {
-            Filler::Barrier(at) => Some((first.block, at)),
+            Filler::Barrier(byte) => Some(MbarrierAddress { rank: first.block, byte }),
             Filler::Group(_) => None,
         };
         let empty = fills.iter().find_map(|fill| fill.empty);
@@ -207,21 +212,20 @@ fn barrier(
 ) -> Json {
     let (mut line, mut role) = (Json::Null, "");
     let (kind, block, name) = match key {
-        BarrierKey::Memory(rank, at) => {
-            let has = |range: &crate::sim::memory::shared::SharedRange| {
-                (range.start..range.start + range.len).contains(&at)
-            };
+        BarrierKey::Memory(address) => {
+            let MbarrierAddress { rank, byte } = address;
+            let has = |range: &SharedRange| (range.start..range.start + range.len).contains(&byte);
             let alloc = launch.code.shared.iter().position(has).unwrap_or(0);
             let (name, made) = launch.shared(alloc as u32);
             line = Json::option(made, |made| index.line(made));
             let start = launch.code.shared.get(alloc).map_or(0, |range| range.start);
             let fills = &timeline.stages.fills;
-            if fills.iter().any(|fill| (fill.block, fill.filler) == (rank, Filler::Barrier(at))) {
+            if fills.iter().any(|fill| (fill.block, fill.filler) == (rank, Filler::Barrier(byte))) {
                 role = "full";
-            } else if fills.iter().any(|fill| fill.empty == Some((rank, at))) {
+            } else if fills.iter().any(|fill| fill.empty == Some(address)) {
                 role = "empty";
             }
-            ("mbarrier", rank, format!("{name}[{}]", at.saturating_sub(start) / 8))
+            ("mbarrier", rank, format!("{name}[{}]", byte.saturating_sub(start) / 8))
         }
         BarrierKey::Named(rank, id) => ("named", rank, format!("barrier {id}")),
         BarrierKey::Block(rank) => ("block", rank, "block".to_owned()),
@@ -247,6 +251,54 @@ fn barrier(
         ("line", line),
         ("phases", Json::List(phases.iter().map(phase).collect())),
     ])
+}
+
+/// The heat map of each operation and memory: the units that it accesses, each with its accesses and their excess.
+fn heat(launch: &Launch<'_>, index: &mut Index, timeline: &Timeline) -> Vec<Json> {
+    type Place = (&'static str, String, u64);
+    let place = |mapped: Mapped, unit: u64| -> (Place, u64) {
+        match mapped {
+            Mapped::Global(param) => {
+                let name = launch.ir.params.get(param).map(|param| param.name.clone());
+                (("global", name.unwrap_or_default(), 32), unit)
+            }
+            Mapped::Shared => {
+                let has = |range: &SharedRange| {
+                    (range.start..range.start + range.len).contains(&(4 * unit as usize))
+                };
+                let alloc = launch.code.shared.iter().position(has).unwrap_or(0);
+                let start = launch.code.shared.get(alloc).map_or(0, |range| range.start / 4);
+                (("shared", launch.shared(alloc as u32).0, 4), unit - start as u64)
+            }
+        }
+    };
+    // Several steps may be of one line.
+    let mut maps: BTreeMap<_, BTreeMap<u64, Unit>> = BTreeMap::new();
+    for ((step, mapped), units) in &timeline.heat.maps {
+        let Some(SourceOp { name, location }) = launch.op(*step) else { continue };
+        for (unit, found) in units {
+            let (place, unit) = place(*mapped, *unit);
+            let line = (location.file, location.line, name);
+            let map = maps.entry((line, place)).or_default();
+            let Unit { accesses, excess } = map.entry(unit).or_default();
+            (*accesses, *excess) = (*accesses + found.accesses, *excess + found.excess);
+        }
+    }
+    let mut all = Vec::new();
+    for (((file, line, op), (memory, name, bytes)), units) in maps {
+        let each = |(unit, found): (&u64, &Unit)| {
+            [number(*unit), number(found.accesses), number(found.excess)]
+        };
+        all.push(Json::Object(vec![
+            ("op", Json::text(op)),
+            ("line", index.line(SourceLocation { file, line, column: 0 })),
+            ("memory", Json::text(memory)),
+            ("name", Json::text(name)),
+            ("unit", number(bytes)),
+            ("units", Json::List(units.iter().flat_map(each).collect())),
+        ]));
+    }
+    all
 }
 
 fn report_json(index: &mut Index, report: &KernelReport) -> Json {

@@ -146,6 +146,31 @@ impl LaneAccess<'_> {
         if words > 1 && (agrees(1) || agrees(2)) { (2 * lanes).min(LANES) } else { lanes }
     }
 
+    /// Calls `f` with each word of shared memory, or each sector of global memory, and its excess in this access: 1 for a word
+    /// whose bank serves another one first, the bytes of a sector that no lane asks for.
+    pub(in crate::sim) fn units_with_excess(&self, mut f: impl FnMut(u64, u32)) {
+        if let Target::Global(_) = self.target {
+            let size = u64::from(self.bytes).max(1);
+            let touched = self.units(self.lanes(), size);
+            for sector in self.units(self.lanes(), SECTOR) {
+                let inside = |unit: &&u64| (**unit * size) / SECTOR == sector;
+                let used = touched.iter().filter(inside).count() as u64 * size;
+                f(sector, SECTOR.saturating_sub(used) as u32);
+            }
+            return;
+        }
+        let step = self.lanes_of_phase();
+        for first in (0..LANES).step_by(step) {
+            let lanes = self.lanes().filter(|lane| (first..first + step).contains(lane));
+            let mut busy = 0u32;
+            for word in self.units(lanes, 4) {
+                let bank = 1 << (word % BANKS as u64);
+                f(word, u32::from(busy & bank != 0));
+                busy |= bank;
+            }
+        }
+    }
+
     /// The wavefronts of an access to shared memory. `served` gets the banks with more than one word in a phase, each
     /// with its words but one.
     fn wavefronts(&self, mut served: impl FnMut(usize, u64)) -> Pieces {
@@ -235,6 +260,28 @@ mod tests {
                 assert_eq!(access.sectors().count, expected.sectors());
                 assert_eq!(access.sectors().ideal, expected.ideal());
             }
+        }
+    }
+
+    /// Banks serve each word that waits behind another one. Sectors have the bytes that no lane asks for.
+    #[test]
+    fn the_excess_of_units_is_that_of_the_access() {
+        for (stride, bytes) in [(4u64, 4u32), (8, 4), (128, 4), (16, 16), (2, 2), (64, 8)] {
+            let at = |lane: usize| lane as u64 * stride;
+            let access =
+                |target| LaneAccess { target, writes: false, bytes, mask: u32::MAX, at: &at };
+            let (mut in_banks, mut waits) = (0, 0);
+            access(Target::Shared(0)).wavefronts(|_, words| in_banks += words);
+            access(Target::Shared(0)).units_with_excess(|_, excess| waits += u64::from(excess));
+            assert_eq!(waits, in_banks, "stride {stride}, {bytes} bytes");
+            let pieces = access(Target::Global(0)).sectors();
+            let (mut sectors, mut unused) = (0, 0);
+            access(Target::Global(0)).units_with_excess(|_, excess| {
+                sectors += 1;
+                unused += u64::from(excess);
+            });
+            assert_eq!(sectors, pieces.count);
+            assert_eq!(32 * sectors - unused, pieces.bytes, "stride {stride}, {bytes} bytes");
         }
     }
 

@@ -5,6 +5,7 @@
 
 pub(in crate::sim) mod class;
 pub(in crate::sim) mod counts;
+pub(in crate::sim) mod heat;
 pub(in crate::sim) mod stages;
 pub(in crate::sim) mod timeline;
 
@@ -105,6 +106,9 @@ impl Recorder {
     /// Lanes access memory.
     pub(in crate::sim) fn access(&mut self, origin: Origin, by: Mover, access: &LaneAccess<'_>) {
         self.counts.access(origin.step, by, access);
+        if self.traced == Some(self.cluster) {
+            self.timeline.heat.add(origin.step, access);
+        }
         if let (Target::Shared(rank), false, Some((start, end))) =
             (access.target, access.writes, access.hull())
             && by == Mover::Threads

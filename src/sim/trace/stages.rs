@@ -6,8 +6,7 @@
 
 use std::ops::Range;
 
-/// A barrier in shared memory: the rank of its block, and its address.
-pub(in crate::sim) type Place = (usize, usize);
+use crate::sim::race::MbarrierAddress;
 
 /// The bytes of the shared memory of a block.
 pub(in crate::sim) type Bytes = Range<usize>;
@@ -27,7 +26,7 @@ pub(in crate::sim) struct Fill {
     pub(in crate::sim) block: usize,
     pub(in crate::sim) filler: Filler,
     /// The barrier for which the filling warp waited before.
-    pub(in crate::sim) empty: Option<Place>,
+    pub(in crate::sim) empty: Option<MbarrierAddress>,
     pub(in crate::sim) ranges: Vec<Bytes>,
     pub(in crate::sim) begin: u32,
     pub(in crate::sim) full: Option<u32>,
@@ -85,7 +84,7 @@ impl Stages {
         &mut self,
         (block, filler): (usize, Filler),
         ranges: &[Bytes],
-        empty: Option<Place>,
+        empty: Option<MbarrierAddress>,
         now: u32,
     ) {
         let same = |fill: &Fill| (fill.block, fill.filler) == (block, filler);
@@ -116,7 +115,7 @@ impl Stages {
         fills.push(Fill {
             block,
             filler,
-            empty: empty.filter(|empty| filler != Filler::Barrier(empty.1)),
+            empty: empty.filter(|empty| filler != Filler::Barrier(empty.byte)),
             ranges: ranges.to_vec(),
             begin: now,
             full: None,
@@ -141,14 +140,14 @@ impl Stages {
     }
 
     /// A phase of a barrier has ended.
-    pub(in crate::sim) fn phase_ended(&mut self, place: Place, now: u32) {
+    pub(in crate::sim) fn phase_ended(&mut self, barrier: MbarrierAddress, now: u32) {
         let fills = &mut self.fills;
         self.live.retain(|index| {
             let fill = &mut fills[*index];
-            if (fill.block, fill.filler) == (place.0, Filler::Barrier(place.1)) {
+            if (fill.block, fill.filler) == (barrier.rank, Filler::Barrier(barrier.byte)) {
                 fill.full = fill.full.or(Some(now));
             }
-            let freed = fill.empty == Some(place) && fill.full.is_some();
+            let freed = fill.empty == Some(barrier) && fill.full.is_some();
             if freed {
                 fill.free = Some(now);
             }

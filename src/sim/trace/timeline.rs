@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use super::stages::{Bytes, Filler, Place, Stages};
+use super::heat::Heat;
+use super::stages::{Bytes, Filler, Stages};
 use crate::sim::fault::raw::Origin;
+use crate::sim::race::MbarrierAddress;
 
 /// Upper bound on the events, waits, copies and arrivals that a trace keeps.
-const MOST: usize = 1 << 19;
+const MAX: usize = 1 << 19;
 
 /// An operation of a warp.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +28,7 @@ pub(in crate::sim) struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::sim) enum BarrierKey {
     /// In shared memory.
-    Memory(usize, usize),
+    Memory(MbarrierAddress),
     /// The named barrier of a block.
     Named(usize, u32),
     /// The barrier of all threads of a block.
@@ -87,7 +89,7 @@ pub(in crate::sim) struct Flight {
     pub(in crate::sim) done: Option<u32>,
     pub(in crate::sim) bytes: u64,
     /// The barrier that it signals.
-    pub(in crate::sim) barrier: Option<Place>,
+    pub(in crate::sim) barrier: Option<MbarrierAddress>,
     /// The group of `cp.async` of a block.
     group: Option<(usize, u32)>,
     /// The fills that it reads.
@@ -107,7 +109,7 @@ pub(in crate::sim) struct Timeline {
     last: Vec<u32>,
     plain: Vec<u32>,
     /// For each warp, the barrier that it waited for last, and its open wait in `waits`.
-    waited: Vec<Option<Place>>,
+    waited: Vec<Option<MbarrierAddress>>,
     open: Vec<Option<Wait>>,
     /// Set if the next event starts a step.
     bump: bool,
@@ -124,6 +126,7 @@ pub(in crate::sim) struct Timeline {
     wgmma: Vec<(usize, usize, u64, usize)>,
     /// The races: both accesses, and when they were found.
     pub(in crate::sim) races: Vec<(Origin, Origin, u32)>,
+    pub(in crate::sim) heat: Heat,
 }
 
 impl Timeline {
@@ -150,7 +153,7 @@ impl Timeline {
 
     /// Adds to a list of the trace, as long as there is room.
     fn keep<T>(list: &mut Vec<T>, truncated: &mut bool, keeps: bool, item: T) {
-        if keeps && list.len() < MOST {
+        if keeps && list.len() < MAX {
             list.push(item);
         } else {
             *truncated |= keeps;
@@ -228,9 +231,9 @@ impl Timeline {
     }
 
     /// A warp waited for a phase of a barrier in shared memory that has ended.
-    pub(in crate::sim) fn waited(&mut self, origin: Origin, place: Place) {
+    pub(in crate::sim) fn waited(&mut self, origin: Origin, barrier: MbarrierAddress) {
         let warp = self.warp(origin);
-        self.waited[warp] = Some(place);
+        self.waited[warp] = Some(barrier);
     }
 
     fn phases(&mut self, key: BarrierKey) -> &mut Vec<PhaseLog> {
@@ -249,7 +252,7 @@ impl Timeline {
         let at = self.acts_at.unwrap_or(self.now);
         if let Some(phase) = self.phases(key).last_mut()
             && !phase.arrivals.contains(&(at, by))
-            && phase.arrivals.len() < MOST
+            && phase.arrivals.len() < MAX
         {
             phase.arrivals.push((at, by));
         }
@@ -268,8 +271,8 @@ impl Timeline {
             Some(_) => self.ends = true,
             None => self.bump = true,
         }
-        if let BarrierKey::Memory(rank, address) = key {
-            self.stages.phase_ended((rank, address), at);
+        if let BarrierKey::Memory(barrier) = key {
+            self.stages.phase_ended(barrier, at);
         }
         for warp in 0..self.open.len() {
             if self.open[warp].is_some_and(|wait| wait.on == key) {
@@ -291,7 +294,7 @@ impl Timeline {
         &mut self,
         (engine, origin): (Engine, Origin),
         bytes: u64,
-        (barrier, group): (Option<Place>, Option<u32>),
+        (barrier, group): (Option<MbarrierAddress>, Option<u32>),
         writes: &[(usize, Vec<Bytes>)],
         reads: &[(usize, Bytes)],
     ) -> u32 {
@@ -300,7 +303,7 @@ impl Timeline {
         let group = group.map(|group| (origin.block as usize, group));
         for (block, ranges) in writes.iter().filter(|(_, ranges)| !ranges.is_empty()) {
             let filler = match (barrier, group) {
-                (Some((_, at)), _) => Filler::Barrier(at),
+                (Some(barrier), _) => Filler::Barrier(barrier.byte),
                 (None, Some((_, group))) => Filler::Group(group),
                 (None, None) => continue,
             };
@@ -347,8 +350,8 @@ impl Timeline {
         if let Some((block, group)) = flight.group {
             self.stages.group_landed(block, group, at);
         }
-        if let Some((rank, address)) = flight.barrier {
-            self.arrive(BarrierKey::Memory(rank, address), Arriver::Flight(number));
+        if let Some(barrier) = flight.barrier {
+            self.arrive(BarrierKey::Memory(barrier), Arriver::Flight(number));
         }
     }
 

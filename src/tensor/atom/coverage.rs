@@ -52,7 +52,7 @@ errors! {
     }
 }
 
-/// The extents above 1 with their strides, each with its place.
+/// The extents above 1 with their strides, each with its path.
 fn leaves(layout: &Layout) -> Result<Vec<(ModePath, i64, i64)>, LayoutError> {
     fn walk(
         layout: &Layout,
@@ -140,7 +140,7 @@ pub(in crate::tensor) fn check(
     }
 }
 
-/// The error of a layout whose places are not each element of `tile` once.
+/// The error of a layout that does not reach each element of `tile` once.
 fn missed(
     layout: &Layout,
     tile: &IntTuple,
@@ -152,7 +152,7 @@ fn missed(
         layout_tv: layout.to_string(),
         elements,
         reached: i64::try_from(inside).unwrap_or(i64::MAX),
-        places: layout.size()?.to_static()?,
+        size: layout.size()?.to_static()?,
         fault: Box::new(fault),
     })
 }
@@ -179,14 +179,14 @@ pub(in crate::tensor) fn check_shared(
     tile: &IntTuple,
 ) -> Result<(), TensorErrorKind> {
     let elements = tile.product()?.to_static()?;
-    let places = layout_tv.size()?.to_static()?;
+    let size = layout_tv.size()?.to_static()?;
     let mut times = vec![0i64; usize::try_from(elements).unwrap_or(0)];
     for index in layout_tv.indices()? {
         if let Some(times) = usize::try_from(index).ok().and_then(|index| times.get_mut(index)) {
             *times += 1;
         }
     }
-    let needed = places / elements.max(1);
+    let needed = size / elements.max(1);
     match (0i64..).zip(times).find(|(_, times)| *times != needed || *times == 0) {
         None => Ok(()),
         Some((index, times)) => {

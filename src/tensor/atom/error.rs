@@ -77,8 +77,8 @@ errors! {
         /// a sparse matrix of {columns} columns has no such tile: tiles and rows are whole chunks of {multiple} columns, and
         /// tiles are within the matrix
         SparseColumns { columns: usize, multiple: usize },
-        /// the chunk from column {column} of row {row} has {found} elements that are not zero, and at most {most} are kept
-        SparseChunk { row: usize, column: usize, found: usize, most: usize },
+        /// the chunk from column {column} of row {row} has {found} elements that are not zero, and at most {max} are kept
+        SparseChunk { row: usize, column: usize, found: usize, max: usize },
         /// pairs of threads that are transposed are 1 or 4 apart, not {apart}
         ShuffleDistance { apart: u32 },
         /// There is no copy of this number of bits.

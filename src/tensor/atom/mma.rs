@@ -164,8 +164,8 @@ impl MmaOp {
 /// values: CuTe's `MMA_Atom` with its `MMA_Traits`.
 ///
 /// `thr_id` maps the number of a thread in the atom to its index among the threads of the machine. The other
-/// layouts map (thread, value) to the column-major place in the tile of an operand: A is M x K, B is N x K
-/// (so the place of `(n, k)` is `n + N * k`), C and D are M x N. An operand in shared memory is seen whole by each
+/// layouts map (thread, value) to the column-major index in the tile of an operand: A is M x K, B is N x K
+/// (so the index of `(n, k)` is `n + N * k`), C and D are M x N. An operand in shared memory is seen whole by each
 /// thread: its thread mode has stride 0.
 ///
 /// ```
@@ -222,17 +222,17 @@ impl MmaAtom {
         &self.thr_id
     }
 
-    /// (thread, value) -> place in the M x K tile of A: CuTe's `ALayout`.
+    /// (thread, value) -> index in the M x K tile of A: CuTe's `ALayout`.
     pub fn layout_a_tv(&self) -> &Layout {
         &self.layout_a_tv
     }
 
-    /// (thread, value) -> place in the N x K tile of B: CuTe's `BLayout`.
+    /// (thread, value) -> index in the N x K tile of B: CuTe's `BLayout`.
     pub fn layout_b_tv(&self) -> &Layout {
         &self.layout_b_tv
     }
 
-    /// (thread, value) -> place in the M x N tile of C and D: CuTe's `CLayout`.
+    /// (thread, value) -> index in the M x N tile of C and D: CuTe's `CLayout`.
     pub fn layout_c_tv(&self) -> &Layout {
         &self.layout_c_tv
     }

@@ -102,22 +102,22 @@ impl SparseMma {
         self.half.op().source_a()
     }
 
-    /// (thread, value) -> place in the M x K / 2 matrix of the elements of A that are kept.
+    /// (thread, value) -> index in the M x K / 2 matrix of the elements of A that are kept.
     pub fn layout_a_tv(&self) -> &Layout {
         self.half.layout_a_tv()
     }
 
-    /// (thread, value) -> place in the N x K matrix B.
+    /// (thread, value) -> index in the N x K matrix B.
     pub fn layout_b_tv(&self) -> &Layout {
         &self.layout_b_tv
     }
 
-    /// (thread, value) -> place in the M x N matrix C and D.
+    /// (thread, value) -> index in the M x N matrix C and D.
     pub fn layout_c_tv(&self) -> &Layout {
         self.half.layout_c_tv()
     }
 
-    /// (thread, value) -> place in the M x K matrix A, of the columns that a word of metadata stands for: CuTe's `ELayout`.
+    /// (thread, value) -> index in the M x K matrix A, of the columns that a word of metadata stands for: CuTe's `ELayout`.
     /// Value `v` of 32 has bit `v`, value `v` of 16, of `Tf32`, has bits `2 v` and `2 v + 1`. Threads that read the same word
     /// are parts that a selector chooses from.
     pub fn layout_e_tv(&self) -> &Layout {
@@ -255,7 +255,7 @@ impl<T: Element + Default + PartialEq> SparseMatrix<T> {
     /// [`AtomError::SparseColumns`] where rows are not whole chunks, and [`AtomError::SparseChunk`] for a chunk with too
     /// many elements that are not zero.
     pub fn compress(dense: &[T], columns: usize) -> Result<SparseMatrix<T>, AtomError> {
-        let (wide, most) = chunk(T::SCALAR);
+        let (wide, max) = chunk(T::SCALAR);
         let whole = columns > 0 && columns.is_multiple_of(wide);
         if !whole || !dense.len().is_multiple_of(columns) {
             return Err(AtomError::SparseColumns { columns, multiple: wide });
@@ -263,13 +263,13 @@ impl<T: Element + Default + PartialEq> SparseMatrix<T> {
         let (zero, mut values, mut kept) = (T::default(), Vec::new(), Vec::new());
         for (number, chunk) in dense.chunks_exact(wide).enumerate() {
             let mut found: Vec<usize> = (0..wide).filter(|i| chunk[*i] != zero).collect();
-            if found.len() > most {
+            if found.len() > max {
                 let (row, column) = (number * wide / columns, number * wide % columns);
-                return Err(AtomError::SparseChunk { row, column, found: found.len(), most });
+                return Err(AtomError::SparseChunk { row, column, found: found.len(), max });
             }
             // Zeros fill it up.
             for i in 0..wide {
-                if found.len() < most && !found.contains(&i) {
+                if found.len() < max && !found.contains(&i) {
                     found.push(i);
                 }
             }
@@ -282,10 +282,10 @@ impl<T: Element + Default + PartialEq> SparseMatrix<T> {
 
     /// The matrix with its zeros.
     pub fn to_dense(&self) -> Vec<T> {
-        let (wide, most) = chunk(T::SCALAR);
+        let (wide, max) = chunk(T::SCALAR);
         let mut dense = vec![T::default(); self.rows * self.columns];
         for (i, (value, at)) in self.values.iter().zip(&self.kept).enumerate() {
-            dense[i / most * wide + usize::from(*at)] = *value;
+            dense[i / max * wide + usize::from(*at)] = *value;
         }
         dense
     }
@@ -310,9 +310,9 @@ impl<T: Element> SparseMatrix<T> {
     /// The 4 bits of metadata of a chunk of a row, as [`sparse_metadata_at`](crate::arch::sparse_metadata_at) says; 0 outside
     /// of the matrix.
     pub fn bits(&self, row: usize, number: usize) -> u32 {
-        let (wide, most) = chunk(T::SCALAR);
-        let first = (row * (self.columns / wide) + number) * most;
-        match self.kept.get(first..first + most) {
+        let (wide, max) = chunk(T::SCALAR);
+        let first = (row * (self.columns / wide) + number) * max;
+        match self.kept.get(first..first + max) {
             Some([0]) => 0b0100,
             Some([_]) => 0b1110,
             Some([low, high]) => u32::from(*low) | u32::from(*high) << 2,

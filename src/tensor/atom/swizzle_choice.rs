@@ -79,7 +79,7 @@ impl SmemAccess {
         side: Side,
     ) -> Result<Self, TensorError> {
         let access = || -> Result<Self, TensorErrorKind> {
-            // Coordinates of the tile instead of places.
+            // Coordinates of the tile instead of indices.
             let coords = Layout::compact(tile.shape().to_owned().product_each()?);
             let threads = copy.tidfrg(&coords, side)?.get(&[0])?.coalesce()?;
             let vector = u32::try_from(copy.vector(side)?).unwrap_or(u32::MAX);

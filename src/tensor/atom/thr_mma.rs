@@ -196,7 +196,7 @@ impl<'b> ThrMma<'_, 'b> {
     }
 
     /// New registers for the accumulators of the thread of a C of the shape (M, N), as tensor cores have them: (V, M, N), where a
-    /// value of `Vector<f16, 2>` is two elements ([`RegisterTensor::elements`]). For all other types it is
+    /// value of `Vector<f16, 2>` is two elements (`RegisterTensor::elements`). For all other types it is
     /// [`fragment_c`](ThrMma::fragment_c).
     ///
     /// ```

@@ -14,7 +14,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 
 /// A [`CopyAtom`] repeated over threads and values, so that they copy a tile. CuTe's `TiledCopy`.
 ///
-/// `layout_tv` maps (thread, value) to a place of the tile, in the order of the registers of the atom. When it is
+/// `layout_tv` maps (thread, value) to an index of the tile, in the order of the registers of the atom. When it is
 /// made, it is checked that each element of the tile is reached once.
 ///
 /// ```
@@ -53,8 +53,8 @@ impl fmt::Display for TiledCopy {
 }
 
 impl TiledCopy {
-    /// `atom` for elements of type `dtype`, by threads in the arrangement `threads` (from a place to the index
-    /// of its thread) with `values` each (from a place to the number of the value): CuTe's `make_tiled_copy` and
+    /// `atom` for elements of type `dtype`, by threads in the arrangement `threads` (from an index of the tile to the number
+    /// of its thread) with `values` each (from an index to the number of the value): CuTe's `make_tiled_copy` and
     /// CuTe DSL's `make_tiled_copy_tv`.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl TiledCopy {
         }
     }
 
-    /// `atom` with a layout from (thread, value) to the column-major place in a tile of the extents `tiler`.
+    /// `atom` with a layout from (thread, value) to the column-major index in a tile of the extents `tiler`.
     ///
     /// # Errors
     /// As [`TiledCopy::new`].
@@ -210,7 +210,7 @@ impl TiledCopy {
         made().map_err(|kind| TensorError { operation: "make_cotiled_copy", operand, kind })
     }
 
-    /// The copy of a layout from (thread, value) to places in a tile, cut to the rows and columns that it reaches.
+    /// The copy of a layout from (thread, value) to indices of a tile, cut to the rows and columns that it reaches.
     fn of_coords(
         atom: CopyAtom,
         dtype: Scalar,
@@ -276,7 +276,7 @@ impl TiledCopy {
         &self.atom
     }
 
-    /// (thread, value) -> column-major place in the tile.
+    /// (thread, value) -> column-major index in the tile.
     pub fn layout_tv(&self) -> &Layout {
         &self.layout_tv
     }
@@ -298,13 +298,13 @@ impl TiledCopy {
     pub(in crate::tensor) fn period(&self) -> Result<IntTuple, LayoutError> {
         let Some(modes) = &self.modes else { return Ok(self.tiler.clone()) };
         let period = |mode: &Layout| -> Result<IntTuple, LayoutError> {
-            let mut most = 1;
+            let mut max = 1;
             for (extent, stride) in mode.as_ref().leaves() {
                 let overflow = LayoutError::Overflow { operation: "the extents of a tile" };
                 let (extent, stride) = (extent.to_static()?, stride.to_int()?.to_static()?);
-                most = most.max(extent.checked_mul(stride).ok_or(overflow)?);
+                max = max.max(extent.checked_mul(stride).ok_or(overflow)?);
             }
-            Ok(IntTuple::from(most))
+            Ok(IntTuple::from(max))
         };
         IntTuple::from_items(modes.iter().map(period).collect::<Result<Vec<_>, _>>()?)
     }
@@ -362,11 +362,11 @@ impl TiledCopy {
         let reference = self.of_elements(self.atom.layout_ref_tv())?;
         let to_target = reference.right_inverse()?.composition(&self.of_elements(target)?)?;
         let (threads, values) = self.atom_size()?;
-        // ((thread of the atom, value of the atom), (atom in threads, atom in values)) -> place
+        // ((thread of the atom, value of the atom), (atom in threads, atom in values)) -> index
         let atoms = self.layout_tv.zipped_divide(&tiler!(threads, values))?;
         let atoms = atoms.composition(&tiler!(to_target, _))?;
         let (atom, rest) = (atoms.get(&[0])?, atoms.get(&[1])?);
-        let places = atom.zip(&rest)?.coalesce_by(&IntTuple::from((1, (1, 1))))?;
+        let values = atom.zip(&rest)?.coalesce_by(&IntTuple::from((1, (1, 1))))?;
         let tiled = match &self.modes {
             None => matrix.zipped_divide(&Tiler::from(&self.tiler))?,
             Some(modes) => {
@@ -374,7 +374,7 @@ impl TiledCopy {
                 matrix.zipped_divide(&Tiler::from_items(modes)?)?
             }
         };
-        let by_thread = tiled.composition(&tiler!(places, _))?;
+        let by_thread = tiled.composition(&tiler!(values, _))?;
         // ((thread, values), tiles) -> (thread, values, tiles..)
         let (tile, tiles) = (by_thread.get(&[0])?, by_thread.get(&[1])?);
         let modes: Vec<Layout> =
@@ -387,14 +387,14 @@ impl TiledCopy {
     pub(in crate::tensor) fn retiled(&self, part: &Layout) -> Result<Layout, TensorErrorKind> {
         let values = part.get(&[0])?.size()?.to_static()?;
         let (_, atom) = self.atom_size()?;
-        // Place in the tile -> number of the part's first mode; its inverse says in which order they follow.
-        let of_place = self.layout_tv.right_inverse()?;
-        let of_place = of_place.composition(&Layout::compact(self.tiler.clone()))?;
-        let of_place = of_place.upcast(i64::from(self.size()?) * values)?;
-        let order = Layout::compact(values).logical_product(&of_place.right_inverse()?)?;
-        // (value of the atom, rest) -> (value of the part, its places)
+        // Index in the tile -> number of the part's first mode; its inverse says in which order they follow.
+        let of_index = self.layout_tv.right_inverse()?;
+        let of_index = of_index.composition(&Layout::compact(self.tiler.clone()))?;
+        let of_index = of_index.upcast(i64::from(self.size()?) * values)?;
+        let order = Layout::compact(values).logical_product(&of_index.right_inverse()?)?;
+        // (value of the atom, rest) -> (value of the part, its indices)
         let order = order.zipped_divide(&Layout::compact(atom))?;
-        let counts = of_place.shape().to_owned().product_each()?;
+        let counts = of_index.shape().to_owned().product_each()?;
         let tile = counts.prepend(&values.into())?;
         let tiled = part.zipped_divide(&Tiler::from(&tile))?;
         let tiled = tiled.composition(&tiler!(order, _))?;

@@ -44,7 +44,7 @@ impl Operand {
 /// let atom: MmaAtom = "SM80_16x8x8_F32TF32TF32F32_TN".parse()?;
 /// let mma = TiledMma::new(atom, &layout!((2, 2, 1):(2, 1, 1)), tiler!(_, _, _))?;
 /// assert_eq!(mma.tile_size_mnk(0)?, 32);
-/// // ((ThrV,(ThrM,ThrN)),(FrgV,(RestM,RestN))) -> place in a 128 x 128 matrix
+/// // ((ThrV,(ThrM,ThrN)),(FrgV,(RestM,RestN))) -> index in a 128 x 128 matrix
 /// let c = mma.thrfrg(Operand::C, &Layout::row_major((128, 128)))?;
 /// assert_eq!(c.to_string(), "(((4,8),(2,2)),((2,2),(4,8))):(((2,128),(2048,8)),((1,1024),(4096,16)))");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -205,7 +205,7 @@ impl TiledMma {
         by_value.zipped_divide(&tiler!(_, (atoms0, atoms1)))
     }
 
-    /// (index of thread, value) -> place in the column-major tile of the operand. CuTe's `get_layoutA_TV`,
+    /// (index of thread, value) -> index in the column-major tile of the operand. CuTe's `get_layoutA_TV`,
     /// `get_layoutB_TV`, `get_layoutC_TV`. Threads that differ only in the mode that an operand lacks see the
     /// same elements.
     ///
@@ -263,7 +263,7 @@ impl TiledMma {
         layout!((self.size()?, 1):(1, 0)).composition(&inverse)
     }
 
-    /// (index of thread, value) -> place in the M x K tile of A.
+    /// (index of thread, value) -> index in the M x K tile of A.
     ///
     /// # Errors
     /// Those of [`Self::layout_tv`].
@@ -271,7 +271,7 @@ impl TiledMma {
         self.layout_tv(Operand::A)
     }
 
-    /// (index of thread, value) -> place in the N x K tile of B.
+    /// (index of thread, value) -> index in the N x K tile of B.
     ///
     /// # Errors
     /// Those of [`Self::layout_tv`].
@@ -279,7 +279,7 @@ impl TiledMma {
         self.layout_tv(Operand::B)
     }
 
-    /// (index of thread, value) -> place in the M x N tile of C.
+    /// (index of thread, value) -> index in the M x N tile of C.
     ///
     /// # Errors
     /// Those of [`Self::layout_tv`].

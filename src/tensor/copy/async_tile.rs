@@ -11,8 +11,9 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::SharedTensor;
 
 /// The copy of a tile (MN, K) of a matrix to shared memory by the threads of a block: `cp.async` of 16, 8 or 4 bytes, or
-/// element by element where less is known of the addresses. The tile has lines of 128 bytes in the swizzle of 128
-/// bytes, along K or along the other mode, as the matrix has; what is outside of the matrix becomes zero, in any size.
+/// element by element where less is known of the addresses. The tile has swizzled lines of 128 bytes, or of 64
+/// ([`of_shape`](AsyncTile::of_shape)), along K or along the other mode, as the matrix has; what is outside of the matrix
+/// becomes zero, in any size.
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -31,9 +32,14 @@ pub struct AsyncTile {
     elem: Scalar,
     major: Major,
     extent: u32,
+    depth: u32,
+    /// Bytes of a line.
+    line_bytes: u32,
     threads: u32,
     alignment: u32,
     interleaved: bool,
+    /// The matrix has all lines of a tile as a whole.
+    whole_lines: bool,
 }
 
 impl AsyncTile {
@@ -49,27 +55,82 @@ impl AsyncTile {
         threads: u32,
         alignment: u32,
     ) -> Result<AsyncTile, TensorError> {
-        let tile = AsyncTile { elem, major, extent, threads, alignment, interleaved: false };
+        let depth = 128 / elem.size_bytes();
+        let [interleaved, whole_lines] = [false; 2];
+        let line_bytes = 128;
+        AsyncTile {
+            elem,
+            major,
+            extent,
+            depth,
+            line_bytes,
+            threads,
+            alignment,
+            interleaved,
+            whole_lines,
+        }
+        .checked()
+    }
+
+    /// As [`new`](AsyncTile::new), of a tile of `extent` by `depth` elements (MN, K), with copies of 16 bytes. Along the
+    /// contiguous mode the matrix has all of the tile. The tile's lines have 128 bytes where that mode is whole lines of
+    /// them, and 64 bytes otherwise; blocks that are one line wide lie behind each other.
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::arch::Major;
+    /// use tilewright::tensor::AsyncTile;
+    ///
+    /// let keys = AsyncTile::of_shape(Scalar::F16, Major::K, [64, 96], 128)?;
+    /// assert_eq!(keys.layout(1)?.to_string(), "S<2,3,3> o 0 o ((8,8),(32,3),(1,1)):((32,256),(1,2048),(0,0))");
+    /// assert_eq!(keys.copies(), 6);
+    /// # Ok::<(), tilewright::tensor::TensorError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`new`](AsyncTile::new).
+    pub fn of_shape(
+        elem: Scalar,
+        major: Major,
+        [extent, depth]: [u32; 2],
+        threads: u32,
+    ) -> Result<AsyncTile, TensorError> {
+        let contiguous = if major == Major::K { depth } else { extent };
+        let line_bytes = if contiguous.is_multiple_of(128 / elem.size_bytes()) { 128 } else { 64 };
+        let (alignment, interleaved, whole_lines) = (16, false, true);
+        AsyncTile {
+            elem,
+            major,
+            extent,
+            depth,
+            line_bytes,
+            threads,
+            alignment,
+            interleaved,
+            whole_lines,
+        }
+        .checked()
+    }
+
+    fn checked(self) -> Result<AsyncTile, TensorError> {
+        let AsyncTile { elem, extent, depth, threads, alignment, .. } = self;
         let size = elem.size_bytes();
-        let line = 128 / size;
         let why = if !threads.is_power_of_two() || !(64..=512).contains(&threads) {
             Some("lines are shared by 64, 128, 256 or 512 threads")
-        } else if extent == 0 || !tile.lines().is_multiple_of(threads / 8) {
+        } else if extent == 0 || depth == 0 || !self.contiguous().is_multiple_of(self.line()) {
+            Some("lines along the contiguous mode are whole")
+        } else if !self.block_lines().is_multiple_of(self.lines_at_once()) {
             Some("the threads do not share the lines evenly")
-        } else if major == Major::Mn
-            && (!extent.is_multiple_of(line) || !line.is_multiple_of(threads / 8))
-        {
-            Some("lines along M or N are whole, and the threads go through them evenly")
         } else if !matches!(alignment, 4 | 8 | 16) && alignment != size || alignment < size {
             Some("copies are of 16, 8 or 4 bytes, or of one element")
         } else {
             None
         };
         match why {
-            None => Ok(tile),
+            None => Ok(self),
             Some(why) => Err(TensorError {
                 operation: "make_async_tile",
-                operand: format!("{elem} o {extent} by {threads} threads"),
+                operand: format!("{elem} o ({extent},{depth}) by {threads} threads"),
                 kind: TensorErrorKind::AsyncTile { why },
             }),
         }
@@ -107,25 +168,45 @@ impl AsyncTile {
         }
     }
 
-    /// Elements of a line, which is the depth of the tile too.
-    pub const fn line(&self) -> u32 {
-        128 / self.elem.size_bytes()
+    /// The extents (MN, K).
+    pub const fn shape(&self) -> [u32; 2] {
+        [self.extent, self.depth]
     }
 
-    const fn lines(&self) -> u32 {
+    /// Elements of a line. Of a tile made by [`new`](AsyncTile::new), it is the depth too.
+    pub const fn line(&self) -> u32 {
+        self.line_bytes / self.elem.size_bytes()
+    }
+
+    /// The extent of the contiguous mode.
+    const fn contiguous(&self) -> u32 {
+        match self.major {
+            Major::K => self.depth,
+            Major::Mn => self.extent,
+        }
+    }
+
+    /// Lines of a block, which is one line wide.
+    const fn block_lines(&self) -> u32 {
         match self.major {
             Major::K => self.extent,
-            // Blocks of a line along the contiguous mode, of as many lines as the tile is deep.
-            Major::Mn => self.extent / self.line() * self.line(),
+            Major::Mn => self.depth,
         }
     }
 
-    /// Lines of a thread that are not far along the contiguous mode: of the tile, or of each block.
+    /// Units of 16 bytes of a line.
+    const fn units(&self) -> u32 {
+        self.line_bytes / 16
+    }
+
+    /// Lines that all threads copy at the same time.
+    const fn lines_at_once(&self) -> u32 {
+        self.threads / self.units()
+    }
+
+    /// Lines of a thread in a block.
     const fn lines_of_thread(&self) -> u32 {
-        match self.major {
-            Major::K => self.extent / (self.threads / 8),
-            Major::Mn => self.line() / (self.threads / 8),
-        }
+        self.block_lines() / self.lines_at_once()
     }
 
     /// The distance of a line from the first line in the matrix. Lines of a thread have no bit of their numbers in common with
@@ -140,7 +221,7 @@ impl AsyncTile {
 
     /// The number of 16-byte copies of each thread in a tile.
     pub const fn copies(&self) -> u32 {
-        self.lines() / (self.threads / 8)
+        self.lines_of_thread() * (self.contiguous() / self.line())
     }
 
     /// The layout of a ring of `stages` tiles: (MN, K, stage).
@@ -149,10 +230,12 @@ impl AsyncTile {
     /// [`TensorErrorKind::Layout`]: the ring is too large.
     pub fn layout(&self, stages: u32) -> Result<ComposedLayout, TensorError> {
         let made = || -> Result<ComposedLayout, AtomError> {
-            let atom = SmemAtom::new(self.major, SmemSwizzle::Sw128);
+            let swizzle =
+                if self.line_bytes == 128 { SmemSwizzle::Sw128 } else { SmemSwizzle::Sw64 };
+            let atom = SmemAtom::new(self.major, swizzle);
             let atom = atom.position_independent(self.elem.bits())?;
             let order = if self.major == Major::K { shape!(0, 1, 2) } else { shape!(1, 0, 2) };
-            Ok(atom.tile_to_shape(&shape!(self.extent, self.line(), stages), Some(&order))?)
+            Ok(atom.tile_to_shape(&shape!(self.extent, self.depth, stages), Some(&order))?)
         };
         made().map_err(|error| TensorError {
             operation: "make_async_tile",
@@ -178,7 +261,8 @@ impl AsyncTile {
     ) -> ThrAsyncTile<'b, T> {
         let _call = k.call();
         let t = k.thread_idx().x.cvt::<u32>();
-        let (line, unit) = ((t / 8).cvt::<i32>(), (t % 8).cvt::<i32>());
+        let units = self.units();
+        let (line, unit) = ((t / units).cvt::<i32>(), (t % units).cvt::<i32>());
         let row = k.crd2idx::<i32>(line, &self.rows());
         let per_unit = 16 / self.elem.size_bytes();
         let column = unit * per_unit;
@@ -187,24 +271,20 @@ impl AsyncTile {
             Major::Mn => (line.cvt::<i64>() * pitch, first + column),
         };
         let (base, _) = ring.engine.resolve();
-        let place = line * self.line() + (unit ^ (line & 7)) * per_unit;
+        // Two lines of 64 bytes are exchanged alike.
+        let exchange = if units == 8 { line } else { line >> 1 } & (units - 1) as i32;
+        let element = line * self.line() + (unit ^ exchange) * per_unit;
         let line = if self.major == Major::K { first + row } else { line };
         let limits = match self.major {
             Major::K => [limits[0] - line, limits[1] - column],
             Major::Mn => [limits[1] - line, limits[0] - along],
         };
-        let bytes = pitch * i64::from(self.elem.size_bytes());
-        let lines = (0..self.lines_of_thread())
-            .map(|i| bytes * i64::from(self.row_of(i * (self.threads / 8))))
-            .collect();
-        ThrAsyncTile {
-            tile: *self,
-            from: from.offset(across + along.cvt::<i64>()),
-            pitch,
-            lines,
-            limits,
-            to: base.offset(place),
-        }
+        let from = from.offset(across + along.cvt::<i64>());
+        let to = base.offset(element);
+        let made = ThrAsyncTile { tile: *self, from, pitch, lines: Vec::new(), limits, to };
+        // Kernels with such tiles have other uses for the registers.
+        let kept = if self.whole_lines { 0 } else { self.lines_of_thread() };
+        ThrAsyncTile { lines: (0..kept).map(|i| made.line(i)).collect(), ..made }
     }
 }
 
@@ -215,15 +295,15 @@ pub struct ThrAsyncTile<'b, T> {
     /// The thread's first element of the first tile, and the distance of lines.
     from: Val<'b, Global<T>>,
     pitch: Val<'b, i64>,
-    /// The offsets of its lines from the first line, in bytes.
+    /// The offsets of its lines from the first line, in bytes, where they are kept.
     lines: Vec<Val<'b, i64>>,
     /// Lines, and elements of them, that are left from its first one in the first tile.
     limits: [Val<'b, i32>; 2],
-    /// Its place in the first stage.
+    /// Its start in the first stage.
     to: Val<'b, Shared<T>>,
 }
 
-/// Elements of a tile that a thread has loaded, with their places in shared memory. None where `cp.async` copies.
+/// Elements of a tile that a thread has loaded, with their indices in shared memory. None where `cp.async` copies.
 #[derive(Clone, Debug)]
 #[must_use = "the elements are not stored"]
 pub struct LoadedElements<'b, T>(Vec<(Val<'b, Shared<T>>, Val<'b, T>)>);
@@ -293,6 +373,13 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
         self.units(k, &all);
     }
 
+    /// The offset of a line of the thread from its first line, in bytes.
+    #[track_caller]
+    fn line(&self, number: u32) -> Val<'b, i64> {
+        let line = self.tile.row_of(number * self.tile.lines_at_once());
+        self.pitch * i64::from(self.tile.elem.size_bytes()) * i64::from(line)
+    }
+
     /// The copies from one number to another one of a tile.
     #[track_caller]
     fn part_of(
@@ -301,9 +388,9 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
         depth: Val<'b, i32>,
         [first, end]: [u32; 2],
     ) -> Vec<Unit<'b, T>> {
-        let AsyncTile { elem, major, extent, .. } = self.tile;
+        let AsyncTile { elem, major, extent, depth: depths, .. } = self.tile;
         let (line, size) = (self.tile.line(), elem.size_bytes());
-        let to = self.to.ptr_cast::<u8>().offset(stage * (extent * line * size));
+        let to = self.to.ptr_cast::<u8>().offset(stage * (extent * depths * size));
         let from = match major {
             Major::K => self.from.offset(depth),
             Major::Mn => self.from.offset(depth.cvt::<i64>() * self.pitch),
@@ -317,11 +404,11 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
         let mut all = Vec::new();
         for copy in first..end {
             let (block, i) = (copy / own, copy % own);
-            let shift = i * (self.tile.threads / 8);
-            let Some(step) = self.lines.get(i as usize) else { continue };
+            let shift = i * self.tile.lines_at_once();
+            let step = self.lines.get(i as usize).copied().unwrap_or_else(|| self.line(i));
             all.push((
-                from.offset(*step).offset(block * line * size).ptr_cast::<T>(),
-                to.offset((block * line + shift) * line * size).ptr_cast::<T>(),
+                from.offset(step).offset(block * line * size).ptr_cast::<T>(),
+                to.offset((block * self.tile.block_lines() + shift) * line * size).ptr_cast::<T>(),
                 lines.gt(self.tile.row_of(shift)),
                 left - block * line,
             ));
@@ -329,7 +416,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
         all
     }
 
-    /// Loads the elements of copies of 16 bytes, with their places.
+    /// Loads the elements of copies of 16 bytes, with their indices.
     #[track_caller]
     fn load(
         &self,
@@ -350,7 +437,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
     /// Copies of 16 bytes.
     #[track_caller]
     fn units(&self, k: &mut Body<'b, '_>, all: &[Unit<'b, T>]) {
-        let AsyncTile { elem, alignment, .. } = self.tile;
+        let AsyncTile { elem, alignment, whole_lines, .. } = self.tile;
         if alignment < 4 {
             return LoadedElements(self.load(k, all)).store(k);
         }
@@ -359,7 +446,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
             for (from, to, inside, left) in all {
                 let (from, to) = (from.offset(elements), to.offset(elements));
                 // A copy is all or nothing: lines end at multiples of its size.
-                let inside = *inside & left.gt(elements);
+                let inside = if whole_lines { *inside } else { *inside & left.gt(elements) };
                 let bytes = inside.select(k.constant(alignment), k.constant(0));
                 let cache = if alignment == 16 { CpAsyncCache::Cg } else { CpAsyncCache::Ca };
                 k.cp_async_zfill(to, from, cache, alignment, bytes);

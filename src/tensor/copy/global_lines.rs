@@ -21,7 +21,7 @@ pub struct GlobalLines<'b, T> {
     pub major: Major,
     /// The pitch of lines and the batch stride, in elements.
     pub strides: [Val<'b, i64>; 2],
-    /// Elements from the first one to the end of the last line of the last matrix: [`LEAST`](GlobalLines::LEAST) bytes or
+    /// Elements from the first one to the end of the last line of the last matrix: [`MIN`](GlobalLines::MIN) bytes or
     /// more.
     pub readable: Val<'b, i64>,
     /// The lines of a matrix, and the elements of a line.
@@ -48,7 +48,7 @@ struct Unit<'b> {
 
 impl<T> GlobalLines<'_, T> {
     /// The least bytes of all lines together: two aligned vectors, wherever they start.
-    pub const LEAST: u32 = 3 * VECTOR;
+    pub const MIN: u32 = 3 * VECTOR;
 }
 
 impl<'b, T: Element> GlobalLines<'b, T> {

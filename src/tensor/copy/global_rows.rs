@@ -27,7 +27,7 @@ pub(super) struct SharedRows<'b, T> {
     pub(super) columns: u32,
     /// Elements from a row to the next one.
     pub(super) pitch: u32,
-    /// Unit `u` of row `r` is in the place of unit `u ^ (r % 8)`.
+    /// Unit `u` of row `r` is stored as unit `u ^ (r % 8)`.
     pub(super) swizzled: bool,
 }
 

@@ -268,7 +268,7 @@ impl Im2colCopy {
         full: MbarrierRef<'_>,
     ) {
         let operation = "im2col_load";
-        let (origin, Some(base)) = (origin.into(), self.tile.place(k, operation, to)) else {
+        let (origin, Some(base)) = (origin.into(), self.tile.shared_base(k, operation, to)) else {
             return;
         };
         let offsets = self.offsets(k, position);
@@ -294,7 +294,7 @@ impl Im2colCopy {
         ctas: impl IntoVal<'b, u32>,
     ) {
         let operation = "im2col_load";
-        let (origin, Some(base)) = (origin.into(), self.tile.place(k, operation, to)) else {
+        let (origin, Some(base)) = (origin.into(), self.tile.shared_base(k, operation, to)) else {
             return;
         };
         let (offsets, ctas) = (self.offsets(k, position), k.value::<u32>(ctas));
@@ -306,9 +306,11 @@ impl Im2colCopy {
     }
 
     /// Starts the copies of a tile in shared memory to the base pixels of `origin`, an output and a channel, but for what
-    /// is outside of the tensor, as part of the group of bulk copies that is committed next. One thread does it, after all
+    /// is behind the last image, as part of the group of bulk copies that is committed next. One thread does it, after all
     /// that wrote the tile have made it visible ([`fence_proxy_async`](Body::fence_proxy_async)) and met. CuTe's
     /// `SM90_TMA_STORE_IM2COL`.
+    ///
+    /// Hardware stores to base pixels inside of the tensor only: padding is an error of the build.
     #[track_caller]
     pub fn store<'b, T: Element, const RANK: usize>(
         &self,
@@ -318,7 +320,15 @@ impl Im2colCopy {
         origin: impl Into<DeviceCoord<'b>>,
     ) {
         let operation = "im2col_store";
-        let (origin, Some(base)) = (origin.into(), self.tile.place(k, operation, from)) else {
+        let is_outside = |filter: &Filter| filter.corners().0 < 0 || filter.corners().1 > 0;
+        if self.filters.iter().any(is_outside) {
+            let why =
+                "a store takes filters whose base pixels are inside of the tensor: without padding";
+            let kind = TensorErrorKind::TmaTile { why };
+            return k.report(TensorError { operation, operand: self.to_string(), kind });
+        }
+        let (origin, Some(base)) = (origin.into(), self.tile.shared_base(k, operation, from))
+        else {
             return;
         };
         for part in self.tile.parts() {

@@ -134,7 +134,7 @@ impl MatrixLoad {
         let (values, tiles) = (size(&loaded, &[1])?, size(&loaded, &[2])?);
         let (own, atoms) = (size(&multiplied, &[1])?, size(&multiplied, &[2])?);
         let vector = words * per_word;
-        let place =
+        let index_of =
             |layout: &Layout, coord: (i64, i64, i64, i64)| layout.crd2idx(coord)?.to_static();
         let mut loads = Vec::new();
         for tile in 0..tiles {
@@ -142,13 +142,13 @@ impl MatrixLoad {
                 let mut registers = Vec::with_capacity(4);
                 for word in 0..words {
                     let value = rest * vector + word * per_word;
-                    let target = place(&loaded, (0, value, tile, 0))?;
+                    let target = index_of(&loaded, (0, value, tile, 0))?;
                     let all = (0..atoms).flat_map(|atom| {
                         (0..own).step_by(per_word as usize).map(move |v| (v, atom))
                     });
                     let mut found = None;
                     for (v, atom) in all {
-                        if place(&multiplied, (0, v, atom, 0))? == target {
+                        if index_of(&multiplied, (0, v, atom, 0))? == target {
                             found = Some((v, atom));
                             break;
                         }
@@ -157,8 +157,8 @@ impl MatrixLoad {
                     // The same register in all threads, and all its elements.
                     for thread in 0..threads {
                         for e in 0..per_word {
-                            let loaded = place(&loaded, (thread, value + e, tile, 0))?;
-                            if loaded != place(&multiplied, (thread, v + e, atom, 0))? {
+                            let loaded = index_of(&loaded, (thread, value + e, tile, 0))?;
+                            if loaded != index_of(&multiplied, (thread, v + e, atom, 0))? {
                                 return Err(none());
                             }
                         }

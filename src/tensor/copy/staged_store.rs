@@ -12,8 +12,8 @@ use crate::tensor::atom::{SmemAtom, SmemSwizzle};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
 /// The store of rows of a matrix from the accumulators of `wgmma` by a warp group: 64 rows and some columns at a time go to shared
-/// memory, by `stmatrix` where elements have 16 bits, and from there by one tensor copy. A store uses one of some slots
-/// in turn, and waits only for the copy that had its slot before.
+/// memory, by `stmatrix` where elements have 16 bits, and from there by one tensor copy. The stores use slots
+/// cyclically: each waits only for the copy that used its slot before.
 ///
 /// Columns of 128 bytes are in the swizzle of 128 bytes, all others as they are: they meet no bank twice where the
 /// number of 16-byte units in a row is odd.
@@ -34,6 +34,8 @@ pub struct StagedStore {
     pub(super) columns: u32,
     pub(super) slots: u32,
     pub(super) swizzled: bool,
+    /// Accumulators of two neighbouring columns are one element.
+    pub(super) pairs: bool,
     /// The rows of the accumulators are columns of the matrix.
     pub(super) transposed: bool,
     /// The rows of 64 rows of accumulators that go to global memory.
@@ -101,13 +103,13 @@ impl StagedStore {
         let batched =
             ComposedLayout::new(slot.swizzle_portion(), 0, batched).map_err(|e| error(e.into()))?;
         let copy = TmaCopy::new(elem, &batched)?;
-        let transposed = false;
         Ok(StagedStore {
             elem,
             columns,
             slots,
             swizzled,
-            transposed,
+            pairs: false,
+            transposed: false,
             rows,
             pitch: columns,
             slot,
@@ -157,12 +159,27 @@ impl StagedStore {
             columns,
             slots,
             swizzled: true,
+            pairs: false,
             transposed: true,
             rows: 64,
             pitch: 64,
             slot,
             copy,
         })
+    }
+
+    /// The same where the accumulators of the columns `2 j` and `2 j + 1` become column `j` of the matrix, by
+    /// [`AccumulatorMap::apply_pair`](super::AccumulatorMap::apply_pair). Columns of the store are those of the matrix. It
+    /// has no transposed form: there, no thread has both columns.
+    ///
+    /// A thread then has single elements of a row, which it writes to shared memory one by one.
+    pub fn of_pairs(self) -> StagedStore {
+        StagedStore { pairs: true, ..self }
+    }
+
+    /// Accumulators of an element.
+    pub(super) fn sums(&self) -> u32 {
+        if self.pairs { 2 } else { 1 }
     }
 
     /// The same where threads store the rows ([`StoreDestination::Rows`]), not tensor copies. Rows in shared memory
@@ -251,6 +268,10 @@ impl StagedStore {
             k.report(TensorError { operation: "slice", operand: format!("{:?}", self.copy), kind });
         }
         let lane = k.lane_id();
+        if self.transposed && self.pairs {
+            let kind = TensorErrorKind::TmaTile { why: "pairs of columns are not transposed" };
+            k.report(TensorError { operation: "slice", operand: format!("{:?}", self.copy), kind });
+        }
         if self.transposed {
             // Matrices come in the order of the words: two along the 16 rows of a warp, then those of the next 8 columns.
             let row = (lane / 16 * 8 + lane % 8) * 64;
@@ -259,11 +280,11 @@ impl StagedStore {
         }
         let warp = thread / 32 * 16;
         // Of `stmatrix`, lanes 0 to 15 give rows of the first 8 columns, the others of the next ones. Of stores of 32
-        // bits, four lanes in a row have two columns each.
-        let (row, unit) = if self.elem.bits() == 16 {
-            (warp + lane % 16, lane / 16)
-        } else {
-            (warp + lane / 4, lane % 4 / 2)
+        // bits, four lanes in a row have two columns each, and of stores of single elements one.
+        let (row, unit) = match (self.pairs, self.elem.bits()) {
+            (true, _) => (warp + lane / 4, k.constant(0)),
+            (false, 16) => (warp + lane % 16, lane / 16),
+            (false, _) => (warp + lane / 4, lane % 4 / 2),
         };
         let unit = if self.swizzled { unit ^ (row & 7) } else { unit };
         ThrStore { store: self, to, staging, row: row * self.pitch, unit, lane, thread, barrier }

@@ -9,6 +9,8 @@ use crate::ir::{
 
 use super::global_rows::GlobalRows;
 use super::staged_store::StagedStore;
+use crate::tensor::error::{TensorError, TensorErrorKind};
+use crate::tensor::pipeline::row_groups::RowGroups;
 use crate::tensor::view::pointer::TensorPointer;
 use crate::tensor::view::tensor::{RegisterTensor, Tensor};
 
@@ -19,6 +21,27 @@ pub enum StoreDestination<'b, T> {
     Map(Val<'b, TensorMapMut<T, 3>>),
     /// By the threads, in aligned vectors of 16 bytes: rows may lie anywhere. The threads wait for each other.
     Rows(GlobalRows<'b, T>),
+    /// Groups of rows of one matrix: the third coordinate of an origin is the group, and the first one a row of it. Tensor copies
+    /// write 64 rows that the group has, and the threads those at its end: no row of another group is written. A
+    /// map gets the row of the matrix, and `i32::MAX` for an accumulator behind the end.
+    Groups {
+        /// The matrix.
+        map: Val<'b, TensorMapMut<T, 3>>,
+        /// The same matrix for the threads.
+        rows: GlobalRows<'b, T>,
+        /// The groups.
+        groups: RowGroups<'b>,
+    },
+}
+
+impl<'b, T> StoreDestination<'b, T> {
+    /// The groups of rows, if there are any.
+    pub fn row_groups(&self) -> Option<RowGroups<'b>> {
+        match self {
+            StoreDestination::Groups { groups, .. } => Some(*groups),
+            StoreDestination::Map(_) | StoreDestination::Rows(_) => None,
+        }
+    }
 }
 
 impl<'b, T> From<Val<'b, TensorMapMut<T, 3>>> for StoreDestination<'b, T> {
@@ -47,14 +70,21 @@ pub struct ThrStore<'s, 'b, T> {
     pub(super) barrier: NamedBarrier<'b>,
 }
 
-/// The words of 8 columns of a thread: of its first row, then of its second one. One word has two elements of 16 bits.
+/// The words of 8 columns of accumulators of a thread: of its first row, then of its second one. One word has two elements of
+/// 16 bits.
 pub type StoreWords<'b> = Vec<Val<'b, u32>>;
 
-/// The function applied to an accumulator before it is stored at (row, column, matrix) `place`: a closure, or `()` for none.
+/// The function applied to an accumulator before it is stored at `coord` = (row, column, matrix): a closure, or `()` for none.
 pub trait AccumulatorMap<'b> {
     /// Returns whether accumulators stay as they are: their coordinates are not computed then.
     fn is_identity(&self) -> bool {
         false
+    }
+
+    /// Returns whether it does more than return a value. The accumulators that a store
+    /// [of fewer rows](StagedStore::of_rows) leaves out then have the row `i32::MAX`.
+    fn has_effects(&self) -> bool {
+        true
     }
 
     /// Returns the value that is stored for the accumulator `sum`.
@@ -62,8 +92,22 @@ pub trait AccumulatorMap<'b> {
         &self,
         k: &mut Body<'b, '_>,
         sum: Val<'b, f32>,
-        place: [Val<'b, i32>; 3],
+        coord: [Val<'b, i32>; 3],
     ) -> Val<'b, f32>;
+
+    /// Returns the value that a store [of pairs](StagedStore::of_pairs) stores for the accumulators of two neighbouring
+    /// columns; `coord` is that of the element. By default that is an error of the build.
+    #[track_caller]
+    fn apply_pair(
+        &self,
+        k: &mut Body<'b, '_>,
+        [even, _]: [Val<'b, f32>; 2],
+        _: [Val<'b, i32>; 3],
+    ) -> Val<'b, f32> {
+        let kind = TensorErrorKind::NoPairs;
+        k.report(TensorError { operation: "apply_pair", operand: "an epilogue".to_owned(), kind });
+        even
+    }
 }
 
 impl<'b> AccumulatorMap<'b> for () {
@@ -85,11 +129,14 @@ where
         &self,
         k: &mut Body<'b, '_>,
         sum: Val<'b, f32>,
-        place: [Val<'b, i32>; 3],
+        coord: [Val<'b, i32>; 3],
     ) -> Val<'b, f32> {
-        self(k, sum, place)
+        self(k, sum, coord)
     }
 }
+
+/// The (row, column, matrix) of an element, and the end of its group of rows.
+type Placed<'b> = ([Val<'b, i32>; 3], Option<Val<'b, i32>>);
 
 impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// Columns of one store.
@@ -101,23 +148,34 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// further), as words to be stored: rounded to nearest.
     #[track_caller]
     pub fn words(&self, accumulators: [Val<'b, f32>; 4]) -> StoreWords<'b> {
+        self.packed(&accumulators)
+    }
+
+    /// An even number of elements as words.
+    #[track_caller]
+    fn packed(&self, values: &[Val<'b, f32>]) -> StoreWords<'b> {
         #[track_caller]
         fn two<'b, U: Converted + crate::ir::builder::VectorElement<2>>(
-            accumulators: [Val<'b, f32>; 2],
+            values: &[Val<'b, f32>],
         ) -> Val<'b, u32> {
-            let two: Val<'b, Vector<f32, 2>> = Val::pack(accumulators);
+            let two: Val<'b, Vector<f32, 2>> = Val::pack([values[0], values[1]]);
             two.cvt::<U>().bitcast::<u32>()
         }
-        let [a, b, c, d] = accumulators;
+        let pairs = values.chunks_exact(2);
         match self.store.elem {
-            Scalar::F16 => vec![two::<f16>([a, b]), two::<f16>([c, d])],
-            Scalar::Bf16 => vec![two::<bf16>([a, b]), two::<bf16>([c, d])],
-            _ => vec![a.bitcast(), b.bitcast(), c.bitcast(), d.bitcast()],
+            Scalar::F16 => pairs.map(two::<f16>).collect(),
+            Scalar::Bf16 => pairs.map(two::<bf16>).collect(),
+            _ => values.iter().map(|value| value.bitcast()).collect(),
         }
     }
 
-    /// The (row, column, matrix) of the four accumulators of a thread in the 8 columns of 64 rows that start at `origin`, in the
-    /// order of `wgmma`.
+    /// Words of 8 columns of accumulators.
+    fn words_of_unit(&self) -> u32 {
+        self.store.elem.size_bytes() / self.store.sums()
+    }
+
+    /// The (row, column, matrix) of the elements of a thread in 8 columns of 64 rows of accumulators, where the first one has
+    /// `origin`: of all four, in the order of `wgmma`, or of the two pairs of them.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -143,8 +201,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// let args = (&mut d.tensor_map_mut(&map)?, &mut y);
     /// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [128, 1, 1]), args)?;
     /// // Thread 38 has lane 6 of the second warp.
-    /// let places = [[117, 204, 3], [117, 205, 3], [125, 204, 3], [125, 205, 3]];
-    /// assert_eq!(y.to_vec()?[38 * 12..39 * 12], places.concat());
+    /// let coords = [[117, 204, 3], [117, 205, 3], [125, 204, 3], [125, 205, 3]];
+    /// assert_eq!(y.to_vec()?[38 * 12..39 * 12], coords.concat());
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -155,16 +213,21 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         [row, column, batch]: [Val<'b, i32>; 3],
     ) -> impl Iterator<Item = [Val<'b, i32>; 3]> + use<'b, T> {
         let _call = k.call();
-        // `wgmma` itself takes the place of a warp in its group from its place in the block.
+        // `wgmma` itself takes the index of a warp in its group from its index in the block.
         let (warp, lane) = (k.thread_idx().x % 128 / 32, k.lane_id());
-        let (row, column, places) = if self.store.transposed {
+        let elements = 4 / self.store.sums() as usize;
+        let (row, column, coords) = if self.store.pairs {
+            let (row, column) = (row + warp * 16 + lane / 4, column + lane % 4);
+            (row, column, [(0, 0), (8, 0), (0, 0), (8, 0)])
+        } else if self.store.transposed {
             let column = column + warp * 16 + lane / 4;
             (row + lane % 4 * 2, column, [(0, 0), (1, 0), (0, 8), (1, 8)])
         } else {
             let row = row + warp * 16 + lane / 4;
             (row, column + lane % 4 * 2, [(0, 0), (0, 1), (8, 0), (8, 1)])
         };
-        places.map(|(down, right)| [row + down, column + right, batch]).into_iter()
+        let coords = coords.map(|(down, right)| [row + down, column + right, batch]);
+        coords.into_iter().take(elements)
     }
 
     /// The [`words`](ThrStore::words) of the 8 columns of 64 rows that start at `origin`: of the accumulators from number
@@ -175,28 +238,65 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         k: &mut Body<'b, '_>,
         acc: &RegisterTensor<'b, f32>,
         unit: u32,
-        origin: [Val<'b, i32>; 3],
+        (origin, end): Placed<'b>,
         map: &impl AccumulatorMap<'b>,
     ) -> StoreWords<'b> {
         let _call = k.call();
         let accumulators = acc.variables();
         let mut values = [0, 1, 2, 3].map(|i| accumulators.get(k, 4 * unit + i));
+        let is_low = self.store.rows < 64 && map.has_effects() && !map.is_identity();
+        let low = is_low.then(|| origin[0] + self.store.rows);
+        let end = low.map_or(end, |low| Some(end.map_or(low, |end| end.min(low))));
+        let inside = |[row, column, batch]: [Val<'b, i32>; 3]| {
+            let row = end.map_or(row, |end| row.lt(end).select(row, i32::MAX));
+            [row, column, batch]
+        };
+        if self.store.pairs {
+            let ([a, b, c, d], coords) = (values, self.coordinates(k, origin));
+            let pairs = [[a, b], [c, d]].into_iter().zip(coords.map(inside));
+            let values: Vec<_> = pairs.map(|(two, coord)| map.apply_pair(k, two, coord)).collect();
+            return self.packed(&values);
+        }
         if !map.is_identity() {
-            for (value, place) in values.iter_mut().zip(self.coordinates(k, origin)) {
-                *value = map.apply(k, *value, place);
+            for (value, coord) in values.iter_mut().zip(self.coordinates(k, origin)) {
+                *value = map.apply(k, *value, inside(coord));
             }
         }
         self.words(values)
     }
 
-    /// Stores 64 rows of the columns of one store to (row, column, matrix) `origin`: `words` has, for each 8 columns,
-    /// what [`words`](ThrStore::words) makes. `number` counts the stores of this group, modulo the slots. All threads
+    /// Stores 64 rows of the columns of one store to (row, column, matrix) `origin`: `words` has, for each 8 columns of
+    /// accumulators, what [`words`](ThrStore::words) makes. `number` counts the stores of this group, modulo the slots. All threads
     /// of the group do it together.
     #[track_caller]
     pub fn rows<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
         origin: [Val<'b, i32>; 3],
+        number: u32,
+        words: impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
+    ) {
+        let placed = self.placed(k, origin);
+        self.placed_rows(k, placed, number, words);
+    }
+
+    /// The coordinates in the matrix, and the end of the group.
+    #[track_caller]
+    fn placed<'k: 'b>(&self, k: &mut Body<'k, '_>, origin: [Val<'b, i32>; 3]) -> Placed<'b> {
+        let StoreDestination::Groups { rows, groups, .. } = &self.to else {
+            return (origin, None);
+        };
+        let [row, column, group] = origin;
+        let [start, end] = groups.range(&k.rescoped(), group);
+        ([start + row, column, group], Some(end.min(rows.extents[0])))
+    }
+
+    /// As [`rows`](ThrStore::rows), to coordinates in the matrix.
+    #[track_caller]
+    fn placed_rows<'k: 'b>(
+        &self,
+        k: &mut Body<'k, '_>,
+        (origin, end): Placed<'b>,
         number: u32,
         mut words: impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
     ) {
@@ -205,17 +305,18 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let StagedStore { slots, .. } = *self.store;
         let to = self.staging.offset(number % slots * self.store.slot_elements());
         let first = self.thread.eq(0);
-        if let StoreDestination::Map(_) = self.to {
+        if !matches!(self.to, StoreDestination::Rows(_)) {
             k.if_(first, |k| k.cp_async_bulk_wait_group(slots - 1, BulkWait::Read));
         }
         self.barrier.sync(k);
-        if self.store.elem.bits() == 16 {
-            self.store_matrices(k, to, &mut words);
-        } else {
-            self.store_pairs(k, to, &mut words);
+        match (self.store.pairs, self.store.elem.bits()) {
+            (true, _) => self.store_elements(k, to, &mut words),
+            (false, 16) => self.store_matrices(k, to, &mut words),
+            (false, _) => self.store_pairs(k, to, &mut words),
         }
-        let map = match &self.to {
-            StoreDestination::Map(map) => *map,
+        let (map, row_end) = match &self.to {
+            StoreDestination::Map(map) => (*map, None),
+            StoreDestination::Groups { map, rows, .. } => (*map, end.map(|end| (rows, end))),
             StoreDestination::Rows(rows) => {
                 self.barrier.sync(k);
                 return rows.store(k, &self.store.shared_rows(to), origin, self.thread);
@@ -223,16 +324,27 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         };
         k.fence_proxy_async(ProxySpace::SharedCta);
         self.barrier.sync(k);
+        let [row, column, batch] = origin;
+        let whole = row_end.map(|(_, end)| (row + self.store.rows).le(end));
         k.if_(first, |k| {
             let (copy, slot) = (&self.store.copy, self.store.copy.tile().clone());
             let from = Tensor::new(k, TensorPointer::new(to).assume_aligned(k, 128), slot);
-            let [row, column, batch] = origin;
-            copy.store(k, map, &from, (row, column, batch));
+            match whole {
+                None => copy.store(k, map, &from, (row, column, batch)),
+                Some(whole) => k.if_(whole, |k| copy.store(k, map, &from, (row, column, 0))),
+            }
+            // Empty where the threads store: slots are counted in groups.
             k.cp_async_bulk_commit_group();
         });
+        if let (Some((rows, end)), Some(whole)) = (row_end, whole) {
+            let rows = GlobalRows { extents: [end, rows.extents[1]], ..rows.clone() };
+            let origin = [row, column, k.constant(0)];
+            let from = self.store.shared_rows(to);
+            k.if_(!whole, |k| rows.store(k, &from, origin, self.thread));
+        }
     }
 
-    /// Stores `blocks` times 64 rows, `apart` rows from each other, of `width` columns, to (row, column, matrix)
+    /// Stores `blocks` times 64 rows, `apart` rows from each other, of `width` columns of accumulators, to (row, column, matrix)
     /// `origin` and on: the accumulators of the thread, block after block, each through `map`. Where the store is transposed,
     /// the rows of the accumulators are columns of the matrix.
     #[track_caller]
@@ -240,25 +352,27 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         &self,
         k: &mut Body<'k, '_>,
         acc: &RegisterTensor<'b, f32>,
-        [row, column, batch]: [Val<'b, i32>; 3],
+        origin: [Val<'b, i32>; 3],
         [blocks, apart, width]: [u32; 3],
         map: &impl AccumulatorMap<'b>,
     ) {
+        let ([row, column, batch], end) = self.placed(k, origin);
         let StagedStore { columns, transposed, .. } = *self.store;
+        let (sums, chunks) = (self.store.sums(), width / (columns * self.store.sums()));
         for block in 0..blocks {
-            for chunk in 0..width / columns {
+            for chunk in 0..chunks {
                 let (down, right) = (block * apart, chunk * columns);
                 let (down, right) = if transposed { (right, down) } else { (down, right) };
                 let (row, column) = (row + down, column + right);
-                let number = block * (width / columns) + chunk;
-                self.rows(k, [row, column, batch], number, |k, unit| {
-                    let first = (block * width + chunk * columns) / 8 + unit;
+                let number = block * chunks + chunk;
+                self.placed_rows(k, ([row, column, batch], end), number, |k, unit| {
+                    let first = (block * width + chunk * columns * sums) / 8 + unit;
                     let at = if transposed {
                         [row + 8 * unit, column, batch]
                     } else {
-                        [row, column + 8 * unit, batch]
+                        [row, column + 8 / sums * unit, batch]
                     };
-                    self.words_at(k, acc, first, at, map)
+                    self.words_at(k, acc, first, (at, end), map)
                 });
             }
         }
@@ -272,16 +386,17 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         &self,
         k: &mut Body<'k, '_>,
         acc: &RegisterTensor<'b, f32>,
-        [row, column, batch]: [Val<'b, i32>; 3],
+        origin: [Val<'b, i32>; 3],
         kept: &Registers<'b, u32>,
         map: &impl AccumulatorMap<'b>,
     ) {
         let _call = k.call();
         let k = &mut k.rescoped();
-        let words = self.store.elem.size_bytes();
+        let ([row, column, batch], end) = self.placed(k, origin);
+        let words = self.words_of_unit();
         for unit in 0..kept.len() / words {
-            let at = [row, column + 8 * unit, batch];
-            let made = self.words_at(k, acc, unit, at, map);
+            let at = [row, column + 8 / self.store.sums() * unit, batch];
+            let made = self.words_at(k, acc, unit, (at, end), map);
             (words * unit..).zip(made).for_each(|(i, word)| kept.set(k, i, word));
         }
     }
@@ -298,9 +413,9 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     ) {
         let _call = k.call();
         let columns = self.store.columns;
-        let words = self.store.elem.size_bytes();
+        let (words, units) = (self.words_of_unit(), columns * self.store.sums() / 8);
         self.rows(k, [row, column + part * columns, batch], part, |k, unit| {
-            let first = words * (part * columns / 8 + unit);
+            let first = words * (part * units + unit);
             (first..first + words).map(|word| kept.get(k, word)).collect()
         });
     }
@@ -350,6 +465,36 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         }
     }
 
+    /// Writes single elements: four lanes in a row have a column each, of this row and of the one 8 further.
+    #[track_caller]
+    fn store_elements(
+        &self,
+        k: &mut Body<'b, '_>,
+        to: Val<'b, Shared<T>>,
+        words: &mut impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
+    ) {
+        let (size, next) = (self.store.elem.size_bytes(), 8 * self.store.pitch);
+        for group in 0..self.store.columns / 4 {
+            let byte = 4 * size * group;
+            let at = self.unit(byte / 16) + (self.lane % 4 + byte % 16 / size);
+            match *words(k, group).as_slice() {
+                [both] => {
+                    let to = to.ptr_cast::<u16>();
+                    let [upper, lower] = both.bitcast::<Vector<u16, 2>>().lanes();
+                    to.store(k, at, upper);
+                    to.store(k, at + next, lower);
+                }
+                [upper, lower] => {
+                    let to = to.ptr_cast::<u32>();
+                    to.store(k, at, upper);
+                    to.store(k, at + next, lower);
+                }
+                // `words` makes one or two for each 8 columns of accumulators.
+                _ => {}
+            }
+        }
+    }
+
     #[track_caller]
     fn store_pairs(
         &self,
@@ -359,7 +504,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     ) {
         let to = TensorPointer::new(to).recast::<u32>(k).resolve().0;
         let inside = self.lane % 2 * 2;
-        // The second row of a lane is 8 further: the same place in the pattern of the swizzle.
+        // The second row of a lane is 8 further: the same row of the pattern of the swizzle.
         let next = 8 * self.store.pitch;
         for group in 0..self.store.columns / 8 {
             let at = self.unit(2 * group) + inside;
@@ -375,7 +520,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// and before the block ends.
     #[track_caller]
     pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>) {
-        if let StoreDestination::Map(_) = self.to {
+        if !matches!(self.to, StoreDestination::Rows(_)) {
             k.if_(self.thread.eq(0), |k| k.cp_async_bulk_wait_group(0, BulkWait::Read));
         }
     }

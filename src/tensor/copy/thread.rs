@@ -308,7 +308,7 @@ fn pairs<'b, S: Readable<'b>, D: Readable<'b>>(
         return None;
     }
     let found = || -> Result<_, TensorErrorKind> {
-        let (from, to) = (source.places(k)?, destination.places(k)?);
+        let (from, to) = (source.elements(k)?, destination.elements(k)?);
         if from.len() != to.len() {
             let (source, destination) = (
                 source.shape().to_string(),

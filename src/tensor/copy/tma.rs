@@ -287,7 +287,7 @@ impl TmaCopy {
 
     /// Returns the start of a tile in shared memory, if it has the layout of this copy.
     #[track_caller]
-    pub(super) fn place<'b, T: Element>(
+    pub(super) fn shared_base<'b, T: Element>(
         &self,
         k: &Body<'b, '_>,
         operation: &'static str,
@@ -339,7 +339,9 @@ impl TmaCopy {
         to: &SharedTensor<'b, T>,
         full: MbarrierRef<'_>,
     ) {
-        let (origin, Some(base)) = (origin.into(), self.place(k, "tma_load", to)) else { return };
+        let (origin, Some(base)) = (origin.into(), self.shared_base(k, "tma_load", to)) else {
+            return;
+        };
         for part in &self.boxes {
             let coords = self.coords(k, "tma_load", &origin, part);
             let to = at(base, part.offset);
@@ -347,7 +349,7 @@ impl TmaCopy {
         }
     }
 
-    /// As [`load`](TmaCopy::load), to each block of the cluster whose bit `ctas` has: to the same place there, and for
+    /// As [`load`](TmaCopy::load), to each block of the cluster whose bit `ctas` has: to the same offset there, and for
     /// the barrier there.
     #[track_caller]
     pub fn load_multicast<'b, T: Element, const RANK: usize>(
@@ -359,7 +361,9 @@ impl TmaCopy {
         full: MbarrierRef<'_>,
         ctas: impl IntoVal<'b, u32>,
     ) {
-        let (origin, Some(base)) = (origin.into(), self.place(k, "tma_load", to)) else { return };
+        let (origin, Some(base)) = (origin.into(), self.shared_base(k, "tma_load", to)) else {
+            return;
+        };
         let ctas = k.value::<u32>(ctas);
         for part in &self.boxes {
             let coords = self.coords(k, "tma_load", &origin, part);
@@ -392,7 +396,7 @@ impl TmaCopy {
 
     /// Starts the copies of a tile in shared memory to `origin`, but for what is outside of the tensor, as part of the
     /// group of bulk copies that is committed next. One thread does it, after all that wrote the tile have made it
-    /// visible ([`fence_proxy_async`](Body::fence_proxy_async)) and met.
+    /// visible ([`fence_proxy_async`](Body::fence_proxy_async)) and met. No coordinate of `origin` is negative.
     #[track_caller]
     pub fn store<'b, T: Element, const RANK: usize>(
         &self,
@@ -401,7 +405,7 @@ impl TmaCopy {
         from: &SharedTensor<'b, T>,
         origin: impl Into<DeviceCoord<'b>>,
     ) {
-        let (origin, Some(base)) = (origin.into(), self.place(k, "tma_store", from)) else {
+        let (origin, Some(base)) = (origin.into(), self.shared_base(k, "tma_store", from)) else {
             return;
         };
         for part in &self.boxes {
@@ -462,7 +466,7 @@ impl TmaCopy {
         from: &SharedTensor<'b, T>,
         origin: impl Into<DeviceCoord<'b>>,
     ) {
-        let (origin, Some(base)) = (origin.into(), self.place(k, "tma_reduce", from)) else {
+        let (origin, Some(base)) = (origin.into(), self.shared_base(k, "tma_reduce", from)) else {
             return;
         };
         for part in &self.boxes {
@@ -542,8 +546,8 @@ fn repeated(parts: &[Part], mode: usize, step: i64, (extent, stride): Leaf) -> V
     let at = |i: i64| {
         parts.iter().map(move |part| {
             let mut part = part.clone();
-            if let Some(place) = part.origin.get_mut(mode) {
-                *place += i * step;
+            if let Some(start) = part.origin.get_mut(mode) {
+                *start += i * step;
             }
             part.offset += i * stride;
             part

@@ -91,6 +91,12 @@ impl<'c, 'b, M> TmaTensor<'c, 'b, M> {
         TmaTensor { coords: self.coords.local_tile(k, tiler, coord), ..*self }
     }
 
+    /// The tensor with its origin moved to a coordinate: [`Tensor::domain_offset`].
+    #[track_caller]
+    pub fn domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
+        TmaTensor { coords: self.coords.domain_offset(k, coord), ..*self }
+    }
+
     /// The part at a coordinate that keeps the modes with `..`: [`Tensor::slice`].
     #[track_caller]
     pub fn slice(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {

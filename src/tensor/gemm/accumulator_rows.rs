@@ -85,13 +85,13 @@ impl AccumulatorRows {
         let parts = mma.parts(Operand::C, &Layout::compact((m, n)))?;
         let thread = parts.get(&[0])?;
         let values = parts.take(1, parts.rank())?;
-        let place = |layout: &Layout, index: i64| -> Result<[u32; 2], LayoutError> {
-            let place = layout.crd2idx(index)?.to_static()?;
-            Ok([(place % m) as u32, (place / m) as u32])
+        let coord = |layout: &Layout, index: i64| -> Result<[u32; 2], LayoutError> {
+            let offset = layout.crd2idx(index)?.to_static()?;
+            Ok([(offset % m) as u32, (offset / m) as u32])
         };
         let mut found = Vec::new();
         for register in 0..values.size()?.to_static()? {
-            found.push((place(&values, register)?, register as u32));
+            found.push((coord(&values, register)?, register as u32));
         }
         let mut row_offsets: Vec<u32> = found.iter().map(|([row, _], _)| *row).collect();
         let mut column_offsets: Vec<u32> = found.iter().map(|([_, column], _)| *column).collect();
@@ -103,14 +103,14 @@ impl AccumulatorRows {
         for row in &row_offsets {
             let mut of_row = Vec::new();
             for column in &column_offsets {
-                let at = found.iter().find(|(place, _)| place == &[*row, *column]);
+                let at = found.iter().find(|(coord, _)| coord == &[*row, *column]);
                 of_row.push(at.ok_or_else(|| none("values that are no rows and columns"))?.1);
             }
             registers.push(of_row);
         }
         let (mut lanes, mut bit) = (Vec::new(), 1);
         while bit < mma.size()? {
-            let [row, column] = place(&thread, bit.into())?;
+            let [row, column] = coord(&thread, bit.into())?;
             match (row, column) {
                 (0, 1..) if bit < 32 => lanes.push(bit),
                 (0, 1..) => return Err(none("rows that several warps share").into()),
@@ -119,6 +119,14 @@ impl AccumulatorRows {
             bit *= 2;
         }
         Ok(AccumulatorRows { shape, row_offsets, column_offsets, registers, lanes })
+    }
+
+    /// The same with the rows from number `first` to number `end - 1` alone.
+    #[must_use]
+    pub fn part(&self, [first, end]: [usize; 2]) -> AccumulatorRows {
+        let part = self.row_offsets.get(first..end).unwrap_or_default().to_vec();
+        let registers = self.registers.get(first..end).unwrap_or_default().to_vec();
+        AccumulatorRows { row_offsets: part, registers, ..self.clone() }
     }
 
     /// The offsets of the rows of a thread from its first row.
@@ -140,13 +148,13 @@ impl AccumulatorRows {
         thread: Val<'b, i32>,
     ) -> [Val<'b, i32>; 2] {
         let [m, n] = self.shape.map(i64::from);
-        let places = mma.slice(thread).partition_c(k, &Tensor::identity(k, shape!(m, n)));
+        let coords = mma.slice(thread).partition_c(k, &Tensor::identity(k, shape!(m, n)));
         let number = |coord: Option<&DeviceCoord<'b>>| match coord {
             Some(DeviceCoord::Device(number)) => *number,
             Some(DeviceCoord::Host(number)) => k.constant(*number as i32),
             _ => k.constant(0),
         };
-        match places.coord(k, (0, 0, 0)) {
+        match coords.coord(k, (0, 0, 0)) {
             DeviceCoord::Tuple(items) => [number(items.first()), number(items.get(1))],
             one => [number(Some(&one)), k.constant(0)],
         }

@@ -167,7 +167,7 @@ pub(in crate::tensor) fn check_accumulators<D: Accumulator>(
     Err(TensorErrorKind::ElementType { operand: "C", found, expected })
 }
 
-/// The values of one instruction, at a place (M or N, K) of a fragment.
+/// The values of one instruction, at a coordinate (M or N, K) of a fragment.
 #[track_caller]
 pub(in crate::tensor) fn registers<'b, T: Element>(
     k: &Body<'b, '_>,
@@ -185,7 +185,7 @@ pub(in crate::tensor) fn registers<'b, T: Element>(
     Ok(all)
 }
 
-/// The accumulators of one instruction, which are neighbours, at a place (M, N).
+/// The accumulators of one instruction, which are neighbours, at a coordinate (M, N).
 pub(in crate::tensor) fn accumulators_at<'b, D: Ty>(
     c: &RegisterTensor<'b, D>,
     (row, column): (i64, i64),

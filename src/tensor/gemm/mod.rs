@@ -229,7 +229,7 @@ fn in_pairs<'b, D: Element>(
     Some(())
 }
 
-/// The elements of one instruction, at a place (M or N, K) of a part.
+/// The elements of one instruction, at a coordinate (M or N, K) of a part.
 #[track_caller]
 fn part<'b, E: Readable<'b>>(
     k: &Body<'b, '_>,
@@ -309,8 +309,8 @@ fn line<'b, E: Readable<'b>>(
     step: i64,
 ) -> Result<Vec<E>, TensorErrorKind> {
     let mut all = Vec::new();
-    for place in 0..len {
-        all.push(tensor.engine_at(k, (0, place, step))?);
+    for mn in 0..len {
+        all.push(tensor.engine_at(k, (0, mn, step))?);
     }
     Ok(all)
 }

@@ -98,9 +98,7 @@ impl<'b> OnlineSoftmax<'b> {
     ) -> (Self, [Val<'b, f32>; 2]) {
         let (mut next, mut factors) = (self, self.sum);
         for (row, (max, factor)) in maxima.into_iter().zip(&mut factors).enumerate() {
-            // Without a score the powers are those of `-inf - 0`.
-            let base = max.eq(f32::NEG_INFINITY).select(k.constant(0.0), max * scale);
-            let minus = -base;
+            let minus = Self::minus_base(k, max, scale);
             *factor = self.max[row].fma(scale, minus).exp2_fast();
             rows.map_row(k, scores, row, |_, score| score.fma(scale, minus).exp2_fast());
             let zero = k.constant(0.0);
@@ -109,6 +107,51 @@ impl<'b> OnlineSoftmax<'b> {
             next.sum[row] = self.sum[row].fma(*factor, own);
         }
         (next, factors)
+    }
+
+    /// Returns the summand of scaled scores before they are powers. Without a score the powers are those of `-inf - 0`.
+    #[track_caller]
+    fn minus_base<'c>(k: &Body<'c, '_>, max: Val<'c, f32>, scale: Val<'c, f32>) -> Val<'c, f32> {
+        -max.eq(f32::NEG_INFINITY).select(k.constant(0.0), max * scale)
+    }
+
+    /// Joins the softmax of other columns of the same rows, in the same lanes. Returns the state of both and, for each row, the
+    /// factors of what was accumulated with the powers of `self` and of `other`: the combine of keys that were split.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::OnlineSoftmax;
+    ///
+    /// // The powers of 2 of 5 and 3, and of 6: relative to the larger maximum, the first sum is halved.
+    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("join", Target::SM_80, |k, (y,)| {
+    ///     let of = |max: f32, sum: f32| OnlineSoftmax { max: [k.constant(max); 2], sum: [k.constant(sum); 2] };
+    ///     let (both, [old, new]) = of(5.0, 1.25).join(k, of(6.0, 1.0), k.constant(1.0));
+    ///     for (at, number) in [both.max[0], both.sum[0], old[0], new[0]].into_iter().enumerate() {
+    ///         y.store(k, at as u32, number);
+    ///     }
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut y = device.zeros::<f32>(4)?;
+    /// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [1, 1, 1]), (&mut y,))?;
+    /// assert_eq!(y.to_vec()?, [6.0, 1.625, 0.5, 1.0]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn join(
+        self,
+        k: &Body<'b, '_>,
+        other: Self,
+        scale: Val<'b, f32>,
+    ) -> (Self, [[Val<'b, f32>; 2]; 2]) {
+        let max = [0, 1].map(|row| self.max[row].max(other.max[row]));
+        let minus = max.map(|max| Self::minus_base(k, max, scale));
+        let [old, new] = [self, other]
+            .map(|one| [0, 1].map(|row| one.max[row].fma(scale, minus[row]).exp2_fast()));
+        let sum = [0, 1].map(|row| self.sum[row].fma(old[row], other.sum[row] * new[row]));
+        (OnlineSoftmax { max, sum }, [old, new])
     }
 
     /// Multiplies each row of accumulators by its factor.

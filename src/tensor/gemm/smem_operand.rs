@@ -125,7 +125,7 @@ impl<'b> SmemOperand<'b> {
         }
     }
 
-    /// The descriptor at a place in units of 16 bytes; the upper half has no part of the address.
+    /// The descriptor at an offset in units of 16 bytes; the upper half has no part of the address.
     #[track_caller]
     pub(in crate::tensor) fn at(&self, units: i64) -> Val<'b, u64> {
         let low = add(self.low, units);

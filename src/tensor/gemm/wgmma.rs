@@ -43,13 +43,13 @@ pub trait WgmmaOperand<'b>: sealed::Sealed {
     /// The operand of one instruction.
     ///
     /// # Errors
-    /// There is no such place.
+    /// The coordinate is outside of the part.
     #[doc(hidden)]
     fn part(
         &self,
         k: &Body<'b, '_>,
         elem: Scalar,
-        place: (i64, i64),
+        coord: (i64, i64),
     ) -> Result<WgmmaSource<'b>, TensorErrorKind>;
 }
 
@@ -63,8 +63,8 @@ pub enum WgmmaSource<'b> {
     Registers(AnyVector<'b>),
 }
 
-fn index(layout: &Layout, place: (i64, i64)) -> Result<i64, LayoutError> {
-    layout.crd2idx(IntTuple::from(place))?.to_static()
+fn index(layout: &Layout, coord: (i64, i64)) -> Result<i64, LayoutError> {
+    layout.crd2idx(IntTuple::from(coord))?.to_static()
 }
 
 fn extent(layout: &Layout, mode: usize) -> Result<i64, LayoutError> {
@@ -120,9 +120,9 @@ impl<'b> WgmmaOperand<'b> for SmemOperand<'b> {
         &self,
         _: &Body<'b, '_>,
         _: Scalar,
-        place: (i64, i64),
+        coord: (i64, i64),
     ) -> Result<WgmmaSource<'b>, TensorErrorKind> {
-        Ok(WgmmaSource::Shared(self.at(index(&self.layout, place)?)))
+        Ok(WgmmaSource::Shared(self.at(index(&self.layout, coord)?)))
     }
 }
 
@@ -157,9 +157,9 @@ impl<'b, T: Element> WgmmaOperand<'b> for RegisterTensor<'_, T> {
         &self,
         k: &Body<'b, '_>,
         elem: Scalar,
-        place: (i64, i64),
+        coord: (i64, i64),
     ) -> Result<WgmmaSource<'b>, TensorErrorKind> {
-        let values = registers(k, self, place)?;
+        let values = registers(k, self, coord)?;
         let none = TensorErrorKind::NoOperation { instruction: format!("wgmma of {elem}") };
         operand(&values, elem).map(WgmmaSource::Registers).ok_or(none)
     }

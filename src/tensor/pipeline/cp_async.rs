@@ -1,6 +1,6 @@
 //! [`CpAsyncPipeline`]: a ring of stages in shared memory that all threads fill by `cp.async` and all use.
 
-use crate::ir::{Body, Val};
+use crate::ir::{Body, Val, WARP};
 
 use crate::tensor::error::{TensorError, count_of};
 
@@ -50,6 +50,7 @@ use crate::tensor::error::{TensorError, count_of};
 pub struct CpAsyncPipeline {
     stages: u32,
     elements: u32,
+    of_warp: bool,
 }
 
 crate::values! {
@@ -63,22 +64,28 @@ crate::values! {
 }
 
 impl CpAsyncPipeline {
-    /// A ring of `stages` stages that are `elements` apart: places of the ring are multiples of that. With 1, a place is
-    /// the number of its stage.
+    /// A ring of `stages` stages that are `elements` apart: stage `i` starts at element `i * elements`. With 1, that is
+    /// its number.
     ///
     /// # Errors
     /// [`TensorErrorKind::Count`](crate::tensor::TensorErrorKind::Count) for fewer than two stages, for no elements, and for a ring
-    /// whose places are no numbers of 32 bits.
+    /// with stages that start above `i32::MAX`.
     pub fn new(stages: u32, elements: u32) -> Result<Self, TensorError> {
-        let most = (i32::MAX as u32).checked_div(elements).unwrap_or(u32::MAX);
+        let max = (i32::MAX as u32).checked_div(elements).unwrap_or(u32::MAX);
         let error = |kind| TensorError {
             operation: "CpAsyncPipeline",
             operand: format!("{stages} stages of {elements} elements"),
             kind,
         };
         count_of("elements of a stage", elements, [1, i32::MAX as u32 / 2]).map_err(error)?;
-        count_of("stages", stages, [2, most]).map_err(error)?;
-        Ok(CpAsyncPipeline { stages, elements })
+        count_of("stages", stages, [2, max]).map_err(error)?;
+        Ok(CpAsyncPipeline { stages, elements, of_warp: false })
+    }
+
+    /// The same for a ring that one warp alone fills and uses: it waits for its own threads only.
+    #[must_use]
+    pub fn of_warp(self) -> Self {
+        CpAsyncPipeline { of_warp: true, ..self }
     }
 
     /// The stages.
@@ -92,8 +99,8 @@ impl CpAsyncPipeline {
         self.stages - 1
     }
 
-    /// Fills the first stages, all but one, and waits for the first of them: `copy` gets the number of a step and the place
-    /// of its stage.
+    /// Fills the first stages, all but one, and waits for the first of them: `copy` gets the number of a step and the first
+    /// element of its stage.
     #[track_caller]
     pub fn fill<'b>(
         &self,
@@ -101,8 +108,8 @@ impl CpAsyncPipeline {
         mut copy: impl FnMut(&mut Body<'b, '_>, u32, Val<'b, i32>),
     ) {
         for step in 0..self.ahead() {
-            let place = k.value(step * self.elements);
-            copy(k, step, place);
+            let first = k.value(step * self.elements);
+            copy(k, step, first);
             self.commit(k);
         }
         self.wait(k);
@@ -118,14 +125,20 @@ impl CpAsyncPipeline {
     #[track_caller]
     pub fn wait(&self, k: &Body<'_, '_>) {
         k.cp_async_wait_group(self.stages - 2);
-        k.barrier();
+        self.synchronise(k);
+    }
+
+    /// Waits for the threads that share the ring.
+    #[track_caller]
+    fn synchronise(&self, k: &Body<'_, '_>) {
+        if self.of_warp { k.bar_warp(WARP) } else { k.barrier() }
     }
 
     /// Waits for all copies in all threads: before the memory of the ring is used for something else.
     #[track_caller]
     pub fn drain(&self, k: &Body<'_, '_>) {
         k.cp_async_wait_all();
-        k.barrier();
+        self.synchronise(k);
     }
 
     /// The state after [`fill`](CpAsyncPipeline::fill).
@@ -134,10 +147,10 @@ impl CpAsyncPipeline {
         CpAsyncState { read: k.constant(0), write: k.value(self.ahead() * self.elements) }
     }
 
-    /// The place of the stage after the one at `place`.
+    /// The first element of the stage after the one at `first`.
     #[track_caller]
-    pub fn after<'b>(&self, place: Val<'b, i32>) -> Val<'b, i32> {
-        place.eq(self.ahead() * self.elements).select(0, place + self.elements)
+    pub fn after<'b>(&self, first: Val<'b, i32>) -> Val<'b, i32> {
+        first.eq(self.ahead() * self.elements).select(0, first + self.elements)
     }
 
     /// The state one step further.

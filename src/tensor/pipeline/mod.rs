@@ -1,15 +1,23 @@
-//! Rings of stages with their barriers, warp-group roles, tile schedulers and rasterization.
+//! Rings of stages with their barriers, warp-group roles, work schedulers and rasterization.
 
 pub(super) mod cp_async;
 pub(super) mod raster;
 pub(super) mod roles;
+pub(super) mod row_groups;
 pub(super) mod scheduler;
+pub(super) mod sequences;
 pub(super) mod tma;
 pub(super) mod tma_store;
+pub(super) mod work;
 
 pub use cp_async::{CpAsyncPipeline, CpAsyncState};
 pub use raster::{ParseRasterError, Raster};
 pub use roles::{WarpRole, warp_roles};
+pub use row_groups::{RowGroup, RowGroups};
 pub use scheduler::{Tile, TileScheduler};
+pub use sequences::{HeadSections, SequenceTile, Sequences};
 pub use tma::{OrderedBarrier, PipelineState, TmaPipeline};
 pub use tma_store::TmaStorePipeline;
+pub use work::{
+    DynamicScheduler, DynamicWork, StaticScheduler, WorkCounter, WorkNumbers, WorkScheduler,
+};

@@ -104,10 +104,10 @@ pub fn warp_roles<'b>(
 }
 
 fn check(k: &Body<'_, '_>, roles: &[WarpRole]) -> Result<(), TensorErrorKind> {
-    const MOST: u32 = LaunchBounds::MAX_THREADS / WarpRole::THREADS;
-    count_of("roles", u32::try_from(roles.len()).unwrap_or(u32::MAX), [1, MOST])?;
+    const MAX: u32 = LaunchBounds::MAX_THREADS / WarpRole::THREADS;
+    count_of("roles", u32::try_from(roles.len()).unwrap_or(u32::MAX), [1, MAX])?;
     for role in roles {
-        count_of("warp groups of a role", role.groups, [1, MOST])?;
+        count_of("warp groups of a role", role.groups, [1, MAX])?;
     }
     let threads = roles.iter().map(|role| role.groups * WarpRole::THREADS).sum();
     match k.block_shape() {

@@ -1,9 +1,11 @@
 //! [`TileScheduler`]: which tiles a block takes, and in which order.
 
-use crate::ir::builder::{IntoValues, Values};
-use crate::ir::{Body, Val, range};
+use crate::ir::builder::{DeviceCoord, IntoValues, Values};
+use crate::ir::{Body, Val};
 
 use super::raster::Raster;
+use super::row_groups::RowGroups;
+use super::work::{StaticScheduler, WorkScheduler};
 use crate::tensor::error::{TensorError, count_of};
 
 crate::values! {
@@ -13,7 +15,7 @@ crate::values! {
         pub row: Val<'b, i32>,
         /// The column of tiles.
         pub column: Val<'b, i32>,
-        /// The matrix of the batch.
+        /// The matrix of the batch, or the group of rows.
         pub batch: Val<'b, i32>,
     }
 }
@@ -40,7 +42,7 @@ crate::values! {
 /// let device = Device::sim()?;
 /// let mut x = device.zeros::<i32>(12)?;
 /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x, 4, 3))?;
-/// // The order of the tiles, in their places: two groups of rows, the second group from right to left.
+/// // The order of the tiles, written at their coordinates: two groups of rows, the second group from right to left.
 /// assert_eq!(x.to_vec()?, [0, 2, 4, 1, 3, 5, 10, 8, 6, 11, 9, 7]);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -55,6 +57,8 @@ pub struct TileScheduler<'b> {
     step: Val<'b, i32>,
     cluster: u32,
     rank: Option<Val<'b, i32>>,
+    /// Groups of rows, and the rows of a tile.
+    groups: Option<(RowGroups<'b>, Val<'b, i32>)>,
 }
 
 impl<'b> TileScheduler<'b> {
@@ -78,7 +82,8 @@ impl<'b> TileScheduler<'b> {
             k.report(TensorError { operation: "TileScheduler", operand: raster.to_string(), kind });
         }
         let (first, step) = (k.block_idx().x, k.grid_dim().x);
-        TileScheduler { raster, rows, columns, batch, first, step, cluster: 1, rank: None }
+        let (cluster, rank, groups) = (1, None, None);
+        TileScheduler { raster, rows, columns, batch, first, step, cluster, rank, groups }
     }
 
     /// The same for clusters of `blocks` blocks along M: the blocks of a cluster take adjacent row tiles.
@@ -97,9 +102,30 @@ impl<'b> TileScheduler<'b> {
         }
     }
 
+    /// The same for groups of rows, with tiles of `size` rows: each group has `columns` column tiles, and the rows and the batch
+    /// of [`new`](TileScheduler::new) do not count. `None` changes nothing.
+    ///
+    /// One group comes after the other, each in the order of the raster. Only [`for_each`](TileScheduler::for_each) goes
+    /// through them; they have no clusters.
+    #[track_caller]
+    pub fn row_groups(self, k: &Body<'b, '_>, groups: Option<RowGroups<'b>>, size: u32) -> Self {
+        let groups = groups.map(|groups| (groups, k.constant(size.cast_signed())));
+        TileScheduler { groups, ..self }
+    }
+
+    /// The first row of the group of a tile in the matrix; 0 without groups.
+    #[track_caller]
+    pub fn first_row<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> DeviceCoord<'c>
+    where
+        'b: 'c,
+    {
+        let first = |(groups, _): (RowGroups<'b>, _)| groups.range(k, tile.batch)[0].into();
+        self.groups.map_or(DeviceCoord::Host(0), first)
+    }
+
     /// The same for one of `groups` groups of threads: group `i` has the tiles `i`, `i + groups`, .. of the block.
     #[track_caller]
-    pub fn turns(self, group: Val<'b, i32>, groups: u32) -> Self {
+    pub fn of_group(self, group: Val<'b, i32>, groups: u32) -> Self {
         let first = self.first + group * self.step;
         TileScheduler { first, step: self.step * groups, ..self }
     }
@@ -122,12 +148,34 @@ impl<'b> TileScheduler<'b> {
             <I::V as Values>::At<'c>,
         ) -> <I::V as Values>::At<'c>,
     ) -> <I::V as Values>::At<'b> {
-        let k = &mut k.rescoped();
-        let tiles = range(self.first, self.rows * self.columns * self.batch).step(self.step);
-        k.for_(tiles, init, |k, number, carried| {
-            let tile = self.tile(k, number);
-            body(k, tile, carried)
-        })
+        let Some((groups, size)) = self.groups else {
+            return self.numbers().for_each_item(k, init, |k, number, carried| {
+                let tile = self.tile(k, number);
+                body(k, tile, carried)
+            });
+        };
+        let k: &mut Body<'b, '_> = &mut k.rescoped();
+        let (sizes, step, start) = ([size, self.columns], self.step, groups.start(k));
+        let at = groups.seek(k, start, self.first, sizes);
+        let (_, _, last) = k.while_(
+            (self.first, at, init),
+            |_, (_, at, _)| at.group.lt(groups.count),
+            |k, (number, at, carried)| {
+                let extents = [at.rows, self.columns];
+                let [row, column] = coordinate(k, self.raster, number - at.first, extents);
+                let tile = Tile { row, column, batch: at.group };
+                let number = number + step;
+                let next = groups.seek(k, at, number, sizes);
+                (number, next, body(k, tile, carried))
+            },
+        );
+        last
+    }
+
+    /// The numbers of the tiles.
+    #[track_caller]
+    fn numbers(&self) -> StaticScheduler<'b> {
+        StaticScheduler::strided([self.first, self.step, self.rows * self.columns * self.batch])
     }
 
     /// The tile with a number.
@@ -138,7 +186,7 @@ impl<'b> TileScheduler<'b> {
         let matrix = self.rows * self.columns;
         let batch = number / matrix;
         let [row, column] =
-            place(k, self.raster, number - batch * matrix, [self.rows, self.columns]);
+            coordinate(k, self.raster, number - batch * matrix, [self.rows, self.columns]);
         let row = match self.rank {
             None => row,
             Some(rank) => row * self.cluster + rank,
@@ -147,9 +195,32 @@ impl<'b> TileScheduler<'b> {
     }
 }
 
+/// The numbers that [`TileScheduler::tile`] decodes.
+impl<'b> WorkScheduler<'b> for TileScheduler<'b> {
+    fn first(&self, _: &Body<'b, '_>) -> Val<'b, i32> {
+        self.first
+    }
+
+    #[track_caller]
+    fn is_item<'c>(&self, number: Val<'c, i32>) -> Val<'c, bool>
+    where
+        'b: 'c,
+    {
+        self.numbers().is_item(number)
+    }
+
+    #[track_caller]
+    fn next<'c>(&self, k: &mut Body<'c, '_>, number: Val<'c, i32>) -> Val<'c, i32>
+    where
+        'b: 'c,
+    {
+        self.numbers().next(k, number)
+    }
+}
+
 /// [`Raster::tile`] on the device.
 #[track_caller]
-fn place<'b>(
+fn coordinate<'b>(
     k: &mut Body<'b, '_>,
     raster: Raster,
     index: Val<'b, i32>,

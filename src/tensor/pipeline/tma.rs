@@ -10,7 +10,7 @@ use crate::ir::{Body, Shared, Val, Value};
 
 use crate::tensor::error::{TensorError, count_of};
 
-/// A place in a ring of stages, carried through loops: the number of the stage, and the parity of the present
+/// A position in a ring of stages, carried through loops: the number of the stage, and the parity of the present
 /// round over all of them. CuTe's `PipelineState`.
 ///
 /// A state knows the number of stages of its ring, which control flow carries too.
@@ -30,7 +30,7 @@ use crate::tensor::error::{TensorError, count_of};
 /// let device = Device::sim()?;
 /// let mut x = device.zeros::<i32>(2)?;
 /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
-/// // After 7 steps in a ring of 3: the second place of the third round, whose parity is that of the first.
+/// // After 7 steps in a ring of 3: the second stage of the third round, whose parity is that of the first.
 /// assert_eq!(x.to_vec()?, [1, 0]);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -151,7 +151,7 @@ impl<'b> PipelineState<'b> {
     }
 }
 
-/// The most stages of a ring: the number of a barrier is an `i32`, and each stage has two.
+/// The maximum number of stages of a ring: the number of a barrier is an `i32`, and each stage has two.
 const MAX_STAGES: u32 = i32::MAX as u32 / 2;
 
 /// A ring of stages that tensor copies fill. Each stage has a full barrier, which waits for its bytes, and an empty
@@ -225,12 +225,12 @@ impl<'b> TmaPipeline<'b> {
     /// No stages, no bytes, no consumers, or more than a barrier counts, are errors of the build.
     #[track_caller]
     pub fn new(k: &Body<'b, '_>, stages: u32, bytes: u32, consumers: u32) -> Self {
-        // The most arrivals and bytes that a phase of a barrier waits for (PTX ISA 9.7.13.15).
-        const MOST: u32 = (1 << 20) - 1;
+        // The maximum number of arrivals and bytes that a phase of a barrier waits for (PTX ISA 9.7.13.15).
+        const MAX: u32 = (1 << 20) - 1;
         let wrong = [
             count_of("stages", stages, [1, MAX_STAGES]),
-            count_of("bytes of a stage", bytes, [1, MOST]),
-            count_of("consumers", consumers, [1, MOST]),
+            count_of("bytes of a stage", bytes, [1, MAX]),
+            count_of("consumers", consumers, [1, MAX]),
         ];
         for kind in wrong.into_iter().filter_map(Result::err) {
             let operand = format!("{stages} stages of {bytes} bytes, {consumers} consumers");

@@ -57,7 +57,7 @@ pub struct RowPart<'b> {
     columns: Val<'b, i32>,
     /// The slots of a cluster's reductions, 0 or 1, which alternate from row to row; `None` where the blocks of the cluster
     /// synchronize before they write the slots.
-    pub(super) turn: Option<Val<'b, i32>>,
+    pub(super) parity: Option<Val<'b, i32>>,
 }
 
 /// The elements of a row that one thread holds, as they are in memory.
@@ -93,15 +93,15 @@ impl<'b> RowPart<'b> {
         match tile.access {
             RowAccess::Aligned | RowAccess::Elements => {
                 let (end_thread, vectors) = (thread, columns / lanes);
-                let (head, turn) = (None, None);
-                RowPart { tile, vector, thread, end_thread, head, vectors, columns, turn }
+                let (head, parity) = (None, None);
+                RowPart { tile, vector, thread, end_thread, head, vectors, columns, parity }
             }
             RowAccess::Ragged => {
                 let ahead = (k.constant(0) - start.cvt::<i32>()) & (lanes - 1);
                 let head = ahead.min(columns);
                 let vectors = (columns - head) / lanes;
-                let (end_thread, head, turn) = (thread, Some(head), None);
-                RowPart { tile, vector, thread, end_thread, head, vectors, columns, turn }
+                let (end_thread, head, parity) = (thread, Some(head), None);
+                RowPart { tile, vector, thread, end_thread, head, vectors, columns, parity }
             }
         }
     }
@@ -353,11 +353,11 @@ impl<'b> RowPart<'b> {
             return own;
         }
         let blocks = self.tile.cluster as i32;
-        let turns = if self.turn.is_some() { 2 } else { 1 };
-        let all = k.shared::<f32>(turns * self.tile.cluster * N as u32);
-        let slots = match self.turn {
+        let buffers = if self.parity.is_some() { 2 } else { 1 };
+        let all = k.shared::<f32>(buffers * self.tile.cluster * N as u32);
+        let slots = match self.parity {
             // Every block has read these slots before it came to the sync of the reduction after.
-            Some(turn) => all.offset(turn * (blocks * N as i32)),
+            Some(parity) => all.offset(parity * (blocks * N as i32)),
             // Every block of the cluster runs, and has read the slots of the reduction before.
             None => {
                 cluster_sync(k);

@@ -166,9 +166,9 @@ impl<'b> RowLoop<'b> {
             return;
         }
         let step = k.grid_dim().x / self.tile.cluster as i32;
-        k.for_(range(first, self.rows).step(step), k.constant(0), |k, row, turn| {
+        k.for_(range(first, self.rows).step(step), k.constant(0), |k, row, parity| {
             let mut part = self.part(k, row);
-            part.turn = (self.tile.cluster > 1).then_some(turn);
+            part.parity = (self.tile.cluster > 1).then_some(parity);
             let (next, number) = (row + step, row.cvt::<i64>());
             let next_part = self.part(k, next);
             body(
@@ -181,7 +181,7 @@ impl<'b> RowLoop<'b> {
                     inputs: self.inputs,
                 },
             );
-            turn ^ 1
+            parity ^ 1
         });
     }
 
@@ -216,7 +216,7 @@ impl<'b> RowLoop<'b> {
 }
 
 impl<'b> CurrentRow<'b> {
-    /// Loads the thread's elements of the row. The row after takes its place in shared memory at once.
+    /// Loads the thread's elements of the row. The load of the row after into the same shared memory starts at once.
     #[track_caller]
     pub fn load<'k: 'b, P: RowPointer>(
         &self,

@@ -49,16 +49,16 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// where strides have symbols, an engine is moved by them, once for all elements with the same ones, and the
     /// index is the rest.
     #[track_caller]
-    pub(in crate::tensor) fn places(
+    pub(in crate::tensor) fn elements(
         &self,
         k: &Body<'b, '_>,
     ) -> Result<Vec<(E, i64)>, TensorErrorKind> {
-        self.places_of(k, &self.layout)
+        self.elements_of(k, &self.layout)
     }
 
-    /// As [`places`](Tensor::places), in the order of another layout of the same indices.
+    /// As [`elements`](Tensor::elements), in the order of another layout of the same indices.
     #[track_caller]
-    fn places_of(
+    fn elements_of(
         &self,
         k: &Body<'b, '_>,
         layout: &Layout,
@@ -106,7 +106,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
         layout: &Layout,
         count: usize,
     ) -> Result<Vec<Group<E>>, TensorErrorKind> {
-        let elements = self.places_of(k, layout)?;
+        let elements = self.elements_of(k, layout)?;
         let (len, count) = (elements.len(), count.max(1));
         if len % count != 0 {
             let (count, atom) = (len as i64, count as i64);

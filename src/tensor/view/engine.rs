@@ -367,7 +367,7 @@ pub(in crate::tensor) struct Entry<'b> {
     pub(in crate::tensor) host: i64,
     pub(in crate::tensor) device: Option<Val<'b, i32>>,
     /// The largest value of `device`, if it is known.
-    pub(in crate::tensor) most: Option<i64>,
+    pub(in crate::tensor) max: Option<i64>,
 }
 
 impl<'b> Entry<'b> {
@@ -378,8 +378,8 @@ impl<'b> Entry<'b> {
 
     /// Adds a number of the device, which is not above `most`.
     #[track_caller]
-    fn add(&mut self, offset: Val<'b, i32>, most: Option<i64>) {
-        self.most = self.most.zip(most).and_then(|(a, b)| a.checked_add(b));
+    fn add(&mut self, offset: Val<'b, i32>, max: Option<i64>) {
+        self.max = self.max.zip(max).and_then(|(a, b)| a.checked_add(b));
         self.device = Some(match self.device {
             Some(device) => device + offset,
             None => offset,
@@ -430,7 +430,7 @@ pub(in crate::tensor) fn clamped(value: i64) -> i32 {
 
 fn paths(shape: IntTupleRef<'_>, path: &mut Vec<usize>, out: &mut Vec<Entry<'_>>) {
     if shape.is_leaf() {
-        out.push(Entry { path: path.clone(), host: 0, device: None, most: Some(0) });
+        out.push(Entry { path: path.clone(), host: 0, device: None, max: Some(0) });
         return;
     }
     for (i, child) in shape.children().enumerate() {
@@ -464,8 +464,8 @@ impl<'b> Engine<'b> for Coordinates<'b> {
             let Some(device) = &device else { continue };
             let modes = device.modes(&layout)?;
             let Some(offset) = device.offset::<i32>(k, &modes) else { continue };
-            let most = modes.cosize()?.as_static().and_then(|cosize| cosize.checked_sub(1));
-            entry.add(offset, most);
+            let max = modes.cosize()?.as_static().and_then(|cosize| cosize.checked_sub(1));
+            entry.add(offset, max);
         }
         Ok(moved)
     }

@@ -456,8 +456,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         if let Some(swizzled) = self.swizzle {
             return Ok(moved.add_swizzled(swizzled, k.int(&symbols), None, divisor));
         }
-        let (least, most) = symbols.bounds();
-        if narrow(least).and(narrow(most)).is_some() {
+        let (min, max) = symbols.bounds();
+        if narrow(min).and(narrow(max)).is_some() {
             return Ok(moved.add_device(k.int::<i32>(&symbols), divisor));
         }
         Ok(moved.add_device(k.int::<i64>(&symbols), divisor))

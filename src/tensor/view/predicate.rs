@@ -176,13 +176,13 @@ impl<'b> CoordTensor<'b> {
     ///
     /// let kernel = Kernel::<(i32,)>::build("k", Target::SM_80, |k, (n,)| {
     ///     let (block, thread) = (k.block_idx(), k.thread_idx().x);
-    ///     let places = Tensor::identity(k, shape!(64, 100)).local_tile(k, &tiler!(16, 16), (block.x, block.y));
-    ///     let places = places.local_partition(k, &layout!((16, 2) : (2, 1)), thread);
+    ///     let coords = Tensor::identity(k, shape!(64, 100)).local_tile(k, &tiler!(16, 16), (block.x, block.y));
+    ///     let coords = coords.local_partition(k, &layout!((16, 2) : (2, 1)), thread);
     ///     // 16 divides 64, so rows are not compared. The last tile of columns begins at 96: of the 8 columns of
     ///     // a thread, the first two are always below 100.
-    ///     let inside = places.within(k, (64, 100));
+    ///     let inside = coords.within(k, (64, 100));
     ///     assert_eq!(inside.shape(), &shape!(1, 8));
-    ///     assert!(!inside.is_always() && places.within(k, (64, ..)).is_always());
+    ///     assert!(!inside.is_always() && coords.within(k, (64, ..)).is_always());
     /// })?;
     /// assert_eq!(kernel.to_string().matches("setp").count(), 6);
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -255,14 +255,14 @@ impl<'b> CoordTensor<'b> {
 #[track_caller]
 fn below<'b>(
     k: &Body<'b, '_>,
-    &Entry { device, most, .. }: &Entry<'b>,
+    &Entry { device, max, .. }: &Entry<'b>,
     host: i64,
     limit: &DeviceCoord<'b>,
     never: &mut Option<Val<'b, bool>>,
 ) -> Option<Val<'b, bool>> {
     let always = |limit: i64| {
-        let most = if device.is_some() { most } else { Some(0) };
-        most.and_then(|most| most.checked_add(host)).is_some_and(|most| most < limit)
+        let max = if device.is_some() { max } else { Some(0) };
+        max.and_then(|max| max.checked_add(host)).is_some_and(|max| max < limit)
     };
     match (device, limit) {
         (_, DeviceCoord::All | DeviceCoord::Tuple(_)) => None,

@@ -361,8 +361,8 @@ impl<'b, T: Element> TensorSsa<'b, T> {
             Some(slot) => vec![*slot == Slot::All; self.shape.leaves().len()],
             None => kept(&profile, layout.shape())?,
         };
-        // From the coordinate of an element to the place of its result.
-        let places = Layout::new(&self.shape, self.strides(&kept, &mut 1)?)?;
+        // From the coordinate of an element to the index of its result.
+        let results = Layout::new(&self.shape, self.strides(&kept, &mut 1)?)?;
         let mut keep = kept.into_iter();
         let shape = match profile.as_leaf() {
             _ if keepdims => self.shape.map(|extent| {
@@ -374,8 +374,8 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         };
         let len = usize::try_from(shape.product()?.to_static()?).unwrap_or(0).max(1);
         let mut values = vec![init; len];
-        for (place, value) in places.indices()?.zip(&self.values) {
-            if let Some(sum) = usize::try_from(place).ok().and_then(|place| values.get_mut(place)) {
+        for (index, value) in results.indices()?.zip(&self.values) {
+            if let Some(sum) = usize::try_from(index).ok().and_then(|index| values.get_mut(index)) {
                 *sum = f(*sum, *value);
             }
         }
@@ -459,7 +459,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
         if self.poisoned {
             return nothing();
         }
-        let elements = match self.places(k) {
+        let elements = match self.elements(k) {
             Ok(elements) => elements,
             Err(error) => {
                 self.failed(k, "load", error);
@@ -485,7 +485,7 @@ impl<'b, E: Writable<'b>> Tensor<E> {
         }
         let shape = self.shape().to_owned();
         let both = values.broadcast(&shape);
-        match both.and_then(|values| Ok((values, self.places(k)?))) {
+        match both.and_then(|values| Ok((values, self.elements(k)?))) {
             Ok((values, elements)) => {
                 for ((engine, index), value) in elements.into_iter().zip(values.values) {
                     engine.at(index).write(k, value);

@@ -298,7 +298,7 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
         elements
     }
 
-    /// Sets the pairs to elements, in the order of [`elements`](RegisterTensor::elements).
+    /// Sets the pairs to elements, in the order of `elements`.
     #[track_caller]
     pub fn set_elements(&self, k: &Body<'b, '_>, elements: &RegisterTensor<'b, f16>) {
         let _call = k.call();
@@ -344,8 +344,8 @@ impl<'b> CoordTensor<'b> {
     /// use tilewright::tensor::Tensor;
     ///
     /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
-    ///     let places = Tensor::identity(k, shape!(100, 50));
-    ///     let tile = places.local_tile(k, &tiler!(16, 8), (k.block_idx().x, 3));
+    ///     let coords = Tensor::identity(k, shape!(100, 50));
+    ///     let tile = coords.local_tile(k, &tiler!(16, 8), (k.block_idx().x, 3));
     ///     assert_eq!(tile.to_string(), "(?,24) o (16,8):(1@0,1@1)");
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())

@@ -371,14 +371,14 @@ pub(in crate::tensor) fn partition(
 ) -> Result<Layout, TensorErrorKind> {
     let tile = threads.shape().to_owned().product_each()?;
     let tiled = layout.zipped_divide(&Tiler::from(&tile))?;
-    let (places, rest) = (tiled.get(&[0])?, tiled.get(&[1])?);
-    let places = places.composition(&thread_places(threads)?)?;
-    Ok(Layout::concat([&places, &rest])?)
+    let (coords, rest) = (tiled.get(&[0])?, tiled.get(&[1])?);
+    let coords = coords.composition(&thread_coords(threads)?)?;
+    Ok(Layout::concat([&coords, &rest])?)
 }
 
 /// From the index of a thread to its place, a number in the shape of `threads`: `threads(R(i)) == i` where a
 /// thread has the index `i`. Indices that no thread has get the place of a lower one.
-fn thread_places(threads: &Layout) -> Result<Layout, TensorErrorKind> {
+fn thread_coords(threads: &Layout) -> Result<Layout, TensorErrorKind> {
     let mut leaves = Vec::new();
     let mut place = 1i64;
     for (extent, stride) in threads.as_ref().leaves() {

@@ -25,12 +25,12 @@ mod sealed {
 /// Kernel::<Signature>::build("k", Target::SM_80, |k, (x, y)| {
 ///     let x = Tensor::new(k, x, layout!((64, 32) : (32, 1)));
 ///     let y = Tensor::new(k, y, layout!((64, 32) : (1, 64)));
-///     let places = CoordTensor::identity(k, shape!(64, 32));
-///     let (x, y, places) = (x, y, places)
+///     let coords = CoordTensor::identity(k, shape!(64, 32));
+///     let (x, y, coords) = (x, y, coords)
 ///         .zip_local_tile(k, &tiler!(16, 8), (k.block_idx().x, k.block_idx().y))
 ///         .zip_slice(k, (k.thread_idx().x, ..));
 ///     assert_eq!(x.layout().to_string(), "(8):(1)");
-///     assert_eq!((y.layout().to_string(), places.rank()), ("(8):(64)".into(), 1));
+///     assert_eq!((y.layout().to_string(), coords.rank()), ("(8):(64)".into(), 1));
 /// })?;
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```

@@ -4,12 +4,13 @@ mod asynchronous;
 mod block;
 mod clusters;
 mod grid;
+mod launches;
 mod products;
 
 use tilewright::arch::TensorMapDesc;
 use tilewright::ir::{Kernel, KernelIr, parse};
 use tilewright::runtime::Grid;
-use tilewright::sim::{GlobalBuffer, KernelArg, Options, RunError, run};
+use tilewright::sim::{GlobalBuffer, KernelArg, Options, RunError, StreamOrder, run};
 
 /// An argument: a buffer begins with these bytes.
 #[derive(Clone)]
@@ -45,6 +46,9 @@ pub(crate) struct Subject {
     pub(crate) ir: KernelIr,
     grid: Grid,
     cooperative: bool,
+    /// Launches of the kernel, one after the other: those behind the first are programmatic, and each has the first two
+    /// arguments of the one before exchanged.
+    launches: u32,
     args: Vec<Arg>,
 }
 
@@ -59,7 +63,8 @@ impl Subject {
             parse("kernel.kir", &text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
         let kernel = Kernel::verify(ir).unwrap_or_else(|errors| panic!("{name}: {errors}\n{text}"));
         let grid = Grid::new([blocks, 1, 1], [threads, 1, 1]);
-        Subject { name, text, ir: kernel.ir().clone(), grid, cooperative: false, args }
+        let ir = kernel.ir().clone();
+        Subject { name, text, ir, grid, cooperative: false, launches: 1, args }
     }
 
     pub(crate) fn blocks(&self) -> u32 {
@@ -87,6 +92,16 @@ impl Subject {
 
     fn cooperative(self) -> Subject {
         Subject { cooperative: true, ..self }
+    }
+
+    fn launches(self, launches: u32) -> Subject {
+        Subject { launches, ..self }
+    }
+
+    /// Returns whether there are several launches.
+    #[cfg(feature = "cuda-any-version")]
+    pub(crate) fn is_chain(&self) -> bool {
+        self.launches > 1
     }
 
     /// Runs a kernel with the arguments, with races. Returns the content of all buffers.
@@ -141,7 +156,15 @@ impl Subject {
             args.push(KernelArg::Buffer(&words));
         }
         let options = options.cooperative(self.cooperative).threads(1);
-        let report = run(ir, self.grid, &args, &options);
+        let stream = StreamOrder::new();
+        let mut report = Ok(());
+        for launch in 0..self.launches {
+            let options = options.clone().in_stream(&stream, launch > 0);
+            report = report.and_then(|()| run(ir, self.grid, &args, &options).map(|_| ()));
+            if self.launches > 1 {
+                args.swap(0, 1);
+            }
+        }
         record.copy_from_slice(&words.to_vec());
         report?;
         Ok(buffers.iter().map(GlobalBuffer::to_vec).collect())
@@ -188,6 +211,7 @@ const XY: &str = "%x: ptr<global, i32>, %y: ptr<global, mut i32>";
 pub(crate) fn subjects() -> Vec<Subject> {
     let mut all = block::subjects();
     all.extend(grid::subjects());
+    all.extend(launches::subjects());
     all.extend(asynchronous::subjects());
     all.extend(clusters::subjects());
     all.extend(products::subjects());

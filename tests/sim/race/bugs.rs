@@ -336,3 +336,112 @@ fn scratch_over_live_barriers() {
     );
     assert!(named, "{fault}");
 }
+
+/// inclusionAI/humming#54, #53: loads for both blocks arrive before the receiver announces their bytes. That is legal, and
+/// was blamed first: the count of bytes goes below zero.
+#[test]
+fn loads_before_their_announcement_are_legal() {
+    let body = "
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  %full = shared_base<@full> : ptr<shared, mut u64>
+  %bytes = const 512 : u32
+  %number = sreg<cluster_ctarank> : i32
+  %is_leader = setp<eq> %number, %zero : bool
+  %loads = and %is_leader, %first : bool
+  %start = mul %block, %n32 : i32
+  %o = add %start, %t : i32
+  if %first {
+    mbarrier_init %full, %zero, %u1
+    fence_mbarrier_init
+    yield
+  }
+  barrier_cluster_arrive<, relaxed>
+  barrier_cluster_wait
+  if %loads {
+    cp_async_bulk_tensor_multicast %m, %s, %zero, %full, %zero, %blocks, %zero, %zero
+    yield
+  }
+  barrier_cluster_arrive<, relaxed> ;late
+  barrier_cluster_wait
+  if %first {
+    %e = mbarrier_arrive_expect_tx %full, %zero, %bytes : u64
+    yield
+  }
+  mbarrier_wait_parity %full, %zero, %u0
+  %v = ld %s, %t : i32
+  st %y, %o, %v
+  barrier_cluster_arrive
+  barrier_cluster_wait";
+    let shared = "  shared @s: i32 x 128 align 128\n  shared @full: u64 x 1 align 8\n";
+    for blocks in [1, 2, 4] {
+        let all = format!("\n  %blocks = const {} : u32{body}", (1 << blocks) - 1);
+        let signature = "%m: tensor_map<i32, 2>, %y: ptr<global, mut i32>";
+        let text = kernel("sm_90", signature, shared, &all);
+        let map = TensorMapDesc::new(Scalar::I32, &[8, 64], &[32], &[8, 16]).unwrap();
+        let case = Case::new(text, blocks, 32).cluster(blocks).map(map);
+        // Also without the barrier that makes the announcement late in every order.
+        let early = case
+            .text
+            .replace("  barrier_cluster_arrive<, relaxed> ;late\n  barrier_cluster_wait\n", "");
+        case.check(&[]);
+        for order in [Order::RoundRobin, Order::Reverse, Order::Eager, Order::Fine] {
+            for text in [&case.text, &early] {
+                case.run(text, order).unwrap_or_else(|error| panic!("{order:?}: {error}"));
+            }
+        }
+    }
+}
+
+/// flashinfer-ai/flashinfer#3529: a round clears a histogram in shared memory that other threads still read for the round
+/// before.
+#[test]
+fn a_histogram_is_cleared_while_it_is_read() {
+    let body = "
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  for @rounds %k: i32 = %zero to %two step %one {
+    st %s, %t, %zero
+    barrier ;cleared
+    %v = ld %x, %t : i32
+    %bin = and %v, %n63 : i32
+    %old = atom<add, relaxed, cta> %s, %bin, %one : i32
+    barrier ;counted
+    %next = add %t, %one : i32
+    %last = and %next, %n63 : i32
+    %above = ld %s, %last : i32
+    %sum = add %above, %old : i32
+    st %y, %t, %sum
+    barrier ;read
+    continue @rounds
+  }";
+    let signature = "%x: ptr<global, i32>, %y: ptr<global, mut i32>";
+    let text = kernel("sm_80", signature, "  shared @s: i32 x 64 align 4\n", body);
+    let case = Case::new(text, 1, 64);
+    for barrier in ["cleared", "counted", "read"] {
+        let edges = [MissingEdge::Block, MissingEdge::Warp];
+        finds(&case, &format!("barrier ;{barrier}"), "", &edges);
+    }
+}
+
+/// ggml-org/llama.cpp#28376: the lanes of a warp store a list, and read it back in the next loop without a barrier of the
+/// warp.
+#[test]
+fn a_list_of_a_warp_is_read_back_without_a_barrier() {
+    let body = "
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  %warp = sub %t, %lane : i32
+  for @tokens %i: i32 = %lane to %n32 step %n32 {
+    %at = add %warp, %i : i32
+    st %s, %at, %i
+    continue @tokens
+  }
+  bar_warp %all ;stored
+  %other = sub %n31, %lane : i32
+  %from = add %warp, %other : i32
+  %v = ld %s, %from : i32
+  st %x, %t, %v";
+    let body = format!("\n  %lane = and %t, %n31 : i32{body}");
+    let shared = "  shared @s: i32 x 64 align 4\n";
+    let text = kernel("sm_80", "%x: ptr<global, mut i32>", shared, &body);
+    let case = Case::new(text, 1, 64);
+    finds(&case, "bar_warp %all ;stored", "", &[MissingEdge::Warp]);
+}

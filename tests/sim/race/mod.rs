@@ -5,6 +5,7 @@
 mod agents;
 mod bugs;
 mod consan;
+mod launches;
 mod several;
 mod threads;
 

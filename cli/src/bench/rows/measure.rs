@@ -18,7 +18,10 @@ use tilewright::kernels::transpose::{
 use tilewright::runtime::{
     Buffer, Device, Function, Graph, Grid, LaunchOptions, RuntimeError, Stream,
 };
-use tilewright::tune::{Estimate, Provenance, interleave, median};
+use tilewright::tune::{
+    Effort, Estimate, NormTunable, Provenance, Regime, SoftmaxTunable, TransposeTunable, Tunable,
+    Tuner, TuningStore, interleave, median,
+};
 
 use super::super::super::gemm::Real;
 use super::super::super::{Failure, print};
@@ -123,6 +126,19 @@ fn load_copies<T: Real>(device: &Device) -> Result<Vec<(String, Loaded<T>)>, Fai
     COPIES.into_iter().map(load).collect()
 }
 
+/// Returns the fastest configuration of a search, and the default where that is another one.
+fn tuned<K: Tunable>(
+    device: &Device,
+    kernel: &K,
+    default: K::Config,
+) -> Result<Vec<K::Config>, Failure> {
+    let (store, effort) = (TuningStore::shared(), Effort::default());
+    let tuned = Tuner::new(device).tune(kernel, &store, effort, Regime::Burst);
+    let tuned = tuned.map_err(Failure::run)?.config;
+    let is_other = (default != tuned).then_some(default);
+    Ok([tuned].into_iter().chain(is_other).collect())
+}
+
 /// Returns the candidates, each with its name.
 fn load<T: Real + VectorElement<2> + Converted>(
     options: &Rows,
@@ -138,6 +154,10 @@ fn load<T: Real + VectorElement<2> + Converted>(
             let configs = match options.configs {
                 Candidates::Default => vec![TransposeConfig::new(target, T::SCALAR, &sizes)],
                 Candidates::All => TransposeConfig::candidates(target, T::SCALAR, &sizes),
+                Candidates::Tuned => {
+                    let default = TransposeConfig::new(target, T::SCALAR, &sizes);
+                    tuned(device, &TransposeTunable::<T>::new(sizes), default)?
+                }
             };
             for config in configs {
                 let loaded = Transpose::<T>::new(config).and_then(|found| found.load(device));
@@ -161,23 +181,39 @@ fn load<T: Real + VectorElement<2> + Converted>(
         }
         What::Softmax { .. } | What::Norm { .. } => {}
     }
-    let default = RowConfig::new(target, T::SCALAR, problem).map_err(Failure::input)?;
-    let candidates = match options.configs {
-        Candidates::Default => vec![default],
+    let candidates = |default| match options.configs {
         Candidates::All => RowConfig::candidates(target, T::SCALAR, problem),
+        Candidates::Default | Candidates::Tuned => vec![default],
     };
-    for rows in candidates {
-        let loaded = match what {
-            What::Softmax { log } => Softmax::<T>::new(SoftmaxConfig { rows, log })
-                .and_then(|softmax| softmax.load(device))
-                .map(Loaded::Softmax),
-            What::Norm { kind, residual } => {
-                let config = NormConfig { rows, kind, residual, weight: true, bias: false };
-                Norm::<T>::new(config).and_then(|norm| norm.load(device)).map(Loaded::Norm)
+    let is_tuned = options.configs == Candidates::Tuned;
+    match what {
+        What::Softmax { log } => {
+            let default = SoftmaxConfig::new(target, T::SCALAR, problem).map_err(Failure::input)?;
+            let config = |rows| SoftmaxConfig { rows, log };
+            let mut configs: Vec<_> = candidates(default.rows).into_iter().map(config).collect();
+            if is_tuned {
+                let kernel = SoftmaxTunable::<T>::new(*problem);
+                let kernel = if log { kernel.log() } else { kernel };
+                configs = tuned(device, &kernel, config(default.rows))?;
             }
-            What::Reduce(_) | What::Transpose => continue,
-        };
-        all.push((format!("{}_{}", what.name(), rows), loaded.map_err(Failure::run)?));
+            for config in configs {
+                let loaded = Softmax::<T>::new(config).and_then(|softmax| softmax.load(device));
+                all.push((config.to_string(), Loaded::Softmax(loaded.map_err(Failure::run)?)));
+            }
+        }
+        What::Norm { kind, residual } => {
+            let default = RowConfig::new(target, T::SCALAR, problem).map_err(Failure::input)?;
+            let config = |rows| NormConfig { rows, kind, residual, weight: true, bias: false };
+            let mut configs: Vec<_> = candidates(default).into_iter().map(config).collect();
+            if is_tuned {
+                configs = tuned(device, &NormTunable::<T>::new(kind, *problem), config(default))?;
+            }
+            for config in configs {
+                let loaded = Norm::<T>::new(config).and_then(|norm| norm.load(device));
+                all.push((config.to_string(), Loaded::Norm(loaded.map_err(Failure::run)?)));
+            }
+        }
+        What::Reduce(_) | What::Transpose => {}
     }
     Ok(all)
 }

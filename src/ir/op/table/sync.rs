@@ -174,7 +174,8 @@ macro_rules! sync_rows {
                 { policy: L2Policy, mode: BoxMode } -> Unit : Any, Sync, SM_90, PTX_8_0
                 where tensor_load(map, to, barrier, coords, mode);
             /// Copies a box from shared memory to `coords` of a tensor, as one of the group that is committed
-            /// next. PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
+            /// next. No coordinate is negative. In mode `im2col` all base pixels are inside of the tensor.
+            /// PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
             cp_async_bulk_tensor_store = CpAsyncBulkTensorStore
                 (map: TensorMap, from: Pointer, from_index: Index; coords: [I32])
                 { policy: L2Policy, mode: BoxMode } -> Unit : Any, Sync, SM_90, PTX_8_0

@@ -113,12 +113,18 @@ pub(super) fn events() -> impl Strategy<Value = (usize, Event)> {
         writes: kind != 0,
     });
     let small = || (0usize..6).prop_map(|word| word * 4);
-    let plain =
-        (mask(), target.clone(), 0usize..12, prop::sample::select(vec![1, 2, 4]), any::<bool>());
+    let plain = (
+        mask(),
+        target.clone(),
+        0usize..12,
+        prop::sample::select(vec![1, 2, 4, 16]),
+        any::<bool>(),
+    );
     let plain = plain.prop_map(|(mask, target, at, len, writes)| Event::Access {
         mask,
         target,
-        at: at * len,
+        // Whole chunks of the shadow, which end below the mbarrier.
+        at: if len == 16 { 0 } else { at * len },
         len,
         writes,
         strong: None,

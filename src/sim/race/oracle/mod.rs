@@ -15,6 +15,15 @@ use super::layout::rank;
 use super::threads::Fact;
 use super::*;
 
+fn barrier(rank: usize) -> MbarrierAddress {
+    MbarrierAddress { rank, byte: BARRIER }
+}
+
+/// The bytes of an asynchronous access: whole chunks of the shadow, and words.
+fn size(at: usize) -> usize {
+    if at.is_multiple_of(16) { 16 } else { 4 }
+}
+
 /// The detector, and the sets.
 struct Both {
     races: [Races; 2],
@@ -22,22 +31,25 @@ struct Both {
     issued: Vec<(usize, u32)>,
     /// The next `wgmma` of each warp.
     next: [u64; WARPS],
+    /// The operands of each `wgmma` of a block, by their address. The warps of a group come to the same.
+    operands: [Vec<usize>; WARPS / 2],
     model: Model,
 }
 
 impl Both {
     fn new() -> Both {
-        let grid: Arc<Mutex<Grid>> = Grid::new([256].into_iter());
+        let grid: Arc<Mutex<Grid>> = Grid::new([256].into_iter(), None);
         let races = [0, 1].map(|cluster| {
             let mut races = Races::new(Arc::clone(&grid), 2, THREADS, 256);
             races.start(cluster);
             for block in 0..2 {
                 let at = At { block, warp: 0, step: 0 };
-                races.mbarrier_set(at, 0, (block as usize, BARRIER));
+                races.mbarrier_set(at, 0, barrier(block as usize));
             }
             races
         });
-        Both { races, issued: Vec::new(), next: [0; WARPS], model: Model::new() }
+        let (next, operands) = ([0; WARPS], Default::default());
+        Both { races, issued: Vec::new(), next, operands, model: Model::new() }
     }
 
     /// One lane makes an access in the model.
@@ -162,7 +174,7 @@ impl Both {
                 }
             }
             Event::MbarrierArrive { mask, rank, releases } => {
-                races.mbarrier_arrive(at, fix(mask), (rank, BARRIER), releases);
+                races.mbarrier_arrive(at, fix(mask), barrier(rank), releases);
                 let mut all = self.model.released(warp, mask);
                 if !releases {
                     let fenced = &all.facts[Fact::FencedCluster as usize];
@@ -173,13 +185,13 @@ impl Both {
                 self.model.mbarriers[cluster * 2 + rank].pending.join(&all);
             }
             Event::MbarrierPhase { rank } => {
-                races.mbarrier_phase((rank, BARRIER));
+                races.mbarrier_phase(barrier(rank));
                 let barrier = &mut self.model.mbarriers[cluster * 2 + rank];
                 let all = std::mem::take(&mut barrier.pending);
                 barrier.done.join(&all);
             }
             Event::MbarrierWait { mask, rank } => {
-                races.mbarrier_wait(at, fix(mask), (rank, BARRIER));
+                races.mbarrier_wait(at, fix(mask), barrier(rank));
                 let all = self.model.mbarriers[cluster * 2 + rank].done.clone();
                 self.model.learn(warp, mask, &all);
             }
@@ -187,12 +199,12 @@ impl Both {
                 races.copy_issue(at);
                 let target = Target::Shared(own);
                 for lane in lanes(warp, mask) {
-                    let place = first + lane % 8 * 4;
-                    races.copy_access(at, lane as u32, (target, true), &mut |f| f(place, 4));
+                    let byte = first + lane % 8 * 4;
+                    races.copy_access(at, lane as u32, (target, true), &mut |f| f(byte, 4));
                 }
                 for lane in lanes(warp, mask) {
-                    let place = first + lane % 8 * 4;
-                    match self.one(warp, lane, None, done(target, place..place + 4, true)) {
+                    let byte = first + lane % 8 * 4;
+                    match self.one(warp, lane, None, done(target, byte..byte + 4, true)) {
                         Ok(number) => self.model.copies[warp][lane].open.push(number),
                         Err(found) => {
                             verdict = found;
@@ -217,19 +229,20 @@ impl Both {
                 }
             }
             Event::Store { lane, from, to, reduces } => {
-                let mut first = |f: &mut dyn FnMut(usize, usize)| f(from, 4);
-                let mut second = |f: &mut dyn FnMut(usize, usize)| f(to.unwrap_or(0), 4);
+                let mut first = |f: &mut dyn FnMut(usize, usize)| f(from, size(from));
+                let second_at = to.unwrap_or(0);
+                let mut second = |f: &mut dyn FnMut(usize, usize)| f(second_at, size(second_at));
                 let target: Option<(usize, super::agents::Pieces<'_>)> = match to {
                     None => None,
                     Some(_) => Some((0, &mut second)),
                 };
                 races.store_issue(at, lane, &mut first, target, reduces);
                 let lane = lane as usize;
-                let mut new = done(Target::Shared(own), from..from + 4, false);
+                let mut new = done(Target::Shared(own), from..from + size(from), false);
                 (new.is_async, new.generic) = (true, false);
                 let mut all = vec![(new, Fact::AsyncShared)];
                 if let Some(to) = to {
-                    let mut new = done(Target::Global(0), to..to + 4, true);
+                    let mut new = done(Target::Global(0), to..to + size(to), true);
                     (new.is_async, new.generic) = (true, false);
                     new.strong = reduces.then_some(MemScope::Gpu);
                     all.push((new, Fact::AsyncGlobal));
@@ -262,8 +275,9 @@ impl Both {
                 }
             }
             Event::Load { lane, rank, to, from, is_async } => {
-                let mut first = |f: &mut dyn FnMut(usize, usize)| f(to, 4);
-                let mut second = |f: &mut dyn FnMut(usize, usize)| f(from.unwrap_or(0), 4);
+                let mut first = |f: &mut dyn FnMut(usize, usize)| f(to, size(to));
+                let second_at = from.unwrap_or(0);
+                let mut second = |f: &mut dyn FnMut(usize, usize)| f(second_at, size(second_at));
                 let source: Option<(usize, super::agents::Pieces<'_>)> = match from {
                     Some(_) if is_async => Some((0, &mut second)),
                     _ => None,
@@ -272,11 +286,11 @@ impl Both {
                     races.load_issue(at, lane, (rank, is_async, false), &mut first, source);
                 self.issued.push((warp, issued));
                 let lane = lane as usize;
-                let mut new = done(Target::Shared(rank), to..to + 4, true);
+                let mut new = done(Target::Shared(rank), to..to + size(to), true);
                 (new.is_async, new.generic, new.loads) = (is_async, false, true);
                 let mut all = vec![(new, is_async.then_some(Fact::AsyncShared))];
                 if let Some(from) = from.filter(|_| is_async) {
-                    let mut new = done(Target::Global(0), from..from + 4, false);
+                    let mut new = done(Target::Global(0), from..from + size(from), false);
                     (new.is_async, new.generic, new.loads) = (true, false, true);
                     all.push((new, Some(Fact::AsyncGlobal)));
                 }
@@ -302,15 +316,20 @@ impl Both {
                     self.model.mbarriers[*block].pending.order.extend(numbers.iter());
                     let (warp, number) = self.issued[index];
                     let at = At { block: (warp / 2 % 2) as u32, warp: (warp % 2) as u32, step: 1 };
-                    self.races[warp / 4].load_complete(at, number, (*block % 2, BARRIER));
+                    self.races[warp / 4].load_complete(at, number, barrier(*block % 2));
                 }
             }
             Event::Wgmma { at: first } => {
                 let number = self.next[warp];
                 self.next[warp] += 1;
-                races.wgmma_issue(at, number, &mut |f| f(first, 4));
+                let operands = &mut self.operands[block(warp)];
+                if operands.len() <= number as usize {
+                    operands.push(first);
+                }
+                let first = operands[number as usize];
+                races.wgmma_issue(at, number, &mut |f| f(first, size(first)));
                 let known = self.model.released(warp, u32::MAX);
-                let mut new = done(Target::Shared(own), first..first + 4, false);
+                let mut new = done(Target::Shared(own), first..first + size(first), false);
                 (new.is_async, new.generic) = (true, false);
                 match self.model.access(&known, Some(Fact::AsyncShared), new) {
                     Ok(access) => {

@@ -198,7 +198,7 @@ impl Model {
     }
 
     pub(super) fn operate(&mut self, warp: usize, lane: usize, at: (Target, usize), op: Strong) {
-        let index = self.locations.iter().position(|(place, _)| *place == at);
+        let index = self.locations.iter().position(|(known, _)| *known == at);
         let index = index.unwrap_or_else(|| {
             self.locations.push((at, Vec::new()));
             self.locations.len() - 1

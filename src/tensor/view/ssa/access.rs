@@ -318,10 +318,10 @@ impl<'b, E: Engine<'b>> Tensor<E> {
             let entries = coord.iter().enumerate().map(|(at, entry)| {
                 if at == mode { DeviceCoord::Device(*value) } else { DeviceCoord::Host(*entry) }
             });
-            let place = DeviceCoord::Tuple(entries.collect());
+            let element = DeviceCoord::Tuple(entries.collect());
             // A tensor of one leaf has a number for its coordinate.
-            let place = if self.layout.as_ref().is_leaf() { (*value).into() } else { place };
-            all.push(self.engine.advance(k, &self.layout, &place)?);
+            let element = if self.layout.as_ref().is_leaf() { (*value).into() } else { element };
+            all.push(self.engine.advance(k, &self.layout, &element)?);
             for (entry, extent) in coord.iter_mut().zip(&extents) {
                 *entry += 1;
                 if *entry < *extent {

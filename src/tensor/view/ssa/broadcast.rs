@@ -81,9 +81,9 @@ fn check_one_way(shorter: IntTupleRef<'_>, longer: IntTupleRef<'_>) -> Result<()
     if first == last {
         return Ok(());
     }
-    let written = |places: &[usize]| {
+    let written = |positions: &[usize]| {
         let mut modes = vec![Tuple::leaf(Int::ONE); all.len()];
-        for (at, mode) in places.iter().zip(&wanted) {
+        for (at, mode) in positions.iter().zip(&wanted) {
             modes[*at] = IntTupleRef::to_owned(*mode);
         }
         Tuple::from_items(modes).map(|shape: IntTuple| shape.to_string())

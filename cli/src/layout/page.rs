@@ -1,0 +1,174 @@
+//! The page of `tilewright layout --html`: a layout, or what an operation makes of it, to point at.
+
+use serde_json::{Value, json};
+use tilewright::layout::{
+    ComposedLayout, IntTuple, IntTupleRef, Layout, LayoutError, Part, Shading, Swizzle, crd2idx,
+};
+
+use super::super::{Failure, page};
+use super::operations::{Argument, Family};
+use super::{Options, Subject, about, applied, no_layout, parse, plain_for_tv, subject};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// The template of the page.
+const PAGE: &str = include_str!("page.html");
+/// The numbers of JavaScript are exact up to here.
+const EXACT: u64 = 1 << 53;
+/// The most values that the page does not compute by itself.
+const MOST_LABELS: u64 = 4096;
+
+/// Returns the page that the options ask for.
+pub(super) fn page(options: &Options) -> std::result::Result<String, Failure> {
+    let text = options.layout.as_str();
+    let failed = |error: LayoutError| about(text, &error);
+    let layout = match subject(text)? {
+        Subject::Swizzle(_) if options.op.is_some() || options.tv.is_some() => {
+            return Err(no_layout(text));
+        }
+        Subject::Swizzle(swizzle) => table_of(swizzle).map_err(failed)?.into(),
+        Subject::Layout(layout) => layout,
+    };
+    match (&options.op, &options.tv) {
+        (Some(name), _) => {
+            let (operation, argument, result) = applied(&layout, name, options.with.as_deref())?;
+            let with = argument.layout();
+            // The indices of a right side are positions of the layout.
+            let is_right_side = matches!(operation.family, Family::Composition | Family::Divide);
+            let linked = is_right_side && matches!(argument, Argument::Tiler(_));
+            let mut parts = vec![("layout", &*layout)];
+            parts.extend(with.as_ref().map(|with| ("with", with)));
+            parts.push((operation.name, &result));
+            of_parts(options, &parts, linked)
+                .map_err(|error| Failure::input(format!("{name} of `{text}`: {error}")))
+        }
+        (None, Some(tile)) => {
+            let tile: IntTuple = parse(tile)?;
+            of_threads(options, plain_for_tv(&layout, text)?, &tile).map_err(failed)
+        }
+        (None, None) => of_parts(options, &[("layout", &layout)], false).map_err(failed),
+    }
+}
+
+/// A table of indices whose rows and columns are the bits that the swizzle reads and changes.
+fn table_of(swizzle: Swizzle) -> Result<ComposedLayout> {
+    swizzle.draw().text()?;
+    let (base, shift) = (swizzle.base(), swizzle.shift().abs());
+    let (rows, columns) = (1i64 << swizzle.bits(), 1i64 << shift);
+    let (down, right) = (1i64 << (base + shift), 1i64 << base);
+    format!("{swizzle} o 0 o ({rows},{columns}):({down},{right})").parse()
+}
+
+/// The command line, as a shell takes it.
+fn command(options: &Options) -> String {
+    let named = [("--op", &options.op), ("--with", &options.with), ("--tv", &options.tv)];
+    let named = named
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!(" {name} '{}'", value.as_ref()?)));
+    format!("tilewright layout '{}'{}", options.layout, named.collect::<String>())
+}
+
+/// The page of layouts with their roles: the layout, the argument of an operation as `with`, and the result. `linked`: the
+/// indices of the argument are positions of the layout.
+fn of_parts(options: &Options, parts: &[(&str, &ComposedLayout)], linked: bool) -> Result<String> {
+    let title = parts.last().map(|(_, layout)| layout.to_string());
+    let parts: Result<Vec<Value>> = parts.iter().map(|(role, layout)| part(role, layout)).collect();
+    // The sizes of elements that the page offers.
+    let bits = match options.shade {
+        Some(Shading::Banks { element_bits: bits @ (8 | 16 | 32 | 64) }) => bits,
+        _ => 32,
+    };
+    let data = json!({
+        "title": title, "command": command(options), "parts": parts?, "linked": linked, "bits": bits,
+    });
+    Ok(page::html(PAGE, &data))
+}
+
+/// The page of a layout (thread, value) -> element of a tile.
+fn of_threads(options: &Options, layout: &Layout, tile: &IntTuple) -> Result<String> {
+    // Refuses what is no layout of threads and values of the tile, and pictures that are too large.
+    layout.draw_tv(tile.clone()).text()?;
+    let modes: Vec<_> = layout.modes().collect();
+    let [threads, values] = modes.as_slice() else {
+        return Err(LayoutError::RankMismatch { expected: 2, found: layout.rank() });
+    };
+    let size = |mode: IntTupleRef<'_>| mode.product()?.to_static();
+    let mut elements = Vec::new();
+    for thread in 0..size(threads.shape())? {
+        let of = |value| crd2idx(&layout.apply((thread, value))?, tile)?.to_static();
+        elements.push((0..size(values.shape())?).map(of).collect::<Result<Vec<i64>>>()?);
+    }
+    let text = format!("{layout} in {tile}");
+    let data = json!({
+        "title": text,
+        "command": command(options),
+        "parts": [],
+        "bits": 32,
+        "tv": {
+            "text": text,
+            "shape": [numbers(threads.shape())?, numbers(values.shape())?],
+            "tile": numbers(tile.as_ref())?,
+            "elements": elements,
+        },
+    });
+    Ok(page::html(PAGE, &data))
+}
+
+/// A tuple of numbers, nested as it is.
+fn numbers(tuple: IntTupleRef<'_>) -> Result<Value> {
+    match tuple.as_leaf() {
+        Some(leaf) => Ok(leaf.to_static()?.into()),
+        None => tuple.children().map(numbers).collect::<Result<Vec<_>>>().map(Value::Array),
+    }
+}
+
+/// A layout: what the page computes its indices from with a checksum of them, or the values themselves.
+fn part(role: &str, layout: &ComposedLayout) -> Result<Value> {
+    // Refuses layouts without a picture.
+    layout.draw().text()?;
+    let outer = layout.outer_layout()?;
+    let size = outer.size()?.to_static()?;
+    let value = |at: i64| layout.apply(at);
+    let mut data = json!({
+        "role": role,
+        "text": layout.to_string(),
+        "shape": numbers(outer.shape())?,
+        "cosize": outer.coshape()?.to_string(),
+    });
+    let strides: Option<Vec<i64>> =
+        outer.stride().leaves().iter().map(|stride| stride.to_int().ok()?.as_static()).collect();
+    let swizzle = match layout.inner() {
+        Part::Identity | Part::Swizzle(_) => Some(layout.swizzle_portion()),
+        _ => None,
+    };
+    match (strides, swizzle, layout.offset().as_static()) {
+        (Some(strides), Some(swizzle), Some(offset)) => {
+            let mut checksum = 7;
+            for at in 0..size {
+                let index = value(at)?.to_int()?.to_static()?;
+                if index.unsigned_abs() > EXACT {
+                    return Err(LayoutError::TooLarge {
+                        what: "an index of the page",
+                        limit: EXACT,
+                    });
+                }
+                checksum = (checksum * 31 + index % 1_000_003) % 1_000_003;
+            }
+            data["stride"] = strides.into();
+            data["offset"] = offset.into();
+            data["outer"] = outer.to_string().into();
+            data["swizzle"] = json!([swizzle.bits(), swizzle.base(), swizzle.shift()]);
+            data["checksum"] = checksum.into();
+        }
+        _ if size.unsigned_abs() > MOST_LABELS => {
+            let what = "the number of coordinates of the page";
+            return Err(LayoutError::TooLarge { what, limit: MOST_LABELS });
+        }
+        _ => {
+            let labels: Result<Vec<String>> =
+                (0..size).map(|at| Ok(value(at)?.to_string())).collect();
+            data["labels"] = labels?.into();
+        }
+    }
+    Ok(data)
+}

@@ -1,0 +1,25 @@
+//! Counters in global memory that tell the last of several thread blocks or warp groups to combine their results.
+
+use crate::ir::op::{FenceOrder, MemScope};
+use crate::ir::{Body, GlobalMut, NamedBarrier, Val};
+
+/// Arrives at `counter`, once for all threads of `barrier`; `leader` holds in one of them. Returns true in all threads of the
+/// last of `count` groups of threads to arrive, at least 2. That group sees the writes of all others before their arrivals.
+///
+/// The counter is 0 before the first arrival, and again after the last one, so that launches can be replayed.
+#[track_caller]
+pub(super) fn is_last_to_arrive<'b>(
+    k: &mut Body<'b, '_>,
+    counter: Val<'b, GlobalMut<u32>>,
+    count: Val<'b, i32>,
+    (barrier, leader): (NamedBarrier<'b>, Val<'b, bool>),
+) -> Val<'b, bool> {
+    k.fence(FenceOrder::AcqRel, MemScope::Gpu);
+    barrier.sync(k);
+    let others = (count - 1).cvt::<u32>();
+    // It wraps to 0 after `others`.
+    let before = k.if_with(leader, 0u32, |k| counter.atom().inc(k, 0, others));
+    let last = barrier.red_or(k, before.eq(others));
+    k.fence(FenceOrder::AcqRel, MemScope::Gpu);
+    last
+}

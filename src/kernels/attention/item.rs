@@ -1,0 +1,172 @@
+//! [`Item`]: a tile of queries and the keys that it sees, for the kernels of all schedules.
+
+use crate::ir::builder::{OnDevice, VectorElement};
+use crate::ir::{Body, GlobalMut, Val};
+use crate::tensor::{AccumulatorRows, HeadSections, RegisterTensor, Sequences, TiledMma};
+
+use super::config::AttentionConfig;
+use super::plan::{Params, SequenceParams};
+
+/// A tile of queries: its first query, the head of all sequences' heads (or heads of keys, whose queries share a tile), its
+/// tiles of keys, and the sequence.
+#[derive(Clone, Copy)]
+pub(super) struct Item<'b> {
+    pub(super) row: Val<'b, i32>,
+    pub(super) head: Val<'b, i32>,
+    pub(super) last: Val<'b, i32>,
+    pub(super) steps: Val<'b, i32>,
+    pub(super) queries: Val<'b, i32>,
+    pub(super) keys: Val<'b, i32>,
+    /// Query `i` sees the keys from `i + lower` to `i + upper`.
+    lower: Val<'b, i32>,
+    upper: Val<'b, i32>,
+    /// The first positions of the sequence in Q and in K, where sequences follow each other.
+    starts: Option<[Val<'b, i32>; 2]>,
+}
+
+impl<'b> Item<'b> {
+    /// Decodes a work item: sections of heads, in a section the last tiles of all heads first, which are the longest.
+    pub(super) fn decode<'a: 'b, T: VectorElement<2>>(
+        k: &mut Body<'b, '_>,
+        config: &AttentionConfig,
+        args: &Params<OnDevice<'a>>,
+        sequences: Option<&SequenceParams<T, OnDevice<'a>>>,
+        number: Val<'b, i32>,
+    ) -> Item<'b> {
+        let ([_, columns], rows) = (config.tile, config.queries_of_tile());
+        let (tiles, heads, section) = (args.row_tiles, args.all_heads, args.section);
+        let [head, mut tile] = HeadSections { tiles, heads, section }.decode(number);
+        let (mut queries, mut keys) = (args.queries, args.keys);
+        let (mut lower, mut upper, mut starts) = (args.lower, args.upper, None);
+        if let Some(of) = sequences {
+            let found = Sequences { starts: of.q_starts, count: of.count }.decode(k, tile, rows);
+            let start = of.k_starts.load(k, found.sequence);
+            (tile, queries) = (found.tile, found.len);
+            keys = of.k_starts.load(k, found.sequence + 1) - start;
+            (lower, upper) = (lower + (keys - queries), upper + (keys - queries));
+            starts = Some([found.start, start]);
+        }
+        let row = tile * rows;
+        let zero = k.constant(0);
+        let begin = match config.left {
+            true => ((row + lower).max(0) / columns).max(zero),
+            false => zero,
+        };
+        let end = match config.right {
+            true => ((row + rows).min(queries) + upper).min(keys),
+            false => keys + 0,
+        };
+        // At least one tile, so that the output of a query without keys is written too.
+        let end = ((end.max(0) + (columns - 1)) / columns).max(begin + 1);
+        let (last, steps) = (end - 1, end - begin);
+        Item { row, head, last, steps, queries, keys, lower, upper, starts }
+    }
+
+    /// Returns the place of a query in Q.
+    pub(super) fn query(&self, query: Val<'b, i32>) -> Val<'b, i32> {
+        self.starts.map_or(query, |[start, _]| query + start)
+    }
+
+    /// Returns the place of a key in K and V.
+    pub(super) fn key(&self, key: Val<'b, i32>) -> Val<'b, i32> {
+        self.starts.map_or(key, |[_, start]| key + start)
+    }
+
+    /// Returns the first key that a query does not see.
+    fn high(&self, config: &AttentionConfig, query: Val<'b, i32>) -> Val<'b, i32> {
+        match config.right {
+            true => (query + self.upper + 1).min(self.keys),
+            false => self.keys + 0,
+        }
+    }
+
+    /// Bounds the scores of a tile, and masks them if the mask cuts the tile: the scores of `count` queries from `first` on,
+    /// with the keys from `column` on. `thread` is the thread of `mma`.
+    pub(super) fn mask<'a: 'b>(
+        &self,
+        k: &mut Body<'b, '_>,
+        config: &AttentionConfig,
+        args: &Params<OnDevice<'a>>,
+        (mma, rows, thread): (&TiledMma, &AccumulatorRows, Val<'b, i32>),
+        scores: &RegisterTensor<'b, f32>,
+        (first, count, column): (Val<'b, i32>, u32, Val<'b, i32>),
+    ) {
+        if config.softcap {
+            for row in 0..rows.row_offsets().len() {
+                rows.map_row(k, scores, row, |_, score| (score * args.inner).tanh_fast());
+            }
+        }
+        let cut = (column + config.tile[1]).gt(self.high(config, first));
+        let cut = match config.left {
+            true => cut | column.lt(first + (count - 1) + self.lower),
+            false => cut,
+        };
+        k.if_(cut, |k| {
+            let [row, own_column] = rows.origin(k, mma, thread);
+            let own = Own { heads: config.packed_heads, first: Some(first), head: self.head, row };
+            let (own, column) = (own.joined(), column + own_column);
+            rows.mask(k, scores, f32::NEG_INFINITY, |offset| {
+                let low = config.left.then(|| own.query(offset) + self.lower - column);
+                [low, Some(self.high(config, own.query(offset)) - column)]
+            });
+        });
+    }
+}
+
+/// Writes rows of accumulators, two elements at a time. `to` gets the offset of a row and returns whether the row is written,
+/// and the address of the thread's first element in it.
+pub(super) fn store_rows<'b, T: VectorElement<2>>(
+    k: &mut Body<'b, '_>,
+    rows: &AccumulatorRows,
+    output: &RegisterTensor<'_, f32>,
+    to: impl Fn(u32) -> (Val<'b, bool>, Val<'b, GlobalMut<T>>),
+) {
+    for (number, offset) in rows.row_offsets().iter().enumerate() {
+        let (inside, to) = to(*offset);
+        k.if_(inside, |k| {
+            let values = rows.row(k, output, number);
+            for (pair, offset) in values.chunks(2).zip(rows.column_offsets().iter().step_by(2)) {
+                to.store_vector(k, *offset, Val::pack([pair[0], pair[1]]).cvt::<T>());
+            }
+        });
+    }
+}
+
+/// The rows of a thread in a tile: of one head, or of heads that share the tile.
+#[derive(Clone, Copy)]
+pub(super) struct Own<'b> {
+    pub(super) heads: u32,
+    /// The first query of the tile, unless it is in the row.
+    pub(super) first: Option<Val<'b, i32>>,
+    pub(super) head: Val<'b, i32>,
+    /// The first row of the thread.
+    pub(super) row: Val<'b, i32>,
+}
+
+impl<'b> Own<'b> {
+    /// The same with the first query of the tile in the row, if rows are queries: one addition for all rows.
+    pub(super) fn joined(self) -> Self {
+        match (self.heads, self.first) {
+            (1, Some(first)) => Own { row: first + self.row, first: None, ..self },
+            _ => self,
+        }
+    }
+
+    /// The query of a row.
+    pub(super) fn query(&self, offset: u32) -> Val<'b, i32> {
+        match (self.heads, self.first) {
+            (1, None) => self.row + offset,
+            (1, Some(first)) => first + self.row + offset,
+            (heads, None) => (self.row + offset) / heads,
+            (heads, Some(first)) => first + (self.row + offset) / heads,
+        }
+    }
+
+    /// The head of a row.
+    pub(super) fn head(&self, offset: u32) -> Val<'b, i32> {
+        match self.heads {
+            1 => self.head,
+            heads => self.head * heads + (self.row + offset) % heads,
+        }
+    }
+}

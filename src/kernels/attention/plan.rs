@@ -1,0 +1,269 @@
+//! [`Plan`]: the parts of the kernel for `sm_90a` that the host knows.
+
+use crate::arch::{L2Promotion, Major, TensorMapDesc};
+use crate::ir::builder::{OnDevice, VectorElement};
+use crate::ir::types::Scalar;
+use crate::ir::{Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val};
+use crate::layout::{ComposedLayout, Layout, layout, shape, tiler};
+use crate::tensor::{
+    AccumulatorOperand, AccumulatorRows, CopyAtom, CopyOp, Matrices, MmaAtom, Operand,
+    OperandSource, SmemAtom, SmemSwizzle, TiledCopy, TiledMma, TmaCopy, ValType, Wgmma,
+};
+
+use super::config::{AttentionConfig, ROWS, swizzle_of};
+use super::error::AttentionError;
+use super::problem::AttentionProblem;
+
+crate::params! {
+    /// Q, K and V.
+    pub(super) struct Inputs<T: VectorElement<2>> {
+        pub(super) q: TensorMap<T, 4>,
+        pub(super) k: TensorMap<T, 4>,
+        pub(super) v: TensorMap<T, 4>,
+    }
+}
+
+crate::params! {
+    /// The other parameters of the kernel.
+    pub(super) struct Params {
+        pub(super) lse: GlobalMut<f32>,
+        /// The work items that blocks have taken beside their first ones; 0 before and after a launch. Blocks that have one
+        /// item each take none.
+        pub(super) taken: GlobalMut<u32>,
+        /// Tiles of queries of a head; heads of a sequence and of all; heads that share keys; heads of a section.
+        pub(super) row_tiles: i32,
+        pub(super) heads: i32,
+        pub(super) all_heads: i32,
+        pub(super) group: i32,
+        pub(super) section: i32,
+        pub(super) queries: i32,
+        pub(super) keys: i32,
+        /// Query `i` sees the keys from `i + lower` to `i + upper`.
+        pub(super) lower: i32,
+        pub(super) upper: i32,
+        /// The factor of scores in powers of two, and below a softcap.
+        pub(super) scale: f32,
+        pub(super) inner: f32,
+    }
+}
+
+crate::params! {
+    /// The output that threads write, and sequences of different lengths, which follow each other in one tensor.
+    pub(super) struct SequenceParams<T: VectorElement<2>> {
+        pub(super) o: GlobalMut<T>,
+        /// The strides of position, head and sequence.
+        pub(super) strides: [i64; 3],
+        /// The first positions of the sequences in Q and in K, and the end of the last one. They are not read where all have
+        /// one length.
+        pub(super) q_starts: Global<i32>,
+        pub(super) k_starts: Global<i32>,
+        pub(super) count: i32,
+    }
+}
+
+crate::params! {
+    /// Q, K and V where threads copy them.
+    pub(super) struct Operands<T: VectorElement<2>> {
+        pub(super) q: Global<T>,
+        pub(super) k: Global<T>,
+        pub(super) v: Global<T>,
+        /// Their strides of position, head and sequence.
+        pub(super) strides: [[i64; 3]; 3],
+    }
+}
+
+/// The parameters of the kernel, of the one for sequences of different lengths, and of the one without tensor copies.
+pub(super) type Whole<T> = (Inputs<T>, TensorMapMut<T, 4>, Params);
+pub(super) type BySequence<T> = (Inputs<T>, SequenceParams<T>, Params);
+pub(super) type ByThreads<T> = (Operands<T>, SequenceParams<T>, Params);
+
+/// The parameters in a kernel body.
+pub(super) struct Args<'a, T: VectorElement<2>> {
+    pub(super) inputs: Inputs<T, OnDevice<'a>>,
+    pub(super) output: Output<'a, T>,
+    pub(super) params: Params<OnDevice<'a>>,
+}
+
+/// The output in a kernel body.
+pub(super) enum Output<'a, T: VectorElement<2>> {
+    /// Tensor copies write whole tiles.
+    Map(Val<'a, TensorMapMut<T, 4>>),
+    /// Threads write the rows of a sequence.
+    Sequences(SequenceParams<T, OnDevice<'a>>),
+}
+
+/// The kernel of a configuration.
+#[derive(Debug)]
+pub(super) enum AnyKernel<T: VectorElement<2>> {
+    Tensor(Box<Plan>, TensorKernel<T>),
+    Threads(Kernel<ByThreads<T>>),
+}
+
+/// A kernel that fetches tiles by tensor copies.
+#[derive(Debug)]
+pub(super) enum TensorKernel<T: VectorElement<2>> {
+    Whole(Kernel<Whole<T>>),
+    Sequences(Kernel<BySequence<T>>),
+}
+
+/// A ring of tiles in shared memory, and the copy that fetches one.
+#[derive(Clone, Debug)]
+pub(super) struct Ring {
+    pub(super) layout: ComposedLayout,
+    pub(super) copy: TmaCopy,
+}
+
+impl Ring {
+    /// Tiles of `len` positions, with the mode `dim` first where it is contiguous in the operand's M or N.
+    fn new(
+        elem: Scalar,
+        major: Major,
+        [len, dim, stages]: [u32; 3],
+    ) -> Result<Ring, AttentionError> {
+        let swizzle = if swizzle_of(dim) == 64 { SmemSwizzle::Sw128 } else { SmemSwizzle::Sw64 };
+        let atom = SmemAtom::new(major, swizzle).position_independent(elem.bits())?;
+        let (tile, ring, order) = match major {
+            Major::K => (shape!(len, dim, 1, 1), shape!(len, dim, stages), [0, 1]),
+            Major::Mn => (shape!(dim, len, 1, 1), shape!(dim, len, stages), [1, 0]),
+        };
+        let [first, second] = order;
+        let tile = atom.tile_to_shape(&tile, Some(&shape!(first, second, 2, 3)))?;
+        let layout = atom.tile_to_shape(&ring, Some(&shape!(first, second, 2)))?;
+        Ok(Ring { layout, copy: TmaCopy::new(elem, &tile)? })
+    }
+}
+
+/// Everything that is known before the kernel runs.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) config: AttentionConfig,
+    pub(super) scores: TiledMma,
+    pub(super) output: TiledMma,
+    pub(super) score_rows: AccumulatorRows,
+    pub(super) output_rows: AccumulatorRows,
+    pub(super) powers: AccumulatorOperand,
+    pub(super) q: Ring,
+    pub(super) k: Ring,
+    pub(super) v: Ring,
+    pub(super) o_copy: TmaCopy,
+    /// The rows of a tile of Q and of O as (position, dimension, head), where heads share a tile.
+    pub(super) packed: Option<[Layout; 2]>,
+    pub(super) o_store: TiledCopy,
+}
+
+impl Plan {
+    pub(super) fn new<T: VectorElement<2>>(
+        config: &AttentionConfig,
+    ) -> Result<Plan, AttentionError> {
+        config.check()?;
+        let AttentionConfig { head_dim, value_dim, tile: [_, columns], stages, .. } = *config;
+        let (elem, ty) = (T::SCALAR, val_type::<T>()?);
+        let mma = |n, source| -> Result<TiledMma, AttentionError> {
+            let atom = MmaAtom::new(Wgmma::new(n, ty, ty, ValType::F32, source))?;
+            Ok(TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _))?)
+        };
+        let scores = mma(columns, OperandSource::Shared)?;
+        let output = mma(value_dim, OperandSource::Registers)?;
+        let groups = config.groups();
+        let mut q = Ring::new(elem, Major::K, [ROWS, head_dim, groups * config.query_stages()])?;
+        let mut o = q.copy.tile().composition(&tiler!(ROWS, value_dim, 1, 1))?;
+        let heads = config.packed_heads;
+        let packed = |dim: u32| layout!((ROWS / heads, dim, heads) : (heads, ROWS, 1));
+        let packed = (heads > 1).then(|| [packed(head_dim), packed(value_dim)]);
+        if let Some([of_q, of_o]) = &packed {
+            q.copy = TmaCopy::new(elem, &one_sequence(q.copy.tile(), of_q)?)?;
+            o = one_sequence(&o, of_o)?;
+        }
+        let store = CopyAtom::new(CopyOp::StMatrix { matrices: Matrices::X4, transposed: false })?;
+        Ok(Plan {
+            config: *config,
+            score_rows: AccumulatorRows::new(&scores, [ROWS, columns])?,
+            output_rows: AccumulatorRows::new(&output, [ROWS, value_dim])?,
+            powers: AccumulatorOperand::new(&scores, &output, [ROWS, columns])?,
+            k: Ring::new(elem, Major::K, [columns, head_dim, stages])?,
+            v: Ring::new(elem, Major::Mn, [columns, value_dim, stages])?,
+            o_copy: TmaCopy::new(elem, &o)?,
+            o_store: TiledCopy::of_operand(store, elem, &output, Operand::C)?,
+            scores,
+            output,
+            q,
+            packed,
+        })
+    }
+
+    /// The maps of Q, K, V and O. Without keys, those of K and V have a position that no query sees.
+    pub(super) fn maps(
+        &self,
+        problem: &AttentionProblem,
+    ) -> Result<[TensorMapDesc; 4], AttentionError> {
+        let AttentionProblem { heads, key_heads, queries, keys, head_dim, value_dim, .. } =
+            *problem;
+        let batch = if problem.varlen { 1 } else { problem.batch };
+        let of_keys = |copy, dim, strides| match keys {
+            0 => self.map(copy, [1, dim, 1, 1], [0; 3]),
+            _ => self.map(copy, [keys, dim, key_heads, batch], strides),
+        };
+        Ok([
+            self.map(&self.q.copy, [queries, head_dim, heads, batch], problem.q_strides())?,
+            of_keys(&self.k.copy, head_dim, problem.k_strides())?,
+            of_keys(&self.v.copy, value_dim, problem.v_strides())?,
+            self.map(&self.o_copy, [queries, value_dim, heads, batch], problem.o_strides())?,
+        ])
+    }
+
+    /// The map of a tensor with `[len, dim, heads, batch]` and the strides of position, head and batch.
+    fn map(
+        &self,
+        copy: &TmaCopy,
+        [len, dim, heads, batch]: [u32; 4],
+        strides: [u64; 3],
+    ) -> Result<TensorMapDesc, AttentionError> {
+        let [position, head, sequence] = strides;
+        let [len, dim, heads, batch] = [len, dim, heads, batch].map(i64::from);
+        let tensor = if *copy == self.v.copy {
+            Layout::new([dim, len, heads, batch], (1, position, head, sequence))?
+        } else {
+            Layout::new([len, dim, heads, batch], (position, 1, head, sequence))?
+        };
+        Ok(copy.desc(&tensor)?.with_l2_promotion(L2Promotion::B256))
+    }
+
+    pub(super) fn build<T: VectorElement<2>>(self) -> Result<AnyKernel<T>, AttentionError> {
+        let options = KernelOptions::default().block([self.config.threads(), 1, 1]);
+        let (options, name) = (options.min_blocks_per_sm(1), format!("attention_{}", self.config));
+        let target = self.config.target;
+        let kernel = match self.config.varlen {
+            false => TensorKernel::Whole(Kernel::<Whole<T>>::build_with(
+                options,
+                &name,
+                target,
+                |k, (inputs, o, params)| {
+                    self.body::<T>(k, &Args { inputs, output: Output::Map(o), params });
+                },
+            )?),
+            true => TensorKernel::Sequences(Kernel::<BySequence<T>>::build_with(
+                options,
+                &name,
+                target,
+                |k, (inputs, o, params)| {
+                    self.body::<T>(k, &Args { inputs, output: Output::Sequences(o), params });
+                },
+            )?),
+        };
+        Ok(AnyKernel::Tensor(Box::new(self), kernel))
+    }
+}
+
+/// Returns the elements of an MMA on `T`.
+pub(super) fn val_type<T: VectorElement<2>>() -> Result<ValType, AttentionError> {
+    match T::SCALAR {
+        Scalar::F16 => Ok(ValType::F16),
+        Scalar::Bf16 => Ok(ValType::Bf16),
+        found => Err(AttentionError::Element { found }),
+    }
+}
+
+/// Returns a tile (row, dimension, 1, 1) as (position, dimension, head, 1).
+fn one_sequence(tile: &ComposedLayout, packed: &Layout) -> Result<ComposedLayout, AttentionError> {
+    Ok(tile.composition(&packed.append(&layout!(1 : 0))?)?)
+}

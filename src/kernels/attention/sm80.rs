@@ -1,0 +1,209 @@
+//! The kernel by `mma.sync`, for `sm_80` and newer targets: FlashAttention-2 (Dao 2023).
+//!
+//! A block has one tile of queries, and goes through the tiles of keys that it sees, from the last one to the first. A warp
+//! has whole rows of scores, so that no softmax needs another warp. All threads fetch tiles of K and V by `cp.async`, some
+//! steps ahead, and there is one barrier in a step.
+
+use crate::arch::Major;
+use crate::ir::builder::{OnDevice, VectorElement};
+use crate::ir::{Body, Kernel, KernelOptions, Val, range};
+use crate::layout::{ComposedLayout, layout, shape, tiler};
+use crate::tensor::{
+    AccumulatorOperand, AccumulatorRows, AsyncTile, CpAsyncPipeline, MatrixLoad, MmaAtom, MmaSync,
+    OnlineSoftmax, Operand, SharedTensor, ThrAsyncTile, TiledMma, ValType,
+};
+
+use super::config::AttentionConfig;
+use super::error::AttentionError;
+use super::item::{Item, store_rows};
+use super::plan::{AnyKernel, ByThreads, Operands, Params, SequenceParams, val_type};
+
+/// Alignment of swizzled tiles.
+const ALIGN: u32 = 1024;
+/// Elements along K of an instruction.
+const DEPTH: u32 = 16;
+
+/// Everything that is known before the kernel runs.
+struct Plan {
+    config: AttentionConfig,
+    /// The product of both scores and output.
+    mma: TiledMma,
+    /// The copies of tiles of Q, (query, dimension), and of K and V, (dimension, key).
+    tiles: [AsyncTile; 3],
+    rings: [ComposedLayout; 3],
+    loads: [MatrixLoad; 3],
+    powers: AccumulatorOperand,
+    score_rows: AccumulatorRows,
+    output_rows: AccumulatorRows,
+    /// The copies of K and V that are ahead of the products.
+    pipe: CpAsyncPipeline,
+}
+
+/// Builds the kernel of a configuration with `warps` warps.
+pub(super) fn build<T: VectorElement<2>>(
+    config: &AttentionConfig,
+    warps: u32,
+) -> Result<AnyKernel<T>, AttentionError> {
+    config.check()?;
+    let AttentionConfig { head_dim, value_dim, tile: [rows, columns], stages, .. } = *config;
+    let ty = val_type::<T>()?;
+    let atom = MmaAtom::new(MmaSync::new([16, 8, DEPTH], ty, ty, ValType::F32))?;
+    let mma = TiledMma::new(atom, &layout!((warps, 1, 1)), tiler!(_, 16, _))?;
+    let tile = |major, shape| AsyncTile::of_shape(T::SCALAR, major, shape, config.threads());
+    let tiles = [
+        tile(Major::K, [rows, head_dim])?,
+        tile(Major::Mn, [head_dim, columns])?,
+        tile(Major::Mn, [value_dim, columns])?,
+    ];
+    let plan = Plan {
+        config: *config,
+        rings: [tiles[0].layout(1)?, tiles[1].layout(stages)?, tiles[2].layout(stages)?],
+        tiles,
+        loads: [
+            MatrixLoad::new(&mma, Operand::A, Major::K, rows)?,
+            MatrixLoad::new(&mma, Operand::B, Major::K, columns)?,
+            MatrixLoad::new(&mma, Operand::B, Major::Mn, value_dim)?,
+        ],
+        powers: AccumulatorOperand::new(&mma, &mma, [rows, columns])?,
+        score_rows: AccumulatorRows::new(&mma, [rows, columns])?,
+        output_rows: AccumulatorRows::new(&mma, [rows, value_dim])?,
+        pipe: CpAsyncPipeline::new(stages, 1)?,
+        mma,
+    };
+    let options = KernelOptions::default().block([config.threads(), 1, 1]);
+    let (options, name) = (options.min_blocks_per_sm(8 / warps), format!("attention_{config}"));
+    let kernel = Kernel::<ByThreads<T>>::build_with(
+        options,
+        &name,
+        config.target,
+        |k, (operands, to, args)| match rows / warps {
+            16 => plan.body::<T, 1>(k, &operands, &to, &args),
+            _ => plan.body::<T, 2>(k, &operands, &to, &args),
+        },
+    )?;
+    Ok(AnyKernel::Threads(kernel))
+}
+
+impl Plan {
+    /// The kernel, where each warp has `N` times 16 rows, whose softmax has a state each.
+    fn body<'a, T: VectorElement<2>, const N: usize>(
+        &self,
+        k: &mut Body<'a, '_>,
+        operands: &Operands<T, OnDevice<'a>>,
+        to: &SequenceParams<T, OnDevice<'a>>,
+        args: &Params<OnDevice<'a>>,
+    ) {
+        let Plan { config, mma, pipe, .. } = self;
+        let AttentionConfig { head_dim, value_dim, tile: [rows, columns], .. } = *config;
+        let (thread, block, zero) = (k.thread_idx().x, k.block_idx().x, k.constant(0));
+        let item = Item::decode(k, config, args, config.varlen.then_some(to), block);
+        let batch = item.head / args.heads;
+        let head = item.head - batch * args.heads;
+        let place = |[position, of_head, of_batch]: [Val<'a, i64>; 3], head: Val<'a, i32>, at| {
+            let at: Val<'a, i32> = at;
+            let [at, head, batch] = [at, head, batch].map(|number| number.cvt::<i64>());
+            at * position + head * of_head + batch * of_batch
+        };
+        // The parts of a thread in the copies, and in the loads of operands.
+        let [strides_q, strides_k, strides_v] = operands.strides;
+        let (first, key_head) = (item.key(zero), head / args.group);
+        let q = operands.q.offset(place(strides_q, head, item.query(zero)));
+        let keys = operands.k.offset(place(strides_k, key_head, first));
+        let values = operands.v.offset(place(strides_v, key_head, first));
+        let [sq, sk, sv] = [0, 1, 2].map(|operand| {
+            SharedTensor::<T>::shared_aligned(k, self.rings[operand].clone(), ALIGN)
+        });
+        let (dim, value) = (k.value::<i32>(head_dim), k.value::<i32>(value_dim));
+        let [of_q, of_k, of_v] = &self.tiles;
+        let copy_q = of_q.slice(k, q, strides_q[0], item.row, [item.queries, dim], &sq);
+        let copy_k = of_k.slice(k, keys, strides_k[0], zero, [dim, item.keys], &sk);
+        let copy_v = of_v.slice(k, values, strides_v[0], zero, [value, item.keys], &sv);
+        let [load_q, load_k, load_v] = &self.loads;
+        // The scores multiply along the dimension.
+        let keys_first = sk.select(k, &[1, 0, 2]);
+        let from_q = load_q.ring(k, thread, &sq);
+        let from_k = load_k.ring(k, thread, &keys_first);
+        let from_v = load_v.ring(k, thread, &sv);
+        let thr = mma.slice(thread);
+        let a = thr.fragment_words(k, Operand::A, shape!(rows, DEPTH));
+        let b = thr.fragment_words(k, Operand::B, shape!(columns, DEPTH));
+        let v = thr.fragment_words(k, Operand::B, shape!(value_dim, DEPTH));
+        let scores = thr.fragment_c::<f32>(k, shape!(rows, columns));
+        let powers = self.powers.fragment(k, mma);
+        let output = thr.fragment_c::<f32>(k, shape!(rows, value_dim));
+        output.fill(k, 0.0);
+        // Steps go from the last tile of keys to the first. What is no step is not fetched.
+        pipe.fill(k, |k, step, stage| {
+            if step == 0 {
+                copy_q.start(k, zero, zero);
+            }
+            let step = k.value(step);
+            fetch(k, &copy_k, (item, columns), step, stage);
+            fetch(k, &copy_v, (item, columns), step, stage);
+        });
+        let start = ([OnlineSoftmax::new(k); N], pipe.start(k));
+        let (softmax, _) = k.for_(range(0, item.steps), start, |k, step, (mut softmax, state)| {
+            // All warps have left the stage.
+            let ahead = step + pipe.ahead();
+            fetch(k, &copy_k, (item, columns), ahead, state.write);
+            scores.fill(k, 0.0);
+            let from_k = from_k.stage(state.read);
+            for step in 0..head_dim / DEPTH {
+                from_q.load(k, step, &a);
+                from_k.load(k, step, &b);
+                mma.gemm_sync(k, &scores, &a, &b);
+            }
+            let column = (item.last - step) * columns;
+            let of = (mma, &self.score_rows, thread);
+            item.mask(k, config, args, of, &scores, (item.row, rows, column));
+            for (n, state) in softmax.iter_mut().enumerate() {
+                let [of_scores, of_output] =
+                    [&self.score_rows, &self.output_rows].map(|rows| rows.part([2 * n, 2 * n + 2]));
+                let (next, factors) = state.update(k, &of_scores, &scores, args.scale);
+                OnlineSoftmax::rescale(k, &of_output, &output, factors);
+                *state = next;
+            }
+            self.powers.convert::<T>(k, &scores, &powers);
+            // Here `ptxas` ends the softmax, and so has registers for the operands of the next products.
+            fetch(k, &copy_v, (item, columns), ahead, state.write);
+            let from_v = from_v.stage(state.read);
+            for step in 0..columns / DEPTH {
+                let powers = powers.slice(k, (.., .., i64::from(step))).append_ones(k, 3);
+                from_v.load(k, step, &v);
+                mma.gemm_sync(k, &output, &powers, &v);
+            }
+            pipe.commit(k);
+            pipe.wait(k);
+            (softmax, pipe.next(state))
+        });
+        let [row, column] = self.output_rows.origin(k, mma, thread);
+        let row = item.row + row;
+        for (n, softmax) in softmax.into_iter().enumerate() {
+            let [of_scores, of_output] =
+                [&self.score_rows, &self.output_rows].map(|rows| rows.part([2 * n, 2 * n + 2]));
+            let [inverse, lse] = softmax.finish(k, &of_scores, args.scale);
+            OnlineSoftmax::rescale(k, &of_output, &output, inverse);
+            for (offset, lse) in of_output.row_offsets().iter().zip(lse) {
+                let row = row + *offset;
+                let at = item.head * args.queries + item.query(row);
+                k.if_(column.eq(0) & row.lt(item.queries), |k| args.lse.store(k, at, lse));
+            }
+        }
+        store_rows(k, &self.output_rows, &output, |offset| {
+            let row = row + offset;
+            let at = place(to.strides, head, item.query(row)) + column.cvt::<i64>();
+            (row.lt(item.queries), to.o.offset(at))
+        });
+    }
+}
+
+/// Fetches the tile of K or V of a step to a stage, if there is such a step.
+fn fetch<'b, T: VectorElement<2>>(
+    k: &mut Body<'b, '_>,
+    copy: &ThrAsyncTile<'b, T>,
+    (item, columns): (Item<'b>, u32),
+    step: Val<'b, i32>,
+    stage: Val<'b, i32>,
+) {
+    k.if_(step.lt(item.steps), |k| copy.start(k, stage, (item.last - step) * columns));
+}

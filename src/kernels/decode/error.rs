@@ -1,0 +1,76 @@
+//! [`DecodeError`]: why there is no kernel of a decode step, or why it does not take a problem.
+
+use crate::errors::errors;
+
+use crate::ir::types::Scalar;
+use crate::ir::{BuildErrors, Target};
+use crate::runtime::RuntimeError;
+use crate::tensor::{AtomError, TensorError};
+
+errors! {
+    /// A configuration without a kernel, or a problem that a kernel does not take.
+    ///
+    /// ```
+    /// use tilewright::kernels::decode::DecodeProblem;
+    ///
+    /// // 32 heads of queries and 5 heads of keys; pages of 64 tokens.
+    /// let error = DecodeProblem::new([4, 32, 5], 128, [100, 64, 20]).check().unwrap_err();
+    /// assert_eq!(error.to_string(), "32 heads are no multiple of 5 heads of keys");
+    /// ```
+    #[derive(Clone, Debug, PartialEq)]
+    #[non_exhaustive]
+    pub enum DecodeError {
+        /// the kernel needs sm_80, and the target is {target}
+        Target { target: Target },
+        /// the elements are {found}, but the kernel takes f16 or bf16
+        Element { found: Scalar },
+        /// the head dimension is {found}, but kernels are for 64, 96, 128 and 256
+        HeadDim { found: u32 },
+        /// the problem has the head dimension {found}, but the kernel is for {expected}
+        OtherHeadDim { found: u32, expected: u32 },
+        /// {warps} warps with {stages} stages are not possible: a block has 1, 2 or 4 warps, and a ring 2 to 64 stages
+        Ring { warps: u32, stages: u32 },
+        /// {needed} bytes of shared memory are needed, and a block has {available}: take fewer stages or warps
+        SharedMemory { needed: u64, available: u64 },
+        /// {heads} heads are no multiple of {key_heads} heads of keys
+        Heads { heads: u32, key_heads: u32 },
+        /// a sequence has {found} queries, but the kernel takes 1 to 8
+        Queries { found: u32 },
+        /// a page has {found} tokens, but their number must be a power of two from 16 to 2^20
+        Page { found: u32 },
+        /// sequences have up to {max_len} keys, but their rows of the table have pages for {capacity}
+        Capacity { max_len: u32, capacity: u64 },
+        /// {what} is {found}, but the kernel takes at most {max}
+        TooLarge { what: &'static str, found: u64, max: u64 },
+        /// the scale is a finite number above 0, not {found}
+        Scale { found: f32 },
+        /// the {which} stride of {operand} is {found} elements, but it must be a multiple of 8
+        Stride { operand: &'static str, which: &'static str, found: u64 },
+        /// {operand} does not start at a multiple of 16 bytes
+        Address { operand: &'static str },
+        /// the buffer of {operand} has {found} elements, and {needed} are needed
+        BufferLength { operand: &'static str, found: u64, needed: u64 },
+        /// {splits} splits of {tokens} tokens are no plan for sequences of up to {max_len} keys: {rule}
+        Plan { splits: u32, tokens: u32, max_len: u32, rule: &'static str },
+        /// {error}
+        Atom(error: Box<AtomError>),
+        /// {error}
+        Tensor(error: Box<TensorError>),
+        /// {error}
+        Build(error: Box<BuildErrors>),
+        /// {error}
+        Runtime(error: Box<RuntimeError>),
+    }
+}
+
+macro_rules! from {
+    ($($error:ident $variant:ident)*) => {$(
+        impl From<$error> for DecodeError {
+            fn from(error: $error) -> DecodeError {
+                DecodeError::$variant(Box::new(error))
+            }
+        }
+    )*};
+}
+
+from!(AtomError Atom TensorError Tensor BuildErrors Build RuntimeError Runtime);

@@ -1,0 +1,289 @@
+//! The kernel, for `sm_80` and newer.
+//!
+//! A thread block has 16 rows, (query, head) of one head of keys, and the keys of a split. Each warp takes every `warps`-th 16
+//! keys of them, through a ring in shared memory that it alone fills and uses: no warp waits for another one until all are
+//! done. 16 keys are within a page, so a warp loads one entry of the table for a step, one step before the copies that need
+//! it. At the end the block combines the partial results of its warps, and the last block of a tile those of its splits.
+
+use crate::ir::builder::{OnDevice, VectorElement};
+use crate::ir::op::CpAsyncCache;
+use crate::ir::{Body, Global, MutPointer, Pointer, Range, Shared, Val, WARP, range};
+use crate::layout::shape;
+use crate::tensor::{OnlineSoftmax, Operand, Tensor, TensorPointer};
+
+use super::super::arrival::is_last_to_arrive;
+use super::config::{KEYS, ROWS};
+use super::tiles::{Params, Tiles};
+
+/// The part of a warp: the rows of a tile and the keys of a split.
+#[derive(Clone, Copy)]
+struct Part<'p, 'a, 'b, T: VectorElement<2>> {
+    tiles: &'p Tiles,
+    args: &'p Params<T, OnDevice<'a>>,
+    /// The sequence, the head of keys, and the tile of rows.
+    place: [Val<'b, i32>; 3],
+    /// The first key of the split, its end, and the end of the sequence.
+    keys: [Val<'b, i32>; 3],
+    warp: Val<'b, i32>,
+    /// The stages of the warp: 16 keys, then 16 values.
+    ring: Val<'b, Shared<T>>,
+}
+
+impl Tiles {
+    /// The kernel.
+    pub(super) fn body<'a, T>(&self, k: &mut Body<'a, '_>, args: &Params<T, OnDevice<'a>>)
+    where
+        T: VectorElement<2>,
+    {
+        let config = &self.config;
+        let (block, split, thread) = (k.block_idx().x, k.block_idx().y, k.thread_idx().x);
+        let (of_tile, tile) = (block / args.row_tiles, block % args.row_tiles);
+        let (sequence, head) = (of_tile / args.key_heads, of_tile % args.key_heads);
+        let len = args.lens.load(k, sequence).max(0).min(args.max_len);
+        let first = split * args.tokens;
+        // A sequence without keys has one split, which writes zeros.
+        let splits = ((len + args.tokens - 1) / args.tokens).max(1);
+        let ring = config.stages * config.stage_elements();
+        let queries = k.shared_aligned::<T>(ROWS * config.pitch(), 16);
+        let rings = k.shared_aligned::<T>(config.warps * ring, 16);
+        // `ptxas` knows that a number from a lane is the same in the whole warp.
+        let warp = k.shfl_idx(WARP, thread / 32, 0);
+        let (place, keys) = ([sequence, head, tile], [first, (first + args.tokens).min(len), len]);
+        let own = Part { tiles: self, args, place, keys, warp, ring: rings.offset(warp * ring) };
+        k.if_(split.lt(splits), |k| {
+            own.attend(k, queries);
+            k.barrier();
+            // The partial results of the warps lie in their rings.
+            let of_warps = range(0, config.warps).unroll_full();
+            let sums = own.combine(k, (rings.ptr_cast::<f32>(), ring / 2, of_warps));
+            k.if_(splits.eq(1), |k| own.store(k, &sums));
+            k.if_(splits.gt(1), |k| {
+                let (share, part) = (config.share_numbers(), config.warps * config.share_numbers());
+                let first = block.cvt::<i64>() * k.grid_dim().y.cvt::<i64>();
+                let all = args.partials.offset(first * i64::from(part));
+                sums.write(k, all.offset(split * part + warp * share + k.lane_id()));
+                let barrier = k.named_barrier(1, config.threads()).aligned();
+                let counter = args.arrivals.offset(block);
+                let last = is_last_to_arrive(k, counter, splits, (barrier, thread.eq(0)));
+                k.if_(last, |k| {
+                    // A loop without loads ahead would wait for the memory once for each split.
+                    let of_splits = range(0, splits).prefetch_stages(config.parts_ahead());
+                    let sums = own.combine(k, (all, part, of_splits));
+                    own.store(k, &sums);
+                });
+            });
+        });
+    }
+}
+
+impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
+    /// Returns the first key of a step of the warp.
+    fn key(&self, step: Val<'b, i32>) -> Val<'b, i32> {
+        self.keys[0] + (step * self.tiles.config.warps + self.warp) * KEYS
+    }
+
+    /// Loads the page of a step from the table: -1 behind the last step.
+    fn page(&self, k: &mut Body<'b, '_>, step: Val<'b, i32>) -> Val<'b, i32> {
+        let (args, key) = (self.args, self.key(step));
+        let entry = self.place[0] * args.row + (key >> args.page_bits);
+        k.if_with(key.lt(self.keys[1]), -1, |k| args.table.load(k, entry))
+    }
+
+    /// Starts the copies of the keys and values of a step to a stage, of zeros where there are none. Returns 1 if `page` is
+    /// a page of the pool, else 0.
+    fn fetch(&self, k: &Body<'b, '_>, [step, page, stage]: [Val<'b, i32>; 3]) -> Val<'b, i32> {
+        let (args, config, key) = (self.args, &self.tiles.config, self.key(step));
+        let is_page = page.ge(0) & page.lt(args.pages);
+        let left = is_page.select(self.keys[2] - key, 0);
+        let token = key & ((k.constant(1) << args.page_bits) - 1);
+        let stage = self.ring.offset(stage * config.stage_elements());
+        let both = [(args.k, args.k_strides, 0), (args.v, args.v_strides, KEYS)];
+        for (pool, [of_token, of_head, of_page], first) in both {
+            let at = page.cvt::<i64>() * of_page + self.place[1].cvt::<i64>() * of_head;
+            let from = pool.offset(at + token.cvt::<i64>() * of_token);
+            self.copy_rows(k, stage.offset(first * config.pitch()), |row| {
+                (from.offset(row.cvt::<i64>() * of_token), row.lt(left))
+            });
+        }
+        is_page.select(1, 0)
+    }
+
+    /// Starts the copies of the queries of the rows.
+    fn fetch_queries(&self, k: &Body<'b, '_>, to: Val<'b, Shared<T>>) {
+        let [sequence, head, tile] = self.place;
+        let Params { q, q_strides: [of_query, of_head, _], group, queries, .. } = *self.args;
+        let from = q.offset(sequence.cvt::<i64>() * self.args.q_strides[2]);
+        self.copy_rows(k, to, |row| {
+            let row = tile * ROWS + row;
+            let (query, head) = (row / group, head * group + row % group);
+            let at = query.cvt::<i64>() * of_query + head.cvt::<i64>() * of_head;
+            (from.offset(at), row.lt(group * queries))
+        });
+    }
+
+    /// Starts the copies of 16 rows by the warp. `source` says where a row is, and whether it is; zeros where it is not.
+    fn copy_rows(
+        &self,
+        k: &Body<'b, '_>,
+        to: Val<'b, Shared<T>>,
+        source: impl Fn(Val<'b, i32>) -> (Val<'b, Global<T>>, Val<'b, bool>),
+    ) {
+        let (dim, pitch) = (self.tiles.config.head_dim, self.tiles.config.pitch());
+        // Each lane copies 16 bytes of a line of 128 or 64 bytes.
+        let lanes = if dim.is_multiple_of(64) { 8 } else { 4 };
+        let (row, column) = (k.lane_id() / lanes, k.lane_id() % lanes * 8);
+        let to = to.offset(row * pitch + column);
+        for first in (0..ROWS).step_by(32 / lanes as usize) {
+            let (from, is_row) = source(row + first);
+            let (from, bytes) = (from.offset(column), is_row.select(k.constant(16u32), 0));
+            for line in (0..dim).step_by(8 * lanes as usize) {
+                let to = to.offset(first * pitch + line);
+                k.cp_async_zfill(to, from.offset(line), CpAsyncCache::Cg, 16, bytes);
+            }
+        }
+    }
+
+    /// Computes the partial result of the warp's keys, and writes it to the start of the ring.
+    fn attend(&self, k: &mut Body<'b, '_>, queries: Val<'b, Shared<T>>) {
+        let Tiles { config, pipe, mma, score_rows, output_rows, .. } = self.tiles;
+        let ([_, end, len], args, dim) = (self.keys, self.args, config.head_dim);
+        let values = self.ring.offset(KEYS * config.pitch());
+        let operands =
+            [(&self.tiles.q, queries), (&self.tiles.k, self.ring), (&self.tiles.v, values)];
+        let [q, keys, values] = operands.map(|((load, layout), from)| {
+            let from = TensorPointer::new(from).assume_aligned(k, 16);
+            load.ring(k, k.lane_id(), &Tensor::new(k, from, layout.clone()))
+        });
+        let thr = mma.slice(k.lane_id());
+        let scores = thr.fragment_c::<f32>(k, shape!(ROWS, KEYS));
+        let output = thr.fragment_c::<f32>(k, shape!(ROWS, dim));
+        let powers = self.tiles.powers.fragment(k, mma);
+        let words = [(Operand::A, ROWS, 16), (Operand::B, KEYS, 16), (Operand::B, dim, KEYS)];
+        let [of_q, of_k, of_v] =
+            words.map(|(operand, n, d)| thr.fragment_words(k, operand, shape!(n, d)));
+        output.fill(k, 0.0);
+
+        let pages: Vec<_> = (0..pipe.stages()).map(|step| self.page(k, k.value(step))).collect();
+        // Has a bit for each step in the ring, the latest one in bit 0: whether it has a page.
+        let mut present = k.constant(0);
+        k.if_(self.warp.eq(0), |k| self.fetch_queries(k, queries));
+        pipe.fill(k, |k, step, stage| {
+            let page = pages[step as usize];
+            present = present << 1 | self.fetch(k, [k.value(step), page, stage]);
+        });
+        // Warp 0 has waited for the queries with its first stage.
+        k.barrier();
+        // The first key that a row does not see, from the lane's first column.
+        let [row, column] = score_rows.origin(k, mma, k.lane_id());
+        let row = self.place[2] * ROWS + row;
+        let ends = [0, 8].map(|by| len - args.queries + 1 + (row + by) / args.group - column);
+        let start = (pipe.start(k), OnlineSoftmax::new(k), pages[pages.len() - 1], present);
+        let step = config.warps * KEYS;
+        let steps = (end - self.key(k.constant(0)) + (step - 1)) / step;
+        let (_, softmax, ..) =
+            k.for_(range(0, steps), start, |k, step, (state, softmax, page, present)| {
+                let ahead = step + pipe.ahead();
+                let next = self.page(k, ahead + 1);
+                let present = present << 1 | self.fetch(k, [ahead, page, state.write]);
+                scores.fill(k, 0.0);
+                for depth in 0..dim / 16 {
+                    q.stage(k.constant(0)).load(k, depth, &of_q);
+                    keys.stage(state.read).load(k, depth, &of_k);
+                    mma.gemm_sync(k, &scores, &of_q, &of_k);
+                }
+                let has_page = ((present >> pipe.ahead()) & 1).ne(0);
+                let ends = ends.map(|end| has_page.select(end - self.key(step), 0));
+                score_rows.mask(k, &scores, f32::NEG_INFINITY, |row| {
+                    [None, Some(ends[row as usize / 8])]
+                });
+                let (softmax, factors) = softmax.update(k, score_rows, &scores, args.scale);
+                OnlineSoftmax::rescale(k, output_rows, &output, factors);
+                self.tiles.powers.convert::<T>(k, &scores, &powers);
+                values.stage(state.read).load(k, 0, &of_v);
+                mma.gemm_sync(k, &output, &powers, &of_v);
+                pipe.commit(k);
+                pipe.wait(k);
+                (pipe.next(state), softmax, next, present)
+            });
+        pipe.drain(k);
+        let to = self.ring.ptr_cast::<f32>().offset(k.lane_id());
+        for share in 0..config.warps {
+            let columns = share * config.share_columns()..(share + 1) * config.share_columns();
+            let sums = [0, 1].map(|row| {
+                let sums = output_rows.row(k, &output, row);
+                columns.clone().map(|column| sums[column as usize]).collect()
+            });
+            Sums { sums, softmax }.write(k, to.offset(share * config.share_numbers()));
+        }
+    }
+
+    /// Combines the warp's share of partial results, `pitch` numbers apart, in their order.
+    fn combine<P: Pointer<Elem = f32>>(
+        &self,
+        k: &mut Body<'b, '_>,
+        (parts, pitch, numbers): (Val<'b, P>, u32, Range<'b, i32>),
+    ) -> Sums<'b> {
+        let columns = self.tiles.config.share_columns();
+        let sums = k.registers::<f32>(2 * columns);
+        sums.fill(k, 0.0);
+        let parts = parts.offset(self.warp * self.tiles.config.share_numbers() + k.lane_id());
+        let softmax = k.for_(numbers, OnlineSoftmax::new(k), |k, number, softmax| {
+            let part = parts.offset(number * pitch);
+            let load = |row, column| part.load(k, 32 * (row * (columns + 2) + column));
+            let [max, sum] = [columns, columns + 1].map(|at| [load(0, at), load(1, at)]);
+            let other = OnlineSoftmax { max, sum };
+            let (softmax, [old, new]) = softmax.join(k, other, self.args.scale);
+            for register in 0..2 * columns {
+                let (row, column) = (register / columns, register % columns);
+                let number = load(row, column) * new[row as usize];
+                sums.set(k, register, sums.get(k, register).fma(old[row as usize], number));
+            }
+            softmax
+        });
+        let of_row = |row| (0..columns).map(|at| sums.get(k, row * columns + at)).collect();
+        Sums { sums: [of_row(0), of_row(1)], softmax }
+    }
+
+    /// Writes the warp's share to the output, and the LSE.
+    fn store(&self, k: &mut Body<'b, '_>, Sums { sums, softmax }: &Sums<'b>) {
+        let Tiles { config, mma, output_rows: rows, .. } = self.tiles;
+        let (args, [sequence, head, tile]) = (self.args, self.place);
+        let [inverse, lse] = softmax.finish(k, rows, args.scale);
+        let [row, column] = rows.origin(k, mma, k.lane_id());
+        // A lane has two of 8 columns.
+        let column = column + self.warp * (4 * config.share_columns());
+        for (number, offset) in rows.row_offsets().iter().enumerate() {
+            let row = tile * ROWS + row + *offset;
+            let (query, head) = (row / args.group, head * args.group + row % args.group);
+            k.if_(row.lt(args.group * args.queries), |k| {
+                let [of_query, of_head, of_sequence] = args.o_strides;
+                let at = query.cvt::<i64>() * of_query + head.cvt::<i64>() * of_head;
+                let to = args.o.offset(at + sequence.cvt::<i64>() * of_sequence).offset(column);
+                for (pair, two) in (0u32..).step_by(8).zip(sums[number].chunks(2)) {
+                    let two = [two[0], two[1]].map(|sum| sum * inverse[number]);
+                    to.store_vector(k, pair, Val::pack(two).cvt::<T>());
+                }
+                k.if_(column.eq(0) & args.has_lse.ne(0), |k| {
+                    let head = sequence * (args.key_heads * args.group) + head;
+                    args.lse.store(k, head * args.queries + query, lse[number]);
+                });
+            });
+        }
+    }
+}
+
+/// The sums of some columns of a lane's two rows, and their softmax.
+struct Sums<'b> {
+    sums: [Vec<Val<'b, f32>>; 2],
+    softmax: OnlineSoftmax<'b>,
+}
+
+impl<'b> Sums<'b> {
+    /// Writes a share of a partial result: for each number of a lane, those of the 32 lanes.
+    fn write<P: MutPointer<Elem = f32>>(&self, k: &Body<'b, '_>, to: Val<'b, P>) {
+        let OnlineSoftmax { max, sum } = self.softmax;
+        let rows = self.sums.iter().zip(max).zip(sum);
+        let numbers = rows.flat_map(|((sums, max), sum)| sums.iter().copied().chain([max, sum]));
+        (0u32..).step_by(32).zip(numbers).for_each(|(at, number)| to.store(k, at, number));
+    }
+}

@@ -1,0 +1,217 @@
+//! [`DecodeFunction`]: a decode step on a device.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::ir::builder::VectorElement;
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+
+use super::Decode;
+use super::config::DecodeConfig;
+use super::error::DecodeError;
+use super::plan::DecodePlan;
+use super::problem::DecodeProblem;
+use super::tiles::Params;
+
+/// The arguments of a launch.
+pub struct DecodeArgs<'h, T> {
+    /// The queries.
+    pub q: &'h Buffer<T>,
+    /// The pool of keys.
+    pub k: &'h Buffer<T>,
+    /// The pool of values.
+    pub v: &'h Buffer<T>,
+    /// The pages of each sequence, `[batch, max_pages]`. Entries behind the last key of a sequence are not read.
+    pub table: &'h Buffer<i32>,
+    /// The keys of each sequence, with those of its queries.
+    pub lens: &'h Buffer<i32>,
+    /// The output.
+    pub o: &'h mut Buffer<T>,
+    /// The logarithm of the sum of powers of each query, compact in the order sequence, head, query.
+    pub lse: Option<&'h mut Buffer<f32>>,
+}
+
+/// A [`Decode`] that a device has loaded.
+#[derive(Debug)]
+pub struct DecodeFunction<T: VectorElement<2>> {
+    config: DecodeConfig,
+    function: Function<(Params<T>,)>,
+    /// The SMs and the thread blocks that run at once.
+    room: [u32; 2],
+    workspace: Mutex<Workspace>,
+}
+
+/// Partial results and arrivals of splits, as large as any launch needed, and a place for an LSE that is not written. Launches
+/// on several streams share it; the runtime orders them.
+#[derive(Debug)]
+struct Workspace {
+    partials: Buffer<f32>,
+    arrivals: Buffer<u32>,
+    no_lse: Buffer<f32>,
+}
+
+impl<T: VectorElement<2>> Decode<T> {
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Device::load`].
+    pub fn load(&self, device: &Device) -> Result<DecodeFunction<T>, DecodeError> {
+        let (config, function) = (*self.config(), device.load(&self.kernel)?);
+        let room = function.occupancy(config.threads())?;
+        // On the simulator sequences are split, too.
+        let room = room.map_or([2, 4], |room| [room.sm_count, room.blocks()]);
+        let (partials, arrivals) = (device.zeros(1)?, device.zeros(1)?);
+        let workspace = Mutex::new(Workspace { partials, arrivals, no_lse: device.zeros(1)? });
+        Ok(DecodeFunction { config, function, room, workspace })
+    }
+}
+
+impl<T: VectorElement<2>> DecodeFunction<T> {
+    /// The configuration.
+    pub fn config(&self) -> &DecodeConfig {
+        &self.config
+    }
+
+    /// Returns what the driver's compiler wrote.
+    pub fn compiler_log(&self) -> &str {
+        self.function.compiler_log()
+    }
+
+    /// Returns the plan of [`launch`](DecodeFunction::launch) for a problem.
+    pub fn plan(&self, problem: &DecodeProblem) -> DecodePlan {
+        DecodePlan::new(problem, self.room)
+    }
+
+    /// Starts the kernel, on the stream for all work that names none. No queries are no work. Launches of one function that
+    /// split sequences come after each other, also those on several streams: they share the workspace.
+    ///
+    /// # Errors
+    /// Those of [`DecodeProblem::check`]; [`DecodeError::OtherHeadDim`]; buffers that are too short or misaligned; those of
+    /// [`Function::launch`].
+    pub fn launch(
+        &self,
+        problem: &DecodeProblem,
+        args: DecodeArgs<'_, T>,
+    ) -> Result<(), DecodeError> {
+        self.launch_with(LaunchOptions::default(), problem, &self.plan(problem), args)
+    }
+
+    /// As [`launch`](DecodeFunction::launch), with options and a plan.
+    ///
+    /// # Errors
+    /// Those of [`launch`](DecodeFunction::launch) and of [`DecodePlan::check`].
+    pub fn launch_with(
+        &self,
+        options: LaunchOptions<'_>,
+        problem: &DecodeProblem,
+        plan: &DecodePlan,
+        args: DecodeArgs<'_, T>,
+    ) -> Result<(), DecodeError> {
+        problem.check()?;
+        let DecodeProblem { batch, heads, key_heads, queries, head_dim, pages, page, .. } =
+            *problem;
+        if head_dim != self.config.head_dim {
+            let expected = self.config.head_dim;
+            return Err(DecodeError::OtherHeadDim { found: head_dim, expected });
+        }
+        plan.check(problem)?;
+        if problem.is_empty() {
+            return Ok(());
+        }
+        let (rows, cache) = ([queries, heads, batch], [page, key_heads, pages]);
+        let inputs = [
+            ("Q", args.q, rows, problem.q_strides()),
+            ("K", args.k, cache, problem.k_strides()),
+            ("V", args.v, cache, problem.v_strides()),
+            ("O", &*args.o, rows, problem.o_strides()),
+        ];
+        for (operand, buffer, sizes, strides) in inputs {
+            check_len(operand, buffer.len(), tensor_len(sizes, strides, head_dim))?;
+            if !buffer.is_aligned_to(16) {
+                return Err(DecodeError::Address { operand });
+            }
+        }
+        let row = problem.max_pages;
+        check_len("the table", args.table.len(), u64::from(batch) * u64::from(row))?;
+        check_len("the lengths", args.lens.len(), batch.into())?;
+        if let Some(lse) = &args.lse {
+            check_len("the LSE", lse.len(), problem.rows())?;
+        }
+        let (mut workspace, tiles) = (self.reserve(problem, plan)?, problem.tiles());
+        let Workspace { partials, arrivals, no_lse } = &mut *workspace;
+        let grid = Grid::new([tiles as u32, plan.splits, 1], [self.config.threads(), 1, 1]);
+        let strides = |strides: [u64; 3]| strides.map(|stride| stride as i64);
+        let has_lse = args.lse.is_some().into();
+        let params = Params {
+            q: args.q,
+            k: args.k,
+            v: args.v,
+            o: args.o,
+            q_strides: strides(problem.q_strides()),
+            k_strides: strides(problem.k_strides()),
+            v_strides: strides(problem.v_strides()),
+            o_strides: strides(problem.o_strides()),
+            lse: args.lse.unwrap_or(no_lse),
+            has_lse,
+            table: args.table,
+            row: row as i32,
+            lens: args.lens,
+            max_len: problem.max_len as i32,
+            pages: pages as i32,
+            page_bits: page.trailing_zeros(),
+            key_heads: key_heads as i32,
+            group: problem.group() as i32,
+            queries: queries as i32,
+            row_tiles: problem.row_tiles() as i32,
+            tokens: plan.tokens as i32,
+            partials,
+            arrivals: &mut *arrivals,
+            scale: problem.scale() * std::f32::consts::LOG2_E,
+        };
+        let launched = self.function.launch_with(options, grid, (params,));
+        if launched.is_err() {
+            // Blocks that the simulator stopped have not arrived.
+            *arrivals = arrivals.device().zeros(arrivals.len())?;
+        }
+        Ok(launched?)
+    }
+
+    /// Returns a workspace that is large enough for a plan.
+    fn reserve(
+        &self,
+        problem: &DecodeProblem,
+        plan: &DecodePlan,
+    ) -> Result<std::sync::MutexGuard<'_, Workspace>, DecodeError> {
+        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let Workspace { partials, arrivals, .. } = &mut *workspace;
+        if plan.splits > 1 {
+            let [numbers, tiles] =
+                [plan.workspace_bytes(&self.config, problem) / 4, problem.tiles()];
+            if (partials.len() as u64) < numbers {
+                *partials = partials.device().zeros(numbers as usize)?;
+            }
+            if (arrivals.len() as u64) < tiles {
+                *arrivals = arrivals.device().zeros(tiles as usize)?;
+            }
+        }
+        Ok(workspace)
+    }
+}
+
+/// Returns the elements of a tensor from the first to the last one.
+fn tensor_len(sizes: [u32; 3], strides: [u64; 3], dim: u32) -> u64 {
+    if sizes.contains(&0) {
+        return 0;
+    }
+    sizes.into_iter().zip(strides).fold(dim.into(), |len, (size, stride)| {
+        len.saturating_add(u64::from(size - 1).saturating_mul(stride))
+    })
+}
+
+/// Checks that a buffer has the elements of an operand.
+fn check_len(operand: &'static str, found: usize, needed: u64) -> Result<(), DecodeError> {
+    let found = found as u64;
+    if found < needed {
+        return Err(DecodeError::BufferLength { operand, found, needed });
+    }
+    Ok(())
+}

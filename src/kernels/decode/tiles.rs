@@ -1,0 +1,117 @@
+//! [`Tiles`]: the parts of the kernel that the host knows.
+
+use crate::arch::Major;
+use crate::ir::builder::VectorElement;
+use crate::ir::types::Scalar;
+use crate::ir::{Global, GlobalMut, Kernel, KernelOptions};
+use crate::layout::{Layout, layout, tiler};
+use crate::tensor::{
+    AccumulatorOperand, AccumulatorRows, CpAsyncPipeline, MatrixLoad, MmaAtom, MmaSync, Operand,
+    TiledMma, ValType,
+};
+
+use super::config::{DecodeConfig, KEYS, ROWS};
+use super::error::DecodeError;
+
+crate::params! {
+    /// The parameters of the kernel. Strides are in elements: of Q and O from a query, a head and a sequence to the next one,
+    /// of K and V from a token, a head and a page.
+    pub(super) struct Params<T: VectorElement<2>> {
+        pub(super) q: Global<T>,
+        pub(super) k: Global<T>,
+        pub(super) v: Global<T>,
+        pub(super) o: GlobalMut<T>,
+        pub(super) q_strides: [i64; 3],
+        pub(super) k_strides: [i64; 3],
+        pub(super) v_strides: [i64; 3],
+        pub(super) o_strides: [i64; 3],
+        pub(super) lse: GlobalMut<f32>,
+        /// 1 if the LSE is written, else 0.
+        pub(super) has_lse: i32,
+        /// The pages of each sequence, `row` entries for one, and the keys of each sequence.
+        pub(super) table: Global<i32>,
+        pub(super) row: i32,
+        pub(super) lens: Global<i32>,
+        pub(super) max_len: i32,
+        /// The pages of the pool, and the logarithm of the tokens of a page.
+        pub(super) pages: i32,
+        pub(super) page_bits: u32,
+        pub(super) key_heads: i32,
+        /// The heads of queries that share a head of keys, the queries of a sequence, and the tiles of both.
+        pub(super) group: i32,
+        pub(super) queries: i32,
+        pub(super) row_tiles: i32,
+        /// The keys of a split.
+        pub(super) tokens: i32,
+        /// The partial results of each split of each tile, and the splits that have written theirs: 0 before and after a
+        /// launch.
+        pub(super) partials: GlobalMut<f32>,
+        pub(super) arrivals: GlobalMut<u32>,
+        /// The factor of scores in powers of two.
+        pub(super) scale: f32,
+    }
+}
+
+/// The products of a warp and their operands in shared memory.
+#[derive(Clone, Debug)]
+pub(super) struct Tiles {
+    pub(super) config: DecodeConfig,
+    pub(super) pipe: CpAsyncPipeline,
+    /// Both products, with 16 columns in a step so that one `ldmatrix` has four matrices of B.
+    pub(super) mma: TiledMma,
+    pub(super) score_rows: AccumulatorRows,
+    pub(super) output_rows: AccumulatorRows,
+    pub(super) powers: AccumulatorOperand,
+    /// The loads of Q, K and V, and the layouts of what they load: (rows or columns of the product, depth, stage).
+    pub(super) q: (MatrixLoad, Layout),
+    pub(super) k: (MatrixLoad, Layout),
+    pub(super) v: (MatrixLoad, Layout),
+}
+
+impl Tiles {
+    pub(super) fn new<T: VectorElement<2>>(config: &DecodeConfig) -> Result<Tiles, DecodeError> {
+        config.check()?;
+        let ty = match T::SCALAR {
+            Scalar::F16 => ValType::F16,
+            Scalar::Bf16 => ValType::Bf16,
+            found => return Err(DecodeError::Element { found }),
+        };
+        let (dim, pitch, stages) = (config.head_dim, config.pitch(), config.stages);
+        let atom = MmaAtom::new(MmaSync::new([16, 8, 16], ty, ty, ValType::F32))?;
+        let mma = TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, KEYS, _))?;
+        let stage = config.stage_elements();
+        Ok(Tiles {
+            config: *config,
+            pipe: CpAsyncPipeline::new(stages, 1)?.of_warp(),
+            score_rows: AccumulatorRows::new(&mma, [ROWS, KEYS])?,
+            output_rows: AccumulatorRows::new(&mma, [ROWS, dim])?,
+            powers: AccumulatorOperand::new(&mma, &mma, [ROWS, KEYS])?,
+            q: (
+                MatrixLoad::new(&mma, Operand::A, Major::K, ROWS)?,
+                layout!((ROWS, dim, 1) : (pitch, 1, 0)),
+            ),
+            k: (
+                MatrixLoad::new(&mma, Operand::B, Major::K, KEYS)?,
+                layout!((KEYS, dim, stages) : (pitch, 1, stage)),
+            ),
+            v: (
+                MatrixLoad::new(&mma, Operand::B, Major::Mn, dim)?,
+                layout!((dim, KEYS, stages) : (1, pitch, stage)),
+            ),
+            mma,
+        })
+    }
+
+    pub(super) fn build<T: VectorElement<2>>(&self) -> Result<Kernel<(Params<T>,)>, DecodeError> {
+        let options = KernelOptions::default().block([self.config.threads(), 1, 1]);
+        let name = format!("decode_{}_{}", T::SCALAR, self.config);
+        Ok(Kernel::<(Params<T>,)>::build_with(
+            options,
+            &name,
+            self.config.target,
+            |k, (params,)| {
+                self.body::<T>(k, &params);
+            },
+        )?)
+    }
+}

@@ -1,0 +1,176 @@
+//! [`GroupRows`]: products of groups of rows, each with a matrix B of its own.
+
+use std::marker::PhantomData;
+
+use crate::ir::builder::{Context, ParamList, ParamValues, Parameter};
+use crate::ir::{Element, Global, GlobalMut, TensorMapMut, Val};
+use crate::runtime::{ArgList, Argument, AtLaunch, Buffer, TensorMapArgMut};
+
+use super::config::GemmConfig;
+use super::error::GemmError;
+use super::problem::{GemmProblem, MatrixStrides};
+
+/// The rows of the groups of a [grouped](GemmProblem::grouped) product, on the device: the host does not know them.
+///
+/// The device does not check them: bounds that descend, or are beyond the rows of A, give a wrong D.
+#[derive(Clone, Copy, Debug)]
+pub enum GroupRows<'h> {
+    /// The groups follow each other: the first row of each, ascending, and the end of the last one.
+    Starts(&'h Buffer<i32>),
+    /// The rows of each group. Group `g` has the first ones of the `m / batch` rows from `g * m / batch` on; the others are
+    /// neither multiplied nor written.
+    Counts(&'h Buffer<i32>),
+}
+
+crate::params! {
+    /// D of groups of rows.
+    pub(super) struct GroupParams<T: Element> {
+        pub(super) d: MappedRows<T>,
+        /// Its row pitch and 0.
+        pub(super) strides: [i64; 2],
+        pub(super) bounds: Global<i32>,
+        pub(super) count: i32,
+        pub(super) capacity: i32,
+    }
+}
+
+/// A matrix that tensor copies and threads write: its map and its first element. A launch passes the map.
+pub(super) struct MappedRows<T>(PhantomData<fn() -> T>);
+
+impl<T: Element> Parameter for MappedRows<T> {
+    type At<'b> = (Val<'b, TensorMapMut<T, 3>>, Val<'b, GlobalMut<T>>);
+
+    fn declare(list: &mut ParamList) {
+        <(TensorMapMut<T, 3>, GlobalMut<T>) as Parameter>::declare(list);
+    }
+
+    fn make<'b>(cx: &'b Context, values: &mut ParamValues<'_>) -> Self::At<'b> {
+        <(TensorMapMut<T, 3>, GlobalMut<T>) as Parameter>::make(cx, values)
+    }
+}
+
+impl<T: Element> Argument for MappedRows<T> {
+    type Arg<'h, 'b: 'h> = &'h mut TensorMapArgMut<'b, T>;
+
+    fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut ArgList<'h>) {
+        out.push_mapped(arg);
+    }
+}
+
+/// D and the groups, at a launch.
+pub(super) struct GroupArgs<'h, T: Element> {
+    pub(super) d: TensorMapArgMut<'h, T>,
+    pub(super) pitch: i64,
+    pub(super) groups: LaunchGroups<'h>,
+}
+
+impl<'h, T: Element> GroupArgs<'h, T> {
+    pub(super) fn params(&mut self) -> GroupParams<T, AtLaunch<'_, 'h>> {
+        let LaunchGroups { bounds, count, capacity } = self.groups;
+        let strides = [self.pitch, 0];
+        GroupParams { d: &mut self.d, strides, bounds, count, capacity }
+    }
+}
+
+/// The groups of a launch.
+#[derive(Clone, Copy)]
+pub(super) struct LaunchGroups<'h> {
+    bounds: &'h Buffer<i32>,
+    count: i32,
+    capacity: i32,
+}
+
+impl GemmConfig {
+    /// Checks the groups of a launch: `None` for a kernel without groups.
+    pub(super) fn groups<'h>(
+        &self,
+        problem: &GemmProblem,
+        given: Option<GroupRows<'h>>,
+    ) -> Result<Option<LaunchGroups<'h>>, GemmError> {
+        if self.grouped != given.is_some() {
+            return Err(GemmError::GroupRows { needed: self.grouped });
+        }
+        let GemmProblem { m, batch, .. } = *problem;
+        let list = |operand, bounds: &'h Buffer<i32>, needed: u32, capacity: u32| {
+            let (found, needed) = (bounds.len() as u64, u64::from(needed));
+            if found < needed {
+                return Err(GemmError::BufferLength { operand, found, needed });
+            }
+            // Sizes are below 2^31.
+            Ok(LaunchGroups { bounds, count: batch as i32, capacity: capacity as i32 })
+        };
+        given
+            .map(|given| match given {
+                GroupRows::Starts(starts) => list("the starts of groups", starts, batch + 1, 0),
+                GroupRows::Counts(_) if !m.is_multiple_of(batch) => {
+                    Err(GemmError::GroupCapacity { m, groups: batch })
+                }
+                GroupRows::Counts(counts) => list("the counts of groups", counts, batch, m / batch),
+            })
+            .transpose()
+    }
+
+    /// Checks that the groups of a problem are rows of one A, C and D.
+    pub(super) fn check_groups(&self, problem: &GemmProblem) -> Result<(), GemmError> {
+        let GemmProblem { a, c, d, .. } = problem;
+        let shared = [a, c, d].iter().all(|strides| strides.batch == Some(0));
+        if self.grouped && !shared { Err(GemmError::GroupStrides) } else { Ok(()) }
+    }
+}
+
+impl GemmProblem {
+    /// Products of groups of rows: A is `[m, k]`, D is `[m, n]`, B is `[groups, n, k]`, and a row of group `g` is multiplied
+    /// with matrix `g` of B. `D[i, n] = sum over k of A[i, k] B[g, k, n]` for the rows `i` of group `g`.
+    ///
+    /// It is a batch whose matrices share A, C and D. The kernel has a [grouped](GemmConfig::grouped) configuration, and a
+    /// launch takes the rows of the groups, [`GroupRows`], from the device: any number of each group, also none.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::bf16;
+    /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, GroupRows};
+    /// use tilewright::runtime::Device;
+    ///
+    /// // 90 tokens of 3 experts: 70, none and 20.
+    /// let (tokens, n, k, experts) = (90, 64, 32, 3);
+    /// let problem = GemmProblem::grouped([tokens as u32, n as u32, k as u32], experts as u32);
+    /// let wanted = GemmConfig { grouped: true, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
+    /// let gemm = Gemm::<bf16>::new(wanted.best(&problem, 132)?)?;
+    /// let device = Device::sim()?;
+    /// let a = device.upload(&vec![bf16::from_f32(0.5); tokens * k])?;
+    /// // The matrix of expert `g` has the elements `g + 1`.
+    /// let b = (0..experts * n * k).map(|i| bf16::from_f32((i / (n * k) + 1) as f32));
+    /// let (b, mut d) = (device.upload(&b.collect::<Vec<_>>())?, device.zeros::<bf16>(tokens * n)?);
+    /// let starts = device.upload(&[0, 70, 70, 90])?;
+    /// let args = GemmArgs::new(&a, &b, &mut d).groups(GroupRows::Starts(&starts));
+    /// gemm.load(&device)?.launch(&problem, args)?;
+    /// let d = d.to_vec()?;
+    /// assert!(d[..70 * n].iter().all(|x| x.to_f32() == 16.0));
+    /// assert!(d[70 * n..].iter().all(|x| x.to_f32() == 48.0));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn grouped([m, n, k]: [u32; 3], groups: u32) -> GemmProblem {
+        const SHARED: MatrixStrides = MatrixStrides { leading: None, batch: Some(0) };
+        let one = GemmProblem::new(m, n, k);
+        GemmProblem { batch: groups, a: SHARED, c: SHARED, d: SHARED, ..one }
+    }
+
+    /// The rows of a group, on average and at least 1, as one product.
+    pub(super) fn mean_group(&self) -> GemmProblem {
+        self.of_rows(self.m.div_ceil(self.batch.max(1)))
+    }
+
+    /// One product with about as many tiles of `size` rows as the groups have: on average each has half a tile more than its
+    /// rows fill, and at least one.
+    pub(super) fn ungrouped(&self, size: u32) -> GemmProblem {
+        let filled = self.m.saturating_add(self.batch.saturating_mul(size / 2));
+        let least = self.batch.saturating_mul(size);
+        self.of_rows(filled.max(least).min(GemmProblem::MAX_SIZE))
+    }
+
+    fn of_rows(&self, m: u32) -> GemmProblem {
+        GemmProblem { m, batch: 1, ..*self }
+    }
+}

@@ -1,0 +1,83 @@
+//! [`PermuteFunction`]: a permutation on a device.
+
+use crate::ir::builder::Converted;
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::tensor::RowAccess;
+
+use super::super::rows::{RowError, check_aligned, check_len};
+use super::{Params, Permute, PermuteConfig, PermuteProblem};
+
+/// A [`Permute`] that a device has loaded.
+#[derive(Debug)]
+pub struct PermuteFunction<T> {
+    config: PermuteConfig,
+    function: Function<Params<T>>,
+}
+
+impl<T: Converted> Permute<T> {
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Device::load`].
+    pub fn load(&self, device: &Device) -> Result<PermuteFunction<T>, RowError> {
+        Ok(PermuteFunction { config: self.config, function: device.load(&self.kernel)? })
+    }
+}
+
+impl<T: Converted> PermuteFunction<T> {
+    /// Starts the kernel, on the stream for all work that names none. No elements are no work.
+    ///
+    /// # Errors
+    /// [`RowError::TooLarge`], [`RowError::Rows`]; [`RowError::Access`] for rows that a kernel with aligned accesses does
+    /// not take; [`RowError::Tile`] for more modes than the kernel has; buffers that are too short or misaligned; those of
+    /// [`Function::launch`].
+    pub fn launch(
+        &self,
+        problem: &PermuteProblem,
+        x: &Buffer<T>,
+        y: &mut Buffer<T>,
+    ) -> Result<(), RowError> {
+        self.launch_with(LaunchOptions::default(), problem, x, y)
+    }
+
+    /// As [`launch`](PermuteFunction::launch), with options.
+    ///
+    /// # Errors
+    /// Those of [`launch`](PermuteFunction::launch).
+    pub fn launch_with(
+        &self,
+        options: LaunchOptions<'_>,
+        problem: &PermuteProblem,
+        x: &Buffer<T>,
+        y: &mut Buffer<T>,
+    ) -> Result<(), RowError> {
+        let tile = &self.config.rows.tile;
+        let lens = problem.lens().ok_or(RowError::TooLarge { operand: "the tensor" })?;
+        if tile.access == RowAccess::Aligned && problem.access(T::SCALAR) != RowAccess::Aligned {
+            return Err(RowError::Access { access: RowAccess::Aligned });
+        }
+        if problem.used_modes() > self.config.modes {
+            return Err(RowError::Tile { rule: "the kernel has the modes of the rows" });
+        }
+        check_len("the input", x.len(), lens[0])?;
+        check_len("the output", y.len(), lens[1])?;
+        check_aligned("the input", tile, x.is_aligned_to(16))?;
+        check_aligned("the output", tile, y.is_aligned_to(16))?;
+        if lens[0] == 0 {
+            return Ok(());
+        }
+        let rows = problem.rows().ok_or(RowError::Rows { rows: u32::MAX })?;
+        let max = i32::MAX as u32 - tile.rows_per_block();
+        if rows > max || problem.columns > 1 << 30 {
+            return Err(RowError::Rows { rows: rows.max(problem.columns) });
+        }
+        let grid = Grid::new([tile.blocks(rows), 1, 1], [tile.threads, 1, 1]);
+        let sizes = [rows, problem.columns].map(|size| size as i32);
+        let counts = problem.modes.map(|mode| mode.count as i32);
+        let strides = [
+            problem.modes.map(|mode| mode.input_stride as i64),
+            problem.modes.map(|mode| mode.output_stride as i64),
+        ];
+        Ok(self.function.launch_with(options, grid, (x, y, sizes, counts, strides))?)
+    }
+}

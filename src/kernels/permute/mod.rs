@@ -1,0 +1,131 @@
+//! Permutations of the modes of a tensor that keep its contiguous mode: copies of rows from strides to strides.
+
+mod launch;
+mod problem;
+
+use crate::codegen::Ptx;
+use crate::ir::builder::Converted;
+use crate::ir::types::Scalar;
+use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, range};
+use crate::tensor::{RowAccess, RowTile};
+
+use super::rows::{RowConfig, RowError, own_row};
+pub use launch::PermuteFunction;
+pub use problem::{PermuteMode, PermuteProblem};
+
+/// The configuration of a [`Permute`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PermuteConfig {
+    /// The target and the tile of a row; a row may be longer than the tile. Clusters share no row.
+    pub rows: RowConfig,
+    /// The modes of the rows: 0 to 4.
+    pub modes: u32,
+}
+
+impl PermuteConfig {
+    /// The configuration for a problem with elements of this type.
+    pub fn new(target: Target, elem: Scalar, problem: &PermuteProblem) -> Self {
+        let (access, modes) = (problem.access(elem), problem.used_modes());
+        let (cluster, pipelined) = (1, false);
+        let lanes = RowTile { threads: 128, team: 32, cluster, vectors: 4, access, pipelined };
+        let vectors = problem.columns.div_ceil(lanes.vector(elem)).max(1);
+        let team = vectors.next_power_of_two().min(32);
+        let tile = match vectors {
+            0..=128 => RowTile { team, vectors: vectors.div_ceil(team), ..lanes },
+            _ => RowTile { team: 128, ..lanes },
+        };
+        PermuteConfig { rows: RowConfig { target, tile }, modes }
+    }
+}
+
+/// The input and the output, rows and columns, the counts of the modes, and the strides of input and output.
+type Params<T> = (Global<T>, GlobalMut<T>, [i32; 2], [i32; 4], [[i64; 4]; 2]);
+
+/// A permutation of the modes of a tensor of `f32`, `f16` or `bf16`. The last mode stays contiguous: a
+/// [`Transpose`](crate::kernels::transpose::Transpose) changes it.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::kernels::permute::{Permute, PermuteConfig, PermuteProblem};
+/// use tilewright::runtime::Device;
+///
+/// let device = Device::sim()?;
+/// // (position, head, dimension) to (head, position, dimension).
+/// let problem = PermuteProblem::new(&[3, 2, 4], &[1, 0, 2])?;
+/// let config = PermuteConfig::new(device.target(), Scalar::F32, &problem);
+/// let x: Vec<f32> = (0..24).map(|i| i as f32).collect();
+/// let mut y = device.zeros::<f32>(24)?;
+/// Permute::<f32>::new(config)?.load(&device)?.launch(&problem, &device.upload(&x)?, &mut y)?;
+/// assert_eq!(y.to_vec()?[..12], [0.0, 1.0, 2.0, 3.0, 8.0, 9.0, 10.0, 11.0, 16.0, 17.0, 18.0, 19.0]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Permute<T> {
+    config: PermuteConfig,
+    kernel: Kernel<Params<T>>,
+}
+
+impl<T: Converted> Permute<T> {
+    /// Builds the kernel.
+    ///
+    /// # Errors
+    /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
+    pub fn new(config: PermuteConfig) -> Result<Self, RowError> {
+        config.rows.check()?;
+        RowConfig::check_element("the input", T::SCALAR, false)?;
+        let RowTile { cluster, access, pipelined, .. } = config.rows.tile;
+        if cluster > 1 || access == RowAccess::Ragged || pipelined {
+            let rule = "a permutation has no clusters, no ragged accesses, and is not pipelined";
+            return Err(RowError::Tile { rule });
+        }
+        if config.modes > PermuteProblem::MAX_MODES {
+            return Err(RowError::Tile { rule: "rows have at most 4 modes" });
+        }
+        Ok(Permute { config, kernel: build(&config)? })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &PermuteConfig {
+        &self.config
+    }
+
+    /// The kernel as IR.
+    pub fn ir(&self) -> &KernelIr {
+        self.kernel.ir()
+    }
+
+    /// The kernel as PTX.
+    pub fn ptx(&self) -> Ptx {
+        self.kernel.ptx()
+    }
+}
+
+fn build<T: Converted>(config: &PermuteConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
+    let PermuteConfig { rows: RowConfig { target, tile }, modes } = *config;
+    let name = format!("permute_{modes}_{}_{}", T::SCALAR, config.rows);
+    Kernel::<Params<T>>::build_with(
+        tile.options(),
+        &name,
+        target,
+        |k, (x, y, sizes, counts, [x_strides, y_strides])| {
+            let (row, columns) = own_row(k, tile, sizes);
+            let (mut row, mut from, mut to) = (row, k.constant(0i64), k.constant(0i64));
+            for mode in 0..modes as usize {
+                let next = row / counts[mode].cvt::<i64>();
+                let index = row - next * counts[mode].cvt::<i64>();
+                from = from + index * x_strides[mode];
+                to = to + index * y_strides[mode];
+                row = next;
+            }
+            let part = tile.part::<T>(k, k.constant(0i64), columns);
+            let (x, y) = (x.offset(from), y.offset(to));
+            k.for_(range(0, part.steps()), (), |k, step, ()| {
+                let part = part.step(step);
+                let elements = part.load_elements(k, x, 0.0);
+                part.store_elements(k, y, &elements);
+            });
+        },
+    )
+}

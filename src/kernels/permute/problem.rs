@@ -1,0 +1,140 @@
+//! [`PermuteProblem`]: the rows of a tensor and where they lie before and after a permutation.
+
+use crate::ir::types::Scalar;
+use crate::tensor::{RowAccess, RowTile};
+
+use super::super::rows::RowError;
+
+/// A mode of the rows of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PermuteMode {
+    /// The number of rows along the mode.
+    pub count: u32,
+    /// The elements from a row of the input to the next one along the mode.
+    pub input_stride: u64,
+    /// The elements from a row of the output to the next one along the mode.
+    pub output_stride: u64,
+}
+
+impl PermuteMode {
+    /// A mode with one row.
+    pub const ONE: PermuteMode = PermuteMode { count: 1, input_stride: 0, output_stride: 0 };
+}
+
+/// The rows of a tensor, each contiguous, and where they lie in input and output. No two rows of the output overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PermuteProblem {
+    /// The elements of a row.
+    pub columns: u32,
+    /// The modes of the rows. Unused modes come last and have the count 1.
+    pub modes: [PermuteMode; 4],
+}
+
+impl PermuteProblem {
+    /// The most modes of the rows.
+    pub const MAX_MODES: u32 = 4;
+
+    /// The permutation of a compact tensor whose last mode is contiguous: mode `i` of the output is mode `order[i]` of the
+    /// input. Modes that stay beside each other are merged, also with the last one.
+    ///
+    /// ```
+    /// use tilewright::kernels::permute::PermuteProblem;
+    ///
+    /// // (batch, position, head, dimension) to (batch, head, position, dimension).
+    /// let problem = PermuteProblem::new(&[2, 100, 8, 64], &[0, 2, 1, 3])?;
+    /// assert_eq!((problem.columns, problem.rows(), problem.used_modes()), (64, Some(1600), 3));
+    /// // Nothing moves: all rows are one.
+    /// assert_eq!(PermuteProblem::new(&[2, 3, 4], &[0, 1, 2])?.columns, 24);
+    /// let error = PermuteProblem::new(&[2, 3], &[1, 0]).unwrap_err();
+    /// assert_eq!(error.to_string(), "the tile of a row is not possible: the last mode stays the last one");
+    /// # Ok::<(), tilewright::kernels::rows::RowError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`RowError::Tile`] for an order that is no permutation, moves the last mode, or has more than 4 modes of rows after
+    /// merging; [`RowError::TooLarge`].
+    pub fn new(shape: &[u32], order: &[usize]) -> Result<PermuteProblem, RowError> {
+        let mut sorted = order.to_vec();
+        sorted.sort_unstable();
+        if order.is_empty() || sorted.len() != shape.len() || !sorted.into_iter().eq(0..shape.len())
+        {
+            return Err(RowError::Tile { rule: "the order has each mode once" });
+        }
+        if order.last() != Some(&(shape.len() - 1)) {
+            return Err(RowError::Tile { rule: "the last mode stays the last one" });
+        }
+        let compact = |sizes: &[u32]| -> Option<Vec<u64>> {
+            let mut strides = vec![1u64; sizes.len()];
+            for mode in (1..sizes.len()).rev() {
+                strides[mode - 1] = strides[mode].checked_mul(sizes[mode].max(1).into())?;
+            }
+            (strides[0].checked_mul(sizes[0].into())? < 1 << 40).then_some(strides)
+        };
+        let large = RowError::TooLarge { operand: "the input" };
+        let permuted: Vec<u32> = order.iter().map(|mode| shape[*mode]).collect();
+        let (input, output) = (compact(shape), compact(&permuted));
+        let (input, output) = input.zip(output).ok_or_else(|| large.clone())?;
+        // From the last mode of the output on, each with its strides.
+        let mut modes: Vec<PermuteMode> = Vec::new();
+        for (place, mode) in order.iter().enumerate().rev() {
+            let (count, input_stride, output_stride) = (shape[*mode], input[*mode], output[place]);
+            let last = modes.last_mut().filter(|last| {
+                last.input_stride * u64::from(last.count) == input_stride
+                    && last.output_stride * u64::from(last.count) == output_stride
+            });
+            match last {
+                Some(last) => {
+                    last.count = last.count.checked_mul(count).ok_or_else(|| large.clone())?;
+                }
+                None if count == 1 && place + 1 < order.len() => {}
+                None => modes.push(PermuteMode { count, input_stride, output_stride }),
+            }
+        }
+        let mut all = [PermuteMode::ONE; 4];
+        let rows = &modes[1..];
+        if rows.len() > all.len() {
+            return Err(RowError::Tile { rule: "rows have at most 4 modes" });
+        }
+        all[..rows.len()].copy_from_slice(rows);
+        Ok(PermuteProblem { columns: modes[0].count, modes: all })
+    }
+
+    /// Returns the number of rows: `None` for 2^31 or more.
+    pub fn rows(&self) -> Option<u32> {
+        let rows = self.modes.iter().try_fold(1u32, |all, mode| all.checked_mul(mode.count));
+        rows.filter(|rows| *rows <= i32::MAX as u32)
+    }
+
+    /// Returns the number of modes that are used: those up to the last count other than 1.
+    pub fn used_modes(&self) -> u32 {
+        let last = self.modes.iter().rposition(|mode| mode.count != 1);
+        last.map_or(0, |last| last as u32 + 1)
+    }
+
+    /// Returns the accesses for elements of this type: `Aligned` if every row starts at a multiple of 16 bytes and ends
+    /// there, else `Elements`.
+    pub fn access(&self, elem: Scalar) -> RowAccess {
+        let vector = u64::from((RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1));
+        let used = self.modes.iter().filter(|mode| mode.count > 1);
+        let mut strides = used.flat_map(|mode| [mode.input_stride, mode.output_stride]);
+        let aligned = strides.all(|stride| stride.is_multiple_of(vector));
+        match aligned && u64::from(self.columns).is_multiple_of(vector) {
+            true => RowAccess::Aligned,
+            false => RowAccess::Elements,
+        }
+    }
+
+    /// Returns the elements from the first to the last one of the input and the output: `None` for 2^40 or more.
+    pub(super) fn lens(&self) -> Option<[u64; 2]> {
+        if self.columns == 0 || self.modes.iter().any(|mode| mode.count == 0) {
+            return Some([0, 0]);
+        }
+        let mut lens = [u64::from(self.columns); 2];
+        for mode in self.modes {
+            for (len, stride) in lens.iter_mut().zip([mode.input_stride, mode.output_stride]) {
+                *len = stride.checked_mul(u64::from(mode.count - 1))?.checked_add(*len)?;
+            }
+        }
+        lens.iter().all(|len| *len < 1 << 40).then_some(lens)
+    }
+}

@@ -1,0 +1,157 @@
+//! Records of accesses: who accessed which bytes of a word, and how.
+
+use super::clock::Component;
+use super::layout::rank;
+use crate::ir::op::MemScope;
+
+/// Bits of [`Record::word`] below the step.
+const STEP: u32 = 10;
+
+/// Accesses by one component at one count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) component: Component,
+    pub(super) count: u32,
+    /// The lanes that accessed all of the bytes; or 5 bits for each byte, the lane that accessed it.
+    lanes: u32,
+    /// 4 bits of bytes, then the flags, then the step.
+    word: u32,
+}
+
+const BY_BYTE: u32 = 1 << 4;
+const WRITES: u32 = 1 << 5;
+const STRONG: u32 = 1 << 6;
+const ASYNC: u32 = 1 << 7;
+/// Two bits: the rank of the scope of a strong operation.
+const SCOPE: u32 = 8;
+/// The flags that two records of one kind have in common.
+const KIND: u32 = WRITES | STRONG | ASYNC | 3 << SCOPE;
+
+impl Record {
+    pub(super) fn bytes(&self) -> u32 {
+        self.word & 15
+    }
+
+    pub(super) fn writes(&self) -> bool {
+        self.word & WRITES != 0
+    }
+
+    pub(super) fn is_async(&self) -> bool {
+        self.word & ASYNC != 0
+    }
+
+    /// The rank of the scope of a strong operation.
+    pub(super) fn strong(&self) -> Option<u32> {
+        (self.word & STRONG != 0).then_some(self.word >> SCOPE & 3)
+    }
+
+    pub(super) fn step(&self) -> u32 {
+        self.word >> STEP
+    }
+
+    /// Returns whether the flags of both are the same.
+    #[inline]
+    pub(super) fn is_kind_of(&self, other: &Record) -> bool {
+        (self.word ^ other.word) & KIND == 0
+    }
+
+    /// Returns whether each of its lanes accessed all of its bytes.
+    pub(super) fn is_of_all_lanes(&self) -> bool {
+        self.word & BY_BYTE == 0
+    }
+
+    /// The lanes of a new access.
+    pub(super) fn lanes(&self) -> u32 {
+        self.lanes
+    }
+
+    /// The lanes that accessed one of `bytes`.
+    #[inline]
+    pub(super) fn lanes_at(&self, bytes: u32) -> u32 {
+        if self.word & BY_BYTE == 0 {
+            return self.lanes;
+        }
+        let here = bytes & self.bytes();
+        let lane = |byte: u32| 1 << (self.lanes >> (5 * byte) & 31);
+        (0..4).filter(|byte| here >> byte & 1 == 1).fold(0, |lanes, byte| lanes | lane(byte))
+    }
+
+    /// Takes bytes away.
+    pub(super) fn clip(&mut self, bytes: u32) {
+        self.word &= !(bytes & 15);
+    }
+
+    /// Takes in a record of one lane and of the same kind, component and count. Returns whether that is possible.
+    pub(super) fn take(&mut self, other: &Record) -> bool {
+        let (mine, bytes) = (self.bytes(), other.bytes());
+        if mine == bytes && (self.word | other.word) & BY_BYTE == 0 {
+            self.lanes |= other.lanes;
+            return true;
+        }
+        let one = |record: &Record| record.word & BY_BYTE != 0 || record.lanes.is_power_of_two();
+        if mine & bytes != 0 || !one(self) || !one(other) {
+            return false;
+        }
+        let mut lanes = 0;
+        for byte in 0..4 {
+            let has = mine >> byte & 1 == 1;
+            let lane = if has { self.lanes_at(1 << byte) } else { other.lanes_at(1 << byte) };
+            lanes |= (lane.trailing_zeros() & 31) << (5 * byte);
+        }
+        (self.lanes, self.word) = (lanes, self.word | bytes | BY_BYTE);
+        true
+    }
+
+    /// As [`Record::take`], if the other record is of the same kind and component, whatever its count is.
+    pub(super) fn take_same(&mut self, other: &Record) -> bool {
+        self.component == other.component && self.is_kind_of(other) && self.take(other)
+    }
+
+    /// Returns the record with more bytes.
+    pub(super) fn with_bytes(self, bytes: u32) -> Record {
+        Record { word: self.word | bytes & 15, ..self }
+    }
+
+    /// Takes one lane away where it accessed no other than `bytes`.
+    pub(super) fn remove(&mut self, lane: u32, bytes: u32) {
+        if self.word & BY_BYTE == 0 {
+            if self.bytes() & !bytes == 0 {
+                self.lanes &= !lane;
+                if self.lanes == 0 {
+                    self.clip(15);
+                }
+            }
+            return;
+        }
+        for byte in (0..4).filter(|byte| bytes >> byte & 1 == 1) {
+            if self.lanes_at(1 << byte) == lane {
+                self.clip(1 << byte);
+            }
+        }
+    }
+}
+
+/// A new access, the same for all its words but for the bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    pub(super) component: Component,
+    pub(super) count: u32,
+    /// One lane.
+    pub(super) lane: u32,
+    pub(super) writes: bool,
+    /// The scope of a strong operation.
+    pub(super) strong: Option<MemScope>,
+    /// Made by the asynchronous proxy.
+    pub(super) is_async: bool,
+    pub(super) step: u32,
+}
+
+impl Access {
+    pub(super) fn record(&self, bytes: u32) -> Record {
+        let flag = |set: bool, flag: u32| if set { flag } else { 0 };
+        let strong = self.strong.map_or(0, |scope| STRONG | rank(scope) << SCOPE);
+        let kind = flag(self.writes, WRITES) | flag(self.is_async, ASYNC) | strong;
+        let word = bytes | kind | self.step << STEP;
+        Record { component: self.component, count: self.count, lanes: 1 << self.lane, word }
+    }
+}

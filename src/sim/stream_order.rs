@@ -1,0 +1,217 @@
+//! The order of the launches of a stream, for race detection between launches.
+//!
+//! * A launch that is not programmatic starts behind all work of its stream.
+//! * A programmatic launch may start while those before it run: `race/overlap.rs` compares their accesses.
+//! * Two launches on different streams that use one buffer, where one of them writes, run in the order of the calls: the
+//!   runtime lets the streams wait for each other.
+//! * The host waits for the work on a buffer that it reads or writes.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::fault::source::Racer;
+use super::memory::buffer::GlobalBuffer;
+use super::race::{Before, Footprint, Party};
+
+/// Upper bound on the launches that a launch is compared with.
+const MOST_EARLIER: usize = 8;
+
+/// The launches of a stream in their order: see [`Options::stream`](crate::sim::Options::stream). Clones are the same stream.
+#[derive(Clone)]
+pub struct StreamOrder(Arc<Mutex<Launches>>);
+
+struct Launches {
+    /// Differs from the numbers of all other streams; not 0.
+    number: u64,
+    /// The launches so far.
+    launches: u64,
+    /// The launches that may still run when the next one starts, each with its number.
+    earlier: Vec<(u64, Arc<Earlier>)>,
+}
+
+/// The next number of a stream or an allocation.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+impl Default for StreamOrder {
+    fn default() -> StreamOrder {
+        let number = NUMBERS.fetch_add(1, Relaxed);
+        StreamOrder(Arc::new(Mutex::new(Launches { number, launches: 0, earlier: Vec::new() })))
+    }
+}
+
+/// Equal if they are the same stream.
+impl PartialEq for StreamOrder {
+    fn eq(&self, other: &StreamOrder) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for StreamOrder {}
+
+impl fmt::Debug for StreamOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Launches { number, launches, .. } = *self.lock();
+        f.debug_struct("StreamOrder").field("number", &number).field("launches", &launches).finish()
+    }
+}
+
+impl StreamOrder {
+    /// A stream without launches.
+    pub fn new() -> StreamOrder {
+        StreamOrder::default()
+    }
+
+    /// Notes that all launches so far end before the next one starts: the host has waited for them, or the stream has other
+    /// work behind them.
+    pub fn finish(&self) {
+        self.lock().earlier.clear();
+    }
+
+    /// Notes that the stream has waited for all uses of a buffer.
+    pub(crate) fn wait_for(&self, buffer: &GlobalBuffer) {
+        buffer.place().0.note_stream(self.lock().number, true);
+    }
+
+    /// Returns the number of launches so far.
+    pub(crate) fn launches(&self) -> u64 {
+        self.lock().launches
+    }
+
+    /// As [`StreamOrder::finish`], for the first `launches` launches.
+    pub(crate) fn finish_until(&self, launches: u64) {
+        self.lock().earlier.retain(|(number, _)| *number >= launches);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Launches> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a launch with these buffers, each with whether the launch may write it. Returns the launches that may still
+    /// run, the last one first, each with whether `griddepcontrol.wait` waits for it.
+    pub(in crate::sim) fn start(
+        &self,
+        programmatic: bool,
+        buffers: &[(&Arc<Uses>, bool)],
+    ) -> Vec<(Arc<Earlier>, bool)> {
+        let Launches { number, earlier, .. } = &mut *self.lock();
+        let mut waits = false;
+        for (uses, writes) in buffers {
+            waits |= uses.note_stream(*number, *writes);
+        }
+        if !programmatic || waits {
+            earlier.clear();
+        } else if let Some(last) = earlier.iter().rposition(|(_, launch)| launch.has_ended()) {
+            // The host waits for all work of the stream.
+            earlier.drain(..=last);
+        }
+        let mut ends = true;
+        let mut before = Vec::new();
+        for (_, launch) in earlier.iter().rev() {
+            before.push((Arc::clone(launch), ends));
+            ends &= launch.waited;
+        }
+        before
+    }
+
+    /// Notes the end of a launch.
+    pub(in crate::sim) fn end(&self, before: &[(Arc<Earlier>, bool)], launch: Earlier) {
+        let Launches { launches, earlier, .. } = &mut *self.lock();
+        let number = *launches;
+        *launches += 1;
+        if launch.footprint.is_none() && launch.waited {
+            // The next launch starts behind the end of this one, and so of those for which it has waited.
+            let ended = |launch: &Arc<Earlier>| {
+                before.iter().any(|(other, ends)| *ends && Arc::ptr_eq(other, launch))
+            };
+            earlier.retain(|(_, launch)| !ended(launch));
+        }
+        if launch.footprint.is_some() || !earlier.is_empty() {
+            earlier.push((number, Arc::new(launch)));
+        }
+        if earlier.len() > MOST_EARLIER {
+            earlier.remove(0);
+        }
+    }
+}
+
+/// The uses of an allocation that order launches.
+#[derive(Debug)]
+pub(in crate::sim) struct Uses {
+    /// Differs from the numbers of all other allocations.
+    pub(in crate::sim) number: u64,
+    /// The number of waits of the host: for the last write, and for all uses.
+    waits: [AtomicU64; 2],
+    /// The streams of the last launch that writes, and of the last launch; 0 for none.
+    streams: [AtomicU64; 2],
+}
+
+impl Default for Uses {
+    fn default() -> Uses {
+        let number = NUMBERS.fetch_add(1, Relaxed);
+        Uses { number, waits: Default::default(), streams: Default::default() }
+    }
+}
+
+impl Uses {
+    /// Notes that the host reads the allocation, for which it waits for the last write, or writes it, for which it waits for
+    /// all uses.
+    pub(in crate::sim) fn note_host(&self, writes: bool) {
+        self.waits[usize::from(writes)].fetch_add(1, Relaxed);
+    }
+
+    /// Notes a launch on a stream. Returns whether the stream waits for another one before it.
+    fn note_stream(&self, stream: u64, writes: bool) -> bool {
+        let other = |found: &AtomicU64| ![0, stream].contains(&found.load(Relaxed));
+        let waits = other(&self.streams[0]) || writes && other(&self.streams[1]);
+        self.streams[1].store(stream, Relaxed);
+        // Later work of a stream that has waited need not wait again.
+        if writes || waits {
+            self.streams[0].store(stream, Relaxed);
+        }
+        waits
+    }
+
+    fn waits(&self) -> [u64; 2] {
+        [0, 1].map(|kind: usize| self.waits[kind].load(Relaxed))
+    }
+}
+
+/// Names an access of a launch.
+pub(in crate::sim) type NameRacer = Box<dyn Fn(Party) -> Option<Racer> + Send + Sync>;
+
+/// A launch as the launches behind it see it.
+pub(in crate::sim) struct Earlier {
+    pub(in crate::sim) racer: NameRacer,
+    /// `None` if no launch may start before its end.
+    footprint: Option<Arc<Footprint>>,
+    /// Set if a thread has waited for the launches before.
+    waited: bool,
+    /// Each buffer with whether the launch may write it, and the number of waits of the host at its end.
+    buffers: Vec<(Arc<Uses>, bool, [u64; 2])>,
+}
+
+impl Earlier {
+    pub(in crate::sim) fn new(
+        racer: NameRacer,
+        (footprint, waited): (Option<Footprint>, bool),
+        buffers: &[(&Arc<Uses>, bool)],
+    ) -> Earlier {
+        let noted = |(uses, writes): &(&Arc<Uses>, bool)| (Arc::clone(uses), *writes, uses.waits());
+        let footprint = footprint.map(Arc::new);
+        Earlier { racer, footprint, waited, buffers: buffers.iter().map(noted).collect() }
+    }
+
+    /// Returns whether the host has waited for the launch.
+    fn has_ended(&self) -> bool {
+        self.buffers.iter().any(|(uses, writes, before)| {
+            let now = uses.waits();
+            now[1] != before[1] || *writes && now[0] != before[0]
+        })
+    }
+
+    /// Returns the accesses for a later launch.
+    pub(in crate::sim) fn before(&self, ends: bool) -> Before {
+        Before { footprint: self.footprint.clone().unwrap_or_default(), ends }
+    }
+}

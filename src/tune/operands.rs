@@ -1,0 +1,451 @@
+//! [`GemmOperands`]: the matrices of a product on a device, with a result that is known to be right.
+
+use std::fmt;
+
+use super::data::{self, Compare, Fill};
+use super::element_offsets::ElementOffsets;
+use super::search::Rejection;
+use crate::arch::Major;
+use crate::ir::builder::Converted;
+use crate::ir::types::Scalar;
+use crate::ir::{BuildErrors, Element, bf16, f16};
+use crate::kernels::gemm::{Activation, Bias, Epilogue, GemmProblem};
+use crate::runtime::{Buffer, Device, Function, Stream};
+
+/// A, B and D of a product, and what its epilogue takes.
+pub struct GemmOperands<T, D> {
+    /// A.
+    pub a: Buffer<T>,
+    /// B.
+    pub b: Buffer<T>,
+    /// D.
+    pub d: Buffer<D>,
+    /// C, where there is `beta`.
+    pub c: Option<Buffer<D>>,
+    /// The bias, where there is one.
+    pub bias: Option<Buffer<D>>,
+    /// The right D.
+    pub(super) reference: Option<Buffer<D>>,
+}
+
+/// The factor of the product, where an epilogue has one.
+pub(super) const ALPHA: f32 = 0.75;
+/// The factor of C, where an epilogue has one.
+pub(super) const BETA: f32 = -0.5;
+
+/// The matrices of a problem: where their elements lie, and which numbers they are.
+#[derive(Clone, Debug)]
+pub(super) struct Matrices {
+    problem: GemmProblem,
+    offsets: ElementOffsets,
+    /// Relative and absolute.
+    tolerance: [f32; 2],
+    /// The numbers from which the host computes any element.
+    table: Vec<f32>,
+    epilogue: Epilogue,
+}
+
+/// The seed of A of the first set, of B, of C, and of the bias.
+const SEEDS: [u32; 4] = [0x1357_9bdf, 0x2468_ace0, 0x0f1e_2d3c, 0x5a69_7887];
+
+impl<T: Element, D: Element> fmt::Debug for GemmOperands<T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GemmOperands({:?}, {:?}, {:?})", self.a, self.b, self.d)
+    }
+}
+
+impl From<BuildErrors> for Rejection {
+    fn from(errors: BuildErrors) -> Rejection {
+        Rejection::Failed(errors.to_string())
+    }
+}
+
+impl Matrices {
+    /// Numbers from N(0, 1) for one problem, with what the epilogue takes; its factors are 0.75 and -0.5. A and B are
+    /// contiguous along the modes `majors`. `input` is the type in which elements are multiplied, `output` that of D.
+    ///
+    /// # Errors
+    /// Sizes or strides that no kernel takes, matrices of D that overlap.
+    pub(super) fn new(
+        problem: GemmProblem,
+        majors: [Major; 2],
+        [input, output]: [Scalar; 2],
+        epilogue: Epilogue,
+    ) -> Result<Matrices, Rejection> {
+        let offsets = ElementOffsets::new(&problem, majors)
+            .map_err(|error| Rejection::Failed(error.to_string()))?;
+        let tolerance = tolerance(input, output, problem.k, epilogue);
+        Ok(Matrices { problem, offsets, tolerance, table: data::normal_table(0), epilogue })
+    }
+
+    /// Returns the bytes of A, B, D, and C if the epilogue reads it, with these bytes of an element of A and B, and of D.
+    pub(super) fn bytes(&self, [input, output]: [usize; 2]) -> u64 {
+        let [a, b, c, d] = self.offsets.lens();
+        let outputs = if self.epilogue.beta { c + d } else { d };
+        ((a + b) * input + outputs * output) as u64
+    }
+
+    /// Makes the matrices of set number `set`, without a reference.
+    ///
+    /// # Errors
+    /// Those of the device; no memory.
+    pub(super) fn operands<T: Element + Converted, D: Element + Converted>(
+        &self,
+        device: &Device,
+        set: u32,
+    ) -> Result<GemmOperands<T, D>, Rejection> {
+        let [of_a, of_b, of_c, of_d] = self.offsets.lens();
+        let fill: Function<Fill<T>> = device.load(&data::fill::<T>(device.target())?)?;
+        let fill_d: Function<Fill<D>> = device.load(&data::fill::<D>(device.target())?)?;
+        let table = device.upload(&self.table)?;
+        let seed = |i: usize| SEEDS[i].wrapping_add(set.wrapping_mul(0x9e37_79b9));
+        let input = |i: usize, len| data::filled(device, (&fill, &table), seed(i), len);
+        let output = |i: usize, len| data::filled(device, (&fill_d, &table), seed(i), len);
+        let bias = self.epilogue.bias.map(|bias| {
+            let extent = if bias == Bias::Row { self.problem.m } else { self.problem.n };
+            output(3, extent as usize)
+        });
+        Ok(GemmOperands {
+            a: input(0, of_a)?,
+            b: input(1, of_b)?,
+            d: device.zeros::<D>(of_d)?,
+            c: self.epilogue.beta.then(|| output(2, of_c)).transpose()?,
+            bias: bias.transpose()?,
+            reference: None,
+        })
+    }
+
+    /// Takes the product that `launch` computes as the right one, if it is: elements in all parts of it are compared
+    /// with dot products that the host computes in `f64`.
+    ///
+    /// # Errors
+    /// Those of `launch`; [`Rejection::Wrong`].
+    pub(super) fn set_reference<T: Element, D: Element>(
+        &self,
+        stream: &Stream,
+        set: &mut GemmOperands<T, D>,
+        mut launch: impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection>,
+    ) -> Result<(), Rejection> {
+        set.d.fill(not_a_number(), stream)?;
+        launch(stream, set)?;
+        stream.synchronize()?;
+        let found = set.d.to_vec()?;
+        let len = self.offsets.elements();
+        let [relative, absolute] = self.tolerance.map(f64::from);
+        // ElementOffsets in all parts of the matrix, and its corners.
+        let samples = 512.min(len);
+        for sample in 0..samples {
+            let at = if samples < 2 { 0 } else { sample * (len - 1) / (samples - 1) };
+            let [matrix, row, column] = self.offsets.element(at);
+            let found = number(found[self.offsets.d(matrix, row, column)]);
+            let right = self.element::<T, D>([matrix, row, column]);
+            // What is no number is not close.
+            let is_close = (found - right).abs() <= relative * right.abs() + absolute;
+            if !is_close {
+                return Err(Rejection::Wrong(self.difference(1, at as u64, found, right)));
+            }
+        }
+        let mut reference = stream.device().zeros::<D>(set.d.len())?;
+        reference.copy_from(&set.d, stream)?;
+        stream.synchronize()?;
+        set.reference = Some(reference);
+        Ok(())
+    }
+
+    /// Takes the product that `first` computes as the right one, or that of `second` where the one of `first` is wrong.
+    ///
+    /// cuBLAS may be wrong by this measure: where it splits K, it rounds the partial sums to the type of D, which is an
+    /// error of `2^-9 sqrt(k)` in `bf16`.
+    ///
+    /// # Errors
+    /// Those of `first` and `second`; [`Rejection::Wrong`] where both are wrong.
+    #[cfg(any(feature = "cublas", test))]
+    pub(super) fn set_reference_or<T: Element, D: Element>(
+        &self,
+        stream: &Stream,
+        set: &mut GemmOperands<T, D>,
+        first: impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection>,
+        second: impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection>,
+    ) -> Result<(), Rejection> {
+        match self.set_reference(stream, set, first) {
+            Err(Rejection::Wrong(_)) => self.set_reference(stream, set, second),
+            done => done,
+        }
+    }
+
+    /// Compares all of D with the reference.
+    ///
+    /// # Errors
+    /// [`Rejection::Wrong`]; [`Rejection::Failed`] where there is no reference.
+    pub(super) fn verify<T: Element, D: Element + Converted>(
+        &self,
+        set: &GemmOperands<T, D>,
+    ) -> Result<(), Rejection> {
+        let Some(reference) = &set.reference else {
+            return Err(Rejection::Failed("there is no result to compare with".to_owned()));
+        };
+        let device = set.d.device();
+        let compare: Function<Compare<D>> = device.load(&data::compare::<D>(device.target())?)?;
+        let mut found = device.upload(&[0, u64::MAX])?;
+        let (len, offsets) = (self.offsets.elements(), self.offsets.of_d());
+        let args = (&set.d, reference, &mut found, self.tolerance, len as i64, offsets);
+        compare.launch(data::grid(len), args)?;
+        match found.to_vec()?[..] {
+            [0, _] => Ok(()),
+            [count, first] => {
+                let [matrix, row, column] = self.offsets.element(first as usize);
+                let at = self.offsets.d(matrix, row, column);
+                let (ours, theirs) = (set.d.to_vec()?, reference.to_vec()?);
+                let of = |d: &[D]| d.get(at).map_or(f64::NAN, |x| number(*x));
+                Err(Rejection::Wrong(self.difference(count, first, of(&ours), of(&theirs))))
+            }
+            _ => Err(Rejection::Failed("nothing was compared".to_owned())),
+        }
+    }
+
+    /// Returns an element of the product of the first set, in `f64`.
+    fn element<T: Element, D: Element>(&self, [matrix, row, column]: [usize; 3]) -> f64 {
+        let Matrices { table, epilogue, .. } = self;
+        let number = |index: usize, seed: u32| table[data::table_index(index as u64, seed)];
+        let of = |index: usize, seed: u32| rounded(number(index, seed), T::SCALAR);
+        let product = |depth: usize| {
+            let a = self.offsets.a(matrix, row, depth);
+            let b = self.offsets.b(matrix, column, depth);
+            of(a, SEEDS[0]) * of(b, SEEDS[1])
+        };
+        let mut value: f64 = (0..self.problem.k as usize).map(product).sum();
+        if epilogue.alpha {
+            value *= f64::from(ALPHA);
+        }
+        if epilogue.beta {
+            value += f64::from(BETA)
+                * rounded(number(self.offsets.c(matrix, row, column), SEEDS[2]), D::SCALAR);
+        }
+        if let Some(bias) = epilogue.bias {
+            let index = if bias == Bias::Row { row } else { column };
+            value += rounded(number(index, SEEDS[3]), D::SCALAR);
+        }
+        match epilogue.activation {
+            None => value,
+            Some(Activation::Relu) => value.max(0.0),
+            Some(Activation::Gelu) => {
+                let inner = std::f64::consts::FRAC_2_PI.sqrt() * (value + 0.044715 * value.powi(3));
+                value / 2.0 * (1.0 + inner.tanh())
+            }
+        }
+    }
+
+    fn difference(&self, count: u64, first: u64, ours: f64, right: f64) -> String {
+        let n = u64::from(self.problem.n.max(1));
+        let (row, column) = (first / n, first % n);
+        format!(
+            "{count} elements differ, the first at ({row}, {column}): {ours} instead of {right}"
+        )
+    }
+}
+
+/// Returns the value of an element.
+fn number<T: Element>(x: T) -> f64 {
+    x.to_const().to_f64().unwrap_or(f64::NAN)
+}
+
+pub(super) fn not_a_number<D: Element>() -> D {
+    // All bits of the exponent, and some of the fraction.
+    D::from_bits(u64::MAX >> 1 >> (64 - 8 * size_of::<D>()))
+}
+
+/// Returns a number of the table as the matrix has it.
+fn rounded(x: f32, scalar: Scalar) -> f64 {
+    f64::from(match scalar {
+        Scalar::Bf16 => bf16::from_f32(x).to_f32(),
+        Scalar::F16 => f16::from_f32(x).to_f32(),
+        _ => x,
+    })
+}
+
+/// Returns the relative and absolute tolerance of two dot products of length `k`. Relative: the rounding of the result.
+/// Absolute: dot products of numbers from N(0, 1) are about `sqrt(k)`. Tensor cores truncate the accumulator to `f32`
+/// after each 16 products, always towards zero, so that the errors of `k / 16` steps add up. The hardware's `tanh` is
+/// accurate to 11 bits.
+fn tolerance(input: Scalar, output: Scalar, k: u32, epilogue: Epilogue) -> [f32; 2] {
+    let (size, steps) = (f32::sqrt(k as f32), k as f32 / 16.0);
+    let relative = match output {
+        Scalar::Bf16 => 1.0 / 128.0,
+        Scalar::F16 => 1.0 / 1024.0,
+        _ => 1e-5,
+    };
+    let sums = (steps * f32::EPSILON).max(2e-5) * size;
+    // Products of numbers of 10 bits, which may be rounded or cut off.
+    let inputs = if input == Scalar::Tf32 { 4e-3 * size } else { 0.0 };
+    let tanh = if epilogue.activation == Some(Activation::Gelu) { [1e-3, 2e-3] } else { [0.0; 2] };
+    [relative + tanh[0], sums + inputs + tanh[1]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::gemm::MatrixStrides;
+
+    type Set = GemmOperands<bf16, f32>;
+
+    /// A problem on the simulator, with the matrices of the first set.
+    struct Work<T, D> {
+        stream: Stream,
+        matrices: Matrices,
+        set: GemmOperands<T, D>,
+    }
+
+    impl<T: Element + Converted, D: Element + Converted> Work<T, D> {
+        fn new(problem: GemmProblem, majors: [Major; 2], epilogue: Epilogue) -> Work<T, D> {
+            let device = Device::sim().unwrap();
+            let types = [T::SCALAR, D::SCALAR];
+            let matrices = Matrices::new(problem, majors, types, epilogue).unwrap();
+            let set = matrices.operands(&device, 0).unwrap();
+            Work { stream: device.stream().unwrap(), matrices, set }
+        }
+
+        fn set_reference(
+            &mut self,
+            launch: impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection>,
+        ) -> Result<(), Rejection> {
+            self.matrices.set_reference(&self.stream, &mut self.set, launch)
+        }
+
+        fn check(
+            &mut self,
+            mut launch: impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection>,
+        ) -> Result<(), Rejection> {
+            self.set.d.fill(not_a_number(), &self.stream)?;
+            launch(&self.stream, &mut self.set)?;
+            self.stream.synchronize()?;
+            self.matrices.verify(&self.set)
+        }
+    }
+
+    /// Returns the product by its definition; between lines there is something else.
+    fn product(problem: GemmProblem, majors: [Major; 2]) -> impl Fn(&Set) -> Vec<f32> {
+        let offsets = ElementOffsets::new(&problem, majors).unwrap();
+        move |set: &Set| {
+            let (a, b) = (set.a.to_vec().unwrap(), set.b.to_vec().unwrap());
+            let mut d = vec![-777.0; set.d.len()];
+            for number in 0..offsets.elements() {
+                let [l, row, column] = offsets.element(number);
+                let of = |i| a[offsets.a(l, row, i)].to_f32() * b[offsets.b(l, column, i)].to_f32();
+                d[offsets.d(l, row, column)] = (0..problem.k as usize).map(of).sum();
+            }
+            d
+        }
+    }
+
+    /// GemmOperands with padding between lines, B the same for all, D with the lines of its matrices interleaved.
+    fn apart(problem: GemmProblem) -> GemmProblem {
+        let at = |leading, batch| MatrixStrides { leading: Some(leading), batch };
+        let (a, b) = (at(40, Some(2000)), at(48, Some(0)));
+        GemmProblem { a, b, c: at(11, None), d: at(24, Some(12)), ..problem }
+    }
+
+    #[test]
+    fn right_products_pass_and_wrong_ones_are_named() {
+        for majors in [[Major::K, Major::K], [Major::Mn, Major::K], [Major::K, Major::Mn]] {
+            let problem = GemmProblem { batch: 2, ..GemmProblem::new(7, 9, 33) };
+            for (problem, wrong_at) in [(problem, 100), (apart(problem), 12 + 4 * 24 + 1)] {
+                check_workload(problem, majors, wrong_at);
+            }
+        }
+    }
+
+    /// `wrong_at` is the offset of element (4, 1) of the second matrix.
+    fn check_workload(problem: GemmProblem, majors: [Major; 2], wrong_at: usize) {
+        let mut work = Work::<bf16, f32>::new(problem, majors, Epilogue::default());
+        let right = product(problem, majors);
+        let error = work.check(|_, _| Ok(())).unwrap_err();
+        assert_eq!(error.to_string(), "failed: there is no result to compare with");
+        let error =
+            work.set_reference(|_, set| Ok(set.d.write(&vec![0.5; set.d.len()])?)).unwrap_err();
+        assert!(matches!(error, Rejection::Wrong(_)), "{error}");
+        // What is not written is no number.
+        assert!(matches!(work.set_reference(|_, _| Ok(())), Err(Rejection::Wrong(_))));
+        work.set_reference(|_, set| Ok(set.d.write(&right(set))?)).unwrap();
+        work.check(|_, set| Ok(set.d.write(&right(set))?)).unwrap();
+        for wrong in [f32::NAN, 1e3, f32::INFINITY] {
+            let error = work.check(|_, set| {
+                let mut d = right(set);
+                d[wrong_at] = wrong;
+                Ok(set.d.write(&d)?)
+            });
+            let text = error.unwrap_err().to_string();
+            let start = "wrong: 1 elements differ, the first at (11, 1): ";
+            assert!(text.starts_with(start), "{text}");
+        }
+        assert!(matches!(work.check(|_, _| Ok(())), Err(Rejection::Wrong(_))));
+        let failed = || Rejection::Failed("no".into());
+        assert_eq!(work.check(|_, _| Err(failed())), Err(failed()));
+    }
+
+    /// Odd sizes: the host computes the same elements as the device has, and a product whose parts along K are rounded
+    /// to `bf16` before they are summed, as cuBLAS may do it, makes no problem unmeasurable.
+    #[test]
+    fn a_wrong_first_product_is_not_the_reference() {
+        type Set = GemmOperands<bf16, bf16>;
+        let problem = GemmProblem::new(52, 33, 717);
+        let mut work = Work::<bf16, bf16>::new(problem, [Major::K; 2], Epilogue::default());
+        let product = |depth: usize| {
+            move |_: &Stream, set: &mut Set| {
+                let (a, b) = (set.a.to_vec().unwrap(), set.b.to_vec().unwrap());
+                let of = |row: &[bf16], column: &[bf16]| {
+                    let terms = row.iter().zip(column).map(|(a, b)| a.to_f32() * b.to_f32());
+                    bf16::from_f32(terms.sum()).to_f32()
+                };
+                let parts = |row: &[bf16], column: &[bf16]| -> f32 {
+                    row.chunks(depth).zip(column.chunks(depth)).map(|(a, b)| of(a, b)).sum()
+                };
+                let rows = a.chunks(717).flat_map(|row| b.chunks(717).map(move |b| (row, b)));
+                let d: Vec<bf16> = rows.map(|(a, b)| bf16::from_f32(parts(a, b))).collect();
+                Ok(set.d.write(&d)?)
+            }
+        };
+        let wrong = work.set_reference(product(256));
+        assert!(matches!(wrong, Err(Rejection::Wrong(_))), "{wrong:?}");
+        assert!(work.set.reference.is_none());
+        let Work { stream, matrices, set } = &mut work;
+        matrices.set_reference_or(stream, set, product(256), product(717)).unwrap();
+        work.check(product(717)).unwrap();
+        assert!(matches!(work.check(product(256)), Err(Rejection::Wrong(_))));
+        // Other failures are not repeated.
+        let failed = || Rejection::Failed("no".into());
+        let Work { stream, matrices, set } = &mut work;
+        let error = matrices.set_reference_or(stream, set, |_, _| Err(failed()), product(717));
+        assert_eq!(error, Err(failed()));
+    }
+
+    /// Products with epilogues, by the kernel without tensor cores.
+    #[test]
+    fn epilogues_are_part_of_the_reference() {
+        use crate::ir::Target;
+        use crate::kernels::gemm::{Gemm, GemmArgs, GemmConfig};
+        let close = GemmProblem { batch: 2, ..GemmProblem::new(9, 11, 20) };
+        let problems = [close, apart(close)];
+        for (bias, problem) in [Bias::Row, Bias::Column].into_iter().zip(problems) {
+            for activation in [None, Some(Activation::Relu), Some(Activation::Gelu)] {
+                let epilogue = Epilogue { alpha: true, beta: true, bias: Some(bias), activation };
+                let device = Device::sim().unwrap();
+                let mut work = Work::<f32, f32>::new(problem, [Major::K; 2], epilogue);
+                let config =
+                    GemmConfig { epilogue, ..GemmConfig::simt(Target::SM_80, Scalar::F32) };
+                let gemm = Gemm::<f32>::new(config).unwrap().load(&device).unwrap();
+                let launch = |alpha: f32| {
+                    let gemm = &gemm;
+                    move |_: &Stream, set: &mut GemmOperands<f32, f32>| {
+                        let args = GemmArgs::new(&set.a, &set.b, &mut set.d).alpha(alpha);
+                        let (c, bias) = (set.c.as_ref().unwrap(), set.bias.as_ref().unwrap());
+                        Ok(gemm.launch(&problem, args.beta(BETA, c).bias(bias))?)
+                    }
+                };
+                let wrong = work.set_reference(launch(1.0));
+                assert!(matches!(wrong, Err(Rejection::Wrong(_))), "{wrong:?}");
+                work.set_reference(launch(ALPHA)).unwrap();
+                work.check(launch(ALPHA)).unwrap();
+            }
+        }
+    }
+}

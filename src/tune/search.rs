@@ -1,0 +1,409 @@
+//! [`Search`] finds the best of several candidates by measurement.
+
+use crate::errors::errors;
+use std::fmt;
+
+use super::rounds::interleave;
+use super::stats::median;
+use super::store::{Best, Known, Outcome, TuningKey, TuningStore, hash};
+
+errors! {
+    /// The reasons for which a candidate cannot win.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Rejection {
+        /// failed: {why}
+        Failed(why: String),
+        /// wrong: {how}
+        Wrong(how: String),
+        /// lost the device: {how}
+        Lost(how: String),
+    }
+}
+
+/// The measurements that a search needs. Calls for a candidate come in this order and stop after a rejection.
+pub trait Measure<C> {
+    /// Returns a text that changes whenever the code of the candidate does, such as the hash of its PTX.
+    ///
+    /// # Errors
+    /// The reason for which there is no such code.
+    fn code(&mut self, candidate: &C) -> Result<String, Rejection>;
+
+    /// Runs the candidate and compares its whole result with a correct one.
+    ///
+    /// # Errors
+    /// The difference.
+    fn check(&mut self, candidate: &C) -> Result<(), Rejection>;
+
+    /// Returns the seconds of a launch, from one window.
+    ///
+    /// # Errors
+    /// The reason for which it did not run.
+    fn time(&mut self, candidate: &C) -> Result<f64, Rejection>;
+
+    /// As [`Measure::time`], from a window that may be shorter. It decides which candidates reach the last rounds.
+    ///
+    /// # Errors
+    /// The reason for which it did not run.
+    fn time_quickly(&mut self, candidate: &C) -> Result<f64, Rejection> {
+        self.time(candidate)
+    }
+}
+
+/// The amount of measurement of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// The number of candidates that are measured, from the first.
+    pub candidates: usize,
+    /// The windows of each. A candidate of 1.5 times the best time so far has no second window.
+    pub rounds: usize,
+    /// The number of the fastest candidates that are then measured interleaved.
+    pub finalists: usize,
+    /// The windows of each of these.
+    pub final_rounds: usize,
+}
+
+/// 24 candidates of 3 windows, the 4 fastest in 8 rounds.
+impl Default for Effort {
+    fn default() -> Effort {
+        Effort { candidates: 24, rounds: 3, finalists: 4, final_rounds: 8 }
+    }
+}
+
+/// The end of a search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuned<C> {
+    /// The fastest candidate that is right.
+    pub config: C,
+    /// The median of its times, in seconds.
+    pub seconds: f64,
+    /// Set if the whole answer was in the store, and nothing was measured.
+    pub is_from_store: bool,
+    /// The number of candidates that were measured now.
+    pub measured: usize,
+    /// The number of results that were taken from the store.
+    pub reused: usize,
+    /// The median of the times of each candidate that is right, the fastest first; empty where the answer was in the
+    /// store. Those of the last rounds are not in it.
+    pub times: Vec<(C, f64)>,
+    /// The candidates that cannot win.
+    pub rejected: Vec<(C, Rejection)>,
+    /// The first error of keeping results.
+    pub store_error: Option<String>,
+}
+
+errors! {
+    /// An error of a search without an answer.
+    #[derive(Clone, Debug, PartialEq)]
+    pub enum SearchError {
+        /// No candidate is right.
+        NoCandidate {
+            /// The names of the candidates that were asked, and why they cannot win.
+            rejected: Vec<(String, Rejection)>,
+        } = |f| match rejected.first() {
+            None => f.write_str("there are no candidates"),
+            Some((config, why)) => {
+                let count = rejected.len();
+                write!(f, "none of {count} candidates is right; the first, {config}, {why}")
+            }
+        },
+        /// {config} made the device unusable ({how}); run it again to search on
+        DeviceLost { config: String, how: String },
+        /// there is no search for {what}
+        Unsupported { what: String },
+    }
+}
+
+/// A search among candidates. It keeps the results.
+///
+/// First each candidate is built, checked and timed, unless the store has a result of the same code; then the fastest
+/// are timed interleaved, and the smallest median wins. Candidates are named by their texts. An interrupted search
+/// resumes where it stopped. The store answers a finished search as long as the candidates and the code of the winner
+/// are the same.
+///
+/// ```
+/// use tilewright::tune::{Measure, Regime, Rejection, Search, TuningKey, TuningStore};
+///
+/// /// A device on which a tile of `n` takes `n` seconds, and a tile of 1 gives a wrong result.
+/// struct Fake;
+/// impl Measure<u32> for Fake {
+///     fn code(&mut self, n: &u32) -> Result<String, Rejection> { Ok(format!("code of {n}")) }
+///     fn check(&mut self, n: &u32) -> Result<(), Rejection> {
+///         if *n == 1 { Err(Rejection::Wrong("all zeros".into())) } else { Ok(()) }
+///     }
+///     fn time(&mut self, n: &u32) -> Result<f64, Rejection> { Ok(f64::from(*n)) }
+/// }
+///
+/// let key = TuningKey {
+///     device: "fake".into(),
+///     driver: "none".into(),
+///     problem: "8x8".into(),
+///     regime: Regime::Latency,
+/// };
+/// let best = Search::new(TuningStore::none(), key).run(&[3, 1, 2], &mut Fake)?;
+/// assert_eq!((best.config, best.seconds), (2, 2.0));
+/// assert_eq!(best.rejected, [(1, Rejection::Wrong("all zeros".into()))]);
+/// # Ok::<(), tilewright::tune::SearchError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Search {
+    store: TuningStore,
+    key: TuningKey,
+    effort: Effort,
+}
+
+/// A candidate that may win: its index among the candidates, its code, its times.
+struct Right {
+    index: usize,
+    code: String,
+    seconds: f64,
+}
+
+impl Search {
+    /// Returns a search whose results belong to the key.
+    pub fn new(store: TuningStore, key: TuningKey) -> Search {
+        Search { store, key, effort: Effort::default() }
+    }
+
+    /// Returns the same with another effort.
+    pub fn effort(self, effort: Effort) -> Search {
+        Search { effort, ..self }
+    }
+
+    /// Returns the best of the candidates. Only the first ones are measured, so candidates that are expected to be fast
+    /// come first.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn run<C: Clone + fmt::Display>(
+        &self,
+        candidates: &[C],
+        device: &mut impl Measure<C>,
+    ) -> Result<Tuned<C>, SearchError> {
+        let asked = &candidates[..candidates.len().min(self.effort.candidates.max(1))];
+        let names: Vec<String> = asked.iter().map(C::to_string).collect();
+        let space = hash(&names.join("\n"));
+        let known = self.store.read(&self.key);
+        if let Some(tuned) = self.stored(asked, &names, &space, &known, device) {
+            return Ok(tuned);
+        }
+        let mut state = State { measured: 0, reused: 0, best: f64::INFINITY, store_error: None };
+        let (mut right, mut rejected) = (Vec::new(), Vec::new());
+        for (index, (candidate, name)) in asked.iter().zip(&names).enumerate() {
+            match self.ask(candidate, name, &known, device, &mut state) {
+                Ok((code, seconds)) => right.push(Right { index, code, seconds }),
+                Err(Rejection::Lost(how)) => return Err(lost(name, how)),
+                Err(why) => rejected.push((candidate.clone(), why)),
+            }
+        }
+        right.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        let times = right.iter().map(|one| (asked[one.index].clone(), one.seconds)).collect();
+        let winner = self.last_rounds(asked, &names, right, device, &mut rejected, &mut state)?;
+        let Some(Right { index, code, seconds }) = winner else {
+            let named = |(candidate, why): (C, Rejection)| (candidate.to_string(), why);
+            let rejected = rejected.into_iter().map(named).collect();
+            return Err(SearchError::NoCandidate { rejected });
+        };
+        let best = Best { config: names[index].clone(), code, seconds, space };
+        state.note(self.store.finish(&self.key, &best));
+        Ok(Tuned {
+            config: asked[index].clone(),
+            seconds,
+            is_from_store: false,
+            measured: state.measured,
+            reused: state.reused,
+            times,
+            rejected,
+            store_error: state.store_error,
+        })
+    }
+
+    /// Returns the answer of the store, if it is still one.
+    fn stored<C: Clone>(
+        &self,
+        asked: &[C],
+        names: &[String],
+        space: &str,
+        known: &Known,
+        device: &mut impl Measure<C>,
+    ) -> Option<Tuned<C>> {
+        let best = known.best.as_ref().filter(|best| best.space == space)?;
+        let index = names.iter().position(|name| *name == best.config)?;
+        // A result that says otherwise is newer than the search.
+        match known.results.get(&best.config) {
+            Some((code, Outcome::Right(_))) if *code == best.code => {}
+            _ => return None,
+        }
+        if device.code(&asked[index]).ok()? != best.code {
+            return None;
+        }
+        Some(Tuned {
+            config: asked[index].clone(),
+            seconds: best.seconds,
+            is_from_store: true,
+            measured: 0,
+            reused: known.results.len(),
+            times: Vec::new(),
+            rejected: Vec::new(),
+            store_error: None,
+        })
+    }
+
+    /// Returns the code and the median of the times of a candidate, from the store or measured.
+    fn ask<C>(
+        &self,
+        candidate: &C,
+        name: &str,
+        known: &Known,
+        device: &mut impl Measure<C>,
+        state: &mut State,
+    ) -> Result<(String, f64), Rejection> {
+        let code = device.code(candidate)?;
+        if let Some((of, outcome)) = known.results.get(name)
+            && *of == code
+            && let Some(answer) = settled(outcome)
+        {
+            state.reused += 1;
+            return answer.map(|seconds| {
+                state.best = state.best.min(seconds);
+                (code, seconds)
+            });
+        }
+        state.measured += 1;
+        let times = device.check(candidate).and_then(|()| {
+            let mut times = Vec::new();
+            while times.len() < self.effort.rounds.max(1) {
+                let seconds = as_time(device.time_quickly(candidate)?)?;
+                times.push(seconds);
+                if seconds > HOPELESS * state.best {
+                    break;
+                }
+            }
+            Ok(times)
+        });
+        let outcome = match &times {
+            Ok(times) => Outcome::Right(times.clone()),
+            Err(why) => outcome_of(why),
+        };
+        state.note(self.store.add(&self.key, name, &code, &outcome));
+        let seconds = median(&times?).unwrap_or(f64::INFINITY);
+        state.best = state.best.min(seconds);
+        Ok((code, seconds))
+    }
+
+    /// Returns the best of the fastest by interleaved measurement. `right` is sorted.
+    fn last_rounds<C: Clone>(
+        &self,
+        asked: &[C],
+        names: &[String],
+        mut right: Vec<Right>,
+        device: &mut impl Measure<C>,
+        rejected: &mut Vec<(C, Rejection)>,
+        state: &mut State,
+    ) -> Result<Option<Right>, SearchError> {
+        let Effort { finalists, final_rounds, .. } = self.effort;
+        while !right.is_empty() {
+            let rest = right.split_off(right.len().min(finalists.max(1)));
+            // The result of another process is no reason to trust this one: all are checked here.
+            let mut finalists: Vec<Right> = Vec::new();
+            for one in right {
+                match device.check(&asked[one.index]) {
+                    Ok(()) => finalists.push(one),
+                    Err(why) => self.reject(asked, names, &one, why, rejected, state)?,
+                }
+            }
+            let times = interleave(finalists.len(), final_rounds.max(1), 0, |which| {
+                as_time(device.time(&asked[finalists[which].index])?)
+            });
+            let mut best: Option<Right> = None;
+            for (one, times) in finalists.into_iter().zip(times) {
+                match times.map(|times| median(&times)) {
+                    Ok(Some(seconds))
+                        if best.as_ref().is_none_or(|best| seconds < best.seconds) =>
+                    {
+                        best = Some(Right { seconds, ..one });
+                    }
+                    Ok(_) => {}
+                    Err(why) => self.reject(asked, names, &one, why, rejected, state)?,
+                }
+            }
+            if best.is_some() {
+                return Ok(best);
+            }
+            right = rest;
+        }
+        Ok(None)
+    }
+
+    /// Keeps why a finalist cannot win.
+    fn reject<C: Clone>(
+        &self,
+        asked: &[C],
+        names: &[String],
+        one: &Right,
+        why: Rejection,
+        rejected: &mut Vec<(C, Rejection)>,
+        state: &mut State,
+    ) -> Result<(), SearchError> {
+        let name = &names[one.index];
+        state.note(self.store.add(&self.key, name, &one.code, &outcome_of(&why)));
+        match why {
+            Rejection::Lost(how) => Err(lost(name, how)),
+            why => {
+                rejected.push((asked[one.index].clone(), why));
+                Ok(())
+            }
+        }
+    }
+}
+
+fn lost(name: &str, how: String) -> SearchError {
+    SearchError::DeviceLost { config: name.to_owned(), how }
+}
+
+fn outcome_of(why: &Rejection) -> Outcome {
+    match why {
+        Rejection::Failed(why) | Rejection::Lost(why) => Outcome::Failed(why.clone()),
+        Rejection::Wrong(how) => Outcome::Wrong(how.clone()),
+    }
+}
+
+/// The counts of a search.
+struct State {
+    measured: usize,
+    reused: usize,
+    /// The smallest seconds so far.
+    best: f64,
+    store_error: Option<String>,
+}
+
+/// A candidate that is slower than the best by this factor is not timed again.
+const HOPELESS: f64 = 1.5;
+
+impl State {
+    fn note(&mut self, written: std::io::Result<()>) {
+        if let Err(error) = written {
+            self.store_error.get_or_insert(error.to_string());
+        }
+    }
+}
+
+/// Returns a time that can be one.
+fn as_time(seconds: f64) -> Result<f64, Rejection> {
+    if seconds.is_finite() && seconds > 0.0 {
+        Ok(seconds)
+    } else {
+        Err(Rejection::Failed(format!("{seconds} is no time")))
+    }
+}
+
+/// Returns the answer that an outcome is, if it is one.
+fn settled(outcome: &Outcome) -> Option<Result<f64, Rejection>> {
+    match outcome {
+        Outcome::Right(times) if times.iter().all(|time| time.is_finite() && *time > 0.0) => {
+            median(times).map(Ok)
+        }
+        Outcome::Right(_) => None,
+        Outcome::Failed(why) => Some(Err(Rejection::Failed(why.clone()))),
+        Outcome::Wrong(how) => Some(Err(Rejection::Wrong(how.clone()))),
+    }
+}

@@ -1,0 +1,214 @@
+//! [`Tunable`]: the kernels of one problem, as the tuner builds, checks and times them.
+
+use std::fmt;
+use std::hash::Hash;
+
+use super::search::Rejection;
+use crate::ir::builder::{Converted, VectorElement};
+use crate::ir::{Element, Kernel, Number, Target};
+use crate::kernels::gemm::{Gemm, GemmFunction, Regime};
+use crate::kernels::norm::{Norm, NormFunction};
+use crate::kernels::softmax::{Softmax, SoftmaxFunction};
+use crate::kernels::transpose::{Transpose, TransposeFunction};
+use crate::runtime::{Device, Function, LaunchOptions, LoadOptions, Stream};
+
+/// A problem that several configurations of a kernel solve. A [`Tuner`](super::Tuner) finds the fastest of them.
+///
+/// A copy of 256 numbers by one warp, in vectors of 1, 2 or 4 elements:
+///
+/// ```
+/// use tilewright::prelude::*;
+/// use tilewright::runtime::Stream;
+/// use tilewright::tune::{Effort, Regime, Rejection, Tunable, Tuner, TuningStore};
+///
+/// type Params = (Global<f32>, GlobalMut<f32>);
+/// fn copy(width: u32, target: Target) -> Result<Kernel<Params>, BuildErrors> {
+///     Kernel::<Params>::build("copy", target, |k, (x, y)| {
+///         for i in 0..8 / width {
+///             let at = (k.thread_idx().x + i * 32) * width;
+///             match width {
+///                 4 => y.store_vector(k, at, x.load_vector::<4>(k, at)),
+///                 2 => y.store_vector(k, at, x.load_vector::<2>(k, at)),
+///                 _ => y.store(k, at, x.load(k, at)),
+///             }
+///         }
+///     })
+/// }
+///
+/// struct Copy;
+/// impl Tunable for Copy {
+///     type Config = u32;
+///     type Kernel = Kernel<Params>;
+///     type Data = (Buffer<f32>, Buffer<f32>);
+///     fn key(&self) -> String { "copy of 256 f32".to_owned() }
+///     fn space(&self, _: &Device) -> Vec<u32> { vec![1, 2, 4] }
+///     fn build(width: &u32, target: Target) -> Result<Kernel<Params>, Rejection> { Ok(copy(*width, target)?) }
+///     fn bytes(&self) -> u64 { 2 * 1024 }
+///     fn data(&self, device: &Device, _: u32) -> Result<Self::Data, Rejection> {
+///         Ok((device.upload(&[7.0; 256])?, device.zeros(256)?))
+///     }
+///     fn clear(&self, data: &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
+///         Ok(data.1.fill(f32::NAN, stream)?)
+///     }
+///     fn launch(&self, _: &u32, copy: &Function<Params>, (x, y): &mut Self::Data, options: LaunchOptions<'_>) -> Result<(), Rejection> {
+///         Ok(copy.launch_with(options, Grid::cover(32, 32), (x, y))?)
+///     }
+///     fn verify(&self, (_, y): &mut Self::Data) -> Result<(), Rejection> {
+///         if y.to_vec()? == [7.0; 256] { Ok(()) } else { Err(Rejection::Wrong("not a copy".to_owned())) }
+///     }
+/// }
+///
+/// // The times of the simulator say nothing; on a GPU the fastest width wins.
+/// let store = TuningStore::none();
+/// let tuned = Tuner::new(&Device::sim()?).tune(&Copy, &store, Effort::default(), Regime::Latency)?;
+/// assert!([1, 2, 4].contains(&tuned.config) && tuned.rejected.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Tunable {
+    /// A configuration. Its text is its name: no two configurations of a space have the same one.
+    type Config: Clone + Eq + Hash + fmt::Display + Send + Sync;
+    /// The kernel of a configuration.
+    type Kernel: Loadable;
+    /// The buffers of a launch: inputs, outputs and the expected result.
+    type Data;
+
+    /// Returns a text that changes with the problem: sizes, types, strides. The results of a search belong to it.
+    fn key(&self) -> String;
+
+    /// Returns the configuration space.
+    fn space(&self, device: &Device) -> Vec<Self::Config>;
+
+    /// Checks that a configuration has a kernel that takes the problem, before the kernel is built. The others are no
+    /// candidates.
+    ///
+    /// # Errors
+    /// The reason for which it has none.
+    fn check(&self, _config: &Self::Config) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    /// Returns the configurations in the order in which they are measured. A search measures only the first ones.
+    fn rank(
+        &self,
+        configs: Vec<Self::Config>,
+        _device: &Device,
+        _regime: Regime,
+    ) -> Vec<Self::Config> {
+        configs
+    }
+
+    /// Builds the kernel, which depends on the configuration and the target alone.
+    ///
+    /// # Errors
+    /// The reason for which there is no kernel.
+    fn build(config: &Self::Config, target: Target) -> Result<Self::Kernel, Rejection>;
+
+    /// Returns the bytes that a launch reads and writes. Launches alternate between sets of buffers that together exceed
+    /// twice the L2 cache.
+    fn bytes(&self) -> u64;
+
+    /// Returns the arithmetic operations of a launch, or 0 if they are no measure of it.
+    fn flops(&self) -> f64 {
+        0.0
+    }
+
+    /// Makes the buffers of set number `set`. Results are compared in set 0.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection>;
+
+    /// Makes the outputs wrong, so that a kernel that writes nothing is not right.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn clear(&self, data: &mut Self::Data, stream: &Stream) -> Result<(), Rejection>;
+
+    /// Starts the kernel with these options, which name a stream.
+    ///
+    /// # Errors
+    /// Those of the launch.
+    fn launch(
+        &self,
+        config: &Self::Config,
+        function: &FunctionOf<Self>,
+        data: &mut Self::Data,
+        options: LaunchOptions<'_>,
+    ) -> Result<(), Rejection>;
+
+    /// Compares all of the result of a launch, which has ended, with the expected one.
+    ///
+    /// # Errors
+    /// [`Rejection::Wrong`]: the difference.
+    fn verify(&self, data: &mut Self::Data) -> Result<(), Rejection>;
+}
+
+/// The kernels of a [`Tunable`] after loading.
+pub type FunctionOf<K> = <<K as Tunable>::Kernel as Loadable>::Function;
+
+/// A kernel that was built and that a device loads.
+pub trait Loadable: Send + Sync {
+    /// The kernel after loading.
+    type Function: Send + Sync;
+
+    /// Returns the code: the PTX.
+    fn code(&self) -> String;
+
+    /// Loads the kernel, without checks in its code.
+    ///
+    /// # Errors
+    /// Those of [`Device::load`].
+    fn load(&self, device: &Device) -> Result<Self::Function, Rejection>;
+
+    /// Returns what the driver's compiler wrote.
+    fn compiler_log(function: &Self::Function) -> &str;
+}
+
+impl<P> Loadable for Kernel<P> {
+    type Function = Function<P>;
+
+    fn code(&self) -> String {
+        self.ptx().text().to_owned()
+    }
+
+    fn load(&self, device: &Device) -> Result<Function<P>, Rejection> {
+        Ok(device.load_with(timed(), self)?)
+    }
+
+    fn compiler_log(function: &Function<P>) -> &str {
+        function.compiler_log()
+    }
+}
+
+/// Returns the options of kernels that are timed.
+fn timed() -> LoadOptions<'static> {
+    LoadOptions::default().checked(false)
+}
+
+/// Kernels of the library: the methods of their types.
+macro_rules! loadable {
+    ($([$($param:ident: $($bound:path)|+),*] $Kernel:ty => $Function:ty;)*) => {$(
+        impl<$($param: $($bound +)+),*> Loadable for $Kernel {
+            type Function = $Function;
+
+            fn code(&self) -> String {
+                self.ptx().text().to_owned()
+            }
+
+            fn load(&self, device: &Device) -> Result<$Function, Rejection> {
+                Ok(self.load_with(timed(), device)?)
+            }
+
+            fn compiler_log(function: &$Function) -> &str {
+                function.compiler_log()
+            }
+        }
+    )*};
+}
+
+loadable! {
+    [A: Element, B: Element, C: Number, D: Number] Gemm<A, B, C, D> => GemmFunction<A, B, C, D>;
+    [T: Element] Transpose<T> => TransposeFunction<T>;
+    [T: VectorElement<2> | Converted] Softmax<T> => SoftmaxFunction<T>;
+    [T: VectorElement<2> | Converted] Norm<T> => NormFunction<T>;
+}

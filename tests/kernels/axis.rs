@@ -1,0 +1,226 @@
+//! Reductions along any axis, compared with their definition, and permutations that keep the last mode.
+
+use proptest::prelude::*;
+use tilewright::ir::builder::Converted;
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Element, Target, bf16, f16};
+use tilewright::kernels::permute::{Permute, PermuteConfig, PermuteMode, PermuteProblem};
+use tilewright::kernels::reduce::{AxisProblem, AxisReduce, AxisReduceConfig, RowReduceOp};
+use tilewright::kernels::rows::RowError;
+use tilewright::runtime::Device;
+use tilewright::tensor::RowAccess;
+
+use super::matrix::{Real, UNTOUCHED, devices};
+use crate::support::rng::Rng;
+use crate::support::slow::sample;
+use crate::support::{ptxas, text};
+
+fn numbers<T: Real>(len: u64, seed: u64) -> Vec<T> {
+    let mut rng = Rng::new(seed);
+    (0..len).map(|_| T::of(rng.below(2001) as f32 / 50.0 - 20.0)).collect()
+}
+
+#[track_caller]
+fn check<T: Real + Converted>(
+    device: &Device,
+    op: RowReduceOp,
+    problem: &AxisProblem,
+    access: Option<RowAccess>,
+    x: &[T],
+) {
+    let config = AxisReduceConfig::new(op, device.target(), T::SCALAR, problem);
+    let config = AxisReduceConfig { access: access.unwrap_or(config.access), ..config };
+    let (input, results) = (device.upload(x).unwrap(), problem.results() as usize);
+    let found: Vec<f64> = if op == RowReduceOp::ArgMax {
+        let mut y = device.upload(&vec![-77; results + 1]).unwrap();
+        let function = AxisReduce::<T, i32>::new(config).unwrap().load(device).unwrap();
+        function.launch(problem, &input, &mut y).unwrap();
+        y.to_vec().unwrap().into_iter().map(f64::from).collect()
+    } else {
+        let mut y = device.upload(&vec![-77.0f32; results + 1]).unwrap();
+        let function = AxisReduce::<T>::new(config).unwrap().load(device).unwrap();
+        function.launch(problem, &input, &mut y).unwrap();
+        y.to_vec().unwrap().into_iter().map(f64::from).collect()
+    };
+    let what = format!("{config} of {problem:?} on {}", device.name());
+    assert_eq!(found[results], -77.0, "{what}: wrote outside");
+    let (len, inner) = (problem.len as usize, problem.inner as usize);
+    for (at, found) in found.into_iter().take(results).enumerate() {
+        let (outer, column) = (at / inner, at % inner);
+        let line: Vec<f64> = (0..len).map(|j| x[(outer * len + j) * inner + column].to()).collect();
+        let sum: f64 = line.iter().sum();
+        let max = line.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let expected = match op {
+            RowReduceOp::Sum => sum,
+            RowReduceOp::Mean => sum / len as f64,
+            RowReduceOp::Max => max,
+            RowReduceOp::Min => line.iter().copied().fold(f64::INFINITY, f64::min),
+            RowReduceOp::Norm => line.iter().map(|x| x * x).sum::<f64>().sqrt(),
+            RowReduceOp::ArgMax => match line.iter().position(|x| *x == max) {
+                Some(place) => place as f64,
+                None if len == 0 => -1.0,
+                None => 0.0,
+            },
+        };
+        let scale: f64 = line.iter().map(|x| x.abs()).sum();
+        let close = found == expected
+            || (found - expected).abs() <= 2e-6 * scale
+            || (found.is_nan() && expected.is_nan());
+        assert!(close, "{what}: {at} is {found}, not {expected}");
+    }
+}
+
+#[track_caller]
+fn check_all<T: Real + Converted>(device: &Device, problem: &AxisProblem, seed: u64) {
+    let x: Vec<T> = numbers(problem.results() * u64::from(problem.len), seed);
+    for op in RowReduceOp::ALL {
+        check::<T>(device, op, problem, None, &x);
+    }
+}
+
+#[test]
+fn every_axis() {
+    for device in devices() {
+        for (seed, shape) in
+            (0..).zip([[2, 3, 40], [5, 7, 1], [1, 33, 300], [3, 9, 17], [2, 0, 8], [0, 4, 8]])
+        {
+            // One axis of each shape, or all.
+            for axis in sample(3, (0..3).map(|axis| (axis + seed as usize) % 3)) {
+                let problem = AxisProblem::of(&shape, axis).unwrap();
+                check_all::<bf16>(&device, &problem, seed);
+                check_all::<f32>(&device, &problem, seed);
+            }
+        }
+        // Few results of a long axis: several blocks share it.
+        for inner in [8, 5] {
+            check_all::<f16>(&device, &AxisProblem { outer: 2, len: 1100, inner }, 3);
+        }
+    }
+}
+
+/// Aligned rows are also read element by element, and NaN does not count.
+#[test]
+fn accesses_and_special_numbers() {
+    for device in devices() {
+        let problem = AxisProblem { outer: 2, len: 20, inner: 16 };
+        let mut x: Vec<f32> = numbers(640, 1);
+        check::<f32>(&device, RowReduceOp::Sum, &problem, Some(RowAccess::Elements), &x);
+        x.iter_mut().step_by(3).for_each(|x| *x = f32::NAN);
+        x[320..].fill(f32::NEG_INFINITY);
+        x[16 * 30..][..16].fill(f32::NAN);
+        check::<f32>(&device, RowReduceOp::ArgMax, &problem, None, &x);
+        check::<f32>(&device, RowReduceOp::Max, &problem, None, &x);
+    }
+}
+
+#[track_caller]
+fn check_permute<T: Real + Converted>(device: &Device, shape: &[u32], order: &[usize]) {
+    let problem = PermuteProblem::new(shape, order).unwrap();
+    let len: usize = shape.iter().map(|size| *size as usize).product();
+    let x: Vec<T> = (0..len).map(|i| T::of((i % 251) as f32)).collect();
+    let config = PermuteConfig::new(device.target(), T::SCALAR, &problem);
+    let mut y = device.upload(&vec![T::of(UNTOUCHED); len + 1]).unwrap();
+    let permute = Permute::<T>::new(config).unwrap().load(device).unwrap();
+    permute.launch(&problem, &device.upload(&x).unwrap(), &mut y).unwrap();
+    let y = y.to_vec().unwrap();
+    assert_eq!(y[len].to(), T::of(UNTOUCHED).to(), "{shape:?} {order:?}: wrote outside");
+    let sizes: Vec<usize> = order.iter().map(|mode| shape[*mode] as usize).collect();
+    for (at, found) in y.iter().take(len).enumerate() {
+        let (mut rest, mut place) = (at, vec![0; shape.len()]);
+        for mode in (0..order.len()).rev() {
+            place[order[mode]] = rest % sizes[mode];
+            rest /= sizes[mode];
+        }
+        let from = place.iter().zip(shape).fold(0, |at, (i, size)| at * *size as usize + i);
+        let what = format!("{shape:?} {order:?} at {at} on {}", device.name());
+        assert_eq!(found.to(), x[from].to(), "{what}");
+    }
+}
+
+#[test]
+fn permutations_keep_rows() {
+    for device in devices() {
+        check_permute::<bf16>(&device, &[2, 9, 4, 64], &[0, 2, 1, 3]);
+        check_permute::<bf16>(&device, &[2, 9, 4, 7], &[2, 1, 0, 3]);
+        check_permute::<f32>(&device, &[3, 2, 5, 2, 6], &[3, 2, 1, 0, 4]);
+        check_permute::<f32>(&device, &[3, 1, 5, 1], &[2, 1, 0, 3]);
+        check_permute::<f32>(&device, &[3, 4], &[0, 1]);
+        check_permute::<f16>(&device, &[2, 3, 5000], &[1, 0, 2]);
+        check_permute::<f32>(&device, &[2, 0, 8], &[1, 0, 2]);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_axes(outer in 1u32..4, len in 0u32..70, inner in 1u32..300, seed in 0u64..99) {
+        for device in devices() {
+            check_all::<bf16>(&device, &AxisProblem { outer, len, inner }, seed);
+        }
+    }
+
+    #[test]
+    fn random_permutations(
+        mut shape in prop::collection::vec(1u32..6, 4),
+        order in Just(vec![0usize, 1, 2, 3]).prop_shuffle(),
+        last in 1u32..40,
+    ) {
+        shape.push(last);
+        let order: Vec<usize> = order.into_iter().chain([4]).collect();
+        for device in devices() {
+            check_permute::<bf16>(&device, &shape, &order);
+        }
+    }
+}
+
+#[test]
+fn kernels_assemble_without_spills() {
+    let problem = AxisProblem { outer: 1, len: 4096, inner: 4096 };
+    let config = AxisReduceConfig::new(RowReduceOp::Sum, Target::SM_90A, Scalar::Bf16, &problem);
+    let reduce = AxisReduce::<bf16>::new(config).unwrap();
+    text::check_round_trip(reduce.ir());
+    let arg = AxisReduceConfig { op: RowReduceOp::ArgMax, ..config };
+    let arg = AxisReduce::<bf16, i32>::new(arg).unwrap();
+    let problem = PermuteProblem::new(&[2, 100, 8, 64], &[0, 2, 1, 3]).unwrap();
+    let config = PermuteConfig::new(Target::SM_90A, Scalar::Bf16, &problem);
+    let permute = Permute::<bf16>::new(config).unwrap();
+    text::check_round_trip(permute.ir());
+    let Some(ptxas) = ptxas::find() else { return };
+    for ptx in [reduce.ptx(), arg.ptx(), permute.ptx()] {
+        let report = ptxas.report(ptx.text(), "sm_90a").unwrap();
+        assert!(report.contains("0 bytes stack frame, 0 bytes spill stores"), "{report}");
+    }
+}
+
+#[test]
+fn what_no_kernel_takes_is_refused() {
+    let device = Device::sim_for(Target::SM_90A).unwrap();
+    let problem = AxisProblem { outer: 1, len: 4, inner: 8 };
+    let config = AxisReduceConfig::new(RowReduceOp::Max, device.target(), f32::SCALAR, &problem);
+    let error = AxisReduce::<f32, i32>::new(config).unwrap_err();
+    assert_eq!(error.to_string(), "the output has elements of i32, but the kernel takes f32");
+    let ragged = AxisReduceConfig { access: RowAccess::Ragged, ..config };
+    assert!(matches!(AxisReduce::<f32>::new(ragged), Err(RowError::Tile { .. })));
+    let reduce = AxisReduce::<f32>::new(config).unwrap().load(&device).unwrap();
+    let (x, mut y) = (device.zeros::<f32>(32).unwrap(), device.zeros::<f32>(8).unwrap());
+    let error = reduce.launch(&AxisProblem { len: 5, ..problem }, &x, &mut y).unwrap_err();
+    assert!(matches!(error, RowError::BufferLength { found: 32, needed: 40, .. }), "{error}");
+    let error = reduce.launch(&AxisProblem { inner: 7, ..problem }, &x, &mut y).unwrap_err();
+    assert!(matches!(error, RowError::Access { .. }), "{error}");
+
+    let error = PermuteProblem::new(&[2, 3, 4], &[0, 0, 2]).unwrap_err();
+    assert!(error.to_string().ends_with("the order has each mode once"), "{error}");
+    let error = PermuteProblem::new(&[2; 6], &[4, 3, 2, 1, 0, 5]).unwrap_err();
+    assert!(error.to_string().ends_with("rows have at most 4 modes"), "{error}");
+    assert!(PermuteProblem::new(&[], &[]).is_err());
+    let problem = PermuteProblem::new(&[2, 3, 4], &[1, 0, 2]).unwrap();
+    let config = PermuteConfig::new(device.target(), f32::SCALAR, &problem);
+    let permute = Permute::<f32>::new(config).unwrap().load(&device).unwrap();
+    let error = permute.launch(&problem, &x, &mut y).unwrap_err();
+    assert!(matches!(error, RowError::BufferLength { found: 8, needed: 24, .. }), "{error}");
+    let mode = PermuteMode { count: 2, input_stride: 3, output_stride: 4 };
+    let modes = [mode, PermuteMode::ONE, PermuteMode::ONE, PermuteMode::ONE];
+    let error = permute.launch(&PermuteProblem { columns: 4, modes }, &x, &mut y).unwrap_err();
+    assert!(matches!(error, RowError::Access { .. }), "{error}");
+}

@@ -1,0 +1,143 @@
+//! The largest elements of rows, compared with a sort.
+
+use proptest::prelude::*;
+use tilewright::ir::builder::Converted;
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Target, bf16, f16};
+use tilewright::kernels::reduce::{TopK, TopKConfig};
+use tilewright::kernels::rows::{RowConfig, RowError, RowProblem};
+use tilewright::runtime::Device;
+use tilewright::tensor::RowTile;
+
+use super::matrix::{Real, devices, random};
+use crate::support::slow::sample;
+use crate::support::{ptxas, text};
+
+/// Compares values and columns with the first ones of the sorted row: larger elements first, of equal ones the lower
+/// column; no NaN.
+#[track_caller]
+fn check<T: Real + Converted>(device: &Device, config: TopKConfig, problem: &RowProblem, x: &[T]) {
+    let (count, rows) = (config.count as usize, problem.rows as usize);
+    let top = TopK::<T>::new(config).unwrap().load(device).unwrap();
+    let mut values = device.upload(&vec![-77.0f32; rows * count + 1]).unwrap();
+    let mut columns = device.upload(&vec![-77; rows * count + 1]).unwrap();
+    top.launch(problem, &device.upload(x).unwrap(), &mut values, &mut columns).unwrap();
+    let (values, columns) = (values.to_vec().unwrap(), columns.to_vec().unwrap());
+    let what = format!("{config:?}, {problem:?} on {}", device.name());
+    assert_eq!(
+        (values[rows * count], columns[rows * count]),
+        (-77.0, -77),
+        "{what}: wrote outside"
+    );
+    for row in 0..rows {
+        let pitch = problem.pitches()[0] as usize;
+        let x: Vec<f64> =
+            if problem.columns == 0 { &[] } else { &x[row * pitch..][..problem.columns as usize] }
+                .iter()
+                .map(|x| x.to())
+                .collect();
+        let mut sorted: Vec<(f64, i32)> =
+            x.into_iter().zip(0..).filter(|(x, _)| !x.is_nan()).collect();
+        sorted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        sorted.resize(sorted.len().max(count), (f64::NEG_INFINITY, -1));
+        for (rank, (value, column)) in sorted.into_iter().take(count).enumerate() {
+            let at = row * count + rank;
+            let found = (f64::from(values[at]), columns[at]);
+            assert_eq!(found, (value, column), "{what}: number {rank} of row {row}");
+        }
+    }
+}
+
+#[track_caller]
+fn check_random<T: Real + Converted>(device: &Device, count: u32, problem: &RowProblem, seed: u64) {
+    let x: Vec<T> = random(problem, problem.pitches()[0], 20.0, seed);
+    let config = TopKConfig::new(count, device.target(), T::SCALAR, problem);
+    check::<T>(device, config, problem, &x);
+}
+
+/// Of one warp for a row, of four and of sixteen, with aligned rows and ragged ones.
+#[test]
+fn rows_and_counts() {
+    for device in devices() {
+        for (seed, columns) in (0..).zip([1, 5, 31, 64, 1000, 2049, 4099]) {
+            for count in sample(2, [1, 8, 31, 32, 33, 64]) {
+                check_random::<bf16>(&device, count, &RowProblem::new(3, columns), seed);
+            }
+            check_random::<f32>(&device, 40, &RowProblem::new(5, columns), seed);
+        }
+        check_random::<f16>(&device, 64, &RowProblem::new(1, 20_003), 1);
+        check_random::<bf16>(&device, 8, &RowProblem::new(2, 0), 0);
+        check_random::<bf16>(&device, 8, &RowProblem::new(0, 50), 0);
+    }
+}
+
+/// Ascending rows replace every entry again and again, equal ones none; NaN is left out, infinities are not.
+#[test]
+fn special_rows() {
+    for device in devices() {
+        for columns in [70usize, 2500] {
+            let problem = RowProblem::new(1, columns as u32);
+            let ascending: Vec<f32> = (0..columns).map(|i| i as f32).collect();
+            let mut few = vec![f32::NAN; columns];
+            (few[3], few[columns - 1], few[40]) = (f32::NEG_INFINITY, 2.0, f32::INFINITY);
+            for x in [ascending, vec![1.5; columns], vec![f32::NEG_INFINITY; columns], few] {
+                for count in [1, 5, 64] {
+                    let config = TopKConfig::new(count, device.target(), Scalar::F32, &problem);
+                    check::<f32>(&device, config, &problem, &x);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_sizes(
+        rows in 1u32..5,
+        columns in 1u32..700,
+        more in 0u64..20,
+        count in 1u32..65,
+        seed in 0u64..1000,
+    ) {
+        let input_pitch = Some(u64::from(columns) + more);
+        let problem = RowProblem { rows, columns, input_pitch, output_pitch: None };
+        for device in devices() {
+            check_random::<bf16>(&device, count, &problem, seed);
+        }
+    }
+}
+
+#[test]
+fn kernels_assemble_without_spills() {
+    for (count, columns) in [(8, 4096), (64, 128_256), (64, 999)] {
+        let problem = RowProblem::new(9, columns);
+        let config = TopKConfig::new(count, Target::SM_90A, Scalar::Bf16, &problem);
+        let kernel = TopK::<bf16>::new(config).unwrap();
+        text::check_round_trip(kernel.ir());
+        let Some(ptxas) = ptxas::find() else { continue };
+        let report = ptxas.report(kernel.ptx().text(), "sm_90a").unwrap();
+        assert!(report.contains("0 bytes stack frame, 0 bytes spill stores"), "{report}");
+    }
+}
+
+#[test]
+fn what_no_kernel_takes_is_refused() {
+    let device = Device::sim_for(Target::SM_90A).unwrap();
+    let problem = RowProblem::new(4, 64);
+    let config = TopKConfig::new(8, device.target(), Scalar::F32, &problem);
+    for count in [0, 65] {
+        let error = TopK::<f32>::new(TopKConfig { count, ..config }).unwrap_err();
+        assert!(error.to_string().ends_with("the result of a row has 1 to 64 elements"), "{error}");
+    }
+    let tile = RowTile { team: 16, ..config.rows.tile };
+    let rows = RowConfig { tile, ..config.rows };
+    let error = TopK::<f32>::new(TopKConfig { rows, ..config }).unwrap_err();
+    assert!(error.to_string().ends_with("whole warps of one block share a row"), "{error}");
+    let top = TopK::<f32>::new(config).unwrap().load(&device).unwrap();
+    let (x, mut values) = (device.zeros::<f32>(256).unwrap(), device.zeros::<f32>(32).unwrap());
+    let mut columns = device.zeros::<i32>(31).unwrap();
+    let error = top.launch(&problem, &x, &mut values, &mut columns).unwrap_err();
+    assert!(matches!(error, RowError::BufferLength { found: 31, needed: 32, .. }), "{error}");
+}
