@@ -54,7 +54,7 @@ pub enum Accumulation {
     Nearest,
     /// All products of an instruction and the sum `c` before it are added at once. Each term is cut toward zero to a
     /// multiple of `2^(e - fraction_bits)`, and the cut terms are added exactly. `e` is the largest exponent of a nonzero
-    /// term. The exponent of a product is the sum of the exponents of its factors after normalization. The result is cut toward zero to `f32`, or rounded to
+    /// term. The exponent of a product is the sum of the exponents of its factors after normalisation. The result is cut toward zero to `f32`, or rounded to
     /// nearest even where accumulators are `f16`. What is larger than any number becomes infinity; infinity and NaN are as
     /// elsewhere.
     ///

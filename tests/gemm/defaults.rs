@@ -172,7 +172,7 @@ fn choices_are_explained() {
     assert_eq!(wanted.explain(&none, 132).unwrap_err(), wanted.best(&none, 132).unwrap_err());
 }
 
-/// A shape that was planned before is found in a table, in 50 microseconds even without optimization.
+/// A shape that was planned before is found in a table, in 50 microseconds even without optimisation.
 #[test]
 fn repeated_plans_come_from_a_table() {
     let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);

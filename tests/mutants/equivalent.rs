@@ -68,13 +68,13 @@ const EQUIVALENT: &[Entry] = &[
         "st.async",
         ("mbarrier init fence", "drop"),
         ("fence_mbarrier_init", 1),
-        "the barrier of the cluster releases the initialization to threads, and no other proxy uses the mbarrier",
+        "the barrier of the cluster releases the initialisation to threads, and no other proxy uses the mbarrier",
     ),
     (
         "st.async",
         ("cluster arrival", "relaxed"),
         ("barrier_cluster_arrive", 1),
-        "before the first round it orders the fenced initialization only",
+        "before the first round it orders the fenced initialisation only",
     ),
     (
         "multicast",

@@ -1,4 +1,4 @@
-//! Launches mutants on a GPU, for `scripts/sanitizer-peers`: other sanitizers run beside the simulator.
+//! Launches mutants on a GPU, for `scripts/sanitizer-peers`: other sanitisers run beside the simulator.
 
 use super::kernels::{Arg, Subject, subjects};
 use super::operators::{Mutant, mutants};

@@ -13,7 +13,7 @@ use crate::tensor::{CurrentRow, RowColumns, RowElements, RowLoop, tree};
 use super::rows::{RowConfig, RowError, RowProblem};
 pub use launch::{NormArgs, NormFunction};
 
-/// The normalization of a row `h`, whose mean square and variance are over all columns.
+/// The normalisation of a row `h`, whose mean square and variance are over all columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NormKind {
     /// `h / sqrt(mean(h^2) + epsilon)`.
@@ -37,7 +37,7 @@ impl fmt::Display for NormKind {
 pub struct NormConfig {
     /// The target and the tile of a row.
     pub rows: RowConfig,
-    /// The normalization.
+    /// The normalisation.
     pub kind: NormKind,
     /// Adds a residual to the input, `h = x + residual`, and stores `h`, rounded to `T`, over the residual. Without it
     /// `h = x`.
@@ -228,8 +228,8 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
             let own = tree(zero, &values, |a, b| a + b);
             let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
             let mean = sum / count;
-            let centered: Vec<_> = values.iter().map(|value| *value - mean).collect();
-            values = part.masked(&centered, 0.0);
+            let centred: Vec<_> = values.iter().map(|value| *value - mean).collect();
+            values = part.masked(&centred, 0.0);
         }
         let own = sum_of_squares(zero, &values);
         let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);

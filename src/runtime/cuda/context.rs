@@ -372,7 +372,7 @@ impl Context {
     }
 
     /// Held from looking at the uses of memory that a graph has, too, until the work that was queued is noted: a buffer
-    /// and its graphs are used from several threads without synchronization.
+    /// and its graphs are used from several threads without synchronisation.
     pub(super) fn lock_graphs(&self) -> MutexGuard<'_, ()> {
         self.graphs.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -140,10 +140,10 @@ impl Load {
         rows.chunks(self.to.at, 0..data.len(), |at, part| {
             shared.write_bytes(at, &data[part]);
         });
-        let signaled = shared.update_barrier(self.barrier, |barrier, name| {
+        let signalled = shared.update_barrier(self.barrier, |barrier, name| {
             barrier.expect(-i64::from(self.bytes), name)
         });
-        let (_, ended) = signaled.map_err(trapped)?;
+        let (_, ended) = signalled.map_err(trapped)?;
         memory.note_completion(
             origin,
             self.number,

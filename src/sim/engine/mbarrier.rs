@@ -96,7 +96,7 @@ fn set_detected(context: &mut ExecContext<'_, '_>, lane: usize, barrier: ByteAdd
         .detect(Scalar::U64, |detector, _| detector.races.mbarrier_set(at, lane as u32, barrier));
 }
 
-/// Checks that lanes know of the initialization of a barrier.
+/// Checks that lanes know of the initialisation of a barrier.
 pub(in crate::sim) fn use_detected(
     context: &mut ExecContext<'_, '_>,
     lanes: u32,

@@ -64,9 +64,9 @@ impl RemoteStore {
             new = reduced(op, self.elem, u64::from_le_bytes(old), self.value);
         }
         shared.write_bytes(self.to.at, &new.to_le_bytes()[..size]);
-        let signaled = shared
+        let signalled = shared
             .update_barrier(self.barrier, |barrier, name| barrier.expect(-(size as i64), name));
-        let (_, ended) = signaled.map_err(trapped)?;
+        let (_, ended) = signalled.map_err(trapped)?;
         memory.note_completion(origin, self.number, (self.signals(), ended));
         Ok(())
     }

@@ -446,7 +446,7 @@ causes! {
             by: T::Racer,
             /// The source of the earlier access.
             other: T::Racer,
-            /// The nearest missing synchronization.
+            /// The nearest missing synchronisation.
             missing: MissingEdge,
         },
         /// A `wgmma` on registers that were accessed since the last `wgmma_fence`, or without any.

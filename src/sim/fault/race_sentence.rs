@@ -153,7 +153,7 @@ impl fmt::Display for MissingEdge {
             MissingEdge::Pending => "that operation has not completed",
             MissingEdge::Wait => "no thread has waited for that operation",
             MissingEdge::Publish => {
-                "that operation has completed, but this thread neither waited for it nor synchronized with a thread \
+                "that operation has completed, but this thread neither waited for it nor synchronised with a thread \
                  that did"
             }
         })

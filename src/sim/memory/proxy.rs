@@ -1,8 +1,8 @@
 //! Tracks the bytes of shared memory that threads have stored and the asynchronous proxy may not see yet.
 //!
 //! Bulk stores and tensor cores read shared memory through another proxy than the threads write it. Between the
-//! two, PTX wants a `fence.proxy.async` behind the stores: in the warp that made them, or in a warp that synchronized
-//! with it first, through a barrier or an acquire. The simulator does not track which warps synchronized: any such
+//! two, PTX wants a `fence.proxy.async` behind the stores: in the warp that made them, or in a warp that synchronised
+//! with it first, through a barrier or an acquire. The simulator does not track which warps synchronised: any such
 //! event of the cluster counts for all its warps. So a fence that is too early may go unnoticed, and what is
 //! reported is a fault. Copies by threads (`cp.async`), which hardware lets see without, are left out; so is global
 //! memory.
@@ -63,7 +63,7 @@ impl Stores {
 #[derive(Debug)]
 pub(in crate::sim) struct Proxies {
     pub(in crate::sim) now: u32,
-    /// The time at which a warp last synchronized with others.
+    /// The time at which a warp last synchronised with others.
     learned: u32,
     /// All stores before this time are fenced.
     fenced: u32,

@@ -10,7 +10,7 @@
 //! before a thread that knows of its completion: the count of its component, or the phase of its mbarrier.
 //!
 //! **Facts.** A thread also knows facts about accesses, which travel along every edge as the order does: what the
-//! asynchronous proxy sees (`fence.proxy.async`), which initializations of mbarriers are fenced, what is fenced for
+//! asynchronous proxy sees (`fence.proxy.async`), which initialisations of mbarriers are fenced, what is fenced for
 //! which scope. A fence counts on either side of an edge. An access of a thread that is before one of the
 //! asynchronous proxy, but not visible to it, lacks a proxy fence.
 //!

@@ -31,7 +31,7 @@ pub enum Agent {
     Wgmma,
 }
 
-/// The synchronization nearest to what would order two accesses.
+/// The synchronisation nearest to what would order two accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MissingEdge {
@@ -50,7 +50,7 @@ pub enum MissingEdge {
     },
     /// The access is ordered, but not for the asynchronous proxy.
     ProxyFence,
-    /// The initialization of the mbarrier is not fenced.
+    /// The initialisation of the mbarrier is not fenced.
     InitFence,
     /// The operation has not completed.
     Pending,

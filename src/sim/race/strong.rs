@@ -1,4 +1,4 @@
-//! Synchronization by strong operations: releases and acquires by scope, and fences with relaxed operations.
+//! Synchronisation by strong operations: releases and acquires by scope, and fences with relaxed operations.
 //!
 //! A location keeps what was released to it. A relaxed operation releases what its thread has fenced, and acquires when
 //! its thread fences next. An edge exists where the scopes of both operations include both threads.

@@ -39,7 +39,7 @@ pub(in crate::sim) struct MbarrierAddress {
 #[derive(Clone, Debug)]
 pub(super) struct Mbarrier {
     pub(super) component: Component,
-    /// Phases that have completed, over all initializations.
+    /// Phases that have completed, over all initialisations.
     pub(super) phases: u32,
     pending: Knowledge,
     done: Knowledge,
@@ -186,7 +186,7 @@ impl Races {
         }
     }
 
-    /// Checks that an mbarrier is initialized before lanes use it, from another block or by the asynchronous proxy.
+    /// Checks that an mbarrier is initialised before lanes use it, from another block or by the asynchronous proxy.
     pub(in crate::sim) fn mbarrier_use(
         &mut self,
         at: At,

@@ -15,7 +15,7 @@ pub(super) enum Fact {
     AsyncShared,
     /// Visible to the asynchronous proxy, in global memory.
     AsyncGlobal,
-    /// Initializations of mbarriers that are fenced.
+    /// Initialisations of mbarriers that are fenced.
     Inits,
     /// Fenced for the threads of the block: what a relaxed operation releases.
     FencedCta,
@@ -250,7 +250,7 @@ impl Threads {
         self.change(1 << lane, |state| f(&mut state.known));
     }
 
-    /// Synchronizes `lanes` with each other.
+    /// Synchronises `lanes` with each other.
     pub(super) fn sync(&mut self, lanes: u32) {
         let lanes = self.whole(lanes);
         let state = State::new(self.released(lanes));

@@ -137,23 +137,23 @@ fn a_launch_that_lets_none_start_overlaps_with_none() {
 #[test]
 fn one_thread_may_wait_for_others() {
     let device = sim();
-    let second = |synchronizes: bool| {
+    let second = |synchronises: bool| {
         copy(&device, "second", move |k| {
             let leads = k.thread_idx().x.eq(0);
             k.if_(leads, |k| k.griddepcontrol_wait());
-            if synchronizes {
+            if synchronises {
                 k.bar_warp(u32::MAX);
             }
         })
     };
     let first = copy(&device, "first", |_| ());
-    for synchronizes in [true, false] {
+    for synchronises in [true, false] {
         let x = device.zeros(32).unwrap();
         let (mut y, mut z) = (device.zeros(32).unwrap(), device.zeros(32).unwrap());
         first.launch(GRID(1), (&x, &mut y)).unwrap();
         let programmatic = LaunchOptions::default().programmatic(true);
-        let run = second(synchronizes).launch_with(programmatic, GRID(1), (&y, &mut z));
-        assert_eq!(run.is_ok(), synchronizes);
+        let run = second(synchronises).launch_with(programmatic, GRID(1), (&y, &mut z));
+        assert_eq!(run.is_ok(), synchronises);
         if let Err(error) = run {
             let fault = race(error);
             let FaultCause::Race { by, other, .. } = &fault.cause else { panic!("{fault}") };

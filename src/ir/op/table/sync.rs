@@ -105,7 +105,7 @@ macro_rules! sync_rows {
             /// `mbarrier.try_wait.parity` or `mbarrier.test_wait.parity` in a loop.
             mbarrier_wait_parity = MbarrierWaitParity (barrier: MutPointer, index: Index, parity: U32)
                 {} -> Unit : Any, Sync, SM_80, PTX_7_1 where parity(barrier, parity);
-            /// Makes the initialization of mbarriers visible to the cluster and to bulk copies. PTX ISA 9.7.13.4
+            /// Makes the initialisation of mbarriers visible to the cluster and to bulk copies. PTX ISA 9.7.13.4
             /// `fence.mbarrier_init`.
             fence_mbarrier_init = FenceMbarrierInit () {} -> Unit : Any, Sync, SM_90, PTX_8_0;
         }
