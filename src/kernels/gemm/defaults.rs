@@ -188,7 +188,7 @@ impl GemmConfig {
                     if config.accumulators() > max {
                         continue;
                     }
-                    let ready = |store| config.ready(store, problem);
+                    let ready = |store| config.ready(store, problem, sms);
                     let chunks = config.tile_of_d()[1].is_multiple_of(128 / base.d.size_bytes());
                     let chunks = chunks && !swap && !by_threads;
                     let whole = ready(match (by_threads, chunks) {
@@ -229,14 +229,25 @@ impl GemmConfig {
     }
 
     /// The configuration with this way to write D and with all that follows from its tile.
-    fn ready(self, store: StoreForm, problem: &GemmProblem) -> GemmConfig {
-        let [m, n, _] = self.tile;
-        // Short matrices with a long sum have lost by early launches with small tiles, for no known reason.
-        let small = [[64, 128], [128, 64]].contains(&[m, n]);
-        let programmatic = !(problem.m <= 256 && problem.k >= 4096 && small);
+    fn ready(self, store: StoreForm, problem: &GemmProblem, sms: u32) -> GemmConfig {
+        let programmatic = !self.suffers_from_overlap(problem, sms);
         let (raster, registers) = (self.usual_raster(problem), self.usual_registers());
         let config = GemmConfig { store, raster, registers, programmatic, ..self };
         config.with_max_stages(STAGES)
+    }
+
+    /// Returns true if a launch that overlaps with the one before is slower: blocks that share the tiles of a large operand
+    /// are neighbours in one half of the L2 cache, unless they start where an SM happens to be free.
+    fn suffers_from_overlap(&self, problem: &GemmProblem, sms: u32) -> bool {
+        /// Measured: from 4 to 19 % of products with more bytes, and gains with fewer.
+        const BYTES: u64 = 18 << 20;
+        let [rows, columns, _] = self.tiles(problem).map(u64::from);
+        let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
+        let [a, b] =
+            [m * k * u64::from(self.a.size_bytes()), n * k * u64::from(self.b.size_bytes())];
+        let shared = if a > b { columns > 1 } else { rows > 1 };
+        let one_wave = rows * columns * u64::from(problem.batch) <= u64::from(sms);
+        self.cluster == 1 && shared && one_wave && a + b >= BYTES
     }
 
     /// Returns of A, B and D whether its pitch or its batch stride is no multiple of `bytes`.

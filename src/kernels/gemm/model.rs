@@ -320,7 +320,7 @@ impl GemmModel {
                 * f64::from(blocks_at_once).min(waves)
         };
         let products = self.step_cycles(config);
-        let bytes = stage_l2_bytes(config, problem);
+        let bytes = self.stage_l2_bytes(config, problem);
         let stages = f64::from((config.stages * blocks_at_once).max(1));
         let own = p.step_cycles
             + if config.consumers() < 2 && config.is_warp_specialised() {
@@ -330,7 +330,11 @@ impl GemmModel {
             }
             + if cluster > 1 { p.cluster_cycles } else { 0.0 };
         let lines = f64::from(config.tile[2] * config.a.size_bytes()) / 128.0;
-        let step = (products + own).max(bytes / p.fill_bytes).max(p.latency_cycles / stages);
+        let fill = bytes / p.fill_bytes;
+        // The tensor cores hold two stages: the one they read, and the one before it.
+        let refill = (REQUEST_CYCLES + FILL_SHARE * fill) / (stages - 2.0).max(1.0);
+        let latency = (p.latency_cycles / stages).max(refill);
+        let step = (products + own).max(fill).max(latency);
         let drained = products + own / lines.max(1.0);
         let step = step.max(drained);
         let step = if config.load == LoadForm::Threads {
@@ -351,7 +355,16 @@ impl GemmModel {
             let columns = f64::from(n.min(problem.n));
             switch + f64::from(m) * columns * ODD_CYCLES
         } else {
-            switch + written / p.store_bytes
+            let by_rows = match (config.is_warp_specialised(), config.store) {
+                (true, StoreForm::Direct) if config.swap => {
+                    EXCHANGED_CYCLES[usize::from(config.consumers() > 1)]
+                }
+                (true, StoreForm::Direct) => {
+                    DIRECT_CYCLES + ROW_CYCLES * f64::from(config.rows_of_consumer())
+                }
+                _ => 0.0,
+            };
+            switch + by_rows + written / p.store_bytes
         };
         let seen = match (config.schedule, config.store) {
             (Schedule::Pingpong, _) => p.pingpong_share,
@@ -365,6 +378,9 @@ impl GemmModel {
         // One tile alone: a second warp group with tiles of its own has none, and hides nothing.
         let alone = config.is_pingpong() && waves < 2.0;
         let tile = if alone { tile + f64::from(steps) * p.drain_cycles } else { tile };
+        // Short tiles: each of the two warp groups waits for the ends of its own.
+        let of_group = (rounds / 2.0).ceil() * (tile + end) / rounds - end * seen;
+        let tile = if config.is_pingpong() { tile.max(of_group) } else { tile };
         let parts = if splits > 1 {
             // Each block writes its part, and the last one reads all of them.
             let part = 4.0 * f64::from(m) * f64::from(n) / PARTIAL_BYTES;
@@ -374,9 +390,10 @@ impl GemmModel {
         };
         let store = (rounds - 1.0) * end * seen + end;
         let all_steps = rounds * f64::from(steps);
+        let together = if cluster > 1 { CLUSTER_CYCLES } else { 0.0 };
         Busy {
             waves: waves as u32,
-            cycles: p.prologue_cycles + rounds * tile + store + parts,
+            cycles: p.prologue_cycles + together + rounds * tile + store + parts,
             mma: all_steps * products,
             l2: all_steps * bytes / p.fill_bytes,
             store,
@@ -430,6 +447,32 @@ impl GemmModel {
         2.0 * rows * m * columns * n * steps * k * f64::from(problem.batch)
     }
 
+    /// Returns the bytes of a step that a block fetches from the L2 cache: the blocks of a cluster share B, and rows of a
+    /// tile that are not aligned to a line of the cache are in two lines.
+    fn stage_l2_bytes(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+        /// Measured: twice the bytes, and what the second request costs: on some SMs, and where all of them fetch at once.
+        const UNALIGNED: [f64; 2] = [2.2, 3.1];
+        let [m, n, k] = config.tile.map(f64::from);
+        let [rows, columns, _] = config.tiles(problem).map(u64::from);
+        let blocks = rows * columns * u64::from(problem.batch) * u64::from(config.splits.max(1));
+        let unaligned = UNALIGNED[usize::from(blocks >= u64::from(self.machine.sms))];
+        let strides = problem.strides(config).ok();
+        let bytes = |scalar: Scalar, pitch: Option<u64>| {
+            let size = u64::from(scalar.size_bytes());
+            let aligned = pitch.is_none_or(|pitch| {
+                let bytes = pitch * size;
+                // Copies are aligned.
+                bytes.is_multiple_of(128)
+                    || (config.load == LoadForm::Repack && !bytes.is_multiple_of(16))
+            });
+            let lines = if aligned || !config.is_warp_specialised() { 1.0 } else { unaligned };
+            k * size as f64 * lines
+        };
+        let a = m * bytes(config.a, strides.map(|strides| strides.a[0]));
+        let b = n * bytes(config.b, strides.map(|strides| strides.b[0]));
+        a + b / f64::from(config.cluster.max(1))
+    }
+
     /// Bytes from the L2 cache, and bytes of memory.
     fn traffic(&self, config: &GemmConfig, problem: &GemmProblem) -> (f64, f64) {
         let [rows, columns, steps] = config.tiles(problem).map(f64::from);
@@ -437,7 +480,7 @@ impl GemmModel {
         let batch = f64::from(problem.batch);
         let (size, out) = (f64::from(config.a.size_bytes()), f64::from(config.d.size_bytes()));
         let (a, b, d) = (m * k * size, n * k * size, m * n * out / f64::from(config.sums()));
-        let l2 = rows * columns * steps * stage_l2_bytes(config, problem);
+        let l2 = rows * columns * steps * self.stage_l2_bytes(config, problem);
         let kept = self.machine.l2_bytes * self.parameters.kept_share;
         let read = if a + b <= kept {
             a + b
@@ -464,7 +507,15 @@ impl GemmModel {
             let passes_b = if b <= kept { 1.0 } else { passes_b };
             a * passes_a + b * passes_b
         };
-        (l2 * batch, (read + d) * batch)
+        // Tiles of D that share a sector of the memory write it twice, and read it.
+        let sector = |elements: u64| {
+            (elements * u64::from(config.d.size_bytes())).is_multiple_of(SECTOR_BYTES)
+        };
+        let [_, width] = config.tile_of_d();
+        let pitch = problem.strides(config).map_or(1, |strides| strides.d[0]);
+        let torn = sector(pitch) && !sector(u64::from(width));
+        let torn = if torn { m * (columns - 1.0) * TORN_BYTES } else { 0.0 };
+        (l2 * batch, (read + d + torn) * batch)
     }
 }
 
@@ -476,6 +527,19 @@ const LOAD_CYCLES: f64 = 1000.0;
 const VECTOR_CYCLES: [f64; 2] = [350.0, 490.0];
 /// Cycles of an element of 16 bits that is stored by itself from registers.
 const ODD_CYCLES: f64 = 1.5;
+/// Bytes of a sector, the unit that memory reads and writes, and those that a sector costs which two tiles write.
+const SECTOR_BYTES: u64 = 32;
+const TORN_BYTES: f64 = 150.0;
+/// Cycles of a tile that the threads of a warp group store from shared memory, and of each of its rows.
+const DIRECT_CYCLES: f64 = 1000.0;
+const ROW_CYCLES: f64 = 12.0;
+/// Cycles of such a tile where operands are exchanged: of one warp group, and of several.
+const EXCHANGED_CYCLES: [f64; 2] = [600.0, 3000.0];
+/// Cycles from the request for a stage to its first bytes, and the share of the time of its bytes that follows.
+const REQUEST_CYCLES: f64 = 700.0;
+const FILL_SHARE: f64 = 0.65;
+/// Cycles in which the blocks of a cluster wait for each other at the start and at the end.
+const CLUSTER_CYCLES: f64 = 450.0;
 /// Cycles of the start and the end of a thread block that has an SM for itself, without tensor cores.
 const ALONE_CYCLES: f64 = 30_000.0;
 /// Bytes of partial accumulators that an SM writes or reads in a cycle.
@@ -502,29 +566,6 @@ fn share_of_products(config: &GemmConfig) -> f64 {
 /// Returns the multiply-accumulates of a type that the tensor cores of an SM do in a cycle.
 fn multiplications(scalar: Scalar) -> f64 {
     4096.0 / f64::from(scalar.size_bytes())
-}
-
-/// Returns the bytes of a step that a block fetches from the L2 cache: the blocks of a cluster share B, and rows of a tile
-/// that are not aligned to a line of the cache are in two lines.
-fn stage_l2_bytes(config: &GemmConfig, problem: &GemmProblem) -> f64 {
-    /// Measured: twice the bytes, and what the second request costs.
-    const UNALIGNED: f64 = 2.2;
-    let [m, n, k] = config.tile.map(f64::from);
-    let strides = problem.strides(config).ok();
-    let bytes = |scalar: Scalar, pitch: Option<u64>| {
-        let size = u64::from(scalar.size_bytes());
-        let aligned = pitch.is_none_or(|pitch| {
-            let bytes = pitch * size;
-            // Copies are aligned.
-            bytes.is_multiple_of(128)
-                || (config.load == LoadForm::Repack && !bytes.is_multiple_of(16))
-        });
-        let lines = if aligned || !config.is_warp_specialised() { 1.0 } else { UNALIGNED };
-        k * size as f64 * lines
-    };
-    let a = m * bytes(config.a, strides.map(|strides| strides.a[0]));
-    let b = n * bytes(config.b, strides.map(|strides| strides.b[0]));
-    a + b / f64::from(config.cluster.max(1))
 }
 
 /// Returns the energy of an operation, relative to one of `bf16` with wide instructions.

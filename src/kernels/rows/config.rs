@@ -21,7 +21,7 @@ use super::problem::RowProblem;
 /// assert_eq!((config.tile.team, config.tile.vectors), (128, 4));
 /// // A cluster of 8 blocks holds the longest rows.
 /// let config = RowConfig::new(Target::SM_90, Scalar::Bf16, &RowProblem::new(64, 262_144))?;
-/// assert_eq!((config.tile.team, config.tile.cluster), (1024, 8));
+/// assert_eq!((config.tile.team, config.tile.vectors, config.tile.cluster), (512, 8, 8));
 /// # Ok::<(), tilewright::kernels::rows::RowError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,25 +39,39 @@ const MOST_BLOCKS: u32 = 8;
 const MOST_ELEMENTS: u32 = 32;
 impl RowConfig {
     /// Returns the configuration for rows of these sizes, with elements of this type in the input. Rows of more than
-    /// 16 KiB are pipelined on a target with enough shared memory.
+    /// 16 KiB are pipelined on a target with enough shared memory, and rows of more than 128 KiB are shared by clusters of small
+    /// blocks there.
     ///
     /// # Errors
     /// [`RowError::Columns`]: rows are longer than 32,768 elements, or than 262,144 where the target has clusters.
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
-        Self::pipelined_above(16 << 10, target, input, problem)
+        Self::pipelined_above([16 << 10, 128 << 10], target, input, problem)
     }
 
-    /// As [`new`](RowConfig::new), for a kernel whose rows are pipelined from another length on.
+    /// As [`new`](RowConfig::new), for a kernel whose rows are pipelined from another number of bytes on, and shared by small
+    /// blocks from another one on.
     pub(in crate::kernels) fn pipelined_above(
-        bytes: u32,
+        [pipelined, small_blocks]: [u32; 2],
         target: Target,
         input: Scalar,
         problem: &RowProblem,
     ) -> Result<RowConfig, RowError> {
         // With 512 threads, two blocks of an SM have 64 registers for each thread.
         let plain = Self::within(target, input, problem, MOST_ELEMENTS, 512)?;
-        if plain.tile.sharers() * plain.tile.vectors * RowTile::VECTOR_BYTES <= bytes {
+        let bytes = plain.tile.sharers() * plain.tile.vectors * RowTile::VECTOR_BYTES;
+        if bytes <= pipelined {
             return Ok(plain);
+        }
+        if bytes > small_blocks {
+            // The blocks of an SM work while others wait for their clusters.
+            let max = 8 * plain.tile.vector(input);
+            let small = [256, 512].into_iter().find_map(|threads| {
+                let config = Self::within(target, input, problem, max, threads).ok()?;
+                (config.tile.threads <= threads).then(|| config.pipelined()).flatten()
+            });
+            if let Some(small) = small {
+                return Ok(small);
+            }
         }
         let max = (4 * plain.tile.vector(input)).min(MOST_ELEMENTS);
         let long = [512, 1024].into_iter().find_map(|threads| {

@@ -30,7 +30,7 @@ impl SoftmaxConfig {
     /// Those of [`RowConfig::new`].
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<Self, RowError> {
         // Without a weight that is read beside the row, longer rows than those of a norm keep memory busy.
-        let rows = RowConfig::pipelined_above(32 << 10, target, input, problem)?;
+        let rows = RowConfig::pipelined_above([32 << 10, 64 << 10], target, input, problem)?;
         Ok(SoftmaxConfig { rows, log: false })
     }
 
