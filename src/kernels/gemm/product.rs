@@ -244,7 +244,7 @@ impl<'h, T: Types, E: EpilogueParameter> Sm90Args<'h, T, E> {
         }
         macro_rules! split {
             ($function:ident, $workspace:ident, $input:expr, $d:expr) => {{
-                let mut buffers = $workspace.reserve(config, groups)?;
+                let mut buffers = $workspace.reserve(config, groups, grid)?;
                 let (partials, arrivals) = &mut *buffers;
                 how.run(
                     $function,
