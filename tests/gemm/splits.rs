@@ -5,8 +5,9 @@ use crate::support::slow::{sample, slow};
 use crate::support::{device, gemm_case};
 
 use gemm_case::Case;
+use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{bf16, f16};
+use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadForm,
     Schedule, Splits, StoreForm,
@@ -62,7 +63,9 @@ fn numbers(device: &Device, len: usize) -> Buffer<f16> {
 fn sums_of_parts_are_reproducible() {
     let config = GemmConfig { splits: Splits::Even(4), ..GemmConfig::sm90(Scalar::F16, [64, 64]) };
     let stream = GemmConfig { splits: Splits::Stream, ..config };
-    for (config, m) in [(config, 100), (stream, 100), (stream, 190)] {
+    let ms = GemmConfig::sm80(Target::SM_80, Scalar::F16, [64, 64]);
+    let ms = GemmConfig { splits: Splits::Even(3), ..ms };
+    for (config, m) in [(config, 100), (stream, 100), (stream, 190), (ms, 70)] {
         let problem = GemmProblem::new(m as u32, 136, 1024);
         let mut results = Vec::new();
         for seed in 0..3 {
@@ -110,6 +113,46 @@ fn blocks_share_runs_of_steps() {
             let problem = GemmProblem { batch: 1 + rows % 2, ..GemmProblem::new(m, n, k) };
             let device = device_in(Order::Random { seed });
             Case::new(problem).check::<bf16, bf16>(&device, config);
+        }
+    }
+}
+
+/// The kernels without roles: each type and each way to copy, batches, epilogues, a last part that is not whole.
+#[test]
+fn blocks_without_roles_share_a_tile() {
+    let epilogue = Epilogue {
+        alpha: true,
+        beta: true,
+        bias: Some(Bias::Column),
+        activation: Some(Activation::Relu),
+    };
+    let simt = |input, tile| GemmConfig { tile, ..GemmConfig::simt(Target::SM_80, input) };
+    let single = simt(Scalar::F32, [64, 64, 8]);
+    let stages = |config| GemmConfig { stages: 2, ..config };
+    let ms = |input, tile| stages(GemmConfig::sm80(Target::SM_80, input, tile));
+    let columns = |config| GemmConfig { major_a: Major::Mn, major_b: Major::Mn, ..config };
+    let configs = [
+        single,
+        GemmConfig { epilogue, ..columns(single) },
+        simt(Scalar::F32, [128, 128, 32]),
+        simt(Scalar::F32, [32, 64, 16]),
+        columns(simt(Scalar::Bf16, [64, 64, 16])),
+        ms(Scalar::Bf16, [64, 64]),
+        GemmConfig { epilogue, stages: 3, ..columns(ms(Scalar::F16, [128, 64])) },
+        GemmConfig { alignment: 2, ..ms(Scalar::Bf16, [64, 128]) },
+        ms(Scalar::Tf32, [64, 64]),
+    ];
+    for (seed, config) in (0..).zip(configs) {
+        let device = device_in(Order::Random { seed });
+        for (parts, m, n, steps) in sample(2, [(2, 69, 40, 5), (3, 30, 136, 7), (4, 8, 16, 4)]) {
+            let config = GemmConfig { splits: Splits::Even(parts), ..config };
+            assert_eq!(config.check(), Ok(()), "{config}");
+            let ragged = if config.alignment == 2 { 3 } else { 8 };
+            let k = steps * config.tile[2] - if config.tile[2] > 8 { ragged } else { 0 };
+            let batch = 1 + steps % 2;
+            let m = if config.major_a == Major::Mn { m / 8 * 8 } else { m };
+            Case::new(GemmProblem { batch, ..GemmProblem::new(m, n, k) })
+                .check_any(&device, config);
         }
     }
 }
@@ -165,7 +208,7 @@ fn splits_have_rules() {
     let said = |config: GemmConfig| config.check().unwrap_err().to_string();
     assert!(said(GemmConfig { splits: Splits::Even(65), ..base }).contains("1 to 64 are possible"));
     let pingpong = GemmConfig { schedule: Schedule::Pingpong, ..base };
-    assert!(said(pingpong).contains("only cooperative warp groups split K"));
+    assert!(said(pingpong).contains("tiles of their own do not split K"));
     let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..base };
     assert!(said(deferred).contains("not written under the next one"));
     let stored = GemmConfig { splits: Splits::Even(2), ..direct(base) };
@@ -174,10 +217,13 @@ fn splits_have_rules() {
     assert!(said(grouped).contains("no exchanged operands, clusters or splits"));
     let stream = GemmConfig { splits: Splits::Stream, ..base };
     assert_eq!(stream.to_string().parse(), Ok(stream));
+    let simt = GemmConfig { splits: Splits::Stream, ..GemmConfig::simt(base.target, Scalar::F32) };
     assert_eq!(
-        said(GemmConfig { splits: Splits::Stream, ..pingpong }),
-        "`splits` cannot be `Stream`: only cooperative warp groups split K"
+        said(simt),
+        "`splits` cannot be `Stream`: only cooperative warp groups share runs of steps"
     );
+    let wide = GemmConfig::sm80(base.target, Scalar::Bf16, [128, 128]);
+    assert!(said(GemmConfig { splits: Splits::Even(2), ..wide }).contains("more than 64 accum"));
     let steps = stream.check_problem(&GemmProblem::new(1 << 20, 1 << 16, 65536)).unwrap_err();
     assert!(matches!(steps, GemmError::Steps { .. }), "{steps}");
     // Parts of 2 steps: the third one is the last.

@@ -188,13 +188,17 @@ impl GemmConfig {
     pub(super) fn splits_rule(&self) -> Option<&'static str> {
         if self.splits == Splits::Even(1) {
             None
-        } else if self.schedule != Schedule::Cooperative {
-            Some("only cooperative warp groups split K")
+        } else if self.is_pingpong() {
+            Some("warp groups with tiles of their own do not split K")
+        } else if self.splits == Splits::Stream && self.schedule != Schedule::Cooperative {
+            Some("only cooperative warp groups share runs of steps")
         } else if self.store == StoreForm::Overlapped {
             Some("a split tile is not written under the next one")
         } else if self.store == StoreForm::Direct && self.consumers() > 1 {
-            // With several groups the assembler spills.
+            // Here and with more accumulators of a thread, the assembler spills.
             Some("threads that store D split K with one warp group alone")
+        } else if !self.is_warp_specialised() && self.accumulators() > 64 {
+            Some("threads with more than 64 accumulators do not split K")
         } else if !(1..=64).contains(&self.splits.even()) || self.splits == Splits::Even(0) {
             Some("1 to 64 are possible")
         } else {

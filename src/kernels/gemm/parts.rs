@@ -147,8 +147,15 @@ impl<'b> Parts<'b> {
         Parts { tiles: self.tiles.row_groups(k, groups, size), ..self }
     }
 
+    /// Returns the part of a thread block that does not stay.
+    pub(super) fn of_block(&self, k: &mut Body<'b, '_>) -> Part<'b> {
+        let block = k.block_idx().x;
+        let tile = self.tiles.tile(k, block);
+        self.of_tile(k, tile)
+    }
+
     /// Returns the part for a tile of the scheduler.
-    pub(super) fn of_tile<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> Part<'c>
+    fn of_tile<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> Part<'c>
     where
         'b: 'c,
     {
@@ -237,9 +244,14 @@ impl<'b> Parts<'b> {
         (self.splits == Splits::Stream).then(|| part.steps().lt(self.steps))
     }
 
-    /// The slots of the parts of a tile. By stream-K, the slot of a part is the sum of the numbers of its thread block and of
+    /// The slots of the parts of a tile; `even` are the parts of each tile of equal splits. By stream-K, the slot of a part is the sum of the numbers of its thread block and of
     /// its tile: from one part to the next, one of both increases at least.
-    pub(super) fn slots<'c>(&self, k: &Body<'c, '_>, part: Part<'c>) -> Slots<'c>
+    pub(super) fn slots<'c>(
+        &self,
+        k: &Body<'c, '_>,
+        part: Part<'c>,
+        even: Val<'c, i32>,
+    ) -> Slots<'c>
     where
         'b: 'c,
     {
@@ -249,9 +261,8 @@ impl<'b> Parts<'b> {
         match self.splits {
             Splits::Even(_) => {
                 let parts = self.splits.even();
-                let count = k.constant(parts.cast_signed());
                 let (first, number) = (tile * parts, part.number);
-                Slots { tile, first, step: 1, number, count, first_is_late: false }
+                Slots { tile, first, step: 1, number, count: even, first_is_late: false }
             }
             Splits::Stream => {
                 let (runs, start) = (self.runs(k), part.number * self.steps);

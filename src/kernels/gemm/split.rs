@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ir::builder::OnDevice;
 use crate::ir::{Body, GlobalMut, NamedBarrier, Registers, Val, Vector, range};
-use crate::runtime::{Buffer, Device, Grid};
+use crate::runtime::{AtLaunch, Buffer, Device, Grid};
 
 use super::super::arrival::{have_others_arrived, is_last_to_arrive};
 use super::config::GemmConfig;
@@ -18,6 +18,8 @@ crate::params! {
         pub(super) partials: GlobalMut<f32>,
         /// The parts that are written, for each warp group of each tile: 0 before and after a launch.
         pub(super) arrivals: GlobalMut<u32>,
+        /// The parts of each tile of equal splits. The assembler would unroll the sum of a constant number of parts, and spill.
+        pub(super) parts: i32,
     }
 }
 
@@ -52,9 +54,9 @@ impl<'b> Parts<'b> {
         let k: &mut Body<'b, '_> = &mut k.rescoped();
         let Some(args) = args else { return write(&mut k.rescoped()) };
         let is_last = match self.is_partial(part) {
-            None => threads.sum(k, args, self.slots(k, part), accumulators),
+            None => threads.sum(k, args, self.slots(k, part, args.parts), accumulators),
             Some(is_partial) => k.if_with(is_partial, true, |k| {
-                threads.sum(k, args, self.slots(k, part), accumulators)
+                threads.sum(k, args, self.slots(k, part, args.parts), accumulators)
             }),
         };
         k.if_(is_last, write);
@@ -140,6 +142,16 @@ impl Accumulators<'_, '_> {
 pub(super) struct SplitWorkspace {
     device: Device,
     buffers: Mutex<SplitBuffers>,
+}
+
+impl SplitParams {
+    /// The argument of a launch.
+    pub(super) fn arg<'x, 'b>(
+        config: &GemmConfig,
+        (partials, arrivals): &'x mut SplitBuffers,
+    ) -> SplitParams<AtLaunch<'x, 'b>> {
+        SplitParams { partials, arrivals, parts: config.splits.even().cast_signed() }
+    }
 }
 
 /// The partial accumulators, and the arrivals at each tile.
