@@ -23,3 +23,20 @@ pub(super) fn is_last_to_arrive<'b>(
     k.fence(FenceOrder::AcqRel, MemScope::Gpu);
     last
 }
+
+/// Returns true in all threads of `barrier`, without an arrival, if all others of `count` groups of threads have arrived at
+/// `counter`. The counter is 0 again then, and the group sees their writes. The other arguments are those of
+/// [`is_last_to_arrive`].
+#[track_caller]
+pub(super) fn have_others_arrived<'b>(
+    k: &mut Body<'b, '_>,
+    counter: Val<'b, GlobalMut<u32>>,
+    count: Val<'b, i32>,
+    (barrier, leader): (NamedBarrier<'b>, Val<'b, bool>),
+) -> Val<'b, bool> {
+    let others = (count - 1).cvt::<u32>();
+    let arrived = k.if_with(leader, 0u32, |k| counter.atom().cas(k, 0, others, 0u32));
+    let have_arrived = barrier.red_or(k, arrived.eq(others));
+    k.fence(FenceOrder::AcqRel, MemScope::Gpu);
+    have_arrived
+}

@@ -5,7 +5,7 @@ use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, GemmConfig, GemmError, GemmProblem, LoadForm, MatrixStrides,
-    Schedule, StoreForm,
+    Schedule, Splits, StoreForm,
 };
 use tilewright::tensor::Raster;
 
@@ -46,7 +46,10 @@ fn random(rng: &mut Rng) -> GemmConfig {
         swap: rng.below(3) == 0,
         grouped: rng.below(4) == 0,
         cluster: one(rng, &[0, 1, 1, 1, 2, 3]),
-        splits: one(rng, &[0, 1, 1, 1, 2, 64, u32::MAX]),
+        splits: match rng.below(8) {
+            0 => Splits::Stream,
+            _ => Splits::Even(one(rng, &[0, 1, 1, 1, 2, 64, u32::MAX])),
+        },
         raster: one(rng, &rasters),
         store: one(rng, &StoreForm::ALL),
         epilogue: Epilogue {

@@ -16,7 +16,9 @@ use gemm_case::{Case, ptx};
 use tilewright::arch::Major;
 use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
-use tilewright::kernels::gemm::{Activation, Bias, Epilogue, GemmConfig, GemmProblem, Schedule};
+use tilewright::kernels::gemm::{
+    Activation, Bias, Epilogue, GemmConfig, GemmProblem, Schedule, Splits,
+};
 use tilewright::runtime::Device;
 
 fn sizes() -> Vec<GemmProblem> {
@@ -134,7 +136,10 @@ fn epilogues_that_are_off_are_absent() {
 fn kernels_are_right_on_the_simulator() {
     let device = Device::sim().unwrap();
     for config in part(offered(), 40) {
-        let steps = if config.splits > 1 { 2 * config.splits } else { 4 };
+        let steps = match config.splits {
+            Splits::Even(parts) if parts > 1 => 2 * parts,
+            _ => 4,
+        };
         let depth =
             if config.schedule == Schedule::Cooperative { steps * config.tile[2] } else { 40 };
         let problem = GemmProblem::new(config.tile[0] + 8, 48, depth);

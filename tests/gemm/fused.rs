@@ -7,7 +7,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Global, GlobalMut, Target, bf16};
 use tilewright::kernels::gemm::{
     Epilogue, FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadForm,
-    Schedule, StoreForm,
+    Schedule, Splits, StoreForm,
 };
 use tilewright::runtime::Device;
 
@@ -47,7 +47,8 @@ fn configs() -> Vec<GemmConfig> {
         GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) },
         GemmConfig { schedule: Schedule::Pingpong, ..sm90([64, 80]) },
         GemmConfig { cluster: 2, ..sm90([128, 64]) },
-        GemmConfig { splits: 2, ..sm90([128, 64]) },
+        GemmConfig { splits: Splits::Even(2), ..sm90([128, 64]) },
+        GemmConfig { splits: Splits::Stream, ..sm90([64, 64]) },
         GemmConfig { load: LoadForm::Repack, ..sm90([64, 64]) },
         GemmConfig { registers: swap.usual_registers(), ..swap },
         GemmConfig { stages: 2, ..sm80 },

@@ -10,7 +10,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Target, bf16};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GroupRows,
-    LoadForm, MatrixStrides, Schedule, StoreForm,
+    LoadForm, MatrixStrides, Schedule, Splits, StoreForm,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::{Options, Order};
@@ -301,7 +301,7 @@ fn mistakes_are_named() {
         other => panic!("{config}: {other:?}"),
     };
     assert_eq!(field(GemmConfig { cluster: 2, ..config }), "grouped");
-    assert_eq!(field(GemmConfig { splits: 2, ..config }), "grouped");
+    assert_eq!(field(GemmConfig { splits: Splits::Even(2), ..config }), "grouped");
     assert_eq!(field(GemmConfig { load: LoadForm::Repack, ..config }), "grouped");
     assert_eq!(field(GemmConfig { store: StoreForm::Direct, ..config }), "grouped");
     let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);

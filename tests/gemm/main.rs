@@ -32,6 +32,8 @@ mod pairs;
 #[cfg(feature = "tune")]
 mod space;
 #[cfg(feature = "sim")]
+mod splits;
+#[cfg(feature = "sim")]
 mod tiles;
 #[cfg(feature = "tune")]
 mod tuner;

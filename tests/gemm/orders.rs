@@ -5,7 +5,7 @@ use crate::support::slow::sample;
 
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Kernel, KernelIr, Target, Untyped, bf16};
-use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem, Schedule, StoreForm};
+use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem, Schedule, Splits, StoreForm};
 use tilewright::runtime::{Arg, Device};
 use tilewright::sim::{Options, Order};
 use tilewright::tensor::Raster;
@@ -33,7 +33,8 @@ fn no_order_of_warps_changes_a_result() {
         GemmConfig { cluster: 2, ..base },
         GemmConfig { tile: [128, 256, 64], store: StoreForm::Overlapped, ..base },
         GemmConfig { tile: [128, 64, 64], schedule: Schedule::Pingpong, ..base },
-        GemmConfig { splits: 2, tile: [128, 64, 64], ..base },
+        GemmConfig { splits: Splits::Even(2), tile: [128, 64, 64], ..base },
+        GemmConfig { splits: Splits::Stream, tile: [128, 64, 64], ..base },
         GemmConfig {
             tile: [24, 128, 64],
             swap: true,

@@ -10,7 +10,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Number, Target, bf16, f16};
 use tilewright::kernels::gemm::{
     Epilogue, FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadForm,
-    MatrixStrides, Schedule, StoreForm,
+    MatrixStrides, Schedule, Splits, StoreForm,
 };
 use tilewright::runtime::Device;
 
@@ -53,7 +53,8 @@ fn warp_specialised() -> Vec<GemmConfig> {
         GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) },
         GemmConfig { schedule: Schedule::Pingpong, store: StoreForm::Rows, ..sm90([64, 80]) },
         GemmConfig { cluster: 2, ..sm90([128, 128]) },
-        GemmConfig { splits: 2, ..sm90([128, 128]) },
+        GemmConfig { splits: Splits::Even(2), ..sm90([128, 128]) },
+        GemmConfig { splits: Splits::Stream, ..sm90([128, 128]) },
         GemmConfig { load: LoadForm::Repack, ..sm90([64, 128]) },
     ]
 }

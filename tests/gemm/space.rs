@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use tilewright::arch::Major;
 use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
-use tilewright::kernels::gemm::{Activation, Bias, Epilogue, GemmConfig, GemmProblem};
+use tilewright::kernels::gemm::{Activation, Bias, Epilogue, GemmConfig, GemmProblem, Splits};
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
 use tilewright::tune::{Effort, GemmModel, GemmSpace, Regime, Sweep, USUAL_SHAPES, rankings};
@@ -93,7 +93,10 @@ fn check(config: GemmConfig) {
 fn check_on(device: &Device, config: GemmConfig) {
     let [tile_m, tile_n, depth] = config.tile;
     // Two tiles along each mode, the second one ragged, and a last step that is not whole.
-    let k = if config.splits > 1 { 2 * config.splits * depth - 8 } else { 5 * depth + 8 };
+    let k = match config.splits {
+        Splits::Even(parts) if parts > 1 => 2 * parts * depth - 8,
+        _ => 5 * depth + 8,
+    };
     let [m, n] = [tile_m + tile_m / 2 + 3, tile_n + 8 * (tile_n / 16).max(1)];
     Case::new(GemmProblem::new(m, n, k)).check_any(device, config);
 }

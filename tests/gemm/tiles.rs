@@ -1,4 +1,4 @@
-//! Tiles of every width: exchanged operands, three consumer groups, splits, clusters, unaligned pitches and operands.
+//! Tiles of every width: exchanged operands, three consumer groups, clusters, unaligned pitches and operands.
 
 use crate::support::slow::sample;
 use crate::support::{device, gemm_case, ptxas};
@@ -8,18 +8,17 @@ use tilewright::arch::{L2Promotion, Major};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, LoadForm, MatrixStrides,
-    Schedule, StoreForm,
+    Activation, Bias, Epilogue, Gemm, GemmConfig, GemmProblem, LoadForm, MatrixStrides, Schedule,
+    Splits, StoreForm,
 };
 use tilewright::runtime::Device;
-use tilewright::sim::{Options, Order};
 
 fn device() -> Device {
     device::gpu().unwrap_or_else(|| Device::sim().unwrap())
 }
 
 /// A configuration with exchanged operands and three stages.
-fn swapped(input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
+pub(crate) fn swapped(input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
     let config = GemmConfig { swap: true, ..GemmConfig::sm90(input, [m, n]) };
     let config = GemmConfig { store: StoreForm::Rows, stages: 3, ..config };
     GemmConfig { registers: config.usual_registers(), ..config }
@@ -121,84 +120,8 @@ fn unaligned_pitches_are_not_promoted() {
     assert_eq!(promotion(3000), [L2Promotion::None; 2]);
 }
 
-/// Thread blocks that share a tile: parts of unequal length, several groups, clusters, batches, every way to write D.
-#[test]
-fn blocks_share_a_tile() {
-    let plain = GemmConfig { splits: 3, ..GemmConfig::sm90(Scalar::Bf16, [128, 64]) };
-    let exchanged = swapped(Scalar::Bf16, [24, 64]);
-    let epilogue = Epilogue { alpha: true, bias: Some(Bias::Row), ..Epilogue::default() };
-    let configs = [
-        plain,
-        GemmConfig { splits: 2, cluster: 2, ..plain },
-        GemmConfig { epilogue, store: StoreForm::Rows, tile: [128, 40, 64], ..plain },
-        GemmConfig { splits: 3, load: LoadForm::Repack, ..exchanged },
-        direct(GemmConfig { splits: 3, load: LoadForm::Repack, ..exchanged }),
-        GemmConfig { splits: 4, tile: [16, 192, 64], registers: Some([32, 160]), ..exchanged },
-    ];
-    for config in configs {
-        assert_eq!(config.check(), Ok(()), "{config}");
-        let sizes = [(150, 72, 7 * 64), (20, 200, 7 * 64 + 8)];
-        for (seed, (m, n, k)) in sample(3, (0..2).flat_map(|seed| sizes.map(|size| (seed, size)))) {
-            let order = Order::Random { seed };
-            let device =
-                device::gpu().unwrap_or_else(|| Device::sim_with(Options::default().order(order)));
-            let batch = GemmProblem { batch: 2, ..GemmProblem::new(m, n, k) };
-            Case::new(batch).check::<bf16, bf16>(&device, config);
-        }
-    }
-}
-
-/// A function is launched again and again: its workspace is as it was, and the bits of a result do not change.
-#[test]
-fn split_sums_are_reproducible() {
-    let config = GemmConfig { splits: 4, ..GemmConfig::sm90(Scalar::F16, [64, 64]) };
-    let problem = GemmProblem::new(100, 136, 1024);
-    let number = |i: usize| f16::from_f32((i * 7919 % 1009) as f32 / 317.0 - 1.5);
-    let of = |len: usize| (0..len).map(number).collect::<Vec<f16>>();
-    let mut results = Vec::new();
-    for seed in 0..3 {
-        let order = Order::Random { seed };
-        let device =
-            device::gpu().unwrap_or_else(|| Device::sim_with(Options::default().order(order)));
-        let (a, b) =
-            (device.upload(&of(100 * 1024)).unwrap(), device.upload(&of(136 * 1024)).unwrap());
-        let function = Gemm::<f16>::new(config).unwrap().load(&device).unwrap();
-        for _ in 0..2 {
-            let mut d = device.zeros::<f16>(100 * 136).unwrap();
-            function.launch(&problem, GemmArgs::new(&a, &b, &mut d)).unwrap();
-            results.push(d.to_vec().unwrap());
-        }
-    }
-    assert!(results.iter().all(|d| *d == results[0]));
-}
-
-#[test]
-fn splits_have_rules() {
-    let base = GemmConfig { splits: 4, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
-    let said = |config: GemmConfig| config.check().unwrap_err().to_string();
-    assert!(said(GemmConfig { splits: 65, ..base }).contains("1 to 64 are possible"));
-    let pingpong = GemmConfig { schedule: Schedule::Pingpong, ..base };
-    assert!(said(pingpong).contains("only cooperative warp groups split K"));
-    let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..base };
-    assert!(said(deferred).contains("not written under the next one"));
-    let stored = GemmConfig { splits: 2, ..direct(base) };
-    assert!(said(stored).contains("one warp group alone"));
-    // Parts of 2 steps: the third one is the last.
-    let error = base.check_problem(&GemmProblem::new(128, 128, 5 * 64)).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the size `k` is 320, so that some of 4 splits would have no step along K"
-    );
-    assert!(base.check_problem(&GemmProblem::new(128, 128, 7 * 64)).is_ok());
-    // Few tiles and a long sum: the planner splits.
-    let best = GemmConfig::sm90(Scalar::Bf16, [128, 128])
-        .best(&GemmProblem::new(128, 128, 65536), 132)
-        .unwrap();
-    assert!(best.splits > 1, "{best}");
-}
-
 /// The same configuration, whose threads store D.
-fn direct(config: GemmConfig) -> GemmConfig {
+pub(crate) fn direct(config: GemmConfig) -> GemmConfig {
     GemmConfig { store: StoreForm::Direct, ..config }.with_max_stages(2)
 }
 
@@ -223,7 +146,7 @@ fn rows_of_d_start_anywhere() {
         GemmConfig { schedule: Schedule::Pingpong, ..sm90([64, 80]) },
         direct(swapped(Scalar::Bf16, [24, 64])),
         direct(swapped(Scalar::Bf16, [40, 192])),
-        GemmConfig { splits: 2, cluster: 2, ..sm90([64, 56]) },
+        GemmConfig { splits: Splits::Even(2), cluster: 2, ..sm90([64, 56]) },
     ];
     for config in configs {
         let config = GemmConfig { registers: config.usual_registers(), ..config };
@@ -268,8 +191,10 @@ fn unaligned_operands_are_fetched_by_threads() {
     let base = direct(GemmConfig::sm90(Scalar::Bf16, [64, 64]));
     let threads = GemmConfig { load: LoadForm::Threads, ..base };
     // Thread blocks that share tiles, tiles of two swizzle rows, bytes.
-    let split = GemmConfig { splits: 3, tile: [64, 24, 128], ..threads };
-    for config in [split, GemmConfig { tile: [16, 64, 64], swap: true, splits: 2, ..threads }] {
+    let split = GemmConfig { splits: Splits::Even(3), tile: [64, 24, 128], ..threads };
+    for config in
+        [split, GemmConfig { tile: [16, 64, 64], swap: true, splits: Splits::Even(2), ..threads }]
+    {
         assert_eq!(config.check(), Ok(()), "{config}");
         Case::new(GemmProblem::new(70, 45, 7 * 128 + 11)).check::<bf16, bf16>(&device(), config);
     }
@@ -363,14 +288,14 @@ fn the_assembler_has_no_remark_of_the_new_tiles() {
     let tiles = [[16, 64], [208, 128], [192, 192], [200, 256]];
     let of = |tile| GemmConfig { stages: 2, ..swapped(Scalar::Bf16, tile) };
     let groups = GemmConfig::sm90(Scalar::Bf16, [192, 192]);
-    let split = GemmConfig { splits: 4, ..GemmConfig::sm90(Scalar::Bf16, [64, 128]) };
+    let split = GemmConfig { splits: Splits::Even(4), ..GemmConfig::sm90(Scalar::Bf16, [64, 128]) };
     let stored = [
         direct(GemmConfig { load: LoadForm::Repack, ..GemmConfig::sm90(Scalar::Bf16, [256, 168]) }),
         direct(GemmConfig {
             schedule: Schedule::Pingpong,
             ..GemmConfig::sm90(Scalar::Bf16, [64, 160])
         }),
-        direct(GemmConfig { splits: 4, ..swapped(Scalar::Bf16, [160, 64]) }),
+        direct(GemmConfig { splits: Splits::Even(4), ..swapped(Scalar::Bf16, [160, 64]) }),
         direct(GemmConfig::sm90(Scalar::Bf16, [256, 176])),
         direct(GemmConfig::sm90(Scalar::Bf16, [192, 144])),
     ];

@@ -6,6 +6,7 @@ use crate::ir::types::Scalar;
 
 use super::config::{GROUP, GemmConfig, LoadForm, SM_REGISTERS, Schedule, StoreForm};
 use super::error::GemmError;
+use super::parts::Splits;
 
 /// The maximum number of registers of a thread that hold elements of D: the others of 255 are addresses, descriptors, counters.
 const MAX_ACCUMULATORS: u32 = 208;
@@ -163,7 +164,7 @@ impl GemmConfig {
             None
         } else if !self.is_warp_specialised() {
             Some("groups of rows need a warp-specialised kernel for sm_90a")
-        } else if self.swap || self.cluster != 1 || self.splits != 1 {
+        } else if self.swap || self.cluster != 1 || self.splits.is_split() {
             Some("groups of rows have no exchanged operands, clusters or splits")
         } else if self.load != LoadForm::Tensor || self.store == StoreForm::Direct {
             Some("tensor copies fetch A and B of groups, and store D")
@@ -185,16 +186,20 @@ impl GemmConfig {
     }
 
     pub(super) fn splits_rule(&self) -> Option<&'static str> {
-        if self.splits == 1 {
+        if self.splits == Splits::Even(1) {
             None
-        } else if self.schedule != Schedule::Cooperative {
-            Some("only cooperative warp groups split K")
+        } else if self.is_pingpong() {
+            Some("warp groups with tiles of their own do not split K")
+        } else if self.splits == Splits::Stream && self.schedule != Schedule::Cooperative {
+            Some("only cooperative warp groups share runs of steps")
         } else if self.store == StoreForm::Overlapped {
             Some("a split tile is not written under the next one")
         } else if self.store == StoreForm::Direct && self.consumers() > 1 {
-            // With several groups the assembler spills.
+            // Here and with more accumulators of a thread, the assembler spills.
             Some("threads that store D split K with one warp group alone")
-        } else if !(1..=64).contains(&self.splits) {
+        } else if !self.is_warp_specialised() && self.accumulators() > 64 {
+            Some("threads with more than 64 accumulators do not split K")
+        } else if !(1..=64).contains(&self.splits.even()) || self.splits == Splits::Even(0) {
             Some("1 to 64 are possible")
         } else {
             None
@@ -294,8 +299,8 @@ impl GemmConfig {
         let loads = if self.is_warp_specialised() && loads { 48 } else { 0 };
         let single = self.schedule == Schedule::Multistage && self.alignment < 4;
         // Addresses of the workspace, and of rows of D that threads store.
-        let parts = if self.splits > 1 { 8 } else { 0 };
-        let rows = match (self.is_warp_specialised(), self.store, self.splits > 1) {
+        let parts = if self.splits.is_split() { 8 } else { 0 };
+        let rows = match (self.is_warp_specialised(), self.store, self.splits.is_split()) {
             (true, StoreForm::Direct, true) => 32,
             (true, StoreForm::Direct, false) => 24,
             _ => 0,

@@ -6,6 +6,7 @@ use crate::ir::types::Scalar;
 use crate::runtime::Grid;
 use crate::tensor::{Raster, RowGroups};
 
+use super::parts::Splits;
 use super::problem::GemmProblem;
 
 /// The division of work among the threads of a block.
@@ -196,9 +197,8 @@ pub struct GemmConfig {
     pub grouped: bool,
     /// Blocks of a cluster along M. They share the tiles of B.
     pub cluster: u32,
-    /// Thread blocks that share a tile, each with a part of the steps along K. The last of them to end sums their parts in
-    /// a fixed order: results do not change from run to run.
-    pub splits: u32,
+    /// The division of the steps along K of a tile among thread blocks.
+    pub splits: Splits,
     /// The order of the tiles of D.
     pub raster: Raster,
     /// The way in which a tile of D is written.
@@ -289,7 +289,7 @@ impl GemmConfig {
             swap: false,
             grouped: false,
             cluster: 1,
-            splits: 1,
+            splits: Splits::Even(1),
             raster: Raster::AlongN,
             store: StoreForm::Direct,
             epilogue: Epilogue::default(),
@@ -358,6 +358,11 @@ impl GemmConfig {
     /// Warp groups that multiply the same tile.
     pub(super) const fn consumers_of_tile(&self) -> u32 {
         if self.is_pingpong() { 1 } else { self.consumers() }
+    }
+
+    /// Threads with all accumulators of a part of a tile, or a share of them: a warp group, or a block without roles.
+    pub(super) const fn threads_of_group(&self) -> u32 {
+        if self.is_warp_specialised() { GROUP } else { self.threads() }
     }
 
     /// Registers that a launch gives to each thread of a block that has an SM for itself.
@@ -554,19 +559,17 @@ impl GemmConfig {
     /// The grid for a problem on a device with `sms` SMs. Blocks of warp-specialised kernels stay, and
     /// take tile after tile; of the others, each has one tile.
     pub fn grid(&self, problem: &GemmProblem, sms: u32) -> Grid {
-        let [rows, columns, _] = self.tiles(problem).map(u64::from);
+        let [rows, columns, steps] = self.tiles(problem).map(u64::from);
         let cluster = u64::from(self.cluster.max(1));
         let clusters = rows
             .div_ceil(cluster)
             .saturating_mul(columns)
             .saturating_mul(self.matrices(problem).into());
-        let clusters = clusters.saturating_mul(self.splits.max(1).into());
-        let blocks = match self.schedule {
-            Schedule::Simt | Schedule::Multistage => clusters.saturating_mul(cluster),
-            Schedule::Cooperative | Schedule::Pingpong => {
-                clusters.min((u64::from(sms) / cluster).max(1)) * cluster
-            }
+        let max = match self.schedule {
+            Schedule::Simt | Schedule::Multistage => u64::MAX,
+            Schedule::Cooperative | Schedule::Pingpong => u64::from(sms) / cluster,
         };
+        let blocks = self.splits.blocks(clusters, steps, max).saturating_mul(cluster);
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         Grid::new([blocks, 1, 1], [self.threads(), 1, 1])
     }

@@ -11,6 +11,7 @@ use super::config::{GemmConfig, LoadForm, Schedule, StoreForm};
 use super::error::GemmError;
 use super::explain::Explanation;
 use super::model::{GemmModel, Machine, Prediction};
+use super::parts::Splits;
 use super::problem::GemmProblem;
 use super::regime::Regime;
 
@@ -206,7 +207,8 @@ impl GemmConfig {
                     if schedule == Schedule::Cooperative && has_registers {
                         for whole in [whole].into_iter().chain(threads) {
                             let splits = whole.splits_of(problem, sms);
-                            all.extend(splits.map(|splits| GemmConfig { splits, ..whole }));
+                            let of = |parts| GemmConfig { splits: Splits::Even(parts), ..whole };
+                            all.extend(splits.map(of));
                         }
                     }
                     if chunks && config.consumers() == 2 && config.accumulators() == 128 {

@@ -143,6 +143,8 @@ errors! {
         Address { operand: char, alignment: u32 },
         /// the problem has {tiles} tiles, which are more than 2^31 - 1
         Tiles { tiles: u64 },
+        /// all tiles have {steps} steps along K, and thread blocks that share steps (`streamk`) take fewer than 2^30
+        Steps { steps: u64 },
         /// the buffer of {operand} has elements of {found}, not of {expected}
         BufferType { operand: char, found: Scalar, expected: Scalar },
         /// the buffer of {operand} has {found} elements, and {needed} are needed

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::config::GemmConfig;
 use super::model::Prediction;
+use super::parts::Splits;
 
 /// The reasons for a configuration, by [`GemmConfig::explain`]: its predicted time by causes, and the configurations that
 /// are predicted to be slower. It prints as a table.
@@ -51,10 +52,13 @@ impl fmt::Display for Explanation {
         let us = |seconds: f64| seconds * 1e6;
         writeln!(f, "{config}")?;
         writeln!(f, "{:>10.2} us predicted; limit: {}", us(p.seconds), self.limit())?;
-        let splits = config.splits;
+        let splits = match config.splits {
+            Splits::Even(parts) => format!("{parts} splits"),
+            Splits::Stream => "shared steps".to_owned(),
+        };
         writeln!(
             f,
-            "{:>10.2} us busiest SM: {rows} x {columns} tiles of {steps} steps, {splits} splits, {} waves of {sms} SMs",
+            "{:>10.2} us busiest SM: {rows} x {columns} tiles of {steps} steps, {splits}, {} waves of {sms} SMs",
             us(p.busy_s),
             p.waves
         )?;

@@ -9,6 +9,7 @@ use crate::ir::types::Scalar;
 
 use super::config::{Activation, Bias, GemmConfig, LoadForm, Schedule, StoreForm};
 use super::error::GemmError;
+use super::parts::Splits;
 
 /// A word of a name.
 struct Word {
@@ -127,11 +128,18 @@ words! {
         |of| (of.cluster != 1).then(|| format!("cl{}", of.cluster)),
         |of, text| set(&mut of.cluster, number(text.strip_prefix("cl")?)),
         |of| of.rule("cluster", of.cluster, of.cluster_rule());
-    /// * `k` and the splits along K, where there is more than one;
+    /// * `k` and the parts of a tile along K, where there is more than one, or `streamk`;
     word None =>
-        |of| (of.splits != 1).then(|| format!("k{}", of.splits)),
-        |of, text| set(&mut of.splits, number(text.strip_prefix('k')?)),
-        |of| of.rule("splits", of.splits, of.splits_rule());
+        |of| match of.splits {
+            Splits::Even(1) => None,
+            Splits::Even(parts) => Some(format!("k{parts}")),
+            Splits::Stream => Some("streamk".to_owned()),
+        },
+        |of, text| match text {
+            "streamk" => set(&mut of.splits, Some(Splits::Stream)),
+            _ => set(&mut of.splits, number(text.strip_prefix('k')?).map(Splits::Even)),
+        },
+        |of| of.rule("splits", format!("{:?}", of.splits), of.splits_rule());
     /// * the rasterization;
     word Some("an order of tiles such as `strip8`") =>
         |of| Some(of.raster.to_string()),

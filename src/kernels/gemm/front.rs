@@ -77,7 +77,10 @@ macro_rules! with_kernel {
                 Sm90Kernel::SplitLines($kernel) => $result,
                 Sm90Kernel::Groups($kernel) => $result,
             },
-            AnyKernel::Threads($kernel) => $result,
+            AnyKernel::Threads(kernel) => match &**kernel {
+                ThreadsKernel::Whole($kernel) => $result,
+                ThreadsKernel::Split($kernel) => $result,
+            },
         }
     };
 }

@@ -20,7 +20,7 @@ use super::problem::{GemmProblem, GemmStrides};
 use super::product::{Operands, Product, Sm90Args};
 use super::repack::{Packing, Repack};
 use super::sm90;
-use super::threads;
+use super::threads::{ThreadsArgs, ThreadsFunction};
 use super::types::Types;
 
 /// The arguments of a launch: A, B and D, and the operands of the epilogue.
@@ -88,7 +88,7 @@ pub struct GemmFunction<
 
 enum AnyFunction<T: Types, E: EpilogueParameter> {
     Sm90(Box<sm90::Plan>, Box<Product<T, E>>, Option<Box<Repack<T>>>),
-    Threads(Function<(threads::Params<T>, E)>),
+    Threads(ThreadsFunction<T, E>),
 }
 
 impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A, B, C, D, E> {
@@ -120,7 +120,7 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A,
                 Box::new(Product::load(options, kernel, device)?),
                 repack()?,
             ),
-            AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load_with(options, kernel)?),
+            AnyKernel::Threads(kernel) => AnyFunction::Threads(kernel.load(options, device)?),
         };
         // The simulator runs blocks one after the other; some of them let a kernel show what it does with several.
         let sms = device.properties().map_or(4, |properties| properties.sm_count);
@@ -155,7 +155,7 @@ impl<'h, T: Types, E: EpilogueParameter> AnyArgs<'h, T, E> {
         match self {
             AnyArgs::Sm90(config, args) => args.run(how, grid, config, epilogue),
             AnyArgs::Repacked(args) => args.run(how, grid, epilogue),
-            AnyArgs::Threads(args) => how.run(args.function, grid, (args.params(), epilogue.arg())),
+            AnyArgs::Threads(args) => args.run(how, grid, epilogue),
         }
     }
 }
@@ -228,24 +228,6 @@ impl How<'_> {
             }
         }
         Ok(())
-    }
-}
-
-struct ThreadsArgs<'h, T: Types, E: EpilogueParameter> {
-    function: &'h Function<(threads::Params<T>, E)>,
-    a: &'h Buffer<T::A>,
-    b: &'h Buffer<T::B>,
-    d: &'h mut Buffer<T::D>,
-    strides: [[i64; 2]; 3],
-    sizes: [i32; 4],
-}
-
-impl<'h, T: Types, E: EpilogueParameter> ThreadsArgs<'h, T, E> {
-    fn params(&mut self) -> threads::Params<T, AtLaunch<'_, 'h>> {
-        let [a_strides, b_strides, d_strides] = self.strides;
-        let [m, n, k, batch] = self.sizes;
-        let (a, b, d) = (self.a, self.b, &mut *self.d);
-        threads::Params { a, a_strides, b, b_strides, d, d_strides, m, n, k, batch }
     }
 }
 
@@ -338,22 +320,7 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
                 }
             }
             AnyFunction::Threads(function) => {
-                let alignment = config.alignment;
-                let bytes = alignment.into();
-                let starts = [('A', a.is_aligned_to(bytes)), ('B', b.is_aligned_to(bytes))];
-                if let Some((operand, _)) = starts.into_iter().find(|(_, aligned)| !aligned) {
-                    return Err(GemmError::Address { operand, alignment });
-                }
-                let GemmProblem { m, n, k, batch, .. } = *problem;
-                AnyArgs::Threads(ThreadsArgs {
-                    function,
-                    a,
-                    b,
-                    d,
-                    // Distances are below 2^40, and sizes below 2^31.
-                    strides: [strides.a, strides.b, strides.d].map(|both| both.map(|s| s as i64)),
-                    sizes: [m, n, k, batch].map(|size| size as i32),
-                })
+                AnyArgs::Threads(ThreadsArgs::new(function, config, (a, b, d), problem, strides)?)
             }
         })
     }

@@ -14,6 +14,7 @@ mod groups;
 mod launch;
 mod model;
 mod padded_tile;
+mod parts;
 mod problem;
 mod product;
 mod regime;
@@ -32,6 +33,7 @@ pub use front::Gemm;
 pub use groups::GroupRows;
 pub use launch::{GemmArgs, GemmFunction, GemmLaunch};
 pub use model::{GemmModel, Machine, Parameters, Prediction};
+pub use parts::Splits;
 pub use problem::{GemmProblem, GemmStrides, MatrixStrides};
 pub use regime::{ParseRegimeError, Regime};
 #[cfg(feature = "tune")]

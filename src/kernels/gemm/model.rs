@@ -303,7 +303,7 @@ impl GemmModel {
     fn busy(&self, config: &GemmConfig, problem: &GemmProblem) -> Busy {
         let p = &self.parameters;
         let [rows, columns, steps] = config.tiles(problem);
-        let splits = config.splits.max(1);
+        let splits = config.splits.even();
         let steps = steps.div_ceil(splits);
         let cluster = config.cluster.max(1);
         let clusters =

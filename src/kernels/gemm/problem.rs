@@ -6,6 +6,7 @@ use crate::tensor::GlobalLines;
 
 use super::config::{GemmConfig, LoadForm, Schedule, StoreForm};
 use super::error::GemmError;
+use super::parts::Splits;
 
 /// The strides of a matrix, in elements. `None` means compact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -133,7 +134,8 @@ impl GemmConfig {
     /// Checks that the kernel takes the problem: sizes, and pitches as the configuration has them.
     ///
     /// # Errors
-    /// Those of [`GemmProblem::strides`]; [`GemmError::Alignment`], [`GemmError::GroupStrides`].
+    /// Those of [`GemmProblem::strides`]; [`GemmError::Alignment`], [`GemmError::GroupStrides`]; [`GemmError::Depth`],
+    /// [`GemmError::Splits`], [`GemmError::Tiles`], [`GemmError::Steps`].
     pub fn check_problem(&self, problem: &GemmProblem) -> Result<GemmStrides, GemmError> {
         let strides = problem.strides(self)?;
         self.check_groups(problem)?;
@@ -190,9 +192,9 @@ impl GemmConfig {
             let min = self.tile[2].saturating_mul(self.store_parts() - 1).saturating_add(1);
             return Err(GemmError::Depth { k: problem.k, min });
         }
-        let splits = u64::from(self.splits.max(1));
+        let splits = u64::from(self.splits.even());
         if splits > 1 && (splits - 1) * tiles[2].div_ceil(splits) >= tiles[2] {
-            return Err(GemmError::Splits { k: problem.k, splits: self.splits });
+            return Err(GemmError::Splits { k: problem.k, splits: self.splits.even() });
         }
         let blocks = (tiles[0] + u64::from(self.cluster))
             .saturating_mul(splits)
@@ -200,6 +202,10 @@ impl GemmConfig {
             .saturating_mul(self.matrices(problem).into());
         if blocks > i32::MAX as u64 {
             return Err(GemmError::Tiles { tiles: blocks });
+        }
+        let steps = blocks.saturating_mul(tiles[2]);
+        if self.splits == Splits::Stream && steps >= 1 << 30 {
+            return Err(GemmError::Steps { steps });
         }
         Ok(strides)
     }

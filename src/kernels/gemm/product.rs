@@ -244,12 +244,11 @@ impl<'h, T: Types, E: EpilogueParameter> Sm90Args<'h, T, E> {
         }
         macro_rules! split {
             ($function:ident, $workspace:ident, $input:expr, $d:expr) => {{
-                let mut buffers = $workspace.reserve(config, groups)?;
-                let (partials, arrivals) = &mut *buffers;
+                let mut buffers = $workspace.reserve(config, groups, grid)?;
                 how.run(
                     $function,
                     grid,
-                    ($input, args!(), ($d, SplitParams { partials, arrivals })),
+                    ($input, args!(), ($d, SplitParams::arg(config, &mut buffers))),
                 )
             }};
         }

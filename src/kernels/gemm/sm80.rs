@@ -5,18 +5,20 @@
 //! a tile are spread over the steps of another, and the first step of a tile is loaded under the last products of the
 //! one before.
 
-use crate::ir::{Body, Element, KernelOptions, Val, range};
+use crate::ir::builder::OnDevice;
+use crate::ir::{Body, Element, Val, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
     AsyncTile, CpAsyncPipeline, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, RegisterTensor,
-    SharedTensor, Tensor, TileScheduler, TiledMma, ValType,
+    SharedTensor, Tensor, TiledMma, ValType,
 };
 
 use super::config::{GemmConfig, SWIZZLE_ALIGN};
 use super::direct_store::DirectStore;
 use super::epilogue::{EpilogueForm, EpilogueRef};
 use super::error::GemmError;
-use super::threads::{ThreadsKernel, count, matrix, of_d};
+use super::parts::Parts;
+use super::threads::{Params, ThreadsKernel, count, matrix, of_d, threads_of_block};
 use super::types::{Types, in_memory, val_type};
 
 /// Everything that is known before the kernel runs.
@@ -63,15 +65,14 @@ pub(super) fn build<T: Types, F: EpilogueForm>(
     let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
     let pipe = CpAsyncPipeline::new(stages, 1)?;
     let rings = [plan.tiles[0].layout(stages)?, plan.tiles[1].layout(stages)?];
-    let options = KernelOptions::default().block([config.threads(), 1, 1]).min_blocks_per_sm(1);
-    let (name, target) = (format!("{config}{}", F::SUFFIX), config.target);
-    Ok(ThreadsKernel::<T, F::Params>::build_with(options, &name, target, |k, (args, epilogue)| {
+    ThreadsKernel::build(config, form, 1, |k, args: Params<T, OnDevice<'_>>, epilogue, split| {
         let (rows, columns, depths) = (args.m, args.n, args.k);
         let sa = SharedTensor::<T::A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
         let sb = SharedTensor::<T::B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
         let extents = [count(rows, m), count(columns, n), args.batch];
-        let block = k.block_idx().x;
-        let tile = TileScheduler::new(k, config.raster, extents).tile(k, block);
+        let parts = Parts::new(k, config, extents, count(depths, depth));
+        let part = parts.of_block(k);
+        let tile = part.tile;
         let (row, column) = (tile.row * m, tile.column * n);
         let (a, b) = (matrix(args.a, args.a_strides, tile), matrix(args.b, args.b_strides, tile));
         let copy_a = plan.tiles[0].slice(k, a.0, a.1, row, [rows, depths], &sa);
@@ -89,17 +90,17 @@ pub(super) fn build<T: Types, F: EpilogueForm>(
                 thr.fragment_words(k, Operand::B, shape!(n, plan.depth)),
             )
         });
-        let parts = (from_a, from_b);
+        let operands = (from_a, from_b);
         pipe.fill(k, |k, step, stage| {
-            let depth = k.value::<i32>(step * depth);
+            let depth = (part.first + step) * depth;
             copy_a.start(k, stage, depth);
             copy_b.start(k, stage, depth);
         });
-        load(k, &parts, k.constant(0), 0, &words);
+        load(k, &operands, k.constant(0), 0, &words);
         let steps = depth / plan.depth;
         let single = config.alignment < 4;
         let start = pipe.start(k);
-        k.for_(range(0, count(depths, depth)), start, |k, tile, state| {
+        k.for_(range(part.first, part.end), start, |k, tile, state| {
             let ahead = (tile + pipe.ahead()) * depth;
             // Elements that no `cp.async` takes are loaded at once, and stored after the products.
             let mut begin =
@@ -107,7 +108,7 @@ pub(super) fn build<T: Types, F: EpilogueForm>(
             let loaded = single.then(&mut begin);
             for step in 0..steps {
                 if step + 1 < steps {
-                    load(k, &parts, state.read, step + 1, &words);
+                    load(k, &operands, state.read, step + 1, &words);
                     if !single {
                         copy_a.start_part(k, state.write, ahead, step, steps - 1);
                         copy_b.start_part(k, state.write, ahead, step, steps - 1);
@@ -123,7 +124,7 @@ pub(super) fn build<T: Types, F: EpilogueForm>(
                     pipe.wait(k);
                     // Which stage is next is worked out here: before, `ptxas` would let the last products pass the
                     // barrier, and these loads would have none to hide under.
-                    load(k, &parts, pipe.after(state.read), 0, &words);
+                    load(k, &operands, pipe.after(state.read), 0, &words);
                 }
                 let (a, b) = &words[step as usize % 2];
                 plan.mma.gemm_sync(k, &accumulators, a, b);
@@ -140,8 +141,12 @@ pub(super) fn build<T: Types, F: EpilogueForm>(
         let store = store.wide().pairs(config.pairs);
         let epilogue = form.map(epilogue, limits);
         let epilogue = EpilogueRef(&epilogue);
-        store.all(k, &accumulators.variables(), &first, &plan.offsets, epilogue);
-    })?)
+        let accumulators = accumulators.variables();
+        let threads = (threads_of_block(k, config), &accumulators);
+        parts.sum(k, split, part, threads, |k| {
+            store.all(k, &accumulators, &first, &plan.offsets, epilogue);
+        });
+    })
 }
 
 /// The operands of a step, in registers that alternate between even and odd steps.

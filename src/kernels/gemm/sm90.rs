@@ -9,8 +9,7 @@ use crate::ir::builder::OnDevice;
 use crate::ir::op::BarrierForm;
 use crate::ir::types::Scalar;
 use crate::ir::{
-    Body, Element, Global, GlobalMut, Kernel, KernelOptions, NamedBarrier, TensorMap, TensorMapMut,
-    Val, range,
+    Body, Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val, range,
 };
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
@@ -24,8 +23,9 @@ use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA
 use super::epilogue::{EpilogueForm, EpilogueParameter, EpilogueRef};
 use super::error::GemmError;
 use super::groups::GroupParams;
+use super::parts::{Part, Parts};
 use super::problem::{GemmProblem, GemmStrides};
-use super::split::{Split, SplitArgs, SplitParams};
+use super::split::{SplitArgs, SplitParams, Threads};
 use super::types::{Types, in_memory, val_type};
 
 /// Bytes of a line of the L2 cache.
@@ -294,7 +294,7 @@ impl Plan {
                 )?)
             };
         }
-        Ok(match (by_threads, splits > 1) {
+        Ok(match (by_threads, splits.is_split()) {
             _ if grouped => built!(Groups: ByGroups, tensors, groups),
             ((true, _), false) => built!(Lines: ByLines, lines, rows),
             ((true, _), true) => built!(split SplitLines: SplitByLines, lines, rows),
@@ -355,10 +355,9 @@ impl Plan {
         let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals).cluster(config.cluster);
         let pipe = pipe.written_by(config.writers());
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
-        // The scheduler counts the splits of a tile like matrices of a batch.
-        let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch * config.splits];
-        let tiles = TileScheduler::new(k, config.raster, tiles).clusters(config.cluster);
-        let tiles = tiles.row_groups(k, output.row_groups(), config.tile[0]);
+        let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
+        let parts = Parts::new(k, config, tiles, sizes.steps);
+        let parts = parts.row_groups(k, output.row_groups(), config.tile[0]);
         let (plan, thread) = (self, k.thread_idx().x);
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         pipe.init(k, thread.eq(0));
@@ -370,7 +369,7 @@ impl Plan {
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
             if role == 0 {
                 let producer = Producer { plan, sizes, input, pipe, sa: &sa, sb: &sb };
-                return k.if_(thread.lt(config.writers().max(1)), |k| producer.produce(k, tiles));
+                return k.if_(thread.lt(config.writers().max(1)), |k| producer.produce(k, parts));
             }
             let mma_thread = if config.is_pingpong() { thread % GROUP } else { thread - GROUP };
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
@@ -382,36 +381,17 @@ impl Plan {
                 WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sa, &sb)
             };
             let store = store.slice(k, output.clone(), to, thread % GROUP, barrier);
+            let threads = Threads { group, groups: config.consumers(), count: GROUP, barrier };
             let consumer =
-                Consumer { plan, sizes, epilogue, split, group, barrier, pipe, products, store };
+                Consumer { plan, sizes, epilogue, split, threads, pipe, products, store };
             match (config.store, order) {
-                (StoreForm::Overlapped, _) => consumer.consume_overlapped(k, tiles),
-                (_, Some(order)) => consumer.consume_ordered(k, tiles, order),
-                (_, None) => consumer.consume(k, tiles),
+                (StoreForm::Overlapped, _) => consumer.consume_overlapped(k, parts.tiles),
+                (_, Some(order)) => consumer.consume_ordered(k, parts.tiles, order),
+                (_, None) => consumer.consume(k, parts),
             }
             consumer.store.finish(k);
         });
         pipe.cluster_sync(k, BarrierForm::Unaligned);
-    }
-
-    /// A tile with its steps along K, from the first one to the end, and its split: of `splits` tiles with one coordinate, which
-    /// the scheduler takes for tiles of several matrices.
-    fn part<'a: 'b, 'b>(
-        &self,
-        k: &Body<'b, '_>,
-        sizes: &Sizes<'a>,
-        tile: Tile<'b>,
-    ) -> (Tile<'b>, [Val<'b, i32>; 2], Val<'b, i32>) {
-        let splits = self.config.splits;
-        if splits == 1 {
-            let zero = k.constant(0);
-            return (tile, [zero, sizes.steps], zero);
-        }
-        let batch = tile.batch / splits;
-        let number = tile.batch - batch * splits;
-        let each = (sizes.steps + (splits - 1)) / splits;
-        let first = number * each;
-        (Tile { batch, ..tile }, [first, (first + each).min(sizes.steps)], number)
     }
 }
 
@@ -427,15 +407,14 @@ struct Producer<'p, 'a, 'b, A: Element, B: Element> {
 
 impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
     /// Fetches by tensor copies in one thread, or by all threads of the group.
-    fn produce(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
+    fn produce(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
         let Producer { plan: Plan { config, .. }, sizes, input, pipe, sa, sb } = *self;
         let [m, n, depth] = config.tile;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
-        tiles.for_each(k, pipe.producer(k), |k, tile, state| {
-            let (tile, [first, end], _) = self.plan.part(k, sizes, tile);
+        parts.for_each(k, pipe.producer(k), |k, Part { tile, first, end, .. }, state| {
             let [of_a, of_b] =
                 [sizes.batched_a, sizes.batched_b].map(|batched| tile.batch * batched);
-            let first_row = tiles.first_row(k, tile);
+            let first_row = parts.tiles.first_row(k, tile);
             k.for_(range(first, end), state, |k, step, state| {
                 let (full, stage) = (pipe.acquire(k, state), state.stage);
                 let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
@@ -444,7 +423,7 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
                         let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
                         let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
                         ga.domain_offset(k, (first_row.clone(), 0)).load(k, &sa, full);
-                        gb.load_rotated(k, &sb, full, config.cluster, [step, tiles.rank(k)]);
+                        gb.load_rotated(k, &sb, full, config.cluster, [step, parts.tiles.rank(k)]);
                     }
                     Input::Lines(a, b) => {
                         a.load(k, &sa, [m, depth], [tile.row * m, step * depth, of_a]);
@@ -464,8 +443,7 @@ struct Consumer<'p, 'a, 'b, D: Element> {
     sizes: &'p Sizes<'a>,
     epilogue: EpilogueRef<'p, 'a>,
     split: Option<&'p SplitArgs<'a>>,
-    group: Val<'b, i32>,
-    barrier: NamedBarrier<'b>,
+    threads: Threads<'b>,
     pipe: TmaPipeline<'b>,
     products: WgmmaMainloop<'p, 'b>,
     store: ThrStore<'p, 'b, D>,
@@ -473,19 +451,13 @@ struct Consumer<'p, 'a, 'b, D: Element> {
 
 impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
     /// Cooperative: all groups share each tile.
-    fn consume(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
-        tiles.for_each(k, self.pipe.consumer(k), |k, tile, state| {
+    fn consume(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
+        parts.for_each(k, self.pipe.consumer(k), |k, part, state| {
             let acc = self.accumulators(k);
-            let (tile, [first, end], number) = self.plan.part(k, self.sizes, tile);
-            let state = self.products.run(k, &acc, state, end - first);
+            let state = self.products.run(k, &acc, state, part.steps());
             self.products.finish(k, state);
-            match self.split {
-                Some(args) => {
-                    let split = self.split(k, tile, number);
-                    split.sum(k, args, &acc, |k| self.write(k, &acc, tile));
-                }
-                None => self.write(k, &acc, tile),
-            }
+            let accumulators = (self.threads, &acc.variables());
+            parts.sum(k, self.split, part, accumulators, |k| self.write(k, &acc, part.tile));
             state
         });
     }
@@ -497,7 +469,7 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
         tiles: TileScheduler<'b>,
         order: OrderedBarrier<'b>,
     ) {
-        let (group, steps) = (self.group, self.sizes.steps);
+        let (group, steps) = (self.threads.group, self.sizes.steps);
         let start = (self.pipe.consumer(k).skip(group * steps), order.start(group));
         tiles.of_group(group, 2).for_each(k, start, |k, tile, (state, parity)| {
             let acc = self.accumulators(k);
@@ -535,20 +507,6 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
         });
     }
 
-    /// The group's part of a tile in the workspace.
-    fn split<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>, number: Val<'c, i32>) -> Split<'c>
-    where
-        'b: 'c,
-    {
-        let GemmConfig { splits, .. } = self.plan.config;
-        let matrix = tile.batch * self.sizes.column_tiles + tile.column;
-        // A cluster beyond the last row tile has a tile there, too.
-        let rows = self.sizes.row_tiles + (self.plan.config.cluster - 1);
-        let group = (matrix * rows + tile.row) * self.plan.config.consumers() + self.group;
-        let thread = k.thread_idx().x % GROUP;
-        Split { group, number, splits, thread, barrier: self.barrier }
-    }
-
     fn accumulators<'c>(&self, k: &Body<'c, '_>) -> RegisterTensor<'c, f32> {
         let Plan { config, mma, .. } = self.plan;
         let [_, columns] = config.mma_tile();
@@ -563,7 +521,7 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
     {
         let config = &self.plan.config;
         let [m, n] = config.tile_of_d();
-        let (none, own) = (tile.row.constant(0), self.group * WGMMA_ROWS);
+        let (none, own) = (tile.row.constant(0), self.threads.group * WGMMA_ROWS);
         let own = if config.is_pingpong() { none } else { own };
         if config.swap {
             return [tile.row * m, tile.column * n + own, tile.batch];

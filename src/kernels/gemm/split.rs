@@ -1,23 +1,25 @@
-//! Split-K: thread blocks that share a tile sum their parts in a fixed order.
+//! The sums of the parts of tiles, in a fixed order, and the workspace for them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ir::builder::OnDevice;
-use crate::ir::{Body, GlobalMut, NamedBarrier, Val, Vector, range};
-use crate::runtime::{Buffer, Device};
-use crate::tensor::RegisterTensor;
+use crate::ir::{Body, GlobalMut, NamedBarrier, Registers, Val, Vector, range};
+use crate::runtime::{AtLaunch, Buffer, Device, Grid};
 
-use super::super::arrival::is_last_to_arrive;
-use super::config::{GROUP, GemmConfig};
+use super::super::arrival::{have_others_arrived, is_last_to_arrive};
+use super::config::GemmConfig;
 use super::error::GemmError;
+use super::parts::{Part, Parts, Slots, Splits};
 
 crate::params! {
     /// The workspace of a kernel that splits its accumulators.
     pub(super) struct SplitParams {
-        /// The accumulators of each warp group of each tile and each split.
+        /// The accumulators of each warp group, or thread block, of each part of a tile.
         pub(super) partials: GlobalMut<f32>,
-        /// The splits that have written, for each warp group of each tile: 0 before and after a launch.
+        /// The parts that are written, for each warp group of each tile: 0 before and after a launch.
         pub(super) arrivals: GlobalMut<u32>,
+        /// The parts of each tile of equal splits. The assembler would unroll the sum of a constant number of parts, and spill.
+        pub(super) parts: i32,
     }
 }
 
@@ -27,57 +29,111 @@ pub(super) type SplitArgs<'a> = SplitParams<OnDevice<'a>>;
 /// Elements of a vector of accumulators.
 const VECTOR: u32 = 4;
 
-/// The accumulators of a warp group in the workspace.
-pub(super) struct Split<'b> {
-    /// The warp group among those of all tiles of all matrices.
+/// Threads that have accumulators of a tile: a warp group, or a thread block.
+#[derive(Clone, Copy)]
+pub(super) struct Threads<'b> {
+    /// The group among those of the tile, and their number.
     pub(super) group: Val<'b, i32>,
-    /// The split, and the number of splits.
-    pub(super) number: Val<'b, i32>,
-    pub(super) splits: u32,
-    /// The thread of the group, and the barrier of the group.
-    pub(super) thread: Val<'b, i32>,
+    pub(super) groups: u32,
+    /// The threads of a group, and their barrier.
+    pub(super) count: u32,
     pub(super) barrier: NamedBarrier<'b>,
 }
 
-impl<'b> Split<'b> {
-    /// Writes the accumulators of a group to the workspace. In the last group to do so it sums those of all splits, in
-    /// the order of the splits, and runs `write`.
+impl<'b> Parts<'b> {
+    /// Runs `write` with the accumulators of a whole tile. Threads that have a part of one write theirs to the workspace. The
+    /// last ones to do so sum those of all parts, in the order of K, and run `write`.
     pub(super) fn sum<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
-        args: &SplitArgs<'a>,
-        acc: &RegisterTensor<'b, f32>,
+        args: Option<&SplitArgs<'a>>,
+        part: Part<'b>,
+        (threads, accumulators): (Threads<'b>, &Registers<'b, f32>),
         write: impl for<'c> FnOnce(&mut Body<'c, 'b>),
     ) {
-        let Split { splits, thread, barrier, .. } = *self;
-        let accumulators = acc.variables();
-        let (vectors, size) = (accumulators.len() / VECTOR, i64::from(accumulators.len() * GROUP));
-        // Vector `i` of all threads is contiguous.
-        let first = self.group.cvt::<i64>() * (i64::from(splits) * size);
+        let k: &mut Body<'b, '_> = &mut k.rescoped();
+        let Some(args) = args else { return write(&mut k.rescoped()) };
+        let is_last = match self.is_partial(part) {
+            None => threads.sum(k, args, self.slots(k, part, args.parts), accumulators),
+            Some(is_partial) => k.if_with(is_partial, true, |k| {
+                threads.sum(k, args, self.slots(k, part, args.parts), accumulators)
+            }),
+        };
+        k.if_(is_last, write);
+    }
+}
+
+impl<'b> Threads<'b> {
+    /// Writes accumulators to their slot in the workspace. Returns true in the last threads to do so: in their accumulators
+    /// are the sums of all parts then.
+    fn sum<'a: 'b>(
+        self,
+        k: &mut Body<'b, '_>,
+        args: &SplitArgs<'a>,
+        slots: Slots<'b>,
+        accumulators: &Registers<'_, f32>,
+    ) -> Val<'b, bool> {
+        let Threads { group, groups, count, barrier } = self;
+        let Slots { number, count: parts, .. } = slots;
+        let thread = k.thread_idx().x % count;
+        let size = i64::from(accumulators.len() * count);
+        let first = (slots.first * groups + group).cvt::<i64>() * size;
         let first = args.partials.offset(first + (thread * VECTOR).cvt::<i64>());
-        let own = first.offset(self.number.cvt::<i64>() * size);
-        for i in 0..vectors {
-            let four = [0, 1, 2, 3].map(|lane| accumulators.get(k, VECTOR * i + lane));
-            let four: Val<'_, Vector<f32, 4>> = Val::pack(four);
-            own.store_vector(k, (i * VECTOR * GROUP) as i32, four);
-        }
-        let (counter, count) = (args.arrivals.offset(self.group), k.constant(splits as i32));
-        let last = is_last_to_arrive(k, counter, count, (barrier, thread.eq(0)));
-        k.if_(last, |k| {
-            accumulators.fill(k, 0.0);
-            k.for_(range(0, splits as i32), (), |k, split, ()| {
-                let from = first.offset(split.cvt::<i64>() * size);
-                for i in 0..vectors {
-                    let four: Val<'_, Vector<f32, 4>> =
-                        from.load_vector(k, (i * VECTOR * GROUP) as i32);
-                    for (lane, part) in (0..).zip(four.lanes()) {
-                        let at = VECTOR * i + lane;
-                        accumulators.set(k, at, accumulators.get(k, at) + part);
-                    }
-                }
-            });
-            write(k);
+        let step = size * i64::from(slots.step * groups);
+        let part = Accumulators { of: accumulators, threads: count };
+        let counter = args.arrivals.offset(slots.tile * groups + group);
+        let waiting = (barrier, thread.eq(0));
+        // The first part of a tile of stream-K comes at the end of a run, the others at the start: mostly it is the last
+        // one, and stays in registers.
+        let is_written = match slots.first_is_late {
+            false => k.constant(true),
+            true => {
+                k.if_with(number.eq(0), true, |k| !have_others_arrived(k, counter, parts, waiting))
+            }
+        };
+        let is_last = k.if_with(is_written, true, |k| {
+            part.store(k, first.offset(number.cvt::<i64>() * step));
+            is_last_to_arrive(k, counter, parts, waiting)
         });
+        k.if_(is_last, |k| {
+            k.if_(is_written, |k| part.load(k, first, false));
+            k.for_(range(1, parts), (), |k, other, ()| {
+                part.load(k, first.offset(other.cvt::<i64>() * step), true);
+            });
+        });
+        is_last
+    }
+}
+
+/// The accumulators of a thread, in registers and in a slot, where vector `i` of all threads is contiguous.
+struct Accumulators<'r, 'b> {
+    of: &'r Registers<'b, f32>,
+    threads: u32,
+}
+
+impl Accumulators<'_, '_> {
+    fn vectors(&self) -> impl Iterator<Item = (u32, i32)> + use<> {
+        let step = VECTOR * self.threads;
+        (0..self.of.len() / VECTOR).map(move |i| (VECTOR * i, (i * step).cast_signed()))
+    }
+
+    fn store(&self, k: &Body<'_, '_>, to: Val<'_, GlobalMut<f32>>) {
+        for (first, at) in self.vectors() {
+            let four = [0, 1, 2, 3].map(|lane| self.of.get(k, first + lane));
+            let four: Val<'_, Vector<f32, 4>> = Val::pack(four);
+            to.store_vector(k, at, four);
+        }
+    }
+
+    /// Loads those of a slot, or adds them.
+    fn load(&self, k: &Body<'_, '_>, from: Val<'_, GlobalMut<f32>>, add: bool) {
+        for (first, at) in self.vectors() {
+            let four: Val<'_, Vector<f32, 4>> = from.load_vector(k, at);
+            for (i, part) in (first..).zip(four.lanes()) {
+                let sum = if add { self.of.get(k, i) + part } else { part };
+                self.of.set(k, i, sum);
+            }
+        }
     }
 }
 
@@ -86,6 +142,16 @@ impl<'b> Split<'b> {
 pub(super) struct SplitWorkspace {
     device: Device,
     buffers: Mutex<SplitBuffers>,
+}
+
+impl SplitParams {
+    /// The argument of a launch.
+    pub(super) fn arg<'x, 'b>(
+        config: &GemmConfig,
+        (partials, arrivals): &'x mut SplitBuffers,
+    ) -> SplitParams<AtLaunch<'x, 'b>> {
+        SplitParams { partials, arrivals, parts: config.splits.even().cast_signed() }
+    }
 }
 
 /// The partial accumulators, and the arrivals at each tile.
@@ -97,19 +163,29 @@ impl SplitWorkspace {
         Ok(SplitWorkspace { device: device.clone(), buffers })
     }
 
-    /// Returns a workspace that is large enough for row tiles, column tiles and matrices.
+    /// Returns a workspace that is large enough for row tiles, column tiles and matrices, and a grid.
     pub(super) fn reserve(
         &self,
         config: &GemmConfig,
         [rows, columns, batch]: [u64; 3],
+        grid: Grid,
     ) -> Result<MutexGuard<'_, SplitBuffers>, GemmError> {
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         let (partials, arrivals) = &mut *buffers;
-        let groups = (rows + u64::from(config.cluster) - 1) * columns * batch;
-        let groups = groups * u64::from(config.consumers());
-        let each = u64::from(config.splits) * u64::from(config.accumulators() * GROUP);
-        let elements = groups.saturating_mul(each);
-        let too_large = GemmError::TooLarge { operand: 'W', lines: groups, pitch: each };
+        let (cluster, consumers) = (u64::from(config.cluster), u64::from(config.consumers()));
+        let tiles = (rows + cluster - 1) * columns * batch;
+        let slots = match config.splits {
+            Splits::Even(parts) => tiles * u64::from(parts),
+            Splits::Stream => {
+                let blocks = (u64::from(grid.blocks[0]) / cluster).max(1);
+                let tiles = rows.div_ceil(cluster) * columns * batch;
+                (blocks + Splits::shared(tiles, blocks)) * cluster
+            }
+        };
+        let (groups, slots) = (tiles * consumers, slots * consumers);
+        let each = u64::from(config.accumulators() * config.threads_of_group());
+        let elements = slots.saturating_mul(each);
+        let too_large = GemmError::TooLarge { operand: 'W', lines: slots, pitch: each };
         if elements >= 1 << 40 || groups > i32::MAX as u64 {
             return Err(too_large);
         }

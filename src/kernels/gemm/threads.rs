@@ -1,9 +1,17 @@
 //! Common parts of the kernels in which all threads copy tiles.
 
-use crate::ir::{Element, Global, GlobalMut, Kernel, Val};
+use crate::ir::builder::OnDevice;
+use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
+use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid, LoadOptions};
 use crate::tensor::Tile;
 
 use super::config::GemmConfig;
+use super::epilogue::{EpilogueArgs, EpilogueForm, EpilogueParameter};
+use super::error::GemmError;
+use super::launch::How;
+use super::problem::{GemmProblem, GemmStrides};
+use super::product::Operands;
+use super::split::{SplitArgs, SplitParams, SplitWorkspace, Threads};
 use super::types::Types;
 
 crate::params! {
@@ -22,8 +30,157 @@ crate::params! {
     }
 }
 
-/// A kernel with its parameters and those of its epilogue.
-pub(super) type ThreadsKernel<T, E> = Kernel<(Params<T>, E)>;
+/// The parameters of the kernels: without and with thread blocks that share tiles.
+type Whole<T, E> = (Params<T>, E);
+type SplitWhole<T, E> = (Params<T>, E, SplitParams);
+
+/// The kernel of a configuration.
+pub(super) enum ThreadsKernel<T: Types, E: EpilogueParameter> {
+    Whole(Kernel<Whole<T, E>>),
+    Split(Kernel<SplitWhole<T, E>>),
+}
+
+impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
+    /// Builds the kernel with this body, for `blocks` resident thread blocks of an SM.
+    pub(super) fn build<F: EpilogueForm<Params = E>>(
+        config: &GemmConfig,
+        _: &F,
+        blocks: u32,
+        body: impl for<'b> Fn(
+            &mut Body<'b, 'b>,
+            Params<T, OnDevice<'b>>,
+            E::At<'b>,
+            Option<&SplitArgs<'b>>,
+        ),
+    ) -> Result<Self, GemmError> {
+        let options = KernelOptions::default().block([config.threads(), 1, 1]);
+        let options = options.min_blocks_per_sm(blocks);
+        let (name, target) = (format!("{config}{}", F::SUFFIX), config.target);
+        Ok(if config.splits.is_split() {
+            ThreadsKernel::Split(Kernel::<SplitWhole<T, E>>::build_with(
+                options,
+                &name,
+                target,
+                |k, (args, epilogue, split)| body(k, args, epilogue, Some(&split)),
+            )?)
+        } else {
+            ThreadsKernel::Whole(Kernel::<Whole<T, E>>::build_with(
+                options,
+                &name,
+                target,
+                |k, (args, epilogue)| body(k, args, epilogue, None),
+            )?)
+        })
+    }
+
+    /// Loads the kernel.
+    pub(super) fn load(
+        &self,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<ThreadsFunction<T, E>, GemmError> {
+        Ok(match self {
+            ThreadsKernel::Whole(kernel) => {
+                ThreadsFunction::Whole(device.load_with(options, kernel)?)
+            }
+            ThreadsKernel::Split(kernel) => ThreadsFunction::Split(
+                device.load_with(options, kernel)?,
+                SplitWorkspace::new(device)?,
+            ),
+        })
+    }
+}
+
+/// The threads of a block, which have the accumulators of a tile.
+pub(super) fn threads_of_block<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> Threads<'b> {
+    let count = config.threads();
+    let barrier = k.named_barrier(1, count).aligned();
+    Threads { group: k.constant(0), groups: 1, count, barrier }
+}
+
+/// A [`ThreadsKernel`] that a device has loaded.
+pub(super) enum ThreadsFunction<T: Types, E: EpilogueParameter> {
+    Whole(Function<Whole<T, E>>),
+    Split(Function<SplitWhole<T, E>>, SplitWorkspace),
+}
+
+impl<T: Types, E: EpilogueParameter> ThreadsFunction<T, E> {
+    pub(super) fn compiler_log(&self) -> &str {
+        match self {
+            ThreadsFunction::Whole(function) => function.compiler_log(),
+            ThreadsFunction::Split(function, _) => function.compiler_log(),
+        }
+    }
+}
+
+/// A product that is ready to run.
+pub(super) struct ThreadsArgs<'h, T: Types, E: EpilogueParameter> {
+    function: &'h ThreadsFunction<T, E>,
+    config: GemmConfig,
+    a: &'h Buffer<T::A>,
+    b: &'h Buffer<T::B>,
+    d: &'h mut Buffer<T::D>,
+    strides: [[i64; 2]; 3],
+    sizes: [i32; 4],
+    tiles: [u64; 3],
+}
+
+impl<'h, T: Types, E: EpilogueParameter> ThreadsArgs<'h, T, E> {
+    /// Checks that the operands start where the kernel copies them from.
+    pub(super) fn new(
+        function: &'h ThreadsFunction<T, E>,
+        config: &GemmConfig,
+        (a, b, d): Operands<'h, T>,
+        problem: &GemmProblem,
+        strides: &GemmStrides,
+    ) -> Result<Self, GemmError> {
+        let alignment = config.alignment;
+        let bytes = alignment.into();
+        let starts = [('A', a.is_aligned_to(bytes)), ('B', b.is_aligned_to(bytes))];
+        if let Some((operand, _)) = starts.into_iter().find(|(_, aligned)| !aligned) {
+            return Err(GemmError::Address { operand, alignment });
+        }
+        let GemmProblem { m, n, k, batch, .. } = *problem;
+        let [rows, columns, _] = config.tiles(problem).map(u64::from);
+        Ok(ThreadsArgs {
+            function,
+            config: *config,
+            a,
+            b,
+            d,
+            // Distances are below 2^40, and sizes below 2^31.
+            strides: [strides.a, strides.b, strides.d].map(|both| both.map(|s| s as i64)),
+            sizes: [m, n, k, batch].map(|size| size as i32),
+            tiles: [rows, columns, batch.into()],
+        })
+    }
+
+    pub(super) fn run(
+        &mut self,
+        how: &mut How<'_>,
+        grid: Grid,
+        epilogue: &mut impl EpilogueArgs<E>,
+    ) -> Result<(), GemmError> {
+        let (function, config, tiles) = (self.function, self.config, self.tiles);
+        match function {
+            ThreadsFunction::Whole(function) => {
+                how.run(function, grid, (self.params(), epilogue.arg()))
+            }
+            ThreadsFunction::Split(function, workspace) => {
+                let mut buffers = workspace.reserve(&config, tiles, grid)?;
+                let split = SplitParams::arg(&config, &mut buffers);
+                how.run(function, grid, (self.params(), epilogue.arg(), split))
+            }
+        }
+    }
+
+    fn params(&mut self) -> Params<T, AtLaunch<'_, 'h>> {
+        let [a_strides, b_strides, d_strides] = self.strides;
+        let [m, n, k, batch] = self.sizes;
+        let (a, b, d) = (self.a, self.b, &mut *self.d);
+        Params { a, a_strides, b, b_strides, d, d_strides, m, n, k, batch }
+    }
+}
 
 /// The number of tiles of a size.
 pub(super) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {

@@ -1,0 +1,282 @@
+//! [`Splits`]: the parts of tiles along K that a thread block takes.
+
+use crate::ir::builder::{IntoValues, Values};
+use crate::ir::{Body, Val};
+use crate::tensor::{RowGroups, Tile, TileScheduler};
+
+use super::config::GemmConfig;
+
+/// The division of the steps along K among thread blocks. Blocks that share a tile sum their parts in the order of K, so
+/// results do not change from run to run.
+///
+/// ```
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Splits};
+///
+/// let config = GemmConfig { splits: Splits::Stream, ..GemmConfig::sm90(Scalar::Bf16, [128, 256]) };
+/// assert!(config.to_string().contains("_coop_streamk_"));
+/// // 150 tiles are 1.14 waves of 132 SMs: thread blocks share the 64 steps of all of them.
+/// let problem = GemmProblem::new(1920, 2560, 4096);
+/// let [rows, columns, steps] = config.tiles(&problem);
+/// assert_eq!((rows * columns, steps, config.grid(&problem, 132).blocks[0]), (150, 64, 132));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Splits {
+    /// Split-K: each tile has this many parts, with equal numbers of steps but for the last one. With 1, a thread block has
+    /// all steps of a tile.
+    Even(u32),
+    /// Stream-K ([Osama et al. 2023](https://arxiv.org/abs/2301.03598)): with `t` tiles of `s` steps for `b` thread blocks,
+    /// `t % b` tiles and, where `t > b`, `b` more are shared. Each block has a run of `ceil(shared s / b)` of their steps,
+    /// which is the end of one tile and the start of another one. Then it takes whole tiles, as many as the others.
+    Stream,
+}
+
+impl Splits {
+    /// The steps of the smallest run for which there is a thread block, if a device has one.
+    const MIN_RUN: u64 = 4;
+
+    /// Returns whether thread blocks share tiles.
+    pub const fn is_split(self) -> bool {
+        !matches!(self, Splits::Even(0 | 1))
+    }
+
+    /// The parts of each tile; 1 where their number differs from tile to tile.
+    pub(super) const fn even(self) -> u32 {
+        match self {
+            Splits::Even(0) | Splits::Stream => 1,
+            Splits::Even(parts) => parts,
+        }
+    }
+
+    /// The thread blocks, or clusters, that stay and take parts of `tiles` tiles with `steps` steps each, where a device
+    /// runs `max` at once.
+    pub(super) fn blocks(self, tiles: u64, steps: u64, max: u64) -> u64 {
+        let max = max.max(1);
+        match self {
+            Splits::Even(parts) => tiles.saturating_mul(parts.max(1).into()).min(max),
+            Splits::Stream => (tiles.saturating_mul(steps) / Self::MIN_RUN).max(tiles).min(max),
+        }
+    }
+
+    /// The tiles that `blocks` thread blocks share by stream-K, of `tiles`.
+    pub(super) const fn shared(tiles: u64, blocks: u64) -> u64 {
+        let rest = tiles % blocks;
+        if rest > 0 && tiles > blocks { rest + blocks } else { rest }
+    }
+}
+
+/// The parts of tiles that a thread block takes.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'b> {
+    /// The tiles. The parts of equal splits count as tiles of more matrices.
+    pub(super) tiles: TileScheduler<'b>,
+    pub(super) splits: Splits,
+    /// Row tiles, column tiles and matrices.
+    extents: [Val<'b, i32>; 3],
+    /// Steps along K of a tile.
+    steps: Val<'b, i32>,
+    cluster: u32,
+}
+
+/// A part of a tile.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'b> {
+    pub(super) tile: Tile<'b>,
+    /// The first step along K, and the end.
+    pub(super) first: Val<'b, i32>,
+    pub(super) end: Val<'b, i32>,
+    /// The number of the part in its tile; by stream-K, that of the tile.
+    number: Val<'b, i32>,
+}
+
+/// The parts of a tile in the workspace, in the order of K.
+pub(super) struct Slots<'b> {
+    /// The number of the tile.
+    pub(super) tile: Val<'b, i32>,
+    /// The slot of the first part.
+    pub(super) first: Val<'b, i32>,
+    /// The slots from one part to the next.
+    pub(super) step: u32,
+    /// The number of this part, and the number of parts.
+    pub(super) number: Val<'b, i32>,
+    pub(super) count: Val<'b, i32>,
+    /// The first part is ready long after the others.
+    pub(super) first_is_late: bool,
+}
+
+/// The runs of steps of stream-K.
+#[derive(Clone, Copy)]
+struct Runs<'b> {
+    block: Val<'b, i32>,
+    blocks: Val<'b, i32>,
+    /// All tiles, and the shared ones.
+    tiles: Val<'b, i32>,
+    shared: Val<'b, i32>,
+    /// The steps of a run.
+    len: Val<'b, i32>,
+}
+
+impl<'b> Part<'b> {
+    /// The steps along K.
+    pub(super) fn steps(self) -> Val<'b, i32> {
+        self.end - self.first
+    }
+}
+
+impl<'b> Parts<'b> {
+    /// The parts of `[row tiles, column tiles, matrices]`, each tile with `steps` steps.
+    pub(super) fn new(
+        k: &Body<'b, '_>,
+        config: &GemmConfig,
+        extents: [Val<'b, i32>; 3],
+        steps: Val<'b, i32>,
+    ) -> Self {
+        let GemmConfig { splits, cluster, raster, .. } = *config;
+        let [rows, columns, batch] = extents;
+        let tiles = TileScheduler::new(k, raster, [rows, columns, batch * splits.even()]);
+        Parts { tiles: tiles.clusters(cluster), splits, extents, steps, cluster }
+    }
+
+    /// The same for groups of rows: see [`TileScheduler::row_groups`].
+    pub(super) fn row_groups(
+        self,
+        k: &Body<'b, '_>,
+        groups: Option<RowGroups<'b>>,
+        size: u32,
+    ) -> Self {
+        Parts { tiles: self.tiles.row_groups(k, groups, size), ..self }
+    }
+
+    /// Returns the part of a thread block that does not stay.
+    pub(super) fn of_block(&self, k: &mut Body<'b, '_>) -> Part<'b> {
+        let block = k.block_idx().x;
+        let tile = self.tiles.tile(k, block);
+        self.of_tile(k, tile)
+    }
+
+    /// Returns the part for a tile of the scheduler.
+    fn of_tile<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> Part<'c>
+    where
+        'b: 'c,
+    {
+        let (splits, zero) = (self.splits.even(), k.constant(0));
+        if splits == 1 {
+            return Part { tile, first: zero, end: self.steps, number: zero };
+        }
+        let batch = tile.batch / splits;
+        let number = tile.batch - batch * splits;
+        let each = (self.steps + (splits - 1)) / splits;
+        let first = number * each;
+        Part { tile: Tile { batch, ..tile }, first, end: (first + each).min(self.steps), number }
+    }
+
+    /// Runs `body` for each part, with values that are carried from one to the next; returns the last ones.
+    pub(super) fn for_each<'k: 'b, I: IntoValues<'b>>(
+        &self,
+        k: &mut Body<'k, '_>,
+        init: I,
+        body: impl for<'c> FnOnce(
+            &mut Body<'c, 'b>,
+            Part<'c>,
+            <I::V as Values>::At<'c>,
+        ) -> <I::V as Values>::At<'c>,
+    ) -> <I::V as Values>::At<'b> {
+        if self.splits == Splits::Stream {
+            return self.for_each_of_runs(k, init, body);
+        }
+        self.tiles.for_each(k, init, |k, tile, carried| {
+            let part = self.of_tile(k, tile);
+            body(k, part, carried)
+        })
+    }
+
+    /// The run of the thread block, then its whole tiles.
+    fn for_each_of_runs<'k: 'b, I: IntoValues<'b>>(
+        &self,
+        k: &mut Body<'k, '_>,
+        init: I,
+        body: impl for<'c> FnOnce(
+            &mut Body<'c, 'b>,
+            Part<'c>,
+            <I::V as Values>::At<'c>,
+        ) -> <I::V as Values>::At<'c>,
+    ) -> <I::V as Values>::At<'b> {
+        let k: &mut Body<'b, '_> = &mut k.rescoped();
+        let (runs, steps) = (self.runs(k), self.steps);
+        let start = runs.block * runs.len;
+        let left = (runs.shared * steps - start).min(runs.len).max(0);
+        let tile = left.gt(0).select(start / steps, runs.shared + runs.block);
+        let first = left.gt(0).select(start - tile * steps, 0);
+        let (_, _, _, last) = k.while_(
+            (tile, first, left, init),
+            |_, (number, ..)| number.lt(runs.tiles),
+            |k, (number, first, left, carried)| {
+                let is_shared = left.gt(0);
+                let end = is_shared.select((first + left).min(steps), steps);
+                let part = Part { tile: self.tiles.tile(k, number), first, end, number };
+                let carried = body(k, part, carried);
+                let left = (left - part.steps()).max(0);
+                let whole = is_shared.select(runs.shared + runs.block, number + runs.blocks);
+                (left.gt(0).select(number + 1, whole), k.constant(0), left, carried)
+            },
+        );
+        last
+    }
+
+    fn runs<'c>(&self, k: &Body<'c, '_>) -> Runs<'c>
+    where
+        'b: 'c,
+    {
+        let [rows, columns, batch] = self.extents;
+        let tiles = (rows + (self.cluster - 1)) / self.cluster * columns * batch;
+        let (block, blocks) = (k.block_idx().x / self.cluster, k.grid_dim().x / self.cluster);
+        let rest = tiles % blocks;
+        let shared = (rest.gt(0) & tiles.gt(blocks)).select(rest + blocks, rest);
+        let len = (shared * self.steps + (blocks - 1)) / blocks;
+        Runs { block, blocks, tiles, shared, len }
+    }
+
+    /// Returns whether a part is less than its tile; `None` where all parts are.
+    pub(super) fn is_partial<'c>(&self, part: Part<'c>) -> Option<Val<'c, bool>>
+    where
+        'b: 'c,
+    {
+        (self.splits == Splits::Stream).then(|| part.steps().lt(self.steps))
+    }
+
+    /// The slots of the parts of a tile; `even` are the parts of each tile of equal splits. By stream-K, the slot of a part is the sum of the numbers of its thread block and of
+    /// its tile: from one part to the next, one of both increases at least.
+    pub(super) fn slots<'c>(
+        &self,
+        k: &Body<'c, '_>,
+        part: Part<'c>,
+        even: Val<'c, i32>,
+    ) -> Slots<'c>
+    where
+        'b: 'c,
+    {
+        let ([rows, columns, _], Tile { row, column, batch }) = (self.extents, part.tile);
+        // A cluster beyond the last row tile has a tile there, too.
+        let tile = (batch * columns + column) * (rows + (self.cluster - 1)) + row;
+        match self.splits {
+            Splits::Even(_) => {
+                let parts = self.splits.even();
+                let (first, number) = (tile * parts, part.number);
+                Slots { tile, first, step: 1, number, count: even, first_is_late: false }
+            }
+            Splits::Stream => {
+                let (runs, start) = (self.runs(k), part.number * self.steps);
+                let block = start / runs.len;
+                let last = (start + (self.steps - 1)) / runs.len;
+                Slots {
+                    tile,
+                    first: (block + part.number) * self.cluster + self.tiles.rank(k),
+                    step: self.cluster,
+                    number: runs.block - block,
+                    count: last - block + 1,
+                    first_is_late: true,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Thread blocks that share tiles: equal splits along K, and stream-K.
+
+use crate::support::rng::Rng;
+use crate::support::slow::{sample, slow};
+use crate::support::{device, gemm_case};
+
+use gemm_case::Case;
+use tilewright::arch::Major;
+use tilewright::ir::types::Scalar;
+use tilewright::ir::{Target, bf16, f16};
+use tilewright::kernels::gemm::{
+    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadForm,
+    Schedule, Splits, StoreForm,
+};
+use tilewright::runtime::{Buffer, Device};
+use tilewright::sim::{Options, Order};
+
+use super::tiles::{direct, swapped};
+
+/// A GPU, or the simulator with this order.
+fn device_in(order: Order) -> Device {
+    device::gpu().unwrap_or_else(|| Device::sim_with(Options::default().order(order)))
+}
+
+/// Thread blocks that share a tile: parts of unequal length, several groups, clusters, batches, every way to write D.
+#[test]
+fn blocks_share_a_tile() {
+    let plain = GemmConfig { splits: Splits::Even(3), ..GemmConfig::sm90(Scalar::Bf16, [128, 64]) };
+    let exchanged = swapped(Scalar::Bf16, [24, 64]);
+    let epilogue = Epilogue { alpha: true, bias: Some(Bias::Row), ..Epilogue::default() };
+    let configs = [
+        plain,
+        GemmConfig { splits: Splits::Even(2), cluster: 2, ..plain },
+        GemmConfig { epilogue, store: StoreForm::Rows, tile: [128, 40, 64], ..plain },
+        GemmConfig { splits: Splits::Even(3), load: LoadForm::Repack, ..exchanged },
+        direct(GemmConfig { splits: Splits::Even(3), load: LoadForm::Repack, ..exchanged }),
+        GemmConfig {
+            splits: Splits::Even(4),
+            tile: [16, 192, 64],
+            registers: Some([32, 160]),
+            ..exchanged
+        },
+    ];
+    for config in configs {
+        assert_eq!(config.check(), Ok(()), "{config}");
+        let sizes = [(150, 72, 7 * 64), (20, 200, 7 * 64 + 8)];
+        for (seed, (m, n, k)) in sample(3, (0..2).flat_map(|seed| sizes.map(|size| (seed, size)))) {
+            let device = device_in(Order::Random { seed });
+            let batch = GemmProblem { batch: 2, ..GemmProblem::new(m, n, k) };
+            Case::new(batch).check::<bf16, bf16>(&device, config);
+        }
+    }
+}
+
+/// Returns an operand whose sums depend on their order.
+fn numbers(device: &Device, len: usize) -> Buffer<f16> {
+    let number = |i: usize| f16::from_f32((i * 7919 % 1009) as f32 / 317.0 - 1.5);
+    device.upload(&(0..len).map(number).collect::<Vec<f16>>()).unwrap()
+}
+
+/// A function is launched again and again: its workspace is as it was, and the bits of a result do not change.
+#[test]
+fn sums_of_parts_are_reproducible() {
+    let config = GemmConfig { splits: Splits::Even(4), ..GemmConfig::sm90(Scalar::F16, [64, 64]) };
+    let stream = GemmConfig { splits: Splits::Stream, ..config };
+    let ms = GemmConfig::sm80(Target::SM_80, Scalar::F16, [64, 64]);
+    let ms = GemmConfig { splits: Splits::Even(3), ..ms };
+    for (config, m) in [(config, 100), (stream, 100), (stream, 190), (ms, 70)] {
+        let problem = GemmProblem::new(m as u32, 136, 1024);
+        let mut results = Vec::new();
+        for seed in 0..3 {
+            let device = device_in(Order::Random { seed });
+            let (a, b) = (numbers(&device, m * 1024), numbers(&device, 136 * 1024));
+            let function = Gemm::<f16>::new(config).unwrap().load(&device).unwrap();
+            for _ in 0..2 {
+                let mut d = device.zeros::<f16>(m * 136).unwrap();
+                function.launch(&problem, GemmArgs::new(&a, &b, &mut d)).unwrap();
+                results.push(d.to_vec().unwrap());
+            }
+        }
+        assert!(results.iter().all(|d| *d == results[0]), "{config}");
+    }
+}
+
+/// Stream-K with every option that a tile has: fewer tiles than thread blocks, whole waves, one tile more, batches, clusters.
+#[test]
+fn blocks_share_runs_of_steps() {
+    let plain = GemmConfig { splits: Splits::Stream, ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
+    let exchanged = GemmConfig { splits: Splits::Stream, ..swapped(Scalar::Bf16, [24, 64]) };
+    let epilogue = Epilogue {
+        alpha: true,
+        beta: true,
+        bias: Some(Bias::Row),
+        activation: Some(Activation::Relu),
+    };
+    let configs = [
+        plain,
+        GemmConfig { cluster: 2, ..plain },
+        GemmConfig { tile: [128, 64, 64], registers: Some([40, 232]), epilogue, ..plain },
+        GemmConfig { store: StoreForm::Rows, tile: [64, 40, 128], ..plain },
+        exchanged,
+        direct(GemmConfig { load: LoadForm::Threads, ..plain }),
+        direct(GemmConfig { load: LoadForm::Repack, ..exchanged }),
+        GemmConfig { tile: [16, 192, 64], registers: Some([32, 160]), ..exchanged },
+    ];
+    for (seed, config) in (0..).zip(configs) {
+        assert_eq!(config.check(), Ok(()), "{config}");
+        let [m, n, depth] = config.tile;
+        // Tiles along each mode for four thread blocks, or two clusters.
+        let sizes = [(1, 1, 9), (1, 3, 3), (2, 2, 2), (5, 1, 3), (2, 3, 4), (7, 1, 1)];
+        for (rows, columns, steps) in sample(3, sizes) {
+            let [m, n, k] = [rows * m - 3, columns * n - 8, steps * depth - 8];
+            let problem = GemmProblem { batch: 1 + rows % 2, ..GemmProblem::new(m, n, k) };
+            let device = device_in(Order::Random { seed });
+            Case::new(problem).check::<bf16, bf16>(&device, config);
+        }
+    }
+}
+
+/// The kernels without roles: each type and each way to copy, batches, epilogues, a last part that is not whole.
+#[test]
+fn blocks_without_roles_share_a_tile() {
+    let epilogue = Epilogue {
+        alpha: true,
+        beta: true,
+        bias: Some(Bias::Column),
+        activation: Some(Activation::Relu),
+    };
+    let simt = |input, tile| GemmConfig { tile, ..GemmConfig::simt(Target::SM_80, input) };
+    let single = simt(Scalar::F32, [64, 64, 8]);
+    let stages = |config| GemmConfig { stages: 2, ..config };
+    let ms = |input, tile| stages(GemmConfig::sm80(Target::SM_80, input, tile));
+    let columns = |config| GemmConfig { major_a: Major::Mn, major_b: Major::Mn, ..config };
+    let configs = [
+        single,
+        GemmConfig { epilogue, ..columns(single) },
+        simt(Scalar::F32, [128, 128, 32]),
+        simt(Scalar::F32, [32, 64, 16]),
+        columns(simt(Scalar::Bf16, [64, 64, 16])),
+        ms(Scalar::Bf16, [64, 64]),
+        GemmConfig { epilogue, stages: 3, ..columns(ms(Scalar::F16, [128, 64])) },
+        GemmConfig { alignment: 2, ..ms(Scalar::Bf16, [64, 128]) },
+        ms(Scalar::Tf32, [64, 64]),
+    ];
+    for (seed, config) in (0..).zip(configs) {
+        let device = device_in(Order::Random { seed });
+        for (parts, m, n, steps) in sample(2, [(2, 69, 40, 5), (3, 30, 136, 7), (4, 8, 16, 4)]) {
+            let config = GemmConfig { splits: Splits::Even(parts), ..config };
+            assert_eq!(config.check(), Ok(()), "{config}");
+            let ragged = if config.alignment == 2 { 3 } else { 8 };
+            let k = steps * config.tile[2] - if config.tile[2] > 8 { ragged } else { 0 };
+            let batch = 1 + steps % 2;
+            let m = if config.major_a == Major::Mn { m / 8 * 8 } else { m };
+            Case::new(GemmProblem { batch, ..GemmProblem::new(m, n, k) })
+                .check_any(&device, config);
+        }
+    }
+}
+
+/// For any tiles, steps and thread blocks, stream-K takes each step of each tile once: the sums of integers are those of the
+/// kernel whose thread blocks share nothing.
+#[test]
+fn runs_cover_all_steps() {
+    let plain = GemmConfig { stages: 2, ..GemmConfig::sm90(Scalar::F16, [64, 8]) };
+    let plain = GemmConfig { store: StoreForm::Rows, ..plain };
+    let config = GemmConfig { splits: Splits::Stream, ..plain };
+    let mut rng = Rng::new(21);
+    let device = device_in(Order::RoundRobin);
+    for _ in 0..if slow() { 200 } else { 16 } {
+        let [m, n, k] = [64 * (1 + rng.below(3)), 8 * (1 + rng.below(4)), 64 * (1 + rng.below(9))];
+        let batch = 1 + rng.below(2);
+        let problem = GemmProblem::new(m as u32, n as u32, k as u32);
+        let problem = GemmProblem { batch: batch as u32, ..problem };
+        let mut operand = |len: usize| {
+            let numbers: Vec<f16> =
+                (0..len).map(|_| f16::from_f32(rng.below(5) as f32 - 2.0)).collect();
+            device.upload(&numbers).unwrap()
+        };
+        let (a, b) = (operand(batch * m * k), operand(batch * n * k));
+        let sms = 1 + rng.below(4) as u32;
+        let d = |config| {
+            let function = Gemm::<f16>::new(config).unwrap().load(&device).unwrap().with_sms(sms);
+            let mut d = device.zeros::<f16>(batch * m * n).unwrap();
+            function.launch(&problem, GemmArgs::new(&a, &b, &mut d)).unwrap();
+            d.to_vec().unwrap()
+        };
+        assert_eq!(d(config), d(plain), "{problem:?} on {sms} SMs");
+    }
+}
+
+/// A grid has a thread block for four steps or more, and no more than there are SMs.
+#[test]
+fn grids_of_shared_steps() {
+    let config =
+        GemmConfig { splits: Splits::Stream, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
+    let blocks =
+        |config: GemmConfig, m, n, k| config.grid(&GemmProblem::new(m, n, k), 132).blocks[0];
+    assert_eq!(blocks(config, 128, 128, 65536), 132);
+    assert_eq!(blocks(config, 128, 128, 32 * 64), 8);
+    assert_eq!(blocks(config, 256, 256, 64), 4);
+    assert_eq!(blocks(config, 8192, 8192, 64), 132);
+    assert_eq!(blocks(GemmConfig { cluster: 2, ..config }, 8192, 8192, 64), 132);
+}
+
+#[test]
+fn splits_have_rules() {
+    let base = GemmConfig { splits: Splits::Even(4), ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
+    let said = |config: GemmConfig| config.check().unwrap_err().to_string();
+    assert!(said(GemmConfig { splits: Splits::Even(65), ..base }).contains("1 to 64 are possible"));
+    let pingpong = GemmConfig { schedule: Schedule::Pingpong, ..base };
+    assert!(said(pingpong).contains("tiles of their own do not split K"));
+    let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..base };
+    assert!(said(deferred).contains("not written under the next one"));
+    let stored = GemmConfig { splits: Splits::Even(2), ..direct(base) };
+    assert!(said(stored).contains("one warp group alone"));
+    let grouped = GemmConfig { grouped: true, splits: Splits::Stream, ..base };
+    assert!(said(grouped).contains("no exchanged operands, clusters or splits"));
+    let stream = GemmConfig { splits: Splits::Stream, ..base };
+    assert_eq!(stream.to_string().parse(), Ok(stream));
+    let simt = GemmConfig { splits: Splits::Stream, ..GemmConfig::simt(base.target, Scalar::F32) };
+    assert_eq!(
+        said(simt),
+        "`splits` cannot be `Stream`: only cooperative warp groups share runs of steps"
+    );
+    let wide = GemmConfig::sm80(base.target, Scalar::Bf16, [128, 128]);
+    assert!(said(GemmConfig { splits: Splits::Even(2), ..wide }).contains("more than 64 accum"));
+    let steps = stream.check_problem(&GemmProblem::new(1 << 20, 1 << 16, 65536)).unwrap_err();
+    assert!(matches!(steps, GemmError::Steps { .. }), "{steps}");
+    // Parts of 2 steps: the third one is the last.
+    let error = base.check_problem(&GemmProblem::new(128, 128, 5 * 64)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the size `k` is 320, so that some of 4 splits would have no step along K"
+    );
+    assert!(base.check_problem(&GemmProblem::new(128, 128, 7 * 64)).is_ok());
+    // Few tiles and a long sum: the planner splits.
+    let best = GemmConfig::sm90(Scalar::Bf16, [128, 128])
+        .best(&GemmProblem::new(128, 128, 65536), 132)
+        .unwrap();
+    assert!(best.splits.is_split(), "{best}");
+}
