@@ -2,6 +2,7 @@
 
 mod attention;
 mod beside_plain;
+mod candidates;
 mod decode;
 mod fit;
 mod input;

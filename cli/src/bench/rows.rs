@@ -12,6 +12,7 @@ use tilewright::kernels::reduce::RowReduceOp;
 use tilewright::runtime::{Device, DeviceChoice};
 
 use super::super::Failure;
+use super::candidates::Candidates;
 use measure::measure;
 
 /// The options of a benchmark of rows.
@@ -102,16 +103,6 @@ enum Dtype {
     F16,
     /// IEEE 754 binary32.
     F32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Candidates {
-    /// The configuration that the library takes.
-    Default,
-    /// Configurations with 8, 16 and 32 elements for each thread.
-    All,
-    /// The fastest configuration of a search, and that of the library.
-    Tuned,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

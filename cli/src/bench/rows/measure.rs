@@ -19,13 +19,13 @@ use tilewright::runtime::{
     Buffer, Device, Function, Graph, Grid, LaunchOptions, RuntimeError, Stream,
 };
 use tilewright::tune::{
-    Effort, Estimate, NormTunable, Provenance, Regime, SoftmaxTunable, TransposeTunable, Tunable,
-    Tuner, TuningStore, interleave, median,
+    Estimate, NormTunable, Provenance, Regime, SoftmaxTunable, TransposeTunable, Tunable, Tuner,
+    interleave, median,
 };
 
 use super::super::super::gemm::Real;
 use super::super::super::{Failure, print};
-use super::{Candidates, EPSILON, Rows, Shape, What};
+use super::{EPSILON, Rows, Shape, What};
 
 /// The buffers of a launch. With a residual, `x` and `y` have twice the elements of the matrix, so that their copy moves
 /// the bytes of the kernel.
@@ -126,17 +126,14 @@ fn load_copies<T: Real>(device: &Device) -> Result<Vec<(String, Loaded<T>)>, Fai
     COPIES.into_iter().map(load).collect()
 }
 
-/// Returns the fastest configuration of a search, and the default where that is another one.
-fn tuned<K: Tunable>(
+/// Returns the configurations that the options name.
+fn choose<K: Tunable>(
+    options: &Rows,
     device: &Device,
     kernel: &K,
     default: K::Config,
 ) -> Result<Vec<K::Config>, Failure> {
-    let (store, effort) = (TuningStore::shared(), Effort::default());
-    let tuned = Tuner::new(device).tune(kernel, &store, effort, Regime::Burst);
-    let tuned = tuned.map_err(Failure::run)?.config;
-    let is_other = (default != tuned).then_some(default);
-    Ok([tuned].into_iter().chain(is_other).collect())
+    options.configs.of(&mut Tuner::new(device), kernel, Regime::Burst, vec![default])
 }
 
 /// Returns the candidates, each with its name.
@@ -151,15 +148,8 @@ fn load<T: Real + VectorElement<2> + Converted>(
     match what {
         What::Transpose => {
             let sizes = TransposeProblem::new(problem.rows, problem.columns);
-            let configs = match options.configs {
-                Candidates::Default => vec![TransposeConfig::new(target, T::SCALAR, &sizes)],
-                Candidates::All => TransposeConfig::candidates(target, T::SCALAR, &sizes),
-                Candidates::Tuned => {
-                    let default = TransposeConfig::new(target, T::SCALAR, &sizes);
-                    tuned(device, &TransposeTunable::<T>::new(sizes), default)?
-                }
-            };
-            for config in configs {
+            let default = TransposeConfig::new(target, T::SCALAR, &sizes);
+            for config in choose(options, device, &TransposeTunable::<T>::new(sizes), default)? {
                 let loaded = Transpose::<T>::new(config).and_then(|found| found.load(device));
                 let loaded = loaded.map(Loaded::Transpose).map_err(Failure::run)?;
                 all.push((format!("transpose_{config}"), loaded));
@@ -181,34 +171,22 @@ fn load<T: Real + VectorElement<2> + Converted>(
         }
         What::Softmax { .. } | What::Norm { .. } => {}
     }
-    let candidates = |default| match options.configs {
-        Candidates::All => RowConfig::candidates(target, T::SCALAR, problem),
-        Candidates::Default | Candidates::Tuned => vec![default],
-    };
-    let is_tuned = options.configs == Candidates::Tuned;
     match what {
         What::Softmax { log } => {
             let default = SoftmaxConfig::new(target, T::SCALAR, problem).map_err(Failure::input)?;
-            let config = |rows| SoftmaxConfig { rows, log };
-            let mut configs: Vec<_> = candidates(default.rows).into_iter().map(config).collect();
-            if is_tuned {
-                let kernel = SoftmaxTunable::<T>::new(*problem);
-                let kernel = if log { kernel.log() } else { kernel };
-                configs = tuned(device, &kernel, config(default.rows))?;
-            }
-            for config in configs {
+            let kernel = SoftmaxTunable::<T>::new(*problem);
+            let kernel = if log { kernel.log() } else { kernel };
+            for config in choose(options, device, &kernel, SoftmaxConfig { log, ..default })? {
                 let loaded = Softmax::<T>::new(config).and_then(|softmax| softmax.load(device));
                 all.push((config.to_string(), Loaded::Softmax(loaded.map_err(Failure::run)?)));
             }
         }
         What::Norm { kind, residual } => {
-            let default = RowConfig::new(target, T::SCALAR, problem).map_err(Failure::input)?;
-            let config = |rows| NormConfig { rows, kind, residual, weight: true, bias: false };
-            let mut configs: Vec<_> = candidates(default).into_iter().map(config).collect();
-            if is_tuned {
-                configs = tuned(device, &NormTunable::<T>::new(kind, *problem), config(default))?;
-            }
-            for config in configs {
+            let rows = RowConfig::new(target, T::SCALAR, problem).map_err(Failure::input)?;
+            let default = NormConfig { rows, kind, residual: false, weight: true, bias: false };
+            for config in choose(options, device, &NormTunable::<T>::new(kind, *problem), default)?
+            {
+                let config = NormConfig { residual, ..config };
                 let loaded = Norm::<T>::new(config).and_then(|norm| norm.load(device));
                 all.push((config.to_string(), Loaded::Norm(loaded.map_err(Failure::run)?)));
             }
