@@ -369,7 +369,7 @@ fn candidates_assemble_without_spills() {
             assert_eq!(all[0], AttentionConfig::new(target, &problem).unwrap());
             assert!(all.iter().all(|config| config.check_problem(&problem).is_ok()));
             let names: BTreeSet<String> = all.iter().map(AttentionConfig::to_string).collect();
-            assert!(names.len() == all.len() && all.len() >= 8, "{names:?}");
+            assert!(names.len() == all.len() && all.len() >= 5, "{names:?}");
             for config in sample(10, all.into_iter().skip(1)) {
                 let Some(ptxas) = ptxas::find() else { continue };
                 let attention = Attention::<bf16>::new(config).unwrap();
