@@ -696,7 +696,7 @@ fn bench_of_rows_needs_a_gpu() {
     check_refused(
         &["bench", "reduce", "--top", "8", "--axis", "0"],
         &expect![[r#"
-            
+            error: the argument '--top <COUNT>' cannot be used with '--axis <AXIS>'
         "#]],
     );
 }
@@ -749,7 +749,7 @@ fn bench_of_attention_needs_a_gpu() {
     check_refused(
         &["bench", "attention", "--configs", "tuned", "--stages", "3"],
         &expect![[r#"
-            
+            error: the argument '--configs <CONFIGS>' cannot be used with '--stages <STAGES>'
         "#]],
     );
     check_refused(

@@ -341,7 +341,7 @@ fn run(options: &Rows, what: What) -> Result<(), Failure> {
         matches!(what, What::Softmax { .. } | What::Norm { residual: false, .. } | What::Transpose);
     if options.configs == Candidates::Tuned && !has_search {
         return Err(Failure::input(
-            "softmax, norms without a residual and transposes have a search: take `--configs default`",
+            "only softmax, norms without a residual and transposes have a search: take `--configs default`",
         ));
     }
     match options.dtype {
