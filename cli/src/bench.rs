@@ -2,6 +2,7 @@
 
 mod attention;
 mod beside_plain;
+mod candidates;
 mod decode;
 mod fit;
 mod input;
@@ -42,10 +43,14 @@ enum What {
     Softmax(rows::SoftmaxOptions),
     /// RMSNorm and LayerNorm of rows with a weight: times them beside copies of the same bytes. Needs a GPU.
     Norm(rows::NormOptions),
-    /// Reductions of rows: times them beside copies, by bytes per second. Needs a GPU.
+    /// Reductions along an axis, and the largest elements of rows: times them beside copies, by bytes per second. Needs a GPU.
     Reduce(rows::ReduceOptions),
     /// Transposes: times them beside copies of the same bytes. Needs a GPU.
     Transpose(rows::Rows),
+    /// Permutations of the modes of rows: times them beside copies of the same bytes. Needs a GPU.
+    Permute(rows::PermuteOptions),
+    /// Gather and scatter of rows by a list: times them beside copies of the same bytes. Needs a GPU.
+    Gather(rows::GatherOptions),
     /// Attention forward: times it, by operations per second. Needs a GPU.
     Attention(attention::Options),
     /// Attention of the next tokens over a paged cache: times it beside a kernel that reads the cache. Needs a GPU.
@@ -152,6 +157,8 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         What::Norm(options) => return rows::norm(options),
         What::Reduce(options) => return rows::reduce(options),
         What::Transpose(options) => return rows::transpose(options),
+        What::Permute(options) => return rows::permute(options),
+        What::Gather(options) => return rows::gather(options),
         What::Attention(options) => return attention::run(options),
         What::Decode(options) => return decode::run(options),
         What::Parallel(options) => return parallel::run(options),
@@ -198,8 +205,8 @@ fn program(args: &[OsString]) -> Result<(), Failure> {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Failure::run(format!("`{program}`: {status}"))),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::input(format!(
-            "`{name}` is no benchmark: expected gemm, softmax, norm, reduce, transpose, attention, decode or parallel, or \
-             the name of a program `{program}`"
+            "`{name}` is no benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, attention, decode or parallel, \
+             or the name of a program `{program}`"
         ))),
         Err(error) => Err(Failure::input(format!("`{program}`: {error}"))),
     }

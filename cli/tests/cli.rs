@@ -532,7 +532,7 @@ fn without_a_command_there_is_a_hint() {
     check_refused(
         &["bench"],
         &expect![[r#"
-        error: `tilewright bench` needs a command: gemm, softmax, norm, reduce, transpose, attention, decode, parallel; see `--help`
+        error: `tilewright bench` needs a command: gemm, softmax, norm, reduce, transpose, permute, gather, attention, decode, parallel; see `--help`
     "#]],
     );
     check_refused(
@@ -667,7 +667,7 @@ fn bench_refuses_to_write_measurements_without_a_gpu() {
 /// Kernels that memory bounds have no figures without a GPU, and sizes are checked before there is a device.
 #[test]
 fn bench_of_rows_needs_a_gpu() {
-    for kernel in ["softmax", "norm", "reduce", "transpose"] {
+    for kernel in ["softmax", "norm", "reduce", "transpose", "permute", "gather"] {
         check_refused(
             &["bench", kernel, "--device", "sim"],
             &expect![[r#"
@@ -685,6 +685,18 @@ fn bench_of_rows_needs_a_gpu() {
         &["bench", "reduce", "--op", "product"],
         &expect![[r#"
             error: invalid value 'product' for '--op <OP>': `product` is none of sum, mean, max, min, norm, argmax
+        "#]],
+    );
+    check_refused(
+        &["bench", "reduce", "--top", "65"],
+        &expect![[r#"
+            error: invalid value '65' for '--top <COUNT>': 65 is not in 1..=64
+        "#]],
+    );
+    check_refused(
+        &["bench", "reduce", "--top", "8", "--axis", "0"],
+        &expect![[r#"
+            error: the argument '--top <COUNT>' cannot be used with '--axis <AXIS>'
         "#]],
     );
 }
@@ -714,7 +726,7 @@ fn bench_runs_a_program() {
     check_refused(
         &["bench", "sofmax"],
         &expect![[r#"
-            error: `sofmax` is no benchmark: expected gemm, softmax, norm, reduce, transpose, attention, decode or parallel, or the name of a program `tilewright-bench-sofmax`
+            error: `sofmax` is no benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, attention, decode or parallel, or the name of a program `tilewright-bench-sofmax`
         "#]],
     );
 }
@@ -732,6 +744,12 @@ fn bench_of_attention_needs_a_gpu() {
         &["bench", "attention", "--shapes", "4x16x4096"],
         &expect![[r#"
             error: invalid value '4x16x4096' for '--shapes <LIST>': `4x16x4096` is not a problem such as `4x16x4096x128` or `2x32/8x8192x192/128`, all above 0
+        "#]],
+    );
+    check_refused(
+        &["bench", "attention", "--configs", "tuned", "--stages", "3"],
+        &expect![[r#"
+            error: the argument '--configs <CONFIGS>' cannot be used with '--stages <STAGES>'
         "#]],
     );
     check_refused(

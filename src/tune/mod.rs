@@ -5,12 +5,15 @@
 //! * A [`Tunable`] is a problem with the configurations of a kernel: of the library or of a program. A [`Tuner`] finds the
 //!   fastest one, and [`bench()`] measures it. A [`Search`] needs no kernels; a [`TuningStore`] keeps its results.
 //! * [`GemmSpace`] has the configurations of a matrix product, [`GemmModel`] says which of them come first. Its
-//!   parameters are fitted ([`fit`]) to measurements ([`Sweep`]). [`TransposeTunable`], [`SoftmaxTunable`] and
-//!   [`NormTunable`] have those of other kernels.
+//!   parameters are fitted ([`fit`]) to measurements ([`Sweep`]). [`TransposeTunable`], [`SoftmaxTunable`],
+//!   [`NormTunable`], [`AttentionTunable`] and [`DecodeTunable`] have those of other kernels.
 
+mod attention;
+mod attention_reference;
 mod bench;
 mod chart;
 mod data;
+mod decode;
 mod element_offsets;
 mod figure;
 mod fit;
@@ -31,8 +34,10 @@ mod workload;
 pub use crate::kernels::gemm::{
     GemmModel, Machine, Parameters, ParseRegimeError, Prediction, Regime,
 };
+pub use attention::{AttentionOperands, AttentionTunable};
 pub use bench::{BenchError, BenchOptions, BenchReport, bench};
 pub use chart::{Chart, Look, Series};
+pub use decode::{DecodeChoice, DecodeOperands, DecodeTunable};
 pub use fit::{Ranking, fit, is_held_out, rankings};
 pub use gemm::{GemmBench, GemmElement, GemmTunable, tune};
 pub use operands::GemmOperands;

@@ -6,6 +6,8 @@ use std::hash::Hash;
 use super::search::Rejection;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::{Element, Kernel, Number, Target};
+use crate::kernels::attention::{Attention, AttentionFunction};
+use crate::kernels::decode::{Decode, DecodeFunction};
 use crate::kernels::gemm::{Gemm, GemmFunction, Regime};
 use crate::kernels::norm::{Norm, NormFunction};
 use crate::kernels::softmax::{Softmax, SoftmaxFunction};
@@ -211,4 +213,6 @@ loadable! {
     [T: Element] Transpose<T> => TransposeFunction<T>;
     [T: VectorElement<2> | Converted] Softmax<T> => SoftmaxFunction<T>;
     [T: VectorElement<2> | Converted] Norm<T> => NormFunction<T>;
+    [T: VectorElement<2>] Attention<T> => AttentionFunction<T>;
+    [T: VectorElement<2>] Decode<T> => DecodeFunction<T>;
 }

@@ -1,5 +1,7 @@
 //! Attention, compared with its definition in `f64`.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use tilewright::ir::builder::VectorElement;
 use tilewright::ir::{Target, bf16, f16};
@@ -349,6 +351,32 @@ fn kernels_of_mma_sync_assemble_without_spills() {
             let few = head_dim == 128 && report.contains(", 52 bytes spill stores");
             let clean = report.contains("0 bytes stack frame, 0 bytes spill stores");
             assert!(clean || few, "{config} of {target}: {report}");
+        }
+    }
+}
+
+/// Candidates pass the checks, have different names, and spill no registers, but for the first one.
+#[test]
+fn candidates_assemble_without_spills() {
+    for (head_dim, value_dim) in [(64, 64), (96, 96), (128, 128), (192, 128), (256, 256)] {
+        let problem = AttentionProblem::new([1, 8, 2], [8192, 8192], head_dim);
+        let problem = AttentionProblem { value_dim, ..problem };
+        let window = AttentionProblem { softcap: Some(30.0), left: Some(1000), ..problem.causal() };
+        for (target, problem) in
+            [(Target::SM_90A, problem), (Target::SM_90A, window), (Target::SM_80, problem.causal())]
+        {
+            let all = AttentionConfig::candidates(target, &problem);
+            assert_eq!(all[0], AttentionConfig::new(target, &problem).unwrap());
+            assert!(all.iter().all(|config| config.check_problem(&problem).is_ok()));
+            let names: BTreeSet<String> = all.iter().map(AttentionConfig::to_string).collect();
+            assert!(names.len() == all.len() && all.len() >= 5, "{names:?}");
+            for config in sample(10, all.into_iter().skip(1)) {
+                let Some(ptxas) = ptxas::find() else { continue };
+                let attention = Attention::<bf16>::new(config).unwrap();
+                let report = ptxas.report(attention.ptx().text(), &target.to_string()).unwrap();
+                let clean = report.contains("0 bytes stack frame, 0 bytes spill stores");
+                assert!(clean && !report.contains("C75"), "{config} of {target}: {report}");
+            }
         }
     }
 }

@@ -427,17 +427,23 @@ proptest! {
     }
 }
 
-/// No spilled registers; two thread blocks on an SM where shared memory has room for them.
+/// No spilled registers; two thread blocks on an SM where shared memory has room for them. The first candidate is that of
+/// `new`.
 #[test]
 fn kernels_assemble_without_spills() {
     for (target, arch) in [(Target::SM_90A, "sm_90a"), (Target::SM_80, "sm_80")] {
         for dim in [64, 96, 128, 256] {
-            let decode = Decode::<bf16>::new(DecodeConfig::new(target, dim).unwrap()).unwrap();
-            text::check_round_trip(decode.ir());
-            let Some(ptxas) = ptxas::find() else { continue };
-            let report = ptxas.report(decode.ptx().text(), arch).unwrap();
-            let clean = report.contains("0 bytes stack frame, 0 bytes spill stores");
-            assert!(clean, "{} for {arch}: {report}", decode.config());
+            let all = DecodeConfig::candidates(target, dim);
+            assert_eq!(all[0], DecodeConfig::new(target, dim).unwrap());
+            assert!(all.iter().all(|config| config.check().is_ok()));
+            for config in std::iter::once(all[0]).chain(sample(5, all.into_iter().skip(1))) {
+                let decode = Decode::<bf16>::new(config).unwrap();
+                text::check_round_trip(decode.ir());
+                let Some(ptxas) = ptxas::find() else { continue };
+                let report = ptxas.report(decode.ptx().text(), arch).unwrap();
+                let clean = report.contains("0 bytes stack frame, 0 bytes spill stores");
+                assert!(clean, "{} for {arch}: {report}", decode.config());
+            }
         }
     }
 }

@@ -5,20 +5,17 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
-use tilewright::ir::builder::VectorElement;
+use tilewright::ir::builder::{Converted, VectorElement};
 use tilewright::ir::{bf16, f16};
 use tilewright::kernels::attention::{
-    Attention, AttentionArgs, AttentionConfig, AttentionFunction, AttentionProblem,
-    AttentionSchedule, SoftmaxOverlap,
+    AttentionConfig, AttentionProblem, AttentionSchedule, SoftmaxOverlap,
 };
-use tilewright::runtime::{Buffer, Device, DeviceChoice, Graph, LaunchOptions, RuntimeError};
-use tilewright::tune::{Estimate, Provenance, interleave};
+use tilewright::runtime::{Device, DeviceChoice};
+use tilewright::tune::{AttentionTunable, Estimate, Provenance, Regime, Tuner};
 
-use super::super::gemm::Real;
 use super::super::{Failure, print};
+use super::candidates::Candidates;
 
 /// The options of `tilewright bench attention`.
 #[derive(Args, Debug)]
@@ -39,6 +36,10 @@ pub(super) struct Options {
     /// The type of the elements.
     #[arg(long, default_value = "bf16")]
     dtype: Dtype,
+    /// The candidates: `default` is the configuration of the library or what the next options name, `all` has others beside
+    /// it, and `tuned` the fastest of a search.
+    #[arg(long, default_value = "default", conflicts_with_all = ["tiles", "schedules", "stages", "warps", "variants"])]
+    configs: Candidates,
     /// Tiles of queries and keys, separated by commas: `128x176` [default: what the library takes].
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     tiles: Vec<Tile>,
@@ -54,7 +55,7 @@ pub(super) struct Options {
     /// Measure each tile with all overlaps, with the ordered barrier of the consumer groups and without.
     #[arg(long)]
     variants: bool,
-    /// Regimes of timing, separated by commas.
+    /// Regimes of timing, separated by commas: latency, burst, steady.
     #[arg(long, value_delimiter = ',', default_value = "burst,steady")]
     regimes: Vec<Regime>,
     /// Rounds of the comparison.
@@ -142,22 +143,6 @@ pub(super) enum Dtype {
     F16,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Regime {
-    /// About 1.5 ms of launches after 40 ms of rest.
-    Burst,
-    /// 200 ms of launches.
-    Steady,
-}
-
-impl Regime {
-    fn seconds(self) -> f64 {
-        if self == Regime::Burst { 1.5e-3 } else { 0.2 }
-    }
-}
-
-const REST: std::time::Duration = std::time::Duration::from_millis(40);
-
 /// The default sizes.
 const SHAPES: &[[u32; 6]] = &[
     [16, 16, 16, 1024, 64, 64],
@@ -192,7 +177,10 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
 const HEADER: &str =
     "problem                   mask    regime        us  TFLOP/s                   kernel\n";
 
-fn measure<T: Real + VectorElement<2>>(options: &Options, device: &Device) -> Result<(), Failure> {
+fn measure<T: VectorElement<2> + Converted>(
+    options: &Options,
+    device: &Device,
+) -> Result<(), Failure> {
     let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let provenance = Provenance::of(device, format!("tilewright {command}"));
     print(&format!("{provenance}; attention of {}\n{HEADER}", T::SCALAR))?;
@@ -201,18 +189,17 @@ fn measure<T: Real + VectorElement<2>>(options: &Options, device: &Device) -> Re
         shapes = SHAPES.to_vec();
     }
     let (mut records, mut failed) = (Vec::new(), 0);
+    let mut tuner = Tuner::new(device);
     for sizes in shapes {
         for mask in &options.masks {
-            let (text, record) = match one::<T>(options, device, sizes, *mask) {
-                Ok(lines) => lines,
+            let one = one::<T>(options, &mut tuner, sizes, *mask).unwrap_or_else(|failure| {
                 // Other problems may still be measured, unless the device is lost.
-                Err(failure) => {
-                    failed += 1;
-                    (format!("{sizes:?} {mask:?}: {}\n", failure.message), Value::Null)
-                }
-            };
-            print(&text)?;
-            records.push(record);
+                let text = format!("{sizes:?} {mask:?}: {}\n", failure.message);
+                Measured { text, record: Value::Null, failed: 1 }
+            });
+            print(&one.text)?;
+            records.push(one.record);
+            failed += one.failed;
             if let Some(path) = &options.json {
                 let elem = T::SCALAR.to_string();
                 let all = json!({ "provenance": provenance, "elements": elem, "results": records });
@@ -221,37 +208,17 @@ fn measure<T: Real + VectorElement<2>>(options: &Options, device: &Device) -> Re
             }
         }
     }
+    for (config, complaint) in tuner.complaints() {
+        print(&format!("the compiler of {config}: {complaint}\n"))?;
+    }
     match failed {
         0 => Ok(()),
-        failed => Err(Failure::run(format!("problems without figures: {failed}"))),
+        failed => Err(Failure::run(format!("problems and kernels without figures: {failed}"))),
     }
 }
 
-/// The tensors of a launch.
-struct Tensors<T> {
-    q: Buffer<T>,
-    k: Buffer<T>,
-    v: Buffer<T>,
-    o: Buffer<T>,
-    lse: Buffer<f32>,
-}
-
-impl<T: Real + VectorElement<2>> Tensors<T> {
-    fn launch(
-        &mut self,
-        options: LaunchOptions<'_>,
-        function: &AttentionFunction<T>,
-        problem: &AttentionProblem,
-    ) -> Result<(), Failure> {
-        let Tensors { q, k, v, o, lse } = self;
-        function
-            .launch_with(options, problem, AttentionArgs { q, k, v, o, lse })
-            .map_err(Failure::run)
-    }
-}
-
-/// Returns the configurations with a schedule.
-fn candidates(
+/// Returns the configurations with a schedule that the options name.
+fn named(
     options: &Options,
     device: &Device,
     problem: &AttentionProblem,
@@ -283,13 +250,20 @@ fn candidates(
     Ok(tiles.into_iter().flat_map(variants).collect())
 }
 
-/// Measures one problem: the lines about it, and the record.
-fn one<T: Real + VectorElement<2>>(
+/// The lines about a problem, the record, and the number of kernels without figures.
+struct Measured {
+    text: String,
+    record: Value,
+    failed: usize,
+}
+
+/// Measures one problem.
+fn one<T: VectorElement<2> + Converted>(
     options: &Options,
-    device: &Device,
+    tuner: &mut Tuner<AttentionTunable<T>>,
     [batch, heads, key_heads, len, head_dim, value_dim]: [u32; 6],
     mask: Mask,
-) -> Result<(String, Value), Failure> {
+) -> Result<Measured, Failure> {
     let problem = AttentionProblem::new([batch, heads, key_heads], [len, len], head_dim);
     let problem = AttentionProblem { value_dim, softcap: options.softcap, ..problem };
     let problem = match mask {
@@ -298,73 +272,28 @@ fn one<T: Real + VectorElement<2>>(
         Mask::Window => AttentionProblem { left: Some(options.window), ..problem.causal() },
     };
     problem.check().map_err(Failure::input)?;
+    let kernel = AttentionTunable::<T>::new(problem);
     let mut configs = Vec::new();
     for schedule in &options.schedules {
-        configs.extend(candidates(options, device, &problem, *schedule)?);
+        configs.extend(named(options, tuner.device(), &problem, *schedule)?);
     }
-    let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let mut tensor = |heads: u32, dim: u32| -> Vec<T> {
-        let count = batch as usize * heads as usize * len as usize * dim as usize;
-        (0..count).map(|_| T::of(normal(&mut rng))).collect()
-    };
-    let [q, k] = [heads, key_heads].map(|heads| tensor(heads, head_dim));
-    let v = tensor(key_heads, value_dim);
-    let upload = |x: &[T]| device.upload(x).map_err(Failure::run);
-    let rows = batch as usize * heads as usize * len as usize;
-    let mut tensors = Tensors {
-        q: upload(&q)?,
-        k: upload(&k)?,
-        v: upload(&v)?,
-        o: device.zeros(rows * value_dim as usize).map_err(Failure::run)?,
-        lse: device.zeros(rows).map_err(Failure::run)?,
-    };
-    let mut functions = Vec::new();
-    let mut text = String::new();
-    for config in configs {
-        let loaded = Attention::<T>::new(config).and_then(|attention| attention.load(device));
-        let function = loaded.map_err(|error| Failure::input(format!("{config}: {error}")))?;
-        tensors.launch(LaunchOptions::default(), &function, &problem)?;
-        check(&problem, &format!("{config}"), [&q, &k, &v], &tensors)?;
-        if function.compiler_log().contains("serialized") {
-            let _ = writeln!(text, "  {config}: {}", function.compiler_log());
-        }
-        functions.push((config.to_string(), function));
-    }
-    let stream = device.stream().map_err(Failure::run)?;
+    let configs = options.configs.of(tuner, &kernel, Regime::Burst, configs)?;
+    tuner.prepare(&configs, &|| ());
     let shape = format!("{batch}x{heads}/{key_heads}x{len}x{head_dim}/{value_dim}");
-    let mask = format!("{mask:?}").to_lowercase();
-    let flops = problem.flops();
-    let mut results = Vec::new();
+    let (mask, flops) = (format!("{mask:?}").to_lowercase(), problem.flops());
+    let (mut text, mut results, mut failed) = (String::new(), Vec::new(), 0);
     for regime in &options.regimes {
-        // At 600 TFLOP/s.
-        let launches = ((regime.seconds() / (flops / 6e14)) as usize).clamp(1, 2000);
-        let graphs = functions
-            .iter()
-            .map(|(_, function)| {
-                let graph = device.graph().map_err(Failure::run)?;
-                for _ in 0..launches {
-                    let options = LaunchOptions::default().stream(graph.stream());
-                    tensors.launch(options, function, &problem)?;
-                }
-                graph.finish().map_err(Failure::run)
-            })
-            .collect::<Result<Vec<Graph>, Failure>>()?;
-        let time = |which: usize| {
-            if *regime == Regime::Burst {
-                std::thread::sleep(REST);
-            }
-            let elapsed = graphs[which].time_on(&stream)?.elapsed;
-            Ok::<f64, RuntimeError>(elapsed.as_secs_f64() / launches as f64)
-        };
-        (0..graphs.len()).try_for_each(|which| time(which).map(|_| ())).map_err(Failure::run)?;
-        let times = interleave(graphs.len(), options.rounds as usize, 1, time);
-        for (times, (name, _)) in times.into_iter().zip(&functions) {
-            let times: Vec<f64> = times.map_err(Failure::run)?;
+        let compared = tuner.compare(&kernel, *regime, &configs, options.rounds as usize, &|| ());
+        let (times, rejected) = compared.map_err(Failure::run)?;
+        failed += rejected.len();
+        for (name, why) in rejected {
+            let _ = writeln!(text, "  {name} {why}");
+        }
+        for (name, times) in times {
             let Some(of) = Estimate::of(&times, 1) else { continue };
             let [speed, low, high] = [of.median, of.high, of.low].map(|time| flops / time / 1e12);
-            let regime = format!("{regime:?}").to_lowercase();
             let speeds = format!("{speed:.1} [{low:.1}, {high:.1}]");
-            let us = of.median * 1e6;
+            let (regime, us) = (regime.name(), of.median * 1e6);
             let _ = writeln!(
                 text,
                 "{shape:<24}  {mask:<7} {regime:<7} {us:>8.1}  {speeds:<24}  {name}"
@@ -378,71 +307,5 @@ fn one<T: Real + VectorElement<2>>(
         }
     }
     let record = json!({ "shape": shape, "mask": mask, "flops": flops, "kernels": results });
-    Ok((text, record))
-}
-
-/// A sum of uniform numbers with mean 0 and variance 1.
-fn normal(rng: &mut ChaCha8Rng) -> f32 {
-    use rand::RngExt;
-    (0..3).map(|_| rng.random_range(-1.0f32..1.0)).sum()
-}
-
-/// Compares rows of some heads with the definition in `f64`.
-fn check<T: Real>(
-    problem: &AttentionProblem,
-    name: &str,
-    [q, k, v]: [&[T]; 3],
-    tensors: &Tensors<T>,
-) -> Result<(), Failure> {
-    let AttentionProblem { batch, heads, key_heads, queries, keys, head_dim, value_dim, .. } =
-        *problem;
-    let o = tensors.o.to_vec().map_err(Failure::run)?;
-    let lse = tensors.lse.to_vec().map_err(Failure::run)?;
-    let [len, dim, width] = [keys, head_dim, value_dim].map(|size| size as usize);
-    const SAMPLES: u32 = 24;
-    for sample in 0..SAMPLES {
-        let spread =
-            |count: u32| (u64::from(sample) * u64::from(count - 1) / u64::from(SAMPLES - 1)) as u32;
-        let (b, h, i) = (spread(batch), spread(heads), spread(queries));
-        let row = ((b * heads + h) * queries + i) as usize;
-        let first = (b * key_heads + h / (heads / key_heads)) as usize * len;
-        let q = &q[row * dim..][..dim];
-        let dot = |j: u32| -> f64 {
-            let k = &k[(first + j as usize) * dim..][..dim];
-            let score = q.iter().zip(k).map(|(q, k)| q.to() * k.to()).sum::<f64>();
-            let score = score * f64::from(problem.scale());
-            problem.softcap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh())
-        };
-        let visible = problem.visible(i);
-        let scores: Vec<f64> = visible.clone().map(dot).collect();
-        let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = scores.iter().map(|score| (score - max).exp()).sum();
-        let mut expected = vec![0.0; width];
-        for (j, score) in visible.zip(&scores) {
-            let v = &v[(first + j as usize) * width..][..width];
-            let power = (score - max).exp() / sum;
-            expected.iter_mut().zip(v).for_each(|(o, v)| *o += power * v.to());
-        }
-        // `tanh.approx` has an error of 2^-11.
-        let cap = problem.softcap.map_or(0.0, |cap| f64::from(cap) * 1e-3);
-        let pairs = expected.iter().zip(&o[row * width..][..width]);
-        let mut wrong = pairs.filter(|(expected, found)| {
-            let found = found.to();
-            found.is_nan()
-                || (found - *expected).abs() > 2.0 * T::UNIT * (1.0 + expected.abs()) + 4.0 * cap
-        });
-        if let Some((expected, found)) = wrong.next() {
-            let found = found.to();
-            return Err(Failure::run(format!(
-                "{name} is wrong: of query ({b}, {h}, {i}) is {found}, not {expected}"
-            )));
-        }
-        let (expected, found) = (max + sum.ln(), f64::from(lse[row]));
-        if (found - expected).abs() > 1e-3 + cap || found.is_nan() {
-            return Err(Failure::run(format!(
-                "{name} is wrong: the LSE of query ({b}, {h}, {i}) is {found}, not {expected}"
-            )));
-        }
-    }
-    Ok(())
+    Ok(Measured { text, record, failed })
 }

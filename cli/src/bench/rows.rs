@@ -7,11 +7,14 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use tilewright::ir::{bf16, f16};
+use tilewright::kernels::gather::GatherSide;
 use tilewright::kernels::norm::NormKind;
-use tilewright::kernels::reduce::RowReduceOp;
+use tilewright::kernels::reduce::{RowReduceOp, TopKConfig};
+use tilewright::kernels::rows::RowProblem;
 use tilewright::runtime::{Device, DeviceChoice};
 
 use super::super::Failure;
+use super::candidates::Candidates;
 use measure::measure;
 
 /// The options of a benchmark of rows.
@@ -24,7 +27,7 @@ pub(super) struct Rows {
     #[arg(long, default_value = "bf16")]
     dtype: Dtype,
     /// The candidates: `default` is the configuration of the library, `all` has others beside it, and `tuned` the fastest of
-    /// a search (not of reductions, nor with a residual).
+    /// a search (of softmax, norms without a residual, and transposes).
     #[arg(long, default_value = "default")]
     configs: Candidates,
     /// Rounds of the comparison.
@@ -69,6 +72,32 @@ pub(super) struct ReduceOptions {
     /// The result of a row: sum, mean, max, min, norm or argmax.
     #[arg(long, default_value = "sum", value_parser = reduction)]
     op: RowReduceOp,
+    /// The axis that is reduced: 1 for the columns of each row, 0 for the rows of each column.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1))]
+    axis: u32,
+    /// Instead, the largest elements of each row with their columns: their number.
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["op", "axis"], value_parser = clap::value_parser!(u32).range(1..=i64::from(TopKConfig::MAX)))]
+    top: Option<u32>,
+}
+
+/// The options of `tilewright bench permute`.
+#[derive(Args, Debug)]
+pub(super) struct PermuteOptions {
+    #[command(flatten)]
+    rows: Rows,
+    /// The heads: the rows (position, head) become (head, position).
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    heads: u32,
+}
+
+/// The options of `tilewright bench gather`.
+#[derive(Args, Debug)]
+pub(super) struct GatherOptions {
+    #[command(flatten)]
+    rows: Rows,
+    /// Scatter: the list has the numbers of the rows of the output.
+    #[arg(long)]
+    scatter: bool,
 }
 
 fn reduction(text: &str) -> Result<RowReduceOp, String> {
@@ -104,16 +133,6 @@ enum Dtype {
     F32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Candidates {
-    /// The configuration that the library takes.
-    Default,
-    /// Configurations with 8, 16 and 32 elements for each thread.
-    All,
-    /// The fastest configuration of a search, and that of the library.
-    Tuned,
-}
-
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Kind {
     /// RMSNorm.
@@ -128,7 +147,11 @@ enum What {
     Softmax { log: bool },
     Norm { kind: NormKind, residual: bool },
     Reduce(RowReduceOp),
+    ReduceRows(RowReduceOp),
+    Top(u32),
     Transpose,
+    Permute { heads: u32 },
+    Gather(GatherSide),
 }
 
 impl What {
@@ -140,7 +163,12 @@ impl What {
                 name.to_owned() + if residual { "+residual" } else { "" }
             }
             What::Reduce(op) => format!("row_{}", op.name()),
+            What::ReduceRows(op) => format!("axis_{}", op.name()),
+            What::Top(count) => format!("top_{count}"),
             What::Transpose => "transpose".to_owned(),
+            What::Permute { heads } => format!("permute_{heads}"),
+            What::Gather(GatherSide::Input) => "gather".to_owned(),
+            What::Gather(GatherSide::Output) => "scatter".to_owned(),
         }
     }
 
@@ -158,16 +186,63 @@ impl What {
                 (512, 262_144),
                 (8192, 4095),
             ],
-            What::Reduce(_) => {
+            What::Reduce(_) | What::ReduceRows(_) | What::Top(_) => {
                 &[(8192, 1024), (8192, 8192), (4096, 32_000), (1024, 128_256), (8192, 8191)]
             }
+            What::Permute { .. } => {
+                &[(524_288, 64), (524_288, 128), (65_536, 1024), (65_536, 1023)]
+            }
+            What::Gather(_) => &[(262_144, 128), (65_536, 1024), (16_384, 8192), (65_536, 1023)],
             What::Transpose => &[(4096, 4096), (8192, 8192), (16_384, 16_384), (8190, 8194)],
         }
     }
 
     /// Returns the bytes of the kernel relative to those of the copy.
     fn traffic(self) -> f64 {
-        if let What::Reduce(_) = self { 0.5 } else { 1.0 }
+        let only_reads = matches!(self, What::Reduce(_) | What::ReduceRows(_) | What::Top(_));
+        if only_reads { 0.5 } else { 1.0 }
+    }
+
+    /// Returns the number of results of a kernel that writes numbers and no matrix.
+    fn results(self, problem: &RowProblem) -> usize {
+        let RowProblem { rows, columns, .. } = *problem;
+        match self {
+            What::ReduceRows(_) => columns as usize,
+            What::Top(count) => rows as usize * count as usize,
+            _ => rows as usize,
+        }
+    }
+
+    /// Returns the number of lines that can be compared, each by itself: rows, or columns that are reduced.
+    fn lines(self, problem: &RowProblem) -> usize {
+        let is_column = matches!(self, What::ReduceRows(_));
+        (if is_column { problem.columns } else { problem.rows }) as usize
+    }
+
+    /// Returns the index of element `i` of a line of the input.
+    fn input_index(self, problem: &RowProblem, line: usize, i: usize) -> usize {
+        let columns = problem.columns as usize;
+        match self {
+            What::ReduceRows(_) => i * columns + line,
+            What::Gather(GatherSide::Input) => listed(problem, line) * columns + i,
+            _ => line * columns + i,
+        }
+    }
+
+    /// Returns the index of element `i` of the result of a line.
+    fn output_index(self, problem: &RowProblem, line: usize, i: usize) -> usize {
+        let [rows, columns] = [problem.rows, problem.columns].map(|size| size as usize);
+        match self {
+            What::Reduce(_) | What::ReduceRows(_) => line,
+            What::Top(count) => line * count as usize + i,
+            What::Transpose => i * rows + line,
+            What::Permute { heads } => {
+                let heads = heads as usize;
+                (line % heads * (rows / heads) + line / heads) * columns + i
+            }
+            What::Gather(GatherSide::Output) => listed(problem, line) * columns + i,
+            _ => line * columns + i,
+        }
     }
 
     /// Returns how often the elements of the matrix are read; the copy writes them as often.
@@ -179,8 +254,14 @@ impl What {
     fn reference(self, x: &[f64]) -> Vec<f64> {
         let n = x.len() as f64;
         match self {
-            What::Transpose => x.to_vec(),
-            What::Reduce(op) => {
+            What::Transpose | What::Permute { .. } | What::Gather(_) => x.to_vec(),
+            What::Top(count) => {
+                let mut sorted = x.to_vec();
+                sorted.sort_by(|a, b| b.total_cmp(a));
+                sorted.truncate(count as usize);
+                sorted
+            }
+            What::Reduce(op) | What::ReduceRows(op) => {
                 let sum = x.iter().sum::<f64>();
                 let max = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 vec![match op {
@@ -207,6 +288,11 @@ impl What {
     }
 }
 
+/// Returns number `i` of the list of rows: each row once, in no order. The factor is a prime above all numbers of rows.
+fn listed(problem: &RowProblem, i: usize) -> usize {
+    (i as u64 * 2_654_435_761 % u64::from(problem.rows)) as usize
+}
+
 const EPSILON: f32 = 1e-5;
 
 pub(super) fn softmax(options: &SoftmaxOptions) -> Result<(), Failure> {
@@ -222,7 +308,21 @@ pub(super) fn norm(options: &NormOptions) -> Result<(), Failure> {
 }
 
 pub(super) fn reduce(options: &ReduceOptions) -> Result<(), Failure> {
-    run(&options.rows, What::Reduce(options.op))
+    let what = match (options.top, options.axis) {
+        (Some(count), _) => What::Top(count),
+        (None, 0) => What::ReduceRows(options.op),
+        (None, _) => What::Reduce(options.op),
+    };
+    run(&options.rows, what)
+}
+
+pub(super) fn permute(options: &PermuteOptions) -> Result<(), Failure> {
+    run(&options.rows, What::Permute { heads: options.heads })
+}
+
+pub(super) fn gather(options: &GatherOptions) -> Result<(), Failure> {
+    let side = if options.scatter { GatherSide::Output } else { GatherSide::Input };
+    run(&options.rows, What::Gather(side))
 }
 
 pub(super) fn transpose(options: &Rows) -> Result<(), Failure> {
@@ -237,10 +337,11 @@ fn run(options: &Rows, what: What) -> Result<(), Failure> {
             "this benchmark measures bytes per second of a GPU, and there is none here: the simulator has no such figures",
         ));
     }
-    let has_none = matches!(what, What::Reduce(_) | What::Norm { residual: true, .. });
-    if options.configs == Candidates::Tuned && has_none {
+    let has_search =
+        matches!(what, What::Softmax { .. } | What::Norm { residual: false, .. } | What::Transpose);
+    if options.configs == Candidates::Tuned && !has_search {
         return Err(Failure::input(
-            "reductions and norms with a residual have no search: take `--configs default`",
+            "only softmax, norms without a residual and transposes have a search: take `--configs default`",
         ));
     }
     match options.dtype {

@@ -174,6 +174,77 @@ impl AttentionConfig {
         Ok(config)
     }
 
+    /// Returns configurations to choose from for a problem, the one of [`new`](AttentionConfig::new) first: for `sm_90a` other
+    /// overlaps and orders of its tile, then other tiles, the nearest in size first, and more stages; at last `mma.sync`, which
+    /// other targets have alone. All pass [`check`](AttentionConfig::check), and `ptxas` spills no registers of any but the
+    /// first.
+    ///
+    /// ```
+    /// use tilewright::ir::Target;
+    /// use tilewright::kernels::attention::{AttentionConfig, AttentionProblem};
+    ///
+    /// let problem = AttentionProblem::new([4, 32, 8], [4096, 4096], 128).causal();
+    /// let all = AttentionConfig::candidates(Target::SM_90A, &problem);
+    /// assert_eq!(all[0], AttentionConfig::new(Target::SM_90A, &problem)?);
+    /// assert_eq!(all[1].to_string(), "d128_128x128_s2_right_free");
+    /// assert!(all.iter().all(|config| config.check_problem(&problem).is_ok()));
+    /// # Ok::<(), tilewright::kernels::attention::AttentionError>(())
+    /// ```
+    pub fn candidates(target: Target, problem: &AttentionProblem) -> Vec<Self> {
+        let Ok(first) = Self::new(target, problem) else { return Vec::new() };
+        let mut all = vec![first];
+        if first.schedule == AttentionSchedule::WarpSpecialized {
+            let with = |ordered| {
+                SoftmaxOverlap::ALL.map(|overlap| AttentionConfig { ordered, overlap, ..first })
+            };
+            all.extend([true, false].into_iter().flat_map(with));
+            let shared = problem.heads.checked_div(problem.key_heads).unwrap_or(1);
+            let packed = if first.packed_heads > 1 { 1 } else { shared };
+            all.push(AttentionConfig { packed_heads: packed, ..first });
+            let columns = (4..=16).map(|sixteens| 16 * sixteens);
+            let tiles = columns.flat_map(|columns| [64, 128, 192].map(|rows| [rows, columns]));
+            let mut tiles: Vec<[u32; 2]> = tiles.collect();
+            let area = |[rows, columns]: [u32; 2]| rows * columns;
+            tiles.sort_by_key(|tile| area(*tile).abs_diff(area(first.tile)));
+            // One stage more goes with the tiles that leave memory for it.
+            for stages in [first.stages, first.stages + 1] {
+                all.extend(tiles.iter().map(|tile| AttentionConfig {
+                    tile: *tile,
+                    stages,
+                    ..first
+                }));
+            }
+        }
+        if let Ok(base) = Self::sm80(target, problem) {
+            for (warps, queries) in [(4, 32), (8, 16), (4, 16), (8, 32)] {
+                let schedule = AttentionSchedule::Multistage { warps };
+                for (columns, stages) in [(64, 2), (32, 2), (64, 3), (32, 3), (128, 2)] {
+                    let tile = [warps * queries, columns];
+                    all.push(AttentionConfig { schedule, tile, stages, ..base });
+                }
+            }
+        }
+        let mut kept: Vec<Self> = Vec::new();
+        for config in all {
+            let is_first = config == first;
+            let possible = config.check().is_ok() && (is_first || config.has_spare_registers());
+            if possible && !kept.contains(&config) {
+                kept.push(config);
+            }
+        }
+        kept
+    }
+
+    /// Returns true if `ptxas` spills no registers for any mask: with `wgmma` from 8 registers below the bound of
+    /// [`check`](AttentionConfig::check) on.
+    fn has_spare_registers(&self) -> bool {
+        match self.schedule {
+            AttentionSchedule::WarpSpecialized => self.fragments() + 8 <= self.registers()[1] - 24,
+            AttentionSchedule::Multistage { warps: 4 } => self.accumulators(4) <= 160,
+            AttentionSchedule::Multistage { warps } => self.accumulators(warps) < 160,
+        }
+    }
+
     /// Returns the consumer warp groups.
     pub fn groups(&self) -> u32 {
         self.tile[0] / ROWS
@@ -256,7 +327,6 @@ impl AttentionConfig {
         if !(1..=8).contains(&self.stages) {
             return tile("the rings have 1 to 8 stages");
         }
-        // Registers for scores, powers in pairs and the output.
         let (needed, max) = match self.schedule {
             AttentionSchedule::WarpSpecialized => {
                 if value_dim > head_dim || swizzle_of(value_dim) < swizzle_of(head_dim) {
@@ -269,7 +339,7 @@ impl AttentionConfig {
                 if self.packed_heads == 0 || !ROWS.is_multiple_of(self.packed_heads) {
                     return tile("the heads that share it divide 64");
                 }
-                (columns / 2 + columns / 4 + value_dim / 2, self.registers()[1] - 24)
+                (self.fragments(), self.registers()[1] - 24)
             }
             AttentionSchedule::Multistage { warps } => {
                 if self.stages < 2 {
@@ -300,6 +370,11 @@ impl AttentionConfig {
             return Err(AttentionError::SharedMemory { needed, available });
         }
         Ok(())
+    }
+
+    /// Returns the registers of a thread for scores, powers in pairs and the output, with `wgmma`.
+    fn fragments(&self) -> u32 {
+        self.tile[1] / 2 + self.tile[1] / 4 + self.value_dim / 2
     }
 
     /// Returns the registers of a thread for scores and output, with `mma.sync`.

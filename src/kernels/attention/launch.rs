@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::ir::builder::VectorElement;
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
 use crate::tensor::Sequences;
 
 use super::Attention;
@@ -67,16 +67,33 @@ impl<T: VectorElement<2>> Attention<T> {
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<AttentionFunction<T>, AttentionError> {
+        self.load_with(LoadOptions::default(), device)
+    }
+
+    /// As [`load`](Attention::load), with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_with(
+        &self,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<AttentionFunction<T>, AttentionError> {
         // The simulator runs blocks one after the other; with some of them a block has several tiles.
         let sms = device.properties().map_or(2, |properties| properties.sm_count);
         let function = match &self.kernel {
-            AnyKernel::Tensor(plan, TensorKernel::Whole(kernel)) => {
-                AnyFunction::Tensor(plan.clone(), TensorFunction::Whole(device.load(kernel)?))
+            AnyKernel::Tensor(plan, kernel) => {
+                let function = match kernel {
+                    TensorKernel::Whole(kernel) => {
+                        TensorFunction::Whole(device.load_with(options, kernel)?)
+                    }
+                    TensorKernel::Sequences(kernel) => {
+                        TensorFunction::Sequences(device.load_with(options, kernel)?)
+                    }
+                };
+                AnyFunction::Tensor(plan.clone(), function)
             }
-            AnyKernel::Tensor(plan, TensorKernel::Sequences(kernel)) => {
-                AnyFunction::Tensor(plan.clone(), TensorFunction::Sequences(device.load(kernel)?))
-            }
-            AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load(kernel)?),
+            AnyKernel::Threads(kernel) => AnyFunction::Threads(device.load_with(options, kernel)?),
         };
         let (none, no_starts) = (device.zeros(256)?, device.zeros(1)?);
         let (config, taken) = (self.config, Mutex::new(device.zeros(1)?));
@@ -84,20 +101,8 @@ impl<T: VectorElement<2>> Attention<T> {
     }
 }
 
-/// Checks that a buffer has the elements of a tensor.
-fn check_len(
-    operand: &'static str,
-    found: usize,
-    [len, dim, heads, batch]: [u32; 4],
-    strides: [u64; 3],
-) -> Result<(), AttentionError> {
-    if [len, heads, batch].contains(&0) {
-        return Ok(());
-    }
-    let mut needed = u64::from(dim);
-    for (size, stride) in [len, heads, batch].into_iter().zip(strides) {
-        needed = needed.saturating_add(u64::from(size - 1).saturating_mul(stride));
-    }
+/// Checks that a buffer has the elements of an operand.
+fn check_len(operand: &'static str, found: usize, needed: u64) -> Result<(), AttentionError> {
     let found = found as u64;
     if found < needed {
         return Err(AttentionError::BufferLength { operand, found, needed });
@@ -203,20 +208,17 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
         if problem.is_empty() {
             return Ok(());
         }
-        let of_q = [queries, head_dim, heads, batch];
-        let (of_k, of_v) =
-            ([keys, head_dim, key_heads, batch], [keys, value_dim, key_heads, batch]);
-        let of_o = [queries, value_dim, heads, batch];
-        check_len("Q", args.q.len(), of_q, problem.q_strides())?;
-        check_len("K", args.k.len(), of_k, problem.k_strides())?;
-        check_len("V", args.v.len(), of_v, problem.v_strides())?;
-        check_len("O", args.o.len(), of_o, problem.o_strides())?;
-        let rows = batch * heads * queries;
-        check_len("the LSE", args.lse.len(), [rows, 1, 1, 1], [1, 0, 0])?;
+        let lens = [args.q.len(), args.k.len(), args.v.len(), args.o.len()];
+        for ((operand, found), needed) in
+            ["Q", "K", "V", "O"].into_iter().zip(lens).zip(problem.lens())
+        {
+            check_len(operand, found, needed)?;
+        }
+        check_len("the LSE", args.lse.len(), problem.rows())?;
         let (k, v) = if keys == 0 { (&self.none, &self.none) } else { (args.k, args.v) };
         let names = ["the starts of Q", "the starts of K"];
         for (operand, starts) in names.into_iter().zip(starts.into_iter().flatten()) {
-            check_len(operand, starts.len(), [problem.batch + 1, 1, 1, 1], [1, 0, 0])?;
+            check_len(operand, starts.len(), u64::from(problem.batch) + 1)?;
         }
         let row_tiles = match problem.varlen {
             true => Sequences::slots(queries, problem.batch, config.queries_of_tile()),

@@ -18,6 +18,7 @@ pub use error::AttentionError;
 pub use launch::{AttentionArgs, AttentionFunction};
 use plan::{AnyKernel, Plan, TensorKernel};
 pub use problem::AttentionProblem;
+pub(super) use problem::span;
 
 /// The attention of `f16` or `bf16` tensors with statistics and accumulators in `f32`. For query `i` of each head
 ///

@@ -104,7 +104,7 @@ impl AttentionProblem {
     }
 
     /// Returns the number of rows of the output.
-    pub(super) fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         let sequences = if self.varlen { 1 } else { self.batch };
         u64::from(sequences) * u64::from(self.heads) * u64::from(self.queries)
     }
@@ -137,6 +137,18 @@ impl AttentionProblem {
     /// Returns the strides of O.
     pub fn o_strides(&self) -> [u64; 3] {
         Self::strides(self.o, [self.heads, self.queries, self.value_dim])
+    }
+
+    /// Returns the elements of Q, K, V and O, from the first to the last one.
+    pub(crate) fn lens(&self) -> [u64; 4] {
+        let AttentionProblem { heads, key_heads, queries, keys, head_dim, value_dim, .. } = *self;
+        let batch = if self.varlen { 1 } else { self.batch };
+        [
+            span([queries, heads, batch], self.q_strides(), head_dim),
+            span([keys, key_heads, batch], self.k_strides(), head_dim),
+            span([keys, key_heads, batch], self.v_strides(), value_dim),
+            span([queries, heads, batch], self.o_strides(), value_dim),
+        ]
     }
 
     /// Returns true if there is no query.
@@ -190,4 +202,14 @@ impl AttentionProblem {
         }
         Ok(())
     }
+}
+
+/// Returns the elements of a tensor of rows with `dim` elements, from the first to the last one.
+pub(in crate::kernels) fn span(sizes: [u32; 3], strides: [u64; 3], dim: u32) -> u64 {
+    if sizes.contains(&0) {
+        return 0;
+    }
+    sizes.into_iter().zip(strides).fold(dim.into(), |len, (size, stride)| {
+        len.saturating_add(u64::from(size - 1).saturating_mul(stride))
+    })
 }

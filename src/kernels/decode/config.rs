@@ -46,20 +46,46 @@ impl DecodeConfig {
     /// # Errors
     /// Those of [`check`](DecodeConfig::check).
     pub fn new(target: Target, head_dim: u32) -> Result<Self, DecodeError> {
-        // An SM has 1 KiB for each block beside what the block asks for.
-        let of_one = target.max_shared_bytes();
-        let of_two = (of_one + 1024) / 2 - 1024;
-        let with = |warps, available: u64| {
-            let config = DecodeConfig { target, head_dim, warps, stages: 0 };
-            let ring = available.saturating_sub(config.shared_bytes());
-            let stages = ring / u64::from(config.stage_elements() * warps * BYTES).max(1);
-            DecodeConfig { stages: stages.min(8) as u32, ..config }
-        };
-        let all =
-            [4, 2, 1].into_iter().flat_map(|warps| [of_two, of_one].map(|all| with(warps, all)));
-        let config = all.clone().find(|config| config.stages >= 3).unwrap_or(with(1, of_one));
+        let with = |warps, blocks| Self::filling(target, head_dim, [warps, blocks]);
+        let all = [4, 2, 1].into_iter().flat_map(|warps| [2, 1].map(|blocks| with(warps, blocks)));
+        let config = all.clone().find(|config| config.stages >= 3).unwrap_or(with(1, 1));
         config.check()?;
         Ok(config)
+    }
+
+    /// Returns configurations to choose from for a head dimension, the one of [`new`](DecodeConfig::new) first: 1, 2 or 4
+    /// warps, and as many stages as shared memory has for 1 to 8 thread blocks on an SM.
+    ///
+    /// ```
+    /// use tilewright::ir::Target;
+    /// use tilewright::kernels::decode::DecodeConfig;
+    ///
+    /// let all = DecodeConfig::candidates(Target::SM_90A, 128);
+    /// let names: Vec<String> = all.iter().take(4).map(|config| config.to_string()).collect();
+    /// assert_eq!(names, ["d128_w4_s3", "d128_w4_s6", "d128_w4_s2", "d128_w2_s8"]);
+    /// assert!(all.iter().all(|config| config.check().is_ok()));
+    /// ```
+    pub fn candidates(target: Target, head_dim: u32) -> Vec<Self> {
+        let mut found = Vec::from_iter(Self::new(target, head_dim));
+        for warps in [4, 2, 1] {
+            for blocks in [1, 2, 3, 4, 6, 8] {
+                let config = Self::filling(target, head_dim, [warps, blocks]);
+                if config.check().is_ok() && !found.contains(&config) {
+                    found.push(config);
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns the configuration with the most stages, up to 8, for which an SM has room for `blocks` thread blocks.
+    fn filling(target: Target, head_dim: u32, [warps, blocks]: [u32; 2]) -> Self {
+        // An SM has 1 KiB for each block beside what the block asks for.
+        let available = (target.max_shared_bytes() + 1024) / u64::from(blocks) - 1024;
+        let config = DecodeConfig { target, head_dim, warps, stages: 0 };
+        let ring = available.saturating_sub(config.shared_bytes());
+        let stages = ring / u64::from(config.stage_elements() * warps * BYTES).max(1);
+        DecodeConfig { stages: stages.min(8) as u32, ..config }
     }
 
     /// Returns the threads of a block.

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::ir::builder::VectorElement;
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
 
 use super::Decode;
 use super::config::DecodeConfig;
@@ -55,7 +55,19 @@ impl<T: VectorElement<2>> Decode<T> {
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<DecodeFunction<T>, DecodeError> {
-        let (config, function) = (*self.config(), device.load(&self.kernel)?);
+        self.load_with(LoadOptions::default(), device)
+    }
+
+    /// As [`load`](Decode::load), with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_with(
+        &self,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<DecodeFunction<T>, DecodeError> {
+        let (config, function) = (*self.config(), device.load_with(options, &self.kernel)?);
         let room = function.occupancy(config.threads())?;
         // On the simulator sequences are split, too.
         let room = room.map_or([2, 4], |room| [room.sm_count, room.blocks()]);
@@ -107,8 +119,7 @@ impl<T: VectorElement<2>> DecodeFunction<T> {
         args: DecodeArgs<'_, T>,
     ) -> Result<(), DecodeError> {
         problem.check()?;
-        let DecodeProblem { batch, heads, key_heads, queries, head_dim, pages, page, .. } =
-            *problem;
+        let DecodeProblem { batch, key_heads, queries, head_dim, pages, page, .. } = *problem;
         if head_dim != self.config.head_dim {
             let expected = self.config.head_dim;
             return Err(DecodeError::OtherHeadDim { found: head_dim, expected });
@@ -117,15 +128,9 @@ impl<T: VectorElement<2>> DecodeFunction<T> {
         if problem.is_empty() {
             return Ok(());
         }
-        let (rows, cache) = ([queries, heads, batch], [page, key_heads, pages]);
-        let inputs = [
-            ("Q", args.q, rows, problem.q_strides()),
-            ("K", args.k, cache, problem.k_strides()),
-            ("V", args.v, cache, problem.v_strides()),
-            ("O", &*args.o, rows, problem.o_strides()),
-        ];
-        for (operand, buffer, sizes, strides) in inputs {
-            check_len(operand, buffer.len(), tensor_len(sizes, strides, head_dim))?;
+        let inputs = [("Q", args.q), ("K", args.k), ("V", args.v), ("O", &*args.o)];
+        for ((operand, buffer), needed) in inputs.into_iter().zip(problem.lens()) {
+            check_len(operand, buffer.len(), needed)?;
             if !buffer.is_aligned_to(16) {
                 return Err(DecodeError::Address { operand });
             }
@@ -195,16 +200,6 @@ impl<T: VectorElement<2>> DecodeFunction<T> {
         }
         Ok(workspace)
     }
-}
-
-/// Returns the elements of a tensor from the first to the last one.
-fn tensor_len(sizes: [u32; 3], strides: [u64; 3], dim: u32) -> u64 {
-    if sizes.contains(&0) {
-        return 0;
-    }
-    sizes.into_iter().zip(strides).fold(dim.into(), |len, (size, stride)| {
-        len.saturating_add(u64::from(size - 1).saturating_mul(stride))
-    })
 }
 
 /// Checks that a buffer has the elements of an operand.

@@ -1,5 +1,6 @@
 //! [`DecodeProblem`]: the sizes of a decode step and where its tensors lie.
 
+use super::super::attention::span;
 use super::config::ROWS;
 use super::error::DecodeError;
 
@@ -112,18 +113,30 @@ impl DecodeProblem {
         Self::strides(self.o, [self.queries, self.heads, self.head_dim])
     }
 
+    /// Returns the elements of Q, K, V and O, from the first to the last one.
+    pub(crate) fn lens(&self) -> [u64; 4] {
+        let DecodeProblem { batch, heads, key_heads, queries, head_dim, pages, page, .. } = *self;
+        let (rows, cache) = ([queries, heads, batch], [page, key_heads, pages]);
+        [
+            span(rows, self.q_strides(), head_dim),
+            span(cache, self.k_strides(), head_dim),
+            span(cache, self.v_strides(), head_dim),
+            span(rows, self.o_strides(), head_dim),
+        ]
+    }
+
     /// Returns true if there is no query.
     pub fn is_empty(&self) -> bool {
         self.batch == 0 || self.heads == 0
     }
 
     /// Returns the number of rows of the output.
-    pub(super) fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         u64::from(self.batch) * u64::from(self.heads) * u64::from(self.queries)
     }
 
     /// Returns the heads of queries that share a head of keys.
-    pub(super) fn group(&self) -> u32 {
+    pub(crate) fn group(&self) -> u32 {
         self.heads.checked_div(self.key_heads).unwrap_or(0)
     }
 

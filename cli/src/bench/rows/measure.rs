@@ -8,8 +8,13 @@ use serde_json::{Value, json};
 use tilewright::ir::builder::{Converted, VectorElement};
 use tilewright::ir::op::LoadAccess;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector};
+use tilewright::kernels::gather::{RowGather, RowGatherConfig, RowGatherFunction};
 use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormFunction};
-use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceFunction, RowReduceOp};
+use tilewright::kernels::permute::{Permute, PermuteConfig, PermuteFunction, PermuteProblem};
+use tilewright::kernels::reduce::{
+    AxisProblem, AxisReduce, AxisReduceConfig, AxisReduceFunction, RowReduce, RowReduceConfig,
+    RowReduceFunction, RowReduceOp, TopK, TopKConfig, TopKFunction,
+};
 use tilewright::kernels::rows::{RowConfig, RowProblem};
 use tilewright::kernels::softmax::{Softmax, SoftmaxConfig, SoftmaxFunction};
 use tilewright::kernels::transpose::{
@@ -19,13 +24,13 @@ use tilewright::runtime::{
     Buffer, Device, Function, Graph, Grid, LaunchOptions, RuntimeError, Stream,
 };
 use tilewright::tune::{
-    Effort, Estimate, NormTunable, Provenance, Regime, SoftmaxTunable, TransposeTunable, Tunable,
-    Tuner, TuningStore, interleave, median,
+    Estimate, NormTunable, Provenance, Regime, SoftmaxTunable, TransposeTunable, Tunable, Tuner,
+    interleave, median,
 };
 
 use super::super::super::gemm::Real;
 use super::super::super::{Failure, print};
-use super::{Candidates, EPSILON, Rows, Shape, What};
+use super::{EPSILON, Rows, Shape, What, listed};
 
 /// The buffers of a launch. With a residual, `x` and `y` have twice the elements of the matrix, so that their copy moves
 /// the bytes of the kernel.
@@ -35,6 +40,8 @@ struct Set<T> {
     residual: Option<Buffer<T>>,
     numbers: Buffer<f32>,
     columns: Buffer<i32>,
+    /// The list of a gather.
+    index: Buffer<i32>,
 }
 
 /// A kernel that a device has loaded.
@@ -44,7 +51,12 @@ enum Loaded<T> {
     Norm(NormFunction<T>),
     Reduce(RowReduceFunction<T>),
     ArgMax(RowReduceFunction<T, i32>),
+    ReduceRows(AxisReduceFunction<T>),
+    ArgMaxOfRows(AxisReduceFunction<T, i32>),
+    Top(TopKFunction<T>),
     Transpose(TransposeFunction<T>),
+    Permute(PermuteFunction<T>, PermuteProblem),
+    Gather(RowGatherFunction<T>),
 }
 
 impl<T: Real + VectorElement<2> + Converted> Loaded<T> {
@@ -71,6 +83,24 @@ impl<T: Real + VectorElement<2> + Converted> Loaded<T> {
             Loaded::ArgMax(function) => function
                 .launch_with(options, problem, &set.x, &mut set.columns)
                 .map_err(Failure::run),
+            Loaded::ReduceRows(function) => function
+                .launch_with(options, &axis(problem), &set.x, &mut set.numbers)
+                .map_err(Failure::run),
+            Loaded::ArgMaxOfRows(function) => function
+                .launch_with(options, &axis(problem), &set.x, &mut set.columns)
+                .map_err(Failure::run),
+            Loaded::Top(function) => function
+                .launch_with(options, problem, &set.x, &mut set.numbers, &mut set.columns)
+                .map_err(Failure::run),
+            Loaded::Permute(function, permuted) => {
+                function.launch_with(options, permuted, &set.x, &mut set.y).map_err(Failure::run)
+            }
+            Loaded::Gather(function) => {
+                let problem = (problem, problem.rows);
+                let launched =
+                    function.launch_with(options, problem, &set.index, &set.x, &mut set.y);
+                launched.map_err(Failure::run)
+            }
             Loaded::Transpose(function) => {
                 let problem = TransposeProblem::new(problem.rows, problem.columns);
                 function.launch_with(options, &problem, &set.x, &mut set.y).map_err(Failure::run)
@@ -84,6 +114,11 @@ impl<T: Real + VectorElement<2> + Converted> Loaded<T> {
             }
         }
     }
+}
+
+/// The problem of the rows of each column.
+fn axis(problem: &RowProblem) -> AxisProblem {
+    AxisProblem { outer: 1, len: problem.rows, inner: problem.columns }
 }
 
 /// Source, destination, vectors of 16 bytes.
@@ -126,17 +161,14 @@ fn load_copies<T: Real>(device: &Device) -> Result<Vec<(String, Loaded<T>)>, Fai
     COPIES.into_iter().map(load).collect()
 }
 
-/// Returns the fastest configuration of a search, and the default where that is another one.
-fn tuned<K: Tunable>(
+/// Returns the configurations that the options name.
+fn choose<K: Tunable>(
+    options: &Rows,
     device: &Device,
     kernel: &K,
     default: K::Config,
 ) -> Result<Vec<K::Config>, Failure> {
-    let (store, effort) = (TuningStore::shared(), Effort::default());
-    let tuned = Tuner::new(device).tune(kernel, &store, effort, Regime::Burst);
-    let tuned = tuned.map_err(Failure::run)?.config;
-    let is_other = (default != tuned).then_some(default);
-    Ok([tuned].into_iter().chain(is_other).collect())
+    options.configs.of(&mut Tuner::new(device), kernel, Regime::Burst, vec![default])
 }
 
 /// Returns the candidates, each with its name.
@@ -151,20 +183,12 @@ fn load<T: Real + VectorElement<2> + Converted>(
     match what {
         What::Transpose => {
             let sizes = TransposeProblem::new(problem.rows, problem.columns);
-            let configs = match options.configs {
-                Candidates::Default => vec![TransposeConfig::new(target, T::SCALAR, &sizes)],
-                Candidates::All => TransposeConfig::candidates(target, T::SCALAR, &sizes),
-                Candidates::Tuned => {
-                    let default = TransposeConfig::new(target, T::SCALAR, &sizes);
-                    tuned(device, &TransposeTunable::<T>::new(sizes), default)?
-                }
-            };
-            for config in configs {
+            let default = TransposeConfig::new(target, T::SCALAR, &sizes);
+            for config in choose(options, device, &TransposeTunable::<T>::new(sizes), default)? {
                 let loaded = Transpose::<T>::new(config).and_then(|found| found.load(device));
                 let loaded = loaded.map(Loaded::Transpose).map_err(Failure::run)?;
                 all.push((format!("transpose_{config}"), loaded));
             }
-            return Ok(all);
         }
         What::Reduce(op) => {
             let config = RowReduceConfig::new(op, target, T::SCALAR, problem);
@@ -177,43 +201,64 @@ fn load<T: Real + VectorElement<2> + Converted>(
                     .map(Loaded::Reduce),
             };
             all.push((format!("{}_{}", what.name(), config.rows), loaded.map_err(Failure::run)?));
-            return Ok(all);
         }
-        What::Softmax { .. } | What::Norm { .. } => {}
-    }
-    let candidates = |default| match options.configs {
-        Candidates::All => RowConfig::candidates(target, T::SCALAR, problem),
-        Candidates::Default | Candidates::Tuned => vec![default],
-    };
-    let is_tuned = options.configs == Candidates::Tuned;
-    match what {
+        What::ReduceRows(op) => {
+            let config = AxisReduceConfig::new(op, target, T::SCALAR, &axis(problem));
+            let loaded = match op {
+                RowReduceOp::ArgMax => AxisReduce::<T, i32>::new(config)
+                    .and_then(|reduce| reduce.load(device))
+                    .map(Loaded::ArgMaxOfRows),
+                _ => AxisReduce::<T>::new(config)
+                    .and_then(|reduce| reduce.load(device))
+                    .map(Loaded::ReduceRows),
+            };
+            all.push((format!("axis_{config}"), loaded.map_err(Failure::run)?));
+        }
+        What::Top(count) => {
+            let config = TopKConfig::new(count, target, T::SCALAR, problem);
+            let loaded = TopK::<T>::new(config).and_then(|top| top.load(device));
+            let name = format!("{}_{}", what.name(), config.rows);
+            all.push((name, Loaded::Top(loaded.map_err(Failure::run)?)));
+        }
+        What::Permute { heads } => {
+            let RowProblem { rows, columns, .. } = *problem;
+            if !rows.is_multiple_of(heads) {
+                return Err(Failure::input(format!(
+                    "{rows} rows are no multiple of {heads} heads: name others with `--heads`"
+                )));
+            }
+            let permuted = PermuteProblem::new(&[rows / heads, heads, columns], &[1, 0, 2]);
+            let permuted = permuted.map_err(Failure::input)?;
+            let config = PermuteConfig::new(target, T::SCALAR, &permuted);
+            let loaded = Permute::<T>::new(config).and_then(|permute| permute.load(device));
+            let loaded = Loaded::Permute(loaded.map_err(Failure::run)?, permuted);
+            all.push((format!("{}_{}", what.name(), config.rows), loaded));
+        }
+        What::Gather(side) => {
+            let config = RowGatherConfig::new(side, target, T::SCALAR, problem);
+            let loaded = RowGather::<T>::new(config).and_then(|gather| gather.load(device));
+            let name = format!("{}_{}", what.name(), config.rows);
+            all.push((name, Loaded::Gather(loaded.map_err(Failure::run)?)));
+        }
         What::Softmax { log } => {
             let default = SoftmaxConfig::new(target, T::SCALAR, problem).map_err(Failure::input)?;
-            let config = |rows| SoftmaxConfig { rows, log };
-            let mut configs: Vec<_> = candidates(default.rows).into_iter().map(config).collect();
-            if is_tuned {
-                let kernel = SoftmaxTunable::<T>::new(*problem);
-                let kernel = if log { kernel.log() } else { kernel };
-                configs = tuned(device, &kernel, config(default.rows))?;
-            }
-            for config in configs {
+            let kernel = SoftmaxTunable::<T>::new(*problem);
+            let kernel = if log { kernel.log() } else { kernel };
+            for config in choose(options, device, &kernel, SoftmaxConfig { log, ..default })? {
                 let loaded = Softmax::<T>::new(config).and_then(|softmax| softmax.load(device));
                 all.push((config.to_string(), Loaded::Softmax(loaded.map_err(Failure::run)?)));
             }
         }
         What::Norm { kind, residual } => {
-            let default = RowConfig::new(target, T::SCALAR, problem).map_err(Failure::input)?;
-            let config = |rows| NormConfig { rows, kind, residual, weight: true, bias: false };
-            let mut configs: Vec<_> = candidates(default).into_iter().map(config).collect();
-            if is_tuned {
-                configs = tuned(device, &NormTunable::<T>::new(kind, *problem), config(default))?;
-            }
-            for config in configs {
+            let rows = RowConfig::new(target, T::SCALAR, problem).map_err(Failure::input)?;
+            let default = NormConfig { rows, kind, residual: false, weight: true, bias: false };
+            for config in choose(options, device, &NormTunable::<T>::new(kind, *problem), default)?
+            {
+                let config = NormConfig { residual, ..config };
                 let loaded = Norm::<T>::new(config).and_then(|norm| norm.load(device));
                 all.push((config.to_string(), Loaded::Norm(loaded.map_err(Failure::run)?)));
             }
         }
-        What::Reduce(_) | What::Transpose => {}
     }
     Ok(all)
 }
@@ -280,14 +325,17 @@ fn one<T: Real + VectorElement<2> + Converted>(
     }
     let failed = |error: RuntimeError| Failure::run(error);
     x.resize(what.matrices() * len, T::of(0.0));
+    let list: Vec<i32> = (0..problem.rows as usize).map(|i| listed(problem, i) as i32).collect();
+    let results = what.results(problem);
     let mut sets = (0..sets)
         .map(|_| {
             Ok(Set {
                 x: device.upload(&x)?,
                 y: device.zeros(x.len())?,
                 residual: (what.matrices() == 2).then(|| device.zeros(len)).transpose()?,
-                numbers: device.zeros(problem.rows as usize)?,
-                columns: device.zeros(problem.rows as usize)?,
+                numbers: device.zeros(results)?,
+                columns: device.zeros(results)?,
+                index: device.upload(&list)?,
             })
         })
         .collect::<Result<Vec<Set<T>>, RuntimeError>>()
@@ -365,11 +413,22 @@ fn check<T: Real + VectorElement<2> + Converted>(
     }
     loaded.launch(LaunchOptions::default(), problem, set, weight)?;
     let y: Box<dyn Fn(usize) -> f64 + '_> = match loaded {
-        Loaded::Reduce(_) => {
+        Loaded::Reduce(_) | Loaded::ReduceRows(_) => {
             let numbers = set.numbers.to_vec().map_err(Failure::run)?;
             Box::new(move |at| numbers[at].into())
         }
-        Loaded::ArgMax(_) => {
+        Loaded::Top(_) => {
+            let numbers = set.numbers.to_vec().map_err(Failure::run)?;
+            let columns = set.columns.to_vec().map_err(Failure::run)?;
+            let (x, width) = (&*x, problem.columns as usize);
+            // An element without its column is no result.
+            let count = numbers.len() / problem.rows as usize;
+            Box::new(move |at| {
+                let element = x[at / count * width..][columns[at] as usize].to();
+                if element == f64::from(numbers[at]) { element } else { f64::NAN }
+            })
+        }
+        Loaded::ArgMax(_) | Loaded::ArgMaxOfRows(_) => {
             let columns = set.columns.to_vec().map_err(Failure::run)?;
             Box::new(move |at| columns[at].into())
         }
@@ -380,33 +439,31 @@ fn check<T: Real + VectorElement<2> + Converted>(
             Box::new(move |at| y[at].to())
         }
     };
-    let (rows, columns) = (problem.rows as usize, problem.columns as usize);
+    let columns = problem.columns as usize;
     let is_copy = matches!(loaded, Loaded::Copy(..));
     // A copy leaves out the last bytes of a matrix that is not whole vectors.
-    let checked_rows = if is_copy { rows.saturating_sub(1).max(1) } else { rows };
-    let samples = checked_rows.min(32);
+    let rows = problem.rows as usize;
+    let lines = if is_copy { rows.saturating_sub(1).max(1) } else { what.lines(problem) };
+    let (samples, width) = (lines.min(32), x.len() / what.matrices() / what.lines(problem));
     for sample in 0..samples {
-        let row = if samples < 2 { 0 } else { sample * (checked_rows - 1) / (samples - 1) };
-        let x: Vec<f64> = x[row * columns..][..columns].iter().map(|x| x.to()).collect();
+        let line = if samples < 2 { 0 } else { sample * (lines - 1) / (samples - 1) };
+        let from =
+            |i| if is_copy { line * columns + i } else { what.input_index(problem, line, i) };
+        let count = if is_copy { columns } else { width };
+        let x: Vec<f64> = (0..count).map(|i| x[from(i)].to()).collect();
         let largest = x.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
         let expected = if is_copy { x } else { what.reference(&x) };
-        let width = expected.len();
-        for (column, expected) in expected.into_iter().enumerate() {
-            let at = match what {
-                What::Transpose if !is_copy => column * rows + row,
-                _ if is_copy => row * columns + column,
-                _ => row * width + column,
-            };
-            let found = y(at);
+        for (i, expected) in expected.into_iter().enumerate() {
+            let found = y(if is_copy { from(i) } else { what.output_index(problem, line, i) });
             // The rounding of `T`, and the error of sums in `f32`.
             let sums = match loaded {
-                Loaded::Reduce(_) => 1e-6 * largest * columns as f64,
+                Loaded::Reduce(_) | Loaded::ReduceRows(_) => 1e-6 * largest * count as f64,
                 _ => 1e-7,
             };
             let slack = expected.abs() * (T::UNIT + 1e-4) + sums;
             if (found - expected).abs() > slack || found.is_nan() {
                 return Err(Failure::run(format!(
-                    "{name} is wrong: ({row}, {column}) is {found}, not {expected}"
+                    "{name} is wrong: ({line}, {i}) is {found}, not {expected}"
                 )));
             }
         }

@@ -1,0 +1,44 @@
+//! [`Candidates`]: the configurations that a benchmark measures.
+
+use clap::ValueEnum;
+use tilewright::tune::{Effort, Regime, Tunable, Tuner, TuningStore};
+
+use super::super::Failure;
+
+/// The configurations that a benchmark measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Candidates {
+    /// The configuration that the library takes.
+    Default,
+    /// All configurations to choose from.
+    All,
+    /// The fastest configuration of a search, and that of the library.
+    Tuned,
+}
+
+impl Candidates {
+    /// Returns the configurations, of which `default` are those without a choice. A search is for a regime.
+    pub(super) fn of<K: Tunable>(
+        self,
+        tuner: &mut Tuner<K>,
+        kernel: &K,
+        regime: Regime,
+        default: Vec<K::Config>,
+    ) -> Result<Vec<K::Config>, Failure> {
+        match self {
+            Candidates::Default => Ok(default),
+            Candidates::All => Ok(tuner.order(kernel, regime)),
+            Candidates::Tuned => {
+                let effort = Effort::of(regime);
+                let order: Vec<_> =
+                    tuner.order(kernel, regime).into_iter().take(effort.candidates).collect();
+                tuner.prepare(&order, &|| ());
+                let tuned =
+                    tuner.search(kernel, &TuningStore::shared(), effort, regime, &order, &|| ());
+                let tuned = tuned.map_err(Failure::run)?.config;
+                let others = default.into_iter().filter(|config| *config != tuned);
+                Ok([tuned.clone()].into_iter().chain(others).collect())
+            }
+        }
+    }
+}

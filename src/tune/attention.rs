@@ -1,0 +1,182 @@
+//! [`AttentionTunable`]: attention forward as a [`Tunable`].
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::attention_reference::Attended;
+use super::data::{self, Fill};
+use super::operands::not_a_number;
+use super::search::Rejection;
+use super::tunable::Tunable;
+use crate::ir::builder::{Converted, VectorElement};
+use crate::ir::{Element, Target};
+use crate::kernels::attention::{
+    Attention, AttentionArgs, AttentionConfig, AttentionError, AttentionFunction, AttentionProblem,
+};
+use crate::runtime::{Buffer, Device, Function, LaunchOptions, Stream};
+
+/// Attention forward of `f16` or `bf16` tensors as a [`Tunable`]: the tile, the stages, and the order of softmax and products.
+/// Sequences of different lengths have no search.
+///
+/// A result is compared with the definition in rows from all parts of the output, at most 1024; a small problem has all of
+/// its rows compared.
+///
+/// ```
+/// use tilewright::ir::{Target, bf16};
+/// use tilewright::kernels::attention::AttentionProblem;
+/// use tilewright::runtime::Device;
+/// use tilewright::tune::{AttentionTunable, Effort, Regime, Tuner, TuningStore};
+///
+/// let problem = AttentionProblem::new([1, 2, 1], [5, 40], 64).causal();
+/// let attention = AttentionTunable::<bf16>::new(problem);
+/// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
+/// let mut tuner = Tuner::new(&Device::sim_for(Target::SM_80)?);
+/// let tuned = tuner.tune(&attention, &TuningStore::none(), effort, Regime::Latency)?;
+/// assert_eq!((tuned.measured, tuned.rejected), (2, vec![]));
+/// assert!(tuned.config.to_string().starts_with("d64_128x"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionTunable<T> {
+    problem: AttentionProblem,
+    elem: PhantomData<fn() -> T>,
+}
+
+impl<T> AttentionTunable<T> {
+    /// The attention of this problem.
+    pub const fn new(problem: AttentionProblem) -> Self {
+        AttentionTunable { problem, elem: PhantomData }
+    }
+}
+
+/// The tensors of an attention.
+pub struct AttentionOperands<T> {
+    /// Q, K and V.
+    pub inputs: [Buffer<T>; 3],
+    /// The output.
+    pub o: Buffer<T>,
+    /// The logarithm of the sum of powers of each query.
+    pub lse: Buffer<f32>,
+    /// The one page of each sequence, as the reference numbers keys.
+    pages: Buffer<i32>,
+}
+
+impl<T: Element> fmt::Debug for AttentionOperands<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AttentionOperands({:?}, {:?})", self.inputs, self.o)
+    }
+}
+
+impl From<AttentionError> for Rejection {
+    fn from(error: AttentionError) -> Rejection {
+        match error {
+            AttentionError::Runtime(error) => (*error).into(),
+            error => Rejection::Failed(error.to_string()),
+        }
+    }
+}
+
+/// The seeds of Q, K and V of the first set.
+const SEEDS: [u32; 3] = [0x1357_9bdf, 0x2468_ace0, 0x5a69_7887];
+
+/// Returns Q, K and V of normal random numbers.
+pub(super) fn inputs<T: VectorElement<2> + Converted>(
+    device: &Device,
+    set: u32,
+    [q, k, v, _]: [u64; 4],
+) -> Result<[Buffer<T>; 3], Rejection> {
+    let fill: Function<Fill<T>> = device.load(&data::fill::<T>(device.target())?)?;
+    let table = device.upload(&data::normal_table(0))?;
+    let tensor = |i: usize, len: u64| {
+        let seed = SEEDS[i].wrapping_add(set.wrapping_mul(0x9e37_79b9));
+        data::filled(device, (&fill, &table), seed, len as usize)
+    };
+    Ok([tensor(0, q)?, tensor(1, k)?, tensor(2, v)?])
+}
+
+impl<T: VectorElement<2> + Converted> Tunable for AttentionTunable<T> {
+    type Config = AttentionConfig;
+    type Kernel = Attention<T>;
+    type Data = AttentionOperands<T>;
+
+    fn key(&self) -> String {
+        format!("attention of {} {:?}", T::SCALAR, self.problem)
+    }
+
+    fn space(&self, device: &Device) -> Vec<AttentionConfig> {
+        AttentionConfig::candidates(device.target(), &self.problem)
+    }
+
+    fn check(&self, config: &AttentionConfig) -> Result<(), Rejection> {
+        config.check()?;
+        Ok(config.check_problem(&self.problem)?)
+    }
+
+    fn build(config: &AttentionConfig, _: Target) -> Result<Attention<T>, Rejection> {
+        Ok(Attention::new(*config)?)
+    }
+
+    fn bytes(&self) -> u64 {
+        let elements = self.problem.lens().into_iter().fold(0, u64::saturating_add);
+        elements.saturating_mul(size_of::<T>() as u64).saturating_add(4 * self.problem.rows())
+    }
+
+    fn flops(&self) -> f64 {
+        self.problem.flops()
+    }
+
+    fn data(&self, device: &Device, set: u32) -> Result<AttentionOperands<T>, Rejection> {
+        self.problem.check()?;
+        let lens = self.problem.lens();
+        Ok(AttentionOperands {
+            inputs: inputs(device, set, lens)?,
+            o: device.zeros(lens[3] as usize)?,
+            lse: device.zeros(self.problem.rows() as usize)?,
+            pages: device.upload(&Vec::from_iter(0..self.problem.batch as i32))?,
+        })
+    }
+
+    fn clear(&self, data: &mut AttentionOperands<T>, stream: &Stream) -> Result<(), Rejection> {
+        data.o.fill(not_a_number(), stream)?;
+        Ok(data.lse.fill(f32::NAN, stream)?)
+    }
+
+    fn launch(
+        &self,
+        _: &AttentionConfig,
+        function: &AttentionFunction<T>,
+        data: &mut AttentionOperands<T>,
+        options: LaunchOptions<'_>,
+    ) -> Result<(), Rejection> {
+        let AttentionOperands { inputs: [q, k, v], o, lse, .. } = data;
+        let args = AttentionArgs { q, k, v, o, lse };
+        Ok(function.launch_with(options, &self.problem, args)?)
+    }
+
+    fn verify(&self, data: &mut AttentionOperands<T>) -> Result<(), Rejection> {
+        let AttentionProblem { batch, heads, key_heads, queries, keys, .. } = self.problem;
+        let AttentionProblem { head_dim, value_dim, left, right, softcap, .. } = self.problem;
+        let problem = &self.problem;
+        let attended = Attended {
+            dims: [head_dim, value_dim],
+            strides: [
+                problem.q_strides(),
+                problem.k_strides(),
+                problem.v_strides(),
+                problem.o_strides(),
+            ],
+            batch,
+            heads,
+            group: heads.checked_div(key_heads).unwrap_or(1),
+            queries,
+            keys,
+            page: keys,
+            row: 1,
+            window: [left, right],
+            scale: problem.scale(),
+            softcap,
+        };
+        let [q, k, v] = &data.inputs;
+        attended.verify([q, k, v, &data.o], &data.lse, &data.pages)
+    }
+}

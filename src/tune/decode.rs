@@ -1,0 +1,218 @@
+//! [`DecodeTunable`]: a decode step over a paged cache as a [`Tunable`].
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::attention::inputs;
+use super::attention_reference::Attended;
+use super::operands::not_a_number;
+use super::search::Rejection;
+use super::tunable::Tunable;
+use crate::ir::builder::{Converted, VectorElement};
+use crate::ir::{Element, Target};
+use crate::kernels::decode::{
+    Decode, DecodeArgs, DecodeConfig, DecodeError, DecodeFunction, DecodePlan, DecodeProblem,
+};
+use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
+
+/// A configuration of a decode step: the kernel, and the splits of a sequence. Its name: `d128_w4_s3`, `d128_w4_s3_splits8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DecodeChoice {
+    /// The kernel.
+    pub kernel: DecodeConfig,
+    /// The splits of a sequence, or those of the kernel's own plan.
+    pub splits: Option<u32>,
+}
+
+impl DecodeChoice {
+    /// Returns the plan of a launch.
+    pub fn plan<T: VectorElement<2>>(
+        &self,
+        function: &DecodeFunction<T>,
+        problem: &DecodeProblem,
+    ) -> DecodePlan {
+        match self.splits {
+            None => function.plan(problem),
+            Some(splits) => DecodePlan::split(problem, splits),
+        }
+    }
+}
+
+impl fmt::Display for DecodeChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kernel)?;
+        self.splits.map_or(Ok(()), |splits| write!(f, "_splits{splits}"))
+    }
+}
+
+/// The attention of the next tokens of sequences with `max_len` keys each as a [`Tunable`]: warps, stages and splits.
+///
+/// The pages of a sequence lie anywhere in the pool. A result is compared as that of an
+/// [`AttentionTunable`](super::AttentionTunable).
+///
+/// ```
+/// use tilewright::ir::bf16;
+/// use tilewright::kernels::decode::DecodeProblem;
+/// use tilewright::runtime::Device;
+/// use tilewright::tune::{DecodeTunable, Effort, Regime, Tuner, TuningStore};
+///
+/// // Two sequences of 128 keys, 4 heads that share one head of keys; 16 pages of 16 tokens.
+/// let decode = DecodeTunable::<bf16>::new(DecodeProblem::new([2, 4, 1], 64, [16, 16, 8]));
+/// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
+/// let mut tuner = Tuner::new(&Device::sim()?);
+/// let tuned = tuner.tune(&decode, &TuningStore::none(), effort, Regime::Latency)?;
+/// assert_eq!((tuned.measured, tuned.rejected), (2, vec![]));
+/// assert!(tuned.config.to_string().starts_with("d64_w4_"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct DecodeTunable<T> {
+    problem: DecodeProblem,
+    elem: PhantomData<fn() -> T>,
+}
+
+impl<T> DecodeTunable<T> {
+    /// The decode step of this problem.
+    pub const fn new(problem: DecodeProblem) -> Self {
+        DecodeTunable { problem, elem: PhantomData }
+    }
+
+    /// Returns the keys of each sequence: none where the pool has no pages.
+    fn keys(&self) -> u32 {
+        if self.problem.pages == 0 { 0 } else { self.problem.max_len }
+    }
+}
+
+/// The tensors of a decode step.
+pub struct DecodeOperands<T> {
+    /// Q, and the pools of K and of V.
+    pub inputs: [Buffer<T>; 3],
+    /// The pages of each sequence.
+    pub table: Buffer<i32>,
+    /// The keys of each sequence.
+    pub lens: Buffer<i32>,
+    /// The output.
+    pub o: Buffer<T>,
+    /// The logarithm of the sum of powers of each query.
+    pub lse: Buffer<f32>,
+}
+
+impl<T: Element> fmt::Debug for DecodeOperands<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DecodeOperands({:?}, {:?})", self.inputs, self.o)
+    }
+}
+
+impl From<DecodeError> for Rejection {
+    fn from(error: DecodeError) -> Rejection {
+        match error {
+            DecodeError::Runtime(error) => (*error).into(),
+            error => Rejection::Failed(error.to_string()),
+        }
+    }
+}
+
+impl<T: VectorElement<2> + Converted> Tunable for DecodeTunable<T> {
+    type Config = DecodeChoice;
+    type Kernel = Decode<T>;
+    type Data = DecodeOperands<T>;
+
+    fn key(&self) -> String {
+        format!("decode of {} {:?}", T::SCALAR, self.problem)
+    }
+
+    /// The kernels with their own plans, and the first one with other numbers of splits.
+    fn space(&self, device: &Device) -> Vec<DecodeChoice> {
+        let kernels = DecodeConfig::candidates(device.target(), self.problem.head_dim);
+        let of_first = kernels.first().copied().into_iter().flat_map(|kernel| {
+            // A split has at least 64 keys.
+            let most = self.problem.max_len.div_ceil(64).clamp(1, 256);
+            let splits = (0..=8).map(|power| 1 << power).take_while(move |splits| *splits <= most);
+            splits.map(move |splits| DecodeChoice { kernel, splits: Some(splits) })
+        });
+        let own = kernels.iter().map(|kernel| DecodeChoice { kernel: *kernel, splits: None });
+        own.chain(of_first).collect()
+    }
+
+    fn check(&self, config: &DecodeChoice) -> Result<(), Rejection> {
+        config.kernel.check()?;
+        Ok(self.problem.check()?)
+    }
+
+    fn build(config: &DecodeChoice, _: Target) -> Result<Decode<T>, Rejection> {
+        Ok(Decode::new(config.kernel)?)
+    }
+
+    fn bytes(&self) -> u64 {
+        let [q, _, _, o] = self.problem.lens();
+        let cached = self.problem.bytes([self.keys()]).saturating_mul(self.problem.batch.into());
+        let rows = q.saturating_add(o).saturating_mul(size_of::<T>() as u64);
+        cached.saturating_add(rows).saturating_add(4 * self.problem.rows())
+    }
+
+    fn data(&self, device: &Device, set: u32) -> Result<DecodeOperands<T>, Rejection> {
+        self.problem.check()?;
+        let DecodeProblem { batch, pages, max_pages, .. } = self.problem;
+        let lens = self.problem.lens();
+        // Sequences share pages only where the pool has too few.
+        let count = i64::from(batch) * i64::from(max_pages);
+        let mut table: Vec<i32> =
+            (0..count).map(|entry| (entry % i64::from(pages.max(1))) as i32).collect();
+        table.shuffle(&mut ChaCha8Rng::seed_from_u64(set.into()));
+        Ok(DecodeOperands {
+            inputs: inputs(device, set, lens)?,
+            table: device.upload(&table)?,
+            lens: device.upload(&vec![self.keys() as i32; batch as usize])?,
+            o: device.zeros(lens[3] as usize)?,
+            lse: device.zeros(self.problem.rows() as usize)?,
+        })
+    }
+
+    fn clear(&self, data: &mut DecodeOperands<T>, stream: &Stream) -> Result<(), Rejection> {
+        data.o.fill(not_a_number(), stream)?;
+        Ok(data.lse.fill(f32::NAN, stream)?)
+    }
+
+    fn launch(
+        &self,
+        config: &DecodeChoice,
+        function: &DecodeFunction<T>,
+        data: &mut DecodeOperands<T>,
+        options: LaunchOptions<'_>,
+    ) -> Result<(), Rejection> {
+        let DecodeOperands { inputs: [q, k, v], table, lens, o, lse } = data;
+        let args = DecodeArgs { q, k, v, table, lens, o, lse: Some(lse) };
+        let plan = config.plan(function, &self.problem);
+        Ok(function.launch_with(options, &self.problem, &plan, args)?)
+    }
+
+    fn verify(&self, data: &mut DecodeOperands<T>) -> Result<(), Rejection> {
+        let DecodeProblem { batch, heads, queries, head_dim, page, max_pages, .. } = self.problem;
+        let problem = &self.problem;
+        let attended = Attended {
+            dims: [head_dim; 2],
+            strides: [
+                problem.q_strides(),
+                problem.k_strides(),
+                problem.v_strides(),
+                problem.o_strides(),
+            ],
+            batch,
+            heads,
+            group: problem.group().max(1),
+            queries,
+            keys: self.keys(),
+            page,
+            row: max_pages,
+            window: [None, Some(0)],
+            scale: problem.scale(),
+            softcap: None,
+        };
+        let [q, k, v] = &data.inputs;
+        attended.verify([q, k, v, &data.o], &data.lse, &data.table)
+    }
+}
