@@ -454,7 +454,7 @@ impl GemmModel {
         const UNALIGNED: [f64; 2] = [2.2, 3.1];
         let [m, n, k] = config.tile.map(f64::from);
         let [rows, columns, _] = config.tiles(problem).map(u64::from);
-        let blocks = rows * columns * u64::from(problem.batch) * u64::from(config.splits.max(1));
+        let blocks = rows * columns * u64::from(problem.batch) * u64::from(config.splits.even());
         let unaligned = UNALIGNED[usize::from(blocks >= u64::from(self.machine.sms))];
         let strides = problem.strides(config).ok();
         let bytes = |scalar: Scalar, pitch: Option<u64>| {
