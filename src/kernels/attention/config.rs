@@ -95,6 +95,7 @@ impl AttentionConfig {
         let masked = left.is_some() || right.is_some();
         // More keys in a tile are fewer rescaled outputs, and more masked scores at a diagonal.
         let tile = match (head_dim, problem.keys) {
+            (..=64, ..2048) if masked => [128, 128],
             (..=64, _) => [192, 128],
             (128, 8192..) if !masked => [128, 176],
             (128, 8192..) => [128, 160],

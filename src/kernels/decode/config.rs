@@ -30,8 +30,8 @@ pub struct DecodeConfig {
 }
 
 impl DecodeConfig {
-    /// The configuration for a head dimension: as many stages as shared memory has, for two thread blocks on an SM if each
-    /// has at least 3 stages, else for one.
+    /// The configuration for a head dimension: as many stages as shared memory has, for three thread blocks on an SM with up to
+    /// 96 elements in a head; else for two if each has at least 3 stages, else for one.
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -47,6 +47,10 @@ impl DecodeConfig {
     /// Those of [`check`](DecodeConfig::check).
     pub fn new(target: Target, head_dim: u32) -> Result<Self, DecodeError> {
         let with = |warps, blocks| Self::filling(target, head_dim, [warps, blocks]);
+        let small = with(4, 3);
+        if head_dim <= 96 && small.check().is_ok() {
+            return Ok(small);
+        }
         let all = [4, 2, 1].into_iter().flat_map(|warps| [2, 1].map(|blocks| with(warps, blocks)));
         let config = all.clone().find(|config| config.stages >= 3).unwrap_or(with(1, 1));
         config.check()?;

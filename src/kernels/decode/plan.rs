@@ -40,14 +40,14 @@ impl DecodePlan {
     /// The splits for which a device with `[sms, resident]` SMs and thread blocks at once takes the shortest time, if all
     /// sequences have `max_len` keys.
     ///
-    /// Full waves of resident blocks run at the bandwidth of the memory. The last wave does so too while it has a block for
-    /// each SM.
+    /// Full waves of resident blocks run at the bandwidth of the memory. The last wave does so too where each SM has as many
+    /// blocks.
     pub fn new(problem: &DecodeProblem, [sms, resident]: [u32; 2]) -> DecodePlan {
         let (sms, resident) = (u64::from(sms.max(1)), u64::from(resident.max(1)));
         let time = |plan: &DecodePlan| {
             let blocks = problem.tiles() * u64::from(plan.splits);
             let (waves, rest) = (blocks / resident, blocks % resident);
-            let last = if rest == 0 { 0 } else { rest.max(sms.min(resident)) };
+            let last = rest.next_multiple_of(sms).min(resident);
             let partial = if plan.splits > 1 { WRITE + READ * u64::from(plan.splits) } else { 0 };
             (waves * resident + last).saturating_mul(u64::from(plan.tokens) + START + partial)
         };

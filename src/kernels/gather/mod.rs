@@ -39,15 +39,7 @@ impl RowGatherConfig {
             RowAccess::Aligned => RowAccess::Aligned,
             RowAccess::Ragged | RowAccess::Elements => RowAccess::Elements,
         };
-        let (cluster, pipelined) = (1, false);
-        let lanes = RowTile { threads: 128, team: 32, cluster, vectors: 4, access, pipelined };
-        let vectors = problem.columns.div_ceil(lanes.vector(elem)).max(1);
-        let team = vectors.next_power_of_two().min(32);
-        let tile = match vectors {
-            0..=128 => RowTile { team, vectors: vectors.div_ceil(team), ..lanes },
-            _ => RowTile { team: 128, ..lanes },
-        };
-        RowGatherConfig { rows: RowConfig { target, tile }, side }
+        RowGatherConfig { rows: RowConfig::of_copy(target, elem, access, problem.columns), side }
     }
 }
 

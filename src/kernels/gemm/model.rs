@@ -278,7 +278,8 @@ impl GemmModel {
         } else {
             let by_rows = match (config.is_warp_specialised(), config.store) {
                 (true, StoreForm::Direct) if config.swap => {
-                    EXCHANGED_CYCLES[usize::from(config.consumers() > 1)]
+                    let quick = config.consumers() == 1 && m.is_multiple_of(16);
+                    EXCHANGED_CYCLES[usize::from(!quick)]
                 }
                 (true, StoreForm::Direct) => {
                     DIRECT_CYCLES + ROW_CYCLES * f64::from(config.rows_of_consumer())
@@ -408,7 +409,7 @@ impl GemmModel {
 }
 
 /// Cycles of an SM for each copy that a thread makes: through registers, and by `cp.async`.
-const COPY_CYCLES: [f64; 2] = [0.2, 0.15];
+const COPY_CYCLES: [f64; 2] = [0.2, 0.5];
 /// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
 const LOAD_CYCLES: f64 = 1000.0;
 /// Cycles of each vector of 16 bytes that a thread fetches: of a single step, and where steps follow each other.
@@ -421,13 +422,13 @@ const TORN_BYTES: f64 = 150.0;
 /// Cycles of a tile that the threads of a warp group store from shared memory, and of each of its rows.
 const DIRECT_CYCLES: f64 = 1000.0;
 const ROW_CYCLES: f64 = 12.0;
-/// Cycles of such a tile where operands are exchanged: of one warp group, and of several.
-const EXCHANGED_CYCLES: [f64; 2] = [600.0, 3000.0];
+/// Cycles of such a tile where operands are exchanged: of one warp group with a multiple of 16 rows, and of others.
+const EXCHANGED_CYCLES: [f64; 2] = [600.0, 2600.0];
 /// Cycles from the request for a stage to its first bytes, and the share of the time of its bytes that follows.
 const REQUEST_CYCLES: f64 = 700.0;
 const FILL_SHARE: f64 = 0.65;
 /// Cycles in which the blocks of a cluster wait for each other at the start and at the end.
-const CLUSTER_CYCLES: f64 = 450.0;
+const CLUSTER_CYCLES: f64 = 250.0;
 /// Cycles of the start and the end of a thread block that has an SM for itself, without tensor cores.
 const ALONE_CYCLES: f64 = 30_000.0;
 /// Bytes of partial accumulators that an SM writes or reads in a cycle.

@@ -26,15 +26,7 @@ impl PermuteConfig {
     /// The configuration for a problem with elements of this type.
     pub fn new(target: Target, elem: Scalar, problem: &PermuteProblem) -> Self {
         let (access, modes) = (problem.access(elem), problem.used_modes());
-        let (cluster, pipelined) = (1, false);
-        let lanes = RowTile { threads: 128, team: 32, cluster, vectors: 4, access, pipelined };
-        let vectors = problem.columns.div_ceil(lanes.vector(elem)).max(1);
-        let team = vectors.next_power_of_two().min(32);
-        let tile = match vectors {
-            0..=128 => RowTile { team, vectors: vectors.div_ceil(team), ..lanes },
-            _ => RowTile { team: 128, ..lanes },
-        };
-        PermuteConfig { rows: RowConfig { target, tile }, modes }
+        PermuteConfig { rows: RowConfig::of_copy(target, elem, access, problem.columns), modes }
     }
 }
 
@@ -111,10 +103,13 @@ fn build<T: Converted>(config: &PermuteConfig) -> Result<Kernel<Params<T>>, Buil
         target,
         |k, (x, y, sizes, counts, [x_strides, y_strides])| {
             let (row, columns) = own_row(k, tile, sizes);
-            let (mut row, mut from, mut to) = (row, k.constant(0i64), k.constant(0i64));
+            // Rows have numbers of 31 bits, whose division takes few instructions.
+            let (mut row, mut from, mut to) =
+                (row.cvt::<u32>(), k.constant(0i64), k.constant(0i64));
             for mode in 0..modes as usize {
-                let next = row / counts[mode].cvt::<i64>();
-                let index = row - next * counts[mode].cvt::<i64>();
+                let count = counts[mode].cvt::<u32>();
+                let next = row / count;
+                let index = (row - next * count).cvt::<i64>();
                 from = from + index * x_strides[mode];
                 to = to + index * y_strides[mode];
                 row = next;

@@ -101,6 +101,29 @@ impl RowConfig {
         found
     }
 
+    /// Returns the configuration for copies of rows with these accesses. Rows that are longer than the tile take several
+    /// steps.
+    pub(in crate::kernels) fn of_copy(
+        target: Target,
+        elem: Scalar,
+        access: RowAccess,
+        columns: u32,
+    ) -> RowConfig {
+        // Single elements are short: a thread has more of them in flight.
+        let most = if access == RowAccess::Elements { 8 } else { 4 };
+        let (cluster, pipelined) = (1, false);
+        let lanes = RowTile { threads: 128, team: 32, cluster, vectors: most, access, pipelined };
+        let vectors = columns.div_ceil(lanes.vector(elem)).max(1);
+        // A thread has two vectors in flight, where a row has 4 for its neighbours.
+        let sharers = if vectors < 8 { vectors } else { vectors.div_ceil(2) };
+        let team = sharers.next_power_of_two().min(32);
+        let tile = match vectors.div_ceil(team) {
+            vectors if vectors <= most => RowTile { team, vectors, ..lanes },
+            _ => RowTile { team: 128, ..lanes },
+        };
+        RowConfig { target, tile }
+    }
+
     /// The same with the next row in flight: where a block shares a row in vectors, and shared memory has the vectors of two
     /// inputs.
     fn pipelined(&self) -> Option<RowConfig> {
