@@ -163,7 +163,7 @@ fn build<T: VectorElement<2> + Converted>(
     })
 }
 
-/// A row of the output, of which each lane has every 32nd column.
+/// A row of the output. Each lane has every 32nd column.
 struct Row<'p, 'a, 'b, T: Converted> {
     args: &'p Params<T, OnDevice<'a>>,
     dims: [u32; 2],
@@ -355,7 +355,7 @@ mod tests {
         assert!(matches!(right.verify(&mut found), Err(Rejection::Wrong(_))));
     }
 
-    /// Rows between those that are compared: their elements are numbers.
+    /// Rows that are not compared have numbers, too.
     #[test]
     fn an_element_that_is_not_written_is_found_in_any_row() {
         let device = Device::sim_for(Target::SM_80).unwrap();

@@ -125,17 +125,17 @@ impl<T: VectorElement<2> + Converted> Tunable for DecodeTunable<T> {
         format!("decode of {} {:?}", T::SCALAR, self.problem)
     }
 
-    /// The kernels with their own plans, and the first one with other numbers of splits.
+    /// The first kernel with its own plan and with other numbers of splits, then the other kernels with their own plans.
     fn space(&self, device: &Device) -> Vec<DecodeChoice> {
         let kernels = DecodeConfig::candidates(device.target(), self.problem.head_dim);
-        let of_first = kernels.first().copied().into_iter().flat_map(|kernel| {
-            // A split has at least 64 keys.
-            let most = self.problem.max_len.div_ceil(64).clamp(1, 256);
-            let splits = (0..=8).map(|power| 1 << power).take_while(move |splits| *splits <= most);
-            splits.map(move |splits| DecodeChoice { kernel, splits: Some(splits) })
-        });
-        let own = kernels.iter().map(|kernel| DecodeChoice { kernel: *kernel, splits: None });
-        own.chain(of_first).collect()
+        let Some((first, others)) = kernels.split_first() else { return Vec::new() };
+        // A split has at least 64 keys.
+        let most = self.problem.max_len.div_ceil(64).clamp(1, 256);
+        let splits = (0..=8).map(|power| 1 << power).take_while(|splits| *splits <= most);
+        let splits = std::iter::once(None).chain(splits.map(Some));
+        let of_first = splits.map(|splits| DecodeChoice { kernel: *first, splits });
+        let others = others.iter().map(|kernel| DecodeChoice { kernel: *kernel, splits: None });
+        of_first.chain(others).collect()
     }
 
     fn check(&self, config: &DecodeChoice) -> Result<(), Rejection> {

@@ -355,6 +355,17 @@ fn kernels_of_mma_sync_assemble_without_spills() {
     }
 }
 
+#[test]
+fn candidates_compute_attention() {
+    let problem = AttentionProblem::new([1, 4, 2], [40, 150], 64).causal();
+    for target in [Target::SM_90A, Target::SM_80] {
+        let device = Device::sim_for(target).unwrap();
+        for config in sample(13, AttentionConfig::candidates(target, &problem)) {
+            check::<bf16>(&device, config, &problem, 11);
+        }
+    }
+}
+
 /// Candidates pass the checks, have different names, and spill no registers, but for the first one.
 #[test]
 fn candidates_assemble_without_spills() {

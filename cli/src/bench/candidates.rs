@@ -17,7 +17,7 @@ pub(super) enum Candidates {
 }
 
 impl Candidates {
-    /// Returns the configurations, of which `default` are those without a choice. A search is for a regime.
+    /// Returns the configurations: `default` without a choice. A search is for a regime.
     pub(super) fn of<K: Tunable>(
         self,
         tuner: &mut Tuner<K>,

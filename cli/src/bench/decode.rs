@@ -1,8 +1,10 @@
 //! Attention decode over a paged cache, measured on a GPU beside a kernel that only reads the cache.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::{Value, json};
 use tilewright::ir::builder::{Converted, VectorElement};
 use tilewright::ir::{bf16, f16};
 use tilewright::kernels::decode::{DecodeConfig, DecodePlan, DecodeProblem};
@@ -49,6 +51,9 @@ pub(super) struct Options {
     /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`.
     #[arg(long, default_value = "auto")]
     device: String,
+    /// Write each round to a file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 /// The default sizes: batch, heads, heads of keys, length, dimension, dimension of values.
@@ -90,19 +95,27 @@ fn measure<T: VectorElement<2> + Converted>(
     if shapes.is_empty() {
         shapes = SHAPES.to_vec();
     }
-    let mut tuner = Tuner::new(device);
+    let (mut tuner, mut records) = (Tuner::new(device), Vec::new());
     for sizes in shapes {
-        print(&one::<T>(options, &mut tuner, sizes)?)?;
+        let (text, record) = one::<T>(options, &mut tuner, sizes)?;
+        print(&text)?;
+        records.push(record);
+        if let Some(path) = &options.json {
+            let elem = T::SCALAR.to_string();
+            let all = json!({ "provenance": provenance, "elements": elem, "results": records });
+            std::fs::write(path, all.to_string())
+                .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+        }
     }
     Ok(())
 }
 
-/// Measures one problem: the lines about it.
+/// Measures one problem: the lines about it, and the record.
 fn one<T: VectorElement<2> + Converted>(
     options: &Options,
     tuner: &mut Tuner<DecodeTunable<T>>,
     [batch, heads, key_heads, len, head_dim, _]: [u32; 6],
-) -> Result<String, Failure> {
+) -> Result<(String, Value), Failure> {
     let row = len.div_ceil(options.page.max(1));
     let sizes = [batch * row, options.page, row];
     let problem = DecodeProblem::new([batch, heads, key_heads], head_dim, sizes);
@@ -150,7 +163,7 @@ fn one<T: VectorElement<2> + Converted>(
     let time = |which: usize| work.time(&windows[which].1, REGIME);
     let times = interleave(windows.len(), options.rounds as usize, 1, time);
     let shape = format!("{batch}x{heads}/{key_heads}x{len}x{head_dim}");
-    let (mut text, mut of_read) = (String::new(), None);
+    let (mut text, mut results, mut of_read) = (String::new(), Vec::new(), None);
     for (times, (name, _)) in times.into_iter().zip(&windows) {
         let times: Vec<f64> = times.map_err(Failure::run)?;
         let Some(of) = Estimate::of(&times, 1) else { continue };
@@ -159,6 +172,20 @@ fn one<T: VectorElement<2> + Converted>(
         let speeds = format!("{speed:.0} [{low:.0}, {high:.0}]");
         let us = of.median * 1e6;
         let _ = writeln!(text, "{shape:<26} {us:>8.1}  {speeds:<24} {share:>5.2}  {name}");
+        results.push(json!({
+            "kernel": name,
+            "seconds": times,
+            "gigabytes_per_second": { "median": speed, "low": low, "high": high },
+            "share_of_read": share,
+        }));
     }
-    Ok(text)
+    let (queries, page) = (options.queries, options.page);
+    let record = json!({
+        "shape": shape,
+        "queries": queries,
+        "page": page,
+        "bytes": bytes,
+        "kernels": results,
+    });
+    Ok((text, record))
 }
