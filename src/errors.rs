@@ -66,6 +66,19 @@ macro_rules! errors {
 }
 pub(crate) use errors;
 
+/// Implements `Debug` of an error by its message: a `main` that returns the error prints its `Debug`. The kinds of
+/// errors inside others keep the derived form.
+macro_rules! message_as_debug {
+    ($name:ident) => {
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+pub(crate) use message_as_debug;
+
 /// Writes doc comments as one sentence: each line starts with a space, which the first line drops.
 pub(crate) struct Sentence<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
@@ -92,7 +105,6 @@ mod tests {
     errors! {
         prefix "no: ";
         /// An error.
-        #[derive(Debug)]
         pub enum Failed {
             /// the extent {extent} of mode {mode}
             /// is not positive
@@ -111,6 +123,7 @@ mod tests {
             Never(error: NoSuchType),
         }
     }
+    message_as_debug!(Failed);
 
     #[test]
     fn the_doc_comment_is_the_message() {
@@ -123,5 +136,6 @@ mod tests {
         let inner = u8::try_from(300).unwrap_err();
         assert_eq!(Failed::Inner(inner).to_string(), format!("no: inner: {inner}"));
         assert_eq!(Failed::Empty.to_string(), "no: it is empty");
+        assert_eq!(format!("{:?}", Failed::Empty), "no: it is empty");
     }
 }

@@ -20,7 +20,7 @@
 //! ```
 
 pub use crate::ir::{
-    Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Registers, Shared,
+    Body, BuildErrors, Element, Global, GlobalMut, Group, Kernel, KernelOptions, Registers, Shared,
     Target, Val, Var, Vector, bf16, f16, range,
 };
 pub use crate::layout::{Int, IntTuple, Layout, LayoutError, layout, shape, tiler};

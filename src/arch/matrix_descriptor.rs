@@ -62,7 +62,7 @@ pub struct MatrixDescriptor {
 
 errors! {
     /// A layout that no matrix descriptor describes.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum DescriptorError {
         /// `{layout}` is no operand of wgmma, which is a static layout of two modes: {reason}
@@ -103,6 +103,7 @@ errors! {
         Distance { bytes: i64 },
     }
 }
+crate::errors::message_as_debug!(DescriptorError);
 
 /// A coordinate, the offset there, and the form's offset there.
 type Miss = ((i64, i64), i64, i64);

@@ -6,7 +6,7 @@ use crate::ir::Target;
 
 errors! {
     /// A kernel that cannot be added to a [`Module`](super::Module).
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum CodegenError {
         /// the module already has a kernel `{name}`: the kernels of a module need different names
@@ -19,3 +19,4 @@ errors! {
         OtherTarget { name: String, kernel: Target, module: Target },
     }
 }
+crate::errors::message_as_debug!(CodegenError);

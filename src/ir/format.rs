@@ -82,7 +82,7 @@ pub struct Format {
 
 errors! {
     /// An invalid text of a [`Format`]. Positions are in characters, from 1.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum FormatError {
         /// A `{` that no `}` follows.
@@ -107,6 +107,7 @@ errors! {
         ZeroCharacter { position: usize },
     }
 }
+crate::errors::message_as_debug!(FormatError);
 
 impl Format {
     /// Reads a text with placeholders.

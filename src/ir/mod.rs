@@ -5,6 +5,35 @@
 //! A kernel is built by a Rust closure ([`Kernel::build`]) and verified at once, so a [`Kernel`] is always
 //! valid: code generation and simulation of it never panic. [`KernelIr`] is the same as plain data.
 //!
+//! ```
+//! use tilewright::ir::{GlobalMut, Kernel, Target, parse};
+//!
+//! let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("fill", Target::SM_80, |k, (x, n)| {
+//!     let i = k.thread_idx().x;
+//!     k.if_(i.lt(n), |k| x.store(k, i, 1.0));
+//! })?;
+//! // The text form reads back.
+//! let text = kernel.ir().to_string();
+//! assert!(text.starts_with("kernel @fill target sm_80 (%p0: ptr<global, mut f32>, %p1: i32) {"));
+//! let read = Kernel::verify(parse("fill.kir", &text)?)?;
+//! assert_eq!(read.name(), "fill");
+//!
+//! // What rustc cannot see, the verifier does: a barrier that a part of the threads reaches.
+//! let errors = Kernel::<()>::build("half", Target::SM_80, |k, ()| {
+//!     k.if_(k.thread_idx().x.lt(16), |k| k.barrier());
+//! })
+//! .unwrap_err();
+//! assert!(errors.to_string().contains("the barrier is reached by a part of the threads of a block"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | add operations to a body | [`Body`], and the methods of [`Val`] |
+//! | look at a finished kernel | [`Kernel::ir`], [`op`], [`types`] |
+//! | write and read kernels as text | `Display` of [`Kernel`], [`parse()`] |
+//! | bound threads, clusters and registers | [`KernelOptions`], [`LaunchBounds`] |
+//!
 //! Values are in SSA form; register variables ([`Registers`]) are the mutable exception. Control flow is
 //! structured: [`Control`](op::Control) operations own regions, and a region ends in a terminator.
 
@@ -34,9 +63,9 @@ pub use bounds::{ClusterShape, LaunchBounds};
 #[doc(no_inline)]
 pub use builder::{
     Body, BuildError, BuildErrors, Constant, Dim3, Element, End, Float, Generic, GenericMut,
-    Global, GlobalMut, Integer, Join, Kernel, KernelOptions, Local, Loop, MutPointer, NamedBarrier,
-    Number, Params, Pointer, Range, Registers, Shared, SharedCluster, TensorMap, TensorMapMut,
-    Untyped, Val, Var, Vector, WARP, range,
+    Global, GlobalMut, Group, Integer, Join, Kernel, KernelOptions, Local, Loop, MutPointer,
+    NamedBarrier, Number, Params, Pointer, Range, Registers, Shared, SharedCluster, TensorMap,
+    TensorMapMut, Untyped, Val, Var, Vector, WARP, range,
 };
 pub use checked::{Check, CheckedAccess, CheckedKernel, Record, Site};
 pub use entity::{

@@ -14,7 +14,7 @@ use std::fmt;
 /// assert!(error.to_string().starts_with(message));
 /// # Ok::<(), tilewright::ir::ParseNameError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ParseNameError {
     what: &'static str,
     text: String,
@@ -32,6 +32,7 @@ impl fmt::Display for ParseNameError {
 }
 
 impl std::error::Error for ParseNameError {}
+crate::errors::message_as_debug!(ParseNameError);
 
 /// The member of `all` that prints as `text`. `what` is the set as a noun with its article.
 pub(in crate::ir) fn find<T: Copy + fmt::Display>(

@@ -293,7 +293,7 @@ fn check_range(int: &Int, value: i64, scalar: Scalar) -> Result<(), SignatureErr
 
 errors! {
     /// An argument of a launch that does not match the kernel's signature. Parameters are counted from 0.
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum SignatureError {
         /// it has {expected} layouts and tuples as parameters, and the launch passes {given}
@@ -341,3 +341,4 @@ errors! {
         Range { expression: String, value: i64, scalar: Scalar },
     }
 }
+crate::errors::message_as_debug!(SignatureError);

@@ -161,7 +161,7 @@ impl fmt::Display for Target {
 }
 
 /// A text that names no target.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ParseTargetError {
     text: String,
 }
@@ -179,6 +179,7 @@ impl fmt::Display for ParseTargetError {
 }
 
 impl std::error::Error for ParseTargetError {}
+crate::errors::message_as_debug!(ParseTargetError);
 
 impl FromStr for Target {
     type Err = ParseTargetError;

@@ -17,7 +17,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{Entity, Format, KernelIr, OpId};
 
 /// Assertions of a kernel that failed, in its launches since the device was last waited for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AssertFailures {
     /// The kernel.
@@ -189,3 +189,4 @@ impl fmt::Display for AssertFailures {
 }
 
 impl std::error::Error for AssertFailures {}
+crate::errors::message_as_debug!(AssertFailures);

@@ -91,7 +91,7 @@ impl Grid {
 
 errors! {
     /// A contradiction between the clusters of a kernel, a launch and a device.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub enum ClusterError {
         /// The kernel fixes other clusters than the launch names.
@@ -146,6 +146,7 @@ errors! {
         },
     }
 }
+crate::errors::message_as_debug!(ClusterError);
 
 /// `128 x 1 x 1`
 pub(crate) struct Extent(pub(crate) [u32; 3]);

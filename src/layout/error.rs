@@ -78,7 +78,7 @@ errors! {
     /// let error = a.composition(&layout!(6:3)).unwrap_err();
     /// assert!(matches!(error.cause(), LayoutError::NotAdmissible { .. }));
     /// ```
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum LayoutError {
         /// in mode {mode}: {cause}
@@ -220,6 +220,7 @@ errors! {
         Parse { offset: usize, expected: &'static str },
     }
 }
+crate::errors::message_as_debug!(LayoutError);
 
 impl LayoutError {
     /// The error without its mode.
@@ -284,7 +285,7 @@ errors! {
     /// assert_eq!(error, LayoutError::Name(NameError::Count { modes: 2, names: 1 }));
     /// assert_eq!(error.to_string(), "there are 2 modes, but 1 names were given");
     /// ```
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum NameError {
         /// there are {modes} modes, but {names} names were given
@@ -297,6 +298,7 @@ errors! {
         Missing { name: String, names: String },
     }
 }
+crate::errors::message_as_debug!(NameError);
 
 /// The reason that a composition with a negative stride is rarely a layout.
 const NEGATIVE: &str = "; a negative index counts down from the end of every mode but the last, so that -1 is the coordinate (-1 % extent, .., -1)";

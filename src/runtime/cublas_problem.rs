@@ -60,7 +60,7 @@ impl Matmul {
 
 errors! {
     /// An error of a matrix product by cuBLAS.
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum CublasError {
         /// The library is not installed, or not where the system looks for libraries.
@@ -107,6 +107,7 @@ errors! {
         Runtime(error: RuntimeError),
     }
 }
+crate::errors::message_as_debug!(CublasError);
 
 impl From<RuntimeError> for CublasError {
     fn from(error: RuntimeError) -> CublasError {

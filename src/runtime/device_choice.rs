@@ -35,7 +35,7 @@ impl fmt::Display for DeviceChoice {
 }
 
 /// A text that names no device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ParseDeviceError {
     text: String,
 }
@@ -48,6 +48,7 @@ impl fmt::Display for ParseDeviceError {
 }
 
 impl std::error::Error for ParseDeviceError {}
+crate::errors::message_as_debug!(ParseDeviceError);
 
 impl FromStr for DeviceChoice {
     type Err = ParseDeviceError;

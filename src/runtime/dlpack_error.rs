@@ -11,7 +11,7 @@ errors! {
     ///
     /// From [`Buffer::into_dlpack`](super::Buffer::into_dlpack) and
     /// [`Buffer::from_dlpack`](super::Buffer::from_dlpack).
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum DlpackError {
         /// The tensor is not in the memory of a CUDA GPU.
@@ -49,6 +49,7 @@ errors! {
         Shape { shape: Vec<usize>, len: usize },
     }
 }
+crate::errors::message_as_debug!(DlpackError);
 
 /// Returns the kinds of devices by their numbers in `dlpack.h`.
 fn device_name(device_type: u32) -> Option<&'static str> {

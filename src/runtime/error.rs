@@ -15,7 +15,7 @@ use crate::launch::grid::{ClusterError, Extent, Grid};
 
 errors! {
     /// An error of a device, a buffer or a launch, or a fault of a kernel.
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum RuntimeError {
         /// this build cannot use GPUs: build it with the feature `cuda`, or use the simulator
@@ -257,6 +257,7 @@ errors! {
         Driver { call: &'static str, status: DriverStatus },
     }
 }
+crate::errors::message_as_debug!(RuntimeError);
 
 impl From<TensorMapError> for RuntimeError {
     fn from(error: TensorMapError) -> RuntimeError {

@@ -87,7 +87,7 @@ fn entries_of(log: &str) -> Vec<EntryReport> {
 
 errors! {
     /// An error of `ptxas`.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum PtxasError {
         /// The program does not run.
@@ -112,6 +112,7 @@ errors! {
         } = |f| write!(f, "`{}`, a file for ptxas, cannot be used: {reason}", path.display()),
     }
 }
+crate::errors::message_as_debug!(PtxasError);
 
 impl Ptxas {
     /// Finds the `ptxas` that the environment variable `TILEWRIGHT_PTXAS` names, else that of the toolkit that

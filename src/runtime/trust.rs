@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 ///      what it contains",
 /// );
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The file or folder.
     pub path: PathBuf,
@@ -76,6 +76,7 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+crate::errors::message_as_debug!(Refusal);
 
 /// The reasons for which a file or folder cannot be used.
 #[derive(Debug)]

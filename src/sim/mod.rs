@@ -6,6 +6,23 @@
 //! a GPU leaves undefined is a [`Fault`] that names the operation, its Rust line, the thread and the
 //! address.
 //!
+//! ```
+//! use tilewright::ir::{GlobalMut, Kernel, Target};
+//! use tilewright::runtime::{Device, Grid};
+//!
+//! // Two threads store to one element, and nothing orders them.
+//! let kernel = Kernel::<(GlobalMut<i32>,)>::build("last", Target::SM_80, |k, (x,)| {
+//!     x.store(k, 0, k.thread_idx().x);
+//! })?;
+//! let device = Device::sim()?;
+//! let mut x = device.zeros::<i32>(1)?;
+//! let fault = device.load(&kernel)?.launch(Grid::cover(64, 64), (&mut x,)).unwrap_err().to_string();
+//! # if cfg!(debug_assertions) {
+//! assert!(fault.starts_with("data race (write after write): `st` at "));
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! * Integer and IEEE operations are bit exact. A result that is NaN has the bits that an H200 gives it.
 //! * Every access is checked against the allocation that its pointer was made from. Shared memory is
 //!   uninitialised when a block starts, and each byte remembers whether it was written.

@@ -35,7 +35,7 @@ use super::atom::coverage::CoverageFault;
 /// let error: &TensorError = reported.downcast_ref().unwrap();
 /// assert!(matches!(error.kind, TensorErrorKind::Layout(_)));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct TensorError {
     /// The operation, in CuTe's words.
     pub operation: &'static str,
@@ -261,3 +261,4 @@ impl fmt::Display for TensorError {
 }
 
 impl std::error::Error for TensorError {}
+crate::errors::message_as_debug!(TensorError);

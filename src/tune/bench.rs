@@ -54,7 +54,7 @@ impl Default for BenchOptions {
 
 errors! {
     /// An error of [`bench()`].
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, PartialEq)]
     pub enum BenchError {
         /// `{text}` is no option: expected `--device`, `--regime`, `--rounds`, `--candidates`, `--store` or `--json`
         Option { text: String },
@@ -70,6 +70,7 @@ errors! {
         File { file: String, error: String },
     }
 }
+crate::errors::message_as_debug!(BenchError);
 
 impl From<RuntimeError> for BenchError {
     fn from(error: RuntimeError) -> BenchError {

@@ -1,5 +1,18 @@
 //! Measures kernels, and chooses among their configurations.
 //!
+//! Two candidates are timed alternately, because the clock of a GPU drifts; a median with its interval says whether they differ:
+//!
+//! ```
+//! use tilewright::tune::{Estimate, interleave};
+//!
+//! let seconds = [2.0e-3, 1.5e-3]; // a launch of each candidate, timed
+//! let rounds: Result<Vec<Vec<f64>>, String> = interleave(2, 9, 7, |candidate| Ok(seconds[candidate])).into_iter().collect();
+//! let rounds = rounds?;
+//! let speedup = Estimate::of_ratios(&rounds[0], &rounds[1], 7);
+//! assert!(speedup.is_some_and(|speedup| speedup.low > 1.3)); // the second one is faster
+//! # Ok::<(), String>(())
+//! ```
+//!
 //! * [`Regime`] says what the GPU does while it is timed; [`interleave`] and [`Estimate`] make figures that can be
 //!   compared; a [`Report`] keeps each round of them.
 //! * A [`Tunable`] is a problem with the configurations of a kernel: of the library or of a program. A [`Tuner`] finds the

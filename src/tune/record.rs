@@ -187,7 +187,7 @@ impl ProblemTimes {
 
 errors! {
     /// An error of reading a sweep.
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, PartialEq)]
     pub enum SweepError {
         /// `{name}` is no configuration: {error}
         Name { name: String, error: String },
@@ -197,6 +197,7 @@ errors! {
         Time { us: f64 },
     }
 }
+crate::errors::message_as_debug!(SweepError);
 
 /// The times of an interleaved measurement, round by round, without summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

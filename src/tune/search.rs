@@ -93,7 +93,7 @@ pub struct Tuned<C> {
 
 errors! {
     /// An error of a search without an answer.
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, PartialEq)]
     pub enum SearchError {
         /// No candidate is right.
         NoCandidate {
@@ -112,6 +112,7 @@ errors! {
         Unsupported { what: String },
     }
 }
+crate::errors::message_as_debug!(SearchError);
 
 /// A search among candidates. It keeps the results.
 ///

@@ -12,7 +12,7 @@ errors! {
     /// `cuTensorMapEncodeIm2col`).
     /// Dimensions are counted in the order of the map, fastest first; modes in the order of the
     /// layout.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum TensorMapError {
         /// {error}
@@ -100,6 +100,7 @@ errors! {
         Address { address: u64 },
     }
 }
+crate::errors::message_as_debug!(TensorMapError);
 
 impl From<LayoutError> for TensorMapError {
     fn from(error: LayoutError) -> TensorMapError {

@@ -9,7 +9,7 @@ use crate::ir::types::{Scalar, Type};
 use crate::ir::verify::VerifyError;
 
 /// An error found while a kernel was built or verified.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct BuildError {
     /// The source location of the operation at fault.
     pub location: SourceLocation,
@@ -92,9 +92,10 @@ impl fmt::Display for BuildError {
 }
 
 impl std::error::Error for BuildError {}
+crate::errors::message_as_debug!(BuildError);
 
 /// All errors of a build, sorted by source location. Never empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct BuildErrors {
     kernel: String,
     errors: Vec<BuildError>,
@@ -128,3 +129,4 @@ impl fmt::Display for BuildErrors {
 }
 
 impl std::error::Error for BuildErrors {}
+crate::errors::message_as_debug!(BuildErrors);

@@ -1,8 +1,12 @@
 //! Operators and functions of device values.
 //!
 //! They are pure, so they need no body handle: the operation goes to the end of the innermost open body.
+//! `value += x` is `value = value + x`: it names another value on the host, and changes nothing on the device.
 
-use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
+use std::ops::{
+    Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,
+    Mul, MulAssign, Neg, Not, Rem, RemAssign, Shl, ShlAssign, Shr, ShrAssign, Sub, SubAssign,
+};
 
 use super::typed::{
     Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut, Global,
@@ -13,7 +17,7 @@ use crate::ir::narrow::{bf16, f16};
 use crate::ir::op::{Arith, Compare, Convert, Mem};
 
 macro_rules! binary_operators {
-    ($($Trait:ident $method:ident $Variant:ident $Bound:ident [$($ty:ty)*];)*) => {$(
+    ($($Trait:ident $method:ident $Assign:ident $assign:ident $Variant:ident $Bound:ident [$($ty:ty)*];)*) => {$(
         #[doc = concat!("[`Arith::", stringify!($Variant), "`]; either side may be a host value.")]
         impl<'b, T: $Bound, R: IntoOperand<'b, T>> $Trait<R> for Val<'b, T> {
             type Output = Val<'b, T>;
@@ -23,6 +27,15 @@ macro_rules! binary_operators {
                 let cx = self.context();
                 let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
                 cx.emit_val(Arith::$Variant { lhs, rhs })
+            }
+        }
+
+        /// The operator, then an assignment on the host. A value that changes in the body of a device loop or branch is
+        /// returned from that body, or kept in a [`Var`](super::Var).
+        impl<'b, T: $Bound, R: IntoOperand<'b, T>> $Assign<R> for Val<'b, T> {
+            #[track_caller]
+            fn $assign(&mut self, rhs: R) {
+                *self = self.$method(rhs);
             }
         }
 
@@ -41,18 +54,18 @@ macro_rules! binary_operators {
 }
 
 binary_operators! {
-    Add add Add Arithmetic [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
-    Sub sub Sub Arithmetic [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
-    Mul mul Mul Arithmetic [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
-    Div div Div Number [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
-    Rem rem Rem Integer [i8 i16 i32 i64 u8 u16 u32 u64];
-    BitAnd bitand And Bits [bool i8 i16 i32 i64 u8 u16 u32 u64];
-    BitOr bitor Or Bits [bool i8 i16 i32 i64 u8 u16 u32 u64];
-    BitXor bitxor Xor Bits [bool i8 i16 i32 i64 u8 u16 u32 u64];
+    Add add AddAssign add_assign Add Arithmetic [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
+    Sub sub SubAssign sub_assign Sub Arithmetic [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
+    Mul mul MulAssign mul_assign Mul Arithmetic [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
+    Div div DivAssign div_assign Div Number [i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64];
+    Rem rem RemAssign rem_assign Rem Integer [i8 i16 i32 i64 u8 u16 u32 u64];
+    BitAnd bitand BitAndAssign bitand_assign And Bits [bool i8 i16 i32 i64 u8 u16 u32 u64];
+    BitOr bitor BitOrAssign bitor_assign Or Bits [bool i8 i16 i32 i64 u8 u16 u32 u64];
+    BitXor bitxor BitXorAssign bitxor_assign Xor Bits [bool i8 i16 i32 i64 u8 u16 u32 u64];
 }
 
 macro_rules! shift_operators {
-    ($($Trait:ident $method:ident $Variant:ident;)*) => {$(
+    ($($Trait:ident $method:ident $Assign:ident $assign:ident $Variant:ident;)*) => {$(
         #[doc = concat!("[`Arith::", stringify!($Variant), "`]; the amount is a `u32`.")]
         impl<'b, T: Integer, R: IntoOperand<'b, u32>> $Trait<R> for Val<'b, T> {
             type Output = Val<'b, T>;
@@ -64,12 +77,20 @@ macro_rules! shift_operators {
                 cx.emit_val(Arith::$Variant { value, amount })
             }
         }
+
+        /// The operator, then an assignment on the host.
+        impl<'b, T: Integer, R: IntoOperand<'b, u32>> $Assign<R> for Val<'b, T> {
+            #[track_caller]
+            fn $assign(&mut self, amount: R) {
+                *self = self.$method(amount);
+            }
+        }
     )*};
 }
 
 shift_operators! {
-    Shl shl Shl;
-    Shr shr Shr;
+    Shl shl ShlAssign shl_assign Shl;
+    Shr shr ShrAssign shr_assign Shr;
 }
 
 /// [`Arith::Neg`]

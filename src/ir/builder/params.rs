@@ -29,6 +29,12 @@ pub trait Parameter: 'static {
 }
 
 /// The signature of a kernel: a tuple of parameter types, each a [`Parameter`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the signature of a kernel",
+    label = "expected a tuple of at most 12 parameter types",
+    note = "a signature with one parameter has a comma: `Kernel<(Global<f32>,)>`",
+    note = "parameters are scalars, `Global<T>`, `GlobalMut<T>`, tensor maps, layouts, tuples, arrays and structs declared with `params!`"
+)]
 pub trait Params: 'static {
     /// The parameters as the body of the kernel gets them.
     type At<'b>;

@@ -68,6 +68,12 @@ pub trait Signed: Arithmetic {}
 /// A type with bitwise logic: integers and `bool`.
 pub trait Bits: Element {}
 /// An integer type that can index memory.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not index memory",
+    label = "expected an index of type `i32`, `i64`, `u32` or `u64`",
+    note = "`k.thread_idx()` and `k.block_idx()` have the indices `.x`, `.y` and `.z`",
+    note = "the first argument of `load` and `store` is the body, `k`; the second one is the index"
+)]
 pub trait MemIndex: Integer {
     /// The number, if the type has it.
     fn from_i64(value: i64) -> Option<Self>;
@@ -346,7 +352,7 @@ impl<T: Integer> Val<'_, T> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used as a device value of type `{T}`",
     label = "expected `Val<'_, {T}>` or a host `{T}`",
-    note = "types are never mixed silently: a device value is converted with `.cvt::<{T}>()`",
+    note = "types are never mixed silently: a device value is converted with `.cvt::<{T}>()`; a float literal has a point, such as `2.0`",
     note = "a host value is converted on the host: with `as`, such as `n as i32`; to a narrow float with `from_f32`, such as `bf16::from_f32(2.0)`"
 )]
 pub trait IntoVal<'x, T: Ty> {
@@ -394,7 +400,7 @@ impl<'x, T: Ty> IntoVal<'x, T> for Val<'x, T> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used as a device value of type `{T}`",
     label = "expected `Val<'_, {T}>` or a host `{T}`",
-    note = "types are never mixed silently: a device value is converted with `.cvt::<{T}>()`",
+    note = "types are never mixed silently: a device value is converted with `.cvt::<{T}>()`; a float literal has a point, such as `2.0`; the value of a `Var` is `var.get(k)`",
     note = "a host count is a `u32`, which stands for an `i32` too; a narrow float is made with `from_f32`, such as `bf16::from_f32(2.0)`"
 )]
 pub trait IntoOperand<'x, T: Ty> {

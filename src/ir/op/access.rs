@@ -377,7 +377,7 @@ impl fmt::Display for StoreAccess {
 }
 
 /// A text that is no way to access memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ParseAccessError {
     text: String,
 }
@@ -393,6 +393,7 @@ impl fmt::Display for ParseAccessError {
 }
 
 impl std::error::Error for ParseAccessError {}
+crate::errors::message_as_debug!(ParseAccessError);
 
 /// Takes the next part, where it is one of the type.
 fn take<T: FromStr>(parts: &mut &[&str]) -> Option<T> {

@@ -214,7 +214,7 @@ pub enum PtxPiece<'t> {
 
 errors! {
     /// A violation of the rules of inline PTX text.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum PtxTextError {
         /// A character that is not printable ASCII.
@@ -235,6 +235,7 @@ errors! {
         Register { name: String },
     }
 }
+crate::errors::message_as_debug!(PtxTextError);
 
 /// Two texts with different simulations are equal.
 impl PartialEq for InlinePtx {

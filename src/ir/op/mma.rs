@@ -33,7 +33,7 @@ impl fmt::Display for MmaShape {
 }
 
 /// A text that is no shape.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ParseMmaShapeError {
     text: String,
 }
@@ -45,6 +45,7 @@ impl fmt::Display for ParseMmaShapeError {
 }
 
 impl std::error::Error for ParseMmaShapeError {}
+crate::errors::message_as_debug!(ParseMmaShapeError);
 
 impl FromStr for MmaShape {
     type Err = ParseMmaShapeError;
@@ -176,7 +177,7 @@ impl fmt::Display for WgmmaForm {
 }
 
 /// A text that is no form of `wgmma`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ParseWgmmaFormError {
     text: String,
 }
@@ -193,6 +194,7 @@ impl fmt::Display for ParseWgmmaFormError {
 }
 
 impl std::error::Error for ParseWgmmaFormError {}
+crate::errors::message_as_debug!(ParseWgmmaFormError);
 
 impl FromStr for WgmmaForm {
     type Err = ParseWgmmaFormError;

@@ -112,7 +112,7 @@ impl fmt::Display for Count {
 ///     "2:8: `add` takes 2 operands, but is given 1\n  |   %y = add %x : f32\n  |        ^^^"
 /// );
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ParseError {
     /// The cause.
     pub kind: ParseErrorKind,
@@ -167,3 +167,4 @@ impl fmt::Display for ParseError {
 }
 
 impl std::error::Error for ParseError {}
+crate::errors::message_as_debug!(ParseError);

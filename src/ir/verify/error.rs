@@ -566,7 +566,7 @@ impl fmt::Display for Violation {
 }
 
 /// All broken rules of a kernel, in the order of the program. Never empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct VerifyErrors {
     pub(super) violations: Vec<Violation>,
 }
@@ -598,3 +598,4 @@ impl fmt::Display for VerifyErrors {
 }
 
 impl std::error::Error for VerifyErrors {}
+crate::errors::message_as_debug!(VerifyErrors);

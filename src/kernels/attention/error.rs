@@ -21,7 +21,7 @@ errors! {
     /// assert_eq!(error.to_string(), "the kernel needs sm_90a, and the target is sm_80");
     /// # Ok::<(), tilewright::kernels::attention::AttentionError>(())
     /// ```
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum AttentionError {
         /// the kernel needs {needed}, and the target is {target}
@@ -62,6 +62,7 @@ errors! {
         Runtime(error: Box<RuntimeError>),
     }
 }
+crate::errors::message_as_debug!(AttentionError);
 
 macro_rules! from {
     ($($error:ident $variant:ident)*) => {$(

@@ -17,7 +17,7 @@ errors! {
     /// let error = DecodeProblem::new([4, 32, 5], 128, [100, 64, 20]).check().unwrap_err();
     /// assert_eq!(error.to_string(), "32 heads are no multiple of 5 heads of keys");
     /// ```
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum DecodeError {
         /// the kernel needs sm_80, and the target is {target}
@@ -62,6 +62,7 @@ errors! {
         Runtime(error: Box<RuntimeError>),
     }
 }
+crate::errors::message_as_debug!(DecodeError);
 
 macro_rules! from {
     ($($error:ident $variant:ident)*) => {$(

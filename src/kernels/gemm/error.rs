@@ -24,7 +24,7 @@ errors! {
     /// assert!(matches!(error, GemmError::Target { schedule: Schedule::Cooperative, .. }));
     /// assert_eq!(error.to_string(), "the schedule `coop` needs sm_90a, and the target is sm_80");
     /// ```
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum GemmError {
         /// The target lacks the instructions of the schedule.
@@ -207,6 +207,7 @@ errors! {
         Runtime(error: Box<RuntimeError>),
     }
 }
+crate::errors::message_as_debug!(GemmError);
 
 macro_rules! from {
     ($($Variant:ident($Error:ty)),* $(,)?) => {$(

@@ -90,7 +90,7 @@ impl fmt::Display for Regime {
 }
 
 /// A text that names no regime.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ParseRegimeError {
     text: String,
 }
@@ -103,6 +103,7 @@ impl fmt::Display for ParseRegimeError {
 }
 
 impl std::error::Error for ParseRegimeError {}
+crate::errors::message_as_debug!(ParseRegimeError);
 
 impl FromStr for Regime {
     type Err = ParseRegimeError;

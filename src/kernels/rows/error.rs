@@ -22,7 +22,7 @@ errors! {
     ///     "the rows have 100000 columns, but the threads that share a row hold 32768"
     /// );
     /// ```
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum RowError {
         /// {operand} has elements of {found}, but the kernel takes {expected}
@@ -68,6 +68,7 @@ errors! {
         Runtime(error: Box<RuntimeError>),
     }
 }
+crate::errors::message_as_debug!(RowError);
 
 impl From<BuildErrors> for RowError {
     fn from(error: BuildErrors) -> RowError {

@@ -7,7 +7,7 @@ use crate::ir::types::Scalar;
 
 errors! {
     /// An error of a communicator or of a collective: [`RuntimeError::Comm`](crate::runtime::RuntimeError::Comm).
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum CommError {
         /// this build has no NCCL: build it with the feature `nccl`, or use simulators
@@ -53,6 +53,7 @@ errors! {
         IdFile { path: String, error: String },
     }
 }
+crate::errors::message_as_debug!(CommError);
 
 /// A version of NCCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

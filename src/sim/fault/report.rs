@@ -9,7 +9,7 @@ use crate::sim::options::Order;
 /// Of several faults of a launch, the one of the lowest block or cluster is reported (with `Order::Reverse` of the highest),
 /// and of several lanes of a warp
 /// that fault at one operation the lowest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
     /// The cause.

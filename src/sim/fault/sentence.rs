@@ -415,6 +415,7 @@ impl Fault {
 }
 
 impl std::error::Error for Fault {}
+crate::errors::message_as_debug!(Fault);
 
 /// `` `st` at x.rs:3:9 ``
 impl fmt::Display for SourceOp {

@@ -35,7 +35,7 @@ pub struct GlobalBuffer {
 }
 
 /// Data of another length than the buffer that it was to fill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct WriteError {
     /// The bytes of the buffer.
     pub buffer_bytes: usize,
@@ -51,6 +51,7 @@ impl fmt::Display for WriteError {
 }
 
 impl std::error::Error for WriteError {}
+crate::errors::message_as_debug!(WriteError);
 
 impl GlobalBuffer {
     /// A buffer of zero bytes.

@@ -16,7 +16,7 @@ errors! {
     /// assert!(matches!(error, AtomError::Shape { .. }));
     /// assert_eq!(error.to_string(), "mma.sync of TF32 by TF32 has no shape 16x8x16: it has 16x8x4, 16x8x8");
     /// ```
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum AtomError {
         /// {instruction} does not multiply {a} by {b} and add to {c}
@@ -112,6 +112,7 @@ errors! {
         Layout(error: LayoutError),
     }
 }
+crate::errors::message_as_debug!(AtomError);
 
 impl From<LayoutError> for AtomError {
     fn from(error: LayoutError) -> Self {

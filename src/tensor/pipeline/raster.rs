@@ -151,7 +151,7 @@ impl fmt::Display for Raster {
 }
 
 /// A text that names no [`Raster`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ParseRasterError {
     text: String,
 }
@@ -168,6 +168,7 @@ impl fmt::Display for ParseRasterError {
 }
 
 impl std::error::Error for ParseRasterError {}
+crate::errors::message_as_debug!(ParseRasterError);
 
 impl FromStr for Raster {
     type Err = ParseRasterError;

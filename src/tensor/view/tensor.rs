@@ -488,9 +488,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
             None => k.constant(E::Elem::default()),
         }
     }
-}
 
-impl<'b, E: Writable<'b>> Tensor<E> {
     /// Sets the element at a coordinate inside the shape.
     #[track_caller]
     pub fn store(
@@ -498,7 +496,9 @@ impl<'b, E: Writable<'b>> Tensor<E> {
         k: &Body<'b, '_>,
         coord: impl Into<DeviceCoord<'b>>,
         value: impl IntoOperand<'b, E::Elem>,
-    ) {
+    ) where
+        E: Writable<'b>,
+    {
         if let Some(engine) = self.element(k, "store", &coord.into()) {
             engine.write(k, value);
         }
