@@ -10,7 +10,8 @@ use crate::tensor::Raster;
 use super::config::{GemmConfig, LoadForm, Schedule, StoreForm};
 use super::error::GemmError;
 use super::explain::Explanation;
-use super::model::{GemmModel, Machine, Prediction};
+use super::machine::Machine;
+use super::model::{GemmModel, Prediction};
 use super::parts::Splits;
 use super::problem::GemmProblem;
 use super::regime::Regime;
@@ -26,6 +27,9 @@ const STAGES: u32 = 12;
 const FETCHED: u32 = 50 << 10;
 /// The maximum number of accumulators of a thread that sums parts alone in its block and spills none.
 const PARTS: u32 = 116;
+
+/// The minimum number of steps of a tile for stream-K.
+const STREAM_STEPS: u32 = 16;
 
 /// Tiles of the kernel without tensor cores, and the maximum number of stages. Where few warps share an SM, a long step
 /// along K waits for its instructions.
@@ -92,10 +96,10 @@ impl GemmConfig {
         let mut all = self.candidates(&shape, sms);
         if all.first().is_some_and(|config| config.load != LoadForm::Tensor) {
             // Small products are sooner done without copies.
-            all.extend(self.of_threads(problem));
+            all.extend(self.of_threads(problem, sms));
         }
         let found = first(&all);
-        if found.is_empty() { first(&self.of_threads(problem)) } else { found }
+        if found.is_empty() { first(&self.of_threads(problem, sms)) } else { found }
     }
 
     /// Says why [`best`](GemmConfig::best) chooses its configuration.
@@ -206,9 +210,7 @@ impl GemmConfig {
                     let has_registers = config.consumers() > 1 || config.accumulators() <= PARTS;
                     if schedule == Schedule::Cooperative && has_registers {
                         for whole in [whole].into_iter().chain(threads) {
-                            let splits = whole.splits_of(problem, sms);
-                            let of = |parts| GemmConfig { splits: Splits::Even(parts), ..whole };
-                            all.extend(splits.map(of));
+                            all.extend(whole.with_splits(problem, sms));
                         }
                     }
                     if chunks && config.consumers() == 2 && config.accumulators() == 128 {
@@ -220,14 +222,23 @@ impl GemmConfig {
         all
     }
 
-    /// Splits that make about as many blocks of few tiles as a device has SMs, or half as many, each with 4 steps or more.
-    fn splits_of(&self, problem: &GemmProblem, sms: u32) -> impl Iterator<Item = u32> + use<> {
+    /// The configurations that split K: with as many equal splits as make about as many blocks of few tiles as a device runs at
+    /// once, half or a quarter as many, each with 4 steps or more; stream-K where few waves leave SMs without work.
+    fn with_splits(self, problem: &GemmProblem, at_once: u32) -> impl Iterator<Item = GemmConfig> {
         let [rows, columns, steps] = self.tiles(problem);
         let tiles = u64::from(rows) * u64::from(columns) * u64::from(problem.batch);
-        let max = (u64::from(sms) / tiles.max(1)).min(64).min(u64::from(steps / 4)) as u32;
+        let max = (u64::from(at_once) / tiles.max(1)).min(64).min(u64::from(steps / 4)) as u32;
         // As many as leave none without steps.
         let full = move |splits: u32| steps.div_ceil(steps.div_ceil(splits.max(1)));
-        [max, max / 2, max / 4].map(full).into_iter().filter(|splits| *splits > 1)
+        let splits = [max, max / 2, max / 4].map(full).into_iter().filter(|splits| *splits > 1);
+        let stream = self.schedule == Schedule::Cooperative
+            && steps >= STREAM_STEPS
+            && is_ragged(tiles, at_once.into());
+        let all = splits.map(Splits::Even).chain(stream.then_some(Splits::Stream));
+        all.map(move |splits| {
+            let config = GemmConfig { splits, ..self };
+            GemmConfig { registers: config.usual_registers(), ..config }
+        })
     }
 
     /// The configuration with this way to write D and with all that follows from its tile.
@@ -252,7 +263,8 @@ impl GemmConfig {
         [of(strides.a, self.a), of(strides.b, self.b), of(strides.d, self.d)]
     }
 
-    fn of_threads(&self, problem: &GemmProblem) -> Vec<GemmConfig> {
+    /// The configurations of the kernels without roles.
+    pub(crate) fn of_threads(&self, problem: &GemmProblem, sms: u32) -> Vec<GemmConfig> {
         let mut all = Vec::new();
         let size = self.a.size_bytes();
         if self.a == Scalar::F32 {
@@ -273,6 +285,9 @@ impl GemmConfig {
                 all.extend(found.map(|config| config.with_max_stages(max)));
             }
         }
+        // Up to four blocks of small tiles share an SM.
+        let split = all.iter().flat_map(|config| config.with_splits(problem, 4 * sms));
+        all.extend(split.collect::<Vec<_>>());
         all.retain(|config| config.check().is_ok() && config.check_problem(problem).is_ok());
         all
     }
@@ -294,6 +309,12 @@ type Asked = (GemmConfig, GemmProblem, u32);
 
 /// The plans of a process.
 static TABLE: LazyLock<Mutex<HashMap<Asked, Arc<Plans>>>> = LazyLock::new(Mutex::default);
+
+/// Returns whether tiles for `sms` SMs make one to four waves, and the last one leaves a fifth of the SMs or more without work.
+fn is_ragged(tiles: u64, sms: u64) -> bool {
+    let (full, rest) = (tiles / sms.max(1), tiles % sms.max(1));
+    (1..4).contains(&full) && 20 * tiles >= 21 * sms && rest > 0 && 5 * rest < 4 * sms
+}
 
 /// The regime in which a problem is planned: that of short work.
 fn regime_of(problem: &GemmProblem) -> Regime {

@@ -1,131 +1,13 @@
 //! [`GemmModel`] predicts the time of a matrix product.
 
 use crate::ir::types::Scalar;
-use crate::runtime::Properties;
 use crate::tensor::Raster;
 
 use super::config::{GROUP, GemmConfig, LoadForm, Schedule, StoreForm};
+use super::machine::{Machine, Parameters};
+use super::parts::Splits;
 use super::problem::GemmProblem;
 use super::regime::Regime;
-
-/// The figures of a device that the model uses.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Machine {
-    /// Multiprocessors.
-    pub sms: u32,
-    /// Cycles per second at full clock.
-    pub clock_hz: f64,
-    /// Bytes of the L2 cache.
-    pub l2_bytes: f64,
-    /// Bytes per second of its memory, as streams reach it.
-    pub memory_bytes_per_s: f64,
-    /// Watts that it may take.
-    pub power_w: f64,
-    /// Bytes of shared memory of an SM.
-    pub shared_bytes: u64,
-}
-
-impl Machine {
-    /// The NVIDIA H200 (SXM): 132 SMs, 1980 MHz, 60 MiB of L2, 700 W; 4.4 TB/s are measured.
-    pub const H200: Machine = Machine {
-        sms: 132,
-        clock_hz: 1.98e9,
-        l2_bytes: 60.0 * 1024.0 * 1024.0,
-        memory_bytes_per_s: 4.4e12,
-        power_w: 700.0,
-        shared_bytes: 228 * 1024,
-    };
-
-    /// Returns a device with these properties. What they do not say is taken from the H200, in proportion to the width
-    /// of the bus and to the SMs.
-    pub fn of(properties: &Properties) -> Machine {
-        let base = Machine::H200;
-        let bus = f64::from(properties.memory_bus_bits) / 6016.0;
-        let size = f64::from(properties.sm_count) / f64::from(base.sms);
-        Machine {
-            sms: properties.sm_count.max(1),
-            l2_bytes: properties.l2_bytes as f64,
-            memory_bytes_per_s: base.memory_bytes_per_s * bus.max(0.01),
-            power_w: base.power_w * size,
-            shared_bytes: properties.shared_bytes_per_sm,
-            ..base
-        }
-    }
-}
-
-/// Names the parameters, so that a fit can go through them.
-macro_rules! parameters {
-    ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
-        /// The unknowns of a device and its kernels, fitted to measurements (`tune::fit`).
-        #[derive(Clone, Copy, Debug, PartialEq)]
-        pub struct Parameters {
-            $($(#[$doc])* pub $name: f64,)*
-        }
-
-        impl Parameters {
-            /// Fitted on an NVIDIA H200 to `benches/data/h200-gemm.json`.
-            pub const H200: Parameters = Parameters { $($name: $value,)* };
-
-            /// The number of parameters.
-            #[cfg(feature = "tune")]
-            pub(crate) const COUNT: usize = [$(stringify!($name)),*].len();
-
-            #[cfg(feature = "tune")]
-            pub(crate) fn to_array(self) -> [f64; Parameters::COUNT] {
-                [$(self.$name),*]
-            }
-
-            #[cfg(feature = "tune")]
-            pub(crate) fn from_array(values: [f64; Parameters::COUNT]) -> Parameters {
-                let [$($name),*] = values;
-                Parameters { $($name),* }
-            }
-        }
-    };
-}
-
-parameters! {
-    /// Seconds of a launch in a graph that do not depend on the kernel.
-    launch_s = 2.35e-6,
-    /// Seconds that a programmatic launch hides.
-    programmatic_s = 0.58e-6,
-    /// Cycles from the start of a block to its first product, and from its last store to its end.
-    prologue_cycles = 1000.0,
-    /// Cycles of a step along K beside its products, for the two warp groups of a block together.
-    step_cycles = 4.12,
-    /// Cycles of a step of a single warp group that nothing hides.
-    drain_cycles = 21.2,
-    /// Bytes that an SM reads from the L2 cache in a cycle.
-    fill_bytes = 77.3,
-    /// Cycles from asking for a tile to having it.
-    latency_cycles = 2160.0,
-    /// Cycles of the end of a tile, beside its bytes.
-    switch_cycles = 600.0,
-    /// Bytes of D that an SM writes in a cycle.
-    store_bytes = 11.7,
-    /// The share of the end of a tile that is seen where the other warp group multiplies meanwhile.
-    pingpong_share = 0.199,
-    /// The share of it that is seen where D is written under the next tile.
-    deferred_share = 0.407,
-    /// The same for narrow stores, relative to stores as wide as the tile.
-    chunks_share = 0.722,
-    /// Extra cycles of a step for a cluster of two.
-    cluster_cycles = 4.3,
-    /// The share of the rate of `wgmma` that `mma.sync` reaches.
-    mma_sync_share = 0.53,
-    /// The share of the L2 cache that keeps tiles for other blocks.
-    kept_share = 0.533,
-    /// Joules of a floating point operation of 16-bit inputs.
-    flop_j = 0.447e-12,
-    /// Joules of a byte from the L2 cache.
-    l2_j = 18.8e-12,
-    /// Joules of a byte from memory.
-    memory_j = 42.6e-12,
-    /// Watts without work.
-    idle_w = 158.0,
-    /// Watts of a millisecond's burst, relative to the limit.
-    burst_w = 1.28,
-}
 
 /// The predicted time of a product, with its parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -166,10 +48,70 @@ struct Busy {
     fix_up: f64,
 }
 
+/// The share of the busiest SM.
+struct Share {
+    /// Tiles or parts of tiles, one after the other.
+    waves: f64,
+    /// Steps along K.
+    steps: f64,
+    /// Tiles that end, and whose end is seen.
+    tiles: f64,
+    /// Parts of tiles that are written to the workspace or read from it.
+    parts: f64,
+    /// Waits for the other parts of a tile.
+    exchanges: f64,
+}
+
+impl Share {
+    /// Of tiles with some steps each, each in `parts` equal parts: `at_once` SMs, or clusters, have `resident` blocks each.
+    fn even([tiles, steps]: [f64; 2], parts: u32, [at_once, resident]: [f64; 2]) -> Share {
+        let parts = f64::from(parts);
+        let tiles = tiles * parts;
+        let waves = (tiles / at_once).ceil().max(1.0);
+        // Blocks of one SM share it, so the work of all of them counts.
+        let rounds = (tiles / (at_once * resident)).ceil().max(1.0) * resident.min(waves);
+        let steps = rounds * (steps / parts).ceil();
+        let (parts, exchanges) = match parts > 1.0 {
+            // Each block writes its part, and the last one reads all of them. Those of an SM wait together.
+            true => (rounds + parts, (rounds / resident).ceil()),
+            false => (0.0, 0.0),
+        };
+        Share { waves, steps, tiles: rounds, parts, exchanges }
+    }
+
+    /// By stream-K.
+    fn stream([tiles, steps]: [f64; 2], at_once: f64) -> Share {
+        let [tiles, each, max] = [tiles, steps, at_once].map(|x| x as u64);
+        let blocks = Splits::Stream.blocks(tiles, each, max);
+        let shared = Splits::shared(tiles, blocks);
+        let whole = ((tiles - shared) / blocks) as f64;
+        if shared == 0 {
+            return Share {
+                waves: whole,
+                steps: whole * steps,
+                tiles: whole,
+                parts: 0.0,
+                exchanges: 0.0,
+            };
+        }
+        let run = (shared * each).div_ceil(blocks);
+        // A block writes the end of the tile with which its run starts, and reads the other parts of that with which it ends.
+        let others = each.div_ceil(run);
+        Share {
+            waves: whole + run.div_ceil(each) as f64,
+            steps: whole * steps + run as f64,
+            tiles: whole + shared.div_ceil(blocks) as f64,
+            parts: 1.0 + others as f64,
+            exchanges: 1.0,
+        }
+    }
+}
+
 /// A model of a device: seconds of a configuration for a problem.
 ///
 /// The busiest SM has `waves` tiles, each of `steps` along K, and
-/// `cycles = prologue + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. The memory is
+/// `cycles = prologue + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. By stream-K it has the
+/// steps of its run and of its whole tiles, and writes and reads parts of tiles. The memory is
 /// read as often as the order of the tiles makes it. The energy is that of the operations and of the bytes of L2 cache
 /// and memory. The longest of the three counts.
 ///
@@ -235,7 +177,7 @@ impl GemmModel {
         let longest = busy_s.max(memory_s).max(energy_s);
         let share = |seconds: f64| (seconds / longest).powf(power);
         let sum = share(busy_s) + share(memory_s) + share(energy_s);
-        let seconds = longest * sum.powf(1.0 / power) + copies_s;
+        let seconds = (longest * sum.powf(1.0 / power) + copies_s) * unmeasured(config);
         Prediction {
             seconds,
             busy_s,
@@ -303,25 +245,27 @@ impl GemmModel {
     fn busy(&self, config: &GemmConfig, problem: &GemmProblem) -> Busy {
         let p = &self.parameters;
         let [rows, columns, steps] = config.tiles(problem);
-        let splits = config.splits.even();
-        let steps = steps.div_ceil(splits);
         let cluster = config.cluster.max(1);
         let clusters =
             f64::from(rows.div_ceil(cluster)) * f64::from(columns) * f64::from(problem.batch);
-        let clusters = clusters * f64::from(splits);
-        let blocks_at_once = if config.is_warp_specialised() { 1 } else { self.resident(config) };
-        let concurrent_clusters = f64::from((self.machine.sms / cluster).max(1));
-        let waves = (clusters / concurrent_clusters).ceil().max(1.0);
-        let rounds = if config.is_warp_specialised() {
-            waves
-        } else {
-            // Blocks of one SM share it, so the work of all of them counts.
-            (clusters / (concurrent_clusters * f64::from(blocks_at_once))).ceil().max(1.0)
-                * f64::from(blocks_at_once).min(waves)
+        let resident = if config.is_warp_specialised() { 1 } else { self.resident(config) };
+        let at_once = f64::from((self.machine.sms / cluster).max(1));
+        let share = match config.splits {
+            Splits::Even(parts) => {
+                Share::even([clusters, f64::from(steps)], parts.max(1), [at_once, resident.into()])
+            }
+            Splits::Stream => Share::stream([clusters, f64::from(steps)], at_once),
         };
         let products = self.step_cycles(config);
+        let products = if config.schedule == Schedule::Simt {
+            // A thread has a product in each cycle. Few threads leave some of the 128 without work.
+            let threads = share.waves.min(resident.into()) * f64::from(config.threads());
+            products * (128.0 / threads).max(1.0)
+        } else {
+            products
+        };
         let bytes = stage_l2_bytes(config, problem);
-        let stages = f64::from((config.stages * blocks_at_once).max(1));
+        let stages = f64::from((config.stages * resident).max(1));
         let own = p.step_cycles
             + if config.consumers() < 2 && config.is_warp_specialised() {
                 p.drain_cycles
@@ -361,26 +305,20 @@ impl GemmModel {
             (_, StoreForm::Chunks | StoreForm::Direct) => p.chunks_share,
             (_, StoreForm::Rows) => 1.0,
         };
-        let tile = f64::from(steps) * step;
         // One tile alone: a second warp group with tiles of its own has none, and hides nothing.
-        let alone = config.is_pingpong() && waves < 2.0;
-        let tile = if alone { tile + f64::from(steps) * p.drain_cycles } else { tile };
-        let parts = if splits > 1 {
-            // Each block writes its part, and the last one reads all of them.
-            let part = 4.0 * f64::from(m) * f64::from(n) / PARTIAL_BYTES;
-            rounds * (part + EXCHANGE_CYCLES) + f64::from(splits) * part
-        } else {
-            0.0
-        };
-        let store = (rounds - 1.0) * end * seen + end;
-        let all_steps = rounds * f64::from(steps);
+        let alone = config.is_pingpong() && share.waves < 2.0;
+        let drain = if alone { p.drain_cycles } else { 0.0 };
+        // Parts of a tile that a block writes or reads.
+        let part = 4.0 * f64::from(m) * f64::from(n) / PARTIAL_BYTES;
+        let fix_up = share.parts * part + share.exchanges * EXCHANGE_CYCLES;
+        let store = (share.tiles - 1.0).max(0.0) * end * seen + end;
         Busy {
-            waves: waves as u32,
-            cycles: p.prologue_cycles + rounds * tile + store + parts,
-            mma: all_steps * products,
-            l2: all_steps * bytes / p.fill_bytes,
+            waves: share.waves as u32,
+            cycles: p.prologue_cycles + share.steps * (step + drain) + store + fix_up,
+            mma: share.steps * products,
+            l2: share.steps * bytes / p.fill_bytes,
             store,
-            fix_up: parts,
+            fix_up,
         }
     }
 
@@ -482,6 +420,12 @@ const ALONE_CYCLES: f64 = 30_000.0;
 const PARTIAL_BYTES: f64 = 40.0;
 /// Cycles from the last part that is written until the first part is read.
 const EXCHANGE_CYCLES: f64 = 2500.0;
+
+/// The factor of predictions for kernels that no measurement was compared with: one of them has to gain 5 % to be chosen.
+fn unmeasured(config: &GemmConfig) -> f64 {
+    let by_threads = !config.is_warp_specialised() && config.splits.is_split();
+    if by_threads || config.splits == Splits::Stream { 1.05 } else { 1.0 }
+}
 
 /// Returns M, N and K of the MMA of a stage.
 fn products_of(config: &GemmConfig) -> [f64; 3] {
