@@ -80,6 +80,8 @@ impl GemmSpace {
         }
         self.multistage(&mut all);
         self.simt(&mut all);
+        let wanted = self.with(GemmConfig::simt(self.target, self.input));
+        all.extend(wanted.of_threads(problem, Machine::H200.sms));
         all.retain(|config| config.check().is_ok() && config.check_problem(problem).is_ok());
         let mut known = HashSet::with_capacity(all.len());
         all.retain(|config| known.insert(*config));

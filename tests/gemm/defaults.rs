@@ -140,8 +140,8 @@ fn kernels_are_right_on_the_simulator() {
             Splits::Even(parts) if parts > 1 => 2 * parts,
             _ => 4,
         };
-        let depth =
-            if config.schedule == Schedule::Cooperative { steps * config.tile[2] } else { 40 };
+        let is_whole = config.schedule == Schedule::Cooperative || config.splits.is_split();
+        let depth = if is_whole { steps * config.tile[2] } else { 40 };
         let problem = GemmProblem::new(config.tile[0] + 8, 48, depth);
         Case::new(problem).check_any(&device, config);
     }

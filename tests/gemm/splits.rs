@@ -2,15 +2,15 @@
 
 use crate::support::rng::Rng;
 use crate::support::slow::{sample, slow};
-use crate::support::{device, gemm_case};
+use crate::support::{device, gemm_case, ptxas};
 
-use gemm_case::Case;
+use gemm_case::{Case, ptx};
 use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadForm,
-    Schedule, Splits, StoreForm,
+    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmModel, GemmProblem,
+    LoadForm, Regime, Schedule, Splits, StoreForm,
 };
 use tilewright::runtime::{Buffer, Device};
 use tilewright::sim::{Options, Order};
@@ -238,4 +238,56 @@ fn splits_have_rules() {
         .best(&GemmProblem::new(128, 128, 65536), 132)
         .unwrap();
     assert!(best.splits.is_split(), "{best}");
+}
+
+/// No spill, no stack, no remark: two and three warp groups, clusters, epilogues, `f32`, exchanged operands, kernels without roles.
+#[test]
+fn the_assembler_has_no_remark_of_splits() {
+    let Some(ptxas) = ptxas::find() else { return };
+    let names = [
+        "sm90a_bf16_tn_128x256x64_s4_coop_streamk_strip8_chunks_pdl",
+        "sm90a_bf16_tn_256x176x64_s3_coop_streamk_strip8_rows_pdl",
+        "sm90a_bf16_tn_128x256x64_s4_coop_cl2_streamk_strip8_chunks_alpha_beta_biascol_relu_pdl",
+        "sm90a_bf16_tn_208x128x64_s4_coop_swap_streamk_strip8_rows_pdl",
+        "sm90a_bf16_tn_64x128x64_s6_coop_streamk_strip8_direct_pdl",
+        "sm90a_tf32_df32_tn_256x128x32_s4_coop_streamk_strip8_chunks_pdl",
+        "sm90a_tf32_df32_tn_192x160x32_s4_coop_streamk_strip8_chunks_pdl",
+        "sm90a_bf16_tn_128x256x64_s4_coop_k4_strip8_chunks_pdl",
+        "sm80_f32_nt_64x64x16_s4_simt_k4_strip8_direct_a4",
+        "sm90_f32_tn_128x128x32_s3_simt_k2_strip8_direct_a4",
+        "sm80_bf16_tn_128x64x64_s3_ms_k8_strip8_direct_a2",
+        "sm90_bf16_nt_256x64x64_s3_ms_k4_strip8_direct_alpha_beta_biascol_relu",
+    ];
+    for name in names {
+        let config: GemmConfig = name.parse().unwrap();
+        let report = ptxas.report(ptx(config).text(), &config.target.to_string());
+        let report = report.unwrap_or_else(|problem| panic!("{config}: {problem}"));
+        assert!(!report.contains("(C7"), "{config}: {report}");
+        for none in ["0 bytes stack frame", "0 bytes spill stores", "0 bytes spill loads"] {
+            assert!(report.contains(none), "{config}: there is not `{none}` in\n{report}");
+        }
+    }
+}
+
+/// The planner splits K where there are few tiles, and says what the sums take. Stream-K has fewer products on the busiest SM,
+/// and takes longer.
+#[test]
+fn plans_have_splits() {
+    let problem = GemmProblem::new(1792, 2560, 8192);
+    let whole = GemmConfig::sm90(Scalar::Bf16, [128, 256]);
+    let stream = GemmConfig { splits: Splits::Stream, ..whole };
+    let predict = |config: &GemmConfig| GemmModel::H200.predict(config, &problem, Regime::Burst);
+    let (shared, whole) = (predict(&stream), predict(&whole));
+    assert!(shared.fix_up_s > 0.0 && whole.fix_up_s == 0.0);
+    assert!(shared.mma_s < whole.mma_s, "{stream}");
+    let tall = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+    let all = tall.defaults(&problem, 132);
+    assert!(all.iter().all(|config| config.splits != Splits::Stream));
+    let long = tall.best(&GemmProblem::new(128, 128, 65536), 132).unwrap();
+    assert!(long.splits.is_split(), "{long}");
+    let simt = GemmConfig::simt(Target::SM_90A, Scalar::F32);
+    let why = simt.explain(&GemmProblem::new(512, 512, 512), 132).unwrap();
+    assert!(why.config.splits.is_split() && why.prediction.fix_up_s > 0.0, "{why}");
+    let large = simt.best(&GemmProblem::new(4096, 4096, 4096), 132).unwrap();
+    assert!(!large.splits.is_split(), "{large}");
 }

@@ -299,7 +299,11 @@ impl GemmConfig {
         let loads = if self.is_warp_specialised() && loads { 48 } else { 0 };
         let single = self.schedule == Schedule::Multistage && self.alignment < 4;
         // Addresses of the workspace, and of rows of D that threads store.
-        let parts = if self.splits.is_split() { 8 } else { 0 };
+        let parts = match self.splits {
+            Splits::Stream => 16,
+            splits if splits.is_split() => 8,
+            _ => 0,
+        };
         let rows = match (self.is_warp_specialised(), self.store, self.splits.is_split()) {
             (true, StoreForm::Direct, true) => 32,
             (true, StoreForm::Direct, false) => 24,

@@ -438,12 +438,15 @@ impl GemmConfig {
     }
 
     /// The default registers of producer and consumer threads: 40 and 232 where two groups
-    /// multiply, 32 and 160 with three; with one there are enough without.
+    /// multiply, 56 and 224 by stream-K, 32 and 160 with three; with one there are enough without.
     pub const fn usual_registers(&self) -> Option<[u32; 2]> {
         if !self.is_warp_specialised() || self.consumers() < 2 {
             None
         } else if self.consumers() == 3 {
             Some([32, 160])
+        } else if matches!(self.splits, Splits::Stream) {
+            // The producer follows the run of its block, too.
+            Some([56, 224])
         } else if self.accumulators() > 200 || (self.accumulators() > 192 && self.is_pingpong()) {
             // OrderedBarrier need a few registers more.
             Some([24, 240])

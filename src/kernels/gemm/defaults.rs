@@ -93,10 +93,10 @@ impl GemmConfig {
         let mut all = self.candidates(&shape, sms);
         if all.first().is_some_and(|config| config.load != LoadForm::Tensor) {
             // Small products are sooner done without copies.
-            all.extend(self.of_threads(problem));
+            all.extend(self.of_threads(problem, sms));
         }
         let found = first(&all);
-        if found.is_empty() { first(&self.of_threads(problem)) } else { found }
+        if found.is_empty() { first(&self.of_threads(problem, sms)) } else { found }
     }
 
     /// Says why [`best`](GemmConfig::best) chooses its configuration.
@@ -207,9 +207,7 @@ impl GemmConfig {
                     let has_registers = config.consumers() > 1 || config.accumulators() <= PARTS;
                     if schedule == Schedule::Cooperative && has_registers {
                         for whole in [whole].into_iter().chain(threads) {
-                            let splits = whole.splits_of(problem, sms);
-                            let of = |parts| GemmConfig { splits: Splits::Even(parts), ..whole };
-                            all.extend(splits.map(of));
+                            all.extend(whole.with_splits(problem, sms));
                         }
                     }
                     if chunks && config.consumers() == 2 && config.accumulators() == 128 {
@@ -221,14 +219,19 @@ impl GemmConfig {
         all
     }
 
-    /// Splits that make about as many blocks of few tiles as a device has SMs, or half as many, each with 4 steps or more.
-    fn splits_of(&self, problem: &GemmProblem, sms: u32) -> impl Iterator<Item = u32> + use<> {
+    /// The configurations that split K: with as many equal splits as make about as many blocks of few tiles as a device runs at
+    /// once, half or a quarter as many, each with 4 steps or more.
+    fn with_splits(self, problem: &GemmProblem, at_once: u32) -> impl Iterator<Item = GemmConfig> {
         let [rows, columns, steps] = self.tiles(problem);
         let tiles = u64::from(rows) * u64::from(columns) * u64::from(problem.batch);
-        let max = (u64::from(sms) / tiles.max(1)).min(64).min(u64::from(steps / 4)) as u32;
+        let max = (u64::from(at_once) / tiles.max(1)).min(64).min(u64::from(steps / 4)) as u32;
         // As many as leave none without steps.
         let full = move |splits: u32| steps.div_ceil(steps.div_ceil(splits.max(1)));
-        [max, max / 2, max / 4].map(full).into_iter().filter(|splits| *splits > 1)
+        let splits = [max, max / 2, max / 4].map(full).into_iter().filter(|splits| *splits > 1);
+        splits.map(move |splits| {
+            let config = GemmConfig { splits: Splits::Even(splits), ..self };
+            GemmConfig { registers: config.usual_registers(), ..config }
+        })
     }
 
     /// The configuration with this way to write D and with all that follows from its tile.
@@ -264,7 +267,8 @@ impl GemmConfig {
         [of(strides.a, self.a), of(strides.b, self.b), of(strides.d, self.d)]
     }
 
-    fn of_threads(&self, problem: &GemmProblem) -> Vec<GemmConfig> {
+    /// The configurations of the kernels without roles.
+    pub(crate) fn of_threads(&self, problem: &GemmProblem, sms: u32) -> Vec<GemmConfig> {
         let mut all = Vec::new();
         let size = self.a.size_bytes();
         if self.a == Scalar::F32 {
@@ -285,6 +289,9 @@ impl GemmConfig {
                 all.extend(found.map(|config| config.with_max_stages(max)));
             }
         }
+        // Up to four blocks of small tiles share an SM.
+        let split = all.iter().flat_map(|config| config.with_splits(problem, 4 * sms));
+        all.extend(split.collect::<Vec<_>>());
         all.retain(|config| config.check().is_ok() && config.check_problem(problem).is_ok());
         all
     }

@@ -1,12 +1,9 @@
 //! [`GemmFunction`]: a matrix product on a device.
 
-use std::time::Duration;
-
 use crate::arch::Major;
 use crate::ir::{Element, Number};
 use crate::runtime::{
-    ArgList, Arguments, AtLaunch, Buffer, Device, Function, GraphBuilder, Grid, LaunchOptions,
-    LoadOptions, Timing,
+    ArgList, AtLaunch, Buffer, Device, GraphBuilder, Grid, LaunchOptions, LoadOptions, Timing,
 };
 
 use super::config::{Bias, GemmConfig, LoadForm};
@@ -16,6 +13,7 @@ use super::epilogue::{
 use super::error::GemmError;
 use super::front::{AnyKernel, Gemm};
 use super::groups::GroupRows;
+use super::how::How;
 use super::problem::{GemmProblem, GemmStrides};
 use super::product::{Operands, Product, Sm90Args};
 use super::repack::{Packing, Repack};
@@ -192,45 +190,6 @@ impl<'h, T: Types, E: EpilogueParameter> RepackedArgs<'h, T, E> {
     }
 }
 
-/// A launch, or a measurement.
-pub(super) enum How<'o> {
-    /// Starts kernels with these options.
-    Launch(LaunchOptions<'o>),
-    /// Adds up their times.
-    Time(Timing),
-}
-
-impl How<'_> {
-    /// Runs kernels, and returns the sum of their times.
-    fn timed(run: impl FnOnce(&mut How<'_>) -> Result<(), GemmError>) -> Result<Timing, GemmError> {
-        let none = Timing { elapsed: Duration::ZERO, thread_ops: None };
-        let mut how = How::Time(none);
-        run(&mut how)?;
-        Ok(match how {
-            How::Time(all) => all,
-            How::Launch(_) => none,
-        })
-    }
-
-    pub(super) fn run<P: Arguments>(
-        &mut self,
-        function: &Function<P>,
-        grid: Grid,
-        args: P::Args<'_, '_>,
-    ) -> Result<(), GemmError> {
-        match self {
-            How::Launch(options) => function.launch_with(*options, grid, args)?,
-            How::Time(all) => {
-                let one = function.time(grid, args)?;
-                all.elapsed += one.elapsed;
-                let ops = one.thread_ops.zip(Some(all.thread_ops.unwrap_or(0)));
-                all.thread_ops = ops.map(|(one, all)| one + all);
-            }
-        }
-        Ok(())
-    }
-}
-
 /// The arguments of the epilogue.
 struct EpilogueValues<'h, T: EpilogueTypes> {
     alpha: f32,
@@ -262,7 +221,7 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
         GemmFunction { sms: sms.clamp(1, self.sms), ..self }
     }
 
-    /// The compiler's log of the kernel: see [`Function::compiler_log`].
+    /// The compiler's log of the kernel: see [`Function::compiler_log`](crate::runtime::Function::compiler_log).
     pub fn compiler_log(&self) -> &str {
         match &self.loaded {
             AnyFunction::Sm90(_, function, _) => function.compiler_log(),
@@ -367,7 +326,7 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
     /// Starts the product, on the stream for all work that names none.
     ///
     /// # Errors
-    /// Those of [`prepare`](GemmFunction::prepare), and of [`Function::launch`].
+    /// Those of [`prepare`](GemmFunction::prepare), and of [`Function::launch`](crate::runtime::Function::launch).
     pub fn launch(
         &self,
         problem: &GemmProblem,
@@ -432,7 +391,7 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
     ///
     /// # Errors
     /// [`GemmConfig::check_problem`]; buffers that are too short or misaligned, an operand of the epilogue of a configuration,
-    /// tensors that tensor copies do not take; those of [`Function::launch`].
+    /// tensors that tensor copies do not take; those of [`Function::launch`](crate::runtime::Function::launch).
     pub fn launch<'h, 'b: 'h>(
         &self,
         problem: &GemmProblem,
@@ -460,7 +419,7 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
     /// Runs the product, waits for its end, and says how long it took.
     ///
     /// # Errors
-    /// Those of [`launch`](GemmFunction::launch), and of [`Function::time`].
+    /// Those of [`launch`](GemmFunction::launch), and of [`Function::time`](crate::runtime::Function::time).
     pub fn time<'h, 'b: 'h>(
         &self,
         problem: &GemmProblem,
@@ -509,7 +468,7 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmLaunch<'_, A, B, C, D> {
     /// Starts the product as its configuration says.
     ///
     /// # Errors
-    /// Those of [`Function::launch`].
+    /// Those of [`Function::launch`](crate::runtime::Function::launch).
     pub fn launch(&mut self) -> Result<(), GemmError> {
         self.launch_with(LaunchOptions::default().programmatic(self.programmatic))
     }
@@ -517,7 +476,7 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmLaunch<'_, A, B, C, D> {
     /// Starts the product with options: a stream, and whether it is a programmatic launch.
     ///
     /// # Errors
-    /// Those of [`Function::launch_with`].
+    /// Those of [`Function::launch_with`](crate::runtime::Function::launch_with).
     pub fn launch_with(&mut self, options: LaunchOptions<'_>) -> Result<(), GemmError> {
         self.run(&mut How::Launch(options))
     }
@@ -525,7 +484,7 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmLaunch<'_, A, B, C, D> {
     /// Runs the product, waits for its end, and says how long it took.
     ///
     /// # Errors
-    /// Those of [`Function::time`].
+    /// Those of [`Function::time`](crate::runtime::Function::time).
     pub fn time(&mut self) -> Result<Timing, GemmError> {
         How::timed(|how| self.run(how))
     }

@@ -1,4 +1,4 @@
-//! [`Machine`] and [`Parameters`]: what [`GemmModel`](super::GemmModel) knows of a device and of the kernels on it.
+//! [`Machine`] and [`Parameters`]: a device as the model of matrix products sees it.
 
 use crate::runtime::Properties;
 

@@ -11,6 +11,7 @@ mod fields;
 mod fma;
 mod front;
 mod groups;
+mod how;
 mod launch;
 mod machine;
 mod model;

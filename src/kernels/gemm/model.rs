@@ -5,6 +5,7 @@ use crate::tensor::Raster;
 
 use super::config::{GROUP, GemmConfig, LoadForm, Schedule, StoreForm};
 use super::machine::{Machine, Parameters};
+use super::parts::Splits;
 use super::problem::GemmProblem;
 use super::regime::Regime;
 
@@ -47,10 +48,70 @@ struct Busy {
     fix_up: f64,
 }
 
+/// The share of the busiest SM.
+struct Share {
+    /// Tiles or parts of tiles, one after the other.
+    waves: f64,
+    /// Steps along K.
+    steps: f64,
+    /// Tiles that end, and whose end is seen.
+    tiles: f64,
+    /// Parts of tiles that are written to the workspace or read from it.
+    parts: f64,
+    /// Waits for the other parts of a tile.
+    exchanges: f64,
+}
+
+impl Share {
+    /// Of tiles with some steps each, each in `parts` equal parts: `at_once` SMs, or clusters, have `resident` blocks each.
+    fn even([tiles, steps]: [f64; 2], parts: u32, [at_once, resident]: [f64; 2]) -> Share {
+        let parts = f64::from(parts);
+        let tiles = tiles * parts;
+        let waves = (tiles / at_once).ceil().max(1.0);
+        // Blocks of one SM share it, so the work of all of them counts.
+        let rounds = (tiles / (at_once * resident)).ceil().max(1.0) * resident.min(waves);
+        let steps = rounds * (steps / parts).ceil();
+        let (parts, exchanges) = match parts > 1.0 {
+            // Each block writes its part, and the last one reads all of them. Those of an SM wait together.
+            true => (rounds + parts, (rounds / resident).ceil()),
+            false => (0.0, 0.0),
+        };
+        Share { waves, steps, tiles: rounds, parts, exchanges }
+    }
+
+    /// By stream-K.
+    fn stream([tiles, steps]: [f64; 2], at_once: f64) -> Share {
+        let [tiles, each, max] = [tiles, steps, at_once].map(|x| x as u64);
+        let blocks = Splits::Stream.blocks(tiles, each, max);
+        let shared = Splits::shared(tiles, blocks);
+        let whole = ((tiles - shared) / blocks) as f64;
+        if shared == 0 {
+            return Share {
+                waves: whole,
+                steps: whole * steps,
+                tiles: whole,
+                parts: 0.0,
+                exchanges: 0.0,
+            };
+        }
+        let run = (shared * each).div_ceil(blocks);
+        // A block writes the end of the tile with which its run starts, and reads the other parts of that with which it ends.
+        let others = each.div_ceil(run);
+        Share {
+            waves: whole + run.div_ceil(each) as f64,
+            steps: whole * steps + run as f64,
+            tiles: whole + shared.div_ceil(blocks) as f64,
+            parts: 1.0 + others as f64,
+            exchanges: 1.0,
+        }
+    }
+}
+
 /// A model of a device: seconds of a configuration for a problem.
 ///
 /// The busiest SM has `waves` tiles, each of `steps` along K, and
-/// `cycles = prologue + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. The memory is
+/// `cycles = prologue + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. By stream-K it has the
+/// steps of its run and of its whole tiles, and writes and reads parts of tiles. The memory is
 /// read as often as the order of the tiles makes it. The energy is that of the operations and of the bytes of L2 cache
 /// and memory. The longest of the three counts.
 ///
@@ -116,7 +177,8 @@ impl GemmModel {
         let longest = busy_s.max(memory_s).max(energy_s);
         let share = |seconds: f64| (seconds / longest).powf(power);
         let sum = share(busy_s) + share(memory_s) + share(energy_s);
-        let seconds = longest * sum.powf(1.0 / power) + copies_s;
+        let apart = if config.splits == Splits::Stream { STREAM_SHARE } else { 1.0 };
+        let seconds = longest * sum.powf(1.0 / power) * apart + copies_s;
         Prediction {
             seconds,
             busy_s,
@@ -138,7 +200,7 @@ impl GemmModel {
         /// A launch that overlaps with the one before.
         const LAUNCH_S: f64 = 1.5e-6;
         /// The share of the rate of memory that copies of rows of odd lengths reach.
-        const SHARE: f64 = 0.75;
+        const SHARE: f64 = 0.85;
         /// The cost of a byte that stays in the L2 cache, as a share of that of a byte of memory.
         const CACHED: f64 = 0.5;
         if config.load != LoadForm::Repack {
@@ -184,25 +246,27 @@ impl GemmModel {
     fn busy(&self, config: &GemmConfig, problem: &GemmProblem) -> Busy {
         let p = &self.parameters;
         let [rows, columns, steps] = config.tiles(problem);
-        let splits = config.splits.even();
-        let steps = steps.div_ceil(splits);
         let cluster = config.cluster.max(1);
         let clusters =
             f64::from(rows.div_ceil(cluster)) * f64::from(columns) * f64::from(problem.batch);
-        let clusters = clusters * f64::from(splits);
-        let blocks_at_once = if config.is_warp_specialised() { 1 } else { self.resident(config) };
-        let concurrent_clusters = f64::from((self.machine.sms / cluster).max(1));
-        let waves = (clusters / concurrent_clusters).ceil().max(1.0);
-        let rounds = if config.is_warp_specialised() {
-            waves
-        } else {
-            // Blocks of one SM share it, so the work of all of them counts.
-            (clusters / (concurrent_clusters * f64::from(blocks_at_once))).ceil().max(1.0)
-                * f64::from(blocks_at_once).min(waves)
+        let resident = if config.is_warp_specialised() { 1 } else { self.resident(config) };
+        let at_once = f64::from((self.machine.sms / cluster).max(1));
+        let share = match config.splits {
+            Splits::Even(parts) => {
+                Share::even([clusters, f64::from(steps)], parts.max(1), [at_once, resident.into()])
+            }
+            Splits::Stream => Share::stream([clusters, f64::from(steps)], at_once),
         };
         let products = self.step_cycles(config);
+        let products = if config.schedule == Schedule::Simt {
+            // A thread has a product in each cycle. Few threads leave some of the 128 without work.
+            let threads = share.waves.min(resident.into()) * f64::from(config.threads());
+            products * (128.0 / threads).max(1.0)
+        } else {
+            products
+        };
         let bytes = self.stage_l2_bytes(config, problem);
-        let stages = f64::from((config.stages * blocks_at_once).max(1));
+        let stages = f64::from((config.stages * resident).max(1));
         let own = p.step_cycles
             + if config.consumers() < 2 && config.is_warp_specialised() {
                 p.drain_cycles
@@ -234,30 +298,29 @@ impl GemmModel {
             (_, StoreForm::Chunks | StoreForm::Direct) => p.chunks_share,
             (_, StoreForm::Rows) => 1.0,
         };
-        let tile = f64::from(steps) * step;
         // One tile alone: a second warp group with tiles of its own has none, and hides nothing.
-        let alone = config.is_pingpong() && waves < 2.0;
-        let tile = if alone { tile + f64::from(steps) * p.drain_cycles } else { tile };
+        let alone = config.is_pingpong() && share.waves < 2.0;
+        let drain = if alone { p.drain_cycles } else { 0.0 };
+        // Parts of a tile that a block writes or reads.
+        let part = 4.0 * f64::from(m) * f64::from(n) / PARTIAL_BYTES;
+        let fix_up = share.parts * part + share.exchanges * EXCHANGE_CYCLES;
+        let store = (share.tiles - 1.0).max(0.0) * end * seen + end;
+        let tiles = share.steps * (step + drain);
         // Short tiles: each of the two warp groups waits for the ends of its own.
-        let of_group = (rounds / 2.0).ceil() * (tile + end) / rounds - end * seen;
-        let tile = if config.is_pingpong() { tile.max(of_group) } else { tile };
-        let parts = if splits > 1 {
-            // Each block writes its part, and the last one reads all of them.
-            let part = 4.0 * f64::from(m) * f64::from(n) / PARTIAL_BYTES;
-            rounds * (part + EXCHANGE_CYCLES) + f64::from(splits) * part
+        let of_groups = if config.is_pingpong() && share.tiles > 0.0 {
+            let of_group = (share.tiles / 2.0).ceil();
+            of_group * (tiles / share.tiles + end) - share.tiles * end * seen
         } else {
             0.0
         };
-        let store = (rounds - 1.0) * end * seen + end;
-        let all_steps = rounds * f64::from(steps);
         let together = if cluster > 1 { CLUSTER_CYCLES } else { 0.0 };
         Busy {
-            waves: waves as u32,
-            cycles: p.prologue_cycles + together + rounds * tile + store + parts,
-            mma: all_steps * products,
-            l2: all_steps * bytes / p.fill_bytes,
+            waves: share.waves as u32,
+            cycles: p.prologue_cycles + together + tiles.max(of_groups) + store + fix_up,
+            mma: share.steps * products,
+            l2: share.steps * bytes / p.fill_bytes,
             store,
-            fix_up: parts,
+            fix_up,
         }
     }
 
@@ -435,6 +498,10 @@ const ALONE_CYCLES: f64 = 30_000.0;
 const PARTIAL_BYTES: f64 = 40.0;
 /// Cycles from the last part that is written until the first part is read.
 const EXCHANGE_CYCLES: f64 = 2500.0;
+
+/// The measured time of stream-K over what its steps would take: neighbours are at different steps along K, and share no tiles
+/// of A and B in the L2 cache.
+const STREAM_SHARE: f64 = 1.3;
 
 /// Returns M, N and K of the MMA of a stage.
 fn products_of(config: &GemmConfig) -> [f64; 3] {

@@ -244,8 +244,10 @@ impl<'b> Parts<'b> {
         (self.splits == Splits::Stream).then(|| part.steps().lt(self.steps))
     }
 
-    /// The slots of the parts of a tile; `even` are the parts of each tile of equal splits. By stream-K, the slot of a part is the sum of the numbers of its thread block and of
-    /// its tile: from one part to the next, one of both increases at least.
+    /// The slots of the parts of a tile; `even` are the parts of each tile of equal splits.
+    ///
+    /// By stream-K, the slot of a part is the sum of the numbers of its thread block and of its tile. From one part to the
+    /// next, one of both increases at least, so no two parts have one slot.
     pub(super) fn slots<'c>(
         &self,
         k: &Body<'c, '_>,

@@ -10,7 +10,7 @@ use super::config::GemmConfig;
 use super::epilogue::{EpilogueArgs, EpilogueParameter};
 use super::error::GemmError;
 use super::groups::{GroupArgs, LaunchGroups};
-use super::launch::How;
+use super::how::How;
 use super::problem::{GemmProblem, GemmStrides};
 use super::sm90::{self, LineParams, LinesOf, MapParams, RowParams, SizeParams, Sm90Kernel};
 use super::split::{SplitParams, SplitWorkspace};

@@ -9,7 +9,7 @@ use crate::tensor::shifted;
 
 use super::config::GemmConfig;
 use super::error::GemmError;
-use super::launch::How;
+use super::how::How;
 use super::problem::{GemmProblem, GemmStrides, MatrixStrides};
 use super::product::Operands;
 use super::types::Types;

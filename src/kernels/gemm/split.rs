@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ir::builder::OnDevice;
-use crate::ir::{Body, GlobalMut, NamedBarrier, Registers, Val, Vector, range};
+use crate::ir::{Body, GlobalMut, NamedBarrier, Registers, Val, Vector, WARP, range};
 use crate::runtime::{AtLaunch, Buffer, Device, Grid};
 
 use super::super::arrival::{have_others_arrived, is_last_to_arrive};
@@ -28,6 +28,8 @@ pub(super) type SplitArgs<'a> = SplitParams<OnDevice<'a>>;
 
 /// Elements of a vector of accumulators.
 const VECTOR: u32 = 4;
+/// Vectors that a thread loads at a time.
+const BATCH: u32 = 8;
 
 /// Threads that have accumulators of a tile: a warp group, or a thread block.
 #[derive(Clone, Copy)]
@@ -128,6 +130,10 @@ impl Accumulators<'_, '_> {
     /// Loads those of a slot, or adds them.
     fn load(&self, k: &Body<'_, '_>, from: Val<'_, GlobalMut<f32>>, add: bool) {
         for (first, at) in self.vectors() {
+            if first > 0 && first % (VECTOR * BATCH) == 0 {
+                // The assembler moves no load above it. All at once, they would take too many registers.
+                k.bar_warp(WARP);
+            }
             let four: Val<'_, Vector<f32, 4>> = from.load_vector(k, at);
             for (i, part) in (first..).zip(four.lanes()) {
                 let sum = if add { self.of.get(k, i) + part } else { part };

@@ -8,7 +8,7 @@ use crate::tensor::Tile;
 use super::config::GemmConfig;
 use super::epilogue::{EpilogueArgs, EpilogueForm, EpilogueParameter};
 use super::error::GemmError;
-use super::launch::How;
+use super::how::How;
 use super::problem::{GemmProblem, GemmStrides};
 use super::product::Operands;
 use super::split::{SplitArgs, SplitParams, SplitWorkspace, Threads};
@@ -85,7 +85,7 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
             }
             ThreadsKernel::Split(kernel) => ThreadsFunction::Split(
                 device.load_with(options, kernel)?,
-                SplitWorkspace::new(device)?,
+                Box::new(SplitWorkspace::new(device)?),
             ),
         })
     }
@@ -101,7 +101,7 @@ pub(super) fn threads_of_block<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> Thr
 /// A [`ThreadsKernel`] that a device has loaded.
 pub(super) enum ThreadsFunction<T: Types, E: EpilogueParameter> {
     Whole(Function<Whole<T, E>>),
-    Split(Function<SplitWhole<T, E>>, SplitWorkspace),
+    Split(Function<SplitWhole<T, E>>, Box<SplitWorkspace>),
 }
 
 impl<T: Types, E: EpilogueParameter> ThreadsFunction<T, E> {
