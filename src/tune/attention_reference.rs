@@ -212,7 +212,7 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
             sum = self.args.k.load(k, at + 32 * i).cvt::<f32>().fma(*q, sum);
         }
         for distance in [16, 8, 4, 2, 1] {
-            sum = sum + k.shfl_bfly(WARP, sum, distance);
+            sum += k.shfl_bfly(WARP, sum, distance);
         }
         let (score, cap) = (sum * self.args.scale, self.args.cap);
         if self.softcap { (score / cap).tanh() * cap } else { score }

@@ -128,7 +128,7 @@ fn compare<T: Element + Converted>(target: Target) -> Result<Kernel<Compare<T>>,
             for [count, input, output] in batch {
                 let index = matrix % count;
                 at = [at[0] + index * input, at[1] + index * output];
-                matrix = matrix / count;
+                matrix /= count;
             }
             let (x, y) = (x.load(k, at[0]).cvt::<f32>(), y.load(k, at[1]).cvt::<f32>());
             k.if_(!x.eq(y), |k| found.red().add(k, 0, 1));

@@ -152,8 +152,8 @@ fn one_generic_pointer_accesses_every_space() {
             let spaces = [Space::Global, Space::Shared, Space::Local, Space::Const];
             let mut bits = k.constant(0);
             for (n, space) in (0..).zip(spaces) {
-                bits = bits + chosen.isspacep(space).select(1 << n, 0);
-                bits = bits + table.isspacep(space).select(16 << n, 0);
+                bits += chosen.isspacep(space).select(1 << n, 0);
+                bits += table.isspacep(space).select(16 << n, 0);
             }
             sum * 256 + bits
         },

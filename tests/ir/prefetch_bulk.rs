@@ -141,7 +141,7 @@ impl Form {
                     full.wait_parity(k, parity.cvt::<u32>());
                     let mut sum = sum * 5;
                     if self.loads {
-                        sum = sum + x.load(k, (i * 3 + t) & (LEN - 1).cast_signed());
+                        sum += x.load(k, (i * 3 + t) & (LEN - 1).cast_signed());
                     }
                     for (tile, from) in self.tiles.iter().zip(&tiles) {
                         let at = (t * 7 + i) % tile.elements().cast_signed();

@@ -25,10 +25,10 @@ where
     let kernel = Elementwise::<T, D, N>::new(config, "silu", |_, x| {
         let mut result = x[0].silu();
         if N > 1 {
-            result = result * x[1];
+            result *= x[1];
         }
         if N > 2 {
-            result = result + x[2];
+            result += x[2];
         }
         result
     });

@@ -301,8 +301,8 @@ impl<'o> Body<'o, '_> {
             let (mut above, mut equal) = (a.0.gt(b.0), a.0.eq(b.0));
             if T::SCALAR.is_float() {
                 let (a_nan, b_nan) = (a.0.ne(a.0), b.0.ne(b.0));
-                above = above | (b_nan & !a_nan);
-                equal = equal | (a_nan & b_nan);
+                above |= b_nan & !a_nan;
+                equal |= a_nan & b_nan;
             }
             let first = above | (equal & a.1.lt(b.1));
             (first.select(a.0, b.0), first.select(a.1, b.1))

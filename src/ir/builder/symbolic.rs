@@ -87,7 +87,7 @@ fn expression<'b, S: Wide>(cx: &'b Context, value: &Int) -> Val<'b, S> {
         (None, false) => -negative.remove(0),
     };
     for term in negative {
-        sum = sum - term;
+        sum -= term;
     }
     cx.with(|state| state.note_computed(value, S::SCALAR, sum.id()));
     sum

@@ -175,7 +175,7 @@ impl<'a, T: EpilogueTypes> EpilogueMap<'a> for EpilogueOps<'a, T> {
         if let Some(bias) = ops.bias {
             let (at, extent) = if bias == Bias::Row { (row, m) } else { (column, n) };
             let x = k.if_with(at.lt(extent), 0.0, |k| args.bias.load(k, at).cvt::<f32>());
-            value = value + x;
+            value += x;
         }
         match ops.activation {
             None => value,

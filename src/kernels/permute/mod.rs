@@ -110,8 +110,8 @@ fn build<T: Converted>(config: &PermuteConfig) -> Result<Kernel<Params<T>>, Buil
                 let count = counts[mode].cvt::<u32>();
                 let next = row / count;
                 let index = (row - next * count).cvt::<i64>();
-                from = from + index * x_strides[mode];
-                to = to + index * y_strides[mode];
+                from += index * x_strides[mode];
+                to += index * y_strides[mode];
                 row = next;
             }
             let part = tile.part::<T>(k, k.constant(0i64), columns);

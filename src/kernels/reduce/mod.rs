@@ -200,7 +200,7 @@ fn build<T: Converted, Y: Converted>(
                         let (max, at) = best;
                         let mut is_above = value.gt(max);
                         if i >= ascending {
-                            is_above = is_above | (value.eq(max) & column.lt(at));
+                            is_above |= value.eq(max) & column.lt(at);
                         }
                         best = (is_above.select(value, max), is_above.select(column, at));
                     }

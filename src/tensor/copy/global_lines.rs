@@ -102,7 +102,7 @@ impl<'b, T: Element> GlobalLines<'b, T> {
             } else {
                 k.if_(unit.is_own, store)
             }
-            is_missed = is_missed | (unit.is_own & missed);
+            is_missed |= unit.is_own & missed;
         }
         k.if_(is_missed, |k| {
             k.for_(range(0, count as i32), (), |k, number, ()| {

@@ -234,7 +234,7 @@ impl Im2colCopy {
         for (filter, outputs) in self.filters.iter().zip(self.outputs()) {
             let at = rest % outputs as i32 * filter.stride as i32;
             coords.push(at - clamped(filter.lower_padding.into()));
-            rest = rest / outputs as i32;
+            rest /= outputs as i32;
         }
         coords.push(rest);
         std::array::from_fn(|dim| coords[dim])
