@@ -224,6 +224,8 @@ fn splits_have_rules() {
     );
     let wide = GemmConfig::sm80(base.target, Scalar::Bf16, [128, 128]);
     assert!(said(GemmConfig { splits: Splits::Even(2), ..wide }).contains("more than 64 accum"));
+    let wide = GemmConfig { splits: Splits::Even(2), ..swapped(Scalar::Bf16, [144, 256]) };
+    assert!(said(wide).contains("more than 136 accumulators"));
     let steps = stream.check_problem(&GemmProblem::new(1 << 20, 1 << 16, 65536)).unwrap_err();
     assert!(matches!(steps, GemmError::Steps { .. }), "{steps}");
     // Parts of 2 steps: the third one is the last.
@@ -238,6 +240,32 @@ fn splits_have_rules() {
         .best(&GemmProblem::new(128, 128, 65536), 132)
         .unwrap();
     assert!(best.splits.is_split(), "{best}");
+}
+
+/// Returns the split kernels of all tiles that the planner has.
+fn every_split() -> Vec<GemmConfig> {
+    let mut all = Vec::new();
+    for (input, rows) in [Scalar::Bf16, Scalar::Tf32]
+        .into_iter()
+        .flat_map(|input| [64, 128, 192, 256].map(|rows| (input, rows)))
+    {
+        for (columns, splits) in
+            (1..=32).flat_map(|n| [Splits::Even(2), Splits::Stream].map(|splits| (8 * n, splits)))
+        {
+            let plain = GemmConfig { splits, ..GemmConfig::sm90(input, [rows, columns]) };
+            let exchanged =
+                GemmConfig { swap: true, tile: [columns, rows, plain.tile[2]], ..plain };
+            for config in [plain, GemmConfig { store: StoreForm::Rows, ..exchanged }] {
+                let config = GemmConfig { registers: config.usual_registers(), ..config };
+                let config = config.with_max_stages(12);
+                // The planner splits K with one warp group where it has 116 accumulators or fewer.
+                let has_registers = config.consumers() > 1 || config.accumulators() <= 116;
+                all.extend((has_registers && config.check().is_ok()).then_some(config));
+            }
+        }
+    }
+    assert!(all.len() > 300, "only {}", all.len());
+    all
 }
 
 /// No spill, no stack, no remark: two and three warp groups, clusters, epilogues, `f32`, exchanged operands, kernels without roles.
@@ -258,8 +286,8 @@ fn the_assembler_has_no_remark_of_splits() {
         "sm80_bf16_tn_128x64x64_s3_ms_k8_strip8_direct_a2",
         "sm90_bf16_nt_256x64x64_s3_ms_k4_strip8_direct_alpha_beta_biascol_relu",
     ];
-    for name in names {
-        let config: GemmConfig = name.parse().unwrap();
+    let named = names.iter().map(|name| name.parse().unwrap());
+    for config in named.chain(every_split().into_iter().step_by(if slow() { 1 } else { 24 })) {
         let report = ptxas.report(ptx(config).text(), &config.target.to_string());
         let report = report.unwrap_or_else(|problem| panic!("{config}: {problem}"));
         assert!(!report.contains("(C7"), "{config}: {report}");

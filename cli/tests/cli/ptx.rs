@@ -169,12 +169,15 @@ fn configurations_are_shown_beside_their_rust_lines() {
     let name = "sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred";
     let said = printed(&[name], NO_PTXAS.as_ref());
     assert_eq!(entry(&said), name);
-    let source = include_str!("../../../src/kernels/gemm/sm90.rs");
     let found = comments(&said);
     // Operations of the tensor layer have the line of the kernel that calls it.
     assert!(found.len() > 20, "{}", found.len());
     for (file, number, written) in &found {
-        assert_eq!(*file, "sm90.rs");
+        let source = match *file {
+            "sm90.rs" => include_str!("../../../src/kernels/gemm/sm90.rs"),
+            "parts.rs" => include_str!("../../../src/kernels/gemm/parts.rs"),
+            other => panic!("{other} is no file of the kernel"),
+        };
         assert_eq!(*written, source.lines().nth(number - 1).unwrap().trim(), "line {number}");
     }
     let bytes = name.parse::<GemmConfig>().unwrap().shared_bytes();

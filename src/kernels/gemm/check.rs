@@ -199,6 +199,14 @@ impl GemmConfig {
             Some("threads that store D split K with one warp group alone")
         } else if !self.is_warp_specialised() && self.accumulators() > 64 {
             Some("threads with more than 64 accumulators do not split K")
+        } else if self.splits != Splits::Stream
+            && self.consumers() == 2
+            && self.accumulators() > 136
+            && (self.swap || self.d.bits() == 32)
+        {
+            Some(
+                "two warp groups with more than 136 accumulators split K where D has 16 bits and is not exchanged",
+            )
         } else if !(1..=64).contains(&self.splits.even()) || self.splits == Splits::Even(0) {
             Some("1 to 64 are possible")
         } else {
