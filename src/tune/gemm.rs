@@ -153,8 +153,16 @@ impl<T: GemmElement, D: GemmElement> Tunable for GemmTunable<T, D> {
             Some(properties) => GemmModel::of(Machine::of(&properties)),
             None => GemmModel::H200,
         };
-        let ranked = model.rank(&configs, &self.problem, regime);
-        ranked.into_iter().map(|(config, _)| config).collect()
+        // The configurations that a program gets without a search come first.
+        let mut order = configs
+            .first()
+            .map_or_else(Vec::new, |config| config.defaults(&self.problem, model.machine.sms));
+        order.retain(|config| configs.contains(config));
+        let ranked = model.rank(&configs, &self.problem, regime).into_iter();
+        let others = ranked.map(|(config, _)| config).filter(|config| !order.contains(config));
+        let others: Vec<GemmConfig> = others.collect();
+        order.extend(others);
+        order
     }
 
     fn build(config: &GemmConfig, _: Target) -> Result<Gemm<T, T, D>, Rejection> {

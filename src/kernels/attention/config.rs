@@ -93,9 +93,11 @@ impl AttentionConfig {
         }
         let AttentionProblem { head_dim, value_dim, left, right, .. } = *problem;
         let masked = left.is_some() || right.is_some();
-        // More keys in a tile are fewer rescaled outputs, and more masked scores at a diagonal.
+        // More keys in a tile are fewer rescaled outputs, and more masked scores at a diagonal. Where masks leave few steps, two
+        // groups do not wait for each other.
+        let short = head_dim <= 64 && masked && problem.keys < 4096;
         let tile = match (head_dim, problem.keys) {
-            (..=64, ..2048) if masked => [128, 128],
+            (..=64, _) if short => [128, 128],
             (..=64, _) => [192, 128],
             (128, 8192..) if !masked => [128, 176],
             (128, 8192..) => [128, 160],
@@ -114,7 +116,7 @@ impl AttentionConfig {
             left: left.is_some(),
             right: right.is_some(),
             softcap: problem.softcap.is_some(),
-            ordered: true,
+            ordered: !short,
             overlap: SoftmaxOverlap::Maxima,
             varlen: problem.varlen,
             packed_heads: problem.packed_heads(tile[0]),

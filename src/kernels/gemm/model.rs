@@ -472,14 +472,14 @@ impl GemmModel {
 }
 
 /// Cycles of an SM for each copy that a thread makes: through registers, and by `cp.async`.
-const COPY_CYCLES: [f64; 2] = [0.2, 0.5];
+const COPY_CYCLES: [f64; 2] = [0.38, 0.5];
 /// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
 const LOAD_CYCLES: f64 = 1000.0;
 /// Cycles of each vector of 16 bytes that a thread fetches: of a single step, and where steps follow each other.
 const VECTOR_CYCLES: [f64; 2] = [350.0, 490.0];
 /// Cycles of an element of 16 bits that is stored by itself from registers.
 const ODD_CYCLES: f64 = 1.5;
-/// Bytes of a sector, the unit that memory reads and writes, and those that a sector costs which two tiles write.
+/// Bytes of a sector, the unit that memory reads and writes. A sector that two tiles write costs the second number.
 const SECTOR_BYTES: u64 = 32;
 const TORN_BYTES: f64 = 150.0;
 /// Cycles of a tile that the threads of a warp group store from shared memory, and of each of its rows.
