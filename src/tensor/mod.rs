@@ -43,8 +43,8 @@ pub use atom::{
 pub(crate) use copy::shifted;
 pub use copy::{
     AccumulatorMap, AsyncTile, Filter, GlobalLines, GlobalRows, Im2colCopy, LoadedElements,
-    MatrixLoad, MatrixRing, Row, StagedStore, StoreDestination, StoreWords, ThrAsyncTile, ThrStore,
-    TmaCopy, TmaTensor, autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear,
+    MatrixLoad, MatrixRing, Row, StagedStore, StoreDestination, StoreWords, ThrAsyncTile, ThrLines,
+    ThrStore, TmaCopy, TmaTensor, autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear,
     cooperative_clear, copy, copy_if, copy_zfill,
 };
 pub use error::{TensorError, TensorErrorKind};

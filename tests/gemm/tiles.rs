@@ -211,6 +211,12 @@ fn unaligned_operands_are_fetched_by_threads() {
         threads.check_problem(&GemmProblem::new(4, 9, 4)).unwrap_err().to_string(),
         "A has 32 bytes, and threads fetch operands of 48 bytes or more"
     );
+    let far = MatrixStrides { leading: Some(5_000_001), batch: None };
+    let far = GemmProblem { a: far, ..GemmProblem::new(4, 9, 64) };
+    assert_eq!(
+        threads.check_problem(&far).unwrap_err().to_string(),
+        "the lines of A are 5000001 elements apart, and threads fetch lines that are at most 4194304 apart"
+    );
     let name = threads.to_string();
     assert!(name.contains("_threads"), "{name}");
     assert_eq!(name.parse(), Ok(threads));

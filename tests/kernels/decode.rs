@@ -479,7 +479,7 @@ fn what_no_kernel_takes_is_refused() {
     }
     for (other, part) in [
         (DecodeConfig { head_dim: 80, ..right }, "the head dimension is 80"),
-        (DecodeConfig { warps: 3, ..right }, "3 warps with 6 stages are not possible"),
+        (DecodeConfig { warps: 3, ..right }, "3 warps with 4 stages are not possible"),
         (DecodeConfig { stages: 1, ..right }, "4 warps with 1 stages are not possible"),
         (DecodeConfig { stages: 40, ..right }, "bytes of shared memory are needed"),
     ] {

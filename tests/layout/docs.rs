@@ -54,7 +54,7 @@ fn every_public_item_has_an_asserted_example_and_its_errors() {
         let lines: Vec<&str> = text.lines().collect();
         let (mut in_trait, mut in_macro) = (false, false);
         let mut doc: Vec<&str> = Vec::new();
-        let mut hidden = false;
+        let (mut hidden, mut in_attribute) = (false, false);
         for (i, line) in lines.iter().enumerate() {
             let start = line.trim_start();
             if let Some(said) = start.strip_prefix("///") {
@@ -65,11 +65,9 @@ fn every_public_item_has_an_asserted_example_and_its_errors() {
                 hidden = true;
             }
             // An attribute, also one of several lines.
-            let attribute = start.starts_with("#[")
-                || start.starts_with(")]")
-                || start.starts_with("reason = ")
-                || start.starts_with("clippy::");
+            let attribute = in_attribute || start.starts_with("#[");
             if attribute {
+                in_attribute = !start.ends_with(']');
                 continue;
             }
             if MACROS.iter().any(|open| start.starts_with(open)) {

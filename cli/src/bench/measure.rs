@@ -10,8 +10,8 @@ use tilewright::ir::{bf16, f16};
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{
-    Comparison, Effort, Entry, GemmBench, GemmElement, GemmModel, GemmSpace, GemmTunable, Machine,
-    Maker, Provenance, Regime, Report, SearchError, Sweep, Tuned, TuningStore,
+    Comparison, Effort, Entry, GemmBench, GemmElement, GemmSpace, GemmTunable, Machine, Maker,
+    Provenance, Regime, Report, SearchError, Sweep, Tunable, Tuned, TuningStore,
 };
 
 use super::super::{Failure, print};
@@ -53,7 +53,7 @@ struct Bench<'o, T: GemmElement, D: GemmElement> {
     options: &'o Gemm,
     space: GemmSpace,
     bench: GemmBench<T, D>,
-    model: GemmModel,
+    device: &'o Device,
     store: TuningStore,
     report: Report,
     sweep: Sweep,
@@ -64,7 +64,7 @@ struct Bench<'o, T: GemmElement, D: GemmElement> {
 }
 
 impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
-    fn new(options: &'o Gemm, device: &Device, space: GemmSpace) -> Result<Self, Failure> {
+    fn new(options: &'o Gemm, device: &'o Device, space: GemmSpace) -> Result<Self, Failure> {
         let bench = GemmBench::new(device).map_err(Failure::run)?;
         let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
         let mut provenance = Provenance::of(device, format!("tilewright {command}"));
@@ -74,8 +74,6 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
         if let Err(why) = version {
             print(&format!("without cuBLAS: {why}\n"))?;
         }
-        let machine =
-            device.properties().map_or(Machine::H200, |properties| Machine::of(&properties));
         let store = options.store.as_ref().map_or_else(TuningStore::shared, TuningStore::in_folder);
         let bar = ProgressBar::new(0);
         let style = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {elapsed}");
@@ -84,7 +82,7 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
             options,
             space,
             bench,
-            model: GemmModel::of(machine),
+            device,
             store,
             sweep: Sweep::new(provenance.clone()),
             report: Report { provenance, comparisons: Vec::new() },
@@ -136,17 +134,16 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
         configs: &Configs,
     ) -> Result<String, Failure> {
         let candidates = configs.of(&self.space, problem);
-        let ranked = self.model.rank(&candidates, problem, regime.quick());
+        let product = self.bench.product(&self.space, problem).map_err(Failure::input)?;
         let mut effort = Effort::of(regime);
         match (self.options.candidates, configs) {
             (Some(count), _) => effort.candidates = count as usize,
             (None, Configs::Default) => {}
             (None, Configs::All | Configs::Named(_)) => effort.candidates = candidates.len(),
         }
-        let order: Vec<GemmConfig> =
-            ranked.into_iter().map(|(config, _)| config).take(effort.candidates).collect();
+        let mut order = product.rank(candidates, self.device, regime.quick());
+        order.truncate(effort.candidates);
         let mut text = String::new();
-        let product = self.bench.product(&self.space, problem).map_err(Failure::input)?;
         let tuned = self.tune(&product, problem, regime, effort, &order)?;
         for (config, why) in &tuned.rejected {
             let _ = writeln!(text, "  {config} {why}");
@@ -217,7 +214,8 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
             write(path, serde_json::to_string(&self.sweep))?;
         }
         if let Some(path) = svg {
-            write(path, Ok(self.report.chart(&self.model.machine).svg()))?;
+            let machine = self.device.properties().as_ref().map_or(Machine::H200, Machine::of);
+            write(path, Ok(self.report.chart(&machine).svg()))?;
         }
         Ok(())
     }

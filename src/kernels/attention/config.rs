@@ -95,7 +95,7 @@ impl AttentionConfig {
         let masked = left.is_some() || right.is_some();
         // More keys in a tile are fewer rescaled outputs, and more masked scores at a diagonal. Where masks leave few steps, two
         // groups do not wait for each other.
-        let short = head_dim <= 64 && masked && problem.keys < 4096;
+        let short = head_dim <= 64 && masked && problem.keys <= 4096;
         let tile = match (head_dim, problem.keys) {
             (..=64, _) if short => [128, 128],
             (..=64, _) => [192, 128],

@@ -138,6 +138,8 @@ errors! {
         Alignment { what: &'static str, operand: char, bytes: u64, alignment: u32 },
         /// {operand} has {bytes} bytes, and threads fetch operands of {min} bytes or more
         Short { operand: char, bytes: u64, min: u32 },
+        /// the lines of {operand} are {pitch} elements apart, and threads fetch lines that are at most {max} apart
+        Far { operand: char, pitch: u64, max: u64 },
         /// {operand} does not start at a multiple of {alignment} bytes, as the kernel takes it: a configuration with a
         /// smaller `alignment` does
         Address { operand: char, alignment: u32 },

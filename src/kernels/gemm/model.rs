@@ -402,8 +402,6 @@ impl GemmModel {
     /// Returns the bytes of a step that a block fetches from the L2 cache: the blocks of a cluster share B, and rows of a
     /// tile that are not aligned to a line of the cache are in two lines.
     fn stage_l2_bytes(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
-        /// Measured: twice the bytes, and what the second request costs: on some SMs, and where all of them fetch at once.
-        const UNALIGNED: [f64; 2] = [2.2, 3.1];
         let [m, n, k] = config.tile.map(f64::from);
         let [rows, columns, _] = config.tiles(problem).map(u64::from);
         let blocks = rows * columns * u64::from(problem.batch) * u64::from(config.splits.even());
@@ -471,6 +469,9 @@ impl GemmModel {
     }
 }
 
+/// The cost of a byte in rows that are not aligned to lines of the L2 cache: twice the bytes, and what the second request costs: on
+/// some SMs, and where all of them fetch at once.
+const UNALIGNED: [f64; 2] = [2.2, 3.1];
 /// Cycles of an SM for each copy that a thread makes: through registers, and by `cp.async`.
 const COPY_CYCLES: [f64; 2] = [0.38, 0.5];
 /// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
@@ -589,7 +590,9 @@ mod tests {
             assert!(seconds(GemmModel::of(slow), problem, Regime::Burst) >= burst);
             let many = GemmProblem { batch: 16, ..problem };
             let of_many = seconds(model, many, Regime::Burst);
-            assert!(of_many >= burst && of_many <= 16.5 * burst, "{config} {problem:?}");
+            // Many problems may occupy all SMs where one does not.
+            let most = 16.5 * UNALIGNED[1] / UNALIGNED[0];
+            assert!(of_many >= burst && of_many <= most * burst, "{config} {problem:?}");
         }
     }
 }

@@ -177,9 +177,11 @@ impl GemmConfig {
                 let [lines, columns] = if major == Major::K { [extent, k] } else { [k, extent] };
                 let all = u64::from(batch - 1) * next + (lines - 1) * pitch + columns;
                 let bytes = all * u64::from(scalar.size_bytes());
-                let min = GlobalLines::<()>::MIN;
+                let (min, max) = (GlobalLines::<()>::MIN, GlobalLines::<()>::MAX_PITCH);
                 if bytes < min.into() {
                     Err(GemmError::Short { operand, bytes, min })
+                } else if pitch > max {
+                    Err(GemmError::Far { operand, pitch, max })
                 } else {
                     Ok(())
                 }

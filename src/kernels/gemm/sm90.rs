@@ -14,7 +14,7 @@ use crate::ir::{
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
     GlobalLines, GlobalRows, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor, RowGroups,
-    SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrStore, Tile,
+    SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines, ThrStore, Tile,
     TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensor, ValType, WarpRole, Wgmma,
     WgmmaMainloop, warp_roles,
 };
@@ -411,23 +411,37 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
         let Producer { plan: Plan { config, .. }, sizes, input, pipe, sa, sb } = *self;
         let [m, n, depth] = config.tile;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
+        let thread = k.thread_idx().x % GROUP;
+        let source = match input {
+            Input::Maps(a, b) => Source::Maps(a, b),
+            Input::Lines(a, b) => {
+                let a = a.slice(k, [m, depth], thread);
+                Source::Lines(a, b.slice(k, [n, depth], thread))
+            }
+        };
         parts.for_each(k, pipe.producer(k), |k, Part { tile, first, end, .. }, state| {
             let [of_a, of_b] =
                 [sizes.batched_a, sizes.batched_b].map(|batched| tile.batch * batched);
             let first_row = parts.tiles.first_row(k, tile);
+            let [from_a, from_b] = [(tile.row * m, of_a), (tile.column * n, of_b)];
+            if let Source::Lines(a, b) = &source {
+                a.fetch(k, [from_a.0, first * depth, from_a.1]);
+                b.fetch(k, [from_b.0, first * depth, from_b.1]);
+            }
             k.for_(range(first, end), state, |k, step, state| {
                 let (full, stage) = (pipe.acquire(k, state), state.stage);
                 let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
-                match input {
-                    Input::Maps(a, b) => {
+                match &source {
+                    Source::Maps(a, b) => {
                         let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
                         let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
                         ga.domain_offset(k, (first_row.clone(), 0)).load(k, &sa, full);
                         gb.load_rotated(k, &sb, full, config.cluster, [step, parts.tiles.rank(k)]);
                     }
-                    Input::Lines(a, b) => {
-                        a.load(k, &sa, [m, depth], [tile.row * m, step * depth, of_a]);
-                        b.load(k, &sb, [n, depth], [tile.column * n, step * depth, of_b]);
+                    Source::Lines(a, b) => {
+                        let next = (depth, (step + 1).lt(end));
+                        a.store(k, &sa, [from_a.0, step * depth, from_a.1], next);
+                        b.store(k, &sb, [from_b.0, step * depth, from_b.1], next);
                         pipe.commit(k, stage);
                     }
                 }
@@ -435,6 +449,12 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
             })
         });
     }
+}
+
+/// A and B in the producer: their maps, or what its threads have of their lines.
+enum Source<'s, 'p, 'a, 'b, A: Element, B: Element> {
+    Maps(&'s MapOf<'p, 'a, A>, &'s MapOf<'p, 'a, B>),
+    Lines(ThrLines<'b, A>, ThrLines<'b, B>),
 }
 
 /// A consumer warp group: multiplies, and writes its rows of D.

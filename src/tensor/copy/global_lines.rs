@@ -1,8 +1,9 @@
-//! [`GlobalLines`]: tiles of matrices whose lines start anywhere, copied to shared memory by the threads of a warp group.
+//! [`GlobalLines`] and [`ThrLines`]: tiles of matrices whose lines start anywhere, copied to shared memory by the threads of a
+//! warp group.
 
 use crate::arch::Major;
 use crate::ir::builder::DeviceCoord;
-use crate::ir::{Body, Element, Global, Val, range};
+use crate::ir::{Body, Element, Global, Registers, Val, range};
 
 use super::global_rows::shifted;
 use crate::tensor::view::tensor::SharedTensor;
@@ -19,7 +20,7 @@ pub struct GlobalLines<'b, T> {
     pub from: Val<'b, Global<T>>,
     /// The mode of a matrix (row, K) along which lines run.
     pub major: Major,
-    /// The pitch of lines and the batch stride, in elements.
+    /// The pitch of lines, at most [`MAX_PITCH`](GlobalLines::MAX_PITCH), and the batch stride, in elements.
     pub strides: [Val<'b, i64>; 2],
     /// Elements from the first one to the end of the last line of the last matrix: [`MIN`](GlobalLines::MIN) bytes or
     /// more.
@@ -28,140 +29,260 @@ pub struct GlobalLines<'b, T> {
     pub extents: [Val<'b, i32>; 2],
 }
 
-/// 16 bytes of a tile, and the two aligned vectors in global memory that have them.
-struct Unit<'b> {
-    /// Its line and its first element in the tile.
-    line: Val<'b, i32>,
-    column: Val<'b, i32>,
-    /// The first element in global memory, and that of the first aligned vector.
-    first: Val<'b, i64>,
-    window: Val<'b, i64>,
-    /// The bytes of the vectors before the unit.
-    shift: Val<'b, i32>,
-    /// The elements of the unit that are in the matrix.
-    inside: Val<'b, i32>,
-    /// True if the thread has this unit at all.
-    is_own: Val<'b, bool>,
-    /// True if both vectors are in the buffer.
-    is_readable: Val<'b, bool>,
-}
-
 impl<T> GlobalLines<'_, T> {
     /// The least bytes of all lines together: two aligned vectors, wherever they start.
     pub const MIN: u32 = 3 * VECTOR;
+    /// The largest pitch: offsets inside a tile of 256 lines have 32 bits.
+    pub const MAX_PITCH: u64 = 1 << 22;
 }
 
 impl<'b, T: Element> GlobalLines<'b, T> {
-    /// Copies the tile of `rows` rows and `depth` elements along K from (row, K, matrix) `origin` on to `to`, (row, K), with
-    /// zeros beyond the matrix, as tensor copies do. All threads of a warp group do it together.
-    ///
-    /// A thread loads the two aligned vectors that have its 16 bytes, and shifts them together. All its loads are on their
-    /// way at the same time. Those that cross the ends of the buffer are made
-    /// element by element.
-    #[track_caller]
-    pub fn load(
+    /// The part of a thread in copies of tiles of `rows` rows and `depth` elements along K; `thread` is the thread in the warp
+    /// group.
+    pub fn slice(
         &self,
-        k: &mut Body<'b, '_>,
-        to: &SharedTensor<'b, T>,
+        k: &Body<'b, '_>,
         [rows, depth]: [u32; 2],
-        [row, along, matrix]: [Val<'b, i32>; 3],
-    ) {
-        let _call = k.call();
-        let size = T::SCALAR.size_bytes();
-        let by_rows = self.major == Major::K;
-        let [lines, columns] = if by_rows { [rows, depth] } else { [depth, rows] };
-        let origin = if by_rows { [row, along, matrix] } else { [along, row, matrix] };
-        let tile = [lines, columns * size / VECTOR];
-        let count = (tile[0] * tile[1]).div_ceil(GROUP);
-        let (ends, thread) = (self.ends(), k.thread_idx().x % GROUP);
-        // Without conditions, so that all loads are on their way at the same time: what is not needed is read elsewhere.
-        let units: Vec<_> = (0..count)
-            .map(|number| {
-                let unit = self.unit(tile, origin, thread + number * GROUP);
-                let window = unit.window.max(ends[0]).min(ends[1]);
-                let words = self.from.offset(window).ptr_cast::<u32>();
-                let [low, high] = [0, 4].map(|at| words.load_vector::<4>(k, at).lanes());
-                (unit, low, high)
-            })
-            .collect();
-        let is_whole = (tile[0] * tile[1]).is_multiple_of(GROUP);
-        let mut is_missed = k.constant(false);
-        for (unit, low, high) in units {
-            let words = shifted(low, high, unit.shift.cvt::<u32>());
-            let bytes = unit.inside * size;
-            let words = [0, 1, 2, 3].map(|i| words[i as usize] & first_bytes(bytes - 4 * i));
-            let missed = unit.inside.gt(0) & !unit.is_readable;
-            let store = |k: &mut Body<'_, '_>| {
-                let coord = self.coord(unit.line, unit.column);
-                let Some(to) = to.element(k, "load", &coord) else { return };
-                let (to, at) = to.plain().recast::<u32>(k).resolve();
-                to.store_vector(k, at, Val::pack(words));
-            };
-            if is_whole {
-                store(k)
-            } else {
-                k.if_(unit.is_own, store)
-            }
-            is_missed |= unit.is_own & missed;
-        }
-        k.if_(is_missed, |k| {
-            k.for_(range(0, count as i32), (), |k, number, ()| {
-                let unit = self.unit(tile, origin, thread + number * GROUP);
-                let missed = unit.is_own & unit.inside.gt(0) & !unit.is_readable;
-                k.if_(missed, |k| {
-                    for i in 0..(VECTOR / size) as i32 {
-                        k.if_(unit.inside.gt(i), |k| {
-                            let x = self.from.offset(unit.first).load(k, i);
-                            to.store(k, self.coord(unit.line, unit.column + i), x);
-                        });
-                    }
-                });
-            });
-        });
+        thread: Val<'b, i32>,
+    ) -> ThrLines<'b, T> {
+        let [lines, columns] = if self.major == Major::K { [rows, depth] } else { [depth, rows] };
+        let units = columns * T::SCALAR.size_bytes() / VECTOR;
+        let words = k.registers(8 * (lines * units).div_ceil(GROUP));
+        ThrLines { of: self.clone(), tile: [lines, units], thread, words }
     }
 
     /// Returns the elements at which the first and the last pair of aligned vectors start that are in the buffer.
     fn ends(&self) -> [Val<'b, i64>; 2] {
-        let size = T::SCALAR.size_bytes();
-        let per = (VECTOR / size) as i32;
-        let lead = (self.from.ptr_to_int().cvt::<i32>() & (VECTOR as i32 - 1)) >> size.ilog2();
-        let first = (-lead & (per - 1)).cvt::<i64>();
+        let per = per_unit::<T>();
+        let first = (-lead(self.from) & (per - 1)).cvt::<i64>();
         let pairs = self.readable - i64::from(2 * per) - first;
         [first, first + (pairs & -i64::from(per))]
     }
 
     /// Returns the coordinate (row, K) of an element of a tile.
-    fn coord<'c>(&self, line: Val<'c, i32>, column: Val<'c, i32>) -> DeviceCoord<'c> {
+    fn coord<'c>(&self, [line, column]: [Val<'c, i32>; 2]) -> DeviceCoord<'c> {
         if self.major == Major::K { (line, column).into() } else { (column, line).into() }
     }
+}
 
-    /// Returns unit number `index` of a tile of lines of units.
+/// The part of a thread in copies of tiles of [`GlobalLines`]: units of 16 bytes, which it loads as the two aligned vectors that have
+/// them. The vectors wait in registers until they are stored, so that those of a tile are on their way while the tile before
+/// it is stored.
+///
+/// Unit `u` of the tile is the unit `u / 128` of thread `u % 128`. Lines of a tile that are a multiple of 16 bytes apart start at
+/// the same place of a vector: a thread shifts all its units alike where its lines are.
+#[derive(Clone, Debug)]
+pub struct ThrLines<'b, T> {
+    of: GlobalLines<'b, T>,
+    /// The lines of a tile, and the units of a line.
+    tile: [u32; 2],
+    thread: Val<'b, i32>,
+    words: Registers<'b, u32>,
+}
+
+/// A tile in global memory. Offsets are elements from its first one.
+struct Origin<'b, T> {
+    first: Val<'b, Global<T>>,
+    /// The elements from an aligned vector to the first one.
+    lead: Val<'b, i32>,
+    /// Where pairs of vectors that are in the buffer may start.
+    ends: [Val<'b, i32>; 2],
+    /// The lines and the elements of a line from here to the end of the matrix.
+    left: [Val<'b, i32>; 2],
+}
+
+/// Where a unit lies.
+struct Unit<'b> {
+    /// Its line and its first element in the tile.
+    line: Val<'b, i32>,
+    column: Val<'b, i32>,
+    /// The offset of its first element.
+    offset: Val<'b, i32>,
+    /// The elements of the first vector before the unit.
+    shift: Val<'b, i32>,
+    /// The elements of the unit that the line has.
+    inside: Val<'b, i32>,
+    /// The matrix has the line.
+    has_line: Val<'b, bool>,
+}
+
+impl<'b, T: Element> ThrLines<'b, T> {
+    /// Starts the loads of the tile that begins at (row, K, matrix) `origin`.
+    #[track_caller]
+    pub fn fetch(&self, k: &mut Body<'b, '_>, origin: [Val<'b, i32>; 3]) {
+        let _call = k.call();
+        let origin = self.origin(origin);
+        for (number, unit) in (0..).zip(self.units(&origin)) {
+            self.load(k, &origin, number, &unit);
+        }
+    }
+
+    /// Stores the tile that was fetched last, from (row, K, matrix) `origin` on, to `to`, (row, K), with zeros beyond the matrix, as
+    /// tensor copies do. All threads of a warp group do it together. If `more` holds, the loads of the next tile along K start
+    /// meanwhile.
+    ///
+    /// Vectors that cross the ends of the buffer are loaded element by element.
+    #[track_caller]
+    pub fn store(
+        &self,
+        k: &mut Body<'b, '_>,
+        to: &SharedTensor<'b, T>,
+        [row, along, matrix]: [Val<'b, i32>; 3],
+        (depth, more): (u32, Val<'b, bool>),
+    ) {
+        let _call = k.call();
+        let [at, next] =
+            [along, along + depth as i32].map(|along| self.origin([row, along, matrix]));
+        let total = self.tile[0] * self.tile[1];
+        let mut is_missed = k.constant(false);
+        let units = self.units(&at).into_iter().zip(self.units(&next));
+        for (number, (unit, following)) in (0..).zip(units) {
+            let [low, high] = [0, 4]
+                .map(|first| [0, 1, 2, 3].map(|word| self.words.get(k, 8 * number + first + word)));
+            let words = shifted(low, high, (unit.shift * size::<T>()).cvt::<u32>());
+            let line = unit.has_line.select::<u32>(u32::MAX, 0);
+            let bytes = unit.inside * size::<T>();
+            let words = [0, 1, 2, 3].map(|i| words[i as usize] & first_bytes(bytes - 4 * i) & line);
+            let coord = self.of.coord([unit.line, unit.column]);
+            let store = |k: &mut Body<'_, '_>| {
+                let Some(to) = to.element(k, "store", &coord) else { return };
+                let (to, at) = to.plain().recast::<u32>(k).resolve();
+                to.store_vector(k, at, Val::pack(words));
+            };
+            if (number + 1) * GROUP <= total {
+                store(k);
+            } else {
+                k.if_((self.thread + (number * GROUP) as i32).lt(total as i32), store);
+            }
+            is_missed |= at.misses(&unit);
+            k.if_(more, |k| self.load(k, &next, number, &following));
+        }
+        k.if_(is_missed, |k| self.store_missed(k, to, &at));
+    }
+
+    /// Stores the units whose vectors are not in the buffer.
+    fn store_missed(&self, k: &mut Body<'b, '_>, to: &SharedTensor<'b, T>, at: &Origin<'b, T>) {
+        let [lines, units] = self.tile;
+        k.for_(range(0, (lines * units) as i32).step(GROUP as i32), (), |k, first, ()| {
+            let index = self.thread + first;
+            let unit = self.unit(at, self.place(index), None);
+            k.if_(index.lt((lines * units) as i32) & at.misses(&unit), |k| {
+                let from = at.first.offset(unit.offset);
+                for i in 0..per_unit::<T>() {
+                    k.if_(unit.inside.gt(i), |k| {
+                        let x = from.load(k, i);
+                        to.store(k, self.of.coord([unit.line, unit.column + i]), x);
+                    });
+                }
+            });
+        });
+    }
+
+    /// Loads the vectors of a unit; others where these are not in the buffer.
+    fn load(&self, k: &mut Body<'b, '_>, origin: &Origin<'b, T>, number: u32, unit: &Unit<'b>) {
+        let window = origin.inside(unit.offset - unit.shift);
+        let from = origin.first.offset(window).ptr_cast::<u32>();
+        for first in [0, 4] {
+            let words = from.load_vector::<4>(k, first as i32).lanes();
+            for (word, register) in words.into_iter().zip(8 * number + first..) {
+                self.words.set(k, register, word);
+            }
+        }
+    }
+
+    fn origin(&self, [row, along, matrix]: [Val<'b, i32>; 3]) -> Origin<'b, T> {
+        let GlobalLines { from, major, strides: [pitch, next], extents, .. } = self.of;
+        let [line, column] = if major == Major::K { [row, along] } else { [along, row] };
+        let [line_offset, matrix_offset] =
+            [(line, pitch), (matrix, next)].map(|(number, stride)| number.cvt::<i64>() * stride);
+        let offset = matrix_offset + line_offset + column.cvt::<i64>();
+        let first = from.offset(offset);
+        // Beyond every offset inside a tile.
+        const FAR: i64 = 1 << 30;
+        let ends = self.of.ends().map(|end| (end - offset).max(-FAR).min(FAR).cvt::<i32>());
+        let left = [extents[0] - line, extents[1] - column];
+        Origin { first, lead: lead(first) & (per_unit::<T>() - 1), ends, left }
+    }
+
+    /// The thread's units of a tile.
+    fn units(&self, origin: &Origin<'b, T>) -> Vec<Unit<'b>> {
+        let [lines, units] = self.tile;
+        // Whole lines of the threads: a thread has one column.
+        let at_once = GROUP.is_multiple_of(units).then_some(GROUP / units);
+        let is_alike = |lines: u32| (lines * size::<T>() as u32).is_multiple_of(VECTOR);
+        let is_alike = at_once.is_some_and(is_alike);
+        let [line, column] = self.place(self.thread);
+        let mut all: Vec<Unit<'b>> = Vec::new();
+        for number in 0..(lines * units).div_ceil(GROUP) {
+            let place = match at_once {
+                Some(lines) => [line + (number * lines) as i32, column],
+                None => self.place(self.thread + (number * GROUP) as i32),
+            };
+            let like = if is_alike { all.first() } else { None };
+            all.push(self.unit(origin, place, like));
+        }
+        all
+    }
+
+    /// The line and the column of unit number `index`.
+    fn place<'c>(&self, index: Val<'c, i32>) -> [Val<'c, i32>; 2]
+    where
+        'b: 'c,
+    {
+        let ([_, units], index) = (self.tile, index.cvt::<u32>());
+        let [line, unit] = [index / units, index % units].map(|x| x.cvt::<i32>());
+        [line, unit * per_unit::<T>()]
+    }
+
+    /// The unit at a place, which is in the same column as `like` and as far from an aligned vector.
     fn unit<'c>(
         &self,
-        [lines, units]: [u32; 2],
-        [first_line, first_column, matrix]: [Val<'c, i32>; 3],
-        index: Val<'c, i32>,
+        origin: &Origin<'c, T>,
+        [line, column]: [Val<'c, i32>; 2],
+        like: Option<&Unit<'c>>,
     ) -> Unit<'c>
     where
         'b: 'c,
     {
-        let size = T::SCALAR.size_bytes();
-        let per = (VECTOR / size) as i32;
-        let index = index.cvt::<u32>();
-        let [line, unit] = [index / units, index % units].map(|x| x.cvt::<i32>());
-        let column = unit * per;
-        let ([pitch, next], [extent, width]) = (self.strides, self.extents);
-        let (at, from) = (first_line + line, first_column + column);
-        let first = matrix.cvt::<i64>() * next + at.cvt::<i64>() * pitch + from.cvt::<i64>();
-        let address = self.from.ptr_to_int() + first * i64::from(size);
-        let shift = address.cvt::<i32>() & (VECTOR as i32 - 1);
-        let window = first - (shift >> size.ilog2()).cvt::<i64>();
-        let inside = (width - from).min(per).max(0);
-        let inside = at.lt(extent).select(inside, inside.constant(0));
-        let is_readable = window.ge(0) & (window + i64::from(2 * per)).le(self.readable);
-        let is_own = index.lt(lines * units);
-        Unit { line, column, first, window, shift, inside, is_own, is_readable }
+        let per = per_unit::<T>();
+        let offset = line * self.of.strides[0].cvt::<i32>() + column;
+        let (shift, inside) = match like {
+            Some(like) => (like.shift, like.inside),
+            None => {
+                let inside = (origin.left[1] - column).min(per).max(0);
+                ((origin.lead + offset) & (per - 1), inside)
+            }
+        };
+        Unit { line, column, offset, shift, inside, has_line: line.lt(origin.left[0]) }
     }
+}
+
+impl<'b, T: Element> Origin<'b, T> {
+    /// Returns the nearest pair of vectors that is in the buffer.
+    fn inside(&self, window: Val<'b, i32>) -> Val<'b, i32> {
+        window.max(self.ends[0]).min(self.ends[1])
+    }
+
+    /// Returns true if there are elements in the unit, but not both vectors in the buffer.
+    fn misses(&self, unit: &Unit<'b>) -> Val<'b, bool> {
+        let window = unit.offset - unit.shift;
+        unit.has_line & unit.inside.gt(0) & self.inside(window).ne(window)
+    }
+}
+
+/// Returns the elements from an aligned vector to an address, modulo those of a vector.
+fn lead<T: Element>(at: Val<'_, Global<T>>) -> Val<'_, i32> {
+    at.ptr_to_int().cvt::<i32>() >> T::SCALAR.size_bytes().ilog2()
+}
+
+/// Bytes of an element.
+fn size<T: Element>() -> i32 {
+    T::SCALAR.size_bytes() as i32
+}
+
+/// Elements of a unit of 16 bytes.
+fn per_unit<T: Element>() -> i32 {
+    VECTOR as i32 / size::<T>()
 }
 
 /// Returns a word whose first `bytes` bytes have all bits set: of none or of all where there are fewer than 0 or more than 4.
