@@ -124,7 +124,7 @@ type MapOf<'p, 'a, E> = TmaTensor<'p, 'a, TensorMap<E, 3>>;
 /// A and B in a kernel body.
 enum Input<'p, 'a, A: Element, B: Element> {
     Maps(Box<MapOf<'p, 'a, A>>, Box<MapOf<'p, 'a, B>>),
-    Lines(GlobalLines<'a, A>, GlobalLines<'a, B>),
+    Lines(ThrLines<'a, A>, ThrLines<'a, B>),
 }
 
 /// D in a kernel body.
@@ -318,14 +318,22 @@ impl Plan {
     /// A and B where threads fetch them.
     fn lines<'a, T: Types>(
         &self,
-        _: &Body<'a, '_>,
+        k: &Body<'a, '_>,
         of: LineParams<T, OnDevice<'a>>,
     ) -> Input<'_, 'a, T::A, T::B> {
-        fn lines<'a, E: Element>(major: Major, of: LinesOf<E, OnDevice<'a>>) -> GlobalLines<'a, E> {
+        fn lines<'a, E: Element>(
+            k: &Body<'a, '_>,
+            major: Major,
+            of: LinesOf<E, OnDevice<'a>>,
+            tile: [u32; 2],
+        ) -> ThrLines<'a, E> {
             let LinesOf { from, strides, readable, extents } = of;
-            GlobalLines { from, major, strides, readable, extents }
+            let lines = GlobalLines { from, major, strides, readable, extents };
+            lines.slice(k, tile, k.thread_idx().x % GROUP)
         }
-        Input::Lines(lines(self.config.major_a, of.a), lines(self.config.major_b, of.b))
+        let GemmConfig { tile: [m, n, depth], major_a, major_b, .. } = self.config;
+        let a = lines(k, major_a, of.a, [m, depth]);
+        Input::Lines(a, lines(k, major_b, of.b, [n, depth]))
     }
 
     fn options(&self) -> KernelOptions {
@@ -411,34 +419,26 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
         let Producer { plan: Plan { config, .. }, sizes, input, pipe, sa, sb } = *self;
         let [m, n, depth] = config.tile;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
-        let thread = k.thread_idx().x % GROUP;
-        let source = match input {
-            Input::Maps(a, b) => Source::Maps(a, b),
-            Input::Lines(a, b) => {
-                let a = a.slice(k, [m, depth], thread);
-                Source::Lines(a, b.slice(k, [n, depth], thread))
-            }
-        };
         parts.for_each(k, pipe.producer(k), |k, Part { tile, first, end, .. }, state| {
             let [of_a, of_b] =
                 [sizes.batched_a, sizes.batched_b].map(|batched| tile.batch * batched);
             let first_row = parts.tiles.first_row(k, tile);
             let [from_a, from_b] = [(tile.row * m, of_a), (tile.column * n, of_b)];
-            if let Source::Lines(a, b) = &source {
+            if let Input::Lines(a, b) = input {
                 a.fetch(k, [from_a.0, first * depth, from_a.1]);
                 b.fetch(k, [from_b.0, first * depth, from_b.1]);
             }
             k.for_(range(first, end), state, |k, step, state| {
                 let (full, stage) = (pipe.acquire(k, state), state.stage);
                 let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
-                match &source {
-                    Source::Maps(a, b) => {
+                match input {
+                    Input::Maps(a, b) => {
                         let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
                         let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
                         ga.domain_offset(k, (first_row.clone(), 0)).load(k, &sa, full);
                         gb.load_rotated(k, &sb, full, config.cluster, [step, parts.tiles.rank(k)]);
                     }
-                    Source::Lines(a, b) => {
+                    Input::Lines(a, b) => {
                         let next = (depth, (step + 1).lt(end));
                         a.store(k, &sa, [from_a.0, step * depth, from_a.1], next);
                         b.store(k, &sb, [from_b.0, step * depth, from_b.1], next);
@@ -449,12 +449,6 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
             })
         });
     }
-}
-
-/// A and B in the producer: their maps, or what its threads have of their lines.
-enum Source<'s, 'p, 'a, 'b, A: Element, B: Element> {
-    Maps(&'s MapOf<'p, 'a, A>, &'s MapOf<'p, 'a, B>),
-    Lines(ThrLines<'b, A>, ThrLines<'b, B>),
 }
 
 /// A consumer warp group: multiplies, and writes its rows of D.

@@ -1,5 +1,4 @@
-//! [`GlobalLines`] and [`ThrLines`]: tiles of matrices whose lines start anywhere, copied to shared memory by the threads of a
-//! warp group.
+//! [`GlobalLines`] and [`ThrLines`]: tiles of matrices whose lines start anywhere, copied by the threads of a warp group.
 
 use crate::arch::Major;
 use crate::ir::builder::DeviceCoord;
@@ -85,13 +84,13 @@ struct Origin<'b, T> {
     first: Val<'b, Global<T>>,
     /// The elements from an aligned vector to the first one.
     lead: Val<'b, i32>,
-    /// Where pairs of vectors that are in the buffer may start.
+    /// The first and the last offset at which a pair of vectors of the buffer starts.
     ends: [Val<'b, i32>; 2],
     /// The lines and the elements of a line from here to the end of the matrix.
     left: [Val<'b, i32>; 2],
 }
 
-/// Where a unit lies.
+/// A unit in global memory.
 struct Unit<'b> {
     /// Its line and its first element in the tile.
     line: Val<'b, i32>,
