@@ -42,10 +42,10 @@ pub use atom::{
 };
 pub(crate) use copy::shifted;
 pub use copy::{
-    AccumulatorMap, AsyncTile, Filter, GlobalLines, GlobalRows, Im2colCopy, LoadedElements,
-    MatrixLoad, MatrixRing, Row, StagedStore, StoreDestination, StoreWords, ThrAsyncTile, ThrLines,
-    ThrStore, TmaCopy, TmaTensor, autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear,
-    cooperative_clear, copy, copy_if, copy_zfill,
+    AccumulatorMap, AsyncTile, FetchedLines, Filter, GlobalLines, GlobalRows, Im2colCopy,
+    LoadedElements, MatrixLoad, MatrixRing, Row, StagedStore, StoreDestination, StoreWords,
+    ThrAsyncTile, ThrLines, ThrStore, TmaCopy, TmaTensor, autovec_copy, autovec_copy_if, bulk_copy,
+    bulk_store, clear, cooperative_clear, copy, copy_if, copy_zfill,
 };
 pub use error::{TensorError, TensorErrorKind};
 pub use gemm::{

@@ -423,27 +423,27 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
             let [of_a, of_b] =
                 [sizes.batched_a, sizes.batched_b].map(|batched| tile.batch * batched);
             let first_row = parts.tiles.first_row(k, tile);
-            let [from_a, from_b] = [(tile.row * m, of_a), (tile.column * n, of_b)];
-            if let Input::Lines(a, b) = input {
-                a.fetch(k, [from_a.0, first * depth, from_a.1]);
-                b.fetch(k, [from_b.0, first * depth, from_b.1]);
-            }
+            let fetched = match input {
+                Input::Maps(..) => None,
+                Input::Lines(a, b) => {
+                    let a = a.fetch(k, [tile.row * m, first * depth, of_a]);
+                    Some((a, b.fetch(k, [tile.column * n, first * depth, of_b])))
+                }
+            };
             k.for_(range(first, end), state, |k, step, state| {
                 let (full, stage) = (pipe.acquire(k, state), state.stage);
                 let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
-                match input {
-                    Input::Maps(a, b) => {
-                        let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
-                        let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
-                        ga.domain_offset(k, (first_row.clone(), 0)).load(k, &sa, full);
-                        gb.load_rotated(k, &sb, full, config.cluster, [step, parts.tiles.rank(k)]);
-                    }
-                    Input::Lines(a, b) => {
-                        let next = (depth, (step + 1).lt(end));
-                        a.store(k, &sa, [from_a.0, step * depth, from_a.1], next);
-                        b.store(k, &sb, [from_b.0, step * depth, from_b.1], next);
-                        pipe.commit(k, stage);
-                    }
+                if let Input::Maps(a, b) = input {
+                    let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
+                    let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
+                    ga.domain_offset(k, (first_row.clone(), 0)).load(k, &sa, full);
+                    gb.load_rotated(k, &sb, full, config.cluster, [step, parts.tiles.rank(k)]);
+                }
+                if let Some((a, b)) = &fetched {
+                    let next = (depth, (step + 1).lt(end));
+                    a.store(k, &sa, step * depth, next);
+                    b.store(k, &sb, step * depth, next);
+                    pipe.commit(k, stage);
                 }
                 state.next()
             })

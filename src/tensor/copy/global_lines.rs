@@ -1,4 +1,4 @@
-//! [`GlobalLines`] and [`ThrLines`]: tiles of matrices whose lines start anywhere, copied by the threads of a warp group.
+//! [`GlobalLines`]: tiles of matrices whose lines start anywhere, copied to shared memory by the threads of a warp group.
 
 use crate::arch::Major;
 use crate::ir::builder::DeviceCoord;
@@ -79,10 +79,19 @@ pub struct ThrLines<'b, T> {
     words: Registers<'b, u32>,
 }
 
+/// Tiles of [`ThrLines`] that follow each other along K; the vectors of the next one are on their way.
+#[derive(Clone, Debug)]
+pub struct FetchedLines<'b, T> {
+    thr: ThrLines<'b, T>,
+    /// The first row of the tiles, and the first element of the rows at K = 0.
+    row: Val<'b, i32>,
+    start: Val<'b, i64>,
+}
+
 /// A tile in global memory. Offsets are elements from its first one.
 struct Origin<'b, T> {
     first: Val<'b, Global<T>>,
-    /// The elements from an aligned vector to the first one.
+    /// The elements from an aligned vector to the first one, modulo those of a vector.
     lead: Val<'b, i32>,
     /// The first and the last offset at which a pair of vectors of the buffer starts.
     ends: [Val<'b, i32>; 2],
@@ -99,82 +108,26 @@ struct Unit<'b> {
     offset: Val<'b, i32>,
     /// The elements of the first vector before the unit.
     shift: Val<'b, i32>,
-    /// The elements of the unit that the line has.
-    inside: Val<'b, i32>,
-    /// The matrix has the line.
-    has_line: Val<'b, bool>,
 }
 
 impl<'b, T: Element> ThrLines<'b, T> {
     /// Starts the loads of the tile that begins at (row, K, matrix) `origin`.
     #[track_caller]
-    pub fn fetch(&self, k: &mut Body<'b, '_>, origin: [Val<'b, i32>; 3]) {
+    pub fn fetch(
+        &self,
+        k: &mut Body<'b, '_>,
+        [row, along, matrix]: [Val<'b, i32>; 3],
+    ) -> FetchedLines<'b, T> {
         let _call = k.call();
-        let origin = self.origin(origin);
+        let ([pitch, next], first) = (self.of.strides, row.cvt::<i64>());
+        let first = if self.of.major == Major::K { first * pitch } else { first };
+        let start = matrix.cvt::<i64>() * next + first;
+        let fetched = FetchedLines { thr: self.clone(), row, start };
+        let origin = fetched.origin(along);
         for (number, unit) in (0..).zip(self.units(&origin)) {
             self.load(k, &origin, number, &unit);
         }
-    }
-
-    /// Stores the tile that was fetched last, from (row, K, matrix) `origin` on, to `to`, (row, K), with zeros beyond the matrix, as
-    /// tensor copies do. All threads of a warp group do it together. If `more` holds, the loads of the next tile along K start
-    /// meanwhile.
-    ///
-    /// Vectors that cross the ends of the buffer are loaded element by element.
-    #[track_caller]
-    pub fn store(
-        &self,
-        k: &mut Body<'b, '_>,
-        to: &SharedTensor<'b, T>,
-        [row, along, matrix]: [Val<'b, i32>; 3],
-        (depth, more): (u32, Val<'b, bool>),
-    ) {
-        let _call = k.call();
-        let [at, next] =
-            [along, along + depth as i32].map(|along| self.origin([row, along, matrix]));
-        let total = self.tile[0] * self.tile[1];
-        let mut is_missed = k.constant(false);
-        let units = self.units(&at).into_iter().zip(self.units(&next));
-        for (number, (unit, following)) in (0..).zip(units) {
-            let [low, high] = [0, 4]
-                .map(|first| [0, 1, 2, 3].map(|word| self.words.get(k, 8 * number + first + word)));
-            let words = shifted(low, high, (unit.shift * size::<T>()).cvt::<u32>());
-            let line = unit.has_line.select::<u32>(u32::MAX, 0);
-            let bytes = unit.inside * size::<T>();
-            let words = [0, 1, 2, 3].map(|i| words[i as usize] & first_bytes(bytes - 4 * i) & line);
-            let coord = self.of.coord([unit.line, unit.column]);
-            let store = |k: &mut Body<'_, '_>| {
-                let Some(to) = to.element(k, "store", &coord) else { return };
-                let (to, at) = to.plain().recast::<u32>(k).resolve();
-                to.store_vector(k, at, Val::pack(words));
-            };
-            if (number + 1) * GROUP <= total {
-                store(k);
-            } else {
-                k.if_((self.thread + (number * GROUP) as i32).lt(total as i32), store);
-            }
-            is_missed |= at.misses(&unit);
-            k.if_(more, |k| self.load(k, &next, number, &following));
-        }
-        k.if_(is_missed, |k| self.store_missed(k, to, &at));
-    }
-
-    /// Stores the units whose vectors are not in the buffer.
-    fn store_missed(&self, k: &mut Body<'b, '_>, to: &SharedTensor<'b, T>, at: &Origin<'b, T>) {
-        let [lines, units] = self.tile;
-        k.for_(range(0, (lines * units) as i32).step(GROUP as i32), (), |k, first, ()| {
-            let index = self.thread + first;
-            let unit = self.unit(at, self.place(index), None);
-            k.if_(index.lt((lines * units) as i32) & at.misses(&unit), |k| {
-                let from = at.first.offset(unit.offset);
-                for i in 0..per_unit::<T>() {
-                    k.if_(unit.inside.gt(i), |k| {
-                        let x = from.load(k, i);
-                        to.store(k, self.of.coord([unit.line, unit.column + i]), x);
-                    });
-                }
-            });
-        });
+        fetched
     }
 
     /// Loads the vectors of a unit; others where these are not in the buffer.
@@ -187,20 +140,6 @@ impl<'b, T: Element> ThrLines<'b, T> {
                 self.words.set(k, register, word);
             }
         }
-    }
-
-    fn origin(&self, [row, along, matrix]: [Val<'b, i32>; 3]) -> Origin<'b, T> {
-        let GlobalLines { from, major, strides: [pitch, next], extents, .. } = self.of;
-        let [line, column] = if major == Major::K { [row, along] } else { [along, row] };
-        let [line_offset, matrix_offset] =
-            [(line, pitch), (matrix, next)].map(|(number, stride)| number.cvt::<i64>() * stride);
-        let offset = matrix_offset + line_offset + column.cvt::<i64>();
-        let first = from.offset(offset);
-        // Beyond every offset inside a tile.
-        const FAR: i64 = 1 << 30;
-        let ends = self.of.ends().map(|end| (end - offset).max(-FAR).min(FAR).cvt::<i32>());
-        let left = [extents[0] - line, extents[1] - column];
-        Origin { first, lead: lead(first) & (per_unit::<T>() - 1), ends, left }
     }
 
     /// The thread's units of a tile.
@@ -233,7 +172,7 @@ impl<'b, T: Element> ThrLines<'b, T> {
         [line, unit * per_unit::<T>()]
     }
 
-    /// The unit at a place, which is in the same column as `like` and as far from an aligned vector.
+    /// The unit at a place, which is as far from an aligned vector as `like`.
     fn unit<'c>(
         &self,
         origin: &Origin<'c, T>,
@@ -243,29 +182,130 @@ impl<'b, T: Element> ThrLines<'b, T> {
     where
         'b: 'c,
     {
-        let per = per_unit::<T>();
         let offset = line * self.of.strides[0].cvt::<i32>() + column;
-        let (shift, inside) = match like {
-            Some(like) => (like.shift, like.inside),
-            None => {
-                let inside = (origin.left[1] - column).min(per).max(0);
-                ((origin.lead + offset) & (per - 1), inside)
+        let shift = (origin.lead + offset) & (per_unit::<T>() - 1);
+        Unit { line, column, offset, shift: like.map_or(shift, |like| like.shift) }
+    }
+}
+
+impl<'b, T: Element> FetchedLines<'b, T> {
+    /// Stores the tile from `along` on along K to `to`, (row, K), with zeros beyond K. Rows beyond the matrix have any elements of it.
+    /// All threads of a warp group do it together. If `more` holds, the loads of the tile `depth` further start meanwhile.
+    ///
+    /// Vectors that cross the ends of the buffer are loaded element by element.
+    #[track_caller]
+    pub fn store(
+        &self,
+        k: &mut Body<'b, '_>,
+        to: &SharedTensor<'b, T>,
+        along: Val<'b, i32>,
+        (depth, more): (u32, Val<'b, bool>),
+    ) {
+        let _call = k.call();
+        let [at, next] = [along, along + depth as i32].map(|along| self.origin(along));
+        let is_whole = at.left[usize::from(self.thr.of.major == Major::K)].ge(depth as i32);
+        k.if_else(
+            is_whole,
+            |k| self.store_units(k, to, [&at, &next], more, false),
+            |k| self.store_units(k, to, [&at, &next], more, true),
+        );
+        let [lines, units] = self.thr.tile;
+        // The vectors of the tile with the lowest and the highest address.
+        let lines = at.left[0].min(lines as i32);
+        let last = (lines - 1) * self.thr.of.strides[0].cvt::<i32>();
+        let last = last + at.left[1].min((units as i32) * per_unit::<T>()) - 1;
+        let crosses = at.ends[0].gt(1 - per_unit::<T>()) | at.ends[1].lt(last);
+        k.if_(crosses, |k| self.store_missed(k, to, &at));
+    }
+
+    /// Stores the units, with zeros `beyond` the end along K, and starts the loads of the next ones.
+    fn store_units(
+        &self,
+        k: &mut Body<'b, '_>,
+        to: &SharedTensor<'b, T>,
+        [at, next]: [&Origin<'b, T>; 2],
+        more: Val<'b, bool>,
+        beyond: bool,
+    ) {
+        let thr = &self.thr;
+        let total = thr.tile[0] * thr.tile[1];
+        let units = thr.units(at).into_iter().zip(thr.units(next));
+        for (number, (unit, following)) in (0..).zip(units) {
+            let [low, high] = [0, 4]
+                .map(|first| [0, 1, 2, 3].map(|word| thr.words.get(k, 8 * number + first + word)));
+            let mut words = shifted(low, high, (unit.shift * size::<T>()).cvt::<u32>());
+            if beyond {
+                let bytes = at.elements(&unit) * size::<T>();
+                words = [0, 1, 2, 3].map(|i| words[i as usize] & first_bytes(bytes - 4 * i));
             }
-        };
-        Unit { line, column, offset, shift, inside, has_line: line.lt(origin.left[0]) }
+            let coord = thr.of.coord([unit.line, unit.column]);
+            let store = |k: &mut Body<'_, '_>| {
+                let Some(to) = to.element(k, "store", &coord) else { return };
+                let (to, at) = to.plain().recast::<u32>(k).resolve();
+                to.store_vector(k, at, Val::pack(words));
+            };
+            if (number + 1) * GROUP <= total {
+                store(k);
+            } else {
+                k.if_((thr.thread + (number * GROUP) as i32).lt(total as i32), store);
+            }
+            k.if_(more, |k| thr.load(k, next, number, &following));
+        }
+    }
+
+    /// Stores the units whose vectors are not in the buffer.
+    fn store_missed(&self, k: &mut Body<'b, '_>, to: &SharedTensor<'b, T>, at: &Origin<'b, T>) {
+        let thr = &self.thr;
+        let total = (thr.tile[0] * thr.tile[1]) as i32;
+        k.for_(range(0, total).step(GROUP as i32), (), |k, first, ()| {
+            let index = thr.thread + first;
+            let unit = thr.unit(at, thr.place(index), None);
+            let (window, elements) = (unit.offset - unit.shift, at.elements(&unit));
+            let is_missed = at.inside(window).ne(window) & elements.gt(0);
+            k.if_(index.lt(total) & is_missed, |k| {
+                let from = at.first.offset(unit.offset);
+                for i in 0..per_unit::<T>() {
+                    k.if_(elements.gt(i), |k| {
+                        let x = from.load(k, i);
+                        to.store(k, thr.of.coord([unit.line, unit.column + i]), x);
+                    });
+                }
+            });
+        });
+    }
+
+    /// The tile from `along` on along K.
+    fn origin(&self, along: Val<'b, i32>) -> Origin<'b, T> {
+        /// Beyond every offset inside a tile.
+        const FAR: i64 = 1 << 30;
+        let GlobalLines { from, major, strides: [pitch, _], extents, .. } = self.thr.of;
+        let (by_rows, k) = (major == Major::K, along.cvt::<i64>());
+        let offset = self.start + if by_rows { k } else { k * pitch };
+        let [line, column] = if by_rows { [self.row, along] } else { [along, self.row] };
+        let ends = self.thr.of.ends().map(|end| (end - offset).max(-FAR).min(FAR).cvt::<i32>());
+        let left = [extents[0] - line, extents[1] - column];
+        // Tiles are multiples of a vector apart along K.
+        let lead = lead(from.offset(self.start));
+        Origin { first: from.offset(offset), lead, ends, left }
     }
 }
 
 impl<'b, T: Element> Origin<'b, T> {
     /// Returns the nearest pair of vectors that is in the buffer.
-    fn inside(&self, window: Val<'b, i32>) -> Val<'b, i32> {
+    fn inside<'c>(&self, window: Val<'c, i32>) -> Val<'c, i32>
+    where
+        'b: 'c,
+    {
         window.max(self.ends[0]).min(self.ends[1])
     }
 
-    /// Returns true if there are elements in the unit, but not both vectors in the buffer.
-    fn misses(&self, unit: &Unit<'b>) -> Val<'b, bool> {
-        let window = unit.offset - unit.shift;
-        unit.has_line & unit.inside.gt(0) & self.inside(window).ne(window)
+    /// Returns the number of elements of the unit that are in the matrix.
+    fn elements<'c>(&self, unit: &Unit<'c>) -> Val<'c, i32>
+    where
+        'b: 'c,
+    {
+        let inside = (self.left[1] - unit.column).min(per_unit::<T>()).max(0);
+        unit.line.lt(self.left[0]).select(inside, 0)
     }
 }
 
