@@ -215,7 +215,7 @@ fn unaligned_operands_are_fetched_by_threads() {
     let far = GemmProblem { a: far, ..GemmProblem::new(4, 9, 64) };
     assert_eq!(
         threads.check_problem(&far).unwrap_err().to_string(),
-        "the lines of A are 5000001 elements apart, and threads fetch lines that are at most 4194304 apart"
+        "the lines of A are 5000001 elements apart, and threads fetch lines that are at most 2097152 apart"
     );
     let name = threads.to_string();
     assert!(name.contains("_threads"), "{name}");

@@ -31,8 +31,8 @@ pub struct GlobalLines<'b, T> {
 impl<T> GlobalLines<'_, T> {
     /// The least bytes of all lines together: two aligned vectors, wherever they start.
     pub const MIN: u32 = 3 * VECTOR;
-    /// The largest pitch: offsets inside a tile of 256 lines have 32 bits.
-    pub const MAX_PITCH: u64 = 1 << 22;
+    /// The largest pitch: offsets inside a tile of 256 lines are below 2^29.
+    pub const MAX_PITCH: u64 = 1 << 21;
 }
 
 impl<'b, T: Element> GlobalLines<'b, T> {
@@ -202,13 +202,15 @@ impl<'b, T: Element> FetchedLines<'b, T> {
         (depth, more): (u32, Val<'b, bool>),
     ) {
         let _call = k.call();
-        let [at, next] = [along, along + depth as i32].map(|along| self.origin(along));
-        let is_whole = at.left[usize::from(self.thr.of.major == Major::K)].ge(depth as i32);
-        k.if_else(
-            is_whole,
-            |k| self.store_units(k, to, [&at, &next], more, false),
-            |k| self.store_units(k, to, [&at, &next], more, true),
-        );
+        let (at, depth) = (self.origin(along), depth as i32);
+        let next = if self.thr.of.major == Major::K {
+            let left = [at.left[0], at.left[1] - depth];
+            let ends = at.ends.map(|end| end - depth);
+            Origin { first: at.first.offset(depth), lead: at.lead, ends, left }
+        } else {
+            self.origin(along + depth)
+        };
+        self.store_units(k, to, [&at, &next], more);
         let [lines, units] = self.thr.tile;
         // The vectors of the tile with the lowest and the highest address.
         let lines = at.left[0].min(lines as i32);
@@ -218,26 +220,29 @@ impl<'b, T: Element> FetchedLines<'b, T> {
         k.if_(crosses, |k| self.store_missed(k, to, &at));
     }
 
-    /// Stores the units, with zeros `beyond` the end along K, and starts the loads of the next ones.
+    /// Stores the units, with zeros beyond the end along K, and starts the loads of the next ones.
     fn store_units(
         &self,
         k: &mut Body<'b, '_>,
         to: &SharedTensor<'b, T>,
         [at, next]: [&Origin<'b, T>; 2],
         more: Val<'b, bool>,
-        beyond: bool,
     ) {
-        let thr = &self.thr;
+        let (thr, by_rows) = (&self.thr, self.thr.of.major == Major::K);
         let total = thr.tile[0] * thr.tile[1];
         let units = thr.units(at).into_iter().zip(thr.units(next));
         for (number, (unit, following)) in (0..).zip(units) {
             let [low, high] = [0, 4]
                 .map(|first| [0, 1, 2, 3].map(|word| thr.words.get(k, 8 * number + first + word)));
-            let mut words = shifted(low, high, (unit.shift * size::<T>()).cvt::<u32>());
-            if beyond {
-                let bytes = at.elements(&unit) * size::<T>();
-                words = [0, 1, 2, 3].map(|i| words[i as usize] & first_bytes(bytes - 4 * i));
-            }
+            let words = shifted(low, high, (unit.shift * size::<T>()).cvt::<u32>());
+            let words = if by_rows {
+                // The compiler computes these masks once for all units of a column.
+                let bytes = (at.left[1] - unit.column) * size::<T>();
+                [0, 1, 2, 3].map(|i| words[i as usize] & first_bytes(bytes - 4 * i))
+            } else {
+                let has_line = unit.line.lt(at.left[0]);
+                words.map(|word| has_line.select(word, 0))
+            };
             let coord = thr.of.coord([unit.line, unit.column]);
             let store = |k: &mut Body<'_, '_>| {
                 let Some(to) = to.element(k, "store", &coord) else { return };
@@ -276,7 +281,7 @@ impl<'b, T: Element> FetchedLines<'b, T> {
 
     /// The tile from `along` on along K.
     fn origin(&self, along: Val<'b, i32>) -> Origin<'b, T> {
-        /// Beyond every offset inside a tile.
+        /// Beyond every offset inside a tile and the next one.
         const FAR: i64 = 1 << 30;
         let GlobalLines { from, major, strides: [pitch, _], extents, .. } = self.thr.of;
         let (by_rows, k) = (major == Major::K, along.cvt::<i64>());
