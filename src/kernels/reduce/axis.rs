@@ -294,8 +294,10 @@ fn build<T: Converted, Y: Converted>(
     let tile = config.tile();
     let chunk = tile.capacity(T::SCALAR);
     let (is_arg, identity) = (op == RowReduceOp::ArgMax, op.monoid().0);
+    // 64 registers for each thread, or 80: more loads in flight need more of them.
+    let blocks = if config.access == RowAccess::Aligned { 4 } else { 3 };
     Kernel::<Params<T, Y>>::build_with(
-        tile.options(),
+        tile.options().min_blocks_per_sm(blocks),
         &format!("axis_{config}_{}", T::SCALAR),
         target,
         |k, (x, y, [len, inner, parts], divisor, (partials, arrivals))| {
@@ -306,23 +308,21 @@ fn build<T: Converted, Y: Converted>(
             let (outer, column) = (rest / chunks, rest % chunks * chunk as i32);
             let each = (len + (parts - 1)) / parts;
             let (first, end) = (number * each, (number * each + each).min(len));
-            let (thread, warp) = (k.thread_idx().x, k.thread_idx().x / 32);
+            let (thread, warp, lane) = (k.thread_idx().x, k.thread_idx().x / 32, k.lane_id());
             let columns = (inner - column).min(chunk as i32);
-            let x = x.offset(wide(outer) * wide(len) * wide(inner) + wide(column));
+            let x = x.offset(outer.mul_wide(len) * wide(inner) + wide(column));
             let fill = if is_arg { f32::NAN } else { identity };
-            let own = tile.part::<T>(k, k.constant(0i64), columns).columns();
-            let best: Vec<_> = own.iter().map(|_| (k.var(identity), k.var(i32::MAX))).collect();
+            let best: Vec<_> =
+                (0..chunk / 32).map(|_| (k.var(identity), k.var(i32::MAX))).collect();
             let rows = range(first + warp, end).step(WARPS * IN_FLIGHT).prefetch_stages(1);
             k.for_(rows, (), |k, row, ()| {
                 let rows = (0..IN_FLIGHT).map(|number| row + (number * WARPS) as i32);
-                let loaded: Vec<_> = rows
-                    .map(|row| {
-                        let columns = row.lt(end).select(columns, 0);
-                        let part = tile.part::<T>(k, k.constant(0i64), columns);
-                        (row, part.load(k, x.offset(wide(row) * wide(inner)), fill))
-                    })
-                    .collect();
-                for (row, values) in loaded {
+                let loaded = rows.map(|row| {
+                    let columns = row.lt(end).select(columns, 0);
+                    let part = tile.part::<T>(k, k.constant(0i64), columns);
+                    (row, part.load(k, x.offset(row.mul_wide(inner)), fill))
+                });
+                for (row, values) in loaded.collect::<Vec<_>>() {
                     for (value, best) in values.into_iter().zip(&best) {
                         let is_norm = op == RowReduceOp::Norm;
                         let value = if is_norm { value * value } else { value };
@@ -333,9 +333,8 @@ fn build<T: Converted, Y: Converted>(
             let places = is_arg.then(|| k.shared::<i32>(WARPS * chunk));
             let of_warps = Slots { values: k.shared::<f32>(WARPS * chunk), places, chunk };
             let share = |k: &Body<'_, '_>| {
-                for (best, column) in best.iter().zip(&own) {
-                    of_warps.store(k, warp, *column, get(k, best));
-                }
+                let own = of_warps.at(warp, lane);
+                (0..).zip(&best).for_each(|(at, best)| own.store(k, at * 32, get(k, best)));
                 k.barrier();
             };
             share(k);
@@ -344,12 +343,8 @@ fn build<T: Converted, Y: Converted>(
                 let places = is_arg.then(|| partials.ptr_cast::<i32>().offset(total));
                 let of_parts = Slots { values: partials, places, chunk };
                 k.if_(thread.lt(chunk), |k| {
-                    of_parts.store(
-                        k,
-                        rest * parts + number,
-                        thread,
-                        of_warps.of_column(k, op, thread),
-                    );
+                    let own = of_parts.at(rest * parts + number, thread);
+                    own.store(k, 0, of_warps.combined(k, op, thread));
                 });
                 let barrier = (k.named_barrier(1, tile.threads).aligned(), thread.eq(0));
                 let is_last = is_last_to_arrive(k, arrivals.offset(rest), parts, barrier);
@@ -358,17 +353,22 @@ fn build<T: Converted, Y: Converted>(
                         set(k, best, (k.constant(identity), k.constant(i32::MAX)))
                     });
                     k.for_(range(warp, parts).step(WARPS).unroll(4), (), |k, part, ()| {
-                        for (best, column) in best.iter().zip(&own) {
-                            let part = of_parts.load(k, rest * parts + part, *column);
-                            set(k, best, combined(op, get(k, best), part));
+                        let part = of_parts.at(rest * parts + part, lane);
+                        for (at, best) in (0..).zip(&best) {
+                            set(k, best, combined(op, get(k, best), part.load(k, at * 32)));
                         }
                     });
                     share(k);
                 });
                 is_last
             });
-            k.if_(is_last & thread.lt(columns), |k| {
-                let (found, at) = of_warps.of_column(k, op, thread);
+            // The column of result `thread` of a slot.
+            let own = match config.access {
+                RowAccess::Elements => thread,
+                _ => lane * (chunk / 32) as i32 + warp,
+            };
+            k.if_(is_last & thread.lt(chunk) & own.lt(columns), |k| {
+                let (found, at) = of_warps.combined(k, op, thread);
                 let result = match op {
                     RowReduceOp::ArgMax => {
                         let none = len.eq(0).select::<i32>(-1, 0);
@@ -378,7 +378,7 @@ fn build<T: Converted, Y: Converted>(
                     RowReduceOp::Norm => found.sqrt().cvt::<Y>(),
                     _ => found.cvt::<Y>(),
                 };
-                y.store(k, wide(outer) * wide(inner) + wide(column + thread), result);
+                y.store(k, outer.mul_wide(inner) + wide(column + own), result);
             });
         },
     )
@@ -409,7 +409,8 @@ fn combined<'c>(op: RowReduceOp, a: Found<'c>, b: Found<'c>) -> Found<'c> {
     (is_better.select(b.0, a.0), is_better.select(b.1, a.1))
 }
 
-/// Results in memory, with their rows: each slot has a result for each column of a chunk.
+/// Results in memory, with their rows: slots of a result for each column of a chunk. Those of all lanes for their first column
+/// come first.
 struct Slots<'b, P, R> {
     values: Val<'b, P>,
     places: Option<Val<'b, R>>,
@@ -417,35 +418,36 @@ struct Slots<'b, P, R> {
 }
 
 impl<'b, P: MutPointer<Elem = f32>, R: MutPointer<Elem = i32>> Slots<'b, P, R> {
-    fn store<'c>(
-        &self,
-        k: &Body<'c, '_>,
-        slot: Val<'c, i32>,
-        column: Val<'c, i32>,
-        found: Found<'c>,
-    ) where
+    /// Returns the results of a slot from `number` on.
+    fn at<'c>(&self, slot: Val<'c, i32>, number: Val<'c, i32>) -> Slots<'c, P, R>
+    where
         'b: 'c,
     {
-        let at = wide(slot) * i64::from(self.chunk) + wide(column);
+        let at = wide(slot) * i64::from(self.chunk) + wide(number);
+        let places = self.places.map(|places| places.offset(at));
+        Slots { values: self.values.offset(at), places, chunk: self.chunk }
+    }
+
+    fn store(&self, k: &Body<'_, '_>, at: i32, found: Found<'_>) {
         self.values.store(k, at, found.0);
         self.places.inspect(|places| places.store(k, at, found.1));
     }
 
-    fn load<'c>(&self, k: &Body<'c, '_>, slot: Val<'c, i32>, column: Val<'c, i32>) -> Found<'c>
+    fn load<'c>(&self, k: &Body<'c, '_>, at: i32) -> Found<'c>
     where
         'b: 'c,
     {
-        let at = wide(slot) * i64::from(self.chunk) + wide(column);
         let place = self.places.map(|places| places.load(k, at));
         (self.values.load(k, at), place.unwrap_or_else(|| k.constant(i32::MAX)))
     }
 
-    /// Returns the result for a column of the slots of all warps.
-    fn of_column<'c>(&self, k: &Body<'c, '_>, op: RowReduceOp, column: Val<'c, i32>) -> Found<'c>
+    /// Returns result `number` of the slots of all warps.
+    fn combined<'c>(&self, k: &Body<'c, '_>, op: RowReduceOp, number: Val<'c, i32>) -> Found<'c>
     where
         'b: 'c,
     {
-        let of = |warp: u32| self.load(k, k.constant(warp as i32), column);
+        let first = self.at(k.constant(0), number);
+        let of = |warp: u32| first.load(k, (warp * self.chunk) as i32);
         (1..WARPS).fold(of(0), |found, warp| combined(op, found, of(warp)))
     }
 }

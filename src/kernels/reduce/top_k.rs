@@ -182,8 +182,9 @@ impl<T: Converted> TopKFunction<T> {
 fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TopKConfig { rows: RowConfig { target, tile }, count } = *config;
     let name = format!("top_{count}_{}_{}", T::SCALAR, config.rows);
+    // 64 registers for each thread.
     Kernel::<Params<T>>::build_with(
-        tile.options(),
+        tile.options().min_blocks_per_sm((1024 / tile.threads).max(1)),
         &name,
         target,
         |k, ((x, pitch), values, indices, sizes)| {
