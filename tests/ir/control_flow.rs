@@ -608,7 +608,11 @@ fn prefetching_does_not_change_the_result() {
                     let v = x.load(k, j);
                     let w = k.if_with((j & 1).eq(0), 5, |k| x.load(k, v & 15));
                     seen.set(k, seen.get(k) ^ w);
-                    sum * 3 + v + w
+                    let none = Val::splat(k.constant(9));
+                    let pair =
+                        k.if_with((j & 2).eq(0), none, |k| x.load_vector::<2>(k, (v & 15) * 2));
+                    let [a, b] = pair.lanes();
+                    sum * 3 + v + w + a - b
                 });
                 out.store(k, i, sum + seen.get(k));
             })
@@ -622,7 +626,9 @@ fn prefetching_does_not_change_the_result() {
                 let v = x[j as usize];
                 let w = if j & 1 == 0 { x[(v & 15) as usize] } else { 5 };
                 seen ^= w;
-                sum = sum.wrapping_mul(3).wrapping_add(v + w);
+                let at = (v & 15) as usize * 2;
+                let pair = if j & 2 == 0 { [x[at], x[at + 1]] } else { [9; 2] };
+                sum = sum.wrapping_mul(3).wrapping_add(v + w + pair[0] - pair[1]);
             }
             sum.wrapping_add(seen)
         };

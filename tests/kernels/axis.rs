@@ -95,6 +95,35 @@ fn every_axis() {
         for inner in [8, 5] {
             check_all::<f16>(&device, &AxisProblem { outer: 2, len: 1100, inner }, 3);
         }
+        check_all::<bf16>(&device, &AxisProblem { outer: 1, len: 300, inner: 264 }, 4);
+    }
+}
+
+/// The lowest row of the largest elements counts, whichever block finds it. Another launch finds the same.
+#[test]
+fn ties_of_parts() {
+    for device in devices() {
+        let (len, inner) = (1100, 8);
+        let problem = AxisProblem { outer: 1, len, inner };
+        let mut x: Vec<f32> = vec![f32::NAN; (len * inner) as usize];
+        // Column `c` has infinity from row `150 * c` on, and column 7 nothing but NaN and negative infinity.
+        for (at, x) in x.iter_mut().enumerate() {
+            let (row, column) = (at / 8, at % 8);
+            match column {
+                7 if row == 900 => *x = f32::NEG_INFINITY,
+                0..7 if row >= 150 * column && row % 2 == 0 => *x = f32::INFINITY,
+                0..7 if row % 3 == 0 => *x = 7.0,
+                _ => {}
+            }
+        }
+        let config =
+            AxisReduceConfig::new(RowReduceOp::ArgMax, device.target(), f32::SCALAR, &problem);
+        let argmax = AxisReduce::<f32, i32>::new(config).unwrap().load(&device).unwrap();
+        let (x, mut y) = (device.upload(&x).unwrap(), device.zeros::<i32>(8).unwrap());
+        for _ in 0..2 {
+            argmax.launch(&problem, &x, &mut y).unwrap();
+            assert_eq!(y.to_vec().unwrap(), [0, 150, 300, 450, 600, 750, 900, 0]);
+        }
     }
 }
 

@@ -48,11 +48,21 @@ fn check<T: Real + Converted>(device: &Device, config: TopKConfig, problem: &Row
     }
 }
 
+/// Checks the configuration for few rows, and the one for many rows, in which fewer warps share a row.
+#[track_caller]
+fn check_configs<T: Real + Converted>(device: &Device, count: u32, problem: &RowProblem, x: &[T]) {
+    let config =
+        |rows| TopKConfig::new(count, device.target(), T::SCALAR, &RowProblem { rows, ..*problem });
+    check::<T>(device, config(problem.rows), problem, x);
+    if config(problem.rows) != config(5000) {
+        check::<T>(device, config(5000), problem, x);
+    }
+}
+
 #[track_caller]
 fn check_random<T: Real + Converted>(device: &Device, count: u32, problem: &RowProblem, seed: u64) {
     let x: Vec<T> = random(problem, problem.pitches()[0], 20.0, seed);
-    let config = TopKConfig::new(count, device.target(), T::SCALAR, problem);
-    check::<T>(device, config, problem, &x);
+    check_configs::<T>(device, count, problem, &x);
 }
 
 /// Of one warp for a row, of four and of sixteen, with aligned rows and ragged ones.
@@ -71,19 +81,32 @@ fn rows_and_counts() {
     }
 }
 
-/// Ascending rows replace every entry again and again, equal ones none; NaN is left out, infinities are not.
+/// Rows that are hard: each element of an ascending row replaces another one, all elements are equal, few are different, all
+/// lie in one lane, or most are NaN.
 #[test]
 fn special_rows() {
     for device in devices() {
-        for columns in [70usize, 2500] {
+        for columns in sample(2, [70usize, 1025, 2500, 4099]) {
             let problem = RowProblem::new(1, columns as u32);
-            let ascending: Vec<f32> = (0..columns).map(|i| i as f32).collect();
+            let row = |f: &dyn Fn(usize) -> f32| -> Vec<f32> { (0..columns).map(f).collect() };
             let mut few = vec![f32::NAN; columns];
             (few[3], few[columns - 1], few[40]) = (f32::NEG_INFINITY, 2.0, f32::INFINITY);
-            for x in [ascending, vec![1.5; columns], vec![f32::NEG_INFINITY; columns], few] {
-                for count in [1, 5, 64] {
-                    let config = TopKConfig::new(count, device.target(), Scalar::F32, &problem);
-                    check::<f32>(&device, config, &problem, &x);
+            let rows = [
+                row(&|i| i as f32),
+                row(&|i| -(i as f32)),
+                row(&|_| 1.5),
+                row(&|_| f32::NEG_INFINITY),
+                row(&|i| if i % 7 == 3 { f32::INFINITY } else { f32::NAN }),
+                row(&|i| (i * 37 % 3) as f32),
+                row(&|i| if i / 4 % 32 == 9 { i as f32 } else { -1.0 }),
+                row(&|i| if i % 2 == 0 { 0.0 } else { -0.0 }).into_iter().map(f32::abs).collect(),
+                few,
+            ];
+            for x in rows {
+                for count in sample(2, [1, 5, 32, 33, 64]) {
+                    check_configs::<f32>(&device, count, &problem, &x);
+                    let x: Vec<bf16> = x.iter().map(|x| bf16::from_f32(*x)).collect();
+                    check_configs::<bf16>(&device, count, &problem, &x);
                 }
             }
         }

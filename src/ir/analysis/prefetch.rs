@@ -206,7 +206,9 @@ pub(super) fn is_shared(ir: &KernelIr, value: Value) -> bool {
 
 /// Returns whether the operation is a load from global memory that orders nothing.
 fn is_global_load(ir: &KernelIr, op: &Op) -> bool {
-    let Op::Mem(Mem::Ld { base, access, .. }) = op else { return false };
+    let Op::Mem(Mem::Ld { base, access, .. } | Mem::LdVec { base, access, .. }) = op else {
+        return false;
+    };
     space_of(ir, *base) == Some(Space::Global) && access.order == LoadOrder::Weak
 }
 

@@ -6,10 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val, range};
+use crate::ir::{
+    Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, MutPointer, Target, Val, Var, range,
+};
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
 use crate::tensor::{RowAccess, RowTile};
 
+use super::super::arrival::is_last_to_arrive;
 use super::super::rows::{RowConfig, RowError, check_aligned, check_len};
 use super::RowReduceOp;
 
@@ -99,26 +102,23 @@ impl fmt::Display for AxisReduceConfig {
 
 /// The warps of a block, which have every eighth row.
 const WARPS: u32 = 8;
-/// The rows that a warp has in flight.
+/// The rows that a warp loads at once. Those of the next iteration are in flight too.
 const IN_FLIGHT: u32 = 4;
-/// The blocks that a launch has at least, if the axis is long: each SM of a large GPU has four.
-const BLOCKS: u64 = 528;
 /// The rows that a block has at least, if the axis is split.
-const LEAST_ROWS: u32 = 128;
+const LEAST_ROWS: u32 = 64;
+/// The rows that a block could read in the time of its start and of the exchange of its result.
+const START_ROWS: u64 = 32;
 
-/// The input, the output, `[len, inner, parts of the axis]`, and the divisor of a mean.
-type Params<T, Y> = (Global<T>, GlobalMut<Y>, [i32; 3], f32);
-
-/// The kernels of a split axis: of its parts, and of their results.
-type SplitKernels<T, Y> = (Kernel<Params<T, f32>>, Kernel<Params<f32, Y>>);
-type SplitFunctions<T, Y> = (Function<Params<T, f32>>, Function<Params<f32, Y>>);
+/// The input, the output, `[len, inner, parts of the axis]`, the divisor of a mean, and the workspace: the results of the
+/// parts, and the parts that are reduced of each chunk of columns.
+type Params<T, Y> = (Global<T>, GlobalMut<Y>, [i32; 3], f32, (GlobalMut<f32>, GlobalMut<u32>));
 
 /// A reduction of a tensor of `T` along an axis: `y(o, i) = op over j of x(o, j, i)`, as `f32`, or `i32` for
 /// [`RowReduceOp::ArgMax`]. The results for special and for no elements are those of [`RowReduceOp`]. `T` is `f32`, `f16` or
 /// `bf16`; sums are `f32`.
 ///
-/// Where there are few results, several blocks reduce parts of the axis, and a second launch reduces their results, in a
-/// fixed order. `ArgMax` is not split.
+/// Where there are few results, several blocks reduce parts of the axis. The last one of them to end reduces their results, in
+/// a fixed order. The number of parts depends on the blocks that the device runs at once.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -142,11 +142,10 @@ type SplitFunctions<T, Y> = (Function<Params<T, f32>>, Function<Params<f32, Y>>)
 pub struct AxisReduce<T, Y = f32> {
     config: AxisReduceConfig,
     kernel: Kernel<Params<T, Y>>,
-    split: Option<SplitKernels<T, Y>>,
 }
 
 impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
-    /// Builds the kernels.
+    /// Builds the kernel.
     ///
     /// # Errors
     /// [`RowError::Element`], [`RowError::Tile`], [`RowError::Build`].
@@ -159,15 +158,7 @@ impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
             let (operand, found) = ("the output", Y::SCALAR);
             return Err(RowError::Element { operand, found, expected });
         }
-        let split = match is_arg {
-            true => None,
-            false => {
-                let second = AxisReduceConfig { access: RowAccess::Elements, ..config };
-                let parts = build(&config, Pass::Parts)?;
-                Some((parts, build(&second, Pass::Results)?))
-            }
-        };
-        Ok(AxisReduce { config, kernel: build(&config, Pass::Whole)?, split })
+        Ok(AxisReduce { config, kernel: build(&config)? })
     }
 
     /// The configuration.
@@ -175,28 +166,27 @@ impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
         &self.config
     }
 
-    /// The kernel of an axis that is not split, as IR.
+    /// The kernel as IR.
     pub fn ir(&self) -> &KernelIr {
         self.kernel.ir()
     }
 
-    /// The kernel of an axis that is not split, as PTX.
+    /// The kernel as PTX.
     pub fn ptx(&self) -> Ptx {
         self.kernel.ptx()
     }
 
-    /// Loads the kernels.
+    /// Loads the kernel.
     ///
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<AxisReduceFunction<T, Y>, RowError> {
-        let split = match &self.split {
-            None => None,
-            Some((parts, results)) => Some((device.load(parts)?, device.load(results)?)),
-        };
         let (config, function) = (self.config, device.load(&self.kernel)?);
-        let workspace = Mutex::new(device.zeros(1)?);
-        Ok(AxisReduceFunction { config, function, split, workspace })
+        let occupancy = function.occupancy(config.tile().threads)?;
+        // On the simulator an axis is split, too.
+        let resident = occupancy.map_or(16, |occupancy| occupancy.blocks()).max(1).into();
+        let workspace = Mutex::new((device.zeros(1)?, device.zeros(1)?));
+        Ok(AxisReduceFunction { config, function, resident, workspace })
     }
 }
 
@@ -205,13 +195,16 @@ impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
 pub struct AxisReduceFunction<T, Y = f32> {
     config: AxisReduceConfig,
     function: Function<Params<T, Y>>,
-    split: Option<SplitFunctions<T, Y>>,
-    /// The results of parts of an axis, as large as any launch needed. Launches come after each other for it.
-    workspace: Mutex<Buffer<f32>>,
+    /// The blocks that run at once.
+    resident: u64,
+    /// The results of parts of an axis, as large as any launch needed, and the arrivals at each chunk: 0 before and after a
+    /// launch. Launches come after each other for it.
+    workspace: Mutex<(Buffer<f32>, Buffer<u32>)>,
 }
 
 impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
-    /// Starts the kernels, on the stream for all work that names none. No results are no work.
+    /// Starts the kernel, on the stream for all work that names none. No results are no work. Launches of one function come
+    /// after each other, also those on several streams: they share a workspace.
     ///
     /// # Errors
     /// [`RowError::TooLarge`], [`RowError::Rows`], [`RowError::Access`]; buffers that are too short or misaligned; those of
@@ -254,135 +247,139 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         if problem.results() == 0 {
             return Ok(());
         }
-        let grid = |tile: &RowTile, elem, parts: u32| {
-            let chunks = u64::from(inner.div_ceil(tile.capacity(elem))) * u64::from(outer);
-            let blocks = u32::try_from(chunks * u64::from(parts)).ok();
-            let blocks = blocks.filter(|blocks| *blocks <= i32::MAX as u32);
-            let blocks = blocks.ok_or(RowError::Rows { rows: outer })?;
-            Ok::<_, RowError>((Grid::new([blocks, 1, 1], [tile.threads, 1, 1]), chunks))
-        };
-        let (whole, chunks) = grid(&tile, T::SCALAR, 1)?;
-        let parts = (BLOCKS.div_ceil(chunks) as u32).min(len / LEAST_ROWS).max(1);
-        let divisor = len as f32;
-        if let (Some((first, second)), 2..) = (&self.split, parts) {
-            let mut space = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-            let needed = problem.results() as usize * parts as usize;
-            if space.len() < needed {
-                *space = x.device().zeros(needed)?;
+        let chunk = tile.capacity(T::SCALAR);
+        let chunks = u64::from(inner.div_ceil(chunk)) * u64::from(outer);
+        let parts = self.parts(chunks, len);
+        let blocks = i32::try_from(chunks * parts).map_err(|_| RowError::Rows { rows: outer })?;
+        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let (partials, arrivals) = &mut *workspace;
+        if parts > 1 {
+            let numbers = if self.config.op == RowReduceOp::ArgMax { 2 } else { 1 };
+            let numbers = numbers * chunks * parts * u64::from(chunk);
+            if (partials.len() as u64) < numbers {
+                *partials = partials.device().zeros(numbers as usize)?;
             }
-            let (grid_of_parts, _) = grid(&tile, T::SCALAR, parts)?;
-            let args = (x, &mut *space, [rows, columns, parts as i32], divisor);
-            first.launch_with(options, grid_of_parts, args)?;
-            let tile = AxisReduceConfig { access: RowAccess::Elements, ..self.config }.tile();
-            let (grid_of_results, _) = grid(&tile, Scalar::F32, 1)?;
-            let args = (&*space, y, [parts as i32, columns, 1], divisor);
-            return Ok(second.launch_with(options, grid_of_results, args)?);
+            if (arrivals.len() as u64) < chunks {
+                *arrivals = arrivals.device().zeros(chunks as usize)?;
+            }
         }
-        Ok(self.function.launch_with(options, whole, (x, y, [rows, columns, 1], divisor))?)
+        let grid = Grid::new([blocks as u32, 1, 1], [tile.threads, 1, 1]);
+        let sizes = [rows, columns, parts as i32];
+        let args = (x, y, sizes, len as f32, (partials, &mut *arrivals));
+        let launched = self.function.launch_with(options, grid, args);
+        if launched.is_err() {
+            // Blocks that the simulator stopped have not arrived.
+            *arrivals = arrivals.device().zeros(arrivals.len())?;
+        }
+        Ok(launched?)
+    }
+
+    /// Returns the parts of an axis with `chunks` chunks of columns: as many as 1 to 8 waves of blocks have room for, in the
+    /// shortest time.
+    fn parts(&self, chunks: u64, len: u32) -> u64 {
+        let (resident, most) = (self.resident, u64::from(len / LEAST_ROWS).max(1));
+        let rows = |parts: u64| u64::from(len).div_ceil(parts) + START_ROWS;
+        let time = |parts: &u64| (chunks * parts).div_ceil(resident) * rows(*parts);
+        let candidates = (1..=8).map(|waves| (waves * resident / chunks).clamp(1, most));
+        candidates.min_by_key(time).unwrap_or(1)
     }
 }
 
-/// The pass over the axis: all of it, a part of it, or the results of parts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pass {
-    Whole,
-    Parts,
-    Results,
-}
-
-/// The warps of a block reduce every eighth row of a chunk of columns; the first warp adds the results of the others.
+/// The warps of a block reduce every eighth row of a part of a chunk of columns, and then a thread the results of the warps for
+/// a column. The last block to arrive at a chunk reduces the results of its parts in the same way.
 fn build<T: Converted, Y: Converted>(
     config: &AxisReduceConfig,
-    pass: Pass,
 ) -> Result<Kernel<Params<T, Y>>, BuildErrors> {
     let AxisReduceConfig { target, op, .. } = *config;
     let tile = config.tile();
-    let chunk = tile.capacity(T::SCALAR) as i32;
-    let name = match pass {
-        Pass::Whole => format!("axis_{config}_{}", T::SCALAR),
-        Pass::Parts => format!("axis_{config}_{}_parts", T::SCALAR),
-        Pass::Results => format!("axis_{config}_{}_results", T::SCALAR),
-    };
+    let chunk = tile.capacity(T::SCALAR);
+    let (is_arg, identity) = (op == RowReduceOp::ArgMax, op.monoid().0);
+    // 64 registers for each thread, or 80: more loads in flight need more of them.
+    let blocks = if config.access == RowAccess::Aligned { 4 } else { 3 };
     Kernel::<Params<T, Y>>::build_with(
-        tile.options(),
-        &name,
+        tile.options().min_blocks_per_sm(blocks),
+        &format!("axis_{config}_{}", T::SCALAR),
         target,
-        |k, (x, y, [len, inner, parts], divisor)| {
-            let (block, chunks) = (k.block_idx().x, (inner + (chunk - 1)) / chunk);
-            let (number, rest) = (block % parts, block / parts);
-            let (outer, column) = (rest / chunks, rest % chunks * chunk);
+        |k, (x, y, [len, inner, parts], divisor, (partials, arrivals))| {
+            // Blocks beside each other read columns beside each other.
+            let (block, all) = (k.block_idx().x, k.grid_dim().x / parts);
+            let (number, rest) = (block / all, block % all);
+            let chunks = (inner + (chunk as i32 - 1)) / chunk as i32;
+            let (outer, column) = (rest / chunks, rest % chunks * chunk as i32);
             let each = (len + (parts - 1)) / parts;
             let (first, end) = (number * each, (number * each + each).min(len));
-            let (warp, lane) = (k.thread_idx().x / 32, k.lane_id());
-            let columns = (inner - column).min(chunk);
-            let x = x.offset(wide(outer) * wide(len) * wide(inner) + wide(column));
-            let is_arg = op == RowReduceOp::ArgMax;
-            let (identity, combine) = op.monoid();
+            let (thread, warp, lane) = (k.thread_idx().x, k.thread_idx().x / 32, k.lane_id());
+            let columns = (inner - column).min(chunk as i32);
+            let x = x.offset(outer.mul_wide(len) * wide(inner) + wide(column));
             let fill = if is_arg { f32::NAN } else { identity };
-            let own = tile.part::<T>(k, k.constant(0i64), columns);
             let best: Vec<_> =
-                own.columns().iter().map(|_| (k.var(identity), k.var(i32::MAX))).collect();
-            let rows = range(first + warp, end).step((WARPS * IN_FLIGHT) as i32);
+                (0..chunk / 32).map(|_| (k.var(identity), k.var(i32::MAX))).collect();
+            let rows = range(first + warp, end).step(WARPS * IN_FLIGHT).prefetch_stages(1);
             k.for_(rows, (), |k, row, ()| {
                 let rows = (0..IN_FLIGHT).map(|number| row + (number * WARPS) as i32);
-                let loaded: Vec<_> = rows
-                    .map(|row| {
-                        let columns = row.lt(end).select(columns, 0);
-                        let part = tile.part::<T>(k, k.constant(0i64), columns);
-                        (row, part.load(k, x.offset(wide(row) * wide(inner)), fill))
-                    })
-                    .collect();
-                for (row, values) in loaded {
-                    for (value, (found, at)) in values.into_iter().zip(&best) {
-                        let is_norm = op == RowReduceOp::Norm && pass != Pass::Results;
+                let loaded = rows.map(|row| {
+                    let columns = row.lt(end).select(columns, 0);
+                    let part = tile.part::<T>(k, k.constant(0i64), columns);
+                    (row, part.load(k, x.offset(row.mul_wide(inner)), fill))
+                });
+                for (row, values) in loaded.collect::<Vec<_>>() {
+                    for (value, best) in values.into_iter().zip(&best) {
+                        let is_norm = op == RowReduceOp::Norm;
                         let value = if is_norm { value * value } else { value };
-                        let old = found.get(k);
-                        if is_arg {
-                            at.set(k, value.gt(old).select(row, at.get(k)));
-                            found.set(k, value.gt(old).select(value, old));
-                        } else {
-                            found.set(k, combine(old, value));
-                        }
+                        set(k, best, combined(op, get(k, best), (value, row)));
                     }
                 }
             });
-            let slots = WARPS * 32 * best.len() as u32;
-            let all = (k.shared::<f32>(slots), is_arg.then(|| k.shared::<i32>(slots)));
-            let values = best.len() as i32;
-            for (i, (found, at)) in best.iter().enumerate() {
-                all.0.store(k, slot(warp, values, i) + lane, found.get(k));
-                all.1.inspect(|all| all.store(k, slot(warp, values, i) + lane, at.get(k)));
-            }
-            k.barrier();
-            let results = (wide(outer) * wide(parts) + wide(number)) * wide(inner) + wide(column);
-            for (i, own) in own.columns().into_iter().enumerate() {
-                k.if_(warp.eq(0) & own.lt(columns), |k| {
-                    let (mut found, mut at) = (best[i].0.get(k), best[i].1.get(k));
-                    for warp in 1..WARPS as i32 {
-                        let from = slot(k.constant(warp), values, i) + lane;
-                        let other = all.0.load(k, from);
-                        if let Some(places) = all.1 {
-                            let place = places.load(k, from);
-                            let better = other.gt(found) | (other.eq(found) & place.lt(at));
-                            found = better.select(other, found);
-                            at = better.select(place, at);
-                        } else {
-                            found = combine(found, other);
-                        }
-                    }
-                    let result = match op {
-                        _ if pass == Pass::Parts => found.cvt::<Y>(),
-                        RowReduceOp::ArgMax => {
-                            let none = len.eq(0).select::<i32>(-1, 0);
-                            found.eq(f32::NEG_INFINITY).select(none, at).cvt::<Y>()
-                        }
-                        RowReduceOp::Mean => (found / divisor).cvt::<Y>(),
-                        RowReduceOp::Norm => found.sqrt().cvt::<Y>(),
-                        _ => found.cvt::<Y>(),
-                    };
-                    y.store(k, results + wide(own), result);
+            let places = is_arg.then(|| k.shared::<i32>(WARPS * chunk));
+            let of_warps = Slots { values: k.shared::<f32>(WARPS * chunk), places, chunk };
+            let share = |k: &Body<'_, '_>| {
+                let own = of_warps.at(warp, lane);
+                (0..).zip(&best).for_each(|(at, best)| own.store(k, at * 32, get(k, best)));
+                k.barrier();
+            };
+            share(k);
+            let is_last = k.if_with(parts.gt(1), true, |k| {
+                let total = wide(k.grid_dim().x) * i64::from(chunk);
+                let places = is_arg.then(|| partials.ptr_cast::<i32>().offset(total));
+                let of_parts = Slots { values: partials, places, chunk };
+                k.if_(thread.lt(chunk), |k| {
+                    let own = of_parts.at(rest * parts + number, thread);
+                    own.store(k, 0, of_warps.combined(k, op, thread));
                 });
-            }
+                let barrier = (k.named_barrier(1, tile.threads).aligned(), thread.eq(0));
+                let is_last = is_last_to_arrive(k, arrivals.offset(rest), parts, barrier);
+                k.if_(is_last, |k| {
+                    best.iter().for_each(|best| {
+                        set(k, best, (k.constant(identity), k.constant(i32::MAX)))
+                    });
+                    k.for_(range(warp, parts).step(WARPS).unroll(4), (), |k, part, ()| {
+                        let part = of_parts.at(rest * parts + part, lane);
+                        for (at, best) in (0..).zip(&best) {
+                            set(k, best, combined(op, get(k, best), part.load(k, at * 32)));
+                        }
+                    });
+                    share(k);
+                });
+                is_last
+            });
+            // The column of result `thread` of a slot.
+            let own = match config.access {
+                RowAccess::Elements => thread,
+                _ => lane * (chunk / 32) as i32 + warp,
+            };
+            k.if_(is_last & thread.lt(chunk) & own.lt(columns), |k| {
+                let (found, at) = of_warps.combined(k, op, thread);
+                let result = match op {
+                    RowReduceOp::ArgMax => {
+                        let none = len.eq(0).select::<i32>(-1, 0);
+                        found.eq(f32::NEG_INFINITY).select(none, at).cvt::<Y>()
+                    }
+                    RowReduceOp::Mean => (found / divisor).cvt::<Y>(),
+                    RowReduceOp::Norm => found.sqrt().cvt::<Y>(),
+                    _ => found.cvt::<Y>(),
+                };
+                y.store(k, outer.mul_wide(inner) + wide(column + own), result);
+            });
         },
     )
 }
@@ -391,7 +388,66 @@ fn wide(value: Val<'_, i32>) -> Val<'_, i64> {
     value.cvt::<i64>()
 }
 
-/// Returns the slots of number `i` of the `values` of a warp's lanes.
-fn slot(warp: Val<'_, i32>, values: i32, i: usize) -> Val<'_, i32> {
-    (warp * values + i as i32) * 32
+/// A result, and of [`RowReduceOp::ArgMax`] its row.
+type Found<'c> = (Val<'c, f32>, Val<'c, i32>);
+
+fn get<'c, 'b: 'c>(k: &Body<'c, '_>, (value, row): &(Var<'b, f32>, Var<'b, i32>)) -> Found<'c> {
+    (value.get(k), row.get(k))
+}
+
+fn set<'c, 'b: 'c>(k: &Body<'c, '_>, to: &(Var<'b, f32>, Var<'b, i32>), found: Found<'c>) {
+    to.0.set(k, found.0);
+    to.1.set(k, found.1);
+}
+
+/// Returns the result of two; of equal elements the one in the lower row counts.
+fn combined<'c>(op: RowReduceOp, a: Found<'c>, b: Found<'c>) -> Found<'c> {
+    if op != RowReduceOp::ArgMax {
+        return (op.monoid().1(a.0, b.0), a.1);
+    }
+    let is_better = b.0.gt(a.0) | (b.0.eq(a.0) & b.1.lt(a.1));
+    (is_better.select(b.0, a.0), is_better.select(b.1, a.1))
+}
+
+/// Results in memory, with their rows: slots of a result for each column of a chunk. Those of all lanes for their first column
+/// come first.
+struct Slots<'b, P, R> {
+    values: Val<'b, P>,
+    places: Option<Val<'b, R>>,
+    chunk: u32,
+}
+
+impl<'b, P: MutPointer<Elem = f32>, R: MutPointer<Elem = i32>> Slots<'b, P, R> {
+    /// Returns the results of a slot from `number` on.
+    fn at<'c>(&self, slot: Val<'c, i32>, number: Val<'c, i32>) -> Slots<'c, P, R>
+    where
+        'b: 'c,
+    {
+        let at = wide(slot) * i64::from(self.chunk) + wide(number);
+        let places = self.places.map(|places| places.offset(at));
+        Slots { values: self.values.offset(at), places, chunk: self.chunk }
+    }
+
+    fn store(&self, k: &Body<'_, '_>, at: i32, found: Found<'_>) {
+        self.values.store(k, at, found.0);
+        self.places.inspect(|places| places.store(k, at, found.1));
+    }
+
+    fn load<'c>(&self, k: &Body<'c, '_>, at: i32) -> Found<'c>
+    where
+        'b: 'c,
+    {
+        let place = self.places.map(|places| places.load(k, at));
+        (self.values.load(k, at), place.unwrap_or_else(|| k.constant(i32::MAX)))
+    }
+
+    /// Returns result `number` of the slots of all warps.
+    fn combined<'c>(&self, k: &Body<'c, '_>, op: RowReduceOp, number: Val<'c, i32>) -> Found<'c>
+    where
+        'b: 'c,
+    {
+        let first = self.at(k.constant(0), number);
+        let of = |warp: u32| first.load(k, (warp * self.chunk) as i32);
+        (1..WARPS).fold(of(0), |found, warp| combined(op, found, of(warp)))
+    }
 }

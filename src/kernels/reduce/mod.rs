@@ -1,6 +1,7 @@
 //! Reductions of the rows of a matrix, or along any axis: sum, mean, extrema, norm, and the largest elements.
 
 mod axis;
+mod best;
 mod launch;
 mod top_k;
 

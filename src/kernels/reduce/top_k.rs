@@ -2,14 +2,14 @@
 
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
+use crate::ir::op::LoadAccess;
 use crate::ir::types::Scalar;
-use crate::ir::{
-    Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val, Var, WARP, range,
-};
+use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, WARP, range};
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
 use crate::tensor::RowTile;
 
 use super::super::rows::{RowConfig, RowError, RowProblem, check_aligned, check_len, own_row};
+use super::best::{Best, maxima};
 use super::reduced;
 
 /// The configuration of a [`TopK`].
@@ -28,13 +28,15 @@ impl TopKConfig {
     /// The configuration for rows of these sizes, with elements of this type. The pitch of the output does not count.
     pub fn new(count: u32, target: Target, input: Scalar, problem: &RowProblem) -> Self {
         let access = reduced(problem).access(input);
-        let (cluster, pipelined) = (1, false);
-        let [threads, team] = match problem.columns {
-            0..=2048 => [128, 32],
-            2049..=16_384 => [128, 128],
-            _ => [512, 512],
+        let lanes =
+            RowTile { threads: 128, team: 32, cluster: 1, vectors: 4, access, pipelined: false };
+        // A warp finds few better elements after its first ones. Only where there are few rows, more warps share them.
+        let steps = if problem.rows < 1024 { 2 } else { 16 };
+        let warps = problem.columns.div_ceil(steps * lanes.capacity(input)).next_power_of_two();
+        let tile = match warps.min(16) {
+            1 => lanes,
+            warps => RowTile { threads: 32 * warps, team: 32 * warps, ..lanes },
         };
-        let tile = RowTile { threads, team, cluster, vectors: 2, access, pipelined };
         TopKConfig { rows: RowConfig { target, tile }, count }
     }
 
@@ -174,13 +176,15 @@ impl<T: Converted> TopKFunction<T> {
     }
 }
 
-/// Each warp keeps the best elements that it has seen, sorted over its lanes. In the end the first warp of a row adds
-/// those of the others.
+/// Each warp keeps the best elements that it has seen, sorted over its lanes. Most steps have no better one, which the maxima of
+/// the lanes tell; else the warp loads the elements of a lane with a better one again, one by each lane. In the end the first
+/// warp of a row merges the lists of the others with its own.
 fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TopKConfig { rows: RowConfig { target, tile }, count } = *config;
     let name = format!("top_{count}_{}_{}", T::SCALAR, config.rows);
+    // 64 registers for each thread.
     Kernel::<Params<T>>::build_with(
-        tile.options(),
+        tile.options().min_blocks_per_sm((1024 / tile.threads).max(1)),
         &name,
         target,
         |k, ((x, pitch), values, indices, sizes)| {
@@ -188,11 +192,29 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
             let part = tile.part::<T>(k, row * pitch, columns);
             let x = x.offset(row * pitch);
             let best = Best::new(k, count);
-            k.for_(range(0, part.steps()), (), |k, step, ()| {
+            k.for_(range(0, part.steps()).prefetch_stages(1), (), |k, step, ()| {
                 let part = part.step(step);
-                let loaded = part.load(k, x, f32::NAN);
-                let all = loaded.into_iter().zip(part.columns());
-                all.for_each(|(value, column)| best.add(k, value, column));
+                let loaded = part.load_elements(k, x, f32::NAN);
+                let halves = maxima(k, &loaded);
+                k.if_(step.eq(0), |k| best.start(k, halves));
+                let (first, end) = (part.first_column(), part.vector_end());
+                // The element of a lane that this lane compares.
+                let lane = k.lane_id();
+                let vector = tile.vector(T::SCALAR) as i32;
+                let own = lane / vector * part.stride() + lane % vector;
+                best.for_each_better(k, (halves[0].max(halves[1]), first), |k, other| {
+                    let column = k.shfl_idx(WARP, first, other) + own;
+                    let is_element = lane.lt(tile.vectors as i32 * vector) & column.lt(end);
+                    let value = k.if_with(is_element, f32::NAN, |k| {
+                        x.load_with(k, column, LoadAccess::default().non_coherent()).cvt::<f32>()
+                    });
+                    best.add(k, (value, column));
+                });
+                if !loaded.vectors.is_empty() {
+                    let columns = part.columns();
+                    let ends = columns.iter().rev().zip(loaded.singles.iter().rev());
+                    ends.for_each(|(column, end)| best.add(k, (end.cvt::<f32>(), *column)));
+                }
             });
             let (warps, lists) = (tile.team / 32, best.entries.len() as u32);
             let (warp, lane) = (k.thread_idx().x % tile.team as i32 / 32, k.lane_id());
@@ -206,9 +228,12 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
                 }
                 k.barrier();
                 k.if_(warp.eq(0), |k| {
-                    k.for_(range(lists as i32, (warps * lists) as i32), (), |k, list, ()| {
-                        let at = list * 32 + lane;
-                        best.add(k, found.0.load(k, at), found.1.load(k, at));
+                    k.for_(range(1, warps), (), |k, warp, ()| {
+                        // From the last entry to the first one.
+                        let last = (warp * lists + lists) * 32 - 1 - lane;
+                        let at = (0..lists).map(|list| last - list * 32);
+                        let load = |at| (found.0.load(k, at), found.1.load(k, at));
+                        best.merge(k, &at.map(load).collect::<Vec<_>>());
                     });
                 });
             }
@@ -223,76 +248,4 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
             }
         },
     )
-}
-
-/// The best elements that a warp has seen: lane `i` has number `i`, and number `32 + i` if there are as many.
-struct Best<'b> {
-    entries: Vec<(Var<'b, f32>, Var<'b, i32>)>,
-    /// The last entry: a better element has a place.
-    last: (Var<'b, f32>, Var<'b, i32>),
-    count: u32,
-}
-
-impl<'b> Best<'b> {
-    fn new(k: &Body<'b, '_>, count: u32) -> Best<'b> {
-        let none = || (k.var(f32::NEG_INFINITY), k.var(i32::MAX));
-        Best { entries: (0..count.div_ceil(32)).map(|_| none()).collect(), last: none(), count }
-    }
-
-    /// Adds an element of each lane. NaN is no element.
-    fn add<'c>(&self, k: &mut Body<'c, '_>, value: Val<'c, f32>, column: Val<'c, i32>)
-    where
-        'b: 'c,
-    {
-        let last = (self.last.0.get(k), self.last.1.get(k));
-        let better = k.vote_ballot(WARP, is_better((value, column), last));
-        k.while_(
-            better,
-            |_, lanes| lanes.ne(0),
-            |k, lanes| {
-                // The lowest of the lanes.
-                let lane = (!lanes & (lanes - 1)).popc();
-                let new = (k.shfl_idx(WARP, value, lane), k.shfl_idx(WARP, column, lane));
-                let last = (self.last.0.get(k), self.last.1.get(k));
-                k.if_(is_better(new, last), |k| self.insert(k, new));
-                lanes & (lanes - 1)
-            },
-        );
-    }
-
-    /// Moves all entries after the new one to the next lane.
-    fn insert<'c>(&self, k: &mut Body<'c, '_>, new: Entry<'c>) {
-        let old: Vec<Entry<'_>> =
-            self.entries.iter().map(|(value, column)| (value.get(k), column.get(k))).collect();
-        let before = |entry: &Entry<'c>| k.vote_ballot(WARP, is_better(*entry, new)).popc();
-        let place = old.iter().map(before).reduce(|a, b| a + b).unwrap_or_else(|| k.constant(0));
-        let (place, lane) = (place.cvt::<i32>(), k.lane_id());
-        for (list, (value, column)) in self.entries.iter().enumerate() {
-            let mut moved = (k.shfl_up(WARP, old[list].0, 1), k.shfl_up(WARP, old[list].1, 1));
-            if list > 0 {
-                let over = old[list - 1];
-                let over = (k.shfl_idx(WARP, over.0, 31), k.shfl_idx(WARP, over.1, 31));
-                moved = choose(lane.eq(0), over, moved);
-            }
-            let rank = lane + 32 * list as i32;
-            let kept = choose(rank.lt(place), old[list], choose(rank.eq(place), new, moved));
-            value.set(k, kept.0);
-            column.set(k, kept.1);
-        }
-        let (list, lane) = ((self.count - 1) / 32, (self.count - 1) % 32);
-        let (value, column) = self.entries[list as usize];
-        self.last.0.set(k, k.shfl_idx(WARP, value.get(k), lane));
-        self.last.1.set(k, k.shfl_idx(WARP, column.get(k), lane));
-    }
-}
-
-/// A value and its column.
-type Entry<'c> = (Val<'c, f32>, Val<'c, i32>);
-
-fn is_better<'c>(a: Entry<'c>, b: Entry<'c>) -> Val<'c, bool> {
-    a.0.gt(b.0) | (a.0.eq(b.0) & a.1.lt(b.1))
-}
-
-fn choose<'c>(condition: Val<'c, bool>, a: Entry<'c>, b: Entry<'c>) -> Entry<'c> {
-    (condition.select(a.0, b.0), condition.select(a.1, b.1))
 }

@@ -63,8 +63,8 @@ pub struct RowPart<'b> {
 /// The elements of a row that one thread holds, as they are in memory.
 #[derive(Clone, Debug)]
 pub struct RowElements<'b, T> {
-    pub(super) vectors: Vec<Val<'b, Vector<u32, 4>>>,
-    pub(super) singles: Vec<Val<'b, T>>,
+    pub(crate) vectors: Vec<Val<'b, Vector<u32, 4>>>,
+    pub(crate) singles: Vec<Val<'b, T>>,
 }
 
 impl<'b, T: Converted> RowElements<'b, T> {
@@ -137,13 +137,20 @@ impl<'b> RowPart<'b> {
 
     /// Returns the column of the first element of the thread's first vector.
     #[track_caller]
-    pub(super) fn first_column(&self) -> Val<'b, i32> {
+    pub(crate) fn first_column(&self) -> Val<'b, i32> {
         let column = self.thread * self.vector as i32;
         self.head.map_or(column, |head| head + column)
     }
 
+    /// Returns the column after the vectors of the row.
+    #[track_caller]
+    pub(crate) fn vector_end(&self) -> Val<'b, i32> {
+        let end = self.vectors * self.vector as i32;
+        self.head.map_or(end, |head| head + end)
+    }
+
     /// Returns the elements from one vector of the thread to its next one.
-    pub(super) fn stride(&self) -> i32 {
+    pub(crate) fn stride(&self) -> i32 {
         (self.tile.sharers() * self.vector) as i32
     }
 
