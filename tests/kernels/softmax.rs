@@ -77,20 +77,20 @@ fn the_longest_rows() {
     }
 }
 
-/// Blocks and clusters that stay have the next row in flight.
+/// Blocks and clusters that stay have the next rows in flight, some of them beyond the last row.
 #[test]
-fn pipelined_rows() {
+fn rows_in_stages() {
     for device in devices() {
         for (rows, columns, threads, cluster) in
-            [(7, 1000, 64, 1), (1, 777, 128, 1), (9, 1503, 64, 4), (5, 2048, 128, 2), (3, 9, 32, 1)]
+            [(9, 1000, 64, 1), (1, 777, 128, 1), (11, 1503, 64, 4), (7, 2048, 128, 2), (3, 9, 32, 1)]
         {
             let problem = RowProblem::new(rows, columns);
             let x: Vec<bf16> = random(&problem, columns.into(), 20.0, 3);
             let access = problem.access(Scalar::Bf16);
-            let (team, vectors) = (threads, 2);
-            let tile = RowTile { threads, team, cluster, vectors, access, pipelined: true };
-            let rows = RowConfig { target: device.target(), tile };
-            for log in [false, true] {
+            for (stages, log) in [(1, false), (2, true), (3, false), (4, true)] {
+                let tile =
+                    RowTile { threads, team: threads, cluster, vectors: 2, access, stages };
+                let rows = RowConfig { target: device.target(), tile };
                 run::<bf16, bf16>(&device, SoftmaxConfig { rows, log }, &problem, &x);
             }
         }
@@ -166,10 +166,10 @@ fn kernels_assemble_without_spills() {
             let softmax = Softmax::<bf16>::new(config).unwrap();
             text::check_round_trip(softmax.ir());
             let ptx = softmax.ptx();
-            // A pipelined kernel copies the first row and the next one.
-            let (load, loads) = match config.rows.tile.pipelined {
-                true => ("cp.async.cg.shared.global", 2),
-                false => ("ld.global.nc.v4.b32", 1),
+            // A kernel with stages copies a row to each of them before the loop, and one in the loop.
+            let (load, loads) = match config.rows.tile.stages {
+                0 => ("ld.global.nc.v4.b32", 1),
+                stages => ("cp.async.cg.shared.global", stages as usize + 1),
             };
             for (vectors, times) in [(load, loads), ("st.global.v4.b32", 1)] {
                 let found = ptx.text().matches(vectors).count();
@@ -211,7 +211,7 @@ fn what_no_kernel_takes_is_refused() {
         RowTile { team: 3, ..tile },
         RowTile { team: 64, ..tile },
         RowTile { cluster: 2, ..tile },
-        RowTile { pipelined: true, ..tile },
+        RowTile { stages: 1, ..tile },
         RowTile { cluster: 0, ..tile },
         RowTile { cluster: 16, team: 128, ..tile },
         RowTile { vectors: 0, ..tile },

@@ -32,7 +32,7 @@ impl ElementwiseConfig {
     fn tile(&self) -> RowTile {
         let ElementwiseConfig { threads, vectors, .. } = *self;
         let access = RowAccess::Ragged;
-        RowTile { threads, team: threads, cluster: 1, vectors, access, pipelined: false }
+        RowTile { threads, team: threads, cluster: 1, vectors, access, stages: 0 }
     }
 }
 

@@ -63,9 +63,9 @@ impl NormConfig {
         Ok(NormConfig { rows, kind, residual: false, weight: false, bias: false })
     }
 
-    /// The same with a residual.
+    /// The same with a residual, and half the stages: input and residual share shared memory.
     pub fn residual(self) -> Self {
-        NormConfig { residual: true, ..self }
+        NormConfig { rows: self.rows.for_inputs(2), residual: true, ..self }
     }
 
     /// The same with a weight.
@@ -206,13 +206,13 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
 ) {
     let (RowConfig { target, tile }, pitch) = (config.rows, x.1);
     let mut rows = RowLoop::new::<T>(k, target, tile, pitch, sizes);
-    let weight = config.weight.then(|| rows.columns(k, weight));
-    let bias = config.bias.then(|| rows.columns(k, bias));
     let x = rows.input(k, x, 0.0);
     let before = residual.map(|residual| (residual, rows.input(k, (residual, pitch), 0.0)));
+    let weight = config.weight.then(|| rows.columns(k, weight));
+    let bias = config.bias.then(|| rows.columns(k, bias));
     // Before the reductions, unconverted: a register holds two elements of 16 bits. A block of more than 512 threads has
     // too few registers for that, and shared memory is near.
-    let is_early = tile.threads <= 512 && !tile.pipelined;
+    let is_early = tile.threads <= 512 && tile.stages == 0;
     rows.for_each(k, |k, row| {
         let part = row.part;
         let elements = row.load(k, &x);

@@ -28,13 +28,13 @@ impl TopKConfig {
     /// The configuration for rows of these sizes, with elements of this type. The pitch of the output does not count.
     pub fn new(count: u32, target: Target, input: Scalar, problem: &RowProblem) -> Self {
         let access = reduced(problem).access(input);
-        let (cluster, pipelined) = (1, false);
+        let (cluster, stages) = (1, 0);
         let [threads, team] = match problem.columns {
             0..=2048 => [128, 32],
             2049..=16_384 => [128, 128],
             _ => [512, 512],
         };
-        let tile = RowTile { threads, team, cluster, vectors: 2, access, pipelined };
+        let tile = RowTile { threads, team, cluster, vectors: 2, access, stages };
         TopKConfig { rows: RowConfig { target, tile }, count }
     }
 
