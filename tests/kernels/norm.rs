@@ -135,8 +135,7 @@ fn rows_in_stages() {
             let access = problem.access(Scalar::Bf16);
             let kinds = [(NormKind::Rms, false), (NormKind::Layer, true)];
             for (stages, (kind, residual)) in (1..=4).zip(kinds.into_iter().cycle()) {
-                let tile =
-                    RowTile { threads, team: threads, cluster, vectors: 2, access, stages };
+                let tile = RowTile { threads, team: threads, cluster, vectors: 2, access, stages };
                 let rows = RowConfig { target: device.target(), tile };
                 for residual in [residual, !residual] {
                     let config = NormConfig { rows, kind, residual, weight: true, bias: residual };

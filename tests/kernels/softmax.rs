@@ -81,15 +81,18 @@ fn the_longest_rows() {
 #[test]
 fn rows_in_stages() {
     for device in devices() {
-        for (rows, columns, threads, cluster) in
-            [(9, 1000, 64, 1), (1, 777, 128, 1), (11, 1503, 64, 4), (7, 2048, 128, 2), (3, 9, 32, 1)]
-        {
+        for (rows, columns, threads, cluster) in [
+            (9, 1000, 64, 1),
+            (1, 777, 128, 1),
+            (11, 1503, 64, 4),
+            (7, 2048, 128, 2),
+            (3, 9, 32, 1),
+        ] {
             let problem = RowProblem::new(rows, columns);
             let x: Vec<bf16> = random(&problem, columns.into(), 20.0, 3);
             let access = problem.access(Scalar::Bf16);
             for (stages, log) in [(1, false), (2, true), (3, false), (4, true)] {
-                let tile =
-                    RowTile { threads, team: threads, cluster, vectors: 2, access, stages };
+                let tile = RowTile { threads, team: threads, cluster, vectors: 2, access, stages };
                 let rows = RowConfig { target: device.target(), tile };
                 run::<bf16, bf16>(&device, SoftmaxConfig { rows, log }, &problem, &x);
             }

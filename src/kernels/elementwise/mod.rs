@@ -114,6 +114,6 @@ fn build<T: Converted, D: VectorElement<2> + Converted, const N: usize>(
         let elements = inputs.first().map_or(0, Vec::len);
         let results: Vec<_> =
             (0..elements).map(|i| f(k, std::array::from_fn(|input| inputs[input][i]))).collect();
-        part.store(k, y.offset(start), &results);
+        part.store(k, y.offset(start), results);
     })
 }

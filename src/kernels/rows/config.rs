@@ -156,9 +156,8 @@ impl RowConfig {
     /// The same for a kernel with so many inputs: with as many bytes in flight, where shared memory has them.
     pub(in crate::kernels) fn for_inputs(&self, inputs: u32) -> RowConfig {
         let stages = (0..=self.tile.stages.div_ceil(inputs)).rev();
-        let mut configs = stages.map(|stages| {
-            RowConfig { tile: RowTile { stages, ..self.tile }, ..*self }
-        });
+        let mut configs =
+            stages.map(|stages| RowConfig { tile: RowTile { stages, ..self.tile }, ..*self });
         configs.find(|config| config.has_shared_bytes(inputs)).unwrap_or(*self)
     }
 
@@ -172,8 +171,7 @@ impl RowConfig {
         threads: u32,
     ) -> Result<RowConfig, RowError> {
         let access = problem.access(input);
-        let lanes =
-            RowTile { threads: 128, team: 32, cluster: 1, vectors: 1, access, stages: 0 };
+        let lanes = RowTile { threads: 128, team: 32, cluster: 1, vectors: 1, access, stages: 0 };
         let vector = lanes.vector(input);
         let max = (elements / vector).max(1);
         let vectors = problem.columns.div_ceil(vector).max(1);

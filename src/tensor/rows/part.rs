@@ -1,6 +1,6 @@
 //! [`RowPart`]: the elements of a row that one thread holds.
 
-use crate::ir::builder::{AnyVector, Converted, VectorElement};
+use crate::ir::builder::{AnyVector, Arithmetic, Converted, VectorElement};
 use crate::ir::op::{BarrierForm, ClusterArrival, LoadAccess};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, bf16, f16};
@@ -71,12 +71,51 @@ impl<'b, T: Converted> RowElements<'b, T> {
     /// Returns the elements converted to `f32`, in the order of [`RowPart`].
     #[track_caller]
     pub fn to_f32(&self) -> Vec<Val<'b, f32>> {
-        let lanes = self.vectors.iter().flat_map(|vector| {
-            let vector = AnyVector::from(*vector).cast(T::SCALAR);
-            vector.and_then(AnyVector::values::<T>).unwrap_or_default()
-        });
-        lanes.chain(self.singles.iter().copied()).map(|value| value.cvt::<f32>()).collect()
+        self.iter_f32().collect()
     }
+
+    /// Returns an iterator over the elements, which converts a vector when it comes to it.
+    pub fn iter_f32(&self) -> impl Iterator<Item = Val<'b, f32>> {
+        let vectors = self.vectors.iter().flat_map(|vector| lanes_of::<T>(*vector));
+        vectors.chain(self.singles.iter().copied()).map(|value| value.cvt::<f32>())
+    }
+
+    /// Returns the largest element, and at least `lowest`, which is a number. Elements of 16 bits are compared in pairs.
+    #[track_caller]
+    pub fn max(&self, lowest: Val<'b, f32>) -> Val<'b, f32> {
+        let words = || self.vectors.iter().flat_map(|vector| vector.lanes());
+        let singles = self.singles.iter().copied().map(|value| value.cvt::<f32>());
+        let mut values: Vec<_> = match T::SCALAR {
+            Scalar::Bf16 => largest_pair::<bf16>(words()),
+            Scalar::F16 => largest_pair::<f16>(words()),
+            _ => self
+                .vectors
+                .iter()
+                .flat_map(|vector| lanes_of::<T>(*vector))
+                .map(|value| value.cvt())
+                .collect(),
+        };
+        values.extend(singles);
+        tree(lowest, &values, |a, b| a.max(b)).max(lowest)
+    }
+}
+
+/// Returns the elements of a vector of 16 bytes.
+#[track_caller]
+pub(super) fn lanes_of<'b, T: Element>(vector: Val<'b, Vector<u32, 4>>) -> Vec<Val<'b, T>> {
+    AnyVector::from(vector).values::<T>().unwrap_or_default()
+}
+
+/// Returns the largest first element and the largest second element of pairs.
+#[track_caller]
+fn largest_pair<'b, T>(words: impl Iterator<Item = Val<'b, u32>>) -> Vec<Val<'b, f32>>
+where
+    T: VectorElement<2> + Converted,
+    Vector<T, 2>: Arithmetic,
+{
+    let pairs = words.map(|word| word.bitcast::<Vector<T, 2>>());
+    let largest = pairs.reduce(|a, b| a.max(b));
+    largest.into_iter().flat_map(|pair| pair.lanes()).map(|value| value.cvt::<f32>()).collect()
 }
 
 impl<'b> RowPart<'b> {
@@ -216,16 +255,27 @@ impl<'b> RowPart<'b> {
         }
         let words = filled(k, narrow::<P::Elem>(fill));
         let first = P::words(first);
-        let vectors: Vec<Val<'b, Vector<u32, 4>>> = (0..self.tile.vectors)
-            .map(|number| {
-                let at = number as i32 * self.stride() / (32 / P::Elem::SCALAR.bits() as i32);
-                k.if_with(self.has_vector(number), words, |k| {
-                    first.load_vector_with::<4>(k, at, access)
-                })
-            })
+        let vectors = (0..self.tile.vectors)
+            .map(|number| self.load_vector::<P>(k, first, number, words))
             .collect();
         let singles = self.load_ends(k, row, fill);
         RowElements { vectors, singles }
+    }
+
+    /// Loads the thread's vector `number`. The words of its first one start at `*first`.
+    #[track_caller]
+    pub(super) fn load_vector<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        first: Val<'b, P::Words>,
+        number: u32,
+        fill: Val<'b, Vector<u32, 4>>,
+    ) -> Val<'b, Vector<u32, 4>> {
+        let at = number as i32 * self.stride() / (32 / P::Elem::SCALAR.bits() as i32);
+        let k = &mut k.rescoped();
+        k.if_with(self.has_vector(number), fill, |k| {
+            first.load_vector_with::<4>(k, at, P::access())
+        })
     }
 
     /// Loads the thread's single elements at the ends of a row.
@@ -274,21 +324,23 @@ impl<'b> RowPart<'b> {
         RowElements { vectors: Vec::new(), singles: values }
     }
 
-    /// Stores `values`, rounded to the nearest `D`, to the row whose first element is `*row`.
+    /// Stores `values`, rounded to the nearest `D`, to the row whose first element is `*row`. An iterator that computes
+    /// values computes those of a vector where the vector is stored, so that they take few registers.
     #[track_caller]
     pub fn store<'k: 'b, D: VectorElement<2> + Converted>(
         &self,
         k: &mut Body<'k, '_>,
         row: Val<'b, GlobalMut<D>>,
-        values: &[Val<'b, f32>],
+        values: impl IntoIterator<Item = Val<'b, f32>>,
     ) {
         let (k, _call) = (&mut k.rescoped(), k.call());
+        let mut values = values.into_iter();
         let first = row.offset(self.first_column());
         // The elements of one access.
         let lanes = self.vector.min(RowTile::VECTOR_BYTES / D::SCALAR.size_bytes());
-        let (vectors, ends) = values.split_at((self.tile.vectors * self.vector) as usize);
-        for (number, vector) in (0..).zip(vectors.chunks(self.vector as usize)) {
+        for number in 0..self.tile.vectors {
             k.if_(self.has_vector(number), |k| {
+                let vector: Vec<_> = values.by_ref().take(self.vector as usize).collect();
                 for (part, values) in (0..).zip(vector.chunks(lanes as usize)) {
                     let at = number as i32 * self.stride() + part * lanes as i32;
                     match pack::<D>(values) {
@@ -300,9 +352,11 @@ impl<'b> RowPart<'b> {
                 }
             });
         }
-        for (number, value) in (0..).zip(ends) {
+        for number in 0..self.ends() {
             let (column, has) = self.end(number);
-            k.if_(has, |k| row.store(k, column, value.cvt::<D>()));
+            k.if_(has, |k| {
+                values.by_ref().take(1).for_each(|value| row.store(k, column, value.cvt::<D>()));
+            });
         }
     }
 

@@ -4,7 +4,7 @@ use crate::ir::builder::Converted;
 use crate::ir::op::CpAsyncCache;
 use crate::ir::{Body, Element, Global, Shared, Target, Val, Vector, range};
 
-use super::part::{RowElements, RowPart, RowPointer, cluster_sync, filled, narrow};
+use super::part::{RowElements, RowPart, RowPointer, cluster_sync, filled, lanes_of, narrow};
 use super::tile::{RowAccess, RowTile};
 
 /// The rows that the threads of a block work on: one, or, for a tile with [stages](RowTile::stages), row `i`, `i + n`, ..
@@ -32,8 +32,7 @@ use super::tile::{RowAccess, RowTile};
 ///         let values = row.load(k, &x).to_f32();
 ///         let own = tree(k.constant(f32::NEG_INFINITY), &values, |a, b| a.max(b));
 ///         let [max] = row.part.reduce(k, [own], |_, [a], [b]| [a.max(b)]);
-///         let below: Vec<_> = values.iter().map(|value| *value - max).collect();
-///         row.part.store(k, y.offset(row.number * pitch), &below);
+///         row.part.store(k, y.offset(row.number * pitch), values.iter().map(|value| *value - max));
 ///     });
 /// })?;
 /// let device = Device::sim()?;
@@ -228,21 +227,50 @@ impl<'b> CurrentRow<'b> {
         RowElements { vectors, singles }
     }
 
-    /// Loads the elements of a vector at the thread's columns; 0 where the row has no column.
+    /// Returns the elements of a vector at the thread's columns; 0 where the row has no column. Aligned elements of a tile with
+    /// stages are not loaded before they are used.
     #[track_caller]
     pub fn load_columns<'k: 'b, T: Converted>(
         &self,
         k: &mut Body<'k, '_>,
         columns: &RowColumns<'b, T>,
-    ) -> RowElements<'b, T> {
+    ) -> ColumnElements<'b, T> {
         let (k, _call) = (&mut k.rescoped(), k.call());
-        match columns.slots {
-            None => self.part.load_columns(k, columns.base, 0.0),
-            Some(slots) => {
-                let vectors = self.part.load_slots(k, slots, narrow::<T>(0.0));
-                RowElements { vectors, singles: Vec::new() }
-            }
+        let is_late = self.part.tile.stages > 0 && self.part.tile.access == RowAccess::Aligned;
+        let loaded = (!is_late).then(|| self.part.load_columns(k, columns.base, 0.0));
+        ColumnElements { part: self.part, columns: *columns, loaded }
+    }
+}
+
+/// The elements of a [`RowColumns`] at the columns of a thread.
+#[derive(Clone, Debug)]
+pub struct ColumnElements<'b, T> {
+    part: RowPart<'b>,
+    columns: RowColumns<'b, T>,
+    loaded: Option<RowElements<'b, T>>,
+}
+
+impl<'b, T: Converted> ColumnElements<'b, T> {
+    /// Returns an iterator over the elements in the order of [`RowPart`], converted to `f32`. It loads and converts a vector when
+    /// it comes to it, for example where [`RowPart::store`] stores the vector.
+    pub fn iter_f32<'k: 'b>(
+        &self,
+        k: &mut Body<'k, '_>,
+    ) -> Box<dyn Iterator<Item = Val<'b, f32>> + '_> {
+        if let Some(loaded) = &self.loaded {
+            return Box::new(loaded.iter_f32());
         }
+        let mut k: Body<'b, 'b> = k.rescoped();
+        let (part, fill) = (self.part, filled(&k, narrow::<T>(0.0)));
+        let first = Global::<T>::words(self.columns.base.offset(part.first_column()));
+        let vectors = (0..part.tile.vectors).map(move |number| {
+            let k = &mut k.rescoped();
+            match self.columns.slots {
+                Some(slots) => part.load_slot(k, slots, number, fill),
+                None => part.load_vector::<Global<T>>(k, first, number, fill),
+            }
+        });
+        Box::new(vectors.flat_map(lanes_of::<T>).map(|value| value.cvt::<f32>()))
     }
 }
 
@@ -283,11 +311,21 @@ impl<'b> RowPart<'b> {
         fill: T,
     ) -> Vec<Val<'b, Vector<u32, 4>>> {
         let fill = filled(k, fill);
-        let mut load = |number: u32| {
-            let at = (number * self.tile.threads * 4) as i32;
-            k.if_with(self.has_vector(number), fill, |k| slots.load_vector::<4>(k, at))
-        };
-        (0..self.tile.vectors).map(&mut load).collect()
+        (0..self.tile.vectors).map(|number| self.load_slot(k, slots, number, fill)).collect()
+    }
+
+    /// Loads the thread's vector `number` from its slot.
+    #[track_caller]
+    fn load_slot<'k: 'b>(
+        &self,
+        k: &mut Body<'k, '_>,
+        slots: Val<'b, Shared<u32>>,
+        number: u32,
+        fill: Val<'b, Vector<u32, 4>>,
+    ) -> Val<'b, Vector<u32, 4>> {
+        let at = (number * self.tile.threads * 4) as i32;
+        let k = &mut k.rescoped();
+        k.if_with(self.has_vector(number), fill, |k| slots.load_vector::<4>(k, at))
     }
 }
 

@@ -42,8 +42,7 @@ pub enum RowAccess {
 ///     let values = part.load(k, x.offset(start), 0.0);
 ///     let own = tree(k.constant(0.0), &values, |a, b| a + b);
 ///     let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
-///     let parts: Vec<_> = values.iter().map(|value| *value / sum).collect();
-///     part.store(k, y.offset(start), &parts);
+///     part.store(k, y.offset(start), values.iter().map(|value| *value / sum));
 /// })?;
 /// let (rows, columns) = (5, 101);
 /// assert!(columns <= tile.capacity(Scalar::Bf16) as usize);
