@@ -37,51 +37,51 @@ const MOST_THREADS: u32 = 1024;
 const MOST_BLOCKS: u32 = 8;
 /// The maximum number of elements that a thread holds: 1024 threads have 64 registers each.
 const MOST_ELEMENTS: u32 = 32;
-/// The maximum number of stages of [`RowConfig::new`] and the candidates.
+/// The maximum number of stages of the candidates.
 const MOST_STAGES: u32 = 3;
-/// The maximum number of bytes that the blocks of an SM have in flight in [`RowConfig::new`].
-const MOST_IN_FLIGHT: u32 = 192 << 10;
+
+/// The tile of long rows, which are pipelined.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kernels) struct LongRows {
+    /// Rows of more bytes have this tile.
+    pub(in crate::kernels) above_bytes: u32,
+    /// The maximum number of vectors of a thread and of threads of a block. The smallest cluster that holds the row has it.
+    pub(in crate::kernels) vectors: u32,
+    pub(in crate::kernels) threads: u32,
+    /// The number of stages, fewer where shared memory lacks them.
+    pub(in crate::kernels) stages: u32,
+}
+
+/// The tiles of long rows, in the order of their bytes: two blocks of an SM have 128 KiB in flight.
+const LONG_ROWS: [LongRows; 2] = [
+    LongRows { above_bytes: 16 << 10, vectors: 4, threads: 512, stages: 2 },
+    LongRows { above_bytes: 32 << 10, vectors: 8, threads: 512, stages: 1 },
+];
+
 impl RowConfig {
     /// Returns the configuration for rows of these sizes, with elements of this type in the input. Rows of more than
-    /// 16 KiB are pipelined on a target with enough shared memory, and rows of more than 128 KiB are shared by clusters of small
-    /// blocks there.
+    /// 16 KiB are pipelined on a target with enough shared memory, and rows of more than 64 KiB are shared by clusters there.
     ///
     /// # Errors
     /// [`RowError::Columns`]: rows are longer than 32,768 elements, or than 262,144 where the target has clusters.
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
-        Self::pipelined_above([16 << 10, 128 << 10], target, input, problem)
+        Self::of_long_rows(&LONG_ROWS, target, input, problem)
     }
 
-    /// As [`new`](RowConfig::new), for a kernel whose rows are pipelined from another number of bytes on, and shared by small
-    /// blocks from another one on.
-    pub(in crate::kernels) fn pipelined_above(
-        [pipelined, small_blocks]: [u32; 2],
+    /// As [`new`](RowConfig::new), with other tiles of long rows.
+    pub(in crate::kernels) fn of_long_rows(
+        tiles: &[LongRows],
         target: Target,
         input: Scalar,
         problem: &RowProblem,
     ) -> Result<RowConfig, RowError> {
         // With 512 threads, two blocks of an SM have 64 registers for each thread.
         let plain = Self::within(target, input, problem, MOST_ELEMENTS, 512)?;
-        let bytes = plain.tile.sharers() * plain.tile.vectors * RowTile::VECTOR_BYTES;
-        if bytes <= pipelined {
-            return Ok(plain);
-        }
-        if bytes > small_blocks {
-            // The blocks of an SM work while others wait for their clusters.
-            let max = 8 * plain.tile.vector(input);
-            let small = [256, 512].into_iter().find_map(|threads| {
-                let config = Self::within(target, input, problem, max, threads).ok()?;
-                (config.tile.threads <= threads).then(|| config.staged()).flatten()
-            });
-            if let Some(small) = small {
-                return Ok(small);
-            }
-        }
-        let max = (4 * plain.tile.vector(input)).min(MOST_ELEMENTS);
-        let long = [512, 1024].into_iter().find_map(|threads| {
-            let config = Self::within(target, input, problem, max, threads).ok()?;
-            // One block rather than a cluster.
-            (config.tile.cluster == 1 || threads == 1024).then(|| config.staged()).flatten()
+        let bytes = plain.tile.cluster * plain.tile.stage_bytes();
+        let long = tiles.iter().rev().find(|long| bytes > long.above_bytes).and_then(|long| {
+            let elements = long.vectors * plain.tile.vector(input);
+            let config = Self::within(target, input, problem, elements, long.threads).ok()?;
+            (1..=long.stages).rev().find_map(|stages| config.with_stages(stages))
         });
         Ok(long.unwrap_or(plain))
     }
@@ -140,20 +140,13 @@ impl RowConfig {
         possible.then_some(config)
     }
 
-    /// The same with the most stages that keep at most [`MOST_IN_FLIGHT`] bytes of the blocks of an SM in flight, at least one.
-    fn staged(&self) -> Option<RowConfig> {
-        let blocks = (MOST_THREADS / self.tile.threads).max(1);
-        let stages = MOST_IN_FLIGHT / (blocks * self.tile.stage_bytes()).max(1);
-        self.with_stages(stages.clamp(1, MOST_STAGES))
-    }
-
     /// Returns true if a block's shared memory has the stages of so many inputs.
     fn has_shared_bytes(&self, inputs: u32) -> bool {
         let stages = u64::from(inputs * self.tile.stages) * u64::from(self.tile.stage_bytes());
         stages + 4096 <= self.target.max_shared_bytes()
     }
 
-    /// The same for a kernel with so many inputs: with as many bytes in flight, where shared memory has them.
+    /// The same for a kernel with so many inputs: about as many bytes in flight, where shared memory has them.
     pub(in crate::kernels) fn for_inputs(&self, inputs: u32) -> RowConfig {
         let stages = (0..=self.tile.stages.div_ceil(inputs)).rev();
         let mut configs =

@@ -10,7 +10,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, Target};
 use crate::tensor::{RowLoop, tree};
 
-use super::rows::{RowConfig, RowError, RowProblem};
+use super::rows::{LongRows, RowConfig, RowError, RowProblem};
 pub use launch::SoftmaxFunction;
 
 /// The configuration of a [`Softmax`].
@@ -22,6 +22,10 @@ pub struct SoftmaxConfig {
     pub log: bool,
 }
 
+/// The tile of long rows. Without a weight that is read beside the row, longer rows than those of a norm keep memory busy.
+const LONG_ROWS: [LongRows; 1] =
+    [LongRows { above_bytes: 32 << 10, vectors: 8, threads: 512, stages: 1 }];
+
 impl SoftmaxConfig {
     /// The configuration for rows of these sizes, with elements of this type in the input. Rows of more than 32 KiB are
     /// pipelined on a target with enough shared memory.
@@ -29,8 +33,7 @@ impl SoftmaxConfig {
     /// # Errors
     /// Those of [`RowConfig::new`].
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<Self, RowError> {
-        // Without a weight that is read beside the row, longer rows than those of a norm keep memory busy.
-        let rows = RowConfig::pipelined_above([32 << 10, 64 << 10], target, input, problem)?;
+        let rows = RowConfig::of_long_rows(&LONG_ROWS, target, input, problem)?;
         Ok(SoftmaxConfig { rows, log: false })
     }
 
