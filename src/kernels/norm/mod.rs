@@ -205,7 +205,7 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     residual: Option<Val<'b, GlobalMut<T>>>,
 ) {
     let (RowConfig { target, tile }, pitch) = (config.rows, x.1);
-    let mut rows = RowLoop::new::<T>(k, target, tile, pitch, sizes);
+    let mut rows = RowLoop::new::<T>(target, tile, pitch, sizes);
     let x = rows.input(k, x, 0.0);
     let before = residual.map(|residual| (residual, rows.input(k, (residual, pitch), 0.0)));
     let weight = config.weight.then(|| rows.columns(k, weight));

@@ -121,7 +121,7 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
     let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
     Kernel::<Params<T, D>>::build_with(tile.options(), &name, target, |k, (x, y, sizes)| {
         let (y, y_pitch) = y;
-        let mut rows = RowLoop::new::<T>(k, target, tile, x.1, sizes);
+        let mut rows = RowLoop::new::<T>(target, tile, x.1, sizes);
         let x = rows.input(k, x, f32::NEG_INFINITY);
         rows.for_each(k, |k, row| {
             let elements = row.load(k, &x);

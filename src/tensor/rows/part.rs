@@ -1,7 +1,7 @@
 //! [`RowPart`]: the elements of a row that one thread holds.
 
 use crate::ir::builder::{AnyVector, Arithmetic, Converted, VectorElement};
-use crate::ir::op::{BarrierForm, ClusterArrival, LoadAccess};
+use crate::ir::op::{BarrierForm, ClusterArrival, LoadAccess, RemoteArrival};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, bf16, f16};
 
@@ -55,9 +55,8 @@ pub struct RowPart<'b> {
     /// The vectors of the row.
     vectors: Val<'b, i32>,
     columns: Val<'b, i32>,
-    /// The slots of a cluster's reductions, 0 or 1, which alternate from row to row; `None` where the blocks of the cluster
-    /// synchronize before they write the slots.
-    pub(super) parity: Option<Val<'b, i32>>,
+    /// The number of rows of the loop before this one; `None` without a loop.
+    pub(super) round: Option<Val<'b, i32>>,
 }
 
 /// The elements of a row that one thread holds, as they are in memory.
@@ -132,15 +131,15 @@ impl<'b> RowPart<'b> {
         match tile.access {
             RowAccess::Aligned | RowAccess::Elements => {
                 let (end_thread, vectors) = (thread, columns / lanes);
-                let (head, parity) = (None, None);
-                RowPart { tile, vector, thread, end_thread, head, vectors, columns, parity }
+                let (head, round) = (None, None);
+                RowPart { tile, vector, thread, end_thread, head, vectors, columns, round }
             }
             RowAccess::Ragged => {
                 let ahead = (k.constant(0) - start.cvt::<i32>()) & (lanes - 1);
                 let head = ahead.min(columns);
                 let vectors = (columns - head) / lanes;
-                let (end_thread, head, parity) = (thread, Some(head), None);
-                RowPart { tile, vector, thread, end_thread, head, vectors, columns, parity }
+                let (end_thread, head, round) = (thread, Some(head), None);
+                RowPart { tile, vector, thread, end_thread, head, vectors, columns, round }
             }
         }
     }
@@ -406,26 +405,51 @@ impl<'b> RowPart<'b> {
         if self.tile.cluster == 1 {
             return own;
         }
-        let blocks = self.tile.cluster as i32;
-        let buffers = if self.parity.is_some() { 2 } else { 1 };
-        let all = k.shared::<f32>(buffers * self.tile.cluster * N as u32);
-        let slots = match self.parity {
-            // Every block has read these slots before it came to the sync of the reduction after.
-            Some(parity) => all.offset(parity * (blocks * N as i32)),
-            // Every block of the cluster runs, and has read the slots of the reduction before.
-            None => {
-                cluster_sync(k);
-                all
-            }
-        };
+        // Remote stores that an mbarrier counts: in the release of a cluster barrier, every thread would wait for its stores of
+        // the row before. Two sets of slots alternate from row to row, each with a barrier for its results and one for its
+        // readers.
+        let (blocks, bytes) = (self.tile.cluster as i32, self.tile.cluster * N as u32 * 4);
+        let slots = k.shared::<f32>(2 * self.tile.cluster * N as u32);
+        let (full, free) = (k.shared::<u64>(2), k.shared::<u64>(2));
         let (thread, rank) = (k.thread_idx().x, k.block_idx().x % blocks);
+        let start = |k: &mut Body<'_, '_>| {
+            k.if_(thread.eq(0), |k| {
+                for set in 0..2 {
+                    full.mbarrier(set).init(k, 1);
+                    free.mbarrier(set).init(k, self.tile.cluster);
+                }
+                k.fence_mbarrier_init();
+                for set in 0..2 {
+                    full.mbarrier(set).arrive_expect_tx(k, bytes);
+                }
+            });
+            cluster_sync(k);
+        };
+        match self.round {
+            Some(round) => k.if_(round.eq(0), |k| start(&mut k.rescoped())),
+            None => start(k),
+        }
+        let round = self.round.unwrap_or_else(|| k.constant(0));
+        let (set, parity) = (round & 1, ((round >> 1) & 1).cvt::<u32>());
+        let slots = slots.offset(set * (blocks * N as i32));
         k.if_(thread.lt(blocks), |k| {
-            let slots = slots.mapa(thread.cvt::<u32>());
+            let block = thread.cvt::<u32>();
+            free.mbarrier(set).wait_parity(k, parity ^ 1);
+            let (to, barrier) = (slots.offset(rank * N as i32), full.offset(set));
             for (i, own) in (0..).zip(own) {
-                slots.store(k, rank * N as i32 + i, own);
+                to.offset(i).mapa(block).st_async(k, own, barrier.mapa(block));
+            }
+            if self.round.is_some() {
+                // All threads of this block have read the other slots.
+                k.if_(round.gt(0), |k| {
+                    free.mbarrier(set ^ 1).arrive_cluster(k, block, RemoteArrival::Release);
+                });
             }
         });
-        cluster_sync(k);
+        full.mbarrier(set).wait_parity(k, parity);
+        k.if_(thread.eq(0), |k| {
+            full.mbarrier(set).arrive_expect_tx(k, bytes);
+        });
         let of = |block: i32| std::array::from_fn(|i| slots.load(k, block * N as i32 + i as i32));
         let results: Vec<[Val<'o, f32>; N]> = (0..blocks).map(of).collect();
         let mut results = results.into_iter();

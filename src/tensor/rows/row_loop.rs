@@ -26,7 +26,7 @@ use super::tile::{RowAccess, RowTile};
 /// type Params = (Global<f32>, GlobalMut<f32>, [i32; 2]);
 /// let kernel = Kernel::<Params>::build_with(tile.options(), "below", Target::SM_90, |k, (x, y, sizes)| {
 ///     let pitch = sizes[1].cvt::<i64>();
-///     let mut rows = RowLoop::new::<f32>(k, Target::SM_90, tile, pitch, sizes);
+///     let mut rows = RowLoop::new::<f32>(Target::SM_90, tile, pitch, sizes);
 ///     let x = rows.input(k, (x, pitch), f32::NEG_INFINITY);
 ///     rows.for_each(k, |k, row| {
 ///         let values = row.load(k, &x).to_f32();
@@ -87,18 +87,12 @@ pub struct CurrentRow<'b> {
 
 impl<'b> RowLoop<'b> {
     /// The rows of a block, of `rows` rows with `columns` columns of `T` each. `pitch` is the pitch of the inputs.
-    #[track_caller]
     pub fn new<T: Element>(
-        k: &Body<'b, '_>,
         target: Target,
         tile: RowTile,
         pitch: Val<'b, i64>,
         [rows, columns]: [Val<'b, i32>; 2],
     ) -> Self {
-        if tile.stages > 0 && tile.cluster > 1 {
-            // Every block of the cluster runs before another one writes to its shared memory.
-            cluster_sync(k);
-        }
         let vector = tile.vector(T::SCALAR);
         RowLoop { target, tile, vector, pitch, rows, columns, inputs: Vec::new() }
     }
@@ -170,7 +164,7 @@ impl<'b> RowLoop<'b> {
         }
         k.for_(range(first, self.rows).step(step), k.constant(0u32), |k, row, count| {
             let mut part = self.part(k, row);
-            part.parity = (cluster > 1).then(|| (count & 1).cvt::<i32>());
+            part.round = Some(count.cvt::<i32>());
             let next = row + step * stages as i32;
             let next_part = self.part(k, next);
             let stage = (count % stages).cvt::<i32>() * stage_words;
@@ -179,6 +173,10 @@ impl<'b> RowLoop<'b> {
             k.cp_async_commit_group();
             count + 1
         });
+        if cluster > 1 {
+            // No block ends before the others have told it that its results are read.
+            cluster_sync(k);
+        }
     }
 
     /// The inputs go through shared memory.
