@@ -8,7 +8,7 @@ use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val};
-use crate::tensor::{ColumnElements, CurrentRow, RowColumns, RowLoop, tree};
+use crate::tensor::{RowLoop, tree};
 
 use super::rows::{RowConfig, RowError, RowProblem};
 pub use launch::{NormArgs, NormFunction};
@@ -210,13 +210,10 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     let before = residual.map(|residual| (residual, rows.input(k, (residual, pitch), 0.0)));
     let weight = config.weight.then(|| rows.columns(k, weight));
     let bias = config.bias.then(|| rows.columns(k, bias));
-    // Before the reductions, unconverted: a register holds two elements of 16 bits. A block of more than 512 threads has
-    // too few registers for that, and shared memory is near.
-    let is_early = tile.threads <= 512 && tile.stages == 0;
     rows.for_each(k, |k, row| {
         let part = row.part;
         let elements = row.load(k, &x);
-        let early = is_early.then(|| load_columns(k, &row, [weight, bias]));
+        let columns = [weight, bias].map(|of| of.map(|of| row.load_columns(k, &of)));
         let sums: Option<Vec<_>> = before.as_ref().map(|(residual, before)| {
             let before = row.load(k, before);
             let pairs = elements.iter_f32().zip(before.iter_f32());
@@ -237,16 +234,15 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
             part.reduce(k, [own], |_, [a], [b]| [a + b])[0] / count
         });
         let centred = || values().map(|value| mean.map_or(value, |mean| value - mean));
-        let mut deviations: Vec<_> = centred().collect();
-        if mean.is_some() {
-            deviations = part.masked(&deviations, 0.0);
-        }
-        let own = sum_of_squares(zero, &deviations);
+        let deviations: Vec<_> = centred().collect();
+        let own = match mean {
+            Some(_) => sum_of_squares(zero, &part.masked(&deviations, 0.0)),
+            None => sum_of_squares(zero, &deviations),
+        };
         let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
         let factor = (sum / count + epsilon).rsqrt();
-        let operands = early.unwrap_or_else(|| load_columns(k, &row, [weight, bias]));
         let [mut weights, mut biases] =
-            operands.each_ref().map(|of| of.as_ref().map(|of| of.iter_f32(k)));
+            columns.each_ref().map(|of| of.as_ref().map(|of| of.iter_f32(k)));
         let results = centred().map(|value| {
             let value = value * factor;
             let weight = weights.as_mut().and_then(|weights| weights.next());
@@ -256,15 +252,6 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
         });
         part.store(k, y.offset(row.number * y_pitch), results);
     });
-}
-
-/// Loads the weight and the bias of the thread's columns.
-fn load_columns<'b, T: Converted>(
-    k: &mut Body<'b, '_>,
-    row: &CurrentRow<'b>,
-    columns: [Option<RowColumns<'b, T>>; 2],
-) -> [Option<ColumnElements<'b, T>>; 2] {
-    columns.map(|columns| columns.map(|columns| row.load_columns(k, &columns)))
 }
 
 /// The sum of the squares, in four chains of `fma`.

@@ -140,13 +140,13 @@ impl RowConfig {
         possible.then_some(config)
     }
 
-    /// Returns true if a block's shared memory has the stages of so many inputs.
+    /// Returns true if a block's shared memory has the stages of `inputs` inputs.
     fn has_shared_bytes(&self, inputs: u32) -> bool {
         let stages = u64::from(inputs * self.tile.stages) * u64::from(self.tile.stage_bytes());
         stages + 4096 <= self.target.max_shared_bytes()
     }
 
-    /// The same for a kernel with so many inputs: about as many bytes in flight, where shared memory has them.
+    /// The same for a kernel with `inputs` inputs: about as many bytes in flight, where shared memory has them.
     pub(in crate::kernels) fn for_inputs(&self, inputs: u32) -> RowConfig {
         let stages = (0..=self.tile.stages.div_ceil(inputs)).rev();
         let mut configs =

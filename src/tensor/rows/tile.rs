@@ -68,7 +68,7 @@ pub struct RowTile {
     /// The accesses to memory.
     pub access: RowAccess,
     /// The stages of a ring in shared memory ([`RowLoop`](super::RowLoop)): while the threads reduce and store a row, the
-    /// vectors of so many next rows are in flight, and blocks stay for several rows. More than 0 needs `team == threads`.
+    /// vectors of the next `stages` rows are in flight, and blocks stay for several rows. More than 0 needs `team == threads`.
     pub stages: u32,
 }
 
