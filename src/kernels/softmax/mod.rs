@@ -129,7 +129,7 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
             let own_max = elements.max(k.constant(f32::MIN));
             let mut sums = [k.constant(0.0); 4];
             for (i, value) in elements.iter_f32().enumerate() {
-                sums[i % 4] = sums[i % 4] + (value - own_max).exp_fast();
+                sums[i % 4] += (value - own_max).exp_fast();
             }
             let own_sum = tree(k.constant(0.0), &sums, |a, b| a + b);
             let [max, sum] = row.part.reduce(k, [own_max, own_sum], |_, [a, sum_a], [b, sum_b]| {
