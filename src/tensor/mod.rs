@@ -59,8 +59,8 @@ pub use pipeline::{
     WorkNumbers, WorkScheduler, warp_roles,
 };
 pub use rows::{
-    CurrentRow, RowAccess, RowColumns, RowElements, RowInput, RowLoop, RowPart, RowPointer,
-    RowTile, tree,
+    ColumnElements, CurrentRow, RowAccess, RowColumns, RowElements, RowInput, RowLoop, RowPart,
+    RowPointer, RowTile, tree,
 };
 #[doc(hidden)]
 pub use storage::round_up;

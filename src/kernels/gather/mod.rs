@@ -82,9 +82,9 @@ impl<T: Converted> RowGather<T> {
     pub fn new(config: RowGatherConfig) -> Result<Self, RowError> {
         config.rows.check()?;
         RowConfig::check_element("the input", T::SCALAR, false)?;
-        let RowTile { cluster, access, pipelined, .. } = config.rows.tile;
-        if cluster > 1 || access == RowAccess::Ragged || pipelined {
-            let rule = "a gather has no clusters, no ragged accesses, and is not pipelined";
+        let RowTile { cluster, access, stages, .. } = config.rows.tile;
+        if cluster > 1 || access == RowAccess::Ragged || stages > 0 {
+            let rule = "a gather has no clusters, no ragged accesses, and no stages";
             return Err(RowError::Tile { rule });
         }
         Ok(RowGather { config, kernel: build(&config)? })

@@ -477,7 +477,7 @@ const COPY_CYCLES: [f64; 2] = [0.38, 0.5];
 /// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
 const LOAD_CYCLES: f64 = 1000.0;
 /// Cycles of each vector of 16 bytes that a thread fetches: of a single step, and where steps follow each other.
-const VECTOR_CYCLES: [f64; 2] = [350.0, 490.0];
+const VECTOR_CYCLES: [f64; 2] = [235.0, 165.0];
 /// Cycles of an element of 16 bits that is stored by itself from registers.
 const ODD_CYCLES: f64 = 1.5;
 /// Bytes of a sector, the unit that memory reads and writes. A sector that two tiles write costs the second number.

@@ -67,9 +67,9 @@ impl<T: Converted> Permute<T> {
     pub fn new(config: PermuteConfig) -> Result<Self, RowError> {
         config.rows.check()?;
         RowConfig::check_element("the input", T::SCALAR, false)?;
-        let RowTile { cluster, access, pipelined, .. } = config.rows.tile;
-        if cluster > 1 || access == RowAccess::Ragged || pipelined {
-            let rule = "a permutation has no clusters, no ragged accesses, and is not pipelined";
+        let RowTile { cluster, access, stages, .. } = config.rows.tile;
+        if cluster > 1 || access == RowAccess::Ragged || stages > 0 {
+            let rule = "a permutation has no clusters, no ragged accesses, and no stages";
             return Err(RowError::Tile { rule });
         }
         if config.modes > PermuteProblem::MAX_MODES {

@@ -5,5 +5,5 @@ mod row_loop;
 mod tile;
 
 pub use part::{RowElements, RowPart, RowPointer, tree};
-pub use row_loop::{CurrentRow, RowColumns, RowInput, RowLoop};
+pub use row_loop::{ColumnElements, CurrentRow, RowColumns, RowInput, RowLoop};
 pub use tile::{RowAccess, RowTile};
