@@ -292,13 +292,22 @@ impl<'b> RowPart<'b> {
         row: Val<'b, P>,
         fill: f32,
     ) -> Vec<Val<'b, P::Elem>> {
+        (0..self.ends()).map(|number| self.load_end(k, row, number, fill)).collect()
+    }
+
+    /// Loads the thread's single element `number` at the ends of a row.
+    #[track_caller]
+    fn load_end<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+        number: u32,
+        fill: f32,
+    ) -> Val<'b, P::Elem> {
         let k = &mut k.rescoped();
         let fill = k.constant(narrow::<P::Elem>(fill));
-        let load = |number| {
-            let (column, has) = self.end(number);
-            k.if_with(has, fill, |k| row.load_with(k, column, P::access()))
-        };
-        (0..self.ends()).map(load).collect()
+        let (column, has) = self.end(number);
+        k.if_with(has, fill, |k| row.load_with(k, column, P::access()))
     }
 
     /// Loads the same columns of a row that starts anywhere, for example of a weight of each column: as
@@ -314,20 +323,48 @@ impl<'b> RowPart<'b> {
             return self.load_elements(k, row, fill);
         }
         let (k, _call) = (&mut k.rescoped(), k.call());
-        let access = P::access();
+        let vectors = 0..self.tile.vectors;
+        let mut singles: Vec<_> =
+            vectors.flat_map(|number| self.load_column_vector(k, row, number, fill)).collect();
+        singles.extend(self.load_ends(k, row, fill));
+        RowElements { vectors: Vec::new(), singles }
+    }
+
+    /// Loads the columns of the thread's vector `number` by single elements.
+    #[track_caller]
+    fn load_column_vector<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+        number: u32,
+        fill: f32,
+    ) -> Vec<Val<'b, P::Elem>> {
+        let k = &mut k.rescoped();
         let fill = k.constant(narrow::<P::Elem>(fill));
-        let columns = self.columns();
-        let mut values: Vec<Val<'b, P::Elem>> = Vec::with_capacity(columns.len());
-        for (number, columns) in (0..).zip(columns.chunks(self.vector as usize)) {
-            for (column, end) in columns.iter().zip(0..) {
-                let has = match number < self.tile.vectors {
-                    true => self.has_vector(number),
-                    false => self.end((number - self.tile.vectors) * self.vector + end).1,
-                };
-                values.push(k.if_with(has, fill, |k| row.load_with(k, *column, access)));
-            }
-        }
-        RowElements { vectors: Vec::new(), singles: values }
+        let first = row.offset(self.first_column() + number as i32 * self.stride());
+        let load = |lane| {
+            k.if_with(self.has_vector(number), fill, |k| first.load_with(k, lane, P::access()))
+        };
+        (0..self.vector as i32).map(load).collect()
+    }
+
+    /// Returns an iterator over the elements of [`load_columns`](RowPart::load_columns), which loads a vector when it comes to
+    /// it.
+    pub(super) fn columns_by_vector<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+    ) -> impl Iterator<Item = Val<'b, P::Elem>> + use<'b, P> {
+        let (part, mut k): (_, Body<'b, 'b>) = (*self, k.rescoped());
+        let fill = filled(&k, narrow::<P::Elem>(0.0));
+        let words = P::words(row.offset(part.first_column()));
+        let mut ends_k: Body<'b, 'b> = k.rescoped();
+        let vectors = (0..part.tile.vectors).flat_map(move |number| match part.tile.access {
+            RowAccess::Aligned => lanes_of(part.load_vector::<P>(&mut k, words, number, fill)),
+            _ => part.load_column_vector(&mut k, row, number, 0.0),
+        });
+        vectors
+            .chain((0..part.ends()).map(move |number| part.load_end(&mut ends_k, row, number, 0.0)))
     }
 
     /// Stores `values`, rounded to the nearest `D`, to the row whose first element is `*row`. An iterator that computes

@@ -225,8 +225,8 @@ impl<'b> CurrentRow<'b> {
         RowElements { vectors, singles }
     }
 
-    /// Returns the elements of a vector at the thread's columns; 0 where the row has no column. Aligned elements of a tile with
-    /// stages are not loaded before they are used.
+    /// Returns the elements of a vector at the thread's columns; 0 where the row has no column. Those of a tile with stages are
+    /// not loaded before they are used.
     #[track_caller]
     pub fn load_columns<'k: 'b, T: Converted>(
         &self,
@@ -234,8 +234,8 @@ impl<'b> CurrentRow<'b> {
         columns: &RowColumns<'b, T>,
     ) -> ColumnElements<'b, T> {
         let (k, _call) = (&mut k.rescoped(), k.call());
-        let is_late = self.part.tile.stages > 0 && self.part.tile.access == RowAccess::Aligned;
-        let loaded = (!is_late).then(|| self.part.load_columns(k, columns.base, 0.0));
+        let is_early = self.part.tile.stages == 0;
+        let loaded = is_early.then(|| self.part.load_columns(k, columns.base, 0.0));
         ColumnElements { part: self.part, columns: *columns, loaded }
     }
 }
@@ -258,16 +258,15 @@ impl<'b, T: Converted> ColumnElements<'b, T> {
         if let Some(loaded) = &self.loaded {
             return Box::new(loaded.iter_f32());
         }
+        let part = self.part;
+        let Some(slots) = self.columns.slots else {
+            let columns = part.columns_by_vector(k, self.columns.base);
+            return Box::new(columns.map(|value| value.cvt::<f32>()));
+        };
         let mut k: Body<'b, 'b> = k.rescoped();
-        let (part, fill) = (self.part, filled(&k, narrow::<T>(0.0)));
-        let first = Global::<T>::words(self.columns.base.offset(part.first_column()));
-        let vectors = (0..part.tile.vectors).map(move |number| {
-            let k = &mut k.rescoped();
-            match self.columns.slots {
-                Some(slots) => part.load_slot(k, slots, number, fill),
-                None => part.load_vector::<Global<T>>(k, first, number, fill),
-            }
-        });
+        let fill = filled(&k, narrow::<T>(0.0));
+        let vectors = (0..part.tile.vectors)
+            .map(move |number| part.load_slot(&mut k.rescoped(), slots, number, fill));
         Box::new(vectors.flat_map(lanes_of::<T>).map(|value| value.cvt::<f32>()))
     }
 }
