@@ -201,6 +201,8 @@ impl GemmConfig {
                     all.push(whole);
                     let threads =
                         GemmConfig { load: LoadForm::Threads, ..ready(StoreForm::Direct) };
+                    // Vectors on their way need room in the L1 cache, which shares its memory with stages.
+                    let threads = GemmConfig { stages: threads.stages.min(3), ..threads };
                     let fits = threads.load_rule().is_none() && threads.stage_bytes() < FETCHED;
                     let threads = (repack && fits).then_some(threads);
                     all.extend(threads);

@@ -21,7 +21,7 @@ use super::problem::RowProblem;
 /// assert_eq!((config.tile.team, config.tile.vectors), (128, 4));
 /// // A cluster of 8 blocks holds the longest rows.
 /// let config = RowConfig::new(Target::SM_90, Scalar::Bf16, &RowProblem::new(64, 262_144))?;
-/// assert_eq!((config.tile.team, config.tile.vectors, config.tile.cluster), (512, 8, 8));
+/// assert_eq!((config.tile.team, config.tile.vectors, config.tile.cluster), (1024, 4, 8));
 /// # Ok::<(), tilewright::kernels::rows::RowError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ const MOST_ELEMENTS: u32 = 32;
 /// The maximum number of stages of the candidates.
 const MOST_STAGES: u32 = 3;
 
-/// The tile of long rows, which are pipelined.
+/// The tile of long rows.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kernels) struct LongRows {
     /// Rows of more bytes have this tile.
@@ -48,14 +48,15 @@ pub(in crate::kernels) struct LongRows {
     /// The maximum number of vectors of a thread and of threads of a block. The smallest cluster that holds the row has it.
     pub(in crate::kernels) vectors: u32,
     pub(in crate::kernels) threads: u32,
-    /// The number of stages, fewer where shared memory lacks them.
+    /// The number of stages, fewer where shared memory lacks them; 0 if they are not pipelined.
     pub(in crate::kernels) stages: u32,
 }
 
-/// The tiles of long rows, in the order of their bytes: two blocks of an SM have 128 KiB in flight.
-const LONG_ROWS: [LongRows; 2] = [
-    LongRows { above_bytes: 16 << 10, vectors: 4, threads: 512, stages: 2 },
+/// The tiles of long rows, in the order of their bytes: the fastest on an H200.
+const LONG_ROWS: [LongRows; 3] = [
+    LongRows { above_bytes: 16 << 10, vectors: 4, threads: 512, stages: 1 },
     LongRows { above_bytes: 32 << 10, vectors: 8, threads: 512, stages: 1 },
+    LongRows { above_bytes: 64 << 10, vectors: 4, threads: 512, stages: 1 },
 ];
 
 impl RowConfig {
@@ -81,7 +82,9 @@ impl RowConfig {
         let long = tiles.iter().rev().find(|long| bytes > long.above_bytes).and_then(|long| {
             let elements = long.vectors * plain.tile.vector(input);
             let config = Self::within(target, input, problem, elements, long.threads).ok()?;
-            (1..=long.stages).rev().find_map(|stages| config.with_stages(stages))
+            let mut stages = (1..=long.stages).rev();
+            let staged = stages.find_map(|stages| config.with_stages(stages));
+            if long.stages == 0 { Some(config) } else { staged }
         });
         Ok(long.unwrap_or(plain))
     }
