@@ -123,8 +123,8 @@ type MapOf<'p, 'a, E> = TmaTensor<'p, 'a, TensorMap<E, 3>>;
 
 /// A and B in a kernel body.
 enum Input<'p, 'a, A: Element, B: Element> {
-    Maps(Box<MapOf<'p, 'a, A>>, Box<MapOf<'p, 'a, B>>),
-    Lines(ThrLines<'a, A>, ThrLines<'a, B>),
+    Maps(Box<(MapOf<'p, 'a, A>, MapOf<'p, 'a, B>)>),
+    Lines(Box<(ThrLines<'a, A>, ThrLines<'a, B>)>),
 }
 
 /// D in a kernel body.
@@ -312,7 +312,7 @@ impl Plan {
         of: MapParams<T, OnDevice<'a>>,
     ) -> Input<'_, 'a, T::A, T::B> {
         let (a, b) = (self.a.copy.tensor(k, of.a), self.b.copy.tensor(k, of.b));
-        Input::Maps(Box::new(a), Box::new(b))
+        Input::Maps(Box::new((a, b)))
     }
 
     /// A and B where threads fetch them.
@@ -333,7 +333,7 @@ impl Plan {
         }
         let GemmConfig { tile: [m, n, depth], major_a, major_b, .. } = self.config;
         let a = lines(k, major_a, of.a, [m, depth]);
-        Input::Lines(a, lines(k, major_b, of.b, [n, depth]))
+        Input::Lines(Box::new((a, lines(k, major_b, of.b, [n, depth]))))
     }
 
     fn options(&self) -> KernelOptions {
@@ -424,7 +424,8 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
                 [sizes.batched_a, sizes.batched_b].map(|batched| tile.batch * batched);
             let first_row = parts.tiles.first_row(k, tile);
             let [from_a, from_b] = [(tile.row * m, of_a), (tile.column * n, of_b)];
-            if let Input::Lines(a, b) = input {
+            if let Input::Lines(lines) = input {
+                let (a, b) = &**lines;
                 a.fetch(k, [from_a.0, first * depth, from_a.1]);
                 b.fetch(k, [from_b.0, first * depth, from_b.1]);
             }
@@ -432,13 +433,15 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
                 let (full, stage) = (pipe.acquire(k, state), state.stage);
                 let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
                 match input {
-                    Input::Maps(a, b) => {
+                    Input::Maps(maps) => {
+                        let (a, b) = &**maps;
                         let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
                         let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
                         ga.domain_offset(k, (first_row.clone(), 0)).load(k, &sa, full);
                         gb.load_rotated(k, &sb, full, config.cluster, [step, parts.tiles.rank(k)]);
                     }
-                    Input::Lines(a, b) => {
+                    Input::Lines(lines) => {
+                        let (a, b) = &**lines;
                         let next = (depth, (step + 1).lt(end));
                         a.store(k, &sa, [from_a.0, step * depth, from_a.1], next);
                         b.store(k, &sb, [from_b.0, step * depth, from_b.1], next);
