@@ -284,8 +284,10 @@ impl GemmModel {
         let step = step.max(drained);
         let step = if config.load == LoadForm::Threads {
             let vectors = f64::from(config.stage_bytes()) / f64::from(16 * GROUP);
-            let several = usize::from(steps > 1);
-            step.max(vectors * VECTOR_CYCLES[several]).max(ROUND_CYCLES[several])
+            let each = (share.steps / share.tiles.max(1.0)).max(1.0);
+            let first = step.max(vectors * vectors * FIRST_CYCLES);
+            let next = step.max(vectors * VECTOR_CYCLES).max(ROUND_CYCLES);
+            (first + (each - 1.0) * next) / each
         } else {
             step
         };
@@ -342,7 +344,7 @@ impl GemmModel {
         } else {
             let by_rows = match (config.is_warp_specialised(), config.store) {
                 (true, StoreForm::Direct) if config.swap => {
-                    let quick = config.consumers() == 1 && m.is_multiple_of(16);
+                    let quick = config.consumers() == 1 && (m.is_multiple_of(16) || m < 16);
                     EXCHANGED_CYCLES[usize::from(!quick)]
                 }
                 (true, StoreForm::Direct) => {
@@ -477,10 +479,11 @@ const UNALIGNED: [f64; 2] = [2.2, 3.1];
 const COPY_CYCLES: [f64; 2] = [0.38, 0.5];
 /// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
 const LOAD_CYCLES: f64 = 1000.0;
-/// Cycles of each vector of 16 bytes that a thread fetches, and at least of all vectors of a step: of a single step, and where
-/// steps follow each other.
-const VECTOR_CYCLES: [f64; 2] = [200.0, 165.0];
-const ROUND_CYCLES: [f64; 2] = [0.0, 1700.0];
+/// Cycles of the vectors of 16 bytes that a thread fetches: in the first step of a tile by the square of their number, since all of
+/// them have to be in the L1 cache, in the next ones of each vector, and of all vectors of a next step at least.
+const FIRST_CYCLES: f64 = 8.0;
+const VECTOR_CYCLES: f64 = 165.0;
+const ROUND_CYCLES: f64 = 1700.0;
 /// Cycles of an element of 16 bits that is stored by itself from registers.
 const ODD_CYCLES: f64 = 1.5;
 /// Bytes of a sector, the unit that memory reads and writes. A sector that two tiles write costs the second number.
