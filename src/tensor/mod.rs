@@ -40,7 +40,7 @@ pub use atom::{
     SwizzleCandidate, SwizzleChoice, ThrCopy, ThrMma, TiledCopy, TiledMma, TmaOp, ValType, Wgmma,
     choose_swizzle,
 };
-pub(crate) use copy::shifted;
+pub(crate) use copy::{lead, shifted};
 pub use copy::{
     AccumulatorMap, AsyncTile, FetchedLines, Filter, GlobalLines, GlobalRows, Im2colCopy,
     LoadedElements, MatrixLoad, MatrixRing, Row, StagedStore, StoreDestination, StoreWords,
@@ -59,8 +59,8 @@ pub use pipeline::{
     WorkNumbers, WorkScheduler, warp_roles,
 };
 pub use rows::{
-    CurrentRow, RowAccess, RowColumns, RowElements, RowInput, RowLoop, RowPart, RowPointer,
-    RowTile, tree,
+    CurrentRow, RowAccess, RowColumns, RowCopy, RowElements, RowInput, RowLoop, RowPart,
+    RowPointer, RowTile, tree,
 };
 #[doc(hidden)]
 pub use storage::round_up;

@@ -46,15 +46,15 @@ impl<T: Converted> RowPointer for GlobalMut<T> {
 pub struct RowPart<'b> {
     pub(super) tile: RowTile,
     /// The elements of a vector.
-    vector: u32,
+    pub(super) vector: u32,
     /// The number of the thread's first vector, and of its first single element at the ends.
-    thread: Val<'b, i32>,
-    end_thread: Val<'b, i32>,
+    pub(super) thread: Val<'b, i32>,
+    pub(super) end_thread: Val<'b, i32>,
     /// The elements before the first vector, for a ragged row.
-    head: Option<Val<'b, i32>>,
+    pub(super) head: Option<Val<'b, i32>>,
     /// The vectors of the row.
-    vectors: Val<'b, i32>,
-    columns: Val<'b, i32>,
+    pub(super) vectors: Val<'b, i32>,
+    pub(super) columns: Val<'b, i32>,
     /// The slots of a cluster's reductions, 0 or 1, which alternate from row to row; `None` where the blocks of the cluster
     /// synchronize before they write the slots.
     pub(super) parity: Option<Val<'b, i32>>,
@@ -119,9 +119,16 @@ impl<'b> RowPart<'b> {
     #[track_caller]
     pub fn step(&self, number: Val<'b, i32>) -> RowPart<'b> {
         let at_once = (self.tile.sharers() * self.tile.vectors) as i32;
-        // Threads from 2 vectors of elements on have no single element.
-        let end_thread = number.eq(0).select(self.end_thread, 2 * self.vector as i32);
+        // Threads from 4 vectors of elements on have no single element, of a copy neither.
+        let end_thread = number.eq(0).select(self.end_thread, 4 * self.vector as i32);
         RowPart { thread: self.thread + number * at_once, end_thread, ..*self }
+    }
+
+    /// Returns the part of a row that has no elements unless `holds`.
+    #[track_caller]
+    pub(crate) fn only_if(&self, holds: Val<'b, bool>) -> RowPart<'b> {
+        let [vectors, columns] = [self.vectors, self.columns].map(|count| holds.select(count, 0));
+        RowPart { vectors, columns, ..*self }
     }
 
     /// Returns the number of single elements of the thread.
@@ -221,18 +228,29 @@ impl<'b> RowPart<'b> {
                 .collect();
             return RowElements { vectors: Vec::new(), singles: values };
         }
-        let words = filled(k, narrow::<P::Elem>(fill));
-        let first = P::words(first);
-        let vectors: Vec<Val<'b, Vector<u32, 4>>> = (0..self.tile.vectors)
-            .map(|number| {
-                let at = number as i32 * self.stride() / (32 / P::Elem::SCALAR.bits() as i32);
-                k.if_with(self.has_vector(number), words, |k| {
-                    first.load_vector_with::<4>(k, at, access)
-                })
-            })
-            .collect();
+        let vectors = self.load_vectors(k, row, fill);
         let singles = self.load_ends(k, row, fill);
         RowElements { vectors, singles }
+    }
+
+    /// Loads the thread's vectors of 16 bytes.
+    #[track_caller]
+    pub(super) fn load_vectors<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+        fill: f32,
+    ) -> Vec<Val<'b, Vector<u32, 4>>> {
+        let k = &mut k.rescoped();
+        let words = filled(k, narrow::<P::Elem>(fill));
+        let first = P::words(row.offset(self.first_column()));
+        let load = |number| {
+            let at = number as i32 * self.stride() / (32 / P::Elem::SCALAR.bits() as i32);
+            k.if_with(self.has_vector(number), words, |k| {
+                first.load_vector_with::<4>(k, at, P::access())
+            })
+        };
+        (0..self.tile.vectors).map(load).collect()
     }
 
     /// Loads the thread's single elements at the ends of a row.
