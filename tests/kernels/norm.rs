@@ -124,21 +124,23 @@ fn the_longest_rows() {
     }
 }
 
-/// Blocks and clusters that stay have the next row in flight, and read weights once.
+/// Blocks and clusters that stay have the next rows in flight, of one input or two, and read weights once.
 #[test]
-fn pipelined_rows() {
+fn rows_in_stages() {
     for device in devices() {
         for (rows, columns, threads, cluster) in
-            [(7, 1000, 64, 1), (1, 777, 128, 1), (9, 1503, 64, 4), (5, 2048, 128, 2)]
+            [(9, 1000, 64, 1), (1, 777, 128, 1), (11, 1503, 64, 4), (7, 2048, 128, 2)]
         {
             let problem = RowProblem::new(rows, columns);
             let access = problem.access(Scalar::Bf16);
-            let (team, vectors) = (threads, 2);
-            let tile = RowTile { threads, team, cluster, vectors, access, pipelined: true };
-            let rows = RowConfig { target: device.target(), tile };
-            for (kind, residual) in [(NormKind::Rms, false), (NormKind::Layer, true)] {
-                let config = NormConfig { rows, kind, residual, weight: true, bias: residual };
-                run::<bf16, bf16>(&device, config, &problem, 4);
+            let kinds = [(NormKind::Rms, false), (NormKind::Layer, true)];
+            for (stages, (kind, residual)) in (1..=4).zip(kinds.into_iter().cycle()) {
+                let tile = RowTile { threads, team: threads, cluster, vectors: 2, access, stages };
+                let rows = RowConfig { target: device.target(), tile };
+                for residual in [residual, !residual] {
+                    let config = NormConfig { rows, kind, residual, weight: true, bias: residual };
+                    run::<bf16, bf16>(&device, config, &problem, 4);
+                }
             }
         }
     }

@@ -115,8 +115,7 @@ fn rows_longer_than_the_tile() {
             let x: Vec<bf16> = random(&problem, columns.into(), 3.0, columns.into());
             for (team, vectors) in [(1, 1), (2, 1), (8, 2), (32, 1), (64, 2)] {
                 let access = problem.access(Scalar::Bf16);
-                let tile =
-                    RowTile { threads: 64, team, cluster: 1, vectors, access, pipelined: false };
+                let tile = RowTile { threads: 64, team, cluster: 1, vectors, access, stages: 0 };
                 for op in RowReduceOp::ALL {
                     let rows = RowConfig { target: device.target(), tile };
                     check::<bf16>(&device, RowReduceConfig { rows, op }, &problem, &x);

@@ -52,7 +52,8 @@ fn check_all<T: Real + Converted>(device: &Device, tile: RowTile, columns: &[usi
     for columns in columns {
         for at in 0..lanes * lanes {
             let ([from, to], after) = ([at / lanes, at % lanes], at % 2);
-            let x: Vec<T> = (0..from + columns + after).map(|i| T::of((i % 13 + 1) as f32)).collect();
+            let x: Vec<T> =
+                (0..from + columns + after).map(|i| T::of((i % 13 + 1) as f32)).collect();
             let mut y = device.upload(&vec![T::of(UNTOUCHED); to + columns + after]).unwrap();
             let sizes = [from, to, *columns].map(|size| size as i32);
             let args = (&mut device.upload(&x).unwrap(), x.len() as i32, &mut y, sizes);
@@ -62,7 +63,8 @@ fn check_all<T: Real + Converted>(device: &Device, tile: RowTile, columns: &[usi
             for (at, found) in y.to_vec().unwrap().into_iter().enumerate() {
                 let untouched = T::of(UNTOUCHED);
                 let expected = if is_row.contains(&at) { x[at - to + from] } else { untouched };
-                let what = format!("{tile:?}: {columns} {} from {from} to {to}, at {at}", T::SCALAR);
+                let what =
+                    format!("{tile:?}: {columns} {} from {from} to {to}, at {at}", T::SCALAR);
                 assert_eq!(found.to(), expected.to(), "{what}");
             }
         }
@@ -73,7 +75,7 @@ fn check_all<T: Real + Converted>(device: &Device, tile: RowTile, columns: &[usi
 fn all_starts() {
     let device = Device::sim_with(Options::default().target(Target::SM_90A).race(true));
     let access = RowAccess::Ragged;
-    let lanes = RowTile { threads: 32, team: 32, cluster: 1, vectors: 2, access, pipelined: false };
+    let lanes = RowTile { threads: 32, team: 32, cluster: 1, vectors: 2, access, stages: 0 };
     check_all::<f32>(&device, lanes, &[0, 1, 3, 4, 7, 8, 11, 12, 13, 300]);
     check_all::<bf16>(&device, lanes, &[0, 1, 7, 8, 9, 15, 16, 22, 23, 24, 31, 70, 600]);
     check_all::<f8e4m3>(&device, lanes, &[0, 1, 16, 33, 46, 47, 100]);
@@ -106,7 +108,6 @@ fn kernels_assemble_without_spills() {
         for (ir, ptx) in kernels {
             text::check_round_trip(&ir);
             assert!(ptx.text().contains(".v4.b32"));
-            if let Ok(dir) = std::env::var("DUMP") { std::fs::write(format!("{dir}/{}.ptx", ir.name), ptx.text()).unwrap(); }
             let Some(ptxas) = &ptxas else { continue };
             let report = ptxas.report(ptx.text(), "sm_90a").unwrap();
             assert!(report.contains("0 bytes stack frame, 0 bytes spill stores"), "{report}");

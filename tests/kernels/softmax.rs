@@ -7,6 +7,7 @@ use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::rows::{RowConfig, RowError, RowProblem};
 use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
 use tilewright::runtime::Device;
+use tilewright::sim::Options;
 use tilewright::tensor::{RowAccess, RowTile};
 
 use super::matrix::{Real, check, devices, problems, random, some_configs, untouched};
@@ -66,7 +67,7 @@ fn rows_of_every_length_and_pitch() {
 #[test]
 fn the_longest_rows() {
     for device in devices() {
-        for (columns, blocks) in [(16_385, 1), (50_001, 4), (262_144, 8)] {
+        for (columns, blocks) in [(16_385, 1), (50_001, 2), (262_144, 8)] {
             let problem = RowProblem::new(2, columns);
             let config = SoftmaxConfig::new(device.target(), Scalar::Bf16, &problem).unwrap();
             assert_eq!(config.rows.tile.cluster, blocks);
@@ -77,23 +78,43 @@ fn the_longest_rows() {
     }
 }
 
-/// Blocks and clusters that stay have the next row in flight.
+/// Blocks and clusters that stay have the next rows in flight, some of them beyond the last row.
 #[test]
-fn pipelined_rows() {
+fn rows_in_stages() {
     for device in devices() {
-        for (rows, columns, threads, cluster) in
-            [(7, 1000, 64, 1), (1, 777, 128, 1), (9, 1503, 64, 4), (5, 2048, 128, 2), (3, 9, 32, 1)]
-        {
+        for (rows, columns, threads, cluster) in [
+            (9, 1000, 64, 1),
+            (1, 777, 128, 1),
+            (11, 1503, 64, 4),
+            (7, 2048, 128, 2),
+            (3, 9, 32, 1),
+        ] {
             let problem = RowProblem::new(rows, columns);
             let x: Vec<bf16> = random(&problem, columns.into(), 20.0, 3);
             let access = problem.access(Scalar::Bf16);
-            let (team, vectors) = (threads, 2);
-            let tile = RowTile { threads, team, cluster, vectors, access, pipelined: true };
-            let rows = RowConfig { target: device.target(), tile };
-            for log in [false, true] {
+            for (stages, log) in [(1, false), (2, true), (3, false), (4, true)] {
+                let tile = RowTile { threads, team: threads, cluster, vectors: 2, access, stages };
+                let rows = RowConfig { target: device.target(), tile };
                 run::<bf16, bf16>(&device, SoftmaxConfig { rows, log }, &problem, &x);
             }
         }
+    }
+}
+
+/// Each thread copies over a stage that it has read, and blocks of a cluster reduce row after row, without a data race.
+#[test]
+fn no_data_race() {
+    let options = Options::default().target(Target::SM_90A).race(true).schedules(4);
+    let device = Device::sim_with(options);
+    for (rows, columns, threads, cluster, stages) in
+        [(7, 1000, 64, 1, 3), (11, 1503, 64, 4, 1), (9, 2048, 128, 2, 2)]
+    {
+        let problem = RowProblem::new(rows, columns);
+        let x: Vec<bf16> = random(&problem, columns.into(), 20.0, 5);
+        let access = problem.access(Scalar::Bf16);
+        let tile = RowTile { threads, team: threads, cluster, vectors: 2, access, stages };
+        let rows = RowConfig { target: device.target(), tile };
+        run::<bf16, bf16>(&device, SoftmaxConfig { rows, log: false }, &problem, &x);
     }
 }
 
@@ -166,10 +187,10 @@ fn kernels_assemble_without_spills() {
             let softmax = Softmax::<bf16>::new(config).unwrap();
             text::check_round_trip(softmax.ir());
             let ptx = softmax.ptx();
-            // A pipelined kernel copies the first row and the next one.
-            let (load, loads) = match config.rows.tile.pipelined {
-                true => ("cp.async.cg.shared.global", 2),
-                false => ("ld.global.nc.v4.b32", 1),
+            // A kernel with stages copies a row to each of them before the loop, and one in the loop.
+            let (load, loads) = match config.rows.tile.stages {
+                0 => ("ld.global.nc.v4.b32", 1),
+                stages => ("cp.async.cg.shared.global", stages as usize + 1),
             };
             for (vectors, times) in [(load, loads), ("st.global.v4.b32", 1)] {
                 let found = ptx.text().matches(vectors).count();
@@ -211,7 +232,7 @@ fn what_no_kernel_takes_is_refused() {
         RowTile { team: 3, ..tile },
         RowTile { team: 64, ..tile },
         RowTile { cluster: 2, ..tile },
-        RowTile { pipelined: true, ..tile },
+        RowTile { stages: 1, ..tile },
         RowTile { cluster: 0, ..tile },
         RowTile { cluster: 16, team: 128, ..tile },
         RowTile { vectors: 0, ..tile },

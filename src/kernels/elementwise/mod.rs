@@ -32,7 +32,7 @@ impl ElementwiseConfig {
     fn tile(&self) -> RowTile {
         let ElementwiseConfig { threads, vectors, .. } = *self;
         let access = RowAccess::Ragged;
-        RowTile { threads, team: threads, cluster: 1, vectors, access, pipelined: false }
+        RowTile { threads, team: threads, cluster: 1, vectors, access, stages: 0 }
     }
 }
 
@@ -114,6 +114,6 @@ fn build<T: Converted, D: VectorElement<2> + Converted, const N: usize>(
         let elements = inputs.first().map_or(0, Vec::len);
         let results: Vec<_> =
             (0..elements).map(|i| f(k, std::array::from_fn(|input| inputs[input][i]))).collect();
-        part.store(k, y.offset(start), &results);
+        part.store(k, y.offset(start), results);
     })
 }

@@ -24,7 +24,7 @@ const KNOWN: usize = 4096;
 const STAGES: u32 = 12;
 
 /// Bytes of a stage at which threads that fetch it spill registers.
-const FETCHED: u32 = 50 << 10;
+const FETCHED: u32 = 41 << 10;
 /// The maximum number of accumulators of a thread that sums parts alone in its block and spills none.
 const PARTS: u32 = 116;
 
@@ -201,6 +201,8 @@ impl GemmConfig {
                     all.push(whole);
                     let threads =
                         GemmConfig { load: LoadForm::Threads, ..ready(StoreForm::Direct) };
+                    // Vectors on their way need room in the L1 cache, which shares its memory with stages.
+                    let threads = GemmConfig { stages: threads.stages.min(3), ..threads };
                     let fits = threads.load_rule().is_none() && threads.stage_bytes() < FETCHED;
                     let threads = (repack && fits).then_some(threads);
                     all.extend(threads);

@@ -284,7 +284,8 @@ impl GemmModel {
         let step = step.max(drained);
         let step = if config.load == LoadForm::Threads {
             let vectors = f64::from(config.stage_bytes()) / f64::from(16 * GROUP);
-            step.max(vectors * VECTOR_CYCLES[usize::from(steps > 1)])
+            let several = usize::from(steps > 1);
+            step.max(vectors * VECTOR_CYCLES[several]).max(ROUND_CYCLES[several])
         } else {
             step
         };
@@ -476,8 +477,10 @@ const UNALIGNED: [f64; 2] = [2.2, 3.1];
 const COPY_CYCLES: [f64; 2] = [0.38, 0.5];
 /// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
 const LOAD_CYCLES: f64 = 1000.0;
-/// Cycles of each vector of 16 bytes that a thread fetches: of a single step, and where steps follow each other.
-const VECTOR_CYCLES: [f64; 2] = [350.0, 490.0];
+/// Cycles of each vector of 16 bytes that a thread fetches, and at least of all vectors of a step: of a single step, and where
+/// steps follow each other.
+const VECTOR_CYCLES: [f64; 2] = [200.0, 165.0];
+const ROUND_CYCLES: [f64; 2] = [0.0, 1700.0];
 /// Cycles of an element of 16 bits that is stored by itself from registers.
 const ODD_CYCLES: f64 = 1.5;
 /// Bytes of a sector, the unit that memory reads and writes. A sector that two tiles write costs the second number.

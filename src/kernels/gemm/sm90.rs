@@ -123,8 +123,8 @@ type MapOf<'p, 'a, E> = TmaTensor<'p, 'a, TensorMap<E, 3>>;
 
 /// A and B in a kernel body.
 enum Input<'p, 'a, A: Element, B: Element> {
-    Maps(Box<MapOf<'p, 'a, A>>, Box<MapOf<'p, 'a, B>>),
-    Lines(ThrLines<'a, A>, ThrLines<'a, B>),
+    Maps(Box<(MapOf<'p, 'a, A>, MapOf<'p, 'a, B>)>),
+    Lines(Box<(ThrLines<'a, A>, ThrLines<'a, B>)>),
 }
 
 /// D in a kernel body.
@@ -312,7 +312,7 @@ impl Plan {
         of: MapParams<T, OnDevice<'a>>,
     ) -> Input<'_, 'a, T::A, T::B> {
         let (a, b) = (self.a.copy.tensor(k, of.a), self.b.copy.tensor(k, of.b));
-        Input::Maps(Box::new(a), Box::new(b))
+        Input::Maps(Box::new((a, b)))
     }
 
     /// A and B where threads fetch them.
@@ -333,7 +333,7 @@ impl Plan {
         }
         let GemmConfig { tile: [m, n, depth], major_a, major_b, .. } = self.config;
         let a = lines(k, major_a, of.a, [m, depth]);
-        Input::Lines(a, lines(k, major_b, of.b, [n, depth]))
+        Input::Lines(Box::new((a, lines(k, major_b, of.b, [n, depth]))))
     }
 
     fn options(&self) -> KernelOptions {
@@ -424,8 +424,9 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
                 [sizes.batched_a, sizes.batched_b].map(|batched| tile.batch * batched);
             let first_row = parts.tiles.first_row(k, tile);
             let fetched = match input {
-                Input::Maps(..) => None,
-                Input::Lines(a, b) => {
+                Input::Maps(_) => None,
+                Input::Lines(lines) => {
+                    let (a, b) = &**lines;
                     let a = a.fetch(k, [tile.row * m, first * depth, of_a]);
                     Some((a, b.fetch(k, [tile.column * n, first * depth, of_b])))
                 }
@@ -433,7 +434,8 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
             k.for_(range(first, end), state, |k, step, state| {
                 let (full, stage) = (pipe.acquire(k, state), state.stage);
                 let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
-                if let Input::Maps(a, b) = input {
+                if let Input::Maps(maps) = input {
+                    let (a, b) = &**maps;
                     let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
                     let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
                     ga.domain_offset(k, (first_row.clone(), 0)).load(k, &sa, full);

@@ -8,7 +8,7 @@ use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val};
-use crate::tensor::{CurrentRow, RowColumns, RowElements, RowLoop, tree};
+use crate::tensor::{RowLoop, tree};
 
 use super::rows::{RowConfig, RowError, RowProblem};
 pub use launch::{NormArgs, NormFunction};
@@ -63,9 +63,9 @@ impl NormConfig {
         Ok(NormConfig { rows, kind, residual: false, weight: false, bias: false })
     }
 
-    /// The same with a residual.
+    /// The same with a residual, and half the stages: input and residual share shared memory.
     pub fn residual(self) -> Self {
-        NormConfig { residual: true, ..self }
+        NormConfig { rows: self.rows.for_inputs(2), residual: true, ..self }
     }
 
     /// The same with a weight.
@@ -205,58 +205,53 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     residual: Option<Val<'b, GlobalMut<T>>>,
 ) {
     let (RowConfig { target, tile }, pitch) = (config.rows, x.1);
-    let mut rows = RowLoop::new::<T>(k, target, tile, pitch, sizes);
-    let weight = config.weight.then(|| rows.columns(k, weight));
-    let bias = config.bias.then(|| rows.columns(k, bias));
+    let mut rows = RowLoop::new::<T>(target, tile, pitch, sizes);
     let x = rows.input(k, x, 0.0);
     let before = residual.map(|residual| (residual, rows.input(k, (residual, pitch), 0.0)));
-    // Before the reductions, unconverted: a register holds two elements of 16 bits. A block of more than 512 threads has
-    // too few registers for that, and shared memory is near.
-    let is_early = tile.threads <= 512 && !tile.pipelined;
+    let weight = config.weight.then(|| rows.columns(k, weight));
+    let bias = config.bias.then(|| rows.columns(k, bias));
     rows.for_each(k, |k, row| {
         let part = row.part;
         let elements = row.load(k, &x);
-        let early = is_early.then(|| load_columns(k, &row, [weight, bias]));
-        let mut values = elements.to_f32();
-        if let Some((residual, before)) = &before {
-            let before = row.load(k, before).to_f32();
-            values = values.iter().zip(before).map(|(value, before)| *value + before).collect();
-            part.store(k, residual.offset(row.number * pitch), &values);
-        }
+        let columns = [weight, bias].map(|of| of.map(|of| row.load_columns(k, &of)));
+        let sums: Option<Vec<_>> = before.as_ref().map(|(residual, before)| {
+            let before = row.load(k, before);
+            let pairs = elements.iter_f32().zip(before.iter_f32());
+            let sums: Vec<_> = pairs.map(|(value, before)| value + before).collect();
+            part.store(k, residual.offset(row.number * pitch), sums.iter().copied());
+            sums
+        });
+        // Without a residual converted each time: packed elements take fewer registers across a reduction than `f32`.
+        let values = || -> Box<dyn Iterator<Item = _>> {
+            match &sums {
+                Some(sums) => Box::new(sums.iter().copied()),
+                None => Box::new(elements.iter_f32()),
+            }
+        };
         let (zero, count) = (k.constant(0.0), sizes[1].cvt::<f32>());
-        if config.kind == NormKind::Layer {
-            let own = tree(zero, &values, |a, b| a + b);
-            let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
-            let mean = sum / count;
-            let centred: Vec<_> = values.iter().map(|value| *value - mean).collect();
-            values = part.masked(&centred, 0.0);
-        }
-        let own = sum_of_squares(zero, &values);
+        let mean = (config.kind == NormKind::Layer).then(|| {
+            let own = tree(zero, &values().collect::<Vec<_>>(), |a, b| a + b);
+            part.reduce(k, [own], |_, [a], [b]| [a + b])[0] / count
+        });
+        let centred = || values().map(|value| mean.map_or(value, |mean| value - mean));
+        let deviations: Vec<_> = centred().collect();
+        let own = match mean {
+            Some(_) => sum_of_squares(zero, &part.masked(&deviations, 0.0)),
+            None => sum_of_squares(zero, &deviations),
+        };
         let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
         let factor = (sum / count + epsilon).rsqrt();
-        if config.kind == NormKind::Rms && residual.is_none() {
-            // Converted again: packed elements do not take the registers of `f32` across the reduction.
-            values = elements.to_f32();
-        }
-        let operands = early.unwrap_or_else(|| load_columns(k, &row, [weight, bias]));
-        let [weights, biases] = operands.map(|of| of.map(|of| of.to_f32()));
-        let results = values.iter().enumerate().map(|(i, value)| {
-            let value = *value * factor;
-            let value = weights.as_ref().map_or(value, |weights| value * weights[i]);
-            biases.as_ref().map_or(value, |biases| value + biases[i]) * scale
+        let [mut weights, mut biases] =
+            columns.each_ref().map(|of| of.as_ref().map(|of| of.iter_f32(k)));
+        let results = centred().map(|value| {
+            let value = value * factor;
+            let weight = weights.as_mut().and_then(|weights| weights.next());
+            let value = weight.map_or(value, |weight| value * weight);
+            let bias = biases.as_mut().and_then(|biases| biases.next());
+            bias.map_or(value, |bias| value + bias) * scale
         });
-        let results: Vec<_> = results.collect();
-        part.store(k, y.offset(row.number * y_pitch), &results);
+        part.store(k, y.offset(row.number * y_pitch), results);
     });
-}
-
-/// Loads the weight and the bias of the thread's columns.
-fn load_columns<'b, T: Converted>(
-    k: &mut Body<'b, '_>,
-    row: &CurrentRow<'b>,
-    columns: [Option<RowColumns<'b, T>>; 2],
-) -> [Option<RowElements<'b, T>>; 2] {
-    columns.map(|columns| columns.map(|columns| row.load_columns(k, &columns)))
 }
 
 /// The sum of the squares, in four chains of `fma`.

@@ -81,7 +81,7 @@ impl AxisReduceConfig {
     fn tile(&self) -> RowTile {
         let vectors = if self.access == RowAccess::Aligned { 1 } else { 4 };
         let (access, threads) = (self.access, 32 * WARPS);
-        RowTile { threads, team: 32, cluster: 1, vectors, access, pipelined: false }
+        RowTile { threads, team: 32, cluster: 1, vectors, access, stages: 0 }
     }
 
     fn check(&self) -> Result<(), RowError> {

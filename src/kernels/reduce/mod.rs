@@ -78,8 +78,7 @@ impl RowReduceConfig {
     /// not count.
     pub fn new(op: RowReduceOp, target: Target, input: Scalar, problem: &RowProblem) -> Self {
         let access = reduced(problem).access(input);
-        let tile =
-            RowTile { threads: 128, team: 32, cluster: 1, vectors: 4, access, pipelined: false };
+        let tile = RowTile { threads: 128, team: 32, cluster: 1, vectors: 4, access, stages: 0 };
         let vectors = problem.columns.div_ceil(tile.vector(input)).max(1);
         let team = vectors.next_power_of_two().min(32);
         let tile = match vectors {

@@ -28,8 +28,7 @@ impl TopKConfig {
     /// The configuration for rows of these sizes, with elements of this type. The pitch of the output does not count.
     pub fn new(count: u32, target: Target, input: Scalar, problem: &RowProblem) -> Self {
         let access = reduced(problem).access(input);
-        let lanes =
-            RowTile { threads: 128, team: 32, cluster: 1, vectors: 4, access, pipelined: false };
+        let lanes = RowTile { threads: 128, team: 32, cluster: 1, vectors: 4, access, stages: 0 };
         // A warp finds few better elements after its first ones. Only where there are few rows, more warps share them.
         let steps = if problem.rows < 1024 { 2 } else { 16 };
         let warps = problem.columns.div_ceil(steps * lanes.capacity(input)).next_power_of_two();

@@ -21,7 +21,7 @@ use super::problem::RowProblem;
 /// assert_eq!((config.tile.team, config.tile.vectors), (128, 4));
 /// // A cluster of 8 blocks holds the longest rows.
 /// let config = RowConfig::new(Target::SM_90, Scalar::Bf16, &RowProblem::new(64, 262_144))?;
-/// assert_eq!((config.tile.team, config.tile.vectors, config.tile.cluster), (512, 8, 8));
+/// assert_eq!((config.tile.team, config.tile.vectors, config.tile.cluster), (1024, 4, 8));
 /// # Ok::<(), tilewright::kernels::rows::RowError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,53 +37,60 @@ const MOST_THREADS: u32 = 1024;
 const MOST_BLOCKS: u32 = 8;
 /// The maximum number of elements that a thread holds: 1024 threads have 64 registers each.
 const MOST_ELEMENTS: u32 = 32;
+/// The maximum number of stages of the candidates.
+const MOST_STAGES: u32 = 3;
+
+/// The tile of long rows.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kernels) struct LongRows {
+    /// Rows of more bytes have this tile.
+    pub(in crate::kernels) above_bytes: u32,
+    /// The maximum number of vectors of a thread and of threads of a block. The smallest cluster that holds the row has it.
+    pub(in crate::kernels) vectors: u32,
+    pub(in crate::kernels) threads: u32,
+    /// The number of stages, fewer where shared memory lacks them; 0 if they are not pipelined.
+    pub(in crate::kernels) stages: u32,
+}
+
+/// The tiles of long rows, in the order of their bytes: the fastest on an H200.
+const LONG_ROWS: [LongRows; 3] = [
+    LongRows { above_bytes: 16 << 10, vectors: 4, threads: 512, stages: 1 },
+    LongRows { above_bytes: 32 << 10, vectors: 8, threads: 512, stages: 1 },
+    LongRows { above_bytes: 64 << 10, vectors: 4, threads: 512, stages: 1 },
+];
+
 impl RowConfig {
     /// Returns the configuration for rows of these sizes, with elements of this type in the input. Rows of more than
-    /// 16 KiB are pipelined on a target with enough shared memory, and rows of more than 128 KiB are shared by clusters of small
-    /// blocks there.
+    /// 16 KiB are pipelined on a target with enough shared memory, and rows of more than 64 KiB are shared by clusters there.
     ///
     /// # Errors
     /// [`RowError::Columns`]: rows are longer than 32,768 elements, or than 262,144 where the target has clusters.
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
-        Self::pipelined_above([16 << 10, 128 << 10], target, input, problem)
+        Self::of_long_rows(&LONG_ROWS, target, input, problem)
     }
 
-    /// As [`new`](RowConfig::new), for a kernel whose rows are pipelined from another number of bytes on, and shared by small
-    /// blocks from another one on.
-    pub(in crate::kernels) fn pipelined_above(
-        [pipelined, small_blocks]: [u32; 2],
+    /// As [`new`](RowConfig::new), with other tiles of long rows.
+    pub(in crate::kernels) fn of_long_rows(
+        tiles: &[LongRows],
         target: Target,
         input: Scalar,
         problem: &RowProblem,
     ) -> Result<RowConfig, RowError> {
         // With 512 threads, two blocks of an SM have 64 registers for each thread.
         let plain = Self::within(target, input, problem, MOST_ELEMENTS, 512)?;
-        let bytes = plain.tile.sharers() * plain.tile.vectors * RowTile::VECTOR_BYTES;
-        if bytes <= pipelined {
-            return Ok(plain);
-        }
-        if bytes > small_blocks {
-            // The blocks of an SM work while others wait for their clusters.
-            let max = 8 * plain.tile.vector(input);
-            let small = [256, 512].into_iter().find_map(|threads| {
-                let config = Self::within(target, input, problem, max, threads).ok()?;
-                (config.tile.threads <= threads).then(|| config.pipelined()).flatten()
-            });
-            if let Some(small) = small {
-                return Ok(small);
-            }
-        }
-        let max = (4 * plain.tile.vector(input)).min(MOST_ELEMENTS);
-        let long = [512, 1024].into_iter().find_map(|threads| {
-            let config = Self::within(target, input, problem, max, threads).ok()?;
-            // One block rather than a cluster.
-            (config.tile.cluster == 1 || threads == 1024).then(|| config.pipelined()).flatten()
+        let bytes = plain.tile.cluster * plain.tile.stage_bytes();
+        let long = tiles.iter().rev().find(|long| bytes > long.above_bytes).and_then(|long| {
+            let elements = long.vectors * plain.tile.vector(input);
+            let config = Self::within(target, input, problem, elements, long.threads).ok()?;
+            let mut stages = (1..=long.stages).rev();
+            let staged = stages.find_map(|stages| config.with_stages(stages));
+            if long.stages == 0 { Some(config) } else { staged }
         });
         Ok(long.unwrap_or(plain))
     }
 
     /// Returns configurations to choose from for rows of these sizes, the one of [`new`](RowConfig::new) first. Threads hold
-    /// up to 8, 16, 32 or 64 elements, and blocks have up to 256, 512 or 1024 threads; each also pipelined, where it can be.
+    /// up to 8, 16, 32 or 64 elements, and blocks have up to 256, 512 or 1024 threads, each with 0 to 3 stages where shared memory has them.
     pub fn candidates(target: Target, input: Scalar, problem: &RowProblem) -> Vec<RowConfig> {
         let mut found = Vec::from_iter(Self::new(target, input, problem));
         for elements in [32, 16, 8, 64] {
@@ -91,7 +98,8 @@ impl RowConfig {
                 let Ok(config) = Self::within(target, input, problem, elements, threads) else {
                     continue;
                 };
-                for config in [Some(config), config.pipelined()].into_iter().flatten() {
+                let staged = (1..=MOST_STAGES).filter_map(|stages| config.with_stages(stages));
+                for config in [config].into_iter().chain(staged) {
                     if !found.contains(&config) {
                         found.push(config);
                     }
@@ -117,8 +125,8 @@ impl RowConfig {
         };
         // Single elements are short: a thread has more of them in flight.
         let most = if access == RowAccess::Elements { 8 } else { 4 };
-        let (cluster, pipelined) = (1, false);
-        let lanes = RowTile { threads: 128, team: 32, cluster, vectors: most, access, pipelined };
+        let (cluster, stages) = (1, 0);
+        let lanes = RowTile { threads: 128, team: 32, cluster, vectors: most, access, stages };
         let vectors = columns.div_ceil(lanes.vector(elem)).max(1);
         // A thread has two vectors in flight, where a row has 4 for its neighbours.
         let sharers = if vectors < 8 { vectors } else { vectors.div_ceil(2) };
@@ -130,15 +138,29 @@ impl RowConfig {
         RowConfig { target, tile }
     }
 
-    /// The same with the next row in flight: where a block shares a row in vectors, and shared memory has the vectors of two
-    /// inputs.
-    fn pipelined(&self) -> Option<RowConfig> {
-        let RowTile { threads, team, vectors, access, .. } = self.tile;
-        let bytes = 2 * u64::from(threads * vectors * RowTile::VECTOR_BYTES) + 4096;
-        let fits = bytes <= self.target.max_shared_bytes() && self.target.offers(Target::SM_90);
-        let tile = RowTile { pipelined: true, ..self.tile };
-        let possible = team == threads && access != RowAccess::Elements && fits;
-        possible.then_some(RowConfig { tile, ..*self })
+    /// The same with stages: where a block shares a row in vectors, and shared memory has the stages of an input.
+    fn with_stages(&self, stages: u32) -> Option<RowConfig> {
+        let config = RowConfig { tile: RowTile { stages, ..self.tile }, ..*self };
+        let RowTile { threads, team, access, .. } = self.tile;
+        let possible = team == threads
+            && access != RowAccess::Elements
+            && self.target.offers(Target::SM_90)
+            && config.has_shared_bytes(1);
+        possible.then_some(config)
+    }
+
+    /// Returns true if a block's shared memory has the stages of `inputs` inputs.
+    fn has_shared_bytes(&self, inputs: u32) -> bool {
+        let stages = u64::from(inputs * self.tile.stages) * u64::from(self.tile.stage_bytes());
+        stages + 4096 <= self.target.max_shared_bytes()
+    }
+
+    /// The same for a kernel with `inputs` inputs: about as many bytes in flight, where shared memory has them.
+    pub(in crate::kernels) fn for_inputs(&self, inputs: u32) -> RowConfig {
+        let stages = (0..=self.tile.stages.div_ceil(inputs)).rev();
+        let mut configs =
+            stages.map(|stages| RowConfig { tile: RowTile { stages, ..self.tile }, ..*self });
+        configs.find(|config| config.has_shared_bytes(inputs)).unwrap_or(*self)
     }
 
     /// Returns the configuration in which a thread holds at most `elements`, and a block has at most `threads`, or 1024
@@ -151,8 +173,7 @@ impl RowConfig {
         threads: u32,
     ) -> Result<RowConfig, RowError> {
         let access = problem.access(input);
-        let lanes =
-            RowTile { threads: 128, team: 32, cluster: 1, vectors: 1, access, pipelined: false };
+        let lanes = RowTile { threads: 128, team: 32, cluster: 1, vectors: 1, access, stages: 0 };
         let vector = lanes.vector(input);
         let max = (elements / vector).max(1);
         let vectors = problem.columns.div_ceil(vector).max(1);
@@ -181,7 +202,7 @@ impl RowConfig {
     /// # Errors
     /// [`RowError::Tile`].
     pub fn check(&self) -> Result<(), RowError> {
-        let RowTile { threads, team, cluster, vectors, pipelined, access: _ } = self.tile;
+        let RowTile { threads, team, cluster, vectors, stages, access: _ } = self.tile;
         let rule = if !threads.is_multiple_of(32) || !(32..=MOST_THREADS).contains(&threads) {
             "a block has 32 to 1024 threads, a multiple of 32"
         } else if team != threads && !(team.is_power_of_two() && team <= 32) {
@@ -192,8 +213,8 @@ impl RowConfig {
             "a cluster has 1 to 8 blocks"
         } else if cluster > 1 && !self.target.offers(Target::SM_90) {
             "clusters need sm_90"
-        } else if pipelined && team != threads {
-            "all threads of a block share a row that is pipelined"
+        } else if stages > 0 && team != threads {
+            "all threads of a block share a row of a tile with stages"
         } else if !(1..=64).contains(&vectors) {
             "a thread holds 1 to 64 vectors"
         } else {
@@ -204,8 +225,8 @@ impl RowConfig {
 
     /// Checks that there is a copy with this tile.
     pub(in crate::kernels) fn check_copy(&self) -> Result<(), RowError> {
-        if self.tile.cluster > 1 || self.tile.pipelined {
-            return Err(RowError::Tile { rule: "a copy has no clusters, and is not pipelined" });
+        if self.tile.cluster > 1 || self.tile.stages > 0 {
+            return Err(RowError::Tile { rule: "a copy has no clusters and no stages" });
         }
         self.check()
     }
@@ -231,10 +252,10 @@ impl RowConfig {
 
 /// The name of the configuration: `128x4` for rows that 128 threads share with 4 vectors each; `32x2_rows4` where a block
 /// has 4 rows; `1024x4_cluster8` where a cluster of 8 blocks shares a row;
-/// `512x4_pipelined` where the next row is in flight; then the accesses, unless rows are aligned.
+/// `512x4_s2` where two stages have the next rows in flight; then the accesses, unless rows are aligned.
 impl fmt::Display for RowConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RowTile { threads, team, cluster, vectors, access, pipelined } = self.tile;
+        let RowTile { threads, team, cluster, vectors, access, stages } = self.tile;
         write!(f, "{team}x{vectors}")?;
         if team != threads {
             write!(f, "_rows{}", self.tile.rows_per_block())?;
@@ -242,8 +263,8 @@ impl fmt::Display for RowConfig {
         if cluster != 1 {
             write!(f, "_cluster{cluster}")?;
         }
-        if pipelined {
-            f.write_str("_pipelined")?;
+        if stages > 0 {
+            write!(f, "_s{stages}")?;
         }
         f.write_str(match access {
             RowAccess::Aligned => "",

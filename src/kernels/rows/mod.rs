@@ -4,6 +4,7 @@ mod config;
 mod error;
 mod problem;
 
+pub(in crate::kernels) use config::LongRows;
 pub use config::RowConfig;
 pub use error::RowError;
 pub use problem::RowProblem;

@@ -7,5 +7,5 @@ mod tile;
 
 pub use part::{RowElements, RowPart, RowPointer, tree};
 pub use row_copy::RowCopy;
-pub use row_loop::{CurrentRow, RowColumns, RowInput, RowLoop};
+pub use row_loop::{ColumnElements, CurrentRow, RowColumns, RowInput, RowLoop};
 pub use tile::{RowAccess, RowTile};

@@ -1,7 +1,7 @@
 //! [`RowPart`]: the elements of a row that one thread holds.
 
-use crate::ir::builder::{AnyVector, Converted, VectorElement};
-use crate::ir::op::{BarrierForm, ClusterArrival, LoadAccess};
+use crate::ir::builder::{AnyVector, Arithmetic, Converted, VectorElement};
+use crate::ir::op::{BarrierForm, ClusterArrival, LoadAccess, RemoteArrival};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, bf16, f16};
 
@@ -55,9 +55,8 @@ pub struct RowPart<'b> {
     /// The vectors of the row.
     pub(super) vectors: Val<'b, i32>,
     pub(super) columns: Val<'b, i32>,
-    /// The slots of a cluster's reductions, 0 or 1, which alternate from row to row; `None` where the blocks of the cluster
-    /// synchronize before they write the slots.
-    pub(super) parity: Option<Val<'b, i32>>,
+    /// The number of rows of the loop before this one; `None` without a loop.
+    pub(super) round: Option<Val<'b, i32>>,
 }
 
 /// The elements of a row that one thread holds, as they are in memory.
@@ -71,12 +70,51 @@ impl<'b, T: Converted> RowElements<'b, T> {
     /// Returns the elements converted to `f32`, in the order of [`RowPart`].
     #[track_caller]
     pub fn to_f32(&self) -> Vec<Val<'b, f32>> {
-        let lanes = self.vectors.iter().flat_map(|vector| {
-            let vector = AnyVector::from(*vector).cast(T::SCALAR);
-            vector.and_then(AnyVector::values::<T>).unwrap_or_default()
-        });
-        lanes.chain(self.singles.iter().copied()).map(|value| value.cvt::<f32>()).collect()
+        self.iter_f32().collect()
     }
+
+    /// Returns an iterator over the elements, which converts a vector when it comes to it.
+    pub fn iter_f32(&self) -> impl Iterator<Item = Val<'b, f32>> {
+        let vectors = self.vectors.iter().flat_map(|vector| lanes_of::<T>(*vector));
+        vectors.chain(self.singles.iter().copied()).map(|value| value.cvt::<f32>())
+    }
+
+    /// Returns the largest element, and at least `lowest`, which is a number. Elements of 16 bits are compared in pairs.
+    #[track_caller]
+    pub fn max(&self, lowest: Val<'b, f32>) -> Val<'b, f32> {
+        let words = || self.vectors.iter().flat_map(|vector| vector.lanes());
+        let singles = self.singles.iter().copied().map(|value| value.cvt::<f32>());
+        let mut values: Vec<_> = match T::SCALAR {
+            Scalar::Bf16 => largest_pair::<bf16>(words()),
+            Scalar::F16 => largest_pair::<f16>(words()),
+            _ => self
+                .vectors
+                .iter()
+                .flat_map(|vector| lanes_of::<T>(*vector))
+                .map(|value| value.cvt())
+                .collect(),
+        };
+        values.extend(singles);
+        tree(lowest, &values, |a, b| a.max(b)).max(lowest)
+    }
+}
+
+/// Returns the elements of a vector of 16 bytes.
+#[track_caller]
+pub(super) fn lanes_of<'b, T: Element>(vector: Val<'b, Vector<u32, 4>>) -> Vec<Val<'b, T>> {
+    AnyVector::from(vector).values::<T>().unwrap_or_default()
+}
+
+/// Returns the largest first element and the largest second element of pairs.
+#[track_caller]
+fn largest_pair<'b, T>(words: impl Iterator<Item = Val<'b, u32>>) -> Vec<Val<'b, f32>>
+where
+    T: VectorElement<2> + Converted,
+    Vector<T, 2>: Arithmetic,
+{
+    let pairs = words.map(|word| word.bitcast::<Vector<T, 2>>());
+    let largest = pairs.reduce(|a, b| a.max(b));
+    largest.into_iter().flat_map(|pair| pair.lanes()).map(|value| value.cvt::<f32>()).collect()
 }
 
 impl<'b> RowPart<'b> {
@@ -93,15 +131,15 @@ impl<'b> RowPart<'b> {
         match tile.access {
             RowAccess::Aligned | RowAccess::Elements => {
                 let (end_thread, vectors) = (thread, columns / lanes);
-                let (head, parity) = (None, None);
-                RowPart { tile, vector, thread, end_thread, head, vectors, columns, parity }
+                let (head, round) = (None, None);
+                RowPart { tile, vector, thread, end_thread, head, vectors, columns, round }
             }
             RowAccess::Ragged => {
                 let ahead = (k.constant(0) - start.cvt::<i32>()) & (lanes - 1);
                 let head = ahead.min(columns);
                 let vectors = (columns - head) / lanes;
-                let (end_thread, head, parity) = (thread, Some(head), None);
-                RowPart { tile, vector, thread, end_thread, head, vectors, columns, parity }
+                let (end_thread, head, round) = (thread, Some(head), None);
+                RowPart { tile, vector, thread, end_thread, head, vectors, columns, round }
             }
         }
     }
@@ -241,16 +279,26 @@ impl<'b> RowPart<'b> {
         row: Val<'b, P>,
         fill: f32,
     ) -> Vec<Val<'b, Vector<u32, 4>>> {
-        let k = &mut k.rescoped();
         let words = filled(k, narrow::<P::Elem>(fill));
         let first = P::words(row.offset(self.first_column()));
-        let load = |number| {
-            let at = number as i32 * self.stride() / (32 / P::Elem::SCALAR.bits() as i32);
-            k.if_with(self.has_vector(number), words, |k| {
-                first.load_vector_with::<4>(k, at, P::access())
-            })
-        };
-        (0..self.tile.vectors).map(load).collect()
+        let numbers = 0..self.tile.vectors;
+        numbers.map(|number| self.load_vector::<P>(k, first, number, words)).collect()
+    }
+
+    /// Loads the thread's vector `number`. The words of its first one start at `*first`.
+    #[track_caller]
+    pub(super) fn load_vector<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        first: Val<'b, P::Words>,
+        number: u32,
+        fill: Val<'b, Vector<u32, 4>>,
+    ) -> Val<'b, Vector<u32, 4>> {
+        let at = number as i32 * self.stride() / (32 / P::Elem::SCALAR.bits() as i32);
+        let k = &mut k.rescoped();
+        k.if_with(self.has_vector(number), fill, |k| {
+            first.load_vector_with::<4>(k, at, P::access())
+        })
     }
 
     /// Loads the thread's single elements at the ends of a row.
@@ -261,13 +309,22 @@ impl<'b> RowPart<'b> {
         row: Val<'b, P>,
         fill: f32,
     ) -> Vec<Val<'b, P::Elem>> {
+        (0..self.ends()).map(|number| self.load_end(k, row, number, fill)).collect()
+    }
+
+    /// Loads the thread's single element `number` at the ends of a row.
+    #[track_caller]
+    fn load_end<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+        number: u32,
+        fill: f32,
+    ) -> Val<'b, P::Elem> {
         let k = &mut k.rescoped();
         let fill = k.constant(narrow::<P::Elem>(fill));
-        let load = |number| {
-            let (column, has) = self.end(number);
-            k.if_with(has, fill, |k| row.load_with(k, column, P::access()))
-        };
-        (0..self.ends()).map(load).collect()
+        let (column, has) = self.end(number);
+        k.if_with(has, fill, |k| row.load_with(k, column, P::access()))
     }
 
     /// Loads the same columns of a row that starts anywhere, for example of a weight of each column: as
@@ -283,37 +340,67 @@ impl<'b> RowPart<'b> {
             return self.load_elements(k, row, fill);
         }
         let (k, _call) = (&mut k.rescoped(), k.call());
-        let access = P::access();
-        let fill = k.constant(narrow::<P::Elem>(fill));
-        let columns = self.columns();
-        let mut values: Vec<Val<'b, P::Elem>> = Vec::with_capacity(columns.len());
-        for (number, columns) in (0..).zip(columns.chunks(self.vector as usize)) {
-            for (column, end) in columns.iter().zip(0..) {
-                let has = match number < self.tile.vectors {
-                    true => self.has_vector(number),
-                    false => self.end((number - self.tile.vectors) * self.vector + end).1,
-                };
-                values.push(k.if_with(has, fill, |k| row.load_with(k, *column, access)));
-            }
-        }
-        RowElements { vectors: Vec::new(), singles: values }
+        let vectors = 0..self.tile.vectors;
+        let mut singles: Vec<_> =
+            vectors.flat_map(|number| self.load_column_vector(k, row, number, fill)).collect();
+        singles.extend(self.load_ends(k, row, fill));
+        RowElements { vectors: Vec::new(), singles }
     }
 
-    /// Stores `values`, rounded to the nearest `D`, to the row whose first element is `*row`.
+    /// Loads the columns of the thread's vector `number` by single elements.
+    #[track_caller]
+    fn load_column_vector<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+        number: u32,
+        fill: f32,
+    ) -> Vec<Val<'b, P::Elem>> {
+        let k = &mut k.rescoped();
+        let fill = k.constant(narrow::<P::Elem>(fill));
+        let first = row.offset(self.first_column() + number as i32 * self.stride());
+        let load = |lane| {
+            k.if_with(self.has_vector(number), fill, |k| first.load_with(k, lane, P::access()))
+        };
+        (0..self.vector as i32).map(load).collect()
+    }
+
+    /// Returns an iterator over the elements of [`load_columns`](RowPart::load_columns), which loads a vector when it comes to
+    /// it.
+    pub(super) fn columns_by_vector<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+    ) -> impl Iterator<Item = Val<'b, P::Elem>> + use<'b, P> {
+        let (part, mut k): (_, Body<'b, 'b>) = (*self, k.rescoped());
+        let fill = filled(&k, narrow::<P::Elem>(0.0));
+        let words = P::words(row.offset(part.first_column()));
+        let mut ends_k: Body<'b, 'b> = k.rescoped();
+        let vectors = (0..part.tile.vectors).flat_map(move |number| match part.tile.access {
+            RowAccess::Aligned => lanes_of(part.load_vector::<P>(&mut k, words, number, fill)),
+            _ => part.load_column_vector(&mut k, row, number, 0.0),
+        });
+        vectors
+            .chain((0..part.ends()).map(move |number| part.load_end(&mut ends_k, row, number, 0.0)))
+    }
+
+    /// Stores `values`, rounded to the nearest `D`, to the row whose first element is `*row`. An iterator that computes
+    /// values computes those of a vector where the vector is stored, so that they take few registers.
     #[track_caller]
     pub fn store<'k: 'b, D: VectorElement<2> + Converted>(
         &self,
         k: &mut Body<'k, '_>,
         row: Val<'b, GlobalMut<D>>,
-        values: &[Val<'b, f32>],
+        values: impl IntoIterator<Item = Val<'b, f32>>,
     ) {
         let (k, _call) = (&mut k.rescoped(), k.call());
+        let mut values = values.into_iter();
         let first = row.offset(self.first_column());
         // The elements of one access.
         let lanes = self.vector.min(RowTile::VECTOR_BYTES / D::SCALAR.size_bytes());
-        let (vectors, ends) = values.split_at((self.tile.vectors * self.vector) as usize);
-        for (number, vector) in (0..).zip(vectors.chunks(self.vector as usize)) {
+        for number in 0..self.tile.vectors {
             k.if_(self.has_vector(number), |k| {
+                let vector: Vec<_> = values.by_ref().take(self.vector as usize).collect();
                 for (part, values) in (0..).zip(vector.chunks(lanes as usize)) {
                     let at = number as i32 * self.stride() + part * lanes as i32;
                     match pack::<D>(values) {
@@ -325,9 +412,11 @@ impl<'b> RowPart<'b> {
                 }
             });
         }
-        for (number, value) in (0..).zip(ends) {
+        for number in 0..self.ends() {
             let (column, has) = self.end(number);
-            k.if_(has, |k| row.store(k, column, value.cvt::<D>()));
+            k.if_(has, |k| {
+                values.by_ref().take(1).for_each(|value| row.store(k, column, value.cvt::<D>()));
+            });
         }
     }
 
@@ -377,26 +466,51 @@ impl<'b> RowPart<'b> {
         if self.tile.cluster == 1 {
             return own;
         }
-        let blocks = self.tile.cluster as i32;
-        let buffers = if self.parity.is_some() { 2 } else { 1 };
-        let all = k.shared::<f32>(buffers * self.tile.cluster * N as u32);
-        let slots = match self.parity {
-            // Every block has read these slots before it came to the sync of the reduction after.
-            Some(parity) => all.offset(parity * (blocks * N as i32)),
-            // Every block of the cluster runs, and has read the slots of the reduction before.
-            None => {
-                cluster_sync(k);
-                all
-            }
-        };
+        // Remote stores that an mbarrier counts: in the release of a cluster barrier, every thread would wait for its stores of
+        // the row before. Two sets of slots alternate from row to row, each with a barrier for its results and one for its
+        // readers.
+        let (blocks, bytes) = (self.tile.cluster as i32, self.tile.cluster * N as u32 * 4);
+        let slots = k.shared::<f32>(2 * self.tile.cluster * N as u32);
+        let (full, free) = (k.shared::<u64>(2), k.shared::<u64>(2));
         let (thread, rank) = (k.thread_idx().x, k.block_idx().x % blocks);
+        let start = |k: &mut Body<'_, '_>| {
+            k.if_(thread.eq(0), |k| {
+                for set in 0..2 {
+                    full.mbarrier(set).init(k, 1);
+                    free.mbarrier(set).init(k, self.tile.cluster);
+                }
+                k.fence_mbarrier_init();
+                for set in 0..2 {
+                    full.mbarrier(set).arrive_expect_tx(k, bytes);
+                }
+            });
+            cluster_sync(k);
+        };
+        match self.round {
+            Some(round) => k.if_(round.eq(0), |k| start(&mut k.rescoped())),
+            None => start(k),
+        }
+        let round = self.round.unwrap_or_else(|| k.constant(0));
+        let (set, parity) = (round & 1, ((round >> 1) & 1).cvt::<u32>());
+        let slots = slots.offset(set * (blocks * N as i32));
         k.if_(thread.lt(blocks), |k| {
-            let slots = slots.mapa(thread.cvt::<u32>());
+            let block = thread.cvt::<u32>();
+            free.mbarrier(set).wait_parity(k, parity ^ 1);
+            let (to, barrier) = (slots.offset(rank * N as i32), full.offset(set));
             for (i, own) in (0..).zip(own) {
-                slots.store(k, rank * N as i32 + i, own);
+                to.offset(i).mapa(block).st_async(k, own, barrier.mapa(block));
+            }
+            if self.round.is_some() {
+                // All threads of this block have read the other slots.
+                k.if_(round.gt(0), |k| {
+                    free.mbarrier(set ^ 1).arrive_cluster(k, block, RemoteArrival::Release);
+                });
             }
         });
-        cluster_sync(k);
+        full.mbarrier(set).wait_parity(k, parity);
+        k.if_(thread.eq(0), |k| {
+            full.mbarrier(set).arrive_expect_tx(k, bytes);
+        });
         let of = |block: i32| std::array::from_fn(|i| slots.load(k, block * N as i32 + i as i32));
         let results: Vec<[Val<'o, f32>; N]> = (0..blocks).map(of).collect();
         let mut results = results.into_iter();

@@ -1,17 +1,18 @@
-//! [`RowLoop`]: the rows of a block, the next one in flight while the threads work on the present one.
+//! [`RowLoop`]: the rows of a block, the next ones in flight while the threads work on the present one.
 
 use crate::ir::builder::Converted;
 use crate::ir::op::CpAsyncCache;
 use crate::ir::{Body, Element, Global, Shared, Target, Val, Vector, range};
 
-use super::part::{RowElements, RowPart, RowPointer, cluster_sync, filled, narrow};
+use super::part::{RowElements, RowPart, RowPointer, cluster_sync, filled, lanes_of, narrow};
 use super::tile::{RowAccess, RowTile};
 
-/// The rows that the threads of a block work on: one, or, for a [pipelined](RowTile::pipelined) tile, row `i`, `i + n`, ..
+/// The rows that the threads of a block work on: one, or, for a tile with [stages](RowTile::stages), row `i`, `i + n`, ..
 /// for `n` blocks or clusters.
 ///
-/// The inputs of a pipelined tile go through shared memory: each thread has the vectors of a row in flight (`cp.async`) while
-/// it works on the row before. No barrier of the block is needed, because a thread reads only what it has copied itself.
+/// The inputs of a tile with stages go through a ring of stages in shared memory. Each thread has its vectors of the next
+/// `stages` rows in flight (`cp.async`, one group for each row) while it works on a row. No barrier of the block is needed,
+/// because a thread reads only what it has copied itself.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -21,18 +22,17 @@ use super::tile::{RowAccess, RowTile};
 ///
 /// // Subtracts the largest element of each row. One block has all rows.
 /// let access = RowAccess::Aligned;
-/// let tile = RowTile { threads: 64, team: 64, cluster: 1, vectors: 2, access, pipelined: true };
+/// let tile = RowTile { threads: 64, team: 64, cluster: 1, vectors: 2, access, stages: 2 };
 /// type Params = (Global<f32>, GlobalMut<f32>, [i32; 2]);
 /// let kernel = Kernel::<Params>::build_with(tile.options(), "below", Target::SM_90, |k, (x, y, sizes)| {
 ///     let pitch = sizes[1].cvt::<i64>();
-///     let mut rows = RowLoop::new::<f32>(k, Target::SM_90, tile, pitch, sizes);
+///     let mut rows = RowLoop::new::<f32>(Target::SM_90, tile, pitch, sizes);
 ///     let x = rows.input(k, (x, pitch), f32::NEG_INFINITY);
 ///     rows.for_each(k, |k, row| {
 ///         let values = row.load(k, &x).to_f32();
 ///         let own = tree(k.constant(f32::NEG_INFINITY), &values, |a, b| a.max(b));
 ///         let [max] = row.part.reduce(k, [own], |_, [a], [b]| [a.max(b)]);
-///         let below: Vec<_> = values.iter().map(|value| *value - max).collect();
-///         row.part.store(k, y.offset(row.number * pitch), &below);
+///         row.part.store(k, y.offset(row.number * pitch), values.iter().map(|value| *value - max));
 ///     });
 /// })?;
 /// let device = Device::sim()?;
@@ -43,7 +43,6 @@ use super::tile::{RowAccess, RowTile};
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
 pub struct RowLoop<'b> {
     target: Target,
     tile: RowTile,
@@ -52,9 +51,8 @@ pub struct RowLoop<'b> {
     pitch: Val<'b, i64>,
     rows: Val<'b, i32>,
     columns: Val<'b, i32>,
-    /// The inputs whose next rows are in flight.
-    inputs: u32,
-    shared_bytes: u64,
+    /// The inputs that go through shared memory.
+    inputs: Vec<Box<dyn CopyRow<'b> + 'b>>,
 }
 
 /// An input matrix of a [`RowLoop`].
@@ -80,31 +78,26 @@ pub struct CurrentRow<'b> {
     pub number: Val<'b, i64>,
     /// The thread's part of it.
     pub part: RowPart<'b>,
+    /// The row that is copied to the present one's stage, and the thread's part of it.
     next: Val<'b, i64>,
     next_part: RowPart<'b>,
-    inputs: u32,
+    /// The words from the first stage to the present one.
+    stage: Val<'b, i32>,
 }
 
 impl<'b> RowLoop<'b> {
     /// The rows of a block, of `rows` rows with `columns` columns of `T` each. `pitch` is the pitch of the inputs.
-    #[track_caller]
     pub fn new<T: Element>(
-        k: &Body<'b, '_>,
         target: Target,
         tile: RowTile,
         pitch: Val<'b, i64>,
         [rows, columns]: [Val<'b, i32>; 2],
     ) -> Self {
-        if tile.pipelined && tile.cluster > 1 {
-            // Every block of the cluster runs before another one writes to its shared memory.
-            cluster_sync(k);
-        }
         let vector = tile.vector(T::SCALAR);
-        RowLoop { target, tile, vector, pitch, rows, columns, inputs: 0, shared_bytes: 0 }
+        RowLoop { target, tile, vector, pitch, rows, columns, inputs: Vec::new() }
     }
 
-    /// Adds an input matrix with its pitch; `fill` is the value of elements that a row does not have. The vectors of the
-    /// first row are in flight from here on.
+    /// Adds an input matrix with its pitch; `fill` is the value of elements that a row does not have.
     #[track_caller]
     pub fn input<'k: 'b, P: RowPointer>(
         &mut self,
@@ -113,19 +106,16 @@ impl<'b> RowLoop<'b> {
         fill: f32,
     ) -> RowInput<'b, P> {
         let (k, _call) = (&mut k.rescoped(), k.call());
-        let slots = self.has_vectors().then(|| self.slots(k));
+        let slots = self.has_vectors().then(|| self.slots(k, self.tile.stages));
         let input = RowInput { base, pitch, fill, slots };
-        if let Some(slots) = slots {
-            let first = self.tile.row(k);
-            copy(k, base.offset(first.cvt::<i64>() * pitch), &self.part(k, first), slots);
-            k.cp_async_commit_group();
-            self.inputs += 1;
+        if slots.is_some() {
+            self.inputs.push(Box::new(input));
         }
         input
     }
 
-    /// Adds a vector of one element for each column. A block whose rows all start at a multiple of 16 bytes reads it once,
-    /// if it fits into shared memory.
+    /// Adds a vector of one element for each column, after the inputs. A block whose rows all start at a multiple of 16 bytes
+    /// reads it once, if it fits into shared memory beside the inputs.
     #[track_caller]
     pub fn columns<'k: 'b, T: Converted>(
         &mut self,
@@ -133,24 +123,20 @@ impl<'b> RowLoop<'b> {
         base: Val<'b, Global<T>>,
     ) -> RowColumns<'b, T> {
         let (k, _call) = (&mut k.rescoped(), k.call());
-        // Two blocks of at most 512 threads share an SM, and an input may still follow.
+        // Two blocks of at most 512 threads share an SM.
         let blocks = if self.tile.threads <= 512 { 2 } else { 1 };
-        let needed = blocks * (self.shared_bytes + 3 * self.slot_bytes()) + 4096;
+        let needed = blocks * (k.shared_bytes() + u64::from(self.tile.stage_bytes()) + 2048);
         let fits = needed <= self.target.max_shared_bytes();
         let once = self.has_vectors() && self.tile.access == RowAccess::Aligned && fits;
-        let slots = once.then(|| self.slots(k));
+        let slots = once.then(|| self.slots(k, 1));
         if let Some(slots) = slots {
+            // These copies belong to the group of the first row.
             copy(k, base, &self.tile.part::<T>(k, k.constant(0), self.columns), slots);
-            k.cp_async_commit_group();
-            if self.inputs > 0 {
-                // Rows wait for all but the latest copies.
-                k.cp_async_wait_group(0);
-            }
         }
         RowColumns { base, slots }
     }
 
-    /// Runs `body` for each row of the block. A pipelined body loads each input once, in the order in which they were added.
+    /// Runs `body` for each row of the block. With stages, the body loads each input once, before vectors of columns.
     #[track_caller]
     pub fn for_each<'k: 'b>(
         self,
@@ -158,49 +144,51 @@ impl<'b> RowLoop<'b> {
         body: impl for<'c> FnOnce(&mut Body<'c, 'b>, CurrentRow<'c>),
     ) {
         let (k, _call) = (&mut k.rescoped(), k.call());
+        let RowTile { stages, cluster, .. } = self.tile;
         let first = self.tile.row(k);
-        if !self.tile.pipelined {
+        if stages == 0 {
             let part = self.part(k, first);
-            let number = first.cvt::<i64>();
-            body(k, CurrentRow { number, part, next: number, next_part: part, inputs: 0 });
+            let (number, stage) = (first.cvt::<i64>(), k.constant(0));
+            body(k, CurrentRow { number, part, next: number, next_part: part, stage });
             return;
         }
-        let step = k.grid_dim().x / self.tile.cluster as i32;
-        k.for_(range(first, self.rows).step(step), k.constant(0), |k, row, parity| {
+        let step = k.grid_dim().x / cluster as i32;
+        let stage_words = (self.tile.stage_bytes() / 4) as i32;
+        for stage in 0..stages as i32 {
+            let row = first + step * stage;
+            let part = self.part(k, row);
+            for input in &self.inputs {
+                input.copy(k, row.cvt::<i64>(), &part, k.constant(stage * stage_words));
+            }
+            k.cp_async_commit_group();
+        }
+        k.for_(range(first, self.rows).step(step), k.constant(0u32), |k, row, count| {
             let mut part = self.part(k, row);
-            part.parity = (self.tile.cluster > 1).then_some(parity);
-            let (next, number) = (row + step, row.cvt::<i64>());
+            part.round = Some(count.cvt::<i32>());
+            let next = row + step * stages as i32;
             let next_part = self.part(k, next);
-            body(
-                k,
-                CurrentRow {
-                    number,
-                    part,
-                    next: next.cvt::<i64>(),
-                    next_part,
-                    inputs: self.inputs,
-                },
-            );
-            parity ^ 1
+            let stage = (count % stages).cvt::<i32>() * stage_words;
+            let (number, next) = (row.cvt::<i64>(), next.cvt::<i64>());
+            body(k, CurrentRow { number, part, next, next_part, stage });
+            k.cp_async_commit_group();
+            count + 1
         });
+        if cluster > 1 {
+            // No block ends before the others have told it that its results are read.
+            cluster_sync(k);
+        }
     }
 
     /// The inputs go through shared memory.
     fn has_vectors(&self) -> bool {
-        self.tile.pipelined && self.tile.access != RowAccess::Elements
+        self.tile.stages > 0 && self.tile.access != RowAccess::Elements
     }
 
-    /// The bytes of the vectors of all threads.
-    fn slot_bytes(&self) -> u64 {
-        u64::from(self.tile.threads * self.tile.vectors * RowTile::VECTOR_BYTES)
-    }
-
-    /// The thread's slot for its first vector of a row; the slot of the next one is as many vectors further as the block has
-    /// threads.
+    /// Allocates stages and returns the thread's slot for its first vector in the first one. The slot of the next vector is as
+    /// many vectors further as the block has threads.
     #[track_caller]
-    fn slots(&mut self, k: &Body<'b, '_>) -> Val<'b, Shared<u32>> {
-        self.shared_bytes += self.slot_bytes();
-        let slots = k.shared_aligned::<u32>(self.tile.threads * self.tile.vectors * 4, 16);
+    fn slots(&self, k: &Body<'b, '_>, stages: u32) -> Val<'b, Shared<u32>> {
+        let slots = k.shared_aligned::<u32>(stages * self.tile.stage_bytes() / 4, 16);
         slots.offset(k.thread_idx().x * 4)
     }
 
@@ -210,13 +198,14 @@ impl<'b> RowLoop<'b> {
     where
         'b: 'c,
     {
-        let columns = row.lt(self.rows).select(self.columns, 0);
+        // Numbers after the last row may have bit 31 set.
+        let columns = row.cvt::<u32>().lt(self.rows.cvt::<u32>()).select(self.columns, 0);
         self.tile.part_of(k, self.vector, row.cvt::<i64>() * self.pitch, columns)
     }
 }
 
 impl<'b> CurrentRow<'b> {
-    /// Loads the thread's elements of the row. The load of the row after into the same shared memory starts at once.
+    /// Loads the thread's elements of the row. With stages, the copy of a later row to the same stage starts at once.
     #[track_caller]
     pub fn load<'k: 'b, P: RowPointer>(
         &self,
@@ -229,28 +218,82 @@ impl<'b> CurrentRow<'b> {
             return self.part.load_elements(k, row, input.fill);
         };
         let singles = self.part.load_ends(k, row, input.fill);
-        // The copies of the other inputs are younger.
-        k.cp_async_wait_group(self.inputs.saturating_sub(1));
+        k.cp_async_wait_group(self.part.tile.stages - 1);
+        let slots = slots.offset(self.stage);
         let vectors = self.part.load_slots(k, slots, narrow::<P::Elem>(input.fill));
-        copy(k, input.base.offset(self.next * input.pitch), &self.next_part, slots);
-        k.cp_async_commit_group();
+        input.copy(k, self.next, &self.next_part, self.stage);
         RowElements { vectors, singles }
     }
 
-    /// Loads the elements of a vector at the thread's columns; 0 where the row has no column.
+    /// Returns the elements of a vector at the thread's columns; 0 where the row has no column. Those of a tile with stages are
+    /// not loaded before they are used.
     #[track_caller]
     pub fn load_columns<'k: 'b, T: Converted>(
         &self,
         k: &mut Body<'k, '_>,
         columns: &RowColumns<'b, T>,
-    ) -> RowElements<'b, T> {
+    ) -> ColumnElements<'b, T> {
         let (k, _call) = (&mut k.rescoped(), k.call());
-        match columns.slots {
-            None => self.part.load_columns(k, columns.base, 0.0),
-            Some(slots) => {
-                let vectors = self.part.load_slots(k, slots, narrow::<T>(0.0));
-                RowElements { vectors, singles: Vec::new() }
-            }
+        let is_early = self.part.tile.stages == 0;
+        let loaded = is_early.then(|| self.part.load_columns(k, columns.base, 0.0));
+        ColumnElements { part: self.part, columns: *columns, loaded }
+    }
+}
+
+/// The elements of a [`RowColumns`] at the columns of a thread.
+#[derive(Clone, Debug)]
+pub struct ColumnElements<'b, T> {
+    part: RowPart<'b>,
+    columns: RowColumns<'b, T>,
+    loaded: Option<RowElements<'b, T>>,
+}
+
+impl<'b, T: Converted> ColumnElements<'b, T> {
+    /// Returns an iterator over the elements in the order of [`RowPart`], converted to `f32`. It loads and converts a vector when
+    /// it comes to it, for example where [`RowPart::store`] stores the vector.
+    pub fn iter_f32<'k: 'b>(
+        &self,
+        k: &mut Body<'k, '_>,
+    ) -> Box<dyn Iterator<Item = Val<'b, f32>> + '_> {
+        if let Some(loaded) = &self.loaded {
+            return Box::new(loaded.iter_f32());
+        }
+        let part = self.part;
+        let Some(slots) = self.columns.slots else {
+            let columns = part.columns_by_vector(k, self.columns.base);
+            return Box::new(columns.map(|value| value.cvt::<f32>()));
+        };
+        let mut k: Body<'b, 'b> = k.rescoped();
+        let fill = filled(&k, narrow::<T>(0.0));
+        let vectors = (0..part.tile.vectors)
+            .map(move |number| part.load_slot(&mut k.rescoped(), slots, number, fill));
+        Box::new(vectors.flat_map(lanes_of::<T>).map(|value| value.cvt::<f32>()))
+    }
+}
+
+/// An input whose rows are copied to shared memory.
+trait CopyRow<'b> {
+    /// Starts the copies of the thread's part of row `number` to the stage at this offset in words.
+    fn copy(
+        &self,
+        k: &mut Body<'b, '_>,
+        number: Val<'b, i64>,
+        part: &RowPart<'b>,
+        stage: Val<'b, i32>,
+    );
+}
+
+impl<'b, P: RowPointer> CopyRow<'b> for RowInput<'b, P> {
+    #[track_caller]
+    fn copy(
+        &self,
+        k: &mut Body<'b, '_>,
+        number: Val<'b, i64>,
+        part: &RowPart<'b>,
+        stage: Val<'b, i32>,
+    ) {
+        if let Some(slots) = self.slots {
+            copy(k, self.base.offset(number * self.pitch), part, slots.offset(stage));
         }
     }
 }
@@ -265,11 +308,21 @@ impl<'b> RowPart<'b> {
         fill: T,
     ) -> Vec<Val<'b, Vector<u32, 4>>> {
         let fill = filled(k, fill);
-        let mut load = |number: u32| {
-            let at = (number * self.tile.threads * 4) as i32;
-            k.if_with(self.has_vector(number), fill, |k| slots.load_vector::<4>(k, at))
-        };
-        (0..self.tile.vectors).map(&mut load).collect()
+        (0..self.tile.vectors).map(|number| self.load_slot(k, slots, number, fill)).collect()
+    }
+
+    /// Loads the thread's vector `number` from its slot.
+    #[track_caller]
+    fn load_slot<'k: 'b>(
+        &self,
+        k: &mut Body<'k, '_>,
+        slots: Val<'b, Shared<u32>>,
+        number: u32,
+        fill: Val<'b, Vector<u32, 4>>,
+    ) -> Val<'b, Vector<u32, 4>> {
+        let at = (number * self.tile.threads * 4) as i32;
+        let k = &mut k.rescoped();
+        k.if_with(self.has_vector(number), fill, |k| slots.load_vector::<4>(k, at))
     }
 }
 

@@ -33,7 +33,7 @@ pub enum RowAccess {
 /// use tilewright::tensor::{RowAccess, RowTile, tree};
 ///
 /// // Divides rows of at most 8 * 2 * 8 = 128 elements by their sums; 4 rows for each block.
-/// let tile = RowTile { threads: 32, team: 8, cluster: 1, vectors: 2, access: RowAccess::Ragged, pipelined: false };
+/// let tile = RowTile { threads: 32, team: 8, cluster: 1, vectors: 2, access: RowAccess::Ragged, stages: 0 };
 /// type Params = (Global<bf16>, GlobalMut<f32>, i32, i32);
 /// let kernel = Kernel::<Params>::build_with(tile.options(), "parts", Target::SM_80, |k, (x, y, rows, columns)| {
 ///     let row = tile.row(k);
@@ -43,8 +43,7 @@ pub enum RowAccess {
 ///     let values = part.load(k, x.offset(start), 0.0);
 ///     let own = tree(k.constant(0.0), &values, |a, b| a + b);
 ///     let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
-///     let parts: Vec<_> = values.iter().map(|value| *value / sum).collect();
-///     part.store(k, y.offset(start), &parts);
+///     part.store(k, y.offset(start), values.iter().map(|value| *value / sum));
 /// })?;
 /// let (rows, columns) = (5, 101);
 /// assert!(columns <= tile.capacity(Scalar::Bf16) as usize);
@@ -69,9 +68,9 @@ pub struct RowTile {
     pub vectors: u32,
     /// The accesses to memory.
     pub access: RowAccess,
-    /// Blocks stay for several rows: while the threads reduce and store a row, the vectors of the next one are in flight to
-    /// shared memory ([`RowLoop`](super::RowLoop)). Needs `team == threads`.
-    pub pipelined: bool,
+    /// The stages of a ring in shared memory ([`RowLoop`](super::RowLoop)): while the threads reduce and store a row, the
+    /// vectors of the next `stages` rows are in flight, and blocks stay for several rows. More than 0 needs `team == threads`.
+    pub stages: u32,
 }
 
 impl RowTile {
@@ -84,6 +83,11 @@ impl RowTile {
             RowAccess::Aligned | RowAccess::Ragged => Self::VECTOR_BYTES / elem.size_bytes(),
             RowAccess::Elements => 1,
         }
+    }
+
+    /// Returns the bytes of the vectors that the threads of a block hold: the bytes of a stage.
+    pub(crate) fn stage_bytes(&self) -> u32 {
+        self.threads * self.vectors * Self::VECTOR_BYTES
     }
 
     /// Returns the number of threads that share a row.
@@ -107,11 +111,11 @@ impl RowTile {
     }
 
     /// Returns the number of blocks for `rows` rows where `resident` blocks run at once: all [`blocks`](RowTile::blocks), or
-    /// of a pipelined tile the whole clusters that are resident.
+    /// of a tile with stages the whole clusters that are resident.
     pub fn grid_blocks(&self, rows: u32, resident: u32) -> u32 {
         let all = self.blocks(rows);
         let clusters = (resident / self.cluster.max(1)).max(1);
-        if self.pipelined { all.min(clusters.saturating_mul(self.cluster)) } else { all }
+        if self.stages > 0 { all.min(clusters.saturating_mul(self.cluster)) } else { all }
     }
 
     /// Returns the launch bounds of a kernel with this tile.

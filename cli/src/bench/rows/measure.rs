@@ -254,7 +254,7 @@ fn load<T: Real + VectorElement<2> + Converted>(
             let default = NormConfig { rows, kind, residual: false, weight: true, bias: false };
             for config in choose(options, device, &NormTunable::<T>::new(kind, *problem), default)?
             {
-                let config = NormConfig { residual, ..config };
+                let config = if residual { config.residual() } else { config };
                 let loaded = Norm::<T>::new(config).and_then(|norm| norm.load(device));
                 all.push((config.to_string(), Loaded::Norm(loaded.map_err(Failure::run)?)));
             }
