@@ -40,8 +40,8 @@ impl RowGatherConfig {
 /// The input and the output, each with its pitch; the list; the rows of the numbered side; rows and columns.
 type Params<T> = ((Global<T>, i64), (GlobalMut<T>, i64), Global<i32>, i32, [i32; 2]);
 
-/// Copies rows of `f32`, `f16`, `bf16` or an `f8` whose numbers a list has. A number below 0 or beyond the last row is left out: the
-/// row of a gather's output stays as it is.
+/// Copies rows of `f32`, `f16`, `bf16` or an `f8` whose numbers a list has. A number below 0 or beyond the last row is left
+/// out: the row of a gather's output stays as it is.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -121,10 +121,10 @@ fn build<T: Converted>(config: &RowGatherConfig) -> Result<Kernel<Params<T>>, Bu
                     let x = x.offset(row * x_pitch);
                     let part = tile.part_at(k, x, columns);
                     k.for_(range(0, part.steps()), (), |k, step, ()| {
-                        // Loaded in the loop, or the compiler waits for it before the loop: only the stores need it.
-                        let (to, is_listed) = listed_row(k, listed);
                         let part = part.step(step);
                         let copy = part.load_copy(k, x);
+                        // Only the stores need the number: the row is in flight while the thread waits for it.
+                        let (to, is_listed) = listed_row(k, listed);
                         part.only_if(is_listed).store_copy(k, y.offset(to * y_pitch), &copy);
                     });
                 }

@@ -120,7 +120,9 @@ impl RowConfig {
         // Ragged rows have up to 3 vectors of single elements, so short ones have no others.
         let access = match access {
             RowAccess::Aligned => access,
-            _ if columns * elem.size_bytes() < 8 * RowTile::VECTOR_BYTES => RowAccess::Elements,
+            _ if columns < 8 * RowTile::VECTOR_BYTES / elem.size_bytes().max(1) => {
+                RowAccess::Elements
+            }
             _ => RowAccess::Ragged,
         };
         // Single elements are short: a thread has more of them in flight.

@@ -254,7 +254,20 @@ impl<'b> RowPart<'b> {
         fill: f32,
     ) -> RowElements<'b, P::Elem> {
         let (k, _call) = (&mut k.rescoped(), k.call());
-        let access = P::access();
+        let mut elements = self.load_inner(k, row, fill, P::access());
+        elements.singles.extend(self.load_ends(k, row, fill));
+        elements
+    }
+
+    /// Loads the thread's elements but those at the ends of a ragged row.
+    #[track_caller]
+    pub(super) fn load_inner<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+        fill: f32,
+        access: LoadAccess,
+    ) -> RowElements<'b, P::Elem> {
         let first = row.offset(self.first_column());
         if self.vector == 1 {
             let fill = k.constant(narrow::<P::Elem>(fill));
@@ -266,23 +279,10 @@ impl<'b> RowPart<'b> {
                 .collect();
             return RowElements { vectors: Vec::new(), singles: values };
         }
-        let vectors = self.load_vectors(k, row, fill);
-        let singles = self.load_ends(k, row, fill);
-        RowElements { vectors, singles }
-    }
-
-    /// Loads the thread's vectors of 16 bytes.
-    #[track_caller]
-    pub(super) fn load_vectors<'k: 'b, P: RowPointer>(
-        &self,
-        k: &mut Body<'k, '_>,
-        row: Val<'b, P>,
-        fill: f32,
-    ) -> Vec<Val<'b, Vector<u32, 4>>> {
-        let words = filled(k, narrow::<P::Elem>(fill));
-        let first = P::words(row.offset(self.first_column()));
-        let numbers = 0..self.tile.vectors;
-        numbers.map(|number| self.load_vector::<P>(k, first, number, words)).collect()
+        let (first, words) = (P::words(first), filled(k, narrow::<P::Elem>(fill)));
+        let load = |number| self.load_vector::<P>(k, first, number, words, access);
+        let vectors = (0..self.tile.vectors).map(load).collect();
+        RowElements { vectors, singles: Vec::new() }
     }
 
     /// Loads the thread's vector `number`. The words of its first one start at `*first`.
@@ -293,12 +293,11 @@ impl<'b> RowPart<'b> {
         first: Val<'b, P::Words>,
         number: u32,
         fill: Val<'b, Vector<u32, 4>>,
+        access: LoadAccess,
     ) -> Val<'b, Vector<u32, 4>> {
         let at = number as i32 * self.stride() / (32 / P::Elem::SCALAR.bits() as i32);
         let k = &mut k.rescoped();
-        k.if_with(self.has_vector(number), fill, |k| {
-            first.load_vector_with::<4>(k, at, P::access())
-        })
+        k.if_with(self.has_vector(number), fill, |k| first.load_vector_with::<4>(k, at, access))
     }
 
     /// Loads the thread's single elements at the ends of a row.
@@ -377,7 +376,9 @@ impl<'b> RowPart<'b> {
         let words = P::words(row.offset(part.first_column()));
         let mut ends_k: Body<'b, 'b> = k.rescoped();
         let vectors = (0..part.tile.vectors).flat_map(move |number| match part.tile.access {
-            RowAccess::Aligned => lanes_of(part.load_vector::<P>(&mut k, words, number, fill)),
+            RowAccess::Aligned => {
+                lanes_of(part.load_vector::<P>(&mut k, words, number, fill, P::access()))
+            }
             _ => part.load_column_vector(&mut k, row, number, 0.0),
         });
         vectors

@@ -1,6 +1,7 @@
 //! [`RowCopy`]: the elements of a row on their way to a row with any other start.
 
 use crate::ir::builder::Converted;
+use crate::ir::op::LoadAccess;
 use crate::ir::{Body, GlobalMut, Val, Vector};
 use crate::tensor::{lead, shifted};
 
@@ -33,7 +34,7 @@ use super::part::{RowElements, RowPart, RowPointer, narrow};
 ///         part.store_copy(k, y, &copy);
 ///     });
 /// })?;
-/// assert!(kernel.ptx().text().contains("ld.global.nc.v4.b32"));
+/// assert!(kernel.ptx().text().contains("ld.global.v4.b32"));
 /// let device = Device::sim()?;
 /// let numbers: Vec<bf16> = (0..103).map(|i| bf16::from_f32(i as f32)).collect();
 /// let x = device.upload(&numbers)?;
@@ -59,20 +60,23 @@ impl<'b> RowPart<'b> {
         k: &mut Body<'k, '_>,
         row: Val<'b, P>,
     ) -> RowCopy<'b, P::Elem> {
-        if self.head.is_none() {
-            return RowCopy { elements: self.load_elements(k, row, 0.0), next: Vec::new() };
-        }
         let (k, _call) = (&mut k.rescoped(), k.call());
-        let vectors = self.load_vectors(k, row, 0.0);
-        let next = RowPart { thread: self.thread + 1, ..*self }.load_vectors(k, row, 0.0);
+        // The assembler may move non-coherent loads behind the stores, where one waits for the other.
+        let access = LoadAccess::default();
+        let elements = self.load_inner(k, row, 0.0, access);
+        if self.head.is_none() {
+            return RowCopy { elements, next: Vec::new() };
+        }
+        let after = RowPart { thread: self.thread + 1, ..*self };
+        let next = after.load_inner(k, row, 0.0, access).vectors;
         let zero = k.constant(narrow::<P::Elem>(0.0));
         let load = |number| {
             let (_, column) = self.single(number);
             let has = column.ge(0) & column.lt(self.columns);
-            k.if_with(has, zero, |k| row.load_with(k, column, P::access()))
+            k.if_with(has, zero, |k| row.load_with(k, column, access))
         };
         let singles = (0..self.singles()).map(load).collect();
-        RowCopy { elements: RowElements { vectors, singles }, next }
+        RowCopy { elements: RowElements { singles, ..elements }, next }
     }
 
     /// Stores what [`load_copy`](RowPart::load_copy) has loaded to the row whose first element is `*row`.
