@@ -46,16 +46,20 @@ fn load<T: Converted>(device: &Device, tile: RowTile) -> Function<Params<T>> {
 }
 
 /// Copies rows between all starts modulo 16 bytes. The row ends where the buffers end, or one element before.
-fn check_all<T: Real + Converted>(device: &Device, tile: RowTile, columns: &[usize]) {
+fn check_all<T: Real + Converted>(
+    device: &Device,
+    tile: RowTile,
+    lengths: impl IntoIterator<Item = usize>,
+) {
     let copy = load::<T>(device, tile);
     let lanes = 16 / T::SCALAR.size_bytes() as usize;
-    for columns in columns {
+    for columns in lengths {
         for at in 0..lanes * lanes {
-            let ([from, to], after) = ([at / lanes, at % lanes], at % 2);
+            let ([from, to], after) = ([at / lanes, at % lanes], (at + columns) % 2);
             let x: Vec<T> =
                 (0..from + columns + after).map(|i| T::of((i % 13 + 1) as f32)).collect();
             let mut y = device.upload(&vec![T::of(UNTOUCHED); to + columns + after]).unwrap();
-            let sizes = [from, to, *columns].map(|size| size as i32);
+            let sizes = [from, to, columns].map(|size| size as i32);
             let args = (&mut device.upload(&x).unwrap(), x.len() as i32, &mut y, sizes);
             let grid = Grid::new([2, 1, 1], [tile.threads, 1, 1]);
             copy.launch(grid, args).unwrap();
@@ -76,18 +80,18 @@ fn all_starts() {
     let device = Device::sim_with(Options::default().target(Target::SM_90A).race(true));
     let access = RowAccess::Ragged;
     let lanes = RowTile { threads: 32, team: 32, cluster: 1, vectors: 2, access, stages: 0 };
-    check_all::<f32>(&device, lanes, &[0, 1, 3, 4, 7, 8, 11, 12, 13, 300]);
-    check_all::<bf16>(&device, lanes, &[0, 1, 7, 8, 9, 15, 16, 22, 23, 24, 31, 70, 600]);
-    check_all::<f8e4m3>(&device, lanes, &[0, 1, 16, 33, 46, 47, 100]);
+    check_all::<f32>(&device, lanes, (0..=20).chain([300]));
+    check_all::<bf16>(&device, lanes, (0..=40).chain([70, 600]));
+    check_all::<f8e4m3>(&device, lanes, [0, 1, 16, 33, 46, 47, 100]);
     // Several steps, and several single elements for each thread; a row for a block.
     let few = RowTile { team: 4, vectors: 1, ..lanes };
-    check_all::<f32>(&device, few, &[5, 100]);
-    check_all::<bf16>(&device, few, &[29, 100]);
+    check_all::<f32>(&device, few, [5, 100]);
+    check_all::<bf16>(&device, few, [29, 100]);
     let block = RowTile { threads: 64, team: 64, ..lanes };
-    check_all::<bf16>(&device, block, &[50, 1100]);
+    check_all::<bf16>(&device, block, [50, 1100]);
     // Single elements start anywhere, too.
     let elements = RowTile { access: RowAccess::Elements, ..lanes };
-    check_all::<bf16>(&device, elements, &[0, 5, 100]);
+    check_all::<bf16>(&device, elements, [0, 5, 100]);
 }
 
 #[test]
