@@ -40,13 +40,13 @@ pub use atom::{
     SwizzleCandidate, SwizzleChoice, ThrCopy, ThrMma, TiledCopy, TiledMma, TmaOp, ValType, Wgmma,
     choose_swizzle,
 };
-pub(crate) use copy::shifted;
 pub use copy::{
     AccumulatorMap, AsyncTile, FetchedLines, Filter, GlobalLines, GlobalRows, Im2colCopy,
     LoadedElements, MatrixLoad, MatrixRing, Row, StagedStore, StoreDestination, StoreWords,
     ThrAsyncTile, ThrLines, ThrStore, TmaCopy, TmaTensor, autovec_copy, autovec_copy_if, bulk_copy,
     bulk_store, clear, cooperative_clear, copy, copy_if, copy_zfill,
 };
+pub(crate) use copy::{lead, shifted};
 pub use error::{TensorError, TensorErrorKind};
 pub use gemm::{
     AccumulatorOperand, AccumulatorRows, OnlineSoftmax, SmemOperand, WgmmaMainloop, WgmmaOperand,
@@ -59,8 +59,8 @@ pub use pipeline::{
     WorkNumbers, WorkScheduler, warp_roles,
 };
 pub use rows::{
-    ColumnElements, CurrentRow, RowAccess, RowColumns, RowElements, RowInput, RowLoop, RowPart,
-    RowPointer, RowTile, tree,
+    ColumnElements, CurrentRow, RowAccess, RowColumns, RowCopy, RowElements, RowInput, RowLoop,
+    RowPart, RowPointer, RowTile, tree,
 };
 #[doc(hidden)]
 pub use storage::round_up;

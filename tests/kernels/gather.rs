@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tilewright::ir::builder::Converted;
-use tilewright::ir::{Element, Target, bf16};
+use tilewright::ir::{Element, Target, bf16, f8e4m3};
 use tilewright::kernels::gather::{GatherSide, RowGather, RowGatherConfig};
 use tilewright::kernels::rows::{RowError, RowProblem};
 use tilewright::runtime::Device;
@@ -47,6 +47,7 @@ fn rows_of_a_list() {
             let index = [4, -1, 0, 2, 7, 3];
             run::<bf16>(&device, &RowProblem::new(6, columns), 5, &index);
             run::<f32>(&device, &RowProblem::new(6, columns), 5, &index);
+            run::<f8e4m3>(&device, &RowProblem::new(6, columns), 5, &index);
         }
         run::<f32>(&device, &RowProblem::new(0, 8), 5, &[]);
         run::<f32>(&device, &RowProblem::new(2, 8), 0, &[0, 1]);

@@ -22,6 +22,7 @@ mod gather;
 mod matrix;
 mod norm;
 mod reduce;
+mod row_copy;
 mod softmax;
 mod top_k;
 mod transpose;

@@ -53,7 +53,7 @@ impl<T: Converted> RowGatherFunction<T> {
         x: &Buffer<T>,
         y: &mut Buffer<T>,
     ) -> Result<(), RowError> {
-        let tile = &self.config.rows.tile;
+        let tile = &self.config.rows.tile_of_copy();
         // Both matrices are checked with the rows that they have.
         let numbered = RowProblem { rows: limit, ..*problem };
         let [x_pitch, y_pitch] = problem.check(tile, T::SCALAR, 1 << 30)?;

@@ -5,8 +5,7 @@ mod launch;
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target};
-use crate::tensor::{RowAccess, RowTile};
+use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val, range};
 
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
 pub use launch::RowGatherFunction;
@@ -32,13 +31,8 @@ pub struct RowGatherConfig {
 impl RowGatherConfig {
     /// The configuration for rows of these sizes: `rows` of the problem is the length of the list.
     pub fn new(side: GatherSide, target: Target, elem: Scalar, problem: &RowProblem) -> Self {
-        // The rows of the list start anywhere: only aligned rows are copied in vectors. The numbered side has other rows
-        // than the list, so pitches count for a list of one row, too.
-        let rows = problem.rows.max(2);
-        let access = match (RowProblem { rows, ..*problem }).access(elem) {
-            RowAccess::Aligned => RowAccess::Aligned,
-            RowAccess::Ragged | RowAccess::Elements => RowAccess::Elements,
-        };
+        // The numbered side has other rows than the list, so pitches count for a list of one row, too.
+        let access = RowProblem { rows: problem.rows.max(2), ..*problem }.access(elem);
         RowGatherConfig { rows: RowConfig::of_copy(target, elem, access, problem.columns), side }
     }
 }
@@ -46,8 +40,8 @@ impl RowGatherConfig {
 /// The input and the output, each with its pitch; the list; the rows of the numbered side; rows and columns.
 type Params<T> = ((Global<T>, i64), (GlobalMut<T>, i64), Global<i32>, i32, [i32; 2]);
 
-/// Copies rows of `f32`, `f16` or `bf16` whose numbers a list has. A number below 0 or beyond the last row is left out: the
-/// row of a gather's output stays as it is.
+/// Copies rows of `f32`, `f16`, `bf16` or an `f8` whose numbers a list has. A number below 0 or beyond the last row is left
+/// out: the row of a gather's output stays as it is.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -80,13 +74,8 @@ impl<T: Converted> RowGather<T> {
     /// # Errors
     /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
     pub fn new(config: RowGatherConfig) -> Result<Self, RowError> {
-        config.rows.check()?;
-        RowConfig::check_element("the input", T::SCALAR, false)?;
-        let RowTile { cluster, access, stages, .. } = config.rows.tile;
-        if cluster > 1 || access == RowAccess::Ragged || stages > 0 {
-            let rule = "a gather has no clusters, no ragged accesses, and no stages";
-            return Err(RowError::Tile { rule });
-        }
+        config.rows.check_copy()?;
+        RowConfig::check_element("the input", T::SCALAR, true)?;
         Ok(RowGather { config, kernel: build(&config)? })
     }
 
@@ -116,20 +105,39 @@ fn build<T: Converted>(config: &RowGatherConfig) -> Result<Kernel<Params<T>>, Bu
         target,
         |k, ((x, x_pitch), (y, y_pitch), index, limit, sizes)| {
             let (row, columns) = own_row(k, tile, sizes);
-            let is_row = row.lt(sizes[0].cvt::<i64>());
-            let other = k.if_with(is_row, -1, |k| index.load(k, row));
-            let columns = (other.ge(0) & other.lt(limit)).select(columns, 0);
-            let (from, to) = match side {
-                GatherSide::Input => (other.cvt::<i64>(), row),
-                GatherSide::Output => (row, other.cvt::<i64>()),
-            };
-            let part = tile.part::<T>(k, from * x_pitch, columns);
-            let (x, y) = (x.offset(from * x_pitch), y.offset(to * y_pitch));
-            k.for_(crate::ir::range(0, part.steps()), (), |k, step, ()| {
-                let part = part.step(step);
-                let elements = part.load_elements(k, x, 0.0);
-                part.store_elements(k, y, &elements);
-            });
+            let listed = (index, row, [limit, sizes[0]]);
+            match side {
+                GatherSide::Input => {
+                    let (from, is_listed) = listed_row(k, listed);
+                    let (x, y) = (x.offset(from * x_pitch), y.offset(row * y_pitch));
+                    let part = tile.part_at(k, x, is_listed.select(columns, 0));
+                    k.for_(range(0, part.steps()), (), |k, step, ()| {
+                        let part = part.step(step);
+                        let copy = part.load_copy(k, x);
+                        part.store_copy(k, y, &copy);
+                    });
+                }
+                GatherSide::Output => {
+                    let x = x.offset(row * x_pitch);
+                    let part = tile.part_at(k, x, columns);
+                    k.for_(range(0, part.steps()), (), |k, step, ()| {
+                        let part = part.step(step);
+                        let copy = part.load_copy(k, x);
+                        // Only the stores need the number: the row is in flight while the thread waits for it.
+                        let (to, is_listed) = listed_row(k, listed);
+                        part.only_if(is_listed).store_copy(k, y.offset(to * y_pitch), &copy);
+                    });
+                }
+            }
         },
     )
+}
+
+/// Returns the number that the list has for a row below `rows`, and true if it is one of the `limit` rows.
+fn listed_row<'b>(
+    k: &mut Body<'b, '_>,
+    (index, row, [limit, rows]): (Val<'b, Global<i32>>, Val<'b, i64>, [Val<'b, i32>; 2]),
+) -> (Val<'b, i64>, Val<'b, bool>) {
+    let other = k.if_with(row.lt(rows.cvt::<i64>()), -1, |k| index.load(k, row));
+    (other.cvt::<i64>(), other.ge(0) & other.lt(limit))
 }

@@ -51,7 +51,7 @@ impl<T: Converted> PermuteFunction<T> {
         x: &Buffer<T>,
         y: &mut Buffer<T>,
     ) -> Result<(), RowError> {
-        let tile = &self.config.rows.tile;
+        let tile = &self.config.rows.tile_of_copy();
         let lens = problem.lens().ok_or(RowError::TooLarge { operand: "the tensor" })?;
         if tile.access == RowAccess::Aligned && problem.access(T::SCALAR) != RowAccess::Aligned {
             return Err(RowError::Access { access: RowAccess::Aligned });

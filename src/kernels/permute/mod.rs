@@ -7,7 +7,6 @@ use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, range};
-use crate::tensor::{RowAccess, RowTile};
 
 use super::rows::{RowConfig, RowError, own_row};
 pub use launch::PermuteFunction;
@@ -33,7 +32,7 @@ impl PermuteConfig {
 /// The input and the output, rows and columns, the counts of the modes, and the strides of input and output.
 type Params<T> = (Global<T>, GlobalMut<T>, [i32; 2], [i32; 4], [[i64; 4]; 2]);
 
-/// A permutation of the modes of a tensor of `f32`, `f16` or `bf16`. The last mode stays contiguous: a
+/// A permutation of the modes of a tensor of `f32`, `f16`, `bf16` or an `f8`. The last mode stays contiguous: a
 /// [`Transpose`](crate::kernels::transpose::Transpose) changes it.
 ///
 /// ```
@@ -65,13 +64,8 @@ impl<T: Converted> Permute<T> {
     /// # Errors
     /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
     pub fn new(config: PermuteConfig) -> Result<Self, RowError> {
-        config.rows.check()?;
-        RowConfig::check_element("the input", T::SCALAR, false)?;
-        let RowTile { cluster, access, stages, .. } = config.rows.tile;
-        if cluster > 1 || access == RowAccess::Ragged || stages > 0 {
-            let rule = "a permutation has no clusters, no ragged accesses, and no stages";
-            return Err(RowError::Tile { rule });
-        }
+        config.rows.check_copy()?;
+        RowConfig::check_element("the input", T::SCALAR, true)?;
         if config.modes > PermuteProblem::MAX_MODES {
             return Err(RowError::Tile { rule: "rows have at most 4 modes" });
         }
@@ -114,12 +108,12 @@ fn build<T: Converted>(config: &PermuteConfig) -> Result<Kernel<Params<T>>, Buil
                 to += index * y_strides[mode];
                 row = next;
             }
-            let part = tile.part::<T>(k, k.constant(0i64), columns);
             let (x, y) = (x.offset(from), y.offset(to));
+            let part = tile.part_at(k, x, columns);
             k.for_(range(0, part.steps()), (), |k, step, ()| {
                 let part = part.step(step);
-                let elements = part.load_elements(k, x, 0.0);
-                part.store_elements(k, y, &elements);
+                let copy = part.load_copy(k, x);
+                part.store_copy(k, y, &copy);
             });
         },
     )

@@ -112,7 +112,7 @@ impl PermuteProblem {
     }
 
     /// Returns the accesses for elements of this type: `Aligned` if every row starts at a multiple of 16 bytes and ends
-    /// there, else `Elements`.
+    /// there, else `Ragged`.
     pub fn access(&self, elem: Scalar) -> RowAccess {
         let vector = u64::from((RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1));
         let used = self.modes.iter().filter(|mode| mode.count > 1);
@@ -120,7 +120,7 @@ impl PermuteProblem {
         let aligned = strides.all(|stride| stride.is_multiple_of(vector));
         match aligned && u64::from(self.columns).is_multiple_of(vector) {
             true => RowAccess::Aligned,
-            false => RowAccess::Elements,
+            false => RowAccess::Ragged,
         }
     }
 

@@ -109,14 +109,22 @@ impl RowConfig {
         found
     }
 
-    /// Returns the configuration for copies of rows with these accesses. Rows that are longer than the tile take several
-    /// steps.
+    /// Returns the configuration for copies of rows: with aligned accesses, or with ragged ones for all other rows. Rows that
+    /// are longer than the tile take several steps.
     pub(in crate::kernels) fn of_copy(
         target: Target,
         elem: Scalar,
         access: RowAccess,
         columns: u32,
     ) -> RowConfig {
+        // Ragged rows have up to 3 vectors of single elements, so short ones have no others.
+        let access = match access {
+            RowAccess::Aligned => access,
+            _ if columns < 8 * RowTile::VECTOR_BYTES / elem.size_bytes().max(1) => {
+                RowAccess::Elements
+            }
+            _ => RowAccess::Ragged,
+        };
         // Single elements are short: a thread has more of them in flight.
         let most = if access == RowAccess::Elements { 8 } else { 4 };
         let (cluster, stages) = (1, 0);
@@ -215,6 +223,23 @@ impl RowConfig {
             return Ok(());
         };
         Err(RowError::Tile { rule })
+    }
+
+    /// Checks that there is a copy with this tile.
+    pub(in crate::kernels) fn check_copy(&self) -> Result<(), RowError> {
+        if self.tile.cluster > 1 || self.tile.stages > 0 {
+            return Err(RowError::Tile { rule: "a copy has no clusters and no stages" });
+        }
+        self.check()
+    }
+
+    /// Returns the tile by which a launch of a copy is checked: ragged rows may start anywhere, as single elements may.
+    pub(in crate::kernels) fn tile_of_copy(&self) -> RowTile {
+        let access = match self.tile.access {
+            RowAccess::Aligned => RowAccess::Aligned,
+            RowAccess::Ragged | RowAccess::Elements => RowAccess::Elements,
+        };
+        RowTile { access, ..self.tile }
     }
 
     /// Checks that the kernel takes rows of these sizes, with elements of this type in the input. Returns the pitches of

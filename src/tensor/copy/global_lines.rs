@@ -4,7 +4,7 @@ use crate::arch::Major;
 use crate::ir::builder::DeviceCoord;
 use crate::ir::{Body, Element, Global, Registers, Val, range};
 
-use super::global_rows::shifted;
+use super::global_rows::{lead, shifted};
 use crate::tensor::view::tensor::SharedTensor;
 
 /// Bytes of an aligned vector.
@@ -312,11 +312,6 @@ impl<'b, T: Element> Origin<'b, T> {
         let inside = (self.left[1] - unit.column).min(per_unit::<T>()).max(0);
         unit.line.lt(self.left[0]).select(inside, 0)
     }
-}
-
-/// Returns the elements from an aligned vector to an address, modulo those of a vector.
-fn lead<T: Element>(at: Val<'_, Global<T>>) -> Val<'_, i32> {
-    at.ptr_to_int().cvt::<i32>() >> T::SCALAR.size_bytes().ilog2()
 }
 
 /// Bytes of an element.

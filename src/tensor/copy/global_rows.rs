@@ -1,7 +1,7 @@
 //! [`GlobalRows`]: rows of matrices that start anywhere, written in aligned vectors by the threads of a warp group.
 
 use crate::ir::op::{Direction, Excess};
-use crate::ir::{Body, Element, GlobalMut, Shared, Val, range};
+use crate::ir::{Body, Element, GlobalMut, Pointer, Shared, Val, range};
 
 /// Bytes of an aligned vector.
 const VECTOR: u32 = 16;
@@ -129,10 +129,9 @@ impl<'b, T: Element> GlobalRows<'b, T> {
         k.for_(range(0, (steps / batch) as i32), (to, row), |k, _, (mut to, mut row)| {
             let rows: Vec<Row<'_, T>> = (0..batch)
                 .map(|_| {
-                    let lead = to.ptr_to_int().cvt::<i32>() >> T::SCALAR.size_bytes().ilog2();
                     let is_inside = (first + row).lt(extent) & row.lt(source.rows);
                     let number = row.min(source.rows - 1);
-                    let of = Row { to, number, head: -lead & (per - 1), is_inside };
+                    let of = Row { to, number, head: -lead(to) & (per - 1), is_inside };
                     (to, row) = (to.offset(pitch * i64::from(at_once)), row + at_once);
                     of
                 })
@@ -146,6 +145,11 @@ impl<'b, T: Element> GlobalRows<'b, T> {
 /// Elements of a unit of 16 bytes.
 fn per_unit<T: Element>() -> u32 {
     VECTOR / T::SCALAR.size_bytes()
+}
+
+/// Returns the number of elements from an aligned vector to an address, modulo those of a vector.
+pub(crate) fn lead<P: Pointer>(at: Val<'_, P>) -> Val<'_, i32> {
+    at.ptr_to_int().cvt::<i32>() >> P::Elem::SCALAR.size_bytes().ilog2()
 }
 
 /// Returns the 16 bytes from byte `shift` (0 to 15) of `high:low` on.

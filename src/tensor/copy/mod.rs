@@ -19,7 +19,7 @@ pub use bulk::{bulk_copy, bulk_store};
 pub use clear::{clear, cooperative_clear};
 pub use global_lines::{FetchedLines, GlobalLines, ThrLines};
 pub use global_rows::GlobalRows;
-pub(crate) use global_rows::shifted;
+pub(crate) use global_rows::{lead, shifted};
 pub use im2col::{Filter, Im2colCopy};
 pub use matrix_load::{MatrixLoad, MatrixRing};
 pub use row::Row;

@@ -46,15 +46,15 @@ impl<T: Converted> RowPointer for GlobalMut<T> {
 pub struct RowPart<'b> {
     pub(super) tile: RowTile,
     /// The elements of a vector.
-    vector: u32,
+    pub(super) vector: u32,
     /// The number of the thread's first vector, and of its first single element at the ends.
-    thread: Val<'b, i32>,
-    end_thread: Val<'b, i32>,
+    pub(super) thread: Val<'b, i32>,
+    pub(super) end_thread: Val<'b, i32>,
     /// The elements before the first vector, for a ragged row.
-    head: Option<Val<'b, i32>>,
+    pub(super) head: Option<Val<'b, i32>>,
     /// The vectors of the row.
-    vectors: Val<'b, i32>,
-    columns: Val<'b, i32>,
+    pub(super) vectors: Val<'b, i32>,
+    pub(super) columns: Val<'b, i32>,
     /// The number of rows of the loop before this one; `None` without a loop.
     pub(super) round: Option<Val<'b, i32>>,
 }
@@ -157,9 +157,16 @@ impl<'b> RowPart<'b> {
     #[track_caller]
     pub fn step(&self, number: Val<'b, i32>) -> RowPart<'b> {
         let at_once = (self.tile.sharers() * self.tile.vectors) as i32;
-        // Threads from 2 vectors of elements on have no single element.
-        let end_thread = number.eq(0).select(self.end_thread, 2 * self.vector as i32);
+        // Threads from 4 vectors of elements on have no single element, of a copy neither.
+        let end_thread = number.eq(0).select(self.end_thread, 4 * self.vector as i32);
         RowPart { thread: self.thread + number * at_once, end_thread, ..*self }
+    }
+
+    /// Returns the part of a row that has no elements unless `holds`.
+    #[track_caller]
+    pub(crate) fn only_if(&self, holds: Val<'b, bool>) -> RowPart<'b> {
+        let [vectors, columns] = [self.vectors, self.columns].map(|count| holds.select(count, 0));
+        RowPart { vectors, columns, ..*self }
     }
 
     /// Returns the number of single elements of the thread.
@@ -247,7 +254,20 @@ impl<'b> RowPart<'b> {
         fill: f32,
     ) -> RowElements<'b, P::Elem> {
         let (k, _call) = (&mut k.rescoped(), k.call());
-        let access = P::access();
+        let mut elements = self.load_inner(k, row, fill, P::access());
+        elements.singles.extend(self.load_ends(k, row, fill));
+        elements
+    }
+
+    /// Loads the thread's elements but those at the ends of a ragged row.
+    #[track_caller]
+    pub(super) fn load_inner<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+        fill: f32,
+        access: LoadAccess,
+    ) -> RowElements<'b, P::Elem> {
         let first = row.offset(self.first_column());
         if self.vector == 1 {
             let fill = k.constant(narrow::<P::Elem>(fill));
@@ -259,13 +279,10 @@ impl<'b> RowPart<'b> {
                 .collect();
             return RowElements { vectors: Vec::new(), singles: values };
         }
-        let words = filled(k, narrow::<P::Elem>(fill));
-        let first = P::words(first);
-        let vectors = (0..self.tile.vectors)
-            .map(|number| self.load_vector::<P>(k, first, number, words))
-            .collect();
-        let singles = self.load_ends(k, row, fill);
-        RowElements { vectors, singles }
+        let (first, words) = (P::words(first), filled(k, narrow::<P::Elem>(fill)));
+        let load = |number| self.load_vector::<P>(k, first, number, words, access);
+        let vectors = (0..self.tile.vectors).map(load).collect();
+        RowElements { vectors, singles: Vec::new() }
     }
 
     /// Loads the thread's vector `number`. The words of its first one start at `*first`.
@@ -276,12 +293,11 @@ impl<'b> RowPart<'b> {
         first: Val<'b, P::Words>,
         number: u32,
         fill: Val<'b, Vector<u32, 4>>,
+        access: LoadAccess,
     ) -> Val<'b, Vector<u32, 4>> {
         let at = number as i32 * self.stride() / (32 / P::Elem::SCALAR.bits() as i32);
         let k = &mut k.rescoped();
-        k.if_with(self.has_vector(number), fill, |k| {
-            first.load_vector_with::<4>(k, at, P::access())
-        })
+        k.if_with(self.has_vector(number), fill, |k| first.load_vector_with::<4>(k, at, access))
     }
 
     /// Loads the thread's single elements at the ends of a row.
@@ -360,7 +376,9 @@ impl<'b> RowPart<'b> {
         let words = P::words(row.offset(part.first_column()));
         let mut ends_k: Body<'b, 'b> = k.rescoped();
         let vectors = (0..part.tile.vectors).flat_map(move |number| match part.tile.access {
-            RowAccess::Aligned => lanes_of(part.load_vector::<P>(&mut k, words, number, fill)),
+            RowAccess::Aligned => {
+                lanes_of(part.load_vector::<P>(&mut k, words, number, fill, P::access()))
+            }
             _ => part.load_column_vector(&mut k, row, number, 0.0),
         });
         vectors

@@ -2,7 +2,8 @@
 
 use crate::ir::builder::Group;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, Val};
+use crate::ir::{Body, Element, Pointer, Val};
+use crate::tensor::lead;
 
 use super::part::RowPart;
 
@@ -13,7 +14,7 @@ pub enum RowAccess {
     Aligned,
     /// Vectors of 16 bytes between the first and the last multiple of 16 bytes in the row, single elements before and
     /// after. Rows start and end anywhere. All matrices of a kernel start a row at the same offset from a multiple of a
-    /// vector's elements.
+    /// vector's elements, except those of a [`RowCopy`](super::RowCopy).
     Ragged,
     /// Single elements. Rows start and end anywhere.
     Elements,
@@ -149,6 +150,18 @@ impl RowTile {
         columns: Val<'b, i32>,
     ) -> RowPart<'b> {
         self.part_of(k, self.vector(T::SCALAR), start, columns)
+    }
+
+    /// Returns this thread's part of a row whose first element is `*row`, at any address: that of a
+    /// [`RowCopy`](super::RowCopy).
+    #[track_caller]
+    pub fn part_at<'b, P: Pointer>(
+        &self,
+        k: &Body<'b, '_>,
+        row: Val<'b, P>,
+        columns: Val<'b, i32>,
+    ) -> RowPart<'b> {
+        self.part::<P::Elem>(k, lead(row).cvt::<i64>(), columns)
     }
 
     /// The part of a row whose vectors have `vector` elements.
