@@ -198,11 +198,11 @@ impl GemmModel {
     /// Returns the seconds of the copies of unaligned operands: A and B by one launch before the product.
     fn copies(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         /// A launch that overlaps with the one before.
-        const LAUNCH_S: f64 = 1.5e-6;
+        const LAUNCH_S: f64 = 1.0e-6;
         /// The share of the rate of memory that copies of rows of odd lengths reach.
         const SHARE: f64 = 0.85;
         /// The cost of a byte that stays in the L2 cache, as a share of that of a byte of memory.
-        const CACHED: f64 = 0.5;
+        const CACHED: f64 = 0.9;
         if config.load != LoadForm::Repack {
             return 0.0;
         }
@@ -286,7 +286,7 @@ impl GemmModel {
             let vectors = f64::from(config.stage_bytes()) / f64::from(16 * GROUP);
             let each = (share.steps / share.tiles.max(1.0)).max(1.0);
             let first = step.max(vectors * vectors * FIRST_CYCLES);
-            let next = step.max(vectors * VECTOR_CYCLES).max(ROUND_CYCLES);
+            let next = step.max(vectors * VECTOR_CYCLES * lines_of(config)).max(ROUND_CYCLES);
             (first + (each - 1.0) * next) / each
         } else {
             step
@@ -345,7 +345,8 @@ impl GemmModel {
             let by_rows = match (config.is_warp_specialised(), config.store) {
                 (true, StoreForm::Direct) if config.swap => {
                     let quick = config.consumers() == 1 && (m.is_multiple_of(16) || m < 16);
-                    EXCHANGED_CYCLES[usize::from(!quick)]
+                    let high = f64::from(m.saturating_sub(EXCHANGED_ROWS));
+                    EXCHANGED_CYCLES[usize::from(!quick)] + high * EXCHANGED_ROW_CYCLES
                 }
                 (true, StoreForm::Direct) => {
                     DIRECT_CYCLES + ROW_CYCLES * f64::from(config.rows_of_consumer())
@@ -468,8 +469,18 @@ impl GemmModel {
         let pitch = problem.strides(config).map_or(1, |strides| strides.d[0]);
         let torn = sector(pitch) && !sector(u64::from(width));
         let torn = if torn { m * (columns - 1.0) * TORN_BYTES } else { 0.0 };
+        let read = match config.load {
+            LoadForm::Threads => read * lines_of(config) / FETCHED_SHARE,
+            LoadForm::Tensor | LoadForm::Repack => read,
+        };
         (l2 * batch, (read + d + torn) * batch)
     }
+}
+
+/// Returns the bytes that threads fetch for each byte of a row of the tile: a row begins and ends within sectors.
+fn lines_of(config: &GemmConfig) -> f64 {
+    let row = config.tile[2] * config.a.size_bytes();
+    1.0 + SECTOR_BYTES as f64 / f64::from(row)
 }
 
 /// The cost of a byte in rows that are not aligned to lines of the L2 cache: twice the bytes, and what the second request costs: on
@@ -482,8 +493,10 @@ const LOAD_CYCLES: f64 = 1000.0;
 /// Cycles of the vectors of 16 bytes that a thread fetches: in the first step of a tile by the square of their number, since all of
 /// them have to be in the L1 cache, in the next ones of each vector, and of all vectors of a next step at least.
 const FIRST_CYCLES: f64 = 8.0;
-const VECTOR_CYCLES: f64 = 165.0;
+const VECTOR_CYCLES: f64 = 145.0;
 const ROUND_CYCLES: f64 = 1700.0;
+/// The share of the rate of memory that rows which threads fetch reach.
+const FETCHED_SHARE: f64 = 0.64;
 /// Cycles of an element of 16 bits that is stored by itself from registers.
 const ODD_CYCLES: f64 = 1.5;
 /// Bytes of a sector, the unit that memory reads and writes. A sector that two tiles write costs the second number.
@@ -494,6 +507,9 @@ const DIRECT_CYCLES: f64 = 1000.0;
 const ROW_CYCLES: f64 = 12.0;
 /// Cycles of such a tile where operands are exchanged: of one warp group with a multiple of 16 rows, and of others.
 const EXCHANGED_CYCLES: [f64; 2] = [600.0, 2600.0];
+/// Its rows beyond this number take that many cycles each.
+const EXCHANGED_ROWS: u32 = 64;
+const EXCHANGED_ROW_CYCLES: f64 = 9.0;
 /// Cycles from the request for a stage to its first bytes, and the share of the time of its bytes that follows.
 const REQUEST_CYCLES: f64 = 700.0;
 const FILL_SHARE: f64 = 0.65;
