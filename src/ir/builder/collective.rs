@@ -28,10 +28,11 @@ use steps::{LANES, Steps};
 const HERE: [&str; 4] = [file!(), pool::FILE, steps::FILE, steps::FOLD];
 
 /// The threads that compute something together.
+#[doc(alias = "tiled_partition")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
-    /// So many neighbouring lanes of a warp: 1, 2, 4, 8, 16 or 32, from a multiple of their number on. The last
-    /// ones of a block may be fewer.
+    /// `n` neighbouring lanes of a warp, where `n` is 1, 2, 4, 8, 16 or 32. The first lane is a multiple of `n`. The
+    /// last group of a block may have fewer.
     Lanes(u32),
     /// The threads of each warp: 32, or fewer in the last warp of a block.
     Warp,

@@ -22,7 +22,11 @@ errors! {
     /// let config = GemmConfig { target: Target::SM_80, ..GemmConfig::sm90(Scalar::F16, [128, 256]) };
     /// let error = config.check().unwrap_err();
     /// assert!(matches!(error, GemmError::Target { schedule: Schedule::Cooperative, .. }));
-    /// assert_eq!(error.to_string(), "the schedule `coop` needs sm_90a, and the target is sm_80");
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "the schedule `coop` needs sm_90a, and the target is sm_80; \
+    ///      start from `GemmConfig::sm80`, or let `GemmConfig::best` choose for the target"
+    /// );
     /// ```
     #[derive(Clone, PartialEq)]
     #[non_exhaustive]
@@ -35,8 +39,12 @@ errors! {
             target: Target,
         } = |f| {
             let needed = if schedule.uses_tma() { Target::SM_90A } else { Target::SM_80 };
-            let schedule = schedule.name();
-            write!(f, "the schedule `{schedule}` needs {needed}, and the target is {target}")
+            let name = schedule.name();
+            write!(f, "the schedule `{name}` needs {needed}, and the target is {target}")?;
+            if schedule.uses_tma() {
+                write!(f, "; start from `GemmConfig::sm80`, or let `GemmConfig::best` choose for the target")?;
+            }
+            Ok(())
         },
         /// The schedule does not multiply elements of these types, or not into such accumulators.
         Inputs {
