@@ -48,7 +48,7 @@ fn pipeline(order: Order) -> (KernelReport, Json) {
                     let x = shared.slice(k, (.., .., state.stage)).load(k, (7, lane));
                     k.fence_proxy_async(ProxySpace::SharedCta);
                     k.bar_warp(u32::MAX);
-                    k.if_(lane.eq(0), |k| pipe.release(k, state.stage));
+                    k.if_(lane.eq(0), |k| pipe.release(k, state));
                     y.store(k, i * 32 + lane, x);
                     state.next()
                 });

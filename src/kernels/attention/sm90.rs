@@ -216,7 +216,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                 plan.scores.gemm_async(k, s, &q, &keys.stage(k, k_state.stage), false);
                 k.wgmma_commit_group();
                 k.wgmma_wait_group(0);
-                k.if_(leader, |k| k_pipe.release(k, k_state.stage));
+                k.if_(leader, |k| k_pipe.release(k, k_state));
                 self.mask(k, s, item, item.last);
                 let softmax = OnlineSoftmax::new(k);
                 let (softmax, _) = softmax.update(k, &plan.score_rows, s, args.scale);
@@ -243,7 +243,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                         );
                         k.wgmma_commit_group();
                         k.wgmma_wait_group(1);
-                        k.if_(leader, |k| k_pipe.release(k, k_state.stage));
+                        k.if_(leader, |k| k_pipe.release(k, k_state));
                         self.mask(k, s, item, item.last - step);
                         // Q stays until the item ends; another warp may have released K and V already.
                         let maxima = softmax.maxima(k, rows, s);
@@ -255,7 +255,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                             q_pipe.wait(k, q_state);
                         }
                         k.wgmma_wait_group(0);
-                        k.if_(leader, |k| v_pipe.release(k, v_state.stage));
+                        k.if_(leader, |k| v_pipe.release(k, v_state));
                         OnlineSoftmax::rescale(k, &plan.output_rows, o, factors);
                         plan.powers.convert::<T>(k, s, p);
                         (softmax, k_state.next(), v_state.next(), parity ^ 1)
@@ -268,10 +268,10 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                 k.wgmma_commit_group();
                 let [inverse, lse] = softmax.finish(k, &plan.score_rows, args.scale);
                 k.wgmma_wait_group(0);
-                k.if_(leader, |k| v_pipe.release(k, v_state.stage));
+                k.if_(leader, |k| v_pipe.release(k, v_state));
                 OnlineSoftmax::rescale(k, &plan.output_rows, o, inverse);
                 self.store(k, item, q_state, o, lse);
-                k.if_(leader, |k| q_pipe.release(k, q_state.stage));
+                k.if_(leader, |k| q_pipe.release(k, q_state));
                 (next, q_state.next(), k_state, v_state.next(), parity)
             },
         );

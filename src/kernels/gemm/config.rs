@@ -179,9 +179,9 @@ pub struct GemmConfig {
     pub d: Scalar,
     /// The type of accumulators.
     pub acc: Scalar,
-    /// The contiguous mode of A: M or K.
+    /// The contiguous mode of A: K (row-major) or M.
     pub major_a: Major,
-    /// The contiguous mode of B: N or K.
+    /// The contiguous mode of B: K (column-major) or N (row-major).
     pub major_b: Major,
     /// M, N and K of a tile: a block's tile of D, and the depth of a stage.
     pub tile: [u32; 3],

@@ -23,13 +23,14 @@ use super::types::Types;
 
 /// The arguments of a launch: A, B and D, and the operands of the epilogue.
 pub struct GemmArgs<'h, A, B = A, C = A, D = C> {
-    /// A.
+    /// A, `M x K`: row-major where [`GemmConfig::major_a`] is `Major::K`, the default.
     pub a: &'h Buffer<A>,
-    /// B.
+    /// B, `K x N`: column-major where [`GemmConfig::major_b`] is `Major::K`, the default, and row-major where it is
+    /// `Major::Mn`.
     pub b: &'h Buffer<B>,
-    /// C, where the epilogue has `beta`.
+    /// C, `M x N`, row-major, where the epilogue has `beta`.
     pub c: Option<&'h Buffer<C>>,
-    /// D.
+    /// D, `M x N`, row-major.
     pub d: &'h mut Buffer<D>,
     /// The bias, where the epilogue has one: M or N numbers, for all matrices of a batch.
     pub bias: Option<&'h Buffer<D>>,

@@ -445,7 +445,7 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
                     let next = (depth, (step + 1).lt(end));
                     a.store(k, &sa, step * depth, next);
                     b.store(k, &sb, step * depth, next);
-                    pipe.commit(k, stage);
+                    pipe.commit(k, state);
                 }
                 state.next()
             })

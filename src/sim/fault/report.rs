@@ -102,7 +102,7 @@ mod tests {
             fault.to_string(),
             "`st` at x.rs:3:9 writes f64 element 1 (bytes 12 to 20) of shared memory `shared1`, made at \
              x.rs:3:9, but must start at a multiple of 8 bytes, in thread (5, 0, 0) of block (0, 1, 0) \
-             of kernel `copy` [4]"
+             of kernel `copy`; move the first element to such a multiple, or access single elements [4]"
         );
     }
 }

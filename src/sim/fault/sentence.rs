@@ -50,6 +50,7 @@ impl FaultCause {
             }
             FaultCause::Misaligned { access } => {
                 says!("{access}, but must start at a multiple of {} bytes, in", access.align)
+                    .cure("move the first element to such a multiple, or access single elements")
             }
             FaultCause::Uninitialised { access, byte } => {
                 says!("{access}, of which byte {byte} was never written, in")

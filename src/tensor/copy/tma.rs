@@ -307,7 +307,8 @@ impl TmaCopy {
                 return Some(if offset == 0 { base } else { base.offset(offset) });
             }
             Ok(true) if T::SCALAR == self.elem => {
-                "the tile is not known to start at a multiple of 128 bytes"
+                "the tile is not known to start at a multiple of 128 bytes: make it by `Tensor::shared_aligned` with that \
+                 alignment, and the stages of a ring a multiple of 128 bytes apart"
             }
             Ok(true) => "the tile has elements of another type",
             Ok(false) => {

@@ -136,7 +136,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     ) {
         k.wgmma_wait_group(1);
         let elected = self.leader & k.value::<bool>(is_there);
-        k.if_(elected, |k| self.pipe.release(k, state.previous_stage()));
+        k.if_(elected, |k| self.pipe.release(k, state.previous()));
     }
 
     /// `acc = A B` over `steps` stages, at least one. The products of the last one are not waited for; returns the state
@@ -195,6 +195,6 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     #[track_caller]
     pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>, state: PipelineState<'b>) {
         k.wgmma_wait_group(0);
-        k.if_(self.leader, |k| self.pipe.release(k, state.previous_stage()));
+        k.if_(self.leader, |k| self.pipe.release(k, state.previous()));
     }
 }

@@ -145,9 +145,14 @@ impl<'b> PipelineState<'b> {
 
     /// The stage before this one.
     #[track_caller]
-    pub fn previous_stage(self) -> Val<'b, i32> {
-        let last = self.stage.count(self.ring("previous_stage") - 1);
-        self.stage.eq(0).select(last, self.stage - 1)
+    pub fn previous(self) -> Self {
+        let last = self.stage.count(self.ring("previous") - 1);
+        let wraps = self.stage.eq(0);
+        PipelineState {
+            stage: wraps.select(last, self.stage - 1),
+            parity: wraps.select(self.parity ^ 1, self.parity),
+            ..self
+        }
     }
 }
 
@@ -192,7 +197,7 @@ const MAX_STAGES: u32 = i32::MAX as u32 / 2;
 ///             let sum = sum + ring.load(k, (0, t, state.stage));
 ///             // The next copy into the stage is of another proxy than the load.
 ///             k.fence_proxy_async(ProxySpace::SharedCta);
-///             pipe.release(k, state.stage);
+///             pipe.release(k, state);
 ///             (state.next(), sum)
 ///         });
 ///         y.store(k, t, sum);
@@ -220,7 +225,8 @@ pub struct TmaPipeline<'b> {
 }
 
 impl<'b> TmaPipeline<'b> {
-    /// A ring of `stages` stages of `bytes` bytes each, which `consumers` arrivals make empty.
+    /// A ring of `stages` stages of `bytes` bytes each, which `consumers` calls of [`release`](TmaPipeline::release) make
+    /// empty. Threads that read a stage but do not release it are not counted.
     ///
     /// No stages, no bytes, no consumers, or more than a barrier counts, are errors of the build.
     #[track_caller]
@@ -270,7 +276,7 @@ impl<'b> TmaPipeline<'b> {
     ///             k.for_(range(0, 5), pipe.producer(k), |k, row, state| {
     ///                 pipe.acquire(k, state);
     ///                 ring.store(k, (t - 32, state.stage), 32 * row + t - 32);
-    ///                 pipe.commit(k, state.stage);
+    ///                 pipe.commit(k, state);
     ///                 state.next()
     ///             });
     ///         },
@@ -279,7 +285,7 @@ impl<'b> TmaPipeline<'b> {
     ///             let (_, sum) = k.for_(range(0, 5), start, |k, _, (state, sum)| {
     ///                 pipe.wait(k, state);
     ///                 let sum = sum + ring.load(k, (t, state.stage));
-    ///                 pipe.release(k, state.stage);
+    ///                 pipe.release(k, state);
     ///                 (state.next(), sum)
     ///             });
     ///             y.store(k, t, sum);
@@ -363,9 +369,9 @@ impl<'b> TmaPipeline<'b> {
     /// Ends the writes of one of the threads that write the stage. After [`wait`](TmaPipeline::wait), `wgmma` and bulk
     /// copies see them too.
     #[track_caller]
-    pub fn commit(&self, k: &Body<'b, '_>, stage: Val<'b, i32>) {
+    pub fn commit(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
         k.fence_proxy_async(ProxySpace::SharedCta);
-        self.full(stage).arrive(k);
+        self.full(state.stage).arrive(k);
     }
 
     /// Waits until the stage is full.
@@ -374,10 +380,12 @@ impl<'b> TmaPipeline<'b> {
         self.full(state.stage).wait_parity(k, state.parity);
     }
 
-    /// One of the arrivals that make the stage empty, in every block of the cluster.
+    /// One of the arrivals that make the stage empty, in every block of the cluster. A thread that has loaded from the stage
+    /// calls [`Body::fence_proxy_async`] first: the tensor copy that fills it again is of another proxy. `wgmma` needs no
+    /// fence.
     #[track_caller]
-    pub fn release(&self, k: &Body<'b, '_>, stage: Val<'b, i32>) {
-        let empty = self.empty(stage);
+    pub fn release(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
+        let empty = self.empty(state.stage);
         if self.cluster == 1 {
             empty.arrive(k);
         } else {

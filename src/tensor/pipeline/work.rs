@@ -355,12 +355,12 @@ impl<'b> WorkScheduler<'b> for DynamicWork<'b> {
             let next = counter.next(k, number);
             pipe.acquire(k, state);
             numbers.write(k, stage, next);
-            pipe.commit(k, stage);
+            pipe.commit(k, state);
             next
         } else {
             pipe.wait(k, state);
             let next = numbers.read(k, stage);
-            pipe.release(k, stage);
+            pipe.release(k, state);
             next
         };
         let state = state.next();
