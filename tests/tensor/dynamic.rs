@@ -263,6 +263,45 @@ fn compact_shapes_keep_their_vectors() -> Result<(), LayoutError> {
     Ok(())
 }
 
+/// `y(i, j) = x(i - 3, j - 9)`, and 0 where that is before the first row or column: coordinates that the host moves below 0.
+#[test]
+fn coordinates_before_the_tensor_are_outside() -> Result<(), LayoutError> {
+    let matrix = layout!((32, 64) : (64, 1)).mark_layout_dynamic(1)?;
+    let shifted = kernel([&matrix, &matrix], |k, x, y| {
+        let (block, thread) = (k.block_idx(), k.thread_idx().x);
+        let (tile, threads) = (tiler!(4, 8), layout!((2, 8) : (8, 1)));
+        let at = (block.x, block.y);
+        let (places, limit) = (Tensor::identity(k, x.shape().to_owned()), k.coord(x.shape()));
+        let moved = places.domain_offset(k, (-3, -9)).local_tile(k, &tile, at);
+        let inside = moved.local_partition(k, &threads, thread).within(k, limit.clone());
+        let x = x.domain_offset(k, (-3, -9)).local_tile(k, &tile, at);
+        let x = x.local_partition(k, &threads, thread);
+        let values = x.fragment_like::<f32>(k);
+        copy_zfill(k, &inside, &x, &values);
+        let exists = places.local_tile(k, &tile, at).local_partition(k, &threads, thread);
+        let y = y.local_tile(k, &tile, at).local_partition(k, &threads, thread);
+        copy_if(k, &exists.within(k, limit), &values, &y);
+    });
+    for device in device::devices() {
+        for [m, n] in [[32, 64], [3, 9], [4, 10], [1, 1], [21, 37]] {
+            let layouts = [layout!((m, n) : (n, 1)), layout!((m, n) : (n, 1))];
+            let blocks = [(m as u32).div_ceil(4), (n as u32).div_ceil(8), 1];
+            let x: Vec<f32> = (1..=m * n).map(|i| i as f32).collect();
+            let (gpu_x, mut y) =
+                (device.upload(&x).unwrap(), device.zeros::<f32>((m * n) as usize).unwrap());
+            let args = (&layouts[0], &gpu_x, &layouts[1], &mut y);
+            let function = device.load(&shifted).unwrap();
+            function.launch(Grid::new(blocks, [16, 1, 1]), args).unwrap();
+            let expected: Vec<f32> = (0..m * n)
+                .map(|at| (at / n - 3, at % n - 9))
+                .map(|(i, j)| if i < 0 || j < 0 { 0.0 } else { x[(i * n + j) as usize] })
+                .collect();
+            assert_eq!(y.to_vec().unwrap(), expected, "{m} x {n} on {device}");
+        }
+    }
+    Ok(())
+}
+
 /// A loop of the device over as many tiles as there are, each through registers: sums of rows of any length.
 #[test]
 fn tiles_are_counted_by_the_kernel() -> Result<(), LayoutError> {

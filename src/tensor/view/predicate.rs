@@ -166,6 +166,10 @@ impl<'b> CoordTensor<'b> {
     /// For each element, a coordinate, whether all its entries are below those of `limit`: CuTe's `elem_less`.
     /// An entry that is `..` limits nothing.
     ///
+    /// Where the host moves the coordinates below 0, as for the halo of a tile, entries are also compared with 0. An offset
+    /// of the device is taken to be not negative, so `8 * block - 1` is given in two parts: `domain_offset(k, -1)`, and
+    /// `8 * block` after it.
+    ///
     /// Where the extents of the tensor show that an entry always is, nothing is compared: tiles that divide
     /// their tensor cost nothing. This relies on coordinates inside of the shape.
     ///
@@ -185,6 +189,14 @@ impl<'b> CoordTensor<'b> {
     ///     assert!(!inside.is_always() && coords.within(k, (64, ..)).is_always());
     /// })?;
     /// assert_eq!(kernel.to_string().matches("setp").count(), 6);
+    ///
+    /// // Each element with the one before it: the element before the first one does not exist.
+    /// let kernel = Kernel::<()>::build("halo", Target::SM_80, |k, ()| {
+    ///     let coords = Tensor::identity(k, shape!(64)).domain_offset(k, -1).local_tile(k, &tiler!(16), k.block_idx().x);
+    ///     let inside = coords.within(k, 64);
+    ///     assert!(inside.values()[0].is_some() && inside.values()[1..].iter().all(Option::is_none));
+    /// })?;
+    /// assert_eq!(kernel.to_string().matches("setp").count(), 1);
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
@@ -227,15 +239,20 @@ impl<'b> CoordTensor<'b> {
             for (value, offset) in values.iter_mut().zip(offsets) {
                 let overflow = LayoutError::Overflow { operation: "a coordinate" };
                 let host = entry.host.checked_add(offset).ok_or(overflow)?;
-                let below = match known.get(&host) {
-                    Some(below) => *below,
+                let inside = match known.get(&host) {
+                    Some(inside) => *inside,
                     None => {
                         let below = below(k, entry, host, limit, &mut never);
-                        known.insert(host, below);
-                        below
+                        let inside = match (below, not_negative(k, entry, host, limit, &mut never))
+                        {
+                            (Some(a), Some(b)) if a.id() != b.id() => Some(a & b),
+                            (a, b) => a.or(b),
+                        };
+                        known.insert(host, inside);
+                        inside
                     }
                 };
-                *value = match (*value, below) {
+                *value = match (*value, inside) {
                     (Some(a), Some(b)) => {
                         let known = both.get(&(a.id(), b.id())).copied();
                         let value = known.unwrap_or_else(|| a & b);
@@ -274,6 +291,23 @@ fn below<'b>(
         (None, DeviceCoord::Device(limit)) => Some(limit.gt(clamped(host))),
         (Some(device), DeviceCoord::Device(limit)) if host == 0 => Some(device.lt(*limit)),
         (Some(device), DeviceCoord::Device(limit)) => Some((device + clamped(host)).lt(*limit)),
+    }
+}
+
+/// Computes `device + host >= 0` where the host part is negative and the entry has a limit. Else `None`, as in [`below`].
+#[track_caller]
+fn not_negative<'b>(
+    k: &Body<'b, '_>,
+    &Entry { device, .. }: &Entry<'b>,
+    host: i64,
+    limit: &DeviceCoord<'b>,
+    never: &mut Option<Val<'b, bool>>,
+) -> Option<Val<'b, bool>> {
+    match (device, limit) {
+        (_, DeviceCoord::All | DeviceCoord::Tuple(_)) => None,
+        _ if host >= 0 => None,
+        (None, _) => Some(*never.get_or_insert_with(|| k.constant(false))),
+        (Some(device), _) => Some(device.ge(clamped(host.saturating_neg()))),
     }
 }
 
