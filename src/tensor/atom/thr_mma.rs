@@ -76,6 +76,9 @@ pub struct ThrMma<'m, 'b> {
 
 impl<'b> ThrMma<'_, 'b> {
     /// The elements of A, an (M, K) tensor, that the thread multiplies: (V, M, K). CuTe's `partition_A`.
+    ///
+    /// Partitions and fragments round up to whole instructions: for a K of 20 an instruction with a K of 16 is issued twice,
+    /// and reads 12 elements beyond each row. Tiles in shared memory are therefore multiples, filled with 0 at the edges.
     #[track_caller]
     pub fn partition_a<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
         self.partition(k, "partition_A", Operand::A, tensor)

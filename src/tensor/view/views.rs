@@ -103,6 +103,9 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// The tile at `coord` of the tensor divided by `tiler`: CuTe's `local_tile`. The modes are those of the
     /// tile, then those of the tiles where `coord` has `..`; entries that `coord` lacks are `..`.
     ///
+    /// The number of tiles rounds up. The last tile of an extent that the tiler does not divide has elements beyond it:
+    /// compare their coordinates ([`within`](super::tensor::CoordTensor::within)).
+    ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
     /// use tilewright::layout::{layout, tiler};
