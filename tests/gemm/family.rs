@@ -114,6 +114,8 @@ fn pingpong_kernels() {
         small,
         GemmConfig { tile: [64, 40, 64], store: StoreForm::Rows, stages: 3, ..small },
         GemmConfig { tile: [64, 64, 128], raster: Raster::AlongN, ..small },
+        GemmConfig { cluster: 2, ..small },
+        GemmConfig { cluster: 2, tile: [128, 40, 64], store: StoreForm::Rows, stages: 3, ..small },
     ];
     for config in configs {
         for problem in problems() {
@@ -131,6 +133,7 @@ fn every_schedule_in_random_orders() {
     let configs = [
         GemmConfig { cluster: 2, ..small() },
         GemmConfig { schedule: Schedule::Pingpong, ..small() },
+        GemmConfig { schedule: Schedule::Pingpong, cluster: 2, ..small() },
         rows,
         GemmConfig { schedule: Schedule::Pingpong, tile: [64, 40, 64], ..rows },
         GemmConfig { tile: [16, 32, 128], stages: 3, ..GemmConfig::sm90(Scalar::Bf16, [16, 32]) },

@@ -176,8 +176,6 @@ impl GemmConfig {
     pub(super) fn cluster_rule(&self) -> Option<&'static str> {
         if !self.is_warp_specialised() && self.cluster != 1 {
             Some("only warp-specialised kernels for sm_90a have clusters")
-        } else if self.is_pingpong() && self.cluster != 1 {
-            Some("warp groups with tiles of their own have no clusters")
         } else if !(1..=2).contains(&self.cluster) {
             Some("a cluster has 1 or 2 blocks")
         } else {

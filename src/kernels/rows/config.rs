@@ -53,15 +53,14 @@ pub(in crate::kernels) struct LongRows {
 }
 
 /// The tiles of long rows, in the order of their bytes: the fastest on an H200.
-const LONG_ROWS: [LongRows; 3] = [
-    LongRows { above_bytes: 16 << 10, vectors: 4, threads: 512, stages: 1 },
+const LONG_ROWS: [LongRows; 2] = [
     LongRows { above_bytes: 32 << 10, vectors: 8, threads: 512, stages: 1 },
     LongRows { above_bytes: 64 << 10, vectors: 4, threads: 512, stages: 1 },
 ];
 
 impl RowConfig {
     /// Returns the configuration for rows of these sizes, with elements of this type in the input. Rows of more than
-    /// 16 KiB are pipelined on a target with enough shared memory, and rows of more than 64 KiB are shared by clusters there.
+    /// 32 KiB are pipelined on a target with enough shared memory, and rows of more than 64 KiB are shared by clusters there.
     ///
     /// # Errors
     /// [`RowError::Columns`]: rows are longer than 32,768 elements, or than 262,144 where the target has clusters.

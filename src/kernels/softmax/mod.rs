@@ -25,7 +25,7 @@ pub struct SoftmaxConfig {
 /// The tiles of long rows, in the order of their bytes: the fastest on an H200. Without a weight that is read beside the row, longer
 /// rows than those of a norm keep memory busy.
 const LONG_ROWS: [LongRows; 3] = [
-    LongRows { above_bytes: 32 << 10, vectors: 4, threads: 1024, stages: 1 },
+    LongRows { above_bytes: 32 << 10, vectors: 8, threads: 256, stages: 1 },
     LongRows { above_bytes: 64 << 10, vectors: 8, threads: 1024, stages: 0 },
     LongRows { above_bytes: 128 << 10, vectors: 8, threads: 1024, stages: 1 },
 ];
