@@ -85,11 +85,9 @@ impl Accesses<'_> {
                 | Op::Mma(Mma::Ldmatrix { .. } | Mma::Stmatrix { .. })
                 | Op::Atomic(_)
         );
-        op.for_each_operand(|value| {
-            let Some(&shared) = self.origin.get(&value) else {
-                // A pointer of unknown origin: control flow has carried it.
-                return;
-            };
+        for value in op.operands() {
+            // A pointer of unknown origin: control flow has carried it.
+            let Some(&shared) = self.origin.get(&value) else { continue };
             match (moves, reads, result) {
                 (true, _, Some(result)) => {
                     self.origin.insert(*result, shared);
@@ -97,7 +95,7 @@ impl Accesses<'_> {
                 (_, true, _) => self.paths[shared.index()].push(self.path.clone()),
                 _ => self.alone[shared.index()] = true,
             }
-        });
+        }
     }
 }
 

@@ -81,7 +81,7 @@ impl Machine for Lanes<'_, '_> {
         values: [Value; N],
         f: impl Fn([u64; N]) -> u64 + Send + Sync + 'static,
     ) -> Option<Inst> {
-        self.compiler.elementwise(self.result, values, f).ok()
+        self.compiler.elementwise(self.result, values, Box::new(f)).ok()
     }
 
     fn words<const N: usize>(
@@ -89,7 +89,7 @@ impl Machine for Lanes<'_, '_> {
         values: [Value; N],
         f: impl Fn([u32; N]) -> u32 + Send + Sync + 'static,
     ) -> Option<Inst> {
-        self.compiler.wordwise(self.result, values, f).ok()
+        self.compiler.wordwise(self.result, values, Box::new(f)).ok()
     }
 
     fn select(self, cond: Value, then_value: Value, else_value: Value) -> Option<Inst> {
@@ -143,7 +143,7 @@ impl Compiler<'_> {
         &self,
         result: Slots,
         operands: [Value; N],
-        f: impl Fn([u64; N]) -> u64 + Send + Sync + 'static,
+        f: Box<dyn Fn([u64; N]) -> u64 + Send + Sync>,
     ) -> Result<Inst, Refused> {
         let lanes = match result {
             Slots::Vector(vector, _) => vector.lanes(),
@@ -173,7 +173,7 @@ impl Compiler<'_> {
         &self,
         result: Slots,
         operands: [Value; N],
-        f: impl Fn([u32; N]) -> u32 + Send + Sync + 'static,
+        f: Box<dyn Fn([u32; N]) -> u32 + Send + Sync>,
     ) -> Result<Inst, Refused> {
         let word = |slots: Slots| match slots.single()? {
             (ty, slot) if ty.bits() <= 32 => Ok(At::scalar(Scalar::U32, slot)),
