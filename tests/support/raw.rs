@@ -259,7 +259,7 @@ pub(crate) fn arith() -> Vec<Op> {
 /// The operation on these operands, in order.
 pub(crate) fn with_operands(op: &Op, operands: &[Value]) -> Op {
     let (mut op, mut operands) = (op.clone(), operands.iter());
-    op.for_each_operand_mut(|value| *value = *operands.next().expect("as many as there are"));
+    op.for_each_operand_mut(&mut |value| *value = *operands.next().expect("as many as there are"));
     op
 }
 

@@ -278,11 +278,7 @@ macro_rules! define_ops {
             }
 
             /// Calls `visit` with each operand, in order, so that it can be replaced.
-            pub fn for_each_operand_mut(&mut self, mut visit: impl FnMut(&mut Value)) {
-                self.visit_operands_mut(&mut visit);
-            }
-
-            fn visit_operands_mut(&mut self, visit: &mut dyn FnMut(&mut Value)) {
+            pub fn for_each_operand_mut(&mut self, visit: &mut dyn FnMut(&mut Value)) {
                 match self {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand_mut(visit),

@@ -121,7 +121,7 @@ impl Apart<'_> {
     fn groups(mut self, paths: &[Vec<Path>], alone: &[bool]) -> Vec<Vec<SharedId>> {
         let ir = self.ir;
         let mut all: Vec<SharedId> = ir.shared.keys().collect();
-        all.sort_by_key(|id| (std::cmp::Reverse(bytes(&ir.shared[*id])), id.index()));
+        all.sort_unstable_by_key(|id| (std::cmp::Reverse(bytes(&ir.shared[*id])), id.index()));
         let mut groups: Vec<Vec<SharedId>> = Vec::new();
         for id in all {
             let joins = |apart: &mut Self, group: &[SharedId]| {
@@ -202,7 +202,7 @@ fn rewritten(ir: &KernelIr, groups: &[Vec<SharedId>]) -> KernelIr {
     let mut leaders: HashMap<SharedId, SharedId> = HashMap::new();
     // The allocations keep their order.
     let mut first: Vec<&Vec<SharedId>> = groups.iter().collect();
-    first.sort_by_key(|group| group.first().map(|id| id.index()));
+    first.sort_unstable_by_key(|group| group.first().map(|id| id.index()));
     for group in first {
         let Some(&leader) = group.first() else { continue };
         let align = group.iter().map(|id| ir.shared[*id].align_bytes).max();

@@ -169,8 +169,7 @@ impl Printer<'_, '_, '_> {
             if let Some(last) = said {
                 write!(self.f, "<{}>", attributes[..=last].join(", "))?;
             }
-            let operands = data.op.operands();
-            self.list(" ", &operands)?;
+            self.list(" ", &data.op.operands())?;
         }
         for (i, result) in data.results.iter().enumerate() {
             let separator = if i == 0 { " : " } else { ", " };

@@ -1,7 +1,6 @@
 //! Loads NVIDIA's libraries at run time and looks their functions up.
 
 use std::ffi::c_void;
-use std::mem;
 
 use libloading::Library;
 
@@ -20,7 +19,7 @@ pub(super) fn open<N: AsRef<str>>(names: &[N]) -> Option<&'static Library> {
 /// `F` is the type of the function.
 pub(super) unsafe fn symbol<F: Copy>(library: &'static Library, name: &str) -> Option<F> {
     // SAFETY: `F` is right by contract, and a function has the size of an address.
-    address(library, name).map(|address| unsafe { mem::transmute_copy(&address) })
+    address(library, name).map(|address| unsafe { std::mem::transmute_copy(&address) })
 }
 
 fn address(library: &'static Library, name: &str) -> Option<*mut c_void> {

@@ -285,7 +285,7 @@ where
     fn apply(&self, op: &Op, lhs: Value, rhs: Value) -> Value {
         let mut op = op.clone();
         let mut operands = [lhs, rhs].into_iter();
-        op.for_each_operand_mut(|operand| *operand = operands.next().unwrap_or(rhs));
+        op.for_each_operand_mut(&mut |operand| *operand = operands.next().unwrap_or(rhs));
         let ty = self.cx.with(|state| state.ir.type_of(lhs));
         self.one(op, ty)
     }
