@@ -239,7 +239,7 @@ impl Entry<'_> {
     fn in_f32(&mut self, name: &str, result: Value, values: &[Value]) {
         let scalar = self.scalar(result);
         let wide = self.temp(Class::F32);
-        let mut operands: SmallVec<[Operand; 3]> = smallvec![wide.into()];
+        let mut operands: SmallVec<[Operand; 5]> = smallvec![wide.into()];
         for value in values {
             let operand = self.operand(*value);
             operands.push(self.widened(operand, scalar));

@@ -229,7 +229,7 @@ impl Entry<'_> {
         let (to, barrier) =
             (self.address_of(to, to_index), self.address_of(barrier, barrier_index));
         let (map, (coords, offsets)) = (self.operand(map), self.pixel_coords(coords, mode));
-        let mut parts: SmallVec<[Part<'_>; 5]> =
+        let mut parts: SmallVec<[Part<'_>; 10]> =
             SmallVec::from_slice(&[Part::At(to), Part::Box(map, &coords), Part::At(barrier)]);
         if !offsets.is_empty() {
             parts.push(Part::List(&offsets));
@@ -294,7 +294,7 @@ impl Entry<'_> {
         let Some(policy) = self.policy(policy) else {
             return self.instruction(&[name, rest], parts);
         };
-        let mut parts: SmallVec<[Part<'_>; 6]> = SmallVec::from_slice(parts);
+        let mut parts: SmallVec<[Part<'_>; 10]> = SmallVec::from_slice(parts);
         parts.push(Part::One(policy.into()));
         self.instruction(&[name, rest, ".L2::cache_hint"], &parts);
     }

@@ -133,7 +133,7 @@ impl Entry<'_> {
             Scalar::U16 => "u16",
             _ => "s16",
         };
-        let values: SmallVec<[Operand; 4]> =
+        let values: SmallVec<[Operand; 5]> =
             values.iter().map(|value| self.operand(*value)).collect();
         let target = self.def(result);
         match values[..] {

@@ -445,7 +445,7 @@ impl<'a> Entry<'a> {
 
     /// Returns the operands for the value in instructions that take its registers one by one: one operand, or
     /// one for each register of a vector.
-    pub(super) fn parts(&self, value: Value) -> SmallVec<[Operand; 4]> {
+    pub(super) fn parts(&self, value: Value) -> SmallVec<[Operand; 5]> {
         let count = self.ir.type_of(value).vector().map_or(1, VectorType::registers);
         match self.operand(value) {
             Operand::Reg(Reg::Part(class, number, _)) if count > 1 => {

@@ -11,7 +11,7 @@ use crate::ir::op::{
 use crate::ir::types::{Scalar, Type, VectorType};
 use crate::ir::{Value, VarId};
 
-type Registers = SmallVec<[Operand; 4]>;
+type Registers = SmallVec<[Operand; 5]>;
 
 impl Entry<'_> {
     pub(super) fn mma(&mut self, op: &Mma, result: Option<Value>) {
@@ -214,7 +214,7 @@ impl Entry<'_> {
         };
         let name = [mma, &shape, form, sum, ".", a_type, ".", b_type, ".", sum];
         let sums = Part::List(&accumulators);
-        let mut parts: SmallVec<[Part<'_>; 6]> =
+        let mut parts: SmallVec<[Part<'_>; 10]> =
             SmallVec::from_slice(&[sums, Part::List(&a), Part::List(&b), sums]);
         parts.extend(metadata.into_iter().flatten());
         self.instruction(&name, &parts);

@@ -54,8 +54,7 @@ impl Entry<'_> {
             return;
         };
         let text = with_attributes(op, info, mnemonic.text);
-        let mut values: SmallVec<[Value; 4]> = SmallVec::new();
-        op.for_each_operand(|value| values.push(value));
+        let values = op.operands();
         let to = self.def(result);
         let mut name: SmallVec<[&str; 6]> = SmallVec::from_slice(&[text.as_ref()]);
         match (mnemonic.suffix, &values[..]) {

@@ -67,7 +67,7 @@ impl<'k> Uses<'k> {
             return self.mark_all(values);
         }
         let Some(control) = data.op.control() else {
-            return data.op.for_each_operand(|value| self.mark(value));
+            return self.mark_all(&data.op.operands());
         };
         match control {
             Control::If { cond, then_region, else_region } => {

@@ -101,7 +101,7 @@ impl KernelIr {
         new.ops = Arena::new();
         for data in order.ops.iter().filter_map(|id| self.ops.get(*id)) {
             let mut op = data.op.clone();
-            op.for_each_operand_mut(|value| *value = values.get(*value));
+            op.for_each_operand_mut(&mut |value| *value = values.get(*value));
             rename(&mut op, &regions, &ops, &vars);
             new.ops.push(OpData {
                 op,

@@ -40,12 +40,15 @@ pub(in crate::ir) fn find<T: Copy + fmt::Display>(
     all: &[T],
     text: &str,
 ) -> Result<T, ParseNameError> {
-    let found = all.iter().copied().find(|member| member.to_string() == text);
-    found.ok_or_else(|| ParseNameError {
-        what,
-        text: text.to_owned(),
-        names: all.iter().map(T::to_string).collect(),
-    })
+    let mut names = Vec::new();
+    for member in all {
+        let name = member.to_string();
+        if name == text {
+            return Ok(*member);
+        }
+        names.push(name);
+    }
+    Err(ParseNameError { what, text: text.to_owned(), names })
 }
 
 /// Defines `ALL`, `name`, `Display` and `FromStr` of an enum without fields. A row is the type, its noun with an

@@ -139,7 +139,7 @@ impl LenExpr {
 
     /// The number, where `argument` has those of the parameters; `None` where there is none, or one beyond
     /// 128 bits.
-    pub(in crate::ir) fn eval(&self, argument: &impl Fn(usize) -> Option<Const>) -> Option<i128> {
+    pub(in crate::ir) fn eval(&self, argument: &dyn Fn(usize) -> Option<Const>) -> Option<i128> {
         match self {
             LenExpr::Number(number) => Some(*number),
             LenExpr::Param(index, _) => argument(*index)?.as_int(),

@@ -122,7 +122,7 @@ impl Disk {
         let mut total = entries.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add);
         let mut removed = 0;
         if total > self.limit {
-            entries.sort_by_key(|entry| entry.used);
+            entries.sort_unstable_by_key(|entry| entry.used);
             for entry in entries.iter().filter(|entry| entry.path != newest) {
                 if total <= self.limit - self.limit / 8 {
                     break;
@@ -156,7 +156,7 @@ impl Disk {
     /// Reads each entry that can be read, in the order of their names.
     pub(super) fn all(&self) -> impl Iterator<Item = Vec<u8>> {
         let mut entries = if self.check().is_ok() { self.entries() } else { Vec::new() };
-        entries.sort_by(|a, b| a.path.cmp(&b.path));
+        entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         entries.into_iter().filter_map(|entry| self.read_path(&entry.path).ok())
     }
 

@@ -133,7 +133,7 @@ fn mutate(rng: &mut Rng, ir: &mut KernelIr) {
             if count > 0 {
                 let chosen = rng.below(4);
                 let mut at = 0;
-                ir.ops[op].op.for_each_operand_mut(|value| {
+                ir.ops[op].op.for_each_operand_mut(&mut |value| {
                     if at == chosen || chosen == 3 {
                         *value = entity(rng, count);
                     }

@@ -259,7 +259,7 @@ pub(crate) fn arith() -> Vec<Op> {
 /// The operation on these operands, in order.
 pub(crate) fn with_operands(op: &Op, operands: &[Value]) -> Op {
     let (mut op, mut operands) = (op.clone(), operands.iter());
-    op.for_each_operand_mut(|value| *value = *operands.next().expect("as many as there are"));
+    op.for_each_operand_mut(&mut |value| *value = *operands.next().expect("as many as there are"));
     op
 }
 
@@ -289,9 +289,7 @@ pub(crate) fn operand_types(op: &Op, ty: Type) -> Vec<Type> {
         other => panic!("{other:?} does not occur in arithmetic"),
     };
     let mut constraints: Vec<Constraint> = info.operands.iter().map(|(_, c)| *c).collect();
-    let mut operands = 0;
-    op.for_each_operand(|_| operands += 1);
-    let listed = operands - constraints.len();
+    let listed = op.operands().len() - constraints.len();
     constraints.extend(info.list.iter().flat_map(|(_, c)| vec![*c; listed]));
     constraints.into_iter().map(of).collect()
 }

@@ -279,8 +279,7 @@ fn check_descriptors(
 fn follow(ir: &KernelIr, op: OpId, made: &mut HashSet<Value>) -> Result<(), Option<OpId>> {
     let data = &ir.ops[op];
     let is_made = matches!(data.op, Op::Mma(Mma::MatrixDescriptor { .. }));
-    let mut takes = false;
-    data.op.for_each_operand(|value| takes |= made.contains(&value));
+    let takes = data.op.operands().iter().any(|value| made.contains(value));
     if takes {
         let pure = data.op.info().is_some_and(|info| info.effect == Effect::Pure);
         if !pure && !matches!(data.op, Op::Mma(_) | Op::Warp(_)) {
@@ -372,10 +371,9 @@ fn is_fixed(
     }
     let ValueDef::Result(op, _) = ir.values[value].def else { return false };
     let data = &ir.ops[op].op;
-    let mut all =
+    let pure =
         matches!(data, Op::Const(_)) || data.info().is_some_and(|info| info.effect == Effect::Pure);
-    data.for_each_operand(|operand| all = all && is_fixed(ir, body, operand, is_invariant));
-    all
+    pure && data.operands().into_iter().all(|value| is_fixed(ir, body, value, is_invariant))
 }
 
 /// Returns whether the operation makes an mbarrier, which waits for no other thread.

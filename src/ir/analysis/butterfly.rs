@@ -2,7 +2,7 @@
 
 use crate::ir::entity::{Entity, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Arith, Compare, Op, ShflMode, SpecialReg, Thread, ValueList, Warp};
+use crate::ir::op::{Arith, Compare, Op, ShflMode, SpecialReg, Thread, Warp};
 
 /// The bits of a lane's number.
 const LANE_BITS: u32 = 31;
@@ -30,8 +30,7 @@ impl Butterflies {
         let free = |value: Value| {
             if is_divergent(value) { self.free[value.index()] } else { LANE_BITS }
         };
-        let mut operands = ValueList::new();
-        op.for_each_operand(|value| operands.push(value));
+        let operands = op.operands();
         let pair = if let Op::Arith(Arith::Selp { cond, then_value, else_value }) = *op {
             let pair = exchanged(ir, then_value, else_value);
             pair.filter(|(_, bit)| tested_bit(ir, cond) == Some(*bit))

@@ -47,12 +47,12 @@ pub(in crate::ir) fn is_straight(ir: &KernelIr, id: OpId, body: RegionId) -> boo
 }
 
 /// Returns whether the operation, or one inside it, has the property.
-pub(in crate::ir) fn any(ir: &KernelIr, op: OpId, has: &impl Fn(&Op) -> bool) -> bool {
+pub(in crate::ir) fn any(ir: &KernelIr, op: OpId, has: &dyn Fn(&Op) -> bool) -> bool {
     find(ir, op, has).is_some()
 }
 
 /// The operation itself, or the first one inside it, that has the property.
-pub(in crate::ir) fn find(ir: &KernelIr, op: OpId, has: &impl Fn(&Op) -> bool) -> Option<OpId> {
+pub(in crate::ir) fn find(ir: &KernelIr, op: OpId, has: &dyn Fn(&Op) -> bool) -> Option<OpId> {
     if has(&ir.ops[op].op) {
         return Some(op);
     }

@@ -173,9 +173,7 @@ pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Sp
 
 /// The values that the operation and those inside it use.
 fn uses(ir: &KernelIr, op: OpId, used: &mut HashSet<Value>) {
-    ir.ops[op].op.for_each_operand(|value| {
-        used.insert(value);
-    });
+    used.extend(ir.ops[op].op.operands());
     for region in ir.ops[op].op.regions() {
         for inner in &ir.regions[region].ops {
             uses(ir, *inner, used);
@@ -291,13 +289,7 @@ impl Body<'_> {
         let ir = self.ir;
         let data = &ir.ops[op].op;
         let effectless = is_pure(data) || is_global_load(ir, data) || is_branch(data);
-        let mut problem = None;
-        data.for_each_operand(|value| {
-            if !self.is_early(value) {
-                problem = problem.or(Some(value));
-            }
-        });
-        if let Some(value) = problem {
+        if let Some(value) = data.operands().into_iter().find(|value| !self.is_early(*value)) {
             return Err(Some(value));
         }
         if !effectless {
@@ -382,9 +374,7 @@ impl Body<'_> {
     /// Notes whether the operation gives the same in all iterations; those above it have been noted.
     fn note_invariant(&mut self, op: OpId) {
         let data = &self.ir.ops[op].op;
-        let mut invariant = is_pure(data);
-        data.for_each_operand(|operand| invariant &= self.is_invariant(operand));
-        if invariant {
+        if is_pure(data) && data.operands().into_iter().all(|value| self.is_invariant(value)) {
             self.invariant.insert(op);
         }
     }

@@ -354,7 +354,7 @@ impl<'k> Pointers<'k> {
         } else {
             None
         };
-        op.for_each_operand(|value| {
+        for value in op.operands() {
             if super::prefetch::is_shared(ir, value) {
                 let kind = if counts == Some(value) { Kind::Barrier } else { kind };
                 let shared = self.origin.get(&value).copied();
@@ -364,6 +364,6 @@ impl<'k> Pointers<'k> {
                 let (pointer, inside) = (Some(value), self.inside);
                 self.uses.push(Use { kind, op: id, pointer, shared, inside });
             }
-        });
+        }
     }
 }

@@ -162,14 +162,8 @@ impl Evaluation<'_> {
     /// The result of a pure operation on operands that are known.
     fn computed(&mut self, op: &Op, scalar: Scalar) -> Option<Const> {
         let mut operands: SmallVec<[(Value, Const); 4]> = SmallVec::new();
-        let mut is_known = true;
-        op.for_each_operand(|value| {
-            let constant = if is_known { self.value(value) } else { None };
-            is_known = constant.is_some();
-            operands.extend(constant.map(|constant| (value, constant)));
-        });
-        if !is_known {
-            return None;
+        for value in op.operands() {
+            operands.push((value, self.value(value)?));
         }
         let known = |value| operands.iter().find(|(operand, _)| *operand == value);
         eval::constant(op, scalar, |value| known(value).map(|(_, constant)| *constant))

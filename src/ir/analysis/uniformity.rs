@@ -132,8 +132,7 @@ impl Flow<'_> {
     fn op(&mut self, op: OpId, cause: Option<OpId>) -> Jumps {
         let ir = self.ir;
         let data = &ir.ops[op];
-        let mut divergent = false;
-        data.op.for_each_operand(|value| divergent |= self.is_divergent(value));
+        let mut divergent = data.op.operands().into_iter().any(|value| self.is_divergent(value));
         match (&data.op, data.op.info().is_some_and(|info| info.own_result)) {
             (Op::Control(control), _) => return self.control(op, control, cause),
             (Op::Thread(Thread::Sreg { reg }), _) => divergent = self.varies(*reg),

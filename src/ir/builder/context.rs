@@ -161,19 +161,23 @@ impl Context {
     /// The value as an operand at the current location: it must belong to this build and to an open body.
     #[track_caller]
     pub(super) fn operand<T: Ty>(&self, value: Val<'_, T>) -> Value {
+        self.operand_in(value.context(), value.id(), T::TYPE)
+    }
+
+    #[track_caller]
+    fn operand_in(&self, context: &Context, value: Value, ty: Type) -> Value {
         let location = SourceLocation::caller();
-        let foreign = !std::ptr::eq(self, value.context());
         self.with(|state| {
-            if foreign {
+            if !std::ptr::eq(self, context) {
                 state.error(location, BuildErrorKind::ForeignValue);
-                return state.poison(T::TYPE);
+                return state.poison(ty);
             }
-            let ValueData { region, location: made, .. } = state.ir.values[value.id()];
+            let ValueData { region, location: made, .. } = state.ir.values[value];
             if !state.open.iter().rev().any(|open| open.region == region) {
                 let made = state.ir.locations[made];
                 state.error(location, BuildErrorKind::ValueOutsideItsBody { made });
             }
-            value.id()
+            value
         })
     }
 

@@ -209,17 +209,21 @@ pub(super) fn close_region(
     end: impl FnOnce() -> Option<Control>,
 ) {
     if !cx.with(|state| state.ended()) {
-        match end() {
-            Some(control) => {
-                append(cx, control, location);
-            }
-            None => cx.with(|state| {
-                let op = state.ir.ops[op].op.name();
-                state.error(location, BuildErrorKind::BodyWithoutEnd { op });
-            }),
-        }
+        end_region(cx, op, location, end());
     }
     cx.with(|state| state.close());
+}
+
+fn end_region(cx: &Context, op: OpId, location: SourceLocation, end: Option<Control>) {
+    match end {
+        Some(control) => {
+            append(cx, control, location);
+        }
+        None => cx.with(|state| {
+            let op = state.ir.ops[op].op.name();
+            state.error(location, BuildErrorKind::BodyWithoutEnd { op });
+        }),
+    }
 }
 
 /// The `yield` without values that ends an arm which falls through.

@@ -498,7 +498,7 @@ impl KernelOptions {
 fn remove_unused_special_registers(ir: &mut KernelIr) {
     let mut used = vec![false; ir.values.len()];
     for (_, data) in ir.ops.iter() {
-        data.op.for_each_operand(|value| used[value.index()] = true);
+        data.op.operands().iter().for_each(|value| used[value.index()] = true);
     }
     let is_used = |ir: &KernelIr, op: crate::ir::OpId| {
         let data = &ir.ops[op];

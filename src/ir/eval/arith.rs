@@ -135,35 +135,28 @@ pub(super) fn arith<M: Machine>(op: &Arith, machine: M) -> Option<M::Output> {
 fn setp<T: Lane + PartialOrd, M: Machine>(
     compare: Compare,
     machine: M,
-    values: [Value; 2],
+    [a, b]: [Value; 2],
 ) -> Option<M::Output> {
-    use std::cmp::Ordering::{Equal, Greater, Less};
-    match compare {
-        Compare::Eq => machine.binary(values, |a: T, b: T| a == b),
+    // One bit for each order of the operands: unordered, less, greater, equal.
+    let holds = match compare {
+        Compare::Eq => return machine.binary([a, b], |a: T, b: T| a == b),
         Compare::Ne => {
-            machine.binary(values, |a: T, b: T| matches!(a.partial_cmp(&b), Some(Less | Greater)))
+            return machine.binary([a, b], |a: T, b: T| a != b && a.partial_cmp(&b).is_some());
         }
-        Compare::Equ => {
-            machine.binary(values, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Less | Greater)))
-        }
-        Compare::Neu => machine.binary(values, |a: T, b: T| a != b),
-        Compare::Ltu => {
-            machine.binary(values, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Equal | Greater)))
-        }
-        Compare::Leu => {
-            machine.binary(values, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Greater)))
-        }
-        Compare::Gtu => {
-            machine.binary(values, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Equal | Less)))
-        }
-        Compare::Geu => {
-            machine.binary(values, |a: T, b: T| !matches!(a.partial_cmp(&b), Some(Less)))
-        }
-        Compare::Num => machine.binary(values, |a: T, b: T| a.partial_cmp(&b).is_some()),
-        Compare::Nan => machine.binary(values, |a: T, b: T| a.partial_cmp(&b).is_none()),
-        Compare::Lt => machine.binary(values, |a: T, b: T| a < b),
-        Compare::Le => machine.binary(values, |a: T, b: T| a <= b),
-        Compare::Gt => machine.binary(values, |a: T, b: T| a > b),
-        Compare::Ge => machine.binary(values, |a: T, b: T| a >= b),
-    }
+        Compare::Neu => return machine.binary([a, b], |a: T, b: T| a != b),
+        Compare::Lt => return machine.binary([a, b], |a: T, b: T| a < b),
+        Compare::Le => return machine.binary([a, b], |a: T, b: T| a <= b),
+        Compare::Gt => return setp::<T, M>(Compare::Lt, machine, [b, a]),
+        Compare::Ge => return setp::<T, M>(Compare::Le, machine, [b, a]),
+        Compare::Equ => 0b1001,
+        Compare::Ltu => 0b0011,
+        Compare::Leu => 0b1011,
+        Compare::Gtu => 0b0101,
+        Compare::Geu => 0b1101,
+        Compare::Num => 0b1110,
+        Compare::Nan => 0b0001,
+    };
+    machine.binary([a, b], move |a: T, b: T| {
+        holds >> (u32::from(a <= b) | u32::from(a >= b) << 1) & 1 == 1
+    })
 }

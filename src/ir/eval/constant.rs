@@ -15,20 +15,16 @@ pub(crate) fn constant(
     result: Scalar,
     constant: impl Fn(Value) -> Option<Const>,
 ) -> Option<Const> {
-    evaluate(op, Constants { result, constant })
+    evaluate(op, Constants { result, constant: &constant })
 }
 
 /// Operands that are constants.
-struct Constants<F> {
+struct Constants<'a> {
     result: Scalar,
-    constant: F,
+    constant: &'a dyn Fn(Value) -> Option<Const>,
 }
 
-impl<F: Fn(Value) -> Option<Const>> Constants<F> {
-    fn get<T: Lane>(&self, value: Value) -> Option<T> {
-        (self.constant)(value).map(|constant| T::of(T::Word::of_bits(constant.bits())))
-    }
-
+impl Constants<'_> {
     fn made<T: Lane>(&self, result: T) -> Const {
         Const::new(self.result, result.word().bits())
     }
@@ -42,7 +38,11 @@ impl<F: Fn(Value) -> Option<Const>> Constants<F> {
     }
 }
 
-impl<F: Fn(Value) -> Option<Const>> Machine for Constants<F> {
+fn lane<T: Lane>(bits: u64) -> T {
+    T::of(T::Word::of_bits(bits))
+}
+
+impl Machine for Constants<'_> {
     type Output = Const;
 
     fn type_of(&self, value: Value) -> Option<Type> {
@@ -58,27 +58,30 @@ impl<F: Fn(Value) -> Option<Const>> Machine for Constants<F> {
         value: Value,
         f: impl Fn(A) -> R + Send + Sync + 'static,
     ) -> Option<Const> {
-        Some(self.made(f(self.get(value)?)))
+        let [a] = self.all([value])?;
+        Some(self.made(f(lane(a))))
     }
 
     fn binary<A: Lane, B: Lane, R: Lane>(
         self,
-        [a, b]: [Value; 2],
+        values: [Value; 2],
         f: impl Fn(A, B) -> R + Send + Sync + 'static,
     ) -> Option<Const> {
-        Some(self.made(f(self.get(a)?, self.get(b)?)))
+        let [a, b] = self.all(values)?;
+        Some(self.made(f(lane(a), lane(b))))
     }
 
     fn ternary<A: Lane, B: Lane, C: Lane, R: Lane>(
         self,
-        [a, b, c]: [Value; 3],
+        values: [Value; 3],
         f: impl Fn(A, B, C) -> R + Send + Sync + 'static,
     ) -> Option<Const> {
-        Some(self.made(f(self.get(a)?, self.get(b)?, self.get(c)?)))
+        let [a, b, c] = self.all(values)?;
+        Some(self.made(f(lane(a), lane(b), lane(c))))
     }
 
-    fn divide<T: Int>(self, [a, b]: [Value; 2], f: fn(T, T) -> T) -> Option<Const> {
-        let (dividend, divisor) = (self.get(a)?, self.get(b)?);
+    fn divide<T: Int>(self, values: [Value; 2], f: fn(T, T) -> T) -> Option<Const> {
+        let [dividend, divisor] = self.all(values)?.map(lane);
         (divisor != T::ZERO).then(|| self.made(f(dividend, divisor)))
     }
 
@@ -100,7 +103,8 @@ impl<F: Fn(Value) -> Option<Const>> Machine for Constants<F> {
     }
 
     fn select(self, cond: Value, then_value: Value, else_value: Value) -> Option<Const> {
-        (self.constant)(if self.get(cond)? { then_value } else { else_value })
+        let [cond] = self.all([cond])?;
+        (self.constant)(if lane(cond) { then_value } else { else_value })
     }
 
     fn pack(self, _: &[Value]) -> Option<Const> {

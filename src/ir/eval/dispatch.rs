@@ -58,7 +58,7 @@ macro_rules! with_ordered {
 }
 macro_rules! with_bits {
     ($s:expr, $T:ident => $body:expr) => {
-        $crate::ir::eval::with_type!($s, [Bool bool, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32,
+        $crate::ir::eval::with_type!($s, [Bool bool, I8 u8, I16 u16, I32 u32, I64 u64, U8 u8, U16 u16, U32 u32,
             U64 u64], $T => $body)
     };
 }

@@ -126,23 +126,23 @@ impl Control {
         }
     }
 
-    /// Calls `visit` with each operand, in order.
-    pub fn for_each_operand(&self, mut visit: impl FnMut(Value)) {
+    /// The operands, in order.
+    pub fn operands(&self) -> ValueList {
         match self {
-            Control::If { cond, .. } => visit(*cond),
+            Control::If { cond, .. } => ValueList::from_slice(&[*cond]),
             Control::For { lo, hi, step, init, .. } => {
-                [lo, hi, step].into_iter().chain(init).for_each(|v| visit(*v));
+                [lo, hi, step].into_iter().chain(init).copied().collect()
             }
             Control::Loop { init: values, .. }
             | Control::Yield { values }
             | Control::Continue { values, .. }
-            | Control::Break { values, .. } => values.iter().for_each(|v| visit(*v)),
-            Control::Return => {}
+            | Control::Break { values, .. } => values.clone(),
+            Control::Return => ValueList::new(),
         }
     }
 
     /// Calls `visit` with each operand, in order, so that it can be replaced.
-    pub fn for_each_operand_mut(&mut self, mut visit: impl FnMut(&mut Value)) {
+    pub fn for_each_operand_mut(&mut self, visit: &mut dyn FnMut(&mut Value)) {
         match self {
             Control::If { cond, .. } => visit(cond),
             Control::For { lo, hi, step, init, .. } => {

@@ -60,18 +60,18 @@ impl Diagnostic {
         }
     }
 
-    /// Calls `visit` with each operand, in order.
-    pub fn for_each_operand(&self, mut visit: impl FnMut(Value)) {
+    /// The operands, in order.
+    pub fn operands(&self) -> ValueList {
         match self {
             Diagnostic::Assert { cond, values, element, .. } => {
-                [cond].into_iter().chain(values).chain(element).for_each(|v| visit(*v));
+                [cond].into_iter().chain(values).chain(element).copied().collect()
             }
-            Diagnostic::Printf { values, .. } => values.iter().for_each(|v| visit(*v)),
+            Diagnostic::Printf { values, .. } => values.clone(),
         }
     }
 
     /// Calls `visit` with each operand, in order, so that it can be replaced.
-    pub fn for_each_operand_mut(&mut self, visit: impl FnMut(&mut Value)) {
+    pub fn for_each_operand_mut(&mut self, visit: &mut dyn FnMut(&mut Value)) {
         match self {
             Diagnostic::Assert { cond, values, element, .. } => {
                 [cond].into_iter().chain(values).chain(element).for_each(visit);

@@ -273,13 +273,8 @@ impl Inline {
     /// The name in the text form.
     pub const NAME: &'static str = "ptx";
 
-    /// Calls `visit` with each operand, in order.
-    pub fn for_each_operand(&self, mut visit: impl FnMut(Value)) {
-        self.operands.iter().for_each(|v| visit(*v));
-    }
-
     /// Calls `visit` with each operand, in order, so that it can be replaced.
-    pub fn for_each_operand_mut(&mut self, visit: impl FnMut(&mut Value)) {
+    pub fn for_each_operand_mut(&mut self, visit: &mut dyn FnMut(&mut Value)) {
         self.operands.iter_mut().for_each(visit);
     }
 }

@@ -191,11 +191,11 @@ macro_rules! define_ops {
                 }
 
                 /// Calls `visit` with each operand, in order, so that it can be replaced.
-                pub fn for_each_operand_mut(&mut self, mut _visit: impl FnMut(&mut Value)) {
+                pub fn for_each_operand_mut(&mut self, _visit: &mut dyn FnMut(&mut Value)) {
                     match self {
                         $($Family::$Variant { $($operand,)* $($list,)? .. } => {
                             $(_visit($operand);)*
-                            $($list.iter_mut().for_each(&mut _visit);)?
+                            $($list.iter_mut().for_each(_visit);)?
                         })*
                     }
                 }
@@ -243,7 +243,7 @@ macro_rules! define_ops {
         impl Op {
             /// The facts of every row of the table.
             pub fn table() -> impl Iterator<Item = &'static OpInfo> {
-                [].iter()$(.chain($Family::INFO))*
+                [$($Family::INFO),*].into_iter().flatten()
             }
 
             /// The facts of the operation's row; `None` for constants, control flow and
@@ -266,19 +266,19 @@ macro_rules! define_ops {
                 }
             }
 
-            /// Calls `visit` with each operand, in order.
-            pub fn for_each_operand(&self, mut visit: impl FnMut(Value)) {
+            /// The operands, in order.
+            pub fn operands(&self) -> ValueList {
                 match self {
-                    Op::Const(_) => {}
-                    Op::Control(op) => op.for_each_operand(visit),
-                    Op::Diagnostic(op) => op.for_each_operand(visit),
-                    Op::Inline(op) => op.for_each_operand(visit),
-                    $(Op::$Family(op) => op.operands().into_iter().for_each(&mut visit),)*
+                    Op::Const(_) => ValueList::new(),
+                    Op::Control(op) => op.operands(),
+                    Op::Diagnostic(op) => op.operands(),
+                    Op::Inline(op) => op.operands.clone(),
+                    $(Op::$Family(op) => op.operands(),)*
                 }
             }
 
             /// Calls `visit` with each operand, in order, so that it can be replaced.
-            pub fn for_each_operand_mut(&mut self, visit: impl FnMut(&mut Value)) {
+            pub fn for_each_operand_mut(&mut self, visit: &mut dyn FnMut(&mut Value)) {
                 match self {
                     Op::Const(_) => {}
                     Op::Control(op) => op.for_each_operand_mut(visit),
@@ -491,10 +491,9 @@ impl Op {
 
     /// The type of a sum of products of bytes.
     pub(in crate::ir) fn dot(&self, ir: &KernelIr) -> Type {
-        let mut signed = false;
-        self.for_each_operand(|value| {
+        let signed = self.operands().into_iter().any(|value| {
             let vector = ir.values.get(value).and_then(|value| value.ty.vector());
-            signed |= vector.is_some_and(|vector| vector.elem().is_signed());
+            vector.is_some_and(|vector| vector.elem().is_signed())
         });
         if signed { Scalar::I32.into() } else { Scalar::U32.into() }
     }
@@ -550,9 +549,7 @@ impl Op {
         let named = info.operands.iter().position(|(_, c)| *c == constraint);
         let listed = info.list.filter(|(_, c)| *c == constraint).map(|_| info.operands.len());
         let position = named.or(listed)?;
-        let mut operands = ValueList::new();
-        self.for_each_operand(|v| operands.push(v));
-        ir.values.get(*operands.get(position)?).map(|value| value.ty)
+        ir.values.get(*self.operands().get(position)?).map(|value| value.ty)
     }
 
     /// The type that an attribute stands for: the target of a conversion, the type of a special register,

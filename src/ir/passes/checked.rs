@@ -137,8 +137,7 @@ fn accesses(ir: &KernelIr, id: OpId) -> Vec<Access> {
     if info.effect == Effect::Pure || is_hint {
         return Vec::new();
     }
-    let mut operands = Vec::new();
-    op.for_each_operand(|value| operands.push(value));
+    let operands = op.operands();
     let named = |name: &str| {
         let position = info.operands.iter().position(|(operand, _)| *operand == name);
         position.and_then(|position| operands.get(position).copied())

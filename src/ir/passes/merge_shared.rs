@@ -85,11 +85,9 @@ impl Accesses<'_> {
                 | Op::Mma(Mma::Ldmatrix { .. } | Mma::Stmatrix { .. })
                 | Op::Atomic(_)
         );
-        op.for_each_operand(|value| {
-            let Some(&shared) = self.origin.get(&value) else {
-                // A pointer of unknown origin: control flow has carried it.
-                return;
-            };
+        for value in op.operands() {
+            // A pointer of unknown origin: control flow has carried it.
+            let Some(&shared) = self.origin.get(&value) else { continue };
             match (moves, reads, result) {
                 (true, _, Some(result)) => {
                     self.origin.insert(*result, shared);
@@ -97,7 +95,7 @@ impl Accesses<'_> {
                 (_, true, _) => self.paths[shared.index()].push(self.path.clone()),
                 _ => self.alone[shared.index()] = true,
             }
-        });
+        }
     }
 }
 
@@ -123,7 +121,7 @@ impl Apart<'_> {
     fn groups(mut self, paths: &[Vec<Path>], alone: &[bool]) -> Vec<Vec<SharedId>> {
         let ir = self.ir;
         let mut all: Vec<SharedId> = ir.shared.keys().collect();
-        all.sort_by_key(|id| (std::cmp::Reverse(bytes(&ir.shared[*id])), id.index()));
+        all.sort_unstable_by_key(|id| (std::cmp::Reverse(bytes(&ir.shared[*id])), id.index()));
         let mut groups: Vec<Vec<SharedId>> = Vec::new();
         for id in all {
             let joins = |apart: &mut Self, group: &[SharedId]| {
@@ -204,7 +202,7 @@ fn rewritten(ir: &KernelIr, groups: &[Vec<SharedId>]) -> KernelIr {
     let mut leaders: HashMap<SharedId, SharedId> = HashMap::new();
     // The allocations keep their order.
     let mut first: Vec<&Vec<SharedId>> = groups.iter().collect();
-    first.sort_by_key(|group| group.first().map(|id| id.index()));
+    first.sort_unstable_by_key(|group| group.first().map(|id| id.index()));
     for group in first {
         let Some(&leader) = group.first() else { continue };
         let align = group.iter().map(|id| ir.shared[*id].align_bytes).max();

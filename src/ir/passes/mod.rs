@@ -30,7 +30,7 @@ pub(in crate::ir) fn lower(ir: &KernelIr) -> Option<KernelIr> {
 }
 
 /// Returns whether there is a loop with such a request.
-fn asks(ir: &KernelIr, region: RegionId, such: &impl Fn(u32, Unroll) -> bool) -> bool {
+fn asks(ir: &KernelIr, region: RegionId, such: &dyn Fn(u32, Unroll) -> bool) -> bool {
     ir.regions[region].ops.iter().any(|op| {
         let op = &ir.ops[*op].op;
         matches!(op, Op::Control(Control::For { prefetch, unroll, .. }) if such(*prefetch, *unroll))

@@ -169,7 +169,7 @@ impl<'k> Rewrite<'k> {
         let source = self.source;
         let data = &source.ops[id];
         let mut op = data.op.clone();
-        op.for_each_operand_mut(|value| *value = self.value(*value));
+        op.for_each_operand_mut(&mut |value| *value = self.value(*value));
         if let Some(var) = op.var_mut() {
             *var = self.vars.get(var).copied().unwrap_or(*var);
         }
@@ -202,7 +202,7 @@ impl<'k> Rewrite<'k> {
         let source = self.source;
         let data = &source.ops[id];
         let mut op = data.op.clone();
-        op.for_each_operand_mut(|value| *value = self.value(*value));
+        op.for_each_operand_mut(&mut |value| *value = self.value(*value));
         let mut copies = SmallVec::new();
         let mut copy = |rewrite: &mut Self, inner: &mut RegionId| {
             let args = &source.regions[*inner].args;

@@ -16,7 +16,7 @@ pub(in crate::ir) fn without_asserts(ir: &KernelIr) -> KernelIr {
     for (_, region) in ir.regions.iter() {
         for id in &region.ops {
             let op = &ir.ops[*id].op;
-            op.for_each_operand(|value| users[value.index()] += 1);
+            op.operands().iter().for_each(|value| users[value.index()] += 1);
             if matches!(op, Op::Diagnostic(Diagnostic::Assert { .. })) {
                 asserts.push(*id);
             }
@@ -26,7 +26,7 @@ pub(in crate::ir) fn without_asserts(ir: &KernelIr) -> KernelIr {
     let mut next = asserts;
     while let Some(id) = next.pop() {
         removed[id.index()] = true;
-        ir.ops[id].op.for_each_operand(|value| {
+        for value in ir.ops[id].op.operands() {
             users[value.index()] -= 1;
             if let ValueDef::Result(made, _) = ir.values[value].def
                 && ir.ops[made].results.iter().all(|result| users[result.index()] == 0)
@@ -35,7 +35,7 @@ pub(in crate::ir) fn without_asserts(ir: &KernelIr) -> KernelIr {
             {
                 next.push(made);
             }
-        });
+        }
     }
     let mut out = ir.clone();
     for region in ir.regions.keys() {

@@ -7,7 +7,7 @@ use super::literal;
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
 use crate::ir::entity::{Entity, OpId, RegionId, Value, VarId};
 use crate::ir::kernel::{KernelIr, ValueDef};
-use crate::ir::op::{Control, Diagnostic, Op, Unroll, ValueList};
+use crate::ir::op::{Control, Diagnostic, Op, Unroll};
 use crate::ir::types::Type;
 
 /// The text form, which [`parse`](super::parse) reads.
@@ -169,9 +169,7 @@ impl Printer<'_, '_, '_> {
             if let Some(last) = said {
                 write!(self.f, "<{}>", attributes[..=last].join(", "))?;
             }
-            let mut operands = ValueList::new();
-            data.op.for_each_operand(|value| operands.push(value));
-            self.list(" ", &operands)?;
+            self.list(" ", &data.op.operands())?;
         }
         for (i, result) in data.results.iter().enumerate() {
             let separator = if i == 0 { " : " } else { ", " };
@@ -200,8 +198,7 @@ impl Printer<'_, '_, '_> {
     /// Prints the rest of a diagnostic operation after its name.
     fn diagnostic(&mut self, op: &Diagnostic) -> fmt::Result {
         write!(self.f, " {}", literal::quote(op.text().0))?;
-        let mut operands = ValueList::new();
-        op.for_each_operand(|value| operands.push(value));
+        let mut operands = op.operands();
         if let Diagnostic::Assert { element: Some(element), .. } = op {
             operands.pop();
             self.list(" ", &operands)?;

@@ -322,7 +322,7 @@ impl<'t> KernelParser<'_, 't> {
         if found < expected || (found > expected && info.list.is_none()) {
             return Err(name.fail(ParseErrorKind::OperandCount { op: info.name, expected, found }));
         }
-        let mut texts: SmallVec<[&str; 4]> = attributes.iter().map(|token| token.text).collect();
+        let mut texts: SmallVec<[&str; 6]> = attributes.iter().map(|token| token.text).collect();
         texts.resize(info.attributes.len(), "");
         let mut parts = Parts::new(&operands, &texts, &self.symbols);
         match Op::from_parts(info.name, &mut parts) {

@@ -141,9 +141,9 @@ impl Walk<'_, '_> {
                 self.wrong_owner(*result);
             }
         }
-        ir.ops[op].op.for_each_operand(|value| {
+        for value in ir.ops[op].op.operands() {
             self.value(value);
-        });
+        }
         let found = &ir.ops[op].op;
         if let Some(var) = found.var() {
             self.exists(&ir.vars, var);

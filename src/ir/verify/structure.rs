@@ -31,12 +31,12 @@ fn region(report: &mut Report<'_>, visible: &mut [bool], id: RegionId) {
         if ended {
             report.at(op, VerifyError::AfterTerminator { op: ir.ops[op].op.name() });
         }
-        ir.ops[op].op.for_each_operand(|value| {
+        for value in ir.ops[op].op.operands() {
             if !visible[value.index()] {
                 let made = ir.locations[ir.values[value].location];
                 report.at(op, VerifyError::ValueNotVisible { value, made });
             }
-        });
+        }
         for inner in ir.ops[op].op.regions() {
             region(report, visible, inner);
         }

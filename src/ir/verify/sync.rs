@@ -4,7 +4,7 @@ use super::{Report, VerifyError};
 use crate::ir::analysis::uniformity::{Scope, Uniformity};
 use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::KernelIr;
-use crate::ir::op::{Op, Together, ValueList};
+use crate::ir::op::{Op, Together};
 
 pub(super) fn check(report: &mut Report<'_>) {
     let ir = report.ir;
@@ -69,8 +69,7 @@ fn is_whole_warp(ir: &KernelIr, op: OpId) -> bool {
     let position = data
         .info()
         .and_then(|info| info.operands.iter().position(|(operand, _)| *operand == "members"));
-    let mut operands = ValueList::new();
-    data.for_each_operand(|value| operands.push(value));
+    let operands = data.operands();
     position
         .and_then(|position| ir.constant(*operands.get(position)?))
         .is_some_and(|mask| mask.bits() == u64::from(u32::MAX))

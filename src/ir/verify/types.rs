@@ -3,7 +3,7 @@
 use super::{Report, VerifyError, diagnostic};
 use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::KernelIr;
-use crate::ir::op::{Constraint, Control, Convert, Mem, Op, OpInfo, ValueList};
+use crate::ir::op::{Constraint, Control, Convert, Mem, Op, OpInfo};
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
@@ -67,8 +67,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
 fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
     let ir = report.ir;
     let data = &ir.ops[op];
-    let mut operands = ValueList::new();
-    data.op.for_each_operand(|value| operands.push(value));
+    let operands = data.op.operands();
     let variable = data.op.type_of_operand(ir, info, Constraint::T);
     if let Some(found) = variable
         && !info.class.contains(found)
@@ -203,9 +202,7 @@ fn one_of(
 }
 
 fn operand_types(ir: &KernelIr, op: &Op) -> Vec<Type> {
-    let mut types = Vec::new();
-    op.for_each_operand(|value| types.push(ir.type_of(value)));
-    types
+    op.operands().into_iter().map(|value| ir.type_of(value)).collect()
 }
 
 fn check_control(report: &mut Report<'_>, op: OpId, control: &Control) {

@@ -508,7 +508,7 @@ impl Expr {
             for t in &other.terms {
                 let mut factors: Vec<Factor> =
                     s.factors.iter().chain(&t.factors).cloned().collect();
-                factors.sort();
+                factors.sort_unstable();
                 let coefficient = s.coefficient.checked_mul(t.coefficient).ok_or_else(overflow)?;
                 terms.push(Term { factors, coefficient });
             }
@@ -538,7 +538,7 @@ impl Expr {
                 None => rest.push(term.clone()),
             }
         }
-        quotient.sort_by(|s: &Term, t| s.factors.cmp(&t.factors));
+        quotient.sort_unstable_by(|s: &Term, t| s.factors.cmp(&t.factors));
         (Self::from_terms(quotient), Self::from_terms(rest))
     }
 

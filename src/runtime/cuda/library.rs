@@ -1,5 +1,7 @@
 //! Loads NVIDIA's libraries at run time and looks their functions up.
 
+use std::ffi::c_void;
+
 use libloading::Library;
 
 /// Loads the first library of these names that there is. It is never closed.
@@ -16,8 +18,13 @@ pub(super) fn open<N: AsRef<str>>(names: &[N]) -> Option<&'static Library> {
 /// # Safety
 /// `F` is the type of the function.
 pub(super) unsafe fn symbol<F: Copy>(library: &'static Library, name: &str) -> Option<F> {
-    // SAFETY: `F` is right by contract, and the library is never closed.
-    unsafe { library.get::<F>(name.as_bytes()) }.ok().map(|symbol| *symbol)
+    // SAFETY: `F` is right by contract, and a function has the size of an address.
+    address(library, name).map(|address| unsafe { std::mem::transmute_copy(&address) })
+}
+
+fn address(library: &'static Library, name: &str) -> Option<*mut c_void> {
+    // SAFETY: any symbol has an address, and the library is never closed.
+    unsafe { library.get::<*mut c_void>(name.as_bytes()) }.ok().map(|symbol| *symbol)
 }
 
 /// Declares a struct of functions of a library, with `find`, which fails with the name of the first function that the

@@ -536,7 +536,7 @@ fn lock_all_shared(
 ) -> Result<SmallVec<[MutexGuard<'static, ()>; 1]>, RuntimeError> {
     let mut contexts: SmallVec<[&'static Context; 1]> =
         calls.iter().map(|call| call.context()).collect();
-    contexts.sort_by_key(|context| context.ordinal());
+    contexts.sort_unstable_by_key(|context| context.ordinal());
     contexts.dedup_by(|a, b| ptr::eq(*a, *b));
     let mut locks = SmallVec::new();
     for context in contexts {

@@ -45,7 +45,7 @@ struct Used {
     stream: Option<Arc<Stream>>,
     /// Other work.
     write: Option<Use>,
-    reads: SmallVec<[Use; 2]>,
+    reads: SmallVec<[Use; 3]>,
 }
 
 /// Work, by its number.

@@ -99,7 +99,7 @@ impl Load {
             Global::Bytes(from) => f(from.at, self.bytes as usize),
             Global::Box { param, coords } => {
                 let Some(map) = memory.map(param) else { return };
-                segments(map, &coords, |part| f(part.global, part.bytes));
+                segments(map, &coords, &mut |part| f(part.global, part.bytes));
             }
         }
     }
@@ -127,7 +127,7 @@ impl Load {
                     rows = Rows::of(map);
                     fill(map, &mut data);
                     let buffer = memory.global(param);
-                    segments(map, &coords, |part| {
+                    segments(map, &coords, &mut |part| {
                         let into = &mut data[part.shared..part.shared + part.bytes];
                         buffer.read_bytes(part.global, into);
                     });
@@ -179,7 +179,7 @@ impl Store {
             Global::Box { param, coords } => {
                 let Some(map) = memory.map(param) else { return };
                 let rows = Rows::of(map);
-                segments(map, &coords, |part| {
+                segments(map, &coords, &mut |part| {
                     rows.chunks(start, part.shared..part.shared + part.bytes, &mut f);
                 });
             }
@@ -206,7 +206,7 @@ impl Store {
                 Global::Bytes(to) => f(to.at, self.bytes as usize),
                 Global::Box { param, coords } => {
                     let Some(map) = memory.map(param) else { return };
-                    segments(map, &coords, |part| f(part.global, part.bytes));
+                    segments(map, &coords, &mut |part| f(part.global, part.bytes));
                 }
             };
             let param = match self.to {
@@ -275,7 +275,7 @@ impl Store {
             Global::Box { param, coords } => {
                 let Some(map) = memory.map(param) else { return Ok(()) };
                 let (buffer, elem) = (memory.global(param), map.elem());
-                segments(map, &coords, |part| {
+                segments(map, &coords, &mut |part| {
                     let from = &data[part.shared..part.shared + part.bytes];
                     match self.reduce {
                         None => buffer.write_bytes(part.global, from),

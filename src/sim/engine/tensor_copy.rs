@@ -17,7 +17,7 @@ pub(in crate::sim) struct Segment {
 }
 
 /// Calls `f` with the parts of the box that are inside the tensor.
-pub(in crate::sim) fn segments(map: &TensorMapDesc, coords: &Coords, mut f: impl FnMut(Segment)) {
+pub(in crate::sim) fn segments(map: &TensorMapDesc, coords: &Coords, f: &mut dyn FnMut(Segment)) {
     let (rank, size) = (map.rank(), map.elem().size_bytes() as usize);
     if map.pixel_box().is_some() {
         return columns(map, coords, f);
@@ -64,7 +64,7 @@ pub(in crate::sim) fn segments(map: &TensorMapDesc, coords: &Coords, mut f: impl
 }
 
 /// The same in im2col mode: a row of channels for each pixel.
-fn columns(map: &TensorMapDesc, coords: &Coords, mut f: impl FnMut(Segment)) {
+fn columns(map: &TensorMapDesc, coords: &Coords, f: &mut dyn FnMut(Segment)) {
     let size = map.elem().size_bytes() as i64;
     let channels = map.box_extents().next().unwrap_or(0) as i64;
     for (row, mut pixel) in (0..).zip(map.columns(coords)) {
@@ -122,7 +122,7 @@ mod tests {
         all[..coords.len()].copy_from_slice(coords);
         let size = u64::from(map.elem().size_bytes());
         let mut found = vec![None; map.box_bytes() as usize];
-        segments(map, &all, |part| {
+        segments(map, &all, &mut |part| {
             for i in 0..part.bytes {
                 assert_eq!(found[part.shared + i], None);
                 found[part.shared + i] = Some((part.global + i) as u64);

@@ -13,7 +13,9 @@ impl Cluster<'_> {
         let first = order.iter().copied().min_by_key(|number| self.suspicion(*number)).unwrap_or(0);
         // Those that wait with it for the same come with it.
         let at = |number: usize| (self.rank(number), self.warps[number].step());
-        order.sort_by_key(|number| (at(*number) != at(first), self.suspicion(*number).0, *number));
+        order.sort_unstable_by_key(|number| {
+            (at(*number) != at(first), self.suspicion(*number).0, *number)
+        });
         let stuck = order.iter().map(|number| self.stuck(*number)).collect();
         let mut stop = match self.states[first] {
             // The fault is at the operation, which has a line of its own.

@@ -64,7 +64,10 @@ pub(in crate::sim) fn unary<A: Lane, R: Lane>(
     let (dst, a) = (dst as usize, a as usize);
     Box::new(move |regs| {
         let a = &A::Word::file(regs)[a];
-        let out = std::array::from_fn(|lane| f(A::of(a[lane])).word());
+        let mut out = [R::Word::default(); LANES];
+        for lane in 0..LANES {
+            out[lane] = f(A::of(a[lane])).word();
+        }
         R::Word::file_mut(regs)[dst] = out;
     })
 }
@@ -78,7 +81,10 @@ pub(in crate::sim) fn binary<A: Lane, B: Lane, R: Lane>(
     let (dst, a, b) = (dst as usize, a as usize, b as usize);
     Box::new(move |regs| {
         let (a, b) = (&A::Word::file(regs)[a], &B::Word::file(regs)[b]);
-        let out = std::array::from_fn(|lane| f(A::of(a[lane]), B::of(b[lane])).word());
+        let mut out = [R::Word::default(); LANES];
+        for lane in 0..LANES {
+            out[lane] = f(A::of(a[lane]), B::of(b[lane])).word();
+        }
         R::Word::file_mut(regs)[dst] = out;
     })
 }
@@ -93,8 +99,10 @@ pub(in crate::sim) fn ternary<A: Lane, B: Lane, C: Lane, R: Lane>(
     Box::new(move |regs| {
         let (a, b) = (&A::Word::file(regs)[a], &B::Word::file(regs)[b]);
         let c = &C::Word::file(regs)[c];
-        let out =
-            std::array::from_fn(|lane| f(A::of(a[lane]), B::of(b[lane]), C::of(c[lane])).word());
+        let mut out = [R::Word::default(); LANES];
+        for lane in 0..LANES {
+            out[lane] = f(A::of(a[lane]), B::of(b[lane]), C::of(c[lane])).word();
+        }
         R::Word::file_mut(regs)[dst] = out;
     })
 }

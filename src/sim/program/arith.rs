@@ -4,7 +4,7 @@ use super::code::{Checked, Inst};
 use super::compiler::Compiler;
 use super::refused::Refused::{self, Malformed};
 use super::slots::Slots;
-use super::vector::{At, each};
+use super::vector::{At, InThreads, each, in_threads};
 use crate::ir::Value;
 use crate::ir::eval::{self, Int, Machine};
 use crate::ir::op::Op;
@@ -81,7 +81,7 @@ impl Machine for Lanes<'_, '_> {
         values: [Value; N],
         f: impl Fn([u64; N]) -> u64 + Send + Sync + 'static,
     ) -> Option<Inst> {
-        self.compiler.elementwise(self.result, values, f).ok()
+        self.compiler.elementwise(self.result, values, in_threads(f)).ok()
     }
 
     fn words<const N: usize>(
@@ -89,6 +89,7 @@ impl Machine for Lanes<'_, '_> {
         values: [Value; N],
         f: impl Fn([u32; N]) -> u32 + Send + Sync + 'static,
     ) -> Option<Inst> {
+        let f = in_threads(move |bits| f(bits.map(|bits| bits as u32)).into());
         self.compiler.wordwise(self.result, values, f).ok()
     }
 
@@ -143,7 +144,7 @@ impl Compiler<'_> {
         &self,
         result: Slots,
         operands: [Value; N],
-        f: impl Fn([u64; N]) -> u64 + Send + Sync + 'static,
+        f: InThreads<N>,
     ) -> Result<Inst, Refused> {
         let lanes = match result {
             Slots::Vector(vector, _) => vector.lanes(),
@@ -173,7 +174,7 @@ impl Compiler<'_> {
         &self,
         result: Slots,
         operands: [Value; N],
-        f: impl Fn([u32; N]) -> u32 + Send + Sync + 'static,
+        f: InThreads<N>,
     ) -> Result<Inst, Refused> {
         let word = |slots: Slots| match slots.single()? {
             (ty, slot) if ty.bits() <= 32 => Ok(At::scalar(Scalar::U32, slot)),
@@ -184,7 +185,7 @@ impl Compiler<'_> {
             *from = word(self.slots(operand)?)?;
         }
         let step = (word(result)?, from);
-        Ok(each(vec![step], move |words| f(words.map(|word| word as u32)).into()))
+        Ok(each(vec![step], f))
     }
 
     fn selp(&mut self, to: Slots, cond: u32, a: Slots, b: Slots) -> Result<Inst, Refused> {
@@ -252,7 +253,7 @@ impl Compiler<'_> {
         // More than 128 bits are pieces of 32 bits on both sides.
         if to.iter().map(|(_, width)| width).sum::<u32>() > u128::BITS {
             let steps = to.iter().zip(&from).map(|((to, _), (from, _))| (*to, [*from])).collect();
-            return Ok(each(steps, |[bits]| bits));
+            return Ok(each(steps, Box::new(|[bits]| bits)));
         }
         Ok(Inst::Pure(Box::new(move |regs| {
             let mut bits = [0u128; LANES];

@@ -31,19 +31,16 @@ pub(in crate::sim) fn last_uses(ir: &KernelIr) -> Result<Vec<SmallVec<[Value; 2]
         }
         let depth = open.len() - 1;
         current[depth] = Some(op);
-        let mut malformed = false;
-        data.op.for_each_operand(|value| match depth_of.get(value.index()) {
+        for value in data.op.operands() {
+            let made = *depth_of.get(value.index()).ok_or(Malformed)?;
             // Parameters, arguments and values that are not visible: the second walk sees to them.
-            Some(&usize::MAX) => {}
-            Some(&made) => last[value.index()] = current.get(made).copied().flatten(),
-            None => malformed = true,
-        });
+            if made != usize::MAX {
+                last[value.index()] = current.get(made).copied().flatten();
+            }
+        }
         for result in &data.results {
             *depth_of.get_mut(result.index()).ok_or(Malformed)? = depth;
             last[result.index()] = Some(op);
-        }
-        if malformed {
-            return Err(Malformed);
         }
         let regions = data.op.regions();
         for region in regions.into_iter().rev() {

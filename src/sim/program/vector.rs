@@ -66,16 +66,32 @@ impl At {
     }
 }
 
+/// A function of numbers in all threads.
+pub(in crate::sim) type InThreads<const N: usize> =
+    Box<dyn Fn([[u64; LANES]; N]) -> [u64; LANES] + Send + Sync>;
+
+pub(in crate::sim) fn in_threads<const N: usize>(
+    f: impl Fn([u64; N]) -> u64 + Send + Sync + 'static,
+) -> InThreads<N> {
+    Box::new(move |from| {
+        let mut out = [0; LANES];
+        for (thread, out) in out.iter_mut().enumerate() {
+            *out = f(of_thread(&from, thread));
+        }
+        out
+    })
+}
+
+fn of_thread<const N: usize>(from: &[[u64; LANES]; N], thread: usize) -> [u64; N] {
+    from.map(|values| values[thread])
+}
+
 /// Writes `f` of some numbers to other slots, one step after the other. No slot that is written is read
 /// afterwards.
-pub(in crate::sim) fn each<const N: usize>(
-    steps: Vec<(At, [At; N])>,
-    f: impl Fn([u64; N]) -> u64 + Send + Sync + 'static,
-) -> Inst {
+pub(in crate::sim) fn each<const N: usize>(steps: Vec<(At, [At; N])>, f: InThreads<N>) -> Inst {
     Inst::Pure(Box::new(move |regs| {
         for (to, from) in &steps {
-            let from = from.map(|at| at.read(regs));
-            let values = std::array::from_fn(|thread| f(from.map(|values| values[thread])));
+            let values = f(from.map(|at| at.read(regs)));
             to.write(regs, &values);
         }
     }))
@@ -96,7 +112,7 @@ impl Compiler<'_> {
             let from = At::scalar(vector.elem(), self.scalar_of(*value, vector.elem())?);
             steps.push((At::element(vector, slots, lane)?, [from]));
         }
-        Ok(each(steps, |[bits]| bits))
+        Ok(each(steps, Box::new(|[bits]| bits)))
     }
 
     pub(in crate::sim) fn vec_extract(
@@ -109,6 +125,6 @@ impl Compiler<'_> {
         let (vector, slots) = from.vector()?;
         let dst = result.scalar(vector.elem())?;
         let step = (At::scalar(vector.elem(), dst), [At::element(vector, slots, lane)?]);
-        Ok(each(vec![step], |[bits]| bits))
+        Ok(each(vec![step], Box::new(|[bits]| bits)))
     }
 }

@@ -213,16 +213,11 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         if self.shape == *shape {
             return Ok(self.clone());
         }
-        if common_shape(self.shape.as_ref(), shape.as_ref())? != *shape {
-            let (left, right) = (self.shape.to_string(), shape.to_string());
-            return Err(TensorErrorKind::NoCommonShape { left, right });
-        }
-        let layout = repeated(self.shape.as_ref(), shape.as_ref())?;
-        let element = |index: i64| {
+        let mut values = Vec::new();
+        for index in repeated_indices(&self.shape, shape)? {
             let value = usize::try_from(index).ok().and_then(|index| self.values.get(index));
-            value.copied().ok_or(LayoutError::Overflow { operation: "broadcast" })
-        };
-        let values = layout.indices()?.map(element).collect::<Result<Vec<_>, _>>()?;
+            values.push(*value.ok_or(LayoutError::Overflow { operation: "broadcast" })?);
+        }
         Ok(TensorSsa { shape: shape.clone(), values })
     }
 
@@ -395,6 +390,15 @@ impl<'b, T: Element> TensorSsa<'b, T> {
             Ok(Int::from(stride))
         })
     }
+}
+
+/// The indices of the elements of a tensor of shape `from` that is repeated until it has the shape `to`.
+fn repeated_indices(from: &IntTuple, to: &IntTuple) -> Result<Vec<i64>, TensorErrorKind> {
+    if common_shape(from.as_ref(), to.as_ref())? != *to {
+        let (left, right) = (from.to_string(), to.to_string());
+        return Err(TensorErrorKind::NoCommonShape { left, right });
+    }
+    Ok(repeated(from.as_ref(), to.as_ref())?.indices()?.collect())
 }
 
 /// For each leaf of `shape`, whether the profile has `_` there.

@@ -87,8 +87,7 @@ where
             let plain = results.iter().zip(a.iter().zip(&b)).map(|(result, (a, b))| {
                 let op = ops.iter().find(|op| ir.ops[**op].results.contains(result))?;
                 let op = &ir.ops[*op].op;
-                let mut operands = ValueList::new();
-                op.for_each_operand(|operand| operands.push(operand));
+                let operands = op.operands();
                 let of_both =
                     matches!(operands[..], [x, y] if (x, y) == (*a, *b) || (x, y) == (*b, *a));
                 (of_both && op.commutes()).then(|| op.clone())
@@ -286,7 +285,7 @@ where
     fn apply(&self, op: &Op, lhs: Value, rhs: Value) -> Value {
         let mut op = op.clone();
         let mut operands = [lhs, rhs].into_iter();
-        op.for_each_operand_mut(|operand| *operand = operands.next().unwrap_or(rhs));
+        op.for_each_operand_mut(&mut |operand| *operand = operands.next().unwrap_or(rhs));
         let ty = self.cx.with(|state| state.ir.type_of(lhs));
         self.one(op, ty)
     }

@@ -24,12 +24,11 @@ macro_rules! operators {
             #[track_caller]
             fn $method(self, rhs: R) -> TensorSsa<'b, T> {
                 let Some(any) = self.first() else { return self.clone() };
-                let (a, b) = self.repeated_with(&tensor(rhs.operand(any)));
-                let mut values = Vec::with_capacity(a.values.len());
-                for (x, y) in a.values.iter().zip(b.values) {
-                    values.push(x.$method(y));
+                let (mut a, b) = self.repeated_with(&tensor(rhs.operand(any)));
+                for (x, y) in a.values.iter_mut().zip(b.values) {
+                    *x = x.$method(y);
                 }
-                TensorSsa { shape: a.shape, values }
+                a
             }
         }
 
@@ -108,11 +107,11 @@ macro_rules! of_one {
 
             #[track_caller]
             fn $method(self) -> TensorSsa<'b, T> {
-                let mut values = Vec::with_capacity(self.values.len());
-                for value in &self.values {
-                    values.push(value.$method());
+                let mut tensor = self.clone();
+                for value in &mut tensor.values {
+                    *value = value.$method();
                 }
-                TensorSsa { shape: self.shape.clone(), values }
+                tensor
             }
         }
 
