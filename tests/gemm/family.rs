@@ -58,6 +58,9 @@ fn cooperative_kernels() {
             registers: None,
             ..small
         },
+        // The last copy of 64 columns starts in the one before.
+        GemmConfig { tile: [128, 72, 64], ..small },
+        GemmConfig { tile: [256, 120, 64], ..small },
         GemmConfig { cluster: 2, ..small },
         GemmConfig { tile: [256, 64, 64], cluster: 2, raster: Raster::Hilbert, ..small },
         GemmConfig { raster: Raster::AlongM, programmatic: false, tile: [128, 192, 64], ..small },

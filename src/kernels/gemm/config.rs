@@ -66,7 +66,8 @@ pub enum StoreForm {
     Direct,
     /// Through shared memory by tensor copies of 64 rows, as wide as the tile.
     Rows,
-    /// Through shared memory by tensor copies of 64 rows of 128 bytes.
+    /// Through shared memory by tensor copies of 64 rows of 128 bytes. The last one overlaps with the one before
+    /// where these do not divide the tile.
     Chunks,
     /// As `Chunks`, overlapped with the main loop of the next tile.
     Overlapped,
@@ -236,17 +237,15 @@ impl GemmConfig {
     /// for up to 8, a swizzle width of 8 row tiles, no epilogue.
     pub fn sm90(input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
         let d = output_of(input);
-        let rows = 128 / input.size_bytes();
-        let swizzled = n.is_multiple_of(128 / d.size_bytes());
-        let store = if swizzled { StoreForm::Chunks } else { StoreForm::Rows };
+        let depth = 128 / input.size_bytes();
         let config = GemmConfig {
             schedule: Schedule::Cooperative,
-            store,
             raster: Raster::Swizzle { width: 8 },
             programmatic: true,
-            ..Self::base(Target::SM_90A, input, [m, n, rows])
+            ..Self::base(Target::SM_90A, input, [m, n, depth])
         };
-        GemmConfig { registers: config.usual_registers(), ..config }.with_max_stages(8)
+        let (store, registers) = (config.usual_store(false), config.usual_registers());
+        GemmConfig { store, registers, ..config }.with_max_stages(8)
     }
 
     /// The multistage kernel for `sm_80` and newer targets with tiles of M x N of this type, 3 stages; else as
@@ -465,6 +464,20 @@ impl GemmConfig {
         Raster::Swizzle { width: if 2 * rows >= max { rows } else { max } }
     }
 
+    /// The default way to write a tile: parts of it at a time where there are several, which takes less shared memory,
+    /// and the first parts are on their way while the others are converted.
+    pub(super) fn usual_store(&self, by_threads: bool) -> StoreForm {
+        let columns = 128 / self.d.size_bytes();
+        let n = self.mma_tile()[1] / self.sums();
+        if by_threads {
+            StoreForm::Direct
+        } else if n.is_multiple_of(columns) || n > 2 * columns {
+            StoreForm::Chunks
+        } else {
+            StoreForm::Rows
+        }
+    }
+
     /// Columns of D that one tensor copy stores; those of the tile where it is written directly. Where operands are
     /// exchanged, they are rows.
     pub const fn store_columns(&self) -> u32 {
@@ -481,7 +494,7 @@ impl GemmConfig {
 
     /// Stores of 64 rows of a tile.
     pub(super) const fn store_parts(&self) -> u32 {
-        self.mma_tile()[1] / (self.store_columns() * self.sums())
+        self.mma_tile()[1].div_ceil(self.store_columns() * self.sums())
     }
 
     /// Bytes of shared memory for each of 64 rows of such columns. Threads that write them read an odd number of 16-byte

@@ -191,13 +191,7 @@ impl GemmConfig {
                         continue;
                     }
                     let ready = |store| config.ready(store, problem, sms);
-                    let chunks = config.tile_of_d()[1].is_multiple_of(128 / base.d.size_bytes());
-                    let chunks = chunks && !swap && !by_threads;
-                    let whole = ready(match (by_threads, chunks) {
-                        (true, _) => StoreForm::Direct,
-                        (false, true) => StoreForm::Chunks,
-                        (false, false) => StoreForm::Rows,
-                    });
+                    let whole = ready(config.usual_store(by_threads));
                     all.push(whole);
                     let threads =
                         GemmConfig { load: LoadForm::Threads, ..ready(StoreForm::Direct) };
@@ -212,7 +206,7 @@ impl GemmConfig {
                             all.extend(whole.with_splits(problem, sms));
                         }
                     }
-                    if chunks && config.consumers() == 2 && config.accumulators() == 128 {
+                    if whole.store == StoreForm::Chunks && config.consumers() == 2 && config.accumulators() == 128 {
                         all.push(ready(StoreForm::Overlapped));
                     }
                 }
