@@ -166,7 +166,7 @@ fn each_cause_has_its_error() {
             GemmConfig { raster: Raster::Swizzle { width: 0 }, ..good },
             "a swizzle width is from 1 to 65535",
         ),
-        (GemmConfig { tile: [128, 56, 64], ..good }, "wider than the tile"),
+        (GemmConfig { tile: [128, 136, 64], ..good }, "no equal parts"),
         (
             GemmConfig { store: StoreForm::Overlapped, tile: [256, 128, 64], ..good },
             "64 rows and 256 columns",

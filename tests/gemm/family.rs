@@ -58,7 +58,7 @@ fn cooperative_kernels() {
             registers: None,
             ..small
         },
-        // The last copy of 64 columns starts in the one before.
+        // Parts of 24 and of 40 columns.
         GemmConfig { tile: [128, 72, 64], ..small },
         GemmConfig { tile: [256, 120, 64], ..small },
         GemmConfig { cluster: 2, ..small },

@@ -254,8 +254,10 @@ impl GemmConfig {
             }
             StoreForm::Rows => (!(n * self.d.size_bytes()).is_multiple_of(16))
                 .then_some("a row of the tile is no multiple of 16 bytes"),
-            StoreForm::Chunks => (self.mma_tile()[1] / self.sums() < columns)
-                .then_some("tensor copies of 128 bytes are wider than the tile"),
+            StoreForm::Chunks => self
+                .chunk_columns()
+                .is_none()
+                .then_some("the tile has no equal parts of 24 to 88 columns that meet no bank twice"),
             StoreForm::Overlapped if self.is_pingpong() => {
                 Some("warp groups with tiles of their own write while the others multiply anyway")
             }

@@ -66,8 +66,7 @@ pub enum StoreForm {
     Direct,
     /// Through shared memory by tensor copies of 64 rows, as wide as the tile.
     Rows,
-    /// Through shared memory by tensor copies of 64 rows of 128 bytes. The last one overlaps with the one before
-    /// where these do not divide the tile.
+    /// Through shared memory by several tensor copies of 64 rows: of 128 bytes where these divide the tile, else of up to 176.
     Chunks,
     /// As `Chunks`, overlapped with the main loop of the next tile.
     Overlapped,
@@ -228,6 +227,8 @@ pub(super) const GROUP: u32 = 128;
 pub(super) const SM_REGISTERS: u32 = 65536;
 /// Rows of D of one `wgmma` instruction.
 pub(super) const WGMMA_ROWS: u32 = 64;
+/// The fewest and the most columns of a part of a tile that is no line of 128 bytes.
+const CHUNK_COLUMNS: [u32; 2] = [24, 88];
 /// Alignment in bytes of tiles in the 128-byte swizzle, whose pattern repeats every 8 lines of 128 bytes.
 pub(super) const SWIZZLE_ALIGN: u32 = 1024;
 
@@ -236,7 +237,6 @@ impl GemmConfig {
     /// same type (`f32` for products in `Tf32`, `bf16` for 8-bit floats), as many stages as there is shared memory
     /// for up to 8, a swizzle width of 8 row tiles, no epilogue.
     pub fn sm90(input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
-        let d = output_of(input);
         let depth = 128 / input.size_bytes();
         let config = GemmConfig {
             schedule: Schedule::Cooperative,
@@ -467,15 +467,30 @@ impl GemmConfig {
     /// The default way to write a tile: parts of it at a time where there are several, which takes less shared memory,
     /// and the first parts are on their way while the others are converted.
     pub(super) fn usual_store(&self, by_threads: bool) -> StoreForm {
-        let columns = 128 / self.d.size_bytes();
-        let n = self.mma_tile()[1] / self.sums();
-        if by_threads {
-            StoreForm::Direct
-        } else if n.is_multiple_of(columns) || n > 2 * columns {
-            StoreForm::Chunks
-        } else {
-            StoreForm::Rows
+        match (by_threads, self.chunk_columns()) {
+            (true, _) => StoreForm::Direct,
+            (false, Some(_)) => StoreForm::Chunks,
+            (false, None) => StoreForm::Rows,
         }
+    }
+
+    /// Columns of a part of a tile: a line of 128 bytes if it divides the tile. Else as many as there are in several equal
+    /// parts whose rows meet no bank twice: their number of 16-byte units is odd, or they are transposed to swizzled ones.
+    pub(super) const fn chunk_columns(&self) -> Option<u32> {
+        let size = self.d.size_bytes();
+        let (n, line) = (self.mma_tile()[1] / self.sums(), 128 / size);
+        if n > 0 && n.is_multiple_of(line) && !self.swap {
+            return Some(line);
+        }
+        let mut columns = CHUNK_COLUMNS[1];
+        while columns >= CHUNK_COLUMNS[0] {
+            let conflicts = (columns * size / 16).is_multiple_of(2) && !self.swap;
+            if n > columns && n.is_multiple_of(columns) && !conflicts {
+                return Some(columns);
+            }
+            columns -= 8;
+        }
+        None
     }
 
     /// Columns of D that one tensor copy stores; those of the tile where it is written directly. Where operands are
@@ -483,7 +498,11 @@ impl GemmConfig {
     pub const fn store_columns(&self) -> u32 {
         match self.store {
             StoreForm::Direct | StoreForm::Rows => self.mma_tile()[1] / self.sums(),
-            StoreForm::Chunks | StoreForm::Overlapped => 128 / self.d.size_bytes(),
+            StoreForm::Overlapped => 128 / self.d.size_bytes(),
+            StoreForm::Chunks => match self.chunk_columns() {
+                Some(columns) => columns,
+                None => self.mma_tile()[1] / self.sums(),
+            },
         }
     }
 
@@ -494,7 +513,7 @@ impl GemmConfig {
 
     /// Stores of 64 rows of a tile.
     pub(super) const fn store_parts(&self) -> u32 {
-        self.mma_tile()[1].div_ceil(self.store_columns() * self.sums())
+        self.mma_tile()[1] / (self.store_columns() * self.sums())
     }
 
     /// Bytes of shared memory for each of 64 rows of such columns. Threads that write them read an odd number of 16-byte

@@ -1,7 +1,5 @@
 //! [`ThrStore`]: the part of a [`StagedStore`] that a thread has.
 
-use std::collections::HashMap;
-
 use crate::ir::builder::Converted;
 use crate::ir::op::{BulkWait, MatrixOrder, ProxySpace};
 use crate::ir::types::Scalar;
@@ -347,11 +345,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     }
 
     /// Stores `blocks` times 64 rows, `apart` rows from each other, of `width` columns of accumulators, to (row, column, matrix)
-    /// `origin` and on: the accumulators of the thread, block after block, each once through `map`. Where the store is
-    /// transposed, the rows of the accumulators are columns of the matrix.
-    ///
-    /// Where the width is no multiple of the columns of a store, the last store of a block ends with the block, and writes
-    /// some columns of the one before again.
+    /// `origin` and on: the accumulators of the thread, block after block, each through `map`. Where the store is transposed,
+    /// the rows of the accumulators are columns of the matrix.
     #[track_caller]
     pub fn tile<'k: 'b>(
         &self,
@@ -363,31 +358,21 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     ) {
         let ([row, column, batch], end) = self.placed(k, origin);
         let StagedStore { columns, transposed, .. } = *self.store;
-        let sums = self.store.sums();
-        let (chunks, last) = (width.div_ceil(columns * sums), (width / sums).saturating_sub(columns));
+        let (sums, chunks) = (self.store.sums(), width / (columns * self.store.sums()));
         for block in 0..blocks {
-            let mut again = HashMap::new();
             for chunk in 0..chunks {
-                let start = (chunk * columns).min(last);
-                let (down, right) = (block * apart, start);
+                let (down, right) = (block * apart, chunk * columns);
                 let (down, right) = if transposed { (right, down) } else { (down, right) };
                 let (row, column) = (row + down, column + right);
                 let number = block * chunks + chunk;
                 self.placed_rows(k, ([row, column, batch], end), number, |k, unit| {
-                    let of_block = start * sums / 8 + unit;
-                    if let Some(words) = again.remove(&of_block) {
-                        return words;
-                    }
+                    let first = (block * width + chunk * columns * sums) / 8 + unit;
                     let at = if transposed {
                         [row + 8 * unit, column, batch]
                     } else {
                         [row, column + 8 / sums * unit, batch]
                     };
-                    let words = self.words_at(k, acc, block * width / 8 + of_block, (at, end), map);
-                    if of_block >= last * sums / 8 {
-                        again.insert(of_block, words.clone());
-                    }
-                    words
+                    self.words_at(k, acc, first, (at, end), map)
                 });
             }
         }
