@@ -59,8 +59,8 @@ fn cooperative_kernels() {
             ..small
         },
         // Parts of 24 and of 40 columns.
-        GemmConfig { tile: [128, 72, 64], ..small },
-        GemmConfig { tile: [256, 120, 64], ..small },
+        GemmConfig { tile: [128, 72, 64], store: StoreForm::Chunks, ..small },
+        GemmConfig { tile: [256, 120, 64], store: StoreForm::Chunks, ..small },
         GemmConfig { cluster: 2, ..small },
         GemmConfig { tile: [256, 64, 64], cluster: 2, raster: Raster::Hilbert, ..small },
         GemmConfig { raster: Raster::AlongM, programmatic: false, tile: [128, 192, 64], ..small },

@@ -75,7 +75,7 @@ fn exchanged_operands_have_rules() {
     let base = swapped(Scalar::Bf16, [16, 64]);
     let said = |config: GemmConfig| config.check().unwrap_err().to_string();
     let table = [
-        (GemmConfig { store: StoreForm::Overlapped, ..base }, "is not written under the next one"),
+        (GemmConfig { store: StoreForm::Chunks, ..base }, "written as `rows` or `direct`"),
         (GemmConfig { d: Scalar::F32, ..base }, "only elements of 16 bits are stored transposed"),
         (
             GemmConfig { schedule: Schedule::Pingpong, tile: [64, 64, 64], ..base },

@@ -139,8 +139,8 @@ impl GemmConfig {
             Some("only cooperative warp groups exchange their operands")
         } else if self.d.bits() != 16 {
             Some("only elements of 16 bits are stored transposed")
-        } else if self.store == StoreForm::Overlapped {
-            Some("a transposed tile is not written under the next one")
+        } else if !matches!(self.store, StoreForm::Rows | StoreForm::Direct) {
+            Some("a transposed tile is written as `rows` or `direct`")
         } else {
             None
         }
@@ -246,7 +246,6 @@ impl GemmConfig {
 
     pub(super) fn store_rule(&self) -> Option<&'static str> {
         let [_, n] = self.tile_of_d();
-        let columns = 128 / self.d.size_bytes();
         match self.store {
             StoreForm::Direct => None,
             _ if !self.is_warp_specialised() => {
@@ -254,10 +253,9 @@ impl GemmConfig {
             }
             StoreForm::Rows => (!(n * self.d.size_bytes()).is_multiple_of(16))
                 .then_some("a row of the tile is no multiple of 16 bytes"),
-            StoreForm::Chunks => self
-                .chunk_columns()
-                .is_none()
-                .then_some("the tile has no equal parts of 24 to 88 columns that meet no bank twice"),
+            StoreForm::Chunks => self.chunk_columns().is_none().then_some(
+                "the tile has no equal parts of 24 to 64 columns that meet no bank twice",
+            ),
             StoreForm::Overlapped if self.is_pingpong() => {
                 Some("warp groups with tiles of their own write while the others multiply anyway")
             }
@@ -265,7 +263,7 @@ impl GemmConfig {
                 Some("only elements of 16 bits are kept while the next tile is multiplied")
             }
             StoreForm::Overlapped
-                if self.tile[1] != 4 * columns || self.rows_of_consumer() != 64 =>
+                if self.tile[1] != 4 * self.line_columns() || self.rows_of_consumer() != 64 =>
             {
                 Some("it is for 64 rows and 256 columns of a warp group")
             }

@@ -66,7 +66,7 @@ pub enum StoreForm {
     Direct,
     /// Through shared memory by tensor copies of 64 rows, as wide as the tile.
     Rows,
-    /// Through shared memory by several tensor copies of 64 rows: of 128 bytes where these divide the tile, else of up to 176.
+    /// Through shared memory by several tensor copies of 64 rows: of 128 bytes where these divide the tile, else narrower.
     Chunks,
     /// As `Chunks`, overlapped with the main loop of the next tile.
     Overlapped,
@@ -227,8 +227,8 @@ pub(super) const GROUP: u32 = 128;
 pub(super) const SM_REGISTERS: u32 = 65536;
 /// Rows of D of one `wgmma` instruction.
 pub(super) const WGMMA_ROWS: u32 = 64;
-/// The fewest and the most columns of a part of a tile that is no line of 128 bytes.
-const CHUNK_COLUMNS: [u32; 2] = [24, 88];
+/// The fewest columns of a part of a tile.
+const MIN_COLUMNS: u32 = 24;
 /// Alignment in bytes of tiles in the 128-byte swizzle, whose pattern repeats every 8 lines of 128 bytes.
 pub(super) const SWIZZLE_ALIGN: u32 = 1024;
 
@@ -464,28 +464,39 @@ impl GemmConfig {
         Raster::Swizzle { width: if 2 * rows >= max { rows } else { max } }
     }
 
-    /// The default way to write a tile: parts of it at a time where there are several, which takes less shared memory,
-    /// and the first parts are on their way while the others are converted.
+    /// The default way to write a tile: in lines of 128 bytes, whose first ones are on their way while the others are
+    /// converted. Narrower parts are no quicker than whole rows, unless they leave room for a fourth stage.
     pub(super) fn usual_store(&self, by_threads: bool) -> StoreForm {
-        match (by_threads, self.chunk_columns()) {
-            (true, _) => StoreForm::Direct,
-            (false, Some(_)) => StoreForm::Chunks,
-            (false, None) => StoreForm::Rows,
+        let of = |store| GemmConfig { store, ..*self };
+        let stages = |store| of(store).with_max_stages(4).stages;
+        match (by_threads, self.swap, of(StoreForm::Chunks).chunk_columns()) {
+            (true, ..) => StoreForm::Direct,
+            (false, false, Some(columns))
+                if columns == self.line_columns()
+                    || stages(StoreForm::Chunks) > stages(StoreForm::Rows) =>
+            {
+                StoreForm::Chunks
+            }
+            _ => StoreForm::Rows,
         }
     }
 
-    /// Columns of a part of a tile: a line of 128 bytes if it divides the tile. Else as many as there are in several equal
-    /// parts whose rows meet no bank twice: their number of 16-byte units is odd, or they are transposed to swizzled ones.
+    /// Columns of D in 128 bytes.
+    pub(super) const fn line_columns(&self) -> u32 {
+        128 / self.d.size_bytes()
+    }
+
+    /// Columns of a part of a tile: a line of 128 bytes if it divides the tile, else as many as there are in several equal
+    /// parts whose rows meet no bank twice, because their number of 16-byte units is odd.
     pub(super) const fn chunk_columns(&self) -> Option<u32> {
-        let size = self.d.size_bytes();
-        let (n, line) = (self.mma_tile()[1] / self.sums(), 128 / size);
-        if n > 0 && n.is_multiple_of(line) && !self.swap {
-            return Some(line);
+        let [_, n] = self.tile_of_d();
+        if n > 0 && n.is_multiple_of(self.line_columns()) {
+            return Some(self.line_columns());
         }
-        let mut columns = CHUNK_COLUMNS[1];
-        while columns >= CHUNK_COLUMNS[0] {
-            let conflicts = (columns * size / 16).is_multiple_of(2) && !self.swap;
-            if n > columns && n.is_multiple_of(columns) && !conflicts {
+        let mut columns = 64;
+        while columns >= MIN_COLUMNS {
+            let is_odd = !(columns * self.d.size_bytes() / 16).is_multiple_of(2);
+            if n > columns && n.is_multiple_of(columns) && is_odd {
                 return Some(columns);
             }
             columns -= 8;
@@ -498,7 +509,7 @@ impl GemmConfig {
     pub const fn store_columns(&self) -> u32 {
         match self.store {
             StoreForm::Direct | StoreForm::Rows => self.mma_tile()[1] / self.sums(),
-            StoreForm::Overlapped => 128 / self.d.size_bytes(),
+            StoreForm::Overlapped => self.line_columns(),
             StoreForm::Chunks => match self.chunk_columns() {
                 Some(columns) => columns,
                 None => self.mma_tile()[1] / self.sums(),

@@ -206,7 +206,10 @@ impl GemmConfig {
                             all.extend(whole.with_splits(problem, sms));
                         }
                     }
-                    if whole.store == StoreForm::Chunks && config.consumers() == 2 && config.accumulators() == 128 {
+                    if whole.store == StoreForm::Chunks
+                        && config.consumers() == 2
+                        && config.accumulators() == 128
+                    {
                         all.push(ready(StoreForm::Overlapped));
                     }
                 }

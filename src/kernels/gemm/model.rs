@@ -298,6 +298,7 @@ impl GemmModel {
             (_, StoreForm::Overlapped) => p.deferred_share,
             // Nothing overlaps with what the threads store.
             (Schedule::Cooperative, StoreForm::Direct) => 1.3,
+            (_, StoreForm::Chunks) if config.store_columns() < config.line_columns() => 1.0,
             (_, StoreForm::Chunks | StoreForm::Direct) => p.chunks_share,
             (_, StoreForm::Rows) => 1.0,
         };
