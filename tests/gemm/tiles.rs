@@ -57,6 +57,9 @@ fn exchanged_operands_take_every_option() {
         GemmConfig { major_a: Major::Mn, major_b: Major::Mn, tile: [64, 64, 64], ..base },
         GemmConfig { cluster: 2, ..base },
         GemmConfig { tile: [48, 64, 128], stages: 2, programmatic: false, ..base },
+        // Parts of 24 and of 8 rows.
+        GemmConfig { store: StoreForm::Chunks, ..base },
+        GemmConfig { tile: [56, 128, 64], store: StoreForm::Chunks, ..base },
     ];
     for config in configs {
         let config = GemmConfig { registers: config.usual_registers(), ..config };
@@ -75,7 +78,7 @@ fn exchanged_operands_have_rules() {
     let base = swapped(Scalar::Bf16, [16, 64]);
     let said = |config: GemmConfig| config.check().unwrap_err().to_string();
     let table = [
-        (GemmConfig { store: StoreForm::Chunks, ..base }, "written as `rows` or `direct`"),
+        (GemmConfig { store: StoreForm::Overlapped, ..base }, "not written under the next one"),
         (GemmConfig { d: Scalar::F32, ..base }, "only elements of 16 bits are stored transposed"),
         (
             GemmConfig { schedule: Schedule::Pingpong, tile: [64, 64, 64], ..base },

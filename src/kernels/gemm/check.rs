@@ -139,8 +139,8 @@ impl GemmConfig {
             Some("only cooperative warp groups exchange their operands")
         } else if self.d.bits() != 16 {
             Some("only elements of 16 bits are stored transposed")
-        } else if !matches!(self.store, StoreForm::Rows | StoreForm::Direct) {
-            Some("a transposed tile is written as `rows` or `direct`")
+        } else if self.store == StoreForm::Overlapped {
+            Some("a transposed tile is not written under the next one")
         } else {
             None
         }
@@ -254,7 +254,7 @@ impl GemmConfig {
             StoreForm::Rows => (!(n * self.d.size_bytes()).is_multiple_of(16))
                 .then_some("a row of the tile is no multiple of 16 bytes"),
             StoreForm::Chunks => self.chunk_columns().is_none().then_some(
-                "the tile has no equal parts of 24 to 64 columns that meet no bank twice",
+                "the tile has no equal parts of up to 64 columns that meet no bank twice",
             ),
             StoreForm::Overlapped if self.is_pingpong() => {
                 Some("warp groups with tiles of their own write while the others multiply anyway")

@@ -227,7 +227,7 @@ pub(super) const GROUP: u32 = 128;
 pub(super) const SM_REGISTERS: u32 = 65536;
 /// Rows of D of one `wgmma` instruction.
 pub(super) const WGMMA_ROWS: u32 = 64;
-/// The fewest columns of a part of a tile.
+/// The fewest columns of a part of a tile that is not transposed.
 const MIN_COLUMNS: u32 = 24;
 /// Alignment in bytes of tiles in the 128-byte swizzle, whose pattern repeats every 8 lines of 128 bytes.
 pub(super) const SWIZZLE_ALIGN: u32 = 1024;
@@ -244,7 +244,8 @@ impl GemmConfig {
             programmatic: true,
             ..Self::base(Target::SM_90A, input, [m, n, depth])
         };
-        let (store, registers) = (config.usual_store(false), config.usual_registers());
+        let registers = config.usual_registers();
+        let store = config.stores(false).next().unwrap_or(StoreForm::Rows);
         GemmConfig { store, registers, ..config }.with_max_stages(8)
     }
 
@@ -464,21 +465,22 @@ impl GemmConfig {
         Raster::Swizzle { width: if 2 * rows >= max { rows } else { max } }
     }
 
-    /// The default way to write a tile: in lines of 128 bytes, whose first ones are on their way while the others are
-    /// converted. Narrower parts are no quicker than whole rows, unless they leave room for a fourth stage.
-    pub(super) fn usual_store(&self, by_threads: bool) -> StoreForm {
-        let of = |store| GemmConfig { store, ..*self };
-        let stages = |store| of(store).with_max_stages(4).stages;
-        match (by_threads, self.swap, of(StoreForm::Chunks).chunk_columns()) {
-            (true, ..) => StoreForm::Direct,
-            (false, false, Some(columns))
-                if columns == self.line_columns()
-                    || stages(StoreForm::Chunks) > stages(StoreForm::Rows) =>
-            {
-                StoreForm::Chunks
+    /// The ways to write a tile that are worth a comparison, the usual one first. Lines of 128 bytes are best: the first
+    /// ones are on their way while the others are converted. Narrower parts are slower than whole rows, but may
+    /// leave room for a fourth stage.
+    pub(super) fn stores(&self, by_threads: bool) -> impl Iterator<Item = StoreForm> + use<> {
+        let of = |store| GemmConfig { store, ..*self }.with_max_stages(4).stages;
+        let (usual, other) = match self.chunk_columns() {
+            _ if by_threads => (StoreForm::Direct, None),
+            Some(columns) if columns == self.line_columns() && !self.swap => {
+                (StoreForm::Chunks, None)
             }
-            _ => StoreForm::Rows,
-        }
+            Some(_) if of(StoreForm::Chunks) > of(StoreForm::Rows) => {
+                (StoreForm::Rows, Some(StoreForm::Chunks))
+            }
+            _ => (StoreForm::Rows, None),
+        };
+        [usual].into_iter().chain(other)
     }
 
     /// Columns of D in 128 bytes.
@@ -487,21 +489,26 @@ impl GemmConfig {
     }
 
     /// Columns of a part of a tile: a line of 128 bytes if it divides the tile, else as many as there are in several equal
-    /// parts whose rows meet no bank twice, because their number of 16-byte units is odd.
+    /// parts whose rows meet no bank twice, because their number of 16-byte units is odd. Of a transposed
+    /// tile, as many rows as leave room for the stages.
     pub(super) const fn chunk_columns(&self) -> Option<u32> {
-        let [_, n] = self.tile_of_d();
-        if n > 0 && n.is_multiple_of(self.line_columns()) {
+        let n = self.mma_tile()[1] / self.sums();
+        if n > 0 && n.is_multiple_of(self.line_columns()) && !self.swap {
             return Some(self.line_columns());
         }
-        let mut columns = 64;
-        while columns >= MIN_COLUMNS {
+        let min = if self.swap { 8 } else { MIN_COLUMNS };
+        let (mut columns, mut least) = (64, None);
+        while columns >= min {
             let is_odd = !(columns * self.d.size_bytes() / 16).is_multiple_of(2);
-            if n > columns && n.is_multiple_of(columns) && is_odd {
-                return Some(columns);
+            if n > columns && n.is_multiple_of(columns) && (is_odd || self.swap) {
+                least = Some(columns);
+                if self.shared_bytes_of(columns) <= self.target.max_shared_bytes() {
+                    break;
+                }
             }
             columns -= 8;
         }
-        None
+        least
     }
 
     /// Columns of D that one tensor copy stores; those of the tile where it is written directly. Where operands are
@@ -527,10 +534,10 @@ impl GemmConfig {
         self.mma_tile()[1] / (self.store_columns() * self.sums())
     }
 
-    /// Bytes of shared memory for each of 64 rows of such columns. Threads that write them read an odd number of 16-byte
+    /// Bytes of shared memory for each of 64 rows of a store. Threads that write them read an odd number of 16-byte
     /// units, except in the swizzle of 128 bytes.
-    const fn store_line_bytes(&self) -> u32 {
-        let bytes = self.store_columns().saturating_mul(self.d.size_bytes());
+    const fn store_line_bytes(&self, columns: u32) -> u32 {
+        let bytes = columns.saturating_mul(self.d.size_bytes());
         let even = bytes.is_multiple_of(32) && bytes != 128 && !self.swap;
         if even && matches!(self.store, StoreForm::Direct) {
             bytes.saturating_add(16)
@@ -541,12 +548,17 @@ impl GemmConfig {
 
     /// Places for such columns of 64 rows that each warp group has in shared memory.
     pub const fn store_slots(&self) -> u32 {
+        self.slots_of(self.store_columns())
+    }
+
+    const fn slots_of(&self, columns: u32) -> u32 {
         match self.store {
             StoreForm::Direct => self.is_warp_specialised() as u32,
             StoreForm::Rows => 1,
             // Two buffers alternate if each tile has an even number of stores.
             StoreForm::Chunks | StoreForm::Overlapped => {
-                let stores = (self.rows_of_consumer() / 64).saturating_mul(self.store_parts());
+                let parts = self.mma_tile()[1] / (columns * self.sums());
+                let stores = (self.rows_of_consumer() / 64).saturating_mul(parts);
                 if stores.is_multiple_of(2) { 2 } else { 1 }
             }
         }
@@ -566,6 +578,11 @@ impl GemmConfig {
 
     /// Bytes of shared memory of a block.
     pub const fn shared_bytes(&self) -> u64 {
+        self.shared_bytes_of(self.store_columns())
+    }
+
+    /// The same for stores of these columns.
+    const fn shared_bytes_of(&self, columns: u32) -> u64 {
         let [m, n, k] = self.tile;
         let rows = if self.swap { m } else { self.rows_of_products() };
         let stages = self.stages as u64 * self.bytes_of_tiles([rows, n, k]) as u64;
@@ -577,8 +594,8 @@ impl GemmConfig {
             }
             Schedule::Multistage => stages,
             Schedule::Cooperative | Schedule::Pingpong => {
-                let slots = (self.consumers() * self.store_slots()) as u64;
-                let slot = 64 * self.store_line_bytes() as u64;
+                let slots = (self.consumers() * self.slots_of(columns)) as u64;
+                let slot = 64 * self.store_line_bytes(columns) as u64;
                 // Barriers: full and empty of each stage, and the ordered barrier of two groups.
                 let ordered = if self.is_pingpong() { 2 } else { 0 };
                 stages.saturating_add(slots * slot + 8 * (2 * self.stages as u64 + ordered))

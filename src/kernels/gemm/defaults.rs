@@ -191,25 +191,24 @@ impl GemmConfig {
                         continue;
                     }
                     let ready = |store| config.ready(store, problem, sms);
-                    let whole = ready(config.usual_store(by_threads));
-                    all.push(whole);
+                    let stores = config.stores(by_threads);
                     let threads =
                         GemmConfig { load: LoadForm::Threads, ..ready(StoreForm::Direct) };
                     // Vectors on their way need room in the L1 cache, which shares its memory with stages.
                     let threads = GemmConfig { stages: threads.stages.min(3), ..threads };
                     let fits = threads.load_rule().is_none() && threads.stage_bytes() < FETCHED;
                     let threads = (repack && fits).then_some(threads);
-                    all.extend(threads);
                     let has_registers = config.consumers() > 1 || config.accumulators() <= PARTS;
-                    if schedule == Schedule::Cooperative && has_registers {
-                        for whole in [whole].into_iter().chain(threads) {
+                    let splits = schedule == Schedule::Cooperative && has_registers;
+                    for whole in stores.map(ready).chain(threads) {
+                        all.push(whole);
+                        if splits {
                             all.extend(whole.with_splits(problem, sms));
                         }
                     }
-                    if whole.store == StoreForm::Chunks
-                        && config.consumers() == 2
-                        && config.accumulators() == 128
-                    {
+                    let overlapped = GemmConfig { store: StoreForm::Overlapped, ..config };
+                    let fits = overlapped.store_rule().is_none() && !swap && !by_threads;
+                    if fits && config.consumers() == 2 {
                         all.push(ready(StoreForm::Overlapped));
                     }
                 }

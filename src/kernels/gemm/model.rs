@@ -298,7 +298,7 @@ impl GemmModel {
             (_, StoreForm::Overlapped) => p.deferred_share,
             // Nothing overlaps with what the threads store.
             (Schedule::Cooperative, StoreForm::Direct) => 1.3,
-            (_, StoreForm::Chunks) if config.store_columns() < config.line_columns() => 1.0,
+            (_, StoreForm::Chunks) if narrow(config) => 1.0,
             (_, StoreForm::Chunks | StoreForm::Direct) => p.chunks_share,
             (_, StoreForm::Rows) => 1.0,
         };
@@ -351,6 +351,11 @@ impl GemmModel {
                 }
                 (true, StoreForm::Direct) => {
                     DIRECT_CYCLES + ROW_CYCLES * f64::from(config.rows_of_consumer())
+                }
+                // Threads wait for each other before and after each part.
+                (true, StoreForm::Chunks) if narrow(config) => {
+                    let parts = config.rows_of_consumer() / 64 * config.store_parts();
+                    f64::from(parts) * PART_CYCLES
                 }
                 _ => 0.0,
             };
@@ -511,6 +516,8 @@ const EXCHANGED_CYCLES: [f64; 2] = [600.0, 2600.0];
 /// Its rows beyond this number take that many cycles each.
 const EXCHANGED_ROWS: u32 = 64;
 const EXCHANGED_ROW_CYCLES: f64 = 9.0;
+/// Cycles of each part of a tile that is narrower than a line of 128 bytes, beside its bytes.
+const PART_CYCLES: f64 = 150.0;
 /// Cycles from the request for a stage to its first bytes, and the share of the time of its bytes that follows.
 const REQUEST_CYCLES: f64 = 700.0;
 const FILL_SHARE: f64 = 0.65;
@@ -526,6 +533,11 @@ const EXCHANGE_CYCLES: f64 = 2500.0;
 /// The measured time of stream-K over what its steps would take: neighbours are at different steps along K, and share no tiles
 /// of A and B in the L2 cache.
 const STREAM_SHARE: f64 = 1.3;
+
+/// Returns whether tensor copies store parts of rows that are no lines of 128 bytes, or parts of transposed rows.
+fn narrow(config: &GemmConfig) -> bool {
+    config.swap || config.store_columns() < config.line_columns()
+}
 
 /// Returns M, N and K of the MMA of a stage.
 fn products_of(config: &GemmConfig) -> [f64; 3] {
