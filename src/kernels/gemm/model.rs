@@ -517,7 +517,7 @@ const EXCHANGED_CYCLES: [f64; 2] = [600.0, 2600.0];
 const EXCHANGED_ROWS: u32 = 64;
 const EXCHANGED_ROW_CYCLES: f64 = 9.0;
 /// Cycles of each part of a tile that is narrower than a line of 128 bytes, beside its bytes.
-const PART_CYCLES: f64 = 150.0;
+const PART_CYCLES: f64 = 40.0;
 /// Cycles from the request for a stage to its first bytes, and the share of the time of its bytes that follows.
 const REQUEST_CYCLES: f64 = 700.0;
 const FILL_SHARE: f64 = 0.65;
