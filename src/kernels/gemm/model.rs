@@ -435,8 +435,14 @@ impl GemmModel {
             let lines = if aligned || !config.is_warp_specialised() { 1.0 } else { unaligned };
             k * size as f64 * lines
         };
-        let a = m * bytes(config.a, strides.map(|strides| strides.a[0]));
-        let b = n * bytes(config.b, strides.map(|strides| strides.b[0]));
+        // Rows of a tile beyond the matrix are not free.
+        let beyond =
+            |tile: f64, tiles: u64, extent: u32| tile * tiles as f64 / f64::from(extent.max(1));
+        let a =
+            m * bytes(config.a, strides.map(|strides| strides.a[0])) * beyond(m, rows, problem.m);
+        let b = n
+            * bytes(config.b, strides.map(|strides| strides.b[0]))
+            * beyond(n, columns, problem.n);
         a + b / f64::from(config.cluster.max(1))
     }
 
