@@ -102,8 +102,8 @@ impl GemmSpace {
             if base.store == StoreForm::Chunks {
                 all.push(GemmConfig { store: StoreForm::Rows, ..base }.with_max_stages(8));
             }
-            if m * n >= 128 * 128 && base.cluster == 1 {
-                all.push(GemmConfig { cluster: 2, ..base });
+            if m * n >= 128 * 128 && base.cluster == [1, 1] {
+                all.push(GemmConfig { cluster: [2, 1], ..base });
                 all.push(GemmConfig { raster: Raster::Hilbert, ..base });
             }
         }

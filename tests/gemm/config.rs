@@ -45,7 +45,7 @@ fn random(rng: &mut Rng) -> GemmConfig {
         schedule: one(rng, &Schedule::ALL),
         swap: rng.below(3) == 0,
         grouped: rng.below(4) == 0,
-        cluster: one(rng, &[0, 1, 1, 1, 2, 3]),
+        cluster: [0; 2].map(|_| one(rng, &[0, 1, 1, 1, 1, 2, 2, 4, 8, 3])),
         splits: match rng.below(8) {
             0 => Splits::Stream,
             _ => Splits::Even(one(rng, &[0, 1, 1, 1, 2, 64, u32::MAX])),
@@ -161,7 +161,8 @@ fn each_cause_has_its_error() {
         (GemmConfig { tile: [128, 256, 48], ..good }, "extent 48 along K"),
         (GemmConfig { stages: 1, ..good }, "`stages` cannot be `1`: 2 to 32"),
         (GemmConfig { stages: 5, ..good }, "bytes of shared memory are needed"),
-        (GemmConfig { cluster: 4, ..good }, "1 or 2 blocks"),
+        (GemmConfig { cluster: [3, 1], ..good }, "1, 2, 4 or 8 blocks along each mode"),
+        (GemmConfig { cluster: [4, 4], ..good }, "and at most 8"),
         (
             GemmConfig { raster: Raster::Swizzle { width: 0 }, ..good },
             "a swizzle width is from 1 to 65535",
@@ -252,7 +253,8 @@ fn grids_cover_the_problem() {
     assert_eq!(grid(wide, GemmProblem::new(512, 512, 64)), 8);
     assert_eq!(grid(wide, GemmProblem::new(4096, 4096, 64)), 132);
     assert_eq!(grid(wide, GemmProblem { batch: 3, ..GemmProblem::new(512, 512, 64) }), 24);
-    assert_eq!(grid(GemmConfig { cluster: 2, ..wide }, GemmProblem::new(300, 256, 64)), 4);
+    assert_eq!(grid(GemmConfig { cluster: [2, 1], ..wide }, GemmProblem::new(300, 256, 64)), 4);
+    assert_eq!(grid(GemmConfig { cluster: [2, 4], ..wide }, GemmProblem::new(300, 260, 64)), 16);
     let ampere = GemmConfig::sm80(Target::SM_80, Scalar::F16, [128, 256]);
     assert_eq!(grid(ampere, GemmProblem::new(4096, 4096, 64)), 512);
 }

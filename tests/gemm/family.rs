@@ -61,8 +61,8 @@ fn cooperative_kernels() {
         // Parts of 24 and of 40 columns.
         GemmConfig { tile: [128, 72, 64], store: StoreForm::Chunks, ..small },
         GemmConfig { tile: [256, 120, 64], store: StoreForm::Chunks, ..small },
-        GemmConfig { cluster: 2, ..small },
-        GemmConfig { tile: [256, 64, 64], cluster: 2, raster: Raster::Hilbert, ..small },
+        GemmConfig { cluster: [2, 1], ..small },
+        GemmConfig { tile: [256, 64, 64], cluster: [1, 2], raster: Raster::Hilbert, ..small },
         GemmConfig { raster: Raster::AlongM, programmatic: false, tile: [128, 192, 64], ..small },
     ];
     for config in configs {
@@ -100,7 +100,7 @@ fn low_tiles() {
 fn overlapped_stores() {
     let device = device();
     let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..small() };
-    for config in [deferred, GemmConfig { cluster: 2, stages: 3, ..deferred }] {
+    for config in [deferred, GemmConfig { cluster: [2, 2], stages: 3, ..deferred }] {
         for problem in [GemmProblem::new(136, 200, 264), GemmProblem::new(400, 264, 264)] {
             Case::new(problem).check::<bf16, bf16>(&device, config);
         }
@@ -117,8 +117,8 @@ fn pingpong_kernels() {
         small,
         GemmConfig { tile: [64, 40, 64], store: StoreForm::Rows, stages: 3, ..small },
         GemmConfig { tile: [64, 64, 128], raster: Raster::AlongN, ..small },
-        GemmConfig { cluster: 2, ..small },
-        GemmConfig { cluster: 2, tile: [128, 40, 64], store: StoreForm::Rows, stages: 3, ..small },
+        GemmConfig { cluster: [2, 1], ..small },
+        GemmConfig { cluster: [1, 4], tile: [128, 40, 64], store: StoreForm::Rows, stages: 3, ..small },
     ];
     for config in configs {
         for problem in problems() {
@@ -134,9 +134,9 @@ fn every_schedule_in_random_orders() {
     let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..small() };
     let rows = GemmConfig { store: StoreForm::Rows, tile: [128, 40, 64], stages: 3, ..small() };
     let configs = [
-        GemmConfig { cluster: 2, ..small() },
+        GemmConfig { cluster: [2, 1], ..small() },
         GemmConfig { schedule: Schedule::Pingpong, ..small() },
-        GemmConfig { schedule: Schedule::Pingpong, cluster: 2, ..small() },
+        GemmConfig { schedule: Schedule::Pingpong, cluster: [2, 2], ..small() },
         rows,
         GemmConfig { schedule: Schedule::Pingpong, tile: [64, 40, 64], ..rows },
         GemmConfig { tile: [16, 32, 128], stages: 3, ..GemmConfig::sm90(Scalar::Bf16, [16, 32]) },

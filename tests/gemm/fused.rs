@@ -46,7 +46,7 @@ fn configs() -> Vec<GemmConfig> {
         GemmConfig { stages: 4, ..sm90([32, 64]) },
         GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) },
         GemmConfig { schedule: Schedule::Pingpong, ..sm90([64, 80]) },
-        GemmConfig { cluster: 2, ..sm90([128, 64]) },
+        GemmConfig { cluster: [2, 2], ..sm90([128, 64]) },
         GemmConfig { splits: Splits::Even(2), ..sm90([128, 64]) },
         GemmConfig { splits: Splits::Stream, ..sm90([64, 64]) },
         GemmConfig { load: LoadForm::Repack, ..sm90([64, 64]) },

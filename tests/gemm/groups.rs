@@ -300,7 +300,7 @@ fn mistakes_are_named() {
         Err(GemmError::Field { field, .. }) => field,
         other => panic!("{config}: {other:?}"),
     };
-    assert_eq!(field(GemmConfig { cluster: 2, ..config }), "grouped");
+    assert_eq!(field(GemmConfig { cluster: [2, 1], ..config }), "grouped");
     assert_eq!(field(GemmConfig { splits: Splits::Even(2), ..config }), "grouped");
     assert_eq!(field(GemmConfig { load: LoadForm::Repack, ..config }), "grouped");
     assert_eq!(field(GemmConfig { store: StoreForm::Direct, ..config }), "grouped");

@@ -52,7 +52,7 @@ fn warp_specialised() -> Vec<GemmConfig> {
         GemmConfig { store: StoreForm::Direct, ..sm90([64, 64]) },
         GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) },
         GemmConfig { schedule: Schedule::Pingpong, store: StoreForm::Rows, ..sm90([64, 80]) },
-        GemmConfig { cluster: 2, ..sm90([128, 128]) },
+        GemmConfig { cluster: [1, 2], ..sm90([128, 128]) },
         GemmConfig { splits: Splits::Even(2), ..sm90([128, 128]) },
         GemmConfig { splits: Splits::Stream, ..sm90([128, 128]) },
         GemmConfig { load: LoadForm::Repack, ..sm90([64, 128]) },

@@ -30,7 +30,8 @@ fn blocks_share_a_tile() {
     let epilogue = Epilogue { alpha: true, bias: Some(Bias::Row), ..Epilogue::default() };
     let configs = [
         plain,
-        GemmConfig { splits: Splits::Even(2), cluster: 2, ..plain },
+        GemmConfig { splits: Splits::Even(2), cluster: [2, 1], ..plain },
+        GemmConfig { splits: Splits::Even(2), cluster: [1, 2], ..plain },
         GemmConfig { epilogue, store: StoreForm::Rows, tile: [128, 40, 64], ..plain },
         GemmConfig { splits: Splits::Even(3), load: LoadForm::Repack, ..exchanged },
         direct(GemmConfig { splits: Splits::Even(3), load: LoadForm::Repack, ..exchanged }),
@@ -95,7 +96,8 @@ fn blocks_share_runs_of_steps() {
     };
     let configs = [
         plain,
-        GemmConfig { cluster: 2, ..plain },
+        GemmConfig { cluster: [2, 1], ..plain },
+        GemmConfig { cluster: [1, 2], ..plain },
         GemmConfig { tile: [128, 64, 64], registers: Some([40, 232]), epilogue, ..plain },
         GemmConfig { store: StoreForm::Rows, tile: [64, 40, 128], ..plain },
         exchanged,
@@ -199,7 +201,7 @@ fn grids_of_shared_steps() {
     assert_eq!(blocks(config, 128, 128, 32 * 64), 8);
     assert_eq!(blocks(config, 256, 256, 64), 4);
     assert_eq!(blocks(config, 8192, 8192, 64), 132);
-    assert_eq!(blocks(GemmConfig { cluster: 2, ..config }, 8192, 8192, 64), 132);
+    assert_eq!(blocks(GemmConfig { cluster: [2, 1], ..config }, 8192, 8192, 64), 132);
 }
 
 #[test]

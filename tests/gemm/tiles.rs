@@ -55,7 +55,7 @@ fn exchanged_operands_take_every_option() {
         GemmConfig { epilogue: columns, tile: [56, 128, 64], ..base },
         GemmConfig { major_b: Major::Mn, ..base },
         GemmConfig { major_a: Major::Mn, major_b: Major::Mn, tile: [64, 64, 64], ..base },
-        GemmConfig { cluster: 2, ..base },
+        GemmConfig { cluster: [4, 1], ..base },
         GemmConfig { tile: [48, 64, 128], stages: 2, programmatic: false, ..base },
         // Parts of 24 and of 8 rows.
         GemmConfig { store: StoreForm::Chunks, ..base },
@@ -103,7 +103,7 @@ fn three_groups_share_a_tile() {
         let config = GemmConfig { store, ..GemmConfig::sm90(Scalar::Bf16, tile) };
         let config = GemmConfig { registers: config.usual_registers(), stages: 2, ..config };
         assert_eq!((config.threads(), config.registers), (512, Some([32, 160])));
-        for cluster in [1, 2] {
+        for cluster in [[1, 1], [2, 1], [1, 4]] {
             let config = GemmConfig { cluster, ..config };
             let problem = GemmProblem::new(200, tile[1] + 40, 200);
             Case::new(problem).check::<bf16, bf16>(&device, config);
@@ -149,7 +149,7 @@ fn rows_of_d_start_anywhere() {
         GemmConfig { schedule: Schedule::Pingpong, ..sm90([64, 80]) },
         direct(swapped(Scalar::Bf16, [24, 64])),
         direct(swapped(Scalar::Bf16, [40, 192])),
-        GemmConfig { splits: Splits::Even(2), cluster: 2, ..sm90([64, 56]) },
+        GemmConfig { splits: Splits::Even(2), cluster: [2, 1], ..sm90([64, 56]) },
     ];
     for config in configs {
         let config = GemmConfig { registers: config.usual_registers(), ..config };

@@ -74,7 +74,7 @@ fn clusters_and_turns_share_the_tiles() -> Result<(), BuildErrors> {
         let tiles =
             TileScheduler::new(k, Raster::Swizzle { width: 2 }, [rows, columns, k.constant(1)]);
         let group = k.thread_idx().x;
-        tiles.clusters(2).of_group(group, 2).for_each(k, (), |k, tile, ()| {
+        tiles.clusters([2, 1]).of_group(group, 2).for_each(k, (), |k, tile, ()| {
             k.if_(tile.row.lt(rows), |k| {
                 x.store(k, tile.row * columns + tile.column, k.block_idx().x * 2 + group + 1);
             });

@@ -164,7 +164,7 @@ impl GemmConfig {
             None
         } else if !self.is_warp_specialised() {
             Some("groups of rows need a warp-specialised kernel for sm_90a")
-        } else if self.swap || self.cluster != 1 || self.splits.is_split() {
+        } else if self.swap || self.cluster != [1, 1] || self.splits.is_split() {
             Some("groups of rows have no exchanged operands, clusters or splits")
         } else if self.load != LoadForm::Tensor || self.store == StoreForm::Direct {
             Some("tensor copies fetch A and B of groups, and store D")
@@ -174,10 +174,12 @@ impl GemmConfig {
     }
 
     pub(super) fn cluster_rule(&self) -> Option<&'static str> {
-        if !self.is_warp_specialised() && self.cluster != 1 {
+        if !self.is_warp_specialised() && self.cluster != [1, 1] {
             Some("only warp-specialised kernels for sm_90a have clusters")
-        } else if !(1..=2).contains(&self.cluster) {
-            Some("a cluster has 1 or 2 blocks")
+        } else if !self.cluster.iter().all(|blocks| [1, 2, 4, 8].contains(blocks))
+            || self.cluster_blocks() > 8
+        {
+            Some("a cluster has 1, 2, 4 or 8 blocks along each mode, and at most 8")
         } else {
             None
         }
@@ -236,7 +238,7 @@ impl GemmConfig {
             LoadForm::Threads if self.consumers() > 1 => {
                 Some("threads fetch for one warp group alone")
             }
-            LoadForm::Threads if self.cluster != 1 => Some("only tensor copies are for clusters"),
+            LoadForm::Threads if self.cluster != [1, 1] => Some("only tensor copies are for clusters"),
             LoadForm::Threads if self.store != StoreForm::Direct => {
                 Some("threads that fetch tiles go with threads that write D (`direct`)")
             }

@@ -195,8 +195,8 @@ pub struct GemmConfig {
     /// The rows of A and D are in groups, each with a matrix B of its own: see
     /// [`GemmProblem::grouped`].
     pub grouped: bool,
-    /// Blocks of a cluster along M. They share the tiles of B.
-    pub cluster: u32,
+    /// Blocks of a cluster along M and along N. Those along M share the tiles of B, those along N the tiles of A.
+    pub cluster: [u32; 2],
     /// The division of the steps along K of a tile among thread blocks.
     pub splits: Splits,
     /// The order of the tiles of D.
@@ -288,7 +288,7 @@ impl GemmConfig {
             schedule: Schedule::Simt,
             swap: false,
             grouped: false,
-            cluster: 1,
+            cluster: [1, 1],
             splits: Splits::Even(1),
             raster: Raster::AlongN,
             store: StoreForm::Direct,
@@ -614,6 +614,11 @@ impl GemmConfig {
         [rows.unwrap_or(u32::MAX), problem.n.div_ceil(n), problem.k.div_ceil(k)]
     }
 
+    /// The blocks of a cluster.
+    pub(super) const fn cluster_blocks(&self) -> u32 {
+        self.cluster[0].saturating_mul(self.cluster[1])
+    }
+
     /// The matrices with tiles of their own.
     pub(super) fn matrices(&self, problem: &GemmProblem) -> u32 {
         if self.grouped { 1 } else { problem.batch }
@@ -623,10 +628,11 @@ impl GemmConfig {
     /// take tile after tile; of the others, each has one tile.
     pub fn grid(&self, problem: &GemmProblem, sms: u32) -> Grid {
         let [rows, columns, steps] = self.tiles(problem).map(u64::from);
-        let cluster = u64::from(self.cluster.max(1));
+        let [m, n] = self.cluster.map(|blocks| u64::from(blocks.max(1)));
+        let cluster = m.saturating_mul(n);
         let clusters = rows
-            .div_ceil(cluster)
-            .saturating_mul(columns)
+            .div_ceil(m)
+            .saturating_mul(columns.div_ceil(n))
             .saturating_mul(self.matrices(problem).into());
         let max = match self.schedule {
             Schedule::Simt | Schedule::Multistage => u64::MAX,

@@ -33,6 +33,9 @@ const PARTS: u32 = 116;
 const SIMT: [([u32; 3], u32); 4] =
     [([128, 256, 32], 3), ([128, 128, 32], 3), ([128, 64, 16], 3), ([64, 64, 16], 4)];
 
+/// The clusters of operands that are not aligned to lines of the L2 cache, for which each row of a tile is two requests.
+const CLUSTERS: &[[u32; 2]] = &[[1, 1], [2, 1], [4, 1], [1, 2], [1, 4], [2, 2]];
+
 /// Tiles of the multistage kernel.
 const SM80: [[u32; 2]; 4] = [[128, 256], [128, 128], [64, 128], [64, 64]];
 
@@ -166,7 +169,7 @@ impl GemmConfig {
         // Copies are aligned to lines of the L2 cache.
         let [a, b, _] = base.unaligned_operands(problem, 128);
         let unaligned = !repack && (a || b);
-        let clusters: &[u32] = if unaligned { &[1, 2] } else { &[1] };
+        let clusters = if unaligned || std::env::var("TW_ALLCL").is_ok() { CLUSTERS } else { &CLUSTERS[..1] };
         // Tiles lower than an instruction are for matrices that are, where operands cannot be exchanged.
         let heights = [256, 192, 128, 64].into_iter();
         let heights = heights.chain([32, 16].into_iter().filter(|m| problem.m <= *m));
@@ -251,7 +254,7 @@ impl GemmConfig {
             [m * k * u64::from(self.a.size_bytes()), n * k * u64::from(self.b.size_bytes())];
         let shared = if a > b { columns > 1 } else { rows > 1 };
         let one_wave = rows * columns * u64::from(problem.batch) <= u64::from(sms);
-        self.cluster == 1 && shared && one_wave && a + b >= BYTES
+        self.cluster == [1, 1] && shared && one_wave && a + b >= BYTES
     }
 
     /// Returns of A, B and D whether its pitch or its batch stride is no multiple of `bytes`.

@@ -123,11 +123,19 @@ words! {
         |of| of.grouped.then(|| "grouped".to_owned()),
         |of, text| flag(&mut of.grouped, text, "grouped"),
         |of| of.rule("grouped", of.grouped, of.grouped_rule());
-    /// * `cl` and the blocks of a cluster, where it has more than one;
+    /// * `cl` and the blocks of a cluster along M, where it has more than one; `cl1x2` where it has some along N;
     word None =>
-        |of| (of.cluster != 1).then(|| format!("cl{}", of.cluster)),
-        |of, text| set(&mut of.cluster, number(text.strip_prefix("cl")?)),
-        |of| of.rule("cluster", of.cluster, of.cluster_rule());
+        |of| match of.cluster {
+            [1, 1] => None,
+            [m, 1] => Some(format!("cl{m}")),
+            [m, n] => Some(format!("cl{m}x{n}")),
+        },
+        |of, text| {
+            let text = text.strip_prefix("cl")?;
+            let along_m = number(text).map(|m| [m, 1]);
+            set(&mut of.cluster, along_m.or(numbers(text).filter(|[_, n]| *n != 1)))
+        },
+        |of| of.rule("cluster", format_args!("{:?}", of.cluster), of.cluster_rule());
     /// * `k` and the parts of a tile along K, where there is more than one, or `streamk`;
     word None =>
         |of| match of.splits {

@@ -123,6 +123,12 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A,
         };
         // The simulator runs blocks one after the other; some of them let a kernel show what it does with several.
         let sms = device.properties().map_or(4, |properties| properties.sm_count);
+        let sms = match &loaded {
+            AnyFunction::Sm90(_, product, _) => {
+                product.blocks_at_once(self.config())?.map_or(sms, |blocks| blocks.min(sms))
+            }
+            AnyFunction::Threads(_) => sms,
+        };
         let (no_c, no_bias) = (device.zeros(1)?, device.zeros(1)?);
         Ok(GemmFunction { config: *self.config(), loaded, sms, no_c, no_bias })
     }

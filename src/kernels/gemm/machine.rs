@@ -30,6 +30,13 @@ impl Machine {
         shared_bytes: 228 * 1024,
     };
 
+    /// Returns the number of clusters of thread blocks, one on each SM, that run at once. The SMs of a cluster are of one group of
+    /// SMs: larger clusters leave some without work, 12 of the 132 of an H200.
+    pub(super) fn clusters(&self, blocks: u32) -> u32 {
+        let sms = if blocks > 2 { self.sms - self.sms.div_ceil(11) } else { self.sms };
+        (sms / blocks.max(1)).max(1)
+    }
+
     /// Returns a device with these properties. What they do not say is taken from the H200, in proportion to the width
     /// of the bus and to the SMs.
     pub fn of(properties: &Properties) -> Machine {
@@ -103,7 +110,7 @@ parameters! {
     deferred_share = 0.407,
     /// The same for narrow stores, relative to stores as wide as the tile.
     chunks_share = 0.722,
-    /// Extra cycles of a step for a cluster of two.
+    /// Extra cycles of a step for a cluster.
     cluster_cycles = 4.3,
     /// The share of the rate of `wgmma` that `mma.sync` reaches.
     mma_sync_share = 0.53,

@@ -246,11 +246,13 @@ impl GemmModel {
     fn busy(&self, config: &GemmConfig, problem: &GemmProblem) -> Busy {
         let p = &self.parameters;
         let [rows, columns, steps] = config.tiles(problem);
-        let cluster = config.cluster.max(1);
-        let clusters =
-            f64::from(rows.div_ceil(cluster)) * f64::from(columns) * f64::from(problem.batch);
+        let [m, n] = config.cluster.map(|blocks| blocks.max(1));
+        let cluster = config.cluster_blocks().max(1);
+        let clusters = f64::from(rows.div_ceil(m))
+            * f64::from(columns.div_ceil(n))
+            * f64::from(problem.batch);
         let resident = if config.is_warp_specialised() { 1 } else { self.resident(config) };
-        let at_once = f64::from((self.machine.sms / cluster).max(1));
+        let at_once = f64::from(self.machine.clusters(cluster));
         let share = match config.splits {
             Splits::Even(parts) => {
                 Share::even([clusters, f64::from(steps)], parts.max(1), [at_once, resident.into()])
@@ -416,7 +418,7 @@ impl GemmModel {
         if busy >= 1.0 { more } else { few + (wave - few) * busy }
     }
 
-    /// Returns the bytes of a step that a block fetches from the L2 cache: the blocks of a cluster share B, and rows of a
+    /// Returns the bytes of a step that a block fetches from the L2 cache: the blocks of a cluster along M share B, those along N share A, and rows of a
     /// tile that are not aligned to a line of the cache are in two lines.
     fn stage_l2_bytes(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let [m, n, k] = config.tile.map(f64::from);
@@ -443,7 +445,8 @@ impl GemmModel {
         let b = n
             * bytes(config.b, strides.map(|strides| strides.b[0]))
             * beyond(n, columns, problem.n);
-        a + b / f64::from(config.cluster.max(1))
+        let [along_m, along_n] = config.cluster.map(|blocks| f64::from(blocks.max(1)));
+        a / along_n + b / along_m
     }
 
     /// Bytes from the L2 cache, and bytes of memory.
@@ -461,7 +464,7 @@ impl GemmModel {
             // The tiles of a wave form a block of `high` x `wide` tiles; `high` follows from the rasterization.
             let tiles = f64::from(self.machine.sms).min(rows * columns);
             let high = match config.raster {
-                Raster::Swizzle { width } => f64::from(width * config.cluster),
+                Raster::Swizzle { width } => f64::from(width * config.cluster[0]),
                 Raster::SwizzleAlongM { width } => tiles / f64::from(width.max(1)),
                 Raster::Hilbert => tiles.sqrt(),
                 Raster::AlongM => rows,

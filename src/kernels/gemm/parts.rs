@@ -75,7 +75,8 @@ pub(super) struct Parts<'b> {
     extents: [Val<'b, i32>; 3],
     /// Steps along K of a tile.
     steps: Val<'b, i32>,
-    cluster: u32,
+    /// Blocks of a cluster along M and N.
+    cluster: [u32; 2],
 }
 
 /// A part of a tile.
@@ -228,8 +229,9 @@ impl<'b> Parts<'b> {
         'b: 'c,
     {
         let [rows, columns, batch] = self.extents;
-        let tiles = (rows + (self.cluster - 1)) / self.cluster * columns * batch;
-        let (block, blocks) = (k.block_idx().x / self.cluster, k.grid_dim().x / self.cluster);
+        let [m, n] = self.cluster;
+        let tiles = (rows + (m - 1)) / m * ((columns + (n - 1)) / n) * batch;
+        let (block, blocks) = (k.block_idx().x / (m * n), k.grid_dim().x / (m * n));
         let rest = tiles % blocks;
         let shared = (rest.gt(0) & tiles.gt(blocks)).select(rest + blocks, rest);
         let len = (shared * self.steps + (blocks - 1)) / blocks;
@@ -258,8 +260,9 @@ impl<'b> Parts<'b> {
         'b: 'c,
     {
         let ([rows, columns, _], Tile { row, column, batch }) = (self.extents, part.tile);
-        // A cluster beyond the last row tile has a tile there, too.
-        let tile = (batch * columns + column) * (rows + (self.cluster - 1)) + row;
+        // A cluster beyond the last tile along M or N has tiles there, too.
+        let ([m, n], cluster) = (self.cluster, self.cluster[0] * self.cluster[1]);
+        let tile = (batch * (columns + (n - 1)) + column) * (rows + (m - 1)) + row;
         match self.splits {
             Splits::Even(_) => {
                 let parts = self.splits.even();
@@ -272,8 +275,8 @@ impl<'b> Parts<'b> {
                 let last = (start + (self.steps - 1)) / runs.len;
                 Slots {
                     tile,
-                    first: (block + part.number) * self.cluster + self.tiles.rank(k),
-                    step: self.cluster,
+                    first: (block + part.number) * cluster + self.tiles.rank(k),
+                    step: cluster,
                     number: runs.block - block,
                     count: last - block + 1,
                     first_is_late: true,

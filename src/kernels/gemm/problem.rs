@@ -198,9 +198,10 @@ impl GemmConfig {
         if splits > 1 && (splits - 1) * tiles[2].div_ceil(splits) >= tiles[2] {
             return Err(GemmError::Splits { k: problem.k, splits: self.splits.even() });
         }
-        let blocks = (tiles[0] + u64::from(self.cluster))
+        let [m, n] = self.cluster.map(u64::from);
+        let blocks = (tiles[0] + m)
             .saturating_mul(splits)
-            .saturating_mul(tiles[1])
+            .saturating_mul(tiles[1] + n)
             .saturating_mul(self.matrices(problem).into());
         if blocks > i32::MAX as u64 {
             return Err(GemmError::Tiles { tiles: blocks });

@@ -3,7 +3,8 @@
 use crate::arch::Major;
 use crate::ir::Element;
 use crate::runtime::{
-    AtLaunch, Buffer, Device, Function, Grid, LoadOptions, TensorMapArg, TensorMapArgMut,
+    AtLaunch, Buffer, Device, Function, Grid, LoadOptions, RuntimeError, TensorMapArg,
+    TensorMapArgMut,
 };
 
 use super::config::GemmConfig;
@@ -25,6 +26,21 @@ pub(super) enum Product<T: Types, E: EpilogueParameter> {
     Lines(Function<sm90::ByLines<T, E>>),
     SplitLines(Function<sm90::SplitByLines<T, E>>, SplitWorkspace),
     Groups(Function<sm90::ByGroups<T, E>>),
+}
+
+/// Evaluates an expression for the function of a [`Product`].
+macro_rules! on_function {
+    ($product:expr, $function:ident => $value:expr) => {
+        match $product {
+            Product::Whole($function) => $value,
+            Product::Split($function, _) => $value,
+            Product::Rows($function) => $value,
+            Product::SplitRows($function, _) => $value,
+            Product::Lines($function) => $value,
+            Product::SplitLines($function, _) => $value,
+            Product::Groups($function) => $value,
+        }
+    };
 }
 
 impl<T: Types, E: EpilogueParameter> Product<T, E> {
@@ -52,15 +68,19 @@ impl<T: Types, E: EpilogueParameter> Product<T, E> {
     }
 
     pub(super) fn compiler_log(&self) -> &str {
-        match self {
-            Product::Whole(function) => function.compiler_log(),
-            Product::Split(function, _) => function.compiler_log(),
-            Product::Rows(function) => function.compiler_log(),
-            Product::SplitRows(function, _) => function.compiler_log(),
-            Product::Lines(function) => function.compiler_log(),
-            Product::SplitLines(function, _) => function.compiler_log(),
-            Product::Groups(function) => function.compiler_log(),
+        on_function!(self, function => function.compiler_log())
+    }
+
+    /// The blocks of clusters that the device runs at once: fewer than it has SMs where those of a cluster must be
+    /// neighbours. `None` without clusters, and on the simulator.
+    pub(super) fn blocks_at_once(&self, config: &GemmConfig) -> Result<Option<u32>, RuntimeError> {
+        let blocks = config.cluster_blocks();
+        if blocks == 1 {
+            return Ok(None);
         }
+        let grid = Grid::new([blocks, 1, 1], [config.threads(), 1, 1]);
+        let clusters = on_function!(self, function => function.clusters_at_once(grid))?;
+        Ok(clusters.map(|clusters| clusters * blocks))
     }
 }
 

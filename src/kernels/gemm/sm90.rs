@@ -339,7 +339,7 @@ impl Plan {
     fn options(&self) -> KernelOptions {
         let options = KernelOptions::default().block([self.config.threads(), 1, 1]);
         let options = options.min_blocks_per_sm(1);
-        match self.config.cluster {
+        match self.config.cluster_blocks() {
             1 => options,
             blocks => options.cluster([blocks, 1, 1]),
         }
@@ -360,7 +360,7 @@ impl Plan {
         let staging =
             k.shared_aligned::<T::D>(config.consumers() * store.elements(), SWIZZLE_ALIGN);
         let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
-        let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals).cluster(config.cluster);
+        let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals).cluster(config.cluster_blocks());
         let pipe = pipe.written_by(config.writers());
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
@@ -419,6 +419,7 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
         let Producer { plan: Plan { config, .. }, sizes, input, pipe, sa, sb } = *self;
         let [m, n, depth] = config.tile;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
+        let [along_m, along_n] = parts.tiles.peers(k);
         parts.for_each(k, pipe.producer(k), |k, Part { tile, first, end, .. }, state| {
             let [of_a, of_b] =
                 [sizes.batched_a, sizes.batched_b].map(|batched| tile.batch * batched);
@@ -438,8 +439,9 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
                     let (a, b) = &**maps;
                     let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
                     let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
-                    ga.domain_offset(k, (first_row.clone(), 0)).load(k, &sa, full);
-                    gb.load_rotated(k, &sb, full, config.cluster, [step, parts.tiles.rank(k)]);
+                    let ga = ga.domain_offset(k, (first_row.clone(), 0));
+                    ga.load_rotated(k, &sa, full, along_n, step);
+                    gb.load_rotated(k, &sb, full, along_m, step);
                 }
                 if let Some((a, b)) = &fetched {
                     let next = (depth, (step + 1).lt(end));

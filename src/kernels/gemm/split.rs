@@ -178,14 +178,14 @@ impl SplitWorkspace {
     ) -> Result<MutexGuard<'_, SplitBuffers>, GemmError> {
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         let (partials, arrivals) = &mut *buffers;
-        let (cluster, consumers) = (u64::from(config.cluster), u64::from(config.consumers()));
-        let tiles = (rows + cluster - 1) * columns * batch;
+        let ([m, n], consumers) = (config.cluster.map(u64::from), u64::from(config.consumers()));
+        let tiles = (rows + m - 1) * (columns + n - 1) * batch;
         let slots = match config.splits {
             Splits::Even(parts) => tiles * u64::from(parts),
             Splits::Stream => {
-                let blocks = (u64::from(grid.blocks[0]) / cluster).max(1);
-                let tiles = rows.div_ceil(cluster) * columns * batch;
-                (blocks + Splits::shared(tiles, blocks)) * cluster
+                let blocks = (u64::from(grid.blocks[0]) / (m * n)).max(1);
+                let tiles = rows.div_ceil(m) * columns.div_ceil(n) * batch;
+                (blocks + Splits::shared(tiles, blocks)) * m * n
             }
         };
         let (groups, slots) = (tiles * consumers, slots * consumers);

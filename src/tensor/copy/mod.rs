@@ -11,6 +11,7 @@ pub(super) mod row;
 pub(super) mod staged_store;
 pub(super) mod thr_store;
 pub(super) mod thread;
+mod peers;
 pub(super) mod tma;
 pub(super) mod tma_tensor;
 
@@ -26,5 +27,6 @@ pub use row::Row;
 pub use staged_store::StagedStore;
 pub use thr_store::{AccumulatorMap, StoreDestination, StoreWords, ThrStore};
 pub use thread::{autovec_copy, autovec_copy_if, copy, copy_if, copy_zfill};
+pub use peers::ClusterPeers;
 pub use tma::TmaCopy;
 pub use tma_tensor::TmaTensor;

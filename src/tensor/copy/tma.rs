@@ -9,6 +9,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Shared, TensorMap, TensorMapMut, Val};
 use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle};
 
+use super::peers::ClusterPeers;
 use crate::tensor::atom::{AtomError, CopyAtom, CopyOp, TmaOp};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::SharedTensor;
@@ -373,8 +374,8 @@ impl TmaCopy {
         }
     }
 
-    /// As [`load`](TmaCopy::load), for a tile that all `blocks` blocks of the cluster need. Every block calls it, and block
-    /// `number % blocks` multicasts the tile to all; `rank` is the calling block.
+    /// As [`load`](TmaCopy::load), for a tile that several blocks of the cluster need. Each of them calls it, and the one
+    /// with the rank `number % blocks` multicasts the tile to all.
     #[track_caller]
     #[expect(clippy::too_many_arguments, reason = "each is another thing of the copy")]
     pub fn load_rotated<'k: 'b, 'b, T: Element, const RANK: usize>(
@@ -384,15 +385,15 @@ impl TmaCopy {
         origin: impl Into<DeviceCoord<'b>>,
         to: &SharedTensor<'b, T>,
         full: MbarrierRef<'b>,
-        blocks: u32,
-        [number, rank]: [Val<'b, i32>; 2],
+        peers: ClusterPeers<'b>,
+        number: Val<'b, i32>,
     ) {
-        let origin = origin.into();
+        let (origin, ClusterPeers { blocks, rank, ctas }) = (origin.into(), peers);
         if blocks == 1 {
             return self.load(k, map, origin, to, full);
         }
         let mine = (number % blocks).eq(rank);
-        k.if_(mine, |k| self.load_multicast(k, map, origin, to, full, (1 << blocks) - 1));
+        k.if_(mine, |k| self.load_multicast(k, map, origin, to, full, ctas));
     }
 
     /// Starts the copies of a tile in shared memory to `origin`, but for what is outside of the tensor, as part of the

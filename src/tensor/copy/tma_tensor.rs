@@ -4,6 +4,7 @@ use crate::ir::builder::{DeviceCoord, MbarrierRef, Ty};
 use crate::ir::{Body, Element, TensorMap, TensorMapMut, Val};
 use crate::layout::{IntTuple, TilerRef};
 
+use super::peers::ClusterPeers;
 use super::tma::TmaCopy;
 use crate::tensor::view::tensor::{CoordTensor, SharedTensor, Tensor};
 
@@ -111,19 +112,18 @@ impl<'b, T: Element, const RANK: usize> TmaTensor<'_, 'b, TensorMap<T, RANK>> {
         self.copy.load(k, self.map, self.coords.data().value(), to, full);
     }
 
-    /// Starts the copies of this tile to all `blocks` blocks of the cluster, in block `number % blocks`:
-    /// [`TmaCopy::load_rotated`].
+    /// Starts the copies of this tile to all blocks of the cluster that need it, in one of them: [`TmaCopy::load_rotated`].
     #[track_caller]
     pub fn load_rotated<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
         to: &SharedTensor<'b, T>,
         full: MbarrierRef<'b>,
-        blocks: u32,
-        turn: [Val<'b, i32>; 2],
+        peers: ClusterPeers<'b>,
+        number: Val<'b, i32>,
     ) {
         let origin = self.coords.data().value();
-        self.copy.load_rotated(k, self.map, origin, to, full, blocks, turn);
+        self.copy.load_rotated(k, self.map, origin, to, full, peers, number);
     }
 }
 

@@ -6,6 +6,7 @@ use crate::ir::{Body, Val};
 use super::raster::Raster;
 use super::row_groups::RowGroups;
 use super::work::{StaticScheduler, WorkScheduler};
+use crate::tensor::copy::ClusterPeers;
 use crate::tensor::error::{TensorError, count_of};
 
 crate::values! {
@@ -55,8 +56,9 @@ pub struct TileScheduler<'b> {
     batch: Val<'b, i32>,
     first: Val<'b, i32>,
     step: Val<'b, i32>,
-    cluster: u32,
-    rank: Option<Val<'b, i32>>,
+    /// The blocks of a cluster along M and N, and the place of this one among them.
+    cluster: [u32; 2],
+    place: Option<[Val<'b, i32>; 2]>,
     /// Groups of rows, and the rows of a tile.
     groups: Option<(RowGroups<'b>, Val<'b, i32>)>,
 }
@@ -82,22 +84,31 @@ impl<'b> TileScheduler<'b> {
             k.report(TensorError { operation: "TileScheduler", operand: raster.to_string(), kind });
         }
         let (first, step) = (k.block_idx().x, k.grid_dim().x);
-        let (cluster, rank, groups) = (1, None, None);
-        TileScheduler { raster, rows, columns, batch, first, step, cluster, rank, groups }
+        let (cluster, place, groups) = ([1, 1], None, None);
+        TileScheduler { raster, rows, columns, batch, first, step, cluster, place, groups }
     }
 
-    /// The same for clusters of `blocks` blocks along M: the blocks of a cluster take adjacent row tiles.
+    /// The same for clusters of `m` blocks along M by `n` along N, which take adjacent tiles: block `r` of a cluster has the
+    /// row tile `r % m` and the column tile `r / m` of its tiles.
     #[track_caller]
-    pub fn clusters(self, blocks: u32) -> Self {
+    pub fn clusters(self, [m, n]: [u32; 2]) -> Self {
+        let blocks = m * n;
         if blocks == 1 {
             return self;
         }
+        let (rank, zero) = (self.first % blocks, self.first.constant(0));
+        let place = match [m, n] {
+            [_, 1] => [rank, zero],
+            [1, _] => [zero, rank],
+            _ => [rank % m, rank / m],
+        };
         TileScheduler {
-            rows: (self.rows + (blocks - 1)) / blocks,
+            rows: (self.rows + (m - 1)) / m,
+            columns: (self.columns + (n - 1)) / n,
             first: self.first / blocks,
             step: self.step / blocks,
-            cluster: blocks,
-            rank: Some(self.first % blocks),
+            cluster: [m, n],
+            place: Some(place),
             ..self
         }
     }
@@ -130,10 +141,31 @@ impl<'b> TileScheduler<'b> {
         TileScheduler { first, step: self.step * groups, ..self }
     }
 
-    /// The block in its cluster.
+    /// The number of the block in its cluster.
     #[track_caller]
     pub fn rank(&self, k: &Body<'b, '_>) -> Val<'b, i32> {
-        self.rank.unwrap_or_else(|| k.constant(0))
+        match (self.place, self.cluster) {
+            (None, _) => k.constant(0),
+            (Some([rank, _]), [_, 1]) | (Some([_, rank]), [1, _]) => rank,
+            (Some([m, n]), [rows, _]) => n * rows + m,
+        }
+    }
+
+    /// The blocks of the cluster along M, which need the same columns of B, and those along N, which need the same rows of A.
+    #[track_caller]
+    pub fn peers(&self, k: &Body<'b, '_>) -> [ClusterPeers<'b>; 2] {
+        let ([blocks_m, blocks_n], zero) = (self.cluster, k.constant(0));
+        let [m, n] = self.place.unwrap_or([zero; 2]);
+        let mask = |blocks: u32, step: u32, first: Val<'b, i32>, others: u32| {
+            let mask = k.constant((0..blocks).map(|block| 1 << (block * step)).sum::<u32>());
+            if others == 1 { mask } else { mask << first.cvt::<u32>() }
+        };
+        let along_m = mask(blocks_m, 1, n * blocks_m, blocks_n);
+        let along_n = mask(blocks_n, blocks_m, m, blocks_m);
+        [
+            ClusterPeers { blocks: blocks_m, rank: m, ctas: along_m },
+            ClusterPeers { blocks: blocks_n, rank: n, ctas: along_n },
+        ]
     }
 
     /// Runs `body` for each tile, with values that are carried from one to the next; returns the last ones.
@@ -187,11 +219,10 @@ impl<'b> TileScheduler<'b> {
         let batch = number / matrix;
         let [row, column] =
             coordinate(k, self.raster, number - batch * matrix, [self.rows, self.columns]);
-        let row = match self.rank {
-            None => row,
-            Some(rank) => row * self.cluster + rank,
-        };
-        Tile { row, column, batch }
+        let Some([m, n]) = self.place else { return Tile { row, column, batch } };
+        let of = |tile, blocks, place| if blocks == 1 { tile } else { tile * blocks + place };
+        let [rows, columns] = self.cluster;
+        Tile { row: of(row, rows, m), column: of(column, columns, n), batch }
     }
 }
 
