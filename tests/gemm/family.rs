@@ -118,7 +118,13 @@ fn pingpong_kernels() {
         GemmConfig { tile: [64, 40, 64], store: StoreForm::Rows, stages: 3, ..small },
         GemmConfig { tile: [64, 64, 128], raster: Raster::AlongN, ..small },
         GemmConfig { cluster: [2, 1], ..small },
-        GemmConfig { cluster: [1, 4], tile: [128, 40, 64], store: StoreForm::Rows, stages: 3, ..small },
+        GemmConfig {
+            cluster: [1, 4],
+            tile: [128, 40, 64],
+            store: StoreForm::Rows,
+            stages: 3,
+            ..small
+        },
     ];
     for config in configs {
         for problem in problems() {

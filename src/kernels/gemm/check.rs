@@ -238,7 +238,9 @@ impl GemmConfig {
             LoadForm::Threads if self.consumers() > 1 => {
                 Some("threads fetch for one warp group alone")
             }
-            LoadForm::Threads if self.cluster != [1, 1] => Some("only tensor copies are for clusters"),
+            LoadForm::Threads if self.cluster != [1, 1] => {
+                Some("only tensor copies are for clusters")
+            }
             LoadForm::Threads if self.store != StoreForm::Direct => {
                 Some("threads that fetch tiles go with threads that write D (`direct`)")
             }

@@ -33,8 +33,8 @@ const PARTS: u32 = 116;
 const SIMT: [([u32; 3], u32); 4] =
     [([128, 256, 32], 3), ([128, 128, 32], 3), ([128, 64, 16], 3), ([64, 64, 16], 4)];
 
-/// The clusters of operands that are not aligned to lines of the L2 cache, for which each row of a tile is two requests.
-const CLUSTERS: &[[u32; 2]] = &[[1, 1], [2, 1], [4, 1], [1, 2], [1, 4], [2, 2]];
+/// The clusters.
+const CLUSTERS: [[u32; 2]; 6] = [[1, 1], [2, 1], [4, 1], [1, 2], [1, 4], [2, 2]];
 
 /// Tiles of the multistage kernel.
 const SM80: [[u32; 2]; 4] = [[128, 256], [128, 128], [64, 128], [64, 64]];
@@ -155,7 +155,7 @@ impl GemmConfig {
     /// The configurations of the warp-specialised kernel with the target, the types, the contiguous modes and the epilogue
     /// of this one, and worth a comparison for a problem: tiles of 64 to 256 rows of an instruction by every
     /// multiple of 8 columns, operands as they are and exchanged, one and two swizzle rows deep, tiles shared or
-    /// each of a warp group's own, clusters where pitches are not aligned to lines of the L2 cache. Not all have a
+    /// each of a warp group's own, clusters of up to four blocks where there are as many tiles. Not all have a
     /// kernel: see [`check`](GemmConfig::check).
     pub(crate) fn candidates(&self, problem: &GemmProblem, sms: u32) -> Vec<GemmConfig> {
         if self.target != Target::SM_90A || self.a == Scalar::F32 {
@@ -166,10 +166,6 @@ impl GemmConfig {
         let repack = a || b;
         let load = if repack { LoadForm::Repack } else { LoadForm::Tensor };
         let base = GemmConfig { load, ..base };
-        // Copies are aligned to lines of the L2 cache.
-        let [a, b, _] = base.unaligned_operands(problem, 128);
-        let unaligned = !repack && (a || b);
-        let clusters = if unaligned || std::env::var("TW_ALLCL").is_ok() { CLUSTERS } else { &CLUSTERS[..1] };
         // Tiles lower than an instruction are for matrices that are, where operands cannot be exchanged.
         let heights = [256, 192, 128, 64].into_iter();
         let heights = heights.chain([32, 16].into_iter().filter(|m| problem.m <= *m));
@@ -183,9 +179,10 @@ impl GemmConfig {
             for (schedule, swap) in forms {
                 let [m, n] = if swap { [columns, rows] } else { [rows, columns] };
                 let deep = if m * n <= 128 * 128 { 2 } else { 1 };
-                for (lines, &cluster) in
-                    (1..=deep).flat_map(|k| clusters.iter().map(move |c| (k, c)))
-                {
+                let tiles = [problem.m.div_ceil(m), problem.n.div_ceil(n)];
+                let shared = |[m, n]: [u32; 2]| m <= tiles[0] && n <= tiles[1];
+                let clusters = CLUSTERS.into_iter().filter(|cluster| shared(*cluster));
+                for (cluster, lines) in clusters.flat_map(|c| (1..=deep).map(move |k| (c, k))) {
                     let tile = [m, n, base.tile[2] * lines];
                     let config = GemmConfig { schedule, swap, cluster, tile, ..base };
                     // More accumulators leave the producer, or two tiles of a thread block, too few registers.

@@ -110,8 +110,8 @@ parameters! {
     deferred_share = 0.407,
     /// The same for narrow stores, relative to stores as wide as the tile.
     chunks_share = 0.722,
-    /// Extra cycles of a step for a cluster.
-    cluster_cycles = 4.3,
+    /// Extra cycles of a step for each other block of its cluster.
+    cluster_cycles = 45.0,
     /// The share of the rate of `wgmma` that `mma.sync` reaches.
     mma_sync_share = 0.53,
     /// The share of the L2 cache that keeps tiles for other blocks.

@@ -173,7 +173,7 @@ impl GemmModel {
         };
         let energy_s = energy_j / (watts - p.idle_w).max(1.0);
         // Where two of them are alike, both are felt.
-        let power = 12.0;
+        let power = 8.0;
         let longest = busy_s.max(memory_s).max(energy_s);
         let share = |seconds: f64| (seconds / longest).powf(power);
         let sum = share(busy_s) + share(memory_s) + share(energy_s);
@@ -248,9 +248,8 @@ impl GemmModel {
         let [rows, columns, steps] = config.tiles(problem);
         let [m, n] = config.cluster.map(|blocks| blocks.max(1));
         let cluster = config.cluster_blocks().max(1);
-        let clusters = f64::from(rows.div_ceil(m))
-            * f64::from(columns.div_ceil(n))
-            * f64::from(problem.batch);
+        let clusters =
+            f64::from(rows.div_ceil(m)) * f64::from(columns.div_ceil(n)) * f64::from(problem.batch);
         let resident = if config.is_warp_specialised() { 1 } else { self.resident(config) };
         let at_once = f64::from(self.machine.clusters(cluster));
         let share = match config.splits {
@@ -275,12 +274,15 @@ impl GemmModel {
             } else {
                 0.0
             }
-            + if cluster > 1 { p.cluster_cycles } else { 0.0 };
+            + f64::from(cluster - 1) * p.cluster_cycles;
         let lines = f64::from(config.tile[2] * config.a.size_bytes()) / 128.0;
         let fill = bytes / p.fill_bytes;
+        // A stage of a cluster is asked for when it is empty in all blocks.
+        let others = f64::from(cluster).log2() * CLUSTER_LATENCY;
         // The tensor cores hold two stages: the one they read, and the one before it.
-        let refill = (REQUEST_CYCLES + FILL_SHARE * fill) / (stages - 2.0).max(1.0);
-        let latency = (p.latency_cycles / stages).max(refill);
+        let request = REQUEST_CYCLES + CLUSTER_SHARE * others;
+        let refill = (request + FILL_SHARE * fill) / (stages - 2.0).max(1.0);
+        let latency = ((p.latency_cycles + others) / stages).max(refill);
         let step = (products + own).max(fill).max(latency);
         let drained = products + own / lines.max(1.0);
         let step = step.max(drained);
@@ -413,9 +415,8 @@ impl GemmModel {
 
     /// Returns the cost of a byte in rows that are not aligned to lines of the L2 cache, with this number of blocks.
     fn unaligned_share(&self, blocks: u64) -> f64 {
-        let [few, wave, more] = UNALIGNED;
         let busy = blocks as f64 / f64::from(self.machine.sms);
-        if busy >= 1.0 { more } else { few + (wave - few) * busy }
+        1.0 + (UNALIGNED - 1.0) * busy.min(1.0)
     }
 
     /// Returns the bytes of a step that a block fetches from the L2 cache: the blocks of a cluster along M share B, those along N share A, and rows of a
@@ -438,8 +439,9 @@ impl GemmModel {
             k * size as f64 * lines
         };
         // Rows of a tile beyond the matrix are not free.
-        let beyond =
-            |tile: f64, tiles: u64, extent: u32| tile * tiles as f64 / f64::from(extent.max(1));
+        let beyond = |tile: f64, tiles: u64, extent: u32| {
+            (tile * tiles as f64 / f64::from(extent.max(1))).powf(BEYOND_POWER)
+        };
         let a =
             m * bytes(config.a, strides.map(|strides| strides.a[0])) * beyond(m, rows, problem.m);
         let b = n
@@ -505,9 +507,11 @@ fn lines_of(config: &GemmConfig) -> f64 {
     1.0 + SECTOR_BYTES as f64 / f64::from(row)
 }
 
-/// The cost of a byte in rows that are not aligned to lines of the L2 cache, which are in two lines each: of very few blocks, of
-/// one wave (in between, in proportion), and of more.
-const UNALIGNED: [f64; 3] = [1.2, 2.2, 3.1];
+/// The cost of a byte in rows that are not aligned to lines of the L2 cache, which are in two lines each, where all SMs work; it
+/// is less in proportion where some do not.
+const UNALIGNED: f64 = 2.8;
+/// The power of the share of rows of a tile that are beyond the matrix, in the cost of its bytes.
+const BEYOND_POWER: f64 = 0.4;
 /// Cycles of an SM for each copy that a thread makes: through registers, and by `cp.async`.
 const COPY_CYCLES: [f64; 2] = [0.38, 0.5];
 /// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
@@ -538,7 +542,11 @@ const PART_CYCLES: f64 = 40.0;
 const REQUEST_CYCLES: f64 = 700.0;
 const FILL_SHARE: f64 = 0.65;
 /// Cycles in which the blocks of a cluster wait for each other at the start and at the end.
-const CLUSTER_CYCLES: f64 = 600.0;
+const CLUSTER_CYCLES: f64 = 1050.0;
+/// Cycles from the request for a stage of a cluster of two to its first bytes, beyond those of one block; and the share of them
+/// that counts where the stages are few.
+const CLUSTER_LATENCY: f64 = 500.0;
+const CLUSTER_SHARE: f64 = 0.4;
 /// Cycles of the start and the end of a thread block that has an SM for itself, without tensor cores.
 const ALONE_CYCLES: f64 = 30_000.0;
 /// Bytes of partial accumulators that an SM writes or reads in a cycle.
@@ -642,7 +650,7 @@ mod tests {
             let many = GemmProblem { batch: 16, ..problem };
             let of_many = seconds(model, many, Regime::Burst);
             // Many problems may occupy all SMs where one does not.
-            let most = 16.5 * UNALIGNED[2] / UNALIGNED[0];
+            let most = 16.5 * UNALIGNED;
             assert!(of_many >= burst && of_many <= most * burst, "{config} {problem:?}");
         }
     }

@@ -360,7 +360,8 @@ impl Plan {
         let staging =
             k.shared_aligned::<T::D>(config.consumers() * store.elements(), SWIZZLE_ALIGN);
         let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
-        let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals).cluster(config.cluster_blocks());
+        let pipe =
+            TmaPipeline::new(k, config.stages, bytes, arrivals).cluster(config.cluster_blocks());
         let pipe = pipe.written_by(config.writers());
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
