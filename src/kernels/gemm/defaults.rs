@@ -166,6 +166,9 @@ impl GemmConfig {
         let repack = a || b;
         let load = if repack { LoadForm::Repack } else { LoadForm::Tensor };
         let base = GemmConfig { load, ..base };
+        // Copies are aligned to lines of the L2 cache.
+        let [a, b, _] = base.unaligned_operands(problem, 128);
+        let unaligned = !repack && (a || b);
         // Tiles lower than an instruction are for matrices that are, where operands cannot be exchanged.
         let heights = [256, 192, 128, 64].into_iter();
         let heights = heights.chain([32, 16].into_iter().filter(|m| problem.m <= *m));
@@ -180,10 +183,18 @@ impl GemmConfig {
                 let [m, n] = if swap { [columns, rows] } else { [rows, columns] };
                 let deep = if m * n <= 128 * 128 { 2 } else { 1 };
                 let tiles = [problem.m.div_ceil(m), problem.n.div_ceil(n)];
-                let shared = |[m, n]: [u32; 2]| m <= tiles[0] && n <= tiles[1];
-                let clusters = CLUSTERS.into_iter().filter(|cluster| shared(*cluster));
+                let apart = !unaligned
+                    && GemmConfig { tile: [m, n, base.tile[2]], ..base }
+                        .is_one_large_wave(problem, sms);
+                let clusters = CLUSTERS
+                    .into_iter()
+                    .filter(|[m, n]| *m <= tiles[0] && *n <= tiles[1] && (m * n == 1 || !apart));
                 for (cluster, lines) in clusters.flat_map(|c| (1..=deep).map(move |k| (c, k))) {
                     let tile = [m, n, base.tile[2] * lines];
+                    // Boxes of 8 rows of one line are fetched slower than larger ones.
+                    if lines == 1 && columns == 8 && problem.k > tile[2] {
+                        continue;
+                    }
                     let config = GemmConfig { schedule, swap, cluster, tile, ..base };
                     // More accumulators leave the producer, or two tiles of a thread block, too few registers.
                     let max = if schedule == Schedule::Pingpong { 192 } else { 200 };
@@ -240,9 +251,14 @@ impl GemmConfig {
         config.with_max_stages(STAGES)
     }
 
-    /// Returns true if a launch that overlaps with the one before is slower: blocks that share the tiles of a large operand
-    /// are neighbours in one half of the L2 cache, unless they start where an SM happens to be free.
+    /// Returns true if a launch that overlaps with the one before is slower: see [`is_one_large_wave`](Self::is_one_large_wave).
     fn suffers_from_overlap(&self, problem: &GemmProblem, sms: u32) -> bool {
+        self.cluster == [1, 1] && self.is_one_large_wave(problem, sms)
+    }
+
+    /// Returns true if blocks that all run at once share the tiles of a large operand. They are neighbours in one half of the
+    /// L2 cache, unless they start where an SM happens to be free, or as clusters.
+    fn is_one_large_wave(&self, problem: &GemmProblem, sms: u32) -> bool {
         /// Measured: from 4 to 19 % of products with more bytes, and gains with fewer.
         const BYTES: u64 = 18 << 20;
         let [rows, columns, _] = self.tiles(problem).map(u64::from);
@@ -251,7 +267,7 @@ impl GemmConfig {
             [m * k * u64::from(self.a.size_bytes()), n * k * u64::from(self.b.size_bytes())];
         let shared = if a > b { columns > 1 } else { rows > 1 };
         let one_wave = rows * columns * u64::from(problem.batch) <= u64::from(sms);
-        self.cluster == [1, 1] && shared && one_wave && a + b >= BYTES
+        shared && one_wave && a + b >= BYTES
     }
 
     /// Returns of A, B and D whether its pitch or its batch stride is no multiple of `bytes`.

@@ -111,7 +111,7 @@ parameters! {
     /// The same for narrow stores, relative to stores as wide as the tile.
     chunks_share = 0.722,
     /// Extra cycles of a step for each other block of its cluster.
-    cluster_cycles = 45.0,
+    cluster_cycles = 44.0,
     /// The share of the rate of `wgmma` that `mma.sync` reaches.
     mma_sync_share = 0.53,
     /// The share of the L2 cache that keeps tiles for other blocks.

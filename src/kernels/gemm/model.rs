@@ -162,7 +162,8 @@ impl GemmModel {
         let (l2_bytes, memory_bytes) = self.traffic(config, problem);
         // Parts are summed when the operands have been read.
         let fix_up_s = of_cycles(busy.fix_up);
-        let memory_s = launch + memory_bytes / self.machine.memory_bytes_per_s + fix_up_s;
+        let met = of_cycles(if config.cluster_blocks() > 1 { CLUSTER_CYCLES } else { 0.0 });
+        let memory_s = launch + met + memory_bytes / self.memory_rate(config, problem) + fix_up_s;
         let copies_s = self.copies(config, problem);
         let energy_j = self.flops(config, problem) * p.flop_j * energy_of(config)
             + l2_bytes * p.l2_j
@@ -173,7 +174,7 @@ impl GemmModel {
         };
         let energy_s = energy_j / (watts - p.idle_w).max(1.0);
         // Where two of them are alike, both are felt.
-        let power = 8.0;
+        let power = 7.0;
         let longest = busy_s.max(memory_s).max(energy_s);
         let share = |seconds: f64| (seconds / longest).powf(power);
         let sum = share(busy_s) + share(memory_s) + share(energy_s);
@@ -367,6 +368,14 @@ impl GemmModel {
         }
     }
 
+    /// Returns the bytes per second that come from memory: few SMs ask for too few at a time.
+    fn memory_rate(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+        let [rows, columns, _] = config.tiles(problem).map(f64::from);
+        let parts = f64::from(problem.batch) * f64::from(config.splits.even());
+        let busy = (rows * columns * parts / f64::from(self.machine.sms)).min(1.0);
+        self.machine.memory_bytes_per_s * busy.sqrt()
+    }
+
     /// Returns the number of resident blocks of an SM, for a kernel without roles.
     fn resident(&self, config: &GemmConfig) -> u32 {
         let by_shared = self.machine.shared_bytes / (config.shared_bytes() + 1024);
@@ -439,9 +448,8 @@ impl GemmModel {
             k * size as f64 * lines
         };
         // Rows of a tile beyond the matrix are not free.
-        let beyond = |tile: f64, tiles: u64, extent: u32| {
-            (tile * tiles as f64 / f64::from(extent.max(1))).powf(BEYOND_POWER)
-        };
+        let beyond =
+            |tile: f64, tiles: u64, extent: u32| tile * tiles as f64 / f64::from(extent.max(1));
         let a =
             m * bytes(config.a, strides.map(|strides| strides.a[0])) * beyond(m, rows, problem.m);
         let b = n
@@ -510,8 +518,6 @@ fn lines_of(config: &GemmConfig) -> f64 {
 /// The cost of a byte in rows that are not aligned to lines of the L2 cache, which are in two lines each, where all SMs work; it
 /// is less in proportion where some do not.
 const UNALIGNED: f64 = 2.8;
-/// The power of the share of rows of a tile that are beyond the matrix, in the cost of its bytes.
-const BEYOND_POWER: f64 = 0.4;
 /// Cycles of an SM for each copy that a thread makes: through registers, and by `cp.async`.
 const COPY_CYCLES: [f64; 2] = [0.38, 0.5];
 /// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
@@ -542,11 +548,11 @@ const PART_CYCLES: f64 = 40.0;
 const REQUEST_CYCLES: f64 = 700.0;
 const FILL_SHARE: f64 = 0.65;
 /// Cycles in which the blocks of a cluster wait for each other at the start and at the end.
-const CLUSTER_CYCLES: f64 = 1050.0;
+const CLUSTER_CYCLES: f64 = 1250.0;
 /// Cycles from the request for a stage of a cluster of two to its first bytes, beyond those of one block; and the share of them
 /// that counts where the stages are few.
-const CLUSTER_LATENCY: f64 = 500.0;
-const CLUSTER_SHARE: f64 = 0.4;
+const CLUSTER_LATENCY: f64 = 460.0;
+const CLUSTER_SHARE: f64 = 0.66;
 /// Cycles of the start and the end of a thread block that has an SM for itself, without tensor cores.
 const ALONE_CYCLES: f64 = 30_000.0;
 /// Bytes of partial accumulators that an SM writes or reads in a cycle.

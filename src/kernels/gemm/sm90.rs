@@ -422,8 +422,7 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
         let [along_m, along_n] = parts.tiles.peers(k);
         parts.for_each(k, pipe.producer(k), |k, Part { tile, first, end, .. }, state| {
-            let [of_a, of_b] =
-                [sizes.batched_a, sizes.batched_b].map(|batched| tile.batch * batched);
+            let [of_a, of_b] = [sizes.batched_a, sizes.batched_b].map(|next| tile.batch * next);
             let first_row = parts.tiles.first_row(k, tile);
             let fetched = match input {
                 Input::Maps(_) => None,

@@ -27,7 +27,7 @@ pub struct SoftmaxConfig {
 const LONG_ROWS: [LongRows; 3] = [
     LongRows { above_bytes: 32 << 10, vectors: 8, threads: 256, stages: 1 },
     LongRows { above_bytes: 64 << 10, vectors: 8, threads: 1024, stages: 0 },
-    LongRows { above_bytes: 128 << 10, vectors: 8, threads: 1024, stages: 1 },
+    LongRows { above_bytes: 128 << 10, vectors: 8, threads: 512, stages: 1 },
 ];
 
 impl SoftmaxConfig {
@@ -132,20 +132,26 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
             // Finite, so that a thread without elements has the sum 0.
             let own_max = elements.max(k.constant(f32::MIN));
             let mut sums = [k.constant(0.0); 4];
+            let mut kept = Vec::new();
             for (i, value) in elements.iter_f32().enumerate() {
-                sums[i % 4] += (value - own_max).exp_fast();
+                kept.push((value - own_max).exp_fast());
+                sums[i % 4] += kept[i];
             }
             let own_sum = tree(k.constant(0.0), &sums, |a, b| a + b);
             let [max, sum] = row.part.reduce(k, [own_max, own_sum], |_, [a, sum_a], [b, sum_b]| {
                 let max = a.max(b);
                 [max, sum_a * (a - max).exp_fast() + sum_b * (b - max).exp_fast()]
             });
-            // Converted again: packed elements take half the registers of `f32` across the reduction.
+            // Converted again: packed elements take half the registers of `f32` across the reduction. The exponentials of the
+            // longest rows take more time than more warps would save.
             let above = elements.iter_f32().map(|value| value - max);
             let y = y.offset(row.number * y_pitch);
             if log {
                 let log_sum = sum.ln();
                 row.part.store(k, y, above.map(|value| value - log_sum));
+            } else if tile.cluster > 1 {
+                let scale = (own_max - max).exp_fast() / sum;
+                row.part.store(k, y, kept.into_iter().map(|value| value * scale));
             } else {
                 let scale = k.constant(1.0) / sum;
                 row.part.store(k, y, above.map(|value| value.exp_fast() * scale));
