@@ -166,7 +166,7 @@ impl GemmConfig {
         let repack = a || b;
         let load = if repack { LoadForm::Repack } else { LoadForm::Tensor };
         let base = GemmConfig { load, ..base };
-        // Copies are aligned to lines of the L2 cache.
+        // Copies are aligned to lines of the L2 cache, too.
         let [a, b, _] = base.unaligned_operands(problem, 128);
         let unaligned = !repack && (a || b);
         // Tiles lower than an instruction are for matrices that are, where operands cannot be exchanged.
@@ -183,9 +183,10 @@ impl GemmConfig {
                 let [m, n] = if swap { [columns, rows] } else { [rows, columns] };
                 let deep = if m * n <= 128 * 128 { 2 } else { 1 };
                 let tiles = [problem.m.div_ceil(m), problem.n.div_ceil(n)];
-                let apart = !unaligned
-                    && GemmConfig { tile: [m, n, base.tile[2]], ..base }
-                        .is_one_large_wave(problem, sms);
+                // Measured: aligned operands gain nothing in many waves, and lose in one with a large operand.
+                let waves = u64::from(tiles[0]) * u64::from(tiles[1]) / u64::from(sms.max(1));
+                let whole = GemmConfig { tile: [m, n, base.tile[2]], ..base };
+                let apart = !unaligned && (waves > 4 || whole.is_one_large_wave(problem, sms));
                 let clusters = CLUSTERS
                     .into_iter()
                     .filter(|[m, n]| *m <= tiles[0] && *n <= tiles[1] && (m * n == 1 || !apart));

@@ -149,7 +149,7 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
             if log {
                 let log_sum = sum.ln();
                 row.part.store(k, y, above.map(|value| value - log_sum));
-            } else if tile.cluster > 1 {
+            } else if tile.cluster > 2 {
                 let scale = (own_max - max).exp_fast() / sum;
                 row.part.store(k, y, kept.into_iter().map(|value| value * scale));
             } else {
