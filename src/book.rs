@@ -10,6 +10,7 @@ macro_rules! chapters {
 }
 
 chapters! {
+    about = "about.md",
     first_kernel = "01-first-kernel.md",
     words = "02-words.md",
     layouts = "03-layouts.md",

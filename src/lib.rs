@@ -2,12 +2,29 @@
 //!
 //! * [`layout`]: CuTe's layout algebra as a host library.
 //! * [`ir`]: the kernel IR, its typed builder and its verifier.
+//! * [`arch`]: formats of the hardware, computed from layouts.
 //! * [`codegen`]: a verified kernel as PTX text.
-//! * `sim`: the simulator, which runs a kernel on the CPU and checks every access.
-//! * [`runtime`]: devices, buffers and launches, on a GPU or on the simulator.
+#![cfg_attr(
+    feature = "sim",
+    doc = "* [`sim`]: the simulator, which runs a kernel on the CPU and checks every access."
+)]
+#![cfg_attr(
+    not(feature = "sim"),
+    doc = "* `sim` (feature `sim`): the simulator, which runs a kernel on the CPU and checks every access."
+)]
 //! * [`tensor`]: CuTe's tensors in a kernel, and the instructions that threads execute on parts of them.
-//! * [`testing`]: one expression on a device, for tests and for small questions.
 //! * [`kernels`]: ready kernels.
+//! * [`runtime`]: devices, buffers and launches, on a GPU or on the simulator.
+#![cfg_attr(
+    feature = "tune",
+    doc = "* [`tune`]: measures configurations of kernels, chooses one, and records it."
+)]
+#![cfg_attr(
+    not(feature = "tune"),
+    doc = "* `tune` (feature `tune`): measures configurations of kernels, chooses one, and records it."
+)]
+//! * [`testing`]: one expression on a device, for tests and for small questions.
+//! * [`prelude`]: the usual imports.
 //!
 //! # The first kernel
 //!

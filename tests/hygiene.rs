@@ -555,6 +555,16 @@ fn the_worked_example_is_what_the_sources_have() {
     }
 }
 
+/// The operation for candle in the book is that of the example, which `.ci/run` tests.
+#[test]
+fn the_operation_for_candle_is_that_of_the_example() {
+    let chapter = read("book/src/16-in-your-program.md");
+    let listing =
+        chapter.split("```rust,ignore\n").nth(1).and_then(|rest| rest.split("```").next());
+    let listing = listing.expect("the chapter has the listing");
+    assert!(read("examples/candle/src/ops.rs").contains(listing), "not in ops.rs:\n{listing}");
+}
+
 /// Returns the variants of an enum, by its text: names that stand four columns right of its `pub enum`.
 fn variants(path: &str, name: &str) -> Vec<String> {
     let text = code(&read(path));

@@ -3,6 +3,20 @@
 //!
 //! All of them are plain data computed from layouts. The code generator writes this data, the
 //! simulator reads it, and a launch encodes it.
+//!
+//! ```
+//! use tilewright::arch::{SwizzleMode, TensorMapDesc};
+//! use tilewright::ir::types::Scalar;
+//! use tilewright::layout::{ComposedLayout, Layout};
+//!
+//! // A tensor map for boxes of 64 rows of 128 bytes of a row-major matrix, and the swizzle of their tile.
+//! let tile: ComposedLayout = "S<3,3,3> o 0 o (64,64):(64,1)".parse()?;
+//! let map = TensorMapDesc::from_layouts(Scalar::Bf16, &Layout::row_major((1000, 512)), &tile)?;
+//! assert_eq!((map.box_dims(), map.swizzle()), (&[64, 64][..], SwizzleMode::B128));
+//! // The swizzle moves the 16-byte chunk 3 of row 5 to chunk 3 ^ 5.
+//! assert_eq!(SwizzleMode::B128.apply(128 * 5 + 16 * 3), 128 * 5 + 16 * (3 ^ 5));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod matrix_descriptor;
 mod sparse;

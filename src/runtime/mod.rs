@@ -34,11 +34,9 @@
 //!
 //! **On a GPU no access of a kernel without checks is bounds-checked.** The simulator checks every access against the
 //! allocation that its pointer comes from. Builds with debug assertions and [`LoadOptions::checked`] put checks into the PTX.
-//! Without them a kernel that is launched with safe Rust and computes a wrong index reads or overwrites other memory of this process on the GPU: other buffers, memory of other
-//! libraries, and on systems where GPUs reach the host's memory (HMM, ATS) the host's too. The hardware only knows whole
-//! pages: it answers an access to a page that is not mapped with a [fault](RuntimeError::Fault), which makes the device
-//! unusable until the process ends. Run each kernel on the simulator first, and let it require the lengths that it
-//! needs (`require_len` of its buffers), and which each launch checks. `docs/safety.md` has the whole picture.
+//! Without them a wrong index in a kernel reads or overwrites other memory of this process. Run each kernel on the simulator
+//! first, and let it require the lengths that it needs (`require_len` of its buffers): each launch checks them.
+//! `docs/safety.md` has the whole picture.
 //!
 //! # What is kept
 //!

@@ -45,11 +45,6 @@
 //! * The result, the number of operations and the fault reported do not depend on how the host runs the
 //!   blocks, unless blocks race for global memory: by plain accesses, or by atomic operations whose order
 //!   matters (accumulators of floating point numbers, `exch`, `cas`, and every use of what was there before).
-//!
-//! [`Program::new`] flattens the region tree to steps on register slots (`program/`); each step is a closure over 32
-//! lanes. A warp (`exec/warp.rs`) runs steps until it waits. A cluster (`exec/cluster.rs`) schedules the warps of its
-//! blocks and completes asynchronous operations (`engine/`). A launch (`launch.rs`) distributes clusters over the
-//! threads of the host. Accesses go through `memory/`, and each violation becomes a report in `fault/`.
 
 mod engine;
 mod exec;

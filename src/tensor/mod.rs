@@ -4,6 +4,22 @@
 //! again, with the algebra of [`layout`](crate::layout); what the host knows of a coordinate costs nothing when
 //! the kernel runs. Mistakes are collected by the build with their Rust lines ([`TensorError`]).
 //!
+//! ```
+//! use tilewright::ir::{Global, Kernel, Target};
+//! use tilewright::layout::{layout, tiler};
+//! use tilewright::tensor::Tensor;
+//!
+//! Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+//!     let x = Tensor::new(k, x, layout!((64, 32):(32, 1)));
+//!     // The tiles of 16 x 8 in the row of tiles of this block, then the elements of a thread of 2 x 8 in the first.
+//!     let tiles = x.local_tile(k, &tiler!(16, 8), (k.block_idx().x, ..));
+//!     assert_eq!(tiles.layout().to_string(), "(16,8,4):(32,1,8)");
+//!     let mine = tiles.slice(k, (.., .., 0)).local_partition(k, &layout!((2, 8):(8, 1)), k.thread_idx().x);
+//!     assert_eq!(mine.layout().to_string(), "(8,1):(64,0)");
+//! })?;
+//! # Ok::<(), tilewright::ir::BuildErrors>(())
+//! ```
+//!
 //! An **atom** is one instruction with the threads that execute it together and, as layouts, which element
 //! each value of each thread is. [`MmaAtom`] and [`CopyAtom`] hold those layouts as data, under CuTe's names
 //! and made by formula; [`SmemAtom`] is a swizzled tile of shared memory that the tensor cores of `sm_90a`

@@ -2,7 +2,7 @@
 
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
-use tilewright::layout::{layout, shape, tiler};
+use tilewright::layout::{Analysis, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::sim::Options;
 use tilewright::tensor::{
@@ -26,12 +26,11 @@ fn without_a_barrier() -> Kernel<Args> {
         });
         let c = Tensor::new(k, c, layout!((64, 64):(64, 1)));
         let c = c.local_tile(k, &tiler!(32, 32), (block.x, block.y));
-        let sa: SharedTensor<'_, f32> = Tensor::shared(k, layout!((32, 8):(1, 33)));
-        let sb: SharedTensor<'_, f32> = Tensor::shared(k, layout!((32, 8):(1, 33)));
+        let [sa, sb] = [(); 2].map(|()| SharedTensor::<f32>::shared(k, layout!((32, 8):(1, 36))));
         let (load, mine) = (loads.slice(thread), mma.slice(thread));
         let acc = mine.fragment_c::<f32>(k, shape!(32, 32));
         acc.fill(k, 0.0);
-        k.for_(range(0, 12), (), |k, step, ()| {
+        k.for_(range(0, 12).prefetch_stages(2), (), |k, step, ()| {
             copy(k, &load.partition_s(k, &a.slice(k, (.., .., step))), &load.partition_d(k, &sa));
             copy(k, &load.partition_s(k, &b.slice(k, (.., .., step))), &load.partition_d(k, &sb));
             k.barrier();
@@ -74,4 +73,20 @@ fn the_report_of_a_missing_barrier() {
     let report = in_lines_of(listing.unwrap(), report.split("\n  also: ").next().unwrap());
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words(readme).contains(&words(&report)), "the README does not have\n{report}");
+}
+
+/// The pitch of the tiles: the threads of a warp store, and load for the product, without bank conflicts.
+#[test]
+fn the_pitch_avoids_bank_conflicts() {
+    let conflicts = |pitch: i64, warp| {
+        let tile = layout!((32, 8):(1, pitch));
+        tile.bank_conflicts(&warp, 1, 32).unwrap().degree()
+    };
+    // Thread t copies row t / 8 and column t % 8. Of the product it has row t % 16 and column t / 16.
+    let (copies, rows, columns) =
+        (layout!((8, 4):(32, 1)), layout!((16, 2):(1, 0)), layout!((16, 2):(0, 1)));
+    assert_eq!([copies, rows, columns].map(|warp| conflicts(36, warp)), [1; 3]);
+    assert_eq!(conflicts(33, layout!((8, 4):(32, 1))), 4);
+    let readme = include_str!("../../README.md");
+    assert_eq!(readme.matches("layout!((32, 8):(1, 36))").count(), 1);
 }

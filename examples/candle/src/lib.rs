@@ -11,7 +11,7 @@ mod ops;
 use candle_core::{Result, Tensor};
 pub use tilewright::kernels::gemm::Activation;
 
-use ops::{Attention, Linear, RmsNorm, Softmax};
+use ops::{Attention, Linear, RmsNorm, Softmax, Square};
 
 /// Returns the softmax over the last dimension.
 ///
@@ -19,6 +19,14 @@ use ops::{Attention, Linear, RmsNorm, Softmax};
 /// Tensors of another type than `f32`, `f16` or `bf16`; those of a launch.
 pub fn softmax(x: &Tensor) -> Result<Tensor> {
     packed(x)?.apply_op1_no_bwd(&Softmax)
+}
+
+/// Returns the square of each element: the smallest operation with a kernel of its own.
+///
+/// # Errors
+/// As [`softmax`].
+pub fn square(x: &Tensor) -> Result<Tensor> {
+    packed(x)?.apply_op1_no_bwd(&Square)
 }
 
 /// Returns `x / sqrt(mean(x^2) + epsilon) * weight` over the last dimension.

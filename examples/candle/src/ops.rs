@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, D, Layout, Shape};
-use tilewright::ir::Element;
 use tilewright::ir::types::Scalar;
+use tilewright::ir::{Element, Global, GlobalMut, Kernel};
 use tilewright::kernels::attention::{self, AttentionArgs, AttentionConfig, AttentionProblem};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmFunction, GemmProblem,
@@ -12,7 +12,7 @@ use tilewright::kernels::gemm::{
 use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormFunction, NormKind};
 use tilewright::kernels::rows::RowProblem;
 use tilewright::kernels::softmax::{self, SoftmaxConfig, SoftmaxFunction};
-use tilewright::runtime::Buffer;
+use tilewright::runtime::{Buffer, Function, Grid};
 
 use crate::bridge::{AnyError, Float, Operation, Place, on_cpu};
 
@@ -89,6 +89,40 @@ impl Operation<1> for Softmax {
             Ok(softmax::Softmax::new(config)?.load(place.device)?)
         })?;
         Ok(softmax.launch_with(place.options, &problem, x, y)?)
+    }
+}
+
+/// An operation with a kernel of its own: the square of each element.
+pub(crate) struct Square;
+
+custom_op!(CustomOp1 for Square: x x_layout);
+
+impl Operation<1> for Square {
+    const NAME: &'static str = "square";
+
+    fn shape(&self, [x]: [&Layout; 1]) -> Result<Shape, AnyError> {
+        Ok(x.shape().clone())
+    }
+
+    fn launch<T: Float>(
+        &self,
+        place: &Place<'_>,
+        [layout]: [&Layout; 1],
+        [x]: [&Buffer<T::Own>; 1],
+        y: &mut Buffer<T::Own>,
+    ) -> Result<(), AnyError> {
+        type Params<E> = (Global<E>, GlobalMut<E>, u32);
+        let square = place.loaded("square", || -> Result<Function<Params<T::Own>>, AnyError> {
+            let target = place.device.target();
+            let kernel = Kernel::<Params<T::Own>>::build("square", target, |k, (x, y, n)| {
+                let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+                k.if_(i.cvt::<u32>().lt(n), |k| y.store(k, i, x.load(k, i) * x.load(k, i)));
+            })?;
+            Ok(place.device.load(&kernel)?)
+        })?;
+        let count = layout.shape().elem_count();
+        let grid = Grid::cover(count, 256);
+        Ok(square.launch_with(place.options, grid, (x, y, count.try_into()?))?)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_nn::Module;
-use tilewright_candle::{Activation, attention, linear, rms_norm, softmax};
+use tilewright_candle::{Activation, attention, linear, rms_norm, softmax, square};
 
 /// The CPU, and with the feature `cuda` the first GPU.
 fn devices() -> Result<Vec<Device>> {
@@ -52,6 +52,17 @@ fn softmax_is_that_of_candle() -> Result<()> {
                 let expected = candle_nn::ops::softmax_last_dim(&wide(&x)?)?;
                 assert_close(&softmax(&x)?, &expected, &format!("{dtype:?} {shape:?}"))?;
             }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn squares_are_those_of_candle() -> Result<()> {
+    for device in devices()? {
+        for dtype in TYPES {
+            let x = numbers(&[3, 300], 1, dtype, &device)?;
+            assert_close(&square(&x)?, &wide(&x)?.sqr()?, &format!("{dtype:?}"))?;
         }
     }
     Ok(())
