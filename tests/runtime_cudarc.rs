@@ -46,6 +46,22 @@ fn captures_that_begin_during_a_call_keep_what_they_recorded() {
     }
 }
 
+/// Launches during a capture are part of the graph, which is as lasting as the process.
+#[test]
+fn captures_have_launches() {
+    let settings = [("STRICT_CAPTURES", "1")];
+    for (case, left) in [
+        ("captures_of_slices", "left 0 1 0"),
+        ("captures_of_buffers", "left 2 1 0"),
+        ("captures_unprepared", "left 2 1 0"),
+    ] {
+        let Some(folder) = complete_driver() else { return };
+        let text = run(folder, case, &settings).stderr;
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains(left), "{case}: {text}");
+    }
+}
+
 /// No capture of other code has a copy of host memory, or draws another stream in.
 #[test]
 fn captures_never_have_copies_of_host_memory() {
@@ -80,6 +96,9 @@ fn borrowed_slices_do_not_outlive_the_borrow() {
 fn child() {
     let Ok(case) = std::env::var(CASE) else { return };
     match case.as_str() {
+        "captures_of_slices" => captures_of_slices(&Program::new()),
+        "captures_of_buffers" => captures_of_buffers(Program::new()),
+        "captures_unprepared" => captures_unprepared(&Program::new()),
         "captured_first_launch" => captured_launch(false),
         "captured_later_launch" => captured_launch(true),
         "captured_copies" => captured_copies(),
@@ -126,6 +145,10 @@ impl Program {
         self.axpy.launch_with(options, GRID, (2.0, x, y, N as i32))
     }
 
+    fn begin_capture(&self) {
+        self.stream.begin_capture(Mode::CU_STREAM_CAPTURE_MODE_RELAXED).unwrap();
+    }
+
     fn end_capture(&self) -> CudaGraph {
         let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
         self.stream.end_capture(flags).unwrap().unwrap()
@@ -152,6 +175,92 @@ fn used(device: &Device) -> u64 {
     all - free
 }
 
+/// Launches on slices that the program lends are recorded, and nothing of them is waited for.
+#[expect(unsafe_code, reason = "the events of `cudarc` would be waited for in the capture")]
+fn captures_of_slices(program: &Program) {
+    let Program { device, stream, ours, axpy } = program;
+    // SAFETY: one stream has all work on the slices.
+    unsafe { stream.context().disable_event_tracking() };
+    let (x, mut y) = (program.slice(&[1.0; N]), program.slice(&[10.0; N]));
+    assert_eq!(ours.is_captured(), Ok(false));
+    program.begin_capture();
+    assert_eq!(ours.is_captured(), Ok(true));
+    device
+        .borrow_cudarc((&x, &mut y), |(x, y)| {
+            program.launch(x, y)?;
+            program.launch(x, y)?;
+            // The graph has not written them yet.
+            let beside = axpy.launch(GRID, (2.0, x, y, N as i32));
+            assert_eq!(beside, Err(RuntimeError::StreamCaptures));
+            assert_eq!(y.to_vec(), Err(RuntimeError::StreamCaptures));
+            Ok::<(), RuntimeError>(())
+        })
+        .unwrap();
+    // No work is in flight.
+    device.synchronize().unwrap();
+    let graph = program.end_capture();
+    assert_eq!(program.read(&y), [10.0; N]);
+    for sum in [14.0, 18.0] {
+        graph.launch().unwrap();
+        assert_eq!(program.read(&y), [sum; N]);
+    }
+    // Work outside of the capture goes on as before.
+    device.borrow_cudarc((&x, &mut y), |(x, y)| program.launch(x, y)).unwrap();
+    assert_eq!(program.read(&y), [20.0; N]);
+}
+
+/// The buffers and the function of a launch outlive all that has them.
+fn captures_of_buffers(program: Program) {
+    let (x, mut y) = program.buffers();
+    program.begin_capture();
+    program.launch(&x, &mut y).unwrap();
+    let graph = program.end_capture();
+    assert_eq!(y.to_vec().unwrap(), [0.0; N]);
+    graph.launch().unwrap();
+    program.stream.synchronize().unwrap();
+    assert_eq!(y.to_vec().unwrap(), [2.0; N]);
+    // Nobody can be given memory that the graph writes.
+    let refused = y.into_cudarc(&program.stream).unwrap_err();
+    assert_eq!(refused.error, RuntimeError::BufferShared);
+    let Program { device, stream, ours, axpy } = program;
+    drop((x, refused, axpy, ours));
+    assert_eq!(used(&device), 2 * 4 * N as u64);
+    graph.launch().unwrap();
+    stream.synchronize().unwrap();
+}
+
+/// Calls that cannot be part of a capture say what to do before it, and leave the capture as it is.
+fn captures_unprepared(program: &Program) {
+    let Program { device, ours, .. } = program;
+    let recorded = device.graph().unwrap().finish().unwrap();
+    let (x, mut y) = (device.upload(&[1.0; N]).unwrap(), device.zeros(N).unwrap());
+    program.begin_capture();
+    // The zeros are not written yet.
+    let waits = RuntimeError::CaptureWaits { kernel: "axpy".to_owned() };
+    let loads = RuntimeError::CaptureForbids { call: "cuModuleLoadDataEx" };
+    let allocates = RuntimeError::CaptureForbids { call: "cuMemAllocAsync" };
+    let errors = [
+        (program.launch(&x, &mut y), waits),
+        (device.load(&axpy(device.target())).map(|_| ()), loads),
+        (device.zeros::<f32>(N).map(|_| ()), allocates),
+        (y.fill(1.0, ours), RuntimeError::StreamCaptures),
+        (y.copy_from(&x, ours), RuntimeError::StreamCaptures),
+        (recorded.launch_on(ours), RuntimeError::StreamCaptures),
+        (ours.synchronize(), RuntimeError::StreamCaptures),
+        (ours.record().map(|_| ()), RuntimeError::StreamCaptures),
+    ];
+    for (result, expected) in errors {
+        assert!(expected.to_string().contains("prepare before the capture"), "{expected}");
+        assert_eq!(result, Err(expected));
+    }
+    device.synchronize().unwrap();
+    program.launch(&x, &mut y).unwrap();
+    let graph = program.end_capture();
+    graph.launch().unwrap();
+    program.stream.synchronize().unwrap();
+    assert_eq!(y.to_vec().unwrap(), [2.0; N]);
+}
+
 /// A launch that notes its work behind locks, or one on the fast path when a capture was found before.
 fn captured_launch(is_later: bool) {
     let program = Program::new();
@@ -159,8 +268,8 @@ fn captured_launch(is_later: bool) {
     if is_later {
         program.launch(&x, &mut y).unwrap();
         program.ours.synchronize().unwrap();
-        program.stream.begin_capture(Mode::CU_STREAM_CAPTURE_MODE_RELAXED).unwrap();
-        assert_eq!(program.launch(&x, &mut y), Err(RuntimeError::StreamCaptures));
+        program.begin_capture();
+        assert_eq!(y.fill(0.0, &program.ours), Err(RuntimeError::StreamCaptures));
         drop(program.end_capture());
         // Only the thread of the test uses the buffers, and only on the stream.
         x.fill(1.0, &program.ours).unwrap();
@@ -359,10 +468,6 @@ fn borrow_ends() {
     let written = device.borrow_cudarc(&mut flags, |_| Ok::<(), RuntimeError>(()));
     assert_eq!(written, Err(RuntimeError::BorrowedBool));
     assert_eq!(device.borrow_cudarc(&flags, |flags| flags.to_vec()), Ok(vec![false; 4]));
-    stream.begin_capture(Mode::CU_STREAM_CAPTURE_MODE_RELAXED).unwrap();
-    let captured = device.borrow_cudarc(&x, |_| Ok::<(), RuntimeError>(()));
-    assert_eq!(captured, Err(RuntimeError::StreamCaptures));
-    drop(program.end_capture());
 }
 
 /// Two threads launch on the default stream of each, and both launches write one buffer.
@@ -410,7 +515,14 @@ fn gpu_borrows_slices_of_cudarc() {
     }
 }
 
-/// Launches of another thread while the stream is captured are refused, and nothing is lost. The capture does not end
+#[test]
+fn gpu_captures_have_launches() {
+    let Some(program) = on_gpu() else { return };
+    captures_of_slices(&program);
+    captures_of_buffers(Program::new());
+}
+
+/// Launches of another thread while the stream is captured are recorded, and nothing is lost. The capture does not end
 /// meanwhile: the driver does not synchronise the calls of several threads on one graph.
 #[test]
 fn gpu_captures_beside_launches() {
@@ -420,9 +532,10 @@ fn gpu_captures_beside_launches() {
         let x = program.device.upload(&[1.0; N]).unwrap();
         let mut y = program.device.zeros(N).unwrap();
         program.device.synchronize().unwrap();
-        program.stream.begin_capture(Mode::CU_STREAM_CAPTURE_MODE_RELAXED).unwrap();
-        let refused = std::thread::scope(|scope| scope.spawn(|| program.launch(&x, &mut y)).join());
-        assert_eq!(refused.unwrap(), Err(RuntimeError::StreamCaptures));
+        program.begin_capture();
+        let launched =
+            std::thread::scope(|scope| scope.spawn(|| program.launch(&x, &mut y)).join());
+        assert_eq!(launched.unwrap(), Ok(()));
         let graph = program.end_capture();
         drop((x, y));
         graph.launch().unwrap();

@@ -84,6 +84,7 @@ pub(super) mod cuda {
         pub(in crate::runtime) fn context(&self) -> &'static Context { match self.0 {} }
         pub(in crate::runtime) fn check_runs(&self, _: &'static str) -> Result<()> { match self.0 {} }
         pub(in crate::runtime) fn synchronize(&self) -> Result<()> { match self.0 {} }
+        pub(in crate::runtime) fn is_captured(&self) -> Result<bool> { match self.0 {} }
     }
 
     pub(in crate::runtime) struct Event(Infallible);

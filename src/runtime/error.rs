@@ -206,9 +206,15 @@ errors! {
         /// kernel `{kernel}` has no `griddepcontrol_wait`, so that a programmatic launch would not see what the launch
         /// before it writes: add one before the first use of memory
         ProgrammaticWithoutWait { kernel: String },
-        /// other code captures the stream into a graph, which does not keep what the work uses: end the capture first, and
-        /// record work with `Device::graph`
+        /// other code captures the stream into a graph, which can have launches of this crate and nothing else of it: prepare
+        /// before the capture, or record with `Device::graph`
         StreamCaptures,
+        /// kernel `{kernel}` cannot be captured into a graph of other code, because work on another stream may still use its
+        /// memory: prepare before the capture: launch the kernel once with these sizes, and wait (`Device::synchronize`)
+        CaptureWaits { kernel: String },
+        /// the CUDA driver refuses `{call}` while other code captures a stream into a graph: prepare before the capture: load
+        /// kernels, make buffers, and launch each kernel once
+        CaptureForbids { call: &'static str },
         /// the stream is the default stream of another thread (`CU_STREAM_PER_THREAD`), and only that thread can queue work on
         /// it: call `Stream::from_cudarc` in the thread that launches
         OtherThreadStream,

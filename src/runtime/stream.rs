@@ -42,10 +42,25 @@ use super::simulator;
 ///
 /// # Streams that other code captures
 ///
-/// A program can capture a stream of its own (`Stream::from_cudarc`) into a CUDA graph. Buffers and functions do not
-/// know such a graph. So every call that queues work on the stream fails with
-/// [`StreamCaptures`](RuntimeError::StreamCaptures) during the capture, and queues nothing. If a capture begins in another
-/// thread while such a call runs, then:
+/// A program can capture a stream of its own (`Stream::from_cudarc`) into a CUDA graph, as `torch.cuda.graph` does.
+/// [`Stream::is_captured`] tells. A launch on the stream becomes part of that graph:
+///
+/// * Buffers and functions do not know when the graph runs, nor when it is destroyed. So the function is never unloaded, and
+///   its buffers and those of the launch are never freed, although they are dropped. Memory that is only borrowed
+///   (`Device::borrow_cudarc`) is not kept: it must stay as long as the graph.
+/// * Nothing orders the graph with other work on the same buffers, and an assertion that fails in it is not reported. A
+///   function may have buffers of its own, such as the counter of tiles of an attention or the partial sums of a split product.
+///   So neither two graphs with launches of one function nor a graph and a launch of it may run at the same time, unless the
+///   function was loaded for each of them.
+/// * Nothing can be waited for. A launch fails with [`CaptureWaits`](RuntimeError::CaptureWaits) if work on another stream
+///   still uses one of its buffers. The driver also refuses to load kernels and to allocate memory during most captures
+///   ([`CaptureForbids`](RuntimeError::CaptureForbids)), and ends the capture. So load each function, launch it once with the
+///   same sizes, and wait, before the capture begins.
+/// * `cudarc` itself waits for events when memory is borrowed. A program that captures calls
+///   `CudaContext::disable_event_tracking` before it makes slices.
+///
+/// Every other call that queues work on the stream fails with [`StreamCaptures`](RuntimeError::StreamCaptures) during the
+/// capture, and queues nothing. If a capture begins in another thread while such a call or a launch runs, then:
 ///
 /// * No graph of other code has a copy between host and device. These copies run on a stream of this crate, in the order of
 ///   the stream that was named.
@@ -113,6 +128,18 @@ impl Stream {
         match &self.backend {
             StreamBackend::Sim(stream) => stream.records(),
             StreamBackend::Cuda(stream) => stream.check_runs("").is_err(),
+        }
+    }
+
+    /// Returns whether other code captures the stream into a graph, which then gets each launch: see [`Stream`].
+    ///
+    /// # Errors
+    /// [`OtherThreadStream`](RuntimeError::OtherThreadStream); the fault of a launch before, if it had one;
+    /// [`Driver`](RuntimeError::Driver).
+    pub fn is_captured(&self) -> Result<bool, RuntimeError> {
+        match &self.backend {
+            StreamBackend::Sim(_) => Ok(false),
+            StreamBackend::Cuda(stream) => stream.is_captured(),
         }
     }
 

@@ -328,6 +328,8 @@ fn sentences() {
         RuntimeError::AddressOnSimulator,
         RuntimeError::AddressAlignment { address: 0x1002, align: 4 },
         RuntimeError::StreamCaptures,
+        RuntimeError::CaptureWaits { kernel: kernel() },
+        RuntimeError::CaptureForbids { call: "cuModuleLoadDataEx" },
         RuntimeError::OtherThreadStream,
         RuntimeError::BorrowEnded,
         RuntimeError::BorrowedBool,
@@ -376,7 +378,9 @@ fn sentences() {
         the memory of the buffer cannot be given away, because a graph uses it or other code owns it: drop the graph, or copy the elements
         the simulator has no addresses: borrow memory on a GPU, or upload the data
         memory at 0x1002 cannot be borrowed: elements of 4 bytes start at multiples of 4
-        other code captures the stream into a graph, which does not keep what the work uses: end the capture first, and record work with `Device::graph`
+        other code captures the stream into a graph, which can have launches of this crate and nothing else of it: prepare before the capture, or record with `Device::graph`
+        kernel `axpy` cannot be captured into a graph of other code, because work on another stream may still use its memory: prepare before the capture: launch the kernel once with these sizes, and wait (`Device::synchronize`)
+        the CUDA driver refuses `cuModuleLoadDataEx` while other code captures a stream into a graph: prepare before the capture: load kernels, make buffers, and launch each kernel once
         the stream is the default stream of another thread (`CU_STREAM_PER_THREAD`), and only that thread can queue work on it: call `Stream::from_cudarc` in the thread that launches
         the buffer was borrowed from `cudarc` and the borrow has ended: use it only in the closure of `Device::borrow_cudarc`
         a slice of `bool`s cannot be borrowed mutably, because a kernel may store bytes that are none: use `u8`

@@ -62,6 +62,7 @@ enum Work {
 static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(Mutex::default);
 
 thread_local!(static CURRENT: std::cell::Cell<Handle> = const { std::cell::Cell::new(0) });
+thread_local!(static CAPTURE_MODE: std::cell::Cell<c_uint> = const { std::cell::Cell::new(0) });
 
 const CONTEXT: Handle = 0xc0;
 
@@ -92,6 +93,14 @@ fn driver() -> Result<MutexGuard<'static, Driver>, u32> {
 
 fn call(body: impl FnOnce(&mut Driver) -> Result<(), u32>) -> u32 {
     driver().and_then(|mut driver| body(&mut driver)).err().unwrap_or(0)
+}
+
+/// As `call`, of what a driver may refuse during captures of the thread that calls, unless the thread has relaxed them.
+fn call_outside_of_captures(body: impl FnOnce(&mut Driver) -> Result<(), u32>) -> u32 {
+    call(|driver| {
+        let is_strict = setting("STRICT_CAPTURES", 0) != 0 && CAPTURE_MODE.get() != 2;
+        if is_strict && !driver.recording.is_empty() { Err(900) } else { body(driver) }
+    })
 }
 
 impl Driver {
@@ -537,9 +546,13 @@ export! {
     fn cuStreamSynchronize(stream: Handle) {
         call(|driver| driver.run(stream))
     }
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
+        unsafe { set(mode, CAPTURE_MODE.replace(*mode)) };
+        0
+    }
     fn cuStreamQuery(stream: Handle) {
         // Work runs when it is waited for.
-        call(|driver| {
+        call_outside_of_captures(|driver| {
             let stream = driver.stream(stream);
             match driver.streams.get(&stream) {
             _ if driver.recording.contains_key(&stream) => violation("a recording stream is asked"),
@@ -560,13 +573,13 @@ export! {
         if setting("POOLS", 1) != 0 {
             violation("memory is not taken from the pool");
         }
-        call(|driver| unsafe { allocate(driver, address, bytes) })
+        call_outside_of_captures(|driver| unsafe { allocate(driver, address, bytes) })
     }
     fn cuMemAllocAsync(address: *mut Address, bytes: usize, _stream: Handle) {
         if setting("POOLS", 1) == 0 {
             return 801;
         }
-        call(|driver| unsafe { allocate(driver, address, bytes) })
+        call_outside_of_captures(|driver| unsafe { allocate(driver, address, bytes) })
     }
     fn cuMemFree_v2(address: Address) {
         call(|driver| {
@@ -711,7 +724,7 @@ export! {
             return 218;
         }
         logs.info.write(&said_of(&lines, false));
-        call(|driver| {
+        call_outside_of_captures(|driver| {
             let handle = driver.handle();
             driver.modules.insert(handle, text.to_vec());
             unsafe { set(module, handle) };

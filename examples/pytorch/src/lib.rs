@@ -1,123 +1,198 @@
 //! Kernels of tilewright behind a C ABI, for PyTorch's tensors on PyTorch's stream.
 //!
-//! `tilewright_pytorch.h` declares the functions and `softmax.py` calls them. The host waits for nothing.
+//! `tilewright_pytorch.h` declares the functions and `tilewright_torch.py` calls them. A kernel is loaded for one problem, and
+//! a launch of it waits for nothing, so it may be captured into a graph.
+
+mod kernels;
+mod tensor;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::error::Error;
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::mem::ManuallyDrop;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ptr::null_mut;
+use std::sync::Arc;
 
 use cudarc::driver::CudaContext;
-use tilewright::ir::types::Scalar;
-use tilewright::kernels::rows::RowProblem;
-use tilewright::kernels::softmax::{Softmax, SoftmaxConfig, SoftmaxFunction};
 use tilewright::prelude::*;
-use tilewright::runtime::Stream;
+
+pub use kernels::{Attention, Gemm, Rows, Transpose};
+use kernels::{Loaded, Problem};
+use tensor::On;
+
+type AnyError = Box<dyn Error>;
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
 }
 
-type Loaded = HashMap<(usize, SoftmaxConfig), Arc<SoftmaxFunction<bf16, bf16>>>;
-
-/// Loaded kernels of each GPU.
-static LOADED: Mutex<Option<Loaded>> = Mutex::new(None);
-
-/// Returns the kernel for rows of these sizes, loaded once for each GPU and configuration.
-fn load(
-    ordinal: usize,
-    problem: &RowProblem,
-) -> Result<Arc<SoftmaxFunction<bf16, bf16>>, Box<dyn Error>> {
-    let device = Device::cuda(ordinal)?;
-    let config = SoftmaxConfig::new(device.target(), Scalar::Bf16, problem)?;
-    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-    let loaded = loaded.get_or_insert_default();
-    if let Some(function) = loaded.get(&(ordinal, config)) {
-        return Ok(Arc::clone(function));
-    }
-    let function = Arc::new(Softmax::new(config)?.load(&device)?);
-    loaded.insert((ordinal, config), Arc::clone(&function));
-    Ok(function)
+/// A kernel that a GPU has loaded for one problem.
+pub struct Kernel {
+    device: Device,
+    context: Arc<CudaContext>,
+    loaded: Loaded,
 }
 
-/// The arguments of a call, as PyTorch has them.
-struct Call {
-    ordinal: usize,
-    stream: *mut c_void,
-    x: *const c_void,
-    y: *mut c_void,
-    problem: RowProblem,
+impl Kernel {
+    /// Loads the kernel. Refuses a stream that is captured.
+    ///
+    /// # Safety
+    /// `stream` is a stream of the primary context of the GPU.
+    unsafe fn load<P: Problem>(
+        device: i32,
+        stream: *mut c_void,
+        problem: Option<&P>,
+    ) -> Result<Kernel, AnyError> {
+        let problem = problem.ok_or("the problem is a null pointer")?;
+        let number = usize::try_from(device);
+        let number = number.map_err(|_| format!("{device} is not the number of a GPU"))?;
+        let (device, context) = (Device::cuda(number)?, CudaContext::new(number)?);
+        // SAFETY: the memory belongs to the caller, who orders its uses by streams. Events of `cudarc` would break a capture.
+        unsafe { context.disable_event_tracking() };
+        // SAFETY: by contract.
+        if unsafe { On::new(&device, &context, stream)? }.is_captured()? {
+            return Err("the kernel is not loaded, and the stream is captured into a graph: prepare before the \
+                        capture: load the kernel and launch it once"
+                .into());
+        }
+        Ok(Kernel { loaded: problem.load(&device)?, device, context })
+    }
+
+    /// Queues a launch.
+    ///
+    /// # Safety
+    /// Those of [`tilewright_launch`].
+    unsafe fn launch(
+        &self,
+        stream: *mut c_void,
+        tensors: *const *mut c_void,
+        count: u32,
+    ) -> Result<(), AnyError> {
+        let Loaded { lens, launch } = &self.loaded;
+        if usize::try_from(count)? != lens.len() {
+            return Err(format!("the kernel takes {} tensors and not {count}", lens.len()).into());
+        }
+        if tensors.is_null() {
+            return Err("the list of tensors is a null pointer".into());
+        }
+        // SAFETY: by contract.
+        let tensors = unsafe { std::slice::from_raw_parts(tensors, lens.len()) };
+        if tensors.iter().zip(lens).any(|(tensor, len)| tensor.is_null() && *len > 0) {
+            return Err("a tensor with elements has a null pointer".into());
+        }
+        let addresses = tensors.iter().map(|tensor| u64::try_from(tensor.expose_provenance()));
+        let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
+        // SAFETY: by contract.
+        let on = unsafe { On::new(&self.device, &self.context, stream)? };
+        launch(&on, &addresses)
+    }
 }
 
-/// # Safety
-/// Those of [`tilewright_softmax_bf16`].
-unsafe fn softmax(call: &Call) -> Result<(), Box<dyn Error>> {
-    let Call { ordinal, stream, x, y, problem } = call;
-    let len = u64::from(problem.rows) * u64::from(problem.columns);
-    if len == 0 {
-        return Ok(());
-    }
-    if x.is_null() || y.is_null() {
-        return Err("a tensor with elements has a null pointer".into());
-    }
-    let (len, function) = (usize::try_from(len)?, load(*ordinal, problem)?);
-    // SAFETY: by contract the stream belongs to this GPU and outlives the call, which alone has the wrapper.
-    let stream = unsafe { CudaContext::new(*ordinal)?.wrap_borrowed_stream(stream.cast()) };
-    let [x, y] = [x.expose_provenance(), y.expose_provenance()].map(u64::try_from);
-    let (x, y) = (x?, y?);
-    // SAFETY: by contract there are `len` elements at each address. They are not ours to free: the slices are never
-    // dropped.
-    let (x, mut y) = unsafe {
-        let slice = |address| ManuallyDrop::new(stream.upgrade_device_ptr::<bf16>(address, len));
-        (slice(x), slice(y))
-    };
-    let ours = Stream::from_cudarc(&stream)?;
-    let options = LaunchOptions::default().stream(&ours);
-    let queue =
-        |(x, y): (&Buffer<bf16>, &mut Buffer<bf16>)| function.launch_with(options, problem, x, y);
-    Ok(Device::cuda(*ordinal)?.borrow_cudarc((&*x, &mut *y), queue)?)
-}
-
-/// Keeps the message of an error for this thread; returns 0, or 1 after an error.
-fn status(result: Result<(), Box<dyn Error>>) -> c_int {
-    let Err(error) = result else { return 0 };
+/// Keeps the message of an error for this thread.
+fn note(error: AnyError) {
     let text = error.to_string().replace('\0', " ");
     LAST_ERROR.set(CString::new(text).unwrap_or_default());
-    1
 }
 
-fn ordinal(device: i32) -> Result<usize, Box<dyn Error>> {
-    usize::try_from(device).map_err(|_| format!("{device} is not the number of a GPU").into())
+/// Returns the kernel, to be given back to [`tilewright_unload`], or null after an error.
+fn handle(loaded: Result<Kernel, AnyError>) -> *mut Kernel {
+    loaded.map_or_else(
+        |error| {
+            note(error);
+            null_mut()
+        },
+        |kernel| Box::into_raw(Box::new(kernel)),
+    )
 }
 
-/// Queues `y = softmax(x)` of contiguous rows of bf16.
+/// Loads a kernel for rows.
 ///
 /// # Safety
-/// `x` and `y` are addresses of `rows * columns` elements in memory of the GPU that do not overlap. They stay until the work
-/// of the stream has ended. `stream` is a stream of the primary context of that GPU.
+/// `problem` is null or points to a problem. `stream` is a stream of the primary context of the GPU, which is not destroyed
+/// before the process ends.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tilewright_softmax_bf16(
+pub unsafe extern "C" fn tilewright_load_rows(
     device: i32,
     stream: *mut c_void,
-    x: *const c_void,
-    y: *mut c_void,
-    rows: u32,
-    columns: u32,
-) -> c_int {
-    let problem = RowProblem::new(rows, columns);
-    status(ordinal(device).and_then(|ordinal| {
-        // SAFETY: by contract.
-        unsafe { softmax(&Call { ordinal, stream, x, y, problem }) }
-    }))
+    problem: *const Rows,
+) -> *mut Kernel {
+    // SAFETY: by contract.
+    handle(unsafe { Kernel::load(device, stream, problem.as_ref()) })
 }
 
-/// Compiles and loads the kernel for rows of this size.
+/// Loads a transpose.
+///
+/// # Safety
+/// As for [`tilewright_load_rows`].
 #[unsafe(no_mangle)]
-pub extern "C" fn tilewright_prepare_softmax_bf16(device: i32, rows: u32, columns: u32) -> c_int {
-    let problem = RowProblem::new(rows, columns);
-    status(ordinal(device).and_then(|ordinal| load(ordinal, &problem).map(|_| ())))
+pub unsafe extern "C" fn tilewright_load_transpose(
+    device: i32,
+    stream: *mut c_void,
+    problem: *const Transpose,
+) -> *mut Kernel {
+    // SAFETY: by contract.
+    handle(unsafe { Kernel::load(device, stream, problem.as_ref()) })
+}
+
+/// Loads a matrix product.
+///
+/// # Safety
+/// As for [`tilewright_load_rows`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tilewright_load_gemm(
+    device: i32,
+    stream: *mut c_void,
+    problem: *const Gemm,
+) -> *mut Kernel {
+    // SAFETY: by contract.
+    handle(unsafe { Kernel::load(device, stream, problem.as_ref()) })
+}
+
+/// Loads an attention forward.
+///
+/// # Safety
+/// As for [`tilewright_load_rows`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tilewright_load_attention(
+    device: i32,
+    stream: *mut c_void,
+    problem: *const Attention,
+) -> *mut Kernel {
+    // SAFETY: by contract.
+    handle(unsafe { Kernel::load(device, stream, problem.as_ref()) })
+}
+
+/// Queues a launch, or adds it to the graph that the stream is captured into. Returns 0, or 1 after an error.
+///
+/// # Safety
+/// `kernel` is null or loaded. `tensors` has `count` addresses of contiguous tensors of the kernel's problem in memory of its
+/// GPU; outputs overlap no other tensor. They stay until the work of the stream has ended, and as long as a graph that has the
+/// launch. `stream` is as for [`tilewright_load_rows`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tilewright_launch(
+    kernel: *const Kernel,
+    stream: *mut c_void,
+    tensors: *const *mut c_void,
+    count: u32,
+) -> c_int {
+    // SAFETY: by contract.
+    let launched = match unsafe { kernel.as_ref() } {
+        None => Err("the kernel is a null pointer".into()),
+        // SAFETY: by contract.
+        Some(kernel) => unsafe { kernel.launch(stream, tensors, count) },
+    };
+    launched.map_err(note).is_err().into()
+}
+
+/// Unloads a kernel when its work has ended. Code that a graph has is never unloaded.
+///
+/// # Safety
+/// `kernel` is null or loaded, and not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tilewright_unload(kernel: *mut Kernel) {
+    if !kernel.is_null() {
+        // SAFETY: by contract, it is a box that `handle` gave away.
+        drop(unsafe { Box::from_raw(kernel) });
+    }
 }
 
 /// Returns the message of the last error of this thread.
@@ -129,7 +204,7 @@ pub extern "C" fn tilewright_last_error() -> *const c_char {
 #[cfg(test)]
 mod tests {
     use std::ffi::CStr;
-    use std::ptr::{null, null_mut};
+    use std::ptr::null;
 
     use super::*;
 
@@ -138,27 +213,34 @@ mod tests {
         unsafe { CStr::from_ptr(tilewright_last_error()) }.to_string_lossy().into_owned()
     }
 
-    fn call(device: i32, rows: u32) -> c_int {
-        // SAFETY: null pointers are refused before anything is queued.
-        unsafe { tilewright_softmax_bf16(device, null_mut(), null(), null_mut(), rows, 8) }
+    fn load(device: i32, problem: *const Rows) -> *mut Kernel {
+        // SAFETY: the null stream belongs to every context.
+        unsafe { tilewright_load_rows(device, null_mut(), problem) }
     }
 
     #[test]
     fn wrong_arguments_are_errors_with_a_message() {
-        assert_eq!((call(-1, 4), message().as_str()), (1, "-1 is not the number of a GPU"));
-        assert_eq!(
-            (call(0, 4), message().as_str()),
-            (1, "a tensor with elements has a null pointer")
-        );
-        assert_eq!(call(0, 0), 0);
+        let problem = Rows { op: 0, element: 1, rows: 4, columns: 8, count: 0, epsilon: 0.0 };
+        assert!(load(-1, &problem).is_null());
+        assert_eq!(message(), "-1 is not the number of a GPU");
+        assert!(load(0, null()).is_null());
+        assert_eq!(message(), "the problem is a null pointer");
+        // SAFETY: null pointers are refused before anything is queued.
+        assert_eq!(unsafe { tilewright_launch(null(), null_mut(), null(), 0) }, 1);
+        assert_eq!(message(), "the kernel is a null pointer");
+        // SAFETY: a null pointer is no kernel.
+        unsafe { tilewright_unload(null_mut()) };
     }
 
     /// Without a driver the answer is its error, not the end of the process.
     #[test]
-    fn preparing_needs_a_gpu() {
-        let failed = tilewright_prepare_softmax_bf16(0, 16, 64);
-        assert_eq!(failed == 1, Device::cuda(0).is_err());
-        assert!(failed == 0 || !message().is_empty());
+    fn loading_needs_a_gpu() {
+        let problem = Rows { op: 0, element: 1, rows: 4, columns: 8, count: 0, epsilon: 0.0 };
+        let kernel = load(0, &problem);
+        assert_eq!(kernel.is_null(), Device::cuda(0).is_err());
+        assert!(!kernel.is_null() || !message().is_empty());
+        // SAFETY: it is null or loaded.
+        unsafe { tilewright_unload(kernel) };
     }
 
     #[test]

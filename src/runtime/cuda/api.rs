@@ -44,6 +44,8 @@ library_functions! {
     fn cuStreamQuery(stream: sys::CUstream) = sys::cuStreamQuery;
     fn cuStreamIsCapturing(stream: sys::CUstream, status: *mut sys::CUstreamCaptureStatus)
         = sys::cuStreamIsCapturing;
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut sys::CUstreamCaptureMode)
+        = sys::cuThreadExchangeStreamCaptureMode;
     #[cfg(feature = "tune")]
     fn cuLaunchHostFunc(stream: sys::CUstream, function: sys::CUhostFn, data: *mut c_void)
         = sys::cuLaunchHostFunc;
@@ -260,6 +262,9 @@ impl Api {
 
     /// Returns the error of a call that answered `code`.
     pub(super) fn error(&self, call: &'static str, code: u32) -> RuntimeError {
+        if code == status::CAPTURE_UNSUPPORTED {
+            return RuntimeError::CaptureForbids { call };
+        }
         RuntimeError::Driver { call, status: self.status(code) }
     }
 

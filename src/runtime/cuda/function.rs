@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};
+use std::mem;
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use super::capture::{Capture, Resource};
 use super::context::Context;
 use super::event::Event;
 use super::kernel_name::KernelId;
+use super::lease::Lease;
 use super::memory::{Memory, lock_shared};
 use super::module::Module;
 use super::pending_report::Report;
@@ -178,7 +180,9 @@ impl Function {
         self.check(launch.grid)?;
         let _current = self.context().enter()?;
         let stream = &**launch.stream;
-        stream.check_not_capturing()?;
+        if stream.is_capturing()? {
+            return self.launch_captured(launch, args);
+        }
         if self.asserts.is_none()
             && args.len() <= FEW_PARAMS
             && let Some(work) = stream.begin()
@@ -202,6 +206,38 @@ impl Function {
             stream.end(work, None);
         }
         self.queue(launch, args)
+    }
+
+    /// Lets other code record a launch into its graph. Neither when the graph runs nor when it goes is known here: so no use
+    /// is noted, and code and memory that the launch uses are kept for ever. The context is current.
+    #[cold]
+    fn launch_captured<'h>(
+        &self,
+        launch: &Launch<'_>,
+        args: impl LaunchArgs<'h>,
+    ) -> Result<(), RuntimeError> {
+        let context = self.context();
+        let memory = || args.clone().filter_map(LaunchArg::memory).map(|(memory, _)| memory);
+        let _graphs = context.lock_graphs();
+        memory()
+            .filter_map(|memory| memory.allocation().lease())
+            .try_for_each(Lease::check_lent)?;
+        let is_ready = {
+            let _relaxed = context.relax_captures()?;
+            self.ordered(args.clone()).all(|(uses, writes)| uses.have_ended(launch.stream, writes))
+        };
+        if !is_ready {
+            return Err(RuntimeError::CaptureWaits { kernel: self.name.clone() });
+        }
+        self.call_with(launch, args.clone())?;
+        memory().for_each(Memory::keep_for_ever);
+        mem::forget((launch.owner)());
+        if launch.stream.is_capturing()? {
+            return Ok(());
+        }
+        // Another thread has ended the capture meanwhile: the launch runs.
+        let uses = |note: &mut Note<'_>| self.note_uses(args.clone(), note);
+        launch.stream.queue(Some(self.launches()), uses, || Ok(()))
     }
 
     /// As [`Function::launch`]; waits for the end and returns how long the GPU was at it.
@@ -273,6 +309,12 @@ impl Function {
         memory.chain(self.asserts.iter().map(|report| (report.uses(), false)))
     }
 
+    /// Calls `note` with all that a launch uses, and whether it writes that.
+    fn note_uses<'h>(&self, args: impl LaunchArgs<'h>, note: &mut Note<'_>) {
+        self.ordered(args).for_each(|(uses, writes)| note(uses, writes));
+        note(self.module.uses(), false);
+    }
+
     /// Queues or records any launch. The context is current, and the stream is none that other code records.
     #[cold]
     fn queue<'h>(
@@ -289,10 +331,7 @@ impl Function {
         let _graphs = lock_shared(self.context(), memory.map(|(memory, _)| memory))?;
         let mut reports = self.asserts.as_ref().map(|_| self.context().lock_asserts());
         self.order(launch, args.clone())?;
-        let uses = |note: &mut Note<'_>| {
-            self.ordered(args.clone()).for_each(|(uses, writes)| note(uses, writes));
-            note(self.module.uses(), false);
-        };
+        let uses = |note: &mut Note<'_>| self.note_uses(args.clone(), note);
         stream.queue(Some(self.launches()), uses, || self.call_with(launch, args.clone()))?;
         if let (Some(reports), Some(report)) = (&mut reports, self.report()) {
             reports.note(&report);

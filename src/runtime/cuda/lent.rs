@@ -18,6 +18,8 @@ pub(in crate::runtime) struct Lent<'s> {
     memory: Arc<Allocation>,
     stream: Arc<Stream>,
     access: Access<'s>,
+    /// Set if other code captured the stream when the loan began.
+    captured: bool,
 }
 
 impl<'s> Lent<'s> {
@@ -32,13 +34,18 @@ impl<'s> Lent<'s> {
         mut access: Access<'s>,
     ) -> Result<(Memory, Lent<'s>), RuntimeError> {
         let _current = stream.context().enter()?;
-        stream.check_not_capturing()?;
-        let address = access(false);
+        let captured = stream.is_capturing()?;
+        let (address, lease) = (access(false), Box::new(Lease::new(captured)));
         // SAFETY: by contract until the loan ends. Then work on the memory is refused, and the stream waits for the work
-        // before.
-        let lent = unsafe { Memory::foreign(&stream, address, bytes, Box::new(Lease::default())) };
+        // before. A capture has no work to wait for, and only captured work may use the memory.
+        let lent = unsafe {
+            match captured {
+                true => Memory::foreign_unused(&stream, address, bytes, lease),
+                false => Memory::foreign(&stream, address, bytes, lease),
+            }
+        };
         let memory = Arc::clone(lent.allocation());
-        Ok((lent, Lent { memory, stream, access }))
+        Ok((lent, Lent { memory, stream, access, captured }))
     }
 }
 
@@ -50,8 +57,10 @@ impl Drop for Lent<'_> {
             let _graphs = context.lock_graphs();
             lease.end();
         }
-        // After a fault nothing runs.
-        if let Some(_current) = context.enter_to_drop() {
+        // After a fault nothing runs, and a capture runs nothing.
+        if let Some(_current) = context.enter_to_drop()
+            && !(self.captured && context.keep(self.stream.is_capturing()) == Some(true))
+        {
             let uses = self.memory.uses();
             if context.keep(uses.order(&self.stream, true)).is_none() {
                 context.keep(uses.wait(true));

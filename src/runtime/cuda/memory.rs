@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
+use std::mem;
 use std::sync::{Arc, MutexGuard};
 
 use super::capture::{Capture, Resource};
@@ -100,15 +101,28 @@ impl Memory {
         bytes: usize,
         owner: Box<dyn Any + Send + Sync>,
     ) -> Memory {
-        let (context, stream) = (stream.context(), Arc::clone(stream));
-        let uses = Uses::default();
-        stream.note(|note| note(&uses, true));
+        // SAFETY: by contract.
+        let memory = unsafe { Memory::foreign_unused(stream, address, bytes, owner) };
+        stream.note(|note| note(memory.uses(), true));
+        memory
+    }
+
+    /// As [`Memory::foreign`], of memory that no work has to wait for.
+    ///
+    /// # Safety
+    /// That of [`Memory::foreign`].
+    pub(super) unsafe fn foreign_unused(
+        stream: &Arc<Stream>,
+        address: u64,
+        bytes: usize,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Memory {
         Memory(Arc::new(Allocation {
-            context,
+            context: stream.context(),
             address,
             bytes,
-            allocated_on: stream,
-            uses,
+            allocated_on: Arc::clone(stream),
+            uses: Uses::default(),
             owner: Some(owner),
             base: None,
         }))
@@ -222,6 +236,13 @@ impl Memory {
         Ok(())
     }
 
+    /// Keeps the memory for ever, because a graph of other code has it. Lent memory is its lender's to keep.
+    pub(super) fn keep_for_ever(&self) {
+        if self.0.lease().is_none() {
+            mem::forget(Arc::clone(&self.0));
+        }
+    }
+
     /// Returns whether other code frees the memory.
     pub(super) fn has_owner(&self) -> bool {
         self.0.owner.is_some() || self.0.base.is_some()
@@ -232,7 +253,7 @@ impl Memory {
     pub(super) fn release(self) -> Result<u64, Memory> {
         match Arc::try_unwrap(self.0) {
             Ok(mut own) if own.owner.is_none() && own.base.is_none() => {
-                Ok(std::mem::take(&mut own.address))
+                Ok(mem::take(&mut own.address))
             }
             Ok(foreign) => Err(Memory(Arc::new(foreign))),
             Err(shared) => Err(Memory(shared)),
@@ -580,7 +601,7 @@ impl Drop for Allocation {
             // The owner may free it at once, in an order of its own.
             if self.context.keep(self.uses.wait(true)).is_none() {
                 // Something may still run on it.
-                std::mem::forget(self.owner.take());
+                mem::forget(self.owner.take());
             }
             return;
         }

@@ -45,6 +45,7 @@ mod nccl_watch;
 mod pending_report;
 mod pinned;
 mod recording;
+mod relaxed;
 mod report;
 mod status;
 mod stream;

@@ -9,6 +9,7 @@ pub(super) const NO_DEVICE: u32 = 100;
 pub(super) const NOT_FOUND: u32 = 500;
 pub(super) const NOT_READY: u32 = 600;
 pub(super) const COOPERATIVE_LAUNCH_TOO_LARGE: u32 = 720;
+pub(super) const CAPTURE_UNSUPPORTED: u32 = 900;
 pub(super) const CAPTURED_EVENT: u32 = 907;
 
 /// Returns the fault that the answer reports, if it is one after which the context answers every call with it.
@@ -75,6 +76,8 @@ mod tests {
         assert_eq!(STUB_LIBRARY, CUresult::CUDA_ERROR_STUB_LIBRARY as u32);
         assert_eq!(NO_DEVICE, CUresult::CUDA_ERROR_NO_DEVICE as u32);
         assert_eq!(NOT_FOUND, CUresult::CUDA_ERROR_NOT_FOUND as u32);
+        let unsupported = CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED as u32;
+        assert_eq!(CAPTURE_UNSUPPORTED, unsupported);
         assert_eq!(CAPTURED_EVENT, CUresult::CUDA_ERROR_CAPTURED_EVENT as u32);
         assert_eq!(NOT_READY, CUresult::CUDA_ERROR_NOT_READY as u32);
         let too_large = CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE as u32;

@@ -143,25 +143,38 @@ impl Stream {
         if self.is_foreign() { self.context.default_stream() } else { self }
     }
 
+    /// Returns whether other code captures the stream into a graph. Refuses the default stream of another thread. The
+    /// context is current.
+    #[inline]
+    pub(super) fn is_capturing(&self) -> Result<bool, RuntimeError> {
+        self.check_thread()?;
+        if self.is_foreign() { self.ask_capturing() } else { Ok(false) }
+    }
+
+    /// As [`Stream::is_capturing`], from any thread.
+    pub(in crate::runtime) fn is_captured(&self) -> Result<bool, RuntimeError> {
+        let _current = self.context.enter()?;
+        self.is_capturing()
+    }
+
     /// Refuses a stream that other code captures into a graph: the graph would not keep what the work uses, and the driver
     /// does not let others wait for the stream. Refuses the default stream of another thread, too. The context is current.
     #[inline]
     pub(super) fn check_not_capturing(&self) -> Result<(), RuntimeError> {
-        self.check_thread()?;
-        if self.is_foreign() { self.ask_capturing() } else { Ok(()) }
+        if self.is_capturing()? { Err(RuntimeError::StreamCaptures) } else { Ok(()) }
     }
 
     #[inline]
-    fn ask_capturing(&self) -> Result<(), RuntimeError> {
+    fn ask_capturing(&self) -> Result<bool, RuntimeError> {
         let mut now = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         // SAFETY: the stream belongs to the context; `now` is a variable for the result.
         let code = unsafe { (self.context.api().cuStreamIsCapturing)(self.raw, &mut now) };
         self.context.check("cuStreamIsCapturing", code)?;
         match now {
-            sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => Ok(()),
+            sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => Ok(false),
             _ => {
                 CAPTURE_SEEN.store(true, Relaxed);
-                Err(RuntimeError::StreamCaptures)
+                Ok(true)
             }
         }
     }

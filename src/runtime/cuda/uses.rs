@@ -101,6 +101,17 @@ impl Uses {
             .try_for_each(|use_| stream.wait_for_work(&use_.stream, use_.by, use_.work))
     }
 
+    /// Returns whether all uses that must come before the next work of `stream` are on it or have ended. Asks the device and
+    /// waits for nothing. The context is current.
+    pub(super) fn have_ended(&self, stream: &Stream, writes: bool) -> bool {
+        if self.is_alone(stream) {
+            return true;
+        }
+        let uses = self.uses(&self.lock(), writes);
+        let is_before = |use_: &Use| use_.stream.number() == stream.number();
+        uses.iter().all(|use_| is_before(use_) || !use_.stream.still_runs(use_.by, use_.work))
+    }
+
     /// Returns the last change, and where `reads` all reads since.
     fn uses(&self, used: &Used, reads: bool) -> SmallVec<[Use; 3]> {
         let mut uses: SmallVec<[Use; 3]> = used.write.iter().cloned().collect();

@@ -1,0 +1,345 @@
+//! Loads the kernel of a problem, and launches it on tensors of other code.
+
+use cudarc::driver::CudaSlice;
+use tilewright::ir::Number;
+use tilewright::ir::builder::{Converted, VectorElement};
+use tilewright::kernels::attention::{
+    Attention as AttentionKernel, AttentionArgs, AttentionConfig, AttentionProblem,
+};
+use tilewright::kernels::gemm::{Gemm as GemmKernel, GemmArgs, GemmConfig, GemmProblem};
+use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
+use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceOp, TopK, TopKConfig};
+use tilewright::kernels::rows::RowProblem;
+use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
+use tilewright::kernels::transpose::{
+    Transpose as TransposeKernel, TransposeConfig, TransposeProblem,
+};
+use tilewright::prelude::*;
+use tilewright::runtime::CudarcElement;
+
+use crate::AnyError;
+use crate::tensor::{On, Tensor};
+
+/// A loaded kernel, and the elements of each of its tensors.
+pub(crate) struct Loaded {
+    pub(crate) lens: Vec<usize>,
+    pub(crate) launch: Box<Launch>,
+}
+
+/// Launches a kernel on tensors, which the caller of the C ABI has checked.
+type Launch = dyn Fn(&On<'_>, &[u64]) -> Result<(), AnyError> + Send + Sync;
+
+impl Loaded {
+    fn new<const N: usize>(
+        lens: [u64; N],
+        launch: impl Fn(&On<'_>, [u64; N]) -> Result<(), AnyError> + Send + Sync + 'static,
+    ) -> Result<Loaded, AnyError> {
+        let lens = lens.into_iter().map(usize::try_from).collect::<Result<_, _>>()?;
+        let launch = move |on: &On<'_>, tensors: &[u64]| launch(on, tensors.try_into()?);
+        Ok(Loaded { lens, launch: Box::new(launch) })
+    }
+}
+
+/// An element of all kernels.
+pub(crate) trait Elem:
+    VectorElement<2> + Converted + Number + CudarcElement<Elem = Self>
+{
+}
+
+impl Elem for f16 {}
+impl Elem for bf16 {}
+
+/// Calls a generic function with the type of a number of the C ABI.
+macro_rules! with_element {
+    ($element:expr, $function:ident $args:tt) => {
+        match $element {
+            0 => $function::<f16> $args,
+            1 => $function::<bf16> $args,
+            other => Err(format!("{other} is no type: f16 is 0, bf16 is 1").into()),
+        }
+    };
+}
+
+/// A problem of the C ABI.
+pub(crate) trait Problem {
+    /// Loads the default kernel.
+    fn load(&self, device: &Device) -> Result<Loaded, AnyError>;
+}
+
+/// `tilewright_rows`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Rows {
+    /// Softmax, RMSNorm, LayerNorm, sum, argmax, top-k.
+    pub op: i32,
+    /// The type of the elements: 0 is f16, 1 is bf16.
+    pub element: i32,
+    /// The rows.
+    pub rows: u32,
+    /// The columns.
+    pub columns: u32,
+    /// The results of a row of top-k.
+    pub count: u32,
+    /// The addend below the root of a norm.
+    pub epsilon: f32,
+}
+
+impl Problem for Rows {
+    fn load(&self, device: &Device) -> Result<Loaded, AnyError> {
+        let op = match self.op {
+            0 => return with_element!(self.element, softmax(self, device)),
+            1 => return with_element!(self.element, norm(self, NormKind::Rms, device)),
+            2 => return with_element!(self.element, norm(self, NormKind::Layer, device)),
+            3 => RowReduceOp::Sum,
+            4 => RowReduceOp::ArgMax,
+            5 => return with_element!(self.element, top_k(self, device)),
+            other => return Err(format!("{other} is no operation on rows").into()),
+        };
+        match op {
+            RowReduceOp::ArgMax => with_element!(self.element, arg_max(self, device)),
+            op => with_element!(self.element, reduce(self, op, device)),
+        }
+    }
+}
+
+impl Rows {
+    fn problem(&self) -> RowProblem {
+        RowProblem::new(self.rows, self.columns)
+    }
+
+    fn len(&self) -> u64 {
+        u64::from(self.rows) * u64::from(self.columns)
+    }
+}
+
+/// Returns the tensors of a call, each with as many elements as the kernel was loaded for.
+macro_rules! tensors {
+    ($on:expr, $addresses:expr, $lens:expr, [$($T:ty),*]) => {{
+        let (mut addresses, mut lens) = ($addresses.into_iter(), $lens.into_iter());
+        ($({
+            let (address, len) = (addresses.next().unwrap_or(0), lens.next().unwrap_or(0));
+            // SAFETY: the caller of the C ABI has `len` elements there.
+            let tensor: Tensor<$T> = unsafe { $on.tensor(address, usize::try_from(len)?) };
+            tensor
+        },)*)
+    }};
+}
+
+fn softmax<T: Elem>(rows: &Rows, device: &Device) -> Result<Loaded, AnyError> {
+    let problem = rows.problem();
+    let config = SoftmaxConfig::new(device.target(), T::SCALAR, &problem)?;
+    let function = Softmax::<T>::new(config)?.load(device)?;
+    let lens = [rows.len(); 2];
+    Loaded::new(lens, move |on, addresses| {
+        let (x, mut y) = tensors!(on, addresses, lens, [T, T]);
+        let launch = |(x, y): (&Buffer<T>, &mut Buffer<T>)| {
+            function.launch_with(on.options(), &problem, x, y)
+        };
+        Ok(on.device.borrow_cudarc((&*x, &mut *y), launch)?)
+    })
+}
+
+fn norm<T: Elem>(rows: &Rows, kind: NormKind, device: &Device) -> Result<Loaded, AnyError> {
+    let (problem, epsilon) = (rows.problem(), rows.epsilon);
+    let config = NormConfig::new(kind, device.target(), T::SCALAR, &problem)?.weight();
+    let (len, columns) = (rows.len(), u64::from(rows.columns));
+    if kind == NormKind::Rms {
+        let function = Norm::<T>::new(config)?.load(device)?;
+        let lens = [len, columns, len];
+        return Loaded::new(lens, move |on, addresses| {
+            let (x, weight, mut y) = tensors!(on, addresses, lens, [T, T, T]);
+            Ok(on.device.borrow_cudarc((&*x, &*weight, &mut *y), |(x, weight, y)| {
+                let args = NormArgs::new(x, y).weight(weight).epsilon(epsilon);
+                function.launch_with(on.options(), &problem, args)
+            })?)
+        });
+    }
+    let function = Norm::<T>::new(config.bias())?.load(device)?;
+    let lens = [len, columns, columns, len];
+    Loaded::new(lens, move |on, addresses| {
+        let (x, weight, bias, mut y) = tensors!(on, addresses, lens, [T, T, T, T]);
+        Ok(on.device.borrow_cudarc((&*x, &*weight, &*bias, &mut *y), |(x, weight, bias, y)| {
+            let args = NormArgs::new(x, y).weight(weight).bias(bias).epsilon(epsilon);
+            function.launch_with(on.options(), &problem, args)
+        })?)
+    })
+}
+
+fn reduce<T: Elem>(rows: &Rows, op: RowReduceOp, device: &Device) -> Result<Loaded, AnyError> {
+    reduced::<T, f32>(rows, op, device)
+}
+
+fn arg_max<T: Elem>(rows: &Rows, device: &Device) -> Result<Loaded, AnyError> {
+    reduced::<T, i32>(rows, RowReduceOp::ArgMax, device)
+}
+
+fn reduced<T: Elem, Y: Converted + CudarcElement<Elem = Y>>(
+    rows: &Rows,
+    op: RowReduceOp,
+    device: &Device,
+) -> Result<Loaded, AnyError> {
+    let problem = rows.problem();
+    let config = RowReduceConfig::new(op, device.target(), T::SCALAR, &problem);
+    let function = RowReduce::<T, Y>::new(config)?.load(device)?;
+    let lens = [rows.len(), rows.rows.into()];
+    Loaded::new(lens, move |on, addresses| {
+        let (x, mut y) = tensors!(on, addresses, lens, [T, Y]);
+        let launch = |(x, y): (&Buffer<T>, &mut Buffer<Y>)| {
+            function.launch_with(on.options(), &problem, x, y)
+        };
+        Ok(on.device.borrow_cudarc((&*x, &mut *y), launch)?)
+    })
+}
+
+fn top_k<T: Elem>(rows: &Rows, device: &Device) -> Result<Loaded, AnyError> {
+    let problem = rows.problem();
+    let config = TopKConfig::new(rows.count, device.target(), T::SCALAR, &problem);
+    let function = TopK::<T>::new(config)?.load(device)?;
+    let results = u64::from(rows.rows) * u64::from(rows.count);
+    let lens = [rows.len(), results, results];
+    Loaded::new(lens, move |on, addresses| {
+        let (x, mut values, mut columns) = tensors!(on, addresses, lens, [T, f32, i32]);
+        let slices = (&*x, &mut *values, &mut *columns);
+        Ok(on.device.borrow_cudarc(slices, |(x, values, columns)| {
+            function.launch_with(on.options(), &problem, x, values, columns)
+        })?)
+    })
+}
+
+/// `tilewright_transpose`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Transpose {
+    /// As in [`Rows`].
+    pub element: i32,
+    /// The rows of the input.
+    pub rows: u32,
+    /// The columns of the input.
+    pub columns: u32,
+}
+
+impl Problem for Transpose {
+    fn load(&self, device: &Device) -> Result<Loaded, AnyError> {
+        with_element!(self.element, transpose(self, device))
+    }
+}
+
+fn transpose<T: Elem>(sizes: &Transpose, device: &Device) -> Result<Loaded, AnyError> {
+    let problem = TransposeProblem::new(sizes.rows, sizes.columns);
+    let config = TransposeConfig::new(device.target(), T::SCALAR, &problem);
+    let function = TransposeKernel::<T>::new(config)?.load(device)?;
+    let lens = [u64::from(sizes.rows) * u64::from(sizes.columns); 2];
+    Loaded::new(lens, move |on, addresses| {
+        let (x, mut y) = tensors!(on, addresses, lens, [T, T]);
+        let launch = |(x, y): (&Buffer<T>, &mut Buffer<T>)| {
+            function.launch_with(on.options(), &problem, x, y)
+        };
+        Ok(on.device.borrow_cudarc((&*x, &mut *y), launch)?)
+    })
+}
+
+/// `tilewright_gemm`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Gemm {
+    /// As in [`Rows`].
+    pub element: i32,
+    /// The rows of A and D.
+    pub m: u32,
+    /// The rows of B and the columns of D.
+    pub n: u32,
+    /// The columns of A and B.
+    pub k: u32,
+}
+
+impl Problem for Gemm {
+    fn load(&self, device: &Device) -> Result<Loaded, AnyError> {
+        with_element!(self.element, gemm(self, device))
+    }
+}
+
+fn gemm<T: Elem>(sizes: &Gemm, device: &Device) -> Result<Loaded, AnyError> {
+    let Gemm { m, n, k, .. } = *sizes;
+    let problem = GemmProblem::new(m, n, k);
+    let sms = device.properties().map_or(1, |properties| properties.sm_count);
+    let wanted = GemmConfig { target: device.target(), ..GemmConfig::sm90(T::SCALAR, [128, 128]) };
+    let function = GemmKernel::<T>::new(wanted.best(&problem, sms)?)?.load(device)?;
+    let lens = [(m, k), (n, k), (m, n)].map(|(rows, columns)| u64::from(rows) * u64::from(columns));
+    Loaded::new(lens, move |on, addresses| {
+        let (a, b, mut d) = tensors!(on, addresses, lens, [T, T, T]);
+        Ok(on.device.borrow_cudarc((&*a, &*b, &mut *d), |(a, b, d)| {
+            function.launch_with(on.options(), &problem, GemmArgs::new(a, b, d))
+        })?)
+    })
+}
+
+/// `tilewright_attention`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Attention {
+    /// As in [`Rows`].
+    pub element: i32,
+    /// The sequences.
+    pub batch: u32,
+    /// The heads of queries.
+    pub heads: u32,
+    /// The heads of keys and values.
+    pub key_heads: u32,
+    /// The queries of a sequence.
+    pub queries: u32,
+    /// The keys of a sequence.
+    pub keys: u32,
+    /// The dimension of queries and keys.
+    pub head_dim: u32,
+    /// The dimension of values.
+    pub value_dim: u32,
+    /// The keys before its own position that a query sees; negative for all.
+    pub left: i32,
+    /// The keys behind its own position that a query sees; negative for all, 0 if causal.
+    pub right: i32,
+    /// The factor of the scores; 0 is `1 / sqrt(head_dim)`.
+    pub scale: f32,
+    /// 0 is the default for the GPU, 1 is `mma.sync`.
+    pub schedule: i32,
+}
+
+impl Problem for Attention {
+    fn load(&self, device: &Device) -> Result<Loaded, AnyError> {
+        with_element!(self.element, attention(self, device))
+    }
+}
+
+fn attention<T: Elem>(sizes: &Attention, device: &Device) -> Result<Loaded, AnyError> {
+    let Attention { batch, heads, key_heads, queries, keys, head_dim, value_dim, .. } = *sizes;
+    let problem = AttentionProblem {
+        value_dim,
+        left: u32::try_from(sizes.left).ok(),
+        right: u32::try_from(sizes.right).ok(),
+        scale: (sizes.scale != 0.0).then_some(sizes.scale),
+        ..AttentionProblem::new([batch, heads, key_heads], [queries, keys], head_dim)
+    };
+    let config = match sizes.schedule {
+        0 => AttentionConfig::new(device.target(), &problem)?,
+        1 => AttentionConfig::sm80(device.target(), &problem)?,
+        other => return Err(format!("{other} is no schedule").into()),
+    };
+    let function = AttentionKernel::<T>::new(config)?.load(device)?;
+    let len = |heads: u32, positions: u32, dim: u32| {
+        [batch, heads, positions, dim].into_iter().map(u64::from).product()
+    };
+    let lens = [
+        len(heads, queries, head_dim),
+        len(key_heads, keys, head_dim),
+        len(key_heads, keys, value_dim),
+        len(heads, queries, value_dim),
+        len(heads, queries, 1),
+    ];
+    Loaded::new(lens, move |on, addresses| {
+        let (q, k, v, mut o, mut lse) = tensors!(on, addresses, lens, [T, T, T, T, f32]);
+        let slices: (&CudaSlice<T>, _, _, _, _) = (&q, &*k, &*v, &mut *o, &mut *lse);
+        Ok(on.device.borrow_cudarc(slices, |(q, k, v, o, lse)| {
+            let args = AttentionArgs { q, k, v, o, lse };
+            function.launch_with(on.options(), &problem, args)
+        })?)
+    })
+}
