@@ -426,3 +426,46 @@ fn nvidia<T: GemmElement, D: GemmElement>(
     }
     Ok(entries)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::Major;
+
+    /// The default configuration of every type that `bench gemm` offers, by the tuner's way; and cuBLAS takes the matrices.
+    #[test]
+    fn each_type_is_tuned_and_compared() {
+        each::<bf16, bf16>(Scalar::Bf16);
+        each::<f16, f16>(Scalar::F16);
+        each::<f32, f32>(Scalar::Tf32);
+        each::<f32, f32>(Scalar::F32);
+    }
+
+    fn each<T: GemmElement, D: GemmElement>(input: Scalar) {
+        let device = Device::sim().unwrap();
+        let space = GemmSpace::new(device.target(), input);
+        let problem = GemmProblem::new(72, 40, 48);
+        let matrices = [Major::K; 2];
+        let matrices =
+            Matrices::new(problem, matrices, [input, space.output], space.epilogue).unwrap();
+        let product: GemmTunable<T, D> = GemmTunable {
+            space,
+            problem,
+            matrices,
+            #[cfg(feature = "cublas")]
+            cublas: None,
+            types: PhantomData,
+        };
+        let first = product.rank(product.space(&device), &device, Regime::Latency).remove(0);
+        let mut tuner = Tuner::new(&device);
+        let effort = Effort { candidates: 1, ..Effort::default() };
+        let store = TuningStore::none();
+        let found = tuner.search(&product, &store, effort, Regime::Latency, &[first], &|| ());
+        assert_eq!(found.map(|found| found.config), Ok(first), "{input}");
+        #[cfg(feature = "cublas")]
+        {
+            let set = product.data(&device, 1).unwrap();
+            assert_eq!(product.matmul().check(&set.a, &set.b, &set.d), Ok(()), "{input}");
+        }
+    }
+}
