@@ -22,7 +22,7 @@ use tilewright::arch::Major;
 use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
 use tilewright::runtime::{Device, DeviceChoice};
-use tilewright::tune::{GemmSpace, Regime};
+use tilewright::tune::{GemmSpace, Machine, Regime};
 
 use super::Failure;
 use beside_plain::Form;
@@ -186,7 +186,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let choice: DeviceChoice = gemm.device.parse().map_err(Failure::input)?;
     let device = Device::open(choice).map_err(Failure::input)?;
     let target = if device.is_sim() { gemm.target } else { device.target() };
-    configs.check(&gemm.space(target), &shapes)?;
+    configs.check(&gemm.space(target), &shapes, &Machine::of(&device))?;
     if device.is_sim() {
         gemm.check_nothing_to_write()?;
         return rank::run(gemm, &shapes, &configs);

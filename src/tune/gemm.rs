@@ -138,8 +138,8 @@ impl<T: GemmElement, D: GemmElement> Tunable for GemmTunable<T, D> {
         format!("{:?} {:?}", self.space, self.problem)
     }
 
-    fn space(&self, _: &Device) -> Vec<GemmConfig> {
-        self.space.configs(&self.problem)
+    fn space(&self, device: &Device) -> Vec<GemmConfig> {
+        self.space.configs(&self.problem, &Machine::of(device))
     }
 
     fn check(&self, config: &GemmConfig) -> Result<(), Rejection> {
@@ -149,14 +149,11 @@ impl<T: GemmElement, D: GemmElement> Tunable for GemmTunable<T, D> {
     }
 
     fn rank(&self, configs: Vec<GemmConfig>, device: &Device, regime: Regime) -> Vec<GemmConfig> {
-        let model = match device.properties() {
-            Some(properties) => GemmModel::of(Machine::of(&properties)),
-            None => GemmModel::H200,
-        };
+        let model = GemmModel::of(Machine::of(device));
         // The configurations that a program gets without a search come first.
         let mut order = configs
             .first()
-            .map_or_else(Vec::new, |config| config.defaults(&self.problem, model.machine.sms));
+            .map_or_else(Vec::new, |config| config.defaults(&self.problem, &model.machine));
         order.retain(|config| configs.contains(config));
         let ranked = model.rank(&configs, &self.problem, regime).into_iter();
         let others = ranked.map(|(config, _)| config).filter(|config| !order.contains(config));
@@ -456,7 +453,8 @@ mod tests {
             cublas: None,
             types: PhantomData,
         };
-        let first = product.rank(product.space(&device), &device, Regime::Latency).remove(0);
+        let wanted = GemmConfig { target: space.target, ..GemmConfig::sm90(input, [128, 128]) };
+        let first = wanted.best(&problem, &Machine::of(&device)).unwrap();
         let mut tuner = Tuner::new(&device);
         let effort = Effort { candidates: 1, ..Effort::default() };
         let store = TuningStore::none();

@@ -10,7 +10,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Target, bf16};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GroupRows,
-    LoadForm, MatrixStrides, Schedule, Splits, StoreForm,
+    LoadForm, Machine, MatrixStrides, Schedule, Splits, StoreForm,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::{Options, Order};
@@ -275,11 +275,11 @@ fn tiles_follow_the_rows_of_a_group() {
     let wanted = sm90([128, 128]);
     let best = |rows, groups| {
         let problem = GemmProblem::grouped([rows, 4096, 4096], groups);
-        for config in wanted.defaults(&problem, 132) {
+        for config in wanted.defaults(&problem, &Machine::H200) {
             assert!(config.grouped, "{config}");
             assert_eq!(config.check(), Ok(()), "{config}");
         }
-        wanted.best(&problem, 132).unwrap()
+        wanted.best(&problem, &Machine::H200).unwrap()
     };
     assert!(best(16 * 128, 128).tile[0] <= 64);
     assert!(best(8 * 2048, 8).tile[0] >= 128);
@@ -308,7 +308,7 @@ fn mistakes_are_named() {
     let sm80 = GemmConfig { grouped: true, ..sm80 };
     assert_eq!(field(sm80), "grouped");
     let problem = GemmProblem::grouped([10, 64, 64], 3);
-    assert!(matches!(sm80.best(&problem, 132), Err(GemmError::NoConfig { .. })));
+    assert!(matches!(sm80.best(&problem, &Machine::H200), Err(GemmError::NoConfig { .. })));
     // Groups are rows of one D.
     let apart = GemmProblem { d: MatrixStrides::default(), ..problem };
     assert_eq!(config.check_problem(&apart), Err(GemmError::GroupStrides));

@@ -6,7 +6,7 @@ use tilewright::ir::bf16;
 use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GroupRows};
 use tilewright::runtime::{Buffer, Device};
-use tilewright::tune::median;
+use tilewright::tune::{Machine, median};
 
 use super::super::{Failure, print};
 use super::Gemm as Options;
@@ -84,7 +84,7 @@ fn one(
     [m, n, k]: [u32; 3],
     form: Form,
 ) -> Result<([f64; 2], [GemmConfig; 2]), GemmError> {
-    let sms = device.properties().map_or(132, |properties| properties.sm_count);
+    let machine = Machine::of(device);
     let wanted = GemmConfig { target: device.target(), ..GemmConfig::sm90(Scalar::Bf16, [128; 2]) };
     let problem = GemmProblem::new(m, n, k);
     let (grouped, groups) = match form {
@@ -96,14 +96,14 @@ fn one(
     let b = upload(device, groups as usize * of_n * of_k, 2)?;
     let mut d = device.zeros::<bf16>(of_m * of_n)?;
     let starts = device.upload(&starts(m, groups, options.seed))?;
-    let plain = wanted.best(&problem, sms)?;
+    let plain = wanted.best(&problem, &machine)?;
     let plain_function = Gemm::<bf16>::new(plain)?.load(device)?;
     let run_plain = |d: &mut Buffer<bf16>| -> Result<Duration, GemmError> {
         Ok(plain_function.prepare(&problem, GemmArgs::new(&a, &b, d))?.time()?.elapsed)
     };
     match form {
         Form::Groups(_) => {
-            let config = GemmConfig { grouped: true, ..wanted }.best(&grouped, sms)?;
+            let config = GemmConfig { grouped: true, ..wanted }.best(&grouped, &machine)?;
             let function = Gemm::<bf16>::new(config)?.load(device)?;
             let run = |d: &mut Buffer<bf16>| -> Result<Duration, GemmError> {
                 let args = GemmArgs::new(&a, &b, d).groups(GroupRows::Starts(&starts));
@@ -112,7 +112,7 @@ fn one(
             Ok((medians(options.rounds, &mut d, run_plain, run)?, [plain, config]))
         }
         Form::Swiglu => {
-            let config = GemmConfig { pairs: true, ..wanted }.best(&problem, sms)?;
+            let config = GemmConfig { pairs: true, ..wanted }.best(&problem, &machine)?;
             let gemm = Gemm::<bf16>::with_pairs::<()>(config, |_, [gate, value], _, ()| {
                 gate.silu_fast() * value
             })?;

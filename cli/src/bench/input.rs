@@ -6,7 +6,7 @@ use std::path::Path;
 use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
-use tilewright::tune::{GemmSpace, USUAL_SHAPES};
+use tilewright::tune::{GemmSpace, Machine, USUAL_SHAPES};
 
 use super::super::{Failure, read};
 
@@ -22,9 +22,14 @@ pub(super) enum Configs {
 
 impl Configs {
     /// Those that are of the space's types and take the problem.
-    pub(super) fn of(&self, space: &GemmSpace, problem: &GemmProblem) -> Vec<GemmConfig> {
+    pub(super) fn of(
+        &self,
+        space: &GemmSpace,
+        problem: &GemmProblem,
+        machine: &Machine,
+    ) -> Vec<GemmConfig> {
         match self {
-            Configs::Default | Configs::All => space.configs(problem),
+            Configs::Default | Configs::All => space.configs(problem, machine),
             Configs::Named(named) => {
                 let fits = |config: &&GemmConfig| misfit(config, space, problem).is_none();
                 named.iter().filter(fits).copied().collect()
@@ -33,9 +38,14 @@ impl Configs {
     }
 
     /// Checks that each problem has a candidate.
-    pub(super) fn check(&self, space: &GemmSpace, shapes: &[GemmProblem]) -> Result<(), Failure> {
+    pub(super) fn check(
+        &self,
+        space: &GemmSpace,
+        shapes: &[GemmProblem],
+        machine: &Machine,
+    ) -> Result<(), Failure> {
         for problem in shapes {
-            if !self.of(space, problem).is_empty() {
+            if !self.of(space, problem, machine).is_empty() {
                 continue;
             }
             let [m, n, k] = [problem.m, problem.n, problem.k];

@@ -7,7 +7,7 @@ use tilewright::ir::{bf16, f16};
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{
-    Comparison, GemmBench, GemmElement, GemmModel, Maker, Provenance, Regime, Report,
+    Comparison, GemmBench, GemmElement, GemmModel, Machine, Maker, Provenance, Regime, Report,
 };
 
 use super::super::{Failure, print};
@@ -69,8 +69,7 @@ fn defaults(options: &Gemm, device: &Device, problem: &GemmProblem) -> Vec<GemmC
         major_b: space.major_b,
         ..GemmConfig::sm90(space.input, [128, 128])
     };
-    let sms = device.properties().map_or(132, |properties| properties.sm_count);
-    let mut all = wanted.defaults(problem, sms);
+    let mut all = wanted.defaults(problem, &Machine::of(device));
     all.truncate(options.candidates.unwrap_or(1) as usize);
     all
 }

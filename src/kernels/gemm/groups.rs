@@ -129,15 +129,15 @@ impl GemmProblem {
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::ir::bf16;
-    /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, GroupRows};
+    /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, GroupRows, Machine};
     /// use tilewright::runtime::Device;
     ///
     /// // 90 tokens of 3 experts: 70, none and 20.
     /// let (tokens, n, k, experts) = (90, 64, 32, 3);
     /// let problem = GemmProblem::grouped([tokens as u32, n as u32, k as u32], experts as u32);
     /// let wanted = GemmConfig { grouped: true, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
-    /// let gemm = Gemm::<bf16>::new(wanted.best(&problem, 132)?)?;
     /// let device = Device::sim()?;
+    /// let gemm = Gemm::<bf16>::new(wanted.best(&problem, &Machine::of(&device))?)?;
     /// let a = device.upload(&vec![bf16::from_f32(0.5); tokens * k])?;
     /// // The matrix of expert `g` has the elements `g + 1`.
     /// let b = (0..experts * n * k).map(|i| bf16::from_f32((i / (n * k) + 1) as f32));

@@ -225,9 +225,9 @@ impl GemmModel {
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
-    /// use tilewright::kernels::gemm::{GemmConfig, GemmModel, GemmProblem, Regime};
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmModel, GemmProblem, Machine, Regime};
     /// let problem = GemmProblem::new(4096, 4096, 4096);
-    /// let configs = GemmConfig::sm90(Scalar::Bf16, [128, 128]).defaults(&problem, 132);
+    /// let configs = GemmConfig::sm90(Scalar::Bf16, [128, 128]).defaults(&problem, &Machine::H200);
     /// let ranked = GemmModel::H200.rank(&configs, &problem, Regime::Burst);
     /// assert!(ranked.is_sorted_by_key(|(_, prediction)| prediction.seconds));
     /// ```
@@ -616,7 +616,12 @@ mod tests {
         for [m, n, k] in sizes {
             let problem = GemmProblem::new(m, n, k);
             for space in spaces {
-                all.extend(space.configs(&problem).into_iter().map(|config| (config, problem)));
+                all.extend(
+                    space
+                        .configs(&problem, &Machine::H200)
+                        .into_iter()
+                        .map(|config| (config, problem)),
+                );
             }
         }
         all
