@@ -146,11 +146,20 @@ fn config(name: &str) -> Result<GemmConfig, Failure> {
     Ok(config)
 }
 
-/// The problems of a list, or of a file where there is one of that name.
+/// The name of the products of language models.
+const LLM: &str = "llm";
+
+/// The problems of a list, of [`LLM`], or of a file where there is one of that name.
 pub(super) fn shapes(text: Option<&str>) -> Result<Vec<GemmProblem>, Failure> {
     let Some(text) = text else {
         return Ok(USUAL_SHAPES.map(|[m, n, k]| GemmProblem::new(m, n, k)).into());
     };
+    if text == LLM {
+        let sizes = || [4096, 8192, 14336, 28672].into_iter();
+        let rows = [64, 128, 256, 512, 1024].into_iter();
+        let all = rows.flat_map(|m| sizes().flat_map(move |n| sizes().map(move |k| [m, n, k])));
+        return Ok(all.map(|[m, n, k]| GemmProblem::new(m, n, k)).collect());
+    }
     let named;
     let items: Vec<&str> = if Path::new(text).exists() {
         named = read(Path::new(text))?;
@@ -197,4 +206,17 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .map(|line| line.split('#').next().unwrap_or_default().trim())
         .filter(|line| !line.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_products_of_language_models_have_a_name() {
+        let all = shapes(Some("llm")).map_err(|failure| failure.message).unwrap();
+        assert_eq!(all.len(), 5 * 4 * 4);
+        assert_eq!(all[1], GemmProblem::new(64, 4096, 8192));
+        assert_eq!(all.last(), Some(&GemmProblem::new(1024, 28672, 28672)));
+    }
 }
