@@ -304,6 +304,11 @@ fn mistakes_are_named() {
     assert_eq!(field(GemmConfig { splits: Splits::Even(2), ..config }), "grouped");
     assert_eq!(field(GemmConfig { load: LoadForm::Repack, ..config }), "grouped");
     assert_eq!(field(GemmConfig { store: StoreForm::Direct, ..config }), "grouped");
+    // A group may start at a row at which no box of such an A may.
+    let tall = GemmConfig { major_a: Major::Mn, ..config };
+    assert_eq!(field(tall), "grouped");
+    let none = tall.best(&GemmProblem::grouped([10, 64, 64], 3), &Machine::H200);
+    assert!(none.unwrap_err().to_string().contains("contiguous along M"));
     let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);
     let sm80 = GemmConfig { grouped: true, ..sm80 };
     assert_eq!(field(sm80), "grouped");
