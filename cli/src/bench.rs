@@ -81,7 +81,8 @@ struct Gemm {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The number of groups of rows of random lengths, each with a matrix B of its own: measures products of groups beside
-    /// the plain products instead. Needs a GPU.
+    /// the plain products and a call of cuBLAS for each group instead. `--candidates` measures more than the first
+    /// configuration. Needs a GPU.
     #[arg(long, value_name = "COUNT", conflicts_with = "random", value_parser = clap::value_parser!(u32).range(1..=4096))]
     groups: Option<u32>,
     /// Instead, products with SwiGLU of pairs of columns, beside the plain products. Needs a GPU.

@@ -282,6 +282,10 @@ fn tiles_follow_the_rows_of_a_group() {
         wanted.best(&problem, &Machine::H200).unwrap()
     };
     assert!(best(16 * 128, 128).tile[0] <= 64);
+    // Each group reads a B of its own.
+    let problem = GemmProblem::grouped([16 * 128, 4096, 4096], 128);
+    let why = wanted.explain(&problem, &Machine::H200).unwrap();
+    assert!(why.limit() == "memory" && why.prediction.memory_bytes > 128.0 * 2.0 * 4096.0 * 4096.0);
     assert!(best(8 * 2048, 8).tile[0] >= 128);
     let all = [best(16 * 128, 128), best(64 * 300, 64), best(8 * 2048, 8)];
     let Some(ptxas) = ptxas::find() else { return };
@@ -289,6 +293,28 @@ fn tiles_follow_the_rows_of_a_group() {
         let gemm = Gemm::<bf16>::new(config).unwrap();
         let report = ptxas.report(gemm.ptx().text(), &config.target.to_string()).unwrap();
         assert!(!report.contains("(C7") && report.contains("0 bytes spill stores"), "{report}");
+    }
+}
+
+/// A warp group whose rows are all behind the end of a group multiplies and writes nothing.
+#[test]
+fn warp_groups_without_rows_are_idle() {
+    let device = Device::sim().unwrap();
+    let zeros = |len: usize| device.zeros::<bf16>(len).unwrap();
+    let overlapped = GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) };
+    for config in [sm90([128, 64]), overlapped] {
+        let (n, k) = (config.tile[1] as usize, 512);
+        let function = Gemm::<bf16>::new(config).unwrap().load(&device).unwrap();
+        let (a, b, mut d) = (zeros(256 * k), zeros(2 * n * k), zeros(256 * n));
+        let mut ops = |starts: [i32; 3]| {
+            let problem = GemmProblem::grouped([256, n as u32, k as u32], 2);
+            let starts = device.upload(&starts).unwrap();
+            let args = GemmArgs::new(&a, &b, &mut d).groups(GroupRows::Starts(&starts));
+            let timing = function.prepare(&problem, args).unwrap().time().unwrap();
+            timing.thread_ops.unwrap()
+        };
+        let (half, more) = (ops([0, 64, 128]), ops([0, 65, 130]));
+        assert!(half * 4 < more * 3, "{config}: {half} and {more}");
     }
 }
 

@@ -274,7 +274,8 @@ impl GemmConfig {
             [m * k * u64::from(self.a.size_bytes()), n * k * u64::from(self.b.size_bytes())];
         let shared = if a > b { columns > 1 } else { rows > 1 };
         let one_wave = rows * columns * u64::from(problem.batch) <= u64::from(machine.sms);
-        shared && one_wave && (a + b) as f64 >= SHARE * machine.l2_bytes
+        // Those of one group are few of many.
+        shared && one_wave && !self.grouped && (a + b) as f64 >= SHARE * machine.l2_bytes
     }
 
     /// Returns of A, B and D whether its pitch or its batch stride is no multiple of `bytes`.

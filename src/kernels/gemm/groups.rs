@@ -6,7 +6,7 @@ use crate::ir::builder::{Context, ParamList, ParamValues, Parameter};
 use crate::ir::{Element, Global, GlobalMut, TensorMapMut, Val};
 use crate::runtime::{ArgList, Argument, AtLaunch, Buffer, TensorMapArgMut};
 
-use super::config::GemmConfig;
+use super::config::{GemmConfig, WGMMA_ROWS};
 use super::error::GemmError;
 use super::problem::{GemmProblem, MatrixStrides};
 
@@ -110,6 +110,16 @@ impl GemmConfig {
             .transpose()
     }
 
+    /// One product with about as much work as the groups: on average each has half a tile more than its rows fill, and at least
+    /// one. Each warp group whose 64 rows of a tile are behind the end of the group leaves the tensor cores to the others.
+    pub(super) fn ungrouped(&self, problem: &GemmProblem) -> GemmProblem {
+        let GemmProblem { m, batch, .. } = *problem;
+        let end = self.tile[0].saturating_sub(WGMMA_ROWS * (self.consumers_of_tile() - 1));
+        let filled = m.saturating_add(batch.saturating_mul(end / 2));
+        let least = batch.saturating_mul(self.tile[0]);
+        problem.of_rows(filled.max(least).min(GemmProblem::MAX_SIZE))
+    }
+
     /// Checks that the groups of a problem are rows of one A, C and D.
     pub(super) fn check_groups(&self, problem: &GemmProblem) -> Result<(), GemmError> {
         let GemmProblem { a, c, d, .. } = problem;
@@ -160,14 +170,6 @@ impl GemmProblem {
     /// The rows of a group, on average and at least 1, as one product.
     pub(super) fn mean_group(&self) -> GemmProblem {
         self.of_rows(self.m.div_ceil(self.batch.max(1)))
-    }
-
-    /// One product with about as many tiles of `size` rows as the groups have: on average each has half a tile more than its
-    /// rows fill, and at least one.
-    pub(super) fn ungrouped(&self, size: u32) -> GemmProblem {
-        let filled = self.m.saturating_add(self.batch.saturating_mul(size / 2));
-        let least = self.batch.saturating_mul(size);
-        self.of_rows(filled.max(least).min(GemmProblem::MAX_SIZE))
     }
 
     fn of_rows(&self, m: u32) -> GemmProblem {
