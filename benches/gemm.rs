@@ -21,12 +21,13 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16};
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
-use tilewright::tune::{GemmModel, GemmSpace, Regime};
+use tilewright::tune::{GemmModel, GemmSpace, Machine, Regime};
 
 /// The configurations for `bf16` on Hopper that can be built.
 fn configs(problem: &GemmProblem) -> Vec<GemmConfig> {
     let space = GemmSpace::new(Target::SM_90A, Scalar::Bf16);
-    space.configs(problem).into_iter().filter(|config| config.is_warp_specialised()).collect()
+    let all = space.configs(problem, &Machine::H200).into_iter();
+    all.filter(|config| config.is_warp_specialised()).collect()
 }
 
 /// The model's first configuration.

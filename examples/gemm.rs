@@ -6,11 +6,8 @@ use std::error::Error;
 
 use tilewright::ir::bf16;
 use tilewright::ir::types::Scalar;
-use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
+use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, Machine};
 use tilewright::runtime::Device;
-
-/// The SMs of an H100. The choice of a configuration depends on them.
-const SMS: u32 = 132;
 
 /// Multiplies on the device and checks the corners of D against the host.
 pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
@@ -19,7 +16,7 @@ pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     // The types of the operands; `best` chooses tile, stages and schedule for the problem and the target.
     let types =
         GemmConfig { target: device.target(), ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
-    let config = types.best(&problem, SMS)?;
+    let config = types.best(&problem, &Machine::of(device))?;
     let gemm = Gemm::<bf16>::new(config)?.load(device)?;
 
     let [m, n, k] = [m, n, k].map(usize::try_from);

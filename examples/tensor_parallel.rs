@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Kernel, bf16};
-use tilewright::kernels::gemm::{Activation, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem};
+use tilewright::kernels::gemm::{
+    Activation, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, Machine,
+};
 use tilewright::kernels::parallel::{ColumnParallel, ParallelSizes, RowOutput, RowParallel};
 use tilewright::runtime::comm::{CommOptions, Communicator, UniqueId};
 use tilewright::runtime::{Buffer, Device, Function, Grid, LaunchOptions, Stream};
@@ -127,7 +129,6 @@ impl Relu {
 /// Returns Y of the whole MLP, computed on one device.
 fn alone(device: &Device, sizes: Sizes) -> Result<Vec<bf16>, AnyError> {
     let Sizes { rows, outer, hidden } = sizes;
-    let sms = device.properties().map_or(132, |properties| properties.sm_count);
     let types =
         GemmConfig { target: device.target(), ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
     let relu = Epilogue { activation: Some(Activation::Relu), ..Epilogue::default() };
@@ -139,7 +140,7 @@ fn alone(device: &Device, sizes: Sizes) -> Result<Vec<bf16>, AnyError> {
     let layers = [(relu, [hidden, outer]), (Epilogue::default(), [outer, hidden])];
     for (i, (epilogue, [n, k])) in layers.into_iter().enumerate() {
         let problem = GemmProblem::new(rows, n, k);
-        let config = GemmConfig { epilogue, ..types }.best(&problem, sms)?;
+        let config = GemmConfig { epilogue, ..types }.best(&problem, &Machine::of(device))?;
         let gemm = Gemm::<bf16>::new(config)?.load(device)?;
         match i {
             0 => gemm.launch(&problem, GemmArgs::new(&x, &w1, &mut h))?,

@@ -396,6 +396,7 @@ fn describe() {
     assert_eq!((properties.threads_per_sm, properties.registers_per_sm), (2048, 65_536));
     assert_eq!((properties.shared_bytes_per_sm, properties.l2_bytes), (228 << 10, 1 << 20));
     assert_eq!(properties.memory_bus_bits, 512);
+    assert_eq!((properties.clock_khz, properties.memory_clock_khz), (1_500_000, 2_000_000));
     let buffer = device.zeros::<u64>(10).unwrap();
     device.synchronize().unwrap();
     assert_eq!(device.memory(), Ok(Some(((1 << 24) - 80, 1 << 24))));

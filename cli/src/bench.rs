@@ -22,7 +22,7 @@ use tilewright::arch::Major;
 use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
 use tilewright::runtime::{Device, DeviceChoice};
-use tilewright::tune::{GemmSpace, Regime};
+use tilewright::tune::{GemmSpace, Machine, Regime};
 
 use super::Failure;
 use beside_plain::Form;
@@ -66,19 +66,23 @@ enum What {
 /// The options of `tilewright bench gemm`.
 #[derive(Args, Debug)]
 struct Gemm {
-    /// Problems, separated by commas: `4096`, or `MxNxK`; or a file with one a line
-    /// [default: 512 to 16384 and usual sizes of language models].
-    #[arg(long, value_name = "LIST|FILE")]
+    /// Problems, separated by commas: `4096`, or `MxNxK`; a file with one a line; or `llm`: M of 64 to 1024, and N and K of 4096,
+    /// 8192, 14336 and 28672 [default: 512 to 16384 and usual sizes of language models].
+    #[arg(long, value_name = "LIST|FILE|llm")]
     shapes: Option<String>,
     /// Problems of random sizes instead, with the configuration of a program that does not tune: a third with N and K
     /// multiples of 64, a third multiples of 8, a third any. `--candidates` measures more than the first configuration.
     #[arg(long, value_name = "COUNT", conflicts_with = "shapes", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     random: Option<u32>,
+    /// The problems of `--shapes` as `--random` measures them: with the configuration of a program that does not tune.
+    #[arg(long, conflicts_with_all = ["random", "groups", "swiglu"])]
+    untuned: bool,
     /// The seed of `--random` and `--groups`.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The number of groups of rows of random lengths, each with a matrix B of its own: measures products of groups beside
-    /// the plain products instead. Needs a GPU.
+    /// the plain products and a call of cuBLAS for each group instead. `--candidates` measures more than the first
+    /// configuration. Needs a GPU.
     #[arg(long, value_name = "COUNT", conflicts_with = "random", value_parser = clap::value_parser!(u32).range(1..=4096))]
     groups: Option<u32>,
     /// Instead, products with SwiGLU of pairs of columns, beside the plain products. Needs a GPU.
@@ -119,11 +123,11 @@ struct Gemm {
     /// Write each round of the comparisons to a file. This option and the next two need a GPU.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a chart of the comparisons to a file.
+    /// Write a chart of the comparisons to a file: with `--random` and `--untuned`, the ratio to cuBLAS over the size.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Write the times of all candidates to a file, for `--fit`.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["random", "untuned"])]
     sweep: Option<PathBuf>,
     /// Fit the model to the times of such a file, say how good its order is, and end.
     #[arg(long, value_name = "FILE")]
@@ -167,13 +171,18 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     if let Some(file) = &gemm.fit {
         return fit::run(file);
     }
-    if let Some(count) = gemm.random {
+    let drawn = match gemm.random {
+        Some(count) => Some(random::draw(count, gemm.seed)),
+        None if gemm.untuned => Some(random::given(&input::shapes(gemm.shapes.as_deref())?)),
+        None => None,
+    };
+    if let Some(drawn) = drawn {
         let choice: DeviceChoice = gemm.device.parse().map_err(Failure::input)?;
         let device = Device::open(choice).map_err(Failure::input)?;
         if device.is_sim() {
             gemm.check_nothing_to_write()?;
         }
-        return random::run(gemm, &device, &random::draw(count, gemm.seed));
+        return random::run(gemm, &device, &drawn);
     }
     let shapes = input::shapes(gemm.shapes.as_deref())?;
     let form = gemm.groups.map(Form::Groups).or(gemm.swiglu.then_some(Form::Swiglu));
@@ -186,7 +195,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let choice: DeviceChoice = gemm.device.parse().map_err(Failure::input)?;
     let device = Device::open(choice).map_err(Failure::input)?;
     let target = if device.is_sim() { gemm.target } else { device.target() };
-    configs.check(&gemm.space(target), &shapes)?;
+    configs.check(&gemm.space(target), &shapes, &Machine::of(&device))?;
     if device.is_sim() {
         gemm.check_nothing_to_write()?;
         return rank::run(gemm, &shapes, &configs);

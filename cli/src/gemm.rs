@@ -136,20 +136,19 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
 fn explain(options: &Options) -> Result<(), Failure> {
     let choice: DeviceChoice = options.device.parse().map_err(Failure::input)?;
     let device = Device::open(choice).map_err(Failure::input)?;
-    // Without a GPU: the device that the model is fitted to.
-    let sms = device.properties().map_or(Machine::H200.sms, |properties| properties.sm_count);
     let target = if device.is_sim() { Target::SM_90A } else { device.target() };
     let target = options.target.unwrap_or(target);
     let problem = GemmProblem::new(options.m, options.n, options.k);
     let wanted = wanted(options.dtype.scalar(), target);
-    print(&wanted.explain(&problem, sms).map_err(Failure::input)?.to_string())
+    print(&wanted.explain(&problem, &Machine::of(&device)).map_err(Failure::input)?.to_string())
 }
 
 fn run_typed<T: Real>(dtype: Scalar, options: &Options) -> Result<(), Failure> {
     let problem = GemmProblem::new(options.m, options.n, options.k);
     let Some(form) = options.emit else { return launch::<T>(dtype, &problem, options) };
     let start = Instant::now();
-    let config = choose(dtype, options.target.unwrap_or(Target::SM_80), 132, &problem, options);
+    let target = options.target.unwrap_or(Target::SM_80);
+    let config = choose(dtype, target, &Machine::H200, &problem, options);
     let gemm = Gemm::<T>::new(config.map_err(Failure::input)?).map_err(Failure::input)?;
     let text = match form {
         Emit::Ir => gemm.text(),
@@ -165,21 +164,21 @@ fn run_typed<T: Real>(dtype: Scalar, options: &Options) -> Result<(), Failure> {
 fn choose(
     dtype: Scalar,
     target: Target,
-    sms: u32,
+    machine: &Machine,
     problem: &GemmProblem,
     options: &Options,
 ) -> Result<GemmConfig, GemmError> {
-    options.config.map_or_else(|| best_guess(dtype, target, sms, problem), Ok)
+    options.config.map_or_else(|| best_guess(dtype, target, machine, problem), Ok)
 }
 
 /// The best guess for row-major matrices.
 pub(super) fn best_guess(
     dtype: Scalar,
     target: Target,
-    sms: u32,
+    machine: &Machine,
     problem: &GemmProblem,
 ) -> Result<GemmConfig, GemmError> {
-    wanted(dtype, target).best(problem, sms)
+    wanted(dtype, target).best(problem, machine)
 }
 
 /// A configuration with the types and the contiguous modes of row-major matrices.
@@ -198,8 +197,8 @@ fn launch<T: Real>(dtype: Scalar, problem: &GemmProblem, options: &Options) -> R
     let choice: DeviceChoice = options.device.parse().map_err(Failure::input)?;
     let device = Device::open(choice).map_err(Failure::input)?;
     let target = options.target.unwrap_or(device.target());
-    let sms = device.properties().map_or(4, |properties| properties.sm_count);
-    let config = choose(dtype, target, sms, problem, options).map_err(Failure::input)?;
+    let config = choose(dtype, target, &Machine::of(&device), problem, options);
+    let config = config.map_err(Failure::input)?;
     let function =
         Gemm::<T>::new(config).map_err(Failure::input)?.load(&device).map_err(Failure::run)?;
 

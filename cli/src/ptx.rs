@@ -11,7 +11,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{
     Element, Kernel, KernelIr, Number, Target, Untyped, bf16, f8e4m3, f8e5m2, f16, parse_kernels,
 };
-use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem};
+use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem, Machine};
 use tilewright::runtime::{EntryReport, Ptxas};
 
 use super::gemm::{Dtype, best_guess};
@@ -33,7 +33,7 @@ pub(super) struct Options {
 }
 
 /// M, N and K of the problem that `gemm` stands for, and the SMs of the GPU.
-const LARGE: ([u32; 3], u32) = ([4096; 3], 132);
+const LARGE: [u32; 3] = [4096; 3];
 
 /// A module, and what its kernels tell beside their text.
 struct Written {
@@ -66,8 +66,8 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         "gemm" => {
             let dtype = options.dtype.unwrap_or(Dtype::Bf16).scalar();
             let target = options.target.unwrap_or(Target::SM_80);
-            let ([m, n, k], sms) = LARGE;
-            let config = best_guess(dtype, target, sms, &GemmProblem::new(m, n, k));
+            let [m, n, k] = LARGE;
+            let config = best_guess(dtype, target, &Machine::H200, &GemmProblem::new(m, n, k));
             of_types(config.map_err(Failure::input)?, WriteKernel)?
         }
         _ if options.target.is_some() || options.dtype.is_some() => {

@@ -648,6 +648,22 @@ fn bench_ranks_types_of_8_bits() {
     }
 }
 
+/// Given problems have the plans of a program that does not tune, and no sweep.
+#[test]
+fn bench_plans_given_problems_without_tuning() {
+    let args = ["bench", "gemm", "--device", "sim", "--shapes", "64,64x72x100", "--untuned"];
+    let output = tilewright(&args);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let planned = text(&output.stdout);
+    let starts = ["no GPU: plans", "multiples of 64  64x64x64 ", "any sizes        64x72x100 "];
+    let lines: Vec<&str> = planned.lines().collect();
+    assert_eq!(lines.len(), starts.len(), "{planned}");
+    assert!(lines.iter().zip(starts).all(|(line, start)| line.starts_with(start)), "{planned}");
+    let refused = tilewright(&[&args, ["--sweep", "x"].as_slice()].concat());
+    let error = text(&refused.stderr);
+    assert!(error.contains("'--untuned' cannot be used with '--sweep <FILE>'"), "{error}");
+}
+
 /// Files of measurements are not written where nothing is measured.
 #[test]
 fn bench_refuses_to_write_measurements_without_a_gpu() {

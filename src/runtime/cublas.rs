@@ -66,8 +66,8 @@ impl Cublas {
         Ok(format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100))
     }
 
-    /// Queues the product with the kernel that cuBLAS chooses. `A` and `B` have the type [`Matmul::inputs`], `C`
-    /// has [`Matmul::output`]. The stream may record a graph.
+    /// Queues the product with the kernel that cuBLAS chooses. `A` and `B` have the type [`Matmul::inputs`] (`f32` for
+    /// `tf32`), `C` has [`Matmul::output`]. The stream may record a graph.
     ///
     /// # Errors
     /// [`Buffer`](CublasError::Buffer), [`UnsupportedType`](CublasError::UnsupportedType),
@@ -80,7 +80,7 @@ impl Cublas {
         b: &Buffer<T>,
         c: &mut Buffer<D>,
     ) -> Result<(), CublasError> {
-        check(matmul, a, b, c)?;
+        matmul.check(a, b, c)?;
         let stream = self.stream(stream)?;
         self.handles.gemm(
             matmul,
@@ -97,7 +97,7 @@ impl Cublas {
     /// [`UnsupportedType`](CublasError::UnsupportedType), [`Size`](CublasError::Size),
     /// [`Status`](CublasError::Status), [`Runtime`](CublasError::Runtime).
     pub fn plans(&self, matmul: &Matmul, count: usize) -> Result<Vec<CublasLtPlan>, CublasError> {
-        check_sizes(matmul)?;
+        matmul.check_sizes()?;
         let plans = self.handles.plans(matmul, count)?;
         Ok(plans.into_iter().map(|plan| CublasLtPlan { plan: Arc::new(plan) }).collect())
     }
@@ -114,7 +114,7 @@ impl Cublas {
         b: &Buffer<T>,
         c: &mut Buffer<D>,
     ) -> Result<(), CublasError> {
-        check(plan.plan.matmul(), a, b, c)?;
+        plan.plan.matmul().check(a, b, c)?;
         let stream = self.stream(stream)?;
         let inputs = [on_gpu(a.memory())?, on_gpu(b.memory())?];
         self.handles.run(&plan.plan, stream, inputs, on_gpu_mut(c)?)
@@ -164,32 +164,6 @@ fn on_gpu_mut<T: Element>(buffer: &mut Buffer<T>) -> Result<&mut cuda::Memory, C
     }
 }
 
-fn check_sizes(matmul: &Matmul) -> Result<(), CublasError> {
-    match matmul.sizes.iter().all(|size| (1..=i32::MAX as u32).contains(size)) {
-        true => Ok(()),
-        false => Err(CublasError::Size { sizes: matmul.sizes }),
-    }
-}
-
-fn check<T: Element, D: Element>(
-    matmul: &Matmul,
-    a: &Buffer<T>,
-    b: &Buffer<T>,
-    c: &Buffer<D>,
-) -> Result<(), CublasError> {
-    check_sizes(matmul)?;
-    let given = [(T::SCALAR, a.len()), (T::SCALAR, b.len()), (D::SCALAR, c.len())];
-    let types = [matmul.inputs, matmul.inputs, matmul.output];
-    let expected = types.into_iter().zip(matmul.lens());
-    for ((matrix, given), expected) in ["A", "B", "C"].into_iter().zip(given).zip(expected) {
-        let given = (given.0, given.1 as u64);
-        if given != expected {
-            return Err(CublasError::Buffer { matrix, expected, given });
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,12 +185,12 @@ mod tests {
         assert_eq!(Cublas::open(&device).unwrap_err(), CublasError::Simulator);
         let bf16 = |len| device.zeros::<crate::ir::bf16>(len).unwrap();
         let (a, b, c) = (bf16(10), bf16(15), device.zeros::<f32>(6).unwrap());
-        assert_eq!(check(&PROBLEM, &a, &b, &c), Ok(()));
-        let error = check(&PROBLEM, &a, &a, &c).unwrap_err();
+        assert_eq!(PROBLEM.check(&a, &b, &c), Ok(()));
+        let error = PROBLEM.check(&a, &a, &c).unwrap_err();
         assert_eq!(error.to_string(), "B needs 15 elements of bf16, not 10 of bf16");
-        let error = check(&PROBLEM, &a, &b, &a).unwrap_err();
+        let error = PROBLEM.check(&a, &b, &a).unwrap_err();
         assert_eq!(error.to_string(), "C needs 6 elements of f32, not 10 of bf16");
-        let error = check(&Matmul { sizes: [2, 0, 5], ..PROBLEM }, &a, &b, &c).unwrap_err();
+        let error = Matmul { sizes: [2, 0, 5], ..PROBLEM }.check(&a, &b, &c).unwrap_err();
         assert_eq!(error, CublasError::Size { sizes: [2, 0, 5] });
     }
 }

@@ -1,9 +1,11 @@
 //! Defines the matrix products of cuBLAS, their column-major form and their errors.
 
+use super::buffer::Buffer;
+use super::error::RuntimeError;
 use crate::arch::Major;
 use crate::errors::errors;
+use crate::ir::Element;
 use crate::ir::types::Scalar;
-use crate::runtime::error::RuntimeError;
 
 /// A matrix product `C[M,N] = A[M,K] B[K,N]` with `f32` accumulators; C is row-major, nothing is padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,9 +16,9 @@ pub struct Matmul {
     pub a: Major,
     /// The contiguous mode of B.
     pub b: Major,
-    /// The type of the elements of A and B: `bf16`, `f16` or `f32`.
+    /// The type in which A and B are multiplied: `bf16`, `f16`, `f32`, or `tf32`, which is in memory as `f32`.
     pub inputs: Scalar,
-    /// The type of the elements of C: the same, or `f32`.
+    /// The type of the elements of C: that of A and B in memory, or `f32`.
     pub output: Scalar,
 }
 
@@ -51,10 +53,40 @@ impl Matmul {
         Columns { first, first_pitch, second, second_pitch }
     }
 
-    /// Returns the elements of A, B and C.
-    pub(super) fn lens(&self) -> [u64; 3] {
+    /// Returns the type of the elements of A and B in memory.
+    pub(super) fn stored_inputs(&self) -> Scalar {
+        if self.inputs == Scalar::Tf32 { Scalar::F32 } else { self.inputs }
+    }
+
+    pub(super) fn check_sizes(&self) -> Result<(), CublasError> {
+        match self.sizes.iter().all(|size| (1..=i32::MAX as u32).contains(size)) {
+            true => Ok(()),
+            false => Err(CublasError::Size { sizes: self.sizes }),
+        }
+    }
+
+    /// Checks that the buffers have the types and the numbers of elements of A, B and C.
+    pub(crate) fn check<T: Element, D: Element>(
+        &self,
+        a: &Buffer<T>,
+        b: &Buffer<T>,
+        c: &Buffer<D>,
+    ) -> Result<(), CublasError> {
+        self.check_sizes()?;
         let [m, n, k] = self.sizes.map(u64::from);
-        [m * k, k * n, m * n]
+        let (inputs, output) = (self.stored_inputs(), self.output);
+        let of = [
+            ("A", (inputs, m * k), (T::SCALAR, a.len())),
+            ("B", (inputs, k * n), (T::SCALAR, b.len())),
+            ("C", (output, m * n), (D::SCALAR, c.len())),
+        ];
+        for (matrix, expected, (scalar, len)) in of {
+            let given = (scalar, len as u64);
+            if given != expected {
+                return Err(CublasError::Buffer { matrix, expected, given });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -87,7 +119,7 @@ errors! {
                 write!(f, "cuBLAS takes sizes from 1 to 2147483647, not {m}x{n}x{k}")
             }
         },
-        /// {scalar} is not a type that is compared with cuBLAS: bf16, f16, f32
+        /// {scalar} is not a type that is compared with cuBLAS: bf16, f16, tf32, f32
         UnsupportedType { scalar: Scalar },
         /// A buffer has other elements or another number of them than the problem.
         Buffer {

@@ -19,4 +19,8 @@ pub struct Properties {
     pub l2_bytes: u64,
     /// The width of the bus to the memory, in bits.
     pub memory_bus_bits: u32,
+    /// The maximum clock of the SMs, in kHz.
+    pub clock_khz: u32,
+    /// The maximum clock of the memory, in kHz: each cycle transfers 2 bits on each wire of the bus.
+    pub memory_clock_khz: u32,
 }

@@ -67,46 +67,61 @@ pub enum Look {
     Bound,
 }
 
-const WIDTH: f64 = 880.0;
-const HEIGHT: f64 = 470.0;
-const LEFT: f64 = 64.0;
-const RIGHT: f64 = 24.0;
-const TOP: f64 = 96.0;
-const BOTTOM: f64 = 84.0;
-const INK: &str = "#111111";
-const FAINT: &str = "#555555";
-const GRID: &str = "#DDDDDD";
+pub(super) const WIDTH: f64 = 880.0;
+pub(super) const HEIGHT: f64 = 470.0;
+pub(super) const LEFT: f64 = 64.0;
+pub(super) const RIGHT: f64 = 24.0;
+pub(super) const TOP: f64 = 96.0;
+pub(super) const BOTTOM: f64 = 84.0;
+pub(super) const INK: &str = "#111111";
+pub(super) const FAINT: &str = "#555555";
+pub(super) const GRID: &str = "#DDDDDD";
 /// Of Paul Tol's scheme "bright", told apart with every usual colour blindness; grey is for bounds.
-const COLOURS: [&str; 6] = ["#4477AA", "#EE6677", "#228833", "#AA3377", "#CCBB44", "#66CCEE"];
+pub(super) const COLOURS: [&str; 6] =
+    ["#4477AA", "#EE6677", "#228833", "#AA3377", "#CCBB44", "#66CCEE"];
 const BOUND: &str = "#888888";
 
 /// Writing into a `String` does not fail.
 macro_rules! put {
     ($out:expr, $($format:tt)*) => { let _ = writeln!($out, $($format)*); };
 }
+pub(super) use put;
+
+/// Returns the begin of a chart: the ground, the title and the note.
+pub(super) fn head(title: &str, note: &str) -> String {
+    let mut out = String::new();
+    let (title, note) = (escaped(title), escaped(note));
+    put!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {WIDTH} \
+         {HEIGHT}\">"
+    );
+    put!(out, "<title>{title}</title>");
+    put!(out, "<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#FFFFFF\"/>");
+    put!(out, "<g font-family=\"{SANS}\" font-size=\"13\" fill=\"{INK}\">");
+    put!(out, "<text x=\"{LEFT}\" y=\"28\" font-size=\"18\" font-weight=\"bold\">{title}</text>");
+    put!(out, "<text x=\"{LEFT}\" y=\"48\" font-size=\"12\" fill=\"{FAINT}\">{note}</text>");
+    out
+}
+
+/// Draws the key of a series in the legend, and returns the place of the next one.
+pub(super) fn key(
+    out: &mut String,
+    x: f64,
+    (y, height): (f64, f64),
+    colour: &str,
+    name: &str,
+) -> f64 {
+    put!(out, "<rect x=\"{x:.1}\" y=\"{y}\" width=\"16\" height=\"{height}\" fill=\"{colour}\"/>");
+    put!(out, "<text x=\"{:.1}\" y=\"74.5\">{}</text>", x + 22.0, escaped(name));
+    // Letters of this font are about 7 wide.
+    x + 44.0 + 6.9 * name.chars().count() as f64
+}
 
 impl Chart {
     /// Returns the chart as SVG 1.1 on a white ground, 880 x 470.
     pub fn svg(&self) -> String {
-        let mut out = String::new();
-        put!(
-            out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {WIDTH} \
-             {HEIGHT}\">"
-        );
-        put!(out, "<title>{}</title>", escaped(&self.title));
-        put!(out, "<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#FFFFFF\"/>");
-        put!(out, "<g font-family=\"{SANS}\" font-size=\"13\" fill=\"{INK}\">");
-        put!(
-            out,
-            "<text x=\"{LEFT}\" y=\"28\" font-size=\"18\" font-weight=\"bold\">{}</text>",
-            escaped(&self.title)
-        );
-        put!(
-            out,
-            "<text x=\"{LEFT}\" y=\"48\" font-size=\"12\" fill=\"{FAINT}\">{}</text>",
-            escaped(&self.note)
-        );
+        let mut out = head(&self.title, &self.note);
         let step = self.step();
         let top = (self.largest() / step).ceil().max(1.0) * step;
         let up = |value: f64| HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM);
@@ -197,15 +212,8 @@ impl Chart {
     fn legend(&self, out: &mut String) {
         let mut x = LEFT;
         for (i, series) in self.series.iter().enumerate() {
-            let colour = self.colour(i);
-            let (y, height) = if series.look == Look::Bound { (68.5, 3.0) } else { (63.0, 13.0) };
-            put!(
-                out,
-                "<rect x=\"{x:.1}\" y=\"{y}\" width=\"16\" height=\"{height}\" fill=\"{colour}\"/>"
-            );
-            put!(out, "<text x=\"{:.1}\" y=\"74.5\">{}</text>", x + 22.0, escaped(&series.name));
-            // Letters of this font are about 7 wide.
-            x += 44.0 + 6.9 * series.name.chars().count() as f64;
+            let place = if series.look == Look::Bound { (68.5, 3.0) } else { (63.0, 13.0) };
+            x = key(out, x, place, self.colour(i), &series.name);
         }
     }
 
@@ -270,7 +278,7 @@ impl Chart {
 }
 
 /// Returns a number with three significant digits at least.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         size if size >= 100.0 => format!("{value:.0}"),

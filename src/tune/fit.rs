@@ -192,7 +192,7 @@ mod tests {
         let sizes = [512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384];
         let group = |size| {
             let problem = GemmProblem::new(size, size, size);
-            let configs = space.configs(&problem).into_iter().step_by(20);
+            let configs = space.configs(&problem, &Machine::H200).into_iter().step_by(20);
             let times = configs
                 .map(|config| (config, model.predict(&config, &problem, Regime::Burst).seconds));
             ProblemTimes { problem, regime: Regime::Burst, times: times.collect() }

@@ -138,8 +138,8 @@ impl<T: GemmElement, D: GemmElement> Tunable for GemmTunable<T, D> {
         format!("{:?} {:?}", self.space, self.problem)
     }
 
-    fn space(&self, _: &Device) -> Vec<GemmConfig> {
-        self.space.configs(&self.problem)
+    fn space(&self, device: &Device) -> Vec<GemmConfig> {
+        self.space.configs(&self.problem, &Machine::of(device))
     }
 
     fn check(&self, config: &GemmConfig) -> Result<(), Rejection> {
@@ -149,14 +149,11 @@ impl<T: GemmElement, D: GemmElement> Tunable for GemmTunable<T, D> {
     }
 
     fn rank(&self, configs: Vec<GemmConfig>, device: &Device, regime: Regime) -> Vec<GemmConfig> {
-        let model = match device.properties() {
-            Some(properties) => GemmModel::of(Machine::of(&properties)),
-            None => GemmModel::H200,
-        };
+        let model = GemmModel::of(Machine::of(device));
         // The configurations that a program gets without a search come first.
         let mut order = configs
             .first()
-            .map_or_else(Vec::new, |config| config.defaults(&self.problem, model.machine.sms));
+            .map_or_else(Vec::new, |config| config.defaults(&self.problem, &model.machine));
         order.retain(|config| configs.contains(config));
         let ranked = model.rank(&configs, &self.problem, regime).into_iter();
         let others = ranked.map(|(config, _)| config).filter(|config| !order.contains(config));
@@ -425,4 +422,48 @@ fn nvidia<T: GemmElement, D: GemmElement>(
         entries.push((Maker::CublasLt, format!("cuBLASLt #{number}"), window));
     }
     Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::Major;
+
+    /// The default configuration of every type that `bench gemm` offers, by the tuner's way; and cuBLAS takes the matrices.
+    #[test]
+    fn each_type_is_tuned_and_compared() {
+        each::<bf16, bf16>(Scalar::Bf16);
+        each::<f16, f16>(Scalar::F16);
+        each::<f32, f32>(Scalar::Tf32);
+        each::<f32, f32>(Scalar::F32);
+    }
+
+    fn each<T: GemmElement, D: GemmElement>(input: Scalar) {
+        let device = Device::sim().unwrap();
+        let space = GemmSpace::new(device.target(), input);
+        let problem = GemmProblem::new(72, 40, 48);
+        let matrices = [Major::K; 2];
+        let matrices =
+            Matrices::new(problem, matrices, [input, space.output], space.epilogue).unwrap();
+        let product: GemmTunable<T, D> = GemmTunable {
+            space,
+            problem,
+            matrices,
+            #[cfg(feature = "cublas")]
+            cublas: None,
+            types: PhantomData,
+        };
+        let wanted = GemmConfig { target: space.target, ..GemmConfig::sm90(input, [128, 128]) };
+        let first = wanted.best(&problem, &Machine::of(&device)).unwrap();
+        let mut tuner = Tuner::new(&device);
+        let effort = Effort { candidates: 1, ..Effort::default() };
+        let store = TuningStore::none();
+        let found = tuner.search(&product, &store, effort, Regime::Latency, &[first], &|| ());
+        assert_eq!(found.map(|found| found.config), Ok(first), "{input}");
+        #[cfg(feature = "cublas")]
+        {
+            let set = product.data(&device, 1).unwrap();
+            assert_eq!(product.matmul().check(&set.a, &set.b, &set.d), Ok(()), "{input}");
+        }
+    }
 }

@@ -35,6 +35,7 @@ mod operands;
 mod record;
 mod rounds;
 mod rows;
+mod scatter;
 mod search;
 mod space;
 mod stats;
@@ -59,6 +60,7 @@ pub use record::{
 };
 pub use rounds::interleave;
 pub use rows::{NormTunable, SoftmaxTunable};
+pub use scatter::{Points, Scatter};
 pub use search::{Effort, Measure, Rejection, Search, SearchError, Tuned};
 pub use space::{GemmSpace, USUAL_SHAPES};
 pub use stats::{Estimate, median};

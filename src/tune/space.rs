@@ -55,33 +55,33 @@ impl GemmSpace {
         GemmSpace { target, input, output, major_a, major_b, epilogue: Epilogue::default() }
     }
 
-    /// Returns all configurations that can be built and take the problem: tiles, depths, schedules, ways to write D,
+    /// Returns all configurations that can be built and take the problem, on a machine: tiles, depths, schedules, ways to write D,
     /// clusters, raster widths and programmatic launches, combined where the combination adds information.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::ir::Target;
-    /// use tilewright::kernels::gemm::{GemmProblem, LoadForm};
+    /// use tilewright::kernels::gemm::{GemmProblem, LoadForm, Machine};
     /// use tilewright::tune::GemmSpace;
     /// let space = GemmSpace::new(Target::SM_90A, Scalar::Bf16);
     /// let problem = GemmProblem::new(8192, 8192, 8192);
-    /// let all = space.configs(&problem);
+    /// let all = space.configs(&problem, &Machine::H200);
     /// assert!(all.len() > 200);
     /// assert!(all.iter().all(|config| config.check_problem(&problem).is_ok()));
     /// // Rows of 100 elements are no multiple of 16 bytes: tensor copies take copies of them.
-    /// let odd = space.configs(&GemmProblem::new(100, 100, 100));
+    /// let odd = space.configs(&GemmProblem::new(100, 100, 100), &Machine::H200);
     /// assert!(!odd.is_empty());
     /// assert!(odd.iter().all(|of| (of.load != LoadForm::Tensor) == of.is_warp_specialised()));
     /// ```
-    pub fn configs(&self, problem: &GemmProblem) -> Vec<GemmConfig> {
+    pub fn configs(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
         let mut all = Vec::new();
         if self.target.offers(Target::SM_90A) {
-            self.warp_specialised(problem, &mut all);
+            self.warp_specialised(problem, machine, &mut all);
         }
         self.multistage(&mut all);
         self.simt(&mut all);
         let wanted = self.with(GemmConfig::simt(self.target, self.input));
-        all.extend(wanted.of_threads(problem, Machine::H200.sms));
+        all.extend(wanted.of_threads(problem, machine));
         all.retain(|config| config.check().is_ok() && config.check_problem(problem).is_ok());
         let mut known = HashSet::with_capacity(all.len());
         all.retain(|config| known.insert(*config));
@@ -94,9 +94,14 @@ impl GemmSpace {
         GemmConfig { c: output, d: output, major_a, major_b, epilogue, ..config }
     }
 
-    fn warp_specialised(&self, problem: &GemmProblem, all: &mut Vec<GemmConfig>) {
+    fn warp_specialised(
+        &self,
+        problem: &GemmProblem,
+        machine: &Machine,
+        all: &mut Vec<GemmConfig>,
+    ) {
         let wanted = self.with(GemmConfig::sm90(self.input, [128, 128]));
-        for base in wanted.candidates(problem, Machine::H200.sms) {
+        for base in wanted.candidates(problem, machine) {
             let [m, n, _] = base.tile;
             all.extend([true, false].map(|programmatic| GemmConfig { programmatic, ..base }));
             if base.store == StoreForm::Chunks {
@@ -154,7 +159,7 @@ mod tests {
             GemmSpace::new(Target::SM_80, Scalar::F32),
         ];
         for space in spaces {
-            let all = space.configs(&problem);
+            let all = space.configs(&problem, &Machine::H200);
             assert!(!all.is_empty(), "{space:?}");
             for (i, config) in all.iter().enumerate() {
                 assert_eq!(config.check(), Ok(()));

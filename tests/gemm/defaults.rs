@@ -17,7 +17,7 @@ use tilewright::arch::Major;
 use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, GemmConfig, GemmProblem, Schedule, Splits,
+    Activation, Bias, Epilogue, GemmConfig, GemmProblem, Machine, Schedule, Splits,
 };
 use tilewright::runtime::Device;
 
@@ -70,7 +70,7 @@ fn offered() -> BTreeMap<String, GemmConfig> {
     for target in [Target::SM_80, Target::SM_90A] {
         for wanted in wanted(target) {
             for problem in sizes() {
-                let configs = wanted.defaults(&problem, 132);
+                let configs = wanted.defaults(&problem, &Machine::H200);
                 assert!(!configs.is_empty(), "{wanted}: {problem:?}");
                 for config in configs {
                     config.check().unwrap();
@@ -154,8 +154,8 @@ fn choices_are_explained() {
     let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
     let of = |m, n, k| {
         let problem = GemmProblem::new(m, n, k);
-        let why = wanted.explain(&problem, 132).unwrap();
-        assert_eq!(why.config, wanted.best(&problem, 132).unwrap());
+        let why = wanted.explain(&problem, &Machine::H200).unwrap();
+        assert_eq!(why.config, wanted.best(&problem, &Machine::H200).unwrap());
         let p = why.prediction;
         for part in [p.mma_s, p.l2_s, p.store_s, p.fix_up_s] {
             assert!(part >= 0.0 && part <= p.busy_s, "{why}");
@@ -174,7 +174,10 @@ fn choices_are_explained() {
     assert!(copied.prediction.copies_s > 0.0 && copied.to_string().contains("copies of A and B"));
     // No configuration: the error of `best`.
     let none = GemmProblem::new(0, 1, 1);
-    assert_eq!(wanted.explain(&none, 132).unwrap_err(), wanted.best(&none, 132).unwrap_err());
+    assert_eq!(
+        wanted.explain(&none, &Machine::H200).unwrap_err(),
+        wanted.best(&none, &Machine::H200).unwrap_err()
+    );
 }
 
 /// A shape that was planned before is found in a table, in 50 microseconds even without optimisation.
@@ -182,17 +185,25 @@ fn choices_are_explained() {
 fn repeated_plans_come_from_a_table() {
     let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
     let problem = GemmProblem::new(1234, 2344, 3456);
-    let first = wanted.best(&problem, 132).unwrap();
+    let first = wanted.best(&problem, &Machine::H200).unwrap();
     let time = || {
         let start = std::time::Instant::now();
-        assert_eq!(wanted.best(&problem, 132), Ok(first));
+        assert_eq!(wanted.best(&problem, &Machine::H200), Ok(first));
         start.elapsed()
     };
     let least = (0..200).map(|_| time()).min().unwrap();
     assert!(least.as_micros() <= 50, "{least:?}");
-    // Another number of SMs, or other types, are other plans.
-    let fewer = wanted.defaults(&GemmProblem::new(256, 14336, 4096), 66);
-    assert_ne!(fewer, wanted.defaults(&GemmProblem::new(256, 14336, 4096), 132));
-    let f16 = GemmConfig::sm90(Scalar::F16, [64, 64]).best(&problem, 132).unwrap();
+    // Another number of SMs, another memory or other types are other plans.
+    let fewer =
+        wanted.defaults(&GemmProblem::new(256, 14336, 4096), &Machine { sms: 66, ..Machine::H200 });
+    assert_ne!(fewer, wanted.defaults(&GemmProblem::new(256, 14336, 4096), &Machine::H200));
+    // So are those of the memory of an H100. Rows of 15872 elements are read once; tiles of 64 columns measured faster there.
+    let h100 = Machine { l2_bytes: 50e6, memory_bytes_per_s: 3.06e12, ..Machine::H200 };
+    let wide = GemmProblem::new(77, 15872, 704);
+    assert_eq!(wanted.best(&wide, &h100).unwrap().tile, [80, 64, 64]);
+    assert_eq!(wanted.best(&wide, &Machine::H200).unwrap().tile, [80, 128, 64]);
+    let seconds = |machine| wanted.explain(&wide, machine).unwrap().prediction.seconds;
+    assert!(seconds(&h100) > 1.2 * seconds(&Machine::H200));
+    let f16 = GemmConfig::sm90(Scalar::F16, [64, 64]).best(&problem, &Machine::H200).unwrap();
     assert_eq!(f16, GemmConfig { a: f16.a, b: f16.b, c: f16.c, d: f16.d, ..first });
 }

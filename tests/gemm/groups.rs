@@ -10,7 +10,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Target, bf16};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GroupRows,
-    LoadForm, MatrixStrides, Schedule, Splits, StoreForm,
+    LoadForm, Machine, MatrixStrides, Schedule, Splits, StoreForm,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::{Options, Order};
@@ -275,13 +275,17 @@ fn tiles_follow_the_rows_of_a_group() {
     let wanted = sm90([128, 128]);
     let best = |rows, groups| {
         let problem = GemmProblem::grouped([rows, 4096, 4096], groups);
-        for config in wanted.defaults(&problem, 132) {
+        for config in wanted.defaults(&problem, &Machine::H200) {
             assert!(config.grouped, "{config}");
             assert_eq!(config.check(), Ok(()), "{config}");
         }
-        wanted.best(&problem, 132).unwrap()
+        wanted.best(&problem, &Machine::H200).unwrap()
     };
     assert!(best(16 * 128, 128).tile[0] <= 64);
+    // Each group reads a B of its own.
+    let problem = GemmProblem::grouped([16 * 128, 4096, 4096], 128);
+    let why = wanted.explain(&problem, &Machine::H200).unwrap();
+    assert!(why.limit() == "memory" && why.prediction.memory_bytes > 128.0 * 2.0 * 4096.0 * 4096.0);
     assert!(best(8 * 2048, 8).tile[0] >= 128);
     let all = [best(16 * 128, 128), best(64 * 300, 64), best(8 * 2048, 8)];
     let Some(ptxas) = ptxas::find() else { return };
@@ -289,6 +293,28 @@ fn tiles_follow_the_rows_of_a_group() {
         let gemm = Gemm::<bf16>::new(config).unwrap();
         let report = ptxas.report(gemm.ptx().text(), &config.target.to_string()).unwrap();
         assert!(!report.contains("(C7") && report.contains("0 bytes spill stores"), "{report}");
+    }
+}
+
+/// A warp group whose rows are all behind the end of a group multiplies and writes nothing.
+#[test]
+fn warp_groups_without_rows_are_idle() {
+    let device = Device::sim().unwrap();
+    let zeros = |len: usize| device.zeros::<bf16>(len).unwrap();
+    let overlapped = GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) };
+    for config in [sm90([128, 64]), overlapped] {
+        let (n, k) = (config.tile[1] as usize, 512);
+        let function = Gemm::<bf16>::new(config).unwrap().load(&device).unwrap();
+        let (a, b, mut d) = (zeros(256 * k), zeros(2 * n * k), zeros(256 * n));
+        let mut ops = |starts: [i32; 3]| {
+            let problem = GemmProblem::grouped([256, n as u32, k as u32], 2);
+            let starts = device.upload(&starts).unwrap();
+            let args = GemmArgs::new(&a, &b, &mut d).groups(GroupRows::Starts(&starts));
+            let timing = function.prepare(&problem, args).unwrap().time().unwrap();
+            timing.thread_ops.unwrap()
+        };
+        let (half, more) = (ops([0, 64, 128]), ops([0, 65, 130]));
+        assert!(half * 4 < more * 3, "{config}: {half} and {more}");
     }
 }
 
@@ -304,11 +330,16 @@ fn mistakes_are_named() {
     assert_eq!(field(GemmConfig { splits: Splits::Even(2), ..config }), "grouped");
     assert_eq!(field(GemmConfig { load: LoadForm::Repack, ..config }), "grouped");
     assert_eq!(field(GemmConfig { store: StoreForm::Direct, ..config }), "grouped");
+    // A group may start at a row at which no box of such an A may.
+    let tall = GemmConfig { major_a: Major::Mn, ..config };
+    assert_eq!(field(tall), "grouped");
+    let none = tall.best(&GemmProblem::grouped([10, 64, 64], 3), &Machine::H200);
+    assert!(none.unwrap_err().to_string().contains("contiguous along M"));
     let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);
     let sm80 = GemmConfig { grouped: true, ..sm80 };
     assert_eq!(field(sm80), "grouped");
     let problem = GemmProblem::grouped([10, 64, 64], 3);
-    assert!(matches!(sm80.best(&problem, 132), Err(GemmError::NoConfig { .. })));
+    assert!(matches!(sm80.best(&problem, &Machine::H200), Err(GemmError::NoConfig { .. })));
     // Groups are rows of one D.
     let apart = GemmProblem { d: MatrixStrides::default(), ..problem };
     assert_eq!(config.check_problem(&apart), Err(GemmError::GroupStrides));

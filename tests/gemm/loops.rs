@@ -2,7 +2,7 @@
 
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16};
-use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem};
+use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem, Machine};
 
 /// Returns the largest number of `wgmma` in one loop body, nested loops excluded.
 fn most_wgmma_in_a_body(text: &str) -> usize {
@@ -39,7 +39,7 @@ fn loops_are_unrolled_within_bounds() {
     for size in [512, 2048, 4096, 8192] {
         let wanted =
             GemmConfig { target: Target::SM_90A, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
-        for config in wanted.defaults(&GemmProblem::new(size, size, size), 132) {
+        for config in wanted.defaults(&GemmProblem::new(size, size, size), &Machine::H200) {
             let ptx = Gemm::<bf16>::new(config).unwrap().ptx();
             let has = |what: &str| ptx.text().contains(what);
             if config.registers.is_some() {

@@ -9,7 +9,7 @@ use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Number, Target, bf16, f16};
 use tilewright::kernels::gemm::{
-    Epilogue, FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadForm,
+    Epilogue, FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadForm, Machine,
     MatrixStrides, Schedule, Splits, StoreForm,
 };
 use tilewright::runtime::Device;
@@ -166,14 +166,14 @@ fn tiles_of_d_have_half_the_columns() {
     assert!(pairs.to_string().contains("_pairs"));
     for [m, n, k] in [[4096, 28672, 4096], [16, 28672, 4096], [1000, 1000, 1000], [300, 40, 72]] {
         let problem = GemmProblem::new(m, n, k);
-        let all = pairs.defaults(&problem, 132);
+        let all = pairs.defaults(&problem, &Machine::H200);
         assert!(!all.is_empty());
         for config in all {
             assert!(config.pairs && !config.swap, "{config}");
             assert_eq!(config.check(), Ok(()), "{config}");
         }
     }
-    let best = pairs.best(&GemmProblem::new(4096, 28672, 4096), 132).unwrap();
+    let best = pairs.best(&GemmProblem::new(4096, 28672, 4096), &Machine::H200).unwrap();
     assert!(best.is_warp_specialised(), "{best}");
 }
 
@@ -188,7 +188,7 @@ fn kernels_of_pairs_assemble_without_spills() {
     // What the planner chooses, with the operations of SwiGLU alone.
     for [m, n, k] in sample(2, [[4096, 28672, 4096], [64, 28672, 4096], [1024, 8192, 8192]]) {
         let problem = GemmProblem::new(m, n, k);
-        for config in sample(4, sm90([128, 128]).defaults(&problem, 132)) {
+        for config in sample(4, sm90([128, 128]).defaults(&problem, &Machine::H200)) {
             let gemm = Gemm::<bf16>::with_pairs::<()>(config, |_, [gate, up], _, ()| {
                 gate.silu_fast() * up
             });

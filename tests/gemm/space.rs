@@ -18,7 +18,9 @@ use rayon::prelude::*;
 use tilewright::arch::Major;
 use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
-use tilewright::kernels::gemm::{Activation, Bias, Epilogue, GemmConfig, GemmProblem, Splits};
+use tilewright::kernels::gemm::{
+    Activation, Bias, Epilogue, GemmConfig, GemmProblem, Machine, Splits,
+};
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
 use tilewright::tune::{Effort, GemmModel, GemmSpace, Regime, Sweep, USUAL_SHAPES, rankings};
@@ -59,7 +61,7 @@ fn candidates(space: GemmSpace, problems: &[[u32; 3]], first: usize) -> Vec<Gemm
     for &sizes in if every() { &USUAL_SHAPES } else { problems } {
         let [m, n, k] = sizes;
         let problem = GemmProblem::new(m, n, k);
-        let configs = space.configs(&problem);
+        let configs = space.configs(&problem, &Machine::H200);
         for regime in Regime::of_sizes(sizes) {
             let most = Effort::of(*regime).candidates;
             let first = if every() { most } else { first.min(most) };
@@ -123,7 +125,7 @@ fn whole_space() -> Vec<GemmConfig> {
     let mut all = Vec::new();
     for space in spaces {
         for [m, n, k] in USUAL_SHAPES {
-            let configs = space.configs(&GemmProblem::new(m, n, k)).into_iter();
+            let configs = space.configs(&GemmProblem::new(m, n, k), &Machine::H200).into_iter();
             // The swizzle width only changes which tile a block computes.
             let raster = GemmConfig::simt(space.target, Scalar::F32).raster;
             all.extend(configs.filter(|config| seen.insert(GemmConfig { raster, ..*config })));

@@ -10,7 +10,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmModel, GemmProblem,
-    LoadForm, Regime, Schedule, Splits, StoreForm,
+    LoadForm, Machine, Regime, Schedule, Splits, StoreForm,
 };
 use tilewright::runtime::{Buffer, Device};
 use tilewright::sim::{Options, Order};
@@ -239,7 +239,7 @@ fn splits_have_rules() {
     assert!(base.check_problem(&GemmProblem::new(128, 128, 7 * 64)).is_ok());
     // Few tiles and a long sum: the planner splits.
     let best = GemmConfig::sm90(Scalar::Bf16, [128, 128])
-        .best(&GemmProblem::new(128, 128, 65536), 132)
+        .best(&GemmProblem::new(128, 128, 65536), &Machine::H200)
         .unwrap();
     assert!(best.splits.is_split(), "{best}");
 }
@@ -311,13 +311,13 @@ fn plans_have_splits() {
     assert!(shared.fix_up_s > 0.0 && whole.fix_up_s == 0.0);
     assert!(shared.mma_s < whole.mma_s, "{stream}");
     let tall = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
-    let all = tall.defaults(&problem, 132);
+    let all = tall.defaults(&problem, &Machine::H200);
     assert!(all.iter().all(|config| config.splits != Splits::Stream));
-    let long = tall.best(&GemmProblem::new(128, 128, 65536), 132).unwrap();
+    let long = tall.best(&GemmProblem::new(128, 128, 65536), &Machine::H200).unwrap();
     assert!(long.splits.is_split(), "{long}");
     let simt = GemmConfig::simt(Target::SM_90A, Scalar::F32);
-    let why = simt.explain(&GemmProblem::new(512, 512, 512), 132).unwrap();
+    let why = simt.explain(&GemmProblem::new(512, 512, 512), &Machine::H200).unwrap();
     assert!(why.config.splits.is_split() && why.prediction.fix_up_s > 0.0, "{why}");
-    let large = simt.best(&GemmProblem::new(4096, 4096, 4096), 132).unwrap();
+    let large = simt.best(&GemmProblem::new(4096, 4096, 4096), &Machine::H200).unwrap();
     assert!(!large.splits.is_split(), "{large}");
 }

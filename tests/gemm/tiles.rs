@@ -8,8 +8,8 @@ use tilewright::arch::{L2Promotion, Major};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmConfig, GemmProblem, LoadForm, MatrixStrides, Schedule,
-    Splits, StoreForm,
+    Activation, Bias, Epilogue, Gemm, GemmConfig, GemmProblem, LoadForm, Machine, MatrixStrides,
+    Schedule, Splits, StoreForm,
 };
 use tilewright::runtime::Device;
 
@@ -173,10 +173,10 @@ fn rows_of_d_start_anywhere() {
 #[test]
 fn odd_columns_are_stored_without_a_copy() {
     let base = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
-    let best = base.best(&GemmProblem::new(4096, 4093, 4096), 132).unwrap();
+    let best = base.best(&GemmProblem::new(4096, 4093, 4096), &Machine::H200).unwrap();
     assert!(best.is_warp_specialised() && best.load == LoadForm::Tensor, "{best}");
     assert_eq!(best.store, StoreForm::Direct);
-    let best = base.best(&GemmProblem::new(4096, 4096, 4093), 132).unwrap();
+    let best = base.best(&GemmProblem::new(4096, 4096, 4093), &Machine::H200).unwrap();
     assert!(best.load == LoadForm::Repack && best.store != StoreForm::Direct, "{best}");
     let gemm = Gemm::<bf16>::new(direct(base)).unwrap();
     assert_eq!(gemm.tensor_maps(&GemmProblem::new(64, 63, 64)), Ok(None));
@@ -283,7 +283,7 @@ fn plans_of_awkward_sizes_are_right() {
         [5528, 256, 7552],
     ];
     for [m, n, k] in sizes {
-        let config = base.best(&GemmProblem::new(m, n, k), 132).unwrap();
+        let config = base.best(&GemmProblem::new(m, n, k), &Machine::H200).unwrap();
         let [tile_m, tile_n, depth] = config.tile;
         let k = if config.load != LoadForm::Tensor { 4 * depth + 7 } else { 4 * depth + 8 };
         let problem = GemmProblem::new(m.min(tile_m + 3), n.min(tile_n + 8), k);

@@ -7,7 +7,7 @@ use crate::support::device;
 use tilewright::ir::bf16;
 use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, MatrixStrides,
+    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, Machine, MatrixStrides,
 };
 use tilewright::runtime::Device;
 use tilewright::tune::{
@@ -88,7 +88,7 @@ fn gpu_kernels_are_compared() {
     let space = GemmSpace::new(device.target(), Scalar::Bf16);
     let problem = GemmProblem::new(512, 256, 256);
     let mut bench = GemmBench::<bf16, bf16>::new(&device).unwrap();
-    let ours = GemmConfig::sm90(Scalar::Bf16, [128, 128]).best(&problem, 132).unwrap();
+    let ours = GemmConfig::sm90(Scalar::Bf16, [128, 128]).best(&problem, &Machine::H200).unwrap();
     let product = bench.product(&space, &problem).unwrap();
     let compared = bench.compare(&product, Regime::Steady, &[ours], 2, &|| ());
     let (comparison, rejected) = compared.unwrap();

@@ -1,12 +1,13 @@
-//! `--groups` and `--swiglu`: other forms of a product, beside the plain one of the same work.
+//! `--groups` and `--swiglu`: other forms of a product, beside the plain one of the same work and calls of cuBLAS.
 
-use std::time::Duration;
-
+use tilewright::arch::Major;
 use tilewright::ir::bf16;
 use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GroupRows};
-use tilewright::runtime::{Buffer, Device};
-use tilewright::tune::median;
+use tilewright::runtime::{
+    Buffer, Cublas, Device, Graph, GraphBuilder, LaunchOptions, Matmul, RuntimeError,
+};
+use tilewright::tune::{Machine, median};
 
 use super::super::{Failure, print};
 use super::Gemm as Options;
@@ -55,90 +56,165 @@ pub(super) fn run(
     if device.is_sim() || options.dtype != Scalar::Bf16 {
         return Err(Failure::input("other forms of products are measured on a GPU, in bf16"));
     }
-    let head =
-        "problem                plain us  TFLOP/s  form us  TFLOP/s  ratio  kernels: plain, form\n";
+    let cublas = match form {
+        Form::Groups(_) => Cublas::open(device).map_err(|error| error.to_string()),
+        Form::Swiglu => Err("it has no product with SwiGLU".to_owned()),
+    };
+    if let (Form::Groups(_), Err(why)) = (form, &cublas) {
+        print(&format!("without cuBLAS: {why}\n"))?;
+    }
+    let head = "problem                     us  TFLOP/s  x plain  x cuBLAS  kernel\n";
     print(&format!("{form:?}\n{head}"))?;
     for problem in shapes {
+        let measured = one(options, device, cublas.as_ref().ok(), problem, form)?;
+        let plain = measured.first().map_or(f64::NAN, |(_, seconds)| *seconds);
+        let loop_of_cublas = measured.iter().find(|(name, _)| name == CUBLAS).map(|(_, s)| *s);
         let GemmProblem { m, n, k, .. } = *problem;
-        let one = one(options, device, [m, n, k], form).map_err(Failure::run)?;
-        let ([plain, other], configs) = one;
-        let speed = |seconds: f64| problem.flops() as f64 / seconds / 1e12;
-        let [a, b] = configs;
-        print(&format!(
-            "{:<22} {:>8.1} {:>8.1} {:>8.1} {:>8.1} {:>6.3}  {a} {b}\n",
-            format!("{m}x{n}x{k}"),
-            plain * 1e6,
-            speed(plain),
-            other * 1e6,
-            speed(other),
-            plain / other,
-        ))?;
+        for (name, seconds) in &measured {
+            let ratio = loop_of_cublas.map_or("-".to_owned(), |of| format!("{:.3}", of / seconds));
+            print(&format!(
+                "{:<22} {:>8.1} {:>8.1} {:>8.3} {ratio:>9}  {name}\n",
+                format!("{m}x{n}x{k}"),
+                seconds * 1e6,
+                problem.flops() as f64 / seconds / 1e12,
+                plain / seconds,
+            ))?;
+        }
     }
     Ok(())
 }
 
-/// The seconds of the plain product and of the form, and their configurations.
+/// The name of the calls of cuBLAS for each group.
+const CUBLAS: &str = "cuBLAS, one call a group";
+
+/// The median seconds of the plain product, of each configuration of the form, and of calls of cuBLAS for each group, with
+/// their names. `--candidates` is the number of configurations.
 fn one(
     options: &Options,
     device: &Device,
-    [m, n, k]: [u32; 3],
+    cublas: Option<&Cublas>,
+    problem: &GemmProblem,
     form: Form,
-) -> Result<([f64; 2], [GemmConfig; 2]), GemmError> {
-    let sms = device.properties().map_or(132, |properties| properties.sm_count);
+) -> Result<Vec<(String, f64)>, Failure> {
+    let machine = Machine::of(device);
     let wanted = GemmConfig { target: device.target(), ..GemmConfig::sm90(Scalar::Bf16, [128; 2]) };
-    let problem = GemmProblem::new(m, n, k);
-    let (grouped, groups) = match form {
-        Form::Groups(groups) => (GemmProblem::grouped([m, n, k], groups), groups),
-        Form::Swiglu => (problem, 1),
+    let GemmProblem { m, n, k, .. } = *problem;
+    let groups = match form {
+        Form::Groups(groups) => groups,
+        Form::Swiglu => 1,
     };
+    let grouped = GemmProblem::grouped([m, n, k], groups);
     let [of_m, of_n, of_k] = [m, n, k].map(|size| size as usize);
-    let a = upload(device, of_m * of_k, 1)?;
-    let b = upload(device, groups as usize * of_n * of_k, 2)?;
-    let mut d = device.zeros::<bf16>(of_m * of_n)?;
-    let starts = device.upload(&starts(m, groups, options.seed))?;
-    let plain = wanted.best(&problem, sms)?;
-    let plain_function = Gemm::<bf16>::new(plain)?.load(device)?;
-    let run_plain = |d: &mut Buffer<bf16>| -> Result<Duration, GemmError> {
-        Ok(plain_function.prepare(&problem, GemmArgs::new(&a, &b, d))?.time()?.elapsed)
+    let a = upload(device, of_m * of_k, 1).map_err(Failure::run)?;
+    let b = upload(device, groups as usize * of_n * of_k, 2).map_err(Failure::run)?;
+    let mut d = device.zeros::<bf16>(of_m * of_n).map_err(Failure::run)?;
+    let list = starts(m, groups, options.seed);
+    let on_device = device.upload(&list).map_err(Failure::run)?;
+    let count = options.candidates.unwrap_or(1) as usize;
+    let best = |wanted: GemmConfig,
+                problem: &GemmProblem,
+                count: usize|
+     -> Result<Vec<GemmConfig>, Failure> {
+        let first = wanted.best(problem, &machine).map_err(Failure::run)?;
+        let others = wanted.defaults(problem, &machine).into_iter().skip(1);
+        Ok([first].into_iter().chain(others).take(count).collect::<Vec<_>>())
     };
-    match form {
-        Form::Groups(_) => {
-            let config = GemmConfig { grouped: true, ..wanted }.best(&grouped, sms)?;
-            let function = Gemm::<bf16>::new(config)?.load(device)?;
-            let run = |d: &mut Buffer<bf16>| -> Result<Duration, GemmError> {
-                let args = GemmArgs::new(&a, &b, d).groups(GroupRows::Starts(&starts));
-                Ok(function.prepare(&grouped, args)?.time()?.elapsed)
-            };
-            Ok((medians(options.rounds, &mut d, run_plain, run)?, [plain, config]))
-        }
-        Form::Swiglu => {
-            let config = GemmConfig { pairs: true, ..wanted }.best(&problem, sms)?;
-            let gemm = Gemm::<bf16>::with_pairs::<()>(config, |_, [gate, value], _, ()| {
-                gate.silu_fast() * value
-            })?;
-            let function = gemm.load(device)?;
-            let run = |d: &mut Buffer<bf16>| -> Result<Duration, GemmError> {
-                Ok(function.time(&problem, GemmArgs::new(&a, &b, d), ())?.elapsed)
-            };
-            Ok((medians(options.rounds, &mut d, run_plain, run)?, [plain, config]))
-        }
+    let mut graphs = Vec::new();
+    let plain = best(wanted, problem, 1)?;
+    let configs = match form {
+        Form::Groups(_) => best(GemmConfig { grouped: true, ..wanted }, &grouped, count)?,
+        Form::Swiglu => best(GemmConfig { pairs: true, ..wanted }, problem, count)?,
+    };
+    for config in plain.into_iter().chain(configs) {
+        let graph = device.graph().map_err(Failure::run)?;
+        let problem = if config.grouped { &grouped } else { problem };
+        let args = GemmArgs::new(&a, &b, &mut d);
+        let args = match config.grouped {
+            true => args.groups(GroupRows::Starts(&on_device)),
+            false => args,
+        };
+        record(&config, problem, args, &graph).map_err(Failure::run)?;
+        graphs.push((config.to_string(), graph.finish().map_err(Failure::run)?));
     }
+    if let Some(cublas) = cublas {
+        let graph = device.graph().map_err(Failure::run)?;
+        for (group, rows) in list.windows(2).enumerate().filter(|(_, rows)| rows[0] < rows[1]) {
+            let [first, end] = [rows[0] as usize, rows[1] as usize];
+            let sizes = [(end - first) as u32, n, k];
+            let (major, scalar) = (Major::K, Scalar::Bf16);
+            let matmul = Matmul { sizes, a: major, b: major, inputs: scalar, output: scalar };
+            let a = a.part(first * of_k..end * of_k).map_err(Failure::run)?;
+            let b = b.part(group * of_n * of_k..(group + 1) * of_n * of_k).map_err(Failure::run)?;
+            let mut d = d.part_mut(first * of_n..end * of_n).map_err(Failure::run)?;
+            cublas.gemm(&matmul, graph.stream(), &a, &b, &mut d).map_err(Failure::run)?;
+        }
+        graphs.push((CUBLAS.to_owned(), graph.finish().map_err(Failure::run)?));
+    }
+    medians(options.rounds, &graphs).map_err(Failure::run)
 }
 
-/// The median seconds of two launches that alternate.
-fn medians(
-    rounds: u32,
-    d: &mut Buffer<bf16>,
-    mut first: impl FnMut(&mut Buffer<bf16>) -> Result<Duration, GemmError>,
-    mut second: impl FnMut(&mut Buffer<bf16>) -> Result<Duration, GemmError>,
-) -> Result<[f64; 2], GemmError> {
-    let mut times = [Vec::new(), Vec::new()];
+/// Records a launch of a configuration.
+fn record(
+    config: &GemmConfig,
+    problem: &GemmProblem,
+    args: GemmArgs<'_, bf16>,
+    graph: &GraphBuilder,
+) -> Result<(), GemmError> {
+    let device = graph.stream().device();
+    let options = LaunchOptions::default().stream(graph.stream());
+    if !config.pairs {
+        return Gemm::<bf16>::new(*config)?.load(&device)?.launch_with(options, problem, args);
+    }
+    let gemm = Gemm::<bf16>::with_pairs::<()>(*config, |_, [gate, value], _, ()| {
+        gate.silu_fast() * value
+    })?;
+    gemm.load(&device)?.launch_with(options, problem, args, ())
+}
+
+/// The median seconds of graphs that alternate.
+fn medians(rounds: u32, graphs: &[(String, Graph)]) -> Result<Vec<(String, f64)>, RuntimeError> {
+    let mut times = vec![Vec::new(); graphs.len()];
     for round in 0..8 * rounds + 2 {
-        let pair = [first(d)?, second(d)?];
-        // The first launches load the kernels.
-        if round >= 2 {
-            pair.into_iter().zip(&mut times).for_each(|(time, of)| of.push(time.as_secs_f64()));
+        for ((_, graph), times) in graphs.iter().zip(&mut times) {
+            let seconds = graph.time()?.elapsed.as_secs_f64();
+            // The first launches load the kernels.
+            if round >= 2 {
+                times.push(seconds);
+            }
         }
     }
-    Ok(times.map(|times| median(&times).unwrap_or(f64::NAN)))
+    let names = graphs.iter().map(|(name, _)| name.clone());
+    Ok(names.zip(times.iter().map(|times| median(times).unwrap_or(f64::NAN))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Groups cover the rows, and their products are recorded as one launch for each configuration.
+    #[test]
+    fn groups_are_recorded() {
+        let list = starts(100, 7, 3);
+        assert!(list.len() == 8 && list.is_sorted() && list[0] == 0 && list[7] == 100);
+        let device = Device::sim().unwrap();
+        let problem = GemmProblem::new(40, 64, 64);
+        let grouped = GemmProblem::grouped([40, 64, 64], 2);
+        let (a, b) =
+            (upload(&device, 40 * 64, 1).unwrap(), upload(&device, 2 * 64 * 64, 2).unwrap());
+        let mut d = device.zeros::<bf16>(40 * 64).unwrap();
+        let list = device.upload(&[0, 13, 40]).unwrap();
+        for (grouped_rows, pairs) in [(true, false), (false, true), (false, false)] {
+            let config = GemmConfig::sm90(Scalar::Bf16, [64, 64]);
+            let config = GemmConfig { grouped: grouped_rows, pairs, ..config };
+            let (graph, args) = (device.graph().unwrap(), GemmArgs::new(&a, &b, &mut d));
+            match grouped_rows {
+                true => {
+                    record(&config, &grouped, args.groups(GroupRows::Starts(&list)), &graph)
+                        .unwrap();
+                }
+                false => record(&config, &problem, args, &graph).unwrap(),
+            }
+            assert_eq!(graph.finish().unwrap().len(), 1);
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
-use tilewright::tune::{GemmSpace, USUAL_SHAPES};
+use tilewright::tune::{GemmSpace, Machine, USUAL_SHAPES};
 
 use super::super::{Failure, read};
 
@@ -22,9 +22,14 @@ pub(super) enum Configs {
 
 impl Configs {
     /// Those that are of the space's types and take the problem.
-    pub(super) fn of(&self, space: &GemmSpace, problem: &GemmProblem) -> Vec<GemmConfig> {
+    pub(super) fn of(
+        &self,
+        space: &GemmSpace,
+        problem: &GemmProblem,
+        machine: &Machine,
+    ) -> Vec<GemmConfig> {
         match self {
-            Configs::Default | Configs::All => space.configs(problem),
+            Configs::Default | Configs::All => space.configs(problem, machine),
             Configs::Named(named) => {
                 let fits = |config: &&GemmConfig| misfit(config, space, problem).is_none();
                 named.iter().filter(fits).copied().collect()
@@ -33,9 +38,14 @@ impl Configs {
     }
 
     /// Checks that each problem has a candidate.
-    pub(super) fn check(&self, space: &GemmSpace, shapes: &[GemmProblem]) -> Result<(), Failure> {
+    pub(super) fn check(
+        &self,
+        space: &GemmSpace,
+        shapes: &[GemmProblem],
+        machine: &Machine,
+    ) -> Result<(), Failure> {
         for problem in shapes {
-            if !self.of(space, problem).is_empty() {
+            if !self.of(space, problem, machine).is_empty() {
                 continue;
             }
             let [m, n, k] = [problem.m, problem.n, problem.k];
@@ -136,11 +146,20 @@ fn config(name: &str) -> Result<GemmConfig, Failure> {
     Ok(config)
 }
 
-/// The problems of a list, or of a file where there is one of that name.
+/// The name of the products of language models.
+const LLM: &str = "llm";
+
+/// The problems of a list, of [`LLM`], or of a file where there is one of that name.
 pub(super) fn shapes(text: Option<&str>) -> Result<Vec<GemmProblem>, Failure> {
     let Some(text) = text else {
         return Ok(USUAL_SHAPES.map(|[m, n, k]| GemmProblem::new(m, n, k)).into());
     };
+    if text == LLM {
+        let sizes = || [4096, 8192, 14336, 28672].into_iter();
+        let rows = [64, 128, 256, 512, 1024].into_iter();
+        let all = rows.flat_map(|m| sizes().flat_map(move |n| sizes().map(move |k| [m, n, k])));
+        return Ok(all.map(|[m, n, k]| GemmProblem::new(m, n, k)).collect());
+    }
     let named;
     let items: Vec<&str> = if Path::new(text).exists() {
         named = read(Path::new(text))?;
@@ -187,4 +206,17 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .map(|line| line.split('#').next().unwrap_or_default().trim())
         .filter(|line| !line.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_products_of_language_models_have_a_name() {
+        let all = shapes(Some("llm")).map_err(|failure| failure.message).unwrap();
+        assert_eq!(all.len(), 5 * 4 * 4);
+        assert_eq!(all[1], GemmProblem::new(64, 4096, 8192));
+        assert_eq!(all.last(), Some(&GemmProblem::new(1024, 28672, 28672)));
+    }
 }

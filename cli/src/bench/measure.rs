@@ -133,7 +133,7 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
         regime: Regime,
         configs: &Configs,
     ) -> Result<String, Failure> {
-        let candidates = configs.of(&self.space, problem);
+        let candidates = configs.of(&self.space, problem, &Machine::of(self.device));
         let product = self.bench.product(&self.space, problem).map_err(Failure::input)?;
         let mut effort = Effort::of(regime);
         match (self.options.candidates, configs) {
@@ -214,8 +214,7 @@ impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
             write(path, serde_json::to_string(&self.sweep))?;
         }
         if let Some(path) = svg {
-            let machine = self.device.properties().as_ref().map_or(Machine::H200, Machine::of);
-            write(path, Ok(self.report.chart(&machine).svg()))?;
+            write(path, Ok(self.report.chart(&Machine::of(self.device)).svg()))?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `--random`: products of random sizes with the configuration that a program gets without tuning, beside cuBLAS.
+//! `--random` and `--untuned`: products with the configuration that a program gets without tuning, beside cuBLAS.
 
 use std::fmt::Write;
 
@@ -7,7 +7,8 @@ use tilewright::ir::{bf16, f16};
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{
-    Comparison, GemmBench, GemmElement, GemmModel, Maker, Provenance, Regime, Report,
+    Comparison, GemmBench, GemmElement, GemmModel, Machine, Maker, Points, Provenance, Regime,
+    Report, Scatter,
 };
 
 use super::super::{Failure, print};
@@ -22,6 +23,7 @@ const CLASSES: [(&str, u32); 3] =
 const SIZES: [f64; 2] = [16.0, 16384.0];
 
 /// A problem of a class.
+#[derive(Debug)]
 pub(super) struct Drawn {
     class: usize,
     problem: GemmProblem,
@@ -57,6 +59,17 @@ pub(super) fn draw(count: u32, seed: u64) -> Vec<Drawn> {
         .collect()
 }
 
+/// Returns given problems, each of the first class that it meets.
+pub(super) fn given(problems: &[GemmProblem]) -> Vec<Drawn> {
+    let class = |problem: &GemmProblem| {
+        let meets = |(_, multiple): &(&str, u32)| {
+            problem.n.is_multiple_of(*multiple) && problem.k.is_multiple_of(*multiple)
+        };
+        CLASSES.iter().position(meets).unwrap_or(CLASSES.len() - 1)
+    };
+    problems.iter().map(|problem| Drawn { class: class(problem), problem: *problem }).collect()
+}
+
 /// The configurations that a program gets, the first one first.
 fn defaults(options: &Gemm, device: &Device, problem: &GemmProblem) -> Vec<GemmConfig> {
     let target = if device.is_sim() { options.target } else { device.target() };
@@ -69,8 +82,7 @@ fn defaults(options: &Gemm, device: &Device, problem: &GemmProblem) -> Vec<GemmC
         major_b: space.major_b,
         ..GemmConfig::sm90(space.input, [128, 128])
     };
-    let sms = device.properties().map_or(132, |properties| properties.sm_count);
-    let mut all = wanted.defaults(problem, sms);
+    let mut all = wanted.defaults(problem, &Machine::of(device));
     all.truncate(options.candidates.unwrap_or(1) as usize);
     all
 }
@@ -95,7 +107,7 @@ pub(super) fn run(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<()
         (Scalar::F16, Scalar::F16) => beside::<f16, f16>(options, device, drawn),
         (Scalar::F32, Scalar::F32) => beside::<f32, f32>(options, device, drawn),
         (input, output) => Err(Failure::input(format!(
-            "random products of {input} are not measured with results in {output}"
+            "untuned products of {input} are not measured with results in {output}"
         ))),
     }
 }
@@ -142,6 +154,7 @@ fn beside<T: GemmElement, D: GemmElement>(
     let mut report = Report { provenance, comparisons: Vec::new() };
     // Of each class the ratios of the first configuration, and of the best one.
     let mut ratios: [Vec<[f64; 2]>; 3] = Default::default();
+    let mut points: [Vec<[f64; 2]>; 3] = Default::default();
     let mut failed = 0;
     for (Drawn { class, problem }, plan) in drawn.iter().zip(&plans) {
         let regime = regime(options, problem);
@@ -155,6 +168,7 @@ fn beside<T: GemmElement, D: GemmElement>(
             Ok((comparison, rejected)) => {
                 let line = line(&comparison, plan).map(|(both, line)| {
                     ratios[*class].push(both);
+                    points[*class].push([problem.flops() as f64, both[0]]);
                     line
                 });
                 report.comparisons.push(comparison);
@@ -176,7 +190,11 @@ fn beside<T: GemmElement, D: GemmElement>(
     if let Some(path) = &options.json {
         measure::write(path, serde_json::to_string(&report))?;
     }
-    for ((name, _), ratios) in CLASSES.iter().zip(&ratios) {
+    if let Some(path) = &options.svg {
+        let note = report.provenance.to_string();
+        measure::write(path, Ok(scatter(note, [space.input, space.output], points).svg()))?;
+    }
+    for ((name, _), ratios) in CLASSES.iter().zip(&ratios).filter(|(_, all)| !all.is_empty()) {
         print(&summary(name, ratios))?;
     }
     if failed > 0 {
@@ -202,11 +220,22 @@ fn line(comparison: &Comparison, plan: &[GemmConfig]) -> Option<([f64; 2], Strin
     Some(([first_ratio, best], line))
 }
 
+/// The ratios of the first configurations over the operations of the problems, with a colour for each class.
+fn scatter(note: String, [input, output]: [Scalar; 2], points: [Vec<[f64; 2]>; 3]) -> Scatter {
+    let series = CLASSES.iter().zip(points).map(|((name, _), points)| {
+        let name = (*name).to_owned();
+        Points { name, points }
+    });
+    Scatter {
+        title: format!("Matrix products without tuning, {input} to {output}"),
+        note,
+        axes: ["operations".to_owned(), "speed relative to cuBLAS".to_owned()],
+        series: series.filter(|series| !series.points.is_empty()).collect(),
+    }
+}
+
 /// The geometric mean, the 10th percentile and the minimum of a class.
 fn summary(name: &str, ratios: &[[f64; 2]]) -> String {
-    if ratios.is_empty() {
-        return format!("{name}: no figures\n");
-    }
     let of = |which: usize| {
         let mut all: Vec<f64> = ratios.iter().map(|both| both[which]).collect();
         all.sort_by(f64::total_cmp);
@@ -234,6 +263,22 @@ mod tests {
         let again = draw(300, 7);
         assert!(drawn.iter().zip(&again).all(|(a, b)| a.problem == b.problem));
         assert!(draw(300, 8).iter().zip(&drawn).any(|(a, b)| a.problem != b.problem));
+    }
+
+    #[test]
+    fn given_problems_are_of_the_first_class_that_they_meet() {
+        let problems = [[7, 128, 64], [64, 72, 128], [64, 64, 65]];
+        let given = given(&problems.map(|[m, n, k]| GemmProblem::new(m, n, k)));
+        assert_eq!(given.iter().map(|drawn| drawn.class).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_chart_has_a_point_for_each_ratio() {
+        let points = [vec![[1e9, 1.1], [2e6, 0.9]], Vec::new(), vec![[3e4, 2.0]]];
+        let scatter = scatter("a test".to_owned(), [Scalar::Bf16; 2], points);
+        let names: Vec<&str> = scatter.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["multiples of 64", "any sizes"]);
+        assert_eq!(scatter.svg().matches("<circle").count(), 3);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) fn run(
         space.input, space.output
     );
     for problem in shapes {
-        let candidates = configs.of(&space, problem);
+        let candidates = configs.of(&space, problem, &model.machine);
         let sizes = [problem.m, problem.n, problem.k];
         let regimes = match &options.regimes[..] {
             [] => Regime::of_sizes(sizes),

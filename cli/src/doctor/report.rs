@@ -150,7 +150,11 @@ impl Examined {
             ));
             let bits = properties.memory_bus_bits;
             let mib = properties.l2_bytes as f64 / f64::from(1 << 20);
-            line(&format!("{mib:.0} MiB of L2 cache, a memory bus of {bits} bits"));
+            let [clock, memory] =
+                [properties.clock_khz, properties.memory_clock_khz].map(|khz| khz / 1000);
+            line(&format!(
+                "{mib:.0} MiB of L2 cache, a memory bus of {bits} bits at {memory} MHz, SMs at up to {clock} MHz"
+            ));
         } else {
             line(&format!("builds for {}", self.target));
         }
@@ -206,6 +210,8 @@ impl Examined {
             ("shared_bytes_per_sm", property(|p| p.shared_bytes_per_sm)),
             ("l2_bytes", property(|p| p.l2_bytes)),
             ("memory_bus_bits", property(|p| p.memory_bus_bits.into())),
+            ("clock_khz", property(|p| p.clock_khz.into())),
+            ("memory_clock_khz", property(|p| p.memory_clock_khz.into())),
             ("limits", limits),
             ("free_bytes", bytes(|(free, _)| free)),
             ("total_bytes", bytes(|(_, total)| total)),

@@ -7,7 +7,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, Global, GlobalMut, Kernel};
 use tilewright::kernels::attention::{self, AttentionArgs, AttentionConfig, AttentionProblem};
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmFunction, GemmProblem,
+    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmFunction, GemmProblem, Machine,
 };
 use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormFunction, NormKind};
 use tilewright::kernels::rows::RowProblem;
@@ -194,8 +194,8 @@ impl Operation<3> for Linear {
             activation: self.activation,
             ..Epilogue::default()
         };
-        let sms = place.device.properties().map_or(4, |properties| properties.sm_count);
-        let config = GemmConfig { epilogue, ..base }.best(&problem, sms)?;
+        let machine = Machine::of(place.device);
+        let config = GemmConfig { epilogue, ..base }.best(&problem, &machine)?;
         let gemm = place.loaded(config, || -> Result<GemmFunction<T::Own>, AnyError> {
             Ok(Gemm::new(config)?.load(place.device)?)
         })?;

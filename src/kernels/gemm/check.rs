@@ -162,6 +162,10 @@ impl GemmConfig {
     pub(super) fn grouped_rule(&self) -> Option<&'static str> {
         if !self.grouped {
             None
+        } else if self.major_a == Major::Mn {
+            Some(
+                "a group starts at any row, and the boxes of an A that is contiguous along M at multiples of 16 bytes",
+            )
         } else if !self.is_warp_specialised() {
             Some("groups of rows need a warp-specialised kernel for sm_90a")
         } else if self.swap || self.cluster != [1, 1] || self.splits.is_split() {

@@ -40,7 +40,7 @@ const CLUSTERS: [[u32; 2]; 6] = [[1, 1], [2, 1], [4, 1], [1, 2], [1, 4], [2, 2]]
 const SM80: [[u32; 2]; 4] = [[128, 256], [128, 128], [64, 128], [64, 64]];
 
 impl GemmConfig {
-    /// The configurations for a problem, on a device with `sms` SMs, with the target, the types, the
+    /// The configurations for a problem, on a machine, with the target, the types, the
     /// contiguous modes and the epilogue of this one: the fastest first, as [`GemmModel`] predicts, at most 12. All of them
     /// have a kernel that takes the problem: where tensor copies cannot, one whose threads copy, down to element by
     /// element.
@@ -48,32 +48,33 @@ impl GemmConfig {
     /// ```
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::ir::Target;
-    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, LoadForm};
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, LoadForm, Machine};
     ///
     /// let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
-    /// let best = |m, n, k| wanted.defaults(&GemmProblem::new(m, n, k), 132).swap_remove(0);
+    /// let best = |m, n, k| wanted.defaults(&GemmProblem::new(m, n, k), &Machine::H200).swap_remove(0);
     /// assert_eq!(best(8192, 8192, 8192).tile, [256, 200, 64]);
     /// assert_eq!(best(4096, 4096, 4096).tile, [128, 256, 64]);
     /// assert_eq!(best(1024, 1024, 1024).tile, [64, 128, 64]);
     /// // Without tensor cores.
     /// let simt = GemmConfig::simt(Target::SM_90A, Scalar::F32);
-    /// let of = |size| simt.defaults(&GemmProblem::new(size, size, size), 132).swap_remove(0).tile;
+    /// let of = |size| simt.defaults(&GemmProblem::new(size, size, size), &Machine::H200).swap_remove(0).tile;
     /// assert_eq!([4096, 2048, 1024].map(of), [[128, 256, 32], [128, 128, 32], [128, 64, 16]]);
     /// // Rows of 4001 elements of 16 bits are no multiples of 16 bytes: they are copied first.
     /// assert_eq!(best(4096, 4096, 4001).load, LoadForm::Repack);
     /// ```
-    pub fn defaults(&self, problem: &GemmProblem, sms: u32) -> Vec<GemmConfig> {
-        self.plan(problem, sms).iter().map(|(config, _)| *config).collect()
+    pub fn defaults(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
+        self.plan(problem, machine).iter().map(|(config, _)| *config).collect()
     }
 
     /// The [`defaults`](GemmConfig::defaults) with the predicted times, from a table where they have been asked for.
-    fn plan(&self, problem: &GemmProblem, sms: u32) -> Arc<Plans> {
-        let key = (self.wanted(GemmConfig::base(self.target, self.a, [0; 3])), *problem, sms);
+    fn plan(&self, problem: &GemmProblem, machine: &Machine) -> Arc<Plans> {
+        let key =
+            (self.wanted(GemmConfig::base(self.target, self.a, [0; 3])), *problem, machine.bits());
         let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = table.get(&key) {
             return known.clone();
         }
-        let plans: Arc<Plans> = self.planned(problem, sms).into();
+        let plans: Arc<Plans> = self.planned(problem, machine).into();
         // Programs use few sizes; of endless ones, the table starts anew.
         if table.len() >= KNOWN {
             table.clear();
@@ -82,8 +83,8 @@ impl GemmConfig {
         plans
     }
 
-    fn planned(&self, problem: &GemmProblem, sms: u32) -> Vec<(GemmConfig, Prediction)> {
-        let model = GemmModel::of(Machine { sms: sms.max(1), ..Machine::H200 });
+    fn planned(&self, problem: &GemmProblem, machine: &Machine) -> Vec<(GemmConfig, Prediction)> {
+        let model = GemmModel::of(Machine { sms: machine.sms.max(1), ..*machine });
         let regime = regime_of(problem);
         let first = |configs: &[GemmConfig]| -> Vec<(GemmConfig, Prediction)> {
             let ranked = model.rank(configs, problem, regime).into_iter();
@@ -93,25 +94,25 @@ impl GemmConfig {
             ranked.filter(|(config, _)| fits(config)).take(MAX).collect()
         };
         let shape = if self.grouped { problem.mean_group() } else { *problem };
-        let mut all = self.candidates(&shape, sms);
+        let mut all = self.candidates(&shape, machine);
         if all.first().is_some_and(|config| config.load != LoadForm::Tensor) {
             // Small products are sooner done without copies.
-            all.extend(self.of_threads(problem, sms));
+            all.extend(self.of_threads(problem, machine));
         }
         let found = first(&all);
-        if found.is_empty() { first(&self.of_threads(problem, sms)) } else { found }
+        if found.is_empty() { first(&self.of_threads(problem, machine)) } else { found }
     }
 
     /// Says why [`best`](GemmConfig::best) chooses its configuration.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
-    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, LoadForm};
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, LoadForm, Machine};
     ///
     /// let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
     /// let problem = GemmProblem::new(4096, 4096, 4001);
-    /// let why = wanted.explain(&problem, 132)?;
-    /// assert_eq!(why.config, wanted.best(&problem, 132)?);
+    /// let why = wanted.explain(&problem, &Machine::H200)?;
+    /// assert_eq!(why.config, wanted.best(&problem, &Machine::H200)?);
     /// // Rows of 4001 elements are copied before the product.
     /// assert!(why.config.load == LoadForm::Repack && why.prediction.copies_s > 0.0);
     /// assert!(why.to_string().contains("copies of A and B"));
@@ -120,12 +121,16 @@ impl GemmConfig {
     ///
     /// # Errors
     /// Those of [`best`](GemmConfig::best).
-    pub fn explain(&self, problem: &GemmProblem, sms: u32) -> Result<Explanation, GemmError> {
-        let plans = self.plan(problem, sms);
+    pub fn explain(
+        &self,
+        problem: &GemmProblem,
+        machine: &Machine,
+    ) -> Result<Explanation, GemmError> {
+        let plans = self.plan(problem, machine);
         let mut plans = plans.iter().copied();
         let (config, prediction) = plans.next().ok_or_else(|| self.no_config(problem))?;
         let tiles = config.tiles(problem);
-        Ok(Explanation { config, prediction, tiles, sms, others: plans.collect() })
+        Ok(Explanation { config, prediction, tiles, sms: machine.sms, others: plans.collect() })
     }
 
     /// The first of the [`defaults`](GemmConfig::defaults).
@@ -133,8 +138,8 @@ impl GemmConfig {
     /// # Errors
     /// Those of [`GemmProblem::strides`], where no configuration takes the problem; [`GemmError::NoConfig`]: there are no
     /// such types, or each configuration refuses the problem.
-    pub fn best(&self, problem: &GemmProblem, sms: u32) -> Result<GemmConfig, GemmError> {
-        let first = self.plan(problem, sms).first().map(|(config, _)| *config);
+    pub fn best(&self, problem: &GemmProblem, machine: &Machine) -> Result<GemmConfig, GemmError> {
+        let first = self.plan(problem, machine).first().map(|(config, _)| *config);
         first.ok_or_else(|| self.no_config(problem))
     }
 
@@ -157,7 +162,7 @@ impl GemmConfig {
     /// multiple of 8 columns, operands as they are and exchanged, one and two swizzle rows deep, tiles shared or
     /// each of a warp group's own, clusters of up to four blocks where there are as many tiles. Not all have a
     /// kernel: see [`check`](GemmConfig::check).
-    pub(crate) fn candidates(&self, problem: &GemmProblem, sms: u32) -> Vec<GemmConfig> {
+    pub(crate) fn candidates(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
         if self.target != Target::SM_90A || self.a == Scalar::F32 {
             return Vec::new();
         }
@@ -184,9 +189,10 @@ impl GemmConfig {
                 let deep = if m * n <= 128 * 128 { 2 } else { 1 };
                 let tiles = [problem.m.div_ceil(m), problem.n.div_ceil(n)];
                 // Measured: aligned operands gain nothing in many waves, and lose in one with a large operand.
-                let waves = u64::from(tiles[0]) * u64::from(tiles[1]) / u64::from(sms.max(1));
+                let waves =
+                    u64::from(tiles[0]) * u64::from(tiles[1]) / u64::from(machine.sms.max(1));
                 let whole = GemmConfig { tile: [m, n, base.tile[2]], ..base };
-                let apart = !unaligned && (waves > 4 || whole.is_one_large_wave(problem, sms));
+                let apart = !unaligned && (waves > 4 || whole.is_one_large_wave(problem, machine));
                 let clusters = CLUSTERS
                     .into_iter()
                     .filter(|[m, n]| *m <= tiles[0] && *n <= tiles[1] && (m * n == 1 || !apart));
@@ -202,7 +208,7 @@ impl GemmConfig {
                     if config.accumulators() > max {
                         continue;
                     }
-                    let ready = |store| config.ready(store, problem, sms);
+                    let ready = |store| config.ready(store, problem, machine);
                     let stores = config.stores(by_threads);
                     let threads =
                         GemmConfig { load: LoadForm::Threads, ..ready(StoreForm::Direct) };
@@ -215,7 +221,7 @@ impl GemmConfig {
                     for whole in stores.map(ready).chain(threads) {
                         all.push(whole);
                         if splits {
-                            all.extend(whole.with_splits(problem, sms));
+                            all.extend(whole.with_splits(problem, machine.sms));
                         }
                     }
                     let overlapped = GemmConfig { store: StoreForm::Overlapped, ..config };
@@ -245,30 +251,31 @@ impl GemmConfig {
     }
 
     /// The configuration with this way to write D and with all that follows from its tile.
-    fn ready(self, store: StoreForm, problem: &GemmProblem, sms: u32) -> GemmConfig {
-        let programmatic = !self.suffers_from_overlap(problem, sms);
+    fn ready(self, store: StoreForm, problem: &GemmProblem, machine: &Machine) -> GemmConfig {
+        let programmatic = !self.suffers_from_overlap(problem, machine);
         let (raster, registers) = (self.usual_raster(problem), self.usual_registers());
         let config = GemmConfig { store, raster, registers, programmatic, ..self };
         config.with_max_stages(STAGES)
     }
 
     /// Returns true if a launch that overlaps with the one before is slower: see [`is_one_large_wave`](Self::is_one_large_wave).
-    fn suffers_from_overlap(&self, problem: &GemmProblem, sms: u32) -> bool {
-        self.cluster == [1, 1] && self.is_one_large_wave(problem, sms)
+    fn suffers_from_overlap(&self, problem: &GemmProblem, machine: &Machine) -> bool {
+        self.cluster == [1, 1] && self.is_one_large_wave(problem, machine)
     }
 
     /// Returns true if blocks that all run at once share the tiles of a large operand. They are neighbours in one half of the
     /// L2 cache, unless they start where an SM happens to be free, or as clusters.
-    fn is_one_large_wave(&self, problem: &GemmProblem, sms: u32) -> bool {
-        /// Measured: from 4 to 19 % of products with more bytes, and gains with fewer.
-        const BYTES: u64 = 18 << 20;
+    fn is_one_large_wave(&self, problem: &GemmProblem, machine: &Machine) -> bool {
+        /// The share of the L2 cache. Measured: from 4 to 19 % of products with more bytes, and gains with fewer.
+        const SHARE: f64 = 0.3;
         let [rows, columns, _] = self.tiles(problem).map(u64::from);
         let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
         let [a, b] =
             [m * k * u64::from(self.a.size_bytes()), n * k * u64::from(self.b.size_bytes())];
         let shared = if a > b { columns > 1 } else { rows > 1 };
-        let one_wave = rows * columns * u64::from(problem.batch) <= u64::from(sms);
-        shared && one_wave && a + b >= BYTES
+        let one_wave = rows * columns * u64::from(problem.batch) <= u64::from(machine.sms);
+        // Those of one group are few of many.
+        shared && one_wave && !self.grouped && (a + b) as f64 >= SHARE * machine.l2_bytes
     }
 
     /// Returns of A, B and D whether its pitch or its batch stride is no multiple of `bytes`.
@@ -283,7 +290,7 @@ impl GemmConfig {
     }
 
     /// The configurations of the kernels without roles.
-    pub(crate) fn of_threads(&self, problem: &GemmProblem, sms: u32) -> Vec<GemmConfig> {
+    pub(crate) fn of_threads(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
         let mut all = Vec::new();
         let size = self.a.size_bytes();
         if self.a == Scalar::F32 {
@@ -305,7 +312,7 @@ impl GemmConfig {
             }
         }
         // Up to four blocks of small tiles share an SM.
-        let split = all.iter().flat_map(|config| config.with_splits(problem, 4 * sms));
+        let split = all.iter().flat_map(|config| config.with_splits(problem, 4 * machine.sms));
         all.extend(split.collect::<Vec<_>>());
         all.retain(|config| config.check().is_ok() && config.check_problem(problem).is_ok());
         all
@@ -323,8 +330,8 @@ impl GemmConfig {
 /// Configurations with their predicted times, the fastest first.
 type Plans = [(GemmConfig, Prediction)];
 
-/// The key of a plan: target, types, contiguous modes, epilogue and groups; problem; SMs.
-type Asked = (GemmConfig, GemmProblem, u32);
+/// The key of a plan: target, types, contiguous modes, epilogue and groups; problem; machine.
+type Asked = (GemmConfig, GemmProblem, [u64; 6]);
 
 /// The plans of a process.
 static TABLE: LazyLock<Mutex<HashMap<Asked, Arc<Plans>>>> = LazyLock::new(Mutex::default);

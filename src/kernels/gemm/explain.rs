@@ -27,10 +27,10 @@ impl Explanation {
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
-    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Machine};
     ///
     /// let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
-    /// let limit = |m, n, k| wanted.explain(&GemmProblem::new(m, n, k), 132).unwrap().limit();
+    /// let limit = |m, n, k| wanted.explain(&GemmProblem::new(m, n, k), &Machine::H200).unwrap().limit();
     /// assert_eq!(limit(16, 14336, 4096), "memory");
     /// assert_eq!(limit(4096, 4096, 4096), "busiest SM");
     /// ```

@@ -176,16 +176,17 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::ir::f16;
-    /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
+    /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, Machine};
     /// use tilewright::runtime::Device;
     ///
+    /// let device = Device::sim()?;
     /// let (m, n, k) = (40, 48, 16);
     /// let problem = GemmProblem::new(m as u32, n as u32, k as u32);
     /// let wanted = GemmConfig { pairs: true, ..GemmConfig::sm90(Scalar::F16, [128, 128]) };
-    /// let swiglu = Gemm::<f16>::with_pairs::<()>(wanted.best(&problem, 132)?, |_, [gate, up], _, ()| {
+    /// let config = wanted.best(&problem, &Machine::of(&device))?;
+    /// let swiglu = Gemm::<f16>::with_pairs::<()>(config, |_, [gate, up], _, ()| {
     ///     gate.silu_fast() * up
     /// })?;
-    /// let device = Device::sim()?;
     /// let a = device.upload(&vec![f16::from_f32(0.125); m * k])?;
     /// // Rows of ones, the gates, and rows of twos.
     /// let b: Vec<f16> = (0..n * k).map(|i| f16::from_f32((1 + i / k % 2) as f32)).collect();

@@ -6,7 +6,7 @@ use crate::ir::builder::{Context, ParamList, ParamValues, Parameter};
 use crate::ir::{Element, Global, GlobalMut, TensorMapMut, Val};
 use crate::runtime::{ArgList, Argument, AtLaunch, Buffer, TensorMapArgMut};
 
-use super::config::GemmConfig;
+use super::config::{GemmConfig, WGMMA_ROWS};
 use super::error::GemmError;
 use super::problem::{GemmProblem, MatrixStrides};
 
@@ -110,6 +110,16 @@ impl GemmConfig {
             .transpose()
     }
 
+    /// One product with about as much work as the groups: on average each has half a tile more than its rows fill, and at least
+    /// one. Each warp group whose 64 rows of a tile are behind the end of the group leaves the tensor cores to the others.
+    pub(super) fn ungrouped(&self, problem: &GemmProblem) -> GemmProblem {
+        let GemmProblem { m, batch, .. } = *problem;
+        let end = self.tile[0].saturating_sub(WGMMA_ROWS * (self.consumers_of_tile() - 1));
+        let filled = m.saturating_add(batch.saturating_mul(end / 2));
+        let least = batch.saturating_mul(self.tile[0]);
+        problem.of_rows(filled.max(least).min(GemmProblem::MAX_SIZE))
+    }
+
     /// Checks that the groups of a problem are rows of one A, C and D.
     pub(super) fn check_groups(&self, problem: &GemmProblem) -> Result<(), GemmError> {
         let GemmProblem { a, c, d, .. } = problem;
@@ -129,15 +139,15 @@ impl GemmProblem {
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::ir::bf16;
-    /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, GroupRows};
+    /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, GroupRows, Machine};
     /// use tilewright::runtime::Device;
     ///
     /// // 90 tokens of 3 experts: 70, none and 20.
     /// let (tokens, n, k, experts) = (90, 64, 32, 3);
     /// let problem = GemmProblem::grouped([tokens as u32, n as u32, k as u32], experts as u32);
     /// let wanted = GemmConfig { grouped: true, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
-    /// let gemm = Gemm::<bf16>::new(wanted.best(&problem, 132)?)?;
     /// let device = Device::sim()?;
+    /// let gemm = Gemm::<bf16>::new(wanted.best(&problem, &Machine::of(&device))?)?;
     /// let a = device.upload(&vec![bf16::from_f32(0.5); tokens * k])?;
     /// // The matrix of expert `g` has the elements `g + 1`.
     /// let b = (0..experts * n * k).map(|i| bf16::from_f32((i / (n * k) + 1) as f32));
@@ -160,14 +170,6 @@ impl GemmProblem {
     /// The rows of a group, on average and at least 1, as one product.
     pub(super) fn mean_group(&self) -> GemmProblem {
         self.of_rows(self.m.div_ceil(self.batch.max(1)))
-    }
-
-    /// One product with about as many tiles of `size` rows as the groups have: on average each has half a tile more than its
-    /// rows fill, and at least one.
-    pub(super) fn ungrouped(&self, size: u32) -> GemmProblem {
-        let filled = self.m.saturating_add(self.batch.saturating_mul(size / 2));
-        let least = self.batch.saturating_mul(size);
-        self.of_rows(filled.max(least).min(GemmProblem::MAX_SIZE))
     }
 
     fn of_rows(&self, m: u32) -> GemmProblem {

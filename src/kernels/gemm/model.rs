@@ -142,17 +142,32 @@ impl GemmModel {
         GemmModel { machine, parameters: Parameters::H200 }
     }
 
-    /// Predicts the time of a launch. Groups of rows count as one product, of about as many tiles.
+    /// Predicts the time of a launch. Groups of rows count as one product, of about as many tiles, that reads each B.
     pub fn predict(
         &self,
         config: &GemmConfig,
         problem: &GemmProblem,
         regime: Regime,
     ) -> Prediction {
-        if config.grouped {
-            let config = GemmConfig { grouped: false, ..*config };
-            return self.predict(&config, &problem.ungrouped(config.tile[0]), regime);
+        if !config.grouped {
+            return self.predict_reading(config, problem, regime, 0.0);
         }
+        let config = GemmConfig { grouped: false, ..*config };
+        let others = f64::from(problem.batch.saturating_sub(1))
+            * f64::from(problem.n)
+            * f64::from(problem.k);
+        let bytes = others * f64::from(config.b.size_bytes());
+        self.predict_reading(&config, &config.ungrouped(problem), regime, bytes)
+    }
+
+    /// Predicts the time of a launch that reads `more` bytes of memory beside those of the problem.
+    fn predict_reading(
+        &self,
+        config: &GemmConfig,
+        problem: &GemmProblem,
+        regime: Regime,
+        more: f64,
+    ) -> Prediction {
         let p = &self.parameters;
         let busy = self.busy(config, problem);
         let of_cycles = |cycles: f64| cycles / self.machine.clock_hz;
@@ -160,6 +175,7 @@ impl GemmModel {
         let launch = (p.launch_s - hidden).max(0.0);
         let busy_s = launch + of_cycles(busy.cycles);
         let (l2_bytes, memory_bytes) = self.traffic(config, problem);
+        let memory_bytes = memory_bytes + more;
         // Parts are summed when the operands have been read.
         let fix_up_s = of_cycles(busy.fix_up);
         let met = of_cycles(if config.cluster_blocks() > 1 { CLUSTER_CYCLES } else { 0.0 });
@@ -225,9 +241,9 @@ impl GemmModel {
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
-    /// use tilewright::kernels::gemm::{GemmConfig, GemmModel, GemmProblem, Regime};
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmModel, GemmProblem, Machine, Regime};
     /// let problem = GemmProblem::new(4096, 4096, 4096);
-    /// let configs = GemmConfig::sm90(Scalar::Bf16, [128, 128]).defaults(&problem, 132);
+    /// let configs = GemmConfig::sm90(Scalar::Bf16, [128, 128]).defaults(&problem, &Machine::H200);
     /// let ranked = GemmModel::H200.rank(&configs, &problem, Regime::Burst);
     /// assert!(ranked.is_sorted_by_key(|(_, prediction)| prediction.seconds));
     /// ```
@@ -616,7 +632,12 @@ mod tests {
         for [m, n, k] in sizes {
             let problem = GemmProblem::new(m, n, k);
             for space in spaces {
-                all.extend(space.configs(&problem).into_iter().map(|config| (config, problem)));
+                all.extend(
+                    space
+                        .configs(&problem, &Machine::H200)
+                        .into_iter()
+                        .map(|config| (config, problem)),
+                );
             }
         }
         all

@@ -1,7 +1,7 @@
 //! [`CommOverlap`]: the division of a layer into chunks, and the model that chooses it.
 
 use crate::ir::types::Scalar;
-use crate::kernels::gemm::{GemmConfig, GemmError, GemmProblem};
+use crate::kernels::gemm::{GemmConfig, GemmError, GemmProblem, Machine};
 
 /// The sizes of a parallel layer on one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,7 +68,7 @@ pub(super) struct Situation {
     pub(super) exchange: Exchange,
     pub(super) sizes: ParallelSizes,
     pub(super) ranks: u32,
-    pub(super) sms: u32,
+    pub(super) machine: Machine,
     /// The thread blocks that the communicator may use.
     pub(super) max_blocks: Option<u32>,
 }
@@ -94,7 +94,7 @@ const LEAST_SHARE: f64 = 7.0;
 impl Situation {
     /// Returns the overlap that is predicted to be the fastest.
     pub(super) fn plan(&self, wanted: &GemmConfig) -> Result<CommOverlap, GemmError> {
-        let comm_sms = self.max_blocks.unwrap_or(USUAL_BLOCKS).min(self.sms / 2);
+        let comm_sms = self.max_blocks.unwrap_or(USUAL_BLOCKS).min(self.machine.sms / 2);
         let alone = self.seconds(wanted, CommOverlap::None)?;
         let mut best = (CommOverlap::None, alone * WORTH);
         // A collective that takes little more than its latency is not worth more calls.
@@ -125,9 +125,9 @@ impl Situation {
                 return Ok(0.0);
             }
             let problem = GemmProblem { batch, ..GemmProblem::new(rows, n, k) };
-            Ok(wanted.explain(&problem, sms)?.prediction.seconds)
+            Ok(wanted.explain(&problem, &Machine { sms, ..self.machine })?.prediction.seconds)
         };
-        let free = self.sms.saturating_sub(overlap.comm_sms()).max(1);
+        let free = self.machine.sms.saturating_sub(overlap.comm_sms()).max(1);
         let (mut comm, mut compute) = (0.0f64, 0.0f64);
         let starts = overlap.starts(rows);
         let mut calls = 2 * (starts.len() - 1);
@@ -140,16 +140,16 @@ impl Situation {
             let send = self.comm_seconds(wanted.a, rows);
             match (self.exchange, overlap) {
                 (_, CommOverlap::None) => {
-                    compute = product(rows, ranks, self.sms)? + send;
+                    compute = product(rows, ranks, self.machine.sms)? + send;
                 }
                 (Exchange::Gather, _) => {
                     comm += send;
                     let is_last = i + 2 == starts.len();
-                    let sms = if is_last { self.sms } else { free };
+                    let sms = if is_last { self.machine.sms } else { free };
                     compute = compute.max(comm) + product(rows, ranks - 1, sms)?;
                 }
                 (Exchange::Scatter | Exchange::Sum, _) => {
-                    compute += product(rows, ranks, if i == 0 { self.sms } else { free })?;
+                    compute += product(rows, ranks, if i == 0 { self.machine.sms } else { free })?;
                     comm = comm.max(compute) + send;
                 }
             }
@@ -195,7 +195,7 @@ mod tests {
             exchange,
             sizes: ParallelSizes { rows, n, k },
             ranks: 2,
-            sms: 132,
+            machine: Machine::H200,
             max_blocks: Some(16),
         };
         let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);

@@ -5,14 +5,13 @@ use std::ops::Range;
 
 use crate::ir::Number;
 use crate::ir::types::Scalar;
-use crate::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem};
+use crate::kernels::gemm::{
+    Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, Machine,
+};
 use crate::runtime::comm::Communicator;
 use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
 use super::plan::{CommOverlap, Exchange, ParallelSizes, Situation};
-
-/// The SMs that products are planned for on a simulator.
-const SIMULATED_SMS: u32 = 132;
 
 /// A product of a layer, ready to be launched: the kernel and the sizes.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +26,7 @@ pub(super) struct Product {
 pub(super) struct Products<T: Number> {
     wanted: GemmConfig,
     device: Device,
-    sms: u32,
+    machine: Machine,
     loaded: HashMap<(GemmConfig, u32), GemmFunction<T>>,
 }
 
@@ -40,8 +39,8 @@ impl<T: Number> Products<T> {
             Scalar::F32 => GemmConfig::simt(device.target(), T::SCALAR),
             _ => wanted,
         };
-        let sms = device.properties().map_or(SIMULATED_SMS, |properties| properties.sm_count);
-        Products { wanted, device: device.clone(), sms, loaded: HashMap::new() }
+        let (device, machine) = (device.clone(), Machine::of(device));
+        Products { wanted, device, machine, loaded: HashMap::new() }
     }
 
     /// Returns the overlap of the user, or the choice of the model.
@@ -52,15 +51,15 @@ impl<T: Number> Products<T> {
         comm: &Communicator,
         chosen: Option<CommOverlap>,
     ) -> Result<CommOverlap, GemmError> {
-        let (ranks, max_blocks, sms) = (comm.ranks(), comm.max_blocks(), self.sms);
-        let situation = Situation { exchange, sizes, ranks, sms, max_blocks };
+        let (ranks, max_blocks, machine) = (comm.ranks(), comm.max_blocks(), self.machine);
+        let situation = Situation { exchange, sizes, ranks, machine, max_blocks };
         chosen.map_or_else(|| situation.plan(&self.wanted), Ok)
     }
 
     /// Loads the kernel for a problem, which leaves `free` SMs to others.
     pub(super) fn add(&mut self, problem: GemmProblem, free: u32) -> Result<Product, GemmError> {
-        let sms = self.sms.saturating_sub(free).max(1);
-        let config = self.wanted.best(&problem, sms)?;
+        let sms = self.machine.sms.saturating_sub(free).max(1);
+        let config = self.wanted.best(&problem, &Machine { sms, ..self.machine })?;
         if !self.loaded.contains_key(&(config, sms)) {
             let function = Gemm::<T>::new(config)?.load(&self.device)?;
             let function = if free > 0 { function.with_sms(sms) } else { function };

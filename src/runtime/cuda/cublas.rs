@@ -222,6 +222,10 @@ impl Handles {
         let libraries = Libraries::get()?;
         let [m, n, k] = matmul.sizes.map(|size| size as c_int);
         let (inputs, output) = types(matmul)?;
+        let compute = match matmul.inputs {
+            Scalar::Tf32 => blas::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+            _ => blas::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+        };
         let (alpha, beta) = (1.0f32, 0.0f32);
         let operation = |operand: Operand| match operand {
             Operand::Transposed => blas::cublasOperation_t::CUBLAS_OP_T,
@@ -255,7 +259,7 @@ impl Handles {
                     c.address() as *mut c_void,
                     output,
                     n,
-                    blas::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+                    compute,
                     blas::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
                 );
                 check("cublasGemmEx", code)
@@ -460,7 +464,10 @@ impl Descriptors {
         let [m, n, k] = matmul.sizes.map(u64::from);
         let columns = matmul.columns();
         let mut made = Descriptors { product: ptr::null_mut(), layouts: [ptr::null_mut(); 3] };
-        let compute = lt::cublasComputeType_t::CUBLAS_COMPUTE_32F;
+        let compute = match matmul.inputs {
+            Scalar::Tf32 => lt::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+            _ => lt::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+        };
         let scale = lt::cudaDataType::CUDA_R_32F;
         // SAFETY: `product` is a variable for the result.
         let code = unsafe { (api.cublasLtMatmulDescCreate)(&mut made.product, compute, scale) };
@@ -519,7 +526,7 @@ impl Drop for Descriptors {
     }
 }
 
-/// Returns the types of the inputs and of the output.
+/// Returns the types of the inputs and of the output in memory.
 fn types(matmul: &Matmul) -> Result<(blas::cudaDataType, blas::cudaDataType), CublasError> {
     let of = |scalar: Scalar| match scalar {
         Scalar::Bf16 => Ok(blas::cudaDataType::CUDA_R_16BF),
@@ -527,5 +534,5 @@ fn types(matmul: &Matmul) -> Result<(blas::cudaDataType, blas::cudaDataType), Cu
         Scalar::F32 => Ok(blas::cudaDataType::CUDA_R_32F),
         scalar => Err(CublasError::UnsupportedType { scalar }),
     };
-    Ok((of(matmul.inputs)?, of(matmul.output)?))
+    Ok((of(matmul.stored_inputs())?, of(matmul.output)?))
 }

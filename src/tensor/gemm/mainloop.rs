@@ -191,6 +191,22 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         })
     }
 
+    /// Multiplies nothing for `steps` stages: waits for each and releases it. Returns the state after them.
+    #[track_caller]
+    pub fn skip<'k: 'b>(
+        &self,
+        k: &mut Body<'k, '_>,
+        state: PipelineState<'b>,
+        steps: Val<'b, i32>,
+    ) -> PipelineState<'b> {
+        let k = &mut k.rescoped();
+        k.for_(range(k.constant(0), steps), state, |k, _, state| {
+            self.pipe.wait(k, state);
+            k.if_(self.leader, |k| self.pipe.release(k, state));
+            state.next()
+        })
+    }
+
     /// Waits for all products, and releases the stage before `state`, the last one. `acc` can then be read.
     #[track_caller]
     pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>, state: PipelineState<'b>) {

@@ -134,6 +134,18 @@ impl<'b> TileScheduler<'b> {
         self.groups.map_or(DeviceCoord::Host(0), first)
     }
 
+    /// The rows of the group of a tile from the first one of the tile on; `None` without groups.
+    #[track_caller]
+    pub fn rows_left<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> Option<Val<'c, i32>>
+    where
+        'b: 'c,
+    {
+        self.groups.map(|(groups, size)| {
+            let [start, end] = groups.range(k, tile.batch);
+            end - start - tile.row * size
+        })
+    }
+
     /// The same for one of `groups` groups of threads: group `i` has the tiles `i`, `i + groups`, .. of the block.
     #[track_caller]
     pub fn of_group(self, group: Val<'b, i32>, groups: u32) -> Self {
