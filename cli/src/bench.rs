@@ -43,7 +43,7 @@ enum What {
     Softmax(rows::SoftmaxOptions),
     /// RMSNorm and LayerNorm of rows with a weight: times them beside copies of the same bytes. Needs a GPU.
     Norm(rows::NormOptions),
-    /// Reductions along an axis, and the largest elements of rows: times them beside copies, by bytes per second. Needs a GPU.
+    /// Reductions along an axis, and the largest elements of rows: times them beside reads of the same bytes. Needs a GPU.
     Reduce(rows::ReduceOptions),
     /// Transposes: times them beside copies of the same bytes. Needs a GPU.
     Transpose(rows::Rows),
@@ -51,6 +51,8 @@ enum What {
     Permute(rows::PermuteOptions),
     /// Gather and scatter of rows by a list: times them beside copies of the same bytes. Needs a GPU.
     Gather(rows::GatherOptions),
+    /// Functions of elements: times them beside copies of the same bytes. Needs a GPU.
+    Elementwise(rows::ElementwiseOptions),
     /// Attention forward: times it, by operations per second. Needs a GPU.
     Attention(attention::Options),
     /// Attention of the next tokens over a paged cache: times it beside a kernel that reads the cache. Needs a GPU.
@@ -163,6 +165,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         What::Transpose(options) => return rows::transpose(options),
         What::Permute(options) => return rows::permute(options),
         What::Gather(options) => return rows::gather(options),
+        What::Elementwise(options) => return rows::elementwise(options),
         What::Attention(options) => return attention::run(options),
         What::Decode(options) => return decode::run(options),
         What::Parallel(options) => return parallel::run(options),

@@ -6,6 +6,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f8e4m3, f16};
 use tilewright::kernels::elementwise::{Elementwise, ElementwiseConfig};
 use tilewright::kernels::rows::{RowError, RowProblem};
+use tilewright::layout::{ComposedLayout, Layout, Part, layout};
 use tilewright::runtime::Device;
 
 use super::matrix::{Real, check, devices, random};
@@ -117,6 +118,91 @@ proptest! {
             run::<bf16, bf16, 2>(&device, len, seed);
         }
     }
+}
+
+/// `y[L(c)] = x0[L0(c)] - 2 * x1[L1(c)]` by the layouts' own functions.
+#[track_caller]
+fn check_layouts<T: Real + Converted>(device: &Device, y: &Layout, inputs: [ComposedLayout; 2]) {
+    let config = ElementwiseConfig::new(device.target(), 2);
+    let kernel =
+        Elementwise::<T, f32, 2>::with_layouts(config, "axes", y, inputs.clone(), |_, [a, b]| {
+            b.fma(-2.0, a)
+        });
+    let function = kernel.unwrap().load(device).unwrap();
+    let size = y.size().unwrap().to_static().unwrap();
+    let place =
+        |layout: &ComposedLayout, c: i64| layout.apply(c).unwrap().as_static().unwrap() as usize;
+    let lens =
+        inputs.each_ref().map(|input| (0..size).map(|c| place(input, c) + 1).max().unwrap_or(0));
+    let x = [0, 1].map(|which| -> Vec<T> {
+        (0..lens[which]).map(|i| T::of(((i * 37 + which * 11) % 199) as f32 / 8.0 - 12.0)).collect()
+    });
+    let buffers = x.each_ref().map(|x| device.upload(x).unwrap());
+    // What lies behind the output stays as it is.
+    let mut out = device.upload(&vec![77.0; size as usize + 9]).unwrap();
+    function.launch(buffers.each_ref(), &mut out).unwrap();
+    let mut expected = vec![77.0; size as usize + 9];
+    for c in 0..size {
+        let [a, b] = [0, 1].map(|which| x[which][place(&inputs[which], c)].to());
+        expected[place(&y.into(), c)] = (a - 2.0 * b) as f32;
+    }
+    assert_eq!(out.to_vec().unwrap(), expected, "{y}, {inputs:?}");
+}
+
+/// Broadcast rows, columns and numbers, transposed and turned modes, extents with and without whole vectors.
+#[test]
+fn layouts_of_inputs() {
+    let turned = |at: i64, layout| ComposedLayout::new(Part::Identity, at, layout).unwrap();
+    for device in devices() {
+        for (m, n) in [(3i64, 64i64), (5, 40), (7, 9), (1, 1), (130, 136), (33, 100)] {
+            let row_major = Layout::row_major((m, n));
+            let inputs: [ComposedLayout; 5] = [
+                (&row_major).into(),
+                (&layout!((m, n):(1, 0))).into(),
+                (&layout!((m, n):(0, 1))).into(),
+                (&layout!((m, n):(0, 0))).into(),
+                (&layout!((m, n):(1, m))).into(),
+            ];
+            for input in &inputs {
+                check_layouts::<f16>(&device, &row_major, [inputs[0].clone(), input.clone()]);
+            }
+            check_layouts::<f32>(&device, &row_major, [inputs[2].clone(), inputs[1].clone()]);
+            check_layouts::<bf16>(
+                &device,
+                &layout!((m, n):(1, m)),
+                [inputs[4].clone(), inputs[0].clone()],
+            );
+            // The columns from the last one to the first, and a padded pitch.
+            let reversed = turned(n - 1, layout!((m, n):(n + 8, -1)));
+            check_layouts::<f32>(&device, &row_major, [reversed, inputs[0].clone()]);
+        }
+        // The halves of rows change places, as for a rotary embedding of (position, head, half, dimension).
+        let y = layout!((6, 3, 2, 32):(192, 64, 32, 1));
+        let partner = turned(32, layout!((6, 3, 2, 32):(192, 64, -32, 1)));
+        let table = (&layout!((6, 3, 2, 32):(32, 0, 0, 1))).into();
+        check_layouts::<bf16>(&device, &y, [partner, table]);
+    }
+}
+
+#[test]
+fn layouts_that_no_kernel_takes_are_refused() {
+    let config = ElementwiseConfig::new(Target::SM_80, 1);
+    let error = |y: Layout, x: ComposedLayout| {
+        let found = Elementwise::<f32, f32, 1>::with_layouts(config, "x", &y, [x], |_, [x]| x);
+        found.unwrap_err().to_string()
+    };
+    assert_eq!(
+        error(layout!((4, 4):(8, 1)), (&layout!((4, 4):(8, 1))).into()),
+        "the layout of the output is not possible: it is static, and compact: each offset from 0 to its size belongs to one coordinate"
+    );
+    assert_eq!(
+        error(layout!((4, 4):(4, 1)), (&layout!(16:1)).into()),
+        "the layout of an input is not possible: it has the shape of the output"
+    );
+    assert_eq!(
+        error(layout!(4:1), (&layout!(4:-1)).into()),
+        "the layout of an input is not possible: no offset is below 0"
+    );
 }
 
 #[test]

@@ -40,6 +40,8 @@ mod hopper;
 mod im2col;
 mod map;
 #[cfg(feature = "sim")]
+mod online_softmax;
+#[cfg(feature = "sim")]
 mod pipelines;
 #[cfg(feature = "sim")]
 mod products;

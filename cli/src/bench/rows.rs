@@ -1,4 +1,4 @@
-//! Kernels that memory bounds, measured on a GPU beside copies of the same bytes.
+//! Kernels that memory bounds, measured on a GPU beside copies or reads of the same bytes.
 
 mod measure;
 
@@ -100,6 +100,25 @@ pub(super) struct GatherOptions {
     scatter: bool,
 }
 
+/// The options of `tilewright bench elementwise`.
+#[derive(Args, Debug)]
+pub(super) struct ElementwiseOptions {
+    #[command(flatten)]
+    rows: Rows,
+    /// The function.
+    #[arg(long, default_value = "gelu")]
+    op: Pointwise,
+}
+
+/// A function of the elements with one coordinate.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Pointwise {
+    /// GELU by the hyperbolic tangent.
+    Gelu,
+    /// A scale and a bias for each column, which layouts broadcast.
+    Affine,
+}
+
 fn reduction(text: &str) -> Result<RowReduceOp, String> {
     let found = RowReduceOp::ALL.into_iter().find(|op| op.name() == text);
     let names = RowReduceOp::ALL.map(RowReduceOp::name).join(", ");
@@ -152,6 +171,7 @@ enum What {
     Transpose,
     Permute { heads: u32 },
     Gather(GatherSide),
+    Elementwise(Pointwise),
 }
 
 impl What {
@@ -167,6 +187,8 @@ impl What {
             What::Top(count) => format!("top_{count}"),
             What::Transpose => "transpose".to_owned(),
             What::Permute { heads } => format!("permute_{heads}"),
+            What::Elementwise(Pointwise::Gelu) => "gelu".to_owned(),
+            What::Elementwise(Pointwise::Affine) => "affine".to_owned(),
             What::Gather(GatherSide::Input) => "gather".to_owned(),
             What::Gather(GatherSide::Output) => "scatter".to_owned(),
         }
@@ -193,14 +215,14 @@ impl What {
                 &[(524_288, 64), (524_288, 128), (65_536, 1024), (65_536, 1023)]
             }
             What::Gather(_) => &[(262_144, 128), (65_536, 1024), (16_384, 8192), (65_536, 1023)],
+            What::Elementwise(_) => &[(8192, 1024), (8192, 8192), (32_768, 8192), (8191, 8191)],
             What::Transpose => &[(4096, 4096), (8192, 8192), (16_384, 16_384), (8190, 8194)],
         }
     }
 
-    /// Returns the bytes of the kernel relative to those of the copy.
-    fn traffic(self) -> f64 {
-        let only_reads = matches!(self, What::Reduce(_) | What::ReduceRows(_) | What::Top(_));
-        if only_reads { 0.5 } else { 1.0 }
+    /// Returns true if the kernel writes a number for each line, and no matrix.
+    fn only_reads(self) -> bool {
+        matches!(self, What::Reduce(_) | What::ReduceRows(_) | What::Top(_))
     }
 
     /// Returns the number of results of a kernel that writes numbers and no matrix.
@@ -255,6 +277,13 @@ impl What {
         let n = x.len() as f64;
         match self {
             What::Transpose | What::Permute { .. } | What::Gather(_) => x.to_vec(),
+            // Scale and bias are 1.
+            What::Elementwise(Pointwise::Affine) => x.iter().map(|x| x + 1.0).collect(),
+            What::Elementwise(Pointwise::Gelu) => {
+                let inner =
+                    |x: f64| std::f64::consts::FRAC_2_PI.sqrt() * (x + 0.044_715 * x.powi(3));
+                x.iter().map(|x| 0.5 * x * (1.0 + inner(*x).tanh())).collect()
+            }
             What::Top(count) => {
                 let mut sorted = x.to_vec();
                 sorted.sort_by(|a, b| b.total_cmp(a));
@@ -323,6 +352,10 @@ pub(super) fn permute(options: &PermuteOptions) -> Result<(), Failure> {
 pub(super) fn gather(options: &GatherOptions) -> Result<(), Failure> {
     let side = if options.scatter { GatherSide::Output } else { GatherSide::Input };
     run(&options.rows, What::Gather(side))
+}
+
+pub(super) fn elementwise(options: &ElementwiseOptions) -> Result<(), Failure> {
+    run(&options.rows, What::Elementwise(options.op))
 }
 
 pub(super) fn transpose(options: &Rows) -> Result<(), Failure> {

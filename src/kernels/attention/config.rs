@@ -75,6 +75,9 @@ pub struct AttentionConfig {
     pub ordered: bool,
     /// The softmax under the product with V.
     pub overlap: SoftmaxOverlap,
+    /// The output is rescaled only when a score exceeds the base of the powers by more than 8 powers of two
+    /// ([`OnlineSoftmax::settle`](crate::tensor::OnlineSoftmax::settle)), instead of for each tile of keys.
+    pub lazy: bool,
     /// The sequences have different lengths.
     pub varlen: bool,
     /// The heads of queries whose rows share a tile: 1, or with `WarpSpecialized` all that share a head of keys, a divisor of
@@ -118,6 +121,7 @@ impl AttentionConfig {
             softcap: problem.softcap.is_some(),
             ordered: !short,
             overlap: SoftmaxOverlap::Maxima,
+            lazy: head_dim > 64 || tile[0] == 192,
             varlen: problem.varlen,
             packed_heads: problem.packed_heads(tile[0]),
         };
@@ -159,6 +163,7 @@ impl AttentionConfig {
             softcap: problem.softcap.is_some(),
             ordered: false,
             overlap: SoftmaxOverlap::Free,
+            lazy: false,
             varlen: problem.varlen,
             packed_heads: 1,
         };
@@ -201,6 +206,7 @@ impl AttentionConfig {
                 SoftmaxOverlap::ALL.map(|overlap| AttentionConfig { ordered, overlap, ..first })
             };
             all.extend([true, false].into_iter().flat_map(with));
+            all.push(AttentionConfig { lazy: !first.lazy, ..first });
             let shared = problem.heads.checked_div(problem.key_heads).unwrap_or(1);
             let packed = if first.packed_heads > 1 { 1 } else { shared };
             all.push(AttentionConfig { packed_heads: packed, ..first });
@@ -219,6 +225,7 @@ impl AttentionConfig {
             }
         }
         if let Ok(base) = Self::sm80(target, problem) {
+            all.push(AttentionConfig { lazy: !base.lazy, ..base });
             for (warps, queries) in [(4, 32), (8, 16), (4, 16), (8, 32)] {
                 let schedule = AttentionSchedule::Multistage { warps };
                 for (columns, stages) in [(64, 2), (32, 2), (64, 3), (32, 3), (128, 2)] {
@@ -288,6 +295,12 @@ impl AttentionConfig {
     pub fn query_stages(&self) -> u32 {
         let fits = self.shared_bytes_with(2) <= self.target.max_shared_bytes();
         if self.schedule == AttentionSchedule::WarpSpecialized && fits { 2 } else { 1 }
+    }
+
+    /// Returns true if the first scores of the next item are multiplied while the output of an item is written: where its
+    /// tile of Q is another one, and products are long enough to hide the store.
+    pub(super) fn scores_ahead(&self) -> bool {
+        self.query_stages() > 1 && self.head_dim > 64
     }
 
     /// Returns the bytes of shared memory of a block.
@@ -448,6 +461,7 @@ impl fmt::Display for AttentionConfig {
             ("_unordered", is_specialized && !self.ordered),
             ("_free", is_specialized && self.overlap == SoftmaxOverlap::Free),
             ("_softmax", is_specialized && self.overlap == SoftmaxOverlap::Softmax),
+            ("_lazy", self.lazy),
             ("_varlen", self.varlen),
         ];
         features.iter().filter(|(_, has)| *has).try_for_each(|(name, _)| f.write_str(name))?;

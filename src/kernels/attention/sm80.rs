@@ -159,8 +159,16 @@ impl Plan {
             for (n, state) in softmax.iter_mut().enumerate() {
                 let [of_scores, of_output] =
                     [&self.score_rows, &self.output_rows].map(|rows| rows.part([2 * n, 2 * n + 2]));
-                let (next, factors) = state.update(k, &of_scores, &scores, args.scale);
-                OnlineSoftmax::rescale(k, &of_output, &output, factors);
+                let mut maxima = state.maxima(k, &of_scores, &scores);
+                if config.lazy {
+                    maxima = state.settle(k, args.scale, maxima);
+                }
+                let (next, factors) = state.update_to(k, &of_scores, &scores, args.scale, maxima);
+                if config.lazy {
+                    OnlineSoftmax::rescale_changed(k, &of_output, &output, factors);
+                } else {
+                    OnlineSoftmax::rescale(k, &of_output, &output, factors);
+                }
                 *state = next;
             }
             self.powers.convert::<T>(k, &scores, &powers);

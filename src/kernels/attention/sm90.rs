@@ -5,6 +5,7 @@
 //! multiplied while the powers of the step before are multiplied with V, and both run under the softmax of another group.
 
 use crate::ir::builder::{OnDevice, VectorElement};
+use crate::ir::op::BulkWait;
 use crate::ir::{Body, NamedBarrier, TensorMapMut, Val, range};
 use crate::layout::{shape, tiler};
 use crate::tensor::{
@@ -172,6 +173,14 @@ struct Consumer<'p, 'a, 'b, T: VectorElement<2>> {
     barrier: NamedBarrier<'b>,
 }
 
+/// An item that ends: the reciprocal sums and the LSE of its rows, and the stages of Q and V that it releases.
+#[derive(Clone, Copy)]
+struct Ending<'b> {
+    item: Item<'b>,
+    ends: [[Val<'b, f32>; 2]; 2],
+    states: [PipelineState<'b>; 2],
+}
+
 /// The registers of a consumer: scores, powers as the operand A, and the output.
 struct Fragments<'b> {
     scores: RegisterTensor<'b, f32>,
@@ -184,97 +193,176 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         let Shared { plan, args: Args { params: args, .. }, tiles: [sq, sk, sv], pipes, numbers } =
             self.shared;
         let [q_pipe, k_pipe, v_pipe] = pipes;
-        let (rows, overlap) = (&plan.score_rows, plan.config.overlap);
+        let (rows, overlap, lazy) = (&plan.score_rows, plan.config.overlap, plan.config.lazy);
         let [scores, output] = [&plan.scores, &plan.output].map(|mma| mma.slice(0));
         let q = SmemOperand::new(k, &scores.partition_a(k, sq));
         let keys = SmemOperand::new(k, &scores.partition_b(k, sk));
         let values = SmemOperand::new(k, &output.partition_b(k, sv));
+        let [_, columns] = plan.config.tile;
+        let fragments = Fragments {
+            scores: scores.fragment_c(k, shape!(ROWS, columns)),
+            powers: plan.powers.fragment(k, &plan.output),
+            output: output.fragment_c(k, shape!(ROWS, plan.config.value_dim)),
+        };
+        let Fragments { scores: s, powers: p, output: o } = &fragments;
+        let operands = [&q, &keys, &values];
         let (leader, lane) = (self.thread.eq(0), self.thread % 32);
         let parity = match self.order {
             Some(order) => order.start(self.group),
             None => k.constant(0),
         };
+        // The first scores of the next item are multiplied while the output of an item is written. The tile of Q of the next
+        // item is another one then.
+        let ahead = plan.config.scores_ahead();
         let first = k.block_idx().x;
-        let start = (first, q_pipe.consumer(k), k_pipe.consumer(k), v_pipe.consumer(k), parity);
-        k.while_(
-            start,
-            |_, (number, ..)| self.shared.work().is_item(number),
-            |k, carried| {
-                let (number, q_state, k_state, v_state, parity) = carried;
-                let q = q.stage(k, self.shared.query(q_state, self.group));
-                let item = self.shared.item(k, number);
-                let [_, columns] = plan.config.tile;
-                let fragments = Fragments {
-                    scores: scores.fragment_c(k, shape!(ROWS, columns)),
-                    powers: plan.powers.fragment(k, &plan.output),
-                    output: output.fragment_c(k, shape!(ROWS, plan.config.value_dim)),
-                };
-                let Fragments { scores: s, powers: p, output: o } = &fragments;
-                q_pipe.wait(k, q_state);
-                k_pipe.wait(k, k_state);
-                k.wgmma_fence();
-                plan.scores.gemm_async(k, s, &q, &keys.stage(k, k_state.stage), false);
-                k.wgmma_commit_group();
-                k.wgmma_wait_group(0);
-                k.if_(leader, |k| k_pipe.release(k, k_state));
-                self.mask(k, s, item, item.last);
-                let softmax = OnlineSoftmax::new(k);
-                let (softmax, _) = softmax.update(k, &plan.score_rows, s, args.scale);
-                plan.powers.convert::<T>(k, s, p);
-                let carried = (softmax, k_state.next(), v_state, parity);
-                let (softmax, k_state, v_state, parity) = k.for_(
-                    range(1, item.steps),
-                    carried,
-                    |k, step, (softmax, k_state, v_state, parity)| {
-                        k_pipe.wait(k, k_state);
-                        self.order.inspect(|order| order.wait(k, self.group, parity));
-                        k.wgmma_fence();
-                        plan.scores.gemm_async(k, s, &q, &keys.stage(k, k_state.stage), false);
-                        k.wgmma_commit_group();
-                        self.order.inspect(|order| order.arrive(k, self.group, lane.eq(0)));
-                        v_pipe.wait(k, v_state);
-                        k.wgmma_fence();
-                        plan.output.gemm_async(
-                            k,
-                            o,
-                            p,
-                            &values.stage(k, v_state.stage),
-                            step.gt(1),
-                        );
-                        k.wgmma_commit_group();
-                        k.wgmma_wait_group(1);
-                        k.if_(leader, |k| k_pipe.release(k, k_state));
-                        self.mask(k, s, item, item.last - step);
-                        // Q stays until the item ends; another warp may have released K and V already.
-                        let maxima = softmax.maxima(k, rows, s);
-                        if overlap == SoftmaxOverlap::Maxima {
-                            q_pipe.wait(k, q_state);
-                        }
-                        let (softmax, factors) = softmax.update_to(k, rows, s, args.scale, maxima);
-                        if overlap == SoftmaxOverlap::Softmax {
-                            q_pipe.wait(k, q_state);
-                        }
-                        k.wgmma_wait_group(0);
-                        k.if_(leader, |k| v_pipe.release(k, v_state));
+        let [q_state, k_state, v_state] = pipes.map(|pipe| pipe.consumer(k));
+        if ahead {
+            self.first_scores(&mut k.rescoped(), operands, s, [q_state, k_state]);
+        }
+        k.loop_::<_, ()>((first, q_state, k_state, v_state, parity), |k, items, carried| {
+            let (number, q_state, k_state, v_state, parity) = carried;
+            if !ahead {
+                k.if_(!self.shared.work().is_item(number), |k| items.break_(k, ()));
+                self.first_scores(k, operands, s, [q_state, k_state]);
+            }
+            let q = q.stage(k, self.shared.query(q_state, self.group));
+            let item = self.shared.item(k, number);
+            k.wgmma_wait_group(0);
+            k.if_(leader, |k| k_pipe.release(k, k_state));
+            self.mask(k, s, item, item.last);
+            let softmax = OnlineSoftmax::new(k);
+            let (softmax, _) = softmax.update(k, rows, s, args.scale);
+            plan.powers.convert::<T>(k, s, p);
+            if ahead {
+                // By now the copies have read the output of the item before.
+                k.if_(leader & number.ne(first), |k| self.release_queries(k, q_state.next()));
+            }
+            let carried = (softmax, k_state.next(), v_state, parity);
+            let (softmax, k_state, v_state, parity) = k.for_(
+                range(1, item.steps),
+                carried,
+                |k, step, (softmax, k_state, v_state, parity)| {
+                    k_pipe.wait(k, k_state);
+                    self.order.inspect(|order| order.wait(k, self.group, parity));
+                    k.wgmma_fence();
+                    plan.scores.gemm_async(k, s, &q, &keys.stage(k, k_state.stage), false);
+                    k.wgmma_commit_group();
+                    self.order.inspect(|order| order.arrive(k, self.group, lane.eq(0)));
+                    v_pipe.wait(k, v_state);
+                    self.add_output(k, &fragments, &values, v_state, step.gt(1));
+                    k.wgmma_wait_group(1);
+                    k.if_(leader, |k| k_pipe.release(k, k_state));
+                    self.mask(k, s, item, item.last - step);
+                    // Q stays until the item ends; another warp may have released K and V already.
+                    let mut maxima = softmax.maxima(k, rows, s);
+                    if overlap == SoftmaxOverlap::Maxima {
+                        q_pipe.wait(k, q_state);
+                    }
+                    if lazy {
+                        maxima = softmax.settle(k, args.scale, maxima);
+                    }
+                    let (softmax, factors) = softmax.update_to(k, rows, s, args.scale, maxima);
+                    if overlap == SoftmaxOverlap::Softmax {
+                        q_pipe.wait(k, q_state);
+                    }
+                    k.wgmma_wait_group(0);
+                    k.if_(leader, |k| v_pipe.release(k, v_state));
+                    if lazy {
+                        OnlineSoftmax::rescale_changed(k, &plan.output_rows, o, factors);
+                    } else {
                         OnlineSoftmax::rescale(k, &plan.output_rows, o, factors);
-                        plan.powers.convert::<T>(k, s, p);
-                        (softmax, k_state.next(), v_state.next(), parity ^ 1)
-                    },
-                );
-                v_pipe.wait(k, v_state);
-                let next = numbers.read(k, q_state.stage);
-                k.wgmma_fence();
-                plan.output.gemm_async(k, o, p, &values.stage(k, v_state.stage), item.steps.gt(1));
-                k.wgmma_commit_group();
-                let [inverse, lse] = softmax.finish(k, &plan.score_rows, args.scale);
-                k.wgmma_wait_group(0);
-                k.if_(leader, |k| v_pipe.release(k, v_state));
-                OnlineSoftmax::rescale(k, &plan.output_rows, o, inverse);
-                self.store(k, item, q_state, o, lse);
-                k.if_(leader, |k| q_pipe.release(k, q_state));
-                (next, q_state.next(), k_state, v_state.next(), parity)
-            },
-        );
+                    }
+                    plan.powers.convert::<T>(k, s, p);
+                    (softmax, k_state.next(), v_state.next(), parity ^ 1)
+                },
+            );
+            v_pipe.wait(k, v_state);
+            let next = numbers.read(k, q_state.stage);
+            let (has_steps, ends) = (item.steps.gt(1), softmax.finish(k, rows, args.scale));
+            let end = Ending { item, ends, states: [q_state, v_state] };
+            if ahead {
+                // `ptxas` serialises products that are in flight where paths part, so each path has the last one.
+                k.if_(!self.shared.work().is_item(next), |k| {
+                    self.add_output(k, &fragments, &values, v_state, has_steps);
+                    k.wgmma_wait_group(0);
+                    self.end(k, o, end);
+                    // Shared memory stays until the copies have read it.
+                    k.if_(leader, |k| k.cp_async_bulk_wait_group(0, BulkWait::Read));
+                    items.break_(k, ())
+                });
+            }
+            self.add_output(k, &fragments, &values, v_state, has_steps);
+            if ahead {
+                self.first_scores(k, operands, s, [q_state.next(), k_state]);
+            }
+            k.wgmma_wait_group(u32::from(ahead));
+            self.end(k, o, end);
+            items.continue_(k, (next, q_state.next(), k_state, v_state.next(), parity))
+        });
+    }
+
+    /// Starts the product of the queries of an item with its first tile of keys.
+    fn first_scores<'c>(
+        &self,
+        k: &mut Body<'c, '_>,
+        [q, keys, _]: [&SmemOperand<'c>; 3],
+        scores: &RegisterTensor<'c, f32>,
+        [q_state, k_state]: [PipelineState<'c>; 2],
+    ) where
+        'b: 'c,
+    {
+        let Shared { plan, pipes: [q_pipe, k_pipe, _], .. } = self.shared;
+        q_pipe.wait(k, q_state);
+        k_pipe.wait(k, k_state);
+        k.wgmma_fence();
+        let q = q.stage(k, self.shared.query(q_state, self.group));
+        plan.scores.gemm_async(k, scores, &q, &keys.stage(k, k_state.stage), false);
+        k.wgmma_commit_group();
+    }
+
+    /// Starts the product of powers and a tile of values, which is added to the output or becomes it.
+    fn add_output<'c>(
+        &self,
+        k: &mut Body<'c, '_>,
+        Fragments { powers, output, .. }: &Fragments<'c>,
+        values: &SmemOperand<'c>,
+        state: PipelineState<'c>,
+        adds: Val<'c, bool>,
+    ) where
+        'b: 'c,
+    {
+        k.wgmma_fence();
+        let values = values.stage(k, state.stage);
+        self.shared.plan.output.gemm_async(k, output, powers, &values, adds);
+        k.wgmma_commit_group();
+    }
+
+    /// Ends an item, whose last product is complete.
+    fn end<'c>(
+        &self,
+        k: &mut Body<'c, '_>,
+        output: &RegisterTensor<'c, f32>,
+        Ending { item, ends: [inverse, lse], states: [q_state, v_state] }: Ending<'c>,
+    ) where
+        'b: 'c,
+    {
+        let Shared { plan, pipes: [.., v_pipe], .. } = self.shared;
+        let leader = self.thread.eq(0);
+        k.if_(leader, |k| v_pipe.release(k, v_state));
+        OnlineSoftmax::rescale(k, &plan.output_rows, output, inverse);
+        self.store(k, item, q_state, output, lse);
+        if !plan.config.scores_ahead() {
+            k.if_(leader, |k| self.release_queries(k, q_state));
+        }
+    }
+
+    /// Releases the tile of Q of an item, in the leader, when its copies have read the output in it.
+    fn release_queries<'c>(&self, k: &mut Body<'c, '_>, state: PipelineState<'c>)
+    where
+        'b: 'c,
+    {
+        k.cp_async_bulk_wait_group(0, BulkWait::Read);
+        self.shared.pipes[0].release(k, state);
     }
 
     /// Masks the scores of a tile of keys, if the mask cuts it.
@@ -376,6 +464,5 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         let (at, head) = (item.query(first), self.shared.first_head(head));
         let tile = self.shared.packed(k, tile, 1);
         pipe.commit(k, |k| plan.o_copy.store(k, map, &tile, (at, 0, head, batch)));
-        pipe.finish(k);
     }
 }

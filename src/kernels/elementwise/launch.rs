@@ -4,12 +4,12 @@ use crate::ir::builder::{Converted, VectorElement};
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
 
 use super::super::rows::{RowError, check_aligned, check_len};
-use super::{Elementwise, ElementwiseConfig, Params};
+use super::{Elementwise, Params, Work};
 
 /// An [`Elementwise`] that a device has loaded.
 #[derive(Debug)]
 pub struct ElementwiseFunction<T, D, const N: usize> {
-    config: ElementwiseConfig,
+    work: Work<N>,
     function: Function<Params<T, D, N>>,
 }
 
@@ -19,15 +19,16 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<ElementwiseFunction<T, D, N>, RowError> {
-        Ok(ElementwiseFunction { config: self.config, function: device.load(&self.kernel)? })
+        Ok(ElementwiseFunction { work: self.work, function: device.load(&self.kernel)? })
     }
 }
 
 impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> ElementwiseFunction<T, D, N> {
-    /// Computes all elements of `y`, on the stream for all work that names none. No elements are no work.
+    /// Computes all elements of `y`, on the stream for all work that names none; of a kernel with layouts those that its
+    /// layout has. No elements are no work.
     ///
     /// # Errors
-    /// Inputs with fewer elements than `y`, and misaligned buffers; [`RowError::TooLarge`]; those of
+    /// Inputs with fewer elements than `y`, or buffers with fewer than their layouts, and misaligned buffers; [`RowError::TooLarge`]; those of
     /// [`Function::launch`].
     pub fn launch(&self, x: [&Buffer<T>; N], y: &mut Buffer<D>) -> Result<(), RowError> {
         self.launch_with(LaunchOptions::default(), x, y)
@@ -43,11 +44,13 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> ElementwiseF
         x: [&Buffer<T>; N],
         y: &mut Buffer<D>,
     ) -> Result<(), RowError> {
-        let (tile, len) = (self.config.tile(), y.len() as u64);
-        for x in x {
+        let Work { tile, lens } = self.work;
+        let (lens, len) = lens.unwrap_or(([y.len() as u64; N], y.len() as u64));
+        for (x, len) in x.into_iter().zip(lens) {
             check_len("an input", x.len(), len)?;
             check_aligned("an input", &tile, x.is_aligned_to(16))?;
         }
+        check_len("the output", y.len(), len)?;
         check_aligned("the output", &tile, y.is_aligned_to(16))?;
         let blocks = len.div_ceil(tile.capacity(T::SCALAR).into());
         let blocks = i32::try_from(blocks).ok().filter(|_| len < 1 << 40);

@@ -1,14 +1,17 @@
 //! Kernels that compute each element of an output from the elements with the same coordinate of some inputs.
 
 mod launch;
+mod source;
 
 use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val};
+use crate::layout::{ComposedLayout, Layout};
 use crate::tensor::{RowAccess, RowTile};
 
 use super::rows::{RowConfig, RowError};
 pub use launch::ElementwiseFunction;
+use source::{Source, offsets_to_coordinates};
 
 /// The configuration of an [`Elementwise`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,9 +32,8 @@ impl ElementwiseConfig {
     }
 
     /// The tile of the elements of a block.
-    fn tile(&self) -> RowTile {
+    fn tile(&self, access: RowAccess) -> RowTile {
         let ElementwiseConfig { threads, vectors, .. } = *self;
-        let access = RowAccess::Ragged;
         RowTile { threads, team: threads, cluster: 1, vectors, access, stages: 0 }
     }
 }
@@ -64,7 +66,26 @@ type Params<T, D, const N: usize> = ([Global<T>; N], GlobalMut<D>, i64);
 #[derive(Debug)]
 pub struct Elementwise<T, D, const N: usize> {
     config: ElementwiseConfig,
+    work: Work<N>,
     kernel: Kernel<Params<T, D, N>>,
+}
+
+/// The elements that a kernel computes.
+#[derive(Clone, Copy, Debug)]
+struct Work<const N: usize> {
+    tile: RowTile,
+    /// The elements of the inputs and of the output, where layouts determine them.
+    lens: Option<([u64; N], u64)>,
+}
+
+/// The function of the elements with one coordinate.
+trait Compute<const N: usize>:
+    for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>
+{
+}
+impl<F, const N: usize> Compute<N> for F where
+    F: for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>
+{
 }
 
 impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<T, D, N> {
@@ -77,10 +98,70 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
         name: &str,
         f: impl for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>,
     ) -> Result<Self, RowError> {
-        RowConfig { target: config.target, tile: config.tile() }.check()?;
+        let work = Work { tile: config.tile(RowAccess::Ragged), lens: None };
+        Self::check(&config, &work.tile)?;
+        let kernel = build(&config, &work.tile, name, None, f)?;
+        Ok(Elementwise { config, work, kernel })
+    }
+
+    /// Builds the kernel `name` that computes `y[L(c)] = f(x0[L0(c)], x1[L1(c)], ..)` for all coordinates `c`, where `L` is
+    /// the compact layout of the output, and the inputs have layouts of the same shape: strides of 0 broadcast, offsets
+    /// and negative strides turn modes around.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::kernels::elementwise::{Elementwise, ElementwiseConfig};
+    /// use tilewright::layout::layout;
+    /// use tilewright::runtime::Device;
+    ///
+    /// // A row is scaled by a number of its own, and each column has a bias: y[i][j] = x[i][j] * scale[i] + bias[j].
+    /// let device = Device::sim()?;
+    /// let (y, scale, bias) = (layout!((3, 40):(40, 1)), layout!((3, 40):(1, 0)), layout!((3, 40):(0, 1)));
+    /// let affine = Elementwise::<f32, f32, 3>::with_layouts(
+    ///     ElementwiseConfig::new(device.target(), 3),
+    ///     "affine",
+    ///     &y,
+    ///     [&y, &scale, &bias].map(Into::into),
+    ///     |_, [x, scale, bias]| x.fma(scale, bias),
+    /// )?;
+    /// let (x, scale) = (device.upload(&[2.0; 120])?, device.upload(&[1.0, 10.0, 100.0])?);
+    /// let (bias, mut y) = (device.upload(&[0.5; 40])?, device.zeros::<f32>(120)?);
+    /// affine.load(&device)?.launch([&x, &scale, &bias], &mut y)?;
+    /// assert_eq!(y.to_vec()?, [[2.5; 40], [20.5; 40], [200.5; 40]].concat());
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`new`](Elementwise::new); [`RowError::Layout`], [`RowError::TooLarge`].
+    pub fn with_layouts(
+        config: ElementwiseConfig,
+        name: &str,
+        output: &Layout,
+        inputs: [ComposedLayout; N],
+        f: impl for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>,
+    ) -> Result<Self, RowError> {
+        let (coordinates, len) = offsets_to_coordinates(output)?;
+        if len >= 1 << 40 {
+            return Err(RowError::TooLarge { operand: "the output" });
+        }
+        let sources = inputs.iter().map(|input| Source::new(input, output, &coordinates));
+        let sources = sources.collect::<Result<Vec<_>, _>>()?;
+        let vector = config.tile(RowAccess::Aligned).vector(T::SCALAR).into();
+        let has_vectors = sources.iter().all(|source| source.has_vectors(vector));
+        let whole = len.is_multiple_of(vector.unsigned_abs()) && has_vectors;
+        let tile = config.tile(if whole { RowAccess::Aligned } else { RowAccess::Elements });
+        Self::check(&config, &tile)?;
+        let mut lens = [0; N];
+        lens.iter_mut().zip(&sources).for_each(|(len, source)| *len = source.len);
+        let kernel = build(&config, &tile, name, Some(&sources), f)?;
+        Ok(Elementwise { config, work: Work { tile, lens: Some((lens, len)) }, kernel })
+    }
+
+    fn check(config: &ElementwiseConfig, tile: &RowTile) -> Result<(), RowError> {
+        RowConfig { target: config.target, tile: *tile }.check()?;
         RowConfig::check_element("an input", T::SCALAR, false)?;
-        RowConfig::check_element("the output", D::SCALAR, true)?;
-        Ok(Elementwise { config, kernel: build(&config, name, f)? })
+        RowConfig::check_element("the output", D::SCALAR, true)
     }
 
     /// The configuration.
@@ -99,18 +180,27 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
     }
 }
 
-/// The elements of a block are a row: all its vectors are whole, but for the end of the buffers.
+/// The elements of a block are a row: all its vectors are whole, but for the end of the buffers. Without sources inputs lie as
+/// the output does.
 fn build<T: Converted, D: VectorElement<2> + Converted, const N: usize>(
     config: &ElementwiseConfig,
+    tile: &RowTile,
     name: &str,
-    f: impl for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>,
+    sources: Option<&[Source]>,
+    f: impl Compute<N>,
 ) -> Result<Kernel<Params<T, D, N>>, BuildErrors> {
-    let tile = config.tile();
-    let block = i64::from(tile.capacity(T::SCALAR));
+    let (block, vector) = (i64::from(tile.capacity(T::SCALAR)), tile.vector(T::SCALAR));
     Kernel::<Params<T, D, N>>::build_with(tile.options(), name, config.target, |k, (x, y, len)| {
         let start = k.block_idx().x.cvt::<i64>() * block;
         let part = tile.part::<T>(k, start, (len - start).min(block).cvt::<i32>());
-        let inputs = x.map(|x| part.load(k, x.offset(start), 0.0));
+        let first = k.block_idx().x * (tile.threads * tile.vectors) as i32 + k.thread_idx().x;
+        let mut inputs = Vec::new();
+        for (number, x) in x.into_iter().enumerate() {
+            inputs.push(match sources.and_then(|sources| sources.get(number)) {
+                None => part.load(k, x.offset(start), 0.0),
+                Some(source) => source.load_part(k, x, (first, len), tile, vector),
+            });
+        }
         let elements = inputs.first().map_or(0, Vec::len);
         let results: Vec<_> =
             (0..elements).map(|i| f(k, std::array::from_fn(|input| inputs[input][i]))).collect();

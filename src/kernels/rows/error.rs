@@ -29,6 +29,8 @@ errors! {
         Element { operand: &'static str, found: Scalar, expected: &'static str },
         /// the tile of a row is not possible: {rule}
         Tile { rule: &'static str },
+        /// the layout of {operand} is not possible: {rule}
+        Layout { operand: &'static str, rule: &'static str },
         /// the rows have {columns} columns, but the threads that share a row hold {max}
         Columns { columns: u32, max: u32 },
         /// there are {rows} rows, which need more than 2^31 - 1 blocks or have numbers above 2^31 - 1

@@ -1,6 +1,6 @@
 //! [`OnlineSoftmax`]: the running maximum and sum of a softmax whose row comes in tiles.
 
-use crate::ir::{Body, Val};
+use crate::ir::{Body, Val, WARP};
 
 use super::accumulator_rows::AccumulatorRows;
 use crate::tensor::view::tensor::RegisterTensor;
@@ -43,7 +43,8 @@ crate::values! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub struct OnlineSoftmax<'b> {
-        /// The largest score of each row, in all lanes that share the row; negative infinity for none.
+        /// The largest score of each row, in all lanes that share the row; negative infinity for none. With
+        /// [`settle`](OnlineSoftmax::settle) it is at most 8 powers of two below the largest score.
         pub max: [Val<'b, f32>; 2],
         /// The sum of the thread's own powers of each row.
         pub sum: [Val<'b, f32>; 2],
@@ -69,6 +70,24 @@ impl<'b> OnlineSoftmax<'b> {
         [0, 1].map(|row| {
             let max = rows.fold(k, scores, row, self.max[row], |a, b| a.max(b));
             rows.reduce_lanes(k, max, |a, b| a.max(b))
+        })
+    }
+
+    /// Returns `maxima` where they exceed the maximum so far by more than 8 powers of two, and else the maximum so far:
+    /// between [`maxima`](OnlineSoftmax::maxima) and [`update_to`](OnlineSoftmax::update_to), so that most tiles have
+    /// factors of 1. Powers are at most `2^8` then; the end of the rows is the same. Zadouri et al., FlashAttention-4 (2026).
+    #[track_caller]
+    pub fn settle(
+        &self,
+        k: &Body<'b, '_>,
+        scale: Val<'b, f32>,
+        maxima: [Val<'b, f32>; 2],
+    ) -> [Val<'b, f32>; 2] {
+        let slack = k.constant(8.0);
+        [0, 1].map(|row| {
+            // The first score is infinitely higher. Two negative infinities have no difference, and are the same.
+            let grows = ((maxima[row] - self.max[row]) * scale).gt(slack);
+            grows.select(maxima[row], self.max[row])
         })
     }
 
@@ -98,8 +117,10 @@ impl<'b> OnlineSoftmax<'b> {
     ) -> (Self, [Val<'b, f32>; 2]) {
         let (mut next, mut factors) = (self, self.sum);
         for (row, (max, factor)) in maxima.into_iter().zip(&mut factors).enumerate() {
-            let minus = Self::minus_base(k, max, scale);
-            *factor = self.max[row].fma(scale, minus).exp2_fast();
+            let base = Self::base(k, max);
+            let minus = -(base * scale);
+            // Exactly 1 for the same maximum.
+            *factor = ((self.max[row] - base) * scale).exp2_fast();
             rows.map_row(k, scores, row, |_, score| score.fma(scale, minus).exp2_fast());
             let zero = k.constant(0.0);
             let own = rows.fold(k, scores, row, zero, |a, b| a + b);
@@ -109,10 +130,10 @@ impl<'b> OnlineSoftmax<'b> {
         (next, factors)
     }
 
-    /// Returns the summand of scaled scores before they are powers. Without a score the powers are those of `-inf - 0`.
+    /// Returns the score whose power is 1. Without a score it is 0, and powers are those of negative infinity.
     #[track_caller]
-    fn minus_base<'c>(k: &Body<'c, '_>, max: Val<'c, f32>, scale: Val<'c, f32>) -> Val<'c, f32> {
-        -max.eq(f32::NEG_INFINITY).select(k.constant(0.0), max * scale)
+    fn base<'c>(k: &Body<'c, '_>, max: Val<'c, f32>) -> Val<'c, f32> {
+        max.eq(f32::NEG_INFINITY).select(k.constant(0.0), max)
     }
 
     /// Joins the softmax of other columns of the same rows, in the same lanes. Returns the state of both and, for each row, the
@@ -147,9 +168,9 @@ impl<'b> OnlineSoftmax<'b> {
         scale: Val<'b, f32>,
     ) -> (Self, [[Val<'b, f32>; 2]; 2]) {
         let max = [0, 1].map(|row| self.max[row].max(other.max[row]));
-        let minus = max.map(|max| Self::minus_base(k, max, scale));
+        let base = max.map(|max| Self::base(k, max));
         let [old, new] = [self, other]
-            .map(|one| [0, 1].map(|row| one.max[row].fma(scale, minus[row]).exp2_fast()));
+            .map(|one| [0, 1].map(|row| ((one.max[row] - base[row]) * scale).exp2_fast()));
         let sum = [0, 1].map(|row| self.sum[row].fma(old[row], other.sum[row] * new[row]));
         (OnlineSoftmax { max, sum }, [old, new])
     }
@@ -165,6 +186,18 @@ impl<'b> OnlineSoftmax<'b> {
         for (row, factor) in factors.into_iter().enumerate() {
             rows.map_row(k, acc, row, |_, value| value * factor);
         }
+    }
+
+    /// As [`rescale`](OnlineSoftmax::rescale), unless all factors of the warp are 1.
+    #[track_caller]
+    pub fn rescale_changed<'k: 'b>(
+        k: &mut Body<'k, '_>,
+        rows: &AccumulatorRows,
+        acc: &RegisterTensor<'_, f32>,
+        factors: [Val<'b, f32>; 2],
+    ) {
+        let any = k.vote_any(WARP, factors[0].ne(1.0) | factors[1].ne(1.0));
+        k.if_(any, |k| OnlineSoftmax::rescale(k, rows, acc, factors.map(|factor| factor)));
     }
 
     /// Reduces the sums over the lanes. Returns the reciprocal of the sum of each row, 0 for a row without scores, and

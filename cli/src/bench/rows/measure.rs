@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tilewright::ir::builder::{Converted, VectorElement};
 use tilewright::ir::op::LoadAccess;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector};
+use tilewright::kernels::elementwise::{Elementwise, ElementwiseConfig, ElementwiseFunction};
 use tilewright::kernels::gather::{RowGather, RowGatherConfig, RowGatherFunction};
 use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormFunction};
 use tilewright::kernels::permute::{Permute, PermuteConfig, PermuteFunction, PermuteProblem};
@@ -20,6 +21,7 @@ use tilewright::kernels::softmax::{Softmax, SoftmaxConfig, SoftmaxFunction};
 use tilewright::kernels::transpose::{
     Transpose, TransposeConfig, TransposeFunction, TransposeProblem,
 };
+use tilewright::layout::{Layout, layout};
 use tilewright::runtime::{
     Buffer, Device, Function, Graph, Grid, LaunchOptions, RuntimeError, Stream,
 };
@@ -30,7 +32,7 @@ use tilewright::tune::{
 
 use super::super::super::gemm::Real;
 use super::super::super::{Failure, print};
-use super::{EPSILON, Rows, Shape, What, listed};
+use super::{EPSILON, Pointwise, Rows, Shape, What, listed};
 
 /// The buffers of a launch. With a residual, `x` and `y` have twice the elements of the matrix, so that their copy moves
 /// the bytes of the kernel.
@@ -57,6 +59,8 @@ enum Loaded<T> {
     Transpose(TransposeFunction<T>),
     Permute(PermuteFunction<T>, PermuteProblem),
     Gather(RowGatherFunction<T>),
+    Gelu(ElementwiseFunction<T, T, 1>),
+    Affine(ElementwiseFunction<T, T, 3>),
 }
 
 impl<T: Real + VectorElement<2> + Converted> Loaded<T> {
@@ -101,6 +105,12 @@ impl<T: Real + VectorElement<2> + Converted> Loaded<T> {
                     function.launch_with(options, problem, &set.index, &set.x, &mut set.y);
                 launched.map_err(Failure::run)
             }
+            Loaded::Gelu(function) => {
+                function.launch_with(options, [&set.x], &mut set.y).map_err(Failure::run)
+            }
+            Loaded::Affine(function) => function
+                .launch_with(options, [&set.x, weight, weight], &mut set.y)
+                .map_err(Failure::run),
             Loaded::Transpose(function) => {
                 let problem = TransposeProblem::new(problem.rows, problem.columns);
                 function.launch_with(options, &problem, &set.x, &mut set.y).map_err(Failure::run)
@@ -124,10 +134,12 @@ fn axis(problem: &RowProblem) -> AxisProblem {
 /// Source, destination, vectors of 16 bytes.
 type Copy<T> = (Global<T>, GlobalMut<T>, i32);
 
-/// A copy in which each thread has `vectors` vectors of 16 bytes, a block's threads apart.
+/// A copy in which each thread has `vectors` vectors of 16 bytes, a block's threads apart. One that only reads stores nothing,
+/// unless all words of a thread have all bits, which numbers do not.
 fn copy_kernel<T: Real>(
     target: Target,
     [threads, vectors]: [u32; 2],
+    only_reads: bool,
 ) -> Result<Kernel<Copy<T>>, Failure> {
     let kernel = Kernel::<Copy<T>>::build("copy", target, |k, (x, y, count)| {
         let first = k.block_idx().x * (threads * vectors) as i32 + k.thread_idx().x;
@@ -141,6 +153,11 @@ fn copy_kernel<T: Real>(
                 x.load_vector_with::<4>(k, at.cvt::<i64>() * 4, access)
             }));
         }
+        if only_reads {
+            let words = loaded.iter().flat_map(|vector| vector.lanes());
+            let all = words.fold(k.constant(u32::MAX), |all, word| all & word);
+            return k.if_(all.eq(u32::MAX), |k| y.store(k, 0, all));
+        }
         for (at, vector) in at.iter().zip(loaded) {
             k.if_(at.lt(count), |k| y.store_vector(k, at.cvt::<i64>() * 4, vector));
         }
@@ -151,10 +168,13 @@ fn copy_kernel<T: Real>(
 /// Threads of a block and vectors of a thread of the copies; the fastest one counts.
 const COPIES: [[u32; 2]; 4] = [[256, 2], [256, 4], [512, 4], [1024, 4]];
 
-/// Returns the copies, each with its name.
-fn load_copies<T: Real>(device: &Device) -> Result<Vec<(String, Loaded<T>)>, Failure> {
+/// Returns the copies, or the kernels that only read, each with its name.
+fn load_copies<T: Real>(
+    device: &Device,
+    only_reads: bool,
+) -> Result<Vec<(String, Loaded<T>)>, Failure> {
     let load = |copy @ [threads, vectors]: [u32; 2]| {
-        let kernel = copy_kernel::<T>(device.target(), copy)?;
+        let kernel = copy_kernel::<T>(device.target(), copy, only_reads)?;
         let function = device.load(&kernel).map_err(Failure::run)?;
         Ok((format!("copy_{threads}x{vectors}"), Loaded::Copy(function, copy)))
     };
@@ -240,6 +260,28 @@ fn load<T: Real + VectorElement<2> + Converted>(
             let name = format!("{}_{}", what.name(), config.rows);
             all.push((name, Loaded::Gather(loaded.map_err(Failure::run)?)));
         }
+        What::Elementwise(Pointwise::Gelu) => {
+            let config = ElementwiseConfig::new(target, 1);
+            let kernel = Elementwise::<T, T, 1>::new(config, "gelu", |_, [x]| x.gelu_tanh());
+            let loaded = kernel.and_then(|kernel| kernel.load(device)).map_err(Failure::run)?;
+            all.push(("gelu".to_owned(), Loaded::Gelu(loaded)));
+        }
+        What::Elementwise(Pointwise::Affine) => {
+            let shape = [problem.rows, problem.columns].map(i64::from);
+            let y = Layout::row_major((shape[0], shape[1]));
+            let of_columns = layout!((shape[0], shape[1]):(0, 1));
+            let config = ElementwiseConfig::new(target, 1);
+            let inputs = [&y, &of_columns, &of_columns].map(Into::into);
+            let kernel = Elementwise::<T, T, 3>::with_layouts(
+                config,
+                "affine",
+                &y,
+                inputs,
+                |_, [x, scale, bias]| x.fma(scale, bias),
+            );
+            let loaded = kernel.and_then(|kernel| kernel.load(device)).map_err(Failure::run)?;
+            all.push(("affine".to_owned(), Loaded::Affine(loaded)));
+        }
         What::Softmax { log } => {
             let default = SoftmaxConfig::new(target, T::SCALAR, problem).map_err(Failure::input)?;
             let kernel = SoftmaxTunable::<T>::new(*problem);
@@ -271,13 +313,17 @@ pub(super) fn measure<T: Real + VectorElement<2> + Converted>(
     let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let provenance = Provenance::of(device, format!("tilewright {command}"));
     let name = what.name();
-    print(&format!("{provenance}; {name} of {}\n{HEADER}", T::SCALAR))?;
+    let beside = if what.only_reads() { "read" } else { "copy" };
+    print(&format!(
+        "{provenance}; {name} of {}\nrows x columns            us     GB/s  of the {beside}             kernel\n",
+        T::SCALAR
+    ))?;
     let mut records = Vec::new();
     let mut shapes: Vec<(u32, u32)> = options.shapes.iter().map(|Shape(m, n)| (*m, *n)).collect();
     if shapes.is_empty() {
         shapes = what.shapes().to_vec();
     }
-    let copies = load_copies::<T>(device)?;
+    let copies = load_copies::<T>(device, what.only_reads())?;
     for (rows, columns) in shapes {
         let problem = RowProblem::new(rows, columns);
         let (text, record) = one::<T>(options, what, device, &problem, &copies)?;
@@ -298,8 +344,6 @@ pub(super) fn measure<T: Real + VectorElement<2> + Converted>(
     Ok(())
 }
 
-const HEADER: &str = "rows x columns            us     GB/s  of the copy             kernel\n";
-
 /// Measures one size: the lines about it, and the record.
 fn one<T: Real + VectorElement<2> + Converted>(
     options: &Rows,
@@ -311,8 +355,9 @@ fn one<T: Real + VectorElement<2> + Converted>(
     let candidates = load::<T>(options, what, device, problem)?;
     let all: Vec<&(String, Loaded<T>)> = copies.iter().chain(&candidates).collect();
     let len = problem.rows as usize * problem.columns as usize;
-    // Of a copy. Each element that is read is written once; weights are not counted.
-    let bytes = 2 * what.matrices() * len * size_of::<T>();
+    // Each element that is read is written once, unless the kernel only reads; weights and results of lines are not counted.
+    let directions = if what.only_reads() { 1 } else { 2 };
+    let bytes = directions * what.matrices() * len * size_of::<T>();
     let l2 = device.properties().map_or(1 << 26, |properties| properties.l2_bytes);
     let sets = (3 * l2 as usize).div_ceil(bytes).clamp(1, 64);
     let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -373,25 +418,24 @@ fn one<T: Real + VectorElement<2> + Converted>(
     let RowProblem { rows, columns, .. } = problem;
     let lines = [copy].into_iter().chain(ours);
     let names = all.iter().skip(COPIES.len()).map(|(name, _)| name.as_str());
-    for (times, name) in lines.zip(["the fastest copy"].into_iter().chain(names)) {
-        let traffic = if std::ptr::eq(times, copy) { 1.0 } else { what.traffic() };
+    let beside = if what.only_reads() { "the fastest read" } else { "the fastest copy" };
+    for (times, name) in lines.zip([beside].into_iter().chain(names)) {
         let (Some(seconds), Some(share)) = (median(times), Estimate::of_ratios(copy, times, 1))
         else {
             continue;
         };
-        let [of, low, high] = [share.median, share.low, share.high].map(|of| of * traffic);
-        let moved = bytes as f64 * traffic;
-        let speed = moved / seconds / 1e9;
+        let Estimate { median: of, low, high, .. } = share;
+        let speed = bytes as f64 / seconds / 1e9;
         let shape = format!("{rows}x{columns}");
         let share = format!("{of:.3} [{low:.3}, {high:.3}]");
         let _ =
             writeln!(text, "{shape:<18} {:>9.2} {speed:>8.0}  {share:<22}  {name}", seconds * 1e6);
         results.push(json!({
             "name": name,
-            "bytes": moved,
+            "bytes": bytes,
             "seconds": times,
             "gigabytes_per_second": speed,
-            "share_of_copy": { "median": of, "low": low, "high": high },
+            "share": { "median": of, "low": low, "high": high },
         }));
     }
     let record = json!({ "rows": rows, "columns": columns, "kernels": results });
@@ -412,6 +456,9 @@ fn check<T: Real + VectorElement<2> + Converted>(
         residual.write(&vec![T::of(0.0); residual.len()]).map_err(Failure::run)?;
     }
     loaded.launch(LaunchOptions::default(), problem, set, weight)?;
+    if what.only_reads() && matches!(loaded, Loaded::Copy(..)) {
+        return Ok(());
+    }
     let y: Box<dyn Fn(usize) -> f64 + '_> = match loaded {
         Loaded::Reduce(_) | Loaded::ReduceRows(_) => {
             let numbers = set.numbers.to_vec().map_err(Failure::run)?;
@@ -458,6 +505,8 @@ fn check<T: Real + VectorElement<2> + Converted>(
             // The rounding of `T`, and the error of sums in `f32`.
             let sums = match loaded {
                 Loaded::Reduce(_) | Loaded::ReduceRows(_) => 1e-6 * largest * count as f64,
+                // The hyperbolic tangent comes near -1.
+                Loaded::Gelu(_) => 2e-6,
                 _ => 1e-7,
             };
             let slack = expected.abs() * (T::UNIT + 1e-4) + sums;
