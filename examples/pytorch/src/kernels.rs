@@ -6,7 +6,7 @@ use tilewright::ir::builder::{Converted, VectorElement};
 use tilewright::kernels::attention::{
     Attention as AttentionKernel, AttentionArgs, AttentionConfig, AttentionProblem,
 };
-use tilewright::kernels::gemm::{Gemm as GemmKernel, GemmArgs, GemmConfig, GemmProblem};
+use tilewright::kernels::gemm::{Gemm as GemmKernel, GemmArgs, GemmConfig, GemmProblem, Machine};
 use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
 use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceOp, TopK, TopKConfig};
 use tilewright::kernels::rows::RowProblem;
@@ -261,9 +261,8 @@ impl Problem for Gemm {
 fn gemm<T: Elem>(sizes: &Gemm, device: &Device) -> Result<Loaded, AnyError> {
     let Gemm { m, n, k, .. } = *sizes;
     let problem = GemmProblem::new(m, n, k);
-    let sms = device.properties().map_or(1, |properties| properties.sm_count);
     let wanted = GemmConfig { target: device.target(), ..GemmConfig::sm90(T::SCALAR, [128, 128]) };
-    let function = GemmKernel::<T>::new(wanted.best(&problem, sms)?)?.load(device)?;
+    let function = GemmKernel::<T>::new(wanted.best(&problem, &Machine::of(device))?)?.load(device)?;
     let lens = [(m, k), (n, k), (m, n)].map(|(rows, columns)| u64::from(rows) * u64::from(columns));
     Loaded::new(lens, move |on, addresses| {
         let (a, b, mut d) = tensors!(on, addresses, lens, [T, T, T]);
