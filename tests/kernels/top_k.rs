@@ -38,7 +38,8 @@ fn check<T: Real + Converted>(device: &Device, config: TopKConfig, problem: &Row
                 .collect();
         let mut sorted: Vec<(f64, i32)> =
             x.into_iter().zip(0..).filter(|(x, _)| !x.is_nan()).collect();
-        sorted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        // Zeros of both signs are equal.
+        sorted.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap().then(a.1.cmp(&b.1)));
         sorted.resize(sorted.len().max(count), (f64::NEG_INFINITY, -1));
         for (rank, (value, column)) in sorted.into_iter().take(count).enumerate() {
             let at = row * count + rank;
@@ -113,6 +114,46 @@ fn special_rows() {
     }
 }
 
+/// Rows of any start that one warp or several share, in which elements are equal to the last one of the result: over the steps
+/// and the warps, at both ends, in all columns, zeros of both signs, or negative infinity.
+#[test]
+fn equal_elements() {
+    const COLUMNS: usize = 2311;
+    let kinds: [&dyn Fn(usize, usize) -> f32; 7] = [
+        &|_, i| i as f32,
+        &|_, i| (i * 37 % 3) as f32,
+        &|_, i| if i % 2 == 0 { 0.0 } else { -0.0 },
+        &|count, i| if i % 40 == 7 && i / 40 + 1 < count { 1.0 } else { f32::NEG_INFINITY },
+        &|_, _| f32::NAN,
+        &|count, i| if i % 31 == 5 && i / 31 + 1 < count { (i % 90) as f32 + 2.0 } else { 1.0 },
+        &|_, i| if i < 5 || i + 5 > COLUMNS || i % 64 == 9 { 5.0 } else { -(i as f32) },
+    ];
+    let problem =
+        RowProblem { input_pitch: Some(COLUMNS as u64 + 2), ..RowProblem::new(2, COLUMNS as u32) };
+    for device in devices() {
+        for (number, kind) in kinds.iter().enumerate() {
+            for count in sample(2, [1, 31, 32, 33, 63, 64]) {
+                let pitch = COLUMNS + 2;
+                let x: Vec<f32> = (0..2 * pitch).map(|i| kind(count as usize, i % pitch)).collect();
+                let configs = |elem| TopKConfig::candidates(count, device.target(), elem, &problem);
+                for (i, config) in configs(Scalar::F32).into_iter().enumerate() {
+                    if i % 2 == number % 2 {
+                        check::<f32>(&device, config, &problem, &x);
+                    }
+                }
+                let halves: Vec<f16> = x.iter().map(|x| f16::from_f32(*x)).collect();
+                check::<f16>(&device, configs(Scalar::F16)[number % 5], &problem, &halves);
+                let halves: Vec<bf16> = x.iter().map(|x| bf16::from_f32(*x)).collect();
+                for (i, config) in configs(Scalar::Bf16).into_iter().enumerate() {
+                    if i % 2 != number % 2 {
+                        check::<bf16>(&device, config, &problem, &halves);
+                    }
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
@@ -158,6 +199,10 @@ fn what_no_kernel_takes_is_refused() {
     let rows = RowConfig { tile, ..config.rows };
     let error = TopK::<f32>::new(TopKConfig { rows, ..config }).unwrap_err();
     assert!(error.to_string().ends_with("whole warps of one block share a row"), "{error}");
+    let tile = RowTile { vectors: 16, ..config.rows.tile };
+    let rows = RowConfig { tile, ..config.rows };
+    let error = TopK::<f32>::new(TopKConfig { rows, ..config }).unwrap_err();
+    assert!(error.to_string().ends_with("a thread holds at most 32 elements"), "{error}");
     let top = TopK::<f32>::new(config).unwrap().load(&device).unwrap();
     let (x, mut values) = (device.zeros::<f32>(256).unwrap(), device.zeros::<f32>(32).unwrap());
     let mut columns = device.zeros::<i32>(31).unwrap();

@@ -1,183 +1,228 @@
-//! [`Best`]: the best elements that a warp has seen, sorted over its lanes.
+//! [`Best`]: the best elements that a warp has seen.
 
-use crate::ir::builder::{Arithmetic, Converted, VectorElement};
-use crate::ir::op::FindFrom;
+use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Val, Var, Vector, WARP, bf16, f16};
-use crate::tensor::{RowElements, tree};
+use crate::ir::{Body, Shared, Val, Var, WARP, f16, range};
+use crate::tensor::tree;
 
-/// The best elements that a warp has seen: lane `i` has number `i`, and number `32 + i` if there are as many.
+use super::sorted::{Entry, NONE, Sorted, is_better, packed, unpacked};
+
+/// The candidates of a warp for the `count` best elements: a list in shared memory, in no order. Of a long list the best
+/// ones are kept: about `count`, and the last of them is the bound that further elements must pass.
 pub(super) struct Best<'b> {
-    pub(super) entries: Vec<(Var<'b, f32>, Var<'b, i32>)>,
-    /// A better element has a place: the last entry, or a lower bound of it.
-    last: (Var<'b, f32>, Var<'b, i32>),
+    /// The candidates, [packed].
+    list: Val<'b, Shared<u64>>,
+    len: Var<'b, u32>,
+    /// An element has a place only if its value is above the bound's, or equal and its column is lower.
+    bound: (Var<'b, f32>, Var<'b, i32>),
     count: u32,
 }
 
-/// A value and its column.
-pub(super) type Entry<'c> = (Val<'c, f32>, Val<'c, i32>);
-
 impl<'b> Best<'b> {
-    pub(super) fn new(k: &Body<'b, '_>, count: u32) -> Best<'b> {
-        let none = || (k.var(f32::NEG_INFINITY), k.var(i32::MAX));
-        Best { entries: (0..count.div_ceil(32)).map(|_| none()).collect(), last: none(), count }
+    /// No candidates. `list` has [`slots`](Best::slots) elements.
+    pub(super) fn new(k: &Body<'b, '_>, count: u32, list: Val<'b, Shared<u64>>) -> Best<'b> {
+        let bound = (k.var(NONE.0), k.var(NONE.1));
+        Best { list, len: k.var(0u32), bound, count }
     }
 
-    /// Finds a lower bound of the last entry, from two elements of each lane, or NaN: the `count`-th larger one of a lane.
-    /// More than 32 are twice as many as there are lanes with a smaller one at least as large.
-    pub(super) fn start<'c>(&self, k: &Body<'c, '_>, [a, b]: [Val<'c, f32>; 2])
+    /// Returns the number of candidates that are kept at most: more than `count`, which takes fewer steps of a bisection.
+    const fn kept(count: u32) -> u32 {
+        count + count / 4 + 2
+    }
+
+    /// Returns the number of candidates after which the best ones are kept.
+    const fn room(count: u32) -> u32 {
+        Self::kept(count).next_multiple_of(32)
+    }
+
+    /// Returns the number of candidates for which a warp needs shared memory: another one of each lane has a place.
+    pub(super) const fn slots(count: u32) -> u32 {
+        Self::room(count) + 32
+    }
+
+    /// Returns true if the element has a place. NaN has none.
+    pub(super) fn passes<'c>(&self, k: &Body<'c, '_>, entry: Entry<'c>) -> Val<'c, bool>
     where
         'b: 'c,
     {
-        let (number, value) = match self.count {
-            0..=32 => (self.count, a.max(b)),
-            // NaN is no element.
-            count => (count.div_ceil(2), a.max(f32::NEG_INFINITY).min(b.max(f32::NEG_INFINITY))),
-        };
-        let (lane, mut value) = (k.lane_id(), value.max(f32::NEG_INFINITY));
-        // A bitonic sort over the lanes, larger values first.
-        for (size, stride) in
-            (1..=5).flat_map(|size| (0..size).rev().map(move |i| (1 << size, 1 << i)))
-        {
-            let other = k.shfl_bfly(WARP, value, stride as u32);
-            let is_larger = (lane & stride).eq(0) ^ (lane & size).ne(0);
-            value = is_larger.select(value.max(other), value.min(other));
-        }
-        self.last.0.set(k, k.shfl_idx(WARP, value, number - 1));
+        is_better(entry, self.bound(k))
     }
 
-    /// Runs `body` for each lane whose entry is better than the last one, from the highest lane on. `body` has the number of the
-    /// lane, and may add elements. NaN is not better.
-    pub(super) fn for_each_better<'c>(
+    pub(super) fn bound<'c>(&self, k: &Body<'c, '_>) -> Entry<'c>
+    where
+        'b: 'c,
+    {
+        (self.bound.0.get(k), self.bound.1.get(k))
+    }
+
+    /// Raises the bound to about the `count`-th largest of these values, one or more elements of each lane. All elements in
+    /// columns from `end` on come later.
+    pub(super) fn start<'c, T: Converted>(
         &self,
         k: &mut Body<'c, '_>,
-        entry: Entry<'c>,
-        mut body: impl for<'d> FnMut(&mut Body<'d, 'c>, Val<'d, u32>),
+        values: &[Val<'c, f32>],
+        end: Val<'c, i32>,
     ) where
         'b: 'c,
     {
-        let last = (self.last.0.get(k), self.last.1.get(k));
-        let better = k.vote_ballot(WARP, is_better(entry, last));
-        k.while_(
-            better,
-            |_, lanes| lanes.ne(0),
-            |k, lanes| {
-                let lane = lanes.bfind(FindFrom::Position);
-                body(&mut k.rescoped(), lane);
-                let last = (self.last.0.get(k), self.last.1.get(k));
-                k.vote_ballot(WARP, is_better(entry, last)) & ((k.constant(1u32) << lane) - 1)
+        let number = 32 * values.len() as u32;
+        if number < self.count {
+            return;
+        }
+        let keys: Vec<_> = values.iter().map(|value| key::<T>(value.max(NONE.0))).collect();
+        let low = tree(keys[0], &keys, |a, b| a.min(b));
+        let high = tree(keys[0], &keys, |a, b| a.max(b));
+        let ends = [k.redux_min(WARP, low), k.redux_max(WARP, high) + 1];
+        let [low, _] = self.bisect(k, &keys, ends, k.constant(number));
+        let value = value_of::<T>(low);
+        self.bound.0.set(k, value);
+        // Negative infinity may stand for no element.
+        self.bound.1.set(k, value.eq(NONE.0).select(NONE.1, end));
+    }
+
+    /// Adds an element of each lane that passes. All elements in columns from `end` on come later.
+    pub(super) fn add<'c, T: Converted>(
+        &self,
+        k: &mut Body<'c, '_>,
+        entry: Entry<'c>,
+        end: Val<'c, i32>,
+    ) where
+        'b: 'c,
+    {
+        let passes = self.passes(k, entry);
+        self.append(k, passes, entry);
+        let is_full = self.len.get(k).gt(Self::room(self.count));
+        k.if_(is_full, |k| self.keep::<T>(k, end));
+    }
+
+    /// Appends an element of each lane for which `holds` is true.
+    fn append<'c>(&self, k: &mut Body<'c, '_>, holds: Val<'c, bool>, entry: Entry<'c>)
+    where
+        'b: 'c,
+    {
+        let (lanes, len) = (k.vote_ballot(WARP, holds), self.len.get(k));
+        let at = len + (lanes & k.lanemask_lt()).popc();
+        k.if_(holds, |k| self.store(k, at, entry));
+        self.len.set(k, len + lanes.popc());
+    }
+
+    /// Keeps the best candidates and raises the bound.
+    fn keep<'c, T: Converted>(&self, k: &mut Body<'c, '_>, end: Val<'c, i32>)
+    where
+        'b: 'c,
+    {
+        let len = self.len.get(k);
+        let loads = 0..Self::slots(self.count) / 32;
+        k.bar_warp(WARP);
+        let entries: Vec<Entry<'_>> =
+            loads.map(|i| self.load(k, k.constant(i * 32), len)).collect();
+        k.bar_warp(WARP);
+        // No candidate has key 0.
+        let keys: Vec<_> = (entries.iter())
+            .map(|(value, column)| column.eq(NONE.1).select(0, key::<T>(*value)))
+            .collect();
+        let high = tree(keys[0], &keys, |a, b| a.max(b));
+        let ends = [key::<T>(self.bound.0.get(k)), k.redux_max(WARP, high) + 1];
+        let [low, number] = self.bisect(k, &keys, ends, len);
+        self.bound.0.set(k, value_of::<T>(low));
+        self.bound.1.set(k, end);
+        k.if_(number.gt(Self::kept(self.count)), |k| {
+            // Of the candidates that are equal to the bound, those in the lowest columns.
+            let last = i32::MAX as u32;
+            let keys: Vec<_> = (keys.iter().zip(&entries))
+                .map(|(key, (_, column))| {
+                    let equal = key.eq(low).select(column.cvt::<u32>() ^ last, 0);
+                    key.gt(low).select(u32::MAX, equal)
+                })
+                .collect();
+            let ends = [k.constant(last / 2), k.constant(last + 1)];
+            let [low, _] = self.bisect(k, &keys, ends, number);
+            self.bound.1.set(k, (low ^ last).cvt::<i32>() + 1);
+        });
+        self.len.set(k, 0);
+        for entry in entries {
+            let holds = self.passes(k, entry);
+            self.append(k, holds, entry);
+        }
+    }
+
+    /// Narrows `low..high` until about `count` keys of the warp are at least `low`, and at least `count`. At first that are
+    /// `number`. Returns the lower end with the number of keys.
+    fn bisect<'c>(
+        &self,
+        k: &mut Body<'c, '_>,
+        keys: &[Val<'c, u32>],
+        [low, high]: [Val<'c, u32>; 2],
+        number: Val<'c, u32>,
+    ) -> [Val<'c, u32>; 2] {
+        let (count, kept) = (self.count, Self::kept(self.count));
+        let [low, _, number] = k.while_(
+            [low, high, number],
+            |_, [low, high, number]| number.gt(kept) & (high - low).gt(1),
+            |k, [low, high, number]| {
+                let middle = low + ((high - low) >> 1);
+                let own = keys.iter().map(|key| key.ge(middle).select(1u32, 0));
+                let own = own.reduce(|a, b| a + b).unwrap_or(number);
+                let found = k.redux_add(WARP, own);
+                let is_enough = found.ge(count);
+                let low = is_enough.select(middle, low);
+                [low, is_enough.select(high, middle), is_enough.select(found, number)]
             },
         );
+        [low, number]
     }
 
-    /// Adds an element of each lane. NaN is no element.
-    pub(super) fn add<'c>(&self, k: &mut Body<'c, '_>, entry: Entry<'c>)
+    /// Returns the `32 * lists` best candidates, sorted.
+    pub(super) fn sorted<'c>(&self, k: &mut Body<'c, '_>) -> Sorted<'c>
     where
         'b: 'c,
     {
-        self.for_each_better(k, entry, |k, lane| {
-            self.insert(k, (k.shfl_idx(WARP, entry.0, lane), k.shfl_idx(WARP, entry.1, lane)));
+        let sorted = Sorted::new(k, self.count.div_ceil(32));
+        let len = self.len.get(k);
+        k.bar_warp(WARP);
+        k.for_(range(0u32, (len + 31) / 32), (), |k, i, ()| {
+            let entry = self.load(k, i * 32, len);
+            sorted.add(k, entry);
         });
+        k.bar_warp(WARP);
+        sorted
     }
 
-    /// Moves all entries after the new one to the next lane.
-    fn insert<'c>(&self, k: &Body<'c, '_>, new: Entry<'c>)
+    fn store<'c>(&self, k: &Body<'c, '_>, at: Val<'c, u32>, (value, column): Entry<'c>)
     where
         'b: 'c,
     {
-        let old: Vec<Entry<'_>> =
-            self.entries.iter().map(|(value, column)| (value.get(k), column.get(k))).collect();
-        let before = |entry: &Entry<'c>| k.vote_ballot(WARP, is_better(*entry, new)).popc();
-        let place = old.iter().map(before).reduce(|a, b| a + b).unwrap_or_else(|| k.constant(0));
-        let (place, lane) = (place.cvt::<i32>(), k.lane_id());
-        for (list, (value, column)) in self.entries.iter().enumerate() {
-            let mut moved = (k.shfl_up(WARP, old[list].0, 1), k.shfl_up(WARP, old[list].1, 1));
-            if list > 0 {
-                let over = old[list - 1];
-                let over = (k.shfl_idx(WARP, over.0, 31), k.shfl_idx(WARP, over.1, 31));
-                moved = choose(lane.eq(0), over, moved);
-            }
-            let rank = lane + 32 * list as i32;
-            let kept = choose(rank.lt(place), old[list], choose(rank.eq(place), new, moved));
-            value.set(k, kept.0);
-            column.set(k, kept.1);
-        }
-        let (list, lane) = ((self.count - 1) / 32, (self.count - 1) % 32);
-        let (value, column) = self.entries[list as usize];
-        let entry = (k.shfl_idx(WARP, value.get(k), lane), k.shfl_idx(WARP, column.get(k), lane));
-        let old = (self.last.0.get(k), self.last.1.get(k));
-        let last = choose(is_better(entry, old), entry, old);
-        self.last.0.set(k, last.0);
-        self.last.1.set(k, last.1);
+        self.list.store(k, at, packed((value, column)));
     }
 
-    /// Merges sorted entries, which come from the last one to the first one: a step of a bitonic sort.
-    pub(super) fn merge<'c>(&self, k: &Body<'c, '_>, others: &[Entry<'c>])
+    /// Loads a candidate from slot `first` and the lane on, if it is before `len`.
+    fn load<'c>(&self, k: &mut Body<'c, '_>, first: Val<'c, u32>, len: Val<'c, u32>) -> Entry<'c>
     where
         'b: 'c,
     {
-        let better = |(own, other): (&(Var<'b, f32>, Var<'b, i32>), &Entry<'c>)| {
-            let own = (own.0.get(k), own.1.get(k));
-            choose(is_better(own, *other), own, *other)
-        };
-        let mut found: Vec<Entry<'c>> = self.entries.iter().zip(others).map(better).collect();
-        if let [a, b] = found[..] {
-            let is_first = is_better(a, b);
-            found = vec![choose(is_first, a, b), choose(is_first, b, a)];
-        }
-        for ((value, column), mut own) in self.entries.iter().zip(found) {
-            for stride in [16, 8, 4, 2, 1] {
-                let other = [stride as u32]
-                    .map(|at| (k.shfl_bfly(WARP, own.0, at), k.shfl_bfly(WARP, own.1, at)))[0];
-                let keeps = is_better(own, other) ^ (k.lane_id() & stride).ne(0);
-                own = choose(keeps, own, other);
-            }
-            value.set(k, own.0);
-            column.set(k, own.1);
-        }
+        let at = first + k.lane_id().cvt::<u32>();
+        k.if_with(at.lt(len), NONE, |k| unpacked(self.list.load(k, at)))
     }
 }
 
-/// Returns the largest element of each half of a thread's vectors, or of its elements where there are none. NaN counts only
-/// where all elements are NaN.
-pub(super) fn maxima<'c, T: Converted>(
-    k: &Body<'c, '_>,
-    elements: &RowElements<'c, T>,
-) -> [Val<'c, f32>; 2] {
-    let nothing = k.constant(f32::NEG_INFINITY);
-    if elements.vectors.is_empty() {
-        let values: Vec<_> = elements.singles.iter().map(|value| value.cvt::<f32>()).collect();
-        let (a, b) = values.split_at(values.len() / 2);
-        return [a, b].map(|half| tree(nothing, half, |a, b| a.max(b)));
+/// Returns a number that has the order of the values, which are those of `T`: larger than 0, and one for both zeros.
+fn key<'c, T: Converted>(value: Val<'c, f32>) -> Val<'c, u32> {
+    let value = value + 0.0;
+    let bits = match T::SCALAR {
+        Scalar::F16 => value.cvt::<f16>().bitcast::<u16>().cvt::<u32>() << 16,
+        _ => value.bitcast::<u32>(),
+    };
+    let sign = (bits.bitcast::<i32>() >> 31).bitcast::<u32>();
+    (bits ^ (sign | 1 << 31)) >> (32 - T::SCALAR.bits())
+}
+
+/// Returns the value of a key.
+fn value_of<'c, T: Converted>(key: Val<'c, u32>) -> Val<'c, f32> {
+    let key = key << (32 - T::SCALAR.bits());
+    let sign = (!key.bitcast::<i32>() >> 31).bitcast::<u32>();
+    let bits = key ^ (sign | 1 << 31);
+    match T::SCALAR {
+        Scalar::F32 => bits.bitcast::<f32>(),
+        _ => (bits >> 16).cvt::<u16>().bitcast::<T>().cvt::<f32>(),
     }
-    let words: Vec<Val<'c, u32>> = elements.vectors.iter().flat_map(|four| four.lanes()).collect();
-    let (a, b) = words.split_at(words.len() / 2);
-    [a, b].map(|words| match T::SCALAR {
-        Scalar::F16 => max_of_pairs::<f16>(nothing, words),
-        Scalar::Bf16 => max_of_pairs::<bf16>(nothing, words),
-        _ => {
-            let values: Vec<_> = words.iter().map(|word| word.bitcast::<f32>()).collect();
-            tree(nothing, &values, |a, b| a.max(b))
-        }
-    })
-}
-
-/// Returns the largest of the elements of pairs.
-fn max_of_pairs<'c, T>(nothing: Val<'c, f32>, words: &[Val<'c, u32>]) -> Val<'c, f32>
-where
-    T: VectorElement<2> + Converted,
-    Vector<T, 2>: Arithmetic,
-{
-    let pairs: Vec<_> = words.iter().map(|word| word.bitcast::<Vector<T, 2>>()).collect();
-    let Some(first) = pairs.first() else { return nothing };
-    let [a, b] = tree(*first, &pairs, |a, b| a.max(b)).lanes();
-    a.cvt::<f32>().max(b.cvt::<f32>())
-}
-
-fn is_better<'c>(a: Entry<'c>, b: Entry<'c>) -> Val<'c, bool> {
-    a.0.gt(b.0) | (a.0.eq(b.0) & a.1.lt(b.1))
-}
-
-fn choose<'c>(condition: Val<'c, bool>, a: Entry<'c>, b: Entry<'c>) -> Entry<'c> {
-    (condition.select(a.0, b.0), condition.select(a.1, b.1))
 }

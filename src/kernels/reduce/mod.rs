@@ -3,7 +3,9 @@
 mod axis;
 mod best;
 mod launch;
+mod sorted;
 mod top_k;
+mod words;
 
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;

@@ -2,15 +2,16 @@
 
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
-use crate::ir::op::LoadAccess;
+use crate::ir::op::{FindFrom, LoadAccess};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, WARP, range};
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
-use crate::tensor::RowTile;
+use crate::tensor::{RowTile, tree};
 
 use super::super::rows::{RowConfig, RowError, RowProblem, check_aligned, check_len, own_row};
-use super::best::{Best, maxima};
+use super::best::Best;
 use super::reduced;
+use super::words::{Words, element};
 
 /// The configuration of a [`TopK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,25 +28,49 @@ impl TopKConfig {
 
     /// The configuration for rows of these sizes, with elements of this type. The pitch of the output does not count.
     pub fn new(count: u32, target: Target, input: Scalar, problem: &RowProblem) -> Self {
-        let access = reduced(problem).access(input);
-        let lanes = RowTile { threads: 128, team: 32, cluster: 1, vectors: 4, access, stages: 0 };
-        // A warp finds few better elements after its first ones. Only where there are few rows, more warps share them.
-        let steps = if problem.rows < 1024 { 2 } else { 16 };
-        let warps = problem.columns.div_ceil(steps * lanes.capacity(input)).next_power_of_two();
-        let tile = match warps.min(16) {
-            1 => lanes,
-            warps => RowTile { threads: 32 * warps, team: 32 * warps, ..lanes },
-        };
+        // So many rows fill the SMs with a warp each. Of fewer rows, more warps share each, but with two steps at least.
+        let all = 4096 / problem.rows.max(1);
+        let lanes = Self::of_warps(1, count, target, input, problem);
+        let most = problem.columns / (2 * lanes.rows.tile.capacity(input));
+        let warps = 1 << all.min(most).clamp(1, 16).ilog2();
+        Self::of_warps(warps, count, target, input, problem)
+    }
+
+    /// Returns configurations to choose from, the one of [`new`](TopKConfig::new) first: rows are shared by 1 to 16 warps.
+    pub fn candidates(
+        count: u32,
+        target: Target,
+        input: Scalar,
+        problem: &RowProblem,
+    ) -> Vec<Self> {
+        let default = Self::new(count, target, input, problem);
+        let others = (0..=4).map(|log| Self::of_warps(1 << log, count, target, input, problem));
+        [default].into_iter().chain(others.filter(|config| *config != default)).collect()
+    }
+
+    /// The configuration in which `warps` warps share a row.
+    fn of_warps(
+        warps: u32,
+        count: u32,
+        target: Target,
+        input: Scalar,
+        problem: &RowProblem,
+    ) -> Self {
+        let (team, access) = (32 * warps, reduced(problem).access(input));
+        let threads = if warps == 1 { 128 } else { team };
+        let tile = RowTile { threads, team, cluster: 1, vectors: 4, access, stages: 0 };
         TopKConfig { rows: RowConfig { target, tile }, count }
     }
 
-    fn check(&self) -> Result<(), RowError> {
+    fn check(&self, input: Scalar) -> Result<(), RowError> {
         self.rows.check()?;
-        let RowTile { team, cluster, .. } = self.rows.tile;
+        let RowTile { team, cluster, vectors, .. } = self.rows.tile;
         let rule = if !(1..=Self::MAX).contains(&self.count) {
             "the result of a row has 1 to 64 elements"
         } else if team < 32 || cluster > 1 {
             "whole warps of one block share a row"
+        } else if vectors * self.rows.tile.vector(input) > 32 {
+            "a thread holds at most 32 elements"
         } else {
             return Ok(());
         };
@@ -94,8 +119,8 @@ impl<T: Converted> TopK<T> {
     /// # Errors
     /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
     pub fn new(config: TopKConfig) -> Result<Self, RowError> {
-        config.check()?;
         RowConfig::check_element("the input", T::SCALAR, false)?;
+        config.check(T::SCALAR)?;
         Ok(TopK { config, kernel: build(&config)? })
     }
 
@@ -175,9 +200,9 @@ impl<T: Converted> TopKFunction<T> {
     }
 }
 
-/// Each warp keeps the best elements that it has seen, sorted over its lanes. Most steps have no better one, which the maxima of
-/// the lanes tell; else the warp loads the elements of a lane with a better one again, one by each lane. In the end the first
-/// warp of a row merges the lists of the others with its own.
+/// Each warp keeps candidates for the best elements. Most steps have no better one than their bound, which the maxima of the
+/// lanes tell; else each lane adds its better ones, one in each round. After the last step come the single elements at
+/// the ends of a ragged row. In the end the warps of a row sort their candidates and merge them in pairs.
 fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TopKConfig { rows: RowConfig { target, tile }, count } = *config;
     let name = format!("top_{count}_{}_{}", T::SCALAR, config.rows);
@@ -190,54 +215,64 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
             let (row, columns) = own_row(k, tile, sizes);
             let part = tile.part::<T>(k, row * pitch, columns);
             let x = x.offset(row * pitch);
-            let best = Best::new(k, count);
-            k.for_(range(0, part.steps()).prefetch_stages(1), (), |k, step, ()| {
-                let part = part.step(step);
-                let loaded = part.load_elements(k, x, f32::NAN);
-                let halves = maxima(k, &loaded);
-                k.if_(step.eq(0), |k| best.start(k, halves));
-                let (first, end) = (part.first_column(), part.vector_end());
-                // The element of a lane that this lane compares.
-                let lane = k.lane_id();
-                let vector = tile.vector(T::SCALAR) as i32;
-                let own = lane / vector * part.stride() + lane % vector;
-                best.for_each_better(k, (halves[0].max(halves[1]), first), |k, other| {
-                    let column = k.shfl_idx(WARP, first, other) + own;
-                    let is_element = lane.lt(tile.vectors as i32 * vector) & column.lt(end);
-                    let value = k.if_with(is_element, f32::NAN, |k| {
-                        x.load_with(k, column, LoadAccess::default().non_coherent()).cvt::<f32>()
+            let slots = Best::slots(count);
+            let lists = k.shared::<u64>(tile.threads / 32 * slots);
+            let own = k.thread_idx().x / 32 * slots as i32;
+            let best = Best::new(k, count, lists.offset(own));
+            let access = LoadAccess::default().non_coherent();
+            let none = (columns, k.constant(false));
+            let (single, has_single) = part.first_end().unwrap_or(none);
+            // The same in all lanes, as the assembler sees.
+            let steps = k.redux_max(WARP, part.steps());
+            k.for_(range(0, steps + 1), (), |k, step, ()| {
+                let (part, is_last) = (part.step(step), step.eq(steps));
+                let words = Words::of(&part.load_inner(k, x, f32::NEG_INFINITY, access));
+                let (first, maxima) = (part.first_column(), words.maxima());
+                let end = first + tile.capacity(T::SCALAR) as i32;
+                k.if_(step.eq(0), |k| best.start::<T>(k, &maxima, end));
+                let max = tree(maxima[0], &maxima, |a, b| a.max(b));
+                let has_single = is_last & has_single;
+                let has_better = best.passes(k, (max, first)) | has_single;
+                k.if_(k.vote_any(WARP, has_better), |k| {
+                    let (bound, column) = best.bound(k);
+                    let mask = words.mask(k, bound, first.ge(column));
+                    let mask = is_last.select(has_single.select(1u32, 0), mask);
+                    let end_column = is_last.select(columns, part.vector_end());
+                    k.do_while(mask, |k, mask| {
+                        let bit = mask.bfind(FindFrom::Position);
+                        let (element, vector) = (element(bit), tile.vector(T::SCALAR));
+                        let gap = element / vector * (part.stride() as u32 - vector);
+                        let column = first + (element + gap).cvt::<i32>();
+                        let column = is_last.select(single, column);
+                        let is_element = mask.ne(0) & column.lt(end_column);
+                        let none = k.constant(f32::NAN).cvt::<T>();
+                        let value = k.if_with(is_element, none, |k| x.load_with(k, column, access));
+                        best.add::<T>(k, (value.cvt::<f32>(), column), end);
+                        let rest = mask & !(k.constant(1u32) << bit);
+                        (rest, k.vote_any(WARP, rest.ne(0)))
                     });
-                    best.add(k, (value, column));
                 });
-                if !loaded.vectors.is_empty() {
-                    let columns = part.columns();
-                    let ends = columns.iter().rev().zip(loaded.singles.iter().rev());
-                    ends.for_each(|(column, end)| best.add(k, (end.cvt::<f32>(), *column)));
-                }
             });
-            let (warps, lists) = (tile.team / 32, best.entries.len() as u32);
-            let (warp, lane) = (k.thread_idx().x % tile.team as i32 / 32, k.lane_id());
+            let sorted = best.sorted(k);
+            let (warps, lane) = (tile.team as i32 / 32, k.lane_id());
+            let warp = k.thread_idx().x / 32 % warps;
             if warps > 1 {
-                let found =
-                    (k.shared::<f32>(tile.team * lists), k.shared::<i32>(tile.team * lists));
-                for (list, (value, column)) in (0..).zip(&best.entries) {
-                    let at = (warp * lists + list) * 32 + lane;
-                    found.0.store(k, at, value.get(k));
-                    found.1.store(k, at, column.get(k));
-                }
-                k.barrier();
-                k.if_(warp.eq(0), |k| {
-                    k.for_(range(1, warps), (), |k, warp, ()| {
-                        // From the last entry to the first one.
-                        let last = (warp * lists + lists) * 32 - 1 - lane;
-                        let at = (0..lists).map(|list| last - list * 32);
-                        let load = |at| (found.0.load(k, at), found.1.load(k, at));
-                        best.merge(k, &at.map(load).collect::<Vec<_>>());
-                    });
-                });
+                k.while_(
+                    k.constant(1),
+                    |_, apart| apart.lt(warps),
+                    |k, apart| {
+                        k.if_((warp % apart).eq(0), |k| sorted.store(k, lists.offset(own)));
+                        k.barrier();
+                        let merges = (warp % (apart * 2)).eq(0) & (warp + apart).lt(warps);
+                        k.if_(merges, |k| {
+                            sorted.merge_stored(k, lists.offset(own + apart * slots as i32))
+                        });
+                        apart * 2
+                    },
+                );
             }
-            for (list, (value, column)) in (0..).zip(&best.entries) {
-                let rank = lane + list * 32;
+            for (number, (value, column)) in (0..).zip(&sorted.entries) {
+                let rank = lane + number * 32;
                 let is_result = warp.eq(0) & rank.lt(count) & row.lt(sizes[0].cvt::<i64>());
                 k.if_(is_result, |k| {
                     let (at, column) = (row * i64::from(count) + rank.cvt::<i64>(), column.get(k));

@@ -199,6 +199,12 @@ impl<'b> RowPart<'b> {
         (self.tile.sharers() * self.vector) as i32
     }
 
+    /// Returns the column of the thread's first single element at the ends, and true if the row has it.
+    #[track_caller]
+    pub(crate) fn first_end(&self) -> Option<(Val<'b, i32>, Val<'b, bool>)> {
+        (self.ends() > 0).then(|| self.end(0))
+    }
+
     /// Returns the column of the thread's single element `number`, and true if the row has it. The first elements of
     /// a row belong to the first threads, the last ones to the threads after these.
     #[track_caller]
@@ -261,7 +267,7 @@ impl<'b> RowPart<'b> {
 
     /// Loads the thread's elements but those at the ends of a ragged row.
     #[track_caller]
-    pub(super) fn load_inner<'k: 'b, P: RowPointer>(
+    pub(crate) fn load_inner<'k: 'b, P: RowPointer>(
         &self,
         k: &mut Body<'k, '_>,
         row: Val<'b, P>,

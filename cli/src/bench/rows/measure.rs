@@ -32,7 +32,7 @@ use tilewright::tune::{
 
 use super::super::super::gemm::Real;
 use super::super::super::{Failure, print};
-use super::{EPSILON, Pointwise, Rows, Shape, What, listed};
+use super::{Candidates, EPSILON, Pointwise, Rows, Shape, What, listed};
 
 /// The buffers of a launch. With a residual, `x` and `y` have twice the elements of the matrix, so that their copy moves
 /// the bytes of the kernel.
@@ -235,10 +235,15 @@ fn load<T: Real + VectorElement<2> + Converted>(
             all.push((format!("axis_{config}"), loaded.map_err(Failure::run)?));
         }
         What::Top(count) => {
-            let config = TopKConfig::new(count, target, T::SCALAR, problem);
-            let loaded = TopK::<T>::new(config).and_then(|top| top.load(device));
-            let name = format!("{}_{}", what.name(), config.rows);
-            all.push((name, Loaded::Top(loaded.map_err(Failure::run)?)));
+            let mut configs = TopKConfig::candidates(count, target, T::SCALAR, problem);
+            if options.configs == Candidates::Default {
+                configs.truncate(1);
+            }
+            for config in configs {
+                let loaded = TopK::<T>::new(config).and_then(|top| top.load(device));
+                let name = format!("{}_{}", what.name(), config.rows);
+                all.push((name, Loaded::Top(loaded.map_err(Failure::run)?)));
+            }
         }
         What::Permute { heads } => {
             let RowProblem { rows, columns, .. } = *problem;
