@@ -102,7 +102,6 @@ impl AttentionConfig {
         let tile = match (head_dim, problem.keys) {
             (..=64, _) if short => [128, 128],
             (..=64, _) => [192, 128],
-            (128, 8192..) if !masked => [128, 176],
             (128, 8192..) => [128, 160],
             (128, 4096..) if !masked => [128, 160],
             (..=128, _) => [128, 128],
