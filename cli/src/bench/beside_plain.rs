@@ -190,6 +190,7 @@ fn medians(rounds: u32, graphs: &[(String, Graph)]) -> Result<Vec<(String, f64)>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tilewright::kernels::gemm::StoreForm;
 
     /// Groups cover the rows, and their products are recorded as one launch for each configuration.
     #[test]
@@ -205,7 +206,8 @@ mod tests {
         let list = device.upload(&[0, 13, 40]).unwrap();
         for (grouped_rows, pairs) in [(true, false), (false, true), (false, false)] {
             let config = GemmConfig::sm90(Scalar::Bf16, [64, 64]);
-            let config = GemmConfig { grouped: grouped_rows, pairs, ..config };
+            let store = StoreForm::Rows;
+            let config = GemmConfig { grouped: grouped_rows, pairs, store, ..config };
             let (graph, args) = (device.graph().unwrap(), GemmArgs::new(&a, &b, &mut d));
             match grouped_rows {
                 true => {

@@ -55,7 +55,7 @@ pub(super) fn build<T: Types, F: EpilogueForm>(
             let (rows, columns, depths) = (args.m, args.n, args.k);
             let extents = [count(rows, m), count(columns, n), args.batch];
             let all_steps = count(depths, depth);
-            let parts = Parts::new(k, config, extents, all_steps);
+            let parts = Parts::new(k, config, (extents, None), all_steps);
             let part = parts.of_block(k);
             let (tile, steps) = (part.tile, part.steps());
             let (row, column) = (tile.row * m, tile.column * n);

@@ -64,7 +64,7 @@ impl Machine {
 /// The share of the peak rate of memory that streams reach: 4.4 of 4.8 TB/s of an H200.
 const REACHED: f64 = 0.914;
 
-/// What the properties do not say is taken from the H200: its clocks where they are 0, and watts in proportion to the SMs.
+/// Takes the clocks from the H200 where they are 0, and the watts in proportion to the SMs: drivers do not say them.
 impl From<&Properties> for Machine {
     fn from(properties: &Properties) -> Machine {
         let base = Machine::H200;

@@ -125,27 +125,18 @@ impl<'b> Part<'b> {
 }
 
 impl<'b> Parts<'b> {
-    /// The parts of `[row tiles, column tiles, matrices]`, each tile with `steps` steps.
+    /// The parts of `[row tiles, column tiles, matrices]`, or of the tiles of groups of rows, each tile with `steps` steps.
     pub(super) fn new(
         k: &Body<'b, '_>,
         config: &GemmConfig,
-        extents: [Val<'b, i32>; 3],
+        (extents, groups): ([Val<'b, i32>; 3], Option<RowGroups<'b>>),
         steps: Val<'b, i32>,
     ) -> Self {
-        let GemmConfig { splits, cluster, raster, .. } = *config;
+        let GemmConfig { splits, cluster, raster, tile: [size, ..], .. } = *config;
         let [rows, columns, batch] = extents;
         let tiles = TileScheduler::new(k, raster, [rows, columns, batch * splits.even()]);
-        Parts { tiles: tiles.clusters(cluster), splits, extents, steps, cluster }
-    }
-
-    /// The same for groups of rows: see [`TileScheduler::row_groups`].
-    pub(super) fn row_groups(
-        self,
-        k: &Body<'b, '_>,
-        groups: Option<RowGroups<'b>>,
-        size: u32,
-    ) -> Self {
-        Parts { tiles: self.tiles.row_groups(k, groups, size), ..self }
+        let tiles = tiles.clusters(cluster).row_groups(k, groups, size);
+        Parts { tiles, splits, extents, steps, cluster }
     }
 
     /// Returns the part of a thread block that does not stay.

@@ -70,7 +70,7 @@ pub(super) fn build<T: Types, F: EpilogueForm>(
         let sa = SharedTensor::<T::A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
         let sb = SharedTensor::<T::B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
         let extents = [count(rows, m), count(columns, n), args.batch];
-        let parts = Parts::new(k, config, extents, count(depths, depth));
+        let parts = Parts::new(k, config, (extents, None), count(depths, depth));
         let part = parts.of_block(k);
         let tile = part.tile;
         let (row, column) = (tile.row * m, tile.column * n);

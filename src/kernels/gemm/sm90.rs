@@ -9,15 +9,14 @@ use crate::ir::builder::OnDevice;
 use crate::ir::op::BarrierForm;
 use crate::ir::types::Scalar;
 use crate::ir::{
-    Body, Element, Global, GlobalMut, Kernel, KernelOptions, Registers, TensorMap, TensorMapMut,
-    Val, range,
+    Body, Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val, range,
 };
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
-    GlobalLines, GlobalRows, MmaAtom, OperandSource, OrderedBarrier, PipelineState, RegisterTensor,
-    RowGroups, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines,
-    ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensor, ValType, WarpRole,
-    Wgmma, WgmmaMainloop, warp_roles,
+    GlobalLines, GlobalRows, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor, RowGroups,
+    SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines, ThrStore, Tile,
+    TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensor, ValType, WarpRole, Wgmma,
+    WgmmaMainloop, warp_roles,
 };
 
 use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
@@ -366,8 +365,7 @@ impl Plan {
         let pipe = pipe.written_by(config.writers());
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
-        let parts = Parts::new(k, config, tiles, sizes.steps);
-        let parts = parts.row_groups(k, output.row_groups(), config.tile[0]);
+        let parts = Parts::new(k, config, (tiles, output.row_groups()), sizes.steps);
         let (plan, thread) = (self, k.thread_idx().x);
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         pipe.init(k, thread.eq(0));
@@ -472,46 +470,18 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
     /// Cooperative: all groups share each tile.
     fn consume(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
         parts.for_each(k, self.pipe.consumer(k), |k, part, state| {
-            let Some(is_idle) = self.is_idle(k, parts.tiles, part.tile) else {
-                return self.multiply(k, parts, part, state);
-            };
-            let state = self.products.skip(k, state, is_idle.select(part.steps(), 0));
-            k.if_with(!is_idle, state, |k| self.multiply(k, parts, part, state))
+            let is_idle = parts.tiles.is_behind(k, part.tile, self.threads.group * WGMMA_ROWS);
+            let (skipped, steps) = ((state, ()), part.steps());
+            let (state, ()) = self.products.unless(k, (is_idle, steps), skipped, |k| {
+                let acc = self.accumulators(k);
+                let state = self.products.run(k, &acc, state, steps);
+                self.products.finish(k, state);
+                let accumulators = (self.threads, &acc.variables());
+                parts.sum(k, self.split, part, accumulators, |k| self.write(k, &acc, part.tile));
+                (state, ())
+            });
+            state
         });
-    }
-
-    /// Multiplies and writes a part of a tile.
-    fn multiply<'c>(
-        &self,
-        k: &mut Body<'c, '_>,
-        parts: Parts<'c>,
-        part: Part<'c>,
-        state: PipelineState<'c>,
-    ) -> PipelineState<'c>
-    where
-        'b: 'c,
-    {
-        let acc = self.accumulators(k);
-        let state = self.products.run(k, &acc, state, part.steps());
-        self.products.finish(k, state);
-        let accumulators = (self.threads, &acc.variables());
-        parts.sum(k, self.split, part, accumulators, |k| self.write(k, &acc, part.tile));
-        state
-    }
-
-    /// Returns whether all rows of this warp group in a tile are behind the end of its group of rows. Then it multiplies nothing, and
-    /// the other warp groups have the tensor cores for themselves.
-    fn is_idle<'c>(
-        &self,
-        k: &Body<'c, '_>,
-        tiles: TileScheduler<'c>,
-        tile: Tile<'c>,
-    ) -> Option<Val<'c, bool>>
-    where
-        'b: 'c,
-    {
-        let rows = tiles.rows_left(k, tile).filter(|_| self.plan.config.consumers_of_tile() > 1);
-        rows.map(|rows| rows.le(self.threads.group * WGMMA_ROWS))
     }
 
     /// Ping-pong: each group has tiles of its own, and multiplies while the other one writes.
@@ -544,40 +514,23 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
         let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
         let start = (self.pipe.consumer(k), none);
         let (_, last) = tiles.for_each(k, start, |k, tile, (state, before)| {
-            let Some(is_idle) = self.is_idle(k, tiles, tile) else {
-                return self.multiply_over(k, &kept, tile, (state, before));
-            };
-            let steps = is_idle.select(self.sizes.steps, 0);
-            let state = self.products.skip(k, state, steps);
+            let is_idle = tiles.is_behind(k, tile, self.threads.group * WGMMA_ROWS);
+            let steps = self.sizes.steps;
             // The tile before stays in registers until one is multiplied.
-            let start = (state, before);
-            k.if_with(!is_idle, start, |k| self.multiply_over(k, &kept, tile, start))
+            self.products.unless(k, (is_idle, steps), (state, before), |k| {
+                let (acc, origin) = (self.accumulators(k), self.origin(before));
+                let state = self.products.run_over(k, &acc, state, steps, parts, |k, part| {
+                    k.if_(before.row.ge(0), |k| self.store.part(k, origin, &kept, part));
+                });
+                self.products.finish(k, state);
+                self.store.keep(k, &acc, self.origin(tile), &kept, &self.epilogue);
+                (state, tile)
+            })
         });
         k.if_(last.row.ge(0), |k| {
             let origin = self.origin(last);
             (0..parts).for_each(|part| self.store.part(k, origin, &kept, part));
         });
-    }
-
-    /// Multiplies a tile, and stores the one before meanwhile.
-    fn multiply_over<'c>(
-        &self,
-        k: &mut Body<'c, '_>,
-        kept: &Registers<'c, u32>,
-        tile: Tile<'c>,
-        (state, before): (PipelineState<'c>, Tile<'c>),
-    ) -> (PipelineState<'c>, Tile<'c>)
-    where
-        'b: 'c,
-    {
-        let parts = self.plan.config.store_parts();
-        let (acc, origin) = (self.accumulators(k), self.origin(before));
-        let state = self.products.run_over(k, &acc, state, self.sizes.steps, parts, |k, part| {
-            k.if_(before.row.ge(0), |k| self.store.part(k, origin, kept, part));
-        });
-        self.products.finish(k, state);
-        self.store.keep(k, &acc, self.origin(tile), kept, &self.epilogue);
-        (state, tile)
     }
 
     fn accumulators<'c>(&self, k: &Body<'c, '_>) -> RegisterTensor<'c, f32> {

@@ -1,6 +1,6 @@
 //! [`WgmmaMainloop`]: the products of a warp group over the stages of a ring.
 
-use crate::ir::builder::IntoVal;
+use crate::ir::builder::{IntoVal, IntoValues, Values};
 use crate::ir::op::ProxySpace;
 use crate::ir::{Body, Element, NamedBarrier, Val, range};
 use crate::layout::{LayoutError, tiler};
@@ -51,6 +51,9 @@ pub struct WgmmaMainloop<'m, 'b> {
     b: SmemOperand<'b>,
     leader: Val<'b, bool>,
 }
+
+/// The state after some stages, and other values.
+type StateAnd<'b, V> = (PipelineState<'b>, <V as Values>::At<'b>);
 
 impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     /// The products of thread `thread` of `mma`, of rings of tiles (M, K, stage) and (N, K, stage) that `pipe` fills.
@@ -191,20 +194,26 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         })
     }
 
-    /// Multiplies nothing for `steps` stages: waits for each and releases it. Returns the state after them.
+    /// Runs `body`, which multiplies `steps` stages from a state on, and returns the state after them and other values. Where
+    /// `is_idle` holds, this warp group waits for the stages and releases them instead, and the other values stay.
     #[track_caller]
-    pub fn skip<'k: 'b>(
+    pub fn unless<'k: 'b, I: IntoValues<'b>>(
         &self,
         k: &mut Body<'k, '_>,
-        state: PipelineState<'b>,
-        steps: Val<'b, i32>,
-    ) -> PipelineState<'b> {
-        let k = &mut k.rescoped();
-        k.for_(range(k.constant(0), steps), state, |k, _, state| {
+        (is_idle, steps): (Option<Val<'b, bool>>, Val<'b, i32>),
+        (state, others): (PipelineState<'b>, I),
+        body: impl for<'c> FnOnce(&mut Body<'c, 'b>) -> StateAnd<'c, I::V>,
+    ) -> StateAnd<'b, I::V> {
+        let _call = k.call();
+        let k: &mut Body<'b, '_> = &mut k.rescoped();
+        let Some(is_idle) = is_idle else { return body(&mut k.rescoped()) };
+        let skipped = is_idle.select(steps, 0);
+        let state = k.for_(range(k.constant(0), skipped), state, |k, _, state| {
             self.pipe.wait(k, state);
             k.if_(self.leader, |k| self.pipe.release(k, state));
             state.next()
-        })
+        });
+        k.if_with(!is_idle, (state, others), body)
     }
 
     /// Waits for all products, and releases the stage before `state`, the last one. `acc` can then be read.

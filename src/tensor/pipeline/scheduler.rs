@@ -134,15 +134,20 @@ impl<'b> TileScheduler<'b> {
         self.groups.map_or(DeviceCoord::Host(0), first)
     }
 
-    /// The rows of the group of a tile from the first one of the tile on; `None` without groups.
+    /// Returns whether row `first` of a tile, and so all after it, are behind the end of the tile's group; `None` without groups.
     #[track_caller]
-    pub fn rows_left<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> Option<Val<'c, i32>>
+    pub fn is_behind<'c>(
+        &self,
+        k: &Body<'c, '_>,
+        tile: Tile<'c>,
+        first: Val<'c, i32>,
+    ) -> Option<Val<'c, bool>>
     where
         'b: 'c,
     {
         self.groups.map(|(groups, size)| {
             let [start, end] = groups.range(k, tile.batch);
-            end - start - tile.row * size
+            (end - start).le(tile.row * size + first)
         })
     }
 
