@@ -131,10 +131,15 @@ impl PtxOptions {
     }
 }
 
+/// The kernel as a PTX module.
+pub(crate) fn ptx_of(ir: &KernelIr) -> Ptx {
+    write_module(ir.target, &[ir], PtxOptions::default())
+}
+
 impl<P> Kernel<P> {
     /// The kernel as a PTX module.
     pub fn ptx(&self) -> Ptx {
-        self.ptx_with(PtxOptions::default())
+        ptx_of(self.ir())
     }
 
     /// As [`ptx`](Kernel::ptx), with options.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::bounds::LaunchBounds;
-use super::builder::{Kernel, Untyped};
+use super::builder::{Kernel, Untyped, lowered};
 use super::kernel::{KernelIr, SourceLocation};
 use super::passes;
 use super::types::{Scalar, Space};
@@ -146,14 +146,19 @@ impl<P> Kernel<P> {
     /// # Errors
     /// Limits that the kernel with its checks exceeds, such as the depth of nested regions.
     pub fn checked(&self) -> Result<CheckedKernel, VerifyErrors> {
-        CheckedKernel::new(self.ir()).or_else(|errors| match self.lower() {
-            Ok(lowered) => CheckedKernel::new(lowered.ir()),
-            Err(_) => Err(errors),
-        })
+        CheckedKernel::of(self.ir())
     }
 }
 
 impl CheckedKernel {
+    /// The checks of a verified kernel, or of what it is lowered to where it cannot have them.
+    pub(crate) fn of(ir: &KernelIr) -> Result<CheckedKernel, VerifyErrors> {
+        CheckedKernel::new(ir).or_else(|errors| match lowered(ir, SourceLocation::caller()) {
+            Ok(lowered) => CheckedKernel::new(&lowered),
+            Err(_) => Err(errors),
+        })
+    }
+
     fn new(ir: &KernelIr) -> Result<CheckedKernel, VerifyErrors> {
         let passes::checked::WithChecks { mut ir, extents, sites } =
             passes::checked::with_checks(ir);

@@ -17,15 +17,15 @@ pub(super) struct WithChecks(Arc<CheckedKernel>);
 
 impl WithChecks {
     /// Returns the kernel with checks, if the options ask for them and it does not exceed a limit with them.
-    pub(super) fn new<P>(
-        kernel: &Kernel<P>,
+    pub(super) fn new(
+        ir: &KernelIr,
         device: &Device,
         options: &LoadOptions<'_>,
     ) -> Option<WithChecks> {
         if !options.checks(!device.is_sim()) || !cfg!(feature = "sim") {
             return None;
         }
-        kernel.checked().ok().map(|checked| WithChecks(Arc::new(checked)))
+        CheckedKernel::of(ir).ok().map(|checked| WithChecks(Arc::new(checked)))
     }
 
     /// Returns all kernels of a module with checks; `None` where one has none.
@@ -36,7 +36,7 @@ impl WithChecks {
     ) -> Option<Vec<WithChecks>> {
         let checked = |ir: &&KernelIr| {
             let kernel = Kernel::verify((*ir).clone()).ok()?;
-            WithChecks::new(&kernel, device, options)
+            WithChecks::new(kernel.ir(), device, options)
         };
         module.kernels().iter().map(checked).collect()
     }

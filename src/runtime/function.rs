@@ -18,6 +18,7 @@ use super::occupancy::Occupancy;
 use super::simulator;
 use super::stream::{Stream, StreamBackend};
 use super::timing::{LoadTimes, Timing};
+use crate::codegen::ptx_of;
 use crate::ir::types::{Const, Scalar, Type};
 use crate::ir::{Kernel, KernelIr, LaunchBounds, Signature};
 use crate::launch::grid::Grid;
@@ -116,26 +117,8 @@ impl<P> Function<P> {
         kernel: &Kernel<P>,
         options: &LoadOptions<'_>,
     ) -> Result<Function<P>, RuntimeError> {
-        let ir = kernel.ir();
-        check_kernel(device, ir)?;
-        let with_checks = WithChecks::new(kernel, device, options);
-        let (code, checked) = match &device.backend {
-            Backend::Sim(context) => {
-                let shared = with_checks.as_ref().map(WithChecks::shared);
-                let code = Code::Sim(simulator::Function::load(context, ir, shared)?);
-                (code, with_checks.map(WithChecks::on_simulator))
-            }
-            Backend::Cuda(context) => {
-                let (loaded, ptx) = match &with_checks {
-                    Some(with_checks) => with_checks.code(),
-                    None => (ir, kernel.ptx()),
-                };
-                let function = cuda::Function::load(context, loaded, ir, ptx.text(), options)?;
-                let checked = with_checks.map(|checks| checks.on_gpu(context)).transpose()?;
-                (Code::Cuda(function), checked)
-            }
-        };
-        Ok(Function::new(device, kernel, code, checked))
+        let inner = Inner::load(device, kernel.ir(), kernel.signature(), options)?;
+        Ok(Function { inner: Arc::new(inner), params: PhantomData })
     }
 
     pub(super) fn new(
@@ -144,20 +127,7 @@ impl<P> Function<P> {
         code: Code,
         checked: Option<Checked>,
     ) -> Function<P> {
-        let ir = kernel.ir();
-        let inner = Inner {
-            device: device.clone(),
-            name: kernel.name().to_owned(),
-            params: ir.params.iter().map(|param| ir.type_of(param.value)).collect(),
-            signature: Arc::clone(kernel.signature()),
-            has_templates: kernel.signature().bind(&[]) != Ok(Vec::new()),
-            bounds: ir.bounds,
-            plain: device.limits().plain_grids(&ir.bounds),
-            waits: ir.waits_for_grids(),
-            box_modes: ir.box_modes().into(),
-            code,
-            checked,
-        };
+        let inner = Inner::new(device, kernel.ir(), kernel.signature(), code, checked);
         Function { inner: Arc::new(inner), params: PhantomData }
     }
 
@@ -313,16 +283,7 @@ impl<P> Function<P> {
     /// Those of [`Function::launch`] about the grid; the fault of a launch before, if it had one;
     /// [`Driver`](RuntimeError::Driver).
     pub fn clusters_at_once(&self, grid: Grid) -> Result<Option<u32>, RuntimeError> {
-        let Inner { device, name, bounds, code, .. } = &*self.inner;
-        let options = &LaunchOptions::default();
-        let cluster = device.limits().check(name, bounds, grid)?;
-        let launch = Launch { function: &self.inner, options, grid, cluster, args: &[] };
-        match code {
-            Code::Sim(_) => Ok(None),
-            Code::Cuda(function) => {
-                launch.on_gpu(function, |launch| function.clusters_at_once(launch)).map(Some)
-            }
-        }
+        Inner::clusters_at_once(&self.inner, grid)
     }
 }
 
@@ -395,6 +356,68 @@ impl Launch<'_> {
 }
 
 impl Inner {
+    fn load(
+        device: &Device,
+        ir: &KernelIr,
+        signature: &Arc<Signature>,
+        options: &LoadOptions<'_>,
+    ) -> Result<Inner, RuntimeError> {
+        check_kernel(device, ir)?;
+        let with_checks = WithChecks::new(ir, device, options);
+        let (code, checked) = match &device.backend {
+            Backend::Sim(context) => {
+                let shared = with_checks.as_ref().map(WithChecks::shared);
+                let code = Code::Sim(simulator::Function::load(context, ir, shared)?);
+                (code, with_checks.map(WithChecks::on_simulator))
+            }
+            Backend::Cuda(context) => {
+                let (loaded, ptx) = match &with_checks {
+                    Some(with_checks) => with_checks.code(),
+                    None => (ir, ptx_of(ir)),
+                };
+                let function = cuda::Function::load(context, loaded, ir, ptx.text(), options)?;
+                let checked = with_checks.map(|checks| checks.on_gpu(context)).transpose()?;
+                (Code::Cuda(function), checked)
+            }
+        };
+        Ok(Inner::new(device, ir, signature, code, checked))
+    }
+
+    fn new(
+        device: &Device,
+        ir: &KernelIr,
+        signature: &Arc<Signature>,
+        code: Code,
+        checked: Option<Checked>,
+    ) -> Inner {
+        Inner {
+            device: device.clone(),
+            name: ir.name.clone(),
+            params: ir.params.iter().map(|param| ir.type_of(param.value)).collect(),
+            signature: Arc::clone(signature),
+            has_templates: signature.bind(&[]) != Ok(Vec::new()),
+            bounds: ir.bounds,
+            plain: device.limits().plain_grids(&ir.bounds),
+            waits: ir.waits_for_grids(),
+            box_modes: ir.box_modes().into(),
+            code,
+            checked,
+        }
+    }
+
+    fn clusters_at_once(this: &Arc<Inner>, grid: Grid) -> Result<Option<u32>, RuntimeError> {
+        let Inner { device, name, bounds, code, .. } = &**this;
+        let options = &LaunchOptions::default();
+        let cluster = device.limits().check(name, bounds, grid)?;
+        let launch = Launch { function: this, options, grid, cluster, args: &[] };
+        match code {
+            Code::Sim(_) => Ok(None),
+            Code::Cuda(function) => {
+                launch.on_gpu(function, |launch| function.clusters_at_once(launch)).map(Some)
+            }
+        }
+    }
+
     /// Runs or queues a launch.
     fn launch(
         this: &Arc<Inner>,

@@ -115,7 +115,7 @@ impl<'b, V: Values> Cases<'_, 'b, '_, V> {
     {
         let (cx, location) = (self.k.context(), SourceLocation::caller());
         let cond = cx.operand_of(cond);
-        let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
+        let (then_region, else_region) = (cx.new_region(), cx.new_region());
         let control = Control::If { cond, then_region, else_region: Some(else_region) };
         let op = append(cx, control, location);
         let end = |_: &E| fall_through(E::FALLS_THROUGH);
@@ -140,7 +140,7 @@ impl<'b, V: Values> Cases<'_, 'b, '_, V> {
         let (mut values, mut parts) = (ValueList::new(), None);
         // From the inside out: each `if` ends the else region of the one around it with its results.
         while let Some(Link { op, location, continues: arm_continues }) = self.chain.pop() {
-            close_region(cx, op, location, || end);
+            close_region(cx, op, location, end);
             continues |= arm_continues;
             values = add_results(cx, op, V::types);
             if let Some(of_op) = cx.results_of(op) {
@@ -150,7 +150,7 @@ impl<'b, V: Values> Cases<'_, 'b, '_, V> {
                 });
             }
             if !continues {
-                cx.with(|state| state.end_region());
+                cx.end_region();
             }
             end = Some(Control::Yield { values: values.clone() });
         }
@@ -168,8 +168,8 @@ impl<V> Drop for Cases<'_, '_, '_, V> {
             cx.with(|state| state.error(last.location, BuildErrorKind::UnfinishedCases));
         }
         while let Some(Link { op, location, .. }) = self.chain.pop() {
-            cx.with(|state| state.end_region());
-            close_region(cx, op, location, || None);
+            cx.end_region();
+            close_region(cx, op, location, None);
         }
     }
 }

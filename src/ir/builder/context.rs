@@ -12,7 +12,7 @@ use super::typed::{Element, IntoOperand, Ty, Val};
 use crate::ir::analysis::alignment;
 use crate::ir::entity::{Entity, LocationId, OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, OpData, Region, SourceLocation, ValueData, ValueDef};
-use crate::ir::op::Op;
+use crate::ir::op::{Op, ValueList};
 use crate::ir::required_len::RequiredLen;
 use crate::ir::signature::{Signature, SymbolParam, same_symbol};
 use crate::ir::types::{Scalar, Type};
@@ -98,6 +98,36 @@ impl Context {
     /// Runs `f` on the state. Never nests: `f` only calls methods of [`State`].
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
         f(&mut self.state.borrow_mut())
+    }
+
+    /// A region that no operation owns yet.
+    pub(super) fn new_region(&self) -> RegionId {
+        self.with(|state| state.new_region())
+    }
+
+    /// Returns whether the innermost open body has its terminator.
+    pub(super) fn ended(&self) -> bool {
+        self.with(|state| state.ended())
+    }
+
+    /// Ends the innermost open body.
+    pub(super) fn end_region(&self) {
+        self.with(|state| state.end_region());
+    }
+
+    /// Adds arguments of these types to a region.
+    pub(super) fn add_args(&self, region: RegionId, types: &[Type], location: SourceLocation) {
+        self.with(|state| {
+            let location = state.location(location);
+            for ty in types {
+                state.add_arg(region, *ty, location);
+            }
+        });
+    }
+
+    /// The arguments of a region.
+    pub(super) fn args(&self, region: RegionId) -> ValueList {
+        self.with(|state| state.ir.regions[region].args.iter().copied().collect())
     }
 
     /// The threads of a block along each axis, if all launches have the same.

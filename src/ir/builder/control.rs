@@ -146,7 +146,7 @@ pub(super) fn append(cx: &Context, control: Control, location: SourceLocation) -
 }
 
 /// Adds results of the given types to `op`.
-pub(super) fn add_results(cx: &Context, op: OpId, types: impl FnOnce(&mut Vec<Type>)) -> ValueList {
+pub(super) fn add_results(cx: &Context, op: OpId, types: fn(&mut Vec<Type>)) -> ValueList {
     let mut list = Vec::new();
     types(&mut list);
     cx.with(|state| list.into_iter().map(|ty| state.add_result(op, ty)).collect())
@@ -177,7 +177,7 @@ pub(super) fn results_of<'o, V: Values>(cx: &'o Context, op: OpId) -> V::At<'o> 
 pub(super) fn collect<V: Values>(cx: &Context, group: V::At<'_>) -> (ValueList, HostParts) {
     let mut ids = ValueList::new();
     // After a jump the values are never read, and constants among them would follow the terminator.
-    if cx.with(|state| state.ended()) {
+    if cx.ended() {
         return (ids, HostParts::new());
     }
     V::ids(&group, cx, &mut ids);
@@ -194,36 +194,36 @@ pub(super) fn in_region<R>(
     f: impl FnOnce() -> R,
     end: impl FnOnce(&R) -> Option<Control>,
 ) -> R {
-    let _call = Call::new(cx, location);
-    cx.with(|state| state.open(region, op));
+    let call = enter(cx, region, op, location);
     let result = f();
-    close_region(cx, op, location, || end(&result));
+    let end = if cx.ended() { None } else { end(&result) };
+    close_region(cx, op, location, end);
+    drop(call);
     result
 }
 
-/// Closes the innermost open body, a region of `op`, and ends it with `end` where it has no terminator yet.
-pub(super) fn close_region(
-    cx: &Context,
-    op: OpId,
-    location: SourceLocation,
-    end: impl FnOnce() -> Option<Control>,
-) {
-    if !cx.with(|state| state.ended()) {
-        end_region(cx, op, location, end());
-    }
-    cx.with(|state| state.close());
+/// Opens `region`, a region of `op`.
+fn enter(cx: &Context, region: RegionId, op: OpId, location: SourceLocation) -> Call<'_> {
+    let call = Call::new(cx, location);
+    cx.with(|state| state.open(region, op));
+    call
 }
 
-fn end_region(cx: &Context, op: OpId, location: SourceLocation, end: Option<Control>) {
-    match end {
-        Some(control) => {
-            append(cx, control, location);
+/// Closes the innermost open body, a region of `op`, and ends it with `end` where it has no terminator yet.
+pub(super) fn close_region(cx: &Context, op: OpId, location: SourceLocation, end: Option<Control>) {
+    cx.with(|state| {
+        match end {
+            _ if state.ended() => {}
+            Some(control) => {
+                state.append(control.into(), location);
+            }
+            None => {
+                let op = state.ir.ops[op].op.name();
+                state.error(location, BuildErrorKind::BodyWithoutEnd { op });
+            }
         }
-        None => cx.with(|state| {
-            let op = state.ir.ops[op].op.name();
-            state.error(location, BuildErrorKind::BodyWithoutEnd { op });
-        }),
-    }
+        state.close();
+    });
 }
 
 /// The `yield` without values that ends an arm which falls through.
@@ -279,7 +279,7 @@ impl<'o> Body<'o, '_> {
     {
         let (cx, location) = (self.context(), SourceLocation::caller());
         let cond = cx.operand_of(cond);
-        let then_region = cx.with(|state| state.new_region());
+        let then_region = cx.new_region();
         let op = append(cx, Control::If { cond, then_region, else_region: None }, location);
         in_region(
             cx,
@@ -305,7 +305,7 @@ impl<'o> Body<'o, '_> {
     {
         let (cx, location) = (self.context(), SourceLocation::caller());
         let cond = cx.operand_of(cond);
-        let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
+        let (then_region, else_region) = (cx.new_region(), cx.new_region());
         let control = Control::If { cond, then_region, else_region: Some(else_region) };
         let op = append(cx, control, location);
         let (then_falls, else_falls) = A::FALLS_THROUGH;
@@ -314,7 +314,7 @@ impl<'o> Body<'o, '_> {
         in_region(cx, then_region, op, location, || then_body(&mut Body::new(cx)), then_end);
         in_region(cx, else_region, op, location, || else_body(&mut Body::new(cx)), else_end);
         if !A::CONTINUES {
-            cx.with(|state| state.end_region());
+            cx.end_region();
         }
         A::make(cx, op)
     }
@@ -333,7 +333,7 @@ impl<'o> Body<'o, '_> {
         let (cx, location) = (self.context(), SourceLocation::caller());
         let cond = cx.operand_of(cond);
         let (group, init) = group_of(cx, init);
-        let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
+        let (then_region, else_region) = (cx.new_region(), cx.new_region());
         let control = Control::If { cond, then_region, else_region: Some(else_region) };
         let op = append(cx, control, location);
         let values = |group: &ValueList| Some(Control::Yield { values: group.clone() });

@@ -171,8 +171,7 @@ impl<P> Kernel<P> {
     /// What the kernel then takes too much of.
     #[track_caller]
     pub fn lower(&self) -> Result<Kernel<P>, BuildErrors> {
-        let lowered = lower(self.ir.clone(), SourceLocation::caller(), false);
-        let (ir, _) = lowered.map_err(|errors| BuildErrors::new(&self.ir.name, errors))?;
+        let ir = lowered(&self.ir, SourceLocation::caller())?;
         let signature = Arc::clone(&self.signature);
         Ok(Kernel { ir, signature, merged: self.merged, params: PhantomData })
     }
@@ -227,10 +226,13 @@ impl<P: Params> Kernel<P> {
         P::declare(&mut list);
         let location = SourceLocation::caller();
         let head = Head { name, target, bounds, location, merge_shared };
-        let (ir, signature, merged) = head.build(list, |k, list, ids| {
-            let params = P::make(k.context(), &mut list.values(ids));
-            body(k, params).error()
-        })?;
+        let (ir, signature, merged) = head.build(
+            list,
+            Box::new(|k, list, ids| {
+                let params = P::make(k.context(), &mut list.values(ids));
+                body(k, params).error()
+            }),
+        )?;
         Ok(Kernel { ir, signature, merged, params: PhantomData })
     }
 }
@@ -257,21 +259,29 @@ impl Kernel<Untyped> {
         for (i, ty) in types.into_iter().enumerate() {
             list.field(&format!("p{i}"), |list| list.leaf(pointer(ty)));
         }
-        let (ir, signature, merged) = head.build(list, |k, _, bases| {
-            let (group, cx) = (body(k), k.context());
-            let mut values = ValueList::new();
-            if !cx.with(|state| state.ended()) {
-                V::ids(&group, cx, &mut values);
-            }
-            for (&base, value) in bases.iter().zip(values) {
-                let index = cx.constant(0i32).id();
-                cx.emit(Mem::St { base, index, value, access: Default::default() });
-            }
-            None
-        })?;
+        let (ir, signature, merged) = head.build(
+            list,
+            Box::new(|k, _, bases| {
+                let (group, cx) = (body(k), k.context());
+                let mut values = ValueList::new();
+                if !cx.ended() {
+                    V::ids(&group, cx, &mut values);
+                }
+                for (&base, value) in bases.iter().zip(values) {
+                    let index = cx.constant(0i32).id();
+                    cx.emit(Mem::St { base, index, value, access: Default::default() });
+                }
+                None
+            }),
+        )?;
         Ok(Kernel { ir, signature, merged, params: PhantomData })
     }
 }
+
+/// The body of a kernel on its parameters, which returns the text of its error. [`Head::build`] is compiled once, and not
+/// for each body.
+type BodyOf<'f> =
+    Box<dyn for<'b> FnOnce(&mut Body<'b, 'b>, &ParamList, &[Value]) -> Option<String> + 'f>;
 
 /// The part of a kernel that is known before its body is built.
 struct Head<'h> {
@@ -288,7 +298,7 @@ impl Head<'_> {
     fn build(
         self,
         mut list: ParamList,
-        body: impl for<'b> FnOnce(&mut Body<'b, 'b>, &ParamList, &[Value]) -> Option<String>,
+        body: BodyOf<'_>,
     ) -> Result<(KernelIr, Arc<Signature>, Option<MergedShared>), BuildErrors> {
         let Head { name, target, bounds, location, merge_shared } = self;
         list.finish();
@@ -329,6 +339,15 @@ impl Head<'_> {
         let (ir, merged) = lowered.map_err(|errors| BuildErrors::new(name, errors))?;
         Ok((ir, Arc::new(signature), merged))
     }
+}
+
+/// Returns what [`Kernel::lower`] makes of a kernel.
+pub(in crate::ir) fn lowered(
+    ir: &KernelIr,
+    location: SourceLocation,
+) -> Result<KernelIr, BuildErrors> {
+    let lowered = lower(ir.clone(), location, false);
+    Ok(lowered.map_err(|errors| BuildErrors::new(&ir.name, errors))?.0)
 }
 
 /// Checks a kernel that was built at `location`; returns its errors.

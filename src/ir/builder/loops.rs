@@ -196,7 +196,7 @@ impl<'o> Body<'o, '_> {
             let (_, carried) = loop_args::<I::V>(cx, region, &init);
             let (next, again) = body(&mut Body::new(cx), carried);
             let next = next_of::<I::V>(cx, op, next, location);
-            if !cx.with(|state| state.ended()) {
+            if !cx.ended() {
                 break_unless(cx, again, op, next.clone(), location);
             }
             next
@@ -218,7 +218,7 @@ fn begin_loop<'o, I: IntoValues<'o>>(
     location: SourceLocation,
 ) -> (OpId, RegionId, At<'o, I>) {
     let (group, init) = group_of(cx, init);
-    let region = cx.with(|state| state.new_region());
+    let region = cx.new_region();
     add_args::<I::V>(cx, region, location);
     let op = append(cx, Control::Loop { init, body: region }, location);
     cx.note_carried(op, host_parts::<I::V>(&group));
@@ -230,7 +230,7 @@ fn loop_args<'b, V: Values>(
     region: RegionId,
     init: &V::At<'_>,
 ) -> (ValueList, V::At<'b>) {
-    let args: ValueList = cx.with(|state| state.ir.regions[region].args.iter().copied().collect());
+    let args = cx.args(region);
     let carried = V::make(cx, &mut args.iter().copied());
     (args, with_parts::<V>(cx, carried, &host_parts::<V>(init)))
 }
@@ -245,7 +245,7 @@ fn break_unless(
 ) {
     let value = cx.operand(cond);
     let cond = cx.emit_val::<bool>(Arith::Not { value }).id();
-    let then_region = cx.with(|state| state.new_region());
+    let then_region = cx.new_region();
     let op = append(cx, Control::If { cond, then_region, else_region: None }, location);
     let leave = |_: &()| Some(Control::Break { target, values });
     in_region(cx, then_region, op, location, || (), leave);
@@ -267,12 +267,7 @@ fn next_of<V: Values>(
 fn add_args<V: Values>(cx: &Context, region: RegionId, location: SourceLocation) {
     let mut types = Vec::new();
     V::types(&mut types);
-    cx.with(|state| {
-        let location = state.location(location);
-        types.into_iter().for_each(|ty| {
-            state.add_arg(region, ty, location);
-        });
-    });
+    cx.add_args(region, &types, location);
 }
 
 #[track_caller]
@@ -284,7 +279,7 @@ fn begin_for<'o, T: Integer, I: IntoValues<'o>>(
 ) -> (OpId, RegionId, At<'o, I>) {
     let (lo, hi, step) = (bound(cx, range.lo), bound(cx, range.hi), bound(cx, range.step));
     let (group, init) = group_of(cx, init);
-    let region = cx.with(|state| state.new_region());
+    let region = cx.new_region();
     add_args::<T>(cx, region, location);
     add_args::<I::V>(cx, region, location);
     let control = Control::For {
@@ -306,7 +301,7 @@ fn for_args<'b, T: Integer, V: Values>(
     region: RegionId,
     init: &V::At<'_>,
 ) -> (Val<'b, T>, V::At<'b>) {
-    let mut args = cx.with(|state| state.ir.regions[region].args.clone()).into_iter();
+    let mut args = cx.args(region).into_iter();
     let index = T::make(cx, &mut args);
     let carried = V::make(cx, &mut args);
     (index, with_parts::<V>(cx, carried, &host_parts::<V>(init)))

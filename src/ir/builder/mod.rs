@@ -68,6 +68,7 @@ pub use context::Context;
 pub use control::{ArmEnd, End, Join, Terminated};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
 pub use host_part::{HostPart, HostParts};
+pub(in crate::ir) use kernel::lowered;
 pub use kernel::{BodyResult, Kernel, KernelOptions, MergedShared, Untyped};
 pub use layout::DeviceCoord;
 pub use loops::Loop;

@@ -4,7 +4,7 @@
 //! and of 4 columns, far from each other in the tile, and reads them in vectors, one step along K ahead of the products,
 //! also from one tile to the next: so there are products to do on both sides of a barrier.
 
-use crate::ir::builder::{DeviceCoord, OnDevice};
+use crate::ir::builder::DeviceCoord;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Registers, Shared, Val, Vector, range};
 use crate::tensor::{CpAsyncPipeline, CpAsyncState};
@@ -15,7 +15,7 @@ use super::epilogue::{EpilogueForm, EpilogueRef};
 use super::error::GemmError;
 use super::padded_tile::PaddedTile;
 use super::parts::Parts;
-use super::threads::{Params, ThreadsKernel, count, matrix, of_d, threads_of_block};
+use super::threads::{ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block};
 use super::types::Types;
 
 /// Rows and columns of a thread that follow each other.
@@ -29,7 +29,7 @@ pub(super) fn build<T: Types, F: EpilogueForm>(
     config: &GemmConfig,
     form: &F,
 ) -> Result<ThreadsKernel<T, F::Params>, GemmError> {
-    let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
+    let GemmConfig { tile: [m, n, _], .. } = *config;
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
     // A thread with 64 accumulators does with 168 registers, and with 128 in a square tile of 256 threads; there are
@@ -42,101 +42,98 @@ pub(super) fn build<T: Types, F: EpilogueForm>(
         }
         _ => 1,
     };
+    ThreadsKernel::build(config, form, blocks, &*body::<T>(*config)?)
+}
+
+fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> {
+    let GemmConfig { tile: [m, n, depth], stages, .. } = config;
+    let threads = config.threads();
+    let [high, wide] = config.thread_tile();
     let tile_a = PaddedTile { extent: m, depth, threads, major: config.major_a };
     let tile_b = PaddedTile { extent: n, depth, threads, major: config.major_b };
     // A stage is a tile of A, then one of B.
     let elements = tile_a.elements() + tile_b.elements();
     let pipe = CpAsyncPipeline::new(stages, elements)?;
-    ThreadsKernel::build(
-        config,
-        form,
-        blocks,
-        |k, args: Params<T, OnDevice<'_>>, epilogue, split| {
-            let (rows, columns, depths) = (args.m, args.n, args.k);
-            let extents = [count(rows, m), count(columns, n), args.batch];
-            let all_steps = count(depths, depth);
-            let parts = Parts::new(k, config, (extents, None), all_steps);
-            let part = parts.of_block(k);
-            let (tile, steps) = (part.tile, part.steps());
-            let (row, column) = (tile.row * m, tile.column * n);
-            // Of a part that is not the first one, nothing is missing.
-            let missing = (all_steps - part.first) * depth - depths;
-            let sa = k.shared_aligned::<f32>(stages * elements, 16);
-            let sb = sa.offset(tile_a.elements());
-            let copy_a =
-                tile_a.slice(k, matrix(args.a, args.a_strides, tile), [row, rows], missing, sa);
-            let copy_b = tile_b.slice(
-                k,
-                matrix(args.b, args.b_strides, tile),
-                [column, columns],
-                missing,
-                sb,
-            );
-            let accumulators = k.registers::<f32>(high * wide).named(k, "accumulators");
-            accumulators.fill(k, 0.0);
-            let [down, across] = first_element(k, n / wide).map(|i| (i * RUN).cvt::<i32>());
-            let (read_a, read_b) = (sa.offset(down), sb.offset(across));
-            let operands = [0, 1].map(|_| (k.registers(high), k.registers(wide)));
-            // The operands of a step of a stage, alternating between even and odd steps.
-            let load = |k: &Body<'_, '_>, stage: Val<'_, i32>, step: u32| {
-                let (x, y) = &operands[step as usize % 2];
-                load_line(k, read_a.offset(stage), tile_a, step, x);
-                load_line(k, read_b.offset(stage), tile_b, step, y);
-            };
-            pipe.fill(k, |k, step, stage| {
-                let exists = steps.gt(step);
-                copy_a.tile(k, stage, exists, step == 0);
-                copy_b.tile(k, stage, exists, step == 0);
-            });
-            load(k, k.constant(0), 0);
-            let start = pipe.start(k);
-            k.for_(range(0, steps), start, |k, step, CpAsyncState { read, write }| {
-                let next = pipe.after(read);
-                let exists = (step + pipe.ahead()).lt(steps);
-                let mut ahead_a = copy_a.start(k, write, exists);
-                let mut ahead_b = copy_b.start(k, write, exists);
-                for step in 0..depth {
-                    if step + 1 < depth {
-                        load(k, read, step + 1);
-                    } else {
-                        // The last operands of this stage are in registers, so it may be overwritten.
-                        copy_a.finish(k, write);
-                        copy_b.finish(k, write);
-                        pipe.wait(k);
-                        load(k, next, 0);
-                    }
-                    if step % EVERY == 0 {
-                        let times = (depth - step) / EVERY;
-                        let left = ahead_a.remaining() + ahead_b.remaining();
-                        for _ in 0..left.div_ceil(times) {
-                            let _ = ahead_a.copy(k) || ahead_b.copy(k);
-                        }
-                        if times == 1 {
-                            pipe.commit(k);
-                        }
-                    }
-                    let (x, y) = &operands[step as usize % 2];
-                    multiply(k, &accumulators, x, y);
+    Ok(Box::new(move |k, args, epilogue, split| {
+        let (rows, columns, depths) = (args.m, args.n, args.k);
+        let extents = [count(rows, m), count(columns, n), args.batch];
+        let all_steps = count(depths, depth);
+        let parts = Parts::new(k, &config, (extents, None), all_steps);
+        let part = parts.of_block(k);
+        let (tile, steps) = (part.tile, part.steps());
+        let (row, column) = (tile.row * m, tile.column * n);
+        // Of a part that is not the first one, nothing is missing.
+        let missing = (all_steps - part.first) * depth - depths;
+        let sa = k.shared_aligned::<f32>(stages * elements, 16);
+        let sb = sa.offset(tile_a.elements());
+        let copy_a =
+            tile_a.slice(k, matrix(args.a, args.a_strides, tile), [row, rows], missing, sa);
+        let copy_b =
+            tile_b.slice(k, matrix(args.b, args.b_strides, tile), [column, columns], missing, sb);
+        let accumulators = k.registers::<f32>(high * wide).named(k, "accumulators");
+        accumulators.fill(k, 0.0);
+        let [down, across] = first_element(k, n / wide).map(|i| (i * RUN).cvt::<i32>());
+        let (read_a, read_b) = (sa.offset(down), sb.offset(across));
+        let operands = [0, 1].map(|_| (k.registers(high), k.registers(wide)));
+        // The operands of a step of a stage, alternating between even and odd steps.
+        let load = |k: &Body<'_, '_>, stage: Val<'_, i32>, step: u32| {
+            let (x, y) = &operands[step as usize % 2];
+            load_line(k, read_a.offset(stage), tile_a, step, x);
+            load_line(k, read_b.offset(stage), tile_b, step, y);
+        };
+        pipe.fill(k, |k, step, stage| {
+            let exists = steps.gt(step);
+            copy_a.tile(k, stage, exists, step == 0);
+            copy_b.tile(k, stage, exists, step == 0);
+        });
+        load(k, k.constant(0), 0);
+        let start = pipe.start(k);
+        k.for_(range(0, steps), start, |k, step, CpAsyncState { read, write }| {
+            let next = pipe.after(read);
+            let exists = (step + pipe.ahead()).lt(steps);
+            let mut ahead_a = copy_a.start(k, write, exists);
+            let mut ahead_b = copy_b.start(k, write, exists);
+            for step in 0..depth {
+                if step + 1 < depth {
+                    load(k, read, step + 1);
+                } else {
+                    // The last operands of this stage are in registers, so it may be overwritten.
+                    copy_a.finish(k, write);
+                    copy_b.finish(k, write);
+                    pipe.wait(k);
+                    load(k, next, 0);
                 }
-                CpAsyncState { read: next, write: pipe.after(write) }
-            });
-            let far = |i: u32, run: u32, extent: u32| i % RUN + i / RUN * (extent / (run / RUN));
-            let offsets: Vec<[i32; 2]> = (0..high * wide)
-                .map(|i| [far(i / wide, high, m), far(i % wide, wide, n)].map(|i| i as i32))
-                .collect();
-            let limits = [rows, of_d(config, columns)];
-            let origin = [row, of_d(config, column)];
-            let store = DirectStore::new((args.d, args.d_strides), tile, origin, limits);
-            let store = store.pairs(config.pairs);
-            let epilogue = form.map(epilogue, limits);
-            let epilogue = EpilogueRef(&epilogue);
-            let first = DeviceCoord::from((down, across));
-            let threads = (threads_of_block(k, config), &accumulators);
-            parts.sum(k, split, part, threads, |k| {
-                store.all(k, &accumulators, &first, &offsets, epilogue);
-            });
-        },
-    )
+                if step % EVERY == 0 {
+                    let times = (depth - step) / EVERY;
+                    let left = ahead_a.remaining() + ahead_b.remaining();
+                    for _ in 0..left.div_ceil(times) {
+                        let _ = ahead_a.copy(k) || ahead_b.copy(k);
+                    }
+                    if times == 1 {
+                        pipe.commit(k);
+                    }
+                }
+                let (x, y) = &operands[step as usize % 2];
+                multiply(k, &accumulators, x, y);
+            }
+            CpAsyncState { read: next, write: pipe.after(write) }
+        });
+        let far = |i: u32, run: u32, extent: u32| i % RUN + i / RUN * (extent / (run / RUN));
+        let offsets: Vec<[i32; 2]> = (0..high * wide)
+            .map(|i| [far(i / wide, high, m), far(i % wide, wide, n)].map(|i| i as i32))
+            .collect();
+        let limits = [rows, of_d(&config, columns)];
+        let origin = [row, of_d(&config, column)];
+        let store = DirectStore::new((args.d, args.d_strides), tile, origin, limits);
+        let store = store.pairs(config.pairs);
+        let epilogue = epilogue(limits);
+        let epilogue = EpilogueRef(&*epilogue);
+        let first = DeviceCoord::from((down, across));
+        let threads = (threads_of_block(k, &config), &accumulators);
+        parts.sum(k, split, part, threads, |k| {
+            store.all(k, &accumulators, &first, &offsets, epilogue);
+        });
+    }))
 }
 
 /// The row and the column of the thread among the threads of the tile, with `beside` threads in a row.

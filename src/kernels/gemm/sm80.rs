@@ -5,7 +5,6 @@
 //! a tile are spread over the steps of another, and the first step of a tile is loaded under the last products of the
 //! one before.
 
-use crate::ir::builder::OnDevice;
 use crate::ir::{Body, Element, Val, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
@@ -18,7 +17,7 @@ use super::direct_store::DirectStore;
 use super::epilogue::{EpilogueForm, EpilogueRef};
 use super::error::GemmError;
 use super::parts::Parts;
-use super::threads::{Params, ThreadsKernel, count, matrix, of_d, threads_of_block};
+use super::threads::{ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block};
 use super::types::{Types, in_memory, val_type};
 
 /// Everything that is known before the kernel runs.
@@ -61,16 +60,20 @@ pub(super) fn build<T: Types, F: EpilogueForm>(
     config: &GemmConfig,
     form: &F,
 ) -> Result<ThreadsKernel<T, F::Params>, GemmError> {
-    let plan = Plan::new(config)?;
-    let GemmConfig { tile: [m, n, depth], stages, .. } = *config;
+    ThreadsKernel::build(config, form, 1, &*body::<T>(*config)?)
+}
+
+fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> {
+    let plan = Plan::new(&config)?;
+    let GemmConfig { tile: [m, n, depth], stages, .. } = config;
     let pipe = CpAsyncPipeline::new(stages, 1)?;
     let rings = [plan.tiles[0].layout(stages)?, plan.tiles[1].layout(stages)?];
-    ThreadsKernel::build(config, form, 1, |k, args: Params<T, OnDevice<'_>>, epilogue, split| {
+    Ok(Box::new(move |k, args, epilogue, split| {
         let (rows, columns, depths) = (args.m, args.n, args.k);
         let sa = SharedTensor::<T::A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
         let sb = SharedTensor::<T::B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
         let extents = [count(rows, m), count(columns, n), args.batch];
-        let parts = Parts::new(k, config, (extents, None), count(depths, depth));
+        let parts = Parts::new(k, &config, (extents, None), count(depths, depth));
         let part = parts.of_block(k);
         let tile = part.tile;
         let (row, column) = (tile.row * m, tile.column * n);
@@ -135,18 +138,18 @@ pub(super) fn build<T: Types, F: EpilogueForm>(
         let coords = Tensor::identity(k, shape!(m, n));
         let coords = coords.composition(k, &tiler!(_, plan.tiles[1].rows()));
         let first = thr.partition_c(k, &coords).coord(k, (0, 0, 0));
-        let limits = [rows, of_d(config, columns)];
-        let origin = [row, of_d(config, column)];
+        let limits = [rows, of_d(&config, columns)];
+        let origin = [row, of_d(&config, column)];
         let store = DirectStore::new((args.d, args.d_strides), tile, origin, limits);
         let store = store.wide().pairs(config.pairs);
-        let epilogue = form.map(epilogue, limits);
-        let epilogue = EpilogueRef(&epilogue);
+        let epilogue = epilogue(limits);
+        let epilogue = EpilogueRef(&*epilogue);
         let accumulators = accumulators.variables();
-        let threads = (threads_of_block(k, config), &accumulators);
+        let threads = (threads_of_block(k, &config), &accumulators);
         parts.sum(k, split, part, threads, |k| {
             store.all(k, &accumulators, &first, &plan.offsets, epilogue);
         });
-    })
+    }))
 }
 
 /// The operands of a step, in registers that alternate between even and odd steps.

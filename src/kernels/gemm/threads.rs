@@ -6,7 +6,7 @@ use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid, LoadOptions};
 use crate::tensor::Tile;
 
 use super::config::GemmConfig;
-use super::epilogue::{EpilogueArgs, EpilogueForm, EpilogueParameter};
+use super::epilogue::{EpilogueArgs, EpilogueForm, EpilogueMap, EpilogueParameter};
 use super::error::GemmError;
 use super::how::How;
 use super::problem::{GemmProblem, GemmStrides};
@@ -34,6 +34,19 @@ crate::params! {
 type Whole<T, E> = (Params<T>, E);
 type SplitWhole<T, E> = (Params<T>, E, SplitParams);
 
+/// Makes the epilogue in the body `'b` of a kernel, for the rows and columns of D. The bodies of kernels are compiled once for
+/// all epilogues.
+pub(super) type MakeEpilogue<'f, 'b> =
+    &'f dyn Fn([Val<'b, i32>; 2]) -> Box<dyn EpilogueMap<'b> + 'f>;
+
+/// The body of a kernel for elements of these types.
+pub(super) type ThreadsBody<T> = dyn for<'b> Fn(
+    &mut Body<'b, 'b>,
+    Params<T, OnDevice<'b>>,
+    MakeEpilogue<'_, 'b>,
+    Option<&SplitArgs<'b>>,
+);
+
 /// The kernel of a configuration.
 pub(super) enum ThreadsKernel<T: Types, E: EpilogueParameter> {
     Whole(Kernel<Whole<T, E>>),
@@ -44,14 +57,9 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
     /// Builds the kernel with this body, for `blocks` resident thread blocks of an SM.
     pub(super) fn build<F: EpilogueForm<Params = E>>(
         config: &GemmConfig,
-        _: &F,
+        form: &F,
         blocks: u32,
-        body: impl for<'b> Fn(
-            &mut Body<'b, 'b>,
-            Params<T, OnDevice<'b>>,
-            E::At<'b>,
-            Option<&SplitArgs<'b>>,
-        ),
+        body: &ThreadsBody<T>,
     ) -> Result<Self, GemmError> {
         let options = KernelOptions::default().block([config.threads(), 1, 1]);
         let options = options.min_blocks_per_sm(blocks);
@@ -61,14 +69,24 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
                 options,
                 &name,
                 target,
-                |k, (args, epilogue, split)| body(k, args, epilogue, Some(&split)),
+                |k, (args, epilogue, split)| {
+                    let map = |limits| -> Box<dyn EpilogueMap<'_> + '_> {
+                        Box::new(form.map(epilogue.clone(), limits))
+                    };
+                    body(k, args, &map, Some(&split));
+                },
             )?)
         } else {
             ThreadsKernel::Whole(Kernel::<Whole<T, E>>::build_with(
                 options,
                 &name,
                 target,
-                |k, (args, epilogue)| body(k, args, epilogue, None),
+                |k, (args, epilogue)| {
+                    let map = |limits| -> Box<dyn EpilogueMap<'_> + '_> {
+                        Box::new(form.map(epilogue.clone(), limits))
+                    };
+                    body(k, args, &map, None);
+                },
             )?)
         })
     }

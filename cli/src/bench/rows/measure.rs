@@ -267,7 +267,7 @@ fn load<T: Real + VectorElement<2> + Converted>(
         }
         What::Elementwise(Pointwise::Gelu) => {
             let config = ElementwiseConfig::new(target, 1);
-            let kernel = Elementwise::<T, T, 1>::new(config, "gelu", |_, [x]| x.gelu_tanh());
+            let kernel = Elementwise::<T, T, 1>::new(config, "gelu", |_, [x]| x.gelu_tanh_fast());
             let loaded = kernel.and_then(|kernel| kernel.load(device)).map_err(Failure::run)?;
             all.push(("gelu".to_owned(), Loaded::Gelu(loaded)));
         }
@@ -510,8 +510,8 @@ fn check<T: Real + VectorElement<2> + Converted>(
             // The rounding of `T`, and the error of sums in `f32`.
             let sums = match loaded {
                 Loaded::Reduce(_) | Loaded::ReduceRows(_) => 1e-6 * largest * count as f64,
-                // The hyperbolic tangent comes near -1.
-                Loaded::Gelu(_) => 2e-6,
+                // The hardware's hyperbolic tangent is accurate to 11 bits, and comes near -1.
+                Loaded::Gelu(_) => 2e-3,
                 _ => 1e-7,
             };
             let slack = expected.abs() * (T::UNIT + 1e-4) + sums;

@@ -314,7 +314,7 @@ where
     ) -> ValueList {
         let (cx, location) = (self.cx, self.location);
         let cond = cx.operand_of(cond);
-        let (then_region, else_region) = cx.with(|state| (state.new_region(), state.new_region()));
+        let (then_region, else_region) = (cx.new_region(), cx.new_region());
         let control = Control::If { cond, then_region, else_region: Some(else_region) };
         let op = append(cx, control, location);
         let values = |values: &ValueList| Some(Control::Yield { values: values.clone() });
@@ -458,7 +458,7 @@ where
     ) {
         let (cx, location) = (self.cx, self.location);
         let (cond, index) = (cx.operand(cond), cx.operand(index));
-        let then_region = cx.with(|state| state.new_region());
+        let then_region = cx.new_region();
         let op = append(cx, Control::If { cond, then_region, else_region: None }, location);
         let store = || {
             for (base, value) in bases.iter().zip(values) {
