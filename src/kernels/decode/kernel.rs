@@ -129,16 +129,28 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
         source: impl Fn(Val<'b, i32>) -> (Val<'b, Global<T>>, Val<'b, bool>),
     ) {
         let (dim, pitch) = (self.tiles.config.head_dim, self.tiles.config.pitch());
-        // Each lane copies 16 bytes of a line of 128 or 64 bytes.
-        let lanes = if dim.is_multiple_of(64) { 8 } else { 4 };
-        let (row, column) = (k.lane_id() / lanes, k.lane_id() % lanes * 8);
-        let to = to.offset(row * pitch + column);
-        for first in (0..ROWS).step_by(32 / lanes as usize) {
-            let (from, is_row) = source(row + first);
-            let (from, bytes) = (from.offset(column), is_row.select(k.constant(16u32), 0));
-            for line in (0..dim).step_by(8 * lanes as usize) {
-                let to = to.offset(first * pitch + line);
-                k.cp_async_zfill(to, from.offset(line), CpAsyncCache::Cg, 16, bytes);
+        // Each lane copies 16 bytes of a line of 128 bytes, which is one request to the L2 cache. A row of whole lines and a half
+        // starts or ends with the half, by its address.
+        let half = dim % 64;
+        for (lanes, lines) in [(8u32, dim / 64), (4, half / 32)] {
+            let (row, column) = (k.lane_id() / lanes, k.lane_id() % lanes * 8);
+            for first in (0..ROWS).step_by(32 / lanes as usize).filter(|_| lines > 0) {
+                let row = row + first;
+                let (from, is_row) = source(row);
+                let bytes = is_row.select(k.constant(16u32), 0);
+                let column = match half {
+                    0 => column,
+                    _ => {
+                        let starts_with_half = ((from.ptr_to_int() >> 6) & 1).ne(0);
+                        let [before, behind] = if lanes == 8 { [half, 0] } else { [0, dim - half] };
+                        column + starts_with_half.select(k.constant(before as i32), behind as i32)
+                    }
+                };
+                let to = to.offset(row * pitch + column);
+                for line in (0..lines).map(|line| line * 64) {
+                    let from = from.offset(column + line as i32);
+                    k.cp_async_zfill(to.offset(line), from, CpAsyncCache::Cg, 16, bytes);
+                }
             }
         }
     }

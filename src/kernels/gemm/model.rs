@@ -384,12 +384,13 @@ impl GemmModel {
         }
     }
 
-    /// Returns the bytes per second that come from memory: few SMs ask for too few at a time.
+    /// Returns the bytes per second that come from memory: few SMs ask for too few at a time. A share `x` of the SMs reaches the
+    /// root of `x` of the rate, in the last wave of several too, so that `n + x` waves take the time of `n + sqrt(x)`.
     fn memory_rate(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let [rows, columns, _] = config.tiles(problem).map(f64::from);
         let parts = f64::from(problem.batch) * f64::from(config.splits.even());
-        let busy = (rows * columns * parts / f64::from(self.machine.sms)).min(1.0);
-        self.machine.memory_bytes_per_s * busy.sqrt()
+        let waves = rows * columns * parts / f64::from(self.machine.sms);
+        self.machine.memory_bytes_per_s * waves / (waves.floor() + waves.fract().sqrt())
     }
 
     /// Returns the number of resident blocks of an SM, for a kernel without roles.
