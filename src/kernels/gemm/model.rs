@@ -179,7 +179,10 @@ impl GemmModel {
         // Parts are summed when the operands have been read.
         let fix_up_s = of_cycles(busy.fix_up);
         let met = of_cycles(if config.cluster_blocks() > 1 { CLUSTER_CYCLES } else { 0.0 });
-        let memory_s = launch + met + memory_bytes / self.memory_rate(config, problem) + fix_up_s;
+        // A stream through clusters is as fast as the slowest block of each.
+        let apart = if config.cluster_blocks() > 1 { CLUSTER_STREAM } else { 1.0 };
+        let memory_s =
+            launch + met + apart * memory_bytes / self.memory_rate(config, problem) + fix_up_s;
         let copies_s = self.copies(config, problem);
         let energy_j = self.flops(config, problem) * p.flop_j * energy_of(config)
             + l2_bytes * p.l2_j
@@ -300,7 +303,9 @@ impl GemmModel {
         let request = REQUEST_CYCLES + CLUSTER_SHARE * others;
         let refill = (request + FILL_SHARE * fill) / (stages - 2.0).max(1.0);
         let latency = ((p.latency_cycles + others) / stages).max(refill);
-        let step = (products + own).max(fill).max(latency);
+        // With two stages none is filled meanwhile.
+        let in_turn = if stages > 2.0 { 0.0 } else { products + own + refill };
+        let step = (products + own).max(fill).max(latency).max(in_turn);
         let drained = products + own / lines.max(1.0);
         let step = step.max(drained);
         let step = if config.load == LoadForm::Threads {
@@ -566,6 +571,8 @@ const REQUEST_CYCLES: f64 = 700.0;
 const FILL_SHARE: f64 = 0.65;
 /// Cycles in which the blocks of a cluster wait for each other at the start and at the end.
 const CLUSTER_CYCLES: f64 = 1250.0;
+/// The time of a stream from memory through clusters over that without them.
+const CLUSTER_STREAM: f64 = 1.03;
 /// Cycles from the request for a stage of a cluster of two to its first bytes, beyond those of one block; and the share of them
 /// that counts where the stages are few.
 const CLUSTER_LATENCY: f64 = 460.0;
@@ -573,7 +580,7 @@ const CLUSTER_SHARE: f64 = 0.66;
 /// Cycles of the start and the end of a thread block that has an SM for itself, without tensor cores.
 const ALONE_CYCLES: f64 = 30_000.0;
 /// Bytes of partial accumulators that an SM writes or reads in a cycle.
-const PARTIAL_BYTES: f64 = 40.0;
+const PARTIAL_BYTES: f64 = 16.0;
 /// Cycles from the last part that is written until the first part is read.
 const EXCHANGE_CYCLES: f64 = 2500.0;
 
