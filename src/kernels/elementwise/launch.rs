@@ -24,12 +24,12 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
 }
 
 impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> ElementwiseFunction<T, D, N> {
-    /// Computes all elements of `y`, on the stream for all work that names none; of a kernel with layouts those that its
-    /// layout has. No elements are no work.
+    /// Computes all elements of `y`, on the stream for all work that names none. With layouts it is as many as the
+    /// layout of the output has. No elements are no work.
     ///
     /// # Errors
-    /// Inputs with fewer elements than `y`, or buffers with fewer than their layouts, and misaligned buffers; [`RowError::TooLarge`]; those of
-    /// [`Function::launch`].
+    /// Inputs with fewer elements than `y`, or buffers with fewer than their layouts, and misaligned buffers;
+    /// [`RowError::TooLarge`]; those of [`Function::launch`].
     pub fn launch(&self, x: [&Buffer<T>; N], y: &mut Buffer<D>) -> Result<(), RowError> {
         self.launch_with(LaunchOptions::default(), x, y)
     }

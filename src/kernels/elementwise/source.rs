@@ -73,7 +73,7 @@ impl Source {
         Ok(Source { modes, offset, len: high.unsigned_abs() + 1 })
     }
 
-    /// Returns true if `vector` elements from each multiple of it on are equally far apart.
+    /// Returns true if the `vector` elements from each multiple of it on have one stride.
     pub(super) fn has_vectors(&self, vector: i64) -> bool {
         self.modes.first().is_none_or(|(extent, _)| extent % vector == 0)
     }
@@ -115,7 +115,7 @@ impl Source {
                 if mode == 0 { (extent / size, stride * size) } else { (*extent, *stride) };
             let is_last = mode + 1 == self.modes.len();
             let index = if is_last { rest } else { rest % extent as u32 };
-            rest = rest / extent as u32;
+            rest /= extent as u32;
             if stride != 0 {
                 at += index.cvt::<i64>() * stride;
             }
