@@ -15,7 +15,7 @@ mod support;
 use support::kernels::{Axpy, axpy};
 use support::{device, driver};
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode as Mode};
 use cudarc::driver::{CudaContext, CudaGraph, CudaSlice, CudaStream};
@@ -501,13 +501,17 @@ fn per_thread(program: &Program) {
 }
 
 /// Returns the program of a test that needs a GPU.
-fn on_gpu() -> Option<Program> {
-    device::wanted_gpu().map(|_| Program::new())
+/// A program on the GPU, alone: what another thread asks of the driver ends a capture.
+fn on_gpu() -> Option<(Program, MutexGuard<'static, ()>)> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    device::wanted_gpu()?;
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    Some((Program::new(), alone))
 }
 
 #[test]
 fn gpu_borrows_slices_of_cudarc() {
-    let Some(program) = on_gpu() else { return };
+    let Some((program, _alone)) = on_gpu() else { return };
     for _ in 0..100 {
         borrow(&program);
         borrow_views(&program);
@@ -517,7 +521,7 @@ fn gpu_borrows_slices_of_cudarc() {
 
 #[test]
 fn gpu_captures_have_launches() {
-    let Some(program) = on_gpu() else { return };
+    let Some((program, _alone)) = on_gpu() else { return };
     captures_of_slices(&program);
     captures_of_buffers(Program::new());
 }
@@ -526,7 +530,7 @@ fn gpu_captures_have_launches() {
 /// meanwhile: the driver does not synchronise the calls of several threads on one graph.
 #[test]
 fn gpu_captures_beside_launches() {
-    let Some(program) = on_gpu() else { return };
+    let Some((program, _alone)) = on_gpu() else { return };
     let canary = program.device.upload(&[3.0f32; 1 << 16]).unwrap();
     for _ in 0..500 {
         let x = program.device.upload(&[1.0; N]).unwrap();

@@ -532,8 +532,8 @@ fn without_a_command_there_is_a_hint() {
     check_refused(
         &["bench"],
         &expect![[r#"
-        error: `tilewright bench` needs a command: gemm, softmax, norm, reduce, transpose, permute, gather, attention, decode, parallel; see `--help`
-    "#]],
+            error: `tilewright bench` needs a command: gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode, parallel; see `--help`
+        "#]],
     );
     check_refused(
         &["layuot"],

@@ -193,7 +193,7 @@ impl AttentionConfig {
     /// let problem = AttentionProblem::new([4, 32, 8], [4096, 4096], 128).causal();
     /// let all = AttentionConfig::candidates(Target::SM_90A, &problem);
     /// assert_eq!(all[0], AttentionConfig::new(Target::SM_90A, &problem)?);
-    /// assert_eq!(all[1].to_string(), "d128_128x128_s2_right_free");
+    /// assert_eq!(all[1].to_string(), "d128_128x128_s2_right_free_lazy");
     /// assert!(all.iter().all(|config| config.check_problem(&problem).is_ok()));
     /// # Ok::<(), tilewright::kernels::attention::AttentionError>(())
     /// ```

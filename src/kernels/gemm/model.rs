@@ -332,7 +332,9 @@ impl GemmModel {
         let alone = config.is_pingpong() && share.waves < 2.0;
         let drain = if alone { p.drain_cycles } else { 0.0 };
         // Parts of a tile that a block writes or reads.
-        let part = 4.0 * f64::from(m) * f64::from(n) / PARTIAL_BYTES;
+        let part = 4.0 * f64::from(m) * f64::from(n);
+        let [large, rate] = LARGE_PART;
+        let part = part / PARTIAL_BYTES + (part - large).max(0.0) / rate;
         let fix_up = share.parts * part + share.exchanges * EXCHANGE_CYCLES;
         let store = (share.tiles - 1.0).max(0.0) * end * seen + end;
         let tiles = share.steps * (step + drain);
@@ -580,7 +582,9 @@ const CLUSTER_SHARE: f64 = 0.66;
 /// Cycles of the start and the end of a thread block that has an SM for itself, without tensor cores.
 const ALONE_CYCLES: f64 = 30_000.0;
 /// Bytes of partial accumulators that an SM writes or reads in a cycle.
-const PARTIAL_BYTES: f64 = 16.0;
+const PARTIAL_BYTES: f64 = 40.0;
+/// Bytes of a part beyond which it goes slowly, and the bytes of the rest in a cycle.
+const LARGE_PART: [f64; 2] = [81_920.0, 6.0];
 /// Cycles from the last part that is written until the first part is read.
 const EXCHANGE_CYCLES: f64 = 2500.0;
 
