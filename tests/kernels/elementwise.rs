@@ -203,6 +203,12 @@ fn layouts_that_no_kernel_takes_are_refused() {
         error(layout!(4:1), (&layout!(4:-1)).into()),
         "the layout of an input is not possible: no offset is below 0"
     );
+    for size in [1i64 << 31, 1 << 41] {
+        assert_eq!(
+            error(layout!(size:1), (&layout!(size:0)).into()),
+            "the layout of the output is not possible: it has 1 to 2^31 - 1 elements"
+        );
+    }
 }
 
 #[test]

@@ -142,9 +142,6 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
         f: impl for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>,
     ) -> Result<Self, RowError> {
         let (coordinates, len) = offsets_to_coordinates(output)?;
-        if len >= 1 << 40 {
-            return Err(RowError::TooLarge { operand: "the output" });
-        }
         let sources = inputs.iter().map(|input| Source::new(input, output, &coordinates));
         let sources = sources.collect::<Result<Vec<_>, _>>()?;
         let vector = config.tile(RowAccess::Aligned).vector(T::SCALAR).into();

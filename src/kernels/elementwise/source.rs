@@ -31,8 +31,12 @@ pub(super) fn offsets_to_coordinates(output: &Layout) -> Result<(Layout, u64), R
     };
     let rule =
         "it is static, and compact: each offset from 0 to its size belongs to one coordinate";
-    let found = found().ok().flatten().ok_or_else(|| refused("the output", rule));
-    found.map(|(inverse, size)| (inverse, size.unsigned_abs()))
+    let (inverse, size) = found().ok().flatten().ok_or_else(|| refused("the output", rule))?;
+    // Vectors have numbers of 31 bits.
+    if !(1..1 << 31).contains(&size) {
+        return Err(refused("the output", "it has 1 to 2^31 - 1 elements"));
+    }
+    Ok((inverse, size.unsigned_abs()))
 }
 
 impl Source {
