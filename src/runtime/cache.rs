@@ -12,7 +12,7 @@ use super::trust::{Refusal, RefusalReason, Unusable};
 
 /// Modules that a driver or `ptxas` has compiled, by what they were compiled from.
 ///
-/// The name of an entry is the BLAKE3 hash of all that decides it: the PTX text, the device's target, the
+/// The name of an entry is the SHA-256 hash of all that decides it: the PTX text, the device's target, the
 /// driver's version, the compiler and its options. On the disk an entry is a file that is written under
 /// another name and then renamed, so any number of processes may share a folder, and a killed process
 /// leaves no half entry. An entry carries its name and a checksum. An entry that is cut off, changed, of another
@@ -68,18 +68,18 @@ pub(super) struct Key([u8; 32]);
 impl Key {
     /// Returns the name of what the parts decide. Each is hashed with its length, so that none runs into the next.
     pub(super) fn of(parts: &[&str]) -> Key {
-        let mut hasher = blake3::Hasher::new();
+        let mut hasher = hmac_sha256::Hash::new();
         hasher.update(MAGIC);
         for part in parts {
-            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update((part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
         }
-        Key(*hasher.finalize().as_bytes())
+        Key(hasher.finalize())
     }
 
     /// Returns the name of its file.
     pub(super) fn hex(self) -> String {
-        blake3::Hash::from_bytes(self.0).to_hex().to_string()
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -350,7 +350,7 @@ pub(super) fn key_of(file: &[u8]) -> Option<Key> {
 
 /// Of name and content, so that an entry does not pass for another one.
 fn checksum(key: Key, content: &[u8]) -> [u8; 32] {
-    *blake3::keyed_hash(&key.0, content).as_bytes()
+    hmac_sha256::HMAC::mac(content, key.0)
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! A launch: arguments and grid are checked, clusters run in parallel, the first fault is named.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use rayon::prelude::*;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::exec::cluster::{Arguments, Cluster, Count, Stop};
 use super::exec::warp_scheduler::COOPERATIVE_QUANTUM;
@@ -361,15 +359,24 @@ fn in_parallel<'c>(
             }
         }
     };
-    let pool = rayon::current_num_threads();
+    let pool = rayon_core::current_num_threads();
     // With race detection clusters share shadows, and what is found must not depend on the host.
     let pool = if options.race { 1 } else { pool };
     let workers = if options.threads == 0 { pool } else { options.threads.min(pool) };
     let workers = (workers as u64).min(clusters).max(1);
-    match workers {
-        1 => vec![work()],
-        _ => (0..workers).into_par_iter().map(|_| work()).collect(),
+    if workers == 1 {
+        return vec![work()];
     }
+    let ran = Mutex::new(Vec::new());
+    rayon_core::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|_| {
+                let one = work();
+                ran.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+            });
+        }
+    });
+    ran.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The cluster that runs as number `number`, where clusters run one after the other.

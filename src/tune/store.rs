@@ -13,7 +13,7 @@ use crate::runtime::trust::{make_private_folder, open_regular, private};
 
 /// Results of searches on the disk: a file for each [`TuningKey`].
 ///
-/// A file has a line for each result: the first 16 digits of the BLAKE3 hash of the rest of the line, a space, and
+/// A file has a line for each result: the first 16 digits of the SHA-256 hash of the rest of the line, a space, and
 /// JSON. A line with the key comes before the results of the key. Lines are only ever added, under a lock of the file (on
 /// Unix) and each with one write. So any number of processes may share a folder, and a killed process leaves at most
 /// one incomplete line. A line with a wrong hash is ignored, and so are results behind the line of another key. A file
@@ -222,7 +222,8 @@ impl Line {
 
 /// Returns the first 16 digits of the hash of a text.
 pub(super) fn hash(text: &str) -> String {
-    blake3::hash(text.as_bytes()).to_hex().chars().take(16).collect()
+    let hash = hmac_sha256::Hash::hash(text.as_bytes());
+    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
