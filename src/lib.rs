@@ -76,6 +76,7 @@ pub mod prelude;
 pub mod runtime;
 #[cfg(feature = "sim")]
 pub mod sim;
+mod sorting;
 pub mod tensor;
 pub mod testing;
 #[cfg(feature = "tune")]

@@ -40,11 +40,21 @@ pub(in crate::ir) fn find<T: Copy + fmt::Display>(
     all: &[T],
     text: &str,
 ) -> Result<T, ParseNameError> {
+    let index = position(what, (all.len(), &|i| all[i].to_string()), text)?;
+    Ok(all[index])
+}
+
+/// The number of the name that is `text`, of `len` names.
+fn position(
+    what: &'static str,
+    (len, name): (usize, &dyn Fn(usize) -> String),
+    text: &str,
+) -> Result<usize, ParseNameError> {
     let mut names = Vec::new();
-    for member in all {
-        let name = member.to_string();
+    for index in 0..len {
+        let name = name(index);
         if name == text {
-            return Ok(*member);
+            return Ok(index);
         }
         names.push(name);
     }

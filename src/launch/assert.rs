@@ -15,6 +15,7 @@ use crate::ir::op::{Diagnostic, Op};
 use crate::ir::types::Scalar;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 use crate::ir::{Entity, Format, KernelIr, OpId};
+use crate::sorting::sort_by_key;
 
 /// Assertions of a kernel that failed, in its launches since the device was last waited for.
 #[derive(Clone, PartialEq, Eq)]
@@ -152,7 +153,7 @@ impl AssertFailures {
         mut failures: Vec<AssertFailure>,
     ) -> AssertFailures {
         let key = |[x, y, z]: [u32; 3]| [z, y, x];
-        failures.sort_by_key(|failure| (key(failure.block), key(failure.thread)));
+        sort_by_key(&mut failures, |failure| (key(failure.block), key(failure.thread)));
         let (kernel, device) = (sites.kernel.clone(), device.to_owned());
         AssertFailures { kernel, device, total, failures }
     }

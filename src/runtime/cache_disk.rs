@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use super::cache_folder::CacheFolder;
 use super::trust::{Unusable, check_folder, check_owner, make_private_folder, open_regular};
 use super::whole_file::{ABANDONED, Purpose, is_hex, remove_abandoned, write_file};
+use crate::sorting::{sort_by, sort_by_key};
 
 /// The largest entry, in bytes.
 pub(super) const ENTRY_BYTES: u64 = 128 << 20;
@@ -122,7 +123,7 @@ impl Disk {
         let mut total = entries.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add);
         let mut removed = 0;
         if total > self.limit {
-            entries.sort_unstable_by_key(|entry| entry.used);
+            sort_by_key(&mut entries, |entry| entry.used);
             for entry in entries.iter().filter(|entry| entry.path != newest) {
                 if total <= self.limit - self.limit / 8 {
                     break;
@@ -156,7 +157,7 @@ impl Disk {
     /// Reads each entry that can be read, in the order of their names.
     pub(super) fn all(&self) -> impl Iterator<Item = Vec<u8>> {
         let mut entries = if self.check().is_ok() { self.entries() } else { Vec::new() };
-        entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        sort_by(&mut entries, |a, b| a.path.cmp(&b.path));
         entries.into_iter().filter_map(|entry| self.read_path(&entry.path).ok())
     }
 

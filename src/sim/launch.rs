@@ -26,6 +26,7 @@ use crate::ir::op::{self, Op};
 use crate::ir::types::{Const, Type};
 use crate::ir::{KernelIr, LaunchBounds, OpData};
 use crate::launch::grid::Grid;
+use crate::sorting::sort_by_key;
 
 /// An argument of a launch.
 #[derive(Clone, Copy, Debug)]
@@ -292,7 +293,7 @@ fn launch_once(
     // The output of clusters above the stopped one depends on the host.
     let last = first.as_ref().map_or(u64::MAX, |(number, _)| *number);
     all.prints.retain(|(number, _)| *number <= last);
-    all.prints.sort_by_key(|(number, _)| *number);
+    sort_by_key(&mut all.prints, |(number, _)| *number);
     options.output.write(all.prints.iter().map(|(_, text)| text.as_str()));
     let before = in_stream.map_or(&[][..], |in_stream| &in_stream.before);
     let launch = Launch { ir, code, grid, fuel: options.fuel, order: options.order, shape, before };

@@ -29,6 +29,7 @@ use super::staging::{Kind, Pointers, Tiles, is_inside};
 use crate::ir::entity::{OpId, RegionId, SharedId, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Arith, AsyncCopy, Control, Convert, Effect, Mbarrier, Mma, Op, Sync};
+use crate::sorting::sort;
 
 /// The mbarrier that counts the bytes of a fill.
 #[derive(Clone, Debug)]
@@ -208,9 +209,9 @@ fn accesses(
     }
     shared.insert(full);
     let mut shared: Vec<SharedId> = shared.into_iter().collect();
-    shared.sort_unstable();
+    sort(&mut shared);
     let mut pointers: Vec<(Value, SharedId)> = outer.into_iter().collect();
-    pointers.sort_unstable();
+    sort(&mut pointers);
     let stores = stores.to_vec();
     let full = Full { shared: full, pointer, wait, inits };
     Ok((full, Tiles { stores, offsets, pointers, shared, ..Tiles::default() }))

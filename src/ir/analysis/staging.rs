@@ -37,6 +37,7 @@ use super::ring::{Ring, Slots};
 use crate::ir::entity::{OpId, RegionId, SharedId, Value};
 use crate::ir::kernel::KernelIr;
 use crate::ir::op::{AsyncCopy, Effect, Mbarrier, Mem, Mma, Op, Sync};
+use crate::sorting::sort;
 
 /// The tiles of a loop.
 #[derive(Clone, Debug, Default)]
@@ -176,9 +177,9 @@ impl Tiles {
             return Err(other.or(copies.first()).copied());
         }
         let mut pointers: Vec<(Value, SharedId)> = outer.into_iter().collect();
-        pointers.sort_unstable();
+        sort(&mut pointers);
         let mut shared: Vec<SharedId> = shared.into_iter().collect();
-        shared.sort_unstable();
+        sort(&mut shared);
         let (barriers, rings, full) = (vec![first, second], Vec::new(), None);
         Ok(Tiles { stores, offsets, barriers, waits, pointers, shared, accesses, full, rings })
     }

@@ -17,6 +17,7 @@ use crate::ir::required_len::RequiredLen;
 use crate::ir::signature::{Signature, SymbolParam, same_symbol};
 use crate::ir::types::{Scalar, Type};
 use crate::layout::{Int, Symbol};
+use crate::sorting::sort_by_key;
 
 /// The build that values and bodies belong to. Opaque to users.
 pub struct Context {
@@ -90,7 +91,7 @@ impl Context {
             }
         }
         // The order of a hash map differs from run to run.
-        computed.sort_by_cached_key(|(int, scalar)| (int.to_string(), *scalar));
+        sort_by_key(&mut computed, |(int, scalar)| (int.to_string(), *scalar));
         let required = state.required;
         (state.ir, state.errors, Signature { computed, required, ..signature })
     }

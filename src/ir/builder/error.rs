@@ -7,6 +7,7 @@ use crate::errors::errors;
 use crate::ir::kernel::SourceLocation;
 use crate::ir::types::{Scalar, Type};
 use crate::ir::verify::VerifyError;
+use crate::sorting::sort_by_key;
 
 /// An error found while a kernel was built or verified.
 #[derive(Clone, PartialEq, Eq)]
@@ -103,7 +104,7 @@ pub struct BuildErrors {
 
 impl BuildErrors {
     pub(in crate::ir) fn new(kernel: &str, mut errors: Vec<BuildError>) -> BuildErrors {
-        errors.sort_by_key(|error| error.location);
+        sort_by_key(&mut errors, |error| error.location);
         errors.dedup();
         BuildErrors { kernel: kernel.to_owned(), errors }
     }

@@ -44,6 +44,7 @@ macro_rules! binary_operators {
             impl<'b> $Trait<Val<'b, $ty>> for $ty {
                 type Output = Val<'b, $ty>;
 
+                #[inline]
                 #[track_caller]
                 fn $method(self, rhs: Val<'b, $ty>) -> Val<'b, $ty> {
                     self.into_val(rhs.context()).$method(rhs)

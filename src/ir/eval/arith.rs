@@ -1,28 +1,29 @@
 //! Arithmetic, logic and comparison: one exhaustive match with one arm for each row of the family.
 
 use super::dispatch::{
-    with_bits, with_float, with_fused, with_int, with_number, with_ordered, with_signed,
+    with_bits, with_float, with_fused, with_int, with_modular, with_number, with_ordered,
+    with_signed, with_unsigned, with_word,
 };
-use super::lane::Lane;
 use super::number::{Bits, Float, Fused, Int, Number, Signed};
 use super::{Machine, bits, elem, integers, same};
 use crate::ir::entity::Value;
 use crate::ir::op::{Arith, Compare};
+use crate::ir::types::Type;
 
 /// Runs an arithmetic operation.
 pub(super) fn arith<M: Machine>(op: &Arith, machine: M) -> Option<M::Output> {
     match *op {
         Arith::Add { lhs, rhs } => {
             let ty = same(&machine, [lhs, rhs])?;
-            with_number!(ty, T => machine.binary::<T, T, T>([lhs, rhs], Number::add))?
+            with_modular!(ty, T => machine.binary::<T, T, T>([lhs, rhs], Number::add))?
         }
         Arith::Sub { lhs, rhs } => {
             let ty = same(&machine, [lhs, rhs])?;
-            with_number!(ty, T => machine.binary::<T, T, T>([lhs, rhs], Number::sub))?
+            with_modular!(ty, T => machine.binary::<T, T, T>([lhs, rhs], Number::sub))?
         }
         Arith::Mul { lhs, rhs } => {
             let ty = same(&machine, [lhs, rhs])?;
-            with_number!(ty, T => machine.binary::<T, T, T>([lhs, rhs], Number::mul))?
+            with_modular!(ty, T => machine.binary::<T, T, T>([lhs, rhs], Number::mul))?
         }
         Arith::Div { lhs, rhs } => {
             let ty = same(&machine, [lhs, rhs])?;
@@ -63,15 +64,15 @@ pub(super) fn arith<M: Machine>(op: &Arith, machine: M) -> Option<M::Output> {
         }
         Arith::And { lhs, rhs } => {
             let ty = same(&machine, [lhs, rhs])?;
-            with_bits!(ty, T => machine.binary::<T, T, T>([lhs, rhs], Bits::and))?
+            with_word!(ty, T => machine.binary::<T, T, T>([lhs, rhs], Bits::and))?
         }
         Arith::Or { lhs, rhs } => {
             let ty = same(&machine, [lhs, rhs])?;
-            with_bits!(ty, T => machine.binary::<T, T, T>([lhs, rhs], Bits::or))?
+            with_word!(ty, T => machine.binary::<T, T, T>([lhs, rhs], Bits::or))?
         }
         Arith::Xor { lhs, rhs } => {
             let ty = same(&machine, [lhs, rhs])?;
-            with_bits!(ty, T => machine.binary::<T, T, T>([lhs, rhs], Bits::xor))?
+            with_word!(ty, T => machine.binary::<T, T, T>([lhs, rhs], Bits::xor))?
         }
         Arith::Not { value } => {
             let ty = same(&machine, [value])?;
@@ -79,7 +80,7 @@ pub(super) fn arith<M: Machine>(op: &Arith, machine: M) -> Option<M::Output> {
         }
         Arith::Shl { value, amount } => {
             let ty = same(&machine, [value])?;
-            with_int!(ty, T => machine.binary::<T, u32, T>([value, amount], Int::shl))?
+            with_unsigned!(ty, T => machine.binary::<T, u32, T>([value, amount], Int::shl))?
         }
         Arith::Shr { value, amount } => {
             let ty = same(&machine, [value])?;
@@ -87,7 +88,10 @@ pub(super) fn arith<M: Machine>(op: &Arith, machine: M) -> Option<M::Output> {
         }
         Arith::Setp { lhs, rhs, compare } => {
             let ty = machine.type_of(lhs).filter(|ty| machine.type_of(rhs) == Some(*ty))?;
-            with_ordered!(ty, T => setp::<T, M>(compare, machine, [lhs, rhs]))?
+            match ty.scalar()?.is_float() {
+                true => with_float!(ty, T => setp_float::<T, M>(compare, machine, [lhs, rhs]))?,
+                false => setp_int(compare, machine, (ty, [lhs, rhs])),
+            }
         }
         Arith::Selp { cond, then_value, else_value } => {
             machine.select(cond, then_value, else_value)
@@ -132,23 +136,57 @@ pub(super) fn arith<M: Machine>(op: &Arith, machine: M) -> Option<M::Output> {
     }
 }
 
-fn setp<T: Lane + PartialOrd, M: Machine>(
+// Functions, because a closure is another type, and compiled again, for each arm of the macros.
+fn equal<T: PartialEq>(a: T, b: T) -> bool {
+    a == b
+}
+
+fn unequal<T: PartialEq>(a: T, b: T) -> bool {
+    a != b
+}
+
+fn less<T: PartialOrd>(a: T, b: T) -> bool {
+    a < b
+}
+
+fn at_most<T: PartialOrd>(a: T, b: T) -> bool {
+    a <= b
+}
+
+/// Compares integers. Equality is that of the words.
+fn setp_int<M: Machine>(
     compare: Compare,
     machine: M,
-    [a, b]: [Value; 2],
+    (ty, [a, b]): (Type, [Value; 2]),
+) -> Option<M::Output> {
+    match compare {
+        Compare::Eq => with_word!(ty, T => machine.binary([a, b], equal::<T>))?,
+        Compare::Ne => with_word!(ty, T => machine.binary([a, b], unequal::<T>))?,
+        Compare::Lt => with_ordered!(ty, T => machine.binary([a, b], less::<T>))?,
+        Compare::Le => with_ordered!(ty, T => machine.binary([a, b], at_most::<T>))?,
+        Compare::Gt => setp_int(Compare::Lt, machine, (ty, [b, a])),
+        Compare::Ge => setp_int(Compare::Le, machine, (ty, [b, a])),
+        // Integers are never unordered.
+        _ => None,
+    }
+}
+
+/// Compares floating point numbers.
+fn setp_float<T: Float + PartialOrd, M: Machine>(
+    compare: Compare,
+    machine: M,
+    values: [Value; 2],
 ) -> Option<M::Output> {
     // One bit for each order of the operands: unordered, less, greater, equal.
     let holds = match compare {
-        Compare::Eq => return machine.binary([a, b], |a: T, b: T| a == b),
-        Compare::Ne => {
-            return machine.binary([a, b], |a: T, b: T| a != b && a.partial_cmp(&b).is_some());
-        }
-        Compare::Neu => return machine.binary([a, b], |a: T, b: T| a != b),
-        Compare::Lt => return machine.binary([a, b], |a: T, b: T| a < b),
-        Compare::Le => return machine.binary([a, b], |a: T, b: T| a <= b),
-        Compare::Gt => return setp::<T, M>(Compare::Lt, machine, [b, a]),
-        Compare::Ge => return setp::<T, M>(Compare::Le, machine, [b, a]),
+        Compare::Eq => 0b1000,
+        Compare::Ne => 0b0110,
+        Compare::Lt => 0b0010,
+        Compare::Le => 0b1010,
+        Compare::Gt => 0b0100,
+        Compare::Ge => 0b1100,
         Compare::Equ => 0b1001,
+        Compare::Neu => 0b0111,
         Compare::Ltu => 0b0011,
         Compare::Leu => 0b1011,
         Compare::Gtu => 0b0101,
@@ -156,7 +194,10 @@ fn setp<T: Lane + PartialOrd, M: Machine>(
         Compare::Num => 0b1110,
         Compare::Nan => 0b0001,
     };
-    machine.binary([a, b], move |a: T, b: T| {
-        holds >> (u32::from(a <= b) | u32::from(a >= b) << 1) & 1 == 1
+    let [unordered, less, greater, equal] = [0, 1, 2, 3].map(|order| holds >> order & 1 == 1);
+    machine.binary(values, move |a: T, b: T| {
+        let (is_less, is_greater, is_equal) = (a < b, a > b, a == b);
+        let is_unordered = !(is_less | is_greater | is_equal);
+        is_less & less | is_greater & greater | is_equal & equal | is_unordered & unordered
     })
 }

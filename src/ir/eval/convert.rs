@@ -1,6 +1,6 @@
 //! Conversions of numbers, bits and vectors, one arm for each row of the family.
 
-use super::dispatch::with_scalar;
+use super::dispatch::{with_scalar, with_source, with_target};
 use super::number::Cvt;
 use super::round::{self, Source};
 use super::{Machine, elem, integers};
@@ -52,7 +52,13 @@ fn cvt<M: Machine>(machine: M, value: Value, to: Scalar) -> Option<M::Output> {
     if ty.vector().is_some() || (is_narrow && to != Scalar::Bool) {
         return machine.elements([value], move |[bits]| convert(from, to, bits));
     }
-    with_scalar!(from, A => with_scalar!(to, B => machine.unary(value, |x: A| Cvt::<B>::cvt(x))))??
+    match from {
+        Scalar::F32 => with_scalar!(to, B => machine.unary(value, <f32 as Cvt<B>>::cvt))?,
+        Scalar::F64 => with_scalar!(to, B => machine.unary(value, <f64 as Cvt<B>>::cvt))?,
+        _ => with_source!(from, A => {
+            with_target!(to, B => machine.unary(value, <A as Cvt<B>>::cvt))
+        })??,
+    }
 }
 
 /// Integers of type `i32` cut to the range of `to`, side by side.

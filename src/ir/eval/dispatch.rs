@@ -17,6 +17,28 @@ macro_rules! with_type {
         }
     };
 }
+/// Integers whose operation does not depend on the sign are unsigned.
+macro_rules! with_unsigned {
+    ($s:expr, $T:ident => $body:expr) => {
+        $crate::ir::eval::with_type!($s, [I8 u8, I16 u16, I32 u32, I64 u64, U8 u8, U16 u16, U32 u32, U64 u64], $T => $body)
+    };
+}
+/// Whole words: values are zero-extended in them.
+macro_rules! with_word {
+    ($s:expr, $T:ident => $body:expr) => {
+        $crate::ir::eval::with_type!($s, [Bool u32, I8 u32, I16 u32, I32 u32, I64 u64, U8 u32, U16 u32, U32 u32,
+            U64 u64], $T => $body)
+    };
+}
+/// Numbers with arithmetic modulo a power of two, then floating point ones.
+macro_rules! with_modular {
+    ($s:expr, $T:ident => $body:expr) => {
+        $crate::ir::eval::with_type!($s, [I8 u8, I16 u16, I32 u32, I64 u64, U8 u8, U16 u16, U32 u32, U64 u64,
+            F16 $crate::ir::f16, Bf16 $crate::ir::bf16, F32 f32, F64 f64;
+            F16X2 $crate::ir::eval::Pair<$crate::ir::f16>,
+            BF16X2 $crate::ir::eval::Pair<$crate::ir::bf16>], $T => $body)
+    };
+}
 macro_rules! with_int {
     ($s:expr, $T:ident => $body:expr) => {
         $crate::ir::eval::with_type!($s, [I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64], $T => $body)
@@ -50,10 +72,11 @@ macro_rules! with_signed {
             BF16X2 $crate::ir::eval::Pair<$crate::ir::bf16>], $T => $body)
     };
 }
+/// Types that are ordered as integers. Zero-extended words have the order of unsigned values, and that of `bool`.
 macro_rules! with_ordered {
     ($s:expr, $T:ident => $body:expr) => {
-        $crate::ir::eval::with_type!($s, [Bool bool, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32,
-            U64 u64, F16 $crate::ir::f16, Bf16 $crate::ir::bf16, F32 f32, F64 f64], $T => $body)
+        $crate::ir::eval::with_type!($s, [Bool u32, I8 i8, I16 i16, I32 i32, I64 i64, U8 u32, U16 u32, U32 u32,
+            U64 u64], $T => $body)
     };
 }
 macro_rules! with_bits {
@@ -62,6 +85,21 @@ macro_rules! with_bits {
             U64 u64], $T => $body)
     };
 }
+/// Integers that are converted: zero-extended words have the numbers of narrow unsigned values.
+macro_rules! with_source {
+    ($s:expr, $T:ident => $body:expr) => {
+        $crate::ir::eval::with_type!($s, [Bool bool, I8 i8, I16 i16, I32 i32, I64 i64, U8 u32, U16 u32, U32 u32,
+            U64 u64], $T => $body)
+    };
+}
+/// Types that integers are converted to: the bits do not depend on the sign of the result.
+macro_rules! with_target {
+    ($s:expr, $T:ident => $body:expr) => {
+        $crate::ir::eval::with_type!($s, [Bool bool, I8 u8, I16 u16, I32 u32, I64 u64, U8 u8, U16 u16, U32 u32,
+            U64 u64, F32 f32, F64 f64], $T => $body)
+    };
+}
+/// Types that floating point numbers are converted to.
 macro_rules! with_scalar {
     ($s:expr, $T:ident => $body:expr) => {
         $crate::ir::eval::with_type!($s, [Bool bool, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32,
@@ -70,6 +108,6 @@ macro_rules! with_scalar {
 }
 
 pub(crate) use {
-    with_bits, with_float, with_fused, with_int, with_number, with_ordered, with_scalar,
-    with_signed, with_type,
+    with_bits, with_float, with_fused, with_int, with_modular, with_number, with_ordered,
+    with_scalar, with_signed, with_source, with_target, with_type, with_unsigned, with_word,
 };

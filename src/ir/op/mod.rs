@@ -160,14 +160,11 @@ macro_rules! define_ops {
                     }
                 }
 
-                /// Calls `find` with each attribute, and returns its first result.
-                fn find_attribute<R>(
-                    &self,
-                    _find: &mut impl FnMut(&dyn Any) -> Option<R>,
-                ) -> Option<R> {
+                /// Calls `visit` with each attribute, in order.
+                fn for_each_attribute(&self, _visit: &mut dyn FnMut(&dyn Any)) {
                     match self {
                         $($Family::$Variant { $($attr,)* .. } => {
-                            None$(.or_else(|| _find($attr)))*
+                            $(_visit($attr);)*
                         })*
                     }
                 }
@@ -316,14 +313,11 @@ macro_rules! define_ops {
                 }
             }
 
-            /// Calls `find` with each attribute, and returns its first result.
-            fn find_attribute<R>(
-                &self,
-                find: &mut impl FnMut(&dyn Any) -> Option<R>,
-            ) -> Option<R> {
+            /// Calls `visit` with each attribute, in order.
+            fn for_each_attribute(&self, visit: &mut dyn FnMut(&dyn Any)) {
                 match self {
-                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => None,
-                    $(Op::$Family(op) => op.find_attribute(find),)*
+                    Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => {}
+                    $(Op::$Family(op) => op.for_each_attribute(visit),)*
                 }
             }
 
@@ -555,7 +549,13 @@ impl Op {
     /// The type that an attribute stands for: the target of a conversion, the type of a special register,
     /// the element of a variable, the pointer to an allocation.
     pub(in crate::ir) fn type_of_attribute(&self, ir: &KernelIr) -> Option<Type> {
-        self.find_attribute(&mut |attribute| parts::type_of(attribute, ir))
+        let mut found = None;
+        self.for_each_attribute(&mut |attribute| {
+            if found.is_none() {
+                found = parts::type_of(attribute, ir);
+            }
+        });
+        found
     }
 }
 

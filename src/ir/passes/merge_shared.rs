@@ -17,6 +17,7 @@ use crate::ir::entity::{Arena, Entity, OpId, RegionId, SharedId, Value};
 use crate::ir::kernel::{KernelIr, OpData, SharedData, ValueData, ValueDef};
 use crate::ir::op::{Control, Mem, Mma, Op, Sync};
 use crate::ir::types::{Space, Type};
+use crate::sorting::sort_by_key;
 
 /// The maximum number of pairs of accesses that are compared.
 const PAIRS: usize = 1 << 22;
@@ -121,7 +122,7 @@ impl Apart<'_> {
     fn groups(mut self, paths: &[Vec<Path>], alone: &[bool]) -> Vec<Vec<SharedId>> {
         let ir = self.ir;
         let mut all: Vec<SharedId> = ir.shared.keys().collect();
-        all.sort_unstable_by_key(|id| (std::cmp::Reverse(bytes(&ir.shared[*id])), id.index()));
+        sort_by_key(&mut all, |id| (std::cmp::Reverse(bytes(&ir.shared[*id])), id.index()));
         let mut groups: Vec<Vec<SharedId>> = Vec::new();
         for id in all {
             let joins = |apart: &mut Self, group: &[SharedId]| {
@@ -202,7 +203,7 @@ fn rewritten(ir: &KernelIr, groups: &[Vec<SharedId>]) -> KernelIr {
     let mut leaders: HashMap<SharedId, SharedId> = HashMap::new();
     // The allocations keep their order.
     let mut first: Vec<&Vec<SharedId>> = groups.iter().collect();
-    first.sort_unstable_by_key(|group| group.first().map(|id| id.index()));
+    sort_by_key(&mut first, |group| group.first().map(|id| id.index()));
     for group in first {
         let Some(&leader) = group.first() else { continue };
         let align = group.iter().map(|id| ir.shared[*id].align_bytes).max();

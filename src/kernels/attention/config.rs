@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::ir::Target;
+use crate::sorting::sort_by_key;
 
 use super::error::AttentionError;
 use super::problem::AttentionProblem;
@@ -213,7 +214,7 @@ impl AttentionConfig {
             let tiles = columns.flat_map(|columns| [64, 128, 192].map(|rows| [rows, columns]));
             let mut tiles: Vec<[u32; 2]> = tiles.collect();
             let area = |[rows, columns]: [u32; 2]| rows * columns;
-            tiles.sort_by_key(|tile| area(*tile).abs_diff(area(first.tile)));
+            sort_by_key(&mut tiles, |tile| area(*tile).abs_diff(area(first.tile)));
             // One stage more goes with the tiles that leave memory for it.
             for stages in [first.stages, first.stages + 1] {
                 all.extend(tiles.iter().map(|tile| AttentionConfig {

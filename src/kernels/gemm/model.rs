@@ -1,6 +1,7 @@
 //! [`GemmModel`] predicts the time of a matrix product.
 
 use crate::ir::types::Scalar;
+use crate::sorting::sort_by;
 use crate::tensor::Raster;
 
 use super::config::{GROUP, GemmConfig, LoadForm, Schedule, StoreForm};
@@ -258,7 +259,7 @@ impl GemmModel {
     ) -> Vec<(GemmConfig, Prediction)> {
         let mut ranked: Vec<(GemmConfig, Prediction)> =
             configs.iter().map(|config| (*config, self.predict(config, problem, regime))).collect();
-        ranked.sort_by(|(_, a), (_, b)| a.seconds.total_cmp(&b.seconds));
+        sort_by(&mut ranked, |(_, a), (_, b)| a.seconds.total_cmp(&b.seconds));
         ranked
     }
 

@@ -105,20 +105,22 @@ combine! {
 fn of<N: Combine, const BYTES: usize>(
     op: ReduceOp,
     parts: &[&[u8]],
-    read: impl Fn([u8; BYTES]) -> N,
-    write: impl Fn(N) -> [u8; BYTES],
+    read: fn([u8; BYTES]) -> N,
+    write: fn(N) -> [u8; BYTES],
 ) -> Vec<u8> {
-    let elements = parts.first().map_or(0, |part| part.len() / BYTES);
-    let element = |part: &&[u8], i: usize| -> Option<N> {
-        let bytes = part.get(i * BYTES..(i + 1) * BYTES)?;
-        bytes.try_into().ok().map(&read)
-    };
-    let combined = (0..elements).filter_map(|i| {
-        let all = parts.iter().filter_map(|part| element(part, i));
-        let all = all.reduce(|a, b| a.combine(op, b))?;
-        Some(write(if op == ReduceOp::Average { all.average(parts.len()) } else { all }))
-    });
-    combined.flatten().collect()
+    let Some((first, others)) = parts.split_first() else { return Vec::new() };
+    let mut out = Vec::with_capacity(first.len());
+    for (i, bytes) in first.as_chunks().0.iter().enumerate() {
+        let mut all = read(*bytes);
+        for other in others {
+            if let Some(bytes) = other.as_chunks().0.get(i) {
+                all = all.combine(op, read(*bytes));
+            }
+        }
+        let result = if op == ReduceOp::Average { all.average(parts.len()) } else { all };
+        out.extend_from_slice(&write(result));
+    }
+    out
 }
 
 #[cfg(test)]

@@ -9,13 +9,14 @@ use crate::sim::memory::mask::lanes_of;
 use crate::sim::memory::races::mbarrier_address;
 use crate::sim::trace::counts::{Moved, Mover};
 use crate::sim::trace::timeline::Engine;
+use crate::sorting::sort_by_key;
 
 /// The largest gap between pieces of one operand, in bytes, that counts as part of it: the rest of a swizzled row.
 const GAP: usize = 256;
 
 /// Joins pieces of at least 1 byte to ranges.
 fn joined(mut pieces: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    pieces.sort_unstable_by_key(|piece| piece.start);
+    sort_by_key(&mut pieces, |piece| piece.start);
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for piece in pieces {
         match ranges.last_mut() {

@@ -5,6 +5,7 @@ use super::cluster_barrier;
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
 use crate::sim::memory::warp_group::WarpGroup;
 use crate::sim::program::context::Park;
+use crate::sorting::sort_by_key;
 
 impl Cluster<'_> {
     /// Returns the stop of a cluster in which no warp can go on.
@@ -13,7 +14,7 @@ impl Cluster<'_> {
         let first = order.iter().copied().min_by_key(|number| self.suspicion(*number)).unwrap_or(0);
         // Those that wait with it for the same come with it.
         let at = |number: usize| (self.rank(number), self.warps[number].step());
-        order.sort_unstable_by_key(|number| {
+        sort_by_key(&mut order, |number| {
             (at(*number) != at(first), self.suspicion(*number).0, *number)
         });
         let stuck = order.iter().map(|number| self.stuck(*number)).collect();

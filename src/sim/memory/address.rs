@@ -208,6 +208,12 @@ pub(in crate::sim) fn lanes_where(f: impl Fn(usize) -> bool) -> u32 {
     (0..LANES).fold(0, |mask, lane| mask | if f(lane) { LANE_BIT[lane] } else { 0 })
 }
 
+/// The allocation of the lowest lane of `mask`, which is not empty, and all lanes of `mask` that have it.
+fn first_alloc(allocs: &[u32; LANES], mask: u32) -> (u32, u32) {
+    let alloc = allocs[mask.trailing_zeros() as usize];
+    (alloc, lanes_where(|lane| allocs[lane] == alloc) & mask)
+}
+
 impl Address {
     /// The allocation that a lane points into.
     pub(in crate::sim) fn allocation(&self, regs: &Regs, lane: usize) -> Allocation {
@@ -222,18 +228,13 @@ impl Address {
         mask: u32,
         mut access: impl FnMut(&mut Regs, Allocation, u32) -> RawResult,
     ) -> RawResult {
-        let slot = match self.pointer.alloc {
-            Alloc::Static(alloc) => return access(regs, Allocation::of(self.space, alloc), mask),
-            Alloc::Slot(slot) => slot as usize,
-        };
         let mut rest = mask;
+        // One call, because it is inlined.
         while rest != 0 {
-            let allocs = &regs.w[slot];
-            let alloc = allocs[rest.trailing_zeros() as usize];
-            let group = (0..LANES)
-                .filter(|lane| allocs[*lane] == alloc)
-                .fold(0, |group, lane| group | LANE_BIT[lane])
-                & rest;
+            let (alloc, group) = match self.pointer.alloc {
+                Alloc::Static(alloc) => (alloc, rest),
+                Alloc::Slot(slot) => first_alloc(&regs.w[slot as usize], rest),
+            };
             rest &= !group;
             access(regs, Allocation::of(self.space, alloc), group)?;
         }

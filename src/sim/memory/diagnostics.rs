@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use crate::ir::OpId;
 use crate::ir::types::Const;
 use crate::launch::assert::AssertFailures;
+use crate::sorting::sort_by_key;
 
 /// A failed assertion of a block.
 #[derive(Clone, Debug)]
@@ -50,13 +51,13 @@ impl Diagnostics {
 
     /// Keeps the failures of the lowest threads; those of a thread stay in the order of its program.
     fn sort(&mut self) {
-        self.failures.sort_by_key(|failure| failure.thread);
+        sort_by_key(&mut self.failures, |failure| failure.thread);
         self.failures.truncate(AssertFailures::RECORDED);
     }
 
     /// Returns the text printed since the last call, thread after thread.
     pub(in crate::sim) fn take_prints(&mut self) -> String {
-        self.prints.sort_by_key(|(thread, _)| *thread);
+        sort_by_key(&mut self.prints, |(thread, _)| *thread);
         self.prints.drain(..).map(|(_, text)| text).collect()
     }
 

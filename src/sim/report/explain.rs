@@ -28,6 +28,7 @@ use crate::sim::program::special::Shape;
 use crate::sim::race::Party;
 use crate::sim::report::said::Said;
 use crate::sim::stream_order::{Earlier, NameRacer};
+use crate::sorting::{sort, sort_by_key};
 
 /// Launch facts that a report needs.
 pub(in crate::sim) struct Launch<'l> {
@@ -73,7 +74,7 @@ impl Launch<'_> {
     pub(in crate::sim) fn failures(&self, said: Said) -> AssertFailures {
         let Said { failed, mut failures, .. } = said;
         // The sort keeps the order of the failures of a block.
-        failures.sort_by_key(|(block, _)| *block);
+        sort_by_key(&mut failures, |(block, _)| *block);
         let sites = AssertSites::new(self.ir, self.ir);
         let explained = failures.into_iter().take(AssertFailures::RECORDED).filter_map(|found| {
             let (block, Failure { thread, op, values, element }) = found;
@@ -271,7 +272,7 @@ fn hot_lines(launch: &Launch<'_>, steps: &[u32]) -> Vec<HotLine> {
     let mut lines: Vec<HotLine> =
         lines.map(|(location, count)| HotLine { location, percent: percent(count) }).collect();
     lines.retain(|line| line.percent > 0);
-    lines.sort_by_key(|line| Reverse(line.percent));
+    sort_by_key(&mut lines, |line| Reverse(line.percent));
     lines.truncate(3);
     lines
 }
@@ -284,7 +285,7 @@ fn lines(cause: &FaultCause, here: SourceLocation) -> Lines {
     let FaultCause::Race { other, .. } = cause else { return None };
     let key = |location: SourceLocation| (location.file, location.line, location.column);
     let mut both = [key(here), key(other.op.location)];
-    both.sort_unstable();
+    sort(&mut both);
     Some(both)
 }
 

@@ -12,6 +12,7 @@ use crate::sim::report::explain::Launch;
 use crate::sim::trace::Records;
 use crate::sim::trace::class::{OpClass, flops};
 use crate::sim::trace::counts::{Moved, Mover, StepCount};
+use crate::sorting::sort_by_key;
 
 /// Counts by operation and line.
 type ByLine = BTreeMap<(&'static str, u32, u32, &'static str), (SourceOp, OpClass, StepCount)>;
@@ -42,7 +43,7 @@ pub(in crate::sim) fn kernel_report(
         all.add(count);
     }
     let mut classes: Vec<(OpClass, u64)> = classes.into_iter().collect();
-    classes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    sort_by_key(&mut classes, |(_, count)| std::cmp::Reverse(*count));
     let (mut accesses, mut waits) = (Vec::new(), Vec::new());
     for (SourceOp { name: op, location }, class, count) in lines.into_values() {
         let StepCount { warps, blocked, global, shared, banks, .. } = count;
@@ -65,11 +66,11 @@ pub(in crate::sim) fn kernel_report(
             waits.push(WaitReport { op, location, warps, blocked });
         }
     }
-    accesses.sort_by_key(|access| {
+    sort_by_key(&mut accesses, |access| {
         let cost = access.bank_conflicts() + access.excess_sectors();
         std::cmp::Reverse((cost, access.global_bytes + access.shared_bytes))
     });
-    waits.sort_by_key(|wait| std::cmp::Reverse(wait.blocked));
+    sort_by_key(&mut waits, |wait| std::cmp::Reverse(wait.blocked));
     KernelReport {
         kernel: launch.ir.name.clone(),
         // A run that stops has no totals.

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use crate::sim::race::MbarrierAddress;
+use crate::sorting::{sort, sort_by_key};
 
 /// The bytes of the shared memory of a block.
 pub(in crate::sim) type Bytes = Range<usize>;
@@ -50,7 +51,7 @@ impl Fill {
     /// The bytes of shared memory that are filled.
     pub(in crate::sim) fn bytes(&self) -> u64 {
         let mut ranges: Vec<&Bytes> = self.ranges.iter().collect();
-        ranges.sort_unstable_by_key(|range| range.start);
+        sort_by_key(&mut ranges, |range| range.start);
         let add = |(bytes, end): (usize, usize), range: &Bytes| {
             let start = range.start.max(end);
             (bytes + range.end.saturating_sub(start), end.max(range.end))
@@ -205,7 +206,7 @@ impl Stages {
     /// The times of all stages, up to the last step `end`. Free time counts between the fills of a stage.
     pub(in crate::sim) fn time(&self, end: u32) -> StageTime {
         let mut keys: Vec<_> = self.fills.iter().map(Fill::stage).collect();
-        keys.sort_unstable();
+        sort(&mut keys);
         keys.dedup();
         let fills = self.fills.len() as u64;
         let mut time = StageTime { stages: keys.len() as u64, fills, ..StageTime::default() };

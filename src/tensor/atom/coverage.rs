@@ -4,6 +4,7 @@ use crate::errors::errors;
 
 use crate::layout::{Analysis, IntTuple, Layout, LayoutError, ModePath, Ratio, idx2crd};
 
+use crate::sorting::sort_by_key;
 use crate::tensor::error::TensorErrorKind;
 
 errors! {
@@ -85,7 +86,7 @@ fn leaves(layout: &Layout) -> Result<Vec<(ModePath, i64, i64)>, LayoutError> {
 fn first_wrong(layout: &Layout) -> Result<Option<(ModePath, i64, i64)>, LayoutError> {
     let mut leaves = leaves(layout)?;
     // Of modes that stand still, what they should do is what the others leave out.
-    leaves.sort_by_key(|(_, _, stride)| if *stride == 0 { i64::MAX } else { *stride });
+    sort_by_key(&mut leaves, |(_, _, stride)| if *stride == 0 { i64::MAX } else { *stride });
     let still = leaves.iter().find(|(_, _, stride)| *stride == 0).cloned();
     let mut needed = 1i64;
     for (mode, extent, stride) in leaves {

@@ -9,6 +9,7 @@ use crate::layout::{
 
 use super::SmemAtom;
 use super::tiled_copy::{Side, TiledCopy};
+use crate::sorting::sort_by_key;
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
 /// An access that the threads of a block make on a tile of shared memory, one after the other warp: thread `t`
@@ -275,7 +276,7 @@ pub fn choose_swizzle(
             }
         }
     }
-    candidates.sort_by_key(|candidate| {
+    sort_by_key(&mut candidates, |candidate| {
         let swizzle = candidate.swizzle;
         let changed = if swizzle.is_identity() { 0 } else { swizzle.bits() };
         (candidate.wavefronts(), candidate.atom.is_none(), changed, swizzle.base(), swizzle.shift())

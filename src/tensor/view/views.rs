@@ -11,6 +11,7 @@ use super::engine::{Engine, Readable, Writable};
 use super::names::kept_names;
 use super::pointer::{Recast, TensorPointer};
 use super::tensor::{RegisterTensor, Tensor};
+use crate::sorting::sort;
 use crate::tensor::error::TensorErrorKind;
 
 impl<'b, E: Engine<'b>> Tensor<E> {
@@ -392,7 +393,7 @@ fn thread_coords(threads: &Layout) -> Result<Layout, TensorErrorKind> {
         let overflow = LayoutError::Overflow { operation: "the number of threads" };
         place = place.checked_mul(extent).ok_or(overflow)?;
     }
-    leaves.sort_unstable();
+    sort(&mut leaves);
     let mut layout = LayoutBuilder::new();
     let mut next = 1;
     layout.open();

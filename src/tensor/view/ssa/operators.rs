@@ -58,7 +58,7 @@ operators! {
 }
 
 /// Operators with a single value on the left, which a type parameter cannot stand for: other crates may have types
-/// whose values do.
+/// whose values do. They are compiled where they are used: `#[inline]` leaves some hundreds of functions out of a build.
 macro_rules! on_the_left {
     ($($Trait:ident $method:ident [$($ty:ty)*];)*) => {$($(
         on_the_left!(@ $Trait $method $ty, $ty);
@@ -69,6 +69,7 @@ macro_rules! on_the_left {
         impl<'b> $Trait<&TensorSsa<'b, $ty>> for $Left {
             type Output = TensorSsa<'b, $ty>;
 
+            #[inline]
             #[track_caller]
             fn $method(self, rhs: &TensorSsa<'b, $ty>) -> TensorSsa<'b, $ty> {
                 let Some(any) = rhs.first() else { return rhs.clone() };
@@ -80,6 +81,7 @@ macro_rules! on_the_left {
         impl<'b> $Trait<TensorSsa<'b, $ty>> for $Left {
             type Output = TensorSsa<'b, $ty>;
 
+            #[inline]
             #[track_caller]
             fn $method(self, rhs: TensorSsa<'b, $ty>) -> TensorSsa<'b, $ty> {
                 self.$method(&rhs)
