@@ -60,8 +60,8 @@ macro_rules! errors {
     }};
     (@message $out:ident [$($doc:literal)+]) => {{
         let mut sentence = $crate::errors::Sentence::new($out);
-        $(std::fmt::Write::write_fmt(&mut sentence, format_args!($doc))?;)+
-        Ok(())
+        $(sentence.line(format_args!($doc));)+
+        sentence.written
     }};
 }
 pub(crate) use errors;
@@ -83,11 +83,20 @@ pub(crate) use message_as_debug;
 pub(crate) struct Sentence<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     started: bool,
+    /// The first error. A `?` for each line would be half of what the compiler has to do for an enum.
+    pub(crate) written: fmt::Result,
 }
 
 impl<'a, 'f> Sentence<'a, 'f> {
     pub(crate) fn new(out: &'a mut fmt::Formatter<'f>) -> Sentence<'a, 'f> {
-        Sentence { out, started: false }
+        Sentence { out, started: false, written: Ok(()) }
+    }
+
+    /// Writes a line, after lines without an error.
+    pub(crate) fn line(&mut self, line: fmt::Arguments<'_>) {
+        if self.written.is_ok() {
+            self.written = self.write_fmt(line);
+        }
     }
 }
 

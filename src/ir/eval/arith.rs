@@ -177,7 +177,16 @@ fn setp_float<T: Float + PartialOrd, M: Machine>(
     machine: M,
     values: [Value; 2],
 ) -> Option<M::Output> {
-    // One bit for each order of the operands: unordered, less, greater, equal.
+    let [unordered, less, greater, equal] = orders(compare);
+    machine.binary(values, move |a: T, b: T| {
+        let (is_less, is_greater, is_equal) = (a < b, a > b, a == b);
+        let is_unordered = !(is_less | is_greater | is_equal);
+        is_less & less | is_greater & greater | is_equal & equal | is_unordered & unordered
+    })
+}
+
+/// Returns whether a comparison holds for operands that are unordered, less, greater and equal.
+fn orders(compare: Compare) -> [bool; 4] {
     let holds = match compare {
         Compare::Eq => 0b1000,
         Compare::Ne => 0b0110,
@@ -194,10 +203,5 @@ fn setp_float<T: Float + PartialOrd, M: Machine>(
         Compare::Num => 0b1110,
         Compare::Nan => 0b0001,
     };
-    let [unordered, less, greater, equal] = [0, 1, 2, 3].map(|order| holds >> order & 1 == 1);
-    machine.binary(values, move |a: T, b: T| {
-        let (is_less, is_greater, is_equal) = (a < b, a > b, a == b);
-        let is_unordered = !(is_less | is_greater | is_equal);
-        is_less & less | is_greater & greater | is_equal & equal | is_unordered & unordered
-    })
+    [0, 1, 2, 3].map(|order| holds >> order & 1 == 1)
 }

@@ -2,7 +2,7 @@
 
 use super::lane::{Lane, Word};
 use super::number::Int;
-use super::{Machine, evaluate};
+use super::{Machine, evaluate, low};
 use crate::ir::entity::Value;
 use crate::ir::op::Op;
 use crate::ir::types::{Const, Scalar, Type};
@@ -81,7 +81,8 @@ impl Machine for Constants<'_> {
     }
 
     fn divide<T: Int>(self, values: [Value; 2], f: fn(T, T) -> T) -> Option<Const> {
-        let [dividend, divisor] = self.all(values)?.map(lane);
+        let [dividend, divisor] = self.all(values)?;
+        let (dividend, divisor) = (lane(dividend), lane(divisor));
         (divisor != T::ZERO).then(|| self.made(f(dividend, divisor)))
     }
 
@@ -98,7 +99,7 @@ impl Machine for Constants<'_> {
         values: [Value; N],
         f: impl Fn([u32; N]) -> u32 + Send + Sync + 'static,
     ) -> Option<Const> {
-        let words = self.all(values)?.map(|bits| bits as u32);
+        let words = self.all(values)?.map(low);
         Some(Const::new(self.result, f(words).into()))
     }
 

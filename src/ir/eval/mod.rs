@@ -147,15 +147,29 @@ fn integers<M: Machine, const N: usize>(
     f: impl Fn([i128; N]) -> i128 + Send + Sync + 'static,
 ) -> Option<M::Output> {
     let to = elem_of(machine.result()?)?;
+    let types = elems(&machine, values)?;
+    machine.elements(values, move |bits| Const::new(to, f(numbers(types, bits)) as u64).bits())
+}
+
+/// The scalar types of operands, or of their elements.
+fn elems<M: Machine, const N: usize>(machine: &M, values: [Value; N]) -> Option<[Scalar; N]> {
     let mut types = [Scalar::U32; N];
     for (ty, value) in types.iter_mut().zip(values) {
-        *ty = elem(&machine, value)?;
+        *ty = elem(machine, value)?;
     }
-    machine.elements(values, move |bits| {
-        let mut numbers = [0; N];
-        for (number, (ty, bits)) in numbers.iter_mut().zip(types.iter().zip(bits)) {
-            *number = Const::new(*ty, bits).as_int().unwrap_or(0);
-        }
-        Const::new(to, f(numbers) as u64).bits()
-    })
+    Some(types)
+}
+
+/// The numbers of integers from their bits.
+fn numbers<const N: usize>(types: [Scalar; N], bits: [u64; N]) -> [i128; N] {
+    let mut numbers = [0; N];
+    for (number, (ty, bits)) in numbers.iter_mut().zip(types.iter().zip(bits)) {
+        *number = Const::new(*ty, bits).as_int().unwrap_or(0);
+    }
+    numbers
+}
+
+/// The low bits. A function and no closure, because a closure is another type in each of its callers' instances.
+pub(crate) fn low(bits: u64) -> u32 {
+    bits as u32
 }

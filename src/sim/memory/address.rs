@@ -198,14 +198,26 @@ impl Offsets {
 }
 
 #[inline(always)]
-pub(in crate::sim) fn for_each_lane(mask: u32, f: impl FnMut(usize)) {
-    if mask == u32::MAX { (0..LANES).for_each(f) } else { lanes_of(mask).for_each(f) }
+pub(in crate::sim) fn for_each_lane(mask: u32, mut f: impl FnMut(usize)) {
+    if mask == u32::MAX {
+        for lane in 0..LANES {
+            f(lane);
+        }
+    } else {
+        for lane in lanes_of(mask) {
+            f(lane);
+        }
+    }
 }
 
 /// The lanes for which `f` is true.
 #[inline(always)]
 pub(in crate::sim) fn lanes_where(f: impl Fn(usize) -> bool) -> u32 {
-    (0..LANES).fold(0, |mask, lane| mask | if f(lane) { LANE_BIT[lane] } else { 0 })
+    let mut mask = 0;
+    for lane in 0..LANES {
+        mask |= if f(lane) { LANE_BIT[lane] } else { 0 };
+    }
+    mask
 }
 
 /// The allocation of the lowest lane of `mask`, which is not empty, and all lanes of `mask` that have it.

@@ -89,7 +89,7 @@ impl Machine for Lanes<'_, '_> {
         values: [Value; N],
         f: impl Fn([u32; N]) -> u32 + Send + Sync + 'static,
     ) -> Option<Inst> {
-        let f = in_threads(move |bits| f(bits.map(|bits| bits as u32)).into());
+        let f = in_threads(move |bits| f(bits.map(eval::low)).into());
         self.compiler.wordwise(self.result, values, f).ok()
     }
 
