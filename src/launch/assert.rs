@@ -15,6 +15,7 @@ use crate::ir::op::{Diagnostic, Op};
 use crate::ir::types::Scalar;
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 use crate::ir::{Entity, Format, KernelIr, OpId};
+#[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 use crate::sorting::sort_by_key;
 
 /// Assertions of a kernel that failed, in its launches since the device was last waited for.
