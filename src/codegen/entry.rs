@@ -1,6 +1,6 @@
 //! Writes one entry: its head, its registers, and its operations in order.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use smallvec::{SmallVec, smallvec};
 
@@ -20,6 +20,7 @@ use crate::ir::types::{Scalar, Space, Type, VectorType};
 use crate::ir::{
     ClusterShape, Entity, KernelIr, LocalData, LocationId, OpId, RegionId, Value, ValueDef,
 };
+use crate::sorting::sort_by_key;
 
 /// The source files that `.loc` directives name by number.
 #[derive(Debug, Default)]
@@ -118,7 +119,7 @@ pub(super) fn write(
         compares: negation::compares(ir),
         operands,
         value_ends: [0; Class::ALL.len()],
-        vectors: BTreeMap::new(),
+        vectors: Vec::new(),
         temp_ends: [0; Class::ALL.len()],
         location: None,
         last_location: None,
@@ -162,8 +163,9 @@ pub(super) struct Entry<'a> {
     operands: Vec<Operand>,
     /// For each class, one more than the highest number of a value's register.
     value_ends: [u32; Class::ALL.len()],
-    /// The vectors that have several registers: their class and number, by the number of the value.
-    vectors: BTreeMap<u32, (Class, u32)>,
+    /// The vectors that have several registers, as often as they are written: the number of the value, their class, and
+    /// their number.
+    vectors: Vec<(u32, Class, u32)>,
     /// For each class, the number of registers that the code generator added.
     temp_ends: [u32; Class::ALL.len()],
     /// The location that the next line comes from.
@@ -279,8 +281,11 @@ impl<'a> Entry<'a> {
         for (class, count) in Class::ALL.into_iter().zip(self.value_ends) {
             declare(class, class.prefix(), count);
         }
-        for (number, (class, count)) in &self.vectors {
-            declare(*class, &format!("{}{number}_", class.prefix()), *count);
+        let mut vectors = self.vectors.clone();
+        sort_by_key(&mut vectors, |(number, ..)| *number);
+        vectors.dedup();
+        for (number, class, count) in vectors {
+            declare(class, &format!("{}{number}_", class.prefix()), count);
         }
         for (class, count) in Class::ALL.into_iter().zip(self.temp_ends) {
             declare(class, &format!("%t{}", &class.prefix()[1..]), count);
@@ -436,7 +441,7 @@ impl<'a> Entry<'a> {
             }
             Reg::Part(class, number, _) => {
                 let registers = ty.vector().map_or(1, VectorType::registers);
-                self.vectors.insert(number, (class, registers));
+                self.vectors.push((number, class, registers));
             }
             Reg::Temp(..) | Reg::Var(..) => {}
         }

@@ -7,7 +7,7 @@ use crate::ir::SourceLocation;
 use crate::ir::types::Const;
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 use crate::ir::op::{Diagnostic, Op};
@@ -59,7 +59,7 @@ pub struct AssertFailure {
 #[derive(Debug)]
 pub(crate) struct AssertSites {
     kernel: String,
-    sites: BTreeMap<usize, Site>,
+    sites: HashMap<usize, Site>,
 }
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
@@ -78,7 +78,7 @@ impl AssertSites {
     /// The assertions of a kernel, with the paths that they have in `source`: the same kernel, or the one to which checks
     /// were added.
     pub(crate) fn new(ir: &KernelIr, source: &KernelIr) -> AssertSites {
-        let mut sites = BTreeMap::new();
+        let mut sites = HashMap::new();
         let is_assert = |ir: &KernelIr, id: OpId| {
             matches!(ir.ops[id].op, Op::Diagnostic(Diagnostic::Assert { .. }))
         };

@@ -1,8 +1,10 @@
 //! A launch: arguments and grid are checked, clusters run in parallel, the first fault is named.
 
 use std::cell::Cell;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
 
 use super::exec::cluster::{Arguments, Cluster, Count, Stop};
 use super::exec::warp_scheduler::COOPERATIVE_QUANTUM;
@@ -360,24 +362,36 @@ fn in_parallel<'c>(
             }
         }
     };
-    let pool = rayon_core::current_num_threads();
     // With race detection clusters share shadows, and what is found must not depend on the host.
-    let pool = if options.race { 1 } else { pool };
-    let workers = if options.threads == 0 { pool } else { options.threads.min(pool) };
+    let host = if options.race { 1 } else { host_threads() };
+    let workers = if options.threads == 0 { host } else { options.threads.min(host) };
     let workers = (workers as u64).min(clusters).max(1);
     if workers == 1 {
         return vec![work()];
     }
     let ran = Mutex::new(Vec::new());
-    rayon_core::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|_| {
-                let one = work();
-                ran.lock().unwrap_or_else(PoisonError::into_inner).push(one);
-            });
+    let run = || {
+        let one = work();
+        ran.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+    };
+    thread::scope(|scope| {
+        for _ in 1..workers {
+            // The clusters of a short launch end before there are as many threads. Where there are no more threads, those
+            // that there are do all.
+            let is_left = next.load(Relaxed) < clusters;
+            if !is_left || thread::Builder::new().spawn_scoped(scope, run).is_err() {
+                break;
+            }
         }
+        run();
     });
     ran.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The threads that the host runs at the same time.
+fn host_threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
 }
 
 /// The cluster that runs as number `number`, where clusters run one after the other.

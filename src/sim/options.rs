@@ -105,8 +105,9 @@ pub struct Options {
     /// uses none. It is checked from time to time, so some thousand more
     /// may be executed.
     pub fuel: u64,
-    /// Blocks or clusters that run at the same time, each on a thread of rayon's pool; 0 stands for as many as the pool
-    /// has threads. Without meaning where [`Options::cooperative`] is set.
+    /// Blocks or clusters that run at the same time, each on a thread of the host, which runs at most
+    /// [`available_parallelism`](std::thread::available_parallelism) of them; 0 stands for that many. Without meaning where
+    /// [`Options::cooperative`] is set.
     pub threads: usize,
     /// The destination of `printf`.
     pub output: Output,

@@ -1,6 +1,6 @@
 //! The shared memory of a block.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::mbarrier::Mbarrier;
@@ -60,7 +60,7 @@ pub(in crate::sim) struct Shared {
     pub(in crate::sim) stores: Stores,
     allocs: Vec<SharedRange>,
     /// By their first byte.
-    barriers: BTreeMap<usize, Slot>,
+    barriers: HashMap<usize, Slot>,
     /// Set when a phase of a barrier has ended since this was last taken.
     phase_ended: bool,
 }
@@ -72,7 +72,7 @@ impl Shared {
         let (written, allocs) = (words.clone(), allocs.to_vec());
         let stores = if watched { Stores::new(words.len() * 4) } else { Stores::default() };
         let incoming = vec![0; words.len().div_ceil(4)];
-        let barriers = BTreeMap::new();
+        let barriers = HashMap::new();
         Shared { written, words, incoming, stores, allocs, barriers, phase_ended: false }
     }
 

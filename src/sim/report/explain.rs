@@ -1,7 +1,7 @@
 //! Explains raw faults in the terms of the kernel: names, lines, threads.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::ir::op::{AsyncCopy, Effect, Mbarrier, Mma, Op};
@@ -263,7 +263,7 @@ pub(in crate::sim) fn explain(
 
 /// Returns the lines with the most of some steps.
 fn hot_lines(launch: &Launch<'_>, steps: &[u32]) -> Vec<HotLine> {
-    let mut counts: BTreeMap<(&str, u32), (SourceLocation, usize)> = BTreeMap::new();
+    let mut counts: HashMap<(&str, u32), (SourceLocation, usize)> = HashMap::new();
     for SourceOp { location, .. } in steps.iter().filter_map(|step| launch.op(*step)) {
         counts.entry((location.file, location.line)).or_insert((location, 0)).1 += 1;
     }
@@ -272,7 +272,7 @@ fn hot_lines(launch: &Launch<'_>, steps: &[u32]) -> Vec<HotLine> {
     let mut lines: Vec<HotLine> =
         lines.map(|(location, count)| HotLine { location, percent: percent(count) }).collect();
     lines.retain(|line| line.percent > 0);
-    sort_by_key(&mut lines, |line| Reverse(line.percent));
+    sort_by_key(&mut lines, |line| (Reverse(line.percent), line.location.file, line.location.line));
     lines.truncate(3);
     lines
 }

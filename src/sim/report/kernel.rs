@@ -1,6 +1,6 @@
 //! Makes the reports of launches from their records.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use crate::ir::SourceLocation;
 use crate::sim::fault::source::SourceOp;
@@ -15,7 +15,7 @@ use crate::sim::trace::counts::{Moved, Mover, StepCount};
 use crate::sorting::sort_by_key;
 
 /// Counts by operation and line.
-type ByLine = BTreeMap<(&'static str, u32, u32, &'static str), (SourceOp, OpClass, StepCount)>;
+type ByLine = HashMap<(&'static str, u32, u32, &'static str), (SourceOp, OpClass, StepCount)>;
 
 /// Makes the report of a launch.
 pub(in crate::sim) fn kernel_report(
@@ -23,7 +23,7 @@ pub(in crate::sim) fn kernel_report(
     report: &LaunchReport,
     records: &Records,
 ) -> KernelReport {
-    let (mut classes, mut flops_128) = (BTreeMap::new(), 0u64);
+    let (mut classes, mut flops_128) = (HashMap::new(), 0u64);
     let mut lines = ByLine::new();
     let (mut warps, mut threads) = (0, 0);
     for (step, count) in (0..).zip(&records.counts.steps).filter(|(_, count)| count.warps > 0) {
@@ -43,9 +43,11 @@ pub(in crate::sim) fn kernel_report(
         all.add(count);
     }
     let mut classes: Vec<(OpClass, u64)> = classes.into_iter().collect();
-    sort_by_key(&mut classes, |(_, count)| std::cmp::Reverse(*count));
+    sort_by_key(&mut classes, |(class, count)| (std::cmp::Reverse(*count), *class));
     let (mut accesses, mut waits) = (Vec::new(), Vec::new());
-    for (SourceOp { name: op, location }, class, count) in lines.into_values() {
+    let mut lines: Vec<_> = lines.into_values().collect();
+    sort_by_key(&mut lines, |(op, ..)| (op.location, op.name));
+    for (SourceOp { name: op, location }, class, count) in lines {
         let StepCount { warps, blocked, global, shared, banks, .. } = count;
         if global.bytes + shared.bytes > 0 {
             accesses.push(AccessReport {

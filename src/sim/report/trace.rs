@@ -1,6 +1,6 @@
 //! Writes the trace of a launch as JSON.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use crate::ir::SourceLocation;
 use crate::json::Json;
@@ -15,11 +15,12 @@ use crate::sim::race::MbarrierAddress;
 use crate::sim::report::explain::Launch;
 use crate::sim::trace::class::OpClass;
 use crate::sim::trace::counts::{Moved, Mover};
-use crate::sim::trace::heat::{Mapped, Unit};
+use crate::sim::trace::heat::Mapped;
 use crate::sim::trace::stages::{Fill, Filler};
 use crate::sim::trace::timeline::{
     Arriver, BarrierKey, Engine, Event, Flight, PhaseLog, Timeline, Wait,
 };
+use crate::sorting::{sort, sort_by_key};
 
 /// The sentence that each trace has.
 const NOTE: &str = "Steps are the order in which the simulator ran the operations. They are no cycles: arithmetic takes \
@@ -37,9 +38,9 @@ fn step(at: Option<u32>) -> Json {
 #[derive(Default)]
 struct Index {
     ops: Vec<Json>,
-    op_of: BTreeMap<u32, usize>,
+    op_of: HashMap<u32, usize>,
     lines: Vec<Json>,
-    line_of: BTreeMap<(&'static str, u32), usize>,
+    line_of: HashMap<(&'static str, u32), usize>,
 }
 
 impl Index {
@@ -89,11 +90,12 @@ pub(in crate::sim) fn trace(
 
     // Barriers are numbered in the order of their keys; those with waits only count too.
     let waits = || timeline.waits.iter().chain(timeline.open_waits());
-    let mut keys: BTreeMap<BarrierKey, u64> =
-        timeline.barriers.keys().map(|key| (*key, 0)).collect();
-    keys.extend(waits().map(|wait| (wait.on, 0)));
-    keys.iter_mut().zip(0..).for_each(|((_, index), number)| *index = number);
-    let barrier_of = |key: BarrierKey| Json::option(keys.get(&key).copied(), number);
+    let mut keys: Vec<BarrierKey> = timeline.barriers.keys().copied().collect();
+    keys.extend(waits().map(|wait| wait.on));
+    sort(&mut keys);
+    keys.dedup();
+    let number_of = |key: BarrierKey| keys.binary_search(&key).ok().map(|index| index as u64);
+    let barrier_of = |key: BarrierKey| Json::option(number_of(key), number);
     let memory = |barrier: Option<MbarrierAddress>| {
         barrier.map_or(Json::Null, |barrier| barrier_of(BarrierKey::Memory(barrier)))
     };
@@ -129,7 +131,7 @@ pub(in crate::sim) fn trace(
     let stages = stages(timeline, &memory);
     let none = Vec::new();
     let mut barriers = Vec::new();
-    for key in keys.keys() {
+    for key in &keys {
         let phases = timeline.barriers.get(key).unwrap_or(&none);
         barriers.push(barrier(launch, timeline, &mut index, *key, phases));
     }
@@ -171,11 +173,9 @@ pub(in crate::sim) fn trace(
 
 /// The stages, each with its fills.
 fn stages(timeline: &Timeline, memory: &dyn Fn(Option<MbarrierAddress>) -> Json) -> Vec<Json> {
-    let mut stages: BTreeMap<_, Vec<&Fill>> = BTreeMap::new();
-    for fill in &timeline.stages.fills {
-        stages.entry(fill.stage()).or_default().push(fill);
-    }
-    let stage = |fills: Vec<&Fill>| {
+    let mut all: Vec<&Fill> = timeline.stages.fills.iter().collect();
+    sort_by_key(&mut all, |fill| fill.stage());
+    let stage = |fills: &[&Fill]| {
         let Some(first) = fills.first() else { return Json::Null };
         let full = match first.filler {
             Filler::Barrier(byte) => Some(MbarrierAddress { rank: first.block, byte }),
@@ -200,7 +200,7 @@ fn stages(timeline: &Timeline, memory: &dyn Fn(Option<MbarrierAddress>) -> Json)
             ("fills", Json::List(fills.iter().map(fill).collect())),
         ])
     };
-    stages.into_values().map(stage).collect()
+    all.chunk_by(|a, b| a.stage() == b.stage()).map(stage).collect()
 }
 
 fn barrier(
@@ -273,29 +273,30 @@ fn heat(launch: &Launch<'_>, index: &mut Index, timeline: &Timeline) -> Vec<Json
         }
     };
     // Several steps may be of one line.
-    let mut maps: BTreeMap<_, BTreeMap<u64, Unit>> = BTreeMap::new();
-    for ((step, mapped), units) in &timeline.heat.maps {
+    let mut units = Vec::new();
+    for ((step, mapped, unit), found) in &timeline.heat.units {
         let Some(SourceOp { name, location }) = launch.op(*step) else { continue };
-        for (unit, found) in units {
-            let (place, unit) = place(*mapped, *unit);
-            let line = (location.file, location.line, name);
-            let map = maps.entry((line, place)).or_default();
-            let Unit { accesses, excess } = map.entry(unit).or_default();
-            (*accesses, *excess) = (*accesses + found.accesses, *excess + found.excess);
-        }
+        let (place, unit) = place(*mapped, *unit);
+        units.push((((location.file, location.line, name), place), unit, *found));
     }
+    sort_by_key(&mut units, |(map, unit, _)| (map.clone(), *unit));
     let mut all = Vec::new();
-    for (((file, line, op), (memory, name, bytes)), units) in maps {
-        let each = |(unit, found): (&u64, &Unit)| {
-            [number(*unit), number(found.accesses), number(found.excess)]
-        };
+    for map in units.chunk_by(|a, b| a.0 == b.0) {
+        let Some((((file, line, op), (memory, name, bytes)), ..)) = map.first() else { continue };
+        let mut list = Vec::new();
+        for same in map.chunk_by(|a, b| a.1 == b.1) {
+            let accesses: u32 = same.iter().map(|(.., found)| found.accesses).sum();
+            let excess: u32 = same.iter().map(|(.., found)| found.excess).sum();
+            let unit = same.first().map_or(0, |(_, unit, _)| *unit);
+            list.extend([number(unit), number(accesses), number(excess)]);
+        }
         all.push(Json::Object(vec![
-            ("op", Json::text(op)),
-            ("line", index.line(SourceLocation { file, line, column: 0 })),
-            ("memory", Json::text(memory)),
-            ("name", Json::text(name)),
-            ("unit", number(bytes)),
-            ("units", Json::List(units.iter().flat_map(each).collect())),
+            ("op", Json::text(*op)),
+            ("line", index.line(SourceLocation { file, line: *line, column: 0 })),
+            ("memory", Json::text(*memory)),
+            ("name", Json::text(name.clone())),
+            ("unit", number(*bytes)),
+            ("units", Json::List(list)),
         ]));
     }
     all

@@ -6,7 +6,7 @@ use crate::ir::types::{Space, Type};
 use crate::ir::{OpId, Value};
 
 /// The class of an operation in a report and in a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum OpClass {
     /// Arithmetic, conversions, variables, addresses and control flow. A trace counts them and does not list them.

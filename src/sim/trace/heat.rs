@@ -1,7 +1,7 @@
 //! Heat maps: for each operation, the words of shared memory and the sectors of global memory that its lanes access.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use super::counts::LaneAccess;
 use crate::sim::race::Target;
@@ -19,7 +19,7 @@ pub(in crate::sim) struct Unit {
 }
 
 /// The memory of a map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::sim) enum Mapped {
     /// Shared memory of the blocks of the cluster, all as one.
     Shared,
@@ -27,11 +27,10 @@ pub(in crate::sim) enum Mapped {
     Global(usize),
 }
 
-/// The maps of a cluster, by step and memory.
+/// The maps of a cluster, by step, memory and unit.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sim) struct Heat {
-    pub(in crate::sim) maps: BTreeMap<(u32, Mapped), BTreeMap<u64, Unit>>,
-    units: usize,
+    pub(in crate::sim) units: HashMap<(u32, Mapped, u64), Unit>,
     /// Set if units were left out.
     pub(in crate::sim) truncated: bool,
 }
@@ -43,19 +42,16 @@ impl Heat {
             Target::Shared(_) => Mapped::Shared,
             Target::Global(param) => Mapped::Global(param),
         };
-        let map = self.maps.entry((step, mapped)).or_default();
         let (units, truncated) = (&mut self.units, &mut self.truncated);
         access.units_with_excess(|unit, excess| {
-            let found = match map.entry(unit) {
+            let is_full = units.len() >= MOST;
+            let found = match units.entry((step, mapped, unit)) {
                 Entry::Occupied(entry) => entry.into_mut(),
-                Entry::Vacant(_) if *units >= MOST => {
+                Entry::Vacant(_) if is_full => {
                     *truncated = true;
                     return;
                 }
-                Entry::Vacant(entry) => {
-                    *units += 1;
-                    entry.insert(Unit::default())
-                }
+                Entry::Vacant(entry) => entry.insert(Unit::default()),
             };
             found.accesses += 1;
             found.excess += excess;

@@ -3,7 +3,7 @@
 //! Time is a count of steps. A step has at most one event of a warp, and what an event completes is in its step. Between
 //! two steps is at least one event; arithmetic takes no steps. So time is an order, and no number of cycles.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use super::heat::Heat;
 use super::stages::{Bytes, Filler, Stages};
@@ -25,7 +25,7 @@ pub(in crate::sim) struct Event {
 }
 
 /// A barrier that threads arrive at and wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::sim) enum BarrierKey {
     /// In shared memory.
     Memory(MbarrierAddress),
@@ -120,7 +120,7 @@ pub(in crate::sim) struct Timeline {
     pub(in crate::sim) events: Vec<Event>,
     pub(in crate::sim) waits: Vec<Wait>,
     pub(in crate::sim) flights: Vec<Flight>,
-    pub(in crate::sim) barriers: BTreeMap<BarrierKey, Vec<PhaseLog>>,
+    pub(in crate::sim) barriers: HashMap<BarrierKey, Vec<PhaseLog>>,
     pub(in crate::sim) stages: Stages,
     /// For each `wgmma` of a warp group that is in flight: its number there, and its number here.
     wgmma: Vec<(usize, usize, u64, usize)>,

@@ -1,6 +1,5 @@
 //! Engines: what the indices of a tensor's layout are counted from.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::ir::builder::{AnyVector, DeviceCoord, IntoOperand, Ty};
@@ -237,8 +236,10 @@ impl<'b, T: Ty> Rmem<'b, T> {
         layout: &Layout,
         value: impl IntoOperand<'b, T>,
     ) -> Result<(), LayoutError> {
-        let (value, indices) = (k.value(value), layout.indices()?);
-        for index in indices.collect::<BTreeSet<i64>>() {
+        let (value, mut indices) = (k.value(value), layout.indices()?.collect::<Vec<i64>>());
+        indices.sort_unstable();
+        indices.dedup();
+        for index in indices {
             let place = self.offset.checked_add(index).and_then(|at| u32::try_from(at).ok());
             self.registers.set(k, place.unwrap_or(u32::MAX), value);
         }

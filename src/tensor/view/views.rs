@@ -1,7 +1,5 @@
 //! Parts and other arrangements of a tensor: nothing is moved, only layouts and engines change.
 
-use std::collections::BTreeSet;
-
 use crate::ir::builder::DeviceCoord;
 use crate::ir::{Body, Element, Val};
 use crate::layout::{Arrange, Layout, LayoutBuilder, LayoutError, Names, Tiler, TilerRef};
@@ -290,8 +288,10 @@ impl<'b, T: Element> RegisterTensor<'b, T> {
                 (1, i64::from(from.bits() / to.bits()))
             };
             let fragment = RegisterTensor::<U>::registers(k, layout);
-            let groups: BTreeSet<i64> =
+            let mut groups: Vec<i64> =
                 fragment.layout.indices()?.map(|index| index.div_euclid(new)).collect();
+            groups.sort_unstable();
+            groups.dedup();
             let run = |group: i64, len: i64| (group * len..group * len + len).collect::<Vec<_>>();
             for group in groups {
                 let vector = self.engine.read_vector(k, &run(group, old));
