@@ -69,10 +69,10 @@ pub use gemm::{
     gemm,
 };
 pub use pipeline::{
-    CpAsyncPipeline, CpAsyncState, DynamicScheduler, DynamicWork, HeadSections, OrderedBarrier,
-    ParseRasterError, PipelineState, Raster, RowGroup, RowGroups, SequenceTile, Sequences,
-    StaticScheduler, Tile, TileScheduler, TmaPipeline, TmaStorePipeline, WarpRole, WorkCounter,
-    WorkNumbers, WorkScheduler, warp_roles,
+    CpAsyncPipeline, CpAsyncState, DynamicScheduler, DynamicWork, GroupSizes, HeadSections,
+    OrderedBarrier, ParseRasterError, PipelineState, Raster, RowGroup, RowGroups, SequenceTile,
+    Sequences, StaticScheduler, Tile, TileScheduler, TmaPipeline, TmaStorePipeline, WarpRole,
+    WorkCounter, WorkNumbers, WorkScheduler, warp_roles,
 };
 pub use rows::{
     ColumnElements, CurrentRow, RowAccess, RowColumns, RowCopy, RowElements, RowInput, RowLoop,

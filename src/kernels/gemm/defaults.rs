@@ -281,6 +281,10 @@ impl GemmConfig {
     /// Returns of A, B and D whether its pitch or its batch stride is no multiple of `bytes`.
     pub(super) fn unaligned_operands(&self, problem: &GemmProblem, bytes: u64) -> [bool; 3] {
         let Ok(strides) = problem.strides(self) else { return [false; 3] };
+        if self.ragged {
+            // Those of the problem are of no matrix.
+            return [false; 3];
+        }
         let of = |[pitch, next]: [u64; 2], scalar: Scalar| {
             let unaligned =
                 |stride: u64| !(stride * u64::from(scalar.size_bytes())).is_multiple_of(bytes);
@@ -321,8 +325,8 @@ impl GemmConfig {
     /// A configuration with what this one asks for: target, types, contiguous modes, epilogue, groups.
     fn wanted(&self, config: GemmConfig) -> GemmConfig {
         let GemmConfig { target, a, b, c, d, acc, major_a, major_b, .. } = *self;
-        let GemmConfig { epilogue, pairs, grouped, .. } = *self;
-        let config = GemmConfig { epilogue, pairs, grouped, ..config };
+        let GemmConfig { epilogue, pairs, grouped, ragged, .. } = *self;
+        let config = GemmConfig { epilogue, pairs, grouped, ragged, ..config };
         GemmConfig { target, a, b, c, d, acc, major_a, major_b, ..config }
     }
 }

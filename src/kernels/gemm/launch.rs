@@ -40,12 +40,15 @@ pub struct GemmArgs<'h, A, B = A, C = A, D = C> {
     pub beta: f32,
     /// The rows of the groups, where the configuration is [grouped](GemmConfig::grouped).
     pub groups: Option<GroupRows<'h>>,
+    /// The [words](RaggedProblem::words) of the products, where the configuration is [ragged](GemmConfig::ragged).
+    pub products: Option<&'h Buffer<i64>>,
 }
 
 impl<'h, A, B, C, D> GemmArgs<'h, A, B, C, D> {
     /// A product without epilogue.
     pub fn new(a: &'h Buffer<A>, b: &'h Buffer<B>, d: &'h mut Buffer<D>) -> Self {
-        GemmArgs { a, b, c: None, d, bias: None, alpha: 1.0, beta: 0.0, groups: None }
+        let (alpha, beta, c, bias) = (1.0, 0.0, None, None);
+        GemmArgs { a, b, c, d, bias, alpha, beta, groups: None, products: None }
     }
 
     /// The same with a factor of the product.
@@ -61,6 +64,11 @@ impl<'h, A, B, C, D> GemmArgs<'h, A, B, C, D> {
     /// The same with the rows of groups.
     pub fn groups(self, groups: GroupRows<'h>) -> Self {
         GemmArgs { groups: Some(groups), ..self }
+    }
+
+    /// The same with products of different sizes.
+    pub fn products(self, table: &'h Buffer<i64>) -> Self {
+        GemmArgs { products: Some(table), ..self }
     }
 
     /// The same with a bias.
@@ -116,7 +124,7 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A,
         let loaded = match &self.kernel {
             AnyKernel::Sm90(plan, kernel) => AnyFunction::Sm90(
                 plan.clone(),
-                Box::new(Product::load(options, kernel, device)?),
+                Box::new(Product::load(options, (self.config(), kernel), device)?),
                 repack()?,
             ),
             AnyKernel::Threads(kernel) => AnyFunction::Threads(kernel.load(options, device)?),
@@ -242,10 +250,16 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
         problem: &GemmProblem,
         strides: &GemmStrides,
         (a, b, d): Operands<'h, (A, B, D)>,
-        groups: Option<GroupRows<'h>>,
+        (groups, products): (Option<GroupRows<'h>>, Option<&'h Buffer<i64>>),
     ) -> Result<AnyArgs<'h, (A, B, D), E>, GemmError> {
         let config = &self.config;
         let groups = config.groups(problem, groups)?;
+        if let Some(table) = config.products(problem, products)?
+            && let AnyFunction::Sm90(plan, product, _) = &self.loaded
+        {
+            let args = Sm90Args::ragged((plan, product), config, (a, b, d), problem, table)?;
+            return Ok(AnyArgs::Sm90(*config, Box::new(args)));
+        }
         let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
         let lines =
             |major, lines, depth| if major == Major::K { (lines, depth) } else { (depth, lines) };
@@ -370,7 +384,8 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
         let strides = config.check_problem(problem)?;
         self.check_epilogue(problem, &strides, &args)?;
         let epilogue = self.epilogue_values(&strides, &args);
-        let args = self.bind(problem, &strides, (args.a, args.b, args.d), args.groups)?;
+        let args =
+            self.bind(problem, &strides, (args.a, args.b, args.d), (args.groups, args.products))?;
         let grid = config.grid(problem, self.sms);
         Ok(GemmLaunch { grid, programmatic: config.programmatic, args, epilogue })
     }
@@ -445,7 +460,8 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
     ) -> Result<(), GemmError> {
         let strides = self.config.check_problem(problem)?;
         self.check_epilogue(problem, &strides, &args)?;
-        let mut args = self.bind(problem, &strides, (args.a, args.b, args.d), args.groups)?;
+        let mut args =
+            self.bind(problem, &strides, (args.a, args.b, args.d), (args.groups, args.products))?;
         let mut list = ArgList::default();
         E::erase(epilogue, &mut list);
         args.run(how, self.config.grid(problem, self.sms), &mut list)

@@ -19,6 +19,7 @@ mod padded_tile;
 mod parts;
 mod problem;
 mod product;
+mod ragged;
 mod regime;
 mod repack;
 mod sm80;
@@ -38,6 +39,7 @@ pub use machine::{Machine, Parameters};
 pub use model::{GemmModel, Prediction};
 pub use parts::Splits;
 pub use problem::{GemmProblem, GemmStrides, MatrixStrides};
+pub use ragged::RaggedProblem;
 pub use regime::{ParseRegimeError, Regime};
 #[cfg(feature = "tune")]
 pub(crate) use types::in_memory;

@@ -2,7 +2,7 @@
 
 use crate::ir::builder::{IntoValues, Values};
 use crate::ir::{Body, Val};
-use crate::tensor::{RowGroups, Tile, TileScheduler};
+use crate::tensor::{GroupSizes, RowGroups, Tile, TileScheduler};
 
 use super::config::GemmConfig;
 
@@ -75,6 +75,8 @@ pub(super) struct Parts<'b> {
     extents: [Val<'b, i32>; 3],
     /// Steps along K of a tile.
     steps: Val<'b, i32>,
+    /// Products of different sizes, and the columns of a step.
+    sizes: Option<(GroupSizes<'b>, Val<'b, i32>)>,
     /// Blocks of a cluster along M and N.
     cluster: [u32; 2],
 }
@@ -136,7 +138,20 @@ impl<'b> Parts<'b> {
         let [rows, columns, batch] = extents;
         let tiles = TileScheduler::new(k, raster, [rows, columns, batch * splits.even()]);
         let tiles = tiles.clusters(cluster).row_groups(k, groups, size);
-        Parts { tiles, splits, extents, steps, cluster }
+        Parts { tiles, splits, extents, steps, sizes: None, cluster }
+    }
+
+    /// The same for products of different sizes, if there are any.
+    pub(super) fn of_sizes(
+        self,
+        k: &Body<'b, '_>,
+        config: &GemmConfig,
+        sizes: Option<GroupSizes<'b>>,
+    ) -> Self {
+        let [m, n, depth] = config.tile;
+        let tiles = self.tiles.group_sizes(k, sizes, [m, n]);
+        let sizes = sizes.map(|sizes| (sizes, k.constant(depth.cast_signed())));
+        Parts { tiles, sizes, ..self }
     }
 
     /// Returns the part of a thread block that does not stay.
@@ -152,6 +167,11 @@ impl<'b> Parts<'b> {
         'b: 'c,
     {
         let (splits, zero) = (self.splits.even(), k.constant(0));
+        if let Some((sizes, depth)) = self.sizes {
+            let [_, _, columns] = sizes.of(k, tile.batch);
+            let end = (columns + (depth - 1)) / depth;
+            return Part { tile, first: zero, end, number: zero };
+        }
         if splits == 1 {
             return Part { tile, first: zero, end: self.steps, number: zero };
         }

@@ -13,10 +13,10 @@ use crate::ir::{
 };
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
-    GlobalLines, GlobalRows, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor, RowGroups,
-    SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines, ThrStore, Tile,
-    TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensor, ValType, WarpRole, Wgmma,
-    WgmmaMainloop, warp_roles,
+    GlobalLines, GlobalRows, GroupSizes, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor,
+    RowGroups, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines,
+    ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensor, ValType, WarpRole,
+    Wgmma, WgmmaMainloop, warp_roles,
 };
 
 use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
@@ -25,6 +25,7 @@ use super::error::GemmError;
 use super::groups::GroupParams;
 use super::parts::{Part, Parts};
 use super::problem::{GemmProblem, GemmStrides};
+use super::ragged::{FormParams, MAP, MAPS, ProductParams, RaggedProblem};
 use super::split::{SplitArgs, SplitParams, Threads};
 use super::types::{Types, in_memory, val_type};
 
@@ -104,6 +105,9 @@ pub(super) type SplitByLines<T, E> = (LineParams<T>, Params<E>, (Rows<T>, SplitP
 
 pub(super) type ByGroups<T, E> = (MapParams<T>, Params<E>, GroupParams<<T as Types>::D>);
 
+/// The parameters of the kernel for products of different sizes.
+pub(super) type Ragged<T, E> = (FormParams<T>, Params<E>, ProductParams<<T as Types>::D>);
+
 /// The kernel of a configuration.
 pub(super) enum Sm90Kernel<T: Types, E: EpilogueParameter> {
     Whole(Kernel<Whole<T, E>>),
@@ -113,6 +117,7 @@ pub(super) enum Sm90Kernel<T: Types, E: EpilogueParameter> {
     Lines(Kernel<ByLines<T, E>>),
     SplitLines(Kernel<SplitByLines<T, E>>),
     Groups(Kernel<ByGroups<T, E>>),
+    Ragged(Kernel<Ragged<T, E>>),
 }
 
 /// The sizes in a kernel body.
@@ -124,6 +129,8 @@ type MapOf<'p, 'a, E> = TmaTensor<'p, 'a, TensorMap<E, 3>>;
 /// A and B in a kernel body.
 enum Input<'p, 'a, A: Element, B: Element> {
     Maps(Box<(MapOf<'p, 'a, A>, MapOf<'p, 'a, B>)>),
+    /// Maps in memory, made from these.
+    Made(Val<'a, TensorMap<A, 3>>, Val<'a, TensorMap<B, 3>>, Val<'a, Global<u64>>),
     Lines(Box<(ThrLines<'a, A>, ThrLines<'a, B>)>),
 }
 
@@ -148,6 +155,15 @@ fn groups<'a, D: Element>(
     let GroupParams { d: (map, to), strides, bounds, count, capacity } = of;
     let rows = GlobalRows { to, strides, extents: sizes.extents };
     StoreDestination::Groups { map, rows, groups: RowGroups { bounds, count, capacity } }
+}
+
+fn products<'a, D: Element>(
+    of: ProductParams<D, OnDevice<'a>>,
+    _: &Sizes<'a>,
+) -> StoreDestination<'a, D> {
+    let ProductParams { d: map, maps, table, count } = of;
+    let sizes = GroupSizes { table, words: RaggedProblem::WORDS, count };
+    StoreDestination::Made { map, maps: maps.offset(2 * MAP), words: MAPS, sizes }
 }
 
 /// An operand: the layout of its ring of tiles in shared memory, and the copy that fetches a tile.
@@ -249,6 +265,20 @@ impl Plan {
         Ok([a, self.b.map(self.config.major_b, [n, k, batch], strides.b)?])
     }
 
+    /// Maps of A, B and D of one element, for a kernel that makes maps from them for matrices of up to the sizes of a problem.
+    pub(super) fn map_forms(&self, problem: &GemmProblem) -> Result<[TensorMapDesc; 3], GemmError> {
+        let GemmConfig { major_a, major_b, .. } = self.config;
+        let of = |operand: &Operand, major, lines: u32| -> Result<_, GemmError> {
+            let columns = if major == Major::K { problem.k } else { lines };
+            // Promotion as for rows that follow each other.
+            let pitch = u64::from(columns).next_multiple_of(16);
+            operand.map(major, [1; 3], [pitch, 0])
+        };
+        let a = of(&self.a, major_a, problem.m)?;
+        let b = of(&self.b, major_b, problem.n)?;
+        Ok([a, b, self.store.desc(&matrices(Major::K, [1; 3], [16, 0])?)?])
+    }
+
     /// The map of D, for a kernel that stores it by tensor copies.
     pub(super) fn map_of_d(
         &self,
@@ -265,7 +295,7 @@ impl Plan {
         &self,
         form: &F,
     ) -> Result<Sm90Kernel<T, F::Params>, GemmError> {
-        let GemmConfig { target, splits, load, store, grouped, .. } = self.config;
+        let GemmConfig { target, splits, load, store, grouped, ragged, .. } = self.config;
         let (options, name) = (self.options(), format!("{}{}", self.config, F::SUFFIX));
         let by_threads = (load == LoadForm::Threads, store == StoreForm::Direct);
         macro_rules! built {
@@ -296,6 +326,7 @@ impl Plan {
         }
         Ok(match (by_threads, splits.is_split()) {
             _ if grouped => built!(Groups: ByGroups, tensors, groups),
+            _ if ragged => built!(Ragged: Ragged, made, products),
             ((true, _), false) => built!(Lines: ByLines, lines, rows),
             ((true, _), true) => built!(split SplitLines: SplitByLines, lines, rows),
             ((false, true), false) => built!(Rows: ByRows, tensors, rows),
@@ -313,6 +344,15 @@ impl Plan {
     ) -> Input<'_, 'a, T::A, T::B> {
         let (a, b) = (self.a.copy.tensor(k, of.a), self.b.copy.tensor(k, of.b));
         Input::Maps(Box::new((a, b)))
+    }
+
+    /// A and B where the maps are in memory.
+    fn made<'a, T: Types>(
+        &self,
+        _: &Body<'a, '_>,
+        FormParams { a, b, maps }: FormParams<T, OnDevice<'a>>,
+    ) -> Input<'_, 'a, T::A, T::B> {
+        Input::Made(a, b, maps)
     }
 
     /// A and B where threads fetch them.
@@ -366,6 +406,7 @@ impl Plan {
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
         let parts = Parts::new(k, config, (tiles, output.row_groups()), sizes.steps);
+        let parts = parts.of_sizes(k, config, output.group_sizes());
         let (plan, thread) = (self, k.thread_idx().x);
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         pipe.init(k, thread.eq(0));
@@ -416,15 +457,24 @@ struct Producer<'p, 'a, 'b, A: Element, B: Element> {
 impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
     /// Fetches by tensor copies in one thread, or by all threads of the group.
     fn produce(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
-        let Producer { plan: Plan { config, .. }, sizes, input, pipe, sa, sb } = *self;
+        let Producer { plan, sizes, input, pipe, sa, sb } = *self;
+        let config = &plan.config;
         let [m, n, depth] = config.tile;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
         let [along_m, along_n] = parts.tiles.peers(k);
         parts.for_each(k, pipe.producer(k), |k, Part { tile, first, end, .. }, state| {
             let [of_a, of_b] = [sizes.batched_a, sizes.batched_b].map(|next| tile.batch * next);
             let first_row = parts.tiles.first_row(k, tile);
+            let made = match input {
+                Input::Made(a, b, maps) => {
+                    let maps = maps.offset(tile.batch * MAPS);
+                    let b = b.tensormap_acquire(k, maps.offset(MAP));
+                    Some((a.tensormap_acquire(k, maps), b))
+                }
+                Input::Maps(_) | Input::Lines(_) => None,
+            };
             let fetched = match input {
-                Input::Maps(_) => None,
+                Input::Maps(_) | Input::Made(..) => None,
                 Input::Lines(lines) => {
                     let (a, b) = &**lines;
                     let a = a.fetch(k, [tile.row * m, first * depth, of_a]);
@@ -441,6 +491,13 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
                     let ga = ga.domain_offset(k, (first_row.clone(), 0));
                     ga.load_rotated(k, &sa, full, along_n, step);
                     gb.load_rotated(k, &sb, full, along_m, step);
+                }
+                if let Some((a, b)) = made {
+                    let (a, b) = (plan.a.copy.tensor(k, a), plan.b.copy.tensor(k, b));
+                    let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, 0));
+                    let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, 0));
+                    ga.load(k, &sa, full);
+                    gb.load(k, &sb, full);
                 }
                 if let Some((a, b)) = &fetched {
                     let next = (depth, (step + 1).lt(end));
