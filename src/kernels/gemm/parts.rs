@@ -127,31 +127,21 @@ impl<'b> Part<'b> {
 }
 
 impl<'b> Parts<'b> {
-    /// The parts of `[row tiles, column tiles, matrices]`, or of the tiles of groups of rows, each tile with `steps` steps.
+    /// The parts of `[row tiles, column tiles, matrices]`, or of the tiles of groups of rows, each tile with `steps` steps; or of
+    /// products of different sizes.
     pub(super) fn new(
         k: &Body<'b, '_>,
         config: &GemmConfig,
-        (extents, groups): ([Val<'b, i32>; 3], Option<RowGroups<'b>>),
+        (extents, groups): ([Val<'b, i32>; 3], (Option<RowGroups<'b>>, Option<GroupSizes<'b>>)),
         steps: Val<'b, i32>,
     ) -> Self {
-        let GemmConfig { splits, cluster, raster, tile: [size, ..], .. } = *config;
+        let GemmConfig { splits, cluster, raster, tile: [m, n, depth], .. } = *config;
         let [rows, columns, batch] = extents;
         let tiles = TileScheduler::new(k, raster, [rows, columns, batch * splits.even()]);
-        let tiles = tiles.clusters(cluster).row_groups(k, groups, size);
-        Parts { tiles, splits, extents, steps, sizes: None, cluster }
-    }
-
-    /// The same for products of different sizes, if there are any.
-    pub(super) fn of_sizes(
-        self,
-        k: &Body<'b, '_>,
-        config: &GemmConfig,
-        sizes: Option<GroupSizes<'b>>,
-    ) -> Self {
-        let [m, n, depth] = config.tile;
-        let tiles = self.tiles.group_sizes(k, sizes, [m, n]);
+        let (groups, sizes) = groups;
+        let tiles = tiles.clusters(cluster).row_groups(k, groups, m).group_sizes(k, sizes, [m, n]);
         let sizes = sizes.map(|sizes| (sizes, k.constant(depth.cast_signed())));
-        Parts { tiles, sizes, ..self }
+        Parts { tiles, splits, extents, steps, sizes, cluster }
     }
 
     /// Returns the part of a thread block that does not stay.

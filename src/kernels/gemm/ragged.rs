@@ -1,11 +1,12 @@
-//! Products of different sizes in one launch: a table on the device, and the tensor maps that a kernel makes from it.
+//! Products of different sizes in one launch: their table on the device, and the kernel that makes their tensor maps.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::arch::Major;
 use crate::ir::types::Scalar;
-use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut};
+use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val};
 use crate::runtime::{Buffer, Device, Function, Grid, LoadOptions, TensorMapArg, TensorMapArgMut};
+use crate::tensor::MapArray;
 
 use super::config::{GemmConfig, LoadForm, Schedule, StoreForm};
 use super::error::GemmError;
@@ -15,7 +16,7 @@ use super::problem::GemmProblem;
 use super::types::Types;
 
 /// Elements of a tensor map, of 8 bytes.
-pub(super) const MAP: u32 = 16;
+const MAP: u32 = 16;
 /// Elements of the maps of A, B and D of a product.
 pub(super) const MAPS: u32 = 3 * MAP;
 /// Threads of a block of the kernel that makes the maps: each makes those of a product.
@@ -118,6 +119,11 @@ crate::params! {
         maps: GlobalMut<u64>,
         count: i32,
     }
+}
+
+/// The maps of A, B or D (0, 1, 2) of all products.
+pub(super) fn maps_of<'a>(maps: Val<'a, Global<u64>>, operand: u32) -> MapArray<'a> {
+    MapArray { first: maps.offset(operand * MAP), words: MAPS }
 }
 
 /// Builds the kernel that makes the maps.

@@ -15,7 +15,7 @@ use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
     GlobalLines, GlobalRows, GroupSizes, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor,
     RowGroups, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines,
-    ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensor, ValType, WarpRole,
+    ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensors, ValType, WarpRole,
     Wgmma, WgmmaMainloop, warp_roles,
 };
 
@@ -25,7 +25,7 @@ use super::error::GemmError;
 use super::groups::GroupParams;
 use super::parts::{Part, Parts};
 use super::problem::{GemmProblem, GemmStrides};
-use super::ragged::{FormParams, MAP, MAPS, ProductParams, RaggedProblem};
+use super::ragged::{FormParams, ProductParams, RaggedProblem, maps_of};
 use super::split::{SplitArgs, SplitParams, Threads};
 use super::types::{Types, in_memory, val_type};
 
@@ -123,14 +123,9 @@ pub(super) enum Sm90Kernel<T: Types, E: EpilogueParameter> {
 /// The sizes in a kernel body.
 type Sizes<'a> = SizeParams<OnDevice<'a>>;
 
-/// The matrices of an operand, by a tensor map.
-type MapOf<'p, 'a, E> = TmaTensor<'p, 'a, TensorMap<E, 3>>;
-
 /// A and B in a kernel body.
 enum Input<'p, 'a, A: Element, B: Element> {
-    Maps(Box<(MapOf<'p, 'a, A>, MapOf<'p, 'a, B>)>),
-    /// Maps in memory, made from these.
-    Made(Val<'a, TensorMap<A, 3>>, Val<'a, TensorMap<B, 3>>, Val<'a, Global<u64>>),
+    Maps(TmaTensors<'p, 'a, A, 3>, TmaTensors<'p, 'a, B, 3>),
     Lines(Box<(ThrLines<'a, A>, ThrLines<'a, B>)>),
 }
 
@@ -163,7 +158,7 @@ fn products<'a, D: Element>(
 ) -> StoreDestination<'a, D> {
     let ProductParams { d: map, maps, table, count } = of;
     let sizes = GroupSizes { table, words: RaggedProblem::WORDS, count };
-    StoreDestination::Made { map, maps: maps.offset(2 * MAP), words: MAPS, sizes }
+    StoreDestination::Made { map, maps: maps_of(maps, 2), sizes }
 }
 
 /// An operand: the layout of its ring of tiles in shared memory, and the copy that fetches a tile.
@@ -339,11 +334,12 @@ impl Plan {
     /// A and B where tensor copies fetch them.
     fn tensors<'a, T: Types>(
         &self,
-        k: &Body<'a, '_>,
-        of: MapParams<T, OnDevice<'a>>,
+        _: &Body<'a, '_>,
+        MapParams { a, b }: MapParams<T, OnDevice<'a>>,
     ) -> Input<'_, 'a, T::A, T::B> {
-        let (a, b) = (self.a.copy.tensor(k, of.a), self.b.copy.tensor(k, of.b));
-        Input::Maps(Box::new((a, b)))
+        let (of_a, of_b) = (&self.a.copy, &self.b.copy);
+        let a = TmaTensors { copy: of_a, map: a, maps: None };
+        Input::Maps(a, TmaTensors { copy: of_b, map: b, maps: None })
     }
 
     /// A and B where the maps are in memory.
@@ -352,7 +348,10 @@ impl Plan {
         _: &Body<'a, '_>,
         FormParams { a, b, maps }: FormParams<T, OnDevice<'a>>,
     ) -> Input<'_, 'a, T::A, T::B> {
-        Input::Made(a, b, maps)
+        let (of_a, of_b) = (&self.a.copy, &self.b.copy);
+        let maps_of = |operand| Some(maps_of(maps, operand));
+        let a = TmaTensors { copy: of_a, map: a, maps: maps_of(0) };
+        Input::Maps(a, TmaTensors { copy: of_b, map: b, maps: maps_of(1) })
     }
 
     /// A and B where threads fetch them.
@@ -405,8 +404,7 @@ impl Plan {
         let pipe = pipe.written_by(config.writers());
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
-        let parts = Parts::new(k, config, (tiles, output.row_groups()), sizes.steps);
-        let parts = parts.of_sizes(k, config, output.group_sizes());
+        let parts = Parts::new(k, config, (tiles, output.groups()), sizes.steps);
         let (plan, thread) = (self, k.thread_idx().x);
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         pipe.init(k, thread.eq(0));
@@ -458,46 +456,29 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
     /// Fetches by tensor copies in one thread, or by all threads of the group.
     fn produce(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
         let Producer { plan, sizes, input, pipe, sa, sb } = *self;
-        let config = &plan.config;
-        let [m, n, depth] = config.tile;
+        let [m, n, depth] = plan.config.tile;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
         let [along_m, along_n] = parts.tiles.peers(k);
         parts.for_each(k, pipe.producer(k), |k, Part { tile, first, end, .. }, state| {
             let [of_a, of_b] = [sizes.batched_a, sizes.batched_b].map(|next| tile.batch * next);
             let first_row = parts.tiles.first_row(k, tile);
-            let made = match input {
-                Input::Made(a, b, maps) => {
-                    let maps = maps.offset(tile.batch * MAPS);
-                    let b = b.tensormap_acquire(k, maps.offset(MAP));
-                    Some((a.tensormap_acquire(k, maps), b))
-                }
-                Input::Maps(_) | Input::Lines(_) => None,
-            };
-            let fetched = match input {
-                Input::Maps(_) | Input::Made(..) => None,
+            let (mut maps, mut fetched) = (None, None);
+            match input {
+                Input::Maps(a, b) => maps = Some((a.of(k, tile.batch), b.of(k, tile.batch))),
                 Input::Lines(lines) => {
-                    let (a, b) = &**lines;
-                    let a = a.fetch(k, [tile.row * m, first * depth, of_a]);
-                    Some((a, b.fetch(k, [tile.column * n, first * depth, of_b])))
+                    let a = lines.0.fetch(k, [tile.row * m, first * depth, of_a]);
+                    fetched = Some((a, lines.1.fetch(k, [tile.column * n, first * depth, of_b])));
                 }
-            };
+            }
             k.for_(range(first, end), state, |k, step, state| {
                 let (full, stage) = (pipe.acquire(k, state), state.stage);
                 let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
-                if let Input::Maps(maps) = input {
-                    let (a, b) = &**maps;
+                if let Some((a, b)) = &maps {
                     let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
                     let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
                     let ga = ga.domain_offset(k, (first_row.clone(), 0));
                     ga.load_rotated(k, &sa, full, along_n, step);
                     gb.load_rotated(k, &sb, full, along_m, step);
-                }
-                if let Some((a, b)) = made {
-                    let (a, b) = (plan.a.copy.tensor(k, a), plan.b.copy.tensor(k, b));
-                    let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, 0));
-                    let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, 0));
-                    ga.load(k, &sa, full);
-                    gb.load(k, &sb, full);
                 }
                 if let Some((a, b)) = &fetched {
                     let next = (depth, (step + 1).lt(end));

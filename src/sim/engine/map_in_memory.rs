@@ -169,7 +169,26 @@ impl Compiler<'_> {
                     Ok(())
                 })
             }
-            _ => return Err(Refused::Malformed),
+            AsyncCopy::CpAsync { .. }
+            | AsyncCopy::CpAsyncCommitGroup {}
+            | AsyncCopy::CpAsyncWaitGroup { .. }
+            | AsyncCopy::CpAsyncWaitAll {}
+            | AsyncCopy::CpAsyncMbarrierArrive { .. }
+            | AsyncCopy::CpAsyncBulkLoad { .. }
+            | AsyncCopy::CpAsyncBulkMulticast { .. }
+            | AsyncCopy::CpAsyncBulkCluster { .. }
+            | AsyncCopy::CpAsyncBulkStore { .. }
+            | AsyncCopy::CpAsyncBulkPrefetch { .. }
+            | AsyncCopy::CpAsyncBulkTensorLoad { .. }
+            | AsyncCopy::CpAsyncBulkTensorMulticast { .. }
+            | AsyncCopy::CpAsyncBulkTensorStore { .. }
+            | AsyncCopy::CpReduceAsyncBulkTensor { .. }
+            | AsyncCopy::CpAsyncBulkPrefetchTensor { .. }
+            | AsyncCopy::StAsync { .. }
+            | AsyncCopy::RedAsync { .. }
+            | AsyncCopy::CpAsyncBulkCommitGroup {}
+            | AsyncCopy::CpAsyncBulkWaitGroup { .. }
+            | AsyncCopy::PrefetchTensormap { .. } => return Err(Refused::Malformed),
         };
         self.emit(id, inst);
         Ok(())

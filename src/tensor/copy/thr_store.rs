@@ -4,11 +4,12 @@ use crate::ir::builder::Converted;
 use crate::ir::op::{BulkWait, MatrixOrder, ProxySpace};
 use crate::ir::types::Scalar;
 use crate::ir::{
-    Body, Element, Global, NamedBarrier, Registers, Shared, TensorMapMut, Val, Vector, bf16, f16,
+    Body, Element, NamedBarrier, Registers, Shared, TensorMapMut, Val, Vector, bf16, f16,
 };
 
 use super::global_rows::GlobalRows;
 use super::staged_store::StagedStore;
+use super::tma_tensor::MapArray;
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::pipeline::group_sizes::GroupSizes;
 use crate::tensor::pipeline::row_groups::RowGroups;
@@ -37,33 +38,20 @@ pub enum StoreDestination<'b, T> {
     Made {
         /// The map that they are made from.
         map: Val<'b, TensorMapMut<T, 3>>,
-        /// The maps of the products, each made by [`tensormap_replace`](Val::tensormap_replace).
-        maps: Val<'b, Global<u64>>,
-        /// The elements of `maps` from a product to the next one.
-        words: u32,
+        /// The maps of the products.
+        maps: MapArray<'b>,
         /// The products. Their N is that of the accumulators.
         sizes: GroupSizes<'b>,
     },
 }
 
 impl<'b, T> StoreDestination<'b, T> {
-    /// The groups of rows, if there are any.
-    pub fn row_groups(&self) -> Option<RowGroups<'b>> {
+    /// The groups of rows, and the products of different sizes, if there are any.
+    pub fn groups(&self) -> (Option<RowGroups<'b>>, Option<GroupSizes<'b>>) {
         match self {
-            StoreDestination::Groups { groups, .. } => Some(*groups),
-            StoreDestination::Map(_)
-            | StoreDestination::Rows(_)
-            | StoreDestination::Made { .. } => None,
-        }
-    }
-
-    /// The products of different sizes, if there are any.
-    pub fn group_sizes(&self) -> Option<GroupSizes<'b>> {
-        match self {
-            StoreDestination::Made { sizes, .. } => Some(*sizes),
-            StoreDestination::Map(_)
-            | StoreDestination::Rows(_)
-            | StoreDestination::Groups { .. } => None,
+            StoreDestination::Groups { groups, .. } => (Some(*groups), None),
+            StoreDestination::Made { sizes, .. } => (None, Some(*sizes)),
+            StoreDestination::Map(_) | StoreDestination::Rows(_) => (None, None),
         }
     }
 }
@@ -330,8 +318,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
                 let end = Some(end.min(rows.extents[0]));
                 ([start + row, column, batch], Matrix { end, ..matrix(Some(*map)) })
             }
-            StoreDestination::Made { map, maps, words, sizes } => {
-                let map = map.tensormap_acquire(k, maps.offset(batch * *words));
+            StoreDestination::Made { map, maps, sizes } => {
+                let map = map.tensormap_acquire(k, maps.at(batch));
                 let [m, n, _] = sizes.of(k, batch);
                 let end_column = Some(n / self.store.sums());
                 (origin, Matrix { map: Some(map), end: Some(m), end_column })
