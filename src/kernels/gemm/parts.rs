@@ -65,6 +65,9 @@ impl Splits {
     }
 }
 
+/// Groups of rows, or products of different sizes.
+type Groups<'b> = (Option<RowGroups<'b>>, Option<GroupSizes<'b>>);
+
 /// The parts of tiles that a thread block takes.
 #[derive(Clone, Copy)]
 pub(super) struct Parts<'b> {
@@ -132,7 +135,7 @@ impl<'b> Parts<'b> {
     pub(super) fn new(
         k: &Body<'b, '_>,
         config: &GemmConfig,
-        (extents, groups): ([Val<'b, i32>; 3], (Option<RowGroups<'b>>, Option<GroupSizes<'b>>)),
+        (extents, groups): ([Val<'b, i32>; 3], Groups<'b>),
         steps: Val<'b, i32>,
     ) -> Self {
         let GemmConfig { splits, cluster, raster, tile: [m, n, depth], .. } = *config;
