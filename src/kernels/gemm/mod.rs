@@ -41,5 +41,6 @@ pub use parts::Splits;
 pub use problem::{GemmProblem, GemmStrides, MatrixStrides};
 pub use ragged::RaggedProblem;
 pub use regime::{ParseRegimeError, Regime};
+pub use split::GemmWorkspace;
 #[cfg(feature = "tune")]
 pub(crate) use types::in_memory;

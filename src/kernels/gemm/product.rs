@@ -15,7 +15,7 @@ use super::how::How;
 use super::problem::{GemmProblem, GemmStrides};
 use super::ragged::{FormParams, MapForms, Maps, ProductParams};
 use super::sm90::{self, LineParams, LinesOf, MapParams, RowParams, SizeParams, Sm90Kernel};
-use super::split::{SplitParams, SplitWorkspace};
+use super::split::{GemmWorkspace, SplitParams, SplitWorkspace, Workspace};
 use super::types::Types;
 
 /// The warp-specialised kernel, as [`Sm90Kernel`] has it.
@@ -107,21 +107,21 @@ enum Bound<'h, T: Types, E: EpilogueParameter> {
         &'h Function<sm90::SplitWhole<T, E>>,
         MapArgs<'h, T>,
         TensorMapArgMut<'h, T::D>,
-        &'h SplitWorkspace,
+        Workspace<'h>,
     ),
     Rows(&'h Function<sm90::ByRows<T, E>>, MapArgs<'h, T>, RowsArg<'h, T::D>),
     SplitRows(
         &'h Function<sm90::SplitByRows<T, E>>,
         MapArgs<'h, T>,
         RowsArg<'h, T::D>,
-        &'h SplitWorkspace,
+        Workspace<'h>,
     ),
     Lines(&'h Function<sm90::ByLines<T, E>>, LineArgs<'h, T>, RowsArg<'h, T::D>),
     SplitLines(
         &'h Function<sm90::SplitByLines<T, E>>,
         LineArgs<'h, T>,
         RowsArg<'h, T::D>,
-        &'h SplitWorkspace,
+        Workspace<'h>,
     ),
     Groups(&'h Function<sm90::ByGroups<T, E>>, MapArgs<'h, T>, GroupArgs<'h, T::D>),
     Ragged(&'h Function<sm90::Ragged<T, E>>, Box<RaggedArgs<'h, T>>),
@@ -214,7 +214,7 @@ impl<'h, T: Types, E: EpilogueParameter> Sm90Args<'h, T, E> {
         (a, b, d): Operands<'h, T>,
         problem: &GemmProblem,
         (strides, groups): (&GemmStrides, Option<LaunchGroups<'h>>),
-        tiles: [i32; 3],
+        (tiles, given): ([i32; 3], Option<&'h mut GemmWorkspace>),
     ) -> Result<Self, GemmError> {
         let GemmProblem { m, n, k, batch, .. } = *problem;
         let maps = || -> Result<_, GemmError> {
@@ -232,15 +232,16 @@ impl<'h, T: Types, E: EpilogueParameter> Sm90Args<'h, T, E> {
                 Bound::Whole(function, maps()?, d.tensor_map_mut(&map_of_d()?)?)
             }
             Product::Split(function, workspace) => {
+                let workspace = Workspace::new(workspace, given);
                 Bound::Split(function, maps()?, d.tensor_map_mut(&map_of_d()?)?, workspace)
             }
             Product::Rows(function) => Bound::Rows(function, maps()?, rows(d)),
             Product::SplitRows(function, workspace) => {
-                Bound::SplitRows(function, maps()?, rows(d), workspace)
+                Bound::SplitRows(function, maps()?, rows(d), Workspace::new(workspace, given))
             }
             Product::Lines(function) => Bound::Lines(function, lines(), rows(d)),
             Product::SplitLines(function, workspace) => {
-                Bound::SplitLines(function, lines(), rows(d), workspace)
+                Bound::SplitLines(function, lines(), rows(d), Workspace::new(workspace, given))
             }
             Product::Ragged(..) => return Err(GemmError::Products { needed: true }),
             Product::Groups(function) => {
@@ -308,12 +309,9 @@ impl<'h, T: Types, E: EpilogueParameter> Sm90Args<'h, T, E> {
         }
         macro_rules! split {
             ($function:ident, $workspace:ident, $input:expr, $d:expr) => {{
-                let mut buffers = $workspace.reserve(config, groups, grid)?;
-                how.run(
-                    $function,
-                    grid,
-                    ($input, args!(), ($d, SplitParams::arg(config, &mut buffers))),
-                )
+                let mut reserved = $workspace.reserve(config, groups, grid)?;
+                let buffers = reserved.buffers();
+                how.run($function, grid, ($input, args!(), ($d, SplitParams::arg(config, buffers))))
             }};
         }
         match product {
