@@ -29,6 +29,8 @@ mod threads;
 mod types;
 
 pub use config::{Activation, Bias, Epilogue, GemmConfig, LoadForm, Schedule, StoreForm};
+#[cfg(feature = "tune")]
+pub(crate) use epilogue::EpilogueParameter;
 pub use epilogue::FusedEpilogue;
 pub use error::GemmError;
 pub use explain::Explanation;
