@@ -133,6 +133,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         parts.sum(k, split, part, threads, |k| {
             store.all(k, &accumulators, &first, &offsets, epilogue);
         });
+        epilogue.0.finish(k);
     }))
 }
 

@@ -230,7 +230,7 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
 }
 
 impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A, B, C, D, E> {
-    fn build(
+    pub(super) fn build(
         config: GemmConfig,
         epilogue: &impl EpilogueForm<Params = E>,
     ) -> Result<Self, GemmError> {

@@ -1,5 +1,6 @@
 //! Matrix products.
 
+mod amax;
 mod check;
 mod config;
 mod defaults;
@@ -28,6 +29,7 @@ mod split;
 mod threads;
 mod types;
 
+pub use amax::AmaxGemm;
 pub use config::{Activation, Bias, Epilogue, GemmConfig, LoadForm, Schedule, StoreForm};
 #[cfg(feature = "tune")]
 pub(crate) use epilogue::EpilogueParameter;

@@ -20,7 +20,7 @@ use crate::tensor::{
 };
 
 use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
-use super::epilogue::{EpilogueForm, EpilogueParameter, EpilogueRef};
+use super::epilogue::{EpilogueForm, EpilogueParameter, EpilogueRef, kept};
 use super::error::GemmError;
 use super::groups::GroupParams;
 use super::parts::{Part, Parts};
@@ -300,7 +300,7 @@ impl Plan {
                     &name,
                     target,
                     |k, (ab, Params { sizes, epilogue }, d)| {
-                        let epilogue = form.map(epilogue, sizes.extents);
+                        let epilogue = form.map(kept::<F>(k), epilogue, sizes.extents);
                         let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
                         self.body::<T>(k, (&sizes, EpilogueRef(&epilogue)), &ab, d, None);
                     },
@@ -312,7 +312,7 @@ impl Plan {
                     &name,
                     target,
                     |k, (ab, Params { sizes, epilogue }, (d, split))| {
-                        let epilogue = form.map(epilogue, sizes.extents);
+                        let epilogue = form.map(kept::<F>(k), epilogue, sizes.extents);
                         let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
                         self.body::<T>(k, (&sizes, EpilogueRef(&epilogue)), &ab, d, Some(&split));
                     },
@@ -437,6 +437,7 @@ impl Plan {
                 (_, None) => consumer.consume(k, parts),
             }
             consumer.store.finish(k);
+            epilogue.0.finish(k);
         });
         pipe.cluster_sync(k, BarrierForm::Unaligned);
     }

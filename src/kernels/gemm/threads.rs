@@ -6,7 +6,7 @@ use crate::runtime::{Buffer, Device, Function, Grid, LoadOptions};
 use crate::tensor::Tile;
 
 use super::config::GemmConfig;
-use super::epilogue::{EpilogueArgs, EpilogueForm, EpilogueMap, EpilogueParameter};
+use super::epilogue::{EpilogueArgs, EpilogueForm, EpilogueMap, EpilogueParameter, kept};
 use super::error::GemmError;
 use super::how::How;
 use super::problem::{GemmProblem, GemmStrides};
@@ -70,8 +70,9 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
                 &name,
                 target,
                 |k, (args, epilogue, split)| {
+                    let kept = kept::<F>(k);
                     let map = |limits| -> Box<dyn EpilogueMap<'_> + '_> {
-                        Box::new(form.map(epilogue.clone(), limits))
+                        Box::new(form.map(kept.clone(), epilogue.clone(), limits))
                     };
                     body(k, args, &map, Some(&split));
                 },
@@ -82,8 +83,9 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
                 &name,
                 target,
                 |k, (args, epilogue)| {
+                    let kept = kept::<F>(k);
                     let map = |limits| -> Box<dyn EpilogueMap<'_> + '_> {
-                        Box::new(form.map(epilogue.clone(), limits))
+                        Box::new(form.map(kept.clone(), epilogue.clone(), limits))
                     };
                     body(k, args, &map, None);
                 },
