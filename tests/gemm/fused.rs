@@ -128,7 +128,7 @@ fn every_schedule_finds_the_largest_value() {
     let simt = GemmConfig::simt(Target::SM_80, Scalar::Bf16);
     let stream = GemmConfig { splits: Splits::Stream, ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
     let pairs = GemmConfig { pairs: true, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
-    for config in configs().into_iter().chain([simt, stream, pairs]) {
+    for config in sample(2, configs().into_iter().chain([simt, pairs, stream])) {
         assert_eq!(config.check(), Ok(()), "{config}");
         let ([m, n, k], batch) = ([69usize, 80, 200], 2);
         let small = |i: usize, step: usize| bf16::from_f32((i * step % 5) as f32 - 2.0);
