@@ -7,7 +7,7 @@ use crate::support::slow::sample;
 
 use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{GlobalMut, bf16};
+use tilewright::ir::{GlobalMut, Kernel, Site, bf16};
 use tilewright::kernels::gemm::{
     Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadForm, Machine, RaggedProblem,
     Schedule, Splits, StoreForm,
@@ -117,11 +117,14 @@ impl Case {
         let mut d = device.upload(&vec![bf16::from_f32(UNTOUCHED); self.len_d]).unwrap();
         let (table, function) = (self.table(device), Gemm::<bf16>::new(self.config).unwrap());
         let function = function.load(device).unwrap();
-        // A second launch makes the maps anew.
-        for _ in 0..2 {
-            let args = GemmArgs::new(&a, &b, &mut d).products(&table);
-            function.launch(&self.problem, args).unwrap();
-        }
+        // A second launch, in a graph, makes the maps anew.
+        let args = GemmArgs::new(&a, &b, &mut d).products(&table);
+        function.launch(&self.problem, args).unwrap();
+        let graph = device.graph().unwrap();
+        let args = GemmArgs::new(&a, &b, &mut d).products(&table);
+        function.prepare(&self.problem, args).unwrap().record(&graph).unwrap();
+        graph.finish().unwrap().launch().unwrap();
+        device.synchronize().unwrap();
         self.compare(&d.to_vec().unwrap(), 1, |product, row, column| {
             self.sum(product, row, column)
         });
@@ -237,6 +240,11 @@ fn plans_are_of_different_sizes() {
         let gemm = Gemm::<bf16>::new(config).unwrap();
         let report = ptxas.report(gemm.ptx().text(), &config.target.to_string()).unwrap();
         assert!(!report.contains("(C7") && report.contains("0 bytes spill stores"), "{report}");
+        // A kernel that checks its accesses knows the boxes of maps in memory.
+        let checked = Kernel::verify(gemm.ir().clone()).unwrap().checked().unwrap();
+        let is_box = |site: &Site| site.op == "cp_async_bulk_tensor_load";
+        assert!(checked.sites().iter().any(is_box), "{config}");
+        ptxas.assemble(checked.kernel().ptx().text(), &config.target.to_string(), &[]).unwrap();
     }
 }
 
