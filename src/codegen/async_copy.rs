@@ -9,7 +9,7 @@ use crate::ir::Value;
 use crate::ir::op::{AsyncCopy, BoxMode, BulkReduce, BulkWait, L2Policy, PendingCount};
 
 impl Entry<'_> {
-    pub(super) fn async_copy(&mut self, op: &AsyncCopy) {
+    pub(super) fn async_copy(&mut self, op: &AsyncCopy, result: Option<Value>) {
         match op {
             &AsyncCopy::CpAsync { to, to_index, from, from_index, src_bytes, cache, bytes } => {
                 let (to, from) = (self.address_of(to, to_index), self.address_of(from, from_index));
@@ -201,6 +201,15 @@ impl Entry<'_> {
                 self.text.push("prefetch.tensormap [");
                 self.text.reg(map);
                 self.text.push("];\n");
+            }
+            AsyncCopy::TensormapReplace { map, to, to_index, base, base_index, sizes } => {
+                let at = [*to, *to_index, *base, *base_index];
+                self.tensormap_replace(*map, at, sizes);
+            }
+            &AsyncCopy::TensormapAcquire { map: _, from, from_index } => {
+                if let Some(result) = result {
+                    self.tensormap_acquire(result, [from, from_index]);
+                }
             }
         }
     }

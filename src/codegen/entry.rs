@@ -403,7 +403,7 @@ impl<'a> Entry<'a> {
             Op::Sync(op) => self.sync(op, data.results.first().copied()),
             Op::Mma(op) => self.mma(op, data.results.first().copied()),
             Op::Mbarrier(op) => self.mbarrier(op, data.results.first().copied()),
-            Op::AsyncCopy(op) => self.async_copy(op),
+            Op::AsyncCopy(op) => self.async_copy(op, data.results.first().copied()),
             Op::Warp(op) => self.warp(op, &data.results),
             Op::Thread(op) => self.thread(op, data.results.first().copied()),
             Op::Control(control) => self.control(id, control),

@@ -57,6 +57,13 @@ pub(super) struct Address {
     offset: i64,
 }
 
+impl Address {
+    /// The address `offset` bytes after that in a register.
+    pub(super) fn of(base: Reg, offset: i64) -> Address {
+        Address { base, offset }
+    }
+}
+
 impl Entry<'_> {
     pub(super) fn mem(&mut self, op: &Mem, result: Option<Value>) {
         match (op, result) {

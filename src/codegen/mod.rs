@@ -74,6 +74,7 @@ mod printf;
 mod ptx;
 mod regs;
 mod sync;
+mod tensor_map;
 mod text;
 mod uses;
 mod vector;

@@ -209,7 +209,8 @@ impl KernelIr {
             else {
                 continue;
             };
-            let used = self.params.iter().zip(&mut modes).find(|(param, _)| param.value == *map);
+            let map = self.template(*map);
+            let used = self.params.iter().zip(&mut modes).find(|(param, _)| param.value == map);
             if let Some((_, modes)) = used {
                 let im2col = *mode == BoxMode::Im2col;
                 modes[usize::from(im2col)] = true;
@@ -222,6 +223,16 @@ impl KernelIr {
             }
         }
         modes
+    }
+
+    /// The parameter from which a tensor map is made: the map itself where it is one.
+    pub(crate) fn template(&self, mut map: Value) -> Value {
+        while let ValueDef::Result(op, _) = self.values[map].def
+            && let Op::AsyncCopy(AsyncCopy::TensormapAcquire { map: of, .. }) = &self.ops[op].op
+        {
+            map = *of;
+        }
+        map
     }
 
     /// Returns the bytes of the parameters, each at the next multiple of its size. A kernel with assertions has

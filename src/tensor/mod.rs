@@ -58,9 +58,10 @@ pub use atom::{
 };
 pub use copy::{
     AccumulatorMap, AsyncTile, ClusterPeers, FetchedLines, Filter, GlobalLines, GlobalRows,
-    Im2colCopy, LoadedElements, MatrixLoad, MatrixRing, Row, StagedStore, StoreDestination,
-    StoreWords, ThrAsyncTile, ThrLines, ThrStore, TmaCopy, TmaTensor, autovec_copy,
-    autovec_copy_if, bulk_copy, bulk_store, clear, cooperative_clear, copy, copy_if, copy_zfill,
+    Im2colCopy, LoadedElements, MapArray, MatrixLoad, MatrixRing, Row, StagedStore,
+    StoreDestination, StoreWords, ThrAsyncTile, ThrLines, ThrStore, TmaCopy, TmaTensor, TmaTensors,
+    autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear, cooperative_clear, copy, copy_if,
+    copy_zfill,
 };
 pub(crate) use copy::{lead, shifted};
 pub use error::{TensorError, TensorErrorKind};
@@ -69,10 +70,10 @@ pub use gemm::{
     gemm,
 };
 pub use pipeline::{
-    CpAsyncPipeline, CpAsyncState, DynamicScheduler, DynamicWork, HeadSections, OrderedBarrier,
-    ParseRasterError, PipelineState, Raster, RowGroup, RowGroups, SequenceTile, Sequences,
-    StaticScheduler, Tile, TileScheduler, TmaPipeline, TmaStorePipeline, WarpRole, WorkCounter,
-    WorkNumbers, WorkScheduler, warp_roles,
+    CpAsyncPipeline, CpAsyncState, DynamicScheduler, DynamicWork, GroupSizes, HeadSections,
+    OrderedBarrier, ParseRasterError, PipelineState, Raster, RowGroup, RowGroups, SequenceTile,
+    Sequences, StaticScheduler, Tile, TileScheduler, TmaPipeline, TmaStorePipeline, WarpRole,
+    WorkCounter, WorkNumbers, WorkScheduler, warp_roles,
 };
 pub use rows::{
     ColumnElements, CurrentRow, RowAccess, RowColumns, RowCopy, RowElements, RowInput, RowLoop,

@@ -74,70 +74,127 @@ impl GemmSpace {
     /// assert!(odd.iter().all(|of| (of.load != LoadForm::Tensor) == of.is_warp_specialised()));
     /// ```
     pub fn configs(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
+        let GemmSpace { output, major_a, major_b, epilogue, .. } = *self;
+        let simt = GemmConfig::simt(self.target, self.input);
+        let wanted = GemmConfig { c: output, d: output, major_a, major_b, epilogue, ..simt };
+        Self::around(&wanted, problem, machine)
+    }
+
+    /// The same with the target, the types, the contiguous modes and the epilogue of a configuration, its pairs of columns, and
+    /// its groups of rows or products of different sizes: a [`Tunable`](super::Tunable) of a program has such a space for kernels with an
+    /// [epilogue of the program](crate::kernels::gemm::Gemm::with_epilogue).
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::{Target, f16};
+    /// use tilewright::kernels::gemm::{FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmFunction, GemmProblem, GroupRows, Machine};
+    /// use tilewright::runtime::{Buffer, Device, LaunchOptions, Stream};
+    /// use tilewright::tune::{Effort, GemmSpace, Regime, Rejection, Tunable, Tuner, TuningStore};
+    ///
+    /// /// SwiGLU of the tokens of experts, 40 and 24, with 32 columns of D.
+    /// struct Experts(GemmProblem);
+    /// type Swiglu = Gemm<f16, f16, f16, f16, FusedEpilogue<()>>;
+    /// impl Tunable for Experts {
+    ///     type Config = GemmConfig;
+    ///     type Kernel = Swiglu;
+    ///     type Data = (Buffer<f16>, Buffer<f16>, Buffer<i32>, Buffer<f16>);
+    ///     fn key(&self) -> String { format!("SwiGLU of experts {:?}", self.0) }
+    ///     fn space(&self, device: &Device) -> Vec<GemmConfig> {
+    ///         let wanted = GemmConfig::sm90(Scalar::F16, [128, 128]);
+    ///         let wanted = GemmConfig { pairs: true, grouped: true, ..wanted };
+    ///         GemmSpace::around(&wanted, &self.0, &Machine::of(device))
+    ///     }
+    ///     fn build(config: &GemmConfig, _: Target) -> Result<Swiglu, Rejection> {
+    ///         Ok(Gemm::with_pairs::<()>(*config, |_, [gate, up], _, ()| gate.silu_fast() * up)?)
+    ///     }
+    ///     fn bytes(&self) -> u64 { 2 * (64 * 64 + 2 * 64 * 64 + 64 * 32) }
+    ///     fn data(&self, device: &Device, _: u32) -> Result<Self::Data, Rejection> {
+    ///         let ones = |len| device.upload(&vec![f16::from_f32(0.125); len]);
+    ///         let starts = device.upload(&[0, 40, 64])?;
+    ///         Ok((ones(64 * 64)?, ones(2 * 64 * 64)?, starts, device.zeros(64 * 32)?))
+    ///     }
+    ///     fn clear(&self, (.., d): &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
+    ///         Ok(d.fill(f16::NAN, stream)?)
+    ///     }
+    ///     fn launch(&self, _: &GemmConfig, swiglu: &GemmFunction<f16, f16, f16, f16, FusedEpilogue<()>>,
+    ///         (a, b, starts, d): &mut Self::Data, options: LaunchOptions<'_>) -> Result<(), Rejection> {
+    ///         let args = GemmArgs::new(a, b, d).groups(GroupRows::Starts(starts));
+    ///         Ok(swiglu.launch_with(options, &self.0, args, ())?)
+    ///     }
+    ///     fn verify(&self, (.., d): &mut Self::Data) -> Result<(), Rejection> {
+    ///         // The sums of 64 products of 1/64 are 1.
+    ///         let expected = 1.0 / (1.0 + (-1f32).exp());
+    ///         let right = d.to_vec()?.iter().all(|x| (x.to_f32() - expected).abs() < 0.01);
+    ///         if right { Ok(()) } else { Err(Rejection::Wrong("not SwiGLU".to_owned())) }
+    ///     }
+    /// }
+    ///
+    /// let experts = Experts(GemmProblem::grouped([64, 64, 64], 2));
+    /// let (device, store) = (Device::sim()?, TuningStore::none());
+    /// let effort = Effort { candidates: 2, ..Effort::default() };
+    /// let tuned = Tuner::new(&device).tune(&experts, &store, effort, Regime::Latency)?;
+    /// assert!(tuned.config.pairs && tuned.config.grouped && tuned.rejected.is_empty());
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn around(
+        wanted: &GemmConfig,
+        problem: &GemmProblem,
+        machine: &Machine,
+    ) -> Vec<GemmConfig> {
         let mut all = Vec::new();
-        if self.target.offers(Target::SM_90A) {
-            self.warp_specialised(problem, machine, &mut all);
+        if wanted.target.offers(Target::SM_90A) {
+            warp_specialised(wanted, problem, machine, &mut all);
         }
-        self.multistage(&mut all);
-        self.simt(&mut all);
-        let wanted = self.with(GemmConfig::simt(self.target, self.input));
+        multistage(wanted, &mut all);
+        simt(wanted, &mut all);
         all.extend(wanted.of_threads(problem, machine));
         all.retain(|config| config.check().is_ok() && config.check_problem(problem).is_ok());
         let mut known = HashSet::with_capacity(all.len());
         all.retain(|config| known.insert(*config));
         all
     }
+}
 
-    /// Returns the configuration with what is asked for.
-    fn with(&self, config: GemmConfig) -> GemmConfig {
-        let GemmSpace { output, major_a, major_b, epilogue, .. } = *self;
-        GemmConfig { c: output, d: output, major_a, major_b, epilogue, ..config }
-    }
-
-    fn warp_specialised(
-        &self,
-        problem: &GemmProblem,
-        machine: &Machine,
-        all: &mut Vec<GemmConfig>,
-    ) {
-        let wanted = self.with(GemmConfig::sm90(self.input, [128, 128]));
-        for base in wanted.candidates(problem, machine) {
-            let [m, n, _] = base.tile;
-            all.extend([true, false].map(|programmatic| GemmConfig { programmatic, ..base }));
-            if base.store == StoreForm::Chunks {
-                all.push(GemmConfig { store: StoreForm::Rows, ..base }.with_max_stages(8));
-            }
-            if m * n >= 128 * 128 && base.cluster == [1, 1] {
-                all.push(GemmConfig { cluster: [2, 1], ..base });
-                all.push(GemmConfig { raster: Raster::Hilbert, ..base });
-            }
+fn warp_specialised(
+    wanted: &GemmConfig,
+    problem: &GemmProblem,
+    machine: &Machine,
+    all: &mut Vec<GemmConfig>,
+) {
+    for base in wanted.candidates(problem, machine) {
+        let [m, n, _] = base.tile;
+        all.extend([true, false].map(|programmatic| GemmConfig { programmatic, ..base }));
+        if base.store == StoreForm::Chunks {
+            all.push(GemmConfig { store: StoreForm::Rows, ..base }.with_max_stages(8));
+        }
+        if m * n >= 128 * 128 && base.cluster == [1, 1] {
+            all.push(GemmConfig { cluster: [2, 1], ..base });
+            all.push(GemmConfig { raster: Raster::Hilbert, ..base });
         }
     }
+}
 
-    fn multistage(&self, all: &mut Vec<GemmConfig>) {
-        let sides = [64, 128, 192, 256];
-        for (m, n) in sides.into_iter().flat_map(|m| sides.map(|n| (m, n))) {
-            for stages in 2..=5 {
-                let config = self.with(GemmConfig::sm80(self.target, self.input, [m, n]));
-                for alignment in [16, 8, 4, self.input.size_bytes()] {
-                    all.push(GemmConfig { stages, alignment, ..config });
-                }
-                all.push(GemmConfig {
-                    stages,
-                    raster: Raster::Swizzle { width: 2048 / m },
-                    ..config
-                });
+fn multistage(wanted: &GemmConfig, all: &mut Vec<GemmConfig>) {
+    let sides = [64, 128, 192, 256];
+    for (m, n) in sides.into_iter().flat_map(|m| sides.map(|n| (m, n))) {
+        for stages in 2..=5 {
+            let config = wanted.wanted(GemmConfig::sm80(wanted.target, wanted.a, [m, n]));
+            for alignment in [16, 8, 4, wanted.a.size_bytes()] {
+                all.push(GemmConfig { stages, alignment, ..config });
             }
+            all.push(GemmConfig { stages, raster: Raster::Swizzle { width: 2048 / m }, ..config });
         }
     }
+}
 
-    fn simt(&self, all: &mut Vec<GemmConfig>) {
-        for (m, n) in [(64, 64), (128, 64), (64, 128), (128, 128), (256, 128), (128, 256)] {
-            for k in [8, 16, 32] {
-                for stages in 2..=4 {
-                    let config = self.with(GemmConfig::simt(self.target, self.input));
-                    all.push(GemmConfig { tile: [m, n, k], stages, ..config });
-                }
+fn simt(wanted: &GemmConfig, all: &mut Vec<GemmConfig>) {
+    for (m, n) in [(64, 64), (128, 64), (64, 128), (128, 128), (256, 128), (128, 256)] {
+        for k in [8, 16, 32] {
+            for stages in 2..=4 {
+                let config = wanted.wanted(GemmConfig::simt(wanted.target, wanted.a));
+                all.push(GemmConfig { tile: [m, n, k], stages, ..config });
             }
         }
     }

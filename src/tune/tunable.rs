@@ -8,7 +8,7 @@ use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::{Element, Kernel, Number, Target};
 use crate::kernels::attention::{Attention, AttentionFunction};
 use crate::kernels::decode::{Decode, DecodeFunction};
-use crate::kernels::gemm::{Gemm, GemmFunction, Regime};
+use crate::kernels::gemm::{EpilogueParameter, Gemm, GemmFunction, Regime};
 use crate::kernels::norm::{Norm, NormFunction};
 use crate::kernels::softmax::{Softmax, SoftmaxFunction};
 use crate::kernels::transpose::{Transpose, TransposeFunction};
@@ -209,7 +209,7 @@ macro_rules! loadable {
 }
 
 loadable! {
-    [A: Element, B: Element, C: Number, D: Number] Gemm<A, B, C, D> => GemmFunction<A, B, C, D>;
+    [A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter] Gemm<A, B, C, D, E> => GemmFunction<A, B, C, D, E>;
     [T: Element] Transpose<T> => TransposeFunction<T>;
     [T: VectorElement<2> | Converted] Softmax<T> => SoftmaxFunction<T>;
     [T: VectorElement<2> | Converted] Norm<T> => NormFunction<T>;

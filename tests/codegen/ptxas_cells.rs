@@ -315,7 +315,8 @@ fn the_version_and_the_target_are_the_lowest() {
         let ptx = kernel.ptx();
         let (version, target) = (ptx.version().to_string(), ptx.target().to_string());
         let at = versions.iter().position(|v| *v == version).expect("the version is in the list");
-        if at > 0 {
+        // Assemblers before PTX 8.5 count strides of `tensormap.replace` in 16 bytes.
+        if at > 0 && !key.starts_with("tensormap_replace") {
             count += 1;
             let from = format!(".version {version}");
             let lower = ptx.text().replacen(&from, &format!(".version {}", versions[at - 1]), 1);

@@ -45,6 +45,7 @@ fn random(rng: &mut Rng) -> GemmConfig {
         schedule: one(rng, &Schedule::ALL),
         swap: rng.below(3) == 0,
         grouped: rng.below(4) == 0,
+        ragged: rng.below(4) == 0,
         cluster: [0; 2].map(|_| one(rng, &[0, 1, 1, 1, 1, 2, 2, 4, 8, 3])),
         splits: match rng.below(8) {
             0 => Splits::Stream,

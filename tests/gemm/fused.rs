@@ -121,6 +121,67 @@ fn every_schedule_runs_the_closure_once_for_each_element() {
     assert_eq!(d.to_vec().unwrap(), [6.0, 6.0, 6.0, 7.0, 7.0, 7.0, 8.0, 8.0, 8.0]);
 }
 
+/// Every schedule finds the largest absolute value of what the closure returns for elements of D, also of pairs of columns.
+#[test]
+fn every_schedule_finds_the_largest_value() {
+    let device = device::gpu().unwrap_or_else(|| Device::sim().unwrap());
+    let simt = GemmConfig::simt(Target::SM_80, Scalar::Bf16);
+    let stream = GemmConfig { splits: Splits::Stream, ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
+    let pairs = GemmConfig { pairs: true, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
+    for config in sample(2, configs().into_iter().chain([simt, pairs, stream])) {
+        assert_eq!(config.check(), Ok(()), "{config}");
+        let ([m, n, k], batch) = ([69usize, 80, 200], 2);
+        let small = |i: usize, step: usize| bf16::from_f32((i * step % 5) as f32 - 2.0);
+        let of = |len: usize, step| (0..len).map(|i| small(i, step)).collect::<Vec<_>>();
+        let (a, b) = (of(batch * m * k, 7), of(batch * n * k, 11));
+        // Elements behind the last row and column would be larger. The last one is.
+        let gemm =
+            Gemm::<bf16>::with_amax::<f32>(config, |_, [x, y], [row, column, batch], factor| {
+                let place = row + column + batch;
+                (x + y - (place * place).cvt::<f32>()) * factor
+            });
+        let function = gemm.unwrap().load(&device).unwrap();
+        let (a_on, b_on) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
+        let sums = if config.pairs { 2 } else { 1 };
+        let columns = n / sums;
+        let mut d = device.zeros::<bf16>(batch * m * columns).unwrap();
+        let mut amax = device.upload(&[0.5f32, -1.0]).unwrap();
+        let problem = GemmProblem::new(m as u32, n as u32, k as u32);
+        let problem = GemmProblem { batch: batch as u32, ..problem };
+        // The second launch leaves what is larger.
+        let (mut expected, mut found) = (0.5f32, [0.0; 2]);
+        for (launch, factor) in [(0, 3.0), (1, 0.0)] {
+            let args = GemmArgs::new(&a_on, &b_on, &mut d);
+            function.launch(&problem, args, (factor, &mut amax)).unwrap();
+            let all = amax.to_vec().unwrap();
+            assert_eq!(all[1], -1.0, "{config}");
+            found[launch] = all[0];
+        }
+        for (matrix, row) in (0..batch).flat_map(|matrix| (0..m).map(move |row| (matrix, row))) {
+            let sum = |column: usize| -> f32 {
+                let a = &a[(matrix * m + row) * k..][..k];
+                let b = &b[(matrix * n + column) * k..][..k];
+                a.iter().zip(b).map(|(a, b)| a.to_f32() * b.to_f32()).sum()
+            };
+            for column in 0..columns {
+                let [x, y] = [0, sums - 1].map(|other| sum(column * sums + other));
+                let place = (row + column + matrix) as f32;
+                expected = expected.max(((x + y - place * place) * 3.0).abs());
+            }
+        }
+        assert_eq!(found, [expected; 2], "{config}");
+        let Some(ptxas) = ptxas::find() else { continue };
+        let gemm = Gemm::<bf16>::with_amax::<f32>(config, |_, [x, _], _, factor| x * factor);
+        let (ptx, target) = (gemm.unwrap().ptx(), config.target.to_string());
+        let report = ptxas.report(ptx.text(), &target).unwrap();
+        assert!(!report.contains("(C7") && report.contains("0 bytes spill stores"), "{report}");
+    }
+    let relu = Epilogue { alpha: true, ..Epilogue::default() };
+    let two = GemmConfig { epilogue: relu, ..stream };
+    let error = Gemm::<bf16>::with_amax::<()>(two, |_, [x, _], _, ()| x);
+    assert_eq!(error.map(|_| ()), Err(GemmError::TwoEpilogues));
+}
+
 /// A kernel has the operations of the closure and, but for them, those of the kernel without an epilogue.
 #[test]
 fn kernels_assemble_without_spills() {

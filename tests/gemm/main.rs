@@ -29,6 +29,7 @@ mod loops;
 mod orders;
 #[cfg(feature = "sim")]
 mod pairs;
+mod ragged;
 #[cfg(feature = "tune")]
 mod space;
 #[cfg(feature = "sim")]

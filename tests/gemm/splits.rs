@@ -10,9 +10,9 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmModel, GemmProblem,
-    LoadForm, Machine, Regime, Schedule, Splits, StoreForm,
+    GemmWorkspace, LoadForm, Machine, Regime, Schedule, Splits, StoreForm,
 };
-use tilewright::runtime::{Buffer, Device};
+use tilewright::runtime::{Buffer, Device, LaunchOptions};
 use tilewright::sim::{Options, Order};
 
 use super::tiles::{direct, swapped};
@@ -81,6 +81,61 @@ fn sums_of_parts_are_reproducible() {
         }
         assert!(results.iter().all(|d| *d == results[0]), "{config}");
     }
+}
+
+/// Launches with workspaces of their own, on two streams and in a graph, have the results of those with that of the function.
+#[test]
+fn workspaces_are_given() {
+    let config = GemmConfig { splits: Splits::Even(4), ..GemmConfig::sm90(Scalar::F16, [64, 64]) };
+    let stream = GemmConfig { splits: Splits::Stream, ..config };
+    let ms = GemmConfig::sm80(Target::SM_80, Scalar::F16, [64, 64]);
+    let ms = GemmConfig { splits: Splits::Even(3), ..ms };
+    let repack = GemmConfig { load: LoadForm::Repack, ..stream };
+    let device = device::gpu().unwrap_or_else(|| Device::sim().unwrap());
+    for (config, k) in [(config, 512), (stream, 512), (ms, 512), (repack, 509)] {
+        let (m, n) = (70, 136);
+        let problem = GemmProblem::new(m as u32, n as u32, k as u32);
+        let (a, b) = (numbers(&device, m * k), numbers(&device, n * k));
+        let function = Gemm::<f16>::new(config).unwrap().load(&device).unwrap();
+        let mut results: Vec<Buffer<f16>> =
+            (0..4).map(|_| device.zeros::<f16>(m * n).unwrap()).collect();
+        let mut spaces: Vec<GemmWorkspace> =
+            (0..3).map(|_| function.workspace(&problem).unwrap()).collect();
+        let [first, d0, d1, d2] = &mut results[..] else { panic!("four") };
+        let [w0, w1, w2] = &mut spaces[..] else { panic!("three") };
+        assert!(w0.bytes() > 0, "{config}");
+        function.launch(&problem, GemmArgs::new(&a, &b, first)).unwrap();
+        let streams = [device.stream().unwrap(), device.stream().unwrap()];
+        for ((d, w), stream) in [(d0, w0), (d1, w1)].into_iter().zip(&streams) {
+            let options = LaunchOptions::default().stream(stream);
+            let args = GemmArgs::new(&a, &b, d).workspace(w);
+            function.launch_with(options, &problem, args).unwrap();
+        }
+        {
+            let graph = device.graph().unwrap();
+            let args = GemmArgs::new(&a, &b, d2).workspace(w2);
+            function.prepare(&problem, args).unwrap().record(&graph).unwrap();
+            let graph = graph.finish().unwrap();
+            // The workspace is as it was after each launch.
+            (0..2).for_each(|_| graph.launch().unwrap());
+        }
+        device.synchronize().unwrap();
+        let expected = results[0].to_vec().unwrap();
+        assert!(results.iter().all(|d| d.to_vec().unwrap() == expected), "{config}");
+        // That of a smaller problem has too little room. A kernel without splits takes any.
+        let small = GemmProblem::new(8, 8, problem.k);
+        let mut small = function.workspace(&small).unwrap();
+        let mut d = device.zeros::<f16>(m * n).unwrap();
+        let args = GemmArgs::new(&a, &b, &mut d).workspace(&mut small);
+        let error = function.launch(&problem, args).unwrap_err();
+        assert!(matches!(error, GemmError::Workspace { .. }), "{config}: {error}");
+    }
+    let whole = Gemm::<f16>::new(GemmConfig { splits: Splits::Even(1), ..config }).unwrap();
+    let (whole, problem) = (whole.load(&device).unwrap(), GemmProblem::new(64, 64, 64));
+    let (a, mut d) = (numbers(&device, 64 * 64), device.zeros::<f16>(64 * 64).unwrap());
+    let mut none = whole.workspace(&problem).unwrap();
+    assert_eq!(none.bytes(), 0);
+    whole.launch(&problem, GemmArgs::new(&a, &a, &mut d).workspace(&mut none)).unwrap();
 }
 
 /// Stream-K with every option that a tile has: fewer tiles than thread blocks, whole waves, one tile more, batches, clusters.

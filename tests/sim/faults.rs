@@ -3,10 +3,12 @@
 use crate::support::text;
 
 use expect_test::{Expect, expect};
+use tilewright::arch::TensorMapDesc;
 use tilewright::ir::op::{Axis, Op, SpecialReg, Thread};
-use tilewright::ir::types::Space;
+use tilewright::ir::types::{Const, Scalar, Space};
 use tilewright::ir::{
-    Body, Element, Global, GlobalMut, Kernel, KernelIr, Params, Target, Val, parse, range,
+    Body, Element, Global, GlobalMut, Kernel, KernelIr, Params, Target, TensorMap, Val, parse,
+    range,
 };
 use tilewright::runtime::Grid;
 use tilewright::sim::{Fault, FaultCause, GlobalBuffer, KernelArg, Options, Order, run};
@@ -603,4 +605,37 @@ fn accesses_without_an_order_are_a_race() {
     let text = error.to_string();
     assert!(text.contains(" writes i32 element 3 (bytes 12 to 16) of parameter `p0`"), "{text}");
     assert!(text.contains("no release and acquire of scope gpu orders the two blocks"), "{text}");
+}
+
+/// A tensor map that a kernel makes is of elements inside of the buffer of its parameter, and is made before it is taken.
+#[test]
+fn tensor_maps_in_memory() {
+    type Params = (TensorMap<f32, 2>, Global<f32>, GlobalMut<u64>, [u64; 2]);
+    let kernel =
+        Kernel::<Params>::build("wrong", Target::SM_90A, |k, (map, x, maps, [rows, pitch])| {
+            map.tensormap_replace(k, maps, x.offset(4), [k.constant(8u64), rows], &[pitch]);
+            k.prefetch_tensormap(map.tensormap_acquire(k, maps));
+        })
+        .unwrap();
+    let (x, maps) = (GlobalBuffer::zeros(4 * 64), GlobalBuffer::zeros(128));
+    let map = TensorMapDesc::new(Scalar::F32, &[8, 8], &[32], &[4, 1]).unwrap();
+    let run_with = |rows: u64, pitch: u64| {
+        let number = |number| KernelArg::Scalar(Const::new(Scalar::U64, number));
+        let args = [
+            KernelArg::TensorMap(&map, &x),
+            KernelArg::Buffer(&x),
+            KernelArg::Buffer(&maps),
+            number(rows),
+            number(pitch),
+        ];
+        let grid = Grid::new([1, 1, 1], [1, 1, 1]);
+        run(kernel.ir(), grid, &args, &Options::default()).map(|_| ())
+    };
+    // 7 rows of 8 elements from element 4 on, and two that lie further apart.
+    assert!(run_with(7, 32).is_ok() && run_with(2, 192).is_ok());
+    for (rows, pitch, end) in [(8, 32, 272), (2, 224, 272)] {
+        let error = run_with(rows, pitch).unwrap_err();
+        let expected = FaultCause::MapBounds { end, buffer_bytes: 256 };
+        assert_eq!(error.fault().map(|fault| &fault.cause), Some(&expected), "{error}");
+    }
 }

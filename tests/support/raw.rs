@@ -1,9 +1,9 @@
 //! Kernels made as data, where the types of the builder would stand in the way of covering all cases.
 
 use tilewright::ir::op::{
-    ApproxFunction, Arith, Axis, ByteHalf, Compare, Constraint, Control, Convert, Direction,
-    DivApprox, Excess, FindFrom, FloatArith, FloatMode, FloatTest, IntArith, Mem, Op, OpInfo,
-    PermuteMode, ProductHalf, SpecialReg, Subnormals, Thread,
+    ApproxFunction, Arith, AsyncCopy, Axis, ByteHalf, Compare, Constraint, Control, Convert,
+    Direction, DivApprox, Excess, FindFrom, FloatArith, FloatMode, FloatTest, IntArith, Mem, Op,
+    OpInfo, PermuteMode, ProductHalf, SpecialReg, Subnormals, Thread,
 };
 use tilewright::ir::types::{Const, Rounding, Scalar, Space, Type, VectorType};
 use tilewright::ir::{
@@ -161,11 +161,15 @@ impl Raw {
             }
             return;
         }
+        if let Type::TensorMap { .. } = self.ir.type_of(value) {
+            self.op(AsyncCopy::PrefetchTensormap { map: value });
+            return;
+        }
         let zero = self.constant(Scalar::I32, 0);
         let (scalar, value) = match self.ir.type_of(value) {
             Type::Scalar(scalar) => (scalar, value),
             Type::Vector(vector) => (vector.elem(), value),
-            Type::TensorMap { .. } => panic!("no operation here takes a tensor map"),
+            Type::TensorMap { .. } => panic!("a tensor map is no number"),
             Type::Pointer { elem, .. } => {
                 (elem, self.get(Mem::Ld { base: value, index: zero, access: Default::default() }))
             }

@@ -97,7 +97,10 @@ impl<'k> Cells<'k> {
             "ldmatrix" | "stmatrix" | "matrix_descriptor" => self.matrices(name),
             "movmatrix" => self.movmatrix(),
             "setmaxnreg" => self.setmaxnreg(),
-            _ if name.contains("bulk_tensor") || name.ends_with("prefetch_tensor") => {
+            _ if name.contains("bulk_tensor")
+                || name.ends_with("prefetch_tensor")
+                || name.starts_with("tensormap_") =>
+            {
                 Scalar::ALL.into_iter().for_each(|elem| self.tensor(name, elem));
             }
             _ if name.starts_with("cp_async_bulk") => self.bulk(name),
@@ -698,12 +701,43 @@ impl<'k> Cells<'k> {
                         "cp_async_bulk_prefetch_tensor" => {
                             AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy, mode }
                         }
+                        "tensormap_replace" | "tensormap_acquire" => {
+                            self.map_in_memory(name, (map, elem, rank.into()), &types);
+                            break;
+                        }
                         _ => panic!("{name} copies no tensor"),
                     };
                     self.add(op, &types);
                 }
             }
         }
+    }
+
+    /// Adds a tensor map in memory, with elements of a tensor of every type.
+    fn map_in_memory(
+        &mut self,
+        name: &str,
+        (map, elem, rank): (Value, Scalar, usize),
+        types: &[(&'static str, String)],
+    ) {
+        let index = self.index();
+        let at = self.of(pointer(Space::Global, Scalar::U64));
+        let op = if name == "tensormap_acquire" {
+            AsyncCopy::TensormapAcquire { map, from: at, from_index: index }
+        } else {
+            let base = self.of(pointer(Space::Global, elem));
+            let size = self.scalar(Scalar::U64);
+            let sizes = (0..2 * rank - 1).map(|_| size).collect();
+            AsyncCopy::TensormapReplace {
+                map,
+                to: at,
+                to_index: index,
+                base,
+                base_index: index,
+                sizes,
+            }
+        };
+        self.add(op, types);
     }
 
     /// Adds the operations without types or with a single form.

@@ -175,6 +175,25 @@ impl TensorMapDesc {
         Ok(())
     }
 
+    /// The same map for a tensor with other extents and other strides of all dimensions but the first one.
+    ///
+    /// # Errors
+    /// [`TensorMapError::Lengths`], [`TensorMapError::Extent`], [`TensorMapError::Stride`].
+    pub fn with_tensor(
+        self,
+        dims: &[u64],
+        strides_bytes: &[u64],
+    ) -> Result<TensorMapDesc, TensorMapError> {
+        if dims.len() != self.rank() {
+            let (strides, extents) = (strides_bytes.len(), self.box_dims.len());
+            return Err(TensorMapError::Lengths { dims: dims.len(), strides, extents });
+        }
+        Self::checked_dims(dims, strides_bytes)?;
+        let mut map = TensorMapDesc { dims: dims.into(), ..self };
+        map.strides_bytes[1..].copy_from_slice(strides_bytes);
+        Ok(map)
+    }
+
     /// Returns the map if the hardware accepts its box.
     fn check_box(self) -> Result<TensorMapDesc, TensorMapError> {
         let (inner, bytes) = (self.inner_bytes(), self.shared_bytes());

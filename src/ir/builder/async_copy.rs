@@ -421,6 +421,91 @@ macro_rules! loads {
 }
 loads!(TensorMap TensorMapMut);
 
+macro_rules! in_memory {
+    ($($Map:ident)*) => {$(
+        /// Tensor maps in global memory, which the kernel makes itself: `sm_90a`.
+        impl<'b, T: Element, const RANK: usize> Val<'b, $Map<T, RANK>> {
+            /// Writes the description of a tensor to the 16 elements at `to`, an address of a multiple of 128 bytes, for
+            /// [`tensormap_acquire`](Val::tensormap_acquire) after a barrier or in a later launch: that of this map, but the
+            /// tensor starts at `base`, a multiple of 16 bytes in the buffer of the map. `dims` are its extents, the contiguous one first, and `strides_bytes`
+            /// the distances in bytes, multiples of 16, from an element to the next one along the others: `RANK - 1` of them. PTX ISA
+            /// 9.7.9.27 `tensormap.replace`.
+            ///
+            /// No copy that takes the map at `to` may be in flight.
+            ///
+            /// ```
+            /// # #[cfg(feature = "sim")] {
+            /// use tilewright::arch::TensorMapDesc;
+            /// use tilewright::ir::op::L2Policy;
+            /// use tilewright::ir::types::Scalar;
+            /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, TensorMap};
+            /// use tilewright::runtime::{Device, Grid};
+            ///
+            /// // Sums a box of 4 x 4 at the start of the matrix of 3 x 3 from element 20 on: elements outside are 0.
+            /// type Params = (TensorMap<f32, 2>, Global<f32>, GlobalMut<u64>, GlobalMut<f32>);
+            /// let kernel = Kernel::<Params>::build("k", Target::SM_90A, |k, (map, x, maps, y)| {
+            ///     let (tile, full) = (k.shared_aligned::<f32>(16, 128), k.shared::<u64>(1).mbarrier(0));
+            ///     k.if_(k.thread_idx().x.eq(0), |k| {
+            ///         full.init(k, 1);
+            ///         k.fence_mbarrier_init();
+            ///         let three = k.constant(3u64);
+            ///         map.tensormap_replace(k, maps, x.offset(20), [three; 2], &[k.constant(16u64)]);
+            ///         let matrix = map.tensormap_acquire(k, maps);
+            ///         full.arrive_expect_tx(k, 64);
+            ///         let first = [k.constant(0); 2];
+            ///         matrix.cp_async_bulk_tensor_load(k, tile, first, full, L2Policy::Default);
+            ///         full.wait_parity(k, 0);
+            ///         let elements = (0..16).map(|i| tile.load(k, i));
+            ///         y.store(k, 0, elements.reduce(|a, b| a + b).unwrap_or(k.constant(0.0)));
+            ///     });
+            /// })?;
+            /// let device = Device::sim()?;
+            /// let x = device.upload(&(0..100).map(|i| i as f32).collect::<Vec<_>>())?;
+            /// let (mut maps, mut y) = (device.zeros::<u64>(16)?, device.zeros::<f32>(1)?);
+            /// let map = x.tensor_map(&TensorMapDesc::new(Scalar::F32, &[8, 8], &[32], &[4, 4])?)?;
+            /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&map, &x, &mut maps, &mut y))?;
+            /// let sum: usize = (0..3).map(|row| (0..3).map(|i| 20 + 4 * row + i).sum::<usize>()).sum();
+            /// assert_eq!(y.to_vec()?, [sum as f32]);
+            /// # }
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            #[track_caller]
+            pub fn tensormap_replace<'c>(
+                self,
+                k: &Body<'c, '_>,
+                to: Val<'c, GlobalMut<u64>>,
+                base: Val<'c, impl Pointer<Elem = T>>,
+                dims: [Val<'c, u64>; RANK],
+                strides_bytes: &[Val<'c, u64>],
+            ) {
+                let cx = k.context();
+                let (map, (to, to_index), (base, base_index)) =
+                    (cx.operand(self), k.start(to), k.start(base));
+                let sizes = dims.iter().chain(strides_bytes).map(|size| cx.operand(*size));
+                let sizes = sizes.collect();
+                cx.emit(AsyncCopy::TensormapReplace { map, to, to_index, base, base_index, sizes });
+            }
+
+            /// Returns the tensor map that the 16 elements at `from` hold, as
+            /// [`tensormap_replace`](Val::tensormap_replace) has written it with this map, for copies of this thread. PTX ISA 9.7.13.4
+            /// `fence.proxy.tensormap::generic.acquire`.
+            #[track_caller]
+            pub fn tensormap_acquire<'c>(
+                self,
+                k: &Body<'c, '_>,
+                from: Val<'c, impl Pointer<Elem = u64>>,
+            ) -> Val<'c, $Map<T, RANK>>
+            where
+                'b: 'c,
+            {
+                let (map, (from, from_index)) = (k.context().operand(self), k.start(from));
+                k.context().emit_val(AsyncCopy::TensormapAcquire { map, from, from_index })
+            }
+        }
+    )*};
+}
+in_memory!(TensorMap TensorMapMut);
+
 /// Boxes from shared memory to a tensor in global memory, `sm_90` (PTX ISA 9.7.9.25.5).
 impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
     /// Copies a box from shared memory to `coords`, but for what is outside of the tensor, as one of the group that

@@ -239,3 +239,28 @@ pub(super) fn tensor_reduce(
     )?;
     ANY
 }
+
+pub(super) fn tensormap_replace(
+    ir: &KernelIr,
+    map: &Value,
+    to: &Value,
+    base: &Value,
+    sizes: &ValueList,
+) -> Support {
+    tensormap_acquire(ir, to)?;
+    let Some(Type::TensorMap { elem, rank, .. }) = Types(ir).of(*map) else {
+        return Err("it takes a tensor map");
+    };
+    only(Types(ir).in_space(*base, Space::Global), GLOBAL)?;
+    only(Types(ir).pointee(*base) == Some(elem), "the tensor has the elements of the map")?;
+    only(
+        sizes.len() == 2 * usize::from(rank) - 1,
+        "a tensor has an extent for each dimension, and a stride for each but the first one",
+    )?;
+    ANY
+}
+
+pub(super) fn tensormap_acquire(ir: &KernelIr, at: &Value) -> Support {
+    only(Types(ir).in_space(*at, Space::Global), GLOBAL)?;
+    ANY
+}

@@ -15,6 +15,7 @@ pub(super) const PTX_7_8: (u16, u16) = (7, 8);
 pub(super) const PTX_8_0: (u16, u16) = (8, 0);
 pub(super) const PTX_8_1: (u16, u16) = (8, 1);
 pub(super) const PTX_8_2: (u16, u16) = (8, 2);
+pub(super) const PTX_8_3: (u16, u16) = (8, 3);
 pub(super) const PTX_8_5: (u16, u16) = (8, 5);
 
 /// A constraint on the type of an operand.
@@ -79,6 +80,8 @@ pub enum ResultKind {
     To,
     /// The attribute `to`, which is a type of a scalar or a vector.
     As,
+    /// The type of the operand `map`.
+    Map,
     /// The integer type of twice the width of `T`.
     Wide,
     /// `u32` where `lhs` and `rhs` are unsigned, else `i32`.

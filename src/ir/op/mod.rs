@@ -446,6 +446,7 @@ impl Op {
             ResultKind::Address => {
                 space_support::address(self.type_of_operand(ir, info, Constraint::Pointer)?)
             }
+            ResultKind::Map => self.type_of_operand(ir, info, Constraint::TensorMap),
             ResultKind::To => self.converted(ir, info),
             ResultKind::Wide => self.wide(ir, info),
             ResultKind::Dot => Some(self.dot(ir)),

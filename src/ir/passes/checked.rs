@@ -153,8 +153,14 @@ fn accesses(ir: &KernelIr, id: OpId) -> Vec<Access> {
         let mut lanes = None;
         let (bytes, align) = if is_barrier {
             (Bytes::Known(8), 8)
+        } else if matches!(info.name, "tensormap_replace" | "tensormap_acquire") {
+            // The tensor is anywhere.
+            if *name == "base" {
+                continue;
+            }
+            (Bytes::Known(128), 128)
         } else if let Some(map) = named("map") {
-            let ValueDef::Param(map) = ir.values[map].def else { continue };
+            let ValueDef::Param(map) = ir.values[ir.template(map)].def else { continue };
             (Bytes::Box(map), 128)
         } else if let Op::AsyncCopy(AsyncCopy::CpAsync { src_bytes, bytes, .. }) = op {
             match (*name, ir.integer(*src_bytes)) {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Report, VerifyError};
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
 use crate::ir::kernel::{KernelIr, SharedData, ValueDef};
-use crate::ir::op::Axis;
+use crate::ir::op::{AsyncCopy, Axis, Op};
 use crate::ir::target::Target;
 use crate::ir::types::{Space, Type};
 
@@ -160,12 +160,18 @@ fn shared(report: &mut Report<'_>) {
     }
 }
 
-/// Tensor maps are parameters of targets that have them, so that it is known of each which one it is.
+/// Tensor maps are parameters of targets that have them, or made from one, so that the parameter of each is known.
 fn tensor_maps(report: &mut Report<'_>) {
     let ir = report.ir;
     for (_, data) in ir.values.iter() {
         let Type::TensorMap { rank, .. } = data.ty else { continue };
-        if !matches!(data.def, ValueDef::Param(_)) {
+        let is_made = match data.def {
+            ValueDef::Result(op, _) => {
+                matches!(ir.ops[op].op, Op::AsyncCopy(AsyncCopy::TensormapAcquire { .. }))
+            }
+            ValueDef::Param(_) | ValueDef::Arg(..) => false,
+        };
+        if !is_made && !matches!(data.def, ValueDef::Param(_)) {
             report.location(data.location, VerifyError::TensorMapNotParam { found: data.ty });
         } else if !(1..=5).contains(&rank) {
             report.location(data.location, VerifyError::TensorMapRank { rank });

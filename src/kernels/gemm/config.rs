@@ -195,6 +195,8 @@ pub struct GemmConfig {
     /// The rows of A and D are in groups, each with a matrix B of its own: see
     /// [`GemmProblem::grouped`].
     pub grouped: bool,
+    /// The matrices of a batch have different sizes and any addresses: see [`RaggedProblem`](super::RaggedProblem).
+    pub ragged: bool,
     /// Blocks of a cluster along M and along N. Those along M share the tiles of B, those along N the tiles of A.
     pub cluster: [u32; 2],
     /// The division of the steps along K of a tile among thread blocks.
@@ -288,6 +290,7 @@ impl GemmConfig {
             schedule: Schedule::Simt,
             swap: false,
             grouped: false,
+            ragged: false,
             cluster: [1, 1],
             splits: Splits::Even(1),
             raster: Raster::AlongN,

@@ -93,8 +93,7 @@ impl GemmConfig {
             };
             ranked.filter(|(config, _)| fits(config)).take(MAX).collect()
         };
-        let shape = if self.grouped { problem.mean_group() } else { *problem };
-        let mut all = self.candidates(&shape, machine);
+        let mut all = self.candidates(problem, machine);
         if all.first().is_some_and(|config| config.load != LoadForm::Tensor) {
             // Small products are sooner done without copies.
             all.extend(self.of_threads(problem, machine));
@@ -166,6 +165,7 @@ impl GemmConfig {
         if self.target != Target::SM_90A || self.a == Scalar::F32 {
             return Vec::new();
         }
+        let problem = &if self.grouped { problem.mean_group() } else { *problem };
         let base = self.wanted(GemmConfig::sm90(self.a, [128, 128]));
         let [a, b, by_threads] = base.unaligned_operands(problem, 16);
         let repack = a || b;
@@ -281,6 +281,10 @@ impl GemmConfig {
     /// Returns of A, B and D whether its pitch or its batch stride is no multiple of `bytes`.
     pub(super) fn unaligned_operands(&self, problem: &GemmProblem, bytes: u64) -> [bool; 3] {
         let Ok(strides) = problem.strides(self) else { return [false; 3] };
+        if self.ragged {
+            // Those of the problem are of no matrix.
+            return [false; 3];
+        }
         let of = |[pitch, next]: [u64; 2], scalar: Scalar| {
             let unaligned =
                 |stride: u64| !(stride * u64::from(scalar.size_bytes())).is_multiple_of(bytes);
@@ -319,10 +323,10 @@ impl GemmConfig {
     }
 
     /// A configuration with what this one asks for: target, types, contiguous modes, epilogue, groups.
-    fn wanted(&self, config: GemmConfig) -> GemmConfig {
+    pub(crate) fn wanted(&self, config: GemmConfig) -> GemmConfig {
         let GemmConfig { target, a, b, c, d, acc, major_a, major_b, .. } = *self;
-        let GemmConfig { epilogue, pairs, grouped, .. } = *self;
-        let config = GemmConfig { epilogue, pairs, grouped, ..config };
+        let GemmConfig { epilogue, pairs, grouped, ragged, .. } = *self;
+        let config = GemmConfig { epilogue, pairs, grouped, ragged, ..config };
         GemmConfig { target, a, b, c, d, acc, major_a, major_b, ..config }
     }
 }

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use crate::ir::builder::{Context, OnDevice, ParamList, ParamSource, ParamValues, Parameter};
-use crate::ir::{Body, Global, Number, Val};
+use crate::ir::{Body, Global, Number, Registers, Val};
 use crate::runtime::{ArgList, Argument};
 use crate::tensor::AccumulatorMap;
 
@@ -52,12 +52,25 @@ pub(super) trait EpilogueForm {
     /// The end of the names of its kernels.
     const SUFFIX: &'static str;
 
-    /// The epilogue in a kernel body, with the values of its parameters, and the rows and columns of D.
+    /// The registers that a thread keeps for all its tiles.
+    const KEPT: u32 = 0;
+
+    /// The epilogue in a kernel body, with its registers, the values of its parameters, and the rows and columns of D.
     fn map<'a>(
         &self,
+        kept: Option<Registers<'a, u32>>,
         args: <Self::Params as Parameter>::At<'a>,
         extents: [Val<'a, i32>; 2],
     ) -> impl EpilogueMap<'a>;
+}
+
+/// Declares the registers of an epilogue, with zeros.
+pub(super) fn kept<'a, F: EpilogueForm>(k: &Body<'a, '_>) -> Option<Registers<'a, u32>> {
+    (F::KEPT > 0).then(|| {
+        let kept = k.registers(F::KEPT);
+        kept.fill(k, 0);
+        kept
+    })
 }
 
 /// An epilogue in a kernel body `'a`, whatever its parameters are: the tiles of a kernel are built once for all of them.
@@ -77,6 +90,13 @@ pub(super) trait EpilogueMap<'a> {
     ) -> Val<'b, f32>
     where
         'a: 'b;
+
+    /// Ends the epilogue, once in each thread that has applied it. Whole warps do it together.
+    fn finish<'b>(&self, _: &mut Body<'b, '_>)
+    where
+        'a: 'b,
+    {
+    }
 }
 
 /// The epilogue of a kernel body `'a`.
@@ -126,6 +146,7 @@ impl<T: EpilogueTypes> EpilogueForm for ConfiguredEpilogue<T> {
 
     fn map<'a>(
         &self,
+        _: Option<Registers<'a, u32>>,
         args: EpilogueParams<T, OnDevice<'a>>,
         extents: [Val<'a, i32>; 2],
     ) -> impl EpilogueMap<'a> {
@@ -255,7 +276,12 @@ where
     type Params = FusedEpilogue<E>;
     const SUFFIX: &'static str = "_fused";
 
-    fn map<'a>(&self, args: ParamSource<E>, extents: [Val<'a, i32>; 2]) -> impl EpilogueMap<'a> {
+    fn map<'a>(
+        &self,
+        _: Option<Registers<'a, u32>>,
+        args: ParamSource<E>,
+        extents: [Val<'a, i32>; 2],
+    ) -> impl EpilogueMap<'a> {
         FusedOps { apply: &self.apply, args, extents }
     }
 }

@@ -173,6 +173,17 @@ errors! {
             true => f.write_str("the kernel multiplies groups of rows, and no `GroupRows` are given"),
             false => f.write_str("`GroupRows` are given, but the configuration is not `grouped`"),
         },
+        /// the workspace has {found:?} partial accumulators and arrivals, and the launch needs {needed:?}: make it by
+        /// `GemmFunction::workspace` for the problem
+        Workspace { found: [u64; 2], needed: [u64; 2] },
+        /// The table of products is missing, or is of no use.
+        Products {
+            /// The kernel needs it.
+            needed: bool,
+        } = |f| match needed {
+            true => f.write_str("the kernel multiplies matrices of different sizes, and no table of `products` is given"),
+            false => f.write_str("a table of `products` is given, but the configuration is not `ragged`"),
+        },
         /// the batch strides of A, C and D must be 0: groups are rows of one matrix (`GemmProblem::grouped`)
         GroupStrides,
         /// {m} rows are not {groups} groups with room for the same number of rows each

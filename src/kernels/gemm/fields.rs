@@ -123,6 +123,11 @@ words! {
         |of| of.grouped.then(|| "grouped".to_owned()),
         |of, text| flag(&mut of.grouped, text, "grouped"),
         |of| of.rule("grouped", of.grouped, of.grouped_rule());
+    /// * `ragged`, where the matrices of a batch have different sizes;
+    word None =>
+        |of| of.ragged.then(|| "ragged".to_owned()),
+        |of, text| flag(&mut of.ragged, text, "ragged"),
+        |of| of.rule("ragged", of.ragged, of.ragged_rule());
     /// * `cl` and the blocks of a cluster along M, where it has more than one; `cl1x2` where it has some along N;
     word None =>
         |of| match of.cluster {

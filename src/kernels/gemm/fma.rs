@@ -58,7 +58,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         let (rows, columns, depths) = (args.m, args.n, args.k);
         let extents = [count(rows, m), count(columns, n), args.batch];
         let all_steps = count(depths, depth);
-        let parts = Parts::new(k, &config, (extents, None), all_steps);
+        let parts = Parts::new(k, &config, (extents, (None, None)), all_steps);
         let part = parts.of_block(k);
         let (tile, steps) = (part.tile, part.steps());
         let (row, column) = (tile.row * m, tile.column * n);
@@ -133,6 +133,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         parts.sum(k, split, part, threads, |k| {
             store.all(k, &accumulators, &first, &offsets, epilogue);
         });
+        epilogue.0.finish(k);
     }))
 }
 

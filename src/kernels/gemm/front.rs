@@ -76,6 +76,7 @@ macro_rules! with_kernel {
                 Sm90Kernel::Lines($kernel) => $result,
                 Sm90Kernel::SplitLines($kernel) => $result,
                 Sm90Kernel::Groups($kernel) => $result,
+                Sm90Kernel::Ragged($kernel) => $result,
             },
             AnyKernel::Threads(kernel) => match &**kernel {
                 ThreadsKernel::Whole($kernel) => $result,
@@ -229,7 +230,7 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
 }
 
 impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A, B, C, D, E> {
-    fn build(
+    pub(super) fn build(
         config: GemmConfig,
         epilogue: &impl EpilogueForm<Params = E>,
     ) -> Result<Self, GemmError> {
@@ -273,7 +274,7 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A,
     }
 
     /// The tensor maps of A, B and D that a launch of the kernel takes for a problem; `None` for a kernel that takes
-    /// pointers, for D or for all. A launch by `GemmFunction` makes them by itself.
+    /// pointers, for D or for all, or makes maps itself. A launch by `GemmFunction` makes them by itself.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -296,7 +297,9 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A,
     ) -> Result<Option<[TensorMapDesc; 3]>, GemmError> {
         let strides = self.config.check_problem(problem)?;
         match &self.kernel {
-            AnyKernel::Sm90(plan, _) if self.config.store != StoreForm::Direct => {
+            AnyKernel::Sm90(plan, _)
+                if self.config.store != StoreForm::Direct && !self.config.ragged =>
+            {
                 let [a, b] = plan.maps(problem, &strides)?;
                 Ok(Some([a, b, plan.map_of_d(problem, &strides)?]))
             }

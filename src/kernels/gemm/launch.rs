@@ -18,6 +18,7 @@ use super::problem::{GemmProblem, GemmStrides};
 use super::product::{Operands, Product, Sm90Args};
 use super::repack::{Packing, Repack};
 use super::sm90;
+use super::split::GemmWorkspace;
 use super::threads::{ThreadsArgs, ThreadsFunction};
 use super::types::Types;
 
@@ -40,12 +41,17 @@ pub struct GemmArgs<'h, A, B = A, C = A, D = C> {
     pub beta: f32,
     /// The rows of the groups, where the configuration is [grouped](GemmConfig::grouped).
     pub groups: Option<GroupRows<'h>>,
+    /// The [words](RaggedProblem::words) of the products, where the configuration is [ragged](GemmConfig::ragged).
+    pub products: Option<&'h Buffer<i64>>,
+    /// A workspace in place of that of the function.
+    pub workspace: Option<&'h mut GemmWorkspace>,
 }
 
 impl<'h, A, B, C, D> GemmArgs<'h, A, B, C, D> {
     /// A product without epilogue.
     pub fn new(a: &'h Buffer<A>, b: &'h Buffer<B>, d: &'h mut Buffer<D>) -> Self {
-        GemmArgs { a, b, c: None, d, bias: None, alpha: 1.0, beta: 0.0, groups: None }
+        let (alpha, beta, c, bias) = (1.0, 0.0, None, None);
+        GemmArgs { a, b, c, d, bias, alpha, beta, groups: None, products: None, workspace: None }
     }
 
     /// The same with a factor of the product.
@@ -63,6 +69,16 @@ impl<'h, A, B, C, D> GemmArgs<'h, A, B, C, D> {
         GemmArgs { groups: Some(groups), ..self }
     }
 
+    /// The same with products of different sizes.
+    pub fn products(self, table: &'h Buffer<i64>) -> Self {
+        GemmArgs { products: Some(table), ..self }
+    }
+
+    /// The same with a workspace, in place of that of the function.
+    pub fn workspace(self, workspace: &'h mut GemmWorkspace) -> Self {
+        GemmArgs { workspace: Some(workspace), ..self }
+    }
+
     /// The same with a bias.
     pub fn bias(self, bias: &'h Buffer<D>) -> Self {
         GemmArgs { bias: Some(bias), ..self }
@@ -78,6 +94,7 @@ pub struct GemmFunction<
     E: EpilogueParameter = EpilogueParams<(C, D)>,
 > {
     config: GemmConfig,
+    device: Device,
     loaded: AnyFunction<(A, B, D), E>,
     sms: u32,
     /// In the place of C and of a bias that are not there.
@@ -116,7 +133,7 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A,
         let loaded = match &self.kernel {
             AnyKernel::Sm90(plan, kernel) => AnyFunction::Sm90(
                 plan.clone(),
-                Box::new(Product::load(options, kernel, device)?),
+                Box::new(Product::load(options, (self.config(), kernel), device)?),
                 repack()?,
             ),
             AnyKernel::Threads(kernel) => AnyFunction::Threads(kernel.load(options, device)?),
@@ -130,7 +147,8 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A,
             AnyFunction::Threads(_) => sms,
         };
         let (no_c, no_bias) = (device.zeros(1)?, device.zeros(1)?);
-        Ok(GemmFunction { config: *self.config(), loaded, sms, no_c, no_bias })
+        let (config, device) = (*self.config(), device.clone());
+        Ok(GemmFunction { config, device, loaded, sms, no_c, no_bias })
     }
 }
 
@@ -177,6 +195,7 @@ struct RepackedArgs<'h, T: Types, E: EpilogueParameter> {
     b: &'h Buffer<T::B>,
     d: &'h mut Buffer<T::D>,
     tiles: [i32; 3],
+    workspace: Option<&'h mut GemmWorkspace>,
 }
 
 impl<'h, T: Types, E: EpilogueParameter> RepackedArgs<'h, T, E> {
@@ -187,11 +206,17 @@ impl<'h, T: Types, E: EpilogueParameter> RepackedArgs<'h, T, E> {
         epilogue: &mut impl EpilogueArgs<E>,
     ) -> Result<(), GemmError> {
         let RepackedArgs { plan, config, product, repack, packing, strides, tiles, .. } = *self;
-        let own = (self.a, self.b, &mut *self.d);
+        let (own, workspace) = ((self.a, self.b, &mut *self.d), self.workspace.as_deref_mut());
         repack.run(how, &packing, own, |how, buffers| {
             let problem = &packing.problem;
-            let mut args =
-                Sm90Args::new((plan, product), &config, buffers, problem, (&strides, None), tiles)?;
+            let mut args = Sm90Args::new(
+                (plan, product),
+                &config,
+                buffers,
+                problem,
+                (&strides, None),
+                (tiles, workspace),
+            )?;
             args.run(how, grid, &config, epilogue)
         })
     }
@@ -228,6 +253,18 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
         GemmFunction { sms: sms.clamp(1, self.sms), ..self }
     }
 
+    /// Returns a workspace for launches of a problem, for [`GemmArgs::workspace`].
+    ///
+    /// # Errors
+    /// [`GemmConfig::check_problem`]; no memory.
+    pub fn workspace(&self, problem: &GemmProblem) -> Result<GemmWorkspace, GemmError> {
+        let config = &self.config;
+        config.check_problem(problem)?;
+        let [rows, columns, _] = config.tiles(problem).map(u64::from);
+        let (tiles, grid) = ([rows, columns, problem.batch.into()], config.grid(problem, self.sms));
+        GemmWorkspace::new(&self.device, config, tiles, grid)
+    }
+
     /// The compiler's log of the kernel: see [`Function::compiler_log`](crate::runtime::Function::compiler_log).
     pub fn compiler_log(&self) -> &str {
         match &self.loaded {
@@ -242,10 +279,17 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
         problem: &GemmProblem,
         strides: &GemmStrides,
         (a, b, d): Operands<'h, (A, B, D)>,
-        groups: Option<GroupRows<'h>>,
+        (groups, products): (Option<GroupRows<'h>>, Option<&'h Buffer<i64>>),
+        workspace: Option<&'h mut GemmWorkspace>,
     ) -> Result<AnyArgs<'h, (A, B, D), E>, GemmError> {
         let config = &self.config;
         let groups = config.groups(problem, groups)?;
+        if let Some(table) = config.products(problem, products)?
+            && let AnyFunction::Sm90(plan, product, _) = &self.loaded
+        {
+            let args = Sm90Args::ragged((plan, product), config, (a, b, d), problem, table)?;
+            return Ok(AnyArgs::Sm90(*config, Box::new(args)));
+        }
         let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
         let lines =
             |major, lines, depth| if major == Major::K { (lines, depth) } else { (depth, lines) };
@@ -270,6 +314,7 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
                             b,
                             d,
                             tiles,
+                            workspace,
                         }))
                     }
                     None => {
@@ -279,14 +324,16 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
                             (a, b, d),
                             problem,
                             (strides, groups),
-                            tiles,
+                            (tiles, workspace),
                         )?;
                         AnyArgs::Sm90(*config, Box::new(args))
                     }
                 }
             }
             AnyFunction::Threads(function) => {
-                AnyArgs::Threads(ThreadsArgs::new(function, config, (a, b, d), problem, strides)?)
+                let operands = (a, b, d);
+                let args = (strides, workspace);
+                AnyArgs::Threads(ThreadsArgs::new(function, config, operands, problem, args)?)
             }
         })
     }
@@ -370,7 +417,13 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
         let strides = config.check_problem(problem)?;
         self.check_epilogue(problem, &strides, &args)?;
         let epilogue = self.epilogue_values(&strides, &args);
-        let args = self.bind(problem, &strides, (args.a, args.b, args.d), args.groups)?;
+        let args = self.bind(
+            problem,
+            &strides,
+            (args.a, args.b, args.d),
+            (args.groups, args.products),
+            args.workspace,
+        )?;
         let grid = config.grid(problem, self.sms);
         Ok(GemmLaunch { grid, programmatic: config.programmatic, args, epilogue })
     }
@@ -445,7 +498,13 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
     ) -> Result<(), GemmError> {
         let strides = self.config.check_problem(problem)?;
         self.check_epilogue(problem, &strides, &args)?;
-        let mut args = self.bind(problem, &strides, (args.a, args.b, args.d), args.groups)?;
+        let mut args = self.bind(
+            problem,
+            &strides,
+            (args.a, args.b, args.d),
+            (args.groups, args.products),
+            args.workspace,
+        )?;
         let mut list = ArgList::default();
         E::erase(epilogue, &mut list);
         args.run(how, self.config.grid(problem, self.sms), &mut list)

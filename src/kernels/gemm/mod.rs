@@ -1,5 +1,6 @@
 //! Matrix products.
 
+mod amax;
 mod check;
 mod config;
 mod defaults;
@@ -19,6 +20,7 @@ mod padded_tile;
 mod parts;
 mod problem;
 mod product;
+mod ragged;
 mod regime;
 mod repack;
 mod sm80;
@@ -27,7 +29,10 @@ mod split;
 mod threads;
 mod types;
 
+pub use amax::AmaxGemm;
 pub use config::{Activation, Bias, Epilogue, GemmConfig, LoadForm, Schedule, StoreForm};
+#[cfg(feature = "tune")]
+pub(crate) use epilogue::EpilogueParameter;
 pub use epilogue::FusedEpilogue;
 pub use error::GemmError;
 pub use explain::Explanation;
@@ -38,6 +43,8 @@ pub use machine::{Machine, Parameters};
 pub use model::{GemmModel, Prediction};
 pub use parts::Splits;
 pub use problem::{GemmProblem, GemmStrides, MatrixStrides};
+pub use ragged::RaggedProblem;
 pub use regime::{ParseRegimeError, Regime};
+pub use split::GemmWorkspace;
 #[cfg(feature = "tune")]
 pub(crate) use types::in_memory;

@@ -2,7 +2,7 @@
 
 use crate::ir::builder::{IntoValues, Values};
 use crate::ir::{Body, Val};
-use crate::tensor::{RowGroups, Tile, TileScheduler};
+use crate::tensor::{GroupSizes, RowGroups, Tile, TileScheduler};
 
 use super::config::GemmConfig;
 
@@ -65,6 +65,9 @@ impl Splits {
     }
 }
 
+/// Groups of rows, or products of different sizes.
+type Groups<'b> = (Option<RowGroups<'b>>, Option<GroupSizes<'b>>);
+
 /// The parts of tiles that a thread block takes.
 #[derive(Clone, Copy)]
 pub(super) struct Parts<'b> {
@@ -75,6 +78,8 @@ pub(super) struct Parts<'b> {
     extents: [Val<'b, i32>; 3],
     /// Steps along K of a tile.
     steps: Val<'b, i32>,
+    /// Products of different sizes, and the columns of a step.
+    sizes: Option<(GroupSizes<'b>, Val<'b, i32>)>,
     /// Blocks of a cluster along M and N.
     cluster: [u32; 2],
 }
@@ -125,18 +130,21 @@ impl<'b> Part<'b> {
 }
 
 impl<'b> Parts<'b> {
-    /// The parts of `[row tiles, column tiles, matrices]`, or of the tiles of groups of rows, each tile with `steps` steps.
+    /// The parts of `[row tiles, column tiles, matrices]`, or of the tiles of groups of rows, each tile with `steps` steps; or of
+    /// products of different sizes.
     pub(super) fn new(
         k: &Body<'b, '_>,
         config: &GemmConfig,
-        (extents, groups): ([Val<'b, i32>; 3], Option<RowGroups<'b>>),
+        (extents, groups): ([Val<'b, i32>; 3], Groups<'b>),
         steps: Val<'b, i32>,
     ) -> Self {
-        let GemmConfig { splits, cluster, raster, tile: [size, ..], .. } = *config;
+        let GemmConfig { splits, cluster, raster, tile: [m, n, depth], .. } = *config;
         let [rows, columns, batch] = extents;
         let tiles = TileScheduler::new(k, raster, [rows, columns, batch * splits.even()]);
-        let tiles = tiles.clusters(cluster).row_groups(k, groups, size);
-        Parts { tiles, splits, extents, steps, cluster }
+        let (groups, sizes) = groups;
+        let tiles = tiles.clusters(cluster).row_groups(k, groups, m).group_sizes(k, sizes, [m, n]);
+        let sizes = sizes.map(|sizes| (sizes, k.constant(depth.cast_signed())));
+        Parts { tiles, splits, extents, steps, sizes, cluster }
     }
 
     /// Returns the part of a thread block that does not stay.
@@ -152,6 +160,11 @@ impl<'b> Parts<'b> {
         'b: 'c,
     {
         let (splits, zero) = (self.splits.even(), k.constant(0));
+        if let Some((sizes, depth)) = self.sizes {
+            let [_, _, columns] = sizes.of(k, tile.batch);
+            let end = (columns + (depth - 1)) / depth;
+            return Part { tile, first: zero, end, number: zero };
+        }
         if splits == 1 {
             return Part { tile, first: zero, end: self.steps, number: zero };
         }

@@ -45,7 +45,8 @@ pub struct GemmProblem {
     pub n: u32,
     /// Columns of A and rows of B.
     pub k: u32,
-    /// Matrices of the batch, or [groups](GemmProblem::grouped) of rows.
+    /// Matrices of the batch, or [groups](GemmProblem::grouped) of rows. Of a [ragged](GemmConfig::ragged) batch, the sizes are the
+    /// largest ones, and the strides those of no matrix.
     pub batch: u32,
     /// The strides of A.
     pub a: MatrixStrides,
@@ -140,10 +141,10 @@ impl GemmConfig {
         let strides = problem.strides(self)?;
         self.check_groups(problem)?;
         let mut operands = vec![('A', strides.a, self.a), ('B', strides.b, self.b)];
-        if self.load != LoadForm::Tensor {
+        if self.load != LoadForm::Tensor || self.ragged {
             operands.clear();
         }
-        if self.is_warp_specialised() && self.store != StoreForm::Direct {
+        if self.is_warp_specialised() && !self.ragged && self.store != StoreForm::Direct {
             operands.push(('D', strides.d, self.d));
         }
         for (operand, [pitch, next], scalar) in operands {

@@ -13,8 +13,9 @@ use super::error::GemmError;
 use super::groups::{GroupArgs, LaunchGroups};
 use super::how::How;
 use super::problem::{GemmProblem, GemmStrides};
+use super::ragged::{FormParams, MapForms, Maps, ProductParams};
 use super::sm90::{self, LineParams, LinesOf, MapParams, RowParams, SizeParams, Sm90Kernel};
-use super::split::{SplitParams, SplitWorkspace};
+use super::split::{GemmWorkspace, SplitParams, SplitWorkspace, Workspace};
 use super::types::Types;
 
 /// The warp-specialised kernel, as [`Sm90Kernel`] has it.
@@ -26,6 +27,7 @@ pub(super) enum Product<T: Types, E: EpilogueParameter> {
     Lines(Function<sm90::ByLines<T, E>>),
     SplitLines(Function<sm90::SplitByLines<T, E>>, SplitWorkspace),
     Groups(Function<sm90::ByGroups<T, E>>),
+    Ragged(Function<sm90::Ragged<T, E>>, Box<Maps<T>>),
 }
 
 /// Evaluates an expression for the function of a [`Product`].
@@ -39,6 +41,7 @@ macro_rules! on_function {
             Product::Lines($function) => $value,
             Product::SplitLines($function, _) => $value,
             Product::Groups($function) => $value,
+            Product::Ragged($function, _) => $value,
         }
     };
 }
@@ -46,7 +49,7 @@ macro_rules! on_function {
 impl<T: Types, E: EpilogueParameter> Product<T, E> {
     pub(super) fn load(
         options: LoadOptions<'_>,
-        kernel: &Sm90Kernel<T, E>,
+        (config, kernel): (&GemmConfig, &Sm90Kernel<T, E>),
         device: &Device,
     ) -> Result<Product<T, E>, GemmError> {
         let workspace = || SplitWorkspace::new(device);
@@ -64,6 +67,10 @@ impl<T: Types, E: EpilogueParameter> Product<T, E> {
                 Product::SplitLines(device.load_with(options, kernel)?, workspace()?)
             }
             Sm90Kernel::Groups(kernel) => Product::Groups(device.load_with(options, kernel)?),
+            Sm90Kernel::Ragged(kernel) => {
+                let maps = Maps::load(config, options, device)?;
+                Product::Ragged(device.load_with(options, kernel)?, Box::new(maps))
+            }
         })
     }
 
@@ -100,23 +107,34 @@ enum Bound<'h, T: Types, E: EpilogueParameter> {
         &'h Function<sm90::SplitWhole<T, E>>,
         MapArgs<'h, T>,
         TensorMapArgMut<'h, T::D>,
-        &'h SplitWorkspace,
+        Workspace<'h>,
     ),
     Rows(&'h Function<sm90::ByRows<T, E>>, MapArgs<'h, T>, RowsArg<'h, T::D>),
     SplitRows(
         &'h Function<sm90::SplitByRows<T, E>>,
         MapArgs<'h, T>,
         RowsArg<'h, T::D>,
-        &'h SplitWorkspace,
+        Workspace<'h>,
     ),
     Lines(&'h Function<sm90::ByLines<T, E>>, LineArgs<'h, T>, RowsArg<'h, T::D>),
     SplitLines(
         &'h Function<sm90::SplitByLines<T, E>>,
         LineArgs<'h, T>,
         RowsArg<'h, T::D>,
-        &'h SplitWorkspace,
+        Workspace<'h>,
     ),
     Groups(&'h Function<sm90::ByGroups<T, E>>, MapArgs<'h, T>, GroupArgs<'h, T::D>),
+    Ragged(&'h Function<sm90::Ragged<T, E>>, Box<RaggedArgs<'h, T>>),
+}
+
+/// A, B and D of products of different sizes, each with a map for its form, and the table of the products.
+struct RaggedArgs<'h, T: Types> {
+    maps: &'h Maps<T>,
+    forms: MapArgs<'h, T>,
+    a: &'h Buffer<T::A>,
+    b: &'h Buffer<T::B>,
+    d: TensorMapArgMut<'h, T::D>,
+    table: &'h Buffer<i64>,
 }
 
 /// A and B by tensor maps.
@@ -196,7 +214,7 @@ impl<'h, T: Types, E: EpilogueParameter> Sm90Args<'h, T, E> {
         (a, b, d): Operands<'h, T>,
         problem: &GemmProblem,
         (strides, groups): (&GemmStrides, Option<LaunchGroups<'h>>),
-        tiles: [i32; 3],
+        (tiles, given): ([i32; 3], Option<&'h mut GemmWorkspace>),
     ) -> Result<Self, GemmError> {
         let GemmProblem { m, n, k, batch, .. } = *problem;
         let maps = || -> Result<_, GemmError> {
@@ -214,16 +232,18 @@ impl<'h, T: Types, E: EpilogueParameter> Sm90Args<'h, T, E> {
                 Bound::Whole(function, maps()?, d.tensor_map_mut(&map_of_d()?)?)
             }
             Product::Split(function, workspace) => {
+                let workspace = Workspace::new(workspace, given);
                 Bound::Split(function, maps()?, d.tensor_map_mut(&map_of_d()?)?, workspace)
             }
             Product::Rows(function) => Bound::Rows(function, maps()?, rows(d)),
             Product::SplitRows(function, workspace) => {
-                Bound::SplitRows(function, maps()?, rows(d), workspace)
+                Bound::SplitRows(function, maps()?, rows(d), Workspace::new(workspace, given))
             }
             Product::Lines(function) => Bound::Lines(function, lines(), rows(d)),
             Product::SplitLines(function, workspace) => {
-                Bound::SplitLines(function, lines(), rows(d), workspace)
+                Bound::SplitLines(function, lines(), rows(d), Workspace::new(workspace, given))
             }
+            Product::Ragged(..) => return Err(GemmError::Products { needed: true }),
             Product::Groups(function) => {
                 let groups = groups.ok_or(GemmError::GroupRows { needed: true })?;
                 let d = d.tensor_map_mut(&map_of_d()?)?;
@@ -239,6 +259,31 @@ impl<'h, T: Types, E: EpilogueParameter> Sm90Args<'h, T, E> {
             tiles,
             batch: batch as i32,
             batched: [strides.a, strides.b].map(|[_, next]| i32::from(next != 0)),
+            extents: [m as i32, (n / config.sums()) as i32],
+        })
+    }
+
+    /// Products of different sizes.
+    pub(super) fn ragged(
+        (plan, product): (&sm90::Plan, &'h Product<T, E>),
+        config: &GemmConfig,
+        (a, b, d): Operands<'h, T>,
+        problem: &GemmProblem,
+        table: &'h Buffer<i64>,
+    ) -> Result<Self, GemmError> {
+        let GemmProblem { m, n, batch, .. } = *problem;
+        let Product::Ragged(function, maps) = product else {
+            return Err(GemmError::Products { needed: false });
+        };
+        let [map_a, map_b, map_d] = plan.map_forms(problem)?;
+        let forms = MapArgs { a: a.tensor_map(&map_a)?, b: b.tensor_map(&map_b)? };
+        let d = d.tensor_map_mut(&map_d)?;
+        let args = Box::new(RaggedArgs { maps, forms, a, b, d, table });
+        Ok(Sm90Args {
+            product: Bound::Ragged(function, args),
+            tiles: config.tiles(problem).map(|n| n as i32),
+            batch: batch as i32,
+            batched: [0; 2],
             extents: [m as i32, (n / config.sums()) as i32],
         })
     }
@@ -264,12 +309,9 @@ impl<'h, T: Types, E: EpilogueParameter> Sm90Args<'h, T, E> {
         }
         macro_rules! split {
             ($function:ident, $workspace:ident, $input:expr, $d:expr) => {{
-                let mut buffers = $workspace.reserve(config, groups, grid)?;
-                how.run(
-                    $function,
-                    grid,
-                    ($input, args!(), ($d, SplitParams::arg(config, &mut buffers))),
-                )
+                let mut reserved = $workspace.reserve(config, groups, grid)?;
+                let buffers = reserved.buffers();
+                how.run($function, grid, ($input, args!(), ($d, SplitParams::arg(config, buffers))))
             }};
         }
         match product {
@@ -291,6 +333,15 @@ impl<'h, T: Types, E: EpilogueParameter> Sm90Args<'h, T, E> {
             }
             Bound::Groups(function, maps, d) => {
                 how.run(function, grid, (maps.params(), args!(), d.params()))
+            }
+            Bound::Ragged(function, args) => {
+                let RaggedArgs { maps, forms, a, b, d, table } = &mut **args;
+                let (a, b) = ((&**a, &forms.a), (&**b, &forms.b));
+                let made = MapForms { a, b, table, count: batch };
+                let maps = maps.make(how, &made, d)?;
+                let products = ProductParams { d, maps: &*maps, table: *table, count: batch };
+                let forms = FormParams { a: &forms.a, b: &forms.b, maps: &*maps };
+                how.run(function, grid, (forms, args!(), products))
             }
         }
     }

@@ -73,7 +73,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         let sa = SharedTensor::<T::A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
         let sb = SharedTensor::<T::B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
         let extents = [count(rows, m), count(columns, n), args.batch];
-        let parts = Parts::new(k, &config, (extents, None), count(depths, depth));
+        let parts = Parts::new(k, &config, (extents, (None, None)), count(depths, depth));
         let part = parts.of_block(k);
         let tile = part.tile;
         let (row, column) = (tile.row * m, tile.column * n);
@@ -149,6 +149,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         parts.sum(k, split, part, threads, |k| {
             store.all(k, &accumulators, &first, &plan.offsets, epilogue);
         });
+        epilogue.0.finish(k);
     }))
 }
 

@@ -13,18 +13,19 @@ use crate::ir::{
 };
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
-    GlobalLines, GlobalRows, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor, RowGroups,
-    SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines, ThrStore, Tile,
-    TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensor, ValType, WarpRole, Wgmma,
-    WgmmaMainloop, warp_roles,
+    GlobalLines, GlobalRows, GroupSizes, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor,
+    RowGroups, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines,
+    ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensors, ValType, WarpRole,
+    Wgmma, WgmmaMainloop, warp_roles,
 };
 
 use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
-use super::epilogue::{EpilogueForm, EpilogueParameter, EpilogueRef};
+use super::epilogue::{EpilogueForm, EpilogueParameter, EpilogueRef, kept};
 use super::error::GemmError;
 use super::groups::GroupParams;
 use super::parts::{Part, Parts};
 use super::problem::{GemmProblem, GemmStrides};
+use super::ragged::{FormParams, ProductParams, RaggedProblem, maps_of};
 use super::split::{SplitArgs, SplitParams, Threads};
 use super::types::{Types, in_memory, val_type};
 
@@ -104,6 +105,9 @@ pub(super) type SplitByLines<T, E> = (LineParams<T>, Params<E>, (Rows<T>, SplitP
 
 pub(super) type ByGroups<T, E> = (MapParams<T>, Params<E>, GroupParams<<T as Types>::D>);
 
+/// The parameters of the kernel for products of different sizes.
+pub(super) type Ragged<T, E> = (FormParams<T>, Params<E>, ProductParams<<T as Types>::D>);
+
 /// The kernel of a configuration.
 pub(super) enum Sm90Kernel<T: Types, E: EpilogueParameter> {
     Whole(Kernel<Whole<T, E>>),
@@ -113,17 +117,15 @@ pub(super) enum Sm90Kernel<T: Types, E: EpilogueParameter> {
     Lines(Kernel<ByLines<T, E>>),
     SplitLines(Kernel<SplitByLines<T, E>>),
     Groups(Kernel<ByGroups<T, E>>),
+    Ragged(Kernel<Ragged<T, E>>),
 }
 
 /// The sizes in a kernel body.
 type Sizes<'a> = SizeParams<OnDevice<'a>>;
 
-/// The matrices of an operand, by a tensor map.
-type MapOf<'p, 'a, E> = TmaTensor<'p, 'a, TensorMap<E, 3>>;
-
 /// A and B in a kernel body.
 enum Input<'p, 'a, A: Element, B: Element> {
-    Maps(Box<(MapOf<'p, 'a, A>, MapOf<'p, 'a, B>)>),
+    Maps(TmaTensors<'p, 'a, A, 3>, TmaTensors<'p, 'a, B, 3>),
     Lines(Box<(ThrLines<'a, A>, ThrLines<'a, B>)>),
 }
 
@@ -148,6 +150,15 @@ fn groups<'a, D: Element>(
     let GroupParams { d: (map, to), strides, bounds, count, capacity } = of;
     let rows = GlobalRows { to, strides, extents: sizes.extents };
     StoreDestination::Groups { map, rows, groups: RowGroups { bounds, count, capacity } }
+}
+
+fn products<'a, D: Element>(
+    of: ProductParams<D, OnDevice<'a>>,
+    _: &Sizes<'a>,
+) -> StoreDestination<'a, D> {
+    let ProductParams { d: map, maps, table, count } = of;
+    let sizes = GroupSizes { table, words: RaggedProblem::WORDS, count };
+    StoreDestination::Made { map, maps: maps_of(maps, 2), sizes }
 }
 
 /// An operand: the layout of its ring of tiles in shared memory, and the copy that fetches a tile.
@@ -249,6 +260,20 @@ impl Plan {
         Ok([a, self.b.map(self.config.major_b, [n, k, batch], strides.b)?])
     }
 
+    /// Maps of A, B and D of one element, for a kernel that makes maps from them for matrices of up to the sizes of a problem.
+    pub(super) fn map_forms(&self, problem: &GemmProblem) -> Result<[TensorMapDesc; 3], GemmError> {
+        let GemmConfig { major_a, major_b, .. } = self.config;
+        let of = |operand: &Operand, major, lines: u32| -> Result<_, GemmError> {
+            let columns = if major == Major::K { problem.k } else { lines };
+            // Promotion as for rows that follow each other.
+            let pitch = u64::from(columns).next_multiple_of(16);
+            operand.map(major, [1; 3], [pitch, 0])
+        };
+        let a = of(&self.a, major_a, problem.m)?;
+        let b = of(&self.b, major_b, problem.n)?;
+        Ok([a, b, self.store.desc(&matrices(Major::K, [1; 3], [16, 0])?)?])
+    }
+
     /// The map of D, for a kernel that stores it by tensor copies.
     pub(super) fn map_of_d(
         &self,
@@ -265,7 +290,7 @@ impl Plan {
         &self,
         form: &F,
     ) -> Result<Sm90Kernel<T, F::Params>, GemmError> {
-        let GemmConfig { target, splits, load, store, grouped, .. } = self.config;
+        let GemmConfig { target, splits, load, store, grouped, ragged, .. } = self.config;
         let (options, name) = (self.options(), format!("{}{}", self.config, F::SUFFIX));
         let by_threads = (load == LoadForm::Threads, store == StoreForm::Direct);
         macro_rules! built {
@@ -275,7 +300,7 @@ impl Plan {
                     &name,
                     target,
                     |k, (ab, Params { sizes, epilogue }, d)| {
-                        let epilogue = form.map(epilogue, sizes.extents);
+                        let epilogue = form.map(kept::<F>(k), epilogue, sizes.extents);
                         let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
                         self.body::<T>(k, (&sizes, EpilogueRef(&epilogue)), &ab, d, None);
                     },
@@ -287,7 +312,7 @@ impl Plan {
                     &name,
                     target,
                     |k, (ab, Params { sizes, epilogue }, (d, split))| {
-                        let epilogue = form.map(epilogue, sizes.extents);
+                        let epilogue = form.map(kept::<F>(k), epilogue, sizes.extents);
                         let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
                         self.body::<T>(k, (&sizes, EpilogueRef(&epilogue)), &ab, d, Some(&split));
                     },
@@ -296,6 +321,7 @@ impl Plan {
         }
         Ok(match (by_threads, splits.is_split()) {
             _ if grouped => built!(Groups: ByGroups, tensors, groups),
+            _ if ragged => built!(Ragged: Ragged, made, products),
             ((true, _), false) => built!(Lines: ByLines, lines, rows),
             ((true, _), true) => built!(split SplitLines: SplitByLines, lines, rows),
             ((false, true), false) => built!(Rows: ByRows, tensors, rows),
@@ -308,11 +334,24 @@ impl Plan {
     /// A and B where tensor copies fetch them.
     fn tensors<'a, T: Types>(
         &self,
-        k: &Body<'a, '_>,
-        of: MapParams<T, OnDevice<'a>>,
+        _: &Body<'a, '_>,
+        MapParams { a, b }: MapParams<T, OnDevice<'a>>,
     ) -> Input<'_, 'a, T::A, T::B> {
-        let (a, b) = (self.a.copy.tensor(k, of.a), self.b.copy.tensor(k, of.b));
-        Input::Maps(Box::new((a, b)))
+        let (of_a, of_b) = (&self.a.copy, &self.b.copy);
+        let a = TmaTensors { copy: of_a, map: a, maps: None };
+        Input::Maps(a, TmaTensors { copy: of_b, map: b, maps: None })
+    }
+
+    /// A and B where the maps are in memory.
+    fn made<'a, T: Types>(
+        &self,
+        _: &Body<'a, '_>,
+        FormParams { a, b, maps }: FormParams<T, OnDevice<'a>>,
+    ) -> Input<'_, 'a, T::A, T::B> {
+        let (of_a, of_b) = (&self.a.copy, &self.b.copy);
+        let maps_of = |operand| Some(maps_of(maps, operand));
+        let a = TmaTensors { copy: of_a, map: a, maps: maps_of(0) };
+        Input::Maps(a, TmaTensors { copy: of_b, map: b, maps: maps_of(1) })
     }
 
     /// A and B where threads fetch them.
@@ -365,7 +404,7 @@ impl Plan {
         let pipe = pipe.written_by(config.writers());
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
-        let parts = Parts::new(k, config, (tiles, output.row_groups()), sizes.steps);
+        let parts = Parts::new(k, config, (tiles, output.groups()), sizes.steps);
         let (plan, thread) = (self, k.thread_idx().x);
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         pipe.init(k, thread.eq(0));
@@ -398,6 +437,7 @@ impl Plan {
                 (_, None) => consumer.consume(k, parts),
             }
             consumer.store.finish(k);
+            epilogue.0.finish(k);
         });
         pipe.cluster_sync(k, BarrierForm::Unaligned);
     }
@@ -416,26 +456,25 @@ struct Producer<'p, 'a, 'b, A: Element, B: Element> {
 impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
     /// Fetches by tensor copies in one thread, or by all threads of the group.
     fn produce(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
-        let Producer { plan: Plan { config, .. }, sizes, input, pipe, sa, sb } = *self;
-        let [m, n, depth] = config.tile;
+        let Producer { plan, sizes, input, pipe, sa, sb } = *self;
+        let [m, n, depth] = plan.config.tile;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
         let [along_m, along_n] = parts.tiles.peers(k);
         parts.for_each(k, pipe.producer(k), |k, Part { tile, first, end, .. }, state| {
             let [of_a, of_b] = [sizes.batched_a, sizes.batched_b].map(|next| tile.batch * next);
             let first_row = parts.tiles.first_row(k, tile);
-            let fetched = match input {
-                Input::Maps(_) => None,
+            let (mut maps, mut fetched) = (None, None);
+            match input {
+                Input::Maps(a, b) => maps = Some((a.of(k, tile.batch), b.of(k, tile.batch))),
                 Input::Lines(lines) => {
-                    let (a, b) = &**lines;
-                    let a = a.fetch(k, [tile.row * m, first * depth, of_a]);
-                    Some((a, b.fetch(k, [tile.column * n, first * depth, of_b])))
+                    let a = lines.0.fetch(k, [tile.row * m, first * depth, of_a]);
+                    fetched = Some((a, lines.1.fetch(k, [tile.column * n, first * depth, of_b])));
                 }
-            };
+            }
             k.for_(range(first, end), state, |k, step, state| {
                 let (full, stage) = (pipe.acquire(k, state), state.stage);
                 let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
-                if let Input::Maps(maps) = input {
-                    let (a, b) = &**maps;
+                if let Some((a, b)) = &maps {
                     let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
                     let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
                     let ga = ga.domain_offset(k, (first_row.clone(), 0));

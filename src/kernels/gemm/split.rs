@@ -170,37 +170,153 @@ impl SplitWorkspace {
     }
 
     /// Returns a workspace that is large enough for row tiles, column tiles and matrices, and a grid.
-    pub(super) fn reserve(
+    fn reserve(
         &self,
         config: &GemmConfig,
-        [rows, columns, batch]: [u64; 3],
+        tiles: [u64; 3],
         grid: Grid,
     ) -> Result<MutexGuard<'_, SplitBuffers>, GemmError> {
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         let (partials, arrivals) = &mut *buffers;
-        let ([m, n], consumers) = (config.cluster.map(u64::from), u64::from(config.consumers()));
-        let tiles = (rows + m - 1) * (columns + n - 1) * batch;
-        let slots = match config.splits {
-            Splits::Even(parts) => tiles * u64::from(parts),
-            Splits::Stream => {
-                let blocks = (u64::from(grid.blocks[0]) / (m * n)).max(1);
-                let tiles = rows.div_ceil(m) * columns.div_ceil(n) * batch;
-                (blocks + Splits::shared(tiles, blocks)) * m * n
-            }
-        };
-        let (groups, slots) = (tiles * consumers, slots * consumers);
-        let each = u64::from(config.accumulators() * config.threads_of_group());
-        let elements = slots.saturating_mul(each);
-        let too_large = GemmError::TooLarge { operand: 'W', lines: slots, pitch: each };
-        if elements >= 1 << 40 || groups > i32::MAX as u64 {
-            return Err(too_large);
+        let [elements, groups] = lengths(config, tiles, grid)?;
+        if partials.len() < elements {
+            *partials = self.device.zeros(elements)?;
         }
-        if partials.len() < elements as usize {
-            *partials = self.device.zeros(elements as usize)?;
-        }
-        if arrivals.len() < groups as usize {
-            *arrivals = self.device.zeros(groups as usize)?;
+        if arrivals.len() < groups {
+            *arrivals = self.device.zeros(groups)?;
         }
         Ok(buffers)
+    }
+}
+
+/// The numbers of partial accumulators and of arrivals for row tiles, column tiles and matrices, and a grid.
+fn lengths(
+    config: &GemmConfig,
+    [rows, columns, batch]: [u64; 3],
+    grid: Grid,
+) -> Result<[usize; 2], GemmError> {
+    if !config.splits.is_split() {
+        return Ok([0; 2]);
+    }
+    let ([m, n], consumers) = (config.cluster.map(u64::from), u64::from(config.consumers()));
+    let tiles = (rows + m - 1) * (columns + n - 1) * batch;
+    let slots = match config.splits {
+        Splits::Even(parts) => tiles * u64::from(parts),
+        Splits::Stream => {
+            let blocks = (u64::from(grid.blocks[0]) / (m * n)).max(1);
+            let tiles = rows.div_ceil(m) * columns.div_ceil(n) * batch;
+            (blocks + Splits::shared(tiles, blocks)) * m * n
+        }
+    };
+    let (groups, slots) = (tiles * consumers, slots * consumers);
+    let each = u64::from(config.accumulators() * config.threads_of_group());
+    let elements = slots.saturating_mul(each);
+    let too_large = GemmError::TooLarge { operand: 'W', lines: slots, pitch: each };
+    if elements >= 1 << 40 || groups > i32::MAX as u64 {
+        return Err(too_large);
+    }
+    Ok([elements as usize, groups as usize])
+}
+
+/// Memory for the sums of launches whose thread blocks share tiles, by split-K or stream-K. Made by
+/// [`GemmFunction::workspace`](super::GemmFunction::workspace) for a problem, and given to launches by
+/// [`GemmArgs::workspace`](super::GemmArgs::workspace).
+///
+/// Launches without one share the workspace of their function, and so come after each other, also those on several streams.
+/// Launches with workspaces of their own run at the same time.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::ir::bf16;
+/// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, Splits};
+/// use tilewright::runtime::{Device, LaunchOptions};
+///
+/// let config = GemmConfig { splits: Splits::Even(2), ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
+/// let (device, problem) = (Device::sim()?, GemmProblem::new(64, 64, 256));
+/// let gemm = Gemm::<bf16>::new(config)?.load(&device)?;
+/// let a = device.upload(&vec![bf16::from_f32(0.5); 64 * 256])?;
+/// let (mut first, mut second) = (gemm.workspace(&problem)?, gemm.workspace(&problem)?);
+/// // Two parts of a tile of 64 x 64, and a counter.
+/// assert_eq!(first.bytes(), 2 * 64 * 64 * 4 + 4);
+/// let (mut x, mut y) = (device.zeros::<bf16>(64 * 64)?, device.zeros::<bf16>(64 * 64)?);
+/// for (d, workspace) in [(&mut x, &mut first), (&mut y, &mut second)] {
+///     let stream = device.stream()?;
+///     let options = LaunchOptions::default().stream(&stream);
+///     let args = GemmArgs::new(&a, &a, d).workspace(workspace);
+///     gemm.launch_with(options, &problem, args)?;
+///     stream.synchronize()?;
+/// }
+/// assert!(x.to_vec()?.iter().chain(&y.to_vec()?).all(|x| x.to_f32() == 64.0));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct GemmWorkspace(SplitBuffers);
+
+impl GemmWorkspace {
+    /// For row tiles, column tiles and matrices, and a grid.
+    pub(super) fn new(
+        device: &Device,
+        config: &GemmConfig,
+        tiles: [u64; 3],
+        grid: Grid,
+    ) -> Result<GemmWorkspace, GemmError> {
+        let [elements, groups] = lengths(config, tiles, grid)?;
+        Ok(GemmWorkspace((device.zeros(elements)?, device.zeros(groups)?)))
+    }
+
+    /// Returns the bytes of the workspace, 0 for a configuration without splits.
+    pub fn bytes(&self) -> u64 {
+        let (partials, arrivals) = &self.0;
+        4 * (partials.len() as u64 + arrivals.len() as u64)
+    }
+}
+
+/// The workspace of a launch.
+pub(super) enum Workspace<'h> {
+    Own(&'h SplitWorkspace),
+    Given(&'h mut GemmWorkspace),
+}
+
+/// A workspace that is large enough for a launch.
+pub(super) enum Reserved<'x> {
+    Own(MutexGuard<'x, SplitBuffers>),
+    Given(&'x mut SplitBuffers),
+}
+
+impl<'h> Workspace<'h> {
+    /// The given one, or else that of a function.
+    pub(super) fn new(own: &'h SplitWorkspace, given: Option<&'h mut GemmWorkspace>) -> Self {
+        given.map_or(Workspace::Own(own), Workspace::Given)
+    }
+
+    /// Returns a workspace that is large enough for row tiles, column tiles and matrices, and a grid.
+    pub(super) fn reserve(
+        &mut self,
+        config: &GemmConfig,
+        tiles: [u64; 3],
+        grid: Grid,
+    ) -> Result<Reserved<'_>, GemmError> {
+        match self {
+            Workspace::Own(own) => own.reserve(config, tiles, grid).map(Reserved::Own),
+            Workspace::Given(GemmWorkspace(given)) => {
+                let needed = lengths(config, tiles, grid)?.map(|len| len as u64);
+                let found = [given.0.len() as u64, given.1.len() as u64];
+                if found[0] < needed[0] || found[1] < needed[1] {
+                    return Err(GemmError::Workspace { found, needed });
+                }
+                Ok(Reserved::Given(given))
+            }
+        }
+    }
+}
+
+impl Reserved<'_> {
+    pub(super) fn buffers(&mut self) -> &mut SplitBuffers {
+        match self {
+            Reserved::Own(guard) => guard,
+            Reserved::Given(given) => given,
+        }
     }
 }

@@ -2,16 +2,16 @@
 
 use crate::ir::builder::OnDevice;
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
-use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid, LoadOptions};
+use crate::runtime::{Buffer, Device, Function, Grid, LoadOptions};
 use crate::tensor::Tile;
 
 use super::config::GemmConfig;
-use super::epilogue::{EpilogueArgs, EpilogueForm, EpilogueMap, EpilogueParameter};
+use super::epilogue::{EpilogueArgs, EpilogueForm, EpilogueMap, EpilogueParameter, kept};
 use super::error::GemmError;
 use super::how::How;
 use super::problem::{GemmProblem, GemmStrides};
 use super::product::Operands;
-use super::split::{SplitArgs, SplitParams, SplitWorkspace, Threads};
+use super::split::{GemmWorkspace, SplitArgs, SplitParams, SplitWorkspace, Threads, Workspace};
 use super::types::Types;
 
 crate::params! {
@@ -70,8 +70,9 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
                 &name,
                 target,
                 |k, (args, epilogue, split)| {
+                    let kept = kept::<F>(k);
                     let map = |limits| -> Box<dyn EpilogueMap<'_> + '_> {
-                        Box::new(form.map(epilogue.clone(), limits))
+                        Box::new(form.map(kept.clone(), epilogue.clone(), limits))
                     };
                     body(k, args, &map, Some(&split));
                 },
@@ -82,8 +83,9 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
                 &name,
                 target,
                 |k, (args, epilogue)| {
+                    let kept = kept::<F>(k);
                     let map = |limits| -> Box<dyn EpilogueMap<'_> + '_> {
-                        Box::new(form.map(epilogue.clone(), limits))
+                        Box::new(form.map(kept.clone(), epilogue.clone(), limits))
                     };
                     body(k, args, &map, None);
                 },
@@ -131,9 +133,15 @@ impl<T: Types, E: EpilogueParameter> ThreadsFunction<T, E> {
     }
 }
 
+/// A [`ThreadsFunction`] with the workspace of a launch.
+enum Bound<'h, T: Types, E: EpilogueParameter> {
+    Whole(&'h Function<Whole<T, E>>),
+    Split(&'h Function<SplitWhole<T, E>>, Workspace<'h>),
+}
+
 /// A product that is ready to run.
 pub(super) struct ThreadsArgs<'h, T: Types, E: EpilogueParameter> {
-    function: &'h ThreadsFunction<T, E>,
+    function: Bound<'h, T, E>,
     config: GemmConfig,
     a: &'h Buffer<T::A>,
     b: &'h Buffer<T::B>,
@@ -150,8 +158,14 @@ impl<'h, T: Types, E: EpilogueParameter> ThreadsArgs<'h, T, E> {
         config: &GemmConfig,
         (a, b, d): Operands<'h, T>,
         problem: &GemmProblem,
-        strides: &GemmStrides,
+        (strides, given): (&GemmStrides, Option<&'h mut GemmWorkspace>),
     ) -> Result<Self, GemmError> {
+        let function = match function {
+            ThreadsFunction::Whole(function) => Bound::Whole(function),
+            ThreadsFunction::Split(function, own) => {
+                Bound::Split(function, Workspace::new(own, given))
+            }
+        };
         let alignment = config.alignment;
         let bytes = alignment.into();
         let starts = [('A', a.is_aligned_to(bytes)), ('B', b.is_aligned_to(bytes))];
@@ -179,24 +193,19 @@ impl<'h, T: Types, E: EpilogueParameter> ThreadsArgs<'h, T, E> {
         grid: Grid,
         epilogue: &mut impl EpilogueArgs<E>,
     ) -> Result<(), GemmError> {
-        let (function, config, tiles) = (self.function, self.config, self.tiles);
-        match function {
-            ThreadsFunction::Whole(function) => {
-                how.run(function, grid, (self.params(), epilogue.arg()))
-            }
-            ThreadsFunction::Split(function, workspace) => {
-                let mut buffers = workspace.reserve(&config, tiles, grid)?;
-                let split = SplitParams::arg(&config, &mut buffers);
-                how.run(function, grid, (self.params(), epilogue.arg(), split))
-            }
-        }
-    }
-
-    fn params(&mut self) -> Params<T, AtLaunch<'_, 'h>> {
+        let (config, tiles) = (self.config, self.tiles);
         let [a_strides, b_strides, d_strides] = self.strides;
         let [m, n, k, batch] = self.sizes;
         let (a, b, d) = (self.a, self.b, &mut *self.d);
-        Params { a, a_strides, b, b_strides, d, d_strides, m, n, k, batch }
+        let params = Params { a, a_strides, b, b_strides, d, d_strides, m, n, k, batch };
+        match &mut self.function {
+            Bound::Whole(function) => how.run(function, grid, (params, epilogue.arg())),
+            Bound::Split(function, workspace) => {
+                let mut reserved = workspace.reserve(&config, tiles, grid)?;
+                let split = SplitParams::arg(&config, reserved.buffers());
+                how.run(function, grid, (params, epilogue.arg(), split))
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::bulk_reduce::combine;
 use super::mbarrier::Operand;
-use super::tensor_copy::{fill, segments};
+use super::tensor_copy::{Segment, fill, segments};
 use crate::arch::{SwizzleMode, TensorMapDesc};
 use crate::ir::op::{AsyncCopy, BoxMode, BulkReduce, BulkWait};
 use crate::ir::types::{Scalar, Space};
@@ -23,14 +23,16 @@ use crate::sim::program::context::{ExecContext, Next};
 use crate::sim::program::refused::Refused;
 use crate::sim::race::Pieces;
 
-impl<'m> Memory<'m> {
-    fn map(&self, param: u32) -> Option<&'m TensorMapDesc> {
-        self.maps.get(param as usize).copied().flatten()
+impl Memory<'_> {
+    /// The bytes of shared memory from the first to the last one of a box.
+    fn footprint(&self, map: u32) -> usize {
+        self.map(map).map_or(0, |map| map.shared_bytes() as usize)
     }
 
-    /// The bytes of shared memory from the first to the last one of a box.
-    fn footprint(&self, param: u32) -> usize {
-        self.map(param).map_or(0, |map| map.shared_bytes() as usize)
+    /// Calls `f` with the parts of a box that are inside the tensor, in the buffer of its map.
+    fn segments(&self, number: u32, coords: &Coords, f: &mut dyn FnMut(Segment)) {
+        let (start, Some(map)) = (self.start_of_map(number), self.map(number)) else { return };
+        segments(map, coords, &mut |part| f(Segment { global: start + part.global, ..part }));
     }
 }
 
@@ -79,7 +81,7 @@ impl Load {
     pub(in crate::sim) fn hull(&self, memory: &Memory<'_>) -> Range<usize> {
         let bytes = match self.from {
             Global::Bytes(_) => self.bytes as usize,
-            Global::Box { param, .. } => memory.footprint(param),
+            Global::Box { map, .. } => memory.footprint(map),
         };
         around(self.to.at, bytes)
     }
@@ -88,7 +90,7 @@ impl Load {
     pub(in crate::sim) fn pieces(&self, memory: &Memory<'_>, f: impl FnMut(usize, Range<usize>)) {
         let rows = match self.from {
             Global::Bytes(_) => Rows::ONE,
-            Global::Box { param, .. } => memory.map(param).map_or(Rows::ONE, Rows::of),
+            Global::Box { map, .. } => memory.map(map).map_or(Rows::ONE, Rows::of),
         };
         rows.chunks(self.to.at, 0..self.bytes as usize, f);
     }
@@ -97,9 +99,8 @@ impl Load {
     pub(in crate::sim) fn sources(&self, memory: &Memory<'_>, f: &mut dyn FnMut(usize, usize)) {
         match self.from {
             Global::Bytes(from) => f(from.at, self.bytes as usize),
-            Global::Box { param, coords } => {
-                let Some(map) = memory.map(param) else { return };
-                segments(map, &coords, &mut |part| f(part.global, part.bytes));
+            Global::Box { map, coords } => {
+                memory.segments(map, &coords, &mut |part| f(part.global, part.bytes));
             }
         }
     }
@@ -108,7 +109,7 @@ impl Load {
     pub(in crate::sim) fn elem(&self, memory: &Memory<'_>) -> Scalar {
         match self.from {
             Global::Bytes(_) => Scalar::U8,
-            Global::Box { param, .. } => memory.map(param).map_or(Scalar::U8, TensorMapDesc::elem),
+            Global::Box { map, .. } => memory.map(map).map_or(Scalar::U8, TensorMapDesc::elem),
         }
     }
 
@@ -122,12 +123,12 @@ impl Load {
                 Some(rank) => self.read_shared(memory, rank, from, &mut data)?,
                 None => memory.global(from.alloc).read_bytes(from.at, &mut data),
             },
-            Global::Box { param, coords } => {
-                if let Some(map) = memory.map(param) {
+            Global::Box { map: number, coords } => {
+                if let Some(map) = memory.map(number) {
                     rows = Rows::of(map);
                     fill(map, &mut data);
-                    let buffer = memory.global(param);
-                    segments(map, &coords, &mut |part| {
+                    let buffer = memory.global(memory.param_of_map(number));
+                    memory.segments(number, &coords, &mut |part| {
                         let into = &mut data[part.shared..part.shared + part.bytes];
                         buffer.read_bytes(part.global, into);
                     });
@@ -162,7 +163,7 @@ impl Store {
     pub(in crate::sim) fn hull(&self, memory: &Memory<'_>) -> Range<usize> {
         let bytes = match self.to {
             Global::Bytes(_) => self.bytes as usize,
-            Global::Box { param, .. } => memory.footprint(param),
+            Global::Box { map, .. } => memory.footprint(map),
         };
         around(self.from.at, bytes)
     }
@@ -176,10 +177,10 @@ impl Store {
         let start = self.from.at;
         match self.to {
             Global::Bytes(_) => Rows::ONE.chunks(start, 0..self.bytes as usize, f),
-            Global::Box { param, coords } => {
-                let Some(map) = memory.map(param) else { return };
+            Global::Box { map: number, coords } => {
+                let Some(map) = memory.map(number) else { return };
                 let rows = Rows::of(map);
-                segments(map, &coords, &mut |part| {
+                memory.segments(number, &coords, &mut |part| {
                     rows.chunks(start, part.shared..part.shared + part.bytes, &mut f);
                 });
             }
@@ -190,7 +191,7 @@ impl Store {
     fn elem(&self, memory: &Memory<'_>) -> Scalar {
         match self.to {
             Global::Bytes(_) => Scalar::U8,
-            Global::Box { param, .. } => memory.map(param).map_or(Scalar::U8, TensorMapDesc::elem),
+            Global::Box { map, .. } => memory.map(map).map_or(Scalar::U8, TensorMapDesc::elem),
         }
     }
 
@@ -204,14 +205,13 @@ impl Store {
             };
             let mut to = |f: &mut dyn FnMut(usize, usize)| match self.to {
                 Global::Bytes(to) => f(to.at, self.bytes as usize),
-                Global::Box { param, coords } => {
-                    let Some(map) = memory.map(param) else { return };
-                    segments(map, &coords, &mut |part| f(part.global, part.bytes));
+                Global::Box { map, coords } => {
+                    memory.segments(map, &coords, &mut |part| f(part.global, part.bytes));
                 }
             };
             let param = match self.to {
                 Global::Bytes(to) => to.alloc,
-                Global::Box { param, .. } => param,
+                Global::Box { map, .. } => memory.param_of_map(map),
             };
             let to: Option<(usize, Pieces<'_>)> =
                 match buffers.get(param as usize).copied().flatten() {
@@ -272,10 +272,11 @@ impl Store {
         let Some(data) = &self.data else { return Ok(()) };
         match self.to {
             Global::Bytes(ByteAddress { alloc, at }) => memory.global(alloc).write_bytes(at, data),
-            Global::Box { param, coords } => {
-                let Some(map) = memory.map(param) else { return Ok(()) };
-                let (buffer, elem) = (memory.global(param), map.elem());
-                segments(map, &coords, &mut |part| {
+            Global::Box { map: number, coords } => {
+                let Some(map) = memory.map(number) else { return Ok(()) };
+                let buffer = memory.global(memory.param_of_map(number));
+                let elem = map.elem();
+                memory.segments(number, &coords, &mut |part| {
                     let from = &data[part.shared..part.shared + part.bytes];
                     match self.reduce {
                         None => buffer.write_bytes(part.global, from),
@@ -293,9 +294,9 @@ fn box_address(
     address: &Address,
     context: &ExecContext<'_, '_>,
     lane: usize,
-    param: u32,
+    map: u32,
 ) -> RawResult<(ByteAddress, u32)> {
-    let Some(map) = context.memory.map(param) else {
+    let Some(map) = context.memory.map(map) else {
         return Ok((ByteAddress { alloc: 0, at: 0 }, 0));
     };
     let bytes = map.box_bytes() as u32;
@@ -323,17 +324,17 @@ impl BoxSlots {
     /// instruction for an illegal one.
     fn lane(&self, context: &ExecContext<'_, '_>, lane: usize) -> RawResult<(u32, Coords)> {
         let regs = &context.regs;
-        let param = self.map.lane(regs, lane);
+        let number = self.map.lane(regs, lane);
         let coord = |dim: usize| regs.w[self.coords[dim] as usize][lane] as i32;
         let coords: Coords = std::array::from_fn(|dim| if dim < self.len { coord(dim) } else { 0 });
-        if let Some(map) = context.memory.maps.get(param as usize).copied().flatten() {
+        if let Some(map) = context.memory.map(number) {
             let (coord, elem) = (coords[0], map.elem());
             if i64::from(coord) * i64::from(elem.size_bytes()) % 16 != 0 {
                 return Err(RawFault::new(lane, RawCause::BoxStart { coord, elem }));
             }
             check_pixels(map, self.mode, &coords).map_err(|cause| RawFault::new(lane, cause))?;
         }
-        Ok((param, coords))
+        Ok((number, coords))
     }
 }
 
@@ -384,15 +385,15 @@ struct LoadSlots {
 
 impl LoadSlots {
     fn issue(&self, context: &mut ExecContext<'_, '_>, lane: usize) -> RawResult {
-        let (param, coords) = self.from.lane(context, lane)?;
-        let (to, bytes) = box_address(&self.to, context, lane, param)?;
+        let (map, coords) = self.from.lane(context, lane)?;
+        let (to, bytes) = box_address(&self.to, context, lane, map)?;
         let barrier = self.barrier.byte_address(context, lane)?;
         let here = context.origin.block;
         let ctas = match self.ctas {
             None => 1 << here,
             Some(slot) => context.regs.w[slot as usize][lane] & 0xffff,
         };
-        let from = Global::Box { param, coords };
+        let from = Global::Box { map, coords };
         for block in lanes_of(ctas) {
             let block = block as u32;
             context.memory.shared_of(block).map_err(|cause| RawFault::new(lane, cause))?;
@@ -601,7 +602,9 @@ impl Compiler<'_> {
             | AsyncCopy::CpAsyncWaitAll {}
             | AsyncCopy::CpAsyncMbarrierArrive { .. }
             | AsyncCopy::StAsync { .. }
-            | AsyncCopy::RedAsync { .. } => return Err(Refused::Malformed),
+            | AsyncCopy::RedAsync { .. }
+            | AsyncCopy::TensormapReplace { .. }
+            | AsyncCopy::TensormapAcquire { .. } => return Err(Refused::Malformed),
         };
         self.emit(id, inst);
         Ok(())
@@ -630,12 +633,13 @@ impl Compiler<'_> {
     ) -> Result<Inst, Refused> {
         let (slots, from) = (self.box_slots(map, coords, mode)?, self.in_shared(from, from_index)?);
         Ok(each_lane(move |context, lane| {
-            let (param, coords) = slots.lane(context, lane)?;
-            if let Some(map) = context.memory.maps.get(param as usize).copied().flatten() {
+            let (number, coords) = slots.lane(context, lane)?;
+            if let Some(map) = context.memory.map(number) {
                 check_store(map, &coords).map_err(|cause| RawFault::new(lane, cause))?;
             }
-            let (from, bytes) = box_address(&from, context, lane, param)?;
-            store(context, lane, Global::Box { param, coords }, (from, bytes), reduce)
+            let (from, bytes) = box_address(&from, context, lane, number)?;
+            let to = Global::Box { map: number, coords };
+            store(context, lane, to, (from, bytes), reduce)
         }))
     }
 }

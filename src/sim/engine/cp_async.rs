@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::mbarrier::{Operand, use_detected};
-use crate::ir::OpId;
 use crate::ir::op::{AsyncCopy, PendingCount};
 use crate::ir::types::{Scalar, Space};
+use crate::ir::{OpId, Value};
 use crate::sim::fault::raw::Origin;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::address::Address;
@@ -126,7 +126,12 @@ struct CpAsync {
 }
 
 impl Compiler<'_> {
-    pub(in crate::sim) fn async_copy(&mut self, id: OpId, op: &AsyncCopy) -> Result<(), Refused> {
+    pub(in crate::sim) fn async_copy(
+        &mut self,
+        id: OpId,
+        op: &AsyncCopy,
+        results: &[Value],
+    ) -> Result<(), Refused> {
         let inst = match *op {
             AsyncCopy::CpAsync { to, to_index, from, from_index, src_bytes, cache: _, bytes } => {
                 let copy = CpAsync {
@@ -191,6 +196,9 @@ impl Compiler<'_> {
             | AsyncCopy::CpAsyncBulkCommitGroup {}
             | AsyncCopy::CpAsyncBulkWaitGroup { .. }
             | AsyncCopy::PrefetchTensormap { .. } => return self.bulk_copy(id, op),
+            AsyncCopy::TensormapReplace { .. } | AsyncCopy::TensormapAcquire { .. } => {
+                return self.map_in_memory(id, op, results);
+            }
         };
         self.emit(id, inst);
         Ok(())

@@ -209,7 +209,7 @@ impl Memory<'_> {
             races.mbarrier_use(at, 1 << lane, mbarrier_address(load.block, load.barrier), true);
             let param = match load.from {
                 Global::Bytes(from) => from.alloc,
-                Global::Box { param, .. } => param,
+                Global::Box { map, .. } => memory.param_of_map(map),
             };
             let mut to = |f: &mut dyn FnMut(usize, usize)| {
                 pieces.iter().for_each(|piece| f(piece.start, piece.len()));

@@ -5,6 +5,7 @@ pub(super) mod bulk_copy;
 pub(super) mod bulk_reduce;
 pub(super) mod cp_async;
 pub(super) mod in_flight;
+mod map_in_memory;
 pub(super) mod matrix;
 pub(super) mod mbarrier;
 pub(super) mod mma;

@@ -167,6 +167,7 @@ impl<'c> Cluster<'c> {
         let memory = Memory {
             globals: &arguments.buffers,
             maps: &arguments.maps,
+            acquired: Vec::new(),
             arrays: &code.arrays,
             blocks: (0..blocks).map(block).collect(),
             here: 0,

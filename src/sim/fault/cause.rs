@@ -330,6 +330,26 @@ causes! {
             /// The pixels of the tensor along the dimension.
             extent: u64,
         },
+        /// An extent or a stride that no tensor in memory has.
+        MapSize {
+            /// The dimension.
+            dim: u32,
+            /// The extent, or the stride in bytes.
+            size: u64,
+            /// True for a stride.
+            is_stride: bool,
+        },
+        /// A tensor in memory that is not inside of the buffer of the map that it is made from.
+        MapBounds {
+            /// The end of the tensor in bytes, from the start of the buffer on.
+            end: u64,
+            /// The bytes of the buffer.
+            buffer_bytes: u64,
+        },
+        /// A tensor in memory that starts in another buffer than the map that it is made from.
+        MapBuffer,
+        /// Bytes that are no tensor map of the parameter.
+        NoMap,
         /// A store of a box that starts at a negative coordinate.
         NegativeStart {
             /// The dimension.

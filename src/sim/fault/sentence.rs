@@ -176,6 +176,21 @@ impl FaultCause {
                 says!("copies pixels by a tensor map of tiled mode, in")
                     .cure("make the map by `TensorMapDesc::im2col`")
             }
+            FaultCause::MapSize { dim, size, is_stride: false } => says!(
+                "makes a tensor map with {size} elements along dimension {dim}, which must be from 1 to 2^32, in"
+            ),
+            FaultCause::MapSize { dim, size, is_stride: true } => says!(
+                "makes a tensor map with {size} bytes from an element of dimension {dim} to the next one, which must be a \
+                 multiple of 16 from 16 to 2^40, in"
+            ),
+            FaultCause::MapBounds { end, buffer_bytes } => says!(
+                "makes a map of a tensor that ends {end} bytes after the start of its buffer, which has {buffer_bytes}, in"
+            ),
+            FaultCause::MapBuffer => {
+                says!("makes a map of a tensor in another buffer than that of the map it is made from, in")
+            }
+            FaultCause::NoMap => says!("takes bytes for a tensor map that are none of this parameter, in")
+                .cure("write them by `tensormap_replace`, with a map of the same box"),
             FaultCause::PixelStart { dim, coord, first, last } => says!(
                 "starts at coordinate {coord} of dimension {dim}, and base pixels are from {first} to {last}, in"
             ),

@@ -142,6 +142,7 @@ mod tests {
         let mut memory = Memory {
             globals: &globals,
             maps: &[],
+            acquired: Vec::new(),
             arrays: &[],
             blocks: vec![BlockMemory::new(0, &[], false)],
             here: 0,

@@ -28,8 +28,8 @@ pub(in crate::sim) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
 pub(in crate::sim) enum Global {
     /// Bytes of a buffer.
     Bytes(ByteAddress),
-    /// The box at some coordinates of the map that is the parameter.
-    Box { param: u32, coords: Coords },
+    /// The box at some coordinates of the tensor map with a number.
+    Box { map: u32, coords: Coords },
 }
 
 /// A copy to the shared memory of a block, and to a barrier there.

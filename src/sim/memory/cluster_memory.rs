@@ -12,6 +12,16 @@ use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::options::Accumulation;
 use crate::sim::trace::Recorder;
 
+/// A tensor map in global memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::sim) struct Acquired {
+    /// The parameter that it was made from.
+    pub(in crate::sim) param: u32,
+    /// The first byte of the tensor in the buffer of the parameter.
+    pub(in crate::sim) start: usize,
+    pub(in crate::sim) map: TensorMapDesc,
+}
+
 /// The memory that the warps of a cluster see.
 #[derive(Debug)]
 pub(in crate::sim) struct Memory<'m> {
@@ -19,6 +29,8 @@ pub(in crate::sim) struct Memory<'m> {
     pub(in crate::sim) globals: &'m [&'m GlobalBuffer],
     /// The map of each parameter that is one.
     pub(in crate::sim) maps: &'m [Option<&'m TensorMapDesc>],
+    /// The maps that kernels have acquired from memory, whose numbers follow those of the parameters.
+    pub(in crate::sim) acquired: Vec<Acquired>,
     /// The constant arrays.
     pub(in crate::sim) arrays: &'m [GlobalBuffer],
     /// The memory of each block of the cluster, by rank.
@@ -138,6 +150,39 @@ impl<'m> Memory<'m> {
 }
 
 impl Memory<'_> {
+    /// A tensor map by its number: that of its parameter, or one behind those of all parameters.
+    fn acquired(&self, number: u32) -> Option<&Acquired> {
+        self.acquired.get((number as usize).checked_sub(self.maps.len())?)
+    }
+
+    /// The tensor map with a number.
+    pub(in crate::sim) fn map(&self, number: u32) -> Option<&TensorMapDesc> {
+        match self.acquired(number) {
+            Some(acquired) => Some(&acquired.map),
+            None => self.maps.get(number as usize).copied().flatten(),
+        }
+    }
+
+    /// The parameter of a tensor map, whose buffer has the tensor.
+    pub(in crate::sim) fn param_of_map(&self, number: u32) -> u32 {
+        self.acquired(number).map_or(number, |acquired| acquired.param)
+    }
+
+    /// The first byte of the tensor of a map in its buffer.
+    pub(in crate::sim) fn start_of_map(&self, number: u32) -> usize {
+        self.acquired(number).map_or(0, |acquired| acquired.start)
+    }
+
+    /// The number of a tensor map in memory.
+    pub(in crate::sim) fn number_of_map(&mut self, found: Acquired) -> u32 {
+        let known = self.acquired.iter().position(|acquired| *acquired == found);
+        let at = known.unwrap_or_else(|| {
+            self.acquired.push(found);
+            self.acquired.len() - 1
+        });
+        (self.maps.len() + at) as u32
+    }
+
     /// A warp learns of what others have done.
     pub(in crate::sim) fn learn(&mut self) {
         if let Some(proxies) = &mut self.proxies {

@@ -307,7 +307,7 @@ impl Compiler<'_> {
             Op::Cache(op) => self.cache(id, op)?,
             Op::Mma(op) => self.mma(id, op, &data.results)?,
             Op::Mbarrier(op) => self.mbarrier(id, op, &data.results)?,
-            Op::AsyncCopy(op) => self.async_copy(id, op)?,
+            Op::AsyncCopy(op) => self.async_copy(id, op, &data.results)?,
             Op::Warp(op) => self.warp(id, op, &data.results)?,
             Op::Thread(op) => self.thread(id, op, &data.results)?,
             Op::Control(control) => return self.control(id, control, tasks),

@@ -29,4 +29,4 @@ pub use staged_store::StagedStore;
 pub use thr_store::{AccumulatorMap, StoreDestination, StoreWords, ThrStore};
 pub use thread::{autovec_copy, autovec_copy_if, copy, copy_if, copy_zfill};
 pub use tma::TmaCopy;
-pub use tma_tensor::TmaTensor;
+pub use tma_tensor::{MapArray, TmaTensor, TmaTensors};

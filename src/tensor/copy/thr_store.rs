@@ -9,7 +9,9 @@ use crate::ir::{
 
 use super::global_rows::GlobalRows;
 use super::staged_store::StagedStore;
+use super::tma_tensor::MapArray;
 use crate::tensor::error::{TensorError, TensorErrorKind};
+use crate::tensor::pipeline::group_sizes::GroupSizes;
 use crate::tensor::pipeline::row_groups::RowGroups;
 use crate::tensor::view::pointer::TensorPointer;
 use crate::tensor::view::tensor::{RegisterTensor, Tensor};
@@ -32,14 +34,24 @@ pub enum StoreDestination<'b, T> {
         /// The groups.
         groups: RowGroups<'b>,
     },
+    /// Matrices of different sizes, by tensor copies with maps in memory: the third coordinate of an origin is the product.
+    Made {
+        /// The map that they are made from.
+        map: Val<'b, TensorMapMut<T, 3>>,
+        /// The maps of the products.
+        maps: MapArray<'b>,
+        /// The products. Their N is that of the accumulators.
+        sizes: GroupSizes<'b>,
+    },
 }
 
 impl<'b, T> StoreDestination<'b, T> {
-    /// The groups of rows, if there are any.
-    pub fn row_groups(&self) -> Option<RowGroups<'b>> {
+    /// The groups of rows, and the products of different sizes, if there are any.
+    pub fn groups(&self) -> (Option<RowGroups<'b>>, Option<GroupSizes<'b>>) {
         match self {
-            StoreDestination::Groups { groups, .. } => Some(*groups),
-            StoreDestination::Map(_) | StoreDestination::Rows(_) => None,
+            StoreDestination::Groups { groups, .. } => (Some(*groups), None),
+            StoreDestination::Made { sizes, .. } => (None, Some(*sizes)),
+            StoreDestination::Map(_) | StoreDestination::Rows(_) => (None, None),
         }
     }
 }
@@ -135,8 +147,18 @@ where
     }
 }
 
-/// The (row, column, matrix) of an element, and the end of its group of rows.
-type Placed<'b> = ([Val<'b, i32>; 3], Option<Val<'b, i32>>);
+/// The matrix of a tile.
+#[derive(Clone, Copy)]
+struct Matrix<'b, T> {
+    /// The map, where tensor copies write it.
+    map: Option<Val<'b, TensorMapMut<T, 3>>>,
+    /// The end of its rows, and that of its columns, where they are not those of all matrices.
+    end: Option<Val<'b, i32>>,
+    end_column: Option<Val<'b, i32>>,
+}
+
+/// The (row, column, matrix) of an element, and its matrix.
+type Placed<'b, T> = ([Val<'b, i32>; 3], Matrix<'b, T>);
 
 impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// Columns of one store.
@@ -238,10 +260,11 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         k: &mut Body<'b, '_>,
         acc: &RegisterTensor<'b, f32>,
         unit: u32,
-        (origin, end): Placed<'b>,
+        (origin, matrix): Placed<'b, T>,
         map: &impl AccumulatorMap<'b>,
     ) -> StoreWords<'b> {
         let _call = k.call();
+        let Matrix { end, end_column, .. } = matrix;
         let accumulators = acc.variables();
         let mut values = [0, 1, 2, 3].map(|i| accumulators.get(k, 4 * unit + i));
         let is_low = self.store.rows < 64 && map.has_effects() && !map.is_identity();
@@ -249,6 +272,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let end = low.map_or(end, |low| Some(end.map_or(low, |end| end.min(low))));
         let inside = |[row, column, batch]: [Val<'b, i32>; 3]| {
             let row = end.map_or(row, |end| row.lt(end).select(row, i32::MAX));
+            let row = end_column.map_or(row, |end| column.lt(end).select(row, i32::MAX));
             [row, column, batch]
         };
         if self.store.pairs {
@@ -280,15 +304,27 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         self.placed_rows(k, placed, number, words);
     }
 
-    /// The coordinates in the matrix, and the end of the group.
+    /// The coordinates in the matrix, and the matrix.
     #[track_caller]
-    fn placed<'k: 'b>(&self, k: &mut Body<'k, '_>, origin: [Val<'b, i32>; 3]) -> Placed<'b> {
-        let StoreDestination::Groups { rows, groups, .. } = &self.to else {
-            return (origin, None);
-        };
-        let [row, column, group] = origin;
-        let [start, end] = groups.range(&k.rescoped(), group);
-        ([start + row, column, group], Some(end.min(rows.extents[0])))
+    fn placed<'k: 'b>(&self, k: &mut Body<'k, '_>, origin: [Val<'b, i32>; 3]) -> Placed<'b, T> {
+        let k: &Body<'b, '_> = &k.rescoped();
+        let [row, column, batch] = origin;
+        let matrix = |map| Matrix { map, end: None, end_column: None };
+        match &self.to {
+            StoreDestination::Map(map) => (origin, matrix(Some(*map))),
+            StoreDestination::Rows(_) => (origin, matrix(None)),
+            StoreDestination::Groups { map, rows, groups } => {
+                let [start, end] = groups.range(k, batch);
+                let end = Some(end.min(rows.extents[0]));
+                ([start + row, column, batch], Matrix { end, ..matrix(Some(*map)) })
+            }
+            StoreDestination::Made { map, maps, sizes } => {
+                let map = map.tensormap_acquire(k, maps.at(batch));
+                let [m, n, _] = sizes.of(k, batch);
+                let end_column = Some(n / self.store.sums());
+                (origin, Matrix { map: Some(map), end: Some(m), end_column })
+            }
+        }
     }
 
     /// As [`rows`](ThrStore::rows), to coordinates in the matrix.
@@ -296,7 +332,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     fn placed_rows<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
-        (origin, end): Placed<'b>,
+        (origin, matrix): Placed<'b, T>,
         number: u32,
         mut words: impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
     ) {
@@ -314,14 +350,20 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             (false, 16) => self.store_matrices(k, to, &mut words),
             (false, _) => self.store_pairs(k, to, &mut words),
         }
-        let (map, row_end) = match &self.to {
-            StoreDestination::Map(map) => (*map, None),
-            StoreDestination::Groups { map, rows, .. } => (*map, end.map(|end| (rows, end))),
-            StoreDestination::Rows(rows) => {
+        let Some(map) = matrix.map else {
+            if let StoreDestination::Rows(rows) = &self.to {
                 self.barrier.sync(k);
-                return rows.store(k, &self.store.shared_rows(to), origin, self.thread);
+                rows.store(k, &self.store.shared_rows(to), origin, self.thread);
             }
+            return;
         };
+        let row_end = match &self.to {
+            StoreDestination::Groups { rows, .. } => matrix.end.map(|end| (rows, end)),
+            StoreDestination::Map(_)
+            | StoreDestination::Rows(_)
+            | StoreDestination::Made { .. } => None,
+        };
+        let is_made = matches!(self.to, StoreDestination::Made { .. });
         k.fence_proxy_async(ProxySpace::SharedCta);
         self.barrier.sync(k);
         let [row, column, batch] = origin;
@@ -330,6 +372,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             let (copy, slot) = (&self.store.copy, self.store.copy.tile().clone());
             let from = Tensor::new(k, TensorPointer::new(to).assume_aligned(k, 128), slot);
             match whole {
+                None if is_made => copy.store(k, map, &from, (row, column, 0)),
                 None => copy.store(k, map, &from, (row, column, batch)),
                 Some(whole) => k.if_(whole, |k| copy.store(k, map, &from, (row, column, 0))),
             }
@@ -356,7 +399,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         [blocks, apart, width]: [u32; 3],
         map: &impl AccumulatorMap<'b>,
     ) {
-        let ([row, column, batch], end) = self.placed(k, origin);
+        let ([row, column, batch], matrix) = self.placed(k, origin);
         let StagedStore { columns, transposed, .. } = *self.store;
         let (sums, chunks) = (self.store.sums(), width / (columns * self.store.sums()));
         for block in 0..blocks {
@@ -365,14 +408,14 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
                 let (down, right) = if transposed { (right, down) } else { (down, right) };
                 let (row, column) = (row + down, column + right);
                 let number = block * chunks + chunk;
-                self.placed_rows(k, ([row, column, batch], end), number, |k, unit| {
+                self.placed_rows(k, ([row, column, batch], matrix), number, |k, unit| {
                     let first = (block * width + chunk * columns * sums) / 8 + unit;
                     let at = if transposed {
                         [row + 8 * unit, column, batch]
                     } else {
                         [row, column + 8 / sums * unit, batch]
                     };
-                    self.words_at(k, acc, first, (at, end), map)
+                    self.words_at(k, acc, first, (at, matrix), map)
                 });
             }
         }
@@ -392,11 +435,11 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     ) {
         let _call = k.call();
         let k = &mut k.rescoped();
-        let ([row, column, batch], end) = self.placed(k, origin);
+        let ([row, column, batch], matrix) = self.placed(k, origin);
         let words = self.words_of_unit();
         for unit in 0..kept.len() / words {
             let at = [row, column + 8 / self.store.sums() * unit, batch];
-            let made = self.words_at(k, acc, unit, (at, end), map);
+            let made = self.words_at(k, acc, unit, (at, matrix), map);
             (words * unit..).zip(made).for_each(|(i, word)| kept.set(k, i, word));
         }
     }

@@ -1,7 +1,7 @@
 //! [`TmaTensor`]: the tensor of a tensor map, tiled and sliced by its coordinates.
 
 use crate::ir::builder::{DeviceCoord, MbarrierRef, Ty};
-use crate::ir::{Body, Element, TensorMap, TensorMapMut, Val};
+use crate::ir::{Body, Element, Global, TensorMap, TensorMapMut, Val};
 use crate::layout::{IntTuple, TilerRef};
 
 use super::peers::ClusterPeers;
@@ -72,6 +72,55 @@ impl TmaCopy {
         // A map has 1 to 5 modes, and a tuple may have as many.
         let shape = IntTuple::from_items(extents).unwrap_or_else(|_| IntTuple::from(i32::MAX));
         TmaTensor { copy: self, map, coords: Tensor::identity(k, shape) }
+    }
+}
+
+/// Tensor maps in global memory, as [`tensormap_replace`](Val::tensormap_replace) writes them.
+#[derive(Clone, Copy, Debug)]
+pub struct MapArray<'b> {
+    /// The first map.
+    pub first: Val<'b, Global<u64>>,
+    /// The elements from a map to the next one, a multiple of 16.
+    pub words: u32,
+}
+
+impl<'b> MapArray<'b> {
+    /// The address of the map with a number.
+    #[track_caller]
+    pub fn at<'c>(&self, number: Val<'c, i32>) -> Val<'c, Global<u64>>
+    where
+        'b: 'c,
+    {
+        let first: Val<'c, Global<u64>> = self.first;
+        first.offset(number * self.words)
+    }
+}
+
+/// The tensors of one [`TmaCopy`]: that of a map, or many, whose maps are made from it and are in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct TmaTensors<'c, 'b, T, const RANK: usize> {
+    /// The copy that moves their tiles.
+    pub copy: &'c TmaCopy,
+    /// The map.
+    pub map: Val<'b, TensorMap<T, RANK>>,
+    /// The maps in memory.
+    pub maps: Option<MapArray<'b>>,
+}
+
+impl<'c, 'b, T: Element, const RANK: usize> TmaTensors<'c, 'b, T, RANK> {
+    /// The tensor of the map with a number; without maps in memory, that of the only map.
+    #[track_caller]
+    pub fn of<'d>(
+        &self,
+        k: &Body<'d, '_>,
+        number: Val<'d, i32>,
+    ) -> TmaTensor<'c, 'd, TensorMap<T, RANK>>
+    where
+        'b: 'd,
+    {
+        let map: Val<'d, TensorMap<T, RANK>> = self.map;
+        let map = self.maps.map_or(map, |maps| map.tensormap_acquire(k, maps.at(number)));
+        self.copy.tensor(k, map)
     }
 }
 

@@ -1,5 +1,6 @@
 //! [`RowGroups`]: the rows of one matrix in groups, and the tiles of each.
 
+use super::groups::Groups;
 use crate::ir::{Body, Global, Val};
 
 /// Groups of rows of one matrix, for example the tokens of each expert of a mixture. Only the device knows the lengths, which
@@ -60,6 +61,8 @@ crate::values! {
         pub first: Val<'b, i32>,
         /// Its row tiles.
         pub rows: Val<'b, i32>,
+        /// Its column tiles.
+        pub columns: Val<'b, i32>,
     }
 }
 
@@ -89,8 +92,7 @@ impl<'b> RowGroups<'b> {
     where
         'b: 'c,
     {
-        let zero = k.constant(0);
-        RowGroup { group: k.constant(-1), first: zero, rows: zero }
+        RowGroup::before_all(k)
     }
 
     /// Returns the group of the tile with a number, from that of a tile before it on: groups have tiles of `size` rows, and
@@ -106,18 +108,15 @@ impl<'b> RowGroups<'b> {
     where
         'b: 'c,
     {
-        let RowGroups { count, .. } = *self;
-        k.while_(
-            from,
-            |_, at| at.group.lt(count) & number.ge(at.first + at.rows * columns),
-            |k, at| {
-                let group = at.group + 1;
-                let rows = k.if_with(group.lt(count), 0, |k| {
-                    let [start, end] = self.range(k, group);
-                    ((end - start).max(0) + (size - 1)) / size
-                });
-                RowGroup { group, first: at.first + at.rows * columns, rows }
-            },
-        )
+        Groups::Rows(*self, size).seek(k, from, number, columns)
+    }
+}
+
+impl<'c> RowGroup<'c> {
+    /// The group before all tiles.
+    #[track_caller]
+    pub(super) fn before_all(k: &Body<'c, '_>) -> Self {
+        let zero = k.constant(0);
+        RowGroup { group: k.constant(-1), first: zero, rows: zero, columns: zero }
     }
 }

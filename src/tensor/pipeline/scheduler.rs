@@ -3,8 +3,10 @@
 use crate::ir::builder::{DeviceCoord, IntoValues, Values};
 use crate::ir::{Body, Val};
 
+use super::group_sizes::GroupSizes;
+use super::groups::Groups;
 use super::raster::Raster;
-use super::row_groups::RowGroups;
+use super::row_groups::{RowGroup, RowGroups};
 use super::work::{StaticScheduler, WorkScheduler};
 use crate::tensor::copy::ClusterPeers;
 use crate::tensor::error::{TensorError, count_of};
@@ -59,8 +61,7 @@ pub struct TileScheduler<'b> {
     /// The blocks of a cluster along M and N, and the place of this one among them.
     cluster: [u32; 2],
     place: Option<[Val<'b, i32>; 2]>,
-    /// Groups of rows, and the rows of a tile.
-    groups: Option<(RowGroups<'b>, Val<'b, i32>)>,
+    groups: Option<Groups<'b>>,
 }
 
 impl<'b> TileScheduler<'b> {
@@ -120,8 +121,24 @@ impl<'b> TileScheduler<'b> {
     /// through them; they have no clusters.
     #[track_caller]
     pub fn row_groups(self, k: &Body<'b, '_>, groups: Option<RowGroups<'b>>, size: u32) -> Self {
-        let groups = groups.map(|groups| (groups, k.constant(size.cast_signed())));
-        TileScheduler { groups, ..self }
+        let Some(groups) = groups else { return self };
+        let groups = Groups::Rows(groups, k.constant(size.cast_signed()));
+        TileScheduler { groups: Some(groups), ..self }
+    }
+
+    /// The same for products of different sizes, with tiles of `tile` rows and columns: the tiles of
+    /// [`new`](TileScheduler::new) do not count. `None` changes nothing. Only [`for_each`](TileScheduler::for_each) goes through
+    /// them; they have no clusters.
+    #[track_caller]
+    pub fn group_sizes(
+        self,
+        k: &Body<'b, '_>,
+        sizes: Option<GroupSizes<'b>>,
+        tile: [u32; 2],
+    ) -> Self {
+        let Some(sizes) = sizes else { return self };
+        let groups = Groups::Sizes(sizes, tile.map(|size| k.constant(size.cast_signed())));
+        TileScheduler { groups: Some(groups), ..self }
     }
 
     /// The first row of the group of a tile in the matrix; 0 without groups.
@@ -130,8 +147,10 @@ impl<'b> TileScheduler<'b> {
     where
         'b: 'c,
     {
-        let first = |(groups, _): (RowGroups<'b>, _)| groups.range(k, tile.batch)[0].into();
-        self.groups.map_or(DeviceCoord::Host(0), first)
+        match self.groups {
+            Some(Groups::Rows(groups, _)) => groups.range(k, tile.batch)[0].into(),
+            Some(Groups::Sizes(..)) | None => DeviceCoord::Host(0),
+        }
     }
 
     /// Returns whether row `first` of a tile, and so all after it, are behind the end of the tile's group; `None` without groups.
@@ -145,9 +164,14 @@ impl<'b> TileScheduler<'b> {
     where
         'b: 'c,
     {
-        self.groups.map(|(groups, size)| {
-            let [start, end] = groups.range(k, tile.batch);
-            (end - start).le(tile.row * size + first)
+        self.groups.map(|groups| match groups {
+            Groups::Rows(groups, size) => {
+                let [start, end] = groups.range(k, tile.batch);
+                (end - start).le(tile.row * size + first)
+            }
+            Groups::Sizes(sizes, [size, _]) => {
+                sizes.of(k, tile.batch)[0].le(tile.row * size + first)
+            }
         })
     }
 
@@ -197,24 +221,24 @@ impl<'b> TileScheduler<'b> {
             <I::V as Values>::At<'c>,
         ) -> <I::V as Values>::At<'c>,
     ) -> <I::V as Values>::At<'b> {
-        let Some((groups, size)) = self.groups else {
+        let Some(groups) = self.groups else {
             return self.numbers().for_each_item(k, init, |k, number, carried| {
                 let tile = self.tile(k, number);
                 body(k, tile, carried)
             });
         };
         let k: &mut Body<'b, '_> = &mut k.rescoped();
-        let (sizes, step, start) = ([size, self.columns], self.step, groups.start(k));
-        let at = groups.seek(k, start, self.first, sizes);
+        let (columns, step, start) = (self.columns, self.step, RowGroup::before_all(k));
+        let (count, at) = (groups.count(), groups.seek(k, start, self.first, columns));
         let (_, _, last) = k.while_(
             (self.first, at, init),
-            |_, (_, at, _)| at.group.lt(groups.count),
+            |_, (_, at, _)| at.group.lt(count),
             |k, (number, at, carried)| {
-                let extents = [at.rows, self.columns];
+                let extents = [at.rows, at.columns];
                 let [row, column] = coordinate(k, self.raster, number - at.first, extents);
                 let tile = Tile { row, column, batch: at.group };
                 let number = number + step;
-                let next = groups.seek(k, at, number, sizes);
+                let next = groups.seek(k, at, number, columns);
                 (number, next, body(k, tile, carried))
             },
         );

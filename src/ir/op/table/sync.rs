@@ -210,6 +210,18 @@ macro_rules! sync_rows {
                 : Any, Sync, SM_90, PTX_8_0;
             /// Brings the description of a tensor into a cache. PTX ISA 9.7.9.15 `prefetch.tensormap`.
             prefetch_tensormap = PrefetchTensormap (map: TensorMap) {} -> Unit : Any, Read, SM_90, PTX_8_0;
+            /// Writes the description of a tensor to the 128 bytes at `*(to + to_index)`, a multiple of 128: that of `map`, but
+            /// the tensor starts at `*(base + base_index)`, a multiple of 16 bytes, and has the extents `sizes`, the contiguous
+            /// one first, followed by the strides of the other dimensions in bytes. Then releases them for
+            /// `tensormap_acquire`. Assemblers before PTX 8.5 count strides in 16 bytes. PTX ISA 9.7.9.27
+            /// `tensormap.replace`, 9.7.13.4 `fence.proxy.tensormap`.
+            tensormap_replace = TensormapReplace (map: TensorMap, to: MutPointer, to_index: Index,
+                base: Pointer, base_index: Index; sizes: [U64]) {} -> Unit : Any, Sync, SM_90A, PTX_8_5
+                where tensormap_replace(map, to, base, sizes);
+            /// The tensor that the 128 bytes at `*(from + from_index)` describe, which `tensormap_replace` has written for
+            /// the same `map`. PTX ISA 9.7.13.4 `fence.proxy.tensormap::generic.acquire`.
+            tensormap_acquire = TensormapAcquire (map: TensorMap, from: Pointer, from_index: Index) {}
+                -> Map : Any, Sync, SM_90, PTX_8_3 where tensormap_acquire(from);
         }
         }
     };

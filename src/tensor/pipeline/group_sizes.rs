@@ -1,0 +1,66 @@
+//! [`GroupSizes`]: matrix products of different sizes, which only the device knows.
+
+use crate::ir::{Body, Global, Val};
+
+/// The sizes of the products of a group: M, N and K of each are the first three of `words` elements of `table`. A product with a
+/// size of 0 or less has no tiles.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{GroupSizes, Raster, TileScheduler};
+///
+/// // Counts the tiles of 4 x 8 of each product.
+/// type Params = (Global<i64>, GlobalMut<i32>, i32);
+/// let kernel = Kernel::<Params>::build("tiles", Target::SM_80, |k, (table, x, count)| {
+///     let (sizes, one) = (GroupSizes { table, words: 4, count }, k.constant(1));
+///     let tiles = TileScheduler::new(k, Raster::AlongN, [one; 3]).group_sizes(k, Some(sizes), [4, 8]);
+///     tiles.for_each(k, (), |k, tile, ()| x.red().add(k, tile.batch, 1));
+/// })?;
+/// let device = Device::sim()?;
+/// let sizes = [[9, 16, 1, 0], [0, 8, 1, 0], [4, 9, 1, 0]].concat();
+/// let (sizes, mut x) = (device.upload::<i64>(&sizes)?, device.zeros::<i32>(3)?);
+/// device.load(&kernel)?.launch(Grid::cover(2, 1), (&sizes, &mut x, 3))?;
+/// assert_eq!(x.to_vec()?, [6, 0, 2]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct GroupSizes<'b> {
+    /// The table of the products.
+    pub table: Val<'b, Global<i64>>,
+    /// The elements of the table from a product to the next one.
+    pub words: u32,
+    /// The number of products.
+    pub count: Val<'b, i32>,
+}
+
+impl<'b> GroupSizes<'b> {
+    /// M, N and K of a product.
+    #[track_caller]
+    pub fn of<'c>(&self, k: &Body<'c, '_>, product: Val<'c, i32>) -> [Val<'c, i32>; 3]
+    where
+        'b: 'c,
+    {
+        let first = product * self.words;
+        [0, 1, 2].map(|word| self.table.load(k, first + word).cvt::<i32>())
+    }
+
+    /// The row tiles and column tiles of a product, of `tile` rows and columns.
+    #[track_caller]
+    pub(super) fn tiles<'c>(
+        &self,
+        k: &Body<'c, '_>,
+        product: Val<'c, i32>,
+        tile: [Val<'c, i32>; 2],
+    ) -> [Val<'c, i32>; 2]
+    where
+        'b: 'c,
+    {
+        let [m, n, depth] = self.of(k, product).map(|size| size.max(0));
+        let tiles = |size: Val<'c, i32>, tile| (size + (tile - 1)) / tile;
+        // No tiles along one mode are none at all.
+        [tiles(m, tile[0]) * depth.min(1), tiles(n, tile[1])]
+    }
+}

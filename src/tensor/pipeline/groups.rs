@@ -1,0 +1,68 @@
+//! [`Groups`]: the tiles of matrices of different sizes, one matrix after the other.
+
+use super::group_sizes::GroupSizes;
+use super::row_groups::{RowGroup, RowGroups};
+use crate::ir::{Body, Val};
+
+/// Matrices of different sizes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Groups<'b> {
+    /// Groups of rows, and the rows of a tile.
+    Rows(RowGroups<'b>, Val<'b, i32>),
+    /// Products, and the rows and columns of a tile.
+    Sizes(GroupSizes<'b>, [Val<'b, i32>; 2]),
+}
+
+impl<'b> Groups<'b> {
+    pub(super) fn count(self) -> Val<'b, i32> {
+        match self {
+            Groups::Rows(groups, _) => groups.count,
+            Groups::Sizes(sizes, _) => sizes.count,
+        }
+    }
+
+    /// The row tiles and column tiles of a group; groups of rows have `columns` column tiles.
+    #[track_caller]
+    fn tiles<'c>(
+        self,
+        k: &Body<'c, '_>,
+        group: Val<'c, i32>,
+        columns: Val<'c, i32>,
+    ) -> [Val<'c, i32>; 2]
+    where
+        'b: 'c,
+    {
+        match self {
+            Groups::Rows(groups, size) => {
+                let [start, end] = groups.range(k, group);
+                [((end - start).max(0) + (size - 1)) / size, columns]
+            }
+            Groups::Sizes(sizes, [rows, columns]) => sizes.tiles(k, group, [rows, columns]),
+        }
+    }
+
+    /// As [`RowGroups::seek`].
+    #[track_caller]
+    pub(super) fn seek<'c>(
+        self,
+        k: &mut Body<'c, '_>,
+        from: RowGroup<'c>,
+        number: Val<'c, i32>,
+        columns: Val<'c, i32>,
+    ) -> RowGroup<'c>
+    where
+        'b: 'c,
+    {
+        let count = self.count();
+        k.while_(
+            from,
+            |_, at| at.group.lt(count) & number.ge(at.first + at.rows * at.columns),
+            |k, at| {
+                let group = at.group + 1;
+                let [rows, columns] =
+                    k.if_with(group.lt(count), [0, 0], |k| self.tiles(k, group, columns));
+                RowGroup { group, first: at.first + at.rows * at.columns, rows, columns }
+            },
+        )
+    }
+}
