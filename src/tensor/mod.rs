@@ -78,6 +78,7 @@ pub use rows::{
     ColumnElements, CurrentRow, RowAccess, RowColumns, RowCopy, RowElements, RowInput, RowLoop,
     RowPart, RowPointer, RowTile, tree,
 };
+pub(crate) use rows::{filled, narrow};
 #[doc(hidden)]
 pub use storage::round_up;
 pub use storage::{Align, MemRange, MemRangeAt, SmemAllocator, Storage, StoragePointer};

@@ -3,6 +3,8 @@
 mod launch;
 mod source;
 
+use std::fmt;
+
 use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val};
@@ -31,10 +33,32 @@ impl ElementwiseConfig {
         ElementwiseConfig { target, threads: 256, vectors }
     }
 
+    /// Returns configurations to choose from, the one of [`new`](ElementwiseConfig::new) first: blocks of 128 to 1024 threads, and 1
+    /// to 8 vectors for each thread.
+    pub fn candidates(target: Target, inputs: usize) -> Vec<Self> {
+        let mut found = vec![Self::new(target, inputs)];
+        for vectors in [1, 2, 4, 8] {
+            for threads in [256, 128, 512, 1024] {
+                let config = ElementwiseConfig { target, threads, vectors };
+                if !found.contains(&config) {
+                    found.push(config);
+                }
+            }
+        }
+        found
+    }
+
     /// The tile of the elements of a block.
     fn tile(&self, access: RowAccess) -> RowTile {
         let ElementwiseConfig { threads, vectors, .. } = *self;
         RowTile { threads, team: threads, cluster: 1, vectors, access, stages: 0 }
+    }
+}
+
+/// The name of the configuration: the threads of a block and the vectors of a thread, `256x4`.
+impl fmt::Display for ElementwiseConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.threads, self.vectors)
     }
 }
 

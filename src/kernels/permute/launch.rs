@@ -1,7 +1,7 @@
 //! [`PermuteFunction`]: a permutation on a device.
 
 use crate::ir::builder::Converted;
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
 use crate::tensor::RowAccess;
 
 use super::super::rows::{RowError, check_aligned, check_len};
@@ -20,11 +20,29 @@ impl<T: Converted> Permute<T> {
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<PermuteFunction<T>, RowError> {
-        Ok(PermuteFunction { config: self.config, function: device.load(&self.kernel)? })
+        self.load_with(LoadOptions::default(), device)
+    }
+
+    /// As [`load`](Permute::load), with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_with(
+        &self,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<PermuteFunction<T>, RowError> {
+        let function = device.load_with(options, &self.kernel)?;
+        Ok(PermuteFunction { config: self.config, function })
     }
 }
 
 impl<T: Converted> PermuteFunction<T> {
+    /// Returns what the driver's compiler wrote.
+    pub fn compiler_log(&self) -> &str {
+        self.function.compiler_log()
+    }
+
     /// Starts the kernel, on the stream for all work that names none. No elements are no work.
     ///
     /// # Errors

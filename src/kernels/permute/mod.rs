@@ -3,6 +3,8 @@
 mod launch;
 mod problem;
 
+use std::fmt;
+
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
@@ -26,6 +28,20 @@ impl PermuteConfig {
     pub fn new(target: Target, elem: Scalar, problem: &PermuteProblem) -> Self {
         let (access, modes) = (problem.access(elem), problem.used_modes());
         PermuteConfig { rows: RowConfig::of_copy(target, elem, access, problem.columns), modes }
+    }
+
+    /// Returns configurations to choose from for a problem, the one of [`new`](PermuteConfig::new) first.
+    pub fn candidates(target: Target, elem: Scalar, problem: &PermuteProblem) -> Vec<Self> {
+        let (access, modes) = (problem.access(elem), problem.used_modes());
+        let rows = RowConfig::copies(target, elem, access, problem.columns).into_iter();
+        rows.map(|rows| PermuteConfig { rows, modes }).collect()
+    }
+}
+
+/// The name of the configuration: the modes and the name of [`RowConfig`], `permute_2_32x2_rows4`.
+impl fmt::Display for PermuteConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "permute_{}_{}", self.modes, self.rows)
     }
 }
 

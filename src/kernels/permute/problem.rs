@@ -1,5 +1,7 @@
 //! [`PermuteProblem`]: the rows of a tensor and where they lie before and after a permutation.
 
+use std::fmt;
+
 use crate::ir::types::Scalar;
 use crate::tensor::{RowAccess, RowTile};
 
@@ -28,6 +30,17 @@ pub struct PermuteProblem {
     pub columns: u32,
     /// The modes of the rows. Unused modes come last and have the count 1.
     pub modes: [PermuteMode; 4],
+}
+
+/// The elements of a row, and the count of each mode with its strides in input and output: `64 2:64->192 3:128->64`.
+impl fmt::Display for PermuteProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.columns)?;
+        let modes = &self.modes[..self.used_modes() as usize];
+        modes.iter().try_for_each(|PermuteMode { count, input_stride, output_stride }| {
+            write!(f, " {count}:{input_stride}->{output_stride}")
+        })
+    }
 }
 
 impl PermuteProblem {
@@ -99,6 +112,12 @@ impl PermuteProblem {
         Ok(PermuteProblem { columns: modes[0].count, modes: all })
     }
 
+    /// Returns the number of elements.
+    pub fn elements(&self) -> u64 {
+        let counts = self.modes.iter().map(|mode| u64::from(mode.count));
+        counts.fold(self.columns.into(), u64::saturating_mul)
+    }
+
     /// Returns the number of rows: `None` for 2^31 or more.
     pub fn rows(&self) -> Option<u32> {
         let rows = self.modes.iter().try_fold(1u32, |all, mode| all.checked_mul(mode.count));
@@ -125,7 +144,7 @@ impl PermuteProblem {
     }
 
     /// Returns the elements from the first to the last one of the input and the output: `None` for 2^40 or more.
-    pub(super) fn lens(&self) -> Option<[u64; 2]> {
+    pub(crate) fn lens(&self) -> Option<[u64; 2]> {
         if self.columns == 0 || self.modes.iter().any(|mode| mode.count == 0) {
             return Some([0, 0]);
         }

@@ -7,6 +7,8 @@ mod sorted;
 mod top_k;
 mod words;
 
+use std::fmt;
+
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
@@ -90,6 +92,38 @@ impl RowReduceConfig {
             _ => RowTile { threads: 1024, team: 1024, ..tile },
         };
         RowReduceConfig { rows: RowConfig { target, tile }, op }
+    }
+
+    /// Returns configurations to choose from, the one of [`new`](RowReduceConfig::new) first: a warp or a block of 128 to 1024
+    /// threads shares a row, and each thread loads 2, 4 or 8 vectors at once.
+    pub fn candidates(
+        op: RowReduceOp,
+        target: Target,
+        input: Scalar,
+        problem: &RowProblem,
+    ) -> Vec<Self> {
+        let default = Self::new(op, target, input, problem);
+        let RowConfig { tile, .. } = default.rows;
+        let all = problem.columns.div_ceil(tile.vector(input)).max(1);
+        let mut found = vec![default];
+        for [threads, team] in [[128, 32], [128; 2], [256; 2], [512; 2], [1024; 2]] {
+            for vectors in [2, 4, 8] {
+                let rows = RowConfig { target, tile: RowTile { threads, team, vectors, ..tile } };
+                let config = RowReduceConfig { rows, op };
+                // A row has a vector for each thread.
+                if (team == 32 || team <= all) && !found.contains(&config) {
+                    found.push(config);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The name of the configuration: the name of the result and that of [`RowConfig`], `sum_128x4`.
+impl fmt::Display for RowReduceConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.op.name(), self.rows)
     }
 }
 

@@ -1,11 +1,13 @@
 //! [`TopK`]: the largest elements of each row, with their columns.
 
+use std::fmt;
+
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::op::{FindFrom, LoadAccess};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, WARP, range};
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
 use crate::tensor::{RowTile, tree};
 
 use super::super::rows::{RowConfig, RowError, RowProblem, check_aligned, check_len, own_row};
@@ -78,6 +80,13 @@ impl TopKConfig {
     }
 }
 
+/// The name of the configuration: the number of elements, and the name of [`RowConfig`], `top_8_32x4_rows4`.
+impl fmt::Display for TopKConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "top_{}_{}", self.count, self.rows)
+    }
+}
+
 /// The input with its pitch, the values, the columns, rows and columns.
 type Params<T> = ((Global<T>, i64), GlobalMut<f32>, GlobalMut<i32>, [i32; 2]);
 
@@ -144,7 +153,20 @@ impl<T: Converted> TopK<T> {
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<TopKFunction<T>, RowError> {
-        Ok(TopKFunction { config: self.config, function: device.load(&self.kernel)? })
+        self.load_with(LoadOptions::default(), device)
+    }
+
+    /// As [`load`](TopK::load), with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_with(
+        &self,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<TopKFunction<T>, RowError> {
+        let function = device.load_with(options, &self.kernel)?;
+        Ok(TopKFunction { config: self.config, function })
     }
 }
 
@@ -156,6 +178,11 @@ pub struct TopKFunction<T> {
 }
 
 impl<T: Converted> TopKFunction<T> {
+    /// Returns what the driver's compiler wrote.
+    pub fn compiler_log(&self) -> &str {
+        self.function.compiler_log()
+    }
+
     /// Starts the kernel, on the stream for all work that names none: `values` and `columns` have `count` elements for each
     /// row. No rows are no work.
     ///

@@ -139,6 +139,33 @@ impl RowConfig {
         RowConfig { target, tile }
     }
 
+    /// Returns configurations of copies of rows to choose from, the one of [`of_copy`](RowConfig::of_copy) first: 4 to 32 lanes or a
+    /// block share a row, and each thread moves 1 to 8 vectors at once.
+    pub(in crate::kernels) fn copies(
+        target: Target,
+        elem: Scalar,
+        access: RowAccess,
+        columns: u32,
+    ) -> Vec<RowConfig> {
+        let default = Self::of_copy(target, elem, access, columns);
+        let all = columns.div_ceil(default.tile.vector(elem)).max(1);
+        let mut found = vec![default];
+        for [threads, team] in
+            [[128, 4], [128, 8], [128, 16], [128, 32], [128; 2], [256; 2], [512; 2]]
+        {
+            for vectors in [1, 2, 4, 8] {
+                let tile = RowTile { threads, team, vectors, ..default.tile };
+                let config = RowConfig { target, tile };
+                // A row has a vector for each thread, and takes at most 16 steps of some lanes.
+                let fits = team <= all && (team == threads || all <= 16 * team * vectors);
+                if fits && !found.contains(&config) {
+                    found.push(config);
+                }
+            }
+        }
+        found
+    }
+
     /// The same with stages: where a block shares a row in vectors, and shared memory has the stages of an input.
     fn with_stages(&self, stages: u32) -> Option<RowConfig> {
         let config = RowConfig { tile: RowTile { stages, ..self.tile }, ..*self };

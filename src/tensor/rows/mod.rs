@@ -6,6 +6,7 @@ mod row_loop;
 mod tile;
 
 pub use part::{RowElements, RowPart, RowPointer, tree};
+pub(crate) use part::{filled, narrow};
 pub use row_copy::RowCopy;
 pub use row_loop::{ColumnElements, CurrentRow, RowColumns, RowInput, RowLoop};
 pub use tile::{RowAccess, RowTile};

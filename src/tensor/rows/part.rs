@@ -589,13 +589,13 @@ fn pack<'b, D: VectorElement<2> + Converted>(values: &[Val<'b, f32>]) -> Option<
 
 /// Returns a vector of 16 bytes of `value`.
 #[track_caller]
-pub(super) fn filled<'b, T: Element>(k: &Body<'b, '_>, value: T) -> Val<'b, Vector<u32, 4>> {
+pub(crate) fn filled<'b, T: Element>(k: &Body<'b, '_>, value: T) -> Val<'b, Vector<u32, 4>> {
     let (bits, one) = (T::SCALAR.bits(), value.to_const().bits() as u32);
     Val::splat(k.constant((0..32 / bits).fold(0, |word, lane| word | one << (lane * bits))))
 }
 
 /// Returns `value` rounded to `T`; 0 for a type without such values.
-pub(super) fn narrow<T: Element>(value: f32) -> T {
+pub(crate) fn narrow<T: Element>(value: f32) -> T {
     match T::SCALAR {
         Scalar::F32 => T::from_bits(value.to_bits().into()),
         Scalar::Bf16 => T::from_bits(bf16::from_f32(value).to_bits().into()),
