@@ -737,11 +737,11 @@ fn bench_of_rows_is_one_command_each() {
         (&["reduce", "--axis", "0", "--dtype", "f32"], "sum along an axis of f32 1x6x40"),
         (&["reduce", "--top", "3"], "top 3 of rows of bf16 6x40"),
         (&["transpose"], "transpose of bf16 6x40"),
-        (&["permute", "--heads", "2"], "permute of bf16 40 2:40->120 3:80->40"),
+        (&["permute", "--heads", "2"], "permute of bf16 40,3:80->40,2:40->120"),
         (&["gather", "--scatter", "--dtype", "f16"], "scatter of f16 6x40"),
         (
             &["elementwise", "--op", "swiglu"],
-            "swiglu of bf16 to bf16: (6,40):(40,1) from (6,40):(40,1) (6,40):(40,1)",
+            "swiglu of bf16 to bf16: (6,40):(40,1)<-(6,40):(40,1),(6,40):(40,1)",
         ),
     ] {
         let sizes = ["--shapes", "6x40", "--rounds", "2", "--device", "sim"];

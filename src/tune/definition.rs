@@ -11,7 +11,7 @@ use super::search::Rejection;
 type Params<X, Y, const N: usize, const S: usize> =
     ([Global<X>; N], Global<Y>, Global<i32>, GlobalMut<u64>, [i64; S], i64);
 
-/// What a definition reads.
+/// The operands of a definition.
 pub(super) struct At<'b, X, Y, const N: usize, const S: usize> {
     /// The inputs.
     pub(super) x: [Val<'b, Global<X>>; N],

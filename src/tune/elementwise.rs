@@ -55,7 +55,7 @@ impl<const N: usize, F> fmt::Debug for Parts<N, F> {
 impl<const N: usize, F> fmt::Display for Parts<N, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inputs: Vec<String> = self.inputs.iter().map(ToString::to_string).collect();
-        write!(f, "{} from {}", self.output, inputs.join(" "))
+        write!(f, "{}<-{}", self.output, inputs.join(","))
     }
 }
 

@@ -97,7 +97,7 @@ fn every_configuration() {
                 let target = device.target();
                 let all = AxisReduceConfig::candidates(op, target, Scalar::Bf16, &problem);
                 let few = AxisReduceConfig { lanes, threads: 64.max(8 * lanes), ..all[0] };
-                for config in sample(5, all).chain([few]) {
+                for config in sample(9, all).chain([few]) {
                     check::<bf16>(&device, config, &problem, &x);
                 }
             }

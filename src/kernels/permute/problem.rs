@@ -32,13 +32,13 @@ pub struct PermuteProblem {
     pub modes: [PermuteMode; 4],
 }
 
-/// The elements of a row, and the count of each mode with its strides in input and output: `64 2:64->192 3:128->64`.
+/// The elements of a row, and the count of each mode with its strides in input and output: `64,2:64->192,3:128->64`.
 impl fmt::Display for PermuteProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.columns)?;
         let modes = &self.modes[..self.used_modes() as usize];
         modes.iter().try_for_each(|PermuteMode { count, input_stride, output_stride }| {
-            write!(f, " {count}:{input_stride}->{output_stride}")
+            write!(f, ",{count}:{input_stride}->{output_stride}")
         })
     }
 }
