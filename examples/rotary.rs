@@ -54,14 +54,20 @@ pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     rotary.load(device)?.launch([&input, &input, &cosines, &sines], &mut y)?;
 
     let y = y.to_vec()?;
-    let vectors = numbers.chunks(2 * pairs as usize).zip(y.chunks(2 * pairs as usize));
-    for (number, (x, y)) in (0u32..).zip(vectors) {
-        for pair in 0..pairs {
-            let [a, b] = [pair, pair + pairs].map(|at| f64::from(x[at as usize].to_f32()));
+    let vector = usize::try_from(2 * pairs)?;
+    for (number, (x, y)) in (0u32..).zip(numbers.chunks(vector).zip(y.chunks(vector))) {
+        let [(a, b), (found_a, found_b)] = [x, y].map(|all| all.split_at(vector / 2));
+        for (pair, (a, b)) in (0u32..).zip(a.iter().zip(b)) {
+            let [a, b] = [a, b].map(|x| f64::from(x.to_f32()));
             let (sin, cos) = angle(number / heads, pair).sin_cos();
-            for (at, expected) in [(pair, a * cos - b * sin), (pair + pairs, b * cos + a * sin)] {
-                let found = f64::from(y[at as usize].to_f32());
-                assert!((found - expected).abs() < 0.02, "{number}, {at}: {found}, not {expected}");
+            let expected = [a * cos - b * sin, b * cos + a * sin];
+            let at = usize::try_from(pair)?;
+            for (found, expected) in [found_a[at], found_b[at]].into_iter().zip(expected) {
+                let found = f64::from(found.to_f32());
+                assert!(
+                    (found - expected).abs() < 0.02,
+                    "{number}, {pair}: {found}, not {expected}"
+                );
             }
         }
     }
