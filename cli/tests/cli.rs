@@ -738,6 +738,10 @@ fn bench_of_rows_is_one_command_each() {
         (&["reduce", "--top", "3"], "top 3 of rows of bf16 6x40"),
         (&["transpose"], "transpose of bf16 6x40"),
         (&["permute", "--heads", "2"], "permute of bf16 40,3:80->40,2:40->120"),
+        (
+            &["permute", "--heads", "2", "--order", "0,2,1"],
+            "permute of bf16 40:1->2,2:40->1,3:80->80",
+        ),
         (&["gather", "--scatter", "--dtype", "f16"], "scatter of f16 6x40"),
         (
             &["elementwise", "--op", "swiglu"],

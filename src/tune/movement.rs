@@ -15,7 +15,8 @@ use crate::kernels::permute::{Permute, PermuteConfig, PermuteFunction, PermutePr
 use crate::kernels::rows::{RowError, RowProblem};
 use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
-/// A permutation of modes as a [`Tunable`]: the threads that share a row and the vectors that each of them moves at once.
+/// A permutation of modes as a [`Tunable`]: the threads that share a row and the vectors that each of them moves at once, or the tiles
+/// of a transpose.
 ///
 /// ```
 /// use tilewright::kernels::permute::PermuteProblem;
@@ -83,17 +84,18 @@ impl<T: Converted> Tunable for PermuteTunable<T> {
     }
 
     fn verify(&self, [x, y]: &mut [Buffer<T>; 2]) -> Result<(), Rejection> {
-        let mut sizes = [0; 13];
+        let mut sizes = [0; 14];
         sizes[0] = self.problem.columns.into();
-        for (mode, sizes) in self.problem.modes.iter().zip(sizes[1..].chunks_mut(3)) {
+        sizes[1] = self.problem.column_stride as i64;
+        for (mode, sizes) in self.problem.modes.iter().zip(sizes[2..].chunks_mut(3)) {
             let strides = [mode.input_stride, mode.output_stride].map(|stride| stride as i64);
             sizes.copy_from_slice(&[mode.count.into(), strides[0], strides[1]]);
         }
         let items = ("elements", self.problem.elements());
         Definition { x: [&*x], y: &*y, list: None, sizes, items }.check(|k, at| {
             let (column, mut row) = (at.item % at.sizes[0], at.item / at.sizes[0]);
-            let (mut from, mut to) = (column, column);
-            for mode in at.sizes[1..].chunks(3) {
+            let (mut from, mut to) = (column, column * at.sizes[1]);
+            for mode in at.sizes[2..].chunks(3) {
                 let index = row % mode[0];
                 row /= mode[0];
                 from += index * mode[1];

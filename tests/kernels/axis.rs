@@ -1,4 +1,4 @@
-//! Reductions along any axis, compared with their definition, and permutations that keep the last mode.
+//! Reductions along any axis, and permutations of modes, compared with their definitions.
 
 use proptest::prelude::*;
 use tilewright::ir::builder::Converted;
@@ -209,6 +209,22 @@ fn permutations_keep_rows() {
     }
 }
 
+/// The last mode moves: a batch of transposes.
+#[test]
+fn permutations_move_rows() {
+    for device in devices() {
+        check_permute::<bf16>(&device, &[3, 40, 24], &[1, 2, 0]);
+        check_permute::<bf16>(&device, &[2, 3, 7, 9], &[0, 2, 3, 1]);
+        check_permute::<f32>(&device, &[5, 3, 4, 6], &[3, 0, 2, 1]);
+        check_permute::<f32>(&device, &[70, 1, 130], &[2, 1, 0]);
+        check_permute::<f16>(&device, &[2, 3, 2, 5, 64], &[4, 2, 0, 3, 1]);
+        check_permute::<f8e4m3>(&device, &[3, 20, 33], &[2, 1, 0]);
+        check_permute::<f32>(&device, &[1, 1], &[1, 0]);
+        check_permute::<f32>(&device, &[0, 8], &[1, 0]);
+        check_permute::<f32>(&device, &[2, 1, 3], &[0, 2, 1]);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
@@ -222,11 +238,10 @@ proptest! {
     #[test]
     fn random_permutations(
         mut shape in prop::collection::vec(1u32..6, 4),
-        order in Just(vec![0usize, 1, 2, 3]).prop_shuffle(),
+        order in Just(vec![0usize, 1, 2, 3, 4]).prop_shuffle(),
         last in 1u32..200,
     ) {
         shape.push(last);
-        let order: Vec<usize> = order.into_iter().chain([4]).collect();
         for device in devices() {
             check_permute::<bf16>(&device, &shape, &order);
         }
@@ -285,6 +300,17 @@ fn what_no_kernel_takes_is_refused() {
 
     let error = PermuteProblem::new(&[2, 3, 4], &[0, 0, 2]).unwrap_err();
     assert!(error.to_string().ends_with("the order has each mode once"), "{error}");
+    let moved = PermuteProblem::new(&[2, 3, 4], &[0, 2, 1]).unwrap();
+    let kept = PermuteProblem::new(&[2, 3, 4], &[1, 0, 2]).unwrap();
+    for (built, given, rule) in
+        [(kept, moved, "keeps rows contiguous"), (moved, kept, "transposes rows")]
+    {
+        let config = PermuteConfig::new(device.target(), f32::SCALAR, &built);
+        let permute = Permute::<f32>::new(config).unwrap().load(&device).unwrap();
+        let mut y = device.zeros::<f32>(32).unwrap();
+        let error = permute.launch(&given, &x, &mut y).unwrap_err();
+        assert!(error.to_string().ends_with(rule), "{error}");
+    }
     let error = PermuteProblem::new(&[2; 6], &[4, 3, 2, 1, 0, 5]).unwrap_err();
     assert!(error.to_string().ends_with("rows have at most 4 modes"), "{error}");
     assert!(PermuteProblem::new(&[], &[]).is_err());
@@ -295,6 +321,8 @@ fn what_no_kernel_takes_is_refused() {
     assert!(matches!(error, RowError::BufferLength { found: 8, needed: 24, .. }), "{error}");
     let mode = PermuteMode { count: 2, input_stride: 3, output_stride: 4 };
     let modes = [mode, PermuteMode::ONE, PermuteMode::ONE, PermuteMode::ONE];
-    let error = permute.launch(&PermuteProblem { columns: 4, modes }, &x, &mut y).unwrap_err();
+    let error = permute
+        .launch(&PermuteProblem { columns: 4, modes, column_stride: 1 }, &x, &mut y)
+        .unwrap_err();
     assert!(matches!(error, RowError::Access { .. }), "{error}");
 }

@@ -96,9 +96,12 @@ pub(super) struct ReduceOptions {
 pub(super) struct PermuteOptions {
     #[command(flatten)]
     rows: Rows,
-    /// The heads: the rows (position, head) become (head, position).
+    /// The heads of a row: the modes are (row / heads, head, column).
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     heads: u32,
+    /// The modes of the output, as numbers of those of the input.
+    #[arg(long, value_delimiter = ',', value_name = "LIST", default_values_t = [1, 0, 2])]
+    order: Vec<usize>,
 }
 
 /// The options of `tilewright bench gather`.
@@ -250,14 +253,15 @@ pub(super) fn reduce(options: &ReduceOptions) -> Result<(), Failure> {
     })
 }
 
-pub(super) fn permute(PermuteOptions { rows, heads }: &PermuteOptions) -> Result<(), Failure> {
+pub(super) fn permute(options: &PermuteOptions) -> Result<(), Failure> {
+    let PermuteOptions { rows, heads, order } = options;
     with_dtype!(rows.dtype, T => run(rows, PERMUTED, |[m, n]| {
         if !m.is_multiple_of(*heads) {
             return Err(Failure::input(format!(
                 "{m} rows are no multiple of {heads} heads: name others with `--heads`"
             )));
         }
-        let permuted = PermuteProblem::new(&[m / heads, *heads, n], &[1, 0, 2]);
+        let permuted = PermuteProblem::new(&[m / heads, *heads, n], order);
         Ok(PermuteTunable::<T>::new(permuted.map_err(Failure::input)?))
     }))
 }

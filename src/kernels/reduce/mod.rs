@@ -11,6 +11,7 @@ use std::fmt;
 
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
+use crate::ir::op::LoadAccess;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val, range};
 use crate::tensor::{RowTile, tree};
@@ -226,23 +227,20 @@ fn build<T: Converted, Y: Converted>(
             let is_first =
                 (k.thread_idx().x % tile.team as i32).eq(0) & row.lt(sizes[0].cvt::<i64>());
             if op == RowReduceOp::ArgMax {
-                let lowest = (f32::NEG_INFINITY, i32::MAX);
-                // Columns ascend up to the single elements at the ends.
-                let ascending = (tile.vectors * tile.vector(T::SCALAR)) as usize;
-                let (max, at) = k.for_(range(0, part.steps()), lowest, |k, step, mut best| {
-                    let part = part.step(step);
-                    let values = part.load(k, x, f32::NAN);
-                    for (i, (value, column)) in values.into_iter().zip(part.columns()).enumerate() {
-                        let (max, at) = best;
-                        let mut is_above = value.gt(max);
-                        if i >= ascending {
-                            is_above |= value.eq(max) & column.lt(at);
-                        }
-                        best = (is_above.select(value, max), is_above.select(column, at));
-                    }
-                    best
-                });
-                let (max, at) = k.argmax(tile.group(), max, at);
+                // Each thread keeps its largest element and the first step with it, and looks there for the column.
+                let access = LoadAccess::default().non_coherent();
+                let lowest = k.constant(f32::NEG_INFINITY);
+                let (own, step) =
+                    k.for_(range(0, part.steps()), (lowest, 0), |k, step, (max, at)| {
+                        let own =
+                            part.step(step).load_inner(k, x, f32::NEG_INFINITY, access).max(lowest);
+                        (own.max(max), own.gt(max).select(step, at))
+                    });
+                let own_end = part.load_ends(k, x, f32::NEG_INFINITY).max(lowest);
+                let [max] = part.reduce(k, [own.max(own_end)], |_, [a], [b]| [a.max(b)]);
+                let has = own.eq(max) | own_end.eq(max);
+                let at = k.if_with(has, i32::MAX, |k| part.first_equal(k, x, step, max));
+                let at = k.min(tile.group(), at);
                 let at = max.eq(f32::NEG_INFINITY).select::<i32>(0, at);
                 let at = columns.eq(0).select::<i32>(-1, at);
                 k.if_(is_first, |k| y.store(k, row, at.cvt::<Y>()));

@@ -261,7 +261,7 @@ impl<'b> RowPart<'b> {
     ) -> RowElements<'b, P::Elem> {
         let (k, _call) = (&mut k.rescoped(), k.call());
         let mut elements = self.load_inner(k, row, fill, P::access());
-        elements.singles.extend(self.load_ends(k, row, fill));
+        elements.singles.extend(self.load_ends(k, row, fill).singles);
         elements
     }
 
@@ -308,13 +308,34 @@ impl<'b> RowPart<'b> {
 
     /// Loads the thread's single elements at the ends of a row.
     #[track_caller]
-    pub(super) fn load_ends<'k: 'b, P: RowPointer>(
+    pub(crate) fn load_ends<'k: 'b, P: RowPointer>(
         &self,
         k: &mut Body<'k, '_>,
         row: Val<'b, P>,
         fill: f32,
-    ) -> Vec<Val<'b, P::Elem>> {
-        (0..self.ends()).map(|number| self.load_end(k, row, number, fill)).collect()
+    ) -> RowElements<'b, P::Elem> {
+        let singles = (0..self.ends()).map(|number| self.load_end(k, row, number, fill));
+        RowElements { vectors: Vec::new(), singles: singles.collect() }
+    }
+
+    /// Loads the thread's elements of a step and at the ends of a row again, and returns the lowest column of those that are equal
+    /// to `value`: `i32::MAX` if there is none.
+    #[track_caller]
+    pub(crate) fn first_equal<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+        step: Val<'b, i32>,
+        value: Val<'b, f32>,
+    ) -> Val<'b, i32> {
+        let (part, ends) = (self.step(step), self.load_ends(k, row, f32::NAN));
+        let inner = part.load_inner(k, row, f32::NAN, P::access());
+        let columns = part.columns().into_iter().take((part.tile.vectors * part.vector) as usize);
+        let columns = columns.chain((0..self.ends()).map(|number| self.end(number).0));
+        let elements = inner.iter_f32().chain(ends.iter_f32()).zip(columns);
+        elements.fold(k.constant(i32::MAX), |first, (element, column)| {
+            element.eq(value).select(column.min(first), first)
+        })
     }
 
     /// Loads the thread's single element `number` at the ends of a row.
@@ -348,7 +369,7 @@ impl<'b> RowPart<'b> {
         let vectors = 0..self.tile.vectors;
         let mut singles: Vec<_> =
             vectors.flat_map(|number| self.load_column_vector(k, row, number, fill)).collect();
-        singles.extend(self.load_ends(k, row, fill));
+        singles.extend(self.load_ends(k, row, fill).singles);
         RowElements { vectors: Vec::new(), singles }
     }
 

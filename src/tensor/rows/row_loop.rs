@@ -217,7 +217,7 @@ impl<'b> CurrentRow<'b> {
         let Some(slots) = input.slots else {
             return self.part.load_elements(k, row, input.fill);
         };
-        let singles = self.part.load_ends(k, row, input.fill);
+        let singles = self.part.load_ends(k, row, input.fill).singles;
         k.cp_async_wait_group(self.part.tile.stages - 1);
         let slots = slots.offset(self.stage);
         let vectors = self.part.load_slots(k, slots, narrow::<P::Elem>(input.fill));
