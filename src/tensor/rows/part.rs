@@ -318,8 +318,8 @@ impl<'b> RowPart<'b> {
         RowElements { vectors: Vec::new(), singles: singles.collect() }
     }
 
-    /// Loads the thread's elements of a step and at the ends of a row again, and returns the lowest column of those that are equal
-    /// to `value`: `i32::MAX` if there is none.
+    /// Loads the thread's elements of a step and at the ends of a row again. Returns the lowest column with an element equal to
+    /// `value`, or `i32::MAX`.
     #[track_caller]
     pub(crate) fn first_equal<'k: 'b, P: RowPointer>(
         &self,
