@@ -22,6 +22,8 @@ pub struct TopKConfig {
     pub rows: RowConfig,
     /// The number of elements of the result of a row: 1 to [`MAX`](TopKConfig::MAX).
     pub count: u32,
+    /// The vectors of the next step are in flight while the threads compare those of a step.
+    pub prefetch: bool,
 }
 
 impl TopKConfig {
@@ -45,9 +47,17 @@ impl TopKConfig {
         input: Scalar,
         problem: &RowProblem,
     ) -> Vec<Self> {
-        let default = Self::new(count, target, input, problem);
-        let others = (0..=4).map(|log| Self::of_warps(1 << log, count, target, input, problem));
-        [default].into_iter().chain(others.filter(|config| *config != default)).collect()
+        let mut found = vec![Self::new(count, target, input, problem)];
+        for log in 0..=4 {
+            for prefetch in [false, true] {
+                let config = Self::of_warps(1 << log, count, target, input, problem);
+                let config = TopKConfig { prefetch, ..config };
+                if !found.contains(&config) {
+                    found.push(config);
+                }
+            }
+        }
+        found
     }
 
     /// The configuration in which `warps` warps share a row.
@@ -61,7 +71,7 @@ impl TopKConfig {
         let (team, access) = (32 * warps, reduced(problem).access(input));
         let threads = if warps == 1 { 128 } else { team };
         let tile = RowTile { threads, team, cluster: 1, vectors: 4, access, stages: 0 };
-        TopKConfig { rows: RowConfig { target, tile }, count }
+        TopKConfig { rows: RowConfig { target, tile }, count, prefetch: false }
     }
 
     fn check(&self, input: Scalar) -> Result<(), RowError> {
@@ -80,10 +90,11 @@ impl TopKConfig {
     }
 }
 
-/// The name of the configuration: the number of elements, and the name of [`RowConfig`], `top_8_32x4_rows4`.
+/// The name of the configuration: the number of elements, the name of [`RowConfig`], and the prefetch: `top_8_32x4_rows4_prefetch`.
 impl fmt::Display for TopKConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "top_{}_{}", self.count, self.rows)
+        let prefetch = if self.prefetch { "_prefetch" } else { "" };
+        write!(f, "top_{}_{}{prefetch}", self.count, self.rows)
     }
 }
 
@@ -231,11 +242,12 @@ impl<T: Converted> TopKFunction<T> {
 /// lanes tell; else each lane adds its better ones, one in each round. After the last step come the single elements at
 /// the ends of a ragged row. In the end the warps of a row sort their candidates and merge them in pairs.
 fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
-    let TopKConfig { rows: RowConfig { target, tile }, count } = *config;
-    let name = format!("top_{count}_{}_{}", T::SCALAR, config.rows);
-    // 64 registers for each thread.
+    let TopKConfig { rows: RowConfig { target, tile }, count, prefetch } = *config;
+    let name = format!("{config}_{}", T::SCALAR);
+    // 64 registers for each thread, or 80.
+    let threads = if prefetch { 768 } else { 1024 };
     Kernel::<Params<T>>::build_with(
-        tile.options().min_blocks_per_sm((1024 / tile.threads).max(1)),
+        tile.options().min_blocks_per_sm((threads / tile.threads).max(1)),
         &name,
         target,
         |k, ((x, pitch), values, indices, sizes)| {
@@ -251,7 +263,7 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
             let (single, has_single) = part.first_end().unwrap_or(none);
             // The same in all lanes, as the assembler sees.
             let steps = k.redux_max(WARP, part.steps());
-            k.for_(range(0, steps + 1), (), |k, step, ()| {
+            k.for_(range(0, steps + 1).prefetch_stages(prefetch.into()), (), |k, step, ()| {
                 let (part, is_last) = (part.step(step), step.eq(steps));
                 let words = Words::of(&part.load_inner(k, x, f32::NEG_INFINITY, access));
                 let (first, maxima) = (part.first_column(), words.maxima());
