@@ -76,7 +76,7 @@ pub use pipeline::{
 };
 pub use rows::{
     ColumnElements, CurrentRow, RowAccess, RowColumns, RowCopy, RowElements, RowInput, RowLoop,
-    RowPart, RowPointer, RowTile, tree,
+    RowPart, RowPointer, RowTile, chained, tree,
 };
 pub(crate) use rows::{filled, narrow};
 #[doc(hidden)]

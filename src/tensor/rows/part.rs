@@ -1,10 +1,11 @@
 //! [`RowPart`]: the elements of a row that one thread holds.
 
 use crate::ir::builder::{AnyVector, Arithmetic, Converted, VectorElement};
-use crate::ir::op::{BarrierForm, ClusterArrival, LoadAccess, RemoteArrival};
+use crate::ir::op::LoadAccess;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, bf16, f16};
 
+use super::combine::tree;
 use super::tile::{RowAccess, RowTile};
 
 /// A pointer to a row in global memory: [`Global`] or [`GlobalMut`].
@@ -472,116 +473,6 @@ impl<'b> RowPart<'b> {
                 let (column, has) = self.end(number);
                 k.if_(has, |k| row.store(k, column, *value));
             }
-        }
-    }
-
-    /// Returns `value` of all threads that share the row, combined in the order of the threads: the same result in all
-    /// of them. The combining body must be associative. All threads of the block come here together. A cluster
-    /// exchanges the results of its blocks through distributed shared memory.
-    #[track_caller]
-    pub fn reduce<'o, const N: usize>(
-        &self,
-        k: &mut Body<'o, '_>,
-        value: [Val<'o, f32>; N],
-        combine: impl for<'c> Fn(
-            &mut Body<'c, 'o>,
-            [Val<'c, f32>; N],
-            [Val<'c, f32>; N],
-        ) -> [Val<'c, f32>; N],
-    ) -> [Val<'o, f32>; N] {
-        let (k, _call) = (&mut k.rescoped(), k.call());
-        let own = k.reduce(self.tile.group(), value, &combine);
-        if self.tile.cluster == 1 {
-            return own;
-        }
-        // Remote stores that an mbarrier counts: in the release of a cluster barrier, every thread would wait for its stores of
-        // the row before. Two sets of slots alternate from row to row, each with a barrier for its results and one for its
-        // readers.
-        let (blocks, bytes) = (self.tile.cluster as i32, self.tile.cluster * N as u32 * 4);
-        let slots = k.shared::<f32>(2 * self.tile.cluster * N as u32);
-        let (full, free) = (k.shared::<u64>(2), k.shared::<u64>(2));
-        let (thread, rank) = (k.thread_idx().x, k.block_idx().x % blocks);
-        let start = |k: &mut Body<'_, '_>| {
-            k.if_(thread.eq(0), |k| {
-                for set in 0..2 {
-                    full.mbarrier(set).init(k, 1);
-                    free.mbarrier(set).init(k, self.tile.cluster);
-                }
-                k.fence_mbarrier_init();
-                for set in 0..2 {
-                    full.mbarrier(set).arrive_expect_tx(k, bytes);
-                }
-            });
-            cluster_sync(k);
-        };
-        match self.round {
-            Some(round) => k.if_(round.eq(0), |k| start(&mut k.rescoped())),
-            None => start(k),
-        }
-        let round = self.round.unwrap_or_else(|| k.constant(0));
-        let (set, parity) = (round & 1, ((round >> 1) & 1).cvt::<u32>());
-        let slots = slots.offset(set * (blocks * N as i32));
-        k.if_(thread.lt(blocks), |k| {
-            let block = thread.cvt::<u32>();
-            free.mbarrier(set).wait_parity(k, parity ^ 1);
-            let (to, barrier) = (slots.offset(rank * N as i32), full.offset(set));
-            for (i, own) in (0..).zip(own) {
-                to.offset(i).mapa(block).st_async(k, own, barrier.mapa(block));
-            }
-            if self.round.is_some() {
-                // All threads of this block have read the other slots.
-                k.if_(round.gt(0), |k| {
-                    free.mbarrier(set ^ 1).arrive_cluster(k, block, RemoteArrival::Release);
-                });
-            }
-        });
-        full.mbarrier(set).wait_parity(k, parity);
-        k.if_(thread.eq(0), |k| {
-            full.mbarrier(set).arrive_expect_tx(k, bytes);
-        });
-        let of = |block: i32| std::array::from_fn(|i| slots.load(k, block * N as i32 + i as i32));
-        let results: Vec<[Val<'o, f32>; N]> = (0..blocks).map(of).collect();
-        let mut results = results.into_iter();
-        results.next().map_or(own, |first| {
-            results.fold(first, |sum, next| combine(&mut k.rescoped(), sum, next))
-        })
-    }
-}
-
-#[track_caller]
-pub(super) fn cluster_sync(k: &Body<'_, '_>) {
-    k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Release);
-    k.barrier_cluster_wait(BarrierForm::Aligned);
-}
-
-/// Combines values of one thread in pairs of neighbours, of pairs, and so on, so that few operations depend on each
-/// other; `identity` for no values.
-///
-/// ```
-/// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{GlobalMut, Kernel, Target};
-/// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::tree;
-///
-/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("sum", Target::SM_80, |k, (x,)| {
-///     let values: Vec<_> = (0..5).map(|i| x.load(k, i)).collect();
-///     x.store(k, 0, tree(k.constant(0.0), &values, |a, b| a + b));
-/// })?;
-/// let device = Device::sim()?;
-/// let mut x = device.upload(&[1.0f32, 2.0, 3.0, 4.0, 5.0])?;
-/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
-/// assert_eq!(x.to_vec()?[0], 15.0);
-/// # }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[track_caller]
-pub fn tree<V: Copy>(identity: V, values: &[V], combine: impl Fn(V, V) -> V + Copy) -> V {
-    match values {
-        [] => identity,
-        [value] => *value,
-        _ => {
-            let (left, right) = values.split_at(values.len().next_power_of_two() / 2);
-            combine(tree(identity, left, combine), tree(identity, right, combine))
         }
     }
 }

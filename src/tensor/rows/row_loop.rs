@@ -4,7 +4,8 @@ use crate::ir::builder::Converted;
 use crate::ir::op::CpAsyncCache;
 use crate::ir::{Body, Element, Global, Shared, Target, Val, Vector, range};
 
-use super::part::{RowElements, RowPart, RowPointer, cluster_sync, filled, lanes_of, narrow};
+use super::part::{RowElements, RowPart, RowPointer, filled, lanes_of, narrow};
+use super::reduce::cluster_sync;
 use super::tile::{RowAccess, RowTile};
 
 /// The rows that the threads of a block work on: one, or, for a tile with [stages](RowTile::stages), row `i`, `i + n`, ..
