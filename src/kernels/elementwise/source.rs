@@ -103,22 +103,21 @@ impl Source {
         tile: &RowTile,
     ) -> Vec<Val<'b, f32>> {
         let vector = tile.vector(T::SCALAR);
-        let (columns, start, len) = (part.columns(), start.cvt::<i32>(), len.cvt::<i32>());
-        let (whole, ends) = columns.split_at((tile.vectors * vector) as usize);
+        let (start, len) = (start.cvt::<i32>(), len.cvt::<i32>());
+        let first = start + part.first_column();
         let mut all = Vec::new();
-        for column in whole.iter().step_by(vector as usize) {
+        for number in 0..tile.vectors as i32 {
             // Of threads without a vector the last one's is loaded again.
             let last = len / vector as i32 - 1;
-            let number = ((start + *column) / vector as i32).min(last);
+            let number = ((first + number * part.stride()) / vector as i32).min(last);
             if tile.access == RowAccess::Ragged && !self.has_vectors(vector.into()) {
                 all.extend(self.load_runs(k, x, number * vector as i32, vector));
             } else {
                 all.extend(self.load(k, x, number, vector));
             }
         }
-        for column in ends {
-            let at = (start + *column).max(0).min(len - 1);
-            all.extend(self.load(k, x, at, 1));
+        for (column, has) in part.ends() {
+            all.push(k.if_with(has, 0.0f32, |k| self.load(k, x, start + column, 1)[0]));
         }
         all
     }

@@ -22,8 +22,8 @@ pub struct TopKConfig {
     pub rows: RowConfig,
     /// The number of elements of the result of a row: 1 to [`MAX`](TopKConfig::MAX).
     pub count: u32,
-    /// The vectors of the next step are in flight while the threads compare those of a step.
-    pub prefetch: bool,
+    /// The number of next steps whose vectors are in flight while the threads compare those of a step: 0 to 2.
+    pub prefetch: u32,
 }
 
 impl TopKConfig {
@@ -49,7 +49,7 @@ impl TopKConfig {
     ) -> Vec<Self> {
         let mut found = vec![Self::new(count, target, input, problem)];
         for log in 0..=4 {
-            for prefetch in [false, true] {
+            for prefetch in 0..=2 {
                 let config = Self::of_warps(1 << log, count, target, input, problem);
                 let config = TopKConfig { prefetch, ..config };
                 if !found.contains(&config) {
@@ -71,7 +71,7 @@ impl TopKConfig {
         let (team, access) = (32 * warps, reduced(problem).access(input));
         let threads = if warps == 1 { 128 } else { team };
         let tile = RowTile { threads, team, cluster: 1, vectors: 4, access, stages: 0 };
-        TopKConfig { rows: RowConfig { target, tile }, count, prefetch: false }
+        TopKConfig { rows: RowConfig { target, tile }, count, prefetch: 0 }
     }
 
     fn check(&self, input: Scalar) -> Result<(), RowError> {
@@ -83,6 +83,8 @@ impl TopKConfig {
             "whole warps of one block share a row"
         } else if vectors * self.rows.tile.vector(input) > 32 {
             "a thread holds at most 32 elements"
+        } else if self.prefetch > 2 {
+            "at most 2 steps are in flight ahead"
         } else {
             return Ok(());
         };
@@ -90,11 +92,11 @@ impl TopKConfig {
     }
 }
 
-/// The name of the configuration: the number of elements, the name of [`RowConfig`], and the prefetch: `top_8_32x4_rows4_prefetch`.
+/// The name of the configuration: the number of elements, the name of [`RowConfig`], and the prefetch: `top_8_32x4_rows4_prefetch1`.
 impl fmt::Display for TopKConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let prefetch = if self.prefetch { "_prefetch" } else { "" };
-        write!(f, "top_{}_{}{prefetch}", self.count, self.rows)
+        write!(f, "top_{}_{}", self.count, self.rows)?;
+        if self.prefetch == 0 { Ok(()) } else { write!(f, "_prefetch{}", self.prefetch) }
     }
 }
 
@@ -244,8 +246,8 @@ impl<T: Converted> TopKFunction<T> {
 fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TopKConfig { rows: RowConfig { target, tile }, count, prefetch } = *config;
     let name = format!("{config}_{}", T::SCALAR);
-    // 64 registers for each thread, or 80.
-    let threads = if prefetch { 768 } else { 1024 };
+    // 64 registers for each thread, or 80 or 96.
+    let threads = [1024, 768, 640][prefetch.min(2) as usize];
     Kernel::<Params<T>>::build_with(
         tile.options().min_blocks_per_sm((threads / tile.threads).max(1)),
         &name,
@@ -260,10 +262,10 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
             let best = Best::new(k, count, lists.offset(own));
             let access = LoadAccess::default().non_coherent();
             let none = (columns, k.constant(false));
-            let (single, has_single) = part.first_end().unwrap_or(none);
+            let (single, has_single) = part.ends().first().copied().unwrap_or(none);
             // The same in all lanes, as the assembler sees.
             let steps = k.redux_max(WARP, part.steps());
-            k.for_(range(0, steps + 1).prefetch_stages(prefetch.into()), (), |k, step, ()| {
+            k.for_(range(0, steps + 1).prefetch_stages(prefetch), (), |k, step, ()| {
                 let (part, is_last) = (part.step(step), step.eq(steps));
                 let words = Words::of(&part.load_inner(k, x, f32::NEG_INFINITY, access));
                 let (first, maxima) = (part.first_column(), words.maxima());

@@ -171,7 +171,7 @@ impl<'b> RowPart<'b> {
     }
 
     /// Returns the number of single elements of the thread.
-    fn ends(&self) -> u32 {
+    fn end_count(&self) -> u32 {
         if self.head.is_some() { (2 * self.vector).div_ceil(self.tile.sharers()) } else { 0 }
     }
 
@@ -200,12 +200,6 @@ impl<'b> RowPart<'b> {
         (self.tile.sharers() * self.vector) as i32
     }
 
-    /// Returns the column of the thread's first single element at the ends, and true if the row has it.
-    #[track_caller]
-    pub(crate) fn first_end(&self) -> Option<(Val<'b, i32>, Val<'b, bool>)> {
-        (self.ends() > 0).then(|| self.end(0))
-    }
-
     /// Returns the column of the thread's single element `number`, and true if the row has it. The first elements of
     /// a row belong to the first threads, the last ones to the threads after these.
     #[track_caller]
@@ -217,6 +211,12 @@ impl<'b> RowPart<'b> {
         (column, at.lt(lanes).select(at.lt(head), column.lt(self.columns)))
     }
 
+    /// Returns the columns of the thread's single elements at the ends, each with true if the row has it.
+    #[track_caller]
+    pub(crate) fn ends(&self) -> Vec<(Val<'b, i32>, Val<'b, bool>)> {
+        (0..self.end_count()).map(|number| self.end(number)).collect()
+    }
+
     /// Returns the column of each element of the thread.
     #[track_caller]
     pub fn columns(&self) -> Vec<Val<'b, i32>> {
@@ -224,7 +224,7 @@ impl<'b> RowPart<'b> {
         let vectors = (0..self.tile.vectors as i32).flat_map(|number| {
             (0..self.vector as i32).map(move |lane| first + (number * self.stride() + lane))
         });
-        vectors.chain((0..self.ends()).map(|number| self.end(number).0)).collect()
+        vectors.chain((0..self.end_count()).map(|number| self.end(number).0)).collect()
     }
 
     /// Returns `values` of the elements that the row has, and `fill` for the others.
@@ -234,7 +234,7 @@ impl<'b> RowPart<'b> {
         let lanes = self.vector as usize;
         let has =
             (0..vectors).flat_map(|number| std::iter::repeat_n(self.has_vector(number), lanes));
-        let has = has.chain((0..self.ends()).map(|number| self.end(number).1));
+        let has = has.chain((0..self.end_count()).map(|number| self.end(number).1));
         has.zip(values).map(|(has, value)| has.select::<f32>(*value, fill)).collect()
     }
 
@@ -315,7 +315,7 @@ impl<'b> RowPart<'b> {
         row: Val<'b, P>,
         fill: f32,
     ) -> RowElements<'b, P::Elem> {
-        let singles = (0..self.ends()).map(|number| self.load_end(k, row, number, fill));
+        let singles = (0..self.end_count()).map(|number| self.load_end(k, row, number, fill));
         RowElements { vectors: Vec::new(), singles: singles.collect() }
     }
 
@@ -332,7 +332,7 @@ impl<'b> RowPart<'b> {
         let (part, ends) = (self.step(step), self.load_ends(k, row, f32::NAN));
         let inner = part.load_inner(k, row, f32::NAN, P::access());
         let columns = part.columns().into_iter().take((part.tile.vectors * part.vector) as usize);
-        let columns = columns.chain((0..self.ends()).map(|number| self.end(number).0));
+        let columns = columns.chain(self.ends().into_iter().map(|(column, _)| column));
         let elements = inner.iter_f32().chain(ends.iter_f32()).zip(columns);
         elements.fold(k.constant(i32::MAX), |first, (element, column)| {
             element.eq(value).select(column.min(first), first)
@@ -409,8 +409,9 @@ impl<'b> RowPart<'b> {
             }
             _ => part.load_column_vector(&mut k, row, number, 0.0),
         });
-        vectors
-            .chain((0..part.ends()).map(move |number| part.load_end(&mut ends_k, row, number, 0.0)))
+        vectors.chain(
+            (0..part.end_count()).map(move |number| part.load_end(&mut ends_k, row, number, 0.0)),
+        )
     }
 
     /// Stores `values`, rounded to the nearest `D`, to the row whose first element is `*row`. An iterator that computes
@@ -441,7 +442,7 @@ impl<'b> RowPart<'b> {
                 }
             });
         }
-        for number in 0..self.ends() {
+        for number in 0..self.end_count() {
             let (column, has) = self.end(number);
             k.if_(has, |k| {
                 values.by_ref().take(1).for_each(|value| row.store(k, column, value.cvt::<D>()));

@@ -168,7 +168,7 @@ fn lead<'c>([start, inner]: [Val<'c, i32>; 2], slot: Val<'c, i32>, vector: i32) 
 /// A result, and of [`RowReduceOp::ArgMax`] its row.
 type Found<'c> = (Val<'c, f32>, Val<'c, i32>);
 
-/// Adds an element to a result.
+/// Adds an element to a result. The rows of a thread ascend, so of equal elements the one that is there counts.
 fn add<'c, 'b: 'c>(
     k: &Body<'c, '_>,
     op: RowReduceOp,
@@ -176,9 +176,11 @@ fn add<'c, 'b: 'c>(
     (value, row): Found<'c>,
 ) {
     let value = if op == RowReduceOp::Norm { value * value } else { value };
-    let (found, place) = combined(op, (best.0.get(k), best.1.get(k)), (value, row));
-    best.0.set(k, found);
-    best.1.set(k, place);
+    let found = best.0.get(k);
+    if op == RowReduceOp::ArgMax {
+        best.1.set(k, value.gt(found).select(row, best.1.get(k)));
+    }
+    best.0.set(k, op.monoid().1(found, value));
 }
 
 /// Returns the result of two; of equal elements the one in the lower row counts.
