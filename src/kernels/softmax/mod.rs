@@ -10,7 +10,8 @@ use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, Target};
 use crate::tensor::{RowLoop, chained};
 
-use super::rows::{LongRows, RowConfig, RowError, RowProblem};
+use super::gemm::Machine;
+use super::rows::{LongRows, RowConfig, RowError, RowProblem, long_rows};
 pub use launch::SoftmaxFunction;
 
 /// The configuration of a [`Softmax`].
@@ -38,6 +39,21 @@ impl SoftmaxConfig {
     /// Those of [`RowConfig::new`].
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<Self, RowError> {
         let rows = RowConfig::of_long_rows(&LONG_ROWS, target, input, problem)?;
+        Ok(SoftmaxConfig { rows, log: false })
+    }
+
+    /// As [`new`](SoftmaxConfig::new), for the memory of a machine, as [`RowConfig::for_machine`].
+    ///
+    /// # Errors
+    /// Those of [`RowConfig::new`].
+    pub fn for_machine(
+        machine: &Machine,
+        target: Target,
+        input: Scalar,
+        problem: &RowProblem,
+    ) -> Result<Self, RowError> {
+        let tiles = long_rows(machine, LONG_ROWS);
+        let rows = RowConfig::of_long_rows(&tiles, target, input, problem)?;
         Ok(SoftmaxConfig { rows, log: false })
     }
 

@@ -168,7 +168,7 @@ fn lead<'c>([start, inner]: [Val<'c, i32>; 2], slot: Val<'c, i32>, vector: i32) 
 /// A result, and of [`RowReduceOp::ArgMax`] its row.
 type Found<'c> = (Val<'c, f32>, Val<'c, i32>);
 
-/// Adds an element to a result. The rows of a thread ascend, so of equal elements the one that is there counts.
+/// Adds an element to a result. The rows of a thread ascend: of equal elements the first one counts.
 fn add<'c, 'b: 'c>(
     k: &Body<'c, '_>,
     op: RowReduceOp,
