@@ -120,7 +120,7 @@ fn every_axis() {
         }
         // Few results of a long axis: several blocks share it.
         for inner in [8, 5] {
-            check_all::<f16>(&device, &AxisProblem { outer: 2, len: 1100, inner }, 3);
+            check_all::<f16>(&device, &AxisProblem { outer: 2, len: 3300, inner }, 3);
         }
         check_all::<bf16>(&device, &AxisProblem { outer: 1, len: 300, inner: 264 }, 4);
     }
@@ -145,6 +145,8 @@ fn ties_of_parts() {
         }
         let config =
             AxisReduceConfig::new(RowReduceOp::ArgMax, device.target(), f32::SCALAR, &problem);
+        // Eight parts of about 138 rows.
+        let config = AxisReduceConfig { threads: 64, ..config };
         let argmax = AxisReduce::<f32, i32>::new(config).unwrap().load(&device).unwrap();
         let (x, mut y) = (device.upload(&x).unwrap(), device.zeros::<i32>(8).unwrap());
         for _ in 0..2 {
