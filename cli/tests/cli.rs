@@ -683,13 +683,16 @@ fn bench_refuses_to_write_measurements_without_a_gpu() {
 /// Kernels that memory bounds have no figures without a GPU, and sizes are checked before there is a device.
 #[test]
 fn bench_of_rows_needs_a_gpu() {
-    for kernel in ["softmax", "norm", "reduce", "transpose", "permute", "gather"] {
-        check_refused(
-            &["bench", kernel, "--device", "sim"],
-            &expect![[r#"
-            error: this benchmark measures bytes per second of a GPU, and there is none here: the simulator has no such figures
-        "#]],
-        );
+    if tilewright::runtime::Device::cuda(0).is_err() {
+        for kernel in ["softmax", "norm", "reduce", "transpose", "permute", "gather", "elementwise"]
+        {
+            check_refused(
+                &["bench", kernel],
+                &expect![[r#"
+                error: this benchmark measures bytes per second of a GPU, and there is none here: `--device sim` takes the times of the simulator
+            "#]],
+            );
+        }
     }
     check_refused(
         &["bench", "softmax", "--shapes", "8192x0"],
@@ -717,6 +720,49 @@ fn bench_of_rows_needs_a_gpu() {
     );
 }
 
+/// Each kernel on rows is measured by one benchmark, here with the times of the simulator.
+#[test]
+fn bench_of_rows_is_one_command_each() {
+    let folder = temporary("rows");
+    fs::create_dir_all(&folder).unwrap();
+    let [json, svg] = ["rows.json", "rows.svg"].map(|name| folder.join(name));
+    let files = ["--json", json.to_str().unwrap(), "--svg", svg.to_str().unwrap()];
+    for (args, key) in [
+        (&["softmax", "--log"][..], "log_softmax of bf16 6x40"),
+        (
+            &["norm", "--kind", "layer", "--residual"],
+            "layer_norm with a weight and a residual of bf16 6x40",
+        ),
+        (&["reduce", "--op", "argmax"], "argmax of rows of bf16 6x40"),
+        (&["reduce", "--axis", "0", "--dtype", "f32"], "sum along an axis of f32 1x6x40"),
+        (&["reduce", "--top", "3"], "top 3 of rows of bf16 6x40"),
+        (&["transpose"], "transpose of bf16 6x40"),
+        (&["permute", "--heads", "2"], "permute of bf16 40,3:80->40,2:40->120"),
+        (
+            &["permute", "--heads", "2", "--order", "0,2,1"],
+            "permute of bf16 40:1->2,2:40->1,3:80->80",
+        ),
+        (&["gather", "--scatter", "--dtype", "f16"], "scatter of f16 6x40"),
+        (
+            &["elementwise", "--op", "swiglu"],
+            "swiglu of bf16 to bf16: (6,40):(40,1)<-(6,40):(40,1),(6,40):(40,1)",
+        ),
+    ] {
+        let sizes = ["--shapes", "6x40", "--rounds", "2", "--device", "sim"];
+        let output = tilewright(&[&["bench"], args, &sizes, &files].concat());
+        assert_eq!(
+            (output.status.code(), text(&output.stderr)),
+            (Some(0), String::new()),
+            "{args:?}"
+        );
+        assert!(text(&output.stdout).contains(&format!("\n{key}\n")), "{}", text(&output.stdout));
+        let [json, svg] = [&json, &svg].map(|file| fs::read_to_string(file).unwrap());
+        assert!(json.contains(&format!("\"problem\":\"{key}\"")), "{json}");
+        assert!(svg.starts_with("<svg") && svg.contains("GB/s"));
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
 /// Another name is a program of the user, which gets the other arguments; its failure is one of the command.
 #[cfg(unix)]
 #[test]
@@ -742,7 +788,7 @@ fn bench_runs_a_program() {
     check_refused(
         &["bench", "sofmax"],
         &expect![[r#"
-            error: `sofmax` is no benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, attention, decode or parallel, or the name of a program `tilewright-bench-sofmax`
+            error: `sofmax` is no benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode or parallel, or the name of a program `tilewright-bench-sofmax`
         "#]],
     );
 }

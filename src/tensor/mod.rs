@@ -77,8 +77,9 @@ pub use pipeline::{
 };
 pub use rows::{
     ColumnElements, CurrentRow, RowAccess, RowColumns, RowCopy, RowElements, RowInput, RowLoop,
-    RowPart, RowPointer, RowTile, tree,
+    RowPart, RowPointer, RowTile, chained, tree,
 };
+pub(crate) use rows::{filled, narrow};
 #[doc(hidden)]
 pub use storage::round_up;
 pub use storage::{Align, MemRange, MemRangeAt, SmemAllocator, Storage, StoragePointer};

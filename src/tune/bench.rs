@@ -1,24 +1,24 @@
 //! [`bench()`] tunes and measures any [`Tunable`], as `tilewright bench NAME` does.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
 
 use crate::errors::errors;
 use crate::kernels::gemm::Regime;
 use crate::runtime::{Device, DeviceChoice, RuntimeError};
 
+pub use super::bench_report::{BenchReport, BenchTimes};
+use super::memory::MemoryTunable;
 use super::record::Provenance;
 use super::search::{Effort, Rejection, SearchError};
-use super::stats::Estimate;
+use super::stats::median;
 use super::store::TuningStore;
 use super::tunable::Tunable;
 use super::tuner::Tuner;
+use super::workload::Workload;
 
-/// The options of [`bench()`], which a command line has as `--device`, `--regime`, `--rounds`, `--candidates`, `--store` and
-/// `--json`.
+/// The options of [`bench()`], which a command line has as `--device`, `--regime`, `--rounds`, `--configs`, `--candidates`,
+/// `--store`, `--json` and `--svg`.
 ///
 /// ```
 /// use tilewright::tune::{BenchOptions, Regime};
@@ -35,20 +35,50 @@ pub struct BenchOptions {
     pub device: DeviceChoice,
     /// The regime of the times; at first [`Regime::Burst`].
     pub regime: Regime,
-    /// The rounds of the comparison of the fastest configuration with the first one; at first 12.
+    /// The rounds of the comparison; at first 12.
     pub rounds: usize,
-    /// The number of candidates that are measured, or as the regime allows.
+    /// The configurations that are compared; at first [`BenchConfigs::Tuned`].
+    pub configs: BenchConfigs,
+    /// The number of candidates of a search, or as the regime allows.
     pub candidates: Option<usize>,
     /// The folder of results, or the user's cache folder.
     pub store: Option<PathBuf>,
     /// The file for the report.
     pub json: Option<PathBuf>,
+    /// The file for a chart.
+    pub svg: Option<PathBuf>,
+}
+
+/// The configurations that [`bench()`] compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BenchConfigs {
+    /// `default`: the first of [`Tunable::rank`], which a program without a tuner has.
+    Default,
+    /// `all` of [`Tunable::space`].
+    All,
+    /// `tuned`: the default, and the fastest of a search.
+    Tuned,
+}
+
+impl FromStr for BenchConfigs {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<BenchConfigs, ()> {
+        match text {
+            "default" => Ok(BenchConfigs::Default),
+            "all" => Ok(BenchConfigs::All),
+            "tuned" => Ok(BenchConfigs::Tuned),
+            _ => Err(()),
+        }
+    }
 }
 
 impl Default for BenchOptions {
     fn default() -> BenchOptions {
         let (device, regime) = (DeviceChoice::Auto, Regime::Burst);
-        BenchOptions { device, regime, rounds: 12, candidates: None, store: None, json: None }
+        let (candidates, store, json, svg) = (None, None, None, None);
+        let configs = BenchConfigs::Tuned;
+        BenchOptions { device, regime, rounds: 12, configs, candidates, store, json, svg }
     }
 }
 
@@ -56,7 +86,7 @@ errors! {
     /// An error of [`bench()`].
     #[derive(Clone, PartialEq)]
     pub enum BenchError {
-        /// `{text}` is no option: expected `--device`, `--regime`, `--rounds`, `--candidates`, `--store` or `--json`
+        /// `{text}` is no option: expected `--device`, `--regime`, `--rounds`, `--configs`, `--candidates`, `--store`, `--json` or `--svg`
         Option { text: String },
         /// `{option}` needs {what}, and has `{found}`
         Value { option: String, what: &'static str, found: String },
@@ -122,11 +152,15 @@ impl BenchOptions {
                     options.regime = value(&option, &found, "`latency`, `burst` or `steady`")?;
                 }
                 "--rounds" => options.rounds = value::<u16>(&option, &found, "a number")?.into(),
+                "--configs" => {
+                    options.configs = value(&option, &found, "`default`, `all` or `tuned`")?;
+                }
                 "--candidates" => {
                     options.candidates = Some(value::<u16>(&option, &found, "a number")?.into());
                 }
                 "--store" => options.store = Some(value(&option, &found, "a folder")?),
                 "--json" => options.json = Some(value(&option, &found, "a file")?),
+                "--svg" => options.svg = Some(value(&option, &found, "a file")?),
                 _ => return Err(BenchError::Option { text: option }),
             }
         }
@@ -134,46 +168,8 @@ impl BenchOptions {
     }
 }
 
-/// The measured times of a kernel. Prints as a table with 95 % intervals.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BenchReport {
-    /// The machine and the date.
-    pub provenance: Provenance,
-    /// The key of the problem.
-    pub problem: String,
-    /// The regime of the times.
-    pub regime: Regime,
-    /// The bytes that a launch reads and writes.
-    pub bytes: u64,
-    /// The arithmetic operations of a launch, or 0.
-    pub flops: f64,
-    /// The configurations with the seconds of a launch in each round, the fastest of the search first.
-    pub times: Vec<(String, Vec<f64>)>,
-    /// The configurations that cannot win, with the reason.
-    pub rejected: Vec<(String, String)>,
-}
-
-impl fmt::Display for BenchReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}; {}, {}", self.provenance, self.problem, self.regime)?;
-        writeln!(f, "       us  interval               GB/s  TFLOP/s  configuration")?;
-        for (config, seconds) in &self.times {
-            let Some(Estimate { median, low, high }) = Estimate::of(seconds, 1) else { continue };
-            let interval = format!("[{:.2}, {:.2}]", low * 1e6, high * 1e6);
-            let (bytes, flops) = (self.bytes as f64 / median / 1e9, self.flops / median / 1e12);
-            writeln!(
-                f,
-                "{:>9.2}  {interval:<20} {bytes:>6.0} {flops:>8.1}  {config}",
-                median * 1e6
-            )?;
-        }
-        self.rejected.iter().try_for_each(|(config, why)| writeln!(f, "  {config} {why}"))
-    }
-}
-
-/// Tunes a kernel, and times its fastest configuration beside the first one of its order, which a program without a tuner
-/// has. A program that calls it with its arguments is a benchmark: `tilewright bench NAME` runs the program
-/// `tilewright-bench-NAME`.
+/// Tunes and times a kernel on each of some problems, beside a copy or a read of as many bytes in the same rounds. A program that
+/// calls it with its arguments is a benchmark: `tilewright bench NAME` runs the program `tilewright-bench-NAME`.
 ///
 /// ```
 /// # use tilewright::kernels::transpose::TransposeProblem;
@@ -182,46 +178,94 @@ impl fmt::Display for BenchReport {
 /// let args = ["--device", "sim", "--regime", "latency", "--candidates", "2", "--rounds", "2"].map(String::from);
 /// let options = BenchOptions::parse(args)?;
 /// # let options = BenchOptions { store: Some(folder.clone()), ..options };
-/// let report = bench(&TransposeTunable::<f32>::new(TransposeProblem::new(70, 130)), &options)?;
-/// assert_eq!(report.bytes, 2 * 70 * 130 * 4);
-/// assert!(!report.times.is_empty() && report.times.iter().all(|(_, seconds)| seconds.len() == 2));
+/// let kernels = [70, 72].map(|rows| TransposeTunable::<f32>::new(TransposeProblem::new(rows, 130)));
+/// let report = bench(&kernels, &options)?;
+/// let [times, _] = &report.problems[..] else { panic!("there are two problems") };
+/// assert_eq!((times.problem.as_str(), times.bytes), ("transpose of f32 70x130", 2 * 70 * 130 * 4));
+/// assert!(times.configs.iter().all(|(_, seconds)| seconds.len() == 2));
+/// assert!(times.share(0).is_some_and(|share| share.median > 0.0));
 /// # let _ = std::fs::remove_dir_all(folder);
 /// # Ok::<(), tilewright::tune::BenchError>(())
 /// ```
 ///
 /// # Errors
 /// [`BenchError`]. On the simulator the times are those of the simulator.
-pub fn bench<K: Tunable>(kernel: &K, options: &BenchOptions) -> Result<BenchReport, BenchError> {
+pub fn bench<K: Tunable>(kernels: &[K], options: &BenchOptions) -> Result<BenchReport, BenchError> {
     let device = Device::open(options.device)?;
     let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let store = options.store.as_ref().map_or_else(TuningStore::shared, TuningStore::in_folder);
-    let mut effort = Effort::of(options.regime);
-    effort.candidates = options.candidates.unwrap_or(effort.candidates);
-    let mut tuner = Tuner::new(&device);
-    let order = tuner.order(kernel, options.regime);
-    let asked = &order[..order.len().min(effort.candidates.max(1))];
-    if !device.is_sim() {
-        tuner.prepare(asked, &|| ());
-    }
-    let tuned = tuner.search(kernel, &store, effort, options.regime, asked, &|| ())?;
-    let mut configs = vec![tuned.config.clone()];
-    configs.extend(asked.first().filter(|first| **first != tuned.config).cloned());
-    let (times, rejected) =
-        tuner.compare(kernel, options.regime, &configs, options.rounds, &|| ())?;
-    let named = tuned.rejected.into_iter().map(|(config, why)| (config.to_string(), why));
-    let report = BenchReport {
-        provenance: Provenance::of(&device, command),
-        problem: kernel.key(),
-        regime: options.regime,
-        bytes: kernel.bytes(),
-        flops: kernel.flops(),
-        times,
-        rejected: named.chain(rejected).map(|(name, why)| (name, why.to_string())).collect(),
-    };
-    if let Some(path) = &options.json {
-        let file = |error: String| BenchError::File { file: path.display().to_string(), error };
-        let text = serde_json::to_string(&report).map_err(|error| file(error.to_string()))?;
-        std::fs::write(path, text).map_err(|error| file(error.to_string()))?;
+    let (provenance, regime) = (Provenance::of(&device, command), options.regime);
+    let mut report = BenchReport { provenance, regime, problems: Vec::new() };
+    let mut tuners = (Tuner::new(&device), Tuner::new(&device));
+    for kernel in kernels {
+        report.problems.push(measure(&mut tuners, kernel, options)?);
+        let json = || serde_json::to_string(&report).map_err(|error| error.to_string());
+        write(options.json.as_ref(), json)?;
+        write(options.svg.as_ref(), || Ok(report.chart().svg()))?;
     }
     Ok(report)
+}
+
+fn write(
+    path: Option<&PathBuf>,
+    text: impl FnOnce() -> Result<String, String>,
+) -> Result<(), BenchError> {
+    let Some(path) = path else { return Ok(()) };
+    let written = text().and_then(|text| std::fs::write(path, text).map_err(|e| e.to_string()));
+    let file = |error| BenchError::File { file: path.display().to_string(), error };
+    written.map_err(file)
+}
+
+/// Measures one problem.
+fn measure<K: Tunable>(
+    (tuner, of_memory): &mut (Tuner<K>, Tuner<MemoryTunable>),
+    kernel: &K,
+    options: &BenchOptions,
+) -> Result<BenchTimes, BenchError> {
+    let (regime, device) = (options.regime, tuner.device().clone());
+    let order = tuner.order(kernel, regime);
+    let first = order.first().cloned();
+    let mut rejected = Vec::new();
+    let configs = match options.configs {
+        BenchConfigs::Default => first.into_iter().collect(),
+        BenchConfigs::All => order,
+        BenchConfigs::Tuned => {
+            let mut effort = Effort::of(regime);
+            effort.candidates = options.candidates.unwrap_or(effort.candidates).max(1);
+            let asked = &order[..order.len().min(effort.candidates)];
+            if !device.is_sim() {
+                tuner.prepare(asked, &|| ());
+            }
+            let folder = options.store.as_ref();
+            let store = folder.map_or_else(TuningStore::shared, TuningStore::in_folder);
+            let tuned = tuner.search(kernel, &store, effort, regime, asked, &|| ())?;
+            let named = tuned.rejected.into_iter().map(|(config, why)| (config.to_string(), why));
+            rejected.extend(named);
+            let others = first.into_iter().filter(|first| *first != tuned.config);
+            others.chain([tuned.config.clone()]).collect::<Vec<_>>()
+        }
+    };
+    let memory = MemoryTunable::new(kernel.bytes(), kernel.only_reads());
+    let (mut work, mut memory_work) =
+        (Workload::new(&device, kernel)?, Workload::new(&device, &memory)?);
+    let space = memory.space(&device);
+    let (mut windows, failed) = of_memory.windows(&memory, &mut memory_work, regime, &space);
+    rejected.extend(failed);
+    let beside = windows.len();
+    let (ours, failed) = tuner.windows(kernel, &mut work, regime, &configs);
+    rejected.extend(failed);
+    windows.extend(ours);
+    let names: Vec<String> = windows[..beside].iter().map(|(name, _)| name.clone()).collect();
+    let (mut times, failed) = work.rounds(windows, regime, options.rounds, &|| ());
+    rejected.extend(failed);
+    let beside = times.iter().take_while(|(name, _)| names.contains(name)).count();
+    let configs = times.split_off(beside.min(names.len()));
+    let seconds = |(_, seconds): &(String, Vec<f64>)| median(seconds).unwrap_or(f64::INFINITY);
+    Ok(BenchTimes {
+        problem: kernel.key(),
+        bytes: kernel.bytes(),
+        flops: kernel.flops(),
+        memory: times.into_iter().min_by(|a, b| seconds(a).total_cmp(&seconds(b))),
+        configs,
+        rejected: rejected.into_iter().map(|(name, why)| (name, why.to_string())).collect(),
+    })
 }

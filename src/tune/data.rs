@@ -3,6 +3,8 @@
 use crate::ir::builder::Converted;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, range};
 use crate::runtime::{Buffer, Device, Function, Grid, RuntimeError};
+
+use super::search::Rejection;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -64,6 +66,27 @@ pub(super) fn filled<X: Element + Converted>(
     let mut x = device.zeros::<X>(len)?;
     fill.launch(grid(len), (&mut x, table, seed, len as i64))?;
     Ok(x)
+}
+
+/// Returns a buffer of `len` numbers from N(0, 1), those of set `set`.
+pub(super) fn normal<X: Element + Converted>(
+    device: &Device,
+    set: u32,
+    len: usize,
+) -> Result<Buffer<X>, Rejection> {
+    let fill: Function<Fill<X>> = device.load(&fill::<X>(device.target())?)?;
+    let table = device.upload(&normal_table(0))?;
+    Ok(filled(device, (&fill, &table), set, len)?)
+}
+
+/// Returns a buffer of `len` ones.
+pub(super) fn ones<X: Element + Converted>(
+    device: &Device,
+    len: usize,
+) -> Result<Buffer<X>, Rejection> {
+    let fill: Function<Fill<X>> = device.load(&fill::<X>(device.target())?)?;
+    let table = device.upload(&[1.0; TABLE])?;
+    Ok(filled(device, (&fill, &table), 0, len)?)
 }
 
 /// Two results, what is found, the tolerances, the number of elements; columns and elements of a matrix, its pitch and the

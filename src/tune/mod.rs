@@ -18,21 +18,27 @@
 //! * A [`Tunable`] is a problem with the configurations of a kernel: of the library or of a program. A [`Tuner`] finds the
 //!   fastest one, and [`bench()`] measures it. A [`Search`] needs no kernels; a [`TuningStore`] keeps its results.
 //! * [`GemmSpace`] has the configurations of a matrix product, [`GemmModel`] says which of them come first. Its
-//!   parameters are fitted ([`fit`]) to measurements ([`Sweep`]). [`TransposeTunable`], [`SoftmaxTunable`],
-//!   [`NormTunable`], [`AttentionTunable`] and [`DecodeTunable`] have those of other kernels.
+//!   parameters are fitted ([`fit`]) to measurements ([`Sweep`]). Each other kernel has a [`Tunable`] too, such as
+//!   [`SoftmaxTunable`], and so have copies ([`MemoryTunable`]).
 
 mod attention;
 mod attention_reference;
 mod bench;
+mod bench_report;
 mod chart;
 mod data;
 mod decode;
+mod definition;
 mod element_offsets;
+mod elementwise;
 mod figure;
 mod fit;
 mod gemm;
+mod memory;
+mod movement;
 mod operands;
 mod record;
+mod reduce;
 mod rounds;
 mod rows;
 mod scatter;
@@ -49,17 +55,21 @@ pub use crate::kernels::gemm::{
     GemmModel, Machine, Parameters, ParseRegimeError, Prediction, Regime,
 };
 pub use attention::{AttentionOperands, AttentionTunable};
-pub use bench::{BenchError, BenchOptions, BenchReport, bench};
+pub use bench::{BenchConfigs, BenchError, BenchOptions, BenchReport, BenchTimes, bench};
 pub use chart::{Chart, Look, Series};
 pub use decode::{DecodeChoice, DecodeOperands, DecodeTunable};
+pub use elementwise::{ElementwiseChoice, ElementwiseTunable};
 pub use fit::{Ranking, fit, is_held_out, rankings};
 pub use gemm::{GemmBench, GemmElement, GemmTunable, tune};
+pub use memory::{MemoryConfig, MemoryTunable};
+pub use movement::{GatherTunable, PermuteTunable};
 pub use operands::GemmOperands;
 pub use record::{
     Comparison, Entry, Maker, ProblemTimes, Provenance, Report, Sweep, SweepError, SweepShape,
 };
+pub use reduce::{AxisReduceTunable, RowReduceTunable, TopKTunable};
 pub use rounds::interleave;
-pub use rows::{NormTunable, SoftmaxTunable};
+pub use rows::{NormOperands, NormTunable, SoftmaxTunable};
 pub use scatter::{Points, Scatter};
 pub use search::{Effort, Measure, Rejection, Search, SearchError, Tuned};
 pub use space::{GemmSpace, USUAL_SHAPES};

@@ -2,17 +2,18 @@
 
 use std::marker::PhantomData;
 
-use super::data::{self, Fill};
+use super::data;
+use super::definition::{Definition, is_close};
 use super::operands::not_a_number;
 use super::search::Rejection;
 use super::tunable::Tunable;
 use crate::ir::builder::{Converted, VectorElement};
-use crate::ir::types::Scalar;
-use crate::ir::{Body, BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val, range};
+use crate::ir::{Body, Element, Target, Val, range};
+use crate::kernels::gemm::Machine;
 use crate::kernels::norm::{Norm, NormArgs, NormConfig, NormFunction, NormKind};
 use crate::kernels::rows::{RowConfig, RowError, RowProblem};
 use crate::kernels::softmax::{Softmax, SoftmaxConfig, SoftmaxFunction};
-use crate::runtime::{Buffer, Device, Function, LaunchOptions, Stream};
+use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
 /// The softmax of rows as a [`Tunable`]: the threads that share a row and what each of them holds.
 ///
@@ -55,11 +56,14 @@ impl<T: VectorElement<2> + Converted> Tunable for SoftmaxTunable<T> {
 
     fn key(&self) -> String {
         let name = if self.log { "log_softmax" } else { "softmax" };
-        format!("{name} of {} {:?}", T::SCALAR, self.problem)
+        format!("{name} of {} {}", T::SCALAR, self.problem)
     }
 
     fn space(&self, device: &Device) -> Vec<SoftmaxConfig> {
-        let rows = RowConfig::candidates(device.target(), T::SCALAR, &self.problem).into_iter();
+        let (target, machine) = (device.target(), Machine::of(device));
+        let first = SoftmaxConfig::for_machine(&machine, target, T::SCALAR, &self.problem);
+        let rows = RowConfig::candidates(target, T::SCALAR, &self.problem);
+        let rows = first_of(first.map(|first| first.rows), rows).into_iter();
         rows.map(|rows| SoftmaxConfig { rows, log: self.log }).collect()
     }
 
@@ -96,7 +100,7 @@ impl<T: VectorElement<2> + Converted> Tunable for SoftmaxTunable<T> {
     }
 
     fn verify(&self, [x, y]: &mut [Buffer<T>; 2]) -> Result<(), Rejection> {
-        verify(&self.problem, Definition::Softmax { log: self.log }, x, y)
+        verify(&self.problem, RowFunction::Softmax { log: self.log }, x, y)
     }
 }
 
@@ -120,31 +124,55 @@ impl<T: VectorElement<2> + Converted> Tunable for SoftmaxTunable<T> {
 pub struct NormTunable<T> {
     kind: NormKind,
     problem: RowProblem,
+    residual: bool,
     elem: PhantomData<fn() -> T>,
 }
 
 impl<T> NormTunable<T> {
     /// The norm of these rows.
     pub const fn new(kind: NormKind, problem: RowProblem) -> Self {
-        NormTunable { kind, problem, elem: PhantomData }
+        NormTunable { kind, problem, residual: false, elem: PhantomData }
     }
+
+    /// The same with a residual, which is added to the input, and which the sum replaces.
+    pub const fn residual(self) -> Self {
+        NormTunable { residual: true, ..self }
+    }
+}
+
+/// The buffers of a [`NormTunable`].
+#[derive(Debug)]
+pub struct NormOperands<T: Element> {
+    matrices: [Buffer<T>; 2],
+    weight: Buffer<T>,
+    residual: Option<Buffer<T>>,
 }
 
 impl<T: VectorElement<2> + Converted> Tunable for NormTunable<T> {
     type Config = NormConfig;
     type Kernel = Norm<T>;
-    /// The input and the output, and the weight.
-    type Data = ([Buffer<T>; 2], Buffer<T>);
+    type Data = NormOperands<T>;
 
     fn key(&self) -> String {
-        format!("{} with a weight of {} {:?}", self.kind, T::SCALAR, self.problem)
+        let residual = if self.residual { " and a residual" } else { "" };
+        format!("{} with a weight{residual} of {} {}", self.kind, T::SCALAR, self.problem)
     }
 
     fn space(&self, device: &Device) -> Vec<NormConfig> {
-        let rows = RowConfig::candidates(device.target(), T::SCALAR, &self.problem).into_iter();
-        let config =
+        let (target, machine) = (device.target(), Machine::of(device));
+        let first = RowConfig::for_machine(&machine, target, T::SCALAR, &self.problem);
+        let rows = RowConfig::candidates(target, T::SCALAR, &self.problem);
+        let rows = first_of(first, rows).into_iter();
+        let plain =
             |rows| NormConfig { rows, kind: self.kind, residual: false, weight: true, bias: false };
-        rows.map(config).collect()
+        let mut all: Vec<NormConfig> = Vec::new();
+        for config in rows.map(plain) {
+            let config = if self.residual { config.residual() } else { config };
+            if !all.contains(&config) {
+                all.push(config);
+            }
+        }
+        all
     }
 
     fn check(&self, config: &NormConfig) -> Result<(), Rejection> {
@@ -158,38 +186,62 @@ impl<T: VectorElement<2> + Converted> Tunable for NormTunable<T> {
     }
 
     fn bytes(&self) -> u64 {
-        bytes::<T>(&self.problem)
+        bytes::<T>(&self.problem) * if self.residual { 2 } else { 1 }
     }
 
     fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection> {
         // The definition has no weight, so each is 1.
-        let fill: Function<Fill<T>> = device.load(&data::fill::<T>(device.target())?)?;
-        let ones = device.upload(&vec![1.0; data::normal_table(0).len()])?;
-        let weight = data::filled(device, (&fill, &ones), 0, self.problem.columns as usize)?;
-        Ok((matrices(device, &self.problem, set)?, weight))
+        let weight = data::ones(device, self.problem.columns as usize)?;
+        let matrices = matrices(device, &self.problem, set)?;
+        let residual = self.residual.then(|| device.zeros(matrices[0].len())).transpose()?;
+        Ok(NormOperands { matrices, weight, residual })
     }
 
-    fn clear(&self, ([_, y], _): &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
-        Ok(y.fill(not_a_number(), stream)?)
+    fn clear(&self, data: &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
+        // The definition has no residual, so each is 0.
+        data.residual.iter_mut().try_for_each(|residual| residual.fill(T::default(), stream))?;
+        Ok(data.matrices[1].fill(not_a_number(), stream)?)
     }
 
     fn launch(
         &self,
         _: &NormConfig,
         function: &NormFunction<T>,
-        ([x, y], weight): &mut Self::Data,
+        NormOperands { matrices: [x, y], weight, residual }: &mut Self::Data,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
         let args = NormArgs::new(x, y).epsilon(EPSILON).weight(weight);
+        let args = NormArgs { residual: residual.as_mut(), ..args };
         Ok(function.launch_with(options, &self.problem, args)?)
     }
 
-    fn verify(&self, ([x, y], _): &mut Self::Data) -> Result<(), Rejection> {
-        verify(&self.problem, Definition::Norm(self.kind), x, y)
+    fn verify(
+        &self,
+        NormOperands { matrices: [x, y], residual, .. }: &mut Self::Data,
+    ) -> Result<(), Rejection> {
+        verify(&self.problem, RowFunction::Norm(self.kind), x, y)?;
+        let Some(residual) = residual else { return Ok(()) };
+        verify(
+            &RowProblem { output_pitch: self.problem.input_pitch, ..self.problem },
+            RowFunction::Same,
+            x,
+            residual,
+        )
     }
 }
 
 const EPSILON: f32 = 1e-5;
+
+/// Returns the configurations, those of the machine first.
+fn first_of(first: Result<RowConfig, RowError>, others: Vec<RowConfig>) -> Vec<RowConfig> {
+    let mut all = Vec::from_iter(first);
+    for config in others {
+        if !all.contains(&config) {
+            all.push(config);
+        }
+    }
+    all
+}
 
 /// Bytes that a kernel reads and writes.
 fn bytes<T: Element>(problem: &RowProblem) -> u64 {
@@ -197,7 +249,7 @@ fn bytes<T: Element>(problem: &RowProblem) -> u64 {
 }
 
 /// An input of normal random numbers, and an output.
-fn matrices<T: Element + Converted>(
+pub(super) fn matrices<T: Element + Converted>(
     device: &Device,
     problem: &RowProblem,
     set: u32,
@@ -208,25 +260,24 @@ fn matrices<T: Element + Converted>(
     };
     let [input, output] = problem.pitches();
     let (input, output) = (len("the input", input)?, len("the output", output)?);
-    let fill: Function<Fill<T>> = device.load(&data::fill::<T>(device.target())?)?;
-    let table = device.upload(&data::normal_table(0))?;
-    Ok([data::filled(device, (&fill, &table), set, input)?, device.zeros(output)?])
+    Ok([data::normal(device, set, input)?, device.zeros(output)?])
 }
 
 /// The function that a kernel computes of a row.
 #[derive(Clone, Copy, Debug)]
-enum Definition {
+enum RowFunction {
+    Same,
     Softmax { log: bool },
     Norm(NormKind),
 }
 
-impl Definition {
+impl RowFunction {
     /// Returns what an element `x` of a row adds to the two sums of the row, whose maximum is known.
     fn summands<'b>(self, x: Val<'b, f32>, max: Val<'b, f32>) -> [Val<'b, f64>; 2] {
         let x64 = x.cvt::<f64>();
         match self {
-            Definition::Softmax { .. } => [(x - max).exp().cvt::<f64>(), x64],
-            Definition::Norm(_) => [x64, x64 * x64],
+            RowFunction::Softmax { .. } => [(x - max).exp().cvt::<f64>(), x64],
+            RowFunction::Norm(_) | RowFunction::Same => [x64, x64 * x64],
         }
     }
 
@@ -240,9 +291,10 @@ impl Definition {
         columns: Val<'b, i64>,
     ) -> Val<'b, f32> {
         match self {
-            Definition::Softmax { log: true } => x - max - sum.cvt::<f32>().ln(),
-            Definition::Softmax { log: false } => (x - max).exp() / sum.cvt::<f32>(),
-            Definition::Norm(kind) => {
+            RowFunction::Same => x,
+            RowFunction::Softmax { log: true } => x - max - sum.cvt::<f32>().ln(),
+            RowFunction::Softmax { log: false } => (x - max).exp() / sum.cvt::<f32>(),
+            RowFunction::Norm(kind) => {
                 let count = columns.cvt::<f64>();
                 let mean = match kind {
                     NormKind::Rms => k.constant(0.0),
@@ -256,63 +308,32 @@ impl Definition {
     }
 }
 
-/// The input and the result, each with its pitch; the number of elements that are wrong; rows and columns; the tolerances,
-/// relative and absolute.
-type Compare<T> = ((Global<T>, i64), (Global<T>, i64), GlobalMut<u64>, [i64; 2], [f32; 2]);
-
-/// Counts the elements that are not what the definition says, row by row, each in one thread. NaN is not.
-fn compare<T: Element + Converted>(
-    target: Target,
-    definition: Definition,
-) -> Result<Kernel<Compare<T>>, BuildErrors> {
-    Kernel::<Compare<T>>::build("compare", target, |k, (x, y, found, sizes, within)| {
-        let ((x, x_pitch), (y, y_pitch), [rows, columns]) = (x, y, sizes);
-        let [relative, absolute] = within;
-        let threads = (k.grid_dim().x * k.block_dim().x).cvt::<i64>();
-        let first = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<i64>();
-        k.for_(range(first, rows).step(threads), (), |k, row, ()| {
-            let (x, y) = (x.offset(row * x_pitch), y.offset(row * y_pitch));
-            let max = k.for_(range(0i64, columns), f32::NEG_INFINITY, |k, i, max| {
-                max.max(x.load(k, i).cvt::<f32>())
-            });
-            let sums = k.for_(range(0i64, columns), [0.0f64; 2], |k, i, [sum, squares]| {
-                let [one, other] = definition.summands(x.load(k, i).cvt::<f32>(), max);
-                [sum + one, squares + other]
-            });
-            k.for_(range(0i64, columns), (), |k, i, ()| {
-                let expected = definition.result(k, x.load(k, i).cvt::<f32>(), max, sums, columns);
-                let difference = (y.load(k, i).cvt::<f32>() - expected).abs();
-                let close = difference.le(relative.fma(expected.abs(), absolute));
-                k.if_(!close, |k| found.red().add(k, 0, 1));
-            });
-        });
-    })
-}
-
-/// Compares all of a result with its definition.
+/// Compares all of a result with the function of its row, each row in one thread.
 fn verify<T: Element + Converted>(
     problem: &RowProblem,
-    definition: Definition,
+    function: RowFunction,
     x: &Buffer<T>,
     y: &Buffer<T>,
 ) -> Result<(), Rejection> {
-    let device = x.device();
-    let kernel: Function<Compare<T>> = device.load(&compare(device.target(), definition)?)?;
-    let mut found = device.upload(&[0])?;
-    // Half a unit in the last place of `T`, and the errors of the fast functions and of the sums in `f32`.
-    let unit = match T::SCALAR {
-        Scalar::Bf16 => 1.0 / 256.0,
-        Scalar::F16 => 1.0 / 2048.0,
-        _ => 0.0,
-    };
     let [x_pitch, y_pitch] = problem.pitches().map(|pitch| pitch as i64);
-    let sizes = [problem.rows, problem.columns].map(i64::from);
-    let args = ((x, x_pitch), (y, y_pitch), &mut found, sizes, [unit + 1e-4, 1e-5]);
-    kernel.launch(data::grid(problem.rows as usize), args)?;
-    match found.to_vec()?[0] {
-        0 => Ok(()),
-        wrong => Err(Rejection::Wrong(format!("{wrong} elements differ"))),
-    }
+    let sizes = [x_pitch, y_pitch, problem.columns.into()];
+    let items = ("rows", problem.rows.into());
+    Definition { x: [x], y, list: None, sizes, items }.check(|k, at| {
+        let [x_pitch, y_pitch, columns] = at.sizes;
+        let (x, y) = (at.x[0].offset(at.item * x_pitch), at.y.offset(at.item * y_pitch));
+        let max = k.for_(range(0i64, columns), f32::NEG_INFINITY, |k, i, max| {
+            max.max(x.load(k, i).cvt::<f32>())
+        });
+        let sums = k.for_(range(0i64, columns), [0.0f64; 2], |k, i, [sum, squares]| {
+            let [one, other] = function.summands(x.load(k, i).cvt::<f32>(), max);
+            [sum + one, squares + other]
+        });
+        k.for_(range(0i64, columns), true, |k, i, is_right| {
+            let expected = function.result(k, x.load(k, i).cvt::<f32>(), max, sums, columns);
+            let found = y.load(k, i).cvt::<f32>();
+            is_right & is_close(T::SCALAR, found, expected, k.constant(1e-5))
+        })
+    })
 }
 
 #[cfg(test)]
@@ -334,7 +355,7 @@ mod tests {
         y(&mut data);
         assert_eq!(
             tunable.verify(&mut data),
-            Err(Rejection::Wrong("1 elements differ".to_owned()))
+            Err(Rejection::Wrong("1 of 7 rows differ".to_owned()))
         );
     }
 
@@ -348,7 +369,10 @@ mod tests {
         }
         check(&SoftmaxTunable::<bf16>::new(problem), |[_, y]| wrong(y));
         check(&SoftmaxTunable::<f32>::new(problem).log(), |[_, y]| wrong(y));
-        check(&NormTunable::<f16>::new(NormKind::Layer, problem), |([_, y], _)| wrong(y));
-        check(&NormTunable::<f32>::new(NormKind::Rms, problem), |([_, y], _)| wrong(y));
+        check(&NormTunable::<f16>::new(NormKind::Layer, problem), |data| {
+            wrong(&mut data.matrices[1])
+        });
+        let norm = NormTunable::<f32>::new(NormKind::Rms, problem).residual();
+        check(&norm, |data| wrong(&mut data.matrices[1]));
     }
 }

@@ -20,6 +20,22 @@ errors! {
     }
 }
 
+impl Rejection {
+    /// Returns an error that says how a result is wrong, unless it is right.
+    ///
+    /// ```
+    /// use tilewright::tune::Rejection;
+    /// assert_eq!(Rejection::unless(1 + 1 == 2, "no sum"), Ok(()));
+    /// assert_eq!(Rejection::unless(1 + 1 == 3, "no sum"), Err(Rejection::Wrong("no sum".to_owned())));
+    /// ```
+    ///
+    /// # Errors
+    /// [`Rejection::Wrong`].
+    pub fn unless(is_right: bool, how: impl Into<String>) -> Result<(), Rejection> {
+        if is_right { Ok(()) } else { Err(Rejection::Wrong(how.into())) }
+    }
+}
+
 /// The measurements that a search needs. Calls for a candidate come in this order and stop after a rejection.
 pub trait Measure<C> {
     /// Returns a text that changes whenever the code of the candidate does, such as the hash of its PTX.

@@ -54,7 +54,7 @@ impl<T: Element + Converted> Tunable for TransposeTunable<T> {
     type Data = [Buffer<T>; 2];
 
     fn key(&self) -> String {
-        format!("transpose of {} {:?}", T::SCALAR, self.problem)
+        format!("transpose of {} {}", T::SCALAR, self.problem)
     }
 
     fn space(&self, device: &Device) -> Vec<TransposeConfig> {

@@ -8,8 +8,14 @@ use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::{Element, Kernel, Number, Target};
 use crate::kernels::attention::{Attention, AttentionFunction};
 use crate::kernels::decode::{Decode, DecodeFunction};
+use crate::kernels::elementwise::{Elementwise, ElementwiseFunction};
+use crate::kernels::gather::{RowGather, RowGatherFunction};
 use crate::kernels::gemm::{EpilogueParameter, Gemm, GemmFunction, Regime};
 use crate::kernels::norm::{Norm, NormFunction};
+use crate::kernels::permute::{Permute, PermuteFunction};
+use crate::kernels::reduce::{
+    AxisReduce, AxisReduceFunction, RowReduce, RowReduceFunction, TopK, TopKFunction,
+};
 use crate::kernels::softmax::{Softmax, SoftmaxFunction};
 use crate::kernels::transpose::{Transpose, TransposeFunction};
 use crate::runtime::{Device, Function, LaunchOptions, LoadOptions, Stream};
@@ -20,7 +26,6 @@ use crate::runtime::{Device, Function, LaunchOptions, LoadOptions, Stream};
 ///
 /// ```
 /// use tilewright::prelude::*;
-/// use tilewright::runtime::Stream;
 /// use tilewright::tune::{Effort, Regime, Rejection, Tunable, Tuner, TuningStore};
 ///
 /// type Params = (Global<f32>, GlobalMut<f32>);
@@ -49,14 +54,11 @@ use crate::runtime::{Device, Function, LaunchOptions, LoadOptions, Stream};
 ///     fn data(&self, device: &Device, _: u32) -> Result<Self::Data, Rejection> {
 ///         Ok((device.upload(&[7.0; 256])?, device.zeros(256)?))
 ///     }
-///     fn clear(&self, data: &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
-///         Ok(data.1.fill(f32::NAN, stream)?)
-///     }
 ///     fn launch(&self, _: &u32, copy: &Function<Params>, (x, y): &mut Self::Data, options: LaunchOptions<'_>) -> Result<(), Rejection> {
 ///         Ok(copy.launch_with(options, Grid::cover(32, 32), (x, y))?)
 ///     }
 ///     fn verify(&self, (_, y): &mut Self::Data) -> Result<(), Rejection> {
-///         if y.to_vec()? == [7.0; 256] { Ok(()) } else { Err(Rejection::Wrong("not a copy".to_owned())) }
+///         Rejection::unless(y.to_vec()? == [7.0; 256], "not a copy")
 ///     }
 /// }
 ///
@@ -109,6 +111,12 @@ pub trait Tunable {
     /// twice the L2 cache.
     fn bytes(&self) -> u64;
 
+    /// Returns true if a launch writes few of its [bytes](Tunable::bytes). [`bench()`](super::bench()) then times a read of them
+    /// beside the kernel, and else a copy, which reads one half and writes the other.
+    fn only_reads(&self) -> bool {
+        false
+    }
+
     /// Returns the arithmetic operations of a launch, or 0 if they are no measure of it.
     fn flops(&self) -> f64 {
         0.0
@@ -120,11 +128,15 @@ pub trait Tunable {
     /// Those of the device.
     fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection>;
 
-    /// Makes the outputs wrong, so that a kernel that writes nothing is not right.
+    /// Makes the outputs of set 0 wrong, so that a kernel that writes nothing is not right: without a method of its own it makes
+    /// the buffers anew.
     ///
     /// # Errors
     /// Those of the device.
-    fn clear(&self, data: &mut Self::Data, stream: &Stream) -> Result<(), Rejection>;
+    fn clear(&self, data: &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
+        *data = self.data(&stream.device(), 0)?;
+        Ok(stream.device().synchronize()?)
+    }
 
     /// Starts the kernel with these options, which name a stream.
     ///
@@ -208,11 +220,34 @@ macro_rules! loadable {
     )*};
 }
 
+impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Loadable
+    for Elementwise<T, D, N>
+{
+    type Function = ElementwiseFunction<T, D, N>;
+
+    fn code(&self) -> String {
+        self.ptx().text().to_owned()
+    }
+
+    fn load(&self, device: &Device) -> Result<Self::Function, Rejection> {
+        Ok(self.load_with(timed(), device)?)
+    }
+
+    fn compiler_log(function: &Self::Function) -> &str {
+        function.compiler_log()
+    }
+}
+
 loadable! {
     [A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter] Gemm<A, B, C, D, E> => GemmFunction<A, B, C, D, E>;
     [T: Element] Transpose<T> => TransposeFunction<T>;
     [T: VectorElement<2> | Converted] Softmax<T> => SoftmaxFunction<T>;
     [T: VectorElement<2> | Converted] Norm<T> => NormFunction<T>;
+    [T: Converted, Y: Converted] RowReduce<T, Y> => RowReduceFunction<T, Y>;
+    [T: Converted, Y: Converted] AxisReduce<T, Y> => AxisReduceFunction<T, Y>;
+    [T: Converted] TopK<T> => TopKFunction<T>;
+    [T: Converted] Permute<T> => PermuteFunction<T>;
+    [T: Converted] RowGather<T> => RowGatherFunction<T>;
     [T: VectorElement<2>] Attention<T> => AttentionFunction<T>;
     [T: VectorElement<2>] Decode<T> => DecodeFunction<T>;
 }

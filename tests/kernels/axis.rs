@@ -1,4 +1,4 @@
-//! Reductions along any axis, compared with their definition, and permutations that keep the last mode.
+//! Reductions along any axis, and permutations of modes, compared with their definitions.
 
 use proptest::prelude::*;
 use tilewright::ir::builder::Converted;
@@ -23,13 +23,11 @@ fn numbers<T: Real>(len: u64, seed: u64) -> Vec<T> {
 #[track_caller]
 fn check<T: Real + Converted>(
     device: &Device,
-    op: RowReduceOp,
+    config: AxisReduceConfig,
     problem: &AxisProblem,
-    access: Option<RowAccess>,
     x: &[T],
 ) {
-    let config = AxisReduceConfig::new(op, device.target(), T::SCALAR, problem);
-    let config = AxisReduceConfig { access: access.unwrap_or(config.access), ..config };
+    let op = config.op;
     let (input, results) = (device.upload(x).unwrap(), problem.results() as usize);
     let found: Vec<f64> = if op == RowReduceOp::ArgMax {
         let mut y = device.upload(&vec![-77; results + 1]).unwrap();
@@ -74,7 +72,36 @@ fn check<T: Real + Converted>(
 fn check_all<T: Real + Converted>(device: &Device, problem: &AxisProblem, seed: u64) {
     let x: Vec<T> = numbers(problem.results() * u64::from(problem.len), seed);
     for op in RowReduceOp::ALL {
-        check::<T>(device, op, problem, None, &x);
+        check::<T>(
+            device,
+            AxisReduceConfig::new(op, device.target(), T::SCALAR, problem),
+            problem,
+            &x,
+        );
+    }
+}
+
+/// The vectors of ragged rows start before their chunks, and may end after the tensor.
+#[test]
+fn every_configuration() {
+    for device in devices() {
+        for (problem, lanes) in [
+            (AxisProblem { outer: 1, len: 700, inner: 1 }, 2),
+            (AxisProblem { outer: 3, len: 5, inner: 3 }, 2),
+            (AxisProblem { outer: 2, len: 600, inner: 8 }, 1),
+            (AxisProblem { outer: 1, len: 97, inner: 515 }, 32),
+            (AxisProblem { outer: 2, len: 70, inner: 272 }, 4),
+        ] {
+            let x: Vec<bf16> = numbers(problem.results() * u64::from(problem.len), 5);
+            for op in [RowReduceOp::Sum, RowReduceOp::ArgMax] {
+                let target = device.target();
+                let all = AxisReduceConfig::candidates(op, target, Scalar::Bf16, &problem);
+                let few = AxisReduceConfig { lanes, threads: 64.max(8 * lanes), ..all[0] };
+                for config in sample(9, all).chain([few]) {
+                    check::<bf16>(&device, config, &problem, &x);
+                }
+            }
+        }
     }
 }
 
@@ -93,7 +120,7 @@ fn every_axis() {
         }
         // Few results of a long axis: several blocks share it.
         for inner in [8, 5] {
-            check_all::<f16>(&device, &AxisProblem { outer: 2, len: 1100, inner }, 3);
+            check_all::<f16>(&device, &AxisProblem { outer: 2, len: 3300, inner }, 3);
         }
         check_all::<bf16>(&device, &AxisProblem { outer: 1, len: 300, inner: 264 }, 4);
     }
@@ -118,6 +145,8 @@ fn ties_of_parts() {
         }
         let config =
             AxisReduceConfig::new(RowReduceOp::ArgMax, device.target(), f32::SCALAR, &problem);
+        // Eight parts of about 138 rows.
+        let config = AxisReduceConfig { threads: 64, ..config };
         let argmax = AxisReduce::<f32, i32>::new(config).unwrap().load(&device).unwrap();
         let (x, mut y) = (device.upload(&x).unwrap(), device.zeros::<i32>(8).unwrap());
         for _ in 0..2 {
@@ -127,18 +156,20 @@ fn ties_of_parts() {
     }
 }
 
-/// Aligned rows are also read element by element, and NaN does not count.
+/// Aligned rows are also read as ragged ones, and NaN does not count.
 #[test]
 fn accesses_and_special_numbers() {
     for device in devices() {
         let problem = AxisProblem { outer: 2, len: 20, inner: 16 };
         let mut x: Vec<f32> = numbers(640, 1);
-        check::<f32>(&device, RowReduceOp::Sum, &problem, Some(RowAccess::Elements), &x);
+        let config = |op| AxisReduceConfig::new(op, device.target(), Scalar::F32, &problem);
+        let ragged = AxisReduceConfig { access: RowAccess::Ragged, ..config(RowReduceOp::Sum) };
+        check::<f32>(&device, ragged, &problem, &x);
         x.iter_mut().step_by(3).for_each(|x| *x = f32::NAN);
         x[320..].fill(f32::NEG_INFINITY);
         x[16 * 30..][..16].fill(f32::NAN);
-        check::<f32>(&device, RowReduceOp::ArgMax, &problem, None, &x);
-        check::<f32>(&device, RowReduceOp::Max, &problem, None, &x);
+        check::<f32>(&device, config(RowReduceOp::ArgMax), &problem, &x);
+        check::<f32>(&device, config(RowReduceOp::Max), &problem, &x);
     }
 }
 
@@ -180,6 +211,22 @@ fn permutations_keep_rows() {
     }
 }
 
+/// The last mode moves: a batch of transposes.
+#[test]
+fn permutations_move_rows() {
+    for device in devices() {
+        check_permute::<bf16>(&device, &[3, 40, 24], &[1, 2, 0]);
+        check_permute::<bf16>(&device, &[2, 3, 7, 9], &[0, 2, 3, 1]);
+        check_permute::<f32>(&device, &[5, 3, 4, 6], &[3, 0, 2, 1]);
+        check_permute::<f32>(&device, &[70, 1, 130], &[2, 1, 0]);
+        check_permute::<f16>(&device, &[2, 3, 2, 5, 64], &[4, 2, 0, 3, 1]);
+        check_permute::<f8e4m3>(&device, &[3, 20, 33], &[2, 1, 0]);
+        check_permute::<f32>(&device, &[1, 1], &[1, 0]);
+        check_permute::<f32>(&device, &[0, 8], &[1, 0]);
+        check_permute::<f32>(&device, &[2, 1, 3], &[0, 2, 1]);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
@@ -193,11 +240,10 @@ proptest! {
     #[test]
     fn random_permutations(
         mut shape in prop::collection::vec(1u32..6, 4),
-        order in Just(vec![0usize, 1, 2, 3]).prop_shuffle(),
+        order in Just(vec![0usize, 1, 2, 3, 4]).prop_shuffle(),
         last in 1u32..200,
     ) {
         shape.push(last);
-        let order: Vec<usize> = order.into_iter().chain([4]).collect();
         for device in devices() {
             check_permute::<bf16>(&device, &shape, &order);
         }
@@ -206,18 +252,25 @@ proptest! {
 
 #[test]
 fn kernels_assemble_without_spills() {
-    let problem = AxisProblem { outer: 1, len: 4096, inner: 4096 };
-    let config = AxisReduceConfig::new(RowReduceOp::Sum, Target::SM_90A, Scalar::Bf16, &problem);
-    let reduce = AxisReduce::<bf16>::new(config).unwrap();
-    text::check_round_trip(reduce.ir());
-    let arg = AxisReduceConfig { op: RowReduceOp::ArgMax, ..config };
-    let arg = AxisReduce::<bf16, i32>::new(arg).unwrap();
+    let mut all = Vec::new();
+    for inner in sample(3, [4096, 1024, 4095, 1023]) {
+        let problem = AxisProblem { outer: 1, len: 4096, inner };
+        let configs = |op| AxisReduceConfig::candidates(op, Target::SM_90A, Scalar::Bf16, &problem);
+        for config in sample(9, configs(RowReduceOp::Sum)) {
+            let reduce = AxisReduce::<bf16>::new(config).unwrap();
+            text::check_round_trip(reduce.ir());
+            all.push(reduce.ptx());
+        }
+        let arg = sample(9, configs(RowReduceOp::ArgMax));
+        all.extend(arg.map(|config| AxisReduce::<bf16, i32>::new(config).unwrap().ptx()));
+    }
     let problem = PermuteProblem::new(&[2, 100, 8, 64], &[0, 2, 1, 3]).unwrap();
     let config = PermuteConfig::new(Target::SM_90A, Scalar::Bf16, &problem);
     let permute = Permute::<bf16>::new(config).unwrap();
     text::check_round_trip(permute.ir());
     let Some(ptxas) = ptxas::find() else { return };
-    for ptx in [reduce.ptx(), arg.ptx(), permute.ptx()] {
+    all.push(permute.ptx());
+    for ptx in all {
         let report = ptxas.report(ptx.text(), "sm_90a").unwrap();
         assert!(report.contains("0 bytes stack frame, 0 bytes spill stores"), "{report}");
     }
@@ -230,8 +283,16 @@ fn what_no_kernel_takes_is_refused() {
     let config = AxisReduceConfig::new(RowReduceOp::Max, device.target(), f32::SCALAR, &problem);
     let error = AxisReduce::<f32, i32>::new(config).unwrap_err();
     assert_eq!(error.to_string(), "the output has elements of i32, but the kernel takes f32");
-    let ragged = AxisReduceConfig { access: RowAccess::Ragged, ..config };
-    assert!(matches!(AxisReduce::<f32>::new(ragged), Err(RowError::Tile { .. })));
+    for wrong in [
+        AxisReduceConfig { access: RowAccess::Elements, ..config },
+        AxisReduceConfig { access: RowAccess::Ragged, lanes: 1, ..config },
+        AxisReduceConfig { threads: 96, ..config },
+        AxisReduceConfig { threads: 64, lanes: 16, ..config },
+        AxisReduceConfig { lanes: 3, ..config },
+        AxisReduceConfig { rows: 9, ..config },
+    ] {
+        assert!(matches!(AxisReduce::<f32>::new(wrong), Err(RowError::Tile { .. })), "{wrong}");
+    }
     let reduce = AxisReduce::<f32>::new(config).unwrap().load(&device).unwrap();
     let (x, mut y) = (device.zeros::<f32>(32).unwrap(), device.zeros::<f32>(8).unwrap());
     let error = reduce.launch(&AxisProblem { len: 5, ..problem }, &x, &mut y).unwrap_err();
@@ -241,6 +302,17 @@ fn what_no_kernel_takes_is_refused() {
 
     let error = PermuteProblem::new(&[2, 3, 4], &[0, 0, 2]).unwrap_err();
     assert!(error.to_string().ends_with("the order has each mode once"), "{error}");
+    let moved = PermuteProblem::new(&[2, 3, 4], &[0, 2, 1]).unwrap();
+    let kept = PermuteProblem::new(&[2, 3, 4], &[1, 0, 2]).unwrap();
+    for (built, given, rule) in
+        [(kept, moved, "keeps rows contiguous"), (moved, kept, "transposes rows")]
+    {
+        let config = PermuteConfig::new(device.target(), f32::SCALAR, &built);
+        let permute = Permute::<f32>::new(config).unwrap().load(&device).unwrap();
+        let mut y = device.zeros::<f32>(32).unwrap();
+        let error = permute.launch(&given, &x, &mut y).unwrap_err();
+        assert!(error.to_string().ends_with(rule), "{error}");
+    }
     let error = PermuteProblem::new(&[2; 6], &[4, 3, 2, 1, 0, 5]).unwrap_err();
     assert!(error.to_string().ends_with("rows have at most 4 modes"), "{error}");
     assert!(PermuteProblem::new(&[], &[]).is_err());
@@ -251,6 +323,8 @@ fn what_no_kernel_takes_is_refused() {
     assert!(matches!(error, RowError::BufferLength { found: 8, needed: 24, .. }), "{error}");
     let mode = PermuteMode { count: 2, input_stride: 3, output_stride: 4 };
     let modes = [mode, PermuteMode::ONE, PermuteMode::ONE, PermuteMode::ONE];
-    let error = permute.launch(&PermuteProblem { columns: 4, modes }, &x, &mut y).unwrap_err();
+    let error = permute
+        .launch(&PermuteProblem { columns: 4, modes, column_stride: 1 }, &x, &mut y)
+        .unwrap_err();
     assert!(matches!(error, RowError::Access { .. }), "{error}");
 }

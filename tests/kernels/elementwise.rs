@@ -12,6 +12,16 @@ use tilewright::runtime::Device;
 use super::matrix::{Real, check, devices, random};
 use crate::support::{ptxas, text};
 
+#[path = "../../examples/rotary.rs"]
+mod rotary;
+
+#[test]
+fn the_example_rotates() {
+    for device in devices() {
+        rotary::run(&device).unwrap();
+    }
+}
+
 /// `x0 * sigmoid(x0) * x1 + x2`, of as many inputs as there are.
 fn reference(x: &[f64]) -> f64 {
     let silu = x[0] / (1.0 + (-x[0]).exp());
@@ -71,17 +81,16 @@ fn lengths_around_a_block() {
     }
 }
 
-/// GELU, the rotary embedding of pairs `(x, partner)`, and a cast are closures.
+/// GELU and a cast are closures.
 #[test]
-fn activations_rotations_and_casts() {
+fn activations_and_casts() {
     let of = |i: usize| (i as f32 / 100.0 - 3.0, (i * 37 % 101) as f32 / 50.0 - 1.0);
     let columns: Vec<(f32, f32)> = (0..601).map(of).collect();
     for device in devices() {
         let upload = |f: &dyn Fn(&(f32, f32)) -> f32| {
             device.upload(&columns.iter().map(f).collect::<Vec<f32>>()).unwrap()
         };
-        let (x, partner) = (upload(&|(a, _)| *a), upload(&|(_, b)| *b));
-        let (cos, sin) = (upload(&|(a, _)| a.cos()), upload(&|(a, _)| a.sin()));
+        let x = upload(&|(a, _)| *a);
         let mut y = device.zeros::<f32>(601).unwrap();
         let config = |inputs| ElementwiseConfig::new(device.target(), inputs);
         let gelu = Elementwise::<f32, f32, 1>::new(config(1), "gelu", |_, [x]| x.gelu_tanh());
@@ -90,16 +99,6 @@ fn activations_rotations_and_casts() {
             let x = f64::from(*x);
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
             assert!((f64::from(y) - 0.5 * x * (1.0 + inner.tanh())).abs() < 2e-6, "{x}: {y}");
-        }
-        let rotary = Elementwise::<f32, f32, 4>::new(config(4), "rotary", |_, [x, p, cos, sin]| {
-            x * cos - p * sin
-        });
-        let rotary = rotary.unwrap().load(&device).unwrap();
-        rotary.launch([&x, &partner, &cos, &sin], &mut y).unwrap();
-        for ((x, p), y) in columns.iter().zip(y.to_vec().unwrap()) {
-            let angle = f64::from(*x);
-            let expected = angle * angle.cos() - f64::from(*p) * angle.sin();
-            assert!((f64::from(y) - expected).abs() < 2e-6, "{x}, {p}: {y}");
         }
         let mut narrow = device.zeros::<bf16>(601).unwrap();
         let cast = Elementwise::<f32, bf16, 1>::new(config(1), "cast", |_, [x]| x);

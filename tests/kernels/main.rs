@@ -15,6 +15,8 @@ mod support;
 mod attention;
 mod attention_varlen;
 mod axis;
+#[cfg(feature = "tune")]
+mod bench;
 mod checked;
 mod decode;
 mod elementwise;

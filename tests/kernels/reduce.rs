@@ -125,6 +125,26 @@ fn rows_longer_than_the_tile() {
     }
 }
 
+/// The last elements of a ragged row are read before its middle, and count after it.
+#[test]
+fn ties_of_steps_and_ends() {
+    for device in devices() {
+        let problem = RowProblem::new(3, 999);
+        let access = problem.access(Scalar::Bf16);
+        let tile = RowTile { threads: 64, team: 32, cluster: 1, vectors: 1, access, stages: 0 };
+        let rows = RowConfig { target: device.target(), tile };
+        let config = RowReduceConfig { rows, op: RowReduceOp::ArgMax };
+        for first in [0, 3, 260, 700, 996] {
+            let is_largest =
+                |at: usize| [first, 800, 998].contains(&(at % 999)) && at % 999 >= first;
+            let x: Vec<bf16> = (0..3 * 999)
+                .map(|at| bf16::from_f32(if is_largest(at) { 2.0 } else { 1.0 }))
+                .collect();
+            check::<bf16>(&device, config, &problem, &x);
+        }
+    }
+}
+
 #[test]
 fn empty_rows_have_a_result() {
     for device in devices() {
@@ -187,7 +207,9 @@ fn kernels_assemble_without_spills() {
                 RowReduce::<bf16>::new(config).unwrap().ptx()
             };
             let loads = ptx.text().matches("ld.global.nc.v4.b32").count();
-            assert_eq!(loads, config.rows.tile.vectors as usize);
+            // Threads with the largest element load it again.
+            let passes = if op == RowReduceOp::ArgMax { 2 } else { 1 };
+            assert_eq!(loads, passes * config.rows.tile.vectors as usize);
             if let Some(ptxas) = ptxas::find() {
                 let report = ptxas.report(ptx.text(), "sm_90a").unwrap();
                 assert!(report.contains("0 bytes stack frame, 0 bytes spill stores"), "{report}");

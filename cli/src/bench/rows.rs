@@ -1,7 +1,5 @@
 //! Kernels that memory bounds, measured on a GPU beside copies or reads of the same bytes.
 
-mod measure;
-
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -9,13 +7,20 @@ use clap::{Args, ValueEnum};
 use tilewright::ir::{bf16, f16};
 use tilewright::kernels::gather::GatherSide;
 use tilewright::kernels::norm::NormKind;
-use tilewright::kernels::reduce::{RowReduceOp, TopKConfig};
+use tilewright::kernels::permute::PermuteProblem;
+use tilewright::kernels::reduce::{AxisProblem, RowReduceOp, TopKConfig};
 use tilewright::kernels::rows::RowProblem;
+use tilewright::kernels::transpose::TransposeProblem;
+use tilewright::layout::{Layout, layout};
 use tilewright::runtime::{Device, DeviceChoice};
+use tilewright::tune::{
+    AxisReduceTunable, BenchConfigs, BenchOptions, ElementwiseTunable, GatherTunable, NormTunable,
+    PermuteTunable, Regime, RowReduceTunable, SoftmaxTunable, TopKTunable, TransposeTunable,
+    Tunable, bench,
+};
 
-use super::super::Failure;
+use super::super::{Failure, print};
 use super::candidates::Candidates;
-use measure::measure;
 
 /// The options of a benchmark of rows.
 #[derive(Args, Debug)]
@@ -27,18 +32,24 @@ pub(super) struct Rows {
     #[arg(long, default_value = "bf16")]
     dtype: Dtype,
     /// The candidates: `default` is the configuration of the library, `all` has others beside it, and `tuned` the fastest of
-    /// a search (of softmax, norms without a residual, and transposes).
+    /// a search.
     #[arg(long, default_value = "default")]
     configs: Candidates,
+    /// The regime of the times: latency, burst or steady.
+    #[arg(long, default_value = "latency")]
+    regime: Regime,
     /// Rounds of the comparison.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`.
+    /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`; `sim` for the times of the simulator.
     #[arg(long, default_value = "auto")]
-    device: String,
+    device: DeviceChoice,
     /// Write each round to a file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a chart to a file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 }
 
 /// The options of `tilewright bench softmax`.
@@ -85,9 +96,12 @@ pub(super) struct ReduceOptions {
 pub(super) struct PermuteOptions {
     #[command(flatten)]
     rows: Rows,
-    /// The heads: the rows (position, head) become (head, position).
+    /// The heads of a row: the modes are (row / heads, head, column).
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     heads: u32,
+    /// The modes of the output, as numbers of those of the input.
+    #[arg(long, value_delimiter = ',', value_name = "LIST", default_values_t = [1, 0, 2])]
+    order: Vec<usize>,
 }
 
 /// The options of `tilewright bench gather`.
@@ -115,6 +129,8 @@ pub(super) struct ElementwiseOptions {
 enum Pointwise {
     /// GELU by the hyperbolic tangent.
     Gelu,
+    /// SwiGLU of two matrices.
+    Swiglu,
     /// A scale and a bias for each column, which layouts broadcast.
     Affine,
 }
@@ -160,226 +176,167 @@ enum Kind {
     Layer,
 }
 
-/// The measured kernel.
-#[derive(Clone, Copy, Debug)]
-enum What {
-    Softmax { log: bool },
-    Norm { kind: NormKind, residual: bool },
-    Reduce(RowReduceOp),
-    ReduceRows(RowReduceOp),
-    Top(u32),
-    Transpose,
-    Permute { heads: u32 },
-    Gather(GatherSide),
-    Elementwise(Pointwise),
+/// The default sizes.
+const ROWS: &[(u32, u32)] = &[
+    (8192, 1024),
+    (8192, 2048),
+    (8192, 4096),
+    (8192, 8192),
+    (8192, 16_384),
+    (4096, 32_768),
+    (2048, 65_536),
+    (512, 262_144),
+    (8192, 4095),
+];
+const REDUCED: &[(u32, u32)] =
+    &[(8192, 1024), (8192, 8192), (4096, 32_000), (1024, 128_256), (8192, 8191)];
+const PERMUTED: &[(u32, u32)] = &[(524_288, 64), (524_288, 128), (65_536, 1024), (65_536, 1023)];
+const GATHERED: &[(u32, u32)] = &[(262_144, 128), (65_536, 1024), (16_384, 8192), (65_536, 1023)];
+const POINTWISE: &[(u32, u32)] = &[(8192, 1024), (8192, 8192), (32_768, 8192), (8191, 8191)];
+const TRANSPOSED: &[(u32, u32)] = &[(4096, 4096), (8192, 8192), (16_384, 16_384), (8190, 8194)];
+
+/// Evaluates `$run` with `$T` as the type that the options name.
+macro_rules! with_dtype {
+    ($dtype:expr, $T:ident => $run:expr) => {
+        match $dtype {
+            Dtype::Bf16 => {
+                type $T = bf16;
+                $run
+            }
+            Dtype::F16 => {
+                type $T = f16;
+                $run
+            }
+            Dtype::F32 => {
+                type $T = f32;
+                $run
+            }
+        }
+    };
 }
 
-impl What {
-    fn name(self) -> String {
-        match self {
-            What::Softmax { log } => if log { "log_softmax" } else { "softmax" }.to_owned(),
-            What::Norm { kind, residual } => {
-                let name = if kind == NormKind::Rms { "rms_norm" } else { "layer_norm" };
-                name.to_owned() + if residual { "+residual" } else { "" }
-            }
-            What::Reduce(op) => format!("row_{}", op.name()),
-            What::ReduceRows(op) => format!("axis_{}", op.name()),
-            What::Top(count) => format!("top_{count}"),
-            What::Transpose => "transpose".to_owned(),
-            What::Permute { heads } => format!("permute_{heads}"),
-            What::Elementwise(Pointwise::Gelu) => "gelu".to_owned(),
-            What::Elementwise(Pointwise::Affine) => "affine".to_owned(),
-            What::Gather(GatherSide::Input) => "gather".to_owned(),
-            What::Gather(GatherSide::Output) => "scatter".to_owned(),
-        }
-    }
-
-    /// Returns the default sizes.
-    fn shapes(self) -> &'static [(u32, u32)] {
-        match self {
-            What::Softmax { .. } | What::Norm { .. } => &[
-                (8192, 1024),
-                (8192, 2048),
-                (8192, 4096),
-                (8192, 8192),
-                (8192, 16_384),
-                (4096, 32_768),
-                (2048, 65_536),
-                (512, 262_144),
-                (8192, 4095),
-            ],
-            What::Reduce(_) | What::ReduceRows(_) | What::Top(_) => {
-                &[(8192, 1024), (8192, 8192), (4096, 32_000), (1024, 128_256), (8192, 8191)]
-            }
-            What::Permute { .. } => {
-                &[(524_288, 64), (524_288, 128), (65_536, 1024), (65_536, 1023)]
-            }
-            What::Gather(_) => &[(262_144, 128), (65_536, 1024), (16_384, 8192), (65_536, 1023)],
-            What::Elementwise(_) => &[(8192, 1024), (8192, 8192), (32_768, 8192), (8191, 8191)],
-            What::Transpose => &[(4096, 4096), (8192, 8192), (16_384, 16_384), (8190, 8194)],
-        }
-    }
-
-    /// Returns true if the kernel writes a number for each line, and no matrix.
-    fn only_reads(self) -> bool {
-        matches!(self, What::Reduce(_) | What::ReduceRows(_) | What::Top(_))
-    }
-
-    /// Returns the number of results of a kernel that writes numbers and no matrix.
-    fn results(self, problem: &RowProblem) -> usize {
-        let RowProblem { rows, columns, .. } = *problem;
-        match self {
-            What::ReduceRows(_) => columns as usize,
-            What::Top(count) => rows as usize * count as usize,
-            _ => rows as usize,
-        }
-    }
-
-    /// Returns the number of lines that can be compared, each by itself: rows, or columns that are reduced.
-    fn lines(self, problem: &RowProblem) -> usize {
-        let is_column = matches!(self, What::ReduceRows(_));
-        (if is_column { problem.columns } else { problem.rows }) as usize
-    }
-
-    /// Returns the index of element `i` of a line of the input.
-    fn input_index(self, problem: &RowProblem, line: usize, i: usize) -> usize {
-        let columns = problem.columns as usize;
-        match self {
-            What::ReduceRows(_) => i * columns + line,
-            What::Gather(GatherSide::Input) => listed(problem, line) * columns + i,
-            _ => line * columns + i,
-        }
-    }
-
-    /// Returns the index of element `i` of the result of a line.
-    fn output_index(self, problem: &RowProblem, line: usize, i: usize) -> usize {
-        let [rows, columns] = [problem.rows, problem.columns].map(|size| size as usize);
-        match self {
-            What::Reduce(_) | What::ReduceRows(_) => line,
-            What::Top(count) => line * count as usize + i,
-            What::Transpose => i * rows + line,
-            What::Permute { heads } => {
-                let heads = heads as usize;
-                (line % heads * (rows / heads) + line / heads) * columns + i
-            }
-            What::Gather(GatherSide::Output) => listed(problem, line) * columns + i,
-            _ => line * columns + i,
-        }
-    }
-
-    /// Returns how often the elements of the matrix are read; the copy writes them as often.
-    fn matrices(self) -> usize {
-        if let What::Norm { residual: true, .. } = self { 2 } else { 1 }
-    }
-
-    /// The definition, in `f64`. A residual is 0.
-    fn reference(self, x: &[f64]) -> Vec<f64> {
-        let n = x.len() as f64;
-        match self {
-            What::Transpose | What::Permute { .. } | What::Gather(_) => x.to_vec(),
-            // Scale and bias are 1.
-            What::Elementwise(Pointwise::Affine) => x.iter().map(|x| x + 1.0).collect(),
-            What::Elementwise(Pointwise::Gelu) => {
-                let inner =
-                    |x: f64| std::f64::consts::FRAC_2_PI.sqrt() * (x + 0.044_715 * x.powi(3));
-                x.iter().map(|x| 0.5 * x * (1.0 + inner(*x).tanh())).collect()
-            }
-            What::Top(count) => {
-                let mut sorted = x.to_vec();
-                sorted.sort_by(|a, b| b.total_cmp(a));
-                sorted.truncate(count as usize);
-                sorted
-            }
-            What::Reduce(op) | What::ReduceRows(op) => {
-                let sum = x.iter().sum::<f64>();
-                let max = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                vec![match op {
-                    RowReduceOp::Sum => sum,
-                    RowReduceOp::Mean => sum / n,
-                    RowReduceOp::Max => max,
-                    RowReduceOp::Min => x.iter().copied().fold(f64::INFINITY, f64::min),
-                    RowReduceOp::Norm => x.iter().map(|x| x * x).sum::<f64>().sqrt(),
-                    RowReduceOp::ArgMax => x.iter().take_while(|x| **x != max).count() as f64,
-                }]
-            }
-            What::Softmax { log } => {
-                let max = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                let sum: f64 = x.iter().map(|x| (x - max).exp()).sum();
-                let one = |x: &f64| if log { x - max - sum.ln() } else { (x - max).exp() / sum };
-                x.iter().map(one).collect()
-            }
-            What::Norm { kind, .. } => {
-                let mean = if kind == NormKind::Layer { x.iter().sum::<f64>() / n } else { 0.0 };
-                let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
-                x.iter().map(|x| (x - mean) / (variance + f64::from(EPSILON)).sqrt()).collect()
-            }
-        }
-    }
+pub(super) fn softmax(SoftmaxOptions { rows, log }: &SoftmaxOptions) -> Result<(), Failure> {
+    with_dtype!(rows.dtype, T => run(rows, ROWS, |[m, n]| {
+        let softmax = SoftmaxTunable::<T>::new(RowProblem::new(m, n));
+        Ok(if *log { softmax.log() } else { softmax })
+    }))
 }
 
-/// Returns number `i` of the list of rows: each row once, in no order. The factor is a prime above all numbers of rows.
-fn listed(problem: &RowProblem, i: usize) -> usize {
-    (i as u64 * 2_654_435_761 % u64::from(problem.rows)) as usize
-}
-
-const EPSILON: f32 = 1e-5;
-
-pub(super) fn softmax(options: &SoftmaxOptions) -> Result<(), Failure> {
-    run(&options.rows, What::Softmax { log: options.log })
-}
-
-pub(super) fn norm(options: &NormOptions) -> Result<(), Failure> {
-    let kind = match options.kind {
+pub(super) fn norm(NormOptions { rows, kind, residual }: &NormOptions) -> Result<(), Failure> {
+    let kind = match kind {
         Kind::Rms => NormKind::Rms,
         Kind::Layer => NormKind::Layer,
     };
-    run(&options.rows, What::Norm { kind, residual: options.residual })
+    with_dtype!(rows.dtype, T => run(rows, ROWS, |[m, n]| {
+        let norm = NormTunable::<T>::new(kind, RowProblem::new(m, n));
+        Ok(if *residual { norm.residual() } else { norm })
+    }))
 }
 
 pub(super) fn reduce(options: &ReduceOptions) -> Result<(), Failure> {
-    let what = match (options.top, options.axis) {
-        (Some(count), _) => What::Top(count),
-        (None, 0) => What::ReduceRows(options.op),
-        (None, _) => What::Reduce(options.op),
-    };
-    run(&options.rows, what)
+    let ReduceOptions { rows, op, axis, top } = options;
+    let along = |[len, inner]: [u32; 2]| AxisProblem { outer: 1, len, inner };
+    with_dtype!(rows.dtype, T => match (top, axis, op) {
+        (Some(count), ..) => {
+            run(rows, REDUCED, |[m, n]| Ok(TopKTunable::<T>::new(*count, RowProblem::new(m, n))))
+        }
+        (None, 0, RowReduceOp::ArgMax) => {
+            run(rows, REDUCED, |sizes| Ok(AxisReduceTunable::<T, i32>::new(*op, along(sizes))))
+        }
+        (None, 0, _) => run(rows, REDUCED, |sizes| Ok(AxisReduceTunable::<T>::new(*op, along(sizes)))),
+        (None, _, RowReduceOp::ArgMax) => run(rows, REDUCED, |[m, n]| {
+            Ok(RowReduceTunable::<T, i32>::new(*op, RowProblem::new(m, n)))
+        }),
+        (None, ..) => {
+            run(rows, REDUCED, |[m, n]| Ok(RowReduceTunable::<T>::new(*op, RowProblem::new(m, n))))
+        }
+    })
 }
 
 pub(super) fn permute(options: &PermuteOptions) -> Result<(), Failure> {
-    run(&options.rows, What::Permute { heads: options.heads })
+    let PermuteOptions { rows, heads, order } = options;
+    with_dtype!(rows.dtype, T => run(rows, PERMUTED, |[m, n]| {
+        if !m.is_multiple_of(*heads) {
+            return Err(Failure::input(format!(
+                "{m} rows are no multiple of {heads} heads: name others with `--heads`"
+            )));
+        }
+        let permuted = PermuteProblem::new(&[m / heads, *heads, n], order);
+        Ok(PermuteTunable::<T>::new(permuted.map_err(Failure::input)?))
+    }))
 }
 
-pub(super) fn gather(options: &GatherOptions) -> Result<(), Failure> {
-    let side = if options.scatter { GatherSide::Output } else { GatherSide::Input };
-    run(&options.rows, What::Gather(side))
+pub(super) fn gather(GatherOptions { rows, scatter }: &GatherOptions) -> Result<(), Failure> {
+    let side = if *scatter { GatherSide::Output } else { GatherSide::Input };
+    with_dtype!(rows.dtype, T => run(rows, GATHERED, |[m, n]| {
+        Ok(GatherTunable::<T>::new(side, RowProblem::new(m, n)))
+    }))
 }
 
 pub(super) fn elementwise(options: &ElementwiseOptions) -> Result<(), Failure> {
-    run(&options.rows, What::Elementwise(options.op))
+    let ElementwiseOptions { rows, op } = options;
+    let matrix = |[m, n]: [u32; 2]| Layout::row_major((i64::from(m), i64::from(n)));
+    with_dtype!(rows.dtype, T => match op {
+        Pointwise::Gelu => run(rows, POINTWISE, |sizes| {
+            let y = matrix(sizes);
+            let inputs = [(&y).into()];
+            Ok(ElementwiseTunable::<T, T, 1, _>::new("gelu", &y, inputs, |_, [x]| x.gelu_tanh_fast()))
+        }),
+        Pointwise::Swiglu => run(rows, POINTWISE, |sizes| {
+            let y = matrix(sizes);
+            let inputs = [&y, &y].map(Into::into);
+            Ok(ElementwiseTunable::<T, T, 2, _>::new("swiglu", &y, inputs, |_, [gate, linear]| {
+                gate.silu_fast() * linear
+            }))
+        }),
+        Pointwise::Affine => run(rows, POINTWISE, |sizes| {
+            let (y, [m, n]) = (matrix(sizes), sizes.map(i64::from));
+            let of_columns = layout!((m, n):(0, 1));
+            let inputs = [&y, &of_columns, &of_columns].map(Into::into);
+            Ok(ElementwiseTunable::<T, T, 3, _>::new("affine", &y, inputs, |_, [x, scale, bias]| {
+                x.fma(scale, bias)
+            }))
+        }),
+    })
 }
 
-pub(super) fn transpose(options: &Rows) -> Result<(), Failure> {
-    run(options, What::Transpose)
+pub(super) fn transpose(rows: &Rows) -> Result<(), Failure> {
+    with_dtype!(rows.dtype, T => run(rows, TRANSPOSED, |[m, n]| {
+        Ok(TransposeTunable::<T>::new(TransposeProblem::new(m, n)))
+    }))
 }
 
-fn run(options: &Rows, what: What) -> Result<(), Failure> {
-    let choice: DeviceChoice = options.device.parse().map_err(Failure::input)?;
-    let device = Device::open(choice).map_err(Failure::input)?;
-    if device.is_sim() {
+/// Measures the kernels for the sizes that the options name, or for the default ones.
+fn run<K: Tunable>(
+    options: &Rows,
+    sizes: &[(u32, u32)],
+    kernel: impl Fn([u32; 2]) -> Result<K, Failure>,
+) -> Result<(), Failure> {
+    let Rows { device, regime, rounds, json, svg, .. } = options;
+    if Device::open(*device).map_err(Failure::input)?.is_sim() && *device != DeviceChoice::Sim {
         return Err(Failure::input(
-            "this benchmark measures bytes per second of a GPU, and there is none here: the simulator has no such figures",
+            "this benchmark measures bytes per second of a GPU, and there is none here: `--device sim` takes the times of the simulator",
         ));
     }
-    let has_search =
-        matches!(what, What::Softmax { .. } | What::Norm { residual: false, .. } | What::Transpose);
-    if options.configs == Candidates::Tuned && !has_search {
-        return Err(Failure::input(
-            "only softmax, norms without a residual and transposes have a search: take `--configs default`",
-        ));
+    let named = options.shapes.iter().map(|Shape(rows, columns)| [*rows, *columns]);
+    let mut shapes: Vec<[u32; 2]> = named.collect();
+    if shapes.is_empty() {
+        shapes = sizes.iter().map(|(rows, columns)| [*rows, *columns]).collect();
     }
-    match options.dtype {
-        Dtype::Bf16 => measure::<bf16>(options, what, &device),
-        Dtype::F16 => measure::<f16>(options, what, &device),
-        Dtype::F32 => measure::<f32>(options, what, &device),
-    }
+    let kernels = shapes.into_iter().map(kernel).collect::<Result<Vec<K>, Failure>>()?;
+    let options = BenchOptions {
+        device: *device,
+        regime: *regime,
+        rounds: *rounds as usize,
+        configs: match options.configs {
+            Candidates::Default => BenchConfigs::Default,
+            Candidates::All => BenchConfigs::All,
+            Candidates::Tuned => BenchConfigs::Tuned,
+        },
+        json: json.clone(),
+        svg: svg.clone(),
+        ..BenchOptions::default()
+    };
+    let report = bench(&kernels, &options).map_err(Failure::run)?;
+    print(&report.to_string())
 }

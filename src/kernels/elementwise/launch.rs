@@ -1,7 +1,7 @@
 //! [`ElementwiseFunction`]: an elementwise kernel on a device.
 
 use crate::ir::builder::{Converted, VectorElement};
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
 
 use super::super::rows::{RowError, check_aligned, check_len};
 use super::{Elementwise, Params, Work};
@@ -19,11 +19,29 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<ElementwiseFunction<T, D, N>, RowError> {
-        Ok(ElementwiseFunction { work: self.work, function: device.load(&self.kernel)? })
+        self.load_with(LoadOptions::default(), device)
+    }
+
+    /// As [`load`](Elementwise::load), with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_with(
+        &self,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<ElementwiseFunction<T, D, N>, RowError> {
+        let function = device.load_with(options, &self.kernel)?;
+        Ok(ElementwiseFunction { work: self.work, function })
     }
 }
 
 impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> ElementwiseFunction<T, D, N> {
+    /// Returns what the driver's compiler wrote.
+    pub fn compiler_log(&self) -> &str {
+        self.function.compiler_log()
+    }
+
     /// Computes all elements of `y`, on the stream for all work that names none. With layouts it is as many as the
     /// layout of the output has. No elements are no work.
     ///

@@ -3,6 +3,8 @@
 mod launch;
 mod source;
 
+use std::fmt;
+
 use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val};
@@ -31,10 +33,32 @@ impl ElementwiseConfig {
         ElementwiseConfig { target, threads: 256, vectors }
     }
 
+    /// Returns configurations to choose from, the one of [`new`](ElementwiseConfig::new) first: blocks of 128 to 1024 threads, and 1
+    /// to 8 vectors for each thread.
+    pub fn candidates(target: Target, inputs: usize) -> Vec<Self> {
+        let mut found = vec![Self::new(target, inputs)];
+        for vectors in [1, 2, 4, 8] {
+            for threads in [256, 128, 512, 1024] {
+                let config = ElementwiseConfig { target, threads, vectors };
+                if !found.contains(&config) {
+                    found.push(config);
+                }
+            }
+        }
+        found
+    }
+
     /// The tile of the elements of a block.
     fn tile(&self, access: RowAccess) -> RowTile {
         let ElementwiseConfig { threads, vectors, .. } = *self;
         RowTile { threads, team: threads, cluster: 1, vectors, access, stages: 0 }
+    }
+}
+
+/// The name of the configuration: the threads of a block and the vectors of a thread, `256x4`.
+impl fmt::Display for ElementwiseConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.threads, self.vectors)
     }
 }
 
@@ -146,12 +170,16 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
         let sources = sources.collect::<Result<Vec<_>, _>>()?;
         let vector = config.tile(RowAccess::Aligned).vector(T::SCALAR).into();
         let has_vectors = sources.iter().all(|source| source.has_vectors(vector));
-        let whole = len.is_multiple_of(vector.unsigned_abs()) && has_vectors;
-        let tile = config.tile(if whole { RowAccess::Aligned } else { RowAccess::Elements });
+        let has_runs = sources.iter().all(|source| source.has_runs(vector));
+        let tile = config.tile(match len % vector.unsigned_abs() {
+            0 if has_vectors => RowAccess::Aligned,
+            _ if has_runs && len >= vector.unsigned_abs() => RowAccess::Ragged,
+            _ => RowAccess::Elements,
+        });
         Self::check(&config, &tile)?;
         let mut lens = [0; N];
         lens.iter_mut().zip(&sources).for_each(|(len, source)| *len = source.len);
-        let kernel = build(&config, &tile, name, Some(&sources), f)?;
+        let kernel = build(&config, &tile, name, Some((&sources, len)), f)?;
         Ok(Elementwise { config, work: Work { tile, lens: Some((lens, len)) }, kernel })
     }
 
@@ -183,19 +211,20 @@ fn build<T: Converted, D: VectorElement<2> + Converted, const N: usize>(
     config: &ElementwiseConfig,
     tile: &RowTile,
     name: &str,
-    sources: Option<&[Source]>,
+    sources: Option<(&[Source], u64)>,
     f: impl Compute<N>,
 ) -> Result<Kernel<Params<T, D, N>>, BuildErrors> {
-    let (block, vector) = (i64::from(tile.capacity(T::SCALAR)), tile.vector(T::SCALAR));
+    let block = i64::from(tile.capacity(T::SCALAR));
     Kernel::<Params<T, D, N>>::build_with(tile.options(), name, config.target, |k, (x, y, len)| {
         let start = k.block_idx().x.cvt::<i64>() * block;
         let part = tile.part::<T>(k, start, (len - start).min(block).cvt::<i32>());
-        let first = k.block_idx().x * (tile.threads * tile.vectors) as i32 + k.thread_idx().x;
         let mut inputs = Vec::new();
         for (number, x) in x.into_iter().enumerate() {
-            inputs.push(match sources.and_then(|sources| sources.get(number)) {
-                None => part.load(k, x.offset(start), 0.0),
-                Some(source) => source.load_part(k, x, (first, len), tile, vector),
+            inputs.push(match sources.map(|(sources, all)| (&sources[number], all)) {
+                Some((source, all)) if !source.is_same(all) => {
+                    source.load_part(k, x, (&part, start, len), tile)
+                }
+                _ => part.load(k, x.offset(start), 0.0),
             });
         }
         let elements = inputs.first().map_or(0, Vec::len);

@@ -4,7 +4,7 @@ use crate::ir::builder::Converted;
 use crate::ir::op::LoadAccess;
 use crate::ir::{Body, Global, Val};
 use crate::layout::{ComposedLayout, Layout, LayoutError, Part};
-use crate::tensor::{RowElements, RowTile};
+use crate::tensor::{RowAccess, RowElements, RowPart, RowTile, lead, shifted};
 
 use super::super::rows::RowError;
 
@@ -82,23 +82,100 @@ impl Source {
         self.modes.first().is_none_or(|(extent, _)| extent % vector == 0)
     }
 
-    /// Loads the elements that belong to the vectors of a thread, from vector `first` on, of an output of `len` elements.
+    /// Returns true if the input has the elements where the output of `len` elements has them.
+    pub(super) fn is_same(&self, len: u64) -> bool {
+        let is_whole = self.modes.first().is_none_or(|mode| mode.1 == 1) && self.modes.len() < 2;
+        is_whole && self.offset == 0 && self.len == len
+    }
+
+    /// Returns true if `vector` elements of the output have at most two strides in the input: those of one run of the first mode,
+    /// and those of the next.
+    pub(super) fn has_runs(&self, vector: i64) -> bool {
+        self.modes.len() < 2 || self.modes[0].0 >= vector
+    }
+
+    /// Loads the elements that belong to a thread's part of the output, whose `len` elements the block has from `start` on.
     pub(super) fn load_part<'b, T: Converted>(
         &self,
         k: &mut Body<'b, '_>,
         x: Val<'b, Global<T>>,
-        (first, len): (Val<'b, i32>, Val<'b, i64>),
+        (part, start, len): (&RowPart<'b>, Val<'b, i64>, Val<'b, i64>),
         tile: &RowTile,
-        vector: u32,
     ) -> Vec<Val<'b, f32>> {
+        let vector = tile.vector(T::SCALAR);
+        let (start, len) = (start.cvt::<i32>(), len.cvt::<i32>());
+        let first = start + part.first_column();
         let mut all = Vec::new();
-        for number in 0..tile.vectors {
+        for number in 0..tile.vectors as i32 {
             // Of threads without a vector the last one's is loaded again.
-            let last = (len / i64::from(vector) - 1).cvt::<i32>();
-            let number = (first + (number * tile.threads) as i32).min(last);
-            all.extend(self.load(k, x, number, vector));
+            let last = len / vector as i32 - 1;
+            let number = ((first + number * part.stride()) / vector as i32).min(last);
+            if tile.access == RowAccess::Ragged && !self.has_vectors(vector.into()) {
+                all.extend(self.load_runs(k, x, number * vector as i32, vector));
+            } else {
+                all.extend(self.load(k, x, number, vector));
+            }
+        }
+        for (column, has) in part.ends() {
+            all.push(k.if_with(has, 0.0f32, |k| self.load(k, x, start + column, 1)[0]));
         }
         all
+    }
+
+    /// Loads the elements that belong to those of the output from `at` on, of two [runs](Source::has_runs).
+    fn load_runs<'b, T: Converted>(
+        &self,
+        k: &mut Body<'b, '_>,
+        x: Val<'b, Global<T>>,
+        at: Val<'b, i32>,
+        vector: u32,
+    ) -> Vec<Val<'b, f32>> {
+        let access = LoadAccess::default().non_coherent();
+        let [(extent, stride), rest @ ..] = &self.modes[..] else { return Vec::new() };
+        let (extent, lanes) = (*extent as i32, vector as i32);
+        let (run, first) = (at / extent, at % extent);
+        let runs = rest.iter().fold(1, |all, (extent, _)| all * extent) as i32;
+        // The offsets of this run and of the next.
+        let [own, next] = [run, (run + 1).min(runs - 1)].map(|mut run| {
+            let mut offset = k.constant(self.offset);
+            for (extent, stride) in rest {
+                offset += (run % *extent as i32).cvt::<i64>() * *stride;
+                run /= *extent as i32;
+            }
+            offset
+        });
+        let offset = |element: i32| {
+            let column = first + element;
+            let is_own = column.lt(extent);
+            let column = is_own.select(column, column - extent);
+            is_own.select(own, next) + column.cvt::<i64>() * *stride
+        };
+        if *stride != 1 {
+            let load = |element| x.load_with(k, offset(element), access).cvt::<f32>();
+            return (0..lanes).map(load).collect();
+        }
+        // Elements of one run are contiguous: two vectors, shifted together.
+        let values: Vec<_> = (0..vector).map(|_| k.var(0.0f32)).collect();
+        let from = own + first.cvt::<i64>();
+        let is_run = first.le(extent - lanes) & from.le(self.len as i64 - 2 * i64::from(vector));
+        k.if_else(
+            is_run,
+            |k| {
+                let shift = lead(x.offset(from)) & (lanes - 1);
+                let words = x.offset(from - shift.cvt::<i64>()).ptr_cast::<u32>();
+                let [low, high] = [0, 4].map(|at| words.load_vector_with::<4>(k, at, access));
+                let bytes = (shift * T::SCALAR.size_bytes()).cvt::<u32>();
+                let word = Val::pack(shifted(low.lanes(), high.lanes(), bytes));
+                let elements = RowElements::<T> { vectors: vec![word], singles: Vec::new() };
+                values.iter().zip(elements.to_f32()).for_each(|(to, value)| to.set(k, value));
+            },
+            |k| {
+                for (element, to) in (0..lanes).zip(&values) {
+                    to.set(k, x.load_with(k, offset(element), access).cvt::<f32>());
+                }
+            },
+        );
+        values.iter().map(|value| value.get(k)).collect()
     }
 
     /// Loads the elements that belong to vector `number` of the output, of `vector` elements.

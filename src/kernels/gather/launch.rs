@@ -1,7 +1,7 @@
 //! [`RowGatherFunction`]: a gather or scatter of rows on a device.
 
 use crate::ir::builder::Converted;
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
 
 use super::super::rows::{RowError, RowProblem, check_aligned, check_len};
 use super::{GatherSide, Params, RowGather, RowGatherConfig};
@@ -19,11 +19,29 @@ impl<T: Converted> RowGather<T> {
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<RowGatherFunction<T>, RowError> {
-        Ok(RowGatherFunction { config: self.config, function: device.load(&self.kernel)? })
+        self.load_with(LoadOptions::default(), device)
+    }
+
+    /// As [`load`](RowGather::load), with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_with(
+        &self,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<RowGatherFunction<T>, RowError> {
+        let function = device.load_with(options, &self.kernel)?;
+        Ok(RowGatherFunction { config: self.config, function })
     }
 }
 
 impl<T: Converted> RowGatherFunction<T> {
+    /// Returns what the driver's compiler wrote.
+    pub fn compiler_log(&self) -> &str {
+        self.function.compiler_log()
+    }
+
     /// Starts the kernel, on the stream for all work that names none: for `problem.rows` numbers of `index`, each below
     /// `limit`, the rows of the numbered side. No elements are no work.
     ///

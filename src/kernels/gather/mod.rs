@@ -2,10 +2,13 @@
 
 mod launch;
 
+use std::fmt;
+
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val, range};
+use crate::tensor::RowAccess;
 
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
 pub use launch::RowGatherFunction;
@@ -17,6 +20,16 @@ pub enum GatherSide {
     Input,
     /// Scatter: row `index[i]` of the output is row `i` of the input. No two numbers in the list are equal.
     Output,
+}
+
+impl GatherSide {
+    /// The name of the operation: `gather` or `scatter`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GatherSide::Input => "gather",
+            GatherSide::Output => "scatter",
+        }
+    }
 }
 
 /// The configuration of a [`RowGather`].
@@ -31,9 +44,32 @@ pub struct RowGatherConfig {
 impl RowGatherConfig {
     /// The configuration for rows of these sizes: `rows` of the problem is the length of the list.
     pub fn new(side: GatherSide, target: Target, elem: Scalar, problem: &RowProblem) -> Self {
-        // The numbered side has other rows than the list, so pitches count for a list of one row, too.
-        let access = RowProblem { rows: problem.rows.max(2), ..*problem }.access(elem);
+        let access = Self::access(elem, problem);
         RowGatherConfig { rows: RowConfig::of_copy(target, elem, access, problem.columns), side }
+    }
+
+    /// Returns configurations to choose from for rows of these sizes, the one of [`new`](RowGatherConfig::new) first.
+    pub fn candidates(
+        side: GatherSide,
+        target: Target,
+        elem: Scalar,
+        problem: &RowProblem,
+    ) -> Vec<Self> {
+        let access = Self::access(elem, problem);
+        let rows = RowConfig::copies(target, elem, access, problem.columns).into_iter();
+        rows.map(|rows| RowGatherConfig { rows, side }).collect()
+    }
+
+    fn access(elem: Scalar, problem: &RowProblem) -> RowAccess {
+        // The numbered side has other rows than the list, so pitches count for a list of one row, too.
+        RowProblem { rows: problem.rows.max(2), ..*problem }.access(elem)
+    }
+}
+
+/// The name of the configuration: `gather` or `scatter`, and the name of [`RowConfig`].
+impl fmt::Display for RowGatherConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.side.name(), self.rows)
     }
 }
 
@@ -97,8 +133,7 @@ impl<T: Converted> RowGather<T> {
 
 fn build<T: Converted>(config: &RowGatherConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let RowGatherConfig { rows: RowConfig { target, tile }, side } = *config;
-    let kind = if side == GatherSide::Input { "gather" } else { "scatter" };
-    let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
+    let name = format!("{}_{}_{}", side.name(), T::SCALAR, config.rows);
     Kernel::<Params<T>>::build_with(
         tile.options(),
         &name,

@@ -8,7 +8,7 @@ use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val};
-use crate::tensor::{RowLoop, tree};
+use crate::tensor::{RowLoop, chained, tree};
 
 use super::rows::{RowConfig, RowError, RowProblem};
 pub use launch::{NormArgs, NormFunction};
@@ -205,14 +205,14 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     residual: Option<Val<'b, GlobalMut<T>>>,
 ) {
     let (RowConfig { target, tile }, pitch) = (config.rows, x.1);
+    let is_layer = config.kind == NormKind::Layer;
     let mut rows = RowLoop::new::<T>(target, tile, pitch, sizes);
     let x = rows.input(k, x, 0.0);
     let before = residual.map(|residual| (residual, rows.input(k, (residual, pitch), 0.0)));
     let weight = config.weight.then(|| rows.columns(k, weight));
     let bias = config.bias.then(|| rows.columns(k, bias));
     rows.for_each(k, |k, row| {
-        let part = row.part;
-        let elements = row.load(k, &x);
+        let (part, elements) = (row.part, row.load(k, &x));
         let columns = [weight, bias].map(|of| of.map(|of| row.load_columns(k, &of)));
         let sums: Option<Vec<_>> = before.as_ref().map(|(residual, before)| {
             let before = row.load(k, before);
@@ -222,44 +222,26 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
             sums
         });
         // Without a residual converted each time: packed elements take fewer registers across a reduction than `f32`.
-        let values = || -> Box<dyn Iterator<Item = _>> {
-            match &sums {
-                Some(sums) => Box::new(sums.iter().copied()),
-                None => Box::new(elements.iter_f32()),
-            }
+        let values = || match &sums {
+            Some(sums) => Box::new(sums.iter().copied()) as Box<dyn Iterator<Item = _>>,
+            None => Box::new(elements.iter_f32()),
         };
         let (zero, count) = (k.constant(0.0), sizes[1].cvt::<f32>());
-        let mean = (config.kind == NormKind::Layer).then(|| {
-            let own = tree(zero, &values().collect::<Vec<_>>(), |a, b| a + b);
-            part.reduce(k, [own], |_, [a], [b]| [a + b])[0] / count
-        });
+        let sum = |values: Vec<_>| tree(zero, &values, |a, b| a + b);
+        let mean = is_layer.then(|| part.sum(k, sum(values().collect())) / count);
         let centred = || values().map(|value| mean.map_or(value, |mean| value - mean));
-        let deviations: Vec<_> = centred().collect();
-        let own = match mean {
-            Some(_) => sum_of_squares(zero, &part.masked(&deviations, 0.0)),
-            None => sum_of_squares(zero, &deviations),
-        };
-        let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
-        let factor = (sum / count + epsilon).rsqrt();
-        let [mut weights, mut biases] =
-            columns.each_ref().map(|of| of.as_ref().map(|of| of.iter_f32(k)));
+        let mut deviations: Vec<_> = centred().collect();
+        if is_layer {
+            deviations = part.masked(&deviations, 0.0);
+        }
+        let squares = chained(zero, deviations, |sum, value| value.fma(value, sum), |a, b| a + b);
+        let factor = (part.sum(k, squares) / count + epsilon).rsqrt();
+        let mut columns = columns.each_ref().map(|of| of.as_ref().map(|of| of.iter_f32(k)));
         let results = centred().map(|value| {
-            let value = value * factor;
-            let weight = weights.as_mut().and_then(|weights| weights.next());
-            let value = weight.map_or(value, |weight| value * weight);
-            let bias = biases.as_mut().and_then(|biases| biases.next());
+            let [weight, bias] = columns.each_mut().map(|of| of.as_mut().and_then(|of| of.next()));
+            let value = weight.map_or(value * factor, |weight| value * factor * weight);
             bias.map_or(value, |bias| value + bias) * scale
         });
         part.store(k, y.offset(row.number * y_pitch), results);
     });
-}
-
-/// The sum of the squares, in four chains of `fma`.
-fn sum_of_squares<'b>(zero: Val<'b, f32>, values: &[Val<'b, f32>]) -> Val<'b, f32> {
-    let mut chains = [zero; 4];
-    for (i, value) in values.iter().enumerate() {
-        let chain = &mut chains[i % 4];
-        *chain = value.fma(*value, *chain);
-    }
-    tree(zero, &chains, |a, b| a + b)
 }

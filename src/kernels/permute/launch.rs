@@ -1,17 +1,23 @@
 //! [`PermuteFunction`]: a permutation on a device.
 
 use crate::ir::builder::Converted;
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
 use crate::tensor::RowAccess;
 
-use super::super::rows::{RowError, check_aligned, check_len};
-use super::{Params, Permute, PermuteConfig, PermuteProblem};
+use super::super::rows::{RowConfig, RowError, check_aligned, check_len};
+use super::super::transpose::TransposeFunction;
+use super::{AnyKernel, Params, Permute, PermuteConfig, PermuteProblem};
 
 /// A [`Permute`] that a device has loaded.
 #[derive(Debug)]
 pub struct PermuteFunction<T> {
-    config: PermuteConfig,
-    function: Function<Params<T>>,
+    function: AnyFunction<T>,
+}
+
+#[derive(Debug)]
+enum AnyFunction<T> {
+    Rows { rows: RowConfig, modes: u32, function: Function<Params<T>> },
+    Transpose(TransposeFunction<T>),
 }
 
 impl<T: Converted> Permute<T> {
@@ -20,16 +26,45 @@ impl<T: Converted> Permute<T> {
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<PermuteFunction<T>, RowError> {
-        Ok(PermuteFunction { config: self.config, function: device.load(&self.kernel)? })
+        self.load_with(LoadOptions::default(), device)
+    }
+
+    /// As [`load`](Permute::load), with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_with(
+        &self,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<PermuteFunction<T>, RowError> {
+        let function = match (&self.kernel, self.config) {
+            (AnyKernel::Rows(kernel), PermuteConfig::Rows { rows, modes }) => {
+                AnyFunction::Rows { rows, modes, function: device.load_with(options, kernel)? }
+            }
+            (AnyKernel::Transpose(kernel), _) => {
+                AnyFunction::Transpose(kernel.load_with(options, device)?)
+            }
+            _ => return Err(RowError::Tile { rule: "a kernel of rows has the tile of a row" }),
+        };
+        Ok(PermuteFunction { function })
     }
 }
 
 impl<T: Converted> PermuteFunction<T> {
+    /// Returns what the driver's compiler wrote.
+    pub fn compiler_log(&self) -> &str {
+        match &self.function {
+            AnyFunction::Rows { function, .. } => function.compiler_log(),
+            AnyFunction::Transpose(function) => function.compiler_log(),
+        }
+    }
+
     /// Starts the kernel, on the stream for all work that names none. No elements are no work.
     ///
     /// # Errors
     /// [`RowError::TooLarge`], [`RowError::Rows`]; [`RowError::Access`] for rows that a kernel with aligned accesses does
-    /// not take; [`RowError::Tile`] for more modes than the kernel has; buffers that are too short or misaligned; those of
+    /// not take; [`RowError::Tile`] for more modes than the kernel has, or for rows that become contiguous or no longer are; buffers that are too short or misaligned; those of
     /// [`Function::launch`].
     pub fn launch(
         &self,
@@ -51,12 +86,24 @@ impl<T: Converted> PermuteFunction<T> {
         x: &Buffer<T>,
         y: &mut Buffer<T>,
     ) -> Result<(), RowError> {
-        let tile = &self.config.rows.tile_of_copy();
+        let (rows, kernel_modes, function) = match (&self.function, problem.transpose()) {
+            (AnyFunction::Rows { rows, modes, function }, None) => (rows, *modes, function),
+            (AnyFunction::Transpose(function), Some(problem)) => {
+                return function.launch_with(options, &problem, x, y);
+            }
+            (AnyFunction::Rows { .. }, Some(_)) => {
+                return Err(RowError::Tile { rule: "the kernel keeps rows contiguous" });
+            }
+            (AnyFunction::Transpose(_), None) => {
+                return Err(RowError::Tile { rule: "the kernel transposes rows" });
+            }
+        };
+        let tile = &rows.tile_of_copy();
         let lens = problem.lens().ok_or(RowError::TooLarge { operand: "the tensor" })?;
         if tile.access == RowAccess::Aligned && problem.access(T::SCALAR) != RowAccess::Aligned {
             return Err(RowError::Access { access: RowAccess::Aligned });
         }
-        if problem.used_modes() > self.config.modes {
+        if problem.used_modes() > kernel_modes {
             return Err(RowError::Tile { rule: "the kernel has the modes of the rows" });
         }
         check_len("the input", x.len(), lens[0])?;
@@ -78,6 +125,6 @@ impl<T: Converted> PermuteFunction<T> {
             problem.modes.map(|mode| mode.input_stride as i64),
             problem.modes.map(|mode| mode.output_stride as i64),
         ];
-        Ok(self.function.launch_with(options, grid, (x, y, sizes, counts, strides))?)
+        Ok(function.launch_with(options, grid, (x, y, sizes, counts, strides))?)
     }
 }

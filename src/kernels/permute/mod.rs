@@ -1,7 +1,9 @@
-//! Permutations of the modes of a tensor that keep its contiguous mode: copies of rows from strides to strides.
+//! Permutations of the modes of a tensor: copies of rows from strides to strides, or transposes.
 
 mod launch;
 mod problem;
+
+use std::fmt;
 
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
@@ -9,31 +11,63 @@ use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, range};
 
 use super::rows::{RowConfig, RowError, own_row};
+use super::transpose::{Transpose, TransposeConfig};
 pub use launch::PermuteFunction;
 pub use problem::{PermuteMode, PermuteProblem};
 
 /// The configuration of a [`Permute`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PermuteConfig {
-    /// The target and the tile of a row; a row may be longer than the tile. Clusters share no row.
-    pub rows: RowConfig,
-    /// The modes of the rows: 0 to 4.
-    pub modes: u32,
+pub enum PermuteConfig {
+    /// Rows stay contiguous.
+    Rows {
+        /// The target and the tile of a row; a row may be longer than the tile. Clusters share no row.
+        rows: RowConfig,
+        /// The modes of the rows: 0 to 4.
+        modes: u32,
+    },
+    /// Rows are transposed with another mode.
+    Transpose(TransposeConfig),
 }
 
 impl PermuteConfig {
     /// The configuration for a problem with elements of this type.
     pub fn new(target: Target, elem: Scalar, problem: &PermuteProblem) -> Self {
+        if let Some(problem) = problem.transpose() {
+            return PermuteConfig::Transpose(TransposeConfig::new(target, elem, &problem));
+        }
         let (access, modes) = (problem.access(elem), problem.used_modes());
-        PermuteConfig { rows: RowConfig::of_copy(target, elem, access, problem.columns), modes }
+        let rows = RowConfig::of_copy(target, elem, access, problem.columns);
+        PermuteConfig::Rows { rows, modes }
+    }
+
+    /// Returns configurations to choose from for a problem, the one of [`new`](PermuteConfig::new) first.
+    pub fn candidates(target: Target, elem: Scalar, problem: &PermuteProblem) -> Vec<Self> {
+        if let Some(problem) = problem.transpose() {
+            let all = TransposeConfig::candidates(target, elem, &problem).into_iter();
+            return all.map(PermuteConfig::Transpose).collect();
+        }
+        let (access, modes) = (problem.access(elem), problem.used_modes());
+        let rows = RowConfig::copies(target, elem, access, problem.columns).into_iter();
+        rows.map(|rows| PermuteConfig::Rows { rows, modes }).collect()
+    }
+}
+
+/// The name of the configuration: the modes and the name of [`RowConfig`], `permute_2_32x2_rows4`, or the name of
+/// [`TransposeConfig`], `transpose_16x16_mstrip8`.
+impl fmt::Display for PermuteConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PermuteConfig::Rows { rows, modes } => write!(f, "permute_{modes}_{rows}"),
+            PermuteConfig::Transpose(config) => write!(f, "transpose_{config}"),
+        }
     }
 }
 
 /// The input and the output, rows and columns, the counts of the modes, and the strides of input and output.
 type Params<T> = (Global<T>, GlobalMut<T>, [i32; 2], [i32; 4], [[i64; 4]; 2]);
 
-/// A permutation of the modes of a tensor of `f32`, `f16`, `bf16` or an `f8`. The last mode stays contiguous: a
-/// [`Transpose`](crate::kernels::transpose::Transpose) changes it.
+/// A permutation of the modes of a tensor of `f32`, `f16`, `bf16` or an `f8`. Where the last mode moves, it is a batch of
+/// [transposes](Transpose).
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -55,7 +89,14 @@ type Params<T> = (Global<T>, GlobalMut<T>, [i32; 2], [i32; 4], [[i64; 4]; 2]);
 #[derive(Debug)]
 pub struct Permute<T> {
     config: PermuteConfig,
-    kernel: Kernel<Params<T>>,
+    kernel: AnyKernel<T>,
+}
+
+/// The kernel of a configuration.
+#[derive(Debug)]
+enum AnyKernel<T> {
+    Rows(Kernel<Params<T>>),
+    Transpose(Transpose<T>),
 }
 
 impl<T: Converted> Permute<T> {
@@ -64,12 +105,18 @@ impl<T: Converted> Permute<T> {
     /// # Errors
     /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
     pub fn new(config: PermuteConfig) -> Result<Self, RowError> {
-        config.rows.check_copy()?;
         RowConfig::check_element("the input", T::SCALAR, true)?;
-        if config.modes > PermuteProblem::MAX_MODES {
-            return Err(RowError::Tile { rule: "rows have at most 4 modes" });
-        }
-        Ok(Permute { config, kernel: build(&config)? })
+        let kernel = match config {
+            PermuteConfig::Transpose(config) => AnyKernel::Transpose(Transpose::new(config)?),
+            PermuteConfig::Rows { modes, .. } if modes > PermuteProblem::MAX_MODES => {
+                return Err(RowError::Tile { rule: "rows have at most 4 modes" });
+            }
+            PermuteConfig::Rows { rows, modes } => {
+                rows.check_copy()?;
+                AnyKernel::Rows(build(&rows, modes)?)
+            }
+        };
+        Ok(Permute { config, kernel })
     }
 
     /// The configuration.
@@ -79,18 +126,24 @@ impl<T: Converted> Permute<T> {
 
     /// The kernel as IR.
     pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
+        match &self.kernel {
+            AnyKernel::Rows(kernel) => kernel.ir(),
+            AnyKernel::Transpose(kernel) => kernel.ir(),
+        }
     }
 
     /// The kernel as PTX.
     pub fn ptx(&self) -> Ptx {
-        self.kernel.ptx()
+        match &self.kernel {
+            AnyKernel::Rows(kernel) => kernel.ptx(),
+            AnyKernel::Transpose(kernel) => kernel.ptx(),
+        }
     }
 }
 
-fn build<T: Converted>(config: &PermuteConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
-    let PermuteConfig { rows: RowConfig { target, tile }, modes } = *config;
-    let name = format!("permute_{modes}_{}_{}", T::SCALAR, config.rows);
+fn build<T: Converted>(rows: &RowConfig, modes: u32) -> Result<Kernel<Params<T>>, BuildErrors> {
+    let RowConfig { target, tile } = *rows;
+    let name = format!("permute_{modes}_{}_{rows}", T::SCALAR);
     Kernel::<Params<T>>::build_with(
         tile.options(),
         &name,

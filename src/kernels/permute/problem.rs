@@ -1,9 +1,12 @@
-//! [`PermuteProblem`]: the rows of a tensor and where they lie before and after a permutation.
+//! [`PermuteProblem`]: the modes of a tensor and their strides before and after a permutation.
+
+use std::fmt;
 
 use crate::ir::types::Scalar;
 use crate::tensor::{RowAccess, RowTile};
 
 use super::super::rows::RowError;
+use super::super::transpose::{TransposeBatch, TransposeProblem};
 
 /// A mode of the rows of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,13 +24,31 @@ impl PermuteMode {
     pub const ONE: PermuteMode = PermuteMode { count: 1, input_stride: 0, output_stride: 0 };
 }
 
-/// The rows of a tensor, each contiguous, and where they lie in input and output. No two rows of the output overlap.
+/// The rows of a tensor, each contiguous in the input, and where they lie in input and output. No two rows of the output overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PermuteProblem {
     /// The elements of a row.
     pub columns: u32,
     /// The modes of the rows. Unused modes come last and have the count 1.
     pub modes: [PermuteMode; 4],
+    /// The elements of the output from an element of a row to the next one: 1, or the rows are transposed with the first mode,
+    /// which is contiguous in the output.
+    pub column_stride: u64,
+}
+
+/// The elements of a row, with their stride in the output unless it is 1, and the count of each mode with its strides in input and
+/// output: `64,2:64->192,3:128->64`.
+impl fmt::Display for PermuteProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.columns)?;
+        if self.column_stride != 1 {
+            write!(f, ":1->{}", self.column_stride)?;
+        }
+        let modes = &self.modes[..self.used_modes() as usize];
+        modes.iter().try_for_each(|PermuteMode { count, input_stride, output_stride }| {
+            write!(f, ",{count}:{input_stride}->{output_stride}")
+        })
+    }
 }
 
 impl PermuteProblem {
@@ -45,23 +66,23 @@ impl PermuteProblem {
     /// assert_eq!((problem.columns, problem.rows(), problem.used_modes()), (64, Some(1600), 3));
     /// // Nothing moves: all rows are one.
     /// assert_eq!(PermuteProblem::new(&[2, 3, 4], &[0, 1, 2])?.columns, 24);
-    /// let error = PermuteProblem::new(&[2, 3], &[1, 0]).unwrap_err();
-    /// assert_eq!(error.to_string(), "the tile of a row is not possible: the last mode stays the last one");
+    /// // (channel, height, width) to (height, width, channel): the transpose of 3 x 400.
+    /// let problem = PermuteProblem::new(&[3, 20, 20], &[1, 2, 0])?;
+    /// assert_eq!((problem.columns, problem.rows(), problem.column_stride), (400, Some(3), 3));
+    /// let error = PermuteProblem::new(&[2, 3], &[1, 1]).unwrap_err();
+    /// assert_eq!(error.to_string(), "the tile of a row is not possible: the order has each mode once");
     /// # Ok::<(), tilewright::kernels::rows::RowError>(())
     /// ```
     ///
     /// # Errors
-    /// [`RowError::Tile`] for an order that is no permutation, moves the last mode, or has more than 4 modes of rows after
-    /// merging; [`RowError::TooLarge`].
+    /// [`RowError::Tile`] for an order that is no permutation, or has more than 4 modes of rows after merging;
+    /// [`RowError::TooLarge`].
     pub fn new(shape: &[u32], order: &[usize]) -> Result<PermuteProblem, RowError> {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();
         if order.is_empty() || sorted.len() != shape.len() || !sorted.into_iter().eq(0..shape.len())
         {
             return Err(RowError::Tile { rule: "the order has each mode once" });
-        }
-        if order.last() != Some(&(shape.len() - 1)) {
-            return Err(RowError::Tile { rule: "the last mode stays the last one" });
         }
         let compact = |sizes: &[u32]| -> Option<Vec<u64>> {
             let mut strides = vec![1u64; sizes.len()];
@@ -86,17 +107,42 @@ impl PermuteProblem {
                 Some(last) => {
                     last.count = last.count.checked_mul(count).ok_or_else(|| large.clone())?;
                 }
-                None if count == 1 && place + 1 < order.len() => {}
+                None if count == 1 => {}
                 None => modes.push(PermuteMode { count, input_stride, output_stride }),
             }
         }
+        // The columns are contiguous in the input; a tensor of one element has no modes.
+        let columns = modes.iter().position(|mode| mode.input_stride == 1);
+        let columns = columns
+            .map_or(PermuteMode { output_stride: 1, ..PermuteMode::ONE }, |at| modes.remove(at));
         let mut all = [PermuteMode::ONE; 4];
-        let rows = &modes[1..];
-        if rows.len() > all.len() {
+        if modes.len() > all.len() {
             return Err(RowError::Tile { rule: "rows have at most 4 modes" });
         }
-        all[..rows.len()].copy_from_slice(rows);
-        Ok(PermuteProblem { columns: modes[0].count, modes: all })
+        all[..modes.len()].copy_from_slice(&modes);
+        let column_stride = columns.output_stride;
+        Ok(PermuteProblem { columns: columns.count, modes: all, column_stride })
+    }
+
+    /// Returns the transpose that this permutation is, unless its rows stay contiguous.
+    pub fn transpose(&self) -> Option<TransposeProblem> {
+        let [PermuteMode { count: rows, input_stride, .. }, batch @ ..] = self.modes;
+        let batch = batch.map(|PermuteMode { count, input_stride, output_stride }| {
+            TransposeBatch { count, input_stride, output_stride }
+        });
+        (self.column_stride != 1).then_some(TransposeProblem {
+            rows,
+            columns: self.columns,
+            input_pitch: Some(input_stride),
+            output_pitch: Some(self.column_stride),
+            batch,
+        })
+    }
+
+    /// Returns the number of elements.
+    pub fn elements(&self) -> u64 {
+        let counts = self.modes.iter().map(|mode| u64::from(mode.count));
+        counts.fold(self.columns.into(), u64::saturating_mul)
     }
 
     /// Returns the number of rows: `None` for 2^31 or more.
@@ -115,6 +161,9 @@ impl PermuteProblem {
     /// there, else `Ragged`.
     pub fn access(&self, elem: Scalar) -> RowAccess {
         let vector = u64::from((RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1));
+        if let Some(transpose) = self.transpose() {
+            return transpose.access(elem);
+        }
         let used = self.modes.iter().filter(|mode| mode.count > 1);
         let mut strides = used.flat_map(|mode| [mode.input_stride, mode.output_stride]);
         let aligned = strides.all(|stride| stride.is_multiple_of(vector));
@@ -125,11 +174,12 @@ impl PermuteProblem {
     }
 
     /// Returns the elements from the first to the last one of the input and the output: `None` for 2^40 or more.
-    pub(super) fn lens(&self) -> Option<[u64; 2]> {
+    pub(crate) fn lens(&self) -> Option<[u64; 2]> {
         if self.columns == 0 || self.modes.iter().any(|mode| mode.count == 0) {
             return Some([0, 0]);
         }
-        let mut lens = [u64::from(self.columns); 2];
+        let columns = u64::from(self.columns);
+        let mut lens = [columns, self.column_stride.checked_mul(columns - 1)?.checked_add(1)?];
         for mode in self.modes {
             for (len, stride) in lens.iter_mut().zip([mode.input_stride, mode.output_stride]) {
                 *len = stride.checked_mul(u64::from(mode.count - 1))?.checked_add(*len)?;

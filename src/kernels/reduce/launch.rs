@@ -1,7 +1,7 @@
 //! [`RowReduceFunction`]: a reduction of rows on a device.
 
 use crate::ir::builder::Converted;
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
 
 use super::super::rows::{RowError, RowProblem, check_aligned, check_len};
 use super::{Params, RowReduce, RowReduceConfig, reduced};
@@ -19,11 +19,29 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<RowReduceFunction<T, Y>, RowError> {
-        Ok(RowReduceFunction { config: self.config, function: device.load(&self.kernel)? })
+        self.load_with(LoadOptions::default(), device)
+    }
+
+    /// As [`load`](RowReduce::load), with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_with(
+        &self,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<RowReduceFunction<T, Y>, RowError> {
+        let function = device.load_with(options, &self.kernel)?;
+        Ok(RowReduceFunction { config: self.config, function })
     }
 }
 
 impl<T: Converted, Y: Converted> RowReduceFunction<T, Y> {
+    /// Returns what the driver's compiler wrote.
+    pub fn compiler_log(&self) -> &str {
+        self.function.compiler_log()
+    }
+
     /// Starts the kernel, on the stream for all work that names none: `y[row]` is the result of a row. No rows are no
     /// work.
     ///

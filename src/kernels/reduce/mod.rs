@@ -7,8 +7,11 @@ mod sorted;
 mod top_k;
 mod words;
 
+use std::fmt;
+
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
+use crate::ir::op::LoadAccess;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val, range};
 use crate::tensor::{RowTile, tree};
@@ -90,6 +93,38 @@ impl RowReduceConfig {
             _ => RowTile { threads: 1024, team: 1024, ..tile },
         };
         RowReduceConfig { rows: RowConfig { target, tile }, op }
+    }
+
+    /// Returns configurations to choose from, the one of [`new`](RowReduceConfig::new) first: a warp or a block of 128 to 1024
+    /// threads shares a row, and each thread loads 2, 4 or 8 vectors at once.
+    pub fn candidates(
+        op: RowReduceOp,
+        target: Target,
+        input: Scalar,
+        problem: &RowProblem,
+    ) -> Vec<Self> {
+        let default = Self::new(op, target, input, problem);
+        let RowConfig { tile, .. } = default.rows;
+        let all = problem.columns.div_ceil(tile.vector(input)).max(1);
+        let mut found = vec![default];
+        for [threads, team] in [[128, 32], [128; 2], [256; 2], [512; 2], [1024; 2]] {
+            for vectors in [2, 4, 8] {
+                let rows = RowConfig { target, tile: RowTile { threads, team, vectors, ..tile } };
+                let config = RowReduceConfig { rows, op };
+                // A row has a vector for each thread.
+                if (team == 32 || team <= all) && !found.contains(&config) {
+                    found.push(config);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The name of the configuration: the name of the result and that of [`RowConfig`], `sum_128x4`.
+impl fmt::Display for RowReduceConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.op.name(), self.rows)
     }
 }
 
@@ -192,23 +227,20 @@ fn build<T: Converted, Y: Converted>(
             let is_first =
                 (k.thread_idx().x % tile.team as i32).eq(0) & row.lt(sizes[0].cvt::<i64>());
             if op == RowReduceOp::ArgMax {
-                let lowest = (f32::NEG_INFINITY, i32::MAX);
-                // Columns ascend up to the single elements at the ends.
-                let ascending = (tile.vectors * tile.vector(T::SCALAR)) as usize;
-                let (max, at) = k.for_(range(0, part.steps()), lowest, |k, step, mut best| {
-                    let part = part.step(step);
-                    let values = part.load(k, x, f32::NAN);
-                    for (i, (value, column)) in values.into_iter().zip(part.columns()).enumerate() {
-                        let (max, at) = best;
-                        let mut is_above = value.gt(max);
-                        if i >= ascending {
-                            is_above |= value.eq(max) & column.lt(at);
-                        }
-                        best = (is_above.select(value, max), is_above.select(column, at));
-                    }
-                    best
-                });
-                let (max, at) = k.argmax(tile.group(), max, at);
+                // Each thread keeps its largest element and the first step with it, and looks there for the column.
+                let access = LoadAccess::default().non_coherent();
+                let lowest = k.constant(f32::NEG_INFINITY);
+                let (own, step) =
+                    k.for_(range(0, part.steps()), (lowest, 0), |k, step, (max, at)| {
+                        let own =
+                            part.step(step).load_inner(k, x, f32::NEG_INFINITY, access).max(lowest);
+                        (own.max(max), own.gt(max).select(step, at))
+                    });
+                let own_end = part.load_ends(k, x, f32::NEG_INFINITY).max(lowest);
+                let [max] = part.reduce(k, [own.max(own_end)], |_, [a], [b]| [a.max(b)]);
+                let has = own.eq(max) | own_end.eq(max);
+                let at = k.if_with(has, i32::MAX, |k| part.first_equal(k, x, step, max));
+                let at = k.min(tile.group(), at);
                 let at = max.eq(f32::NEG_INFINITY).select::<i32>(0, at);
                 let at = columns.eq(0).select::<i32>(-1, at);
                 k.if_(is_first, |k| y.store(k, row, at.cvt::<Y>()));

@@ -1,11 +1,13 @@
 //! [`TopK`]: the largest elements of each row, with their columns.
 
+use std::fmt;
+
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::op::{FindFrom, LoadAccess};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, WARP, range};
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions};
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
 use crate::tensor::{RowTile, tree};
 
 use super::super::rows::{RowConfig, RowError, RowProblem, check_aligned, check_len, own_row};
@@ -20,6 +22,8 @@ pub struct TopKConfig {
     pub rows: RowConfig,
     /// The number of elements of the result of a row: 1 to [`MAX`](TopKConfig::MAX).
     pub count: u32,
+    /// The number of next steps whose vectors are in flight while the threads compare those of a step: 0 to 2.
+    pub prefetch: u32,
 }
 
 impl TopKConfig {
@@ -43,9 +47,17 @@ impl TopKConfig {
         input: Scalar,
         problem: &RowProblem,
     ) -> Vec<Self> {
-        let default = Self::new(count, target, input, problem);
-        let others = (0..=4).map(|log| Self::of_warps(1 << log, count, target, input, problem));
-        [default].into_iter().chain(others.filter(|config| *config != default)).collect()
+        let mut found = vec![Self::new(count, target, input, problem)];
+        for log in 0..=4 {
+            for prefetch in 0..=2 {
+                let config = Self::of_warps(1 << log, count, target, input, problem);
+                let config = TopKConfig { prefetch, ..config };
+                if !found.contains(&config) {
+                    found.push(config);
+                }
+            }
+        }
+        found
     }
 
     /// The configuration in which `warps` warps share a row.
@@ -59,7 +71,7 @@ impl TopKConfig {
         let (team, access) = (32 * warps, reduced(problem).access(input));
         let threads = if warps == 1 { 128 } else { team };
         let tile = RowTile { threads, team, cluster: 1, vectors: 4, access, stages: 0 };
-        TopKConfig { rows: RowConfig { target, tile }, count }
+        TopKConfig { rows: RowConfig { target, tile }, count, prefetch: 0 }
     }
 
     fn check(&self, input: Scalar) -> Result<(), RowError> {
@@ -71,10 +83,20 @@ impl TopKConfig {
             "whole warps of one block share a row"
         } else if vectors * self.rows.tile.vector(input) > 32 {
             "a thread holds at most 32 elements"
+        } else if self.prefetch > 2 {
+            "at most 2 steps are in flight ahead"
         } else {
             return Ok(());
         };
         Err(RowError::Tile { rule })
+    }
+}
+
+/// The name of the configuration: the number of elements, the name of [`RowConfig`], and the prefetch: `top_8_32x4_rows4_prefetch1`.
+impl fmt::Display for TopKConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "top_{}_{}", self.count, self.rows)?;
+        if self.prefetch == 0 { Ok(()) } else { write!(f, "_prefetch{}", self.prefetch) }
     }
 }
 
@@ -144,7 +166,20 @@ impl<T: Converted> TopK<T> {
     /// # Errors
     /// Those of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<TopKFunction<T>, RowError> {
-        Ok(TopKFunction { config: self.config, function: device.load(&self.kernel)? })
+        self.load_with(LoadOptions::default(), device)
+    }
+
+    /// As [`load`](TopK::load), with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_with(
+        &self,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<TopKFunction<T>, RowError> {
+        let function = device.load_with(options, &self.kernel)?;
+        Ok(TopKFunction { config: self.config, function })
     }
 }
 
@@ -156,6 +191,11 @@ pub struct TopKFunction<T> {
 }
 
 impl<T: Converted> TopKFunction<T> {
+    /// Returns what the driver's compiler wrote.
+    pub fn compiler_log(&self) -> &str {
+        self.function.compiler_log()
+    }
+
     /// Starts the kernel, on the stream for all work that names none: `values` and `columns` have `count` elements for each
     /// row. No rows are no work.
     ///
@@ -204,11 +244,12 @@ impl<T: Converted> TopKFunction<T> {
 /// lanes tell; else each lane adds its better ones, one in each round. After the last step come the single elements at
 /// the ends of a ragged row. In the end the warps of a row sort their candidates and merge them in pairs.
 fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
-    let TopKConfig { rows: RowConfig { target, tile }, count } = *config;
-    let name = format!("top_{count}_{}_{}", T::SCALAR, config.rows);
-    // 64 registers for each thread.
+    let TopKConfig { rows: RowConfig { target, tile }, count, prefetch } = *config;
+    let name = format!("{config}_{}", T::SCALAR);
+    // 64 registers for each thread, or 80 or 96.
+    let threads = [1024, 768, 640][prefetch.min(2) as usize];
     Kernel::<Params<T>>::build_with(
-        tile.options().min_blocks_per_sm((1024 / tile.threads).max(1)),
+        tile.options().min_blocks_per_sm((threads / tile.threads).max(1)),
         &name,
         target,
         |k, ((x, pitch), values, indices, sizes)| {
@@ -221,10 +262,10 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
             let best = Best::new(k, count, lists.offset(own));
             let access = LoadAccess::default().non_coherent();
             let none = (columns, k.constant(false));
-            let (single, has_single) = part.first_end().unwrap_or(none);
+            let (single, has_single) = part.ends().first().copied().unwrap_or(none);
             // The same in all lanes, as the assembler sees.
             let steps = k.redux_max(WARP, part.steps());
-            k.for_(range(0, steps + 1), (), |k, step, ()| {
+            k.for_(range(0, steps + 1).prefetch_stages(prefetch), (), |k, step, ()| {
                 let (part, is_last) = (part.step(step), step.eq(steps));
                 let words = Words::of(&part.load_inner(k, x, f32::NEG_INFINITY, access));
                 let (first, maxima) = (part.first_column(), words.maxima());

@@ -6,6 +6,7 @@ use crate::ir::Target;
 use crate::ir::types::Scalar;
 use crate::tensor::{RowAccess, RowTile};
 
+use super::super::gemm::Machine;
 use super::error::RowError;
 use super::problem::RowProblem;
 
@@ -58,6 +59,17 @@ const LONG_ROWS: [LongRows; 2] = [
     LongRows { above_bytes: 64 << 10, vectors: 4, threads: 512, stages: 1 },
 ];
 
+/// Returns the tiles of long rows on a machine: those of an H200, and of slower memory another one for the shortest of them.
+pub(in crate::kernels) fn long_rows<const N: usize>(
+    machine: &Machine,
+    mut tiles: [LongRows; N],
+) -> [LongRows; N] {
+    if let Some(first) = tiles.first_mut().filter(|_| machine.memory_bytes_per_s < 4e12) {
+        *first = LongRows { vectors: 8, threads: 512, stages: 0, ..*first };
+    }
+    tiles
+}
+
 impl RowConfig {
     /// Returns the configuration for rows of these sizes, with elements of this type in the input. Rows of more than
     /// 32 KiB are pipelined on a target with enough shared memory, and rows of more than 64 KiB are shared by clusters there.
@@ -66,6 +78,34 @@ impl RowConfig {
     /// [`RowError::Columns`]: rows are longer than 32,768 elements, or than 262,144 where the target has clusters.
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
         Self::of_long_rows(&LONG_ROWS, target, input, problem)
+    }
+
+    /// As [`new`](RowConfig::new), for the memory of a machine. Where streams reach less than 4 TB/s, as on an H100, rows of 32 to
+    /// 64 KiB are not pipelined: one block holds a row, and two blocks of an SM keep memory busy.
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::Target;
+    /// use tilewright::kernels::gemm::Machine;
+    /// use tilewright::kernels::rows::{RowConfig, RowProblem};
+    ///
+    /// let problem = RowProblem::new(4096, 32_768);
+    /// let of = |machine| RowConfig::for_machine(&machine, Target::SM_90, Scalar::Bf16, &problem);
+    /// let h100 = Machine { memory_bytes_per_s: 3.0e12, ..Machine::H200 };
+    /// assert_eq!(of(h100)?.to_string(), "512x8");
+    /// assert_eq!(of(Machine::H200), RowConfig::new(Target::SM_90, Scalar::Bf16, &problem));
+    /// # Ok::<(), tilewright::kernels::rows::RowError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`new`](RowConfig::new).
+    pub fn for_machine(
+        machine: &Machine,
+        target: Target,
+        input: Scalar,
+        problem: &RowProblem,
+    ) -> Result<RowConfig, RowError> {
+        Self::of_long_rows(&long_rows(machine, LONG_ROWS), target, input, problem)
     }
 
     /// As [`new`](RowConfig::new), with other tiles of long rows.
@@ -137,6 +177,33 @@ impl RowConfig {
             _ => RowTile { team: 128, ..lanes },
         };
         RowConfig { target, tile }
+    }
+
+    /// Returns configurations of copies of rows to choose from, the one of [`of_copy`](RowConfig::of_copy) first: 4 to 32 lanes or a
+    /// block share a row, and each thread moves 1 to 8 vectors at once.
+    pub(in crate::kernels) fn copies(
+        target: Target,
+        elem: Scalar,
+        access: RowAccess,
+        columns: u32,
+    ) -> Vec<RowConfig> {
+        let default = Self::of_copy(target, elem, access, columns);
+        let all = columns.div_ceil(default.tile.vector(elem)).max(1);
+        let mut found = vec![default];
+        for [threads, team] in
+            [[128, 4], [128, 8], [128, 16], [128, 32], [128; 2], [256; 2], [512; 2]]
+        {
+            for vectors in [1, 2, 4, 8] {
+                let tile = RowTile { threads, team, vectors, ..default.tile };
+                let config = RowConfig { target, tile };
+                // A row has a vector for each thread, and takes at most 16 steps of some lanes.
+                let fits = team <= all && (team == threads || all <= 16 * team * vectors);
+                if fits && !found.contains(&config) {
+                    found.push(config);
+                }
+            }
+        }
+        found
     }
 
     /// The same with stages: where a block shares a row in vectors, and shared memory has the stages of an input.

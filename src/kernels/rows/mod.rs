@@ -4,8 +4,8 @@ mod config;
 mod error;
 mod problem;
 
-pub(in crate::kernels) use config::LongRows;
 pub use config::RowConfig;
+pub(in crate::kernels) use config::{LongRows, long_rows};
 pub use error::RowError;
 pub use problem::RowProblem;
 pub(in crate::kernels) use problem::{check_aligned, check_len};

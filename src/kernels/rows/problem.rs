@@ -1,5 +1,7 @@
 //! [`RowProblem`]: the sizes of the matrices whose rows a kernel works on.
 
+use std::fmt;
+
 use crate::ir::types::Scalar;
 use crate::tensor::{RowAccess, RowTile};
 
@@ -31,6 +33,18 @@ pub struct RowProblem {
     pub input_pitch: Option<u64>,
     /// The elements from a row of the output to the next one; `None` is `columns`.
     pub output_pitch: Option<u64>,
+}
+
+/// `8192x4095`, and the pitches that are given: `8192x4095, input pitch 4096`.
+impl fmt::Display for RowProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.rows, self.columns)?;
+        let pitches = [("input", self.input_pitch), ("output", self.output_pitch)];
+        pitches.iter().try_for_each(|(side, pitch)| match pitch {
+            Some(pitch) => write!(f, ", {side} pitch {pitch}"),
+            None => Ok(()),
+        })
+    }
 }
 
 impl RowProblem {

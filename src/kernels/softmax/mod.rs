@@ -8,9 +8,10 @@ use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, Target};
-use crate::tensor::{RowLoop, tree};
+use crate::tensor::{RowLoop, chained};
 
-use super::rows::{LongRows, RowConfig, RowError, RowProblem};
+use super::gemm::Machine;
+use super::rows::{LongRows, RowConfig, RowError, RowProblem, long_rows};
 pub use launch::SoftmaxFunction;
 
 /// The configuration of a [`Softmax`].
@@ -38,6 +39,21 @@ impl SoftmaxConfig {
     /// Those of [`RowConfig::new`].
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<Self, RowError> {
         let rows = RowConfig::of_long_rows(&LONG_ROWS, target, input, problem)?;
+        Ok(SoftmaxConfig { rows, log: false })
+    }
+
+    /// As [`new`](SoftmaxConfig::new), for the memory of a machine, as [`RowConfig::for_machine`].
+    ///
+    /// # Errors
+    /// Those of [`RowConfig::new`].
+    pub fn for_machine(
+        machine: &Machine,
+        target: Target,
+        input: Scalar,
+        problem: &RowProblem,
+    ) -> Result<Self, RowError> {
+        let tiles = long_rows(machine, LONG_ROWS);
+        let rows = RowConfig::of_long_rows(&tiles, target, input, problem)?;
         Ok(SoftmaxConfig { rows, log: false })
     }
 
@@ -131,13 +147,11 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
             let elements = row.load(k, &x);
             // Finite, so that a thread without elements has the sum 0.
             let own_max = elements.max(k.constant(f32::MIN));
-            let mut sums = [k.constant(0.0); 4];
             let mut kept = Vec::new();
-            for (i, value) in elements.iter_f32().enumerate() {
-                kept.push((value - own_max).exp_fast());
-                sums[i % 4] += kept[i];
-            }
-            let own_sum = tree(k.constant(0.0), &sums, |a, b| a + b);
+            let exponentials = elements.iter_f32().map(|value| (value - own_max).exp_fast());
+            let exponentials = exponentials.inspect(|value| kept.push(*value));
+            let own_sum =
+                chained(k.constant(0.0), exponentials, |sum, value| sum + value, |a, b| a + b);
             let [max, sum] = row.part.reduce(k, [own_max, own_sum], |_, [a, sum_a], [b, sum_b]| {
                 let max = a.max(b);
                 [max, sum_a * (a - max).exp_fast() + sum_b * (b - max).exp_fast()]

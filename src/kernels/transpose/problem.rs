@@ -1,5 +1,7 @@
 //! [`TransposeProblem`]: the sizes of a matrix, or a batch of them, and where it and its transpose lie.
 
+use std::fmt;
+
 use crate::ir::types::Scalar;
 use crate::tensor::RowAccess;
 
@@ -18,6 +20,21 @@ pub struct TransposeProblem {
     pub output_pitch: Option<u64>,
     /// The modes of a batch of such matrices. Unused modes come last and have the count 1.
     pub batch: [TransposeBatch; 3],
+}
+
+/// `4096x8192`, the pitches that are given, and the count of each mode of a batch with its strides:
+/// `64x32, input pitch 40, batch 7:2560->2048`.
+impl fmt::Display for TransposeProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.rows, self.columns)?;
+        for (side, pitch) in [("input", self.input_pitch), ("output", self.output_pitch)] {
+            pitch.map_or(Ok(()), |pitch| write!(f, ", {side} pitch {pitch}"))?;
+        }
+        let batch = &self.batch[..self.batch_modes() as usize];
+        batch.iter().try_for_each(|TransposeBatch { count, input_stride, output_stride }| {
+            write!(f, ", batch {count}:{input_stride}->{output_stride}")
+        })
+    }
 }
 
 /// A mode of a batch of matrices.

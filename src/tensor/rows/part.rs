@@ -1,10 +1,11 @@
 //! [`RowPart`]: the elements of a row that one thread holds.
 
 use crate::ir::builder::{AnyVector, Arithmetic, Converted, VectorElement};
-use crate::ir::op::{BarrierForm, ClusterArrival, LoadAccess, RemoteArrival};
+use crate::ir::op::LoadAccess;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, bf16, f16};
 
+use super::combine::tree;
 use super::tile::{RowAccess, RowTile};
 
 /// A pointer to a row in global memory: [`Global`] or [`GlobalMut`].
@@ -170,7 +171,7 @@ impl<'b> RowPart<'b> {
     }
 
     /// Returns the number of single elements of the thread.
-    fn ends(&self) -> u32 {
+    fn end_count(&self) -> u32 {
         if self.head.is_some() { (2 * self.vector).div_ceil(self.tile.sharers()) } else { 0 }
     }
 
@@ -199,12 +200,6 @@ impl<'b> RowPart<'b> {
         (self.tile.sharers() * self.vector) as i32
     }
 
-    /// Returns the column of the thread's first single element at the ends, and true if the row has it.
-    #[track_caller]
-    pub(crate) fn first_end(&self) -> Option<(Val<'b, i32>, Val<'b, bool>)> {
-        (self.ends() > 0).then(|| self.end(0))
-    }
-
     /// Returns the column of the thread's single element `number`, and true if the row has it. The first elements of
     /// a row belong to the first threads, the last ones to the threads after these.
     #[track_caller]
@@ -216,6 +211,12 @@ impl<'b> RowPart<'b> {
         (column, at.lt(lanes).select(at.lt(head), column.lt(self.columns)))
     }
 
+    /// Returns the columns of the thread's single elements at the ends, each with true if the row has it.
+    #[track_caller]
+    pub(crate) fn ends(&self) -> Vec<(Val<'b, i32>, Val<'b, bool>)> {
+        (0..self.end_count()).map(|number| self.end(number)).collect()
+    }
+
     /// Returns the column of each element of the thread.
     #[track_caller]
     pub fn columns(&self) -> Vec<Val<'b, i32>> {
@@ -223,7 +224,7 @@ impl<'b> RowPart<'b> {
         let vectors = (0..self.tile.vectors as i32).flat_map(|number| {
             (0..self.vector as i32).map(move |lane| first + (number * self.stride() + lane))
         });
-        vectors.chain((0..self.ends()).map(|number| self.end(number).0)).collect()
+        vectors.chain((0..self.end_count()).map(|number| self.end(number).0)).collect()
     }
 
     /// Returns `values` of the elements that the row has, and `fill` for the others.
@@ -233,7 +234,7 @@ impl<'b> RowPart<'b> {
         let lanes = self.vector as usize;
         let has =
             (0..vectors).flat_map(|number| std::iter::repeat_n(self.has_vector(number), lanes));
-        let has = has.chain((0..self.ends()).map(|number| self.end(number).1));
+        let has = has.chain((0..self.end_count()).map(|number| self.end(number).1));
         has.zip(values).map(|(has, value)| has.select::<f32>(*value, fill)).collect()
     }
 
@@ -261,7 +262,7 @@ impl<'b> RowPart<'b> {
     ) -> RowElements<'b, P::Elem> {
         let (k, _call) = (&mut k.rescoped(), k.call());
         let mut elements = self.load_inner(k, row, fill, P::access());
-        elements.singles.extend(self.load_ends(k, row, fill));
+        elements.singles.extend(self.load_ends(k, row, fill).singles);
         elements
     }
 
@@ -308,13 +309,34 @@ impl<'b> RowPart<'b> {
 
     /// Loads the thread's single elements at the ends of a row.
     #[track_caller]
-    pub(super) fn load_ends<'k: 'b, P: RowPointer>(
+    pub(crate) fn load_ends<'k: 'b, P: RowPointer>(
         &self,
         k: &mut Body<'k, '_>,
         row: Val<'b, P>,
         fill: f32,
-    ) -> Vec<Val<'b, P::Elem>> {
-        (0..self.ends()).map(|number| self.load_end(k, row, number, fill)).collect()
+    ) -> RowElements<'b, P::Elem> {
+        let singles = (0..self.end_count()).map(|number| self.load_end(k, row, number, fill));
+        RowElements { vectors: Vec::new(), singles: singles.collect() }
+    }
+
+    /// Loads the thread's elements of a step and at the ends of a row again. Returns the lowest column with an element equal to
+    /// `value`, or `i32::MAX`.
+    #[track_caller]
+    pub(crate) fn first_equal<'k: 'b, P: RowPointer>(
+        &self,
+        k: &mut Body<'k, '_>,
+        row: Val<'b, P>,
+        step: Val<'b, i32>,
+        value: Val<'b, f32>,
+    ) -> Val<'b, i32> {
+        let (part, ends) = (self.step(step), self.load_ends(k, row, f32::NAN));
+        let inner = part.load_inner(k, row, f32::NAN, P::access());
+        let columns = part.columns().into_iter().take((part.tile.vectors * part.vector) as usize);
+        let columns = columns.chain(self.ends().into_iter().map(|(column, _)| column));
+        let elements = inner.iter_f32().chain(ends.iter_f32()).zip(columns);
+        elements.fold(k.constant(i32::MAX), |first, (element, column)| {
+            element.eq(value).select(column.min(first), first)
+        })
     }
 
     /// Loads the thread's single element `number` at the ends of a row.
@@ -348,7 +370,7 @@ impl<'b> RowPart<'b> {
         let vectors = 0..self.tile.vectors;
         let mut singles: Vec<_> =
             vectors.flat_map(|number| self.load_column_vector(k, row, number, fill)).collect();
-        singles.extend(self.load_ends(k, row, fill));
+        singles.extend(self.load_ends(k, row, fill).singles);
         RowElements { vectors: Vec::new(), singles }
     }
 
@@ -387,8 +409,9 @@ impl<'b> RowPart<'b> {
             }
             _ => part.load_column_vector(&mut k, row, number, 0.0),
         });
-        vectors
-            .chain((0..part.ends()).map(move |number| part.load_end(&mut ends_k, row, number, 0.0)))
+        vectors.chain(
+            (0..part.end_count()).map(move |number| part.load_end(&mut ends_k, row, number, 0.0)),
+        )
     }
 
     /// Stores `values`, rounded to the nearest `D`, to the row whose first element is `*row`. An iterator that computes
@@ -419,7 +442,7 @@ impl<'b> RowPart<'b> {
                 }
             });
         }
-        for number in 0..self.ends() {
+        for number in 0..self.end_count() {
             let (column, has) = self.end(number);
             k.if_(has, |k| {
                 values.by_ref().take(1).for_each(|value| row.store(k, column, value.cvt::<D>()));
@@ -453,116 +476,6 @@ impl<'b> RowPart<'b> {
             }
         }
     }
-
-    /// Returns `value` of all threads that share the row, combined in the order of the threads: the same result in all
-    /// of them. The combining body must be associative. All threads of the block come here together. A cluster
-    /// exchanges the results of its blocks through distributed shared memory.
-    #[track_caller]
-    pub fn reduce<'o, const N: usize>(
-        &self,
-        k: &mut Body<'o, '_>,
-        value: [Val<'o, f32>; N],
-        combine: impl for<'c> Fn(
-            &mut Body<'c, 'o>,
-            [Val<'c, f32>; N],
-            [Val<'c, f32>; N],
-        ) -> [Val<'c, f32>; N],
-    ) -> [Val<'o, f32>; N] {
-        let (k, _call) = (&mut k.rescoped(), k.call());
-        let own = k.reduce(self.tile.group(), value, &combine);
-        if self.tile.cluster == 1 {
-            return own;
-        }
-        // Remote stores that an mbarrier counts: in the release of a cluster barrier, every thread would wait for its stores of
-        // the row before. Two sets of slots alternate from row to row, each with a barrier for its results and one for its
-        // readers.
-        let (blocks, bytes) = (self.tile.cluster as i32, self.tile.cluster * N as u32 * 4);
-        let slots = k.shared::<f32>(2 * self.tile.cluster * N as u32);
-        let (full, free) = (k.shared::<u64>(2), k.shared::<u64>(2));
-        let (thread, rank) = (k.thread_idx().x, k.block_idx().x % blocks);
-        let start = |k: &mut Body<'_, '_>| {
-            k.if_(thread.eq(0), |k| {
-                for set in 0..2 {
-                    full.mbarrier(set).init(k, 1);
-                    free.mbarrier(set).init(k, self.tile.cluster);
-                }
-                k.fence_mbarrier_init();
-                for set in 0..2 {
-                    full.mbarrier(set).arrive_expect_tx(k, bytes);
-                }
-            });
-            cluster_sync(k);
-        };
-        match self.round {
-            Some(round) => k.if_(round.eq(0), |k| start(&mut k.rescoped())),
-            None => start(k),
-        }
-        let round = self.round.unwrap_or_else(|| k.constant(0));
-        let (set, parity) = (round & 1, ((round >> 1) & 1).cvt::<u32>());
-        let slots = slots.offset(set * (blocks * N as i32));
-        k.if_(thread.lt(blocks), |k| {
-            let block = thread.cvt::<u32>();
-            free.mbarrier(set).wait_parity(k, parity ^ 1);
-            let (to, barrier) = (slots.offset(rank * N as i32), full.offset(set));
-            for (i, own) in (0..).zip(own) {
-                to.offset(i).mapa(block).st_async(k, own, barrier.mapa(block));
-            }
-            if self.round.is_some() {
-                // All threads of this block have read the other slots.
-                k.if_(round.gt(0), |k| {
-                    free.mbarrier(set ^ 1).arrive_cluster(k, block, RemoteArrival::Release);
-                });
-            }
-        });
-        full.mbarrier(set).wait_parity(k, parity);
-        k.if_(thread.eq(0), |k| {
-            full.mbarrier(set).arrive_expect_tx(k, bytes);
-        });
-        let of = |block: i32| std::array::from_fn(|i| slots.load(k, block * N as i32 + i as i32));
-        let results: Vec<[Val<'o, f32>; N]> = (0..blocks).map(of).collect();
-        let mut results = results.into_iter();
-        results.next().map_or(own, |first| {
-            results.fold(first, |sum, next| combine(&mut k.rescoped(), sum, next))
-        })
-    }
-}
-
-#[track_caller]
-pub(super) fn cluster_sync(k: &Body<'_, '_>) {
-    k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Release);
-    k.barrier_cluster_wait(BarrierForm::Aligned);
-}
-
-/// Combines values of one thread in pairs of neighbours, of pairs, and so on, so that few operations depend on each
-/// other; `identity` for no values.
-///
-/// ```
-/// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{GlobalMut, Kernel, Target};
-/// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::tree;
-///
-/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("sum", Target::SM_80, |k, (x,)| {
-///     let values: Vec<_> = (0..5).map(|i| x.load(k, i)).collect();
-///     x.store(k, 0, tree(k.constant(0.0), &values, |a, b| a + b));
-/// })?;
-/// let device = Device::sim()?;
-/// let mut x = device.upload(&[1.0f32, 2.0, 3.0, 4.0, 5.0])?;
-/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
-/// assert_eq!(x.to_vec()?[0], 15.0);
-/// # }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[track_caller]
-pub fn tree<V: Copy>(identity: V, values: &[V], combine: impl Fn(V, V) -> V + Copy) -> V {
-    match values {
-        [] => identity,
-        [value] => *value,
-        _ => {
-            let (left, right) = values.split_at(values.len().next_power_of_two() / 2);
-            combine(tree(identity, left, combine), tree(identity, right, combine))
-        }
-    }
 }
 
 /// Packs values, rounded to `D`, as one vector; `None` for a single value.
@@ -589,13 +502,13 @@ fn pack<'b, D: VectorElement<2> + Converted>(values: &[Val<'b, f32>]) -> Option<
 
 /// Returns a vector of 16 bytes of `value`.
 #[track_caller]
-pub(super) fn filled<'b, T: Element>(k: &Body<'b, '_>, value: T) -> Val<'b, Vector<u32, 4>> {
+pub(crate) fn filled<'b, T: Element>(k: &Body<'b, '_>, value: T) -> Val<'b, Vector<u32, 4>> {
     let (bits, one) = (T::SCALAR.bits(), value.to_const().bits() as u32);
     Val::splat(k.constant((0..32 / bits).fold(0, |word, lane| word | one << (lane * bits))))
 }
 
 /// Returns `value` rounded to `T`; 0 for a type without such values.
-pub(super) fn narrow<T: Element>(value: f32) -> T {
+pub(crate) fn narrow<T: Element>(value: f32) -> T {
     match T::SCALAR {
         Scalar::F32 => T::from_bits(value.to_bits().into()),
         Scalar::Bf16 => T::from_bits(bf16::from_f32(value).to_bits().into()),

@@ -4,7 +4,8 @@ use crate::ir::builder::Converted;
 use crate::ir::op::CpAsyncCache;
 use crate::ir::{Body, Element, Global, Shared, Target, Val, Vector, range};
 
-use super::part::{RowElements, RowPart, RowPointer, cluster_sync, filled, lanes_of, narrow};
+use super::part::{RowElements, RowPart, RowPointer, filled, lanes_of, narrow};
+use super::reduce::cluster_sync;
 use super::tile::{RowAccess, RowTile};
 
 /// The rows that the threads of a block work on: one, or, for a tile with [stages](RowTile::stages), row `i`, `i + n`, ..
@@ -217,7 +218,7 @@ impl<'b> CurrentRow<'b> {
         let Some(slots) = input.slots else {
             return self.part.load_elements(k, row, input.fill);
         };
-        let singles = self.part.load_ends(k, row, input.fill);
+        let singles = self.part.load_ends(k, row, input.fill).singles;
         k.cp_async_wait_group(self.part.tile.stages - 1);
         let slots = slots.offset(self.stage);
         let vectors = self.part.load_slots(k, slots, narrow::<P::Elem>(input.fill));

@@ -1,0 +1,239 @@
+//! [`AxisReduce`]: reductions along any axis of a tensor.
+
+mod kernel;
+mod launch;
+
+use std::fmt;
+
+use crate::codegen::Ptx;
+use crate::ir::builder::Converted;
+use crate::ir::types::Scalar;
+use crate::ir::{Kernel, KernelIr, Target};
+use crate::tensor::{RowAccess, RowTile};
+
+use super::super::rows::{RowConfig, RowError};
+use super::RowReduceOp;
+use kernel::{Params, build};
+pub use launch::AxisReduceFunction;
+
+/// A compact tensor (outer, axis, inner) and the axis that is reduced: the modes before it are one, and so are those after
+/// it. Where there is none after it, [`RowReduce`](super::RowReduce) reads whole rows.
+///
+/// ```
+/// use tilewright::kernels::reduce::AxisProblem;
+/// let problem = AxisProblem::of(&[2, 3, 4, 5], 1).expect("there is an axis 1");
+/// assert_eq!(problem, AxisProblem { outer: 2, len: 3, inner: 20 });
+/// assert_eq!(AxisProblem::of(&[2, 3], 2), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AxisProblem {
+    /// The product of the modes before the axis.
+    pub outer: u32,
+    /// The elements along the axis.
+    pub len: u32,
+    /// The product of the modes after the axis.
+    pub inner: u32,
+}
+
+impl AxisProblem {
+    /// The problem of an axis of a compact tensor whose last mode is contiguous: `None` if there is no such axis, or sizes
+    /// of 2^32 or more.
+    pub fn of(shape: &[u32], axis: usize) -> Option<AxisProblem> {
+        let product =
+            |sizes: &[u32]| sizes.iter().try_fold(1u32, |all, size| all.checked_mul(*size));
+        let len = *shape.get(axis)?;
+        Some(AxisProblem {
+            outer: product(&shape[..axis])?,
+            len,
+            inner: product(&shape[axis + 1..])?,
+        })
+    }
+
+    /// Returns the number of results.
+    pub fn results(&self) -> u64 {
+        u64::from(self.outer) * u64::from(self.inner)
+    }
+}
+
+/// The sizes before, along and after the axis: `2x3x20`.
+impl fmt::Display for AxisProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let AxisProblem { outer, len, inner } = self;
+        write!(f, "{outer}x{len}x{inner}")
+    }
+}
+
+/// The configuration of an [`AxisReduce`]: a block has a chunk of `lanes` vectors of 16 bytes of a row, and `threads / lanes` rows at
+/// a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AxisReduceConfig {
+    /// The target.
+    pub target: Target,
+    /// The accesses: `Aligned`, or `Ragged` where `inner` is no multiple of 16 bytes. The chunks of ragged rows overlap by a vector.
+    pub access: RowAccess,
+    /// The result.
+    pub op: RowReduceOp,
+    /// The threads of a block: a power of two from 64 to 1024.
+    pub threads: u32,
+    /// The threads that share a row: a power of two from 1 to 32, at least 2 of ragged rows, and at most `threads / 8`.
+    pub lanes: u32,
+    /// The rows that a thread loads at once: 1 to 8. Those of the next iteration are in flight too.
+    pub rows: u32,
+}
+
+impl AxisReduceConfig {
+    /// The configuration for a problem with elements of this type.
+    pub fn new(op: RowReduceOp, target: Target, elem: Scalar, problem: &AxisProblem) -> Self {
+        let vector = vector(elem);
+        let access = match problem.inner.is_multiple_of(vector) {
+            true => RowAccess::Aligned,
+            false => RowAccess::Ragged,
+        };
+        let vectors = problem.inner.div_ceil(vector) + u32::from(access == RowAccess::Ragged);
+        let lanes = vectors.next_power_of_two().clamp(1, 32);
+        let mut config = AxisReduceConfig { target, access, op, threads: 256, lanes, rows: 4 };
+        // The last block of each chunk reduces the results of the others: more chunks share this work.
+        while config.lanes > 8 && config.chunks(elem, problem) < 32 {
+            config.lanes /= 2;
+        }
+        config
+    }
+
+    /// Returns configurations to choose from, the one of [`new`](AxisReduceConfig::new) first.
+    pub fn candidates(
+        op: RowReduceOp,
+        target: Target,
+        elem: Scalar,
+        problem: &AxisProblem,
+    ) -> Vec<Self> {
+        let mut found = vec![Self::new(op, target, elem, problem)];
+        for lanes in [found[0].lanes, 8, 16, 32] {
+            for threads in [256, 512, 1024] {
+                for rows in [4, 2, 8] {
+                    let config = AxisReduceConfig { threads, lanes, rows, ..found[0] };
+                    if !found.contains(&config) && config.check().is_ok() {
+                        found.push(config);
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns the columns of a block's chunk whose results it stores.
+    fn columns(&self, elem: Scalar) -> u32 {
+        let overlap = if self.access == RowAccess::Aligned { 0 } else { vector(elem) };
+        (self.lanes * vector(elem)).saturating_sub(overlap).max(1)
+    }
+
+    /// Returns the chunks of a problem.
+    fn chunks(&self, elem: Scalar, problem: &AxisProblem) -> u64 {
+        u64::from(problem.inner.div_ceil(self.columns(elem))) * u64::from(problem.outer)
+    }
+
+    /// Returns about the registers of a thread: results of up to 8 columns, loads in flight, and addresses.
+    fn registers(&self) -> u32 {
+        let results = if self.op == RowReduceOp::ArgMax { 16 } else { 8 };
+        (results + 8 * self.rows + 24).next_multiple_of(8)
+    }
+
+    fn check(&self) -> Result<(), RowError> {
+        let AxisReduceConfig { access, threads, lanes, rows, .. } = *self;
+        let rule = if access == RowAccess::Elements {
+            "rows along an axis are aligned or ragged"
+        } else if !threads.is_power_of_two() || !(64..=1024).contains(&threads) {
+            "a block has 64, 128, 256, 512 or 1024 threads"
+        } else if !lanes.is_power_of_two() || !(1..=32).contains(&lanes) || lanes * 8 > threads {
+            "a row is shared by 1, 2, 4, 8, 16 or 32 threads, at most an eighth of the block"
+        } else if access == RowAccess::Ragged && lanes < 2 {
+            "a ragged row is shared by at least 2 threads"
+        } else if !(1..=8).contains(&rows) || threads * self.registers() > SM_REGISTERS {
+            "a thread loads 1 to 8 rows at once, and a block's threads have 65536 registers for them"
+        } else {
+            return Ok(());
+        };
+        Err(RowError::Tile { rule })
+    }
+}
+
+/// The registers of an SM.
+const SM_REGISTERS: u32 = 64 << 10;
+
+/// Returns the elements of a vector of 16 bytes.
+fn vector(elem: Scalar) -> u32 {
+    (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
+}
+
+/// The name of the configuration: the result, the lanes and the rows of a block, and the rows in flight: `sum_8x64_rows4`,
+/// `max_32x16_rows4_ragged`.
+impl fmt::Display for AxisReduceConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let AxisReduceConfig { access, op, threads, lanes, rows, .. } = self;
+        write!(f, "{}_{lanes}x{}_rows{rows}", op.name(), threads / lanes.max(&1))?;
+        f.write_str(if *access == RowAccess::Aligned { "" } else { "_ragged" })
+    }
+}
+
+/// A reduction of a tensor of `T` along an axis: `y(o, i) = op over j of x(o, j, i)`, as `f32`, or `i32` for
+/// [`RowReduceOp::ArgMax`]. The results for special and for no elements are those of [`RowReduceOp`]. `T` is `f32`, `f16` or
+/// `bf16`; sums are `f32`.
+///
+/// Where there are few results, several blocks reduce parts of the axis. The last one of them to end reduces their results, in
+/// a fixed order. The number of parts depends on the blocks that the device runs at once.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::kernels::reduce::{AxisProblem, AxisReduce, AxisReduceConfig, RowReduceOp};
+/// use tilewright::runtime::Device;
+///
+/// let device = Device::sim()?;
+/// // The sums of the columns of a matrix.
+/// let problem = AxisProblem { outer: 1, len: 1000, inner: 4 };
+/// let x: Vec<f32> = (0..4000).map(|i| (i % 4) as f32).collect();
+/// let config = AxisReduceConfig::new(RowReduceOp::Sum, device.target(), Scalar::F32, &problem);
+/// let sums = AxisReduce::<f32>::new(config)?.load(&device)?;
+/// let mut y = device.zeros::<f32>(4)?;
+/// sums.launch(&problem, &device.upload(&x)?, &mut y)?;
+/// assert_eq!(y.to_vec()?, [0.0, 1000.0, 2000.0, 3000.0]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct AxisReduce<T, Y = f32> {
+    config: AxisReduceConfig,
+    kernel: Kernel<Params<T, Y>>,
+}
+
+impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
+    /// Builds the kernel.
+    ///
+    /// # Errors
+    /// [`RowError::Element`], [`RowError::Tile`], [`RowError::Build`].
+    pub fn new(config: AxisReduceConfig) -> Result<Self, RowError> {
+        config.check()?;
+        RowConfig::check_element("the input", T::SCALAR, false)?;
+        let is_arg = config.op == RowReduceOp::ArgMax;
+        let (scalar, expected) = if is_arg { (Scalar::I32, "i32") } else { (Scalar::F32, "f32") };
+        if Y::SCALAR != scalar {
+            let (operand, found) = ("the output", Y::SCALAR);
+            return Err(RowError::Element { operand, found, expected });
+        }
+        Ok(AxisReduce { config, kernel: build(&config)? })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &AxisReduceConfig {
+        &self.config
+    }
+
+    /// The kernel as IR.
+    pub fn ir(&self) -> &KernelIr {
+        self.kernel.ir()
+    }
+
+    /// The kernel as PTX.
+    pub fn ptx(&self) -> Ptx {
+        self.kernel.ptx()
+    }
+}

@@ -1,0 +1,67 @@
+//! [`tree`] and [`chained`] combine the values of one thread.
+
+/// Combines values of one thread in pairs of neighbours, of pairs, and so on, so that few operations depend on each
+/// other; `identity` for no values.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::tree;
+///
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("sum", Target::SM_80, |k, (x,)| {
+///     let values: Vec<_> = (0..5).map(|i| x.load(k, i)).collect();
+///     x.store(k, 0, tree(k.constant(0.0), &values, |a, b| a + b));
+/// })?;
+/// let device = Device::sim()?;
+/// let mut x = device.upload(&[1.0f32, 2.0, 3.0, 4.0, 5.0])?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+/// assert_eq!(x.to_vec()?[0], 15.0);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn tree<V: Copy>(identity: V, values: &[V], combine: impl Fn(V, V) -> V + Copy) -> V {
+    match values {
+        [] => identity,
+        [value] => *value,
+        _ => {
+            let (left, right) = values.split_at(values.len().next_power_of_two() / 2);
+            combine(tree(identity, left, combine), tree(identity, right, combine))
+        }
+    }
+}
+
+/// Folds values of one thread in four chains, so that few operations depend on each other, and joins the chains.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::chained;
+///
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("squares", Target::SM_80, |k, (x,)| {
+///     let values: Vec<_> = (0..5).map(|i| x.load(k, i)).collect();
+///     let squares = chained(k.constant(0.0), values, |sum, value| value.fma(value, sum), |a, b| a + b);
+///     x.store(k, 0, squares);
+/// })?;
+/// let device = Device::sim()?;
+/// let mut x = device.upload(&[1.0f32, 2.0, 3.0, 4.0, 5.0])?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+/// assert_eq!(x.to_vec()?[0], 55.0);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn chained<V: Copy, I>(
+    identity: V,
+    values: impl IntoIterator<Item = I>,
+    fold: impl Fn(V, I) -> V,
+    join: impl Fn(V, V) -> V + Copy,
+) -> V {
+    let mut chains = [identity; 4];
+    for (chain, value) in (0..4).cycle().zip(values) {
+        chains[chain] = fold(chains[chain], value);
+    }
+    tree(identity, &chains, join)
+}

@@ -1,0 +1,84 @@
+//! [`Definition`]: compares all results of a kernel with their definition, on the device.
+
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Element, Global, GlobalMut, Kernel, Val, range};
+use crate::runtime::{Buffer, Function};
+
+use super::data;
+use super::search::Rejection;
+
+/// The inputs, the output, a list of numbers, the count of wrong items, the sizes of the definition, and the items.
+type Params<X, Y, const N: usize, const S: usize> =
+    ([Global<X>; N], Global<Y>, Global<i32>, GlobalMut<u64>, [i64; S], i64);
+
+/// The operands of a definition.
+pub(super) struct At<'b, X, Y, const N: usize, const S: usize> {
+    /// The inputs.
+    pub(super) x: [Val<'b, Global<X>>; N],
+    /// The result.
+    pub(super) y: Val<'b, Global<Y>>,
+    /// The list of numbers.
+    pub(super) list: Val<'b, Global<i32>>,
+    /// The sizes.
+    pub(super) sizes: [Val<'b, i64>; S],
+    /// The number of the item.
+    pub(super) item: Val<'b, i64>,
+}
+
+/// The buffers and sizes of a result that has a definition. One thread computes an item of the result, such as a row.
+pub(super) struct Definition<'h, X, Y, const N: usize, const S: usize> {
+    pub(super) x: [&'h Buffer<X>; N],
+    pub(super) y: &'h Buffer<Y>,
+    /// A list of numbers, where the definition needs one.
+    pub(super) list: Option<&'h Buffer<i32>>,
+    pub(super) sizes: [i64; S],
+    /// The name of an item, and the number of items.
+    pub(super) items: (&'static str, u64),
+}
+
+impl<X: Element, Y: Element, const N: usize, const S: usize> Definition<'_, X, Y, N, S> {
+    /// Checks that `is_right` holds for each item.
+    pub(super) fn check(
+        self,
+        is_right: impl for<'c> Fn(&mut Body<'c, '_>, At<'c, X, Y, N, S>) -> Val<'c, bool>,
+    ) -> Result<(), Rejection> {
+        let (device, (name, items)) = (self.y.device(), self.items);
+        let kernel = Kernel::<Params<X, Y, N, S>>::build(
+            "definition",
+            device.target(),
+            |k, (x, y, list, wrong, sizes, items)| {
+                let threads = (k.grid_dim().x * k.block_dim().x).cvt::<i64>();
+                let first = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<i64>();
+                k.for_(range(first, items).step(threads), (), |k, item, ()| {
+                    let is_right = is_right(k, At { x, y, list, sizes, item });
+                    k.if_(!is_right, |k| wrong.red().add(k, 0, 1));
+                });
+            },
+        )?;
+        let kernel: Function<Params<X, Y, N, S>> = device.load(&kernel)?;
+        let (mut wrong, none) = (device.upload(&[0u64])?, device.upload(&[0i32])?);
+        let list = self.list.unwrap_or(&none);
+        let args = (self.x, self.y, list, &mut wrong, self.sizes, items as i64);
+        kernel.launch(data::grid(items as usize), args)?;
+        let wrong = wrong.to_vec()?[0];
+        Rejection::unless(wrong == 0, format!("{wrong} of {items} {name} differ"))
+    }
+}
+
+/// Returns true if `found` is `expected`, rounded to the type, but for `absolute` and the errors of fast functions. NaN is not.
+pub(super) fn is_close<'b>(
+    elem: Scalar,
+    found: Val<'b, f32>,
+    expected: Val<'b, f32>,
+    absolute: Val<'b, f32>,
+) -> Val<'b, bool> {
+    // Half a unit in the last place.
+    let unit = match elem {
+        Scalar::Bf16 => 1.0 / 256.0,
+        Scalar::F16 => 1.0 / 2048.0,
+        Scalar::F8E4M3 => 1.0 / 16.0,
+        Scalar::F8E5M2 => 1.0 / 8.0,
+        _ => 0.0f32,
+    };
+    (found - expected).abs().le(expected.abs().fma(unit + 1e-4, absolute))
+}

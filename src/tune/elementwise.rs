@@ -1,0 +1,214 @@
+//! [`ElementwiseTunable`]: a function of elements as a [`Tunable`].
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::data;
+use super::definition::{Definition, is_close};
+use super::operands::not_a_number;
+use super::search::Rejection;
+use super::tunable::Tunable;
+use crate::ir::builder::{Converted, VectorElement};
+use crate::ir::{Body, Target, Val};
+use crate::kernels::elementwise::{Elementwise, ElementwiseConfig, ElementwiseFunction};
+use crate::layout::{ComposedLayout, Layout};
+use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
+
+/// A function of the elements with one coordinate as a [`Tunable`]: the threads of a block and the vectors of a thread. The check
+/// computes the same function, element by element.
+///
+/// ```
+/// use tilewright::layout::layout;
+/// use tilewright::runtime::Device;
+/// use tilewright::tune::{Effort, ElementwiseTunable, Regime, Tuner, TuningStore};
+///
+/// // A scale for each row.
+/// let (y, scale) = (layout!((3, 40):(40, 1)), layout!((3, 40):(1, 0)));
+/// let scaled = ElementwiseTunable::<f32, f32, 2, _>::new("scaled", &y, [&y, &scale].map(Into::into), |_, [x, scale]| x * scale);
+/// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
+/// let tuned = Tuner::new(&Device::sim()?).tune(&scaled, &TuningStore::none(), effort, Regime::Latency)?;
+/// assert_eq!((tuned.measured, tuned.rejected), (2, vec![]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ElementwiseTunable<T, D, const N: usize, F> {
+    kernel: Arc<Parts<N, F>>,
+    types: PhantomData<fn(T) -> D>,
+}
+
+/// The parts of a kernel that no configuration changes.
+struct Parts<const N: usize, F> {
+    name: &'static str,
+    output: Layout,
+    inputs: [ComposedLayout; N],
+    f: F,
+}
+
+impl<const N: usize, F> fmt::Debug for Parts<N, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl<const N: usize, F> fmt::Display for Parts<N, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inputs: Vec<String> = self.inputs.iter().map(ToString::to_string).collect();
+        write!(f, "{}<-{}", self.output, inputs.join(","))
+    }
+}
+
+/// A configuration of an [`ElementwiseTunable`], with the function.
+pub struct ElementwiseChoice<const N: usize, F> {
+    config: ElementwiseConfig,
+    kernel: Arc<Parts<N, F>>,
+}
+
+impl<const N: usize, F> ElementwiseChoice<N, F> {
+    /// The configuration.
+    pub fn config(&self) -> ElementwiseConfig {
+        self.config
+    }
+
+    fn key(&self) -> (ElementwiseConfig, &str, String) {
+        (self.config, self.kernel.name, self.kernel.to_string())
+    }
+}
+
+impl<const N: usize, F> Clone for ElementwiseChoice<N, F> {
+    fn clone(&self) -> Self {
+        ElementwiseChoice { config: self.config, kernel: Arc::clone(&self.kernel) }
+    }
+}
+
+impl<const N: usize, F> PartialEq for ElementwiseChoice<N, F> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<const N: usize, F> Eq for ElementwiseChoice<N, F> {}
+
+impl<const N: usize, F> Hash for ElementwiseChoice<N, F> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+impl<const N: usize, F> fmt::Debug for ElementwiseChoice<N, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// The name of the function and of the configuration: `scaled_256x2`.
+impl<const N: usize, F> fmt::Display for ElementwiseChoice<N, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.kernel.name, self.config)
+    }
+}
+
+impl<T, D, const N: usize, F> ElementwiseTunable<T, D, N, F>
+where
+    F: for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32> + Send + Sync,
+{
+    /// The function `name` of inputs with these layouts, as [`Elementwise::with_layouts`] takes them.
+    pub fn new(name: &'static str, output: &Layout, inputs: [ComposedLayout; N], f: F) -> Self {
+        let kernel = Arc::new(Parts { name, output: output.clone(), inputs, f });
+        ElementwiseTunable { kernel, types: PhantomData }
+    }
+}
+
+impl<T: Converted, D: VectorElement<2> + Converted, const N: usize, F> Tunable
+    for ElementwiseTunable<T, D, N, F>
+where
+    F: for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32> + Send + Sync,
+{
+    type Config = ElementwiseChoice<N, F>;
+    type Kernel = Elementwise<T, D, N>;
+    /// The inputs and the output.
+    type Data = ([Buffer<T>; N], Buffer<D>);
+
+    fn key(&self) -> String {
+        format!("{} of {} to {}: {}", self.kernel.name, T::SCALAR, D::SCALAR, self.kernel)
+    }
+
+    fn space(&self, device: &Device) -> Vec<Self::Config> {
+        let configs = ElementwiseConfig::candidates(device.target(), N).into_iter();
+        configs
+            .map(|config| ElementwiseChoice { config, kernel: Arc::clone(&self.kernel) })
+            .collect()
+    }
+
+    fn build(choice: &Self::Config, _: Target) -> Result<Elementwise<T, D, N>, Rejection> {
+        let Parts { name, output, inputs, f } = &*choice.kernel;
+        Ok(Elementwise::with_layouts(choice.config, name, output, inputs.clone(), f)?)
+    }
+
+    fn bytes(&self) -> u64 {
+        let outputs = size(&self.kernel.output) * size_of::<D>() as u64;
+        self.kernel
+            .inputs
+            .iter()
+            .fold(outputs, |all, input| all + cosize(input) * size_of::<T>() as u64)
+    }
+
+    fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection> {
+        let input = |(number, input): (u32, &ComposedLayout)| {
+            data::normal(device, set * N as u32 + number, cosize(input) as usize)
+        };
+        let x: Vec<_> = (0..).zip(&self.kernel.inputs).map(input).collect::<Result<_, _>>()?;
+        let x =
+            x.try_into().map_err(|_| Rejection::Failed("there are too few inputs".to_owned()))?;
+        Ok((x, device.zeros(size(&self.kernel.output) as usize)?))
+    }
+
+    fn clear(&self, (_, y): &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
+        Ok(y.fill(not_a_number(), stream)?)
+    }
+
+    fn launch(
+        &self,
+        _: &Self::Config,
+        function: &ElementwiseFunction<T, D, N>,
+        (x, y): &mut Self::Data,
+        options: LaunchOptions<'_>,
+    ) -> Result<(), Rejection> {
+        Ok(function.launch_with(options, x.each_ref(), y)?)
+    }
+
+    fn verify(&self, (x, y): &mut Self::Data) -> Result<(), Rejection> {
+        let Parts { output, inputs, f, .. } = &*self.kernel;
+        let items = ("elements", size(output));
+        let plain = inputs.iter().map(|input| {
+            let layout = input.outer_layout().ok()?;
+            Some((layout, input.offset().as_static()?))
+        });
+        let inputs: Option<Vec<_>> = plain.collect();
+        let inputs =
+            inputs.ok_or_else(|| Rejection::Failed("a layout is not static".to_owned()))?;
+        Definition { x: x.each_ref(), y: &*y, list: None, sizes: [], items }.check(|k, at| {
+            let values = std::array::from_fn(|i| {
+                let (layout, start) = &inputs[i];
+                let offset = k.crd2idx::<i64>(at.item.cvt::<i32>(), layout) + *start;
+                at.x[i].load(k, offset).cvt::<f32>()
+            });
+            let (expected, to) = (f(k, values), k.crd2idx::<i64>(at.item.cvt::<i32>(), output));
+            let found = at.y.load(k, to).cvt::<f32>();
+            is_close(D::SCALAR, found, expected.cvt::<D>().cvt::<f32>(), k.constant(1e-5))
+        })
+    }
+}
+
+/// Returns the number of coordinates, or 0 without static sizes.
+fn size(layout: &Layout) -> u64 {
+    let size = layout.size().and_then(|size| size.to_static());
+    size.map_or(0, i64::unsigned_abs)
+}
+
+/// Returns one more than the largest offset, or 0 without static sizes.
+fn cosize(layout: &ComposedLayout) -> u64 {
+    let cosize = layout.cosize().and_then(|size| size.to_static());
+    cosize.map_or(0, i64::unsigned_abs)
+}

@@ -1,0 +1,151 @@
+//! [`MemoryTunable`]: copies and reads of memory, beside which kernels are measured that memory bounds.
+
+use std::fmt;
+
+use super::data;
+use super::definition::Definition;
+use super::search::Rejection;
+use super::tunable::Tunable;
+use crate::ir::op::LoadAccess;
+use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, Target, Val, Vector};
+use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, Stream};
+
+/// A copy that reads one half of some bytes and writes the other, or a read of all of them, as a [`Tunable`]. Its fastest
+/// configuration says what the memory of a device can do.
+///
+/// ```
+/// use tilewright::runtime::Device;
+/// use tilewright::tune::{Effort, MemoryTunable, Regime, Tunable, Tuner, TuningStore};
+///
+/// let copy = MemoryTunable::new(40_000, false);
+/// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
+/// let tuned = Tuner::new(&Device::sim()?).tune(&copy, &TuningStore::none(), effort, Regime::Latency)?;
+/// assert_eq!((copy.key(), tuned.measured), ("copy of 40000 bytes".to_owned(), 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryTunable {
+    bytes: u64,
+    only_reads: bool,
+}
+
+impl MemoryTunable {
+    /// A copy or a read that moves this number of bytes, down to a multiple of a vector of 16 bytes, but at least one.
+    pub const fn new(bytes: u64, only_reads: bool) -> Self {
+        MemoryTunable { bytes, only_reads }
+    }
+
+    /// Returns the number of vectors that are read.
+    fn vectors(&self) -> u64 {
+        (self.bytes / if self.only_reads { 16 } else { 32 }).clamp(1, 1 << 30)
+    }
+}
+
+/// The configuration of a [`MemoryTunable`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MemoryConfig {
+    /// The threads of a block.
+    pub threads: u32,
+    /// The vectors of 16 bytes that a thread has in flight.
+    pub vectors: u32,
+    /// The kernel stores nothing.
+    pub only_reads: bool,
+}
+
+/// The name of the configuration: `copy_256x4` or `read_256x4`.
+impl fmt::Display for MemoryConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = if self.only_reads { "read" } else { "copy" };
+        write!(f, "{name}_{}x{}", self.threads, self.vectors)
+    }
+}
+
+/// Source, destination, vectors of 16 bytes.
+type Params = (Global<f32>, GlobalMut<f32>, i32);
+
+/// A kernel that only reads stores nothing, unless all words of a thread have all bits, which numbers do not.
+fn build(config: MemoryConfig, target: Target) -> Result<Kernel<Params>, BuildErrors> {
+    let MemoryConfig { threads, vectors, only_reads } = config;
+    Kernel::<Params>::build(&config.to_string(), target, |k, (x, y, count)| {
+        let first = k.block_idx().x * (threads * vectors) as i32 + k.thread_idx().x;
+        let at: Vec<Val<'_, i32>> = (0..vectors).map(|i| first + (i * threads) as i32).collect();
+        let zero: Val<'_, Vector<u32, 4>> = Val::splat(k.constant(0u32));
+        let (x, y) = (x.ptr_cast::<u32>(), y.ptr_cast::<u32>());
+        let access = LoadAccess::default().non_coherent();
+        let mut loaded = Vec::new();
+        for at in &at {
+            loaded.push(k.if_with(at.lt(count), zero, |k| {
+                x.load_vector_with::<4>(k, at.cvt::<i64>() * 4, access)
+            }));
+        }
+        if only_reads {
+            let words = loaded.iter().flat_map(|vector| vector.lanes());
+            let all = words.fold(k.constant(u32::MAX), |all, word| all & word);
+            return k.if_(all.eq(u32::MAX), |k| y.store(k, 0, all));
+        }
+        for (at, vector) in at.iter().zip(loaded) {
+            k.if_(at.lt(count), |k| y.store_vector(k, at.cvt::<i64>() * 4, vector));
+        }
+    })
+}
+
+impl Tunable for MemoryTunable {
+    type Config = MemoryConfig;
+    type Kernel = Kernel<Params>;
+    type Data = [Buffer<f32>; 2];
+
+    fn key(&self) -> String {
+        let name = if self.only_reads { "read" } else { "copy" };
+        format!("{name} of {} bytes", self.bytes)
+    }
+
+    fn space(&self, _: &Device) -> Vec<MemoryConfig> {
+        let sizes = [[256, 2], [256, 4], [512, 4], [1024, 4]];
+        let only_reads = self.only_reads;
+        sizes.map(|[threads, vectors]| MemoryConfig { threads, vectors, only_reads }).into()
+    }
+
+    fn build(config: &MemoryConfig, target: Target) -> Result<Kernel<Params>, Rejection> {
+        Ok(build(*config, target)?)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn only_reads(&self) -> bool {
+        self.only_reads
+    }
+
+    fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection> {
+        let len = 4 * self.vectors() as usize;
+        let written = if self.only_reads { 1 } else { len };
+        Ok([data::normal(device, set, len)?, device.zeros(written)?])
+    }
+
+    fn clear(&self, [_, y]: &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
+        Ok(y.fill(0.0, stream)?)
+    }
+
+    fn launch(
+        &self,
+        config: &MemoryConfig,
+        function: &Function<Params>,
+        [x, y]: &mut Self::Data,
+        options: LaunchOptions<'_>,
+    ) -> Result<(), Rejection> {
+        let count = self.vectors() as u32;
+        let blocks = count.div_ceil(config.threads * config.vectors);
+        let grid = Grid::new([blocks, 1, 1], [config.threads, 1, 1]);
+        Ok(function.launch_with(options, grid, (&*x, y, count as i32))?)
+    }
+
+    fn verify(&self, [x, y]: &mut Self::Data) -> Result<(), Rejection> {
+        let items = ("numbers", y.len() as u64);
+        let only_reads = self.only_reads;
+        Definition { x: [&*x], y: &*y, list: None, sizes: [], items }.check(|k, at| {
+            let found = at.y.load(k, at.item);
+            if only_reads { found.eq(0.0) } else { found.eq(at.x[0].load(k, at.item)) }
+        })
+    }
+}
