@@ -194,8 +194,6 @@ impl GemmConfig {
             None
         } else if self.is_pingpong() {
             Some("warp groups with tiles of their own do not split K")
-        } else if self.splits == Splits::Stream && self.schedule != Schedule::Cooperative {
-            Some("only cooperative warp groups share runs of steps")
         } else if self.store == StoreForm::Overlapped {
             Some("a split tile is not written under the next one")
         } else if self.store == StoreForm::Direct && self.consumers() > 1 {

@@ -5,7 +5,7 @@ use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
 use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid, LoadOptions};
 use crate::tensor::Tile;
 
-use super::config::GemmConfig;
+use super::config::{GemmConfig, SM_REGISTERS};
 use super::epilogue::{EpilogueArgs, EpilogueForm, EpilogueMap, EpilogueParameter};
 use super::error::GemmError;
 use super::how::How;
@@ -106,6 +106,18 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
                 Box::new(SplitWorkspace::new(device)?),
             ),
         })
+    }
+}
+
+impl GemmConfig {
+    /// Returns the number of resident blocks of an SM with this shared memory, for a kernel without roles.
+    pub(super) fn resident(&self, shared_bytes: u64) -> u32 {
+        let by_shared = shared_bytes / (self.shared_bytes() + 1024).max(1);
+        // A thread needs about 64 registers beside its accumulators.
+        let registers = (self.accumulators() + 64).min(255);
+        let by_registers = SM_REGISTERS / (registers * self.threads()).max(1);
+        let by_threads = 2048 / self.threads().max(1);
+        (by_shared as u32).min(by_registers).min(by_threads).max(1)
     }
 }
 
