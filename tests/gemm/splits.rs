@@ -233,6 +233,8 @@ fn splits_have_rules() {
     assert!(said(grouped).contains("no exchanged operands, clusters or splits"));
     let stream = GemmConfig { splits: Splits::Stream, ..base };
     assert_eq!(stream.to_string().parse(), Ok(stream));
+    let old = GemmConfig { programmatic: true, ..GemmConfig::simt(Target::SM_89, Scalar::F32) };
+    assert_eq!(said(old), "`programmatic` cannot be `true`: programmatic launches need sm_90");
     let wide = GemmConfig::sm80(base.target, Scalar::Bf16, [128, 128]);
     assert!(said(GemmConfig { splits: Splits::Even(2), ..wide }).contains("more than 64 accum"));
     let wide = GemmConfig { splits: Splits::Even(2), ..swapped(Scalar::Bf16, [144, 256]) };

@@ -91,11 +91,12 @@ impl GemmConfig {
                 tile('K', k, holds, rule)
             }
             Schedule::Multistage => {
-                let whole = |extent: u32| [64, 128, 256].contains(&extent);
-                let rule = "64, 128 or 256";
+                let whole = |extent: u32| [32, 64, 128, 256].contains(&extent);
+                let rule = "32, 64, 128 or 256";
                 tile('M', m, whole(m), rule)?;
                 tile('N', n, whole(n), rule)?;
-                tile('K', k, k == line, "128 bytes")
+                // Elements along M or N are whole lines of 64 bytes, too.
+                tile('K', k, k == line || 2 * k == line, "64 or 128 bytes")
             }
             Schedule::Cooperative | Schedule::Pingpong => {
                 // Along the rows of the instruction, and along its columns.
@@ -275,6 +276,11 @@ impl GemmConfig {
             }
             StoreForm::Overlapped => None,
         }
+    }
+
+    pub(super) fn programmatic_rule(&self) -> Option<&'static str> {
+        let offers = self.target.offers(Target::SM_90);
+        (self.programmatic && !offers).then_some("programmatic launches need sm_90")
     }
 
     /// Checks the threads and the shared memory of a block.

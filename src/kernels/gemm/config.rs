@@ -388,6 +388,9 @@ impl GemmConfig {
     /// Rows and columns of a tile that one warp of the multistage kernel multiplies.
     pub const fn warp_tile(&self) -> [u32; 2] {
         match (self.tile[0], self.tile[1]) {
+            // Four warps share the copies of a small tile.
+            (32, 32) => [16, 16],
+            (32, 64) | (64, 32) => [16, 32],
             (0..=64, 0..=128) | (128, 0..=64) => [32, 32],
             // With twice as many threads each copies fewer lines.
             (0..=64, _) => [32, 64],

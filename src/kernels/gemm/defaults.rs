@@ -37,7 +37,8 @@ const SIMT: [([u32; 3], u32); 4] =
 const CLUSTERS: [[u32; 2]; 6] = [[1, 1], [2, 1], [4, 1], [1, 2], [1, 4], [2, 2]];
 
 /// Tiles of the multistage kernel.
-const SM80: [[u32; 2]; 4] = [[128, 256], [128, 128], [64, 128], [64, 64]];
+const SM80: [[u32; 2]; 7] =
+    [[128, 256], [128, 128], [64, 128], [64, 64], [64, 32], [32, 64], [32, 32]];
 
 impl GemmConfig {
     /// The configurations for a problem, on a machine, with the target, the types, the
@@ -302,8 +303,17 @@ impl GemmConfig {
             for tile in SM80 {
                 let base = self.wanted(GemmConfig::sm80(self.target, self.a, tile));
                 // A swizzle width of 2048 rows. Blocks of small tiles share an SM.
-                let base = GemmConfig { raster: Raster::Swizzle { width: 2048 / tile[0] }, ..base };
+                let raster = Raster::Swizzle { width: 2048 / tile[0] };
+                let programmatic = self.target.offers(Target::SM_90)
+                    && !base.suffers_from_overlap(problem, machine);
+                // A short product has less to copy in steps of half the depth.
+                let depth = base.tile[2] / if 2 * problem.k <= base.tile[2] { 2 } else { 1 };
+                let tile = [tile[0], tile[1], depth];
+                let base = GemmConfig { tile, raster, programmatic, ..base };
                 let max = if tile[0] * tile[1] > 128 * 128 { 4 } else { 3 };
+                // All steps of a short product are in flight at once.
+                let steps = problem.k.div_ceil(depth);
+                let max = if steps < 5 { steps + 1 } else { max };
                 let aligned =
                     [16, 8, 4, size].into_iter().map(|alignment| GemmConfig { alignment, ..base });
                 let mut aligned = aligned.filter(|config| config.alignment >= size);

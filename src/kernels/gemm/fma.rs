@@ -15,7 +15,9 @@ use super::epilogue::{EpilogueForm, EpilogueRef};
 use super::error::GemmError;
 use super::padded_tile::PaddedTile;
 use super::parts::Parts;
-use super::threads::{ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block};
+use super::threads::{
+    ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block, wait_with,
+};
 use super::types::Types;
 
 /// Rows and columns of a thread that follow each other.
@@ -59,6 +61,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         let extents = [count(rows, m), count(columns, n), args.batch];
         let all_steps = count(depths, depth);
         let parts = Parts::new(k, &config, (extents, None), all_steps);
+        config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         let sa = k.shared_aligned::<f32>(stages * elements, 16);
         let sb = sa.offset(tile_a.elements());
         let limits = [rows, of_d(&config, columns)];
@@ -89,6 +92,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                 load_line(k, read_a.offset(stage), tile_a, step, x);
                 load_line(k, read_b.offset(stage), tile_b, step, y);
             };
+            wait_with(k, &config, [copy_a.address(k), copy_b.address(k)]);
             pipe.fill(k, |k, step, stage| {
                 let exists = steps.gt(step);
                 copy_a.tile(k, stage, exists, step == 0);

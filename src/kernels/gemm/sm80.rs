@@ -17,7 +17,9 @@ use super::direct_store::DirectStore;
 use super::epilogue::{EpilogueForm, EpilogueRef};
 use super::error::GemmError;
 use super::parts::Parts;
-use super::threads::{ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block};
+use super::threads::{
+    ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block, wait_with,
+};
 use super::types::{Types, in_memory, val_type};
 
 /// Everything that is known before the kernel runs.
@@ -32,7 +34,7 @@ struct Plan {
 
 impl Plan {
     fn new(config: &GemmConfig) -> Result<Plan, GemmError> {
-        let GemmConfig { tile: [m, n, _], schedule, a, b, acc, .. } = *config;
+        let GemmConfig { tile: [m, n, of_tile], schedule, a, b, acc, .. } = *config;
         let ty = val_type(a).ok_or(GemmError::Inputs { schedule, a, b, acc })?;
         let depth = if ty == ValType::Tf32 { 8 } else { 16 };
         let atom = MmaAtom::new(MmaSync::new([16, 8, depth], ty, ty, ValType::F32))?;
@@ -42,7 +44,8 @@ impl Plan {
         let beside = layout!((8, warps[1], columns / 8):(1, i64::from(columns), 8));
         let mma = TiledMma::new(atom, &layout!((warps[0], warps[1], 1)), tiler!(_, beside, _))?;
         let tile = |scalar, major, extent| {
-            AsyncTile::new(in_memory(scalar), major, extent, config.threads(), config.alignment)
+            AsyncTile::new(in_memory(scalar), major, extent, config.threads(), config.alignment)?
+                .with_depth(of_tile)
         };
         // So that a thread has columns of D next to each other.
         let tiles = [tile(a, config.major_a, m)?, tile(b, config.major_b, n)?.interleaved()];
@@ -74,6 +77,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         let sb = SharedTensor::<T::B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
         let extents = [count(rows, m), count(columns, n), args.batch];
         let parts = Parts::new(k, &config, (extents, None), count(depths, depth));
+        config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         let limits = [rows, of_d(&config, columns)];
         let epilogue = epilogue(limits);
         let epilogue = EpilogueRef(&*epilogue);
@@ -98,6 +102,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                 )
             });
             let operands = (from_a, from_b);
+            wait_with(k, &config, [copy_a.address(), copy_b.address()]);
             pipe.fill(k, |k, step, stage| {
                 let depth = (part.first + step) * depth;
                 copy_a.start(k, stage, depth);
@@ -106,6 +111,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
             load(k, &operands, k.constant(0), 0, &words);
             let steps = depth / plan.depth;
             let single = config.alignment < 4;
+            let is_small = m * n <= 64 * 64;
             let start = pipe.start(k);
             k.for_(range(part.first, part.end), start, |k, tile, state| {
                 let ahead = (tile + pipe.ahead()) * depth;
@@ -116,9 +122,15 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                 for step in 0..steps {
                     if step + 1 < steps {
                         load(k, &operands, state.read, step + 1, &words);
-                        if !single {
+                        let copy = |k: &mut Body<'_, '_>| {
                             copy_a.start_part(k, state.write, ahead, step, steps - 1);
                             copy_b.start_part(k, state.write, ahead, step, steps - 1);
+                        };
+                        // Most copies of a short product are beyond its last step.
+                        match (single, is_small) {
+                            (true, _) => {}
+                            (false, true) => k.if_((tile + pipe.ahead()).lt(part.end), copy),
+                            (false, false) => copy(k),
                         }
                     } else {
                         if let Some((a, b)) = &loaded {
@@ -131,7 +143,13 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                         pipe.wait(k);
                         // Which stage is next is worked out here: before, `ptxas` would let the last products pass the
                         // barrier, and these loads would have none to hide under.
-                        load(k, &operands, pipe.after(state.read), 0, &words);
+                        let next = |k: &Body<'_, '_>| {
+                            load(k, &operands, pipe.after(state.read), 0, &words);
+                        };
+                        match is_small {
+                            true => k.if_((tile + 1).lt(part.end), |k| next(k)),
+                            false => next(k),
+                        }
                     }
                     let (a, b) = &words[step as usize % 2];
                     plan.mma.gemm_sync(k, &accumulators, a, b);

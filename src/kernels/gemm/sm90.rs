@@ -26,6 +26,7 @@ use super::groups::GroupParams;
 use super::parts::{Part, Parts};
 use super::problem::{GemmProblem, GemmStrides};
 use super::split::{SplitArgs, SplitParams, Threads};
+use super::threads::wait_with;
 use super::types::{Types, in_memory, val_type};
 
 /// Bytes of a line of the L2 cache.
@@ -372,13 +373,15 @@ impl Plan {
         order.inspect(|order| order.init(k, thread.eq(0)));
         k.barrier();
         pipe.cluster_sync(k, BarrierForm::Aligned);
-        config.programmatic.then(|| k.griddepcontrol_wait());
         let roles = WarpRole::producer_and_consumers(config.consumers(), config.registers);
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
             if role == 0 {
                 let producer = Producer { plan, sizes, input, pipe, sa: &sa, sb: &sb };
+                // The bounds of groups are in memory.
+                (config.programmatic && config.grouped).then(|| k.griddepcontrol_wait());
                 return k.if_(thread.lt(config.writers().max(1)), |k| producer.produce(k, parts));
             }
+            config.programmatic.then(|| k.griddepcontrol_wait());
             let mma_thread = if config.is_pingpong() { thread % GROUP } else { thread - GROUP };
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
             let to = staging.offset(group * store.elements());
@@ -424,11 +427,20 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
             let [of_a, of_b] = [sizes.batched_a, sizes.batched_b].map(|next| tile.batch * next);
             let first_row = parts.tiles.first_row(k, tile);
             let fetched = match input {
-                Input::Maps(_) => None,
+                Input::Maps(_) => {
+                    let coordinates = tile.row | tile.column | tile.batch;
+                    wait_with(k, config, [coordinates.cvt::<i64>() + 1]);
+                    None
+                }
                 Input::Lines(lines) => {
                     let (a, b) = &**lines;
-                    let a = a.fetch(k, [tile.row * m, first * depth, of_a]);
-                    Some((a, b.fetch(k, [tile.column * n, first * depth, of_b])))
+                    let (a, from_a) = a.locate(k, [tile.row * m, first * depth, of_a]);
+                    let (b, from_b) = b.locate(k, [tile.column * n, first * depth, of_b]);
+                    let vectors = from_a.iter().chain(&from_b);
+                    wait_with(k, config, vectors.map(|vectors| vectors.address()));
+                    a.fetch(k, &from_a);
+                    b.fetch(k, &from_b);
+                    Some((a, b))
                 }
             };
             k.for_(range(first, end), state, |k, step, state| {

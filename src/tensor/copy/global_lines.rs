@@ -88,6 +88,21 @@ pub struct FetchedLines<'b, T> {
     start: Val<'b, i64>,
 }
 
+/// Two aligned vectors that have a unit of a tile.
+#[derive(Clone, Copy, Debug)]
+pub struct LineVectors<'b> {
+    from: Val<'b, Global<u32>>,
+    /// The unit has elements of the matrix.
+    is_inside: Val<'b, bool>,
+}
+
+impl<'b> LineVectors<'b> {
+    /// The address of the first vector.
+    pub(crate) fn address(&self) -> Val<'b, i64> {
+        self.from.ptr_to_int()
+    }
+}
+
 /// A tile in global memory. Offsets are elements from its first one.
 struct Origin<'b, T> {
     first: Val<'b, Global<T>>,
@@ -111,29 +126,38 @@ struct Unit<'b> {
 }
 
 impl<'b, T: Element> ThrLines<'b, T> {
-    /// Starts the loads of the tile that begins at (row, K, matrix) `origin`.
+    /// The tiles along K from the one that begins at (row, K, matrix) `origin`, and the vectors of that one.
     #[track_caller]
-    pub fn fetch(
+    pub fn locate(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &Body<'b, '_>,
         [row, along, matrix]: [Val<'b, i32>; 3],
-    ) -> FetchedLines<'b, T> {
+    ) -> (FetchedLines<'b, T>, Vec<LineVectors<'b>>) {
         let _call = k.call();
         let ([pitch, next], first) = (self.of.strides, row.cvt::<i64>());
         let first = if self.of.major == Major::K { first * pitch } else { first };
         let start = matrix.cvt::<i64>() * next + first;
         let fetched = FetchedLines { thr: self.clone(), row, start };
         let origin = fetched.origin(along);
-        for (number, unit) in (0..).zip(self.units(&origin)) {
-            self.load(k, &origin, number, &unit);
-        }
-        fetched
+        let vectors = |unit: Unit<'b>| LineVectors {
+            from: self.vectors(&origin, &unit),
+            is_inside: unit.line.lt(origin.left[0]) & unit.column.lt(origin.left[1]),
+        };
+        let all = self.units(&origin).into_iter().map(vectors).collect();
+        (fetched, all)
     }
 
-    /// Loads the vectors of a unit; others where these are not in the buffer.
-    fn load(&self, k: &mut Body<'b, '_>, origin: &Origin<'b, T>, number: u32, unit: &Unit<'b>) {
+    /// The vectors of a unit; others where these are not in the buffer.
+    fn vectors(&self, origin: &Origin<'b, T>, unit: &Unit<'b>) -> Val<'b, Global<u32>> {
         let window = origin.inside(unit.offset - unit.shift);
-        let from = origin.first.offset(window).ptr_cast::<u32>();
+        origin.first.offset(window).ptr_cast()
+    }
+
+    /// Loads the vectors of a unit.
+    fn load<'c>(&self, k: &Body<'c, '_>, number: u32, from: Val<'c, Global<u32>>)
+    where
+        'b: 'c,
+    {
         for first in [0, 4] {
             let words = from.load_vector::<4>(k, first as i32).lanes();
             for (word, register) in words.into_iter().zip(8 * number + first..) {
@@ -189,10 +213,24 @@ impl<'b, T: Element> ThrLines<'b, T> {
 }
 
 impl<'b, T: Element> FetchedLines<'b, T> {
+    /// Starts the loads of the first tile, from the vectors that [`locate`](ThrLines::locate) has found. Units beyond the
+    /// matrix are zero and take no access.
+    #[track_caller]
+    pub fn fetch(&self, k: &mut Body<'b, '_>, first: &[LineVectors<'b>]) {
+        let _call = k.call();
+        for (number, unit) in (0..).zip(first) {
+            k.if_else(
+                unit.is_inside,
+                |k| self.thr.load(k, number, unit.from),
+                |k| (0..8).for_each(|word| self.thr.words.set(k, 8 * number + word, 0)),
+            );
+        }
+    }
+
     /// Stores the tile from `along` on along K to `to`, (row, K), with zeros beyond K. Rows beyond the matrix have any elements of it.
     /// All threads of a warp group do it together. If `more` holds, the loads of the tile `depth` further start meanwhile.
     ///
-    /// Vectors that cross the ends of the buffer are loaded element by element.
+    /// LineVectors that cross the ends of the buffer are loaded element by element.
     #[track_caller]
     pub fn store(
         &self,
@@ -254,7 +292,8 @@ impl<'b, T: Element> FetchedLines<'b, T> {
             } else {
                 k.if_((thr.thread + (number * GROUP) as i32).lt(total as i32), store);
             }
-            k.if_(more, |k| thr.load(k, next, number, &following));
+            let following = thr.vectors(next, &following);
+            k.if_(more, |k| thr.load(k, number, following));
         }
     }
 
