@@ -293,6 +293,9 @@ fn the_assembler_has_no_remark_of_splits() {
         "sm90a_bf16_tn_64x128x64_s6_coop_streamk_strip8_direct_pdl",
         "sm90a_tf32_df32_tn_256x128x32_s4_coop_streamk_strip8_chunks_pdl",
         "sm90a_tf32_df32_tn_192x160x32_s4_coop_streamk_strip8_chunks_pdl",
+        "sm90a_f32_tn_128x64x16_s3_simt_streamk_strip8_direct_a4",
+        "sm90a_bf16_tn_32x32x64_s4_ms_k4_strip8_direct_a2_pdl",
+        "sm90a_bf16_tn_32x64x32_s2_ms_streamk_strip8_direct_a4_pdl",
         "sm90a_bf16_tn_128x256x64_s4_coop_k4_strip8_chunks_pdl",
         "sm80_f32_nt_64x64x16_s4_simt_k4_strip8_direct_a4",
         "sm90_f32_tn_128x128x32_s3_simt_k2_strip8_direct_a4",
@@ -335,6 +338,9 @@ fn plans_have_splits() {
     let simt = GemmConfig::simt(Target::SM_90A, Scalar::F32);
     let why = simt.explain(&GemmProblem::new(512, 512, 512), &Machine::H200).unwrap();
     assert!(why.config.splits.is_split() && why.prediction.fix_up_s > 0.0, "{why}");
+    // 324 tiles of 128 x 128 are 2.45 waves of 132 SMs.
+    let ragged = simt.explain(&GemmProblem::new(2300, 2300, 4096), &Machine::H200).unwrap();
+    assert_eq!(ragged.config.splits, Splits::Stream, "{ragged}");
     let large = simt.best(&GemmProblem::new(4096, 4096, 4096), &Machine::H200).unwrap();
     assert!(!large.splits.is_split(), "{large}");
 }

@@ -237,16 +237,21 @@ impl GemmConfig {
     }
 
     /// The configurations that split K: with as many equal splits as make about as many blocks of few tiles as a device runs at
-    /// once, half or a quarter as many, each with 4 steps or more.
+    /// once, half or a quarter as many, each with 4 steps or more; and stream-K, where the last wave of up to 4 leaves so many
+    /// blocks without work that others share at least an eighth of it.
     fn with_splits(self, problem: &GemmProblem, at_once: u32) -> impl Iterator<Item = GemmConfig> {
         let [rows, columns, steps] = self.tiles(problem);
         let tiles = u64::from(rows) * u64::from(columns) * u64::from(problem.batch);
         let max = (u64::from(at_once) / tiles.max(1)).min(64).min(u64::from(steps / 4)) as u32;
         // As many as leave none without steps.
         let full = move |splits: u32| steps.div_ceil(steps.div_ceil(splits.max(1)));
-        let splits = [max, max / 2, max / 4].map(full).into_iter().filter(|splits| *splits > 1);
+        let even = [max, max / 2, max / 4].map(full).into_iter().filter(|splits| *splits > 1);
+        let slots = tiles.div_ceil(at_once.into()) * u64::from(at_once);
+        let stream = self.cluster == [1, 1] && max < 2 && steps >= 8;
+        let stream = stream && slots <= 4 * u64::from(at_once) && 8 * tiles <= 7 * slots;
+        let splits = even.map(Splits::Even).chain(stream.then_some(Splits::Stream));
         splits.map(move |splits| {
-            let config = GemmConfig { splits: Splits::Even(splits), ..self };
+            let config = GemmConfig { splits, ..self };
             GemmConfig { registers: config.usual_registers(), ..config }
         })
     }

@@ -200,7 +200,12 @@ impl GemmModel {
         let longest = busy_s.max(memory_s).max(energy_s);
         let share = |seconds: f64| (seconds / longest).powf(power);
         let sum = share(busy_s) + share(memory_s) + share(energy_s);
-        let apart = if config.splits == Splits::Stream { STREAM_SHARE } else { 1.0 };
+        let [tensor_cores, other] = STREAM_SHARE;
+        let apart = match (config.splits, config.schedule) {
+            (Splits::Stream, Schedule::Simt) => other,
+            (Splits::Stream, _) => tensor_cores,
+            (Splits::Even(_), _) => 1.0,
+        };
         let seconds = longest * sum.powf(1.0 / power) * apart + copies_s;
         Prediction {
             seconds,
@@ -587,9 +592,9 @@ const LARGE_PART: [f64; 2] = [81_920.0, 6.0];
 /// Cycles from the last part that is written until the first part is read.
 const EXCHANGE_CYCLES: f64 = 2500.0;
 
-/// The measured time of stream-K over what its steps would take: neighbours are at different steps along K, and share no tiles
-/// of A and B in the L2 cache.
-const STREAM_SHARE: f64 = 1.3;
+/// The time of stream-K over what its steps would take: neighbours are at different steps along K, and share no tiles of A and B
+/// in the L2 cache. Measured with tensor cores; the products of other kernels hide more of it.
+const STREAM_SHARE: [f64; 2] = [1.3, 1.1];
 
 /// Returns whether tensor copies store parts of rows that are no lines of 128 bytes, or parts of transposed rows.
 fn narrow(config: &GemmConfig) -> bool {

@@ -12,6 +12,7 @@ use super::error::GemmError;
 use super::how::How;
 use super::problem::{GemmProblem, GemmStrides, MatrixStrides};
 use super::product::Operands;
+use super::threads::wait_with;
 use super::types::Types;
 
 /// Bytes of an aligned vector of the destination: a thread writes one.
@@ -42,7 +43,12 @@ type CopyArgs<'a, T> = CopyParams<T, crate::ir::builder::OnDevice<'a>>;
 ///
 /// Their source starts anywhere: two aligned vectors are loaded, and shifted together. At the ends of lines and of the
 /// source, elements are copied one by one.
-fn copy<'a, T: Element>(k: &mut Body<'a, '_>, of: &CopyArgs<'a, T>, part: Val<'a, u32>) {
+fn copy<'a, T: Element>(
+    k: &mut Body<'a, '_>,
+    config: &GemmConfig,
+    of: &CopyArgs<'a, T>,
+    part: Val<'a, u32>,
+) {
     let size = T::SCALAR.size_bytes();
     let elements = (VECTOR / size) as i32;
     k.if_(part.lt(of.parts), |k| {
@@ -59,6 +65,7 @@ fn copy<'a, T: Element>(k: &mut Body<'a, '_>, of: &CopyArgs<'a, T>, part: Val<'a
         let window = from - (shift / size as i32).cvt::<i64>();
         let read = window.ge(0) & (window + i64::from(2 * elements)).le(of.readable);
         let to = of.to.offset(to + first.cvt::<i64>());
+        wait_with(k, config, [of.from.offset(window).ptr_to_int() | to.ptr_to_int()]);
         k.if_else(
             read,
             |k| {
@@ -85,14 +92,11 @@ fn build_pack<T: Types>(config: &GemmConfig) -> Result<Kernel<Pack<T>>, GemmErro
     let name = format!("pack_{}_{}", <T::A as Element>::SCALAR, <T::B as Element>::SCALAR);
     let options = KernelOptions::default().block([THREADS, 1, 1]);
     let kernel = Kernel::<Pack<T>>::build_with(options, &name, config.target, |k, (a, b)| {
-        if config.programmatic {
-            k.griddepcontrol_launch_dependents();
-            k.griddepcontrol_wait();
-        }
+        config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         let part = (k.block_idx().x * THREADS as i32 + k.thread_idx().x).cvt::<u32>();
-        copy(k, &a, part);
+        copy(k, config, &a, part);
         // Below the parts of A the difference wraps, and is none of B.
-        copy(k, &b, part - a.parts);
+        copy(k, config, &b, part - a.parts);
     });
     Ok(kernel?)
 }
