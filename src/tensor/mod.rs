@@ -58,10 +58,9 @@ pub use atom::{
 };
 pub use copy::{
     AccumulatorMap, AsyncTile, ClusterPeers, FetchedLines, Filter, GlobalLines, GlobalRows,
-    Im2colCopy, LineVectors, LoadedElements, MatrixLoad, MatrixRing, Row, StagedStore,
-    StoreDestination, StoreWords, ThrAsyncTile, ThrLines, ThrStore, TmaCopy, TmaTensor,
-    autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear, cooperative_clear, copy, copy_if,
-    copy_zfill,
+    Im2colCopy, LoadedElements, MatrixLoad, MatrixRing, Row, StagedStore, StoreDestination,
+    StoreWords, ThrAsyncTile, ThrLines, ThrStore, TmaCopy, TmaTensor, autovec_copy,
+    autovec_copy_if, bulk_copy, bulk_store, clear, cooperative_clear, copy, copy_if, copy_zfill,
 };
 pub(crate) use copy::{lead, shifted};
 pub use error::{TensorError, TensorErrorKind};
@@ -69,6 +68,7 @@ pub use gemm::{
     AccumulatorOperand, AccumulatorRows, OnlineSoftmax, SmemOperand, WgmmaMainloop, WgmmaOperand,
     gemm,
 };
+pub(crate) use pipeline::wait_for_launch;
 pub use pipeline::{
     CpAsyncPipeline, CpAsyncState, DynamicScheduler, DynamicWork, HeadSections, OrderedBarrier,
     ParseRasterError, PipelineState, Raster, RowGroup, RowGroups, SequenceTile, Sequences,

@@ -237,8 +237,8 @@ impl GemmConfig {
     }
 
     /// The configurations that split K: with as many equal splits as make about as many blocks of few tiles as a device runs at
-    /// once, half or a quarter as many, each with 4 steps or more; and stream-K, where the last wave of up to 4 leaves so many
-    /// blocks without work that others share at least an eighth of it.
+    /// once, half or a quarter as many, each with 4 steps or more; and stream-K, where the last wave of up to 4 leaves an
+    /// eighth of the time of all blocks, or more, without work.
     fn with_splits(self, problem: &GemmProblem, at_once: u32) -> impl Iterator<Item = GemmConfig> {
         let [rows, columns, steps] = self.tiles(problem);
         let tiles = u64::from(rows) * u64::from(columns) * u64::from(problem.batch);

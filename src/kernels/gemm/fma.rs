@@ -7,7 +7,7 @@
 use crate::ir::builder::DeviceCoord;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Registers, Shared, Val, Vector, range};
-use crate::tensor::{CpAsyncPipeline, CpAsyncState};
+use crate::tensor::{CpAsyncPipeline, CpAsyncState, wait_for_launch};
 
 use super::config::{GemmConfig, SM_REGISTERS};
 use super::direct_store::DirectStore;
@@ -15,9 +15,7 @@ use super::epilogue::{EpilogueForm, EpilogueRef};
 use super::error::GemmError;
 use super::padded_tile::PaddedTile;
 use super::parts::Parts;
-use super::threads::{
-    ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block, wait_with,
-};
+use super::threads::{ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block};
 use super::types::Types;
 
 /// Rows and columns of a thread that follow each other.
@@ -92,7 +90,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                 load_line(k, read_a.offset(stage), tile_a, step, x);
                 load_line(k, read_b.offset(stage), tile_b, step, y);
             };
-            wait_with(k, &config, [copy_a.address(k), copy_b.address(k)]);
+            wait_for_launch(k, config.programmatic, [copy_a.address(k), copy_b.address(k)]);
             pipe.fill(k, |k, step, stage| {
                 let exists = steps.gt(step);
                 copy_a.tile(k, stage, exists, step == 0);

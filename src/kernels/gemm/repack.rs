@@ -5,14 +5,13 @@ use std::sync::{Mutex, PoisonError};
 use crate::arch::Major;
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
 use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid, LoadOptions};
-use crate::tensor::shifted;
+use crate::tensor::{shifted, wait_for_launch};
 
 use super::config::GemmConfig;
 use super::error::GemmError;
 use super::how::How;
 use super::problem::{GemmProblem, GemmStrides, MatrixStrides};
 use super::product::Operands;
-use super::threads::wait_with;
 use super::types::Types;
 
 /// Bytes of an aligned vector of the destination: a thread writes one.
@@ -45,7 +44,7 @@ type CopyArgs<'a, T> = CopyParams<T, crate::ir::builder::OnDevice<'a>>;
 /// source, elements are copied one by one.
 fn copy<'a, T: Element>(
     k: &mut Body<'a, '_>,
-    config: &GemmConfig,
+    programmatic: bool,
     of: &CopyArgs<'a, T>,
     part: Val<'a, u32>,
 ) {
@@ -65,7 +64,8 @@ fn copy<'a, T: Element>(
         let window = from - (shift / size as i32).cvt::<i64>();
         let read = window.ge(0) & (window + i64::from(2 * elements)).le(of.readable);
         let to = of.to.offset(to + first.cvt::<i64>());
-        wait_with(k, config, [of.from.offset(window).ptr_to_int() | to.ptr_to_int()]);
+        let known = [of.from.offset(window).ptr_to_int(), to.ptr_to_int()];
+        wait_for_launch(k, programmatic, known);
         k.if_else(
             read,
             |k| {
@@ -94,9 +94,9 @@ fn build_pack<T: Types>(config: &GemmConfig) -> Result<Kernel<Pack<T>>, GemmErro
     let kernel = Kernel::<Pack<T>>::build_with(options, &name, config.target, |k, (a, b)| {
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         let part = (k.block_idx().x * THREADS as i32 + k.thread_idx().x).cvt::<u32>();
-        copy(k, config, &a, part);
+        copy(k, config.programmatic, &a, part);
         // Below the parts of A the difference wraps, and is none of B.
-        copy(k, config, &b, part - a.parts);
+        copy(k, config.programmatic, &b, part - a.parts);
     });
     Ok(kernel?)
 }

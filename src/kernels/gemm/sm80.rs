@@ -9,7 +9,7 @@ use crate::ir::{Body, Element, Val, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
     AsyncTile, CpAsyncPipeline, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, RegisterTensor,
-    SharedTensor, Tensor, TiledMma, ValType,
+    SharedTensor, Tensor, TiledMma, ValType, wait_for_launch,
 };
 
 use super::config::{GemmConfig, SWIZZLE_ALIGN};
@@ -17,9 +17,7 @@ use super::direct_store::DirectStore;
 use super::epilogue::{EpilogueForm, EpilogueRef};
 use super::error::GemmError;
 use super::parts::Parts;
-use super::threads::{
-    ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block, wait_with,
-};
+use super::threads::{ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block};
 use super::types::{Types, in_memory, val_type};
 
 /// Everything that is known before the kernel runs.
@@ -102,7 +100,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                 )
             });
             let operands = (from_a, from_b);
-            wait_with(k, &config, [copy_a.address(), copy_b.address()]);
+            wait_for_launch(k, config.programmatic, [copy_a.address(), copy_b.address()]);
             pipe.fill(k, |k, step, stage| {
                 let depth = (part.first + step) * depth;
                 copy_a.start(k, stage, depth);

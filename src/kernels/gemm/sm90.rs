@@ -16,7 +16,7 @@ use crate::tensor::{
     GlobalLines, GlobalRows, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor, RowGroups,
     SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines, ThrStore, Tile,
     TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensor, ValType, WarpRole, Wgmma,
-    WgmmaMainloop, warp_roles,
+    WgmmaMainloop, wait_for_launch, warp_roles,
 };
 
 use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
@@ -26,7 +26,6 @@ use super::groups::GroupParams;
 use super::parts::{Part, Parts};
 use super::problem::{GemmProblem, GemmStrides};
 use super::split::{SplitArgs, SplitParams, Threads};
-use super::threads::wait_with;
 use super::types::{Types, in_memory, val_type};
 
 /// Bytes of a line of the L2 cache.
@@ -346,7 +345,8 @@ impl Plan {
         }
     }
 
-    /// The kernel.
+    /// The kernel. A producer finds its first tile before it waits for the launch before this one; the bounds of groups are in
+    /// memory.
     fn body<'a, T: Types>(
         &self,
         k: &mut Body<'a, '_>,
@@ -361,9 +361,8 @@ impl Plan {
         let staging =
             k.shared_aligned::<T::D>(config.consumers() * store.elements(), SWIZZLE_ALIGN);
         let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
-        let pipe =
-            TmaPipeline::new(k, config.stages, bytes, arrivals).cluster(config.cluster_blocks());
-        let pipe = pipe.written_by(config.writers());
+        let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals);
+        let pipe = pipe.cluster(config.cluster_blocks()).written_by(config.writers());
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
         let parts = Parts::new(k, config, (tiles, output.row_groups()), sizes.steps);
@@ -375,13 +374,11 @@ impl Plan {
         pipe.cluster_sync(k, BarrierForm::Aligned);
         let roles = WarpRole::producer_and_consumers(config.consumers(), config.registers);
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
+            (config.programmatic && (role > 0 || config.grouped)).then(|| k.griddepcontrol_wait());
             if role == 0 {
                 let producer = Producer { plan, sizes, input, pipe, sa: &sa, sb: &sb };
-                // The bounds of groups are in memory.
-                (config.programmatic && config.grouped).then(|| k.griddepcontrol_wait());
                 return k.if_(thread.lt(config.writers().max(1)), |k| producer.produce(k, parts));
             }
-            config.programmatic.then(|| k.griddepcontrol_wait());
             let mma_thread = if config.is_pingpong() { thread % GROUP } else { thread - GROUP };
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
             let to = staging.offset(group * store.elements());
@@ -426,21 +423,14 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
         parts.for_each(k, pipe.producer(k), |k, Part { tile, first, end, .. }, state| {
             let [of_a, of_b] = [sizes.batched_a, sizes.batched_b].map(|next| tile.batch * next);
             let first_row = parts.tiles.first_row(k, tile);
+            let known = [(tile.row | tile.column | tile.batch).cvt::<i64>() + 1];
+            wait_for_launch(k, config.programmatic && config.writers() == 0, known);
             let fetched = match input {
-                Input::Maps(_) => {
-                    let coordinates = tile.row | tile.column | tile.batch;
-                    wait_with(k, config, [coordinates.cvt::<i64>() + 1]);
-                    None
-                }
+                Input::Maps(_) => None,
                 Input::Lines(lines) => {
-                    let (a, b) = &**lines;
-                    let (a, from_a) = a.locate(k, [tile.row * m, first * depth, of_a]);
-                    let (b, from_b) = b.locate(k, [tile.column * n, first * depth, of_b]);
-                    let vectors = from_a.iter().chain(&from_b);
-                    wait_with(k, config, vectors.map(|vectors| vectors.address()));
-                    a.fetch(k, &from_a);
-                    b.fetch(k, &from_b);
-                    Some((a, b))
+                    let at_a = [tile.row * m, first * depth, of_a];
+                    let at_b = [tile.column * n, first * depth, of_b];
+                    Some(lines.0.fetch_with(k, at_a, (&lines.1, at_b), config.programmatic))
                 }
             };
             k.for_(range(first, end), state, |k, step, state| {
@@ -524,10 +514,9 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
         let (kept, parts) = (k.registers::<u32>(config.kept_words()), config.store_parts());
         kept.fill(k, 0);
         let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
-        let start = (self.pipe.consumer(k), none);
+        let (start, steps) = ((self.pipe.consumer(k), none), self.sizes.steps);
         let (_, last) = tiles.for_each(k, start, |k, tile, (state, before)| {
             let is_idle = tiles.is_behind(k, tile, self.threads.group * WGMMA_ROWS);
-            let steps = self.sizes.steps;
             // The tile before stays in registers until one is multiplied.
             self.products.unless(k, (is_idle, steps), (state, before), |k| {
                 let (acc, origin) = (self.accumulators(k), self.origin(before));

@@ -215,19 +215,6 @@ impl<'h, T: Types, E: EpilogueParameter> ThreadsArgs<'h, T, E> {
     }
 }
 
-/// Waits for the launch before this one, if the configuration overlaps with it, when addresses are known. Their bits together
-/// are not 0, but the assembler does not know: it would compute them after the wait.
-pub(super) fn wait_with<'b>(
-    k: &mut Body<'b, '_>,
-    config: &GemmConfig,
-    addresses: impl IntoIterator<Item = Val<'b, i64>>,
-) {
-    let all = addresses.into_iter().reduce(|all, address| all | address);
-    if let (true, Some(all)) = (config.programmatic, all) {
-        k.if_(all.ne(0), |k| k.griddepcontrol_wait());
-    }
-}
-
 /// The number of tiles of a size.
 pub(super) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
     (size + (tile - 1)) / tile

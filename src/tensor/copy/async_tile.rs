@@ -343,7 +343,7 @@ impl<'b, T: Element> LoadedElements<'b, T> {
 type Unit<'b, T> = (Val<'b, Global<T>>, Val<'b, Shared<T>>, Val<'b, bool>, Val<'b, i32>);
 
 impl<'b, T: Element> ThrAsyncTile<'b, T> {
-    /// The address of the thread's first element of the first tile.
+    /// The address of the first element of the thread.
     pub(crate) fn address(&self) -> Val<'b, i64> {
         self.from.ptr_to_int()
     }

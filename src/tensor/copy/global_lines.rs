@@ -5,6 +5,7 @@ use crate::ir::builder::DeviceCoord;
 use crate::ir::{Body, Element, Global, Registers, Val, range};
 
 use super::global_rows::{lead, shifted};
+use crate::tensor::pipeline::wait_for_launch;
 use crate::tensor::view::tensor::SharedTensor;
 
 /// Bytes of an aligned vector.
@@ -89,18 +90,10 @@ pub struct FetchedLines<'b, T> {
 }
 
 /// Two aligned vectors that have a unit of a tile.
-#[derive(Clone, Copy, Debug)]
-pub struct LineVectors<'b> {
+struct LineVectors<'b> {
     from: Val<'b, Global<u32>>,
     /// The unit has elements of the matrix.
     is_inside: Val<'b, bool>,
-}
-
-impl<'b> LineVectors<'b> {
-    /// The address of the first vector.
-    pub(crate) fn address(&self) -> Val<'b, i64> {
-        self.from.ptr_to_int()
-    }
 }
 
 /// A tile in global memory. Offsets are elements from its first one.
@@ -126,14 +119,31 @@ struct Unit<'b> {
 }
 
 impl<'b, T: Element> ThrLines<'b, T> {
-    /// The tiles along K from the one that begins at (row, K, matrix) `origin`, and the vectors of that one.
+    /// Starts the loads of the tiles of two operands that begin at (row, K, matrix). `programmatic` holds in a launch that
+    /// overlaps with the one before: all addresses are computed, then it waits for that one.
     #[track_caller]
-    pub fn locate(
+    pub fn fetch_with<U: Element>(
         &self,
-        k: &Body<'b, '_>,
+        k: &mut Body<'b, '_>,
+        origin: [Val<'b, i32>; 3],
+        (other, of_other): (&ThrLines<'b, U>, [Val<'b, i32>; 3]),
+        programmatic: bool,
+    ) -> (FetchedLines<'b, T>, FetchedLines<'b, U>) {
+        let _call = k.call();
+        let (fetched, units) = self.locate(origin);
+        let (other, of_other) = other.locate(of_other);
+        let all = units.iter().chain(&of_other);
+        wait_for_launch(k, programmatic, all.map(|unit| unit.from.ptr_to_int()));
+        fetched.start(k, &units);
+        other.start(k, &of_other);
+        (fetched, other)
+    }
+
+    /// The tiles along K from the tile at (row, K, matrix), and the vectors of that tile.
+    fn locate(
+        &self,
         [row, along, matrix]: [Val<'b, i32>; 3],
     ) -> (FetchedLines<'b, T>, Vec<LineVectors<'b>>) {
-        let _call = k.call();
         let ([pitch, next], first) = (self.of.strides, row.cvt::<i64>());
         let first = if self.of.major == Major::K { first * pitch } else { first };
         let start = matrix.cvt::<i64>() * next + first;
@@ -213,11 +223,8 @@ impl<'b, T: Element> ThrLines<'b, T> {
 }
 
 impl<'b, T: Element> FetchedLines<'b, T> {
-    /// Starts the loads of the first tile, from the vectors that [`locate`](ThrLines::locate) has found. Units beyond the
-    /// matrix are zero and take no access.
-    #[track_caller]
-    pub fn fetch(&self, k: &mut Body<'b, '_>, first: &[LineVectors<'b>]) {
-        let _call = k.call();
+    /// Loads the vectors of the first tile. Units beyond the matrix are zero, without an access.
+    fn start(&self, k: &mut Body<'b, '_>, first: &[LineVectors<'b>]) {
         for (number, unit) in (0..).zip(first) {
             k.if_else(
                 unit.is_inside,

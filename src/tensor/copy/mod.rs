@@ -18,7 +18,7 @@ pub(super) mod tma_tensor;
 pub use async_tile::{AsyncTile, LoadedElements, ThrAsyncTile};
 pub use bulk::{bulk_copy, bulk_store};
 pub use clear::{clear, cooperative_clear};
-pub use global_lines::{FetchedLines, GlobalLines, LineVectors, ThrLines};
+pub use global_lines::{FetchedLines, GlobalLines, ThrLines};
 pub use global_rows::GlobalRows;
 pub(crate) use global_rows::{lead, shifted};
 pub use im2col::{Filter, Im2colCopy};

@@ -1,6 +1,7 @@
 //! Rings of stages with their barriers, warp-group roles, work schedulers and rasterization.
 
 pub(super) mod cp_async;
+pub(super) mod launch;
 pub(super) mod raster;
 pub(super) mod roles;
 pub(super) mod row_groups;
@@ -11,6 +12,7 @@ pub(super) mod tma_store;
 pub(super) mod work;
 
 pub use cp_async::{CpAsyncPipeline, CpAsyncState};
+pub(crate) use launch::wait_for_launch;
 pub use raster::{ParseRasterError, Raster};
 pub use roles::{WarpRole, warp_roles};
 pub use row_groups::{RowGroup, RowGroups};
