@@ -152,7 +152,7 @@ fn blocks_without_roles_share_a_tile() {
         let even = [(2, 69, 40, 5), (3, 30, 136, 7), (4, 8, 16, 4)]
             .map(|(parts, m, n, steps)| (Splits::Even(parts), m, n, steps));
         let runs = [(69, 40, 19), (130, 136, 9)].map(|(m, n, steps)| (Splits::Stream, m, n, steps));
-        for (splits, m, n, steps) in sample(2, even).into_iter().chain(sample(1, runs)) {
+        for (splits, m, n, steps) in sample(2, even).chain(sample(1, runs)) {
             let config = GemmConfig { splits, ..config };
             assert_eq!(config.check(), Ok(()), "{config}");
             let ragged = if config.alignment == 2 { 3 } else { 8 };
