@@ -69,6 +69,7 @@ pub use gemm::{
     AccumulatorOperand, AccumulatorRows, OnlineSoftmax, SmemOperand, WgmmaMainloop, WgmmaOperand,
     gemm,
 };
+pub(crate) use pipeline::wait_for_launch;
 pub use pipeline::{
     CpAsyncPipeline, CpAsyncState, DynamicScheduler, DynamicWork, GroupSizes, HeadSections,
     OrderedBarrier, ParseRasterError, PipelineState, Raster, RowGroup, RowGroups, SequenceTile,

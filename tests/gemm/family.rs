@@ -223,6 +223,19 @@ fn multistage_kernels() {
             Case::new(problem).check::<bf16, bf16>(&device, config);
         }
     }
+    // Small and half as deep tiles, of every alignment; columns of D that are written in fours, in pairs, and one by one.
+    let of = |tile| GemmConfig { tile, ..small };
+    for (config, m, n, k) in [
+        (of([32, 32, 64]), 40, 44, 136),
+        (of([32, 64, 32]), 40, 66, 40),
+        (of([64, 32, 32]), 70, 34, 32),
+        (GemmConfig { alignment: 4, stages: 3, ..of([32, 32, 32]) }, 37, 38, 18),
+        (GemmConfig { alignment: 2, ..of([64, 64, 32]) }, 37, 41, 35),
+        (GemmConfig { major_a: Major::Mn, major_b: Major::Mn, ..of([32, 32, 64]) }, 40, 48, 70),
+    ] {
+        assert_eq!(config.check(), Ok(()), "{config}");
+        Case::new(GemmProblem::new(m, n, k)).check::<bf16, bf16>(&device, config);
+    }
     let wide = GemmConfig { d: Scalar::F32, c: Scalar::F32, ..small };
     Case::new(GemmProblem::new(70, 67, 72)).check::<bf16, f32>(&device, wide);
     let halves = GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_89, Scalar::F16, [64, 64]) };

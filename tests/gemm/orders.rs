@@ -5,7 +5,9 @@ use crate::support::slow::sample;
 
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Kernel, KernelIr, Target, Untyped, bf16};
-use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem, Schedule, Splits, StoreForm};
+use tilewright::kernels::gemm::{
+    Gemm, GemmArgs, GemmConfig, GemmProblem, LoadForm, Schedule, Splits, StoreForm,
+};
 use tilewright::runtime::{Arg, Device};
 use tilewright::sim::{Options, Order};
 use tilewright::tensor::Raster;
@@ -50,6 +52,48 @@ fn no_order_of_warps_changes_a_result() {
             // At least two tiles along M, and two along N where a tile has at most 128 columns.
             Case::new(GemmProblem::new(136, 136, 264)).check_any(&device, config);
         }
+    }
+}
+
+/// A programmatic launch reads and writes nothing before the one before it has ended: D of one is A of the next one, which is
+/// overwritten by the third one.
+#[test]
+fn programmatic_products_wait_for_the_one_before() {
+    let pdl = |config| GemmConfig { programmatic: true, ..config };
+    let base = cooperative();
+    let multistage = GemmConfig::sm80(Target::SM_90, Scalar::Bf16, [64, 64]);
+    let simt = GemmConfig { tile: [64, 64, 16], ..GemmConfig::simt(Target::SM_90, Scalar::Bf16) };
+    let threads = GemmConfig { load: LoadForm::Threads, store: StoreForm::Direct, ..base };
+    let configs = [
+        base,
+        GemmConfig { tile: [128, 64, 64], schedule: Schedule::Pingpong, ..base },
+        GemmConfig { tile: [64, 64, 64], registers: None, ..threads },
+        pdl(multistage),
+        pdl(GemmConfig { splits: Splits::Even(2), ..multistage }),
+        pdl(GemmConfig { splits: Splits::Stream, ..multistage }),
+        pdl(simt),
+    ];
+    let device = in_order(Order::Random { seed: 5 });
+    let size = 128;
+    let problem = GemmProblem::new(size, size, size);
+    let one = |i: usize| bf16::from_f32(if i % (size as usize + 1) == 1 { 1.0 } else { 0.0 });
+    let b: Vec<bf16> = (0..(size * size) as usize).map(one).collect();
+    let a: Vec<bf16> =
+        (0..(size * size) as usize).map(|i| bf16::from_f32((i % 7) as f32)).collect();
+    for config in configs {
+        assert_eq!(config.check(), Ok(()), "{config}");
+        let function = Gemm::<bf16>::new(config).unwrap().load(&device).unwrap();
+        let [a, b] = [&a, &b].map(|x| device.upload(x).unwrap());
+        let [mut x, mut y] = [(); 2].map(|()| device.zeros::<bf16>(a.len()).unwrap());
+        for _ in 0..2 {
+            function.launch(&problem, GemmArgs::new(&a, &b, &mut x)).unwrap();
+            function.launch(&problem, GemmArgs::new(&x, &b, &mut y)).unwrap();
+        }
+        // Row `j` of B is column `j + 1` of the product, so each product shifts columns by one: `B[n, k]` is 1 at `k = n + 1`.
+        let (a, y) = (a.to_vec().unwrap(), y.to_vec().unwrap());
+        let n = size as usize;
+        let expected = |i: usize| if i % n + 2 < n { a[i + 2] } else { bf16::from_f32(0.0) };
+        assert!((0..n * n).all(|i| y[i] == expected(i)), "{config}");
     }
 }
 

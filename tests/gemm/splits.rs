@@ -65,8 +65,11 @@ fn sums_of_parts_are_reproducible() {
     let config = GemmConfig { splits: Splits::Even(4), ..GemmConfig::sm90(Scalar::F16, [64, 64]) };
     let stream = GemmConfig { splits: Splits::Stream, ..config };
     let ms = GemmConfig::sm80(Target::SM_80, Scalar::F16, [64, 64]);
+    let simt = GemmConfig { tile: [64, 64, 16], ..GemmConfig::simt(Target::SM_80, Scalar::F16) };
+    let [ms_stream, simt] = [ms, simt].map(|of| GemmConfig { splits: Splits::Stream, ..of });
     let ms = GemmConfig { splits: Splits::Even(3), ..ms };
-    for (config, m) in [(config, 100), (stream, 100), (stream, 190), (ms, 70)] {
+    let all = [(config, 100), (stream, 100), (stream, 190), (ms, 70), (ms_stream, 70), (simt, 70)];
+    for (config, m) in all {
         let problem = GemmProblem::new(m as u32, 136, 1024);
         let mut results = Vec::new();
         for seed in 0..3 {
@@ -201,8 +204,11 @@ fn blocks_without_roles_share_a_tile() {
     ];
     for (seed, config) in (0..).zip(configs) {
         let device = device_in(Order::Random { seed });
-        for (parts, m, n, steps) in sample(2, [(2, 69, 40, 5), (3, 30, 136, 7), (4, 8, 16, 4)]) {
-            let config = GemmConfig { splits: Splits::Even(parts), ..config };
+        let even = [(2, 69, 40, 5), (3, 30, 136, 7), (4, 8, 16, 4)]
+            .map(|(parts, m, n, steps)| (Splits::Even(parts), m, n, steps));
+        let runs = [(69, 40, 19), (130, 136, 9)].map(|(m, n, steps)| (Splits::Stream, m, n, steps));
+        for (splits, m, n, steps) in sample(2, even).chain(sample(1, runs)) {
+            let config = GemmConfig { splits, ..config };
             assert_eq!(config.check(), Ok(()), "{config}");
             let ragged = if config.alignment == 2 { 3 } else { 8 };
             let k = steps * config.tile[2] - if config.tile[2] > 8 { ragged } else { 0 };
@@ -220,11 +226,15 @@ fn blocks_without_roles_share_a_tile() {
 fn runs_cover_all_steps() {
     let plain = GemmConfig { stages: 2, ..GemmConfig::sm90(Scalar::F16, [64, 8]) };
     let plain = GemmConfig { store: StoreForm::Rows, ..plain };
-    let config = GemmConfig { splits: Splits::Stream, ..plain };
+    let ms = GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_80, Scalar::F16, [64, 64]) };
+    let simt = GemmConfig { tile: [32, 64, 16], ..GemmConfig::simt(Target::SM_80, Scalar::F16) };
     let mut rng = Rng::new(21);
     let device = device_in(Order::RoundRobin);
-    for _ in 0..if slow() { 200 } else { 16 } {
-        let [m, n, k] = [64 * (1 + rng.below(3)), 8 * (1 + rng.below(4)), 64 * (1 + rng.below(9))];
+    for case in 0..if slow() { 200 } else { 16 } {
+        let plain = [plain, plain, ms, simt][case % 4];
+        let config = GemmConfig { splits: Splits::Stream, ..plain };
+        let size = |mode: usize, tiles: usize| plain.tile[mode] as usize * (1 + tiles);
+        let [m, n, k] = [size(0, rng.below(3)), size(1, rng.below(4)), size(2, rng.below(9))];
         let batch = 1 + rng.below(2);
         let problem = GemmProblem::new(m as u32, n as u32, k as u32);
         let problem = GemmProblem { batch: batch as u32, ..problem };
@@ -257,6 +267,10 @@ fn grids_of_shared_steps() {
     assert_eq!(blocks(config, 256, 256, 64), 4);
     assert_eq!(blocks(config, 8192, 8192, 64), 132);
     assert_eq!(blocks(GemmConfig { cluster: [2, 1], ..config }, 8192, 8192, 64), 132);
+    // Four blocks of 3 stages of 16 KiB stay on an SM of 227 KiB.
+    let ms = GemmConfig::sm80(Target::SM_90, Scalar::Bf16, [64, 64]);
+    let ms = GemmConfig { splits: Splits::Stream, ..ms };
+    assert_eq!((blocks(ms, 64, 64, 65536), blocks(ms, 8192, 8192, 64)), (256, 4 * 132));
 }
 
 #[test]
@@ -274,11 +288,8 @@ fn splits_have_rules() {
     assert!(said(grouped).contains("no exchanged operands, clusters or splits"));
     let stream = GemmConfig { splits: Splits::Stream, ..base };
     assert_eq!(stream.to_string().parse(), Ok(stream));
-    let simt = GemmConfig { splits: Splits::Stream, ..GemmConfig::simt(base.target, Scalar::F32) };
-    assert_eq!(
-        said(simt),
-        "`splits` cannot be `Stream`: only cooperative warp groups share runs of steps"
-    );
+    let old = GemmConfig { programmatic: true, ..GemmConfig::simt(Target::SM_89, Scalar::F32) };
+    assert_eq!(said(old), "`programmatic` cannot be `true`: programmatic launches need sm_90");
     let wide = GemmConfig::sm80(base.target, Scalar::Bf16, [128, 128]);
     assert!(said(GemmConfig { splits: Splits::Even(2), ..wide }).contains("more than 64 accum"));
     let wide = GemmConfig { splits: Splits::Even(2), ..swapped(Scalar::Bf16, [144, 256]) };
@@ -337,11 +348,20 @@ fn the_assembler_has_no_remark_of_splits() {
         "sm90a_bf16_tn_64x128x64_s6_coop_streamk_strip8_direct_pdl",
         "sm90a_tf32_df32_tn_256x128x32_s4_coop_streamk_strip8_chunks_pdl",
         "sm90a_tf32_df32_tn_192x160x32_s4_coop_streamk_strip8_chunks_pdl",
+        "sm90a_f32_tn_128x64x16_s3_simt_streamk_strip8_direct_a4",
+        "sm90a_bf16_tn_32x32x64_s4_ms_k4_strip8_direct_a2_pdl",
+        "sm90a_bf16_tn_32x64x32_s2_ms_streamk_strip8_direct_a4_pdl",
         "sm90a_bf16_tn_128x256x64_s4_coop_k4_strip8_chunks_pdl",
         "sm80_f32_nt_64x64x16_s4_simt_k4_strip8_direct_a4",
         "sm90_f32_tn_128x128x32_s3_simt_k2_strip8_direct_a4",
         "sm80_bf16_tn_128x64x64_s3_ms_k8_strip8_direct_a2",
         "sm90_bf16_nt_256x64x64_s3_ms_k4_strip8_direct_alpha_beta_biascol_relu",
+        "sm80_f32_nt_64x64x16_s4_simt_streamk_strip8_direct_a4",
+        "sm90_f32_tn_128x128x32_s3_simt_streamk_strip8_direct_a4",
+        "sm90_bf16_tn_64x64x16_s4_simt_streamk_strip8_direct_a2",
+        "sm80_bf16_tn_128x64x64_s3_ms_streamk_strip8_direct_a2",
+        "sm90_bf16_tn_64x128x64_s3_ms_streamk_strip8_direct",
+        "sm90_bf16_nt_256x64x64_s3_ms_streamk_strip8_direct_alpha_beta_biascol_relu",
     ];
     let named = names.iter().map(|name| name.parse().unwrap());
     for config in named.chain(every_split().into_iter().step_by(if slow() { 1 } else { 24 })) {
@@ -373,6 +393,9 @@ fn plans_have_splits() {
     let simt = GemmConfig::simt(Target::SM_90A, Scalar::F32);
     let why = simt.explain(&GemmProblem::new(512, 512, 512), &Machine::H200).unwrap();
     assert!(why.config.splits.is_split() && why.prediction.fix_up_s > 0.0, "{why}");
+    // 324 tiles of 128 x 128 are 2.45 waves of 132 SMs.
+    let ragged = simt.explain(&GemmProblem::new(2300, 2300, 4096), &Machine::H200).unwrap();
+    assert_eq!(ragged.config.splits, Splits::Stream, "{ragged}");
     let large = simt.best(&GemmProblem::new(4096, 4096, 4096), &Machine::H200).unwrap();
     assert!(!large.splits.is_split(), "{large}");
 }

@@ -91,11 +91,12 @@ impl GemmConfig {
                 tile('K', k, holds, rule)
             }
             Schedule::Multistage => {
-                let whole = |extent: u32| [64, 128, 256].contains(&extent);
-                let rule = "64, 128 or 256";
+                let whole = |extent: u32| [32, 64, 128, 256].contains(&extent);
+                let rule = "32, 64, 128 or 256";
                 tile('M', m, whole(m), rule)?;
                 tile('N', n, whole(n), rule)?;
-                tile('K', k, k == line, "128 bytes")
+                // Elements along M or N are whole lines of 64 bytes, too.
+                tile('K', k, k == line || 2 * k == line, "64 or 128 bytes")
             }
             Schedule::Cooperative | Schedule::Pingpong => {
                 // Along the rows of the instruction, and along its columns.
@@ -194,8 +195,6 @@ impl GemmConfig {
             None
         } else if self.is_pingpong() {
             Some("warp groups with tiles of their own do not split K")
-        } else if self.splits == Splits::Stream && self.schedule != Schedule::Cooperative {
-            Some("only cooperative warp groups share runs of steps")
         } else if self.store == StoreForm::Overlapped {
             Some("a split tile is not written under the next one")
         } else if self.store == StoreForm::Direct && self.consumers() > 1 {
@@ -277,6 +276,11 @@ impl GemmConfig {
             }
             StoreForm::Overlapped => None,
         }
+    }
+
+    pub(super) fn programmatic_rule(&self) -> Option<&'static str> {
+        let offers = self.target.offers(Target::SM_90);
+        (self.programmatic && !offers).then_some("programmatic launches need sm_90")
     }
 
     /// Checks the threads and the shared memory of a block.

@@ -391,6 +391,9 @@ impl GemmConfig {
     /// Rows and columns of a tile that one warp of the multistage kernel multiplies.
     pub const fn warp_tile(&self) -> [u32; 2] {
         match (self.tile[0], self.tile[1]) {
+            // Four warps share the copies of a small tile.
+            (32, 32) => [16, 16],
+            (32, 64) | (64, 32) => [16, 32],
             (0..=64, 0..=128) | (128, 0..=64) => [32, 32],
             // With twice as many threads each copies fewer lines.
             (0..=64, _) => [32, 64],
@@ -628,7 +631,7 @@ impl GemmConfig {
     }
 
     /// The grid for a problem on a device with `sms` SMs. Blocks of warp-specialised kernels stay, and
-    /// take tile after tile; of the others, each has one tile.
+    /// take tile after tile; of the others, each has one tile, or a run of steps where they share them by stream-K.
     pub fn grid(&self, problem: &GemmProblem, sms: u32) -> Grid {
         let [rows, columns, steps] = self.tiles(problem).map(u64::from);
         let [m, n] = self.cluster.map(|blocks| u64::from(blocks.max(1)));
@@ -637,9 +640,13 @@ impl GemmConfig {
             .div_ceil(m)
             .saturating_mul(columns.div_ceil(n))
             .saturating_mul(self.matrices(problem).into());
-        let max = match self.schedule {
-            Schedule::Simt | Schedule::Multistage => u64::MAX,
-            Schedule::Cooperative | Schedule::Pingpong => u64::from(sms) / cluster,
+        let max = match self.splits {
+            _ if self.is_warp_specialised() => u64::from(sms) / cluster,
+            // Each block may stay, because the shared memory of a block is at most that of an SM.
+            Splits::Stream => {
+                u64::from(sms) * u64::from(self.resident(self.target.max_shared_bytes()))
+            }
+            Splits::Even(_) => u64::MAX,
         };
         let blocks = self.splits.blocks(clusters, steps, max).saturating_mul(cluster);
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);

@@ -37,7 +37,8 @@ const SIMT: [([u32; 3], u32); 4] =
 const CLUSTERS: [[u32; 2]; 6] = [[1, 1], [2, 1], [4, 1], [1, 2], [1, 4], [2, 2]];
 
 /// Tiles of the multistage kernel.
-const SM80: [[u32; 2]; 4] = [[128, 256], [128, 128], [64, 128], [64, 64]];
+const SM80: [[u32; 2]; 7] =
+    [[128, 256], [128, 128], [64, 128], [64, 64], [64, 32], [32, 64], [32, 32]];
 
 impl GemmConfig {
     /// The configurations for a problem, on a machine, with the target, the types, the
@@ -236,16 +237,21 @@ impl GemmConfig {
     }
 
     /// The configurations that split K: with as many equal splits as make about as many blocks of few tiles as a device runs at
-    /// once, half or a quarter as many, each with 4 steps or more.
+    /// once, half or a quarter as many, each with 4 steps or more; and stream-K, where the last wave of up to 4 leaves an
+    /// eighth of the time of all blocks, or more, without work.
     fn with_splits(self, problem: &GemmProblem, at_once: u32) -> impl Iterator<Item = GemmConfig> {
         let [rows, columns, steps] = self.tiles(problem);
         let tiles = u64::from(rows) * u64::from(columns) * u64::from(problem.batch);
         let max = (u64::from(at_once) / tiles.max(1)).min(64).min(u64::from(steps / 4)) as u32;
         // As many as leave none without steps.
         let full = move |splits: u32| steps.div_ceil(steps.div_ceil(splits.max(1)));
-        let splits = [max, max / 2, max / 4].map(full).into_iter().filter(|splits| *splits > 1);
+        let even = [max, max / 2, max / 4].map(full).into_iter().filter(|splits| *splits > 1);
+        let slots = tiles.div_ceil(at_once.into()) * u64::from(at_once);
+        let stream = self.cluster == [1, 1] && max < 2 && steps >= 8;
+        let stream = stream && slots <= 4 * u64::from(at_once) && 8 * tiles <= 7 * slots;
+        let splits = even.map(Splits::Even).chain(stream.then_some(Splits::Stream));
         splits.map(move |splits| {
-            let config = GemmConfig { splits: Splits::Even(splits), ..self };
+            let config = GemmConfig { splits, ..self };
             GemmConfig { registers: config.usual_registers(), ..config }
         })
     }
@@ -306,8 +312,17 @@ impl GemmConfig {
             for tile in SM80 {
                 let base = self.wanted(GemmConfig::sm80(self.target, self.a, tile));
                 // A swizzle width of 2048 rows. Blocks of small tiles share an SM.
-                let base = GemmConfig { raster: Raster::Swizzle { width: 2048 / tile[0] }, ..base };
+                let raster = Raster::Swizzle { width: 2048 / tile[0] };
+                let programmatic = self.target.offers(Target::SM_90)
+                    && !base.suffers_from_overlap(problem, machine);
+                // A short product has less to copy in steps of half the depth.
+                let depth = base.tile[2] / if 2 * problem.k <= base.tile[2] { 2 } else { 1 };
+                let tile = [tile[0], tile[1], depth];
+                let base = GemmConfig { tile, raster, programmatic, ..base };
                 let max = if tile[0] * tile[1] > 128 * 128 { 4 } else { 3 };
+                // All steps of a short product are in flight at once.
+                let steps = problem.k.div_ceil(depth);
+                let max = if steps < 5 { steps + 1 } else { max };
                 let aligned =
                     [16, 8, 4, size].into_iter().map(|alignment| GemmConfig { alignment, ..base });
                 let mut aligned = aligned.filter(|config| config.alignment >= size);

@@ -7,6 +7,9 @@ use crate::tensor::Tile;
 
 use super::epilogue::EpilogueRef;
 
+/// A row of a thread, relative to its first one, with its registers and their columns.
+type Row = (i32, Vec<(u32, i32)>);
+
 /// Stores the elements of a tile of D from registers.
 pub(super) struct DirectStore<'b, D> {
     d: Val<'b, GlobalMut<D>>,
@@ -61,8 +64,7 @@ impl<'b, D: Number> DirectStore<'b, D> {
         let [row, column] = entries(k, first);
         let column = if self.sums > 1 { column / self.sums } else { column };
         let (row, column) = (self.origin[0] + row, self.origin[1] + column);
-        // The registers of each row, with their columns.
-        let mut rows: Vec<(i32, Vec<(u32, i32)>)> = Vec::new();
+        let mut rows: Vec<Row> = Vec::new();
         for (register, [down, right]) in (0..).zip(offsets) {
             match rows.iter_mut().find(|(row, _)| row == down) {
                 Some((_, columns)) => columns.push((register, *right)),
@@ -71,15 +73,47 @@ impl<'b, D: Number> DirectStore<'b, D> {
         }
         // A thread has both columns of a pair in the fragments of all instructions.
         let run = (run(&rows, self.max * self.sums) / self.sums).max(1);
-        let whole = (self.multiple & (run - 1)).eq(0);
+        let runs = [run, 2, 1].into_iter().filter(|some| *some <= run);
+        let mut runs: Vec<u32> = runs.collect();
+        runs.dedup();
+        self.widest(k, accumulators, [row, column], &rows, &runs, epilogue);
+    }
+
+    /// Writes rows with the first of some numbers of elements at a time to which D is aligned.
+    fn widest<'a: 'b>(
+        &self,
+        k: &mut Body<'b, '_>,
+        accumulators: &Registers<'b, f32>,
+        first: [Val<'b, i32>; 2],
+        rows: &[Row],
+        runs: &[u32],
+        epilogue: EpilogueRef<'_, 'a>,
+    ) {
+        match *runs {
+            [] => {}
+            [run] => self.rows(k, accumulators, first, rows, run, epilogue),
+            [run, ref narrower @ ..] => k.if_else(
+                (self.multiple & (run - 1)).eq(0),
+                |k| self.rows(k, accumulators, first, rows, run, epilogue),
+                |k| self.widest(k, accumulators, first, rows, narrower, epilogue),
+            ),
+        }
+    }
+
+    /// Writes rows with `run` elements at a time.
+    fn rows<'a: 'b>(
+        &self,
+        k: &mut Body<'b, '_>,
+        accumulators: &Registers<'b, f32>,
+        [row, column]: [Val<'b, i32>; 2],
+        rows: &[Row],
+        run: u32,
+        epilogue: EpilogueRef<'_, 'a>,
+    ) {
         for (down, columns) in rows {
-            let row = row + down;
+            let row = row + *down;
             k.if_(row.lt(self.limits[0]), |k| {
-                k.if_else(
-                    whole,
-                    |k| self.row(k, accumulators, [row, column], &columns, run, epilogue),
-                    |k| self.row(k, accumulators, [row, column], &columns, 1, epilogue),
-                );
+                self.row(k, accumulators, [row, column], columns, run, epilogue);
             });
         }
     }
@@ -118,7 +152,7 @@ impl<'b, D: Number> DirectStore<'b, D> {
 }
 
 /// The number of adjacent columns in every row of the thread, at most `most`: a power of two.
-fn run(rows: &[(i32, Vec<(u32, i32)>)], max: u32) -> u32 {
+fn run(rows: &[Row], max: u32) -> u32 {
     let together = |columns: &[(u32, i32)]| {
         let expected = columns.first().map_or(0, |(_, first)| *first)..;
         columns.iter().map(|(_, right)| *right).eq(expected.take(columns.len()))

@@ -239,7 +239,10 @@ words! {
     word None =>
         |of| of.programmatic.then(|| "pdl".to_owned()),
         |of, text| flag(&mut of.programmatic, text, "pdl"),
-        GemmConfig::check_block;
+        |of| {
+            of.rule("programmatic", of.programmatic, of.programmatic_rule())?;
+            of.check_block()
+        };
 }
 
 impl GemmConfig {

@@ -7,7 +7,7 @@
 use crate::ir::builder::DeviceCoord;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Registers, Shared, Val, Vector, range};
-use crate::tensor::{CpAsyncPipeline, CpAsyncState};
+use crate::tensor::{CpAsyncPipeline, CpAsyncState, wait_for_launch};
 
 use super::config::{GemmConfig, SM_REGISTERS};
 use super::direct_store::DirectStore;
@@ -59,79 +59,88 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         let extents = [count(rows, m), count(columns, n), args.batch];
         let all_steps = count(depths, depth);
         let parts = Parts::new(k, &config, (extents, (None, None)), all_steps);
-        let part = parts.of_block(k);
-        let (tile, steps) = (part.tile, part.steps());
-        let (row, column) = (tile.row * m, tile.column * n);
-        // Of a part that is not the first one, nothing is missing.
-        let missing = (all_steps - part.first) * depth - depths;
+        config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         let sa = k.shared_aligned::<f32>(stages * elements, 16);
         let sb = sa.offset(tile_a.elements());
-        let copy_a =
-            tile_a.slice(k, matrix(args.a, args.a_strides, tile), [row, rows], missing, sa);
-        let copy_b =
-            tile_b.slice(k, matrix(args.b, args.b_strides, tile), [column, columns], missing, sb);
-        let accumulators = k.registers::<f32>(high * wide).named(k, "accumulators");
-        accumulators.fill(k, 0.0);
-        let [down, across] = first_element(k, n / wide).map(|i| (i * RUN).cvt::<i32>());
-        let (read_a, read_b) = (sa.offset(down), sb.offset(across));
-        let operands = [0, 1].map(|_| (k.registers(high), k.registers(wide)));
-        // The operands of a step of a stage, alternating between even and odd steps.
-        let load = |k: &Body<'_, '_>, stage: Val<'_, i32>, step: u32| {
-            let (x, y) = &operands[step as usize % 2];
-            load_line(k, read_a.offset(stage), tile_a, step, x);
-            load_line(k, read_b.offset(stage), tile_b, step, y);
-        };
-        pipe.fill(k, |k, step, stage| {
-            let exists = steps.gt(step);
-            copy_a.tile(k, stage, exists, step == 0);
-            copy_b.tile(k, stage, exists, step == 0);
-        });
-        load(k, k.constant(0), 0);
-        let start = pipe.start(k);
-        k.for_(range(0, steps), start, |k, step, CpAsyncState { read, write }| {
-            let next = pipe.after(read);
-            let exists = (step + pipe.ahead()).lt(steps);
-            let mut ahead_a = copy_a.start(k, write, exists);
-            let mut ahead_b = copy_b.start(k, write, exists);
-            for step in 0..depth {
-                if step + 1 < depth {
-                    load(k, read, step + 1);
-                } else {
-                    // The last operands of this stage are in registers, so it may be overwritten.
-                    copy_a.finish(k, write);
-                    copy_b.finish(k, write);
-                    pipe.wait(k);
-                    load(k, next, 0);
-                }
-                if step % EVERY == 0 {
-                    let times = (depth - step) / EVERY;
-                    let left = ahead_a.remaining() + ahead_b.remaining();
-                    for _ in 0..left.div_ceil(times) {
-                        let _ = ahead_a.copy(k) || ahead_b.copy(k);
-                    }
-                    if times == 1 {
-                        pipe.commit(k);
-                    }
-                }
-                let (x, y) = &operands[step as usize % 2];
-                multiply(k, &accumulators, x, y);
-            }
-            CpAsyncState { read: next, write: pipe.after(write) }
-        });
-        let far = |i: u32, run: u32, extent: u32| i % RUN + i / RUN * (extent / (run / RUN));
-        let offsets: Vec<[i32; 2]> = (0..high * wide)
-            .map(|i| [far(i / wide, high, m), far(i % wide, wide, n)].map(|i| i as i32))
-            .collect();
         let limits = [rows, of_d(&config, columns)];
-        let origin = [row, of_d(&config, column)];
-        let store = DirectStore::new((args.d, args.d_strides), tile, origin, limits);
-        let store = store.pairs(config.pairs);
         let epilogue = epilogue(limits);
         let epilogue = EpilogueRef(&*epilogue);
-        let first = DeviceCoord::from((down, across));
-        let threads = (threads_of_block(k, &config), &accumulators);
-        parts.sum(k, split, part, threads, |k| {
-            store.all(k, &accumulators, &first, &offsets, epilogue);
+        parts.for_each_of_block(k, |k, part| {
+            let (tile, steps) = (part.tile, part.steps());
+            let (row, column) = (tile.row * m, tile.column * n);
+            // Of a part that is not the first one, nothing is missing.
+            let missing = (all_steps - part.first) * depth - depths;
+            let copy_a =
+                tile_a.slice(k, matrix(args.a, args.a_strides, tile), [row, rows], missing, sa);
+            let copy_b = tile_b.slice(
+                k,
+                matrix(args.b, args.b_strides, tile),
+                [column, columns],
+                missing,
+                sb,
+            );
+            let accumulators = k.registers::<f32>(high * wide).named(k, "accumulators");
+            accumulators.fill(k, 0.0);
+            let [down, across] = first_element(k, n / wide).map(|i| (i * RUN).cvt::<i32>());
+            let (read_a, read_b) = (sa.offset(down), sb.offset(across));
+            let operands = [0, 1].map(|_| (k.registers(high), k.registers(wide)));
+            // The operands of a step of a stage, alternating between even and odd steps.
+            let load = |k: &Body<'_, '_>, stage: Val<'_, i32>, step: u32| {
+                let (x, y) = &operands[step as usize % 2];
+                load_line(k, read_a.offset(stage), tile_a, step, x);
+                load_line(k, read_b.offset(stage), tile_b, step, y);
+            };
+            wait_for_launch(k, config.programmatic, [copy_a.address(k), copy_b.address(k)]);
+            pipe.fill(k, |k, step, stage| {
+                let exists = steps.gt(step);
+                copy_a.tile(k, stage, exists, step == 0);
+                copy_b.tile(k, stage, exists, step == 0);
+            });
+            load(k, k.constant(0), 0);
+            let start = pipe.start(k);
+            k.for_(range(0, steps), start, |k, step, CpAsyncState { read, write }| {
+                let next = pipe.after(read);
+                let exists = (step + pipe.ahead()).lt(steps);
+                let mut ahead_a = copy_a.start(k, write, exists);
+                let mut ahead_b = copy_b.start(k, write, exists);
+                for step in 0..depth {
+                    if step + 1 < depth {
+                        load(k, read, step + 1);
+                    } else {
+                        // The last operands of this stage are in registers, so it may be overwritten.
+                        copy_a.finish(k, write);
+                        copy_b.finish(k, write);
+                        pipe.wait(k);
+                        load(k, next, 0);
+                    }
+                    if step % EVERY == 0 {
+                        let times = (depth - step) / EVERY;
+                        let left = ahead_a.remaining() + ahead_b.remaining();
+                        for _ in 0..left.div_ceil(times) {
+                            let _ = ahead_a.copy(k) || ahead_b.copy(k);
+                        }
+                        if times == 1 {
+                            pipe.commit(k);
+                        }
+                    }
+                    let (x, y) = &operands[step as usize % 2];
+                    multiply(k, &accumulators, x, y);
+                }
+                CpAsyncState { read: next, write: pipe.after(write) }
+            });
+            parts.leave(k, pipe);
+            let far = |i: u32, run: u32, extent: u32| i % RUN + i / RUN * (extent / (run / RUN));
+            let offsets: Vec<[i32; 2]> = (0..high * wide)
+                .map(|i| [far(i / wide, high, m), far(i % wide, wide, n)].map(|i| i as i32))
+                .collect();
+            let origin = [row, of_d(&config, column)];
+            let store = DirectStore::new((args.d, args.d_strides), tile, origin, limits);
+            let store = store.pairs(config.pairs);
+            let first = DeviceCoord::from((down, across));
+            let threads = (threads_of_block(k, &config), &accumulators);
+            parts.sum(k, split, part, threads, |k| {
+                store.all(k, &accumulators, &first, &offsets, epilogue);
+            });
         });
         epilogue.0.finish(k);
     }))

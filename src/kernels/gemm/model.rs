@@ -80,13 +80,14 @@ impl Share {
         Share { waves, steps, tiles: rounds, parts, exchanges }
     }
 
-    /// By stream-K.
-    fn stream([tiles, steps]: [f64; 2], at_once: f64) -> Share {
-        let [tiles, each, max] = [tiles, steps, at_once].map(|x| x as u64);
+    /// By stream-K, the arguments of [`even`](Share::even).
+    fn stream([tiles, steps]: [f64; 2], [at_once, resident]: [f64; 2]) -> Share {
+        let [tiles, each, max] = [tiles, steps, at_once * resident].map(|x| x as u64);
         let blocks = Splits::Stream.blocks(tiles, each, max);
         let shared = Splits::shared(tiles, blocks);
         let whole = ((tiles - shared) / blocks) as f64;
         if shared == 0 {
+            let whole = whole * resident;
             return Share {
                 waves: whole,
                 steps: whole * steps,
@@ -98,11 +99,13 @@ impl Share {
         let run = (shared * each).div_ceil(blocks);
         // A block writes the end of the tile with which its run starts, and reads the other parts of that with which it ends.
         let others = each.div_ceil(run);
+        // The blocks of an SM share it.
+        let of_sm = resident.min((blocks as f64 / at_once).ceil());
         Share {
-            waves: whole + run.div_ceil(each) as f64,
-            steps: whole * steps + run as f64,
-            tiles: whole + shared.div_ceil(blocks) as f64,
-            parts: 1.0 + others as f64,
+            waves: of_sm * (whole + run.div_ceil(each) as f64),
+            steps: of_sm * (whole * steps + run as f64),
+            tiles: of_sm * (whole + shared.div_ceil(blocks) as f64),
+            parts: of_sm * (1.0 + others as f64),
             exchanges: 1.0,
         }
     }
@@ -198,7 +201,12 @@ impl GemmModel {
         let longest = busy_s.max(memory_s).max(energy_s);
         let share = |seconds: f64| (seconds / longest).powf(power);
         let sum = share(busy_s) + share(memory_s) + share(energy_s);
-        let apart = if config.splits == Splits::Stream { STREAM_SHARE } else { 1.0 };
+        let [tensor_cores, other] = STREAM_SHARE;
+        let apart = match (config.splits, config.schedule) {
+            (Splits::Stream, Schedule::Simt) => other,
+            (Splits::Stream, _) => tensor_cores,
+            (Splits::Even(_), _) => 1.0,
+        };
         let seconds = longest * sum.powf(1.0 / power) * apart + copies_s;
         Prediction {
             seconds,
@@ -271,13 +279,19 @@ impl GemmModel {
         let cluster = config.cluster_blocks().max(1);
         let clusters =
             f64::from(rows.div_ceil(m)) * f64::from(columns.div_ceil(n)) * f64::from(problem.batch);
-        let resident = if config.is_warp_specialised() { 1 } else { self.resident(config) };
+        let resident = if config.is_warp_specialised() {
+            1
+        } else {
+            config.resident(self.machine.shared_bytes)
+        };
         let at_once = f64::from(self.machine.clusters(cluster));
         let share = match config.splits {
             Splits::Even(parts) => {
                 Share::even([clusters, f64::from(steps)], parts.max(1), [at_once, resident.into()])
             }
-            Splits::Stream => Share::stream([clusters, f64::from(steps)], at_once),
+            Splits::Stream => {
+                Share::stream([clusters, f64::from(steps)], [at_once, resident.into()])
+            }
         };
         let products = self.step_cycles(config);
         let products = if config.schedule == Schedule::Simt {
@@ -399,16 +413,6 @@ impl GemmModel {
         let parts = f64::from(problem.batch) * f64::from(config.splits.even());
         let waves = rows * columns * parts / f64::from(self.machine.sms);
         self.machine.memory_bytes_per_s * waves / (waves.floor() + waves.fract().sqrt())
-    }
-
-    /// Returns the number of resident blocks of an SM, for a kernel without roles.
-    fn resident(&self, config: &GemmConfig) -> u32 {
-        let by_shared = self.machine.shared_bytes / (config.shared_bytes() + 1024);
-        // A thread needs about 64 registers beside its accumulators.
-        let registers = (config.accumulators() + 64).min(255);
-        let by_registers = 65536 / (registers * config.threads()).max(1);
-        let by_threads = 2048 / config.threads().max(1);
-        (by_shared as u32).min(by_registers).min(by_threads).max(1)
     }
 
     /// Returns the MMA cycles of a step.
@@ -589,9 +593,9 @@ const LARGE_PART: [f64; 2] = [81_920.0, 6.0];
 /// Cycles from the last part that is written until the first part is read.
 const EXCHANGE_CYCLES: f64 = 2500.0;
 
-/// The measured time of stream-K over what its steps would take: neighbours are at different steps along K, and share no tiles
-/// of A and B in the L2 cache.
-const STREAM_SHARE: f64 = 1.3;
+/// The time of stream-K over what its steps would take: neighbours are at different steps along K, and share no tiles of A and B
+/// in the L2 cache. Measured with tensor cores; the products of other kernels hide more of it.
+const STREAM_SHARE: [f64; 2] = [1.3, 1.1];
 
 /// Returns whether tensor copies store parts of rows that are no lines of 128 bytes, or parts of transposed rows.
 fn narrow(config: &GemmConfig) -> bool {

@@ -121,6 +121,11 @@ pub(super) struct PaddedTileCopy<'b, T> {
 }
 
 impl<'b, T: Element> PaddedTileCopy<'b, T> {
+    /// The address of its first element of the next tile.
+    pub(super) fn address(&self, k: &Body<'b, '_>) -> Val<'b, i64> {
+        self.from.get(k).ptr_to_int()
+    }
+
     /// Begins with the copies of the next tile to the stage at `stage`; [`Started::copy`] makes them, to the last one.
     ///
     /// What is outside of the matrix becomes zero, and so does the whole of a tile that does not exist.

@@ -2,12 +2,12 @@
 
 use crate::ir::builder::{IntoValues, Values};
 use crate::ir::{Body, Val};
-use crate::tensor::{GroupSizes, RowGroups, Tile, TileScheduler};
+use crate::tensor::{CpAsyncPipeline, GroupSizes, RowGroups, Tile, TileScheduler};
 
 use super::config::GemmConfig;
 
-/// The division of the steps along K among thread blocks. Blocks that share a tile sum their parts in the order of K, so
-/// results do not change from run to run.
+/// The division of the steps along K among thread blocks, for every schedule but [`Schedule::Pingpong`](super::Schedule). Blocks
+/// that share a tile sum their parts in the order of K, so results do not change from run to run.
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -147,11 +147,28 @@ impl<'b> Parts<'b> {
         Parts { tiles, splits, extents, steps, sizes, cluster }
     }
 
-    /// Returns the part of a thread block that does not stay.
-    pub(super) fn of_block(&self, k: &mut Body<'b, '_>) -> Part<'b> {
+    /// Runs `body` for each part of a thread block without roles: the one with its number, or, by stream-K, those of its run
+    /// and whole tiles.
+    pub(super) fn for_each_of_block(
+        &self,
+        k: &mut Body<'b, '_>,
+        body: impl for<'c> FnOnce(&mut Body<'c, 'b>, Part<'c>),
+    ) {
+        if self.splits == Splits::Stream {
+            return self.for_each_of_runs(k, (), |k, part, ()| body(k, part));
+        }
+        let k: &mut Body<'b, '_> = &mut k.rescoped();
         let block = k.block_idx().x;
         let tile = self.tiles.tile(k, block);
-        self.of_tile(k, tile)
+        let part = self.of_tile(k, tile);
+        body(&mut k.rescoped(), part);
+    }
+
+    /// Frees the ring of a part for the next one, if a thread block without roles may have several.
+    pub(super) fn leave(&self, k: &Body<'_, '_>, ring: CpAsyncPipeline) {
+        if self.splits == Splits::Stream {
+            ring.drain(k);
+        }
     }
 
     /// Returns the part for a tile of the scheduler.

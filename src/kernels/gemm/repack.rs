@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::arch::Major;
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
 use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid, LoadOptions};
-use crate::tensor::shifted;
+use crate::tensor::{shifted, wait_for_launch};
 
 use super::config::GemmConfig;
 use super::error::GemmError;
@@ -42,7 +42,12 @@ type CopyArgs<'a, T> = CopyParams<T, crate::ir::builder::OnDevice<'a>>;
 ///
 /// Their source starts anywhere: two aligned vectors are loaded, and shifted together. At the ends of lines and of the
 /// source, elements are copied one by one.
-fn copy<'a, T: Element>(k: &mut Body<'a, '_>, of: &CopyArgs<'a, T>, part: Val<'a, u32>) {
+fn copy<'a, T: Element>(
+    k: &mut Body<'a, '_>,
+    programmatic: bool,
+    of: &CopyArgs<'a, T>,
+    part: Val<'a, u32>,
+) {
     let size = T::SCALAR.size_bytes();
     let elements = (VECTOR / size) as i32;
     k.if_(part.lt(of.parts), |k| {
@@ -59,6 +64,8 @@ fn copy<'a, T: Element>(k: &mut Body<'a, '_>, of: &CopyArgs<'a, T>, part: Val<'a
         let window = from - (shift / size as i32).cvt::<i64>();
         let read = window.ge(0) & (window + i64::from(2 * elements)).le(of.readable);
         let to = of.to.offset(to + first.cvt::<i64>());
+        let known = [of.from.offset(window).ptr_to_int(), to.ptr_to_int()];
+        wait_for_launch(k, programmatic, known);
         k.if_else(
             read,
             |k| {
@@ -85,14 +92,11 @@ fn build_pack<T: Types>(config: &GemmConfig) -> Result<Kernel<Pack<T>>, GemmErro
     let name = format!("pack_{}_{}", <T::A as Element>::SCALAR, <T::B as Element>::SCALAR);
     let options = KernelOptions::default().block([THREADS, 1, 1]);
     let kernel = Kernel::<Pack<T>>::build_with(options, &name, config.target, |k, (a, b)| {
-        if config.programmatic {
-            k.griddepcontrol_launch_dependents();
-            k.griddepcontrol_wait();
-        }
+        config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         let part = (k.block_idx().x * THREADS as i32 + k.thread_idx().x).cvt::<u32>();
-        copy(k, &a, part);
+        copy(k, config.programmatic, &a, part);
         // Below the parts of A the difference wraps, and is none of B.
-        copy(k, &b, part - a.parts);
+        copy(k, config.programmatic, &b, part - a.parts);
     });
     Ok(kernel?)
 }

@@ -9,7 +9,7 @@ use crate::ir::{Body, Element, Val, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
     AsyncTile, CpAsyncPipeline, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, RegisterTensor,
-    SharedTensor, Tensor, TiledMma, ValType,
+    SharedTensor, Tensor, TiledMma, ValType, wait_for_launch,
 };
 
 use super::config::{GemmConfig, SWIZZLE_ALIGN};
@@ -32,7 +32,7 @@ struct Plan {
 
 impl Plan {
     fn new(config: &GemmConfig) -> Result<Plan, GemmError> {
-        let GemmConfig { tile: [m, n, _], schedule, a, b, acc, .. } = *config;
+        let GemmConfig { tile: [m, n, of_tile], schedule, a, b, acc, .. } = *config;
         let ty = val_type(a).ok_or(GemmError::Inputs { schedule, a, b, acc })?;
         let depth = if ty == ValType::Tf32 { 8 } else { 16 };
         let atom = MmaAtom::new(MmaSync::new([16, 8, depth], ty, ty, ValType::F32))?;
@@ -42,7 +42,8 @@ impl Plan {
         let beside = layout!((8, warps[1], columns / 8):(1, i64::from(columns), 8));
         let mma = TiledMma::new(atom, &layout!((warps[0], warps[1], 1)), tiler!(_, beside, _))?;
         let tile = |scalar, major, extent| {
-            AsyncTile::new(in_memory(scalar), major, extent, config.threads(), config.alignment)
+            AsyncTile::new(in_memory(scalar), major, extent, config.threads(), config.alignment)?
+                .with_depth(of_tile)
         };
         // So that a thread has columns of D next to each other.
         let tiles = [tile(a, config.major_a, m)?, tile(b, config.major_b, n)?.interleaved()];
@@ -74,80 +75,98 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         let sb = SharedTensor::<T::B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
         let extents = [count(rows, m), count(columns, n), args.batch];
         let parts = Parts::new(k, &config, (extents, (None, None)), count(depths, depth));
-        let part = parts.of_block(k);
-        let tile = part.tile;
-        let (row, column) = (tile.row * m, tile.column * n);
-        let (a, b) = (matrix(args.a, args.a_strides, tile), matrix(args.b, args.b_strides, tile));
-        let copy_a = plan.tiles[0].slice(k, a.0, a.1, row, [rows, depths], &sa);
-        let copy_b = plan.tiles[1].slice(k, b.0, b.1, column, [columns, depths], &sb);
-        let thread = k.thread_idx().x;
-        let thr = plan.mma.slice(thread);
-        let from_a = plan.loads[0].ring(k, thread, &sa);
-        let from_b = plan.loads[1].ring(k, thread, &sb);
-        let accumulators = thr.fragment_c::<f32>(k, shape!(m, n));
-        accumulators.fill(k, 0.0);
-        // The operands of two steps: while one is multiplied, the next is loaded.
-        let words = [0, 1].map(|_| {
-            (
-                thr.fragment_words(k, Operand::A, shape!(m, plan.depth)),
-                thr.fragment_words(k, Operand::B, shape!(n, plan.depth)),
-            )
-        });
-        let operands = (from_a, from_b);
-        pipe.fill(k, |k, step, stage| {
-            let depth = (part.first + step) * depth;
-            copy_a.start(k, stage, depth);
-            copy_b.start(k, stage, depth);
-        });
-        load(k, &operands, k.constant(0), 0, &words);
-        let steps = depth / plan.depth;
-        let single = config.alignment < 4;
-        let start = pipe.start(k);
-        k.for_(range(part.first, part.end), start, |k, tile, state| {
-            let ahead = (tile + pipe.ahead()) * depth;
-            // Elements that no `cp.async` takes are loaded at once, and stored after the products.
-            let mut begin =
-                || (copy_a.begin(k, state.write, ahead), copy_b.begin(k, state.write, ahead));
-            let loaded = single.then(&mut begin);
-            for step in 0..steps {
-                if step + 1 < steps {
-                    load(k, &operands, state.read, step + 1, &words);
-                    if !single {
-                        copy_a.start_part(k, state.write, ahead, step, steps - 1);
-                        copy_b.start_part(k, state.write, ahead, step, steps - 1);
-                    }
-                } else {
-                    if let Some((a, b)) = &loaded {
-                        a.store(k);
-                        b.store(k);
-                    }
-                    // The next tile. All threads have loaded what they need of this one: its stage is the next to be
-                    // written.
-                    pipe.commit(k);
-                    pipe.wait(k);
-                    // Which stage is next is worked out here: before, `ptxas` would let the last products pass the
-                    // barrier, and these loads would have none to hide under.
-                    load(k, &operands, pipe.after(state.read), 0, &words);
-                }
-                let (a, b) = &words[step as usize % 2];
-                plan.mma.gemm_sync(k, &accumulators, a, b);
-            }
-            pipe.next(state)
-        });
-        // The first element of the thread in the tile.
-        let coords = Tensor::identity(k, shape!(m, n));
-        let coords = coords.composition(k, &tiler!(_, plan.tiles[1].rows()));
-        let first = thr.partition_c(k, &coords).coord(k, (0, 0, 0));
+        config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         let limits = [rows, of_d(&config, columns)];
-        let origin = [row, of_d(&config, column)];
-        let store = DirectStore::new((args.d, args.d_strides), tile, origin, limits);
-        let store = store.wide().pairs(config.pairs);
         let epilogue = epilogue(limits);
         let epilogue = EpilogueRef(&*epilogue);
-        let accumulators = accumulators.variables();
-        let threads = (threads_of_block(k, &config), &accumulators);
-        parts.sum(k, split, part, threads, |k| {
-            store.all(k, &accumulators, &first, &plan.offsets, epilogue);
+        let thread = k.thread_idx().x;
+        parts.for_each_of_block(k, |k, part| {
+            let tile = part.tile;
+            let (row, column) = (tile.row * m, tile.column * n);
+            let (a, b) =
+                (matrix(args.a, args.a_strides, tile), matrix(args.b, args.b_strides, tile));
+            let copy_a = plan.tiles[0].slice(k, a.0, a.1, row, [rows, depths], &sa);
+            let copy_b = plan.tiles[1].slice(k, b.0, b.1, column, [columns, depths], &sb);
+            let thr = plan.mma.slice(thread);
+            let from_a = plan.loads[0].ring(k, thread, &sa);
+            let from_b = plan.loads[1].ring(k, thread, &sb);
+            let accumulators = thr.fragment_c::<f32>(k, shape!(m, n));
+            accumulators.fill(k, 0.0);
+            // The operands of two steps: while one is multiplied, the next is loaded.
+            let words = [0, 1].map(|_| {
+                (
+                    thr.fragment_words(k, Operand::A, shape!(m, plan.depth)),
+                    thr.fragment_words(k, Operand::B, shape!(n, plan.depth)),
+                )
+            });
+            let operands = (from_a, from_b);
+            wait_for_launch(k, config.programmatic, [copy_a.address(), copy_b.address()]);
+            pipe.fill(k, |k, step, stage| {
+                let depth = (part.first + step) * depth;
+                copy_a.start(k, stage, depth);
+                copy_b.start(k, stage, depth);
+            });
+            load(k, &operands, k.constant(0), 0, &words);
+            let steps = depth / plan.depth;
+            let single = config.alignment < 4;
+            let is_small = m * n <= 64 * 64;
+            let start = pipe.start(k);
+            k.for_(range(part.first, part.end), start, |k, tile, state| {
+                let ahead = (tile + pipe.ahead()) * depth;
+                // Elements that no `cp.async` takes are loaded at once, and stored after the products.
+                let mut begin =
+                    || (copy_a.begin(k, state.write, ahead), copy_b.begin(k, state.write, ahead));
+                let loaded = single.then(&mut begin);
+                for step in 0..steps {
+                    if step + 1 < steps {
+                        load(k, &operands, state.read, step + 1, &words);
+                        let copy = |k: &mut Body<'_, '_>| {
+                            copy_a.start_part(k, state.write, ahead, step, steps - 1);
+                            copy_b.start_part(k, state.write, ahead, step, steps - 1);
+                        };
+                        // Most copies of a short product are beyond its last step.
+                        match (single, is_small) {
+                            (true, _) => {}
+                            (false, true) => k.if_((tile + pipe.ahead()).lt(part.end), copy),
+                            (false, false) => copy(k),
+                        }
+                    } else {
+                        if let Some((a, b)) = &loaded {
+                            a.store(k);
+                            b.store(k);
+                        }
+                        // The next tile. All threads have loaded what they need of this one: its stage is the next to be
+                        // written.
+                        pipe.commit(k);
+                        pipe.wait(k);
+                        // Which stage is next is worked out here: before, `ptxas` would let the last products pass the
+                        // barrier, and these loads would have none to hide under.
+                        let next = |k: &Body<'_, '_>| {
+                            load(k, &operands, pipe.after(state.read), 0, &words);
+                        };
+                        match is_small {
+                            true => k.if_((tile + 1).lt(part.end), |k| next(k)),
+                            false => next(k),
+                        }
+                    }
+                    let (a, b) = &words[step as usize % 2];
+                    plan.mma.gemm_sync(k, &accumulators, a, b);
+                }
+                pipe.next(state)
+            });
+            parts.leave(k, pipe);
+            // The first element of the thread in the tile.
+            let coords = Tensor::identity(k, shape!(m, n));
+            let coords = coords.composition(k, &tiler!(_, plan.tiles[1].rows()));
+            let first = thr.partition_c(k, &coords).coord(k, (0, 0, 0));
+            let origin = [row, of_d(&config, column)];
+            let store = DirectStore::new((args.d, args.d_strides), tile, origin, limits);
+            let store = store.wide().pairs(config.pairs);
+            let accumulators = accumulators.variables();
+            let threads = (threads_of_block(k, &config), &accumulators);
+            parts.sum(k, split, part, threads, |k| {
+                store.all(k, &accumulators, &first, &plan.offsets, epilogue);
+            });
         });
         epilogue.0.finish(k);
     }))

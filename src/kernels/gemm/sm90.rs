@@ -16,7 +16,7 @@ use crate::tensor::{
     GlobalLines, GlobalRows, GroupSizes, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor,
     RowGroups, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines,
     ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensors, ValType, WarpRole,
-    Wgmma, WgmmaMainloop, warp_roles,
+    Wgmma, WgmmaMainloop, wait_for_launch, warp_roles,
 };
 
 use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
@@ -384,7 +384,8 @@ impl Plan {
         }
     }
 
-    /// The kernel.
+    /// The kernel. A producer finds its first tile before it waits for the launch before this one; the bounds of groups are in
+    /// memory.
     fn body<'a, T: Types>(
         &self,
         k: &mut Body<'a, '_>,
@@ -399,9 +400,8 @@ impl Plan {
         let staging =
             k.shared_aligned::<T::D>(config.consumers() * store.elements(), SWIZZLE_ALIGN);
         let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
-        let pipe =
-            TmaPipeline::new(k, config.stages, bytes, arrivals).cluster(config.cluster_blocks());
-        let pipe = pipe.written_by(config.writers());
+        let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals);
+        let pipe = pipe.cluster(config.cluster_blocks()).written_by(config.writers());
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
         let parts = Parts::new(k, config, (tiles, output.groups()), sizes.steps);
@@ -411,9 +411,10 @@ impl Plan {
         order.inspect(|order| order.init(k, thread.eq(0)));
         k.barrier();
         pipe.cluster_sync(k, BarrierForm::Aligned);
-        config.programmatic.then(|| k.griddepcontrol_wait());
         let roles = WarpRole::producer_and_consumers(config.consumers(), config.registers);
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
+            (config.programmatic && (role > 0 || config.grouped || config.ragged))
+                .then(|| k.griddepcontrol_wait());
             if role == 0 {
                 let producer = Producer { plan, sizes, input, pipe, sa: &sa, sb: &sb };
                 return k.if_(thread.lt(config.writers().max(1)), |k| producer.produce(k, parts));
@@ -457,18 +458,21 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
     /// Fetches by tensor copies in one thread, or by all threads of the group.
     fn produce(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
         let Producer { plan, sizes, input, pipe, sa, sb } = *self;
-        let [m, n, depth] = plan.config.tile;
+        let GemmConfig { tile: [m, n, depth], programmatic, .. } = plan.config;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
         let [along_m, along_n] = parts.tiles.peers(k);
         parts.for_each(k, pipe.producer(k), |k, Part { tile, first, end, .. }, state| {
             let [of_a, of_b] = [sizes.batched_a, sizes.batched_b].map(|next| tile.batch * next);
             let first_row = parts.tiles.first_row(k, tile);
+            let known = [(tile.row | tile.column | tile.batch).cvt::<i64>() + 1];
+            wait_for_launch(k, programmatic && plan.config.writers() == 0, known);
             let (mut maps, mut fetched) = (None, None);
             match input {
                 Input::Maps(a, b) => maps = Some((a.of(k, tile.batch), b.of(k, tile.batch))),
                 Input::Lines(lines) => {
-                    let a = lines.0.fetch(k, [tile.row * m, first * depth, of_a]);
-                    fetched = Some((a, lines.1.fetch(k, [tile.column * n, first * depth, of_b])));
+                    let at_a = [tile.row * m, first * depth, of_a];
+                    let at_b = [tile.column * n, first * depth, of_b];
+                    fetched = Some(lines.0.fetch_with(k, at_a, (&lines.1, at_b), programmatic));
                 }
             }
             k.for_(range(first, end), state, |k, step, state| {
@@ -551,10 +555,9 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
         let (kept, parts) = (k.registers::<u32>(config.kept_words()), config.store_parts());
         kept.fill(k, 0);
         let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
-        let start = (self.pipe.consumer(k), none);
+        let (start, steps) = ((self.pipe.consumer(k), none), self.sizes.steps);
         let (_, last) = tiles.for_each(k, start, |k, tile, (state, before)| {
             let is_idle = tiles.is_behind(k, tile, self.threads.group * WGMMA_ROWS);
-            let steps = self.sizes.steps;
             // The tile before stays in registers until one is multiplied.
             self.products.unless(k, (is_idle, steps), (state, before), |k| {
                 let (acc, origin) = (self.accumulators(k), self.origin(before));

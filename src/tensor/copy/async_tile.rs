@@ -11,9 +11,9 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::SharedTensor;
 
 /// The copy of a tile (MN, K) of a matrix to shared memory by the threads of a block: `cp.async` of 16, 8 or 4 bytes, or
-/// element by element where less is known of the addresses. The tile has swizzled lines of 128 bytes, or of 64
-/// ([`of_shape`](AsyncTile::of_shape)), along K or along the other mode, as the matrix has; what is outside of the matrix
-/// becomes zero, in any size.
+/// element by element where less is known of the addresses. The tile has swizzled lines along K or along the other mode, as the
+/// matrix has: of 128 bytes where that mode is whole lines of them, and of 64 bytes otherwise. Elements beyond the matrix
+/// become zero, in any size.
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -57,24 +57,23 @@ impl AsyncTile {
     ) -> Result<AsyncTile, TensorError> {
         let depth = 128 / elem.size_bytes();
         let [interleaved, whole_lines] = [false; 2];
-        let line_bytes = 128;
         AsyncTile {
             elem,
             major,
             extent,
             depth,
-            line_bytes,
+            line_bytes: 128,
             threads,
             alignment,
             interleaved,
             whole_lines,
         }
+        .with_lines()
         .checked()
     }
 
     /// As [`new`](AsyncTile::new), of a tile of `extent` by `depth` elements (MN, K), with copies of 16 bytes. Along the
-    /// contiguous mode the matrix has all of the tile. The tile's lines have 128 bytes where that mode is whole lines of
-    /// them, and 64 bytes otherwise; blocks that are one line wide lie behind each other.
+    /// contiguous mode the matrix has all of the tile. Blocks that are one line wide lie behind each other.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -95,21 +94,44 @@ impl AsyncTile {
         [extent, depth]: [u32; 2],
         threads: u32,
     ) -> Result<AsyncTile, TensorError> {
-        let contiguous = if major == Major::K { depth } else { extent };
-        let line_bytes = if contiguous.is_multiple_of(128 / elem.size_bytes()) { 128 } else { 64 };
         let (alignment, interleaved, whole_lines) = (16, false, true);
         AsyncTile {
             elem,
             major,
             extent,
             depth,
-            line_bytes,
+            line_bytes: 128,
             threads,
             alignment,
             interleaved,
             whole_lines,
         }
+        .with_lines()
         .checked()
+    }
+
+    /// The same with `depth` elements along K.
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::arch::Major;
+    /// use tilewright::tensor::AsyncTile;
+    ///
+    /// let tile = AsyncTile::new(Scalar::F16, Major::K, 64, 128, 4)?.with_depth(32)?;
+    /// assert_eq!((tile.shape(), tile.line(), tile.copies()), ([64, 32], 32, 2));
+    /// # Ok::<(), tilewright::tensor::TensorError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`new`](AsyncTile::new).
+    pub fn with_depth(self, depth: u32) -> Result<AsyncTile, TensorError> {
+        AsyncTile { depth, ..self }.with_lines().checked()
+    }
+
+    /// The same with the widest lines that divide the contiguous mode.
+    const fn with_lines(self) -> AsyncTile {
+        let whole = self.contiguous().is_multiple_of(128 / self.elem.size_bytes());
+        AsyncTile { line_bytes: if whole { 128 } else { 64 }, ..self }
     }
 
     fn checked(self) -> Result<AsyncTile, TensorError> {
@@ -173,7 +195,7 @@ impl AsyncTile {
         [self.extent, self.depth]
     }
 
-    /// Elements of a line. Of a tile made by [`new`](AsyncTile::new), it is the depth too.
+    /// Elements of a line.
     pub const fn line(&self) -> u32 {
         self.line_bytes / self.elem.size_bytes()
     }
@@ -321,6 +343,11 @@ impl<'b, T: Element> LoadedElements<'b, T> {
 type Unit<'b, T> = (Val<'b, Global<T>>, Val<'b, Shared<T>>, Val<'b, bool>, Val<'b, i32>);
 
 impl<'b, T: Element> ThrAsyncTile<'b, T> {
+    /// The address of the first element of the thread.
+    pub(crate) fn address(&self) -> Val<'b, i64> {
+        self.from.ptr_to_int()
+    }
+
     /// Starts the copies of the tile that is `depth` elements along K from the first one, to a stage of the ring. They
     /// are done after a wait ([`cp_async_wait_group`](Body::cp_async_wait_group)) and a barrier.
     #[track_caller]

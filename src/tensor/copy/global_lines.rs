@@ -5,6 +5,7 @@ use crate::ir::builder::DeviceCoord;
 use crate::ir::{Body, Element, Global, Registers, Val, range};
 
 use super::global_rows::{lead, shifted};
+use crate::tensor::pipeline::wait_for_launch;
 use crate::tensor::view::tensor::SharedTensor;
 
 /// Bytes of an aligned vector.
@@ -88,6 +89,13 @@ pub struct FetchedLines<'b, T> {
     start: Val<'b, i64>,
 }
 
+/// Two aligned vectors that have a unit of a tile.
+struct LineVectors<'b> {
+    from: Val<'b, Global<u32>>,
+    /// The unit has elements of the matrix.
+    is_inside: Val<'b, bool>,
+}
+
 /// A tile in global memory. Offsets are elements from its first one.
 struct Origin<'b, T> {
     first: Val<'b, Global<T>>,
@@ -111,29 +119,55 @@ struct Unit<'b> {
 }
 
 impl<'b, T: Element> ThrLines<'b, T> {
-    /// Starts the loads of the tile that begins at (row, K, matrix) `origin`.
+    /// Starts the loads of the tiles of two operands that begin at (row, K, matrix). `programmatic` holds in a launch that
+    /// overlaps with the one before: all addresses are computed, then it waits for that one.
     #[track_caller]
-    pub fn fetch(
+    pub fn fetch_with<U: Element>(
         &self,
         k: &mut Body<'b, '_>,
-        [row, along, matrix]: [Val<'b, i32>; 3],
-    ) -> FetchedLines<'b, T> {
+        origin: [Val<'b, i32>; 3],
+        (other, of_other): (&ThrLines<'b, U>, [Val<'b, i32>; 3]),
+        programmatic: bool,
+    ) -> (FetchedLines<'b, T>, FetchedLines<'b, U>) {
         let _call = k.call();
+        let (fetched, units) = self.locate(origin);
+        let (other, of_other) = other.locate(of_other);
+        let all = units.iter().chain(&of_other);
+        wait_for_launch(k, programmatic, all.map(|unit| unit.from.ptr_to_int()));
+        fetched.start(k, &units);
+        other.start(k, &of_other);
+        (fetched, other)
+    }
+
+    /// The tiles along K from the tile at (row, K, matrix), and the vectors of that tile.
+    fn locate(
+        &self,
+        [row, along, matrix]: [Val<'b, i32>; 3],
+    ) -> (FetchedLines<'b, T>, Vec<LineVectors<'b>>) {
         let ([pitch, next], first) = (self.of.strides, row.cvt::<i64>());
         let first = if self.of.major == Major::K { first * pitch } else { first };
         let start = matrix.cvt::<i64>() * next + first;
         let fetched = FetchedLines { thr: self.clone(), row, start };
         let origin = fetched.origin(along);
-        for (number, unit) in (0..).zip(self.units(&origin)) {
-            self.load(k, &origin, number, &unit);
-        }
-        fetched
+        let vectors = |unit: Unit<'b>| LineVectors {
+            from: self.vectors(&origin, &unit),
+            is_inside: unit.line.lt(origin.left[0]) & unit.column.lt(origin.left[1]),
+        };
+        let all = self.units(&origin).into_iter().map(vectors).collect();
+        (fetched, all)
     }
 
-    /// Loads the vectors of a unit; others where these are not in the buffer.
-    fn load(&self, k: &mut Body<'b, '_>, origin: &Origin<'b, T>, number: u32, unit: &Unit<'b>) {
+    /// The vectors of a unit; others where these are not in the buffer.
+    fn vectors(&self, origin: &Origin<'b, T>, unit: &Unit<'b>) -> Val<'b, Global<u32>> {
         let window = origin.inside(unit.offset - unit.shift);
-        let from = origin.first.offset(window).ptr_cast::<u32>();
+        origin.first.offset(window).ptr_cast()
+    }
+
+    /// Loads the vectors of a unit.
+    fn load<'c>(&self, k: &Body<'c, '_>, number: u32, from: Val<'c, Global<u32>>)
+    where
+        'b: 'c,
+    {
         for first in [0, 4] {
             let words = from.load_vector::<4>(k, first as i32).lanes();
             for (word, register) in words.into_iter().zip(8 * number + first..) {
@@ -189,10 +223,21 @@ impl<'b, T: Element> ThrLines<'b, T> {
 }
 
 impl<'b, T: Element> FetchedLines<'b, T> {
+    /// Loads the vectors of the first tile. Units beyond the matrix are zero, without an access.
+    fn start(&self, k: &mut Body<'b, '_>, first: &[LineVectors<'b>]) {
+        for (number, unit) in (0..).zip(first) {
+            k.if_else(
+                unit.is_inside,
+                |k| self.thr.load(k, number, unit.from),
+                |k| (0..8).for_each(|word| self.thr.words.set(k, 8 * number + word, 0)),
+            );
+        }
+    }
+
     /// Stores the tile from `along` on along K to `to`, (row, K), with zeros beyond K. Rows beyond the matrix have any elements of it.
     /// All threads of a warp group do it together. If `more` holds, the loads of the tile `depth` further start meanwhile.
     ///
-    /// Vectors that cross the ends of the buffer are loaded element by element.
+    /// LineVectors that cross the ends of the buffer are loaded element by element.
     #[track_caller]
     pub fn store(
         &self,
@@ -254,7 +299,8 @@ impl<'b, T: Element> FetchedLines<'b, T> {
             } else {
                 k.if_((thr.thread + (number * GROUP) as i32).lt(total as i32), store);
             }
-            k.if_(more, |k| thr.load(k, next, number, &following));
+            let following = thr.vectors(next, &following);
+            k.if_(more, |k| thr.load(k, number, following));
         }
     }
 

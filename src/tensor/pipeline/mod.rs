@@ -3,6 +3,7 @@
 pub(super) mod cp_async;
 pub(super) mod group_sizes;
 mod groups;
+pub(super) mod launch;
 pub(super) mod raster;
 pub(super) mod roles;
 pub(super) mod row_groups;
@@ -14,6 +15,7 @@ pub(super) mod work;
 
 pub use cp_async::{CpAsyncPipeline, CpAsyncState};
 pub use group_sizes::GroupSizes;
+pub(crate) use launch::wait_for_launch;
 pub use raster::{ParseRasterError, Raster};
 pub use roles::{WarpRole, warp_roles};
 pub use row_groups::{RowGroup, RowGroups};
