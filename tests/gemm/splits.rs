@@ -92,11 +92,11 @@ fn workspaces_are_given() {
     let config = GemmConfig { splits: Splits::Even(4), ..GemmConfig::sm90(Scalar::F16, [64, 64]) };
     let stream = GemmConfig { splits: Splits::Stream, ..config };
     let ms = GemmConfig::sm80(Target::SM_80, Scalar::F16, [64, 64]);
-    let ms = GemmConfig { splits: Splits::Even(3), ..ms };
+    let ms = GemmConfig { splits: Splits::Even(2), ..ms };
     let repack = GemmConfig { load: LoadForm::Repack, ..stream };
     let device = device::gpu().unwrap_or_else(|| Device::sim().unwrap());
-    for (config, k) in [(config, 512), (stream, 512), (ms, 512), (repack, 509)] {
-        let (m, n) = (70, 136);
+    for (config, k) in [(config, 256), (stream, 256), (ms, 256), (repack, 253)] {
+        let (m, n) = (40, 72);
         let problem = GemmProblem::new(m as u32, n as u32, k as u32);
         let (a, b) = (numbers(&device, m * k), numbers(&device, n * k));
         let function = Gemm::<f16>::new(config).unwrap().load(&device).unwrap();

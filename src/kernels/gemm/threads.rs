@@ -73,7 +73,7 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
                 |k, (args, epilogue, split)| {
                     let kept = kept::<F>(k);
                     let map = |limits| -> Box<dyn EpilogueMap<'_> + '_> {
-                        Box::new(form.map(kept.clone(), epilogue.clone(), limits))
+                        Box::new(form.map(kept, epilogue.clone(), limits))
                     };
                     body(k, args, &map, Some(&split));
                 },
@@ -86,7 +86,7 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
                 |k, (args, epilogue)| {
                     let kept = kept::<F>(k);
                     let map = |limits| -> Box<dyn EpilogueMap<'_> + '_> {
-                        Box::new(form.map(kept.clone(), epilogue.clone(), limits))
+                        Box::new(form.map(kept, epilogue.clone(), limits))
                     };
                     body(k, args, &map, None);
                 },
