@@ -227,13 +227,11 @@ fn lead<'c>([start, inner]: [Val<'c, i32>; 2], slot: Val<'c, i32>, vector: i32) 
 /// A result, and of [`RowReduceOp::ArgMax`] its row.
 type Found<'c> = (Val<'c, f32>, Val<'c, i32>);
 
+/// A result that a thread adds to.
+type Best<'b> = (Var<'b, f32>, Var<'b, i32>);
+
 /// Adds an element to a result. The rows of a thread ascend: of equal elements the first one counts.
-fn add<'c, 'b: 'c>(
-    k: &Body<'c, '_>,
-    op: RowReduceOp,
-    best: &(Var<'b, f32>, Var<'b, i32>),
-    (value, row): Found<'c>,
-) {
+fn add<'c, 'b: 'c>(k: &Body<'c, '_>, op: RowReduceOp, best: &Best<'b>, (value, row): Found<'c>) {
     let value = if op == RowReduceOp::Norm { value * value } else { value };
     let found = best.0.get(k);
     if op == RowReduceOp::ArgMax {
@@ -246,7 +244,7 @@ fn add<'c, 'b: 'c>(
 fn add_singles<'b, T: Converted>(
     k: &mut Body<'b, '_>,
     op: RowReduceOp,
-    (x, best): (Val<'b, Global<T>>, &[(Var<'b, f32>, Var<'b, i32>)]),
+    (x, best): (Val<'b, Global<T>>, &[Best<'b>]),
     (rows, column, inner): (Range<'b, i32>, Val<'b, i32>, Val<'b, i32>),
 ) {
     k.for_(rows, (), |k, row, ()| {
