@@ -430,14 +430,13 @@ impl Plan {
             };
             let store = store.slice(k, output.clone(), to, thread % GROUP, barrier);
             let threads = Threads { group, groups: config.consumers(), count: GROUP, barrier };
-            let consumer =
-                Consumer { plan, sizes, epilogue, split, threads, pipe, products, store };
+            let warps = Consumer { plan, sizes, epilogue, split, threads, pipe, products, store };
             match (config.store, order) {
-                (StoreForm::Overlapped, _) => consumer.consume_overlapped(k, parts.tiles),
-                (_, Some(order)) => consumer.consume_ordered(k, parts.tiles, order),
-                (_, None) => consumer.consume(k, parts),
+                (StoreForm::Overlapped, _) => warps.consume_overlapped(k, parts.tiles),
+                (_, Some(order)) => warps.consume_ordered(k, parts.tiles, order),
+                (_, None) => warps.consume(k, parts),
             }
-            consumer.store.finish(k);
+            warps.store.finish(k);
             epilogue.0.finish(k);
         });
         pipe.cluster_sync(k, BarrierForm::Unaligned);
@@ -587,10 +586,9 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
     where
         'b: 'c,
     {
-        let config = &self.plan.config;
+        let (config, own) = (&self.plan.config, self.threads.group * WGMMA_ROWS);
         let [m, n] = config.tile_of_d();
-        let (none, own) = (tile.row.constant(0), self.threads.group * WGMMA_ROWS);
-        let own = if config.is_pingpong() { none } else { own };
+        let own = if config.is_pingpong() { own.constant(0) } else { own };
         if config.swap {
             return [tile.row * m, tile.column * n + own, tile.batch];
         }
