@@ -8,8 +8,8 @@ use tilewright::arch::{L2Promotion, Major};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmConfig, GemmProblem, LoadForm, Machine, MatrixStrides,
-    Schedule, Splits, StoreForm,
+    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, LoadForm, Machine,
+    MatrixStrides, Schedule, Splits, StoreForm,
 };
 use tilewright::runtime::Device;
 
@@ -316,5 +316,33 @@ fn the_assembler_has_no_remark_of_the_new_tiles() {
         for none in ["0 bytes stack frame", "0 bytes spill stores", "0 bytes spill loads"] {
             assert!(report.contains(none), "{config}: there is not `{none}` in\n{report}");
         }
+    }
+}
+
+/// Rows of D that end within 16 bytes: nothing behind them is written, by the planned kernel and by one whose threads store.
+#[test]
+fn nothing_is_written_behind_a_row() {
+    const PITCH: usize = 80;
+    let wanted = GemmConfig::sm90(Scalar::Bf16, [64, 64]);
+    let device = device();
+    for n in [1usize, 3, 36, 70] {
+        let (m, k) = (70, 64);
+        let problem = GemmProblem::new(m as u32, n as u32, k as u32);
+        let d = MatrixStrides { leading: Some(PITCH as u64), batch: None };
+        let problem = GemmProblem { d, ..problem };
+        let [a, b] =
+            [m * k, n * k].map(|len| device.upload(&vec![bf16::from_f32(1.0); len]).unwrap());
+        let best = wanted.best(&problem, &Machine::H200).unwrap();
+        for config in [best, direct(wanted)] {
+            let mut d = device.upload(&vec![bf16::from_f32(-1.0); m * PITCH]).unwrap();
+            let gemm = Gemm::<bf16>::new(config).unwrap().load(&device).unwrap();
+            gemm.launch(&problem, GemmArgs::new(&a, &b, &mut d)).unwrap();
+            for (i, x) in d.to_vec().unwrap().iter().enumerate() {
+                let expected = if i % PITCH < n { 64.0 } else { -1.0 };
+                assert_eq!(x.to_f32(), expected, "{config}: {} of {n} columns", i % PITCH);
+            }
+        }
+        let error = wanted.check_problem(&problem).unwrap_err().to_string();
+        assert!(error.contains("a row of"), "{error}");
     }
 }

@@ -368,7 +368,10 @@ impl Generator {
             3.. => *self.rng.pick(BoxMode::ALL),
             _ => BoxMode::Tile,
         };
-        let kind = self.rng.below(6);
+        let kind = self.rng.below(8);
+        if kind > 5 {
+            return self.map_in_memory((map, elem, rank.into()), kind == 6);
+        }
         // Loads of im2col mode have offsets.
         let stores = mutable && matches!(kind, 2 | 3);
         let offsets = if mode == BoxMode::Im2col && !stores { rank - 2 } else { 0 };
@@ -419,6 +422,33 @@ impl Generator {
                 policy,
                 mode,
             },
+        };
+        self.emit(op);
+    }
+
+    /// Makes a tensor map in global memory, or reads it, where a pointer to such memory is visible.
+    fn map_in_memory(&mut self, (map, elem, rank): (Value, Scalar, usize), replace: bool) {
+        let all = self.visible.concat();
+        let global = all.into_iter().find(|value| {
+            let ty = self.raw.ir.type_of(*value);
+            matches!(ty, Type::Pointer { space: Space::Global, mutable: true, .. })
+        });
+        let Some(global) = global else { return };
+        let [at, base] =
+            [Scalar::U64, elem].map(|to| self.emit_one(Mem::PtrCast { base: global, to }));
+        let index = self.index(Space::Global);
+        let op = if replace {
+            let sizes = (0..2 * rank - 1).map(|_| self.of(Scalar::U64.into())).collect();
+            AsyncCopy::TensormapReplace {
+                map,
+                to: at,
+                to_index: index,
+                base,
+                base_index: index,
+                sizes,
+            }
+        } else {
+            AsyncCopy::TensormapAcquire { map, from: at, from_index: index }
         };
         self.emit(op);
     }

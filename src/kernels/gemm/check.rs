@@ -96,7 +96,7 @@ impl GemmConfig {
                 tile('M', m, whole(m), rule)?;
                 tile('N', n, whole(n), rule)?;
                 // Elements along M or N are whole lines of 64 bytes, too.
-                tile('K', k, k == line || 2 * k == line, "64 or 128 bytes")
+                tile('K', k, k == line || k == line / 2, "64 or 128 bytes")
             }
             Schedule::Cooperative | Schedule::Pingpong => {
                 // Along the rows of the instruction, and along its columns.

@@ -13,7 +13,7 @@ use super::explain::Explanation;
 use super::machine::Machine;
 use super::model::{GemmModel, Prediction};
 use super::parts::Splits;
-use super::problem::GemmProblem;
+use super::problem::{GemmProblem, STORE_BYTES};
 use super::regime::Regime;
 
 /// The maximum number of configurations that are returned: as many as anyone measures.
@@ -296,7 +296,9 @@ impl GemmConfig {
                 |stride: u64| !(stride * u64::from(scalar.size_bytes())).is_multiple_of(bytes);
             unaligned(pitch) || (problem.batch > 1 && unaligned(next))
         };
-        [of(strides.a, self.a), of(strides.b, self.b), of(strides.d, self.d)]
+        let columns = u64::from(problem.n / self.sums()) * u64::from(self.d.size_bytes());
+        let is_cut = !columns.is_multiple_of(STORE_BYTES);
+        [of(strides.a, self.a), of(strides.b, self.b), is_cut || of(strides.d, self.d)]
     }
 
     /// The configurations of the kernels without roles.
@@ -309,14 +311,20 @@ impl GemmConfig {
                 all.push(GemmConfig { tile, ..base }.with_max_stages(stages));
             }
         } else {
-            for tile in SM80 {
+            // Small tiles, whose copies are narrow, are for few thread blocks.
+            let few = |[m, n]: &[u32; 2]| {
+                let blocks = u64::from(problem.m.div_ceil(*m)) * u64::from(problem.n.div_ceil(*n));
+                *m >= 64 && *n >= 64 || 5 * blocks * u64::from(problem.batch) <= machine.sms.into()
+            };
+            for tile in SM80.into_iter().filter(few) {
                 let base = self.wanted(GemmConfig::sm80(self.target, self.a, tile));
                 // A swizzle width of 2048 rows. Blocks of small tiles share an SM.
                 let raster = Raster::Swizzle { width: 2048 / tile[0] };
                 let programmatic = self.target.offers(Target::SM_90)
                     && !base.suffers_from_overlap(problem, machine);
                 // A short product has less to copy in steps of half the depth.
-                let depth = base.tile[2] / if 2 * problem.k <= base.tile[2] { 2 } else { 1 };
+                let half = 2 * problem.k <= base.tile[2] && few(&[32, 32]);
+                let depth = base.tile[2] / if half { 2 } else { 1 };
                 let tile = [tile[0], tile[1], depth];
                 let base = GemmConfig { tile, raster, programmatic, ..base };
                 let max = if tile[0] * tile[1] > 128 * 128 { 4 } else { 3 };

@@ -8,6 +8,9 @@ use super::config::{GemmConfig, LoadForm, Schedule, StoreForm};
 use super::error::GemmError;
 use super::parts::Splits;
 
+/// Bytes that a tensor copy stores at a time: it writes the elements of a row's last unit that are outside of the tensor, too.
+pub(super) const STORE_BYTES: u64 = 16;
+
 /// The strides of a matrix, in elements. `None` means compact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MatrixStrides {
@@ -157,6 +160,14 @@ impl GemmConfig {
                     let alignment = self.alignment;
                     return Err(GemmError::Alignment { what, operand, bytes, alignment });
                 }
+            }
+        }
+        if self.is_warp_specialised() && self.store != StoreForm::Direct && !self.ragged {
+            let columns = u64::from(problem.n / self.sums());
+            let bytes = columns * u64::from(self.d.size_bytes());
+            if !bytes.is_multiple_of(STORE_BYTES) {
+                let (what, operand, alignment) = ("a row of", 'D', STORE_BYTES as u32);
+                return Err(GemmError::Alignment { what, operand, bytes, alignment });
             }
         }
         if self.schedule == Schedule::Multistage {

@@ -29,7 +29,7 @@ const THREADS: u32 = 64;
 /// is `D = A B` as that of one problem; with equal sizes, this is a batch of matrices at any addresses.
 ///
 /// Where M, N or K is 0, nothing is written. Starts and pitches of A, B and D are multiples of 16 bytes, and with pairs of columns N
-/// is even. The device checks none of this: other numbers, also sizes beyond those of the problem, give a wrong D or a fault.
+/// is even. A row of D is written in units of 16 bytes: behind its last element, up to 14 bytes before its pitch may be written. The device checks none of this: other numbers, also sizes beyond those of the problem, give a wrong D or a fault.
 ///
 /// One kernel makes tensor maps of the matrices, and another one multiplies.
 ///

@@ -115,12 +115,12 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
 impl GemmConfig {
     /// Returns the number of resident blocks of an SM with this shared memory, for a kernel without roles.
     pub(super) fn resident(&self, shared_bytes: u64) -> u32 {
-        let by_shared = shared_bytes / (self.shared_bytes() + 1024).max(1);
+        let by_shared = shared_bytes / self.shared_bytes().saturating_add(1024);
         // A thread needs about 64 registers beside its accumulators, and as many to follow its run beside two steps of operands.
         let follows = self.schedule == Schedule::Simt && self.splits == Splits::Stream;
         let others = if follows { 128 } else { 64 };
-        let registers = (self.accumulators() + others).min(255);
-        let by_registers = SM_REGISTERS / (registers * self.threads()).max(1);
+        let registers = self.accumulators().saturating_add(others).min(255);
+        let by_registers = SM_REGISTERS / registers.saturating_mul(self.threads()).max(1);
         let by_threads = 2048 / self.threads().max(1);
         (by_shared as u32).min(by_registers).min(by_threads).max(1)
     }

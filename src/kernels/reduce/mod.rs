@@ -92,6 +92,16 @@ impl RowReduceConfig {
             1025..=65_536 => RowTile { threads: 256, team: 256, ..tile },
             _ => RowTile { threads: 1024, team: 1024, ..tile },
         };
+        // It has more instructions for a vector: more threads hide them.
+        let tile = match (op, vectors) {
+            (RowReduceOp::ArgMax, 129..=1024) => {
+                RowTile { threads: 256, team: 256, vectors: 2, ..tile }
+            }
+            (RowReduceOp::ArgMax, 1025..) => {
+                RowTile { threads: 512, team: 512, vectors: 2, ..tile }
+            }
+            _ => tile,
+        };
         RowReduceConfig { rows: RowConfig { target, tile }, op }
     }
 

@@ -180,11 +180,32 @@ impl Store {
             Global::Box { map: number, coords } => {
                 let Some(map) = memory.map(number) else { return };
                 let rows = Rows::of(map);
-                memory.segments(number, &coords, &mut |part| {
+                self.segments(memory, number, &coords, &mut |part| {
                     rows.chunks(start, part.shared..part.shared + part.bytes, &mut f);
                 });
             }
         }
+    }
+
+    /// Calls `f` with the parts of a box that are written. The hardware stores whole units of 16 bytes: also the elements of the last
+    /// unit of a row that are outside of the tensor.
+    fn segments(
+        &self,
+        memory: &Memory<'_>,
+        number: u32,
+        coords: &Coords,
+        f: &mut dyn FnMut(Segment),
+    ) {
+        const UNIT: usize = 16;
+        let Some(map) = memory.map(number) else { return };
+        let (row, end) =
+            (Rows::of(map).bytes, memory.global(memory.param_of_map(number)).len_bytes());
+        let whole = self.reduce.is_none() && map.element_strides().iter().all(|step| *step == 1);
+        memory.segments(number, coords, &mut |part| {
+            let unit = (part.global + part.bytes).next_multiple_of(UNIT).min(end) - part.global;
+            let bytes = if whole { unit.min(row - part.shared % row) } else { part.bytes };
+            f(Segment { bytes: bytes.max(part.bytes), ..part });
+        });
     }
 
     /// The type of the elements.
@@ -206,7 +227,7 @@ impl Store {
             let mut to = |f: &mut dyn FnMut(usize, usize)| match self.to {
                 Global::Bytes(to) => f(to.at, self.bytes as usize),
                 Global::Box { map, coords } => {
-                    memory.segments(map, &coords, &mut |part| f(part.global, part.bytes));
+                    self.segments(memory, map, &coords, &mut |part| f(part.global, part.bytes));
                 }
             };
             let param = match self.to {
@@ -276,7 +297,7 @@ impl Store {
                 let Some(map) = memory.map(number) else { return Ok(()) };
                 let buffer = memory.global(memory.param_of_map(number));
                 let elem = map.elem();
-                memory.segments(number, &coords, &mut |part| {
+                self.segments(memory, number, &coords, &mut |part| {
                     let from = &data[part.shared..part.shared + part.bytes];
                     match self.reduce {
                         None => buffer.write_bytes(part.global, from),

@@ -91,7 +91,9 @@ impl AxisReduceConfig {
         };
         let vectors = problem.inner.div_ceil(vector) + u32::from(access == RowAccess::Ragged);
         let lanes = vectors.next_power_of_two().clamp(1, 32);
-        let mut config = AxisReduceConfig { target, access, op, threads: 256, lanes, rows: 4 };
+        // Vectors of ragged rows take two loads.
+        let (threads, rows) = if access == RowAccess::Aligned { (256, 8) } else { (512, 2) };
+        let mut config = AxisReduceConfig { target, access, op, threads, lanes, rows };
         // The last block of each chunk reduces the results of the others: more chunks share this work.
         while config.lanes > 8 && config.chunks(elem, problem) < 32 {
             config.lanes /= 2;
