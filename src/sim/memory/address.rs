@@ -214,8 +214,8 @@ pub(in crate::sim) fn for_each_lane(mask: u32, mut f: impl FnMut(usize)) {
 #[inline(always)]
 pub(in crate::sim) fn lanes_where(f: impl Fn(usize) -> bool) -> u32 {
     let mut mask = 0;
-    for lane in 0..LANES {
-        mask |= if f(lane) { LANE_BIT[lane] } else { 0 };
+    for (lane, bit) in LANE_BIT.iter().enumerate() {
+        mask |= if f(lane) { *bit } else { 0 };
     }
     mask
 }
