@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use super::palette::{Colour, FAINT, INK};
 use super::picture::{Item, Picture, Rect, Style, lettering};
-use crate::sorting::sort;
 
 /// Escapes all characters with a meaning in TeX. The engine handles characters beyond ASCII;
 /// control characters are dropped.
@@ -59,7 +58,7 @@ pub(super) fn latex(picture: &Picture<'_>, title: &str) -> String {
         })
         .chain([INK, FAINT])
         .collect();
-    sort(&mut colours);
+    colours.sort_unstable();
     colours.dedup();
     for colour in &colours {
         put!(out, "\\definecolor{{c{colour}}}{{HTML}}{{{colour}}}");
