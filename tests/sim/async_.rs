@@ -238,7 +238,7 @@ fn boxes_are_stored_as_the_map_says() {
         let whole = !adds && map.element_strides().iter().all(|step| *step == 1);
         let inner = map.box_extents().next().unwrap() as usize;
         let mut next = None;
-        for (i, element) in map.box_elements(&coords).into_iter().enumerate() {
+        for (i, element) in map.box_elements(&coords).enumerate() {
             let rest = next.filter(|next| whole && i % inner > 0 && next % 16 > 0);
             let rest = rest.filter(|next| next + size <= expected.len());
             let Some(to) = element.global.map(|global| global as usize).or(rest) else { continue };
