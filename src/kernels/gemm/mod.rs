@@ -27,6 +27,7 @@ mod sm80;
 mod sm90;
 mod split;
 mod threads;
+mod traffic;
 mod types;
 
 pub use amax::AmaxGemm;

@@ -2,13 +2,13 @@
 
 use crate::ir::types::Scalar;
 use crate::sorting::sort_by;
-use crate::tensor::Raster;
 
-use super::config::{GROUP, GemmConfig, LoadForm, Schedule, StoreForm};
+use super::config::{GROUP, GemmConfig, LoadForm, Schedule, StoreForm, WGMMA_ROWS};
 use super::machine::{Machine, Parameters};
 use super::parts::Splits;
 use super::problem::GemmProblem;
 use super::regime::Regime;
+use super::traffic::{Traffic, lines_of};
 
 /// The predicted time of a product, with its parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,7 +117,8 @@ impl Share {
 /// `cycles = prologue + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. By stream-K it has the
 /// steps of its run and of its whole tiles, and writes and reads parts of tiles. The memory is
 /// read as often as the order of the tiles makes it. The energy is that of the operations and of the bytes of L2 cache
-/// and memory. The longest of the three counts.
+/// and memory. The L2 cache gives all SMs together fewer bytes than each of them takes alone. The longest of the four counts
+/// most.
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -175,53 +176,68 @@ impl GemmModel {
         let p = &self.parameters;
         let busy = self.busy(config, problem);
         let of_cycles = |cycles: f64| cycles / self.machine.clock_hz;
-        let hidden = if config.programmatic { p.programmatic_s } else { 0.0 };
-        let launch = (p.launch_s - hidden).max(0.0);
+        let launch = self.launch(config, problem);
         let busy_s = launch + of_cycles(busy.cycles);
-        let (l2_bytes, memory_bytes) = self.traffic(config, problem);
-        let memory_bytes = memory_bytes + more;
+        let Traffic { l2, received, memory, written } = self.traffic(config, problem);
+        let memory = memory + more;
         // Parts are summed when the operands have been read.
         let fix_up_s = of_cycles(busy.fix_up);
         let met = of_cycles(if config.cluster_blocks() > 1 { CLUSTER_CYCLES } else { 0.0 });
         // A stream through clusters is as fast as the slowest block of each.
         let apart = if config.cluster_blocks() > 1 { CLUSTER_STREAM } else { 1.0 };
-        let memory_s =
-            launch + met + apart * memory_bytes / self.memory_rate(config, problem) + fix_up_s;
+        let memory_s = launch + met + apart * memory / self.memory_rate(config, problem) + fix_up_s;
         let copies_s = self.copies(config, problem);
         let energy_j = self.flops(config, problem) * p.flop_j * energy_of(config)
-            + l2_bytes * p.l2_j
-            + memory_bytes * p.memory_j;
+            + ((1.0 - RECEIVED) * l2 + RECEIVED * received) * p.l2_j
+            + memory * p.memory_j;
         let watts = match regime {
             Regime::Latency | Regime::Burst => self.machine.power_w * p.burst_w,
             Regime::Steady => self.machine.power_w,
         };
         let energy_s = energy_j / (watts - p.idle_w).max(1.0);
-        // Where two of them are alike, both are felt.
-        let power = 7.0;
-        let longest = busy_s.max(memory_s).max(energy_s);
-        let share = |seconds: f64| (seconds / longest).powf(power);
-        let sum = share(busy_s) + share(memory_s) + share(energy_s);
+        // All SMs together are given fewer bytes by the L2 cache than each of them can take.
+        let all = self.machine.clock_hz * f64::from(self.machine.sms) * CHIP_BYTES;
+        let l2_chip_s = launch + met + (l2 + WRITTEN_SHARE * written) / all + fix_up_s;
+        let times = [busy_s, memory_s, energy_s, l2_chip_s];
+        let longest = times.into_iter().fold(0.0, f64::max);
+        let sum: f64 = times.iter().map(|seconds| (seconds / longest).powf(POWER)).sum();
         let [tensor_cores, other] = STREAM_SHARE;
         let apart = match (config.splits, config.schedule) {
             (Splits::Stream, Schedule::Simt) => other,
             (Splits::Stream, _) => tensor_cores,
             (Splits::Even(_), _) => 1.0,
         };
-        let seconds = longest * sum.powf(1.0 / power) * apart + copies_s;
+        let seconds = longest * sum.powf(1.0 / POWER) * apart + copies_s;
         Prediction {
             seconds,
             busy_s,
             memory_s,
             energy_s,
             waves: busy.waves,
-            memory_bytes,
-            l2_bytes,
+            memory_bytes: memory,
+            l2_bytes: l2,
             mma_s: of_cycles(busy.mma),
             l2_s: of_cycles(busy.l2),
             store_s: of_cycles(busy.store),
             fix_up_s,
             copies_s,
         }
+    }
+
+    /// Returns the seconds of a launch beside the work of its blocks. The blocks of several launches that overlap share the device,
+    /// where they are few.
+    fn launch(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+        let p = &self.parameters;
+        if !config.programmatic {
+            return p.launch_s;
+        }
+        let [rows, columns, _] = config.tiles(problem).map(f64::from);
+        let blocks = rows * columns * f64::from(problem.batch) * f64::from(config.splits.even());
+        let share = blocks / f64::from(self.machine.sms);
+        let [quarter, half] = OVERLAP_S;
+        let more =
+            if share <= 0.25 { quarter } else { 0.0 } + if share <= 0.5 { half } else { 0.0 };
+        (p.launch_s - p.programmatic_s - more).max(0.0)
     }
 
     /// Returns the seconds of the copies of unaligned operands: A and B by one launch before the product.
@@ -302,7 +318,10 @@ impl GemmModel {
             products
         };
         let bytes = self.stage_l2_bytes(config, problem);
-        let stages = f64::from((config.stages * resident).max(1));
+        // The blocks that share an SM have stages of their own. Threads that copy fill all but the one they read.
+        let own_stages = config.stages.saturating_sub(u32::from(!config.is_warp_specialised()));
+        let blocks = share.waves.min(resident.into()).max(1.0);
+        let stages = blocks * f64::from(own_stages.max(1));
         let own = p.step_cycles
             + if config.consumers() < 2 && config.is_warp_specialised() {
                 p.drain_cycles
@@ -317,7 +336,9 @@ impl GemmModel {
         // The tensor cores hold two stages: the one they read, and the one before it.
         let request = REQUEST_CYCLES + CLUSTER_SHARE * others;
         let refill = (request + FILL_SHARE * fill) / (stages - 2.0).max(1.0);
-        let latency = ((p.latency_cycles + others) / stages).max(refill);
+        let wait =
+            if config.schedule == Schedule::Multistage { COPIED_CYCLES } else { p.latency_cycles };
+        let latency = ((wait + others) / stages).max(refill);
         // With two stages none is filled meanwhile.
         let in_turn = if stages > 2.0 { 0.0 } else { products + own + refill };
         let step = (products + own).max(fill).max(latency).max(in_turn);
@@ -361,6 +382,8 @@ impl GemmModel {
             0.0
         };
         let together = if cluster > 1 { CLUSTER_CYCLES } else { 0.0 };
+        let is_low = config.is_warp_specialised() && !config.swap && config.tile[0] < WGMMA_ROWS;
+        let together = together + if is_low { CLEAR_CYCLES } else { 0.0 };
         Busy {
             waves: share.waves as u32,
             cycles: p.prologue_cycles + together + tiles.max(of_groups) + store + fix_up,
@@ -406,15 +429,6 @@ impl GemmModel {
         }
     }
 
-    /// Returns the bytes per second that come from memory: few SMs ask for too few at a time. A share `x` of the SMs reaches the
-    /// root of `x` of the rate, in the last wave of several too, so that `n + x` waves take the time of `n + sqrt(x)`.
-    fn memory_rate(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
-        let [rows, columns, _] = config.tiles(problem).map(f64::from);
-        let parts = f64::from(problem.batch) * f64::from(config.splits.even());
-        let waves = rows * columns * parts / f64::from(self.machine.sms);
-        self.machine.memory_bytes_per_s * waves / (waves.floor() + waves.fract().sqrt())
-    }
-
     /// Returns the MMA cycles of a step.
     fn step_cycles(&self, config: &GemmConfig) -> f64 {
         let [m, n, k] = products_of(config);
@@ -450,148 +464,63 @@ impl GemmModel {
         let [m, n, k] = products_of(config);
         2.0 * rows * m * columns * n * steps * k * f64::from(problem.batch)
     }
-
-    /// Returns the cost of a byte in rows that are not aligned to lines of the L2 cache, with this number of blocks.
-    fn unaligned_share(&self, blocks: u64) -> f64 {
-        let busy = blocks as f64 / f64::from(self.machine.sms);
-        1.0 + (UNALIGNED - 1.0) * busy.min(1.0)
-    }
-
-    /// Returns the bytes of a step that a block fetches from the L2 cache: the blocks of a cluster along M share B, those along N share A, and rows of a
-    /// tile that are not aligned to a line of the cache are in two lines.
-    fn stage_l2_bytes(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
-        let [m, n, k] = config.tile.map(f64::from);
-        let [rows, columns, _] = config.tiles(problem).map(u64::from);
-        let blocks = rows * columns * u64::from(problem.batch) * u64::from(config.splits.even());
-        let unaligned = self.unaligned_share(blocks);
-        let strides = problem.strides(config).ok();
-        let bytes = |scalar: Scalar, pitch: Option<u64>| {
-            let size = u64::from(scalar.size_bytes());
-            let aligned = pitch.is_none_or(|pitch| {
-                let bytes = pitch * size;
-                // Copies are aligned.
-                bytes.is_multiple_of(128)
-                    || (config.load == LoadForm::Repack && !bytes.is_multiple_of(16))
-            });
-            let lines = if aligned || !config.is_warp_specialised() { 1.0 } else { unaligned };
-            k * size as f64 * lines
-        };
-        // Rows of a tile beyond the matrix are not free.
-        let beyond =
-            |tile: f64, tiles: u64, extent: u32| tile * tiles as f64 / f64::from(extent.max(1));
-        let a =
-            m * bytes(config.a, strides.map(|strides| strides.a[0])) * beyond(m, rows, problem.m);
-        let b = n
-            * bytes(config.b, strides.map(|strides| strides.b[0]))
-            * beyond(n, columns, problem.n);
-        let [along_m, along_n] = config.cluster.map(|blocks| f64::from(blocks.max(1)));
-        a / along_n + b / along_m
-    }
-
-    /// Bytes from the L2 cache, and bytes of memory.
-    fn traffic(&self, config: &GemmConfig, problem: &GemmProblem) -> (f64, f64) {
-        let [rows, columns, steps] = config.tiles(problem).map(f64::from);
-        let [m, n, k] = [problem.m, problem.n, problem.k].map(f64::from);
-        let batch = f64::from(problem.batch);
-        let (size, out) = (f64::from(config.a.size_bytes()), f64::from(config.d.size_bytes()));
-        let (a, b, d) = (m * k * size, n * k * size, m * n * out / f64::from(config.sums()));
-        let l2 = rows * columns * steps * self.stage_l2_bytes(config, problem);
-        let kept = self.machine.l2_bytes * self.parameters.kept_share;
-        let read = if a + b <= kept {
-            a + b
-        } else {
-            // The tiles of a wave form a block of `high` x `wide` tiles; `high` follows from the rasterization.
-            let tiles = f64::from(self.machine.sms).min(rows * columns);
-            let high = match config.raster {
-                Raster::Swizzle { width } => f64::from(width * config.cluster[0]),
-                Raster::SwizzleAlongM { width } => tiles / f64::from(width.max(1)),
-                Raster::Hilbert => tiles.sqrt(),
-                Raster::AlongM => rows,
-                Raster::AlongN => 1.0,
-            };
-            let high = high.clamp(1.0, rows);
-            let wide = (tiles / high).clamp(1.0, columns);
-            let (passes_b, passes_a) = ((rows / high).ceil(), (columns / wide).ceil());
-            // The panel of A that a wave reads stays in the cache if it fits beside the streamed data.
-            let panel = high / rows * a;
-            let passes_a = if panel <= kept {
-                1.0 + (passes_a - 1.0) * (panel / kept).powi(3)
-            } else {
-                passes_a
-            };
-            let passes_b = if b <= kept { 1.0 } else { passes_b };
-            a * passes_a + b * passes_b
-        };
-        // Tiles of D that share a sector of the memory write it twice, and read it.
-        let sector = |elements: u64| {
-            (elements * u64::from(config.d.size_bytes())).is_multiple_of(SECTOR_BYTES)
-        };
-        let [_, width] = config.tile_of_d();
-        let pitch = problem.strides(config).map_or(1, |strides| strides.d[0]);
-        let torn = sector(pitch) && !sector(u64::from(width));
-        let torn = if torn { m * (columns - 1.0) * TORN_BYTES } else { 0.0 };
-        let read = match config.load {
-            LoadForm::Threads => read * lines_of(config) / FETCHED_SHARE,
-            LoadForm::Tensor | LoadForm::Repack => read,
-        };
-        (l2 * batch, (read + d + torn) * batch)
-    }
 }
 
-/// Returns the bytes that threads fetch for each byte of a row of the tile: a row begins and ends within sectors.
-fn lines_of(config: &GemmConfig) -> f64 {
-    let row = config.tile[2] * config.a.size_bytes();
-    1.0 + SECTOR_BYTES as f64 / f64::from(row)
-}
-
-/// The cost of a byte in rows that are not aligned to lines of the L2 cache, which are in two lines each, where all SMs work; it
-/// is less in proportion where some do not.
-const UNALIGNED: f64 = 2.8;
 /// Cycles of an SM for each copy that a thread makes: through registers, and by `cp.async`.
-const COPY_CYCLES: [f64; 2] = [0.38, 0.5];
+const COPY_CYCLES: [f64; 2] = [0.381, 0.625];
 /// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
 const LOAD_CYCLES: f64 = 1000.0;
 /// Cycles of the vectors of 16 bytes that a thread fetches: in the first step of a tile by the square of their number, since all of
 /// them have to be in the L1 cache, in the next ones of each vector, and of all vectors of a next step at least.
-const FIRST_CYCLES: f64 = 8.0;
-const VECTOR_CYCLES: f64 = 145.0;
-const ROUND_CYCLES: f64 = 1700.0;
-/// The share of the rate of memory that rows which threads fetch reach.
-const FETCHED_SHARE: f64 = 0.64;
+const FIRST_CYCLES: f64 = 11.7;
+const VECTOR_CYCLES: f64 = 112.0;
+const ROUND_CYCLES: f64 = 1920.0;
 /// Cycles of an element of 16 bits that is stored by itself from registers.
-const ODD_CYCLES: f64 = 1.5;
-/// Bytes of a sector, the unit that memory reads and writes. A sector that two tiles write costs the second number.
-const SECTOR_BYTES: u64 = 32;
-const TORN_BYTES: f64 = 150.0;
+const ODD_CYCLES: f64 = 1.19;
 /// Cycles of a tile that the threads of a warp group store from shared memory, and of each of its rows.
-const DIRECT_CYCLES: f64 = 1000.0;
-const ROW_CYCLES: f64 = 12.0;
+const DIRECT_CYCLES: f64 = 770.0;
+const ROW_CYCLES: f64 = 11.5;
 /// Cycles of such a tile where operands are exchanged: of one warp group with a multiple of 16 rows, and of others.
-const EXCHANGED_CYCLES: [f64; 2] = [600.0, 2600.0];
+const EXCHANGED_CYCLES: [f64; 2] = [920.0, 1890.0];
 /// Its rows beyond this number take that many cycles each.
 const EXCHANGED_ROWS: u32 = 64;
-const EXCHANGED_ROW_CYCLES: f64 = 9.0;
+const EXCHANGED_ROW_CYCLES: f64 = 10.1;
 /// Cycles of each part of a tile that is narrower than a line of 128 bytes, beside its bytes.
-const PART_CYCLES: f64 = 40.0;
+const PART_CYCLES: f64 = 42.7;
 /// Cycles from the request for a stage to its first bytes, and the share of the time of its bytes that follows.
-const REQUEST_CYCLES: f64 = 700.0;
-const FILL_SHARE: f64 = 0.65;
+const REQUEST_CYCLES: f64 = 656.0;
+const FILL_SHARE: f64 = 0.908;
 /// Cycles in which the blocks of a cluster wait for each other at the start and at the end.
-const CLUSTER_CYCLES: f64 = 1250.0;
+const CLUSTER_CYCLES: f64 = 1240.0;
 /// The time of a stream from memory through clusters over that without them.
-const CLUSTER_STREAM: f64 = 1.03;
+const CLUSTER_STREAM: f64 = 1.04;
 /// Cycles from the request for a stage of a cluster of two to its first bytes, beyond those of one block; and the share of them
 /// that counts where the stages are few.
-const CLUSTER_LATENCY: f64 = 460.0;
-const CLUSTER_SHARE: f64 = 0.66;
+const CLUSTER_LATENCY: f64 = 422.0;
+const CLUSTER_SHARE: f64 = 0.68;
 /// Cycles of the start and the end of a thread block that has an SM for itself, without tensor cores.
 const ALONE_CYCLES: f64 = 30_000.0;
+/// Cycles in which a warp group makes the rows zero that a tile has fewer than an instruction.
+const CLEAR_CYCLES: f64 = 774.0;
+/// The seconds that a programmatic launch hides beyond the usual ones where its blocks are at most a quarter of the SMs, and at most
+/// half of them: several launches are on their way at once.
+const OVERLAP_S: [f64; 2] = [0.14e-6, 0.11e-6];
+/// Bytes that the L2 cache gives each SM in a cycle where all ask for them, and the cost of a byte of D among them.
+const CHIP_BYTES: f64 = 70.2;
+const WRITTEN_SHARE: f64 = 1.32;
+/// The share of the energy of a byte of a tile that each SM which receives it takes; the rest is that of the L2 cache, once for a
+/// cluster.
+const RECEIVED: f64 = 0.563;
+/// Of the limits of a product, the sum of their powers to this one counts: where two are alike, both are felt.
+const POWER: f64 = 3.17;
+/// Cycles from a copy by threads to its bytes.
+const COPIED_CYCLES: f64 = 2090.0;
 /// Bytes of partial accumulators that an SM writes or reads in a cycle.
-const PARTIAL_BYTES: f64 = 40.0;
+const PARTIAL_BYTES: f64 = 57.6;
 /// Bytes of a part beyond which it goes slowly, and the bytes of the rest in a cycle.
-const LARGE_PART: [f64; 2] = [81_920.0, 6.0];
+const LARGE_PART: [f64; 2] = [72_700.0, 6.07];
 /// Cycles from the last part that is written until the first part is read.
-const EXCHANGE_CYCLES: f64 = 2500.0;
+const EXCHANGE_CYCLES: f64 = 1630.0;
 
 /// The time of stream-K over what its steps would take: neighbours are at different steps along K, and share no tiles of A and B
 /// in the L2 cache. Measured with tensor cores; the products of other kernels hide more of it.
@@ -694,7 +623,7 @@ mod tests {
             let many = GemmProblem { batch: 16, ..problem };
             let of_many = seconds(model, many, Regime::Burst);
             // Many problems may occupy all SMs where one does not.
-            let most = 16.5 * UNALIGNED;
+            let most = 16.5 * super::super::traffic::UNALIGNED;
             assert!(of_many >= burst && of_many <= most * burst, "{config} {problem:?}");
         }
     }

@@ -1,0 +1,154 @@
+//! The bytes that the tiles of a matrix product fetch from the L2 cache and from memory.
+
+use crate::ir::types::Scalar;
+use crate::tensor::Raster;
+
+use super::config::{GemmConfig, LoadForm, StoreForm};
+use super::model::GemmModel;
+use super::problem::GemmProblem;
+
+/// The bytes of a product.
+pub(super) struct Traffic {
+    /// Bytes that the L2 cache reads for tiles.
+    pub(super) l2: f64,
+    /// Bytes that all SMs receive: more, where the blocks of clusters share tiles.
+    pub(super) received: f64,
+    /// Bytes of memory, read and written.
+    pub(super) memory: f64,
+    /// Bytes of D.
+    pub(super) written: f64,
+}
+
+impl GemmModel {
+    /// Returns the bytes per second that come from memory: few SMs ask for too few at a time. Where a share `x` of the
+    /// SMs works, in the last wave of several too, a wave takes the time of `x` to a power below 1.
+    pub(super) fn memory_rate(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+        let [rows, columns, _] = config.tiles(problem).map(f64::from);
+        let parts = f64::from(problem.batch) * f64::from(config.splits.even());
+        let waves = rows * columns * parts / f64::from(self.machine.sms);
+        self.machine.memory_bytes_per_s * waves / (waves.floor() + waves.fract().powf(MEMORY_ROOT))
+    }
+
+    /// Returns the cost of a byte in rows that are not aligned to lines of the L2 cache, with this number of blocks.
+    fn unaligned_share(&self, blocks: u64) -> f64 {
+        let busy = blocks as f64 / f64::from(self.machine.sms);
+        1.0 + (UNALIGNED - 1.0) * busy.min(1.0)
+    }
+
+    /// Returns the bytes of a step that a block fetches from the L2 cache: the blocks of a cluster along M share B, those along N share A, and rows of a
+    /// tile that are not aligned to a line of the cache are in two lines.
+    pub(super) fn stage_l2_bytes(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+        let [m, n, k] = config.tile.map(f64::from);
+        let [rows, columns, _] = config.tiles(problem).map(u64::from);
+        let blocks = rows * columns * u64::from(problem.batch) * u64::from(config.splits.even());
+        let unaligned = self.unaligned_share(blocks);
+        let strides = problem.strides(config).ok();
+        let bytes = |scalar: Scalar, pitch: Option<u64>| {
+            let size = u64::from(scalar.size_bytes());
+            let aligned = pitch.is_none_or(|pitch| {
+                let bytes = pitch * size;
+                // Copies are aligned.
+                bytes.is_multiple_of(128)
+                    || (config.load == LoadForm::Repack && !bytes.is_multiple_of(16))
+            });
+            let lines = if aligned || !config.is_warp_specialised() { 1.0 } else { unaligned };
+            k * size as f64 * lines
+        };
+        // Rows of a tile beyond the matrix are not free.
+        let beyond = |tile: f64, tiles: u64, extent: u32| {
+            (tile * tiles as f64 / f64::from(extent.max(1))).powf(BEYOND)
+        };
+        let a =
+            m * bytes(config.a, strides.map(|strides| strides.a[0])) * beyond(m, rows, problem.m);
+        let b = n
+            * bytes(config.b, strides.map(|strides| strides.b[0]))
+            * beyond(n, columns, problem.n);
+        let [along_m, along_n] = config.cluster.map(|blocks| f64::from(blocks.max(1)));
+        a / along_n + b / along_m
+    }
+
+    /// Returns the bytes of a product.
+    pub(super) fn traffic(&self, config: &GemmConfig, problem: &GemmProblem) -> Traffic {
+        let [rows, columns, steps] = config.tiles(problem).map(f64::from);
+        let [m, n, k] = [problem.m, problem.n, problem.k].map(f64::from);
+        let batch = f64::from(problem.batch);
+        let (size, out) = (f64::from(config.a.size_bytes()), f64::from(config.d.size_bytes()));
+        let (a, b, d) = (m * k * size, n * k * size, m * n * out / f64::from(config.sums()));
+        let stages = rows * columns * steps * batch;
+        let alone = GemmConfig { cluster: [1, 1], ..*config };
+        let kept = self.machine.l2_bytes * self.parameters.kept_share;
+        let read = if a + b <= kept {
+            a + b
+        } else {
+            // The tiles of a wave form a block of `high` x `wide` tiles; `high` follows from the rasterization.
+            let tiles = f64::from(self.machine.sms).min(rows * columns);
+            let high = match config.raster {
+                Raster::Swizzle { width } => f64::from(width * config.cluster[0]),
+                Raster::SwizzleAlongM { width } => tiles / f64::from(width.max(1)),
+                Raster::Hilbert => tiles.sqrt(),
+                Raster::AlongM => rows,
+                Raster::AlongN => 1.0,
+            };
+            let high = high.clamp(1.0, rows);
+            let wide = (tiles / high).clamp(1.0, columns);
+            let (passes_b, passes_a) = ((rows / high).ceil(), (columns / wide).ceil());
+            // The panel of A that a wave reads stays in the cache if it fits beside the streamed data.
+            let panel = high / rows * a;
+            let passes_a = if panel <= kept {
+                1.0 + (passes_a - 1.0) * (panel / kept).powi(3)
+            } else {
+                passes_a
+            };
+            let passes_b = if b <= kept { 1.0 } else { passes_b };
+            a * passes_a + b * passes_b
+        };
+        // Parts of rows of D that share a sector of the memory write it twice, and read it.
+        let sector = |elements: u64| {
+            (elements * u64::from(config.d.size_bytes())).is_multiple_of(SECTOR_BYTES)
+        };
+        let [_, width] = config.tile_of_d();
+        let width = if config.store == StoreForm::Chunks { config.store_columns() } else { width };
+        let stored = (n / f64::from(config.sums()) / f64::from(width.max(1))).ceil();
+        let pitch = problem.strides(config).map_or(1, |strides| strides.d[0]);
+        let is_torn = [pitch, u64::from(width)].map(|elements| !sector(elements));
+        let of_line = match is_torn {
+            [false, false] => 0.0,
+            [false, true] => TORN_BYTES,
+            [true, _] => SHIFTED_BYTES,
+        };
+        let torn = m * (stored - 1.0).max(0.0) * of_line;
+        let read = match config.load {
+            LoadForm::Threads => read * lines_of(config) / FETCHED_SHARE,
+            LoadForm::Tensor | LoadForm::Repack => read,
+        };
+        Traffic {
+            l2: stages * self.stage_l2_bytes(config, problem),
+            received: stages * self.stage_l2_bytes(&alone, problem),
+            memory: (read + WRITE_SHARE * d + torn) * batch,
+            written: d * batch,
+        }
+    }
+}
+
+/// Returns the bytes that threads fetch for each byte of a row of the tile: a row begins and ends within sectors.
+pub(super) fn lines_of(config: &GemmConfig) -> f64 {
+    let row = config.tile[2] * config.a.size_bytes();
+    1.0 + SECTOR_BYTES as f64 / f64::from(row)
+}
+
+/// The cost of a byte in rows that are not aligned to lines of the L2 cache, which are in two lines each, where all SMs work; it
+/// is less in proportion where some do not.
+pub(super) const UNALIGNED: f64 = 2.34;
+/// The share of the rate of memory that rows which threads fetch reach.
+const FETCHED_SHARE: f64 = 0.87;
+/// The power of a share of the SMs to which their rate of memory grows.
+const MEMORY_ROOT: f64 = 0.731;
+/// The power of the rows of a tile over those inside of the matrix to which the cost of the latter grows.
+const BEYOND: f64 = 0.639;
+/// Bytes of a sector, the unit that memory reads and writes; what a sector costs that two parts of a row of D share, where all rows
+/// begin with a sector, and where they do not.
+const SECTOR_BYTES: u64 = 32;
+const TORN_BYTES: f64 = 103.0;
+const SHIFTED_BYTES: f64 = 36.3;
+/// The cost of a byte that memory writes, relative to one that it reads.
+const WRITE_SHARE: f64 = 1.13;
