@@ -16,9 +16,10 @@ pub struct Matmul {
     pub a: Major,
     /// The contiguous mode of B.
     pub b: Major,
-    /// The type in which A and B are multiplied: `bf16`, `f16`, `f32`, or `tf32`, which is in memory as `f32`.
+    /// The type in which A and B are multiplied: `bf16`, `f16`, `f32`, or `tf32`, which is in memory as `f32`; and `e4m3` or
+    /// `e5m2`, which cuBLASLt alone multiplies, both contiguous along K, with sums that stay in the tensor cores.
     pub inputs: Scalar,
-    /// The type of the elements of C: that of A and B in memory, or `f32`.
+    /// The type of the elements of C: that of A and B in memory, or `f32`; `bf16` or `f16` for types of 8 bits.
     pub output: Scalar,
 }
 
@@ -119,7 +120,7 @@ errors! {
                 write!(f, "cuBLAS takes sizes from 1 to 2147483647, not {m}x{n}x{k}")
             }
         },
-        /// {scalar} is not a type that is compared with cuBLAS: bf16, f16, tf32, f32
+        /// {scalar} is not a type that is compared with cuBLAS: bf16, f16, tf32, f32, e4m3, e5m2
         UnsupportedType { scalar: Scalar },
         /// A buffer has other elements or another number of them than the problem.
         Buffer {

@@ -13,7 +13,7 @@ use super::tuner::{Tuner, launcher};
 use super::workload::Workload;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{Element, Number, Target, bf16, f16};
+use crate::ir::{Element, Number, Target, bf16, f8e4m3, f8e5m2, f16};
 use crate::kernels::gemm::Regime;
 use crate::kernels::gemm::{
     Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmModel, GemmProblem, Machine, in_memory,
@@ -29,10 +29,12 @@ use {
 };
 
 /// An element of matrices that are tuned.
-pub trait GemmElement: Element + Number + Converted {}
+pub trait GemmElement: Element + Converted {}
 impl GemmElement for f32 {}
 impl GemmElement for f16 {}
 impl GemmElement for bf16 {}
+impl GemmElement for f8e4m3 {}
+impl GemmElement for f8e5m2 {}
 
 impl From<GemmError> for Rejection {
     fn from(error: GemmError) -> Rejection {
@@ -87,11 +89,15 @@ pub fn tune(
         (Scalar::F16, Scalar::F16) => tune_as::<f16, f16>(device, space, problem, regime),
         (Scalar::F16, Scalar::F32) => tune_as::<f16, f32>(device, space, problem, regime),
         (Scalar::F32, Scalar::F32) => tune_as::<f32, f32>(device, space, problem, regime),
+        (Scalar::F8E4M3, Scalar::Bf16) => tune_as::<f8e4m3, bf16>(device, space, problem, regime),
+        (Scalar::F8E4M3, Scalar::F16) => tune_as::<f8e4m3, f16>(device, space, problem, regime),
+        (Scalar::F8E5M2, Scalar::Bf16) => tune_as::<f8e5m2, bf16>(device, space, problem, regime),
+        (Scalar::F8E5M2, Scalar::F16) => tune_as::<f8e5m2, f16>(device, space, problem, regime),
         _ => Err(of("these types of matrices")),
     }
 }
 
-fn tune_as<T: GemmElement, D: GemmElement>(
+fn tune_as<T: GemmElement, D: GemmElement + Number>(
     device: &Device,
     space: &GemmSpace,
     problem: &GemmProblem,
@@ -129,7 +135,7 @@ pub struct GemmTunable<T, D> {
     types: PhantomData<fn(T) -> D>,
 }
 
-impl<T: GemmElement, D: GemmElement> Tunable for GemmTunable<T, D> {
+impl<T: GemmElement, D: GemmElement + Number> Tunable for GemmTunable<T, D> {
     type Config = GemmConfig;
     type Kernel = Gemm<T, T, D>;
     type Data = GemmOperands<T, D>;
@@ -174,23 +180,31 @@ impl<T: GemmElement, D: GemmElement> Tunable for GemmTunable<T, D> {
         self.problem.flops() as f64
     }
 
-    /// The reference is the result of cuBLAS, or, where there is none or it is wrong, of the kernel without tensor cores.
+    /// The reference is the result of cuBLAS, or, where there is none or it is wrong, of the kernel without tensor cores, or of the
+    /// one that is chosen without a search for types that this kernel does not take.
     fn data(&self, device: &Device, set: u32) -> Result<GemmOperands<T, D>, Rejection> {
         let mut operands = self.matrices.operands(device, set)?;
         if set > 0 {
             return Ok(operands);
         }
         let GemmSpace { target, input, output, major_a, major_b, epilogue } = self.space;
-        let simt = GemmConfig::simt(target, in_memory(input));
-        let simt = GemmConfig { major_a, major_b, c: output, d: output, epilogue, ..simt };
+        let of = |base| GemmConfig { major_a, major_b, c: output, d: output, epilogue, ..base };
+        // Types of 8 bits have no kernel without tensor cores.
+        let plain = match input.bits() {
+            8 => {
+                let wanted = of(GemmConfig { target, ..GemmConfig::sm90(input, [128, 128]) });
+                wanted.best(&self.problem, &Machine::of(device))?
+            }
+            _ => of(GemmConfig::simt(target, in_memory(input))),
+        };
         let mut own = |stream: &Stream, set: &mut GemmOperands<T, D>| {
-            let function = Gemm::<T, T, D>::new(simt)?.load(device)?;
-            launcher(self, &simt, &function)(stream, set)
+            let function = Gemm::<T, T, D>::new(plain)?.load(device)?;
+            launcher(self, &plain, &function)(stream, set)
         };
         let stream = device.stream()?;
         device.synchronize()?;
         #[cfg(feature = "cublas")]
-        if let Some(cublas) = self.cublas() {
+        if let Some(cublas) = self.cublas().filter(|_| input.bits() > 8) {
             let theirs = run_cublas(cublas, self.matmul());
             self.matrices.set_reference_or(&stream, &mut operands, theirs, own)?;
             return Ok(operands);
@@ -230,7 +244,7 @@ impl<T: GemmElement, D: GemmElement> Tunable for GemmTunable<T, D> {
 }
 
 #[cfg(feature = "cublas")]
-impl<T: GemmElement, D: GemmElement> GemmTunable<T, D> {
+impl<T: GemmElement, D: GemmElement + Number> GemmTunable<T, D> {
     /// cuBLAS, for one product of contiguous matrices without an epilogue.
     fn cublas(&self) -> Option<&Cublas> {
         let offsets = ElementOffsets::new(&self.problem, [self.space.major_a, self.space.major_b]);
@@ -247,7 +261,7 @@ impl<T: GemmElement, D: GemmElement> GemmTunable<T, D> {
 }
 
 /// Products of one pair of types on one GPU: their tuner, and the libraries that they are measured beside.
-pub struct GemmBench<T: GemmElement, D: GemmElement> {
+pub struct GemmBench<T: GemmElement, D: GemmElement + Number> {
     /// The kernels that were built and loaded.
     pub tuner: Tuner<GemmTunable<T, D>>,
     #[cfg(feature = "cublas")]
@@ -256,7 +270,7 @@ pub struct GemmBench<T: GemmElement, D: GemmElement> {
     missing: Option<String>,
 }
 
-impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
+impl<T: GemmElement, D: GemmElement + Number> GemmBench<T, D> {
     /// On a GPU.
     ///
     /// # Errors
@@ -364,7 +378,7 @@ impl<T: GemmElement, D: GemmElement> GemmBench<T, D> {
     }
 }
 
-impl<T: GemmElement, D: GemmElement> std::fmt::Debug for GemmBench<T, D> {
+impl<T: GemmElement, D: GemmElement + Number> std::fmt::Debug for GemmBench<T, D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "GemmBench({:?})", self.tuner)
     }
@@ -372,7 +386,7 @@ impl<T: GemmElement, D: GemmElement> std::fmt::Debug for GemmBench<T, D> {
 
 /// Returns a launch of the kernel that cuBLAS chooses.
 #[cfg(feature = "cublas")]
-fn run_cublas<T: GemmElement, D: GemmElement>(
+fn run_cublas<T: GemmElement, D: GemmElement + Number>(
     cublas: &Cublas,
     matmul: Matmul,
 ) -> impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection> {
@@ -381,7 +395,7 @@ fn run_cublas<T: GemmElement, D: GemmElement>(
 
 /// Windows of cuBLAS's kernel and of the fastest two of cuBLASLt's.
 #[cfg(feature = "cublas")]
-fn nvidia<T: GemmElement, D: GemmElement>(
+fn nvidia<T: GemmElement, D: GemmElement + Number>(
     cublas: &Cublas,
     matmul: &Matmul,
     work: &mut Workload<'_, GemmTunable<T, D>>,
@@ -390,9 +404,12 @@ fn nvidia<T: GemmElement, D: GemmElement>(
     /// Kernels that the heuristic is asked for.
     const ASKED: usize = 8;
     const KEPT: usize = 2;
-    let seconds = work.probe(run_cublas(cublas, *matmul))?;
-    let window = work.window(regime, seconds, run_cublas(cublas, *matmul))?;
-    let mut entries = vec![(Maker::Cublas, "cuBLAS".to_owned(), window)];
+    let mut entries = Vec::new();
+    if matmul.inputs.bits() > 8 {
+        let seconds = work.probe(run_cublas(cublas, *matmul))?;
+        let window = work.window(regime, seconds, run_cublas(cublas, *matmul))?;
+        entries.push((Maker::Cublas, "cuBLAS".to_owned(), window));
+    }
     // Only kernels that are fast in short windows get the long ones.
     let quick = regime.quick();
     let run = |plan: &CublasLtPlan| {
@@ -416,6 +433,13 @@ fn nvidia<T: GemmElement, D: GemmElement>(
             Err(_) => {}
         }
     }
+    if entries.is_empty() {
+        // The first of the heuristic is what a program without a search runs.
+        let Some((seconds, number, plan)) = plans.first() else { return Ok(entries) };
+        let window = work.window(regime, *seconds, run(plan))?;
+        entries.push((Maker::Cublas, format!("cuBLASLt #{number}"), window));
+        plans.remove(0);
+    }
     plans.sort_by(|a, b| a.0.total_cmp(&b.0));
     for (seconds, number, plan) in plans.into_iter().take(KEPT) {
         let window = work.window(regime, seconds, run(&plan))?;
@@ -436,9 +460,11 @@ mod tests {
         each::<f16, f16>(Scalar::F16);
         each::<f32, f32>(Scalar::Tf32);
         each::<f32, f32>(Scalar::F32);
+        each::<f8e4m3, bf16>(Scalar::F8E4M3);
+        each::<f8e5m2, bf16>(Scalar::F8E5M2);
     }
 
-    fn each<T: GemmElement, D: GemmElement>(input: Scalar) {
+    fn each<T: GemmElement, D: GemmElement + Number>(input: Scalar) {
         let device = Device::sim().unwrap();
         let space = GemmSpace::new(device.target(), input);
         let problem = GemmProblem::new(72, 40, 48);

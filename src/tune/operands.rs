@@ -8,7 +8,7 @@ use super::search::Rejection;
 use crate::arch::Major;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Element, bf16, f16};
+use crate::ir::{BuildErrors, Element, bf16, f8e4m3, f8e5m2, f16};
 use crate::kernels::gemm::{Activation, Bias, Epilogue, GemmProblem};
 use crate::runtime::{Buffer, Device, Function, Stream};
 
@@ -259,14 +259,16 @@ fn rounded(x: f32, scalar: Scalar) -> f64 {
     f64::from(match scalar {
         Scalar::Bf16 => bf16::from_f32(x).to_f32(),
         Scalar::F16 => f16::from_f32(x).to_f32(),
+        Scalar::F8E4M3 => f8e4m3::from_f32(x).to_f32(),
+        Scalar::F8E5M2 => f8e5m2::from_f32(x).to_f32(),
         _ => x,
     })
 }
 
 /// Returns the relative and absolute tolerance of two dot products of length `k`. Relative: the rounding of the result.
 /// Absolute: dot products of numbers from N(0, 1) are about `sqrt(k)`. Tensor cores truncate the accumulator to `f32`
-/// after each 16 products, always towards zero, so that the errors of `k / 16` steps add up. The hardware's `tanh` is
-/// accurate to 11 bits.
+/// after each 16 products, always towards zero, so that the errors of `k / 16` steps add up; sums of products of 8 bits have 13
+/// bits behind the point of the largest one, for each 32 of them. The hardware's `tanh` is accurate to 11 bits.
 fn tolerance(input: Scalar, output: Scalar, k: u32, epilogue: Epilogue) -> [f32; 2] {
     let (size, steps) = (f32::sqrt(k as f32), k as f32 / 16.0);
     let relative = match output {
@@ -274,7 +276,8 @@ fn tolerance(input: Scalar, output: Scalar, k: u32, epilogue: Epilogue) -> [f32;
         Scalar::F16 => 1.0 / 1024.0,
         _ => 1e-5,
     };
-    let sums = (steps * f32::EPSILON).max(2e-5) * size;
+    let of_step = if input.bits() == 8 { 2f32.powi(-14) } else { f32::EPSILON };
+    let sums = (steps * of_step).max(2e-5) * size;
     // Products of numbers of 10 bits, which may be rounded or cut off. All products that are cut off are too small, so a sum far
     // from 0 has most of this error too: at most 2^-9 of it.
     let inputs = if input == Scalar::Tf32 { [2f32.powi(-9), 4e-3 * size] } else { [0.0; 2] };

@@ -47,10 +47,14 @@ pub struct GemmSpace {
 }
 
 impl GemmSpace {
-    /// Products of this type with both operands contiguous along K, D of the same type (`f32` for `tf32`), without
+    /// Products of this type with both operands contiguous along K, D of the same type (`f32` for `tf32`, `bf16` for types of 8 bits), without
     /// an epilogue.
     pub fn new(target: Target, input: Scalar) -> GemmSpace {
-        let output = if input.bits() == 16 { input } else { Scalar::F32 };
+        let output = match input.bits() {
+            8 => Scalar::Bf16,
+            16 => input,
+            _ => Scalar::F32,
+        };
         let (major_a, major_b) = (Major::K, Major::K);
         GemmSpace { target, input, output, major_a, major_b, epilogue: Epilogue::default() }
     }

@@ -160,7 +160,10 @@ fn choices_are_explained() {
         for part in [p.mma_s, p.l2_s, p.store_s, p.fix_up_s] {
             assert!(part >= 0.0 && part <= p.busy_s, "{why}");
         }
-        assert!(p.seconds >= p.busy_s.max(p.memory_s).max(p.energy_s) + p.copies_s, "{why}");
+        assert!(
+            p.seconds >= p.busy_s.max(p.memory_s).max(p.cache_s).max(p.energy_s) + p.copies_s,
+            "{why}"
+        );
         let others: Vec<f64> = why.others.iter().map(|(_, other)| other.seconds).collect();
         assert!(!others.is_empty() && others.is_sorted() && others[0] >= p.seconds, "{why}");
         why

@@ -6,7 +6,7 @@ use std::path::Path;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Error as JsonError;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{bf16, f16};
+use tilewright::ir::{Number, bf16, f8e4m3, f8e5m2, f16};
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{
@@ -42,6 +42,18 @@ pub(super) fn run(
         (Scalar::F32, Scalar::F32) => {
             Bench::<f32, f32>::new(options, device, space)?.run(shapes, configs)
         }
+        (Scalar::F8E4M3, Scalar::Bf16) => {
+            Bench::<f8e4m3, bf16>::new(options, device, space)?.run(shapes, configs)
+        }
+        (Scalar::F8E4M3, Scalar::F16) => {
+            Bench::<f8e4m3, f16>::new(options, device, space)?.run(shapes, configs)
+        }
+        (Scalar::F8E5M2, Scalar::Bf16) => {
+            Bench::<f8e5m2, bf16>::new(options, device, space)?.run(shapes, configs)
+        }
+        (Scalar::F8E5M2, Scalar::F16) => {
+            Bench::<f8e5m2, f16>::new(options, device, space)?.run(shapes, configs)
+        }
         (input, output) => Err(Failure::input(format!(
             "products of {input} are not measured with results in {output}"
         ))),
@@ -49,7 +61,7 @@ pub(super) fn run(
 }
 
 /// A run on a GPU, with what it writes at the end.
-struct Bench<'o, T: GemmElement, D: GemmElement> {
+struct Bench<'o, T: GemmElement, D: GemmElement + Number> {
     options: &'o Gemm,
     space: GemmSpace,
     bench: GemmBench<T, D>,
@@ -63,7 +75,7 @@ struct Bench<'o, T: GemmElement, D: GemmElement> {
     wrong: usize,
 }
 
-impl<'o, T: GemmElement, D: GemmElement> Bench<'o, T, D> {
+impl<'o, T: GemmElement, D: GemmElement + Number> Bench<'o, T, D> {
     fn new(options: &'o Gemm, device: &'o Device, space: GemmSpace) -> Result<Self, Failure> {
         let bench = GemmBench::new(device).map_err(Failure::run)?;
         let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{bf16, f16};
+use tilewright::ir::{Number, bf16, f8e4m3, f8e5m2, f16};
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{
@@ -106,6 +106,8 @@ pub(super) fn run(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<()
         (Scalar::Bf16, Scalar::Bf16) => beside::<bf16, bf16>(options, device, drawn),
         (Scalar::F16, Scalar::F16) => beside::<f16, f16>(options, device, drawn),
         (Scalar::F32, Scalar::F32) => beside::<f32, f32>(options, device, drawn),
+        (Scalar::F8E4M3, Scalar::Bf16) => beside::<f8e4m3, bf16>(options, device, drawn),
+        (Scalar::F8E5M2, Scalar::Bf16) => beside::<f8e5m2, bf16>(options, device, drawn),
         (input, output) => Err(Failure::input(format!(
             "untuned products of {input} are not measured with results in {output}"
         ))),
@@ -136,7 +138,7 @@ fn plan(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failure>
 }
 
 /// Measures the problems beside cuBLAS.
-fn beside<T: GemmElement, D: GemmElement>(
+fn beside<T: GemmElement, D: GemmElement + Number>(
     options: &Gemm,
     device: &Device,
     drawn: &[Drawn],

@@ -193,7 +193,7 @@ impl GemmConfig {
                 let waves =
                     u64::from(tiles[0]) * u64::from(tiles[1]) / u64::from(machine.sms.max(1));
                 let whole = GemmConfig { tile: [m, n, base.tile[2]], ..base };
-                let apart = !unaligned && (waves > 4 || whole.is_one_large_wave(problem, machine));
+                let apart = !unaligned && (waves > 2 || whole.is_one_large_wave(problem, machine));
                 let clusters = CLUSTERS
                     .into_iter()
                     .filter(|[m, n]| *m <= tiles[0] && *n <= tiles[1] && (m * n == 1 || !apart));

@@ -23,7 +23,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Returns the name of the longest of the times that overlap: the busiest SM's, the memory's, the energy's.
+    /// Returns the name of the longest of the times that overlap: the busiest SM's, the memory's, the L2 cache's, the energy's.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -35,14 +35,16 @@ impl Explanation {
     /// assert_eq!(limit(4096, 4096, 4096), "busiest SM");
     /// ```
     pub fn limit(&self) -> &'static str {
-        let Prediction { busy_s, memory_s, energy_s, .. } = self.prediction;
-        if busy_s >= memory_s.max(energy_s) {
-            "busiest SM"
-        } else if memory_s >= energy_s {
-            "memory"
-        } else {
-            "energy"
-        }
+        let Prediction { busy_s, memory_s, cache_s, energy_s, .. } = self.prediction;
+        let times = [
+            (busy_s, "busiest SM"),
+            (memory_s, "memory"),
+            (cache_s, "L2 cache"),
+            (energy_s, "energy"),
+        ];
+        // The first of equal ones.
+        let longest = times.into_iter().rev().max_by(|a, b| a.0.total_cmp(&b.0));
+        longest.map_or("busiest SM", |(_, name)| name)
     }
 }
 
@@ -74,6 +76,7 @@ impl fmt::Display for Explanation {
             }
         }
         writeln!(f, "{:>10.2} us memory: {:.1} MB", us(p.memory_s), p.memory_bytes / 1e6)?;
+        writeln!(f, "{:>10.2} us L2 cache: {:.1} MB", us(p.cache_s), p.l2_bytes / 1e6)?;
         writeln!(f, "{:>10.2} us energy", us(p.energy_s))?;
         if p.copies_s > 0.0 {
             writeln!(f, "{:>10.2} us copies of A and B, which are unaligned", us(p.copies_s))?;

@@ -19,6 +19,8 @@ pub struct Prediction {
     pub busy_s: f64,
     /// Seconds that the memory needs for what it reads and writes.
     pub memory_s: f64,
+    /// Seconds that the L2 cache needs for what all SMs ask it for.
+    pub cache_s: f64,
     /// Seconds that the energy takes at the power that the device may have.
     pub energy_s: f64,
     /// Tiles of the busiest SM, one after the other.
@@ -197,8 +199,8 @@ impl GemmModel {
         let energy_s = energy_j / (watts - p.idle_w).max(1.0);
         // All SMs together are given fewer bytes by the L2 cache than each of them can take.
         let all = self.machine.clock_hz * f64::from(self.machine.sms) * CHIP_BYTES;
-        let l2_chip_s = launch + met + (l2 + WRITTEN_SHARE * written) / all + fix_up_s;
-        let times = [busy_s, memory_s, energy_s, l2_chip_s];
+        let cache_s = launch + met + (l2 + WRITTEN_SHARE * written) / all + fix_up_s;
+        let times = [busy_s, memory_s, cache_s, energy_s];
         let longest = times.into_iter().fold(0.0, f64::max);
         let sum: f64 = times.iter().map(|seconds| (seconds / longest).powf(POWER)).sum();
         let [tensor_cores, other] = STREAM_SHARE;
@@ -212,6 +214,7 @@ impl GemmModel {
             seconds,
             busy_s,
             memory_s,
+            cache_s,
             energy_s,
             waves: busy.waves,
             memory_bytes: memory,
@@ -340,7 +343,8 @@ impl GemmModel {
             if config.schedule == Schedule::Multistage { COPIED_CYCLES } else { p.latency_cycles };
         let latency = ((wait + others) / stages).max(refill);
         // With two stages none is filled meanwhile.
-        let in_turn = if stages > 2.0 { 0.0 } else { products + own + refill };
+        let has_more = blocks * f64::from(config.stages) > 2.0;
+        let in_turn = if has_more { 0.0 } else { products + own + refill };
         let step = (products + own).max(fill).max(latency).max(in_turn);
         let drained = products + own / lines.max(1.0);
         let step = step.max(drained);

@@ -459,6 +459,8 @@ impl Descriptors {
         let lt_type = |kind: blas::cudaDataType| match kind {
             blas::cudaDataType::CUDA_R_16BF => lt::cudaDataType::CUDA_R_16BF,
             blas::cudaDataType::CUDA_R_16F => lt::cudaDataType::CUDA_R_16F,
+            blas::cudaDataType::CUDA_R_8F_E4M3 => lt::cudaDataType::CUDA_R_8F_E4M3,
+            blas::cudaDataType::CUDA_R_8F_E5M2 => lt::cudaDataType::CUDA_R_8F_E5M2,
             _ => lt::cudaDataType::CUDA_R_32F,
         };
         let [m, n, k] = matmul.sizes.map(u64::from);
@@ -486,6 +488,16 @@ impl Descriptors {
             let code = unsafe {
                 let value = (&raw const value).cast();
                 (api.cublasLtMatmulDescSetAttribute)(made.product, attribute, value, 4)
+            };
+            check("cublasLtMatmulDescSetAttribute", code)?;
+        }
+        if matmul.inputs.bits() == 8 {
+            // Sums stay in the tensor cores, as in our kernels.
+            let (attribute, fast) = (Attribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM, 1i8);
+            // SAFETY: the value is of the type that the attribute has, `int8_t`.
+            let code = unsafe {
+                let value = (&raw const fast).cast();
+                (api.cublasLtMatmulDescSetAttribute)(made.product, attribute, value, 1)
             };
             check("cublasLtMatmulDescSetAttribute", code)?;
         }
@@ -532,6 +544,8 @@ fn types(matmul: &Matmul) -> Result<(blas::cudaDataType, blas::cudaDataType), Cu
         Scalar::Bf16 => Ok(blas::cudaDataType::CUDA_R_16BF),
         Scalar::F16 => Ok(blas::cudaDataType::CUDA_R_16F),
         Scalar::F32 => Ok(blas::cudaDataType::CUDA_R_32F),
+        Scalar::F8E4M3 => Ok(blas::cudaDataType::CUDA_R_8F_E4M3),
+        Scalar::F8E5M2 => Ok(blas::cudaDataType::CUDA_R_8F_E5M2),
         scalar => Err(CublasError::UnsupportedType { scalar }),
     };
     Ok((of(matmul.stored_inputs())?, of(matmul.output)?))
