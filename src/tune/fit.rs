@@ -39,11 +39,12 @@ fn loss(model: &GemmModel, groups: &[ProblemTimes]) -> f64 {
     let mut sum = 0.0;
     for group in groups {
         let Some(best) = group.best() else { continue };
+        let predicted = predictions(model, group);
         let errors: Vec<(f64, f64)> = group
             .times
             .iter()
-            .map(|(config, seconds)| {
-                let predicted = model.predict(config, &group.problem, group.regime).seconds;
+            .zip(&predicted)
+            .map(|((_, seconds), predicted)| {
                 // A configuration that takes 1.2 times the best one counts a third.
                 let weight = (-5.5 * (seconds / best - 1.0)).exp().max(0.02);
                 ((predicted / seconds).ln(), weight)
@@ -58,7 +59,7 @@ fn loss(model: &GemmModel, groups: &[ProblemTimes]) -> f64 {
             errors.iter().map(|(error, weight)| robust(error - mean) * weight).sum::<f64>();
         // What all configurations of a problem have in common does not change their order.
         sum += spread / weights + 0.02 * robust(mean);
-        sum += 0.03 * (regret(model, group, FIRST).map_or(1.0, |(_, regret)| regret) - 1.0);
+        sum += 0.03 * (regret(&predicted, group, FIRST).map_or(1.0, |(_, regret)| regret) - 1.0);
     }
     sum / groups.len().max(1) as f64
 }
@@ -148,7 +149,7 @@ pub fn is_held_out(index: usize) -> bool {
 /// Returns, for each problem, the best of the model's `first` measured configurations.
 pub fn rankings(model: &GemmModel, groups: &[ProblemTimes], first: usize) -> Vec<Ranking> {
     let ranking = |(index, group): (usize, &ProblemTimes)| {
-        let (config, regret) = regret(model, group, first)?;
+        let (config, regret) = regret(&predictions(model, group), group, first)?;
         let problem = &group.problem;
         Some(Ranking {
             sizes: [problem.m, problem.n, problem.k],
@@ -160,19 +161,24 @@ pub fn rankings(model: &GemmModel, groups: &[ProblemTimes], first: usize) -> Vec
     groups.iter().enumerate().filter_map(ranking).collect()
 }
 
-/// Returns the fastest of the model's `first` measured configurations, and its time relative to that of the fastest of
+/// Returns the predicted times of the measured configurations.
+fn predictions(model: &GemmModel, group: &ProblemTimes) -> Vec<f64> {
+    let seconds = |(config, _): &(GemmConfig, f64)| {
+        model.predict(config, &group.problem, group.regime).seconds
+    };
+    group.times.iter().map(seconds).collect()
+}
+
+/// Returns the fastest of the first measured configurations by their predicted times, and its time relative to that of the fastest of
 /// all.
 fn regret<'g>(
-    model: &GemmModel,
+    predicted: &[f64],
     group: &'g ProblemTimes,
     first: usize,
 ) -> Option<(&'g GemmConfig, f64)> {
     let best = group.best()?;
-    let mut order: Vec<(f64, &(GemmConfig, f64))> = group
-        .times
-        .iter()
-        .map(|one| (model.predict(&one.0, &group.problem, group.regime).seconds, one))
-        .collect();
+    let mut order: Vec<(f64, &(GemmConfig, f64))> =
+        predicted.iter().copied().zip(&group.times).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
     let chosen = order.iter().take(first.max(1)).map(|(_, one)| *one);
     let (config, seconds) = chosen.min_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -192,7 +198,7 @@ mod tests {
         let sizes = [512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384];
         let group = |size| {
             let problem = GemmProblem::new(size, size, size);
-            let configs = space.configs(&problem, &Machine::H200).into_iter().step_by(20);
+            let configs = space.configs(&problem, &Machine::H200).into_iter().step_by(40);
             let times = configs
                 .map(|config| (config, model.predict(&config, &problem, Regime::Burst).seconds));
             ProblemTimes { problem, regime: Regime::Burst, times: times.collect() }
