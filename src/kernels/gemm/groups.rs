@@ -110,11 +110,12 @@ impl GemmConfig {
             .transpose()
     }
 
-    /// One product with about as much work as the groups: on average each has half an instruction more than its rows fill, and at
-    /// least a tile. Instructions whose 64 rows of a tile are behind the end of the group are not executed.
+    /// One product with about as much work as the groups: on average each has half a tile more than its rows fill, and at least
+    /// one. Each warp group whose 64 rows of a tile are behind the end of the group leaves the tensor cores to the others.
     pub(super) fn ungrouped(&self, problem: &GemmProblem) -> GemmProblem {
         let GemmProblem { m, batch, .. } = *problem;
-        let filled = m.saturating_add(batch.saturating_mul(WGMMA_ROWS / 2));
+        let end = self.tile[0].saturating_sub(WGMMA_ROWS * (self.consumers_of_tile() - 1));
+        let filled = m.saturating_add(batch.saturating_mul(end / 2));
         let least = batch.saturating_mul(self.tile[0]);
         problem.of_rows(filled.max(least).min(GemmProblem::MAX_SIZE))
     }

@@ -515,10 +515,9 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
             let is_idle = parts.tiles.is_behind(k, part.tile, self.threads.group * WGMMA_ROWS);
             let (skipped, steps) = ((state, ()), part.steps());
             let (state, ()) = self.products.unless(k, (is_idle, steps), skipped, |k| {
-                let (acc, is_short) =
-                    (self.accumulators(k), self.is_short(k, parts.tiles, part.tile));
-                let of_tile = (is_short, steps);
-                let state = self.products.run_short(k, &acc, state, of_tile, None);
+                let acc = self.accumulators(k);
+                let state = self.products.run(k, &acc, state, steps);
+                self.products.finish(k, state);
                 let accumulators = (self.threads, &acc.variables());
                 parts.sum(k, self.split, part, accumulators, |k| self.write(k, &acc, part.tile));
                 (state, ())
@@ -537,10 +536,11 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
         let (group, steps) = (self.threads.group, self.sizes.steps);
         let start = (self.pipe.consumer(k).skip(group * steps), order.start(group));
         tiles.of_group(group, 2).for_each(k, start, |k, tile, (state, parity)| {
-            let (acc, is_short) = (self.accumulators(k), self.is_short(k, tiles, tile));
+            let acc = self.accumulators(k);
             order.wait(k, group, parity);
-            let state =
-                self.products.run_short(k, &acc, state, (is_short, steps), Some((order, group)));
+            let state = self.products.run(k, &acc, state, steps);
+            order.arrive(k, group, self.products.leader());
+            self.products.finish(k, state);
             self.write(k, &acc, tile);
             // The stages of the other group's tile are skipped.
             (state.skip(steps), parity ^ 1)
@@ -578,24 +578,6 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
         let Plan { config, mma, .. } = self.plan;
         let [_, columns] = config.mma_tile();
         mma.slice(0).fragment_c(k, shape!(config.rows_of_products(), columns))
-    }
-
-    /// Whether a tile of a group of rows ends within the first instruction along M of this warp group, if that has more of them.
-    fn is_short<'c>(
-        &self,
-        k: &Body<'c, '_>,
-        tiles: TileScheduler<'b>,
-        tile: Tile<'c>,
-    ) -> Option<Val<'c, bool>>
-    where
-        'b: 'c,
-    {
-        let config = &self.plan.config;
-        let first = config.consumers_of_tile() * WGMMA_ROWS;
-        let own =
-            if config.is_pingpong() { k.constant(0) } else { self.threads.group * WGMMA_ROWS };
-        let has_more = config.rows_of_consumer() > WGMMA_ROWS;
-        has_more.then(|| tiles.is_behind(k, tile, own + first)).flatten()
     }
 
     /// The first row and column of the group in a tile, and the matrix. Blocks of 64 rows of the instructions alternate

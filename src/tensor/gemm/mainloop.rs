@@ -9,7 +9,7 @@ use super::smem_operand::SmemOperand;
 use crate::tensor::atom::tiled_mma::TiledMma;
 use crate::tensor::copy::clear::cooperative_clear;
 use crate::tensor::pipeline::roles::WarpRole;
-use crate::tensor::pipeline::tma::{OrderedBarrier, PipelineState, TmaPipeline};
+use crate::tensor::pipeline::tma::{PipelineState, TmaPipeline};
 use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 
 /// The products of a warp group over the stages of a ring: CUTLASS's collective main loop of `sm_90`.
@@ -161,56 +161,6 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
             let step = step + 1;
             ((state.next(), step), step.lt(steps))
         });
-        state
-    }
-
-    /// [`run`](WgmmaMainloop::run) and [`finish`](WgmmaMainloop::finish); between them group `order.1` arrives at a barrier. Where
-    /// `is_short` holds, only the first instruction along M is executed: the accumulators of the others are then 0.
-    #[track_caller]
-    pub fn run_short<'k: 'b>(
-        &self,
-        k: &mut Body<'k, '_>,
-        acc: &RegisterTensor<'_, f32>,
-        state: PipelineState<'b>,
-        (is_short, steps): (Option<Val<'b, bool>>, Val<'b, i32>),
-        order: Option<(OrderedBarrier<'b>, Val<'b, i32>)>,
-    ) -> PipelineState<'b> {
-        let k = &mut k.rescoped();
-        let of_tile = (state, steps);
-        let Some(is_short) = is_short else { return self.whole(k, acc, of_tile, order) };
-        let blocks = acc.layout().get(&[1]).and_then(|blocks| blocks.size()?.to_static());
-        k.if_else(
-            is_short,
-            |k| {
-                let first = WgmmaMainloop { a: self.a.first(k), ..self.clone() };
-                let of_first = acc.composition(k, &tiler!(_, 1, _));
-                let state = first.whole(k, &of_first, of_tile, order);
-                for block in 1..blocks.unwrap_or(1) {
-                    acc.slice(k, (.., block, ..)).fill(k, 0.0);
-                }
-                k.yield_(state)
-            },
-            |k| {
-                let state = self.whole(k, acc, of_tile, order);
-                k.yield_(state)
-            },
-        )
-    }
-
-    /// All of [`run_short`](WgmmaMainloop::run_short) at once: nothing but their instructions touches accumulators before all are
-    /// done.
-    #[track_caller]
-    fn whole<'k: 'b>(
-        &self,
-        k: &mut Body<'k, '_>,
-        acc: &RegisterTensor<'_, f32>,
-        (state, steps): (PipelineState<'b>, Val<'b, i32>),
-        order: Option<(OrderedBarrier<'b>, Val<'b, i32>)>,
-    ) -> PipelineState<'b> {
-        let k = &mut k.rescoped();
-        let state = self.run(k, acc, state, steps);
-        order.inspect(|(order, group)| order.arrive(k, *group, self.leader));
-        self.finish(k, state);
         state
     }
 

@@ -3,7 +3,7 @@
 use crate::arch::{Major, MatrixDescriptor};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Val, WARP};
-use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle, tiler};
+use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle};
 
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::SharedTensor;
@@ -95,15 +95,6 @@ impl<'b> SmemOperand<'b> {
         &self.layout
     }
 
-    /// The part of the first instruction along the first of the modes (MN, K, stage).
-    #[track_caller]
-    pub(super) fn first(&self, k: &Body<'b, '_>) -> Self {
-        match self.layout.composition(&tiler!(1, _, _)) {
-            Ok(layout) => SmemOperand { layout, ..self.clone() },
-            Err(error) => self.failed(k, error),
-        }
-    }
-
     /// The part of a stage, the last mode.
     #[track_caller]
     pub fn stage(&self, k: &Body<'b, '_>, stage: Val<'b, i32>) -> Self {
@@ -126,15 +117,12 @@ impl<'b> SmemOperand<'b> {
                 let low = self.low + stage.cvt::<u32>() * step;
                 SmemOperand { low, layout, ..self.clone() }
             }
-            Err(error) => self.failed(k, error),
+            Err(error) => {
+                let operand = self.layout.to_string();
+                k.report(TensorError { operation: "slice", operand, kind: error.into() });
+                SmemOperand { poisoned: true, ..self.clone() }
+            }
         }
-    }
-
-    #[track_caller]
-    fn failed(&self, k: &Body<'b, '_>, error: LayoutError) -> Self {
-        let operand = self.layout.to_string();
-        k.report(TensorError { operation: "slice", operand, kind: error.into() });
-        SmemOperand { poisoned: true, ..self.clone() }
     }
 
     /// The descriptor at an offset in units of 16 bytes; the upper half has no part of the address.
