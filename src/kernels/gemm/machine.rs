@@ -116,45 +116,45 @@ macro_rules! parameters {
 
 parameters! {
     /// Seconds of a launch in a graph that do not depend on the kernel.
-    launch_s = 1.62e-6,
+    launch_s = 1.56e-6,
     /// Seconds that a programmatic launch hides.
-    programmatic_s = 0.622e-6,
+    programmatic_s = 0.637e-6,
     /// Cycles from the start of a block to its first product, and from its last store to its end.
-    prologue_cycles = 952.0,
+    prologue_cycles = 958.0,
     /// Cycles of a step along K beside its products, for the two warp groups of a block together.
-    step_cycles = 4.3,
+    step_cycles = 4.48,
     /// Cycles of a step of a single warp group that nothing hides.
-    drain_cycles = 17.4,
+    drain_cycles = 15.5,
     /// Bytes that an SM reads from the L2 cache in a cycle.
-    fill_bytes = 85.9,
+    fill_bytes = 88.4,
     /// Cycles from asking for a tile to having it.
-    latency_cycles = 2160.0,
+    latency_cycles = 2090.0,
     /// Cycles of the end of a tile, beside its bytes.
-    switch_cycles = 380.0,
+    switch_cycles = 293.0,
     /// Bytes of D that an SM writes in a cycle.
-    store_bytes = 16.1,
+    store_bytes = 15.3,
     /// The share of the end of a tile that is seen where the other warp group multiplies meanwhile.
-    pingpong_share = 0.335,
+    pingpong_share = 0.623,
     /// The share of it that is seen where D is written under the next tile.
-    deferred_share = 0.4,
+    deferred_share = 0.393,
     /// The same for narrow stores, relative to stores as wide as the tile.
-    chunks_share = 0.574,
+    chunks_share = 0.711,
     /// Extra cycles of a step for each other block of its cluster.
-    cluster_cycles = 32.6,
+    cluster_cycles = 26.7,
     /// The share of the rate of `wgmma` that `mma.sync` reaches.
-    mma_sync_share = 0.509,
+    mma_sync_share = 0.443,
     /// The share of the L2 cache that keeps tiles for other blocks.
     kept_share = 0.534,
     /// Joules of a floating point operation of 16-bit inputs.
-    flop_j = 0.576e-12,
+    flop_j = 0.675e-12,
     /// Joules of a byte from the L2 cache.
-    l2_j = 13.3e-12,
+    l2_j = 11.4e-12,
     /// Joules of a byte from memory.
-    memory_j = 37.3e-12,
+    memory_j = 33.2e-12,
     /// Watts without work.
-    idle_w = 152.0,
+    idle_w = 150.0,
     /// Watts of a millisecond's burst, relative to the limit.
-    burst_w = 1.55,
+    burst_w = 1.78,
 }
 
 #[cfg(test)]
