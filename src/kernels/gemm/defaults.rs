@@ -265,7 +265,7 @@ impl GemmConfig {
     }
 
     /// Returns true if a launch that overlaps with the one before is slower: see [`is_one_large_wave`](Self::is_one_large_wave).
-    fn suffers_from_overlap(&self, problem: &GemmProblem, machine: &Machine) -> bool {
+    pub(super) fn suffers_from_overlap(&self, problem: &GemmProblem, machine: &Machine) -> bool {
         self.cluster == [1, 1] && self.is_one_large_wave(problem, machine)
     }
 
