@@ -474,61 +474,61 @@ impl GemmModel {
 }
 
 /// Cycles of an SM for each copy that a thread makes: through registers, and by `cp.async`.
-const COPY_CYCLES: [f64; 2] = [0.331, 0.606];
+const COPY_CYCLES: [f64; 2] = [0.33, 0.595];
 /// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
-const LOAD_CYCLES: f64 = 997.0;
+const LOAD_CYCLES: f64 = 993.0;
 /// Cycles of the vectors of 16 bytes that a thread fetches: in the first step of a tile by the square of their number, since all of
 /// them have to be in the L1 cache, in the next ones of each vector, and of all vectors of a next step at least.
-const FIRST_CYCLES: f64 = 12.8;
-const VECTOR_CYCLES: f64 = 95.8;
-const ROUND_CYCLES: f64 = 1850.0;
+const FIRST_CYCLES: f64 = 12.9;
+const VECTOR_CYCLES: f64 = 108.0;
+const ROUND_CYCLES: f64 = 1860.0;
 /// Cycles of an element of 16 bits that is stored by itself from registers.
 const ODD_CYCLES: f64 = 1.4;
 /// Cycles of a tile that the threads of a warp group store from shared memory, and of each of its rows.
-const DIRECT_CYCLES: f64 = 643.0;
+const DIRECT_CYCLES: f64 = 642.0;
 const ROW_CYCLES: f64 = 13.3;
 /// Cycles of such a tile where operands are exchanged: of one warp group with a multiple of 16 rows, and of others.
-const EXCHANGED_CYCLES: [f64; 2] = [1200.0, 1740.0];
+const EXCHANGED_CYCLES: [f64; 2] = [1190.0, 1740.0];
 /// Its rows beyond this number take that many cycles each.
 const EXCHANGED_ROWS: u32 = 64;
-const EXCHANGED_ROW_CYCLES: f64 = 12.0;
+const EXCHANGED_ROW_CYCLES: f64 = 11.9;
 /// Cycles of each part of a tile that is narrower than a line of 128 bytes, beside its bytes.
-const PART_CYCLES: f64 = 45.0;
+const PART_CYCLES: f64 = 45.4;
 /// Cycles from the request for a stage to its first bytes, and the share of the time of its bytes that follows.
-const REQUEST_CYCLES: f64 = 645.0;
-const FILL_SHARE: f64 = 0.943;
+const REQUEST_CYCLES: f64 = 642.0;
+const FILL_SHARE: f64 = 0.947;
 /// Cycles in which the blocks of a cluster wait for each other at the start and at the end.
-const CLUSTER_CYCLES: f64 = 1250.0;
+const CLUSTER_CYCLES: f64 = 1240.0;
 /// The time of a stream from memory through clusters over that without them.
 const CLUSTER_STREAM: f64 = 1.02;
 /// Cycles from the request for a stage of a cluster of two to its first bytes, beyond those of one block; and the share of them
 /// that counts where the stages are few.
-const CLUSTER_LATENCY: f64 = 425.0;
-const CLUSTER_SHARE: f64 = 0.586;
+const CLUSTER_LATENCY: f64 = 418.0;
+const CLUSTER_SHARE: f64 = 0.599;
 /// Cycles of the start and the end of a thread block that has an SM for itself, without tensor cores.
 const ALONE_CYCLES: f64 = 30_000.0;
 /// Cycles in which a warp group makes the rows zero that a tile has fewer than an instruction.
-const CLEAR_CYCLES: f64 = 752.0;
+const CLEAR_CYCLES: f64 = 747.0;
 /// The seconds that a programmatic launch hides beyond the usual ones where its blocks are at most a quarter of the SMs, and at most
 /// half of them: several launches are on their way at once.
-const OVERLAP_S: [f64; 2] = [0.064e-6, 0.085e-6];
+const OVERLAP_S: [f64; 2] = [0.063e-6, 0.083e-6];
 /// The time of a programmatic launch over that of another one, where its blocks start wherever an SM happens to be free and share a
 /// large operand.
 const HINDERED: f64 = 1.06;
 /// Bytes that the L2 cache gives each SM in a cycle where all ask for them, and the cost of a byte of D among them.
-const CHIP_BYTES: f64 = 73.9;
-const WRITTEN_SHARE: f64 = 1.43;
+const CHIP_BYTES: f64 = 71.7;
+const WRITTEN_SHARE: f64 = 1.45;
 /// The share of the energy of a byte of a tile that each SM which receives it takes; the rest is that of the L2 cache, once for a
 /// cluster.
-const RECEIVED: f64 = 0.702;
+const RECEIVED: f64 = 0.673;
 /// Of the limits of a product, the sum of their powers to this one counts: where two are alike, both are felt.
-const POWER: f64 = 2.82;
+const POWER: f64 = 2.87;
 /// Cycles from a copy by threads to its bytes.
 const COPIED_CYCLES: f64 = 1730.0;
 /// Bytes of partial accumulators that an SM writes or reads in a cycle.
-const PARTIAL_BYTES: f64 = 48.9;
+const PARTIAL_BYTES: f64 = 48.3;
 /// Bytes of a part beyond which it goes slowly, and the bytes of the rest in a cycle.
-const LARGE_PART: [f64; 2] = [74_500.0, 6.65];
+const LARGE_PART: [f64; 2] = [74_500.0, 6.68];
 /// Cycles from the last part that is written until the first part is read.
 const EXCHANGE_CYCLES: f64 = 1300.0;
 

@@ -138,17 +138,17 @@ pub(super) fn lines_of(config: &GemmConfig) -> f64 {
 
 /// The cost of a byte in rows that are not aligned to lines of the L2 cache, which are in two lines each, where all SMs work; it
 /// is less in proportion where some do not.
-pub(super) const UNALIGNED: f64 = 2.2;
+pub(super) const UNALIGNED: f64 = 2.16;
 /// The share of the rate of memory that rows which threads fetch reach.
-const FETCHED_SHARE: f64 = 0.93;
+const FETCHED_SHARE: f64 = 1.08;
 /// The power of a share of the SMs to which their rate of memory grows.
-const MEMORY_ROOT: f64 = 0.806;
+const MEMORY_ROOT: f64 = 0.824;
 /// The power of the rows of a tile over those inside of the matrix to which the cost of the latter grows.
-const BEYOND: f64 = 0.537;
+const BEYOND: f64 = 0.517;
 /// Bytes of a sector, the unit that memory reads and writes; what a sector costs that two parts of a row of D share, where all rows
 /// begin with a sector, and where they do not.
 const SECTOR_BYTES: u64 = 32;
-const TORN_BYTES: f64 = 82.9;
-const SHIFTED_BYTES: f64 = 35.4;
+const TORN_BYTES: f64 = 82.5;
+const SHIFTED_BYTES: f64 = 35.2;
 /// The cost of a byte that memory writes, relative to one that it reads.
 const WRITE_SHARE: f64 = 1.15;
