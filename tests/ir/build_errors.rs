@@ -142,6 +142,24 @@ fn register_read_before_it_is_set() {
     );
 }
 
+/// A line that reads many registers is one error, not one for each.
+#[test]
+fn registers_of_one_line_read_before_they_are_set() {
+    check::<(GlobalMut<f32>,)>(
+        |k, (y,)| {
+            let acc = k.registers::<f32>(4);
+            for i in 0..4 {
+                y.store(k, i, acc.get(k, i as u32));
+            }
+            y.store(k, 4, acc.get(k, 3));
+        },
+        expect![[r#"
+            kernel `wrong` has 2 errors:
+              FILE:LINE: register 0 of var0, declared at FILE:LINE, is read on a path on which it was not set: set it where it is declared, or on every path
+              FILE:LINE: register 3 of var0, declared at FILE:LINE, is read on a path on which it was not set: set it where it is declared, or on every path"#]],
+    );
+}
+
 #[test]
 fn step_that_is_not_positive() {
     check::<(GlobalMut<f32>, i32)>(

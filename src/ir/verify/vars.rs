@@ -8,13 +8,14 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Report, VerifyError};
+use crate::ir::SourceLocation;
 use crate::ir::entity::{OpId, RegionId, VarId};
 use crate::ir::op::{Control, VarUse};
 
 pub(super) fn check(report: &mut Report<'_>) {
     let body = report.ir.body;
     let (set, added, breaks) = (HashSet::new(), Vec::new(), HashMap::new());
-    Flow { report, set, added, reached: true, breaks }.region(body);
+    Flow { report, set, added, reached: true, breaks, reported: HashSet::new() }.region(body);
 }
 
 /// A register of a variable.
@@ -45,6 +46,8 @@ struct Flow<'r, 'k> {
     reached: bool,
     /// For each open loop, the length of `added` before it, and what all breaks have added since.
     breaks: HashMap<OpId, (usize, Added)>,
+    /// The variables with an unset register that is read, and where: one line of a program may read many.
+    reported: HashSet<(VarId, SourceLocation)>,
 }
 
 impl Flow<'_, '_> {
@@ -128,7 +131,9 @@ impl Flow<'_, '_> {
             && let Some((var, index)) = registers.clone().find(|found| !self.set.contains(found))
         {
             let made = ir.locations[ir.vars[var].location];
-            self.report.at(op, VerifyError::VarReadBeforeSet { var, index, made });
+            if self.reported.insert((var, ir.location_of(op))) {
+                self.report.at(op, VerifyError::VarReadBeforeSet { var, index, made });
+            }
         }
         if used.sets {
             registers.for_each(|register| self.add(register));
