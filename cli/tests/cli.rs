@@ -639,7 +639,7 @@ fn bench_takes_names_of_configurations() {
 /// The types of 8 bits have configurations, which the model ranks.
 #[test]
 fn bench_ranks_types_of_8_bits() {
-    for (dtype, name) in [("e4m3", "sm90a_f8e4m3_df32_tn_"), ("e5m2", "sm90a_f8e5m2_df32_tn_")] {
+    for (dtype, name) in [("e4m3", "sm90a_f8e4m3_dbf16_tn_"), ("e5m2", "sm90a_f8e5m2_dbf16_tn_")] {
         let args = ["bench", "gemm", "--device", "sim", "--shapes", "4096", "--dtype", dtype];
         let output = tilewright(&args);
         let ranked = text(&output.stdout);
@@ -879,7 +879,7 @@ fn bench_says_why_there_is_no_candidate() {
     check_refused(
         &["bench", "gemm", "--device", "sim", "--dtype", "e4m3", "--target", "sm_80"],
         &expect![[r#"
-            error: no configuration takes 512x512x512; there is none of f8e4m3 to f32 for sm_80
+            error: no configuration takes 512x512x512; there is none of f8e4m3 to bf16 for sm_80
         "#]],
     );
 }

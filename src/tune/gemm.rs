@@ -180,8 +180,8 @@ impl<T: GemmElement, D: GemmElement + Number> Tunable for GemmTunable<T, D> {
         self.problem.flops() as f64
     }
 
-    /// The reference is the result of cuBLAS, or, where there is none or it is wrong, of the kernel without tensor cores, or of the
-    /// one that is chosen without a search for types that this kernel does not take.
+    /// The reference is the result of cuBLAS, or, where there is none or it is wrong, of the kernel without tensor cores. For types
+    /// that this kernel does not take, it is the result of the configuration without a search.
     fn data(&self, device: &Device, set: u32) -> Result<GemmOperands<T, D>, Rejection> {
         let mut operands = self.matrices.operands(device, set)?;
         if set > 0 {

@@ -285,7 +285,10 @@ fn tiles_follow_the_rows_of_a_group() {
     // Each group reads a B of its own.
     let problem = GemmProblem::grouped([16 * 128, 4096, 4096], 128);
     let why = wanted.explain(&problem, &Machine::H200).unwrap();
-    assert!(why.limit() == "memory" && why.prediction.memory_bytes > 128.0 * 2.0 * 4096.0 * 4096.0);
+    assert!(
+        why.prediction.limit() == "memory"
+            && why.prediction.memory_bytes > 128.0 * 2.0 * 4096.0 * 4096.0
+    );
     assert!(best(8 * 2048, 8).tile[0] >= 128);
     let all = [best(16 * 128, 128), best(64 * 300, 64), best(8 * 2048, 8)];
     let Some(ptxas) = ptxas::find() else { return };

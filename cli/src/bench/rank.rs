@@ -38,7 +38,7 @@ pub(super) fn run(
             let _ = writeln!(text, "\n{m}x{n}x{k} {regime}, {count} candidate{plural}");
             let _ = writeln!(
                 text,
-                "{:>10} {:>8} {:>6}  {:<8} configuration",
+                "{:>10} {:>8} {:>6}  {:<10} configuration",
                 "us", "TFLOP/s", "waves", "bound by"
             );
             let shown = match (configs, options.candidates) {
@@ -50,26 +50,14 @@ pub(super) fn run(
             {
                 let Prediction { seconds, waves, .. } = prediction;
                 let speed = problem.flops() as f64 / seconds / 1e12;
-                let bound = bound(prediction);
+                let bound = prediction.limit();
                 let _ = writeln!(
                     text,
-                    "{:>10.2} {speed:>8.1} {waves:>6}  {bound:<8} {config}",
+                    "{:>10.2} {speed:>8.1} {waves:>6}  {bound:<10} {config}",
                     seconds * 1e6
                 );
             }
         }
     }
     print(&text)
-}
-
-/// Returns the name of the resource that bounds the time.
-fn bound(prediction: &Prediction) -> &'static str {
-    let Prediction { busy_s, memory_s, energy_s, .. } = *prediction;
-    if busy_s >= memory_s && busy_s >= energy_s {
-        "work"
-    } else if memory_s >= energy_s {
-        "memory"
-    } else {
-        "energy"
-    }
 }

@@ -22,38 +22,12 @@ pub struct Explanation {
     pub others: Vec<(GemmConfig, Prediction)>,
 }
 
-impl Explanation {
-    /// Returns the name of the longest of the times that overlap: the busiest SM's, the memory's, the L2 cache's, the energy's.
-    ///
-    /// ```
-    /// use tilewright::ir::types::Scalar;
-    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Machine};
-    ///
-    /// let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
-    /// let limit = |m, n, k| wanted.explain(&GemmProblem::new(m, n, k), &Machine::H200).unwrap().limit();
-    /// assert_eq!(limit(16, 14336, 4096), "memory");
-    /// assert_eq!(limit(4096, 4096, 4096), "busiest SM");
-    /// ```
-    pub fn limit(&self) -> &'static str {
-        let Prediction { busy_s, memory_s, cache_s, energy_s, .. } = self.prediction;
-        let times = [
-            (busy_s, "busiest SM"),
-            (memory_s, "memory"),
-            (cache_s, "L2 cache"),
-            (energy_s, "energy"),
-        ];
-        // The first of equal ones.
-        let longest = times.into_iter().rev().max_by(|a, b| a.0.total_cmp(&b.0));
-        longest.map_or("busiest SM", |(_, name)| name)
-    }
-}
-
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Explanation { config, prediction: p, tiles: [rows, columns, steps], sms, .. } = self;
         let us = |seconds: f64| seconds * 1e6;
         writeln!(f, "{config}")?;
-        writeln!(f, "{:>10.2} us predicted; limit: {}", us(p.seconds), self.limit())?;
+        writeln!(f, "{:>10.2} us predicted; limit: {}", us(p.seconds), p.limit())?;
         let splits = match config.splits {
             Splits::Even(parts) => format!("{parts} splits"),
             Splits::Stream => "shared steps".to_owned(),

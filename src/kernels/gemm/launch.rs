@@ -41,7 +41,7 @@ pub struct GemmArgs<'h, A, B = A, C = A, D = C> {
     pub beta: f32,
     /// The rows of the groups, where the configuration is [grouped](GemmConfig::grouped).
     pub groups: Option<GroupRows<'h>>,
-    /// The [words](RaggedProblem::words) of the products, where the configuration is [ragged](GemmConfig::ragged).
+    /// The [words](crate::kernels::gemm::RaggedProblem::words) of the products, where the configuration is [ragged](GemmConfig::ragged).
     pub products: Option<&'h Buffer<i64>>,
     /// A workspace in place of that of the function.
     pub workspace: Option<&'h mut GemmWorkspace>,

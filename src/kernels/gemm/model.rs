@@ -41,6 +41,32 @@ pub struct Prediction {
     pub copies_s: f64,
 }
 
+impl Prediction {
+    /// Returns the name of the longest of the times that overlap: the busiest SM's, the memory's, the L2 cache's, the energy's.
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Machine};
+    ///
+    /// let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+    /// let limit = |m, n, k| wanted.explain(&GemmProblem::new(m, n, k), &Machine::H200).unwrap().prediction.limit();
+    /// assert_eq!(limit(16, 14336, 4096), "memory");
+    /// assert_eq!(limit(4096, 4096, 4096), "busiest SM");
+    /// ```
+    pub fn limit(&self) -> &'static str {
+        let Prediction { busy_s, memory_s, cache_s, energy_s, .. } = *self;
+        let times = [
+            (busy_s, "busiest SM"),
+            (memory_s, "memory"),
+            (cache_s, "L2 cache"),
+            (energy_s, "energy"),
+        ];
+        // The first of equal ones.
+        let longest = times.into_iter().rev().max_by(|a, b| a.0.total_cmp(&b.0));
+        longest.map_or("busiest SM", |(_, name)| name)
+    }
+}
+
 /// The work of the busiest SM: its tiles, its cycles, and those of the parts, which overlap.
 struct Busy {
     waves: u32,

@@ -150,5 +150,5 @@ const BEYOND: f64 = 0.517;
 const SECTOR_BYTES: u64 = 32;
 const TORN_BYTES: f64 = 82.5;
 const SHIFTED_BYTES: f64 = 35.2;
-/// The cost of a byte that memory writes, relative to one that it reads.
+/// The cost of a written byte of memory, relative to a byte that is read.
 const WRITE_SHARE: f64 = 1.15;
