@@ -169,8 +169,8 @@ fn predictions(model: &GemmModel, group: &ProblemTimes) -> Vec<f64> {
     group.times.iter().map(seconds).collect()
 }
 
-/// Returns the fastest of the first measured configurations by their predicted times, and its time relative to that of the fastest of
-/// all.
+/// Returns the fastest of the first measured configurations by their predicted times, and its time relative to that of the
+/// fastest of all.
 fn regret<'g>(
     predicted: &[f64],
     group: &'g ProblemTimes,
@@ -198,7 +198,7 @@ mod tests {
         let sizes = [512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384];
         let group = |size| {
             let problem = GemmProblem::new(size, size, size);
-            let configs = space.configs(&problem, &Machine::H200).into_iter().step_by(40);
+            let configs = space.configs(&problem, &Machine::H200).into_iter().step_by(20);
             let times = configs
                 .map(|config| (config, model.predict(&config, &problem, Regime::Burst).seconds));
             ProblemTimes { problem, regime: Regime::Burst, times: times.collect() }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::arch::Major;
 use crate::ir::Target;
 use crate::ir::types::Scalar;
-use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, Machine, StoreForm};
+use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, Machine, StoreForm, output_of};
 use crate::tensor::Raster;
 
 /// M, N and K of the products that are measured where nothing else is asked for: squares, and those of a language
@@ -47,14 +47,10 @@ pub struct GemmSpace {
 }
 
 impl GemmSpace {
-    /// Products of this type with both operands contiguous along K, D of the same type (`f32` for `tf32`, `bf16` for types of 8 bits), without
-    /// an epilogue.
+    /// Products of this type with both operands contiguous along K, D of the same type (`f32` for `tf32`, `bf16` for types of
+    /// 8 bits), without an epilogue.
     pub fn new(target: Target, input: Scalar) -> GemmSpace {
-        let output = match input.bits() {
-            8 => Scalar::Bf16,
-            16 => input,
-            _ => Scalar::F32,
-        };
+        let output = output_of(input);
         let (major_a, major_b) = (Major::K, Major::K);
         GemmSpace { target, input, output, major_a, major_b, epilogue: Epilogue::default() }
     }

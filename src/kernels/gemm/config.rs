@@ -655,7 +655,7 @@ impl GemmConfig {
 }
 
 /// The type of D that goes with the type of A and B.
-const fn output_of(input: Scalar) -> Scalar {
+pub(crate) const fn output_of(input: Scalar) -> Scalar {
     match input {
         Scalar::Tf32 | Scalar::F32 => Scalar::F32,
         Scalar::F8E4M3 | Scalar::F8E5M2 => Scalar::Bf16,

@@ -11,8 +11,9 @@ use super::config::{GemmConfig, LoadForm, Schedule, StoreForm};
 use super::error::GemmError;
 use super::explain::Explanation;
 use super::machine::Machine;
-use super::model::{GemmModel, Prediction};
+use super::model::GemmModel;
 use super::parts::Splits;
+use super::prediction::Prediction;
 use super::problem::{GemmProblem, STORE_BYTES};
 use super::regime::Regime;
 

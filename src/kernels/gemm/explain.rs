@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::config::GemmConfig;
-use super::model::Prediction;
 use super::parts::Splits;
+use super::prediction::Prediction;
 
 /// The reasons for a configuration, by [`GemmConfig::explain`]: its predicted time by causes, and the configurations that
 /// are predicted to be slower. It prints as a table.

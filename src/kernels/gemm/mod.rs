@@ -18,6 +18,7 @@ mod machine;
 mod model;
 mod padded_tile;
 mod parts;
+mod prediction;
 mod problem;
 mod product;
 mod ragged;
@@ -31,6 +32,8 @@ mod traffic;
 mod types;
 
 pub use amax::AmaxGemm;
+#[cfg(feature = "tune")]
+pub(crate) use config::output_of;
 pub use config::{Activation, Bias, Epilogue, GemmConfig, LoadForm, Schedule, StoreForm};
 #[cfg(feature = "tune")]
 pub(crate) use epilogue::EpilogueParameter;
@@ -41,8 +44,9 @@ pub use front::Gemm;
 pub use groups::GroupRows;
 pub use launch::{GemmArgs, GemmFunction, GemmLaunch};
 pub use machine::{Machine, Parameters};
-pub use model::{GemmModel, Prediction};
+pub use model::GemmModel;
 pub use parts::Splits;
+pub use prediction::Prediction;
 pub use problem::{GemmProblem, GemmStrides, MatrixStrides};
 pub use ragged::RaggedProblem;
 pub use regime::{ParseRegimeError, Regime};

@@ -20,28 +20,33 @@ pub(super) struct Traffic {
 }
 
 impl GemmModel {
+    /// Returns the waves of the thread blocks, in fractions, with one block on each SM.
+    pub(super) fn waves(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+        let [rows, columns, _] = config.tiles(problem).map(f64::from);
+        let parts = f64::from(problem.batch) * f64::from(config.splits.even());
+        rows * columns * parts / f64::from(self.machine.sms)
+    }
+
     /// Returns the bytes per second that come from memory: few SMs ask for too few at a time. Where a share `x` of the
     /// SMs works, in the last wave of several too, a wave takes the time of `x` to a power below 1.
     pub(super) fn memory_rate(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
-        let [rows, columns, _] = config.tiles(problem).map(f64::from);
-        let parts = f64::from(problem.batch) * f64::from(config.splits.even());
-        let waves = rows * columns * parts / f64::from(self.machine.sms);
+        let waves = self.waves(config, problem);
         self.machine.memory_bytes_per_s * waves / (waves.floor() + waves.fract().powf(MEMORY_ROOT))
     }
 
-    /// Returns the cost of a byte in rows that are not aligned to lines of the L2 cache, with this number of blocks.
-    fn unaligned_share(&self, blocks: u64) -> f64 {
-        let busy = blocks as f64 / f64::from(self.machine.sms);
-        1.0 + (UNALIGNED - 1.0) * busy.min(1.0)
+    /// Returns the bytes of a step that a block fetches from the L2 cache: the blocks of a cluster along M share B, those along N
+    /// share A.
+    pub(super) fn stage_l2_bytes(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+        let [a, b] = self.stage_operands(config, problem);
+        let [along_m, along_n] = config.cluster.map(|blocks| f64::from(blocks.max(1)));
+        a / along_n + b / along_m
     }
 
-    /// Returns the bytes of a step that a block fetches from the L2 cache: the blocks of a cluster along M share B, those along N share A, and rows of a
-    /// tile that are not aligned to a line of the cache are in two lines.
-    pub(super) fn stage_l2_bytes(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+    /// Returns the bytes of A and of B that a step takes. Rows of a tile that are not aligned to a line of the L2 cache are in two.
+    fn stage_operands(&self, config: &GemmConfig, problem: &GemmProblem) -> [f64; 2] {
         let [m, n, k] = config.tile.map(f64::from);
         let [rows, columns, _] = config.tiles(problem).map(u64::from);
-        let blocks = rows * columns * u64::from(problem.batch) * u64::from(config.splits.even());
-        let unaligned = self.unaligned_share(blocks);
+        let unaligned = 1.0 + (UNALIGNED - 1.0) * self.waves(config, problem).min(1.0);
         let strides = problem.strides(config).ok();
         let bytes = |scalar: Scalar, pitch: Option<u64>| {
             let size = u64::from(scalar.size_bytes());
@@ -63,8 +68,7 @@ impl GemmModel {
         let b = n
             * bytes(config.b, strides.map(|strides| strides.b[0]))
             * beyond(n, columns, problem.n);
-        let [along_m, along_n] = config.cluster.map(|blocks| f64::from(blocks.max(1)));
-        a / along_n + b / along_m
+        [a, b]
     }
 
     /// Returns the bytes of a product.
@@ -75,7 +79,6 @@ impl GemmModel {
         let (size, out) = (f64::from(config.a.size_bytes()), f64::from(config.d.size_bytes()));
         let (a, b, d) = (m * k * size, n * k * size, m * n * out / f64::from(config.sums()));
         let stages = rows * columns * steps * batch;
-        let alone = GemmConfig { cluster: [1, 1], ..*config };
         let kept = self.machine.l2_bytes * self.parameters.kept_share;
         let read = if a + b <= kept {
             a + b
@@ -123,7 +126,7 @@ impl GemmModel {
         };
         Traffic {
             l2: stages * self.stage_l2_bytes(config, problem),
-            received: stages * self.stage_l2_bytes(&alone, problem),
+            received: stages * self.stage_operands(config, problem).iter().sum::<f64>(),
             memory: (read + WRITE_SHARE * d + torn) * batch,
             written: d * batch,
         }
