@@ -7,6 +7,7 @@ use std::path::Path;
 
 use clap::Args;
 use tilewright::codegen::{Module, Ptx};
+use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{
     Element, Kernel, KernelIr, Number, Target, Untyped, bf16, f8e4m3, f8e5m2, f16, parse_kernels,
@@ -128,7 +129,7 @@ fn first_line(error: &impl ToString) -> String {
 pub(super) trait OfTypes {
     type Out;
 
-    fn of<A: Element, D: Number, B: Element, C: Number>(
+    fn of<A: Element, D: Converted, B: Element, C: Number>(
         self,
         config: GemmConfig,
     ) -> Result<Self::Out, Failure>;
@@ -145,6 +146,10 @@ pub(super) fn of_types<W: OfTypes>(config: GemmConfig, work: W) -> Result<W::Out
         (S::F8E4M3, S::F8E4M3) => of_inputs::<f8e4m3, f8e4m3, W>(config, work),
         (S::F8E4M3, _) => of_inputs::<f8e4m3, f8e5m2, W>(config, work),
         (_, S::F8E4M3) => of_inputs::<f8e5m2, f8e4m3, W>(config, work),
+        (S::I8, S::I8) => of_inputs::<i8, i8, W>(config, work),
+        (S::I8, _) => of_inputs::<i8, u8, W>(config, work),
+        (S::U8, S::I8) => of_inputs::<u8, i8, W>(config, work),
+        (S::U8, _) => of_inputs::<u8, u8, W>(config, work),
         _ => of_inputs::<f8e5m2, f8e5m2, W>(config, work),
     }
 }
@@ -153,22 +158,33 @@ fn of_inputs<A: Element, B: Element, W: OfTypes>(
     config: GemmConfig,
     work: W,
 ) -> Result<W::Out, Failure> {
-    match config.d {
-        Scalar::F16 => of_output::<A, B, f16, W>(config, work),
-        Scalar::Bf16 => of_output::<A, B, bf16, W>(config, work),
-        _ => of_output::<A, B, f32, W>(config, work),
+    use Scalar as S;
+    let is_integer = matches!(config.a, S::I8 | S::U8);
+    // Each row is a kernel for each pair of inputs: these are the usual ones.
+    match (config.d, config.c) {
+        (S::F16, S::F16) => work.of::<A, f16, B, f16>(config),
+        (S::Bf16, S::Bf16) => work.of::<A, bf16, B, bf16>(config),
+        (S::F32, S::F32) => work.of::<A, f32, B, f32>(config),
+        (S::F8E4M3, S::Bf16) => work.of::<A, f8e4m3, B, bf16>(config),
+        (S::F8E5M2, S::Bf16) => work.of::<A, f8e5m2, B, bf16>(config),
+        (S::I8, S::F32) => work.of::<A, i8, B, f32>(config),
+        (S::I32, S::I32) => work.of::<A, i32, B, i32>(config),
+        _ if is_integer => of_no_types(&config),
+        (S::F16, S::Bf16) => work.of::<A, f16, B, bf16>(config),
+        (S::F16, S::F32) => work.of::<A, f16, B, f32>(config),
+        (S::Bf16, S::F16) => work.of::<A, bf16, B, f16>(config),
+        (S::Bf16, S::F32) => work.of::<A, bf16, B, f32>(config),
+        (S::F32, S::F16) => work.of::<A, f32, B, f16>(config),
+        (S::F32, S::Bf16) => work.of::<A, f32, B, bf16>(config),
+        _ => of_no_types(&config),
     }
 }
 
-fn of_output<A: Element, B: Element, D: Number, W: OfTypes>(
-    config: GemmConfig,
-    work: W,
-) -> Result<W::Out, Failure> {
-    match config.c {
-        Scalar::F16 => work.of::<A, D, B, f16>(config),
-        Scalar::Bf16 => work.of::<A, D, B, bf16>(config),
-        _ => work.of::<A, D, B, f32>(config),
-    }
+fn of_no_types<T>(config: &GemmConfig) -> Result<T, Failure> {
+    let GemmConfig { c, d, .. } = config;
+    Err(Failure::input(format!(
+        "this program has no kernel with C of {c} and D of {d}; `Gemm::new` in a program of yours builds it"
+    )))
 }
 
 /// Writes the kernel of a configuration.
@@ -177,7 +193,7 @@ struct WriteKernel;
 impl OfTypes for WriteKernel {
     type Out = Written;
 
-    fn of<A: Element, D: Number, B: Element, C: Number>(
+    fn of<A: Element, D: Converted, B: Element, C: Number>(
         self,
         config: GemmConfig,
     ) -> Result<Written, Failure> {

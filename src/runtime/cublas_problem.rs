@@ -7,7 +7,8 @@ use crate::errors::errors;
 use crate::ir::Element;
 use crate::ir::types::Scalar;
 
-/// A matrix product `C[M,N] = A[M,K] B[K,N]` with `f32` accumulators; C is row-major, nothing is padded.
+/// A matrix product `C[M,N] = A[M,K] B[K,N]` with accumulators of `f32`, of `i32` where inputs are `i8`; C is row-major, nothing
+/// is padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Matmul {
     /// M, N and K.
@@ -17,9 +18,9 @@ pub struct Matmul {
     /// The contiguous mode of B.
     pub b: Major,
     /// The type in which A and B are multiplied: `bf16`, `f16`, `f32`, or `tf32`, which is in memory as `f32`; and `e4m3` or
-    /// `e5m2`, which cuBLASLt alone multiplies, both contiguous along K, with sums that stay in the tensor cores.
+    /// `e5m2`, which cuBLASLt alone multiplies, both contiguous along K, with sums that stay in the tensor cores; and `i8`.
     pub inputs: Scalar,
-    /// The type of the elements of C: that of A and B in memory, or `f32`; `bf16` or `f16` for types of 8 bits.
+    /// The type of the elements of C: that of A and B in memory, or `f32`; `bf16` or `f16` for floats of 8 bits, `i32` for `i8`.
     pub output: Scalar,
 }
 
@@ -52,6 +53,11 @@ impl Matmul {
             Major::Mn => (Operand::Transposed, m),
         };
         Columns { first, first_pitch, second, second_pitch }
+    }
+
+    /// Returns whether cuBLASLt alone multiplies such elements: floats of 8 bits.
+    pub(crate) const fn is_of_small_floats(&self) -> bool {
+        matches!(self.inputs, Scalar::F8E4M3 | Scalar::F8E5M2)
     }
 
     /// Returns the type of the elements of A and B in memory.

@@ -1,6 +1,7 @@
 //! Kernels that fill and compare matrices on the device.
 
 use crate::ir::builder::Converted;
+use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, range};
 use crate::runtime::{Buffer, Device, Function, Grid, RuntimeError};
 
@@ -39,6 +40,9 @@ pub(super) fn table_index(i: u64, seed: u32) -> usize {
 /// The matrix, the table, the seed, the number of elements.
 pub(super) type Fill<T> = (GlobalMut<T>, Global<f32>, u32, i64);
 
+/// Matrices of integers of 8 bits have the numbers of the table, which are below 5, times this, and without the fraction.
+pub(super) const INTEGERS: f32 = 24.0;
+
 /// Writes `x[i] = table[table_index(i, seed)]`, rounded to the type.
 pub(super) fn fill<T: Element + Converted>(target: Target) -> Result<Kernel<Fill<T>>, BuildErrors> {
     Kernel::<Fill<T>>::build("fill", target, |k, (x, table, seed, len)| {
@@ -51,6 +55,8 @@ pub(super) fn fill<T: Element + Converted>(target: Target) -> Result<Kernel<Fill
             let hash = (hash ^ (hash >> 15)) * 0x846c_a68bu32;
             let index = (hash ^ (hash >> 16)) >> 16;
             let value = table.load(k, index);
+            let is_byte = matches!(T::SCALAR, Scalar::I8 | Scalar::U8);
+            let value = if is_byte { value * INTEGERS } else { value };
             x.store(k, i, value.cvt::<T>());
         });
     })

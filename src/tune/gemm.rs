@@ -35,6 +35,8 @@ impl GemmElement for f16 {}
 impl GemmElement for bf16 {}
 impl GemmElement for f8e4m3 {}
 impl GemmElement for f8e5m2 {}
+impl GemmElement for i8 {}
+impl GemmElement for i32 {}
 
 impl From<GemmError> for Rejection {
     fn from(error: GemmError) -> Rejection {
@@ -93,6 +95,7 @@ pub fn tune(
         (Scalar::F8E4M3, Scalar::F16) => tune_as::<f8e4m3, f16>(device, space, problem, regime),
         (Scalar::F8E5M2, Scalar::Bf16) => tune_as::<f8e5m2, bf16>(device, space, problem, regime),
         (Scalar::F8E5M2, Scalar::F16) => tune_as::<f8e5m2, f16>(device, space, problem, regime),
+        (Scalar::I8, Scalar::I32) => tune_as::<i8, i32>(device, space, problem, regime),
         _ => Err(of("these types of matrices")),
     }
 }
@@ -204,7 +207,7 @@ impl<T: GemmElement, D: GemmElement + Number> Tunable for GemmTunable<T, D> {
         let stream = device.stream()?;
         device.synchronize()?;
         #[cfg(feature = "cublas")]
-        if let Some(cublas) = self.cublas().filter(|_| input.bits() > 8) {
+        if let Some(cublas) = self.cublas().filter(|_| !self.matmul().is_of_small_floats()) {
             let theirs = run_cublas(cublas, self.matmul());
             self.matrices.set_reference_or(&stream, &mut operands, theirs, own)?;
             return Ok(operands);
@@ -405,7 +408,7 @@ fn nvidia<T: GemmElement, D: GemmElement + Number>(
     const ASKED: usize = 8;
     const KEPT: usize = 2;
     let mut entries = Vec::new();
-    if matmul.inputs.bits() > 8 {
+    if !matmul.is_of_small_floats() {
         let seconds = work.probe(run_cublas(cublas, *matmul))?;
         let window = work.window(regime, seconds, run_cublas(cublas, *matmul))?;
         entries.push((Maker::Cublas, "cuBLAS".to_owned(), window));
@@ -462,6 +465,7 @@ mod tests {
         each::<f32, f32>(Scalar::F32);
         each::<f8e4m3, bf16>(Scalar::F8E4M3);
         each::<f8e5m2, bf16>(Scalar::F8E5M2);
+        each::<i8, i32>(Scalar::I8);
     }
 
     fn each<T: GemmElement, D: GemmElement + Number>(input: Scalar) {

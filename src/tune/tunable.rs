@@ -239,7 +239,7 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Loadable
 }
 
 loadable! {
-    [A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter] Gemm<A, B, C, D, E> => GemmFunction<A, B, C, D, E>;
+    [A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter] Gemm<A, B, C, D, E> => GemmFunction<A, B, C, D, E>;
     [T: Element] Transpose<T> => TransposeFunction<T>;
     [T: VectorElement<2> | Converted] Softmax<T> => SoftmaxFunction<T>;
     [T: VectorElement<2> | Converted] Norm<T> => NormFunction<T>;

@@ -18,8 +18,15 @@ fn random(rng: &mut Rng) -> GemmConfig {
     fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
         of[rng.below(of.len())]
     }
-    let types =
-        [Scalar::Bf16, Scalar::F16, Scalar::Tf32, Scalar::F32, Scalar::F8E4M3, Scalar::F8E5M2];
+    let types = [
+        Scalar::Bf16,
+        Scalar::F16,
+        Scalar::Tf32,
+        Scalar::F32,
+        Scalar::F8E4M3,
+        Scalar::I8,
+        Scalar::I32,
+    ];
     let targets = [Target::SM_80, Target::SM_89, Target::SM_90, Target::SM_90A];
     let rasters = [
         Raster::AlongM,
@@ -37,13 +44,14 @@ fn random(rng: &mut Rng) -> GemmConfig {
         b: one(rng, &types),
         c: one(rng, &types),
         d: one(rng, &types),
-        acc: Scalar::F32,
+        acc: one(rng, &[Scalar::F32, Scalar::I32]),
         major_a: one(rng, &majors),
         major_b: one(rng, &majors),
         tile: [0; 3].map(|_| one(rng, &sizes)),
         stages: one(rng, &[0, 1, 2, 3, 4, 33, u32::MAX]),
         schedule: one(rng, &Schedule::ALL),
         swap: rng.below(3) == 0,
+        promote: rng.below(6) == 0,
         grouped: rng.below(4) == 0,
         ragged: rng.below(4) == 0,
         cluster: [0; 2].map(|_| one(rng, &[0, 1, 1, 1, 1, 2, 2, 4, 8, 3])),
@@ -151,7 +159,10 @@ fn each_cause_has_its_error() {
         (GemmConfig { b: Scalar::F16, ..good }, "has no products of bf16 and f16"),
         (GemmConfig { a: Scalar::F32, b: Scalar::F32, ..good }, "has no products of f32 and f32"),
         (GemmConfig { acc: Scalar::F16, ..good }, "accumulators in f16"),
-        (GemmConfig { d: Scalar::F8E4M3, ..good }, "D is of f32, f16 or bf16"),
+        (
+            GemmConfig { d: Scalar::Tf32, ..good },
+            "D is of f32, f16, bf16, f8e4m3, f8e5m2, i8, u8 or i32, not of tf32",
+        ),
         (
             GemmConfig { major_a: Major::Mn, ..GemmConfig::sm90(Scalar::Tf32, [128, 128]) },
             "must be contiguous along K",

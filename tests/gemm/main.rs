@@ -40,3 +40,5 @@ mod tiles;
 mod tuner;
 #[cfg(all(feature = "tune", feature = "sim"))]
 mod tuner_devices;
+#[cfg(feature = "sim")]
+mod types;

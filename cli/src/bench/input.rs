@@ -96,7 +96,8 @@ pub(super) fn dtype(text: &str) -> Result<Scalar, String> {
         "f32" => Ok(Scalar::F32),
         "e4m3" => Ok(Scalar::F8E4M3),
         "e5m2" => Ok(Scalar::F8E5M2),
-        _ => Err("expected bf16, f16, tf32, f32, e4m3 or e5m2".to_owned()),
+        "i8" => Ok(Scalar::I8),
+        _ => Err("expected bf16, f16, tf32, f32, e4m3, e5m2 or i8".to_owned()),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
+use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, Kernel, Number, parse_kernels};
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem};
@@ -149,7 +150,7 @@ struct Product<'o> {
 impl OfTypes for Product<'_> {
     type Out = Result<(), RunError>;
 
-    fn of<A: Element, D: Number, B: Element, C: Number>(
+    fn of<A: Element, D: Converted, B: Element, C: Number>(
         self,
         config: GemmConfig,
     ) -> Result<Self::Out, Failure> {
@@ -164,7 +165,7 @@ impl OfTypes for Product<'_> {
             let a = device.upload(&matrix::<A>(config.a, len(m, k)))?;
             let b = device.upload(&matrix::<B>(config.b, len(k, n)))?;
             let c = device.zeros::<C>(len(m, n))?;
-            let bias = device.zeros::<D>(len(m.max(n), 1))?;
+            let bias = device.zeros::<C>(len(m.max(n), 1))?;
             let mut d = device.zeros::<D>(len(m, n))?;
             let mut args = GemmArgs::new(&a, &b, &mut d);
             if config.epilogue.beta {
@@ -194,6 +195,7 @@ fn matrix<T: Element>(scalar: Scalar, len: usize) -> Vec<T> {
         Scalar::F16 => 0x3c00,
         Scalar::Bf16 => 0x3f80,
         Scalar::F8E4M3 => 0x38,
+        Scalar::I8 | Scalar::U8 => 1,
         _ => 0x3c,
     };
     let step = if matches!(scalar, Scalar::F32 | Scalar::Tf32) { 1 << 16 } else { 1 };

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::ir::builder::ParamSource;
+use crate::ir::builder::{Converted, ParamSource};
 use crate::ir::{Body, GlobalMut, Registers, Val, WARP};
 
 use super::config::{Epilogue, GemmConfig};
@@ -14,7 +14,7 @@ use crate::ir::{Element, Number};
 /// The kernel of [`Gemm::with_amax`].
 pub type AmaxGemm<A, B, C, D, E> = Gemm<A, B, C, D, FusedEpilogue<(E, GlobalMut<f32>)>>;
 
-impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
+impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// As [`with_epilogue`](Gemm::with_epilogue) and [`with_pairs`](Gemm::with_pairs), of one column or of pairs as the
     /// configuration says. The kernel also computes `max |x|` of the numbers `x` that the closure returns, before they are
     /// rounded to the type of D: what scales a later product of 8-bit floats. Without pairs, both sums are the same.

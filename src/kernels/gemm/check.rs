@@ -7,6 +7,8 @@ use crate::ir::types::Scalar;
 use super::config::{GROUP, GemmConfig, LoadForm, SM_REGISTERS, Schedule, StoreForm};
 use super::error::GemmError;
 use super::parts::Splits;
+use super::types::accumulator_of;
+use crate::tensor::StagedStore;
 
 /// The maximum number of registers of a thread that hold elements of D: the others of 255 are addresses, descriptors, counters.
 const MAX_ACCUMULATORS: u32 = 208;
@@ -34,33 +36,47 @@ impl GemmConfig {
     }
 
     pub(super) fn check_inputs(&self) -> Result<(), GemmError> {
-        let GemmConfig { schedule, a, b, acc, .. } = *self;
+        let GemmConfig { schedule, target, a, b, acc, .. } = *self;
         use Scalar as S;
-        let inputs = match schedule {
-            Schedule::Simt => matches!(a, S::F32 | S::F16 | S::Bf16) && a == b,
-            Schedule::Multistage => matches!(a, S::Tf32 | S::F16 | S::Bf16) && a == b,
-            Schedule::Cooperative | Schedule::Pingpong => match a {
-                S::Tf32 | S::F16 | S::Bf16 => a == b,
-                S::F8E4M3 | S::F8E5M2 => matches!(b, S::F8E4M3 | S::F8E5M2),
-                _ => false,
-            },
+        let inputs = match (schedule, a) {
+            (Schedule::Simt, S::F32 | S::F16 | S::Bf16) => a == b,
+            (Schedule::Simt, _) => false,
+            (_, S::Tf32 | S::F16 | S::Bf16) => a == b,
+            (_, S::F8E4M3 | S::F8E5M2) => matches!(b, S::F8E4M3 | S::F8E5M2),
+            (_, S::I8 | S::U8) => matches!(b, S::I8 | S::U8),
+            _ => false,
         };
-        if !inputs || acc != S::F32 {
+        if !inputs || acc != accumulator_of(a) {
             return Err(GemmError::Inputs { schedule, a, b, acc });
+        }
+        self.check_floats(a, target)
+    }
+
+    /// Floats of 8 bits are multiplied and converted by newer targets.
+    fn check_floats(&self, scalar: Scalar, target: Target) -> Result<(), GemmError> {
+        let is_small = matches!(scalar, Scalar::F8E4M3 | Scalar::F8E5M2);
+        if is_small && !target.offers(Target::SM_89) {
+            return Err(GemmError::SmallFloats { scalar, target });
         }
         Ok(())
     }
 
     pub(super) fn check_output(&self, operand: char, scalar: Scalar) -> Result<(), GemmError> {
-        if matches!(scalar, Scalar::F32 | Scalar::F16 | Scalar::Bf16) {
-            return Ok(());
+        use Scalar as S;
+        let takes = match operand {
+            'D' => StagedStore::takes(scalar),
+            _ => matches!(scalar, S::F32 | S::F16 | S::Bf16 | S::I32),
+        };
+        if !takes {
+            return Err(GemmError::Output { operand, scalar });
         }
-        Err(GemmError::Output { operand, scalar })
+        self.check_floats(scalar, self.target)
     }
 
-    /// `wgmma` transposes elements of 16 bits only.
+    /// `wgmma` transposes elements of 16 bits only, and `ldmatrix` none of 8 bits.
     pub(super) fn check_majors(&self) -> Result<(), GemmError> {
-        let transposed = !self.is_warp_specialised() || self.a.bits() == 16;
+        let bits = self.a.bits();
+        let transposed = bits == 16 || bits == 32 && !self.is_warp_specialised();
         for (operand, scalar, major) in [('A', self.a, self.major_a), ('B', self.b, self.major_b)] {
             if major == Major::Mn && !transposed {
                 return Err(GemmError::MajorMode { operand, scalar, major });
@@ -114,7 +130,10 @@ impl GemmConfig {
                 };
                 let columns = |mode, extent: u32| {
                     let holds = (8..=256).contains(&extent) && extent.is_multiple_of(8);
-                    tile(mode, extent, holds, "a multiple of 8 up to 256")
+                    tile(mode, extent, holds, "a multiple of 8 up to 256")?;
+                    let wide = extent.is_multiple_of(16) || matches!(extent, 8 | 24);
+                    let holds = wide || self.acc != Scalar::I32;
+                    tile(mode, extent, holds, "8, 24 or a multiple of 16, as `wgmma` has integers")
                 };
                 if self.swap {
                     columns('M', m)?;
@@ -142,6 +161,19 @@ impl GemmConfig {
             Some("only elements of 16 bits are stored transposed")
         } else if self.store == StoreForm::Overlapped {
             Some("a transposed tile is not written under the next one")
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn promote_rule(&self) -> Option<&'static str> {
+        if !self.promote {
+            None
+        } else if !self.is_warp_specialised() || !matches!(self.a, Scalar::F8E4M3 | Scalar::F8E5M2)
+        {
+            Some("it is for products of 8-bit floats by `wgmma`, whose sums have few bits")
+        } else if self.store == StoreForm::Overlapped {
+            Some("a tile that is written under the next one has no registers for two sums")
         } else {
             None
         }
@@ -266,9 +298,9 @@ impl GemmConfig {
             StoreForm::Overlapped if self.is_pingpong() => {
                 Some("warp groups with tiles of their own write while the others multiply anyway")
             }
-            StoreForm::Overlapped if self.d.bits() != 16 => {
-                Some("only elements of 16 bits are kept while the next tile is multiplied")
-            }
+            StoreForm::Overlapped if self.d.bits() != 16 || self.acc == Scalar::I32 => Some(
+                "only elements of 16 bits of sums of floats are kept while the next tile is multiplied",
+            ),
             StoreForm::Overlapped
                 if self.tile[1] != 4 * self.line_columns() || self.rows_of_consumer() != 64 =>
             {
@@ -310,12 +342,15 @@ impl GemmConfig {
     pub(super) fn check_registers(&self) -> Result<(), GemmError> {
         let registers = self.registers;
         let error = |rule| Err(GemmError::Registers { registers, rule });
-        let accumulators = self.accumulators();
+        let accumulators = self.accumulators() * if self.promote { 2 } else { 1 };
         let kept = if self.store == StoreForm::Overlapped { self.kept_words() } else { 0 };
         // Elements of C and of a bias are loaded some at a time; so are elements of A and B that no copy takes.
         let loads = self.epilogue.beta || self.epilogue.bias.is_some();
         let loads = if self.is_warp_specialised() && loads { 48 } else { 0 };
-        let single = self.schedule == Schedule::Multistage && self.alignment < 4;
+        let single = match self.schedule {
+            Schedule::Multistage if self.alignment < 4 => 128 / self.a.size_bytes(),
+            _ => 0,
+        };
         // Addresses of the workspace, and of rows of D that threads store.
         let parts = match self.splits {
             Splits::Stream => 16,
@@ -330,8 +365,7 @@ impl GemmConfig {
         // Coordinates of elements, and what an epilogue makes of two accumulators.
         let pairs = if self.pairs && self.is_warp_specialised() { 32 } else { 0 };
         let parts = parts + rows + pairs;
-        let needed =
-            accumulators + kept + loads + parts + if single { 64 } else { 0 } + self.waiting();
+        let needed = accumulators + kept + loads + parts + single + self.waiting();
         // What a launch gives each thread, and what is left of it for accumulators beside the operands and addresses.
         let entry = (SM_REGISTERS / self.threads().max(1)).min(255) / 8 * 8;
         let available =

@@ -8,6 +8,7 @@ use crate::tensor::{Raster, RowGroups};
 
 use super::parts::Splits;
 use super::problem::GemmProblem;
+use super::types::accumulator_of;
 
 /// The division of work among the threads of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -125,7 +126,7 @@ pub struct Epilogue {
     pub alpha: bool,
     /// There is a term `beta C`.
     pub beta: bool,
-    /// The vector of the type of D that is added.
+    /// The vector of the type of C that is added.
     pub bias: Option<Bias>,
     /// The function that is applied.
     pub activation: Option<Activation>,
@@ -173,7 +174,7 @@ pub struct GemmConfig {
     pub a: Scalar,
     /// The type in which elements of B are multiplied.
     pub b: Scalar,
-    /// The type of C, where the epilogue has it.
+    /// The type of C and of the bias, where the epilogue has them.
     pub c: Scalar,
     /// The type of D.
     pub d: Scalar,
@@ -192,6 +193,10 @@ pub struct GemmConfig {
     /// The operands of the tensor cores are exchanged: the kernel computes tiles of `D^T = B^T A^T`, and stores them
     /// transposed. The rows of an instruction then run along N, so M of the tile is any multiple of 8.
     pub swap: bool,
+    /// Sums of tensor cores are added to the accumulators after each step along K, and start anew: the two-level accumulation of
+    /// products of 8-bit floats, of which tensor cores keep few bits. Without it, all sums stay in the tensor cores, which is
+    /// faster, and `FAST_ACCUM` of cuBLASLt.
+    pub promote: bool,
     /// The rows of A and D are in groups, each with a matrix B of its own: see
     /// [`GemmProblem::grouped`].
     pub grouped: bool,
@@ -282,13 +287,14 @@ impl GemmConfig {
             b: input,
             c: d,
             d,
-            acc: Scalar::F32,
+            acc: accumulator_of(input),
             major_a: Major::K,
             major_b: Major::K,
             tile,
             stages: 2,
             schedule: Schedule::Simt,
             swap: false,
+            promote: false,
             grouped: false,
             ragged: false,
             cluster: [1, 1],
@@ -505,7 +511,8 @@ impl GemmConfig {
         let min = if self.swap { 8 } else { MIN_COLUMNS };
         let (mut columns, mut least) = (64, None);
         while columns >= min {
-            let is_odd = !(columns * self.d.size_bytes() / 16).is_multiple_of(2);
+            let bytes = columns * self.d.size_bytes();
+            let is_odd = !(bytes / 16).is_multiple_of(2) && bytes.is_multiple_of(16);
             if n > columns && n.is_multiple_of(columns) && (is_odd || self.swap) {
                 least = Some(columns);
                 if self.shared_bytes_of(columns) <= self.target.max_shared_bytes() {
@@ -659,6 +666,7 @@ pub(crate) const fn output_of(input: Scalar) -> Scalar {
     match input {
         Scalar::Tf32 | Scalar::F32 => Scalar::F32,
         Scalar::F8E4M3 | Scalar::F8E5M2 => Scalar::Bf16,
+        Scalar::I8 | Scalar::U8 => Scalar::I32,
         other => other,
     }
 }

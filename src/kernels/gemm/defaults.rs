@@ -349,8 +349,8 @@ impl GemmConfig {
     /// A configuration with what this one asks for: target, types, contiguous modes, epilogue, groups.
     pub(crate) fn wanted(&self, config: GemmConfig) -> GemmConfig {
         let GemmConfig { target, a, b, c, d, acc, major_a, major_b, .. } = *self;
-        let GemmConfig { epilogue, pairs, grouped, ragged, .. } = *self;
-        let config = GemmConfig { epilogue, pairs, grouped, ragged, ..config };
+        let GemmConfig { epilogue, pairs, promote, grouped, ragged, .. } = *self;
+        let config = GemmConfig { epilogue, pairs, promote, grouped, ragged, ..config };
         GemmConfig { target, a, b, c, d, acc, major_a, major_b, ..config }
     }
 }

@@ -1,9 +1,9 @@
 //! Elements of D from registers to global memory.
 
-use crate::ir::builder::DeviceCoord;
+use crate::ir::builder::{Converted, DeviceCoord};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, GlobalMut, Number, Registers, Val, Vector, bf16, f16};
-use crate::tensor::Tile;
+use crate::ir::{Body, GlobalMut, Registers, Val};
+use crate::tensor::{AccumulatorMap, Tile, packed};
 
 use super::epilogue::EpilogueRef;
 
@@ -27,7 +27,7 @@ pub(super) struct DirectStore<'b, D> {
     multiple: Val<'b, i32>,
 }
 
-impl<'b, D: Number> DirectStore<'b, D> {
+impl<'b, D: Converted> DirectStore<'b, D> {
     pub(super) fn new(
         (d, [pitch, next]): (Val<'b, GlobalMut<D>>, [Val<'b, i64>; 2]),
         tile: Tile<'b>,
@@ -143,7 +143,7 @@ impl<'b, D: Number> DirectStore<'b, D> {
                         element.iter().map(|(register, _)| accumulators.get(k, *register));
                     let Some(first) = sums.next() else { continue };
                     let second = sums.next().unwrap_or(first);
-                    values.push(epilogue.0.apply(k, [first, second], at));
+                    values.push(epilogue.apply_pair(k, [first, second], at));
                 }
                 store(k, line, right(columns), &values);
             });
@@ -182,28 +182,35 @@ fn entries<'b>(k: &Body<'b, '_>, coord: &DeviceCoord<'b>) -> [Val<'b, i32>; 2] {
     [entry(0), entry(1)]
 }
 
-/// Stores neighbours, at a multiple of their size: 1, 2, 4 or 8.
-fn store<'b, D: Number>(
+/// Stores neighbours, at a multiple of their number: 1, 2, 4, 8 or 16.
+fn store<'b, D: Converted>(
     k: &Body<'b, '_>,
     to: Val<'b, GlobalMut<D>>,
     at: i32,
     values: &[Val<'b, f32>],
 ) {
-    if let [one] = values {
+    if let [one] = values
+        && !matches!(D::SCALAR, Scalar::I8 | Scalar::U8 | Scalar::I32)
+    {
         return to.store(k, at, one.cvt::<D>());
     }
-    let (to, at) = (to.ptr_cast::<u32>(), at * D::SCALAR.size_bytes() as i32 / 4);
-    let pair = |two: &[Val<'b, f32>]| -> Val<'b, Vector<f32, 2>> { Val::pack([two[0], two[1]]) };
-    let pairs = values.chunks_exact(2);
-    let words: Vec<Val<'b, u32>> = match D::SCALAR {
-        Scalar::Bf16 => pairs.map(|two| pair(two).cvt::<bf16>().bitcast()).collect(),
-        Scalar::F16 => pairs.map(|two| pair(two).cvt::<f16>().bitcast()).collect(),
-        _ => values.iter().map(|value| value.bitcast()).collect(),
-    };
-    match words[..] {
-        [x] => to.store(k, at, x),
-        [x, y] => to.store_vector(k, at, Val::pack([x, y])),
-        [x, y, z, w] => to.store_vector(k, at, Val::pack([x, y, z, w])),
-        _ => {}
+    let bits = values.len() as u32 * D::SCALAR.bits();
+    let words = packed(D::SCALAR, values);
+    let [first, ..] = *words else { return };
+    match bits {
+        8 => to.ptr_cast::<u8>().store(k, at, first.cvt::<u8>()),
+        16 => {
+            let to = to.offset(at).ptr_cast::<u16>();
+            to.store(k, 0, first.cvt::<u16>());
+        }
+        _ => {
+            let to = to.offset(at).ptr_cast::<u32>();
+            match words[..] {
+                [x] => to.store(k, 0, x),
+                [x, y] => to.store_vector(k, 0, Val::pack([x, y])),
+                [x, y, z, w] => to.store_vector(k, 0, Val::pack([x, y, z, w])),
+                _ => {}
+            }
+        }
     }
 }

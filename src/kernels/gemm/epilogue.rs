@@ -2,12 +2,15 @@
 
 use std::marker::PhantomData;
 
-use crate::ir::builder::{Context, OnDevice, ParamList, ParamSource, ParamValues, Parameter};
+use crate::ir::builder::{
+    Context, Converted, OnDevice, ParamList, ParamSource, ParamValues, Parameter,
+};
+use crate::ir::types::{Rounding, Scalar};
 use crate::ir::{Body, Global, Number, Registers, Val};
 use crate::runtime::{ArgList, Argument};
 use crate::tensor::AccumulatorMap;
 
-use super::config::{Activation, Bias, Epilogue};
+use super::config::{Activation, Bias, Epilogue, GemmConfig};
 
 /// The parameters of an epilogue in the signature of a kernel.
 pub trait EpilogueParameter: Parameter + Argument {}
@@ -25,10 +28,10 @@ pub trait EpilogueTypes: 'static {
     /// The type of C.
     type C: Number;
     /// The type of D.
-    type D: Number;
+    type D: Converted;
 }
 
-impl<C: Number, D: Number> EpilogueTypes for (C, D) {
+impl<C: Number, D: Converted> EpilogueTypes for (C, D) {
     type C = C;
     type D = D;
 }
@@ -41,7 +44,7 @@ crate::params! {
         pub(super) c: Global<T::C>,
         /// The row pitch and the batch stride of C.
         pub(super) c_strides: [i64; 2],
-        pub(super) bias: Global<T::D>,
+        pub(super) bias: Global<T::C>,
     }
 }
 
@@ -100,16 +103,39 @@ pub(super) trait EpilogueMap<'a> {
 }
 
 /// The epilogue of a kernel body `'a`.
+///
+/// An `i32`, a sum or an element of D, is in an `f32` with the same bits: kernels move the words of both alike. The operations are on
+/// numbers: a sum is converted for them, and the result to D. Without operations, integers are never rounded.
 #[derive(Clone, Copy)]
-pub(super) struct EpilogueRef<'p, 'a>(pub(super) &'p dyn EpilogueMap<'a>);
+pub(super) struct EpilogueRef<'p, 'a> {
+    map: &'p dyn EpilogueMap<'a>,
+    /// The types of sums and of D.
+    acc: Scalar,
+    d: Scalar,
+}
+
+impl<'p, 'a> EpilogueRef<'p, 'a> {
+    pub(super) fn new(config: &GemmConfig, map: &'p dyn EpilogueMap<'a>) -> Self {
+        EpilogueRef { map, acc: config.acc, d: config.d }
+    }
+
+    /// As [`EpilogueMap::finish`].
+    pub(super) fn finish<'b>(&self, k: &mut Body<'b, '_>)
+    where
+        'a: 'b,
+    {
+        self.map.finish(k);
+    }
+}
 
 impl<'b, 'a: 'b> AccumulatorMap<'b> for EpilogueRef<'_, 'a> {
     fn is_identity(&self) -> bool {
-        self.0.is_identity()
+        let is_integer = |scalar| scalar == Scalar::I32;
+        self.map.is_identity() && is_integer(self.acc) == is_integer(self.d)
     }
 
     fn has_effects(&self) -> bool {
-        self.0.has_effects()
+        self.map.has_effects()
     }
 
     fn apply(
@@ -118,7 +144,7 @@ impl<'b, 'a: 'b> AccumulatorMap<'b> for EpilogueRef<'_, 'a> {
         sum: Val<'b, f32>,
         coord: [Val<'b, i32>; 3],
     ) -> Val<'b, f32> {
-        self.0.apply(k, [sum; 2], coord)
+        self.apply_pair(k, [sum; 2], coord)
     }
 
     fn apply_pair(
@@ -127,7 +153,18 @@ impl<'b, 'a: 'b> AccumulatorMap<'b> for EpilogueRef<'_, 'a> {
         sums: [Val<'b, f32>; 2],
         coord: [Val<'b, i32>; 3],
     ) -> Val<'b, f32> {
-        self.0.apply(k, sums, coord)
+        if self.is_identity() {
+            return sums[0];
+        }
+        let number = |sum: Val<'b, f32>| match self.acc {
+            Scalar::I32 => sum.bitcast::<i32>().cvt::<f32>(),
+            _ => sum,
+        };
+        let value = self.map.apply(k, sums.map(number), coord);
+        match self.d {
+            Scalar::I32 => value.cvt_rint::<i32>(Rounding::NearestEven).bitcast(),
+            _ => value,
+        }
     }
 }
 

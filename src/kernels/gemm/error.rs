@@ -61,8 +61,18 @@ errors! {
             "the schedule `{}` has no products of {a} and {b} with accumulators in {acc}",
             schedule.name()
         ),
-        /// {operand} is of f32, f16 or bf16, not of {scalar}
-        Output { operand: char, scalar: Scalar },
+        /// A type that C or D cannot have.
+        Output {
+            /// `C` or `D`.
+            operand: char,
+            /// The type.
+            scalar: Scalar,
+        } = |f| {
+            let small = if *operand == 'D' { ", f8e4m3, f8e5m2, i8, u8" } else { "" };
+            write!(f, "{operand} is of f32, f16, bf16{small} or i32, not of {scalar}")
+        },
+        /// elements of {scalar} need sm_89, and the target is {target}
+        SmallFloats { scalar: Scalar, target: Target },
         /// Elements of this type are only multiplied K-major.
         MajorMode {
             /// `A` or `B`.
@@ -80,8 +90,12 @@ errors! {
             write!(
                 f,
                 "{operand} of {scalar} is contiguous along {contiguous}, but `wgmma` takes elements of 16 bits \
-                         only so: it must be contiguous along K, or be multiplied by a multistage kernel"
-            )
+                         only so: it must be contiguous along K"
+            )?;
+            match scalar.bits() {
+                32 => f.write_str(", or be multiplied by a multistage kernel"),
+                _ => Ok(()),
+            }
         },
         /// the tile has the extent {extent} along {mode}, but it must be {rule}
         Tile { mode: char, extent: u32, rule: &'static str },

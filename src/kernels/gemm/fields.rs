@@ -118,6 +118,11 @@ words! {
         |of| of.swap.then(|| "swap".to_owned()),
         |of, text| flag(&mut of.swap, text, "swap"),
         |of| of.rule("swap", of.swap, of.swap_rule());
+    /// * `promote`, where sums leave the tensor cores after each step;
+    word None =>
+        |of| of.promote.then(|| "promote".to_owned()),
+        |of, text| flag(&mut of.promote, text, "promote"),
+        |of| of.rule("promote", of.promote, of.promote_rule());
     /// * `grouped`, where rows are in groups;
     word None =>
         |of| of.grouped.then(|| "grouped".to_owned()),

@@ -64,7 +64,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         let sb = sa.offset(tile_a.elements());
         let limits = [rows, of_d(&config, columns)];
         let epilogue = epilogue(limits);
-        let epilogue = EpilogueRef(&*epilogue);
+        let epilogue = EpilogueRef::new(&config, &*epilogue);
         parts.for_each_of_block(k, |k, part| {
             let (tile, steps) = (part.tile, part.steps());
             let (row, column) = (tile.row * m, tile.column * n);
@@ -142,7 +142,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                 store.all(k, &accumulators, &first, &offsets, epilogue);
             });
         });
-        epilogue.0.finish(k);
+        epilogue.finish(k);
     }))
 }
 

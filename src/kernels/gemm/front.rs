@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use crate::arch::TensorMapDesc;
 use crate::codegen::{Ptx, PtxOptions};
+use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, KernelIr, Number, Val};
 
@@ -50,7 +51,7 @@ pub struct Gemm<
     A: Element,
     B: Element = A,
     C: Number = A,
-    D: Number = C,
+    D: Converted = C,
     E: EpilogueParameter = EpilogueParams<(C, D)>,
 > {
     config: GemmConfig,
@@ -86,7 +87,7 @@ macro_rules! with_kernel {
     };
 }
 
-impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> fmt::Debug
+impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> fmt::Debug
     for Gemm<A, B, C, D, E>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,7 +95,7 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> fmt::De
     }
 }
 
-impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
+impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// Builds the kernel.
     ///
     /// # Errors
@@ -229,7 +230,7 @@ impl<A: Element, B: Element, C: Number, D: Number> Gemm<A, B, C, D> {
     }
 }
 
-impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A, B, C, D, E> {
+impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm<A, B, C, D, E> {
     pub(super) fn build(
         config: GemmConfig,
         epilogue: &impl EpilogueForm<Params = E>,

@@ -1,6 +1,7 @@
 //! [`GemmFunction`]: a matrix product on a device.
 
 use crate::arch::Major;
+use crate::ir::builder::Converted;
 use crate::ir::{Element, Number};
 use crate::runtime::{
     ArgList, AtLaunch, Buffer, Device, GraphBuilder, Grid, LaunchOptions, LoadOptions, Timing,
@@ -34,7 +35,7 @@ pub struct GemmArgs<'h, A, B = A, C = A, D = C> {
     /// D, `M x N`, row-major.
     pub d: &'h mut Buffer<D>,
     /// The bias, where the epilogue has one: M or N numbers, for all matrices of a batch.
-    pub bias: Option<&'h Buffer<D>>,
+    pub bias: Option<&'h Buffer<C>>,
     /// The factor of the product, where the epilogue has `alpha`.
     pub alpha: f32,
     /// The factor of C, where the epilogue has `beta`.
@@ -80,7 +81,7 @@ impl<'h, A, B, C, D> GemmArgs<'h, A, B, C, D> {
     }
 
     /// The same with a bias.
-    pub fn bias(self, bias: &'h Buffer<D>) -> Self {
+    pub fn bias(self, bias: &'h Buffer<C>) -> Self {
         GemmArgs { bias: Some(bias), ..self }
     }
 }
@@ -90,16 +91,15 @@ pub struct GemmFunction<
     A: Element,
     B: Element = A,
     C: Number = A,
-    D: Number = C,
+    D: Converted = C,
     E: EpilogueParameter = EpilogueParams<(C, D)>,
 > {
     config: GemmConfig,
     device: Device,
     loaded: AnyFunction<(A, B, D), E>,
     sms: u32,
-    /// In the place of C and of a bias that are not there.
+    /// In the place of a C or a bias that is not there.
     no_c: Buffer<C>,
-    no_bias: Buffer<D>,
 }
 
 enum AnyFunction<T: Types, E: EpilogueParameter> {
@@ -107,7 +107,7 @@ enum AnyFunction<T: Types, E: EpilogueParameter> {
     Threads(ThreadsFunction<T, E>),
 }
 
-impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A, B, C, D, E> {
+impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm<A, B, C, D, E> {
     /// Loads the kernel.
     ///
     /// # Errors
@@ -146,15 +146,15 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter> Gemm<A,
             }
             AnyFunction::Threads(_) => sms,
         };
-        let (no_c, no_bias) = (device.zeros(1)?, device.zeros(1)?);
+        let no_c = device.zeros(1)?;
         let (config, device) = (*self.config(), device.clone());
-        Ok(GemmFunction { config, device, loaded, sms, no_c, no_bias })
+        Ok(GemmFunction { config, device, loaded, sms, no_c })
     }
 }
 
 /// A launch of a matrix product that is made ready: what it needs is computed and checked, so that it can be repeated
 /// at no cost.
-pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Number = C> {
+pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Converted = C> {
     grid: Grid,
     programmatic: bool,
     args: AnyArgs<'h, (A, B, D), EpilogueParams<(C, D)>>,
@@ -228,7 +228,7 @@ struct EpilogueValues<'h, T: EpilogueTypes> {
     beta: f32,
     c: &'h Buffer<T::C>,
     c_strides: [i64; 2],
-    bias: &'h Buffer<T::D>,
+    bias: &'h Buffer<T::C>,
 }
 
 impl<T: EpilogueTypes> EpilogueArgs<EpilogueParams<T>> for EpilogueValues<'_, T> {
@@ -238,7 +238,7 @@ impl<T: EpilogueTypes> EpilogueArgs<EpilogueParams<T>> for EpilogueValues<'_, T>
     }
 }
 
-impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
+impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
     GemmFunction<A, B, C, D, E>
 {
     /// The configuration.
@@ -376,7 +376,7 @@ impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
     }
 }
 
-impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
+impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
     /// Starts the product, on the stream for all work that names none.
     ///
     /// # Errors
@@ -439,12 +439,12 @@ impl<A: Element, B: Element, C: Number, D: Number> GemmFunction<A, B, C, D> {
             c: args.c.unwrap_or(&self.no_c),
             // Below 2^40.
             c_strides: strides.c.map(|stride| stride as i64),
-            bias: args.bias.unwrap_or(&self.no_bias),
+            bias: args.bias.unwrap_or(&self.no_c),
         }
     }
 }
 
-impl<A: Element, B: Element, C: Number, D: Number, E: EpilogueParameter>
+impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
     GemmFunction<A, B, C, D, FusedEpilogue<E>>
 {
     /// Starts the product, with the argument of the epilogue, on the stream for all work that names none.
@@ -525,7 +525,7 @@ fn long_enough(
     if found < needed { Err(GemmError::BufferLength { operand, found, needed }) } else { Ok(()) }
 }
 
-impl<A: Element, B: Element, C: Number, D: Number> GemmLaunch<'_, A, B, C, D> {
+impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D> {
     /// The grid.
     pub fn grid(&self) -> Grid {
         self.grid

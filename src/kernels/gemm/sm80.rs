@@ -5,11 +5,12 @@
 //! a tile are spread over the steps of another, and the first step of a tile is loaded under the last products of the
 //! one before.
 
+use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Val, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
     AsyncTile, CpAsyncPipeline, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, RegisterTensor,
-    SharedTensor, Tensor, TiledMma, ValType, wait_for_launch,
+    SharedTensor, Tensor, TiledMma, wait_for_launch,
 };
 
 use super::config::{GemmConfig, SWIZZLE_ALIGN};
@@ -18,7 +19,7 @@ use super::epilogue::{EpilogueForm, EpilogueRef};
 use super::error::GemmError;
 use super::parts::Parts;
 use super::threads::{ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block};
-use super::types::{Types, in_memory, val_type};
+use super::types::{Types, in_memory, keep_bits, val_type};
 
 /// Everything that is known before the kernel runs.
 struct Plan {
@@ -33,9 +34,12 @@ struct Plan {
 impl Plan {
     fn new(config: &GemmConfig) -> Result<Plan, GemmError> {
         let GemmConfig { tile: [m, n, of_tile], schedule, a, b, acc, .. } = *config;
-        let ty = val_type(a).ok_or(GemmError::Inputs { schedule, a, b, acc })?;
-        let depth = if ty == ValType::Tf32 { 8 } else { 16 };
-        let atom = MmaAtom::new(MmaSync::new([16, 8, depth], ty, ty, ValType::F32))?;
+        let types = [a, b, acc].map(val_type);
+        let [Some(ty_a), Some(ty_b), Some(sums)] = types else {
+            return Err(GemmError::Inputs { schedule, a, b, acc });
+        };
+        let depth = 256 / a.bits();
+        let atom = MmaAtom::new(MmaSync::new([16, 8, depth], ty_a, ty_b, sums))?;
         let [rows, columns] = config.warp_tile();
         let warps = [m / rows, n / columns];
         // The columns of a warp are next to each other.
@@ -78,7 +82,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         let limits = [rows, of_d(&config, columns)];
         let epilogue = epilogue(limits);
-        let epilogue = EpilogueRef(&*epilogue);
+        let epilogue = EpilogueRef::new(&config, &*epilogue);
         let thread = k.thread_idx().x;
         parts.for_each_of_block(k, |k, part| {
             let tile = part.tile;
@@ -91,7 +95,12 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
             let from_a = plan.loads[0].ring(k, thread, &sa);
             let from_b = plan.loads[1].ring(k, thread, &sb);
             let accumulators = thr.fragment_c::<f32>(k, shape!(m, n));
-            accumulators.fill(k, 0.0);
+            let integers =
+                (config.acc == Scalar::I32).then(|| thr.fragment_c::<i32>(k, shape!(m, n)));
+            match &integers {
+                Some(integers) => integers.fill(k, 0),
+                None => accumulators.fill(k, 0.0),
+            }
             // The operands of two steps: while one is multiplied, the next is loaded.
             let words = [0, 1].map(|_| {
                 (
@@ -150,10 +159,14 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                         }
                     }
                     let (a, b) = &words[step as usize % 2];
-                    plan.mma.gemm_sync(k, &accumulators, a, b);
+                    match &integers {
+                        Some(integers) => plan.mma.gemm_sync(k, integers, a, b),
+                        None => plan.mma.gemm_sync(k, &accumulators, a, b),
+                    }
                 }
                 pipe.next(state)
             });
+            integers.inspect(|integers| keep_bits(k, integers, &accumulators));
             parts.leave(k, pipe);
             // The first element of the thread in the tile.
             let coords = Tensor::identity(k, shape!(m, n));
@@ -168,7 +181,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                 store.all(k, &accumulators, &first, &plan.offsets, epilogue);
             });
         });
-        epilogue.0.finish(k);
+        epilogue.finish(k);
     }))
 }
 

@@ -5,7 +5,7 @@
 //! (ping-pong). Thread blocks are persistent, and every role walks the same tiles in the same order.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
-use crate::ir::builder::OnDevice;
+use crate::ir::builder::{Accumulator, OnDevice};
 use crate::ir::op::BarrierForm;
 use crate::ir::types::Scalar;
 use crate::ir::{
@@ -13,9 +13,9 @@ use crate::ir::{
 };
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
-    GlobalLines, GlobalRows, GroupSizes, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor,
-    RowGroups, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines,
-    ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensors, ValType, WarpRole,
+    GlobalLines, GlobalRows, GroupSizes, MmaAtom, OperandSource, OrderedBarrier, PipelineState,
+    RegisterTensor, RowGroups, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination,
+    ThrLines, ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensors, WarpRole,
     Wgmma, WgmmaMainloop, wait_for_launch, warp_roles,
 };
 
@@ -27,7 +27,7 @@ use super::parts::{Part, Parts};
 use super::problem::{GemmProblem, GemmStrides};
 use super::ragged::{FormParams, ProductParams, RaggedProblem, maps_of};
 use super::split::{SplitArgs, SplitParams, Threads};
-use super::types::{Types, in_memory, val_type};
+use super::types::{Types, in_memory, keep_bits, val_type};
 
 /// Bytes of a line of the L2 cache.
 const L2_LINE: u64 = 128;
@@ -226,10 +226,12 @@ impl Plan {
         config.check()?;
         let GemmConfig { tile: [m, n, _], schedule, a, b, acc, swap, .. } = *config;
         let inputs = val_type(a).zip(val_type(b));
-        let (ty_a, ty_b) = inputs.ok_or(GemmError::Inputs { schedule, a, b, acc })?;
+        let sums = val_type(acc);
+        let ((ty_a, ty_b), sums) =
+            inputs.zip(sums).ok_or(GemmError::Inputs { schedule, a, b, acc })?;
         let [rows, columns] = config.mma_tile();
         let (left, right) = if swap { (ty_b, ty_a) } else { (ty_a, ty_b) };
-        let op = Wgmma::new(columns, left, right, ValType::F32, OperandSource::Shared);
+        let op = Wgmma::new(columns, left, right, sums, OperandSource::Shared);
         let groups = config.consumers_of_tile();
         let rows_a = if swap { m } else { config.rows_of_products() };
         let (stored, slots) = (config.store_columns(), config.store_slots());
@@ -302,7 +304,13 @@ impl Plan {
                     |k, (ab, Params { sizes, epilogue }, d)| {
                         let epilogue = form.map(kept::<F>(k), epilogue, sizes.extents);
                         let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
-                        self.body::<T>(k, (&sizes, EpilogueRef(&epilogue)), &ab, d, None);
+                        self.body::<T>(
+                            k,
+                            (&sizes, EpilogueRef::new(&self.config, &epilogue)),
+                            &ab,
+                            d,
+                            None,
+                        );
                     },
                 )?)
             };
@@ -314,7 +322,13 @@ impl Plan {
                     |k, (ab, Params { sizes, epilogue }, (d, split))| {
                         let epilogue = form.map(kept::<F>(k), epilogue, sizes.extents);
                         let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
-                        self.body::<T>(k, (&sizes, EpilogueRef(&epilogue)), &ab, d, Some(&split));
+                        self.body::<T>(
+                            k,
+                            (&sizes, EpilogueRef::new(&self.config, &epilogue)),
+                            &ab,
+                            d,
+                            Some(&split),
+                        );
                     },
                 )?)
             };
@@ -429,7 +443,8 @@ impl Plan {
                 WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sa, &sb)
             };
             let store = store.slice(k, output.clone(), to, thread % GROUP, barrier);
-            let threads = Threads { group, groups: config.consumers(), count: GROUP, barrier };
+            let (groups, acc) = (config.consumers(), config.acc);
+            let threads = Threads { group, groups, count: GROUP, barrier, acc };
             let warps = Consumer { plan, sizes, epilogue, split, threads, pipe, products, store };
             match (config.store, order) {
                 (StoreForm::Overlapped, _) => warps.consume_overlapped(k, parts.tiles),
@@ -437,7 +452,7 @@ impl Plan {
                 (_, None) => warps.consume(k, parts),
             }
             warps.store.finish(k);
-            epilogue.0.finish(k);
+            epilogue.finish(k);
         });
         pipe.cluster_sync(k, BarrierForm::Unaligned);
     }
@@ -516,8 +531,7 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
             let (skipped, steps) = ((state, ()), part.steps());
             let (state, ()) = self.products.unless(k, (is_idle, steps), skipped, |k| {
                 let acc = self.accumulators(k);
-                let state = self.products.run(k, &acc, state, steps);
-                self.products.finish(k, state);
+                let state = self.multiply(k, &acc, (state, steps), |_| {});
                 let accumulators = (self.threads, &acc.variables());
                 parts.sum(k, self.split, part, accumulators, |k| self.write(k, &acc, part.tile));
                 (state, ())
@@ -538,9 +552,9 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
         tiles.of_group(group, 2).for_each(k, start, |k, tile, (state, parity)| {
             let acc = self.accumulators(k);
             order.wait(k, group, parity);
-            let state = self.products.run(k, &acc, state, steps);
-            order.arrive(k, group, self.products.leader());
-            self.products.finish(k, state);
+            let state = self.multiply(k, &acc, (state, steps), |k| {
+                order.arrive(k, group, self.products.leader());
+            });
             self.write(k, &acc, tile);
             // The stages of the other group's tile are skipped.
             (state.skip(steps), parity ^ 1)
@@ -574,7 +588,42 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
         });
     }
 
-    fn accumulators<'c>(&self, k: &Body<'c, '_>) -> RegisterTensor<'c, f32> {
+    /// `acc = A B` over the steps of a tile. `started` runs when the last products are on their way.
+    fn multiply<'c>(
+        &self,
+        k: &mut Body<'c, '_>,
+        acc: &RegisterTensor<'c, f32>,
+        (state, steps): (PipelineState<'c>, Val<'c, i32>),
+        started: impl FnOnce(&mut Body<'c, '_>),
+    ) -> PipelineState<'c>
+    where
+        'b: 'c,
+    {
+        let GemmConfig { acc: sums, promote, .. } = self.plan.config;
+        if sums != Scalar::I32 {
+            let state = match promote {
+                true => {
+                    let partial = self.accumulators(k);
+                    self.products.run_promoted(k, (acc, &partial), state, steps)
+                }
+                false => self.products.run(k, acc, state, steps),
+            };
+            started(k);
+            self.products.finish(k, state);
+            return state;
+        }
+        let integers = self.accumulators::<i32>(k);
+        let state = self.products.run(k, &integers, state, steps);
+        started(k);
+        self.products.finish(k, state);
+        keep_bits(k, &integers, acc);
+        state
+    }
+
+    fn accumulators<'c, S: Accumulator + Element>(
+        &self,
+        k: &Body<'c, '_>,
+    ) -> RegisterTensor<'c, S> {
         let Plan { config, mma, .. } = self.plan;
         let [_, columns] = config.mma_tile();
         mma.slice(0).fragment_c(k, shape!(config.rows_of_products(), columns))

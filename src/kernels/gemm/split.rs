@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ir::builder::OnDevice;
+use crate::ir::types::Scalar;
 use crate::ir::{Body, GlobalMut, NamedBarrier, Registers, Val, Vector, WARP, range};
 use crate::runtime::{AtLaunch, Buffer, Device, Grid};
 
@@ -40,6 +41,8 @@ pub(super) struct Threads<'b> {
     /// The threads of a group, and their barrier.
     pub(super) count: u32,
     pub(super) barrier: NamedBarrier<'b>,
+    /// The type of their accumulators: `f32`, or `i32` in the bits of `f32`.
+    pub(super) acc: Scalar,
 }
 
 impl<'b> Parts<'b> {
@@ -75,14 +78,14 @@ impl<'b> Threads<'b> {
         slots: Slots<'b>,
         accumulators: &Registers<'_, f32>,
     ) -> Val<'b, bool> {
-        let Threads { group, groups, count, barrier } = self;
+        let Threads { group, groups, count, barrier, acc } = self;
         let Slots { number, count: parts, .. } = slots;
         let thread = k.thread_idx().x % count;
         let size = i64::from(accumulators.len() * count);
         let first = (slots.first * groups + group).cvt::<i64>() * size;
         let first = args.partials.offset(first + (thread * VECTOR).cvt::<i64>());
         let step = size * i64::from(slots.step * groups);
-        let part = Accumulators { of: accumulators, threads: count };
+        let part = Accumulators { of: accumulators, threads: count, acc };
         let counter = args.arrivals.offset(slots.tile * groups + group);
         let waiting = (barrier, thread.eq(0));
         // The first part of a tile of stream-K comes at the end of a run, the others at the start: mostly it is the last
@@ -111,6 +114,7 @@ impl<'b> Threads<'b> {
 struct Accumulators<'r, 'b> {
     of: &'r Registers<'b, f32>,
     threads: u32,
+    acc: Scalar,
 }
 
 impl Accumulators<'_, '_> {
@@ -136,7 +140,13 @@ impl Accumulators<'_, '_> {
             }
             let four: Val<'_, Vector<f32, 4>> = from.load_vector(k, at);
             for (i, part) in (first..).zip(four.lanes()) {
-                let sum = if add { self.of.get(k, i) + part } else { part };
+                let sum = match (add, self.acc) {
+                    (false, _) => part,
+                    (true, Scalar::I32) => {
+                        (self.of.get(k, i).bitcast::<i32>() + part.bitcast::<i32>()).bitcast()
+                    }
+                    (true, _) => self.of.get(k, i) + part,
+                };
                 self.of.set(k, i, sum);
             }
         }

@@ -1,17 +1,18 @@
 //! The types of elements in memory and in instructions.
 
+use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{Element, Number};
-use crate::tensor::ValType;
+use crate::ir::{Body, Element};
+use crate::tensor::{RegisterTensor, ValType};
 
 /// The types of the elements of A, B and D in memory, as one type: the tuple of them.
 pub(super) trait Types: 'static {
     type A: Element;
     type B: Element;
-    type D: Number;
+    type D: Converted;
 }
 
-impl<A: Element, B: Element, D: Number> Types for (A, B, D) {
+impl<A: Element, B: Element, D: Converted> Types for (A, B, D) {
     type A = A;
     type B = B;
     type D = D;
@@ -26,8 +27,31 @@ pub(super) fn val_type(scalar: Scalar) -> Option<ValType> {
         Scalar::F32 => ValType::F32,
         Scalar::F8E4M3 => ValType::E4M3,
         Scalar::F8E5M2 => ValType::E5M2,
+        Scalar::I32 => ValType::S32,
+        Scalar::I8 => ValType::S8,
+        Scalar::U8 => ValType::U8,
         _ => return None,
     })
+}
+
+/// The type of the accumulators of products of elements of this type.
+pub(super) const fn accumulator_of(input: Scalar) -> Scalar {
+    match input {
+        Scalar::I8 | Scalar::U8 => Scalar::I32,
+        _ => Scalar::F32,
+    }
+}
+
+/// Sets `to` to the bits of integers: the form in which kernels have all sums.
+pub(super) fn keep_bits(
+    k: &Body<'_, '_>,
+    from: &RegisterTensor<'_, i32>,
+    to: &RegisterTensor<'_, f32>,
+) {
+    let (from, to) = (from.variables(), to.variables());
+    for i in 0..from.len() {
+        to.set(k, i, from.get(k, i).bitcast());
+    }
 }
 
 /// The type of elements in memory.

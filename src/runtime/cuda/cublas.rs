@@ -224,9 +224,10 @@ impl Handles {
         let (inputs, output) = types(matmul)?;
         let compute = match matmul.inputs {
             Scalar::Tf32 => blas::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+            Scalar::I8 => blas::cublasComputeType_t::CUBLAS_COMPUTE_32I,
             _ => blas::cublasComputeType_t::CUBLAS_COMPUTE_32F,
         };
-        let (alpha, beta) = (1.0f32, 0.0f32);
+        let (alpha, beta) = (one(matmul), 0u32);
         let operation = |operand: Operand| match operand {
             Operand::Transposed => blas::cublasOperation_t::CUBLAS_OP_T,
             Operand::AsStored => blas::cublasOperation_t::CUBLAS_OP_N,
@@ -461,6 +462,8 @@ impl Descriptors {
             blas::cudaDataType::CUDA_R_16F => lt::cudaDataType::CUDA_R_16F,
             blas::cudaDataType::CUDA_R_8F_E4M3 => lt::cudaDataType::CUDA_R_8F_E4M3,
             blas::cudaDataType::CUDA_R_8F_E5M2 => lt::cudaDataType::CUDA_R_8F_E5M2,
+            blas::cudaDataType::CUDA_R_8I => lt::cudaDataType::CUDA_R_8I,
+            blas::cudaDataType::CUDA_R_32I => lt::cudaDataType::CUDA_R_32I,
             _ => lt::cudaDataType::CUDA_R_32F,
         };
         let [m, n, k] = matmul.sizes.map(u64::from);
@@ -468,9 +471,13 @@ impl Descriptors {
         let mut made = Descriptors { product: ptr::null_mut(), layouts: [ptr::null_mut(); 3] };
         let compute = match matmul.inputs {
             Scalar::Tf32 => lt::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+            Scalar::I8 => lt::cublasComputeType_t::CUBLAS_COMPUTE_32I,
             _ => lt::cublasComputeType_t::CUBLAS_COMPUTE_32F,
         };
-        let scale = lt::cudaDataType::CUDA_R_32F;
+        let scale = match matmul.inputs {
+            Scalar::I8 => lt::cudaDataType::CUDA_R_32I,
+            _ => lt::cudaDataType::CUDA_R_32F,
+        };
         // SAFETY: `product` is a variable for the result.
         let code = unsafe { (api.cublasLtMatmulDescCreate)(&mut made.product, compute, scale) };
         check("cublasLtMatmulDescCreate", code)?;
@@ -491,7 +498,7 @@ impl Descriptors {
             };
             check("cublasLtMatmulDescSetAttribute", code)?;
         }
-        if matmul.inputs.bits() == 8 {
+        if matmul.is_of_small_floats() {
             // Sums stay in the tensor cores, as in our kernels.
             let (attribute, fast) = (Attribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM, 1i8);
             // SAFETY: the value is of the type that the attribute has, `int8_t`.
@@ -539,6 +546,11 @@ impl Drop for Descriptors {
 }
 
 /// Returns the types of the inputs and of the output in memory.
+/// The bits of the factor 1, in the type of the accumulators.
+fn one(matmul: &Matmul) -> u32 {
+    if matmul.inputs == Scalar::I8 { 1 } else { 1f32.to_bits() }
+}
+
 fn types(matmul: &Matmul) -> Result<(blas::cudaDataType, blas::cudaDataType), CublasError> {
     let of = |scalar: Scalar| match scalar {
         Scalar::Bf16 => Ok(blas::cudaDataType::CUDA_R_16BF),
@@ -546,6 +558,8 @@ fn types(matmul: &Matmul) -> Result<(blas::cudaDataType, blas::cudaDataType), Cu
         Scalar::F32 => Ok(blas::cudaDataType::CUDA_R_32F),
         Scalar::F8E4M3 => Ok(blas::cudaDataType::CUDA_R_8F_E4M3),
         Scalar::F8E5M2 => Ok(blas::cudaDataType::CUDA_R_8F_E5M2),
+        Scalar::I8 => Ok(blas::cudaDataType::CUDA_R_8I),
+        Scalar::I32 => Ok(blas::cudaDataType::CUDA_R_32I),
         scalar => Err(CublasError::UnsupportedType { scalar }),
     };
     Ok((of(matmul.stored_inputs())?, of(matmul.output)?))

@@ -19,7 +19,8 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 ///
 /// A thread must have a multiple of four words in a tile of the `TiledMma`: B of an instruction with 8 columns has
 /// two, so the tile is twice as wide as the atoms. A tile that is contiguous along M or N is transposed on the way;
-/// `ldmatrix` does so with elements of 16 bits, and those of `tf32` are loaded one by one.
+/// `ldmatrix` does so with elements of 16 bits, and those of `tf32` are loaded one by one. Elements of 8 bits are
+/// contiguous along K.
 ///
 /// ```
 /// use tilewright::ir::{Kernel, Target, bf16};
@@ -79,7 +80,7 @@ impl MatrixLoad {
     /// Loads of `extent` rows of A or columns of B, in a tile that is contiguous along `major`.
     ///
     /// # Errors
-    /// The instruction is not one of `mma.sync` on elements of 16 bits or `tf32`; a tile of `mma` does not divide
+    /// The instruction is not one of `mma.sync` on elements of 16 bits, `tf32`, or 8 bits along K; a tile of `mma` does not divide
     /// `extent`, or a thread has no whole number of four words in it.
     pub fn new(
         mma: &TiledMma,
@@ -109,6 +110,10 @@ impl MatrixLoad {
             ValType::Bf16 => (Scalar::Bf16, Form::Matrices { transposed }),
             ValType::Tf32 if transposed => (Scalar::F32, Form::Words),
             ValType::Tf32 => (Scalar::F32, Form::Matrices { transposed }),
+            // Bytes are moved as the pairs of them that `ldmatrix` knows.
+            ValType::S8 | ValType::U8 | ValType::E4M3 | ValType::E5M2 if !transposed => {
+                (Scalar::U8, Form::Matrices { transposed })
+            }
             _ => return Err(none()),
         };
         let (atom, words) = match form {

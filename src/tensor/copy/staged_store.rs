@@ -51,7 +51,7 @@ impl StagedStore {
     ///
     /// # Errors
     /// [`TensorErrorKind::TmaTile`]: rows are no multiples of 16 bytes and 8 columns, or longer than 256 elements;
-    /// elements are not `f32`, `f16` or `bf16`.
+    /// elements are neither `f32`, `f16`, `bf16` or floats of 8 bits nor `i32` or integers of 8 bits.
     pub fn new(elem: Scalar, columns: u32, slots: u32) -> Result<StagedStore, TensorError> {
         StagedStore::of_rows(elem, 64, columns, slots)
     }
@@ -76,9 +76,9 @@ impl StagedStore {
             let why = "a store has 8 to 64 rows, in groups of 8";
             return Err(error(TensorErrorKind::TmaTile { why }));
         }
-        if !matches!(elem, Scalar::F32 | Scalar::F16 | Scalar::Bf16) {
+        if !Self::takes(elem) {
             return Err(error(TensorErrorKind::TmaTile {
-                why: "accumulators are stored as f32, f16 or bf16",
+                why: "accumulators are stored as f32, f16, bf16, floats or integers of 8 bits, or i32",
             }));
         }
         if columns == 0 || !columns.is_multiple_of(8) || slots == 0 {
@@ -115,6 +115,12 @@ impl StagedStore {
             slot,
             copy,
         })
+    }
+
+    /// Returns whether accumulators can be stored as such elements. An `i32` has its bits in an accumulator.
+    pub(crate) const fn takes(elem: Scalar) -> bool {
+        use Scalar as S;
+        matches!(elem, S::F32 | S::F16 | S::Bf16 | S::F8E4M3 | S::F8E5M2 | S::I8 | S::U8 | S::I32)
     }
 
     /// Stores of transposed accumulators: 64 rows and `columns` columns of them are `columns` rows and 64 columns of the
@@ -280,11 +286,11 @@ impl StagedStore {
         }
         let warp = thread / 32 * 16;
         // Of `stmatrix`, lanes 0 to 15 give rows of the first 8 columns, the others of the next ones. Of stores of 32
-        // bits, four lanes in a row have two columns each, and of stores of single elements one.
+        // bits, four lanes in a row have two columns each: 8 bytes. Of other stores they have less than 8 bytes.
         let (row, unit) = match (self.pairs, self.elem.bits()) {
-            (true, _) => (warp + lane / 4, k.constant(0)),
             (false, 16) => (warp + lane % 16, lane / 16),
-            (false, _) => (warp + lane / 4, lane % 4 / 2),
+            (false, 32) => (warp + lane / 4, lane % 4 / 2),
+            _ => (warp + lane / 4, k.constant(0)),
         };
         let unit = if self.swizzled { unit ^ (row & 7) } else { unit };
         ThrStore { store: self, to, staging, row: row * self.pitch, unit, lane, thread, barrier }

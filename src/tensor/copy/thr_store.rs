@@ -1,13 +1,10 @@
 //! [`ThrStore`]: the part of a [`StagedStore`] that a thread has.
 
-use crate::ir::builder::Converted;
 use crate::ir::op::{BulkWait, MatrixOrder, ProxySpace};
-use crate::ir::types::Scalar;
-use crate::ir::{
-    Body, Element, NamedBarrier, Registers, Shared, TensorMapMut, Val, Vector, bf16, f16,
-};
+use crate::ir::{Body, Element, NamedBarrier, Registers, Shared, TensorMapMut, Val, Vector};
 
 use super::global_rows::GlobalRows;
+use super::packed::packed;
 use super::staged_store::StagedStore;
 use super::tma_tensor::MapArray;
 use crate::tensor::error::{TensorError, TensorErrorKind};
@@ -83,7 +80,7 @@ pub struct ThrStore<'s, 'b, T> {
 }
 
 /// The words of 8 columns of accumulators of a thread: of its first row, then of its second one. One word has two elements of
-/// 16 bits.
+/// 16 bits, or four of 8 bits.
 pub type StoreWords<'b> = Vec<Val<'b, u32>>;
 
 /// The function applied to an accumulator before it is stored at `coord` = (row, column, matrix): a closure, or `()` for none.
@@ -170,30 +167,12 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// further), as words to be stored: rounded to nearest.
     #[track_caller]
     pub fn words(&self, accumulators: [Val<'b, f32>; 4]) -> StoreWords<'b> {
-        self.packed(&accumulators)
-    }
-
-    /// An even number of elements as words.
-    #[track_caller]
-    fn packed(&self, values: &[Val<'b, f32>]) -> StoreWords<'b> {
-        #[track_caller]
-        fn two<'b, U: Converted + crate::ir::builder::VectorElement<2>>(
-            values: &[Val<'b, f32>],
-        ) -> Val<'b, u32> {
-            let two: Val<'b, Vector<f32, 2>> = Val::pack([values[0], values[1]]);
-            two.cvt::<U>().bitcast::<u32>()
-        }
-        let pairs = values.chunks_exact(2);
-        match self.store.elem {
-            Scalar::F16 => pairs.map(two::<f16>).collect(),
-            Scalar::Bf16 => pairs.map(two::<bf16>).collect(),
-            _ => values.iter().map(|value| value.bitcast()).collect(),
-        }
+        packed(self.store.elem, &accumulators)
     }
 
     /// Words of 8 columns of accumulators.
     fn words_of_unit(&self) -> u32 {
-        self.store.elem.size_bytes() / self.store.sums()
+        (self.store.elem.size_bytes() / self.store.sums()).max(1)
     }
 
     /// The (row, column, matrix) of the elements of a thread in 8 columns of 64 rows of accumulators, where the first one has
@@ -279,7 +258,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             let ([a, b, c, d], coords) = (values, self.coordinates(k, origin));
             let pairs = [[a, b], [c, d]].into_iter().zip(coords.map(inside));
             let values: Vec<_> = pairs.map(|(two, coord)| map.apply_pair(k, two, coord)).collect();
-            return self.packed(&values);
+            return packed(self.store.elem, &values);
         }
         if !map.is_identity() {
             for (value, coord) in values.iter_mut().zip(self.coordinates(k, origin)) {
@@ -346,9 +325,9 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         }
         self.barrier.sync(k);
         match (self.store.pairs, self.store.elem.bits()) {
-            (true, _) => self.store_elements(k, to, &mut words),
             (false, 16) => self.store_matrices(k, to, &mut words),
-            (false, _) => self.store_pairs(k, to, &mut words),
+            (false, 32) => self.store_pairs(k, to, &mut words),
+            _ => self.store_parts(k, to, &mut words),
         }
         let Some(map) = matrix.map else {
             if let StoreDestination::Rows(rows) = &self.to {
@@ -508,29 +487,37 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         }
     }
 
-    /// Writes single elements: four lanes in a row have a column each, of this row and of the one 8 further.
+    /// Writes what a lane has of a row at a time, which is less than 8 bytes: four lanes in a row have neighbouring parts of
+    /// this row, and of the one 8 further.
     #[track_caller]
-    fn store_elements(
+    fn store_parts(
         &self,
         k: &mut Body<'b, '_>,
         to: Val<'b, Shared<T>>,
         words: &mut impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
     ) {
-        let (size, next) = (self.store.elem.size_bytes(), 8 * self.store.pitch);
-        for group in 0..self.store.columns / 4 {
-            let byte = 4 * size * group;
-            let at = self.unit(byte / 16) + (self.lane % 4 + byte % 16 / size);
-            match *words(k, group).as_slice() {
-                [both] => {
-                    let to = to.ptr_cast::<u16>();
-                    let [upper, lower] = both.bitcast::<Vector<u16, 2>>().lanes();
-                    to.store(k, at, upper);
-                    to.store(k, at + next, lower);
+        let size = self.store.elem.size_bytes();
+        let part = 2 * size / self.store.sums();
+        let next = 8 * self.store.pitch;
+        for group in 0..self.store.columns * size / (4 * part) {
+            let byte = 4 * part * group;
+            let at = self.unit(byte / 16) + (self.lane % 4 * part + byte % 16) / size;
+            let (upper, lower) = (to.offset(at), to.offset(at + next));
+            let all = words(k, group);
+            match (part, all.as_slice()) {
+                (1, [both]) => {
+                    upper.ptr_cast::<u8>().store(k, 0, both.cvt::<u8>());
+                    lower.ptr_cast::<u8>().store(k, 0, (*both >> 8u32).cvt::<u8>());
                 }
-                [upper, lower] => {
-                    let to = to.ptr_cast::<u32>();
-                    to.store(k, at, upper);
-                    to.store(k, at + next, lower);
+                (2, [both]) => {
+                    let halves = both.bitcast::<Vector<u16, 2>>().lanes();
+                    for (to, half) in [upper, lower].into_iter().zip(halves) {
+                        to.ptr_cast::<u16>().store(k, 0, half);
+                    }
+                }
+                (_, [first, second]) => {
+                    upper.ptr_cast::<u32>().store(k, 0, *first);
+                    lower.ptr_cast::<u32>().store(k, 0, *second);
                 }
                 // `words` makes one or two for each 8 columns of accumulators.
                 _ => {}

@@ -1,6 +1,6 @@
 //! [`WgmmaMainloop`]: the products of a warp group over the stages of a ring.
 
-use crate::ir::builder::{IntoVal, IntoValues, Values};
+use crate::ir::builder::{Accumulator, IntoVal, IntoValues, Values};
 use crate::ir::op::ProxySpace;
 use crate::ir::{Body, Element, NamedBarrier, Val, range};
 use crate::layout::{LayoutError, tiler};
@@ -115,10 +115,10 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
 
     /// Waits for a stage and starts its products: `acc += A B`, or `acc = A B` where not `accumulate`.
     #[track_caller]
-    pub fn start(
+    pub fn start<D: Accumulator>(
         &self,
         k: &Body<'b, '_>,
-        acc: &RegisterTensor<'_, f32>,
+        acc: &RegisterTensor<'_, D>,
         state: PipelineState<'b>,
         accumulate: impl IntoVal<'b, bool>,
     ) {
@@ -145,10 +145,10 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     /// `acc = A B` over `steps` stages, at least one. The products of the last one are not waited for; returns the state
     /// after it.
     #[track_caller]
-    pub fn run<'k: 'b>(
+    pub fn run<'k: 'b, D: Accumulator>(
         &self,
         k: &mut Body<'k, '_>,
-        acc: &RegisterTensor<'_, f32>,
+        acc: &RegisterTensor<'_, D>,
         state: PipelineState<'b>,
         steps: Val<'b, i32>,
     ) -> PipelineState<'b> {
@@ -164,13 +164,42 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         state
     }
 
+    /// As [`run`](WgmmaMainloop::run), where the products of each stage are a sum of their own, in `partial`, that is then added
+    /// to `acc`: CUTLASS's two-level accumulation. Tensor cores keep about 14 bits of sums of 8-bit floats.
+    #[track_caller]
+    pub fn run_promoted<'k: 'b>(
+        &self,
+        k: &mut Body<'k, '_>,
+        (acc, partial): (&RegisterTensor<'_, f32>, &RegisterTensor<'_, f32>),
+        state: PipelineState<'b>,
+        steps: Val<'b, i32>,
+    ) -> PipelineState<'b> {
+        let k = &mut k.rescoped();
+        acc.fill(k, 0.0);
+        let start = (state, k.constant(0));
+        let (state, _) = k.do_while(start, |k, (state, step)| {
+            self.start(k, partial, state, false);
+            k.wgmma_wait_group(0);
+            let step = step + 1;
+            let more = step.lt(steps);
+            // The last stage is released by `finish`.
+            k.if_(self.leader & more, |k| self.pipe.release(k, state));
+            let (acc, partial) = (acc.variables(), partial.variables());
+            for i in 0..acc.len() {
+                acc.set(k, i, acc.get(k, i) + partial.get(k, i));
+            }
+            ((state.next(), step), more)
+        });
+        state
+    }
+
     /// As [`run`](WgmmaMainloop::run), with other work during the first `parts` steps (`steps >= parts`):
     /// `work` gets the number of the step.
     #[track_caller]
-    pub fn run_over<'k: 'b>(
+    pub fn run_over<'k: 'b, D: Accumulator>(
         &self,
         k: &mut Body<'k, '_>,
-        acc: &RegisterTensor<'_, f32>,
+        acc: &RegisterTensor<'_, D>,
         mut state: PipelineState<'b>,
         steps: Val<'b, i32>,
         parts: u32,

@@ -1,0 +1,63 @@
+//! [`packed`]: accumulators as the words that are stored.
+
+use crate::ir::builder::{Converted, VectorElement};
+use crate::ir::types::{Rounding, Scalar};
+use crate::ir::{Val, Vector, bf16, f8e4m3, f8e5m2, f16};
+
+/// Returns numbers as elements of type `elem`, in words with as many as there is room for, from the lowest bits on: rounded to
+/// nearest, and integers of 8 bits cut to their range. Where elements have 32 bits, they are the bits of the numbers.
+#[track_caller]
+pub(crate) fn packed<'b>(elem: Scalar, values: &[Val<'b, f32>]) -> Vec<Val<'b, u32>> {
+    match elem {
+        Scalar::F16 => halves::<f16>(values),
+        Scalar::Bf16 => halves::<bf16>(values),
+        Scalar::F8E4M3 => bytes::<f8e4m3>(values),
+        Scalar::F8E5M2 => bytes::<f8e5m2>(values),
+        Scalar::I8 => values
+            .chunks(4)
+            .map(|some| Val::<Vector<i8, 4>>::cvt_pack(integers(some)).bitcast())
+            .collect(),
+        Scalar::U8 => values
+            .chunks(4)
+            .map(|some| Val::<Vector<u8, 4>>::cvt_pack(integers(some)).bitcast())
+            .collect(),
+        _ => values.iter().map(|value| value.bitcast()).collect(),
+    }
+}
+
+/// Two elements, the second one 0 where there is none.
+#[track_caller]
+fn two<'b, D: Converted + VectorElement<2>>(values: &[Val<'b, f32>]) -> Val<'b, Vector<D, 2>> {
+    let first = values[0];
+    let second = values.get(1).copied().unwrap_or(first.constant(0.0));
+    Val::<Vector<f32, 2>>::pack([first, second]).cvt::<D>()
+}
+
+/// Elements of 16 bits.
+#[track_caller]
+fn halves<'b, D: Converted + VectorElement<2>>(values: &[Val<'b, f32>]) -> Vec<Val<'b, u32>> {
+    values.chunks(2).map(|some| two::<D>(some).bitcast()).collect()
+}
+
+/// Floats of 8 bits.
+#[track_caller]
+fn bytes<'b, D: Converted + VectorElement<2>>(values: &[Val<'b, f32>]) -> Vec<Val<'b, u32>> {
+    let word = |some: &[Val<'b, f32>]| {
+        let mut pairs = some.chunks(2).map(|some| two::<D>(some).bitcast::<u16>());
+        match (pairs.next(), pairs.next()) {
+            (Some(low), Some(high)) => Val::<Vector<u16, 2>>::pack([low, high]).bitcast(),
+            (Some(low), None) => low.cvt::<u32>(),
+            (None, _) => some[0].constant(0),
+        }
+    };
+    values.chunks(4).map(word).collect()
+}
+
+/// Four integers: those that are missing are 0.
+#[track_caller]
+fn integers<'b>(values: &[Val<'b, f32>]) -> [Val<'b, i32>; 4] {
+    [0, 1, 2, 3].map(|i| match values.get(i) {
+        Some(value) => value.cvt_rint::<i32>(Rounding::NearestEven),
+        None => values[0].constant(0),
+    })
+}
