@@ -13,7 +13,7 @@ use crate::tensor::{Raster, RowAccess, RowTile, TileScheduler};
 
 use super::rows::RowError;
 pub use launch::TransposeFunction;
-use part::{Part, Tile};
+use part::{Batch, Part, Tile};
 pub use problem::{TransposeBatch, TransposeProblem};
 
 /// The configuration of a [`Transpose`].
@@ -23,9 +23,11 @@ pub struct TransposeConfig {
     pub target: Target,
     /// The accesses to input and output: `Aligned` or `Ragged`.
     pub access: RowAccess,
-    /// The rows and columns of a block's tile of the input, in chunks of 16 bytes: powers of two from 8 to 64. A tile of a
-    /// ragged matrix overlaps its neighbours by a chunk.
+    /// The rows and columns of a thread block's tile of the input, in chunks of 16 bytes: powers of two from 1 to 64. A tile of a
+    /// larger ragged matrix overlaps its neighbours by a chunk.
     pub tile: [u32; 2],
+    /// The matrices of the batch in a tile: a power of two from 1 to 1024.
+    pub matrices: u32,
     /// The order of the tiles.
     pub raster: Raster,
     /// The modes of a batch of matrices: 0 to 3.
@@ -41,8 +43,50 @@ impl TransposeConfig {
         let tile = [16, (128 / chunk).clamp(8, 64)];
         // Rows of the output that are written at about the same time are few, and each gets a long piece.
         let raster = Raster::SwizzleAlongM { width: 8 };
-        let batch_modes = problem.batch_modes();
-        TransposeConfig { target, access, tile, raster, batch_modes }
+        let (matrices, batch_modes) = (1, problem.batch_modes());
+        let config = TransposeConfig { target, access, tile, matrices, raster, batch_modes };
+        config.fitted(elem, problem)
+    }
+
+    /// Returns the configuration with a tile of as many bytes whose rows and columns are less than twice those of the problem. Where
+    /// one mode is short, the tile is longer along the other one, and then has more matrices.
+    ///
+    /// ```
+    /// use tilewright::ir::{Target, types::Scalar};
+    /// use tilewright::kernels::transpose::{TransposeConfig, TransposeProblem};
+    ///
+    /// let of = |problem| TransposeConfig::new(Target::SM_90, Scalar::Bf16, &problem);
+    /// assert_eq!(of(TransposeProblem::new(4096, 4096)).to_string(), "16x16_mstrip8");
+    /// // 16 x 64 elements are 2 x 8 chunks of 16 bytes: a tile has 16 matrices.
+    /// let small = of(TransposeProblem::new(16, 64).batched(1000));
+    /// assert_eq!((small.tile, small.matrices), ([2, 8], 16));
+    /// assert_eq!(small.to_string(), "2x8x16_mstrip8");
+    /// ```
+    pub fn fitted(self, elem: Scalar, problem: &TransposeProblem) -> Self {
+        self.fitted_within(MAX_CHUNKS, elem, problem)
+    }
+
+    /// As [`fitted`](TransposeConfig::fitted), with a tile that is made longer than `self.tile` only up to `most` chunks.
+    fn fitted_within(self, most: u32, elem: Scalar, problem: &TransposeProblem) -> Self {
+        let chunk = chunk(elem);
+        let before = if self.access == RowAccess::Ragged { chunk - 1 } else { 0 };
+        let needed = [problem.rows, problem.columns.saturating_add(before)]
+            .map(|extent| extent.div_ceil(chunk).max(1).next_power_of_two());
+        let area = self.tile[0] * self.tile[1] * self.matrices;
+        let mut tile = [0, 1].map(|mode| self.tile[mode].min(needed[mode]));
+        for mode in [1, 0] {
+            while tile[0] * tile[1] < area && tile[mode] < needed[mode].min(most) {
+                tile[mode] *= 2;
+            }
+        }
+        let count = problem.batch.iter().fold(1u32, |all, mode| all.saturating_mul(mode.count));
+        let matrices = (area / (tile[0] * tile[1])).min(MAX_MATRICES);
+        let matrices = matrices.min(count.min(MAX_MATRICES).max(1).next_power_of_two());
+        // Each thread has an access.
+        while tile[0] * tile[1] * chunk * matrices < THREADS {
+            tile[usize::from(tile[1] < MAX_CHUNKS)] *= 2;
+        }
+        TransposeConfig { tile, matrices, ..self }
     }
 
     /// Returns configurations to choose from for a matrix of these sizes, the one of [`new`](TransposeConfig::new) first.
@@ -55,10 +99,13 @@ impl TransposeConfig {
                 Raster::SwizzleAlongM { width: 32 },
                 Raster::Swizzle { width: 16 },
             ] {
-                let config = TransposeConfig { tile, raster, ..found[0] };
-                let small = config.tile_bytes(elem) <= 64 << 10;
-                if !found.contains(&config) && small && config.check(elem).is_ok() {
-                    found.push(config);
+                let large = TransposeConfig { tile, raster, matrices: 1, ..found[0] };
+                let long = large.fitted(elem, problem);
+                for config in [long, large.fitted_within(1, elem, problem), large] {
+                    let small = config.tile_bytes(elem) <= 64 << 10;
+                    if !found.contains(&config) && small && config.check(elem).is_ok() {
+                        found.push(config);
+                    }
                 }
             }
         }
@@ -66,19 +113,20 @@ impl TransposeConfig {
     }
 
     fn tile_bytes(&self, elem: Scalar) -> u32 {
-        self.tile[0] * self.tile[1] * chunk(elem) * RowTile::VECTOR_BYTES
+        self.tile[0] * self.tile[1] * self.matrices * chunk(elem) * RowTile::VECTOR_BYTES
     }
 
     fn check(&self, elem: Scalar) -> Result<(), RowError> {
-        let is_size = |size: &u32| size.is_power_of_two() && (8..=64).contains(size);
+        let is_size = |size: u32, max| size.is_power_of_two() && size <= max;
+        let [rows, columns] = self.tile;
         let rule = if self.access == RowAccess::Elements {
             "a transpose accesses whole vectors where it can"
-        } else if !self.tile.iter().all(is_size) {
-            "a tile has 8, 16, 32 or 64 chunks of 16 bytes along both modes"
-        } else if self.tile[1] * chunk(elem) < 32
-            || self.tile[0] * self.tile[1] * chunk(elem) < THREADS
-        {
-            "a tile has at least 32 columns and 256 chunks"
+        } else if !is_size(rows, MAX_CHUNKS) || !is_size(columns, MAX_CHUNKS) {
+            "a tile has a power of two of chunks of 16 bytes along both modes, 1 to 64"
+        } else if !is_size(self.matrices, MAX_MATRICES) {
+            "a tile has a power of two of matrices, 1 to 1024"
+        } else if rows * columns * chunk(elem) * self.matrices < THREADS {
+            "a tile has at least 256 chunks"
         } else if u64::from(self.tile_bytes(elem)) > self.target.max_shared_bytes() {
             "a tile fits into shared memory"
         } else if !self.raster.is_valid() {
@@ -92,26 +140,41 @@ impl TransposeConfig {
     }
 }
 
-/// The name of the configuration: the rows and columns of a tile in chunks of 16 bytes, the order of the tiles, and the
-/// accesses, unless rows are aligned: `8x16_n`, `16x16_mstrip8_ragged`.
+/// The name of the configuration: the rows and columns of a tile in chunks of 16 bytes, its matrices unless it has one, the order
+/// of the tiles, and the accesses, unless rows are aligned: `8x16_n`, `2x8x16_n`, `16x16_mstrip8_ragged`.
 impl fmt::Display for TransposeConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [rows, columns] = self.tile;
-        write!(f, "{rows}x{columns}_{}", self.raster)?;
+        write!(f, "{rows}x{columns}")?;
+        if self.matrices != 1 {
+            write!(f, "x{}", self.matrices)?;
+        }
+        write!(f, "_{}", self.raster)?;
         f.write_str(if self.access == RowAccess::Aligned { "" } else { "_ragged" })
     }
 }
 
 /// The threads of a block.
 const THREADS: u32 = 256;
+/// The maximum number of chunks of 16 bytes along a mode of a tile, and the maximum number of its matrices.
+const MAX_CHUNKS: u32 = 64;
+const MAX_MATRICES: u32 = 1024;
 
 /// The elements of 16 bytes.
 fn chunk(elem: Scalar) -> u32 {
     (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
 }
 
-/// The input and the output, each with its pitch; rows and columns of the input; the extents and strides of the batch.
-type Params<T> = ((Global<T>, i64), (GlobalMut<T>, i64), [i32; 2], [i32; 3], [[i64; 3]; 2]);
+/// The input and the output, each with its pitch; rows, columns and matrices; the rows and columns from a tile to the next one; the
+/// tiles along the three modes; the extents and strides of the batch.
+type Params<T> = (
+    (Global<T>, i64),
+    (GlobalMut<T>, i64),
+    [i32; 3],
+    [i32; 2],
+    [i32; 3],
+    ([i32; 3], [[i64; 3]; 2]),
+);
 
 /// The transpose of a matrix of `T`, of 1, 2, 4 or 8 bytes: `y(column, row) = x(row, column)`.
 ///
@@ -168,33 +231,23 @@ impl<T: Element> Transpose<T> {
     }
 }
 
-/// A block loads a tile by rows, and stores it by columns.
+/// A thread block loads a tile by rows, and stores it by columns.
 fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
-    let TransposeConfig { target, access, raster, batch_modes, .. } = *config;
-    let tile = Tile::of(config.tile, T::SCALAR, access == RowAccess::Ragged);
+    let TransposeConfig { target, raster, batch_modes: modes, .. } = *config;
+    let tile = Tile::of(config, T::SCALAR);
     let options = KernelOptions::default().block([THREADS, 1, 1]);
     let name = format!("transpose_{}_{config}", T::SCALAR);
-    Kernel::<Params<T>>::build_with(options, &name, target, |k, (x, y, sizes, counts, strides)| {
-        let [down, across] = tile.steps();
-        let tiles = [sizes[0] + (down - 1), sizes[1] + (across - 1)];
-        let tiles = [tiles[0] / down, tiles[1] / across];
-        let batch = counts.into_iter().take(batch_modes as usize).fold(k.constant(1), |a, b| a * b);
-        let scheduler = TileScheduler::new(k, raster, [tiles[0], tiles[1], batch]);
-        let at = scheduler.tile(k, k.block_idx().x);
-        let (mut matrix, mut starts) = (at.batch, [k.constant(0i64); 2]);
-        for mode in 0..batch_modes as usize {
-            let next = matrix / counts[mode];
-            let index = (matrix - next * counts[mode]).cvt::<i64>();
-            starts = [0, 1].map(|i| starts[i] + index * strides[i][mode]);
-            matrix = next;
-        }
-        let first = [at.row * down, at.column * across];
-        let shared = k.shared_aligned::<T>(tile.rows * tile.columns, 16);
-        let left = [sizes[0] - first[0], sizes[1] - first[1]];
-        let part = Part { tile, first, left, starts, shared };
-        match access {
-            RowAccess::Ragged => part.transpose_ragged(k, x, y),
-            _ => part.transpose(k, x, y),
-        }
-    })
+    Kernel::<Params<T>>::build_with(
+        options,
+        &name,
+        target,
+        |k, (x, y, sizes, own, tiles, (counts, strides))| {
+            let at = TileScheduler::new(k, raster, tiles).tile(k, k.block_idx().x);
+            let first = [at.row * own[0], at.column * own[1], at.batch * tile.matrices as i32];
+            let left = [0, 1, 2].map(|mode| sizes[mode] - first[mode]);
+            let shared = k.shared_aligned::<T>(tile.len(), 16);
+            let batch = Batch { modes, counts, strides };
+            Part { tile, batch, first, left, own, shared }.transpose(k, x, y);
+        },
+    )
 }
