@@ -11,7 +11,7 @@ use tilewright::runtime::Device;
 use tilewright::tensor::RowAccess;
 
 use super::matrix::devices;
-use crate::support::slow::slow;
+use crate::support::slow::{sample, slow};
 use crate::support::{ptxas, text};
 
 /// The number of an element, the same for few elements of a small type.
@@ -67,7 +67,8 @@ fn check<T: Element>(device: &Device, problem: &TransposeProblem) {
     // The ragged kernel takes aligned matrices too; other tiles and orders.
     let all = TransposeConfig::candidates(device.target(), T::SCALAR, problem);
     let other = all[(problem.rows + problem.columns) as usize % all.len()];
-    check_with::<T>(device, TransposeConfig { access: RowAccess::Ragged, ..other }, problem);
+    let ragged = TransposeConfig { access: RowAccess::Ragged, ..other };
+    check_with::<T>(device, ragged.fitted(T::SCALAR, problem), problem);
     if config.access == RowAccess::Aligned {
         check_with::<T>(device, other, problem);
     }
@@ -205,14 +206,21 @@ fn small_matrices() {
 
 #[test]
 fn kernels_assemble_without_spills() {
-    for (rows, columns) in [(64, 64), (66, 66), (65, 65)] {
-        let problem = TransposeProblem::new(rows, columns);
-        let config = TransposeConfig::new(Target::SM_90A, Scalar::Bf16, &problem);
-        let transpose = Transpose::<bf16>::new(config).unwrap();
-        text::check_round_trip(transpose.ir());
-        if let Some(ptxas) = ptxas::find() {
-            let report = ptxas.report(transpose.ptx().text(), "sm_90a").unwrap();
-            assert!(report.contains("0 bytes stack frame, 0 bytes spill stores"), "{report}");
+    let of = TransposeProblem::new;
+    let problems =
+        [of(64, 64), of(66, 66), of(65, 65), of(16, 64).batched(99), of(15, 64).batched(99)];
+    for problem in problems {
+        let configs = TransposeConfig::candidates(Target::SM_90A, Scalar::Bf16, &problem);
+        for config in sample(5, configs) {
+            let transpose = Transpose::<bf16>::new(config).unwrap();
+            text::check_round_trip(transpose.ir());
+            if let Some(ptxas) = ptxas::find() {
+                let report = ptxas.report(transpose.ptx().text(), "sm_90a").unwrap();
+                assert!(
+                    report.contains("0 bytes stack frame, 0 bytes spill stores"),
+                    "{config}: {report}"
+                );
+            }
         }
     }
 }
@@ -241,8 +249,14 @@ fn what_no_kernel_takes_is_refused() {
     assert!(matches!(error, RowError::TooLarge { .. }), "{error}");
     let error = Transpose::<f32>::new(TransposeConfig { tile: [8, 12], ..config }).unwrap_err();
     assert!(matches!(error, RowError::Tile { .. }), "{error}");
-    for (tile, matrices) in [([8, 16], 0), ([8, 16], 3), ([1, 1], 2), ([8, 128], 1)] {
-        let config = TransposeConfig { tile, matrices, ..config };
+    for (tile, matrices, access) in [
+        ([8, 16], 0, config.access),
+        ([8, 16], 3, config.access),
+        ([1, 1], 2, config.access),
+        ([8, 128], 1, config.access),
+        ([1, 64], 8, RowAccess::Ragged),
+    ] {
+        let config = TransposeConfig { tile, matrices, access, ..config };
         let error = Transpose::<f32>::new(config).unwrap_err();
         assert!(matches!(error, RowError::Tile { .. }), "{config}: {error}");
     }

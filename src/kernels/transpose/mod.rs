@@ -24,7 +24,7 @@ pub struct TransposeConfig {
     /// The accesses to input and output: `Aligned` or `Ragged`.
     pub access: RowAccess,
     /// The rows and columns of a thread block's tile of the input, in chunks of 16 bytes: powers of two from 1 to 64. A tile of a
-    /// larger ragged matrix overlaps its neighbours by a chunk.
+    /// ragged matrix has at least 2, and overlaps its neighbours by a chunk.
     pub tile: [u32; 2],
     /// The matrices of the batch in a tile: a power of two from 1 to 1024.
     pub matrices: u32,
@@ -37,10 +37,7 @@ pub struct TransposeConfig {
 impl TransposeConfig {
     /// The configuration for a matrix of these sizes with elements of this type.
     pub fn new(target: Target, elem: Scalar, problem: &TransposeProblem) -> Self {
-        let chunk = chunk(elem);
-        let access = problem.access(elem);
-        // 32 KiB of elements of 16 bits: 256 bytes of each row of the input and of the output.
-        let tile = [16, (128 / chunk).clamp(8, 64)];
+        let (access, tile) = (problem.access(elem), default_tile(elem));
         // Rows of the output that are written at about the same time are few, and each gets a long piece.
         let raster = Raster::SwizzleAlongM { width: 8 };
         let (matrices, batch_modes) = (1, problem.batch_modes());
@@ -71,7 +68,7 @@ impl TransposeConfig {
         let chunk = chunk(elem);
         let before = if self.access == RowAccess::Ragged { chunk - 1 } else { 0 };
         let needed = [problem.rows, problem.columns.saturating_add(before)]
-            .map(|extent| extent.div_ceil(chunk).max(1).next_power_of_two());
+            .map(|extent| extent.div_ceil(chunk).max(self.least_chunks()).next_power_of_two());
         let area = self.tile[0] * self.tile[1] * self.matrices;
         let mut tile = [0, 1].map(|mode| self.tile[mode].min(needed[mode]));
         for mode in [1, 0] {
@@ -92,24 +89,31 @@ impl TransposeConfig {
     /// Returns configurations to choose from for a matrix of these sizes, the one of [`new`](TransposeConfig::new) first.
     pub fn candidates(target: Target, elem: Scalar, problem: &TransposeProblem) -> Vec<Self> {
         let mut found = vec![Self::new(target, elem, problem)];
+        // The tile of a large matrix, for comparison.
+        let large = TransposeConfig { tile: default_tile(elem), matrices: 1, ..found[0] };
+        let mut configs = Vec::new();
         for tile in [[8, 16], [16, 16], [16, 8], [8, 32], [16, 32], [32, 16]] {
-            for raster in [
-                Raster::AlongN,
-                Raster::SwizzleAlongM { width: 8 },
-                Raster::SwizzleAlongM { width: 32 },
-                Raster::Swizzle { width: 16 },
-            ] {
-                let large = TransposeConfig { tile, raster, matrices: 1, ..found[0] };
-                let long = large.fitted(elem, problem);
-                for config in [long, large.fitted_within(1, elem, problem), large] {
-                    let small = config.tile_bytes(elem) <= 64 << 10;
-                    if !found.contains(&config) && small && config.check(elem).is_ok() {
-                        found.push(config);
-                    }
-                }
+            let config = TransposeConfig { tile, ..large };
+            for config in [config.fitted(elem, problem), config.fitted_within(1, elem, problem)] {
+                // One line of tiles has one order.
+                let has_line = problem.rows <= config.tile[0] * chunk(elem)
+                    || problem.columns <= config.tile[1] * chunk(elem);
+                let rasters = if has_line { &RASTERS[1..2] } else { &RASTERS[..] };
+                configs.extend(rasters.iter().map(|raster| Self { raster: *raster, ..config }));
+            }
+        }
+        for config in configs.into_iter().chain([large]) {
+            let small = config.tile_bytes(elem) <= 64 << 10;
+            if !found.contains(&config) && small && config.check(elem).is_ok() {
+                found.push(config);
             }
         }
         found
+    }
+
+    /// Returns the chunks that a tile has at least along both modes. Ragged tiles overlap by one.
+    fn least_chunks(&self) -> u32 {
+        if self.access == RowAccess::Ragged { 2 } else { 1 }
     }
 
     fn tile_bytes(&self, elem: Scalar) -> u32 {
@@ -118,11 +122,12 @@ impl TransposeConfig {
 
     fn check(&self, elem: Scalar) -> Result<(), RowError> {
         let is_size = |size: u32, max| size.is_power_of_two() && size <= max;
+        let is_tile = |size| is_size(size, MAX_CHUNKS) && size >= self.least_chunks();
         let [rows, columns] = self.tile;
         let rule = if self.access == RowAccess::Elements {
             "a transpose accesses whole vectors where it can"
-        } else if !is_size(rows, MAX_CHUNKS) || !is_size(columns, MAX_CHUNKS) {
-            "a tile has a power of two of chunks of 16 bytes along both modes, 1 to 64"
+        } else if !is_tile(rows) || !is_tile(columns) {
+            "a tile has a power of two of chunks of 16 bytes along both modes, 1 to 64, and a ragged one at least 2"
         } else if !is_size(self.matrices, MAX_MATRICES) {
             "a tile has a power of two of matrices, 1 to 1024"
         } else if rows * columns * chunk(elem) * self.matrices < THREADS {
@@ -152,6 +157,19 @@ impl fmt::Display for TransposeConfig {
         write!(f, "_{}", self.raster)?;
         f.write_str(if self.access == RowAccess::Aligned { "" } else { "_ragged" })
     }
+}
+
+/// The orders of the candidates.
+const RASTERS: [Raster; 4] = [
+    Raster::AlongN,
+    Raster::SwizzleAlongM { width: 8 },
+    Raster::SwizzleAlongM { width: 32 },
+    Raster::Swizzle { width: 16 },
+];
+
+/// Returns the tile of large matrices. Of elements of 16 bits it has 32 KiB: 256 bytes of each row of the input and of the output.
+fn default_tile(elem: Scalar) -> [u32; 2] {
+    [16, (128 / chunk(elem)).clamp(8, 64)]
 }
 
 /// The threads of a block.
@@ -235,7 +253,9 @@ impl<T: Element> Transpose<T> {
 fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TransposeConfig { target, raster, batch_modes: modes, .. } = *config;
     let tile = Tile::of(config, T::SCALAR);
-    let options = KernelOptions::default().block([THREADS, 1, 1]);
+    // As many blocks as have shared memory, which have 40 registers for a thread, or more.
+    let blocks = ((192 << 10) / config.tile_bytes(T::SCALAR)).clamp(1, 6);
+    let options = KernelOptions::default().block([THREADS, 1, 1]).min_blocks_per_sm(blocks);
     let name = format!("transpose_{}_{config}", T::SCALAR);
     Kernel::<Params<T>>::build_with(
         options,

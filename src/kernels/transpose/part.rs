@@ -224,7 +224,7 @@ impl<'b, T: Element> Part<'b, T> {
         let Accesses { inner, outer, step, count } = Accesses::of(k, [across, columns * matrices]);
         let own = self.place(k, outer, 0, columns);
         let first = self.tile.offset_of(own.1 * rows as i32 + inner * lanes, own.0);
-        let y: Val<'c, GlobalMut<T>> = y;
+        let (y, zero): (Val<'c, GlobalMut<T>>, Val<'c, i32>) = (y, k.constant(0));
         for (down, i) in (0..rows)
             .step_by((across * chunk) as usize)
             .flat_map(|down| (0..count).map(move |i| (down, i)))
@@ -232,7 +232,7 @@ impl<'b, T: Element> Part<'b, T> {
             let line = self.line(k, 1, pitch, (outer, i * step));
             let has_column = line.exists & line.number.lt(self.own[1]);
             // The rows before the first multiple of 16 bytes.
-            let head = if is_ragged { -line.start.cvt::<i32>() & low } else { k.constant(0) };
+            let head = if is_ragged { -line.start.cvt::<i32>() & low } else { zero };
             let row = inner * lanes + head + down as i32;
             let to = y.offset(line.start);
             let of_x = if is_ragged {
@@ -278,8 +278,10 @@ impl<'b, T: Element> Part<'b, T> {
             };
             store_some(row, is_own & !is_whole, self.left[0]);
             // Before the head, there is a chunk of the tile above, or the start of the matrix.
-            let is_start = self.first[0].eq(0) & row.eq(head) & has_column;
-            store_some(head - head, is_start, head.min(self.left[0]));
+            if down == 0 {
+                let is_start = self.first[0].eq(0) & inner.eq(0) & has_column;
+                store_some(zero, is_start, head.min(self.left[0]));
+            }
         }
     }
 
@@ -378,36 +380,6 @@ impl<'b> Accesses<'b> {
             outer: thread / extent,
             step,
             count: outer.div_ceil(step),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::layout::{Layout, Swizzle};
-    use crate::tensor::{SmemAccess, SwizzleCandidate, choose_swizzle};
-
-    /// The swizzle of `Tile::offset` is among those of the chooser, and has no bank conflict.
-    #[test]
-    fn the_swizzle_is_that_of_the_chooser() {
-        for (elem, swizzle) in [(Scalar::F32, "S<3,2,7>"), (Scalar::Bf16, "S<3,3,7>")] {
-            let across = if elem == Scalar::F32 { 32 } else { 16 };
-            let Tile { rows, columns, chunk, .. } = Tile::of([8, across], elem, false);
-            let bits = i64::from(chunk.trailing_zeros());
-            let ours = Swizzle::new(3, bits, i64::from(columns.trailing_zeros())).unwrap();
-            let (rows, columns, chunk) = (i64::from(rows), i64::from(columns), i64::from(chunk));
-            assert_eq!(ours.to_string(), swizzle, "of {rows} x {columns}");
-            let tile = Layout::new((rows, columns), (columns, 1)).unwrap();
-            // Threads along a row; threads a chunk of rows apart, then along columns.
-            let store = Layout::new((columns / chunk, rows), (rows * chunk, 1)).unwrap();
-            let load = Layout::new((rows / chunk, columns), (chunk, rows)).unwrap();
-            let accesses =
-                [SmemAccess::new("store", store, chunk as u32), SmemAccess::new("load", load, 1)];
-            let choice = choose_swizzle(&tile, elem, &accesses).unwrap();
-            let is_ours = |found: &&SwizzleCandidate| found.swizzle() == ours;
-            let found = choice.candidates().iter().find(is_ours);
-            assert!(found.is_some_and(SwizzleCandidate::is_free), "{choice}");
         }
     }
 }
