@@ -11,7 +11,7 @@ use tilewright::runtime::Device;
 use tilewright::tensor::RowAccess;
 
 use super::matrix::devices;
-use crate::support::slow::slow;
+use crate::support::slow::{sample, slow};
 use crate::support::{ptxas, text};
 
 /// The number of an element, the same for few elements of a small type.
@@ -19,28 +19,44 @@ fn number<T: Element>(at: usize) -> T {
     T::from_bits((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 17)
 }
 
+/// Compares with the definition. The output has three elements behind its last row.
 #[track_caller]
 fn check_with<T: Element>(device: &Device, config: TransposeConfig, problem: &TransposeProblem) {
-    let (rows, columns) = (problem.rows as usize, problem.columns as usize);
-    let [x_pitch, y_pitch] = problem.pitches().map(|pitch| pitch as usize);
+    let TransposeProblem { rows, columns, batch, .. } = *problem;
+    let matrices: u64 = batch.iter().map(|mode| u64::from(mode.count)).product();
+    // Where matrix `i` starts in the input and the output.
+    let starts = |mut i: u64| {
+        batch.iter().fold([0, 0], |at, mode| {
+            let (index, rest) = (i % u64::from(mode.count), i / u64::from(mode.count));
+            i = rest;
+            [at[0] + index * mode.input_stride, at[1] + index * mode.output_stride]
+        })
+    };
+    let pitches = problem.pitches();
+    let mut moves = Vec::new();
+    for matrix in 0..matrices {
+        let [from, to] = starts(matrix);
+        for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)))
+        {
+            let [row, column] = [row, column].map(u64::from);
+            moves.push((from + row * pitches[0] + column, to + column * pitches[1] + row));
+        }
+    }
     // Without elements after the last row.
-    let len = if rows * columns == 0 { 0 } else { (rows - 1) * x_pitch + columns };
-    let x: Vec<T> = (0..len).map(number).collect();
-    let before: Vec<T> = (0..columns * y_pitch + 3).map(|at| number(at + 7)).collect();
+    let len = moves.iter().map(|(from, _)| from + 1).max().unwrap_or(0);
+    let x: Vec<T> = (0..len as usize).map(number).collect();
+    let len = moves.iter().map(|(_, to)| to + 1).max().unwrap_or(0) + pitches[1] + 3;
+    let mut expected: Vec<T> = (0..len as usize).map(|at| number(at + 7)).collect();
+    let mut y = device.upload(&expected).unwrap();
     let transpose = Transpose::<T>::new(config).unwrap().load(device).unwrap();
-    let mut y = device.upload(&before).unwrap();
     transpose.launch(problem, &device.upload(&x).unwrap(), &mut y).unwrap();
-    for (at, found) in y.to_vec().unwrap().into_iter().enumerate() {
-        let (column, row) = (at / y_pitch.max(1), at % y_pitch.max(1));
-        let is_inside = row < rows && column < columns;
-        let expected = if is_inside { x[row * x_pitch + column] } else { before[at] };
+    for (from, to) in moves {
+        expected[to as usize] = x[from as usize];
+    }
+    for (at, (found, expected)) in y.to_vec().unwrap().into_iter().zip(expected).enumerate() {
         let name = device.name();
         // Bits, because some of them are NaN.
-        assert_eq!(
-            found.to_const(),
-            expected.to_const(),
-            "{config:?}, {problem:?} on {name}: {at}"
-        );
+        assert_eq!(found.to_const(), expected.to_const(), "{config}, {problem} on {name}: {at}");
     }
 }
 
@@ -51,7 +67,8 @@ fn check<T: Element>(device: &Device, problem: &TransposeProblem) {
     // The ragged kernel takes aligned matrices too; other tiles and orders.
     let all = TransposeConfig::candidates(device.target(), T::SCALAR, problem);
     let other = all[(problem.rows + problem.columns) as usize % all.len()];
-    check_with::<T>(device, TransposeConfig { access: RowAccess::Ragged, ..other }, problem);
+    let ragged = TransposeConfig { access: RowAccess::Ragged, ..other };
+    check_with::<T>(device, ragged.fitted(T::SCALAR, problem), problem);
     if config.access == RowAccess::Aligned {
         check_with::<T>(device, other, problem);
     }
@@ -71,6 +88,20 @@ fn sizes_of_elements_and_matrices() {
         }
         for (rows, columns) in [(0, 5), (5, 0), (0, 0)] {
             check::<f32>(&device, &TransposeProblem::new(rows, columns));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if slow() { 24 } else { 8 }, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_batches(rows in 1u32..70, columns in 1u32..70, count in 1u32..40, more in [0u64..9, 0u64..9]) {
+        let input_pitch = Some(u64::from(columns) + more[0]);
+        let output_pitch = Some(u64::from(rows) + more[1]);
+        let problem = TransposeProblem { input_pitch, output_pitch, ..TransposeProblem::new(rows, columns) };
+        for device in devices() {
+            check::<bf16>(&device, &problem.batched(count));
         }
     }
 }
@@ -131,39 +162,65 @@ fn batches() {
             };
             let config = TransposeConfig::new(device.target(), Scalar::Bf16, &problem);
             assert_eq!(config.batch_modes, 3);
-            let x: Vec<bf16> = (0..12 * matrix[0] as usize).map(number).collect();
-            let mut expected: Vec<bf16> =
-                (0..12 * matrix[1] as usize).map(|at| number(at + 7)).collect();
-            let mut y = device.upload(&expected).unwrap();
-            let transpose = Transpose::<bf16>::new(config).unwrap().load(&device).unwrap();
-            transpose.launch(&problem, &device.upload(&x).unwrap(), &mut y).unwrap();
-            for i in 0..12u64 {
-                let index = [i % 2, i / 2 % 3, i / 6];
-                let [from, to] = strides.map(|strides| {
-                    index.iter().zip(strides).map(|(index, stride)| index * stride).sum::<u64>()
-                });
-                for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |c| (row, c))) {
-                    let at = (to + column * pitches[1] + row) as usize;
-                    expected[at] = x[(from + row * pitches[0] + column) as usize];
-                }
-            }
-            let found = y.to_vec().unwrap();
-            let bits = |all: &[bf16]| all.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-            assert_eq!(bits(&found), bits(&expected), "{problem:?} on {}", device.name());
+            check_with::<bf16>(&device, config, &problem);
+            check_with::<bf16>(
+                &device,
+                TransposeConfig { matrices: 8, tile: [4, 4], ..config },
+                &problem,
+            );
         }
+    }
+}
+
+/// A tile has several matrices, and the last tile fewer.
+#[test]
+fn small_matrices() {
+    for device in devices() {
+        for (rows, columns, count) in [
+            (16, 64, 37),
+            (16, 63, 37),
+            (64, 16, 21),
+            (15, 64, 5),
+            (16, 16, 70),
+            (8, 8, 70),
+            (3, 100, 9),
+            (100, 3, 9),
+            (1, 5, 33),
+            (5, 1, 33),
+            (2, 2, 0),
+        ] {
+            let problem = TransposeProblem::new(rows, columns).batched(count);
+            check::<bf16>(&device, &problem);
+            check::<f32>(&device, &problem);
+        }
+        check::<u8>(&device, &TransposeProblem::new(16, 48).batched(50));
+        check::<u64>(&device, &TransposeProblem::new(6, 10).batched(50));
+        let padded = TransposeProblem {
+            input_pitch: Some(40),
+            output_pitch: Some(24),
+            ..TransposeProblem::new(16, 32)
+        };
+        check::<bf16>(&device, &padded.batched(20));
     }
 }
 
 #[test]
 fn kernels_assemble_without_spills() {
-    for (rows, columns) in [(64, 64), (66, 66), (65, 65)] {
-        let problem = TransposeProblem::new(rows, columns);
-        let config = TransposeConfig::new(Target::SM_90A, Scalar::Bf16, &problem);
-        let transpose = Transpose::<bf16>::new(config).unwrap();
-        text::check_round_trip(transpose.ir());
-        if let Some(ptxas) = ptxas::find() {
-            let report = ptxas.report(transpose.ptx().text(), "sm_90a").unwrap();
-            assert!(report.contains("0 bytes stack frame, 0 bytes spill stores"), "{report}");
+    let of = TransposeProblem::new;
+    let problems =
+        [of(64, 64), of(66, 66), of(65, 65), of(16, 64).batched(99), of(15, 64).batched(99)];
+    for problem in problems {
+        let configs = TransposeConfig::candidates(Target::SM_90A, Scalar::Bf16, &problem);
+        for config in sample(5, configs) {
+            let transpose = Transpose::<bf16>::new(config).unwrap();
+            text::check_round_trip(transpose.ir());
+            if let Some(ptxas) = ptxas::find() {
+                let report = ptxas.report(transpose.ptx().text(), "sm_90a").unwrap();
+                assert!(
+                    report.contains("0 bytes stack frame, 0 bytes spill stores"),
+                    "{config}: {report}"
+                );
+            }
         }
     }
 }
@@ -192,6 +249,17 @@ fn what_no_kernel_takes_is_refused() {
     assert!(matches!(error, RowError::TooLarge { .. }), "{error}");
     let error = Transpose::<f32>::new(TransposeConfig { tile: [8, 12], ..config }).unwrap_err();
     assert!(matches!(error, RowError::Tile { .. }), "{error}");
+    for (tile, matrices, access) in [
+        ([8, 16], 0, config.access),
+        ([8, 16], 3, config.access),
+        ([1, 1], 2, config.access),
+        ([8, 128], 1, config.access),
+        ([1, 64], 8, RowAccess::Ragged),
+    ] {
+        let config = TransposeConfig { tile, matrices, access, ..config };
+        let error = Transpose::<f32>::new(config).unwrap_err();
+        assert!(matches!(error, RowError::Tile { .. }), "{config}: {error}");
+    }
     let error = Transpose::<bool>::new(config).unwrap_err();
     assert!(matches!(error, RowError::Element { .. }), "{error}");
 }

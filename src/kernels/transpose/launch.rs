@@ -70,7 +70,7 @@ impl<T: Element> TransposeFunction<T> {
         y: &mut Buffer<T>,
     ) -> Result<(), RowError> {
         let TransposeProblem { rows, columns, batch, .. } = *problem;
-        let TransposeConfig { access, tile, .. } = self.config;
+        let access = self.config.access;
         let pitches = problem.pitches();
         let operands = [("the input", rows, columns), ("the output", columns, rows)];
         for (i, (operand, lines, len)) in operands.into_iter().enumerate() {
@@ -102,22 +102,27 @@ impl<T: Element> TransposeFunction<T> {
         if problem.is_empty() {
             return Ok(());
         }
-        let [down, across] =
-            Tile::of(tile, T::SCALAR, access == RowAccess::Ragged).steps().map(|step| step as u32);
-        let tiles = [rows.div_ceil(down), columns.div_ceil(across)];
         let counts = batch.map(|mode| mode.count);
-        let blocks = tiles.into_iter().chain(counts).try_fold(1u32, u32::checked_mul);
+        let matrices = counts.into_iter().try_fold(1u32, u32::checked_mul);
+        let matrices = matrices.filter(|matrices| *matrices <= max);
+        let matrices = matrices.ok_or(RowError::Rows { rows })?;
+        let tile = Tile::of(&self.config, T::SCALAR);
+        let own = tile.steps([rows, columns]);
+        let tiles =
+            [rows.div_ceil(own[0]), columns.div_ceil(own[1]), matrices.div_ceil(tile.matrices)];
+        let blocks = tiles.into_iter().try_fold(1u32, u32::checked_mul);
         let blocks = blocks.filter(|blocks| *blocks <= i32::MAX as u32);
         let blocks = blocks.ok_or(RowError::Rows { rows })?;
         let grid = Grid::new([blocks, 1, 1], [THREADS, 1, 1]);
         let [x_pitch, y_pitch] = pitches.map(|pitch| pitch as i64);
-        let counts = counts.map(|count| count as i32);
         let strides = [
             batch.map(|mode| mode.input_stride as i64),
             batch.map(|mode| mode.output_stride as i64),
         ];
-        let sizes = [rows, columns].map(|size| size as i32);
-        let args = ((x, x_pitch), (y, y_pitch), sizes, counts, strides);
+        let sizes = [rows, columns, matrices].map(|size| size as i32);
+        let (own, tiles) = (own.map(|size| size as i32), tiles.map(|count| count as i32));
+        let batch = (counts.map(|count| count as i32), strides);
+        let args = ((x, x_pitch), (y, y_pitch), sizes, own, tiles, batch);
         Ok(self.function.launch_with(options, grid, args)?)
     }
 }

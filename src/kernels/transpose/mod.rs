@@ -13,7 +13,7 @@ use crate::tensor::{Raster, RowAccess, RowTile, TileScheduler};
 
 use super::rows::RowError;
 pub use launch::TransposeFunction;
-use part::{Part, Tile};
+use part::{Batch, Part, Tile};
 pub use problem::{TransposeBatch, TransposeProblem};
 
 /// The configuration of a [`Transpose`].
@@ -23,9 +23,11 @@ pub struct TransposeConfig {
     pub target: Target,
     /// The accesses to input and output: `Aligned` or `Ragged`.
     pub access: RowAccess,
-    /// The rows and columns of a block's tile of the input, in chunks of 16 bytes: powers of two from 8 to 64. A tile of a
-    /// ragged matrix overlaps its neighbours by a chunk.
+    /// The rows and columns of a thread block's tile of the input, in chunks of 16 bytes: powers of two from 1 to 64. A tile of a
+    /// ragged matrix has at least 2, and overlaps its neighbours by a chunk.
     pub tile: [u32; 2],
+    /// The matrices of the batch in a tile: a power of two from 1 to 1024.
+    pub matrices: u32,
     /// The order of the tiles.
     pub raster: Raster,
     /// The modes of a batch of matrices: 0 to 3.
@@ -35,50 +37,101 @@ pub struct TransposeConfig {
 impl TransposeConfig {
     /// The configuration for a matrix of these sizes with elements of this type.
     pub fn new(target: Target, elem: Scalar, problem: &TransposeProblem) -> Self {
-        let chunk = chunk(elem);
-        let access = problem.access(elem);
-        // 32 KiB of elements of 16 bits: 256 bytes of each row of the input and of the output.
-        let tile = [16, (128 / chunk).clamp(8, 64)];
+        let (access, tile) = (problem.access(elem), default_tile(elem));
         // Rows of the output that are written at about the same time are few, and each gets a long piece.
         let raster = Raster::SwizzleAlongM { width: 8 };
-        let batch_modes = problem.batch_modes();
-        TransposeConfig { target, access, tile, raster, batch_modes }
+        let (matrices, batch_modes) = (1, problem.batch_modes());
+        let config = TransposeConfig { target, access, tile, matrices, raster, batch_modes };
+        config.fitted(elem, problem)
+    }
+
+    /// Returns the configuration with a tile of as many bytes whose rows and columns are less than twice those of the problem. Where
+    /// one mode is short, the tile is longer along the other one, and then has more matrices.
+    ///
+    /// ```
+    /// use tilewright::ir::{Target, types::Scalar};
+    /// use tilewright::kernels::transpose::{TransposeConfig, TransposeProblem};
+    ///
+    /// let of = |problem| TransposeConfig::new(Target::SM_90, Scalar::Bf16, &problem);
+    /// assert_eq!(of(TransposeProblem::new(4096, 4096)).to_string(), "16x16_mstrip8");
+    /// // 16 x 64 elements are 2 x 8 chunks of 16 bytes: a tile has 16 matrices.
+    /// let small = of(TransposeProblem::new(16, 64).batched(1000));
+    /// assert_eq!((small.tile, small.matrices), ([2, 8], 16));
+    /// assert_eq!(small.to_string(), "2x8x16_mstrip8");
+    /// ```
+    pub fn fitted(self, elem: Scalar, problem: &TransposeProblem) -> Self {
+        self.fitted_within(MAX_CHUNKS, elem, problem)
+    }
+
+    /// As [`fitted`](TransposeConfig::fitted), with a tile that is made longer than `self.tile` only up to `most` chunks.
+    fn fitted_within(self, most: u32, elem: Scalar, problem: &TransposeProblem) -> Self {
+        let chunk = chunk(elem);
+        let before = if self.access == RowAccess::Ragged { chunk - 1 } else { 0 };
+        let needed = [problem.rows, problem.columns.saturating_add(before)]
+            .map(|extent| extent.div_ceil(chunk).max(self.least_chunks()).next_power_of_two());
+        let area = self.tile[0] * self.tile[1] * self.matrices;
+        let mut tile = [0, 1].map(|mode| self.tile[mode].min(needed[mode]));
+        for mode in [1, 0] {
+            while tile[0] * tile[1] < area && tile[mode] < needed[mode].min(most) {
+                tile[mode] *= 2;
+            }
+        }
+        let count = problem.batch.iter().fold(1u32, |all, mode| all.saturating_mul(mode.count));
+        let matrices = (area / (tile[0] * tile[1])).min(MAX_MATRICES);
+        let matrices = matrices.min(count.min(MAX_MATRICES).max(1).next_power_of_two());
+        // Each thread has an access.
+        while tile[0] * tile[1] * chunk * matrices < THREADS {
+            tile[usize::from(tile[1] < MAX_CHUNKS)] *= 2;
+        }
+        TransposeConfig { tile, matrices, ..self }
     }
 
     /// Returns configurations to choose from for a matrix of these sizes, the one of [`new`](TransposeConfig::new) first.
     pub fn candidates(target: Target, elem: Scalar, problem: &TransposeProblem) -> Vec<Self> {
         let mut found = vec![Self::new(target, elem, problem)];
+        // The tile of a large matrix, for comparison.
+        let large = TransposeConfig { tile: default_tile(elem), matrices: 1, ..found[0] };
+        let mut configs = Vec::new();
         for tile in [[8, 16], [16, 16], [16, 8], [8, 32], [16, 32], [32, 16]] {
-            for raster in [
-                Raster::AlongN,
-                Raster::SwizzleAlongM { width: 8 },
-                Raster::SwizzleAlongM { width: 32 },
-                Raster::Swizzle { width: 16 },
-            ] {
-                let config = TransposeConfig { tile, raster, ..found[0] };
-                let small = config.tile_bytes(elem) <= 64 << 10;
-                if !found.contains(&config) && small && config.check(elem).is_ok() {
-                    found.push(config);
-                }
+            let config = TransposeConfig { tile, ..large };
+            for config in [config.fitted(elem, problem), config.fitted_within(1, elem, problem)] {
+                // One line of tiles has one order.
+                let has_line = problem.rows <= config.tile[0] * chunk(elem)
+                    || problem.columns <= config.tile[1] * chunk(elem);
+                let rasters = if has_line { &RASTERS[1..2] } else { &RASTERS[..] };
+                configs.extend(rasters.iter().map(|raster| Self { raster: *raster, ..config }));
+            }
+        }
+        for config in configs.into_iter().chain([large]) {
+            let small = config.tile_bytes(elem) <= 64 << 10;
+            if !found.contains(&config) && small && config.check(elem).is_ok() {
+                found.push(config);
             }
         }
         found
     }
 
+    /// Returns the chunks that a tile has at least along both modes. Ragged tiles overlap by one.
+    fn least_chunks(&self) -> u32 {
+        if self.access == RowAccess::Ragged { 2 } else { 1 }
+    }
+
     fn tile_bytes(&self, elem: Scalar) -> u32 {
-        self.tile[0] * self.tile[1] * chunk(elem) * RowTile::VECTOR_BYTES
+        self.tile[0] * self.tile[1] * self.matrices * chunk(elem) * RowTile::VECTOR_BYTES
     }
 
     fn check(&self, elem: Scalar) -> Result<(), RowError> {
-        let is_size = |size: &u32| size.is_power_of_two() && (8..=64).contains(size);
+        let is_size = |size: u32, max| size.is_power_of_two() && size <= max;
+        let is_tile = |size| is_size(size, MAX_CHUNKS) && size >= self.least_chunks();
+        let [rows, columns] = self.tile;
         let rule = if self.access == RowAccess::Elements {
             "a transpose accesses whole vectors where it can"
-        } else if !self.tile.iter().all(is_size) {
-            "a tile has 8, 16, 32 or 64 chunks of 16 bytes along both modes"
-        } else if self.tile[1] * chunk(elem) < 32
-            || self.tile[0] * self.tile[1] * chunk(elem) < THREADS
-        {
-            "a tile has at least 32 columns and 256 chunks"
+        } else if !is_tile(rows) || !is_tile(columns) {
+            "a tile has a power of two of chunks of 16 bytes along both modes, 1 to 64, and a ragged one at least 2"
+        } else if !is_size(self.matrices, MAX_MATRICES) {
+            "a tile has a power of two of matrices, 1 to 1024"
+        } else if rows * columns * chunk(elem) * self.matrices < THREADS {
+            "a tile has at least 256 chunks"
         } else if u64::from(self.tile_bytes(elem)) > self.target.max_shared_bytes() {
             "a tile fits into shared memory"
         } else if !self.raster.is_valid() {
@@ -92,26 +145,54 @@ impl TransposeConfig {
     }
 }
 
-/// The name of the configuration: the rows and columns of a tile in chunks of 16 bytes, the order of the tiles, and the
-/// accesses, unless rows are aligned: `8x16_n`, `16x16_mstrip8_ragged`.
+/// The name of the configuration: the rows and columns of a tile in chunks of 16 bytes, its matrices unless it has one, the order
+/// of the tiles, and the accesses, unless rows are aligned: `8x16_n`, `2x8x16_n`, `16x16_mstrip8_ragged`.
 impl fmt::Display for TransposeConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [rows, columns] = self.tile;
-        write!(f, "{rows}x{columns}_{}", self.raster)?;
+        write!(f, "{rows}x{columns}")?;
+        if self.matrices != 1 {
+            write!(f, "x{}", self.matrices)?;
+        }
+        write!(f, "_{}", self.raster)?;
         f.write_str(if self.access == RowAccess::Aligned { "" } else { "_ragged" })
     }
 }
 
+/// The orders of the candidates.
+const RASTERS: [Raster; 4] = [
+    Raster::AlongN,
+    Raster::SwizzleAlongM { width: 8 },
+    Raster::SwizzleAlongM { width: 32 },
+    Raster::Swizzle { width: 16 },
+];
+
+/// Returns the tile of large matrices. Of elements of 16 bits it has 32 KiB: 256 bytes of each row of the input and of the output.
+fn default_tile(elem: Scalar) -> [u32; 2] {
+    [16, (128 / chunk(elem)).clamp(8, 64)]
+}
+
 /// The threads of a block.
 const THREADS: u32 = 256;
+/// The maximum number of chunks of 16 bytes along a mode of a tile, and the maximum number of its matrices.
+const MAX_CHUNKS: u32 = 64;
+const MAX_MATRICES: u32 = 1024;
 
 /// The elements of 16 bytes.
 fn chunk(elem: Scalar) -> u32 {
     (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
 }
 
-/// The input and the output, each with its pitch; rows and columns of the input; the extents and strides of the batch.
-type Params<T> = ((Global<T>, i64), (GlobalMut<T>, i64), [i32; 2], [i32; 3], [[i64; 3]; 2]);
+/// The input and the output, each with its pitch; rows, columns and matrices; the rows and columns from a tile to the next one; the
+/// tiles along the three modes; the extents and strides of the batch.
+type Params<T> = (
+    (Global<T>, i64),
+    (GlobalMut<T>, i64),
+    [i32; 3],
+    [i32; 2],
+    [i32; 3],
+    ([i32; 3], [[i64; 3]; 2]),
+);
 
 /// The transpose of a matrix of `T`, of 1, 2, 4 or 8 bytes: `y(column, row) = x(row, column)`.
 ///
@@ -168,33 +249,25 @@ impl<T: Element> Transpose<T> {
     }
 }
 
-/// A block loads a tile by rows, and stores it by columns.
+/// A thread block loads a tile by rows, and stores it by columns.
 fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
-    let TransposeConfig { target, access, raster, batch_modes, .. } = *config;
-    let tile = Tile::of(config.tile, T::SCALAR, access == RowAccess::Ragged);
-    let options = KernelOptions::default().block([THREADS, 1, 1]);
+    let TransposeConfig { target, raster, batch_modes: modes, .. } = *config;
+    let tile = Tile::of(config, T::SCALAR);
+    // As many blocks as have shared memory, which have 40 registers for a thread, or more.
+    let blocks = ((192 << 10) / config.tile_bytes(T::SCALAR)).clamp(1, 6);
+    let options = KernelOptions::default().block([THREADS, 1, 1]).min_blocks_per_sm(blocks);
     let name = format!("transpose_{}_{config}", T::SCALAR);
-    Kernel::<Params<T>>::build_with(options, &name, target, |k, (x, y, sizes, counts, strides)| {
-        let [down, across] = tile.steps();
-        let tiles = [sizes[0] + (down - 1), sizes[1] + (across - 1)];
-        let tiles = [tiles[0] / down, tiles[1] / across];
-        let batch = counts.into_iter().take(batch_modes as usize).fold(k.constant(1), |a, b| a * b);
-        let scheduler = TileScheduler::new(k, raster, [tiles[0], tiles[1], batch]);
-        let at = scheduler.tile(k, k.block_idx().x);
-        let (mut matrix, mut starts) = (at.batch, [k.constant(0i64); 2]);
-        for mode in 0..batch_modes as usize {
-            let next = matrix / counts[mode];
-            let index = (matrix - next * counts[mode]).cvt::<i64>();
-            starts = [0, 1].map(|i| starts[i] + index * strides[i][mode]);
-            matrix = next;
-        }
-        let first = [at.row * down, at.column * across];
-        let shared = k.shared_aligned::<T>(tile.rows * tile.columns, 16);
-        let left = [sizes[0] - first[0], sizes[1] - first[1]];
-        let part = Part { tile, first, left, starts, shared };
-        match access {
-            RowAccess::Ragged => part.transpose_ragged(k, x, y),
-            _ => part.transpose(k, x, y),
-        }
-    })
+    Kernel::<Params<T>>::build_with(
+        options,
+        &name,
+        target,
+        |k, (x, y, sizes, own, tiles, (counts, strides))| {
+            let at = TileScheduler::new(k, raster, tiles).tile(k, k.block_idx().x);
+            let first = [at.row * own[0], at.column * own[1], at.batch * tile.matrices as i32];
+            let left = [0, 1, 2].map(|mode| sizes[mode] - first[mode]);
+            let shared = k.shared_aligned::<T>(tile.len(), 16);
+            let batch = Batch { modes, counts, strides };
+            Part { tile, batch, first, left, own, shared }.transpose(k, x, y);
+        },
+    )
 }
