@@ -4,10 +4,8 @@
 
 use std::error::Error;
 
-use tilewright::ir::bf16;
-use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, Machine};
-use tilewright::runtime::Device;
+use tilewright::prelude::*;
 
 /// Multiplies on the device and checks the corners of D against the host.
 pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {

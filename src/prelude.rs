@@ -19,6 +19,7 @@
 //! # Ok::<(), BuildErrors>(())
 //! ```
 
+pub use crate::ir::types::Scalar;
 pub use crate::ir::{
     Body, BuildErrors, Element, Global, GlobalMut, Group, Kernel, KernelOptions, Registers, Shared,
     Target, Val, Var, Vector, bf16, f16, range,

@@ -8,7 +8,19 @@ use super::narrow;
 pub use super::number::{FloatFormat, Rounding, Specials};
 pub use super::vector::VectorType;
 
-/// The type of one number or truth value in a register or in memory.
+/// The type of one number or truth value in a register or in memory, as a host value.
+///
+/// It names the same types as the Rust types that implement [`Element`](super::Element), whose constant
+/// [`SCALAR`](super::Element::SCALAR) it is. [`ValType`](crate::tensor::ValType) is the type of an operand of a tensor
+/// core instruction: it also has the types that no register holds alone, and
+/// [`ValType::scalar`](crate::tensor::ValType::scalar) gives the `Scalar` of the others.
+///
+/// ```
+/// use tilewright::ir::{Element, bf16, types::Scalar};
+/// use tilewright::tensor::ValType;
+/// assert_eq!((bf16::SCALAR, ValType::Bf16.scalar()), (Scalar::Bf16, Some(Scalar::Bf16)));
+/// assert_eq!((ValType::S8.scalar(), ValType::S4.scalar()), (Some(Scalar::I8), None));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scalar {
     /// `true` or `false`; a PTX predicate in registers, one byte in memory.

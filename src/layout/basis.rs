@@ -410,22 +410,18 @@ impl From<Int> for ScaledBasis {
         Self { value: Scale::Int(value), path: BasisPath::default() }
     }
 }
-impl From<i64> for ScaledBasis {
-    #[inline]
-    fn from(value: i64) -> Self {
-        Int::new(value).into()
-    }
+macro_rules! from_integers {
+    ($($t:ty),*) => {$(
+        impl From<$t> for ScaledBasis {
+            #[inline]
+            fn from(value: $t) -> Self {
+                Int::from(value).into()
+            }
+        }
+    )*};
 }
-impl From<i32> for ScaledBasis {
-    fn from(value: i32) -> Self {
-        Int::from(value).into()
-    }
-}
-impl From<u32> for ScaledBasis {
-    fn from(value: u32) -> Self {
-        Int::from(value).into()
-    }
-}
+from_integers!(i64, i32, i16, i8, u64, u32, u16, u8, usize, isize, &Int);
+
 impl From<Ratio> for ScaledBasis {
     fn from(value: Ratio) -> Self {
         Self { value: Scale::from_ratio(value), path: BasisPath::default() }

@@ -3,14 +3,14 @@
 /// A layout in CuTe's notation: `layout!((4, (2, 8)):(2, (1, 8)))`; without strides, the compact
 /// column-major layout.
 ///
-/// The shape is one literal, name or tuple; strides are expressions, also of type
-/// [`ScaledBasis`](crate::layout::ScaledBasis). Shape and stride of different profiles do not
-/// compile.
+/// The shape is one literal, name or tuple; strides are expressions. Extents and strides have any integer type or
+/// are an [`Int`](crate::layout::Int); a stride may also be a [`ScaledBasis`](crate::layout::ScaledBasis). Shape and
+/// stride of different profiles do not compile.
 ///
 /// ```
 /// use tilewright::layout::{Layout, layout};
-/// let n = 8;
-/// assert_eq!(layout!((4, (2, n)):(2, (1, 8))).to_string(), "(4,(2,8)):(2,(1,8))");
+/// let (n, row_pitch): (i32, usize) = (8, 8);
+/// assert_eq!(layout!((4, (2, n)):(2, (1, row_pitch))).to_string(), "(4,(2,8)):(2,(1,8))");
 /// assert_eq!(layout!((4, 8)), Layout::compact((4, 8)));
 /// ```
 ///

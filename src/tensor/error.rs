@@ -4,7 +4,7 @@ use crate::errors::errors;
 use std::fmt;
 
 use crate::arch::{DescriptorError, TensorMapError};
-use crate::layout::{LayoutError, Overlap, WidestVector};
+use crate::layout::{LayoutError, Overlap, VectorLimit, WidestVector};
 
 use super::atom::coverage::CoverageFault;
 
@@ -89,7 +89,7 @@ errors! {
         /// the layout needs {needed} bytes, but the range has {bytes}: make it longer
         RangeTooShort { needed: u32, bytes: u32 },
         /// elements of {from} bits are no elements of {to} bits here: the address is known to be a multiple of {align}
-        /// bytes only; align the memory, or say what is known with `assume_aligned`
+        /// bytes only; align the memory, or say what is known with `TensorPointer::assume_aligned`
         Recast { from: u32, to: u32, align: u32 },
         /// each element of the tile must be reached once, but the {size} indices of {layout_tv} reach {reached} of its
         /// {elements} elements: {fault}
@@ -147,6 +147,12 @@ errors! {
                 f,
                 "vectors of {elements} elements, {bits} bits, are not vectors of {tensor}: {widest}"
             )?;
+            if let VectorLimit::BaseAlignment { needed, .. } = widest.limit() {
+                return write!(
+                    f,
+                    "; if the address is a multiple of {needed}, say so with `TensorPointer::new(pointer).assume_aligned(k, {needed})`, else copy smaller vectors"
+                );
+            }
             match (widest.limit().mode().and_then(|path| path.indices().next()), name) {
                 (Some(mode), Some(name)) => write!(f, "; mode {mode} is {name}"),
                 _ => Ok(()),
@@ -163,7 +169,8 @@ errors! {
         OtherCopy { instruction: String, method: &'static str },
         /// {elements} elements follow each other in both tensors, {bytes} bytes: bulk copies move multiples of 16 bytes
         BulkRun { elements: i64, bytes: i64 },
-        /// a run of {tensor} is known to start at a multiple of {align} bytes: bulk copies start at multiples of 16
+        /// a run of {tensor} is known to start at a multiple of {align} bytes: bulk copies start at multiples of 16; align
+        /// memory and strides, or say what is known with `TensorPointer::assume_aligned`
         BulkStart { tensor: String, align: u32 },
         /// bulk copies move bytes in their order, and a swizzle exchanges those of {tensor}: copy it by `TmaCopy`
         BulkSwizzle { tensor: String },

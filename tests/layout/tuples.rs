@@ -428,3 +428,17 @@ fn one_integer_is_a_leaf() {
     let swizzled: ComposedLayout = "S<1,0,1> o 0 o (2,2):(2,1)".parse().unwrap();
     assert_eq!(swizzled.with_shape(shape!(4)).unwrap().size(), Ok(4.into()));
 }
+
+#[test]
+fn strides_have_any_integer_type() {
+    let n = Int::symbol("n");
+    let expected = layout!((4, 2):(2_i64, 8_i64));
+    assert_eq!(layout!((4, 2):(2_usize, 8_isize)), expected);
+    assert_eq!(layout!((4, 2):(2_u64, 8_u32)), expected);
+    assert_eq!(layout!((4, 2):(2_u16, 8_i16)), expected);
+    assert_eq!(layout!((4, 2):(2_u8, 8_i8)), expected);
+    assert_eq!(layout!((4, 2):([2, 8].len(), 8_i32)), expected);
+    assert_eq!(layout!((4, 2):(&n, 1)).to_string(), "(4,2):(n,1)");
+    // A stride above `i64::MAX` overflows where it is used.
+    assert!(matches!(layout!(4:u64::MAX).cosize(), Err(LayoutError::Overflow { .. })));
+}

@@ -298,7 +298,7 @@ fn shared_memory_that_nobody_wrote() {
             out.store(k, t, v);
         },
         expect![
-            "`ld` at FILE:LINE reads i32 element 63 (bytes 252 to 256) of shared memory `shared0`, made at FILE:LINE, of which byte 252 was never written, in thread (0, 0, 0) of block (1, 0, 0) of kernel `wrong`; every element has to be stored, and a barrier passed, before it is loaded [12]"
+            "`ld` at FILE:LINE reads i32 element 63 (bytes 252 to 256) of shared memory `shared0`, made at FILE:LINE, of which byte 252 was never written, in thread (0, 0, 0) of block (1, 0, 0) of kernel `wrong`; store every element, and pass a barrier, before it is loaded; where an `if_` or a predicate guards the store, guard the load too, or store zero to the other elements [12]"
         ],
     );
     // Block 0 wrote all of it, but what it wrote is gone.

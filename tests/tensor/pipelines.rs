@@ -5,13 +5,14 @@ use crate::support::device;
 use tilewright::ir::op::CpAsyncCache;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{
-    Body, Global, GlobalMut, Kernel, KernelOptions, Shared, Target, TensorMapMut, Val, range,
+    Body, Global, GlobalMut, Kernel, KernelOptions, Shared, Target, TensorMapMut, Val, bf16, range,
 };
-use tilewright::layout::layout;
+use tilewright::layout::{layout, shape, tiler};
 use tilewright::runtime::Grid;
 use tilewright::tensor::{
-    CpAsyncPipeline, Raster, SharedTensor, TileScheduler, TmaCopy, TmaPipeline, TmaStorePipeline,
-    WarpRole, warp_roles,
+    CacheOp, CopyAtom, CopyOp, CpAsyncPipeline, MmaAtom, Raster, SharedTensor, Tensor,
+    TensorPointer, TileScheduler, TiledCopy, TiledMma, TmaCopy, TmaPipeline, TmaStorePipeline,
+    WarpRole, copy, gemm, warp_roles,
 };
 
 /// Copies what a thread has of a row of 64 elements.
@@ -169,4 +170,64 @@ fn what_cannot_be_is_named() {
             "`warp_roles` of roles of [1, 1] warp groups: there are 256 threads of all roles where 384 are needed",
         ]
     );
+}
+
+/// A plain loop of `cp.async` and tensor cores, with its copies ahead, gives the product of the plain loop.
+#[test]
+fn products_of_tiles_that_are_copied_ahead() {
+    let copy_atom = CopyOp::CpAsync { bits: 128, cache: CacheOp::Global, zero_fill: false };
+    let loads = TiledCopy::new(
+        CopyAtom::new(copy_atom).unwrap(),
+        Scalar::Bf16,
+        &layout!((16, 4):(4, 1)),
+        &layout!((1, 8)),
+    )
+    .unwrap();
+    let atom: MmaAtom = "SM80_16x8x16_F32BF16BF16F32_TN".parse().unwrap();
+    let mma = TiledMma::new(atom, &layout!((1, 2, 1)), tiler!(_, _, _)).unwrap();
+    type Params = (Global<bf16>, Global<bf16>, GlobalMut<f32>, i32);
+    let matrix = layout!((16, 160):(160, 1));
+    let values: Vec<bf16> = (0..16 * 160).map(|i| bf16::from_f32((i % 11) as f32)).collect();
+    for stages in 0..=3 {
+        let kernel = Kernel::<Params>::build("ahead", Target::SM_80, |k, (a, b, c, tiles)| {
+            let thread = k.thread_idx().x;
+            let [a, b] = [a, b].map(|x| {
+                let x = TensorPointer::new(x).assume_aligned(k, 16);
+                Tensor::new(k, x, &matrix).local_tile(k, &tiler!(16, 32), (0, ..))
+            });
+            let [sa, sb] = [(); 2]
+                .map(|()| SharedTensor::<bf16>::shared_aligned(k, layout!((16, 32):(40, 1)), 16));
+            let (load, mine) = (loads.slice(thread), mma.slice(thread));
+            let acc = mine.fragment_c::<f32>(k, shape!(16, 16));
+            acc.fill(k, 0.0);
+            k.for_(range(0, tiles).prefetch_stages(stages), (), |k, step, ()| {
+                for (from, to) in [(&a, &sa), (&b, &sb)] {
+                    let from = load.partition_s(k, &from.slice(k, (.., .., step)));
+                    load.copy(k, &from, &load.partition_d(k, to));
+                }
+                k.cp_async_commit_group();
+                k.cp_async_wait_group(0);
+                k.barrier();
+                gemm(k, &mma, &acc, &mine.partition_a(k, &sa), &mine.partition_b(k, &sb));
+                k.barrier();
+            });
+            copy(k, &acc, &mine.partition_c(k, &Tensor::new(k, c, layout!((16, 16):(16, 1)))));
+        })
+        .unwrap();
+        for device in device::devices() {
+            let x = device.upload(&values).unwrap();
+            let function = device.load(&kernel).unwrap();
+            for tiles in 0..=5 {
+                let mut c = device.zeros::<f32>(16 * 16).unwrap();
+                function.launch(Grid::cover(64, 64), (&x, &x, &mut c, tiles)).unwrap();
+                let at = |row: usize, column: usize| values[row * 160 + column].to_f32();
+                let product = |i: usize, j: usize| -> f32 {
+                    (0..32 * tiles as usize).map(|l| at(i, l) * at(j, l)).sum()
+                };
+                let c = c.to_vec().unwrap();
+                let wrong = (0..256).find(|at| c[*at] != product(at / 16, at % 16));
+                assert_eq!(wrong, None, "{stages} stages, {tiles} tiles on {device}");
+            }
+        }
+    }
 }

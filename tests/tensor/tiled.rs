@@ -375,7 +375,7 @@ fn mistakes_are_errors_of_the_build() -> Result<()> {
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
     let expected = [
-        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, gmem, align<4>> o ((4,1),1,1):((1,0),0,0): 1 x 32 bits; the alignment is 4 bytes where 16 are needed",
+        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, gmem, align<4>> o ((4,1),1,1):((1,0),0,0): 1 x 32 bits; the alignment is 4 bytes where 16 are needed; if the address is a multiple of 16, say so with `TensorPointer::new(pointer).assume_aligned(k, 16)`, else copy smaller vectors",
         "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, smem, align<4>> o ((4,1),1,1):((8,0),0,0): 1 x 32 bits; 1 are contiguous up to mode 0.0 with the stride 8, where a multiple of 4 is needed",
         "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, smem, align<4>> o ((4,1),1,1):((8,0),0,0) of (value,m,n): 1 x 32 bits; 1 are contiguous up to mode 0.0 with the stride 8, where a multiple of 4 is needed; mode 0 is value",
         "`partition_D` of ptr<f32, smem, align<16>> o (12,16):(16,1): mode 0 has the extent 12, which tiles of 8 do not divide: 4 are left, and beyond them is no memory",

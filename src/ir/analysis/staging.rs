@@ -21,7 +21,7 @@
 //!
 //! Bulk and tensor copies have another form (`bulk_staging.rs`). These forms are recognised if
 //!
-//! * it has two barriers, and no other operation that synchronises but those;
+//! * it has two barriers, and no other operation that synchronises but those of a warp, such as `mma.sync`;
 //! * all its accesses to shared memory are to allocations that are accessed nowhere else, and whose addresses
 //!   are made by `shared_base`, outside of the loop, and `offset` alone;
 //! * the stores stand above the first barrier, the loads between the barriers;
@@ -122,7 +122,10 @@ impl Tiles {
             return Err(barriers.get(2).or(barriers.first()).copied());
         };
         let (copies, waits) = asynchronous(ir, ops, first)?;
-        let synchronises = |op: &Op| op.info().is_some_and(|info| info.effect == Effect::Sync);
+        let synchronises = |op: &Op| {
+            op.info().is_some_and(|info| info.effect == Effect::Sync)
+                && !matches!(op, Op::Mma(_) | Op::Warp(_))
+        };
         let known = |op: &OpId| [&barriers, &copies, &waits].iter().any(|all| all.contains(op));
         let others = ops.iter().filter(|op| !known(op));
         if let Some(other) = others.clone().find_map(|op| find(ir, *op, &synchronises)) {

@@ -119,8 +119,9 @@ impl<'x, T: Integer> Range<'x, T> {
     ///
     /// Shared-memory tiles are pipelined too if the body fills them, passes a barrier, uses them and passes another
     /// barrier, and if each iteration stores the same elements. The tiles then get `n + 1` stages, and one barrier
-    /// an iteration is enough. [`cp_async`](super::Body::cp_async) may fill the tiles: all of them, with a commit and
-    /// a wait for all groups before the first barrier. The copies of `n` iterations are then in flight, and take no
+    /// an iteration is enough. The use may have tensor core instructions (`mma.sync`, `ldmatrix`).
+    /// [`cp_async`](super::Body::cp_async) may fill the tiles: all of them, with a commit and a wait for all groups before
+    /// the first barrier. The copies of `n` iterations are then in flight, and take no
     /// registers.
     ///
     /// What can be fetched ahead depends on the index and on values of outside, not on values that the loop

@@ -331,7 +331,8 @@ errors! {
         /// with this loop unrolled the kernel has {operations} operations, but at most {limit} are possible: unroll by a
         /// smaller number
         UnrollSize { operations: u128, limit: u128 },
-        /// a loop cannot fetch {stages} iterations ahead, but at most {limit}: each takes registers of its own
+        /// a loop cannot fetch {stages} iterations ahead, but at most {limit}, because each takes registers of its own: ask
+        /// for fewer
         PrefetchStages { stages: u32, limit: u32 },
         /// {stages} stages of the tiles that this loop fills take {bytes} bytes of shared memory, but a block has {limit}:
         /// fetch fewer iterations ahead, or use smaller tiles
@@ -339,17 +340,20 @@ errors! {
         /// the body of this loop loads nothing from global memory that could be fetched ahead: leave `.prefetch_stages` out
         /// (loads of an inner loop are fetched by that)
         PrefetchNoCopies,
-        /// this loop cannot start its asynchronous copies ahead, such as that at {made}, because of the `{op}` at {at}: its
-        /// body must copy to tiles of its own, commit, wait for all groups, pass a barrier, use the tiles and pass a barrier,
-        /// in this order and not inside an `if` or a loop; the elements of a tile are the same ones in each iteration, or
-        /// those of slot `i % n` of a ring, and the kernel must bound its thread indices where they say which
+        /// this loop cannot start its asynchronous copies ahead, such as that at {made}, because of the `{op}` at {at}: write
+        /// its body as `cp_async` to tiles of its own, `cp_async_commit_group`, `cp_async_wait_group(0)`, `barrier`, the use
+        /// of the tiles, `barrier`, in this order and not inside an `if` or a loop (a copy of no bytes by `cp_async_zfill`
+        /// replaces an `if`). Each iteration copies to the same elements, or to those of slot `i % n` of a ring; with a ring,
+        /// give the size of the block by `KernelOptions::block`. For a body of another form leave `.prefetch_stages` out and
+        /// use a `CpAsyncPipeline`
         PrefetchAsyncForm { made: SourceLocation, op: &'static str, at: SourceLocation },
         /// this loop cannot start its bulk copies ahead, such as that at {made}, because of the `{op}` at {at}: its body must
         /// expect the bytes and copy to tiles of its own (in one `if` of an elected thread, the same one in each iteration),
-        /// wait for the parity `i % 2` of one mbarrier, use the tiles, wait for all products, and pass one barrier
+        /// wait for the parity `i % 2` of one mbarrier, use the tiles, wait for all products, and pass one barrier. For a body
+        /// of another form leave `.prefetch_stages` out and use a `TmaPipeline`
         PrefetchBulkForm { made: SourceLocation, op: &'static str, at: SourceLocation },
         /// this loop cannot fetch {stages} iterations ahead: the ring that the `{op}` at {made} goes around has {slots} slots,
-        /// one for each of these iterations and one for the present one
+        /// one for each of these iterations and one for the present one: make the ring longer, or fetch fewer iterations ahead
         PrefetchRing { op: &'static str, made: SourceLocation, slots: u32, stages: u32 },
         /// this loop cannot fetch ahead, because the `{op}` at {made} may leave its body early, and what is fetched for
         /// later iterations may not be there: guard the work with an `if` instead, or leave `.prefetch_stages` out

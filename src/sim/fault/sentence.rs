@@ -53,8 +53,11 @@ impl FaultCause {
                     .cure("move the first element to such a multiple, or access single elements")
             }
             FaultCause::Uninitialised { access, byte } => {
-                says!("{access}, of which byte {byte} was never written, in")
-                    .cure("every element has to be stored, and a barrier passed, before it is loaded")
+                says!("{access}, of which byte {byte} was never written, in").cure(match access.space {
+                    Space::Local => "store every element before it is loaded",
+                    _ => "store every element, and pass a barrier, before it is loaded; where an `if_` or a predicate guards \
+                          the store, guard the load too, or store zero to the other elements",
+                })
             }
             FaultCause::DivisionByZero { dividend } => {
                 says!("divides {dividend} by zero in").cure("compare the divisor with 0 first")

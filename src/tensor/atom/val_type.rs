@@ -4,7 +4,10 @@ use std::fmt;
 
 use crate::ir::types::Scalar;
 
-/// The type of an operand's elements: CuTe's `ValTypeA` and so on. Prints as in the names of CuTe's atoms.
+/// The type of an operand's elements in an MMA atom: CuTe's `ValTypeA` and so on. Prints as in the names of CuTe's atoms.
+///
+/// [`Scalar`] is the type of one number in a register or in memory. [`ValType::scalar`] is the `Scalar` of an operand
+/// type; types without one are smaller than a byte, or complex.
 ///
 /// ```
 /// use tilewright::tensor::ValType;
