@@ -38,13 +38,14 @@ fn random(rng: &mut Rng) -> GemmConfig {
     let majors = [Major::K, Major::Mn];
     let sizes = [0, 8, 32, 40, 64, 100, 128, 200, 256, 512, u32::MAX];
     let registers = [None, Some([40, 232]), Some([24, 240]), Some([7, u32::MAX])];
+    let a = one(rng, &types);
     GemmConfig {
         target: one(rng, &targets),
-        a: one(rng, &types),
+        a,
         b: one(rng, &types),
         c: one(rng, &types),
         d: one(rng, &types),
-        acc: one(rng, &[Scalar::F32, Scalar::I32]),
+        acc: if matches!(a, Scalar::I8 | Scalar::U8) { Scalar::I32 } else { Scalar::F32 },
         major_a: one(rng, &majors),
         major_b: one(rng, &majors),
         tile: [0; 3].map(|_| one(rng, &sizes)),

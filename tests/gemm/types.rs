@@ -9,7 +9,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, Number, Target, bf16, f8e4m3, f8e5m2, f16};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadForm,
-    Schedule, Splits, StoreForm,
+    Machine, Schedule, Splits, StoreForm,
 };
 use tilewright::runtime::Device;
 
@@ -74,8 +74,12 @@ fn check<A: Near, B: Near, C: Near + Number, D: Near + Converted>(
         let (matrix, row, column) = (at / (rows * columns), at / columns % rows, at % columns);
         let of = |scalar, at: usize, step| small(scalar, at, step);
         let product = |step: usize| {
-            let a = of(A::SCALAR, (matrix * rows + row) * depth + step, 5);
-            a * of(B::SCALAR, (matrix * columns + column) * depth + step, 3)
+            let at = |major, lines: usize, line: usize| match major {
+                Major::K => (matrix * lines + line) * depth + step,
+                Major::Mn => (matrix * depth + step) * lines + line,
+            };
+            let a = of(A::SCALAR, at(config.major_a, rows, row), 5);
+            a * of(B::SCALAR, at(config.major_b, columns, column), 3)
         };
         let mut value: f32 = (0..depth).map(product).sum();
         value *= if ops.alpha { alpha } else { 1.0 };
@@ -138,6 +142,36 @@ fn sums_of_integers_are_exact() {
         check::<u8, i8, i32, i32>(&device, mixed, sizes(&config));
         let mixed = GemmConfig { a: Scalar::I8, ..config };
         check::<i8, u8, i32, i32>(&device, mixed, sizes(&config));
+    }
+}
+
+/// Operands that are contiguous along M or N are transposed first, whatever their pitches are.
+#[test]
+fn operands_across_k_are_transposed() {
+    let device = gpu();
+    let majors = [(Major::K, Major::Mn), (Major::Mn, Major::K), (Major::Mn, Major::Mn)];
+    for (major_a, major_b) in majors {
+        let of = |input| {
+            let config = GemmConfig { stages: 2, ..GemmConfig::sm90(input, [64, 64]) };
+            GemmConfig {
+                major_a,
+                major_b,
+                load: LoadForm::Repack,
+                store: StoreForm::Direct,
+                ..config
+            }
+        };
+        for sizes in sample(2, [[80, 96, 144], [69, 75, 173]]) {
+            check::<i8, i8, i32, i32>(&device, of(Scalar::I8), sizes);
+            check::<f8e4m3, f8e4m3, bf16, bf16>(&device, of(Scalar::F8E4M3), sizes);
+            check::<f32, f32, f32, f32>(&device, of(Scalar::Tf32), sizes);
+            // And the plan for a problem takes them.
+            let problem = GemmProblem::new(sizes[0], sizes[1], sizes[2]);
+            let wanted = GemmConfig { load: LoadForm::Tensor, ..of(Scalar::F8E4M3) };
+            let found = wanted.best(&problem, &Machine::H200).unwrap();
+            assert_eq!((found.load, found.major_b), (LoadForm::Repack, major_b), "{found}");
+            check::<f8e4m3, f8e4m3, bf16, bf16>(&device, found, sizes);
+        }
     }
 }
 

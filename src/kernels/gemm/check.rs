@@ -73,10 +73,11 @@ impl GemmConfig {
         self.check_floats(scalar, self.target)
     }
 
-    /// `wgmma` transposes elements of 16 bits only, and `ldmatrix` none of 8 bits.
+    /// `wgmma` transposes elements of 16 bits only, and `ldmatrix` none of 8 bits; copies to a workspace transpose all.
     pub(super) fn check_majors(&self) -> Result<(), GemmError> {
         let bits = self.a.bits();
-        let transposed = bits == 16 || bits == 32 && !self.is_warp_specialised();
+        let transposed =
+            bits == 16 || self.transposes_copies() || bits == 32 && !self.is_warp_specialised();
         for (operand, scalar, major) in [('A', self.a, self.major_a), ('B', self.b, self.major_b)] {
             if major == Major::Mn && !transposed {
                 return Err(GemmError::MajorMode { operand, scalar, major });
@@ -91,6 +92,7 @@ impl GemmConfig {
         };
         let [m, n, k] = self.tile;
         let line = 128 / self.a.size_bytes();
+        let of_product = self.of_product();
         match self.schedule {
             Schedule::Simt => {
                 let sides = [32, 64, 128, 256];
@@ -142,9 +144,9 @@ impl GemmConfig {
                     rows('M', m)?;
                     columns('N', n)?;
                 }
-                let whole = self.major_a == Major::K || m.is_multiple_of(64);
+                let whole = of_product.major_a == Major::K || m.is_multiple_of(64);
                 tile('M', m, whole, "a multiple of 64 where A is contiguous along M")?;
-                let whole = self.major_b == Major::K || n.is_multiple_of(64);
+                let whole = of_product.major_b == Major::K || n.is_multiple_of(64);
                 tile('N', n, whole, "a multiple of 64 where B is contiguous along N")?;
                 let whole = k > 0 && k.is_multiple_of(line) && k <= 4 * line;
                 tile('K', k, whole, "one to four times 128 bytes")

@@ -53,7 +53,8 @@ pub enum LoadForm {
     /// By tensor copies, which need addresses, pitches and batch strides of 16 bytes. Kernels of the other schedules copy by
     /// threads, and have this form too.
     Tensor,
-    /// By tensor copies from a workspace of the function, to which operands that need it are copied before the product.
+    /// By tensor copies from a workspace of the function, to which operands that need it are copied before the product: those that
+    /// are not aligned, and those that tensor cores take contiguous along K alone, which are transposed.
     Repack,
     /// By the threads of the producer group, wherever lines of A and B lie.
     Threads,
@@ -317,6 +318,19 @@ impl GemmConfig {
         };
         let stages = (2..=max).rev().find(fits).unwrap_or(2);
         GemmConfig { stages, ..self }
+    }
+
+    /// Returns whether copies to the workspace are contiguous along K, whatever A and B are: where elements do not have 16 bits.
+    pub(super) const fn transposes_copies(&self) -> bool {
+        matches!(self.load, LoadForm::Repack) && self.is_warp_specialised() && self.a.bits() != 16
+    }
+
+    /// The configuration of the product itself, of A and B as they are in the workspace.
+    pub(super) fn of_product(&self) -> GemmConfig {
+        if !self.transposes_copies() {
+            return *self;
+        }
+        GemmConfig { major_a: Major::K, major_b: Major::K, ..*self }
     }
 
     /// Returns whether the kernel is for `sm_90a`: tensor copies, and warp groups with roles.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use crate::arch::Major;
 use crate::ir::Target;
 use crate::ir::types::Scalar;
 use crate::tensor::Raster;
@@ -285,7 +286,8 @@ impl GemmConfig {
         shared && one_wave && !self.grouped && (a + b) as f64 >= SHARE * machine.l2_bytes
     }
 
-    /// Returns of A, B and D whether its pitch or its batch stride is no multiple of `bytes`.
+    /// Returns of A, B and D whether its pitch or its batch stride is no multiple of `bytes`, or, of A and B, whether tensor cores
+    /// do not take it as it is.
     pub(super) fn unaligned_operands(&self, problem: &GemmProblem, bytes: u64) -> [bool; 3] {
         let Ok(strides) = problem.strides(self) else { return [false; 3] };
         if self.ragged {
@@ -299,7 +301,14 @@ impl GemmConfig {
         };
         let columns = u64::from(problem.n / self.sums()) * u64::from(self.d.size_bytes());
         let is_cut = !columns.is_multiple_of(STORE_BYTES);
-        [of(strides.a, self.a), of(strides.b, self.b), is_cut || of(strides.d, self.d)]
+        // `wgmma` takes other elements than those of 16 bits contiguous along K alone.
+        let across =
+            |major| major == Major::Mn && self.a.bits() != 16 && self.is_warp_specialised();
+        [
+            across(self.major_a) || of(strides.a, self.a),
+            across(self.major_b) || of(strides.b, self.b),
+            is_cut || of(strides.d, self.d),
+        ]
     }
 
     /// The configurations of the kernels without roles.

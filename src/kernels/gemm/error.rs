@@ -9,6 +9,7 @@ use crate::layout::LayoutError;
 use crate::runtime::RuntimeError;
 use crate::tensor::{AtomError, TensorError};
 
+use super::super::rows::RowError;
 use super::config::Schedule;
 
 errors! {
@@ -93,8 +94,8 @@ errors! {
                          only so: it must be contiguous along K"
             )?;
             match scalar.bits() {
-                32 => f.write_str(", or be multiplied by a multistage kernel"),
-                _ => Ok(()),
+                32 => f.write_str(", be copied first (`repack`), or be multiplied by a multistage kernel"),
+                _ => f.write_str(", or be copied first (`repack`)"),
             }
         },
         /// the tile has the extent {extent} along {mode}, but it must be {rule}
@@ -239,6 +240,8 @@ errors! {
         /// {error}
         Build(error: Box<BuildErrors>),
         /// {error}
+        Transpose(error: Box<RowError>),
+        /// {error}
         Runtime(error: Box<RuntimeError>),
     }
 }
@@ -260,5 +263,6 @@ from! {
     TensorMap(TensorMapError),
     Descriptor(DescriptorError),
     Build(BuildErrors),
+    Transpose(RowError),
     Runtime(RuntimeError),
 }

@@ -10,6 +10,7 @@ use crate::ir::types::Scalar;
 use super::config::{Activation, Bias, GemmConfig, LoadForm, Schedule, StoreForm};
 use super::error::GemmError;
 use super::parts::Splits;
+use super::types::accumulator_of;
 
 /// A word of a name.
 struct Word {
@@ -62,7 +63,7 @@ words! {
                 Some((a, b)) => (scalar(a)?, scalar(b)?),
                 None => (scalar(text)?, scalar(text)?),
             };
-            (of.d, of.c) = (of.a, of.a);
+            (of.d, of.c, of.acc) = (of.a, of.a, accumulator_of(of.a));
             Some(())
         },
         GemmConfig::check_inputs;

@@ -28,6 +28,21 @@ impl How<'_> {
         })
     }
 
+    /// As [`run`](How::run), of a kernel that does not overlap with the launch before it.
+    pub(super) fn run_in_turn<P: Arguments>(
+        &mut self,
+        function: &Function<P>,
+        grid: Grid,
+        args: P::Args<'_, '_>,
+    ) -> Result<(), GemmError> {
+        match self {
+            How::Launch(options) => {
+                How::Launch(options.programmatic(false)).run(function, grid, args)
+            }
+            How::Time(_) => self.run(function, grid, args),
+        }
+    }
+
     pub(super) fn run<P: Arguments>(
         &mut self,
         function: &Function<P>,

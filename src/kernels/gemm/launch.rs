@@ -305,11 +305,11 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
                         let packing = Packing::new(config, problem, strides, starts);
                         AnyArgs::Repacked(Box::new(RepackedArgs {
                             plan,
-                            config: *config,
+                            config: config.of_product(),
                             product,
                             repack,
                             packing,
-                            strides: packing.problem.strides(config)?,
+                            strides: packing.problem.strides(&config.of_product())?,
                             a,
                             b,
                             d,

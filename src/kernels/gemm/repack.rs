@@ -1,12 +1,15 @@
-//! Copies of matrices whose rows are not aligned for tensor copies, to a workspace.
+//! Copies of matrices that tensor copies or tensor cores do not take as they are, to a workspace.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::arch::Major;
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
 use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid, LoadOptions};
-use crate::tensor::{shifted, wait_for_launch};
+use crate::tensor::{RowAccess, shifted, wait_for_launch};
 
+use super::super::transpose::{
+    Transpose, TransposeBatch, TransposeConfig, TransposeFunction, TransposeProblem,
+};
 use super::config::GemmConfig;
 use super::error::GemmError;
 use super::how::How;
@@ -110,28 +113,35 @@ pub(super) struct Packing {
     b: Option<Packed>,
 }
 
-/// An operand that is copied: its lines and columns, its strides, and those in the workspace.
+/// An operand that is copied: its lines and columns, its strides, and those in the workspace, where lines may be columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Packed {
     sizes: [u32; 3],
     strides: [u64; 2],
     packed: [u64; 2],
+    transposed: bool,
 }
 
 impl Packed {
     /// The plan for an operand, or `None` where tensor copies take it as it is.
-    fn new(sizes: [u32; 3], strides: [u64; 2], bytes: u32, is_aligned: bool) -> Option<Packed> {
+    fn new(
+        sizes: [u32; 3],
+        strides: [u64; 2],
+        bytes: u32,
+        (is_aligned, transposed): (bool, bool),
+    ) -> Option<Packed> {
         let [lines, columns, batch] = sizes;
         let distances = if batch > 1 { &strides[..] } else { &strides[..1] };
         let takes = |stride: &u64| (stride * u64::from(bytes)).is_multiple_of(16);
-        if is_aligned && distances.iter().all(takes) {
+        if !transposed && is_aligned && distances.iter().all(takes) {
             return None;
         }
         // Rows that start at a line of the L2 cache.
-        let pitch = u64::from(columns).next_multiple_of(u64::from(128 / bytes));
-        let next = if strides[1] == 0 { 0 } else { pitch * u64::from(lines) };
+        let (own, depth) = if transposed { (columns, lines) } else { (lines, columns) };
+        let pitch = u64::from(depth).next_multiple_of(u64::from(128 / bytes));
+        let next = if strides[1] == 0 { 0 } else { pitch * u64::from(own) };
         let batch = if next == 0 { 1 } else { batch };
-        Some(Packed { sizes: [lines, columns, batch], strides, packed: [pitch, next] })
+        Some(Packed { sizes: [lines, columns, batch], strides, packed: [pitch, next], transposed })
     }
 
     fn strides(&self) -> MatrixStrides {
@@ -173,12 +183,26 @@ impl Packed {
         Ok((parts, params))
     }
 
+    /// The transpose to the workspace.
+    fn transpose(&self) -> TransposeProblem {
+        let ([rows, columns, count], [input, output]) = (self.sizes, [self.strides, self.packed]);
+        let first = TransposeBatch { count, input_stride: input[1], output_stride: output[1] };
+        TransposeProblem {
+            input_pitch: Some(input[0]),
+            output_pitch: Some(output[0]),
+            batch: [first, TransposeBatch::ONE, TransposeBatch::ONE],
+            ..TransposeProblem::new(rows, columns)
+        }
+    }
+
     /// No operand.
-    const NONE: Packed = Packed { sizes: [1, 0, 1], strides: [0; 2], packed: [0; 2] };
+    const NONE: Packed =
+        Packed { sizes: [1, 0, 1], strides: [0; 2], packed: [0; 2], transposed: false };
 
     /// Elements of the workspace.
     fn elements(&self) -> Result<usize, GemmError> {
-        let [lines, _, batch] = self.sizes.map(u64::from);
+        let [lines, columns, batch] = self.sizes.map(u64::from);
+        let lines = if self.transposed { columns } else { lines };
         let too_large = GemmError::TooLarge { operand: 'W', lines, pitch: self.packed[0] };
         let all = (lines * self.packed[0]).checked_mul(batch).filter(|all| *all < 1 << 40);
         all.and_then(|all| usize::try_from(all).ok()).ok_or(too_large)
@@ -198,11 +222,59 @@ impl Packing {
             if major == Major::K { [lines, k, batch] } else { [k, lines, batch] }
         };
         let [of_a, of_b] = [config.a, config.b].map(|scalar| scalar.size_bytes());
-        let a = Packed::new(sizes(config.major_a, m), strides.a, of_a, aligned[0]);
-        let b = Packed::new(sizes(config.major_b, n), strides.b, of_b, aligned[1]);
+        let [across_a, across_b] = config.transposed();
+        let a = Packed::new(sizes(config.major_a, m), strides.a, of_a, (aligned[0], across_a));
+        let b = Packed::new(sizes(config.major_b, n), strides.b, of_b, (aligned[1], across_b));
         let or = |packed: Option<Packed>, own| packed.map_or(own, |packed| packed.strides());
         let problem = GemmProblem { a: or(a, problem.a), b: or(b, problem.b), ..*problem };
         Packing { problem, a, b }
+    }
+}
+
+impl GemmConfig {
+    /// Whether copies of A and of B are transposed.
+    fn transposed(&self) -> [bool; 2] {
+        let across = |major| major == Major::Mn && self.transposes_copies();
+        [across(self.major_a), across(self.major_b)]
+    }
+}
+
+/// Transposes of an operand: of aligned rows, and of any rows.
+struct Transposes<T>([TransposeFunction<T>; 2]);
+
+impl<T: Element> Transposes<T> {
+    /// Loads the kernels, or none where the operand is not transposed.
+    fn load(
+        config: &GemmConfig,
+        transposed: bool,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<Option<Self>, GemmError> {
+        if !transposed {
+            return Ok(None);
+        }
+        let large = TransposeProblem::new(1 << 14, 1 << 14).batched(2);
+        let of = |access| -> Result<TransposeFunction<T>, GemmError> {
+            let config = TransposeConfig::new(config.target, T::SCALAR, &large);
+            let config = TransposeConfig { access, ..config };
+            Ok(Transpose::<T>::new(config)?.load_with(options, device)?)
+        };
+        Ok(Some(Transposes([of(RowAccess::Aligned)?, of(RowAccess::Ragged)?])))
+    }
+
+    fn run(
+        &self,
+        how: &mut How<'_>,
+        packed: &Packed,
+        from: &Buffer<T>,
+        to: &mut Buffer<T>,
+    ) -> Result<(), GemmError> {
+        let problem = packed.transpose();
+        let Transposes([aligned, ragged]) = self;
+        let is_aligned = problem.access(T::SCALAR) == RowAccess::Aligned;
+        let function = if is_aligned { aligned } else { ragged };
+        function
+            .run(&problem, from, to, |function, grid, args| how.run_in_turn(function, grid, args))
     }
 }
 
@@ -212,6 +284,7 @@ impl Packing {
 pub(super) struct Repack<T: Types> {
     device: Device,
     pack: Function<Pack<T>>,
+    transposes: (Option<Transposes<T::A>>, Option<Transposes<T::B>>),
     workspace: Mutex<Workspace<T>>,
 }
 
@@ -227,14 +300,20 @@ impl<T: Types> Repack<T> {
         device: &Device,
     ) -> Result<Repack<T>, GemmError> {
         let workspace = Workspace { a: device.zeros(1)?, b: device.zeros(1)? };
+        let [across_a, across_b] = config.transposed();
         Ok(Repack {
+            transposes: (
+                Transposes::load(config, across_a, options, device)?,
+                Transposes::load(config, across_b, options, device)?,
+            ),
             pack: device.load_with(options, &build_pack::<T>(config)?)?,
             device: device.clone(),
             workspace: Mutex::new(workspace),
         })
     }
 
-    /// Copies A and B to the workspace by one launch, where they need it, and runs `product` on what is there.
+    /// Copies A and B to the workspace, where they need it, and runs `product` on what is there: by one launch, or a transpose of
+    /// each.
     pub(super) fn run(
         &self,
         how: &mut How<'_>,
@@ -244,10 +323,19 @@ impl<T: Types> Repack<T> {
     ) -> Result<(), GemmError> {
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let own = &mut *workspace;
-        if packing.a.is_some() || packing.b.is_some() {
-            let [of_a, of_b] = [packing.a, packing.b].map(|of| of.unwrap_or(Packed::NONE));
-            self.reserve(&mut own.a, &of_a)?;
-            self.reserve(&mut own.b, &of_b)?;
+        let [of_a, of_b] = [packing.a, packing.b].map(|of| of.unwrap_or(Packed::NONE));
+        self.reserve(&mut own.a, &of_a)?;
+        self.reserve(&mut own.b, &of_b)?;
+        let across = [of_a.transposed, of_b.transposed];
+        if let (true, Some(transposes)) = (across[0], &self.transposes.0) {
+            transposes.run(how, &of_a, a, &mut own.a)?;
+        }
+        if let (true, Some(transposes)) = (across[1], &self.transposes.1) {
+            transposes.run(how, &of_b, b, &mut own.b)?;
+        }
+        let is_copied = [packing.a, packing.b].map(|of| of.is_some_and(|of| !of.transposed));
+        if is_copied.contains(&true) {
+            let [of_a, of_b] = [of_a, of_b].map(|of| if of.transposed { Packed::NONE } else { of });
             let (parts_a, params_a) = of_a.copy(a, &mut own.a)?;
             let (parts_b, params_b) = of_b.copy(b, &mut own.b)?;
             how.run(&self.pack, grid(parts_a + parts_b), (params_a, params_b))?;

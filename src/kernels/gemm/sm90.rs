@@ -214,7 +214,10 @@ fn matrices(
 /// Everything that is known before the kernel runs.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
+    /// That of the product of A and B where tensor copies fetch them.
     config: GemmConfig,
+    /// The name of the kernel.
+    name: String,
     mma: TiledMma,
     a: Operand,
     b: Operand,
@@ -224,6 +227,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(config: &GemmConfig) -> Result<Plan, GemmError> {
         config.check()?;
+        let (config, name) = (&config.of_product(), config.to_string());
         let GemmConfig { tile: [m, n, _], schedule, a, b, acc, swap, .. } = *config;
         let inputs = val_type(a).zip(val_type(b));
         let sums = val_type(acc);
@@ -244,6 +248,7 @@ impl Plan {
         let store = if config.store == StoreForm::Direct { store.by_threads()? } else { store };
         Ok(Plan {
             config: *config,
+            name,
             mma: TiledMma::new(MmaAtom::new(op)?, &layout!((groups, 1, 1)), tiler!(_, _, _))?,
             a: Operand::new(config, (a, config.major_a), [rows_a, m])?,
             b: Operand::new(config, (b, config.major_b), [n, n])?,
@@ -293,7 +298,7 @@ impl Plan {
         form: &F,
     ) -> Result<Sm90Kernel<T, F::Params>, GemmError> {
         let GemmConfig { target, splits, load, store, grouped, ragged, .. } = self.config;
-        let (options, name) = (self.options(), format!("{}{}", self.config, F::SUFFIX));
+        let (options, name) = (self.options(), format!("{}{}", self.name, F::SUFFIX));
         let by_threads = (load == LoadForm::Threads, store == StoreForm::Direct);
         macro_rules! built {
             ($form:ident: $Params:ident, $input:ident, $output:expr) => {

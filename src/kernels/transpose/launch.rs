@@ -1,7 +1,7 @@
 //! [`TransposeFunction`]: a transpose on a device.
 
 use crate::ir::Element;
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
+use crate::runtime::{Arguments, Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
 use crate::tensor::RowAccess;
 
 use super::super::rows::{RowError, check_len};
@@ -69,21 +69,38 @@ impl<T: Element> TransposeFunction<T> {
         x: &Buffer<T>,
         y: &mut Buffer<T>,
     ) -> Result<(), RowError> {
+        self.run(problem, x, y, |function, grid, args| {
+            Ok(function.launch_with(options, grid, args)?)
+        })
+    }
+
+    /// Calls `start` with the kernel, its grid and its arguments, unless there is no element.
+    pub(crate) fn run<'h, E: From<RowError>>(
+        &self,
+        problem: &TransposeProblem,
+        x: &'h Buffer<T>,
+        y: &'h mut Buffer<T>,
+        start: impl FnOnce(
+            &Function<Params<T>>,
+            Grid,
+            <Params<T> as Arguments>::Args<'h, 'h>,
+        ) -> Result<(), E>,
+    ) -> Result<(), E> {
         let TransposeProblem { rows, columns, batch, .. } = *problem;
         let access = self.config.access;
         let pitches = problem.pitches();
         let operands = [("the input", rows, columns), ("the output", columns, rows)];
         for (i, (operand, lines, len)) in operands.into_iter().enumerate() {
             if pitches[i] < len.into() && lines > 1 {
-                return Err(RowError::Pitch { operand, pitch: pitches[i], columns: len });
+                return Err(RowError::Pitch { operand, pitch: pitches[i], columns: len }.into());
             }
         }
         let lens = problem.lens().ok_or(RowError::TooLarge { operand: "the matrix" })?;
         if access == RowAccess::Aligned && problem.access(T::SCALAR) != RowAccess::Aligned {
-            return Err(RowError::Access { access });
+            return Err(RowError::Access { access }.into());
         }
         if problem.batch_modes() > self.config.batch_modes {
-            return Err(RowError::Tile { rule: "the kernel has the modes of the batch" });
+            return Err(RowError::Tile { rule: "the kernel has the modes of the batch" }.into());
         }
         check_len("the input", x.len(), lens[0])?;
         check_len("the output", y.len(), lens[1])?;
@@ -91,13 +108,13 @@ impl<T: Element> TransposeFunction<T> {
             [("the input", x.is_aligned_to(16)), ("the output", y.is_aligned_to(16))]
         {
             if !aligned {
-                return Err(RowError::Address { operand });
+                return Err(RowError::Address { operand }.into());
             }
         }
         // Coordinates in the last tile are numbers of `i32`.
         let max = i32::MAX as u32 - 1023;
         if rows > max || columns > max {
-            return Err(RowError::Rows { rows: rows.max(columns) });
+            return Err(RowError::Rows { rows: rows.max(columns) }.into());
         }
         if problem.is_empty() {
             return Ok(());
@@ -123,6 +140,6 @@ impl<T: Element> TransposeFunction<T> {
         let (own, tiles) = (own.map(|size| size as i32), tiles.map(|count| count as i32));
         let batch = (counts.map(|count| count as i32), strides);
         let args = ((x, x_pitch), (y, y_pitch), sizes, own, tiles, batch);
-        Ok(self.function.launch_with(options, grid, args)?)
+        start(&self.function, grid, args)
     }
 }
