@@ -90,7 +90,7 @@ struct Gemm {
     /// Instead, products with SwiGLU of pairs of columns, beside the plain products. Needs a GPU.
     #[arg(long, conflicts_with_all = ["random", "groups"])]
     swiglu: bool,
-    /// The type in which A and B are multiplied: bf16, f16, tf32, f32, e4m3, e5m2 or i8. 8-bit floats are measured beside cuBLASLt.
+    /// The type in which A and B are multiplied: bf16, f16, tf32, f32, f64, e4m3, e5m2 or i8. 8-bit floats are measured beside cuBLASLt.
     #[arg(long, default_value = "bf16", value_parser = input::dtype)]
     dtype: Scalar,
     /// The type of D [default: that of A and B; f32 for tf32, bf16 for e4m3 and e5m2, i32 for i8].

@@ -146,6 +146,7 @@ pub(super) fn of_types<W: OfTypes>(config: GemmConfig, work: W) -> Result<W::Out
         (S::F8E4M3, S::F8E4M3) => of_inputs::<f8e4m3, f8e4m3, W>(config, work),
         (S::F8E4M3, _) => of_inputs::<f8e4m3, f8e5m2, W>(config, work),
         (_, S::F8E4M3) => of_inputs::<f8e5m2, f8e4m3, W>(config, work),
+        (S::F64, _) => work.of::<f64, f64, f64, f64>(config),
         (S::I8, S::I8) => of_inputs::<i8, i8, W>(config, work),
         (S::I8, _) => of_inputs::<i8, u8, W>(config, work),
         (S::U8, S::I8) => of_inputs::<u8, i8, W>(config, work),

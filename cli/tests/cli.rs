@@ -962,7 +962,7 @@ fn bench_refuses_bad_input() {
     );
     refused(&["--shapes", "0"], "`0` is no problem");
     refused(&["--shapes", ""], "`` is no problem");
-    refused(&["--dtype", "s8"], "expected bf16, f16, tf32, f32, e4m3, e5m2 or i8");
+    refused(&["--dtype", "s8"], "expected bf16, f16, tf32, f32, f64, e4m3, e5m2 or i8");
     refused(&["--layout", "kk"], "expected tn, tt, nn or nt");
     refused(&["--regimes", "fast"], "`fast` is no regime: expected `latency`, `burst` or `steady`");
     refused(&["--device", "gpu"], "`gpu` is not a device");

@@ -7,7 +7,7 @@ use crate::errors::errors;
 use crate::ir::Element;
 use crate::ir::types::Scalar;
 
-/// A matrix product `C[M,N] = A[M,K] B[K,N]` with accumulators of `f32`, of `i32` where inputs are `i8`; C is row-major, nothing
+/// A matrix product `C[M,N] = A[M,K] B[K,N]` with accumulators of `f32`, of `i32` and `f64` where inputs are `i8` and `f64`; C is row-major, nothing
 /// is padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Matmul {
@@ -18,7 +18,7 @@ pub struct Matmul {
     /// The contiguous mode of B.
     pub b: Major,
     /// The type in which A and B are multiplied: `bf16`, `f16`, `f32`, or `tf32`, which is in memory as `f32`; and `e4m3` or
-    /// `e5m2`, which cuBLASLt alone multiplies, both contiguous along K, with sums that stay in the tensor cores; and `i8`.
+    /// `e5m2`, which cuBLASLt alone multiplies, both contiguous along K, with sums that stay in the tensor cores; `i8`, and `f64`.
     pub inputs: Scalar,
     /// The type of the elements of C: that of A and B in memory, or `f32`; `bf16` or `f16` for floats of 8 bits, `i32` for `i8`.
     pub output: Scalar,

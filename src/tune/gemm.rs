@@ -35,6 +35,7 @@ impl GemmElement for f16 {}
 impl GemmElement for bf16 {}
 impl GemmElement for f8e4m3 {}
 impl GemmElement for f8e5m2 {}
+impl GemmElement for f64 {}
 impl GemmElement for i8 {}
 impl GemmElement for i32 {}
 
@@ -95,6 +96,7 @@ pub fn tune(
         (Scalar::F8E4M3, Scalar::F16) => tune_as::<f8e4m3, f16>(device, space, problem, regime),
         (Scalar::F8E5M2, Scalar::Bf16) => tune_as::<f8e5m2, bf16>(device, space, problem, regime),
         (Scalar::F8E5M2, Scalar::F16) => tune_as::<f8e5m2, f16>(device, space, problem, regime),
+        (Scalar::F64, Scalar::F64) => tune_as::<f64, f64>(device, space, problem, regime),
         (Scalar::I8, Scalar::I32) => tune_as::<i8, i32>(device, space, problem, regime),
         _ => Err(of("these types of matrices")),
     }
@@ -192,9 +194,9 @@ impl<T: GemmElement, D: GemmElement + Number> Tunable for GemmTunable<T, D> {
         }
         let GemmSpace { target, input, output, major_a, major_b, epilogue } = self.space;
         let of = |base| GemmConfig { major_a, major_b, c: output, d: output, epilogue, ..base };
-        // Types of 8 bits have no kernel without tensor cores.
+        // Types of 8 and of 64 bits have no kernel without tensor cores.
         let plain = match input.bits() {
-            8 => {
+            8 | 64 => {
                 let wanted = of(GemmConfig { target, ..GemmConfig::sm90(input, [128, 128]) });
                 wanted.best(&self.problem, &Machine::of(device))?
             }
@@ -229,10 +231,10 @@ impl<T: GemmElement, D: GemmElement + Number> Tunable for GemmTunable<T, D> {
     ) -> Result<(), Rejection> {
         let mut args = GemmArgs::new(&set.a, &set.b, &mut set.d);
         if config.epilogue.alpha {
-            args = args.alpha(ALPHA);
+            args = args.alpha(ALPHA.into());
         }
         if let Some(c) = &set.c {
-            args = args.beta(BETA, c);
+            args = args.beta(BETA.into(), c);
         }
         if let Some(bias) = &set.bias {
             args = args.bias(bias);
@@ -466,6 +468,7 @@ mod tests {
         each::<f8e4m3, bf16>(Scalar::F8E4M3);
         each::<f8e5m2, bf16>(Scalar::F8E5M2);
         each::<i8, i32>(Scalar::I8);
+        each::<f64, f64>(Scalar::F64);
     }
 
     fn each<T: GemmElement, D: GemmElement + Number>(input: Scalar) {

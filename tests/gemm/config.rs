@@ -45,7 +45,11 @@ fn random(rng: &mut Rng) -> GemmConfig {
         b: one(rng, &types),
         c: one(rng, &types),
         d: one(rng, &types),
-        acc: if matches!(a, Scalar::I8 | Scalar::U8) { Scalar::I32 } else { Scalar::F32 },
+        acc: match a {
+            Scalar::I8 => Scalar::I32,
+            Scalar::F64 => Scalar::F64,
+            _ => Scalar::F32,
+        },
         major_a: one(rng, &majors),
         major_b: one(rng, &majors),
         tile: [0; 3].map(|_| one(rng, &sizes)),
@@ -162,7 +166,7 @@ fn each_cause_has_its_error() {
         (GemmConfig { acc: Scalar::F16, ..good }, "accumulators in f16"),
         (
             GemmConfig { d: Scalar::Tf32, ..good },
-            "D is of f32, f16, bf16, f8e4m3, f8e5m2, i8, u8 or i32, not of tf32",
+            "D is of f32, f16, bf16, f8e4m3, f8e5m2, i8, u8 or i32, or of f64 as A and B are, not of tf32",
         ),
         (
             GemmConfig { major_a: Major::Mn, ..GemmConfig::sm90(Scalar::Tf32, [128, 128]) },

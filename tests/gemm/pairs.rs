@@ -7,7 +7,7 @@ use crate::support::{device, ptxas};
 
 use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{GlobalMut, Number, Target, bf16, f16};
+use tilewright::ir::{Element, GlobalMut, Number, Target, bf16, f16};
 use tilewright::kernels::gemm::{
     Epilogue, FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadForm, Machine,
     MatrixStrides, Schedule, Splits, StoreForm,
@@ -23,7 +23,7 @@ tilewright::params! {
 }
 
 /// SwiGLU of the gates in the even columns and the values in the odd ones, plus the row and twice the column.
-fn swiglu<A: Real, D: Number>(
+fn swiglu<A: Real + Element<Sum = f32>, D: Number>(
     config: GemmConfig,
 ) -> Result<Gemm<A, A, D, D, FusedEpilogue<Seen>>, GemmError> {
     Gemm::<A, A, D>::with_pairs::<Seen>(config, |k, [gate, up], [row, column, batch], seen| {
@@ -66,7 +66,7 @@ fn multistage() -> Vec<GemmConfig> {
 }
 
 /// Compares D with the definition. Its rows are `pad` elements longer than `n / 2`.
-fn check<A: Real, D: Real + Number>(
+fn check<A: Real + Element<Sum = f32>, D: Real + Number>(
     device: &Device,
     config: GemmConfig,
     sizes: [u32; 3],

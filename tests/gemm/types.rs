@@ -32,6 +32,7 @@ near! {
     u8: |x: f32| x.round_ties_even() as u8;
     i32: |x: f32| x.round_ties_even() as i32;
     f32: |x| x;
+    f64: |x: f32| x.into();
     f16: f16::from_f32;
     bf16: bf16::from_f32;
     f8e4m3: |x: f32| f8e4m3::from_f32(x.clamp(-448.0, 448.0));
@@ -60,12 +61,12 @@ fn check<A: Near, B: Near, C: Near + Number, D: Near + Converted>(
     let (a, b) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
     let mut d = device.zeros::<D>(batch * rows * columns).unwrap();
     let problem = GemmProblem { batch: batch as u32, ..GemmProblem::new(m, n, k) };
-    let (alpha, beta, ops) = (0.25, -0.5, config.epilogue);
+    let (alpha, beta, ops) = (0.25f32, -0.5f32, config.epilogue);
     // The second launch finds the workspace as the first one left it.
     for _ in 0..2 {
         let mut args = GemmArgs::new(&a, &b, &mut d);
-        args = if ops.alpha { args.alpha(alpha) } else { args };
-        args = if ops.beta { args.beta(beta, &c_on) } else { args };
+        args = if ops.alpha { args.alpha(alpha.into()) } else { args };
+        args = if ops.beta { args.beta(beta.into(), &c_on) } else { args };
         args = if ops.bias.is_some() { args.bias(&bias_on) } else { args };
         gemm.launch(&problem, args).unwrap();
     }
@@ -302,6 +303,54 @@ fn closures_scale_results_of_8_bits() {
     }
 }
 
+/// Products of `f64` have all their bits, with every way to share K and every contiguous mode.
+#[test]
+fn products_of_doubles() {
+    let device = gpu();
+    let of = |target, tile| GemmConfig { stages: 3, ..GemmConfig::sm80(target, Scalar::F64, tile) };
+    let base = of(Target::SM_90, [64, 64]);
+    let all = Epilogue {
+        alpha: true,
+        beta: true,
+        bias: Some(Bias::Row),
+        activation: Some(Activation::Relu),
+    };
+    let configs = [
+        base,
+        of(Target::SM_80, [64, 64]),
+        of(Target::SM_80, [32, 64]),
+        of(Target::SM_90, [64, 128]),
+        of(Target::SM_90, [128, 64]),
+        GemmConfig { alignment: 8, ..base },
+        GemmConfig { splits: Splits::Even(2), ..base },
+        GemmConfig { splits: Splits::Stream, ..base },
+        GemmConfig { major_a: Major::Mn, major_b: Major::Mn, ..base },
+        GemmConfig { major_b: Major::Mn, alignment: 8, ..of(Target::SM_80, [64, 64]) },
+        GemmConfig { epilogue: all, ..base },
+    ];
+    for config in configs {
+        let sizes = if config.alignment == 8 { [69, 75, 53] } else { [70, 76, 52] };
+        check::<f64, f64, f64, f64>(&device, config, sizes);
+        // All sums of these numbers are exact in `f64`, and none in `f32`.
+        let (m, n, k) = (24usize, 40usize, 96usize);
+        let x = 1.0 + 2f64.powi(-40);
+        let (a, b) = (device.upload(&vec![x; m * k]).unwrap(), device.upload(&vec![1.0f64; n * k]));
+        let (b, mut d) = (b.unwrap(), device.zeros::<f64>(m * n).unwrap());
+        let config = GemmConfig { epilogue: Epilogue::default(), ..config };
+        let gemm = Gemm::<f64>::with_epilogue::<f64>(config, |_, sum, _, plus| sum + plus);
+        let problem = GemmProblem::new(m as u32, n as u32, k as u32);
+        let args = GemmArgs::new(&a, &b, &mut d);
+        gemm.unwrap().load(&device).unwrap().launch(&problem, args, 0.5).unwrap();
+        let expected = k as f64 * x + 0.5;
+        assert!(d.to_vec().unwrap().iter().all(|sum| *sum == expected), "{config}");
+    }
+    let problem = GemmProblem::new(1000, 1000, 1000);
+    let found = of(Target::SM_90A, [64, 64]).best(&problem, &Machine::H200).unwrap();
+    assert_eq!((found.a, found.schedule), (Scalar::F64, Schedule::Multistage));
+    let few = of(Target::SM_90A, [64, 64]).best(&GemmProblem::new(7, 3, 5), &Machine::H200);
+    check::<f64, f64, f64, f64>(&device, few.unwrap(), [7, 3, 5]);
+}
+
 /// Kernels of integers and of results of 8 bits keep their accumulators in registers.
 #[test]
 fn the_assembler_spills_nothing() {
@@ -324,6 +373,13 @@ fn the_assembler_spills_nothing() {
             of(promoted, Gemm::<f8e4m3, f8e4m3, bf16>::new(promoted).unwrap().ptx());
         }
     }
+    for (target, tile) in
+        [(Target::SM_80, [64, 64]), (Target::SM_90, [64, 128]), (Target::SM_90, [128, 64])]
+    {
+        let config = GemmConfig::sm80(target, Scalar::F64, tile);
+        assert_eq!(config.check(), Ok(()), "{config}");
+        of(config, Gemm::<f64>::new(config).unwrap().ptx());
+    }
     for tile in [[128, 256], [128, 128], [64, 64]] {
         let config = GemmConfig::sm80(Target::SM_80, Scalar::I8, tile);
         of(config, Gemm::<i8, i8, i32>::new(config).unwrap().ptx());
@@ -341,8 +397,12 @@ fn types_have_rules() {
         ),
         (GemmConfig { b: Scalar::F8E4M3, ..eight }, "no products of i8 and f8e4m3"),
         (GemmConfig { tile: [128, 40, 128], ..eight }, "8, 24 or a multiple of 16"),
-        (GemmConfig { c: Scalar::I8, ..eight }, "C is of f32, f16, bf16 or i32, not of i8"),
-        (GemmConfig { d: Scalar::I64, ..eight }, "f8e4m3, f8e5m2, i8, u8 or i32, not of i64"),
+        (
+            GemmConfig { c: Scalar::I8, ..eight },
+            "C is of f32, f16, bf16 or i32, or of f64 as A and B are, not of i8",
+        ),
+        (GemmConfig { d: Scalar::I64, ..eight }, "f8e4m3, f8e5m2, i8, u8 or i32, or of f64"),
+        (GemmConfig { d: Scalar::F64, ..eight }, "not of f64"),
         (GemmConfig { major_a: Major::Mn, ..eight }, "must be contiguous along K"),
         (sm80, "elements of f8e4m3 need sm_89, and the target is sm_80"),
     ];

@@ -101,10 +101,10 @@ impl Case {
         let mut args = GemmArgs::new(&on_a, &on_b, &mut on_d);
         let ops = config.epilogue;
         if ops.alpha {
-            args = args.alpha(self.alpha);
+            args = args.alpha(self.alpha.into());
         }
         if ops.beta {
-            args = args.beta(self.beta, &on_c);
+            args = args.beta(self.beta.into(), &on_c);
         }
         if ops.bias.is_some() {
             args = args.bias(&on_bias);

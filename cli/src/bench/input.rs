@@ -97,7 +97,8 @@ pub(super) fn dtype(text: &str) -> Result<Scalar, String> {
         "e4m3" => Ok(Scalar::F8E4M3),
         "e5m2" => Ok(Scalar::F8E5M2),
         "i8" => Ok(Scalar::I8),
-        _ => Err("expected bf16, f16, tf32, f32, e4m3, e5m2 or i8".to_owned()),
+        "f64" => Ok(Scalar::F64),
+        _ => Err("expected bf16, f16, tf32, f32, f64, e4m3, e5m2 or i8".to_owned()),
     }
 }
 

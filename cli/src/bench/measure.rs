@@ -54,6 +54,9 @@ pub(super) fn run(
         (Scalar::F8E5M2, Scalar::F16) => {
             Bench::<f8e5m2, f16>::new(options, device, space)?.run(shapes, configs)
         }
+        (Scalar::F64, Scalar::F64) => {
+            Bench::<f64, f64>::new(options, device, space)?.run(shapes, configs)
+        }
         (Scalar::I8, Scalar::I32) => {
             Bench::<i8, i32>::new(options, device, space)?.run(shapes, configs)
         }

@@ -108,6 +108,7 @@ pub(super) fn run(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<()
         (Scalar::F32, Scalar::F32) => beside::<f32, f32>(options, device, drawn),
         (Scalar::F8E4M3, Scalar::Bf16) => beside::<f8e4m3, bf16>(options, device, drawn),
         (Scalar::F8E5M2, Scalar::Bf16) => beside::<f8e5m2, bf16>(options, device, drawn),
+        (Scalar::F64, Scalar::F64) => beside::<f64, f64>(options, device, drawn),
         (Scalar::I8, Scalar::I32) => beside::<i8, i32>(options, device, drawn),
         (input, output) => Err(Failure::input(format!(
             "untuned products of {input} are not measured with results in {output}"

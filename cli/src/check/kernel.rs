@@ -169,7 +169,7 @@ impl OfTypes for Product<'_> {
             let mut d = device.zeros::<D>(len(m, n))?;
             let mut args = GemmArgs::new(&a, &b, &mut d);
             if config.epilogue.beta {
-                args = args.beta(1.0, &c);
+                args = args.beta(A::Sum::from(1.0), &c);
             }
             if config.epilogue.bias.is_some() {
                 args = args.bias(&bias);
@@ -194,6 +194,7 @@ fn matrix<T: Element>(scalar: Scalar, len: usize) -> Vec<T> {
         Scalar::F32 | Scalar::Tf32 => 0x3f80_0000,
         Scalar::F16 => 0x3c00,
         Scalar::Bf16 => 0x3f80,
+        Scalar::F64 => 0x3ff0_0000_0000_0000,
         Scalar::F8E4M3 => 0x38,
         Scalar::I8 | Scalar::U8 => 1,
         _ => 0x3c,

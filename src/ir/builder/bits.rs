@@ -68,7 +68,7 @@ macro_rules! dot_elements {
         }
         impl DotElement for $unsigned {
             type Sum = u32;
-            type Dot<B: DotElement> = B::Sum;
+            type Dot<B: DotElement> = <B as DotElement>::Sum;
         }
     )*};
 }

@@ -1,5 +1,6 @@
 //! Rust types as IR types: what a [`Val`] can hold, and what a host value can stand for.
 
+use super::mma::Accumulator;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -29,6 +30,8 @@ pub trait Ty: sealed::Sealed + Copy + 'static {
     label = "expected a `Val` or a host scalar such as `1.0`"
 )]
 pub trait Element: Ty + fmt::Debug + PartialEq + Default + Send + Sync {
+    /// The type of sums of many such elements: `f64` of `f64`, else `f32`.
+    type Sum: Float + Accumulator + From<f32>;
     /// The IR type.
     const SCALAR: Scalar;
     /// The literal as a constant.
@@ -79,13 +82,23 @@ pub trait MemIndex: Integer {
     fn from_i64(value: i64) -> Option<Self>;
 }
 
+macro_rules! sum {
+    () => {
+        f32
+    };
+    ($ty:ty) => {
+        $ty
+    };
+}
+
 macro_rules! element {
-    ($($ty:ty: $scalar:ident, $to_bits:expr, $from_bits:expr, [$($class:ident),*];)*) => {$(
+    ($($ty:ty: $scalar:ident $(sums $sum:ty)?, $to_bits:expr, $from_bits:expr, [$($class:ident),*];)*) => {$(
         impl sealed::Sealed for $ty {}
         impl Ty for $ty {
             const TYPE: Type = Type::Scalar(Scalar::$scalar);
         }
         impl Element for $ty {
+            type Sum = sum!($($sum)?);
             const SCALAR: Scalar = Scalar::$scalar;
             fn to_const(self) -> Const {
                 let to_bits: fn($ty) -> u64 = $to_bits;
@@ -119,7 +132,7 @@ element! {
     tf32: Tf32, |x| x.to_bits().into(), |b| tf32::from_bits(b as u32), [Converted];
     f32: F32, |x| x.to_bits().into(), |b| f32::from_bits(b as u32),
         [Arithmetic, Number, Ordered, Converted, Float, Fused, Signed];
-    f64: F64, |x| x.to_bits(), f64::from_bits,
+    f64: F64 sums f64, |x| x.to_bits(), f64::from_bits,
         [Arithmetic, Number, Ordered, Converted, Float, Fused, Signed];
 }
 

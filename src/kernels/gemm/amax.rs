@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::ir::builder::{Converted, ParamSource};
+use crate::ir::builder::{Converted, Float, ParamSource};
 use crate::ir::{Body, GlobalMut, Registers, Val, WARP};
 
 use super::config::{Epilogue, GemmConfig};
@@ -52,10 +52,10 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
         config: GemmConfig,
         epilogue: impl for<'b> Fn(
             &mut Body<'b, '_>,
-            [Val<'b, f32>; 2],
+            [Val<'b, A::Sum>; 2],
             [Val<'b, i32>; 3],
             E::At<'b>,
-        ) -> Val<'b, f32>,
+        ) -> Val<'b, A::Sum>,
     ) -> Result<AmaxGemm<A, B, C, D, E>, GemmError> {
         if config.epilogue != Epilogue::default() {
             return Err(GemmError::TwoEpilogues);
@@ -69,15 +69,10 @@ struct AmaxForm<E, F> {
     param: PhantomData<fn() -> E>,
 }
 
-impl<E, F> EpilogueForm for AmaxForm<E, F>
+impl<S: Float, E, F> EpilogueForm<S> for AmaxForm<E, F>
 where
     E: EpilogueParameter,
-    F: for<'b> Fn(
-        &mut Body<'b, '_>,
-        [Val<'b, f32>; 2],
-        [Val<'b, i32>; 3],
-        E::At<'b>,
-    ) -> Val<'b, f32>,
+    F: for<'b> Fn(&mut Body<'b, '_>, [Val<'b, S>; 2], [Val<'b, i32>; 3], E::At<'b>) -> Val<'b, S>,
 {
     type Params = FusedEpilogue<(E, GlobalMut<f32>)>;
     const SUFFIX: &'static str = "_amax";
@@ -88,7 +83,7 @@ where
         kept: Option<Registers<'a, u32>>,
         args: ParamSource<(E, GlobalMut<f32>)>,
         extents: [Val<'a, i32>; 2],
-    ) -> impl EpilogueMap<'a> {
+    ) -> impl EpilogueMap<'a, S> {
         AmaxOps { apply: &self.apply, args, extents, largest: kept }
     }
 }
@@ -102,15 +97,10 @@ struct AmaxOps<'p, 'a, E, F> {
     largest: Option<Registers<'a, u32>>,
 }
 
-impl<'a, E, F> EpilogueMap<'a> for AmaxOps<'_, 'a, E, F>
+impl<'a, S: Float, E, F> EpilogueMap<'a, S> for AmaxOps<'_, 'a, E, F>
 where
     E: EpilogueParameter,
-    F: for<'b> Fn(
-        &mut Body<'b, '_>,
-        [Val<'b, f32>; 2],
-        [Val<'b, i32>; 3],
-        E::At<'b>,
-    ) -> Val<'b, f32>,
+    F: for<'b> Fn(&mut Body<'b, '_>, [Val<'b, S>; 2], [Val<'b, i32>; 3], E::At<'b>) -> Val<'b, S>,
 {
     fn is_identity(&self) -> bool {
         false
@@ -123,18 +113,18 @@ where
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        sums: [Val<'b, f32>; 2],
+        sums: [Val<'b, S>; 2],
         [row, column, batch]: [Val<'b, i32>; 3],
-    ) -> Val<'b, f32>
+    ) -> Val<'b, S>
     where
         'a: 'b,
     {
         let [m, n] = self.extents;
-        k.if_with(row.lt(m) & column.lt(n), 0.0, |k| {
+        k.if_with(row.lt(m) & column.lt(n), S::default(), |k| {
             let (args, _) = self.args.at(k);
             let value = (self.apply)(k, sums, [row, column, batch], args);
             if let Some(largest) = &self.largest {
-                let bits = value.abs().bitcast::<u32>();
+                let bits = value.abs().cvt::<f32>().bitcast::<u32>();
                 largest.set(k, 0, largest.get(k, 0).max(bits));
             }
             value

@@ -41,7 +41,7 @@ impl GemmConfig {
         let inputs = match (schedule, a) {
             (Schedule::Simt, S::F32 | S::F16 | S::Bf16) => a == b,
             (Schedule::Simt, _) => false,
-            (_, S::Tf32 | S::F16 | S::Bf16) => a == b,
+            (Schedule::Multistage, S::F64) | (_, S::Tf32 | S::F16 | S::Bf16) => a == b,
             (_, S::F8E4M3 | S::F8E5M2) => matches!(b, S::F8E4M3 | S::F8E5M2),
             (_, S::I8 | S::U8) => matches!(b, S::I8 | S::U8),
             _ => false,
@@ -64,6 +64,7 @@ impl GemmConfig {
     pub(super) fn check_output(&self, operand: char, scalar: Scalar) -> Result<(), GemmError> {
         use Scalar as S;
         let takes = match operand {
+            _ if self.a == S::F64 => scalar == S::F64,
             'D' => StagedStore::takes(scalar),
             _ => matches!(scalar, S::F32 | S::F16 | S::Bf16 | S::I32),
         };
@@ -114,7 +115,9 @@ impl GemmConfig {
                 tile('M', m, whole(m), rule)?;
                 tile('N', n, whole(n), rule)?;
                 // Elements along M or N are whole lines of 64 bytes, too.
-                tile('K', k, k == line || k == line / 2, "64 or 128 bytes")
+                // Two instructions of `f64` take a line.
+                let half = k == line / 2 && self.a.bits() < 64;
+                tile('K', k, k == line || half, "128 bytes, or 64 of elements below 64 bits")
             }
             Schedule::Cooperative | Schedule::Pingpong => {
                 // Along the rows of the instruction, and along its columns.
@@ -376,6 +379,8 @@ impl GemmConfig {
             (Some(_), false) => return error("only warp groups with roles move them"),
             (None, true) => available(entry, 32),
             (None, false) if self.schedule == Schedule::Simt => available(entry, 32),
+            // Operands of `f64` are twice as many registers.
+            (None, false) if self.a == Scalar::F64 => available(entry, 128),
             (None, false) => available(entry, 96),
             (Some([fetch, multiply]), true) => {
                 let legal = |count: u32| count.is_multiple_of(8) && (24..=256).contains(&count);

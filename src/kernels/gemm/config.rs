@@ -446,6 +446,7 @@ impl GemmConfig {
     /// The registers of a thread that hold accumulators.
     pub const fn accumulators(&self) -> u32 {
         let [m, n, _] = self.tile;
+        let words = self.acc.size_bytes() / 4;
         match self.schedule {
             Schedule::Simt => {
                 let [rows, columns] = self.thread_tile();
@@ -453,7 +454,7 @@ impl GemmConfig {
             }
             Schedule::Multistage => {
                 let [rows, columns] = self.warp_tile();
-                rows * columns / 32
+                words * rows * columns / 32
             }
             Schedule::Cooperative => {
                 let [_, n] = self.mma_tile();

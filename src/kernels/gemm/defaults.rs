@@ -153,6 +153,7 @@ impl GemmConfig {
         // The schedules that every target has.
         let tried = match self.a {
             Scalar::F32 => self.wanted(GemmConfig::simt(self.target, self.a)),
+            Scalar::F64 => self.wanted(GemmConfig::sm80(self.target, self.a, SM80[3])),
             _ => self.wanted(GemmConfig::sm80(self.target, self.a, SM80[0])),
         };
         let last = tried.check().and_then(|()| tried.check_problem(problem).map(|_| ()));
@@ -165,7 +166,7 @@ impl GemmConfig {
     /// each of a warp group's own, clusters of up to four blocks where there are as many tiles. Not all have a
     /// kernel: see [`check`](GemmConfig::check).
     pub(crate) fn candidates(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
-        if self.target != Target::SM_90A || self.a == Scalar::F32 {
+        if self.target != Target::SM_90A || matches!(self.a, Scalar::F32 | Scalar::F64) {
             return Vec::new();
         }
         let problem = &if self.grouped { problem.mean_group() } else { *problem };
@@ -333,7 +334,7 @@ impl GemmConfig {
                 let programmatic = self.target.offers(Target::SM_90)
                     && !base.suffers_from_overlap(problem, machine);
                 // A short product has less to copy in steps of half the depth.
-                let half = 2 * problem.k <= base.tile[2] && few(&[32, 32]);
+                let half = 2 * problem.k <= base.tile[2] && few(&[32, 32]) && size < 8;
                 let depth = base.tile[2] / if half { 2 } else { 1 };
                 let tile = [tile[0], tile[1], depth];
                 let base = GemmConfig { tile, raster, programmatic, ..base };

@@ -1,9 +1,9 @@
 //! Elements of D from registers to global memory.
 
-use crate::ir::builder::{Converted, DeviceCoord};
+use crate::ir::builder::{Converted, DeviceCoord, Float};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, GlobalMut, Registers, Val};
-use crate::tensor::{AccumulatorMap, Tile, packed};
+use crate::ir::{Body, GlobalMut, Registers, Val, Vector};
+use crate::tensor::{Tile, packed};
 
 use super::epilogue::EpilogueRef;
 
@@ -53,13 +53,13 @@ impl<'b, D: Converted> DirectStore<'b, D> {
     /// Stores the accumulators of a thread. `first` is the coordinate of the first one in the tile, `offsets` are the
     /// offsets of all from it. Stores `v` adjacent columns as one vector where D's base and row pitch are multiples of `v`
     /// elements; the first column must be a multiple of `v`.
-    pub(super) fn all<'a: 'b>(
+    pub(super) fn all<'a: 'b, S: Float>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: &Registers<'b, f32>,
+        accumulators: &Registers<'b, S>,
         first: &DeviceCoord<'b>,
         offsets: &[[i32; 2]],
-        epilogue: EpilogueRef<'_, 'a>,
+        epilogue: EpilogueRef<'_, 'a, S>,
     ) {
         let [row, column] = entries(k, first);
         let column = if self.sums > 1 { column / self.sums } else { column };
@@ -80,14 +80,14 @@ impl<'b, D: Converted> DirectStore<'b, D> {
     }
 
     /// Writes rows with the first of some numbers of elements at a time to which D is aligned.
-    fn widest<'a: 'b>(
+    fn widest<'a: 'b, S: Float>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: &Registers<'b, f32>,
+        accumulators: &Registers<'b, S>,
         first: [Val<'b, i32>; 2],
         rows: &[Row],
         runs: &[u32],
-        epilogue: EpilogueRef<'_, 'a>,
+        epilogue: EpilogueRef<'_, 'a, S>,
     ) {
         match *runs {
             [] => {}
@@ -101,14 +101,14 @@ impl<'b, D: Converted> DirectStore<'b, D> {
     }
 
     /// Writes rows with `run` elements at a time.
-    fn rows<'a: 'b>(
+    fn rows<'a: 'b, S: Float>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: &Registers<'b, f32>,
+        accumulators: &Registers<'b, S>,
         [row, column]: [Val<'b, i32>; 2],
         rows: &[Row],
         run: u32,
-        epilogue: EpilogueRef<'_, 'a>,
+        epilogue: EpilogueRef<'_, 'a, S>,
     ) {
         for (down, columns) in rows {
             let row = row + *down;
@@ -120,14 +120,14 @@ impl<'b, D: Converted> DirectStore<'b, D> {
 
     /// Writes the elements of registers with their columns in the tile, `run` elements at a time. `column` is that of the first
     /// element.
-    fn row<'a: 'b>(
+    fn row<'a: 'b, S: Float>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: &Registers<'b, f32>,
+        accumulators: &Registers<'b, S>,
         [row, column]: [Val<'b, i32>; 2],
         columns: &[(u32, i32)],
         run: u32,
-        epilogue: EpilogueRef<'_, 'a>,
+        epilogue: EpilogueRef<'_, 'a, S>,
     ) {
         let line = self.d.offset(row.cvt::<i64>() * self.pitch + column.cvt::<i64>());
         let sums = self.sums as usize;
@@ -143,7 +143,7 @@ impl<'b, D: Converted> DirectStore<'b, D> {
                         element.iter().map(|(register, _)| accumulators.get(k, *register));
                     let Some(first) = sums.next() else { continue };
                     let second = sums.next().unwrap_or(first);
-                    values.push(epilogue.apply_pair(k, [first, second], at));
+                    values.push(epilogue.of_sums(k, [first, second], at));
                 }
                 store(k, line, right(columns), &values);
             });
@@ -183,17 +183,28 @@ fn entries<'b>(k: &Body<'b, '_>, coord: &DeviceCoord<'b>) -> [Val<'b, i32>; 2] {
 }
 
 /// Stores neighbours, at a multiple of their number: 1, 2, 4, 8 or 16.
-fn store<'b, D: Converted>(
+fn store<'b, D: Converted, S: Float>(
     k: &Body<'b, '_>,
     to: Val<'b, GlobalMut<D>>,
     at: i32,
-    values: &[Val<'b, f32>],
+    values: &[Val<'b, S>],
 ) {
     if let [one] = values
         && !matches!(D::SCALAR, Scalar::I8 | Scalar::U8 | Scalar::I32)
     {
         return to.store(k, at, one.cvt::<D>());
     }
+    if D::SCALAR == Scalar::F64 {
+        let words = values.iter().flat_map(|x| x.bitcast::<Vector<u32, 2>>().lanes());
+        let words: Vec<Val<'b, u32>> = words.collect();
+        if let [x, y, z, w] = words[..] {
+            let to = to.offset(at).ptr_cast::<u32>();
+            to.store_vector(k, 0, Val::pack([x, y, z, w]));
+        }
+        return;
+    }
+    let values: Vec<Val<'b, f32>> = values.iter().map(|value| value.cvt::<f32>()).collect();
+    let values = &values[..];
     let bits = values.len() as u32 * D::SCALAR.bits();
     let words = packed(D::SCALAR, values);
     let [first, ..] = *words else { return };

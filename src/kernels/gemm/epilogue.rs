@@ -3,10 +3,10 @@
 use std::marker::PhantomData;
 
 use crate::ir::builder::{
-    Context, Converted, OnDevice, ParamList, ParamSource, ParamValues, Parameter,
+    Context, Converted, Float, OnDevice, ParamList, ParamSource, ParamValues, Parameter,
 };
 use crate::ir::types::{Rounding, Scalar};
-use crate::ir::{Body, Global, Number, Registers, Val};
+use crate::ir::{Body, Element, Global, Number, Registers, Val};
 use crate::runtime::{ArgList, Argument};
 use crate::tensor::AccumulatorMap;
 
@@ -23,15 +23,18 @@ pub(super) trait EpilogueArgs<E: EpilogueParameter> {
     fn arg<'x, 'b: 'x>(&'x mut self) -> E::Arg<'x, 'b>;
 }
 
-/// The types of C and of D, as one type: the pair of them.
+/// The types of A, of C and of D, as one type: the tuple of them.
 pub trait EpilogueTypes: 'static {
+    /// The type in which the epilogue computes.
+    type Sum: Float;
     /// The type of C.
     type C: Number;
     /// The type of D.
     type D: Converted;
 }
 
-impl<C: Number, D: Converted> EpilogueTypes for (C, D) {
+impl<A: Element, C: Number, D: Converted> EpilogueTypes for (A, C, D) {
+    type Sum = A::Sum;
     type C = C;
     type D = D;
 }
@@ -39,8 +42,8 @@ impl<C: Number, D: Converted> EpilogueTypes for (C, D) {
 crate::params! {
     /// The operands of the epilogue of a configuration.
     pub struct EpilogueParams<T: EpilogueTypes> {
-        pub(super) alpha: f32,
-        pub(super) beta: f32,
+        pub(super) alpha: T::Sum,
+        pub(super) beta: T::Sum,
         pub(super) c: Global<T::C>,
         /// The row pitch and the batch stride of C.
         pub(super) c_strides: [i64; 2],
@@ -49,7 +52,7 @@ crate::params! {
 }
 
 /// An epilogue before its kernel is built.
-pub(super) trait EpilogueForm {
+pub(super) trait EpilogueForm<S: Float> {
     /// Its parameters.
     type Params: EpilogueParameter;
     /// The end of the names of its kernels.
@@ -64,11 +67,13 @@ pub(super) trait EpilogueForm {
         kept: Option<Registers<'a, u32>>,
         args: <Self::Params as Parameter>::At<'a>,
         extents: [Val<'a, i32>; 2],
-    ) -> impl EpilogueMap<'a>;
+    ) -> impl EpilogueMap<'a, S>;
 }
 
 /// Declares the registers of an epilogue, with zeros.
-pub(super) fn kept<'a, F: EpilogueForm>(k: &Body<'a, '_>) -> Option<Registers<'a, u32>> {
+pub(super) fn kept<'a, S: Float, F: EpilogueForm<S>>(
+    k: &Body<'a, '_>,
+) -> Option<Registers<'a, u32>> {
     (F::KEPT > 0).then(|| {
         let kept = k.registers(F::KEPT);
         kept.fill(k, 0);
@@ -77,7 +82,7 @@ pub(super) fn kept<'a, F: EpilogueForm>(k: &Body<'a, '_>) -> Option<Registers<'a
 }
 
 /// An epilogue in a kernel body `'a`, whatever its parameters are: the tiles of a kernel are built once for all of them.
-pub(super) trait EpilogueMap<'a> {
+pub(super) trait EpilogueMap<'a, S: Float> {
     /// As [`AccumulatorMap::is_identity`].
     fn is_identity(&self) -> bool;
 
@@ -88,9 +93,9 @@ pub(super) trait EpilogueMap<'a> {
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        sums: [Val<'b, f32>; 2],
+        sums: [Val<'b, S>; 2],
         coord: [Val<'b, i32>; 3],
-    ) -> Val<'b, f32>
+    ) -> Val<'b, S>
     where
         'a: 'b;
 
@@ -102,20 +107,27 @@ pub(super) trait EpilogueMap<'a> {
     }
 }
 
-/// The epilogue of a kernel body `'a`.
+/// The epilogue of a kernel body `'a`, of sums of type `S`.
 ///
 /// An `i32`, a sum or an element of D, is in an `f32` with the same bits: kernels move the words of both alike. The operations are on
 /// numbers: a sum is converted for them, and the result to D. Without operations, integers are never rounded.
-#[derive(Clone, Copy)]
-pub(super) struct EpilogueRef<'p, 'a> {
-    map: &'p dyn EpilogueMap<'a>,
+pub(super) struct EpilogueRef<'p, 'a, S> {
+    map: &'p dyn EpilogueMap<'a, S>,
     /// The types of sums and of D.
     acc: Scalar,
     d: Scalar,
 }
 
-impl<'p, 'a> EpilogueRef<'p, 'a> {
-    pub(super) fn new(config: &GemmConfig, map: &'p dyn EpilogueMap<'a>) -> Self {
+impl<S> Clone for EpilogueRef<'_, '_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for EpilogueRef<'_, '_, S> {}
+
+impl<'p, 'a, S: Float> EpilogueRef<'p, 'a, S> {
+    pub(super) fn new(config: &GemmConfig, map: &'p dyn EpilogueMap<'a, S>) -> Self {
         EpilogueRef { map, acc: config.acc, d: config.d }
     }
 
@@ -126,12 +138,41 @@ impl<'p, 'a> EpilogueRef<'p, 'a> {
     {
         self.map.finish(k);
     }
-}
 
-impl<'b, 'a: 'b> AccumulatorMap<'b> for EpilogueRef<'_, 'a> {
-    fn is_identity(&self) -> bool {
+    fn leaves_sums(&self) -> bool {
         let is_integer = |scalar| scalar == Scalar::I32;
         self.map.is_identity() && is_integer(self.acc) == is_integer(self.d)
+    }
+
+    /// The element of D for a sum, twice the same, or for a pair of them.
+    pub(super) fn of_sums<'b>(
+        &self,
+        k: &mut Body<'b, '_>,
+        sums: [Val<'b, S>; 2],
+        coord: [Val<'b, i32>; 3],
+    ) -> Val<'b, S>
+    where
+        'a: 'b,
+    {
+        if self.leaves_sums() {
+            return sums[0];
+        }
+        let number = |sum: Val<'b, S>| match self.acc {
+            Scalar::I32 => sum.bitcast::<i32>().cvt::<S>(),
+            _ => sum,
+        };
+        let value = self.map.apply(k, sums.map(number), coord);
+        match self.d {
+            Scalar::I32 => value.cvt_rint::<i32>(Rounding::NearestEven).bitcast(),
+            _ => value,
+        }
+    }
+}
+
+/// Kernels whose stores are of `f32` have such sums: the conversions are none.
+impl<'b, 'a: 'b, S: Float> AccumulatorMap<'b> for EpilogueRef<'_, 'a, S> {
+    fn is_identity(&self) -> bool {
+        self.leaves_sums()
     }
 
     fn has_effects(&self) -> bool {
@@ -153,18 +194,7 @@ impl<'b, 'a: 'b> AccumulatorMap<'b> for EpilogueRef<'_, 'a> {
         sums: [Val<'b, f32>; 2],
         coord: [Val<'b, i32>; 3],
     ) -> Val<'b, f32> {
-        if self.is_identity() {
-            return sums[0];
-        }
-        let number = |sum: Val<'b, f32>| match self.acc {
-            Scalar::I32 => sum.bitcast::<i32>().cvt::<f32>(),
-            _ => sum,
-        };
-        let value = self.map.apply(k, sums.map(number), coord);
-        match self.d {
-            Scalar::I32 => value.cvt_rint::<i32>(Rounding::NearestEven).bitcast(),
-            _ => value,
-        }
+        self.of_sums(k, sums.map(|sum| sum.cvt::<S>()), coord).cvt::<f32>()
     }
 }
 
@@ -177,7 +207,7 @@ impl<T> ConfiguredEpilogue<T> {
     }
 }
 
-impl<T: EpilogueTypes> EpilogueForm for ConfiguredEpilogue<T> {
+impl<T: EpilogueTypes> EpilogueForm<T::Sum> for ConfiguredEpilogue<T> {
     type Params = EpilogueParams<T>;
     const SUFFIX: &'static str = "";
 
@@ -186,7 +216,7 @@ impl<T: EpilogueTypes> EpilogueForm for ConfiguredEpilogue<T> {
         _: Option<Registers<'a, u32>>,
         args: EpilogueParams<T, OnDevice<'a>>,
         extents: [Val<'a, i32>; 2],
-    ) -> impl EpilogueMap<'a> {
+    ) -> impl EpilogueMap<'a, T::Sum> {
         EpilogueOps { ops: self.0, args, extents }
     }
 }
@@ -199,7 +229,7 @@ struct EpilogueOps<'a, T: EpilogueTypes> {
     extents: [Val<'a, i32>; 2],
 }
 
-impl<'a, T: EpilogueTypes> EpilogueMap<'a> for EpilogueOps<'a, T> {
+impl<'a, T: EpilogueTypes> EpilogueMap<'a, T::Sum> for EpilogueOps<'a, T> {
     fn is_identity(&self) -> bool {
         self.ops == Epilogue::default()
     }
@@ -211,9 +241,9 @@ impl<'a, T: EpilogueTypes> EpilogueMap<'a> for EpilogueOps<'a, T> {
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        [sum, _]: [Val<'b, f32>; 2],
+        [sum, _]: [Val<'b, T::Sum>; 2],
         [row, column, batch]: [Val<'b, i32>; 3],
-    ) -> Val<'b, f32>
+    ) -> Val<'b, T::Sum>
     where
         'a: 'b,
     {
@@ -222,26 +252,30 @@ impl<'a, T: EpilogueTypes> EpilogueMap<'a> for EpilogueOps<'a, T> {
         let mut value = if ops.alpha { sum * args.alpha } else { sum };
         if ops.beta {
             let inside = row.lt(m) & column.lt(n);
-            let x = k.if_with(inside, 0.0, |k| {
+            let x = k.if_with(inside, T::Sum::default(), |k| {
                 let [pitch, matrix] = args.c_strides;
                 let at =
                     row.cvt::<i64>() * pitch + column.cvt::<i64>() + batch.cvt::<i64>() * matrix;
-                args.c.load(k, at).cvt::<f32>()
+                args.c.load(k, at).cvt::<T::Sum>()
             });
             value = x.fma(args.beta, value);
         }
         if let Some(bias) = ops.bias {
             let (at, extent) = if bias == Bias::Row { (row, m) } else { (column, n) };
-            let x = k.if_with(at.lt(extent), 0.0, |k| args.bias.load(k, at).cvt::<f32>());
+            let x = k.if_with(at.lt(extent), T::Sum::default(), |k| {
+                args.bias.load(k, at).cvt::<T::Sum>()
+            });
             value += x;
         }
         match ops.activation {
             None => value,
-            Some(Activation::Relu) => value.max(0.0),
+            Some(Activation::Relu) => value.max(T::Sum::default()),
             Some(Activation::Gelu) => {
+                // The hardware's `tanh` is of `f32`.
+                let value = value.cvt::<f32>();
                 // sqrt(2 / pi), and its product with 0.044715.
                 let inner = value * (value * value).fma(0.035_677_407_f32, 0.797_884_6);
-                (value * 0.5) * (inner.tanh_fast() + 1.0)
+                ((value * 0.5) * (inner.tanh_fast() + 1.0)).cvt::<T::Sum>()
             }
         }
     }
@@ -285,30 +319,16 @@ pub(super) struct FusedForm<E, F> {
     param: PhantomData<fn() -> E>,
 }
 
-impl<E, F> FusedForm<E, F>
-where
-    E: EpilogueParameter,
-    F: for<'b> Fn(
-        &mut Body<'b, '_>,
-        [Val<'b, f32>; 2],
-        [Val<'b, i32>; 3],
-        E::At<'b>,
-    ) -> Val<'b, f32>,
-{
+impl<E, F> FusedForm<E, F> {
     pub(super) fn new(apply: F) -> Self {
         FusedForm { apply, param: PhantomData }
     }
 }
 
-impl<E, F> EpilogueForm for FusedForm<E, F>
+impl<S: Float, E, F> EpilogueForm<S> for FusedForm<E, F>
 where
     E: EpilogueParameter,
-    F: for<'b> Fn(
-        &mut Body<'b, '_>,
-        [Val<'b, f32>; 2],
-        [Val<'b, i32>; 3],
-        E::At<'b>,
-    ) -> Val<'b, f32>,
+    F: for<'b> Fn(&mut Body<'b, '_>, [Val<'b, S>; 2], [Val<'b, i32>; 3], E::At<'b>) -> Val<'b, S>,
 {
     type Params = FusedEpilogue<E>;
     const SUFFIX: &'static str = "_fused";
@@ -318,7 +338,7 @@ where
         _: Option<Registers<'a, u32>>,
         args: ParamSource<E>,
         extents: [Val<'a, i32>; 2],
-    ) -> impl EpilogueMap<'a> {
+    ) -> impl EpilogueMap<'a, S> {
         FusedOps { apply: &self.apply, args, extents }
     }
 }
@@ -330,15 +350,10 @@ struct FusedOps<'p, 'a, E, F> {
     extents: [Val<'a, i32>; 2],
 }
 
-impl<'a, E, F> EpilogueMap<'a> for FusedOps<'_, 'a, E, F>
+impl<'a, S: Float, E, F> EpilogueMap<'a, S> for FusedOps<'_, 'a, E, F>
 where
     E: EpilogueParameter,
-    F: for<'b> Fn(
-        &mut Body<'b, '_>,
-        [Val<'b, f32>; 2],
-        [Val<'b, i32>; 3],
-        E::At<'b>,
-    ) -> Val<'b, f32>,
+    F: for<'b> Fn(&mut Body<'b, '_>, [Val<'b, S>; 2], [Val<'b, i32>; 3], E::At<'b>) -> Val<'b, S>,
 {
     fn is_identity(&self) -> bool {
         false
@@ -352,14 +367,14 @@ where
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        sums: [Val<'b, f32>; 2],
+        sums: [Val<'b, S>; 2],
         [row, column, batch]: [Val<'b, i32>; 3],
-    ) -> Val<'b, f32>
+    ) -> Val<'b, S>
     where
         'a: 'b,
     {
         let [m, n] = self.extents;
-        k.if_with(row.lt(m) & column.lt(n), 0.0, |k| {
+        k.if_with(row.lt(m) & column.lt(n), S::default(), |k| {
             let args = self.args.at(k);
             (self.apply)(k, sums, [row, column, batch], args)
         })

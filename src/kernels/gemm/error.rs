@@ -70,7 +70,7 @@ errors! {
             scalar: Scalar,
         } = |f| {
             let small = if *operand == 'D' { ", f8e4m3, f8e5m2, i8, u8" } else { "" };
-            write!(f, "{operand} is of f32, f16, bf16{small} or i32, not of {scalar}")
+            write!(f, "{operand} is of f32, f16, bf16{small} or i32, or of f64 as A and B are, not of {scalar}")
         },
         /// elements of {scalar} need sm_89, and the target is {target}
         SmallFloats { scalar: Scalar, target: Target },

@@ -4,7 +4,7 @@
 //! and of 4 columns, far from each other in the tile, and reads them in vectors, one step along K ahead of the products,
 //! also from one tile to the next: so there are products to do on both sides of a barrier.
 
-use crate::ir::builder::DeviceCoord;
+use crate::ir::builder::{DeviceCoord, Float};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Registers, Shared, Val, Vector, range};
 use crate::tensor::{CpAsyncPipeline, CpAsyncState, wait_for_launch};
@@ -25,7 +25,7 @@ const RUN: u32 = 4;
 const EVERY: u32 = 4;
 
 /// Builds the kernel.
-pub(super) fn build<T: Types, F: EpilogueForm>(
+pub(super) fn build<T: Types, F: EpilogueForm<T::Sum>>(
     config: &GemmConfig,
     form: &F,
 ) -> Result<ThreadsKernel<T, F::Params>, GemmError> {
@@ -79,8 +79,8 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                 missing,
                 sb,
             );
-            let accumulators = k.registers::<f32>(high * wide).named(k, "accumulators");
-            accumulators.fill(k, 0.0);
+            let accumulators = k.registers::<T::Sum>(high * wide).named(k, "accumulators");
+            accumulators.fill(k, T::Sum::default());
             let [down, across] = first_element(k, n / wide).map(|i| (i * RUN).cvt::<i32>());
             let (read_a, read_b) = (sa.offset(down), sb.offset(across));
             let operands = [0, 1].map(|_| (k.registers(high), k.registers(wide)));
@@ -180,9 +180,9 @@ fn load_line(
 }
 
 /// `accumulators += x yᵀ`, row by row and back, so that products after each other share an operand.
-fn multiply(
+fn multiply<S: Float>(
     k: &Body<'_, '_>,
-    accumulators: &Registers<'_, f32>,
+    accumulators: &Registers<'_, S>,
     x: &Registers<'_, f32>,
     y: &Registers<'_, f32>,
 ) {
@@ -191,7 +191,8 @@ fn multiply(
         for j in 0..wide {
             let j = if i % 2 == 0 { j } else { wide - 1 - j };
             let at = wide * i + j;
-            accumulators.set(k, at, x.get(k, i).fma(y.get(k, j), accumulators.get(k, at)));
+            let [x, y] = [x.get(k, i), y.get(k, j)].map(|value| value.cvt::<S>());
+            accumulators.set(k, at, x.fma(y, accumulators.get(k, at)));
         }
     }
 }

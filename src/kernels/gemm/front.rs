@@ -52,7 +52,7 @@ pub struct Gemm<
     B: Element = A,
     C: Number = A,
     D: Converted = C,
-    E: EpilogueParameter = EpilogueParams<(C, D)>,
+    E: EpilogueParameter = EpilogueParams<(A, C, D)>,
 > {
     config: GemmConfig,
     pub(super) kernel: AnyKernel<(A, B, D), E>,
@@ -157,10 +157,10 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
         config: GemmConfig,
         epilogue: impl for<'b> Fn(
             &mut Body<'b, '_>,
-            Val<'b, f32>,
+            Val<'b, A::Sum>,
             [Val<'b, i32>; 3],
             E::At<'b>,
-        ) -> Val<'b, f32>,
+        ) -> Val<'b, A::Sum>,
     ) -> Result<Gemm<A, B, C, D, FusedEpilogue<E>>, GemmError> {
         if config.pairs {
             return Err(GemmError::PairsWithoutEpilogue);
@@ -206,10 +206,10 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
         config: GemmConfig,
         epilogue: impl for<'b> Fn(
             &mut Body<'b, '_>,
-            [Val<'b, f32>; 2],
+            [Val<'b, A::Sum>; 2],
             [Val<'b, i32>; 3],
             E::At<'b>,
-        ) -> Val<'b, f32>,
+        ) -> Val<'b, A::Sum>,
     ) -> Result<Gemm<A, B, C, D, FusedEpilogue<E>>, GemmError> {
         Self::fused::<E>(GemmConfig { pairs: true, ..config }, epilogue)
     }
@@ -218,10 +218,10 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
         config: GemmConfig,
         epilogue: impl for<'b> Fn(
             &mut Body<'b, '_>,
-            [Val<'b, f32>; 2],
+            [Val<'b, A::Sum>; 2],
             [Val<'b, i32>; 3],
             E::At<'b>,
-        ) -> Val<'b, f32>,
+        ) -> Val<'b, A::Sum>,
     ) -> Result<Gemm<A, B, C, D, FusedEpilogue<E>>, GemmError> {
         if config.epilogue != Epilogue::default() {
             return Err(GemmError::TwoEpilogues);
@@ -233,7 +233,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
 impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm<A, B, C, D, E> {
     pub(super) fn build(
         config: GemmConfig,
-        epilogue: &impl EpilogueForm<Params = E>,
+        epilogue: &impl EpilogueForm<A::Sum, Params = E>,
     ) -> Result<Self, GemmError> {
         config.check()?;
         let types: [(char, Scalar, Scalar); 4] = [

@@ -24,7 +24,7 @@ use super::threads::{ThreadsArgs, ThreadsFunction};
 use super::types::Types;
 
 /// The arguments of a launch: A, B and D, and the operands of the epilogue.
-pub struct GemmArgs<'h, A, B = A, C = A, D = C> {
+pub struct GemmArgs<'h, A: Element, B = A, C = A, D = C> {
     /// A, `M x K`: row-major where [`GemmConfig::major_a`] is `Major::K`, the default.
     pub a: &'h Buffer<A>,
     /// B, `K x N`: column-major where [`GemmConfig::major_b`] is `Major::K`, the default, and row-major where it is
@@ -37,9 +37,9 @@ pub struct GemmArgs<'h, A, B = A, C = A, D = C> {
     /// The bias, where the epilogue has one: M or N numbers, for all matrices of a batch.
     pub bias: Option<&'h Buffer<C>>,
     /// The factor of the product, where the epilogue has `alpha`.
-    pub alpha: f32,
+    pub alpha: A::Sum,
     /// The factor of C, where the epilogue has `beta`.
-    pub beta: f32,
+    pub beta: A::Sum,
     /// The rows of the groups, where the configuration is [grouped](GemmConfig::grouped).
     pub groups: Option<GroupRows<'h>>,
     /// The [words](crate::kernels::gemm::RaggedProblem::words) of the products, where the configuration is [ragged](GemmConfig::ragged).
@@ -48,20 +48,20 @@ pub struct GemmArgs<'h, A, B = A, C = A, D = C> {
     pub workspace: Option<&'h mut GemmWorkspace>,
 }
 
-impl<'h, A, B, C, D> GemmArgs<'h, A, B, C, D> {
+impl<'h, A: Element, B, C, D> GemmArgs<'h, A, B, C, D> {
     /// A product without epilogue.
     pub fn new(a: &'h Buffer<A>, b: &'h Buffer<B>, d: &'h mut Buffer<D>) -> Self {
-        let (alpha, beta, c, bias) = (1.0, 0.0, None, None);
+        let (alpha, beta, c, bias) = (A::Sum::from(1.0), A::Sum::default(), None, None);
         GemmArgs { a, b, c, d, bias, alpha, beta, groups: None, products: None, workspace: None }
     }
 
     /// The same with a factor of the product.
-    pub fn alpha(self, alpha: f32) -> Self {
+    pub fn alpha(self, alpha: A::Sum) -> Self {
         GemmArgs { alpha, ..self }
     }
 
     /// The same with the term `beta C`.
-    pub fn beta(self, beta: f32, c: &'h Buffer<C>) -> Self {
+    pub fn beta(self, beta: A::Sum, c: &'h Buffer<C>) -> Self {
         GemmArgs { beta, c: Some(c), ..self }
     }
 
@@ -92,7 +92,7 @@ pub struct GemmFunction<
     B: Element = A,
     C: Number = A,
     D: Converted = C,
-    E: EpilogueParameter = EpilogueParams<(C, D)>,
+    E: EpilogueParameter = EpilogueParams<(A, C, D)>,
 > {
     config: GemmConfig,
     device: Device,
@@ -157,8 +157,8 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm
 pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Converted = C> {
     grid: Grid,
     programmatic: bool,
-    args: AnyArgs<'h, (A, B, D), EpilogueParams<(C, D)>>,
-    epilogue: EpilogueValues<'h, (C, D)>,
+    args: AnyArgs<'h, (A, B, D), EpilogueParams<(A, C, D)>>,
+    epilogue: EpilogueValues<'h, (A, C, D)>,
 }
 
 /// The arguments of a kernel, with its function.
@@ -224,8 +224,8 @@ impl<'h, T: Types, E: EpilogueParameter> RepackedArgs<'h, T, E> {
 
 /// The arguments of the epilogue.
 struct EpilogueValues<'h, T: EpilogueTypes> {
-    alpha: f32,
-    beta: f32,
+    alpha: T::Sum,
+    beta: T::Sum,
     c: &'h Buffer<T::C>,
     c_strides: [i64; 2],
     bias: &'h Buffer<T::C>,
@@ -355,8 +355,10 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
                 return Err(GemmError::EpilogueOperand { operand, needed });
             }
         }
-        let factors =
-            [("`alpha`", ops.alpha, args.alpha != 1.0), ("`beta`", ops.beta, args.beta != 0.0)];
+        let factors = [
+            ("`alpha`", ops.alpha, args.alpha != A::Sum::from(1.0)),
+            ("`beta`", ops.beta, args.beta != A::Sum::default()),
+        ];
         for (operand, possible, given) in factors {
             if given && !possible {
                 return Err(GemmError::EpilogueOperand { operand, needed: false });
@@ -432,7 +434,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
         &'h self,
         strides: &GemmStrides,
         args: &GemmArgs<'h, A, B, C, D>,
-    ) -> EpilogueValues<'h, (C, D)> {
+    ) -> EpilogueValues<'h, (A, C, D)> {
         EpilogueValues {
             alpha: args.alpha,
             beta: args.beta,

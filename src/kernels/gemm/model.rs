@@ -527,7 +527,8 @@ fn share_of_products(config: &GemmConfig) -> f64 {
 
 /// Returns the multiply-accumulates of a type that the tensor cores of an SM do in a cycle.
 fn multiplications(scalar: Scalar) -> f64 {
-    4096.0 / f64::from(scalar.size_bytes())
+    // Those of `f64` are not those of narrower types.
+    if scalar == Scalar::F64 { 128.0 } else { 4096.0 / f64::from(scalar.size_bytes()) }
 }
 
 /// Returns the energy of an operation, relative to one of `bf16` with wide instructions.

@@ -5,8 +5,9 @@
 //! a tile are spread over the steps of another, and the first step of a tile is loaded under the last products of the
 //! one before.
 
+use crate::ir::builder::Accumulator;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, Val, range};
+use crate::ir::{Body, Element, Target, Val, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
     AsyncTile, CpAsyncPipeline, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, RegisterTensor,
@@ -33,13 +34,18 @@ struct Plan {
 
 impl Plan {
     fn new(config: &GemmConfig) -> Result<Plan, GemmError> {
-        let GemmConfig { tile: [m, n, of_tile], schedule, a, b, acc, .. } = *config;
+        let GemmConfig { target, tile: [m, n, of_tile], schedule, a, b, acc, .. } = *config;
         let types = [a, b, acc].map(val_type);
         let [Some(ty_a), Some(ty_b), Some(sums)] = types else {
             return Err(GemmError::Inputs { schedule, a, b, acc });
         };
-        let depth = 256 / a.bits();
-        let atom = MmaAtom::new(MmaSync::new([16, 8, depth], ty_a, ty_b, sums))?;
+        // Of `f64`, newer targets multiply more rows at a time.
+        let [rows, depth] = match (a, target.offers(Target::SM_90)) {
+            (Scalar::F64, true) => [16, 8],
+            (Scalar::F64, false) => [8, 4],
+            _ => [16, 256 / a.bits()],
+        };
+        let atom = MmaAtom::new(MmaSync::new([rows, 8, depth], ty_a, ty_b, sums))?;
         let [rows, columns] = config.warp_tile();
         let warps = [m / rows, n / columns];
         // The columns of a warp are next to each other.
@@ -61,7 +67,7 @@ impl Plan {
 }
 
 /// Builds the kernel.
-pub(super) fn build<T: Types, F: EpilogueForm>(
+pub(super) fn build<T: Types, F: EpilogueForm<T::Sum>>(
     config: &GemmConfig,
     form: &F,
 ) -> Result<ThreadsKernel<T, F::Params>, GemmError> {
@@ -94,19 +100,23 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
             let thr = plan.mma.slice(thread);
             let from_a = plan.loads[0].ring(k, thread, &sa);
             let from_b = plan.loads[1].ring(k, thread, &sb);
-            let accumulators = thr.fragment_c::<f32>(k, shape!(m, n));
+            let accumulators = thr.fragment_c::<T::Sum>(k, shape!(m, n));
             let integers =
                 (config.acc == Scalar::I32).then(|| thr.fragment_c::<i32>(k, shape!(m, n)));
             match &integers {
                 Some(integers) => integers.fill(k, 0),
-                None => accumulators.fill(k, 0.0),
+                None => accumulators.fill(k, T::Sum::default()),
             }
             // The operands of two steps: while one is multiplied, the next is loaded.
-            let words = [0, 1].map(|_| {
-                (
+            let words = [0, 1].map(|_| match config.a {
+                Scalar::F64 => Fragments::Doubles(
+                    thr.fragment_a(k, shape!(m, plan.depth)),
+                    thr.fragment_b(k, shape!(n, plan.depth)),
+                ),
+                _ => Fragments::Words(
                     thr.fragment_words(k, Operand::A, shape!(m, plan.depth)),
                     thr.fragment_words(k, Operand::B, shape!(n, plan.depth)),
-                )
+                ),
             });
             let operands = (from_a, from_b);
             wait_for_launch(k, config.programmatic, [copy_a.address(), copy_b.address()]);
@@ -158,10 +168,10 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                             false => next(k),
                         }
                     }
-                    let (a, b) = &words[step as usize % 2];
+                    let operands = &words[step as usize % 2];
                     match &integers {
-                        Some(integers) => plan.mma.gemm_sync(k, integers, a, b),
-                        None => plan.mma.gemm_sync(k, &accumulators, a, b),
+                        Some(integers) => operands.multiply(k, &plan.mma, integers),
+                        None => operands.multiply(k, &plan.mma, &accumulators),
                     }
                 }
                 pipe.next(state)
@@ -185,17 +195,45 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
     }))
 }
 
-/// The operands of a step, in registers that alternate between even and odd steps.
+/// A and B of a step in registers: words that elements share, or elements of 64 bits.
+enum Fragments<'b> {
+    Words(RegisterTensor<'b, u32>, RegisterTensor<'b, u32>),
+    Doubles(RegisterTensor<'b, f64>, RegisterTensor<'b, f64>),
+}
+
+impl Fragments<'_> {
+    fn multiply<S: Accumulator>(
+        &self,
+        k: &Body<'_, '_>,
+        mma: &TiledMma,
+        accumulators: &RegisterTensor<'_, S>,
+    ) {
+        match self {
+            Fragments::Words(a, b) => mma.gemm_sync(k, accumulators, a, b),
+            Fragments::Doubles(a, b) => mma.gemm_sync(k, accumulators, a, b),
+        }
+    }
+}
+
+/// Loads the operands of a step, in registers that alternate between even and odd steps.
 fn load<'b, A: Element, B: Element>(
     k: &Body<'b, '_>,
     (a, b): &(MatrixRing<'_, 'b, A>, MatrixRing<'_, 'b, B>),
     stage: Val<'b, i32>,
     step: u32,
-    words: &[(RegisterTensor<'_, u32>, RegisterTensor<'_, u32>); 2],
+    fragments: &[Fragments<'_>; 2],
 ) {
-    let (to_a, to_b) = &words[step as usize % 2];
-    a.stage(stage).load(k, step, to_a);
-    b.stage(stage).load(k, step, to_b);
+    let (a, b) = (a.stage(stage), b.stage(stage));
+    match &fragments[step as usize % 2] {
+        Fragments::Words(to_a, to_b) => {
+            a.load(k, step, to_a);
+            b.load(k, step, to_b);
+        }
+        Fragments::Doubles(to_a, to_b) => {
+            a.load(k, step, to_a);
+            b.load(k, step, to_b);
+        }
+    }
 }
 
 /// The offsets of a thread's accumulators, in the order of their registers, from the first one: rows and columns.

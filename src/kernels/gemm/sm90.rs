@@ -5,7 +5,7 @@
 //! (ping-pong). Thread blocks are persistent, and every role walks the same tiles in the same order.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
-use crate::ir::builder::{Accumulator, OnDevice};
+use crate::ir::builder::{Accumulator, Float, OnDevice};
 use crate::ir::op::BarrierForm;
 use crate::ir::types::Scalar;
 use crate::ir::{
@@ -293,7 +293,7 @@ impl Plan {
     }
 
     /// Builds the kernel.
-    pub(super) fn build<T: Types, F: EpilogueForm>(
+    pub(super) fn build<T: Types, F: EpilogueForm<T::Sum>>(
         &self,
         form: &F,
     ) -> Result<Sm90Kernel<T, F::Params>, GemmError> {
@@ -307,7 +307,7 @@ impl Plan {
                     &name,
                     target,
                     |k, (ab, Params { sizes, epilogue }, d)| {
-                        let epilogue = form.map(kept::<F>(k), epilogue, sizes.extents);
+                        let epilogue = form.map(kept::<T::Sum, F>(k), epilogue, sizes.extents);
                         let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
                         self.body::<T>(
                             k,
@@ -325,7 +325,7 @@ impl Plan {
                     &name,
                     target,
                     |k, (ab, Params { sizes, epilogue }, (d, split))| {
-                        let epilogue = form.map(kept::<F>(k), epilogue, sizes.extents);
+                        let epilogue = form.map(kept::<T::Sum, F>(k), epilogue, sizes.extents);
                         let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
                         self.body::<T>(
                             k,
@@ -408,7 +408,7 @@ impl Plan {
     fn body<'a, T: Types>(
         &self,
         k: &mut Body<'a, '_>,
-        (sizes, epilogue): (&Sizes<'a>, EpilogueRef<'_, 'a>),
+        (sizes, epilogue): (&Sizes<'a>, EpilogueRef<'_, 'a, T::Sum>),
         input: &Input<'_, 'a, T::A, T::B>,
         output: Output<'a, T>,
         split: Option<&SplitArgs<'a>>,
@@ -517,10 +517,10 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
 }
 
 /// A consumer warp group: multiplies, and writes its rows of D.
-struct Consumer<'p, 'a, 'b, D: Element> {
+struct Consumer<'p, 'a, 'b, D: Element, S: Float> {
     plan: &'p Plan,
     sizes: &'p Sizes<'a>,
-    epilogue: EpilogueRef<'p, 'a>,
+    epilogue: EpilogueRef<'p, 'a, S>,
     split: Option<&'p SplitArgs<'a>>,
     threads: Threads<'b>,
     pipe: TmaPipeline<'b>,
@@ -528,7 +528,7 @@ struct Consumer<'p, 'a, 'b, D: Element> {
     store: ThrStore<'p, 'b, D>,
 }
 
-impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
+impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
     /// Cooperative: all groups share each tile.
     fn consume(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
         parts.for_each(k, self.pipe.consumer(k), |k, part, state| {
@@ -625,10 +625,10 @@ impl<'a: 'b, 'b, D: Element> Consumer<'_, 'a, 'b, D> {
         state
     }
 
-    fn accumulators<'c, S: Accumulator + Element>(
+    fn accumulators<'c, R: Accumulator + Element>(
         &self,
         k: &Body<'c, '_>,
-    ) -> RegisterTensor<'c, S> {
+    ) -> RegisterTensor<'c, R> {
         let Plan { config, mma, .. } = self.plan;
         let [_, columns] = config.mma_tile();
         mma.slice(0).fragment_c(k, shape!(config.rows_of_products(), columns))

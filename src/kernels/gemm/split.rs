@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::ir::builder::OnDevice;
+use crate::ir::builder::{Float, OnDevice};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, GlobalMut, NamedBarrier, Registers, Val, Vector, WARP, range};
 use crate::runtime::{AtLaunch, Buffer, Device, Grid};
@@ -27,7 +27,7 @@ crate::params! {
 /// The workspace in a kernel body.
 pub(super) type SplitArgs<'a> = SplitParams<OnDevice<'a>>;
 
-/// Elements of a vector of accumulators.
+/// Words of a vector of accumulators.
 const VECTOR: u32 = 4;
 /// Vectors that a thread loads at a time.
 const BATCH: u32 = 8;
@@ -48,12 +48,12 @@ pub(super) struct Threads<'b> {
 impl<'b> Parts<'b> {
     /// Runs `write` with the accumulators of a whole tile. Threads that have a part of one write theirs to the workspace. The
     /// last ones to do so sum those of all parts, in the order of K, and run `write`.
-    pub(super) fn sum<'a: 'b>(
+    pub(super) fn sum<'a: 'b, S: Float>(
         &self,
         k: &mut Body<'b, '_>,
         args: Option<&SplitArgs<'a>>,
         part: Part<'b>,
-        (threads, accumulators): (Threads<'b>, &Registers<'b, f32>),
+        (threads, accumulators): (Threads<'b>, &Registers<'b, S>),
         write: impl for<'c> FnOnce(&mut Body<'c, 'b>),
     ) {
         let k: &mut Body<'b, '_> = &mut k.rescoped();
@@ -71,17 +71,18 @@ impl<'b> Parts<'b> {
 impl<'b> Threads<'b> {
     /// Writes accumulators to their slot in the workspace. Returns true in the last threads to do so: in their accumulators
     /// are the sums of all parts then.
-    fn sum<'a: 'b>(
+    fn sum<'a: 'b, S: Float>(
         self,
         k: &mut Body<'b, '_>,
         args: &SplitArgs<'a>,
         slots: Slots<'b>,
-        accumulators: &Registers<'_, f32>,
+        accumulators: &Registers<'_, S>,
     ) -> Val<'b, bool> {
         let Threads { group, groups, count, barrier, acc } = self;
         let Slots { number, count: parts, .. } = slots;
         let thread = k.thread_idx().x % count;
-        let size = i64::from(accumulators.len() * count);
+        let words = S::SCALAR.size_bytes() / 4;
+        let size = i64::from(accumulators.len() * words * count);
         let first = (slots.first * groups + group).cvt::<i64>() * size;
         let first = args.partials.offset(first + (thread * VECTOR).cvt::<i64>());
         let step = size * i64::from(slots.step * groups);
@@ -111,35 +112,56 @@ impl<'b> Threads<'b> {
 }
 
 /// The accumulators of a thread, in registers and in a slot, where vector `i` of all threads is contiguous.
-struct Accumulators<'r, 'b> {
-    of: &'r Registers<'b, f32>,
+struct Accumulators<'r, 'b, S> {
+    of: &'r Registers<'b, S>,
     threads: u32,
     acc: Scalar,
 }
 
-impl Accumulators<'_, '_> {
-    fn vectors(&self) -> impl Iterator<Item = (u32, i32)> + use<> {
-        let step = VECTOR * self.threads;
-        (0..self.of.len() / VECTOR).map(move |i| (VECTOR * i, (i * step).cast_signed()))
+impl<S: Float> Accumulators<'_, '_, S> {
+    /// The first accumulator of each vector, and the place of the vector in the slot.
+    fn vectors(&self) -> impl Iterator<Item = (u32, i32)> + use<S> {
+        let (step, each) = (VECTOR * self.threads, Self::of_vector());
+        (0..self.of.len() / each).map(move |i| (each * i, (i * step).cast_signed()))
+    }
+
+    /// Accumulators of a vector.
+    fn of_vector() -> u32 {
+        VECTOR * 4 / S::SCALAR.size_bytes()
     }
 
     fn store(&self, k: &Body<'_, '_>, to: Val<'_, GlobalMut<f32>>) {
+        let to = to.ptr_cast::<u32>();
         for (first, at) in self.vectors() {
-            let four = [0, 1, 2, 3].map(|lane| self.of.get(k, first + lane));
-            let four: Val<'_, Vector<f32, 4>> = Val::pack(four);
-            to.store_vector(k, at, four);
+            let some = (first..first + Self::of_vector()).map(|i| self.of.get(k, i));
+            let words: Vec<Val<'_, u32>> = match S::SCALAR {
+                Scalar::F64 => some.flat_map(|x| x.bitcast::<Vector<u32, 2>>().lanes()).collect(),
+                _ => some.map(|x| x.bitcast()).collect(),
+            };
+            if let [x, y, z, w] = words[..] {
+                to.store_vector(k, at, Val::pack([x, y, z, w]));
+            }
         }
     }
 
     /// Loads those of a slot, or adds them.
     fn load(&self, k: &Body<'_, '_>, from: Val<'_, GlobalMut<f32>>, add: bool) {
+        let from = from.ptr_cast::<u32>();
         for (first, at) in self.vectors() {
-            if first > 0 && first % (VECTOR * BATCH) == 0 {
+            if first > 0 && first % (Self::of_vector() * BATCH) == 0 {
                 // The assembler moves no load above it. All at once, they would take too many registers.
                 k.bar_warp(WARP);
             }
-            let four: Val<'_, Vector<f32, 4>> = from.load_vector(k, at);
-            for (i, part) in (first..).zip(four.lanes()) {
+            let four: Val<'_, Vector<u32, 4>> = from.load_vector(k, at);
+            let [x, y, z, w] = four.lanes();
+            let parts: Vec<Val<'_, S>> = match S::SCALAR {
+                Scalar::F64 => [[x, y], [z, w]]
+                    .into_iter()
+                    .map(|words| Val::<Vector<u32, 2>>::pack(words).bitcast())
+                    .collect(),
+                _ => [x, y, z, w].into_iter().map(|word| word.bitcast()).collect(),
+            };
+            for (i, part) in (first..).zip(parts) {
                 let sum = match (add, self.acc) {
                     (false, _) => part,
                     (true, Scalar::I32) => {

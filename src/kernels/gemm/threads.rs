@@ -37,14 +37,14 @@ type SplitWhole<T, E> = (Params<T>, E, SplitParams);
 
 /// Makes the epilogue in the body `'b` of a kernel, for the rows and columns of D. The bodies of kernels are compiled once for
 /// all epilogues.
-pub(super) type MakeEpilogue<'f, 'b> =
-    &'f dyn Fn([Val<'b, i32>; 2]) -> Box<dyn EpilogueMap<'b> + 'f>;
+pub(super) type MakeEpilogue<'f, 'b, S> =
+    &'f dyn Fn([Val<'b, i32>; 2]) -> Box<dyn EpilogueMap<'b, S> + 'f>;
 
 /// The body of a kernel for elements of these types.
 pub(super) type ThreadsBody<T> = dyn for<'b> Fn(
     &mut Body<'b, 'b>,
     Params<T, OnDevice<'b>>,
-    MakeEpilogue<'_, 'b>,
+    MakeEpilogue<'_, 'b, <T as Types>::Sum>,
     Option<&SplitArgs<'b>>,
 );
 
@@ -56,7 +56,7 @@ pub(super) enum ThreadsKernel<T: Types, E: EpilogueParameter> {
 
 impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
     /// Builds the kernel with this body, for `blocks` resident thread blocks of an SM.
-    pub(super) fn build<F: EpilogueForm<Params = E>>(
+    pub(super) fn build<F: EpilogueForm<T::Sum, Params = E>>(
         config: &GemmConfig,
         form: &F,
         blocks: u32,
@@ -71,8 +71,8 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
                 &name,
                 target,
                 |k, (args, epilogue, split)| {
-                    let kept = kept::<F>(k);
-                    let map = |limits| -> Box<dyn EpilogueMap<'_> + '_> {
+                    let kept = kept::<T::Sum, F>(k);
+                    let map = |limits| -> Box<dyn EpilogueMap<'_, T::Sum> + '_> {
                         Box::new(form.map(kept, epilogue.clone(), limits))
                     };
                     body(k, args, &map, Some(&split));
@@ -84,8 +84,8 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
                 &name,
                 target,
                 |k, (args, epilogue)| {
-                    let kept = kept::<F>(k);
-                    let map = |limits| -> Box<dyn EpilogueMap<'_> + '_> {
+                    let kept = kept::<T::Sum, F>(k);
+                    let map = |limits| -> Box<dyn EpilogueMap<'_, T::Sum> + '_> {
                         Box::new(form.map(kept, epilogue.clone(), limits))
                     };
                     body(k, args, &map, None);

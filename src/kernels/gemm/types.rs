@@ -1,18 +1,21 @@
 //! The types of elements in memory and in instructions.
 
-use crate::ir::builder::Converted;
+use crate::ir::builder::{Accumulator, Converted, Float};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element};
 use crate::tensor::{RegisterTensor, ValType};
 
 /// The types of the elements of A, B and D in memory, as one type: the tuple of them.
 pub(super) trait Types: 'static {
+    /// The type in which sums are stored and epilogues compute.
+    type Sum: Float + Accumulator + From<f32>;
     type A: Element;
     type B: Element;
     type D: Converted;
 }
 
 impl<A: Element, B: Element, D: Converted> Types for (A, B, D) {
+    type Sum = A::Sum;
     type A = A;
     type B = B;
     type D = D;
@@ -27,6 +30,7 @@ pub(super) fn val_type(scalar: Scalar) -> Option<ValType> {
         Scalar::F32 => ValType::F32,
         Scalar::F8E4M3 => ValType::E4M3,
         Scalar::F8E5M2 => ValType::E5M2,
+        Scalar::F64 => ValType::F64,
         Scalar::I32 => ValType::S32,
         Scalar::I8 => ValType::S8,
         Scalar::U8 => ValType::U8,
@@ -38,15 +42,16 @@ pub(super) fn val_type(scalar: Scalar) -> Option<ValType> {
 pub(super) const fn accumulator_of(input: Scalar) -> Scalar {
     match input {
         Scalar::I8 | Scalar::U8 => Scalar::I32,
+        Scalar::F64 => Scalar::F64,
         _ => Scalar::F32,
     }
 }
 
 /// Sets `to` to the bits of integers: the form in which kernels have all sums.
-pub(super) fn keep_bits(
+pub(super) fn keep_bits<S: Element>(
     k: &Body<'_, '_>,
     from: &RegisterTensor<'_, i32>,
-    to: &RegisterTensor<'_, f32>,
+    to: &RegisterTensor<'_, S>,
 ) {
     let (from, to) = (from.variables(), to.variables());
     for i in 0..from.len() {

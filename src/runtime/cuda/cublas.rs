@@ -224,10 +224,11 @@ impl Handles {
         let (inputs, output) = types(matmul)?;
         let compute = match matmul.inputs {
             Scalar::Tf32 => blas::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+            Scalar::F64 => blas::cublasComputeType_t::CUBLAS_COMPUTE_64F,
             Scalar::I8 => blas::cublasComputeType_t::CUBLAS_COMPUTE_32I,
             _ => blas::cublasComputeType_t::CUBLAS_COMPUTE_32F,
         };
-        let (alpha, beta) = (one(matmul), 0u32);
+        let (alpha, beta) = (one(matmul), 0u64);
         let operation = |operand: Operand| match operand {
             Operand::Transposed => blas::cublasOperation_t::CUBLAS_OP_T,
             Operand::AsStored => blas::cublasOperation_t::CUBLAS_OP_N,
@@ -462,6 +463,7 @@ impl Descriptors {
             blas::cudaDataType::CUDA_R_16F => lt::cudaDataType::CUDA_R_16F,
             blas::cudaDataType::CUDA_R_8F_E4M3 => lt::cudaDataType::CUDA_R_8F_E4M3,
             blas::cudaDataType::CUDA_R_8F_E5M2 => lt::cudaDataType::CUDA_R_8F_E5M2,
+            blas::cudaDataType::CUDA_R_64F => lt::cudaDataType::CUDA_R_64F,
             blas::cudaDataType::CUDA_R_8I => lt::cudaDataType::CUDA_R_8I,
             blas::cudaDataType::CUDA_R_32I => lt::cudaDataType::CUDA_R_32I,
             _ => lt::cudaDataType::CUDA_R_32F,
@@ -471,10 +473,12 @@ impl Descriptors {
         let mut made = Descriptors { product: ptr::null_mut(), layouts: [ptr::null_mut(); 3] };
         let compute = match matmul.inputs {
             Scalar::Tf32 => lt::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+            Scalar::F64 => lt::cublasComputeType_t::CUBLAS_COMPUTE_64F,
             Scalar::I8 => lt::cublasComputeType_t::CUBLAS_COMPUTE_32I,
             _ => lt::cublasComputeType_t::CUBLAS_COMPUTE_32F,
         };
         let scale = match matmul.inputs {
+            Scalar::F64 => lt::cudaDataType::CUDA_R_64F,
             Scalar::I8 => lt::cudaDataType::CUDA_R_32I,
             _ => lt::cudaDataType::CUDA_R_32F,
         };
@@ -546,9 +550,13 @@ impl Drop for Descriptors {
 }
 
 /// Returns the types of the inputs and of the output in memory.
-/// The bits of the factor 1, in the type of the accumulators.
-fn one(matmul: &Matmul) -> u32 {
-    if matmul.inputs == Scalar::I8 { 1 } else { 1f32.to_bits() }
+/// The bits of the factor 1 in the type of the accumulators, in the lowest bytes.
+fn one(matmul: &Matmul) -> u64 {
+    match matmul.inputs {
+        Scalar::I8 => 1,
+        Scalar::F64 => 1f64.to_bits(),
+        _ => 1f32.to_bits().into(),
+    }
 }
 
 fn types(matmul: &Matmul) -> Result<(blas::cudaDataType, blas::cudaDataType), CublasError> {
@@ -558,6 +566,7 @@ fn types(matmul: &Matmul) -> Result<(blas::cudaDataType, blas::cudaDataType), Cu
         Scalar::F32 => Ok(blas::cudaDataType::CUDA_R_32F),
         Scalar::F8E4M3 => Ok(blas::cudaDataType::CUDA_R_8F_E4M3),
         Scalar::F8E5M2 => Ok(blas::cudaDataType::CUDA_R_8F_E5M2),
+        Scalar::F64 => Ok(blas::cudaDataType::CUDA_R_64F),
         Scalar::I8 => Ok(blas::cudaDataType::CUDA_R_8I),
         Scalar::I32 => Ok(blas::cudaDataType::CUDA_R_32I),
         scalar => Err(CublasError::UnsupportedType { scalar }),

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use crate::ir::builder::Converted;
 use crate::ir::op::MatrixOrder;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Shared, Val, Vector};
@@ -20,7 +21,7 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 /// A thread must have a multiple of four words in a tile of the `TiledMma`: B of an instruction with 8 columns has
 /// two, so the tile is twice as wide as the atoms. A tile that is contiguous along M or N is transposed on the way;
 /// `ldmatrix` does so with elements of 16 bits, and those of `tf32` are loaded one by one. Elements of 8 bits are
-/// contiguous along K.
+/// contiguous along K. Those of `f64` have no words: a load is of an element, to registers of `f64`.
 ///
 /// ```
 /// use tilewright::ir::{Kernel, Target, bf16};
@@ -80,7 +81,7 @@ impl MatrixLoad {
     /// Loads of `extent` rows of A or columns of B, in a tile that is contiguous along `major`.
     ///
     /// # Errors
-    /// The instruction is not one of `mma.sync` on elements of 16 bits, `tf32`, or 8 bits along K; a tile of `mma` does not divide
+    /// The instruction is not one of `mma.sync` on elements of 16 bits, `tf32`, `f64`, or 8 bits along K; a tile of `mma` does not divide
     /// `extent`, or a thread has no whole number of four words in it.
     pub fn new(
         mma: &TiledMma,
@@ -106,6 +107,7 @@ impl MatrixLoad {
         let MmaOp::Sync(MmaSync { a, .. }) = op else { return Err(none()) };
         let transposed = major == Major::Mn;
         let (dtype, form) = match a {
+            ValType::F64 => (Scalar::F64, Form::Words),
             ValType::F16 => (Scalar::F16, Form::Matrices { transposed }),
             ValType::Bf16 => (Scalar::Bf16, Form::Matrices { transposed }),
             ValType::Tf32 if transposed => (Scalar::F32, Form::Words),
@@ -120,7 +122,7 @@ impl MatrixLoad {
             Form::Matrices { transposed } => {
                 (CopyOp::LdMatrix { matrices: Matrices::X4, transposed }, 4)
             }
-            Form::Words => (CopyOp::Universal { bits: 32 }, 1),
+            Form::Words => (CopyOp::Universal { bits: dtype.bits() }, 1),
         };
         let atom = CopyAtom::new(atom).map_err(|_| none())?;
         let copy = TiledCopy::of_operand(atom, dtype, mma, operand).map_err(|error| error.kind)?;
@@ -133,7 +135,7 @@ impl MatrixLoad {
         // (thread, (value of the load, rest), tiles along MN, 1) and (thread, value of the instruction, along MN, 1).
         let loaded = copy.tidfrg(&matrix, Side::Destination)?;
         let multiplied = mma.parts(operand, &matrix)?;
-        let per_word = i64::from(32 / dtype.bits());
+        let per_word = i64::from(32 / dtype.bits()).max(1);
         let threads = i64::from(mma.size()?);
         let size = |layout: &Layout, mode: &[usize]| layout.get(mode)?.size()?.to_static();
         let (values, tiles) = (size(&loaded, &[1])?, size(&loaded, &[2])?);
@@ -288,11 +290,11 @@ impl MatrixLoad {
 
     /// Loads the words of one step along K from its part (V, MN) in shared memory to registers (V, MN, 1).
     #[track_caller]
-    pub fn load<'b, T: Element>(
+    pub fn load<'b, T: Element, W: Converted>(
         &self,
         k: &Body<'b, '_>,
         part: &SharedTensor<'b, T>,
-        to: &RegisterTensor<'_, u32>,
+        to: &RegisterTensor<'_, W>,
     ) {
         if let Some(addresses) = self.addresses(k, part) {
             self.load_from(k, &addresses, to);
@@ -300,11 +302,11 @@ impl MatrixLoad {
     }
 
     #[track_caller]
-    fn load_from<'b>(
+    fn load_from<'b, W: Converted>(
         &self,
         k: &Body<'b, '_>,
         addresses: &[Address<'b>],
-        to: &RegisterTensor<'_, u32>,
+        to: &RegisterTensor<'_, W>,
     ) {
         if to.poisoned {
             return;
@@ -316,14 +318,15 @@ impl MatrixLoad {
                 Form::Matrices { transposed: true } => matrices.ldmatrix(k, at, MatrixOrder::Trans),
                 Form::Matrices { transposed: false } => matrices.ldmatrix(k, at, MatrixOrder::Rows),
                 Form::Words => {
-                    let word = base.ptr_cast::<u32>().load(k, bytes / 4);
+                    let word =
+                        base.ptr_cast::<W>().load(k, bytes / i64::from(W::SCALAR.size_bytes()));
                     registers.iter().for_each(|register| words.set(k, *register, word));
                     continue;
                 }
             };
             let four = four.bitcast::<Vector<u32, 4>>().lanes();
             for (word, register) in four.into_iter().zip(registers) {
-                words.set(k, *register, word);
+                words.set(k, *register, word.cvt::<W>());
             }
         }
     }
@@ -355,7 +358,7 @@ impl<'b, T: Element> MatrixRing<'_, 'b, T> {
     /// Loads the words of a step along K to registers (V, MN, 1). A step that a stage does not have is an error of the
     /// build.
     #[track_caller]
-    pub fn load(&self, k: &Body<'b, '_>, step: u32, to: &RegisterTensor<'_, u32>) {
+    pub fn load<W: Converted>(&self, k: &Body<'b, '_>, step: u32, to: &RegisterTensor<'_, W>) {
         let _call = k.call();
         let Some(step) = self.steps.get(step as usize) else {
             // A ring without steps stands for a ring that could not be made.
