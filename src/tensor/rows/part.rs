@@ -163,6 +163,15 @@ impl<'b> RowPart<'b> {
         RowPart { thread: self.thread + number * at_once, end_thread, ..*self }
     }
 
+    /// Returns the part that has every `count`-th vector of a thread, from its vector `first` on, of the thread `threads` threads further.
+    /// It has no single elements.
+    #[track_caller]
+    pub(crate) fn every(&self, count: u32, [threads, first]: [Val<'b, i32>; 2]) -> RowPart<'b> {
+        let thread = self.thread + threads + first * self.tile.sharers() as i32;
+        let tile = RowTile { team: self.tile.team * count, ..self.tile };
+        RowPart { tile, thread, ..*self }
+    }
+
     /// Returns the part of a row that has no elements unless `holds`.
     #[track_caller]
     pub(crate) fn only_if(&self, holds: Val<'b, bool>) -> RowPart<'b> {
@@ -177,7 +186,7 @@ impl<'b> RowPart<'b> {
 
     /// Returns true if the row has the thread's vector `number`.
     #[track_caller]
-    pub(super) fn has_vector(&self, number: u32) -> Val<'b, bool> {
+    pub(crate) fn has_vector(&self, number: u32) -> Val<'b, bool> {
         (self.thread + (number * self.tile.sharers()) as i32).lt(self.vectors)
     }
 
