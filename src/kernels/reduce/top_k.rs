@@ -22,7 +22,7 @@ pub struct TopKConfig {
     pub rows: RowConfig,
     /// The number of elements of the result of a row: 1 to [`MAX`](TopKConfig::MAX).
     pub count: u32,
-    /// The groups of a lane's vectors: 8, 16 or 32. A lane keeps the maximum of each, and reads only groups with large ones again.
+    /// The groups of a lane's vectors: 8 or 16. A lane keeps the maximum of each, and reads only groups with large ones again.
     pub groups: u32,
 }
 
@@ -84,7 +84,7 @@ impl TopKConfig {
         } else if vectors * self.rows.tile.vector(input) > 32 {
             "a thread holds at most 32 elements"
         } else if !GROUPS.contains(&self.groups) || !self.groups.is_multiple_of(vectors) {
-            "a lane's vectors are 8, 16 or 32 groups, a multiple of those it holds"
+            "a lane's vectors are 8 or 16 groups, a multiple of those it holds"
         } else {
             return Ok(());
         };
@@ -93,10 +93,10 @@ impl TopKConfig {
 }
 
 /// The values of [`TopKConfig::groups`].
-const GROUPS: [u32; 3] = [16, 8, 32];
+const GROUPS: [u32; 2] = [16, 8];
 
 /// The name of the configuration: the number of elements, the name of [`RowConfig`], and the groups unless they are 16:
-/// `top_8_32x4_rows4`, `top_8_128x4_groups32`.
+/// `top_8_32x4_rows4`, `top_8_128x4_groups8`.
 impl fmt::Display for TopKConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "top_{}_{}", self.count, self.rows)?;
@@ -245,14 +245,14 @@ impl<T: Converted> TopKFunction<T> {
 }
 
 /// The vectors of each lane are `groups` groups: vector `i` is in group `i % groups`. A warp reads its vectors and keeps the maximum of
-/// each group. The bound is about the `count`-th largest of all maxima, so only groups with a larger maximum have elements of the
-/// result. The lanes share these groups, read them again and add their elements above the bound to the candidates. In the end the warps
+/// each group. The bound is about the `count`-th largest of these maxima or of maxima of them, so only groups with a larger maximum
+/// have elements of the result. The lanes share these groups, read them again and add their elements above the bound to the candidates. In the end the warps
 /// of a row sort their candidates and merge them in pairs.
 fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TopKConfig { rows: RowConfig { target, tile }, count, groups } = *config;
     let name = format!("{config}_{}", T::SCALAR);
-    // 48 registers for each thread, or 64 or 96.
-    let threads = [1280, 1024, 640][groups.ilog2().clamp(3, 5) as usize - 3];
+    // 48 registers for each thread, or 64.
+    let threads = if groups == 8 { 1280 } else { 1024 };
     Kernel::<Params<T>>::build_with(
         tile.options().min_blocks_per_sm((threads / tile.threads).max(1)),
         &name,
@@ -280,7 +280,10 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
                 }
             });
             let maxima: Vec<_> = maxima.iter().map(|max| max.get(k)).collect();
-            best.start::<T>(k, &maxima, columns);
+            // Of four times as many maxima as elements of the result, the bound is hardly lower than of more.
+            let each = count.div_ceil(8).next_power_of_two().min(groups) as usize;
+            let of = |i| maxima.iter().skip(i).step_by(each).copied().reduce(|a, b| a.max(b));
+            best.start::<T>(k, &(0..each).filter_map(of).collect::<Vec<_>>(), columns);
             let (bound, lane) = (best.bound(k).0, k.lane_id());
             let queue = k.shared::<i32>(tile.threads * groups).offset(warp * (32 * groups) as i32);
             let queued = (0..).zip(&maxima).fold(k.constant(0u32), |len, (group, max)| {
