@@ -179,6 +179,12 @@ impl<'b> RowPart<'b> {
         RowPart { vectors, columns, ..*self }
     }
 
+    /// Returns true in the first thread of those that share the row.
+    #[track_caller]
+    pub(crate) fn is_first_thread(&self) -> Val<'b, bool> {
+        self.thread.eq(0)
+    }
+
     /// Returns the number of single elements of the thread.
     fn end_count(&self) -> u32 {
         if self.head.is_some() { (2 * self.vector).div_ceil(self.tile.sharers()) } else { 0 }
