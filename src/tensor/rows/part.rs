@@ -163,8 +163,8 @@ impl<'b> RowPart<'b> {
         RowPart { thread: self.thread + number * at_once, end_thread, ..*self }
     }
 
-    /// Returns the part that has every `count`-th vector of a thread, from its vector `first` on, of the thread `threads` threads further.
-    /// It has no single elements.
+    /// Returns the part of the thread that is `threads` threads further, with every `count`-th of its vectors from number `first` on, and
+    /// without single elements.
     #[track_caller]
     pub(crate) fn every(&self, count: u32, [threads, first]: [Val<'b, i32>; 2]) -> RowPart<'b> {
         let thread = self.thread + threads + first * self.tile.sharers() as i32;
@@ -179,7 +179,7 @@ impl<'b> RowPart<'b> {
         RowPart { vectors, columns, ..*self }
     }
 
-    /// Returns true in the first thread of those that share the row.
+    /// Returns true in the first of the threads that share the row.
     #[track_caller]
     pub(crate) fn is_first_thread(&self) -> Val<'b, bool> {
         self.thread.eq(0)

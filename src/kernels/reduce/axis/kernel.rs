@@ -178,7 +178,7 @@ impl<'b> Part<'b> {
     }
 }
 
-/// How results of parts of a chunk become one: thread `i` has result `i % chunk`.
+/// Joins the results of parts of a chunk: thread `i` has result `i % chunk`.
 struct Join<'b> {
     op: RowReduceOp,
     threads: i32,
