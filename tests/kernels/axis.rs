@@ -72,12 +72,51 @@ fn check<T: Real + Converted>(
 fn check_all<T: Real + Converted>(device: &Device, problem: &AxisProblem, seed: u64) {
     let x: Vec<T> = numbers(problem.results() * u64::from(problem.len), seed);
     for op in RowReduceOp::ALL {
-        check::<T>(
-            device,
-            AxisReduceConfig::new(op, device.target(), T::SCALAR, problem),
-            problem,
-            &x,
-        );
+        let config = AxisReduceConfig::new(op, device.target(), T::SCALAR, problem);
+        check::<T>(device, config, problem, &x);
+    }
+    for op in [RowReduceOp::Sum, RowReduceOp::ArgMax] {
+        let config = AxisReduceConfig::new(op, device.target(), T::SCALAR, problem);
+        let cluster = [2, 8, 4][seed as usize % 3];
+        check::<T>(device, AxisReduceConfig { cluster, ..config }, problem, &x);
+    }
+}
+
+/// The blocks of a cluster join their results, and clusters those of others. Further launches find the same bits.
+#[test]
+fn clusters_join_their_results() {
+    for device in devices() {
+        for (problem, lanes, threads) in [
+            (AxisProblem { outer: 1, len: 3300, inner: 8 }, 2, 64),
+            (AxisProblem { outer: 2, len: 1500, inner: 13 }, 2, 64),
+            (AxisProblem { outer: 1, len: 3, inner: 40 }, 8, 64),
+            (AxisProblem { outer: 1, len: 0, inner: 40 }, 8, 64),
+        ] {
+            let x: Vec<f32> = numbers(problem.results() * u64::from(problem.len), 5);
+            for (op, cluster, waves) in [
+                (RowReduceOp::Sum, 2, 0),
+                (RowReduceOp::Sum, 4, 2),
+                (RowReduceOp::Norm, 8, 1),
+                (RowReduceOp::ArgMax, 2, 1),
+                (RowReduceOp::ArgMax, 8, 0),
+                (RowReduceOp::Max, 1, 3),
+            ] {
+                let config = AxisReduceConfig::new(op, device.target(), Scalar::F32, &problem);
+                let config = AxisReduceConfig { lanes, threads, cluster, waves, ..config };
+                check::<f32>(&device, config, &problem, &x);
+            }
+            let config =
+                AxisReduceConfig::new(RowReduceOp::Sum, device.target(), Scalar::F32, &problem);
+            let config = AxisReduceConfig { lanes, threads, cluster: 2, ..config };
+            let sum = AxisReduce::<f32>::new(config).unwrap().load(&device).unwrap();
+            let input = device.upload(&x).unwrap();
+            let mut run = || {
+                let mut y = device.zeros::<f32>(problem.results() as usize).unwrap();
+                sum.launch(&problem, &input, &mut y).unwrap();
+                y.to_vec().unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            };
+            assert_eq!(run(), run(), "{config} of {problem}");
+        }
     }
 }
 
@@ -290,6 +329,10 @@ fn what_no_kernel_takes_is_refused() {
         AxisReduceConfig { threads: 64, lanes: 16, ..config },
         AxisReduceConfig { lanes: 3, ..config },
         AxisReduceConfig { rows: 9, ..config },
+        AxisReduceConfig { cluster: 3, ..config },
+        AxisReduceConfig { cluster: 16, ..config },
+        AxisReduceConfig { cluster: 2, target: Target::SM_80, ..config },
+        AxisReduceConfig { waves: 65, ..config },
     ] {
         assert!(matches!(AxisReduce::<f32>::new(wrong), Err(RowError::Tile { .. })), "{wrong}");
     }

@@ -125,6 +125,33 @@ fn rows_longer_than_the_tile() {
     }
 }
 
+/// The blocks of a cluster share a row, and pass over a long one several times.
+#[test]
+fn rows_of_clusters() {
+    for device in devices() {
+        for columns in [0, 9, 1000, 2999, 4096] {
+            let problem = RowProblem::new(3, columns);
+            let x: Vec<bf16> = random(&problem, columns.into(), 3.0, columns.into());
+            for (cluster, vectors) in [(2, 1), (4, 2), (8, 1)] {
+                let access = problem.access(Scalar::Bf16);
+                let tile = RowTile { threads: 64, team: 64, cluster, vectors, access, stages: 0 };
+                for op in [RowReduceOp::Sum, RowReduceOp::Max, RowReduceOp::ArgMax] {
+                    let rows = RowConfig { target: device.target(), tile };
+                    check::<bf16>(&device, RowReduceConfig { rows, op }, &problem, &x);
+                }
+            }
+        }
+        let problem = RowProblem::new(2, 40_000);
+        let x: Vec<bf16> = random(&problem, 40_000, 3.0, 1);
+        for op in [RowReduceOp::Norm, RowReduceOp::ArgMax] {
+            let all = RowReduceConfig::candidates(op, device.target(), Scalar::Bf16, &problem);
+            for config in all.into_iter().filter(|config| config.rows.tile.cluster > 1) {
+                check::<bf16>(&device, config, &problem, &x);
+            }
+        }
+    }
+}
+
 /// The last elements of a ragged row are read before its middle, and count after it.
 #[test]
 fn ties_of_steps_and_ends() {
@@ -223,6 +250,11 @@ fn what_no_kernel_takes_is_refused() {
     let device = Device::sim_for(Target::SM_90A).unwrap();
     let problem = RowProblem::new(4, 64);
     let config = RowReduceConfig::new(RowReduceOp::Max, device.target(), Scalar::F32, &problem);
+    let tile = RowTile { threads: 32, stages: 1, ..config.rows.tile };
+    let tile = RowTile { team: 32, ..tile };
+    let staged = RowReduceConfig { rows: RowConfig { tile, ..config.rows }, ..config };
+    let error = RowReduce::<f32>::new(staged).unwrap_err();
+    assert!(error.to_string().ends_with("a reduction of rows has no stages"), "{error}");
     let error = RowReduce::<f32, i32>::new(config).unwrap_err();
     assert_eq!(error.to_string(), "the output has elements of i32, but the kernel takes f32");
     let function = RowReduce::<f32>::new(config).unwrap().load(&device).unwrap();

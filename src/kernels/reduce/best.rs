@@ -55,8 +55,8 @@ impl<'b> Best<'b> {
         (self.bound.0.get(k), self.bound.1.get(k))
     }
 
-    /// Raises the bound to about the `count`-th largest of these values, one or more elements of each lane. All elements in
-    /// columns from `end` on come later.
+    /// Raises the bound to about the `count`-th largest of these values, elements of each lane in columns before `end`. There are at
+    /// least `count`.
     pub(super) fn start<'c, T: Converted>(
         &self,
         k: &mut Body<'c, '_>,
@@ -66,9 +66,6 @@ impl<'b> Best<'b> {
         'b: 'c,
     {
         let number = 32 * values.len() as u32;
-        if number < self.count {
-            return;
-        }
         let keys: Vec<_> = values.iter().map(|value| key::<T>(value.max(NONE.0))).collect();
         let low = tree(keys[0], &keys, |a, b| a.min(b));
         let high = tree(keys[0], &keys, |a, b| a.max(b));

@@ -72,7 +72,7 @@ type Combine = for<'c> fn(Val<'c, f32>, Val<'c, f32>) -> Val<'c, f32>;
 /// The configuration of a [`RowReduce`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowReduceConfig {
-    /// The target and the tile of a row; a row may be longer than the tile. Clusters share no row.
+    /// The target and the tile of a row; a row may be longer than the tile. It has no stages.
     pub rows: RowConfig,
     /// The result of a row.
     pub op: RowReduceOp,
@@ -105,8 +105,8 @@ impl RowReduceConfig {
         RowReduceConfig { rows: RowConfig { target, tile }, op }
     }
 
-    /// Returns configurations to choose from, the one of [`new`](RowReduceConfig::new) first: a warp or a block of 128 to 1024
-    /// threads shares a row, and each thread loads 2, 4 or 8 vectors at once.
+    /// Returns configurations to choose from, the one of [`new`](RowReduceConfig::new) first: a warp, a block of 128 to 1024
+    /// threads or a cluster of 2 to 8 blocks shares a row, and each thread loads 2, 4 or 8 vectors at once.
     pub fn candidates(
         op: RowReduceOp,
         target: Target,
@@ -125,6 +125,17 @@ impl RowReduceConfig {
                 if (team == 32 || team <= all) && !found.contains(&config) {
                     found.push(config);
                 }
+            }
+        }
+        let clusters = if target.offers(Target::SM_90) { &[2, 4, 8][..] } else { &[] };
+        for (cluster, [team, vectors]) in clusters
+            .iter()
+            .flat_map(|cluster| [[256, 4], [512, 2], [512, 4]].map(|tile| (*cluster, tile)))
+        {
+            let tile = RowTile { threads: team, team, vectors, cluster, ..tile };
+            // Each thread has all its vectors.
+            if tile.sharers() * vectors <= all {
+                found.push(RowReduceConfig { rows: RowConfig { target, tile }, op });
             }
         }
         found
@@ -147,7 +158,7 @@ fn reduced(problem: &RowProblem) -> RowProblem {
 type Params<T, Y> = ((Global<T>, i64), GlobalMut<Y>, [i32; 2]);
 
 /// A reduction of each row of a matrix of `T` to one number: `f32`, or `i32` for [`RowReduceOp::ArgMax`]. `T` is `f32`,
-/// `f16` or `bf16`; sums are `f32`. Rows have at most 2^30 columns. One warp or one block reduces a row.
+/// `f16` or `bf16`; sums are `f32`. Rows have at most 2^30 columns. A warp, a block or a cluster reduces a row.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -190,8 +201,8 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     pub fn new(config: RowReduceConfig) -> Result<Self, RowError> {
         config.rows.check()?;
         RowConfig::check_element("the input", T::SCALAR, false)?;
-        if config.rows.tile.cluster > 1 {
-            return Err(RowError::Tile { rule: "no cluster shares a row of a reduction" });
+        if config.rows.tile.stages > 0 {
+            return Err(RowError::Tile { rule: "a reduction of rows has no stages" });
         }
         let (expected, name) = match config.op {
             RowReduceOp::ArgMax => (Scalar::I32, "i32"),
@@ -234,8 +245,7 @@ fn build<T: Converted, Y: Converted>(
             let (row, columns) = own_row(k, tile, sizes);
             let part = tile.part::<T>(k, row * pitch, columns);
             let x = x.offset(row * pitch);
-            let is_first =
-                (k.thread_idx().x % tile.team as i32).eq(0) & row.lt(sizes[0].cvt::<i64>());
+            let is_first = part.is_first_thread() & row.lt(sizes[0].cvt::<i64>());
             if op == RowReduceOp::ArgMax {
                 // Each thread keeps its largest element and the first step with it, and looks there for the column.
                 let access = LoadAccess::default().non_coherent();
@@ -250,7 +260,17 @@ fn build<T: Converted, Y: Converted>(
                 let [max] = part.reduce(k, [own.max(own_end)], |_, [a], [b]| [a.max(b)]);
                 let has = own.eq(max) | own_end.eq(max);
                 let at = k.if_with(has, i32::MAX, |k| part.first_equal(k, x, step, max));
-                let at = k.min(tile.group(), at);
+                let at = match tile.cluster {
+                    1 => k.min(tile.group(), at),
+                    // The columns are exchanged as bits of `f32`.
+                    _ => {
+                        let [at] = part.reduce(k, [at.bitcast()], |_, [a], [b]| {
+                            let [a, b] = [a, b].map(|column| column.bitcast::<i32>());
+                            [a.min(b).bitcast()]
+                        });
+                        at.bitcast()
+                    }
+                };
                 let at = max.eq(f32::NEG_INFINITY).select::<i32>(0, at);
                 let at = columns.eq(0).select::<i32>(-1, at);
                 k.if_(is_first, |k| y.store(k, row, at.cvt::<Y>()));

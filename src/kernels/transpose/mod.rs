@@ -78,7 +78,7 @@ impl TransposeConfig {
         }
         let count = problem.batch.iter().fold(1u32, |all, mode| all.saturating_mul(mode.count));
         let matrices = (area / (tile[0] * tile[1])).min(MAX_MATRICES);
-        let matrices = matrices.min(count.min(MAX_MATRICES).max(1).next_power_of_two());
+        let matrices = matrices.min(count.clamp(1, MAX_MATRICES).next_power_of_two());
         // Each thread has an access.
         while tile[0] * tile[1] * chunk * matrices < THREADS {
             tile[usize::from(tile[1] < MAX_CHUNKS)] *= 2;

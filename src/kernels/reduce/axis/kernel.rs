@@ -1,10 +1,10 @@
 //! The kernel of [`AxisReduce`](super::AxisReduce).
 
 use crate::ir::builder::{Converted, Range};
-use crate::ir::op::LoadAccess;
+use crate::ir::op::{BarrierForm, ClusterArrival, LoadAccess};
 use crate::ir::{
-    Body, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, MutPointer, Shared, Val, Var,
-    range,
+    Body, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, MutPointer, Shared, SharedCluster,
+    Val, Var, range,
 };
 use crate::tensor::{RowAccess, RowElements, filled, narrow};
 
@@ -20,12 +20,15 @@ pub(super) type Params<T, Y> =
 /// The results of parts, and the arrivals at each chunk.
 type Workspace<'b> = (Val<'b, GlobalMut<f32>>, Val<'b, GlobalMut<u32>>);
 
-/// The threads of a slot reduce every `slots`-th row of a part of a chunk of columns, and then a thread the results of the slots for
-/// a column. The last block to arrive at a chunk reduces the results of its parts in the same way.
+/// The threads of a slot reduce every `slots`-th row of a part of a chunk of columns. Then a thread block joins the results of its
+/// slots, the first block of a cluster those of the cluster, and the last cluster to arrive at a chunk those of all clusters: always
+/// in the same order.
 pub(super) fn build<T: Converted, Y: Converted>(
     config: &AxisReduceConfig,
 ) -> Result<Kernel<Params<T, Y>>, BuildErrors> {
-    let AxisReduceConfig { target, op, access, threads, lanes, rows: at_once } = *config;
+    let AxisReduceConfig { target, op, access, threads, lanes, rows: at_once, cluster, .. } =
+        *config;
+    let cluster = cluster as i32;
     let (vector, own) = (vector(T::SCALAR) as i32, config.columns(T::SCALAR) as i32);
     let (lanes, slots) = (lanes as i32, (threads / lanes) as i32);
     let chunk = lanes * vector;
@@ -33,6 +36,7 @@ pub(super) fn build<T: Converted, Y: Converted>(
     let (is_arg, none) = (op == RowReduceOp::ArgMax, (op.monoid().0, i32::MAX));
     let blocks = (SM_REGISTERS / (config.registers() * threads)).max(1);
     let options = KernelOptions::default().block([threads, 1, 1]).min_blocks_per_sm(blocks);
+    let options = if cluster > 1 { options.cluster([config.cluster, 1, 1]) } else { options };
     let name = format!("axis_{config}_{}", T::SCALAR);
     Kernel::<Params<T, Y>>::build_with(
         options,
@@ -40,7 +44,11 @@ pub(super) fn build<T: Converted, Y: Converted>(
         target,
         |k, (x, y, sizes, divisor, memory)| {
             let [len, inner, parts] = sizes;
-            let part = Part::of(k, own, sizes);
+            if cluster > 1 {
+                // Before the wait, no block stores to another one.
+                k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Relaxed);
+            }
+            let part = Part::of(k, own, cluster, sizes);
             let Part { outer, column, first, end, start, .. } = part;
             let thread = k.thread_idx().x;
             let (slot, lane) = (thread / lanes, thread % lanes);
@@ -83,8 +91,7 @@ pub(super) fn build<T: Converted, Y: Converted>(
                 let rows = range(first + slot + skipped, end).step(slots);
                 add_singles(k, op, (x, &best), (rows, column + at, inner));
             }
-            let places = is_arg.then(|| k.shared::<i32>(threads * vector as u32));
-            let shared = Slots { values: k.shared::<f32>(threads * vector as u32), places };
+            let shared = Slots::shared(k, threads as i32 * vector, is_arg);
             for (element, best) in (0..).zip(&best) {
                 shared.store(
                     k,
@@ -98,17 +105,30 @@ pub(super) fn build<T: Converted, Y: Converted>(
             let (element, of_lane) = (result / lanes, result % lanes);
             let own_column = of_lane * vector + element;
             let has_result = own_column.lt((inner - column).min(own));
-            let found = k.if_with(has_result & thread.lt(chunk), none, |k| {
-                k.for_(range(0, slots).unroll(8), none, |k, slot, found| {
-                    let ahead =
-                        if is_ragged { element + lead(before, slot, vector) } else { element };
-                    let at = slot * chunk + ahead % vector * lanes + of_lane + ahead / vector;
-                    combined(op, found, shared.load(k, wide(at)))
-                })
+            let join = Join { op, threads: threads as i32, chunk, has_result, none };
+            let mut found = join.all(k, &shared, k.constant(slots), |k, slot| {
+                let ahead = if is_ragged { element + lead(before, slot, vector) } else { element };
+                let at = slot * chunk + ahead % vector * lanes + of_lane + ahead / vector;
+                shared.load(k, wide(at))
             });
-            let (is_last, found) = k.if_with(parts.gt(1), (true, found), |k| {
-                let exchange = Exchange { op, threads, chunk, has_result, none };
-                exchange.combine(k, (&shared, memory), (&part, parts), found)
+            if cluster > 1 {
+                let inbox = Slots::shared(k, cluster * chunk, is_arg);
+                k.barrier_cluster_wait(BarrierForm::Aligned);
+                k.if_(thread.lt(chunk), |k| {
+                    inbox.of_block(0).store(k, wide(part.rank * chunk + result), found);
+                });
+                k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Release);
+                k.barrier_cluster_wait(BarrierForm::Aligned);
+                let is_first = part.rank.eq(0);
+                found = k.if_with(is_first, none, |k| {
+                    let load = |block: i32| inbox.load(k, wide(result + block * chunk));
+                    (0..cluster).map(load).reduce(|a, b| combined(op, a, b)).unwrap_or(found)
+                });
+            }
+            let is_first = part.rank.eq(0);
+            let is_split = parts.gt(cluster) & is_first;
+            let (is_last, found) = k.if_with(is_split, (is_first, found), |k| {
+                join.clusters(k, (&shared, memory), (&part, parts / cluster), found)
             });
             k.if_(is_last & thread.lt(chunk) & has_result, |k| {
                 let result = finished(op, found, (len, divisor));
@@ -118,9 +138,12 @@ pub(super) fn build<T: Converted, Y: Converted>(
     )
 }
 
-/// The rows and columns of a block: part `number` of the axis in chunk `rest` of all columns.
+/// The rows and columns of a block: a part of the axis in chunk `rest` of all columns.
 struct Part<'b> {
+    /// The block in its cluster, the cluster among those of the chunk, and the number of all clusters.
+    rank: Val<'b, i32>,
     number: Val<'b, i32>,
+    clusters: Val<'b, i32>,
     rest: Val<'b, i32>,
     /// The number of tensors before the axis, and that of the chunk.
     outers: Val<'b, i32>,
@@ -134,65 +157,88 @@ struct Part<'b> {
 }
 
 impl<'b> Part<'b> {
-    /// The part of this block, whose chunk has `own` columns. Blocks beside each other read columns beside each other.
-    fn of(k: &Body<'b, '_>, own: i32, [len, inner, parts]: [Val<'b, i32>; 3]) -> Part<'b> {
+    /// The part of this block, whose chunk has `own` columns. Clusters beside each other read columns beside each other.
+    fn of(
+        k: &Body<'b, '_>,
+        own: i32,
+        cluster: i32,
+        [len, inner, parts]: [Val<'b, i32>; 3],
+    ) -> Part<'b> {
         let (block, all) = (k.block_idx().x, k.grid_dim().x / parts);
-        let (number, rest) = (block / all, block % all);
+        let (id, rank) =
+            if cluster > 1 { (block / cluster, block % cluster) } else { (block, k.constant(0)) };
+        let (number, rest) = (id / all, id % all);
         let chunks = (inner + (own - 1)) / own;
         let (outer, column) = (rest / chunks, rest % chunks * own);
-        let each = (len + (parts - 1)) / parts;
-        let (first, end) = (number * each, (number * each + each).min(len));
+        let (each, part) = ((len + (parts - 1)) / parts, number * cluster + rank);
+        let (first, end) = (part * each, (part * each + each).min(len));
         let start = outer.mul_wide(len) * wide(inner) + wide(column);
-        Part { number, rest, outers: all / chunks, outer, column, first, end, start }
+        let (outers, clusters) = (all / chunks, k.grid_dim().x / cluster);
+        Part { rank, number, clusters, rest, outers, outer, column, first, end, start }
     }
 }
 
-/// The exchange of the results of blocks that have parts of one chunk.
-struct Exchange<'b> {
+/// Joins the results of parts of a chunk: thread `i` has result `i % chunk`.
+struct Join<'b> {
     op: RowReduceOp,
-    threads: u32,
+    threads: i32,
     chunk: i32,
     /// True in threads with a result.
     has_result: Val<'b, bool>,
     none: (f32, i32),
 }
 
-impl Exchange<'_> {
-    /// Stores the results of a block. Returns true in the last block to arrive, with the results of all parts, in a fixed order.
-    fn combine<'c, 'b: 'c>(
+impl Join<'_> {
+    /// Returns the results of `count` parts, in all threads. The threads load several parts at once.
+    fn all<'c, 'b: 'c>(
+        &self,
+        k: &mut Body<'c, '_>,
+        shared: &Slots<'b, Shared<f32>, Shared<i32>>,
+        count: Val<'c, i32>,
+        load: impl for<'d> Fn(&Body<'d, 'c>, Val<'d, i32>) -> Found<'d>,
+    ) -> Found<'c>
+    where
+        Self: 'c,
+    {
+        let Join { op, threads, chunk, has_result, none } = *self;
+        let (thread, groups) = (k.thread_idx().x, threads / chunk);
+        let end = has_result.select(count, 0);
+        let parts = range(thread / chunk, end).step(groups).unroll(8);
+        let found = k.for_(parts, none, |k, part, found| combined(op, found, load(k, part)));
+        if groups == 1 {
+            return found;
+        }
+        k.barrier();
+        shared.store(k, wide(thread), found);
+        k.barrier();
+        let load = |group: i32| shared.load(k, wide(thread % chunk + group * chunk));
+        (0..groups).map(load).reduce(|a, b| combined(op, a, b)).unwrap_or(found)
+    }
+
+    /// Stores the results of a cluster. Returns true in the last of `count` clusters to arrive, with the results of all of them.
+    fn clusters<'c, 'b: 'c>(
         &self,
         k: &mut Body<'c, '_>,
         (shared, (partials, arrivals)): (&Slots<'b, Shared<f32>, Shared<i32>>, Workspace<'b>),
-        (part, parts): (&Part<'b>, Val<'b, i32>),
+        (part, count): (&Part<'b>, Val<'b, i32>),
         found: Found<'c>,
     ) -> (Val<'c, bool>, Found<'c>)
     where
         Self: 'c,
     {
-        let Exchange { op, threads, chunk, has_result, none } = *self;
+        let Join { threads, chunk, has_result, none, .. } = *self;
         let (thread, result) = (k.thread_idx().x, k.thread_idx().x % chunk);
-        let end = wide(k.grid_dim().x) * i64::from(chunk);
+        let end = part.clusters.mul_wide(chunk);
         let places = shared.places.map(|_| partials.ptr_cast::<i32>().offset(end));
         let of_parts = Slots { values: partials, places };
-        let first = wide(part.rest * parts) * i64::from(chunk) + wide(result);
+        let first = wide(part.rest * count) * i64::from(chunk) + wide(result);
         k.if_(has_result & thread.lt(chunk), |k| {
             of_parts.store(k, first + part.number.mul_wide(chunk), found);
         });
-        let barrier = (k.named_barrier(1, threads).aligned(), thread.eq(0));
-        let is_last = is_last_to_arrive(k, arrivals.offset(part.rest), parts, barrier);
+        let barrier = (k.named_barrier(1, threads as u32).aligned(), thread.eq(0));
+        let is_last = is_last_to_arrive(k, arrivals.offset(part.rest), count, barrier);
         let found = k.if_with(is_last, none, |k| {
-            let groups = threads as i32 / chunk;
-            let of_group = range(thread / chunk, parts).step(groups).unroll(4);
-            let found = k.if_with(has_result, none, |k| {
-                k.for_(of_group, none, |k, part, found| {
-                    combined(op, found, of_parts.load(k, first + part.mul_wide(chunk)))
-                })
-            });
-            shared.store(k, wide(thread), found);
-            k.barrier();
-            (1..groups).fold(shared.load(k, wide(result)), |found, group| {
-                combined(op, found, shared.load(k, wide(result + group * chunk)))
-            })
+            self.all(k, shared, count, |k, part| of_parts.load(k, first + part.mul_wide(chunk)))
         });
         (is_last, found)
     }
@@ -271,6 +317,20 @@ fn combined<'c>(op: RowReduceOp, a: Found<'c>, b: Found<'c>) -> Found<'c> {
 struct Slots<'b, P, R> {
     values: Val<'b, P>,
     places: Option<Val<'b, R>>,
+}
+
+impl<'b> Slots<'b, Shared<f32>, Shared<i32>> {
+    /// `len` results in shared memory, with their rows if there are some.
+    fn shared(k: &Body<'b, '_>, len: i32, has_places: bool) -> Self {
+        let places = has_places.then(|| k.shared::<i32>(len as u32));
+        Slots { values: k.shared::<f32>(len as u32), places }
+    }
+
+    /// Returns the same in a block of the cluster.
+    fn of_block(&self, block: u32) -> Slots<'b, SharedCluster<f32>, SharedCluster<i32>> {
+        let places = self.places.map(|places| places.mapa(block));
+        Slots { values: self.values.mapa(block), places }
+    }
 }
 
 impl<P: MutPointer<Elem = f32>, R: MutPointer<Elem = i32>> Slots<'_, P, R> {

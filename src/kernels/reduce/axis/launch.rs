@@ -114,7 +114,7 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         if parts > 1 {
             let numbers = if self.config.op == RowReduceOp::ArgMax { 2 } else { 1 };
             let chunk = u64::from(self.config.lanes * vector(T::SCALAR));
-            let numbers = numbers * chunks * parts * chunk;
+            let numbers = numbers * chunks * parts / u64::from(self.config.cluster) * chunk;
             if (partials.len() as u64) < numbers {
                 *partials = partials.device().zeros(numbers as usize)?;
             }
@@ -133,15 +133,23 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         Ok(launched?)
     }
 
-    /// Returns the parts of an axis with `chunks` chunks of columns: as many as 1 to 8 waves of blocks have room for, in the
-    /// shortest time.
+    /// Returns the parts of an axis with `chunks` chunks of columns, whole clusters of them: as many as 1 to 8 waves of blocks, or those
+    /// of the configuration, have room for, in the shortest time.
     fn parts(&self, chunks: u64, len: u32) -> u64 {
-        let AxisReduceConfig { threads, lanes, .. } = self.config;
-        let (resident, at_once) = (self.resident, threads / lanes);
-        let most = u64::from(len / (LEAST_LOADS * at_once)).max(1);
-        let loads = |parts: u64| u64::from(len).div_ceil(parts * u64::from(at_once)) + START_LOADS;
-        let time = |parts: &u64| (chunks * parts).div_ceil(resident) * loads(*parts);
-        let candidates = (1..=8).map(|waves| (waves * resident / chunks).clamp(1, most));
-        candidates.min_by_key(time).unwrap_or(1)
+        let AxisReduceConfig { threads, lanes, cluster, waves, .. } = self.config;
+        let (resident, at_once, cluster) = (self.resident, threads / lanes, u64::from(cluster));
+        let chunks = chunks * cluster;
+        // Without an exchange between clusters, the results are there sooner than more blocks could read the rows.
+        if cluster > 1 && waves == 0 && 3 * chunks >= resident {
+            return cluster;
+        }
+        let most = (u64::from(len / (LEAST_LOADS * at_once)) / cluster).max(1);
+        let loads = |clusters: u64| {
+            u64::from(len).div_ceil(clusters * cluster * u64::from(at_once)) + START_LOADS
+        };
+        let time = |clusters: &u64| (chunks * clusters).div_ceil(resident) * loads(*clusters);
+        let waves = if waves == 0 { 1..=8 } else { waves.into()..=waves.into() };
+        let candidates = waves.map(|waves| (waves * resident / chunks).clamp(1, most));
+        cluster * candidates.min_by_key(time).unwrap_or(1)
     }
 }

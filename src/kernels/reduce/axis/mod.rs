@@ -79,6 +79,10 @@ pub struct AxisReduceConfig {
     pub lanes: u32,
     /// The rows that a thread loads at once: 1 to 8. Those of the next iteration are in flight too.
     pub rows: u32,
+    /// The blocks of a cluster: 1, 2, 4 or 8. They have parts of one axis, and join their results through distributed shared memory.
+    pub cluster: u32,
+    /// The waves of blocks among which the axis is split: 1 to 64, or 0 for what the launch expects to be fastest.
+    pub waves: u32,
 }
 
 impl AxisReduceConfig {
@@ -93,7 +97,9 @@ impl AxisReduceConfig {
         let lanes = vectors.next_power_of_two().clamp(1, 32);
         // Vectors of ragged rows take two loads.
         let (threads, rows) = if access == RowAccess::Aligned { (256, 8) } else { (512, 2) };
-        let mut config = AxisReduceConfig { target, access, op, threads, lanes, rows };
+        let (cluster, waves) = (1, 0);
+        let mut config =
+            AxisReduceConfig { target, access, op, threads, lanes, rows, cluster, waves };
         // The last block of each chunk reduces the results of the others: more chunks share this work.
         while config.lanes > 8 && config.chunks(elem, problem) < 32 {
             config.lanes /= 2;
@@ -109,14 +115,29 @@ impl AxisReduceConfig {
         problem: &AxisProblem,
     ) -> Vec<Self> {
         let mut found = vec![Self::new(op, target, elem, problem)];
+        let mut configs = Vec::new();
         for lanes in [found[0].lanes, 8, 16, 32] {
             for threads in [256, 512, 1024] {
-                for rows in [4, 2, 8] {
-                    let config = AxisReduceConfig { threads, lanes, rows, ..found[0] };
-                    if !found.contains(&config) && config.check().is_ok() {
-                        found.push(config);
-                    }
-                }
+                let rows = [4, 2, 8].into_iter();
+                configs.extend(rows.map(|rows| Self { threads, lanes, rows, ..found[0] }));
+            }
+        }
+        configs.extend([1, 2, 4].map(|waves| Self { waves, ..found[0] }));
+        for cluster in [2, 4, 8] {
+            for lanes in [4, 8, 16, 32] {
+                let tiles = [(256, 8), (512, 4), (1024, 2)].into_iter();
+                configs.extend(tiles.map(|(threads, rows)| Self {
+                    threads,
+                    lanes,
+                    rows,
+                    cluster,
+                    ..found[0]
+                }));
+            }
+        }
+        for config in configs {
+            if !found.contains(&config) && config.check().is_ok() {
+                found.push(config);
             }
         }
         found
@@ -151,6 +172,12 @@ impl AxisReduceConfig {
             "a ragged row is shared by at least 2 threads"
         } else if !(1..=8).contains(&rows) || threads * self.registers() > SM_REGISTERS {
             "a thread loads 1 to 8 rows at once, and a block's threads have 65536 registers for them"
+        } else if !self.cluster.is_power_of_two() || self.cluster > 8 {
+            "a cluster has 1, 2, 4 or 8 blocks"
+        } else if self.cluster > 1 && !self.target.offers(Target::SM_90) {
+            "clusters need sm_90"
+        } else if self.waves > 64 {
+            "an axis is split among at most 64 waves"
         } else {
             return Ok(());
         };
@@ -166,12 +193,19 @@ fn vector(elem: Scalar) -> u32 {
     (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
 }
 
-/// The name of the configuration: the result, the lanes and the rows of a block, and the rows in flight: `sum_8x64_rows4`,
-/// `max_32x16_rows4_ragged`.
+/// The name of the configuration: the result, the lanes and the rows of a block, the rows in flight, the cluster and the waves unless
+/// they are the usual ones, and the accesses, unless rows are aligned: `sum_8x64_rows4`, `sum_8x64_rows4_cluster8`,
+/// `max_32x16_rows4_waves2_ragged`.
 impl fmt::Display for AxisReduceConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let AxisReduceConfig { access, op, threads, lanes, rows, .. } = self;
+        let AxisReduceConfig { access, op, threads, lanes, rows, cluster, waves, .. } = self;
         write!(f, "{}_{lanes}x{}_rows{rows}", op.name(), threads / lanes.max(&1))?;
+        if *cluster != 1 {
+            write!(f, "_cluster{cluster}")?;
+        }
+        if *waves != 0 {
+            write!(f, "_waves{waves}")?;
+        }
         f.write_str(if *access == RowAccess::Aligned { "" } else { "_ragged" })
     }
 }
@@ -180,8 +214,8 @@ impl fmt::Display for AxisReduceConfig {
 /// [`RowReduceOp::ArgMax`]. The results for special and for no elements are those of [`RowReduceOp`]. `T` is `f32`, `f16` or
 /// `bf16`; sums are `f32`.
 ///
-/// Where there are few results, several blocks reduce parts of the axis. The last one of them to end reduces their results, in
-/// a fixed order. The number of parts depends on the blocks that the device runs at once.
+/// Where there are few results, several blocks reduce parts of the axis. Those of a cluster join their results, and the last block or
+/// cluster to end joins those of the others, in a fixed order. The number of parts depends on the blocks that the device runs at once.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
