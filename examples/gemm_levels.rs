@@ -8,7 +8,6 @@ use std::error::Error;
 use std::time::Duration;
 
 use tilewright::arch::Major;
-use tilewright::ir::{TensorMap, TensorMapMut};
 use tilewright::layout::ComposedLayout;
 use tilewright::prelude::*;
 use tilewright::tensor::{

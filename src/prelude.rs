@@ -22,7 +22,7 @@
 pub use crate::ir::types::Scalar;
 pub use crate::ir::{
     Body, BuildErrors, Element, Global, GlobalMut, Group, Kernel, KernelOptions, Registers, Shared,
-    Target, Val, Var, Vector, bf16, f16, range,
+    Target, TensorMap, TensorMapMut, Val, Var, Vector, bf16, f16, range,
 };
 pub use crate::layout::{Int, IntTuple, Layout, LayoutError, layout, shape, tiler};
 pub use crate::runtime::{Buffer, Device, Function};

@@ -21,6 +21,8 @@ mod figures;
 mod imports;
 #[path = "hygiene/language.rs"]
 mod language;
+#[path = "hygiene/links.rs"]
+mod links;
 
 #[path = "hygiene/cute.rs"]
 mod cute;

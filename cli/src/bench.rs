@@ -217,7 +217,7 @@ fn program(args: &[OsString]) -> Result<(), Failure> {
         Ok(status) => Err(Failure::run(format!("`{program}`: {status}"))),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::input(format!(
             "`{name}` is no benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode or parallel, \
-             or the name of a program `{program}`"
+             or the name of a program `{program}` of a folder in `PATH`"
         ))),
         Err(error) => Err(Failure::input(format!("`{program}`: {error}"))),
     }

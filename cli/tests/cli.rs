@@ -788,7 +788,7 @@ fn bench_runs_a_program() {
     check_refused(
         &["bench", "sofmax"],
         &expect![[r#"
-            error: `sofmax` is no benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode or parallel, or the name of a program `tilewright-bench-sofmax`
+            error: `sofmax` is no benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode or parallel, or the name of a program `tilewright-bench-sofmax` of a folder in `PATH`
         "#]],
     );
 }

@@ -15,7 +15,7 @@ const TILES: u32 = 6;
 /// The report and the trace of a pipeline of TMA copies.
 fn pipeline(order: Order) -> (KernelReport, Json) {
     let tile = layout!((8, 32):(32, 1));
-    let copy = TmaCopy::new(Scalar::F32, &tile.clone().into()).expect("it is a box");
+    let copy = TmaCopy::new(Scalar::F32, &tile).expect("it is a box");
     type Params = (TensorMap<f32, 2>, GlobalMut<f32>);
     let kernel = Kernel::<Params>::build("ring", Target::SM_90, |k, (map, y)| {
         let ring = layout!((8, 32, 2):(32, 1, 256));

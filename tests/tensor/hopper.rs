@@ -336,7 +336,7 @@ fn tiles_that_no_copy_moves() {
         let found = said(tile);
         assert!(found.contains(expected), "{tile}: {found}");
     }
-    let copy = TmaCopy::new(Scalar::Bf16, &layout!((8, 64) : (64, 1)).into()).unwrap();
+    let copy = TmaCopy::new(Scalar::Bf16, layout!((8, 64) : (64, 1))).unwrap();
     let other = Kernel::<(TensorMapMut<bf16, 2>,)>::build("k", Target::SM_90A, |k, (map,)| {
         let tile = SharedTensor::<bf16>::shared_aligned(k, layout!((8, 64) : (72, 1)), 128);
         copy.store(k, map, &tile, (0, 0));

@@ -437,7 +437,7 @@ fn maps_that_do_not_exist_are_refused() {
 fn maps_of_the_other_mode_are_refused() {
     let tile = layout!((16, 8) : (8, 1));
     let copy = Im2colCopy::new(Scalar::F32, &tile.clone().into(), &[9], &[Filter::new(3)]).unwrap();
-    let tiles = TmaCopy::new(Scalar::F32, &layout!((16, 8, 1) : (8, 1, 128)).into()).unwrap();
+    let tiles = TmaCopy::new(Scalar::F32, layout!((16, 8, 1) : (8, 1, 128))).unwrap();
     let build = |pixels: bool| {
         Kernel::<(TensorMap<f32, 3>,)>::build("ahead", Target::SM_90, |k, (x,)| {
             let [zero, one] = [0, 1].map(|n| k.constant(n));

@@ -74,7 +74,7 @@ fn rows_pass_through_rings_of_all_sizes() {
 #[test]
 fn stages_are_stored_while_others_are_written() {
     for stages in [1, 2, 3] {
-        let copy = TmaCopy::new(Scalar::I32, &layout!((1, 32):(32, 1)).into()).unwrap();
+        let copy = TmaCopy::new(Scalar::I32, layout!((1, 32):(32, 1))).unwrap();
         let kernel = Kernel::<(TensorMapMut<i32, 2>,)>::build("rows", Target::SM_90, |k, (to,)| {
             let all = layout!((1, 32, 3, 2):(32, 1, 32, 96));
             let all = SharedTensor::<i32>::shared_aligned(k, all, 128);

@@ -78,7 +78,8 @@ impl TmaCopy {
     /// # Errors
     /// [`TensorErrorKind::TmaTile`]: no mode is contiguous, a row is not that of the swizzle, a box is too large, a box
     /// starts inside of the pattern of the swizzle; [`TensorErrorKind::Layout`] for a layout with symbols.
-    pub fn new(elem: Scalar, tile: &ComposedLayout) -> Result<TmaCopy, TensorError> {
+    pub fn new(elem: Scalar, tile: impl Into<ComposedLayout>) -> Result<TmaCopy, TensorError> {
+        let tile = &tile.into();
         Self::of(elem, tile).map_err(|kind| TensorError {
             operation: "make_tma_copy",
             operand: format!("{elem} o {tile}"),
@@ -199,7 +200,7 @@ impl TmaCopy {
     /// use tilewright::layout::layout;
     /// use tilewright::tensor::{TmaCopy, TmaOp};
     ///
-    /// let copy = TmaCopy::new(Scalar::F32, &layout!((8, 32) : (32, 1)).into())?;
+    /// let copy = TmaCopy::new(Scalar::F32, layout!((8, 32) : (32, 1)))?;
     /// let atom = copy.atom(TmaOp::Store)?;
     /// assert_eq!(atom.op().to_string(), "SM90_TMA_STORE<8192>");
     /// assert_eq!(atom.layout_src_tv().to_string(), "(1,8192):(0,1)");
@@ -433,7 +434,7 @@ impl TmaCopy {
     ///
     /// // Each of three blocks adds its number to all elements of a tile.
     /// let tile = layout!((8, 32) : (32, 1));
-    /// let copy = TmaCopy::new(Scalar::F32, &tile.clone().into())?;
+    /// let copy = TmaCopy::new(Scalar::F32, &tile)?;
     /// let kernel = Kernel::<(TensorMapMut<f32, 2>,)>::build("sum", Target::SM_90, |k, (to,)| {
     ///     let part = SharedTensor::<f32>::shared_aligned(k, tile.clone(), 128);
     ///     let (t, number) = (k.thread_idx().x, k.block_idx().x.cvt::<f32>());
@@ -487,7 +488,7 @@ impl TmaCopy {
     /// use tilewright::layout::layout;
     /// use tilewright::tensor::TmaCopy;
     ///
-    /// let copy = TmaCopy::new(Scalar::F32, &layout!((8, 32) : (32, 1)).into())?;
+    /// let copy = TmaCopy::new(Scalar::F32, layout!((8, 32) : (32, 1)))?;
     /// let kernel = Kernel::<(TensorMap<f32, 2>,)>::build("ahead", Target::SM_90, |k, (x,)| {
     ///     let row = k.block_idx().x * 8;
     ///     k.if_(k.thread_idx().x.eq(0), |k| copy.prefetch(k, x, (row, 0)));

@@ -25,7 +25,7 @@ use crate::tensor::view::tensor::{CoordTensor, SharedTensor, Tensor};
 ///
 /// // Copies the tile of 8 x 32 in column 1 of the row of tiles that the block has.
 /// let tile = layout!((8, 32) : (32, 1));
-/// let copy = TmaCopy::new(Scalar::I32, &tile.clone().into())?;
+/// let copy = TmaCopy::new(Scalar::I32, &tile)?;
 /// type Params = (TensorMap<i32, 2>, TensorMapMut<i32, 2>);
 /// let kernel = Kernel::<Params>::build("tile", Target::SM_90, |k, (from, to)| {
 ///     let shared = SharedTensor::<i32>::shared_aligned(k, tile.clone(), 128);

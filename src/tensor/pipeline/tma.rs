@@ -175,7 +175,7 @@ const MAX_STAGES: u32 = i32::MAX as u32 / 2;
 /// use tilewright::tensor::{SharedTensor, TmaCopy, TmaPipeline};
 ///
 /// // Rows of 32 numbers pass through a ring of two: the first warp uses what the second one fetches.
-/// let copy = TmaCopy::new(Scalar::I32, &layout!((1, 32) : (32, 1)).into())?;
+/// let copy = TmaCopy::new(Scalar::I32, layout!((1, 32) : (32, 1)))?;
 /// type Params = (TensorMap<i32, 2>, GlobalMut<i32>);
 /// let kernel = Kernel::<Params>::build("sum", Target::SM_90, |k, (map, y)| {
 ///     let ring = SharedTensor::<i32>::shared_aligned(k, layout!((1, 32, 2) : (32, 1, 32)), 128);

@@ -20,7 +20,7 @@ use crate::tensor::error::{TensorError, count_of};
 /// use tilewright::tensor::{SharedTensor, TmaCopy, TmaStorePipeline};
 ///
 /// // A warp writes 5 rows of 32 numbers through a ring of two rows.
-/// let copy = TmaCopy::new(Scalar::I32, &layout!((1, 32) : (32, 1)).into())?;
+/// let copy = TmaCopy::new(Scalar::I32, layout!((1, 32) : (32, 1)))?;
 /// let kernel = Kernel::<(TensorMapMut<i32, 2>,)>::build("rows", Target::SM_90, |k, (to,)| {
 ///     let ring = SharedTensor::<i32>::shared_aligned(k, layout!((1, 32, 2) : (32, 1, 32)), 128);
 ///     let t = k.thread_idx().x;
