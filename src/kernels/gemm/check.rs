@@ -78,7 +78,7 @@ impl GemmConfig {
     pub(super) fn check_majors(&self) -> Result<(), GemmError> {
         let bits = self.a.bits();
         let transposed =
-            bits == 16 || self.transposes_copies() || bits == 32 && !self.is_warp_specialised();
+            bits == 16 || self.transposes_copies() || bits >= 32 && !self.is_warp_specialised();
         for (operand, scalar, major) in [('A', self.a, self.major_a), ('B', self.b, self.major_b)] {
             if major == Major::Mn && !transposed {
                 return Err(GemmError::MajorMode { operand, scalar, major });
