@@ -65,6 +65,7 @@ pub use copy::{
 };
 pub(crate) use copy::{lead, packed, shifted};
 pub use error::{TensorError, TensorErrorKind};
+pub(crate) use gemm::copy_bits;
 pub use gemm::{
     AccumulatorOperand, AccumulatorRows, OnlineSoftmax, SmemOperand, WgmmaMainloop, WgmmaOperand,
     gemm,

@@ -297,7 +297,7 @@ fn closures_scale_results_of_8_bits() {
         let mut d = device.zeros::<f8e4m3>(m * n / 2).unwrap();
         let args = GemmArgs::new(&a, &b, &mut d);
         pairs.unwrap().load(&device).unwrap().launch(&problem, args, &scale).unwrap();
-        // (72 + 144) / 8 = 27 is between two numbers with 3 bits behind the first, the lower of which is even: 26 and 28.
+        // (72 + 144) / 8 = 27 is between 26 and 28, and has to become the even one.
         let expected = f8e4m3::from_f32(27.0);
         assert!(d.to_vec().unwrap().iter().all(|x| *x == expected), "{config}");
     }

@@ -3,7 +3,7 @@
 use super::any_vector::{AnyVector, VectorOf};
 use super::body::{Body, Registers};
 use super::error::BuildErrorKind;
-use super::typed::{Element, IntoVal, MemIndex, MutPointer, Pointer, Shared, Ty, Val};
+use super::typed::{Accumulator, Element, IntoVal, MemIndex, MutPointer, Pointer, Shared, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::narrow::f16;
 use crate::ir::op::{
@@ -11,25 +11,6 @@ use crate::ir::op::{
 };
 use crate::ir::types::{Scalar, Type};
 
-/// The type of an accumulator register.
-#[diagnostic::on_unimplemented(
-    message = "tensor cores have no accumulators of type `{Self}`",
-    note = "accumulators are f32, f64, i32 or `Vector<f16, 2>`"
-)]
-pub trait Accumulator: Ty {
-    /// The accumulators in a register.
-    const LANES: u32;
-}
-
-impl Accumulator for f32 {
-    const LANES: u32 = 1;
-}
-impl Accumulator for f64 {
-    const LANES: u32 = 1;
-}
-impl Accumulator for i32 {
-    const LANES: u32 = 1;
-}
 impl Accumulator for Vector<f16, 2> {
     const LANES: u32 = 2;
 }

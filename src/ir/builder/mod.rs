@@ -73,7 +73,6 @@ pub use kernel::{BodyResult, Kernel, KernelOptions, MergedShared, Untyped};
 pub use layout::DeviceCoord;
 pub use loops::Loop;
 pub use mbarrier::MbarrierRef;
-pub use mma::Accumulator;
 pub use params::{
     Field, InSignature, OnDevice, ParamList, ParamSource, ParamValues, Parameter, Params,
 };
@@ -82,10 +81,10 @@ pub use range::{Bound, IntoBound, IntoLimit, Range, range};
 pub use report::Reported;
 pub use space::{GenericPointer, SpacePointer};
 pub use typed::{
-    Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut, Global,
-    GlobalMut, Integer, IntoIndex, IntoOperand, IntoVal, Local, MemIndex, MutPointer, Number,
-    Ordered, Pointer, Shared, SharedCluster, Signed, TensorMap, TensorMapMut, TensorMapType, Ty,
-    Val,
+    Accumulator, Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut,
+    Global, GlobalMut, Integer, IntoIndex, IntoOperand, IntoVal, Local, MemIndex, MutPointer,
+    Number, Ordered, Pointer, Shared, SharedCluster, Signed, TensorMap, TensorMapMut,
+    TensorMapType, Ty, Val,
 };
 pub use values::{IntoValues, Values};
 pub use vector::{Vector, VectorElement};

@@ -2,8 +2,7 @@
 
 use super::any_vector::AnyVector;
 use super::body::{Body, Registers};
-use super::mma::Accumulator;
-use super::typed::{IntoVal, Val};
+use super::typed::{Accumulator, IntoVal, Val};
 use crate::ir::op::{Mma, MmaOverflow, MmaShape, WgmmaForm};
 use crate::ir::types::Scalar;
 

@@ -1,6 +1,5 @@
 //! Rust types as IR types: what a [`Val`] can hold, and what a host value can stand for.
 
-use super::mma::Accumulator;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -53,6 +52,26 @@ pub trait Ordered: Element {}
     note = "a `bool` comes from a comparison, such as `x.ne(0)`"
 )]
 pub trait Converted: Element {}
+/// The type of an accumulator register.
+#[diagnostic::on_unimplemented(
+    message = "tensor cores have no accumulators of type `{Self}`",
+    note = "accumulators are f32, f64, i32 or `Vector<f16, 2>`"
+)]
+pub trait Accumulator: Ty {
+    /// The accumulators in a register.
+    const LANES: u32;
+}
+
+impl Accumulator for f32 {
+    const LANES: u32 = 1;
+}
+impl Accumulator for f64 {
+    const LANES: u32 = 1;
+}
+impl Accumulator for i32 {
+    const LANES: u32 = 1;
+}
+
 /// An integer type.
 pub trait Integer: Number + Ord {
     /// The number 0.

@@ -53,8 +53,8 @@ pub enum LoadForm {
     /// By tensor copies, which need addresses, pitches and batch strides of 16 bytes. Kernels of the other schedules copy by
     /// threads, and have this form too.
     Tensor,
-    /// By tensor copies from a workspace of the function, to which operands that need it are copied before the product: those that
-    /// are not aligned, and those that tensor cores take contiguous along K alone, which are transposed.
+    /// By tensor copies from a workspace of the function, to which operands that need it are copied before the product: because
+    /// they are not aligned, or to transpose them, because tensor cores take such elements contiguous along K alone.
     Repack,
     /// By the threads of the producer group, wherever lines of A and B lie.
     Threads,
@@ -195,7 +195,7 @@ pub struct GemmConfig {
     /// transposed. The rows of an instruction then run along N, so M of the tile is any multiple of 8.
     pub swap: bool,
     /// Sums of tensor cores are added to the accumulators after each step along K, and start anew: the two-level accumulation of
-    /// products of 8-bit floats, of which tensor cores keep few bits. Without it, all sums stay in the tensor cores, which is
+    /// products of 8-bit floats. Tensor cores keep few bits of their sums. Without it, all sums stay in the tensor cores, which is
     /// faster, and `FAST_ACCUM` of cuBLASLt.
     pub promote: bool,
     /// The rows of A and D are in groups, each with a matrix B of its own: see

@@ -232,7 +232,7 @@ impl Packing {
 }
 
 impl GemmConfig {
-    /// Whether copies of A and of B are transposed.
+    /// Returns whether copies of A and of B are transposed.
     fn transposed(&self) -> [bool; 2] {
         let across = |major| major == Major::Mn && self.transposes_copies();
         [across(self.major_a), across(self.major_b)]

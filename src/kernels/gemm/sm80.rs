@@ -11,7 +11,7 @@ use crate::ir::{Body, Element, Target, Val, range};
 use crate::layout::{Layout, LayoutError, layout, shape, tiler};
 use crate::tensor::{
     AsyncTile, CpAsyncPipeline, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, RegisterTensor,
-    SharedTensor, Tensor, TiledMma, wait_for_launch,
+    SharedTensor, Tensor, TiledMma, copy_bits, wait_for_launch,
 };
 
 use super::config::{GemmConfig, SWIZZLE_ALIGN};
@@ -20,7 +20,7 @@ use super::epilogue::{EpilogueForm, EpilogueRef};
 use super::error::GemmError;
 use super::parts::Parts;
 use super::threads::{ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block};
-use super::types::{Types, in_memory, keep_bits, val_type};
+use super::types::{Types, in_memory, val_type};
 
 /// Everything that is known before the kernel runs.
 struct Plan {
@@ -35,7 +35,7 @@ struct Plan {
 impl Plan {
     fn new(config: &GemmConfig) -> Result<Plan, GemmError> {
         let GemmConfig { target, tile: [m, n, of_tile], schedule, a, b, acc, .. } = *config;
-        let types = [a, b, acc].map(val_type);
+        let types = [val_type(a), val_type(b), val_type(acc)];
         let [Some(ty_a), Some(ty_b), Some(sums)] = types else {
             return Err(GemmError::Inputs { schedule, a, b, acc });
         };
@@ -170,13 +170,13 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                     }
                     let operands = &words[step as usize % 2];
                     match &integers {
-                        Some(integers) => operands.multiply(k, &plan.mma, integers),
-                        None => operands.multiply(k, &plan.mma, &accumulators),
+                        Some(integers) => operands.gemm_sync(k, &plan.mma, integers),
+                        None => operands.gemm_sync(k, &plan.mma, &accumulators),
                     }
                 }
                 pipe.next(state)
             });
-            integers.inspect(|integers| keep_bits(k, integers, &accumulators));
+            integers.inspect(|integers| copy_bits(k, integers, &accumulators));
             parts.leave(k, pipe);
             // The first element of the thread in the tile.
             let coords = Tensor::identity(k, shape!(m, n));
@@ -202,7 +202,7 @@ enum Fragments<'b> {
 }
 
 impl Fragments<'_> {
-    fn multiply<S: Accumulator>(
+    fn gemm_sync<S: Accumulator>(
         &self,
         k: &Body<'_, '_>,
         mma: &TiledMma,

@@ -5,7 +5,7 @@
 //! (ping-pong). Thread blocks are persistent, and every role walks the same tiles in the same order.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
-use crate::ir::builder::{Accumulator, Float, OnDevice};
+use crate::ir::builder::{Float, OnDevice};
 use crate::ir::op::BarrierForm;
 use crate::ir::types::Scalar;
 use crate::ir::{
@@ -13,10 +13,10 @@ use crate::ir::{
 };
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
-    GlobalLines, GlobalRows, GroupSizes, MmaAtom, OperandSource, OrderedBarrier, PipelineState,
-    RegisterTensor, RowGroups, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination,
-    ThrLines, ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensors, WarpRole,
-    Wgmma, WgmmaMainloop, wait_for_launch, warp_roles,
+    GlobalLines, GlobalRows, GroupSizes, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor,
+    RowGroups, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines,
+    ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensors, WarpRole, Wgmma,
+    WgmmaMainloop, wait_for_launch, warp_roles,
 };
 
 use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
@@ -27,7 +27,7 @@ use super::parts::{Part, Parts};
 use super::problem::{GemmProblem, GemmStrides};
 use super::ragged::{FormParams, ProductParams, RaggedProblem, maps_of};
 use super::split::{SplitArgs, SplitParams, Threads};
-use super::types::{Types, in_memory, keep_bits, val_type};
+use super::types::{Types, in_memory, val_type};
 
 /// Bytes of a line of the L2 cache.
 const L2_LINE: u64 = 128;
@@ -214,7 +214,7 @@ fn matrices(
 /// Everything that is known before the kernel runs.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// That of the product of A and B where tensor copies fetch them.
+    /// The configuration with A and B as tensor copies fetch them.
     config: GemmConfig,
     /// The name of the kernel.
     name: String,
@@ -447,6 +447,7 @@ impl Plan {
                 WgmmaMainloop::clear_rows(k, &sa, config.tile[0], mma_thread, barrier);
                 WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sa, &sb)
             };
+            let products = products.promoted(config.promote);
             let store = store.slice(k, output.clone(), to, thread % GROUP, barrier);
             let (groups, acc) = (config.consumers(), config.acc);
             let threads = Threads { group, groups, count: GROUP, barrier, acc };
@@ -536,7 +537,7 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
             let (skipped, steps) = ((state, ()), part.steps());
             let (state, ()) = self.products.unless(k, (is_idle, steps), skipped, |k| {
                 let acc = self.accumulators(k);
-                let state = self.multiply(k, &acc, (state, steps), |_| {});
+                let state = self.products.multiply(k, &acc, (state, steps), |_| {});
                 let accumulators = (self.threads, &acc.variables());
                 parts.sum(k, self.split, part, accumulators, |k| self.write(k, &acc, part.tile));
                 (state, ())
@@ -557,7 +558,7 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
         tiles.of_group(group, 2).for_each(k, start, |k, tile, (state, parity)| {
             let acc = self.accumulators(k);
             order.wait(k, group, parity);
-            let state = self.multiply(k, &acc, (state, steps), |k| {
+            let state = self.products.multiply(k, &acc, (state, steps), |k| {
                 order.arrive(k, group, self.products.leader());
             });
             self.write(k, &acc, tile);
@@ -593,42 +594,7 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
         });
     }
 
-    /// `acc = A B` over the steps of a tile. `started` runs when the last products are on their way.
-    fn multiply<'c>(
-        &self,
-        k: &mut Body<'c, '_>,
-        acc: &RegisterTensor<'c, f32>,
-        (state, steps): (PipelineState<'c>, Val<'c, i32>),
-        started: impl FnOnce(&mut Body<'c, '_>),
-    ) -> PipelineState<'c>
-    where
-        'b: 'c,
-    {
-        let GemmConfig { acc: sums, promote, .. } = self.plan.config;
-        if sums != Scalar::I32 {
-            let state = match promote {
-                true => {
-                    let partial = self.accumulators(k);
-                    self.products.run_promoted(k, (acc, &partial), state, steps)
-                }
-                false => self.products.run(k, acc, state, steps),
-            };
-            started(k);
-            self.products.finish(k, state);
-            return state;
-        }
-        let integers = self.accumulators::<i32>(k);
-        let state = self.products.run(k, &integers, state, steps);
-        started(k);
-        self.products.finish(k, state);
-        keep_bits(k, &integers, acc);
-        state
-    }
-
-    fn accumulators<'c, R: Accumulator + Element>(
-        &self,
-        k: &Body<'c, '_>,
-    ) -> RegisterTensor<'c, R> {
+    fn accumulators<'c>(&self, k: &Body<'c, '_>) -> RegisterTensor<'c, f32> {
         let Plan { config, mma, .. } = self.plan;
         let [_, columns] = config.mma_tile();
         mma.slice(0).fragment_c(k, shape!(config.rows_of_products(), columns))

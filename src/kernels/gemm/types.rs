@@ -1,9 +1,9 @@
 //! The types of elements in memory and in instructions.
 
+use crate::ir::Element;
 use crate::ir::builder::{Accumulator, Converted, Float};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element};
-use crate::tensor::{RegisterTensor, ValType};
+use crate::tensor::ValType;
 
 /// The types of the elements of A, B and D in memory, as one type: the tuple of them.
 pub(super) trait Types: 'static {
@@ -44,18 +44,6 @@ pub(super) const fn accumulator_of(input: Scalar) -> Scalar {
         Scalar::I8 | Scalar::U8 => Scalar::I32,
         Scalar::F64 => Scalar::F64,
         _ => Scalar::F32,
-    }
-}
-
-/// Sets `to` to the bits of integers: the form in which kernels have all sums.
-pub(super) fn keep_bits<S: Element>(
-    k: &Body<'_, '_>,
-    from: &RegisterTensor<'_, i32>,
-    to: &RegisterTensor<'_, S>,
-) {
-    let (from, to) = (from.variables(), to.variables());
-    for i in 0..from.len() {
-        to.set(k, i, from.get(k, i).bitcast());
     }
 }
 

@@ -53,7 +53,7 @@ fn bytes<'b, D: Converted + VectorElement<2>>(values: &[Val<'b, f32>]) -> Vec<Va
     values.chunks(4).map(word).collect()
 }
 
-/// Four integers: those that are missing are 0.
+/// Four integers, 0 in the place of missing ones.
 #[track_caller]
 fn integers<'b>(values: &[Val<'b, f32>]) -> [Val<'b, i32>; 4] {
     [0, 1, 2, 3].map(|i| match values.get(i) {

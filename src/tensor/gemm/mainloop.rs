@@ -7,6 +7,7 @@ use crate::layout::{LayoutError, tiler};
 
 use super::smem_operand::SmemOperand;
 use crate::tensor::atom::tiled_mma::TiledMma;
+use crate::tensor::atom::{MmaOp, ValType, Wgmma};
 use crate::tensor::copy::clear::cooperative_clear;
 use crate::tensor::pipeline::roles::WarpRole;
 use crate::tensor::pipeline::tma::{PipelineState, TmaPipeline};
@@ -50,6 +51,7 @@ pub struct WgmmaMainloop<'m, 'b> {
     a: SmemOperand<'b>,
     b: SmemOperand<'b>,
     leader: Val<'b, bool>,
+    promoted: bool,
 }
 
 /// The state after some stages, and other values.
@@ -70,7 +72,14 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         let a = SmemOperand::new(k, &thr.partition_a(k, a));
         let b = SmemOperand::new(k, &thr.partition_b(k, b));
         let leader = (k.thread_idx().x % WarpRole::THREADS).eq(0);
-        WgmmaMainloop { mma, pipe, a, b, leader }
+        WgmmaMainloop { mma, pipe, a, b, leader, promoted: false }
+    }
+
+    /// The same where the products of each stage are a sum of their own that is added to the accumulators: CUTLASS's two-level
+    /// accumulation. Tensor cores keep about 14 bits of sums of 8-bit floats.
+    #[must_use]
+    pub fn promoted(self, promoted: bool) -> Self {
+        WgmmaMainloop { promoted, ..self }
     }
 
     /// Makes the rows from `first` on of a ring (M, K, stage) of tiles of A zero, in all stages: for tiles of fewer rows
@@ -164,21 +173,48 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         state
     }
 
-    /// As [`run`](WgmmaMainloop::run), where the products of each stage are a sum of their own, in `partial`, that is then added
-    /// to `acc`: CUTLASS's two-level accumulation. Tensor cores keep about 14 bits of sums of 8-bit floats.
+    /// `acc = A B` over `steps` stages, at least one. All products are done on return; `started` runs when those of the last stage
+    /// have been started. An atom of integers has its sums in the bits of `acc`.
     #[track_caller]
-    pub fn run_promoted<'k: 'b>(
+    pub fn multiply<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
-        (acc, partial): (&RegisterTensor<'_, f32>, &RegisterTensor<'_, f32>),
+        acc: &RegisterTensor<'_, f32>,
+        (state, steps): (PipelineState<'b>, Val<'b, i32>),
+        started: impl FnOnce(&mut Body<'b, '_>),
+    ) -> PipelineState<'b> {
+        let _call = k.call();
+        let k = &mut k.rescoped();
+        if matches!(self.mma.atom().op(), MmaOp::Wgmma(Wgmma { c: ValType::S32, .. })) {
+            let sums = RegisterTensor::<i32>::registers(k, acc.layout().clone());
+            let state = self.run(k, &sums, state, steps);
+            started(k);
+            self.finish(k, state);
+            copy_bits(k, &sums, acc);
+            return state;
+        }
+        let state = match self.promoted {
+            true => self.run_promoted(k, acc, state, steps),
+            false => self.run(k, acc, state, steps),
+        };
+        started(k);
+        self.finish(k, state);
+        state
+    }
+
+    /// As [`run`](WgmmaMainloop::run), [promoted](WgmmaMainloop::promoted).
+    fn run_promoted(
+        &self,
+        k: &mut Body<'b, '_>,
+        acc: &RegisterTensor<'_, f32>,
         state: PipelineState<'b>,
         steps: Val<'b, i32>,
     ) -> PipelineState<'b> {
-        let k = &mut k.rescoped();
+        let partial = RegisterTensor::<f32>::registers(k, acc.layout().clone());
         acc.fill(k, 0.0);
         let start = (state, k.constant(0));
         let (state, _) = k.do_while(start, |k, (state, step)| {
-            self.start(k, partial, state, false);
+            self.start(k, &partial, state, false);
             k.wgmma_wait_group(0);
             let step = step + 1;
             let more = step.lt(steps);
@@ -250,5 +286,18 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>, state: PipelineState<'b>) {
         k.wgmma_wait_group(0);
         k.if_(self.leader, |k| self.pipe.release(k, state.previous()));
+    }
+}
+
+/// Sets registers to the bits of integers: the form in which kernels of products have all their sums.
+#[track_caller]
+pub(crate) fn copy_bits<S: Element>(
+    k: &Body<'_, '_>,
+    from: &RegisterTensor<'_, i32>,
+    to: &RegisterTensor<'_, S>,
+) {
+    let (from, to) = (from.variables(), to.variables());
+    for i in 0..from.len() {
+        to.set(k, i, from.get(k, i).bitcast());
     }
 }

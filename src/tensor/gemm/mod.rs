@@ -11,6 +11,7 @@ pub(super) mod wgmma;
 pub use accumulator_operand::AccumulatorOperand;
 pub use accumulator_rows::AccumulatorRows;
 pub use mainloop::WgmmaMainloop;
+pub(crate) use mainloop::copy_bits;
 pub use online_softmax::OnlineSoftmax;
 pub use smem_operand::SmemOperand;
 pub use wgmma::WgmmaOperand;
