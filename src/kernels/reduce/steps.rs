@@ -51,8 +51,8 @@ impl<'b, T: Converted> Steps<'b, T> {
         steps
     }
 
-    /// Loads the thread's vectors of a step, with `fill` for those that the row does not have. Steps are loaded in order, each once,
-    /// by all threads of the block together.
+    /// Loads the thread's vectors of a step, with `fill` for vectors beyond the end of the row. All threads of the block load each step
+    /// once, in order.
     pub(super) fn load<'c>(
         &self,
         k: &mut Body<'c, '_>,
@@ -69,7 +69,7 @@ impl<'b, T: Converted> Steps<'b, T> {
         };
         let RowTile { threads, vectors, stages, .. } = self.tile;
         let (part, stages) = (part.step(step), stages as i32);
-        let place = |step: Val<'c, i32>| (step % stages, (step / stages & 1).cvt::<u32>());
+        let place = |step: Val<'c, i32>| (step % stages, ((step / stages) & 1).cvt::<u32>());
         // The stage of the step before is filled again.
         k.if_(step.gt(0) & k.thread_idx().x.eq(0), |k| {
             let (stage, parity) = place(step - 1);
