@@ -110,7 +110,7 @@ fn clusters_join_their_results() {
             let config = AxisReduceConfig { lanes, threads, cluster: 2, ..config };
             let sum = AxisReduce::<f32>::new(config).unwrap().load(&device).unwrap();
             let input = device.upload(&x).unwrap();
-            let mut run = || {
+            let run = || {
                 let mut y = device.zeros::<f32>(problem.results() as usize).unwrap();
                 sum.launch(&problem, &input, &mut y).unwrap();
                 y.to_vec().unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>()
