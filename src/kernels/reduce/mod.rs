@@ -4,6 +4,7 @@ mod axis;
 mod best;
 mod launch;
 mod sorted;
+mod steps;
 mod top_k;
 mod words;
 
@@ -11,14 +12,14 @@ use std::fmt;
 
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
-use crate::ir::op::LoadAccess;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val, range};
-use crate::tensor::{RowTile, tree};
+use crate::tensor::{RowAccess, RowTile, tree};
 
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
 pub use axis::{AxisProblem, AxisReduce, AxisReduceConfig, AxisReduceFunction};
 pub use launch::RowReduceFunction;
+use steps::Steps;
 pub use top_k::{TopK, TopKConfig, TopKFunction};
 
 /// The result of a row.
@@ -72,7 +73,8 @@ type Combine = for<'c> fn(Val<'c, f32>, Val<'c, f32>) -> Val<'c, f32>;
 /// The configuration of a [`RowReduce`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowReduceConfig {
-    /// The target and the tile of a row; a row may be longer than the tile. It has no stages.
+    /// The target and the tile of a row; a row may be longer than the tile. With stages, the next steps of a
+    /// row are in flight as bulk copies.
     pub rows: RowConfig,
     /// The result of a row.
     pub op: RowReduceOp,
@@ -106,7 +108,7 @@ impl RowReduceConfig {
     }
 
     /// Returns configurations to choose from, the one of [`new`](RowReduceConfig::new) first: a warp, a block of 128 to 1024
-    /// threads or a cluster of 2 to 8 blocks shares a row, and each thread loads 2, 4 or 8 vectors at once.
+    /// threads or a cluster of 2 to 8 blocks shares a row, each thread loads 2, 4 or 8 vectors at once, and long rows have 0 to 4 stages.
     pub fn candidates(
         op: RowReduceOp,
         target: Target,
@@ -127,15 +129,16 @@ impl RowReduceConfig {
                 }
             }
         }
-        let clusters = if target.offers(Target::SM_90) { &[2, 4, 8][..] } else { &[] };
-        for (cluster, [team, vectors]) in clusters
-            .iter()
-            .flat_map(|cluster| [[256, 4], [512, 2], [512, 4]].map(|tile| (*cluster, tile)))
-        {
-            let tile = RowTile { threads: team, team, vectors, cluster, ..tile };
-            // Each thread has all its vectors.
-            if tile.sharers() * vectors <= all {
-                found.push(RowReduceConfig { rows: RowConfig { target, tile }, op });
+        if !target.offers(Target::SM_90) || tile.access == RowAccess::Elements {
+            return found;
+        }
+        for (cluster, stages) in [(2, 0), (4, 0), (8, 0), (1, 2), (1, 3), (1, 4), (2, 3)] {
+            for [team, vectors] in [[256, 4], [512, 2], [512, 4]] {
+                let tile = RowTile { threads: team, team, vectors, cluster, stages, ..tile };
+                // Each thread has all its vectors, also those of a second step.
+                if (1 + stages.min(1)) * tile.sharers() * vectors <= all {
+                    found.push(RowReduceConfig { rows: RowConfig { target, tile }, op });
+                }
             }
         }
         found
@@ -201,8 +204,12 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     pub fn new(config: RowReduceConfig) -> Result<Self, RowError> {
         config.rows.check()?;
         RowConfig::check_element("the input", T::SCALAR, false)?;
-        if config.rows.tile.stages > 0 {
-            return Err(RowError::Tile { rule: "a reduction of rows has no stages" });
+        let RowTile { stages, access, .. } = config.rows.tile;
+        if stages > 0 && access == RowAccess::Elements {
+            return Err(RowError::Tile { rule: "a tile with stages has vectors" });
+        }
+        if stages > 0 && !config.rows.target.offers(Target::SM_90) {
+            return Err(RowError::Tile { rule: "the bulk copies of stages need sm_90" });
         }
         let (expected, name) = match config.op {
             RowReduceOp::ArgMax => (Scalar::I32, "i32"),
@@ -245,15 +252,14 @@ fn build<T: Converted, Y: Converted>(
             let (row, columns) = own_row(k, tile, sizes);
             let part = tile.part::<T>(k, row * pitch, columns);
             let x = x.offset(row * pitch);
+            let steps = Steps::new(k, tile, part, x);
             let is_first = part.is_first_thread() & row.lt(sizes[0].cvt::<i64>());
             if op == RowReduceOp::ArgMax {
                 // Each thread keeps its largest element and the first step with it, and looks there for the column.
-                let access = LoadAccess::default().non_coherent();
                 let lowest = k.constant(f32::NEG_INFINITY);
                 let (own, step) =
                     k.for_(range(0, part.steps()), (lowest, 0), |k, step, (max, at)| {
-                        let own =
-                            part.step(step).load_inner(k, x, f32::NEG_INFINITY, access).max(lowest);
+                        let own = steps.load(k, step, f32::NEG_INFINITY).max(lowest);
                         (own.max(max), own.gt(max).select(step, at))
                     });
                 let own_end = part.load_ends(k, x, f32::NEG_INFINITY).max(lowest);
@@ -278,7 +284,9 @@ fn build<T: Converted, Y: Converted>(
             }
             let (identity, combine) = op.monoid();
             let own = k.for_(range(0, part.steps()), identity, |k, step, sum| {
-                let mut values = part.step(step).load(k, x, identity);
+                let mut elements = steps.load(k, step, identity);
+                elements.singles.extend(part.step(step).load_ends(k, x, identity).singles);
+                let mut values = elements.to_f32();
                 if op == RowReduceOp::Norm {
                     values = values.iter().map(|value| *value * *value).collect();
                 }

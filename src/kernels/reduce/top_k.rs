@@ -283,7 +283,7 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
             // Of four times as many maxima as elements of the result, the bound is hardly lower than of more.
             let each = count.div_ceil(8).next_power_of_two().min(groups) as usize;
             let of = |i| maxima.iter().skip(i).step_by(each).copied().reduce(|a, b| a.max(b));
-            best.start::<T>(k, &(0..each).filter_map(of).collect::<Vec<_>>(), columns);
+            best.start::<T>(k, &(0..each).filter_map(of).collect::<Vec<_>>());
             let (bound, lane) = (best.bound(k).0, k.lane_id());
             let queue = k.shared::<i32>(tile.threads * groups).offset(warp * (32 * groups) as i32);
             let queued = (0..).zip(&maxima).fold(k.constant(0u32), |len, (group, max)| {
@@ -313,7 +313,7 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
                         let is_element = mask.ne(0) & column.lt(part.vector_end());
                         let none = k.constant(f32::NAN).cvt::<T>();
                         let value = k.if_with(is_element, none, |k| x.load_with(k, column, access));
-                        best.add::<T>(k, (value.cvt::<f32>(), column), columns);
+                        best.add::<T>(k, (value.cvt::<f32>(), column));
                         let rest = mask & !(k.constant(1u32) << bit);
                         (rest, k.vote_any(WARP, rest.ne(0)))
                     });
@@ -323,7 +323,7 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
             if let Some((column, is_end)) = part.ends().first().copied() {
                 let none = k.constant(f32::NAN).cvt::<T>();
                 let value = k.if_with(is_end, none, |k| x.load_with(k, column, access));
-                best.add::<T>(k, (value.cvt::<f32>(), column), columns);
+                best.add::<T>(k, (value.cvt::<f32>(), column));
             }
             let sorted = best.sorted(k);
             let warps = tile.team as i32 / 32;

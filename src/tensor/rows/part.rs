@@ -196,6 +196,12 @@ impl<'b> RowPart<'b> {
         (self.thread + (number * self.tile.sharers()) as i32).lt(self.vectors)
     }
 
+    /// Returns the number of the row's vectors from the thread's vector `number` on; not above 0 if the row does not have that.
+    #[track_caller]
+    pub(crate) fn vectors_from(&self, number: u32) -> Val<'b, i32> {
+        self.vectors - (self.thread + (number * self.tile.sharers()) as i32)
+    }
+
     /// Returns the column of the first element of the thread's first vector.
     #[track_caller]
     pub(crate) fn first_column(&self) -> Val<'b, i32> {
