@@ -246,7 +246,9 @@ impl Matrices {
 
 /// Returns the value of an element.
 fn number<T: Element>(x: T) -> f64 {
-    x.to_const().to_f64().unwrap_or(f64::NAN)
+    let value = x.to_const();
+    let integer = value.as_int().map(|integer| integer as f64);
+    value.to_f64().or(integer).unwrap_or(f64::NAN)
 }
 
 pub(super) fn not_a_number<D: Element>() -> D {

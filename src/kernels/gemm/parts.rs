@@ -1,6 +1,7 @@
 //! [`Splits`]: the parts of tiles along K that a thread block takes.
 
 use crate::ir::builder::{IntoValues, Values};
+use crate::ir::types::Scalar;
 use crate::ir::{Body, Val};
 use crate::tensor::{CpAsyncPipeline, GroupSizes, RowGroups, Tile, TileScheduler};
 
@@ -82,6 +83,8 @@ pub(super) struct Parts<'b> {
     sizes: Option<(GroupSizes<'b>, Val<'b, i32>)>,
     /// Blocks of a cluster along M and N.
     cluster: [u32; 2],
+    /// The type of accumulators.
+    pub(super) acc: Scalar,
 }
 
 /// A part of a tile.
@@ -138,13 +141,13 @@ impl<'b> Parts<'b> {
         (extents, groups): ([Val<'b, i32>; 3], Groups<'b>),
         steps: Val<'b, i32>,
     ) -> Self {
-        let GemmConfig { splits, cluster, raster, tile: [m, n, depth], .. } = *config;
+        let GemmConfig { acc, splits, cluster, raster, tile: [m, n, depth], .. } = *config;
         let [rows, columns, batch] = extents;
         let tiles = TileScheduler::new(k, raster, [rows, columns, batch * splits.even()]);
         let (groups, sizes) = groups;
         let tiles = tiles.clusters(cluster).row_groups(k, groups, m).group_sizes(k, sizes, [m, n]);
         let sizes = sizes.map(|sizes| (sizes, k.constant(depth.cast_signed())));
-        Parts { tiles, splits, extents, steps, sizes, cluster }
+        Parts { tiles, splits, extents, steps, sizes, cluster, acc }
     }
 
     /// Runs `body` for each part of a thread block without roles: the one with its number, or, by stream-K, those of its run

@@ -447,10 +447,9 @@ impl Plan {
                 WgmmaMainloop::clear_rows(k, &sa, config.tile[0], mma_thread, barrier);
                 WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sa, &sb)
             };
-            let products = products.promoted(config.promote);
             let store = store.slice(k, output.clone(), to, thread % GROUP, barrier);
-            let (groups, acc) = (config.consumers(), config.acc);
-            let threads = Threads { group, groups, count: GROUP, barrier, acc };
+            let threads = Threads { group, groups: config.consumers(), count: GROUP, barrier };
+            let products = products.promoted(config.promote);
             let warps = Consumer { plan, sizes, epilogue, split, threads, pipe, products, store };
             match (config.store, order) {
                 (StoreForm::Overlapped, _) => warps.consume_overlapped(k, parts.tiles),

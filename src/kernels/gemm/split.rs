@@ -41,8 +41,6 @@ pub(super) struct Threads<'b> {
     /// The threads of a group, and their barrier.
     pub(super) count: u32,
     pub(super) barrier: NamedBarrier<'b>,
-    /// The type of their accumulators: `f32`, or `i32` in the bits of `f32`.
-    pub(super) acc: Scalar,
 }
 
 impl<'b> Parts<'b> {
@@ -58,10 +56,11 @@ impl<'b> Parts<'b> {
     ) {
         let k: &mut Body<'b, '_> = &mut k.rescoped();
         let Some(args) = args else { return write(&mut k.rescoped()) };
+        let of = Accumulators { of: accumulators, threads: threads.count, acc: self.acc };
         let is_last = match self.is_partial(part) {
-            None => threads.sum(k, args, self.slots(k, part, args.parts), accumulators),
+            None => threads.sum(k, args, self.slots(k, part, args.parts), of),
             Some(is_partial) => k.if_with(is_partial, true, |k| {
-                threads.sum(k, args, self.slots(k, part, args.parts), accumulators)
+                threads.sum(k, args, self.slots(k, part, args.parts), of)
             }),
         };
         k.if_(is_last, write);
@@ -76,17 +75,16 @@ impl<'b> Threads<'b> {
         k: &mut Body<'b, '_>,
         args: &SplitArgs<'a>,
         slots: Slots<'b>,
-        accumulators: &Registers<'_, S>,
+        part: Accumulators<'_, '_, S>,
     ) -> Val<'b, bool> {
-        let Threads { group, groups, count, barrier, acc } = self;
+        let Threads { group, groups, count, barrier } = self;
         let Slots { number, count: parts, .. } = slots;
         let thread = k.thread_idx().x % count;
         let words = S::SCALAR.size_bytes() / 4;
-        let size = i64::from(accumulators.len() * words * count);
+        let size = i64::from(part.of.len() * words * count);
         let first = (slots.first * groups + group).cvt::<i64>() * size;
         let first = args.partials.offset(first + (thread * VECTOR).cvt::<i64>());
         let step = size * i64::from(slots.step * groups);
-        let part = Accumulators { of: accumulators, threads: count, acc };
         let counter = args.arrivals.offset(slots.tile * groups + group);
         let waiting = (barrier, thread.eq(0));
         // The first part of a tile of stream-K comes at the end of a run, the others at the start: mostly it is the last
@@ -112,9 +110,11 @@ impl<'b> Threads<'b> {
 }
 
 /// The accumulators of a thread, in registers and in a slot, where vector `i` of all threads is contiguous.
+#[derive(Clone, Copy)]
 struct Accumulators<'r, 'b, S> {
     of: &'r Registers<'b, S>,
     threads: u32,
+    /// Their type: `i32` is in the bits of `f32`.
     acc: Scalar,
 }
 

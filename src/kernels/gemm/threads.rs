@@ -130,7 +130,7 @@ impl GemmConfig {
 pub(super) fn threads_of_block<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> Threads<'b> {
     let count = config.threads();
     let barrier = k.named_barrier(1, count).aligned();
-    Threads { group: k.constant(0), groups: 1, count, barrier, acc: config.acc }
+    Threads { group: k.constant(0), groups: 1, count, barrier }
 }
 
 /// A [`ThreadsKernel`] that a device has loaded.
