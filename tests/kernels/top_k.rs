@@ -178,7 +178,7 @@ fn kernels_assemble_without_spills() {
     for (count, columns) in [(8, 4096), (64, 128_256), (64, 999)] {
         let problem = RowProblem::new(9, columns);
         let config = TopKConfig::new(count, Target::SM_90A, Scalar::Bf16, &problem);
-        for config in [8, 16].map(|groups| TopKConfig { groups, ..config }) {
+        for config in [0, 1, 2].map(|prefetch| TopKConfig { prefetch, ..config }) {
             let kernel = TopK::<bf16>::new(config).unwrap();
             text::check_round_trip(kernel.ir());
             let Some(ptxas) = ptxas::find() else { continue };
@@ -201,12 +201,8 @@ fn what_no_kernel_takes_is_refused() {
     let rows = RowConfig { tile, ..config.rows };
     let error = TopK::<f32>::new(TopKConfig { rows, ..config }).unwrap_err();
     assert!(error.to_string().ends_with("whole warps of one block share a row"), "{error}");
-    for (groups, vectors) in [(0, 4), (12, 4), (32, 4), (16, 3)] {
-        let tile = RowTile { vectors, ..config.rows.tile };
-        let config = TopKConfig { groups, rows: RowConfig { tile, ..config.rows }, ..config };
-        let error = TopK::<f32>::new(config).unwrap_err();
-        assert!(error.to_string().contains("vectors are 8 or 16 groups"), "{error}");
-    }
+    let error = TopK::<f32>::new(TopKConfig { prefetch: 3, ..config }).unwrap_err();
+    assert!(error.to_string().ends_with("at most 2 steps are in flight ahead"), "{error}");
     let tile = RowTile { vectors: 16, ..config.rows.tile };
     let rows = RowConfig { tile, ..config.rows };
     let error = TopK::<f32>::new(TopKConfig { rows, ..config }).unwrap_err();

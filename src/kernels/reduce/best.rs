@@ -55,29 +55,44 @@ impl<'b> Best<'b> {
         (self.bound.0.get(k), self.bound.1.get(k))
     }
 
-    /// Raises the bound to about the `count`-th largest of these values, elements of the row. There are at least `count`.
-    pub(super) fn start<'c, T: Converted>(&self, k: &mut Body<'c, '_>, values: &[Val<'c, f32>])
-    where
+    /// Raises the bound to about the `count`-th largest of these values, one or more elements of each lane. All elements in
+    /// columns from `end` on come later.
+    pub(super) fn start<'c, T: Converted>(
+        &self,
+        k: &mut Body<'c, '_>,
+        values: &[Val<'c, f32>],
+        end: Val<'c, i32>,
+    ) where
         'b: 'c,
     {
         let number = 32 * values.len() as u32;
+        if number < self.count {
+            return;
+        }
         let keys: Vec<_> = values.iter().map(|value| key::<T>(value.max(NONE.0))).collect();
         let low = tree(keys[0], &keys, |a, b| a.min(b));
         let high = tree(keys[0], &keys, |a, b| a.max(b));
         let ends = [k.redux_min(WARP, low), k.redux_max(WARP, high) + 1];
         let [low, _] = self.bisect(k, &keys, ends, k.constant(number));
-        self.bound.0.set(k, value_of::<T>(low));
+        let value = value_of::<T>(low);
+        self.bound.0.set(k, value);
+        // Negative infinity may stand for no element.
+        self.bound.1.set(k, value.eq(NONE.0).select(NONE.1, end));
     }
 
-    /// Adds an element of each lane that passes.
-    pub(super) fn add<'c, T: Converted>(&self, k: &mut Body<'c, '_>, entry: Entry<'c>)
-    where
+    /// Adds an element of each lane that passes. All elements in columns from `end` on come later.
+    pub(super) fn add<'c, T: Converted>(
+        &self,
+        k: &mut Body<'c, '_>,
+        entry: Entry<'c>,
+        end: Val<'c, i32>,
+    ) where
         'b: 'c,
     {
         let passes = self.passes(k, entry);
         self.append(k, passes, entry);
         let is_full = self.len.get(k).gt(Self::room(self.count));
-        k.if_(is_full, |k| self.keep::<T>(k));
+        k.if_(is_full, |k| self.keep::<T>(k, end));
     }
 
     /// Appends an element of each lane for which `holds` is true.
@@ -92,7 +107,7 @@ impl<'b> Best<'b> {
     }
 
     /// Keeps the best candidates and raises the bound.
-    fn keep<'c, T: Converted>(&self, k: &mut Body<'c, '_>)
+    fn keep<'c, T: Converted>(&self, k: &mut Body<'c, '_>, end: Val<'c, i32>)
     where
         'b: 'c,
     {
@@ -110,7 +125,7 @@ impl<'b> Best<'b> {
         let ends = [key::<T>(self.bound.0.get(k)), k.redux_max(WARP, high) + 1];
         let [low, number] = self.bisect(k, &keys, ends, len);
         self.bound.0.set(k, value_of::<T>(low));
-        self.bound.1.set(k, NONE.1);
+        self.bound.1.set(k, end);
         k.if_(number.gt(Self::kept(self.count)), |k| {
             // Of the candidates that are equal to the bound, those in the lowest columns.
             let last = i32::MAX as u32;

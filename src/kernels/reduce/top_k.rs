@@ -8,7 +8,7 @@ use crate::ir::op::{FindFrom, LoadAccess};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, WARP, range};
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
-use crate::tensor::RowTile;
+use crate::tensor::{RowTile, tree};
 
 use super::super::rows::{RowConfig, RowError, RowProblem, check_aligned, check_len, own_row};
 use super::best::Best;
@@ -22,8 +22,8 @@ pub struct TopKConfig {
     pub rows: RowConfig,
     /// The number of elements of the result of a row: 1 to [`MAX`](TopKConfig::MAX).
     pub count: u32,
-    /// The groups of a lane's vectors: 8 or 16. A lane keeps the maximum of each, and reads only groups with large ones again.
-    pub groups: u32,
+    /// The number of next steps whose vectors are in flight while the threads compare those of a step: 0 to 2.
+    pub prefetch: u32,
 }
 
 impl TopKConfig {
@@ -49,9 +49,9 @@ impl TopKConfig {
     ) -> Vec<Self> {
         let mut found = vec![Self::new(count, target, input, problem)];
         for log in 0..=4 {
-            for groups in GROUPS {
+            for prefetch in 0..=2 {
                 let config = Self::of_warps(1 << log, count, target, input, problem);
-                let config = TopKConfig { groups, ..config };
+                let config = TopKConfig { prefetch, ..config };
                 if !found.contains(&config) {
                     found.push(config);
                 }
@@ -71,7 +71,7 @@ impl TopKConfig {
         let (team, access) = (32 * warps, reduced(problem).access(input));
         let threads = if warps == 1 { 128 } else { team };
         let tile = RowTile { threads, team, cluster: 1, vectors: 4, access, stages: 0 };
-        TopKConfig { rows: RowConfig { target, tile }, count, groups: 16 }
+        TopKConfig { rows: RowConfig { target, tile }, count, prefetch: 0 }
     }
 
     fn check(&self, input: Scalar) -> Result<(), RowError> {
@@ -83,8 +83,8 @@ impl TopKConfig {
             "whole warps of one block share a row"
         } else if vectors * self.rows.tile.vector(input) > 32 {
             "a thread holds at most 32 elements"
-        } else if !GROUPS.contains(&self.groups) || !self.groups.is_multiple_of(vectors) {
-            "a lane's vectors are 8 or 16 groups, a multiple of those it holds"
+        } else if self.prefetch > 2 {
+            "at most 2 steps are in flight ahead"
         } else {
             return Ok(());
         };
@@ -92,15 +92,11 @@ impl TopKConfig {
     }
 }
 
-/// The values of [`TopKConfig::groups`].
-const GROUPS: [u32; 2] = [16, 8];
-
-/// The name of the configuration: the number of elements, the name of [`RowConfig`], and the groups unless they are 16:
-/// `top_8_32x4_rows4`, `top_8_128x4_groups8`.
+/// The name of the configuration: the number of elements, the name of [`RowConfig`], and the prefetch: `top_8_32x4_rows4_prefetch1`.
 impl fmt::Display for TopKConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "top_{}_{}", self.count, self.rows)?;
-        if self.groups == 16 { Ok(()) } else { write!(f, "_groups{}", self.groups) }
+        if self.prefetch == 0 { Ok(()) } else { write!(f, "_prefetch{}", self.prefetch) }
     }
 }
 
@@ -244,15 +240,14 @@ impl<T: Converted> TopKFunction<T> {
     }
 }
 
-/// The vectors of each lane are `groups` groups: vector `i` is in group `i % groups`. A warp reads its vectors and keeps the maximum of
-/// each group. The bound is about the `count`-th largest of these maxima or of maxima of them, so only groups with a larger maximum
-/// have elements of the result. The lanes share these groups, read them again and add their elements above the bound to the candidates. In the end the warps
-/// of a row sort their candidates and merge them in pairs.
+/// Each warp keeps candidates for the best elements. Most steps have no better one than their bound, which the maxima of the
+/// lanes tell; else each lane adds its better ones, one in each round. After the last step come the single elements at
+/// the ends of a ragged row. In the end the warps of a row sort their candidates and merge them in pairs.
 fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
-    let TopKConfig { rows: RowConfig { target, tile }, count, groups } = *config;
+    let TopKConfig { rows: RowConfig { target, tile }, count, prefetch } = *config;
     let name = format!("{config}_{}", T::SCALAR);
-    // 48 registers for each thread, or 64.
-    let threads = if groups == 8 { 1280 } else { 1024 };
+    // 64 registers for each thread, or 80 or 96.
+    let threads = [1024, 768, 640][prefetch.min(2) as usize];
     Kernel::<Params<T>>::build_with(
         tile.options().min_blocks_per_sm((threads / tile.threads).max(1)),
         &name,
@@ -261,73 +256,47 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
             let (row, columns) = own_row(k, tile, sizes);
             let part = tile.part::<T>(k, row * pitch, columns);
             let x = x.offset(row * pitch);
-            let (slots, warp) = (Best::slots(count), k.thread_idx().x / 32);
+            let slots = Best::slots(count);
             let lists = k.shared::<u64>(tile.threads / 32 * slots);
-            let own = warp * slots as i32;
+            let own = k.thread_idx().x / 32 * slots as i32;
             let best = Best::new(k, count, lists.offset(own));
             let access = LoadAccess::default().non_coherent();
-            let maxima: Vec<_> = (0..groups).map(|_| k.var(f32::NEG_INFINITY)).collect();
+            let none = (columns, k.constant(false));
+            let (single, has_single) = part.ends().first().copied().unwrap_or(none);
             // The same in all lanes, as the assembler sees.
             let steps = k.redux_max(WARP, part.steps());
-            let at_once = range(0, steps).step((groups / tile.vectors) as i32);
-            k.for_(at_once, (), |k, step, ()| {
-                for (number, maxima) in (0..).zip(maxima.chunks(tile.vectors as usize)) {
-                    let part = part.step(step + number);
-                    let words = Words::of(&part.load_inner(k, x, f32::NEG_INFINITY, access));
-                    for (max, found) in maxima.iter().zip(words.maxima()) {
-                        max.set(k, max.get(k).max(found));
-                    }
-                }
-            });
-            let maxima: Vec<_> = maxima.iter().map(|max| max.get(k)).collect();
-            // Of four times as many maxima as elements of the result, the bound is hardly lower than of more.
-            let each = count.div_ceil(8).next_power_of_two().min(groups) as usize;
-            let of = |i| maxima.iter().skip(i).step_by(each).copied().reduce(|a, b| a.max(b));
-            best.start::<T>(k, &(0..each).filter_map(of).collect::<Vec<_>>());
-            let (bound, lane) = (best.bound(k).0, k.lane_id());
-            let queue = k.shared::<i32>(tile.threads * groups).offset(warp * (32 * groups) as i32);
-            let queued = (0..).zip(&maxima).fold(k.constant(0u32), |len, (group, max)| {
-                let holds = max.ge(bound) & part.has_vector(group as u32);
-                let lanes = k.vote_ballot(WARP, holds);
-                let at = len + (lanes & k.lanemask_lt()).popc();
-                k.if_(holds, |k| queue.store(k, at, lane + group * 32));
-                len + lanes.popc()
-            });
-            k.bar_warp(WARP);
-            let steps = k.redux_max(WARP, part.every(groups, [k.constant(0); 2]).steps());
-            k.for_(range(0u32, (queued + 31) / 32), (), |k, round, ()| {
-                let at = round * 32 + lane.cvt::<u32>();
-                let has_group = at.lt(queued);
-                let found = k.if_with(has_group, lane, |k| queue.load(k, at));
-                let part = part.every(groups, [found % 32 - lane, found / 32]);
-                k.for_(range(0, steps), (), |k, step, ()| {
-                    let part = part.step(step);
-                    let words = Words::of(&part.load_inner(k, x, f32::NEG_INFINITY, access));
-                    let ((bound, column), first) = (best.bound(k), part.first_column());
+            k.for_(range(0, steps + 1).prefetch_stages(prefetch), (), |k, step, ()| {
+                let (part, is_last) = (part.step(step), step.eq(steps));
+                let words = Words::of(&part.load_inner(k, x, f32::NEG_INFINITY, access));
+                let (first, maxima) = (part.first_column(), words.maxima());
+                let end = first + tile.capacity(T::SCALAR) as i32;
+                k.if_(step.eq(0), |k| best.start::<T>(k, &maxima, end));
+                let max = tree(maxima[0], &maxima, |a, b| a.max(b));
+                let has_single = is_last & has_single;
+                let has_better = best.passes(k, (max, first)) | has_single;
+                k.if_(k.vote_any(WARP, has_better), |k| {
+                    let (bound, column) = best.bound(k);
                     let mask = words.mask(k, bound, first.ge(column));
-                    k.do_while(has_group.select(mask, 0), |k, mask| {
+                    let mask = is_last.select(has_single.select(1u32, 0), mask);
+                    let end_column = is_last.select(columns, part.vector_end());
+                    k.do_while(mask, |k, mask| {
                         let bit = mask.bfind(FindFrom::Position);
                         let (element, vector) = (element(bit), tile.vector(T::SCALAR));
                         let gap = element / vector * (part.stride() as u32 - vector);
                         let column = first + (element + gap).cvt::<i32>();
-                        let is_element = mask.ne(0) & column.lt(part.vector_end());
+                        let column = is_last.select(single, column);
+                        let is_element = mask.ne(0) & column.lt(end_column);
                         let none = k.constant(f32::NAN).cvt::<T>();
                         let value = k.if_with(is_element, none, |k| x.load_with(k, column, access));
-                        best.add::<T>(k, (value.cvt::<f32>(), column));
+                        best.add::<T>(k, (value.cvt::<f32>(), column), end);
                         let rest = mask & !(k.constant(1u32) << bit);
                         (rest, k.vote_any(WARP, rest.ne(0)))
                     });
                 });
             });
-            // A lane has at most one element at the ends of a ragged row.
-            if let Some((column, is_end)) = part.ends().first().copied() {
-                let none = k.constant(f32::NAN).cvt::<T>();
-                let value = k.if_with(is_end, none, |k| x.load_with(k, column, access));
-                best.add::<T>(k, (value.cvt::<f32>(), column));
-            }
             let sorted = best.sorted(k);
-            let warps = tile.team as i32 / 32;
-            let warp = warp % warps;
+            let (warps, lane) = (tile.team as i32 / 32, k.lane_id());
+            let warp = k.thread_idx().x / 32 % warps;
             if warps > 1 {
                 k.while_(
                     k.constant(1),

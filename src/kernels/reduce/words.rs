@@ -1,7 +1,5 @@
 //! [`Words`]: the elements of a thread in one step, elements of 16 bits in pairs.
 
-use std::slice::Chunks;
-
 use crate::ir::builder::{Arithmetic, Converted, Fused, VectorElement};
 use crate::ir::op::PermuteMode;
 use crate::ir::types::Scalar;
@@ -11,8 +9,6 @@ use crate::tensor::{RowElements, tree};
 /// The elements of a thread in one step, at most 32: words of one `f32`, or of two elements of 16 bits.
 pub(super) struct Words<'c> {
     words: Vec<Val<'c, u32>>,
-    /// The words of a vector.
-    vector: usize,
     /// The type of two elements of a word, or `f32`.
     elem: Scalar,
 }
@@ -22,10 +18,10 @@ impl<'c> Words<'c> {
     pub(super) fn of<T: Converted>(elements: &RowElements<'c, T>) -> Words<'c> {
         if elements.vectors.is_empty() {
             let words = elements.singles.iter().map(|value| value.cvt::<f32>().bitcast::<u32>());
-            return Words { words: words.collect(), vector: 1, elem: Scalar::F32 };
+            return Words { words: words.collect(), elem: Scalar::F32 };
         }
         let words = elements.vectors.iter().flat_map(|vector| vector.lanes()).collect();
-        Words { words, vector: 4, elem: T::SCALAR }
+        Words { words, elem: T::SCALAR }
     }
 
     /// Returns the number of elements.
@@ -33,12 +29,12 @@ impl<'c> Words<'c> {
         self.words.len() as u32 * (32 / self.elem.bits())
     }
 
-    /// Returns the largest element of each vector. NaN counts only where all of them are NaN.
+    /// Returns the largest element of each four words. NaN counts only where all of them are NaN.
     pub(super) fn maxima(&self) -> Vec<Val<'c, f32>> {
         match self.elem {
-            Scalar::F16 => maxima_of_pairs::<f16>(self.words.chunks(self.vector)),
-            Scalar::Bf16 => maxima_of_pairs::<bf16>(self.words.chunks(self.vector)),
-            _ => maxima_of::<f32>(self.words.chunks(self.vector)),
+            Scalar::F16 => maxima_of_pairs::<f16>(&self.words),
+            Scalar::Bf16 => maxima_of_pairs::<bf16>(&self.words),
+            _ => maxima_of::<f32>(&self.words),
         }
     }
 
@@ -100,21 +96,21 @@ where
     pairs.map(|pair| pair.fma(factor, addend).bitcast::<u32>()).collect()
 }
 
-/// Returns the largest value of the words of each vector.
-fn maxima_of<'c: 'a, 'a, V: Arithmetic>(vectors: Chunks<'a, Val<'c, u32>>) -> Vec<Val<'c, V>> {
-    let of = |words: &[Val<'c, u32>]| {
+/// Returns the largest value of each four words.
+fn maxima_of<'c, V: Arithmetic>(words: &[Val<'c, u32>]) -> Vec<Val<'c, V>> {
+    let four = |words: &[Val<'c, u32>]| {
         let values: Vec<_> = words.iter().map(|word| word.bitcast::<V>()).collect();
         tree(values[0], &values, |a, b| a.max(b))
     };
-    vectors.map(of).collect()
+    words.chunks(4).map(four).collect()
 }
 
-/// Returns the largest element of the pairs of each vector.
-fn maxima_of_pairs<'c: 'a, 'a, T>(vectors: Chunks<'a, Val<'c, u32>>) -> Vec<Val<'c, f32>>
+/// Returns the largest element of the pairs of each four words.
+fn maxima_of_pairs<'c, T>(words: &[Val<'c, u32>]) -> Vec<Val<'c, f32>>
 where
     T: VectorElement<2> + Converted,
     Vector<T, 2>: Arithmetic,
 {
-    let pairs = maxima_of::<Vector<T, 2>>(vectors).into_iter().map(|pair| pair.lanes());
+    let pairs = maxima_of::<Vector<T, 2>>(words).into_iter().map(|pair| pair.lanes());
     pairs.map(|[a, b]| a.cvt::<f32>().max(b.cvt::<f32>())).collect()
 }

@@ -163,15 +163,6 @@ impl<'b> RowPart<'b> {
         RowPart { thread: self.thread + number * at_once, end_thread, ..*self }
     }
 
-    /// Returns the part of the thread that is `threads` threads further, with every `count`-th of its vectors from number `first` on, and
-    /// without single elements.
-    #[track_caller]
-    pub(crate) fn every(&self, count: u32, [threads, first]: [Val<'b, i32>; 2]) -> RowPart<'b> {
-        let thread = self.thread + threads + first * self.tile.sharers() as i32;
-        let tile = RowTile { team: self.tile.team * count, ..self.tile };
-        RowPart { tile, thread, ..*self }
-    }
-
     /// Returns the part of a row that has no elements unless `holds`.
     #[track_caller]
     pub(crate) fn only_if(&self, holds: Val<'b, bool>) -> RowPart<'b> {
@@ -192,7 +183,7 @@ impl<'b> RowPart<'b> {
 
     /// Returns true if the row has the thread's vector `number`.
     #[track_caller]
-    pub(crate) fn has_vector(&self, number: u32) -> Val<'b, bool> {
+    pub(super) fn has_vector(&self, number: u32) -> Val<'b, bool> {
         (self.thread + (number * self.tile.sharers()) as i32).lt(self.vectors)
     }
 
