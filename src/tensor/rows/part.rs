@@ -183,7 +183,7 @@ impl<'b> RowPart<'b> {
 
     /// Returns true if the row has the thread's vector `number`.
     #[track_caller]
-    pub(super) fn has_vector(&self, number: u32) -> Val<'b, bool> {
+    pub(crate) fn has_vector(&self, number: u32) -> Val<'b, bool> {
         (self.thread + (number * self.tile.sharers()) as i32).lt(self.vectors)
     }
 
