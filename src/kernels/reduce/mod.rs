@@ -91,11 +91,18 @@ impl RowReduceConfig {
         let tile = match vectors {
             0..=128 => RowTile { team, vectors: vectors.div_ceil(team), ..tile },
             129..=1024 => RowTile { team: 128, ..tile },
-            1025..=65_536 => RowTile { threads: 256, team: 256, ..tile },
+            1025..=8192 => RowTile { threads: 256, team: 256, ..tile },
+            8193..=65_536 => RowTile { threads: 1024, team: 1024, vectors: 8, ..tile },
             _ => RowTile { threads: 1024, team: 1024, ..tile },
         };
         // It has more instructions for a vector: more threads hide them.
+        let is_cluster = target.offers(Target::SM_90) && access != RowAccess::Elements;
         let tile = match (op, vectors) {
+            (RowReduceOp::ArgMax, 65..=128) => RowTile { vectors: 2, ..tile },
+            // Few long rows: the blocks of a cluster share each.
+            (_, 65_537..) if is_cluster && problem.rows <= 32 => {
+                RowTile { threads: 512, team: 512, cluster: 8, ..tile }
+            }
             (RowReduceOp::ArgMax, 129..=1024) => {
                 RowTile { threads: 256, team: 256, vectors: 2, ..tile }
             }

@@ -37,12 +37,16 @@ pub struct TransposeConfig {
 impl TransposeConfig {
     /// The configuration for a matrix of these sizes with elements of this type.
     pub fn new(target: Target, elem: Scalar, problem: &TransposeProblem) -> Self {
-        let (access, tile) = (problem.access(elem), default_tile(elem));
+        let (access, [rows, columns]) = (problem.access(elem), default_tile(elem));
+        // More thread blocks hide the instructions for cut rows.
+        let tile = [rows, if access == RowAccess::Ragged { columns / 2 } else { columns }];
         // Rows of the output that are written at about the same time are few, and each gets a long piece.
         let raster = Raster::SwizzleAlongM { width: 8 };
         let (matrices, batch_modes) = (1, problem.batch_modes());
         let config = TransposeConfig { target, access, tile, matrices, raster, batch_modes };
-        config.fitted(elem, problem)
+        // More matrices of ragged rows are sooner done than longer parts of them.
+        let most = if access == RowAccess::Ragged { 16 } else { MAX_CHUNKS };
+        config.fitted_within(most, elem, problem)
     }
 
     /// Returns the configuration with a tile of as many bytes whose rows and columns are less than twice those of the problem. Where

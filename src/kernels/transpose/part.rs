@@ -225,10 +225,14 @@ impl<'b, T: Element> Part<'b, T> {
         let own = self.place(k, outer, 0, columns);
         let first = self.tile.offset_of(own.1 * rows as i32 + inner * lanes, own.0);
         let (y, zero): (Val<'c, GlobalMut<T>>, Val<'c, i32>) = (y, k.constant(0));
-        for (down, i) in (0..rows)
-            .step_by((across * chunk) as usize)
-            .flat_map(|down| (0..count).map(move |i| (down, i)))
-        {
+        let downs = (0..rows).step_by((across * chunk) as usize);
+        let mut parts: Vec<(u32, u32)> =
+            downs.flat_map(|down| (0..count).map(move |i| (down, i))).collect();
+        if is_ragged {
+            // The parts of a row come after each other: they share sectors of memory.
+            parts.sort_by_key(|(down, i)| (*i, *down));
+        }
+        for (down, i) in parts {
             let line = self.line(k, 1, pitch, (outer, i * step));
             let has_column = line.exists & line.number.lt(self.own[1]);
             // The rows before the first multiple of 16 bytes.

@@ -104,7 +104,24 @@ impl AxisReduceConfig {
         while config.lanes > 8 && config.chunks(elem, problem) < 32 {
             config.lanes /= 2;
         }
-        config
+        config.of_long_axis(elem, problem)
+    }
+
+    /// Returns the configuration for an axis of many rows: blocks of a cluster join their results without global memory, and narrow
+    /// chunks of many columns make many blocks.
+    fn of_long_axis(self, elem: Scalar, problem: &AxisProblem) -> Self {
+        const LONG: u32 = 4096;
+        if problem.len < LONG || !self.target.offers(Target::SM_90) {
+            return self;
+        }
+        match self.access {
+            RowAccess::Ragged if self.lanes == 32 => {
+                Self { threads: 256, rows: 8, cluster: 4, ..self }
+            }
+            RowAccess::Aligned if self.lanes > 8 => Self { threads: 512, lanes: 8, ..self },
+            RowAccess::Aligned if self.chunks(elem, problem) < 32 => Self { cluster: 8, ..self },
+            _ => self,
+        }
     }
 
     /// Returns configurations to choose from, the one of [`new`](AxisReduceConfig::new) first.
