@@ -71,7 +71,7 @@ fn check<A: Near, B: Near, C: Near + Number, D: Near + Converted>(
         gemm.launch(&problem, args).unwrap();
     }
     let d = d.to_vec().unwrap();
-    for at in 0..d.len() {
+    for (at, found) in d.iter().enumerate() {
         let (matrix, row, column) = (at / (rows * columns), at / columns % rows, at % columns);
         let of = |scalar, at: usize, step| small(scalar, at, step);
         let product = |step: usize| {
@@ -91,7 +91,7 @@ fn check<A: Near, B: Near, C: Near + Number, D: Near + Converted>(
             Some(Bias::Column) => (column % 11) as f32,
         };
         value = if ops.activation.is_some() { value.max(0.0) } else { value };
-        assert_eq!(d[at], D::near(value), "{config}: D[{row}, {column}] of {matrix}");
+        assert_eq!(*found, D::near(value), "{config}: D[{row}, {column}] of {matrix}");
     }
 }
 

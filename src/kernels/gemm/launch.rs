@@ -152,12 +152,15 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm
     }
 }
 
+/// The arguments of a kernel with the epilogue of its configuration.
+type PreparedArgs<'h, A, B, C, D> = AnyArgs<'h, (A, B, D), EpilogueParams<(A, C, D)>>;
+
 /// A launch of a matrix product that is made ready: what it needs is computed and checked, so that it can be repeated
 /// at no cost.
 pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Converted = C> {
     grid: Grid,
     programmatic: bool,
-    args: AnyArgs<'h, (A, B, D), EpilogueParams<(A, C, D)>>,
+    args: PreparedArgs<'h, A, B, C, D>,
     epilogue: EpilogueValues<'h, (A, C, D)>,
 }
 

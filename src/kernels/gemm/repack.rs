@@ -284,7 +284,8 @@ impl<T: Element> Transposes<T> {
 pub(super) struct Repack<T: Types> {
     device: Device,
     pack: Function<Pack<T>>,
-    transposes: (Option<Transposes<T::A>>, Option<Transposes<T::B>>),
+    transpose_a: Option<Transposes<T::A>>,
+    transpose_b: Option<Transposes<T::B>>,
     workspace: Mutex<Workspace<T>>,
 }
 
@@ -302,10 +303,8 @@ impl<T: Types> Repack<T> {
         let workspace = Workspace { a: device.zeros(1)?, b: device.zeros(1)? };
         let [across_a, across_b] = config.transposed();
         Ok(Repack {
-            transposes: (
-                Transposes::load(config, across_a, options, device)?,
-                Transposes::load(config, across_b, options, device)?,
-            ),
+            transpose_a: Transposes::load(config, across_a, options, device)?,
+            transpose_b: Transposes::load(config, across_b, options, device)?,
             pack: device.load_with(options, &build_pack::<T>(config)?)?,
             device: device.clone(),
             workspace: Mutex::new(workspace),
@@ -327,10 +326,10 @@ impl<T: Types> Repack<T> {
         self.reserve(&mut own.a, &of_a)?;
         self.reserve(&mut own.b, &of_b)?;
         let across = [of_a.transposed, of_b.transposed];
-        if let (true, Some(transposes)) = (across[0], &self.transposes.0) {
+        if let (true, Some(transposes)) = (across[0], &self.transpose_a) {
             transposes.run(how, &of_a, a, &mut own.a)?;
         }
-        if let (true, Some(transposes)) = (across[1], &self.transposes.1) {
+        if let (true, Some(transposes)) = (across[1], &self.transpose_b) {
             transposes.run(how, &of_b, b, &mut own.b)?;
         }
         let is_copied = [packing.a, packing.b].map(|of| of.is_some_and(|of| !of.transposed));
