@@ -1,6 +1,6 @@
 //! [`packed`]: accumulators as the words that are stored.
 
-use crate::ir::builder::{Converted, VectorElement};
+use crate::ir::builder::{Converted, Integer, VectorElement};
 use crate::ir::types::{Rounding, Scalar};
 use crate::ir::{Val, Vector, bf16, f8e4m3, f8e5m2, f16};
 
@@ -13,14 +13,8 @@ pub(crate) fn packed<'b>(elem: Scalar, values: &[Val<'b, f32>]) -> Vec<Val<'b, u
         Scalar::Bf16 => halves::<bf16>(values),
         Scalar::F8E4M3 => bytes::<f8e4m3>(values),
         Scalar::F8E5M2 => bytes::<f8e5m2>(values),
-        Scalar::I8 => values
-            .chunks(4)
-            .map(|some| Val::<Vector<i8, 4>>::cvt_pack(integers(some)).bitcast())
-            .collect(),
-        Scalar::U8 => values
-            .chunks(4)
-            .map(|some| Val::<Vector<u8, 4>>::cvt_pack(integers(some)).bitcast())
-            .collect(),
+        Scalar::I8 => values.chunks(4).map(|some| integers::<i8>(some).bitcast()).collect(),
+        Scalar::U8 => values.chunks(4).map(|some| integers::<u8>(some).bitcast()).collect(),
         _ => values.iter().map(|value| value.bitcast()).collect(),
     }
 }
@@ -54,10 +48,13 @@ fn bytes<'b, D: Converted + VectorElement<2>>(values: &[Val<'b, f32>]) -> Vec<Va
 }
 
 /// Four integers, 0 in the place of missing ones.
+///
+/// Each is converted by itself. Of `cvt.pack` behind a conversion from `f32`, `ptxas` 13.0 makes `F2IP`, and kernels with it came to an
+/// illegal instruction on an H100.
 #[track_caller]
-fn integers<'b>(values: &[Val<'b, f32>]) -> [Val<'b, i32>; 4] {
-    [0, 1, 2, 3].map(|i| match values.get(i) {
-        Some(value) => value.cvt_rint::<i32>(Rounding::NearestEven),
-        None => values[0].constant(0),
-    })
+fn integers<'b, D: Integer + VectorElement<4>>(values: &[Val<'b, f32>]) -> Val<'b, Vector<D, 4>> {
+    Val::pack([0, 1, 2, 3].map(|i| match values.get(i) {
+        Some(value) => value.cvt_rint::<D>(Rounding::NearestEven),
+        None => values[0].constant(D::ZERO),
+    }))
 }
