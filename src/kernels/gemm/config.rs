@@ -242,7 +242,7 @@ pub(super) const SWIZZLE_ALIGN: u32 = 1024;
 
 impl GemmConfig {
     /// The warp-specialised kernel for `sm_90a` with tiles of M x N of this type: both operands K-major, D of the
-    /// same type (`f32` for products in `Tf32`, `bf16` for 8-bit floats), as many stages as there is shared memory
+    /// same type (`f32` for products in `Tf32`, `bf16` for 8-bit floats, `i32` for 8-bit integers), as many stages as there is shared memory
     /// for up to 8, a swizzle width of 8 row tiles, no epilogue.
     pub fn sm90(input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
         let depth = 128 / input.size_bytes();
