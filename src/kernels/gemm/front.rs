@@ -109,7 +109,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     }
 
     /// Builds the kernel with an epilogue of the program: D[row, column] of matrix `batch` is
-    /// `epilogue(k, sum, [row, column, batch], args)`, where `sum` is the element of A B. It is an `f32`, also of integers, and an
+    /// `epilogue(k, sum, [row, column, batch], args)`, where `sum` is the element of A B: an `f32`, also of integers, and an
     /// `f64` of `f64`; an integer D is the result rounded to nearest and cut to its range.
     ///
     /// The closure is called while the kernel is built, and its operations run once for each element of D, by the thread that
