@@ -106,7 +106,7 @@ impl GemmSpace {
     ///         GemmSpace::around(&wanted, &self.0, &Machine::of(device))
     ///     }
     ///     fn build(config: &GemmConfig, _: Target) -> Result<Swiglu, Rejection> {
-    ///         Ok(Gemm::with_pairs::<()>(*config, |_, [gate, up], _, ()| gate.silu_fast() * up)?)
+    ///         Ok(Gemm::<f16>::with_pairs::<()>(*config, |_, [gate, up], _, ()| gate.silu_fast() * up)?)
     ///     }
     ///     fn bytes(&self) -> u64 { 2 * (64 * 64 + 2 * 64 * 64 + 64 * 32) }
     ///     fn data(&self, device: &Device, _: u32) -> Result<Self::Data, Rejection> {
