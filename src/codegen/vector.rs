@@ -132,8 +132,7 @@ impl Entry<'_> {
         let Some(to_type) = VectorType::new(to, from.lanes()) else { return };
         let parts = self.parts(value);
         let registers = self.def_parts(result);
-        let is_byte = matches!(to, Scalar::F8E4M3 | Scalar::F8E5M2);
-        let mode = if is_byte { "rn.satfinite" } else { "rn" };
+        let mode = if to.is_f8() { "rn.satfinite" } else { "rn" };
         if let Some(pairs) = self.cvt_pairs(&parts, from, to, mode) {
             return self.join_pairs(&registers, to_type, &pairs);
         }
@@ -197,8 +196,7 @@ impl Entry<'_> {
         to: Scalar,
         mode: &str,
     ) -> Option<SmallVec<[Reg; 8]>> {
-        let is_byte = |scalar| matches!(scalar, Scalar::F8E4M3 | Scalar::F8E5M2);
-        let class = if is_byte(to) { Class::B16 } else { Class::B32 };
+        let class = if to.is_f8() { Class::B16 } else { Class::B32 };
         let mut pairs = SmallVec::new();
         match (from.elem(), to) {
             (Scalar::F32, Scalar::F16 | Scalar::Bf16 | Scalar::F8E4M3 | Scalar::F8E5M2) => {
@@ -209,7 +207,7 @@ impl Entry<'_> {
                     pairs.push(reg);
                 }
             }
-            (Scalar::F16, to) if is_byte(to) => {
+            (Scalar::F16, to) if to.is_f8() => {
                 for part in parts {
                     let reg = self.temp(class);
                     let name = ["cvt.", mode, ".", arith_type(to), "x2.f16x2"];
@@ -217,7 +215,7 @@ impl Entry<'_> {
                     pairs.push(reg);
                 }
             }
-            (byte, Scalar::F16) if is_byte(byte) => {
+            (byte, Scalar::F16) if byte.is_f8() => {
                 let name = ["cvt.", mode, ".f16x2.", arith_type(byte), "x2"];
                 for part in parts {
                     let halves = if from.bits() == 16 { 1 } else { 2 };

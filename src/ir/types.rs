@@ -109,6 +109,11 @@ impl Scalar {
         matches!(self, Scalar::F32 | Scalar::F64) || self.format().is_some()
     }
 
+    /// Returns whether this is a floating point type of 8 bits.
+    pub(crate) const fn is_f8(self) -> bool {
+        matches!(self, Scalar::F8E4M3 | Scalar::F8E5M2)
+    }
+
     /// Returns whether the type has arithmetic: integers, `f16`, `bf16`, `f32` and `f64`.
     pub const fn is_number(self) -> bool {
         !matches!(self, Scalar::Bool | Scalar::Tf32 | Scalar::F8E4M3 | Scalar::F8E5M2)

@@ -55,11 +55,6 @@ impl Matmul {
         Columns { first, first_pitch, second, second_pitch }
     }
 
-    /// Returns whether cuBLASLt alone multiplies such elements: floats of 8 bits.
-    pub(crate) const fn is_of_small_floats(&self) -> bool {
-        matches!(self.inputs, Scalar::F8E4M3 | Scalar::F8E5M2)
-    }
-
     /// Returns the type of the elements of A and B in memory.
     pub(super) fn stored_inputs(&self) -> Scalar {
         if self.inputs == Scalar::Tf32 { Scalar::F32 } else { self.inputs }

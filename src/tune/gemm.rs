@@ -209,7 +209,8 @@ impl<T: GemmElement, D: GemmElement + Number> Tunable for GemmTunable<T, D> {
         let stream = device.stream()?;
         device.synchronize()?;
         #[cfg(feature = "cublas")]
-        if let Some(cublas) = self.cublas().filter(|_| !self.matmul().is_of_small_floats()) {
+        // cuBLASLt alone multiplies floats of 8 bits.
+        if let Some(cublas) = self.cublas().filter(|_| !input.is_f8()) {
             let theirs = run_cublas(cublas, self.matmul());
             self.matrices.set_reference_or(&stream, &mut operands, theirs, own)?;
             return Ok(operands);
@@ -410,7 +411,7 @@ fn nvidia<T: GemmElement, D: GemmElement + Number>(
     const ASKED: usize = 8;
     const KEPT: usize = 2;
     let mut entries = Vec::new();
-    if !matmul.is_of_small_floats() {
+    if !matmul.inputs.is_f8() {
         let seconds = work.probe(run_cublas(cublas, *matmul))?;
         let window = work.window(regime, seconds, run_cublas(cublas, *matmul))?;
         entries.push((Maker::Cublas, "cuBLAS".to_owned(), window));

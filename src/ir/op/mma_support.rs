@@ -246,7 +246,6 @@ fn mma_types(types: Types<'_>, [a, b]: [Value; 2], shape: MmaShape, d: VarId) ->
     let f32 = accumulators.is_some_and(|accumulators| accumulators.ty == S::F32.into());
     let f16 = accumulators.is_some_and(|accumulators| matches!(accumulators.ty, Type::Vector(_)));
     let is_byte = |s: Scalar| matches!(s, S::I8 | S::U8);
-    let is_f8 = |s: Scalar| matches!(s, S::F8E4M3 | S::F8E5M2);
     let (shapes, legal_sum, first): (&[(u32, u32, u32)], bool, Target) = match (a_type, b_type) {
         (S::F16, S::F16) => (&[(16, 8, 8), (16, 8, 16)], f32 || f16, Target::SM_80),
         (S::Bf16, S::Bf16) => (&[(16, 8, 8), (16, 8, 16)], f32, Target::SM_80),
@@ -260,7 +259,9 @@ fn mma_types(types: Types<'_>, [a, b]: [Value; 2], shape: MmaShape, d: VarId) ->
             accumulators.is_some_and(|s| s.ty == S::I32.into()),
             Target::SM_80,
         ),
-        (x, y) if is_f8(x) && is_f8(y) => (&[(16, 8, 16), (16, 8, 32)], f32 || f16, Target::SM_89),
+        (x, y) if x.is_f8() && y.is_f8() => {
+            (&[(16, 8, 16), (16, 8, 32)], f32 || f16, Target::SM_89)
+        }
         _ => {
             return Err(
                 "A and B are both f16, bf16, tf32 or f64, or each i8 or u8, or each f8e4m3 \
@@ -299,13 +300,12 @@ fn wgmma_types(
     let f32 = accumulators.is_some_and(|accumulators| accumulators.ty == S::F32.into());
     let f16 = accumulators.is_some_and(|accumulators| matches!(accumulators.ty, Type::Vector(_)));
     let is_byte = |s: Scalar| matches!(s, S::I8 | S::U8);
-    let is_f8 = |s: Scalar| matches!(s, S::F8E4M3 | S::F8E5M2);
     let integers = is_byte(a) && is_byte(b);
     let (depth, legal_sum) = match (a, b) {
         (S::F16, S::F16) => (16, f32 || f16),
         (S::Bf16, S::Bf16) => (16, f32),
         (S::Tf32, S::Tf32) => (8, f32),
-        (x, y) if is_f8(x) && is_f8(y) => (32, f32 || f16),
+        (x, y) if x.is_f8() && y.is_f8() => (32, f32 || f16),
         _ if integers => {
             (32, accumulators.is_some_and(|accumulators| accumulators.ty == S::I32.into()))
         }

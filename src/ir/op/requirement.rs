@@ -4,7 +4,7 @@ use super::{Diagnostic, Op};
 use crate::ir::entity::Value;
 use crate::ir::kernel::KernelIr;
 use crate::ir::target::Target;
-use crate::ir::types::{Scalar, Type};
+use crate::ir::types::Type;
 
 impl Op {
     /// The first target that has the operation with its attributes, on the types of its operands.
@@ -18,7 +18,7 @@ impl Op {
         if let Op::Diagnostic(Diagnostic::Printf { values, .. }) = self {
             let is_byte = |value: &Value| {
                 let ty = ir.values.get(*value).map(|value| value.ty);
-                matches!(ty, Some(Type::Scalar(Scalar::F8E4M3 | Scalar::F8E5M2)))
+                matches!(ty, Some(Type::Scalar(scalar)) if scalar.is_f8())
             };
             return Ok(if values.iter().any(is_byte) { first.max(Target::SM_89) } else { first });
         }

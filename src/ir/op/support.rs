@@ -98,10 +98,9 @@ pub(super) fn same_bits(ir: &KernelIr, value: &Value, to: &Type) -> Support {
 
 pub(super) fn conversion(ir: &KernelIr, value: &Value, to: &Scalar) -> Support {
     of_elements(type_of(ir, value), *to, |from| {
-        let is_byte = |s: Scalar| matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
         if *to == Scalar::Bool {
             Err("a bool comes from a comparison: compare with zero, `setp<ne>`")
-        } else if from != *to && (is_byte(from) || is_byte(*to)) {
+        } else if from != *to && (from.is_f8() || to.is_f8()) {
             Ok(Target::SM_89)
         } else {
             ANY

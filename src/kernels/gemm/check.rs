@@ -36,26 +36,26 @@ impl GemmConfig {
     }
 
     pub(super) fn check_inputs(&self) -> Result<(), GemmError> {
-        let GemmConfig { schedule, target, a, b, acc, .. } = *self;
+        let GemmConfig { schedule, a, b, acc, .. } = *self;
         use Scalar as S;
         let inputs = match (schedule, a) {
             (Schedule::Simt, S::F32 | S::F16 | S::Bf16) => a == b,
             (Schedule::Simt, _) => false,
             (Schedule::Multistage, S::F64) | (_, S::Tf32 | S::F16 | S::Bf16) => a == b,
-            (_, S::F8E4M3 | S::F8E5M2) => matches!(b, S::F8E4M3 | S::F8E5M2),
+            (_, S::F8E4M3 | S::F8E5M2) => b.is_f8(),
             (_, S::I8 | S::U8) => matches!(b, S::I8 | S::U8),
             _ => false,
         };
         if !inputs || acc != accumulator_of(a) {
             return Err(GemmError::Inputs { schedule, a, b, acc });
         }
-        self.check_floats(a, target)
+        self.check_floats(a)
     }
 
     /// Floats of 8 bits are multiplied and converted by newer targets.
-    fn check_floats(&self, scalar: Scalar, target: Target) -> Result<(), GemmError> {
-        let is_small = matches!(scalar, Scalar::F8E4M3 | Scalar::F8E5M2);
-        if is_small && !target.offers(Target::SM_89) {
+    fn check_floats(&self, scalar: Scalar) -> Result<(), GemmError> {
+        let target = self.target;
+        if scalar.is_f8() && !target.offers(Target::SM_89) {
             return Err(GemmError::SmallFloats { scalar, target });
         }
         Ok(())
@@ -71,14 +71,12 @@ impl GemmConfig {
         if !takes {
             return Err(GemmError::Output { operand, scalar });
         }
-        self.check_floats(scalar, self.target)
+        self.check_floats(scalar)
     }
 
-    /// `wgmma` transposes elements of 16 bits only, and `ldmatrix` none of 8 bits; copies to a workspace transpose all.
+    /// Copies to a workspace transpose what the instructions do not.
     pub(super) fn check_majors(&self) -> Result<(), GemmError> {
-        let bits = self.a.bits();
-        let transposed =
-            bits == 16 || self.transposes_copies() || bits >= 32 && !self.is_warp_specialised();
+        let transposed = self.takes_mn_major() || self.transposes_copies();
         for (operand, scalar, major) in [('A', self.a, self.major_a), ('B', self.b, self.major_b)] {
             if major == Major::Mn && !transposed {
                 return Err(GemmError::MajorMode { operand, scalar, major });
@@ -174,8 +172,7 @@ impl GemmConfig {
     pub(super) fn promote_rule(&self) -> Option<&'static str> {
         if !self.promote {
             None
-        } else if !self.is_warp_specialised() || !matches!(self.a, Scalar::F8E4M3 | Scalar::F8E5M2)
-        {
+        } else if !self.is_warp_specialised() || !self.a.is_f8() {
             Some("it is for products of 8-bit floats by `wgmma`, whose sums have few bits")
         } else if self.store == StoreForm::Overlapped {
             Some("a tile that is written under the next one has no registers for two sums")

@@ -320,9 +320,17 @@ impl GemmConfig {
         GemmConfig { stages, ..self }
     }
 
-    /// Returns whether copies to the workspace are contiguous along K, whatever A and B are: where elements do not have 16 bits.
+    /// Returns whether the instructions take A and B that are contiguous along M or N: `wgmma` transposes elements of 16 bits only,
+    /// and `ldmatrix` none of 8 bits.
+    pub(super) const fn takes_mn_major(&self) -> bool {
+        let bits = self.a.bits();
+        bits == 16 || bits >= 32 && !self.is_warp_specialised()
+    }
+
+    /// Returns whether copies to the workspace are contiguous along K, whatever A and B are.
     pub(super) const fn transposes_copies(&self) -> bool {
-        matches!(self.load, LoadForm::Repack) && self.is_warp_specialised() && self.a.bits() != 16
+        let copies = matches!(self.load, LoadForm::Repack) && self.is_warp_specialised();
+        copies && !self.takes_mn_major()
     }
 
     /// The configuration of the product itself, of A and B as they are in the workspace.

@@ -302,9 +302,7 @@ impl GemmConfig {
         };
         let columns = u64::from(problem.n / self.sums()) * u64::from(self.d.size_bytes());
         let is_cut = !columns.is_multiple_of(STORE_BYTES);
-        // `wgmma` takes other elements than those of 16 bits contiguous along K alone.
-        let across =
-            |major| major == Major::Mn && self.a.bits() != 16 && self.is_warp_specialised();
+        let across = |major| major == Major::Mn && !self.takes_mn_major();
         [
             across(self.major_a) || of(strides.a, self.a),
             across(self.major_b) || of(strides.b, self.b),

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use crate::ir::builder::{
-    Context, Converted, Float, OnDevice, ParamList, ParamSource, ParamValues, Parameter,
+    Context, Float, OnDevice, ParamList, ParamSource, ParamValues, Parameter,
 };
 use crate::ir::types::{Rounding, Scalar};
 use crate::ir::{Body, Element, Global, Number, Registers, Val};
@@ -23,20 +23,17 @@ pub(super) trait EpilogueArgs<E: EpilogueParameter> {
     fn arg<'x, 'b: 'x>(&'x mut self) -> E::Arg<'x, 'b>;
 }
 
-/// The types of A, of C and of D, as one type: the tuple of them.
+/// The types of A and of C, as one type: the pair of them.
 pub trait EpilogueTypes: 'static {
     /// The type in which the epilogue computes.
     type Sum: Float;
     /// The type of C.
     type C: Number;
-    /// The type of D.
-    type D: Converted;
 }
 
-impl<A: Element, C: Number, D: Converted> EpilogueTypes for (A, C, D) {
+impl<A: Element, C: Number> EpilogueTypes for (A, C) {
     type Sum = A::Sum;
     type C = C;
-    type D = D;
 }
 
 crate::params! {

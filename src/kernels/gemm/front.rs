@@ -52,7 +52,7 @@ pub struct Gemm<
     B: Element = A,
     C: Number = A,
     D: Converted = C,
-    E: EpilogueParameter = EpilogueParams<(A, C, D)>,
+    E: EpilogueParameter = EpilogueParams<(A, C)>,
 > {
     config: GemmConfig,
     pub(super) kernel: AnyKernel<(A, B, D), E>,

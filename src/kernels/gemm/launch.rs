@@ -92,7 +92,7 @@ pub struct GemmFunction<
     B: Element = A,
     C: Number = A,
     D: Converted = C,
-    E: EpilogueParameter = EpilogueParams<(A, C, D)>,
+    E: EpilogueParameter = EpilogueParams<(A, C)>,
 > {
     config: GemmConfig,
     device: Device,
@@ -153,7 +153,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm
 }
 
 /// The arguments of a kernel with the epilogue of its configuration.
-type PreparedArgs<'h, A, B, C, D> = AnyArgs<'h, (A, B, D), EpilogueParams<(A, C, D)>>;
+type PreparedArgs<'h, A, B, C, D> = AnyArgs<'h, (A, B, D), EpilogueParams<(A, C)>>;
 
 /// A launch of a matrix product that is made ready: what it needs is computed and checked, so that it can be repeated
 /// at no cost.
@@ -161,7 +161,7 @@ pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Converte
     grid: Grid,
     programmatic: bool,
     args: PreparedArgs<'h, A, B, C, D>,
-    epilogue: EpilogueValues<'h, (A, C, D)>,
+    epilogue: EpilogueValues<'h, (A, C)>,
 }
 
 /// The arguments of a kernel, with its function.
@@ -437,7 +437,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
         &'h self,
         strides: &GemmStrides,
         args: &GemmArgs<'h, A, B, C, D>,
-    ) -> EpilogueValues<'h, (A, C, D)> {
+    ) -> EpilogueValues<'h, (A, C)> {
         EpilogueValues {
             alpha: args.alpha,
             beta: args.beta,

@@ -325,16 +325,15 @@ impl<T: Types> Repack<T> {
         let [of_a, of_b] = [packing.a, packing.b].map(|of| of.unwrap_or(Packed::NONE));
         self.reserve(&mut own.a, &of_a)?;
         self.reserve(&mut own.b, &of_b)?;
-        let across = [of_a.transposed, of_b.transposed];
-        if let (true, Some(transposes)) = (across[0], &self.transpose_a) {
+        if let Some(transposes) = &self.transpose_a {
             transposes.run(how, &of_a, a, &mut own.a)?;
         }
-        if let (true, Some(transposes)) = (across[1], &self.transpose_b) {
+        if let Some(transposes) = &self.transpose_b {
             transposes.run(how, &of_b, b, &mut own.b)?;
         }
-        let is_copied = [packing.a, packing.b].map(|of| of.is_some_and(|of| !of.transposed));
-        if is_copied.contains(&true) {
-            let [of_a, of_b] = [of_a, of_b].map(|of| if of.transposed { Packed::NONE } else { of });
+        let copied = [of_a, of_b].map(|of| if of.transposed { Packed::NONE } else { of });
+        if copied != [Packed::NONE; 2] {
+            let [of_a, of_b] = copied;
             let (parts_a, params_a) = of_a.copy(a, &mut own.a)?;
             let (parts_b, params_b) = of_b.copy(b, &mut own.b)?;
             how.run(&self.pack, grid(parts_a + parts_b), (params_a, params_b))?;

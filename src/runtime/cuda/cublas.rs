@@ -502,7 +502,7 @@ impl Descriptors {
             };
             check("cublasLtMatmulDescSetAttribute", code)?;
         }
-        if matmul.is_of_small_floats() {
+        if matmul.inputs.is_f8() {
             // Sums stay in the tensor cores, as in our kernels.
             let (attribute, fast) = (Attribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM, 1i8);
             // SAFETY: the value is of the type that the attribute has, `int8_t`.

@@ -185,20 +185,18 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     ) -> PipelineState<'b> {
         let _call = k.call();
         let k = &mut k.rescoped();
-        if matches!(self.mma.atom().op(), MmaOp::Wgmma(Wgmma { c: ValType::S32, .. })) {
-            let sums = RegisterTensor::<i32>::registers(k, acc.layout().clone());
-            let state = self.run(k, &sums, state, steps);
-            started(k);
-            self.finish(k, state);
-            copy_bits(k, &sums, acc);
-            return state;
-        }
-        let state = match self.promoted {
-            true => self.run_promoted(k, acc, state, steps),
-            false => self.run(k, acc, state, steps),
+        let is_integer =
+            matches!(self.mma.atom().op(), MmaOp::Wgmma(Wgmma { c: ValType::S32, .. }));
+        let integers =
+            is_integer.then(|| RegisterTensor::<i32>::registers(k, acc.layout().clone()));
+        let state = match &integers {
+            Some(integers) => self.run(k, integers, state, steps),
+            None if self.promoted => self.run_promoted(k, acc, state, steps),
+            None => self.run(k, acc, state, steps),
         };
         started(k);
         self.finish(k, state);
+        integers.inspect(|integers| copy_bits(k, integers, acc));
         state
     }
 
@@ -232,10 +230,10 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     /// As [`run`](WgmmaMainloop::run), with other work during the first `parts` steps (`steps >= parts`):
     /// `work` gets the number of the step.
     #[track_caller]
-    pub fn run_over<'k: 'b, D: Accumulator>(
+    pub fn run_over<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
-        acc: &RegisterTensor<'_, D>,
+        acc: &RegisterTensor<'_, f32>,
         mut state: PipelineState<'b>,
         steps: Val<'b, i32>,
         parts: u32,
