@@ -4,6 +4,7 @@ use crate::runtime::{Device, Properties};
 
 /// The figures of a device that the model uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "tune", derive(serde::Serialize, serde::Deserialize))]
 pub struct Machine {
     /// SMs.
     pub sms: u32,
