@@ -271,7 +271,7 @@ mod tests {
         let device = Device::sim().unwrap();
         let provenance = Provenance::of(&device, "a test");
         assert_eq!(provenance.device, "simulator");
-        let mut sweep = Sweep::new(provenance);
+        let mut sweep = Sweep::new(provenance, Machine::H200);
         let configs = [128, 256].map(|n| GemmConfig::sm90(Scalar::Bf16, [128, n]));
         let times = [0.001, 0.002];
         sweep.add([4096; 3], Regime::Burst, configs.iter().zip(times));
