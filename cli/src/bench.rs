@@ -128,7 +128,7 @@ struct Gemm {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Write the times of all candidates to a file, for `--fit`. With `--random` and `--untuned` half of the candidates, 12 by
-    /// default, are the first of the model's order, and the others are spread over those that it takes for 1.4 times slower at most.
+    /// default, are the first of the model's order, and the others are spread over all with at most 1.4 times the smallest predicted time.
     #[arg(long, value_name = "FILE")]
     sweep: Option<PathBuf>,
     /// Fit the model to the times of such a file, say how good its order is, and end.

@@ -9,7 +9,7 @@ use crate::kernels::gemm::{GemmModel, Machine, Parameters};
 /// `mean of ln(t / best) + 3 spread + 0.5 offset + 0.001 distance`.
 ///
 /// The mean is over the configurations, with the weights `(p / least)^-50` of their predicted times `p`: what a program loses that takes
-/// the first one, or one that the model takes for as fast. The spread and the offset are of the errors `ln(p / t)` of a problem; beyond 5 %
+/// the first of the model's order, or another with nearly its time. The spread and the offset are of the errors `ln(p / t)` of a problem; beyond 5 %
 /// an error counts in proportion, not by its square, and slow configurations count less. The distance, of the logarithms of
 /// the parameters from where they start, keeps those there that the measurements do not determine. The search goes along the
 /// logarithm of each parameter in turn.
