@@ -22,6 +22,7 @@ use crate::tensor::{
 use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
 use super::epilogue::{EpilogueForm, EpilogueParameter, EpilogueRef, kept};
 use super::error::GemmError;
+use super::fragment::offsets;
 use super::groups::GroupParams;
 use super::parts::{Part, Parts};
 use super::problem::{GemmProblem, GemmStrides};
@@ -219,6 +220,10 @@ pub(super) struct Plan {
     /// The name of the kernel.
     name: String,
     mma: TiledMma,
+    /// The offsets in a tile of the accumulators of a thread.
+    offsets: Vec<[i32; 2]>,
+    /// The blocks of 64 rows of a warp group, the rows from one to the next, and their columns.
+    shape: [u32; 3],
     a: Operand,
     b: Operand,
     store: StagedStore,
@@ -246,10 +251,19 @@ impl Plan {
         };
         let store = if config.pairs { store.of_pairs() } else { store };
         let store = if config.store == StoreForm::Direct { store.by_threads()? } else { store };
+        let mma = TiledMma::new(MmaAtom::new(op)?, &layout!((groups, 1, 1)), tiler!(_, _, _))?;
+        let order = Layout::new(i64::from(columns), 1)?;
+        let mut offsets = offsets(&mma, [config.rows_of_products(), columns], &order)?;
+        if swap {
+            offsets.iter_mut().for_each(|offset| offset.reverse());
+        }
+        let blocks = config.rows_of_consumer() / WGMMA_ROWS;
         Ok(Plan {
             config: *config,
             name,
-            mma: TiledMma::new(MmaAtom::new(op)?, &layout!((groups, 1, 1)), tiler!(_, _, _))?,
+            mma,
+            offsets,
+            shape: [blocks, config.rows_of_products() / blocks, columns],
             a: Operand::new(config, (a, config.major_a), [rows_a, m])?,
             b: Operand::new(config, (b, config.major_b), [n, n])?,
             store,
@@ -307,11 +321,18 @@ impl Plan {
                     &name,
                     target,
                     |k, (ab, Params { sizes, epilogue }, d)| {
-                        let epilogue = form.map(kept::<T::Sum, F>(k), epilogue, sizes.extents);
+                        let epilogue = form.map(kept(k, form), epilogue, sizes.extents);
                         let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
                         self.body::<T>(
                             k,
-                            (&sizes, EpilogueRef::new(&self.config, &epilogue)),
+                            (
+                                &sizes,
+                                EpilogueRef::new(
+                                    (&self.config, &self.offsets),
+                                    (sizes.extents, sizes.batch),
+                                    &epilogue,
+                                ),
+                            ),
                             &ab,
                             d,
                             None,
@@ -325,11 +346,18 @@ impl Plan {
                     &name,
                     target,
                     |k, (ab, Params { sizes, epilogue }, (d, split))| {
-                        let epilogue = form.map(kept::<T::Sum, F>(k), epilogue, sizes.extents);
+                        let epilogue = form.map(kept(k, form), epilogue, sizes.extents);
                         let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
                         self.body::<T>(
                             k,
-                            (&sizes, EpilogueRef::new(&self.config, &epilogue)),
+                            (
+                                &sizes,
+                                EpilogueRef::new(
+                                    (&self.config, &self.offsets),
+                                    (sizes.extents, sizes.batch),
+                                    &epilogue,
+                                ),
+                            ),
                             &ab,
                             d,
                             Some(&split),
@@ -583,7 +611,9 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
                     k.if_(before.row.ge(0), |k| self.store.part(k, origin, &kept, part));
                 });
                 self.products.finish(k, state);
-                self.store.keep(k, &acc, self.origin(tile), &kept, &self.epilogue);
+                let (sums, at, store) = (acc.variables(), self.origin(tile), &self.store);
+                let epilogue = self.epilogue.reduce(k, &sums, tile, |k| store.first(k, at));
+                store.keep(k, &acc, at, &kept, &epilogue);
                 (state, tile)
             })
         });
@@ -619,10 +649,8 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
     where
         'b: 'c,
     {
-        let config = &self.plan.config;
-        let blocks = config.rows_of_consumer() / WGMMA_ROWS;
-        let [_, columns] = config.mma_tile();
-        let shape = [blocks, config.rows_of_products() / blocks, columns];
-        self.store.tile(k, acc, self.origin(tile), shape, &self.epilogue);
+        let (at, store) = (self.origin(tile), &self.store);
+        let epilogue = self.epilogue.reduce(k, &acc.variables(), tile, |k| store.first(k, at));
+        store.tile(k, acc, at, self.plan.shape, &epilogue);
     }
 }

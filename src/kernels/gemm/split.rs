@@ -63,6 +63,8 @@ impl<'b> Parts<'b> {
                 threads.sum(k, args, self.slots(k, part, args.parts), of)
             }),
         };
+        // All lanes agree, and the assembler knows it of a vote: else it writes all that a warp does together twice.
+        let is_last = k.vote_any(WARP, is_last);
         k.if_(is_last, write);
     }
 }
