@@ -63,7 +63,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         let (rows, columns, depths) = (args.m, args.n, args.k);
         let extents = [count(rows, m), count(columns, n), args.batch];
         let all_steps = count(depths, depth);
-        let parts = Parts::new(k, &config, (extents, (None, None)), all_steps);
+        let parts = Parts::new(k, &config, (extents, (None, None)), all_steps, None);
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         let sa = k.shared_aligned::<f32>(stages * elements, 16);
         let sb = sa.offset(tile_a.elements());

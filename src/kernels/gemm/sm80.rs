@@ -85,7 +85,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         let sa = SharedTensor::<T::A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
         let sb = SharedTensor::<T::B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
         let extents = [count(rows, m), count(columns, n), args.batch];
-        let parts = Parts::new(k, &config, (extents, (None, None)), count(depths, depth));
+        let parts = Parts::new(k, &config, (extents, (None, None)), count(depths, depth), None);
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         let limits = [rows, of_d(&config, columns)];
         let epilogue = epilogue(limits);
