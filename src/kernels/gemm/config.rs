@@ -13,7 +13,7 @@ use super::types::accumulator_of;
 /// The division of work among the threads of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Schedule {
-    /// Plain FMAs of `f32`, each thread 8 x 8 or 16 x 8 accumulators, tiles fetched some steps ahead by `cp.async`. Every
+    /// Plain FMAs of `f32`, each thread 4 x 8, 8 x 8 or 16 x 8 accumulators, tiles fetched some steps ahead by `cp.async`. Every
     /// target.
     Simt,
     /// `mma.sync`, tiles fetched some steps ahead by `cp.async`. Every target.
@@ -438,7 +438,11 @@ impl GemmConfig {
 
     /// Rows and columns of a tile that one thread of the kernel without tensor cores multiplies.
     pub const fn thread_tile(&self) -> [u32; 2] {
-        if self.tile[0].saturating_mul(self.tile[1]) >= 128 * 256 { [16, 8] } else { [8, 8] }
+        match self.tile[0] {
+            0..32 => [4, 8],
+            m if m.saturating_mul(self.tile[1]) >= 128 * 256 => [16, 8],
+            _ => [8, 8],
+        }
     }
 
     /// Threads of a block.

@@ -33,13 +33,14 @@ pub(super) fn build<T: Types, F: EpilogueForm<T::Sum>>(
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
     // A thread with 64 accumulators does with 168 registers, and with 128 in a square tile of 256 threads; there are
-    // two blocks then. With more accumulators, with elements that wait in registers, or where a single warp makes all copies, it
+    // two blocks then. With 32 it does with 128. With more accumulators, with elements that wait in registers, or where a single warp makes all copies, it
     // has all that there are.
     let blocks = match (config.a, [m, n]) {
         (Scalar::F32, [128, 128]) if !config.splits.is_split() => 2,
         (Scalar::F32, _) if high * wide == 64 && threads > 32 => {
             (SM_REGISTERS / (168 * threads)).max(1)
         }
+        (Scalar::F32, _) if high * wide == 32 => (SM_REGISTERS / (128 * threads)).max(1),
         _ => 1,
     };
     ThreadsKernel::build(config, form, blocks, &*body::<T>(*config)?)

@@ -172,6 +172,43 @@ impl<'b> TileScheduler<'b> {
     /// leaves them 0, as they were. `None` changes nothing.
     ///
     /// Each role then goes [its own way](TileScheduler::of_role) through the tiles, by [`for_each`](TileScheduler::for_each) alone.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::{DynamicScheduler, Raster, RowGroups, TileScheduler};
+    ///
+    /// // A thread draws tiles of 4 rows, and a warp counts their rows.
+    /// type Params = (Global<i32>, GlobalMut<i32>, GlobalMut<u32>);
+    /// let kernel = Kernel::<Params>::build("drawn", Target::SM_90, |k, (bounds, x, taken)| {
+    ///     let (count, capacity, one) = (k.constant(4), k.constant(0), k.constant(1));
+    ///     let groups = RowGroups { bounds, count, capacity };
+    ///     let tiles = TileScheduler::new(k, Raster::AlongN, [one; 3]).row_groups(k, Some(groups), 4);
+    ///     let draws = DynamicScheduler::new(k, taken, k.constant(i32::MAX), 32);
+    ///     let (tiles, thread) = (tiles.drawn(Some(draws)), k.thread_idx().x);
+    ///     tiles.init(k, thread.eq(0));
+    ///     k.barrier();
+    ///     k.if_(thread.eq(32), |k| tiles.of_role(k, true).for_each(k, (), |_, _, ()| ()));
+    ///     k.if_(thread.lt(32), |k| {
+    ///         tiles.of_role(k, false).for_each(k, (), |k, tile, ()| {
+    ///             let [start, end] = groups.range(k, tile.batch);
+    ///             x.red().add(k, tile.batch, (end - start - tile.row * 4).min(4));
+    ///         });
+    ///     });
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let (bounds, mut x) = (device.upload(&[0, 7, 7, 8, 21])?, device.zeros::<i32>(4)?);
+    /// let mut taken = device.zeros::<u32>(2)?;
+    /// let function = device.load(&kernel)?;
+    /// for launch in 1..3 {
+    ///     function.launch(Grid::new([2, 1, 1], [64, 1, 1]), (&bounds, &mut x, &mut taken))?;
+    ///     assert_eq!(x.to_vec()?, [7, 0, 1, 13].map(|rows| 32 * launch * rows));
+    ///     assert_eq!(taken.to_vec()?, [0, 0]);
+    /// }
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn drawn(self, draws: Option<DynamicScheduler<'b>>) -> Self {
         TileScheduler { draws, ..self }
     }
