@@ -1,6 +1,5 @@
 //! Matrix products.
 
-mod amax;
 mod check;
 mod config;
 mod defaults;
@@ -10,6 +9,7 @@ mod error;
 mod explain;
 mod fields;
 mod fma;
+mod fragment;
 mod front;
 mod groups;
 mod how;
@@ -23,16 +23,17 @@ mod prediction;
 mod problem;
 mod product;
 mod ragged;
+mod reduction;
 mod regime;
 mod repack;
 mod sm80;
 mod sm90;
 mod split;
+mod terms;
 mod threads;
 mod traffic;
 mod types;
 
-pub use amax::AmaxGemm;
 #[cfg(feature = "tune")]
 pub(crate) use config::output_of;
 pub use config::{Activation, Bias, Epilogue, GemmConfig, LoadForm, Schedule, StoreForm};
@@ -51,7 +52,9 @@ pub use parts::Splits;
 pub use prediction::Prediction;
 pub use problem::{GemmProblem, GemmStrides, MatrixStrides};
 pub use ragged::RaggedProblem;
+pub use reduction::{AmaxGemm, ReducedGemm};
 pub use regime::{ParseRegimeError, Regime};
 pub use split::GemmWorkspace;
+pub use terms::Reduction;
 #[cfg(feature = "tune")]
 pub(crate) use types::in_memory;
