@@ -4,7 +4,6 @@ mod axis;
 mod best;
 mod launch;
 mod sorted;
-mod steps;
 mod top_k;
 mod words;
 
@@ -14,12 +13,11 @@ use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val, range};
-use crate::tensor::{RowAccess, RowTile, tree};
+use crate::tensor::{RowAccess, RowPointer, RowTile, tree};
 
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
 pub use axis::{AxisProblem, AxisReduce, AxisReduceConfig, AxisReduceFunction};
 pub use launch::RowReduceFunction;
-use steps::Steps;
 pub use top_k::{TopK, TopKConfig, TopKFunction};
 
 /// The result of a row.
@@ -73,8 +71,7 @@ type Combine = for<'c> fn(Val<'c, f32>, Val<'c, f32>) -> Val<'c, f32>;
 /// The configuration of a [`RowReduce`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowReduceConfig {
-    /// The target and the tile of a row; a row may be longer than the tile. With stages, the next steps of a
-    /// row are in flight as bulk copies.
+    /// The target and the tile of a row, without stages; a row may be longer than the tile.
     pub rows: RowConfig,
     /// The result of a row.
     pub op: RowReduceOp,
@@ -115,7 +112,7 @@ impl RowReduceConfig {
     }
 
     /// Returns configurations to choose from, the one of [`new`](RowReduceConfig::new) first: a warp, a block of 128 to 1024
-    /// threads or a cluster of 2 to 8 blocks shares a row, each thread loads 2, 4 or 8 vectors at once, and long rows have 0 to 4 stages.
+    /// threads or a cluster of 2 to 8 blocks shares a row, and each thread loads 2, 4 or 8 vectors at once.
     pub fn candidates(
         op: RowReduceOp,
         target: Target,
@@ -139,11 +136,11 @@ impl RowReduceConfig {
         if !target.offers(Target::SM_90) || tile.access == RowAccess::Elements {
             return found;
         }
-        for (cluster, stages) in [(2, 0), (4, 0), (8, 0), (1, 2), (1, 3), (1, 4), (2, 3)] {
+        for cluster in [2, 4, 8] {
             for [team, vectors] in [[256, 4], [512, 2], [512, 4]] {
-                let tile = RowTile { threads: team, team, vectors, cluster, stages, ..tile };
-                // Each thread has all its vectors, also those of a second step.
-                if (1 + stages.min(1)) * tile.sharers() * vectors <= all {
+                let tile = RowTile { threads: team, team, vectors, cluster, ..tile };
+                // Each thread has all its vectors.
+                if tile.sharers() * vectors <= all {
                     found.push(RowReduceConfig { rows: RowConfig { target, tile }, op });
                 }
             }
@@ -209,15 +206,8 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     /// # Errors
     /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
     pub fn new(config: RowReduceConfig) -> Result<Self, RowError> {
-        config.rows.check()?;
+        config.rows.check_unstaged()?;
         RowConfig::check_element("the input", T::SCALAR, false)?;
-        let RowTile { stages, access, .. } = config.rows.tile;
-        if stages > 0 && access == RowAccess::Elements {
-            return Err(RowError::Tile { rule: "a tile with stages has vectors" });
-        }
-        if stages > 0 && !config.rows.target.offers(Target::SM_90) {
-            return Err(RowError::Tile { rule: "the bulk copies of stages need sm_90" });
-        }
         let (expected, name) = match config.op {
             RowReduceOp::ArgMax => (Scalar::I32, "i32"),
             _ => (Scalar::F32, "f32"),
@@ -259,14 +249,14 @@ fn build<T: Converted, Y: Converted>(
             let (row, columns) = own_row(k, tile, sizes);
             let part = tile.part::<T>(k, row * pitch, columns);
             let x = x.offset(row * pitch);
-            let steps = Steps::new(k, tile, part, x);
             let is_first = part.is_first_thread() & row.lt(sizes[0].cvt::<i64>());
             if op == RowReduceOp::ArgMax {
                 // Each thread keeps its largest element and the first step with it, and looks there for the column.
-                let lowest = k.constant(f32::NEG_INFINITY);
+                let (lowest, access) = (k.constant(f32::NEG_INFINITY), <Global<T>>::access());
                 let (own, step) =
                     k.for_(range(0, part.steps()), (lowest, 0), |k, step, (max, at)| {
-                        let own = steps.load(k, step, f32::NEG_INFINITY).max(lowest);
+                        let own =
+                            part.step(step).load_inner(k, x, f32::NEG_INFINITY, access).max(lowest);
                         (own.max(max), own.gt(max).select(step, at))
                     });
                 let own_end = part.load_ends(k, x, f32::NEG_INFINITY).max(lowest);
@@ -291,9 +281,7 @@ fn build<T: Converted, Y: Converted>(
             }
             let (identity, combine) = op.monoid();
             let own = k.for_(range(0, part.steps()), identity, |k, step, sum| {
-                let mut elements = steps.load(k, step, identity);
-                elements.singles.extend(part.step(step).load_ends(k, x, identity).singles);
-                let mut values = elements.to_f32();
+                let mut values = part.step(step).load(k, x, identity);
                 if op == RowReduceOp::Norm {
                     values = values.iter().map(|value| *value * *value).collect();
                 }

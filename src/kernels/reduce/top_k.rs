@@ -75,7 +75,7 @@ impl TopKConfig {
     }
 
     fn check(&self, input: Scalar) -> Result<(), RowError> {
-        self.rows.check()?;
+        self.rows.check_unstaged()?;
         let RowTile { team, cluster, vectors, .. } = self.rows.tile;
         let rule = if !(1..=Self::MAX).contains(&self.count) {
             "the result of a row has 1 to 64 elements"

@@ -133,14 +133,14 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         Ok(launched?)
     }
 
-    /// Returns the parts of an axis with `chunks` chunks of columns, whole clusters of them: as many as 1 to 8 waves of blocks, or those
-    /// of the configuration, have room for, in the shortest time.
+    /// Returns the parts of an axis with `chunks` chunks of columns, whole clusters of them: as many as 1 to 8 waves of blocks have
+    /// room for, in the shortest time.
     fn parts(&self, chunks: u64, len: u32) -> u64 {
-        let AxisReduceConfig { threads, lanes, cluster, waves, .. } = self.config;
+        let AxisReduceConfig { threads, lanes, cluster, .. } = self.config;
         let (resident, at_once, cluster) = (self.resident, threads / lanes, u64::from(cluster));
         let chunks = chunks * cluster;
         // Without an exchange between clusters, the results are there sooner than more blocks could read the rows.
-        if cluster > 1 && waves == 0 && 3 * chunks >= resident {
+        if cluster > 1 && 3 * chunks >= resident {
             return cluster;
         }
         let most = (u64::from(len / (LEAST_LOADS * at_once)) / cluster).max(1);
@@ -148,8 +148,7 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
             u64::from(len).div_ceil(clusters * cluster * u64::from(at_once)) + START_LOADS
         };
         let time = |clusters: &u64| (chunks * clusters).div_ceil(resident) * loads(*clusters);
-        let waves = if waves == 0 { 1..=8 } else { waves.into()..=waves.into() };
-        let candidates = waves.map(|waves| (waves * resident / chunks).clamp(1, most));
+        let candidates = (1..=8).map(|waves| (waves * resident / chunks).clamp(1, most));
         cluster * candidates.min_by_key(time).unwrap_or(1)
     }
 }

@@ -81,8 +81,6 @@ pub struct AxisReduceConfig {
     pub rows: u32,
     /// The blocks of a cluster: 1, 2, 4 or 8. They have parts of one axis, and join their results through distributed shared memory.
     pub cluster: u32,
-    /// The waves of blocks among which the axis is split: 1 to 64, or 0 for what the launch expects to be fastest.
-    pub waves: u32,
 }
 
 impl AxisReduceConfig {
@@ -97,9 +95,7 @@ impl AxisReduceConfig {
         let lanes = vectors.next_power_of_two().clamp(1, 32);
         // Vectors of ragged rows take two loads.
         let (threads, rows) = if access == RowAccess::Aligned { (256, 8) } else { (512, 2) };
-        let (cluster, waves) = (1, 0);
-        let mut config =
-            AxisReduceConfig { target, access, op, threads, lanes, rows, cluster, waves };
+        let mut config = AxisReduceConfig { target, access, op, threads, lanes, rows, cluster: 1 };
         // The last block of each chunk reduces the results of the others: more chunks share this work.
         while config.lanes > 8 && config.chunks(elem, problem) < 32 {
             config.lanes /= 2;
@@ -139,7 +135,6 @@ impl AxisReduceConfig {
                 configs.extend(rows.map(|rows| Self { threads, lanes, rows, ..found[0] }));
             }
         }
-        configs.extend([1, 2, 4].map(|waves| Self { waves, ..found[0] }));
         for cluster in [2, 4, 8] {
             for lanes in [4, 8, 16, 32] {
                 let tiles = [(256, 8), (512, 4), (1024, 2)].into_iter();
@@ -193,8 +188,6 @@ impl AxisReduceConfig {
             "a cluster has 1, 2, 4 or 8 blocks"
         } else if self.cluster > 1 && !self.target.offers(Target::SM_90) {
             "clusters need sm_90"
-        } else if self.waves > 64 {
-            "an axis is split among at most 64 waves"
         } else {
             return Ok(());
         };
@@ -210,18 +203,14 @@ fn vector(elem: Scalar) -> u32 {
     (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
 }
 
-/// The name of the configuration: the result, the lanes and the rows of a block, the rows in flight, the cluster and the waves unless
-/// they are the usual ones, and the accesses, unless rows are aligned: `sum_8x64_rows4`, `sum_8x64_rows4_cluster8`,
-/// `max_32x16_rows4_waves2_ragged`.
+/// The name of the configuration: the result, the lanes and the rows of a block, the rows in flight, the cluster of more than one
+/// block, and the accesses, unless rows are aligned: `sum_8x64_rows4`, `sum_8x64_rows4_cluster8`, `max_32x16_rows4_ragged`.
 impl fmt::Display for AxisReduceConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let AxisReduceConfig { access, op, threads, lanes, rows, cluster, waves, .. } = self;
+        let AxisReduceConfig { access, op, threads, lanes, rows, cluster, .. } = self;
         write!(f, "{}_{lanes}x{}_rows{rows}", op.name(), threads / lanes.max(&1))?;
         if *cluster != 1 {
             write!(f, "_cluster{cluster}")?;
-        }
-        if *waves != 0 {
-            write!(f, "_waves{waves}")?;
         }
         f.write_str(if *access == RowAccess::Aligned { "" } else { "_ragged" })
     }
