@@ -66,10 +66,7 @@ struct Shared<'p, 'a, 'b, T: VectorElement<2>> {
 
 impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
     /// The work items, which the producer draws.
-    fn work<'c>(&self) -> WorkCounter<'c>
-    where
-        'b: 'c,
-    {
+    fn work(&self) -> WorkCounter<'b> {
         let Params { taken, row_tiles, all_heads, .. } = self.args.params;
         WorkCounter::new(taken, row_tiles * all_heads)
     }
@@ -90,10 +87,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
         packed.map_or_else(|| tile.clone(), |packed| tile.composition(k, packed))
     }
 
-    fn item<'c>(&self, k: &mut Body<'c, '_>, number: Val<'c, i32>) -> Item<'c>
-    where
-        'b: 'c,
-    {
+    fn item(&self, k: &mut Body<'b, '_>, number: Val<'b, i32>) -> Item<'b> {
         let Args { output, params, .. } = self.args;
         let sequences = match output {
             Output::Map(_) => None,
@@ -302,15 +296,13 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Starts the product of the queries of an item with its first tile of keys.
-    fn first_scores<'c>(
+    fn first_scores(
         &self,
-        k: &mut Body<'c, '_>,
-        [q, keys, _]: [&SmemOperand<'c>; 3],
-        scores: &RegisterTensor<'c, f32>,
-        [q_state, k_state]: [PipelineState<'c>; 2],
-    ) where
-        'b: 'c,
-    {
+        k: &mut Body<'b, '_>,
+        [q, keys, _]: [&SmemOperand<'b>; 3],
+        scores: &RegisterTensor<'b, f32>,
+        [q_state, k_state]: [PipelineState<'b>; 2],
+    ) {
         let Shared { plan, pipes: [q_pipe, k_pipe, _], .. } = self.shared;
         q_pipe.wait(k, q_state);
         k_pipe.wait(k, k_state);
@@ -321,16 +313,14 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Starts the product of powers and a tile of values, which is added to the output or becomes it.
-    fn add_output<'c>(
+    fn add_output(
         &self,
-        k: &mut Body<'c, '_>,
-        Fragments { powers, output, .. }: &Fragments<'c>,
-        values: &SmemOperand<'c>,
-        state: PipelineState<'c>,
-        adds: Val<'c, bool>,
-    ) where
-        'b: 'c,
-    {
+        k: &mut Body<'b, '_>,
+        Fragments { powers, output, .. }: &Fragments<'b>,
+        values: &SmemOperand<'b>,
+        state: PipelineState<'b>,
+        adds: Val<'b, bool>,
+    ) {
         k.wgmma_fence();
         let values = values.stage(k, state.stage);
         self.shared.plan.output.gemm_async(k, output, powers, &values, adds);
@@ -338,14 +328,12 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Ends an item, whose last product is complete.
-    fn end<'c>(
+    fn end(
         &self,
-        k: &mut Body<'c, '_>,
-        output: &RegisterTensor<'c, f32>,
-        Ending { item, ends: [inverse, lse], states: [q_state, v_state] }: Ending<'c>,
-    ) where
-        'b: 'c,
-    {
+        k: &mut Body<'b, '_>,
+        output: &RegisterTensor<'b, f32>,
+        Ending { item, ends: [inverse, lse], states: [q_state, v_state] }: Ending<'b>,
+    ) {
         let Shared { plan, pipes: [.., v_pipe], .. } = self.shared;
         let leader = self.thread.eq(0);
         k.if_(leader, |k| v_pipe.release(k, v_state));
@@ -357,24 +345,19 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Releases the tile of Q of an item, in the leader, when its copies have read the output in it.
-    fn release_queries<'c>(&self, k: &mut Body<'c, '_>, state: PipelineState<'c>)
-    where
-        'b: 'c,
-    {
+    fn release_queries(&self, k: &mut Body<'b, '_>, state: PipelineState<'b>) {
         k.cp_async_bulk_wait_group(0, BulkWait::Read);
         self.shared.pipes[0].release(k, state);
     }
 
     /// Masks the scores of a tile of keys, if the mask cuts it.
-    fn mask<'c>(
+    fn mask(
         &self,
-        k: &mut Body<'c, '_>,
-        scores: &RegisterTensor<'c, f32>,
-        item: Item<'c>,
-        tile: Val<'c, i32>,
-    ) where
-        'b: 'c,
-    {
+        k: &mut Body<'b, '_>,
+        scores: &RegisterTensor<'b, f32>,
+        item: Item<'b>,
+        tile: Val<'b, i32>,
+    ) {
         let Plan { config, scores: mma, score_rows: rows, .. } = self.shared.plan;
         let (queries, params) = (config.queries_of_group(), &self.shared.args.params);
         let first = item.row + self.group * queries;
@@ -383,16 +366,14 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Writes the output and the LSE of the group's queries.
-    fn store<'c>(
+    fn store(
         &self,
-        k: &mut Body<'c, '_>,
-        item: Item<'c>,
-        state: PipelineState<'c>,
-        output: &RegisterTensor<'c, f32>,
-        lse: [Val<'c, f32>; 2],
-    ) where
-        'b: 'c,
-    {
+        k: &mut Body<'b, '_>,
+        item: Item<'b>,
+        state: PipelineState<'b>,
+        output: &RegisterTensor<'b, f32>,
+        lse: [Val<'b, f32>; 2],
+    ) {
         let Shared { plan, args: Args { output: to, params: args, .. }, .. } = self.shared;
         let (heads, queries) = (plan.config.packed_heads, plan.config.queries_of_group());
         let first = item.row + self.group * queries;
@@ -414,16 +395,14 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Writes the rows of a tile that a sequence has.
-    fn store_rows<'c>(
+    fn store_rows(
         &self,
-        k: &mut Body<'c, '_>,
+        k: &mut Body<'b, '_>,
         to: &SequenceParams<T, OnDevice<'a>>,
-        item: Item<'c>,
-        (own, column): (Own<'c>, Val<'c, i32>),
+        item: Item<'b>,
+        (own, column): (Own<'b>, Val<'b, i32>),
         output: &RegisterTensor<'_, f32>,
-    ) where
-        'b: 'c,
-    {
+    ) {
         store_rows(k, &self.shared.plan.output_rows, output, |offset| {
             let (row, head) = (own.query(offset), own.head(offset));
             let [position, of_head, _] = to.strides;
@@ -433,16 +412,14 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Writes a tile through the tile of Q, by tensor copies.
-    fn store_tile<'c>(
+    fn store_tile(
         &self,
-        k: &mut Body<'c, '_>,
+        k: &mut Body<'b, '_>,
         map: Val<'a, TensorMapMut<T, 4>>,
-        item: Item<'c>,
-        (first, state): (Val<'c, i32>, PipelineState<'c>),
+        item: Item<'b>,
+        (first, state): (Val<'b, i32>, PipelineState<'b>),
         output: &RegisterTensor<'_, f32>,
-    ) where
-        'b: 'c,
-    {
+    ) {
         let Shared { plan, args: Args { params: args, .. }, tiles: [sq, ..], .. } = self.shared;
         let (dim, thread) = (plan.config.value_dim, self.thread);
         let rounded = plan.output.slice(0).fragment_c::<T>(k, shape!(ROWS, dim));

@@ -41,30 +41,22 @@ impl<'b> Best<'b> {
     }
 
     /// Returns true if the element has a place. NaN has none.
-    pub(super) fn passes<'c>(&self, k: &Body<'c, '_>, entry: Entry<'c>) -> Val<'c, bool>
-    where
-        'b: 'c,
-    {
+    pub(super) fn passes(&self, k: &Body<'b, '_>, entry: Entry<'b>) -> Val<'b, bool> {
         is_better(entry, self.bound(k))
     }
 
-    pub(super) fn bound<'c>(&self, k: &Body<'c, '_>) -> Entry<'c>
-    where
-        'b: 'c,
-    {
+    pub(super) fn bound(&self, k: &Body<'b, '_>) -> Entry<'b> {
         (self.bound.0.get(k), self.bound.1.get(k))
     }
 
     /// Raises the bound to about the `count`-th largest of these values, one or more elements of each lane. All elements in
     /// columns from `end` on come later.
-    pub(super) fn start<'c, T: Converted>(
+    pub(super) fn start<T: Converted>(
         &self,
-        k: &mut Body<'c, '_>,
-        values: &[Val<'c, f32>],
-        end: Val<'c, i32>,
-    ) where
-        'b: 'c,
-    {
+        k: &mut Body<'b, '_>,
+        values: &[Val<'b, f32>],
+        end: Val<'b, i32>,
+    ) {
         let number = 32 * values.len() as u32;
         if number < self.count {
             return;
@@ -81,14 +73,12 @@ impl<'b> Best<'b> {
     }
 
     /// Adds an element of each lane that passes. All elements in columns from `end` on come later.
-    pub(super) fn add<'c, T: Converted>(
+    pub(super) fn add<T: Converted>(
         &self,
-        k: &mut Body<'c, '_>,
-        entry: Entry<'c>,
-        end: Val<'c, i32>,
-    ) where
-        'b: 'c,
-    {
+        k: &mut Body<'b, '_>,
+        entry: Entry<'b>,
+        end: Val<'b, i32>,
+    ) {
         let passes = self.passes(k, entry);
         self.append(k, passes, entry);
         let is_full = self.len.get(k).gt(Self::room(self.count));
@@ -96,10 +86,7 @@ impl<'b> Best<'b> {
     }
 
     /// Appends an element of each lane for which `holds` is true.
-    fn append<'c>(&self, k: &mut Body<'c, '_>, holds: Val<'c, bool>, entry: Entry<'c>)
-    where
-        'b: 'c,
-    {
+    fn append(&self, k: &mut Body<'b, '_>, holds: Val<'b, bool>, entry: Entry<'b>) {
         let (lanes, len) = (k.vote_ballot(WARP, holds), self.len.get(k));
         let at = len + (lanes & k.lanemask_lt()).popc();
         k.if_(holds, |k| self.store(k, at, entry));
@@ -107,10 +94,7 @@ impl<'b> Best<'b> {
     }
 
     /// Keeps the best candidates and raises the bound.
-    fn keep<'c, T: Converted>(&self, k: &mut Body<'c, '_>, end: Val<'c, i32>)
-    where
-        'b: 'c,
-    {
+    fn keep<T: Converted>(&self, k: &mut Body<'b, '_>, end: Val<'b, i32>) {
         let len = self.len.get(k);
         let loads = 0..Self::slots(self.count) / 32;
         k.bar_warp(WARP);
@@ -173,10 +157,7 @@ impl<'b> Best<'b> {
     }
 
     /// Returns the `32 * lists` best candidates, sorted.
-    pub(super) fn sorted<'c>(&self, k: &mut Body<'c, '_>) -> Sorted<'c>
-    where
-        'b: 'c,
-    {
+    pub(super) fn sorted(&self, k: &mut Body<'b, '_>) -> Sorted<'b> {
         let sorted = Sorted::new(k, self.count.div_ceil(32));
         let len = self.len.get(k);
         k.bar_warp(WARP);
@@ -188,18 +169,12 @@ impl<'b> Best<'b> {
         sorted
     }
 
-    fn store<'c>(&self, k: &Body<'c, '_>, at: Val<'c, u32>, (value, column): Entry<'c>)
-    where
-        'b: 'c,
-    {
+    fn store(&self, k: &Body<'b, '_>, at: Val<'b, u32>, (value, column): Entry<'b>) {
         self.list.store(k, at, packed((value, column)));
     }
 
     /// Loads a candidate from slot `first` and the lane on, if it is before `len`.
-    fn load<'c>(&self, k: &mut Body<'c, '_>, first: Val<'c, u32>, len: Val<'c, u32>) -> Entry<'c>
-    where
-        'b: 'c,
-    {
+    fn load(&self, k: &mut Body<'b, '_>, first: Val<'b, u32>, len: Val<'b, u32>) -> Entry<'b> {
         let at = first + k.lane_id().cvt::<u32>();
         k.if_with(at.lt(len), NONE, |k| unpacked(self.list.load(k, at)))
     }

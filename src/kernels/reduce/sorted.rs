@@ -21,10 +21,7 @@ impl<'b> Sorted<'b> {
     }
 
     /// Adds an element of each lane.
-    pub(super) fn add<'c>(&self, k: &Body<'c, '_>, mut entry: Entry<'c>)
-    where
-        'b: 'c,
-    {
+    pub(super) fn add(&self, k: &Body<'b, '_>, mut entry: Entry<'b>) {
         // A bitonic sort over the lanes, the last element first.
         for size in [2, 4, 8, 16, 32] {
             let descends = (k.lane_id() & size).ne(0);
@@ -41,15 +38,12 @@ impl<'b> Sorted<'b> {
     }
 
     /// Merges sorted elements, which come from the last one to the first one: a step of a bitonic sort.
-    fn merge<'c>(&self, k: &Body<'c, '_>, others: &[Entry<'c>])
-    where
-        'b: 'c,
-    {
-        let better = |(own, other): (&(Var<'b, f32>, Var<'b, i32>), &Entry<'c>)| {
+    fn merge(&self, k: &Body<'b, '_>, others: &[Entry<'b>]) {
+        let better = |(own, other): (&(Var<'b, f32>, Var<'b, i32>), &Entry<'b>)| {
             let own = (own.0.get(k), own.1.get(k));
             choose(is_better(own, *other), own, *other)
         };
-        let mut found: Vec<Entry<'c>> = self.entries.iter().zip(others).map(better).collect();
+        let mut found: Vec<Entry<'b>> = self.entries.iter().zip(others).map(better).collect();
         if let [a, b] = found[..] {
             let is_first = is_better(a, b);
             found = vec![choose(is_first, a, b), choose(is_first, b, a)];
@@ -64,20 +58,14 @@ impl<'b> Sorted<'b> {
     }
 
     /// Stores the list to a warp's part of shared memory.
-    pub(super) fn store<'c>(&self, k: &Body<'c, '_>, list: Val<'c, Shared<u64>>)
-    where
-        'b: 'c,
-    {
+    pub(super) fn store(&self, k: &Body<'b, '_>, list: Val<'b, Shared<u64>>) {
         for (number, (value, column)) in (0..).zip(&self.entries) {
             list.store(k, k.lane_id() + number * 32, packed((value.get(k), column.get(k))));
         }
     }
 
     /// Merges the list that another warp has stored.
-    pub(super) fn merge_stored<'c>(&self, k: &Body<'c, '_>, list: Val<'c, Shared<u64>>)
-    where
-        'b: 'c,
-    {
+    pub(super) fn merge_stored(&self, k: &Body<'b, '_>, list: Val<'b, Shared<u64>>) {
         let last = self.entries.len() as i32 * 32 - 1;
         let load = |number| {
             let at = -k.lane_id() + (last - number * 32);
