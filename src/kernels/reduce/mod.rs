@@ -3,7 +3,6 @@
 mod axis;
 mod best;
 mod launch;
-mod sorted;
 mod top_k;
 mod words;
 

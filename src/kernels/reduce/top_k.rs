@@ -4,11 +4,11 @@ use std::fmt;
 
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
-use crate::ir::op::{FindFrom, LoadAccess};
+use crate::ir::op::FindFrom;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, WARP, range};
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
-use crate::tensor::{RowTile, tree};
+use crate::tensor::{RowPointer, RowTile, tree};
 
 use super::super::rows::{RowConfig, RowError, RowProblem, check_aligned, check_len, own_row};
 use super::best::Best;
@@ -240,9 +240,9 @@ impl<T: Converted> TopKFunction<T> {
     }
 }
 
-/// Each warp keeps candidates for the best elements. Most steps have no better one than their bound, which the maxima of the
-/// lanes tell; else each lane adds its better ones, one in each round. After the last step come the single elements at
-/// the ends of a ragged row. In the end the warps of a row sort their candidates and merge them in pairs.
+/// Each warp keeps the best elements of its part. Most steps have none that passes their bound, which the maxima of the lanes tell;
+/// else each lane adds its elements above the bound, one in each round. The single elements at the ends of a ragged row come last. Then the
+/// warps of a row merge their lists in pairs.
 fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TopKConfig { rows: RowConfig { target, tile }, count, prefetch } = *config;
     let name = format!("{config}_{}", T::SCALAR);
@@ -255,46 +255,35 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
         |k, ((x, pitch), values, indices, sizes)| {
             let (row, columns) = own_row(k, tile, sizes);
             let part = tile.part::<T>(k, row * pitch, columns);
-            let x = x.offset(row * pitch);
-            let slots = Best::slots(count);
-            let lists = k.shared::<u64>(tile.threads / 32 * slots);
-            let own = k.thread_idx().x / 32 * slots as i32;
-            let best = Best::new(k, count, lists.offset(own));
-            let access = LoadAccess::default().non_coherent();
-            let none = (columns, k.constant(false));
-            let (single, has_single) = part.ends().first().copied().unwrap_or(none);
+            let (x, access) = (x.offset(row * pitch), <Global<T>>::access());
+            let lists = k.shared::<u64>(tile.threads / 32 * Best::<T>::SLOTS);
+            let own = lists.offset(k.thread_idx().x / 32 * Best::<T>::SLOTS as i32);
+            let best = Best::new(k, x, count, own);
             // The same in all lanes, as the assembler sees.
-            let steps = k.redux_max(WARP, part.steps());
-            k.for_(range(0, steps + 1).prefetch_stages(prefetch), (), |k, step, ()| {
-                let (part, is_last) = (part.step(step), step.eq(steps));
+            let steps = range(0, k.redux_max(WARP, part.steps()));
+            k.for_(steps.prefetch_stages(prefetch), (), |k, step, ()| {
+                let part = part.step(step);
                 let words = Words::of(&part.load_inner(k, x, f32::NEG_INFINITY, access));
                 let (first, maxima) = (part.first_column(), words.maxima());
-                let end = first + tile.capacity(T::SCALAR) as i32;
-                k.if_(step.eq(0), |k| best.start::<T>(k, &maxima, end));
+                let behind = first + tile.capacity(T::SCALAR) as i32;
+                k.if_(step.eq(0), |k| best.start(k, &maxima, behind));
                 let max = tree(maxima[0], &maxima, |a, b| a.max(b));
-                let has_single = is_last & has_single;
-                let has_better = best.passes(k, (max, first)) | has_single;
-                k.if_(k.vote_any(WARP, has_better), |k| {
+                let passes = best.passes(k, (max, first));
+                k.if_(k.vote_any(WARP, passes), |k| {
                     let (bound, column) = best.bound(k);
-                    let mask = words.mask(k, bound, first.ge(column));
-                    let mask = is_last.select(has_single.select(1u32, 0), mask);
-                    let end_column = is_last.select(columns, part.vector_end());
-                    k.do_while(mask, |k, mask| {
+                    k.do_while(words.mask(k, bound, first.ge(column)), |k, mask| {
                         let bit = mask.bfind(FindFrom::Position);
                         let (element, vector) = (element(bit), tile.vector(T::SCALAR));
                         let gap = element / vector * (part.stride() as u32 - vector);
                         let column = first + (element + gap).cvt::<i32>();
-                        let column = is_last.select(single, column);
-                        let is_element = mask.ne(0) & column.lt(end_column);
-                        let none = k.constant(f32::NAN).cvt::<T>();
-                        let value = k.if_with(is_element, none, |k| x.load_with(k, column, access));
-                        best.add::<T>(k, (value.cvt::<f32>(), column), end);
+                        best.add(k, mask.ne(0) & column.lt(part.vector_end()), column);
                         let rest = mask & !(k.constant(1u32) << bit);
                         (rest, k.vote_any(WARP, rest.ne(0)))
                     });
                 });
             });
-            let sorted = best.sorted(k);
+            part.ends().into_iter().for_each(|(column, holds)| best.add(k, holds, column));
+            best.merge_candidates(k);
             let (warps, lane) = (tile.team as i32 / 32, k.lane_id());
             let warp = k.thread_idx().x / 32 % warps;
             if warps > 1 {
@@ -302,22 +291,20 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
                     k.constant(1),
                     |_, apart| apart.lt(warps),
                     |k, apart| {
-                        k.if_((warp % apart).eq(0), |k| sorted.store(k, lists.offset(own)));
+                        k.if_((warp % apart).eq(0), |k| best.store(k));
                         k.barrier();
                         let merges = (warp % (apart * 2)).eq(0) & (warp + apart).lt(warps);
-                        k.if_(merges, |k| {
-                            sorted.merge_stored(k, lists.offset(own + apart * slots as i32))
-                        });
+                        k.if_(merges, |k| best.merge_stored(k, apart));
                         apart * 2
                     },
                 );
             }
-            for (number, (value, column)) in (0..).zip(&sorted.entries) {
+            for (number, (value, column)) in (0..).zip(best.entries(k)) {
                 let rank = lane + number * 32;
                 let is_result = warp.eq(0) & rank.lt(count) & row.lt(sizes[0].cvt::<i64>());
                 k.if_(is_result, |k| {
-                    let (at, column) = (row * i64::from(count) + rank.cvt::<i64>(), column.get(k));
-                    values.store(k, at, value.get(k));
+                    let at = row * i64::from(count) + rank.cvt::<i64>();
+                    values.store(k, at, value);
                     indices.store(k, at, column.eq(i32::MAX).select(-1, column));
                 });
             }
