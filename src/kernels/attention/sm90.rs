@@ -4,7 +4,7 @@
 //! queries. `S = Q Kᵀ` reads both operands from shared memory, `O += P V` reads P from registers. The scores of a step are
 //! multiplied while the powers of the step before are multiplied with V, and both run under the softmax of another group.
 
-use crate::ir::builder::{OnDevice, VectorElement};
+use crate::ir::builder::VectorElement;
 use crate::ir::op::BulkWait;
 use crate::ir::{Body, NamedBarrier, TensorMapMut, Val, range};
 use crate::layout::{shape, tiler};
@@ -14,8 +14,8 @@ use crate::tensor::{
 };
 
 use super::config::{GROUP, ROWS, SoftmaxOverlap};
-use super::item::{Item, Own, store_rows};
-use super::plan::{Args, Output, Params, Plan, SequenceParams};
+use super::item::{Item, Own};
+use super::plan::{Args, Output, Params, Plan};
 
 /// Alignment of swizzled tiles.
 const ALIGN: u32 = 1024;
@@ -72,17 +72,17 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
     }
 
     /// The tile of Q of a consumer group in the ring.
-    fn query<'c>(&self, state: PipelineState<'c>, group: Val<'c, i32>) -> Val<'c, i32> {
+    fn query(&self, state: PipelineState<'b>, group: Val<'b, i32>) -> Val<'b, i32> {
         state.stage * self.plan.config.groups() + group
     }
 
     /// The tile of a slot of Q or O in the ring, as its tensor copy has it: heads may share it.
-    fn packed<'c>(
+    fn packed(
         &self,
-        k: &Body<'c, '_>,
-        tile: SharedTensor<'c, T>,
+        k: &Body<'b, '_>,
+        tile: SharedTensor<'b, T>,
         which: usize,
-    ) -> SharedTensor<'c, T> {
+    ) -> SharedTensor<'b, T> {
         let packed = self.plan.packed.as_ref().map(|packed| &packed[which]);
         packed.map_or_else(|| tile.clone(), |packed| tile.composition(k, packed))
     }
@@ -94,14 +94,6 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
             Output::Sequences(of) => Some(of),
         };
         Item::decode(k, &self.plan.config, params, sequences, number)
-    }
-
-    /// The head of queries of a head of an item: the first of the heads that share a tile.
-    fn first_head<'c>(&self, head: Val<'c, i32>) -> Val<'c, i32> {
-        match self.plan.config.packed_heads {
-            1 => head,
-            heads => head * heads,
-        }
     }
 
     /// Fetches tiles, in the order in which the consumers use them.
@@ -119,9 +111,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
                 let (number, q_state, k_state, v_state) = carried;
                 let next = self.work().next(k, number);
                 let item = self.item(k, number);
-                let batch = item.head / args.heads;
-                let head = item.head - batch * args.heads;
-                let key_head = head / args.group;
+                let [head, key_head, batch] = item.heads(config, args);
                 // The tile of Q may still be the way out of the item before; K does not wait for it.
                 let full = k_pipe.acquire(k, k_state);
                 let to = sk.slice(k, (.., .., k_state.stage));
@@ -132,7 +122,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
                     let to = sq.slice(k, (.., .., self.query(q_state, k.constant(group as i32))));
                     let to = self.packed(k, to, 0);
                     let at = item.query(item.row + group * config.queries_of_group());
-                    q.copy.load(k, inputs.q, (at, 0, self.first_head(head), batch), &to, full);
+                    q.copy.load(k, inputs.q, (at, 0, head, batch), &to, full);
                 }
                 let states = (k_state.next(), v_state);
                 let (k_state, v_state) =
@@ -378,37 +368,17 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         let (heads, queries) = (plan.config.packed_heads, plan.config.queries_of_group());
         let first = item.row + self.group * queries;
         let [own_row, own_column] = plan.output_rows.origin(k, &plan.output, self.thread);
-        let own = Own { heads, first: Some(first), head: item.head, row: own_row };
-        for (offset, lse) in plan.output_rows.row_offsets().iter().zip(lse) {
-            let (row, head) = (own.query(*offset), own.head(*offset));
-            let mine = own_column.eq(0) & row.lt(item.queries);
-            k.if_(mine, |k| args.lse.store(k, head * args.queries + item.query(row), lse));
-        }
+        let own = Own { heads, first: Some(first), head: item.head * heads, row: own_row };
+        item.store_lse(k, args, (own, own_column), &plan.output_rows, lse);
         match to {
             Output::Map(map) => self.store_tile(k, *map, item, (first, state), output),
             Output::Sequences(to) => {
-                self.store_rows(k, to, item, (own, own_column), output);
+                let to = (to, k.constant(0));
+                item.store_rows(k, to, (own, own_column), (&plan.output_rows, output));
                 // All threads have read the number of the next item before the tile of Q is released.
                 self.barrier.sync(k);
             }
         }
-    }
-
-    /// Writes the rows of a tile that a sequence has.
-    fn store_rows(
-        &self,
-        k: &mut Body<'b, '_>,
-        to: &SequenceParams<T, OnDevice<'a>>,
-        item: Item<'b>,
-        (own, column): (Own<'b>, Val<'b, i32>),
-        output: &RegisterTensor<'_, f32>,
-    ) {
-        store_rows(k, &self.shared.plan.output_rows, output, |offset| {
-            let (row, head) = (own.query(offset), own.head(offset));
-            let [position, of_head, _] = to.strides;
-            let at = item.query(row).cvt::<i64>() * position + head.cvt::<i64>() * of_head;
-            (row.lt(item.queries), to.o.offset(at + column.cvt::<i64>()))
-        });
     }
 
     /// Writes a tile through the tile of Q, by tensor copies.
@@ -429,8 +399,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
             let values = Val::pack(two.map(|register| from.get(k, register))).cvt::<T>().lanes();
             two.into_iter().zip(values).for_each(|(register, value)| to.set(k, register, value));
         }
-        let batch = item.head / args.heads;
-        let head = item.head - batch * args.heads;
+        let [head, _, batch] = item.heads(&plan.config, args);
         let tile = sq
             .slice(k, (.., .., self.shared.query(state, self.group)))
             .composition(k, &tiler!(ROWS, dim));
@@ -438,8 +407,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         let thr = plan.o_store.slice(thread);
         pipe.acquire(k);
         thr.copy(k, &thr.retile_s(k, &rounded), &thr.partition_d(k, &tile));
-        let (at, head) = (item.query(first), self.shared.first_head(head));
-        let tile = self.shared.packed(k, tile, 1);
+        let (at, tile) = (item.query(first), self.shared.packed(k, tile, 1));
         pipe.commit(k, |k| plan.o_copy.store(k, map, &tile, (at, 0, head, batch)));
     }
 }
