@@ -136,7 +136,7 @@ impl RowReduceConfig {
             return found;
         }
         for cluster in [2, 4, 8] {
-            for [team, vectors] in [[256, 4], [512, 2], [512, 4]] {
+            for [team, vectors] in [[256, 4], [512, 2], [512, 4], [1024, 4], [1024, 8]] {
                 let tile = RowTile { threads: team, team, vectors, cluster, ..tile };
                 // Each thread has all its vectors.
                 if tile.sharers() * vectors <= all {
@@ -259,20 +259,19 @@ fn build<T: Converted, Y: Converted>(
                         (own.max(max), own.gt(max).select(step, at))
                     });
                 let own_end = part.load_ends(k, x, f32::NEG_INFINITY).max(lowest);
-                let [max] = part.reduce(k, [own.max(own_end)], |_, [a], [b]| [a.max(b)]);
+                let mut max = k.max(tile.group(), own.max(own_end));
                 let has = own.eq(max) | own_end.eq(max);
                 let at = k.if_with(has, i32::MAX, |k| part.first_equal(k, x, step, max));
-                let at = match tile.cluster {
-                    1 => k.min(tile.group(), at),
-                    // The columns are exchanged as bits of `f32`.
-                    _ => {
-                        let [at] = part.reduce(k, [at.bitcast()], |_, [a], [b]| {
-                            let [a, b] = [a, b].map(|column| column.bitcast::<i32>());
-                            [a.min(b).bitcast()]
-                        });
-                        at.bitcast()
-                    }
-                };
+                let mut at = k.min(tile.group(), at);
+                if tile.cluster > 1 {
+                    // Columns are exchanged as bits of `f32`.
+                    let found = part.reduce(k, [max, at.bitcast()], |_, [a, at_a], [b, at_b]| {
+                        let lower = at_a.bitcast::<i32>().lt(at_b.bitcast::<i32>());
+                        let is_first = a.gt(b) | (a.eq(b) & lower);
+                        [is_first.select(a, b), is_first.select(at_a, at_b)]
+                    });
+                    (max, at) = (found[0], found[1].bitcast());
+                }
                 let at = max.eq(f32::NEG_INFINITY).select::<i32>(0, at);
                 let at = columns.eq(0).select::<i32>(-1, at);
                 k.if_(is_first, |k| y.store(k, row, at.cvt::<Y>()));

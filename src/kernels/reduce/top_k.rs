@@ -22,8 +22,6 @@ pub struct TopKConfig {
     pub rows: RowConfig,
     /// The number of elements of the result of a row: 1 to [`MAX`](TopKConfig::MAX).
     pub count: u32,
-    /// The number of next steps whose vectors are in flight while the threads compare those of a step: 0 to 2.
-    pub prefetch: u32,
 }
 
 impl TopKConfig {
@@ -49,12 +47,9 @@ impl TopKConfig {
     ) -> Vec<Self> {
         let mut found = vec![Self::new(count, target, input, problem)];
         for log in 0..=4 {
-            for prefetch in 0..=2 {
-                let config = Self::of_warps(1 << log, count, target, input, problem);
-                let config = TopKConfig { prefetch, ..config };
-                if !found.contains(&config) {
-                    found.push(config);
-                }
+            let config = Self::of_warps(1 << log, count, target, input, problem);
+            if !found.contains(&config) {
+                found.push(config);
             }
         }
         found
@@ -71,7 +66,7 @@ impl TopKConfig {
         let (team, access) = (32 * warps, reduced(problem).access(input));
         let threads = if warps == 1 { 128 } else { team };
         let tile = RowTile { threads, team, cluster: 1, vectors: 4, access, stages: 0 };
-        TopKConfig { rows: RowConfig { target, tile }, count, prefetch: 0 }
+        TopKConfig { rows: RowConfig { target, tile }, count }
     }
 
     fn check(&self, input: Scalar) -> Result<(), RowError> {
@@ -83,8 +78,6 @@ impl TopKConfig {
             "whole warps of one block share a row"
         } else if vectors * self.rows.tile.vector(input) > 32 {
             "a thread holds at most 32 elements"
-        } else if self.prefetch > 2 {
-            "at most 2 steps are in flight ahead"
         } else {
             return Ok(());
         };
@@ -92,11 +85,10 @@ impl TopKConfig {
     }
 }
 
-/// The name of the configuration: the number of elements, the name of [`RowConfig`], and the prefetch: `top_8_32x4_rows4_prefetch1`.
+/// The name of the configuration: the number of elements and the name of [`RowConfig`]: `top_8_32x4_rows4`.
 impl fmt::Display for TopKConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "top_{}_{}", self.count, self.rows)?;
-        if self.prefetch == 0 { Ok(()) } else { write!(f, "_prefetch{}", self.prefetch) }
+        write!(f, "top_{}_{}", self.count, self.rows)
     }
 }
 
@@ -244,12 +236,11 @@ impl<T: Converted> TopKFunction<T> {
 /// else each lane adds its elements above the bound, one in each round. The single elements at the ends of a ragged row come last. Then the
 /// warps of a row merge their lists in pairs.
 fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
-    let TopKConfig { rows: RowConfig { target, tile }, count, prefetch } = *config;
+    let TopKConfig { rows: RowConfig { target, tile }, count } = *config;
     let name = format!("{config}_{}", T::SCALAR);
-    // 64 registers for each thread, or 80 or 96.
-    let threads = [1024, 768, 640][prefetch.min(2) as usize];
     Kernel::<Params<T>>::build_with(
-        tile.options().min_blocks_per_sm((threads / tile.threads).max(1)),
+        // 64 registers for each thread.
+        tile.options().min_blocks_per_sm((1024 / tile.threads).max(1)),
         &name,
         target,
         |k, ((x, pitch), values, indices, sizes)| {
@@ -261,7 +252,7 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
             let best = Best::new(k, x, count, own);
             // The same in all lanes, as the assembler sees.
             let steps = range(0, k.redux_max(WARP, part.steps()));
-            k.for_(steps.prefetch_stages(prefetch), (), |k, step, ()| {
+            k.for_(steps, (), |k, step, ()| {
                 let part = part.step(step);
                 let words = Words::of(&part.load_inner(k, x, f32::NEG_INFINITY, access));
                 let (first, maxima) = (part.first_column(), words.maxima());

@@ -137,7 +137,7 @@ impl AxisReduceConfig {
         }
         for cluster in [2, 4, 8] {
             for lanes in [4, 8, 16, 32] {
-                let tiles = [(256, 8), (512, 4), (1024, 2)].into_iter();
+                let tiles = [(256, 8), (512, 4), (512, 8), (1024, 2)].into_iter();
                 configs.extend(tiles.map(|(threads, rows)| Self {
                     threads,
                     lanes,
