@@ -98,7 +98,7 @@ impl Plan {
         let (thread, block, zero) = (k.thread_idx().x, k.block_idx().x, k.constant(0));
         let item = Item::decode(k, config, args, config.varlen.then_some(to), block);
         let [head, key_head, batch] = item.heads(config, args);
-        // Row `r` of a tile is query `r / heads` of head `r % heads` of those that share it.
+        // Row `r` of a tile is query `r / heads` of head `r % heads` in the tile.
         let heads = config.packed_heads;
         // The parts of a thread in the copies, and in the loads of operands.
         let [strides_q, strides_k, strides_v] = operands.strides;

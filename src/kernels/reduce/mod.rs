@@ -8,10 +8,9 @@ mod words;
 
 use std::fmt;
 
-use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val, range};
+use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, Target, Val, range};
 use crate::tensor::{RowAccess, RowPointer, RowTile, tree};
 
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
@@ -216,21 +215,6 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
             return Err(RowError::Element { operand, found, expected: name });
         }
         Ok(RowReduce { config, kernel: build(&config)? })
-    }
-
-    /// The configuration.
-    pub fn config(&self) -> &RowReduceConfig {
-        &self.config
-    }
-
-    /// The kernel as IR.
-    pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
-    }
-
-    /// The kernel as PTX.
-    pub fn ptx(&self) -> Ptx {
-        self.kernel.ptx()
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::op::FindFrom;
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, WARP, range};
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
+use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, Target, WARP, range};
+use crate::runtime::{Buffer, Function, Grid, LaunchOptions};
 use crate::tensor::{RowPointer, RowTile, tree};
 
+use super::super::loadable::loadable;
 use super::super::rows::{RowConfig, RowError, RowProblem, check_aligned, check_len, own_row};
 use super::best::Best;
 use super::reduced;
@@ -137,41 +137,12 @@ impl<T: Converted> TopK<T> {
         config.check(T::SCALAR)?;
         Ok(TopK { config, kernel: build(&config)? })
     }
+}
 
-    /// The configuration.
-    pub fn config(&self) -> &TopKConfig {
-        &self.config
-    }
-
-    /// The kernel as IR.
-    pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
-    }
-
-    /// The kernel as PTX.
-    pub fn ptx(&self) -> Ptx {
-        self.kernel.ptx()
-    }
-
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::load`].
-    pub fn load(&self, device: &Device) -> Result<TopKFunction<T>, RowError> {
-        self.load_with(LoadOptions::default(), device)
-    }
-
-    /// As [`load`](TopK::load), with options.
-    ///
-    /// # Errors
-    /// Those of [`Device::load_with`].
-    pub fn load_with(
-        &self,
-        options: LoadOptions<'_>,
-        device: &Device,
-    ) -> Result<TopKFunction<T>, RowError> {
-        let function = device.load_with(options, &self.kernel)?;
-        Ok(TopKFunction { config: self.config, function })
+loadable! {
+    impl[T: Converted] TopK<T>: TopKConfig => TopKFunction<T>, RowError;
+    (config, function, _) {
+        Ok(TopKFunction { config, function })
     }
 }
 
@@ -183,11 +154,6 @@ pub struct TopKFunction<T> {
 }
 
 impl<T: Converted> TopKFunction<T> {
-    /// Returns what the driver's compiler wrote.
-    pub fn compiler_log(&self) -> &str {
-        self.function.compiler_log()
-    }
-
     /// Starts the kernel, on the stream for all work that names none: `values` and `columns` have `count` elements for each
     /// row. No rows are no work.
     ///

@@ -319,9 +319,9 @@ impl AsyncTile {
     /// use tilewright::runtime::{Device, Grid};
     /// use tilewright::tensor::{AsyncTile, SharedTensor};
     ///
-    /// // Rows of two matrices of 8 x 32 numbers take turns.
+    /// // Rows of two matrices of 8 x 32 numbers alternate.
     /// let tile = AsyncTile::of_shape(Scalar::I32, Major::K, [16, 32], 64)?;
-    /// let kernel = Kernel::<(Global<i32>, GlobalMut<i32>)>::build("turns", Target::SM_80, |k, (x, y)| {
+    /// let kernel = Kernel::<(Global<i32>, GlobalMut<i32>)>::build("alternate", Target::SM_80, |k, (x, y)| {
     ///     let ring = SharedTensor::<i32>::shared_aligned(k, tile.layout(1)?, 1024);
     ///     let start = |row| (row % 2 * 8 * 32 + row / 2 * 32).cvt::<i64>();
     ///     let (zero, limits) = (k.constant(0), [16, 32].map(|limit| k.constant(limit)));

@@ -3,9 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::ir::builder::Converted;
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
+use crate::runtime::{Buffer, Function, Grid, LaunchOptions};
 use crate::tensor::RowAccess;
 
+use super::super::super::loadable::loadable;
 use super::super::super::rows::{RowError, check_len};
 use super::super::RowReduceOp;
 use super::{AxisProblem, AxisReduce, AxisReduceConfig, Params, vector};
@@ -17,25 +18,9 @@ const MAX_PARTS: u64 = 65_535;
 /// The rows that a thread could load in the time of the block's start and of the exchange of its result.
 const START_LOADS: u64 = 4;
 
-impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::load`].
-    pub fn load(&self, device: &Device) -> Result<AxisReduceFunction<T, Y>, RowError> {
-        self.load_with(LoadOptions::default(), device)
-    }
-
-    /// As [`load`](AxisReduce::load), with options.
-    ///
-    /// # Errors
-    /// Those of [`Device::load_with`].
-    pub fn load_with(
-        &self,
-        options: LoadOptions<'_>,
-        device: &Device,
-    ) -> Result<AxisReduceFunction<T, Y>, RowError> {
-        let (config, function) = (self.config, device.load_with(options, &self.kernel)?);
+loadable! {
+    impl[T: Converted, Y: Converted] AxisReduce<T, Y>: AxisReduceConfig => AxisReduceFunction<T, Y>, RowError;
+    (config, function, device) {
         let occupancy = function.occupancy(config.threads)?;
         // On the simulator an axis is split, too.
         let resident = occupancy.map_or(16, |occupancy| occupancy.blocks()).max(1).into();
@@ -57,11 +42,6 @@ pub struct AxisReduceFunction<T, Y = f32> {
 }
 
 impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
-    /// Returns what the driver's compiler wrote.
-    pub fn compiler_log(&self) -> &str {
-        self.function.compiler_log()
-    }
-
     /// Starts the kernel, on the stream for all work that names none. No results are no work. Launches of one function come
     /// after each other, also those on several streams: they share a workspace.
     ///

@@ -5,10 +5,9 @@ mod launch;
 
 use std::fmt;
 
-use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{Kernel, KernelIr, Target};
+use crate::ir::{Kernel, Target};
 use crate::tensor::{RowAccess, RowTile};
 
 use super::super::rows::{RowConfig, RowError};
@@ -262,20 +261,5 @@ impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
             return Err(RowError::Element { operand, found, expected });
         }
         Ok(AxisReduce { config, kernel: build(&config)? })
-    }
-
-    /// The configuration.
-    pub fn config(&self) -> &AxisReduceConfig {
-        &self.config
-    }
-
-    /// The kernel as IR.
-    pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
-    }
-
-    /// The kernel as PTX.
-    pub fn ptx(&self) -> Ptx {
-        self.kernel.ptx()
     }
 }
