@@ -58,6 +58,9 @@ fn check_configs<T: Real + Converted>(device: &Device, count: u32, problem: &Row
     if config(problem.rows) != config(5000) {
         check::<T>(device, config(5000), problem, x);
     }
+    if config(5000).short {
+        check::<T>(device, TopKConfig { short: false, ..config(5000) }, problem, x);
+    }
 }
 
 #[track_caller]
@@ -199,6 +202,8 @@ fn what_no_kernel_takes_is_refused() {
     let rows = RowConfig { tile, ..config.rows };
     let error = TopK::<f32>::new(TopKConfig { rows, ..config }).unwrap_err();
     assert!(error.to_string().ends_with("whole warps of one block share a row"), "{error}");
+    let error = TopK::<f32>::new(TopKConfig { short: true, ..config }).unwrap_err();
+    assert!(error.to_string().ends_with("short rows have elements of 16 bits"), "{error}");
     let tile = RowTile { vectors: 16, ..config.rows.tile };
     let rows = RowConfig { tile, ..config.rows };
     let error = TopK::<f32>::new(TopKConfig { rows, ..config }).unwrap_err();
@@ -208,4 +213,9 @@ fn what_no_kernel_takes_is_refused() {
     let mut columns = device.zeros::<i32>(31).unwrap();
     let error = top.launch(&problem, &x, &mut values, &mut columns).unwrap_err();
     assert!(matches!(error, RowError::BufferLength { found: 31, needed: 32, .. }), "{error}");
+    let config = TopKConfig::new(8, device.target(), Scalar::F16, &problem);
+    let top = TopK::<f16>::new(config).unwrap().load(&device).unwrap();
+    let (x, long) = (device.zeros::<f16>(256).unwrap(), RowProblem::new(1, (1 << 16) + 1));
+    let error = top.launch(&long, &x, &mut values, &mut columns).unwrap_err();
+    assert!(matches!(error, RowError::Columns { max: 0x1_0000, .. }), "{error}");
 }

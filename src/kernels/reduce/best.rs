@@ -1,52 +1,49 @@
 //! [`Best`]: the best elements that a warp has seen.
 
+use std::array;
+
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Global, Shared, Val, Var, Vector, WARP, f16};
+use crate::ir::{Body, Global, Shared, Val, Var, WARP, f16};
 use crate::tensor::{RowPointer, tree};
 
-/// A value and its column. An element comes before another one if its value is larger, or equal and its column is lower.
-pub(super) type Entry<'c> = (Val<'c, f32>, Val<'c, i32>);
-
-/// No element: behind each element.
-const NONE: (f32, i32) = (f32::NEG_INFINITY, i32::MAX);
+/// An element and its column in the order of elements: larger numbers, the first word first, come before smaller ones. No element is 0.
+///
+/// One word has the [key](key) of 16 bits and 16 bits of the complement of the column, two words have 32 bits of each.
+pub(super) type Entry<'c, const N: usize> = [Val<'c, u32>; N];
 
 /// The best elements of a row that a warp has seen, in a sorted list over its lanes, and candidates in shared memory. 32 candidates are
 /// merged into the list at once. The last element of the list is the bound that further ones must come before.
-pub(super) struct Best<'b, T> {
+pub(super) struct Best<'b, T, const N: usize> {
     row: Val<'b, Global<T>>,
     /// Lane `i` has number `i` of the list, and number `32 + i` of a list of 64.
-    list: Vec<(Var<'b, f32>, Var<'b, i32>)>,
-    /// The columns of the candidates, and their number: below 32, except while some are added.
-    candidates: Val<'b, Shared<i32>>,
+    list: Vec<[Var<'b, u32>; N]>,
+    shared: Val<'b, Shared<u32>>,
+    /// The number of candidates, whose columns are in shared memory: below 32, except while some are added.
     len: Var<'b, u32>,
+    /// The value and the column of the bound.
     bound: (Var<'b, f32>, Var<'b, i32>),
     count: u32,
 }
 
-impl<'b, T: Converted> Best<'b, T> {
-    /// The elements of shared memory that a warp needs.
-    pub(super) const SLOTS: u32 = 64;
+impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
+    /// The words of shared memory that a warp needs.
+    pub(super) const WORDS: u32 = 64 * N as u32;
 
-    /// None of the `count` best elements, 1 to 64, of a row. `shared` has [`SLOTS`](Best::SLOTS) elements.
+    /// None of the `count` best elements, 1 to 64, of a row. `shared` has [`WORDS`](Best::WORDS) elements.
     pub(super) fn new(
         k: &Body<'b, '_>,
         row: Val<'b, Global<T>>,
         count: u32,
-        shared: Val<'b, Shared<u64>>,
+        shared: Val<'b, Shared<u32>>,
     ) -> Self {
-        let none = || (k.var(NONE.0), k.var(NONE.1));
-        let list = (0..count.div_ceil(32)).map(|_| none()).collect();
-        let (candidates, len) = (shared.ptr_cast(), k.var(0u32));
-        Best { row, list, candidates, len, bound: none(), count }
+        let list = (0..count.div_ceil(32)).map(|_| array::from_fn(|_| k.var(0u32))).collect();
+        let bound = (k.var(f32::NEG_INFINITY), k.var(i32::MAX));
+        Best { row, list, shared, len: k.var(0u32), bound, count }
     }
 
-    /// Returns true if the element comes before the bound. NaN does not.
-    pub(super) fn passes(&self, k: &Body<'b, '_>, entry: Entry<'b>) -> Val<'b, bool> {
-        is_better(entry, self.bound(k))
-    }
-
-    pub(super) fn bound(&self, k: &Body<'b, '_>) -> Entry<'b> {
+    /// Returns the value and the column that others must come before.
+    pub(super) fn bound(&self, k: &Body<'b, '_>) -> (Val<'b, f32>, Val<'b, i32>) {
         (self.bound.0.get(k), self.bound.1.get(k))
     }
 
@@ -57,7 +54,8 @@ impl<'b, T: Converted> Best<'b, T> {
         if all < count {
             return;
         }
-        let keys: Vec<_> = values.iter().map(|value| key::<T>(value.max(NONE.0))).collect();
+        let keys: Vec<_> =
+            values.iter().map(|value| key::<T>(value.max(f32::NEG_INFINITY))).collect();
         let low = tree(keys[0], &keys, |a, b| a.min(b));
         let high = tree(keys[0], &keys, |a, b| a.max(b));
         let ends = [k.redux_min(WARP, low), k.redux_max(WARP, high) + 1, k.constant(all)];
@@ -78,14 +76,14 @@ impl<'b, T: Converted> Best<'b, T> {
         let value = value_of::<T>(low);
         self.bound.0.set(k, value);
         // Negative infinity may stand for no element.
-        self.bound.1.set(k, value.eq(NONE.0).select(NONE.1, end));
+        self.bound.1.set(k, value.eq(f32::NEG_INFINITY).select(i32::MAX, end));
     }
 
     /// Adds an element of each lane where `holds` is true. It may be NaN, or not come before the bound.
     pub(super) fn add(&self, k: &mut Body<'b, '_>, holds: Val<'b, bool>, column: Val<'b, i32>) {
         let (lanes, len) = (k.vote_ballot(WARP, holds), self.len.get(k));
         let at = len + (lanes & k.lanemask_lt()).popc();
-        k.if_(holds, |k| self.candidates.store(k, at, column));
+        k.if_(holds, |k| self.shared.store(k, at, column.cvt::<u32>()));
         let len = len + lanes.popc();
         self.len.set(k, len);
         k.if_(len.ge(32), |k| self.merge_candidates(k));
@@ -97,10 +95,11 @@ impl<'b, T: Converted> Best<'b, T> {
         let first = len.max(32) - 32;
         let at = first + k.lane_id().cvt::<u32>();
         k.bar_warp(WARP);
-        let mut entry = k.if_with(at.lt(len), NONE, |k| {
-            let column = self.candidates.load(k, at);
+        let mut entry = k.if_with(at.lt(len), [0; N], |k| {
+            let column = self.shared.load(k, at).cvt::<i32>();
             let value = self.row.load_with(k, column, <Global<T>>::access()).cvt::<f32>();
-            choose(value.eq(value), (value, column), none(k))
+            let is_number = value.eq(value);
+            entry::<T, N>(value, column).map(|word| is_number.select(word, 0))
         });
         k.bar_warp(WARP);
         self.len.set(k, first);
@@ -111,97 +110,116 @@ impl<'b, T: Converted> Best<'b, T> {
                 entry = exchange(k, entry, 1 << stride, descends);
             }
         }
-        let mut others = vec![none(k); self.list.len() - 1];
+        let mut others = vec![[k.constant(0); N]; self.list.len() - 1];
         others.push(entry);
         self.merge(k, &others);
-        // The element of the list's last number.
-        let (lane, of_lane, bound) = ((self.count - 1) % 32, self.entries(k), self.bound(k));
-        let (value, column) = of_lane[of_lane.len() - 1];
-        let last = (k.shfl_idx(WARP, value, lane), k.shfl_idx(WARP, column, lane));
-        set(k, &self.bound, choose(is_better(last, bound), last, bound));
+        // The element of the list's last number, if there is one.
+        let of_lane = self.list[self.list.len() - 1].each_ref().map(|word| word.get(k));
+        let last = of_lane.map(|word| k.shfl_idx(WARP, word, (self.count - 1) % 32));
+        let (value, column) = element::<T, N>(last);
+        k.if_(last[0].ne(0), |k| {
+            self.bound.0.set(k, value);
+            self.bound.1.set(k, column);
+        });
     }
 
     /// Merges sorted elements, which come from the last one to the first one: a step of a bitonic sort.
-    fn merge(&self, k: &Body<'b, '_>, others: &[Entry<'b>]) {
-        let mut found = self.entries(k);
-        for (own, other) in found.iter_mut().zip(others) {
-            *own = choose(is_better(*own, *other), *own, *other);
-        }
+    fn merge(&self, k: &Body<'b, '_>, others: &[Entry<'b, N>]) {
+        let own = self.list.iter().map(|words| words.each_ref().map(|word| word.get(k)));
+        let best = own.zip(others).map(|(own, other)| choose(is_better(own, *other), own, *other));
+        let mut found: Vec<_> = best.collect();
         if let [a, b] = found[..] {
             let is_first = is_better(a, b);
             found = vec![choose(is_first, a, b), choose(is_first, b, a)];
         }
-        for (list, mut own) in self.list.iter().zip(found) {
+        for (words, mut own) in self.list.iter().zip(found) {
             for stride in [16, 8, 4, 2, 1] {
                 own = exchange(k, own, stride, k.constant(true));
             }
-            set(k, list, own);
+            words.iter().zip(own).for_each(|(word, own)| word.set(k, own));
         }
     }
 
-    /// Returns the lane's elements of the list: numbers `i` and `32 + i` in lane `i`.
-    pub(super) fn entries(&self, k: &Body<'b, '_>) -> Vec<Entry<'b>> {
-        self.list.iter().map(|(value, column)| (value.get(k), column.get(k))).collect()
+    /// Returns the values and columns of the lane's elements of the list, numbers `i` and `32 + i` in lane `i`: negative infinity and
+    /// -1 for no element.
+    pub(super) fn elements(&self, k: &Body<'b, '_>) -> Vec<(Val<'b, f32>, Val<'b, i32>)> {
+        let of = |words: &[Var<'b, u32>; N]| {
+            let words = words.each_ref().map(|word| word.get(k));
+            let (has, (value, column)) = (words[0].ne(0), element::<T, N>(words));
+            (has.select(value, f32::NEG_INFINITY), has.select(column, -1))
+        };
+        self.list.iter().map(of).collect()
     }
 
     /// Stores the list to the warp's part of shared memory.
     pub(super) fn store(&self, k: &Body<'b, '_>) {
-        let list = self.candidates.ptr_cast::<u64>();
-        for (number, entry) in (0..).zip(self.entries(k)) {
-            list.store(k, k.lane_id() + number * 32, packed(entry));
+        for (number, words) in (0..).zip(&self.list) {
+            let to = self.shared.offset((k.lane_id() + number * 32) * N as i32);
+            (0..).zip(words).for_each(|(at, word): (i32, _)| to.store(k, at, word.get(k)));
         }
     }
 
     /// Merges the list that the warp `apart` warps further has stored.
     pub(super) fn merge_stored(&self, k: &Body<'b, '_>, apart: Val<'b, i32>) {
-        let list = self.candidates.ptr_cast::<u64>().offset(apart * Self::SLOTS as i32);
+        let list = self.shared.offset(apart * Self::WORDS as i32);
         let last = self.list.len() as i32 * 32 - 1;
-        let load = |number: i32| unpacked(list.load(k, -k.lane_id() + (last - number * 32)));
+        let load = |number: i32| {
+            let from = list.offset((-k.lane_id() + (last - number * 32)) * N as i32);
+            array::from_fn(|word| from.load(k, word as i32))
+        };
         let others: Vec<_> = (0..self.list.len() as i32).map(load).collect();
         self.merge(k, &others);
     }
 }
 
-fn none<'c>(k: &Body<'c, '_>) -> Entry<'c> {
-    (k.constant(NONE.0), k.constant(NONE.1))
-}
-
-fn set<'b>(k: &Body<'b, '_>, to: &(Var<'b, f32>, Var<'b, i32>), entry: Entry<'b>) {
-    to.0.set(k, entry.0);
-    to.1.set(k, entry.1);
-}
-
 /// Returns the better one of the elements of a lane and the one `stride` lanes from it to the lower lane, if the lanes descend,
 /// else to the higher lane; the other one to the other lane.
-fn exchange<'c>(
+fn exchange<'c, const N: usize>(
     k: &Body<'c, '_>,
-    own: Entry<'c>,
+    own: Entry<'c, N>,
     stride: u32,
     descends: Val<'c, bool>,
-) -> Entry<'c> {
-    let other = (k.shfl_bfly(WARP, own.0, stride), k.shfl_bfly(WARP, own.1, stride));
+) -> Entry<'c, N> {
+    let other = own.map(|word| k.shfl_bfly(WARP, word, stride));
     let is_upper = (k.lane_id() & stride as i32).ne(0);
     choose(is_better(own, other) ^ is_upper ^ !descends, own, other)
 }
 
 /// Returns true if `a` comes before `b`.
-fn is_better<'c>(a: Entry<'c>, b: Entry<'c>) -> Val<'c, bool> {
-    a.0.gt(b.0) | (a.0.eq(b.0) & a.1.lt(b.1))
+fn is_better<'c, const N: usize>(a: Entry<'c, N>, b: Entry<'c, N>) -> Val<'c, bool> {
+    let words = (0..N).rev().map(|word| (a[word].gt(b[word]), a[word].eq(b[word])));
+    let found =
+        words.reduce(|(rest, _), (is_larger, equals)| (is_larger | (equals & rest), equals));
+    found.map_or_else(|| a[0].gt(b[0]), |(is_better, _)| is_better)
 }
 
-fn choose<'c>(condition: Val<'c, bool>, a: Entry<'c>, b: Entry<'c>) -> Entry<'c> {
-    (condition.select(a.0, b.0), condition.select(a.1, b.1))
+fn choose<'c, const N: usize>(
+    condition: Val<'c, bool>,
+    a: Entry<'c, N>,
+    b: Entry<'c, N>,
+) -> Entry<'c, N> {
+    array::from_fn(|word| condition.select(a[word], b[word]))
 }
 
-/// Returns an element as one word, for shared memory.
-fn packed<'c>((value, column): Entry<'c>) -> Val<'c, u64> {
-    Val::pack([value.bitcast::<u32>(), column.bitcast::<u32>()]).bitcast::<u64>()
+/// Returns the entry of an element.
+fn entry<'c, T: Converted, const N: usize>(
+    value: Val<'c, f32>,
+    column: Val<'c, i32>,
+) -> Entry<'c, N> {
+    let (key, behind) = (key::<T>(value), !column.cvt::<u32>());
+    array::from_fn(|word| match (N, word) {
+        (1, _) => key << 16 | behind & 0xffff,
+        (_, 0) => key,
+        _ => behind,
+    })
 }
 
-/// Returns the element of a word.
-fn unpacked(word: Val<'_, u64>) -> Entry<'_> {
-    let [value, column] = word.bitcast::<Vector<u32, 2>>().lanes();
-    (value.bitcast::<f32>(), column.bitcast::<i32>())
+/// Returns the value and the column of an entry.
+fn element<'c, T: Converted, const N: usize>(words: Entry<'c, N>) -> (Val<'c, f32>, Val<'c, i32>) {
+    match N {
+        1 => (value_of::<T>(words[0] >> 16), (!words[0] & 0xffff).cvt::<i32>()),
+        _ => (value_of::<T>(words[0]), (!words[N - 1]).cvt::<i32>()),
+    }
 }
 
 /// Returns a number that has the order of the values, which are those of `T`: larger than 0, and one for both zeros.

@@ -22,6 +22,8 @@ pub struct TopKConfig {
     pub rows: RowConfig,
     /// The number of elements of the result of a row: 1 to [`MAX`](TopKConfig::MAX).
     pub count: u32,
+    /// Rows have at most 2^16 columns of a type of 16 bits: warps sort words of 32 bits instead of 64.
+    pub short: bool,
 }
 
 impl TopKConfig {
@@ -66,7 +68,8 @@ impl TopKConfig {
         let (team, access) = (32 * warps, reduced(problem).access(input));
         let threads = if warps == 1 { 128 } else { team };
         let tile = RowTile { threads, team, cluster: 1, vectors: 4, access, stages: 0 };
-        TopKConfig { rows: RowConfig { target, tile }, count }
+        let short = input.bits() == 16 && problem.columns <= MAX_SHORT;
+        TopKConfig { rows: RowConfig { target, tile }, count, short }
     }
 
     fn check(&self, input: Scalar) -> Result<(), RowError> {
@@ -78,6 +81,8 @@ impl TopKConfig {
             "whole warps of one block share a row"
         } else if vectors * self.rows.tile.vector(input) > 32 {
             "a thread holds at most 32 elements"
+        } else if self.short && input.bits() != 16 {
+            "short rows have elements of 16 bits"
         } else {
             return Ok(());
         };
@@ -85,10 +90,15 @@ impl TopKConfig {
     }
 }
 
-/// The name of the configuration: the number of elements and the name of [`RowConfig`]: `top_8_32x4_rows4`.
+/// The maximum number of columns of short rows.
+const MAX_SHORT: u32 = 1 << 16;
+
+/// The name of the configuration: the number of elements, the name of [`RowConfig`], and whether rows are short:
+/// `top_8_32x4_rows4_short`.
 impl fmt::Display for TopKConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "top_{}_{}", self.count, self.rows)
+        write!(f, "top_{}_{}", self.count, self.rows)?;
+        f.write_str(if self.short { "_short" } else { "" })
     }
 }
 
@@ -135,7 +145,8 @@ impl<T: Converted> TopK<T> {
     pub fn new(config: TopKConfig) -> Result<Self, RowError> {
         RowConfig::check_element("the input", T::SCALAR, false)?;
         config.check(T::SCALAR)?;
-        Ok(TopK { config, kernel: build(&config)? })
+        let kernel = if config.short { build::<T, 1>(&config) } else { build::<T, 2>(&config) };
+        Ok(TopK { config, kernel: kernel? })
     }
 }
 
@@ -183,7 +194,8 @@ impl<T: Converted> TopKFunction<T> {
         columns: &mut Buffer<i32>,
     ) -> Result<(), RowError> {
         let tile = &self.config.rows.tile;
-        let [pitch, _] = reduced(problem).check(tile, T::SCALAR, TopK::<T>::MAX_COLUMNS)?;
+        let max = if self.config.short { MAX_SHORT } else { TopK::<T>::MAX_COLUMNS };
+        let [pitch, _] = reduced(problem).check(tile, T::SCALAR, max)?;
         let results = u64::from(problem.rows) * u64::from(self.config.count);
         check_len("the input", x.len(), problem.len(pitch))?;
         check_len("the values", values.len(), results)?;
@@ -200,9 +212,11 @@ impl<T: Converted> TopKFunction<T> {
 
 /// Each warp keeps the best elements of its part. Most steps have none that passes their bound, which the maxima of the lanes tell;
 /// else each lane adds its elements above the bound, one in each round. The single elements at the ends of a ragged row come last. Then the
-/// warps of a row merge their lists in pairs.
-fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
-    let TopKConfig { rows: RowConfig { target, tile }, count } = *config;
+/// warps of a row merge their lists in pairs. An element and its column have `N` words.
+fn build<T: Converted, const N: usize>(
+    config: &TopKConfig,
+) -> Result<Kernel<Params<T>>, BuildErrors> {
+    let TopKConfig { rows: RowConfig { target, tile }, count, .. } = *config;
     let name = format!("{config}_{}", T::SCALAR);
     Kernel::<Params<T>>::build_with(
         // 64 registers for each thread.
@@ -213,9 +227,10 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
             let (row, columns) = own_row(k, tile, sizes);
             let part = tile.part::<T>(k, row * pitch, columns);
             let (x, access) = (x.offset(row * pitch), <Global<T>>::access());
-            let lists = k.shared::<u64>(tile.threads / 32 * Best::<T>::SLOTS);
-            let own = lists.offset(k.thread_idx().x / 32 * Best::<T>::SLOTS as i32);
-            let best = Best::new(k, x, count, own);
+            let words = Best::<T, N>::WORDS;
+            let lists = k.shared_aligned::<u32>(tile.threads / 32 * words, 8);
+            let own = lists.offset(k.thread_idx().x / 32 * words as i32);
+            let best = Best::<T, N>::new(k, x, count, own);
             // The same in all lanes, as the assembler sees.
             let steps = range(0, k.redux_max(WARP, part.steps()));
             k.for_(steps, (), |k, step, ()| {
@@ -225,9 +240,9 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
                 let behind = first + tile.capacity(T::SCALAR) as i32;
                 k.if_(step.eq(0), |k| best.start(k, &maxima, behind));
                 let max = tree(maxima[0], &maxima, |a, b| a.max(b));
-                let passes = best.passes(k, (max, first));
+                let (bound, column) = best.bound(k);
+                let passes = max.gt(bound) | (max.eq(bound) & first.lt(column));
                 k.if_(k.vote_any(WARP, passes), |k| {
-                    let (bound, column) = best.bound(k);
                     k.do_while(words.mask(k, bound, first.ge(column)), |k, mask| {
                         let bit = mask.bfind(FindFrom::Position);
                         let (element, vector) = (element(bit), tile.vector(T::SCALAR));
@@ -256,13 +271,13 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
                     },
                 );
             }
-            for (number, (value, column)) in (0..).zip(best.entries(k)) {
+            for (number, (value, column)) in (0..).zip(best.elements(k)) {
                 let rank = lane + number * 32;
                 let is_result = warp.eq(0) & rank.lt(count) & row.lt(sizes[0].cvt::<i64>());
                 k.if_(is_result, |k| {
                     let at = row * i64::from(count) + rank.cvt::<i64>();
                     values.store(k, at, value);
-                    indices.store(k, at, column.eq(i32::MAX).select(-1, column));
+                    indices.store(k, at, column);
                 });
             }
         },

@@ -323,9 +323,16 @@ impl AsyncTile {
     /// let tile = AsyncTile::of_shape(Scalar::I32, Major::K, [16, 32], 64)?;
     /// let kernel = Kernel::<(Global<i32>, GlobalMut<i32>)>::build("alternate", Target::SM_80, |k, (x, y)| {
     ///     let ring = SharedTensor::<i32>::shared_aligned(k, tile.layout(1)?, 1024);
-    ///     let start = |row| (row % 2 * 8 * 32 + row / 2 * 32).cvt::<i64>();
     ///     let (zero, limits) = (k.constant(0), [16, 32].map(|limit| k.constant(limit)));
-    ///     tile.slice_rows(k, x, start, zero, limits, &ring).start(k, zero, zero);
+    ///     let rows = tile.slice_rows(
+    ///         k,
+    ///         x,
+    ///         |row| (row % 2 * 8 + row / 2).cvt::<i64>() * 32,
+    ///         zero,
+    ///         limits,
+    ///         &ring,
+    ///     );
+    ///     rows.start(k, zero, zero);
     ///     k.cp_async_commit_group();
     ///     k.cp_async_wait_group(0);
     ///     k.barrier();
