@@ -61,7 +61,48 @@ impl RowReduceOp {
             RowReduceOp::Sum | RowReduceOp::Mean | RowReduceOp::Norm => (0.0, |a, b| a + b),
         }
     }
+
+    /// Returns the result of two; of equal elements the one with the lower index counts.
+    fn combined<'c>(self, a: Found<'c>, b: Found<'c>) -> Found<'c> {
+        if self != RowReduceOp::ArgMax {
+            return (self.monoid().1(a.0, b.0), a.1);
+        }
+        let is_better = b.0.gt(a.0) | (b.0.eq(a.0) & b.1.lt(a.1));
+        (is_better.select(b.0, a.0), is_better.select(b.1, a.1))
+    }
+
+    /// Returns what is stored for the result of `len` elements.
+    fn finished<'c, Y: Converted>(
+        self,
+        (found, index): Found<'c>,
+        len: Val<'c, i32>,
+    ) -> Val<'c, Y> {
+        match self {
+            RowReduceOp::ArgMax => {
+                let no_index = len.eq(0).select::<i32>(-1, 0);
+                found.eq(f32::NEG_INFINITY).select(no_index, index).cvt::<Y>()
+            }
+            RowReduceOp::Mean => (found / len.cvt::<f32>()).cvt::<Y>(),
+            RowReduceOp::Norm => found.sqrt().cvt::<Y>(),
+            _ => found.cvt::<Y>(),
+        }
+    }
+
+    /// Checks the types of the elements of the input and of the results.
+    fn check_elements(self, input: Scalar, output: Scalar) -> Result<(), RowError> {
+        RowConfig::check_element("the input", input, false)?;
+        let is_arg = self == RowReduceOp::ArgMax;
+        let (scalar, expected) = if is_arg { (Scalar::I32, "i32") } else { (Scalar::F32, "f32") };
+        if output != scalar {
+            let (operand, found) = ("the output", output);
+            return Err(RowError::Element { operand, found, expected });
+        }
+        Ok(())
+    }
 }
+
+/// A result, and of [`RowReduceOp::ArgMax`] its index.
+type Found<'c> = (Val<'c, f32>, Val<'c, i32>);
 
 /// Two results become one.
 type Combine = for<'c> fn(Val<'c, f32>, Val<'c, f32>) -> Val<'c, f32>;
@@ -205,15 +246,7 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
     pub fn new(config: RowReduceConfig) -> Result<Self, RowError> {
         config.rows.check_unstaged()?;
-        RowConfig::check_element("the input", T::SCALAR, false)?;
-        let (expected, name) = match config.op {
-            RowReduceOp::ArgMax => (Scalar::I32, "i32"),
-            _ => (Scalar::F32, "f32"),
-        };
-        if Y::SCALAR != expected {
-            let (operand, found) = ("the output", Y::SCALAR);
-            return Err(RowError::Element { operand, found, expected: name });
-        }
+        config.op.check_elements(T::SCALAR, Y::SCALAR)?;
         Ok(RowReduce { config, kernel: build(&config)? })
     }
 }
@@ -243,22 +276,21 @@ fn build<T: Converted, Y: Converted>(
                         (own.max(max), own.gt(max).select(step, at))
                     });
                 let own_end = part.load_ends(k, x, f32::NEG_INFINITY).max(lowest);
-                let mut max = k.max(tile.group(), own.max(own_end));
+                let max = k.max(tile.group(), own.max(own_end));
                 let has = own.eq(max) | own_end.eq(max);
                 let at = k.if_with(has, i32::MAX, |k| part.first_equal(k, x, step, max));
-                let mut at = k.min(tile.group(), at);
+                let mut found = (max, k.min(tile.group(), at));
                 if tile.cluster > 1 {
                     // Columns are exchanged as bits of `f32`.
-                    let found = part.reduce(k, [max, at.bitcast()], |_, [a, at_a], [b, at_b]| {
-                        let lower = at_a.bitcast::<i32>().lt(at_b.bitcast::<i32>());
-                        let is_first = a.gt(b) | (a.eq(b) & lower);
-                        [is_first.select(a, b), is_first.select(at_a, at_b)]
+                    let own = [max, found.1.bitcast()];
+                    let [max, at] = part.reduce(k, own, |_, a, b| {
+                        let [a, b] = [a, b].map(|[value, at]| (value, at.bitcast()));
+                        let (value, at) = op.combined(a, b);
+                        [value, at.bitcast()]
                     });
-                    (max, at) = (found[0], found[1].bitcast());
+                    found = (max, at.bitcast());
                 }
-                let at = max.eq(f32::NEG_INFINITY).select::<i32>(0, at);
-                let at = columns.eq(0).select::<i32>(-1, at);
-                k.if_(is_first, |k| y.store(k, row, at.cvt::<Y>()));
+                k.if_(is_first, |k| y.store(k, row, op.finished(found, columns)));
                 return;
             }
             let (identity, combine) = op.monoid();
@@ -270,12 +302,8 @@ fn build<T: Converted, Y: Converted>(
                 combine(sum, tree(k.constant(identity), &values, combine))
             });
             let [result] = part.reduce(k, [own], |_, [a], [b]| [combine(a, b)]);
-            let result = match op {
-                RowReduceOp::Mean => result / columns.cvt::<f32>(),
-                RowReduceOp::Norm => result.sqrt(),
-                _ => result,
-            };
-            k.if_(is_first, |k| y.store(k, row, result.cvt::<Y>()));
+            let result = (result, columns);
+            k.if_(is_first, |k| y.store(k, row, op.finished(result, columns)));
         },
     )
 }

@@ -9,13 +9,13 @@ use crate::ir::{
 use crate::tensor::{RowAccess, RowElements, filled, narrow};
 
 use super::super::super::arrival::is_last_to_arrive;
-use super::super::RowReduceOp;
+use super::super::{Found, RowReduceOp};
 use super::{AxisReduceConfig, SM_REGISTERS, vector};
 
-/// The input, the output, `[len, inner]`, the divisor of a mean, and the workspace: the [words](Slots) of the results of clusters, and
+/// The input, the output, `[len, inner]`, and the workspace: the [words](Slots) of the results of clusters, and
 /// the clusters that have arrived at each chunk of columns.
 pub(super) type Params<T, Y> =
-    (Global<T>, GlobalMut<Y>, [i32; 2], f32, (GlobalMut<u32>, GlobalMut<u32>));
+    (Global<T>, GlobalMut<Y>, [i32; 2], (GlobalMut<u32>, GlobalMut<u32>));
 
 /// Block (x, y) reduces part y of the axis in chunk x of the columns of all tensors. The threads of a slot reduce every `slots`-th row.
 /// Then the block joins the results of its slots, the first block of a cluster those of the cluster, and the last cluster to arrive at a
@@ -38,7 +38,7 @@ pub(super) fn build<T: Converted, Y: Converted>(
         options,
         &name,
         target,
-        |k, (x, y, [len, inner], divisor, (partials, arrivals))| {
+        |k, (x, y, [len, inner], (partials, arrivals))| {
             if cluster > 1 {
                 // Before the wait, no block stores to another one.
                 k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Relaxed);
@@ -114,7 +114,7 @@ pub(super) fn build<T: Converted, Y: Converted>(
                 k.barrier_cluster_wait(BarrierForm::Aligned);
                 found = k.if_with(is_first, none, |k| {
                     let load = |block: i32| inbox.load(k, result + block * chunk);
-                    (0..cluster).map(load).reduce(|a, b| combined(op, a, b)).unwrap_or(found)
+                    (0..cluster).map(load).reduce(|a, b| op.combined(a, b)).unwrap_or(found)
                 });
             }
             let (number, count) = (block.y / cluster, grid.y / cluster);
@@ -132,7 +132,7 @@ pub(super) fn build<T: Converted, Y: Converted>(
                 (is_last, found)
             });
             k.if_(is_last & thread.lt(chunk) & has_result, |k| {
-                let result = finished(op, found, (len, divisor));
+                let result = op.finished(found, len);
                 y.store(k, outer.mul_wide(inner) + wide(column + own_column), result);
             });
         },
@@ -161,7 +161,7 @@ impl<'b> Join<'b> {
         let (thread, groups, none) = (k.thread_idx().x, threads / chunk, op.monoid().0);
         let parts = range(thread / chunk, has_result.select(count, 0)).step(groups).unroll(8);
         let found =
-            k.for_(parts, (none, i32::MAX), |k, part, found| combined(op, found, load(k, part)));
+            k.for_(parts, (none, i32::MAX), |k, part, found| op.combined(found, load(k, part)));
         if groups == 1 {
             return found;
         }
@@ -169,24 +169,7 @@ impl<'b> Join<'b> {
         shared.store(k, thread, found);
         k.barrier();
         let load = |group: i32| shared.load(k, thread % chunk + group * chunk);
-        (0..groups).map(load).reduce(|a, b| combined(op, a, b)).unwrap_or(found)
-    }
-}
-
-/// Returns the result of a line of `len` elements.
-fn finished<'c, Y: Converted>(
-    op: RowReduceOp,
-    (found, row): Found<'c>,
-    (len, divisor): (Val<'c, i32>, Val<'c, f32>),
-) -> Val<'c, Y> {
-    match op {
-        RowReduceOp::ArgMax => {
-            let no_row = len.eq(0).select::<i32>(-1, 0);
-            found.eq(f32::NEG_INFINITY).select(no_row, row).cvt::<Y>()
-        }
-        RowReduceOp::Mean => (found / divisor).cvt::<Y>(),
-        RowReduceOp::Norm => found.sqrt().cvt::<Y>(),
-        _ => found.cvt::<Y>(),
+        (0..groups).map(load).reduce(|a, b| op.combined(a, b)).unwrap_or(found)
     }
 }
 
@@ -198,9 +181,6 @@ fn wide(value: Val<'_, i32>) -> Val<'_, i64> {
 fn lead<'c>([start, inner]: [Val<'c, i32>; 2], slot: Val<'c, i32>, vector: i32) -> Val<'c, i32> {
     (start + slot * inner) & (vector - 1)
 }
-
-/// A result, and of [`RowReduceOp::ArgMax`] its row.
-type Found<'c> = (Val<'c, f32>, Val<'c, i32>);
 
 /// A result that a thread adds to.
 type Best<'b> = (Var<'b, f32>, Var<'b, i32>);
@@ -231,15 +211,6 @@ fn add_singles<'b, T: Converted>(
             });
         }
     });
-}
-
-/// Returns the result of two; of equal elements the one in the lower row counts.
-fn combined<'c>(op: RowReduceOp, a: Found<'c>, b: Found<'c>) -> Found<'c> {
-    if op != RowReduceOp::ArgMax {
-        return (op.monoid().1(a.0, b.0), a.1);
-    }
-    let is_better = b.0.gt(a.0) | (b.0.eq(a.0) & b.1.lt(a.1));
-    (is_better.select(b.0, a.0), is_better.select(b.1, a.1))
 }
 
 /// Results in memory: a word each, and with the row, if the result is one, two.

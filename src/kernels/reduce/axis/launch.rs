@@ -105,7 +105,7 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
             }
         }
         let grid = Grid::new([blocks as u32, parts as u32, 1], [self.config.threads, 1, 1]);
-        let args = (x, y, [len as i32, inner as i32], len as f32, (partials, &mut *arrivals));
+        let args = (x, y, [len as i32, inner as i32], (partials, &mut *arrivals));
         let launched = self.function.launch_with(options, grid, args);
         if launched.is_err() {
             // Blocks that the simulator stopped have not arrived.

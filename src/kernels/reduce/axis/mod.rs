@@ -10,7 +10,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{Kernel, Target};
 use crate::tensor::{RowAccess, RowTile};
 
-use super::super::rows::{RowConfig, RowError};
+use super::super::rows::RowError;
 use super::RowReduceOp;
 use kernel::{Params, build};
 pub use launch::AxisReduceFunction;
@@ -253,13 +253,7 @@ impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
     /// [`RowError::Element`], [`RowError::Tile`], [`RowError::Build`].
     pub fn new(config: AxisReduceConfig) -> Result<Self, RowError> {
         config.check()?;
-        RowConfig::check_element("the input", T::SCALAR, false)?;
-        let is_arg = config.op == RowReduceOp::ArgMax;
-        let (scalar, expected) = if is_arg { (Scalar::I32, "i32") } else { (Scalar::F32, "f32") };
-        if Y::SCALAR != scalar {
-            let (operand, found) = ("the output", Y::SCALAR);
-            return Err(RowError::Element { operand, found, expected });
-        }
+        config.op.check_elements(T::SCALAR, Y::SCALAR)?;
         Ok(AxisReduce { config, kernel: build(&config)? })
     }
 }
