@@ -4,13 +4,14 @@
 //! queries. `S = Q Kᵀ` reads both operands from shared memory, `O += P V` reads P from registers. The scores of a step are
 //! multiplied while the powers of the step before are multiplied with V, and both run under the softmax of another group.
 
-use crate::ir::builder::VectorElement;
+use crate::ir::builder::{IntoVal, VectorElement};
 use crate::ir::op::BulkWait;
 use crate::ir::{Body, NamedBarrier, TensorMapMut, Val, range};
 use crate::layout::{shape, tiler};
 use crate::tensor::{
     OnlineSoftmax, OrderedBarrier, PipelineState, RegisterTensor, SharedTensor, SmemOperand,
-    TmaPipeline, TmaStorePipeline, WarpRole, WorkCounter, WorkNumbers, WorkScheduler, warp_roles,
+    TiledMma, TmaPipeline, TmaStorePipeline, WarpRole, WgmmaOperand, WorkCounter, WorkNumbers,
+    WorkScheduler, warp_roles,
 };
 
 use super::config::{GROUP, ROWS, SoftmaxOverlap};
@@ -165,13 +166,6 @@ struct Ending<'b> {
     states: [PipelineState<'b>; 2],
 }
 
-/// The registers of a consumer: scores, powers as the operand A, and the output.
-struct Fragments<'b> {
-    scores: RegisterTensor<'b, f32>,
-    powers: RegisterTensor<'b, u32>,
-    output: RegisterTensor<'b, f32>,
-}
-
 impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     fn consume(&self, k: &mut Body<'b, '_>) {
         let Shared { plan, args: Args { params: args, .. }, tiles: [sq, sk, sv], pipes, numbers } =
@@ -183,13 +177,11 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         let keys = SmemOperand::new(k, &scores.partition_b(k, sk));
         let values = SmemOperand::new(k, &output.partition_b(k, sv));
         let [_, columns] = plan.config.tile;
-        let fragments = Fragments {
-            scores: scores.fragment_c(k, shape!(ROWS, columns)),
-            powers: plan.powers.fragment(k, &plan.output),
-            output: output.fragment_c(k, shape!(ROWS, plan.config.value_dim)),
-        };
-        let Fragments { scores: s, powers: p, output: o } = &fragments;
-        let operands = [&q, &keys, &values];
+        // Scores, powers as the operand A, and the output.
+        let s = &scores.fragment_c(k, shape!(ROWS, columns));
+        let p = &plan.powers.fragment(k, &plan.output);
+        let o = &output.fragment_c(k, shape!(ROWS, plan.config.value_dim));
+        let operands = [&q, &keys];
         let (leader, lane) = (self.thread.eq(0), self.thread % 32);
         let parity = match self.order {
             Some(order) => order.start(self.group),
@@ -228,12 +220,10 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                 |k, step, (softmax, k_state, v_state, parity)| {
                     k_pipe.wait(k, k_state);
                     self.order.inspect(|order| order.wait(k, self.group, parity));
-                    k.wgmma_fence();
-                    plan.scores.gemm_async(k, s, &q, &keys.stage(k, k_state.stage), false);
-                    k.wgmma_commit_group();
+                    multiply(k, &plan.scores, s, (&q, &keys), k_state, false);
                     self.order.inspect(|order| order.arrive(k, self.group, lane.eq(0)));
                     v_pipe.wait(k, v_state);
-                    self.add_output(k, &fragments, &values, v_state, step.gt(1));
+                    multiply(k, &plan.output, o, (p, &values), v_state, step.gt(1));
                     k.wgmma_wait_group(1);
                     k.if_(leader, |k| k_pipe.release(k, k_state));
                     self.mask(k, s, item, item.last - step);
@@ -267,7 +257,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
             if ahead {
                 // `ptxas` serialises products that are in flight where paths part, so each path has the last one.
                 k.if_(!self.shared.work().is_item(next), |k| {
-                    self.add_output(k, &fragments, &values, v_state, has_steps);
+                    multiply(k, &plan.output, o, (p, &values), v_state, has_steps);
                     k.wgmma_wait_group(0);
                     self.end(k, o, end);
                     // Shared memory stays until the copies have read it.
@@ -275,7 +265,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                     items.break_(k, ())
                 });
             }
-            self.add_output(k, &fragments, &values, v_state, has_steps);
+            multiply(k, &plan.output, o, (p, &values), v_state, has_steps);
             if ahead {
                 self.first_scores(k, operands, s, [q_state.next(), k_state]);
             }
@@ -289,32 +279,15 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     fn first_scores(
         &self,
         k: &mut Body<'b, '_>,
-        [q, keys, _]: [&SmemOperand<'b>; 3],
+        [q, keys]: [&SmemOperand<'b>; 2],
         scores: &RegisterTensor<'b, f32>,
         [q_state, k_state]: [PipelineState<'b>; 2],
     ) {
         let Shared { plan, pipes: [q_pipe, k_pipe, _], .. } = self.shared;
         q_pipe.wait(k, q_state);
         k_pipe.wait(k, k_state);
-        k.wgmma_fence();
         let q = q.stage(k, self.shared.query(q_state, self.group));
-        plan.scores.gemm_async(k, scores, &q, &keys.stage(k, k_state.stage), false);
-        k.wgmma_commit_group();
-    }
-
-    /// Starts the product of powers and a tile of values, which is added to the output or becomes it.
-    fn add_output(
-        &self,
-        k: &mut Body<'b, '_>,
-        Fragments { powers, output, .. }: &Fragments<'b>,
-        values: &SmemOperand<'b>,
-        state: PipelineState<'b>,
-        adds: Val<'b, bool>,
-    ) {
-        k.wgmma_fence();
-        let values = values.stage(k, state.stage);
-        self.shared.plan.output.gemm_async(k, output, powers, &values, adds);
-        k.wgmma_commit_group();
+        multiply(k, &plan.scores, scores, (&q, keys), k_state, false);
     }
 
     /// Ends an item, whose last product is complete.
@@ -410,4 +383,18 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         let (at, tile) = (item.query(first), self.shared.packed(k, tile, 1));
         pipe.commit(k, |k| plan.o_copy.store(k, map, &tile, (at, 0, head, batch)));
     }
+}
+
+/// Starts the product of `a` and a stage of `b`, which is added to `acc` or becomes it: a group of its own.
+fn multiply<'b>(
+    k: &Body<'b, '_>,
+    mma: &TiledMma,
+    acc: &RegisterTensor<'b, f32>,
+    (a, b): (&impl WgmmaOperand<'b>, &SmemOperand<'b>),
+    state: PipelineState<'b>,
+    adds: impl IntoVal<'b, bool>,
+) {
+    k.wgmma_fence();
+    mma.gemm_async(k, acc, a, &b.stage(k, state.stage), adds);
+    k.wgmma_commit_group();
 }
