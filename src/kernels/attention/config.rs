@@ -203,15 +203,16 @@ impl AttentionConfig {
     pub fn candidates(target: Target, problem: &AttentionProblem) -> Vec<Self> {
         let Ok(first) = Self::new(target, problem) else { return Vec::new() };
         let mut all = vec![first];
+        let shared = problem.heads.checked_div(problem.key_heads).unwrap_or(1);
+        let packed_heads = if first.packed_heads > 1 { 1 } else { shared };
+        let packed = AttentionConfig { packed_heads, ..first };
         if first.schedule == AttentionSchedule::WarpSpecialized {
             let with = |ordered| {
                 SoftmaxOverlap::ALL.map(|overlap| AttentionConfig { ordered, overlap, ..first })
             };
             all.extend([true, false].into_iter().flat_map(with));
             all.push(AttentionConfig { lazy: !first.lazy, ..first });
-            let shared = problem.heads.checked_div(problem.key_heads).unwrap_or(1);
-            let packed = if first.packed_heads > 1 { 1 } else { shared };
-            all.push(AttentionConfig { packed_heads: packed, ..first });
+            all.push(packed);
             let columns = (4..=16).map(|sixteens| 16 * sixteens);
             let tiles = columns.flat_map(|columns| [64, 128, 192].map(|rows| [rows, columns]));
             let mut tiles: Vec<[u32; 2]> = tiles.collect();
@@ -226,6 +227,7 @@ impl AttentionConfig {
                 }));
             }
         }
+        all.push(packed);
         if let Ok(base) = Self::sm80(target, problem) {
             for (warps, queries) in [(4, 32), (8, 16), (4, 16), (8, 32)] {
                 let schedule = AttentionSchedule::Multistage { warps };

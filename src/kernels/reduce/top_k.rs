@@ -228,7 +228,7 @@ fn build<T: Converted, const N: usize>(
             let part = tile.part::<T>(k, row * pitch, columns);
             let (x, access) = (x.offset(row * pitch), <Global<T>>::access());
             let words = Best::<T, N>::WORDS;
-            let lists = k.shared_aligned::<u32>(tile.threads / 32 * words, 8);
+            let lists = k.shared::<u32>(tile.threads / 32 * words);
             let own = lists.offset(k.thread_idx().x / 32 * words as i32);
             let best = Best::<T, N>::new(k, x, count, own);
             // The same in all lanes, as the assembler sees.
