@@ -120,7 +120,8 @@ impl GemmModel {
         GemmModel { machine, parameters: Parameters::H200 }
     }
 
-    /// Predicts the time of a launch. Groups of rows count as one product, of about as many tiles, that reads each B.
+    /// Predicts the time of a launch. Groups of rows count as one product of about as many tiles, with the bytes of as many
+    /// products of the mean number of rows.
     pub fn predict(
         &self,
         config: &GemmConfig,
@@ -128,31 +129,29 @@ impl GemmModel {
         regime: Regime,
     ) -> Prediction {
         if !config.grouped {
-            return self.predict_reading(config, problem, regime, 0.0);
+            return self.predict_reading(config, problem, regime, self.traffic(config, problem));
         }
-        let config = GemmConfig { grouped: false, ..*config };
-        let others = f64::from(problem.batch.saturating_sub(1))
-            * f64::from(problem.n)
-            * f64::from(problem.k);
-        let bytes = others * f64::from(config.b.size_bytes());
-        self.predict_reading(&config, &config.ungrouped(problem), regime, bytes)
+        let (config, groups) = (GemmConfig { grouped: false, ..*config }, problem.batch);
+        let (all, one) = (config.ungrouped(problem), problem.mean_group());
+        let memory = f64::from(groups) * self.traffic(&config, &one).memory;
+        let traffic = Traffic { memory, ..self.traffic(&config, &all) };
+        self.predict_reading(&config, &all, regime, traffic)
     }
 
-    /// Predicts the time of a launch that reads `more` bytes of memory beside those of the problem.
+    /// Predicts the time of a launch with these bytes.
     fn predict_reading(
         &self,
         config: &GemmConfig,
         problem: &GemmProblem,
         regime: Regime,
-        more: f64,
+        traffic: Traffic,
     ) -> Prediction {
         let p = &self.parameters;
         let busy = self.busy(config, problem);
         let of_cycles = |cycles: f64| cycles / self.machine.clock_hz;
         let launch = self.launch(config, problem);
         let busy_s = launch + of_cycles(busy.cycles);
-        let Traffic { l2, received, memory, written } = self.traffic(config, problem);
-        let memory = memory + more;
+        let Traffic { l2, received, memory, written } = traffic;
         // Parts are summed when the operands have been read.
         let fix_up_s = of_cycles(busy.fix_up);
         let met = of_cycles(if config.cluster_blocks() > 1 { p.cluster_wait_cycles } else { 0.0 });
