@@ -335,6 +335,51 @@ fn launches_leave_the_counter_of_tiles() {
     }
 }
 
+/// A launch that the simulator stops leaves no tile that is drawn, and no part that has arrived: the next one has all tiles.
+#[test]
+fn a_launch_after_a_fault_has_all_tiles() {
+    let device = Device::sim().unwrap();
+    let case = Case::new(starts(0, &[70, 130]), [200, 72, 264]);
+    let (a, b) = (device.upload(&case.a).unwrap(), device.upload(&case.b).unwrap());
+    let Rows::Starts(list) = &case.rows else { panic!("starts") };
+    let list = device.upload(list).unwrap();
+    let grouped = sm90([64, 64]);
+    let split = GemmConfig { grouped: false, splits: Splits::Even(2), ..grouped };
+    let threads = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);
+    let threads = GemmConfig { splits: Splits::Stream, ..threads };
+    for config in [grouped, split, threads] {
+        let gemm = Gemm::<bf16>::with_epilogue::<Seen>(config, |k, x, [row, column, _], seen| {
+            seen.count.store(k, row * seen.pitch + column, 1u32);
+            x
+        });
+        let function = gemm.unwrap().load(&device).unwrap();
+        let problem = match config.grouped {
+            true => case.problem,
+            false => GemmProblem::new(200, 72, 264),
+        };
+        let mut given = function.workspace(&problem).unwrap();
+        for own in [true, false] {
+            let mut launch = |len: usize| {
+                let mut d = device.upload(&vec![bf16::from_f32(f32::NAN); 200 * 72]).unwrap();
+                let mut count = device.zeros::<u32>(len).unwrap();
+                let args = GemmArgs::new(&a, &b, &mut d);
+                let args = if own { args } else { args.workspace(&mut given) };
+                let args =
+                    if config.grouped { args.groups(GroupRows::Starts(&list)) } else { args };
+                let seen = Seen { count: &mut count, pitch: 72 };
+                function.launch(&problem, args, seen).map(|()| d.to_vec().unwrap())
+            };
+            let expected = launch(200 * 72).unwrap();
+            assert!(expected.iter().all(|x| !x.to_f32().is_nan()), "{config}");
+            // Behind some tiles, stores are out of bounds.
+            for len in [1, 80 * 72] {
+                assert!(matches!(launch(len), Err(GemmError::Runtime(_))), "{config}");
+                assert!(launch(200 * 72).unwrap() == expected, "{config}");
+            }
+        }
+    }
+}
+
 /// A warp group whose rows are all behind the end of a group multiplies and writes nothing.
 #[test]
 fn warp_groups_without_rows_are_idle() {

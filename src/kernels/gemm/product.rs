@@ -313,8 +313,9 @@ impl<'h, T: Types, E: EpilogueParameter> Sm90Args<'h, T, E> {
         macro_rules! split {
             ($function:ident, $workspace:ident, $input:expr, $d:expr) => {{
                 let mut reserved = $workspace.reserve(config, groups, grid)?;
-                let buffers = reserved.buffers();
-                how.run($function, grid, ($input, args!(), ($d, SplitParams::arg(config, buffers))))
+                let split = SplitParams::arg(config, reserved.buffers());
+                let launched = how.run($function, grid, ($input, args!(), ($d, split)));
+                reserved.end(launched)
             }};
         }
         match product {

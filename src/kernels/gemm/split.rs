@@ -358,4 +358,14 @@ impl Reserved<'_> {
             Reserved::Given(given) => given,
         }
     }
+
+    /// Ends a launch with the workspace, and returns its result. After an error of the simulator, the arrivals are 0 again: blocks
+    /// that it stopped have not arrived at all tiles, or have not drawn all of them.
+    pub(super) fn end(mut self, launched: Result<(), GemmError>) -> Result<(), GemmError> {
+        let (_, arrivals) = self.buffers();
+        if launched.is_err() && arrivals.device().is_sim() {
+            *arrivals = arrivals.device().zeros(arrivals.len())?;
+        }
+        launched
+    }
 }

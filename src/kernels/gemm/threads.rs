@@ -218,7 +218,8 @@ impl<'h, T: Types, E: EpilogueParameter> ThreadsArgs<'h, T, E> {
             Bound::Split(function, workspace) => {
                 let mut reserved = workspace.reserve(&config, tiles, grid)?;
                 let split = SplitParams::arg(&config, reserved.buffers());
-                how.run(function, grid, (params, epilogue.arg(), split))
+                let launched = how.run(function, grid, (params, epilogue.arg(), split));
+                reserved.end(launched)
             }
         }
     }
