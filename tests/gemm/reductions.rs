@@ -183,6 +183,48 @@ fn rows_of_groups_are_reduced() {
     }
 }
 
+/// Maxima ignore NaN: terms that are all NaN have the maximum of no terms.
+#[test]
+fn maxima_ignore_nan() {
+    let device = Device::sim().unwrap();
+    let (m, n, k) = (64u32, 64u32, 16);
+    let ones = |len: u32| device.upload(&vec![bf16::from_f32(1.0); len as usize]).unwrap();
+    let (a, b, mut d) = (ones(m * k), ones(n * k), ones(m * n));
+    let simt = GemmConfig::simt(Target::SM_80, Scalar::Bf16);
+    let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);
+    for config in [GemmConfig::sm90(Scalar::Bf16, [64, 64]), sm80, simt] {
+        for reduction in [Reduction::RowMax, Reduction::ColumnMax] {
+            // Row and column 3 are NaN, and the diagonal.
+            let gemm = Gemm::<bf16>::with_reduction::<()>(
+                config,
+                reduction,
+                |_, [x, _], [row, column, _], ()| {
+                    let is_nan = row.eq(3) | column.eq(3) | row.eq(column);
+                    (x, is_nan.select(f32::NAN, (row - column).cvt::<f32>()))
+                },
+            );
+            let problem = GemmProblem::new(m, n, k);
+            let parts = config.reduction_parts(&problem, reduction);
+            let mut found = device.zeros::<f32>((parts * 64) as usize).unwrap();
+            let function = gemm.unwrap().load(&device).unwrap();
+            function.launch(&problem, GemmArgs::new(&a, &b, &mut d), ((), &mut found)).unwrap();
+            let found = found.to_vec().unwrap();
+            assert!(found.iter().all(|x| !x.is_nan()), "{config}: {found:?}");
+            for at in 0..64i32 {
+                let others = (0..64).filter(|other| ![3, at].contains(other) && at != 3);
+                let terms = others.map(|other| match reduction {
+                    Reduction::RowMax => at - other,
+                    _ => other - at,
+                });
+                let expected = terms.max().map_or(f32::NEG_INFINITY, |x| x as f32);
+                let parts = found.iter().skip(at as usize).step_by(64);
+                let max = parts.copied().fold(f32::NEG_INFINITY, f32::max);
+                assert_eq!(max, expected, "{config} {reduction:?}: {at}");
+            }
+        }
+    }
+}
+
 #[test]
 fn mistakes_are_named() {
     let build = |config, reduction| {

@@ -11,11 +11,11 @@ use super::types::Numbers;
 pub enum Reduction {
     /// `r[m] = sum over n of t[m, n]`
     RowSum,
-    /// `r[m] = max over n of t[m, n]`; NaN counts only where all terms are NaN.
+    /// `r[m] = max over n of t[m, n]`. NaN is ignored: the result is negative infinity if all terms are NaN.
     RowMax,
     /// `r[n] = sum over m of t[m, n]`
     ColumnSum,
-    /// `r[n] = max over m of t[m, n]`; NaN counts only where all terms are NaN.
+    /// `r[n] = max over m of t[m, n]`. NaN is ignored: the result is negative infinity if all terms are NaN.
     ColumnMax,
 }
 
@@ -41,6 +41,14 @@ impl Reduction {
         match self {
             Reduction::RowSum | Reduction::ColumnSum => x + y,
             Reduction::RowMax | Reduction::ColumnMax => x.max(y),
+        }
+    }
+
+    /// Returns the result of a warp from the reduction of its terms. The maximum of terms that are all NaN is NaN.
+    fn result<'b, S: Float>(self, k: &Body<'b, '_>, x: Val<'b, S>) -> Val<'b, S> {
+        match self {
+            Reduction::RowSum | Reduction::ColumnSum => x,
+            Reduction::RowMax | Reduction::ColumnMax => self.combine(x, self.start(k)),
         }
     }
 }
@@ -137,7 +145,10 @@ impl<'b> Fragment<'b> {
             let (value, offset, writes) = of_lanes(k, reduction, partials, lanes);
             let at = fragment.first[kept] + offset;
             let writes = writes.map_or(at.lt(end), |writes| writes & at.lt(end));
-            k.if_(writes, |k| terms.store(k, line + at.cvt::<i64>(), value));
+            k.if_(writes, |k| {
+                let result = reduction.result(k, value);
+                terms.store(k, line + at.cvt::<i64>(), result);
+            });
         }
     }
 }
