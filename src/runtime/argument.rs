@@ -109,6 +109,14 @@ impl<'h> ArgList<'h> {
         self.given.extend(other.given);
     }
 
+    /// Returns the number of elements of the last argument if it is a buffer.
+    pub(crate) fn last_len(&self) -> Option<usize> {
+        match self.args.last()?.value {
+            ArgValue::Buffer(_, len) => Some(len),
+            ArgValue::Scalar(_) | ArgValue::TensorMap(_) => None,
+        }
+    }
+
     /// Appends a tensor map, and the address of its first element.
     pub(crate) fn push_mapped<T: Element>(&mut self, map: &'h mut TensorMapArgMut<'_, T>) {
         let mapped = map.mapped();

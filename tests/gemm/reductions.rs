@@ -65,7 +65,9 @@ fn check<A, C, D>(
     let sums = if config.pairs { 2 } else { 1 };
     let columns = n / sums;
     let extent = if is_of_columns(reduction) { columns } else { m };
-    let len = config.reduction_parts(&problem, reduction) as usize * batch * extent;
+    let shape = config.reduction_shape(&problem, reduction).map(|extent| extent as usize);
+    assert_eq!(shape[1..], [batch, extent]);
+    let len = shape.iter().product();
     let mut d = device.zeros::<D>(batch * m * columns).unwrap();
     let mut partials = device.zeros::<A::Sum>(len).unwrap();
     function.launch(&problem, GemmArgs::new(&a_on, &b_on, &mut d), ((), &mut partials)).unwrap();
@@ -163,7 +165,9 @@ fn rows_of_groups_are_reduced() {
         let gemm =
             Gemm::<f16>::with_reduction::<()>(config, Reduction::RowSum, |_, [x, _], _, ()| (x, x));
         let problem = GemmProblem::grouped([m as u32, n as u32, k as u32], 3);
-        let parts = config.reduction_parts(&problem, Reduction::RowSum) as usize;
+        let [parts, ones, rows] = config.reduction_shape(&problem, Reduction::RowSum);
+        assert_eq!([ones, rows], [1, m as u32]);
+        let parts = parts as usize;
         let mut d = device.zeros::<f16>(m * n).unwrap();
         let mut partials = device.upload(&vec![0.5f32; parts * m]).unwrap();
         let args = GemmArgs::new(&a_on, &b_on, &mut d).groups(GroupRows::Starts(&bounds));
@@ -204,8 +208,8 @@ fn maxima_ignore_nan() {
                 },
             );
             let problem = GemmProblem::new(m, n, k);
-            let parts = config.reduction_parts(&problem, reduction);
-            let mut found = device.zeros::<f32>((parts * 64) as usize).unwrap();
+            let len = config.reduction_shape(&problem, reduction).iter().product::<u32>();
+            let mut found = device.zeros::<f32>(len as usize).unwrap();
             let function = gemm.unwrap().load(&device).unwrap();
             function.launch(&problem, GemmArgs::new(&a, &b, &mut d), ((), &mut found)).unwrap();
             let found = found.to_vec().unwrap();
@@ -240,6 +244,34 @@ fn mistakes_are_named() {
     let relu = Epilogue { alpha: true, ..Epilogue::default() };
     let error = build(GemmConfig { epilogue: relu, ..config }, Reduction::RowSum);
     assert_eq!(error, Err(GemmError::TwoEpilogues));
+    // Buffers that are too short.
+    let device = Device::sim().unwrap();
+    let operand = "the results";
+    let problem = GemmProblem { batch: 2, ..GemmProblem::new(70, 80, 16) };
+    let zeros = |len: usize| device.zeros::<bf16>(len).unwrap();
+    let (a, b, mut d) = (zeros(2 * 70 * 16), zeros(2 * 80 * 16), zeros(2 * 70 * 80));
+    let pairs = GemmConfig { pairs: true, ..GemmConfig::sm90(Scalar::Bf16, [64, 128]) };
+    for (config, reduction, needed) in [
+        (config, Reduction::RowMax, 2 * 2 * 70),
+        (config, Reduction::ColumnSum, 2 * 4 * 2 * 80),
+        (pairs, Reduction::ColumnSum, 2 * 4 * 2 * 40),
+    ] {
+        let gemm =
+            Gemm::<bf16>::with_reduction::<f32>(config, reduction, |_, [x, _], _, by| (x, x * by));
+        let function = gemm.unwrap().load(&device).unwrap();
+        for len in [0, needed - 1, needed] {
+            let mut results = device.zeros::<f32>(len as usize).unwrap();
+            let args = GemmArgs::new(&a, &b, &mut d);
+            let launched = function.launch(&problem, args, (2.0, &mut results));
+            let short = GemmError::BufferLength { operand, found: len, needed };
+            assert_eq!(launched, if len < needed { Err(short) } else { Ok(()) });
+        }
+    }
+    let amax = Gemm::<bf16>::with_amax::<()>(config, |_, [x, _], _, ()| x);
+    let mut none = device.zeros::<f32>(0).unwrap();
+    let args = GemmArgs::new(&a, &b, &mut d);
+    let error = amax.unwrap().load(&device).unwrap().launch(&problem, args, ((), &mut none));
+    assert_eq!(error, Err(GemmError::BufferLength { operand, found: 0, needed: 1 }));
 }
 
 /// The registers of large tiles suffice, also where the terms are other functions than the elements.

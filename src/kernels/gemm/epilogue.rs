@@ -12,6 +12,7 @@ use crate::tensor::{AccumulatorMap, Tile};
 
 use super::config::{Activation, Bias, Epilogue, GemmConfig};
 use super::fragment::{FirstElement, Fragment};
+use super::reduction::Results;
 use super::terms::Terms;
 use super::types::Numbers;
 
@@ -61,6 +62,11 @@ pub(super) trait EpilogueForm<S: Float> {
     /// The registers that a thread keeps for all its tiles.
     fn kept(&self) -> u32 {
         0
+    }
+
+    /// The results that it writes beside D.
+    fn results(&self) -> Results {
+        Results::None
     }
 
     /// The epilogue in a kernel body, with its registers, the values of its parameters, and the rows and columns of D.

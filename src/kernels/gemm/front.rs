@@ -16,6 +16,7 @@ use super::epilogue::{
 use super::error::GemmError;
 use super::fma;
 use super::problem::GemmProblem;
+use super::reduction::Results;
 use super::sm80;
 use super::sm90::{self, Sm90Kernel};
 use super::threads::ThreadsKernel;
@@ -56,6 +57,7 @@ pub struct Gemm<
 > {
     config: GemmConfig,
     pub(super) kernel: AnyKernel<(A, B, D), E>,
+    pub(super) results: Results,
     c: PhantomData<C>,
 }
 
@@ -257,7 +259,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm
                 AnyKernel::Sm90(Box::new(plan), kernel)
             }
         };
-        Ok(Gemm { config, kernel, c: PhantomData })
+        Ok(Gemm { config, kernel, results: epilogue.results(), c: PhantomData })
     }
 
     /// The configuration.

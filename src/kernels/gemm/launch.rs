@@ -17,6 +17,7 @@ use super::groups::GroupRows;
 use super::how::How;
 use super::problem::{GemmProblem, GemmStrides};
 use super::product::{Operands, Product, Sm90Args};
+use super::reduction::Results;
 use super::repack::{Packing, Repack};
 use super::sm90;
 use super::split::GemmWorkspace;
@@ -97,6 +98,7 @@ pub struct GemmFunction<
     config: GemmConfig,
     device: Device,
     loaded: AnyFunction<(A, B, D), E>,
+    results: Results,
     sms: u32,
     /// In the place of a C or a bias that is not there.
     no_c: Buffer<C>,
@@ -148,7 +150,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm
         };
         let no_c = device.zeros(1)?;
         let (config, device) = (*self.config(), device.clone());
-        Ok(GemmFunction { config, device, loaded, sms, no_c })
+        Ok(GemmFunction { config, device, loaded, results: self.results, sms, no_c })
     }
 }
 
@@ -455,8 +457,8 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
     /// Starts the product, with the argument of the epilogue, on the stream for all work that names none.
     ///
     /// # Errors
-    /// [`GemmConfig::check_problem`]; buffers that are too short or misaligned, an operand of the epilogue of a configuration,
-    /// tensors that tensor copies do not take; those of [`Function::launch`](crate::runtime::Function::launch).
+    /// [`GemmConfig::check_problem`]; buffers that are too short, that of the results of a reduction included, or misaligned; an operand
+    /// of the epilogue of a configuration, tensors that tensor copies do not take; those of [`Function::launch`](crate::runtime::Function::launch).
     pub fn launch<'h, 'b: 'h>(
         &self,
         problem: &GemmProblem,
@@ -512,6 +514,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
         )?;
         let mut list = ArgList::default();
         E::erase(epilogue, &mut list);
+        self.results.check(&self.config, problem, &list)?;
         args.run(how, self.config.grid(problem, self.sms), &mut list)
     }
 }

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use crate::ir::builder::{Converted, Float, ParamSource};
 use crate::ir::{Body, Element, GlobalMut, Number, Registers, Val, WARP};
+use crate::runtime::ArgList;
 
 use super::config::{Epilogue, GemmConfig};
 use super::epilogue::{EpilogueForm, EpilogueMap, EpilogueParameter, FusedEpilogue};
@@ -22,11 +23,29 @@ pub type ReducedGemm<A, B, C, D, E> = Reducing<A, B, C, D, E, <A as Element>::Su
 pub type AmaxGemm<A, B, C, D, E> = Reducing<A, B, C, D, E, f32>;
 
 impl GemmConfig {
-    /// Returns the number of partial results that a kernel of this configuration [reduces](Gemm::with_reduction) each row or
-    /// column to: those of the warps of all its tiles.
-    pub fn reduction_parts(&self, problem: &GemmProblem, reduction: Reduction) -> u32 {
+    /// Returns the shape `[parts, matrices, extent]` of the partial results of a kernel of this configuration that
+    /// [reduces](Gemm::with_reduction) rows or columns.
+    ///
+    /// `parts` is the number of warps of all tiles along the reduced mode, `matrices` is the batch (1 for
+    /// [groups](GemmConfig::grouped) of rows), and `extent` is M, or the columns of D.
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Reduction};
+    ///
+    /// let config = GemmConfig::sm90(Scalar::Bf16, [64, 64]);
+    /// let problem = GemmProblem { batch: 3, ..GemmProblem::new(100, 200, 64) };
+    /// // Four tiles along N, each of one warp group; two along M, each of four warps.
+    /// assert_eq!(config.reduction_shape(&problem, Reduction::RowMax), [4, 3, 100]);
+    /// assert_eq!(config.reduction_shape(&problem, Reduction::ColumnSum), [8, 3, 200]);
+    /// ```
+    pub fn reduction_shape(&self, problem: &GemmProblem, reduction: Reduction) -> [u32; 3] {
         let ([rows, columns, _], [high, wide]) = (self.tiles(problem), self.warps_of_tile());
-        if reduction.is_of_columns() { rows * high } else { columns * wide }
+        let matrices = if self.grouped { 1 } else { problem.batch };
+        match reduction.is_of_columns() {
+            true => [rows * high, matrices, problem.n / self.sums()],
+            false => [columns * wide, matrices, problem.m],
+        }
     }
 }
 
@@ -37,9 +56,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     ///
     /// Each warp writes what it has of a row or column, so no result depends on the order of threads: a launch repeats it bit for
     /// bit, and the buffer needs no initial value. A launch takes the pair of the closure's argument and a buffer of the partial
-    /// results, `[parts, batch, M]` for rows and `[parts, batch, N]` for columns (those of D), where `parts` is
-    /// [`GemmConfig::reduction_parts`]. Their sum or maximum over the first mode is the result. The terms, and their sums, are
-    /// numbers of the type of the accumulators: `f64` for `f64`, else `f32`.
+    /// results, of the shape [`GemmConfig::reduction_shape`]. Their sum or maximum over the first mode is the result. The terms, and
+    /// their sums, are numbers of the type of the accumulators: `f64` for `f64`, else `f32`.
     ///
     /// Where the rows are in [groups](GemmConfig::grouped), results are those of the rows of the whole matrix, `[parts, M]`; those of
     /// rows without a group are not written.
@@ -64,9 +82,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// let (a, b) = (device.upload(&a)?, device.upload(&vec![f16::from_f32(1.0); n * k])?);
     /// let problem = GemmProblem::new(m as u32, n as u32, k as u32);
     /// // Two tiles along N.
-    /// let parts = config.reduction_parts(&problem, squares) as usize;
-    /// assert_eq!(parts, 2);
-    /// let (mut d, mut sums) = (device.zeros::<f16>(m * n)?, device.zeros::<f32>(parts * m)?);
+    /// assert_eq!(config.reduction_shape(&problem, squares), [2, 1, 40]);
+    /// let (mut d, mut sums) = (device.zeros::<f16>(m * n)?, device.zeros::<f32>(2 * m)?);
     /// let args = GemmArgs::new(&a, &b, &mut d);
     /// gemm.load(&device)?.launch(&problem, args, (0.125, &mut sums))?;
     /// let sums = sums.to_vec()?;
@@ -78,7 +95,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     ///
     /// # Errors
     /// Those of [`with_epilogue`](Gemm::with_epilogue); [`GemmError::Field`] where matrices have different sizes
-    /// ([`ragged`](GemmConfig::ragged)), and for columns of [`grouped`](GemmConfig::grouped) rows.
+    /// ([`ragged`](GemmConfig::ragged)), and for columns of [`grouped`](GemmConfig::grouped) rows. A launch returns
+    /// [`GemmError::BufferLength`] if the buffer of the partial results is too short.
     pub fn with_reduction<E: EpilogueParameter>(
         config: GemmConfig,
         reduction: Reduction,
@@ -132,7 +150,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`with_epilogue`](Gemm::with_epilogue).
+    /// Those of [`with_epilogue`](Gemm::with_epilogue). A launch returns [`GemmError::BufferLength`] if the buffer is empty.
     pub fn with_amax<E: EpilogueParameter>(
         config: GemmConfig,
         epilogue: impl for<'b> Fn(
@@ -166,6 +184,38 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     }
 }
 
+/// The results that an epilogue writes to the last buffer of its arguments.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Results {
+    None,
+    Amax,
+    Reduced(Reduction),
+}
+
+impl Results {
+    /// Checks that the last buffer of the arguments has all results of a problem.
+    pub(super) fn check(
+        self,
+        config: &GemmConfig,
+        problem: &GemmProblem,
+        args: &ArgList<'_>,
+    ) -> Result<(), GemmError> {
+        let needed = match self {
+            Results::None => 0,
+            Results::Amax => 1,
+            Results::Reduced(reduction) => {
+                let shape = config.reduction_shape(problem, reduction);
+                shape.into_iter().fold(1u64, |len, extent| len.saturating_mul(extent.into()))
+            }
+        };
+        let found = args.last_len().map_or(0, |len| len as u64);
+        if found < needed {
+            return Err(GemmError::BufferLength { operand: "the results", found, needed });
+        }
+        Ok(())
+    }
+}
+
 /// An epilogue with a reduction; without one, the largest of all terms, which are not negative.
 struct ReducedForm<E, P, F> {
     apply: F,
@@ -189,6 +239,10 @@ where
 
     fn kept(&self) -> u32 {
         if self.reduction.is_none() { 1 } else { 0 }
+    }
+
+    fn results(&self) -> Results {
+        self.reduction.map_or(Results::Amax, Results::Reduced)
     }
 
     fn map<'a>(
