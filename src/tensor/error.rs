@@ -232,6 +232,8 @@ errors! {
                 write!(f, "there are {found} {what}: from {min} to {max} are possible")
             }
         },
+        /// tiles cannot be drawn from a counter: {why}
+        DrawnTiles { why: &'static str },
         /// the threads {threads} do not stand one after the other: the stride {stride} overlaps a smaller one or is no
         /// multiple of it
         Threads { threads: String, stride: i64 },

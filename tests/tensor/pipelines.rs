@@ -11,7 +11,7 @@ use tilewright::layout::{layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::sim::Options;
 use tilewright::tensor::{
-    CacheOp, CopyAtom, CopyOp, CpAsyncPipeline, MmaAtom, Raster, SharedTensor, Tensor,
+    CacheOp, CopyAtom, CopyOp, CpAsyncPipeline, MmaAtom, Raster, RowGroups, SharedTensor, Tensor,
     TensorPointer, TileScheduler, TiledCopy, TiledMma, TmaCopy, TmaPipeline, TmaStorePipeline,
     WarpRole, copy, gemm, warp_roles,
 };
@@ -228,6 +228,37 @@ fn what_cannot_be_is_named() {
             "`warp_roles` of roles of [] warp groups: there are 0 roles: from 1 to 8 are possible",
             "`warp_roles` of roles of [0, 3] warp groups: there are 0 warp groups of a role: from 1 to 8 are possible",
             "`warp_roles` of roles of [1, 1] warp groups: there are 256 threads of all roles where 384 are needed",
+        ]
+    );
+    let found = errors(&|k| {
+        let pipe = TmaPipeline::new(k, 2, 128, 32).written_by(4);
+        pipe.expect_transaction(k, pipe.producer(k), 128u32);
+    });
+    assert_eq!(
+        found,
+        [
+            "`expect_transaction` of a stage: there are 4 threads that write a stage where 0 are needed"
+        ]
+    );
+    type Params = (Global<i32>, GlobalMut<u32>);
+    let kernel = Kernel::<Params>::build("drawn", Target::SM_90, |k, (bounds, taken)| {
+        let [count, one] = [4, 1].map(|x| k.constant(x));
+        let tiles = TileScheduler::new(k, Raster::AlongN, [one; 3]);
+        tiles.drawn(k, Some((taken, 32)));
+        let groups = RowGroups { bounds, count, capacity: k.constant(0) };
+        let tiles = tiles.row_groups(k, Some(groups), 4);
+        tiles.drawn(k, None).of_group(one, 2);
+        tiles.drawn(k, Some((taken, 32))).of_group(one, 2);
+    });
+    let errors = kernel.unwrap_err();
+    let found: Vec<String> = errors.iter().map(|e| e.kind.to_string()).collect();
+    assert_eq!(
+        found,
+        [
+            "`TileScheduler::drawn` of n: tiles cannot be drawn from a counter: \
+             tiles without groups have a fixed number: take `DynamicScheduler`",
+            "`TileScheduler::drawn` of n: tiles cannot be drawn from a counter: \
+             the first tile of a group of threads is also one of the counter",
         ]
     );
 }

@@ -3,9 +3,7 @@
 use crate::ir::builder::{IntoValues, Values};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Val};
-use crate::tensor::{
-    CpAsyncPipeline, DynamicScheduler, GroupSizes, RowGroups, Tile, TileScheduler,
-};
+use crate::tensor::{CpAsyncPipeline, GroupSizes, RowGroups, Tile, TileScheduler};
 
 use super::config::{GROUP, GemmConfig};
 use super::split::SplitArgs;
@@ -151,11 +149,8 @@ impl<'b> Parts<'b> {
         let (groups, sizes) = groups;
         let tiles = tiles.clusters(cluster).row_groups(k, groups, m).group_sizes(k, sizes, [m, n]);
         let sizes = sizes.map(|sizes| (sizes, k.constant(depth.cast_signed())));
-        let drawn = split.filter(|_| config.draws_tiles()).map(|split| {
-            let threads = GROUP * config.consumers();
-            DynamicScheduler::new(k, split.arrivals, k.constant(i32::MAX), threads)
-        });
-        let tiles = tiles.drawn(drawn);
+        let draws = split.filter(|_| config.draws_tiles());
+        let tiles = tiles.drawn(k, draws.map(|split| (split.arrivals, GROUP * config.consumers())));
         Parts { tiles, splits, extents, steps, sizes, cluster, acc }
     }
 

@@ -1,7 +1,7 @@
 //! [`TileScheduler`]: which tiles a block takes, and in which order.
 
 use crate::ir::builder::{DeviceCoord, IntoValues, Values};
-use crate::ir::{Body, Val};
+use crate::ir::{Body, GlobalMut, Val};
 
 use super::group_sizes::GroupSizes;
 use super::groups::Groups;
@@ -9,7 +9,7 @@ use super::raster::Raster;
 use super::row_groups::{RowGroup, RowGroups};
 use super::work::{DynamicScheduler, DynamicWork, StaticScheduler, WorkScheduler};
 use crate::tensor::copy::ClusterPeers;
-use crate::tensor::error::{TensorError, count_of};
+use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 
 crate::values! {
     /// A tile of a matrix of a batch.
@@ -26,7 +26,8 @@ crate::values! {
 /// The tiles of a batch of matrices for blocks that stay: block `i` of `n` takes the tiles `i`, `i + n`, .. in the order
 /// of a [`Raster`], one matrix after the other.
 ///
-/// Every role of a block goes through the same tiles without communication.
+/// Every role of a block goes through the same tiles. They need no communication, unless tiles are [drawn](TileScheduler::drawn) from
+/// a counter.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -168,16 +169,19 @@ impl<'b> TileScheduler<'b> {
     }
 
     /// The same in the order in which blocks are free, for tiles of groups, whose cost differs: block `i` starts with tile `i`, and
-    /// draws the number of each next one. `draws` is a scheduler of `i32::MAX` items, whose counter has two elements: the last block
-    /// leaves them 0, as they were. `None` changes nothing.
+    /// draws the number of each next one from a counter. `draws` is the counter and the number of threads that consume its numbers:
+    /// whole warps. The counter has two elements, which are 0 before a launch and after it. `None` changes nothing.
     ///
     /// Each role then goes [its own way](TileScheduler::of_role) through the tiles, by [`for_each`](TileScheduler::for_each) alone.
+    ///
+    /// Tiles without groups are an error of the build, and so are the number of consumers that a
+    /// [`DynamicScheduler`](super::DynamicScheduler) does not take and the tiles of [a group of threads](TileScheduler::of_group).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::{DynamicScheduler, Raster, RowGroups, TileScheduler};
+    /// use tilewright::tensor::{Raster, RowGroups, TileScheduler};
     ///
     /// // A thread draws tiles of 4 rows, and a warp counts their rows.
     /// type Params = (Global<i32>, GlobalMut<i32>, GlobalMut<u32>);
@@ -185,8 +189,7 @@ impl<'b> TileScheduler<'b> {
     ///     let (count, capacity, one) = (k.constant(4), k.constant(0), k.constant(1));
     ///     let groups = RowGroups { bounds, count, capacity };
     ///     let tiles = TileScheduler::new(k, Raster::AlongN, [one; 3]).row_groups(k, Some(groups), 4);
-    ///     let draws = DynamicScheduler::new(k, taken, k.constant(i32::MAX), 32);
-    ///     let (tiles, thread) = (tiles.drawn(Some(draws)), k.thread_idx().x);
+    ///     let (tiles, thread) = (tiles.drawn(k, Some((taken, 32))), k.thread_idx().x);
     ///     tiles.init(k, thread.eq(0));
     ///     k.barrier();
     ///     k.if_(thread.eq(32), |k| tiles.of_role(k, true).for_each(k, (), |_, _, ()| ()));
@@ -209,8 +212,22 @@ impl<'b> TileScheduler<'b> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn drawn(self, draws: Option<DynamicScheduler<'b>>) -> Self {
-        TileScheduler { draws, ..self }
+    #[track_caller]
+    pub fn drawn(self, k: &Body<'b, '_>, draws: Option<(Val<'b, GlobalMut<u32>>, u32)>) -> Self {
+        let Some((taken, consumers)) = draws else { return self };
+        if self.groups.is_none() {
+            k.report(
+                self.not_drawn("tiles without groups have a fixed number: take `DynamicScheduler`"),
+            );
+        }
+        // Only the groups tell the number of items.
+        let draws = DynamicScheduler::new(k, taken, k.constant(i32::MAX), consumers);
+        TileScheduler { draws: Some(draws), ..self }
+    }
+
+    fn not_drawn(&self, why: &'static str) -> TensorError {
+        let (operation, operand) = ("TileScheduler::drawn", self.raster.to_string());
+        TensorError { operation, operand, kind: TensorErrorKind::DrawnTiles { why } }
     }
 
     /// Makes the barriers of tiles that are [drawn](TileScheduler::drawn), in the thread where `elected` holds. A barrier of the block
@@ -252,9 +269,15 @@ impl<'b> TileScheduler<'b> {
         })
     }
 
-    /// The same for one of `groups` groups of threads: group `i` has the tiles `i`, `i + groups`, .. of the block.
+    /// The same for one of `groups` groups of threads: group `i` has the tiles `i`, `i + groups`, .. of the block. Tiles that are
+    /// [drawn](TileScheduler::drawn) are an error of the build.
     #[track_caller]
     pub fn of_group(self, group: Val<'b, i32>, groups: u32) -> Self {
+        if self.draws.is_some() {
+            group.report(
+                self.not_drawn("the first tile of a group of threads is also one of the counter"),
+            );
+        }
         let first = self.first + group * self.step;
         TileScheduler { first, step: self.step * groups, ..self }
     }

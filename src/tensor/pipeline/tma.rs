@@ -365,8 +365,8 @@ impl<'b> TmaPipeline<'b> {
         }
     }
 
-    /// Returns true if the stage is empty, perhaps after a rest; else [`wait_empty`](TmaPipeline::wait_empty) is needed. CuTe's
-    /// `producer_try_acquire`.
+    /// Tests whether the stage is empty. The hardware may suspend the thread for a bounded time first. If false, call
+    /// [`wait_empty`](TmaPipeline::wait_empty). CuTe's `producer_try_acquire`.
     #[track_caller]
     pub fn try_acquire(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> Val<'b, bool> {
         self.empty(state.stage).try_wait_parity(k, state.parity)
@@ -380,6 +380,8 @@ impl<'b> TmaPipeline<'b> {
 
     /// Lets the barrier of an empty stage, the result, wait for `bytes` bytes, once for each round: apart from the wait, where their
     /// number differs or other work comes in between. CUTLASS's `producer_expect_transaction`.
+    ///
+    /// For stages that bulk or tensor copies fill. A pipeline that [threads write](TmaPipeline::written_by) is an error of the build.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -437,6 +439,10 @@ impl<'b> TmaPipeline<'b> {
         state: PipelineState<'b>,
         bytes: impl IntoVal<'b, u32>,
     ) -> MbarrierRef<'b> {
+        if let Err(kind) = count_of("threads that write a stage", self.writers, [0, 0]) {
+            let (operation, operand) = ("expect_transaction", "a stage".to_owned());
+            k.report(TensorError { operation, operand, kind });
+        }
         let full = self.full(state.stage);
         full.arrive_expect_tx(k, bytes);
         full
@@ -450,8 +456,8 @@ impl<'b> TmaPipeline<'b> {
         self.full(state.stage).arrive(k);
     }
 
-    /// Returns true if the stage is full, perhaps after a rest; else [`wait`](TmaPipeline::wait) is needed. CuTe's
-    /// `consumer_try_wait`.
+    /// Tests whether the stage is full. The hardware may suspend the thread for a bounded time first. If false, call
+    /// [`wait`](TmaPipeline::wait). CuTe's `consumer_try_wait`.
     #[track_caller]
     pub fn try_wait(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> Val<'b, bool> {
         self.full(state.stage).try_wait_parity(k, state.parity)

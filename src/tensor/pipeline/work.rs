@@ -15,7 +15,7 @@ use super::tma::{PipelineState, TmaPipeline};
 /// | [`TileScheduler`](super::TileScheduler), [`StaticScheduler`] | block `i` of `n` takes `i`, `i + n`, .. | go through the same numbers without communication |
 /// | [`WorkCounter`] | the next number of a counter in global memory | have one thread |
 /// | [`DynamicScheduler`] | the same | one thread draws numbers and broadcasts them through shared memory |
-/// | [`TileScheduler::drawn`](super::TileScheduler::drawn) | the same, of tiles whose number no block knows | as a `DynamicScheduler` |
+/// | [`TileScheduler::drawn`](super::TileScheduler::drawn) | the next number of a counter, without a known number of items | as a `DynamicScheduler` |
 ///
 /// A kernel is generic over its scheduler:
 ///
