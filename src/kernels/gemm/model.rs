@@ -374,13 +374,13 @@ impl GemmModel {
         let switch = if has_all { p.alone_cycles } else { p.switch_cycles };
         // Words and elements that threads store one by one from registers, where rows are no multiples of 16 bytes.
         let size = config.d.size_bytes();
+        let columns = problem.n / config.sums();
         let alone = config.schedule == Schedule::Multistage
-            && !problem.n.saturating_mul(size).is_multiple_of(16);
+            && !columns.saturating_mul(size).is_multiple_of(16);
         if alone {
-            let by_words = problem.n.saturating_mul(size).is_multiple_of(4);
+            let by_words = columns.saturating_mul(size).is_multiple_of(4);
             let cycles = if by_words { p.word_cycles } else { p.odd_cycles };
-            let columns = f64::from(n.min(problem.n));
-            switch + f64::from(m) * columns * cycles
+            switch + f64::from(m) * f64::from(n.min(columns)) * cycles
         } else {
             let by_rows = match (config.is_warp_specialised(), config.store) {
                 (true, StoreForm::Direct) if config.swap => {
@@ -399,7 +399,8 @@ impl GemmModel {
                 }
                 _ => 0.0,
             };
-            switch + by_rows + written / p.store_bytes * (1.0 + p.bank_share * repeats(config))
+            let conflicts = p.bank_conflict_share * bank_conflicts(config);
+            switch + by_rows + written / p.store_bytes * (1.0 + conflicts)
         }
     }
 
@@ -445,16 +446,16 @@ fn narrow(config: &GemmConfig) -> bool {
     config.swap || config.store_columns() < config.line_columns()
 }
 
-/// Returns how many times more the stores of a tile to shared memory meet each bank. Rows as they are meet a bank once
-/// where their number of 16-byte units is odd.
-fn repeats(config: &GemmConfig) -> f64 {
+/// Returns the extra shared-memory wavefronts of a store: `ways - 1` for a `ways`-way bank conflict. Unswizzled rows have none if
+/// their number of 16-byte units is odd.
+fn bank_conflicts(config: &GemmConfig) -> f64 {
     let columns = config.store_columns();
-    let as_they_are = config.is_warp_specialised()
+    let is_unswizzled = config.is_warp_specialised()
         && !config.swap
         && matches!(config.store, StoreForm::Rows | StoreForm::Chunks)
         && columns != config.line_columns();
     let units = (columns * config.d.size_bytes() / 16).max(1);
-    let ways = if as_they_are { 1 << units.trailing_zeros().min(3) } else { 1 };
+    let ways = if is_unswizzled { 1 << units.trailing_zeros().min(3) } else { 1 };
     f64::from(ways - 1)
 }
 

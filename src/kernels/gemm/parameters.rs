@@ -50,8 +50,8 @@ parameters! {
     switch_cycles = 189.0,
     /// Bytes of D that an SM writes in a cycle.
     store_bytes = 7.94,
-    /// The share of their time that each further access to a bank of shared memory adds.
-    bank_share = 0.0593,
+    /// The share of the store time that each extra way of a bank conflict adds.
+    bank_conflict_share = 0.0593,
     /// The share of the end of a tile that is seen where the other warp group multiplies meanwhile.
     pingpong_share = 0.587,
     /// The share of it that is seen where D is written under the next tile.
@@ -142,7 +142,7 @@ parameters! {
     /// The share of the energy of a byte of a tile that each SM which receives it takes; the rest is that of the L2 cache,
     /// once for a cluster.
     received_share = 0.698,
-    /// Of the limits of a product, the sum of their powers to this one counts: where two are alike, both are felt.
+    /// The exponent `p` of the combined time `(sum t_i^p)^(1/p)` of the limits `t_i`.
     power = 3.43,
     /// Cycles from a copy by threads to its bytes.
     copied_cycles = 1470.0,
