@@ -12,6 +12,7 @@ use tilewright::kernels::gemm::{
     Splits, StoreForm,
 };
 use tilewright::runtime::Device;
+use tilewright::sim::Options;
 
 /// Elements of A and B from numbers, and numbers from elements of D.
 type Conversions<A, D> = (fn(f32) -> A, fn(&D) -> f64);
@@ -109,6 +110,10 @@ fn every_schedule_reduces_rows_and_columns() {
     let simt = GemmConfig::simt(Target::SM_80, Scalar::Bf16);
     let others = [
         GemmConfig { pairs: true, ..sm90([128, 128]) },
+        GemmConfig { pairs: true, ..GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]) },
+        GemmConfig { pairs: true, tile: [32, 64, 16], ..simt },
+        // Instructions have more rows than a tile, whose steps blocks share.
+        GemmConfig { splits: Splits::Stream, stages: 4, ..sm90([32, 64]) },
         GemmConfig { store: StoreForm::Rows, ..sm90([256, 40]) },
         GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [128, 64]) },
         GemmConfig { tile: [64, 32, 16], ..simt },
@@ -144,9 +149,8 @@ fn other_types_are_reduced_as_sums() {
     check::<_, f32, _>(&device, config, (Reduction::ColumnMax, [133, 130, 20]), f32);
 }
 
-#[test]
-fn rows_of_groups_are_reduced() {
-    let device = device::gpu().unwrap_or_else(|| Device::sim().unwrap());
+/// Sums of the rows of groups, and the largest element of all of them.
+fn check_groups(device: &Device, config: GemmConfig) {
     let starts = [3i32, 70, 70, 150];
     let (m, n, k) = (160usize, 72, 64);
     let small = |i: usize, step: usize| f16::from_f32((i * step % 5) as f32 - 2.0);
@@ -154,6 +158,44 @@ fn rows_of_groups_are_reduced() {
     let b: Vec<f16> = (0..3 * n * k).map(|i| small(i, 11)).collect();
     let (a_on, b_on) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
     let bounds = device.upload(&starts).unwrap();
+    let gemm =
+        Gemm::<f16>::with_reduction::<()>(config, Reduction::RowSum, |_, [x, _], _, ()| (x, x));
+    let problem = GemmProblem::grouped([m as u32, n as u32, k as u32], 3);
+    let [parts, ones, rows] = config.reduction_shape(&problem, Reduction::RowSum);
+    assert_eq!([ones, rows], [1, m as u32]);
+    let parts = parts as usize;
+    let mut d = device.zeros::<f16>(m * n).unwrap();
+    let mut partials = device.upload(&vec![0.5f32; parts * m]).unwrap();
+    let args = GemmArgs::new(&a_on, &b_on, &mut d).groups(GroupRows::Starts(&bounds));
+    gemm.unwrap().load(device).unwrap().launch(&problem, args, ((), &mut partials)).unwrap();
+    let partials = partials.to_vec().unwrap();
+    let mut largest = 0.0f32;
+    for row in 0..m {
+        let found: f32 = (0..parts).map(|part| partials[part * m + row]).sum();
+        let group = starts.windows(2).position(|of| (of[0]..of[1]).contains(&(row as i32)));
+        let expected: f32 = match group {
+            None => 0.5 * parts as f32,
+            Some(group) => (0..n)
+                .map(|column| {
+                    let (a, b) = (&a[row * k..][..k], &b[(group * n + column) * k..][..k]);
+                    let sum: f32 = a.iter().zip(b).map(|(a, b)| a.to_f32() * b.to_f32()).sum();
+                    largest = largest.max(sum.abs());
+                    sum
+                })
+                .sum(),
+        };
+        assert_eq!(found, expected, "{config}: row {row}");
+    }
+    let gemm = Gemm::<f16>::with_amax::<()>(config, |_, [x, _], _, ()| x);
+    let mut amax = device.zeros::<f32>(1).unwrap();
+    let args = GemmArgs::new(&a_on, &b_on, &mut d).groups(GroupRows::Starts(&bounds));
+    gemm.unwrap().load(device).unwrap().launch(&problem, args, ((), &mut amax)).unwrap();
+    assert_eq!(amax.to_vec().unwrap(), [largest], "{config}");
+}
+
+#[test]
+fn rows_of_groups_are_reduced() {
+    let device = device::gpu().unwrap_or_else(|| Device::sim().unwrap());
     let config = GemmConfig { grouped: true, ..GemmConfig::sm90(Scalar::F16, [128, 64]) };
     let small = GemmConfig {
         store: StoreForm::Rows,
@@ -161,30 +203,32 @@ fn rows_of_groups_are_reduced() {
         ..GemmConfig { tile: [32, 64, 64], ..config }
     };
     let small = GemmConfig { registers: small.usual_registers(), ..small };
-    for config in [config, small] {
-        let gemm =
-            Gemm::<f16>::with_reduction::<()>(config, Reduction::RowSum, |_, [x, _], _, ()| (x, x));
-        let problem = GemmProblem::grouped([m as u32, n as u32, k as u32], 3);
-        let [parts, ones, rows] = config.reduction_shape(&problem, Reduction::RowSum);
-        assert_eq!([ones, rows], [1, m as u32]);
-        let parts = parts as usize;
-        let mut d = device.zeros::<f16>(m * n).unwrap();
-        let mut partials = device.upload(&vec![0.5f32; parts * m]).unwrap();
-        let args = GemmArgs::new(&a_on, &b_on, &mut d).groups(GroupRows::Starts(&bounds));
-        gemm.unwrap().load(&device).unwrap().launch(&problem, args, ((), &mut partials)).unwrap();
-        let partials = partials.to_vec().unwrap();
-        for row in 0..m {
-            let found: f32 = (0..parts).map(|part| partials[part * m + row]).sum();
-            let group = starts.windows(2).position(|of| (of[0]..of[1]).contains(&(row as i32)));
-            let expected: f32 = match group {
-                None => 0.5 * parts as f32,
-                Some(group) => (0..n * k)
-                    .map(|i| a[row * k + i % k].to_f32() * b[group * n * k + i].to_f32())
-                    .sum(),
-            };
-            assert_eq!(found, expected, "{config}: row {row}");
+    let pingpong = GemmConfig { schedule: Schedule::Pingpong, ..config };
+    let pingpong = GemmConfig { registers: pingpong.usual_registers(), ..pingpong };
+    for config in [config, small, pingpong] {
+        check_groups(&device, config);
+    }
+}
+
+#[test]
+fn reductions_have_no_data_race() {
+    let device = Device::sim_with(Options::default().race(true).schedules(4));
+    let sm90 = |tile| GemmConfig::sm90(Scalar::Bf16, tile);
+    let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);
+    let configs = [
+        sm90([128, 64]),
+        GemmConfig { splits: Splits::Stream, ..sm90([128, 64]) },
+        GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) },
+        GemmConfig { pairs: true, ..sm80 },
+    ];
+    let bf16: Conversions<bf16, bf16> = (bf16::from_f32, |x| x.to_f32().into());
+    for config in configs {
+        for reduction in sample(2, [Reduction::RowSum, Reduction::ColumnMax]) {
+            check::<_, bf16, _>(&device, config, (reduction, [70, 80, 200]), bf16);
         }
     }
+    let config = GemmConfig::sm90(Scalar::F16, [128, 64]);
+    check_groups(&device, GemmConfig { grouped: true, ..config });
 }
 
 /// Maxima ignore NaN: terms that are all NaN have the maximum of no terms.
