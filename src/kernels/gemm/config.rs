@@ -381,8 +381,8 @@ impl GemmConfig {
         if matches!(self.load, LoadForm::Threads) { GROUP } else { 0 }
     }
 
-    /// Returns whether blocks draw the numbers of their tiles: those of groups differ in cost, because the last one of a group has few
-    /// rows. Warp groups with tiles of their own go through fixed numbers.
+    /// Returns whether thread blocks draw tiles from a counter. Tiles of groups differ in cost: the last tile of a group has few rows.
+    /// Ping-pong keeps a fixed order.
     pub(super) const fn draws_tiles(&self) -> bool {
         self.grouped && !self.is_pingpong()
     }

@@ -188,7 +188,7 @@ errors! {
             true => f.write_str("the kernel multiplies groups of rows, and no `GroupRows` are given"),
             false => f.write_str("`GroupRows` are given, but the configuration is not `grouped`"),
         },
-        /// the workspace has {found:?} partial accumulators and arrivals, and the launch needs {needed:?}: make it by
+        /// the workspace has {found:?} partial accumulators and counters, and the launch needs {needed:?}: make it by
         /// `GemmFunction::workspace` for the problem
         Workspace { found: [u64; 2], needed: [u64; 2] },
         /// The table of products is missing, or is of no use.

@@ -77,13 +77,13 @@ pub(super) struct Parts<'b> {
     pub(super) tiles: TileScheduler<'b>,
     pub(super) splits: Splits,
     /// Row tiles, column tiles and matrices.
-    pub(super) extents: [Val<'b, i32>; 3],
+    extents: [Val<'b, i32>; 3],
     /// Steps along K of a tile.
-    pub(super) steps: Val<'b, i32>,
+    steps: Val<'b, i32>,
     /// Products of different sizes, and the columns of a step.
-    pub(super) sizes: Option<(GroupSizes<'b>, Val<'b, i32>)>,
+    sizes: Option<(GroupSizes<'b>, Val<'b, i32>)>,
     /// Blocks of a cluster along M and N.
-    pub(super) cluster: [u32; 2],
+    cluster: [u32; 2],
     /// The type of accumulators.
     pub(super) acc: Scalar,
 }
@@ -152,6 +152,11 @@ impl<'b> Parts<'b> {
         let draws = split.filter(|_| config.draws_tiles());
         let tiles = tiles.drawn(k, draws.map(|split| (split.arrivals, GROUP * config.consumers())));
         Parts { tiles, splits, extents, steps, sizes, cluster, acc }
+    }
+
+    /// The same for a role: see [`TileScheduler::of_role`].
+    pub(super) fn of_role(self, k: &Body<'b, '_>, is_producer: bool) -> Self {
+        Parts { tiles: self.tiles.of_role(k, is_producer), ..self }
     }
 
     /// Runs `body` for each part of a thread block without roles: the one with its number, or, by stream-K, those of its run

@@ -464,7 +464,7 @@ impl Plan {
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
             (config.programmatic && (role > 0 || config.grouped || config.ragged))
                 .then(|| k.griddepcontrol_wait());
-            let parts = Parts { tiles: parts.tiles.of_role(k, role == 0), ..parts };
+            let parts = parts.of_role(k, role == 0);
             if role == 0 {
                 let producer = Producer { plan, sizes, input, pipe, sa: &sa, sb: &sb };
                 return k.if_(thread.lt(config.writers().max(1)), |k| producer.produce(k, parts));

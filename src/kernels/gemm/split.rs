@@ -66,7 +66,7 @@ impl<'b> Parts<'b> {
                 threads.sum(k, args, self.slots(k, part, args.parts), of)
             }),
         };
-        // All lanes agree, and the assembler knows it of a vote: else it writes all that a warp does together twice.
+        // `is_last` is uniform in a warp. The vote shows this to `ptxas`, which otherwise duplicates the warp-wide code.
         let is_last = k.vote_any(WARP, is_last);
         k.if_(is_last, write);
     }

@@ -234,7 +234,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// The (row, column, matrix) in the matrix of the thread's first element of a tile at `origin`, and the ends of the rows and
     /// of the columns of the tile where they are not those of all matrices.
     #[track_caller]
-    pub fn first<'k: 'b>(
+    pub(crate) fn first<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
         origin: [Val<'b, i32>; 3],
