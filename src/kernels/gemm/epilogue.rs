@@ -12,8 +12,7 @@ use crate::tensor::{AccumulatorMap, Tile};
 
 use super::config::{Activation, Bias, Epilogue, GemmConfig};
 use super::fragment::{FirstElement, Fragment};
-use super::reduction::Results;
-use super::terms::Terms;
+use super::terms::{Results, Terms};
 use super::types::Numbers;
 
 /// The parameters of an epilogue in the signature of a kernel.

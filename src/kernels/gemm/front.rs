@@ -16,9 +16,9 @@ use super::epilogue::{
 use super::error::GemmError;
 use super::fma;
 use super::problem::GemmProblem;
-use super::reduction::Results;
 use super::sm80;
 use super::sm90::{self, Sm90Kernel};
+use super::terms::Results;
 use super::threads::ThreadsKernel;
 use super::types::{Types, in_memory};
 

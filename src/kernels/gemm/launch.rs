@@ -17,10 +17,10 @@ use super::groups::GroupRows;
 use super::how::How;
 use super::problem::{GemmProblem, GemmStrides};
 use super::product::{Operands, Product, Sm90Args};
-use super::reduction::Results;
 use super::repack::{Packing, Repack};
 use super::sm90;
 use super::split::GemmWorkspace;
+use super::terms::Results;
 use super::threads::{ThreadsArgs, ThreadsFunction};
 use super::types::Types;
 

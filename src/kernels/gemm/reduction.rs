@@ -11,7 +11,7 @@ use super::epilogue::{EpilogueForm, EpilogueMap, EpilogueParameter, FusedEpilogu
 use super::error::GemmError;
 use super::front::Gemm;
 use super::problem::GemmProblem;
-use super::terms::{Reduction, Terms};
+use super::terms::{Reduction, Results, Terms};
 
 /// A kernel that also writes results of type `P`.
 type Reducing<A, B, C, D, E, P> = Gemm<A, B, C, D, FusedEpilogue<(E, GlobalMut<P>)>>;
@@ -182,14 +182,6 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
         let form = ReducedForm::<E, P, _> { apply: epilogue, reduction, params: PhantomData };
         Gemm::build(config, &form)
     }
-}
-
-/// The results that an epilogue writes to the last buffer of its arguments.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Results {
-    None,
-    Amax,
-    Reduced(Reduction),
 }
 
 impl Results {

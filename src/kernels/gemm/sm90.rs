@@ -484,7 +484,7 @@ impl Plan {
             let warps = Consumer { plan, sizes, epilogue, split, threads, pipe, products, store };
             match (config.store, order) {
                 (StoreForm::Overlapped, _) => warps.consume_overlapped(k, parts.tiles),
-                (_, Some(order)) => warps.consume_ordered(k, parts.tiles, order),
+                (_, Some(order)) => warps.consume_ordered(k, parts, order),
                 (_, None) => warps.consume(k, parts),
             }
             warps.store.finish(k);
@@ -578,15 +578,10 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
 
     /// Ping-pong: each group has tiles of its own, and multiplies while the other one writes. It skips the stages of the
     /// other group's tile.
-    fn consume_ordered(
-        &self,
-        k: &mut Body<'b, '_>,
-        tiles: TileScheduler<'b>,
-        order: OrderedBarrier<'b>,
-    ) {
+    fn consume_ordered(&self, k: &mut Body<'b, '_>, parts: Parts<'b>, order: OrderedBarrier<'b>) {
         let (group, steps) = (self.threads.group, self.sizes.steps);
         let start = (self.pipe.consumer(k).skip(group * steps), order.start(group));
-        tiles.of_group(group, 2).for_each(k, start, |k, tile, (state, parity)| {
+        parts.tiles.of_group(group, 2).for_each(k, start, |k, tile, (state, parity)| {
             let acc = self.accumulators(k);
             order.wait(k, group, parity);
             let state = self.products.multiply(k, &acc, (state, steps), |k| {

@@ -53,6 +53,14 @@ impl Reduction {
     }
 }
 
+/// The results that an epilogue writes to the last buffer of its arguments.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Results {
+    None,
+    Amax,
+    Reduced(Reduction),
+}
+
 /// The part of an epilogue that reduces terms, in a kernel body `'a`.
 pub(super) trait Terms<'a, S: Float> {
     /// The reduction along rows or columns; without one, each thread has one result.
