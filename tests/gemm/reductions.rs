@@ -110,10 +110,10 @@ fn every_schedule_reduces_rows_and_columns() {
     let simt = GemmConfig::simt(Target::SM_80, Scalar::Bf16);
     let others = [
         GemmConfig { pairs: true, ..sm90([128, 128]) },
-        GemmConfig { pairs: true, ..GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]) },
-        GemmConfig { pairs: true, tile: [32, 64, 16], ..simt },
         // Instructions have more rows than a tile, whose steps blocks share.
         GemmConfig { splits: Splits::Stream, stages: 4, ..sm90([32, 64]) },
+        GemmConfig { pairs: true, ..GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]) },
+        GemmConfig { pairs: true, tile: [32, 64, 16], ..simt },
         GemmConfig { store: StoreForm::Rows, ..sm90([256, 40]) },
         GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [128, 64]) },
         GemmConfig { tile: [64, 32, 16], ..simt },
