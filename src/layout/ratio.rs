@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use num_rational::Ratio as Fraction;
-
 use super::error::LayoutError;
 use super::int::{floor_div_i64, gcd_i64};
 
@@ -21,7 +19,10 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Ratio(Fraction<i64>);
+pub struct Ratio {
+    numerator: i64,
+    denominator: i64,
+}
 
 fn reduce(numerator: i128, denominator: i128) -> Result<Ratio> {
     if denominator == 0 {
@@ -34,9 +35,9 @@ fn reduce(numerator: i128, denominator: i128) -> Result<Ratio> {
     let overflow = |_| LayoutError::overflow("a ratio");
     let gcd = i128::try_from(a).map_err(|_| LayoutError::overflow("a ratio"))?;
     let sign = if denominator < 0 { -1 } else { 1 };
-    let n = i64::try_from(sign * (numerator / gcd)).map_err(overflow)?;
-    let d = i64::try_from(sign * (denominator / gcd)).map_err(overflow)?;
-    Ok(Ratio(Fraction::new_raw(n, d)))
+    let numerator = i64::try_from(sign * (numerator / gcd)).map_err(overflow)?;
+    let denominator = i64::try_from(sign * (denominator / gcd)).map_err(overflow)?;
+    Ok(Ratio { numerator, denominator })
 }
 
 impl Ratio {
@@ -64,7 +65,7 @@ impl Ratio {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     pub fn numerator(self) -> i64 {
-        *self.0.numer()
+        self.numerator
     }
 
     /// The denominator of the reduced fraction, positive.
@@ -75,7 +76,7 @@ impl Ratio {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     pub fn denominator(self) -> i64 {
-        *self.0.denom()
+        self.denominator
     }
 
     /// True if it is an integer.
@@ -225,7 +226,7 @@ impl Ratio {
 
 impl From<i64> for Ratio {
     fn from(value: i64) -> Self {
-        Ratio(Fraction::new_raw(value, 1))
+        Ratio { numerator: value, denominator: 1 }
     }
 }
 
