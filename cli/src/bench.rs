@@ -127,8 +127,9 @@ struct Gemm {
     /// Write a chart of the comparisons to a file: with `--random` and `--untuned`, the ratio to cuBLAS over the size.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write the times of all candidates to a file, for `--fit`.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["random", "untuned"])]
+    /// Write the times of all candidates to a file, for `--fit`. With `--random` and `--untuned` half of the candidates, 12 by
+    /// default, are the first of the model's order, and the others are spread over all with at most 1.4 times the smallest predicted time.
+    #[arg(long, value_name = "FILE")]
     sweep: Option<PathBuf>,
     /// Fit the model to the times of such a file, say how good its order is, and end.
     #[arg(long, value_name = "FILE")]

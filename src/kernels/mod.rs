@@ -38,6 +38,7 @@ pub mod decode;
 pub mod elementwise;
 pub mod gather;
 pub mod gemm;
+mod loadable;
 pub mod norm;
 pub mod parallel;
 pub mod permute;

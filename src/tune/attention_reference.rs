@@ -189,10 +189,7 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
     }
 
     /// Returns the lane's first column of a key in K and of its value in V.
-    fn offsets_of_key<'c>(&self, k: &Body<'c, '_>, key: Val<'c, i64>) -> [Val<'c, i64>; 2]
-    where
-        'b: 'c,
-    {
+    fn offsets_of_key(&self, k: &Body<'b, '_>, key: Val<'b, i64>) -> [Val<'b, i64>; 2] {
         let Params { table, row, page, group, k_strides, v_strides, .. } = self.args;
         let [sequence, head, _] = self.place();
         let (key_head, lane) = (head / *group, self.lane.cvt::<i64>());
@@ -203,11 +200,8 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
     }
 
     /// Returns the score of a key, the same in all lanes.
-    fn score<'c>(&self, k: &Body<'c, '_>, q: &[Val<'b, f32>], at: Val<'c, i64>) -> Val<'c, f32>
-    where
-        'b: 'c,
-    {
-        let mut sum: Val<'c, f32> = k.constant(0.0);
+    fn score(&self, k: &Body<'b, '_>, q: &[Val<'b, f32>], at: Val<'b, i64>) -> Val<'b, f32> {
+        let mut sum: Val<'b, f32> = k.constant(0.0);
         for (i, q) in (0..).zip(q) {
             sum = self.args.k.load(k, at + 32 * i).cvt::<f32>().fma(*q, sum);
         }

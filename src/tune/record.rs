@@ -6,8 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::gemm::Regime;
-use crate::kernels::gemm::{GemmConfig, GemmProblem};
+use crate::kernels::gemm::{GemmConfig, GemmProblem, Machine, Regime};
 use crate::runtime::Device;
 
 /// The machine, the software and the date of a measurement.
@@ -96,6 +95,8 @@ fn civil(days: u64) -> [u64; 3] {
 pub struct Sweep {
     /// The machine and the date.
     pub provenance: Provenance,
+    /// The device as the model sees it.
+    pub machine: Machine,
     /// The names of the configurations.
     pub configs: Vec<String>,
     /// The problems, each in one regime.
@@ -114,9 +115,9 @@ pub struct SweepShape {
 }
 
 impl Sweep {
-    /// No times yet.
-    pub fn new(provenance: Provenance) -> Sweep {
-        Sweep { provenance, configs: Vec::new(), shapes: Vec::new() }
+    /// No times yet, of a device.
+    pub fn new(provenance: Provenance, machine: Machine) -> Sweep {
+        Sweep { provenance, machine, configs: Vec::new(), shapes: Vec::new() }
     }
 
     /// Adds the seconds of configurations for a problem.
@@ -270,7 +271,7 @@ mod tests {
         let device = Device::sim().unwrap();
         let provenance = Provenance::of(&device, "a test");
         assert_eq!(provenance.device, "simulator");
-        let mut sweep = Sweep::new(provenance);
+        let mut sweep = Sweep::new(provenance, Machine::H200);
         let configs = [128, 256].map(|n| GemmConfig::sm90(Scalar::Bf16, [128, n]));
         let times = [0.001, 0.002];
         sweep.add([4096; 3], Regime::Burst, configs.iter().zip(times));

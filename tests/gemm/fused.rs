@@ -34,7 +34,7 @@ fn scaled(
     })
 }
 
-fn configs() -> Vec<GemmConfig> {
+pub(crate) fn configs() -> Vec<GemmConfig> {
     let sm90 = |tile| GemmConfig::sm90(Scalar::Bf16, tile);
     let swap = GemmConfig { swap: true, store: StoreForm::Rows, stages: 3, ..sm90([24, 64]) };
     let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);

@@ -9,8 +9,8 @@ use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Target, bf16};
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GroupRows,
-    LoadForm, Machine, MatrixStrides, Schedule, Splits, StoreForm,
+    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GemmWorkspace,
+    GroupRows, LoadForm, Machine, MatrixStrides, Schedule, Splits, StoreForm,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::{Options, Order};
@@ -296,6 +296,42 @@ fn tiles_follow_the_rows_of_a_group() {
         let gemm = Gemm::<bf16>::new(config).unwrap();
         let report = ptxas.report(gemm.ptx().text(), &config.target.to_string()).unwrap();
         assert!(!report.contains("(C7") && report.contains("0 bytes spill stores"), "{report}");
+    }
+}
+
+/// Blocks draw their tiles from a counter that is 0 again after each launch, whatever the groups are: in the workspace of the function,
+/// or in one of the caller. No launch has a data race with the one before.
+#[test]
+fn launches_leave_the_counter_of_tiles() {
+    let device = Device::sim_with(Options::default().race(true));
+    let overlapped = GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) };
+    for config in [sm90([64, 64]), overlapped] {
+        let function = Gemm::<bf16>::new(config).unwrap().load(&device).unwrap().with_sms(3);
+        let mut given: Option<GemmWorkspace> = None;
+        // More tiles than blocks, fewer tiles, none.
+        for lengths in [[0, 130, 1], [70, 60, 200], [3, 0, 0], [0, 0, 0], [129, 64, 65]] {
+            let m = lengths.iter().sum::<i32>().max(1) as usize;
+            let case = Case::new(starts(0, &lengths), [m, 264, 200]);
+            let (a, b) = (device.upload(&case.a).unwrap(), device.upload(&case.b).unwrap());
+            let mut d = device.upload(&vec![bf16::from_f32(UNTOUCHED); m * 264]).unwrap();
+            let Rows::Starts(list) = &case.rows else { panic!("starts") };
+            let list = device.upload(list).unwrap();
+            let args = GemmArgs::new(&a, &b, &mut d).groups(GroupRows::Starts(&list));
+            let args = match &mut given {
+                Some(workspace) => args.workspace(workspace),
+                None => args,
+            };
+            function.launch(&case.problem, args).unwrap();
+            case.compare((config, &d.to_vec().unwrap()), 264, |group, row, column| {
+                case.sum(config.major_b, group, row, column)
+            });
+            if lengths == [70, 60, 200] {
+                let workspace = function.workspace(&case.problem).unwrap();
+                // The counter of tiles, and that of blocks.
+                assert_eq!(workspace.bytes(), 8);
+                given = Some(workspace);
+            }
+        }
     }
 }
 

@@ -30,6 +30,8 @@ mod orders;
 #[cfg(feature = "sim")]
 mod pairs;
 mod ragged;
+#[cfg(feature = "sim")]
+mod reductions;
 #[cfg(feature = "tune")]
 mod space;
 #[cfg(feature = "sim")]

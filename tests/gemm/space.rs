@@ -240,17 +240,22 @@ fn the_assembler_has_nothing_to_say_of_the_first_candidates() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// Of the problems that were held out from the fit, the best of the model's first eight configurations is within 3 % of
-/// the best of all for 85 %: of times that were measured.
+/// Of the problems that were held out from the fit, the first of the model's order takes at most 2 % more than the fastest that was
+/// measured, on average, and the best of its first eight is within 3 % for nine of ten.
 #[test]
 fn the_model_finds_the_fast_ones() {
     let sweep: Sweep =
         serde_json::from_str(include_str!("../../benches/data/h200-gemm.json")).unwrap();
-    assert!(sweep.configs.len() >= 100 && sweep.shapes.len() >= 20);
-    let found = rankings(&GemmModel::H200, &sweep.groups().unwrap(), 8);
-    let share = |held_out: bool| {
-        let of: Vec<_> = found.iter().filter(|one| one.is_held_out == held_out).collect();
-        of.iter().filter(|one| one.regret <= 1.03).count() as f64 / of.len() as f64
+    assert!(sweep.configs.len() >= 1000 && sweep.shapes.len() >= 200);
+    let (model, groups) = (GemmModel::of(sweep.machine), sweep.groups().unwrap());
+    let regrets = |first: usize| -> Vec<f64> {
+        let found = rankings(&model, &groups, first);
+        found.iter().filter(|one| one.is_held_out).map(|one| one.regret).collect()
     };
-    assert!(share(true) >= 0.85 && share(false) >= 0.85, "{found:?}");
+    let first = regrets(1);
+    let mean = first.iter().map(|regret| regret.ln()).sum::<f64>() / first.len() as f64;
+    assert!(mean.exp() <= 1.02, "{mean}");
+    let of_eight = regrets(8);
+    let within = of_eight.iter().filter(|regret| **regret <= 1.03).count();
+    assert!(10 * within >= 9 * of_eight.len(), "{of_eight:?}");
 }

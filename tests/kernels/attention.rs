@@ -254,6 +254,23 @@ fn heads_strides_softcap_and_scale() {
     }
 }
 
+/// Rows of 4 or of 64 heads in one tile.
+#[test]
+fn heads_share_a_tile() {
+    for device in devices() {
+        for ([heads, key_heads], queries) in [([8, 2], 37), ([64, 1], 3)] {
+            let problem = AttentionProblem::new([2, heads, key_heads], [queries, 70], 64);
+            let of_heads = u64::from(heads) * 72;
+            let interleaved = Some([of_heads, 72, of_heads * u64::from(queries + 1)]);
+            let problem = AttentionProblem { q: interleaved, o: interleaved, ..problem.causal() };
+            for config in both(&problem, [128, 64]) {
+                assert_eq!(config.packed_heads, heads / key_heads, "{config}");
+                check::<bf16>(&device, config, &problem, 9);
+            }
+        }
+    }
+}
+
 #[test]
 fn empty_problems() {
     for device in devices() {
@@ -451,7 +468,7 @@ fn what_no_kernel_takes_is_refused() {
             "4 or 8 warps",
         ),
         (AttentionConfig { head_dim: 96, tile: [128, 48], ..warps }, "share the keys evenly"),
-        (AttentionConfig { packed_heads: 2, ..warps }, "no heads share it"),
+        (AttentionConfig { packed_heads: 3, ..warps }, "the heads that share it divide 64"),
         (AttentionConfig { stages: 1, ..warps }, "2 to 8 stages"),
         (AttentionConfig { tile: [128, 256], ..warps }, "registers for elements"),
         (AttentionConfig { stages: 8, head_dim: 256, ..warps }, "bytes of shared memory"),

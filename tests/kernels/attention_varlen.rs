@@ -163,9 +163,10 @@ fn heads_share_a_tile() {
             let full = problem([2 * group, 2], &lens, 64);
             let window = AttentionProblem { left: Some(9), ..full.causal() };
             for problem in sample(2, [full, full.causal(), window]) {
-                let config = config(&problem, [64, 64]);
-                let config = AttentionConfig { packed_heads: group, ..config };
-                check::<bf16>(&device, config, &problem, &lens, u64::from(group));
+                for config in both(&problem, [64, 64]) {
+                    let config = AttentionConfig { packed_heads: group, ..config };
+                    check::<bf16>(&device, config, &problem, &lens, u64::from(group));
+                }
             }
         }
         // The configuration for short sequences packs them.
@@ -203,8 +204,10 @@ fn no_data_race() {
     for config in both(&problem, [128, 64]) {
         check::<bf16>(&device, config, &problem, &lens, 5);
     }
-    let config = AttentionConfig { packed_heads: 2, ..config(&problem, [64, 64]) };
-    check::<bf16>(&device, config, &problem, &lens, 5);
+    for config in both(&problem, [64, 64]) {
+        let config = AttentionConfig { packed_heads: 2, ..config };
+        check::<bf16>(&device, config, &problem, &lens, 5);
+    }
 }
 
 proptest! {
@@ -222,9 +225,11 @@ proptest! {
         let full = problem([key_heads * group, key_heads], &lens, 64);
         let problem = if causal { full.causal() } else { full };
         let packed_heads = if pack { group } else { 1 };
-        let config = AttentionConfig { packed_heads, ..config(&problem, [64, 64]) };
         for device in devices() {
-            check::<bf16>(&device, config, &problem, &lens, seed);
+            for config in both(&problem, [64, 64]) {
+                let config = AttentionConfig { packed_heads, ..config };
+                check::<bf16>(&device, config, &problem, &lens, seed);
+            }
         }
     }
 }

@@ -93,16 +93,16 @@ fn clusters_join_their_results() {
             (AxisProblem { outer: 1, len: 0, inner: 40 }, 8, 64),
         ] {
             let x: Vec<f32> = numbers(problem.results() * u64::from(problem.len), 5);
-            for (op, cluster, waves) in [
-                (RowReduceOp::Sum, 2, 0),
-                (RowReduceOp::Sum, 4, 2),
-                (RowReduceOp::Norm, 8, 1),
-                (RowReduceOp::ArgMax, 2, 1),
-                (RowReduceOp::ArgMax, 8, 0),
-                (RowReduceOp::Max, 1, 3),
+            for (op, cluster) in [
+                (RowReduceOp::Sum, 2),
+                (RowReduceOp::Sum, 4),
+                (RowReduceOp::Norm, 8),
+                (RowReduceOp::ArgMax, 2),
+                (RowReduceOp::ArgMax, 8),
+                (RowReduceOp::Max, 1),
             ] {
                 let config = AxisReduceConfig::new(op, device.target(), Scalar::F32, &problem);
-                let config = AxisReduceConfig { lanes, threads, cluster, waves, ..config };
+                let config = AxisReduceConfig { lanes, threads, cluster, ..config };
                 check::<f32>(&device, config, &problem, &x);
             }
             let config =
@@ -332,7 +332,6 @@ fn what_no_kernel_takes_is_refused() {
         AxisReduceConfig { cluster: 3, ..config },
         AxisReduceConfig { cluster: 16, ..config },
         AxisReduceConfig { cluster: 2, target: Target::SM_80, ..config },
-        AxisReduceConfig { waves: 65, ..config },
     ] {
         assert!(matches!(AxisReduce::<f32>::new(wrong), Err(RowError::Tile { .. })), "{wrong}");
     }

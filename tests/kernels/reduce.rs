@@ -152,36 +152,6 @@ fn rows_of_clusters() {
     }
 }
 
-/// The steps of a row go through a ring in shared memory.
-#[test]
-fn rows_with_stages() {
-    for device in devices() {
-        for columns in [0, 9, 1000, 2999, 4096] {
-            let problem = RowProblem::new(3, columns);
-            let x: Vec<bf16> = random(&problem, columns.into(), 3.0, columns.into());
-            for (cluster, vectors, stages) in [(1, 1, 1), (1, 2, 3), (2, 1, 2)] {
-                // Vectors also of the shortest rows.
-                let access = match problem.access(Scalar::Bf16) {
-                    RowAccess::Elements => RowAccess::Ragged,
-                    access => access,
-                };
-                let tile = RowTile { threads: 64, team: 64, cluster, vectors, access, stages };
-                for op in [RowReduceOp::Sum, RowReduceOp::Max, RowReduceOp::ArgMax] {
-                    let rows = RowConfig { target: device.target(), tile };
-                    check::<bf16>(&device, RowReduceConfig { rows, op }, &problem, &x);
-                }
-            }
-        }
-        let problem = RowProblem::new(2, 40_000);
-        let x: Vec<f32> = random(&problem, 40_000, 3.0, 1);
-        let all =
-            RowReduceConfig::candidates(RowReduceOp::Sum, device.target(), Scalar::F32, &problem);
-        for config in all.into_iter().filter(|config| config.rows.tile.stages > 0) {
-            check::<f32>(&device, config, &problem, &x);
-        }
-    }
-}
-
 /// The last elements of a ragged row are read before its middle, and count after it.
 #[test]
 fn ties_of_steps_and_ends() {
@@ -280,14 +250,10 @@ fn what_no_kernel_takes_is_refused() {
     let device = Device::sim_for(Target::SM_90A).unwrap();
     let problem = RowProblem::new(4, 64);
     let config = RowReduceConfig::new(RowReduceOp::Max, device.target(), Scalar::F32, &problem);
-    for (target, access) in
-        [(device.target(), RowAccess::Elements), (Target::SM_80, RowAccess::Aligned)]
-    {
-        let tile = RowTile { threads: 32, team: 32, stages: 1, access, ..config.rows.tile };
-        let staged = RowReduceConfig { rows: RowConfig { target, tile }, ..config };
-        let error = RowReduce::<f32>::new(staged).unwrap_err();
-        assert!(matches!(error, RowError::Tile { .. }), "{error}");
-    }
+    let tile = RowTile { threads: 32, team: 32, stages: 1, ..config.rows.tile };
+    let rows = RowConfig { tile, ..config.rows };
+    let error = RowReduce::<f32>::new(RowReduceConfig { rows, ..config }).unwrap_err();
+    assert_eq!(error.to_string(), "the tile of a row is not possible: this kernel has no stages");
     let error = RowReduce::<f32, i32>::new(config).unwrap_err();
     assert_eq!(error.to_string(), "the output has elements of i32, but the kernel takes f32");
     let function = RowReduce::<f32>::new(config).unwrap().load(&device).unwrap();

@@ -58,6 +58,9 @@ fn check_configs<T: Real + Converted>(device: &Device, count: u32, problem: &Row
     if config(problem.rows) != config(5000) {
         check::<T>(device, config(5000), problem, x);
     }
+    if config(5000).short {
+        check::<T>(device, TopKConfig { short: false, ..config(5000) }, problem, x);
+    }
 }
 
 #[track_caller]
@@ -178,13 +181,11 @@ fn kernels_assemble_without_spills() {
     for (count, columns) in [(8, 4096), (64, 128_256), (64, 999)] {
         let problem = RowProblem::new(9, columns);
         let config = TopKConfig::new(count, Target::SM_90A, Scalar::Bf16, &problem);
-        for config in [0, 1, 2].map(|prefetch| TopKConfig { prefetch, ..config }) {
-            let kernel = TopK::<bf16>::new(config).unwrap();
-            text::check_round_trip(kernel.ir());
-            let Some(ptxas) = ptxas::find() else { continue };
-            let report = ptxas.report(kernel.ptx().text(), "sm_90a").unwrap();
-            assert!(report.contains("0 bytes stack frame, 0 bytes spill stores"), "{report}");
-        }
+        let kernel = TopK::<bf16>::new(config).unwrap();
+        text::check_round_trip(kernel.ir());
+        let Some(ptxas) = ptxas::find() else { continue };
+        let report = ptxas.report(kernel.ptx().text(), "sm_90a").unwrap();
+        assert!(report.contains("0 bytes stack frame, 0 bytes spill stores"), "{report}");
     }
 }
 
@@ -201,8 +202,8 @@ fn what_no_kernel_takes_is_refused() {
     let rows = RowConfig { tile, ..config.rows };
     let error = TopK::<f32>::new(TopKConfig { rows, ..config }).unwrap_err();
     assert!(error.to_string().ends_with("whole warps of one block share a row"), "{error}");
-    let error = TopK::<f32>::new(TopKConfig { prefetch: 3, ..config }).unwrap_err();
-    assert!(error.to_string().ends_with("at most 2 steps are in flight ahead"), "{error}");
+    let error = TopK::<f32>::new(TopKConfig { short: true, ..config }).unwrap_err();
+    assert!(error.to_string().ends_with("short rows have elements of 16 bits"), "{error}");
     let tile = RowTile { vectors: 16, ..config.rows.tile };
     let rows = RowConfig { tile, ..config.rows };
     let error = TopK::<f32>::new(TopKConfig { rows, ..config }).unwrap_err();
@@ -212,4 +213,9 @@ fn what_no_kernel_takes_is_refused() {
     let mut columns = device.zeros::<i32>(31).unwrap();
     let error = top.launch(&problem, &x, &mut values, &mut columns).unwrap_err();
     assert!(matches!(error, RowError::BufferLength { found: 31, needed: 32, .. }), "{error}");
+    let config = TopKConfig::new(8, device.target(), Scalar::F16, &problem);
+    let top = TopK::<f16>::new(config).unwrap().load(&device).unwrap();
+    let (x, long) = (device.zeros::<f16>(256).unwrap(), RowProblem::new(1, (1 << 16) + 1));
+    let error = top.launch(&long, &x, &mut values, &mut columns).unwrap_err();
+    assert!(matches!(error, RowError::Columns { max: 0x1_0000, .. }), "{error}");
 }

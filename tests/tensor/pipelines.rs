@@ -2,13 +2,14 @@
 
 use crate::support::device;
 
-use tilewright::ir::op::CpAsyncCache;
+use tilewright::ir::op::{CpAsyncCache, L2Policy, ProxySpace};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{
     Body, Global, GlobalMut, Kernel, KernelOptions, Shared, Target, TensorMapMut, Val, bf16, range,
 };
 use tilewright::layout::{layout, shape, tiler};
-use tilewright::runtime::Grid;
+use tilewright::runtime::{Device, Grid};
+use tilewright::sim::Options;
 use tilewright::tensor::{
     CacheOp, CopyAtom, CopyOp, CpAsyncPipeline, MmaAtom, Raster, SharedTensor, Tensor,
     TensorPointer, TileScheduler, TiledCopy, TiledMma, TmaCopy, TmaPipeline, TmaStorePipeline,
@@ -106,6 +107,65 @@ fn stages_are_stored_while_others_are_written() {
             let grid = Grid::new([1, 1, 1], [64, 1, 1]);
             device.load(&kernel).unwrap().launch(grid, (&mut to,)).unwrap();
             assert_eq!(x.to_vec().unwrap(), expected, "{stages} stages");
+        }
+    }
+}
+
+/// Row `i` has `4 * (i + 1)` numbers. Each role tries a stage first, and waits only where the stage is not ready.
+#[test]
+fn rows_of_different_lengths_are_tried_first() {
+    for stages in [1, 2, 3] {
+        type Params = (Global<i32>, GlobalMut<i32>);
+        let kernel = Kernel::<Params>::build("rows", Target::SM_90, |k, (x, y)| {
+            let ring = k.shared_aligned::<i32>(stages * 32, 128);
+            let pipe = TmaPipeline::new(k, stages, 128, 32);
+            let t = k.thread_idx().x;
+            pipe.init(k, t.eq(0));
+            k.barrier();
+            k.if_(t.eq(32), |k| {
+                k.for_(range(0, 7), pipe.producer(k), |k, row, state| {
+                    let is_empty = pipe.try_acquire(k, state);
+                    k.if_(!is_empty, |k| pipe.wait_empty(k, state));
+                    let bytes = (row + 1).cvt::<u32>() * 16;
+                    let full = pipe.expect_transaction(k, state, bytes);
+                    let (to, from) = (ring.offset(state.stage * 32), x.offset(row * 32));
+                    k.cp_async_bulk_load(to, from, bytes, full, L2Policy::EvictFirst);
+                    state.next()
+                });
+            });
+            k.if_(t.lt(32), |k| {
+                let state = pipe.consumer(k);
+                let start = (state, pipe.try_wait(k, state), k.constant(0));
+                let (.., sum) = k.for_(range(0, 7), start, |k, row, (state, is_full, sum)| {
+                    k.if_(!is_full, |k| pipe.wait(k, state));
+                    let has = t.lt(4 * (row + 1));
+                    let number = k.if_with(has, 0, |k| ring.load(k, state.stage * 32 + t));
+                    k.fence_proxy_async(ProxySpace::SharedCta);
+                    pipe.release(k, state);
+                    let next = state.next();
+                    (next, pipe.try_wait(k, next), sum * 3 + number)
+                });
+                y.store(k, t, sum);
+            });
+        })
+        .unwrap();
+        let x: Vec<i32> = (0..7 * 32).map(|i| i * 7 % 31).collect();
+        let sum = |t: usize| {
+            (0..7).fold(0, |sum, row| sum * 3 + if t < 4 * (row + 1) { x[32 * row + t] } else { 0 })
+        };
+        let races = Options::default().target(Target::SM_90).race(true).schedules(6);
+        for device in device::devices().into_iter().chain([Device::sim_with(races)]) {
+            if device.target() < Target::SM_90 {
+                continue;
+            }
+            let (input, mut y) = (device.upload(&x).unwrap(), device.zeros(32).unwrap());
+            let grid = Grid::new([1, 1, 1], [64, 1, 1]);
+            device.load(&kernel).unwrap().launch(grid, (&input, &mut y)).unwrap();
+            assert_eq!(
+                y.to_vec().unwrap(),
+                (0..32).map(sum).collect::<Vec<_>>(),
+                "{stages} stages"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use tilewright::tune::{
-    GemmModel, Machine, Parameters, ProblemTimes, Ranking, Sweep, fit, is_held_out, rankings,
+    GemmModel, Parameters, ProblemTimes, Ranking, Sweep, fit, is_held_out, rankings,
 };
 
 use super::super::{Failure, print, read};
@@ -24,7 +24,7 @@ pub(super) fn run(file: &Path) -> Result<(), Failure> {
         .filter(|(index, _)| !is_held_out(*index))
         .map(|(_, group)| group.clone())
         .collect();
-    let machine = Machine::H200;
+    let machine = sweep.machine;
     let parameters = fit(machine, Parameters::H200, &for_fit);
     let mut text = format!(
         "{}\n{} configurations, {} problems, {} of them held out from the fit\n",

@@ -102,7 +102,7 @@ impl<'o, T: GemmElement, D: GemmElement + Number> Bench<'o, T, D> {
             bench,
             device,
             store,
-            sweep: Sweep::new(provenance.clone()),
+            sweep: Sweep::new(provenance.clone(), Machine::of(device)),
             report: Report { provenance, comparisons: Vec::new() },
             bar,
             failed: 0,

@@ -7,8 +7,8 @@ use tilewright::ir::{Number, bf16, f8e4m3, f8e5m2, f16};
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{
-    Comparison, GemmBench, GemmElement, GemmModel, Machine, Maker, Points, Provenance, Regime,
-    Report, Scatter,
+    Comparison, Entry, GemmBench, GemmElement, GemmModel, GemmSpace, Machine, Maker, Points,
+    Prediction, Provenance, Regime, Report, Scatter, Sweep,
 };
 
 use super::super::{Failure, print};
@@ -21,6 +21,9 @@ const CLASSES: [(&str, u32); 3] =
 
 /// The smallest and the largest size. Sizes are uniform in their logarithm.
 const SIZES: [f64; 2] = [16.0, 16384.0];
+
+/// The largest predicted time of a candidate of a sweep over the smallest.
+const WORTH: f64 = 1.4;
 
 /// A problem of a class.
 #[derive(Debug)]
@@ -70,8 +73,8 @@ pub(super) fn given(problems: &[GemmProblem]) -> Vec<Drawn> {
     problems.iter().map(|problem| Drawn { class: class(problem), problem: *problem }).collect()
 }
 
-/// The configurations that a program gets, the first one first.
-fn defaults(options: &Gemm, device: &Device, problem: &GemmProblem) -> Vec<GemmConfig> {
+/// The configurations that a program gets, the first one first. For a sweep half of the candidates are from those behind.
+fn candidates(options: &Gemm, device: &Device, problem: &GemmProblem) -> Vec<GemmConfig> {
     let target = if device.is_sim() { options.target } else { device.target() };
     let space = options.space(target);
     let wanted = GemmConfig {
@@ -82,8 +85,27 @@ fn defaults(options: &Gemm, device: &Device, problem: &GemmProblem) -> Vec<GemmC
         major_b: space.major_b,
         ..GemmConfig::sm90(space.input, [128, 128])
     };
-    let mut all = wanted.defaults(problem, &Machine::of(device));
-    all.truncate(options.candidates.unwrap_or(1) as usize);
+    let machine = Machine::of(device);
+    let mut all = wanted.defaults(problem, &machine);
+    let count = options.candidates.unwrap_or(if options.sweep.is_some() { 12 } else { 1 }) as usize;
+    if options.sweep.is_none() {
+        all.truncate(count);
+        return all;
+    }
+    all.truncate(count.div_ceil(2));
+    let ranked = GemmModel::of(machine).rank(
+        &GemmSpace::around(&wanted, problem, &machine),
+        problem,
+        regime(options, problem),
+    );
+    let bound = ranked.first().map_or(0.0, |(_, first)| WORTH * first.seconds);
+    let is_other = |(config, predicted): &(GemmConfig, Prediction)| {
+        predicted.seconds <= bound && !all.contains(config)
+    };
+    let others: Vec<GemmConfig> =
+        ranked.into_iter().filter(is_other).map(|(config, _)| config).collect();
+    let more = (count - all.len()).max(1);
+    all.extend(others.iter().step_by((others.len() / more).max(1)).take(more));
     all
 }
 
@@ -121,7 +143,7 @@ fn plan(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failure>
     let mut text = String::from("no GPU: plans and the model's times; nothing is measured\n");
     for Drawn { class, problem } in drawn {
         let [m, n, k] = [problem.m, problem.n, problem.k];
-        for config in defaults(options, device, problem) {
+        for config in candidates(options, device, problem) {
             let predicted = GemmModel::H200.predict(&config, problem, regime(options, problem));
             let seconds = predicted.seconds;
             let speed = problem.flops() as f64 / seconds / 1e12;
@@ -152,9 +174,10 @@ fn beside<T: GemmElement, D: GemmElement + Number>(
     provenance.cublas = bench.cublas_version().ok();
     print(&format!("{provenance}; {} to {}\n", space.input, space.output))?;
     let plans: Vec<Vec<GemmConfig>> =
-        drawn.iter().map(|drawn| defaults(options, device, &drawn.problem)).collect();
+        drawn.iter().map(|drawn| candidates(options, device, &drawn.problem)).collect();
     bench.tuner.prepare(&plans.concat(), &|| ());
     print("class            problem                  us  cuBLAS  ratio   best  kernel\n")?;
+    let mut sweep = Sweep::new(provenance.clone(), Machine::of(device));
     let mut report = Report { provenance, comparisons: Vec::new() };
     // Of each class the ratios of the first configuration, and of the best one.
     let mut ratios: [Vec<[f64; 2]>; 3] = Default::default();
@@ -175,6 +198,13 @@ fn beside<T: GemmElement, D: GemmElement + Number>(
                     points[*class].push([problem.flops() as f64, both[0]]);
                     line
                 });
+                let times = plan.iter().filter_map(|config| {
+                    let name = config.to_string();
+                    let is_its =
+                        |entry: &&Entry| entry.of == Maker::Tilewright && entry.name == name;
+                    Some((config, comparison.entries.iter().find(is_its)?.seconds()?))
+                });
+                sweep.add(comparison.sizes, regime, times);
                 report.comparisons.push(comparison);
                 let why: Vec<String> =
                     rejected.iter().map(|(name, why)| format!("{name} {why}")).collect();
@@ -193,6 +223,9 @@ fn beside<T: GemmElement, D: GemmElement + Number>(
     }
     if let Some(path) = &options.json {
         measure::write(path, serde_json::to_string(&report))?;
+    }
+    if let Some(path) = &options.sweep {
+        measure::write(path, serde_json::to_string(&sweep))?;
     }
     if let Some(path) = &options.svg {
         let note = report.provenance.to_string();

@@ -81,8 +81,8 @@ pub struct AttentionConfig {
     pub lazy: bool,
     /// The sequences have different lengths.
     pub varlen: bool,
-    /// The heads of queries whose rows share a tile: 1, or with `WarpSpecialized` all that share a head of keys, a divisor of
-    /// 64. Short queries fill a tile that way.
+    /// The heads of queries whose rows share a tile: 1, or all that share a head of keys, a divisor of 64. Short queries fill a
+    /// tile that way.
     pub packed_heads: u32,
 }
 
@@ -178,6 +178,8 @@ impl AttentionConfig {
         let schedule = AttentionSchedule::Multistage { warps };
         let forms = [[128, 64], [128, 32]].map(|tile| AttentionConfig { tile, schedule, ..config });
         let config = forms.into_iter().find(fits).unwrap_or(config);
+        let config =
+            AttentionConfig { packed_heads: problem.packed_heads(config.tile[0]), ..config };
         config.check()?;
         Ok(config)
     }
@@ -201,15 +203,16 @@ impl AttentionConfig {
     pub fn candidates(target: Target, problem: &AttentionProblem) -> Vec<Self> {
         let Ok(first) = Self::new(target, problem) else { return Vec::new() };
         let mut all = vec![first];
+        let shared = problem.heads.checked_div(problem.key_heads).unwrap_or(1);
+        let packed_heads = if first.packed_heads > 1 { 1 } else { shared };
+        let packed = AttentionConfig { packed_heads, ..first };
         if first.schedule == AttentionSchedule::WarpSpecialized {
             let with = |ordered| {
                 SoftmaxOverlap::ALL.map(|overlap| AttentionConfig { ordered, overlap, ..first })
             };
             all.extend([true, false].into_iter().flat_map(with));
             all.push(AttentionConfig { lazy: !first.lazy, ..first });
-            let shared = problem.heads.checked_div(problem.key_heads).unwrap_or(1);
-            let packed = if first.packed_heads > 1 { 1 } else { shared };
-            all.push(AttentionConfig { packed_heads: packed, ..first });
+            all.push(packed);
             let columns = (4..=16).map(|sixteens| 16 * sixteens);
             let tiles = columns.flat_map(|columns| [64, 128, 192].map(|rows| [rows, columns]));
             let mut tiles: Vec<[u32; 2]> = tiles.collect();
@@ -224,6 +227,7 @@ impl AttentionConfig {
                 }));
             }
         }
+        all.push(packed);
         if let Ok(base) = Self::sm80(target, problem) {
             for (warps, queries) in [(4, 32), (8, 16), (4, 16), (8, 32)] {
                 let schedule = AttentionSchedule::Multistage { warps };
@@ -342,6 +346,9 @@ impl AttentionConfig {
         if !(1..=8).contains(&self.stages) {
             return tile("the rings have 1 to 8 stages");
         }
+        if self.packed_heads == 0 || !ROWS.is_multiple_of(self.packed_heads) {
+            return tile("the heads that share it divide 64");
+        }
         let (needed, max) = match self.schedule {
             AttentionSchedule::WarpSpecialized => {
                 if value_dim > head_dim || swizzle_of(value_dim) < swizzle_of(head_dim) {
@@ -350,9 +357,6 @@ impl AttentionConfig {
                 }
                 if ![64, 128, 192].contains(&rows) {
                     return tile("it has 64, 128 or 192 queries");
-                }
-                if self.packed_heads == 0 || !ROWS.is_multiple_of(self.packed_heads) {
-                    return tile("the heads that share it divide 64");
                 }
                 (self.fragments(), self.registers()[1] - 24)
             }
@@ -365,9 +369,6 @@ impl AttentionConfig {
                 }
                 if ![16, 32].contains(&(rows / warps)) || !rows.is_multiple_of(16 * warps) {
                     return tile("it has 16 or 32 queries for each warp");
-                }
-                if self.packed_heads != 1 {
-                    return tile("no heads share it");
                 }
                 // A thread copies 16 bytes of each line of a dimension.
                 let shared_by = |dim| columns.is_multiple_of(self.threads() * 8 / swizzle_of(dim));

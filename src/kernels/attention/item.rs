@@ -1,7 +1,7 @@
 //! [`Item`]: a tile of queries and the keys that it sees, for the kernels of all schedules.
 
 use crate::ir::builder::{OnDevice, VectorElement};
-use crate::ir::{Body, GlobalMut, Val};
+use crate::ir::{Body, Val};
 use crate::tensor::{AccumulatorRows, HeadSections, RegisterTensor, Sequences, TiledMma};
 
 use super::config::AttentionConfig;
@@ -62,6 +62,17 @@ impl<'b> Item<'b> {
         Item { row, head, last, steps, queries, keys, lower, upper, starts }
     }
 
+    /// Returns the first head of queries and the head of keys in the sequence, and the sequence of a batch.
+    pub(super) fn heads<'a: 'b>(
+        &self,
+        config: &AttentionConfig,
+        args: &Params<OnDevice<'a>>,
+    ) -> [Val<'b, i32>; 3] {
+        let batch = self.head / args.heads;
+        let head = self.head - batch * args.heads;
+        [head * config.packed_heads, head / args.group, batch]
+    }
+
     /// Returns the place of a query in Q.
     pub(super) fn query(&self, query: Val<'b, i32>) -> Val<'b, i32> {
         self.starts.map_or(query, |[start, _]| query + start)
@@ -77,6 +88,44 @@ impl<'b> Item<'b> {
         match config.right {
             true => (query + self.upper + 1).min(self.keys),
             false => self.keys + 0,
+        }
+    }
+
+    /// Writes the LSE of the thread's rows, in the threads with the first column of a row.
+    pub(super) fn store_lse<'a: 'b>(
+        &self,
+        k: &mut Body<'b, '_>,
+        args: &Params<OnDevice<'a>>,
+        (own, column): (Own<'b>, Val<'b, i32>),
+        rows: &AccumulatorRows,
+        lse: impl IntoIterator<Item = Val<'b, f32>>,
+    ) {
+        for (offset, lse) in rows.row_offsets().iter().zip(lse) {
+            let row = own.query(*offset);
+            let at = own.head(*offset) * args.queries + self.query(row);
+            k.if_(column.eq(0) & row.lt(self.queries), |k| args.lse.store(k, at, lse));
+        }
+    }
+
+    /// Writes the thread's rows of an output, from `column` on, two elements at a time. `own` has the head in its sequence.
+    pub(super) fn store_rows<'a: 'b, T: VectorElement<2>>(
+        &self,
+        k: &mut Body<'b, '_>,
+        (to, batch): (&SequenceParams<T, OnDevice<'a>>, Val<'b, i32>),
+        (own, column): (Own<'b>, Val<'b, i32>),
+        (rows, output): (&AccumulatorRows, &RegisterTensor<'_, f32>),
+    ) {
+        for (number, offset) in rows.row_offsets().iter().enumerate() {
+            let row = own.query(*offset);
+            let at = place(to.strides, [self.query(row), own.head(*offset), batch]);
+            k.if_(row.lt(self.queries), |k| {
+                let to = to.o.offset(at + column.cvt::<i64>());
+                let values = rows.row(k, output, number);
+                for (pair, offset) in values.chunks(2).zip(rows.column_offsets().iter().step_by(2))
+                {
+                    to.store_vector(k, *offset, Val::pack([pair[0], pair[1]]).cvt::<T>());
+                }
+            });
         }
     }
 
@@ -113,23 +162,10 @@ impl<'b> Item<'b> {
     }
 }
 
-/// Writes rows of accumulators, two elements at a time. `to` gets the offset of a row and returns whether the row is written,
-/// and the address of the thread's first element in it.
-pub(super) fn store_rows<'b, T: VectorElement<2>>(
-    k: &mut Body<'b, '_>,
-    rows: &AccumulatorRows,
-    output: &RegisterTensor<'_, f32>,
-    to: impl Fn(u32) -> (Val<'b, bool>, Val<'b, GlobalMut<T>>),
-) {
-    for (number, offset) in rows.row_offsets().iter().enumerate() {
-        let (inside, to) = to(*offset);
-        k.if_(inside, |k| {
-            let values = rows.row(k, output, number);
-            for (pair, offset) in values.chunks(2).zip(rows.column_offsets().iter().step_by(2)) {
-                to.store_vector(k, *offset, Val::pack([pair[0], pair[1]]).cvt::<T>());
-            }
-        });
-    }
+/// Returns the place of `[position, head, sequence]` in a tensor with these strides.
+pub(super) fn place<'b>(strides: [Val<'b, i64>; 3], at: [Val<'b, i32>; 3]) -> Val<'b, i64> {
+    let [position, head, sequence] = at.map(|number| number.cvt::<i64>());
+    position * strides[0] + head * strides[1] + sequence * strides[2]
 }
 
 /// The rows of a thread in a tile: of one head, or of heads that share the tile.
@@ -138,6 +174,7 @@ pub(super) struct Own<'b> {
     pub(super) heads: u32,
     /// The first query of the tile, unless it is in the row.
     pub(super) first: Option<Val<'b, i32>>,
+    /// The first of the heads.
     pub(super) head: Val<'b, i32>,
     /// The first row of the thread.
     pub(super) row: Val<'b, i32>,
@@ -166,7 +203,7 @@ impl<'b> Own<'b> {
     pub(super) fn head(&self, offset: u32) -> Val<'b, i32> {
         match self.heads {
             1 => self.head,
-            heads => self.head * heads + (self.row + offset) % heads,
+            heads => self.head + (self.row + offset) % heads,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::tensor::{
 
 use super::config::AttentionConfig;
 use super::error::AttentionError;
-use super::item::{Item, store_rows};
+use super::item::{Item, Own, place};
 use super::plan::{AnyKernel, ByThreads, Operands, Params, SequenceParams, val_type};
 
 /// Alignment of swizzled tiles.
@@ -97,25 +97,23 @@ impl Plan {
         let AttentionConfig { head_dim, value_dim, tile: [rows, columns], .. } = *config;
         let (thread, block, zero) = (k.thread_idx().x, k.block_idx().x, k.constant(0));
         let item = Item::decode(k, config, args, config.varlen.then_some(to), block);
-        let batch = item.head / args.heads;
-        let head = item.head - batch * args.heads;
-        let place = |[position, of_head, of_batch]: [Val<'a, i64>; 3], head: Val<'a, i32>, at| {
-            let at: Val<'a, i32> = at;
-            let [at, head, batch] = [at, head, batch].map(|number| number.cvt::<i64>());
-            at * position + head * of_head + batch * of_batch
-        };
+        let [head, key_head, batch] = item.heads(config, args);
+        // Row `r` of a tile is query `r / heads` of head `r % heads` in the tile.
+        let heads = config.packed_heads;
         // The parts of a thread in the copies, and in the loads of operands.
         let [strides_q, strides_k, strides_v] = operands.strides;
-        let (first, key_head) = (item.key(zero), head / args.group);
-        let q = operands.q.offset(place(strides_q, head, item.query(zero)));
-        let keys = operands.k.offset(place(strides_k, key_head, first));
-        let values = operands.v.offset(place(strides_v, key_head, first));
+        let first = item.key(zero);
+        let q = operands.q.offset(place(strides_q, [item.query(zero), head, batch]));
+        let keys = operands.k.offset(place(strides_k, [first, key_head, batch]));
+        let values = operands.v.offset(place(strides_v, [first, key_head, batch]));
         let [sq, sk, sv] = [0, 1, 2].map(|operand| {
             SharedTensor::<T>::shared_aligned(k, self.rings[operand].clone(), ALIGN)
         });
         let (dim, value) = (k.value::<i32>(head_dim), k.value::<i32>(value_dim));
         let [of_q, of_k, of_v] = &self.tiles;
-        let copy_q = of_q.slice(k, q, strides_q[0], item.row, [item.queries, dim], &sq);
+        let row_q = |row| place(strides_q, [row / heads, row % heads, zero]);
+        let limits = [item.queries * heads, dim];
+        let copy_q = of_q.slice_rows(k, q, row_q, item.row * heads, limits, &sq);
         let copy_k = of_k.slice(k, keys, strides_k[0], zero, [dim, item.keys], &sk);
         let copy_v = of_v.slice(k, values, strides_v[0], zero, [value, item.keys], &sv);
         let [load_q, load_k, load_v] = &self.loads;
@@ -155,7 +153,7 @@ impl Plan {
             }
             let column = (item.last - step) * columns;
             let of = (mma, &self.score_rows, thread);
-            item.mask(k, config, args, of, &scores, (item.row, rows, column));
+            item.mask(k, config, args, of, &scores, (item.row, config.queries_of_tile(), column));
             for (n, state) in softmax.iter_mut().enumerate() {
                 let [of_scores, of_output] =
                     [&self.score_rows, &self.output_rows].map(|rows| rows.part([2 * n, 2 * n + 2]));
@@ -185,23 +183,16 @@ impl Plan {
             (softmax, pipe.next(state))
         });
         let [row, column] = self.output_rows.origin(k, mma, thread);
-        let row = item.row + row;
+        let own = Own { heads, first: Some(item.row), head: item.head * heads, row }.joined();
         for (n, softmax) in softmax.into_iter().enumerate() {
             let [of_scores, of_output] =
                 [&self.score_rows, &self.output_rows].map(|rows| rows.part([2 * n, 2 * n + 2]));
             let [inverse, lse] = softmax.finish(k, &of_scores, args.scale);
             OnlineSoftmax::rescale(k, &of_output, &output, inverse);
-            for (offset, lse) in of_output.row_offsets().iter().zip(lse) {
-                let row = row + *offset;
-                let at = item.head * args.queries + item.query(row);
-                k.if_(column.eq(0) & row.lt(item.queries), |k| args.lse.store(k, at, lse));
-            }
+            item.store_lse(k, args, (own, column), &of_output, lse);
         }
-        store_rows(k, &self.output_rows, &output, |offset| {
-            let row = row + offset;
-            let at = place(to.strides, head, item.query(row)) + column.cvt::<i64>();
-            (row.lt(item.queries), to.o.offset(at))
-        });
+        let own = Own { head, ..own };
+        item.store_rows(k, (to, batch), (own, column), (&self.output_rows, &output));
     }
 }
 

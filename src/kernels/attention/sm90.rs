@@ -4,18 +4,19 @@
 //! queries. `S = Q Kᵀ` reads both operands from shared memory, `O += P V` reads P from registers. The scores of a step are
 //! multiplied while the powers of the step before are multiplied with V, and both run under the softmax of another group.
 
-use crate::ir::builder::{OnDevice, VectorElement};
+use crate::ir::builder::{IntoVal, VectorElement};
 use crate::ir::op::BulkWait;
 use crate::ir::{Body, NamedBarrier, TensorMapMut, Val, range};
 use crate::layout::{shape, tiler};
 use crate::tensor::{
     OnlineSoftmax, OrderedBarrier, PipelineState, RegisterTensor, SharedTensor, SmemOperand,
-    TmaPipeline, TmaStorePipeline, WarpRole, WorkCounter, WorkNumbers, WorkScheduler, warp_roles,
+    TiledMma, TmaPipeline, TmaStorePipeline, WarpRole, WgmmaOperand, WorkCounter, WorkNumbers,
+    WorkScheduler, warp_roles,
 };
 
 use super::config::{GROUP, ROWS, SoftmaxOverlap};
-use super::item::{Item, Own, store_rows};
-use super::plan::{Args, Output, Params, Plan, SequenceParams};
+use super::item::{Item, Own};
+use super::plan::{Args, Output, Params, Plan};
 
 /// Alignment of swizzled tiles.
 const ALIGN: u32 = 1024;
@@ -66,48 +67,34 @@ struct Shared<'p, 'a, 'b, T: VectorElement<2>> {
 
 impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
     /// The work items, which the producer draws.
-    fn work<'c>(&self) -> WorkCounter<'c>
-    where
-        'b: 'c,
-    {
+    fn work(&self) -> WorkCounter<'b> {
         let Params { taken, row_tiles, all_heads, .. } = self.args.params;
         WorkCounter::new(taken, row_tiles * all_heads)
     }
 
     /// The tile of Q of a consumer group in the ring.
-    fn query<'c>(&self, state: PipelineState<'c>, group: Val<'c, i32>) -> Val<'c, i32> {
+    fn query(&self, state: PipelineState<'b>, group: Val<'b, i32>) -> Val<'b, i32> {
         state.stage * self.plan.config.groups() + group
     }
 
     /// The tile of a slot of Q or O in the ring, as its tensor copy has it: heads may share it.
-    fn packed<'c>(
+    fn packed(
         &self,
-        k: &Body<'c, '_>,
-        tile: SharedTensor<'c, T>,
+        k: &Body<'b, '_>,
+        tile: SharedTensor<'b, T>,
         which: usize,
-    ) -> SharedTensor<'c, T> {
+    ) -> SharedTensor<'b, T> {
         let packed = self.plan.packed.as_ref().map(|packed| &packed[which]);
         packed.map_or_else(|| tile.clone(), |packed| tile.composition(k, packed))
     }
 
-    fn item<'c>(&self, k: &mut Body<'c, '_>, number: Val<'c, i32>) -> Item<'c>
-    where
-        'b: 'c,
-    {
+    fn item(&self, k: &mut Body<'b, '_>, number: Val<'b, i32>) -> Item<'b> {
         let Args { output, params, .. } = self.args;
         let sequences = match output {
             Output::Map(_) => None,
             Output::Sequences(of) => Some(of),
         };
         Item::decode(k, &self.plan.config, params, sequences, number)
-    }
-
-    /// The head of queries of a head of an item: the first of the heads that share a tile.
-    fn first_head<'c>(&self, head: Val<'c, i32>) -> Val<'c, i32> {
-        match self.plan.config.packed_heads {
-            1 => head,
-            heads => head * heads,
-        }
     }
 
     /// Fetches tiles, in the order in which the consumers use them.
@@ -125,9 +112,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
                 let (number, q_state, k_state, v_state) = carried;
                 let next = self.work().next(k, number);
                 let item = self.item(k, number);
-                let batch = item.head / args.heads;
-                let head = item.head - batch * args.heads;
-                let key_head = head / args.group;
+                let [head, key_head, batch] = item.heads(config, args);
                 // The tile of Q may still be the way out of the item before; K does not wait for it.
                 let full = k_pipe.acquire(k, k_state);
                 let to = sk.slice(k, (.., .., k_state.stage));
@@ -138,7 +123,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
                     let to = sq.slice(k, (.., .., self.query(q_state, k.constant(group as i32))));
                     let to = self.packed(k, to, 0);
                     let at = item.query(item.row + group * config.queries_of_group());
-                    q.copy.load(k, inputs.q, (at, 0, self.first_head(head), batch), &to, full);
+                    q.copy.load(k, inputs.q, (at, 0, head, batch), &to, full);
                 }
                 let states = (k_state.next(), v_state);
                 let (k_state, v_state) =
@@ -181,13 +166,6 @@ struct Ending<'b> {
     states: [PipelineState<'b>; 2],
 }
 
-/// The registers of a consumer: scores, powers as the operand A, and the output.
-struct Fragments<'b> {
-    scores: RegisterTensor<'b, f32>,
-    powers: RegisterTensor<'b, u32>,
-    output: RegisterTensor<'b, f32>,
-}
-
 impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     fn consume(&self, k: &mut Body<'b, '_>) {
         let Shared { plan, args: Args { params: args, .. }, tiles: [sq, sk, sv], pipes, numbers } =
@@ -199,13 +177,11 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         let keys = SmemOperand::new(k, &scores.partition_b(k, sk));
         let values = SmemOperand::new(k, &output.partition_b(k, sv));
         let [_, columns] = plan.config.tile;
-        let fragments = Fragments {
-            scores: scores.fragment_c(k, shape!(ROWS, columns)),
-            powers: plan.powers.fragment(k, &plan.output),
-            output: output.fragment_c(k, shape!(ROWS, plan.config.value_dim)),
-        };
-        let Fragments { scores: s, powers: p, output: o } = &fragments;
-        let operands = [&q, &keys, &values];
+        // Scores, powers as the operand A, and the output.
+        let s = &scores.fragment_c(k, shape!(ROWS, columns));
+        let p = &plan.powers.fragment(k, &plan.output);
+        let o = &output.fragment_c(k, shape!(ROWS, plan.config.value_dim));
+        let operands = [&q, &keys];
         let (leader, lane) = (self.thread.eq(0), self.thread % 32);
         let parity = match self.order {
             Some(order) => order.start(self.group),
@@ -244,12 +220,10 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                 |k, step, (softmax, k_state, v_state, parity)| {
                     k_pipe.wait(k, k_state);
                     self.order.inspect(|order| order.wait(k, self.group, parity));
-                    k.wgmma_fence();
-                    plan.scores.gemm_async(k, s, &q, &keys.stage(k, k_state.stage), false);
-                    k.wgmma_commit_group();
+                    multiply(k, &plan.scores, s, (&q, &keys), k_state, false);
                     self.order.inspect(|order| order.arrive(k, self.group, lane.eq(0)));
                     v_pipe.wait(k, v_state);
-                    self.add_output(k, &fragments, &values, v_state, step.gt(1));
+                    multiply(k, &plan.output, o, (p, &values), v_state, step.gt(1));
                     k.wgmma_wait_group(1);
                     k.if_(leader, |k| k_pipe.release(k, k_state));
                     self.mask(k, s, item, item.last - step);
@@ -283,7 +257,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
             if ahead {
                 // `ptxas` serialises products that are in flight where paths part, so each path has the last one.
                 k.if_(!self.shared.work().is_item(next), |k| {
-                    self.add_output(k, &fragments, &values, v_state, has_steps);
+                    multiply(k, &plan.output, o, (p, &values), v_state, has_steps);
                     k.wgmma_wait_group(0);
                     self.end(k, o, end);
                     // Shared memory stays until the copies have read it.
@@ -291,7 +265,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                     items.break_(k, ())
                 });
             }
-            self.add_output(k, &fragments, &values, v_state, has_steps);
+            multiply(k, &plan.output, o, (p, &values), v_state, has_steps);
             if ahead {
                 self.first_scores(k, operands, s, [q_state.next(), k_state]);
             }
@@ -302,50 +276,27 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Starts the product of the queries of an item with its first tile of keys.
-    fn first_scores<'c>(
+    fn first_scores(
         &self,
-        k: &mut Body<'c, '_>,
-        [q, keys, _]: [&SmemOperand<'c>; 3],
-        scores: &RegisterTensor<'c, f32>,
-        [q_state, k_state]: [PipelineState<'c>; 2],
-    ) where
-        'b: 'c,
-    {
+        k: &mut Body<'b, '_>,
+        [q, keys]: [&SmemOperand<'b>; 2],
+        scores: &RegisterTensor<'b, f32>,
+        [q_state, k_state]: [PipelineState<'b>; 2],
+    ) {
         let Shared { plan, pipes: [q_pipe, k_pipe, _], .. } = self.shared;
         q_pipe.wait(k, q_state);
         k_pipe.wait(k, k_state);
-        k.wgmma_fence();
         let q = q.stage(k, self.shared.query(q_state, self.group));
-        plan.scores.gemm_async(k, scores, &q, &keys.stage(k, k_state.stage), false);
-        k.wgmma_commit_group();
-    }
-
-    /// Starts the product of powers and a tile of values, which is added to the output or becomes it.
-    fn add_output<'c>(
-        &self,
-        k: &mut Body<'c, '_>,
-        Fragments { powers, output, .. }: &Fragments<'c>,
-        values: &SmemOperand<'c>,
-        state: PipelineState<'c>,
-        adds: Val<'c, bool>,
-    ) where
-        'b: 'c,
-    {
-        k.wgmma_fence();
-        let values = values.stage(k, state.stage);
-        self.shared.plan.output.gemm_async(k, output, powers, &values, adds);
-        k.wgmma_commit_group();
+        multiply(k, &plan.scores, scores, (&q, keys), k_state, false);
     }
 
     /// Ends an item, whose last product is complete.
-    fn end<'c>(
+    fn end(
         &self,
-        k: &mut Body<'c, '_>,
-        output: &RegisterTensor<'c, f32>,
-        Ending { item, ends: [inverse, lse], states: [q_state, v_state] }: Ending<'c>,
-    ) where
-        'b: 'c,
-    {
+        k: &mut Body<'b, '_>,
+        output: &RegisterTensor<'b, f32>,
+        Ending { item, ends: [inverse, lse], states: [q_state, v_state] }: Ending<'b>,
+    ) {
         let Shared { plan, pipes: [.., v_pipe], .. } = self.shared;
         let leader = self.thread.eq(0);
         k.if_(leader, |k| v_pipe.release(k, v_state));
@@ -357,24 +308,19 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Releases the tile of Q of an item, in the leader, when its copies have read the output in it.
-    fn release_queries<'c>(&self, k: &mut Body<'c, '_>, state: PipelineState<'c>)
-    where
-        'b: 'c,
-    {
+    fn release_queries(&self, k: &mut Body<'b, '_>, state: PipelineState<'b>) {
         k.cp_async_bulk_wait_group(0, BulkWait::Read);
         self.shared.pipes[0].release(k, state);
     }
 
     /// Masks the scores of a tile of keys, if the mask cuts it.
-    fn mask<'c>(
+    fn mask(
         &self,
-        k: &mut Body<'c, '_>,
-        scores: &RegisterTensor<'c, f32>,
-        item: Item<'c>,
-        tile: Val<'c, i32>,
-    ) where
-        'b: 'c,
-    {
+        k: &mut Body<'b, '_>,
+        scores: &RegisterTensor<'b, f32>,
+        item: Item<'b>,
+        tile: Val<'b, i32>,
+    ) {
         let Plan { config, scores: mma, score_rows: rows, .. } = self.shared.plan;
         let (queries, params) = (config.queries_of_group(), &self.shared.args.params);
         let first = item.row + self.group * queries;
@@ -383,66 +329,40 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Writes the output and the LSE of the group's queries.
-    fn store<'c>(
+    fn store(
         &self,
-        k: &mut Body<'c, '_>,
-        item: Item<'c>,
-        state: PipelineState<'c>,
-        output: &RegisterTensor<'c, f32>,
-        lse: [Val<'c, f32>; 2],
-    ) where
-        'b: 'c,
-    {
+        k: &mut Body<'b, '_>,
+        item: Item<'b>,
+        state: PipelineState<'b>,
+        output: &RegisterTensor<'b, f32>,
+        lse: [Val<'b, f32>; 2],
+    ) {
         let Shared { plan, args: Args { output: to, params: args, .. }, .. } = self.shared;
         let (heads, queries) = (plan.config.packed_heads, plan.config.queries_of_group());
         let first = item.row + self.group * queries;
         let [own_row, own_column] = plan.output_rows.origin(k, &plan.output, self.thread);
-        let own = Own { heads, first: Some(first), head: item.head, row: own_row };
-        for (offset, lse) in plan.output_rows.row_offsets().iter().zip(lse) {
-            let (row, head) = (own.query(*offset), own.head(*offset));
-            let mine = own_column.eq(0) & row.lt(item.queries);
-            k.if_(mine, |k| args.lse.store(k, head * args.queries + item.query(row), lse));
-        }
+        let own = Own { heads, first: Some(first), head: item.head * heads, row: own_row };
+        item.store_lse(k, args, (own, own_column), &plan.output_rows, lse);
         match to {
             Output::Map(map) => self.store_tile(k, *map, item, (first, state), output),
             Output::Sequences(to) => {
-                self.store_rows(k, to, item, (own, own_column), output);
+                let to = (to, k.constant(0));
+                item.store_rows(k, to, (own, own_column), (&plan.output_rows, output));
                 // All threads have read the number of the next item before the tile of Q is released.
                 self.barrier.sync(k);
             }
         }
     }
 
-    /// Writes the rows of a tile that a sequence has.
-    fn store_rows<'c>(
-        &self,
-        k: &mut Body<'c, '_>,
-        to: &SequenceParams<T, OnDevice<'a>>,
-        item: Item<'c>,
-        (own, column): (Own<'c>, Val<'c, i32>),
-        output: &RegisterTensor<'_, f32>,
-    ) where
-        'b: 'c,
-    {
-        store_rows(k, &self.shared.plan.output_rows, output, |offset| {
-            let (row, head) = (own.query(offset), own.head(offset));
-            let [position, of_head, _] = to.strides;
-            let at = item.query(row).cvt::<i64>() * position + head.cvt::<i64>() * of_head;
-            (row.lt(item.queries), to.o.offset(at + column.cvt::<i64>()))
-        });
-    }
-
     /// Writes a tile through the tile of Q, by tensor copies.
-    fn store_tile<'c>(
+    fn store_tile(
         &self,
-        k: &mut Body<'c, '_>,
+        k: &mut Body<'b, '_>,
         map: Val<'a, TensorMapMut<T, 4>>,
-        item: Item<'c>,
-        (first, state): (Val<'c, i32>, PipelineState<'c>),
+        item: Item<'b>,
+        (first, state): (Val<'b, i32>, PipelineState<'b>),
         output: &RegisterTensor<'_, f32>,
-    ) where
-        'b: 'c,
-    {
+    ) {
         let Shared { plan, args: Args { params: args, .. }, tiles: [sq, ..], .. } = self.shared;
         let (dim, thread) = (plan.config.value_dim, self.thread);
         let rounded = plan.output.slice(0).fragment_c::<T>(k, shape!(ROWS, dim));
@@ -452,8 +372,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
             let values = Val::pack(two.map(|register| from.get(k, register))).cvt::<T>().lanes();
             two.into_iter().zip(values).for_each(|(register, value)| to.set(k, register, value));
         }
-        let batch = item.head / args.heads;
-        let head = item.head - batch * args.heads;
+        let [head, _, batch] = item.heads(&plan.config, args);
         let tile = sq
             .slice(k, (.., .., self.shared.query(state, self.group)))
             .composition(k, &tiler!(ROWS, dim));
@@ -461,8 +380,21 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         let thr = plan.o_store.slice(thread);
         pipe.acquire(k);
         thr.copy(k, &thr.retile_s(k, &rounded), &thr.partition_d(k, &tile));
-        let (at, head) = (item.query(first), self.shared.first_head(head));
-        let tile = self.shared.packed(k, tile, 1);
+        let (at, tile) = (item.query(first), self.shared.packed(k, tile, 1));
         pipe.commit(k, |k| plan.o_copy.store(k, map, &tile, (at, 0, head, batch)));
     }
+}
+
+/// Starts the product of `a` and a stage of `b`, which is added to `acc` or becomes it: a group of its own.
+fn multiply<'b>(
+    k: &Body<'b, '_>,
+    mma: &TiledMma,
+    acc: &RegisterTensor<'b, f32>,
+    (a, b): (&impl WgmmaOperand<'b>, &SmemOperand<'b>),
+    state: PipelineState<'b>,
+    adds: impl IntoVal<'b, bool>,
+) {
+    k.wgmma_fence();
+    mma.gemm_async(k, acc, a, &b.stage(k, state.stage), adds);
+    k.wgmma_commit_group();
 }

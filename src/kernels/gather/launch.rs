@@ -1,8 +1,9 @@
 //! [`RowGatherFunction`]: a gather or scatter of rows on a device.
 
 use crate::ir::builder::Converted;
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
+use crate::runtime::{Buffer, Function, Grid, LaunchOptions};
 
+use super::super::loadable::loadable;
 use super::super::rows::{RowError, RowProblem, check_aligned, check_len};
 use super::{GatherSide, Params, RowGather, RowGatherConfig};
 
@@ -13,35 +14,14 @@ pub struct RowGatherFunction<T> {
     function: Function<Params<T>>,
 }
 
-impl<T: Converted> RowGather<T> {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::load`].
-    pub fn load(&self, device: &Device) -> Result<RowGatherFunction<T>, RowError> {
-        self.load_with(LoadOptions::default(), device)
-    }
-
-    /// As [`load`](RowGather::load), with options.
-    ///
-    /// # Errors
-    /// Those of [`Device::load_with`].
-    pub fn load_with(
-        &self,
-        options: LoadOptions<'_>,
-        device: &Device,
-    ) -> Result<RowGatherFunction<T>, RowError> {
-        let function = device.load_with(options, &self.kernel)?;
-        Ok(RowGatherFunction { config: self.config, function })
+loadable! {
+    impl[T: Converted] RowGather<T>: RowGatherConfig => RowGatherFunction<T>, RowError;
+    (config, function, _) {
+        Ok(RowGatherFunction { config, function })
     }
 }
 
 impl<T: Converted> RowGatherFunction<T> {
-    /// Returns what the driver's compiler wrote.
-    pub fn compiler_log(&self) -> &str {
-        self.function.compiler_log()
-    }
-
     /// Starts the kernel, on the stream for all work that names none: for `problem.rows` numbers of `index`, each below
     /// `limit`, the rows of the numbered side. No elements are no work.
     ///

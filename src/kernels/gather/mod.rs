@@ -4,10 +4,9 @@ mod launch;
 
 use std::fmt;
 
-use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val, range};
+use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, Target, Val, range};
 use crate::tensor::RowAccess;
 
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
@@ -113,21 +112,6 @@ impl<T: Converted> RowGather<T> {
         config.rows.check_copy()?;
         RowConfig::check_element("the input", T::SCALAR, true)?;
         Ok(RowGather { config, kernel: build(&config)? })
-    }
-
-    /// The configuration.
-    pub fn config(&self) -> &RowGatherConfig {
-        &self.config
-    }
-
-    /// The kernel as IR.
-    pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
-    }
-
-    /// The kernel as PTX.
-    pub fn ptx(&self) -> Ptx {
-        self.kernel.ptx()
     }
 }
 

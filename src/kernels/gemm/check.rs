@@ -97,9 +97,9 @@ impl GemmConfig {
                 let sides = [32, 64, 128, 256];
                 let rule = "32, 64, 128 or 256";
                 tile('N', n, sides.contains(&n), rule)?;
-                // A warp has 32 x 64 or 64 x 32 elements.
-                let whole = sides.contains(&m) && (m >= 64 || n >= 64);
-                tile('M', m, whole, "32, 64, 128 or 256, not 32 beside an N of 32")?;
+                // A warp has 16 x 64, 32 x 64 or 64 x 32 elements.
+                let whole = (m == 16 || sides.contains(&m)) && (m >= 64 || n >= 64);
+                tile('M', m, whole, "16, 32, 64, 128 or 256, at least 64 beside an N of 32")?;
                 // Each thread copies the same number of elements.
                 let threads = self.threads().max(1);
                 let whole = |side: u32| (side * k).is_multiple_of(threads);

@@ -13,7 +13,7 @@ use super::types::accumulator_of;
 /// The division of work among the threads of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Schedule {
-    /// Plain FMAs of `f32`, each thread 8 x 8 or 16 x 8 accumulators, tiles fetched some steps ahead by `cp.async`. Every
+    /// Plain FMAs of `f32`, each thread 4 x 8, 8 x 8 or 16 x 8 accumulators, tiles fetched some steps ahead by `cp.async`. Every
     /// target.
     Simt,
     /// `mma.sync`, tiles fetched some steps ahead by `cp.async`. Every target.
@@ -381,6 +381,12 @@ impl GemmConfig {
         if matches!(self.load, LoadForm::Threads) { GROUP } else { 0 }
     }
 
+    /// Returns whether blocks draw the numbers of their tiles: those of groups differ in cost, because the last one of a group has few
+    /// rows. Warp groups with tiles of their own go through fixed numbers.
+    pub(super) const fn draws_tiles(&self) -> bool {
+        self.grouped && !self.is_pingpong()
+    }
+
     /// Returns whether each consumer has tiles of its own.
     pub(super) const fn is_pingpong(&self) -> bool {
         matches!(self.schedule, Schedule::Pingpong)
@@ -432,7 +438,11 @@ impl GemmConfig {
 
     /// Rows and columns of a tile that one thread of the kernel without tensor cores multiplies.
     pub const fn thread_tile(&self) -> [u32; 2] {
-        if self.tile[0].saturating_mul(self.tile[1]) >= 128 * 256 { [16, 8] } else { [8, 8] }
+        match self.tile[0] {
+            0..32 => [4, 8],
+            m if m.saturating_mul(self.tile[1]) >= 128 * 256 => [16, 8],
+            _ => [8, 8],
+        }
     }
 
     /// Threads of a block.
@@ -492,10 +502,15 @@ impl GemmConfig {
 
     /// The default order of tiles: a swizzle of up to 2048 rows and 16 tiles, so that the tiles in flight cover about as
     /// many rows as columns of D, which reads least. Takes the largest such width that divides the number of row tiles,
-    /// so that the last group is full. Takes the largest width of all where that divisor is less than half of it.
+    /// so that the last group is full. Takes the largest width of all where that divisor is less than half of it, and for groups of
+    /// rows, whose numbers of row tiles differ: the row tiles of a group then read the same columns of B at a time.
     pub fn usual_raster(&self, problem: &GemmProblem) -> Raster {
         let [row_tiles, _, _] = self.tiles(problem);
-        let max = (2048 / self.tile[0].max(1)).clamp(1, 16).min(row_tiles.max(1));
+        let max = (2048 / self.tile[0].max(1)).clamp(1, 16);
+        if self.grouped {
+            return Raster::Swizzle { width: max };
+        }
+        let max = max.min(row_tiles.max(1));
         let rows = (1..=max).rev().find(|rows| row_tiles.is_multiple_of(*rows)).unwrap_or(1);
         Raster::Swizzle { width: if 2 * rows >= max { rows } else { max } }
     }
@@ -634,7 +649,9 @@ impl GemmConfig {
                 let slot = 64 * self.store_line_bytes(columns) as u64;
                 // Barriers: full and empty of each stage, and the ordered barrier of two groups.
                 let ordered = if self.is_pingpong() { 2 } else { 0 };
-                stages.saturating_add(slots * slot + 8 * (2 * self.stages as u64 + ordered))
+                // The barriers of two numbers of tiles, and the numbers.
+                let drawn = if self.draws_tiles() { 5 } else { 0 };
+                stages.saturating_add(slots * slot + 8 * (2 * self.stages as u64 + ordered + drawn))
             }
         }
     }

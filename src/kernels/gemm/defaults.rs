@@ -32,8 +32,15 @@ const PARTS: u32 = 116;
 
 /// Tiles of the kernel without tensor cores, and the maximum number of stages. Where few warps share an SM, a long step
 /// along K waits for its instructions.
-const SIMT: [([u32; 3], u32); 4] =
-    [([128, 256, 32], 3), ([128, 128, 32], 3), ([128, 64, 16], 3), ([64, 64, 16], 4)];
+const SIMT: [([u32; 3], u32); 6] = [
+    ([128, 256, 32], 3),
+    ([128, 128, 32], 3),
+    ([128, 64, 16], 3),
+    ([64, 64, 16], 4),
+    // The fewest products beside the loads of B, for few rows.
+    ([32, 256, 16], 4),
+    ([16, 256, 16], 4),
+];
 
 /// The clusters.
 const CLUSTERS: [[u32; 2]; 6] = [[1, 1], [2, 1], [4, 1], [1, 2], [1, 4], [2, 2]];

@@ -6,6 +6,7 @@ use crate::ir::{Body, GlobalMut, Registers, Val, Vector};
 use crate::tensor::{Tile, packed};
 
 use super::epilogue::EpilogueRef;
+use super::fragment::FirstElement;
 
 /// A row of a thread, relative to its first one, with its registers and their columns.
 type Row = (i32, Vec<(u32, i32)>);
@@ -50,6 +51,13 @@ impl<'b, D: Converted> DirectStore<'b, D> {
         DirectStore { max: 16 / D::SCALAR.size_bytes(), ..self }
     }
 
+    /// The place in D of the first accumulator of a thread, at a coordinate of the tile.
+    pub(super) fn first(&self, k: &Body<'b, '_>, first: &DeviceCoord<'b>) -> FirstElement<'b> {
+        let [row, column] = entries(k, first);
+        let column = if self.sums > 1 { column / self.sums } else { column };
+        ([self.origin[0] + row, self.origin[1] + column, self.batch], [None; 2])
+    }
+
     /// Stores the accumulators of a thread. `first` is the coordinate of the first one in the tile, `offsets` are the
     /// offsets of all from it. Stores `v` adjacent columns as one vector where D's base and row pitch are multiples of `v`
     /// elements; the first column must be a multiple of `v`.
@@ -61,9 +69,7 @@ impl<'b, D: Converted> DirectStore<'b, D> {
         offsets: &[[i32; 2]],
         epilogue: EpilogueRef<'_, 'a, S>,
     ) {
-        let [row, column] = entries(k, first);
-        let column = if self.sums > 1 { column / self.sums } else { column };
-        let (row, column) = (self.origin[0] + row, self.origin[1] + column);
+        let ([row, column, _], _) = self.first(k, first);
         let mut rows: Vec<Row> = Vec::new();
         for (register, [down, right]) in (0..).zip(offsets) {
             match rows.iter_mut().find(|(row, _)| row == down) {

@@ -5,12 +5,15 @@ use std::marker::PhantomData;
 use crate::ir::builder::{
     Context, Float, OnDevice, ParamList, ParamSource, ParamValues, Parameter,
 };
-use crate::ir::types::{Rounding, Scalar};
+use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, Number, Registers, Val};
 use crate::runtime::{ArgList, Argument};
-use crate::tensor::AccumulatorMap;
+use crate::tensor::{AccumulatorMap, Tile};
 
 use super::config::{Activation, Bias, Epilogue, GemmConfig};
+use super::fragment::{FirstElement, Fragment};
+use super::terms::Terms;
+use super::types::Numbers;
 
 /// The parameters of an epilogue in the signature of a kernel.
 pub trait EpilogueParameter: Parameter + Argument {}
@@ -56,7 +59,9 @@ pub(super) trait EpilogueForm<S: Float> {
     const SUFFIX: &'static str;
 
     /// The registers that a thread keeps for all its tiles.
-    const KEPT: u32 = 0;
+    fn kept(&self) -> u32 {
+        0
+    }
 
     /// The epilogue in a kernel body, with its registers, the values of its parameters, and the rows and columns of D.
     fn map<'a>(
@@ -68,11 +73,12 @@ pub(super) trait EpilogueForm<S: Float> {
 }
 
 /// Declares the registers of an epilogue, with zeros.
-pub(super) fn kept<'a, S: Float, F: EpilogueForm<S>>(
+pub(super) fn kept<'a, S: Float>(
     k: &Body<'a, '_>,
+    form: &impl EpilogueForm<S>,
 ) -> Option<Registers<'a, u32>> {
-    (F::KEPT > 0).then(|| {
-        let kept = k.registers(F::KEPT);
+    (form.kept() > 0).then(|| {
+        let kept = k.registers(form.kept());
         kept.fill(k, 0);
         kept
     })
@@ -96,6 +102,11 @@ pub(super) trait EpilogueMap<'a, S: Float> {
     where
         'a: 'b;
 
+    /// The reduction of an epilogue that has one.
+    fn terms(&self) -> Option<&dyn Terms<'a, S>> {
+        None
+    }
+
     /// Ends the epilogue, once in each thread that has applied it. Whole warps do it together.
     fn finish<'b>(&self, _: &mut Body<'b, '_>)
     where
@@ -110,9 +121,14 @@ pub(super) trait EpilogueMap<'a, S: Float> {
 /// numbers: a sum is converted for them, and the result to D. Without operations, integers are never rounded.
 pub(super) struct EpilogueRef<'p, 'a, S> {
     map: &'p dyn EpilogueMap<'a, S>,
-    /// The types of sums and of D.
-    acc: Scalar,
-    d: Scalar,
+    numbers: Numbers,
+    config: &'p GemmConfig,
+    /// The offsets of the accumulators of a thread in a tile.
+    offsets: &'p [[i32; 2]],
+    /// The rows and columns of D, and the number of matrices.
+    extents: [Val<'a, i32>; 3],
+    /// The accumulators are elements of D already.
+    is_applied: bool,
 }
 
 impl<S> Clone for EpilogueRef<'_, '_, S> {
@@ -124,8 +140,14 @@ impl<S> Clone for EpilogueRef<'_, '_, S> {
 impl<S> Copy for EpilogueRef<'_, '_, S> {}
 
 impl<'p, 'a, S: Float> EpilogueRef<'p, 'a, S> {
-    pub(super) fn new(config: &GemmConfig, map: &'p dyn EpilogueMap<'a, S>) -> Self {
-        EpilogueRef { map, acc: config.acc, d: config.d }
+    pub(super) fn new(
+        (config, offsets): (&'p GemmConfig, &'p [[i32; 2]]),
+        ([rows, columns], matrices): ([Val<'a, i32>; 2], Val<'a, i32>),
+        map: &'p dyn EpilogueMap<'a, S>,
+    ) -> Self {
+        let extents = [rows, columns, matrices];
+        let numbers = Numbers { acc: config.acc, d: config.d };
+        EpilogueRef { map, numbers, config, offsets, extents, is_applied: false }
     }
 
     /// As [`EpilogueMap::finish`].
@@ -136,9 +158,30 @@ impl<'p, 'a, S: Float> EpilogueRef<'p, 'a, S> {
         self.map.finish(k);
     }
 
+    /// Applies an epilogue with a reduction to the accumulators of a thread of a tile, in place, and reduces its terms. Returns
+    /// the epilogue that is left for the store. `first` makes the place of the first accumulator. All threads of a warp do it together.
+    pub(super) fn reduce<'b, R: Float>(
+        self,
+        k: &mut Body<'b, '_>,
+        accumulators: &Registers<'b, R>,
+        tile: Tile<'b>,
+        first: impl FnOnce(&mut Body<'b, '_>) -> FirstElement<'b>,
+    ) -> Self
+    where
+        'a: 'b,
+    {
+        let Some(terms) = self.map.terms() else { return self };
+        let first = first(k);
+        let fragment = Fragment::new(k, (self.config, self.offsets), tile, first, self.extents);
+        fragment.reduce(k, accumulators, (terms, self.numbers));
+        EpilogueRef { is_applied: true, ..self }
+    }
+
     fn leaves_sums(&self) -> bool {
         let is_integer = |scalar| scalar == Scalar::I32;
-        self.map.is_identity() && is_integer(self.acc) == is_integer(self.d)
+        let is_identity =
+            self.map.is_identity() && is_integer(self.numbers.acc) == is_integer(self.numbers.d);
+        self.is_applied || is_identity
     }
 
     /// The element of D for a sum, twice the same, or for a pair of them.
@@ -154,15 +197,8 @@ impl<'p, 'a, S: Float> EpilogueRef<'p, 'a, S> {
         if self.leaves_sums() {
             return sums[0];
         }
-        let number = |sum: Val<'b, S>| match self.acc {
-            Scalar::I32 => sum.bitcast::<i32>().cvt::<S>(),
-            _ => sum,
-        };
-        let value = self.map.apply(k, sums.map(number), coord);
-        match self.d {
-            Scalar::I32 => value.cvt_rint::<i32>(Rounding::NearestEven).bitcast(),
-            _ => value,
-        }
+        let value = self.map.apply(k, self.numbers.of_sums(sums), coord);
+        self.numbers.stored(value)
     }
 }
 
@@ -173,7 +209,7 @@ impl<'b, 'a: 'b, S: Float> AccumulatorMap<'b> for EpilogueRef<'_, 'a, S> {
     }
 
     fn has_effects(&self) -> bool {
-        self.map.has_effects()
+        !self.is_applied && self.map.has_effects()
     }
 
     fn apply(

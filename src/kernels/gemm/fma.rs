@@ -33,13 +33,14 @@ pub(super) fn build<T: Types, F: EpilogueForm<T::Sum>>(
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
     // A thread with 64 accumulators does with 168 registers, and with 128 in a square tile of 256 threads; there are
-    // two blocks then. With more accumulators, with elements that wait in registers, or where a single warp makes all copies, it
+    // two blocks then. With 32 it does with 128. With more accumulators, with elements that wait in registers, or where a single warp makes all copies, it
     // has all that there are.
     let blocks = match (config.a, [m, n]) {
         (Scalar::F32, [128, 128]) if !config.splits.is_split() => 2,
         (Scalar::F32, _) if high * wide == 64 && threads > 32 => {
             (SM_REGISTERS / (168 * threads)).max(1)
         }
+        (Scalar::F32, _) if high * wide == 32 => (SM_REGISTERS / (128 * threads)).max(1),
         _ => 1,
     };
     ThreadsKernel::build(config, form, blocks, &*body::<T>(*config)?)
@@ -54,17 +55,22 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
     // A stage is a tile of A, then one of B.
     let elements = tile_a.elements() + tile_b.elements();
     let pipe = CpAsyncPipeline::new(stages, elements)?;
+    // The offsets of a thread's accumulators.
+    let far = |i: u32, run: u32, extent: u32| i % RUN + i / RUN * (extent / (run / RUN));
+    let offsets: Vec<[i32; 2]> = (0..high * wide)
+        .map(|i| [far(i / wide, high, m), far(i % wide, wide, n)].map(|i| i as i32))
+        .collect();
     Ok(Box::new(move |k, args, epilogue, split| {
         let (rows, columns, depths) = (args.m, args.n, args.k);
         let extents = [count(rows, m), count(columns, n), args.batch];
         let all_steps = count(depths, depth);
-        let parts = Parts::new(k, &config, (extents, (None, None)), all_steps);
+        let parts = Parts::new(k, &config, (extents, (None, None)), all_steps, None);
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         let sa = k.shared_aligned::<f32>(stages * elements, 16);
         let sb = sa.offset(tile_a.elements());
         let limits = [rows, of_d(&config, columns)];
         let epilogue = epilogue(limits);
-        let epilogue = EpilogueRef::new(&config, &*epilogue);
+        let epilogue = EpilogueRef::new((&config, &offsets), (limits, args.batch), &*epilogue);
         parts.for_each_of_block(k, |k, part| {
             let (tile, steps) = (part.tile, part.steps());
             let (row, column) = (tile.row * m, tile.column * n);
@@ -81,7 +87,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
             );
             let accumulators = k.registers::<T::Sum>(high * wide).named(k, "accumulators");
             accumulators.fill(k, T::Sum::default());
-            let [down, across] = first_element(k, n / wide).map(|i| (i * RUN).cvt::<i32>());
+            let [down, across] = first_element(k, &config).map(|i| (i * RUN).cvt::<i32>());
             let (read_a, read_b) = (sa.offset(down), sb.offset(across));
             let operands = [0, 1].map(|_| (k.registers(high), k.registers(wide)));
             // The operands of a step of a stage, alternating between even and odd steps.
@@ -129,16 +135,13 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                 CpAsyncState { read: next, write: pipe.after(write) }
             });
             parts.leave(k, pipe);
-            let far = |i: u32, run: u32, extent: u32| i % RUN + i / RUN * (extent / (run / RUN));
-            let offsets: Vec<[i32; 2]> = (0..high * wide)
-                .map(|i| [far(i / wide, high, m), far(i % wide, wide, n)].map(|i| i as i32))
-                .collect();
             let origin = [row, of_d(&config, column)];
             let store = DirectStore::new((args.d, args.d_strides), tile, origin, limits);
             let store = store.pairs(config.pairs);
             let first = DeviceCoord::from((down, across));
             let threads = (threads_of_block(k, &config), &accumulators);
             parts.sum(k, split, part, threads, |k| {
+                let epilogue = epilogue.reduce(k, &accumulators, tile, |k| store.first(k, &first));
                 store.all(k, &accumulators, &first, &offsets, epilogue);
             });
         });
@@ -146,19 +149,18 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
     }))
 }
 
-/// The row and the column of the thread among the threads of the tile, with `beside` threads in a row.
+/// The row and the column of the thread among the threads of the tile.
 ///
-/// A warp is 4 x 8 threads, or 8 x 4 where `beside < 8`. Of lanes whose numbers differ in bit 0 alone, and of
+/// A warp is 4 x 8 threads, or 8 x 4 in tiles with fewer than 8 beside each other. Of lanes whose numbers differ in bit 0 alone, and of
 /// lanes that differ in bit 1 alone, ones are below each other and the others beside each other: then shared memory
 /// gives a vector to half a warp at a time, though it has but 64 or 128 bytes for all of it.
-fn first_element<'b>(k: &Body<'b, '_>, beside: u32) -> [Val<'b, u32>; 2] {
-    let thread = k.thread_idx().x.cvt::<u32>();
-    let (lane, warp) = (thread % 32, thread / 32);
+fn first_element<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> [Val<'b, u32>; 2] {
+    let lane = k.thread_idx().x.cvt::<u32>() % 32;
     let (of_4, of_8) = (lane % 2 + lane / 16 * 2, lane / 2 % 8);
-    let ([high, wide], [down, across]) =
-        if beside >= 8 { ([4, 8], [of_4, of_8]) } else { ([8, 4], [of_8, of_4]) };
-    let warps = beside / wide;
-    [down + warp / warps * high, across + warp % warps * wide]
+    let lanes @ [high, wide] = config.lanes_of_warp();
+    let [down, across] = if lanes == [4, 8] { [of_4, of_8] } else { [of_8, of_4] };
+    let [above, left] = config.warp(k);
+    [down + above * high, across + left * wide]
 }
 
 /// Loads a thread's elements of line `step` of the stage whose first element for it is at `from`.

@@ -1,9 +1,10 @@
-//! [`Machine`] and [`Parameters`]: a device as the model of matrix products sees it.
+//! [`Machine`]: a device as the model of matrix products sees it.
 
 use crate::runtime::{Device, Properties};
 
 /// The figures of a device that the model uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "tune", derive(serde::Serialize, serde::Deserialize))]
 pub struct Machine {
     /// SMs.
     pub sms: u32,
@@ -81,80 +82,6 @@ impl From<&Properties> for Machine {
             shared_bytes: properties.shared_bytes_per_sm,
         }
     }
-}
-
-/// Names the parameters, so that a fit can go through them.
-macro_rules! parameters {
-    ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
-        /// The unknowns of a device and its kernels, fitted to measurements (`tune::fit`).
-        #[derive(Clone, Copy, Debug, PartialEq)]
-        pub struct Parameters {
-            $($(#[$doc])* pub $name: f64,)*
-        }
-
-        impl Parameters {
-            /// Fitted to times of an NVIDIA H200, `benches/data/h200-gemm.json`, and of random problems on an H100.
-            pub const H200: Parameters = Parameters { $($name: $value,)* };
-
-            /// The number of parameters.
-            #[cfg(feature = "tune")]
-            pub(crate) const COUNT: usize = [$(stringify!($name)),*].len();
-
-            #[cfg(feature = "tune")]
-            pub(crate) fn to_array(self) -> [f64; Parameters::COUNT] {
-                [$(self.$name),*]
-            }
-
-            #[cfg(feature = "tune")]
-            pub(crate) fn from_array(values: [f64; Parameters::COUNT]) -> Parameters {
-                let [$($name),*] = values;
-                Parameters { $($name),* }
-            }
-        }
-    };
-}
-
-parameters! {
-    /// Seconds of a launch in a graph that do not depend on the kernel.
-    launch_s = 1.52e-6,
-    /// Seconds that a programmatic launch hides.
-    programmatic_s = 0.61e-6,
-    /// Cycles from the start of a block to its first product, and from its last store to its end.
-    prologue_cycles = 991.0,
-    /// Cycles of a step along K beside its products, for the two warp groups of a block together.
-    step_cycles = 4.54,
-    /// Cycles of a step of a single warp group that nothing hides.
-    drain_cycles = 14.4,
-    /// Bytes that an SM reads from the L2 cache in a cycle.
-    fill_bytes = 88.8,
-    /// Cycles from asking for a tile to having it.
-    latency_cycles = 2080.0,
-    /// Cycles of the end of a tile, beside its bytes.
-    switch_cycles = 244.0,
-    /// Bytes of D that an SM writes in a cycle.
-    store_bytes = 14.7,
-    /// The share of the end of a tile that is seen where the other warp group multiplies meanwhile.
-    pingpong_share = 0.714,
-    /// The share of it that is seen where D is written under the next tile.
-    deferred_share = 0.375,
-    /// The same for narrow stores, relative to stores as wide as the tile.
-    chunks_share = 0.78,
-    /// Extra cycles of a step for each other block of its cluster.
-    cluster_cycles = 19.6,
-    /// The share of the rate of `wgmma` that `mma.sync` reaches.
-    mma_sync_share = 0.422,
-    /// The share of the L2 cache that keeps tiles for other blocks.
-    kept_share = 0.534,
-    /// Joules of a floating point operation of 16-bit inputs.
-    flop_j = 0.746e-12,
-    /// Joules of a byte from the L2 cache.
-    l2_j = 10.7e-12,
-    /// Joules of a byte from memory.
-    memory_j = 31e-12,
-    /// Watts without work.
-    idle_w = 149.0,
-    /// Watts of a millisecond's burst, relative to the limit.
-    burst_w = 1.88,
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Matrix products.
 
-mod amax;
 mod check;
 mod config;
 mod defaults;
@@ -10,6 +9,7 @@ mod error;
 mod explain;
 mod fields;
 mod fma;
+mod fragment;
 mod front;
 mod groups;
 mod how;
@@ -17,21 +17,23 @@ mod launch;
 mod machine;
 mod model;
 mod padded_tile;
+mod parameters;
 mod parts;
 mod prediction;
 mod problem;
 mod product;
 mod ragged;
+mod reduction;
 mod regime;
 mod repack;
 mod sm80;
 mod sm90;
 mod split;
+mod terms;
 mod threads;
 mod traffic;
 mod types;
 
-pub use amax::AmaxGemm;
 #[cfg(feature = "tune")]
 pub(crate) use config::output_of;
 pub use config::{Activation, Bias, Epilogue, GemmConfig, LoadForm, Schedule, StoreForm};
@@ -43,13 +45,16 @@ pub use explain::Explanation;
 pub use front::Gemm;
 pub use groups::GroupRows;
 pub use launch::{GemmArgs, GemmFunction, GemmLaunch};
-pub use machine::{Machine, Parameters};
+pub use machine::Machine;
 pub use model::GemmModel;
+pub use parameters::Parameters;
 pub use parts::Splits;
 pub use prediction::Prediction;
 pub use problem::{GemmProblem, GemmStrides, MatrixStrides};
 pub use ragged::RaggedProblem;
+pub use reduction::{AmaxGemm, ReducedGemm};
 pub use regime::{ParseRegimeError, Regime};
 pub use split::GemmWorkspace;
+pub use terms::Reduction;
 #[cfg(feature = "tune")]
 pub(crate) use types::in_memory;

@@ -4,7 +4,8 @@ use crate::ir::types::Scalar;
 use crate::sorting::sort_by;
 
 use super::config::{GROUP, GemmConfig, LoadForm, Schedule, StoreForm, WGMMA_ROWS};
-use super::machine::{Machine, Parameters};
+use super::machine::Machine;
+use super::parameters::Parameters;
 use super::parts::Splits;
 use super::prediction::Prediction;
 use super::problem::GemmProblem;
@@ -154,13 +155,13 @@ impl GemmModel {
         let memory = memory + more;
         // Parts are summed when the operands have been read.
         let fix_up_s = of_cycles(busy.fix_up);
-        let met = of_cycles(if config.cluster_blocks() > 1 { CLUSTER_CYCLES } else { 0.0 });
+        let met = of_cycles(if config.cluster_blocks() > 1 { p.cluster_wait_cycles } else { 0.0 });
         // A stream through clusters is as fast as the slowest block of each.
-        let apart = if config.cluster_blocks() > 1 { CLUSTER_STREAM } else { 1.0 };
+        let apart = if config.cluster_blocks() > 1 { p.cluster_stream } else { 1.0 };
         let memory_s = launch + met + apart * memory / self.memory_rate(config, problem) + fix_up_s;
         let copies_s = self.copies(config, problem);
         let energy_j = self.flops(config, problem) * p.flop_j * energy_of(config)
-            + ((1.0 - RECEIVED) * l2 + RECEIVED * received) * p.l2_j
+            + ((1.0 - p.received_share) * l2 + p.received_share * received) * p.l2_j
             + memory * p.memory_j;
         let watts = match regime {
             Regime::Latency | Regime::Burst => self.machine.power_w * p.burst_w,
@@ -168,21 +169,20 @@ impl GemmModel {
         };
         let energy_s = energy_j / (watts - p.idle_w).max(1.0);
         // All SMs together are given fewer bytes by the L2 cache than each of them can take.
-        let all = self.machine.clock_hz * f64::from(self.machine.sms) * CHIP_BYTES;
-        let cache_s = launch + met + (l2 + WRITTEN_SHARE * written) / all + fix_up_s;
+        let all = self.machine.clock_hz * f64::from(self.machine.sms) * p.chip_bytes;
+        let cache_s = launch + met + (l2 + p.written_share * written) / all + fix_up_s;
         let times = [busy_s, memory_s, cache_s, energy_s];
         let longest = times.into_iter().fold(0.0, f64::max);
-        let sum: f64 = times.iter().map(|seconds| (seconds / longest).powf(POWER)).sum();
-        let [tensor_cores, other] = STREAM_SHARE;
+        let sum: f64 = times.iter().map(|seconds| (seconds / longest).powf(p.power)).sum();
         let apart = match (config.splits, config.schedule) {
-            (Splits::Stream, Schedule::Simt) => other,
-            (Splits::Stream, _) => tensor_cores,
+            (Splits::Stream, Schedule::Simt) => p.stream_simt_share,
+            (Splits::Stream, _) => p.stream_share,
             (Splits::Even(_), _) => 1.0,
         };
         let is_hindered =
             config.programmatic && config.suffers_from_overlap(problem, &self.machine);
-        let hindered = if is_hindered { HINDERED } else { 1.0 };
-        let seconds = longest * sum.powf(1.0 / POWER) * apart * hindered + copies_s;
+        let hindered = if is_hindered { p.hindered } else { 1.0 };
+        let seconds = longest * sum.powf(1.0 / p.power) * apart * hindered + copies_s;
         Prediction {
             seconds,
             busy_s,
@@ -208,20 +208,14 @@ impl GemmModel {
             return p.launch_s;
         }
         let share = self.waves(config, problem);
-        let [quarter, half] = OVERLAP_S;
-        let more =
-            if share <= 0.25 { quarter } else { 0.0 } + if share <= 0.5 { half } else { 0.0 };
+        let more = if share <= 0.25 { p.overlap_quarter_s } else { 0.0 }
+            + if share <= 0.5 { p.overlap_half_s } else { 0.0 };
         (p.launch_s - p.programmatic_s - more).max(0.0)
     }
 
     /// Returns the seconds of the copies of unaligned operands: A and B by one launch before the product.
     fn copies(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
-        /// A launch that overlaps with the one before.
-        const LAUNCH_S: f64 = 1.0e-6;
-        /// The share of the rate of memory that copies of rows of odd lengths reach.
-        const SHARE: f64 = 0.85;
-        /// The cost of a byte that stays in the L2 cache, as a share of that of a byte of memory.
-        const CACHED: f64 = 0.9;
+        let p = &self.parameters;
         if config.load != LoadForm::Repack {
             return 0.0;
         }
@@ -232,11 +226,11 @@ impl GemmModel {
         let operands = sizes.into_iter().zip(unaligned).filter(|(_, unaligned)| *unaligned);
         let bytes: f64 = operands.map(|((n, of), _)| n * f64::from(of.size_bytes())).sum();
         let bytes = batch * bytes;
-        let rate = SHARE * self.machine.memory_bytes_per_s;
-        let kept = self.machine.l2_bytes * self.parameters.kept_share;
+        let rate = p.copied_share * self.machine.memory_bytes_per_s;
+        let kept = self.machine.l2_bytes * p.kept_share;
         // The product reads the workspace from the L2 cache, if it fits.
-        let workspace = if bytes <= kept { CACHED } else { 1.0 };
-        LAUNCH_S + (1.0 + workspace) * bytes / rate
+        let workspace = if bytes <= kept { p.cached_share } else { 1.0 };
+        p.launch_of_copies_s + (1.0 + workspace) * bytes / rate
     }
 
     /// Returns the configurations, the fastest first. Configurations of equal predicted time stay in their order.
@@ -306,12 +300,15 @@ impl GemmModel {
         let lines = f64::from(config.tile[2] * config.a.size_bytes()) / 128.0;
         let fill = bytes / p.fill_bytes;
         // A stage of a cluster is asked for when it is empty in all blocks.
-        let others = f64::from(cluster).log2() * CLUSTER_LATENCY;
+        let others = f64::from(cluster).log2() * p.cluster_latency_cycles;
         // The tensor cores hold two stages: the one they read, and the one before it.
-        let request = REQUEST_CYCLES + CLUSTER_SHARE * others;
-        let refill = (request + FILL_SHARE * fill) / (stages - 2.0).max(1.0);
-        let wait =
-            if config.schedule == Schedule::Multistage { COPIED_CYCLES } else { p.latency_cycles };
+        let request = p.request_cycles + p.cluster_share * others;
+        let refill = (request + p.fill_share * fill) / (stages - 2.0).max(1.0);
+        let wait = if config.schedule == Schedule::Multistage {
+            p.copied_cycles
+        } else {
+            p.latency_cycles
+        };
         let latency = ((wait + others) / stages).max(refill);
         // With two stages none is filled meanwhile.
         let has_more = blocks * f64::from(config.stages) > 2.0;
@@ -322,8 +319,8 @@ impl GemmModel {
         let step = if config.load == LoadForm::Threads {
             let vectors = f64::from(config.stage_bytes()) / f64::from(16 * GROUP);
             let each = (share.steps / share.tiles.max(1.0)).max(1.0);
-            let first = step.max(vectors * vectors * FIRST_CYCLES);
-            let next = step.max(vectors * VECTOR_CYCLES * lines_of(config)).max(ROUND_CYCLES);
+            let first = step.max(vectors * vectors * p.first_cycles);
+            let next = step.max(vectors * p.vector_cycles * lines_of(config)).max(p.round_cycles);
             (first + (each - 1.0) * next) / each
         } else {
             step
@@ -334,7 +331,7 @@ impl GemmModel {
             (Schedule::Pingpong, _) => p.pingpong_share,
             (_, StoreForm::Overlapped) => p.deferred_share,
             // Nothing overlaps with what the threads store.
-            (Schedule::Cooperative, StoreForm::Direct) => 1.3,
+            (Schedule::Cooperative, StoreForm::Direct) => p.direct_share,
             (_, StoreForm::Chunks) if narrow(config) => 1.0,
             (_, StoreForm::Chunks | StoreForm::Direct) => p.chunks_share,
             (_, StoreForm::Rows) => 1.0,
@@ -344,9 +341,8 @@ impl GemmModel {
         let drain = if alone { p.drain_cycles } else { 0.0 };
         // Parts of a tile that a block writes or reads.
         let part = 4.0 * f64::from(m) * f64::from(n);
-        let [large, rate] = LARGE_PART;
-        let part = part / PARTIAL_BYTES + (part - large).max(0.0) / rate;
-        let fix_up = share.parts * part + share.exchanges * EXCHANGE_CYCLES;
+        let part = part / p.partial_bytes + (part - p.large_part).max(0.0) / p.large_part_bytes;
+        let fix_up = share.parts * part + share.exchanges * p.exchange_cycles;
         let store = (share.tiles - 1.0).max(0.0) * end * seen + end;
         let tiles = share.steps * (step + drain);
         // Short tiles: each of the two warp groups waits for the ends of its own.
@@ -356,9 +352,9 @@ impl GemmModel {
         } else {
             0.0
         };
-        let together = if cluster > 1 { CLUSTER_CYCLES } else { 0.0 };
+        let together = if cluster > 1 { p.cluster_wait_cycles } else { 0.0 };
         let is_low = config.is_warp_specialised() && !config.swap && config.tile[0] < WGMMA_ROWS;
-        let together = together + if is_low { CLEAR_CYCLES } else { 0.0 };
+        let together = together + if is_low { p.clear_cycles } else { 0.0 };
         Busy {
             waves: share.waves as u32,
             cycles: p.prologue_cycles + together + tiles.max(of_groups) + store + fix_up,
@@ -375,37 +371,42 @@ impl GemmModel {
         let [m, n] = config.tile_of_d();
         let written = f64::from(m) * f64::from(n) * f64::from(config.d.size_bytes());
         // No other block hides the start and the end of one whose threads have all registers.
-        let alone = config.schedule == Schedule::Simt && config.accumulators() > 64;
-        let switch = if alone { ALONE_CYCLES } else { p.switch_cycles };
-        // Elements that threads store one by one from registers.
-        let odd =
-            config.schedule == Schedule::Multistage && config.d.bits() < 32 && problem.n % 2 == 1;
-        if odd {
+        let has_all = config.schedule == Schedule::Simt && config.accumulators() > 64;
+        let switch = if has_all { p.alone_cycles } else { p.switch_cycles };
+        // Words and elements that threads store one by one from registers, where rows are no multiples of 16 bytes.
+        let size = config.d.size_bytes();
+        let alone = config.schedule == Schedule::Multistage
+            && !problem.n.saturating_mul(size).is_multiple_of(16);
+        if alone {
+            let by_words = problem.n.saturating_mul(size).is_multiple_of(4);
+            let cycles = if by_words { p.word_cycles } else { p.odd_cycles };
             let columns = f64::from(n.min(problem.n));
-            switch + f64::from(m) * columns * ODD_CYCLES
+            switch + f64::from(m) * columns * cycles
         } else {
             let by_rows = match (config.is_warp_specialised(), config.store) {
                 (true, StoreForm::Direct) if config.swap => {
                     let quick = config.consumers() == 1 && (m.is_multiple_of(16) || m < 16);
-                    let high = f64::from(m.saturating_sub(EXCHANGED_ROWS));
-                    EXCHANGED_CYCLES[usize::from(!quick)] + high * EXCHANGED_ROW_CYCLES
+                    let high = f64::from(m.saturating_sub(64));
+                    (if quick { p.exchanged_cycles } else { p.exchanged_more_cycles })
+                        + high * p.exchanged_row_cycles
                 }
                 (true, StoreForm::Direct) => {
-                    DIRECT_CYCLES + ROW_CYCLES * f64::from(config.rows_of_consumer())
+                    p.direct_cycles + p.row_cycles * f64::from(config.rows_of_consumer())
                 }
                 // Threads wait for each other before and after each part.
                 (true, StoreForm::Chunks) if narrow(config) => {
                     let parts = config.rows_of_consumer() / 64 * config.store_parts();
-                    f64::from(parts) * PART_CYCLES
+                    f64::from(parts) * p.part_cycles
                 }
                 _ => 0.0,
             };
-            switch + by_rows + written / p.store_bytes
+            switch + by_rows + written / p.store_bytes * (1.0 + p.bank_share * repeats(config))
         }
     }
 
     /// Returns the MMA cycles of a step.
     fn step_cycles(&self, config: &GemmConfig) -> f64 {
+        let p = &self.parameters;
         let [m, n, k] = products_of(config);
         match config.schedule {
             // 128 multiply-accumulates in a cycle.
@@ -416,12 +417,11 @@ impl GemmModel {
                 // go through registers.
                 let copies = (m + n) * k * f64::from(config.a.size_bytes());
                 let copies = copies / f64::from(config.alignment.max(1));
-                let products = products / self.parameters.mma_sync_share;
-                let [loads, asynchronous] = COPY_CYCLES;
+                let products = products / p.mma_sync_share;
                 if config.alignment < 4 {
-                    products + LOAD_CYCLES.max(copies * loads)
+                    products + p.round_trip_cycles.max(copies * p.load_cycles)
                 } else {
-                    products.max(copies * asynchronous)
+                    products.max(copies * p.copy_cycles)
                 }
             }
             Schedule::Cooperative | Schedule::Pingpong => {
@@ -441,72 +441,22 @@ impl GemmModel {
     }
 }
 
-/// Cycles of an SM for each copy that a thread makes: through registers, and by `cp.async`.
-const COPY_CYCLES: [f64; 2] = [0.33, 0.595];
-/// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
-const LOAD_CYCLES: f64 = 993.0;
-/// Cycles of the vectors of 16 bytes that a thread fetches: in the first step of a tile by the square of their number, since all of
-/// them have to be in the L1 cache, in the next ones of each vector, and of all vectors of a next step at least.
-const FIRST_CYCLES: f64 = 12.9;
-const VECTOR_CYCLES: f64 = 108.0;
-const ROUND_CYCLES: f64 = 1860.0;
-/// Cycles of an element of 16 bits that is stored by itself from registers.
-const ODD_CYCLES: f64 = 1.4;
-/// Cycles of a tile that the threads of a warp group store from shared memory, and of each of its rows.
-const DIRECT_CYCLES: f64 = 642.0;
-const ROW_CYCLES: f64 = 13.3;
-/// Cycles of such a tile where operands are exchanged: of one warp group with a multiple of 16 rows, and of others.
-const EXCHANGED_CYCLES: [f64; 2] = [1190.0, 1740.0];
-/// Its rows beyond this number take that many cycles each.
-const EXCHANGED_ROWS: u32 = 64;
-const EXCHANGED_ROW_CYCLES: f64 = 11.9;
-/// Cycles of each part of a tile that is narrower than a line of 128 bytes, beside its bytes.
-const PART_CYCLES: f64 = 45.4;
-/// Cycles from the request for a stage to its first bytes, and the share of the time of its bytes that follows.
-const REQUEST_CYCLES: f64 = 642.0;
-const FILL_SHARE: f64 = 0.947;
-/// Cycles in which the blocks of a cluster wait for each other at the start and at the end.
-const CLUSTER_CYCLES: f64 = 1240.0;
-/// The time of a stream from memory through clusters over that without them.
-const CLUSTER_STREAM: f64 = 1.02;
-/// Cycles from the request for a stage of a cluster of two to its first bytes, beyond those of one block; and the share of them
-/// that counts where the stages are few.
-const CLUSTER_LATENCY: f64 = 418.0;
-const CLUSTER_SHARE: f64 = 0.599;
-/// Cycles of the start and the end of a thread block that has an SM for itself, without tensor cores.
-const ALONE_CYCLES: f64 = 30_000.0;
-/// Cycles in which a warp group makes the rows zero that a tile has fewer than an instruction.
-const CLEAR_CYCLES: f64 = 747.0;
-/// The seconds that a programmatic launch hides beyond the usual ones where its blocks are at most a quarter of the SMs, and at most
-/// half of them: several launches are on their way at once.
-const OVERLAP_S: [f64; 2] = [0.063e-6, 0.083e-6];
-/// The time of a programmatic launch over that of another one, where its blocks start wherever an SM happens to be free and share a
-/// large operand.
-const HINDERED: f64 = 1.06;
-/// Bytes that the L2 cache gives each SM in a cycle where all ask for them, and the cost of a byte of D among them.
-const CHIP_BYTES: f64 = 71.7;
-const WRITTEN_SHARE: f64 = 1.45;
-/// The share of the energy of a byte of a tile that each SM which receives it takes; the rest is that of the L2 cache, once for a
-/// cluster.
-const RECEIVED: f64 = 0.673;
-/// Of the limits of a product, the sum of their powers to this one counts: where two are alike, both are felt.
-const POWER: f64 = 2.87;
-/// Cycles from a copy by threads to its bytes.
-const COPIED_CYCLES: f64 = 1730.0;
-/// Bytes of partial accumulators that an SM writes or reads in a cycle.
-const PARTIAL_BYTES: f64 = 48.3;
-/// Bytes of a part beyond which it goes slowly, and the bytes of the rest in a cycle.
-const LARGE_PART: [f64; 2] = [74_500.0, 6.68];
-/// Cycles from the last part that is written until the first part is read.
-const EXCHANGE_CYCLES: f64 = 1300.0;
-
-/// The time of stream-K over what its steps would take: neighbours are at different steps along K, and share no tiles of A and B
-/// in the L2 cache. Measured with tensor cores; the products of other kernels hide more of it.
-const STREAM_SHARE: [f64; 2] = [1.3, 1.1];
-
 /// Returns whether tensor copies store parts of rows that are no lines of 128 bytes, or parts of transposed rows.
 fn narrow(config: &GemmConfig) -> bool {
     config.swap || config.store_columns() < config.line_columns()
+}
+
+/// Returns how many times more the stores of a tile to shared memory meet each bank. Rows as they are meet a bank once
+/// where their number of 16-byte units is odd.
+fn repeats(config: &GemmConfig) -> f64 {
+    let columns = config.store_columns();
+    let as_they_are = config.is_warp_specialised()
+        && !config.swap
+        && matches!(config.store, StoreForm::Rows | StoreForm::Chunks)
+        && columns != config.line_columns();
+    let units = (columns * config.d.size_bytes() / 16).max(1);
+    let ways = if as_they_are { 1 << units.trailing_zeros().min(3) } else { 1 };
+    f64::from(ways - 1)
 }
 
 /// Returns M, N and K of the MMA of a stage.
@@ -602,7 +552,7 @@ mod tests {
             let many = GemmProblem { batch: 16, ..problem };
             let of_many = seconds(model, many, Regime::Burst);
             // Many problems may occupy all SMs where one does not.
-            let most = 16.5 * super::super::traffic::UNALIGNED;
+            let most = 16.5 * model.parameters.unaligned;
             assert!(of_many >= burst && of_many <= most * burst, "{config} {problem:?}");
         }
     }

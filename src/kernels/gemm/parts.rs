@@ -3,9 +3,12 @@
 use crate::ir::builder::{IntoValues, Values};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Val};
-use crate::tensor::{CpAsyncPipeline, GroupSizes, RowGroups, Tile, TileScheduler};
+use crate::tensor::{
+    CpAsyncPipeline, DynamicScheduler, GroupSizes, RowGroups, Tile, TileScheduler,
+};
 
-use super::config::GemmConfig;
+use super::config::{GROUP, GemmConfig};
+use super::split::SplitArgs;
 
 /// The division of the steps along K among thread blocks, for every schedule but [`Schedule::Pingpong`](super::Schedule). Blocks
 /// that share a tile sum their parts in the order of K, so results do not change from run to run.
@@ -76,13 +79,13 @@ pub(super) struct Parts<'b> {
     pub(super) tiles: TileScheduler<'b>,
     pub(super) splits: Splits,
     /// Row tiles, column tiles and matrices.
-    extents: [Val<'b, i32>; 3],
+    pub(super) extents: [Val<'b, i32>; 3],
     /// Steps along K of a tile.
-    steps: Val<'b, i32>,
+    pub(super) steps: Val<'b, i32>,
     /// Products of different sizes, and the columns of a step.
-    sizes: Option<(GroupSizes<'b>, Val<'b, i32>)>,
+    pub(super) sizes: Option<(GroupSizes<'b>, Val<'b, i32>)>,
     /// Blocks of a cluster along M and N.
-    cluster: [u32; 2],
+    pub(super) cluster: [u32; 2],
     /// The type of accumulators.
     pub(super) acc: Scalar,
 }
@@ -140,6 +143,7 @@ impl<'b> Parts<'b> {
         config: &GemmConfig,
         (extents, groups): ([Val<'b, i32>; 3], Groups<'b>),
         steps: Val<'b, i32>,
+        split: Option<&SplitArgs<'b>>,
     ) -> Self {
         let GemmConfig { acc, splits, cluster, raster, tile: [m, n, depth], .. } = *config;
         let [rows, columns, batch] = extents;
@@ -147,6 +151,11 @@ impl<'b> Parts<'b> {
         let (groups, sizes) = groups;
         let tiles = tiles.clusters(cluster).row_groups(k, groups, m).group_sizes(k, sizes, [m, n]);
         let sizes = sizes.map(|sizes| (sizes, k.constant(depth.cast_signed())));
+        let drawn = split.filter(|_| config.draws_tiles()).map(|split| {
+            let threads = GROUP * config.consumers();
+            DynamicScheduler::new(k, split.arrivals, k.constant(i32::MAX), threads)
+        });
+        let tiles = tiles.drawn(drawn);
         Parts { tiles, splits, extents, steps, sizes, cluster, acc }
     }
 

@@ -26,7 +26,7 @@ pub(super) enum Product<T: Types, E: EpilogueParameter> {
     SplitRows(Function<sm90::SplitByRows<T, E>>, SplitWorkspace),
     Lines(Function<sm90::ByLines<T, E>>),
     SplitLines(Function<sm90::SplitByLines<T, E>>, SplitWorkspace),
-    Groups(Function<sm90::ByGroups<T, E>>),
+    Groups(Function<sm90::ByGroups<T, E>>, SplitWorkspace),
     Ragged(Function<sm90::Ragged<T, E>>, Box<Maps<T>>),
 }
 
@@ -40,7 +40,7 @@ macro_rules! on_function {
             Product::SplitRows($function, _) => $value,
             Product::Lines($function) => $value,
             Product::SplitLines($function, _) => $value,
-            Product::Groups($function) => $value,
+            Product::Groups($function, _) => $value,
             Product::Ragged($function, _) => $value,
         }
     };
@@ -66,7 +66,9 @@ impl<T: Types, E: EpilogueParameter> Product<T, E> {
             Sm90Kernel::SplitLines(kernel) => {
                 Product::SplitLines(device.load_with(options, kernel)?, workspace()?)
             }
-            Sm90Kernel::Groups(kernel) => Product::Groups(device.load_with(options, kernel)?),
+            Sm90Kernel::Groups(kernel) => {
+                Product::Groups(device.load_with(options, kernel)?, workspace()?)
+            }
             Sm90Kernel::Ragged(kernel) => {
                 let maps = Maps::load(config, options, device)?;
                 Product::Ragged(device.load_with(options, kernel)?, Box::new(maps))
@@ -123,7 +125,7 @@ enum Bound<'h, T: Types, E: EpilogueParameter> {
         RowsArg<'h, T::D>,
         Workspace<'h>,
     ),
-    Groups(&'h Function<sm90::ByGroups<T, E>>, MapArgs<'h, T>, GroupArgs<'h, T::D>),
+    Groups(&'h Function<sm90::ByGroups<T, E>>, MapArgs<'h, T>, GroupArgs<'h, T::D>, Workspace<'h>),
     Ragged(&'h Function<sm90::Ragged<T, E>>, Box<RaggedArgs<'h, T>>),
 }
 
@@ -244,13 +246,14 @@ impl<'h, T: Types, E: EpilogueParameter> Sm90Args<'h, T, E> {
                 Bound::SplitLines(function, lines(), rows(d), Workspace::new(workspace, given))
             }
             Product::Ragged(..) => return Err(GemmError::Products { needed: true }),
-            Product::Groups(function) => {
+            Product::Groups(function, workspace) => {
                 let groups = groups.ok_or(GemmError::GroupRows { needed: true })?;
                 let d = d.tensor_map_mut(&map_of_d()?)?;
                 Bound::Groups(
                     function,
                     maps()?,
                     GroupArgs { d, pitch: strides.d[0] as i64, groups },
+                    Workspace::new(workspace, given),
                 )
             }
         };
@@ -331,8 +334,8 @@ impl<'h, T: Types, E: EpilogueParameter> Sm90Args<'h, T, E> {
             Bound::SplitLines(function, lines, d, workspace) => {
                 split!(function, workspace, lines.params(), d.params())
             }
-            Bound::Groups(function, maps, d) => {
-                how.run(function, grid, (maps.params(), args!(), d.params()))
+            Bound::Groups(function, maps, d, workspace) => {
+                split!(function, workspace, maps.params(), d.params())
             }
             Bound::Ragged(function, args) => {
                 let RaggedArgs { maps, forms, a, b, d, table } = &mut **args;

@@ -8,7 +8,7 @@
 use crate::ir::builder::Accumulator;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Target, Val, range};
-use crate::layout::{Layout, LayoutError, layout, shape, tiler};
+use crate::layout::{layout, shape, tiler};
 use crate::tensor::{
     AsyncTile, CpAsyncPipeline, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, RegisterTensor,
     SharedTensor, Tensor, TiledMma, copy_bits, wait_for_launch,
@@ -18,6 +18,7 @@ use super::config::{GemmConfig, SWIZZLE_ALIGN};
 use super::direct_store::DirectStore;
 use super::epilogue::{EpilogueForm, EpilogueRef};
 use super::error::GemmError;
+use super::fragment::offsets;
 use super::parts::Parts;
 use super::threads::{ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block};
 use super::types::{Types, in_memory, val_type};
@@ -84,11 +85,11 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         let sa = SharedTensor::<T::A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
         let sb = SharedTensor::<T::B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
         let extents = [count(rows, m), count(columns, n), args.batch];
-        let parts = Parts::new(k, &config, (extents, (None, None)), count(depths, depth));
+        let parts = Parts::new(k, &config, (extents, (None, None)), count(depths, depth), None);
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         let limits = [rows, of_d(&config, columns)];
         let epilogue = epilogue(limits);
-        let epilogue = EpilogueRef::new(&config, &*epilogue);
+        let epilogue = EpilogueRef::new((&config, &plan.offsets), (limits, args.batch), &*epilogue);
         let thread = k.thread_idx().x;
         parts.for_each_of_block(k, |k, part| {
             let tile = part.tile;
@@ -188,6 +189,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
             let accumulators = accumulators.variables();
             let threads = (threads_of_block(k, &config), &accumulators);
             parts.sum(k, split, part, threads, |k| {
+                let epilogue = epilogue.reduce(k, &accumulators, tile, |k| store.first(k, &first));
                 store.all(k, &accumulators, &first, &plan.offsets, epilogue);
             });
         });
@@ -234,16 +236,4 @@ fn load<'b, A: Element, B: Element>(
             b.load(k, step, to_b);
         }
     }
-}
-
-/// The offsets of a thread's accumulators, in the order of their registers, from the first one: rows and columns.
-fn offsets(mma: &TiledMma, [m, n]: [u32; 2], order: &Layout) -> Result<Vec<[i32; 2]>, LayoutError> {
-    let parts = mma.thrfrg(Operand::C, &Layout::compact((m, n)))?.get(&[1])?;
-    let size = parts.size()?.to_static()?;
-    let offset = |register: i64| {
-        let index = parts.at(register)?;
-        let column = order.at(index / i64::from(m))?;
-        Ok([(index % i64::from(m)) as i32, column as i32])
-    };
-    (0..size).map(offset).collect()
 }

@@ -22,6 +22,7 @@ use crate::tensor::{
 use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
 use super::epilogue::{EpilogueForm, EpilogueParameter, EpilogueRef, kept};
 use super::error::GemmError;
+use super::fragment::offsets;
 use super::groups::GroupParams;
 use super::parts::{Part, Parts};
 use super::problem::{GemmProblem, GemmStrides};
@@ -103,7 +104,8 @@ pub(super) type SplitByRows<T, E> = (MapParams<T>, Params<E>, (Rows<T>, SplitPar
 pub(super) type ByLines<T, E> = (LineParams<T>, Params<E>, Rows<T>);
 pub(super) type SplitByLines<T, E> = (LineParams<T>, Params<E>, (Rows<T>, SplitParams));
 
-pub(super) type ByGroups<T, E> = (MapParams<T>, Params<E>, GroupParams<<T as Types>::D>);
+pub(super) type ByGroups<T, E> =
+    (MapParams<T>, Params<E>, (GroupParams<<T as Types>::D>, SplitParams));
 
 /// The parameters of the kernel for products of different sizes.
 pub(super) type Ragged<T, E> = (FormParams<T>, Params<E>, ProductParams<<T as Types>::D>);
@@ -219,6 +221,10 @@ pub(super) struct Plan {
     /// The name of the kernel.
     name: String,
     mma: TiledMma,
+    /// The offsets in a tile of the accumulators of a thread.
+    offsets: Vec<[i32; 2]>,
+    /// The blocks of 64 rows of a warp group, the rows from one to the next, and their columns.
+    shape: [u32; 3],
     a: Operand,
     b: Operand,
     store: StagedStore,
@@ -246,10 +252,19 @@ impl Plan {
         };
         let store = if config.pairs { store.of_pairs() } else { store };
         let store = if config.store == StoreForm::Direct { store.by_threads()? } else { store };
+        let mma = TiledMma::new(MmaAtom::new(op)?, &layout!((groups, 1, 1)), tiler!(_, _, _))?;
+        let order = Layout::new(i64::from(columns), 1)?;
+        let mut offsets = offsets(&mma, [config.rows_of_products(), columns], &order)?;
+        if swap {
+            offsets.iter_mut().for_each(|offset| offset.reverse());
+        }
+        let blocks = config.rows_of_consumer() / WGMMA_ROWS;
         Ok(Plan {
             config: *config,
             name,
-            mma: TiledMma::new(MmaAtom::new(op)?, &layout!((groups, 1, 1)), tiler!(_, _, _))?,
+            mma,
+            offsets,
+            shape: [blocks, config.rows_of_products() / blocks, columns],
             a: Operand::new(config, (a, config.major_a), [rows_a, m])?,
             b: Operand::new(config, (b, config.major_b), [n, n])?,
             store,
@@ -307,11 +322,18 @@ impl Plan {
                     &name,
                     target,
                     |k, (ab, Params { sizes, epilogue }, d)| {
-                        let epilogue = form.map(kept::<T::Sum, F>(k), epilogue, sizes.extents);
+                        let epilogue = form.map(kept(k, form), epilogue, sizes.extents);
                         let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
                         self.body::<T>(
                             k,
-                            (&sizes, EpilogueRef::new(&self.config, &epilogue)),
+                            (
+                                &sizes,
+                                EpilogueRef::new(
+                                    (&self.config, &self.offsets),
+                                    (sizes.extents, sizes.batch),
+                                    &epilogue,
+                                ),
+                            ),
                             &ab,
                             d,
                             None,
@@ -325,11 +347,18 @@ impl Plan {
                     &name,
                     target,
                     |k, (ab, Params { sizes, epilogue }, (d, split))| {
-                        let epilogue = form.map(kept::<T::Sum, F>(k), epilogue, sizes.extents);
+                        let epilogue = form.map(kept(k, form), epilogue, sizes.extents);
                         let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
                         self.body::<T>(
                             k,
-                            (&sizes, EpilogueRef::new(&self.config, &epilogue)),
+                            (
+                                &sizes,
+                                EpilogueRef::new(
+                                    (&self.config, &self.offsets),
+                                    (sizes.extents, sizes.batch),
+                                    &epilogue,
+                                ),
+                            ),
                             &ab,
                             d,
                             Some(&split),
@@ -339,7 +368,7 @@ impl Plan {
             };
         }
         Ok(match (by_threads, splits.is_split()) {
-            _ if grouped => built!(Groups: ByGroups, tensors, groups),
+            _ if grouped => built!(split Groups: ByGroups, tensors, groups),
             _ if ragged => built!(Ragged: Ragged, made, products),
             ((true, _), false) => built!(Lines: ByLines, lines, rows),
             ((true, _), true) => built!(split SplitLines: SplitByLines, lines, rows),
@@ -423,10 +452,11 @@ impl Plan {
         let pipe = pipe.cluster(config.cluster_blocks()).written_by(config.writers());
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
-        let parts = Parts::new(k, config, (tiles, output.groups()), sizes.steps);
+        let parts = Parts::new(k, config, (tiles, output.groups()), sizes.steps, split);
         let (plan, thread) = (self, k.thread_idx().x);
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         pipe.init(k, thread.eq(0));
+        parts.tiles.init(k, thread.eq(0));
         order.inspect(|order| order.init(k, thread.eq(0)));
         k.barrier();
         pipe.cluster_sync(k, BarrierForm::Aligned);
@@ -434,6 +464,7 @@ impl Plan {
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
             (config.programmatic && (role > 0 || config.grouped || config.ragged))
                 .then(|| k.griddepcontrol_wait());
+            let parts = Parts { tiles: parts.tiles.of_role(k, role == 0), ..parts };
             if role == 0 {
                 let producer = Producer { plan, sizes, input, pipe, sa: &sa, sb: &sb };
                 return k.if_(thread.lt(config.writers().max(1)), |k| producer.produce(k, parts));
@@ -545,7 +576,8 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
         });
     }
 
-    /// Ping-pong: each group has tiles of its own, and multiplies while the other one writes.
+    /// Ping-pong: each group has tiles of its own, and multiplies while the other one writes. It skips the stages of the
+    /// other group's tile.
     fn consume_ordered(
         &self,
         k: &mut Body<'b, '_>,
@@ -561,13 +593,12 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
                 order.arrive(k, group, self.products.leader());
             });
             self.write(k, &acc, tile);
-            // The stages of the other group's tile are skipped.
             (state.skip(steps), parity ^ 1)
         });
     }
 
     /// Cooperative, with the epilogue overlapped: the packed rows of a tile stay in registers, and are stored in parts
-    /// during the first steps of the next tile.
+    /// during the first steps of the next tile. They stay there where the next tile has none of the group's rows.
     fn consume_overlapped(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
         let config = &self.plan.config;
         let (kept, parts) = (k.registers::<u32>(config.kept_words()), config.store_parts());
@@ -576,14 +607,15 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
         let (start, steps) = ((self.pipe.consumer(k), none), self.sizes.steps);
         let (_, last) = tiles.for_each(k, start, |k, tile, (state, before)| {
             let is_idle = tiles.is_behind(k, tile, self.threads.group * WGMMA_ROWS);
-            // The tile before stays in registers until one is multiplied.
             self.products.unless(k, (is_idle, steps), (state, before), |k| {
                 let (acc, origin) = (self.accumulators(k), self.origin(before));
                 let state = self.products.run_over(k, &acc, state, steps, parts, |k, part| {
                     k.if_(before.row.ge(0), |k| self.store.part(k, origin, &kept, part));
                 });
                 self.products.finish(k, state);
-                self.store.keep(k, &acc, self.origin(tile), &kept, &self.epilogue);
+                let (sums, at, store) = (acc.variables(), self.origin(tile), &self.store);
+                let epilogue = self.epilogue.reduce(k, &sums, tile, |k| store.first(k, at));
+                store.keep(k, &acc, at, &kept, &epilogue);
                 (state, tile)
             })
         });
@@ -619,10 +651,8 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
     where
         'b: 'c,
     {
-        let config = &self.plan.config;
-        let blocks = config.rows_of_consumer() / WGMMA_ROWS;
-        let [_, columns] = config.mma_tile();
-        let shape = [blocks, config.rows_of_products() / blocks, columns];
-        self.store.tile(k, acc, self.origin(tile), shape, &self.epilogue);
+        let (at, store) = (self.origin(tile), &self.store);
+        let epilogue = self.epilogue.reduce(k, &acc.variables(), tile, |k| store.first(k, at));
+        store.tile(k, acc, at, self.plan.shape, &epilogue);
     }
 }

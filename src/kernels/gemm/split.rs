@@ -13,11 +13,12 @@ use super::error::GemmError;
 use super::parts::{Part, Parts, Slots, Splits};
 
 crate::params! {
-    /// The workspace of a kernel that splits its accumulators.
+    /// The workspace of a kernel that splits its accumulators, or whose blocks draw their tiles.
     pub(super) struct SplitParams {
         /// The accumulators of each warp group, or thread block, of each part of a tile.
         pub(super) partials: GlobalMut<f32>,
-        /// The parts that are written, for each warp group of each tile: 0 before and after a launch.
+        /// The parts that are written, for each warp group of each tile, or the tiles that are drawn and the blocks that end: 0 before
+        /// and after a launch.
         pub(super) arrivals: GlobalMut<u32>,
         /// The parts of each tile of equal splits. The assembler would unroll the sum of a constant number of parts, and spill.
         pub(super) parts: i32,
@@ -55,7 +56,9 @@ impl<'b> Parts<'b> {
         write: impl for<'c> FnOnce(&mut Body<'c, 'b>),
     ) {
         let k: &mut Body<'b, '_> = &mut k.rescoped();
-        let Some(args) = args else { return write(&mut k.rescoped()) };
+        let Some(args) = args.filter(|_| self.splits.is_split()) else {
+            return write(&mut k.rescoped());
+        };
         let of = Accumulators { of: accumulators, threads: threads.count, acc: self.acc };
         let is_last = match self.is_partial(part) {
             None => threads.sum(k, args, self.slots(k, part, args.parts), of),
@@ -63,6 +66,8 @@ impl<'b> Parts<'b> {
                 threads.sum(k, args, self.slots(k, part, args.parts), of)
             }),
         };
+        // All lanes agree, and the assembler knows it of a vote: else it writes all that a warp does together twice.
+        let is_last = k.vote_any(WARP, is_last);
         k.if_(is_last, write);
     }
 }
@@ -228,7 +233,8 @@ fn lengths(
     grid: Grid,
 ) -> Result<[usize; 2], GemmError> {
     if !config.splits.is_split() {
-        return Ok([0; 2]);
+        // The counter of tiles, and that of blocks that end.
+        return Ok([0, if config.draws_tiles() { 2 } else { 0 }]);
     }
     let ([m, n], consumers) = (config.cluster.map(u64::from), u64::from(config.consumers()));
     let tiles = (rows + m - 1) * (columns + n - 1) * batch;
@@ -250,7 +256,8 @@ fn lengths(
     Ok([elements as usize, groups as usize])
 }
 
-/// Memory for the sums of launches whose thread blocks share tiles, by split-K or stream-K. Made by
+/// Memory for the sums of launches whose thread blocks share tiles, by split-K or stream-K, and for the counter from which the
+/// thread blocks of a launch of [groups](GemmConfig::grouped) draw their tiles. Made by
 /// [`GemmFunction::workspace`](super::GemmFunction::workspace) for a problem, and given to launches by
 /// [`GemmArgs::workspace`](super::GemmArgs::workspace).
 ///
@@ -298,7 +305,7 @@ impl GemmWorkspace {
         Ok(GemmWorkspace((device.zeros(elements)?, device.zeros(groups)?)))
     }
 
-    /// Returns the bytes of the workspace, 0 for a configuration without splits.
+    /// Returns the bytes of the workspace, 0 for a configuration without splits and groups.
     pub fn bytes(&self) -> u64 {
         let (partials, arrivals) = &self.0;
         4 * (partials.len() as u64 + arrivals.len() as u64)

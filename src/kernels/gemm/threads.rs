@@ -71,7 +71,7 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
                 &name,
                 target,
                 |k, (args, epilogue, split)| {
-                    let kept = kept::<T::Sum, F>(k);
+                    let kept = kept(k, form);
                     let map = |limits| -> Box<dyn EpilogueMap<'_, T::Sum> + '_> {
                         Box::new(form.map(kept, epilogue.clone(), limits))
                     };
@@ -84,7 +84,7 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
                 &name,
                 target,
                 |k, (args, epilogue)| {
-                    let kept = kept::<T::Sum, F>(k);
+                    let kept = kept(k, form);
                     let map = |limits| -> Box<dyn EpilogueMap<'_, T::Sum> + '_> {
                         Box::new(form.map(kept, epilogue.clone(), limits))
                     };

@@ -31,7 +31,8 @@ impl GemmModel {
     /// SMs works, in the last wave of several too, a wave takes the time of `x` to a power below 1.
     pub(super) fn memory_rate(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let waves = self.waves(config, problem);
-        self.machine.memory_bytes_per_s * waves / (waves.floor() + waves.fract().powf(MEMORY_ROOT))
+        self.machine.memory_bytes_per_s * waves
+            / (waves.floor() + waves.fract().powf(self.parameters.memory_root))
     }
 
     /// Returns the bytes of a step that a block fetches from the L2 cache: the blocks of a cluster along M share B, those along N
@@ -46,7 +47,8 @@ impl GemmModel {
     fn stage_operands(&self, config: &GemmConfig, problem: &GemmProblem) -> [f64; 2] {
         let [m, n, k] = config.tile.map(f64::from);
         let [rows, columns, _] = config.tiles(problem).map(u64::from);
-        let unaligned = 1.0 + (UNALIGNED - 1.0) * self.waves(config, problem).min(1.0);
+        let unaligned =
+            1.0 + (self.parameters.unaligned - 1.0) * self.waves(config, problem).min(1.0);
         let strides = problem.strides(config).ok();
         let bytes = |scalar: Scalar, pitch: Option<u64>| {
             let size = u64::from(scalar.size_bytes());
@@ -61,7 +63,7 @@ impl GemmModel {
         };
         // Rows of a tile beyond the matrix are not free.
         let beyond = |tile: f64, tiles: u64, extent: u32| {
-            (tile * tiles as f64 / f64::from(extent.max(1))).powf(BEYOND)
+            (tile * tiles as f64 / f64::from(extent.max(1))).powf(self.parameters.beyond)
         };
         let a =
             m * bytes(config.a, strides.map(|strides| strides.a[0])) * beyond(m, rows, problem.m);
@@ -73,13 +75,14 @@ impl GemmModel {
 
     /// Returns the bytes of a product.
     pub(super) fn traffic(&self, config: &GemmConfig, problem: &GemmProblem) -> Traffic {
+        let p = &self.parameters;
         let [rows, columns, steps] = config.tiles(problem).map(f64::from);
         let [m, n, k] = [problem.m, problem.n, problem.k].map(f64::from);
         let batch = f64::from(problem.batch);
         let (size, out) = (f64::from(config.a.size_bytes()), f64::from(config.d.size_bytes()));
         let (a, b, d) = (m * k * size, n * k * size, m * n * out / f64::from(config.sums()));
         let stages = rows * columns * steps * batch;
-        let kept = self.machine.l2_bytes * self.parameters.kept_share;
+        let kept = self.machine.l2_bytes * p.kept_share;
         let read = if a + b <= kept {
             a + b
         } else {
@@ -116,18 +119,18 @@ impl GemmModel {
         let is_torn = [pitch, u64::from(width)].map(|elements| !sector(elements));
         let of_line = match is_torn {
             [false, false] => 0.0,
-            [false, true] => TORN_BYTES,
-            [true, _] => SHIFTED_BYTES,
+            [false, true] => p.torn_bytes,
+            [true, _] => p.shifted_bytes,
         };
         let torn = m * (stored - 1.0).max(0.0) * of_line;
         let read = match config.load {
-            LoadForm::Threads => read * lines_of(config) / FETCHED_SHARE,
+            LoadForm::Threads => read * lines_of(config) / p.fetched_share,
             LoadForm::Tensor | LoadForm::Repack => read,
         };
         Traffic {
             l2: stages * self.stage_l2_bytes(config, problem),
             received: stages * self.stage_operands(config, problem).iter().sum::<f64>(),
-            memory: (read + WRITE_SHARE * d + torn) * batch,
+            memory: (read + p.write_share * d + torn) * batch,
             written: d * batch,
         }
     }
@@ -139,19 +142,5 @@ pub(super) fn lines_of(config: &GemmConfig) -> f64 {
     1.0 + SECTOR_BYTES as f64 / f64::from(row)
 }
 
-/// The cost of a byte in rows that are not aligned to lines of the L2 cache, which are in two lines each, where all SMs work; it
-/// is less in proportion where some do not.
-pub(super) const UNALIGNED: f64 = 2.16;
-/// The share of the rate of memory that rows which threads fetch reach.
-const FETCHED_SHARE: f64 = 1.08;
-/// The power of a share of the SMs to which their rate of memory grows.
-const MEMORY_ROOT: f64 = 0.824;
-/// The power of the rows of a tile over those inside of the matrix to which the cost of the latter grows.
-const BEYOND: f64 = 0.517;
-/// Bytes of a sector, the unit that memory reads and writes; what a sector costs that two parts of a row of D share, where all rows
-/// begin with a sector, and where they do not.
+/// Bytes of a sector, the unit that memory reads and writes.
 const SECTOR_BYTES: u64 = 32;
-const TORN_BYTES: f64 = 82.5;
-const SHIFTED_BYTES: f64 = 35.2;
-/// The cost of a written byte of memory, relative to a byte that is read.
-const WRITE_SHARE: f64 = 1.15;

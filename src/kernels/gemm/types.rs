@@ -1,8 +1,8 @@
 //! The types of elements in memory and in instructions.
 
-use crate::ir::Element;
 use crate::ir::builder::{Accumulator, Converted, Float};
-use crate::ir::types::Scalar;
+use crate::ir::types::{Rounding, Scalar};
+use crate::ir::{Element, Val};
 use crate::tensor::ValType;
 
 /// The types of the elements of A, B and D in memory, as one type: the tuple of them.
@@ -52,5 +52,31 @@ pub(crate) const fn in_memory(scalar: Scalar) -> Scalar {
     match scalar {
         Scalar::Tf32 => Scalar::F32,
         other => other,
+    }
+}
+
+/// The conversions of an epilogue, which computes in floating point: integers are in the bits of accumulators.
+#[derive(Clone, Copy)]
+pub(super) struct Numbers {
+    /// The types of sums and of D.
+    pub(super) acc: Scalar,
+    pub(super) d: Scalar,
+}
+
+impl Numbers {
+    /// Sums as numbers.
+    pub(super) fn of_sums<'b, S: Float>(self, sums: [Val<'b, S>; 2]) -> [Val<'b, S>; 2] {
+        sums.map(|sum| match self.acc {
+            Scalar::I32 => sum.bitcast::<i32>().cvt::<S>(),
+            _ => sum,
+        })
+    }
+
+    /// An element of D from a number.
+    pub(super) fn stored<S: Float>(self, value: Val<'_, S>) -> Val<'_, S> {
+        match self.d {
+            Scalar::I32 => value.cvt_rint::<i32>(Rounding::NearestEven).bitcast(),
+            _ => value,
+        }
     }
 }

@@ -1,164 +1,68 @@
 //! [`Best`]: the best elements that a warp has seen.
 
+use std::array;
+
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Shared, Val, Var, WARP, f16, range};
-use crate::tensor::tree;
+use crate::ir::{Body, Global, Shared, Val, Var, WARP, f16};
+use crate::tensor::{RowPointer, tree};
 
-use super::sorted::{Entry, NONE, Sorted, is_better, packed, unpacked};
+/// An element and its column in the order of elements: larger numbers, the first word first, come before smaller ones. No element is 0.
+///
+/// One word has the [key](key) of 16 bits and 16 bits of the complement of the column, two words have 32 bits of each.
+pub(super) type Entry<'c, const N: usize> = [Val<'c, u32>; N];
 
-/// The candidates of a warp for the `count` best elements: a list in shared memory, in no order. Of a long list the best
-/// ones are kept: about `count`, and the last of them is the bound that further elements must pass.
-pub(super) struct Best<'b> {
-    /// The candidates, [packed].
-    list: Val<'b, Shared<u64>>,
+/// The best elements of a row that a warp has seen, in a sorted list over its lanes, and candidates in shared memory. 32 candidates are
+/// merged into the list at once. The last element of the list is the bound that further ones must come before.
+pub(super) struct Best<'b, T, const N: usize> {
+    row: Val<'b, Global<T>>,
+    /// Lane `i` has number `i` of the list, and number `32 + i` of a list of 64.
+    list: Vec<[Var<'b, u32>; N]>,
+    shared: Val<'b, Shared<u32>>,
+    /// The number of candidates, whose columns are in shared memory: below 32, except while some are added.
     len: Var<'b, u32>,
-    /// An element has a place only if its value is above the bound's, or equal and its column is lower.
+    /// The value and the column of the bound.
     bound: (Var<'b, f32>, Var<'b, i32>),
     count: u32,
 }
 
-impl<'b> Best<'b> {
-    /// No candidates. `list` has [`slots`](Best::slots) elements.
-    pub(super) fn new(k: &Body<'b, '_>, count: u32, list: Val<'b, Shared<u64>>) -> Best<'b> {
-        let bound = (k.var(NONE.0), k.var(NONE.1));
-        Best { list, len: k.var(0u32), bound, count }
+impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
+    /// The words of shared memory that a warp needs.
+    pub(super) const WORDS: u32 = 64 * N as u32;
+
+    /// None of the `count` best elements, 1 to 64, of a row. `shared` has [`WORDS`](Best::WORDS) elements.
+    pub(super) fn new(
+        k: &Body<'b, '_>,
+        row: Val<'b, Global<T>>,
+        count: u32,
+        shared: Val<'b, Shared<u32>>,
+    ) -> Self {
+        let list = (0..count.div_ceil(32)).map(|_| array::from_fn(|_| k.var(0u32))).collect();
+        let bound = (k.var(f32::NEG_INFINITY), k.var(i32::MAX));
+        Best { row, list, shared, len: k.var(0u32), bound, count }
     }
 
-    /// Returns the number of candidates that are kept at most: more than `count`, which takes fewer steps of a bisection.
-    const fn kept(count: u32) -> u32 {
-        count + count / 4 + 2
-    }
-
-    /// Returns the number of candidates after which the best ones are kept.
-    const fn room(count: u32) -> u32 {
-        Self::kept(count).next_multiple_of(32)
-    }
-
-    /// Returns the number of candidates for which a warp needs shared memory: another one of each lane has a place.
-    pub(super) const fn slots(count: u32) -> u32 {
-        Self::room(count) + 32
-    }
-
-    /// Returns true if the element has a place. NaN has none.
-    pub(super) fn passes<'c>(&self, k: &Body<'c, '_>, entry: Entry<'c>) -> Val<'c, bool>
-    where
-        'b: 'c,
-    {
-        is_better(entry, self.bound(k))
-    }
-
-    pub(super) fn bound<'c>(&self, k: &Body<'c, '_>) -> Entry<'c>
-    where
-        'b: 'c,
-    {
+    /// Returns the value and the column that others must come before.
+    pub(super) fn bound(&self, k: &Body<'b, '_>) -> (Val<'b, f32>, Val<'b, i32>) {
         (self.bound.0.get(k), self.bound.1.get(k))
     }
 
-    /// Raises the bound to about the `count`-th largest of these values, one or more elements of each lane. All elements in
-    /// columns from `end` on come later.
-    pub(super) fn start<'c, T: Converted>(
-        &self,
-        k: &mut Body<'c, '_>,
-        values: &[Val<'c, f32>],
-        end: Val<'c, i32>,
-    ) where
-        'b: 'c,
-    {
-        let number = 32 * values.len() as u32;
-        if number < self.count {
+    /// Raises the bound to about the `count`-th largest of these values of elements, one or more of each lane, in columns before
+    /// `end`: bisects the range of their keys.
+    pub(super) fn start(&self, k: &mut Body<'b, '_>, values: &[Val<'b, f32>], end: Val<'b, i32>) {
+        let (count, all) = (self.count, 32 * values.len() as u32);
+        if all < count {
             return;
         }
-        let keys: Vec<_> = values.iter().map(|value| key::<T>(value.max(NONE.0))).collect();
+        let keys: Vec<_> =
+            values.iter().map(|value| key::<T>(value.max(f32::NEG_INFINITY))).collect();
         let low = tree(keys[0], &keys, |a, b| a.min(b));
         let high = tree(keys[0], &keys, |a, b| a.max(b));
-        let ends = [k.redux_min(WARP, low), k.redux_max(WARP, high) + 1];
-        let [low, _] = self.bisect(k, &keys, ends, k.constant(number));
-        let value = value_of::<T>(low);
-        self.bound.0.set(k, value);
-        // Negative infinity may stand for no element.
-        self.bound.1.set(k, value.eq(NONE.0).select(NONE.1, end));
-    }
-
-    /// Adds an element of each lane that passes. All elements in columns from `end` on come later.
-    pub(super) fn add<'c, T: Converted>(
-        &self,
-        k: &mut Body<'c, '_>,
-        entry: Entry<'c>,
-        end: Val<'c, i32>,
-    ) where
-        'b: 'c,
-    {
-        let passes = self.passes(k, entry);
-        self.append(k, passes, entry);
-        let is_full = self.len.get(k).gt(Self::room(self.count));
-        k.if_(is_full, |k| self.keep::<T>(k, end));
-    }
-
-    /// Appends an element of each lane for which `holds` is true.
-    fn append<'c>(&self, k: &mut Body<'c, '_>, holds: Val<'c, bool>, entry: Entry<'c>)
-    where
-        'b: 'c,
-    {
-        let (lanes, len) = (k.vote_ballot(WARP, holds), self.len.get(k));
-        let at = len + (lanes & k.lanemask_lt()).popc();
-        k.if_(holds, |k| self.store(k, at, entry));
-        self.len.set(k, len + lanes.popc());
-    }
-
-    /// Keeps the best candidates and raises the bound.
-    fn keep<'c, T: Converted>(&self, k: &mut Body<'c, '_>, end: Val<'c, i32>)
-    where
-        'b: 'c,
-    {
-        let len = self.len.get(k);
-        let loads = 0..Self::slots(self.count) / 32;
-        k.bar_warp(WARP);
-        let entries: Vec<Entry<'_>> =
-            loads.map(|i| self.load(k, k.constant(i * 32), len)).collect();
-        k.bar_warp(WARP);
-        // No candidate has key 0.
-        let keys: Vec<_> = (entries.iter())
-            .map(|(value, column)| column.eq(NONE.1).select(0, key::<T>(*value)))
-            .collect();
-        let high = tree(keys[0], &keys, |a, b| a.max(b));
-        let ends = [key::<T>(self.bound.0.get(k)), k.redux_max(WARP, high) + 1];
-        let [low, number] = self.bisect(k, &keys, ends, len);
-        self.bound.0.set(k, value_of::<T>(low));
-        self.bound.1.set(k, end);
-        k.if_(number.gt(Self::kept(self.count)), |k| {
-            // Of the candidates that are equal to the bound, those in the lowest columns.
-            let last = i32::MAX as u32;
-            let keys: Vec<_> = (keys.iter().zip(&entries))
-                .map(|(key, (_, column))| {
-                    let equal = key.eq(low).select(column.cvt::<u32>() ^ last, 0);
-                    key.gt(low).select(u32::MAX, equal)
-                })
-                .collect();
-            let ends = [k.constant(last / 2), k.constant(last + 1)];
-            let [low, _] = self.bisect(k, &keys, ends, number);
-            self.bound.1.set(k, (low ^ last).cvt::<i32>() + 1);
-        });
-        self.len.set(k, 0);
-        for entry in entries {
-            let holds = self.passes(k, entry);
-            self.append(k, holds, entry);
-        }
-    }
-
-    /// Narrows `low..high` until about `count` keys of the warp are at least `low`, and at least `count`. At first that are
-    /// `number`. Returns the lower end with the number of keys.
-    fn bisect<'c>(
-        &self,
-        k: &mut Body<'c, '_>,
-        keys: &[Val<'c, u32>],
-        [low, high]: [Val<'c, u32>; 2],
-        number: Val<'c, u32>,
-    ) -> [Val<'c, u32>; 2] {
-        let (count, kept) = (self.count, Self::kept(self.count));
-        let [low, _, number] = k.while_(
-            [low, high, number],
-            |_, [low, high, number]| number.gt(kept) & (high - low).gt(1),
+        let ends = [k.redux_min(WARP, low), k.redux_max(WARP, high) + 1, k.constant(all)];
+        // Some more than `count` values take fewer steps.
+        let [low, ..] = k.while_(
+            ends,
+            |_, [low, high, number]| number.gt(count + count / 4 + 2) & (high - low).gt(1),
             |k, [low, high, number]| {
                 let middle = low + ((high - low) >> 1);
                 let own = keys.iter().map(|key| key.ge(middle).select(1u32, 0));
@@ -169,39 +73,152 @@ impl<'b> Best<'b> {
                 [low, is_enough.select(high, middle), is_enough.select(found, number)]
             },
         );
-        [low, number]
+        let value = value_of::<T>(low);
+        self.bound.0.set(k, value);
+        // Negative infinity may stand for no element.
+        self.bound.1.set(k, value.eq(f32::NEG_INFINITY).select(i32::MAX, end));
     }
 
-    /// Returns the `32 * lists` best candidates, sorted.
-    pub(super) fn sorted<'c>(&self, k: &mut Body<'c, '_>) -> Sorted<'c>
-    where
-        'b: 'c,
-    {
-        let sorted = Sorted::new(k, self.count.div_ceil(32));
+    /// Adds an element of each lane where `holds` is true. It may be NaN, or not come before the bound.
+    pub(super) fn add(&self, k: &mut Body<'b, '_>, holds: Val<'b, bool>, column: Val<'b, i32>) {
+        let (lanes, len) = (k.vote_ballot(WARP, holds), self.len.get(k));
+        let at = len + (lanes & k.lanemask_lt()).popc();
+        k.if_(holds, |k| self.shared.store(k, at, column.cvt::<u32>()));
+        let len = len + lanes.popc();
+        self.len.set(k, len);
+        k.if_(len.ge(32), |k| self.merge_candidates(k));
+    }
+
+    /// Merges the last 32 candidates, or all of fewer, into the list, and raises the bound.
+    pub(super) fn merge_candidates(&self, k: &mut Body<'b, '_>) {
         let len = self.len.get(k);
+        let first = len.max(32) - 32;
+        let at = first + k.lane_id().cvt::<u32>();
         k.bar_warp(WARP);
-        k.for_(range(0u32, (len + 31) / 32), (), |k, i, ()| {
-            let entry = self.load(k, i * 32, len);
-            sorted.add(k, entry);
+        let mut entry = k.if_with(at.lt(len), [0; N], |k| {
+            let column = self.shared.load(k, at).cvt::<i32>();
+            let value = self.row.load_with(k, column, <Global<T>>::access()).cvt::<f32>();
+            let is_number = value.eq(value);
+            entry::<T, N>(value, column).map(|word| is_number.select(word, 0))
         });
         k.bar_warp(WARP);
-        sorted
+        self.len.set(k, first);
+        // A bitonic sort over the lanes, the last element first.
+        for log in 1..=5 {
+            let descends = (k.lane_id() & (1 << log)).ne(0);
+            for stride in (0..log).rev() {
+                entry = exchange(k, entry, 1 << stride, descends);
+            }
+        }
+        let mut others = vec![[k.constant(0); N]; self.list.len() - 1];
+        others.push(entry);
+        self.merge(k, &others);
+        // The element of the list's last number, if there is one.
+        let of_lane = self.list[self.list.len() - 1].each_ref().map(|word| word.get(k));
+        let last = of_lane.map(|word| k.shfl_idx(WARP, word, (self.count - 1) % 32));
+        let (value, column) = element::<T, N>(last);
+        k.if_(last[0].ne(0), |k| {
+            self.bound.0.set(k, value);
+            self.bound.1.set(k, column);
+        });
     }
 
-    fn store<'c>(&self, k: &Body<'c, '_>, at: Val<'c, u32>, (value, column): Entry<'c>)
-    where
-        'b: 'c,
-    {
-        self.list.store(k, at, packed((value, column)));
+    /// Merges sorted elements, which come from the last one to the first one: a step of a bitonic sort.
+    fn merge(&self, k: &Body<'b, '_>, others: &[Entry<'b, N>]) {
+        let own = self.list.iter().map(|words| words.each_ref().map(|word| word.get(k)));
+        let best = own.zip(others).map(|(own, other)| choose(is_better(own, *other), own, *other));
+        let mut found: Vec<_> = best.collect();
+        if let [a, b] = found[..] {
+            let is_first = is_better(a, b);
+            found = vec![choose(is_first, a, b), choose(is_first, b, a)];
+        }
+        for (words, mut own) in self.list.iter().zip(found) {
+            for stride in [16, 8, 4, 2, 1] {
+                own = exchange(k, own, stride, k.constant(true));
+            }
+            words.iter().zip(own).for_each(|(word, own)| word.set(k, own));
+        }
     }
 
-    /// Loads a candidate from slot `first` and the lane on, if it is before `len`.
-    fn load<'c>(&self, k: &mut Body<'c, '_>, first: Val<'c, u32>, len: Val<'c, u32>) -> Entry<'c>
-    where
-        'b: 'c,
-    {
-        let at = first + k.lane_id().cvt::<u32>();
-        k.if_with(at.lt(len), NONE, |k| unpacked(self.list.load(k, at)))
+    /// Returns the values and columns of the lane's elements of the list, numbers `i` and `32 + i` in lane `i`: negative infinity and
+    /// -1 for no element.
+    pub(super) fn elements(&self, k: &Body<'b, '_>) -> Vec<(Val<'b, f32>, Val<'b, i32>)> {
+        let of = |words: &[Var<'b, u32>; N]| {
+            let words = words.each_ref().map(|word| word.get(k));
+            let (has, (value, column)) = (words[0].ne(0), element::<T, N>(words));
+            (has.select(value, f32::NEG_INFINITY), has.select(column, -1))
+        };
+        self.list.iter().map(of).collect()
+    }
+
+    /// Stores the list to the warp's part of shared memory.
+    pub(super) fn store(&self, k: &Body<'b, '_>) {
+        for (number, words) in (0..).zip(&self.list) {
+            let to = self.shared.offset((k.lane_id() + number * 32) * N as i32);
+            (0..).zip(words).for_each(|(at, word): (i32, _)| to.store(k, at, word.get(k)));
+        }
+    }
+
+    /// Merges the list that the warp `apart` warps further has stored.
+    pub(super) fn merge_stored(&self, k: &Body<'b, '_>, apart: Val<'b, i32>) {
+        let list = self.shared.offset(apart * Self::WORDS as i32);
+        let last = self.list.len() as i32 * 32 - 1;
+        let load = |number: i32| {
+            let from = list.offset((-k.lane_id() + (last - number * 32)) * N as i32);
+            array::from_fn(|word| from.load(k, word as i32))
+        };
+        let others: Vec<_> = (0..self.list.len() as i32).map(load).collect();
+        self.merge(k, &others);
+    }
+}
+
+/// Returns the better one of the elements of a lane and the one `stride` lanes from it to the lower lane, if the lanes descend,
+/// else to the higher lane; the other one to the other lane.
+fn exchange<'c, const N: usize>(
+    k: &Body<'c, '_>,
+    own: Entry<'c, N>,
+    stride: u32,
+    descends: Val<'c, bool>,
+) -> Entry<'c, N> {
+    let other = own.map(|word| k.shfl_bfly(WARP, word, stride));
+    let is_upper = (k.lane_id() & stride as i32).ne(0);
+    choose(is_better(own, other) ^ is_upper ^ !descends, own, other)
+}
+
+/// Returns true if `a` comes before `b`.
+fn is_better<'c, const N: usize>(a: Entry<'c, N>, b: Entry<'c, N>) -> Val<'c, bool> {
+    let words = (0..N).rev().map(|word| (a[word].gt(b[word]), a[word].eq(b[word])));
+    let found =
+        words.reduce(|(rest, _), (is_larger, equals)| (is_larger | (equals & rest), equals));
+    found.map_or_else(|| a[0].gt(b[0]), |(is_better, _)| is_better)
+}
+
+fn choose<'c, const N: usize>(
+    condition: Val<'c, bool>,
+    a: Entry<'c, N>,
+    b: Entry<'c, N>,
+) -> Entry<'c, N> {
+    array::from_fn(|word| condition.select(a[word], b[word]))
+}
+
+/// Returns the entry of an element.
+fn entry<'c, T: Converted, const N: usize>(
+    value: Val<'c, f32>,
+    column: Val<'c, i32>,
+) -> Entry<'c, N> {
+    let (key, behind) = (key::<T>(value), !column.cvt::<u32>());
+    array::from_fn(|word| match (N, word) {
+        (1, _) => key << 16 | behind & 0xffff,
+        (_, 0) => key,
+        _ => behind,
+    })
+}
+
+/// Returns the value and the column of an entry.
+fn element<'c, T: Converted, const N: usize>(words: Entry<'c, N>) -> (Val<'c, f32>, Val<'c, i32>) {
+    match N {
+        1 => (value_of::<T>(words[0] >> 16), (!words[0] & 0xffff).cvt::<i32>()),
+        _ => (value_of::<T>(words[0]), (!words[N - 1]).cvt::<i32>()),
     }
 }
 

@@ -1,8 +1,9 @@
 //! [`RowReduceFunction`]: a reduction of rows on a device.
 
 use crate::ir::builder::Converted;
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
+use crate::runtime::{Buffer, Function, Grid, LaunchOptions};
 
+use super::super::loadable::loadable;
 use super::super::rows::{RowError, RowProblem, check_aligned, check_len};
 use super::{Params, RowReduce, RowReduceConfig, reduced};
 
@@ -13,35 +14,14 @@ pub struct RowReduceFunction<T, Y = f32> {
     function: Function<Params<T, Y>>,
 }
 
-impl<T: Converted, Y: Converted> RowReduce<T, Y> {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::load`].
-    pub fn load(&self, device: &Device) -> Result<RowReduceFunction<T, Y>, RowError> {
-        self.load_with(LoadOptions::default(), device)
-    }
-
-    /// As [`load`](RowReduce::load), with options.
-    ///
-    /// # Errors
-    /// Those of [`Device::load_with`].
-    pub fn load_with(
-        &self,
-        options: LoadOptions<'_>,
-        device: &Device,
-    ) -> Result<RowReduceFunction<T, Y>, RowError> {
-        let function = device.load_with(options, &self.kernel)?;
-        Ok(RowReduceFunction { config: self.config, function })
+loadable! {
+    impl[T: Converted, Y: Converted] RowReduce<T, Y>: RowReduceConfig => RowReduceFunction<T, Y>, RowError;
+    (config, function, _) {
+        Ok(RowReduceFunction { config, function })
     }
 }
 
 impl<T: Converted, Y: Converted> RowReduceFunction<T, Y> {
-    /// Returns what the driver's compiler wrote.
-    pub fn compiler_log(&self) -> &str {
-        self.function.compiler_log()
-    }
-
     /// Starts the kernel, on the stream for all work that names none: `y[row]` is the result of a row. No rows are no
     /// work.
     ///

@@ -3,23 +3,19 @@
 mod axis;
 mod best;
 mod launch;
-mod sorted;
-mod steps;
 mod top_k;
 mod words;
 
 use std::fmt;
 
-use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val, range};
-use crate::tensor::{RowAccess, RowTile, tree};
+use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, Target, Val, range};
+use crate::tensor::{RowAccess, RowPointer, RowTile, tree};
 
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
 pub use axis::{AxisProblem, AxisReduce, AxisReduceConfig, AxisReduceFunction};
 pub use launch::RowReduceFunction;
-use steps::Steps;
 pub use top_k::{TopK, TopKConfig, TopKFunction};
 
 /// The result of a row.
@@ -65,7 +61,48 @@ impl RowReduceOp {
             RowReduceOp::Sum | RowReduceOp::Mean | RowReduceOp::Norm => (0.0, |a, b| a + b),
         }
     }
+
+    /// Returns the result of two; of equal elements the one with the lower index counts.
+    fn combined<'c>(self, a: Found<'c>, b: Found<'c>) -> Found<'c> {
+        if self != RowReduceOp::ArgMax {
+            return (self.monoid().1(a.0, b.0), a.1);
+        }
+        let is_better = b.0.gt(a.0) | (b.0.eq(a.0) & b.1.lt(a.1));
+        (is_better.select(b.0, a.0), is_better.select(b.1, a.1))
+    }
+
+    /// Returns what is stored for the result of `len` elements.
+    fn finished<'c, Y: Converted>(
+        self,
+        (found, index): Found<'c>,
+        len: Val<'c, i32>,
+    ) -> Val<'c, Y> {
+        match self {
+            RowReduceOp::ArgMax => {
+                let no_index = len.eq(0).select::<i32>(-1, 0);
+                found.eq(f32::NEG_INFINITY).select(no_index, index).cvt::<Y>()
+            }
+            RowReduceOp::Mean => (found / len.cvt::<f32>()).cvt::<Y>(),
+            RowReduceOp::Norm => found.sqrt().cvt::<Y>(),
+            _ => found.cvt::<Y>(),
+        }
+    }
+
+    /// Checks the types of the elements of the input and of the results.
+    fn check_elements(self, input: Scalar, output: Scalar) -> Result<(), RowError> {
+        RowConfig::check_element("the input", input, false)?;
+        let is_arg = self == RowReduceOp::ArgMax;
+        let (scalar, expected) = if is_arg { (Scalar::I32, "i32") } else { (Scalar::F32, "f32") };
+        if output != scalar {
+            let (operand, found) = ("the output", output);
+            return Err(RowError::Element { operand, found, expected });
+        }
+        Ok(())
+    }
 }
+
+/// A result, and of [`RowReduceOp::ArgMax`] its index.
+type Found<'c> = (Val<'c, f32>, Val<'c, i32>);
 
 /// Two results become one.
 type Combine = for<'c> fn(Val<'c, f32>, Val<'c, f32>) -> Val<'c, f32>;
@@ -73,8 +110,7 @@ type Combine = for<'c> fn(Val<'c, f32>, Val<'c, f32>) -> Val<'c, f32>;
 /// The configuration of a [`RowReduce`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowReduceConfig {
-    /// The target and the tile of a row; a row may be longer than the tile. With stages, the next steps of a
-    /// row are in flight as bulk copies.
+    /// The target and the tile of a row, without stages; a row may be longer than the tile.
     pub rows: RowConfig,
     /// The result of a row.
     pub op: RowReduceOp,
@@ -115,7 +151,7 @@ impl RowReduceConfig {
     }
 
     /// Returns configurations to choose from, the one of [`new`](RowReduceConfig::new) first: a warp, a block of 128 to 1024
-    /// threads or a cluster of 2 to 8 blocks shares a row, each thread loads 2, 4 or 8 vectors at once, and long rows have 0 to 4 stages.
+    /// threads or a cluster of 2 to 8 blocks shares a row, and each thread loads 2, 4 or 8 vectors at once.
     pub fn candidates(
         op: RowReduceOp,
         target: Target,
@@ -139,11 +175,11 @@ impl RowReduceConfig {
         if !target.offers(Target::SM_90) || tile.access == RowAccess::Elements {
             return found;
         }
-        for (cluster, stages) in [(2, 0), (4, 0), (8, 0), (1, 2), (1, 3), (1, 4), (2, 3)] {
-            for [team, vectors] in [[256, 4], [512, 2], [512, 4]] {
-                let tile = RowTile { threads: team, team, vectors, cluster, stages, ..tile };
-                // Each thread has all its vectors, also those of a second step.
-                if (1 + stages.min(1)) * tile.sharers() * vectors <= all {
+        for cluster in [2, 4, 8] {
+            for [team, vectors] in [[256, 4], [512, 2], [512, 4], [1024, 4], [1024, 8]] {
+                let tile = RowTile { threads: team, team, vectors, cluster, ..tile };
+                // Each thread has all its vectors.
+                if tile.sharers() * vectors <= all {
                     found.push(RowReduceConfig { rows: RowConfig { target, tile }, op });
                 }
             }
@@ -209,39 +245,9 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     /// # Errors
     /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
     pub fn new(config: RowReduceConfig) -> Result<Self, RowError> {
-        config.rows.check()?;
-        RowConfig::check_element("the input", T::SCALAR, false)?;
-        let RowTile { stages, access, .. } = config.rows.tile;
-        if stages > 0 && access == RowAccess::Elements {
-            return Err(RowError::Tile { rule: "a tile with stages has vectors" });
-        }
-        if stages > 0 && !config.rows.target.offers(Target::SM_90) {
-            return Err(RowError::Tile { rule: "the bulk copies of stages need sm_90" });
-        }
-        let (expected, name) = match config.op {
-            RowReduceOp::ArgMax => (Scalar::I32, "i32"),
-            _ => (Scalar::F32, "f32"),
-        };
-        if Y::SCALAR != expected {
-            let (operand, found) = ("the output", Y::SCALAR);
-            return Err(RowError::Element { operand, found, expected: name });
-        }
+        config.rows.check_unstaged()?;
+        config.op.check_elements(T::SCALAR, Y::SCALAR)?;
         Ok(RowReduce { config, kernel: build(&config)? })
-    }
-
-    /// The configuration.
-    pub fn config(&self) -> &RowReduceConfig {
-        &self.config
-    }
-
-    /// The kernel as IR.
-    pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
-    }
-
-    /// The kernel as PTX.
-    pub fn ptx(&self) -> Ptx {
-        self.kernel.ptx()
     }
 }
 
@@ -259,53 +265,45 @@ fn build<T: Converted, Y: Converted>(
             let (row, columns) = own_row(k, tile, sizes);
             let part = tile.part::<T>(k, row * pitch, columns);
             let x = x.offset(row * pitch);
-            let steps = Steps::new(k, tile, part, x);
             let is_first = part.is_first_thread() & row.lt(sizes[0].cvt::<i64>());
             if op == RowReduceOp::ArgMax {
                 // Each thread keeps its largest element and the first step with it, and looks there for the column.
-                let lowest = k.constant(f32::NEG_INFINITY);
+                let (lowest, access) = (k.constant(f32::NEG_INFINITY), <Global<T>>::access());
                 let (own, step) =
                     k.for_(range(0, part.steps()), (lowest, 0), |k, step, (max, at)| {
-                        let own = steps.load(k, step, f32::NEG_INFINITY).max(lowest);
+                        let own =
+                            part.step(step).load_inner(k, x, f32::NEG_INFINITY, access).max(lowest);
                         (own.max(max), own.gt(max).select(step, at))
                     });
                 let own_end = part.load_ends(k, x, f32::NEG_INFINITY).max(lowest);
-                let [max] = part.reduce(k, [own.max(own_end)], |_, [a], [b]| [a.max(b)]);
+                let max = k.max(tile.group(), own.max(own_end));
                 let has = own.eq(max) | own_end.eq(max);
                 let at = k.if_with(has, i32::MAX, |k| part.first_equal(k, x, step, max));
-                let at = match tile.cluster {
-                    1 => k.min(tile.group(), at),
-                    // The columns are exchanged as bits of `f32`.
-                    _ => {
-                        let [at] = part.reduce(k, [at.bitcast()], |_, [a], [b]| {
-                            let [a, b] = [a, b].map(|column| column.bitcast::<i32>());
-                            [a.min(b).bitcast()]
-                        });
-                        at.bitcast()
-                    }
-                };
-                let at = max.eq(f32::NEG_INFINITY).select::<i32>(0, at);
-                let at = columns.eq(0).select::<i32>(-1, at);
-                k.if_(is_first, |k| y.store(k, row, at.cvt::<Y>()));
+                let mut found = (max, k.min(tile.group(), at));
+                if tile.cluster > 1 {
+                    // Columns are exchanged as bits of `f32`.
+                    let own = [max, found.1.bitcast()];
+                    let [max, at] = part.reduce(k, own, |_, a, b| {
+                        let [a, b] = [a, b].map(|[value, at]| (value, at.bitcast()));
+                        let (value, at) = op.combined(a, b);
+                        [value, at.bitcast()]
+                    });
+                    found = (max, at.bitcast());
+                }
+                k.if_(is_first, |k| y.store(k, row, op.finished(found, columns)));
                 return;
             }
             let (identity, combine) = op.monoid();
             let own = k.for_(range(0, part.steps()), identity, |k, step, sum| {
-                let mut elements = steps.load(k, step, identity);
-                elements.singles.extend(part.step(step).load_ends(k, x, identity).singles);
-                let mut values = elements.to_f32();
+                let mut values = part.step(step).load(k, x, identity);
                 if op == RowReduceOp::Norm {
                     values = values.iter().map(|value| *value * *value).collect();
                 }
                 combine(sum, tree(k.constant(identity), &values, combine))
             });
             let [result] = part.reduce(k, [own], |_, [a], [b]| [combine(a, b)]);
-            let result = match op {
-                RowReduceOp::Mean => result / columns.cvt::<f32>(),
-                RowReduceOp::Norm => result.sqrt(),
-                _ => result,
-            };
-            k.if_(is_first, |k| y.store(k, row, result.cvt::<Y>()));
+            let result = (result, columns);
+            k.if_(is_first, |k| y.store(k, row, op.finished(result, columns)));
         },
     )
 }

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
-use crate::ir::op::{FindFrom, LoadAccess};
+use crate::ir::op::FindFrom;
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, WARP, range};
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
-use crate::tensor::{RowTile, tree};
+use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, Target, WARP, range};
+use crate::runtime::{Buffer, Function, Grid, LaunchOptions};
+use crate::tensor::{RowPointer, RowTile, tree};
 
+use super::super::loadable::loadable;
 use super::super::rows::{RowConfig, RowError, RowProblem, check_aligned, check_len, own_row};
 use super::best::Best;
 use super::reduced;
@@ -22,8 +22,8 @@ pub struct TopKConfig {
     pub rows: RowConfig,
     /// The number of elements of the result of a row: 1 to [`MAX`](TopKConfig::MAX).
     pub count: u32,
-    /// The number of next steps whose vectors are in flight while the threads compare those of a step: 0 to 2.
-    pub prefetch: u32,
+    /// Rows have at most 2^16 columns of a type of 16 bits: warps sort words of 32 bits instead of 64.
+    pub short: bool,
 }
 
 impl TopKConfig {
@@ -49,12 +49,9 @@ impl TopKConfig {
     ) -> Vec<Self> {
         let mut found = vec![Self::new(count, target, input, problem)];
         for log in 0..=4 {
-            for prefetch in 0..=2 {
-                let config = Self::of_warps(1 << log, count, target, input, problem);
-                let config = TopKConfig { prefetch, ..config };
-                if !found.contains(&config) {
-                    found.push(config);
-                }
+            let config = Self::of_warps(1 << log, count, target, input, problem);
+            if !found.contains(&config) {
+                found.push(config);
             }
         }
         found
@@ -71,11 +68,12 @@ impl TopKConfig {
         let (team, access) = (32 * warps, reduced(problem).access(input));
         let threads = if warps == 1 { 128 } else { team };
         let tile = RowTile { threads, team, cluster: 1, vectors: 4, access, stages: 0 };
-        TopKConfig { rows: RowConfig { target, tile }, count, prefetch: 0 }
+        let short = input.bits() == 16 && problem.columns <= MAX_SHORT;
+        TopKConfig { rows: RowConfig { target, tile }, count, short }
     }
 
     fn check(&self, input: Scalar) -> Result<(), RowError> {
-        self.rows.check()?;
+        self.rows.check_unstaged()?;
         let RowTile { team, cluster, vectors, .. } = self.rows.tile;
         let rule = if !(1..=Self::MAX).contains(&self.count) {
             "the result of a row has 1 to 64 elements"
@@ -83,8 +81,8 @@ impl TopKConfig {
             "whole warps of one block share a row"
         } else if vectors * self.rows.tile.vector(input) > 32 {
             "a thread holds at most 32 elements"
-        } else if self.prefetch > 2 {
-            "at most 2 steps are in flight ahead"
+        } else if self.short && input.bits() != 16 {
+            "short rows have elements of 16 bits"
         } else {
             return Ok(());
         };
@@ -92,11 +90,15 @@ impl TopKConfig {
     }
 }
 
-/// The name of the configuration: the number of elements, the name of [`RowConfig`], and the prefetch: `top_8_32x4_rows4_prefetch1`.
+/// The maximum number of columns of short rows.
+const MAX_SHORT: u32 = 1 << 16;
+
+/// The name of the configuration: the number of elements, the name of [`RowConfig`], and whether rows are short:
+/// `top_8_32x4_rows4_short`.
 impl fmt::Display for TopKConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "top_{}_{}", self.count, self.rows)?;
-        if self.prefetch == 0 { Ok(()) } else { write!(f, "_prefetch{}", self.prefetch) }
+        f.write_str(if self.short { "_short" } else { "" })
     }
 }
 
@@ -143,43 +145,15 @@ impl<T: Converted> TopK<T> {
     pub fn new(config: TopKConfig) -> Result<Self, RowError> {
         RowConfig::check_element("the input", T::SCALAR, false)?;
         config.check(T::SCALAR)?;
-        Ok(TopK { config, kernel: build(&config)? })
+        let kernel = if config.short { build::<T, 1>(&config) } else { build::<T, 2>(&config) };
+        Ok(TopK { config, kernel: kernel? })
     }
+}
 
-    /// The configuration.
-    pub fn config(&self) -> &TopKConfig {
-        &self.config
-    }
-
-    /// The kernel as IR.
-    pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
-    }
-
-    /// The kernel as PTX.
-    pub fn ptx(&self) -> Ptx {
-        self.kernel.ptx()
-    }
-
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::load`].
-    pub fn load(&self, device: &Device) -> Result<TopKFunction<T>, RowError> {
-        self.load_with(LoadOptions::default(), device)
-    }
-
-    /// As [`load`](TopK::load), with options.
-    ///
-    /// # Errors
-    /// Those of [`Device::load_with`].
-    pub fn load_with(
-        &self,
-        options: LoadOptions<'_>,
-        device: &Device,
-    ) -> Result<TopKFunction<T>, RowError> {
-        let function = device.load_with(options, &self.kernel)?;
-        Ok(TopKFunction { config: self.config, function })
+loadable! {
+    impl[T: Converted] TopK<T>: TopKConfig => TopKFunction<T>, RowError;
+    (config, function, _) {
+        Ok(TopKFunction { config, function })
     }
 }
 
@@ -191,11 +165,6 @@ pub struct TopKFunction<T> {
 }
 
 impl<T: Converted> TopKFunction<T> {
-    /// Returns what the driver's compiler wrote.
-    pub fn compiler_log(&self) -> &str {
-        self.function.compiler_log()
-    }
-
     /// Starts the kernel, on the stream for all work that names none: `values` and `columns` have `count` elements for each
     /// row. No rows are no work.
     ///
@@ -225,7 +194,8 @@ impl<T: Converted> TopKFunction<T> {
         columns: &mut Buffer<i32>,
     ) -> Result<(), RowError> {
         let tile = &self.config.rows.tile;
-        let [pitch, _] = reduced(problem).check(tile, T::SCALAR, TopK::<T>::MAX_COLUMNS)?;
+        let max = if self.config.short { MAX_SHORT } else { TopK::<T>::MAX_COLUMNS };
+        let [pitch, _] = reduced(problem).check(tile, T::SCALAR, max)?;
         let results = u64::from(problem.rows) * u64::from(self.config.count);
         check_len("the input", x.len(), problem.len(pitch))?;
         check_len("the values", values.len(), results)?;
@@ -240,61 +210,52 @@ impl<T: Converted> TopKFunction<T> {
     }
 }
 
-/// Each warp keeps candidates for the best elements. Most steps have no better one than their bound, which the maxima of the
-/// lanes tell; else each lane adds its better ones, one in each round. After the last step come the single elements at
-/// the ends of a ragged row. In the end the warps of a row sort their candidates and merge them in pairs.
-fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
-    let TopKConfig { rows: RowConfig { target, tile }, count, prefetch } = *config;
+/// Each warp keeps the best elements of its part. Most steps have none that passes their bound, which the maxima of the lanes tell;
+/// else each lane adds its elements above the bound, one in each round. The single elements at the ends of a ragged row come last. Then the
+/// warps of a row merge their lists in pairs. An element and its column have `N` words.
+fn build<T: Converted, const N: usize>(
+    config: &TopKConfig,
+) -> Result<Kernel<Params<T>>, BuildErrors> {
+    let TopKConfig { rows: RowConfig { target, tile }, count, .. } = *config;
     let name = format!("{config}_{}", T::SCALAR);
-    // 64 registers for each thread, or 80 or 96.
-    let threads = [1024, 768, 640][prefetch.min(2) as usize];
     Kernel::<Params<T>>::build_with(
-        tile.options().min_blocks_per_sm((threads / tile.threads).max(1)),
+        // 64 registers for each thread.
+        tile.options().min_blocks_per_sm((1024 / tile.threads).max(1)),
         &name,
         target,
         |k, ((x, pitch), values, indices, sizes)| {
             let (row, columns) = own_row(k, tile, sizes);
             let part = tile.part::<T>(k, row * pitch, columns);
-            let x = x.offset(row * pitch);
-            let slots = Best::slots(count);
-            let lists = k.shared::<u64>(tile.threads / 32 * slots);
-            let own = k.thread_idx().x / 32 * slots as i32;
-            let best = Best::new(k, count, lists.offset(own));
-            let access = LoadAccess::default().non_coherent();
-            let none = (columns, k.constant(false));
-            let (single, has_single) = part.ends().first().copied().unwrap_or(none);
+            let (x, access) = (x.offset(row * pitch), <Global<T>>::access());
+            let words = Best::<T, N>::WORDS;
+            let lists = k.shared::<u32>(tile.threads / 32 * words);
+            let own = lists.offset(k.thread_idx().x / 32 * words as i32);
+            let best = Best::<T, N>::new(k, x, count, own);
             // The same in all lanes, as the assembler sees.
-            let steps = k.redux_max(WARP, part.steps());
-            k.for_(range(0, steps + 1).prefetch_stages(prefetch), (), |k, step, ()| {
-                let (part, is_last) = (part.step(step), step.eq(steps));
+            let steps = range(0, k.redux_max(WARP, part.steps()));
+            k.for_(steps, (), |k, step, ()| {
+                let part = part.step(step);
                 let words = Words::of(&part.load_inner(k, x, f32::NEG_INFINITY, access));
                 let (first, maxima) = (part.first_column(), words.maxima());
-                let end = first + tile.capacity(T::SCALAR) as i32;
-                k.if_(step.eq(0), |k| best.start::<T>(k, &maxima, end));
+                let behind = first + tile.capacity(T::SCALAR) as i32;
+                k.if_(step.eq(0), |k| best.start(k, &maxima, behind));
                 let max = tree(maxima[0], &maxima, |a, b| a.max(b));
-                let has_single = is_last & has_single;
-                let has_better = best.passes(k, (max, first)) | has_single;
-                k.if_(k.vote_any(WARP, has_better), |k| {
-                    let (bound, column) = best.bound(k);
-                    let mask = words.mask(k, bound, first.ge(column));
-                    let mask = is_last.select(has_single.select(1u32, 0), mask);
-                    let end_column = is_last.select(columns, part.vector_end());
-                    k.do_while(mask, |k, mask| {
+                let (bound, column) = best.bound(k);
+                let passes = max.gt(bound) | (max.eq(bound) & first.lt(column));
+                k.if_(k.vote_any(WARP, passes), |k| {
+                    k.do_while(words.mask(k, bound, first.ge(column)), |k, mask| {
                         let bit = mask.bfind(FindFrom::Position);
                         let (element, vector) = (element(bit), tile.vector(T::SCALAR));
                         let gap = element / vector * (part.stride() as u32 - vector);
                         let column = first + (element + gap).cvt::<i32>();
-                        let column = is_last.select(single, column);
-                        let is_element = mask.ne(0) & column.lt(end_column);
-                        let none = k.constant(f32::NAN).cvt::<T>();
-                        let value = k.if_with(is_element, none, |k| x.load_with(k, column, access));
-                        best.add::<T>(k, (value.cvt::<f32>(), column), end);
+                        best.add(k, mask.ne(0) & column.lt(part.vector_end()), column);
                         let rest = mask & !(k.constant(1u32) << bit);
                         (rest, k.vote_any(WARP, rest.ne(0)))
                     });
                 });
             });
-            let sorted = best.sorted(k);
+            part.ends().into_iter().for_each(|(column, holds)| best.add(k, holds, column));
+            best.merge_candidates(k);
             let (warps, lane) = (tile.team as i32 / 32, k.lane_id());
             let warp = k.thread_idx().x / 32 % warps;
             if warps > 1 {
@@ -302,23 +263,21 @@ fn build<T: Converted>(config: &TopKConfig) -> Result<Kernel<Params<T>>, BuildEr
                     k.constant(1),
                     |_, apart| apart.lt(warps),
                     |k, apart| {
-                        k.if_((warp % apart).eq(0), |k| sorted.store(k, lists.offset(own)));
+                        k.if_((warp % apart).eq(0), |k| best.store(k));
                         k.barrier();
                         let merges = (warp % (apart * 2)).eq(0) & (warp + apart).lt(warps);
-                        k.if_(merges, |k| {
-                            sorted.merge_stored(k, lists.offset(own + apart * slots as i32))
-                        });
+                        k.if_(merges, |k| best.merge_stored(k, apart));
                         apart * 2
                     },
                 );
             }
-            for (number, (value, column)) in (0..).zip(&sorted.entries) {
+            for (number, (value, column)) in (0..).zip(best.elements(k)) {
                 let rank = lane + number * 32;
                 let is_result = warp.eq(0) & rank.lt(count) & row.lt(sizes[0].cvt::<i64>());
                 k.if_(is_result, |k| {
-                    let (at, column) = (row * i64::from(count) + rank.cvt::<i64>(), column.get(k));
-                    values.store(k, at, value.get(k));
-                    indices.store(k, at, column.eq(i32::MAX).select(-1, column));
+                    let at = row * i64::from(count) + rank.cvt::<i64>();
+                    values.store(k, at, value);
+                    indices.store(k, at, column);
                 });
             }
         },

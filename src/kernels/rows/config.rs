@@ -291,12 +291,20 @@ impl RowConfig {
         Err(RowError::Tile { rule })
     }
 
-    /// Checks that there is a copy with this tile.
-    pub(in crate::kernels) fn check_copy(&self) -> Result<(), RowError> {
-        if self.tile.cluster > 1 || self.tile.stages > 0 {
-            return Err(RowError::Tile { rule: "a copy has no clusters and no stages" });
+    /// Checks that there is a kernel without stages with this tile.
+    pub(in crate::kernels) fn check_unstaged(&self) -> Result<(), RowError> {
+        if self.tile.stages > 0 {
+            return Err(RowError::Tile { rule: "this kernel has no stages" });
         }
         self.check()
+    }
+
+    /// Checks that there is a copy with this tile.
+    pub(in crate::kernels) fn check_copy(&self) -> Result<(), RowError> {
+        if self.tile.cluster > 1 {
+            return Err(RowError::Tile { rule: "a copy has no clusters" });
+        }
+        self.check_unstaged()
     }
 
     /// Returns the tile by which a launch of a copy is checked: ragged rows may start anywhere, as single elements may.

@@ -2,8 +2,9 @@
 
 use crate::ir::Element;
 use crate::ir::builder::{Converted, VectorElement};
-use crate::runtime::{Buffer, Device, Function, LaunchOptions, LoadOptions};
+use crate::runtime::{Buffer, Function, LaunchOptions};
 
+use super::super::loadable::loadable;
 use super::super::rows::{
     RowError, RowProblem, check_aligned, check_len, resident_blocks, row_grid,
 };
@@ -17,36 +18,15 @@ pub struct SoftmaxFunction<T, D = T> {
     resident: u32,
 }
 
-impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::load`].
-    pub fn load(&self, device: &Device) -> Result<SoftmaxFunction<T, D>, RowError> {
-        self.load_with(LoadOptions::default(), device)
-    }
-
-    /// As [`load`](Softmax::load), with options.
-    ///
-    /// # Errors
-    /// Those of [`Device::load_with`].
-    pub fn load_with(
-        &self,
-        options: LoadOptions<'_>,
-        device: &Device,
-    ) -> Result<SoftmaxFunction<T, D>, RowError> {
-        let function = device.load_with(options, &self.kernel)?;
-        let resident = resident_blocks(&function, &self.config.rows.tile)?;
-        Ok(SoftmaxFunction { config: self.config, function, resident })
+loadable! {
+    impl[T: Element + Converted, D: VectorElement<2> + Converted] Softmax<T, D>: SoftmaxConfig => SoftmaxFunction<T, D>, RowError;
+    (config, function, _) {
+        let resident = resident_blocks(&function, &config.rows.tile)?;
+        Ok(SoftmaxFunction { config, function, resident })
     }
 }
 
 impl<T: Element + Converted, D: VectorElement<2> + Converted> SoftmaxFunction<T, D> {
-    /// Returns what the driver's compiler wrote.
-    pub fn compiler_log(&self) -> &str {
-        self.function.compiler_log()
-    }
-
     /// Starts the kernel, on the stream for all work that names none. No elements are no work.
     ///
     /// # Errors

@@ -4,10 +4,9 @@ mod launch;
 
 use std::fmt;
 
-use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, Target};
+use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target};
 use crate::tensor::{RowLoop, chained};
 
 use super::gemm::Machine;
@@ -114,21 +113,6 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
         RowConfig::check_element("the input", T::SCALAR, false)?;
         RowConfig::check_element("the output", D::SCALAR, false)?;
         Ok(Softmax { config, kernel: build(&config)? })
-    }
-
-    /// The configuration.
-    pub fn config(&self) -> &SoftmaxConfig {
-        &self.config
-    }
-
-    /// The kernel as IR.
-    pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
-    }
-
-    /// The kernel as PTX.
-    pub fn ptx(&self) -> Ptx {
-        self.kernel.ptx()
     }
 }
 

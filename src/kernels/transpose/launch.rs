@@ -1,9 +1,10 @@
 //! [`TransposeFunction`]: a transpose on a device.
 
 use crate::ir::Element;
-use crate::runtime::{Arguments, Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
+use crate::runtime::{Arguments, Buffer, Function, Grid, LaunchOptions};
 use crate::tensor::RowAccess;
 
+use super::super::loadable::loadable;
 use super::super::rows::{RowError, check_len};
 use super::part::Tile;
 use super::{Params, THREADS, Transpose, TransposeConfig, TransposeProblem};
@@ -15,35 +16,14 @@ pub struct TransposeFunction<T> {
     function: Function<Params<T>>,
 }
 
-impl<T: Element> Transpose<T> {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::load`].
-    pub fn load(&self, device: &Device) -> Result<TransposeFunction<T>, RowError> {
-        self.load_with(LoadOptions::default(), device)
-    }
-
-    /// As [`load`](Transpose::load), with options.
-    ///
-    /// # Errors
-    /// Those of [`Device::load_with`].
-    pub fn load_with(
-        &self,
-        options: LoadOptions<'_>,
-        device: &Device,
-    ) -> Result<TransposeFunction<T>, RowError> {
-        let function = device.load_with(options, &self.kernel)?;
-        Ok(TransposeFunction { config: self.config, function })
+loadable! {
+    impl[T: Element] Transpose<T>: TransposeConfig => TransposeFunction<T>, RowError;
+    (config, function, _) {
+        Ok(TransposeFunction { config, function })
     }
 }
 
 impl<T: Element> TransposeFunction<T> {
-    /// Returns what the driver's compiler wrote.
-    pub fn compiler_log(&self) -> &str {
-        self.function.compiler_log()
-    }
-
     /// Starts the kernel, on the stream for all work that names none. No elements are no work.
     ///
     /// # Errors

@@ -6,9 +6,8 @@ mod problem;
 
 use std::fmt;
 
-use crate::codegen::Ptx;
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, KernelOptions, Target};
+use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Target};
 use crate::tensor::{Raster, RowAccess, RowTile, TileScheduler};
 
 use super::rows::RowError;
@@ -235,21 +234,6 @@ impl<T: Element> Transpose<T> {
         }
         config.check(T::SCALAR)?;
         Ok(Transpose { config, kernel: build(&config)? })
-    }
-
-    /// The configuration.
-    pub fn config(&self) -> &TransposeConfig {
-        &self.config
-    }
-
-    /// The kernel as IR.
-    pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
-    }
-
-    /// The kernel as PTX.
-    pub fn ptx(&self) -> Ptx {
-        self.kernel.ptx()
     }
 }
 

@@ -80,13 +80,10 @@ pub(super) struct Batch<'b> {
 impl<'b> Batch<'b> {
     /// Returns the elements before a matrix in the input (side 0) or the output (side 1).
     #[track_caller]
-    fn start<'c>(&self, k: &Body<'c, '_>, side: usize, matrix: Val<'c, i32>) -> Val<'c, i64>
-    where
-        'b: 'c,
-    {
+    fn start(&self, k: &Body<'b, '_>, side: usize, matrix: Val<'b, i32>) -> Val<'b, i64> {
         let (mut rest, mut start) = (matrix.cvt::<u32>(), k.constant(0i64));
         for mode in 0..self.modes as usize {
-            let count: Val<'c, u32> = self.counts[mode].cvt();
+            let count: Val<'b, u32> = self.counts[mode].cvt();
             // The last mode needs no division.
             let is_last = mode + 1 == self.modes as usize;
             let next = if is_last { k.constant(0u32) } else { rest / count };
@@ -159,15 +156,12 @@ impl<'b, T: Element> Part<'b, T> {
 
     /// Loads the tile into shared memory, from the multiple of 16 bytes before the first element of each row on. With guards,
     /// elements outside of the matrices are not loaded.
-    fn load<'c>(&self, k: &mut Body<'c, '_>, x: Matrix<'b, Global<T>>, is_guarded: bool)
-    where
-        'b: 'c,
-    {
+    fn load(&self, k: &mut Body<'b, '_>, x: Matrix<'b, Global<T>>, is_guarded: bool) {
         let Tile { rows, columns, matrices, chunk, is_ragged, .. } = self.tile;
         let Accesses { inner, outer, step, count } =
             Accesses::of(k, [columns / chunk, rows * matrices]);
         let first = self.tile.offset_of(outer, inner * chunk as i32);
-        let zero: Val<'c, Vector<u32, 4>> = Val::splat(k.constant(0u32));
+        let zero: Val<'b, Vector<u32, 4>> = Val::splat(k.constant(0u32));
         let load = |i: u32| {
             let Chunk { from, is_whole, .. } = self.chunk(k, x, inner, (outer, i * step));
             let from = from.ptr_cast::<u32>();
@@ -208,15 +202,13 @@ impl<'b, T: Element> Part<'b, T> {
     /// Stores the columns of the tile as rows of the output, from the first multiple of 16 bytes in each on. The last elements of
     /// a ragged column are those of rows that the next tile has too. Single elements are stored only at the ends of the
     /// output's rows.
-    fn store<'c>(
+    fn store(
         &self,
-        k: &mut Body<'c, '_>,
+        k: &mut Body<'b, '_>,
         x_pitch: Val<'b, i64>,
         (y, pitch): Matrix<'b, GlobalMut<T>>,
         is_guarded: bool,
-    ) where
-        'b: 'c,
-    {
+    ) {
         let Tile { rows, columns, matrices, chunk, is_ragged, .. } = self.tile;
         let (lanes, low) = (chunk as i32, chunk as i32 - 1);
         // 8 threads store 128 bytes of a row, or more where the tile has few columns.
@@ -224,7 +216,7 @@ impl<'b, T: Element> Part<'b, T> {
         let Accesses { inner, outer, step, count } = Accesses::of(k, [across, columns * matrices]);
         let own = self.place(k, outer, 0, columns);
         let first = self.tile.offset_of(own.1 * rows as i32 + inner * lanes, own.0);
-        let (y, zero): (Val<'c, GlobalMut<T>>, Val<'c, i32>) = (y, k.constant(0));
+        let (y, zero): (Val<'b, GlobalMut<T>>, Val<'b, i32>) = (y, k.constant(0));
         let downs = (0..rows).step_by((across * chunk) as usize);
         let mut parts: Vec<(u32, u32)> =
             downs.flat_map(|down| (0..count).map(move |i| (down, i))).collect();
@@ -246,7 +238,7 @@ impl<'b, T: Element> Part<'b, T> {
             };
             let of_x = of_x + self.first[0].cvt::<i64>() * x_pitch + self.first[1].cvt::<i64>();
             // A row of a ragged matrix starts after the elements before it in its first chunk.
-            let shifted = |row: Val<'c, i32>| {
+            let shifted = |row: Val<'b, i32>| {
                 let ahead = (of_x.cvt::<i32>() + row * x_pitch.cvt::<i32>()) & low;
                 self.tile.offset_of(line.matrix * rows as i32 + row, line.number + ahead)
             };
@@ -272,7 +264,7 @@ impl<'b, T: Element> Part<'b, T> {
             if !is_ragged {
                 continue;
             }
-            let mut store_some = |first: Val<'c, i32>, holds: Val<'c, bool>, end: Val<'c, i32>| {
+            let mut store_some = |first: Val<'b, i32>, holds: Val<'b, bool>, end: Val<'b, i32>| {
                 k.if_(holds, |k| {
                     for lane in 0..low {
                         let row = first + lane;
@@ -291,23 +283,20 @@ impl<'b, T: Element> Part<'b, T> {
 
     /// Returns a chunk of row `line.0 + line.1` of the tile, from the multiple of 16 bytes before its first element on.
     #[track_caller]
-    fn chunk<'c>(
+    fn chunk(
         &self,
-        k: &Body<'c, '_>,
-        (x, pitch): Matrix<'c, Global<T>>,
-        number: Val<'c, i32>,
-        line: (Val<'c, i32>, u32),
-    ) -> Chunk<'c, T>
-    where
-        'b: 'c,
-    {
+        k: &Body<'b, '_>,
+        (x, pitch): Matrix<'b, Global<T>>,
+        number: Val<'b, i32>,
+        line: (Val<'b, i32>, u32),
+    ) -> Chunk<'b, T> {
         let lanes = self.tile.chunk as i32;
         let Line { start, exists: has_row, .. } = self.line(k, 0, pitch, line);
         let mut column = number * lanes;
         if self.tile.is_ragged {
             column -= start.cvt::<i32>() & (lanes - 1);
         }
-        let [first, left]: [Val<'c, i32>; 2] = [self.first[1], self.left[1]];
+        let [first, left]: [Val<'b, i32>; 2] = [self.first[1], self.left[1]];
         let is_whole = has_row & (column + lanes).le(left);
         let is_whole =
             if self.tile.is_ragged { is_whole & (column + first).ge(0) } else { is_whole };
@@ -316,18 +305,15 @@ impl<'b, T: Element> Part<'b, T> {
 
     /// Returns line `outer + more` of a side.
     #[track_caller]
-    fn line<'c>(
+    fn line(
         &self,
-        k: &Body<'c, '_>,
+        k: &Body<'b, '_>,
         side: usize,
-        pitch: Val<'c, i64>,
-        (outer, more): (Val<'c, i32>, u32),
-    ) -> Line<'c>
-    where
-        'b: 'c,
-    {
+        pitch: Val<'b, i64>,
+        (outer, more): (Val<'b, i32>, u32),
+    ) -> Line<'b> {
         let extent = [self.tile.rows, self.tile.columns][side];
-        let [first, across, matrix]: [Val<'c, i32>; 3] =
+        let [first, across, matrix]: [Val<'b, i32>; 3] =
             [self.first[side], self.first[1 - side], self.first[2]];
         let (number, of_matrix) = self.place(k, outer, more, extent);
         let start = self.batch.start(k, side, matrix + of_matrix) + across.cvt::<i64>();

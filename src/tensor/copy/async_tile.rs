@@ -282,9 +282,8 @@ impl AsyncTile {
         ring: &SharedTensor<'b, T>,
     ) -> ThrAsyncTile<'b, T> {
         let _call = k.call();
-        let t = k.thread_idx().x.cvt::<u32>();
         let units = self.units();
-        let (line, unit) = ((t / units).cvt::<i32>(), (t % units).cvt::<i32>());
+        let [line, unit] = self.thread(k);
         let row = k.crd2idx::<i32>(line, &self.rows());
         let per_unit = 16 / self.elem.size_bytes();
         let column = unit * per_unit;
@@ -307,6 +306,79 @@ impl AsyncTile {
         // Kernels with such tiles have other uses for the registers.
         let kept = if self.whole_lines { 0 } else { self.lines_of_thread() };
         ThrAsyncTile { lines: (0..kept).map(|i| made.line(i)).collect(), ..made }
+    }
+
+    /// As [`slice`](AsyncTile::slice), of lines along K in any places: row `r` of A or column of B starts `start(r)` elements after
+    /// `from`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::arch::Major;
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::{AsyncTile, SharedTensor};
+    ///
+    /// // Rows of two matrices of 8 x 32 numbers alternate.
+    /// let tile = AsyncTile::of_shape(Scalar::I32, Major::K, [16, 32], 64)?;
+    /// let kernel = Kernel::<(Global<i32>, GlobalMut<i32>)>::build("alternate", Target::SM_80, |k, (x, y)| {
+    ///     let ring = SharedTensor::<i32>::shared_aligned(k, tile.layout(1)?, 1024);
+    ///     let (zero, limits) = (k.constant(0), [16, 32].map(|limit| k.constant(limit)));
+    ///     let rows = tile.slice_rows(
+    ///         k,
+    ///         x,
+    ///         |row| (row % 2 * 8 + row / 2).cvt::<i64>() * 32,
+    ///         zero,
+    ///         limits,
+    ///         &ring,
+    ///     );
+    ///     rows.start(k, zero, zero);
+    ///     k.cp_async_commit_group();
+    ///     k.cp_async_wait_group(0);
+    ///     k.barrier();
+    ///     let row = k.thread_idx().x;
+    ///     k.if_(row.lt(16), |k| y.store(k, row, ring.load(k, (row, 0, 0))));
+    ///     Ok::<(), tilewright::tensor::TensorError>(())
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let x = device.upload(&(0..512).map(|i| i / 32).collect::<Vec<i32>>())?;
+    /// let mut y = device.zeros::<i32>(16)?;
+    /// device.load(&kernel)?.launch(Grid::cover(64, 64), (&x, &mut y))?;
+    /// assert_eq!(y.to_vec()?[..6], [0, 8, 1, 9, 2, 10]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn slice_rows<'b, T: Element>(
+        &self,
+        k: &Body<'b, '_>,
+        from: Val<'b, Global<T>>,
+        start: impl Fn(Val<'b, i32>) -> Val<'b, i64>,
+        first: Val<'b, i32>,
+        limits: [Val<'b, i32>; 2],
+        ring: &SharedTensor<'b, T>,
+    ) -> ThrAsyncTile<'b, T> {
+        let _call = k.call();
+        if self.major != Major::K {
+            k.report(TensorError {
+                operation: "async_copy",
+                operand: format!("{self:?}"),
+                kind: TensorErrorKind::AsyncTile { why: "rows in any places are lines along K" },
+            });
+        }
+        let made = self.slice(k, from, k.constant(0i64), first, limits, ring);
+        let row = first + k.crd2idx::<i32>(self.thread(k)[0], &self.rows());
+        let start_of = |line: u32| start(row + self.row_of(line * self.lines_at_once()));
+        let bytes = |line| (start_of(line) - start_of(0)) * i64::from(self.elem.size_bytes());
+        let lines = (0..self.lines_of_thread()).map(bytes).collect();
+        ThrAsyncTile { from: made.from.offset(start_of(0)), lines, ..made }
+    }
+
+    /// The first line of the thread, and its unit of 16 bytes of a line.
+    #[track_caller]
+    fn thread<'b>(&self, k: &Body<'b, '_>) -> [Val<'b, i32>; 2] {
+        let thread = k.thread_idx().x.cvt::<u32>();
+        [thread / self.units(), thread % self.units()].map(|number| number.cvt::<i32>())
     }
 }
 

@@ -164,10 +164,7 @@ impl<'b, T: Element> ThrLines<'b, T> {
     }
 
     /// Loads the vectors of a unit.
-    fn load<'c>(&self, k: &Body<'c, '_>, number: u32, from: Val<'c, Global<u32>>)
-    where
-        'b: 'c,
-    {
+    fn load(&self, k: &Body<'b, '_>, number: u32, from: Val<'b, Global<u32>>) {
         for first in [0, 4] {
             let words = from.load_vector::<4>(k, first as i32).lanes();
             for (word, register) in words.into_iter().zip(8 * number + first..) {
@@ -197,25 +194,19 @@ impl<'b, T: Element> ThrLines<'b, T> {
     }
 
     /// The line and the column of unit number `index`.
-    fn place<'c>(&self, index: Val<'c, i32>) -> [Val<'c, i32>; 2]
-    where
-        'b: 'c,
-    {
+    fn place(&self, index: Val<'b, i32>) -> [Val<'b, i32>; 2] {
         let ([_, units], index) = (self.tile, index.cvt::<u32>());
         let [line, unit] = [index / units, index % units].map(|x| x.cvt::<i32>());
         [line, unit * per_unit::<T>()]
     }
 
     /// The unit at a place, which is as far from an aligned vector as `like`.
-    fn unit<'c>(
+    fn unit(
         &self,
-        origin: &Origin<'c, T>,
-        [line, column]: [Val<'c, i32>; 2],
-        like: Option<&Unit<'c>>,
-    ) -> Unit<'c>
-    where
-        'b: 'c,
-    {
+        origin: &Origin<'b, T>,
+        [line, column]: [Val<'b, i32>; 2],
+        like: Option<&Unit<'b>>,
+    ) -> Unit<'b> {
         let offset = line * self.of.strides[0].cvt::<i32>() + column;
         let shift = (origin.lead + offset) & (per_unit::<T>() - 1);
         Unit { line, column, offset, shift: like.map_or(shift, |like| like.shift) }
@@ -343,18 +334,12 @@ impl<'b, T: Element> FetchedLines<'b, T> {
 
 impl<'b, T: Element> Origin<'b, T> {
     /// Returns the nearest pair of vectors that is in the buffer.
-    fn inside<'c>(&self, window: Val<'c, i32>) -> Val<'c, i32>
-    where
-        'b: 'c,
-    {
+    fn inside(&self, window: Val<'b, i32>) -> Val<'b, i32> {
         window.max(self.ends[0]).min(self.ends[1])
     }
 
     /// Returns the number of elements of the unit that are in the matrix.
-    fn elements<'c>(&self, unit: &Unit<'c>) -> Val<'c, i32>
-    where
-        'b: 'c,
-    {
+    fn elements(&self, unit: &Unit<'b>) -> Val<'b, i32> {
         let inside = (self.left[1] - unit.column).min(per_unit::<T>()).max(0);
         unit.line.lt(self.left[0]).select(inside, 0)
     }

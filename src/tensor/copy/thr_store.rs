@@ -231,6 +231,26 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         coords.into_iter().take(elements)
     }
 
+    /// The (row, column, matrix) in the matrix of the thread's first element of a tile at `origin`, and the ends of the rows and
+    /// of the columns of the tile where they are not those of all matrices.
+    #[track_caller]
+    pub fn first<'k: 'b>(
+        &self,
+        k: &mut Body<'k, '_>,
+        origin: [Val<'b, i32>; 3],
+    ) -> ([Val<'b, i32>; 3], [Option<Val<'b, i32>>; 2]) {
+        let (origin, Matrix { end, end_column, .. }) = self.placed(k, origin);
+        let k = &mut k.rescoped();
+        let first = self.coordinates(k, origin).next().unwrap_or(origin);
+        (first, [self.end(origin, end), end_column])
+    }
+
+    /// The end of the rows of a tile at `origin`, of those of a matrix with an end.
+    fn end(&self, origin: [Val<'b, i32>; 3], end: Option<Val<'b, i32>>) -> Option<Val<'b, i32>> {
+        let low = (self.store.rows < 64).then(|| origin[0] + self.store.rows);
+        low.map_or(end, |low| Some(end.map_or(low, |end| end.min(low))))
+    }
+
     /// The [`words`](ThrStore::words) of the 8 columns of 64 rows that start at `origin`: of the accumulators from number
     /// `4 * unit` on, through `map`.
     #[track_caller]
@@ -246,9 +266,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let Matrix { end, end_column, .. } = matrix;
         let accumulators = acc.variables();
         let mut values = [0, 1, 2, 3].map(|i| accumulators.get(k, 4 * unit + i));
-        let is_low = self.store.rows < 64 && map.has_effects() && !map.is_identity();
-        let low = is_low.then(|| origin[0] + self.store.rows);
-        let end = low.map_or(end, |low| Some(end.map_or(low, |end| end.min(low))));
+        let checks = map.has_effects() && !map.is_identity();
+        let end = if checks { self.end(origin, end) } else { end };
         let inside = |[row, column, batch]: [Val<'b, i32>; 3]| {
             let row = end.map_or(row, |end| row.lt(end).select(row, i32::MAX));
             let row = end_column.map_or(row, |end| column.lt(end).select(row, i32::MAX));

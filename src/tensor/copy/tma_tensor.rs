@@ -87,11 +87,8 @@ pub struct MapArray<'b> {
 impl<'b> MapArray<'b> {
     /// The address of the map with a number.
     #[track_caller]
-    pub fn at<'c>(&self, number: Val<'c, i32>) -> Val<'c, Global<u64>>
-    where
-        'b: 'c,
-    {
-        let first: Val<'c, Global<u64>> = self.first;
+    pub fn at(&self, number: Val<'b, i32>) -> Val<'b, Global<u64>> {
+        let first: Val<'b, Global<u64>> = self.first;
         first.offset(number * self.words)
     }
 }

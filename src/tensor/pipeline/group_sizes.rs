@@ -39,27 +39,21 @@ pub struct GroupSizes<'b> {
 impl<'b> GroupSizes<'b> {
     /// M, N and K of a product.
     #[track_caller]
-    pub fn of<'c>(&self, k: &Body<'c, '_>, product: Val<'c, i32>) -> [Val<'c, i32>; 3]
-    where
-        'b: 'c,
-    {
+    pub fn of(&self, k: &Body<'b, '_>, product: Val<'b, i32>) -> [Val<'b, i32>; 3] {
         let first = product * self.words;
         [0, 1, 2].map(|word| self.table.load(k, first + word).cvt::<i32>())
     }
 
     /// The row tiles and column tiles of a product, of `tile` rows and columns.
     #[track_caller]
-    pub(super) fn tiles<'c>(
+    pub(super) fn tiles(
         &self,
-        k: &Body<'c, '_>,
-        product: Val<'c, i32>,
-        tile: [Val<'c, i32>; 2],
-    ) -> [Val<'c, i32>; 2]
-    where
-        'b: 'c,
-    {
+        k: &Body<'b, '_>,
+        product: Val<'b, i32>,
+        tile: [Val<'b, i32>; 2],
+    ) -> [Val<'b, i32>; 2] {
         let [m, n, depth] = self.of(k, product).map(|size| size.max(0));
-        let tiles = |size: Val<'c, i32>, tile| (size + (tile - 1)) / tile;
+        let tiles = |size: Val<'b, i32>, tile| (size + (tile - 1)) / tile;
         // No tiles along one mode are none at all.
         [tiles(m, tile[0]) * depth.min(1), tiles(n, tile[1])]
     }

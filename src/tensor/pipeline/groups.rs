@@ -23,15 +23,12 @@ impl<'b> Groups<'b> {
 
     /// The row tiles and column tiles of a group; groups of rows have `columns` column tiles.
     #[track_caller]
-    fn tiles<'c>(
+    fn tiles(
         self,
-        k: &Body<'c, '_>,
-        group: Val<'c, i32>,
-        columns: Val<'c, i32>,
-    ) -> [Val<'c, i32>; 2]
-    where
-        'b: 'c,
-    {
+        k: &Body<'b, '_>,
+        group: Val<'b, i32>,
+        columns: Val<'b, i32>,
+    ) -> [Val<'b, i32>; 2] {
         match self {
             Groups::Rows(groups, size) => {
                 let [start, end] = groups.range(k, group);
@@ -43,16 +40,13 @@ impl<'b> Groups<'b> {
 
     /// As [`RowGroups::seek`].
     #[track_caller]
-    pub(super) fn seek<'c>(
+    pub(super) fn seek(
         self,
-        k: &mut Body<'c, '_>,
-        from: RowGroup<'c>,
-        number: Val<'c, i32>,
-        columns: Val<'c, i32>,
-    ) -> RowGroup<'c>
-    where
-        'b: 'c,
-    {
+        k: &mut Body<'b, '_>,
+        from: RowGroup<'b>,
+        number: Val<'b, i32>,
+        columns: Val<'b, i32>,
+    ) -> RowGroup<'b> {
         let count = self.count();
         k.while_(
             from,

@@ -74,10 +74,7 @@ impl<'b> RowGroups<'b> {
 
     /// The first row of a group and its end.
     #[track_caller]
-    pub fn range<'c>(&self, k: &Body<'c, '_>, group: Val<'c, i32>) -> [Val<'c, i32>; 2]
-    where
-        'b: 'c,
-    {
+    pub fn range(&self, k: &Body<'b, '_>, group: Val<'b, i32>) -> [Val<'b, i32>; 2] {
         let is_listed = self.capacity.eq(0);
         let bound = self.bounds.load(k, group);
         let next = self.bounds.load(k, group + is_listed.select(k.constant(1), k.constant(0)));
@@ -88,26 +85,20 @@ impl<'b> RowGroups<'b> {
 
     /// Returns the group before all tiles.
     #[track_caller]
-    pub fn start<'c>(&self, k: &Body<'c, '_>) -> RowGroup<'c>
-    where
-        'b: 'c,
-    {
+    pub fn start(&self, k: &Body<'b, '_>) -> RowGroup<'b> {
         RowGroup::before_all(k)
     }
 
     /// Returns the group of the tile with a number, from that of a tile before it on: groups have tiles of `size` rows, and
     /// `columns` of them beside each other.
     #[track_caller]
-    pub fn seek<'c>(
+    pub fn seek(
         &self,
-        k: &mut Body<'c, '_>,
-        from: RowGroup<'c>,
-        number: Val<'c, i32>,
-        [size, columns]: [Val<'c, i32>; 2],
-    ) -> RowGroup<'c>
-    where
-        'b: 'c,
-    {
+        k: &mut Body<'b, '_>,
+        from: RowGroup<'b>,
+        number: Val<'b, i32>,
+        [size, columns]: [Val<'b, i32>; 2],
+    ) -> RowGroup<'b> {
         Groups::Rows(*self, size).seek(k, from, number, columns)
     }
 }

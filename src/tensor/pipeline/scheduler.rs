@@ -7,7 +7,7 @@ use super::group_sizes::GroupSizes;
 use super::groups::Groups;
 use super::raster::Raster;
 use super::row_groups::{RowGroup, RowGroups};
-use super::work::{StaticScheduler, WorkScheduler};
+use super::work::{DynamicScheduler, DynamicWork, StaticScheduler, WorkScheduler};
 use crate::tensor::copy::ClusterPeers;
 use crate::tensor::error::{TensorError, count_of};
 
@@ -62,6 +62,9 @@ pub struct TileScheduler<'b> {
     cluster: [u32; 2],
     place: Option<[Val<'b, i32>; 2]>,
     groups: Option<Groups<'b>>,
+    /// The scheduler of numbers that are drawn, and a role's part of it.
+    draws: Option<DynamicScheduler<'b>>,
+    work: Option<DynamicWork<'b>>,
 }
 
 impl<'b> TileScheduler<'b> {
@@ -85,8 +88,19 @@ impl<'b> TileScheduler<'b> {
             k.report(TensorError { operation: "TileScheduler", operand: raster.to_string(), kind });
         }
         let (first, step) = (k.block_idx().x, k.grid_dim().x);
-        let (cluster, place, groups) = ([1, 1], None, None);
-        TileScheduler { raster, rows, columns, batch, first, step, cluster, place, groups }
+        TileScheduler {
+            raster,
+            rows,
+            columns,
+            batch,
+            first,
+            step,
+            cluster: [1, 1],
+            place: None,
+            groups: None,
+            draws: None,
+            work: None,
+        }
     }
 
     /// The same for clusters of `m` blocks along M by `n` along N, which take adjacent tiles: block `r` of a cluster has the
@@ -151,6 +165,69 @@ impl<'b> TileScheduler<'b> {
             Some(Groups::Rows(groups, _)) => groups.range(k, tile.batch)[0].into(),
             Some(Groups::Sizes(..)) | None => DeviceCoord::Host(0),
         }
+    }
+
+    /// The same in the order in which blocks are free, for tiles of groups, whose cost differs: block `i` starts with tile `i`, and
+    /// draws the number of each next one. `draws` is a scheduler of `i32::MAX` items, whose counter has two elements: the last block
+    /// leaves them 0, as they were. `None` changes nothing.
+    ///
+    /// Each role then goes [its own way](TileScheduler::of_role) through the tiles, by [`for_each`](TileScheduler::for_each) alone.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::{DynamicScheduler, Raster, RowGroups, TileScheduler};
+    ///
+    /// // A thread draws tiles of 4 rows, and a warp counts their rows.
+    /// type Params = (Global<i32>, GlobalMut<i32>, GlobalMut<u32>);
+    /// let kernel = Kernel::<Params>::build("drawn", Target::SM_90, |k, (bounds, x, taken)| {
+    ///     let (count, capacity, one) = (k.constant(4), k.constant(0), k.constant(1));
+    ///     let groups = RowGroups { bounds, count, capacity };
+    ///     let tiles = TileScheduler::new(k, Raster::AlongN, [one; 3]).row_groups(k, Some(groups), 4);
+    ///     let draws = DynamicScheduler::new(k, taken, k.constant(i32::MAX), 32);
+    ///     let (tiles, thread) = (tiles.drawn(Some(draws)), k.thread_idx().x);
+    ///     tiles.init(k, thread.eq(0));
+    ///     k.barrier();
+    ///     k.if_(thread.eq(32), |k| tiles.of_role(k, true).for_each(k, (), |_, _, ()| ()));
+    ///     k.if_(thread.lt(32), |k| {
+    ///         tiles.of_role(k, false).for_each(k, (), |k, tile, ()| {
+    ///             let [start, end] = groups.range(k, tile.batch);
+    ///             x.red().add(k, tile.batch, (end - start - tile.row * 4).min(4));
+    ///         });
+    ///     });
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let (bounds, mut x) = (device.upload(&[0, 7, 7, 8, 21])?, device.zeros::<i32>(4)?);
+    /// let mut taken = device.zeros::<u32>(2)?;
+    /// let function = device.load(&kernel)?;
+    /// for launch in 1..3 {
+    ///     function.launch(Grid::new([2, 1, 1], [64, 1, 1]), (&bounds, &mut x, &mut taken))?;
+    ///     assert_eq!(x.to_vec()?, [7, 0, 1, 13].map(|rows| 32 * launch * rows));
+    ///     assert_eq!(taken.to_vec()?, [0, 0]);
+    /// }
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn drawn(self, draws: Option<DynamicScheduler<'b>>) -> Self {
+        TileScheduler { draws, ..self }
+    }
+
+    /// Makes the barriers of tiles that are [drawn](TileScheduler::drawn), in the thread where `elected` holds. A barrier of the block
+    /// follows.
+    #[track_caller]
+    pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
+        self.draws.inspect(|draws| draws.init(k, elected));
+    }
+
+    /// The same for a role: the thread that draws numbers, or the warps that read them.
+    #[track_caller]
+    pub fn of_role(self, k: &Body<'b, '_>, is_producer: bool) -> Self {
+        let of = |draws: DynamicScheduler<'b>| match is_producer {
+            true => draws.producer(k),
+            false => draws.consumer(k),
+        };
+        TileScheduler { work: self.draws.map(of), ..self }
     }
 
     /// Returns whether row `first` of a tile, and so all after it, are behind the end of the tile's group; `None` without groups.
@@ -237,11 +314,18 @@ impl<'b> TileScheduler<'b> {
                 let extents = [at.rows, at.columns];
                 let [row, column] = coordinate(k, self.raster, number - at.first, extents);
                 let tile = Tile { row, column, batch: at.group };
-                let number = number + step;
-                let next = groups.seek(k, at, number, columns);
-                (number, next, body(k, tile, carried))
+                let Some(work) = self.work else {
+                    let number = number + step;
+                    let next = groups.seek(k, at, number, columns);
+                    return (number, next, body(k, tile, carried));
+                };
+                // The answer of the counter comes while the loads of this tile are in flight.
+                let carried = body(k, tile, carried);
+                let number = work.next(k, number);
+                (number, groups.seek(k, at, number, columns), carried)
             },
         );
+        self.work.inspect(|work| work.finish(k));
         last
     }
 

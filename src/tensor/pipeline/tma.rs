@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::rc::Rc;
 
-use crate::ir::builder::{Context, HostPart, HostParts, IntoValues, MbarrierRef, Values};
+use crate::ir::builder::{Context, HostPart, HostParts, IntoVal, IntoValues, MbarrierRef, Values};
 use crate::ir::op::{BarrierForm, ClusterArrival, ProxySpace, RemoteArrival, ValueList};
 use crate::ir::types::Type;
 use crate::ir::{Body, Shared, Val, Value};
@@ -355,14 +355,90 @@ impl<'b> TmaPipeline<'b> {
     }
 
     /// Waits until the stage is empty, and lets its barrier, the result, wait for the bytes of the stage, or for the threads
-    /// that write it.
+    /// that write it: [`wait_empty`](TmaPipeline::wait_empty) and [`expect_transaction`](TmaPipeline::expect_transaction).
     #[track_caller]
     pub fn acquire(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> MbarrierRef<'b> {
-        let full = self.full(state.stage);
-        self.empty(state.stage).wait_parity(k, state.parity);
-        if self.writers == 0 {
-            full.arrive_expect_tx(k, self.bytes);
+        self.wait_empty(k, state);
+        match self.writers {
+            0 => self.expect_transaction(k, state, self.bytes),
+            _ => self.full(state.stage),
         }
+    }
+
+    /// Returns true if the stage is empty, perhaps after a rest; else [`wait_empty`](TmaPipeline::wait_empty) is needed. CuTe's
+    /// `producer_try_acquire`.
+    #[track_caller]
+    pub fn try_acquire(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> Val<'b, bool> {
+        self.empty(state.stage).try_wait_parity(k, state.parity)
+    }
+
+    /// Waits until the stage is empty.
+    #[track_caller]
+    pub fn wait_empty(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
+        self.empty(state.stage).wait_parity(k, state.parity);
+    }
+
+    /// Lets the barrier of an empty stage, the result, wait for `bytes` bytes, once for each round: apart from the wait, where their
+    /// number differs or other work comes in between. CUTLASS's `producer_expect_transaction`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::op::{L2Policy, ProxySpace};
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::TmaPipeline;
+    ///
+    /// // Row `i` of 5 has `4 * (i + 1)` numbers. Each role looks at its next stage before it waits.
+    /// type Params = (Global<i32>, GlobalMut<i32>);
+    /// let kernel = Kernel::<Params>::build("sum", Target::SM_90, |k, (x, y)| {
+    ///     let ring = k.shared_aligned::<i32>(2 * 32, 128);
+    ///     let pipe = TmaPipeline::new(k, 2, 128, 32);
+    ///     let t = k.thread_idx().x;
+    ///     pipe.init(k, t.eq(0));
+    ///     k.barrier();
+    ///     k.if_(t.eq(32), |k| {
+    ///         k.for_(range(0, 5), pipe.producer(k), |k, row, state| {
+    ///             let is_empty = pipe.try_acquire(k, state);
+    ///             let bytes = (row + 1).cvt::<u32>() * 16;
+    ///             k.if_(!is_empty, |k| pipe.wait_empty(k, state));
+    ///             let full = pipe.expect_transaction(k, state, bytes);
+    ///             let (to, from) = (ring.offset(state.stage * 32), x.offset(row * 32));
+    ///             k.cp_async_bulk_load(to, from, bytes, full, L2Policy::EvictFirst);
+    ///             state.next()
+    ///         });
+    ///     });
+    ///     k.if_(t.lt(32), |k| {
+    ///         let state = pipe.consumer(k);
+    ///         let start = (state, pipe.try_wait(k, state), k.constant(0));
+    ///         let (.., sum) = k.for_(range(0, 5), start, |k, row, (state, is_full, sum)| {
+    ///             k.if_(!is_full, |k| pipe.wait(k, state));
+    ///             let next = state.next();
+    ///             let is_next_full = pipe.try_wait(k, next);
+    ///             let has = t.lt(4 * (row + 1));
+    ///             let number = k.if_with(has, 0, |k| ring.load(k, state.stage * 32 + t));
+    ///             k.fence_proxy_async(ProxySpace::SharedCta);
+    ///             pipe.release(k, state);
+    ///             (next, is_next_full, sum + number)
+    ///         });
+    ///         y.store(k, t, sum);
+    ///     });
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let (x, mut y) = (device.upload(&[1; 5 * 32])?, device.zeros::<i32>(32)?);
+    /// device.load(&kernel)?.launch(Grid::cover(64, 64), (&x, &mut y))?;
+    /// assert_eq!(y.to_vec()?, (0..32).map(|t| 5 - (t / 4).min(5)).collect::<Vec<_>>());
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn expect_transaction(
+        &self,
+        k: &Body<'b, '_>,
+        state: PipelineState<'b>,
+        bytes: impl IntoVal<'b, u32>,
+    ) -> MbarrierRef<'b> {
+        let full = self.full(state.stage);
+        full.arrive_expect_tx(k, bytes);
         full
     }
 
@@ -372,6 +448,13 @@ impl<'b> TmaPipeline<'b> {
     pub fn commit(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
         k.fence_proxy_async(ProxySpace::SharedCta);
         self.full(state.stage).arrive(k);
+    }
+
+    /// Returns true if the stage is full, perhaps after a rest; else [`wait`](TmaPipeline::wait) is needed. CuTe's
+    /// `consumer_try_wait`.
+    #[track_caller]
+    pub fn try_wait(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> Val<'b, bool> {
+        self.full(state.stage).try_wait_parity(k, state.parity)
     }
 
     /// Waits until the stage is full.

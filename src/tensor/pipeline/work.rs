@@ -1,6 +1,7 @@
 //! [`WorkScheduler`]: the work items that a thread block takes, one after the other.
 
 use crate::ir::builder::{IntoValues, Values};
+use crate::ir::op::{FenceOrder, MemScope};
 use crate::ir::{Body, GlobalMut, Shared, Val, Var, WARP, range};
 
 use super::tma::{PipelineState, TmaPipeline};
@@ -14,6 +15,7 @@ use super::tma::{PipelineState, TmaPipeline};
 /// | [`TileScheduler`](super::TileScheduler), [`StaticScheduler`] | block `i` of `n` takes `i`, `i + n`, .. | go through the same numbers without communication |
 /// | [`WorkCounter`] | the next number of a counter in global memory | have one thread |
 /// | [`DynamicScheduler`] | the same | one thread draws numbers and broadcasts them through shared memory |
+/// | [`TileScheduler::drawn`](super::TileScheduler::drawn) | the same, of tiles whose number no block knows | as a `DynamicScheduler` |
 ///
 /// A kernel is generic over its scheduler:
 ///
@@ -189,6 +191,26 @@ impl<'b> WorkScheduler<'b> for WorkCounter<'b> {
     }
 }
 
+impl<'b> WorkCounter<'b> {
+    /// Ends the work of a block, in one thread, where no block knows the number of items before it has them all: a counter
+    /// of `i32::MAX` items then, whose numbers are items until the caller finds none. The last of all blocks sets the counter
+    /// to 0. `ended` counts the blocks that end: 0 before a launch and after it.
+    #[track_caller]
+    fn finish<'c>(&self, k: &mut Body<'c, '_>, ended: Val<'c, GlobalMut<u32>>)
+    where
+        'b: 'c,
+    {
+        k.fence(FenceOrder::AcqRel, MemScope::Gpu);
+        let others = (k.grid_dim().x - 1).cvt::<u32>();
+        // It wraps to 0 after `others`.
+        let before = ended.atom().inc(k, 0, others);
+        k.if_(before.eq(others), |k| {
+            k.fence(FenceOrder::AcqRel, MemScope::Gpu);
+            self.taken.store(k, 0, 0u32);
+        });
+    }
+}
+
 /// Numbers in shared memory that one thread writes and whole warps read. A barrier of the caller separates both.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkNumbers<'b> {
@@ -326,6 +348,21 @@ impl<'b> DynamicWork<'b> {
         };
         let (stage, parity) = (k.var(start.stage), k.var(start.parity));
         DynamicWork { scheduler, is_producer, stage, parity }
+    }
+}
+
+impl<'b> DynamicWork<'b> {
+    /// Ends the work of the block where the items have no known number: after the last item, in all threads that went through them.
+    #[track_caller]
+    pub(super) fn finish<'c>(&self, k: &mut Body<'c, '_>)
+    where
+        'b: 'c,
+    {
+        let counter = self.scheduler.counter;
+        if self.is_producer {
+            // The element behind the counter.
+            counter.finish(k, counter.taken.offset(1));
+        }
     }
 }
 

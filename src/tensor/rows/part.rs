@@ -183,14 +183,8 @@ impl<'b> RowPart<'b> {
 
     /// Returns true if the row has the thread's vector `number`.
     #[track_caller]
-    pub(crate) fn has_vector(&self, number: u32) -> Val<'b, bool> {
+    pub(super) fn has_vector(&self, number: u32) -> Val<'b, bool> {
         (self.thread + (number * self.tile.sharers()) as i32).lt(self.vectors)
-    }
-
-    /// Returns the number of the row's vectors from the thread's vector `number` on; not above 0 if the row does not have that.
-    #[track_caller]
-    pub(crate) fn vectors_from(&self, number: u32) -> Val<'b, i32> {
-        self.vectors - (self.thread + (number * self.tile.sharers()) as i32)
     }
 
     /// Returns the column of the first element of the thread's first vector.

@@ -3,41 +3,28 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::ir::builder::Converted;
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
+use crate::runtime::{Buffer, Function, Grid, LaunchOptions};
 use crate::tensor::RowAccess;
 
+use super::super::super::loadable::loadable;
 use super::super::super::rows::{RowError, check_len};
 use super::super::RowReduceOp;
 use super::{AxisProblem, AxisReduce, AxisReduceConfig, Params, vector};
 
 /// The rows that a thread loads at least, if the axis is split.
 const LEAST_LOADS: u32 = 4;
+/// The maximum number of blocks along the second mode of a grid.
+const MAX_PARTS: u64 = 65_535;
 /// The rows that a thread could load in the time of the block's start and of the exchange of its result.
 const START_LOADS: u64 = 4;
 
-impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::load`].
-    pub fn load(&self, device: &Device) -> Result<AxisReduceFunction<T, Y>, RowError> {
-        self.load_with(LoadOptions::default(), device)
-    }
-
-    /// As [`load`](AxisReduce::load), with options.
-    ///
-    /// # Errors
-    /// Those of [`Device::load_with`].
-    pub fn load_with(
-        &self,
-        options: LoadOptions<'_>,
-        device: &Device,
-    ) -> Result<AxisReduceFunction<T, Y>, RowError> {
-        let (config, function) = (self.config, device.load_with(options, &self.kernel)?);
+loadable! {
+    impl[T: Converted, Y: Converted] AxisReduce<T, Y>: AxisReduceConfig => AxisReduceFunction<T, Y>, RowError;
+    (config, function, device) {
         let occupancy = function.occupancy(config.threads)?;
         // On the simulator an axis is split, too.
         let resident = occupancy.map_or(16, |occupancy| occupancy.blocks()).max(1).into();
-        let workspace = Mutex::new((device.zeros(1)?, device.zeros(1)?));
+        let workspace = Mutex::new([device.zeros(1)?, device.zeros(1)?]);
         Ok(AxisReduceFunction { config, function, resident, workspace })
     }
 }
@@ -51,15 +38,10 @@ pub struct AxisReduceFunction<T, Y = f32> {
     resident: u64,
     /// The results of parts of an axis, as large as any launch needed, and the arrivals at each chunk: 0 before and after a
     /// launch. Launches come after each other for it.
-    workspace: Mutex<(Buffer<f32>, Buffer<u32>)>,
+    workspace: Mutex<[Buffer<u32>; 2]>,
 }
 
 impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
-    /// Returns what the driver's compiler wrote.
-    pub fn compiler_log(&self) -> &str {
-        self.function.compiler_log()
-    }
-
     /// Starts the kernel, on the stream for all work that names none. No results are no work. Launches of one function come
     /// after each other, also those on several streams: they share a workspace.
     ///
@@ -108,23 +90,22 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         }
         let chunks = self.config.chunks(T::SCALAR, problem);
         let parts = self.parts(chunks, len);
-        let blocks = i32::try_from(chunks * parts).map_err(|_| RowError::Rows { rows: outer })?;
+        let blocks = i32::try_from(chunks).map_err(|_| RowError::Rows { rows: outer })?;
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-        let (partials, arrivals) = &mut *workspace;
+        let [partials, arrivals] = &mut *workspace;
         if parts > 1 {
-            let numbers = if self.config.op == RowReduceOp::ArgMax { 2 } else { 1 };
+            let width = if self.config.op == RowReduceOp::ArgMax { 2 } else { 1 };
             let chunk = u64::from(self.config.lanes * vector(T::SCALAR));
-            let numbers = numbers * chunks * parts / u64::from(self.config.cluster) * chunk;
-            if (partials.len() as u64) < numbers {
-                *partials = partials.device().zeros(numbers as usize)?;
+            let words = width * chunks * parts / u64::from(self.config.cluster) * chunk;
+            if (partials.len() as u64) < words {
+                *partials = partials.device().zeros(words as usize)?;
             }
             if (arrivals.len() as u64) < chunks {
                 *arrivals = arrivals.device().zeros(chunks as usize)?;
             }
         }
-        let grid = Grid::new([blocks as u32, 1, 1], [self.config.threads, 1, 1]);
-        let sizes = [len as i32, inner as i32, parts as i32];
-        let args = (x, y, sizes, len as f32, (partials, &mut *arrivals));
+        let grid = Grid::new([blocks as u32, parts as u32, 1], [self.config.threads, 1, 1]);
+        let args = (x, y, [len as i32, inner as i32], (partials, &mut *arrivals));
         let launched = self.function.launch_with(options, grid, args);
         if launched.is_err() {
             // Blocks that the simulator stopped have not arrived.
@@ -133,23 +114,22 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         Ok(launched?)
     }
 
-    /// Returns the parts of an axis with `chunks` chunks of columns, whole clusters of them: as many as 1 to 8 waves of blocks, or those
-    /// of the configuration, have room for, in the shortest time.
+    /// Returns the parts of an axis with `chunks` chunks of columns, whole clusters of them: as many as 1 to 8 waves of blocks have
+    /// room for, in the shortest time.
     fn parts(&self, chunks: u64, len: u32) -> u64 {
-        let AxisReduceConfig { threads, lanes, cluster, waves, .. } = self.config;
+        let AxisReduceConfig { threads, lanes, cluster, .. } = self.config;
         let (resident, at_once, cluster) = (self.resident, threads / lanes, u64::from(cluster));
         let chunks = chunks * cluster;
         // Without an exchange between clusters, the results are there sooner than more blocks could read the rows.
-        if cluster > 1 && waves == 0 && 3 * chunks >= resident {
+        if cluster > 1 && 3 * chunks >= resident {
             return cluster;
         }
-        let most = (u64::from(len / (LEAST_LOADS * at_once)) / cluster).max(1);
+        let most = (u64::from(len / (LEAST_LOADS * at_once)).min(MAX_PARTS) / cluster).max(1);
         let loads = |clusters: u64| {
             u64::from(len).div_ceil(clusters * cluster * u64::from(at_once)) + START_LOADS
         };
         let time = |clusters: &u64| (chunks * clusters).div_ceil(resident) * loads(*clusters);
-        let waves = if waves == 0 { 1..=8 } else { waves.into()..=waves.into() };
-        let candidates = waves.map(|waves| (waves * resident / chunks).clamp(1, most));
+        let candidates = (1..=8).map(|waves| (waves * resident / chunks).clamp(1, most));
         cluster * candidates.min_by_key(time).unwrap_or(1)
     }
 }

@@ -5,13 +5,12 @@ mod launch;
 
 use std::fmt;
 
-use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{Kernel, KernelIr, Target};
+use crate::ir::{Kernel, Target};
 use crate::tensor::{RowAccess, RowTile};
 
-use super::super::rows::{RowConfig, RowError};
+use super::super::rows::RowError;
 use super::RowReduceOp;
 use kernel::{Params, build};
 pub use launch::AxisReduceFunction;
@@ -81,8 +80,6 @@ pub struct AxisReduceConfig {
     pub rows: u32,
     /// The blocks of a cluster: 1, 2, 4 or 8. They have parts of one axis, and join their results through distributed shared memory.
     pub cluster: u32,
-    /// The waves of blocks among which the axis is split: 1 to 64, or 0 for what the launch expects to be fastest.
-    pub waves: u32,
 }
 
 impl AxisReduceConfig {
@@ -97,9 +94,7 @@ impl AxisReduceConfig {
         let lanes = vectors.next_power_of_two().clamp(1, 32);
         // Vectors of ragged rows take two loads.
         let (threads, rows) = if access == RowAccess::Aligned { (256, 8) } else { (512, 2) };
-        let (cluster, waves) = (1, 0);
-        let mut config =
-            AxisReduceConfig { target, access, op, threads, lanes, rows, cluster, waves };
+        let mut config = AxisReduceConfig { target, access, op, threads, lanes, rows, cluster: 1 };
         // The last block of each chunk reduces the results of the others: more chunks share this work.
         while config.lanes > 8 && config.chunks(elem, problem) < 32 {
             config.lanes /= 2;
@@ -139,10 +134,9 @@ impl AxisReduceConfig {
                 configs.extend(rows.map(|rows| Self { threads, lanes, rows, ..found[0] }));
             }
         }
-        configs.extend([1, 2, 4].map(|waves| Self { waves, ..found[0] }));
         for cluster in [2, 4, 8] {
             for lanes in [4, 8, 16, 32] {
-                let tiles = [(256, 8), (512, 4), (1024, 2)].into_iter();
+                let tiles = [(256, 8), (512, 4), (512, 8), (1024, 2)].into_iter();
                 configs.extend(tiles.map(|(threads, rows)| Self {
                     threads,
                     lanes,
@@ -193,8 +187,6 @@ impl AxisReduceConfig {
             "a cluster has 1, 2, 4 or 8 blocks"
         } else if self.cluster > 1 && !self.target.offers(Target::SM_90) {
             "clusters need sm_90"
-        } else if self.waves > 64 {
-            "an axis is split among at most 64 waves"
         } else {
             return Ok(());
         };
@@ -210,18 +202,14 @@ fn vector(elem: Scalar) -> u32 {
     (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
 }
 
-/// The name of the configuration: the result, the lanes and the rows of a block, the rows in flight, the cluster and the waves unless
-/// they are the usual ones, and the accesses, unless rows are aligned: `sum_8x64_rows4`, `sum_8x64_rows4_cluster8`,
-/// `max_32x16_rows4_waves2_ragged`.
+/// The name of the configuration: the result, the lanes and the rows of a block, the rows in flight, the cluster of more than one
+/// block, and the accesses, unless rows are aligned: `sum_8x64_rows4`, `sum_8x64_rows4_cluster8`, `max_32x16_rows4_ragged`.
 impl fmt::Display for AxisReduceConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let AxisReduceConfig { access, op, threads, lanes, rows, cluster, waves, .. } = self;
+        let AxisReduceConfig { access, op, threads, lanes, rows, cluster, .. } = self;
         write!(f, "{}_{lanes}x{}_rows{rows}", op.name(), threads / lanes.max(&1))?;
         if *cluster != 1 {
             write!(f, "_cluster{cluster}")?;
-        }
-        if *waves != 0 {
-            write!(f, "_waves{waves}")?;
         }
         f.write_str(if *access == RowAccess::Aligned { "" } else { "_ragged" })
     }
@@ -265,28 +253,7 @@ impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
     /// [`RowError::Element`], [`RowError::Tile`], [`RowError::Build`].
     pub fn new(config: AxisReduceConfig) -> Result<Self, RowError> {
         config.check()?;
-        RowConfig::check_element("the input", T::SCALAR, false)?;
-        let is_arg = config.op == RowReduceOp::ArgMax;
-        let (scalar, expected) = if is_arg { (Scalar::I32, "i32") } else { (Scalar::F32, "f32") };
-        if Y::SCALAR != scalar {
-            let (operand, found) = ("the output", Y::SCALAR);
-            return Err(RowError::Element { operand, found, expected });
-        }
+        config.op.check_elements(T::SCALAR, Y::SCALAR)?;
         Ok(AxisReduce { config, kernel: build(&config)? })
-    }
-
-    /// The configuration.
-    pub fn config(&self) -> &AxisReduceConfig {
-        &self.config
-    }
-
-    /// The kernel as IR.
-    pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
-    }
-
-    /// The kernel as PTX.
-    pub fn ptx(&self) -> Ptx {
-        self.kernel.ptx()
     }
 }
