@@ -13,8 +13,7 @@
     doc = "* `sim` (feature `sim`): the simulator, which runs a kernel on the CPU and checks every access."
 )]
 //! * [`tensor`]: CuTe's tensors in a kernel, and the instructions that threads execute on parts of them.
-#![cfg_attr(feature = "kernels", doc = "* [`kernels`]: ready kernels.")]
-#![cfg_attr(not(feature = "kernels"), doc = "* `kernels` (feature `kernels`): ready kernels.")]
+//! * [`kernels`]: ready kernels.
 //! * [`runtime`]: devices, buffers and launches, on a GPU or on the simulator.
 #![cfg_attr(
     feature = "tune",
@@ -55,14 +54,6 @@
 //! # }
 //! ```
 
-#![cfg_attr(
-    not(feature = "kernels"),
-    allow(
-        dead_code,
-        unused_imports,
-        reason = "the ready kernels use more than a kernel of a program can"
-    )
-)]
 #![warn(
     clippy::panic,
     clippy::unwrap_used,
@@ -78,7 +69,6 @@ pub mod ir;
 #[cfg(feature = "sim")]
 #[doc(hidden)]
 pub mod json;
-#[cfg(feature = "kernels")]
 pub mod kernels;
 mod launch;
 pub mod layout;
@@ -93,9 +83,9 @@ pub mod testing;
 pub mod tune;
 
 /// The examples of the README, as tests.
-#[cfg(all(doctest, feature = "kernels", feature = "sim"))]
+#[cfg(all(doctest, feature = "sim"))]
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-#[cfg(all(doctest, feature = "kernels", feature = "sim"))]
+#[cfg(all(doctest, feature = "sim"))]
 mod book;
