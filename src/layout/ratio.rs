@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use num_rational::Ratio as Fraction;
+
 use super::error::LayoutError;
 use super::int::{floor_div_i64, gcd_i64};
 
@@ -19,10 +21,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Ratio {
-    numerator: i64,
-    denominator: i64,
-}
+pub struct Ratio(Fraction<i64>);
 
 fn reduce(numerator: i128, denominator: i128) -> Result<Ratio> {
     if denominator == 0 {
@@ -35,9 +34,9 @@ fn reduce(numerator: i128, denominator: i128) -> Result<Ratio> {
     let overflow = |_| LayoutError::overflow("a ratio");
     let gcd = i128::try_from(a).map_err(|_| LayoutError::overflow("a ratio"))?;
     let sign = if denominator < 0 { -1 } else { 1 };
-    let numerator = i64::try_from(sign * (numerator / gcd)).map_err(overflow)?;
-    let denominator = i64::try_from(sign * (denominator / gcd)).map_err(overflow)?;
-    Ok(Ratio { numerator, denominator })
+    let n = i64::try_from(sign * (numerator / gcd)).map_err(overflow)?;
+    let d = i64::try_from(sign * (denominator / gcd)).map_err(overflow)?;
+    Ok(Ratio(Fraction::new_raw(n, d)))
 }
 
 impl Ratio {
@@ -65,7 +64,7 @@ impl Ratio {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     pub fn numerator(self) -> i64 {
-        self.numerator
+        *self.0.numer()
     }
 
     /// The denominator of the reduced fraction, positive.
@@ -76,7 +75,7 @@ impl Ratio {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     pub fn denominator(self) -> i64 {
-        self.denominator
+        *self.0.denom()
     }
 
     /// True if it is an integer.
@@ -226,7 +225,7 @@ impl Ratio {
 
 impl From<i64> for Ratio {
     fn from(value: i64) -> Self {
-        Ratio { numerator: value, denominator: 1 }
+        Ratio(Fraction::new_raw(value, 1))
     }
 }
 
