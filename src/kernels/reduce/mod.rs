@@ -25,9 +25,9 @@ pub enum RowReduceOp {
     Sum,
     /// The sum divided by the number of columns; NaN for no columns.
     Mean,
-    /// The largest element; negative infinity for no columns. NaN counts only where all elements are NaN.
+    /// The largest element. NaN is ignored: the result is negative infinity if all elements are NaN, or for no columns.
     Max,
-    /// The smallest element; infinity for no columns. NaN counts only where all elements are NaN.
+    /// The smallest element. NaN is ignored: the result is infinity if all elements are NaN, or for no columns.
     Min,
     /// The root of the sum of squares; 0 for no columns.
     Norm,
