@@ -360,7 +360,7 @@ fn let_guards(text: &str) -> Vec<usize> {
     found
 }
 
-/// Rust 1.88, which `Cargo.toml` names as the oldest, does not compile `if let` in the guard of a match arm.
+/// Rust 1.89, which `Cargo.toml` names as the oldest, does not compile `if let` in the guard of a match arm.
 #[test]
 fn guards_compile_with_the_oldest_rust() {
     let mut found = Vec::new();

@@ -32,10 +32,9 @@ pub(crate) fn cosize<N: Number>(layout: LayoutRef<'_>) -> Result<N, N::Error> {
 }
 
 /// Appends the coalesced complement of the filtered leaves of `layout` in the shape `cotarget`.
-#[inline]
 pub(crate) fn complement_into<N: Number>(
     layout: LayoutRef<'_>,
-    cotarget: impl Iterator<Item = Result<N, N::Error>>,
+    cotarget: &mut dyn Iterator<Item = Result<N, N::Error>>,
     out: &mut Flat<N>,
 ) -> Result<Covered<N>, N::Error> {
     let not_injective = || N::fail(|| LayoutError::NotInjective { layout: layout.to_string() });
@@ -166,12 +165,12 @@ impl Operation for Complementing<'_> {
         let mut flat = Flat::<N>::default();
         let covered = match self.cotarget {
             None => {
-                let all = std::iter::once(cosize(self.layout));
-                complement_into(self.layout, all, &mut flat)?
+                let mut all = std::iter::once(cosize(self.layout));
+                complement_into(self.layout, &mut all, &mut flat)?
             }
             Some(cotarget) => {
-                let extents = cotarget.leaves().iter().map(N::read);
-                complement_into(self.layout, extents, &mut flat)?
+                let mut extents = cotarget.leaves().iter().map(N::read);
+                complement_into(self.layout, &mut extents, &mut flat)?
             }
         };
         flat.emit(out)?;

@@ -39,8 +39,8 @@ impl Pairwise for Divide {
         let left = composer.flat();
         left.coalesce(layout, Keep::WideAndLast)?;
         let mut rest = Flat::default();
-        let extents = left.modes.iter().map(|(extent, _)| Ok(extent.clone()));
-        let covered = complement_into(tile, extents, &mut rest)?;
+        let mut extents = left.modes.iter().map(|(extent, _)| Ok(extent.clone()));
+        let covered = complement_into(tile, &mut extents, &mut rest)?;
         rest.fill()?;
         let violation = pad(left, &covered.tile)?.max(&covered.violation)?;
         composer.begin()?;

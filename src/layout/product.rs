@@ -39,7 +39,7 @@ impl Pairwise for Product {
         }
         let mut composer = Composer::<N>::new(block);
         let free = composer.flat();
-        let covered = complement_into(block, std::iter::once(Ok(target)), free)?;
+        let covered = complement_into(block, &mut std::iter::once(Ok(target)), free)?;
         free.fill()?;
         let violation = dropped_by_numbers(free, tile, &cosize)?.max(&covered.violation)?;
         composer.begin()?;

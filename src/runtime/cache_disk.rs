@@ -268,7 +268,7 @@ mod tests {
             eprintln!("skipped: only the superuser can give a file away");
             return;
         }
-        let user = rustix::process::geteuid().as_raw();
+        let user = crate::runtime::cuda::effective_user();
         let reason = Some(RefusalReason::Owner { owner: SOMEBODY, user });
         let (stats, found) = look(&folder, key);
         assert_eq!((stats.refused_owner, stats.disk_hits, found), (1, 0, reason));

@@ -395,7 +395,7 @@ impl Inner {
             name: ir.name.clone(),
             params: ir.params.iter().map(|param| ir.type_of(param.value)).collect(),
             signature: Arc::clone(signature),
-            has_templates: signature.bind(&[]) != Ok(Vec::new()),
+            has_templates: !signature.bind(&[]).is_ok_and(|bound| bound.is_empty()),
             bounds: ir.bounds,
             plain: device.limits().plain_grids(&ir.bounds),
             waits: ir.waits_for_grids(),

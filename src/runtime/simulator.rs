@@ -408,7 +408,8 @@ fn violation(
     record: &sim::GlobalBuffer,
     error: sim::RunError,
 ) -> sim::RunError {
-    let Some(trap) = error.fault().filter(|fault| fault.cause == sim::FaultCause::Trap) else {
+    let Some(trap) = error.fault().filter(|fault| matches!(fault.cause, sim::FaultCause::Trap))
+    else {
         return error;
     };
     let record = Record::read(&record.to_vec());

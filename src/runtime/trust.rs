@@ -130,15 +130,11 @@ pub(crate) fn open_regular(
 }
 
 /// Refuses what belongs to another user, or can be written by one.
-#[cfg(unix)]
-#[cfg_attr(
-    not(feature = "cuda-any-version"),
-    allow(dead_code, reason = "the module cache checks it")
-)]
+#[cfg(all(unix, feature = "cuda-any-version"))]
 pub(crate) fn check_owner(path: &Path, data: &Metadata) -> Result<(), Unusable> {
     use std::os::unix::fs::MetadataExt;
     const SUPERUSER: u32 = 0;
-    let (owner, user) = (data.uid(), rustix::process::geteuid().as_raw());
+    let (owner, user) = (data.uid(), super::cuda::effective_user());
     if owner != user && owner != SUPERUSER {
         return Err(refused(path, RefusalReason::Owner { owner, user }));
     }
@@ -150,21 +146,14 @@ pub(crate) fn check_owner(path: &Path, data: &Metadata) -> Result<(), Unusable> 
 }
 
 /// Windows keeps the folders of a user from other users.
-#[cfg(not(unix))]
-#[cfg_attr(
-    not(feature = "cuda-any-version"),
-    allow(dead_code, reason = "the module cache checks it")
-)]
+#[cfg(all(not(unix), feature = "cuda-any-version"))]
 pub(crate) fn check_owner(_path: &Path, _data: &Metadata) -> Result<(), Unusable> {
     Ok(())
 }
 
 /// Checks that a path leads to a folder that other users cannot write. The folder may be a link, if that is not
 /// another user's.
-#[cfg_attr(
-    not(feature = "cuda-any-version"),
-    allow(dead_code, reason = "the module cache checks it")
-)]
+#[cfg(feature = "cuda-any-version")]
 pub(crate) fn check_folder(path: &Path) -> Result<(), Unusable> {
     let mut data = fs::symlink_metadata(path)?;
     check_owner(path, &data)?;
@@ -198,11 +187,10 @@ fn without_links(options: &OpenOptions) -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "Windows has no such flags"))]
     let mut options = options.clone();
     #[cfg(unix)]
-    {
-        use rustix::fs::OFlags;
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits() as i32);
-    }
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        libc::O_NOFOLLOW | libc::O_NONBLOCK,
+    );
     options
 }
 

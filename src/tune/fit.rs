@@ -6,10 +6,10 @@ use crate::kernels::gemm::{GemmModel, Machine, Parameters};
 
 /// Fits the parameters to measured times: minimises the mean over the problems of
 ///
-/// `mean of ln(t / best) + 3 spread + 0.5 offset + 0.001 distance`.
+/// `sum_i w_i ln(t_i / best) / sum_i w_i + 12 spread + 0.5 offset`, plus `0.001 distance`.
 ///
-/// The mean is over the configurations, with the weights `(p / least)^-50` of their predicted times `p`: what a program loses that takes
-/// the first of the model's order, or another with nearly its time. The spread and the offset are of the errors `ln(p / t)` of a problem; beyond 5 %
+/// The sums are over the configurations with times `t_i`, and `w_i = (p_i / least)^-50` for their predicted times `p_i`: what a program loses
+/// that takes the first of the model's order, or another with nearly its time. The spread and the offset are of the errors `ln(p / t)` of a problem; beyond 5 %
 /// an error counts in proportion, not by its square, and slow configurations count less. The distance, of the logarithms of
 /// the parameters from where they start, keeps those there that the measurements do not determine. The search goes along the
 /// logarithm of each parameter in turn.
@@ -28,7 +28,7 @@ pub fn fit(machine: Machine, start: Parameters, groups: &[ProblemTimes]) -> Para
     Parameters::from_array(search(first, EVALUATIONS, &loss).map(f64::exp))
 }
 
-/// The maximum number of evaluations of the error.
+/// The search starts no further round after this many evaluations of the error.
 const EVALUATIONS: usize = 6000;
 /// The first step along a coordinate, and the last one.
 const FIRST_STEP: f64 = 0.15;
@@ -56,7 +56,7 @@ fn loss(model: &GemmModel, groups: &[ProblemTimes]) -> f64 {
         let robust = |error: f64| 0.05f64.powi(2) * ((1.0 + (error / 0.05).powi(2)).sqrt() - 1.0);
         let spread =
             errors.iter().map(|(error, weight)| robust(error - offset) * weight).sum::<f64>();
-        Some(chosen / chances + 3.0 * spread / weights + 0.5 * robust(offset))
+        Some(chosen / chances + 12.0 * spread / weights + 0.5 * robust(offset))
     };
     let sum: f64 = groups.iter().filter_map(of_problem).sum();
     sum / groups.len().max(1) as f64
@@ -102,14 +102,14 @@ pub struct Ranking {
     pub is_held_out: bool,
 }
 
-/// Returns whether a problem is held out from a fit: every third one is, from the second.
+/// Returns whether a problem is held out from a fit: of nine, the fourth to the sixth. Random problems are of three classes in turn.
 ///
 /// ```
 /// use tilewright::tune::is_held_out;
-/// assert_eq!((0..6).filter(|i| is_held_out(*i)).collect::<Vec<_>>(), [1, 4]);
+/// assert_eq!((0..12).filter(|i| is_held_out(*i)).collect::<Vec<_>>(), [3, 4, 5]);
 /// ```
 pub fn is_held_out(index: usize) -> bool {
-    index % 3 == 1
+    index / 3 % 3 == 1
 }
 
 /// Returns, for each problem, the best of the model's `first` measured configurations.

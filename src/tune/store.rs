@@ -233,9 +233,8 @@ fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
 /// Waits until no other process adds to the file.
 #[cfg(unix)]
 fn lock(file: &File) -> io::Result<()> {
-    use rustix::fs::{FlockOperation, flock};
     loop {
-        match flock(file, FlockOperation::LockExclusive).map_err(io::Error::from) {
+        match file.lock() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             // Some network folders have no locks. Lines are still added whole there, at most with a key too many.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(()),
@@ -244,7 +243,7 @@ fn lock(file: &File) -> io::Result<()> {
     }
 }
 
-/// Windows adds what one call writes in one piece.
+/// Windows adds what one call writes in one piece, and its locks would keep readers out.
 #[cfg(not(unix))]
 fn lock(_file: &File) -> io::Result<()> {
     Ok(())

@@ -207,6 +207,28 @@ fn columns_of_special_numbers() {
     }
 }
 
+/// The largest and the smallest element ignore NaN, and a row without numbers has the result of an empty row.
+#[test]
+fn extrema_ignore_nan() {
+    for device in devices() {
+        for (op, empty) in
+            [(RowReduceOp::Max, f64::NEG_INFINITY), (RowReduceOp::Min, f64::INFINITY)]
+        {
+            for columns in [8u32, 37, 1029] {
+                let problem = RowProblem::new(1, columns);
+                let config = RowReduceConfig::new(op, device.target(), Scalar::F32, &problem);
+                let mut x = vec![f32::NAN; columns as usize];
+                assert_eq!(run::<f32>(&device, config, &problem, &x)[0], empty, "{config}");
+                for at in [0, columns as usize / 2, columns as usize - 1] {
+                    x.fill(f32::NAN);
+                    x[at] = -1.5;
+                    assert_eq!(run::<f32>(&device, config, &problem, &x)[0], -1.5, "{config}");
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 

@@ -104,8 +104,8 @@ fn candidates(options: &Gemm, device: &Device, problem: &GemmProblem) -> Vec<Gem
     };
     let others: Vec<GemmConfig> =
         ranked.into_iter().filter(is_other).map(|(config, _)| config).collect();
-    let more = (count - all.len()).max(1);
-    all.extend(others.iter().step_by((others.len() / more).max(1)).take(more));
+    let more = count.saturating_sub(all.len()).min(others.len());
+    all.extend((0..more).filter_map(|i| others.get(i * others.len() / more)));
     all
 }
 

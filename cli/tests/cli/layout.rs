@@ -1,7 +1,7 @@
 //! The page of `tilewright layout --html`: its data, and what a headless browser makes of it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use expect_test::expect;
 use tilewright::layout::{ComposedLayout, layout};
@@ -57,6 +57,76 @@ fn a_page_shows_an_element_in_all_its_roles() {
     fs::remove_file(page).unwrap();
 }
 
+/// Runs `script` in a copy of a page after the page's own script, and returns what it appends to `log`.
+fn after(page: &Path, script: &str) -> Option<String> {
+    let html = fs::read_to_string(page).unwrap();
+    let script = format!(
+        "<script>const log = []; const $ = id => document.getElementById(id);\n{script}\n\
+         document.body.dataset.log = log.join('; ');</script></body>"
+    );
+    let copy = page.with_extension("events.html");
+    fs::write(&copy, html.replace("</body>", &script)).unwrap();
+    let document = rendered(&copy, &View::default());
+    fs::remove_file(copy).unwrap();
+    let document = document?;
+    let (_, rest) = document.split_once("data-log=\"").expect("the script has ended");
+    Some(rest.split_once('"').unwrap().0.to_owned())
+}
+
+/// The pointer, the arrow keys, the sliders, the lists and the button change what the page shows, and its address.
+#[test]
+fn a_page_answers_the_pointer_and_the_keyboard() {
+    let page = page("events.html", &["(8,64):(64,1)"]);
+    let script = r#"
+const cell = () => $("cell").innerText.replace(/\s+/g, " ");
+const canvas = document.querySelector("canvas"), box = canvas.getBoundingClientRect();
+const at = { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2, bubbles: true };
+canvas.dispatchEvent(new MouseEvent("mousemove", at));
+log.push(cell().includes("index") && $("tip").style.display === "block" && $("tip").textContent.includes("bank"));
+canvas.dispatchEvent(new MouseEvent("mouseleave", at));
+log.push($("tip").style.display);
+location.hash = "";
+const key = name => canvas.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+["ArrowDown", "ArrowRight", "ArrowUp"].forEach(key);
+const before = cell().match(/coordinate \((\d+),(\d+)\)/).slice(1).map(Number);
+key("ArrowDown"); key("ArrowRight");
+const now = cell().match(/coordinate \((\d+),(\d+)\)/).slice(1).map(Number);
+log.push((now[0] - before[0]) + "," + (now[1] - before[1]), location.hash.includes("at=" + (now[0] + 8 * now[1])));
+const set = (id, event, value) => { $(id).value = value; $(id).dispatchEvent(new Event(event, { bubbles: true })); };
+const conflicts = () => document.querySelector("tr.on").lastChild.textContent;
+log.push(conflicts());
+set("sbits", "input", 3); set("sbase", "input", 2); set("sshift", "input", 4);
+log.push(conflicts(), location.hash.includes("swizzle=3,2,4"));
+set("rows", "input", 2);
+log.push($("rows").nextSibling.textContent, location.hash.includes("tile=4,64"));
+set("vector", "change", 16);
+log.push(document.querySelector("tr.on").children[1].textContent);
+$("reset").click();
+log.push(location.hash.includes("swizzle"));
+"#;
+    if let Some(log) = after(&page, script) {
+        expect!["true; none; 1,1; true; 8-way; free of conflicts; true; 4; true; 8 x 16 B; false"]
+            .assert_eq(&log);
+    }
+    fs::remove_file(page).unwrap();
+}
+
+/// An address of another layout, or one written by hand.
+#[test]
+fn a_page_reads_what_fits_of_an_address() {
+    let page = page("address.html", &["(4,8):(8,1)"]);
+    for fragment in [
+        "at=99999&part=7&from=9",
+        "at=x&swizzle=1&tile=0,x",
+        "at=-1&bits=3&vector=x&access=no&colour=no",
+        "swizzle=3,4,1",
+    ] {
+        let Some(document) = rendered(&page, &View { fragment, ..View::default() }) else { return };
+        assert!(document.contains("<span>Point at an element"), "{fragment}");
+    }
+    fs::remove_file(page).unwrap();
+}
+
 /// Layouts, operations, threads, coordinates: the first in two sizes, light and dark. Each page compares its indices with the
 /// library's.
 #[test]
@@ -89,7 +159,7 @@ fn pages_render_without_an_error_of_the_script() {
             let Some(document) = rendered(&page, &view) else { return };
             let scheme = if dark { "dark" } else { "light" };
             assert!(document.contains(&format!("data-scheme=\"{scheme}\"")), "{name}");
-            assert!(!document.contains("<span>Point at an element.</span>"), "{name}");
+            assert!(!document.contains("<span>Point at an element"), "{name}");
             if number == 0 {
                 check_picture(&page, &view);
             }

@@ -161,26 +161,30 @@ impl Context {
     /// Adds an operation with the results that its row determines.
     #[track_caller]
     pub(super) fn emit(&self, op: impl Into<Op>) -> SmallVec<[Value; 2]> {
-        let location = SourceLocation::caller();
-        self.with(|state| state.emit(op.into(), location))
+        self.emit_at(op.into(), SourceLocation::caller())
+    }
+
+    fn emit_at(&self, op: Op, location: SourceLocation) -> SmallVec<[Value; 2]> {
+        self.with(|state| state.emit(op, location))
     }
 
     /// Adds an operation that has a result of type `T`.
     #[track_caller]
     pub(super) fn emit_val<T: Ty>(&self, op: impl Into<Op>) -> Val<'_, T> {
-        self.result_at(&self.emit(op), 0)
+        let results = self.emit_at(op.into(), SourceLocation::caller());
+        Val::new(self, self.result_at(&results, 0, T::TYPE))
     }
 
     /// Adds an operation that has results of types `A` and `B`.
     #[track_caller]
     pub(super) fn emit_pair<A: Ty, B: Ty>(&self, op: impl Into<Op>) -> (Val<'_, A>, Val<'_, B>) {
-        let results = self.emit(op);
-        (self.result_at(&results, 0), self.result_at(&results, 1))
+        let results = self.emit_at(op.into(), SourceLocation::caller());
+        let [a, b] = [self.result_at(&results, 0, A::TYPE), self.result_at(&results, 1, B::TYPE)];
+        (Val::new(self, a), Val::new(self, b))
     }
 
-    fn result_at<T: Ty>(&self, results: &[Value], at: usize) -> Val<'_, T> {
-        let id = results.get(at).copied().unwrap_or_else(|| self.poison(T::TYPE));
-        Val::new(self, id)
+    fn result_at(&self, results: &[Value], at: usize, ty: Type) -> Value {
+        results.get(at).copied().unwrap_or_else(|| self.poison(ty))
     }
 
     /// A value without a definition, in place of a value that could not be made. An error has been

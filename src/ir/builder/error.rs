@@ -105,7 +105,8 @@ pub struct BuildErrors {
 impl BuildErrors {
     pub(in crate::ir) fn new(kernel: &str, mut errors: Vec<BuildError>) -> BuildErrors {
         sort_by_key(&mut errors, |error| error.location);
-        errors.dedup();
+        // The texts, because comparing kinds needs the code of each error inside them.
+        errors.dedup_by(|a, b| a.to_string() == b.to_string());
         BuildErrors { kernel: kernel.to_owned(), errors }
     }
 

@@ -133,13 +133,16 @@ impl ParamList {
                 let is_leaf = self.signature.symbols.iter().any(|known| {
                     known.int.as_symbol().is_some_and(|known| same_symbol(known, &symbol))
                 });
-                let error = BuildErrorKind::SymbolWithoutLeaf {
-                    param: *param,
-                    symbol: symbol.name().to_owned(),
-                    template: template.to_string(),
+                let is_known = |error: &BuildErrorKind| {
+                    matches!(error, BuildErrorKind::SymbolWithoutLeaf { param: other, symbol: name, .. }
+                        if other == param && name == symbol.name())
                 };
-                if !is_leaf && !self.errors.contains(&error) {
-                    self.errors.push(error);
+                if !is_leaf && !self.errors.iter().any(is_known) {
+                    self.errors.push(BuildErrorKind::SymbolWithoutLeaf {
+                        param: *param,
+                        symbol: symbol.name().to_owned(),
+                        template: template.to_string(),
+                    });
                 }
             }
         }

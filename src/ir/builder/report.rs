@@ -1,6 +1,5 @@
 //! Errors of code on top of the builder, collected with its own.
 
-use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -26,34 +25,19 @@ use super::typed::Val;
 /// assert!(matches!(reported.downcast_ref(), Some(LayoutError::NoSuchMode { mode: 2, .. })));
 /// ```
 #[derive(Clone)]
-pub struct Reported(Arc<dyn AnyError>);
-
-/// An error that can be compared with one of any other type.
-trait AnyError: Error + Send + Sync {
-    fn as_any(&self) -> &dyn Any;
-    fn equals(&self, other: &dyn Any) -> bool;
-}
-
-impl<E: Error + PartialEq + Send + Sync + 'static> AnyError for E {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn equals(&self, other: &dyn Any) -> bool {
-        other.downcast_ref::<E>().is_some_and(|other| self == other)
-    }
-}
+pub struct Reported(Arc<dyn Error + Send + Sync>);
 
 impl Reported {
     /// The error, if it is of type `E`.
     pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
-        self.0.as_any().downcast_ref()
+        self.0.downcast_ref()
     }
 }
 
+/// Compares the texts.
 impl PartialEq for Reported {
     fn eq(&self, other: &Reported) -> bool {
-        self.0.equals(other.0.as_any())
+        self.0.to_string() == other.0.to_string()
     }
 }
 impl Eq for Reported {}
@@ -74,7 +58,7 @@ impl Body<'_, '_> {
     /// Records an error at the caller's line; [`Kernel::build`](super::Kernel::build) returns it with all
     /// others. This is how code that is built on top of the builder says that it was used wrongly.
     #[track_caller]
-    pub fn report(&self, error: impl Error + PartialEq + Send + Sync + 'static) {
+    pub fn report(&self, error: impl Error + Send + Sync + 'static) {
         self.context().error(BuildErrorKind::Reported(Reported(Arc::new(error))));
     }
 }
@@ -83,7 +67,7 @@ impl<T> Val<'_, T> {
     /// Records an error at the caller's line in the build that the value belongs to: for operators, which
     /// have no body at hand.
     #[track_caller]
-    pub fn report(self, error: impl Error + PartialEq + Send + Sync + 'static) {
+    pub fn report(self, error: impl Error + Send + Sync + 'static) {
         self.context().error(BuildErrorKind::Reported(Reported(Arc::new(error))));
     }
 }

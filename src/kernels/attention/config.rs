@@ -226,8 +226,9 @@ impl AttentionConfig {
                     ..first
                 }));
             }
+        } else {
+            all.push(packed);
         }
-        all.push(packed);
         if let Ok(base) = Self::sm80(target, problem) {
             for (warps, queries) in [(4, 32), (8, 16), (4, 16), (8, 32)] {
                 let schedule = AttentionSchedule::Multistage { warps };

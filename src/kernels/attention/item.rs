@@ -73,12 +73,12 @@ impl<'b> Item<'b> {
         [head * config.packed_heads, head / args.group, batch]
     }
 
-    /// Returns the place of a query in Q.
+    /// Returns the position of a query in Q.
     pub(super) fn query(&self, query: Val<'b, i32>) -> Val<'b, i32> {
         self.starts.map_or(query, |[start, _]| query + start)
     }
 
-    /// Returns the place of a key in K and V.
+    /// Returns the position of a key in K and V.
     pub(super) fn key(&self, key: Val<'b, i32>) -> Val<'b, i32> {
         self.starts.map_or(key, |[_, start]| key + start)
     }
@@ -117,7 +117,7 @@ impl<'b> Item<'b> {
     ) {
         for (number, offset) in rows.row_offsets().iter().enumerate() {
             let row = own.query(*offset);
-            let at = place(to.strides, [self.query(row), own.head(*offset), batch]);
+            let at = offset_of(to.strides, [self.query(row), own.head(*offset), batch]);
             k.if_(row.lt(self.queries), |k| {
                 let to = to.o.offset(at + column.cvt::<i64>());
                 let values = rows.row(k, output, number);
@@ -162,8 +162,8 @@ impl<'b> Item<'b> {
     }
 }
 
-/// Returns the place of `[position, head, sequence]` in a tensor with these strides.
-pub(super) fn place<'b>(strides: [Val<'b, i64>; 3], at: [Val<'b, i32>; 3]) -> Val<'b, i64> {
+/// Returns the offset of `[position, head, sequence]` in elements.
+pub(super) fn offset_of<'b>(strides: [Val<'b, i64>; 3], at: [Val<'b, i32>; 3]) -> Val<'b, i64> {
     let [position, head, sequence] = at.map(|number| number.cvt::<i64>());
     position * strides[0] + head * strides[1] + sequence * strides[2]
 }

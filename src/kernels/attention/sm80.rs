@@ -15,7 +15,7 @@ use crate::tensor::{
 
 use super::config::AttentionConfig;
 use super::error::AttentionError;
-use super::item::{Item, Own, place};
+use super::item::{Item, Own, offset_of};
 use super::plan::{AnyKernel, ByThreads, Operands, Params, SequenceParams, val_type};
 
 /// Alignment of swizzled tiles.
@@ -103,15 +103,15 @@ impl Plan {
         // The parts of a thread in the copies, and in the loads of operands.
         let [strides_q, strides_k, strides_v] = operands.strides;
         let first = item.key(zero);
-        let q = operands.q.offset(place(strides_q, [item.query(zero), head, batch]));
-        let keys = operands.k.offset(place(strides_k, [first, key_head, batch]));
-        let values = operands.v.offset(place(strides_v, [first, key_head, batch]));
+        let q = operands.q.offset(offset_of(strides_q, [item.query(zero), head, batch]));
+        let keys = operands.k.offset(offset_of(strides_k, [first, key_head, batch]));
+        let values = operands.v.offset(offset_of(strides_v, [first, key_head, batch]));
         let [sq, sk, sv] = [0, 1, 2].map(|operand| {
             SharedTensor::<T>::shared_aligned(k, self.rings[operand].clone(), ALIGN)
         });
         let (dim, value) = (k.value::<i32>(head_dim), k.value::<i32>(value_dim));
         let [of_q, of_k, of_v] = &self.tiles;
-        let row_q = |row| place(strides_q, [row / heads, row % heads, zero]);
+        let row_q = |row| offset_of(strides_q, [row / heads, row % heads, zero]);
         let limits = [item.queries * heads, dim];
         let copy_q = of_q.slice_rows(k, q, row_q, item.row * heads, limits, &sq);
         let copy_k = of_k.slice(k, keys, strides_k[0], zero, [dim, item.keys], &sk);

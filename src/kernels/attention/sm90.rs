@@ -385,7 +385,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 }
 
-/// Starts the product of `a` and a stage of `b`, which is added to `acc` or becomes it: a group of its own.
+/// Starts `acc = a b`, or `acc += a b` if `adds`, as one `wgmma` group. `state` has the stage of `b`.
 fn multiply<'b>(
     k: &Body<'b, '_>,
     mma: &TiledMma,

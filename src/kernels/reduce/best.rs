@@ -172,8 +172,8 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
     }
 }
 
-/// Returns the better one of the elements of a lane and the one `stride` lanes from it to the lower lane, if the lanes descend,
-/// else to the higher lane; the other one to the other lane.
+/// Compares the entry of each lane with that of lane `lane ^ stride`. If `descends`, the lower lane keeps the better entry, else
+/// the upper lane; the other lane keeps the other entry.
 fn exchange<'c, const N: usize>(
     k: &Body<'c, '_>,
     own: Entry<'c, N>,

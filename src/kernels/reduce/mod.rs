@@ -25,9 +25,9 @@ pub enum RowReduceOp {
     Sum,
     /// The sum divided by the number of columns; NaN for no columns.
     Mean,
-    /// The largest element; negative infinity for no columns. NaN counts only where all elements are NaN.
+    /// The largest element. NaN is ignored: the result is negative infinity if all elements are NaN, or for no columns.
     Max,
-    /// The smallest element; infinity for no columns. NaN counts only where all elements are NaN.
+    /// The smallest element. NaN is ignored: the result is infinity if all elements are NaN, or for no columns.
     Min,
     /// The root of the sum of squares; 0 for no columns.
     Norm,
@@ -128,7 +128,7 @@ impl RowReduceConfig {
             0..=128 => RowTile { team, vectors: vectors.div_ceil(team), ..tile },
             129..=1024 => RowTile { team: 128, ..tile },
             1025..=8192 => RowTile { threads: 256, team: 256, ..tile },
-            8193..=65_536 => RowTile { threads: 1024, team: 1024, vectors: 8, ..tile },
+            8193..=65_536 => RowTile { threads: 512, team: 512, vectors: 8, ..tile },
             _ => RowTile { threads: 1024, team: 1024, ..tile },
         };
         // It has more instructions for a vector: more threads hide them.
@@ -137,7 +137,8 @@ impl RowReduceConfig {
             (RowReduceOp::ArgMax, 65..=128) => RowTile { vectors: 2, ..tile },
             // Few long rows: the blocks of a cluster share each.
             (_, 65_537..) if is_cluster && problem.rows <= 32 => {
-                RowTile { threads: 512, team: 512, cluster: 8, ..tile }
+                let vectors = if op == RowReduceOp::ArgMax { 2 } else { 8 };
+                RowTile { threads: 512, team: 512, cluster: 8, vectors, ..tile }
             }
             (RowReduceOp::ArgMax, 129..=1024) => {
                 RowTile { threads: 256, team: 256, vectors: 2, ..tile }

@@ -22,7 +22,7 @@ pub struct TopKConfig {
     pub rows: RowConfig,
     /// The number of elements of the result of a row: 1 to [`MAX`](TopKConfig::MAX).
     pub count: u32,
-    /// Rows have at most 2^16 columns of a type of 16 bits: warps sort words of 32 bits instead of 64.
+    /// Set if rows have at most 2^16 columns of a 16-bit type: warps then sort 32-bit words instead of 64-bit words.
     pub short: bool,
 }
 
@@ -210,9 +210,9 @@ impl<T: Converted> TopKFunction<T> {
     }
 }
 
-/// Each warp keeps the best elements of its part. Most steps have none that passes their bound, which the maxima of the lanes tell;
-/// else each lane adds its elements above the bound, one in each round. The single elements at the ends of a ragged row come last. Then the
-/// warps of a row merge their lists in pairs. An element and its column have `N` words.
+/// Each warp keeps the best elements of its part. It skips a step if no lane's maximum passes the bound. Otherwise each lane adds
+/// its elements above the bound, one per round. The single elements at the ends of a ragged row come last. Then the warps of a row
+/// merge their lists in pairs. An element and its column have `N` words.
 fn build<T: Converted, const N: usize>(
     config: &TopKConfig,
 ) -> Result<Kernel<Params<T>>, BuildErrors> {

@@ -54,6 +54,8 @@ mod sync;
 mod tensor_map;
 mod thread;
 mod timeline;
+#[cfg(unix)]
+mod user;
 mod uses;
 #[cfg(feature = "sim")]
 mod violations;
@@ -75,3 +77,5 @@ pub(super) use pinned::HostMemory;
 pub(super) use recording::{Graph, Recording};
 pub(super) use stream::Stream;
 pub(super) use tensor_map::EncodedMap;
+#[cfg(unix)]
+pub(super) use user::effective_user;

@@ -188,7 +188,7 @@ impl Stream {
         used: impl FnOnce() -> U,
     ) -> Result<(), RuntimeError> {
         let result = self.check_not_capturing();
-        if result == Err(RuntimeError::StreamCaptures) {
+        if matches!(result, Err(RuntimeError::StreamCaptures)) {
             mem::forget(used());
         }
         result

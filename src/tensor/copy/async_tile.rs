@@ -314,7 +314,7 @@ impl AsyncTile {
     /// ```
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::arch::Major;
-    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::runtime::{Device, Grid};
     /// use tilewright::tensor::{AsyncTile, SharedTensor};

@@ -106,15 +106,22 @@ impl AxisReduceConfig {
     /// chunks of many columns make many blocks.
     fn of_long_axis(self, elem: Scalar, problem: &AxisProblem) -> Self {
         const LONG: u32 = 4096;
-        if problem.len < LONG || !self.target.offers(Target::SM_90) {
+        if problem.len < LONG / 4 || !self.target.offers(Target::SM_90) {
             return self;
         }
+        let is_long = problem.len >= LONG;
         match self.access {
-            RowAccess::Ragged if self.lanes == 32 => {
+            RowAccess::Ragged if is_long && self.lanes == 32 => {
                 Self { threads: 256, rows: 8, cluster: 4, ..self }
             }
-            RowAccess::Aligned if self.lanes > 8 => Self { threads: 512, lanes: 8, ..self },
-            RowAccess::Aligned if self.chunks(elem, problem) < 32 => Self { cluster: 8, ..self },
+            RowAccess::Aligned if self.lanes > 8 => {
+                let narrow = Self { threads: 512, lanes: 8, ..self };
+                let is_wide = narrow.chunks(elem, problem) >= 128;
+                Self { cluster: if is_long && !is_wide { 2 } else { 1 }, ..narrow }
+            }
+            RowAccess::Aligned if is_long && self.chunks(elem, problem) < 32 => {
+                Self { cluster: 8, ..self }
+            }
             _ => self,
         }
     }
