@@ -648,7 +648,7 @@ fn bench_ranks_types_of_8_bits() {
     }
 }
 
-/// Given problems have the plans of a program that does not tune, and no sweep.
+/// Given problems have the plans of a program that does not tune.
 #[test]
 fn bench_plans_given_problems_without_tuning() {
     let args = ["bench", "gemm", "--device", "sim", "--shapes", "64,64x72x100", "--untuned"];
@@ -659,9 +659,6 @@ fn bench_plans_given_problems_without_tuning() {
     let lines: Vec<&str> = planned.lines().collect();
     assert_eq!(lines.len(), starts.len(), "{planned}");
     assert!(lines.iter().zip(starts).all(|(line, start)| line.starts_with(start)), "{planned}");
-    let refused = tilewright(&[&args, ["--sweep", "x"].as_slice()].concat());
-    let error = text(&refused.stderr);
-    assert!(error.contains("'--untuned' cannot be used with '--sweep <FILE>'"), "{error}");
 }
 
 /// Files of measurements are not written where nothing is measured.
