@@ -206,6 +206,11 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     measure::run(gemm, &device, &shapes, &configs)
 }
 
+/// The geometric mean; 1 of no numbers.
+fn geometric_mean(numbers: &[f64]) -> f64 {
+    (numbers.iter().map(|number| number.ln()).sum::<f64>() / numbers.len().max(1) as f64).exp()
+}
+
 /// Runs the benchmark of another program, as `git` and `cargo` run commands that they do not have.
 fn program(args: &[OsString]) -> Result<(), Failure> {
     let [name, args @ ..] = args else {

@@ -6,6 +6,7 @@ use std::path::Path;
 use tilewright::tune::{GemmModel, Parameters, ProblemTimes, Sweep, fit, is_held_out, rankings};
 
 use super::super::{Failure, print, read};
+use super::geometric_mean;
 
 /// Candidates tried, in the model's order.
 const FIRST: usize = 8;
@@ -59,8 +60,7 @@ pub(super) fn run(file: &Path) -> Result<(), Failure> {
 
 /// The geometric mean of the ratios of times, and how many are small.
 fn summary(first: usize, what: &str, regrets: &[f64]) -> String {
-    let count = regrets.len();
-    let mean = (regrets.iter().map(|regret| regret.ln()).sum::<f64>() / count.max(1) as f64).exp();
+    let (count, mean) = (regrets.len(), geometric_mean(regrets));
     let within = regrets.iter().filter(|regret| **regret <= WITHIN).count();
     format!("first {first}, {what}: geometric mean {mean:.4}, within 3 % for {within} of {count}")
 }

@@ -12,8 +12,8 @@ use tilewright::tune::{
 };
 
 use super::super::{Failure, print};
-use super::Gemm;
 use super::measure;
+use super::{Gemm, geometric_mean};
 
 /// The classes of random sizes: N and K are multiples of a number, M is any.
 const CLASSES: [(&str, u32); 3] =
@@ -198,13 +198,8 @@ fn beside<T: GemmElement, D: GemmElement + Number>(
                     points[*class].push([problem.flops() as f64, both[0]]);
                     line
                 });
-                let times = plan.iter().filter_map(|config| {
-                    let name = config.to_string();
-                    let is_its =
-                        |entry: &&Entry| entry.of == Maker::Tilewright && entry.name == name;
-                    Some((config, comparison.entries.iter().find(is_its)?.seconds()?))
-                });
-                sweep.add(comparison.sizes, regime, times);
+                let times = |config| Some((config, entry(&comparison, config)?.seconds()?));
+                sweep.add(comparison.sizes, regime, plan.iter().filter_map(times));
                 report.comparisons.push(comparison);
                 let why: Vec<String> =
                     rejected.iter().map(|(name, why)| format!("{name} {why}")).collect();
@@ -240,17 +235,23 @@ fn beside<T: GemmElement, D: GemmElement + Number>(
     Ok(())
 }
 
+/// The times of a configuration.
+fn entry<'c>(comparison: &'c Comparison, config: &GemmConfig) -> Option<&'c Entry> {
+    let name = config.to_string();
+    comparison.entries.iter().find(|entry| entry.of == Maker::Tilewright && entry.name == name)
+}
+
 /// The ratios to cuBLAS of the first configuration and of the best one, and the line about them.
 fn line(comparison: &Comparison, plan: &[GemmConfig]) -> Option<([f64; 2], String)> {
     let cublas = comparison.entries.iter().find(|entry| entry.of == Maker::Cublas)?.seconds()?;
     let ratio = |entry| Some(comparison.ratio(Maker::Cublas, entry)?.median);
     let ours = comparison.entries.iter().filter(|entry| entry.of == Maker::Tilewright);
-    let best = ours.clone().filter_map(ratio).fold(0.0, f64::max);
-    let name = plan.first()?.to_string();
-    let first = ours.clone().find(|entry| entry.name == name)?;
+    let best = ours.filter_map(ratio).fold(0.0, f64::max);
+    let config = plan.first()?;
+    let first = entry(comparison, config)?;
     let (first_ratio, seconds) = (ratio(first)?, first.seconds()?);
     let line = format!(
-        "{:>8.2} {:>7.2} {first_ratio:>6.3} {best:>6.3}  {name}",
+        "{:>8.2} {:>7.2} {first_ratio:>6.3} {best:>6.3}  {config}",
         seconds * 1e6,
         cublas * 1e6
     );
@@ -276,7 +277,7 @@ fn summary(name: &str, ratios: &[[f64; 2]]) -> String {
     let of = |which: usize| {
         let mut all: Vec<f64> = ratios.iter().map(|both| both[which]).collect();
         all.sort_by(f64::total_cmp);
-        let mean = (all.iter().map(|ratio| ratio.ln()).sum::<f64>() / all.len() as f64).exp();
+        let mean = geometric_mean(&all);
         let tenth = all[all.len() / 10];
         format!("geometric mean {mean:.3}, 10th percentile {tenth:.3}, minimum {:.3}", all[0])
     };

@@ -226,15 +226,27 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
             E::At<'b>,
         ) -> Val<'b, A::Sum>,
     ) -> Result<Gemm<A, B, C, D, FusedEpilogue<E>>, GemmError> {
+        Gemm::with_closure(config, &FusedForm::<E, _>::new(epilogue))
+    }
+}
+
+impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
+    Gemm<A, B, C, D, FusedEpilogue<E>>
+{
+    /// Builds the kernel with an epilogue of the program, which the configuration then has not.
+    pub(super) fn with_closure(
+        config: GemmConfig,
+        epilogue: &impl EpilogueForm<A::Sum, Params = FusedEpilogue<E>>,
+    ) -> Result<Self, GemmError> {
         if config.epilogue != Epilogue::default() {
             return Err(GemmError::TwoEpilogues);
         }
-        Gemm::build(config, &FusedForm::<E, _>::new(epilogue))
+        Self::build(config, epilogue)
     }
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm<A, B, C, D, E> {
-    pub(super) fn build(
+    fn build(
         config: GemmConfig,
         epilogue: &impl EpilogueForm<A::Sum, Params = E>,
     ) -> Result<Self, GemmError> {

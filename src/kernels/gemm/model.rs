@@ -373,35 +373,31 @@ impl GemmModel {
         let has_all = config.schedule == Schedule::Simt && config.accumulators() > 64;
         let switch = if has_all { p.alone_cycles } else { p.switch_cycles };
         // Words and elements that threads store one by one from registers, where rows are no multiples of 16 bytes.
-        let size = config.d.size_bytes();
         let columns = problem.n / config.sums();
-        let alone = config.schedule == Schedule::Multistage
-            && !columns.saturating_mul(size).is_multiple_of(16);
-        if alone {
-            let by_words = columns.saturating_mul(size).is_multiple_of(4);
-            let cycles = if by_words { p.word_cycles } else { p.odd_cycles };
-            switch + f64::from(m) * f64::from(n.min(columns)) * cycles
-        } else {
-            let by_rows = match (config.is_warp_specialised(), config.store) {
-                (true, StoreForm::Direct) if config.swap => {
-                    let quick = config.consumers() == 1 && (m.is_multiple_of(16) || m < 16);
-                    let high = f64::from(m.saturating_sub(64));
-                    (if quick { p.exchanged_cycles } else { p.exchanged_more_cycles })
-                        + high * p.exchanged_row_cycles
-                }
-                (true, StoreForm::Direct) => {
-                    p.direct_cycles + p.row_cycles * f64::from(config.rows_of_consumer())
-                }
-                // Threads wait for each other before and after each part.
-                (true, StoreForm::Chunks) if narrow(config) => {
-                    let parts = config.rows_of_consumer() / 64 * config.store_parts();
-                    f64::from(parts) * p.part_cycles
-                }
-                _ => 0.0,
-            };
-            let conflicts = p.bank_conflict_share * bank_conflicts(config);
-            switch + by_rows + written / p.store_bytes * (1.0 + conflicts)
+        let row = columns.saturating_mul(config.d.size_bytes());
+        if config.schedule == Schedule::Multistage && !row.is_multiple_of(16) {
+            let cycles = if row.is_multiple_of(4) { p.word_cycles } else { p.odd_cycles };
+            return switch + f64::from(m) * f64::from(n.min(columns)) * cycles;
         }
+        let by_rows = match (config.is_warp_specialised(), config.store) {
+            (true, StoreForm::Direct) if config.swap => {
+                let quick = config.consumers() == 1 && (m.is_multiple_of(16) || m < 16);
+                let high = f64::from(m.saturating_sub(64));
+                (if quick { p.exchanged_cycles } else { p.exchanged_more_cycles })
+                    + high * p.exchanged_row_cycles
+            }
+            (true, StoreForm::Direct) => {
+                p.direct_cycles + p.row_cycles * f64::from(config.rows_of_consumer())
+            }
+            // Threads wait for each other before and after each part.
+            (true, StoreForm::Chunks) if narrow(config) => {
+                let parts = config.rows_of_consumer() / 64 * config.store_parts();
+                f64::from(parts) * p.part_cycles
+            }
+            _ => 0.0,
+        };
+        let conflicts = p.bank_conflict_share * bank_conflicts(config);
+        switch + by_rows + written / p.store_bytes * (1.0 + conflicts)
     }
 
     /// Returns the MMA cycles of a step.

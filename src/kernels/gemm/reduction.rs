@@ -6,7 +6,7 @@ use crate::ir::builder::{Converted, Float, ParamSource};
 use crate::ir::{Body, Element, GlobalMut, Number, Registers, Val, WARP};
 use crate::runtime::ArgList;
 
-use super::config::{Epilogue, GemmConfig};
+use super::config::GemmConfig;
 use super::epilogue::{EpilogueForm, EpilogueMap, EpilogueParameter, FusedEpilogue};
 use super::error::GemmError;
 use super::front::Gemm;
@@ -176,11 +176,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
             E::At<'b>,
         ) -> (Val<'b, A::Sum>, Val<'b, A::Sum>),
     ) -> Result<Reducing<A, B, C, D, E, P>, GemmError> {
-        if config.epilogue != Epilogue::default() {
-            return Err(GemmError::TwoEpilogues);
-        }
         let form = ReducedForm::<E, P, _> { apply: epilogue, reduction, params: PhantomData };
-        Gemm::build(config, &form)
+        Gemm::with_closure(config, &form)
     }
 }
 
@@ -208,6 +205,27 @@ impl Results {
     }
 }
 
+/// A closure that returns an element of D and its term.
+trait ReducedClosure<S: Float, E: EpilogueParameter>:
+    for<'b> Fn(
+    &mut Body<'b, '_>,
+    [Val<'b, S>; 2],
+    [Val<'b, i32>; 3],
+    E::At<'b>,
+) -> (Val<'b, S>, Val<'b, S>)
+{
+}
+
+impl<S: Float, E: EpilogueParameter, F> ReducedClosure<S, E> for F where
+    F: for<'b> Fn(
+        &mut Body<'b, '_>,
+        [Val<'b, S>; 2],
+        [Val<'b, i32>; 3],
+        E::At<'b>,
+    ) -> (Val<'b, S>, Val<'b, S>)
+{
+}
+
 /// An epilogue with a reduction; without one, the largest of all terms, which are not negative.
 struct ReducedForm<E, P, F> {
     apply: F,
@@ -219,12 +237,7 @@ impl<S: Float, E, P, F> EpilogueForm<S> for ReducedForm<E, P, F>
 where
     E: EpilogueParameter,
     P: Converted,
-    F: for<'b> Fn(
-        &mut Body<'b, '_>,
-        [Val<'b, S>; 2],
-        [Val<'b, i32>; 3],
-        E::At<'b>,
-    ) -> (Val<'b, S>, Val<'b, S>),
+    F: ReducedClosure<S, E>,
 {
     type Params = FusedEpilogue<(E, GlobalMut<P>)>;
     const SUFFIX: &'static str = "_reduced";
@@ -262,12 +275,7 @@ impl<'a, S: Float, E, P, F> EpilogueMap<'a, S> for ReducedOps<'_, 'a, E, P, F>
 where
     E: EpilogueParameter,
     P: Converted,
-    F: for<'b> Fn(
-        &mut Body<'b, '_>,
-        [Val<'b, S>; 2],
-        [Val<'b, i32>; 3],
-        E::At<'b>,
-    ) -> (Val<'b, S>, Val<'b, S>),
+    F: ReducedClosure<S, E>,
 {
     fn is_identity(&self) -> bool {
         false
@@ -310,12 +318,7 @@ impl<'a, S: Float, E, P, F> Terms<'a, S> for ReducedOps<'_, 'a, E, P, F>
 where
     E: EpilogueParameter,
     P: Converted,
-    F: for<'b> Fn(
-        &mut Body<'b, '_>,
-        [Val<'b, S>; 2],
-        [Val<'b, i32>; 3],
-        E::At<'b>,
-    ) -> (Val<'b, S>, Val<'b, S>),
+    F: ReducedClosure<S, E>,
 {
     fn reduction(&self) -> Option<Reduction> {
         self.reduction
