@@ -77,7 +77,7 @@ pub struct AttentionConfig {
     /// The softmax under the product with V.
     pub overlap: SoftmaxOverlap,
     /// The output is rescaled only when a score exceeds the base of the powers by more than 8 powers of two
-    /// ([`OnlineSoftmax::settle`](crate::tensor::OnlineSoftmax::settle)), instead of for each tile of keys.
+    /// ([`OnlineSoftmax::maxima`](crate::tensor::OnlineSoftmax::maxima)), instead of for each tile of keys.
     pub lazy: bool,
     /// The sequences have different lengths.
     pub varlen: bool,

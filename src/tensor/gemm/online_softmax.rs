@@ -44,7 +44,7 @@ crate::values! {
     /// ```
     pub struct OnlineSoftmax<'b> {
         /// The largest score of each row, in all lanes that share the row; negative infinity for none. With
-        /// [`settle`](OnlineSoftmax::settle) it is at most 8 powers of two below the largest score.
+        /// lazy [`maxima`](OnlineSoftmax::maxima) it is at most 8 powers of two below the largest score.
         pub max: [Val<'b, f32>; 2],
         /// The sum of the thread's own powers of each row.
         pub sum: [Val<'b, f32>; 2],
@@ -59,30 +59,25 @@ impl<'b> OnlineSoftmax<'b> {
         OnlineSoftmax { max: [low; 2], sum: [zero; 2] }
     }
 
-    /// The largest score of each row so far, with those of a tile: the first half of [`update`](OnlineSoftmax::update).
+    /// The scores whose power is 1 from this tile on, the first half of [`update`](OnlineSoftmax::update): the largest of each row
+    /// so far. If `lazy`, they stay until a score exceeds them by more than 8 powers of two, so that most tiles have factors
+    /// of 1. Powers are at most `2^8` then, and the end of the rows is the same: Zadouri et al., FlashAttention-4 (2026).
     #[track_caller]
     pub fn maxima(
         &self,
         k: &Body<'b, '_>,
         rows: &AccumulatorRows,
         scores: &RegisterTensor<'_, f32>,
+        scale: Val<'b, f32>,
+        lazy: bool,
     ) -> [Val<'b, f32>; 2] {
-        [0, 1].map(|row| {
+        let maxima = [0, 1].map(|row| {
             let max = rows.fold(k, scores, row, self.max[row], |a, b| a.max(b));
             rows.reduce_lanes(k, max, |a, b| a.max(b))
-        })
-    }
-
-    /// Returns `maxima` where they exceed the maximum so far by more than 8 powers of two, and else the maximum so far:
-    /// between [`maxima`](OnlineSoftmax::maxima) and [`update_to`](OnlineSoftmax::update_to), so that most tiles have
-    /// factors of 1. Powers are at most `2^8` then; the end of the rows is the same. Zadouri et al., FlashAttention-4 (2026).
-    #[track_caller]
-    pub fn settle(
-        &self,
-        k: &Body<'b, '_>,
-        scale: Val<'b, f32>,
-        maxima: [Val<'b, f32>; 2],
-    ) -> [Val<'b, f32>; 2] {
+        });
+        if !lazy {
+            return maxima;
+        }
         let slack = k.constant(8.0);
         [0, 1].map(|row| {
             // The first score is infinitely higher. Two negative infinities have no difference, and are the same.
@@ -101,7 +96,7 @@ impl<'b> OnlineSoftmax<'b> {
         scores: &RegisterTensor<'_, f32>,
         scale: Val<'b, f32>,
     ) -> (Self, [Val<'b, f32>; 2]) {
-        let maxima = self.maxima(k, rows, scores);
+        let maxima = self.maxima(k, rows, scores, scale, false);
         self.update_to(k, rows, scores, scale, maxima)
     }
 
@@ -175,29 +170,25 @@ impl<'b> OnlineSoftmax<'b> {
         (OnlineSoftmax { max, sum }, [old, new])
     }
 
-    /// Multiplies each row of accumulators by its factor.
+    /// Multiplies each row of accumulators by its factor; if `lazy`, unless all factors of the warp are 1.
     #[track_caller]
-    pub fn rescale(
-        k: &Body<'b, '_>,
-        rows: &AccumulatorRows,
-        acc: &RegisterTensor<'_, f32>,
-        factors: [Val<'b, f32>; 2],
-    ) {
-        for (row, factor) in factors.into_iter().enumerate() {
-            rows.map_row(k, acc, row, |_, value| value * factor);
-        }
-    }
-
-    /// As [`rescale`](OnlineSoftmax::rescale), unless all factors of the warp are 1.
-    #[track_caller]
-    pub fn rescale_changed<'k: 'b>(
+    pub fn rescale<'k: 'b>(
         k: &mut Body<'k, '_>,
         rows: &AccumulatorRows,
         acc: &RegisterTensor<'_, f32>,
         factors: [Val<'b, f32>; 2],
+        lazy: bool,
     ) {
-        let any = k.vote_any(WARP, factors[0].ne(1.0) | factors[1].ne(1.0));
-        k.if_(any, |k| OnlineSoftmax::rescale(k, rows, acc, factors.map(|factor| factor)));
+        if lazy {
+            let any = k.vote_any(WARP, factors[0].ne(1.0) | factors[1].ne(1.0));
+            k.if_(any, |k| {
+                OnlineSoftmax::rescale(k, rows, acc, factors.map(|factor| factor), false)
+            });
+            return;
+        }
+        for (row, factor) in factors.into_iter().enumerate() {
+            rows.map_row(k, acc, row, |_, value| value * factor);
+        }
     }
 
     /// Reduces the sums over the lanes. Returns the reciprocal of the sum of each row, 0 for a row without scores, and
