@@ -80,9 +80,9 @@ pub(super) type ByThreads<T> = (Operands<T>, SequenceParams<T>, Params);
 /// The parameters in a kernel body.
 pub(super) struct Args<'a, T: VectorElement<2>> {
     pub(super) inputs: Inputs<T, OnDevice<'a>>,
-    /// Where tensor copies write whole tiles.
+    /// The map of an output that tensor copies write in whole tiles.
     pub(super) output: Option<Val<'a, TensorMapMut<T, 4>>>,
-    /// Where threads write the rows of a sequence.
+    /// The output that threads write by rows, and its sequences.
     pub(super) sequences: Option<SequenceParams<T, OnDevice<'a>>>,
     pub(super) params: Params<OnDevice<'a>>,
 }
