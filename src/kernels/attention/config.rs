@@ -101,18 +101,18 @@ impl AttentionConfig {
         // More keys in a tile are fewer rescaled outputs, and more masked scores at a diagonal. Three groups with fewer keys read K
         // and V less often than two.
         let tile = match head_dim {
-            ..=64 if masked && keys < 4096 => [128, 128],
+            ..=64 if masked && keys <= 4096 => [128, 128],
             ..=64 => [192, 128],
             ..=96 if fills && keys >= 4096 => [192, 96],
             ..=192 if fills && keys >= 2048 && !masked && value_dim <= 128 => [192, 80],
             ..=128 if keys >= 8192 => [128, 160],
             ..=128 => [128, 128],
-            ..=192 => [128, if value_dim <= 128 { 112 } else { 96 }],
-            _ => [128, 80],
+            ..=192 => [128, 96],
+            _ => [128, 64],
         };
         // Of few dimensions, groups in order are faster, unless masks leave few steps. Others have the first scores of the next
         // item in flight instead.
-        let ordered = head_dim <= 64 && !(masked && keys <= 4096);
+        let ordered = head_dim <= 64 && tile[0] == 192;
         let config = AttentionConfig {
             target,
             schedule: AttentionSchedule::WarpSpecialized,
@@ -129,9 +129,9 @@ impl AttentionConfig {
             varlen: problem.varlen,
             packed_heads: problem.packed_heads(tile[0]),
         };
-        // Short tiles of keys have a third stage where two tiles of queries leave memory for it.
+        // A third stage, where two tiles of queries leave memory for it.
         let deeper = AttentionConfig { stages: 3, ..config };
-        let config = if tile[1] < 128 && deeper.query_stages() == 2 { deeper } else { config };
+        let config = if deeper.query_stages() == 2 { deeper } else { config };
         config.check()?;
         Ok(config)
     }
@@ -144,7 +144,7 @@ impl AttentionConfig {
     ///
     /// let problem = AttentionProblem::new([1, 8, 8], [256, 256], 128).causal();
     /// let config = AttentionConfig::sm80(Target::SM_80, &problem)?;
-    /// assert_eq!(config.to_string(), "d128_128x32_s2_right_warps4");
+    /// assert_eq!(config.to_string(), "d128_128x32_s3_right_warps4");
     /// assert_eq!(AttentionConfig::new(Target::SM_80, &problem)?, config);
     /// # Ok::<(), tilewright::kernels::attention::AttentionError>(())
     /// ```
@@ -183,7 +183,13 @@ impl AttentionConfig {
             has_registers && has_memory && config.check().is_ok()
         };
         let schedule = AttentionSchedule::Multistage { warps };
-        let forms = [[128, 64], [128, 32]].map(|tile| AttentionConfig { tile, schedule, ..config });
+        let form = |(columns, stages)| AttentionConfig {
+            tile: [128, columns],
+            stages,
+            schedule,
+            ..config
+        };
+        let forms = [(64, 3), (64, 2), (32, 3), (32, 2)].map(form);
         let config = forms.into_iter().find(fits).unwrap_or(config);
         let config =
             AttentionConfig { packed_heads: problem.packed_heads(config.tile[0]), ..config };
