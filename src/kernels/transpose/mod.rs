@@ -95,7 +95,7 @@ impl TransposeConfig {
         // The tile of a large matrix, for comparison.
         let large = TransposeConfig { tile: default_tile(elem), matrices: 1, ..found[0] };
         let mut configs = Vec::new();
-        for tile in [[8, 16], [16, 16], [16, 8], [8, 32], [16, 32], [32, 16]] {
+        for tile in [[8, 16], [16, 16], [16, 8], [32, 8], [16, 32], [32, 16]] {
             let config = TransposeConfig { tile, ..large };
             for config in [config.fitted(elem, problem), config.fitted_within(1, elem, problem)] {
                 // One line of tiles has one order.
@@ -163,12 +163,8 @@ impl fmt::Display for TransposeConfig {
 }
 
 /// The orders of the candidates.
-const RASTERS: [Raster; 4] = [
-    Raster::AlongN,
-    Raster::SwizzleAlongM { width: 8 },
-    Raster::SwizzleAlongM { width: 32 },
-    Raster::Swizzle { width: 16 },
-];
+const RASTERS: [Raster; 3] =
+    [Raster::AlongN, Raster::SwizzleAlongM { width: 8 }, Raster::SwizzleAlongM { width: 4 }];
 
 /// Returns the tile of large matrices. Of elements of 16 bits it has 32 KiB: 256 bytes of each row of the input and of the output.
 fn default_tile(elem: Scalar) -> [u32; 2] {
