@@ -55,7 +55,7 @@ pub(in crate::kernels) struct LongRows {
 
 /// The tiles of long rows, in the order of their bytes: the fastest on an H200.
 const LONG_ROWS: [LongRows; 2] = [
-    LongRows { above_bytes: 32 << 10, vectors: 8, threads: 512, stages: 1 },
+    LongRows { above_bytes: 32 << 10, vectors: 8, threads: 512, stages: 0 },
     LongRows { above_bytes: 64 << 10, vectors: 4, threads: 512, stages: 1 },
 ];
 

@@ -38,9 +38,12 @@ impl TransposeConfig {
     pub fn new(target: Target, elem: Scalar, problem: &TransposeProblem) -> Self {
         let (access, [rows, columns]) = (problem.access(elem), default_tile(elem));
         // More thread blocks hide the instructions for cut rows.
-        let tile = [rows, if access == RowAccess::Ragged { columns / 2 } else { columns }];
+        let tile = match access {
+            RowAccess::Ragged => [rows / 2, columns / 2],
+            _ => [rows, columns],
+        };
         // Rows of the output that are written at about the same time are few, and each gets a long piece.
-        let raster = Raster::SwizzleAlongM { width: 8 };
+        let raster = Raster::SwizzleAlongM { width: 4 };
         let (matrices, batch_modes) = (1, problem.batch_modes());
         let config = TransposeConfig { target, access, tile, matrices, raster, batch_modes };
         // More matrices of ragged rows are sooner done than longer parts of them.
@@ -166,9 +169,9 @@ impl fmt::Display for TransposeConfig {
 const RASTERS: [Raster; 3] =
     [Raster::AlongN, Raster::SwizzleAlongM { width: 8 }, Raster::SwizzleAlongM { width: 4 }];
 
-/// Returns the tile of large matrices. Of elements of 16 bits it has 32 KiB: 256 bytes of each row of the input and of the output.
+/// Returns the tile of large matrices. Of elements of 16 bits it has 64 KiB: 256 bytes of each row of the input, and 512 of the output.
 fn default_tile(elem: Scalar) -> [u32; 2] {
-    [16, (128 / chunk(elem)).clamp(8, 64)]
+    [32, (128 / chunk(elem)).clamp(8, 64)]
 }
 
 /// The threads of a block.

@@ -119,8 +119,9 @@ impl AxisReduceConfig {
                 let is_wide = narrow.chunks(elem, problem) >= 128;
                 Self { cluster: if is_long && !is_wide { 2 } else { 1 }, ..narrow }
             }
-            RowAccess::Aligned if is_long && self.chunks(elem, problem) < 32 => {
-                Self { cluster: 8, ..self }
+            // Of longer ones, clusters do not reach all SMs for long enough to matter.
+            RowAccess::Aligned if (LONG..8 * LONG).contains(&problem.len) => {
+                Self { cluster: if self.chunks(elem, problem) < 32 { 8 } else { 1 }, ..self }
             }
             _ => self,
         }
