@@ -10,8 +10,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val};
 use crate::tensor::{RowLoop, chained};
 
-use super::gemm::Machine;
-use super::rows::{LongRows, RowConfig, RowError, RowProblem, long_rows};
+use super::rows::{LongRows, RowConfig, RowError, RowProblem};
 pub use launch::SoftmaxFunction;
 
 /// The configuration of a [`Softmax`].
@@ -23,37 +22,21 @@ pub struct SoftmaxConfig {
     pub log: bool,
 }
 
-/// The tiles of long rows, in the order of their bytes: the fastest on an H200. Without a weight that is read beside the row, longer
-/// rows than those of a norm keep memory busy.
+/// The tiles of long rows, in the order of their bytes: the fastest on an H200.
 const LONG_ROWS: [LongRows; 3] = [
-    LongRows { above_bytes: 32 << 10, vectors: 8, threads: 256, stages: 1 },
+    LongRows { above_bytes: 32 << 10, vectors: 8, threads: 512, stages: 0 },
     LongRows { above_bytes: 64 << 10, vectors: 8, threads: 1024, stages: 0 },
     LongRows { above_bytes: 128 << 10, vectors: 8, threads: 512, stages: 1 },
 ];
 
 impl SoftmaxConfig {
-    /// The configuration for rows of these sizes, with elements of this type in the input. Rows of more than 32 KiB are
-    /// pipelined on a target with enough shared memory, but not those of 64 to 128 KiB.
+    /// The configuration for rows of these sizes, with elements of this type in the input. Rows of more than 128 KiB
+    /// are shared by clusters, and pipelined, on a target that has them.
     ///
     /// # Errors
     /// Those of [`RowConfig::new`].
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<Self, RowError> {
         let rows = RowConfig::of_long_rows(&LONG_ROWS, target, input, problem)?;
-        Ok(SoftmaxConfig { rows, log: false })
-    }
-
-    /// As [`new`](SoftmaxConfig::new), for the memory of a machine, as [`RowConfig::for_machine`].
-    ///
-    /// # Errors
-    /// Those of [`RowConfig::new`].
-    pub fn for_machine(
-        machine: &Machine,
-        target: Target,
-        input: Scalar,
-        problem: &RowProblem,
-    ) -> Result<Self, RowError> {
-        let tiles = long_rows(machine, LONG_ROWS);
-        let rows = RowConfig::of_long_rows(&tiles, target, input, problem)?;
         Ok(SoftmaxConfig { rows, log: false })
     }
 

@@ -12,7 +12,7 @@ use crate::tensor::{Raster, RowAccess, RowTile, TileScheduler};
 
 use super::rows::RowError;
 pub use launch::TransposeFunction;
-use part::{Batch, Part, Tile};
+use part::{Matrices, Part, Tile};
 pub use problem::{TransposeBatch, TransposeProblem};
 
 /// The configuration of a [`Transpose`].
@@ -59,11 +59,11 @@ impl TransposeConfig {
     /// use tilewright::kernels::transpose::{TransposeConfig, TransposeProblem};
     ///
     /// let of = |problem| TransposeConfig::new(Target::SM_90, Scalar::Bf16, &problem);
-    /// assert_eq!(of(TransposeProblem::new(4096, 4096)).to_string(), "16x16_mstrip8");
-    /// // 16 x 64 elements are 2 x 8 chunks of 16 bytes: a tile has 16 matrices.
+    /// assert_eq!(of(TransposeProblem::new(4096, 4096)).to_string(), "32x16_mstrip4");
+    /// // 16 x 64 elements are 2 x 8 chunks of 16 bytes: a tile has 32 matrices.
     /// let small = of(TransposeProblem::new(16, 64).batched(1000));
-    /// assert_eq!((small.tile, small.matrices), ([2, 8], 16));
-    /// assert_eq!(small.to_string(), "2x8x16_mstrip8");
+    /// assert_eq!((small.tile, small.matrices), ([2, 8], 32));
+    /// assert_eq!(small.to_string(), "2x8x32_mstrip4");
     /// ```
     pub fn fitted(self, elem: Scalar, problem: &TransposeProblem) -> Self {
         self.fitted_within(MAX_CHUNKS, elem, problem)
@@ -73,7 +73,7 @@ impl TransposeConfig {
     fn fitted_within(self, most: u32, elem: Scalar, problem: &TransposeProblem) -> Self {
         let chunk = chunk(elem);
         let before = if self.access == RowAccess::Ragged { chunk - 1 } else { 0 };
-        let needed = [problem.rows, problem.columns.saturating_add(before)]
+        let needed = [problem.rows.saturating_add(before), problem.columns]
             .map(|extent| extent.div_ceil(chunk).max(self.least_chunks()).next_power_of_two());
         let area = self.tile[0] * self.tile[1] * self.matrices;
         let mut tile = [0, 1].map(|mode| self.tile[mode].min(needed[mode]));
@@ -185,10 +185,10 @@ fn chunk(elem: Scalar) -> u32 {
     (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
 }
 
-/// The input and the output, each with its pitch; rows, columns and matrices; the rows and columns from a tile to the next one; the
-/// tiles along the three modes; the extents and strides of the batch.
+/// The input with its pitch and length, and the output with its pitch; rows, columns and matrices; the rows and columns from a tile to
+/// the next one; the tiles along the three modes; the extents and strides of the batch.
 type Params<T> = (
-    (Global<T>, i64),
+    (Global<T>, i64, i64),
     (GlobalMut<T>, i64),
     [i32; 3],
     [i32; 2],
@@ -240,21 +240,27 @@ impl<T: Element> Transpose<T> {
 fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TransposeConfig { target, raster, batch_modes: modes, .. } = *config;
     let tile = Tile::of(config, T::SCALAR);
-    // As many blocks as have shared memory, which have 40 registers for a thread, or more.
-    let blocks = ((192 << 10) / config.tile_bytes(T::SCALAR)).clamp(1, 6);
+    // As many blocks as have shared memory, and 40 registers for a thread, or 48 for the two vectors of ragged chunks.
+    let is_ragged = config.access == RowAccess::Ragged;
+    let (bytes, most) = if is_ragged { (128 << 10, 5) } else { (192 << 10, 6) };
+    let blocks = (bytes / config.tile_bytes(T::SCALAR)).clamp(1, most);
     let options = KernelOptions::default().block([THREADS, 1, 1]).min_blocks_per_sm(blocks);
     let name = format!("transpose_{}_{config}", T::SCALAR);
     Kernel::<Params<T>>::build_with(
         options,
         &name,
         target,
-        |k, (x, y, sizes, own, tiles, (counts, strides))| {
+        |k, ((x, x_pitch, len), (y, y_pitch), sizes, own, tiles, (counts, strides))| {
             let at = TileScheduler::new(k, raster, tiles).tile(k, k.block_idx().x);
             let first = [at.row * own[0], at.column * own[1], at.batch * tile.matrices as i32];
             let left = [0, 1, 2].map(|mode| sizes[mode] - first[mode]);
             let shared = k.shared_aligned::<T>(tile.len(), 16);
-            let batch = Batch { modes, counts, strides };
-            Part { tile, batch, first, left, own, shared }.transpose(k, x, y);
+            let part = Part { tile, first, left, own_rows: own[0], shared };
+            let [of_x, of_y] = strides
+                .map(|strides| counts.into_iter().zip(strides).take(modes as usize).collect());
+            part.load(k, &Matrices { base: x, pitch: x_pitch, modes: of_x }, len);
+            k.barrier();
+            part.store(k, &Matrices { base: y, pitch: y_pitch, modes: of_y });
         },
     )
 }

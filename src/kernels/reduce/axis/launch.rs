@@ -93,7 +93,7 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let [partials, arrivals] = &mut *workspace;
         if parts > 1 {
-            let chunk = u64::from(self.config.columns(T::SCALAR));
+            let chunk = u64::from(self.config.tile().columns(T::SCALAR));
             let words = 2 * chunks * parts / u64::from(self.config.cluster) * chunk;
             if (partials.len() as u64) < words {
                 *partials = partials.device().zeros(words as usize)?;

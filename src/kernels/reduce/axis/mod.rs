@@ -8,7 +8,7 @@ use std::fmt;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{Kernel, Target};
-use crate::tensor::{RowAccess, RowTile};
+use crate::tensor::{ColumnTile, RowAccess, RowTile};
 
 use super::super::rows::RowError;
 use super::RowReduceOp;
@@ -93,7 +93,7 @@ impl AxisReduceConfig {
         let vectors = problem.inner.div_ceil(vector);
         let lanes = vectors.next_power_of_two().clamp(1, 32);
         // Vectors of ragged rows take two loads.
-        let (threads, rows) = if access == RowAccess::Aligned { (256, 8) } else { (512, 2) };
+        let (threads, rows) = if access == RowAccess::Aligned { (256, 8) } else { (512, 4) };
         let mut config = AxisReduceConfig { target, access, op, threads, lanes, rows, cluster: 1 };
         // The last block of each chunk reduces the results of the others: more chunks share this work.
         while config.lanes > 8 && config.chunks(elem, problem) < 32 {
@@ -109,21 +109,13 @@ impl AxisReduceConfig {
         if problem.len < LONG / 4 || !self.target.offers(Target::SM_90) {
             return self;
         }
-        let is_long = problem.len >= LONG;
-        match self.access {
-            RowAccess::Ragged if is_long && self.lanes == 32 => {
-                Self { threads: 256, rows: 8, cluster: 4, ..self }
-            }
-            RowAccess::Aligned if self.lanes > 8 => {
-                let narrow = Self { threads: 512, lanes: 8, ..self };
-                let is_wide = narrow.chunks(elem, problem) >= 128;
-                Self { cluster: if is_long && !is_wide { 2 } else { 1 }, ..narrow }
-            }
-            // Of longer ones, clusters do not reach all SMs for long enough to matter.
-            RowAccess::Aligned if (LONG..8 * LONG).contains(&problem.len) => {
-                Self { cluster: if self.chunks(elem, problem) < 32 { 8 } else { 1 }, ..self }
-            }
-            _ => self,
+        let narrow = Self { threads: 512, lanes: 8, ..self };
+        // Of still longer ones, the join takes a small part of the time, but clusters do not reach all SMs.
+        let is_joined = (LONG..8 * LONG).contains(&problem.len);
+        let cluster = |chunks, max, cluster| if is_joined && chunks < max { cluster } else { 1 };
+        match self.lanes {
+            0..=8 => Self { cluster: cluster(self.chunks(elem, problem), 32, 8), ..self },
+            _ => Self { cluster: cluster(narrow.chunks(elem, problem), 128, 2), ..narrow },
         }
     }
 
@@ -156,14 +148,15 @@ impl AxisReduceConfig {
         found
     }
 
-    /// Returns the columns of a block's chunk.
-    fn columns(&self, elem: Scalar) -> u32 {
-        self.lanes * vector(elem)
+    /// Returns the columns of a block's chunk, and the threads that reduce them.
+    fn tile(&self) -> ColumnTile {
+        let AxisReduceConfig { access, threads, lanes, rows, cluster, .. } = *self;
+        ColumnTile { threads, lanes, rows, cluster, access }
     }
 
     /// Returns the chunks of a problem.
     fn chunks(&self, elem: Scalar, problem: &AxisProblem) -> u64 {
-        u64::from(problem.inner.div_ceil(self.columns(elem))) * u64::from(problem.outer)
+        u64::from(problem.inner.div_ceil(self.tile().columns(elem))) * u64::from(problem.outer)
     }
 
     /// Returns about the registers of a thread: results of up to 8 columns, loads in flight, and addresses.
