@@ -36,12 +36,8 @@ pub struct TransposeConfig {
 impl TransposeConfig {
     /// The configuration for a matrix of these sizes with elements of this type.
     pub fn new(target: Target, elem: Scalar, problem: &TransposeProblem) -> Self {
-        let (access, [rows, columns]) = (problem.access(elem), default_tile(elem));
-        // More thread blocks hide the instructions for cut rows.
-        let tile = match access {
-            RowAccess::Ragged => [rows / 2, columns / 2],
-            _ => [rows, columns],
-        };
+        let access = problem.access(elem);
+        let tile = default_tile(access, elem);
         // Rows of the output that are written at about the same time are few, and each gets a long piece.
         let raster = Raster::SwizzleAlongM { width: 4 };
         let (matrices, batch_modes) = (1, problem.batch_modes());
@@ -96,7 +92,8 @@ impl TransposeConfig {
     pub fn candidates(target: Target, elem: Scalar, problem: &TransposeProblem) -> Vec<Self> {
         let mut found = vec![Self::new(target, elem, problem)];
         // The tile of a large matrix, for comparison.
-        let large = TransposeConfig { tile: default_tile(elem), matrices: 1, ..found[0] };
+        let large =
+            TransposeConfig { tile: default_tile(found[0].access, elem), matrices: 1, ..found[0] };
         let mut configs = Vec::new();
         for tile in [[8, 16], [16, 16], [16, 8], [32, 8], [16, 32], [32, 16]] {
             let config = TransposeConfig { tile, ..large };
@@ -170,8 +167,13 @@ const RASTERS: [Raster; 3] =
     [Raster::AlongN, Raster::SwizzleAlongM { width: 8 }, Raster::SwizzleAlongM { width: 4 }];
 
 /// Returns the tile of large matrices. Of elements of 16 bits it has 64 KiB: 256 bytes of each row of the input, and 512 of the output.
-fn default_tile(elem: Scalar) -> [u32; 2] {
-    [32, (128 / chunk(elem)).clamp(8, 64)]
+fn default_tile(access: RowAccess, elem: Scalar) -> [u32; 2] {
+    match (access, chunk(elem)) {
+        // More thread blocks hide the instructions for cut rows.
+        (RowAccess::Ragged, chunk) => [16, (64 / chunk).max(8)],
+        (_, chunk @ 8..) => [32, 128 / chunk],
+        (_, chunk) => [16, 64 / chunk],
+    }
 }
 
 /// The threads of a block.
