@@ -3,7 +3,7 @@
 use crate::ir::types::Scalar;
 use crate::sorting::sort_by;
 
-use super::config::{GROUP, GemmConfig, LoadForm, Schedule, StoreForm, WGMMA_ROWS};
+use super::config::{Activation, GROUP, GemmConfig, LoadForm, Schedule, StoreForm, WGMMA_ROWS};
 use super::machine::Machine;
 use super::parameters::Parameters;
 use super::parts::Splits;
@@ -342,12 +342,16 @@ impl GemmModel {
         let part = 4.0 * f64::from(m) * f64::from(n);
         let part = part / p.partial_bytes + (part - p.large_part).max(0.0) / p.large_part_bytes;
         let fix_up = share.parts * part + share.exchanges * p.exchange_cycles;
-        let store = (share.tiles - 1.0).max(0.0) * end * seen + end;
+        let function = self.function_cycles(config);
+        // Another warp group multiplies meanwhile.
+        let shown = end * seen + if config.is_pingpong() { 0.0 } else { function };
+        let end = end + function;
+        let store = (share.tiles - 1.0).max(0.0) * shown + end;
         let tiles = share.steps * (step + drain);
         // Short tiles: each of the two warp groups waits for the ends of its own.
         let of_groups = if config.is_pingpong() && share.tiles > 0.0 {
             let of_group = (share.tiles / 2.0).ceil();
-            of_group * (tiles / share.tiles + end) - share.tiles * end * seen
+            of_group * (tiles / share.tiles + end) - share.tiles * shown
         } else {
             0.0
         };
@@ -356,7 +360,8 @@ impl GemmModel {
         let together = together + if is_low { p.clear_cycles } else { 0.0 };
         Busy {
             waves: share.waves as u32,
-            cycles: p.prologue_cycles + together + tiles.max(of_groups) + store + fix_up,
+            // The first products wait for a whole stage.
+            cycles: p.prologue_cycles + together + fill + tiles.max(of_groups) + store + fix_up,
             mma: share.steps * products,
             l2: share.steps * bytes / p.fill_bytes,
             store,
@@ -398,6 +403,14 @@ impl GemmModel {
         };
         let conflicts = p.bank_conflict_share * bank_conflicts(config);
         switch + by_rows + written / p.store_bytes * (1.0 + conflicts)
+    }
+
+    /// Returns the cycles of an SM for the function of the accumulators of a tile. That of pairs of columns is not known, and
+    /// counts as SwiGLU.
+    fn function_cycles(&self, config: &GemmConfig) -> f64 {
+        let [m, n] = config.mma_tile().map(f64::from);
+        let is_slow = config.pairs || config.epilogue.activation == Some(Activation::Gelu);
+        if is_slow { m * n * self.parameters.function_cycles } else { 0.0 }
     }
 
     /// Returns the MMA cycles of a step.

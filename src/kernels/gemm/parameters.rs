@@ -51,6 +51,8 @@ parameters! {
     switch_cycles = 195.0,
     /// Bytes of D that an SM writes in a cycle.
     store_bytes = 9.81,
+    /// Cycles of an SM for each accumulator of a function with an exponential: SwiGLU, GELU.
+    function_cycles = 0.09,
     /// The share of the store time that each extra way of a bank conflict adds.
     bank_conflict_share = 0.0612,
     /// The share of the end of a tile that is seen where the other warp group multiplies meanwhile.
