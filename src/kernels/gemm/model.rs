@@ -3,7 +3,8 @@
 use crate::ir::types::Scalar;
 use crate::sorting::sort_by;
 
-use super::config::{Activation, GROUP, GemmConfig, LoadForm, Schedule, StoreForm, WGMMA_ROWS};
+use super::config::{Activation, GROUP, GemmConfig, WGMMA_ROWS};
+use super::forms::{LoadForm, Schedule, StoreForm};
 use super::machine::Machine;
 use super::parameters::Parameters;
 use super::parts::Splits;
@@ -53,6 +54,14 @@ impl Share {
         Share { waves, steps, tiles: rounds, parts, exchanges }
     }
 
+    /// Of programmatic launches. Their blocks start wherever one before ends, so an SM with room for `room` blocks gets more of them
+    /// than the others: `power` 0 is none more, and 1 is as many as there is room for.
+    fn crowded(self, room: f64, power: f64) -> Share {
+        let more = (room / self.waves.max(1.0)).max(1.0).powf(power);
+        let [waves, steps, tiles] = [self.waves, self.steps, self.tiles].map(|all| more * all);
+        Share { waves, steps, tiles, ..self }
+    }
+
     /// By stream-K, the arguments of [`even`](Share::even).
     fn stream([tiles, steps]: [f64; 2], [at_once, resident]: [f64; 2]) -> Share {
         let [tiles, each, max] = [tiles, steps, at_once * resident].map(|x| x as u64);
@@ -87,8 +96,8 @@ impl Share {
 /// A model of a device: seconds of a configuration for a problem.
 ///
 /// The busiest SM has `waves` tiles, each of `steps` along K, and
-/// `cycles = prologue + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. By stream-K it has the
-/// steps of its run and of its whole tiles, and writes and reads parts of tiles. The memory is
+/// `cycles = prologue + first stage + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. By stream-K it
+/// has the steps of its run and of its whole tiles, and writes and reads parts of tiles. The memory is
 /// read as often as the order of the tiles makes it. The energy is that of the operations and of the bytes of L2 cache
 /// and memory. The L2 cache gives all SMs together fewer bytes than each of them takes alone. The longest of the four counts
 /// most.
@@ -276,7 +285,11 @@ impl GemmModel {
                 Share::stream([clusters, f64::from(steps)], [at_once, resident.into()])
             }
         };
-        let products = self.step_cycles(config);
+        let share = match config.programmatic {
+            true => share.crowded(f64::from(resident).min(clusters), p.crowded),
+            false => share,
+        };
+        let products = self.step_cycles(config, problem);
         let products = if config.schedule == Schedule::Simt {
             // A thread has a product in each cycle. Few threads leave some of the 128 without work.
             let threads = share.waves.min(resident.into()) * f64::from(config.threads());
@@ -297,12 +310,15 @@ impl GemmModel {
             }
             + f64::from(cluster - 1) * p.cluster_cycles;
         let lines = f64::from(config.tile[2] * config.a.size_bytes()) / 128.0;
-        let fill = bytes / p.fill_bytes;
+        // A block of a cluster also receives the bytes that the others have asked for.
+        let received: f64 = self.stage_operands(config, problem).iter().sum();
+        let fill = bytes / p.fill_bytes + (received - bytes) / p.receive_bytes;
         // A stage of a cluster is asked for when it is empty in all blocks.
         let others = f64::from(cluster).log2() * p.cluster_latency_cycles;
-        // The tensor cores hold two stages: the one they read, and the one before it.
+        // The tensor cores hold two stages: the one they read, and the one before it. A cluster holds those of its slowest block.
         let request = p.request_cycles + p.cluster_share * others;
-        let refill = (request + p.fill_share * fill) / (stages - 2.0).max(1.0);
+        let held = 2.0 + f64::from(cluster).log2() * p.cluster_stages;
+        let refill = (request + p.fill_share * fill) / (stages - held).max(1.0);
         let wait = if config.schedule == Schedule::Multistage {
             p.copied_cycles
         } else {
@@ -414,7 +430,7 @@ impl GemmModel {
     }
 
     /// Returns the MMA cycles of a step.
-    fn step_cycles(&self, config: &GemmConfig) -> f64 {
+    fn step_cycles(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let p = &self.parameters;
         let [m, n, k] = products_of(config);
         match config.schedule {
@@ -424,7 +440,11 @@ impl GemmModel {
                 let products = m * n * k / multiplications(config.a);
                 // Narrow copies take more instructions than the products. Elements of 16 bits that no `cp.async` takes
                 // go through registers.
-                let copies = (m + n) * k * f64::from(config.a.size_bytes());
+                // Those beyond the matrices are no work.
+                let [rows, columns, steps] = config.tiles(problem).map(f64::from);
+                let lines = f64::from(problem.m) / rows + f64::from(problem.n) / columns;
+                let copies =
+                    lines * f64::from(problem.k) / steps * f64::from(config.a.size_bytes());
                 let copies = copies / f64::from(config.alignment.max(1));
                 let products = products / p.mma_sync_share;
                 if config.alignment < 4 {
