@@ -13,6 +13,9 @@ use super::problem::GemmProblem;
 use super::regime::Regime;
 use super::traffic::{Traffic, lines_of};
 
+/// Bytes of a line of the L2 cache.
+const LINE_BYTES: u32 = 128;
+
 /// The work of the busiest SM: its tiles, its cycles, and those of the parts, which overlap.
 struct Busy {
     waves: u32,
@@ -52,14 +55,6 @@ impl Share {
             false => (0.0, 0.0),
         };
         Share { waves, steps, tiles: rounds, parts, exchanges }
-    }
-
-    /// Of programmatic launches. Their blocks start wherever one before ends, so an SM with room for `room` blocks gets more of them
-    /// than the others: `power` 0 is none more, and 1 is as many as there is room for.
-    fn crowded(self, room: f64, power: f64) -> Share {
-        let more = (room / self.waves.max(1.0)).max(1.0).powf(power);
-        let [waves, steps, tiles] = [self.waves, self.steps, self.tiles].map(|all| more * all);
-        Share { waves, steps, tiles, ..self }
     }
 
     /// By stream-K, the arguments of [`even`](Share::even).
@@ -285,10 +280,6 @@ impl GemmModel {
                 Share::stream([clusters, f64::from(steps)], [at_once, resident.into()])
             }
         };
-        let share = match config.programmatic {
-            true => share.crowded(f64::from(resident).min(clusters), p.crowded),
-            false => share,
-        };
         let products = self.step_cycles(config, problem);
         let products = if config.schedule == Schedule::Simt {
             // A thread has a product in each cycle. Few threads leave some of the 128 without work.
@@ -297,6 +288,10 @@ impl GemmModel {
         } else {
             products
         };
+        // Blocks of programmatic launches start wherever one before ends: an SM with room for more of them gets more than others.
+        let room = f64::from(resident).min(clusters) / share.waves.max(1.0);
+        let crowd = if config.programmatic { room.max(1.0).powf(p.crowded) } else { 1.0 };
+        let products = crowd * products;
         let bytes = self.stage_l2_bytes(config, problem);
         // The blocks that share an SM have stages of their own. Threads that copy fill all but the one they read.
         let own_stages = config.stages.saturating_sub(u32::from(!config.is_warp_specialised()));
@@ -418,7 +413,13 @@ impl GemmModel {
             _ => 0.0,
         };
         let conflicts = p.bank_conflict_share * bank_conflicts(config);
-        switch + by_rows + written / p.store_bytes * (1.0 + conflicts)
+        // Lines of the L2 cache that parts of a row share with others.
+        let width =
+            if config.swap { n.min(WGMMA_ROWS) } else { config.store_columns().min(columns) };
+        let width = width.saturating_mul(config.d.size_bytes());
+        let is_whole = row.is_multiple_of(LINE_BYTES) && width.is_multiple_of(LINE_BYTES);
+        let torn = if is_whole { 0.0 } else { 112.0 / f64::from(width.max(1)) };
+        switch + by_rows + written / p.store_bytes * (1.0 + conflicts + p.torn_lines * torn)
     }
 
     /// Returns the cycles of an SM for the function of the accumulators of a tile. That of pairs of columns is not known, and

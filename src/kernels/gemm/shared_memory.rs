@@ -1,4 +1,4 @@
-//! The shared memory of a block: stages of tiles, and places for the parts of a tile of D that are stored.
+//! The shared memory of a thread block: stages of tiles, and the parts of D that are stored.
 
 use super::config::GemmConfig;
 use super::forms::{Schedule, StoreForm};
