@@ -71,6 +71,7 @@ impl Prefix<'_> {
 impl Layout {
     /// A right inverse of `other`, and the number of its elements that both layouts have in common,
     /// at most `limit`.
+    #[inline]
     pub(crate) fn common(&self, other: &Layout, limit: i64) -> Result<(Layout, i64)> {
         let first = other.first_right_inverse()?;
         let count = self.identity_after(&first, limit)?;
@@ -87,6 +88,7 @@ impl Layout {
     /// The largest `n <= limit` such that the first `n` coordinates of `inverse` are whole modes,
     /// or a part of the last one, and `self(inverse(i)) == i` for all `i < n`. A symbol ends the
     /// count.
+    #[inline]
     fn identity_after(&self, inverse: &Layout, limit: i64) -> Result<i64> {
         let mut left = Flat::<Int>::default();
         left.coalesce(self.as_ref(), Keep::WideAndLast)?;
@@ -113,12 +115,14 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`right_inverse`](Layout::right_inverse).
+    #[inline]
     pub fn max_common_layout(&self, other: &Layout) -> Result<Layout> {
         self.common_layout(other, i64::MAX)
     }
 
     /// As [`max_common_layout`](Layout::max_common_layout), of at most `limit` elements. A result
     /// of one element keeps the stride that CuTe prints.
+    #[inline]
     pub(crate) fn common_layout(&self, other: &Layout, limit: i64) -> Result<Layout> {
         match self.common(other, limit)? {
             (_, ..=1) if limit > 1 => Ok(Layout::trivial()),
@@ -137,6 +141,7 @@ impl Layout {
     ///
     /// # Errors
     /// As [`max_common_layout`](Layout::max_common_layout).
+    #[inline]
     pub fn max_common_vector(&self, other: &Layout) -> Result<Int> {
         Ok(self.common(other, i64::MAX)?.1.into())
     }
@@ -155,6 +160,7 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`logical_divide`](Layout::logical_divide).
+    #[inline]
     pub fn max_alignment(&self) -> Result<Int> {
         let flat = self.coalesce()?;
         let mut out = LayoutBuilder::new();

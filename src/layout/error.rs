@@ -259,6 +259,7 @@ impl LayoutError {
     /// assert!(error.to_string().contains("mode 1"), "{error}");
     /// ```
     #[must_use]
+    #[inline]
     pub fn at(self, index: usize) -> Self {
         match self {
             LayoutError::At { mut mode, cause } => {

@@ -278,6 +278,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
+    #[inline]
     pub fn cosize(&self) -> Result<Int> {
         self.as_ref().cosize()
     }
@@ -293,6 +294,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`], [`LayoutError::NotAnIntegerStride`] for a ratio.
+    #[inline]
     pub fn coshape(&self) -> Result<IntTuple> {
         self.as_ref().coshape()
     }
@@ -308,6 +310,7 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`Int::eval`].
+    #[inline]
     pub fn eval(&self, env: &Env) -> Result<Layout> {
         Ok(Self {
             codes: self.codes.clone(),

@@ -317,6 +317,7 @@ impl fmt::Debug for Swizzle {
     }
 }
 
+#[inline]
 pub(crate) fn parse_swizzle(p: &mut Parser<'_>) -> Result<Swizzle> {
     if !p.eat("Sw<") {
         p.expect("S<", "`S<` or `Sw<`")?;
@@ -334,6 +335,7 @@ impl FromStr for Swizzle {
     type Err = LayoutError;
 
     /// Reads `S<3,4,3>` and `Sw<3,4,3>`.
+    #[inline]
     fn from_str(text: &str) -> Result<Self> {
         let mut parser = Parser::new(text);
         let swizzle = parse_swizzle(&mut parser)?;

@@ -28,6 +28,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// [`LayoutError::NotBijective`] if the threads and values do not number the elements of the tile
 /// from 0 on, each once: some elements would have no known index. [`LayoutError::Undecided`] if
 /// symbols leave that open. Those of [`Layout::raked_product`].
+#[inline]
 pub fn make_layout_tv(threads: &Layout, values: &Layout) -> Result<(IntTuple, Layout)> {
     let tile = threads.raked_product(values)?;
     let inverse = tile.right_inverse()?;
@@ -52,6 +53,7 @@ pub fn make_layout_tv(threads: &Layout, values: &Layout) -> Result<(IntTuple, La
 /// [`LayoutError::NoSuchMode`], [`LayoutError::RankMismatch`], [`LayoutError::NotStatic`],
 /// [`LayoutError::OutsideShape`] for a value that is no bit of 16, [`LayoutError::TooLarge`] for
 /// more coordinates than 16 bits allow.
+#[inline]
 pub fn make_layout_image_mask(layout: &Layout, coord: &IntTuple, mode: usize) -> Result<u16> {
     if mode >= layout.rank() {
         return Err(LayoutError::NoSuchMode { mode, rank: layout.rank() });
@@ -131,6 +133,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if it has more already.
+    #[inline]
     pub fn append_ones(&self, rank: usize) -> Result<Layout> {
         self.append_to(rank, &Layout::trivial())
     }
@@ -145,6 +148,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if it has more already.
+    #[inline]
     pub fn prepend_ones(&self, rank: usize) -> Result<Layout> {
         self.prepend_to(rank, &Layout::trivial())
     }
@@ -165,6 +169,7 @@ impl Layout {
     /// # use tilewright::layout::layout;
     /// assert_eq!(layout!(4:1).to_composed().as_normal(), Some(&layout!(4:1)));
     /// ```
+    #[inline]
     pub fn to_composed(&self) -> ComposedLayout {
         self.clone().into()
     }

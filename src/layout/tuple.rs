@@ -239,6 +239,7 @@ impl<L: Clone> TupleRef<'_, L> {
     /// assert_eq!(t.mode(&[1])?.to_owned(), shape!(2, 8));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
+    #[inline]
     pub fn to_owned(self) -> Tuple<L> {
         Tuple {
             codes: Codes::from_slice(self.codes),
@@ -592,6 +593,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// Those of [`Int::eval`].
+    #[inline]
     pub fn eval(&self, env: &Env) -> Result<IntTuple, LayoutError> {
         self.map(|leaf| leaf.eval(env).map(Int::new))
     }

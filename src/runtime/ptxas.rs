@@ -118,6 +118,7 @@ impl Ptxas {
     /// Finds the `ptxas` that the environment variable `TILEWRIGHT_PTXAS` names, else that of the toolkit that
     /// `CUDA_HOME` or `CUDA_PATH` names, else the first on the `PATH`, else that of `/usr/local/cuda`; `None`
     /// where none of these runs.
+    #[inline]
     pub fn find() -> Option<Ptxas> {
         Ptxas::try_find().ok().flatten()
     }
@@ -126,6 +127,7 @@ impl Ptxas {
     ///
     /// # Errors
     /// [`PtxasError::DoesNotRun`].
+    #[inline]
     pub fn try_find() -> Result<Option<Ptxas>, PtxasError> {
         if let Some(named) = std::env::var_os("TILEWRIGHT_PTXAS") {
             return Ptxas::at(named).map(Some);

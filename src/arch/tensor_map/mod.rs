@@ -394,6 +394,7 @@ impl TensorMapDesc {
     /// assert_eq!(offsets, [None, None, None, None, Some(16), Some(20), None, None]);
     /// # Ok::<(), tilewright::arch::TensorMapError>(())
     /// ```
+    #[inline]
     pub fn box_elements(&self, coord: &[i32]) -> impl Iterator<Item = BoxElement> + '_ {
         let extents: PerDim<u64> = self.box_extents().collect();
         let mut start: PerDim<i64> = coord.iter().map(|c| i64::from(*c)).collect();

@@ -28,6 +28,7 @@ pub(super) fn with_parts<'x, V: Values>(
 
 impl Context {
     /// Notes the parts of values that are results of `op`, joined with the parts noted before.
+    #[inline]
     pub(super) fn note_results(&self, op: OpId, parts: HostParts, location: SourceLocation) {
         if parts.is_empty() {
             return;

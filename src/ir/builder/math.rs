@@ -47,6 +47,7 @@ fn exp_of_parts<'b>(r: Val<'b, f32>, n: Val<'b, f32>) -> Val<'b, f32> {
 
 /// The exponent `k` and the mantissa `m` of a positive number, `m` between `sqrt(1/2)` and `sqrt(2)`.
 #[track_caller]
+#[inline]
 fn exponent_and_mantissa(x: Val<'_, f32>) -> (Val<'_, i32>, Val<'_, f32>) {
     let small = x.lt(f32::MIN_POSITIVE);
     let bits = small.select::<f32>(x * 33_554_432.0, x).bitcast::<i32>();
@@ -88,6 +89,7 @@ fn quadrant(x: Val<'_, f32>) -> (Val<'_, f32>, Val<'_, i32>) {
 
 /// The sine of `x` where `shift` is 0, the cosine where it is 1.
 #[track_caller]
+#[inline]
 fn sine<'b>(x: Val<'b, f32>, shift: i32) -> Val<'b, f32> {
     let (r, n) = quadrant(x);
     let n = n + shift;
@@ -131,6 +133,7 @@ impl<'b> Val<'b, f32> {
 
     /// `e^self`, within 1 ulp.
     #[track_caller]
+    #[inline]
     pub fn exp(self) -> Val<'b, f32> {
         let x = self.max_nan(-110.0).min_nan(100.0);
         let n = (x * std::f32::consts::LOG2_E).round_ties_even();
@@ -140,6 +143,7 @@ impl<'b> Val<'b, f32> {
 
     /// `2^self`, within 1 ulp.
     #[track_caller]
+    #[inline]
     pub fn exp2(self) -> Val<'b, f32> {
         let x = self.max_nan(-160.0).min_nan(140.0);
         let n = x.round_ties_even();
@@ -148,6 +152,7 @@ impl<'b> Val<'b, f32> {
 
     /// The natural logarithm, within 1 ulp.
     #[track_caller]
+    #[inline]
     pub fn ln(self) -> Val<'b, f32> {
         let (k, m) = exponent_and_mantissa(self);
         let k = k.cvt::<f32>();
@@ -158,6 +163,7 @@ impl<'b> Val<'b, f32> {
 
     /// The logarithm to base 2, within 1 ulp.
     #[track_caller]
+    #[inline]
     pub fn log2(self) -> Val<'b, f32> {
         const LOG2_E: [f32; 2] = [std::f32::consts::LOG2_E, 1.925_963e-8];
         let (k, m) = exponent_and_mantissa(self);
@@ -174,6 +180,7 @@ impl<'b> Val<'b, f32> {
 
     /// The hyperbolic tangent, within 2 ulp.
     #[track_caller]
+    #[inline]
     pub fn tanh(self) -> Val<'b, f32> {
         let z = self * self;
         let p = [-6.406_294e-3, 2.119_492_6e-2, -5.388_971_4e-2, 0.133_330_08, -0.333_333_3];
@@ -186,6 +193,7 @@ impl<'b> Val<'b, f32> {
 
     /// `1 / (1 + e^-self)`, within 2 ulp.
     #[track_caller]
+    #[inline]
     pub fn sigmoid(self) -> Val<'b, f32> {
         let e = (-self.abs()).exp();
         self.lt(0.0).select::<f32>(e, 1.0) / (e + 1.0)
@@ -193,6 +201,7 @@ impl<'b> Val<'b, f32> {
 
     /// `self * sigmoid(self)`, within 4 ulp from -87 on, and within 2^-142 below; -0 for negative infinity.
     #[track_caller]
+    #[inline]
     pub fn silu(self) -> Val<'b, f32> {
         let x = self.max_nan(-120.0);
         x * x.sigmoid()
@@ -200,6 +209,7 @@ impl<'b> Val<'b, f32> {
 
     /// The error function, within 1 ulp.
     #[track_caller]
+    #[inline]
     pub fn erf(self) -> Val<'b, f32> {
         let z = self * self;
         let p = [
@@ -234,6 +244,7 @@ impl<'b> Val<'b, f32> {
     /// `self / 2 * (1 + erf(self / sqrt(2)))`, the exact form of GELU, within 1e-6 up to `|self| <= 10`; -0 for
     /// negative infinity.
     #[track_caller]
+    #[inline]
     pub fn gelu(self) -> Val<'b, f32> {
         let x = self.max_nan(-20.0);
         x * 0.5 * ((x * std::f32::consts::FRAC_1_SQRT_2).erf() + 1.0)
@@ -242,6 +253,7 @@ impl<'b> Val<'b, f32> {
     /// `self / 2 * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3)))`, within 1e-6 up to `|self| <= 10`;
     /// -0 for negative infinity.
     #[track_caller]
+    #[inline]
     pub fn gelu_tanh(self) -> Val<'b, f32> {
         let x = self.max_nan(-20.0);
         let y = x.min_nan(20.0);
@@ -257,6 +269,7 @@ impl<'b> Val<'b, f32> {
 
     /// The sine, within 1.5 ulp up to `|self| <= 2^50`; NaN beyond.
     #[track_caller]
+    #[inline]
     pub fn sin(self) -> Val<'b, f32> {
         // A zero keeps its sign.
         self.eq(0.0).select::<f32>(self, sine(self, 0))
@@ -264,6 +277,7 @@ impl<'b> Val<'b, f32> {
 
     /// The cosine, within 1.5 ulp up to `|self| <= 2^50`; NaN beyond.
     #[track_caller]
+    #[inline]
     pub fn cos(self) -> Val<'b, f32> {
         sine(self, 1)
     }

@@ -164,6 +164,7 @@ pub struct ParamValues<'v> {
 }
 
 impl ParamValues<'_> {
+    #[inline]
     fn layout(&mut self) -> Layout {
         match self.templates.pop_front() {
             Some(Template::Layout(layout)) => layout.clone(),
@@ -172,6 +173,7 @@ impl ParamValues<'_> {
         }
     }
 
+    #[inline]
     fn tuple(&mut self) -> IntTuple {
         match self.templates.pop_front() {
             Some(Template::Tuple(tuple)) => tuple.clone(),
@@ -232,6 +234,7 @@ impl Parameter for Layout {
         list.template("a layout", |template| matches!(template, Template::Layout(_)));
     }
 
+    #[inline]
     fn make(_: &Context, values: &mut ParamValues<'_>) -> Layout {
         values.layout()
     }
@@ -245,6 +248,7 @@ impl Parameter for IntTuple {
         list.template("a tuple", |template| matches!(template, Template::Tuple(_)));
     }
 
+    #[inline]
     fn make(_: &Context, values: &mut ParamValues<'_>) -> IntTuple {
         values.tuple()
     }

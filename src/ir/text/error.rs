@@ -156,6 +156,7 @@ impl ParseError {
 
 /// `line:column: ` and the cause, then the line with the error marked.
 impl fmt::Display for ParseError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ParseError { kind, line, column, excerpt, before, width } = self;
         // A tab of the line stays one in the padding, so that the marks are under what they mark.

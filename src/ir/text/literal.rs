@@ -7,6 +7,7 @@ use crate::ir::types::{Const, Scalar};
 /// The constant of type `scalar` that `text` stands for: the inverse of `Const`'s `Display`. Integers may
 /// also be hexadecimal, floating point numbers may have any number of digits and round to nearest even (those of
 /// other formats than `f32` and `f64` by way of `f64`). A `tf32` may be its bits in hexadecimal. `None` where the type has no such value; a finite number that is too large is none.
+#[inline]
 pub(super) fn parse(scalar: Scalar, text: &str) -> Option<Const> {
     let bits = match scalar {
         Scalar::Bool => match text {

@@ -32,6 +32,7 @@ macro_rules! put {
     ($out:expr, $($format:tt)*) => { let _ = writeln!($out, $($format)*); };
 }
 
+#[inline]
 pub(super) fn svg(picture: &Picture<'_>, title: &str) -> String {
     let (width, height) = (picture.width, picture.height);
     let mut out = String::new();

@@ -18,6 +18,7 @@ struct Holder {
     count: u64,
 }
 
+#[inline]
 fn holders(layout: &Layout, tile: &IntTuple) -> Result<Vec<Option<Holder>>> {
     let modes: Vec<_> = layout.modes().collect();
     let [threads, values] = modes.as_slice() else {

@@ -216,6 +216,7 @@ impl<'b> CommGroup<'b> {
     ///
     /// # Errors
     /// [`MixedGroup`](CommError::MixedGroup); those of [`Communicator::all_reduce`].
+    #[inline]
     pub fn run(self) -> Result<(), RuntimeError> {
         let mut simulated: Vec<world::MemberCall> = Vec::new();
         let mut queued: SmallVec<[nccl::CommCall<'_>; 1]> = SmallVec::new();

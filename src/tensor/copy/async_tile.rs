@@ -181,6 +181,7 @@ impl AsyncTile {
     }
 
     /// The row of A or column of B that each one in shared memory is.
+    #[inline]
     pub fn rows(&self) -> Layout {
         let extent = i64::from(self.extent);
         if self.interleaved {
@@ -250,6 +251,7 @@ impl AsyncTile {
     ///
     /// # Errors
     /// [`TensorErrorKind::Layout`]: the ring is too large.
+    #[inline]
     pub fn layout(&self, stages: u32) -> Result<ComposedLayout, TensorError> {
         let made = || -> Result<ComposedLayout, AtomError> {
             let swizzle =

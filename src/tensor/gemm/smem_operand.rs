@@ -97,6 +97,7 @@ impl<'b> SmemOperand<'b> {
 
     /// The part of a stage, the last mode.
     #[track_caller]
+    #[inline]
     pub fn stage(&self, k: &Body<'b, '_>, stage: Val<'b, i32>) -> Self {
         if self.poisoned {
             return self.clone();

@@ -46,6 +46,7 @@ impl<'b> GroupSizes<'b> {
 
     /// The row tiles and column tiles of a product, of `tile` rows and columns.
     #[track_caller]
+    #[inline]
     pub(super) fn tiles(
         &self,
         k: &Body<'b, '_>,

@@ -92,6 +92,7 @@ impl<'b> RowGroups<'b> {
     /// Returns the group of the tile with a number, from that of a tile before it on: groups have tiles of `size` rows, and
     /// `columns` of them beside each other.
     #[track_caller]
+    #[inline]
     pub fn seek(
         &self,
         k: &mut Body<'b, '_>,

@@ -73,6 +73,7 @@ impl<'b> TileScheduler<'b> {
     ///
     /// A swizzle width of 0 is an error of the build.
     #[track_caller]
+    #[inline]
     pub fn new(
         k: &Body<'b, '_>,
         raster: Raster,
@@ -213,6 +214,7 @@ impl<'b> TileScheduler<'b> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
+    #[inline]
     pub fn drawn(self, k: &Body<'b, '_>, draws: Option<(Val<'b, GlobalMut<u32>>, u32)>) -> Self {
         let Some((taken, consumers)) = draws else { return self };
         if self.groups.is_none() {
@@ -249,6 +251,7 @@ impl<'b> TileScheduler<'b> {
 
     /// Returns whether row `first` of a tile, and so all after it, are behind the end of the tile's group; `None` without groups.
     #[track_caller]
+    #[inline]
     pub fn is_behind<'c>(
         &self,
         k: &Body<'c, '_>,
@@ -272,6 +275,7 @@ impl<'b> TileScheduler<'b> {
     /// The same for one of `groups` groups of threads: group `i` has the tiles `i`, `i + groups`, .. of the block. Tiles that are
     /// [drawn](TileScheduler::drawn) are an error of the build.
     #[track_caller]
+    #[inline]
     pub fn of_group(self, group: Val<'b, i32>, groups: u32) -> Self {
         if self.draws.is_some() {
             group.report(
@@ -360,6 +364,7 @@ impl<'b> TileScheduler<'b> {
 
     /// The tile with a number.
     #[track_caller]
+    #[inline]
     pub fn tile<'k: 'b>(&self, k: &mut Body<'k, '_>, number: Val<'b, i32>) -> Tile<'b> {
         let _call = k.call();
         let k = &mut k.rescoped();
@@ -399,6 +404,7 @@ impl<'b> WorkScheduler<'b> for TileScheduler<'b> {
 
 /// [`Raster::tile`] on the device.
 #[track_caller]
+#[inline]
 fn coordinate<'b>(
     k: &mut Body<'b, '_>,
     raster: Raster,
@@ -450,6 +456,7 @@ crate::values! {
 }
 
 /// The rectangle that the tile is in is cut until it is a line, as on the host.
+#[inline]
 fn hilbert<'b>(
     k: &mut Body<'b, '_>,
     index: Val<'b, i32>,

@@ -293,6 +293,7 @@ impl<'b> DynamicScheduler<'b> {
     ///
     /// No consumers, or more than a barrier counts, are errors of the build.
     #[track_caller]
+    #[inline]
     pub fn new(
         k: &Body<'b, '_>,
         taken: Val<'b, GlobalMut<u32>>,
@@ -381,6 +382,7 @@ impl<'b> WorkScheduler<'b> for DynamicWork<'b> {
     }
 
     #[track_caller]
+    #[inline]
     fn next<'c>(&self, k: &mut Body<'c, '_>, number: Val<'c, i32>) -> Val<'c, i32>
     where
         'b: 'c,

@@ -225,6 +225,7 @@ impl<'b> RowPart<'b> {
 
     /// Returns the column of each element of the thread.
     #[track_caller]
+    #[inline]
     pub fn columns(&self) -> Vec<Val<'b, i32>> {
         let first = self.first_column();
         let vectors = (0..self.tile.vectors as i32).flat_map(|number| {
@@ -235,6 +236,7 @@ impl<'b> RowPart<'b> {
 
     /// Returns `values` of the elements that the row has, and `fill` for the others.
     #[track_caller]
+    #[inline]
     pub fn masked(&self, values: &[Val<'b, f32>], fill: f32) -> Vec<Val<'b, f32>> {
         let vectors = self.tile.vectors;
         let lanes = self.vector as usize;

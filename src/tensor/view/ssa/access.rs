@@ -97,6 +97,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
 }
 
 /// The shape `(len)`.
+#[inline]
 fn one_mode(len: usize) -> IntTuple {
     IntTuple::from((i64::try_from(len).unwrap_or(i64::MAX),))
 }
