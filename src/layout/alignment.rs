@@ -26,6 +26,7 @@ struct Prefix<'a> {
 
 impl Prefix<'_> {
     /// Appends the coordinates `extent:step`; none if the prefix ends before the last of them.
+    #[inline]
     fn extend(&mut self, mut extent: i64, mut step: i64) -> Option<()> {
         while extent > 1 {
             let run = self.run(step)?;
@@ -46,6 +47,7 @@ impl Prefix<'_> {
     }
 
     /// The number of steps until a digit carries, if the index of one step is `reached`.
+    #[inline]
     fn run(&mut self, step: i64) -> Option<i64> {
         let ((_, last), inner) = self.modes.split_last()?;
         let (mut high, mut index, mut run) = (step, 0i64, i64::MAX);

@@ -322,6 +322,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// [`LayoutError::Undecided`] if symbols leave it open, [`LayoutError::Overflow`].
+    #[inline]
     pub fn compatible(&self, other: &IntTuple) -> Result<bool> {
         compatible(self.as_ref(), other.as_ref())
     }
@@ -424,6 +425,7 @@ fn leaf_size(leaf: &TilerLeaf) -> Result<Int> {
     }
 }
 
+#[inline]
 fn compatible(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
     if let Some(extent) = a.as_leaf() {
         return equal(extent, &b.product()?);

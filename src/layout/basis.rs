@@ -520,6 +520,7 @@ pub(crate) enum Sum {
 }
 
 impl Sum {
+    #[inline]
     pub(crate) fn add(&mut self, stride: &ScaledBasis, factor: &Int) -> Result<()> {
         let Scale::Int(value) = stride.value.scaled(factor)? else {
             return Err(LayoutError::NotAnIntegerStride { stride: stride.to_string() });

@@ -173,6 +173,7 @@ impl Layout {
 /// For each leaf of an order, its position in the order and the leaves of the shape below it.
 type Groups = SmallVec<[((i64, usize), std::ops::Range<usize>); 8]>;
 
+#[inline]
 fn collect_groups(
     order: IntTupleRef<'_>,
     shape: IntTupleRef<'_>,

@@ -138,6 +138,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn elem_less(&self, other: &IntTuple) -> Result<bool> {
         elem_less(self.as_ref(), other.as_ref())
     }
@@ -153,6 +154,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn elem_leq(&self, other: &IntTuple) -> Result<bool> {
         Ok(!other.elem_less(self)?)
     }
@@ -167,6 +169,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn elem_gtr(&self, other: &IntTuple) -> Result<bool> {
         other.elem_less(self)
     }
@@ -181,6 +184,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn elem_geq(&self, other: &IntTuple) -> Result<bool> {
         Ok(!self.elem_less(other)?)
     }
@@ -269,6 +273,7 @@ fn same(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
     all(a.leaves().iter().zip(b.leaves()), equal)
 }
 
+#[inline]
 fn elem_less(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
     match (a.as_leaf(), b.as_leaf()) {
         (Some(a), Some(b)) => return less(a, b),

@@ -258,6 +258,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::NotStatic`], [`LayoutError::NotAnIndex`], [`LayoutError::NotAnIntegerStride`],
     /// [`LayoutError::Overflow`], [`LayoutError::DivisionByZero`] for an extent 0.
+    #[inline]
     pub fn at(&self, index: i64) -> Result<i64> {
         let overflow = || LayoutError::overflow("crd2idx");
         let Some((last, inner)) = self.shape.split_last() else { return Ok(0) };

@@ -85,6 +85,7 @@ impl Layout {
         self.with_modes(modes)
     }
 
+    #[inline]
     fn leading(&self, operation: &'static str, modes: &[(Int, Int)]) -> Result<Option<usize>> {
         let ones = |long: bool| -> Vec<usize> {
             let one = |(_, (extent, stride)): &(usize, &(Int, Int))| {
@@ -179,6 +180,7 @@ impl Layout {
     }
 
     /// The order from the outermost to the innermost mode, reversed.
+    #[inline]
     fn checked_order(&self, modes: &[(Int, Int)], order: &[usize]) -> Result<Vec<usize>> {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();

@@ -49,6 +49,7 @@ impl<const N: usize> From<[usize; N]> for ModePath {
 }
 
 impl From<&[usize]> for ModePath {
+    #[inline]
     fn from(path: &[usize]) -> Self {
         Self(path.iter().map(|&m| u16::try_from(m).unwrap_or(u16::MAX)).collect())
     }

@@ -118,6 +118,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`] beyond the limits of a basis path.
     pub fn identity(shape: impl IntoTuple<Int>) -> Result<Self> {
+        #[inline]
         fn walk(
             node: IntTupleRef<'_>,
             path: &mut Vec<usize>,

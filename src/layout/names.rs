@@ -53,6 +53,7 @@ impl Names {
     }
 
     /// All as the name of one mode: `(m,k)`.
+    #[inline]
     fn joined(&self) -> String {
         format!("({})", self.iter().collect::<Vec<_>>().join(","))
     }
@@ -98,6 +99,7 @@ impl Names {
         })
     }
 
+    #[inline]
     pub(crate) fn select(&self, modes: &[usize]) -> Names {
         self.map(|names| modes.iter().filter_map(|mode| names.get(*mode).cloned()).collect())
     }

@@ -149,6 +149,7 @@ impl Layout {
     }
 
     /// The mode with a symbolic stride that may be 1, if there is only one and no stride is 1 or -1.
+    #[inline]
     fn only_possible_unit(&self) -> Option<usize> {
         let is_unit = |d: &ScaledBasis| matches!(d.as_static(), Some(1 | -1));
         let may_be_unit = |d: &ScaledBasis| {

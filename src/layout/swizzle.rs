@@ -224,6 +224,7 @@ impl Swizzle {
     ///
     /// # Errors
     /// [`LayoutError::BadSwizzleMasks`] if no single swizzle does it.
+    #[inline]
     pub fn compose(self, other: Swizzle) -> Result<Swizzle> {
         if self.shift != other.shift && (self.is_identity() || other.is_identity()) {
             return Ok(if self.is_identity() { other } else { self });
@@ -282,6 +283,7 @@ impl Swizzle {
     ///
     /// # Errors
     /// Those of [`upcast`](Swizzle::upcast) and [`downcast`](Swizzle::downcast).
+    #[inline]
     pub fn recast(self, old_bits: i64, new_bits: i64) -> Result<Self> {
         let (up, down) = super::recast::recast_steps(old_bits, new_bits)?;
         self.upcast(up)?.downcast(down)

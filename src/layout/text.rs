@@ -78,6 +78,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Digits, with the sign already read.
+    #[inline]
     fn digits(&mut self, negative: bool) -> Result<i64> {
         let rest = self.rest();
         let len = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -94,6 +95,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `4`, `-4`, `_4`.
+    #[inline]
     pub(crate) fn number(&mut self) -> Result<i64> {
         self.skip_space();
         let mut negative = self.eat("-");
@@ -443,6 +445,7 @@ fn product(factors: &[Int]) -> Result<Int> {
 }
 
 /// The ratio from `start` to here, if the text is one.
+#[inline]
 fn ratio(p: &Parser<'_>, start: usize) -> Option<Result<Ratio>> {
     let text = p.text.get(start..p.at)?;
     let (n, d) = text.split_once('/')?;

@@ -92,7 +92,9 @@ impl Layout {
     /// assert_eq!(layout!((4, (2, 8)):(16, (1, 2))).leading_dim(), Some(ModePath::from([1, 0])));
     /// assert_eq!(layout!((4, 8):(2, 16)).leading_dim(), None);
     /// ```
+    #[inline]
     pub fn leading_dim(&self) -> Option<ModePath> {
+        #[inline]
         fn walk(layout: LayoutRef<'_>) -> Option<ModePath> {
             if let (Some(s), Some(d)) = (layout.shape().as_leaf(), layout.stride().as_leaf()) {
                 return (d.as_static() == Some(1) && !s.is(1)).then(ModePath::default);

@@ -285,6 +285,7 @@ impl<L: Clone> From<TupleRef<'_, L>> for Tuple<L> {
 
 impl<L> Default for Tuple<L> {
     /// The empty tuple `()`.
+    #[inline]
     fn default() -> Self {
         let mut codes = Codes::new();
         codes.push(0);

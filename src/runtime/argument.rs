@@ -104,6 +104,7 @@ pub struct ArgList<'h> {
 
 impl<'h> ArgList<'h> {
     /// Appends another list.
+    #[inline]
     pub(crate) fn append(&mut self, other: ArgList<'h>) {
         self.args.extend(other.args);
         self.given.extend(other.given);

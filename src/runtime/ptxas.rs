@@ -45,6 +45,7 @@ pub struct EntryReport {
 
 impl Assembled {
     /// Returns the entries that the log names, in its order.
+    #[inline]
     pub fn entries(&self) -> Vec<EntryReport> {
         entries_of(&self.log)
     }
@@ -61,6 +62,7 @@ fn number_before(line: &str, word: &str) -> Option<u32> {
     before.split_whitespace().next_back()?.parse().ok()
 }
 
+#[inline]
 fn entries_of(log: &str) -> Vec<EntryReport> {
     let mut entries: Vec<EntryReport> = Vec::new();
     for line in log.lines() {

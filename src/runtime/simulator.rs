@@ -476,6 +476,7 @@ impl Node {
     }
 
     /// Runs the work and returns the operations of all threads.
+    #[inline]
     fn run(&self, order: &sim::StreamOrder) -> Result<u64, RuntimeError> {
         match self {
             Node::Launch { function, args, how } => {

@@ -209,6 +209,7 @@ impl fmt::Display for KernelReport {
 }
 
 impl KernelReport {
+    #[inline]
     fn write_accesses(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.accesses.is_empty() {
             return Ok(());

@@ -32,6 +32,7 @@ fn polynomial_f64<'b>(x: Val<'b, f64>, coefficients: &[f64]) -> Val<'b, f64> {
 
 /// `e^r * 2^n` for `|r| <= 0.35` and integers `n` from -252 to 254.
 #[track_caller]
+#[inline]
 fn exp_of_parts<'b>(r: Val<'b, f32>, n: Val<'b, f32>) -> Val<'b, f32> {
     // The series of e^r.
     let p = polynomial(
@@ -66,6 +67,7 @@ fn with_ends<'b>(x: Val<'b, f32>, result: Val<'b, f32>) -> Val<'b, f32> {
 
 /// `ln(m)` for `m` between `sqrt(1/2)` and `sqrt(2)`, as `f - square + rest` with `f = m - 1`.
 #[track_caller]
+#[inline]
 fn ln_of_mantissa(m: Val<'_, f32>) -> [Val<'_, f32>; 3] {
     let f = m - 1.0;
     let s = f / (f + 2.0);
@@ -79,6 +81,7 @@ fn ln_of_mantissa(m: Val<'_, f32>) -> [Val<'_, f32>; 3] {
 ///
 /// In `f64`, with pi / 2 as the sum of two numbers: the error is below 2^-53 up to 2^50. NaN beyond.
 #[track_caller]
+#[inline]
 fn quadrant(x: Val<'_, f32>) -> (Val<'_, f32>, Val<'_, i32>) {
     let wide = x.abs().le(1_125_899_906_842_624.0).select::<f32>(x, f32::NAN).cvt::<f64>();
     let n = (wide * std::f64::consts::FRAC_2_PI).round_ties_even();
@@ -389,6 +392,7 @@ impl<'b> Val<'b, f32> {
 
     /// Approximately the error function: Abramowitz and Stegun, 7.1.28.
     #[track_caller]
+    #[inline]
     pub fn erf_fast(self) -> Val<'b, f32> {
         let p = [
             4.306_38e-5,
@@ -408,6 +412,7 @@ impl<'b> Val<'b, f32> {
 
     /// Approximately the exact form of GELU; NaN for negative infinity.
     #[track_caller]
+    #[inline]
     pub fn gelu_fast(self) -> Val<'b, f32> {
         let half = self * 0.5;
         half.fma((self * std::f32::consts::FRAC_1_SQRT_2).erf_fast(), half)

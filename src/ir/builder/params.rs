@@ -96,6 +96,7 @@ impl ParamList {
     }
 
     /// Declares a layout or a tuple: parameters for the symbols that are its leaves.
+    #[inline]
     fn template(&mut self, wanted: &'static str, is_wanted: fn(&Template) -> bool) {
         let param = self.param;
         let Some(template) = self.given.pop_front() else {
@@ -230,6 +231,7 @@ impl<T: Ty> Parameter for T {
 impl Parameter for Layout {
     type At<'b> = Layout;
 
+    #[inline]
     fn declare(list: &mut ParamList) {
         list.template("a layout", |template| matches!(template, Template::Layout(_)));
     }
@@ -244,6 +246,7 @@ impl Parameter for Layout {
 impl Parameter for IntTuple {
     type At<'b> = IntTuple;
 
+    #[inline]
     fn declare(list: &mut ParamList) {
         list.template("a tuple", |template| matches!(template, Template::Tuple(_)));
     }

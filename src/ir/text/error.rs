@@ -133,6 +133,7 @@ const EXCERPT: usize = 80;
 
 impl ParseError {
     /// The error at `span` of `text`.
+    #[inline]
     pub(super) fn new(text: &str, span: Span, kind: ParseErrorKind) -> ParseError {
         let line_start = text[..span.start].rfind('\n').map_or(0, |newline| newline + 1);
         let line_text = text[line_start..].lines().next().unwrap_or_default();

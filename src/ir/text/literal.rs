@@ -61,6 +61,7 @@ fn unsigned(digits: &str) -> Option<&str> {
     digits.starts_with(|c: char| c.is_ascii_alphanumeric()).then_some(digits)
 }
 
+#[inline]
 fn float(scalar: Scalar, text: &str) -> Option<u64> {
     if let Some(digits) = text.strip_prefix("nan:0x") {
         let bits = u64::from_str_radix(unsigned(digits)?, 16).ok()?;
@@ -115,6 +116,7 @@ pub(super) fn quote(text: &str) -> String {
 ///
 /// # Errors
 /// The bytes of the first escape that is none.
+#[inline]
 pub(super) fn unquote(quoted: &str) -> Result<String, (usize, usize)> {
     let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(quoted);
     let mut out = String::new();

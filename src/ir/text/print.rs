@@ -218,6 +218,7 @@ impl Printer<'_, '_, '_> {
 
     /// The arguments of a region that loops carry. There is one for each first value in a verified kernel;
     /// what is missing elsewhere prints as `?`.
+    #[inline]
     fn iter(&mut self, args: &[Value], init: &[Value]) -> fmt::Result {
         let count = args.len().max(init.len());
         for i in 0..count {

@@ -288,6 +288,7 @@ impl<'t> KernelParser<'_, 't> {
         self.add(&head, op.into(), &types).map(|_| None)
     }
 
+    #[inline]
     fn add(&mut self, head: &Head<'t>, op: Op, types: &[Type]) -> Result<OpId> {
         let (region, location) = (head.region, self.location(head.first));
         if head.results.len() != types.len() {

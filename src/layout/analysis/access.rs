@@ -225,6 +225,7 @@ fn plural(count: u64) -> &'static str {
 }
 
 impl fmt::Display for BankConflicts {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let threads = self.threads;
         write!(f, "{threads} thread{} x {} bits: ", plural(threads), self.access_bits)?;
@@ -412,6 +413,7 @@ impl Sectors {
 }
 
 impl fmt::Display for Sectors {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (threads, sectors, bytes) = (self.threads, self.sectors(), self.bytes());
         write!(

@@ -68,6 +68,7 @@ impl Image {
     }
 
     /// The set of these indices.
+    #[inline]
     fn from_values(mut values: Vec<i64>) -> Result<Self> {
         values.sort_unstable();
         values.dedup();
@@ -211,6 +212,7 @@ impl Image {
 
 /// At most eight runs are written out.
 impl fmt::Display for Image {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 8;
         for (i, run) in self.runs.iter().take(SHOWN).enumerate() {

@@ -31,12 +31,14 @@ fn gcd(mut a: i128, mut b: i128) -> i128 {
 }
 
 /// Removes modes while some mode has `c_k == 0` in every solution.
+#[inline]
 fn set_aside(modes: &mut SmallVec<[Mode; 8]>) {
     while let Some(free) = (0..modes.len()).find(|&i| stands_alone(modes, i)) {
         modes.remove(free);
     }
 }
 
+#[inline]
 fn stands_alone(modes: &[Mode], i: usize) -> bool {
     let Some(mode) = modes.get(i) else { return false };
     let others = || modes.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, m)| m);
@@ -232,6 +234,7 @@ fn symbolic(layout: &Layout) -> Result<bool> {
     })
 }
 
+#[inline]
 fn stands_alone_symbolic(modes: &[(&Int, &Int)], i: usize) -> bool {
     let Some((extent, stride)) = modes.get(i) else { return false };
     let (low, high) = stride.bounds();

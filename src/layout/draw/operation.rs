@@ -93,6 +93,7 @@ fn whole(tiler: TupleRef<'_, TilerLeaf>, shape: Option<IntTupleRef<'_>>) -> Resu
 }
 
 /// A colour number for the position `at` of a shape; neighbours along each mode differ.
+#[inline]
 fn colour_number(at: i64, shape: &[i64]) -> i64 {
     if shape.iter().product::<i64>() <= 8 {
         return at;
@@ -126,6 +127,7 @@ fn owners(zipped: &Layout) -> Result<HashMap<String, i64>> {
     Ok(owners)
 }
 
+#[inline]
 fn owned(mut section: Section, owners: &HashMap<String, i64>) -> Section {
     for cell in section.cells_mut() {
         cell.owner = cell.label.first().and_then(|label| owners.get(label)).copied();

@@ -96,6 +96,7 @@ fn rect(out: &mut String, at: Rect, colour: Colour) {
 }
 
 /// All texts but the labels.
+#[inline]
 fn texts(out: &mut String, picture: &Picture<'_>) {
     for item in &picture.items {
         let Item::Text { x, y, style, text } = item else { continue };

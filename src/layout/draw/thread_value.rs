@@ -60,6 +60,7 @@ fn holders(layout: &Layout, tile: &IntTuple) -> Result<Vec<Option<Holder>>> {
 }
 
 /// True if each entry of the coordinate is inside its mode.
+#[inline]
 fn contains(shape: IntTupleRef<'_>, coord: IntTupleRef<'_>) -> bool {
     match coord.as_leaf() {
         Some(entry) => {

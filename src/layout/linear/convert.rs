@@ -186,6 +186,7 @@ impl LinearLayout {
     /// The swizzle that makes the columns disjoint: the one with the fewest bits, then the lowest
     /// bits, then the smallest distance. A swizzle undoes itself, so the same swizzle lies on top
     /// of the layout.
+    #[inline]
     fn find_swizzle(&self) -> Option<Swizzle> {
         if disjoint(self.columns.iter().copied()) {
             return Some(Swizzle::identity());

@@ -96,6 +96,7 @@ impl LinearLayout {
     ///
     /// # Errors
     /// [`LayoutError::TooManyBits`].
+    #[inline]
     pub fn identity(bits: u32) -> Result<Self> {
         if bits > Self::MAX_BITS {
             return Err(LayoutError::TooManyBits { limit: Self::MAX_BITS });

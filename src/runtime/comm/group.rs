@@ -248,6 +248,7 @@ impl<'b> CommGroup<'b> {
 }
 
 impl fmt::Debug for CommGroup<'_> {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let calls = self.calls.iter().map(|call| call.shape.to_string());
         f.debug_list().entries(calls).finish()

@@ -52,6 +52,7 @@ impl Recording {
     }
 
     /// Returns the recorded work as a graph that can run.
+    #[inline]
     pub(in crate::runtime) fn finish(mut self) -> Result<Graph, RuntimeError> {
         let context = self.stream.context();
         let (graph, capture) = self.end()?;

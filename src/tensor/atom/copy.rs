@@ -115,6 +115,7 @@ pub enum CopyOp {
 impl CopyOp {
     /// The PTX instruction, with its qualifiers; for [`CopyOp::Universal`] a load of as many bits, which is spelled by the
     /// elements: `ld.v2.b32` is `ld.b64` of two of them; for [`CopyOp::Tma`] without the number of dimensions.
+    #[inline]
     pub fn instruction(&self) -> String {
         match self {
             CopyOp::Universal { bits: 128 } => "ld.v4.b32".to_owned(),
@@ -178,6 +179,7 @@ impl CopyOp {
         }
     }
 
+    #[inline]
     fn check(&self) -> Result<(), AtomError> {
         let (instruction, bits, legal): (_, _, &'static [u32]) = match self {
             CopyOp::Universal { bits } => ("a universal copy", *bits, &[8, 16, 32, 64, 128]),

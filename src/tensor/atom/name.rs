@@ -81,6 +81,7 @@ impl fmt::Display for Wgmma {
 }
 
 /// `16x8x16`.
+#[inline]
 fn shape(text: &str) -> Option<[u32; 3]> {
     let numbers: Vec<u32> = text.split('x').map(str::parse).collect::<Result<_, _>>().ok()?;
     numbers.try_into().ok()

@@ -378,6 +378,7 @@ impl AsyncTile {
 
     /// The first line of the thread, and its unit of 16 bytes of a line.
     #[track_caller]
+    #[inline]
     fn thread<'b>(&self, k: &Body<'b, '_>) -> [Val<'b, i32>; 2] {
         let thread = k.thread_idx().x.cvt::<u32>();
         [thread / self.units(), thread % self.units()].map(|number| number.cvt::<i32>())

@@ -344,6 +344,7 @@ impl Im2colCopy {
 
 /// `bf16 o (32,16):(16,1) in boxes of 16x32 of images of 14x9 pixels`
 impl fmt::Display for Im2colCopy {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dims: Vec<String> = self.image.iter().map(u32::to_string).collect();
         write!(f, "{} of images of {} pixels", self.tile, dims.join("x"))

@@ -516,6 +516,7 @@ impl TmaCopy {
 
 /// `bf16 o S<3,3,3> o 0 o (128,64):(64,1) in boxes of 64x128`
 impl fmt::Display for TmaCopy {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dims: Vec<String> = self.box_dims.iter().map(u32::to_string).collect();
         write!(f, "{} o {} in boxes of {}", self.elem, self.tile, dims.join("x"))

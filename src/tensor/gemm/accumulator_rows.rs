@@ -165,6 +165,7 @@ impl AccumulatorRows {
 
     /// Returns the accumulators of a row, by columns.
     #[track_caller]
+    #[inline]
     pub fn row<'b>(
         &self,
         k: &Body<'b, '_>,

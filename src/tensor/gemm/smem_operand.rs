@@ -128,6 +128,7 @@ impl<'b> SmemOperand<'b> {
 
     /// The descriptor at an offset in units of 16 bytes; the upper half has no part of the address.
     #[track_caller]
+    #[inline]
     pub(in crate::tensor) fn at(&self, units: i64) -> Val<'b, u64> {
         let low = add(self.low, units);
         Val::pack([low, low.constant((self.bits >> 32) as u32)]).bitcast::<u64>()

@@ -87,6 +87,7 @@ fn check_source(op: &Wgmma, found: OperandSource) -> Result<(), TensorErrorKind>
 }
 
 /// Checks that elements in shared memory are those of the instruction; `f32` stands for `tf32` too.
+#[inline]
 fn check_shared(
     operand: &'static str,
     found: Scalar,

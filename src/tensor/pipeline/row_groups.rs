@@ -74,6 +74,7 @@ impl<'b> RowGroups<'b> {
 
     /// The first row of a group and its end.
     #[track_caller]
+    #[inline]
     pub fn range(&self, k: &Body<'b, '_>, group: Val<'b, i32>) -> [Val<'b, i32>; 2] {
         let is_listed = self.capacity.eq(0);
         let bound = self.bounds.load(k, group);

@@ -159,6 +159,7 @@ impl<'b> TileScheduler<'b> {
 
     /// The first row of the group of a tile in the matrix; 0 without groups.
     #[track_caller]
+    #[inline]
     pub fn first_row<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> DeviceCoord<'c>
     where
         'b: 'c,
@@ -235,12 +236,14 @@ impl<'b> TileScheduler<'b> {
     /// Makes the barriers of tiles that are [drawn](TileScheduler::drawn), in the thread where `elected` holds. A barrier of the block
     /// follows.
     #[track_caller]
+    #[inline]
     pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         self.draws.inspect(|draws| draws.init(k, elected));
     }
 
     /// The same for a role: the thread that draws numbers, or the warps that read them.
     #[track_caller]
+    #[inline]
     pub fn of_role(self, k: &Body<'b, '_>, is_producer: bool) -> Self {
         let of = |draws: DynamicScheduler<'b>| match is_producer {
             true => draws.producer(k),
@@ -298,6 +301,7 @@ impl<'b> TileScheduler<'b> {
 
     /// The blocks of the cluster along M, which need the same columns of B, and those along N, which need the same rows of A.
     #[track_caller]
+    #[inline]
     pub fn peers(&self, k: &Body<'b, '_>) -> [ClusterPeers<'b>; 2] {
         let ([blocks_m, blocks_n], zero) = (self.cluster, k.constant(0));
         let [m, n] = self.place.unwrap_or([zero; 2]);
@@ -430,6 +434,7 @@ fn coordinate<'b>(
     }
 }
 
+#[inline]
 fn strips<'b>(
     index: Val<'b, i32>,
     [rows, columns]: [Val<'b, i32>; 2],
@@ -480,6 +485,7 @@ fn hilbert<'b>(
         each(|i| v[i] / 2)
     }
     // One more than half of an axis where that is odd and the axis long enough.
+    #[inline]
     fn even_half<'v>(v: Pair<'v>) -> Pair<'v> {
         let part = half(v);
         let odd = (length(part) & 1).ne(0) & length(v).gt(2);

@@ -549,6 +549,7 @@ impl<'b> OrderedBarrier<'b> {
 
     /// Ends the section of `group`, in the thread where `elected` holds: the next group may start.
     #[track_caller]
+    #[inline]
     pub fn arrive<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,

@@ -105,6 +105,7 @@ impl<'b> DevicePart<'b> {
 }
 
 /// A divisor of the values of a layout at the numbers that `divisor` divides; 0 where all values are 0.
+#[inline]
 fn divisor_at(layout: LayoutRef<'_>, divisor: i64) -> Result<Int> {
     let (mut all, mut rest) = (Int::ZERO, Int::from(divisor));
     let last = layout.leaves().count().saturating_sub(1);

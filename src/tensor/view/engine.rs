@@ -403,6 +403,7 @@ impl<'b> Coordinates<'b> {
 
     /// The coordinate.
     #[track_caller]
+    #[inline]
     pub(in crate::tensor) fn value(&self) -> DeviceCoord<'b> {
         fn tree<'b>(
             profile: IntTupleRef<'_>,

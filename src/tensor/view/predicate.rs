@@ -78,6 +78,7 @@ impl<'b> Predicate<'b> {
     }
 
     /// Returns whether it says for a copy of `shape` which elements take part: it has the same modes, or one for all of them.
+    #[inline]
     pub(in crate::tensor) fn is_of(&self, shape: IntTupleRef<'_>) -> bool {
         same_modes(self.shape.as_ref(), shape)
     }
@@ -147,6 +148,7 @@ impl<'b> IntoPredicate<'b> for RegisterTensor<'b, bool> {
 }
 
 /// Returns whether the modes are of the same sizes, whatever modes they have inside. One number may stand for a tuple.
+#[inline]
 fn same_modes(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> bool {
     let same_size = |a: IntTupleRef<'_>, b: IntTupleRef<'_>| {
         let sizes = (a.product(), b.product());
@@ -275,6 +277,7 @@ impl<'b> CoordTensor<'b> {
 /// Computes `device + host < limit`, for the device part of the entry; `None` where it always is. Where it never is, all
 /// get the one value `never`.
 #[track_caller]
+#[inline]
 fn below<'b>(
     k: &Body<'b, '_>,
     &Entry { device, max, .. }: &Entry<'b>,

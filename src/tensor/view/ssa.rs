@@ -403,7 +403,9 @@ fn repeated_indices(from: &IntTuple, to: &IntTuple) -> Result<Vec<i64>, TensorEr
 }
 
 /// For each leaf of `shape`, whether the profile has `_` there.
+#[inline]
 fn kept(profile: &Coord, shape: IntTupleRef<'_>) -> Result<Vec<bool>, LayoutError> {
+    #[inline]
     fn walk(
         profile: crate::layout::CoordRef<'_>,
         shape: IntTupleRef<'_>,
