@@ -54,6 +54,7 @@ crate::values! {
 impl<'b> OnlineSoftmax<'b> {
     /// The state before the first tile.
     #[track_caller]
+    #[inline]
     pub fn new(k: &Body<'b, '_>) -> Self {
         let [low, zero] = [f32::NEG_INFINITY, 0.0].map(|number| k.constant(number));
         OnlineSoftmax { max: [low; 2], sum: [zero; 2] }
@@ -63,6 +64,7 @@ impl<'b> OnlineSoftmax<'b> {
     /// so far. If `lazy`, they stay until a score exceeds them by more than 8 powers of two, so that most tiles have factors
     /// of 1. Powers are at most `2^8` then, and the end of the rows is the same: Zadouri et al., FlashAttention-4 (2026).
     #[track_caller]
+    #[inline]
     pub fn maxima(
         &self,
         k: &Body<'b, '_>,
@@ -89,6 +91,7 @@ impl<'b> OnlineSoftmax<'b> {
     /// Replaces the scores of a tile by their powers. Returns the next state and, for each row, the factor of what was
     /// accumulated before. Negative infinity is a masked score; the powers of a row without any other score are 0.
     #[track_caller]
+    #[inline]
     pub fn update(
         self,
         k: &Body<'b, '_>,
@@ -102,6 +105,7 @@ impl<'b> OnlineSoftmax<'b> {
 
     /// [`update`](OnlineSoftmax::update) behind its first half, whose result is `maxima`.
     #[track_caller]
+    #[inline]
     pub fn update_to(
         self,
         k: &Body<'b, '_>,
@@ -127,6 +131,7 @@ impl<'b> OnlineSoftmax<'b> {
 
     /// Returns the score whose power is 1. Without a score it is 0, and powers are those of negative infinity.
     #[track_caller]
+    #[inline]
     fn base<'c>(k: &Body<'c, '_>, max: Val<'c, f32>) -> Val<'c, f32> {
         max.eq(f32::NEG_INFINITY).select(k.constant(0.0), max)
     }
@@ -156,6 +161,7 @@ impl<'b> OnlineSoftmax<'b> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
+    #[inline]
     pub fn join(
         self,
         k: &Body<'b, '_>,
@@ -172,6 +178,7 @@ impl<'b> OnlineSoftmax<'b> {
 
     /// Multiplies each row of accumulators by its factor; if `lazy`, unless all factors of the warp are 1.
     #[track_caller]
+    #[inline]
     pub fn rescale<'k: 'b>(
         k: &mut Body<'k, '_>,
         rows: &AccumulatorRows,
@@ -194,6 +201,7 @@ impl<'b> OnlineSoftmax<'b> {
     /// Reduces the sums over the lanes. Returns the reciprocal of the sum of each row, 0 for a row without scores, and
     /// the natural logarithm of the sum of the powers, negative infinity for such a row.
     #[track_caller]
+    #[inline]
     pub fn finish(
         self,
         k: &Body<'b, '_>,
