@@ -39,6 +39,7 @@ macro_rules! errors {
 
         impl std::fmt::Display for $name {
             #[allow(unused_variables, reason = "a message may leave a field out")]
+            #[inline]
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 $(f.write_str($prefix)?;)?
                 match self {
@@ -71,6 +72,7 @@ pub(crate) use errors;
 macro_rules! message_as_debug {
     ($name:ident) => {
         impl std::fmt::Debug for $name {
+            #[inline]
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 std::fmt::Display::fmt(self, f)
             }

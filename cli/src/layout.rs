@@ -36,14 +36,13 @@ pub(super) struct Options {
     /// Meaning of the colours: `plain`, `ramp`, `cycle:RUN,PERIOD`, `banks:BITS` or `owner` [default: by picture].
     #[arg(long, value_name = "KIND", value_parser = shading)]
     shade: Option<Shading>,
-    /// Write the picture as SVG; `-` is the standard output, which then has nothing else.
+    /// Write the picture as SVG and print the path alone; `-` prints the picture.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write the picture as a LaTeX document; `-` is the standard output, which then has nothing else.
+    /// Write the picture as a LaTeX document and print the path alone; `-` prints the document.
     #[arg(long, value_name = "FILE", conflicts_with = "svg")]
     latex: Option<PathBuf>,
-    /// Write a page to point at, with sliders for swizzle and tile; `-` is the standard output, which then has nothing
-    /// else.
+    /// Write a page to point at, with sliders for swizzle and tile, and print the path alone; `-` prints the page.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["svg", "latex"])]
     html: Option<PathBuf>,
 }
@@ -142,7 +141,10 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     };
     match written {
         Some((file, picture)) if is_stdout(file) => return print(&picture),
-        Some((file, picture)) => write(file, &picture)?,
+        Some((file, picture)) => {
+            write(file, &picture)?;
+            return print(&format!("{}\n", file.display()));
+        }
         None => {}
     }
     let table = match table.text() {

@@ -284,9 +284,11 @@ fn every_operation_works_by_name() {
     let file = temporary("operation.svg");
     let path = file.to_str().expect("text");
     for (name, layout, with, expected) in cases {
-        let mut args = vec!["layout", layout, "--op", name, "--svg", path];
+        let mut args = vec!["layout", layout, "--op", name];
         args.extend(with.iter().flat_map(|with| ["--with", with]));
         assert_eq!(result(&args, name), *expected, "{name} of {layout}");
+        args.extend(["--svg", path]);
+        assert_eq!(tilewright(&args).status.code(), Some(0), "{name} of {layout}");
         assert!(fs::read_to_string(&file).expect("a picture").contains(&format!(">{name}<")));
     }
     fs::remove_file(file).expect("it was written");
@@ -304,15 +306,22 @@ fn every_operation_works_by_name() {
 fn pictures_are_those_of_the_library() {
     let (svg, latex) = (temporary("a.svg"), temporary("a.tex"));
     let a: Layout = layout!((4, 8):(8, 1));
+    // The path of the file is all that is printed.
     let output = tilewright(&["layout", "(4,8):(8,1)", "--svg", svg.to_str().expect("text")]);
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        (output.status.code(), text(&output.stdout)),
+        (Some(0), format!("{}\n", svg.display()))
+    );
     assert_eq!(fs::read_to_string(&svg).ok(), a.draw().svg().ok());
     fs::remove_file(svg).expect("it was written");
 
     let args =
         ["--op", "tiled_divide", "--with", "(2,4)", "--latex", latex.to_str().expect("text")];
     let output = tilewright(&[&["layout", "(4,8):(8,1)"], args.as_slice()].concat());
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        (output.status.code(), text(&output.stdout)),
+        (Some(0), format!("{}\n", latex.display()))
+    );
     let tile = tiler!(2, 4);
     let tiled = a.tiled_divide(&tile).expect("it divides");
     let picture = Drawing::divide("tiled_divide", &a, &tile, &tiled);

@@ -167,6 +167,7 @@ impl MatrixDescriptor {
     /// assert_eq!(descriptor.bits(), 1 << 62 | 64 << 32 | 1 << 16);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline]
     pub fn of(
         operand: &ComposedLayout,
         elem_bits: u32,

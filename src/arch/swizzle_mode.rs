@@ -75,6 +75,7 @@ impl SwizzleMode {
     /// assert_eq!(SwizzleMode::of(Swizzle::new(3, 3, 3)?, 4), None);
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
+    #[inline]
     pub fn of(swizzle: Swizzle, elem_bytes: u32) -> Option<SwizzleMode> {
         if swizzle.is_identity() {
             return Some(SwizzleMode::None);

@@ -229,6 +229,7 @@ impl<'k> Module<'k> {
 
 /// The kernels in the text form, which [`parse_kernels`](crate::ir::parse_kernels) reads.
 impl fmt::Display for Module<'_> {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, ir) in self.kernels.iter().enumerate() {
             write!(f, "{}{ir}", if i == 0 { "" } else { "\n" })?;

@@ -36,6 +36,7 @@ struct Order {
 }
 
 impl Order {
+    #[inline]
     fn new(ir: &KernelIr) -> Order {
         let mut vars: HashMap<usize, Vec<VarId>> = HashMap::new();
         for (id, var) in ir.vars.iter() {
@@ -81,6 +82,7 @@ impl KernelIr {
     /// kernels have this form; built and rewritten kernels need not.
     ///
     /// Meant for verified or parsed kernels. Dangling indices stay dangling.
+    #[inline]
     pub fn canonical(&self) -> KernelIr {
         let order = Order::new(self);
         let regions = Renumbering::new(&order.regions, &self.regions);
@@ -152,6 +154,7 @@ fn rename(
 }
 
 /// The parts of two kernels that have to be equal, in canonical form, without source locations.
+#[inline]
 fn parts(ir: &KernelIr) -> impl PartialEq + use<'_> {
     let regions: Vec<&Region> = ir.regions.iter().map(|(_, region)| region).collect();
     let ops: Vec<_> =
@@ -187,6 +190,7 @@ fn parts(ir: &KernelIr) -> impl PartialEq + use<'_> {
 /// Two kernels are equal if they are the same program: entity numbers, unreachable entities and source locations
 /// do not count.
 impl PartialEq for KernelIr {
+    #[inline]
     fn eq(&self, other: &KernelIr) -> bool {
         let (a, b) = (self.canonical(), other.canonical());
         parts(&a) == parts(&b)

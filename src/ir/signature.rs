@@ -26,6 +26,7 @@ impl From<Layout> for Template {
 }
 
 impl From<&Layout> for Template {
+    #[inline]
     fn from(layout: &Layout) -> Template {
         Template::Layout(layout.clone())
     }
@@ -38,6 +39,7 @@ impl From<IntTuple> for Template {
 }
 
 impl From<&IntTuple> for Template {
+    #[inline]
     fn from(tuple: &IntTuple) -> Template {
         Template::Tuple(tuple.clone())
     }

@@ -95,6 +95,7 @@ impl Target {
     /// assert_eq!(target(13, 0).as_deref(), Some("sm_121"));
     /// assert_eq!(target(7, 5), None);
     /// ```
+    #[inline]
     pub fn for_compute_capability(major: u16, minor: u16) -> Option<Target> {
         let sm = major.saturating_mul(10).saturating_add(minor);
         if (major, minor) == (9, 0) {
@@ -184,6 +185,7 @@ crate::errors::message_as_debug!(ParseTargetError);
 impl FromStr for Target {
     type Err = ParseTargetError;
 
+    #[inline]
     fn from_str(text: &str) -> Result<Target, ParseTargetError> {
         let known = Target::all().find(|target| target.to_string() == text);
         known.ok_or_else(|| ParseTargetError { text: text.to_owned() })

@@ -340,6 +340,7 @@ impl fmt::Display for Type {
 impl FromStr for Type {
     type Err = ParseNameError;
 
+    #[inline]
     fn from_str(text: &str) -> Result<Type, ParseNameError> {
         if let Ok(vector) = text.parse::<VectorType>() {
             return Ok(vector.into());

@@ -118,6 +118,7 @@ impl fmt::Display for VectorType {
 impl FromStr for VectorType {
     type Err = ParseNameError;
 
+    #[inline]
     fn from_str(text: &str) -> Result<VectorType, ParseNameError> {
         let all: Vec<VectorType> = VectorType::all().collect();
         name::find("a vector type", &all, text)

@@ -26,6 +26,7 @@ struct Prefix<'a> {
 
 impl Prefix<'_> {
     /// Appends the coordinates `extent:step`; none if the prefix ends before the last of them.
+    #[inline]
     fn extend(&mut self, mut extent: i64, mut step: i64) -> Option<()> {
         while extent > 1 {
             let run = self.run(step)?;
@@ -46,6 +47,7 @@ impl Prefix<'_> {
     }
 
     /// The number of steps until a digit carries, if the index of one step is `reached`.
+    #[inline]
     fn run(&mut self, step: i64) -> Option<i64> {
         let ((_, last), inner) = self.modes.split_last()?;
         let (mut high, mut index, mut run) = (step, 0i64, i64::MAX);
@@ -71,6 +73,7 @@ impl Prefix<'_> {
 impl Layout {
     /// A right inverse of `other`, and the number of its elements that both layouts have in common,
     /// at most `limit`.
+    #[inline]
     pub(crate) fn common(&self, other: &Layout, limit: i64) -> Result<(Layout, i64)> {
         let first = other.first_right_inverse()?;
         let count = self.identity_after(&first, limit)?;
@@ -87,6 +90,7 @@ impl Layout {
     /// The largest `n <= limit` such that the first `n` coordinates of `inverse` are whole modes,
     /// or a part of the last one, and `self(inverse(i)) == i` for all `i < n`. A symbol ends the
     /// count.
+    #[inline]
     fn identity_after(&self, inverse: &Layout, limit: i64) -> Result<i64> {
         let mut left = Flat::<Int>::default();
         left.coalesce(self.as_ref(), Keep::WideAndLast)?;
@@ -113,12 +117,14 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`right_inverse`](Layout::right_inverse).
+    #[inline]
     pub fn max_common_layout(&self, other: &Layout) -> Result<Layout> {
         self.common_layout(other, i64::MAX)
     }
 
     /// As [`max_common_layout`](Layout::max_common_layout), of at most `limit` elements. A result
     /// of one element keeps the stride that CuTe prints.
+    #[inline]
     pub(crate) fn common_layout(&self, other: &Layout, limit: i64) -> Result<Layout> {
         match self.common(other, limit)? {
             (_, ..=1) if limit > 1 => Ok(Layout::trivial()),
@@ -137,6 +143,7 @@ impl Layout {
     ///
     /// # Errors
     /// As [`max_common_layout`](Layout::max_common_layout).
+    #[inline]
     pub fn max_common_vector(&self, other: &Layout) -> Result<Int> {
         Ok(self.common(other, i64::MAX)?.1.into())
     }
@@ -155,6 +162,7 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`logical_divide`](Layout::logical_divide).
+    #[inline]
     pub fn max_alignment(&self) -> Result<Int> {
         let flat = self.coalesce()?;
         let mut out = LayoutBuilder::new();

@@ -36,6 +36,7 @@ fn zip_with(
     Ok(())
 }
 
+#[inline]
 fn divide_into(
     a: IntTupleRef<'_>,
     b: IntTupleRef<'_>,
@@ -208,6 +209,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`], [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+    #[inline]
     pub fn ceil_div(&self, by: &IntTuple) -> Result<IntTuple> {
         let mut out = Builder::new();
         divide_into(self.as_ref(), by.as_ref(), true, Int::ceil_div, &mut out)?;
@@ -247,6 +249,7 @@ impl IntTuple {
     /// # Errors
     /// [`LayoutError::RankMismatch`], [`LayoutError::NotDivisible`],
     /// [`LayoutError::DivisionByZero`].
+    #[inline]
     pub fn shape_div(&self, by: &IntTuple) -> Result<IntTuple> {
         let mut out = Builder::new();
         divide_into(self.as_ref(), by.as_ref(), false, Int::shape_div, &mut out)?;
@@ -264,7 +267,9 @@ impl IntTuple {
     /// # Errors
     /// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`] if one is an integer and the
     /// other a tuple, [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+    #[inline]
     pub fn round_up(&self, by: &IntTuple) -> Result<IntTuple> {
+        #[inline]
         fn walk(a: IntTupleRef<'_>, b: IntTupleRef<'_>, out: &mut Builder<Int>) -> Result<()> {
             match (a.as_leaf(), b.as_leaf()) {
                 (Some(a), Some(b)) => out.push(a.round_up(b)?),
@@ -289,7 +294,9 @@ impl IntTuple {
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`], [`LayoutError::Overflow`].
+    #[inline]
     pub fn elem_scale(&self, other: &IntTuple) -> Result<IntTuple> {
+        #[inline]
         fn walk(a: IntTupleRef<'_>, b: IntTupleRef<'_>, out: &mut Builder<Int>) -> Result<()> {
             if let Some(leaf) = a.as_leaf() {
                 out.push(leaf.mul(&b.product()?)?);
@@ -315,6 +322,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// [`LayoutError::Undecided`] if symbols leave it open, [`LayoutError::Overflow`].
+    #[inline]
     pub fn compatible(&self, other: &IntTuple) -> Result<bool> {
         compatible(self.as_ref(), other.as_ref())
     }
@@ -351,6 +359,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// [`LayoutError::NotCongruent`], [`LayoutError::NotStatic`].
+    #[inline]
     pub fn increment(&self, shape: &IntTuple) -> Result<IntTuple> {
         if !self.congruent(shape) {
             return Err(LayoutError::NotCongruent {
@@ -371,6 +380,7 @@ impl IntTuple {
     }
 }
 
+#[inline]
 fn ceil_div_tiler(a: IntTupleRef<'_>, b: TilerTuple<'_>, out: &mut Builder<Int>) -> Result<()> {
     match b.as_leaf() {
         Some(TilerLeaf::Int(by)) => {
@@ -415,6 +425,7 @@ fn leaf_size(leaf: &TilerLeaf) -> Result<Int> {
     }
 }
 
+#[inline]
 fn compatible(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
     if let Some(extent) = a.as_leaf() {
         return equal(extent, &b.product()?);
@@ -425,6 +436,7 @@ fn compatible(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
     all(a.children().zip(b.children()), compatible)
 }
 
+#[inline]
 fn evenly_divides(a: IntTupleRef<'_>, tiler: TilerTuple<'_>) -> Result<bool> {
     if let Some(leaf) = tiler.as_leaf() {
         let mut count = Builder::new();

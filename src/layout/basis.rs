@@ -297,6 +297,7 @@ impl ScaledBasis {
     ///
     /// # Errors
     /// [`LayoutError::NotAnIntegerStride`] for a ratio.
+    #[inline]
     pub fn to_coord(&self) -> Result<IntTuple> {
         let mut sum = Sum::Zero;
         sum.add(self, &Int::ONE)?;
@@ -428,26 +429,31 @@ impl From<Ratio> for ScaledBasis {
     }
 }
 impl IntoTuple<ScaledBasis> for ScaledBasis {
+    #[inline]
     fn push_into(self, out: &mut Builder<ScaledBasis>) {
         out.push(self);
     }
 }
 impl IntoTuple<ScaledBasis> for &ScaledBasis {
+    #[inline]
     fn push_into(self, out: &mut Builder<ScaledBasis>) {
         out.push(self.clone());
     }
 }
 impl IntoTuple<ScaledBasis> for &IntTuple {
+    #[inline]
     fn push_into(self, out: &mut Builder<ScaledBasis>) {
         out.push_tree(Tuple::<ScaledBasis>::from(self).as_ref());
     }
 }
 impl IntoTuple<ScaledBasis> for IntTuple {
+    #[inline]
     fn push_into(self, out: &mut Builder<ScaledBasis>) {
         (&self).push_into(out);
     }
 }
 impl From<&IntTuple> for Tuple<ScaledBasis> {
+    #[inline]
     fn from(tuple: &IntTuple) -> Self {
         Tuple {
             codes: tuple.codes.clone(),
@@ -471,6 +477,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// [`LayoutError::NotAnInteger`] where a tuple meets a number other than 0, [`LayoutError::Overflow`].
+    #[inline]
     pub fn plus(&self, other: &IntTuple) -> Result<IntTuple> {
         let mut out = Builder::new();
         add_entries(self.as_ref(), other.as_ref(), &mut out)?;
@@ -478,6 +485,7 @@ impl IntTuple {
     }
 }
 
+#[inline]
 fn add_entries(a: IntTupleRef<'_>, b: IntTupleRef<'_>, out: &mut Builder<Int>) -> Result<()> {
     match (a.as_leaf(), b.as_leaf()) {
         (Some(a), Some(b)) => out.push(a.add(b)?),
@@ -512,6 +520,7 @@ pub(crate) enum Sum {
 }
 
 impl Sum {
+    #[inline]
     pub(crate) fn add(&mut self, stride: &ScaledBasis, factor: &Int) -> Result<()> {
         let Scale::Int(value) = stride.value.scaled(factor)? else {
             return Err(LayoutError::NotAnIntegerStride { stride: stride.to_string() });
@@ -549,12 +558,14 @@ impl Sum {
         items[mode].add_at(rest, value, stride)
     }
 
+    #[inline]
     pub(crate) fn finish(&self) -> Result<IntTuple> {
         let mut out = Builder::new();
         self.push(&mut out);
         out.finish()
     }
 
+    #[inline]
     fn push(&self, out: &mut Builder<Int>) {
         match self {
             Sum::Zero => out.push(Int::ZERO),

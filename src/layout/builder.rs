@@ -169,6 +169,7 @@ impl LayoutBuilder {
     /// The layout that a macro wrote down. Nesting beyond the limit would have to stand in the
     /// source text; it gives the empty layout.
     #[doc(hidden)]
+    #[inline]
     pub fn finish_literal(self) -> Layout {
         self.finish().unwrap_or_else(|_| Layout {
             codes: SmallVec::from_slice(&[0]),

@@ -113,6 +113,7 @@ impl<N: Number> Flat<N> {
 }
 
 impl<N: Number> std::fmt::Display for Flat<N> {
+    #[inline]
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut out = LayoutBuilder::new();
         let many = self.modes.len() > 1;
@@ -195,6 +196,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
+    #[inline]
     pub fn coalesce(&self) -> Result<Layout> {
         perform(&Simplify { layout: self.as_ref(), profile: None, filter: false })
     }
@@ -211,6 +213,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::TooManyModes`] if the profile has more modes than the layout.
+    #[inline]
     pub fn coalesce_by(&self, profile: &IntTuple) -> Result<Layout> {
         let profile = Some(profile.as_ref());
         perform(&Simplify { layout: self.as_ref(), profile, filter: false })
@@ -223,6 +226,7 @@ impl Layout {
     /// assert_eq!(layout!((2, 4):(0, 1)).filter_zeros(), layout!((1, 4):(0, 1)));
     /// ```
     #[must_use]
+    #[inline]
     pub fn filter_zeros(&self) -> Layout {
         let mut out = self.clone();
         for (extent, stride) in out.shape.iter_mut().zip(&out.stride) {
@@ -244,7 +248,9 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::NotCongruent`].
+    #[inline]
     pub fn filter_zeros_by(&self, profile: &IntTuple) -> Result<Layout> {
+        #[inline]
         fn walk(profile: IntTupleRef<'_>, shape: IntTupleRef<'_>, out: &mut Leaves<Int>) {
             if let Some(p) = profile.as_leaf() {
                 let zero = p.is(0);
@@ -277,6 +283,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
+    #[inline]
     pub fn filter(&self) -> Result<Layout> {
         perform(&Simplify { layout: self.as_ref(), profile: None, filter: true })
     }
@@ -292,6 +299,7 @@ impl Layout {
     ///
     /// # Errors
     /// As [`coalesce_by`](Layout::coalesce_by).
+    #[inline]
     pub fn filter_by(&self, profile: &IntTuple) -> Result<Layout> {
         let profile = Some(profile.as_ref());
         perform(&Simplify { layout: self.as_ref(), profile, filter: true })

@@ -38,6 +38,7 @@ impl Layout {
         Self::compact_in(shape.into(), true)
     }
 
+    #[inline]
     fn compact_in(shape: IntTuple, reverse: bool) -> Self {
         let mut stride: Leaves<ScaledBasis> =
             shape.leaves.iter().map(|_| ScaledBasis::from(0)).collect();
@@ -69,6 +70,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::NotCongruent`] if `order` is not weakly congruent to `shape`,
     /// [`LayoutError::Overflow`].
+    #[inline]
     pub fn ordered(shape: &IntTuple, order: &IntTuple) -> Result<Self> {
         if !order.weakly_congruent(shape) {
             return Err(LayoutError::NotCongruent {
@@ -111,6 +113,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
+    #[inline]
     pub fn layout_like(&self) -> Result<Layout> {
         let filtered = self.filter_zeros();
         let shape = filtered.shape().to_owned();
@@ -118,6 +121,7 @@ impl Layout {
         Ok(Layout { codes: self.codes.clone(), shape: self.shape.clone(), stride: stride.stride })
     }
 
+    #[inline]
     pub(crate) fn int_strides(&self) -> Result<IntTuple> {
         let leaves =
             self.stride.iter().map(|d| d.to_int().cloned()).collect::<Result<Leaves<_>>>()?;
@@ -136,6 +140,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
+    #[inline]
     pub fn fragment_like(&self) -> Result<Layout> {
         let shape = self.shape().to_owned();
         if self.rank() < 2 || !shape.is_static() {
@@ -159,6 +164,7 @@ impl Layout {
     ///
     /// # Errors
     /// As [`identity`](Layout::identity).
+    #[inline]
     pub fn identity_like(&self) -> Result<Layout> {
         Layout::identity(self.shape())
     }
@@ -167,6 +173,7 @@ impl Layout {
 /// For each leaf of an order, its position in the order and the leaves of the shape below it.
 type Groups = SmallVec<[((i64, usize), std::ops::Range<usize>); 8]>;
 
+#[inline]
 fn collect_groups(
     order: IntTupleRef<'_>,
     shape: IntTupleRef<'_>,
@@ -196,6 +203,7 @@ fn collect_groups(
 ///
 /// # Errors
 /// [`LayoutError::Overflow`], [`LayoutError::DivisionByZero`] for an extent and `n` 0.
+#[inline]
 pub fn domain_distribute(shape: &IntTuple, n: &Int) -> Result<Layout> {
     let mut out = LayoutBuilder::new();
     let (mut rest, mut stride) = (n.clone(), Int::ONE);
@@ -221,6 +229,7 @@ pub fn domain_distribute(shape: &IntTuple, n: &Int) -> Result<Layout> {
 ///
 /// # Errors
 /// [`LayoutError::RankMismatch`], [`LayoutError::Overflow`].
+#[inline]
 pub fn compact_col_major(shape: &IntTuple, start: &IntTuple) -> Result<IntTuple> {
     let mut out = Builder::new();
     compact(shape.as_ref(), start.as_ref(), false, &mut out)?;
@@ -238,12 +247,14 @@ pub fn compact_col_major(shape: &IntTuple, start: &IntTuple) -> Result<IntTuple>
 ///
 /// # Errors
 /// As [`compact_col_major`].
+#[inline]
 pub fn compact_row_major(shape: &IntTuple, start: &IntTuple) -> Result<IntTuple> {
     let mut out = Builder::new();
     compact(shape.as_ref(), start.as_ref(), true, &mut out)?;
     out.finish()
 }
 
+#[inline]
 fn compact(
     shape: IntTupleRef<'_>,
     start: IntTupleRef<'_>,

@@ -18,6 +18,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// [`LayoutError::NotAnInteger`] where an integer meets a tuple, [`LayoutError::Undecided`].
+    #[inline]
     pub fn lex_less(&self, other: &IntTuple) -> Result<bool> {
         order(self.as_ref(), other.as_ref(), false)
     }
@@ -32,6 +33,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn lex_leq(&self, other: &IntTuple) -> Result<bool> {
         Ok(!other.lex_less(self)?)
     }
@@ -46,6 +48,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn lex_gtr(&self, other: &IntTuple) -> Result<bool> {
         other.lex_less(self)
     }
@@ -60,6 +63,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn lex_geq(&self, other: &IntTuple) -> Result<bool> {
         Ok(!self.lex_less(other)?)
     }
@@ -74,6 +78,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn colex_less(&self, other: &IntTuple) -> Result<bool> {
         order(self.as_ref(), other.as_ref(), true)
     }
@@ -88,6 +93,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn colex_leq(&self, other: &IntTuple) -> Result<bool> {
         Ok(!other.colex_less(self)?)
     }
@@ -102,6 +108,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn colex_gtr(&self, other: &IntTuple) -> Result<bool> {
         other.colex_less(self)
     }
@@ -116,6 +123,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn colex_geq(&self, other: &IntTuple) -> Result<bool> {
         Ok(!self.colex_less(other)?)
     }
@@ -130,6 +138,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn elem_less(&self, other: &IntTuple) -> Result<bool> {
         elem_less(self.as_ref(), other.as_ref())
     }
@@ -145,6 +154,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn elem_leq(&self, other: &IntTuple) -> Result<bool> {
         Ok(!other.elem_less(self)?)
     }
@@ -159,6 +169,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn elem_gtr(&self, other: &IntTuple) -> Result<bool> {
         other.elem_less(self)
     }
@@ -173,6 +184,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// As [`lex_less`](IntTuple::lex_less).
+    #[inline]
     pub fn elem_geq(&self, other: &IntTuple) -> Result<bool> {
         Ok(!self.elem_less(other)?)
     }
@@ -228,6 +240,7 @@ fn mixed(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> LayoutError {
     LayoutError::NotAnInteger { found: found.to_string() }
 }
 
+#[inline]
 fn order(a: IntTupleRef<'_>, b: IntTupleRef<'_>, reverse: bool) -> Result<bool> {
     match (a.as_leaf(), b.as_leaf()) {
         (Some(a), Some(b)) => return less(a, b),
@@ -260,6 +273,7 @@ fn same(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
     all(a.leaves().iter().zip(b.leaves()), equal)
 }
 
+#[inline]
 fn elem_less(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
     match (a.as_leaf(), b.as_leaf()) {
         (Some(a), Some(b)) => return less(a, b),

@@ -204,6 +204,7 @@ impl Layout {
     /// [`LayoutError::NotInjective`] if a mode of `F` reaches past the stride of the next larger
     /// one, [`LayoutError::Unsupported`] for a negative stride, [`LayoutError::Undecided`],
     /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
+    #[inline]
     pub fn complement(&self, cotarget: &IntTuple) -> Result<Layout> {
         complement(self.as_ref(), Some(cotarget.as_ref()))
     }
@@ -218,11 +219,13 @@ impl Layout {
     ///
     /// # Errors
     /// As [`complement`](Layout::complement).
+    #[inline]
     pub fn complement_inner(&self) -> Result<Layout> {
         complement(self.as_ref(), None)
     }
 }
 
+#[inline]
 pub(crate) fn complement(
     layout: LayoutRef<'_>,
     cotarget: Option<IntTupleRef<'_>>,

@@ -69,6 +69,7 @@ impl<N: Number> Left<N> {
     }
 
     #[cold]
+    #[inline]
     fn not_admissible(&self, s: &N, d: &N) -> N::Error {
         N::fail(|| LayoutError::NotAdmissible {
             left: self.flat.to_string(),
@@ -91,6 +92,7 @@ impl<N: Number> Left<N> {
         }
     }
 
+    #[inline]
     fn compose_numbers(&mut self, s: i64, d: i64, out: &mut Draft<N>) -> Done<N> {
         let overflow = || N::overflow("composition");
         let mut step = d;
@@ -153,6 +155,7 @@ impl<N: Number> Left<N> {
 
     /// CuTe's algorithm. A condition of admissibility is decided by divisors and bounds if they
     /// suffice; otherwise the result carries it, and evaluation checks it.
+    #[inline]
     fn compose_symbolic(&mut self, s: &N, d: &N, out: &mut Draft<N>) -> Done<N> {
         let (low, high) = d.bounds();
         if low < 0 && high <= 0 {
@@ -204,6 +207,7 @@ impl<N: Number> Left<N> {
 
     /// The composition with `s:d` for `d < 0` as one mode. It is right if no digit carries in `s`
     /// steps, which [`check`](Left::check) tests.
+    #[inline]
     fn compose_negative(&mut self, s: &N, d: &N, out: &mut Draft<N>) -> Done<N> {
         let mut loads = self.take_loads();
         let Some(((_, last), inner)) = self.flat.modes.split_last() else { return Ok(()) };
@@ -229,6 +233,7 @@ impl<N: Number> Left<N> {
 
     /// A number that is 0 exactly if the step is a multiple of the extent, or is smaller and either
     /// divides it or ends inside it.
+    #[inline]
     fn open_condition(
         &self,
         step: &N,
@@ -364,6 +369,7 @@ impl<'a, N: Number> Composer<'a, N> {
     }
 
     /// The left side at the path of a stride.
+    #[inline]
     fn part(&mut self, d: &N::Stride) -> Result<&mut Left<N>, N::Error> {
         let path = d.path();
         let known = |part: &Left<N>| part.path == path;

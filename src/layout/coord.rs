@@ -74,11 +74,13 @@ impl<L: From<Underscore>> IntoTuple<L> for Underscore {
     }
 }
 impl IntoTuple<Slot> for &IntTuple {
+    #[inline]
     fn push_into(self, out: &mut Builder<Slot>) {
         out.push_tree(Coord::from(self).as_ref());
     }
 }
 impl From<&IntTuple> for Coord {
+    #[inline]
     fn from(tuple: &IntTuple) -> Self {
         Tuple {
             codes: tuple.codes.clone(),
@@ -122,6 +124,7 @@ impl Coord {
     ///
     /// # Errors
     /// [`LayoutError::UnexpectedUnderscore`].
+    #[inline]
     pub fn to_ints(&self, operation: &'static str) -> Result<IntTuple> {
         self.map(|slot| match slot {
             Slot::At(value) => Ok(value.clone()),
@@ -140,6 +143,7 @@ impl Coord {
     ///
     /// # Errors
     /// Those of [`Int::eval`].
+    #[inline]
     pub fn eval(&self, env: &Env) -> Result<Coord> {
         self.map(|slot| {
             Ok(match slot {
@@ -254,6 +258,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::NotStatic`], [`LayoutError::NotAnIndex`], [`LayoutError::NotAnIntegerStride`],
     /// [`LayoutError::Overflow`], [`LayoutError::DivisionByZero`] for an extent 0.
+    #[inline]
     pub fn at(&self, index: i64) -> Result<i64> {
         let overflow = || LayoutError::overflow("crd2idx");
         let Some((last, inner)) = self.shape.split_last() else { return Ok(0) };
@@ -314,7 +319,9 @@ fn not_a_number(extent: &Int, stride: &ScaledBasis) -> LayoutError {
 ///
 /// # Errors
 /// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`], [`LayoutError::Overflow`].
+#[inline]
 pub fn crd2idx(coord: &IntTuple, shape: &IntTuple) -> Result<Int> {
+    #[inline]
     fn walk(
         coord: IntTupleRef<'_>,
         shape: IntTupleRef<'_>,
@@ -358,7 +365,9 @@ pub fn crd2idx(coord: &IntTuple, shape: &IntTuple) -> Result<Int> {
 ///
 /// # Errors
 /// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`], [`LayoutError::DivisionByZero`].
+#[inline]
 pub fn idx2crd(index: &IntTuple, shape: &IntTuple) -> Result<IntTuple> {
+    #[inline]
     fn walk(index: IntTupleRef<'_>, shape: IntTupleRef<'_>, out: &mut Builder<Int>) -> Result<()> {
         if let Some(index) = index.as_leaf() {
             let mut rest = index.clone();
@@ -378,6 +387,7 @@ pub fn idx2crd(index: &IntTuple, shape: &IntTuple) -> Result<IntTuple> {
         out.close();
         Ok(())
     }
+    #[inline]
     fn split(
         rest: &mut Int,
         remaining: &mut usize,
@@ -417,7 +427,9 @@ pub fn idx2crd(index: &IntTuple, shape: &IntTuple) -> Result<IntTuple> {
 ///
 /// # Errors
 /// As [`idx2crd`], and [`LayoutError::NotAnIntegerStride`].
+#[inline]
 pub fn idx2crd_with(index: &IntTuple, layout: &Layout) -> Result<IntTuple> {
+    #[inline]
     fn walk(index: IntTupleRef<'_>, layout: LayoutRef<'_>, out: &mut Builder<Int>) -> Result<()> {
         if let (Some(i), Some(extent), Some(stride)) =
             (index.as_leaf(), layout.shape().as_leaf(), layout.stride().as_leaf())
@@ -460,6 +472,7 @@ pub fn idx2crd_with(index: &IntTuple, layout: &Layout) -> Result<IntTuple> {
 ///
 /// # Errors
 /// As [`crd2idx`](crd2idx()) and [`idx2crd`].
+#[inline]
 pub fn crd2crd(coord: &IntTuple, src: &IntTuple, dst: &IntTuple) -> Result<IntTuple> {
     if !coord.is_leaf() && !src.is_leaf() && !dst.is_leaf() {
         let rank = coord.rank();

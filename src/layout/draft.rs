@@ -123,6 +123,7 @@ impl Draft<i64> {
 }
 
 impl Draft<Int> {
+    #[inline]
     fn finish(self) -> Result<Layout, LayoutError> {
         let (shape, stride) = self.modes.into_iter().unzip();
         let layout = Layout { codes: self.codes, shape, stride };

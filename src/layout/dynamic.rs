@@ -12,6 +12,7 @@ const COMPACT: &str = "mark_compact_shape_dynamic";
 
 impl Layout {
     /// The extents and strides, mode by mode, of a layout without nested modes.
+    #[inline]
     fn flat_modes(&self, operation: &'static str) -> Result<Vec<(Int, Int)>> {
         if self.depth() > 1 {
             return Err(LayoutError::Unsupported { operation, argument: self.to_string() });
@@ -21,6 +22,7 @@ impl Layout {
     }
 
     /// A layout of the same profile.
+    #[inline]
     fn with_modes(&self, modes: Vec<(Int, Int)>) -> Result<Layout> {
         let mut out = LayoutBuilder::new();
         let many = !self.is_leaf();
@@ -83,6 +85,7 @@ impl Layout {
         self.with_modes(modes)
     }
 
+    #[inline]
     fn leading(&self, operation: &'static str, modes: &[(Int, Int)]) -> Result<Option<usize>> {
         let ones = |long: bool| -> Vec<usize> {
             let one = |(_, (extent, stride)): &(usize, &(Int, Int))| {
@@ -177,6 +180,7 @@ impl Layout {
     }
 
     /// The order from the outermost to the innermost mode, reversed.
+    #[inline]
     fn checked_order(&self, modes: &[(Int, Int)], order: &[usize]) -> Result<Vec<usize>> {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();
@@ -189,6 +193,7 @@ impl Layout {
 
     /// The modes from the innermost to the outermost, by their strides. Modes of extent 1 that fit
     /// nowhere are left out.
+    #[inline]
     fn order_of_strides(&self, modes: &[(Int, Int)], marked: usize) -> Result<Vec<usize>> {
         let mut left: Vec<usize> = (0..modes.len()).collect();
         let (mut order, mut step) = (Vec::new(), Int::ONE);

@@ -49,6 +49,7 @@ impl<const N: usize> From<[usize; N]> for ModePath {
 }
 
 impl From<&[usize]> for ModePath {
+    #[inline]
     fn from(path: &[usize]) -> Self {
         Self(path.iter().map(|&m| u16::try_from(m).unwrap_or(u16::MAX)).collect())
     }
@@ -259,6 +260,7 @@ impl LayoutError {
     /// assert!(error.to_string().contains("mode 1"), "{error}");
     /// ```
     #[must_use]
+    #[inline]
     pub fn at(self, index: usize) -> Self {
         match self {
             LayoutError::At { mut mode, cause } => {

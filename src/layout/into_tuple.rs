@@ -55,6 +55,7 @@ impl<L> Builder<L> {
     /// assert_eq!(out.finish()?, shape!((4)));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
+    #[inline]
     pub fn open(&mut self) {
         self.profile.open();
     }
@@ -123,6 +124,7 @@ impl<L> Builder<L> {
     ///
     /// # Errors
     /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
+    #[inline]
     pub fn finish(self) -> Result<Tuple<L>, LayoutError> {
         Ok(Tuple { codes: self.profile.finish()?, leaves: self.leaves })
     }
@@ -173,6 +175,7 @@ pub trait IntoTuple<L> {
     ///
     /// # Errors
     /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
+    #[inline]
     fn into_tuple(self) -> Result<Tuple<L>, LayoutError>
     where
         Self: Sized,
@@ -187,6 +190,7 @@ impl<L> IntoTuple<L> for Tuple<L>
 where
     L: Clone,
 {
+    #[inline]
     fn push_into(self, out: &mut Builder<L>) {
         out.push_tree(self.as_ref());
     }
@@ -196,11 +200,13 @@ where
     }
 }
 impl<L: Clone> IntoTuple<L> for &Tuple<L> {
+    #[inline]
     fn push_into(self, out: &mut Builder<L>) {
         out.push_tree(self.as_ref());
     }
 }
 impl<L: Clone> IntoTuple<L> for TupleRef<'_, L> {
+    #[inline]
     fn push_into(self, out: &mut Builder<L>) {
         out.push_tree(self);
     }
@@ -224,6 +230,7 @@ macro_rules! integers {
             }
         }
         impl<L: From<Int>> From<$t> for Tuple<L> {
+            #[inline]
             fn from(value: $t) -> Self {
                 Tuple::leaf(Int::from(value))
             }
@@ -244,6 +251,7 @@ macro_rules! rust_tuples {
             }
         }
         impl<Leaf, $($name: IntoTuple<Leaf>),*> From<($($name,)*)> for Tuple<Leaf> {
+            #[inline]
             fn from(items: ($($name,)*)) -> Self {
                 let mut out = Builder::new();
                 items.push_into(&mut out);
@@ -264,6 +272,7 @@ rust_tuples!(A B C D E F G);
 rust_tuples!(A B C D E F G H);
 
 impl<L, T: IntoTuple<L>, const N: usize> From<[T; N]> for Tuple<L> {
+    #[inline]
     fn from(items: [T; N]) -> Self {
         const { assert!(N < LEAF as usize, "a tuple has at most 65534 modes") };
         let mut out = Builder::new();

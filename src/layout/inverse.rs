@@ -307,11 +307,13 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`], [`LayoutError::NotAnIntegerStride`].
+    #[inline]
     pub fn right_inverse(&self) -> Result<Layout> {
         perform(&RightInverse { layout: self.as_ref(), longest: true })
     }
 
     /// The right inverse that CuTe finds.
+    #[inline]
     pub(crate) fn first_right_inverse(&self) -> Result<Layout> {
         perform(&RightInverse { layout: self.as_ref(), longest: false })
     }
@@ -338,6 +340,7 @@ impl Layout {
     /// [`LayoutError::Undecided`] for a symbolic stride of unknown sign, [`LayoutError::NotAnIntegerStride`],
     /// [`LayoutError::Overflow`]. Symbolic strides are taken in the order of their divisors, on the condition that they divide each
     /// other in that order, which evaluation checks.
+    #[inline]
     pub fn left_inverse(&self) -> Result<Layout> {
         let found = Cell::new(true);
         let operation = LeftInverse { layout: self.as_ref(), injective: &found };
@@ -349,6 +352,7 @@ impl Layout {
     }
 
     /// The equation itself, for layouts of overlapping modes up to a million coordinates.
+    #[inline]
     fn satisfies_left_inverse(&self, inverse: &Layout) -> Result<bool> {
         const LIMIT: i64 = 1 << 20;
         match self.size()?.as_static() {
@@ -375,6 +379,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
+    #[inline]
     pub fn nullspace(&self) -> Result<Layout> {
         let mut modes: SmallVec<[(Int, Int); 8]> = SmallVec::new();
         let mut current = Int::ONE;

@@ -118,6 +118,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`] beyond the limits of a basis path.
     pub fn identity(shape: impl IntoTuple<Int>) -> Result<Self> {
+        #[inline]
         fn walk(
             node: IntTupleRef<'_>,
             path: &mut Vec<usize>,
@@ -278,6 +279,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
+    #[inline]
     pub fn cosize(&self) -> Result<Int> {
         self.as_ref().cosize()
     }
@@ -293,6 +295,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`], [`LayoutError::NotAnIntegerStride`] for a ratio.
+    #[inline]
     pub fn coshape(&self) -> Result<IntTuple> {
         self.as_ref().coshape()
     }
@@ -308,6 +311,7 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`Int::eval`].
+    #[inline]
     pub fn eval(&self, env: &Env) -> Result<Layout> {
         Ok(Self {
             codes: self.codes.clone(),

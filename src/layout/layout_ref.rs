@@ -145,6 +145,7 @@ impl<'a> LayoutRef<'a> {
     ///
     /// # Errors
     /// Those of [`coshape`](LayoutRef::coshape).
+    #[inline]
     pub fn cosize(self) -> Result<Int> {
         self.coshape()?.product()
     }
@@ -160,6 +161,7 @@ impl<'a> LayoutRef<'a> {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`], [`LayoutError::NotAnIntegerStride`] for a ratio.
+    #[inline]
     pub fn coshape(self) -> Result<IntTuple> {
         let mut sum = Sum::Zero;
         for (extent, stride) in self.leaves() {
@@ -180,6 +182,7 @@ impl<'a> LayoutRef<'a> {
     /// assert_eq!(l.mode(&[1])?.to_layout(), layout!((2, 8):(1, 8)));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
+    #[inline]
     pub fn to_layout(self) -> Layout {
         Layout {
             codes: Codes::from_slice(self.codes),

@@ -68,6 +68,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`].
+    #[inline]
     pub fn get(&self, path: &[usize]) -> Result<Layout> {
         Ok(self.as_ref().mode(path)?.to_layout())
     }
@@ -82,6 +83,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`].
+    #[inline]
     pub fn select(&self, modes: &[usize]) -> Result<Layout> {
         let mut out = LayoutBuilder::new();
         out.open();
@@ -102,6 +104,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::BadRange`].
+    #[inline]
     pub fn take(&self, begin: usize, end: usize) -> Result<Layout> {
         check_range(begin, end, self.rank())?;
         let mut out = LayoutBuilder::new();
@@ -121,6 +124,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::BadRange`].
+    #[inline]
     pub fn group(&self, begin: usize, end: usize) -> Result<Layout> {
         check_range(begin, end, self.rank())?;
         let mut out = LayoutBuilder::new();
@@ -148,6 +152,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::TooLarge`] for more leaves than a tuple has modes.
+    #[inline]
     pub fn flatten(&self) -> Result<Layout> {
         if self.is_leaf() {
             return Ok(self.clone());
@@ -172,6 +177,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`].
+    #[inline]
     pub fn unflatten(&self, profile: &IntTuple) -> Result<Layout> {
         fn walk<'a>(
             profile: IntTupleRef<'_>,
@@ -205,6 +211,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::TooLarge`].
+    #[inline]
     pub fn append(&self, mode: &Layout) -> Result<Layout> {
         self.padded_with(mode, self.rank() + 1, false)
     }
@@ -219,6 +226,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::TooLarge`].
+    #[inline]
     pub fn prepend(&self, mode: &Layout) -> Result<Layout> {
         self.padded_with(mode, self.rank() + 1, true)
     }
@@ -233,6 +241,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if it has more already.
+    #[inline]
     pub fn append_to(&self, rank: usize, mode: &Layout) -> Result<Layout> {
         self.padded_with(mode, rank, false)
     }
@@ -247,10 +256,12 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if it has more already.
+    #[inline]
     pub fn prepend_to(&self, rank: usize, mode: &Layout) -> Result<Layout> {
         self.padded_with(mode, rank, true)
     }
 
+    #[inline]
     fn padded_with(&self, mode: &Layout, rank: usize, front: bool) -> Result<Layout> {
         let own = self.rank();
         if own > rank {
@@ -282,6 +293,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`].
+    #[inline]
     pub fn replace(&self, index: usize, mode: &Layout) -> Result<Layout> {
         let rank = self.rank();
         if index >= rank {
@@ -310,6 +322,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`].
+    #[inline]
     pub fn zip(&self, other: &Layout) -> Result<Layout> {
         let mut out = LayoutBuilder::new();
         zip_into(self.as_ref(), other.as_ref(), &mut out)?;
@@ -317,6 +330,7 @@ impl Layout {
     }
 }
 
+#[inline]
 pub(crate) fn zip_into(a: LayoutRef<'_>, b: LayoutRef<'_>, out: &mut LayoutBuilder) -> Result<()> {
     if a.rank() != b.rank() {
         return Err(LayoutError::RankMismatch { expected: a.rank(), found: b.rank() });

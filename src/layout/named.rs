@@ -115,6 +115,7 @@ impl NamedLayout {
     ///
     /// # Errors
     /// [`LayoutError::Name`]: no mode has the name, or several have it.
+    #[inline]
     pub fn index_of(&self, name: &str) -> Result<usize> {
         self.names.find(name).map_err(LayoutError::Name)
     }
@@ -131,6 +132,7 @@ impl NamedLayout {
     ///
     /// # Errors
     /// Those of [`index_of`](NamedLayout::index_of).
+    #[inline]
     pub fn mode(&self, name: &str) -> Result<LayoutRef<'_>> {
         self.layout.mode(&[self.index_of(name)?])
     }
@@ -194,6 +196,7 @@ impl NamedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::slice`].
+    #[inline]
     pub fn slice(&self, coord: &Coord) -> Result<NamedLayout> {
         let names = self.names.at(coord.as_ref());
         self.with("slice", true, self.layout.slice(coord), |_| names)
@@ -210,6 +213,7 @@ impl NamedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::slice_and_offset`].
+    #[inline]
     pub fn slice_and_offset(&self, coord: &Coord) -> Result<(NamedLayout, IntTuple)> {
         let operation = "slice_and_offset";
         let found = self.layout.slice_and_offset(coord);
@@ -229,6 +233,7 @@ impl NamedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::group`].
+    #[inline]
     pub fn group_modes(&self, begin: usize, end: usize) -> Result<NamedLayout> {
         let made = self.layout.group(begin, end);
         self.with("group_modes", true, made, |_| self.names.group(begin, end))
@@ -245,6 +250,7 @@ impl NamedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::select`].
+    #[inline]
     pub fn select(&self, modes: &[usize]) -> Result<NamedLayout> {
         self.with("select", true, self.layout.select(modes), |_| self.names.select(modes))
     }
@@ -260,6 +266,7 @@ impl NamedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::blocked_product`].
+    #[inline]
     pub fn blocked_product(&self, tiler: &Layout) -> Result<NamedLayout> {
         let made = self.layout.blocked_product(tiler);
         self.with("blocked_product", false, made, |made| self.names.interleaved(made.rank()))
@@ -276,6 +283,7 @@ impl NamedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::raked_product`].
+    #[inline]
     pub fn raked_product(&self, tiler: &Layout) -> Result<NamedLayout> {
         let made = self.layout.raked_product(tiler);
         self.with("raked_product", false, made, |made| self.names.interleaved(made.rank()))
@@ -295,6 +303,7 @@ impl NamedLayout {
     }
 
     /// The error of an operation. If it works `by_mode`, its paths are modes of this layout.
+    #[inline]
     fn failed(&self, operation: &'static str, by_mode: bool, error: LayoutError) -> LayoutError {
         let mode = error.mode().filter(|_| by_mode).and_then(|path| {
             let mut indices = path.indices();
@@ -362,12 +371,14 @@ impl From<NamedLayout> for Layout {
 
 /// `(64,32):(32,1) of (m,k)`.
 impl fmt::Display for NamedLayout {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.layout, self.names)
     }
 }
 
 impl fmt::Debug for NamedLayout {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

@@ -42,6 +42,7 @@ impl Names {
     }
 
     /// The one mode of a name.
+    #[inline]
     pub(crate) fn find(&self, name: &str) -> Result<usize, NameError> {
         let mut found = self.iter().enumerate().filter(|(_, other)| *other == name);
         match (found.next(), found.next()) {
@@ -52,6 +53,7 @@ impl Names {
     }
 
     /// All as the name of one mode: `(m,k)`.
+    #[inline]
     fn joined(&self) -> String {
         format!("({})", self.iter().collect::<Vec<_>>().join(","))
     }
@@ -71,6 +73,7 @@ impl Names {
     }
 
     /// The modes that a host coordinate keeps.
+    #[inline]
     pub(crate) fn at(&self, coord: CoordRef<'_>) -> Names {
         fn kept(coord: CoordRef<'_>) -> usize {
             match coord.as_leaf() {
@@ -86,6 +89,7 @@ impl Names {
     }
 
     /// The modes from `begin` to `end - 1` as one.
+    #[inline]
     pub(crate) fn group(&self, begin: usize, end: usize) -> Names {
         self.map(|names| {
             let (before, rest) = names.split_at(begin.min(names.len()));
@@ -95,11 +99,13 @@ impl Names {
         })
     }
 
+    #[inline]
     pub(crate) fn select(&self, modes: &[usize]) -> Names {
         self.map(|names| modes.iter().filter_map(|mode| names.get(*mode).cloned()).collect())
     }
 
     /// The modes of a partition before the thread is chosen: (thread, value, the modes ..).
+    #[inline]
     pub(crate) fn by_thread(&self) -> Names {
         let front = ["thread", "value"].map(Name::from);
         self.map(|names| front.into_iter().chain(names.iter().cloned()).collect())
@@ -107,6 +113,7 @@ impl Names {
 
     /// The modes after a product that puts each tile mode beside its block mode. Modes that the
     /// block lacks have tiles alone.
+    #[inline]
     pub(crate) fn interleaved(&self, rank: usize) -> Names {
         let lacking = |names: &[Name]| rank.saturating_sub(names.len());
         self.map(|names| {
@@ -138,6 +145,7 @@ impl Names {
 
     /// As [`tiled`](Names::tiled), flat, into `rank` modes; the first `tile` modes are those of the
     /// tile.
+    #[inline]
     pub(crate) fn flat(&self, tiler: TilerRef<'_>, tile: usize, rank: usize) -> Names {
         match tiler.by_mode() {
             Some(modes) => self.by_mode(Some(Arrange::Flat), modes),
@@ -146,6 +154,7 @@ impl Names {
     }
 
     /// After a divide by a tiler of `rank` modes.
+    #[inline]
     fn by_mode(&self, arrange: Option<Arrange>, rank: usize) -> Names {
         self.map(|names| {
             let tile = names.get(..rank.min(names.len())).unwrap_or_default();
@@ -164,6 +173,7 @@ impl Names {
     }
 
     /// After a divide of all modes together: `tile` modes of the tile, and those of the tiles.
+    #[inline]
     fn as_one(&self, tile: usize, rank: usize) -> Names {
         self.map(|names| {
             let whole = match names {
@@ -182,6 +192,7 @@ fn tiles_of(name: &Name) -> Name {
 
 /// ` of (m,k)`, or nothing.
 impl fmt::Display for Names {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Some(names) if !names.is_empty() => write!(f, " of {}", self.joined()),

@@ -51,6 +51,7 @@ impl Layout {
     ///
     /// # Errors
     /// As [`local_tile`](Layout::local_tile).
+    #[inline]
     pub fn local_partition(&self, threads: &Layout, index: &Int) -> Result<(Layout, IntTuple)> {
         let tiled = self.zipped_divide(&thread_tiler(threads)?)?;
         tiled.slice_and_offset(&thread_coord(&tiled, threads, index)?)
@@ -66,6 +67,7 @@ fn ranks(tiled: &Layout) -> Result<[usize; 2]> {
 }
 
 /// The coordinate of a zipped divide that keeps the tile and takes `coord` of the rest.
+#[inline]
 pub(crate) fn tile_coord(tiled: &Layout, coord: &Coord) -> Result<Coord> {
     let [tile, rest] = ranks(tiled)?;
     let coord = padded(coord.as_ref(), rest)?;
@@ -73,12 +75,14 @@ pub(crate) fn tile_coord(tiled: &Layout, coord: &Coord) -> Result<Coord> {
 }
 
 /// The tile that `threads` covers once.
+#[inline]
 pub(crate) fn thread_tiler(threads: &Layout) -> Result<Tiler> {
     Ok(Tiler::from(&product_each(threads.shape())?))
 }
 
 /// The coordinate of a zipped divide that takes the element of thread `index` in the tile and keeps
 /// the rest.
+#[inline]
 pub(crate) fn thread_coord(tiled: &Layout, threads: &Layout, index: &Int) -> Result<Coord> {
     let [tile, rest] = ranks(tiled)?;
     let coord = padded(flat_coord(index, threads.as_ref())?.as_ref(), tile)?;

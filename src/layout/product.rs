@@ -156,6 +156,7 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`logical_product`](Layout::logical_product).
+    #[inline]
     pub fn blocked_product(&self, tiler: &Layout) -> Result<Layout> {
         self.interleaved(tiler, false)
     }
@@ -171,10 +172,12 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`logical_product`](Layout::logical_product).
+    #[inline]
     pub fn raked_product(&self, tiler: &Layout) -> Result<Layout> {
         self.interleaved(tiler, true)
     }
 
+    #[inline]
     fn interleaved(&self, tiler: &Layout, raked: bool) -> Result<Layout> {
         let rank = self.rank().max(tiler.rank());
         let one = Layout::trivial();
@@ -209,6 +212,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::NotDivisible`] if the block does not divide the target,
     /// [`LayoutError::TooManyModes`], and those of [`blocked_product`](Layout::blocked_product).
+    #[inline]
     pub fn tile_to_shape(&self, target: &IntTuple, order: Option<&IntTuple>) -> Result<Layout> {
         let rank = target.rank();
         if self.rank() > rank {

@@ -31,6 +31,7 @@ impl Layout {
     /// [`LayoutError::NotDivisible`] for a stride of a mode with an extent other than 1 that
     /// neither divides `n` nor is a multiple; a symbolic extent must be 1 there, which evaluation checks. A symbolic stride is divided on the condition that it
     /// is a multiple, which evaluation checks. [`LayoutError::ExtentNotPositive`] for `n < 1`.
+    #[inline]
     pub fn upcast(&self, n: i64) -> Result<Layout> {
         let by = positive(n)?;
         let mut out = self.clone();
@@ -82,6 +83,7 @@ impl Layout {
     /// mode; a single symbolic stride that may be 1 is taken for 1, which evaluation checks; [`LayoutError::NotInjective`] if several modes of an extent other than 1 have stride 1
     /// or -1; [`LayoutError::Undecided`] for a symbolic stride of unknown sign;
     /// [`LayoutError::Overflow`], [`LayoutError::ExtentNotPositive`] for `n < 1`.
+    #[inline]
     pub fn downcast(&self, n: i64) -> Result<Layout> {
         let by = positive(n)?;
         // For `n == 1` the elements do not change, whatever the strides are.
@@ -147,6 +149,7 @@ impl Layout {
     }
 
     /// The mode with a symbolic stride that may be 1, if there is only one and no stride is 1 or -1.
+    #[inline]
     fn only_possible_unit(&self) -> Option<usize> {
         let is_unit = |d: &ScaledBasis| matches!(d.as_static(), Some(1 | -1));
         let may_be_unit = |d: &ScaledBasis| {
@@ -173,6 +176,7 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`upcast`](Layout::upcast) and [`downcast`](Layout::downcast).
+    #[inline]
     pub fn recast_layout(&self, old_bits: i64, new_bits: i64) -> Result<Layout> {
         let (up, down) = recast_steps(old_bits, new_bits)?;
         match (up, down) {
@@ -193,6 +197,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`], [`LayoutError::ExtentNotPositive`] for `bits < 1`.
+    #[inline]
     pub fn size_in_bytes(&self, bits: i64) -> Result<Int> {
         self.cosize()?.mul(&positive(bits)?)?.ceil_div(&Int::new(8))
     }

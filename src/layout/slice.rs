@@ -18,6 +18,7 @@ pub(crate) fn check_rank(coord: CoordRef<'_>, rank: usize) -> Result<()> {
 }
 
 /// The modes at the `_` of `coord` (`keep`), or those at its indices (`!keep`).
+#[inline]
 fn picked(coord: &Coord, layout: LayoutRef<'_>, keep: bool) -> Result<Layout> {
     let shape = layout.shape().picked(coord, keep)?;
     let stride = layout.stride().picked(coord, keep)?;
@@ -25,6 +26,7 @@ fn picked(coord: &Coord, layout: LayoutRef<'_>, keep: bool) -> Result<Layout> {
 }
 
 /// Adds the offset of the indices of `coord`.
+#[inline]
 fn add_offset(coord: CoordRef<'_>, layout: LayoutRef<'_>, sum: &mut Sum) -> Result<()> {
     match coord.as_leaf() {
         Some(Slot::All) => return Ok(()),
@@ -54,6 +56,7 @@ fn add_offset(coord: CoordRef<'_>, layout: LayoutRef<'_>, sum: &mut Sum) -> Resu
 }
 
 /// The offset of the indices of `coord`. If `layout` maps to coordinates, it has their profile.
+#[inline]
 pub(crate) fn offset_of(coord: &Coord, layout: LayoutRef<'_>) -> Result<IntTuple> {
     let mut sum = Sum::Zero;
     for (_, stride) in layout.leaves() {
@@ -78,6 +81,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`].
+    #[inline]
     pub fn slice(&self, coord: &Coord) -> Result<Layout> {
         picked(coord, self.as_ref(), true)
     }
@@ -93,6 +97,7 @@ impl Layout {
     ///
     /// # Errors
     /// As [`slice`](Layout::slice).
+    #[inline]
     pub fn dice(&self, coord: &Coord) -> Result<Layout> {
         picked(coord, self.as_ref(), false)
     }
@@ -110,6 +115,7 @@ impl Layout {
     ///
     /// # Errors
     /// As [`slice`](Layout::slice), [`LayoutError::Overflow`].
+    #[inline]
     pub fn slice_and_offset(&self, coord: &Coord) -> Result<(Layout, IntTuple)> {
         Ok((self.slice(coord)?, offset_of(coord, self.as_ref())?))
     }
@@ -125,12 +131,14 @@ impl Layout {
     ///
     /// # Errors
     /// As [`apply`](Layout::apply).
+    #[inline]
     pub fn domain_offset(&self, coord: &IntTuple) -> Result<(Layout, IntTuple)> {
         Ok((self.clone(), self.apply(coord)?))
     }
 }
 
 /// `coord`, a tuple, extended with `_` to `rank` modes; an integer or `_` stays.
+#[inline]
 pub(crate) fn padded(coord: CoordRef<'_>, rank: usize) -> Result<Coord> {
     if coord.is_leaf() {
         return Ok(coord.to_owned());
@@ -143,6 +151,7 @@ pub(crate) fn padded(coord: CoordRef<'_>, rank: usize) -> Result<Coord> {
 }
 
 /// `(_, _, ..)`; one mode is sliced by one `_`, as in CuTe.
+#[inline]
 pub(crate) fn underscores(rank: usize) -> Result<Coord> {
     let underscore: Coord = Tuple::leaf(Slot::All);
     if rank == 1 {
@@ -152,6 +161,7 @@ pub(crate) fn underscores(rank: usize) -> Result<Coord> {
 }
 
 /// The entries of a flat index into a shape, one for each mode.
+#[inline]
 pub(crate) fn flat_coord(index: &Int, thread: LayoutRef<'_>) -> Result<Coord> {
     let mut items: Vec<Coord> = Vec::new();
     for mode in thread.modes() {
@@ -172,6 +182,7 @@ pub(crate) fn flat_coord(index: &Int, thread: LayoutRef<'_>) -> Result<Coord> {
 }
 
 /// The products of the modes of a shape, as a flat tuple.
+#[inline]
 pub(crate) fn product_each(shape: IntTupleRef<'_>) -> Result<IntTuple> {
     let items = shape.children().map(IntTupleRef::product).collect::<Result<Vec<_>>>()?;
     Tuple::from_items(items)

@@ -38,6 +38,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::NotStatic`], [`LayoutError::NotAnIntegerStride`],
     /// [`LayoutError::ExtentNotPositive`], [`LayoutError::Overflow`].
+    #[inline]
     pub fn to_static(&self) -> Result<StaticLayout<'_>> {
         self.as_ref().to_static()
     }
@@ -55,6 +56,7 @@ impl<'a> LayoutRef<'a> {
     ///
     /// # Errors
     /// As [`Layout::to_static`].
+    #[inline]
     pub fn to_static(self) -> Result<StaticLayout<'a>> {
         let indices = Indices::of(self)?;
         let (size, cosize) = (self.size()?.to_static()?, self.cosize()?.to_static()?);
@@ -161,6 +163,7 @@ impl<'a> StaticLayout<'a> {
     /// assert!(l.to_static()?.indices().eq([0, 3, 1, 4, 2, 5]));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
+    #[inline]
     pub fn indices(&self) -> Indices {
         self.indices.clone()
     }

@@ -224,6 +224,7 @@ impl Swizzle {
     ///
     /// # Errors
     /// [`LayoutError::BadSwizzleMasks`] if no single swizzle does it.
+    #[inline]
     pub fn compose(self, other: Swizzle) -> Result<Swizzle> {
         if self.shift != other.shift && (self.is_identity() || other.is_identity()) {
             return Ok(if self.is_identity() { other } else { self });
@@ -282,6 +283,7 @@ impl Swizzle {
     ///
     /// # Errors
     /// Those of [`upcast`](Swizzle::upcast) and [`downcast`](Swizzle::downcast).
+    #[inline]
     pub fn recast(self, old_bits: i64, new_bits: i64) -> Result<Self> {
         let (up, down) = super::recast::recast_steps(old_bits, new_bits)?;
         self.upcast(up)?.downcast(down)
@@ -317,6 +319,7 @@ impl fmt::Debug for Swizzle {
     }
 }
 
+#[inline]
 pub(crate) fn parse_swizzle(p: &mut Parser<'_>) -> Result<Swizzle> {
     if !p.eat("Sw<") {
         p.expect("S<", "`S<` or `Sw<`")?;
@@ -334,6 +337,7 @@ impl FromStr for Swizzle {
     type Err = LayoutError;
 
     /// Reads `S<3,4,3>` and `Sw<3,4,3>`.
+    #[inline]
     fn from_str(text: &str) -> Result<Self> {
         let mut parser = Parser::new(text);
         let swizzle = parse_swizzle(&mut parser)?;

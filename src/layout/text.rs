@@ -78,6 +78,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Digits, with the sign already read.
+    #[inline]
     fn digits(&mut self, negative: bool) -> Result<i64> {
         let rest = self.rest();
         let len = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -94,6 +95,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `4`, `-4`, `_4`.
+    #[inline]
     pub(crate) fn number(&mut self) -> Result<i64> {
         self.skip_space();
         let mut negative = self.eat("-");
@@ -123,6 +125,7 @@ impl<'a> Parser<'a> {
 
     /// A sum. A sign belongs to the whole product after it, as in the printed form: `-n/x` is
     /// `-(n/x)`.
+    #[inline]
     fn expression(&mut self) -> Result<Int> {
         let mut sum = self.term(false)?;
         loop {
@@ -137,6 +140,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A product after its sign.
+    #[inline]
     fn term(&mut self, mut negative: bool) -> Result<Int> {
         while self.eat("-") {
             negative = !negative;
@@ -157,6 +161,7 @@ impl<'a> Parser<'a> {
         self.term(false)?.negate()
     }
 
+    #[inline]
     fn product_after(&mut self, first: Int) -> Result<Int> {
         let mut factors: SmallVec<[Int; 2]> = smallvec![first];
         loop {
@@ -172,6 +177,7 @@ impl<'a> Parser<'a> {
         }
     }
 
+    #[inline]
     fn factor(&mut self) -> Result<Int> {
         self.deeper()?;
         let value = self.factor_inner();
@@ -179,6 +185,7 @@ impl<'a> Parser<'a> {
         value
     }
 
+    #[inline]
     fn factor_inner(&mut self) -> Result<Int> {
         if self.at_number() {
             return self.number().map(Int::new);
@@ -215,6 +222,7 @@ impl<'a> Parser<'a> {
         self.facts(Int::symbol(name))
     }
 
+    #[inline]
     fn call(&mut self, name: &str) -> Result<Int> {
         if matches!(name, "assume" | "overflow") {
             self.expect("(", "`(`")?;
@@ -244,6 +252,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The facts after a symbol: none, `{div=16}`, `{i64}`, `{i64 div=16}`, `{min=0 max=9}`.
+    #[inline]
     fn facts(&mut self, symbol: Int) -> Result<Int> {
         if !self.rest().starts_with('{') {
             return Ok(symbol);
@@ -319,6 +328,7 @@ impl<'a> Parser<'a> {
         matches!(self.after_parenthesis(), Some('+' | '-' | '*' | '/' | '%' | '@'))
     }
 
+    #[inline]
     pub(crate) fn layout(&mut self) -> Result<Layout> {
         let mut shape = Builder::new();
         self.tree::<Int>(&mut shape)?;
@@ -333,6 +343,7 @@ impl<'a> Parser<'a> {
 }
 
 impl super::into_tuple::IntoTuple<ScaledBasis> for Builder<ScaledBasis> {
+    #[inline]
     fn push_into(self, out: &mut Builder<ScaledBasis>) {
         if let Ok(tuple) = self.finish() {
             out.push_tree(tuple.as_ref());
@@ -351,12 +362,14 @@ pub(crate) trait Leaf: Sized {
 }
 
 impl Leaf for Int {
+    #[inline]
     fn parse(p: &mut Parser<'_>) -> Result<Self> {
         p.expression()
     }
 }
 
 impl Leaf for Slot {
+    #[inline]
     fn parse(p: &mut Parser<'_>) -> Result<Self> {
         if p.peek() == Some('_') && !p.at_number() {
             p.at += 1;
@@ -367,6 +380,7 @@ impl Leaf for Slot {
 }
 
 impl Leaf for TilerLeaf {
+    #[inline]
     fn parse(p: &mut Parser<'_>) -> Result<Self> {
         if p.peek() == Some('_') && !p.at_number() {
             p.at += 1;
@@ -390,6 +404,7 @@ impl Leaf for TilerLeaf {
 }
 
 impl Leaf for ScaledBasis {
+    #[inline]
     fn parse(p: &mut Parser<'_>) -> Result<Self> {
         let start = p.at;
         let value = match p.expression() {
@@ -430,6 +445,7 @@ fn product(factors: &[Int]) -> Result<Int> {
 }
 
 /// The ratio from `start` to here, if the text is one.
+#[inline]
 fn ratio(p: &Parser<'_>, start: usize) -> Option<Result<Ratio>> {
     let text = p.text.get(start..p.at)?;
     let (n, d) = text.split_once('/')?;
@@ -449,6 +465,7 @@ impl FromStr for Int {
 
     /// Reads the output of `Display`, and CuTe's `_4`, `?`, `?{div=16}`, `?{i64 div=16}`. Each `?`
     /// is a fresh symbol. A name may have facts too: `n{div=16 min=0}`.
+    #[inline]
     fn from_str(text: &str) -> Result<Self> {
         whole(text, |p| p.expression())
     }
@@ -458,6 +475,7 @@ impl FromStr for Ratio {
     type Err = LayoutError;
 
     /// Reads `3/4` and `3`.
+    #[inline]
     fn from_str(text: &str) -> Result<Self> {
         whole(text, |p| {
             let n = p.number()?;
@@ -471,6 +489,7 @@ impl FromStr for ScaledBasis {
     type Err = LayoutError;
 
     /// Reads `4`, `3/4`, `2@1@0`.
+    #[inline]
     fn from_str(text: &str) -> Result<Self> {
         whole(text, ScaledBasis::parse)
     }
@@ -493,6 +512,7 @@ impl FromStr for Layout {
     type Err = LayoutError;
 
     /// Reads `(4,(2,8)):(2,(1,8))`, also with CuTe's `_4`; a shape alone is compact.
+    #[inline]
     fn from_str(text: &str) -> Result<Self> {
         whole(text, |p| p.layout())
     }

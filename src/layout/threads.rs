@@ -28,6 +28,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// [`LayoutError::NotBijective`] if the threads and values do not number the elements of the tile
 /// from 0 on, each once: some elements would have no known index. [`LayoutError::Undecided`] if
 /// symbols leave that open. Those of [`Layout::raked_product`].
+#[inline]
 pub fn make_layout_tv(threads: &Layout, values: &Layout) -> Result<(IntTuple, Layout)> {
     let tile = threads.raked_product(values)?;
     let inverse = tile.right_inverse()?;
@@ -52,6 +53,7 @@ pub fn make_layout_tv(threads: &Layout, values: &Layout) -> Result<(IntTuple, La
 /// [`LayoutError::NoSuchMode`], [`LayoutError::RankMismatch`], [`LayoutError::NotStatic`],
 /// [`LayoutError::OutsideShape`] for a value that is no bit of 16, [`LayoutError::TooLarge`] for
 /// more coordinates than 16 bits allow.
+#[inline]
 pub fn make_layout_image_mask(layout: &Layout, coord: &IntTuple, mode: usize) -> Result<u16> {
     if mode >= layout.rank() {
         return Err(LayoutError::NoSuchMode { mode, rank: layout.rank() });
@@ -90,7 +92,9 @@ impl Layout {
     /// assert_eq!(layout!((4, (2, 8)):(16, (1, 2))).leading_dim(), Some(ModePath::from([1, 0])));
     /// assert_eq!(layout!((4, 8):(2, 16)).leading_dim(), None);
     /// ```
+    #[inline]
     pub fn leading_dim(&self) -> Option<ModePath> {
+        #[inline]
         fn walk(layout: LayoutRef<'_>) -> Option<ModePath> {
             if let (Some(s), Some(d)) = (layout.shape().as_leaf(), layout.stride().as_leaf()) {
                 return (d.as_static() == Some(1) && !s.is(1)).then(ModePath::default);
@@ -131,6 +135,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if it has more already.
+    #[inline]
     pub fn append_ones(&self, rank: usize) -> Result<Layout> {
         self.append_to(rank, &Layout::trivial())
     }
@@ -145,6 +150,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`] if it has more already.
+    #[inline]
     pub fn prepend_ones(&self, rank: usize) -> Result<Layout> {
         self.prepend_to(rank, &Layout::trivial())
     }
@@ -165,6 +171,7 @@ impl Layout {
     /// # use tilewright::layout::layout;
     /// assert_eq!(layout!(4:1).to_composed().as_normal(), Some(&layout!(4:1)));
     /// ```
+    #[inline]
     pub fn to_composed(&self) -> ComposedLayout {
         self.clone().into()
     }

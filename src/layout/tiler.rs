@@ -50,6 +50,7 @@ impl Tiler {
     ///
     /// # Errors
     /// Those of [`Int::eval`].
+    #[inline]
     pub fn eval(&self, env: &Env) -> Result<Tiler, LayoutError> {
         self.map(|leaf| {
             Ok(match leaf {
@@ -127,11 +128,13 @@ impl From<Layout> for TilerLeaf {
     }
 }
 impl From<Layout> for Tiler {
+    #[inline]
     fn from(layout: Layout) -> Self {
         Tuple::leaf(layout)
     }
 }
 impl From<&IntTuple> for Tiler {
+    #[inline]
     fn from(tuple: &IntTuple) -> Self {
         Tuple {
             codes: tuple.codes.clone(),
@@ -140,16 +143,19 @@ impl From<&IntTuple> for Tiler {
     }
 }
 impl IntoTuple<TilerLeaf> for Layout {
+    #[inline]
     fn push_into(self, out: &mut Builder<TilerLeaf>) {
         out.push(self);
     }
 }
 impl IntoTuple<TilerLeaf> for &Layout {
+    #[inline]
     fn push_into(self, out: &mut Builder<TilerLeaf>) {
         out.push(self.clone());
     }
 }
 impl IntoTuple<TilerLeaf> for &IntTuple {
+    #[inline]
     fn push_into(self, out: &mut Builder<TilerLeaf>) {
         out.push_tree(Tiler::from(self).as_ref());
     }

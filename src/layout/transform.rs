@@ -98,6 +98,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::MixedCodomain`] for strides of different kinds.
+    #[inline]
     pub fn coprofile(&self) -> Result<IntTuple> {
         let mut sum = Sum::Zero;
         for (_, stride) in self.as_ref().leaves() {

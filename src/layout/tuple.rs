@@ -239,6 +239,7 @@ impl<L: Clone> TupleRef<'_, L> {
     /// assert_eq!(t.mode(&[1])?.to_owned(), shape!(2, 8));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
+    #[inline]
     pub fn to_owned(self) -> Tuple<L> {
         Tuple {
             codes: Codes::from_slice(self.codes),
@@ -284,6 +285,7 @@ impl<L: Clone> From<TupleRef<'_, L>> for Tuple<L> {
 
 impl<L> Default for Tuple<L> {
     /// The empty tuple `()`.
+    #[inline]
     fn default() -> Self {
         let mut codes = Codes::new();
         codes.push(0);
@@ -592,6 +594,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// Those of [`Int::eval`].
+    #[inline]
     pub fn eval(&self, env: &Env) -> Result<IntTuple, LayoutError> {
         self.map(|leaf| leaf.eval(env).map(Int::new))
     }

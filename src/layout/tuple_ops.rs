@@ -34,6 +34,7 @@ impl<L: Clone> Tuple<L> {
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`].
+    #[inline]
     pub fn get(&self, path: &[usize]) -> Result<Self> {
         Ok(self.mode(path)?.to_owned())
     }
@@ -231,6 +232,7 @@ impl<L: Clone> Tuple<L> {
     ///
     /// # Errors
     /// [`LayoutError::TooLarge`].
+    #[inline]
     pub fn prepend(&self, mode: &Self) -> Result<Self> {
         self.insert(0, mode)
     }
@@ -286,6 +288,7 @@ impl<L: Clone> Tuple<L> {
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`] for an index above the rank.
+    #[inline]
     pub fn insert(&self, index: usize, mode: &Self) -> Result<Self> {
         let rank = self.rank();
         if index > rank {
@@ -323,6 +326,7 @@ impl<L: Clone> Tuple<L> {
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`].
+    #[inline]
     pub fn replace(&self, index: usize, mode: &Self) -> Result<Self> {
         let rank = self.rank();
         if index >= rank {
@@ -402,6 +406,7 @@ impl<L: Clone> Tuple<L> {
 
 impl<L: Clone> TupleRef<'_, L> {
     /// The sub-trees at the `_` of `coord` (`keep`), or those at its indices (`!keep`).
+    #[inline]
     pub(crate) fn picked(self, coord: &Coord, keep: bool) -> Result<Tuple<L>> {
         fn walk<L: Clone>(
             coord: CoordRef<'_>,
@@ -490,6 +495,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
+    #[inline]
     pub fn product_each(&self) -> Result<IntTuple> {
         super::slice::product_each(self.as_ref())
     }
@@ -504,6 +510,7 @@ impl IntTuple {
     ///
     /// # Errors
     /// [`LayoutError::RankMismatch`], [`LayoutError::Overflow`].
+    #[inline]
     pub fn product_like(&self, guide: &IntTuple) -> Result<IntTuple> {
         let mut out = Builder::new();
         map_like(self.as_ref(), guide.as_ref(), &mut out, &mut |t| t.product())?;

@@ -45,6 +45,7 @@ impl Layout {
     /// [`LayoutError::NotStatic`], [`LayoutError::NotAnIntegerStride`],
     /// [`LayoutError::ExtentNotPositive`], [`LayoutError::Overflow`] if a size or index does not
     /// fit.
+    #[inline]
     pub fn indices(&self) -> Result<Indices, LayoutError> {
         Indices::of(self.as_ref())
     }
@@ -56,6 +57,7 @@ impl Layout {
     ///
     /// # Errors
     /// As [`indices`](Layout::indices), but [`LayoutError::NotStatic`] for an extent only.
+    #[inline]
     pub(crate) fn symbolic_indices(&self) -> Result<Vec<Int>, LayoutError> {
         if let Ok(indices) = self.indices() {
             return Ok(indices.map(Int::new).collect());
@@ -80,6 +82,7 @@ impl Layout {
 
 impl Indices {
     /// The indices of a layout or mode.
+    #[inline]
     pub(crate) fn of(layout: LayoutRef<'_>) -> Result<Indices, LayoutError> {
         let overflow = || LayoutError::overflow("the walk over a layout");
         let mut modes: SmallVec<[Mode; 8]> = SmallVec::new();

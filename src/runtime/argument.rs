@@ -104,6 +104,7 @@ pub struct ArgList<'h> {
 
 impl<'h> ArgList<'h> {
     /// Appends another list.
+    #[inline]
     pub(crate) fn append(&mut self, other: ArgList<'h>) {
         self.args.extend(other.args);
         self.given.extend(other.given);
@@ -183,6 +184,7 @@ fn refused(kernel: &str, error: SignatureError) -> RuntimeError {
 impl Argument for Layout {
     type Arg<'h, 'b: 'h> = &'h Layout;
 
+    #[inline]
     fn erase<'h, 'b: 'h>(arg: &'h Layout, out: &mut ArgList<'h>) {
         out.given.push(arg.into());
     }
@@ -193,6 +195,7 @@ impl Argument for Layout {
 impl Argument for IntTuple {
     type Arg<'h, 'b: 'h> = &'h IntTuple;
 
+    #[inline]
     fn erase<'h, 'b: 'h>(arg: &'h IntTuple, out: &mut ArgList<'h>) {
         out.given.push(arg.into());
     }

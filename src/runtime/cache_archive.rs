@@ -19,6 +19,7 @@ impl ModuleCache {
     ///
     /// # Errors
     /// The file cannot be written.
+    #[inline]
     pub fn export(&self, file: &Path) -> io::Result<usize> {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder)?;
@@ -47,6 +48,7 @@ impl ModuleCache {
     /// # Errors
     /// The file cannot be read, is no regular file, no exported cache or not all of one, has an entry of more than
     /// 128 MiB or has more than the limit of this cache ([`ModuleCache::limit`]), or an entry cannot be written.
+    #[inline]
     pub fn import(&self, file: &Path) -> io::Result<usize> {
         let invalid = |what: String| {
             let message = format!("`{}` {what}", file.display());

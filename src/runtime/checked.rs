@@ -29,6 +29,7 @@ impl WithChecks {
     }
 
     /// Returns all kernels of a module with checks; `None` where one has none.
+    #[inline]
     pub(super) fn of_module(
         module: &Module<'_>,
         device: &Device,
@@ -42,6 +43,7 @@ impl WithChecks {
     }
 
     /// Returns the module of kernels with checks.
+    #[inline]
     pub(super) fn module(checked: &[WithChecks], target: Target) -> Module<'_> {
         let mut module = Module::new(target);
         for WithChecks(kernel) in checked {

@@ -58,6 +58,7 @@ impl Device {
         clippy::should_implement_trait,
         reason = "it can fail, so it is not the trait's function of this name"
     )]
+    #[inline]
     pub fn default() -> Result<Device, RuntimeError> {
         let error = match Device::first_gpu() {
             Ok(device) => return Ok(device),
@@ -79,6 +80,7 @@ impl Device {
     }
 
     /// Returns the target that the environment names for the simulator.
+    #[inline]
     fn sim_target_of_user() -> Result<Option<Target>, RuntimeError> {
         match std::env::var_os("TILEWRIGHT_SIM_TARGET") {
             Some(text) if !text.is_empty() => {
@@ -156,6 +158,7 @@ impl Device {
     /// [`MissingSymbol`](RuntimeError::MissingSymbol), [`NoDevice`](RuntimeError::NoDevice),
     /// [`NoSuchDevice`](RuntimeError::NoSuchDevice), [`UnsupportedDevice`](RuntimeError::UnsupportedDevice),
     /// [`DeviceLost`](RuntimeError::DeviceLost), [`Driver`](RuntimeError::Driver).
+    #[inline]
     pub fn cuda(ordinal: usize) -> Result<Device, RuntimeError> {
         cuda::Context::open(ordinal).map(|context| Backend::Cuda(context).into())
     }
@@ -164,6 +167,7 @@ impl Device {
     ///
     /// # Errors
     /// See [`Device::cuda`].
+    #[inline]
     pub fn cuda_count() -> Result<usize, RuntimeError> {
         cuda::device_count()
     }
@@ -176,6 +180,7 @@ impl Device {
     /// let devices = Device::all();
     /// assert_eq!(devices.last().cloned(), Device::sim().ok());
     /// ```
+    #[inline]
     pub fn all() -> Vec<Device> {
         let count = Device::cuda_count().unwrap_or(0);
         (0..count).map(Device::cuda).chain([Device::sim()]).filter_map(Result::ok).collect()
@@ -185,6 +190,7 @@ impl Device {
     ///
     /// # Errors
     /// See [`Device::default`], [`Device::sim`] and [`Device::cuda`].
+    #[inline]
     pub fn open(choice: DeviceChoice) -> Result<Device, RuntimeError> {
         match choice {
             DeviceChoice::Auto => Device::default(),
@@ -195,6 +201,7 @@ impl Device {
     }
 
     /// Returns the first GPU that is not too old.
+    #[inline]
     fn first_gpu() -> Result<Device, RuntimeError> {
         let count = Device::cuda_count()?;
         let mut answer = Device::cuda(0);
@@ -345,6 +352,7 @@ impl fmt::Display for Device {
 ///
 /// # Errors
 /// Why no driver starts; see [`Device::cuda`].
+#[inline]
 pub fn driver_version() -> Result<CudaVersion, RuntimeError> {
     cuda::driver_version()
 }

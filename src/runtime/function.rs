@@ -312,6 +312,7 @@ impl Launch<'_> {
     }
 
     /// Runs it and waits for its end.
+    #[inline]
     fn time(&self) -> Result<Timing, RuntimeError> {
         match &self.function.code {
             Code::Sim(function) => {
@@ -429,6 +430,7 @@ impl Inner {
     }
 
     /// Runs a launch and waits for its end.
+    #[inline]
     fn time(
         this: &Arc<Inner>,
         options: &LaunchOptions<'_>,

@@ -58,12 +58,14 @@ impl Device {
     ///
     /// # Errors
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    #[inline]
     pub fn graph(&self) -> Result<GraphBuilder, RuntimeError> {
         GraphBuilder::new(self)
     }
 }
 
 impl GraphBuilder {
+    #[inline]
     pub(super) fn new(device: &Device) -> Result<GraphBuilder, RuntimeError> {
         let (backend, recording) = match &device.backend {
             Backend::Sim(context) => {
@@ -101,6 +103,7 @@ impl GraphBuilder {
     ///
     /// # Errors
     /// [`Driver`](RuntimeError::Driver), where the driver refuses the launches together.
+    #[inline]
     pub fn finish(self) -> Result<Graph, RuntimeError> {
         let backend = match self.recording {
             Recording::Sim(recording) => GraphBackend::Sim(recording.finish()?),
@@ -139,6 +142,7 @@ impl Graph {
     /// # Errors
     /// On the simulator those of the launches; on a GPU the fault of a launch before, if it had one, and
     /// [`Driver`](RuntimeError::Driver).
+    #[inline]
     pub fn launch(&self) -> Result<(), RuntimeError> {
         match &self.backend {
             GraphBackend::Sim(graph) => graph.launch(None),
@@ -175,6 +179,7 @@ impl Graph {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline]
     pub fn time(&self) -> Result<Timing, RuntimeError> {
         match &self.backend {
             GraphBackend::Sim(graph) => graph.time(None),
@@ -190,6 +195,7 @@ impl Graph {
     ///
     /// # Errors
     /// Those of [`Graph::launch_on`] and [`Graph::time`].
+    #[inline]
     pub fn time_on(&self, stream: &Stream) -> Result<Timing, RuntimeError> {
         match (&self.backend, &stream.backend) {
             (GraphBackend::Sim(graph), StreamBackend::Sim(on)) if stream.is_on(&self.device) => {
@@ -216,6 +222,7 @@ impl Graph {
     /// # Errors
     /// Those of [`Graph::launch`]; [`OtherDeviceStream`](RuntimeError::OtherDeviceStream);
     /// [`NotInGraph`](RuntimeError::NotInGraph) on a stream that records one.
+    #[inline]
     pub fn launch_on(&self, stream: &Stream) -> Result<(), RuntimeError> {
         match (&self.backend, &stream.backend) {
             (GraphBackend::Sim(graph), StreamBackend::Sim(on)) if stream.is_on(&self.device) => {

@@ -63,6 +63,7 @@ impl Device {
     ///
     /// # Errors
     /// Those of [`Device::load`].
+    #[inline]
     pub fn load_module(&self, module: &Module<'_>) -> Result<LoadedModule, RuntimeError> {
         LoadedModule::load(self, module, &LoadOptions::default())
     }
@@ -71,6 +72,7 @@ impl Device {
     ///
     /// # Errors
     /// Those of [`Device::load_with`].
+    #[inline]
     pub fn load_module_with(
         &self,
         options: LoadOptions<'_>,
@@ -81,6 +83,7 @@ impl Device {
 }
 
 impl LoadedModule {
+    #[inline]
     pub(super) fn load(
         device: &Device,
         module: &Module<'_>,

@@ -45,6 +45,7 @@ pub struct EntryReport {
 
 impl Assembled {
     /// Returns the entries that the log names, in its order.
+    #[inline]
     pub fn entries(&self) -> Vec<EntryReport> {
         entries_of(&self.log)
     }
@@ -61,6 +62,7 @@ fn number_before(line: &str, word: &str) -> Option<u32> {
     before.split_whitespace().next_back()?.parse().ok()
 }
 
+#[inline]
 fn entries_of(log: &str) -> Vec<EntryReport> {
     let mut entries: Vec<EntryReport> = Vec::new();
     for line in log.lines() {
@@ -118,6 +120,7 @@ impl Ptxas {
     /// Finds the `ptxas` that the environment variable `TILEWRIGHT_PTXAS` names, else that of the toolkit that
     /// `CUDA_HOME` or `CUDA_PATH` names, else the first on the `PATH`, else that of `/usr/local/cuda`; `None`
     /// where none of these runs.
+    #[inline]
     pub fn find() -> Option<Ptxas> {
         Ptxas::try_find().ok().flatten()
     }
@@ -126,6 +129,7 @@ impl Ptxas {
     ///
     /// # Errors
     /// [`PtxasError::DoesNotRun`].
+    #[inline]
     pub fn try_find() -> Result<Option<Ptxas>, PtxasError> {
         if let Some(named) = std::env::var_os("TILEWRIGHT_PTXAS") {
             return Ptxas::at(named).map(Some);

@@ -476,6 +476,7 @@ impl Node {
     }
 
     /// Runs the work and returns the operations of all threads.
+    #[inline]
     fn run(&self, order: &sim::StreamOrder) -> Result<u64, RuntimeError> {
         match self {
             Node::Launch { function, args, how } => {
@@ -550,6 +551,7 @@ impl Graph {
 
     /// Runs all and returns the operations of all threads. The work of the stream before ends first, and that behind starts
     /// when all has ended.
+    #[inline]
     fn run(&self, stream: Option<&Stream>) -> Result<u64, RuntimeError> {
         let order = stream.map_or(&self.default, Stream::order);
         order.finish();
@@ -564,12 +566,14 @@ impl Graph {
     }
 
     /// Runs all, on a stream or on the default one.
+    #[inline]
     pub(super) fn launch(&self, stream: Option<&Stream>) -> Result<(), RuntimeError> {
         stream.map_or(Ok(()), |stream| stream.check_runs("Graph::launch_on"))?;
         self.run(stream).map(|_| ())
     }
 
     /// As [`Graph::launch`], with the time.
+    #[inline]
     pub(super) fn time(&self, stream: Option<&Stream>) -> Result<Timing, RuntimeError> {
         stream.map_or(Ok(()), |stream| stream.check_runs("Graph::time_on"))?;
         timed(|| self.run(stream))

@@ -282,6 +282,7 @@ impl Event {
     ///
     /// # Errors
     /// Those of [`Event::synchronize`]; [`OtherDeviceEvent`](RuntimeError::OtherDeviceEvent).
+    #[inline]
     pub fn elapsed_until(&self, end: &Event) -> Result<Duration, RuntimeError> {
         match (&self.backend, &end.backend) {
             (EventBackend::Sim(start, first), EventBackend::Sim(end, last))

@@ -163,6 +163,7 @@ fn percent(share: f64) -> String {
 const MAX: usize = 16;
 
 impl fmt::Display for KernelReport {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let KernelReport { kernel, warp_ops, thread_ops, flops, .. } = self;
         writeln!(f, "kernel `{kernel}`")?;
@@ -208,6 +209,7 @@ impl fmt::Display for KernelReport {
 }
 
 impl KernelReport {
+    #[inline]
     fn write_accesses(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.accesses.is_empty() {
             return Ok(());

@@ -263,6 +263,7 @@ impl From<LayoutError> for TensorErrorKind {
 }
 
 impl fmt::Display for TensorError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TensorError { operation, operand, kind } = self;
         write!(f, "`{operation}` of {operand}: {kind}")

@@ -28,7 +28,7 @@ fn score(row: u32, column: u32) -> f32 {
 }
 
 /// Powers of all tiles, each rescaled as often as the maxima grow, are the softmax of the whole row; so is the LSE. With
-/// `settle` most tiles rescale nothing, and the end is the same.
+/// lazy maxima most tiles rescale nothing, and the end is the same.
 #[test]
 fn tiles_become_the_softmax_of_the_row() {
     let mma = TiledMma::new(
@@ -40,7 +40,7 @@ fn tiles_become_the_softmax_of_the_row() {
     let rows = AccumulatorRows::new(&mma, [ROWS, TILE]).unwrap();
     let columns = TILE * TILES;
     let x: Vec<f32> = (0..ROWS * columns).map(|at| score(at / columns, at % columns)).collect();
-    for settles in [false, true] {
+    for lazy in [false, true] {
         // The sum over the tiles of the probabilities of each column of a tile, times the number of the tile and 1.
         type Params = (GlobalMut<f32>, GlobalMut<f32>, GlobalMut<f32>);
         let kernel = Kernel::<Params>::build("softmax", Target::SM_80, |k, (x, y, lse)| {
@@ -53,14 +53,9 @@ fn tiles_become_the_softmax_of_the_row() {
             let softmax = k.for_(range(0, TILES), OnlineSoftmax::new(k), |k, tile, softmax| {
                 let from = x.slice(k, (.., .., tile));
                 copy(k, &thr.partition_c(k, &from), &scores);
-                let maxima = softmax.maxima(k, &rows, &scores);
-                let maxima = if settles { softmax.settle(k, scale, maxima) } else { maxima };
+                let maxima = softmax.maxima(k, &rows, &scores, scale, lazy);
                 let (softmax, factors) = softmax.update_to(k, &rows, &scores, scale, maxima);
-                if settles {
-                    OnlineSoftmax::rescale_changed(k, &rows, &sums, factors);
-                } else {
-                    OnlineSoftmax::rescale(k, &rows, &sums, factors);
-                }
+                OnlineSoftmax::rescale(k, &rows, &sums, factors, lazy);
                 let weight = (tile + 1).cvt::<f32>();
                 let (from, to) = (scores.variables(), sums.variables());
                 for register in 0..to.len() {
@@ -70,7 +65,7 @@ fn tiles_become_the_softmax_of_the_row() {
                 softmax
             });
             let [inverse, of_row] = softmax.finish(k, &rows, scale);
-            OnlineSoftmax::rescale(k, &rows, &sums, inverse);
+            OnlineSoftmax::rescale(k, &rows, &sums, inverse, false);
             let y = Tensor::new(k, y, layout!((16, 8) : (8, 1)));
             copy(k, &sums, &thr.partition_c(k, &y));
             let [row, _] = rows.origin(k, &mma, lane);

@@ -17,6 +17,7 @@ fn page(name: &str, args: &[&str]) -> PathBuf {
     let file = temporary(name);
     let output = tilewright(&[&["layout"], args, &["--html", file.to_str().unwrap()]].concat());
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{args:?}");
+    assert_eq!(text(&output.stdout), format!("{}\n", file.display()));
     let html = fs::read_to_string(&file).unwrap();
     assert!(html.len() < MOST_BYTES, "{} bytes", html.len());
     assert!(!html.contains("http://") && !html.contains("https://"), "it needs no network");

@@ -46,6 +46,7 @@ impl TensorMapDesc {
     ///
     /// # Errors
     /// [`TensorMapError`] names the condition of the hardware that fails.
+    #[inline]
     pub fn im2col(
         elem: Scalar,
         dims: &[u64],

@@ -59,6 +59,7 @@ impl TensorMapDesc {
     /// assert_eq!(map.to_string(), "f32 (32,1000,16) by (4,2048,128) bytes, box (32,64,2)");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline]
     pub fn from_layouts(
         elem: Scalar,
         global: &Layout,
@@ -95,6 +96,7 @@ impl TensorMapDesc {
 }
 
 /// The modes of the tensor, each one extent with one stride.
+#[inline]
 fn modes_of(global: &Layout) -> Result<SmallVec<[Mode; MAX_RANK]>, TensorMapError> {
     let mode_of = |(mode, layout): (usize, LayoutRef<'_>)| {
         let flat = layout.to_layout().coalesce()?;
@@ -110,6 +112,7 @@ fn modes_of(global: &Layout) -> Result<SmallVec<[Mode; MAX_RANK]>, TensorMapErro
 }
 
 /// The runs of elements in shared memory, by increasing offset.
+#[inline]
 fn runs_of(shared: &Layout) -> Result<SmallVec<[Run; 8]>, TensorMapError> {
     let inverse = shared.right_inverse()?;
     if inverse.size()? != shared.size()? {
@@ -139,6 +142,7 @@ fn runs_of(shared: &Layout) -> Result<SmallVec<[Run; 8]>, TensorMapError> {
 
 /// The dimensions of the map: those of the box in the order of shared memory, then the modes with
 /// one element in the box.
+#[inline]
 fn dims_of(modes: &[Mode], runs: &[Run]) -> Result<SmallVec<[Dim; 8]>, TensorMapError> {
     let mut dims = SmallVec::new();
     for run in runs {
@@ -169,6 +173,7 @@ fn dims_of(modes: &[Mode], runs: &[Run]) -> Result<SmallVec<[Dim; 8]>, TensorMap
     Ok(dims)
 }
 
+#[inline]
 fn map_of(elem: Scalar, modes: &[Mode], dims: &[Dim]) -> Result<TensorMapDesc, TensorMapError> {
     if let Some(Dim { source, stride, .. }) = dims.first().filter(|dim| dim.stride != 1) {
         let contiguous = modes.iter().position(|mode| mode.stride == 1);

@@ -113,6 +113,7 @@ impl TensorMapDesc {
     ///
     /// # Errors
     /// [`TensorMapError`] names the condition of the hardware that fails.
+    #[inline]
     pub fn new(
         elem: Scalar,
         dims: &[u64],
@@ -274,6 +275,7 @@ impl TensorMapDesc {
     /// assert_eq!(groups.coords_of(&[128, 64]), [0, 128, 2]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline]
     pub fn coords_of(&self, origin: &[i64]) -> Vec<i64> {
         let coord = |(dim, source): (usize, &DimMode)| {
             let at = origin.get(source.mode).copied().unwrap_or(0);
@@ -394,6 +396,7 @@ impl TensorMapDesc {
     /// assert_eq!(offsets, [None, None, None, None, Some(16), Some(20), None, None]);
     /// # Ok::<(), tilewright::arch::TensorMapError>(())
     /// ```
+    #[inline]
     pub fn box_elements(&self, coord: &[i32]) -> impl Iterator<Item = BoxElement> + '_ {
         let extents: PerDim<u64> = self.box_extents().collect();
         let mut start: PerDim<i64> = coord.iter().map(|c| i64::from(*c)).collect();

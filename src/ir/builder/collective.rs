@@ -324,6 +324,7 @@ impl Made {
 
     /// Gives what was made here since then the location of the call. What the combining body has made keeps its
     /// own.
+    #[inline]
     fn at(self, cx: &Context, location: SourceLocation) {
         cx.with(|state| {
             let to = state.ir.location(location);

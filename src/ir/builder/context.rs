@@ -408,6 +408,7 @@ impl Marks {
     }
 
     /// Takes back what was made since then. What was there then may not use it.
+    #[inline]
     fn take_back(&self, state: &mut State) {
         let ir = &mut state.ir;
         ir.ops.truncate(self.ops);

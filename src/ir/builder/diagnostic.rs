@@ -57,6 +57,7 @@ impl<'b> Body<'b, '_> {
 
     /// Reports `message` to the host where one of `conds` is false, with the number of the first one.
     #[track_caller]
+    #[inline]
     pub(crate) fn assert_each(&self, conds: &[Val<'b, bool>], message: &str) {
         let (cx, location) = (self.context(), SourceLocation::caller());
         let none = i32::try_from(conds.len()).unwrap_or(i32::MAX);

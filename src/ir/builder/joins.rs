@@ -28,6 +28,7 @@ pub(super) fn with_parts<'x, V: Values>(
 
 impl Context {
     /// Notes the parts of values that are results of `op`, joined with the parts noted before.
+    #[inline]
     pub(super) fn note_results(&self, op: OpId, parts: HostParts, location: SourceLocation) {
         if parts.is_empty() {
             return;
@@ -52,6 +53,7 @@ impl Context {
     }
 
     /// Checks the parts of values for the next iteration of `op` against the parts that the loop carries.
+    #[inline]
     pub(super) fn check_carried(&self, op: OpId, parts: &HostParts, location: SourceLocation) {
         let Some(carried) = self.with(|state| state.carried_parts.get(&op).cloned()) else {
             return;
@@ -68,6 +70,7 @@ impl Context {
     }
 
     /// Joins the parts of two paths. Parts that cannot be joined are an error, and stay the first ones.
+    #[inline]
     pub(super) fn joined(
         &self,
         first: &HostParts,

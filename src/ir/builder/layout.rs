@@ -143,6 +143,7 @@ impl<'b> Body<'b, '_> {
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
+    #[inline]
     pub fn coord(&self, tuple: IntTupleRef<'_>) -> DeviceCoord<'b> {
         match tuple.as_leaf() {
             Some(entry) => match entry.as_static() {
@@ -168,6 +169,7 @@ struct Offset<'b, I> {
 
 impl<'b, I: MemIndex> Offset<'b, I> {
     #[track_caller]
+    #[inline]
     fn add(
         &mut self,
         cx: &'b Context,
@@ -201,6 +203,7 @@ impl<'b, I: MemIndex> Offset<'b, I> {
     }
 
     #[track_caller]
+    #[inline]
     fn add_device(
         &mut self,
         cx: &'b Context,
@@ -235,6 +238,7 @@ impl<'b, I: MemIndex> Offset<'b, I> {
 
 /// `index / divisor` for an index that is not negative.
 #[track_caller]
+#[inline]
 fn quotient<'b>(cx: &'b Context, index: Val<'b, i32>, divisor: &Int) -> Val<'b, i32> {
     let Some(number) = divisor.as_static() else { return index / int::<i32>(cx, divisor) };
     match i32::try_from(number) {
@@ -248,6 +252,7 @@ fn quotient<'b>(cx: &'b Context, index: Val<'b, i32>, divisor: &Int) -> Val<'b, 
 
 /// `index % divisor` for an index that is not negative.
 #[track_caller]
+#[inline]
 fn remainder<'b>(cx: &'b Context, index: Val<'b, i32>, divisor: &Int) -> Val<'b, i32> {
     let Some(number) = divisor.as_static() else { return index % int::<i32>(cx, divisor) };
     match i32::try_from(number) {

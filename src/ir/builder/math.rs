@@ -32,6 +32,7 @@ fn polynomial_f64<'b>(x: Val<'b, f64>, coefficients: &[f64]) -> Val<'b, f64> {
 
 /// `e^r * 2^n` for `|r| <= 0.35` and integers `n` from -252 to 254.
 #[track_caller]
+#[inline]
 fn exp_of_parts<'b>(r: Val<'b, f32>, n: Val<'b, f32>) -> Val<'b, f32> {
     // The series of e^r.
     let p = polynomial(
@@ -47,6 +48,7 @@ fn exp_of_parts<'b>(r: Val<'b, f32>, n: Val<'b, f32>) -> Val<'b, f32> {
 
 /// The exponent `k` and the mantissa `m` of a positive number, `m` between `sqrt(1/2)` and `sqrt(2)`.
 #[track_caller]
+#[inline]
 fn exponent_and_mantissa(x: Val<'_, f32>) -> (Val<'_, i32>, Val<'_, f32>) {
     let small = x.lt(f32::MIN_POSITIVE);
     let bits = small.select::<f32>(x * 33_554_432.0, x).bitcast::<i32>();
@@ -65,6 +67,7 @@ fn with_ends<'b>(x: Val<'b, f32>, result: Val<'b, f32>) -> Val<'b, f32> {
 
 /// `ln(m)` for `m` between `sqrt(1/2)` and `sqrt(2)`, as `f - square + rest` with `f = m - 1`.
 #[track_caller]
+#[inline]
 fn ln_of_mantissa(m: Val<'_, f32>) -> [Val<'_, f32>; 3] {
     let f = m - 1.0;
     let s = f / (f + 2.0);
@@ -78,6 +81,7 @@ fn ln_of_mantissa(m: Val<'_, f32>) -> [Val<'_, f32>; 3] {
 ///
 /// In `f64`, with pi / 2 as the sum of two numbers: the error is below 2^-53 up to 2^50. NaN beyond.
 #[track_caller]
+#[inline]
 fn quadrant(x: Val<'_, f32>) -> (Val<'_, f32>, Val<'_, i32>) {
     let wide = x.abs().le(1_125_899_906_842_624.0).select::<f32>(x, f32::NAN).cvt::<f64>();
     let n = (wide * std::f64::consts::FRAC_2_PI).round_ties_even();
@@ -88,6 +92,7 @@ fn quadrant(x: Val<'_, f32>) -> (Val<'_, f32>, Val<'_, i32>) {
 
 /// The sine of `x` where `shift` is 0, the cosine where it is 1.
 #[track_caller]
+#[inline]
 fn sine<'b>(x: Val<'b, f32>, shift: i32) -> Val<'b, f32> {
     let (r, n) = quadrant(x);
     let n = n + shift;
@@ -131,6 +136,7 @@ impl<'b> Val<'b, f32> {
 
     /// `e^self`, within 1 ulp.
     #[track_caller]
+    #[inline]
     pub fn exp(self) -> Val<'b, f32> {
         let x = self.max_nan(-110.0).min_nan(100.0);
         let n = (x * std::f32::consts::LOG2_E).round_ties_even();
@@ -140,6 +146,7 @@ impl<'b> Val<'b, f32> {
 
     /// `2^self`, within 1 ulp.
     #[track_caller]
+    #[inline]
     pub fn exp2(self) -> Val<'b, f32> {
         let x = self.max_nan(-160.0).min_nan(140.0);
         let n = x.round_ties_even();
@@ -148,6 +155,7 @@ impl<'b> Val<'b, f32> {
 
     /// The natural logarithm, within 1 ulp.
     #[track_caller]
+    #[inline]
     pub fn ln(self) -> Val<'b, f32> {
         let (k, m) = exponent_and_mantissa(self);
         let k = k.cvt::<f32>();
@@ -158,6 +166,7 @@ impl<'b> Val<'b, f32> {
 
     /// The logarithm to base 2, within 1 ulp.
     #[track_caller]
+    #[inline]
     pub fn log2(self) -> Val<'b, f32> {
         const LOG2_E: [f32; 2] = [std::f32::consts::LOG2_E, 1.925_963e-8];
         let (k, m) = exponent_and_mantissa(self);
@@ -174,6 +183,7 @@ impl<'b> Val<'b, f32> {
 
     /// The hyperbolic tangent, within 2 ulp.
     #[track_caller]
+    #[inline]
     pub fn tanh(self) -> Val<'b, f32> {
         let z = self * self;
         let p = [-6.406_294e-3, 2.119_492_6e-2, -5.388_971_4e-2, 0.133_330_08, -0.333_333_3];
@@ -186,6 +196,7 @@ impl<'b> Val<'b, f32> {
 
     /// `1 / (1 + e^-self)`, within 2 ulp.
     #[track_caller]
+    #[inline]
     pub fn sigmoid(self) -> Val<'b, f32> {
         let e = (-self.abs()).exp();
         self.lt(0.0).select::<f32>(e, 1.0) / (e + 1.0)
@@ -193,6 +204,7 @@ impl<'b> Val<'b, f32> {
 
     /// `self * sigmoid(self)`, within 4 ulp from -87 on, and within 2^-142 below; -0 for negative infinity.
     #[track_caller]
+    #[inline]
     pub fn silu(self) -> Val<'b, f32> {
         let x = self.max_nan(-120.0);
         x * x.sigmoid()
@@ -200,6 +212,7 @@ impl<'b> Val<'b, f32> {
 
     /// The error function, within 1 ulp.
     #[track_caller]
+    #[inline]
     pub fn erf(self) -> Val<'b, f32> {
         let z = self * self;
         let p = [
@@ -234,6 +247,7 @@ impl<'b> Val<'b, f32> {
     /// `self / 2 * (1 + erf(self / sqrt(2)))`, the exact form of GELU, within 1e-6 up to `|self| <= 10`; -0 for
     /// negative infinity.
     #[track_caller]
+    #[inline]
     pub fn gelu(self) -> Val<'b, f32> {
         let x = self.max_nan(-20.0);
         x * 0.5 * ((x * std::f32::consts::FRAC_1_SQRT_2).erf() + 1.0)
@@ -242,6 +256,7 @@ impl<'b> Val<'b, f32> {
     /// `self / 2 * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3)))`, within 1e-6 up to `|self| <= 10`;
     /// -0 for negative infinity.
     #[track_caller]
+    #[inline]
     pub fn gelu_tanh(self) -> Val<'b, f32> {
         let x = self.max_nan(-20.0);
         let y = x.min_nan(20.0);
@@ -257,6 +272,7 @@ impl<'b> Val<'b, f32> {
 
     /// The sine, within 1.5 ulp up to `|self| <= 2^50`; NaN beyond.
     #[track_caller]
+    #[inline]
     pub fn sin(self) -> Val<'b, f32> {
         // A zero keeps its sign.
         self.eq(0.0).select::<f32>(self, sine(self, 0))
@@ -264,6 +280,7 @@ impl<'b> Val<'b, f32> {
 
     /// The cosine, within 1.5 ulp up to `|self| <= 2^50`; NaN beyond.
     #[track_caller]
+    #[inline]
     pub fn cos(self) -> Val<'b, f32> {
         sine(self, 1)
     }
@@ -375,6 +392,7 @@ impl<'b> Val<'b, f32> {
 
     /// Approximately the error function: Abramowitz and Stegun, 7.1.28.
     #[track_caller]
+    #[inline]
     pub fn erf_fast(self) -> Val<'b, f32> {
         let p = [
             4.306_38e-5,
@@ -394,6 +412,7 @@ impl<'b> Val<'b, f32> {
 
     /// Approximately the exact form of GELU; NaN for negative infinity.
     #[track_caller]
+    #[inline]
     pub fn gelu_fast(self) -> Val<'b, f32> {
         let half = self * 0.5;
         half.fma((self * std::f32::consts::FRAC_1_SQRT_2).erf_fast(), half)

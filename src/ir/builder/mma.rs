@@ -102,6 +102,7 @@ impl<'b> Body<'b, '_> {
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
+    #[inline]
     pub fn mma_sync_f64(&self, d: &Registers<'_, f64>, a: &[Val<'b, f64>], b: &[Val<'b, f64>]) {
         self.mma_sync_f64_into(d, a, b);
     }

@@ -96,6 +96,7 @@ impl ParamList {
     }
 
     /// Declares a layout or a tuple: parameters for the symbols that are its leaves.
+    #[inline]
     fn template(&mut self, wanted: &'static str, is_wanted: fn(&Template) -> bool) {
         let param = self.param;
         let Some(template) = self.given.pop_front() else {
@@ -164,6 +165,7 @@ pub struct ParamValues<'v> {
 }
 
 impl ParamValues<'_> {
+    #[inline]
     fn layout(&mut self) -> Layout {
         match self.templates.pop_front() {
             Some(Template::Layout(layout)) => layout.clone(),
@@ -172,6 +174,7 @@ impl ParamValues<'_> {
         }
     }
 
+    #[inline]
     fn tuple(&mut self) -> IntTuple {
         match self.templates.pop_front() {
             Some(Template::Tuple(tuple)) => tuple.clone(),
@@ -228,10 +231,12 @@ impl<T: Ty> Parameter for T {
 impl Parameter for Layout {
     type At<'b> = Layout;
 
+    #[inline]
     fn declare(list: &mut ParamList) {
         list.template("a layout", |template| matches!(template, Template::Layout(_)));
     }
 
+    #[inline]
     fn make(_: &Context, values: &mut ParamValues<'_>) -> Layout {
         values.layout()
     }
@@ -241,10 +246,12 @@ impl Parameter for Layout {
 impl Parameter for IntTuple {
     type At<'b> = IntTuple;
 
+    #[inline]
     fn declare(list: &mut ParamList) {
         list.template("a tuple", |template| matches!(template, Template::Tuple(_)));
     }
 
+    #[inline]
     fn make(_: &Context, values: &mut ParamValues<'_>) -> IntTuple {
         values.tuple()
     }

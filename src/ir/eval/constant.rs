@@ -25,10 +25,6 @@ struct Constants<'a> {
 }
 
 impl Constants<'_> {
-    fn made<T: Lane>(&self, result: T) -> Const {
-        Const::new(self.result, result.word().bits())
-    }
-
     fn all<const N: usize>(&self, values: [Value; N]) -> Option<[u64; N]> {
         let mut bits = [0; N];
         for (bits, value) in bits.iter_mut().zip(values) {
@@ -36,10 +32,24 @@ impl Constants<'_> {
         }
         Some(bits)
     }
+
+    /// Runs `f` of the bits of the operands. It takes a trait object, because it is compiled once and not for each operation
+    /// on each type.
+    fn run<const N: usize>(
+        &self,
+        values: [Value; N],
+        f: &dyn Fn([u64; N]) -> u64,
+    ) -> Option<Const> {
+        Some(Const::new(self.result, f(self.all(values)?)))
+    }
 }
 
 fn lane<T: Lane>(bits: u64) -> T {
     T::of(T::Word::of_bits(bits))
+}
+
+fn bits<T: Lane>(lane: T) -> u64 {
+    lane.word().bits()
 }
 
 impl Machine for Constants<'_> {
@@ -58,8 +68,7 @@ impl Machine for Constants<'_> {
         value: Value,
         f: impl Fn(A) -> R + Send + Sync + 'static,
     ) -> Option<Const> {
-        let [a] = self.all([value])?;
-        Some(self.made(f(lane(a))))
+        self.run([value], &|[a]| bits(f(lane(a))))
     }
 
     fn binary<A: Lane, B: Lane, R: Lane>(
@@ -67,8 +76,7 @@ impl Machine for Constants<'_> {
         values: [Value; 2],
         f: impl Fn(A, B) -> R + Send + Sync + 'static,
     ) -> Option<Const> {
-        let [a, b] = self.all(values)?;
-        Some(self.made(f(lane(a), lane(b))))
+        self.run(values, &|[a, b]| bits(f(lane(a), lane(b))))
     }
 
     fn ternary<A: Lane, B: Lane, C: Lane, R: Lane>(
@@ -76,14 +84,13 @@ impl Machine for Constants<'_> {
         values: [Value; 3],
         f: impl Fn(A, B, C) -> R + Send + Sync + 'static,
     ) -> Option<Const> {
-        let [a, b, c] = self.all(values)?;
-        Some(self.made(f(lane(a), lane(b), lane(c))))
+        self.run(values, &|[a, b, c]| bits(f(lane(a), lane(b), lane(c))))
     }
 
     fn divide<T: Int>(self, values: [Value; 2], f: fn(T, T) -> T) -> Option<Const> {
         let [dividend, divisor] = self.all(values)?;
         let (dividend, divisor) = (lane(dividend), lane(divisor));
-        (divisor != T::ZERO).then(|| self.made(f(dividend, divisor)))
+        (divisor != T::ZERO).then(|| Const::new(self.result, bits(f(dividend, divisor))))
     }
 
     fn elements<const N: usize>(
@@ -91,7 +98,7 @@ impl Machine for Constants<'_> {
         values: [Value; N],
         f: impl Fn([u64; N]) -> u64 + Send + Sync + 'static,
     ) -> Option<Const> {
-        Some(Const::new(self.result, f(self.all(values)?)))
+        self.run(values, &f)
     }
 
     fn words<const N: usize>(
@@ -99,8 +106,7 @@ impl Machine for Constants<'_> {
         values: [Value; N],
         f: impl Fn([u32; N]) -> u32 + Send + Sync + 'static,
     ) -> Option<Const> {
-        let words = self.all(values)?.map(low);
-        Some(Const::new(self.result, f(words).into()))
+        self.run(values, &|bits| f(bits.map(low)).into())
     }
 
     fn select(self, cond: Value, then_value: Value, else_value: Value) -> Option<Const> {

@@ -434,6 +434,7 @@ fn parts_of(text: &str) -> Vec<&str> {
 impl FromStr for LoadAccess {
     type Err = ParseAccessError;
 
+    #[inline]
     fn from_str(text: &str) -> Result<LoadAccess, ParseAccessError> {
         let all = parts_of(text);
         let mut parts = &all[..];
@@ -459,6 +460,7 @@ impl FromStr for LoadAccess {
 impl FromStr for StoreAccess {
     type Err = ParseAccessError;
 
+    #[inline]
     fn from_str(text: &str) -> Result<StoreAccess, ParseAccessError> {
         let all = parts_of(text);
         let mut parts = &all[..];

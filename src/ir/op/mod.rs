@@ -198,6 +198,7 @@ macro_rules! define_ops {
                 }
 
                 /// Builds the operation of the row `name` from the operands and attributes in `parts`.
+                #[inline]
                 pub(in crate::ir) fn from_parts(
                     name: &str,
                     _parts: &mut Parts<'_>,
@@ -286,6 +287,7 @@ macro_rules! define_ops {
             }
 
             /// Builds the operation of the row `name` from the operands and attributes in `parts`.
+            #[inline]
             pub(in crate::ir) fn from_parts(
                 name: &str,
                 parts: &mut Parts<'_>,
@@ -369,6 +371,7 @@ impl Op {
     /// let szext = Op::from_row("szext", &[value, bits], &["clamp"]);
     /// assert_eq!(szext, Some(IntArith::Szext { value, bits, excess: Excess::Clamp }.into()));
     /// ```
+    #[inline]
     pub fn from_row(name: &str, operands: &[Value], attributes: &[&str]) -> Option<Op> {
         Op::from_parts(name, &mut Parts::new(operands, attributes, &NoNames)).ok()
     }

@@ -173,6 +173,7 @@ impl fmt::Display for FloatMode {
 impl FromStr for FloatMode {
     type Err = ParseNameError;
 
+    #[inline]
     fn from_str(text: &str) -> Result<FloatMode, ParseNameError> {
         name::find("a mode", &FloatMode::all().collect::<Vec<_>>(), text)
     }

@@ -36,6 +36,7 @@ impl<T: fmt::Display + FromStr> Attribute for T {
         self.to_string()
     }
 
+    #[inline]
     fn from_text(text: &str, _: &dyn Names) -> Option<T> {
         text.parse().ok()
     }

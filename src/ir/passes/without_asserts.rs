@@ -9,6 +9,7 @@ use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Diagnostic, Effect, Op};
 
 /// The verified kernel without its assertions.
+#[inline]
 pub(in crate::ir) fn without_asserts(ir: &KernelIr) -> KernelIr {
     let mut users = vec![0usize; ir.values.len()];
     let mut removed = vec![false; ir.ops.len()];

@@ -133,6 +133,7 @@ const EXCERPT: usize = 80;
 
 impl ParseError {
     /// The error at `span` of `text`.
+    #[inline]
     pub(super) fn new(text: &str, span: Span, kind: ParseErrorKind) -> ParseError {
         let line_start = text[..span.start].rfind('\n').map_or(0, |newline| newline + 1);
         let line_text = text[line_start..].lines().next().unwrap_or_default();
@@ -156,6 +157,7 @@ impl ParseError {
 
 /// `line:column: ` and the cause, then the line with the error marked.
 impl fmt::Display for ParseError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ParseError { kind, line, column, excerpt, before, width } = self;
         // A tab of the line stays one in the padding, so that the marks are under what they mark.

@@ -81,6 +81,7 @@ impl<'t> Lexer<'t> {
 
     /// The token after the last one; at the end of the text, the end again and again. It counts as placed
     /// right after the last token, where something is missing.
+    #[inline]
     pub(super) fn next(&mut self) -> Result<Token<'t>, Failure> {
         self.skip_space();
         let start = self.at;

@@ -7,6 +7,7 @@ use crate::ir::types::{Const, Scalar};
 /// The constant of type `scalar` that `text` stands for: the inverse of `Const`'s `Display`. Integers may
 /// also be hexadecimal, floating point numbers may have any number of digits and round to nearest even (those of
 /// other formats than `f32` and `f64` by way of `f64`). A `tf32` may be its bits in hexadecimal. `None` where the type has no such value; a finite number that is too large is none.
+#[inline]
 pub(super) fn parse(scalar: Scalar, text: &str) -> Option<Const> {
     let bits = match scalar {
         Scalar::Bool => match text {
@@ -60,6 +61,7 @@ fn unsigned(digits: &str) -> Option<&str> {
     digits.starts_with(|c: char| c.is_ascii_alphanumeric()).then_some(digits)
 }
 
+#[inline]
 fn float(scalar: Scalar, text: &str) -> Option<u64> {
     if let Some(digits) = text.strip_prefix("nan:0x") {
         let bits = u64::from_str_radix(unsigned(digits)?, 16).ok()?;
@@ -114,6 +116,7 @@ pub(super) fn quote(text: &str) -> String {
 ///
 /// # Errors
 /// The bytes of the first escape that is none.
+#[inline]
 pub(super) fn unquote(quoted: &str) -> Result<String, (usize, usize)> {
     let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(quoted);
     let mut out = String::new();

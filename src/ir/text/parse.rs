@@ -43,6 +43,7 @@ pub(super) type Result<T> = std::result::Result<T, Failure>;
 ///
 /// # Errors
 /// The first position of the text that does not parse.
+#[inline]
 pub fn parse(file: &'static str, text: &str) -> std::result::Result<KernelIr, ParseError> {
     read(text, |tokens| {
         let kernel = KernelParser::kernel(tokens, file)?;
@@ -55,6 +56,7 @@ pub fn parse(file: &'static str, text: &str) -> std::result::Result<KernelIr, Pa
 ///
 /// # Errors
 /// The first position of the text that does not parse.
+#[inline]
 pub fn parse_kernels(
     file: &'static str,
     text: &str,
@@ -72,6 +74,7 @@ pub fn parse_kernels(
 impl FromStr for KernelIr {
     type Err = ParseError;
 
+    #[inline]
     fn from_str(text: &str) -> std::result::Result<KernelIr, ParseError> {
         parse("<text>", text)
     }
@@ -102,6 +105,7 @@ pub(super) struct Tokens<'t> {
 }
 
 impl<'t> Tokens<'t> {
+    #[inline]
     fn new(text: &'t str) -> Result<Tokens<'t>> {
         let mut lexer = Lexer::new(text);
         let token = lexer.next()?;
@@ -109,6 +113,7 @@ impl<'t> Tokens<'t> {
     }
 
     /// Takes the token under the cursor.
+    #[inline]
     pub(super) fn take(&mut self) -> Result<Token<'t>> {
         let next = self.lexer.next()?;
         Ok(std::mem::replace(&mut self.token, next))
@@ -120,6 +125,7 @@ impl<'t> Tokens<'t> {
     }
 
     /// Takes the token under the cursor if it is this mark or word.
+    #[inline]
     pub(super) fn accept(&mut self, text: &str) -> Result<bool> {
         let is = self.is(text);
         if is {
@@ -129,22 +135,27 @@ impl<'t> Tokens<'t> {
     }
 
     /// Takes this mark or word; `quoted` is it in quotes.
+    #[inline]
     pub(super) fn expect(&mut self, text: &str, quoted: &'static str) -> Result<()> {
         if self.accept(text)? { Ok(()) } else { Err(unexpected(self.token, quoted)) }
     }
 
+    #[inline]
     pub(super) fn expect_kind(&mut self, kind: Kind, what: &'static str) -> Result<Token<'t>> {
         if self.token.kind == kind { self.take() } else { Err(unexpected(self.token, what)) }
     }
 
+    #[inline]
     pub(super) fn symbol(&mut self) -> Result<Token<'t>> {
         self.expect_kind(Kind::Symbol, "a name with `@`")
     }
 
+    #[inline]
     pub(super) fn value(&mut self) -> Result<Token<'t>> {
         self.expect_kind(Kind::Value, "a value")
     }
 
+    #[inline]
     pub(super) fn number(&mut self) -> Result<u32> {
         let token = self.expect_kind(Kind::Number, "a number")?;
         let digits = token.text.bytes().all(|b| b.is_ascii_digit());
@@ -154,6 +165,7 @@ impl<'t> Tokens<'t> {
     }
 
     /// `number "x" number "x" number`
+    #[inline]
     fn extent(&mut self) -> Result<[u32; 3]> {
         let x = self.number()?;
         self.expect("x", "`x`")?;
@@ -171,6 +183,7 @@ impl<'t> Tokens<'t> {
         if self.accept(word)? { item(self).map(Some) } else { Ok(None) }
     }
 
+    #[inline]
     fn bounds(&mut self) -> Result<LaunchBounds> {
         Ok(LaunchBounds {
             block: self.after("block", Self::extent)?,
@@ -184,12 +197,14 @@ impl<'t> Tokens<'t> {
         })
     }
 
+    #[inline]
     pub(super) fn target(&mut self) -> Result<Target> {
         let target = self.expect_kind(Kind::Word, "a target")?;
         Target::from_str(target.text)
             .map_err(|error| target.fail(ParseErrorKind::InvalidTarget(error)))
     }
 
+    #[inline]
     pub(super) fn scalar(&mut self) -> Result<Scalar> {
         let token = self.expect_kind(Kind::Word, "a type")?;
         token
@@ -198,6 +213,7 @@ impl<'t> Tokens<'t> {
             .map_err(|_| token.fail(ParseErrorKind::UnknownType { name: token.text.to_owned() }))
     }
 
+    #[inline]
     pub(super) fn ty(&mut self) -> Result<Type> {
         if let Ok(vector) = self.token.text.parse::<VectorType>()
             && self.token.kind == Kind::Word
@@ -226,6 +242,7 @@ impl<'t> Tokens<'t> {
 
 impl Tokens<'_> {
     /// The rest of the type of a tensor map.
+    #[inline]
     fn tensor_map(&mut self) -> Result<Type> {
         self.expect("<", "`<`")?;
         let mutable = self.accept("mut")?;
@@ -337,6 +354,7 @@ pub(super) struct KernelParser<'p, 't> {
 
 impl<'p, 't> KernelParser<'p, 't> {
     /// Reads the kernel under the cursor.
+    #[inline]
     fn kernel(tokens: &'p mut Tokens<'t>, file: &'static str) -> Result<KernelIr> {
         tokens.expect("kernel", "`kernel`")?;
         let name = tokens.symbol()?.text[1..].to_owned();
@@ -359,6 +377,7 @@ impl<'p, 't> KernelParser<'p, 't> {
         }
     }
 
+    #[inline]
     fn param(&mut self) -> Result<()> {
         let name = self.tokens.value()?;
         if name.text[1..].starts_with(|c: char| c.is_ascii_digit()) {

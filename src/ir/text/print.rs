@@ -15,6 +15,7 @@ use crate::ir::types::Type;
 /// A kernel that breaks the rules of the verifier prints too; where an index points nowhere, a comment says
 /// so.
 impl fmt::Display for KernelIr {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "kernel @{} target {}", self.name.escape_debug(), self.target)?;
         let LaunchBounds { block, max_threads, min_blocks_per_sm, max_registers, cluster } =
@@ -112,6 +113,7 @@ impl Printer<'_, '_, '_> {
         writeln!(self.f, "{:indent$}{text}", "")
     }
 
+    #[inline]
     fn region(&mut self, id: RegionId) -> fmt::Result {
         let ir = self.ir;
         let Some(region) = ir.regions.get(id) else {
@@ -138,6 +140,7 @@ impl Printer<'_, '_, '_> {
         Ok(())
     }
 
+    #[inline]
     fn op(&mut self, id: OpId) -> fmt::Result {
         let ir = self.ir;
         let Some(data) = ir.ops.get(id) else {
@@ -196,6 +199,7 @@ impl Printer<'_, '_, '_> {
     }
 
     /// Prints the rest of a diagnostic operation after its name.
+    #[inline]
     fn diagnostic(&mut self, op: &Diagnostic) -> fmt::Result {
         write!(self.f, " {}", literal::quote(op.text().0))?;
         let mut operands = op.operands();
@@ -214,6 +218,7 @@ impl Printer<'_, '_, '_> {
 
     /// The arguments of a region that loops carry. There is one for each first value in a verified kernel;
     /// what is missing elsewhere prints as `?`.
+    #[inline]
     fn iter(&mut self, args: &[Value], init: &[Value]) -> fmt::Result {
         let count = args.len().max(init.len());
         for i in 0..count {
@@ -230,6 +235,7 @@ impl Printer<'_, '_, '_> {
         self.f.write_str(if count == 0 { "" } else { ")" })
     }
 
+    #[inline]
     fn body(&mut self, region: RegionId) -> fmt::Result {
         self.f.write_str(" {\n")?;
         self.depth += 1;
@@ -240,6 +246,7 @@ impl Printer<'_, '_, '_> {
     }
 
     /// Prints a control flow operation between its name and the types of its results.
+    #[inline]
     fn control(&mut self, id: OpId, control: &Control) -> fmt::Result {
         let ir = self.ir;
         let args = |body: RegionId| ir.regions.get(body).map_or(&[][..], |region| &region.args);

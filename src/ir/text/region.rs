@@ -39,6 +39,7 @@ impl<'t> KernelParser<'_, 't> {
     /// Reads the statements of the kernel's body and its `}`; the caller has taken `{`.
     ///
     /// Not recursive: the depth of a text does not depend on the stack.
+    #[inline]
     pub(super) fn body(&mut self) -> Result<()> {
         let mut open = vec![Open { region: self.ir.body, then_of: None }];
         // Whether `{` was just taken: then a statement may follow on the same line.
@@ -67,6 +68,7 @@ impl<'t> KernelParser<'_, 't> {
     }
 
     /// Reads a statement of `region`, which is `depth` deep.
+    #[inline]
     fn statement(&mut self, region: RegionId, depth: usize) -> Result<Opened> {
         if depth == 1 && self.tokens.is("shared") {
             return self.shared().map(|()| None);
@@ -133,6 +135,7 @@ impl<'t> KernelParser<'_, 't> {
         }
     }
 
+    #[inline]
     fn shared(&mut self) -> Result<()> {
         let first = self.tokens.take()?;
         let symbol = self.tokens.symbol()?;
@@ -147,6 +150,7 @@ impl<'t> KernelParser<'_, 't> {
         self.symbols.declare_shared(symbol, shared)
     }
 
+    #[inline]
     fn local(&mut self) -> Result<()> {
         let first = self.tokens.take()?;
         let symbol = self.tokens.symbol()?;
@@ -159,6 +163,7 @@ impl<'t> KernelParser<'_, 't> {
         self.symbols.declare_local(symbol, local)
     }
 
+    #[inline]
     fn array(&mut self) -> Result<()> {
         let first = self.tokens.take()?;
         let symbol = self.tokens.symbol()?;
@@ -180,6 +185,7 @@ impl<'t> KernelParser<'_, 't> {
         self.symbols.declare_array(symbol, array)
     }
 
+    #[inline]
     fn var(&mut self, region: RegionId) -> Result<()> {
         let first = self.tokens.take()?;
         let symbol = self.tokens.symbol()?;
@@ -198,6 +204,7 @@ impl<'t> KernelParser<'_, 't> {
     }
 
     /// A text in quotes.
+    #[inline]
     fn text(&mut self) -> Result<Arc<str>> {
         let token = self.tokens.expect_kind(Kind::Text, "a text in quotes")?;
         literal::unquote(token.text).map(Arc::from).map_err(|(start, end)| Failure {
@@ -206,6 +213,7 @@ impl<'t> KernelParser<'_, 't> {
         })
     }
 
+    #[inline]
     fn inline(&mut self, head: Head<'t>) -> Result<Opened> {
         let text = self.text()?;
         self.tokens.expect("target", "`target`")?;
@@ -227,11 +235,13 @@ impl<'t> KernelParser<'_, 't> {
     }
 
     /// The values after a first one, each after a comma.
+    #[inline]
     fn more_operands(&mut self) -> Result<ValueList> {
         if self.more() && self.tokens.accept(",")? { self.operands() } else { Ok(ValueList::new()) }
     }
 
     /// Values with commas between, on the line of the statement.
+    #[inline]
     fn operands(&mut self) -> Result<ValueList> {
         let mut operands = ValueList::new();
         if !self.more() || self.tokens.token.kind != Kind::Value {
@@ -245,17 +255,20 @@ impl<'t> KernelParser<'_, 't> {
         }
     }
 
+    #[inline]
     fn operand(&mut self) -> Result<Value> {
         let name = self.tokens.value()?;
         Ok(self.use_value(name))
     }
 
+    #[inline]
     fn target(&mut self) -> Result<OpId> {
         let symbol = self.tokens.symbol()?;
         self.symbols.find_loop(symbol)
     }
 
     /// The types of results, on the line of the statement.
+    #[inline]
     fn types(&mut self) -> Result<SmallVec<[Type; 2]>> {
         let mut types = SmallVec::new();
         if !self.more() || !self.tokens.accept(":")? {
@@ -275,6 +288,7 @@ impl<'t> KernelParser<'_, 't> {
         self.add(&head, op.into(), &types).map(|_| None)
     }
 
+    #[inline]
     fn add(&mut self, head: &Head<'t>, op: Op, types: &[Type]) -> Result<OpId> {
         let (region, location) = (head.region, self.location(head.first));
         if head.results.len() != types.len() {
@@ -290,6 +304,7 @@ impl<'t> KernelParser<'_, 't> {
         Ok(id)
     }
 
+    #[inline]
     fn constant(&mut self, head: Head<'t>) -> Result<Opened> {
         let literal = self.tokens.take()?;
         if !matches!(literal.kind, Kind::Number | Kind::Word) {
@@ -304,6 +319,7 @@ impl<'t> KernelParser<'_, 't> {
         self.add(&head, Op::Const(constant), &types).map(|_| None)
     }
 
+    #[inline]
     fn row(&mut self, head: Head<'t>, name: Token<'t>) -> Result<Opened> {
         let Some(info) = Op::table().find(|info| info.name == name.text) else {
             let kind = ParseErrorKind::UnknownOperation { name: name.text.to_owned() };
@@ -336,6 +352,7 @@ impl<'t> KernelParser<'_, 't> {
     }
 
     /// The tokens of the attributes, each of one.
+    #[inline]
     fn attributes(&mut self) -> Result<SmallVec<[Token<'t>; 4]>> {
         let mut attributes = SmallVec::new();
         if !self.more() || !self.tokens.accept("<")? {
@@ -364,6 +381,7 @@ impl<'t> KernelParser<'_, 't> {
         self.ir.regions.push(Region { parent: Some(parent), ..Region::default() })
     }
 
+    #[inline]
     fn if_(&mut self, head: Head<'t>) -> Result<Opened> {
         let cond = self.operand()?;
         let types = self.types()?;
@@ -377,6 +395,7 @@ impl<'t> KernelParser<'_, 't> {
     }
 
     /// Reads `else {` after the first arm of `op`, if it is there.
+    #[inline]
     fn else_(&mut self, op: OpId) -> Result<Opened> {
         if !self.tokens.accept("else")? {
             return Ok(None);
@@ -389,6 +408,7 @@ impl<'t> KernelParser<'_, 't> {
         Ok(Some(Open { region, then_of: None }))
     }
 
+    #[inline]
     fn for_(&mut self, head: Head<'t>) -> Result<Opened> {
         let label = self.label()?;
         let index = self.tokens.value()?;
@@ -412,6 +432,7 @@ impl<'t> KernelParser<'_, 't> {
         self.loop_body(head, label, args, control)
     }
 
+    #[inline]
     fn unroll(&mut self) -> Result<Unroll> {
         if !self.tokens.accept("unroll")? {
             return Ok(Unroll::Keep);
@@ -424,6 +445,7 @@ impl<'t> KernelParser<'_, 't> {
         number.map(Unroll::By).ok_or_else(|| unexpected(token, "`full` or a positive number"))
     }
 
+    #[inline]
     fn loop_(&mut self, head: Head<'t>) -> Result<Opened> {
         let label = self.label()?;
         let mut args = Args::new();
@@ -431,12 +453,14 @@ impl<'t> KernelParser<'_, 't> {
         self.loop_body(head, label, args, |body| Control::Loop { init: init.clone(), body })
     }
 
+    #[inline]
     fn label(&mut self) -> Result<Option<Token<'t>>> {
         let labelled = self.tokens.token.kind == Kind::Symbol;
         labelled.then(|| self.tokens.symbol()).transpose()
     }
 
     /// Reads carried values; adds the arguments to `args` and returns the first values.
+    #[inline]
     fn carried(&mut self, args: &mut Args<'t>) -> Result<ValueList> {
         let mut init = ValueList::new();
         if self.tokens.accept("iter")? {
@@ -478,6 +502,7 @@ impl<'t> KernelParser<'_, 't> {
 }
 
 /// The constant of type `scalar` that a token stands for.
+#[inline]
 fn literal_of(token: Token<'_>, scalar: Scalar) -> Result<Const> {
     literal::parse(scalar, token.text).ok_or_else(|| {
         token.fail(ParseErrorKind::InvalidConstant { text: token.text.to_owned(), scalar })

@@ -80,16 +80,11 @@ pub(super) type ByThreads<T> = (Operands<T>, SequenceParams<T>, Params);
 /// The parameters in a kernel body.
 pub(super) struct Args<'a, T: VectorElement<2>> {
     pub(super) inputs: Inputs<T, OnDevice<'a>>,
-    pub(super) output: Output<'a, T>,
+    /// The map of an output that tensor copies write in whole tiles.
+    pub(super) output: Option<Val<'a, TensorMapMut<T, 4>>>,
+    /// The output that threads write by rows, and its sequences.
+    pub(super) sequences: Option<SequenceParams<T, OnDevice<'a>>>,
     pub(super) params: Params<OnDevice<'a>>,
-}
-
-/// The output in a kernel body.
-pub(super) enum Output<'a, T: VectorElement<2>> {
-    /// Tensor copies write whole tiles.
-    Map(Val<'a, TensorMapMut<T, 4>>),
-    /// Threads write the rows of a sequence.
-    Sequences(SequenceParams<T, OnDevice<'a>>),
 }
 
 /// The kernel of a configuration.
@@ -146,8 +141,8 @@ pub(super) struct Plan {
     pub(super) k: Ring,
     pub(super) v: Ring,
     pub(super) o_copy: TmaCopy,
-    /// The rows of a tile of Q and of O as (position, dimension, head), where heads share a tile.
-    pub(super) packed: Option<[Layout; 2]>,
+    /// The rows of a tile of Q and of O as (position, dimension, head): several heads may share a tile.
+    pub(super) packed: [Layout; 2],
     pub(super) o_store: TiledCopy,
 }
 
@@ -166,14 +161,12 @@ impl Plan {
         let output = mma(value_dim, OperandSource::Registers)?;
         let groups = config.groups();
         let mut q = Ring::new(elem, Major::K, [ROWS, head_dim, groups * config.query_stages()])?;
-        let mut o = q.copy.tile().composition(&tiler!(ROWS, value_dim, 1, 1))?;
         let heads = config.packed_heads;
-        let packed = |dim: u32| layout!((ROWS / heads, dim, heads) : (heads, ROWS, 1));
-        let packed = (heads > 1).then(|| [packed(head_dim), packed(value_dim)]);
-        if let Some([of_q, of_o]) = &packed {
-            q.copy = TmaCopy::new(elem, &one_sequence(q.copy.tile(), of_q)?)?;
-            o = one_sequence(&o, of_o)?;
-        }
+        let packed =
+            [head_dim, value_dim].map(|dim| layout!((ROWS / heads, dim, heads) : (heads, ROWS, 1)));
+        let o = q.copy.tile().composition(&tiler!(ROWS, value_dim, 1, 1))?;
+        let o = one_sequence(&o, &packed[1])?;
+        q.copy = TmaCopy::new(elem, &one_sequence(q.copy.tile(), &packed[0])?)?;
         let store = CopyAtom::new(CopyOp::StMatrix { matrices: Matrices::X4, transposed: false })?;
         Ok(Plan {
             config: *config,
@@ -238,15 +231,17 @@ impl Plan {
                 &name,
                 target,
                 |k, (inputs, o, params)| {
-                    self.body::<T>(k, &Args { inputs, output: Output::Map(o), params });
+                    let output = Some(o);
+                    self.body::<T>(k, &Args { inputs, output, sequences: None, params });
                 },
             )?),
             true => TensorKernel::Sequences(Kernel::<BySequence<T>>::build_with(
                 options,
                 &name,
                 target,
-                |k, (inputs, o, params)| {
-                    self.body::<T>(k, &Args { inputs, output: Output::Sequences(o), params });
+                |k, (inputs, sequences, params)| {
+                    let sequences = Some(sequences);
+                    self.body::<T>(k, &Args { inputs, output: None, sequences, params });
                 },
             )?),
         };

@@ -157,16 +157,9 @@ impl Plan {
             for (n, state) in softmax.iter_mut().enumerate() {
                 let [of_scores, of_output] =
                     [&self.score_rows, &self.output_rows].map(|rows| rows.part([2 * n, 2 * n + 2]));
-                let mut maxima = state.maxima(k, &of_scores, &scores);
-                if config.lazy {
-                    maxima = state.settle(k, args.scale, maxima);
-                }
+                let maxima = state.maxima(k, &of_scores, &scores, args.scale, config.lazy);
                 let (next, factors) = state.update_to(k, &of_scores, &scores, args.scale, maxima);
-                if config.lazy {
-                    OnlineSoftmax::rescale_changed(k, &of_output, &output, factors);
-                } else {
-                    OnlineSoftmax::rescale(k, &of_output, &output, factors);
-                }
+                OnlineSoftmax::rescale(k, &of_output, &output, factors, config.lazy);
                 *state = next;
             }
             self.powers.convert::<T>(k, &scores, &powers);
@@ -183,12 +176,12 @@ impl Plan {
             (softmax, pipe.next(state))
         });
         let [row, column] = self.output_rows.origin(k, mma, thread);
-        let own = Own { heads, first: Some(item.row), head: item.head * heads, row }.joined();
+        let own = Own { heads, first: item.row, head: item.head * heads, row };
         for (n, softmax) in softmax.into_iter().enumerate() {
             let [of_scores, of_output] =
                 [&self.score_rows, &self.output_rows].map(|rows| rows.part([2 * n, 2 * n + 2]));
             let [inverse, lse] = softmax.finish(k, &of_scores, args.scale);
-            OnlineSoftmax::rescale(k, &of_output, &output, inverse);
+            OnlineSoftmax::rescale(k, &of_output, &output, inverse, false);
             item.store_lse(k, args, (own, column), &of_output, lse);
         }
         let own = Own { head, ..own };

@@ -209,7 +209,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
                     [None, Some(ends[row as usize / 8])]
                 });
                 let (softmax, factors) = softmax.update(k, score_rows, &scores, args.scale);
-                OnlineSoftmax::rescale(k, output_rows, &output, factors);
+                OnlineSoftmax::rescale(k, output_rows, &output, factors, false);
                 self.tiles.powers.convert::<T>(k, &scores, &powers);
                 values.stage(state.read).load(k, 0, &of_v);
                 mma.gemm_sync(k, &output, &powers, &of_v);

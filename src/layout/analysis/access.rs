@@ -30,6 +30,7 @@ struct Accesses {
 }
 
 impl Accesses {
+    #[inline]
     fn new(
         offsets: &Offsets<'_>,
         threads: &Layout,
@@ -72,6 +73,7 @@ impl Accesses {
     }
 
     /// The different units of `unit_bits` that these accesses touch, sorted.
+    #[inline]
     fn units(&self, addresses: &[i64], unit_bits: u32) -> Vec<i64> {
         let unit = i64::from(unit_bits);
         let each = i64::from(self.bits.div_ceil(unit_bits));
@@ -223,6 +225,7 @@ fn plural(count: u64) -> &'static str {
 }
 
 impl fmt::Display for BankConflicts {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let threads = self.threads;
         write!(f, "{threads} thread{} x {} bits: ", plural(threads), self.access_bits)?;
@@ -244,6 +247,7 @@ impl fmt::Display for BankConflicts {
     }
 }
 
+#[inline]
 pub(super) fn bank_conflicts(
     offsets: &Offsets<'_>,
     threads: &Layout,
@@ -409,6 +413,7 @@ impl Sectors {
 }
 
 impl fmt::Display for Sectors {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (threads, sectors, bytes) = (self.threads, self.sectors(), self.bytes());
         write!(
@@ -427,6 +432,7 @@ impl fmt::Display for Sectors {
     }
 }
 
+#[inline]
 pub(super) fn sectors(
     offsets: &Offsets<'_>,
     threads: &Layout,

@@ -68,6 +68,7 @@ impl Image {
     }
 
     /// The set of these indices.
+    #[inline]
     fn from_values(mut values: Vec<i64>) -> Result<Self> {
         values.sort_unstable();
         values.dedup();
@@ -211,6 +212,7 @@ impl Image {
 
 /// At most eight runs are written out.
 impl fmt::Display for Image {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 8;
         for (i, run) in self.runs.iter().take(SHOWN).enumerate() {
@@ -242,6 +244,7 @@ struct Strided {
 /// Sorted by stride, a mode adds no gap if its stride is at most the interval that the modes before
 /// it cover. The first integer outside of that interval stays a gap, because later strides are
 /// larger.
+#[inline]
 fn strided(layout: &Layout, shift: &Int) -> Result<Strided> {
     let overflow = || LayoutError::overflow("the image of a layout");
     // Refuses what is not static, not integral or too large for its indices.
@@ -297,6 +300,7 @@ fn keeps(offsets: &Offsets<'_>, plain: &Strided) -> bool {
 }
 
 /// The closed form of the indices, if there is one.
+#[inline]
 fn closed(offsets: &Offsets<'_>) -> Result<Option<Strided>> {
     if matches!(offsets.inner, Inner::Any(_)) {
         return Ok(None);
@@ -306,10 +310,12 @@ fn closed(offsets: &Offsets<'_>) -> Result<Option<Strided>> {
 }
 
 /// Returns `first, step, count` if strides prove that the indices are one run.
+#[inline]
 pub(super) fn progression(offsets: &Offsets<'_>) -> Result<Option<(i64, i64, u64)>> {
     Ok(closed(offsets)?.filter(|s| s.gaps.is_empty()).map(|s| (s.first, s.step, s.count)))
 }
 
+#[inline]
 pub(super) fn image(offsets: &Offsets<'_>) -> Result<Image> {
     let Some(plain) = closed(offsets)? else { return Image::from_values(offsets.walk()?) };
     let too_large = super::domain_too_large();
@@ -328,6 +334,7 @@ pub(super) fn image(offsets: &Offsets<'_>) -> Result<Image> {
     Image::from_starts(plain.first, plain.step, &starts, plain.count)
 }
 
+#[inline]
 pub(super) fn is_contiguous(offsets: &Offsets<'_>) -> Result<bool> {
     if !offsets.outer.is_static() && offsets.is_plain() {
         return symbolic(offsets.outer, "is_contiguous");
@@ -338,6 +345,7 @@ pub(super) fn is_contiguous(offsets: &Offsets<'_>) -> Result<bool> {
     }
 }
 
+#[inline]
 pub(super) fn is_bijective(offsets: &Offsets<'_>) -> Result<bool> {
     if !offsets.outer.is_static() && offsets.is_plain() {
         return match symbolic(offsets.outer, "is_bijective")? {
@@ -363,6 +371,7 @@ pub(super) fn is_bijective(offsets: &Offsets<'_>) -> Result<bool> {
 
 /// True if the modes, in some order, continue where the previous ones end: then the layout is a
 /// permutation of `0..size`. False if a mode of at least two coordinates leaves out index 1.
+#[inline]
 fn symbolic(layout: &Layout, operation: &'static str) -> Result<bool> {
     let mut modes: SmallVec<[(&Int, &Int); 8]> = SmallVec::new();
     for (extent, stride) in layout.as_ref().leaves() {

@@ -31,12 +31,14 @@ fn gcd(mut a: i128, mut b: i128) -> i128 {
 }
 
 /// Removes modes while some mode has `c_k == 0` in every solution.
+#[inline]
 fn set_aside(modes: &mut SmallVec<[Mode; 8]>) {
     while let Some(free) = (0..modes.len()).find(|&i| stands_alone(modes, i)) {
         modes.remove(free);
     }
 }
 
+#[inline]
 fn stands_alone(modes: &[Mode], i: usize) -> bool {
     let Some(mode) = modes.get(i) else { return false };
     let others = || modes.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, m)| m);
@@ -50,6 +52,7 @@ fn stands_alone(modes: &[Mode], i: usize) -> bool {
 }
 
 /// The smallest `c` of two modes alone: `c_i * d_i == -c_j * d_j`.
+#[inline]
 fn pair(a: Mode, b: Mode) -> Option<Relation> {
     let g = gcd(a.stride, b.stride);
     let (ca, cb) = (b.stride / g, -(a.stride / g));
@@ -64,6 +67,7 @@ fn pair(a: Mode, b: Mode) -> Option<Relation> {
 }
 
 /// A relation between these modes, of extents above 1, or none.
+#[inline]
 fn relation(mut modes: SmallVec<[Mode; 8]>) -> Result<Option<Relation>> {
     if let Some(zero) = modes.iter().find(|m| m.stride == 0) {
         return Ok(Some([(zero.leaf, 1)].into_iter().collect()));
@@ -82,6 +86,7 @@ fn relation(mut modes: SmallVec<[Mode; 8]>) -> Result<Option<Relation>> {
 
 /// Walks all coordinates of these modes. If there are too many, it walks a box of them in one
 /// corner: a collision there is a relation too.
+#[inline]
 fn walked_relation(modes: &[Mode]) -> Result<Option<Relation>> {
     let limit = i128::from(DOMAIN_LIMIT);
     let mut modes: SmallVec<[Mode; 8]> = modes.into();
@@ -129,6 +134,7 @@ fn walked_relation(modes: &[Mode]) -> Result<Option<Relation>> {
 }
 
 /// The relation of a static layout.
+#[inline]
 fn static_relation(layout: &Layout) -> Result<Option<Relation>> {
     let mut modes = SmallVec::new();
     for (leaf, (extent, stride)) in layout.as_ref().leaves().enumerate() {
@@ -144,6 +150,7 @@ fn static_relation(layout: &Layout) -> Result<Option<Relation>> {
 }
 
 /// Two coordinates with one index under a map that is only evaluated.
+#[inline]
 fn walked_collision(offsets: &Offsets<'_>) -> Result<Option<(usize, usize, i64)>> {
     let values = offsets.walk()?;
     let mut order: Vec<(i64, usize)> =
@@ -155,6 +162,7 @@ fn walked_collision(offsets: &Offsets<'_>) -> Result<Option<(usize, usize, i64)>
     }))
 }
 
+#[inline]
 pub(super) fn is_injective(offsets: &Offsets<'_>) -> Result<bool> {
     // A swizzle is one-to-one itself.
     match offsets.inner {
@@ -164,6 +172,7 @@ pub(super) fn is_injective(offsets: &Offsets<'_>) -> Result<bool> {
     }
 }
 
+#[inline]
 pub(super) fn collision(offsets: &Offsets<'_>) -> Result<Option<Overlap>> {
     if matches!(offsets.inner, Inner::Any(_)) {
         let Some((i, j, index)) = walked_collision(offsets)? else { return Ok(None) };
@@ -184,6 +193,7 @@ pub(super) fn collision(offsets: &Offsets<'_>) -> Result<Option<Overlap>> {
 }
 
 /// The answer for all values of the symbols, if there is one.
+#[inline]
 fn symbolic(layout: &Layout) -> Result<bool> {
     let mut modes: SmallVec<[(&Int, &Int); 8]> = SmallVec::new();
     let mut numbers = SmallVec::new();
@@ -224,6 +234,7 @@ fn symbolic(layout: &Layout) -> Result<bool> {
     })
 }
 
+#[inline]
 fn stands_alone_symbolic(modes: &[(&Int, &Int)], i: usize) -> bool {
     let Some((extent, stride)) = modes.get(i) else { return false };
     let (low, high) = stride.bounds();

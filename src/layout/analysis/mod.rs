@@ -111,6 +111,7 @@ impl<'a> Offsets<'a> {
     }
 
     /// All indices, in the order of the coordinates.
+    #[inline]
     fn walk(&self) -> Result<Vec<i64>> {
         let size = self.walkable_size()?;
         if let Inner::Any(composed) = self.inner {
@@ -127,6 +128,7 @@ impl<'a> Offsets<'a> {
     }
 
     /// The index of a coordinate that is in the domain.
+    #[inline]
     fn at(&self, coordinate: i64) -> Result<i64> {
         let size = self.outer.size()?.to_static()?;
         if coordinate < 0 || coordinate >= size {
@@ -142,6 +144,7 @@ impl<'a> Offsets<'a> {
     }
 
     /// The coordinate at an integer, congruent to the shape.
+    #[inline]
     fn coordinate(&self, index: i64) -> Result<IntTuple> {
         super::coord::idx2crd(&IntTuple::from(index), &self.outer.shape().to_owned())
     }
@@ -211,6 +214,7 @@ pub trait Analysis {
     ///
     /// # Errors
     /// As [`is_injective`](Self::is_injective); [`LayoutError::NotStatic`] for symbols.
+    #[inline]
     fn collision(&self) -> Result<Option<Overlap>> {
         injective::collision(&self.offsets()?)
     }
@@ -257,6 +261,7 @@ pub trait Analysis {
     /// [`LayoutError::TooLarge`] for more than [`DOMAIN_LIMIT`] runs, or coordinates under a swizzle
     /// that must be walked; [`LayoutError::NotStatic`], [`LayoutError::NotAnIntegerStride`],
     /// [`LayoutError::ExtentNotPositive`], [`LayoutError::Overflow`].
+    #[inline]
     fn image(&self) -> Result<Image> {
         image::image(&self.offsets()?)
     }
@@ -302,6 +307,7 @@ pub trait Analysis {
     /// [`LayoutError::BadAccess`] for a width that is not 8, 16, 32, 64 or 128 bits,
     /// [`LayoutError::Misaligned`], [`LayoutError::OutsideDomain`] for a thread without an element,
     /// [`LayoutError::TooLarge`] for too many threads; those of evaluation.
+    #[inline]
     fn bank_conflicts(
         &self,
         threads: &Layout,
@@ -372,6 +378,7 @@ pub trait Analysis {
     /// # Errors
     /// As [`widest_vector`](Self::widest_vector); [`LayoutError::BadAccess`] if `vector` elements
     /// exceed the widest access.
+    #[inline]
     fn vector_of(
         &self,
         element_bits: u32,

@@ -65,6 +65,7 @@ fn common(a: (i64, i64, u64), b: (i64, i64, u64)) -> Option<i64> {
 
 /// A coordinate of `index` in a layout with one run of indices. It takes as many steps as fit, from
 /// the largest stride down; the remainder is always in reach of the smaller strides.
+#[inline]
 fn locate(offsets: &Offsets<'_>, index: i64) -> Result<IntTuple> {
     let plain = match offsets.inner {
         Inner::Swizzle(swizzle) => swizzle.inverse().apply(index),
@@ -115,6 +116,7 @@ fn hull(offsets: &Offsets<'_>) -> Result<Option<(i64, i64)>> {
 }
 
 /// True if all indices of `a` are below all indices of `b` for all values of the symbols.
+#[inline]
 fn ends_before(a: &Offsets<'_>, b: &Offsets<'_>) -> Result<bool> {
     if !(a.is_plain() && b.is_plain()) {
         return Ok(false);
@@ -131,6 +133,7 @@ fn ends_before(a: &Offsets<'_>, b: &Offsets<'_>) -> Result<bool> {
 }
 
 /// Looks for an index of `walked` in `table`.
+#[inline]
 fn walk(table: &Offsets<'_>, walked: &Offsets<'_>) -> Result<Option<(i64, i64, i64)>> {
     let indexed = |values: Vec<i64>| (0i64..).zip(values);
     let mut sorted: Vec<(i64, i64)> = indexed(table.walk()?).map(|(i, v)| (v, i)).collect();
@@ -146,6 +149,7 @@ fn walk(table: &Offsets<'_>, walked: &Offsets<'_>) -> Result<Option<(i64, i64, i
     Ok(None)
 }
 
+#[inline]
 pub(super) fn overlap(a: &Offsets<'_>, b: &Offsets<'_>) -> Result<Option<Overlap>> {
     let is_static = |o: &Offsets<'_>| o.outer.is_static() && o.shift.is_static();
     if !(is_static(a) && is_static(b)) && (ends_before(a, b)? || ends_before(b, a)?) {

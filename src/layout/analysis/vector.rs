@@ -181,6 +181,7 @@ impl WidestVector {
 }
 
 impl fmt::Display for WidestVector {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} x {} bits; ", self.elements, self.element_bits)?;
         match &self.limit {
@@ -243,6 +244,7 @@ struct Rest {
 
 impl Rest {
     /// Extends `run` while each leaf continues it; the first other leaf ends it.
+    #[inline]
     fn push(&mut self, layout: LayoutRef<'_>, path: &mut Vec<usize>, run: &mut Int) -> Result<()> {
         if !layout.is_leaf() {
             for (i, mode) in layout.modes().enumerate() {
@@ -269,6 +271,7 @@ impl Rest {
 }
 
 /// The elements and the limit from strides, for at most `widest` elements.
+#[inline]
 fn by_strides(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
     let (mut run, mut rest) = (Int::ONE, Rest::default());
     rest.push(offsets.outer.as_ref(), &mut Vec::new(), &mut run)?;
@@ -296,7 +299,9 @@ fn by_strides(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorL
 }
 
 /// The last leaf in which two coordinates of the layout differ; the root if there is none.
+#[inline]
 fn differs(offsets: &Offsets<'_>, [a, b]: [i64; 2]) -> Result<ModePath> {
+    #[inline]
     fn walk(
         layout: LayoutRef<'_>,
         path: &mut Vec<usize>,
@@ -325,6 +330,7 @@ fn differs(offsets: &Offsets<'_>, [a, b]: [i64; 2]) -> Result<ModePath> {
 }
 
 /// The matrix of the layout, if it is linear over bits.
+#[inline]
 fn matrix(offsets: &Offsets<'_>) -> Option<LinearLayout> {
     match offsets.inner {
         Inner::Swizzle(swizzle) if offsets.shift.is(0) => {
@@ -340,6 +346,7 @@ fn matrix(offsets: &Offsets<'_>) -> Option<LinearLayout> {
 /// `1 << k` elements are a vector if the first `k` columns are those of the identity and no other
 /// column has any of the lowest `k` bits. The first coordinate without this property is a power
 /// of two, because the others are sums of these.
+#[inline]
 fn by_columns(
     offsets: &Offsets<'_>,
     matrix: &LinearLayout,
@@ -375,6 +382,7 @@ fn by_columns(
 }
 
 /// The elements and the limit from all indices, by the definition.
+#[inline]
 fn by_walk(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
     let indices = offsets.walk()?;
     let mut elements = 1u32;
@@ -413,6 +421,7 @@ fn by_walk(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimi
 }
 
 /// The elements and the limit from the matrix if there is one, otherwise from all indices.
+#[inline]
 fn by_indices(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
     match matrix(offsets) {
         Some(matrix) => by_columns(offsets, &matrix, widest),
@@ -421,6 +430,7 @@ fn by_indices(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorL
 }
 
 /// The elements and the limit from the layout alone, for at most `widest` elements.
+#[inline]
 fn by_layout(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
     match offsets.inner {
         Inner::Plain => by_strides(offsets, widest),
@@ -438,6 +448,7 @@ fn by_layout(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLi
     }
 }
 
+#[inline]
 pub(super) fn widest_vector(
     offsets: &Offsets<'_>,
     element_bits: u32,
@@ -461,6 +472,7 @@ fn too_little(element_bits: u32, bytes: u32, vector: u32) -> VectorLimit {
     VectorLimit::BaseAlignment { bytes, needed: (vector * element_bits).div_ceil(8) }
 }
 
+#[inline]
 pub(super) fn vector_of(
     offsets: &Offsets<'_>,
     element_bits: u32,

@@ -17,6 +17,7 @@ fn bits_up_to(last: i64) -> i64 {
 
 /// The largest index of a static layout; none if an index may be negative, because that has all
 /// high bits.
+#[inline]
 fn last_index(layout: &Layout) -> Result<Option<i64>> {
     let last = layout.cosize()?.to_static()?.saturating_sub(1);
     let negative = layout.as_ref().leaves().any(|(s, d)| !s.is(1) && d.as_static() < Some(0));
@@ -35,6 +36,7 @@ impl Swizzle {
     ///
     /// # Errors
     /// None today; the type leaves room for limits.
+    #[inline]
     pub fn compose_layout(self, layout: &Layout) -> Result<ComposedLayout> {
         if self.is_identity() {
             return Ok(layout.clone().into());
@@ -53,6 +55,7 @@ impl Swizzle {
     ///
     /// # Errors
     /// Those of [`Swizzle::compose`]; [`LayoutError::Unsupported`] unless a swizzle is inside.
+    #[inline]
     pub fn compose_composed(self, layout: &ComposedLayout) -> Result<ComposedLayout> {
         if let Some(layout) = layout.as_normal() {
             return self.compose_layout(layout);
@@ -94,6 +97,7 @@ impl ComposedLayout {
     /// # Errors
     /// Those of [`Layout::compose_composed`] and [`Swizzle::compose`]; [`LayoutError::Unsupported`]
     /// if the result would need more than three parts.
+    #[inline]
     pub fn compose_composed(&self, right: &ComposedLayout) -> Result<ComposedLayout> {
         if let Some(layout) = right.as_normal() {
             return self.composition(layout);
@@ -135,6 +139,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::NotStatic`], [`LayoutError::Overflow`].
+    #[inline]
     pub fn compose_swizzle(&self, swizzle: Swizzle) -> Result<ComposedLayout> {
         if swizzle.is_identity() {
             return Ok(self.clone().into());
@@ -148,6 +153,7 @@ impl Layout {
 
     /// The swizzle `S'` with `self(swizzle(x)) == S'(self(x))` for all `x <= last`, if `self` moves
     /// the bits of those `x` to bits.
+    #[inline]
     fn moved_swizzle(&self, swizzle: Swizzle, last: i64) -> Result<Option<Swizzle>> {
         let mut flat = Flat::<Int>::default();
         flat.coalesce(self.as_ref(), Keep::WideAndLast)?;
@@ -210,6 +216,7 @@ impl Layout {
     /// Those of [`composition`](Layout::composition) and
     /// [`compose_swizzle`](Layout::compose_swizzle); [`LayoutError::Unsupported`] if the result
     /// would need three parts, or if the swizzle of `right` gets negative indices.
+    #[inline]
     pub fn compose_composed(&self, right: &ComposedLayout) -> Result<ComposedLayout> {
         if let Some(layout) = right.as_normal() {
             return Ok(self.composition(layout)?.into());
@@ -256,6 +263,7 @@ impl Layout {
     /// offset or a negative stride of the tiler; [`LayoutError::BadSwizzleMasks`] if the moved bits
     /// are not a swizzle, or if the block has some of them, so that the swizzle would change its
     /// inside too.
+    #[inline]
     pub fn logical_product_composed(&self, tiler: &ComposedLayout) -> Result<ComposedLayout> {
         let product = self.logical_product(tiler.outer_layout()?)?;
         if tiler.is_normal() {
@@ -318,6 +326,7 @@ impl Layout {
 
 /// True if a block, the first mode of a product, provably shares no bit with the swizzle and with
 /// the tiles, the second mode. The block is then added without a carry and stays as it is.
+#[inline]
 fn spares_block(swizzle: Swizzle, product: &Layout) -> Result<bool> {
     let bits = |mode: usize| -> Result<Option<i64>> {
         let part = product.mode(&[mode])?;

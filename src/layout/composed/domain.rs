@@ -21,6 +21,7 @@ macro_rules! on_outer {
             ///
             /// # Errors
             /// Those of [`Layout`]'s operation; [`LayoutError::Unsupported`].
+            #[inline]
             pub fn $name(&self $(, $arg: $t)*) -> Result<ComposedLayout> {
                 Ok(self.with_outer(self.outer_layout()?.$name($($arg),*)?))
             }
@@ -311,6 +312,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::complement`]; [`LayoutError::Unsupported`].
+    #[inline]
     pub fn complement(&self, cotarget: &IntTuple) -> Result<Layout> {
         self.outer_layout()?.complement(cotarget)
     }
@@ -326,6 +328,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::layout_like`].
+    #[inline]
     pub fn layout_like(&self) -> Result<Layout> {
         self.outer_layout()?.layout_like()
     }
@@ -341,6 +344,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::fragment_like`].
+    #[inline]
     pub fn fragment_like(&self) -> Result<Layout> {
         self.outer_layout()?.fragment_like()
     }
@@ -381,6 +385,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::local_partition`].
+    #[inline]
     pub fn local_partition(
         &self,
         threads: &Layout,

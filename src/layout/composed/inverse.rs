@@ -20,6 +20,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::right_inverse`]; [`LayoutError::Unsupported`] for a function inside.
+    #[inline]
     pub fn right_inverse(&self) -> Result<ComposedLayout> {
         let inverse = self.inverse(Layout::right_inverse)?;
         let (Some(swizzle), Part::Layout(outer)) = (self.swizzle(), self.outer()) else {
@@ -59,10 +60,12 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::left_inverse`]; [`LayoutError::Unsupported`] for a function inside.
+    #[inline]
     pub fn left_inverse(&self) -> Result<ComposedLayout> {
         self.inverse(Layout::left_inverse)
     }
 
+    #[inline]
     fn inverse(&self, of: fn(&Layout) -> Result<Layout>) -> Result<ComposedLayout> {
         let invert = |part: &Part| match part {
             Part::Identity => Ok(Part::Identity),
@@ -99,6 +102,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::nullspace`].
+    #[inline]
     pub fn nullspace(&self) -> Result<Layout> {
         self.as_normal().map_or_else(|| Ok(Layout::trivial()), Layout::nullspace)
     }

@@ -120,6 +120,7 @@ impl Hash for Part {
 }
 
 impl Part {
+    #[inline]
     fn apply(&self, coord: &IntTuple) -> Result<IntTuple> {
         match self {
             Part::Identity => Ok(coord.clone()),
@@ -141,6 +142,7 @@ impl From<Layout> for Part {
     }
 }
 impl From<&Layout> for Part {
+    #[inline]
     fn from(layout: &Layout) -> Self {
         Part::Layout(layout.clone())
     }
@@ -210,6 +212,7 @@ impl ComposedLayout {
     }
 
     /// The same with another outer layout. As in CuTe, a swizzle of no bits at offset 0 is dropped.
+    #[inline]
     pub(crate) fn with_outer(&self, outer: Layout) -> Self {
         match self.inner {
             Part::Swizzle(s) if s.is_identity() && self.offset.as_static() == Some(0) => {
@@ -389,6 +392,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// As [`outer_layout`](ComposedLayout::outer_layout); [`LayoutError::Overflow`].
+    #[inline]
     pub fn cosize(&self) -> Result<Int> {
         self.outer_layout()?.cosize()
     }
@@ -438,6 +442,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Int::eval`].
+    #[inline]
     pub fn eval(&self, env: &Env) -> Result<Self> {
         let part = |part: &Part| {
             Ok(match part {
@@ -454,17 +459,20 @@ impl ComposedLayout {
 }
 
 impl From<Layout> for ComposedLayout {
+    #[inline]
     fn from(layout: Layout) -> Self {
         Self { inner: Part::Identity, offset: Tuple::leaf(Int::ZERO), outer: layout.into() }
     }
 }
 
 impl From<&Layout> for ComposedLayout {
+    #[inline]
     fn from(layout: &Layout) -> Self {
         layout.clone().into()
     }
 }
 impl From<&ComposedLayout> for ComposedLayout {
+    #[inline]
     fn from(layout: &ComposedLayout) -> Self {
         layout.clone()
     }
@@ -488,6 +496,7 @@ impl fmt::Debug for ComposedLayout {
     }
 }
 
+#[inline]
 fn parse_part(p: &mut Parser<'_>) -> Result<Part> {
     if p.starts_with("S<") || p.starts_with("Sw<") {
         return parse_swizzle(p).map(Part::from);
@@ -500,6 +509,7 @@ impl FromStr for ComposedLayout {
 
     /// Reads `S<3,4,3> o 0 o (8,64):(64,1)`, `A o offset o B`, and a plain layout. A swizzle at
     /// offset 0 before these, as CuTe prints it, is composed with the swizzle inside.
+    #[inline]
     fn from_str(text: &str) -> Result<Self> {
         let mut p = Parser::new(text);
         let mut inner = parse_part(&mut p)?;

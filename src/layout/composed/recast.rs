@@ -44,6 +44,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::upcast`] and [`Swizzle::upcast`].
+    #[inline]
     pub fn upcast(&self, n: i64) -> Result<ComposedLayout> {
         self.recast_by(|s| s.upcast(n), |o| o.exact_div(&Int::new(n)), |l| l.upcast(n))
     }
@@ -59,6 +60,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::downcast`] and [`Swizzle::downcast`].
+    #[inline]
     pub fn downcast(&self, n: i64) -> Result<ComposedLayout> {
         self.recast_by(|s| s.downcast(n), |o| o.mul(&Int::new(n)), |l| l.downcast(n))
     }
@@ -74,6 +76,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`upcast`](ComposedLayout::upcast) and [`downcast`](ComposedLayout::downcast).
+    #[inline]
     pub fn recast_layout(&self, old_bits: i64, new_bits: i64) -> Result<ComposedLayout> {
         match recast_steps(old_bits, new_bits)? {
             (1, 1) => Ok(self.clone()),
@@ -95,6 +98,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::max_alignment`].
+    #[inline]
     pub fn max_alignment(&self) -> Result<Int> {
         if let Some(layout) = self.as_normal() {
             return layout.max_alignment();
@@ -119,6 +123,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::max_common_layout`]; [`LayoutError::Unsupported`] for two swizzles.
+    #[inline]
     pub fn max_common_layout(&self, other: &ComposedLayout) -> Result<Layout> {
         let swizzle = match (self.as_normal(), other.as_normal()) {
             (Some(a), Some(b)) => return a.max_common_layout(b),
@@ -153,6 +158,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::max_common_vector`]; [`LayoutError::Unsupported`] without a swizzle.
+    #[inline]
     pub fn max_common_vector(&self, other: &ComposedLayout) -> Result<Int> {
         let mut vector = self.outer_layout()?.max_common_vector(other.outer_layout()?)?;
         let same = self.swizzle() == other.swizzle() && !self.is_normal() && !other.is_normal();

@@ -52,6 +52,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::slice_and_offset`].
+    #[inline]
     pub fn slice_and_offset(&self, coord: &Coord) -> Result<(ComposedLayout, IntTuple)> {
         let outer = self.outer_layout()?;
         let sliced = outer.slice(coord)?;
@@ -84,6 +85,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// Those of [`Layout::slice`].
+    #[inline]
     pub fn slice(&self, coord: &Coord) -> Result<ComposedLayout> {
         Ok(self.slice_and_offset(coord)?.0)
     }
@@ -100,6 +102,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// As [`apply`](ComposedLayout::apply).
+    #[inline]
     pub fn domain_offset(&self, coord: &IntTuple) -> Result<(ComposedLayout, IntTuple)> {
         let outer = self.outer_layout()?;
         if self.is_normal() {
@@ -114,6 +117,7 @@ impl ComposedLayout {
 /// `swizzle o (offset + moved) o layout`. The part of `moved` that the swizzle does not touch goes
 /// outside. The result is a normal layout if `layout` does not touch both the bits that are read
 /// and the bits that change.
+#[inline]
 fn sliced_swizzle(
     swizzle: Swizzle,
     offset: i64,
@@ -148,6 +152,7 @@ fn sliced_swizzle(
 
 /// The layout of the changes that setting bits makes to `swizzle(offset)`, for arguments that do
 /// not set both a bit that is read and the bit that it changes.
+#[inline]
 fn swizzle_as_layout(swizzle: Swizzle, offset: i64) -> Result<Layout> {
     let (bits, base, distance) = (swizzle.bits(), swizzle.base(), swizzle.shift().abs());
     let (y, z) = (lowest_bit(swizzle.y_mask()), lowest_bit(swizzle.z_mask()));

@@ -30,6 +30,7 @@ impl Swizzle {
     /// Those of [`LinearLayout::new`]; [`LayoutError::BitsMismatch`] for layouts of different sizes,
     /// [`LayoutError::NotInjective`], [`LayoutError::BadSwizzleMasks`] if no swizzle has the bits, and
     /// [`LayoutError::Unsupported`] if `self` leaves the indices of `old` or none permutes the coordinates of `new` so.
+    #[inline]
     pub fn transfer(self, old: &Layout, new: &Layout) -> Result<ComposedLayout> {
         let (from, to) = (LinearLayout::new(old)?, LinearLayout::new(new)?);
         if from.in_bits() != to.in_bits() {

@@ -41,6 +41,7 @@ fn ground(out: &mut String, at: &Rect, colour: Colour) {
     put!(out, "\\ground{{{}}}{{{}}}{{{}}}{{{}}}{{{colour}}}", at.x, at.y, at.width, at.height);
 }
 
+#[inline]
 pub(super) fn latex(picture: &Picture<'_>, title: &str) -> String {
     let mut out = String::new();
     // A comment ends with its line.

@@ -106,6 +106,7 @@ impl Drawing {
     /// # Errors
     /// [`LayoutError::NotStatic`], [`LayoutError::TooLarge`], [`LayoutError::ExtentNotPositive`],
     /// and the errors of the operations in the picture.
+    #[inline]
     pub fn text(&self) -> Result<String> {
         self.scene.as_ref().map(text::text).map_err(Clone::clone)
     }
@@ -125,6 +126,7 @@ impl Drawing {
     ///
     /// # Errors
     /// As [`text`](Drawing::text).
+    #[inline]
     pub fn svg(&self) -> Result<String> {
         let (scene, note) = self.parts()?;
         Ok(svg::svg(&Picture::of(scene, note.as_deref()), &self.subject))
@@ -142,11 +144,13 @@ impl Drawing {
     ///
     /// # Errors
     /// As [`text`](Drawing::text).
+    #[inline]
     pub fn latex(&self) -> Result<String> {
         let (scene, note) = self.parts()?;
         Ok(latex::latex(&Picture::of(scene, note.as_deref()), &self.subject))
     }
 
+    #[inline]
     fn parts(&self) -> Result<(&Scene, Option<String>)> {
         let scene = self.scene.as_ref().map_err(Clone::clone)?;
         Ok((scene, scene.note()))
@@ -209,6 +213,7 @@ impl Drawing {
 
 impl fmt::Display for Drawing {
     /// The text, or the layout and the reason that it has no picture.
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.text() {
             Ok(text) => f.write_str(&text),
@@ -244,6 +249,7 @@ fn values(
 }
 
 /// The section of a layout.
+#[inline]
 fn layout_section(layout: &Layout) -> Result<Section> {
     let shape = layout.shape().to_owned();
     let coshape = layout.coshape().ok();
@@ -278,6 +284,7 @@ impl Layout {
     /// );
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
+    #[inline]
     pub fn draw(&self) -> Drawing {
         let scene = layout_section(self).map(|section| Scene {
             sections: vec![section],

@@ -16,6 +16,7 @@ use super::{Drawing, layout_section};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 /// Appends `tile` with its strides along the mode `path`.
+#[inline]
 fn push_along(tile: LayoutRef<'_>, path: &[usize], out: &mut LayoutBuilder) -> Result<()> {
     if let (Some(extent), Some(stride)) = (tile.shape().as_leaf(), tile.stride().as_leaf()) {
         out.push(extent.clone(), ScaledBasis::new(stride.to_int()?.clone(), path)?);
@@ -27,6 +28,7 @@ fn push_along(tile: LayoutRef<'_>, path: &[usize], out: &mut LayoutBuilder) -> R
     Ok(())
 }
 
+#[inline]
 fn push_tiler(
     tiler: TupleRef<'_, TilerLeaf>,
     shape: IntTupleRef<'_>,
@@ -52,6 +54,7 @@ fn push_tiler(
 
 /// The tiler as a layout: itself, or for a tuple the layout into the coordinates that it visits.
 /// `_` is a whole mode of `shape`.
+#[inline]
 fn as_layout(tiler: TilerRef<'_>, shape: IntTupleRef<'_>) -> Result<Layout> {
     match tiler {
         TilerRef::Layout(tile) => Ok(tile.to_layout()),
@@ -75,6 +78,7 @@ fn notation(tiler: TilerRef<'_>) -> String {
 
 /// The tiler without `_`: `_` becomes the whole mode of `shape`, or one entry of it if there is no
 /// shape.
+#[inline]
 fn whole(tiler: TupleRef<'_, TilerLeaf>, shape: Option<IntTupleRef<'_>>) -> Result<Tiler> {
     match (tiler.as_leaf(), shape) {
         (Some(TilerLeaf::All), Some(shape)) => Ok(Tiler::leaf(shape.product()?)),
@@ -89,6 +93,7 @@ fn whole(tiler: TupleRef<'_, TilerLeaf>, shape: Option<IntTupleRef<'_>>) -> Resu
 }
 
 /// A colour number for the position `at` of a shape; neighbours along each mode differ.
+#[inline]
 fn colour_number(at: i64, shape: &[i64]) -> i64 {
     if shape.iter().product::<i64>() <= 8 {
         return at;
@@ -102,6 +107,7 @@ fn colour_number(at: i64, shape: &[i64]) -> i64 {
 }
 
 /// The colour of each value of `zipped`, a layout of the modes (within a tile, tile), by its tile.
+#[inline]
 fn owners(zipped: &Layout) -> Result<HashMap<String, i64>> {
     let modes: Vec<LayoutRef<'_>> = zipped.modes().collect();
     let [inner, outer] = modes.as_slice() else {
@@ -121,6 +127,7 @@ fn owners(zipped: &Layout) -> Result<HashMap<String, i64>> {
     Ok(owners)
 }
 
+#[inline]
 fn owned(mut section: Section, owners: &HashMap<String, i64>) -> Section {
     for cell in section.cells_mut() {
         cell.owner = cell.label.first().and_then(|label| owners.get(label)).copied();
@@ -129,6 +136,7 @@ fn owned(mut section: Section, owners: &HashMap<String, i64>) -> Section {
 }
 
 /// The sections side by side, below their names.
+#[inline]
 fn joined(parts: [(&str, Section); 3], shading: Shading, owner: &'static str) -> Result<Scene> {
     let named = parts.map(|(role, section)| Section { role: role.to_owned(), ..section });
     let scene = Scene { sections: named.into(), shading, owner };
@@ -138,6 +146,7 @@ fn joined(parts: [(&str, Section); 3], shading: Shading, owner: &'static str) ->
 
 /// The arguments and the result of a divide or product. Each element has the colour of its tile in
 /// `zipped`.
+#[inline]
 fn by_owner(
     zipped: &Layout,
     [(role, input), tiler]: [(&str, Section); 2],
@@ -267,6 +276,7 @@ impl Drawing {
 }
 
 /// Makes each position of a section an owner of its own.
+#[inline]
 fn number_places(section: &mut Section, shape: &[i64]) {
     for cell in section.cells_mut() {
         cell.owner = Some(colour_number(cell.index, shape));

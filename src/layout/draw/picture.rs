@@ -105,6 +105,7 @@ struct CellSize {
 }
 
 impl CellSize {
+    #[inline]
     fn of(scene: &Scene) -> Self {
         let lines = scene.cells().map(|cell| cell.label.len()).max().unwrap_or(1);
         let height = if lines > 1 { TALL_CELL } else { CELL };
@@ -135,6 +136,7 @@ fn positions(axis: &Axis, size: i64) -> (Vec<i64>, i64) {
 }
 
 impl<'a> Picture<'a> {
+    #[inline]
     pub(super) fn of(scene: &'a Scene, note: Option<&'a str>) -> Self {
         let mut picture = Picture { width: 0, height: 0, items: Vec::new() };
         let size = CellSize::of(scene);
@@ -175,6 +177,7 @@ impl<'a> Picture<'a> {
     }
 
     /// Places a section and returns its right end.
+    #[inline]
     fn section(
         &mut self,
         scene: &Scene,
@@ -202,6 +205,7 @@ impl<'a> Picture<'a> {
     }
 
     /// Places a table with its headers and returns its lower right corner.
+    #[inline]
     fn table(
         &mut self,
         scene: &Scene,

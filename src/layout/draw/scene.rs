@@ -68,6 +68,7 @@ const FOLD: i64 = 16;
 
 impl Axis {
     /// The positions of a mode, with the boundaries of its tiles.
+    #[inline]
     fn of(mode: IntTupleRef<'_>) -> Result<Self> {
         let (mut extent, mut tiles) = (1i64, Vec::new());
         for leaf in mode.leaves() {
@@ -154,6 +155,7 @@ pub(super) fn tables(
 }
 
 /// The table of a domain of one mode.
+#[inline]
 fn vector(mode: Option<IntTupleRef<'_>>, size: i64, mut cells: Vec<Option<Cell>>) -> Result<Table> {
     let caption = String::new();
     if size <= MAX_ROW {
@@ -197,6 +199,7 @@ impl Scene {
     }
 
     /// The smallest and the largest value.
+    #[inline]
     pub(super) fn range(&self) -> (i64, i64) {
         let values = || self.cells().filter_map(|cell| cell.value);
         (values().min().unwrap_or(0), values().max().unwrap_or(0))

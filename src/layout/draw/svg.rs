@@ -32,6 +32,7 @@ macro_rules! put {
     ($out:expr, $($format:tt)*) => { let _ = writeln!($out, $($format)*); };
 }
 
+#[inline]
 pub(super) fn svg(picture: &Picture<'_>, title: &str) -> String {
     let (width, height) = (picture.width, picture.height);
     let mut out = String::new();
@@ -95,6 +96,7 @@ fn rect(out: &mut String, at: Rect, colour: Colour) {
 }
 
 /// All texts but the labels.
+#[inline]
 fn texts(out: &mut String, picture: &Picture<'_>) {
     for item in &picture.items {
         let Item::Text { x, y, style, text } = item else { continue };

@@ -38,6 +38,7 @@ impl Swizzle {
     /// );
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
+    #[inline]
     pub fn draw(self) -> Drawing {
         let base = self.base();
         let (rows, columns) = (1i64 << self.bits(), 1i64 << self.shift().abs());
@@ -89,6 +90,7 @@ impl ComposedLayout {
     ///
     /// The picture fails for the inverse of a swizzled layout, which has no shape
     /// ([`LayoutError::Unsupported`]), and for values that its function refuses.
+    #[inline]
     pub fn draw(&self) -> Drawing {
         if let Some(layout) = self.as_normal() {
             return layout.draw();

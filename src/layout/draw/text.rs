@@ -2,11 +2,13 @@
 
 use super::scene::{Scene, Section, Table};
 
+#[inline]
 pub(super) fn text(scene: &Scene) -> String {
     let sections: Vec<String> = scene.sections.iter().map(section).collect();
     sections.join("\n\n")
 }
 
+#[inline]
 fn section(section: &Section) -> String {
     let mut lines = Vec::new();
     match section.role.as_str() {
@@ -22,6 +24,7 @@ fn section(section: &Section) -> String {
     lines.join("\n")
 }
 
+#[inline]
 fn rows(table: &Table, width: usize, lines: &mut Vec<String>) {
     let labels: Vec<String> = table
         .cells

@@ -18,6 +18,7 @@ struct Holder {
     count: u64,
 }
 
+#[inline]
 fn holders(layout: &Layout, tile: &IntTuple) -> Result<Vec<Option<Holder>>> {
     let modes: Vec<_> = layout.modes().collect();
     let [threads, values] = modes.as_slice() else {
@@ -59,6 +60,7 @@ fn holders(layout: &Layout, tile: &IntTuple) -> Result<Vec<Option<Holder>>> {
 }
 
 /// True if each entry of the coordinate is inside its mode.
+#[inline]
 fn contains(shape: IntTupleRef<'_>, coord: IntTupleRef<'_>) -> bool {
     match coord.as_leaf() {
         Some(entry) => {

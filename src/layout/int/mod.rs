@@ -313,6 +313,7 @@ impl Int {
     /// assert_eq!(Int::symbol("n").divisible_by(4).divisible_by(6).divisibility(), 12);
     /// ```
     #[must_use]
+    #[inline]
     pub fn divisible_by(&self, divisor: i64) -> Self {
         let (min, max) = self.bounds();
         match &self.0 {
@@ -333,6 +334,7 @@ impl Int {
     ///
     /// # Errors
     /// [`LayoutError::AssumptionViolated`] for a number that contradicts it.
+    #[inline]
     pub fn assume(&self, divisor: i64, min: i64, max: i64) -> Result<Self> {
         match &self.0 {
             Repr::Static(v) => {

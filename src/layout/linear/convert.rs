@@ -10,6 +10,7 @@ use crate::layout::swizzle::Swizzle;
 
 /// Appends the columns of each leaf. `seen` has the bits of the columns so far; a bit that occurs
 /// twice would carry.
+#[inline]
 fn push_columns(layout: LayoutRef<'_>, seen: &mut u64, out: &mut Columns) -> Result<()> {
     if !layout.is_leaf() {
         for (i, mode) in layout.modes().enumerate() {
@@ -75,6 +76,7 @@ impl LinearLayout {
     /// [`LayoutError::AddsWithCarry`], [`LayoutError::NegativeStride`], [`LayoutError::NotStatic`],
     /// [`LayoutError::NotAnIntegerStride`]; [`LayoutError::TooManyBits`] for an index or a
     /// coordinate of more than [`MAX_BITS`](Self::MAX_BITS) bits.
+    #[inline]
     pub fn new(layout: &Layout) -> Result<Self> {
         let (mut columns, mut seen) = (Columns::new(), 0);
         push_columns(layout.as_ref(), &mut seen, &mut columns)?;
@@ -95,6 +97,7 @@ impl LinearLayout {
     /// Those of [`new`](Self::new) for a part, [`LayoutError::Unsupported`] for an offset, for a
     /// function inside, or for a swizzle as the outer part; [`LayoutError::BitsMismatch`] if the
     /// outer part leaves the domain of an inner layout.
+    #[inline]
     pub fn from_composed(layout: &ComposedLayout) -> Result<Self> {
         let unsupported = || LayoutError::Unsupported {
             operation: "the conversion to a bit matrix",
@@ -123,6 +126,7 @@ impl LinearLayout {
     ///
     /// # Errors
     /// [`LayoutError::TooManyBits`].
+    #[inline]
     pub fn swizzled(&self, swizzle: Swizzle) -> Result<Self> {
         let swizzled = Self::from_columns(self.columns.iter().map(|&c| swizzle_bits(swizzle, c)))?;
         let out_bits = swizzled.out_bits.max(self.out_bits);
@@ -142,6 +146,7 @@ impl LinearLayout {
     /// [`LayoutError::NotALayout`] if two columns have a bit in common. Then the map is an
     /// exclusive or that no strides express, and [`to_composed`](Self::to_composed) may find a
     /// swizzle for it.
+    #[inline]
     pub fn to_layout(&self) -> Result<Layout> {
         if !disjoint(self.columns.iter().copied()) {
             return Err(self.not_a_layout());
@@ -162,6 +167,7 @@ impl LinearLayout {
     ///
     /// # Errors
     /// [`LayoutError::NotALayout`] if there is no such swizzle.
+    #[inline]
     pub fn to_composed(&self) -> Result<ComposedLayout> {
         match self.find_swizzle() {
             Some(swizzle) => {
@@ -180,6 +186,7 @@ impl LinearLayout {
     /// The swizzle that makes the columns disjoint: the one with the fewest bits, then the lowest
     /// bits, then the smallest distance. A swizzle undoes itself, so the same swizzle lies on top
     /// of the layout.
+    #[inline]
     fn find_swizzle(&self) -> Option<Swizzle> {
         if disjoint(self.columns.iter().copied()) {
             return Some(Swizzle::identity());
@@ -223,6 +230,7 @@ fn disjoint(columns: impl IntoIterator<Item = u64>) -> bool {
 }
 
 /// The coalesced layout whose strides are the columns.
+#[inline]
 fn layout_of(columns: &[u64]) -> Result<Layout> {
     let mut modes: smallvec::SmallVec<[(i64, u64); 8]> = smallvec::SmallVec::new();
     let mut last = None;
@@ -250,6 +258,7 @@ fn layout_of(columns: &[u64]) -> Result<Layout> {
 impl TryFrom<&Layout> for LinearLayout {
     type Error = LayoutError;
 
+    #[inline]
     fn try_from(layout: &Layout) -> Result<Self> {
         Self::new(layout)
     }
@@ -258,6 +267,7 @@ impl TryFrom<&Layout> for LinearLayout {
 impl TryFrom<&ComposedLayout> for LinearLayout {
     type Error = LayoutError;
 
+    #[inline]
     fn try_from(layout: &ComposedLayout) -> Result<Self> {
         Self::from_composed(layout)
     }

@@ -96,6 +96,7 @@ impl LinearLayout {
     ///
     /// # Errors
     /// [`LayoutError::TooManyBits`].
+    #[inline]
     pub fn identity(bits: u32) -> Result<Self> {
         if bits > Self::MAX_BITS {
             return Err(LayoutError::TooManyBits { limit: Self::MAX_BITS });
@@ -114,6 +115,7 @@ impl LinearLayout {
     /// # Errors
     /// [`LayoutError::TooManyBits`] for too many bits, [`LayoutError::BitsMismatch`] for fewer than
     /// the images have.
+    #[inline]
     pub fn with_out_bits(&self, bits: u32) -> Result<Self> {
         if bits > Self::MAX_BITS {
             return Err(LayoutError::TooManyBits { limit: Self::MAX_BITS });
@@ -221,6 +223,7 @@ impl LinearLayout {
     ///
     /// # Errors
     /// [`LayoutError::BitsMismatch`] if `other` leaves the domain of `self`.
+    #[inline]
     pub fn compose(&self, other: &LinearLayout) -> Result<Self> {
         let (expected, found) = (self.in_bits(), other.used_bits());
         if found > expected {
@@ -242,6 +245,7 @@ impl LinearLayout {
     ///
     /// # Errors
     /// [`LayoutError::TooManyBits`].
+    #[inline]
     pub fn concat(&self, other: &LinearLayout) -> Result<Self> {
         let columns = self.columns.iter().chain(&other.columns).copied();
         let joined = Self::from_columns(columns)?;

@@ -21,6 +21,7 @@ struct Echelon {
 }
 
 impl Echelon {
+    #[inline]
     fn of(columns: &[u64]) -> Self {
         let mut out = Self::default();
         for (i, &column) in columns.iter().enumerate() {
@@ -45,6 +46,7 @@ impl Echelon {
         })
     }
 
+    #[inline]
     fn solutions(&self, bits: u32) -> Columns {
         (0..bits).map(|bit| self.reduce(1 << bit).1).collect()
     }
@@ -110,6 +112,7 @@ impl LinearLayout {
     /// assert_eq!(LinearLayout::new(&layout!((4, 2):(1, 0)))?.kernel(), [0b100]);
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
+    #[inline]
     pub fn kernel(&self) -> Vec<u64> {
         Echelon::of(&self.columns).kernel.into_vec()
     }
@@ -122,6 +125,7 @@ impl LinearLayout {
     /// assert_eq!((m.solve(33), m.solve(8)), (Some(6), None));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
+    #[inline]
     pub fn solve(&self, index: u64) -> Option<u64> {
         match Echelon::of(&self.columns).reduce(index) {
             (0, coordinate) => Some(coordinate),
@@ -140,6 +144,7 @@ impl LinearLayout {
     ///
     /// # Errors
     /// [`LayoutError::RankDeficient`] if two coordinates have one index.
+    #[inline]
     pub fn left_inverse(&self) -> Result<Self> {
         let (echelon, needed) = (Echelon::of(&self.columns), self.in_bits());
         let rank = echelon.pivots.len() as u32;
@@ -161,6 +166,7 @@ impl LinearLayout {
     ///
     /// # Errors
     /// [`LayoutError::RankDeficient`] if some number below `1 << out_bits` is no index.
+    #[inline]
     pub fn right_inverse(&self) -> Result<Self> {
         let (echelon, needed) = (Echelon::of(&self.columns), self.out_bits);
         let rank = echelon.pivots.len() as u32;
@@ -181,6 +187,7 @@ impl LinearLayout {
     ///
     /// # Errors
     /// [`LayoutError::RankDeficient`] if the map is not one-to-one onto `0..1 << out_bits`.
+    #[inline]
     pub fn inverse(&self) -> Result<Self> {
         let (rank, needed) = (self.rank(), self.in_bits().max(self.out_bits));
         if rank < needed {

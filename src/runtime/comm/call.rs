@@ -67,6 +67,7 @@ pub(in crate::runtime) struct CallShape {
 
 /// `all_reduce(Sum) of 3 f32`
 impl fmt::Display for CallShape {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind.name())?;
         match self.kind {

@@ -39,6 +39,7 @@ impl Communicator {
     /// # Errors
     /// Those of [`Communicator::connect`]; [`NoDevices`](CommError::NoDevices),
     /// [`MixedDevices`](CommError::MixedDevices), [`SameDevice`](CommError::SameDevice).
+    #[inline]
     pub fn all(devices: &[Device]) -> Result<Vec<Communicator>, RuntimeError> {
         Communicator::all_with(CommOptions::default(), devices)
     }
@@ -47,6 +48,7 @@ impl Communicator {
     ///
     /// # Errors
     /// Those of [`Communicator::all`].
+    #[inline]
     pub fn all_with(
         options: CommOptions,
         devices: &[Device],
@@ -123,6 +125,7 @@ impl Communicator {
     /// # }
     /// # Ok::<(), tilewright::runtime::RuntimeError>(())
     /// ```
+    #[inline]
     pub fn connect(
         options: CommOptions,
         device: &Device,

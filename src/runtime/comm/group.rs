@@ -216,6 +216,7 @@ impl<'b> CommGroup<'b> {
     ///
     /// # Errors
     /// [`MixedGroup`](CommError::MixedGroup); those of [`Communicator::all_reduce`].
+    #[inline]
     pub fn run(self) -> Result<(), RuntimeError> {
         let mut simulated: Vec<world::MemberCall> = Vec::new();
         let mut queued: SmallVec<[nccl::CommCall<'_>; 1]> = SmallVec::new();
@@ -247,6 +248,7 @@ impl<'b> CommGroup<'b> {
 }
 
 impl fmt::Debug for CommGroup<'_> {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let calls = self.calls.iter().map(|call| call.shape.to_string());
         f.debug_list().entries(calls).finish()

@@ -29,6 +29,7 @@ pub(in crate::runtime) fn reduces(scalar: Scalar) -> bool {
 
 /// Returns the elements of all ranks, combined in the order of the ranks. Elements of 16 bits are combined as `f32` and
 /// rounded once. All parts have the same length.
+#[inline]
 pub(super) fn reduce(op: ReduceOp, scalar: Scalar, parts: &[&[u8]]) -> Vec<u8> {
     match scalar {
         Scalar::I8 => of::<i8, 1>(op, parts, i8::from_le_bytes, i8::to_le_bytes),

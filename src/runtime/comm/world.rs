@@ -76,6 +76,7 @@ enum Posted {
 static WORLDS: Mutex<Vec<(UniqueId, Weak<World>)>> = Mutex::new(Vec::new());
 
 impl Member {
+    #[inline]
     pub(super) fn connect(
         id: &UniqueId,
         rank: u32,
@@ -116,6 +117,7 @@ impl Member {
     }
 
     /// Shows the call to the other ranks, with its data.
+    #[inline]
     fn post(&self, call: &MemberCall) -> Result<Posted, RuntimeError> {
         let data = match (&call.shape.kind, &call.from) {
             (CallKind::Recv { .. }, _) | (_, None) => Vec::new(),
@@ -169,6 +171,7 @@ impl Member {
     }
 
     /// Waits until the call has ended on this rank, and writes its result.
+    #[inline]
     fn finish(&self, call: &MemberCall, posted: &Posted) -> Result<(), RuntimeError> {
         let (rank, shape) = (self.rank, call.shape);
         let result = match *posted {
@@ -280,6 +283,7 @@ impl World {
 }
 
 /// Returns what each rank gets.
+#[inline]
 fn results(shape: CallShape, parts: &[Option<(CallShape, Vec<u8>)>]) -> Vec<Option<Vec<u8>>> {
     let parts: Vec<&[u8]> = parts.iter().flatten().map(|(_, data)| &data[..]).collect();
     let same = |data: Vec<u8>| (0..parts.len()).map(|_| Some(data.clone())).collect();
@@ -301,6 +305,7 @@ fn results(shape: CallShape, parts: &[Option<(CallShape, Vec<u8>)>]) -> Vec<Opti
 }
 
 /// Makes the calls of one thread, or lets the streams that record graphs record theirs.
+#[inline]
 pub(super) fn run_or_record(calls: Vec<MemberCall>) -> Result<(), RuntimeError> {
     // The calls of a stream are one node of its graph.
     let mut groups: Vec<(Stream, Vec<MemberCall>)> = Vec::new();
@@ -323,6 +328,7 @@ pub(super) fn run_or_record(calls: Vec<MemberCall>) -> Result<(), RuntimeError> 
 }
 
 /// Shows all calls to the other ranks, then waits for each. Sends come last: their data may be received by this thread.
+#[inline]
 fn run(calls: &[MemberCall]) -> Result<(), RuntimeError> {
     let post = |call: &MemberCall| call.member.post(call);
     let posted: Vec<Posted> = calls.iter().map(post).collect::<Result<_, _>>()?;

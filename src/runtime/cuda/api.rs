@@ -223,11 +223,13 @@ impl MemoryAccess {
 
 impl Api {
     /// Returns the functions of an initialised driver. What the first call answers stays for the process.
+    #[inline]
     pub(super) fn get() -> Result<&'static Api, RuntimeError> {
         static API: OnceLock<Result<Api, RuntimeError>> = OnceLock::new();
         API.get_or_init(Api::open).as_ref().map_err(RuntimeError::clone)
     }
 
+    #[inline]
     fn open() -> Result<Api, RuntimeError> {
         let library = library::open(DRIVER).ok_or(RuntimeError::NoDriver)?;
         // The version comes first: an old driver may lack other functions.
@@ -288,11 +290,13 @@ impl Api {
 }
 
 /// Returns the version of the driver, which starts.
+#[inline]
 pub(in crate::runtime) fn driver_version() -> Result<CudaVersion, RuntimeError> {
     Api::get().map(|api| api.version)
 }
 
 /// Returns the number of GPUs, at least 1.
+#[inline]
 pub(in crate::runtime) fn device_count() -> Result<usize, RuntimeError> {
     let api = Api::get()?;
     let mut count = 0;

@@ -72,6 +72,7 @@ static OPEN: Mutex<Vec<&'static Context>> = Mutex::new(Vec::new());
 
 impl Context {
     /// Returns the context of the GPU `ordinal`, made by the first call.
+    #[inline]
     pub(in crate::runtime) fn open(ordinal: usize) -> Result<&'static Context, RuntimeError> {
         let count = device_count()?;
         if ordinal >= count {
@@ -87,6 +88,7 @@ impl Context {
         Ok(context)
     }
 
+    #[inline]
     fn create(ordinal: usize) -> Result<Context, RuntimeError> {
         let api = Api::get()?;
         let mut device = 0;

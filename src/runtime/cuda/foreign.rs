@@ -14,6 +14,7 @@ use super::uses;
 use crate::runtime::error::RuntimeError;
 
 /// Returns the context of the GPU that a stream of `cudarc` belongs to.
+#[inline]
 pub(in crate::runtime) fn context_of(
     stream: &CudaStream,
 ) -> Result<&'static Context, RuntimeError> {
@@ -27,6 +28,7 @@ pub(in crate::runtime) fn context_of(
 
 impl Stream {
     /// Returns a stream of `cudarc`, which is kept.
+    #[inline]
     pub(in crate::runtime) fn from_cudarc(
         stream: &Arc<CudaStream>,
     ) -> Result<Arc<Stream>, RuntimeError> {

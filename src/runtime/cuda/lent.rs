@@ -28,6 +28,7 @@ impl<'s> Lent<'s> {
     /// # Safety
     /// `access` gives the address of `bytes` bytes that `cudarc` allocated in the context of `stream`, which nobody frees
     /// before `'s` ends. Nobody writes them before that, and nobody reads them where the memory may be written.
+    #[inline]
     pub(in crate::runtime) unsafe fn new(
         stream: Arc<Stream>,
         bytes: usize,

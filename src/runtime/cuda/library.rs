@@ -44,6 +44,7 @@ macro_rules! library_functions {
         }
 
         impl $api {
+            #[inline]
             fn find(
                 library: &'static libloading::Library,
                 $($field: $field_type)?

@@ -381,6 +381,7 @@ impl Memory {
     }
 
     /// Queues a copy of page-locked host memory, of the same size in bytes.
+    #[inline]
     pub(in crate::runtime) fn write_from(
         &mut self,
         host: &HostMemory,
@@ -407,6 +408,7 @@ impl Memory {
     }
 
     /// Queues a copy to page-locked host memory, of the same size in bytes.
+    #[inline]
     pub(in crate::runtime) fn read_to_host(
         &self,
         host: &mut HostMemory,
@@ -433,6 +435,7 @@ impl Memory {
     }
 
     /// Queues a copy of other memory of the same context and size in bytes.
+    #[inline]
     pub(in crate::runtime) fn copy_from(
         &mut self,
         from: &Memory,
@@ -525,6 +528,7 @@ impl Memory {
 
     /// Makes each byte 0 or 1: those are the `bool`s, and a kernel may have stored any byte. The bytes take the way
     /// through the host.
+    #[inline]
     pub(in crate::runtime) fn make_bools(&mut self) -> Result<(), RuntimeError> {
         let bytes = self.to_vec::<u8>()?;
         if bytes.iter().any(|byte| *byte > 1) {

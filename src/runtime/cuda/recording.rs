@@ -52,6 +52,7 @@ impl Recording {
     }
 
     /// Returns the recorded work as a graph that can run.
+    #[inline]
     pub(in crate::runtime) fn finish(mut self) -> Result<Graph, RuntimeError> {
         let context = self.stream.context();
         let (graph, capture) = self.end()?;
@@ -109,6 +110,7 @@ impl Graph {
     }
 
     /// As [`Graph::launch`]; waits for the end and returns how long the GPU was at it.
+    #[inline]
     pub(in crate::runtime) fn time(&self, stream: &Arc<Stream>) -> Result<Duration, RuntimeError> {
         stream.check_runs("Graph::time")?;
         let (start, end) = (Event::new(self.context)?, Event::new(self.context)?);
@@ -125,6 +127,7 @@ impl Graph {
     }
 
     /// Queues all that was recorded.
+    #[inline]
     pub(in crate::runtime) fn launch(&self, stream: &Arc<Stream>) -> Result<(), RuntimeError> {
         stream.check_runs("Graph::launch")?;
         stream.check_not_capturing()?;

@@ -20,6 +20,7 @@ pub(in crate::runtime) struct EncodedMap(sys::CUtensorMap);
 
 impl EncodedMap {
     /// Returns the map of a tensor at the start of the memory, which has room for it.
+    #[inline]
     pub(in crate::runtime) fn new(
         desc: &TensorMapDesc,
         memory: &Memory,

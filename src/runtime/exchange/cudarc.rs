@@ -23,6 +23,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext); those of [`Device::cuda`].
+    #[inline]
     pub fn from_cudarc(stream: &Arc<CudaStream>) -> Result<Stream, RuntimeError> {
         cuda::Stream::from_cudarc(stream).map(|raw| Stream { backend: StreamBackend::Cuda(raw) })
     }

@@ -115,6 +115,7 @@ pub enum CopyOp {
 impl CopyOp {
     /// The PTX instruction, with its qualifiers; for [`CopyOp::Universal`] a load of as many bits, which is spelled by the
     /// elements: `ld.v2.b32` is `ld.b64` of two of them; for [`CopyOp::Tma`] without the number of dimensions.
+    #[inline]
     pub fn instruction(&self) -> String {
         match self {
             CopyOp::Universal { bits: 128 } => "ld.v4.b32".to_owned(),
@@ -178,6 +179,7 @@ impl CopyOp {
         }
     }
 
+    #[inline]
     fn check(&self) -> Result<(), AtomError> {
         let (instruction, bits, legal): (_, _, &'static [u32]) = match self {
             CopyOp::Universal { bits } => ("a universal copy", *bits, &[8, 16, 32, 64, 128]),
@@ -208,6 +210,7 @@ impl CopyOp {
     }
 
     /// Every instruction there is; of those of any number of bits, the one with the fewest.
+    #[inline]
     pub fn all() -> impl Iterator<Item = CopyOp> {
         let universal = [8, 16, 32, 64, 128].map(|bits| CopyOp::Universal { bits });
         let sizes = [(32, CacheOp::Always), (64, CacheOp::Always), (128, CacheOp::Always)];
@@ -269,6 +272,7 @@ impl CopyAtom {
     ///
     /// # Errors
     /// [`AtomError::CopyBits`], [`AtomError::BulkBits`] if there is no copy of this number of bits.
+    #[inline]
     pub fn new(op: CopyOp) -> Result<Self, AtomError> {
         op.check()?;
         let (thr_id, src, dst) = match op {
@@ -338,6 +342,7 @@ impl CopyAtom {
 }
 
 /// The rows of the matrices in shared memory, one for each of `8 * n` threads; the others repeat them.
+#[inline]
 fn rows(matrices: Matrices) -> Layout {
     let threads = 8 * matrices.count();
     if threads == 32 {
@@ -347,6 +352,7 @@ fn rows(matrices: Matrices) -> Layout {
 }
 
 /// The elements of the matrices in the registers of the threads.
+#[inline]
 fn fragments(matrices: Matrices, transposed: bool) -> Result<Layout, LayoutError> {
     let (threads, register) = if transposed {
         (layout!((4, 8):(256, 16)), vec![layout!(16:1), layout!(2:128)])

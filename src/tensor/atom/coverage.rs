@@ -54,7 +54,9 @@ errors! {
 }
 
 /// The extents above 1 with their strides, each with its path.
+#[inline]
 fn leaves(layout: &Layout) -> Result<Vec<(ModePath, i64, i64)>, LayoutError> {
+    #[inline]
     fn walk(
         layout: &Layout,
         path: &mut Vec<usize>,
@@ -83,6 +85,7 @@ fn leaves(layout: &Layout) -> Result<Vec<(ModePath, i64, i64)>, LayoutError> {
 
 /// The first mode that does not go on where the modes of smaller strides end, with its stride and the expected stride; none
 /// for a layout that numbers its coordinates from 0 on.
+#[inline]
 fn first_wrong(layout: &Layout) -> Result<Option<(ModePath, i64, i64)>, LayoutError> {
     let mut leaves = leaves(layout)?;
     // Of modes that stand still, what they should do is what the others leave out.
@@ -100,6 +103,7 @@ fn first_wrong(layout: &Layout) -> Result<Option<(ModePath, i64, i64)>, LayoutEr
 }
 
 /// The fault of a layout, called `of`, that should number the elements of `tile`, each once.
+#[inline]
 pub(in crate::tensor) fn fault(
     layout: &Layout,
     of: &'static str,
@@ -130,6 +134,7 @@ pub(in crate::tensor) fn fault(
 }
 
 /// The error of a layout that should number the elements of `tile`, each once.
+#[inline]
 pub(in crate::tensor) fn check(
     layout: &Layout,
     of: &'static str,
@@ -142,6 +147,7 @@ pub(in crate::tensor) fn check(
 }
 
 /// The error of a layout that does not reach each element of `tile` once.
+#[inline]
 fn missed(
     layout: &Layout,
     tile: &IntTuple,
@@ -159,6 +165,7 @@ fn missed(
 }
 
 /// The error of threads and values that together do not make up a tile.
+#[inline]
 pub(in crate::tensor) fn threads_and_values(
     threads: &Layout,
     values: &Layout,
@@ -175,6 +182,7 @@ pub(in crate::tensor) fn threads_and_values(
 }
 
 /// Checks that all elements of `tile` are reached equally often: threads that multiply the same elements have them all.
+#[inline]
 pub(in crate::tensor) fn check_shared(
     layout_tv: &Layout,
     tile: &IntTuple,

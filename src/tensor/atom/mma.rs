@@ -118,6 +118,7 @@ impl MmaOp {
 
     /// The PTX instruction, with all its qualifiers. One on complex numbers is four of this instruction (three
     /// by Gauss's method).
+    #[inline]
     pub fn instruction(&self) -> String {
         match self {
             MmaOp::UniversalFma { ty } => format!("fma.rn.{}", ty.ptx()),
@@ -146,6 +147,7 @@ impl MmaOp {
     }
 
     /// Every instruction there is, with every type and shape.
+    #[inline]
     pub fn all() -> impl Iterator<Item = MmaOp> {
         use ValType::{Bf16, F16, F32, F64};
         let fma = [F16, Bf16, F32, F64].map(|ty| MmaOp::UniversalFma { ty });
@@ -247,12 +249,14 @@ fn check_fma(ty: ValType) -> Result<(), AtomError> {
 }
 
 /// All of `values` elements in one thread.
+#[inline]
 fn one_thread(values: i64) -> Layout {
     Layout::compact((1, values))
 }
 
 /// A or B of `mma.m8n8k4`: eight threads with four values. K-major, a thread has a row; else four threads of
 /// one quad have a column of 4 rows each, at k = thread % 4. PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16".
+#[inline]
 fn quad_pair_ab(major: Major) -> Layout {
     match major {
         Major::K => layout!((8, 4):(1, 8)),
@@ -262,6 +266,7 @@ fn quad_pair_ab(major: Major) -> Layout {
 
 /// C of `mma.m8n8k4`: for `F16` a thread has a row; for `F32` bit 0 of the thread is bit 0 of the row, bit 2
 /// its bit 2, and bit 1 is bit 1 of the column.
+#[inline]
 fn quad_pair_c(ty: ValType) -> Result<Layout, AtomError> {
     match ty {
         ValType::F16 => Ok(layout!((8, 8):(1, 8))),

@@ -141,6 +141,7 @@ impl MmaSync {
     }
 
     /// The layouts of A, B and C.
+    #[inline]
     pub(super) fn layouts(&self) -> Result<[Layout; 3], AtomError> {
         self.check()?;
         let [m, n, k] = self.shape_mnk.map(i64::from);
@@ -183,6 +184,7 @@ pub(super) fn per_register(ty: ValType) -> i64 {
 /// The values of a thread in an operand with `rows` rows and K columns: the elements of a register, then
 /// `blocks` of rows (count, distance), then the registers along K. Modes of one element are left out, as CuTe
 /// does; so is the tuple around one mode, but for elements of 4 bits.
+#[inline]
 pub(super) fn values(
     ty: ValType,
     blocks: &[(i64, i64)],
@@ -202,6 +204,7 @@ pub(super) fn values(
 }
 
 /// The values of a thread in C with `m` rows: two columns, then each block of eight rows.
+#[inline]
 fn values_c(m: i64) -> Result<Layout, LayoutError> {
     let columns = Layout::leaf(2, m);
     if m == 8 { Ok(columns) } else { Layout::concat(&[columns, Layout::leaf(m / 8, 8)]) }

@@ -21,6 +21,7 @@ const FMA_TYPES: [(ValType, &str); 4] = [
 ];
 
 impl fmt::Display for MmaOp {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MmaOp::UniversalFma { ty } => {
@@ -80,6 +81,7 @@ impl fmt::Display for Wgmma {
 }
 
 /// `16x8x16`.
+#[inline]
 fn shape(text: &str) -> Option<[u32; 3]> {
     let numbers: Vec<u32> = text.split('x').map(str::parse).collect::<Result<_, _>>().ok()?;
     numbers.try_into().ok()
@@ -97,6 +99,7 @@ fn types(mut text: &str) -> Option<Vec<ValType>> {
     Some(found)
 }
 
+#[inline]
 fn mma_op(name: &str) -> Option<MmaOp> {
     match name {
         "SM61_DP4A" => return Some(MmaOp::Dp4a),
@@ -155,6 +158,7 @@ impl FromStr for MmaOp {
 
     /// The instruction of a name of CuTe's. That there is such an instruction is checked by
     /// [`MmaAtom::new`].
+    #[inline]
     fn from_str(name: &str) -> Result<Self, AtomError> {
         let unknown = || AtomError::UnknownName { name: name.to_owned() };
         let op = mma_op(name).ok_or_else(unknown)?;
@@ -170,6 +174,7 @@ impl FromStr for MmaOp {
 }
 
 impl fmt::Display for CopyOp {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let matrix = |matrices: &Matrices, transposed: &bool| {
             let n = matrices.count();
@@ -217,6 +222,7 @@ impl CopyOp {
 impl FromStr for CopyOp {
     type Err = AtomError;
 
+    #[inline]
     fn from_str(name: &str) -> Result<Self, AtomError> {
         let found = CopyOp::all().map(|op| op.with_bits_of(name)).find(|op| op.to_string() == name);
         found.ok_or_else(|| AtomError::UnknownName { name: name.to_owned() })
@@ -226,6 +232,7 @@ impl FromStr for CopyOp {
 impl FromStr for MmaAtom {
     type Err = AtomError;
 
+    #[inline]
     fn from_str(name: &str) -> Result<Self, AtomError> {
         MmaAtom::new(name.parse::<MmaOp>()?)
     }
@@ -234,6 +241,7 @@ impl FromStr for MmaAtom {
 impl FromStr for CopyAtom {
     type Err = AtomError;
 
+    #[inline]
     fn from_str(name: &str) -> Result<Self, AtomError> {
         CopyAtom::new(name.parse()?)
     }
@@ -258,6 +266,7 @@ impl fmt::Display for SmemAtom {
 impl FromStr for SmemAtom {
     type Err = AtomError;
 
+    #[inline]
     fn from_str(name: &str) -> Result<Self, AtomError> {
         let found = SmemAtom::all().find(|atom| atom.to_string() == name);
         found.ok_or_else(|| AtomError::UnknownName { name: name.to_owned() })

@@ -83,6 +83,7 @@ impl SmemAtom {
     ///
     /// # Errors
     /// [`AtomError::ElementBits`] if the width is no power of two up to 128.
+    #[inline]
     pub fn layout(&self, bits: u32) -> Result<Layout, AtomError> {
         if !bits.is_power_of_two() || bits > 128 {
             return Err(AtomError::ElementBits { bits });
@@ -98,6 +99,7 @@ impl SmemAtom {
     ///
     /// # Errors
     /// [`AtomError::ElementBits`] if the width is no power of two up to 128.
+    #[inline]
     pub fn position_independent(&self, bits: u32) -> Result<ComposedLayout, AtomError> {
         let layout = self.layout(bits)?;
         let swizzle = self.swizzle().recast(8, i64::from(bits))?;

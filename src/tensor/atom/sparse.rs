@@ -43,6 +43,7 @@ impl SparseMma {
     ///
     /// # Errors
     /// [`AtomError::ValTypes`] and [`AtomError::Shape`] if there is no such instruction.
+    #[inline]
     pub fn sync(k: u32, a: ValType, b: ValType, c: ValType) -> Result<SparseMma, AtomError> {
         use ValType as T;
         let (instruction, shape_mnk) = ("mma.sp", [16, 8, k]);
@@ -69,6 +70,7 @@ impl SparseMma {
     ///
     /// # Errors
     /// Those of [`MmaAtom::new`].
+    #[inline]
     pub fn wgmma(half: Wgmma) -> Result<SparseMma, AtomError> {
         let [m, n, k] = half.shape_mnk();
         let (rows, columns) = (i64::from(n), i64::from(2 * k));
@@ -76,6 +78,7 @@ impl SparseMma {
         SparseMma::new(MmaAtom::new(half)?, [m, n, 2 * k], layout_b_tv)
     }
 
+    #[inline]
     fn new(
         half: MmaAtom,
         shape_mnk: [u32; 3],
@@ -135,6 +138,7 @@ impl SparseMma {
     }
 
     /// The PTX instruction with its qualifiers.
+    #[inline]
     pub fn instruction(&self) -> String {
         let [m, n, k] = self.shape_mnk;
         let half = format!("m{m}n{n}k{}", k / 2);
@@ -189,6 +193,7 @@ impl SparseMma {
 
 /// `SM90_SPARSE_64x128x32_F32BF16BF16_SS`: the parts of CuTe's name. One of `mma.sp` is `SM80_SPARSE_16x8x32_F32F16F16F32_TN`.
 impl fmt::Display for SparseMma {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [m, n, k] = self.shape_mnk;
         let half = self.half.op().to_string();
@@ -206,6 +211,7 @@ fn chunk(elem: Scalar) -> (usize, usize) {
 }
 
 /// The columns of A that each word of metadata stands for.
+#[inline]
 fn metadata_layout(elem: Scalar, [m, _, k]: [u32; 3]) -> Result<Layout, LayoutError> {
     let (m, threads) = (i64::from(m), metadata_threads(elem, k));
     let (low, high, values) = if elem.bits() == 8 {

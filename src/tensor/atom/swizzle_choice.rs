@@ -61,6 +61,7 @@ impl SmemAccess {
     ///
     /// # Errors
     /// The tile has not the modes of the copy; [`TensorErrorKind::Vector`] if a vector of the copy is none in the tile.
+    #[inline]
     pub fn read_by(name: &str, copy: &TiledCopy, tile: &Layout) -> Result<Self, TensorError> {
         Self::of_copy(name, copy, tile, Side::Source)
     }
@@ -69,10 +70,12 @@ impl SmemAccess {
     ///
     /// # Errors
     /// Those of [`read_by`](SmemAccess::read_by).
+    #[inline]
     pub fn written_by(name: &str, copy: &TiledCopy, tile: &Layout) -> Result<Self, TensorError> {
         Self::of_copy(name, copy, tile, Side::Destination)
     }
 
+    #[inline]
     fn of_copy(
         name: &str,
         copy: &TiledCopy,
@@ -176,6 +179,7 @@ impl SwizzleChoice {
     ///
     /// # Errors
     /// Those of [`ComposedLayout::new`].
+    #[inline]
     pub fn layout(&self) -> Result<ComposedLayout, LayoutError> {
         swizzled(self.best().swizzle, &self.tile)
     }
@@ -183,6 +187,7 @@ impl SwizzleChoice {
 
 /// The tile as it is and with the best swizzle, each with the conflicts of every access.
 impl fmt::Display for SwizzleChoice {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "tile {}", self.tile)?;
         let best = self.best();
@@ -207,6 +212,7 @@ impl fmt::Display for SwizzleChoice {
 /// The alignment that the widest access needs, in bytes.
 const MAX_ALIGN: u32 = 16;
 
+#[inline]
 fn swizzled(swizzle: Swizzle, tile: &Layout) -> Result<ComposedLayout, LayoutError> {
     if swizzle.is_identity() {
         return Ok(tile.into());
@@ -245,6 +251,7 @@ fn swizzled(swizzle: Swizzle, tile: &Layout) -> Result<ComposedLayout, LayoutErr
 ///
 /// # Errors
 /// Those of [`Analysis::bank_conflicts`] for the tile as it is; [`LayoutError::NotStatic`].
+#[inline]
 pub fn choose_swizzle(
     tile: &Layout,
     dtype: Scalar,
@@ -286,6 +293,7 @@ pub fn choose_swizzle(
 }
 
 /// The swizzles of elements with which the tile is made of an atom of `wgmma`, with these atoms.
+#[inline]
 fn atoms_of(tile: &Layout, bits: u32) -> Result<Vec<(Swizzle, SmemAtom)>, LayoutError> {
     let mut found = Vec::new();
     if tile.rank() != 2 || !tile.is_static() {

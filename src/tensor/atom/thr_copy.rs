@@ -318,6 +318,7 @@ impl<'b> ThrCopy<'_, 'b> {
     }
 
     #[track_caller]
+    #[inline]
     fn failed(&self, k: &Body<'b, '_>, operation: &'static str, kind: TensorErrorKind) {
         k.report(TensorError { operation, operand: self.copy.to_string(), kind });
     }

@@ -16,6 +16,7 @@ impl TiledMma {
     }
 
     /// `matrix` as (index of thread, value of the atom, atoms in each mode ..).
+    #[inline]
     pub(in crate::tensor) fn parts(
         &self,
         operand: Operand,
@@ -31,6 +32,7 @@ impl TiledMma {
     }
 
     /// The words of a thread of an operand of the shape (MN, K): (V, MN, K).
+    #[inline]
     pub(in crate::tensor) fn words(
         &self,
         operand: Operand,

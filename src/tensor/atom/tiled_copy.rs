@@ -47,6 +47,7 @@ pub struct TiledCopy {
 
 /// `SM80_CP_ASYNC_CACHEALWAYS<uint128_t> o ((4,8),4):((32,1),8) of (8,16)`: the atom, the layout, the tile.
 impl fmt::Display for TiledCopy {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} o {} of {}", self.atom.op(), self.layout_tv, self.tiler)
     }
@@ -59,6 +60,7 @@ impl TiledCopy {
     ///
     /// # Errors
     /// Threads and values do not reach each element of a tile once, or do not make up whole atoms.
+    #[inline]
     pub fn new(
         atom: CopyAtom,
         dtype: Scalar,
@@ -85,6 +87,7 @@ impl TiledCopy {
     ///
     /// # Errors
     /// As [`TiledCopy::new`].
+    #[inline]
     pub fn from_tv(
         atom: CopyAtom,
         dtype: Scalar,
@@ -106,6 +109,7 @@ impl TiledCopy {
     /// # Errors
     /// Those of [`TiledMma::layout_tv`]; threads and values do not make up whole atoms, or reach some elements more
     /// often than others.
+    #[inline]
     pub fn of_operand(
         atom: CopyAtom,
         dtype: Scalar,
@@ -152,6 +156,7 @@ impl TiledCopy {
     ///
     /// # Errors
     /// Those of [`TiledCopy::of_operand`]; a thread has fewer values of C than the atom.
+    #[inline]
     pub fn of_c_atom(atom: CopyAtom, dtype: Scalar, mma: &TiledMma) -> Result<Self, TensorError> {
         let operand = format!("{} of C of {mma:?}", atom.op());
         let made = || -> Result<_, TensorErrorKind> {
@@ -189,6 +194,7 @@ impl TiledCopy {
     ///
     /// # Errors
     /// An address that `data` does not have; those of [`TiledCopy::new`].
+    #[inline]
     pub fn cotiled(
         atom: CopyAtom,
         dtype: Scalar,
@@ -211,6 +217,7 @@ impl TiledCopy {
     }
 
     /// The copy of a layout from (thread, value) to indices of a tile, cut to the rows and columns that it reaches.
+    #[inline]
     fn of_coords(
         atom: CopyAtom,
         dtype: Scalar,
@@ -245,16 +252,19 @@ impl TiledCopy {
         Ok(copy)
     }
 
+    #[inline]
     fn check(&self) -> Result<(), TensorErrorKind> {
         self.check_atoms()?;
         coverage::check(&self.layout_tv, "(threads, values)", &self.tiler)
     }
 
+    #[inline]
     fn check_shared(&self) -> Result<(), TensorErrorKind> {
         self.check_atoms()?;
         coverage::check_shared(&self.layout_tv, &self.tiler)
     }
 
+    #[inline]
     fn check_atoms(&self) -> Result<(), TensorErrorKind> {
         let (threads, values) = self.atom_size()?;
         let modes: Vec<Layout> = self.layout_tv.modes().map(|mode| mode.to_layout()).collect();
@@ -287,6 +297,7 @@ impl TiledCopy {
     }
 
     /// The rows and the columns of a matrix that the tile has, as CuTe's `Tiler_MN`: for most copies the first ones.
+    #[inline]
     pub fn tiler_layouts(&self) -> Vec<Layout> {
         match &self.modes {
             Some(modes) => modes.clone(),
@@ -295,6 +306,7 @@ impl TiledCopy {
     }
 
     /// The extents of a matrix that whole tiles make up.
+    #[inline]
     pub(in crate::tensor) fn period(&self) -> Result<IntTuple, LayoutError> {
         let Some(modes) = &self.modes else { return Ok(self.tiler.clone()) };
         let period = |mode: &Layout| -> Result<IntTuple, LayoutError> {
@@ -318,11 +330,13 @@ impl TiledCopy {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
+    #[inline]
     pub fn size(&self) -> Result<u32, LayoutError> {
         count_of_size(self.layout_tv.get(&[0])?.size()?.to_static()?)
     }
 
     /// A layout of bits of the atom as one of elements.
+    #[inline]
     fn of_elements(&self, bits: &Layout) -> Result<Layout, TensorErrorKind> {
         let element = self.dtype.bits();
         let values = self.atom.op().bits_together();
@@ -334,6 +348,7 @@ impl TiledCopy {
     }
 
     /// The threads and the values of the atom.
+    #[inline]
     fn atom_size(&self) -> Result<(i64, i64), TensorErrorKind> {
         let tv = self.of_elements(self.atom.layout_ref_tv())?;
         let size = |mode: usize| tv.get(&[mode])?.size()?.to_static();
@@ -341,6 +356,7 @@ impl TiledCopy {
     }
 
     /// The elements of one copy of a thread.
+    #[inline]
     pub(in crate::tensor) fn vector(&self, side: Side) -> Result<i64, TensorErrorKind> {
         let bits = match side {
             Side::Source => self.atom.layout_src_tv(),
@@ -350,6 +366,7 @@ impl TiledCopy {
     }
 
     /// `matrix` as (index of thread, (value of the atom, atom), tiles..): CuTe's `tidfrg_S`, `tidfrg_D`.
+    #[inline]
     pub(in crate::tensor) fn tidfrg(
         &self,
         matrix: &Layout,
@@ -384,6 +401,7 @@ impl TiledCopy {
 
     /// A part of a thread (value, ..), of the tile taken apart in another way, as ((value of the atom, rest), ..): CuTe's
     /// `retile`. Its values are the first ones of each thread in the layout of this copy.
+    #[inline]
     pub(in crate::tensor) fn retiled(&self, part: &Layout) -> Result<Layout, TensorErrorKind> {
         let values = part.get(&[0])?.size()?.to_static()?;
         let (_, atom) = self.atom_size()?;

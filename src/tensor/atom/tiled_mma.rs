@@ -58,6 +58,7 @@ pub struct TiledMma {
 
 /// `SM80_16x8x16_F32F16F16F32_TN o (32,2,2,1):(1,32,64,0) of (32,32,16)`: the atom, the threads, the permutation.
 impl fmt::Display for TiledMma {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} o {} of {}", self.atom.op(), self.thr_layout_vmnk, self.permutation_mnk)
     }
@@ -138,6 +139,7 @@ impl TiledMma {
     }
 
     /// The extent of mode 0 (M), 1 (N) or 2 (K) of the atom, and of the grid of atoms.
+    #[inline]
     fn extents(&self, mode: usize) -> Result<(i64, i64)> {
         let shape = self.atom.op().shape_mnk();
         let atom = shape.get(mode).copied().ok_or(LayoutError::NoSuchMode { mode, rank: 3 })?;
@@ -150,6 +152,7 @@ impl TiledMma {
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`] from mode 3.
+    #[inline]
     pub fn permutation_mnk(&self, mode: usize) -> Result<Tiler> {
         let (atom, atoms) = self.extents(mode)?;
         let given = self.permutation_mnk.get(&[mode])?.to_owned();
@@ -163,6 +166,7 @@ impl TiledMma {
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`] from mode 3.
+    #[inline]
     pub fn tile_size_mnk(&self, mode: usize) -> Result<u32> {
         let permutation = self.permutation_mnk(mode)?;
         let mut size = 1i64;
@@ -187,6 +191,7 @@ impl TiledMma {
     ///
     /// # Errors
     /// Those of [`Layout::logical_divide`] and [`Layout::composition`].
+    #[inline]
     pub fn thrfrg(&self, operand: Operand, matrix: &Layout) -> Result<Layout> {
         let [first, second] = operand.modes();
         let (p0, p1) = (self.permutation_mnk(first)?, self.permutation_mnk(second)?);
@@ -220,6 +225,7 @@ impl TiledMma {
     ///
     /// # Errors
     /// Those of [`Self::thrfrg`]; [`LayoutError::NotInjective`] if two threads have one index.
+    #[inline]
     pub fn layout_tv(&self, operand: Operand) -> Result<Layout> {
         let [first, second] = operand.modes();
         let tile = (self.tile_size_mnk(first)?, self.tile_size_mnk(second)?);
@@ -227,6 +233,7 @@ impl TiledMma {
     }
 
     /// The result of [`thrfrg`](Self::thrfrg), with the index of the thread as its first mode.
+    #[inline]
     pub(in crate::tensor) fn by_index(
         &self,
         operand: Operand,
@@ -256,6 +263,7 @@ impl TiledMma {
     }
 
     /// From the index of a thread to its coordinate in `thr_layout_vmnk`.
+    #[inline]
     fn thread_of_index(&self) -> Result<Layout> {
         let vmnk = &self.thr_layout_vmnk;
         let all = Layout::concat([vmnk, &vmnk.complement_inner()?])?;
@@ -267,6 +275,7 @@ impl TiledMma {
     ///
     /// # Errors
     /// Those of [`Self::layout_tv`].
+    #[inline]
     pub fn layout_a_tv(&self) -> Result<Layout> {
         self.layout_tv(Operand::A)
     }
@@ -275,6 +284,7 @@ impl TiledMma {
     ///
     /// # Errors
     /// Those of [`Self::layout_tv`].
+    #[inline]
     pub fn layout_b_tv(&self) -> Result<Layout> {
         self.layout_tv(Operand::B)
     }
@@ -283,6 +293,7 @@ impl TiledMma {
     ///
     /// # Errors
     /// Those of [`Self::layout_tv`].
+    #[inline]
     pub fn layout_c_tv(&self) -> Result<Layout> {
         self.layout_tv(Operand::C)
     }
@@ -292,6 +303,7 @@ impl TiledMma {
     ///
     /// # Errors
     /// [`TensorErrorKind::SharedIndex`], [`TensorErrorKind::Atoms`], [`TensorErrorKind::Coverage`], each with the mode.
+    #[inline]
     pub fn check_coverage(&self) -> std::result::Result<(), TensorError> {
         self.covered().map_err(|kind| TensorError {
             operation: "make_tiled_mma",
@@ -300,6 +312,7 @@ impl TiledMma {
         })
     }
 
+    #[inline]
     fn covered(&self) -> std::result::Result<(), TensorErrorKind> {
         let vmnk = &self.thr_layout_vmnk;
         if let Some(overlap) = vmnk.collision()? {

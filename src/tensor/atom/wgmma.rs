@@ -116,6 +116,7 @@ impl Wgmma {
     }
 
     /// The layouts of A, B and C.
+    #[inline]
     pub(super) fn layouts(&self) -> Result<[Layout; 3], AtomError> {
         self.check()?;
         let [m, n, k] = self.shape_mnk().map(i64::from);

@@ -181,6 +181,7 @@ impl AsyncTile {
     }
 
     /// The row of A or column of B that each one in shared memory is.
+    #[inline]
     pub fn rows(&self) -> Layout {
         let extent = i64::from(self.extent);
         if self.interleaved {
@@ -250,6 +251,7 @@ impl AsyncTile {
     ///
     /// # Errors
     /// [`TensorErrorKind::Layout`]: the ring is too large.
+    #[inline]
     pub fn layout(&self, stages: u32) -> Result<ComposedLayout, TensorError> {
         let made = || -> Result<ComposedLayout, AtomError> {
             let swizzle =
@@ -376,6 +378,7 @@ impl AsyncTile {
 
     /// The first line of the thread, and its unit of 16 bytes of a line.
     #[track_caller]
+    #[inline]
     fn thread<'b>(&self, k: &Body<'b, '_>) -> [Val<'b, i32>; 2] {
         let thread = k.thread_idx().x.cvt::<u32>();
         [thread / self.units(), thread % self.units()].map(|number| number.cvt::<i32>())

@@ -175,6 +175,7 @@ where
     })
 }
 
+#[inline]
 fn runs_of(
     layouts: [&Layout; 2],
     aligns: [u32; 2],

@@ -356,6 +356,7 @@ fn per_unit<T: Element>() -> i32 {
 }
 
 /// Returns a word whose first `bytes` bytes have all bits set: of none or of all where there are fewer than 0 or more than 4.
+#[inline]
 fn first_bytes(bytes: Val<'_, i32>) -> Val<'_, u32> {
     let some = (bytes.max(0).min(3) * 8).cvt::<u32>();
     let mask = (some.constant(1u32) << some) - 1u32;

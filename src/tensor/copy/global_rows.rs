@@ -153,6 +153,7 @@ pub(crate) fn lead<P: Pointer>(at: Val<'_, P>) -> Val<'_, i32> {
 }
 
 /// Returns the 16 bytes from byte `shift` (0 to 15) of `high:low` on.
+#[inline]
 pub(crate) fn shifted<'b>(
     low: [Val<'b, u32>; 4],
     high: [Val<'b, u32>; 4],

@@ -110,6 +110,7 @@ impl Im2colCopy {
     /// # Errors
     /// Those of [`TmaCopy::new`]; [`TensorErrorKind::TmaTile`] where `filters` and `image` do not agree, a size, stride or
     /// dilation is 0, or there are no outputs.
+    #[inline]
     pub fn new(
         elem: Scalar,
         tile: &ComposedLayout,
@@ -163,6 +164,7 @@ impl Im2colCopy {
     ///
     /// # Errors
     /// [`AtomError::BulkBits`] for a box of more than 2^32 bits, which no shared memory holds.
+    #[inline]
     pub fn atom(&self, op: TmaOp) -> Result<CopyAtom, AtomError> {
         self.tile.atom(op)
     }
@@ -172,6 +174,7 @@ impl Im2colCopy {
     /// # Errors
     /// The tensor has other modes or extents; [`TensorMapError`] where hardware does not take it: strides that are no
     /// multiples of 16 bytes, corners that do not fit its fields, steps above 8.
+    #[inline]
     pub fn desc(&self, tensor: &Layout) -> Result<TensorMapDesc, TensorError> {
         let error = |kind| TensorError {
             operation: "make_im2col_tma_copy",
@@ -341,6 +344,7 @@ impl Im2colCopy {
 
 /// `bf16 o (32,16):(16,1) in boxes of 16x32 of images of 14x9 pixels`
 impl fmt::Display for Im2colCopy {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dims: Vec<String> = self.image.iter().map(u32::to_string).collect();
         write!(f, "{} of images of {} pixels", self.tile, dims.join("x"))

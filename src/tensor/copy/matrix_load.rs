@@ -83,6 +83,7 @@ impl MatrixLoad {
     /// # Errors
     /// The instruction is not one of `mma.sync` on elements of 16 bits, `tf32`, `f64`, or 8 bits along K; a tile of `mma` does not divide
     /// `extent`, or a thread has no whole number of four words in it.
+    #[inline]
     pub fn new(
         mma: &TiledMma,
         operand: Operand,
@@ -96,6 +97,7 @@ impl MatrixLoad {
         })
     }
 
+    #[inline]
     fn of(
         mma: &TiledMma,
         operand: Operand,

@@ -7,6 +7,7 @@ use crate::ir::{Val, Vector, bf16, f8e4m3, f8e5m2, f16};
 /// Returns numbers as elements of type `elem`, in words with as many as there is room for, from the lowest bits on: rounded to
 /// nearest, and integers of 8 bits cut to their range. Where elements have 32 bits, they are the bits of the numbers.
 #[track_caller]
+#[inline]
 pub(crate) fn packed<'b>(elem: Scalar, values: &[Val<'b, f32>]) -> Vec<Val<'b, u32>> {
     match elem {
         Scalar::F16 => halves::<f16>(values),

@@ -52,6 +52,7 @@ impl StagedStore {
     /// # Errors
     /// [`TensorErrorKind::TmaTile`]: rows are no multiples of 16 bytes and 8 columns, or longer than 256 elements;
     /// elements are neither `f32`, `f16`, `bf16` or floats of 8 bits nor `i32` or integers of 8 bits.
+    #[inline]
     pub fn new(elem: Scalar, columns: u32, slots: u32) -> Result<StagedStore, TensorError> {
         StagedStore::of_rows(elem, 64, columns, slots)
     }
@@ -61,6 +62,7 @@ impl StagedStore {
     ///
     /// # Errors
     /// Those of [`new`](StagedStore::new); `rows` is no multiple of 8, or is above 64.
+    #[inline]
     pub fn of_rows(
         elem: Scalar,
         rows: u32,
@@ -137,6 +139,7 @@ impl StagedStore {
     ///
     /// # Errors
     /// [`TensorErrorKind::TmaTile`]: elements are not of 16 bits, or columns are not 8 to 256 in groups of 8.
+    #[inline]
     pub fn transposed(elem: Scalar, columns: u32, slots: u32) -> Result<StagedStore, TensorError> {
         let error = |kind| TensorError {
             operation: "make_staged_store",
@@ -203,6 +206,7 @@ impl StagedStore {
     ///
     /// # Errors
     /// [`TensorErrorKind::Layout`]: a slot is too large.
+    #[inline]
     pub fn by_threads(self) -> Result<StagedStore, TensorError> {
         let units = self.columns * self.elem.size_bytes() / 16;
         if self.swizzled || units % 2 == 1 {
@@ -251,6 +255,7 @@ impl StagedStore {
     ///
     /// # Errors
     /// As for [`TmaCopy::desc`].
+    #[inline]
     pub fn desc(&self, tensor: &Layout) -> Result<TensorMapDesc, TensorError> {
         self.copy.desc(tensor)
     }

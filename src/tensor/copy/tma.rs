@@ -87,6 +87,7 @@ impl TmaCopy {
         })
     }
 
+    #[inline]
     fn of(elem: Scalar, tile: &ComposedLayout) -> Result<TmaCopy, TensorErrorKind> {
         let none = |why| TensorErrorKind::TmaTile { why };
         let bytes = i64::from(elem.size_bytes());
@@ -209,6 +210,7 @@ impl TmaCopy {
     ///
     /// # Errors
     /// [`AtomError::BulkBits`] for a box of more than 2^32 bits, which no shared memory holds.
+    #[inline]
     pub fn atom(&self, op: TmaOp) -> Result<CopyAtom, AtomError> {
         let elements = self.box_dims.iter().try_fold(1u32, |all, dim| all.checked_mul(*dim));
         let bits = elements.and_then(|elements| elements.checked_mul(self.elem.bits()));
@@ -220,6 +222,7 @@ impl TmaCopy {
     /// # Errors
     /// The tensor has not one number for each mode of the tile, or another contiguous mode; [`TensorMapError`] where
     /// hardware does not take it: distances that are no multiples of 16 bytes among others.
+    #[inline]
     pub fn desc(&self, tensor: &Layout) -> Result<TensorMapDesc, TensorError> {
         let error =
             |kind| TensorError { operation: "make_tma_copy", operand: tensor.to_string(), kind };
@@ -513,6 +516,7 @@ impl TmaCopy {
 
 /// `bf16 o S<3,3,3> o 0 o (128,64):(64,1) in boxes of 64x128`
 impl fmt::Display for TmaCopy {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dims: Vec<String> = self.box_dims.iter().map(u32::to_string).collect();
         write!(f, "{} o {} in boxes of {}", self.elem, self.tile, dims.join("x"))
@@ -525,6 +529,7 @@ pub(super) fn at<T: Element>(base: Val<'_, Shared<T>>, offset: i64) -> Val<'_, S
 }
 
 /// The size and the stride of each mode.
+#[inline]
 pub(super) fn sizes_of(tensor: &Layout) -> Result<Vec<Leaf>, LayoutError> {
     let leaf = |mode: Layout| {
         let stride = mode.stride().as_leaf().map_or(Ok(0), |stride| stride.to_int()?.to_static());
@@ -534,6 +539,7 @@ pub(super) fn sizes_of(tensor: &Layout) -> Result<Vec<Leaf>, LayoutError> {
 }
 
 /// The extents and strides of a mode, coalesced; extents of 1 are left out.
+#[inline]
 fn leaves(mode: &Layout) -> Result<Vec<Leaf>, LayoutError> {
     let mode = mode.coalesce()?;
     let all = mode
@@ -545,6 +551,7 @@ fn leaves(mode: &Layout) -> Result<Vec<Leaf>, LayoutError> {
 }
 
 /// Each of `parts` again and again along `mode`, `step` coordinates apart.
+#[inline]
 fn repeated(parts: &[Part], mode: usize, step: i64, (extent, stride): Leaf) -> Vec<Part> {
     let at = |i: i64| {
         parts.iter().map(move |part| {

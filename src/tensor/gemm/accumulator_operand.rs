@@ -39,6 +39,7 @@ impl AccumulatorOperand {
     ///
     /// # Errors
     /// The elements of A do not have 16 bits; a thread multiplies elements that another one accumulates.
+    #[inline]
     pub fn new(from: &TiledMma, to: &TiledMma, shape: [u32; 2]) -> Result<Self, TensorError> {
         Self::of(from, to, shape).map_err(|kind| TensorError {
             operation: "make_accumulator_operand",
@@ -47,6 +48,7 @@ impl AccumulatorOperand {
         })
     }
 
+    #[inline]
     fn of(from: &TiledMma, to: &TiledMma, shape: [u32; 2]) -> Result<Self, TensorErrorKind> {
         let none = |argument: &str| LayoutError::Unsupported {
             operation: "accumulators as an operand",
@@ -95,6 +97,7 @@ impl AccumulatorOperand {
 
     /// New registers for the words of A.
     #[track_caller]
+    #[inline]
     pub fn fragment<'b>(&self, k: &Body<'b, '_>, to: &TiledMma) -> RegisterTensor<'b, u32> {
         to.slice(0).fragment_words(k, Operand::A, IntTuple::from(self.shape.map(i64::from)))
     }

@@ -68,6 +68,7 @@ impl AccumulatorRows {
     /// # Errors
     /// Those of the layout of C; [`TensorErrorKind::Layout`] where the accumulators of a thread are no rows and columns, or
     /// a row is shared by several warps.
+    #[inline]
     pub fn new(mma: &TiledMma, shape: [u32; 2]) -> Result<AccumulatorRows, TensorError> {
         Self::of(mma, shape).map_err(|kind| TensorError {
             operation: "make_accumulator_rows",
@@ -76,6 +77,7 @@ impl AccumulatorRows {
         })
     }
 
+    #[inline]
     fn of(mma: &TiledMma, shape: [u32; 2]) -> Result<AccumulatorRows, TensorErrorKind> {
         let none = |argument: &str| LayoutError::Unsupported {
             operation: "rows of accumulators",
@@ -141,6 +143,7 @@ impl AccumulatorRows {
 
     /// Returns the row and the column of the first accumulator of thread `thread` of `mma`.
     #[track_caller]
+    #[inline]
     pub fn origin<'b>(
         &self,
         k: &Body<'b, '_>,
@@ -162,6 +165,7 @@ impl AccumulatorRows {
 
     /// Returns the accumulators of a row, by columns.
     #[track_caller]
+    #[inline]
     pub fn row<'b>(
         &self,
         k: &Body<'b, '_>,

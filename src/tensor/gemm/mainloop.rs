@@ -201,6 +201,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     }
 
     /// As [`run`](WgmmaMainloop::run), [promoted](WgmmaMainloop::promoted).
+    #[inline]
     fn run_promoted(
         &self,
         k: &mut Body<'b, '_>,
@@ -281,6 +282,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
 
     /// Waits for all products, and releases the stage before `state`, the last one. `acc` can then be read.
     #[track_caller]
+    #[inline]
     pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>, state: PipelineState<'b>) {
         k.wgmma_wait_group(0);
         k.if_(self.leader, |k| self.pipe.release(k, state.previous()));

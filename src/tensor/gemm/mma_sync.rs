@@ -117,6 +117,7 @@ impl TiledMma {
 }
 
 /// The error of an instruction that another function executes, or none.
+#[inline]
 pub(in crate::tensor) fn not_here(op: &MmaOp) -> TensorErrorKind {
     let instruction = op.instruction();
     let method = match op {

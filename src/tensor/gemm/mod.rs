@@ -246,6 +246,7 @@ fn part<'b, E: Readable<'b>>(
 }
 
 /// The extents M, N and K of the parts, which must fit each other and, in their values, the atom.
+#[inline]
 pub(super) fn extents(
     c: &Layout,
     a: &Layout,

@@ -44,7 +44,7 @@ crate::values! {
     /// ```
     pub struct OnlineSoftmax<'b> {
         /// The largest score of each row, in all lanes that share the row; negative infinity for none. With
-        /// [`settle`](OnlineSoftmax::settle) it is at most 8 powers of two below the largest score.
+        /// lazy [`maxima`](OnlineSoftmax::maxima) it is at most 8 powers of two below the largest score.
         pub max: [Val<'b, f32>; 2],
         /// The sum of the thread's own powers of each row.
         pub sum: [Val<'b, f32>; 2],
@@ -54,35 +54,32 @@ crate::values! {
 impl<'b> OnlineSoftmax<'b> {
     /// The state before the first tile.
     #[track_caller]
+    #[inline]
     pub fn new(k: &Body<'b, '_>) -> Self {
         let [low, zero] = [f32::NEG_INFINITY, 0.0].map(|number| k.constant(number));
         OnlineSoftmax { max: [low; 2], sum: [zero; 2] }
     }
 
-    /// The largest score of each row so far, with those of a tile: the first half of [`update`](OnlineSoftmax::update).
+    /// The scores whose power is 1 from this tile on, the first half of [`update`](OnlineSoftmax::update): the largest of each row
+    /// so far. If `lazy`, they stay until a score exceeds them by more than 8 powers of two, so that most tiles have factors
+    /// of 1. Powers are at most `2^8` then, and the end of the rows is the same: Zadouri et al., FlashAttention-4 (2026).
     #[track_caller]
+    #[inline]
     pub fn maxima(
         &self,
         k: &Body<'b, '_>,
         rows: &AccumulatorRows,
         scores: &RegisterTensor<'_, f32>,
+        scale: Val<'b, f32>,
+        lazy: bool,
     ) -> [Val<'b, f32>; 2] {
-        [0, 1].map(|row| {
+        let maxima = [0, 1].map(|row| {
             let max = rows.fold(k, scores, row, self.max[row], |a, b| a.max(b));
             rows.reduce_lanes(k, max, |a, b| a.max(b))
-        })
-    }
-
-    /// Returns `maxima` where they exceed the maximum so far by more than 8 powers of two, and else the maximum so far:
-    /// between [`maxima`](OnlineSoftmax::maxima) and [`update_to`](OnlineSoftmax::update_to), so that most tiles have
-    /// factors of 1. Powers are at most `2^8` then; the end of the rows is the same. Zadouri et al., FlashAttention-4 (2026).
-    #[track_caller]
-    pub fn settle(
-        &self,
-        k: &Body<'b, '_>,
-        scale: Val<'b, f32>,
-        maxima: [Val<'b, f32>; 2],
-    ) -> [Val<'b, f32>; 2] {
+        });
+        if !lazy {
+            return maxima;
+        }
         let slack = k.constant(8.0);
         [0, 1].map(|row| {
             // The first score is infinitely higher. Two negative infinities have no difference, and are the same.
@@ -94,6 +91,7 @@ impl<'b> OnlineSoftmax<'b> {
     /// Replaces the scores of a tile by their powers. Returns the next state and, for each row, the factor of what was
     /// accumulated before. Negative infinity is a masked score; the powers of a row without any other score are 0.
     #[track_caller]
+    #[inline]
     pub fn update(
         self,
         k: &Body<'b, '_>,
@@ -101,12 +99,13 @@ impl<'b> OnlineSoftmax<'b> {
         scores: &RegisterTensor<'_, f32>,
         scale: Val<'b, f32>,
     ) -> (Self, [Val<'b, f32>; 2]) {
-        let maxima = self.maxima(k, rows, scores);
+        let maxima = self.maxima(k, rows, scores, scale, false);
         self.update_to(k, rows, scores, scale, maxima)
     }
 
     /// [`update`](OnlineSoftmax::update) behind its first half, whose result is `maxima`.
     #[track_caller]
+    #[inline]
     pub fn update_to(
         self,
         k: &Body<'b, '_>,
@@ -132,6 +131,7 @@ impl<'b> OnlineSoftmax<'b> {
 
     /// Returns the score whose power is 1. Without a score it is 0, and powers are those of negative infinity.
     #[track_caller]
+    #[inline]
     fn base<'c>(k: &Body<'c, '_>, max: Val<'c, f32>) -> Val<'c, f32> {
         max.eq(f32::NEG_INFINITY).select(k.constant(0.0), max)
     }
@@ -161,6 +161,7 @@ impl<'b> OnlineSoftmax<'b> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
+    #[inline]
     pub fn join(
         self,
         k: &Body<'b, '_>,
@@ -175,34 +176,32 @@ impl<'b> OnlineSoftmax<'b> {
         (OnlineSoftmax { max, sum }, [old, new])
     }
 
-    /// Multiplies each row of accumulators by its factor.
+    /// Multiplies each row of accumulators by its factor; if `lazy`, unless all factors of the warp are 1.
     #[track_caller]
-    pub fn rescale(
-        k: &Body<'b, '_>,
+    #[inline]
+    pub fn rescale<'k: 'b>(
+        k: &mut Body<'k, '_>,
         rows: &AccumulatorRows,
         acc: &RegisterTensor<'_, f32>,
         factors: [Val<'b, f32>; 2],
+        lazy: bool,
     ) {
+        if lazy {
+            let any = k.vote_any(WARP, factors[0].ne(1.0) | factors[1].ne(1.0));
+            k.if_(any, |k| {
+                OnlineSoftmax::rescale(k, rows, acc, factors.map(|factor| factor), false)
+            });
+            return;
+        }
         for (row, factor) in factors.into_iter().enumerate() {
             rows.map_row(k, acc, row, |_, value| value * factor);
         }
     }
 
-    /// As [`rescale`](OnlineSoftmax::rescale), unless all factors of the warp are 1.
-    #[track_caller]
-    pub fn rescale_changed<'k: 'b>(
-        k: &mut Body<'k, '_>,
-        rows: &AccumulatorRows,
-        acc: &RegisterTensor<'_, f32>,
-        factors: [Val<'b, f32>; 2],
-    ) {
-        let any = k.vote_any(WARP, factors[0].ne(1.0) | factors[1].ne(1.0));
-        k.if_(any, |k| OnlineSoftmax::rescale(k, rows, acc, factors.map(|factor| factor)));
-    }
-
     /// Reduces the sums over the lanes. Returns the reciprocal of the sum of each row, 0 for a row without scores, and
     /// the natural logarithm of the sum of the powers, negative infinity for such a row.
     #[track_caller]
+    #[inline]
     pub fn finish(
         self,
         k: &Body<'b, '_>,

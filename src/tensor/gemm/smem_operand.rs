@@ -97,6 +97,7 @@ impl<'b> SmemOperand<'b> {
 
     /// The part of a stage, the last mode.
     #[track_caller]
+    #[inline]
     pub fn stage(&self, k: &Body<'b, '_>, stage: Val<'b, i32>) -> Self {
         if self.poisoned {
             return self.clone();
@@ -127,6 +128,7 @@ impl<'b> SmemOperand<'b> {
 
     /// The descriptor at an offset in units of 16 bytes; the upper half has no part of the address.
     #[track_caller]
+    #[inline]
     pub(in crate::tensor) fn at(&self, units: i64) -> Val<'b, u64> {
         let low = add(self.low, units);
         Val::pack([low, low.constant((self.bits >> 32) as u32)]).bitcast::<u64>()

@@ -63,10 +63,12 @@ pub enum WgmmaSource<'b> {
     Registers(AnyVector<'b>),
 }
 
+#[inline]
 fn index(layout: &Layout, coord: (i64, i64)) -> Result<i64, LayoutError> {
     layout.crd2idx(IntTuple::from(coord))?.to_static()
 }
 
+#[inline]
 fn extent(layout: &Layout, mode: usize) -> Result<i64, LayoutError> {
     layout.get(&[mode])?.size()?.to_static()
 }
@@ -85,6 +87,7 @@ fn check_source(op: &Wgmma, found: OperandSource) -> Result<(), TensorErrorKind>
 }
 
 /// Checks that elements in shared memory are those of the instruction; `f32` stands for `tf32` too.
+#[inline]
 fn check_shared(
     operand: &'static str,
     found: Scalar,
@@ -101,6 +104,7 @@ impl<'b> WgmmaOperand<'b> for SmemOperand<'b> {
         self.poisoned
     }
 
+    #[inline]
     fn extents(&self, _: &TiledMma, op: &Wgmma) -> Result<[i64; 2], TensorErrorKind> {
         check_source(op, OperandSource::Shared)?;
         check_shared("A", self.elem, op.a)?;
@@ -116,6 +120,7 @@ impl<'b> WgmmaOperand<'b> for SmemOperand<'b> {
     }
 
     #[track_caller]
+    #[inline]
     fn part(
         &self,
         _: &Body<'b, '_>,

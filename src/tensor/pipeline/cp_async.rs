@@ -70,6 +70,7 @@ impl CpAsyncPipeline {
     /// # Errors
     /// [`TensorErrorKind::Count`](crate::tensor::TensorErrorKind::Count) for fewer than two stages, for no elements, and for a ring
     /// with stages that start above `i32::MAX`.
+    #[inline]
     pub fn new(stages: u32, elements: u32) -> Result<Self, TensorError> {
         let max = (i32::MAX as u32).checked_div(elements).unwrap_or(u32::MAX);
         let error = |kind| TensorError {

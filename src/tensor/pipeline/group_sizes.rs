@@ -39,6 +39,7 @@ pub struct GroupSizes<'b> {
 impl<'b> GroupSizes<'b> {
     /// M, N and K of a product.
     #[track_caller]
+    #[inline]
     pub fn of(&self, k: &Body<'b, '_>, product: Val<'b, i32>) -> [Val<'b, i32>; 3] {
         let first = product * self.words;
         [0, 1, 2].map(|word| self.table.load(k, first + word).cvt::<i32>())
@@ -46,6 +47,7 @@ impl<'b> GroupSizes<'b> {
 
     /// The row tiles and column tiles of a product, of `tile` rows and columns.
     #[track_caller]
+    #[inline]
     pub(super) fn tiles(
         &self,
         k: &Body<'b, '_>,

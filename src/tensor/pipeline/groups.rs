@@ -23,6 +23,7 @@ impl<'b> Groups<'b> {
 
     /// The row tiles and column tiles of a group; groups of rows have `columns` column tiles.
     #[track_caller]
+    #[inline]
     fn tiles(
         self,
         k: &Body<'b, '_>,
@@ -40,6 +41,7 @@ impl<'b> Groups<'b> {
 
     /// As [`RowGroups::seek`].
     #[track_caller]
+    #[inline]
     pub(super) fn seek(
         self,
         k: &mut Body<'b, '_>,

@@ -44,6 +44,7 @@ pub enum Raster {
 impl Raster {
     /// The row and the column of tile `index`, of `rows` x `columns` tiles: each of these once for the indices below
     /// `rows * columns`. With nothing to choose from, and for an index beyond the last one, the last tile is taken.
+    #[inline]
     pub fn tile(self, index: u32, [rows, columns]: [u32; 2]) -> [u32; 2] {
         let (rows, columns) = (u64::from(rows.max(1)), u64::from(columns.max(1)));
         let index = u64::from(index).min(rows * columns - 1);
@@ -86,6 +87,7 @@ fn swizzled(index: u64, [rows, columns]: [u64; 2], width: u64) -> [u64; 2] {
 
 /// Tile `index` of the curve over a rectangle. The rectangle is cut again and again, in two along its long side where
 /// that is much longer, else in three parts that the curve goes through: up, along, and down again.
+#[inline]
 fn hilbert(mut index: i64, [rows, columns]: [i64; 2]) -> [u64; 2] {
     // The present rectangle: its first tile, its long axis and its other one, as (row, column).
     let mut at = [0, 0];

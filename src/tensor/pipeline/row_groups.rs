@@ -74,6 +74,7 @@ impl<'b> RowGroups<'b> {
 
     /// The first row of a group and its end.
     #[track_caller]
+    #[inline]
     pub fn range(&self, k: &Body<'b, '_>, group: Val<'b, i32>) -> [Val<'b, i32>; 2] {
         let is_listed = self.capacity.eq(0);
         let bound = self.bounds.load(k, group);
@@ -92,6 +93,7 @@ impl<'b> RowGroups<'b> {
     /// Returns the group of the tile with a number, from that of a tile before it on: groups have tiles of `size` rows, and
     /// `columns` of them beside each other.
     #[track_caller]
+    #[inline]
     pub fn seek(
         &self,
         k: &mut Body<'b, '_>,

@@ -73,6 +73,7 @@ impl<'b> TileScheduler<'b> {
     ///
     /// A swizzle width of 0 is an error of the build.
     #[track_caller]
+    #[inline]
     pub fn new(
         k: &Body<'b, '_>,
         raster: Raster,
@@ -158,6 +159,7 @@ impl<'b> TileScheduler<'b> {
 
     /// The first row of the group of a tile in the matrix; 0 without groups.
     #[track_caller]
+    #[inline]
     pub fn first_row<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> DeviceCoord<'c>
     where
         'b: 'c,
@@ -213,6 +215,7 @@ impl<'b> TileScheduler<'b> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
+    #[inline]
     pub fn drawn(self, k: &Body<'b, '_>, draws: Option<(Val<'b, GlobalMut<u32>>, u32)>) -> Self {
         let Some((taken, consumers)) = draws else { return self };
         if self.groups.is_none() {
@@ -233,12 +236,14 @@ impl<'b> TileScheduler<'b> {
     /// Makes the barriers of tiles that are [drawn](TileScheduler::drawn), in the thread where `elected` holds. A barrier of the block
     /// follows.
     #[track_caller]
+    #[inline]
     pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         self.draws.inspect(|draws| draws.init(k, elected));
     }
 
     /// The same for a role: the thread that draws numbers, or the warps that read them.
     #[track_caller]
+    #[inline]
     pub fn of_role(self, k: &Body<'b, '_>, is_producer: bool) -> Self {
         let of = |draws: DynamicScheduler<'b>| match is_producer {
             true => draws.producer(k),
@@ -249,6 +254,7 @@ impl<'b> TileScheduler<'b> {
 
     /// Returns whether row `first` of a tile, and so all after it, are behind the end of the tile's group; `None` without groups.
     #[track_caller]
+    #[inline]
     pub fn is_behind<'c>(
         &self,
         k: &Body<'c, '_>,
@@ -272,6 +278,7 @@ impl<'b> TileScheduler<'b> {
     /// The same for one of `groups` groups of threads: group `i` has the tiles `i`, `i + groups`, .. of the block. Tiles that are
     /// [drawn](TileScheduler::drawn) are an error of the build.
     #[track_caller]
+    #[inline]
     pub fn of_group(self, group: Val<'b, i32>, groups: u32) -> Self {
         if self.draws.is_some() {
             group.report(
@@ -294,6 +301,7 @@ impl<'b> TileScheduler<'b> {
 
     /// The blocks of the cluster along M, which need the same columns of B, and those along N, which need the same rows of A.
     #[track_caller]
+    #[inline]
     pub fn peers(&self, k: &Body<'b, '_>) -> [ClusterPeers<'b>; 2] {
         let ([blocks_m, blocks_n], zero) = (self.cluster, k.constant(0));
         let [m, n] = self.place.unwrap_or([zero; 2]);
@@ -360,6 +368,7 @@ impl<'b> TileScheduler<'b> {
 
     /// The tile with a number.
     #[track_caller]
+    #[inline]
     pub fn tile<'k: 'b>(&self, k: &mut Body<'k, '_>, number: Val<'b, i32>) -> Tile<'b> {
         let _call = k.call();
         let k = &mut k.rescoped();
@@ -399,6 +408,7 @@ impl<'b> WorkScheduler<'b> for TileScheduler<'b> {
 
 /// [`Raster::tile`] on the device.
 #[track_caller]
+#[inline]
 fn coordinate<'b>(
     k: &mut Body<'b, '_>,
     raster: Raster,
@@ -424,6 +434,7 @@ fn coordinate<'b>(
     }
 }
 
+#[inline]
 fn strips<'b>(
     index: Val<'b, i32>,
     [rows, columns]: [Val<'b, i32>; 2],
@@ -450,6 +461,7 @@ crate::values! {
 }
 
 /// The rectangle that the tile is in is cut until it is a line, as on the host.
+#[inline]
 fn hilbert<'b>(
     k: &mut Body<'b, '_>,
     index: Val<'b, i32>,
@@ -473,6 +485,7 @@ fn hilbert<'b>(
         each(|i| v[i] / 2)
     }
     // One more than half of an axis where that is odd and the axis long enough.
+    #[inline]
     fn even_half<'v>(v: Pair<'v>) -> Pair<'v> {
         let part = half(v);
         let odd = (length(part) & 1).ne(0) & length(v).gt(2);

@@ -116,6 +116,7 @@ impl Sequences<'_> {
 impl<'b> Sequences<'b> {
     /// Returns the sequence of a slot, with the slot's tile of `size` positions, by a binary search.
     #[track_caller]
+    #[inline]
     pub fn decode(&self, k: &mut Body<'b, '_>, slot: Val<'b, i32>, size: u32) -> SequenceTile<'b> {
         let (zero, starts) = (k.constant(0), self.starts);
         // The sequence is among `low` .. `high`.

@@ -113,6 +113,7 @@ impl<'b> IntoValues<'b> for PipelineState<'b> {
 impl<'b> PipelineState<'b> {
     /// The number of stages; of a state without a ring, an error of the build.
     #[track_caller]
+    #[inline]
     fn ring(self, operation: &'static str) -> u32 {
         if let Err(kind) = count_of("stages", self.stages, [1, MAX_STAGES]) {
             let operand = "a state of no ring".to_owned();
@@ -123,6 +124,7 @@ impl<'b> PipelineState<'b> {
 
     /// The next stage of the ring.
     #[track_caller]
+    #[inline]
     pub fn next(self) -> Self {
         let stage = self.stage + 1;
         let wraps = stage.eq(self.ring("next"));
@@ -135,6 +137,7 @@ impl<'b> PipelineState<'b> {
 
     /// The state `steps` steps further, for a number of the device.
     #[track_caller]
+    #[inline]
     pub fn skip(self, steps: Val<'b, i32>) -> Self {
         let stages = self.ring("skip");
         let ahead = self.stage + steps;
@@ -145,6 +148,7 @@ impl<'b> PipelineState<'b> {
 
     /// The stage before this one.
     #[track_caller]
+    #[inline]
     pub fn previous(self) -> Self {
         let last = self.stage.count(self.ring("previous") - 1);
         let wraps = self.stage.eq(0);
@@ -230,6 +234,7 @@ impl<'b> TmaPipeline<'b> {
     ///
     /// No stages, no bytes, no consumers, or more than a barrier counts, are errors of the build.
     #[track_caller]
+    #[inline]
     pub fn new(k: &Body<'b, '_>, stages: u32, bytes: u32, consumers: u32) -> Self {
         // The maximum number of arrivals and bytes that a phase of a barrier waits for (PTX ISA 9.7.13.15).
         const MAX: u32 = (1 << 20) - 1;
@@ -357,6 +362,7 @@ impl<'b> TmaPipeline<'b> {
     /// Waits until the stage is empty, and lets its barrier, the result, wait for the bytes of the stage, or for the threads
     /// that write it: [`wait_empty`](TmaPipeline::wait_empty) and [`expect_transaction`](TmaPipeline::expect_transaction).
     #[track_caller]
+    #[inline]
     pub fn acquire(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> MbarrierRef<'b> {
         self.wait_empty(k, state);
         match self.writers {
@@ -502,6 +508,7 @@ impl<'b> OrderedBarrier<'b> {
     ///
     /// No groups are an error of the build.
     #[track_caller]
+    #[inline]
     pub fn new(k: &Body<'b, '_>, groups: u32) -> Self {
         if let Err(kind) = count_of("groups", groups, [1, MAX_STAGES]) {
             let operand = format!("{groups} groups");
@@ -542,6 +549,7 @@ impl<'b> OrderedBarrier<'b> {
 
     /// Ends the section of `group`, in the thread where `elected` holds: the next group may start.
     #[track_caller]
+    #[inline]
     pub fn arrive<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,

@@ -54,6 +54,7 @@ impl<'b> TmaStorePipeline<'b> {
     ///
     /// No stages are an error of the build.
     #[track_caller]
+    #[inline]
     pub fn new(k: &Body<'b, '_>, stages: u32, issuer: Val<'b, bool>) -> Self {
         if let Err(kind) = count_of("stages", stages, [1, u32::MAX]) {
             let operand = format!("{stages} stages");

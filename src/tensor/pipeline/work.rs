@@ -181,6 +181,7 @@ impl<'b> WorkScheduler<'b> for WorkCounter<'b> {
     }
 
     #[track_caller]
+    #[inline]
     fn next<'c>(&self, k: &mut Body<'c, '_>, _: Val<'c, i32>) -> Val<'c, i32>
     where
         'b: 'c,
@@ -196,6 +197,7 @@ impl<'b> WorkCounter<'b> {
     /// of `i32::MAX` items then, whose numbers are items until the caller finds none. The last of all blocks sets the counter
     /// to 0. `ended` counts the blocks that end: 0 before a launch and after it.
     #[track_caller]
+    #[inline]
     fn finish<'c>(&self, k: &mut Body<'c, '_>, ended: Val<'c, GlobalMut<u32>>)
     where
         'b: 'c,
@@ -293,6 +295,7 @@ impl<'b> DynamicScheduler<'b> {
     ///
     /// No consumers, or more than a barrier counts, are errors of the build.
     #[track_caller]
+    #[inline]
     pub fn new(
         k: &Body<'b, '_>,
         taken: Val<'b, GlobalMut<u32>>,
@@ -354,6 +357,7 @@ impl<'b> DynamicWork<'b> {
 impl<'b> DynamicWork<'b> {
     /// Ends the work of the block where the items have no known number: after the last item, in all threads that went through them.
     #[track_caller]
+    #[inline]
     pub(super) fn finish<'c>(&self, k: &mut Body<'c, '_>)
     where
         'b: 'c,
@@ -381,6 +385,7 @@ impl<'b> WorkScheduler<'b> for DynamicWork<'b> {
     }
 
     #[track_caller]
+    #[inline]
     fn next<'c>(&self, k: &mut Body<'c, '_>, number: Val<'c, i32>) -> Val<'c, i32>
     where
         'b: 'c,

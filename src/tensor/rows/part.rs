@@ -209,6 +209,7 @@ impl<'b> RowPart<'b> {
     /// Returns the column of the thread's single element `number`, and true if the row has it. The first elements of
     /// a row belong to the first threads, the last ones to the threads after these.
     #[track_caller]
+    #[inline]
     fn end(&self, number: u32) -> (Val<'b, i32>, Val<'b, bool>) {
         let lanes = self.vector as i32;
         let at = self.end_thread + (number * self.tile.sharers()) as i32;
@@ -219,12 +220,14 @@ impl<'b> RowPart<'b> {
 
     /// Returns the columns of the thread's single elements at the ends, each with true if the row has it.
     #[track_caller]
+    #[inline]
     pub(crate) fn ends(&self) -> Vec<(Val<'b, i32>, Val<'b, bool>)> {
         (0..self.end_count()).map(|number| self.end(number)).collect()
     }
 
     /// Returns the column of each element of the thread.
     #[track_caller]
+    #[inline]
     pub fn columns(&self) -> Vec<Val<'b, i32>> {
         let first = self.first_column();
         let vectors = (0..self.tile.vectors as i32).flat_map(|number| {
@@ -235,6 +238,7 @@ impl<'b> RowPart<'b> {
 
     /// Returns `values` of the elements that the row has, and `fill` for the others.
     #[track_caller]
+    #[inline]
     pub fn masked(&self, values: &[Val<'b, f32>], fill: f32) -> Vec<Val<'b, f32>> {
         let vectors = self.tile.vectors;
         let lanes = self.vector as usize;

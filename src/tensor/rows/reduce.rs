@@ -80,6 +80,7 @@ impl RowPart<'_> {
 
     /// Returns the sum of `value` of all threads that share the row, as [`reduce`](RowPart::reduce) does.
     #[track_caller]
+    #[inline]
     pub fn sum<'o>(&self, k: &mut Body<'o, '_>, value: Val<'o, f32>) -> Val<'o, f32> {
         let [sum] = self.reduce(k, [value], |_, [a], [b]| [a + b]);
         sum

@@ -115,6 +115,7 @@ impl<'b> RowPart<'b> {
     /// Returns true if the thread's single element `number` is one of the first two vectors of elements, else it is one of
     /// those from the last vector of the source on; and its column, which the row may not have.
     #[track_caller]
+    #[inline]
     fn single(&self, number: u32) -> (Val<'b, bool>, Val<'b, i32>) {
         let lanes = self.vector as i32;
         let at = self.end_thread + (number * self.tile.sharers()) as i32;

@@ -195,6 +195,7 @@ impl<'b> RowLoop<'b> {
 
     /// The thread's part of a row, with no columns beyond the last row.
     #[track_caller]
+    #[inline]
     fn part<'c>(&self, k: &Body<'c, '_>, row: Val<'c, i32>) -> RowPart<'c>
     where
         'b: 'c,
@@ -314,6 +315,7 @@ impl<'b> RowPart<'b> {
 
     /// Loads the thread's vector `number` from its slot.
     #[track_caller]
+    #[inline]
     fn load_slot<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,

@@ -173,6 +173,7 @@ impl RowTile {
 
     /// The part of a row whose vectors have `vector` elements.
     #[track_caller]
+    #[inline]
     pub(super) fn part_of<'b>(
         &self,
         k: &Body<'b, '_>,

@@ -102,6 +102,7 @@ impl SmemAllocator {
     }
 }
 
+#[inline]
 fn swizzled(swizzle: Swizzle, layout: &ComposedLayout) -> Result<ComposedLayout, LayoutError> {
     match layout.as_normal() {
         Some(plain) => ComposedLayout::new(swizzle, 0, plain),

@@ -116,6 +116,7 @@ impl<T: Element> std::fmt::Debug for MemRangeAt<'_, T> {
 
 /// The elements that a layout reaches, up to the last one. A swizzle moves indices to the end of their block only where
 /// the layout reaches the bits that it moves.
+#[inline]
 fn reached(layout: &ComposedLayout, at_most: u32) -> Result<u32, LayoutError> {
     let whole_blocks = super::view::tensor::shared_len(layout)?;
     if whole_blocks <= at_most || layout.swizzle_portion().is_identity() {

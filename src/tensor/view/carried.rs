@@ -106,11 +106,13 @@ impl<E: Clone> TensorPart<E> {
 }
 
 impl HostPart for TensorPart<PointerPart> {
+    #[inline]
     fn join(&self, other: &dyn HostPart) -> Option<Rc<dyn HostPart>> {
         let other = other.as_any().downcast_ref::<Self>()?;
         Some(Rc::new(self.joined(other, PointerPart::joined)?))
     }
 
+    #[inline]
     fn text(&self) -> String {
         format!("a tensor {} o {}{}", self.engine, self.layout, self.names)
     }

@@ -26,6 +26,7 @@ pub(in crate::tensor) struct DevicePart<'b> {
 }
 
 impl<'b> Parts<'b> {
+    #[inline]
     pub(in crate::tensor) fn new(coord: &DeviceCoord<'b>) -> Result<Parts<'b>> {
         let host = map(coord, &mut |entry| match entry {
             DeviceCoord::Host(value) => Slot::At(Int::from(*value)),
@@ -66,11 +67,13 @@ fn map<'b>(
 
 impl<'b> DevicePart<'b> {
     /// The part of `layout` that the device numbers go through.
+    #[inline]
     pub(in crate::tensor) fn modes(&self, layout: &Layout) -> Result<Layout> {
         layout.dice(&self.picks)
     }
 
     /// A divisor of the offsets of the device numbers in `modes`; 0 where all are 0.
+    #[inline]
     pub(in crate::tensor) fn divisor(&self, modes: &Layout) -> Result<i64> {
         let known = |entry: &DeviceCoord<'b>| match entry {
             DeviceCoord::Device(value) => i64::try_from(value.divisor()).unwrap_or(1),
@@ -102,6 +105,7 @@ impl<'b> DevicePart<'b> {
 }
 
 /// A divisor of the values of a layout at the numbers that `divisor` divides; 0 where all values are 0.
+#[inline]
 fn divisor_at(layout: LayoutRef<'_>, divisor: i64) -> Result<Int> {
     let (mut all, mut rest) = (Int::ZERO, Int::from(divisor));
     let last = layout.leaves().count().saturating_sub(1);
@@ -120,12 +124,14 @@ fn divisor_at(layout: LayoutRef<'_>, divisor: i64) -> Result<Int> {
 }
 
 /// Returns whether the values of the layout inside its domain are numbers of 32 bits.
+#[inline]
 pub(in crate::tensor) fn is_narrow(layout: &Layout) -> bool {
     let last = layout.cosize().ok().and_then(|cosize| cosize.as_static());
     last.is_some_and(|cosize| i32::try_from(cosize).is_ok())
 }
 
 /// `layout` followed by the projection to the entry at `path` of its coordinates: a layout of integers.
+#[inline]
 pub(in crate::tensor) fn component(layout: &Layout, path: &[usize]) -> Result<Layout> {
     let strides: StrideTuple = layout.stride().to_owned().map(|stride| {
         let value =

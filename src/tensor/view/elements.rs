@@ -58,6 +58,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
 
     /// As [`elements`](Tensor::elements), in the order of another layout of the same indices.
     #[track_caller]
+    #[inline]
     fn elements_of(
         &self,
         k: &Body<'b, '_>,
@@ -177,6 +178,7 @@ impl Vectors {
     }
 
     /// The layout of a tensor, a vector as the first mode and all vectors as the second one.
+    #[inline]
     pub(in crate::tensor) fn divide(&self, layout: &Layout) -> Result<Layout, LayoutError> {
         if self.elements == 1 {
             return Layout::concat([&Layout::trivial(), layout]);

@@ -390,6 +390,7 @@ impl<'b> Entry<'b> {
 
 impl<'b> Coordinates<'b> {
     /// The origin of a space of coordinates with the profile of `shape`.
+    #[inline]
     pub(in crate::tensor) fn origin(shape: &Tuple<Int>) -> Self {
         let mut entries = Vec::new();
         paths(shape.as_ref(), &mut Vec::new(), &mut entries);
@@ -402,6 +403,7 @@ impl<'b> Coordinates<'b> {
 
     /// The coordinate.
     #[track_caller]
+    #[inline]
     pub(in crate::tensor) fn value(&self) -> DeviceCoord<'b> {
         fn tree<'b>(
             profile: IntTupleRef<'_>,
@@ -443,6 +445,7 @@ fn paths(shape: IntTupleRef<'_>, path: &mut Vec<usize>, out: &mut Vec<Entry<'_>>
 
 impl<'b> Engine<'b> for Coordinates<'b> {
     #[track_caller]
+    #[inline]
     fn advance(
         &self,
         k: &Body<'b, '_>,

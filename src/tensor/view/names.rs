@@ -35,6 +35,7 @@ impl<L: Into<ComposedLayout>> From<L> for TensorLayout {
 }
 
 impl From<NamedLayout> for TensorLayout {
+    #[inline]
     fn from(named: NamedLayout) -> Self {
         let (layout, names) = named.into_parts();
         TensorLayout { layout: layout.into(), names }
@@ -42,12 +43,14 @@ impl From<NamedLayout> for TensorLayout {
 }
 
 impl From<&NamedLayout> for TensorLayout {
+    #[inline]
     fn from(named: &NamedLayout) -> Self {
         named.clone().into()
     }
 }
 
 /// The names of the modes that a coordinate keeps.
+#[inline]
 pub(in crate::tensor) fn kept_names(names: &Names, coord: &DeviceCoord<'_>) -> Names {
     fn kept(coord: &DeviceCoord<'_>) -> usize {
         match coord {

@@ -37,6 +37,7 @@ impl<'b> Predicate<'b> {
     /// One bool for each of `vectors` vectors of `elements` elements, which are copied as a whole, of parts of the shapes
     /// `parts`: of a predicate with one for each element, where those of a vector are the same value; with one for each
     /// vector; or with one for each coordinate of the modes after the first.
+    #[inline]
     pub(in crate::tensor) fn of_vectors(
         &self,
         [vectors, elements]: [usize; 2],
@@ -77,6 +78,7 @@ impl<'b> Predicate<'b> {
     }
 
     /// Returns whether it says for a copy of `shape` which elements take part: it has the same modes, or one for all of them.
+    #[inline]
     pub(in crate::tensor) fn is_of(&self, shape: IntTupleRef<'_>) -> bool {
         same_modes(self.shape.as_ref(), shape)
     }
@@ -123,12 +125,14 @@ pub trait IntoPredicate<'b> {
 }
 
 impl<'b> IntoPredicate<'b> for Predicate<'b> {
+    #[inline]
     fn predicate(&self, _: &Body<'b, '_>) -> Predicate<'b> {
         self.clone()
     }
 }
 
 impl<'b> IntoPredicate<'b> for TensorSsa<'b, bool> {
+    #[inline]
     fn predicate(&self, _: &Body<'b, '_>) -> Predicate<'b> {
         let values = self.values().iter().copied().map(Some).collect();
         Predicate { shape: self.shape().clone(), values }
@@ -137,12 +141,14 @@ impl<'b> IntoPredicate<'b> for TensorSsa<'b, bool> {
 
 impl<'b> IntoPredicate<'b> for RegisterTensor<'b, bool> {
     #[track_caller]
+    #[inline]
     fn predicate(&self, k: &Body<'b, '_>) -> Predicate<'b> {
         self.load_all(k).predicate(k)
     }
 }
 
 /// Returns whether the modes are of the same sizes, whatever modes they have inside. One number may stand for a tuple.
+#[inline]
 fn same_modes(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> bool {
     let same_size = |a: IntTupleRef<'_>, b: IntTupleRef<'_>| {
         let sizes = (a.product(), b.product());
@@ -216,6 +222,7 @@ impl<'b> CoordTensor<'b> {
     }
 
     #[track_caller]
+    #[inline]
     fn compared(
         &self,
         k: &Body<'b, '_>,
@@ -270,6 +277,7 @@ impl<'b> CoordTensor<'b> {
 /// Computes `device + host < limit`, for the device part of the entry; `None` where it always is. Where it never is, all
 /// get the one value `never`.
 #[track_caller]
+#[inline]
 fn below<'b>(
     k: &Body<'b, '_>,
     &Entry { device, max, .. }: &Entry<'b>,
@@ -330,6 +338,7 @@ pub(in crate::tensor) fn of_shape<'b, E: Engine<'b>>(
 
 impl Coordinates<'_> {
     /// For each entry, the offsets of all coordinates of a layout in it.
+    #[inline]
     fn offsets(&self, layout: &crate::layout::Layout) -> Result<Vec<Vec<i64>>, LayoutError> {
         let offsets = |entry: &super::engine::Entry<'_>| {
             let part = super::coord::component(layout, entry.path())?;

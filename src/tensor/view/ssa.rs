@@ -393,6 +393,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
 }
 
 /// The indices of the elements of a tensor of shape `from` that is repeated until it has the shape `to`.
+#[inline]
 fn repeated_indices(from: &IntTuple, to: &IntTuple) -> Result<Vec<i64>, TensorErrorKind> {
     if common_shape(from.as_ref(), to.as_ref())? != *to {
         let (left, right) = (from.to_string(), to.to_string());
@@ -402,7 +403,9 @@ fn repeated_indices(from: &IntTuple, to: &IntTuple) -> Result<Vec<i64>, TensorEr
 }
 
 /// For each leaf of `shape`, whether the profile has `_` there.
+#[inline]
 fn kept(profile: &Coord, shape: IntTupleRef<'_>) -> Result<Vec<bool>, LayoutError> {
+    #[inline]
     fn walk(
         profile: crate::layout::CoordRef<'_>,
         shape: IntTupleRef<'_>,
@@ -456,6 +459,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     ///
     /// A shape with symbols is an error of the build; strides may have them.
     #[track_caller]
+    #[inline]
     pub fn load_all(&self, k: &Body<'b, '_>) -> TensorSsa<'b, E::Elem> {
         let _call = k.call();
         let nothing =

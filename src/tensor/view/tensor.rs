@@ -224,6 +224,7 @@ impl<'b, T: Element> SharedTensor<'b, T> {
 
 /// The number of elements that a tensor of its own takes: up to the largest index, also of a swizzled layout,
 /// which moves indices within blocks.
+#[inline]
 pub(in crate::tensor) fn shared_len(layout: &ComposedLayout) -> Result<u32, LayoutError> {
     let offset = layout.offset().to_int()?.to_static()?;
     let overflow = LayoutError::Overflow { operation: "the size of shared memory" };
@@ -277,6 +278,7 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
 impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
     /// The elements, in registers of their own: two of the first mode for each pair.
     #[track_caller]
+    #[inline]
     pub fn elements(&self, k: &Body<'b, '_>) -> RegisterTensor<'b, f16> {
         let (elements, indices) = match self.pairs() {
             Ok((shape, indices)) => (Layout::compact(shape), indices),
@@ -300,6 +302,7 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
 
     /// Sets the pairs to elements, in the order of `elements`.
     #[track_caller]
+    #[inline]
     pub fn set_elements(&self, k: &Body<'b, '_>, elements: &RegisterTensor<'b, f16>) {
         let _call = k.call();
         if self.poisoned || elements.poisoned {
@@ -326,6 +329,7 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
     }
 
     /// The shape of the elements, and the register of each pair.
+    #[inline]
     fn pairs(&self) -> Result<(IntTuple, Vec<i64>), LayoutError> {
         let first = 2 * self.layout.get(&[0])?.size()?.to_static()?;
         let rest = self.layout.take(1, self.rank())?.shape().to_owned();
@@ -392,6 +396,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     }
 
     /// The placeholder for a tensor that could not be made.
+    #[inline]
     pub(in crate::tensor) fn poison(&self) -> Self {
         let tensor = Tensor::from_parts(self.engine.clone(), Layout::trivial());
         Tensor { poisoned: true, ..tensor }
@@ -399,6 +404,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
 
     /// The engine at one coordinate, or `None` where there is none, after the error was recorded.
     #[track_caller]
+    #[inline]
     pub(in crate::tensor) fn element(
         &self,
         k: &Body<'b, '_>,
@@ -507,6 +513,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
 
 /// `ptr<f32, gmem, align<4>> o (8,4):(1,8)`, and ` of (m,k)` with names.
 impl<E: fmt::Display> fmt::Display for Tensor<E> {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} o {}{}", self.engine, self.layout, self.names)
     }

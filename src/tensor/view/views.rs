@@ -35,6 +35,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     }
 
     #[track_caller]
+    #[inline]
     pub(in crate::tensor) fn sliced(
         &self,
         k: &Body<'b, '_>,
@@ -81,6 +82,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
 
     /// The tensor with another layout of the same indices.
     #[track_caller]
+    #[inline]
     pub(in crate::tensor) fn with_layout(
         &self,
         k: &Body<'b, '_>,
@@ -369,6 +371,7 @@ pub(in crate::tensor) fn underscores(rank: usize) -> DeviceCoord<'static> {
 }
 
 /// `layout` as (index of a thread, element of a thread).
+#[inline]
 pub(in crate::tensor) fn partition(
     layout: &Layout,
     threads: &Layout,
@@ -382,6 +385,7 @@ pub(in crate::tensor) fn partition(
 
 /// From the index of a thread to its place, a number in the shape of `threads`: `threads(R(i)) == i` where a
 /// thread has the index `i`. Indices that no thread has get the place of a lower one.
+#[inline]
 fn thread_coords(threads: &Layout) -> Result<Layout, TensorErrorKind> {
     let mut leaves = Vec::new();
     let mut place = 1i64;

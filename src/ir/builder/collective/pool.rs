@@ -33,6 +33,7 @@ pub(in crate::ir::builder) struct Pool {
 
 impl Pool {
     /// A pool without memory. Its register is set at the start of the kernel.
+    #[inline]
     fn new(state: &mut State, location: SourceLocation) -> Pool {
         let (location, region) = (state.ir.location(location), state.ir.body);
         let shared = state.ir.shared.push(SharedData {
@@ -70,6 +71,7 @@ impl Pool {
 }
 
 /// Takes the half of this call: for each type, a pointer to `len` elements.
+#[inline]
 pub(super) fn take(cx: &Context, location: SourceLocation, types: &[Type], len: u32) -> ValueList {
     let sizes = types.iter().map(|ty| ty.scalar().map_or(0, |scalar| scalar.size_bytes() * len));
     let starts = sizes.scan(0, |end, size: u32| {

@@ -97,6 +97,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
 }
 
 /// The shape `(len)`.
+#[inline]
 fn one_mode(len: usize) -> IntTuple {
     IntTuple::from((i64::try_from(len).unwrap_or(i64::MAX),))
 }
@@ -117,12 +118,14 @@ impl<'b> TensorSsa<'b, bool> {
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
+    #[inline]
     pub fn any(&self, k: &Body<'b, '_>) -> Val<'b, bool> {
         self.folded(k, false, |a, b| a | b)
     }
 
     /// True if all elements are true: CuTe DSL's `all_`.
     #[track_caller]
+    #[inline]
     pub fn all(&self, k: &Body<'b, '_>) -> Val<'b, bool> {
         self.folded(k, true, |a, b| a & b)
     }
@@ -151,6 +154,7 @@ impl<'b> TensorSsa<'b, bool> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
+    #[inline]
     pub fn assert(&self, k: &Body<'b, '_>, message: &str) {
         let _call = k.call();
         k.assert_each(&self.values, message);

@@ -19,6 +19,7 @@ fn is_one(shape: IntTupleRef<'_>) -> bool {
 }
 
 /// The smallest shape to which both shapes are repeated.
+#[inline]
 pub(super) fn common_shape(
     a: IntTupleRef<'_>,
     b: IntTupleRef<'_>,
@@ -49,6 +50,7 @@ pub(super) fn common_shape(
 }
 
 /// The mode to which both modes are repeated.
+#[inline]
 fn common_mode(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Option<IntTuple> {
     if a == b || (b.is_leaf() && is_one(b)) {
         return Some(a.to_owned());
@@ -65,6 +67,7 @@ fn common_mode(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Option<IntTuple> {
 }
 
 /// Checks that the modes of the shorter shape are the first ones of the longer shape, and could not be others.
+#[inline]
 fn check_one_way(shorter: IntTupleRef<'_>, longer: IntTupleRef<'_>) -> Result<(), TensorErrorKind> {
     let (mine, all) = (modes(shorter), modes(longer));
     let wanted: Vec<IntTupleRef<'_>> = mine.iter().copied().filter(|m| !is_one(*m)).collect();
@@ -97,7 +100,9 @@ fn check_one_way(shorter: IntTupleRef<'_>, longer: IntTupleRef<'_>) -> Result<()
 }
 
 /// The layout from the coordinates of `to` to the elements of `from`, with stride 0 along repeated modes.
+#[inline]
 pub(super) fn repeated(from: IntTupleRef<'_>, to: IntTupleRef<'_>) -> Result<Layout, LayoutError> {
+    #[inline]
     fn strides(
         from: IntTupleRef<'_>,
         to: IntTupleRef<'_>,
