@@ -141,7 +141,7 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
     })
 }
 
-/// The powers `e^(value - max)`, as `2^(value * scale - max * scale)`: one multiply-add for each value. The rounding of
+/// The powers `e^(value - max)`, as `2^(value * scale - max * scale)`: one `fma` for each value. The rounding of
 /// `max * scale` is a factor that all of them have.
 struct Exponent<'b> {
     max: Val<'b, f32>,

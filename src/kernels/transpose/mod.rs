@@ -37,7 +37,7 @@ impl TransposeConfig {
     /// The configuration for a matrix of these sizes with elements of this type.
     pub fn new(target: Target, elem: Scalar, problem: &TransposeProblem) -> Self {
         let access = problem.access(elem);
-        let tile = default_tile(access, elem);
+        let tile = default_tile(access, elem, problem);
         // Rows of the output that are written at about the same time are few, and each gets a long piece.
         let raster = Raster::SwizzleAlongM { width: 4 };
         let (matrices, batch_modes) = (1, problem.batch_modes());
@@ -56,10 +56,10 @@ impl TransposeConfig {
     ///
     /// let of = |problem| TransposeConfig::new(Target::SM_90, Scalar::Bf16, &problem);
     /// assert_eq!(of(TransposeProblem::new(4096, 4096)).to_string(), "32x16_mstrip4");
-    /// // 16 x 64 elements are 2 x 8 chunks of 16 bytes: a tile has 32 matrices.
+    /// // 16 x 64 elements are 2 x 8 chunks of 16 bytes: a tile has 16 matrices.
     /// let small = of(TransposeProblem::new(16, 64).batched(1000));
-    /// assert_eq!((small.tile, small.matrices), ([2, 8], 32));
-    /// assert_eq!(small.to_string(), "2x8x32_mstrip4");
+    /// assert_eq!((small.tile, small.matrices), ([2, 8], 16));
+    /// assert_eq!(small.to_string(), "2x8x16_mstrip4");
     /// ```
     pub fn fitted(self, elem: Scalar, problem: &TransposeProblem) -> Self {
         self.fitted_within(MAX_CHUNKS, elem, problem)
@@ -92,8 +92,11 @@ impl TransposeConfig {
     pub fn candidates(target: Target, elem: Scalar, problem: &TransposeProblem) -> Vec<Self> {
         let mut found = vec![Self::new(target, elem, problem)];
         // The tile of a large matrix, for comparison.
-        let large =
-            TransposeConfig { tile: default_tile(found[0].access, elem), matrices: 1, ..found[0] };
+        let large = TransposeConfig {
+            tile: default_tile(found[0].access, elem, problem),
+            matrices: 1,
+            ..found[0]
+        };
         let mut configs = Vec::new();
         for tile in [[8, 16], [16, 16], [16, 8], [32, 8], [16, 32], [32, 16]] {
             let config = TransposeConfig { tile, ..large };
@@ -166,13 +169,16 @@ impl fmt::Display for TransposeConfig {
 const RASTERS: [Raster; 3] =
     [Raster::AlongN, Raster::SwizzleAlongM { width: 8 }, Raster::SwizzleAlongM { width: 4 }];
 
-/// Returns the tile of large matrices. Of elements of 16 bits it has 64 KiB: 256 bytes of each row of the input, and 512 of the output.
-fn default_tile(access: RowAccess, elem: Scalar) -> [u32; 2] {
+/// Returns the tile of a matrix before it is fitted. Of large matrices with elements of 16 bits it has 64 KiB: 256 bytes of each row of
+/// the input, and 512 of the output.
+fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> [u32; 2] {
+    let is_large = problem.rows.min(problem.columns) >= 512;
     match (access, chunk(elem)) {
         // More thread blocks hide the instructions for cut rows.
         (RowAccess::Ragged, chunk) => [16, (64 / chunk).max(8)],
-        (_, chunk @ 8..) => [32, 128 / chunk],
-        (_, chunk) => [16, 64 / chunk],
+        (_, chunk @ 8..) if is_large => [32, 128 / chunk],
+        (_, chunk @ ..8) if is_large => [16, 64 / chunk],
+        (_, chunk) => [16, 128 / chunk],
     }
 }
 

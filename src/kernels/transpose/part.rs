@@ -183,20 +183,20 @@ impl<'b, T: Element> Part<'b, T> {
             let (to, by) = self.slot(to, self.tile.offset(access * accesses.step, 0));
             let words = high
                 .map_or(low, |(high, bytes)| Val::pack(shifted(low.lanes(), high.lanes(), bytes)));
-            let to = to + by;
-            self.shared.offset(to).ptr_cast::<u32>().store_vector(k, 0, words);
+            let to = self.shared.offset(to);
+            to.ptr_cast::<u32>().store_vector(k, by * 4 / lanes, words);
             if is_ragged {
                 k.if_(has, |k| {
                     k.for_(range(0, lanes), (), |k, lane, ()| {
                         let at = at + lane.cvt::<i64>();
-                        k.if_(at.lt(len), |k| self.shared.store(k, to + lane, x.base.load(k, at)));
+                        k.if_(at.lt(len), |k| to.store(k, lane + by, x.base.load(k, at)));
                     });
                 });
             }
         }
     }
 
-    /// Stores the columns of the tile as rows of the output in aligned chunks, those that the ends of a row cut by single elements.
+    /// Stores the columns of the tile as rows of the output: whole aligned chunks, and single elements at the ends of a row.
     pub(super) fn store(&self, k: &mut Body<'b, '_>, y: &Matrices<'b, GlobalMut<T>>) {
         let Tile { rows, columns, matrices, chunk, is_ragged, .. } = self.tile;
         let lanes = chunk as i32;
@@ -220,7 +220,7 @@ impl<'b, T: Element> Part<'b, T> {
                         .map(|lane| {
                             let (from, at) =
                                 self.slot(first, self.tile.offset(more[0] + lane, more[1]));
-                            self.shared.load(k, from + at)
+                            self.shared.offset(from).load(k, at)
                         })
                         .collect();
                     k.if_(line.exists & row.lt(self.left[0]), |k| {

@@ -159,7 +159,7 @@ impl ColumnTile {
         let (thread, lanes, vector) = (k.thread_idx().x, self.lanes as i32, results.len() as i32);
         let (columns, warps) = (lanes * vector, self.threads as i32 / 32);
         if self.cluster > 1 {
-            // No block stores to one that has not started.
+            // No block stores to a block that has not started.
             k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Relaxed);
         }
         for stride in (0..5).map(|log| 1u32 << log).filter(|stride| *stride >= self.lanes) {
