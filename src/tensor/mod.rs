@@ -78,10 +78,11 @@ pub use pipeline::{
     WorkCounter, WorkNumbers, WorkScheduler, warp_roles,
 };
 pub use rows::{
-    ColumnElements, CurrentRow, RowAccess, RowColumns, RowCopy, RowElements, RowInput, RowLoop,
-    RowPart, RowPointer, RowTile, chained, tree,
+    ColumnElements, ColumnResults, ColumnRows, ColumnTile, CurrentRow, Indexed, RowAccess,
+    RowColumns, RowCopy, RowElements, RowInput, RowLoop, RowPart, RowPointer, RowTile, chained,
+    tree,
 };
-pub(crate) use rows::{filled, narrow};
+
 #[doc(hidden)]
 pub use storage::round_up;
 pub use storage::{Align, MemRange, MemRangeAt, SmemAllocator, Storage, StoragePointer};

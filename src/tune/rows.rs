@@ -9,7 +9,6 @@ use super::search::Rejection;
 use super::tunable::Tunable;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::{Body, Element, Target, Val, range};
-use crate::kernels::gemm::Machine;
 use crate::kernels::norm::{Norm, NormArgs, NormConfig, NormFunction, NormKind};
 use crate::kernels::rows::{RowConfig, RowError, RowProblem};
 use crate::kernels::softmax::{Softmax, SoftmaxConfig, SoftmaxFunction};
@@ -60,11 +59,12 @@ impl<T: VectorElement<2> + Converted> Tunable for SoftmaxTunable<T> {
     }
 
     fn space(&self, device: &Device) -> Vec<SoftmaxConfig> {
-        let (target, machine) = (device.target(), Machine::of(device));
-        let first = SoftmaxConfig::for_machine(&machine, target, T::SCALAR, &self.problem);
-        let rows = RowConfig::candidates(target, T::SCALAR, &self.problem);
-        let rows = first_of(first.map(|first| first.rows), rows).into_iter();
-        rows.map(|rows| SoftmaxConfig { rows, log: self.log }).collect()
+        let target = device.target();
+        let first = SoftmaxConfig::new(target, T::SCALAR, &self.problem).ok().map(|of| of.rows);
+        let rows = RowConfig::candidates(target, T::SCALAR, &self.problem).into_iter();
+        let others = rows.filter(|rows| Some(*rows) != first);
+        let all = first.into_iter().chain(others);
+        all.map(|rows| SoftmaxConfig { rows, log: self.log }).collect()
     }
 
     fn check(&self, config: &SoftmaxConfig) -> Result<(), Rejection> {
@@ -159,14 +159,11 @@ impl<T: VectorElement<2> + Converted> Tunable for NormTunable<T> {
     }
 
     fn space(&self, device: &Device) -> Vec<NormConfig> {
-        let (target, machine) = (device.target(), Machine::of(device));
-        let first = RowConfig::for_machine(&machine, target, T::SCALAR, &self.problem);
-        let rows = RowConfig::candidates(target, T::SCALAR, &self.problem);
-        let rows = first_of(first, rows).into_iter();
+        let rows = RowConfig::candidates(device.target(), T::SCALAR, &self.problem);
         let plain =
             |rows| NormConfig { rows, kind: self.kind, residual: false, weight: true, bias: false };
         let mut all: Vec<NormConfig> = Vec::new();
-        for config in rows.map(plain) {
+        for config in rows.into_iter().map(plain) {
             let config = if self.residual { config.residual() } else { config };
             if !all.contains(&config) {
                 all.push(config);
@@ -231,17 +228,6 @@ impl<T: VectorElement<2> + Converted> Tunable for NormTunable<T> {
 }
 
 const EPSILON: f32 = 1e-5;
-
-/// Returns the configurations, those of the machine first.
-fn first_of(first: Result<RowConfig, RowError>, others: Vec<RowConfig>) -> Vec<RowConfig> {
-    let mut all = Vec::from_iter(first);
-    for config in others {
-        if !all.contains(&config) {
-            all.push(config);
-        }
-    }
-    all
-}
 
 /// Bytes that a kernel reads and writes.
 fn bytes<T: Element>(problem: &RowProblem) -> u64 {

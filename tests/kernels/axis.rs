@@ -324,7 +324,6 @@ fn what_no_kernel_takes_is_refused() {
     assert_eq!(error.to_string(), "the output has elements of i32, but the kernel takes f32");
     for wrong in [
         AxisReduceConfig { access: RowAccess::Elements, ..config },
-        AxisReduceConfig { access: RowAccess::Ragged, lanes: 1, ..config },
         AxisReduceConfig { threads: 96, ..config },
         AxisReduceConfig { threads: 64, lanes: 16, ..config },
         AxisReduceConfig { lanes: 3, ..config },

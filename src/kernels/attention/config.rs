@@ -96,19 +96,23 @@ impl AttentionConfig {
             return Self::sm80(target, problem);
         }
         let AttentionProblem { head_dim, value_dim, left, right, .. } = *problem;
-        let masked = left.is_some() || right.is_some();
-        // More keys in a tile are fewer rescaled outputs, and more masked scores at a diagonal. Where masks leave few steps, two
-        // groups do not wait for each other.
-        let short = head_dim <= 64 && masked && problem.keys <= 4096;
-        let tile = match (head_dim, problem.keys) {
-            (..=64, _) if short => [128, 128],
-            (..=64, _) => [192, 128],
-            (128, 8192..) => [128, 160],
-            (128, 4096..) if !masked => [128, 160],
-            (..=128, _) => [128, 128],
-            (..=192, _) => [128, if value_dim <= 128 { 112 } else { 96 }],
-            _ => [128, 80],
+        let (masked, keys) = (left.is_some() || right.is_some(), problem.keys);
+        let fills = problem.queries >= 1024;
+        // More keys in a tile are fewer rescaled outputs, and more masked scores at a diagonal. Three groups with fewer keys read K
+        // and V less often than two.
+        let tile = match head_dim {
+            ..=64 if masked && keys <= 4096 => [128, 128],
+            ..=64 => [192, 128],
+            ..=96 if fills && keys >= 4096 => [192, 96],
+            ..=192 if fills && keys >= 2048 && !masked && value_dim <= 128 => [192, 80],
+            ..=128 if keys >= 8192 => [128, 160],
+            ..=128 => [128, 128],
+            ..=192 => [128, 96],
+            _ => [128, 64],
         };
+        // Of few dimensions, groups in order are faster, unless masks leave few steps. Others have the first scores of the next
+        // item in flight instead.
+        let ordered = head_dim <= 64 && tile[0] == 192;
         let config = AttentionConfig {
             target,
             schedule: AttentionSchedule::WarpSpecialized,
@@ -119,12 +123,15 @@ impl AttentionConfig {
             left: left.is_some(),
             right: right.is_some(),
             softcap: problem.softcap.is_some(),
-            ordered: !short,
+            ordered,
             overlap: SoftmaxOverlap::Maxima,
-            lazy: head_dim > 64 || tile[0] == 192,
+            lazy: head_dim > 64 || ordered,
             varlen: problem.varlen,
             packed_heads: problem.packed_heads(tile[0]),
         };
+        // A third stage, where two tiles of queries leave memory for it.
+        let deeper = AttentionConfig { stages: 3, ..config };
+        let config = if deeper.query_stages() == 2 { deeper } else { config };
         config.check()?;
         Ok(config)
     }
@@ -137,7 +144,7 @@ impl AttentionConfig {
     ///
     /// let problem = AttentionProblem::new([1, 8, 8], [256, 256], 128).causal();
     /// let config = AttentionConfig::sm80(Target::SM_80, &problem)?;
-    /// assert_eq!(config.to_string(), "d128_128x32_s2_right_warps4");
+    /// assert_eq!(config.to_string(), "d128_128x32_s3_right_warps4");
     /// assert_eq!(AttentionConfig::new(Target::SM_80, &problem)?, config);
     /// # Ok::<(), tilewright::kernels::attention::AttentionError>(())
     /// ```
@@ -176,7 +183,13 @@ impl AttentionConfig {
             has_registers && has_memory && config.check().is_ok()
         };
         let schedule = AttentionSchedule::Multistage { warps };
-        let forms = [[128, 64], [128, 32]].map(|tile| AttentionConfig { tile, schedule, ..config });
+        let form = |(columns, stages)| AttentionConfig {
+            tile: [128, columns],
+            stages,
+            schedule,
+            ..config
+        };
+        let forms = [(64, 3), (64, 2), (32, 3), (32, 2)].map(form);
         let config = forms.into_iter().find(fits).unwrap_or(config);
         let config =
             AttentionConfig { packed_heads: problem.packed_heads(config.tile[0]), ..config };
@@ -210,7 +223,7 @@ impl AttentionConfig {
             let with = |ordered| {
                 SoftmaxOverlap::ALL.map(|overlap| AttentionConfig { ordered, overlap, ..first })
             };
-            all.extend([true, false].into_iter().flat_map(with));
+            all.extend([first.ordered, !first.ordered].into_iter().flat_map(with));
             all.push(AttentionConfig { lazy: !first.lazy, ..first });
             all.push(packed);
             let columns = (4..=16).map(|sixteens| 16 * sixteens);
@@ -218,8 +231,8 @@ impl AttentionConfig {
             let mut tiles: Vec<[u32; 2]> = tiles.collect();
             let area = |[rows, columns]: [u32; 2]| rows * columns;
             sort_by_key(&mut tiles, |tile| area(*tile).abs_diff(area(first.tile)));
-            // One stage more goes with the tiles that leave memory for it.
-            for stages in [first.stages, first.stages + 1] {
+            // Three stages go with the tiles that leave memory for them.
+            for stages in [2, 3] {
                 all.extend(tiles.iter().map(|tile| AttentionConfig {
                     tile: *tile,
                     stages,
@@ -459,7 +472,7 @@ impl fmt::Display for AttentionConfig {
             ("_left", self.left),
             ("_right", self.right),
             ("_softcap", self.softcap),
-            ("_unordered", is_specialized && !self.ordered),
+            ("_ordered", self.ordered),
             ("_free", is_specialized && self.overlap == SoftmaxOverlap::Free),
             ("_softmax", is_specialized && self.overlap == SoftmaxOverlap::Softmax),
             ("_lazy", self.lazy),

@@ -152,8 +152,8 @@ impl<'b> Item<'b> {
         };
         k.if_(cut, |k| {
             let [row, own_column] = rows.origin(k, mma, thread);
-            let own = Own { heads: config.packed_heads, first: Some(first), head: self.head, row };
-            let (own, column) = (own.joined(), column + own_column);
+            let own = Own { heads: config.packed_heads, first, head: self.head, row };
+            let column = column + own_column;
             rows.mask(k, scores, f32::NEG_INFINITY, |offset| {
                 let low = config.left.then(|| own.query(offset) + self.lower - column);
                 [low, Some(self.high(config, own.query(offset)) - column)]
@@ -172,8 +172,8 @@ pub(super) fn offset_of<'b>(strides: [Val<'b, i64>; 3], at: [Val<'b, i32>; 3]) -
 #[derive(Clone, Copy)]
 pub(super) struct Own<'b> {
     pub(super) heads: u32,
-    /// The first query of the tile, unless it is in the row.
-    pub(super) first: Option<Val<'b, i32>>,
+    /// The first query of the tile.
+    pub(super) first: Val<'b, i32>,
     /// The first of the heads.
     pub(super) head: Val<'b, i32>,
     /// The first row of the thread.
@@ -181,21 +181,11 @@ pub(super) struct Own<'b> {
 }
 
 impl<'b> Own<'b> {
-    /// The same with the first query of the tile in the row, if rows are queries: one addition for all rows.
-    pub(super) fn joined(self) -> Self {
-        match (self.heads, self.first) {
-            (1, Some(first)) => Own { row: first + self.row, first: None, ..self },
-            _ => self,
-        }
-    }
-
     /// The query of a row.
     pub(super) fn query(&self, offset: u32) -> Val<'b, i32> {
-        match (self.heads, self.first) {
-            (1, None) => self.row + offset,
-            (1, Some(first)) => first + self.row + offset,
-            (heads, None) => (self.row + offset) / heads,
-            (heads, Some(first)) => first + (self.row + offset) / heads,
+        match self.heads {
+            1 => self.first + self.row + offset,
+            heads => self.first + (self.row + offset) / heads,
         }
     }
 

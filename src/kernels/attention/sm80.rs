@@ -176,7 +176,7 @@ impl Plan {
             (softmax, pipe.next(state))
         });
         let [row, column] = self.output_rows.origin(k, mma, thread);
-        let own = Own { heads, first: Some(item.row), head: item.head * heads, row }.joined();
+        let own = Own { heads, first: item.row, head: item.head * heads, row };
         for (n, softmax) in softmax.into_iter().enumerate() {
             let [of_scores, of_output] =
                 [&self.score_rows, &self.output_rows].map(|rows| rows.part([2 * n, 2 * n + 2]));

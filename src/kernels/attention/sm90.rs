@@ -294,7 +294,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         OnlineSoftmax::rescale(k, rows, output, inverse, false);
         let first = item.row + self.group * config.queries_of_group();
         let [row, column] = rows.origin(k, &plan.output, thread);
-        let own = (Own { heads, first: Some(first), head: item.head * heads, row }, column);
+        let own = (Own { heads, first, head: item.head * heads, row }, column);
         item.store_lse(k, &args.params, own, rows, lse);
         if let Some(to) = &args.sequences {
             item.store_rows(k, (to, k.constant(0)), own, (rows, output));

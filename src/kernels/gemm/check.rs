@@ -4,8 +4,9 @@ use crate::arch::Major;
 use crate::ir::Target;
 use crate::ir::types::Scalar;
 
-use super::config::{GROUP, GemmConfig, LoadForm, SM_REGISTERS, Schedule, StoreForm};
+use super::config::{GROUP, GemmConfig, SM_REGISTERS};
 use super::error::GemmError;
+use super::forms::{LoadForm, Schedule, StoreForm};
 use super::parts::Splits;
 use super::types::accumulator_of;
 use crate::tensor::StagedStore;

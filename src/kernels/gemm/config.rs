@@ -6,100 +6,10 @@ use crate::ir::types::Scalar;
 use crate::runtime::Grid;
 use crate::tensor::{Raster, RowGroups};
 
+use super::forms::{LoadForm, Schedule, StoreForm};
 use super::parts::Splits;
 use super::problem::GemmProblem;
 use super::types::accumulator_of;
-
-/// The division of work among the threads of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Schedule {
-    /// Plain FMAs of `f32`, each thread 4 x 8, 8 x 8 or 16 x 8 accumulators, tiles fetched some steps ahead by `cp.async`. Every
-    /// target.
-    Simt,
-    /// `mma.sync`, tiles fetched some steps ahead by `cp.async`. Every target.
-    Multistage,
-    /// `wgmma`: a warp group fetches tiles by tensor copies, one or two others multiply, both on the same tile.
-    /// `sm_90a`.
-    Cooperative,
-    /// As `Cooperative`, with two warp groups that multiply, each on tiles of its own: one writes its tile while the
-    /// other multiplies. `sm_90a`.
-    Pingpong,
-}
-
-impl Schedule {
-    /// All schedules.
-    pub const ALL: [Schedule; 4] =
-        [Schedule::Simt, Schedule::Multistage, Schedule::Cooperative, Schedule::Pingpong];
-
-    /// The name in a name of a configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Schedule::Simt => "simt",
-            Schedule::Multistage => "ms",
-            Schedule::Cooperative => "coop",
-            Schedule::Pingpong => "pp",
-        }
-    }
-
-    /// Returns whether tiles are fetched by tensor copies, which need pitches of 16 bytes.
-    pub const fn uses_tma(self) -> bool {
-        matches!(self, Schedule::Cooperative | Schedule::Pingpong)
-    }
-}
-
-/// The way in which a warp-specialised kernel fetches tiles of A and B.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LoadForm {
-    /// By tensor copies, which need addresses, pitches and batch strides of 16 bytes. Kernels of the other schedules copy by
-    /// threads, and have this form too.
-    Tensor,
-    /// By tensor copies from a workspace of the function, to which operands that need it are copied before the product: because
-    /// they are not aligned, or to transpose them, because tensor cores take such elements contiguous along K alone.
-    Repack,
-    /// By the threads of the producer group, wherever lines of A and B lie.
-    Threads,
-}
-
-/// The way in which a tile of D is written from registers to global memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StoreForm {
-    /// By the threads, wherever the rows of D lie: from the registers, some elements at a time; in warp-specialised kernels
-    /// through shared memory, in aligned vectors of 16 bytes.
-    Direct,
-    /// Through shared memory by tensor copies of 64 rows, as wide as the tile.
-    Rows,
-    /// Through shared memory by several tensor copies of 64 rows: of 128 bytes where these divide the tile, else narrower.
-    Chunks,
-    /// As `Chunks`, overlapped with the main loop of the next tile.
-    Overlapped,
-}
-
-impl LoadForm {
-    /// The name in a name of a configuration.
-    pub(super) const fn name(self) -> Option<&'static str> {
-        match self {
-            LoadForm::Tensor => None,
-            LoadForm::Repack => Some("repack"),
-            LoadForm::Threads => Some("threads"),
-        }
-    }
-}
-
-impl StoreForm {
-    /// All forms.
-    pub const ALL: [StoreForm; 4] =
-        [StoreForm::Direct, StoreForm::Rows, StoreForm::Chunks, StoreForm::Overlapped];
-
-    /// The name in a name of a configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            StoreForm::Direct => "direct",
-            StoreForm::Rows => "rows",
-            StoreForm::Chunks => "chunks",
-            StoreForm::Overlapped => "deferred",
-        }
-    }
-}
 
 /// A vector that is added to all columns or to all rows of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -235,8 +145,6 @@ pub(super) const GROUP: u32 = 128;
 pub(super) const SM_REGISTERS: u32 = 65536;
 /// Rows of D of one `wgmma` instruction.
 pub(super) const WGMMA_ROWS: u32 = 64;
-/// The fewest columns of a part of a tile that is not transposed.
-const MIN_COLUMNS: u32 = 24;
 /// Alignment in bytes of tiles in the 128-byte swizzle, whose pattern repeats every 8 lines of 128 bytes.
 pub(super) const SWIZZLE_ALIGN: u32 = 1024;
 
@@ -309,15 +217,6 @@ impl GemmConfig {
             load: LoadForm::Tensor,
             programmatic: false,
         }
-    }
-
-    /// The same with as many stages as there is shared memory for, but at most `most` and at least 2.
-    pub fn with_max_stages(self, max: u32) -> GemmConfig {
-        let fits = |stages: &u32| {
-            GemmConfig { stages: *stages, ..self }.shared_bytes() <= self.target.max_shared_bytes()
-        };
-        let stages = (2..=max).rev().find(fits).unwrap_or(2);
-        GemmConfig { stages, ..self }
     }
 
     /// Returns whether the instructions take A and B that are contiguous along M or N: `wgmma` transposes elements of 16 bits only,
@@ -513,147 +412,6 @@ impl GemmConfig {
         let max = max.min(row_tiles.max(1));
         let rows = (1..=max).rev().find(|rows| row_tiles.is_multiple_of(*rows)).unwrap_or(1);
         Raster::Swizzle { width: if 2 * rows >= max { rows } else { max } }
-    }
-
-    /// The ways to write a tile that are worth a comparison, the usual one first. Lines of 128 bytes are best: the first
-    /// ones are on their way while the others are converted. Narrower parts are slower than whole rows, but may
-    /// leave room for a fourth stage.
-    pub(super) fn stores(&self, by_threads: bool) -> impl Iterator<Item = StoreForm> + use<> {
-        let of = |store| GemmConfig { store, ..*self }.with_max_stages(4).stages;
-        let (usual, other) = match self.chunk_columns() {
-            _ if by_threads => (StoreForm::Direct, None),
-            Some(columns) if columns == self.line_columns() && !self.swap => {
-                (StoreForm::Chunks, None)
-            }
-            Some(_) if of(StoreForm::Chunks) > of(StoreForm::Rows) => {
-                (StoreForm::Rows, Some(StoreForm::Chunks))
-            }
-            _ => (StoreForm::Rows, None),
-        };
-        [usual].into_iter().chain(other)
-    }
-
-    /// Columns of D in 128 bytes.
-    pub(super) const fn line_columns(&self) -> u32 {
-        128 / self.d.size_bytes()
-    }
-
-    /// Columns of a part of a tile: a line of 128 bytes if it divides the tile, else as many as there are in several equal
-    /// parts whose rows meet no bank twice, because their number of 16-byte units is odd. Of a transposed
-    /// tile, as many rows as leave room for the stages.
-    pub(super) const fn chunk_columns(&self) -> Option<u32> {
-        let n = self.mma_tile()[1] / self.sums();
-        if n > 0 && n.is_multiple_of(self.line_columns()) && !self.swap {
-            return Some(self.line_columns());
-        }
-        let min = if self.swap { 8 } else { MIN_COLUMNS };
-        let (mut columns, mut least) = (64, None);
-        while columns >= min {
-            let bytes = columns * self.d.size_bytes();
-            let is_odd = !(bytes / 16).is_multiple_of(2) && bytes.is_multiple_of(16);
-            if n > columns && n.is_multiple_of(columns) && (is_odd || self.swap) {
-                least = Some(columns);
-                if self.shared_bytes_of(columns) <= self.target.max_shared_bytes() {
-                    break;
-                }
-            }
-            columns -= 8;
-        }
-        least
-    }
-
-    /// Columns of D that one tensor copy stores; those of the tile where it is written directly. Where operands are
-    /// exchanged, they are rows.
-    pub const fn store_columns(&self) -> u32 {
-        match self.store {
-            StoreForm::Direct | StoreForm::Rows => self.mma_tile()[1] / self.sums(),
-            StoreForm::Overlapped => self.line_columns(),
-            StoreForm::Chunks => match self.chunk_columns() {
-                Some(columns) => columns,
-                None => self.mma_tile()[1] / self.sums(),
-            },
-        }
-    }
-
-    /// Words of two elements of a thread, which an overlapped store keeps.
-    pub(super) const fn kept_words(&self) -> u32 {
-        self.accumulators() / (2 * self.sums())
-    }
-
-    /// Stores of 64 rows of a tile.
-    pub(super) const fn store_parts(&self) -> u32 {
-        self.mma_tile()[1] / (self.store_columns() * self.sums())
-    }
-
-    /// Bytes of shared memory for each of 64 rows of a store. Threads that write them read an odd number of 16-byte
-    /// units, except in the swizzle of 128 bytes.
-    const fn store_line_bytes(&self, columns: u32) -> u32 {
-        let bytes = columns.saturating_mul(self.d.size_bytes());
-        let even = bytes.is_multiple_of(32) && bytes != 128 && !self.swap;
-        if even && matches!(self.store, StoreForm::Direct) {
-            bytes.saturating_add(16)
-        } else {
-            bytes
-        }
-    }
-
-    /// Places for such columns of 64 rows that each warp group has in shared memory.
-    pub const fn store_slots(&self) -> u32 {
-        self.slots_of(self.store_columns())
-    }
-
-    const fn slots_of(&self, columns: u32) -> u32 {
-        match self.store {
-            StoreForm::Direct => self.is_warp_specialised() as u32,
-            StoreForm::Rows => 1,
-            // Two buffers alternate if each tile has an even number of stores.
-            StoreForm::Chunks | StoreForm::Overlapped => {
-                let parts = self.mma_tile()[1] / (columns * self.sums());
-                let stores = (self.rows_of_consumer() / 64).saturating_mul(parts);
-                if stores.is_multiple_of(2) { 2 } else { 1 }
-            }
-        }
-    }
-
-    /// Bytes of a tile of A and one of B: what is fetched for a stage.
-    pub const fn stage_bytes(&self) -> u32 {
-        self.bytes_of_tiles(self.tile)
-    }
-
-    /// Bytes of tiles of A and B for a tile of these extents.
-    const fn bytes_of_tiles(&self, [m, n, k]: [u32; 3]) -> u32 {
-        m.saturating_mul(self.a.size_bytes())
-            .saturating_add(n.saturating_mul(self.b.size_bytes()))
-            .saturating_mul(k)
-    }
-
-    /// Bytes of shared memory of a block.
-    pub const fn shared_bytes(&self) -> u64 {
-        self.shared_bytes_of(self.store_columns())
-    }
-
-    /// The same for stores of these columns.
-    const fn shared_bytes_of(&self, columns: u32) -> u64 {
-        let [m, n, k] = self.tile;
-        let rows = if self.swap { m } else { self.rows_of_products() };
-        let stages = self.stages as u64 * self.bytes_of_tiles([rows, n, k]) as u64;
-        match self.schedule {
-            // Tiles are kept as f32, those of A with a pad of 4 columns for every row.
-            Schedule::Simt => {
-                let line = m as u64 + 4 + n as u64 + 4;
-                (self.stages as u64).saturating_mul(4 * line).saturating_mul(k as u64)
-            }
-            Schedule::Multistage => stages,
-            Schedule::Cooperative | Schedule::Pingpong => {
-                let slots = (self.consumers() * self.slots_of(columns)) as u64;
-                let slot = 64 * self.store_line_bytes(columns) as u64;
-                // Barriers: full and empty of each stage, and the ordered barrier of two groups.
-                let ordered = if self.is_pingpong() { 2 } else { 0 };
-                // The barriers of two numbers of tiles, and the numbers.
-                let drawn = if self.draws_tiles() { 5 } else { 0 };
-                stages.saturating_add(slots * slot + 8 * (2 * self.stages as u64 + ordered + drawn))
-            }
-        }
     }
 
     /// Row tiles, column tiles and steps along K of each matrix of a problem. Groups of rows are one matrix, with as many row

@@ -8,9 +8,10 @@ use crate::ir::Target;
 use crate::ir::types::Scalar;
 use crate::tensor::Raster;
 
-use super::config::{GemmConfig, LoadForm, Schedule, StoreForm};
+use super::config::GemmConfig;
 use super::error::GemmError;
 use super::explain::Explanation;
+use super::forms::{LoadForm, Schedule, StoreForm};
 use super::machine::Machine;
 use super::model::GemmModel;
 use super::parts::Splits;
@@ -351,7 +352,11 @@ impl GemmConfig {
                     [16, 8, 4, size].into_iter().map(|alignment| GemmConfig { alignment, ..base });
                 let mut aligned = aligned.filter(|config| config.alignment >= size);
                 let found = aligned.find(|config| config.check_problem(problem).is_ok());
-                all.extend(found.map(|config| config.with_max_stages(max)));
+                let found = found.map(|config| config.with_max_stages(max));
+                // Long products of few blocks are slower as programmatic launches.
+                let plain = found.filter(|config| config.programmatic);
+                let plain = plain.map(|config| GemmConfig { programmatic: false, ..config });
+                all.extend(found.into_iter().chain(plain));
             }
         }
         // Up to four blocks of small tiles share an SM.

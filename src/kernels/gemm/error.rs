@@ -10,7 +10,7 @@ use crate::runtime::RuntimeError;
 use crate::tensor::{AtomError, TensorError};
 
 use super::super::rows::RowError;
-use super::config::Schedule;
+use super::forms::Schedule;
 
 errors! {
     /// A configuration without a kernel, or a problem that a kernel does not take.

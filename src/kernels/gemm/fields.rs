@@ -7,8 +7,9 @@ use crate::arch::Major;
 use crate::ir::Target;
 use crate::ir::types::Scalar;
 
-use super::config::{Activation, Bias, GemmConfig, LoadForm, Schedule, StoreForm};
+use super::config::{Activation, Bias, GemmConfig};
 use super::error::GemmError;
+use super::forms::{LoadForm, Schedule, StoreForm};
 use super::parts::Splits;
 use super::types::accumulator_of;
 

@@ -4,7 +4,8 @@ use crate::ir::{Body, Val};
 use crate::layout::{Layout, LayoutError};
 use crate::tensor::{Operand, Tile, TiledMma};
 
-use super::config::{GemmConfig, Schedule};
+use super::config::GemmConfig;
+use super::forms::Schedule;
 
 /// An element of D: its registers, twice the same where an element has one, and its offset from the first element of the thread.
 #[derive(Clone, Copy)]

@@ -9,12 +9,13 @@ use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, KernelIr, Number, Val};
 
-use super::config::{Epilogue, GemmConfig, Schedule, StoreForm};
+use super::config::{Epilogue, GemmConfig};
 use super::epilogue::{
     ConfiguredEpilogue, EpilogueForm, EpilogueParameter, EpilogueParams, FusedEpilogue, FusedForm,
 };
 use super::error::GemmError;
 use super::fma;
+use super::forms::{Schedule, StoreForm};
 use super::problem::GemmProblem;
 use super::sm80;
 use super::sm90::{self, Sm90Kernel};

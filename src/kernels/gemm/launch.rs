@@ -7,11 +7,12 @@ use crate::runtime::{
     ArgList, AtLaunch, Buffer, Device, GraphBuilder, Grid, LaunchOptions, LoadOptions, Timing,
 };
 
-use super::config::{Bias, GemmConfig, LoadForm};
+use super::config::{Bias, GemmConfig};
 use super::epilogue::{
     EpilogueArgs, EpilogueParameter, EpilogueParams, EpilogueTypes, FusedEpilogue,
 };
 use super::error::GemmError;
+use super::forms::LoadForm;
 use super::front::{AnyKernel, Gemm};
 use super::groups::GroupRows;
 use super::how::How;

@@ -9,6 +9,7 @@ mod error;
 mod explain;
 mod fields;
 mod fma;
+mod forms;
 mod fragment;
 mod front;
 mod groups;
@@ -26,6 +27,8 @@ mod ragged;
 mod reduction;
 mod regime;
 mod repack;
+mod roles;
+mod shared_memory;
 mod sm80;
 mod sm90;
 mod split;
@@ -36,12 +39,13 @@ mod types;
 
 #[cfg(feature = "tune")]
 pub(crate) use config::output_of;
-pub use config::{Activation, Bias, Epilogue, GemmConfig, LoadForm, Schedule, StoreForm};
+pub use config::{Activation, Bias, Epilogue, GemmConfig};
 #[cfg(feature = "tune")]
 pub(crate) use epilogue::EpilogueParameter;
 pub use epilogue::FusedEpilogue;
 pub use error::GemmError;
 pub use explain::Explanation;
+pub use forms::{LoadForm, Schedule, StoreForm};
 pub use front::Gemm;
 pub use groups::GroupRows;
 pub use launch::{GemmArgs, GemmFunction, GemmLaunch};

@@ -3,7 +3,8 @@
 use crate::ir::types::Scalar;
 use crate::sorting::sort_by;
 
-use super::config::{GROUP, GemmConfig, LoadForm, Schedule, StoreForm, WGMMA_ROWS};
+use super::config::{Activation, GROUP, GemmConfig, WGMMA_ROWS};
+use super::forms::{LoadForm, Schedule, StoreForm};
 use super::machine::Machine;
 use super::parameters::Parameters;
 use super::parts::Splits;
@@ -11,6 +12,9 @@ use super::prediction::Prediction;
 use super::problem::GemmProblem;
 use super::regime::Regime;
 use super::traffic::{Traffic, lines_of};
+
+/// Bytes of a line of the L2 cache.
+const LINE_BYTES: u32 = 128;
 
 /// The work of the busiest SM: its tiles, its cycles, and those of the parts, which overlap.
 struct Busy {
@@ -87,8 +91,8 @@ impl Share {
 /// A model of a device: seconds of a configuration for a problem.
 ///
 /// The busiest SM has `waves` tiles, each of `steps` along K, and
-/// `cycles = prologue + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. By stream-K it has the
-/// steps of its run and of its whole tiles, and writes and reads parts of tiles. The memory is
+/// `cycles = prologue + first stage + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. By stream-K it
+/// has the steps of its run and of its whole tiles, and writes and reads parts of tiles. The memory is
 /// read as often as the order of the tiles makes it. The energy is that of the operations and of the bytes of L2 cache
 /// and memory. The L2 cache gives all SMs together fewer bytes than each of them takes alone. The longest of the four counts
 /// most.
@@ -276,7 +280,7 @@ impl GemmModel {
                 Share::stream([clusters, f64::from(steps)], [at_once, resident.into()])
             }
         };
-        let products = self.step_cycles(config);
+        let products = self.step_cycles(config, problem);
         let products = if config.schedule == Schedule::Simt {
             // A thread has a product in each cycle. Few threads leave some of the 128 without work.
             let threads = share.waves.min(resident.into()) * f64::from(config.threads());
@@ -284,6 +288,10 @@ impl GemmModel {
         } else {
             products
         };
+        // Blocks of programmatic launches start wherever one before ends: an SM with room for more of them gets more than others.
+        let room = f64::from(resident).min(clusters) / share.waves.max(1.0);
+        let crowd = if config.programmatic { room.max(1.0).powf(p.crowded) } else { 1.0 };
+        let products = crowd * products;
         let bytes = self.stage_l2_bytes(config, problem);
         // The blocks that share an SM have stages of their own. Threads that copy fill all but the one they read.
         let own_stages = config.stages.saturating_sub(u32::from(!config.is_warp_specialised()));
@@ -297,12 +305,15 @@ impl GemmModel {
             }
             + f64::from(cluster - 1) * p.cluster_cycles;
         let lines = f64::from(config.tile[2] * config.a.size_bytes()) / 128.0;
-        let fill = bytes / p.fill_bytes;
+        // A block of a cluster also receives the bytes that the others have asked for.
+        let received: f64 = self.stage_operands(config, problem).iter().sum();
+        let fill = bytes / p.fill_bytes + (received - bytes) / p.receive_bytes;
         // A stage of a cluster is asked for when it is empty in all blocks.
         let others = f64::from(cluster).log2() * p.cluster_latency_cycles;
-        // The tensor cores hold two stages: the one they read, and the one before it.
+        // The tensor cores hold two stages: the one they read, and the one before it. A cluster holds those of its slowest block.
         let request = p.request_cycles + p.cluster_share * others;
-        let refill = (request + p.fill_share * fill) / (stages - 2.0).max(1.0);
+        let held = 2.0 + f64::from(cluster).log2() * p.cluster_stages;
+        let refill = (request + p.fill_share * fill) / (stages - held).max(1.0);
         let wait = if config.schedule == Schedule::Multistage {
             p.copied_cycles
         } else {
@@ -342,12 +353,16 @@ impl GemmModel {
         let part = 4.0 * f64::from(m) * f64::from(n);
         let part = part / p.partial_bytes + (part - p.large_part).max(0.0) / p.large_part_bytes;
         let fix_up = share.parts * part + share.exchanges * p.exchange_cycles;
-        let store = (share.tiles - 1.0).max(0.0) * end * seen + end;
+        let function = self.function_cycles(config);
+        // Another warp group multiplies meanwhile.
+        let shown = end * seen + if config.is_pingpong() { 0.0 } else { function };
+        let end = end + function;
+        let store = (share.tiles - 1.0).max(0.0) * shown + end;
         let tiles = share.steps * (step + drain);
         // Short tiles: each of the two warp groups waits for the ends of its own.
         let of_groups = if config.is_pingpong() && share.tiles > 0.0 {
             let of_group = (share.tiles / 2.0).ceil();
-            of_group * (tiles / share.tiles + end) - share.tiles * end * seen
+            of_group * (tiles / share.tiles + end) - share.tiles * shown
         } else {
             0.0
         };
@@ -356,7 +371,8 @@ impl GemmModel {
         let together = together + if is_low { p.clear_cycles } else { 0.0 };
         Busy {
             waves: share.waves as u32,
-            cycles: p.prologue_cycles + together + tiles.max(of_groups) + store + fix_up,
+            // The first products wait for a whole stage.
+            cycles: p.prologue_cycles + together + fill + tiles.max(of_groups) + store + fix_up,
             mma: share.steps * products,
             l2: share.steps * bytes / p.fill_bytes,
             store,
@@ -397,11 +413,25 @@ impl GemmModel {
             _ => 0.0,
         };
         let conflicts = p.bank_conflict_share * bank_conflicts(config);
-        switch + by_rows + written / p.store_bytes * (1.0 + conflicts)
+        // Lines of the L2 cache that parts of a row share with others.
+        let width =
+            if config.swap { n.min(WGMMA_ROWS) } else { config.store_columns().min(columns) };
+        let width = width.saturating_mul(config.d.size_bytes());
+        let is_whole = row.is_multiple_of(LINE_BYTES) && width.is_multiple_of(LINE_BYTES);
+        let torn = if is_whole { 0.0 } else { 112.0 / f64::from(width.max(1)) };
+        switch + by_rows + written / p.store_bytes * (1.0 + conflicts + p.torn_lines * torn)
+    }
+
+    /// Returns the cycles of an SM for the function of the accumulators of a tile. That of pairs of columns is not known, and
+    /// counts as SwiGLU.
+    fn function_cycles(&self, config: &GemmConfig) -> f64 {
+        let [m, n] = config.mma_tile().map(f64::from);
+        let is_slow = config.pairs || config.epilogue.activation == Some(Activation::Gelu);
+        if is_slow { m * n * self.parameters.function_cycles } else { 0.0 }
     }
 
     /// Returns the MMA cycles of a step.
-    fn step_cycles(&self, config: &GemmConfig) -> f64 {
+    fn step_cycles(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let p = &self.parameters;
         let [m, n, k] = products_of(config);
         match config.schedule {
@@ -411,7 +441,11 @@ impl GemmModel {
                 let products = m * n * k / multiplications(config.a);
                 // Narrow copies take more instructions than the products. Elements of 16 bits that no `cp.async` takes
                 // go through registers.
-                let copies = (m + n) * k * f64::from(config.a.size_bytes());
+                // Those beyond the matrices are no work.
+                let [rows, columns, steps] = config.tiles(problem).map(f64::from);
+                let lines = f64::from(problem.m) / rows + f64::from(problem.n) / columns;
+                let copies =
+                    lines * f64::from(problem.k) / steps * f64::from(config.a.size_bytes());
                 let copies = copies / f64::from(config.alignment.max(1));
                 let products = products / p.mma_sync_share;
                 if config.alignment < 4 {

@@ -4,8 +4,9 @@ use crate::arch::Major;
 use crate::ir::types::Scalar;
 use crate::tensor::GlobalLines;
 
-use super::config::{GemmConfig, LoadForm, Schedule, StoreForm};
+use super::config::GemmConfig;
 use super::error::GemmError;
+use super::forms::{LoadForm, Schedule, StoreForm};
 use super::parts::Splits;
 
 /// Bytes that a tensor copy stores at a time: it writes the elements of a row's last unit that are outside of the tensor, too.

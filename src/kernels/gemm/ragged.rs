@@ -8,8 +8,9 @@ use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, Te
 use crate::runtime::{Buffer, Device, Function, Grid, LoadOptions, TensorMapArg, TensorMapArgMut};
 use crate::tensor::MapArray;
 
-use super::config::{GemmConfig, LoadForm, Schedule, StoreForm};
+use super::config::GemmConfig;
 use super::error::GemmError;
+use super::forms::{LoadForm, Schedule, StoreForm};
 use super::groups::MappedRows;
 use super::how::How;
 use super::problem::GemmProblem;

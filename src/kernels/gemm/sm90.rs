@@ -5,28 +5,29 @@
 //! (ping-pong). Thread blocks are persistent, and every role walks the same tiles in the same order.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
-use crate::ir::builder::{Float, OnDevice};
+use crate::ir::builder::OnDevice;
 use crate::ir::op::BarrierForm;
 use crate::ir::types::Scalar;
 use crate::ir::{
-    Body, Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val, range,
+    Body, Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val,
 };
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
-    GlobalLines, GlobalRows, GroupSizes, MmaAtom, OperandSource, OrderedBarrier, RegisterTensor,
-    RowGroups, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines,
-    ThrStore, Tile, TileScheduler, TiledMma, TmaCopy, TmaPipeline, TmaTensors, WarpRole, Wgmma,
-    WgmmaMainloop, wait_for_launch, warp_roles,
+    GlobalLines, GlobalRows, GroupSizes, MmaAtom, OperandSource, OrderedBarrier, RowGroups,
+    SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines, TiledMma,
+    TmaCopy, TmaPipeline, TmaTensors, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
 };
 
-use super::config::{GROUP, GemmConfig, LoadForm, SWIZZLE_ALIGN, StoreForm, WGMMA_ROWS};
+use super::config::{GROUP, GemmConfig, SWIZZLE_ALIGN, WGMMA_ROWS};
 use super::epilogue::{EpilogueForm, EpilogueParameter, EpilogueRef, kept};
 use super::error::GemmError;
+use super::forms::{LoadForm, StoreForm};
 use super::fragment::offsets;
 use super::groups::GroupParams;
-use super::parts::{Part, Parts};
+use super::parts::Parts;
 use super::problem::{GemmProblem, GemmStrides};
 use super::ragged::{FormParams, ProductParams, RaggedProblem, maps_of};
+use super::roles::{Consumer, Producer};
 use super::split::{SplitArgs, SplitParams, Threads};
 use super::types::{Types, in_memory, val_type};
 
@@ -123,10 +124,10 @@ pub(super) enum Sm90Kernel<T: Types, E: EpilogueParameter> {
 }
 
 /// The sizes in a kernel body.
-type Sizes<'a> = SizeParams<OnDevice<'a>>;
+pub(super) type Sizes<'a> = SizeParams<OnDevice<'a>>;
 
 /// A and B in a kernel body.
-enum Input<'p, 'a, A: Element, B: Element> {
+pub(super) enum Input<'p, 'a, A: Element, B: Element> {
     Maps(TmaTensors<'p, 'a, A, 3>, TmaTensors<'p, 'a, B, 3>),
     Lines(Box<(ThrLines<'a, A>, ThrLines<'a, B>)>),
 }
@@ -217,14 +218,14 @@ fn matrices(
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// The configuration with A and B as tensor copies fetch them.
-    config: GemmConfig,
+    pub(super) config: GemmConfig,
     /// The name of the kernel.
     name: String,
-    mma: TiledMma,
+    pub(super) mma: TiledMma,
     /// The offsets in a tile of the accumulators of a thread.
     offsets: Vec<[i32; 2]>,
     /// The blocks of 64 rows of a warp group, the rows from one to the next, and their columns.
-    shape: [u32; 3],
+    pub(super) shape: [u32; 3],
     a: Operand,
     b: Operand,
     store: StagedStore,
@@ -491,163 +492,5 @@ impl Plan {
             epilogue.finish(k);
         });
         pipe.cluster_sync(k, BarrierForm::Unaligned);
-    }
-}
-
-/// The producer, one thread or its whole warp group: fetches tiles.
-struct Producer<'p, 'a, 'b, A: Element, B: Element> {
-    plan: &'p Plan,
-    sizes: &'p Sizes<'a>,
-    input: &'p Input<'p, 'a, A, B>,
-    pipe: TmaPipeline<'b>,
-    sa: &'p SharedTensor<'b, A>,
-    sb: &'p SharedTensor<'b, B>,
-}
-
-impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
-    /// Fetches by tensor copies in one thread, or by all threads of the group.
-    fn produce(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
-        let Producer { plan, sizes, input, pipe, sa, sb } = *self;
-        let GemmConfig { tile: [m, n, depth], programmatic, .. } = plan.config;
-        let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
-        let [along_m, along_n] = parts.tiles.peers(k);
-        parts.for_each(k, pipe.producer(k), |k, Part { tile, first, end, .. }, state| {
-            let [of_a, of_b] = [sizes.batched_a, sizes.batched_b].map(|next| tile.batch * next);
-            let first_row = parts.tiles.first_row(k, tile);
-            let known = [(tile.row | tile.column | tile.batch).cvt::<i64>() + 1];
-            wait_for_launch(k, programmatic && plan.config.writers() == 0, known);
-            let (mut maps, mut fetched) = (None, None);
-            match input {
-                Input::Maps(a, b) => maps = Some((a.of(k, tile.batch), b.of(k, tile.batch))),
-                Input::Lines(lines) => {
-                    let at_a = [tile.row * m, first * depth, of_a];
-                    let at_b = [tile.column * n, first * depth, of_b];
-                    fetched = Some(lines.0.fetch_with(k, at_a, (&lines.1, at_b), programmatic));
-                }
-            }
-            k.for_(range(first, end), state, |k, step, state| {
-                let (full, stage) = (pipe.acquire(k, state), state.stage);
-                let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
-                if let Some((a, b)) = &maps {
-                    let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
-                    let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
-                    let ga = ga.domain_offset(k, (first_row.clone(), 0));
-                    ga.load_rotated(k, &sa, full, along_n, step);
-                    gb.load_rotated(k, &sb, full, along_m, step);
-                }
-                if let Some((a, b)) = &fetched {
-                    let next = (depth, (step + 1).lt(end));
-                    a.store(k, &sa, step * depth, next);
-                    b.store(k, &sb, step * depth, next);
-                    pipe.commit(k, state);
-                }
-                state.next()
-            })
-        });
-    }
-}
-
-/// A consumer warp group: multiplies, and writes its rows of D.
-struct Consumer<'p, 'a, 'b, D: Element, S: Float> {
-    plan: &'p Plan,
-    sizes: &'p Sizes<'a>,
-    epilogue: EpilogueRef<'p, 'a, S>,
-    split: Option<&'p SplitArgs<'a>>,
-    threads: Threads<'b>,
-    pipe: TmaPipeline<'b>,
-    products: WgmmaMainloop<'p, 'b>,
-    store: ThrStore<'p, 'b, D>,
-}
-
-impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
-    /// Cooperative: all groups share each tile.
-    fn consume(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
-        parts.for_each(k, self.pipe.consumer(k), |k, part, state| {
-            let is_idle = parts.tiles.is_behind(k, part.tile, self.threads.group * WGMMA_ROWS);
-            let (skipped, steps) = ((state, ()), part.steps());
-            let (state, ()) = self.products.unless(k, (is_idle, steps), skipped, |k| {
-                let acc = self.accumulators(k);
-                let state = self.products.multiply(k, &acc, (state, steps), |_| {});
-                let accumulators = (self.threads, &acc.variables());
-                parts.sum(k, self.split, part, accumulators, |k| self.write(k, &acc, part.tile));
-                (state, ())
-            });
-            state
-        });
-    }
-
-    /// Ping-pong: each group has tiles of its own, and multiplies while the other one writes. It skips the stages of the
-    /// other group's tile.
-    fn consume_ordered(&self, k: &mut Body<'b, '_>, parts: Parts<'b>, order: OrderedBarrier<'b>) {
-        let (group, steps) = (self.threads.group, self.sizes.steps);
-        let start = (self.pipe.consumer(k).skip(group * steps), order.start(group));
-        parts.tiles.of_group(group, 2).for_each(k, start, |k, tile, (state, parity)| {
-            let acc = self.accumulators(k);
-            order.wait(k, group, parity);
-            let state = self.products.multiply(k, &acc, (state, steps), |k| {
-                order.arrive(k, group, self.products.leader());
-            });
-            self.write(k, &acc, tile);
-            (state.skip(steps), parity ^ 1)
-        });
-    }
-
-    /// Cooperative, with the epilogue overlapped: the packed rows of a tile stay in registers, and are stored in parts
-    /// during the first steps of the next tile. They stay there where the next tile has none of the group's rows.
-    fn consume_overlapped(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
-        let config = &self.plan.config;
-        let (kept, parts) = (k.registers::<u32>(config.kept_words()), config.store_parts());
-        kept.fill(k, 0);
-        let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
-        let (start, steps) = ((self.pipe.consumer(k), none), self.sizes.steps);
-        let (_, last) = tiles.for_each(k, start, |k, tile, (state, before)| {
-            let is_idle = tiles.is_behind(k, tile, self.threads.group * WGMMA_ROWS);
-            self.products.unless(k, (is_idle, steps), (state, before), |k| {
-                let (acc, origin) = (self.accumulators(k), self.origin(before));
-                let state = self.products.run_over(k, &acc, state, steps, parts, |k, part| {
-                    k.if_(before.row.ge(0), |k| self.store.part(k, origin, &kept, part));
-                });
-                self.products.finish(k, state);
-                let (sums, at, store) = (acc.variables(), self.origin(tile), &self.store);
-                let epilogue = self.epilogue.reduce(k, &sums, tile, |k| store.first(k, at));
-                store.keep(k, &acc, at, &kept, &epilogue);
-                (state, tile)
-            })
-        });
-        k.if_(last.row.ge(0), |k| {
-            let origin = self.origin(last);
-            (0..parts).for_each(|part| self.store.part(k, origin, &kept, part));
-        });
-    }
-
-    fn accumulators<'c>(&self, k: &Body<'c, '_>) -> RegisterTensor<'c, f32> {
-        let Plan { config, mma, .. } = self.plan;
-        let [_, columns] = config.mma_tile();
-        mma.slice(0).fragment_c(k, shape!(config.rows_of_products(), columns))
-    }
-
-    /// The first row and column of the group in a tile, and the matrix. Blocks of 64 rows of the instructions alternate
-    /// among the groups; where operands are exchanged, they are columns.
-    fn origin<'c>(&self, tile: Tile<'c>) -> [Val<'c, i32>; 3]
-    where
-        'b: 'c,
-    {
-        let (config, own) = (&self.plan.config, self.threads.group * WGMMA_ROWS);
-        let [m, n] = config.tile_of_d();
-        let own = if config.is_pingpong() { own.constant(0) } else { own };
-        if config.swap {
-            return [tile.row * m, tile.column * n + own, tile.batch];
-        }
-        [tile.row * m + own, tile.column * n, tile.batch]
-    }
-
-    /// Writes the rows of the group.
-    fn write<'c>(&self, k: &mut Body<'c, '_>, acc: &RegisterTensor<'c, f32>, tile: Tile<'c>)
-    where
-        'b: 'c,
-    {
-        let (at, store) = (self.origin(tile), &self.store);
-        let epilogue = self.epilogue.reduce(k, &acc.variables(), tile, |k| store.first(k, at));
-        store.tile(k, acc, at, self.plan.shape, &epilogue);
     }
 }

@@ -5,9 +5,10 @@ use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
 use crate::runtime::{Buffer, Device, Function, Grid, LoadOptions};
 use crate::tensor::Tile;
 
-use super::config::{GemmConfig, SM_REGISTERS, Schedule};
+use super::config::{GemmConfig, SM_REGISTERS};
 use super::epilogue::{EpilogueArgs, EpilogueForm, EpilogueMap, EpilogueParameter, kept};
 use super::error::GemmError;
+use super::forms::Schedule;
 use super::how::How;
 use super::parts::Splits;
 use super::problem::{GemmProblem, GemmStrides};

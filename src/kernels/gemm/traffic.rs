@@ -3,7 +3,8 @@
 use crate::ir::types::Scalar;
 use crate::tensor::Raster;
 
-use super::config::{GemmConfig, LoadForm, StoreForm};
+use super::config::GemmConfig;
+use super::forms::{LoadForm, StoreForm};
 use super::model::GemmModel;
 use super::problem::GemmProblem;
 
@@ -44,7 +45,7 @@ impl GemmModel {
     }
 
     /// Returns the bytes of A and of B that a step takes. Rows of a tile that are not aligned to a line of the L2 cache are in two.
-    fn stage_operands(&self, config: &GemmConfig, problem: &GemmProblem) -> [f64; 2] {
+    pub(super) fn stage_operands(&self, config: &GemmConfig, problem: &GemmProblem) -> [f64; 2] {
         let [m, n, k] = config.tile.map(f64::from);
         let [rows, columns, _] = config.tiles(problem).map(u64::from);
         let unaligned =

@@ -10,7 +10,7 @@ use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, range};
 
-use super::rows::{RowConfig, RowError, own_row};
+use super::rows::{RowConfig, RowError, own_row, strided};
 use super::transpose::{Transpose, TransposeConfig};
 pub use launch::PermuteFunction;
 pub use problem::{PermuteMode, PermuteProblem};
@@ -150,17 +150,9 @@ fn build<T: Converted>(rows: &RowConfig, modes: u32) -> Result<Kernel<Params<T>>
         target,
         |k, (x, y, sizes, counts, [x_strides, y_strides])| {
             let (row, columns) = own_row(k, tile, sizes);
-            // Rows have numbers of 31 bits, whose division takes few instructions.
-            let (mut row, mut from, mut to) =
-                (row.cvt::<u32>(), k.constant(0i64), k.constant(0i64));
-            for mode in 0..modes as usize {
-                let count = counts[mode].cvt::<u32>();
-                let next = row / count;
-                let index = (row - next * count).cvt::<i64>();
-                from += index * x_strides[mode];
-                to += index * y_strides[mode];
-                row = next;
-            }
+            let [from, to] = [x_strides, y_strides].map(|strides| {
+                strided(row.cvt(), counts.into_iter().zip(strides).take(modes as usize))
+            });
             let (x, y) = (x.offset(from), y.offset(to));
             let part = tile.part_at(k, x, columns);
             k.for_(range(0, part.steps()), (), |k, step, ()| {

@@ -11,7 +11,7 @@ use std::fmt;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, Target, Val, range};
-use crate::tensor::{RowAccess, RowPointer, RowTile, tree};
+use crate::tensor::{Indexed, RowAccess, RowPointer, RowTile, tree};
 
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
 pub use axis::{AxisProblem, AxisReduce, AxisReduceConfig, AxisReduceFunction};
@@ -62,8 +62,22 @@ impl RowReduceOp {
         }
     }
 
+    /// Returns the result of a result and an element with a higher index.
+    fn added<'c>(self, found: Indexed<'c>, (value, index): Indexed<'c>) -> Indexed<'c> {
+        let squared = if self == RowReduceOp::Norm { value * value } else { value };
+        let result = self.monoid().1(found.0, squared);
+        (
+            result,
+            if self == RowReduceOp::ArgMax {
+                value.gt(found.0).select(index, found.1)
+            } else {
+                found.1
+            },
+        )
+    }
+
     /// Returns the result of two; of equal elements the one with the lower index counts.
-    fn combined<'c>(self, a: Found<'c>, b: Found<'c>) -> Found<'c> {
+    fn combined<'c>(self, a: Indexed<'c>, b: Indexed<'c>) -> Indexed<'c> {
         if self != RowReduceOp::ArgMax {
             return (self.monoid().1(a.0, b.0), a.1);
         }
@@ -74,7 +88,7 @@ impl RowReduceOp {
     /// Returns what is stored for the result of `len` elements.
     fn finished<'c, Y: Converted>(
         self,
-        (found, index): Found<'c>,
+        (found, index): Indexed<'c>,
         len: Val<'c, i32>,
     ) -> Val<'c, Y> {
         match self {
@@ -100,9 +114,6 @@ impl RowReduceOp {
         Ok(())
     }
 }
-
-/// A result, and of [`RowReduceOp::ArgMax`] its index.
-type Found<'c> = (Val<'c, f32>, Val<'c, i32>);
 
 /// Two results become one.
 type Combine = for<'c> fn(Val<'c, f32>, Val<'c, f32>) -> Val<'c, f32>;

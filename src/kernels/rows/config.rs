@@ -6,7 +6,6 @@ use crate::ir::Target;
 use crate::ir::types::Scalar;
 use crate::tensor::{RowAccess, RowTile};
 
-use super::super::gemm::Machine;
 use super::error::RowError;
 use super::problem::RowProblem;
 
@@ -55,57 +54,18 @@ pub(in crate::kernels) struct LongRows {
 
 /// The tiles of long rows, in the order of their bytes: the fastest on an H200.
 const LONG_ROWS: [LongRows; 2] = [
-    LongRows { above_bytes: 32 << 10, vectors: 8, threads: 512, stages: 1 },
+    LongRows { above_bytes: 32 << 10, vectors: 8, threads: 512, stages: 0 },
     LongRows { above_bytes: 64 << 10, vectors: 4, threads: 512, stages: 1 },
 ];
 
-/// Returns the tiles of long rows on a machine: those of an H200, and of slower memory another one for the shortest of them.
-pub(in crate::kernels) fn long_rows<const N: usize>(
-    machine: &Machine,
-    mut tiles: [LongRows; N],
-) -> [LongRows; N] {
-    if let Some(first) = tiles.first_mut().filter(|_| machine.memory_bytes_per_s < 4e12) {
-        *first = LongRows { vectors: 8, threads: 512, stages: 0, ..*first };
-    }
-    tiles
-}
-
 impl RowConfig {
-    /// Returns the configuration for rows of these sizes, with elements of this type in the input. Rows of more than
-    /// 32 KiB are pipelined on a target with enough shared memory, and rows of more than 64 KiB are shared by clusters there.
+    /// Returns the configuration for rows of these sizes, with elements of this type in the input. Rows of more than 64 KiB are
+    /// shared by clusters, and pipelined, on a target that has them.
     ///
     /// # Errors
     /// [`RowError::Columns`]: rows are longer than 32,768 elements, or than 262,144 where the target has clusters.
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
         Self::of_long_rows(&LONG_ROWS, target, input, problem)
-    }
-
-    /// As [`new`](RowConfig::new), for the memory of a machine. Where streams reach less than 4 TB/s, as on an H100, rows of 32 to
-    /// 64 KiB are not pipelined: one block holds a row, and two blocks of an SM keep memory busy.
-    ///
-    /// ```
-    /// use tilewright::ir::types::Scalar;
-    /// use tilewright::ir::Target;
-    /// use tilewright::kernels::gemm::Machine;
-    /// use tilewright::kernels::rows::{RowConfig, RowProblem};
-    ///
-    /// let problem = RowProblem::new(4096, 32_768);
-    /// let of = |machine| RowConfig::for_machine(&machine, Target::SM_90, Scalar::Bf16, &problem);
-    /// let h100 = Machine { memory_bytes_per_s: 3.0e12, ..Machine::H200 };
-    /// assert_eq!(of(h100)?.to_string(), "512x8");
-    /// assert_eq!(of(Machine::H200), RowConfig::new(Target::SM_90, Scalar::Bf16, &problem));
-    /// # Ok::<(), tilewright::kernels::rows::RowError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`new`](RowConfig::new).
-    pub fn for_machine(
-        machine: &Machine,
-        target: Target,
-        input: Scalar,
-        problem: &RowProblem,
-    ) -> Result<RowConfig, RowError> {
-        Self::of_long_rows(&long_rows(machine, LONG_ROWS), target, input, problem)
     }
 
     /// As [`new`](RowConfig::new), with other tiles of long rows.

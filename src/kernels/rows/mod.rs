@@ -4,8 +4,8 @@ mod config;
 mod error;
 mod problem;
 
+pub(in crate::kernels) use config::LongRows;
 pub use config::RowConfig;
-pub(in crate::kernels) use config::{LongRows, long_rows};
 pub use error::RowError;
 pub use problem::RowProblem;
 pub(in crate::kernels) use problem::{check_aligned, check_len};
@@ -23,6 +23,23 @@ pub(in crate::kernels) fn own_row<'b>(
 ) -> (Val<'b, i64>, Val<'b, i32>) {
     let row = tile.row(k);
     (row.cvt::<i64>(), row.lt(rows).select(columns, 0))
+}
+
+/// Returns the elements before an item of a batch with these modes, of a count and a stride each. Numbers of 31 bits take few
+/// instructions to divide.
+#[track_caller]
+pub(in crate::kernels) fn strided<'b>(
+    mut item: Val<'b, u32>,
+    modes: impl ExactSizeIterator<Item = (Val<'b, i32>, Val<'b, i64>)>,
+) -> Val<'b, i64> {
+    let (last, mut start) = (modes.len(), item.constant(0i64));
+    for (number, (count, stride)) in (1..).zip(modes) {
+        // The last mode needs no division.
+        let next = if number == last { item.constant(0) } else { item / count.cvt::<u32>() };
+        start += (item - next * count.cvt::<u32>()).cvt::<i64>() * stride;
+        item = next;
+    }
+    start
 }
 
 /// Returns the number of blocks of a row kernel that run at once.

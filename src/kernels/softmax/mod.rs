@@ -2,15 +2,15 @@
 
 mod launch;
 
+use std::f32::consts::LOG2_E;
 use std::fmt;
 
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target};
+use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val};
 use crate::tensor::{RowLoop, chained};
 
-use super::gemm::Machine;
-use super::rows::{LongRows, RowConfig, RowError, RowProblem, long_rows};
+use super::rows::{LongRows, RowConfig, RowError, RowProblem};
 pub use launch::SoftmaxFunction;
 
 /// The configuration of a [`Softmax`].
@@ -22,37 +22,21 @@ pub struct SoftmaxConfig {
     pub log: bool,
 }
 
-/// The tiles of long rows, in the order of their bytes: the fastest on an H200. Without a weight that is read beside the row, longer
-/// rows than those of a norm keep memory busy.
+/// The tiles of long rows, in the order of their bytes: the fastest on an H200.
 const LONG_ROWS: [LongRows; 3] = [
-    LongRows { above_bytes: 32 << 10, vectors: 8, threads: 256, stages: 1 },
+    LongRows { above_bytes: 32 << 10, vectors: 8, threads: 512, stages: 0 },
     LongRows { above_bytes: 64 << 10, vectors: 8, threads: 1024, stages: 0 },
     LongRows { above_bytes: 128 << 10, vectors: 8, threads: 512, stages: 1 },
 ];
 
 impl SoftmaxConfig {
-    /// The configuration for rows of these sizes, with elements of this type in the input. Rows of more than 32 KiB are
-    /// pipelined on a target with enough shared memory, but not those of 64 to 128 KiB.
+    /// The configuration for rows of these sizes, with elements of this type in the input. Rows of more than 128 KiB
+    /// are shared by clusters, and pipelined, on a target that has them.
     ///
     /// # Errors
     /// Those of [`RowConfig::new`].
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<Self, RowError> {
         let rows = RowConfig::of_long_rows(&LONG_ROWS, target, input, problem)?;
-        Ok(SoftmaxConfig { rows, log: false })
-    }
-
-    /// As [`new`](SoftmaxConfig::new), for the memory of a machine, as [`RowConfig::for_machine`].
-    ///
-    /// # Errors
-    /// Those of [`RowConfig::new`].
-    pub fn for_machine(
-        machine: &Machine,
-        target: Target,
-        input: Scalar,
-        problem: &RowProblem,
-    ) -> Result<Self, RowError> {
-        let tiles = long_rows(machine, LONG_ROWS);
-        let rows = RowConfig::of_long_rows(&tiles, target, input, problem)?;
         Ok(SoftmaxConfig { rows, log: false })
     }
 
@@ -130,30 +114,64 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
         rows.for_each(k, |k, row| {
             let elements = row.load(k, &x);
             // Finite, so that a thread without elements has the sum 0.
-            let own_max = elements.max(k.constant(f32::MIN));
+            let own = Exponent::below(elements.max(k.constant(f32::MIN)));
             let mut kept = Vec::new();
-            let exponentials = elements.iter_f32().map(|value| (value - own_max).exp_fast());
-            let exponentials = exponentials.inspect(|value| kept.push(*value));
-            let own_sum =
-                chained(k.constant(0.0), exponentials, |sum, value| sum + value, |a, b| a + b);
-            let [max, sum] = row.part.reduce(k, [own_max, own_sum], |_, [a, sum_a], [b, sum_b]| {
-                let max = a.max(b);
-                [max, sum_a * (a - max).exp_fast() + sum_b * (b - max).exp_fast()]
+            let powers = elements.iter_f32().map(|value| own.power(value));
+            let powers = powers.inspect(|value| kept.push(*value));
+            let own_sum = chained(k.constant(0.0), powers, |sum, value| sum + value, |a, b| a + b);
+            let [max, sum] = row.part.reduce(k, [own.max, own_sum], |_, [a, sum_a], [b, sum_b]| {
+                let (all, is_a) = (Exponent::below(a.max(b)), a.ge(b));
+                let [high, low] = [is_a.select(sum_a, sum_b), is_a.select(sum_b, sum_a)];
+                [all.max, low.fma(all.factor(a.min(b)), high)]
             });
             // Converted again: packed elements take half the registers of `f32` across the reduction. The exponentials of the
             // longest rows take more time than more warps would save.
-            let above = elements.iter_f32().map(|value| value - max);
-            let y = y.offset(row.number * y_pitch);
+            let (all, y) = (Exponent::below(max), y.offset(row.number * y_pitch));
             if log {
-                let log_sum = sum.ln();
-                row.part.store(k, y, above.map(|value| value - log_sum));
+                let log_sum = sum.ln() - all.exponent(max) / all.scale;
+                row.part.store(k, y, elements.iter_f32().map(|value| value - max - log_sum));
             } else if tile.cluster > 2 {
-                let scale = (own_max - max).exp_fast() / sum;
+                let scale = all.factor(own.max) / sum;
                 row.part.store(k, y, kept.into_iter().map(|value| value * scale));
             } else {
                 let scale = k.constant(1.0) / sum;
-                row.part.store(k, y, above.map(|value| value.exp_fast() * scale));
+                row.part.store(k, y, elements.iter_f32().map(|value| all.power(value) * scale));
             }
         });
     })
+}
+
+/// The powers `e^(value - max)`, as `2^(value * scale - max * scale)`: one multiply-add for each value. The rounding of
+/// `max * scale` is a factor that all of them have.
+struct Exponent<'b> {
+    max: Val<'b, f32>,
+    scale: Val<'b, f32>,
+    shift: Val<'b, f32>,
+}
+
+impl<'b> Exponent<'b> {
+    /// Those of values up to `max`.
+    #[track_caller]
+    fn below(max: Val<'b, f32>) -> Self {
+        // From 2^30 on, other values are at least 64 below, and the factor would overflow.
+        let is_large = max.abs().ge((1 << 30) as f32);
+        let scale = is_large.select::<f32>(1.0, LOG2_E);
+        Exponent { max, scale, shift: max * scale }
+    }
+
+    #[track_caller]
+    fn exponent(&self, value: Val<'b, f32>) -> Val<'b, f32> {
+        value.fma(self.scale, -self.shift)
+    }
+
+    #[track_caller]
+    fn power(&self, value: Val<'b, f32>) -> Val<'b, f32> {
+        self.exponent(value).exp2_fast()
+    }
+
+    /// Returns what the powers below another maximum are multiplied by, with the factor that those have.
+    #[track_caller]
+    fn factor(&self, other: Val<'b, f32>) -> Val<'b, f32> {
+        (other * self.scale - self.shift).exp2_fast()
+    }
 }

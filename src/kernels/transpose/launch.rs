@@ -104,7 +104,7 @@ impl<T: Element> TransposeFunction<T> {
         let matrices = matrices.filter(|matrices| *matrices <= max);
         let matrices = matrices.ok_or(RowError::Rows { rows })?;
         let tile = Tile::of(&self.config, T::SCALAR);
-        let own = tile.steps([rows, columns]);
+        let own = tile.steps(rows);
         let tiles =
             [rows.div_ceil(own[0]), columns.div_ceil(own[1]), matrices.div_ceil(tile.matrices)];
         let blocks = tiles.into_iter().try_fold(1u32, u32::checked_mul);
@@ -119,7 +119,7 @@ impl<T: Element> TransposeFunction<T> {
         let sizes = [rows, columns, matrices].map(|size| size as i32);
         let (own, tiles) = (own.map(|size| size as i32), tiles.map(|count| count as i32));
         let batch = (counts.map(|count| count as i32), strides);
-        let args = ((x, x_pitch), (y, y_pitch), sizes, own, tiles, batch);
+        let args = ((x, x_pitch, lens[0] as i64), (y, y_pitch), sizes, own, tiles, batch);
         start(&self.function, grid, args)
     }
 }

@@ -12,7 +12,7 @@ use crate::tensor::{Raster, RowAccess, RowTile, TileScheduler};
 
 use super::rows::RowError;
 pub use launch::TransposeFunction;
-use part::{Batch, Part, Tile};
+use part::{Matrices, Part, Tile};
 pub use problem::{TransposeBatch, TransposeProblem};
 
 /// The configuration of a [`Transpose`].
@@ -36,11 +36,10 @@ pub struct TransposeConfig {
 impl TransposeConfig {
     /// The configuration for a matrix of these sizes with elements of this type.
     pub fn new(target: Target, elem: Scalar, problem: &TransposeProblem) -> Self {
-        let (access, [rows, columns]) = (problem.access(elem), default_tile(elem));
-        // More thread blocks hide the instructions for cut rows.
-        let tile = [rows, if access == RowAccess::Ragged { columns / 2 } else { columns }];
+        let access = problem.access(elem);
+        let tile = default_tile(access, elem);
         // Rows of the output that are written at about the same time are few, and each gets a long piece.
-        let raster = Raster::SwizzleAlongM { width: 8 };
+        let raster = Raster::SwizzleAlongM { width: 4 };
         let (matrices, batch_modes) = (1, problem.batch_modes());
         let config = TransposeConfig { target, access, tile, matrices, raster, batch_modes };
         // More matrices of ragged rows are sooner done than longer parts of them.
@@ -56,11 +55,11 @@ impl TransposeConfig {
     /// use tilewright::kernels::transpose::{TransposeConfig, TransposeProblem};
     ///
     /// let of = |problem| TransposeConfig::new(Target::SM_90, Scalar::Bf16, &problem);
-    /// assert_eq!(of(TransposeProblem::new(4096, 4096)).to_string(), "16x16_mstrip8");
-    /// // 16 x 64 elements are 2 x 8 chunks of 16 bytes: a tile has 16 matrices.
+    /// assert_eq!(of(TransposeProblem::new(4096, 4096)).to_string(), "32x16_mstrip4");
+    /// // 16 x 64 elements are 2 x 8 chunks of 16 bytes: a tile has 32 matrices.
     /// let small = of(TransposeProblem::new(16, 64).batched(1000));
-    /// assert_eq!((small.tile, small.matrices), ([2, 8], 16));
-    /// assert_eq!(small.to_string(), "2x8x16_mstrip8");
+    /// assert_eq!((small.tile, small.matrices), ([2, 8], 32));
+    /// assert_eq!(small.to_string(), "2x8x32_mstrip4");
     /// ```
     pub fn fitted(self, elem: Scalar, problem: &TransposeProblem) -> Self {
         self.fitted_within(MAX_CHUNKS, elem, problem)
@@ -70,7 +69,7 @@ impl TransposeConfig {
     fn fitted_within(self, most: u32, elem: Scalar, problem: &TransposeProblem) -> Self {
         let chunk = chunk(elem);
         let before = if self.access == RowAccess::Ragged { chunk - 1 } else { 0 };
-        let needed = [problem.rows, problem.columns.saturating_add(before)]
+        let needed = [problem.rows.saturating_add(before), problem.columns]
             .map(|extent| extent.div_ceil(chunk).max(self.least_chunks()).next_power_of_two());
         let area = self.tile[0] * self.tile[1] * self.matrices;
         let mut tile = [0, 1].map(|mode| self.tile[mode].min(needed[mode]));
@@ -93,9 +92,10 @@ impl TransposeConfig {
     pub fn candidates(target: Target, elem: Scalar, problem: &TransposeProblem) -> Vec<Self> {
         let mut found = vec![Self::new(target, elem, problem)];
         // The tile of a large matrix, for comparison.
-        let large = TransposeConfig { tile: default_tile(elem), matrices: 1, ..found[0] };
+        let large =
+            TransposeConfig { tile: default_tile(found[0].access, elem), matrices: 1, ..found[0] };
         let mut configs = Vec::new();
-        for tile in [[8, 16], [16, 16], [16, 8], [8, 32], [16, 32], [32, 16]] {
+        for tile in [[8, 16], [16, 16], [16, 8], [32, 8], [16, 32], [32, 16]] {
             let config = TransposeConfig { tile, ..large };
             for config in [config.fitted(elem, problem), config.fitted_within(1, elem, problem)] {
                 // One line of tiles has one order.
@@ -163,16 +163,17 @@ impl fmt::Display for TransposeConfig {
 }
 
 /// The orders of the candidates.
-const RASTERS: [Raster; 4] = [
-    Raster::AlongN,
-    Raster::SwizzleAlongM { width: 8 },
-    Raster::SwizzleAlongM { width: 32 },
-    Raster::Swizzle { width: 16 },
-];
+const RASTERS: [Raster; 3] =
+    [Raster::AlongN, Raster::SwizzleAlongM { width: 8 }, Raster::SwizzleAlongM { width: 4 }];
 
-/// Returns the tile of large matrices. Of elements of 16 bits it has 32 KiB: 256 bytes of each row of the input and of the output.
-fn default_tile(elem: Scalar) -> [u32; 2] {
-    [16, (128 / chunk(elem)).clamp(8, 64)]
+/// Returns the tile of large matrices. Of elements of 16 bits it has 64 KiB: 256 bytes of each row of the input, and 512 of the output.
+fn default_tile(access: RowAccess, elem: Scalar) -> [u32; 2] {
+    match (access, chunk(elem)) {
+        // More thread blocks hide the instructions for cut rows.
+        (RowAccess::Ragged, chunk) => [16, (64 / chunk).max(8)],
+        (_, chunk @ 8..) => [32, 128 / chunk],
+        (_, chunk) => [16, 64 / chunk],
+    }
 }
 
 /// The threads of a block.
@@ -186,10 +187,10 @@ fn chunk(elem: Scalar) -> u32 {
     (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
 }
 
-/// The input and the output, each with its pitch; rows, columns and matrices; the rows and columns from a tile to the next one; the
-/// tiles along the three modes; the extents and strides of the batch.
+/// The input with its pitch and length, and the output with its pitch; rows, columns and matrices; the rows and columns from a tile to
+/// the next one; the tiles along the three modes; the extents and strides of the batch.
 type Params<T> = (
-    (Global<T>, i64),
+    (Global<T>, i64, i64),
     (GlobalMut<T>, i64),
     [i32; 3],
     [i32; 2],
@@ -241,21 +242,27 @@ impl<T: Element> Transpose<T> {
 fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TransposeConfig { target, raster, batch_modes: modes, .. } = *config;
     let tile = Tile::of(config, T::SCALAR);
-    // As many blocks as have shared memory, which have 40 registers for a thread, or more.
-    let blocks = ((192 << 10) / config.tile_bytes(T::SCALAR)).clamp(1, 6);
+    // As many blocks as have shared memory, and 40 registers for a thread, or 48 for the two vectors of ragged chunks.
+    let is_ragged = config.access == RowAccess::Ragged;
+    let (bytes, most) = if is_ragged { (128 << 10, 5) } else { (192 << 10, 6) };
+    let blocks = (bytes / config.tile_bytes(T::SCALAR)).clamp(1, most);
     let options = KernelOptions::default().block([THREADS, 1, 1]).min_blocks_per_sm(blocks);
     let name = format!("transpose_{}_{config}", T::SCALAR);
     Kernel::<Params<T>>::build_with(
         options,
         &name,
         target,
-        |k, (x, y, sizes, own, tiles, (counts, strides))| {
+        |k, ((x, x_pitch, len), (y, y_pitch), sizes, own, tiles, (counts, strides))| {
             let at = TileScheduler::new(k, raster, tiles).tile(k, k.block_idx().x);
             let first = [at.row * own[0], at.column * own[1], at.batch * tile.matrices as i32];
             let left = [0, 1, 2].map(|mode| sizes[mode] - first[mode]);
             let shared = k.shared_aligned::<T>(tile.len(), 16);
-            let batch = Batch { modes, counts, strides };
-            Part { tile, batch, first, left, own, shared }.transpose(k, x, y);
+            let part = Part { tile, first, left, own_rows: own[0], shared };
+            let [of_x, of_y] = strides
+                .map(|strides| counts.into_iter().zip(strides).take(modes as usize).collect());
+            part.load(k, &Matrices { base: x, pitch: x_pitch, modes: of_x }, len);
+            k.barrier();
+            part.store(k, &Matrices { base: y, pitch: y_pitch, modes: of_y });
         },
     )
 }

@@ -1,5 +1,6 @@
 //! Rows of a matrix, each held in the registers of the threads that share it.
 
+mod column_tile;
 mod combine;
 mod part;
 mod reduce;
@@ -7,9 +8,9 @@ mod row_copy;
 mod row_loop;
 mod tile;
 
+pub use column_tile::{ColumnResults, ColumnRows, ColumnTile, Indexed};
 pub use combine::{chained, tree};
 pub use part::{RowElements, RowPart, RowPointer};
-pub(crate) use part::{filled, narrow};
 pub use row_copy::RowCopy;
 pub use row_loop::{ColumnElements, CurrentRow, RowColumns, RowInput, RowLoop};
 pub use tile::{RowAccess, RowTile};

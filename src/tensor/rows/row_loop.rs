@@ -227,8 +227,8 @@ impl<'b> CurrentRow<'b> {
         RowElements { vectors, singles }
     }
 
-    /// Returns the elements of a vector at the thread's columns; 0 where the row has no column. Those of a tile with stages are
-    /// not loaded before they are used.
+    /// Returns the elements of a vector at the thread's columns; 0 where the row has no column. Those of a tile with stages, or
+    /// with 8 vectors or more in registers, are not loaded before they are used.
     #[track_caller]
     pub fn load_columns<'k: 'b, T: Converted>(
         &self,
@@ -236,7 +236,7 @@ impl<'b> CurrentRow<'b> {
         columns: &RowColumns<'b, T>,
     ) -> ColumnElements<'b, T> {
         let (k, _call) = (&mut k.rescoped(), k.call());
-        let is_early = self.part.tile.stages == 0;
+        let is_early = self.part.tile.stages == 0 && self.part.tile.vectors < 8;
         let loaded = is_early.then(|| self.part.load_columns(k, columns.base, 0.0));
         ColumnElements { part: self.part, columns: *columns, loaded }
     }

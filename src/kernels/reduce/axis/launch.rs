@@ -8,8 +8,7 @@ use crate::tensor::RowAccess;
 
 use super::super::super::loadable::loadable;
 use super::super::super::rows::{RowError, check_len};
-use super::super::RowReduceOp;
-use super::{AxisProblem, AxisReduce, AxisReduceConfig, Params, vector};
+use super::{AxisProblem, AxisReduce, AxisReduceConfig, Params};
 
 /// The rows that a thread loads at least, if the axis is split.
 const LEAST_LOADS: u32 = 4;
@@ -94,9 +93,8 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let [partials, arrivals] = &mut *workspace;
         if parts > 1 {
-            let width = if self.config.op == RowReduceOp::ArgMax { 2 } else { 1 };
-            let chunk = u64::from(self.config.lanes * vector(T::SCALAR));
-            let words = width * chunks * parts / u64::from(self.config.cluster) * chunk;
+            let chunk = u64::from(self.config.tile().columns(T::SCALAR));
+            let words = 2 * chunks * parts / u64::from(self.config.cluster) * chunk;
             if (partials.len() as u64) < words {
                 *partials = partials.device().zeros(words as usize)?;
             }

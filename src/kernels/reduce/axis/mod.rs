@@ -8,7 +8,7 @@ use std::fmt;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{Kernel, Target};
-use crate::tensor::{RowAccess, RowTile};
+use crate::tensor::{ColumnTile, RowAccess, RowTile};
 
 use super::super::rows::RowError;
 use super::RowReduceOp;
@@ -68,13 +68,13 @@ impl fmt::Display for AxisProblem {
 pub struct AxisReduceConfig {
     /// The target.
     pub target: Target,
-    /// The accesses: `Aligned`, or `Ragged` where `inner` is no multiple of 16 bytes. The chunks of ragged rows overlap by a vector.
+    /// The accesses: `Aligned`, or `Ragged` where `inner` is no multiple of 16 bytes: two vectors are then shifted together.
     pub access: RowAccess,
     /// The result.
     pub op: RowReduceOp,
     /// The threads of a block: a power of two from 64 to 1024.
     pub threads: u32,
-    /// The threads that share a row: a power of two from 1 to 32, at least 2 of ragged rows, and at most `threads / 8`.
+    /// The threads that share a row: a power of two from 1 to 32, and at most `threads / 8`.
     pub lanes: u32,
     /// The rows that a thread loads at once: 1 to 8. Those of the next iteration are in flight too.
     pub rows: u32,
@@ -90,10 +90,10 @@ impl AxisReduceConfig {
             true => RowAccess::Aligned,
             false => RowAccess::Ragged,
         };
-        let vectors = problem.inner.div_ceil(vector) + u32::from(access == RowAccess::Ragged);
+        let vectors = problem.inner.div_ceil(vector);
         let lanes = vectors.next_power_of_two().clamp(1, 32);
         // Vectors of ragged rows take two loads.
-        let (threads, rows) = if access == RowAccess::Aligned { (256, 8) } else { (512, 2) };
+        let (threads, rows) = if access == RowAccess::Aligned { (256, 8) } else { (512, 4) };
         let mut config = AxisReduceConfig { target, access, op, threads, lanes, rows, cluster: 1 };
         // The last block of each chunk reduces the results of the others: more chunks share this work.
         while config.lanes > 8 && config.chunks(elem, problem) < 32 {
@@ -109,20 +109,13 @@ impl AxisReduceConfig {
         if problem.len < LONG / 4 || !self.target.offers(Target::SM_90) {
             return self;
         }
-        let is_long = problem.len >= LONG;
-        match self.access {
-            RowAccess::Ragged if is_long && self.lanes == 32 => {
-                Self { threads: 256, rows: 8, cluster: 4, ..self }
-            }
-            RowAccess::Aligned if self.lanes > 8 => {
-                let narrow = Self { threads: 512, lanes: 8, ..self };
-                let is_wide = narrow.chunks(elem, problem) >= 128;
-                Self { cluster: if is_long && !is_wide { 2 } else { 1 }, ..narrow }
-            }
-            RowAccess::Aligned if is_long && self.chunks(elem, problem) < 32 => {
-                Self { cluster: 8, ..self }
-            }
-            _ => self,
+        let narrow = Self { threads: 512, lanes: 8, ..self };
+        // Of still longer ones, the join takes a small part of the time, but clusters do not reach all SMs.
+        let is_joined = (LONG..8 * LONG).contains(&problem.len);
+        let cluster = |chunks, max, cluster| if is_joined && chunks < max { cluster } else { 1 };
+        match self.lanes {
+            0..=8 => Self { cluster: cluster(self.chunks(elem, problem), 32, 8), ..self },
+            _ => Self { cluster: cluster(narrow.chunks(elem, problem), 128, 2), ..narrow },
         }
     }
 
@@ -135,15 +128,9 @@ impl AxisReduceConfig {
     ) -> Vec<Self> {
         let mut found = vec![Self::new(op, target, elem, problem)];
         let mut configs = Vec::new();
-        for lanes in [found[0].lanes, 8, 16, 32] {
-            for threads in [256, 512, 1024] {
-                let rows = [4, 2, 8].into_iter();
-                configs.extend(rows.map(|rows| Self { threads, lanes, rows, ..found[0] }));
-            }
-        }
-        for cluster in [2, 4, 8] {
+        for cluster in [1, 2, 4, 8] {
             for lanes in [4, 8, 16, 32] {
-                let tiles = [(256, 8), (512, 4), (512, 8), (1024, 2)].into_iter();
+                let tiles = [(256, 4), (256, 8), (512, 4), (512, 8), (1024, 2)].into_iter();
                 configs.extend(tiles.map(|(threads, rows)| Self {
                     threads,
                     lanes,
@@ -161,21 +148,22 @@ impl AxisReduceConfig {
         found
     }
 
-    /// Returns the columns of a block's chunk whose results it stores.
-    fn columns(&self, elem: Scalar) -> u32 {
-        let overlap = if self.access == RowAccess::Aligned { 0 } else { vector(elem) };
-        (self.lanes * vector(elem)).saturating_sub(overlap).max(1)
+    /// Returns the columns of a block's chunk, and the threads that reduce them.
+    fn tile(&self) -> ColumnTile {
+        let AxisReduceConfig { access, threads, lanes, rows, cluster, .. } = *self;
+        ColumnTile { threads, lanes, rows, cluster, access }
     }
 
     /// Returns the chunks of a problem.
     fn chunks(&self, elem: Scalar, problem: &AxisProblem) -> u64 {
-        u64::from(problem.inner.div_ceil(self.columns(elem))) * u64::from(problem.outer)
+        u64::from(problem.inner.div_ceil(self.tile().columns(elem))) * u64::from(problem.outer)
     }
 
     /// Returns about the registers of a thread: results of up to 8 columns, loads in flight, and addresses.
     fn registers(&self) -> u32 {
         let results = if self.op == RowReduceOp::ArgMax { 16 } else { 8 };
-        (results + 8 * self.rows + 24).next_multiple_of(8)
+        let row = if self.access == RowAccess::Ragged { 16 } else { 8 };
+        (results + row * self.rows + 24).next_multiple_of(8)
     }
 
     fn check(&self) -> Result<(), RowError> {
@@ -186,8 +174,6 @@ impl AxisReduceConfig {
             "a block has 64, 128, 256, 512 or 1024 threads"
         } else if !lanes.is_power_of_two() || !(1..=32).contains(&lanes) || lanes * 8 > threads {
             "a row is shared by 1, 2, 4, 8, 16 or 32 threads, at most an eighth of the block"
-        } else if access == RowAccess::Ragged && lanes < 2 {
-            "a ragged row is shared by at least 2 threads"
         } else if !(1..=8).contains(&rows) || threads * self.registers() > SM_REGISTERS {
             "a thread loads 1 to 8 rows at once, and a block's threads have 65536 registers for them"
         } else if !self.cluster.is_power_of_two() || self.cluster > 8 {

@@ -1,0 +1,260 @@
+//! [`ColumnTile`]: columns of a matrix that the threads of a block reduce over its rows.
+
+use crate::ir::builder::{Converted, Range};
+use crate::ir::op::{BarrierForm, ClusterArrival};
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Global, KernelOptions, MutPointer, Shared, Val, Var, WARP, range};
+use crate::tensor::{lead, shifted};
+
+use super::part::{RowElements, RowPointer, filled, narrow};
+use super::tile::{RowAccess, RowTile};
+
+/// A value and the row that it comes from.
+pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
+
+/// A chunk of columns that a block reduces over rows. `lanes` neighbouring threads share a row, each with a vector of 16 bytes, and all
+/// threads together have `threads / lanes` rows at a time. Then they [join](ColumnTile::join) their results.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16, range};
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{ColumnRows, ColumnTile, RowAccess};
+///
+/// // The sums of the columns of a matrix of 100 x 13 elements.
+/// let access = RowAccess::Ragged;
+/// let tile = ColumnTile { threads: 64, lanes: 2, rows: 2, cluster: 1, access };
+/// assert_eq!(tile.columns(Scalar::Bf16), 16);
+/// type Params = (Global<bf16>, GlobalMut<f32>, i32, i32);
+/// let kernel = Kernel::<Params>::build_with(tile.options(), "sums", Target::SM_80, |k, (x, y, rows, columns)| {
+///     let (zero, none) = (k.constant(0), (0.0, 0));
+///     let matrix = ColumnRows { x, column: zero, columns, rows: rows.cvt::<i64>() };
+///     let sums = tile.fold(k, &matrix, [zero, rows], none, |sum, value| (sum.0 + value.0, sum.1));
+///     let (sum, _) = tile.join(k, sums, none, |a, b| (a.0 + b.0, a.1));
+///     let column = k.thread_idx().x;
+///     k.if_(column.lt(columns), |k| y.store(k, column, sum.0));
+/// })?;
+/// let device = Device::sim()?;
+/// let x: Vec<bf16> = (0..1300).map(|i| bf16::from_f32((i % 13) as f32)).collect();
+/// let mut y = device.zeros::<f32>(13)?;
+/// device.load(&kernel)?.launch(Grid::new([1, 1, 1], [64, 1, 1]), (&device.upload(&x)?, &mut y, 100, 13))?;
+/// assert_eq!(y.to_vec()?, std::array::from_fn::<f32, 13, _>(|column| 100.0 * column as f32));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ColumnTile {
+    /// The threads of a block: a power of two, at least 32 and `8 * lanes`.
+    pub threads: u32,
+    /// The threads that share a row: a power of two from 1 to 32.
+    pub lanes: u32,
+    /// The rows that a thread loads at once. Those of the next iteration are in flight too.
+    pub rows: u32,
+    /// The blocks of a cluster along the second mode of the grid, which join their results: more than 1 needs `sm_90`.
+    pub cluster: u32,
+    /// `Aligned`, or `Ragged`: two vectors are then shifted together.
+    pub access: RowAccess,
+}
+
+/// The columns of a matrix that a [`ColumnTile`] has.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnRows<'b, T> {
+    /// The first element of row 0. The memory starts at a multiple of 16 bytes, and ends with a row.
+    pub x: Val<'b, Global<T>>,
+    /// The first column of the tile.
+    pub column: Val<'b, i32>,
+    /// The columns of the matrix, whose rows come after each other.
+    pub columns: Val<'b, i32>,
+    /// The rows of the memory from row 0 on.
+    pub rows: Val<'b, i64>,
+}
+
+impl ColumnTile {
+    /// Returns the columns of the tile.
+    pub fn columns(&self, elem: Scalar) -> u32 {
+        self.lanes * (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
+    }
+
+    /// Returns the launch bounds of a kernel with this tile.
+    pub fn options(&self) -> KernelOptions {
+        let options = KernelOptions::default().block([self.threads, 1, 1]);
+        if self.cluster > 1 { options.cluster([1, self.cluster, 1]) } else { options }
+    }
+
+    /// Adds the elements of rows `first` to `end` to results that are `none` before. Returns those of the columns of the thread's vector.
+    /// The rows of a thread ascend. An element that is not there is `none`, too.
+    #[track_caller]
+    pub fn fold<'b, T: Converted>(
+        &self,
+        k: &mut Body<'b, '_>,
+        matrix: &ColumnRows<'b, T>,
+        [first, end]: [Val<'b, i32>; 2],
+        none: (f32, i32),
+        add: impl for<'c> Fn(Indexed<'c>, Indexed<'c>) -> Indexed<'c>,
+    ) -> Vec<Indexed<'b>> {
+        let ColumnRows { x, column, columns, rows } = *matrix;
+        let [lanes, slots] = [self.lanes, self.threads / self.lanes].map(|count| count as i32);
+        let (vector, thread) = (self.columns(T::SCALAR) as i32 / lanes, k.thread_idx().x);
+        let (first, column) = (first + thread / lanes, column + thread % lanes * vector);
+        let (x, is_ragged) = (x.offset(column), self.access == RowAccess::Ragged);
+        // The elements from a vector's start to the column: as many in all rows of a thread, because `slots % 8 == 0`. Both vectors
+        // end within the memory in the rows before `whole`.
+        let (mut ahead, mut whole) = (k.constant(0), end);
+        if is_ragged {
+            ahead = lead(x.offset(first.mul_wide(columns))) & (vector - 1);
+            let whole_rows = rows - ((column + (2 * vector - 1)) / columns).cvt::<i64>();
+            whole = whole_rows.min(end.cvt::<i64>()).cvt::<i32>();
+        }
+        let (from, bytes) = (x.offset(-ahead), (ahead * T::SCALAR.size_bytes()).cvt::<u32>());
+        let (has_columns, fill) = (column.lt(columns), filled(k, narrow::<T>(none.0)));
+        let found: Vec<Found<'_>> = (0..vector).map(|_| (k.var(none.0), k.var(none.1))).collect();
+        let at_once = self.rows as i32;
+        let steps = range(first, end).step(at_once * slots).prefetch_stages(1);
+        k.for_(steps, (), |k, row, ()| {
+            let load = |number: i32| {
+                let row = row + number * slots;
+                let words = from.offset(row.mul_wide(columns)).ptr_cast::<u32>();
+                let mut vector_at = |at| {
+                    k.if_with(row.lt(whole) & has_columns, fill, |k| {
+                        words.load_vector_with::<4>(k, at, <Global<T>>::access())
+                    })
+                };
+                (row, vector_at(0), is_ragged.then(|| vector_at(4)))
+            };
+            for (row, low, high) in (0..at_once).map(load).collect::<Vec<_>>() {
+                let vector =
+                    high.map_or(low, |high| Val::pack(shifted(low.lanes(), high.lanes(), bytes)));
+                let values = RowElements::<T> { vectors: vec![vector], singles: Vec::new() };
+                let values = values.iter_f32().zip(&found);
+                values.for_each(|(value, found)| update(k, found, (value, row), &add));
+            }
+        });
+        if is_ragged {
+            let skipped = ((whole - first).max(0) + (slots - 1)) / slots * slots;
+            k.for_(range(first + skipped, end).step(slots), (), |k, row, ()| {
+                for (element, found) in (0..).zip(&found) {
+                    k.if_((column + element).lt(columns), |k| {
+                        let value = x.offset(row.mul_wide(columns)).load(k, element).cvt::<f32>();
+                        update(k, found, (value, row), &add);
+                    });
+                }
+            });
+        }
+        found.iter().map(|found| (found.0.get(k), found.1.get(k))).collect()
+    }
+
+    /// Joins the results of the columns of each thread's vector: those of the lanes of a warp, then those of the warps of the block, then
+    /// those of the blocks of the cluster, always in the same order. Returns the result of column `i` in thread `i` of the first block,
+    /// and shared memory for results of as many parts of all columns as there are threads for. All threads of the cluster come
+    /// here together.
+    #[track_caller]
+    pub fn join<'b>(
+        &self,
+        k: &mut Body<'b, '_>,
+        mut results: Vec<Indexed<'b>>,
+        none: (f32, i32),
+        combine: impl for<'c> Fn(Indexed<'c>, Indexed<'c>) -> Indexed<'c> + Copy,
+    ) -> (Indexed<'b>, ColumnResults<'b, Shared<u32>>) {
+        let (thread, lanes, vector) = (k.thread_idx().x, self.lanes as i32, results.len() as i32);
+        let (columns, warps) = (lanes * vector, self.threads as i32 / 32);
+        if self.cluster > 1 {
+            // No block stores to one that has not started.
+            k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Relaxed);
+        }
+        for stride in (0..5).map(|log| 1u32 << log).filter(|stride| *stride >= self.lanes) {
+            let join = |own: &Indexed<'b>| {
+                combine(*own, (k.shfl_bfly(WARP, own.0, stride), k.shfl_bfly(WARP, own.1, stride)))
+            };
+            results = results.iter().map(join).collect();
+        }
+        let shared = |k: &Body<'b, '_>, results: i32| ColumnResults {
+            columns,
+            words: k.shared_aligned::<u32>(2 * results as u32, 8),
+        };
+        let own = shared(k, (warps * columns).max(self.threads as i32));
+        k.if_((thread % 32).lt(lanes), |k| {
+            for (element, result) in (0..).zip(&results) {
+                own.save(k, thread / 32, thread % lanes * vector + element, *result);
+            }
+        });
+        k.barrier();
+        let is_column = thread.lt(columns);
+        let found =
+            k.if_with(is_column, none, |k| own.join(k, range(0, warps), thread, none, combine));
+        if self.cluster == 1 {
+            return (found, own);
+        }
+        let (rank, blocks) = (k.block_idx().y % self.cluster as i32, self.cluster as i32);
+        let inbox = shared(k, blocks * columns);
+        k.barrier_cluster_wait(BarrierForm::Aligned);
+        let first = ColumnResults { columns, words: inbox.words.mapa(0u32) };
+        k.if_(is_column, |k| first.save(k, rank, thread, found));
+        k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Release);
+        k.barrier_cluster_wait(BarrierForm::Aligned);
+        let found = k.if_with(rank.eq(0) & is_column, none, |k| {
+            inbox.join(k, range(0, blocks), thread, none, combine)
+        });
+        (found, own)
+    }
+}
+
+/// A result that a thread adds to.
+type Found<'b> = (Var<'b, f32>, Var<'b, i32>);
+
+fn update<'c>(
+    k: &Body<'c, '_>,
+    found: &Found<'c>,
+    value: Indexed<'c>,
+    add: &impl for<'d> Fn(Indexed<'d>, Indexed<'d>) -> Indexed<'d>,
+) {
+    let result = add((found.0.get(k), found.1.get(k)), value);
+    found.0.set(k, result.0);
+    found.1.set(k, result.1);
+}
+
+/// Results of parts of some columns in memory, two words for each part and column.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnResults<'b, P> {
+    /// The number of columns.
+    pub columns: i32,
+    /// The memory, at a multiple of 8 bytes.
+    pub words: Val<'b, P>,
+}
+
+impl<'b, P: MutPointer<Elem = u32>> ColumnResults<'b, P> {
+    /// Stores the result of a part and column.
+    #[track_caller]
+    pub fn save<'c>(
+        &self,
+        k: &Body<'c, '_>,
+        part: Val<'c, i32>,
+        column: Val<'c, i32>,
+        result: Indexed<'c>,
+    ) where
+        'b: 'c,
+    {
+        let words = Val::pack([result.0.bitcast::<u32>(), result.1.bitcast::<u32>()]);
+        self.words.store_vector(k, (part * self.columns + column) * 2, words);
+    }
+
+    /// Joins the results of some parts in their order; `none` of no parts. Several are loaded at once.
+    #[track_caller]
+    pub fn join<'c>(
+        &self,
+        k: &mut Body<'c, '_>,
+        parts: Range<'c, i32>,
+        column: Val<'c, i32>,
+        none: (f32, i32),
+        combine: impl for<'d> Fn(Indexed<'d>, Indexed<'d>) -> Indexed<'d>,
+    ) -> Indexed<'c>
+    where
+        'b: 'c,
+    {
+        k.for_(parts.unroll(8), none, |k, part, found| {
+            let words = self.words.load_vector::<2>(k, (part * self.columns + column) * 2);
+            let [value, row] = words.lanes();
+            combine(found, (value.bitcast::<f32>(), row.bitcast::<i32>()))
+        })
+    }
+}
