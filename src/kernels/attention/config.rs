@@ -109,8 +109,8 @@ impl AttentionConfig {
             ..=96 if fills && keys >= 4096 => [192, 96],
             ..=192 if fills && keys >= 2048 && !masked && value_dim <= 128 => [192, 80],
             ..=128 if keys >= 8192 => [128, 160],
-            ..=128 => [128, 128],
-            ..=192 => [128, 96],
+            65..=128 => [128, 128],
+            129..=192 => [128, 96],
             _ => [128, 64],
         };
         // Ordered groups are faster with few dimensions, unless a mask leaves few tiles of keys. With more dimensions they are slower:

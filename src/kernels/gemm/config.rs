@@ -145,6 +145,8 @@ pub(super) const GROUP: u32 = 128;
 pub(super) const SM_REGISTERS: u32 = 65536;
 /// Rows of D of one `wgmma` instruction.
 pub(super) const WGMMA_ROWS: u32 = 64;
+/// Bytes of a line of the L2 cache.
+pub(super) const L2_LINE_BYTES: u32 = 128;
 /// Alignment in bytes of tiles in the 128-byte swizzle, whose pattern repeats every 8 lines of 128 bytes.
 pub(super) const SWIZZLE_ALIGN: u32 = 1024;
 

@@ -3,7 +3,7 @@
 use crate::ir::types::Scalar;
 use crate::sorting::sort_by;
 
-use super::config::{Activation, GROUP, GemmConfig, WGMMA_ROWS};
+use super::config::{Activation, GROUP, GemmConfig, L2_LINE_BYTES, WGMMA_ROWS};
 use super::forms::{LoadForm, Schedule, StoreForm};
 use super::machine::Machine;
 use super::parameters::Parameters;
@@ -12,9 +12,6 @@ use super::prediction::Prediction;
 use super::problem::GemmProblem;
 use super::regime::Regime;
 use super::traffic::{Traffic, lines_of};
-
-/// Bytes of a line of the L2 cache.
-const LINE_BYTES: u32 = 128;
 
 /// The work of the busiest SM: its tiles, its cycles, and those of the parts, which overlap.
 struct Busy {
@@ -91,8 +88,8 @@ impl Share {
 /// A model of a device: seconds of a configuration for a problem.
 ///
 /// The busiest SM has `waves` tiles, each of `steps` along K, and
-/// `cycles = prologue + first stage + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. By stream-K it
-/// has the steps of its run and of its whole tiles, and writes and reads parts of tiles. The memory is
+/// `cycles = prologue + first stage + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. A block of a
+/// cluster also receives the bytes that its other blocks have asked for. By stream-K it has the steps of its run and of its whole tiles, and writes and reads parts of tiles. The memory is
 /// read as often as the order of the tiles makes it. The energy is that of the operations and of the bytes of L2 cache
 /// and memory. The L2 cache gives all SMs together fewer bytes than each of them takes alone. The longest of the four counts
 /// most.
@@ -159,9 +156,7 @@ impl GemmModel {
         // Parts are summed when the operands have been read.
         let fix_up_s = of_cycles(busy.fix_up);
         let met = of_cycles(if config.cluster_blocks() > 1 { p.cluster_wait_cycles } else { 0.0 });
-        // A stream through clusters is as fast as the slowest block of each.
-        let apart = if config.cluster_blocks() > 1 { p.cluster_stream } else { 1.0 };
-        let memory_s = launch + met + apart * memory / self.memory_rate(config, problem) + fix_up_s;
+        let memory_s = launch + met + memory / self.memory_rate(config, problem) + fix_up_s;
         let copies_s = self.copies(config, problem);
         let energy_j = self.flops(config, problem) * p.flop_j * energy_of(config)
             + ((1.0 - p.received_share) * l2 + p.received_share * received) * p.l2_j
@@ -177,7 +172,7 @@ impl GemmModel {
         let times = [busy_s, memory_s, cache_s, energy_s];
         let longest = times.into_iter().fold(0.0, f64::max);
         let sum: f64 = times.iter().map(|seconds| (seconds / longest).powf(p.power)).sum();
-        let apart = match (config.splits, config.schedule) {
+        let stream = match (config.splits, config.schedule) {
             (Splits::Stream, Schedule::Simt) => p.stream_simt_share,
             (Splits::Stream, _) => p.stream_share,
             (Splits::Even(_), _) => 1.0,
@@ -185,7 +180,7 @@ impl GemmModel {
         let is_hindered =
             config.programmatic && config.suffers_from_overlap(problem, &self.machine);
         let hindered = if is_hindered { p.hindered } else { 1.0 };
-        let seconds = longest * sum.powf(1.0 / p.power) * apart * hindered + copies_s;
+        let seconds = longest * sum.powf(1.0 / p.power) * stream * hindered + copies_s;
         Prediction {
             seconds,
             busy_s,
@@ -229,7 +224,7 @@ impl GemmModel {
         let operands = sizes.into_iter().zip(unaligned).filter(|(_, unaligned)| *unaligned);
         let bytes: f64 = operands.map(|((n, of), _)| n * f64::from(of.size_bytes())).sum();
         let bytes = batch * bytes;
-        let rate = p.copied_share * self.machine.memory_bytes_per_s;
+        let rate = self.machine.memory_bytes_per_s;
         let kept = self.machine.l2_bytes * p.kept_share;
         // The product reads the workspace from the L2 cache, if it fits.
         let workspace = if bytes <= kept { p.cached_share } else { 1.0 };
@@ -304,7 +299,7 @@ impl GemmModel {
                 0.0
             }
             + f64::from(cluster - 1) * p.cluster_cycles;
-        let lines = f64::from(config.tile[2] * config.a.size_bytes()) / 128.0;
+        let lines = f64::from(config.tile[2] * config.a.size_bytes()) / f64::from(L2_LINE_BYTES);
         // A block of a cluster also receives the bytes that the others have asked for.
         let received: f64 = self.stage_operands(config, problem).iter().sum();
         let fill = bytes / p.fill_bytes + (received - bytes) / p.receive_bytes;
@@ -318,8 +313,8 @@ impl GemmModel {
         let latency = ((wait + others) / stages).max(refill);
         // With two stages none is filled meanwhile.
         let has_more = blocks * f64::from(config.stages) > 2.0;
-        let in_turn = if has_more { 0.0 } else { products + own + refill };
-        let step = (products + own).max(fill).max(latency).max(in_turn);
+        let serial = if has_more { 0.0 } else { products + own + refill };
+        let step = (products + own).max(fill).max(latency).max(serial);
         let drained = products + own / lines.max(1.0);
         let step = step.max(drained);
         let step = if config.load == LoadForm::Threads {
@@ -370,7 +365,7 @@ impl GemmModel {
             // The first products wait for a whole stage.
             cycles: p.prologue_cycles + together + fill + tiles.max(of_groups) + store + fix_up,
             mma: share.steps * products,
-            l2: share.steps * bytes / p.fill_bytes,
+            l2: share.steps * fill,
             store,
             fix_up,
         }
@@ -413,9 +408,9 @@ impl GemmModel {
         let width =
             if config.swap { n.min(WGMMA_ROWS) } else { config.store_columns().min(columns) };
         let width = width.saturating_mul(config.d.size_bytes());
-        let is_whole = row.is_multiple_of(LINE_BYTES) && width.is_multiple_of(LINE_BYTES);
-        let torn = if is_whole { 0.0 } else { 112.0 / f64::from(width.max(1)) };
-        switch + by_rows + written / p.store_bytes * (1.0 + conflicts + p.torn_lines * torn)
+        let is_whole = row.is_multiple_of(L2_LINE_BYTES) && width.is_multiple_of(L2_LINE_BYTES);
+        let torn = if is_whole { 0.0 } else { p.torn_lines / f64::from(width.max(1)) };
+        switch + by_rows + written / p.store_bytes * (1.0 + conflicts + torn)
     }
 
     /// Returns the cycles of an SM for the function of the accumulators of a tile. That of pairs of columns is not known, and
@@ -437,7 +432,7 @@ impl GemmModel {
                 let products = m * n * k / multiplications(config.a);
                 // Narrow copies take more instructions than the products. Elements of 16 bits that no `cp.async` takes
                 // go through registers.
-                // Those beyond the matrices are no work.
+                // Copies beyond the matrices are skipped: a tile has `problem.m / rows` rows on average.
                 let [rows, columns, steps] = config.tiles(problem).map(f64::from);
                 let lines = f64::from(problem.m) / rows + f64::from(problem.n) / columns;
                 let copies =

@@ -57,8 +57,8 @@ parameters! {
     function_cycles = 0.0925,
     /// The share of the store time that each extra way of a bank conflict adds.
     bank_conflict_share = 0.0668,
-    /// The share of the store time for the lines of the L2 cache that parts of rows share with others, over the bytes of a part.
-    torn_lines = 0.168,
+    /// The share of the store time for the lines of the L2 cache that parts of rows share with others, times the bytes of a part.
+    torn_lines = 18.8,
     /// The share of the end of a tile that is seen where the other warp group multiplies meanwhile.
     pingpong_share = 0.569,
     /// The share of it that is seen where D is written under the next tile.
@@ -83,15 +83,13 @@ parameters! {
     burst_w = 1.93,
     /// Seconds of the launch that copies unaligned operands before the product, which overlaps with the one before.
     launch_of_copies_s = 1.48e-6,
-    /// The share of the rate of memory that copies of rows of odd lengths reach.
-    copied_share = 1.01,
     /// The cost of a byte of a copy that stays in the L2 cache, as a share of that of a byte of memory.
     cached_share = 0.612,
     /// Cycles of an SM for each copy that a thread makes by `cp.async`.
     copy_cycles = 0.676,
     /// The same for copies through registers.
     load_cycles = 0.338,
-    /// Cycles from loads to registers to their end: elements of one tile are on their way at a time.
+    /// Cycles from loads to registers to their end: elements of one tile are in flight at a time.
     round_trip_cycles = 573.0,
     /// Cycles of the first step of a tile for the square of the vectors of 16 bytes that a thread fetches: all of them have
     /// to be in the L1 cache.
@@ -126,8 +124,6 @@ parameters! {
     fill_share = 0.93,
     /// Cycles in which the blocks of a cluster wait for each other at the start and at the end.
     cluster_wait_cycles = 713.0,
-    /// The time of a stream from memory through clusters over that without them: it is as fast as the slowest block of each.
-    cluster_stream = 0.995,
     /// Cycles from the request for a stage of a cluster of two to its first bytes, beyond those of one block.
     cluster_latency_cycles = 260.0,
     /// The share of them that counts where the stages are few.
@@ -139,7 +135,7 @@ parameters! {
     /// Cycles in which a warp group makes the rows zero that a tile has fewer than an instruction.
     clear_cycles = 826.0,
     /// Seconds that a programmatic launch hides beyond the usual ones where its blocks are at most a quarter of the SMs:
-    /// several launches are on their way at once.
+    /// several launches run at once.
     overlap_quarter_s = 3.82e-8,
     /// The same where they are at most half of them.
     overlap_half_s = 9.03e-8,
@@ -173,8 +169,6 @@ parameters! {
     /// The cost of a byte in rows that are not aligned to lines of the L2 cache, which are in two lines each, where all SMs
     /// work; it is less in proportion where some do not.
     unaligned = 1.99,
-    /// The share of the rate of memory that rows which threads fetch reach.
-    fetched_share = 1.01,
     /// The power of a share of the SMs to which their rate of memory grows.
     memory_root = 0.842,
     /// The power of the rows of a tile over those inside of the matrix to which the cost of the latter grows.

@@ -7,7 +7,7 @@ use super::forms::{Schedule, StoreForm};
 const MIN_COLUMNS: u32 = 24;
 
 impl GemmConfig {
-    /// The same with as many stages as there is shared memory for, but at most `most` and at least 2.
+    /// Returns the configuration with as many stages as shared memory has room for, from 2 to `max`.
     pub fn with_max_stages(self, max: u32) -> GemmConfig {
         let fits = |stages: &u32| {
             GemmConfig { stages: *stages, ..self }.shared_bytes() <= self.target.max_shared_bytes()
@@ -16,8 +16,8 @@ impl GemmConfig {
         GemmConfig { stages, ..self }
     }
 
-    /// The ways to write a tile that are worth a comparison, the usual one first. Lines of 128 bytes are best: the first
-    /// ones are on their way while the others are converted. Narrower parts are slower than whole rows, but may
+    /// Returns the forms of the store to compare, the usual one first. Lines of 128 bytes are best: the first ones are in
+    /// flight while the others are converted. Narrower parts are slower than whole rows, but may
     /// leave room for a fourth stage.
     pub(super) fn stores(&self, by_threads: bool) -> impl Iterator<Item = StoreForm> + use<> {
         let of = |store| GemmConfig { store, ..*self }.with_max_stages(4).stages;
@@ -83,7 +83,15 @@ impl GemmConfig {
 
     /// Stores of 64 rows of a tile.
     pub(super) const fn store_parts(&self) -> u32 {
-        self.mma_tile()[1] / (self.store_columns() * self.sums())
+        self.parts_of(self.store_columns())
+    }
+
+    /// The same with stores of `columns` columns.
+    const fn parts_of(&self, columns: u32) -> u32 {
+        match columns * self.sums() {
+            0 => 1,
+            columns => self.mma_tile()[1] / columns,
+        }
     }
 
     /// Bytes of shared memory for each of 64 rows of a store. Threads that write them read an odd number of 16-byte
@@ -98,7 +106,7 @@ impl GemmConfig {
         }
     }
 
-    /// Places for such columns of 64 rows that each warp group has in shared memory.
+    /// Returns the buffers of 64 rows of a store that each warp group has in shared memory.
     pub const fn store_slots(&self) -> u32 {
         self.slots_of(self.store_columns())
     }
@@ -109,7 +117,7 @@ impl GemmConfig {
             StoreForm::Rows => 1,
             // Two buffers alternate if each tile has an even number of stores.
             StoreForm::Chunks | StoreForm::Overlapped => {
-                let parts = self.mma_tile()[1] / (columns * self.sums());
+                let parts = self.parts_of(columns);
                 let stores = (self.rows_of_consumer() / 64).saturating_mul(parts);
                 if stores.is_multiple_of(2) { 2 } else { 1 }
             }

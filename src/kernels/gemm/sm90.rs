@@ -18,7 +18,7 @@ use crate::tensor::{
     TmaCopy, TmaPipeline, TmaTensors, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
 };
 
-use super::config::{GROUP, GemmConfig, SWIZZLE_ALIGN, WGMMA_ROWS};
+use super::config::{GROUP, GemmConfig, L2_LINE_BYTES, SWIZZLE_ALIGN, WGMMA_ROWS};
 use super::epilogue::{EpilogueForm, EpilogueParameter, EpilogueRef, kept};
 use super::error::GemmError;
 use super::forms::{LoadForm, StoreForm};
@@ -30,9 +30,6 @@ use super::ragged::{FormParams, ProductParams, RaggedProblem, maps_of};
 use super::roles::{Consumer, Producer};
 use super::split::{SplitArgs, SplitParams, Threads};
 use super::types::{Types, in_memory, val_type};
-
-/// Bytes of a line of the L2 cache.
-const L2_LINE: u64 = 128;
 
 crate::params! {
     /// The sizes of the product.
@@ -198,7 +195,8 @@ impl Operand {
         let tensor = matrices(major, [lines, depth, batch], [pitch, next])?;
         let map = self.copy.desc(&tensor)?;
         // A row of a box that is not aligned to a line of the L2 cache is in two lines; promotion would fetch both twice.
-        let aligned = (pitch * u64::from(map.elem().size_bytes())).is_multiple_of(L2_LINE);
+        let aligned =
+            (pitch * u64::from(map.elem().size_bytes())).is_multiple_of(L2_LINE_BYTES.into());
         Ok(map.with_l2_promotion(if aligned { L2Promotion::B256 } else { L2Promotion::None }))
     }
 }

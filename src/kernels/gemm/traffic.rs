@@ -3,7 +3,7 @@
 use crate::ir::types::Scalar;
 use crate::tensor::Raster;
 
-use super::config::GemmConfig;
+use super::config::{GemmConfig, L2_LINE_BYTES};
 use super::forms::{LoadForm, StoreForm};
 use super::model::GemmModel;
 use super::problem::GemmProblem;
@@ -56,7 +56,7 @@ impl GemmModel {
             let aligned = pitch.is_none_or(|pitch| {
                 let bytes = pitch * size;
                 // Copies are aligned.
-                bytes.is_multiple_of(128)
+                bytes.is_multiple_of(L2_LINE_BYTES.into())
                     || (config.load == LoadForm::Repack && !bytes.is_multiple_of(16))
             });
             let lines = if aligned || !config.is_warp_specialised() { 1.0 } else { unaligned };
@@ -125,7 +125,7 @@ impl GemmModel {
         };
         let torn = m * (stored - 1.0).max(0.0) * of_line;
         let read = match config.load {
-            LoadForm::Threads => read * lines_of(config) / p.fetched_share,
+            LoadForm::Threads => read * lines_of(config),
             LoadForm::Tensor | LoadForm::Repack => read,
         };
         Traffic {
