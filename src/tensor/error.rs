@@ -83,6 +83,8 @@ errors! {
         ReshapeSize { shape: String, len: usize },
         /// there is no element {index}: the tensor has {len}
         NoSuchElement { index: i64, len: usize },
+        /// the coordinate {coord} is outside mode {mode}, whose extent is {extent}
+        OutsideMode { coord: i64, mode: String, extent: i64 },
         /// a tensor of shape {source} is not copied to one of shape {destination}: both must have the same number of
         /// elements
         CopySizes { source: String, destination: String },

@@ -118,6 +118,7 @@ fn every_schedule_reduces_rows_and_columns() {
         GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [128, 64]) },
         GemmConfig { tile: [64, 32, 16], ..simt },
         GemmConfig { tile: [16, 256, 16], ..simt },
+        GemmConfig { tile: [4, 256, 16], ..simt },
         GemmConfig { splits: Splits::Stream, ..GemmConfig { tile: [32, 64, 16], ..simt } },
     ];
     let bf16: Conversions<bf16, bf16> = (bf16::from_f32, |x| x.to_f32().into());

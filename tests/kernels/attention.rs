@@ -427,6 +427,41 @@ fn other_targets_than_sm_90a_have_mma_sync() {
     }
 }
 
+/// The default of each class of problems. What `wgmma` does not take goes to `mma.sync`.
+#[test]
+fn defaults_of_classes() {
+    let name = |dims: [u32; 2], len, causal: bool, varlen| {
+        let [head_dim, value_dim] = dims;
+        let problem = AttentionProblem::new([8, 16, 16], [len, len], head_dim);
+        let right = causal.then_some(0);
+        let problem = AttentionProblem { value_dim, right, varlen, ..problem };
+        AttentionConfig::new(Target::SM_90A, &problem).unwrap().to_string()
+    };
+    for (dims, len, causal, expected) in [
+        ([64, 64], 1024, false, "d64_192x128_s3_ordered_lazy"),
+        ([64, 64], 4096, true, "d64_128x128_s3_right"),
+        ([64, 64], 8192, true, "d64_192x128_s3_right_ordered_lazy"),
+        ([96, 96], 4096, true, "d96_192x96_s3_right_lazy"),
+        ([128, 128], 1024, false, "d128_128x128_s2_lazy"),
+        ([128, 128], 4096, false, "d128_192x80_s3_lazy"),
+        ([128, 128], 4096, true, "d128_128x128_s2_right_lazy"),
+        ([128, 128], 8192, true, "d128_128x160_s2_right_lazy"),
+        ([192, 128], 4096, false, "d192x128_192x80_s2_lazy"),
+        ([192, 128], 4096, true, "d192x128_128x96_s2_right_lazy"),
+        ([256, 256], 4096, false, "d256_128x64_s2_lazy"),
+        ([64, 128], 4096, false, "d64x128_128x64_s3_warps4"),
+    ] {
+        assert_eq!(name(dims, len, causal, false), expected);
+    }
+    // The positions of 8 sequences together.
+    assert_eq!(name([128, 128], 8192, false, true), "d128_128x128_s2_lazy_varlen");
+    for target in [Target::SM_80, Target::SM_90A] {
+        let problem = AttentionProblem::new([1, 1, 1], [1, 1], u32::MAX);
+        let error = AttentionConfig::new(target, &problem).unwrap_err();
+        assert!(matches!(error, AttentionError::HeadDim { .. }), "{error}");
+    }
+}
+
 #[test]
 fn what_no_kernel_takes_is_refused() {
     let problem = AttentionProblem::new([1, 4, 2], [64, 64], 64);

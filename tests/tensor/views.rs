@@ -241,3 +241,46 @@ fn values_are_sliced_recast_and_folded() {
     }));
     assert!(text.contains("3 elements of type u8 are no whole number of elements of type u16"));
 }
+
+/// A host number is in `0..extent` of its mode, or of all modes where it stands for the coordinate; the build names others
+/// with the extent. Symbols and device numbers have no extent that the host knows.
+#[test]
+fn host_coordinates_are_inside_the_shape() {
+    let errors = Kernel::<(GlobalMut<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+        let i = k.thread_idx().x;
+        let x = Tensor::new(k, x, layout!((8, (2, 4)) : (1, (8, 16))));
+        x.load(k, (7, (i, 3)));
+        x.load(k, 63);
+        x.slice(k, (.., 7)).load(k, 7);
+        x.local_tile(k, &tiler!(4, 4), (1, 1)).load(k, 15);
+        x.domain_offset(k, (8, 0)).load(k, 0);
+        let values = x.load_all(k);
+        values.at(k, (7, (1, 3)));
+
+        x.load(k, (i, (2, 0)));
+        x.load(k, 64);
+        x.store(k, (-1, 0), 1.0);
+        x.slice(k, (i, 8));
+        x.local_tile(k, &tiler!(4, 4), (2, i));
+        values.at(k, (0, (1, 4)));
+        values.slice((8, ..));
+        CoordTensor::identity(k, shape!(2, 4)).coord(k, (0, 4));
+    })
+    .expect_err("eight coordinates are outside");
+    let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
+    let ends: Vec<&str> = texts.iter().map(|text| text.rsplit(": ").next().unwrap()).collect();
+    let outside = |coord: i64, mode: &str, extent: i64| {
+        format!("the coordinate {coord} is outside mode {mode}, whose extent is {extent}")
+    };
+    let expected = [
+        outside(2, "1.0", 2),
+        "the tensor has 64".to_owned(),
+        outside(-1, "0", 8),
+        outside(8, "1", 8),
+        outside(2, "1.0", 2),
+        outside(4, "1.1", 4),
+        outside(8, "0", 8),
+        outside(4, "1", 4),
+    ];
+    assert_eq!(ends, expected, "{texts:#?}");
+}

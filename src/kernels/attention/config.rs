@@ -57,8 +57,8 @@ pub struct AttentionConfig {
     pub schedule: AttentionSchedule,
     /// The dimension of queries and keys: a multiple of 32, at most 256.
     pub head_dim: u32,
-    /// The dimension of values and of the output: a multiple of 32, at most 256, and with `WarpSpecialized` at most
-    /// `head_dim`.
+    /// The dimension of values and of the output: a multiple of 32, at most 256. With `WarpSpecialized` it is at most
+    /// `head_dim`, and a multiple of 64 if that is one.
     pub value_dim: u32,
     /// The queries and the keys of a tile: 64 queries for each of 1 to 3 consumer groups or 16 or 32 for each warp, and a
     /// multiple of 16 keys.
@@ -87,7 +87,8 @@ pub struct AttentionConfig {
 }
 
 impl AttentionConfig {
-    /// The configuration for a problem: `wgmma` for `sm_90a`, and [`sm80`](AttentionConfig::sm80) for other targets.
+    /// The configuration for a problem: `wgmma` for `sm_90a`, and [`sm80`](AttentionConfig::sm80) for other targets and for values
+    /// of a dimension that `wgmma` does not take.
     ///
     /// # Errors
     /// Those of [`check`](AttentionConfig::check).
@@ -96,8 +97,10 @@ impl AttentionConfig {
             return Self::sm80(target, problem);
         }
         let AttentionProblem { head_dim, value_dim, left, right, .. } = *problem;
-        let (masked, keys) = (left.is_some() || right.is_some(), problem.keys);
-        let fills = problem.queries >= 1024;
+        // Of sequences of different lengths, the mean.
+        let sequences = if problem.varlen { problem.batch.max(1) } else { 1 };
+        let [queries, keys] = [problem.queries, problem.keys].map(|all| all / sequences);
+        let (masked, fills) = (left.is_some() || right.is_some(), queries >= 1024);
         // More keys in a tile are fewer rescaled outputs, and more masked scores at a diagonal. Three groups with fewer keys read K
         // and V less often than two.
         let tile = match head_dim {
@@ -110,8 +113,8 @@ impl AttentionConfig {
             ..=192 => [128, 96],
             _ => [128, 64],
         };
-        // Of few dimensions, groups in order are faster, unless masks leave few steps. Others have the first scores of the next
-        // item in flight instead.
+        // Ordered groups are faster with few dimensions, unless a mask leaves few tiles of keys. With more dimensions they are slower:
+        // most kernels start the first scores of the next item early.
         let ordered = head_dim <= 64 && tile[0] == 192;
         let config = AttentionConfig {
             target,
@@ -132,8 +135,10 @@ impl AttentionConfig {
         // A third stage, where two tiles of queries leave memory for it.
         let deeper = AttentionConfig { stages: 3, ..config };
         let config = if deeper.query_stages() == 2 { deeper } else { config };
-        config.check()?;
-        Ok(config)
+        match config.check() {
+            Err(AttentionError::HeadDim { which: "value", .. }) => Self::sm80(target, problem),
+            checked => checked.map(|()| config),
+        }
     }
 
     /// The configuration for a problem with `mma.sync`, which every target has.
@@ -174,6 +179,7 @@ impl AttentionConfig {
             varlen: problem.varlen,
             packed_heads: 1,
         };
+        config.check()?;
         // What the driver takes of each block.
         const RESERVED: u64 = 1 << 10;
         let fits = |config: &Self| {
@@ -198,7 +204,7 @@ impl AttentionConfig {
     }
 
     /// Returns configurations to choose from for a problem, the one of [`new`](AttentionConfig::new) first: for `sm_90a` other
-    /// overlaps and orders of its tile, then other tiles, the nearest in size first, and more stages; at last `mma.sync`, which
+    /// overlaps and orders of its tile, then other tiles, the nearest in size first, each with 2 and with 3 stages; at last `mma.sync`, which
     /// other targets have alone. All pass [`check`](AttentionConfig::check), and `ptxas` spills no registers of any but the
     /// first.
     ///
@@ -290,8 +296,8 @@ impl AttentionConfig {
     /// Returns the threads of a block.
     pub fn threads(&self) -> u32 {
         match self.schedule {
-            AttentionSchedule::WarpSpecialized => (self.groups() + 1) * GROUP,
-            AttentionSchedule::Multistage { warps } => warps * WARP,
+            AttentionSchedule::WarpSpecialized => (self.groups() + 1).saturating_mul(GROUP),
+            AttentionSchedule::Multistage { warps } => warps.saturating_mul(WARP),
         }
     }
 
@@ -327,10 +333,16 @@ impl AttentionConfig {
 
     fn shared_bytes_with(&self, query_stages: u32) -> u64 {
         let AttentionConfig { head_dim, value_dim, tile: [rows, columns], stages, .. } = *self;
-        let elements = u64::from(query_stages) * u64::from(rows) * u64::from(head_dim)
-            + u64::from(stages) * u64::from(columns) * u64::from(head_dim + value_dim);
+        let product = |factors: [u32; 3]| {
+            factors.into_iter().fold(u64::from(BYTES), |bytes, n| bytes.saturating_mul(n.into()))
+        };
+        let tiles = [
+            [query_stages, rows, head_dim],
+            [stages, columns, head_dim],
+            [stages, columns, value_dim],
+        ];
         // Barriers, the numbers of work items, alignment.
-        elements * u64::from(BYTES) + 512
+        tiles.into_iter().fold(512, |bytes, tile| bytes.saturating_add(product(tile)))
     }
 
     /// Checks that there is such a kernel.

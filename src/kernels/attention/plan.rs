@@ -80,7 +80,7 @@ pub(super) type ByThreads<T> = (Operands<T>, SequenceParams<T>, Params);
 /// The parameters in a kernel body.
 pub(super) struct Args<'a, T: VectorElement<2>> {
     pub(super) inputs: Inputs<T, OnDevice<'a>>,
-    /// The map of an output that tensor copies write in whole tiles.
+    /// The map of an output that tensor copies write in whole tiles, exactly where there are no `sequences`.
     pub(super) output: Option<Val<'a, TensorMapMut<T, 4>>>,
     /// The output that threads write by rows, and its sequences.
     pub(super) sequences: Option<SequenceParams<T, OnDevice<'a>>>,

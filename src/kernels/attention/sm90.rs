@@ -2,7 +2,7 @@
 //!
 //! One thread of the first warp group fetches tiles of Q, K and V by tensor copies. Each consumer group has 64 rows of
 //! queries. `S = Q Kᵀ` reads both operands from shared memory, `O += P V` reads P from registers. The scores of a step are
-//! multiplied while the powers of the step before are multiplied with V, and both run under the softmax of another group.
+//! multiplied while the powers of the step before are multiplied with V, and both overlap with the softmax of another group.
 
 use crate::ir::builder::{IntoVal, VectorElement};
 use crate::ir::op::BulkWait;
@@ -115,7 +115,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
                 let item = self.item(k, number);
                 let [head, key_head, batch] = item.heads(config, args);
                 let heads = [key_head, batch];
-                // The tile of Q may still be the way out of the item before; K does not wait for it.
+                // The stage of Q may still hold an output that a copy reads. K does not wait for it.
                 self.fetch(k, 1, k_state, (item, item.last, heads));
                 let full = q_pipe.acquire(k, q_state);
                 for group in 0..config.groups() {

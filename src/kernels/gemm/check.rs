@@ -98,9 +98,14 @@ impl GemmConfig {
                 let sides = [32, 64, 128, 256];
                 let rule = "32, 64, 128 or 256";
                 tile('N', n, sides.contains(&n), rule)?;
-                // A warp has 16 x 64, 32 x 64 or 64 x 32 elements.
-                let whole = (m == 16 || sides.contains(&m)) && (m >= 64 || n >= 64);
-                tile('M', m, whole, "16, 32, 64, 128 or 256, at least 64 beside an N of 32")?;
+                // A warp has 4 x 128, 16 x 64, 32 x 64 or 64 x 32 elements.
+                let whole = match m {
+                    4 => n == 256,
+                    16 => n >= 64,
+                    _ => sides.contains(&m) && (m >= 64 || n >= 64),
+                };
+                let rule = "4 beside an N of 256, or 16, 32, 64, 128 or 256, at least 64 beside an N of 32";
+                tile('M', m, whole, rule)?;
                 // Each thread copies the same number of elements.
                 let threads = self.threads().max(1);
                 let whole = |side: u32| (side * k).is_multiple_of(threads);

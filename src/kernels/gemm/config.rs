@@ -338,7 +338,8 @@ impl GemmConfig {
     /// Rows and columns of a tile that one thread of the kernel without tensor cores multiplies.
     pub const fn thread_tile(&self) -> [u32; 2] {
         match self.tile[0] {
-            0..32 => [4, 8],
+            0..16 => [4, 4],
+            16..32 => [4, 8],
             m if m.saturating_mul(self.tile[1]) >= 128 * 256 => [16, 8],
             _ => [8, 8],
         }

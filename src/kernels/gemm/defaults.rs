@@ -33,7 +33,7 @@ const PARTS: u32 = 116;
 
 /// Tiles of the kernel without tensor cores, and the maximum number of stages. Where few warps share an SM, a long step
 /// along K waits for its instructions.
-const SIMT: [([u32; 3], u32); 6] = [
+const SIMT: [([u32; 3], u32); 7] = [
     ([128, 256, 32], 3),
     ([128, 128, 32], 3),
     ([128, 64, 16], 3),
@@ -41,6 +41,8 @@ const SIMT: [([u32; 3], u32); 6] = [
     // The fewest products beside the loads of B, for few rows.
     ([32, 256, 16], 4),
     ([16, 256, 16], 4),
+    // For at most 4 rows: long rows of B, one after the other.
+    ([4, 256, 32], 3),
 ];
 
 /// The clusters.
@@ -323,7 +325,9 @@ impl GemmConfig {
         let mut all = Vec::new();
         let size = self.a.size_bytes();
         if self.a == Scalar::F32 {
-            for (tile, stages) in SIMT {
+            for (tile, stages) in
+                SIMT.into_iter().filter(|(tile, _)| tile[0] >= 16 || problem.m <= 4)
+            {
                 let base = self.wanted(GemmConfig::simt(self.target, self.a));
                 all.push(GemmConfig { tile, ..base }.with_max_stages(stages));
             }

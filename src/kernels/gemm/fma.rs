@@ -50,8 +50,11 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
     let GemmConfig { tile: [m, n, depth], stages, .. } = config;
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
-    let tile_a = PaddedTile { extent: m, depth, threads, major: config.major_a };
-    let tile_b = PaddedTile { extent: n, depth, threads, major: config.major_b };
+    // 8 lines of 4 elements are in all banks. With few rows the copies take longer than the products, and longer requests
+    // outweigh a second access to the banks.
+    let along = if m < 16 { 16 } else { 8 };
+    let tile_a = PaddedTile { extent: m, depth, threads, major: config.major_a, along };
+    let tile_b = PaddedTile { extent: n, depth, threads, major: config.major_b, along };
     // A stage is a tile of A, then one of B.
     let elements = tile_a.elements() + tile_b.elements();
     let pipe = CpAsyncPipeline::new(stages, elements)?;
@@ -151,14 +154,18 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
 
 /// The row and the column of the thread among the threads of the tile.
 ///
-/// A warp is 4 x 8 threads, or 8 x 4 in tiles with fewer than 8 beside each other. Of lanes whose numbers differ in bit 0 alone, and of
+/// A warp is 4 x 8 threads, 8 x 4 in tiles with fewer than 8 beside each other, and 1 x 32 in tiles of 4 rows. Of lanes whose numbers differ in bit 0 alone, and of
 /// lanes that differ in bit 1 alone, ones are below each other and the others beside each other: then shared memory
 /// gives a vector to half a warp at a time, though it has but 64 or 128 bytes for all of it.
 fn first_element<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> [Val<'b, u32>; 2] {
     let lane = k.thread_idx().x.cvt::<u32>() % 32;
     let (of_4, of_8) = (lane % 2 + lane / 16 * 2, lane / 2 % 8);
     let lanes @ [high, wide] = config.lanes_of_warp();
-    let [down, across] = if lanes == [4, 8] { [of_4, of_8] } else { [of_8, of_4] };
+    let [down, across] = match lanes {
+        [1, _] => [lane.constant(0), lane],
+        [4, _] => [of_4, of_8],
+        _ => [of_8, of_4],
+    };
     let [above, left] = config.warp(k);
     [down + above * high, across + left * wide]
 }

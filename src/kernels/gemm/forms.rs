@@ -3,7 +3,7 @@
 /// The division of work among the threads of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Schedule {
-    /// Plain FMAs of `f32`, each thread 4 x 8, 8 x 8 or 16 x 8 accumulators, tiles fetched some steps ahead by `cp.async`. Every
+    /// Plain FMAs of `f32`, each thread 4 x 4 to 16 x 8 accumulators, tiles fetched some steps ahead by `cp.async`. Every
     /// target.
     Simt,
     /// `mma.sync`, tiles fetched some steps ahead by `cp.async`. Every target.

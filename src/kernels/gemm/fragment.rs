@@ -90,7 +90,11 @@ impl GemmConfig {
 
     /// The threads of a warp along M and along N, of the kernel without tensor cores.
     pub(super) const fn lanes_of_warp(&self) -> [u32; 2] {
-        if self.tile[1] / self.thread_tile()[1] >= 8 { [4, 8] } else { [8, 4] }
+        match self.tile {
+            [0..16, ..] => [1, 32],
+            [_, n, _] if n / self.thread_tile()[1] >= 8 => [4, 8],
+            _ => [8, 4],
+        }
     }
 
     /// The number of a thread's warp among those of its tile, along M and along N.
@@ -110,8 +114,11 @@ impl GemmConfig {
     /// The bits of the lane number that move along M, and along N.
     fn lane_bits(&self) -> [&'static [u32]; 2] {
         match self.schedule {
-            Schedule::Simt if self.lanes_of_warp() == [4, 8] => [&[0, 4], &[1, 2, 3]],
-            Schedule::Simt => [&[1, 2, 3], &[0, 4]],
+            Schedule::Simt => match self.lanes_of_warp() {
+                [1, _] => [&[], &[0, 1, 2, 3, 4]],
+                [4, _] => [&[0, 4], &[1, 2, 3]],
+                _ => [&[1, 2, 3], &[0, 4]],
+            },
             _ if self.swap => [&[0, 1], &[2, 3, 4]],
             _ => [&[2, 3, 4], &[0, 1]],
         }

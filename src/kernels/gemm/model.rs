@@ -314,11 +314,7 @@ impl GemmModel {
         let request = p.request_cycles + p.cluster_share * others;
         let held = 2.0 + f64::from(cluster).log2() * p.cluster_stages;
         let refill = (request + p.fill_share * fill) / (stages - held).max(1.0);
-        let wait = if config.schedule == Schedule::Multistage {
-            p.copied_cycles
-        } else {
-            p.latency_cycles
-        };
+        let wait = if config.is_warp_specialised() { p.latency_cycles } else { p.copied_cycles };
         let latency = ((wait + others) / stages).max(refill);
         // With two stages none is filled meanwhile.
         let has_more = blocks * f64::from(config.stages) > 2.0;

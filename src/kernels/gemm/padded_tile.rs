@@ -23,6 +23,8 @@ pub(super) struct PaddedTile {
     pub(super) depth: u32,
     pub(super) threads: u32,
     pub(super) major: Major,
+    /// The number of threads that copy neighbours along K, where these are contiguous. A request to memory is as long.
+    pub(super) along: u32,
 }
 
 impl PaddedTile {
@@ -36,12 +38,11 @@ impl PaddedTile {
         self.depth * self.pitch()
     }
 
-    /// The number of threads that copy contiguous elements of the matrix: along K as many as there are banks for
-    /// their lines, along the other mode a warp, or more where the tile has not enough lines for all threads, or more
+    /// The number of threads that copy contiguous elements of the matrix: along the other mode a warp, or more where the tile has not enough lines for all threads, or more
     /// than four conditions of a line would take registers.
     fn beside(self) -> u32 {
         match self.major {
-            Major::K => 8,
+            Major::K => self.along,
             Major::Mn => (self.threads / self.depth).max(self.extent / 4).max(32).min(self.extent),
         }
     }

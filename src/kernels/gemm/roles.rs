@@ -67,6 +67,9 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
     }
 }
 
+/// The parts of tiles of a block, and the barrier that orders its warp groups.
+type Ordered<'b> = (Parts<'b>, OrderedBarrier<'b>);
+
 /// A consumer warp group: multiplies, and writes its rows of D.
 pub(super) struct Consumer<'p, 'a, 'b, D: Element, S: Float> {
     pub(super) plan: &'p Plan,
@@ -98,12 +101,7 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
 
     /// Ping-pong: each group has tiles of its own, and multiplies while the other one writes. It skips the stages of the
     /// other group's tile.
-    pub(super) fn consume_ordered(
-        &self,
-        k: &mut Body<'b, '_>,
-        parts: Parts<'b>,
-        order: OrderedBarrier<'b>,
-    ) {
+    pub(super) fn consume_ordered(&self, k: &mut Body<'b, '_>, (parts, order): Ordered<'b>) {
         let (group, steps) = (self.threads.group, self.sizes.steps);
         let start = (self.pipe.consumer(k).skip(group * steps), order.start(group));
         parts.tiles.of_group(group, 2).for_each(k, start, |k, tile, (state, parity)| {

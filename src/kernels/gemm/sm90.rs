@@ -485,7 +485,7 @@ impl Plan {
             let warps = Consumer { plan, sizes, epilogue, split, threads, pipe, products, store };
             match (config.store, order) {
                 (StoreForm::Overlapped, _) => warps.consume_overlapped(k, parts.tiles),
-                (_, Some(order)) => warps.consume_ordered(k, parts, order),
+                (_, Some(order)) => warps.consume_ordered(k, (parts, order)),
                 (_, None) => warps.consume(k, parts),
             }
             warps.store.finish(k);

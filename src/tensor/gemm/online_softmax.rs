@@ -60,9 +60,10 @@ impl<'b> OnlineSoftmax<'b> {
         OnlineSoftmax { max: [low; 2], sum: [zero; 2] }
     }
 
-    /// The scores whose power is 1 from this tile on, the first half of [`update`](OnlineSoftmax::update): the largest of each row
-    /// so far. If `lazy`, they stay until a score exceeds them by more than 8 powers of two, so that most tiles have factors
-    /// of 1. Powers are at most `2^8` then, and the end of the rows is the same: Zadouri et al., FlashAttention-4 (2026).
+    /// Returns the base of each row, the score whose power is 1: the largest score so far. It is the first half of
+    /// [`update`](OnlineSoftmax::update). If `lazy`, the old base stays until a score exceeds it by more than 8 powers of two, so that
+    /// most tiles have factors of 1. Powers are at most `2^8` then, and the end of the rows is the same: Zadouri et al.,
+    /// FlashAttention-4 (2026).
     #[track_caller]
     #[inline]
     pub fn maxima(
@@ -188,6 +189,7 @@ impl<'b> OnlineSoftmax<'b> {
     ) {
         if lazy {
             let any = k.vote_any(WARP, factors[0].ne(1.0) | factors[1].ne(1.0));
+            // Each value is copied, because the lifetime of the inner body is shorter.
             k.if_(any, |k| {
                 OnlineSoftmax::rescale(k, rows, acc, factors.map(|factor| factor), false)
             });

@@ -6,6 +6,8 @@ use crate::layout::{
     Coord, Int, IntTuple, Layout, LayoutError, LayoutRef, Slot, StrideTuple, Tuple,
 };
 
+use crate::tensor::error::TensorErrorKind;
+
 type Result<T> = std::result::Result<T, LayoutError>;
 
 /// A coordinate `c` as the sum of a host coordinate and a device coordinate. As every mode has its entry in
@@ -49,6 +51,50 @@ impl<'b> Parts<'b> {
             (coord, false) => Some(DevicePart { picks, coord: coord.clone() }),
         };
         Ok(Parts { host, device })
+    }
+}
+
+/// Checks that the host numbers of `coord` are inside the modes of `layout` whose extents are numbers.
+#[inline]
+pub(in crate::tensor) fn check_inside(
+    coord: &DeviceCoord<'_>,
+    layout: LayoutRef<'_>,
+) -> std::result::Result<(), TensorErrorKind> {
+    inside(coord, layout, &mut Vec::new())
+}
+
+#[inline]
+fn inside(
+    coord: &DeviceCoord<'_>,
+    layout: LayoutRef<'_>,
+    path: &mut Vec<usize>,
+) -> std::result::Result<(), TensorErrorKind> {
+    match coord {
+        DeviceCoord::Host(coord) => {
+            let Some(extent) = layout.size()?.as_static() else { return Ok(()) };
+            if (0..extent).contains(coord) {
+                return Ok(());
+            }
+            let mode: Vec<String> = path.iter().map(ToString::to_string).collect();
+            Err(match mode.is_empty() {
+                true => TensorErrorKind::NoSuchElement {
+                    index: *coord,
+                    len: usize::try_from(extent).unwrap_or(0),
+                },
+                false => {
+                    TensorErrorKind::OutsideMode { coord: *coord, mode: mode.join("."), extent }
+                }
+            })
+        }
+        DeviceCoord::Tuple(entries) => {
+            for (mode, (entry, layout)) in entries.iter().zip(layout.modes()).enumerate() {
+                path.push(mode);
+                inside(entry, layout, path)?;
+                path.pop();
+            }
+            Ok(())
+        }
+        DeviceCoord::Device(_) | DeviceCoord::All => Ok(()),
     }
 }
 

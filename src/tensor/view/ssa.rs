@@ -10,7 +10,7 @@ use crate::ir::builder::{DeviceCoord, IntoVal};
 use crate::ir::{Body, Element, Number, Val};
 use crate::layout::{Coord, Int, IntTuple, IntTupleRef, Layout, LayoutError, Slot};
 
-use super::coord::Parts;
+use super::coord::{Parts, check_inside};
 use super::engine::{Readable, Writable};
 use super::tensor::{RegisterTensor, Tensor};
 use crate::tensor::error::{TensorError, TensorErrorKind};
@@ -167,8 +167,9 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         if device.is_some() {
             return Err(TensorErrorKind::DeviceIndexOfRegisters);
         }
-        let index =
-            Layout::compact(self.shape.clone()).crd2idx(&host.to_ints("load")?)?.to_static()?;
+        let layout = Layout::compact(self.shape.clone());
+        let index = layout.crd2idx(&host.to_ints("load")?)?.to_static()?;
+        check_inside(coord, layout.as_ref())?;
         let value = usize::try_from(index).ok().and_then(|index| self.values.get(index));
         let len = self.values.len();
         value.copied().ok_or(TensorErrorKind::NoSuchElement { index, len })

@@ -11,6 +11,7 @@ use crate::layout::{
     ComposedLayout, IntTuple, IntTupleRef, Layout, LayoutError, Names, Part, Swizzle,
 };
 
+use super::coord::check_inside;
 use super::engine::{Coordinates, Engine, Readable, Rmem, Writable};
 use super::names::TensorLayout;
 use super::pointer::TensorPointer;
@@ -402,10 +403,30 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         Tensor { poisoned: true, ..tensor }
     }
 
-    /// The engine at one coordinate, or `None` where there is none, after the error was recorded.
+    /// The engine at one coordinate, or `None` where there is none, after the error was recorded. A host number outside
+    /// its mode is an error.
     #[track_caller]
     #[inline]
     pub(in crate::tensor) fn element(
+        &self,
+        k: &Body<'b, '_>,
+        operation: &'static str,
+        coord: &DeviceCoord<'b>,
+    ) -> Option<E> {
+        let engine = self.origin(k, operation, coord)?;
+        match check_inside(coord, self.layout.as_ref()) {
+            Ok(()) => Some(engine),
+            Err(kind) => {
+                self.failed(k, operation, kind);
+                None
+            }
+        }
+    }
+
+    /// As [`element`](Self::element), for a coordinate that may be outside.
+    #[track_caller]
+    #[inline]
+    pub(in crate::tensor) fn origin(
         &self,
         k: &Body<'b, '_>,
         operation: &'static str,
@@ -487,6 +508,21 @@ impl<'b, E: Readable<'b>> Tensor<E> {
 impl<'b, E: Readable<'b>> Tensor<E> {
     /// The element at a coordinate inside the shape. A number stands for a coordinate as in CuTe: it runs
     /// through the modes, the first one fastest.
+    ///
+    /// A host number outside its mode is an error of the build:
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, Kernel, Target};
+    /// use tilewright::layout::layout;
+    /// use tilewright::tensor::Tensor;
+    ///
+    /// let error = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
+    ///     let x = Tensor::new(k, x, layout!((8, 4)));
+    ///     x.load(k, (k.thread_idx().x, 4));
+    /// })
+    /// .unwrap_err();
+    /// assert!(error.to_string().ends_with("the coordinate 4 is outside mode 1, whose extent is 4"));
+    /// ```
     #[track_caller]
     pub fn load(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Val<'b, E::Elem> {
         match self.element(k, "load", &coord.into()) {

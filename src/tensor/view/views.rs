@@ -4,7 +4,7 @@ use crate::ir::builder::DeviceCoord;
 use crate::ir::{Body, Element, Val};
 use crate::layout::{Arrange, Layout, LayoutBuilder, LayoutError, Names, Tiler, TilerRef};
 
-use super::coord::Parts;
+use super::coord::{Parts, check_inside};
 use super::engine::{Engine, Readable, Writable};
 use super::names::kept_names;
 use super::pointer::{Recast, TensorPointer};
@@ -14,7 +14,7 @@ use crate::tensor::error::TensorErrorKind;
 
 impl<'b, E: Engine<'b>> Tensor<E> {
     /// The part at a coordinate that keeps the modes with `..`, CuTe's `_`: the tensor `R` with
-    /// `R(the entries of c at the ..) == T(c)`.
+    /// `R(the entries of c at the ..) == T(c)`. A host number outside its mode is an error of the build.
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
@@ -47,6 +47,10 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         }
         let layout = Parts::new(coord).and_then(|parts| self.layout.slice(&parts.host));
         let engine = self.engine.advance(k, &self.layout, coord);
+        let engine = engine.and_then(|engine| {
+            check_inside(coord, self.layout.as_ref())?;
+            Ok(engine)
+        });
         match (layout, engine) {
             (Ok(layout), Ok(engine)) => {
                 let names = kept_names(&self.names, coord);
@@ -66,7 +70,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// The tensor with its origin moved to a coordinate, and the same layout: CuTe's `domain_offset`.
     #[track_caller]
     pub fn domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
-        match self.element(k, "domain_offset", &coord.into()) {
+        match self.origin(k, "domain_offset", &coord.into()) {
             Some(engine) => Tensor { engine, ..self.clone() },
             None => self.poison(),
         }

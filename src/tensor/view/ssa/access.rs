@@ -6,7 +6,7 @@ use crate::ir::builder::{AnyVector, DeviceCoord, IntoOperand};
 use crate::ir::{Body, Element, Val, bf16, f16};
 use crate::layout::{IntTuple, Layout, LayoutError};
 use crate::tensor::error::TensorErrorKind;
-use crate::tensor::view::coord::Parts;
+use crate::tensor::view::coord::{Parts, check_inside};
 use crate::tensor::view::engine::{Engine, Readable, Writable};
 use crate::tensor::view::tensor::Tensor;
 
@@ -42,7 +42,9 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         if device.is_some() {
             return Err(TensorErrorKind::DeviceIndexOfRegisters);
         }
-        let (layout, offset) = Layout::compact(self.shape.clone()).slice_and_offset(&host)?;
+        let whole = Layout::compact(self.shape.clone());
+        let (layout, offset) = whole.slice_and_offset(&host)?;
+        check_inside(coord, whole.as_ref())?;
         let first = offset.to_int()?.to_static()?;
         let mut values = Vec::new();
         for index in layout.indices()? {
