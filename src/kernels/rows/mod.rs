@@ -10,7 +10,7 @@ pub use error::RowError;
 pub use problem::RowProblem;
 pub(in crate::kernels) use problem::{check_aligned, check_len};
 
-use crate::ir::{Body, Val};
+use crate::ir::{Body, KernelOptions, Val};
 use crate::runtime::{Function, Grid, RuntimeError};
 use crate::tensor::RowTile;
 
@@ -23,6 +23,14 @@ pub(in crate::kernels) fn own_row<'b>(
 ) -> (Val<'b, i64>, Val<'b, i32>) {
     let row = tile.row(k);
     (row.cvt::<i64>(), row.lt(rows).select(columns, 0))
+}
+
+/// Returns the launch bounds of a kernel whose threads keep a row while they reduce it.
+pub(in crate::kernels) fn kept_row_options(tile: &RowTile) -> KernelOptions {
+    // With 8 vectors, a thread needs about 64 registers: one more would halve the blocks of an SM.
+    let is_close = tile.vectors >= 8 && tile.cluster == 1;
+    let blocks = if is_close { 1024 / tile.threads.max(1) } else { 0 };
+    if blocks > 1 { tile.options().min_blocks_per_sm(blocks) } else { tile.options() }
 }
 
 /// Returns the elements before an item of a batch with these modes, of a count and a stride each. Numbers of 31 bits take few

@@ -10,7 +10,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val};
 use crate::tensor::{RowLoop, chained};
 
-use super::rows::{LongRows, RowConfig, RowError, RowProblem};
+use super::rows::{LongRows, RowConfig, RowError, RowProblem, kept_row_options};
 pub use launch::SoftmaxFunction;
 
 /// The configuration of a [`Softmax`].
@@ -107,38 +107,45 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
     let SoftmaxConfig { rows: RowConfig { target, tile }, log } = *config;
     let kind = if log { "log_softmax" } else { "softmax" };
     let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
-    Kernel::<Params<T, D>>::build_with(tile.options(), &name, target, |k, (x, y, sizes)| {
-        let (y, y_pitch) = y;
-        let mut rows = RowLoop::new::<T>(target, tile, x.1, sizes);
-        let x = rows.input(k, x, f32::NEG_INFINITY);
-        rows.for_each(k, |k, row| {
-            let elements = row.load(k, &x);
-            // Finite, so that a thread without elements has the sum 0.
-            let own = Exponent::below(elements.max(k.constant(f32::MIN)));
-            let mut kept = Vec::new();
-            let powers = elements.iter_f32().map(|value| own.power(value));
-            let powers = powers.inspect(|value| kept.push(*value));
-            let own_sum = chained(k.constant(0.0), powers, |sum, value| sum + value, |a, b| a + b);
-            let [max, sum] = row.part.reduce(k, [own.max, own_sum], |_, [a, sum_a], [b, sum_b]| {
-                let (all, is_a) = (Exponent::below(a.max(b)), a.ge(b));
-                let [high, low] = [is_a.select(sum_a, sum_b), is_a.select(sum_b, sum_a)];
-                [all.max, low.fma(all.factor(a.min(b)), high)]
+    Kernel::<Params<T, D>>::build_with(
+        kept_row_options(&tile),
+        &name,
+        target,
+        |k, (x, y, sizes)| {
+            let (y, y_pitch) = y;
+            let mut rows = RowLoop::new::<T>(target, tile, x.1, sizes);
+            let x = rows.input(k, x, f32::NEG_INFINITY);
+            rows.for_each(k, |k, row| {
+                let elements = row.load(k, &x);
+                // Finite, so that a thread without elements has the sum 0.
+                let own = Exponent::below(elements.max(k.constant(f32::MIN)));
+                let mut kept = Vec::new();
+                let powers = elements.iter_f32().map(|value| own.power(value));
+                let powers = powers.inspect(|value| kept.push(*value));
+                let own_sum =
+                    chained(k.constant(0.0), powers, |sum, value| sum + value, |a, b| a + b);
+                let [max, sum] =
+                    row.part.reduce(k, [own.max, own_sum], |_, [a, sum_a], [b, sum_b]| {
+                        let (all, is_a) = (Exponent::below(a.max(b)), a.ge(b));
+                        let [high, low] = [is_a.select(sum_a, sum_b), is_a.select(sum_b, sum_a)];
+                        [all.max, low.fma(all.factor(a.min(b)), high)]
+                    });
+                // Converted again: packed elements take half the registers of `f32` across the reduction. The exponentials of the
+                // longest rows take more time than more warps would save.
+                let (all, y) = (Exponent::below(max), y.offset(row.number * y_pitch));
+                if log {
+                    let log_sum = sum.ln() - all.exponent(max) / all.scale;
+                    row.part.store(k, y, elements.iter_f32().map(|value| value - max - log_sum));
+                } else if tile.cluster > 2 {
+                    let scale = all.factor(own.max) / sum;
+                    row.part.store(k, y, kept.into_iter().map(|value| value * scale));
+                } else {
+                    let scale = k.constant(1.0) / sum;
+                    row.part.store(k, y, elements.iter_f32().map(|value| all.power(value) * scale));
+                }
             });
-            // Converted again: packed elements take half the registers of `f32` across the reduction. The exponentials of the
-            // longest rows take more time than more warps would save.
-            let (all, y) = (Exponent::below(max), y.offset(row.number * y_pitch));
-            if log {
-                let log_sum = sum.ln() - all.exponent(max) / all.scale;
-                row.part.store(k, y, elements.iter_f32().map(|value| value - max - log_sum));
-            } else if tile.cluster > 2 {
-                let scale = all.factor(own.max) / sum;
-                row.part.store(k, y, kept.into_iter().map(|value| value * scale));
-            } else {
-                let scale = k.constant(1.0) / sum;
-                row.part.store(k, y, elements.iter_f32().map(|value| all.power(value) * scale));
-            }
-        });
-    })
+        },
+    )
 }
 
 /// The powers `e^(value - max)`, as `2^(value * scale - max * scale)`: one `fma` for each value. The rounding of

@@ -175,7 +175,7 @@ fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> 
     let is_large = problem.rows.min(problem.columns) >= 512;
     match (access, chunk(elem)) {
         // More thread blocks hide the instructions for cut rows.
-        (RowAccess::Ragged, chunk) => [16, (64 / chunk).max(8)],
+        (RowAccess::Ragged, chunk) => [16, 64 / chunk],
         (_, chunk @ 8..) if is_large => [32, 128 / chunk],
         (_, chunk @ ..8) if is_large => [16, 64 / chunk],
         (_, chunk) => [16, 128 / chunk],

@@ -121,14 +121,7 @@ impl RowTile {
     /// Returns the launch bounds of a kernel with this tile.
     pub fn options(&self) -> crate::ir::KernelOptions {
         let options = crate::ir::KernelOptions::default().block([self.threads, 1, 1]);
-        match self.cluster {
-            // With 8 vectors, a thread needs about 64 registers: one more would halve the blocks of an SM.
-            0..=1 if self.vectors >= 8 => {
-                options.min_blocks_per_sm((1024 / self.threads.max(1)).max(1))
-            }
-            0..=1 => options,
-            cluster => options.cluster([cluster, 1, 1]),
-        }
+        if self.cluster > 1 { options.cluster([self.cluster, 1, 1]) } else { options }
     }
 
     /// Returns the lanes of a warp, or the block, that share a row.
