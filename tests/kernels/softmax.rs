@@ -151,6 +151,15 @@ fn special_numbers() {
             ] {
                 run::<f32, f32>(&device, config, &problem, &x);
             }
+            // Neighbours of a maximum where the scale of the exponents changes.
+            let edge = 5.0 * (1u32 << 28) as f32;
+            for max in [edge, edge.next_down(), (1u32 << 30) as f32, (1u32 << 24) as f32] {
+                for max in [max, -max] {
+                    let x: Vec<f32> =
+                        (0..40).map(|i| if i % 2 == 0 { max } else { max.next_down() }).collect();
+                    run::<f32, f32>(&device, config, &problem, &x);
+                }
+            }
         }
     }
 }

@@ -60,7 +60,7 @@ type Params<T, D> = ((Global<T>, i64), (GlobalMut<D>, i64), [i32; 2]);
 /// largest element `m` of the row; or its logarithm. Both types are `f32`, `f16` or `bf16`; numbers in between are `f32`.
 ///
 /// A row with NaN or positive infinity, or with nothing but negative infinity, is NaN as a whole. Results of the softmax
-/// below 2^-126 may be 0.
+/// below 2^-126 may be 0, and below 2^-62 if `|m| >= 2^24`.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -160,8 +160,9 @@ impl<'b> Exponent<'b> {
     /// Those of values up to `max`.
     #[track_caller]
     fn below(max: Val<'b, f32>) -> Self {
-        // From 2^30 on, other values are at least 64 below, and the factor would overflow.
-        let is_large = max.abs().ge((1 << 30) as f32);
+        // From `1.25 * 2^30` on, other values are at least 128 below, so that their powers are 0. Below it, `max * LOG2_E` is
+        // rounded by at most 64: the factor is a finite number.
+        let is_large = max.abs().ge((5 << 28) as f32);
         let scale = is_large.select::<f32>(1.0, LOG2_E);
         Exponent { max, scale, shift: max * scale }
     }

@@ -71,8 +71,9 @@ impl TransposeConfig {
         let before = if self.access == RowAccess::Ragged { chunk - 1 } else { 0 };
         let needed = [problem.rows.saturating_add(before), problem.columns]
             .map(|extent| extent.div_ceil(chunk).max(self.least_chunks()).next_power_of_two());
-        let area = self.tile[0] * self.tile[1] * self.matrices;
-        let mut tile = [0, 1].map(|mode| self.tile[mode].min(needed[mode]));
+        let own = self.tile.map(|chunks| chunks.clamp(1, MAX_CHUNKS));
+        let area = own[0] * own[1] * self.matrices.clamp(1, MAX_MATRICES);
+        let mut tile = [0, 1].map(|mode| own[mode].min(needed[mode]));
         for mode in [1, 0] {
             while tile[0] * tile[1] < area && tile[mode] < needed[mode].min(most) {
                 tile[mode] *= 2;

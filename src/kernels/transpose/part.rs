@@ -170,7 +170,7 @@ impl<'b, T: Element> Part<'b, T> {
                 [0, 4].map(|at| k.if_with(is_inside, zero, |k| from.load_vector::<4>(k, at)));
             (at, has & !is_inside, low, Some((high, (ahead * size).cvt::<u32>())))
         };
-        // A thread has registers for 4 accesses of two vectors, and for all others.
+        // Ragged accesses take two vectors each: at most 4 are in flight. Aligned ones all are.
         let at_once = if is_ragged { 4 } else { accesses.count };
         let mut loaded = Vec::new();
         for access in 0..accesses.count {

@@ -4,6 +4,7 @@ use crate::ir::builder::{Converted, Range};
 use crate::ir::op::{BarrierForm, ClusterArrival};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Global, KernelOptions, MutPointer, Shared, Val, Var, WARP, range};
+use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 use crate::tensor::{lead, shifted};
 
 use super::part::{RowElements, RowPointer, filled, narrow};
@@ -28,10 +29,10 @@ pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 /// assert_eq!(tile.columns(Scalar::Bf16), 16);
 /// type Params = (Global<bf16>, GlobalMut<f32>, i32, i32);
 /// let kernel = Kernel::<Params>::build_with(tile.options(), "sums", Target::SM_80, |k, (x, y, rows, columns)| {
-///     let (zero, none) = (k.constant(0), (0.0, 0));
+///     let (zero, identity) = (k.constant(0), (0.0, 0));
 ///     let matrix = ColumnRows { x, column: zero, columns, rows: rows.cvt::<i64>() };
-///     let sums = tile.fold(k, &matrix, [zero, rows], none, |sum, value| (sum.0 + value.0, sum.1));
-///     let (sum, _) = tile.join(k, sums, none, |a, b| (a.0 + b.0, a.1));
+///     let sums = tile.fold(k, &matrix, [zero, rows], identity, |sum, value| (sum.0 + value.0, sum.1));
+///     let (sum, _) = tile.join(k, sums, identity, |a, b| (a.0 + b.0, a.1));
 ///     let column = k.thread_idx().x;
 ///     k.if_(column.lt(columns), |k| y.store(k, column, sum.0));
 /// })?;
@@ -45,7 +46,7 @@ pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnTile {
-    /// The threads of a block: a power of two, at least 32 and `8 * lanes`.
+    /// The threads of a block: a power of two from 32 to 1024, at least `8 * lanes`.
     pub threads: u32,
     /// The threads that share a row: a power of two from 1 to 32.
     pub lanes: u32,
@@ -53,7 +54,7 @@ pub struct ColumnTile {
     pub rows: u32,
     /// The blocks of a cluster along the second mode of the grid, which join their results: more than 1 needs `sm_90`.
     pub cluster: u32,
-    /// `Aligned`, or `Ragged`: two vectors are then shifted together.
+    /// `Aligned`; with others two vectors are shifted together.
     pub access: RowAccess,
 }
 
@@ -76,28 +77,54 @@ impl ColumnTile {
         self.lanes * (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
     }
 
+    fn check(&self, elem: Scalar) -> Result<(), TensorErrorKind> {
+        if !matches!(elem, Scalar::F32 | Scalar::F16 | Scalar::Bf16) {
+            let expected = "f32, f16 or bf16".to_owned();
+            return Err(TensorErrorKind::ElementType { operand: "x", found: elem, expected });
+        }
+        for (what, count, [min, max]) in [
+            ("lanes", self.lanes, [1, 32]),
+            ("threads", self.threads, [self.lanes.saturating_mul(8).max(32), 1024]),
+            ("blocks of a cluster", self.cluster, [1, 8]),
+        ] {
+            count_of(what, count, [min, max])?;
+            count_of(what, count, [count.next_power_of_two(), max])?;
+        }
+        count_of("rows", self.rows, [1, 8])
+    }
+
     /// Returns the launch bounds of a kernel with this tile.
     pub fn options(&self) -> KernelOptions {
         let options = KernelOptions::default().block([self.threads, 1, 1]);
         if self.cluster > 1 { options.cluster([1, self.cluster, 1]) } else { options }
     }
 
-    /// Adds the elements of rows `first` to `end` to results that are `none` before. Returns those of the columns of the thread's vector.
-    /// The rows of a thread ascend. An element that is not there is `none`, too.
+    /// Adds the elements of rows `first` to `end` to results that are `identity` before. Returns those of the columns of the thread's vector.
+    /// The rows of a thread ascend. An element that is not there is `identity`, too.
+    ///
+    /// Elements that are not `f32`, `f16` or `bf16`, and a tile that breaks the rules of its fields, are errors of the build.
     #[track_caller]
     pub fn fold<'b, T: Converted>(
         &self,
         k: &mut Body<'b, '_>,
         matrix: &ColumnRows<'b, T>,
         [first, end]: [Val<'b, i32>; 2],
-        none: (f32, i32),
+        identity: (f32, i32),
         add: impl for<'c> Fn(Indexed<'c>, Indexed<'c>) -> Indexed<'c>,
     ) -> Vec<Indexed<'b>> {
         let ColumnRows { x, column, columns, rows } = *matrix;
+        if let Err(kind) = self.check(T::SCALAR) {
+            k.report(TensorError {
+                operation: "ColumnTile::fold",
+                operand: format!("{self:?}"),
+                kind,
+            });
+            return vec![(k.constant(identity.0), k.constant(identity.1))];
+        }
         let [lanes, slots] = [self.lanes, self.threads / self.lanes].map(|count| count as i32);
         let (vector, thread) = (self.columns(T::SCALAR) as i32 / lanes, k.thread_idx().x);
         let (first, column) = (first + thread / lanes, column + thread % lanes * vector);
-        let (x, is_ragged) = (x.offset(column), self.access == RowAccess::Ragged);
+        let (x, is_ragged) = (x.offset(column), self.access != RowAccess::Aligned);
         // The elements from a vector's start to the column: as many in all rows of a thread, because `slots % 8 == 0`. Both vectors
         // end within the memory in the rows before `whole`.
         let (mut ahead, mut whole) = (k.constant(0), end);
@@ -107,8 +134,9 @@ impl ColumnTile {
             whole = whole_rows.min(end.cvt::<i64>()).cvt::<i32>();
         }
         let (from, bytes) = (x.offset(-ahead), (ahead * T::SCALAR.size_bytes()).cvt::<u32>());
-        let (has_columns, fill) = (column.lt(columns), filled(k, narrow::<T>(none.0)));
-        let found: Vec<Found<'_>> = (0..vector).map(|_| (k.var(none.0), k.var(none.1))).collect();
+        let (has_columns, fill) = (column.lt(columns), filled(k, narrow::<T>(identity.0)));
+        let found: Vec<Found<'_>> =
+            (0..vector).map(|_| (k.var(identity.0), k.var(identity.1))).collect();
         let at_once = self.rows as i32;
         let steps = range(first, end).step(at_once * slots).prefetch_stages(1);
         k.for_(steps, (), |k, row, ()| {
@@ -153,7 +181,7 @@ impl ColumnTile {
         &self,
         k: &mut Body<'b, '_>,
         mut results: Vec<Indexed<'b>>,
-        none: (f32, i32),
+        identity: (f32, i32),
         combine: impl for<'c> Fn(Indexed<'c>, Indexed<'c>) -> Indexed<'c> + Copy,
     ) -> (Indexed<'b>, ColumnResults<'b, Shared<u32>>) {
         let (thread, lanes, vector) = (k.thread_idx().x, self.lanes as i32, results.len() as i32);
@@ -180,8 +208,9 @@ impl ColumnTile {
         });
         k.barrier();
         let is_column = thread.lt(columns);
-        let found =
-            k.if_with(is_column, none, |k| own.join(k, range(0, warps), thread, none, combine));
+        let found = k.if_with(is_column, identity, |k| {
+            own.join(k, range(0, warps), thread, identity, combine)
+        });
         if self.cluster == 1 {
             return (found, own);
         }
@@ -192,8 +221,8 @@ impl ColumnTile {
         k.if_(is_column, |k| first.save(k, rank, thread, found));
         k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Release);
         k.barrier_cluster_wait(BarrierForm::Aligned);
-        let found = k.if_with(rank.eq(0) & is_column, none, |k| {
-            inbox.join(k, range(0, blocks), thread, none, combine)
+        let found = k.if_with(rank.eq(0) & is_column, identity, |k| {
+            inbox.join(k, range(0, blocks), thread, identity, combine)
         });
         (found, own)
     }
@@ -238,20 +267,20 @@ impl<'b, P: MutPointer<Elem = u32>> ColumnResults<'b, P> {
         self.words.store_vector(k, (part * self.columns + column) * 2, words);
     }
 
-    /// Joins the results of some parts in their order; `none` of no parts. Several are loaded at once.
+    /// Joins the results of some parts in their order; `identity` of no parts. Several are loaded at once.
     #[track_caller]
     pub fn join<'c>(
         &self,
         k: &mut Body<'c, '_>,
         parts: Range<'c, i32>,
         column: Val<'c, i32>,
-        none: (f32, i32),
+        identity: (f32, i32),
         combine: impl for<'d> Fn(Indexed<'d>, Indexed<'d>) -> Indexed<'d>,
     ) -> Indexed<'c>
     where
         'b: 'c,
     {
-        k.for_(parts.unroll(8), none, |k, part, found| {
+        k.for_(parts.unroll(8), identity, |k, part, found| {
             let words = self.words.load_vector::<2>(k, (part * self.columns + column) * 2);
             let [value, row] = words.lanes();
             combine(found, (value.bitcast::<f32>(), row.bitcast::<i32>()))

@@ -18,7 +18,7 @@ pub(super) fn build<T: Converted, Y: Converted>(
     config: &AxisReduceConfig,
 ) -> Result<Kernel<Params<T, Y>>, BuildErrors> {
     let AxisReduceConfig { target, op, threads, .. } = *config;
-    let (tile, none) = (config.tile(), (op.monoid().0, i32::MAX));
+    let (tile, identity) = (config.tile(), (op.monoid().0, i32::MAX));
     let [chunk, cluster] = [tile.columns(T::SCALAR), tile.cluster].map(|count| count as i32);
     let blocks = (SM_REGISTERS / (config.registers() * threads)).max(1);
     let options = tile.options().min_blocks_per_sm(blocks);
@@ -33,8 +33,8 @@ pub(super) fn build<T: Converted, Y: Converted>(
         let start = outer.mul_wide(len) * inner.cvt::<i64>();
         let rows = (grid.x / chunks - outer).mul_wide(len);
         let matrix = ColumnRows { x: x.offset(start), column, columns: inner, rows };
-        let found = tile.fold(k, &matrix, part, none, |found, value| op.added(found, value));
-        let (found, shared) = tile.join(k, found, none, |a, b| op.combined(a, b));
+        let found = tile.fold(k, &matrix, part, identity, |found, value| op.added(found, value));
+        let (found, shared) = tile.join(k, found, identity, |a, b| op.combined(a, b));
         let (number, count) = (block.y / cluster, grid.y / cluster);
         let (is_first, is_column) = ((block.y % cluster).eq(0), thread.lt(chunk));
         let (is_last, found) = k.if_with(count.gt(1) & is_first, (is_first, found), |k| {
@@ -43,15 +43,15 @@ pub(super) fn build<T: Converted, Y: Converted>(
             k.if_(is_column, |k| all.save(k, number, thread, found));
             let barrier = (k.named_barrier(1, threads).aligned(), thread.eq(0));
             let is_last = is_last_to_arrive(k, arrivals.offset(block.x), count, barrier);
-            let found = k.if_with(is_last, none, |k| {
+            let found = k.if_with(is_last, identity, |k| {
                 // All threads load: thread `i` some of the results of column `i % chunk`.
                 let (group, groups) = (thread / chunk, threads as i32 / chunk);
                 let parts = range(group, count).step(groups);
-                let found = all.join(k, parts, thread % chunk, none, |a, b| op.combined(a, b));
+                let found = all.join(k, parts, thread % chunk, identity, |a, b| op.combined(a, b));
                 shared.save(k, group, thread % chunk, found);
                 k.barrier();
-                k.if_with(is_column, none, |k| {
-                    shared.join(k, range(0, groups), thread, none, |a, b| op.combined(a, b))
+                k.if_with(is_column, identity, |k| {
+                    shared.join(k, range(0, groups), thread, identity, |a, b| op.combined(a, b))
                 })
             });
             (is_last, found)

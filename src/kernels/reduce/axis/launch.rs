@@ -92,7 +92,8 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         let blocks = i32::try_from(chunks).map_err(|_| RowError::Rows { rows: outer })?;
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let [partials, arrivals] = &mut *workspace;
-        if parts > 1 {
+        // A single cluster joins its results without a workspace.
+        if parts > u64::from(self.config.cluster) {
             let chunk = u64::from(self.config.tile().columns(T::SCALAR));
             let words = 2 * chunks * parts / u64::from(self.config.cluster) * chunk;
             if (partials.len() as u64) < words {

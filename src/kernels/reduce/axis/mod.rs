@@ -110,7 +110,7 @@ impl AxisReduceConfig {
             return self;
         }
         let narrow = Self { threads: 512, lanes: 8, ..self };
-        // Of still longer ones, the join takes a small part of the time, but clusters do not reach all SMs.
+        // For still longer ones the join is a small part of the time, and clusters would leave SMs idle.
         let is_joined = (LONG..8 * LONG).contains(&problem.len);
         let cluster = |chunks, max, cluster| if is_joined && chunks < max { cluster } else { 1 };
         match self.lanes {
