@@ -8,6 +8,7 @@ use crate::ir::{Body, GlobalMut, NamedBarrier, Val};
 ///
 /// The counter is 0 before the first arrival, and again after the last one, so that launches can be replayed.
 #[track_caller]
+#[inline]
 pub(super) fn is_last_to_arrive<'b>(
     k: &mut Body<'b, '_>,
     counter: Val<'b, GlobalMut<u32>>,
@@ -28,6 +29,7 @@ pub(super) fn is_last_to_arrive<'b>(
 /// `counter`. The counter is 0 again then, and the group sees their writes. The other arguments are those of
 /// [`is_last_to_arrive`].
 #[track_caller]
+#[inline]
 pub(super) fn have_others_arrived<'b>(
     k: &mut Body<'b, '_>,
     counter: Val<'b, GlobalMut<u32>>,

@@ -92,6 +92,7 @@ impl AttentionConfig {
     ///
     /// # Errors
     /// Those of [`check`](AttentionConfig::check).
+    #[inline]
     pub fn new(target: Target, problem: &AttentionProblem) -> Result<Self, AttentionError> {
         if !target.offers(Target::SM_90A) {
             return Self::sm80(target, problem);
@@ -156,6 +157,7 @@ impl AttentionConfig {
     ///
     /// # Errors
     /// Those of [`check`](AttentionConfig::check).
+    #[inline]
     pub fn sm80(target: Target, problem: &AttentionProblem) -> Result<Self, AttentionError> {
         let AttentionProblem { head_dim, value_dim, left, right, .. } = *problem;
         // More than 192 registers of scores and output leave too few for operands and addresses. With 192, d = 128, `ptxas`
@@ -219,6 +221,7 @@ impl AttentionConfig {
     /// assert!(all.iter().all(|config| config.check_problem(&problem).is_ok()));
     /// # Ok::<(), tilewright::kernels::attention::AttentionError>(())
     /// ```
+    #[inline]
     pub fn candidates(target: Target, problem: &AttentionProblem) -> Vec<Self> {
         let Ok(first) = Self::new(target, problem) else { return Vec::new() };
         let mut all = vec![first];
@@ -270,6 +273,7 @@ impl AttentionConfig {
 
     /// Returns true if `ptxas` spills no registers for any mask: with `wgmma` from 8 registers below the bound of
     /// [`check`](AttentionConfig::check) on.
+    #[inline]
     fn has_spare_registers(&self) -> bool {
         match self.schedule {
             AttentionSchedule::WarpSpecialized => self.fragments() + 8 <= self.registers()[1] - 24,
@@ -284,11 +288,13 @@ impl AttentionConfig {
     }
 
     /// Returns the queries of a tile, each in all heads that share the tile.
+    #[inline]
     pub fn queries_of_tile(&self) -> u32 {
         self.tile[0] / self.packed_heads.max(1)
     }
 
     /// Returns the queries of a consumer group.
+    #[inline]
     pub(super) fn queries_of_group(&self) -> u32 {
         ROWS / self.packed_heads.max(1)
     }
@@ -310,11 +316,13 @@ impl AttentionConfig {
     }
 
     /// Registers of a thread when the kernel starts.
+    #[inline]
     pub(super) fn entry_registers(&self) -> u32 {
         (65536 / self.threads()).min(255) / 8 * 8
     }
 
     /// Returns the stages of the ring of Q: with `WarpSpecialized` 2 where they fit, so that the next tile of queries is fetched early.
+    #[inline]
     pub fn query_stages(&self) -> u32 {
         let fits = self.shared_bytes_with(2) <= self.target.max_shared_bytes();
         if self.schedule == AttentionSchedule::WarpSpecialized && fits { 2 } else { 1 }
@@ -322,11 +330,13 @@ impl AttentionConfig {
 
     /// Returns true if the first scores of the next item are multiplied while the output of an item is written: where its
     /// tile of Q is another one, and products are long enough to hide the store.
+    #[inline]
     pub(super) fn scores_ahead(&self) -> bool {
         self.query_stages() > 1 && self.head_dim > 64
     }
 
     /// Returns the bytes of shared memory of a block.
+    #[inline]
     pub fn shared_bytes(&self) -> u64 {
         self.shared_bytes_with(self.query_stages())
     }
@@ -350,6 +360,7 @@ impl AttentionConfig {
     /// # Errors
     /// [`AttentionError::Target`], [`AttentionError::HeadDim`], [`AttentionError::Tile`],
     /// [`AttentionError::Accumulators`], [`AttentionError::SharedMemory`].
+    #[inline]
     pub fn check(&self) -> Result<(), AttentionError> {
         let AttentionConfig { target, head_dim, value_dim, tile: [rows, columns], .. } = *self;
         let needed = match self.schedule {
@@ -428,6 +439,7 @@ impl AttentionConfig {
     ///
     /// # Errors
     /// Those of [`AttentionProblem::check`]; [`AttentionError::Feature`], [`AttentionError::HeadDim`].
+    #[inline]
     pub fn check_problem(&self, problem: &AttentionProblem) -> Result<(), AttentionError> {
         problem.check()?;
         let features = [
@@ -466,12 +478,14 @@ impl AttentionConfig {
 }
 
 /// Returns the elements of a row of the swizzle of a dimension.
+#[inline]
 pub(super) fn swizzle_of(dim: u32) -> u32 {
     if dim.is_multiple_of(64) { 64 } else { 32 }
 }
 
 /// The name of the configuration: `d128_128x176_s2`, `d192x128_128x64_s2_right_warps8`.
 impl fmt::Display for AttentionConfig {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let AttentionConfig { head_dim, value_dim, tile: [rows, columns], stages, .. } = *self;
         write!(f, "d{head_dim}")?;

@@ -67,6 +67,7 @@ crate::errors::message_as_debug!(AttentionError);
 macro_rules! from {
     ($($error:ident $variant:ident)*) => {$(
         impl From<$error> for AttentionError {
+            #[inline]
             fn from(error: $error) -> AttentionError {
                 AttentionError::$variant(Box::new(error))
             }

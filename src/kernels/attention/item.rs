@@ -63,6 +63,7 @@ impl<'b> Item<'b> {
     }
 
     /// Returns the first head of queries and the head of keys in the sequence, and the sequence of a batch.
+    #[inline]
     pub(super) fn heads<'a: 'b>(
         &self,
         config: &AttentionConfig,
@@ -74,16 +75,19 @@ impl<'b> Item<'b> {
     }
 
     /// Returns the position of a query in Q.
+    #[inline]
     pub(super) fn query(&self, query: Val<'b, i32>) -> Val<'b, i32> {
         self.starts.map_or(query, |[start, _]| query + start)
     }
 
     /// Returns the position of a key in K and V.
+    #[inline]
     pub(super) fn key(&self, key: Val<'b, i32>) -> Val<'b, i32> {
         self.starts.map_or(key, |[_, start]| key + start)
     }
 
     /// Returns the first key that a query does not see.
+    #[inline]
     fn high(&self, config: &AttentionConfig, query: Val<'b, i32>) -> Val<'b, i32> {
         match config.right {
             true => (query + self.upper + 1).min(self.keys),
@@ -131,6 +135,7 @@ impl<'b> Item<'b> {
 
     /// Bounds the scores of a tile, and masks them if the mask cuts the tile: the scores of `count` queries from `first` on,
     /// with the keys from `column` on. `thread` is the thread of `mma`.
+    #[inline]
     pub(super) fn mask<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
@@ -163,6 +168,7 @@ impl<'b> Item<'b> {
 }
 
 /// Returns the offset of `[position, head, sequence]` in elements.
+#[inline]
 pub(super) fn offset_of<'b>(strides: [Val<'b, i64>; 3], at: [Val<'b, i32>; 3]) -> Val<'b, i64> {
     let [position, head, sequence] = at.map(|number| number.cvt::<i64>());
     position * strides[0] + head * strides[1] + sequence * strides[2]
@@ -182,6 +188,7 @@ pub(super) struct Own<'b> {
 
 impl<'b> Own<'b> {
     /// The query of a row.
+    #[inline]
     pub(super) fn query(&self, offset: u32) -> Val<'b, i32> {
         match self.heads {
             1 => self.first + self.row + offset,
@@ -190,6 +197,7 @@ impl<'b> Own<'b> {
     }
 
     /// The head of a row.
+    #[inline]
     pub(super) fn head(&self, offset: u32) -> Val<'b, i32> {
         match self.heads {
             1 => self.head,

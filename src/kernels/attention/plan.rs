@@ -110,6 +110,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Tiles of `len` positions, with the mode `dim` first where it is contiguous in the operand's M or N.
+    #[inline]
     fn new(
         elem: Scalar,
         major: Major,
@@ -185,6 +186,7 @@ impl Plan {
     }
 
     /// The maps of Q, K, V and O. Without keys, those of K and V have a position that no query sees.
+    #[inline]
     pub(super) fn maps(
         &self,
         problem: &AttentionProblem,
@@ -205,6 +207,7 @@ impl Plan {
     }
 
     /// The map of a tensor with `[len, dim, heads, batch]` and the strides of position, head and batch.
+    #[inline]
     fn map(
         &self,
         copy: &TmaCopy,
@@ -259,6 +262,7 @@ pub(super) fn val_type<T: VectorElement<2>>() -> Result<ValType, AttentionError>
 }
 
 /// Returns a tile (row, dimension, 1, 1) as (position, dimension, head, 1).
+#[inline]
 fn one_sequence(tile: &ComposedLayout, packed: &Layout) -> Result<ComposedLayout, AttentionError> {
     Ok(tile.composition(&packed.append(&layout!(1 : 0))?)?)
 }

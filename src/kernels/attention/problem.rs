@@ -96,6 +96,7 @@ impl AttentionProblem {
 
     /// Returns the heads of queries that share a tile of `rows` rows: all of a head of keys, where a sequence alone does not
     /// fill the tile.
+    #[inline]
     pub(super) fn packed_heads(&self, rows: u32) -> u32 {
         let group = self.heads.checked_div(self.key_heads).unwrap_or(1);
         let sequences = if self.varlen { self.batch.max(1) } else { 1 };
@@ -114,32 +115,38 @@ impl AttentionProblem {
         self.scale.unwrap_or_else(|| 1.0 / (self.head_dim as f32).sqrt())
     }
 
+    #[inline]
     fn strides(given: Option<[u64; 3]>, [heads, len, dim]: [u32; 3]) -> [u64; 3] {
         let [heads, len, dim] = [heads, len, dim].map(u64::from);
         given.unwrap_or([dim, dim * len, dim * len * heads])
     }
 
     /// Returns the strides of Q in elements: from a position, a head and a sequence to the next one.
+    #[inline]
     pub fn q_strides(&self) -> [u64; 3] {
         Self::strides(self.q, [self.heads, self.queries, self.head_dim])
     }
 
     /// Returns the strides of K.
+    #[inline]
     pub fn k_strides(&self) -> [u64; 3] {
         Self::strides(self.k, [self.key_heads, self.keys, self.head_dim])
     }
 
     /// Returns the strides of V.
+    #[inline]
     pub fn v_strides(&self) -> [u64; 3] {
         Self::strides(self.v, [self.key_heads, self.keys, self.value_dim])
     }
 
     /// Returns the strides of O.
+    #[inline]
     pub fn o_strides(&self) -> [u64; 3] {
         Self::strides(self.o, [self.heads, self.queries, self.value_dim])
     }
 
     /// Returns the elements of Q, K, V and O, from the first to the last one.
+    #[inline]
     pub(crate) fn lens(&self) -> [u64; 4] {
         let AttentionProblem { heads, key_heads, queries, keys, head_dim, value_dim, .. } = *self;
         let batch = if self.varlen { 1 } else { self.batch };
@@ -157,6 +164,7 @@ impl AttentionProblem {
     }
 
     /// Returns the keys that query `i` sees.
+    #[inline]
     pub fn visible(&self, i: u32) -> std::ops::Range<u32> {
         let own = i64::from(i) + i64::from(self.keys) - i64::from(self.queries);
         let keys = i64::from(self.keys);
@@ -166,6 +174,7 @@ impl AttentionProblem {
     }
 
     /// Returns the multiplications and additions of the scores and values that are not masked, for sequences of one length.
+    #[inline]
     pub fn flops(&self) -> f64 {
         let pairs: f64 = (0..self.queries).map(|i| self.visible(i).len() as f64).sum();
         let dims = f64::from(self.head_dim) + f64::from(self.value_dim);
@@ -176,6 +185,7 @@ impl AttentionProblem {
     ///
     /// # Errors
     /// [`AttentionError::Heads`], [`AttentionError::TooLarge`], [`AttentionError::Scale`].
+    #[inline]
     pub fn check(&self) -> Result<(), AttentionError> {
         let AttentionProblem { heads, key_heads, .. } = *self;
         if heads != 0 && (key_heads == 0 || !heads.is_multiple_of(key_heads)) {
@@ -205,6 +215,7 @@ impl AttentionProblem {
 }
 
 /// Returns the elements of a tensor of rows with `dim` elements, from the first to the last one.
+#[inline]
 pub(in crate::kernels) fn span(sizes: [u32; 3], strides: [u64; 3], dim: u32) -> u64 {
     if sizes.contains(&0) {
         return 0;

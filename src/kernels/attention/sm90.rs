@@ -83,6 +83,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
     }
 
     /// Fetches a tile of K, the operand 1, or of V, the operand 2, to its stage.
+    #[inline]
     fn fetch(
         &self,
         k: &mut Body<'b, '_>,

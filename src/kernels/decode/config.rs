@@ -45,6 +45,7 @@ impl DecodeConfig {
     ///
     /// # Errors
     /// Those of [`check`](DecodeConfig::check).
+    #[inline]
     pub fn new(target: Target, head_dim: u32) -> Result<Self, DecodeError> {
         let with = |warps, blocks| Self::filling(target, head_dim, [warps, blocks]);
         let small = with(4, 3);
@@ -69,6 +70,7 @@ impl DecodeConfig {
     /// assert_eq!(names, ["d128_w4_s3", "d128_w4_s6", "d128_w4_s2", "d128_w2_s8"]);
     /// assert!(all.iter().all(|config| config.check().is_ok()));
     /// ```
+    #[inline]
     pub fn candidates(target: Target, head_dim: u32) -> Vec<Self> {
         let mut found = Vec::from_iter(Self::new(target, head_dim));
         for warps in [4, 2, 1] {
@@ -83,6 +85,7 @@ impl DecodeConfig {
     }
 
     /// Returns the configuration with the most stages, up to 8, for which an SM has room for `blocks` thread blocks.
+    #[inline]
     fn filling(target: Target, head_dim: u32, [warps, blocks]: [u32; 2]) -> Self {
         // An SM has 1 KiB for each block beside what the block asks for.
         let available = (target.max_shared_bytes() + 1024) / u64::from(blocks) - 1024;
@@ -139,6 +142,7 @@ impl DecodeConfig {
     ///
     /// # Errors
     /// [`DecodeError::Target`], [`DecodeError::HeadDim`], [`DecodeError::Ring`], [`DecodeError::SharedMemory`].
+    #[inline]
     pub fn check(&self) -> Result<(), DecodeError> {
         let DecodeConfig { target, head_dim, warps, stages } = *self;
         if !target.offers(Target::SM_80) {
@@ -160,6 +164,7 @@ impl DecodeConfig {
 
 /// The name of the configuration: `d128_w4_s3`.
 impl fmt::Display for DecodeConfig {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let DecodeConfig { head_dim, warps, stages, .. } = *self;
         write!(f, "d{head_dim}_w{warps}_s{stages}")

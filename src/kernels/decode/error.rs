@@ -67,6 +67,7 @@ crate::errors::message_as_debug!(DecodeError);
 macro_rules! from {
     ($($error:ident $variant:ident)*) => {$(
         impl From<$error> for DecodeError {
+            #[inline]
             fn from(error: $error) -> DecodeError {
                 DecodeError::$variant(Box::new(error))
             }

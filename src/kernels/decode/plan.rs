@@ -42,6 +42,7 @@ impl DecodePlan {
     ///
     /// Full waves of resident blocks run at the bandwidth of the memory. The last wave does so too where each SM has as many
     /// blocks.
+    #[inline]
     pub fn new(problem: &DecodeProblem, [sms, resident]: [u32; 2]) -> DecodePlan {
         let (sms, resident) = (u64::from(sms.max(1)), u64::from(resident.max(1)));
         let time = |plan: &DecodePlan| {
@@ -58,12 +59,14 @@ impl DecodePlan {
     }
 
     /// The plan with at most `splits` equal splits of sequences with `max_len` keys.
+    #[inline]
     pub fn split(problem: &DecodeProblem, splits: u32) -> DecodePlan {
         let tokens = problem.max_len.div_ceil(splits.max(1)).next_multiple_of(STEP).max(STEP);
         DecodePlan { splits: problem.max_len.div_ceil(tokens).max(1), tokens }
     }
 
     /// Returns the bytes of partial results in the workspace of a kernel.
+    #[inline]
     pub fn workspace_bytes(&self, config: &DecodeConfig, problem: &DecodeProblem) -> u64 {
         let of_part = u64::from(config.warps * config.share_numbers()) * 4;
         let parts = if self.splits == 1 { 0 } else { self.splits };

@@ -88,32 +88,38 @@ impl DecodeProblem {
         self.scale.unwrap_or_else(|| 1.0 / (self.head_dim as f32).sqrt())
     }
 
+    #[inline]
     fn strides(given: Option<[u64; 3]>, [positions, heads, dim]: [u32; 3]) -> [u64; 3] {
         let [positions, heads, dim] = [positions, heads, dim].map(u64::from);
         given.unwrap_or([heads * dim, dim, positions * heads * dim])
     }
 
     /// Returns the strides of Q in elements: from a query, a head and a sequence to the next one.
+    #[inline]
     pub fn q_strides(&self) -> [u64; 3] {
         Self::strides(self.q, [self.queries, self.heads, self.head_dim])
     }
 
     /// Returns the strides of K: from a token, a head and a page to the next one.
+    #[inline]
     pub fn k_strides(&self) -> [u64; 3] {
         Self::strides(self.k, [self.page, self.key_heads, self.head_dim])
     }
 
     /// Returns the strides of V.
+    #[inline]
     pub fn v_strides(&self) -> [u64; 3] {
         Self::strides(self.v, [self.page, self.key_heads, self.head_dim])
     }
 
     /// Returns the strides of O.
+    #[inline]
     pub fn o_strides(&self) -> [u64; 3] {
         Self::strides(self.o, [self.queries, self.heads, self.head_dim])
     }
 
     /// Returns the elements of Q, K, V and O, from the first to the last one.
+    #[inline]
     pub(crate) fn lens(&self) -> [u64; 4] {
         let DecodeProblem { batch, heads, key_heads, queries, head_dim, pages, page, .. } = *self;
         let (rows, cache) = ([queries, heads, batch], [page, key_heads, pages]);
@@ -146,6 +152,7 @@ impl DecodeProblem {
     }
 
     /// Returns the tiles of rows of all sequences: the thread blocks of a split.
+    #[inline]
     pub(super) fn tiles(&self) -> u64 {
         u64::from(self.batch) * u64::from(self.key_heads) * u64::from(self.row_tiles())
     }
@@ -161,6 +168,7 @@ impl DecodeProblem {
     /// # Errors
     /// [`DecodeError::Heads`], [`DecodeError::Queries`], [`DecodeError::Page`], [`DecodeError::Capacity`],
     /// [`DecodeError::Scale`], [`DecodeError::Stride`], [`DecodeError::TooLarge`].
+    #[inline]
     pub fn check(&self) -> Result<(), DecodeError> {
         let DecodeProblem { heads, key_heads, queries, page, max_pages, max_len, .. } = *self;
         if heads != 0 && (key_heads == 0 || !heads.is_multiple_of(key_heads)) {

@@ -28,6 +28,7 @@ pub struct ElementwiseConfig {
 
 impl ElementwiseConfig {
     /// The configuration for this number of inputs: a thread has 4 vectors in all, and at least one of each input.
+    #[inline]
     pub fn new(target: Target, inputs: usize) -> Self {
         let vectors = (4 / inputs.clamp(1, 4)) as u32;
         ElementwiseConfig { target, threads: 256, vectors }
@@ -35,6 +36,7 @@ impl ElementwiseConfig {
 
     /// Returns configurations to choose from, the one of [`new`](ElementwiseConfig::new) first: blocks of 128 to 1024 threads, and 1
     /// to 8 vectors for each thread.
+    #[inline]
     pub fn candidates(target: Target, inputs: usize) -> Vec<Self> {
         let mut found = vec![Self::new(target, inputs)];
         for vectors in [1, 2, 4, 8] {
@@ -57,6 +59,7 @@ impl ElementwiseConfig {
 
 /// The name of the configuration: the threads of a block and the vectors of a thread, `256x4`.
 impl fmt::Display for ElementwiseConfig {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{}", self.threads, self.vectors)
     }
@@ -117,6 +120,7 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
     ///
     /// # Errors
     /// [`RowError::Tile`], [`RowError::Element`]; those of the build.
+    #[inline]
     pub fn new(
         config: ElementwiseConfig,
         name: &str,

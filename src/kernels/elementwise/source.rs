@@ -19,11 +19,13 @@ pub(super) struct Source {
     pub(super) len: u64,
 }
 
+#[inline]
 fn refused(operand: &'static str, rule: &'static str) -> RowError {
     RowError::Layout { operand, rule }
 }
 
 /// Returns the layout from offsets of the output to coordinates, and the number of elements.
+#[inline]
 pub(super) fn offsets_to_coordinates(output: &Layout) -> Result<(Layout, u64), RowError> {
     let found = || -> Result<_, LayoutError> {
         let (inverse, size) = (output.right_inverse()?, output.size()?.to_static()?);
@@ -41,6 +43,7 @@ pub(super) fn offsets_to_coordinates(output: &Layout) -> Result<(Layout, u64), R
 
 impl Source {
     /// The source of an input with this layout.
+    #[inline]
     pub(super) fn new(
         input: &ComposedLayout,
         output: &Layout,

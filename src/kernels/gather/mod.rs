@@ -42,12 +42,14 @@ pub struct RowGatherConfig {
 
 impl RowGatherConfig {
     /// The configuration for rows of these sizes: `rows` of the problem is the length of the list.
+    #[inline]
     pub fn new(side: GatherSide, target: Target, elem: Scalar, problem: &RowProblem) -> Self {
         let access = Self::access(elem, problem);
         RowGatherConfig { rows: RowConfig::of_copy(target, elem, access, problem.columns), side }
     }
 
     /// Returns configurations to choose from for rows of these sizes, the one of [`new`](RowGatherConfig::new) first.
+    #[inline]
     pub fn candidates(
         side: GatherSide,
         target: Target,
@@ -59,6 +61,7 @@ impl RowGatherConfig {
         rows.map(|rows| RowGatherConfig { rows, side }).collect()
     }
 
+    #[inline]
     fn access(elem: Scalar, problem: &RowProblem) -> RowAccess {
         // The numbered side has other rows than the list, so pitches count for a list of one row, too.
         RowProblem { rows: problem.rows.max(2), ..*problem }.access(elem)
@@ -67,6 +70,7 @@ impl RowGatherConfig {
 
 /// The name of the configuration: `gather` or `scatter`, and the name of [`RowConfig`].
 impl fmt::Display for RowGatherConfig {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}_{}", self.side.name(), self.rows)
     }
@@ -108,6 +112,7 @@ impl<T: Converted> RowGather<T> {
     ///
     /// # Errors
     /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
+    #[inline]
     pub fn new(config: RowGatherConfig) -> Result<Self, RowError> {
         config.rows.check_copy()?;
         RowConfig::check_element("the input", T::SCALAR, true)?;
@@ -153,6 +158,7 @@ fn build<T: Converted>(config: &RowGatherConfig) -> Result<Kernel<Params<T>>, Bu
 }
 
 /// Returns the number that the list has for a row below `rows`, and true if it is one of the `limit` rows.
+#[inline]
 fn listed_row<'b>(
     k: &mut Body<'b, '_>,
     (index, row, [limit, rows]): (Val<'b, Global<i32>>, Val<'b, i64>, [Val<'b, i32>; 2]),

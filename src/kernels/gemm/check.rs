@@ -28,6 +28,7 @@ impl GemmConfig {
         }
     }
 
+    #[inline]
     pub(super) fn check_target(&self) -> Result<(), GemmError> {
         let GemmConfig { schedule, target, .. } = *self;
         if self.is_warp_specialised() && !target.offers(Target::SM_90A) {
@@ -36,6 +37,7 @@ impl GemmConfig {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn check_inputs(&self) -> Result<(), GemmError> {
         let GemmConfig { schedule, a, b, acc, .. } = *self;
         use Scalar as S;
@@ -62,6 +64,7 @@ impl GemmConfig {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn check_output(&self, operand: char, scalar: Scalar) -> Result<(), GemmError> {
         use Scalar as S;
         let takes = match operand {
@@ -76,6 +79,7 @@ impl GemmConfig {
     }
 
     /// Copies to a workspace transpose what the instructions do not.
+    #[inline]
     pub(super) fn check_majors(&self) -> Result<(), GemmError> {
         let transposed = self.takes_mn_major() || self.transposes_copies();
         for (operand, scalar, major) in [('A', self.a, self.major_a), ('B', self.b, self.major_b)] {
@@ -86,6 +90,7 @@ impl GemmConfig {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn check_tile(&self) -> Result<(), GemmError> {
         let tile = |mode, extent, holds: bool, rule| {
             if holds { Ok(()) } else { Err(GemmError::Tile { mode, extent, rule }) }
@@ -161,6 +166,7 @@ impl GemmConfig {
         }
     }
 
+    #[inline]
     pub(super) fn swap_rule(&self) -> Option<&'static str> {
         if !self.swap {
             None
@@ -200,6 +206,7 @@ impl GemmConfig {
         }
     }
 
+    #[inline]
     pub(super) fn grouped_rule(&self) -> Option<&'static str> {
         if !self.grouped {
             None
@@ -218,6 +225,7 @@ impl GemmConfig {
         }
     }
 
+    #[inline]
     pub(super) fn cluster_rule(&self) -> Option<&'static str> {
         if !self.is_warp_specialised() && self.cluster != [1, 1] {
             Some("only warp-specialised kernels for sm_90a have clusters")
@@ -230,6 +238,7 @@ impl GemmConfig {
         }
     }
 
+    #[inline]
     pub(super) fn splits_rule(&self) -> Option<&'static str> {
         if self.splits == Splits::Even(1) {
             None
@@ -257,6 +266,7 @@ impl GemmConfig {
         }
     }
 
+    #[inline]
     pub(super) fn alignment_rule(&self) -> Option<&'static str> {
         let (alignment, size) = (self.alignment, self.a.size_bytes());
         let (holds, rule) = match self.schedule {
@@ -272,6 +282,7 @@ impl GemmConfig {
         (!holds).then_some(rule)
     }
 
+    #[inline]
     pub(super) fn load_rule(&self) -> Option<&'static str> {
         match self.load {
             LoadForm::Tensor => None,
@@ -291,6 +302,7 @@ impl GemmConfig {
         }
     }
 
+    #[inline]
     pub(super) fn store_rule(&self) -> Option<&'static str> {
         let [_, n] = self.tile_of_d();
         match self.store {
@@ -324,6 +336,7 @@ impl GemmConfig {
     }
 
     /// Checks the threads and the shared memory of a block.
+    #[inline]
     pub(super) fn check_block(&self) -> Result<(), GemmError> {
         let threads = self.threads();
         if !(32..=1024).contains(&threads) {
@@ -338,6 +351,7 @@ impl GemmConfig {
 
     /// Registers of a thread of the kernel without tensor cores with elements of A and B: of two steps along K, and of
     /// the next tiles where those are converted on the way.
+    #[inline]
     fn waiting(&self) -> u32 {
         if self.schedule != Schedule::Simt {
             return 0;
@@ -347,6 +361,7 @@ impl GemmConfig {
         2 * (rows + columns) + tiles
     }
 
+    #[inline]
     pub(super) fn check_registers(&self) -> Result<(), GemmError> {
         let registers = self.registers;
         let error = |rule| Err(GemmError::Registers { registers, rule });

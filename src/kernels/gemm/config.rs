@@ -154,6 +154,7 @@ impl GemmConfig {
     /// The warp-specialised kernel for `sm_90a` with tiles of M x N of this type: both operands K-major, D of the
     /// same type (`f32` for products in `Tf32`, `bf16` for 8-bit floats, `i32` for 8-bit integers), as many stages as there is shared memory
     /// for up to 8, a swizzle width of 8 row tiles, no epilogue.
+    #[inline]
     pub fn sm90(input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
         let depth = 128 / input.size_bytes();
         let config = GemmConfig {
@@ -169,6 +170,7 @@ impl GemmConfig {
 
     /// The multistage kernel for `sm_80` and newer targets with tiles of M x N of this type, 3 stages; else as
     /// [`sm90`](GemmConfig::sm90).
+    #[inline]
     pub fn sm80(target: Target, input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
         let depth = 128 / input.size_bytes();
         GemmConfig {
@@ -180,6 +182,7 @@ impl GemmConfig {
     }
 
     /// The kernel without tensor cores, for any target, with tiles of 128 x 128 x 16.
+    #[inline]
     pub fn simt(target: Target, input: Scalar) -> GemmConfig {
         GemmConfig {
             stages: 2,
@@ -190,6 +193,7 @@ impl GemmConfig {
         }
     }
 
+    #[inline]
     pub(super) fn base(target: Target, input: Scalar, tile: [u32; 3]) -> GemmConfig {
         let d = output_of(input);
         GemmConfig {
@@ -223,18 +227,21 @@ impl GemmConfig {
 
     /// Returns whether the instructions take A and B that are contiguous along M or N: `wgmma` transposes elements of 16 bits only,
     /// and `ldmatrix` none of 8 bits.
+    #[inline]
     pub(super) const fn takes_mn_major(&self) -> bool {
         let bits = self.a.bits();
         bits == 16 || bits >= 32 && !self.is_warp_specialised()
     }
 
     /// Returns whether copies to the workspace are contiguous along K, whatever A and B are.
+    #[inline]
     pub(super) const fn transposes_copies(&self) -> bool {
         let copies = matches!(self.load, LoadForm::Repack) && self.is_warp_specialised();
         copies && !self.takes_mn_major()
     }
 
     /// The configuration of the product itself, of A and B as they are in the workspace.
+    #[inline]
     pub(super) fn of_product(&self) -> GemmConfig {
         if !self.transposes_copies() {
             return *self;
@@ -262,12 +269,14 @@ impl GemmConfig {
     }
 
     /// M and N of the products that the tensor cores make of a tile.
+    #[inline]
     pub const fn mma_tile(&self) -> [u32; 2] {
         let [m, n, _] = self.tile;
         if self.swap { [n, m] } else { [m, n] }
     }
 
     /// Columns of A B for each column of D.
+    #[inline]
     pub(super) const fn sums(&self) -> u32 {
         if self.pairs { 2 } else { 1 }
     }
@@ -294,21 +303,25 @@ impl GemmConfig {
     }
 
     /// Warp groups that multiply the same tile.
+    #[inline]
     pub(super) const fn consumers_of_tile(&self) -> u32 {
         if self.is_pingpong() { 1 } else { self.consumers() }
     }
 
     /// Threads with all accumulators of a part of a tile, or a share of them: a warp group, or a block without roles.
+    #[inline]
     pub(super) const fn threads_of_group(&self) -> u32 {
         if self.is_warp_specialised() { GROUP } else { self.threads() }
     }
 
     /// Registers that a launch gives to each thread of a block that has an SM for itself.
+    #[inline]
     pub(super) fn entry_registers(&self) -> u32 {
         SM_REGISTERS / self.threads()
     }
 
     /// Rows of a tile that one warp group multiplies.
+    #[inline]
     pub const fn rows_of_consumer(&self) -> u32 {
         match self.schedule {
             Schedule::Cooperative => self.rows_of_products() / self.consumers(),
@@ -318,12 +331,14 @@ impl GemmConfig {
 
     /// Rows of a tile in shared memory and in the products. `wgmma` has 64: where the tile has fewer, the others are zero,
     /// and neither fetched nor written.
+    #[inline]
     pub const fn rows_of_products(&self) -> u32 {
         let [m, _] = self.mma_tile();
         if self.is_warp_specialised() && m < 64 { 64 } else { m }
     }
 
     /// Rows and columns of a tile that one warp of the multistage kernel multiplies.
+    #[inline]
     pub const fn warp_tile(&self) -> [u32; 2] {
         match (self.tile[0], self.tile[1]) {
             // Four warps share the copies of a small tile.
@@ -348,6 +363,7 @@ impl GemmConfig {
     }
 
     /// Threads of a block.
+    #[inline]
     pub const fn threads(&self) -> u32 {
         let [m, n, _] = self.tile;
         match self.schedule {
@@ -364,6 +380,7 @@ impl GemmConfig {
     }
 
     /// The registers of a thread that hold accumulators.
+    #[inline]
     pub const fn accumulators(&self) -> u32 {
         let [m, n, _] = self.tile;
         let words = self.acc.size_bytes() / 4;
@@ -386,6 +403,7 @@ impl GemmConfig {
 
     /// The default registers of producer and consumer threads: 40 and 232 where two groups
     /// multiply, 56 and 224 by stream-K, 32 and 160 with three; with one there are enough without.
+    #[inline]
     pub const fn usual_registers(&self) -> Option<[u32; 2]> {
         if !self.is_warp_specialised() || self.consumers() < 2 {
             None
@@ -406,6 +424,7 @@ impl GemmConfig {
     /// many rows as columns of D, which reads least. Takes the largest such width that divides the number of row tiles,
     /// so that the last group is full. Takes the largest width of all where that divisor is less than half of it, and for groups of
     /// rows, whose numbers of row tiles differ: the row tiles of a group then read the same columns of B at a time.
+    #[inline]
     pub fn usual_raster(&self, problem: &GemmProblem) -> Raster {
         let [row_tiles, _, _] = self.tiles(problem);
         let max = (2048 / self.tile[0].max(1)).clamp(1, 16);
@@ -419,6 +438,7 @@ impl GemmConfig {
 
     /// Row tiles, column tiles and steps along K of each matrix of a problem. Groups of rows are one matrix, with as many row
     /// tiles as there may be.
+    #[inline]
     pub fn tiles(&self, problem: &GemmProblem) -> [u32; 3] {
         let [m, n, k] = self.tile.map(|size| size.max(1));
         let rows = match self.grouped {
@@ -440,6 +460,7 @@ impl GemmConfig {
 
     /// The grid for a problem on a device with `sms` SMs. Blocks of warp-specialised kernels stay, and
     /// take tile after tile; of the others, each has one tile, or a run of steps where they share them by stream-K.
+    #[inline]
     pub fn grid(&self, problem: &GemmProblem, sms: u32) -> Grid {
         let [rows, columns, steps] = self.tiles(problem).map(u64::from);
         let [m, n] = self.cluster.map(|blocks| u64::from(blocks.max(1)));

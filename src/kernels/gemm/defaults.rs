@@ -75,11 +75,13 @@ impl GemmConfig {
     /// // Rows of 4001 elements of 16 bits are no multiples of 16 bytes: they are copied first.
     /// assert_eq!(best(4096, 4096, 4001).load, LoadForm::Repack);
     /// ```
+    #[inline]
     pub fn defaults(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
         self.plan(problem, machine).iter().map(|(config, _)| *config).collect()
     }
 
     /// The [`defaults`](GemmConfig::defaults) with the predicted times, from a table where they have been asked for.
+    #[inline]
     fn plan(&self, problem: &GemmProblem, machine: &Machine) -> Arc<Plans> {
         let key =
             (self.wanted(GemmConfig::base(self.target, self.a, [0; 3])), *problem, machine.bits());
@@ -96,6 +98,7 @@ impl GemmConfig {
         plans
     }
 
+    #[inline]
     fn planned(&self, problem: &GemmProblem, machine: &Machine) -> Vec<(GemmConfig, Prediction)> {
         let model = GemmModel::of(Machine { sms: machine.sms.max(1), ..*machine });
         let regime = regime_of(problem);
@@ -133,6 +136,7 @@ impl GemmConfig {
     ///
     /// # Errors
     /// Those of [`best`](GemmConfig::best).
+    #[inline]
     pub fn explain(
         &self,
         problem: &GemmProblem,
@@ -150,12 +154,14 @@ impl GemmConfig {
     /// # Errors
     /// Those of [`GemmProblem::strides`], where no configuration takes the problem; [`GemmError::NoConfig`]: there are no
     /// such types, or each configuration refuses the problem.
+    #[inline]
     pub fn best(&self, problem: &GemmProblem, machine: &Machine) -> Result<GemmConfig, GemmError> {
         let first = self.plan(problem, machine).first().map(|(config, _)| *config);
         first.ok_or_else(|| self.no_config(problem))
     }
 
     /// The reason why no configuration takes a problem.
+    #[inline]
     fn no_config(&self, problem: &GemmProblem) -> GemmError {
         if let Err(error) = problem.strides(self) {
             return error;
@@ -175,6 +181,7 @@ impl GemmConfig {
     /// multiple of 8 columns, operands as they are and exchanged, one and two swizzle rows deep, tiles shared or
     /// each of a warp group's own, clusters of up to four blocks where there are as many tiles. Not all have a
     /// kernel: see [`check`](GemmConfig::check).
+    #[inline]
     pub(crate) fn candidates(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
         if self.target != Target::SM_90A || matches!(self.a, Scalar::F32 | Scalar::F64) {
             return Vec::new();
@@ -252,6 +259,7 @@ impl GemmConfig {
     /// The configurations that split K: with as many equal splits as make about as many blocks of few tiles as a device runs at
     /// once, half or a quarter as many, each with 4 steps or more; and stream-K, where the last wave of up to 4 leaves an
     /// eighth of the time of all blocks, or more, without work.
+    #[inline]
     fn with_splits(self, problem: &GemmProblem, at_once: u32) -> impl Iterator<Item = GemmConfig> {
         let [rows, columns, steps] = self.tiles(problem);
         let tiles = u64::from(rows) * u64::from(columns) * u64::from(problem.batch);
@@ -270,6 +278,7 @@ impl GemmConfig {
     }
 
     /// The configuration with this way to write D and with all that follows from its tile.
+    #[inline]
     fn ready(self, store: StoreForm, problem: &GemmProblem, machine: &Machine) -> GemmConfig {
         let programmatic = !self.suffers_from_overlap(problem, machine);
         let (raster, registers) = (self.usual_raster(problem), self.usual_registers());
@@ -278,12 +287,14 @@ impl GemmConfig {
     }
 
     /// Returns true if a launch that overlaps with the one before is slower: see [`is_one_large_wave`](Self::is_one_large_wave).
+    #[inline]
     pub(super) fn suffers_from_overlap(&self, problem: &GemmProblem, machine: &Machine) -> bool {
         self.cluster == [1, 1] && self.is_one_large_wave(problem, machine)
     }
 
     /// Returns true if blocks that all run at once share the tiles of a large operand. They are neighbours in one half of the
     /// L2 cache, unless they start where an SM happens to be free, or as clusters.
+    #[inline]
     fn is_one_large_wave(&self, problem: &GemmProblem, machine: &Machine) -> bool {
         /// The share of the L2 cache. Measured: from 4 to 19 % of products with more bytes, and gains with fewer.
         const SHARE: f64 = 0.3;
@@ -299,6 +310,7 @@ impl GemmConfig {
 
     /// Returns of A, B and D whether its pitch or its batch stride is no multiple of `bytes`, or, of A and B, whether tensor cores
     /// do not take it as it is.
+    #[inline]
     pub(super) fn unaligned_operands(&self, problem: &GemmProblem, bytes: u64) -> [bool; 3] {
         let Ok(strides) = problem.strides(self) else { return [false; 3] };
         if self.ragged {
@@ -321,6 +333,7 @@ impl GemmConfig {
     }
 
     /// The configurations of the kernels without roles.
+    #[inline]
     pub(crate) fn of_threads(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
         let mut all = Vec::new();
         let size = self.a.size_bytes();
@@ -371,6 +384,7 @@ impl GemmConfig {
     }
 
     /// A configuration with what this one asks for: target, types, contiguous modes, epilogue, groups.
+    #[inline]
     pub(crate) fn wanted(&self, config: GemmConfig) -> GemmConfig {
         let GemmConfig { target, a, b, c, d, acc, major_a, major_b, .. } = *self;
         let GemmConfig { epilogue, pairs, promote, grouped, ragged, .. } = *self;
@@ -389,6 +403,7 @@ type Asked = (GemmConfig, GemmProblem, [u64; 6]);
 static TABLE: LazyLock<Mutex<HashMap<Asked, Arc<Plans>>>> = LazyLock::new(Mutex::default);
 
 /// The regime in which a problem is planned: that of short work.
+#[inline]
 fn regime_of(problem: &GemmProblem) -> Regime {
     let regimes = Regime::of_sizes([problem.m, problem.n, problem.k]);
     regimes.first().copied().unwrap_or(Regime::Burst)

@@ -158,6 +158,7 @@ impl<'b, D: Converted> DirectStore<'b, D> {
 }
 
 /// The number of adjacent columns in every row of the thread, at most `most`: a power of two.
+#[inline]
 fn run(rows: &[Row], max: u32) -> u32 {
     let together = |columns: &[(u32, i32)]| {
         let expected = columns.first().map_or(0, |(_, first)| *first)..;
@@ -176,6 +177,7 @@ fn run(rows: &[Row], max: u32) -> u32 {
 }
 
 /// The two entries of a coordinate.
+#[inline]
 fn entries<'b>(k: &Body<'b, '_>, coord: &DeviceCoord<'b>) -> [Val<'b, i32>; 2] {
     let entry = |i: usize| match coord {
         DeviceCoord::Tuple(items) => match items.get(i) {

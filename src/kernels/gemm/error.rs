@@ -250,6 +250,7 @@ crate::errors::message_as_debug!(GemmError);
 macro_rules! from {
     ($($Variant:ident($Error:ty)),* $(,)?) => {$(
         impl From<$Error> for GemmError {
+            #[inline]
             fn from(error: $Error) -> GemmError {
                 GemmError::$Variant(Box::new(error))
             }

@@ -23,6 +23,7 @@ pub struct Explanation {
 }
 
 impl fmt::Display for Explanation {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Explanation { config, prediction: p, tiles: [rows, columns, steps], sms, .. } = self;
         let us = |seconds: f64| seconds * 1e6;

@@ -41,6 +41,7 @@ macro_rules! words {
         ///
         $($(#[doc = $doc])*)*
         impl fmt::Display for GemmConfig {
+            #[inline]
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let words: Vec<String> =
                     WORDS.iter().filter_map(|word| (word.print)(self)).collect();
@@ -257,6 +258,7 @@ impl GemmConfig {
     ///
     /// # Errors
     /// The first cause that there is none, in the order of the words of its name.
+    #[inline]
     pub fn check(&self) -> Result<(), GemmError> {
         WORDS.iter().try_for_each(|word| (word.check)(self))
     }
@@ -266,6 +268,7 @@ impl FromStr for GemmConfig {
     type Err = GemmError;
 
     /// The configuration with this name. [`check`](GemmConfig::check) says whether there is a kernel for it.
+    #[inline]
     fn from_str(text: &str) -> Result<GemmConfig, GemmError> {
         let error = |part: &str, expected| {
             Err(GemmError::Name { text: text.to_owned(), part: part.to_owned(), expected })
@@ -318,6 +321,7 @@ fn numbers<const N: usize>(text: &str) -> Option<[u32; N]> {
     numbers?.try_into().ok()
 }
 
+#[inline]
 fn scalar(text: &str) -> Option<Scalar> {
     text.parse().ok()
 }

@@ -157,6 +157,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
 /// A warp is 4 x 8 threads, 8 x 4 in tiles with fewer than 8 beside each other, and 1 x 32 in tiles of 4 rows. Of lanes whose numbers differ in bit 0 alone, and of
 /// lanes that differ in bit 1 alone, ones are below each other and the others beside each other: then shared memory
 /// gives a vector to half a warp at a time, though it has but 64 or 128 bytes for all of it.
+#[inline]
 fn first_element<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> [Val<'b, u32>; 2] {
     let lane = k.thread_idx().x.cvt::<u32>() % 32;
     let (of_4, of_8) = (lane % 2 + lane / 16 * 2, lane / 2 % 8);
@@ -171,6 +172,7 @@ fn first_element<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> [Val<'b, u32>; 2]
 }
 
 /// Loads a thread's elements of line `step` of the stage whose first element for it is at `from`.
+#[inline]
 fn load_line(
     k: &Body<'_, '_>,
     from: Val<'_, Shared<f32>>,

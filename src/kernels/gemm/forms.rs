@@ -22,6 +22,7 @@ impl Schedule {
         [Schedule::Simt, Schedule::Multistage, Schedule::Cooperative, Schedule::Pingpong];
 
     /// The name in a name of a configuration.
+    #[inline]
     pub const fn name(self) -> &'static str {
         match self {
             Schedule::Simt => "simt",
@@ -32,6 +33,7 @@ impl Schedule {
     }
 
     /// Returns whether tiles are fetched by tensor copies, which need pitches of 16 bytes.
+    #[inline]
     pub const fn uses_tma(self) -> bool {
         matches!(self, Schedule::Cooperative | Schedule::Pingpong)
     }
@@ -66,6 +68,7 @@ pub enum StoreForm {
 
 impl LoadForm {
     /// The name in a name of a configuration.
+    #[inline]
     pub(super) const fn name(self) -> Option<&'static str> {
         match self {
             LoadForm::Tensor => None,
@@ -81,6 +84,7 @@ impl StoreForm {
         [StoreForm::Direct, StoreForm::Rows, StoreForm::Chunks, StoreForm::Overlapped];
 
     /// The name in a name of a configuration.
+    #[inline]
     pub const fn name(self) -> &'static str {
         match self {
             StoreForm::Direct => "direct",

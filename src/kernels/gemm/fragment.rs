@@ -40,6 +40,7 @@ pub(super) struct Fragment<'b> {
 impl<'b> Fragment<'b> {
     /// The elements of a thread with accumulators at these offsets of A B, in the order of their registers. The last argument has the
     /// rows and columns of D, and the number of matrices.
+    #[inline]
     pub(super) fn new(
         k: &Body<'b, '_>,
         (config, offsets): (&GemmConfig, &[[i32; 2]]),
@@ -69,6 +70,7 @@ impl<'b> Fragment<'b> {
 
 impl GemmConfig {
     /// The warps of a tile along M and along N.
+    #[inline]
     pub(super) const fn warps_of_tile(&self) -> [u32; 2] {
         let [m, n, _] = self.tile;
         match self.schedule {
@@ -89,6 +91,7 @@ impl GemmConfig {
     }
 
     /// The threads of a warp along M and along N, of the kernel without tensor cores.
+    #[inline]
     pub(super) const fn lanes_of_warp(&self) -> [u32; 2] {
         match self.tile {
             [0..16, ..] => [1, 32],
@@ -98,6 +101,7 @@ impl GemmConfig {
     }
 
     /// The number of a thread's warp among those of its tile, along M and along N.
+    #[inline]
     pub(super) fn warp<'b>(&self, k: &Body<'b, '_>) -> [Val<'b, u32>; 2] {
         let ([high, wide], warp) = (self.warps_of_tile(), k.thread_idx().x.cvt::<u32>() / 32);
         match self.schedule {
@@ -112,6 +116,7 @@ impl GemmConfig {
     }
 
     /// The bits of the lane number that move along M, and along N.
+    #[inline]
     fn lane_bits(&self) -> [&'static [u32]; 2] {
         match self.schedule {
             Schedule::Simt => match self.lanes_of_warp() {
@@ -126,6 +131,7 @@ impl GemmConfig {
 }
 
 /// The elements of accumulators with these offsets: pairs of neighbours along N are one where `sums` is 2.
+#[inline]
 fn elements(offsets: &[[i32; 2]], sums: u32) -> Vec<FragmentElement> {
     let mut elements: Vec<FragmentElement> = Vec::with_capacity(offsets.len());
     for (register, [row, column]) in (0..).zip(offsets) {
@@ -139,6 +145,7 @@ fn elements(offsets: &[[i32; 2]], sums: u32) -> Vec<FragmentElement> {
 }
 
 /// The offsets of a thread's accumulators, in the order of their registers, from the first one: rows, and columns in `order`.
+#[inline]
 pub(super) fn offsets(
     mma: &TiledMma,
     [m, n]: [u32; 2],

@@ -82,6 +82,7 @@ pub(super) struct LaunchGroups<'h> {
 
 impl GemmConfig {
     /// Checks the groups of a launch: `None` for a kernel without groups.
+    #[inline]
     pub(super) fn groups<'h>(
         &self,
         problem: &GemmProblem,
@@ -112,6 +113,7 @@ impl GemmConfig {
 
     /// One product with about as much work as the groups: on average each has half a tile more than its rows fill, and at least
     /// one. Each warp group whose 64 rows of a tile are behind the end of the group leaves the tensor cores to the others.
+    #[inline]
     pub(super) fn ungrouped(&self, problem: &GemmProblem) -> GemmProblem {
         let GemmProblem { m, batch, .. } = *problem;
         let end = self.tile[0].saturating_sub(WGMMA_ROWS * (self.consumers_of_tile() - 1));
@@ -121,6 +123,7 @@ impl GemmConfig {
     }
 
     /// Checks that the groups of a problem are rows of one A, C and D.
+    #[inline]
     pub(super) fn check_groups(&self, problem: &GemmProblem) -> Result<(), GemmError> {
         let GemmProblem { a, c, d, .. } = problem;
         let shared = [a, c, d].iter().all(|strides| strides.batch == Some(0));
@@ -168,6 +171,7 @@ impl GemmProblem {
     }
 
     /// The rows of a group, on average and at least 1, as one product.
+    #[inline]
     pub(super) fn mean_group(&self) -> GemmProblem {
         self.of_rows(self.m.div_ceil(self.batch.max(1)))
     }

@@ -33,6 +33,7 @@ impl Machine {
 
     /// Returns the number of clusters of thread blocks, one on each SM, that run at once. The SMs of a cluster are of one group of
     /// SMs: larger clusters leave some without work, 12 of the 132 of an H200.
+    #[inline]
     pub(super) fn clusters(&self, blocks: u32) -> u32 {
         let sms = if blocks > 2 { self.sms - self.sms.div_ceil(11) } else { self.sms };
         (sms / blocks.max(1)).max(1)
@@ -49,11 +50,13 @@ impl Machine {
     /// # }
     /// # Ok::<(), tilewright::runtime::RuntimeError>(())
     /// ```
+    #[inline]
     pub fn of(device: &Device) -> Machine {
         device.properties().as_ref().map_or(Machine::H200, Machine::from)
     }
 
     /// Returns the bits of all figures, which tell machines apart.
+    #[inline]
     pub(super) fn bits(&self) -> [u64; 6] {
         let Machine { sms, clock_hz, l2_bytes, memory_bytes_per_s, power_w, shared_bytes } = *self;
         let [clock, l2, memory, power] =
@@ -67,6 +70,7 @@ const REACHED: f64 = 0.914;
 
 /// Takes the clocks from the H200 where they are 0, and the watts in proportion to the SMs: drivers do not say them.
 impl From<&Properties> for Machine {
+    #[inline]
     fn from(properties: &Properties) -> Machine {
         let base = Machine::H200;
         let size = f64::from(properties.sm_count) / f64::from(base.sms);

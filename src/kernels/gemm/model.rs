@@ -39,6 +39,7 @@ struct Share {
 
 impl Share {
     /// Of tiles with some steps each, each in `parts` equal parts: `at_once` SMs, or clusters, have `resident` blocks each.
+    #[inline]
     fn even([tiles, steps]: [f64; 2], parts: u32, [at_once, resident]: [f64; 2]) -> Share {
         let parts = f64::from(parts);
         let tiles = tiles * parts;
@@ -55,6 +56,7 @@ impl Share {
     }
 
     /// By stream-K, the arguments of [`even`](Share::even).
+    #[inline]
     fn stream([tiles, steps]: [f64; 2], [at_once, resident]: [f64; 2]) -> Share {
         let [tiles, each, max] = [tiles, steps, at_once * resident].map(|x| x as u64);
         let blocks = Splits::Stream.blocks(tiles, each, max);
@@ -123,6 +125,7 @@ impl GemmModel {
 
     /// Predicts the time of a launch. Groups of rows count as one product of about as many tiles, with the bytes of as many
     /// products of the mean number of rows.
+    #[inline]
     pub fn predict(
         &self,
         config: &GemmConfig,
@@ -140,6 +143,7 @@ impl GemmModel {
     }
 
     /// Predicts the time of a launch with these bytes.
+    #[inline]
     fn predict_reading(
         &self,
         config: &GemmConfig,
@@ -200,6 +204,7 @@ impl GemmModel {
 
     /// Returns the seconds of a launch beside the work of its blocks. The blocks of several launches that overlap share the device,
     /// where they are few.
+    #[inline]
     fn launch(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let p = &self.parameters;
         if !config.programmatic {
@@ -212,6 +217,7 @@ impl GemmModel {
     }
 
     /// Returns the seconds of the copies of unaligned operands: A and B by one launch before the product.
+    #[inline]
     fn copies(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let p = &self.parameters;
         if config.load != LoadForm::Repack {
@@ -241,6 +247,7 @@ impl GemmModel {
     /// let ranked = GemmModel::H200.rank(&configs, &problem, Regime::Burst);
     /// assert!(ranked.is_sorted_by_key(|(_, prediction)| prediction.seconds));
     /// ```
+    #[inline]
     pub fn rank(
         &self,
         configs: &[GemmConfig],
@@ -254,6 +261,7 @@ impl GemmModel {
     }
 
     /// Returns the work of the busiest SM.
+    #[inline]
     fn busy(&self, config: &GemmConfig, problem: &GemmProblem) -> Busy {
         let p = &self.parameters;
         let [rows, columns, steps] = config.tiles(problem);
@@ -372,6 +380,7 @@ impl GemmModel {
     }
 
     /// Returns the cycles from the last product of a tile to the end of its stores.
+    #[inline]
     fn end_cycles(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let p = &self.parameters;
         let [m, n] = config.tile_of_d();
@@ -415,6 +424,7 @@ impl GemmModel {
 
     /// Returns the cycles of an SM for the function of the accumulators of a tile. That of pairs of columns is not known, and
     /// counts as SwiGLU.
+    #[inline]
     fn function_cycles(&self, config: &GemmConfig) -> f64 {
         let [m, n] = config.mma_tile().map(f64::from);
         let is_slow = config.pairs || config.epilogue.activation == Some(Activation::Gelu);
@@ -422,6 +432,7 @@ impl GemmModel {
     }
 
     /// Returns the MMA cycles of a step.
+    #[inline]
     fn step_cycles(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let p = &self.parameters;
         let [m, n, k] = products_of(config);
@@ -455,6 +466,7 @@ impl GemmModel {
     }
 
     /// Returns the floating point operations of all tiles, also of the parts beyond the matrices.
+    #[inline]
     fn flops(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let [rows, columns, steps] = config.tiles(problem).map(f64::from);
         let [m, n, k] = products_of(config);
@@ -463,12 +475,14 @@ impl GemmModel {
 }
 
 /// Returns whether tensor copies store parts of rows that are no lines of 128 bytes, or parts of transposed rows.
+#[inline]
 fn narrow(config: &GemmConfig) -> bool {
     config.swap || config.store_columns() < config.line_columns()
 }
 
 /// Returns the extra shared-memory wavefronts of a store: `ways - 1` for a `ways`-way bank conflict. Unswizzled rows have none if
 /// their number of 16-byte units is odd.
+#[inline]
 fn bank_conflicts(config: &GemmConfig) -> f64 {
     let columns = config.store_columns();
     let is_unswizzled = config.is_warp_specialised()
@@ -481,6 +495,7 @@ fn bank_conflicts(config: &GemmConfig) -> f64 {
 }
 
 /// Returns M, N and K of the MMA of a stage.
+#[inline]
 fn products_of(config: &GemmConfig) -> [f64; 3] {
     let [_, n] = config.mma_tile();
     [config.rows_of_products(), n, config.tile[2]].map(f64::from)
@@ -488,6 +503,7 @@ fn products_of(config: &GemmConfig) -> [f64; 3] {
 
 /// Returns the share of the instructions of the kernel without tensor cores that are products. The others are loads of
 /// operands in vectors of 4, copies with their addresses, and the cost of each step along K.
+#[inline]
 fn share_of_products(config: &GemmConfig) -> f64 {
     let [m, n, k] = config.tile.map(f64::from);
     let [rows, columns] = config.thread_tile().map(f64::from);
@@ -503,6 +519,7 @@ fn multiplications(scalar: Scalar) -> f64 {
 }
 
 /// Returns the energy of an operation, relative to one of `bf16` with wide instructions.
+#[inline]
 fn energy_of(config: &GemmConfig) -> f64 {
     let narrow = 1.0 + 6.0 / f64::from(config.mma_tile()[1].max(8));
     let kind = match config.schedule {

@@ -40,6 +40,7 @@ impl PaddedTile {
 
     /// The number of threads that copy contiguous elements of the matrix: along the other mode a warp, or more where the tile has not enough lines for all threads, or more
     /// than four conditions of a line would take registers.
+    #[inline]
     fn beside(self) -> u32 {
         match self.major {
             Major::K => self.along,
@@ -48,6 +49,7 @@ impl PaddedTile {
     }
 
     /// The elements that a thread copies, from its first one: lines of the matrix, and elements along them.
+    #[inline]
     fn offsets(self) -> Vec<[i32; 2]> {
         let [lines, along] = self.exchange([self.extent, self.depth]);
         let beside = self.beside();

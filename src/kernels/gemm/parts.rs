@@ -52,6 +52,7 @@ impl Splits {
 
     /// The thread blocks, or clusters, that stay and take parts of `tiles` tiles with `steps` steps each, where a device
     /// runs `max` at once.
+    #[inline]
     pub(super) fn blocks(self, tiles: u64, steps: u64, max: u64) -> u64 {
         let max = max.max(1);
         match self {
@@ -128,6 +129,7 @@ struct Runs<'b> {
 
 impl<'b> Part<'b> {
     /// The steps along K.
+    #[inline]
     pub(super) fn steps(self) -> Val<'b, i32> {
         self.end - self.first
     }
@@ -136,6 +138,7 @@ impl<'b> Part<'b> {
 impl<'b> Parts<'b> {
     /// The parts of `[row tiles, column tiles, matrices]`, or of the tiles of groups of rows, each tile with `steps` steps; or of
     /// products of different sizes.
+    #[inline]
     pub(super) fn new(
         k: &Body<'b, '_>,
         config: &GemmConfig,
@@ -155,6 +158,7 @@ impl<'b> Parts<'b> {
     }
 
     /// The same for a role: see [`TileScheduler::of_role`].
+    #[inline]
     pub(super) fn of_role(self, k: &Body<'b, '_>, is_producer: bool) -> Self {
         Parts { tiles: self.tiles.of_role(k, is_producer), ..self }
     }
@@ -177,6 +181,7 @@ impl<'b> Parts<'b> {
     }
 
     /// Frees the ring of a part for the next one, if a thread block without roles may have several.
+    #[inline]
     pub(super) fn leave(&self, k: &Body<'_, '_>, ring: CpAsyncPipeline) {
         if self.splits == Splits::Stream {
             ring.drain(k);
@@ -184,6 +189,7 @@ impl<'b> Parts<'b> {
     }
 
     /// Returns the part for a tile of the scheduler.
+    #[inline]
     fn of_tile<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> Part<'c>
     where
         'b: 'c,
@@ -257,6 +263,7 @@ impl<'b> Parts<'b> {
         last
     }
 
+    #[inline]
     fn runs<'c>(&self, k: &Body<'c, '_>) -> Runs<'c>
     where
         'b: 'c,
@@ -272,6 +279,7 @@ impl<'b> Parts<'b> {
     }
 
     /// Returns whether a part is less than its tile; `None` where all parts are.
+    #[inline]
     pub(super) fn is_partial<'c>(&self, part: Part<'c>) -> Option<Val<'c, bool>>
     where
         'b: 'c,
@@ -283,6 +291,7 @@ impl<'b> Parts<'b> {
     ///
     /// By stream-K, the slot of a part is the sum of the numbers of its thread block and of its tile. From one part to the
     /// next, one of both increases at least, so no two parts have one slot.
+    #[inline]
     pub(super) fn slots<'c>(
         &self,
         k: &Body<'c, '_>,

@@ -43,6 +43,7 @@ impl Prediction {
     /// assert_eq!(limit(16, 14336, 4096), "memory");
     /// assert_eq!(limit(4096, 4096, 4096), "busiest SM");
     /// ```
+    #[inline]
     pub fn limit(&self) -> &'static str {
         let Prediction { busy_s, memory_s, cache_s, energy_s, .. } = *self;
         let times = [

@@ -86,6 +86,7 @@ impl GemmProblem {
     }
 
     /// Multiplications and additions.
+    #[inline]
     pub fn flops(&self) -> u64 {
         // Groups of rows share D, and each row is multiplied once.
         let matrices = if self.d.batch == Some(0) { 1 } else { self.batch };
@@ -99,6 +100,7 @@ impl GemmProblem {
     /// # Errors
     /// [`GemmError::Size`], [`GemmError::OddColumns`], [`GemmError::Pitch`], [`GemmError::TooLarge`]: a size of 0 or too
     /// large, columns that are no pairs, rows that overlap, a matrix of 2^40 elements or more.
+    #[inline]
     pub fn strides(&self, config: &GemmConfig) -> Result<GemmStrides, GemmError> {
         let sizes = [("m", self.m), ("n", self.n), ("k", self.k), ("batch", self.batch)];
         for (name, size) in sizes {
@@ -141,6 +143,7 @@ impl GemmConfig {
     /// # Errors
     /// Those of [`GemmProblem::strides`]; [`GemmError::Alignment`], [`GemmError::GroupStrides`]; [`GemmError::Depth`],
     /// [`GemmError::Splits`], [`GemmError::Tiles`], [`GemmError::Steps`].
+    #[inline]
     pub fn check_problem(&self, problem: &GemmProblem) -> Result<GemmStrides, GemmError> {
         let strides = problem.strides(self)?;
         self.check_groups(problem)?;

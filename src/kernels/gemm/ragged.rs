@@ -82,6 +82,7 @@ impl RaggedProblem {
     pub const WORDS: u32 = 9;
 
     /// The elements of the table: the sizes, the starts and the pitches.
+    #[inline]
     pub fn words(&self) -> [i64; Self::WORDS as usize] {
         let RaggedProblem { sizes: [m, n, k], starts: [a, b, d], pitches } = *self;
         [m.into(), n.into(), k.into(), a, b, d, pitches[0], pitches[1], pitches[2]]
@@ -123,6 +124,7 @@ crate::params! {
 }
 
 /// The maps of A, B or D (0, 1, 2) of all products.
+#[inline]
 pub(super) fn maps_of<'a>(maps: Val<'a, Global<u64>>, operand: u32) -> MapArray<'a> {
     MapArray { first: maps.offset(operand * MAP), words: MAPS }
 }
@@ -234,6 +236,7 @@ impl<T: Types> Maps<T> {
 }
 
 impl GemmConfig {
+    #[inline]
     pub(super) fn ragged_rule(&self) -> Option<&'static str> {
         if !self.ragged {
             None
@@ -244,6 +247,7 @@ impl GemmConfig {
         }
     }
 
+    #[inline]
     fn made_rule(&self) -> Option<&'static str> {
         if self.schedule != Schedule::Cooperative {
             Some("products of different sizes are for cooperative warp groups")

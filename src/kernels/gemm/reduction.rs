@@ -39,6 +39,7 @@ impl GemmConfig {
     /// assert_eq!(config.reduction_shape(&problem, Reduction::RowMax), [4, 3, 100]);
     /// assert_eq!(config.reduction_shape(&problem, Reduction::ColumnSum), [8, 3, 200]);
     /// ```
+    #[inline]
     pub fn reduction_shape(&self, problem: &GemmProblem, reduction: Reduction) -> [u32; 3] {
         let ([rows, columns, _], [high, wide]) = (self.tiles(problem), self.warps_of_tile());
         let matrices = if self.grouped { 1 } else { problem.batch };
@@ -183,6 +184,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
 
 impl Results {
     /// Checks that the last buffer of the arguments has all results of a problem.
+    #[inline]
     pub(super) fn check(
         self,
         config: &GemmConfig,

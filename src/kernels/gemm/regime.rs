@@ -76,6 +76,7 @@ impl Regime {
     /// assert_eq!(Regime::of_sizes([2048, 2048, 2048]), [Regime::Burst]);
     /// assert_eq!(Regime::of_sizes([8192, 8192, 8192]), [Regime::Burst, Regime::Steady]);
     /// ```
+    #[inline]
     pub fn of_sizes(sizes: [u32; 3]) -> &'static [Regime] {
         let volume = sizes.into_iter().map(f64::from).product::<f64>();
         let small = sizes[0].min(sizes[1]) <= 256 || sizes.into_iter().all(|size| size <= 1024);
@@ -88,6 +89,7 @@ impl Regime {
 }
 
 impl fmt::Display for Regime {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -100,6 +102,7 @@ pub struct ParseRegimeError {
 }
 
 impl fmt::Display for ParseRegimeError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.text.escape_default();
         write!(f, "`{text}` is no regime: expected `latency`, `burst` or `steady`")
@@ -112,6 +115,7 @@ crate::errors::message_as_debug!(ParseRegimeError);
 impl FromStr for Regime {
     type Err = ParseRegimeError;
 
+    #[inline]
     fn from_str(text: &str) -> Result<Regime, ParseRegimeError> {
         let named = Regime::ALL.into_iter().find(|regime| regime.name() == text);
         named.ok_or_else(|| ParseRegimeError { text: text.to_owned() })

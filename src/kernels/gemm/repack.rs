@@ -124,6 +124,7 @@ struct Packed {
 
 impl Packed {
     /// The plan for an operand, or `None` where tensor copies take it as it is.
+    #[inline]
     fn new(
         sizes: [u32; 3],
         strides: [u64; 2],
@@ -200,6 +201,7 @@ impl Packed {
         Packed { sizes: [1, 0, 1], strides: [0; 2], packed: [0; 2], transposed: false };
 
     /// Elements of the workspace.
+    #[inline]
     fn elements(&self) -> Result<usize, GemmError> {
         let [lines, columns, batch] = self.sizes.map(u64::from);
         let lines = if self.transposed { columns } else { lines };
@@ -211,6 +213,7 @@ impl Packed {
 
 impl Packing {
     /// The operands of a problem that are copied, of matrices whose buffers start at multiples of 16 bytes or do not.
+    #[inline]
     pub(super) fn new(
         config: &GemmConfig,
         problem: &GemmProblem,
@@ -233,6 +236,7 @@ impl Packing {
 
 impl GemmConfig {
     /// Returns whether copies of A and of B are transposed.
+    #[inline]
     fn transposed(&self) -> [bool; 2] {
         let across = |major| major == Major::Mn && self.transposes_copies();
         [across(self.major_a), across(self.major_b)]

@@ -26,6 +26,7 @@ pub(super) struct Producer<'p, 'a, 'b, A: Element, B: Element> {
 
 impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
     /// Fetches by tensor copies in one thread, or by all threads of the group.
+    #[inline]
     pub(super) fn produce(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
         let Producer { plan, sizes, input, pipe, sa, sb } = *self;
         let GemmConfig { tile: [m, n, depth], programmatic, .. } = plan.config;
@@ -84,6 +85,7 @@ pub(super) struct Consumer<'p, 'a, 'b, D: Element, S: Float> {
 
 impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
     /// Cooperative: all groups share each tile.
+    #[inline]
     pub(super) fn consume(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
         parts.for_each(k, self.pipe.consumer(k), |k, part, state| {
             let is_idle = parts.tiles.is_behind(k, part.tile, self.threads.group * WGMMA_ROWS);
@@ -101,6 +103,7 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
 
     /// Ping-pong: each group has tiles of its own, and multiplies while the other one writes. It skips the stages of the
     /// other group's tile.
+    #[inline]
     pub(super) fn consume_ordered(&self, k: &mut Body<'b, '_>, (parts, order): Ordered<'b>) {
         let (group, steps) = (self.threads.group, self.sizes.steps);
         let start = (self.pipe.consumer(k).skip(group * steps), order.start(group));
@@ -117,6 +120,7 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
 
     /// Cooperative, with the epilogue overlapped: the packed rows of a tile stay in registers, and are stored in parts
     /// during the first steps of the next tile. They stay there where the next tile has none of the group's rows.
+    #[inline]
     pub(super) fn consume_overlapped(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
         let config = &self.plan.config;
         let (kept, parts) = (k.registers::<u32>(config.kept_words()), config.store_parts());
@@ -143,6 +147,7 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
         });
     }
 
+    #[inline]
     fn accumulators<'c>(&self, k: &Body<'c, '_>) -> RegisterTensor<'c, f32> {
         let Plan { config, mma, .. } = self.plan;
         let [_, columns] = config.mma_tile();
@@ -151,6 +156,7 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
 
     /// The first row and column of the group in a tile, and the matrix. Blocks of 64 rows of the instructions alternate
     /// among the groups; where operands are exchanged, they are columns.
+    #[inline]
     fn origin<'c>(&self, tile: Tile<'c>) -> [Val<'c, i32>; 3]
     where
         'b: 'c,
@@ -165,6 +171,7 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
     }
 
     /// Writes the rows of the group.
+    #[inline]
     fn write<'c>(&self, k: &mut Body<'c, '_>, acc: &RegisterTensor<'c, f32>, tile: Tile<'c>)
     where
         'b: 'c,

@@ -8,6 +8,7 @@ const MIN_COLUMNS: u32 = 24;
 
 impl GemmConfig {
     /// Returns the configuration with as many stages as shared memory has room for, from 2 to `max`.
+    #[inline]
     pub fn with_max_stages(self, max: u32) -> GemmConfig {
         let fits = |stages: &u32| {
             GemmConfig { stages: *stages, ..self }.shared_bytes() <= self.target.max_shared_bytes()
@@ -19,6 +20,7 @@ impl GemmConfig {
     /// Returns the forms of the store to compare, the usual one first. Lines of 128 bytes are best: the first ones are in
     /// flight while the others are converted. Narrower parts are slower than whole rows, but may
     /// leave room for a fourth stage.
+    #[inline]
     pub(super) fn stores(&self, by_threads: bool) -> impl Iterator<Item = StoreForm> + use<> {
         let of = |store| GemmConfig { store, ..*self }.with_max_stages(4).stages;
         let (usual, other) = match self.chunk_columns() {
@@ -35,6 +37,7 @@ impl GemmConfig {
     }
 
     /// Columns of D in 128 bytes.
+    #[inline]
     pub(super) const fn line_columns(&self) -> u32 {
         128 / self.d.size_bytes()
     }
@@ -42,6 +45,7 @@ impl GemmConfig {
     /// Columns of a part of a tile: a line of 128 bytes if it divides the tile, else as many as there are in several equal
     /// parts whose rows meet no bank twice, because their number of 16-byte units is odd. Of a transposed
     /// tile, as many rows as leave room for the stages.
+    #[inline]
     pub(super) const fn chunk_columns(&self) -> Option<u32> {
         let n = self.mma_tile()[1] / self.sums();
         if n > 0 && n.is_multiple_of(self.line_columns()) && !self.swap {
@@ -65,6 +69,7 @@ impl GemmConfig {
 
     /// Columns of D that one tensor copy stores; those of the tile where it is written directly. Where operands are
     /// exchanged, they are rows.
+    #[inline]
     pub const fn store_columns(&self) -> u32 {
         match self.store {
             StoreForm::Direct | StoreForm::Rows => self.mma_tile()[1] / self.sums(),
@@ -77,16 +82,19 @@ impl GemmConfig {
     }
 
     /// Words of two elements of a thread, which an overlapped store keeps.
+    #[inline]
     pub(super) const fn kept_words(&self) -> u32 {
         self.accumulators() / (2 * self.sums())
     }
 
     /// Stores of 64 rows of a tile.
+    #[inline]
     pub(super) const fn store_parts(&self) -> u32 {
         self.parts_of(self.store_columns())
     }
 
     /// The same with stores of `columns` columns.
+    #[inline]
     const fn parts_of(&self, columns: u32) -> u32 {
         match columns * self.sums() {
             0 => 1,
@@ -96,6 +104,7 @@ impl GemmConfig {
 
     /// Bytes of shared memory for each of 64 rows of a store. Threads that write them read an odd number of 16-byte
     /// units, except in the swizzle of 128 bytes.
+    #[inline]
     const fn store_line_bytes(&self, columns: u32) -> u32 {
         let bytes = columns.saturating_mul(self.d.size_bytes());
         let even = bytes.is_multiple_of(32) && bytes != 128 && !self.swap;
@@ -107,10 +116,12 @@ impl GemmConfig {
     }
 
     /// Returns the buffers of 64 rows of a store that each warp group has in shared memory.
+    #[inline]
     pub const fn store_slots(&self) -> u32 {
         self.slots_of(self.store_columns())
     }
 
+    #[inline]
     const fn slots_of(&self, columns: u32) -> u32 {
         match self.store {
             StoreForm::Direct => self.is_warp_specialised() as u32,
@@ -125,11 +136,13 @@ impl GemmConfig {
     }
 
     /// Bytes of a tile of A and one of B: what is fetched for a stage.
+    #[inline]
     pub const fn stage_bytes(&self) -> u32 {
         self.bytes_of_tiles(self.tile)
     }
 
     /// Bytes of tiles of A and B for a tile of these extents.
+    #[inline]
     const fn bytes_of_tiles(&self, [m, n, k]: [u32; 3]) -> u32 {
         m.saturating_mul(self.a.size_bytes())
             .saturating_add(n.saturating_mul(self.b.size_bytes()))
@@ -137,11 +150,13 @@ impl GemmConfig {
     }
 
     /// Bytes of shared memory of a block.
+    #[inline]
     pub const fn shared_bytes(&self) -> u64 {
         self.shared_bytes_of(self.store_columns())
     }
 
     /// The same for stores of these columns.
+    #[inline]
     const fn shared_bytes_of(&self, columns: u32) -> u64 {
         let [m, n, k] = self.tile;
         let rows = if self.swap { m } else { self.rows_of_products() };

@@ -34,6 +34,7 @@ struct Plan {
 }
 
 impl Plan {
+    #[inline]
     fn new(config: &GemmConfig) -> Result<Plan, GemmError> {
         let GemmConfig { target, tile: [m, n, of_tile], schedule, a, b, acc, .. } = *config;
         let types = [val_type(a), val_type(b), val_type(acc)];

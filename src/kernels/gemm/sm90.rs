@@ -170,6 +170,7 @@ struct Operand {
 
 impl Operand {
     /// Tiles of `rows` rows, the first `fetched` of them from global memory, as many columns as a stage is deep.
+    #[inline]
     fn new(
         config: &GemmConfig,
         (scalar, major): (Scalar, Major),
@@ -186,6 +187,7 @@ impl Operand {
     }
 
     /// The map of matrices of `lines` x `depth` elements. One matrix that all of a batch share is no batch.
+    #[inline]
     fn map(
         &self,
         major: Major,
@@ -202,6 +204,7 @@ impl Operand {
 }
 
 /// The layout (line, column, matrix) of the matrices of a batch.
+#[inline]
 fn matrices(
     major: Major,
     [lines, columns, batch]: [u32; 3],
@@ -230,6 +233,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    #[inline]
     pub(super) fn new(config: &GemmConfig) -> Result<Plan, GemmError> {
         config.check()?;
         let (config, name) = (&config.of_product(), config.to_string());
@@ -271,6 +275,7 @@ impl Plan {
     }
 
     /// The maps of A and B of a problem.
+    #[inline]
     pub(super) fn maps(
         &self,
         problem: &GemmProblem,
@@ -282,6 +287,7 @@ impl Plan {
     }
 
     /// Maps of A, B and D of one element, for a kernel that makes maps from them for matrices of up to the sizes of a problem.
+    #[inline]
     pub(super) fn map_forms(&self, problem: &GemmProblem) -> Result<[TensorMapDesc; 3], GemmError> {
         let GemmConfig { major_a, major_b, .. } = self.config;
         let of = |operand: &Operand, major, lines: u32| -> Result<_, GemmError> {
@@ -296,6 +302,7 @@ impl Plan {
     }
 
     /// The map of D, for a kernel that stores it by tensor copies.
+    #[inline]
     pub(super) fn map_of_d(
         &self,
         problem: &GemmProblem,
@@ -422,6 +429,7 @@ impl Plan {
         Input::Lines(Box::new((a, lines(k, major_b, of.b, [n, depth]))))
     }
 
+    #[inline]
     fn options(&self) -> KernelOptions {
         let options = KernelOptions::default().block([self.config.threads(), 1, 1]);
         let options = options.min_blocks_per_sm(1);

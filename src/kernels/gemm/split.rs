@@ -201,12 +201,14 @@ impl SplitParams {
 pub(super) type SplitBuffers = (Buffer<f32>, Buffer<u32>);
 
 impl SplitWorkspace {
+    #[inline]
     pub(super) fn new(device: &Device) -> Result<SplitWorkspace, GemmError> {
         let buffers = Mutex::new((device.zeros(1)?, device.zeros(1)?));
         Ok(SplitWorkspace { device: device.clone(), buffers })
     }
 
     /// Returns a workspace that is large enough for row tiles, column tiles and matrices, and a grid.
+    #[inline]
     fn reserve(
         &self,
         config: &GemmConfig,
@@ -227,6 +229,7 @@ impl SplitWorkspace {
 }
 
 /// The numbers of partial accumulators and of arrivals for row tiles, column tiles and matrices, and a grid.
+#[inline]
 fn lengths(
     config: &GemmConfig,
     [rows, columns, batch]: [u64; 3],
@@ -295,6 +298,7 @@ pub struct GemmWorkspace(SplitBuffers);
 
 impl GemmWorkspace {
     /// For row tiles, column tiles and matrices, and a grid.
+    #[inline]
     pub(super) fn new(
         device: &Device,
         config: &GemmConfig,
@@ -326,11 +330,13 @@ pub(super) enum Reserved<'x> {
 
 impl<'h> Workspace<'h> {
     /// The given one, or else that of a function.
+    #[inline]
     pub(super) fn new(own: &'h SplitWorkspace, given: Option<&'h mut GemmWorkspace>) -> Self {
         given.map_or(Workspace::Own(own), Workspace::Given)
     }
 
     /// Returns a workspace that is large enough for row tiles, column tiles and matrices, and a grid.
+    #[inline]
     pub(super) fn reserve(
         &mut self,
         config: &GemmConfig,
@@ -361,6 +367,7 @@ impl Reserved<'_> {
 
     /// Ends a launch with the workspace, and returns its result. After an error of the simulator, the arrivals are 0 again: blocks
     /// that it stopped have not arrived at all tiles, or have not drawn all of them.
+    #[inline]
     pub(super) fn end(mut self, launched: Result<(), GemmError>) -> Result<(), GemmError> {
         let (_, arrivals) = self.buffers();
         if launched.is_err() && arrivals.device().is_sim() {

@@ -115,6 +115,7 @@ impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
 
 impl GemmConfig {
     /// Returns the number of resident blocks of an SM with this shared memory, for a kernel without roles.
+    #[inline]
     pub(super) fn resident(&self, shared_bytes: u64) -> u32 {
         let by_shared = shared_bytes / self.shared_bytes().saturating_add(1024);
         // A thread needs about 64 registers beside its accumulators, and as many to follow its run beside two steps of operands.
@@ -128,6 +129,7 @@ impl GemmConfig {
 }
 
 /// The threads of a block, which have the accumulators of a tile.
+#[inline]
 pub(super) fn threads_of_block<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> Threads<'b> {
     let count = config.threads();
     let barrier = k.named_barrier(1, count).aligned();
@@ -227,11 +229,13 @@ impl<'h, T: Types, E: EpilogueParameter> ThreadsArgs<'h, T, E> {
 }
 
 /// The number of tiles of a size.
+#[inline]
 pub(super) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
     (size + (tile - 1)) / tile
 }
 
 /// The columns of D for some of A B, from the first one on: pairs of them are one.
+#[inline]
 pub(super) fn of_d<'b>(config: &GemmConfig, columns: Val<'b, i32>) -> Val<'b, i32> {
     if config.pairs { columns / config.sums() } else { columns }
 }

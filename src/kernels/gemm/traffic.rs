@@ -22,6 +22,7 @@ pub(super) struct Traffic {
 
 impl GemmModel {
     /// Returns the waves of the thread blocks, in fractions, with one block on each SM.
+    #[inline]
     pub(super) fn waves(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let [rows, columns, _] = config.tiles(problem).map(f64::from);
         let parts = f64::from(problem.batch) * f64::from(config.splits.even());
@@ -30,6 +31,7 @@ impl GemmModel {
 
     /// Returns the bytes per second that come from memory: few SMs ask for too few at a time. Where a share `x` of the
     /// SMs works, in the last wave of several too, a wave takes the time of `x` to a power below 1.
+    #[inline]
     pub(super) fn memory_rate(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let waves = self.waves(config, problem);
         self.machine.memory_bytes_per_s * waves
@@ -38,6 +40,7 @@ impl GemmModel {
 
     /// Returns the bytes of a step that a block fetches from the L2 cache: the blocks of a cluster along M share B, those along N
     /// share A.
+    #[inline]
     pub(super) fn stage_l2_bytes(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let [a, b] = self.stage_operands(config, problem);
         let [along_m, along_n] = config.cluster.map(|blocks| f64::from(blocks.max(1)));
@@ -45,6 +48,7 @@ impl GemmModel {
     }
 
     /// Returns the bytes of A and of B that a step takes. Rows of a tile that are not aligned to a line of the L2 cache are in two.
+    #[inline]
     pub(super) fn stage_operands(&self, config: &GemmConfig, problem: &GemmProblem) -> [f64; 2] {
         let [m, n, k] = config.tile.map(f64::from);
         let [rows, columns, _] = config.tiles(problem).map(u64::from);
@@ -75,6 +79,7 @@ impl GemmModel {
     }
 
     /// Returns the bytes of a product.
+    #[inline]
     pub(super) fn traffic(&self, config: &GemmConfig, problem: &GemmProblem) -> Traffic {
         let p = &self.parameters;
         let [rows, columns, steps] = config.tiles(problem).map(f64::from);

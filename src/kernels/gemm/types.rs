@@ -22,6 +22,7 @@ impl<A: Element, B: Element, D: Converted> Types for (A, B, D) {
 }
 
 /// The instruction's name of a type.
+#[inline]
 pub(super) fn val_type(scalar: Scalar) -> Option<ValType> {
     Some(match scalar {
         Scalar::Bf16 => ValType::Bf16,
@@ -48,6 +49,7 @@ pub(super) const fn accumulator_of(input: Scalar) -> Scalar {
 }
 
 /// The type of elements in memory.
+#[inline]
 pub(crate) const fn in_memory(scalar: Scalar) -> Scalar {
     match scalar {
         Scalar::Tf32 => Scalar::F32,

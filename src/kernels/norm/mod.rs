@@ -24,6 +24,7 @@ pub enum NormKind {
 
 /// `rms_norm` or `layer_norm`.
 impl fmt::Display for NormKind {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             NormKind::Rms => "rms_norm",
@@ -53,6 +54,7 @@ impl NormConfig {
     ///
     /// # Errors
     /// Those of [`RowConfig::new`].
+    #[inline]
     pub fn new(
         kind: NormKind,
         target: Target,
@@ -64,6 +66,7 @@ impl NormConfig {
     }
 
     /// The same with a residual, and half the stages: input and residual share shared memory.
+    #[inline]
     pub fn residual(self) -> Self {
         NormConfig { rows: self.rows.for_inputs(2), residual: true, ..self }
     }
@@ -81,6 +84,7 @@ impl NormConfig {
 
 /// The name of the configuration: the norm, its operands, and the name of [`RowConfig`].
 impl fmt::Display for NormConfig {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NormConfig { rows, kind, residual, weight, bias } = *self;
         write!(f, "{kind}")?;
@@ -137,6 +141,7 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
     ///
     /// # Errors
     /// Those of [`RowConfig::check`]; [`RowError::Element`].
+    #[inline]
     pub fn new(config: NormConfig) -> Result<Self, RowError> {
         config.rows.check()?;
         RowConfig::check_element("the input", T::SCALAR, false)?;

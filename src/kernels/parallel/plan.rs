@@ -40,6 +40,7 @@ impl CommOverlap {
 
     /// The first row of each chunk of `rows` rows, and their number at the end. Chunks start at multiples of 8 rows, so that
     /// parts of matrices start at multiples of 16 bytes; large ones at multiples of 128.
+    #[inline]
     pub(super) fn starts(self, rows: u32) -> Vec<u32> {
         let chunks = match self {
             CommOverlap::None => 1,
@@ -93,6 +94,7 @@ const LEAST_SHARE: f64 = 7.0;
 
 impl Situation {
     /// Returns the overlap that is predicted to be the fastest.
+    #[inline]
     pub(super) fn plan(&self, wanted: &GemmConfig) -> Result<CommOverlap, GemmError> {
         let comm_sms = self.max_blocks.unwrap_or(USUAL_BLOCKS).min(self.machine.sms / 2);
         let alone = self.seconds(wanted, CommOverlap::None)?;
@@ -113,6 +115,7 @@ impl Situation {
     }
 
     /// Returns the predicted time of the layer.
+    #[inline]
     pub(super) fn seconds(
         &self,
         wanted: &GemmConfig,
@@ -158,6 +161,7 @@ impl Situation {
     }
 
     /// Returns the predicted time of the communication of `rows` rows of each rank.
+    #[inline]
     fn comm_seconds(&self, scalar: Scalar, rows: u32) -> f64 {
         let ParallelSizes { n, k, .. } = self.sizes;
         let (columns, times) = match self.exchange {

@@ -116,6 +116,7 @@ pub(super) fn check_len<T: Number>(
 }
 
 /// Checks that all products have a size, and the number of all rows.
+#[inline]
 pub(super) fn check_sizes(sizes: ParallelSizes, ranks: u32) -> Result<u64, GemmError> {
     let rows = u64::from(sizes.rows) * u64::from(ranks);
     let all = u32::try_from(rows).unwrap_or(u32::MAX);

@@ -31,6 +31,7 @@ pub enum PermuteConfig {
 
 impl PermuteConfig {
     /// The configuration for a problem with elements of this type.
+    #[inline]
     pub fn new(target: Target, elem: Scalar, problem: &PermuteProblem) -> Self {
         if let Some(problem) = problem.transpose() {
             return PermuteConfig::Transpose(TransposeConfig::new(target, elem, &problem));
@@ -41,6 +42,7 @@ impl PermuteConfig {
     }
 
     /// Returns configurations to choose from for a problem, the one of [`new`](PermuteConfig::new) first.
+    #[inline]
     pub fn candidates(target: Target, elem: Scalar, problem: &PermuteProblem) -> Vec<Self> {
         if let Some(problem) = problem.transpose() {
             let all = TransposeConfig::candidates(target, elem, &problem).into_iter();
@@ -55,6 +57,7 @@ impl PermuteConfig {
 /// The name of the configuration: the modes and the name of [`RowConfig`], `permute_2_32x2_rows4`, or the name of
 /// [`TransposeConfig`], `transpose_16x16_mstrip8`.
 impl fmt::Display for PermuteConfig {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PermuteConfig::Rows { rows, modes } => write!(f, "permute_{modes}_{rows}"),
@@ -104,6 +107,7 @@ impl<T: Converted> Permute<T> {
     ///
     /// # Errors
     /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
+    #[inline]
     pub fn new(config: PermuteConfig) -> Result<Self, RowError> {
         RowConfig::check_element("the input", T::SCALAR, true)?;
         let kernel = match config {

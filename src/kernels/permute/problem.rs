@@ -39,6 +39,7 @@ pub struct PermuteProblem {
 /// The elements of a row, with their stride in the output unless it is 1, and the count of each mode with its strides in input and
 /// output: `64,2:64->192,3:128->64`.
 impl fmt::Display for PermuteProblem {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.columns)?;
         if self.column_stride != 1 {
@@ -77,6 +78,7 @@ impl PermuteProblem {
     /// # Errors
     /// [`RowError::Tile`] for an order that is no permutation, or has more than 4 modes of rows after merging;
     /// [`RowError::TooLarge`].
+    #[inline]
     pub fn new(shape: &[u32], order: &[usize]) -> Result<PermuteProblem, RowError> {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();
@@ -125,6 +127,7 @@ impl PermuteProblem {
     }
 
     /// Returns the transpose that this permutation is, unless its rows stay contiguous.
+    #[inline]
     pub fn transpose(&self) -> Option<TransposeProblem> {
         let [PermuteMode { count: rows, input_stride, .. }, batch @ ..] = self.modes;
         let batch = batch.map(|PermuteMode { count, input_stride, output_stride }| {
@@ -140,18 +143,21 @@ impl PermuteProblem {
     }
 
     /// Returns the number of elements.
+    #[inline]
     pub fn elements(&self) -> u64 {
         let counts = self.modes.iter().map(|mode| u64::from(mode.count));
         counts.fold(self.columns.into(), u64::saturating_mul)
     }
 
     /// Returns the number of rows: `None` for 2^31 or more.
+    #[inline]
     pub fn rows(&self) -> Option<u32> {
         let rows = self.modes.iter().try_fold(1u32, |all, mode| all.checked_mul(mode.count));
         rows.filter(|rows| *rows <= i32::MAX as u32)
     }
 
     /// Returns the number of modes that are used: those up to the last count other than 1.
+    #[inline]
     pub fn used_modes(&self) -> u32 {
         let last = self.modes.iter().rposition(|mode| mode.count != 1);
         last.map_or(0, |last| last as u32 + 1)
@@ -159,6 +165,7 @@ impl PermuteProblem {
 
     /// Returns the accesses for elements of this type: `Aligned` if every row starts at a multiple of 16 bytes and ends
     /// there, else `Ragged`.
+    #[inline]
     pub fn access(&self, elem: Scalar) -> RowAccess {
         let vector = u64::from((RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1));
         if let Some(transpose) = self.transpose() {
@@ -174,6 +181,7 @@ impl PermuteProblem {
     }
 
     /// Returns the elements from the first to the last one of the input and the output: `None` for 2^40 or more.
+    #[inline]
     pub(crate) fn lens(&self) -> Option<[u64; 2]> {
         if self.columns == 0 || self.modes.iter().any(|mode| mode.count == 0) {
             return Some([0, 0]);

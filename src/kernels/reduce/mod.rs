@@ -63,6 +63,7 @@ impl RowReduceOp {
     }
 
     /// Returns the result of a result and an element with a higher index.
+    #[inline]
     fn added<'c>(self, found: Indexed<'c>, (value, index): Indexed<'c>) -> Indexed<'c> {
         let squared = if self == RowReduceOp::Norm { value * value } else { value };
         let result = self.monoid().1(found.0, squared);
@@ -77,6 +78,7 @@ impl RowReduceOp {
     }
 
     /// Returns the result of two; of equal elements the one with the lower index counts.
+    #[inline]
     fn combined<'c>(self, a: Indexed<'c>, b: Indexed<'c>) -> Indexed<'c> {
         if self != RowReduceOp::ArgMax {
             return (self.monoid().1(a.0, b.0), a.1);
@@ -130,6 +132,7 @@ pub struct RowReduceConfig {
 impl RowReduceConfig {
     /// The configuration for rows of these sizes, with elements of this type in the input. The pitch of the output does
     /// not count.
+    #[inline]
     pub fn new(op: RowReduceOp, target: Target, input: Scalar, problem: &RowProblem) -> Self {
         let access = reduced(problem).access(input);
         let tile = RowTile { threads: 128, team: 32, cluster: 1, vectors: 4, access, stages: 0 };
@@ -164,6 +167,7 @@ impl RowReduceConfig {
 
     /// Returns configurations to choose from, the one of [`new`](RowReduceConfig::new) first: a warp, a block of 128 to 1024
     /// threads or a cluster of 2 to 8 blocks shares a row, and each thread loads 2, 4 or 8 vectors at once.
+    #[inline]
     pub fn candidates(
         op: RowReduceOp,
         target: Target,
@@ -202,6 +206,7 @@ impl RowReduceConfig {
 
 /// The name of the configuration: the name of the result and that of [`RowConfig`], `sum_128x4`.
 impl fmt::Display for RowReduceConfig {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}_{}", self.op.name(), self.rows)
     }
@@ -256,6 +261,7 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     ///
     /// # Errors
     /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
+    #[inline]
     pub fn new(config: RowReduceConfig) -> Result<Self, RowError> {
         config.rows.check_unstaged()?;
         config.op.check_elements(T::SCALAR, Y::SCALAR)?;

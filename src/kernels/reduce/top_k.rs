@@ -31,6 +31,7 @@ impl TopKConfig {
     pub const MAX: u32 = 64;
 
     /// The configuration for rows of these sizes, with elements of this type. The pitch of the output does not count.
+    #[inline]
     pub fn new(count: u32, target: Target, input: Scalar, problem: &RowProblem) -> Self {
         // So many rows fill the SMs with a warp each. Of fewer rows, more warps share each, but with two steps at least.
         let all = 4096 / problem.rows.max(1);
@@ -41,6 +42,7 @@ impl TopKConfig {
     }
 
     /// Returns configurations to choose from, the one of [`new`](TopKConfig::new) first: rows are shared by 1 to 16 warps.
+    #[inline]
     pub fn candidates(
         count: u32,
         target: Target,
@@ -58,6 +60,7 @@ impl TopKConfig {
     }
 
     /// The configuration in which `warps` warps share a row.
+    #[inline]
     fn of_warps(
         warps: u32,
         count: u32,
@@ -72,6 +75,7 @@ impl TopKConfig {
         TopKConfig { rows: RowConfig { target, tile }, count, short }
     }
 
+    #[inline]
     fn check(&self, input: Scalar) -> Result<(), RowError> {
         self.rows.check_unstaged()?;
         let RowTile { team, cluster, vectors, .. } = self.rows.tile;
@@ -96,6 +100,7 @@ const MAX_SHORT: u32 = 1 << 16;
 /// The name of the configuration: the number of elements, the name of [`RowConfig`], and whether rows are short:
 /// `top_8_32x4_rows4_short`.
 impl fmt::Display for TopKConfig {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "top_{}_{}", self.count, self.rows)?;
         f.write_str(if self.short { "_short" } else { "" })
@@ -142,6 +147,7 @@ impl<T: Converted> TopK<T> {
     ///
     /// # Errors
     /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
+    #[inline]
     pub fn new(config: TopKConfig) -> Result<Self, RowError> {
         RowConfig::check_element("the input", T::SCALAR, false)?;
         config.check(T::SCALAR)?;

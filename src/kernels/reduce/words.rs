@@ -30,6 +30,7 @@ impl<'c> Words<'c> {
     }
 
     /// Returns the largest element of each four words. NaN counts only where all of them are NaN.
+    #[inline]
     pub(super) fn maxima(&self) -> Vec<Val<'c, f32>> {
         match self.elem {
             Scalar::F16 => maxima_of_pairs::<f16>(&self.words),
@@ -39,6 +40,7 @@ impl<'c> Words<'c> {
     }
 
     /// Returns a mask of the [elements](element) above `bound`, or, unless `above`, of all but the ones below it. NaN may be among them.
+    #[inline]
     pub(super) fn mask(
         &self,
         k: &Body<'c, '_>,
@@ -70,11 +72,13 @@ impl<'c> Words<'c> {
 }
 
 /// Returns the number of the element of a bit of a [mask](Words::mask).
+#[inline]
 pub(super) fn element(bit: Val<'_, u32>) -> Val<'_, u32> {
     (bit & 7) * 4 + (bit >> 3)
 }
 
 /// Returns four bytes of two words, or of a word and zero.
+#[inline]
 fn join<'c>(k: &Body<'c, '_>, two: &[Val<'c, u32>], bytes: u32) -> Val<'c, u32> {
     let high = two.get(1).copied().unwrap_or_else(|| k.constant(0));
     two[0].prmt(high, bytes, PermuteMode::Index)

@@ -64,11 +64,13 @@ impl RowConfig {
     ///
     /// # Errors
     /// [`RowError::Columns`]: rows are longer than 32,768 elements, or than 262,144 where the target has clusters.
+    #[inline]
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
         Self::of_long_rows(&LONG_ROWS, target, input, problem)
     }
 
     /// As [`new`](RowConfig::new), with other tiles of long rows.
+    #[inline]
     pub(in crate::kernels) fn of_long_rows(
         tiles: &[LongRows],
         target: Target,
@@ -90,6 +92,7 @@ impl RowConfig {
 
     /// Returns configurations to choose from for rows of these sizes, the one of [`new`](RowConfig::new) first. Threads hold
     /// up to 8, 16, 32 or 64 elements, and blocks have up to 256, 512 or 1024 threads, each with 0 to 3 stages where shared memory has them.
+    #[inline]
     pub fn candidates(target: Target, input: Scalar, problem: &RowProblem) -> Vec<RowConfig> {
         let mut found = Vec::from_iter(Self::new(target, input, problem));
         for elements in [32, 16, 8, 64] {
@@ -110,6 +113,7 @@ impl RowConfig {
 
     /// Returns the configuration for copies of rows: with aligned accesses, or with ragged ones for all other rows. Rows that
     /// are longer than the tile take several steps.
+    #[inline]
     pub(in crate::kernels) fn of_copy(
         target: Target,
         elem: Scalar,
@@ -141,6 +145,7 @@ impl RowConfig {
 
     /// Returns configurations of copies of rows to choose from, the one of [`of_copy`](RowConfig::of_copy) first: 4 to 32 lanes or a
     /// block share a row, and each thread moves 1 to 8 vectors at once.
+    #[inline]
     pub(in crate::kernels) fn copies(
         target: Target,
         elem: Scalar,
@@ -167,6 +172,7 @@ impl RowConfig {
     }
 
     /// The same with stages: where a block shares a row in vectors, and shared memory has the stages of an input.
+    #[inline]
     fn with_stages(&self, stages: u32) -> Option<RowConfig> {
         let config = RowConfig { tile: RowTile { stages, ..self.tile }, ..*self };
         let RowTile { threads, team, access, .. } = self.tile;
@@ -184,6 +190,7 @@ impl RowConfig {
     }
 
     /// The same for a kernel with `inputs` inputs: about as many bytes in flight, where shared memory has them.
+    #[inline]
     pub(in crate::kernels) fn for_inputs(&self, inputs: u32) -> RowConfig {
         let stages = (0..=self.tile.stages.div_ceil(inputs)).rev();
         let mut configs =
@@ -193,6 +200,7 @@ impl RowConfig {
 
     /// Returns the configuration in which a thread holds at most `elements`, and a block has at most `threads`, or 1024
     /// where no cluster would hold the row.
+    #[inline]
     fn within(
         target: Target,
         input: Scalar,
@@ -229,6 +237,7 @@ impl RowConfig {
     ///
     /// # Errors
     /// [`RowError::Tile`].
+    #[inline]
     pub fn check(&self) -> Result<(), RowError> {
         let RowTile { threads, team, cluster, vectors, stages, access: _ } = self.tile;
         let rule = if !threads.is_multiple_of(32) || !(32..=MOST_THREADS).contains(&threads) {
@@ -252,6 +261,7 @@ impl RowConfig {
     }
 
     /// Checks that there is a kernel without stages with this tile.
+    #[inline]
     pub(in crate::kernels) fn check_unstaged(&self) -> Result<(), RowError> {
         if self.tile.stages > 0 {
             return Err(RowError::Tile { rule: "this kernel has no stages" });
@@ -260,6 +270,7 @@ impl RowConfig {
     }
 
     /// Checks that there is a copy with this tile.
+    #[inline]
     pub(in crate::kernels) fn check_copy(&self) -> Result<(), RowError> {
         if self.tile.cluster > 1 {
             return Err(RowError::Tile { rule: "a copy has no clusters" });
@@ -281,6 +292,7 @@ impl RowConfig {
     ///
     /// # Errors
     /// [`RowError::Columns`], [`RowError::Rows`], [`RowError::Access`], [`RowError::Pitch`], [`RowError::TooLarge`].
+    #[inline]
     pub fn check_problem(&self, input: Scalar, problem: &RowProblem) -> Result<[u64; 2], RowError> {
         problem.check(&self.tile, input, self.tile.capacity(input))
     }

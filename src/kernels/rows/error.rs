@@ -73,12 +73,14 @@ errors! {
 crate::errors::message_as_debug!(RowError);
 
 impl From<BuildErrors> for RowError {
+    #[inline]
     fn from(error: BuildErrors) -> RowError {
         RowError::Build(Box::new(error))
     }
 }
 
 impl From<RuntimeError> for RowError {
+    #[inline]
     fn from(error: RuntimeError) -> RowError {
         RowError::Runtime(Box::new(error))
     }

@@ -16,6 +16,7 @@ use crate::tensor::RowTile;
 
 /// Returns the number of the thread's row and its columns: none beyond the last row.
 #[track_caller]
+#[inline]
 pub(in crate::kernels) fn own_row<'b>(
     k: &Body<'b, '_>,
     tile: RowTile,
@@ -26,6 +27,7 @@ pub(in crate::kernels) fn own_row<'b>(
 }
 
 /// Returns the launch bounds of a kernel whose threads keep a row while they reduce it.
+#[inline]
 pub(in crate::kernels) fn kept_row_options(tile: &RowTile) -> KernelOptions {
     // With 8 vectors, a thread needs about 64 registers: one more would halve the blocks of an SM.
     let is_close = tile.vectors >= 8 && tile.cluster == 1;
@@ -36,6 +38,7 @@ pub(in crate::kernels) fn kept_row_options(tile: &RowTile) -> KernelOptions {
 /// Returns the elements before an item of a batch with these modes, of a count and a stride each. Numbers of 31 bits take few
 /// instructions to divide.
 #[track_caller]
+#[inline]
 pub(in crate::kernels) fn strided<'b>(
     mut item: Val<'b, u32>,
     modes: impl ExactSizeIterator<Item = (Val<'b, i32>, Val<'b, i64>)>,
@@ -68,6 +71,7 @@ pub(in crate::kernels) fn resident_blocks<P>(
 }
 
 /// Returns the grid of a row kernel.
+#[inline]
 pub(in crate::kernels) fn row_grid(tile: &RowTile, rows: u32, resident: u32) -> Grid {
     Grid::new([tile.grid_blocks(rows, resident), 1, 1], [tile.threads, 1, 1])
 }

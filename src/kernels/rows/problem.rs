@@ -37,6 +37,7 @@ pub struct RowProblem {
 
 /// `8192x4095`, and the pitches that are given: `8192x4095, input pitch 4096`.
 impl fmt::Display for RowProblem {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{}", self.rows, self.columns)?;
         let pitches = [("input", self.input_pitch), ("output", self.output_pitch)];
@@ -54,6 +55,7 @@ impl RowProblem {
     }
 
     /// Returns the pitches of the input and the output.
+    #[inline]
     pub fn pitches(&self) -> [u64; 2] {
         [self.input_pitch, self.output_pitch].map(|pitch| pitch.unwrap_or(self.columns.into()))
     }
@@ -64,12 +66,14 @@ impl RowProblem {
     }
 
     /// Returns the widest accesses for an input with elements of this type.
+    #[inline]
     pub fn access(&self, input: Scalar) -> RowAccess {
         let order = [RowAccess::Aligned, RowAccess::Ragged];
         let access = order.into_iter().find(|access| self.has_access(*access, input));
         access.unwrap_or(RowAccess::Elements)
     }
 
+    #[inline]
     fn has_access(&self, access: RowAccess, input: Scalar) -> bool {
         let vector = u64::from((RowTile::VECTOR_BYTES / input.size_bytes().max(1)).max(1));
         // The pitch of a single row does not count.
@@ -84,6 +88,7 @@ impl RowProblem {
     }
 
     /// Checks the sizes for a kernel with this tile and at most `most` columns; returns the pitches.
+    #[inline]
     pub(in crate::kernels) fn check(
         &self,
         tile: &RowTile,

@@ -35,6 +35,7 @@ impl SoftmaxConfig {
     ///
     /// # Errors
     /// Those of [`RowConfig::new`].
+    #[inline]
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<Self, RowError> {
         let rows = RowConfig::of_long_rows(&LONG_ROWS, target, input, problem)?;
         Ok(SoftmaxConfig { rows, log: false })
@@ -48,6 +49,7 @@ impl SoftmaxConfig {
 
 /// The name of the configuration: `softmax` or `log_softmax`, and the name of [`RowConfig`].
 impl fmt::Display for SoftmaxConfig {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}_{}", if self.log { "log_softmax" } else { "softmax" }, self.rows)
     }
@@ -92,6 +94,7 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
     ///
     /// # Errors
     /// Those of [`RowConfig::check`]; [`RowError::Element`].
+    #[inline]
     pub fn new(config: SoftmaxConfig) -> Result<Self, RowError> {
         config.rows.check()?;
         RowConfig::check_element("the input", T::SCALAR, false)?;
@@ -159,6 +162,7 @@ struct Exponent<'b> {
 impl<'b> Exponent<'b> {
     /// Those of values up to `max`.
     #[track_caller]
+    #[inline]
     fn below(max: Val<'b, f32>) -> Self {
         // From `1.25 * 2^30` on, other values are at least 128 below, so that their powers are 0. Below it, `max * LOG2_E` is
         // rounded by at most 64: the factor is a finite number.
@@ -168,17 +172,20 @@ impl<'b> Exponent<'b> {
     }
 
     #[track_caller]
+    #[inline]
     fn exponent(&self, value: Val<'b, f32>) -> Val<'b, f32> {
         value.fma(self.scale, -self.shift)
     }
 
     #[track_caller]
+    #[inline]
     fn power(&self, value: Val<'b, f32>) -> Val<'b, f32> {
         self.exponent(value).exp2_fast()
     }
 
     /// Returns what the powers below another maximum are multiplied by, with the factor that those have.
     #[track_caller]
+    #[inline]
     fn factor(&self, other: Val<'b, f32>) -> Val<'b, f32> {
         (other * self.scale - self.shift).exp2_fast()
     }

@@ -35,6 +35,7 @@ pub struct TransposeConfig {
 
 impl TransposeConfig {
     /// The configuration for a matrix of these sizes with elements of this type.
+    #[inline]
     pub fn new(target: Target, elem: Scalar, problem: &TransposeProblem) -> Self {
         let access = problem.access(elem);
         let tile = default_tile(access, elem, problem);
@@ -61,11 +62,13 @@ impl TransposeConfig {
     /// assert_eq!((small.tile, small.matrices), ([2, 8], 16));
     /// assert_eq!(small.to_string(), "2x8x16_mstrip4");
     /// ```
+    #[inline]
     pub fn fitted(self, elem: Scalar, problem: &TransposeProblem) -> Self {
         self.fitted_within(MAX_CHUNKS, elem, problem)
     }
 
     /// As [`fitted`](TransposeConfig::fitted), with a tile that is made longer than `self.tile` only up to `most` chunks.
+    #[inline]
     fn fitted_within(self, most: u32, elem: Scalar, problem: &TransposeProblem) -> Self {
         let chunk = chunk(elem);
         let before = if self.access == RowAccess::Ragged { chunk - 1 } else { 0 };
@@ -90,6 +93,7 @@ impl TransposeConfig {
     }
 
     /// Returns configurations to choose from for a matrix of these sizes, the one of [`new`](TransposeConfig::new) first.
+    #[inline]
     pub fn candidates(target: Target, elem: Scalar, problem: &TransposeProblem) -> Vec<Self> {
         let mut found = vec![Self::new(target, elem, problem)];
         // The tile of a large matrix, for comparison.
@@ -123,10 +127,12 @@ impl TransposeConfig {
         if self.access == RowAccess::Ragged { 2 } else { 1 }
     }
 
+    #[inline]
     fn tile_bytes(&self, elem: Scalar) -> u32 {
         self.tile[0] * self.tile[1] * self.matrices * chunk(elem) * RowTile::VECTOR_BYTES
     }
 
+    #[inline]
     fn check(&self, elem: Scalar) -> Result<(), RowError> {
         let is_size = |size: u32, max| size.is_power_of_two() && size <= max;
         let is_tile = |size| is_size(size, MAX_CHUNKS) && size >= self.least_chunks();
@@ -172,6 +178,7 @@ const RASTERS: [Raster; 3] =
 
 /// Returns the tile of a matrix before it is fitted. Of large matrices with elements of 16 bits it has 64 KiB: 256 bytes of each row of
 /// the input, and 512 of the output.
+#[inline]
 fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> [u32; 2] {
     let is_large = problem.rows.min(problem.columns) >= 512;
     match (access, chunk(elem)) {
@@ -190,6 +197,7 @@ const MAX_CHUNKS: u32 = 64;
 const MAX_MATRICES: u32 = 1024;
 
 /// The elements of 16 bytes.
+#[inline]
 fn chunk(elem: Scalar) -> u32 {
     (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
 }
@@ -235,6 +243,7 @@ impl<T: Element> Transpose<T> {
     ///
     /// # Errors
     /// [`RowError::Element`] for `bool`; [`RowError::Tile`] for accesses that no vector has.
+    #[inline]
     pub fn new(config: TransposeConfig) -> Result<Self, RowError> {
         if T::SCALAR == Scalar::Bool {
             let (operand, found) = ("the input", T::SCALAR);

@@ -23,6 +23,7 @@ pub(super) struct Tile {
 
 impl Tile {
     /// Returns the tile of a configuration.
+    #[inline]
     pub(super) fn of(config: &TransposeConfig, elem: Scalar) -> Tile {
         let TransposeConfig { tile, matrices, .. } = *config;
         let chunk = chunk(elem);
@@ -55,12 +56,14 @@ impl Tile {
     }
 
     /// Returns the offset of a column of a line in shared memory. Line `matrix * rows + row` has a row of a matrix.
+    #[inline]
     fn offset(self, line: u32, column: u32) -> i32 {
         self.swizzle.apply((line * self.columns + column).into()) as i32
     }
 
     /// The same in the kernel. The offset of the sum of two coordinates without common bits is the XOR of their offsets.
     #[track_caller]
+    #[inline]
     fn offset_of<'b>(self, line: Val<'b, i32>, column: Val<'b, i32>) -> Val<'b, i32> {
         let offset = line * self.columns as i32 + column;
         offset ^ ((offset & self.swizzle.y_mask() as i32) >> self.swizzle.shift() as u32)
@@ -112,6 +115,7 @@ struct Line<'b> {
 impl<'b> Accesses<'b> {
     /// Those to `across` chunks of each line, at most as many as a block has threads.
     #[track_caller]
+    #[inline]
     fn of(k: &Body<'b, '_>, tile: Tile, side: usize, across: u32) -> Accesses<'b> {
         let (thread, step) = (k.thread_idx().x, THREADS / across);
         let lines = [tile.rows, tile.columns][side] * tile.matrices;
@@ -253,6 +257,7 @@ impl<'b, T: Element> Part<'b, T> {
 
     /// Loads the element of a column of the tile.
     #[track_caller]
+    #[inline]
     fn element<'c>(&self, k: &Body<'c, '_>, column: &Line<'b>, row: Val<'c, i32>) -> Val<'c, T>
     where
         'b: 'c,

@@ -25,6 +25,7 @@ pub struct TransposeProblem {
 /// `4096x8192`, the pitches that are given, and the count of each mode of a batch with its strides:
 /// `64x32, input pitch 40, batch 7:2560->2048`.
 impl fmt::Display for TransposeProblem {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{}", self.rows, self.columns)?;
         for (side, pitch) in [("input", self.input_pitch), ("output", self.output_pitch)] {
@@ -64,6 +65,7 @@ impl TransposeProblem {
     }
 
     /// `count` matrices that follow each other, and so do their transposes.
+    #[inline]
     pub fn batched(self, count: u32) -> TransposeProblem {
         let [input, output] = self.pitches();
         let [input_stride, output_stride] =
@@ -73,6 +75,7 @@ impl TransposeProblem {
     }
 
     /// Returns the pitches of the input and the output.
+    #[inline]
     pub fn pitches(&self) -> [u64; 2] {
         let [input, output] = [(self.input_pitch, self.columns), (self.output_pitch, self.rows)]
             .map(|(pitch, contiguous)| pitch.unwrap_or(contiguous.into()));
@@ -80,17 +83,20 @@ impl TransposeProblem {
     }
 
     /// Returns true if there is no element.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.rows == 0 || self.columns == 0 || self.batch.iter().any(|mode| mode.count == 0)
     }
 
     /// Returns the number of elements.
+    #[inline]
     pub fn elements(&self) -> u64 {
         let matrix = u64::from(self.rows) * u64::from(self.columns);
         self.batch.iter().fold(matrix, |all, mode| all.saturating_mul(mode.count.into()))
     }
 
     /// Returns the number of modes of the batch that are used: those up to the last count other than 1.
+    #[inline]
     pub fn batch_modes(&self) -> u32 {
         let last = self.batch.iter().rposition(|mode| mode.count != 1);
         last.map_or(0, |last| last as u32 + 1)
@@ -98,6 +104,7 @@ impl TransposeProblem {
 
     /// Returns the accesses for elements of this type: `Aligned` if every row of input and output starts at a multiple of
     /// 16 bytes and ends there, else `Ragged`.
+    #[inline]
     pub fn access(&self, elem: Scalar) -> RowAccess {
         let chunk = u64::from(chunk(elem));
         let strides = self.batch.iter().filter(|mode| mode.count > 1);
@@ -112,6 +119,7 @@ impl TransposeProblem {
     }
 
     /// Returns the elements from the first to the last one of the input and the output: `None` for 2^40 or more.
+    #[inline]
     pub(crate) fn lens(&self) -> Option<[u64; 2]> {
         if self.is_empty() {
             return Some([0, 0]);

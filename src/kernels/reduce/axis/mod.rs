@@ -37,6 +37,7 @@ pub struct AxisProblem {
 impl AxisProblem {
     /// The problem of an axis of a compact tensor whose last mode is contiguous: `None` if there is no such axis, or sizes
     /// of 2^32 or more.
+    #[inline]
     pub fn of(shape: &[u32], axis: usize) -> Option<AxisProblem> {
         let product =
             |sizes: &[u32]| sizes.iter().try_fold(1u32, |all, size| all.checked_mul(*size));
@@ -56,6 +57,7 @@ impl AxisProblem {
 
 /// The sizes before, along and after the axis: `2x3x20`.
 impl fmt::Display for AxisProblem {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let AxisProblem { outer, len, inner } = self;
         write!(f, "{outer}x{len}x{inner}")
@@ -84,6 +86,7 @@ pub struct AxisReduceConfig {
 
 impl AxisReduceConfig {
     /// The configuration for a problem with elements of this type.
+    #[inline]
     pub fn new(op: RowReduceOp, target: Target, elem: Scalar, problem: &AxisProblem) -> Self {
         let vector = vector(elem);
         let access = match problem.inner.is_multiple_of(vector) {
@@ -104,6 +107,7 @@ impl AxisReduceConfig {
 
     /// Returns the configuration for an axis of many rows: blocks of a cluster join their results without global memory, and narrow
     /// chunks of many columns make many blocks.
+    #[inline]
     fn of_long_axis(self, elem: Scalar, problem: &AxisProblem) -> Self {
         const LONG: u32 = 4096;
         if problem.len < LONG / 4 || !self.target.offers(Target::SM_90) {
@@ -120,6 +124,7 @@ impl AxisReduceConfig {
     }
 
     /// Returns configurations to choose from, the one of [`new`](AxisReduceConfig::new) first.
+    #[inline]
     pub fn candidates(
         op: RowReduceOp,
         target: Target,
@@ -149,12 +154,14 @@ impl AxisReduceConfig {
     }
 
     /// Returns the columns of a block's chunk, and the threads that reduce them.
+    #[inline]
     fn tile(&self) -> ColumnTile {
         let AxisReduceConfig { access, threads, lanes, rows, cluster, .. } = *self;
         ColumnTile { threads, lanes, rows, cluster, access }
     }
 
     /// Returns the chunks of a problem.
+    #[inline]
     fn chunks(&self, elem: Scalar, problem: &AxisProblem) -> u64 {
         u64::from(problem.inner.div_ceil(self.tile().columns(elem))) * u64::from(problem.outer)
     }
@@ -166,6 +173,7 @@ impl AxisReduceConfig {
         (results + row * self.rows + 24).next_multiple_of(8)
     }
 
+    #[inline]
     fn check(&self) -> Result<(), RowError> {
         let AxisReduceConfig { access, threads, lanes, rows, .. } = *self;
         let rule = if access == RowAccess::Elements {
@@ -191,6 +199,7 @@ impl AxisReduceConfig {
 const SM_REGISTERS: u32 = 64 << 10;
 
 /// Returns the elements of a vector of 16 bytes.
+#[inline]
 fn vector(elem: Scalar) -> u32 {
     (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
 }
@@ -198,6 +207,7 @@ fn vector(elem: Scalar) -> u32 {
 /// The name of the configuration: the result, the lanes and the rows of a block, the rows in flight, the cluster of more than one
 /// block, and the accesses, unless rows are aligned: `sum_8x64_rows4`, `sum_8x64_rows4_cluster8`, `max_32x16_rows4_ragged`.
 impl fmt::Display for AxisReduceConfig {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let AxisReduceConfig { access, op, threads, lanes, rows, cluster, .. } = self;
         write!(f, "{}_{lanes}x{}_rows{rows}", op.name(), threads / lanes.max(&1))?;
@@ -244,6 +254,7 @@ impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
     ///
     /// # Errors
     /// [`RowError::Element`], [`RowError::Tile`], [`RowError::Build`].
+    #[inline]
     pub fn new(config: AxisReduceConfig) -> Result<Self, RowError> {
         config.check()?;
         config.op.check_elements(T::SCALAR, Y::SCALAR)?;
