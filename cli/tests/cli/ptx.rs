@@ -176,6 +176,7 @@ fn configurations_are_shown_beside_their_rust_lines() {
         let source = match *file {
             "sm90.rs" => include_str!("../../../src/kernels/gemm/sm90.rs"),
             "parts.rs" => include_str!("../../../src/kernels/gemm/parts.rs"),
+            "roles.rs" => include_str!("../../../src/kernels/gemm/roles.rs"),
             other => panic!("{other} is no file of the kernel"),
         };
         assert_eq!(*written, source.lines().nth(number - 1).unwrap().trim(), "line {number}");

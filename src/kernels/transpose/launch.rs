@@ -104,7 +104,7 @@ impl<T: Element> TransposeFunction<T> {
         let matrices = matrices.filter(|matrices| *matrices <= max);
         let matrices = matrices.ok_or(RowError::Rows { rows })?;
         let tile = Tile::of(&self.config, T::SCALAR);
-        let own = tile.steps(rows);
+        let own = tile.steps([rows, columns]);
         let tiles =
             [rows.div_ceil(own[0]), columns.div_ceil(own[1]), matrices.div_ceil(tile.matrices)];
         let blocks = tiles.into_iter().try_fold(1u32, u32::checked_mul);

@@ -72,8 +72,13 @@ impl TransposeConfig {
     fn fitted_within(self, most: u32, elem: Scalar, problem: &TransposeProblem) -> Self {
         let chunk = chunk(elem);
         let before = if self.access == RowAccess::Ragged { chunk - 1 } else { 0 };
-        let needed = [problem.rows.saturating_add(before), problem.columns]
-            .map(|extent| extent.div_ceil(chunk).max(self.least_chunks()).next_power_of_two());
+        let needed = [problem.rows, problem.columns].map(|extent| {
+            extent
+                .saturating_add(before)
+                .div_ceil(chunk)
+                .max(self.least_chunks())
+                .next_power_of_two()
+        });
         let own = self.tile.map(|chunks| chunks.clamp(1, MAX_CHUNKS));
         let area = own[0] * own[1] * self.matrices.clamp(1, MAX_MATRICES);
         let mut tile = [0, 1].map(|mode| own[mode].min(needed[mode]));
@@ -258,10 +263,9 @@ impl<T: Element> Transpose<T> {
 fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TransposeConfig { target, raster, batch_modes: modes, .. } = *config;
     let tile = Tile::of(config, T::SCALAR);
-    // As many blocks as have shared memory, and 40 registers for a thread, or 48 for the two vectors of ragged chunks.
-    let is_ragged = config.access == RowAccess::Ragged;
-    let (bytes, most) = if is_ragged { (128 << 10, 5) } else { (192 << 10, 6) };
-    let blocks = (bytes / config.tile_bytes(T::SCALAR)).clamp(1, most);
+    // As many blocks as have shared memory, and 40 registers for a thread, or 48 with ragged rows.
+    let most = if config.access == RowAccess::Ragged { 5 } else { 6 };
+    let blocks = ((192 << 10) / config.tile_bytes(T::SCALAR)).clamp(1, most);
     let options = KernelOptions::default().block([THREADS, 1, 1]).min_blocks_per_sm(blocks);
     let name = format!("transpose_{}_{config}", T::SCALAR);
     Kernel::<Params<T>>::build_with(
@@ -273,12 +277,13 @@ fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, Buil
             let first = [at.row * own[0], at.column * own[1], at.batch * tile.matrices as i32];
             let left = [0, 1, 2].map(|mode| sizes[mode] - first[mode]);
             let shared = k.shared_aligned::<T>(tile.len(), 16);
-            let part = Part { tile, first, left, own_rows: own[0], shared };
+            let part = Part { tile, first, left, own, shared };
             let [of_x, of_y] = strides
                 .map(|strides| counts.into_iter().zip(strides).take(modes as usize).collect());
-            part.load(k, &Matrices { base: x, pitch: x_pitch, modes: of_x }, len);
+            let x = Matrices { base: x, pitch: x_pitch, modes: of_x };
+            part.load(k, &x, len);
             k.barrier();
-            part.store(k, &Matrices { base: y, pitch: y_pitch, modes: of_y });
+            part.store(k, &x, &Matrices { base: y, pitch: y_pitch, modes: of_y });
         },
     )
 }

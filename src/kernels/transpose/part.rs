@@ -4,7 +4,7 @@ use crate::ir::builder::AnyVector;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, GlobalMut, Shared, Val, Vector, range};
 use crate::layout::Swizzle;
-use crate::tensor::{RowAccess, shifted};
+use crate::tensor::RowAccess;
 
 use super::super::rows::strided;
 use super::{THREADS, TransposeConfig, chunk};
@@ -42,12 +42,14 @@ impl Tile {
         Tile { rows, columns, matrices, chunk, is_ragged, swizzle }
     }
 
-    /// Returns the rows and columns from a tile to the next one. The rows of tiles of ragged matrices overlap by a chunk, unless
-    /// one tile has all of them: each tile stores whole aligned chunks of the output's rows.
-    pub(super) fn steps(self, rows: u32) -> [u32; 2] {
-        let has_all = rows + self.chunk <= self.rows + 1;
-        let overlap = if has_all || !self.is_ragged { 0 } else { self.chunk };
-        [self.rows - overlap, self.columns]
+    /// Returns the rows and columns from a tile to the next one. Tiles of ragged matrices overlap by a chunk, unless one tile has
+    /// all of a mode: they load and store whole aligned chunks, which may start up to `chunk - 1` elements early.
+    pub(super) fn steps(self, sizes: [u32; 2]) -> [u32; 2] {
+        let step = |size: u32, extent: u32| {
+            let has_all = size + self.chunk <= extent + 1;
+            if has_all || !self.is_ragged { extent } else { extent - self.chunk }
+        };
+        [step(sizes[0], self.rows), step(sizes[1], self.columns)]
     }
 
     /// Returns the elements of the tile in shared memory.
@@ -77,8 +79,8 @@ pub(super) struct Part<'b, T> {
     pub(super) first: [Val<'b, i32>; 3],
     /// The rows, columns and matrices of the problem from the first of the tile on.
     pub(super) left: [Val<'b, i32>; 3],
-    /// The rows of the tile that belong to no other one.
-    pub(super) own_rows: Val<'b, i32>,
+    /// The rows and columns of the tile that belong to no other one.
+    pub(super) own: [Val<'b, i32>; 2],
     pub(super) shared: Val<'b, Shared<T>>,
 }
 
@@ -145,8 +147,8 @@ impl<'b> Accesses<'b> {
 }
 
 impl<'b, T: Element> Part<'b, T> {
-    /// Loads the tile into shared memory. Chunks of ragged rows are two aligned vectors that are shifted together; where these end
-    /// after element `len` of the input, elements are loaded one by one.
+    /// Loads the tile into shared memory, each row from the multiple of 16 bytes before its first element on. A chunk that ends
+    /// after element `len` of the input is loaded by single elements.
     pub(super) fn load(
         &self,
         k: &mut Body<'b, '_>,
@@ -155,53 +157,50 @@ impl<'b, T: Element> Part<'b, T> {
     ) {
         let Tile { columns, chunk, is_ragged, .. } = self.tile;
         let accesses = Accesses::of(k, self.tile, 0, columns / chunk);
-        let (lanes, size) = (chunk as i32, T::SCALAR.size_bytes());
+        let lanes = chunk as i32;
         let column = accesses.chunk * lanes;
         let to = self.tile.offset_of(accesses.line, column);
         let zero: Val<'b, Vector<u32, 4>> = Val::splat(k.constant(0u32));
         let load = |k: &mut Body<'b, '_>, access: u32| {
             let line = accesses.line(self, x, access);
-            let (at, has) =
-                (line.start + column.cvt::<i64>(), line.exists & column.lt(self.left[1]));
-            if !is_ragged {
-                let from = x.base.offset(at).ptr_cast::<u32>();
-                return (at, has, k.if_with(has, zero, |k| from.load_vector::<4>(k, 0)), None);
-            }
-            let ahead = at.cvt::<i32>() & (lanes - 1);
-            let is_inside = has & (at + i64::from(2 * chunk)).le(len);
-            let from = x.base.offset(at).offset(-ahead).ptr_cast::<u32>();
-            let [low, high] =
-                [0, 4].map(|at| k.if_with(is_inside, zero, |k| from.load_vector::<4>(k, at)));
-            (at, has & !is_inside, low, Some((high, (ahead * size).cvt::<u32>())))
-        };
-        // Ragged accesses take two vectors each: at most 4 are in flight. Aligned ones all are.
-        let at_once = if is_ragged { 4 } else { accesses.count };
-        let mut loaded = Vec::new();
-        for access in 0..accesses.count {
-            if access % at_once == 0 {
-                loaded = (access..(access + at_once).min(accesses.count))
-                    .map(|access| load(k, access))
-                    .collect();
-            }
-            let (at, has, low, high) = loaded[(access % at_once) as usize];
-            let (to, by) = self.slot(to, self.tile.offset(access * accesses.step, 0));
-            let words = high
-                .map_or(low, |(high, bytes)| Val::pack(shifted(low.lanes(), high.lanes(), bytes)));
-            let to = self.shared.offset(to);
-            to.ptr_cast::<u32>().store_vector(k, by * 4 / lanes, words);
+            let (mut at, mut left) = (line.start + column.cvt::<i64>(), self.left[1]);
             if is_ragged {
-                k.if_(has, |k| {
-                    k.for_(range(0, lanes), (), |k, lane, ()| {
-                        let at = at + lane.cvt::<i64>();
-                        k.if_(at.lt(len), |k| to.store(k, lane + by, x.base.load(k, at)));
+                let ahead = line.start.cvt::<i32>() & (lanes - 1);
+                (at, left) = (at - ahead.cvt::<i64>(), left + ahead);
+            }
+            let has = line.exists & column.lt(left);
+            let is_inside = if is_ragged { has & (at + i64::from(chunk)).le(len) } else { has };
+            let from = x.base.offset(at).ptr_cast::<u32>();
+            (at, has & !is_inside, k.if_with(is_inside, zero, |k| from.load_vector::<4>(k, 0)))
+        };
+        // Addresses of ragged rows stay until their words have arrived: a thread has registers for those of 8 accesses.
+        let at_once = if is_ragged { 8 } else { accesses.count };
+        for first in (0..accesses.count).step_by(at_once as usize) {
+            let accessed = first..(first + at_once).min(accesses.count);
+            let loaded: Vec<_> = accessed.clone().map(|access| load(k, access)).collect();
+            for (access, (at, is_cut, words)) in accessed.zip(loaded) {
+                let (to, by) = self.slot(to, self.tile.offset(access * accesses.step, 0));
+                let to = self.shared.offset(to);
+                to.ptr_cast::<u32>().store_vector(k, by * 4 / lanes, words);
+                if is_ragged {
+                    k.if_(is_cut, |k| {
+                        k.for_(range(0, lanes), (), |k, lane, ()| {
+                            let at = at + lane.cvt::<i64>();
+                            k.if_(at.lt(len), |k| to.store(k, lane + by, x.base.load(k, at)));
+                        });
                     });
-                });
+                }
             }
         }
     }
 
     /// Stores the columns of the tile as rows of the output: whole aligned chunks, and single elements at the ends of a row.
-    pub(super) fn store(&self, k: &mut Body<'b, '_>, y: &Matrices<'b, GlobalMut<T>>) {
+    pub(super) fn store(
+        &self,
+        k: &mut Body<'b, '_>,
+        x: &Matrices<'b, Global<T>>,
+        y: &Matrices<'b, GlobalMut<T>>,
+    ) {
         let Tile { rows, columns, matrices, chunk, is_ragged, .. } = self.tile;
         let lanes = chunk as i32;
         // 8 threads store 128 bytes of a row, or more where the tile has few columns.
@@ -214,12 +213,18 @@ impl<'b, T: Element> Part<'b, T> {
         // The chunks of a row come after each other: they share sectors of memory.
         for access in 0..accesses.count {
             let line = accesses.line(self, y, access);
+            // Row `row` of a ragged matrix starts `(of_x.0 + row * of_x.1) % chunk` elements late in its first chunk.
+            let of_x = is_ragged.then(|| {
+                let start = strided((self.first[2] + line.matrix).cvt(), x.modes.iter().copied());
+                let start = start + self.first[0].cvt::<i64>() * x.pitch;
+                ((start + self.first[1].cvt::<i64>()).cvt::<i32>(), x.pitch.cvt::<i32>())
+            });
             for down in downs.clone() {
                 let (mut row, to) =
                     (accesses.chunk * lanes + down as i32, y.base.offset(line.start));
                 let more = access * accesses.step;
                 let more = [more / columns * rows + down, more % columns];
-                if !is_ragged {
+                let Some(of_x) = of_x else {
                     let values: Vec<_> = (0..chunk)
                         .map(|lane| {
                             let (from, at) =
@@ -233,37 +238,46 @@ impl<'b, T: Element> Part<'b, T> {
                         }
                     });
                     continue;
-                }
+                };
                 // The first tile also has the chunk that the start of the row cuts.
                 let head = -line.start.cvt::<i32>() & (lanes - 1);
                 let is_cut = self.first[0].eq(0) & head.gt(0);
                 row += head - is_cut.select(lanes, 0);
-                let is_own = line.exists & row.lt(self.own_rows + head);
+                let is_own = line.exists & line.number.lt(self.own[1]) & row.lt(self.own[0] + head);
                 let is_whole = row.ge(0) & (row + lanes).le(self.left[0]);
                 k.if_(is_own & is_whole, |k| {
                     let values: Vec<_> =
-                        (0..lanes).map(|lane| self.element(k, &line, row + lane)).collect();
+                        (0..lanes).map(|lane| self.element(k, &line, of_x, row + lane)).collect();
                     if let Some(values) = AnyVector::pack::<T>(&values) {
                         to.store_vector(k, row, values);
                     }
                 });
                 k.if_(is_own & !is_whole, |k| {
                     let ends = range(row.max(0), (row + lanes).min(self.left[0]));
-                    k.for_(ends, (), |k, row, ()| to.store(k, row, self.element(k, &line, row)));
+                    k.for_(ends, (), |k, row, ()| {
+                        to.store(k, row, self.element(k, &line, of_x, row))
+                    });
                 });
             }
         }
     }
 
-    /// Loads the element of a column of the tile.
+    /// Loads the element of a column of a ragged tile.
     #[track_caller]
     #[inline]
-    fn element<'c>(&self, k: &Body<'c, '_>, column: &Line<'b>, row: Val<'c, i32>) -> Val<'c, T>
+    fn element<'c>(
+        &self,
+        k: &Body<'c, '_>,
+        column: &Line<'b>,
+        (start, pitch): (Val<'b, i32>, Val<'b, i32>),
+        row: Val<'c, i32>,
+    ) -> Val<'c, T>
     where
         'b: 'c,
     {
+        let ahead = (start + row * pitch) & (self.tile.chunk as i32 - 1);
         let line = column.matrix * self.tile.rows as i32 + row;
-        self.shared.load(k, self.tile.offset_of(line, column.number))
+        self.shared.load(k, self.tile.offset_of(line, column.number + ahead))
     }
 
     /// Returns the offset `first ^ more`, the bits that a swizzle does not change apart.
