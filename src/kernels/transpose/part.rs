@@ -308,7 +308,7 @@ mod tests {
             (Scalar::Bf16, TransposeProblem::new(16, 16).batched(99), "S<1,4,3>"),
             (Scalar::Bf16, TransposeProblem::new(64, 16).batched(99), "S<3,3,4>"),
             (Scalar::F32, TransposeProblem::new(32, 64).batched(99), "S<3,2,6>"),
-            (Scalar::F32, TransposeProblem::new(99, 8).batched(99), "S<3,2,3>"),
+            (Scalar::F32, TransposeProblem::new(99, 8).batched(99), "S<3,2,4>"),
         ] {
             let config = TransposeConfig::new(Target::SM_90, elem, &problem);
             let Tile { rows, columns, matrices, chunk, swizzle: ours, .. } =
