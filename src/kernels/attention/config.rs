@@ -99,8 +99,8 @@ impl AttentionConfig {
         }
         let AttentionProblem { head_dim, value_dim, left, right, .. } = *problem;
         // Of sequences of different lengths, the mean.
-        let sequences = if problem.varlen { problem.batch.max(1) } else { 1 };
-        let [queries, keys] = [problem.queries, problem.keys].map(|all| all / sequences);
+        let [queries, keys] =
+            [problem.queries, problem.keys].map(|positions| positions / problem.sequences());
         let (masked, fills) = (left.is_some() || right.is_some(), queries >= 1024);
         // More keys in a tile are fewer rescaled outputs, and more masked scores at a diagonal. Three groups with fewer keys read K
         // and V less often than two.

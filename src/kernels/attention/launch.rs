@@ -203,7 +203,7 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
             return Err(AttentionError::Feature { what, with });
         }
         let AttentionProblem { heads, key_heads, queries, keys, .. } = *problem;
-        let batch = if problem.varlen { 1 } else { problem.batch };
+        let batch = problem.tensor_batch();
         let AttentionProblem { head_dim, value_dim, .. } = *problem;
         if problem.is_empty() {
             return Ok(());

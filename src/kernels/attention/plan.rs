@@ -193,7 +193,7 @@ impl Plan {
     ) -> Result<[TensorMapDesc; 4], AttentionError> {
         let AttentionProblem { heads, key_heads, queries, keys, head_dim, value_dim, .. } =
             *problem;
-        let batch = if problem.varlen { 1 } else { problem.batch };
+        let batch = problem.tensor_batch();
         let of_keys = |copy, dim, strides| match keys {
             0 => self.map(copy, [1, dim, 1, 1], [0; 3]),
             _ => self.map(copy, [keys, dim, key_heads, batch], strides),

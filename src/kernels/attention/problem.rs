@@ -94,20 +94,28 @@ impl AttentionProblem {
         AttentionProblem { varlen: true, ..self }
     }
 
+    /// Returns the number of sequences that follow each other in the positions of a tensor.
+    pub(super) fn sequences(&self) -> u32 {
+        if self.varlen { self.batch.max(1) } else { 1 }
+    }
+
+    /// Returns the extent of the batch in the tensors.
+    pub(super) fn tensor_batch(&self) -> u32 {
+        if self.varlen { 1 } else { self.batch }
+    }
+
     /// Returns the heads of queries that share a tile of `rows` rows: all of a head of keys, where a sequence alone does not
     /// fill the tile.
     #[inline]
     pub(super) fn packed_heads(&self, rows: u32) -> u32 {
         let group = self.heads.checked_div(self.key_heads).unwrap_or(1);
-        let sequences = if self.varlen { self.batch.max(1) } else { 1 };
-        let is_short = self.queries / sequences < rows / 2;
+        let is_short = self.queries / self.sequences() < rows / 2;
         if is_short && group > 0 && super::config::ROWS.is_multiple_of(group) { group } else { 1 }
     }
 
     /// Returns the number of rows of the output.
     pub(crate) fn rows(&self) -> u64 {
-        let sequences = if self.varlen { 1 } else { self.batch };
-        u64::from(sequences) * u64::from(self.heads) * u64::from(self.queries)
+        u64::from(self.tensor_batch()) * u64::from(self.heads) * u64::from(self.queries)
     }
 
     /// Returns the factor of the scores.
@@ -149,7 +157,7 @@ impl AttentionProblem {
     #[inline]
     pub(crate) fn lens(&self) -> [u64; 4] {
         let AttentionProblem { heads, key_heads, queries, keys, head_dim, value_dim, .. } = *self;
-        let batch = if self.varlen { 1 } else { self.batch };
+        let batch = self.tensor_batch();
         [
             span([queries, heads, batch], self.q_strides(), head_dim),
             span([keys, key_heads, batch], self.k_strides(), head_dim),

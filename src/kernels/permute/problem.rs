@@ -167,7 +167,7 @@ impl PermuteProblem {
     /// there, else `Ragged`.
     #[inline]
     pub fn access(&self, elem: Scalar) -> RowAccess {
-        let vector = u64::from((RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1));
+        let vector = u64::from(RowTile::vector_len(elem));
         if let Some(transpose) = self.transpose() {
             return transpose.access(elem);
         }

@@ -75,7 +75,7 @@ impl RowProblem {
 
     #[inline]
     fn has_access(&self, access: RowAccess, input: Scalar) -> bool {
-        let vector = u64::from((RowTile::VECTOR_BYTES / input.size_bytes().max(1)).max(1));
+        let vector = u64::from(RowTile::vector_len(input));
         // The pitch of a single row does not count.
         let starts = self.pitches().map(|pitch| if self.rows > 1 { pitch % vector } else { 0 });
         match access {

@@ -204,7 +204,7 @@ const MAX_MATRICES: u32 = 1024;
 /// The elements of 16 bytes.
 #[inline]
 fn chunk(elem: Scalar) -> u32 {
-    (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
+    RowTile::vector_len(elem)
 }
 
 /// The input with its pitch and length, and the output with its pitch; rows, columns and matrices; the rows and columns from a tile to

@@ -91,6 +91,14 @@ pub(super) struct Matrices<'b, P> {
     pub(super) modes: Vec<(Val<'b, i32>, Val<'b, i64>)>,
 }
 
+impl<'b, P> Matrices<'b, P> {
+    /// Returns the elements before a matrix.
+    #[track_caller]
+    fn start(&self, matrix: Val<'b, i32>) -> Val<'b, i64> {
+        strided(matrix.cvt(), self.modes.iter().copied())
+    }
+}
+
 /// A thread's accesses to the chunks of the lines of a tile: rows of the input (side 0), or columns, which are rows of the output
 /// (side 1). Neighbouring threads have neighbouring chunks of a line.
 struct Accesses<'b> {
@@ -135,8 +143,7 @@ impl<'b> Accesses<'b> {
             (number, matrix) = (number & (extent as i32 - 1), number >> extent.ilog2());
             matrix += (more / extent) as i32;
         }
-        let start = strided((part.first[2] + matrix).cvt(), of.modes.iter().copied());
-        let start = start + part.first[1 - side].cvt::<i64>();
+        let start = of.start(part.first[2] + matrix) + part.first[1 - side].cvt::<i64>();
         // A multiple of the pitch by the host takes fewer instructions than one for each line.
         let more = more % extent;
         let line = (part.first[side] + number).cvt::<i64>() * of.pitch;
@@ -215,7 +222,7 @@ impl<'b, T: Element> Part<'b, T> {
             let line = accesses.line(self, y, access);
             // Row `row` of a ragged matrix starts `(of_x.0 + row * of_x.1) % chunk` elements late in its first chunk.
             let of_x = is_ragged.then(|| {
-                let start = strided((self.first[2] + line.matrix).cvt(), x.modes.iter().copied());
+                let start = x.start(self.first[2] + line.matrix);
                 let start = start + self.first[0].cvt::<i64>() * x.pitch;
                 ((start + self.first[1].cvt::<i64>()).cvt::<i32>(), x.pitch.cvt::<i32>())
             });

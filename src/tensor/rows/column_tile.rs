@@ -74,7 +74,7 @@ pub struct ColumnRows<'b, T> {
 impl ColumnTile {
     /// Returns the columns of the tile.
     pub fn columns(&self, elem: Scalar) -> u32 {
-        self.lanes * (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
+        self.lanes * RowTile::vector_len(elem)
     }
 
     fn check(&self, elem: Scalar) -> Result<(), TensorErrorKind> {

@@ -77,10 +77,15 @@ impl RowTile {
     /// The bytes of a vector.
     pub const VECTOR_BYTES: u32 = 16;
 
+    /// Returns the elements of this type in 16 bytes.
+    pub(crate) fn vector_len(elem: Scalar) -> u32 {
+        (Self::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
+    }
+
     /// Returns the elements of a vector of elements of this type.
     pub fn vector(&self, elem: Scalar) -> u32 {
         match self.access {
-            RowAccess::Aligned | RowAccess::Ragged => Self::VECTOR_BYTES / elem.size_bytes(),
+            RowAccess::Aligned | RowAccess::Ragged => Self::vector_len(elem),
             RowAccess::Elements => 1,
         }
     }

@@ -88,7 +88,7 @@ impl AxisReduceConfig {
     /// The configuration for a problem with elements of this type.
     #[inline]
     pub fn new(op: RowReduceOp, target: Target, elem: Scalar, problem: &AxisProblem) -> Self {
-        let vector = vector(elem);
+        let vector = RowTile::vector_len(elem);
         let access = match problem.inner.is_multiple_of(vector) {
             true => RowAccess::Aligned,
             false => RowAccess::Ragged,
@@ -197,12 +197,6 @@ impl AxisReduceConfig {
 
 /// The registers of an SM.
 const SM_REGISTERS: u32 = 64 << 10;
-
-/// Returns the elements of a vector of 16 bytes.
-#[inline]
-fn vector(elem: Scalar) -> u32 {
-    (RowTile::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
-}
 
 /// The name of the configuration: the result, the lanes and the rows of a block, the rows in flight, the cluster of more than one
 /// block, and the accesses, unless rows are aligned: `sum_8x64_rows4`, `sum_8x64_rows4_cluster8`, `max_32x16_rows4_ragged`.
