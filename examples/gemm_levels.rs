@@ -420,7 +420,7 @@ fn specialised(
         let order = TileScheduler::new(k, Raster::Swizzle { width: 16 }, extents);
         pipe.init(k, thread.eq(0));
         k.barrier();
-        let roles = WarpRole::producer_and_consumers(2, Some([40, 232]));
+        let roles = WarpRole::producers_and_consumers([1, 2], Some([40, 232]));
         warp_roles(k, &roles, 168, |k, role, group| {
             if role == 0 {
                 return k.if_(thread.eq(0), |k| {

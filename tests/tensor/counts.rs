@@ -73,7 +73,7 @@ fn hopper(config: &Hopper) -> Result<Built, Box<dyn Error>> {
         let (row, column) = (block.x * m, block.y * n);
         pipe.init(k, thread.eq(0));
         k.barrier();
-        let roles = WarpRole::producer_and_consumers(consumers, Some([40, 232]));
+        let roles = WarpRole::producers_and_consumers([1, consumers], Some([40, 232]));
         warp_roles(k, &roles, 65536 / config.threads() / 8 * 8, |k, role, group| {
             if role == 0 {
                 return k.if_(thread.eq(0), |k| {

@@ -41,7 +41,7 @@ impl Plan {
         pipes.iter().for_each(|pipe| pipe.init(k, thread.eq(0)));
         order.inspect(|order| order.init(k, thread.eq(0)));
         k.barrier();
-        let roles = WarpRole::producer_and_consumers(groups, Some(config.registers()));
+        let roles = WarpRole::producers_and_consumers([1, groups], Some(config.registers()));
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
             let shared = Shared { plan: self, args, tiles: &tiles, pipes, numbers };
             if role == 0 {

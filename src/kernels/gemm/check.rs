@@ -292,6 +292,10 @@ impl GemmConfig {
             LoadForm::Threads if self.consumers() > 1 => {
                 Some("threads fetch for one warp group alone")
             }
+            // A group that is a whole ring behind another one cannot tell the phases of a barrier apart.
+            LoadForm::Threads if self.stages < self.producers() => {
+                Some("warp groups fetch tiles in turn, each to a stage of its own")
+            }
             LoadForm::Threads if self.cluster != [1, 1] => {
                 Some("only tensor copies are for clusters")
             }
@@ -408,7 +412,7 @@ impl GemmConfig {
                 if fetch > entry || multiply < entry {
                     return error("threads that fetch give registers to those that multiply");
                 }
-                if GROUP * (fetch + self.consumers() * multiply) > SM_REGISTERS {
+                if GROUP * (self.producers() * fetch + self.consumers() * multiply) > SM_REGISTERS {
                     return error("an SM has 65536 registers");
                 }
                 // The compiler gives an instruction no more than a launch gives, whatever is moved later.

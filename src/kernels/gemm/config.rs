@@ -141,6 +141,8 @@ pub struct GemmConfig {
 
 /// Threads of a warp group.
 pub(super) const GROUP: u32 = 128;
+/// Warp groups whose threads fetch tiles.
+const PRODUCERS: u32 = 3;
 /// Registers of an SM.
 pub(super) const SM_REGISTERS: u32 = 65536;
 /// Rows of D of one `wgmma` instruction.
@@ -291,6 +293,12 @@ impl GemmConfig {
         if matches!(self.load, LoadForm::Threads) { GROUP } else { 0 }
     }
 
+    /// Warp groups that fetch. Before tensor cores read what a thread has written, it waits for all of its loads, also those of its next
+    /// tile: several groups, each with steps of its own, keep more tiles on their way.
+    pub(super) const fn producers(&self) -> u32 {
+        if matches!(self.load, LoadForm::Threads) { PRODUCERS } else { 1 }
+    }
+
     /// Returns whether thread blocks draw tiles from a counter. Tiles of groups differ in cost: the last tile of a group has few rows.
     /// Ping-pong keeps a fixed order.
     pub(super) const fn draws_tiles(&self) -> bool {
@@ -375,7 +383,9 @@ impl GemmConfig {
                 let [rows, columns] = self.warp_tile();
                 (m / rows).saturating_mul(n / columns).saturating_mul(32)
             }
-            Schedule::Cooperative | Schedule::Pingpong => GROUP * (1 + self.consumers()),
+            Schedule::Cooperative | Schedule::Pingpong => {
+                GROUP * (self.producers() + self.consumers())
+            }
         }
     }
 

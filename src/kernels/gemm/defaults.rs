@@ -27,7 +27,7 @@ const KNOWN: usize = 4096;
 const STAGES: u32 = 12;
 
 /// Bytes of a stage at which threads that fetch it spill registers.
-const FETCHED: u32 = 41 << 10;
+const FETCHED: u32 = 25 << 10;
 /// The maximum number of accumulators of a thread that sums parts alone in its block and spills none.
 const PARTS: u32 = 116;
 

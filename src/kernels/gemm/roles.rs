@@ -27,7 +27,8 @@ pub(super) struct Producer<'p, 'a, 'b, A: Element, B: Element> {
 impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
     /// Fetches by tensor copies in one thread, or by all threads of the group.
     #[inline]
-    pub(super) fn produce(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
+    pub(super) fn produce(&self, k: &mut Body<'b, '_>, group: Val<'b, i32>, parts: Parts<'b>) {
+        let groups = self.plan.config.producers() as i32;
         let Producer { plan, sizes, input, pipe, sa, sb } = *self;
         let GemmConfig { tile: [m, n, depth], programmatic, .. } = plan.config;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
@@ -37,16 +38,19 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
             let first_row = parts.tiles.first_row(k, tile);
             let known = [(tile.row | tile.column | tile.batch).cvt::<i64>() + 1];
             wait_for_launch(k, programmatic && plan.config.writers() == 0, known);
+            // Each group fetches steps of its own.
+            let (own, state_of_own) =
+                if groups == 1 { (first, state) } else { (first + group, state.skip(group)) };
             let (mut maps, mut fetched) = (None, None);
             match input {
                 Input::Maps(a, b) => maps = Some((a.of(k, tile.batch), b.of(k, tile.batch))),
                 Input::Lines(lines) => {
-                    let at_a = [tile.row * m, first * depth, of_a];
-                    let at_b = [tile.column * n, first * depth, of_b];
+                    let at_a = [tile.row * m, own * depth, of_a];
+                    let at_b = [tile.column * n, own * depth, of_b];
                     fetched = Some(lines.0.fetch_with(k, at_a, (&lines.1, at_b), programmatic));
                 }
             }
-            k.for_(range(first, end), state, |k, step, state| {
+            let after = k.for_(range(own, end).step(groups), state_of_own, |k, step, state| {
                 let (full, stage) = (pipe.acquire(k, state), state.stage);
                 let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
                 if let Some((a, b)) = &maps {
@@ -57,13 +61,14 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
                     gb.load_rotated(k, &sb, full, along_m, step);
                 }
                 if let Some((a, b)) = &fetched {
-                    let next = (depth, (step + 1).lt(end));
+                    let next = (depth * groups as u32, (step + groups).lt(end));
                     a.store(k, &sa, step * depth, next);
                     b.store(k, &sb, step * depth, next);
                     pipe.commit(k, state);
                 }
-                state.next()
-            })
+                (0..groups).fold(state, |state, _| state.next())
+            });
+            if groups == 1 { after } else { state.skip(end - first) }
         });
     }
 }

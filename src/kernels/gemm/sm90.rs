@@ -467,16 +467,24 @@ impl Plan {
         order.inspect(|order| order.init(k, thread.eq(0)));
         k.barrier();
         pipe.cluster_sync(k, BarrierForm::Aligned);
-        let roles = WarpRole::producer_and_consumers(config.consumers(), config.registers);
+        let roles = WarpRole::producers_and_consumers(
+            [config.producers(), config.consumers()],
+            config.registers,
+        );
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
             (config.programmatic && (role > 0 || config.grouped || config.ragged))
                 .then(|| k.griddepcontrol_wait());
             let parts = parts.of_role(k, role == 0);
             if role == 0 {
                 let producer = Producer { plan, sizes, input, pipe, sa: &sa, sb: &sb };
-                return k.if_(thread.lt(config.writers().max(1)), |k| producer.produce(k, parts));
+                let threads = (config.producers() * config.writers()).max(1);
+                return k.if_(thread.lt(threads), |k| producer.produce(k, group, parts));
             }
-            let mma_thread = if config.is_pingpong() { thread % GROUP } else { thread - GROUP };
+            let mma_thread = if config.is_pingpong() {
+                thread % GROUP
+            } else {
+                thread - GROUP * config.producers()
+            };
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
             let to = staging.offset(group * store.elements());
             let products = if config.swap {

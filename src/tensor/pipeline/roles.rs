@@ -21,10 +21,11 @@ impl WarpRole {
         WarpRole { groups, registers: None }
     }
 
-    /// One producer group and `groups` consumer groups, with these registers for a thread of the producer and of a consumer.
-    pub fn producer_and_consumers(groups: u32, registers: Option<[u32; 2]>) -> [WarpRole; 2] {
+    /// Producer groups and consumer groups, with these registers for a thread of a producer and of a consumer.
+    pub fn producers_and_consumers(groups: [u32; 2], registers: Option<[u32; 2]>) -> [WarpRole; 2] {
         let [fetch, multiply] = registers.map_or([None; 2], |counts| counts.map(Some));
-        [WarpRole::new(1).registers(fetch), WarpRole::new(groups).registers(multiply)]
+        let [producers, consumers] = groups.map(WarpRole::new);
+        [producers.registers(fetch), consumers.registers(multiply)]
     }
 
     /// The same with `count` registers for each thread, a multiple of 8, instead of what the launch gives.
