@@ -15,14 +15,17 @@ pub(super) fn is_last_to_arrive<'b>(
     count: Val<'b, i32>,
     (barrier, leader): (NamedBarrier<'b>, Val<'b, bool>),
 ) -> Val<'b, bool> {
-    k.fence(FenceOrder::AcqRel, MemScope::Gpu);
     barrier.sync(k);
     let others = (count - 1).cvt::<u32>();
-    // It wraps to 0 after `others`.
-    let before = k.if_with(leader, 0u32, |k| counter.atom().inc(k, 0, others));
-    let last = barrier.red_or(k, before.eq(others));
-    k.fence(FenceOrder::AcqRel, MemScope::Gpu);
-    last
+    // The fences of one thread order the accesses of all, because of the barriers.
+    let before = k.if_with(leader, 0u32, |k| {
+        k.fence(FenceOrder::AcqRel, MemScope::Gpu);
+        // It wraps to 0 after `others`.
+        let before = counter.atom().inc(k, 0, others);
+        k.fence(FenceOrder::AcqRel, MemScope::Gpu);
+        before
+    });
+    barrier.red_or(k, before.eq(others))
 }
 
 /// Returns true in all threads of `barrier`, without an arrival, if all others of `count` groups of threads have arrived at
