@@ -28,8 +28,8 @@ pub(in crate::kernels) fn own_row<'b>(
 /// Returns the launch bounds of a kernel whose threads keep a row while they reduce it.
 #[inline]
 pub(in crate::kernels) fn kept_row_options(tile: &RowTile) -> KernelOptions {
-    // With 8 vectors, a thread needs about 64 registers: one more would halve the blocks of an SM.
-    let blocks = if tile.vectors >= 8 { 1024 / tile.threads.max(1) } else { 0 };
+    // One register more than 64 would halve the blocks of an SM.
+    let blocks = if tile.is_wide() { 1024 / tile.threads.max(1) } else { 0 };
     if blocks > 1 { tile.options().min_blocks_per_sm(blocks) } else { tile.options() }
 }
 

@@ -16,7 +16,7 @@ use super::tile::RowAccess;
 /// use tilewright::tensor::{RowAccess, RowTile};
 ///
 /// // y(i, j) = x(i, j) * w(j) with a block for each row.
-/// let tile = RowTile { threads: 32, team: 32, cluster: 1, vectors: 8, access: RowAccess::Aligned };
+/// let tile = RowTile { threads: 128, team: 128, cluster: 1, vectors: 8, access: RowAccess::Aligned };
 /// type Params = (Global<f32>, Global<f32>, GlobalMut<f32>, i32);
 /// let kernel = Kernel::<Params>::build_with(tile.options(), "scaled", Target::SM_80, |k, (x, w, y, columns)| {
 ///     let start = tile.row(k).mul_wide(columns);
@@ -31,7 +31,7 @@ use super::tile::RowAccess;
 /// let w: Vec<f32> = (0..1000).map(|column| column as f32).collect();
 /// let mut y = device.zeros::<f32>(2000)?;
 /// let args = (&device.upload(&[2.0; 2000])?, &device.upload(&w)?, &mut y, 1000);
-/// device.load(&kernel)?.launch(Grid::new([2, 1, 1], [32, 1, 1]), args)?;
+/// device.load(&kernel)?.launch(Grid::new([2, 1, 1], [128, 1, 1]), args)?;
 /// assert!(y.to_vec()?.iter().zip(w.iter().cycle()).all(|(y, w)| *y == 2.0 * w));
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -43,7 +43,7 @@ pub struct RowColumns<'b, T> {
     held: Held<'b, T>,
 }
 
-/// Where the elements are before they are used.
+/// The elements before they are used.
 #[derive(Clone, Debug)]
 enum Held<'b, T> {
     Registers(RowElements<'b, T>),
@@ -67,7 +67,7 @@ impl<'b> RowPart<'b> {
         // An SM has blocks of 1024 threads together.
         let blocks = u64::from((1024 / tile.threads.max(1)).max(1));
         let needed = blocks * (k.shared_bytes() + u64::from(tile.block_bytes()) + 2048);
-        let held = if !tile.is_close() {
+        let held = if !tile.is_wide() {
             Held::Registers(match self.head {
                 None => self.load_elements(k, vector, 0.0),
                 Some(_) => {

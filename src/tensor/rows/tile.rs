@@ -118,8 +118,8 @@ impl RowTile {
         if self.cluster > 1 { options.cluster([self.cluster, 1, 1]) } else { options }
     }
 
-    /// Returns true if the vectors of a row take so many registers that those of columns are not loaded beside them.
-    pub(super) fn is_close(&self) -> bool {
+    /// Returns true if a thread has 8 vectors or more. They take half of the 64 registers that 1024 threads of an SM have.
+    pub(crate) fn is_wide(&self) -> bool {
         self.vectors >= 8
     }
 
