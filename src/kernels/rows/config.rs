@@ -39,18 +39,19 @@ const MOST_BLOCKS: u32 = 8;
 const MOST_ELEMENTS: u32 = 32;
 impl RowConfig {
     /// Returns the configuration for rows of these sizes, with elements of this type in the input: 4 vectors for each thread, or 8 of a
-    /// row of more than 16 KiB. The smallest cluster whose blocks have up to 512 threads holds the row, on a target that has clusters.
+    /// row of more than 16 KiB. The smallest cluster whose blocks have up to 256 threads holds the row, on a target that has clusters. Of
+    /// longer rows, blocks have up to 512 threads, or 1024.
     ///
     /// # Errors
     /// [`RowError::Columns`]: 1024 threads, or 8192 where the target has clusters, do not hold a row, with 8 vectors each, or 32 single
     /// elements.
     #[inline]
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
-        // An SM has room for the vectors of 1024 threads with 64 registers: those of two rows of 64 KiB.
+        // An SM has 4 blocks of 256 threads with 64 registers: one loads while others reduce.
         let is_long = u64::from(problem.columns) * u64::from(input.size_bytes()) > 16 << 10;
         let is_packed = is_long && problem.access(input) != RowAccess::Elements;
         let elements = if is_packed { 8 * RowTile::vector_len(input) } else { MOST_ELEMENTS };
-        Self::within(target, input, problem, elements.max(MOST_ELEMENTS), 512)
+        Self::within(target, input, problem, elements.max(MOST_ELEMENTS), 256)
     }
 
     /// Returns configurations to choose from for rows of these sizes, the one of [`new`](RowConfig::new) first. Threads hold
@@ -126,7 +127,7 @@ impl RowConfig {
         found
     }
 
-    /// Returns the configuration in which a thread holds at most `elements`, and a block has at most `threads`, or 1024
+    /// Returns the configuration in which a thread holds at most `elements`, and a block has at most `threads`, or 512 or 1024
     /// where no cluster would hold the row.
     #[inline]
     fn within(
@@ -148,7 +149,8 @@ impl RowConfig {
         }
         let clusters = if target.offers(Target::SM_90) { MOST_BLOCKS } else { 1 };
         let sizes = [1, 2, 4, 8].into_iter().filter(|cluster| *cluster <= clusters);
-        let sizes = sizes.map(|cluster| (cluster, threads)).chain([(clusters, MOST_THREADS)]);
+        let sizes = sizes.map(|cluster| (cluster, threads));
+        let sizes = sizes.chain([512, MOST_THREADS].map(|threads| (clusters, threads)));
         for (cluster, most_threads) in sizes {
             let threads = vectors.div_ceil(max * cluster).next_multiple_of(32);
             if threads <= most_threads {
@@ -174,8 +176,8 @@ impl RowConfig {
             "a row is shared by 1, 2, 4, 8, 16 or 32 threads, or by all threads of the block"
         } else if cluster > 1 && team != threads {
             "the blocks of a cluster share one row"
-        } else if !(1..=MOST_BLOCKS).contains(&cluster) {
-            "a cluster has 1 to 8 blocks"
+        } else if !cluster.is_power_of_two() || cluster > MOST_BLOCKS {
+            "a cluster has 1, 2, 4 or 8 blocks"
         } else if cluster > 1 && !self.target.offers(Target::SM_90) {
             "clusters need sm_90"
         } else if !(1..=64).contains(&vectors) {

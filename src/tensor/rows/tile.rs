@@ -62,7 +62,7 @@ pub struct RowTile {
     pub threads: u32,
     /// The threads of a block that share a row: 1, 2, 4, 8, 16 or 32, or all threads of the block.
     pub team: u32,
-    /// The blocks that share a row: 1, or the blocks of a cluster. More than 1 needs `team == threads`.
+    /// The blocks that share a row: 1, or 2, 4 or 8 blocks of a cluster. More than 1 needs `team == threads`.
     pub cluster: u32,
     /// The vectors of a row that a thread holds at a time.
     pub vectors: u32,
