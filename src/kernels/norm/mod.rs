@@ -8,7 +8,7 @@ use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val};
-use crate::tensor::chained;
+use crate::tensor::{chained, tree};
 
 use super::rows::{RowConfig, RowError, RowProblem, kept_row_options, own_row};
 pub use launch::{NormArgs, NormFunction};
@@ -214,26 +214,29 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     let tile = config.rows.tile;
     let (row, columns) = own_row(k, tile, sizes);
     let part = tile.part::<T>(k, row * pitch, columns);
+    let mut elements = part.load_elements(k, x.offset(row * pitch), 0.0);
+    let residual = residual.map(|residual| residual.offset(row * pitch));
+    let before = residual.map(|residual| part.load_elements(k, residual, 0.0));
     let weight = config.weight.then(|| part.load_columns(k, weight));
     let bias = config.bias.then(|| part.load_columns(k, bias));
-    let mut elements = part.load_elements(k, x.offset(row * pitch), 0.0);
-    if let Some(residual) = residual.map(|residual| residual.offset(row * pitch)) {
-        elements = elements.plus(&part.load_elements(k, residual, 0.0));
+    if let (Some(residual), Some(before)) = (residual, before) {
+        elements = elements.plus(&before);
         part.store_elements(k, residual, &elements);
     }
-    let (mean, square) = if config.kind == NormKind::Layer {
-        let [mean, variance] = part.moments(k, &elements);
-        (Some(mean), variance)
-    } else {
-        let (zero, values) = (k.constant(0.0), elements.iter_f32());
-        let sum = chained(zero, values, |sum, value| value.fma(value, sum), |a, b| a + b);
-        (None, part.sum(k, sum) / sizes[1].cvt::<f32>())
-    };
-    let factor = (square + epsilon).rsqrt();
+    let (zero, count) = (k.constant(0.0), sizes[1].cvt::<f32>());
+    let is_layer = config.kind == NormKind::Layer;
+    let own_sum = || tree(zero, &elements.to_f32(), |a, b| a + b);
+    let mean = is_layer.then(|| part.sum(k, own_sum()) / count);
+    // Converted each time: packed elements take fewer registers across a reduction than `f32`.
+    let centred = || elements.iter_f32().map(|value| mean.map_or(value, |mean| value - mean));
+    let mut deviations: Vec<_> = centred().collect();
+    if is_layer {
+        deviations = part.masked(&deviations, 0.0);
+    }
+    let squares = chained(zero, deviations, |sum, value| value.fma(value, sum), |a, b| a + b);
+    let factor = (part.sum(k, squares) / count + epsilon).rsqrt();
     let mut columns = [&weight, &bias].map(|of| of.as_ref().map(|of| of.iter_f32(k)));
-    // Converted again: packed elements take fewer registers across a reduction than `f32`.
-    let results = elements.iter_f32().map(|value| {
-        let value = mean.map_or(value, |mean| value - mean);
+    let results = centred().map(|value| {
         let [weight, bias] = columns.each_mut().map(|of| of.as_mut().and_then(|of| of.next()));
         let value = weight.map_or(value * factor, |weight| value * factor * weight);
         bias.map_or(value, |bias| value + bias) * scale

@@ -39,19 +39,23 @@ const MOST_BLOCKS: u32 = 8;
 const MOST_ELEMENTS: u32 = 32;
 impl RowConfig {
     /// Returns the configuration for rows of these sizes, with elements of this type in the input: 4 vectors for each thread, or 8 of a
-    /// row of more than 16 KiB. The smallest cluster whose blocks have up to 256 threads holds the row, on a target that has clusters. Of
-    /// longer rows, blocks have up to 512 threads, or 1024.
+    /// row of more than 16 KiB. The smallest cluster holds the row, on a target that has clusters, whose blocks have up to 256 threads, or 512
+    /// of rows that are not aligned. Of longer rows, blocks have up to 1024 threads.
     ///
     /// # Errors
     /// [`RowError::Columns`]: 1024 threads, or 8192 where the target has clusters, do not hold a row, with 8 vectors each, or 32 single
     /// elements.
     #[inline]
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
-        // An SM has 4 blocks of 256 threads with 64 registers: one loads while others reduce.
         let is_long = u64::from(problem.columns) * u64::from(input.size_bytes()) > 16 << 10;
-        let is_packed = is_long && problem.access(input) != RowAccess::Elements;
-        let elements = if is_packed { 8 * RowTile::vector_len(input) } else { MOST_ELEMENTS };
-        Self::within(target, input, problem, elements.max(MOST_ELEMENTS), 256)
+        // An SM has 1024 threads with 64 registers: some blocks load while others reduce.
+        let (vectors, threads) = match problem.access(input) {
+            RowAccess::Aligned => (8, 256),
+            RowAccess::Ragged => (8, 512),
+            RowAccess::Elements => (0, 512),
+        };
+        let elements = if is_long { vectors * RowTile::vector_len(input) } else { 0 };
+        Self::within(target, input, problem, elements.max(MOST_ELEMENTS), threads)
     }
 
     /// Returns configurations to choose from for rows of these sizes, the one of [`new`](RowConfig::new) first. Threads hold

@@ -251,11 +251,16 @@ impl<'b> RowPart<'b> {
         vectors.chain((0..self.end_count()).map(|number| self.end(number).0)).collect()
     }
 
-    /// Returns true if the row has a vector or a single element, and the number of its elements, in the order of the elements.
+    /// Returns `values` of the elements that the row has, and `fill` for the others.
     #[track_caller]
-    pub(super) fn pieces(&self) -> impl Iterator<Item = (Val<'b, bool>, u32)> {
-        let vectors = (0..self.tile.vectors).map(|number| (self.has_vector(number), self.vector));
-        vectors.chain((0..self.end_count()).map(|number| (self.end(number).1, 1)))
+    #[inline]
+    pub fn masked(&self, values: &[Val<'b, f32>], fill: f32) -> Vec<Val<'b, f32>> {
+        let vectors = self.tile.vectors;
+        let lanes = self.vector as usize;
+        let has =
+            (0..vectors).flat_map(|number| std::iter::repeat_n(self.has_vector(number), lanes));
+        let has = has.chain((0..self.end_count()).map(|number| self.end(number).1));
+        has.zip(values).map(|(has, value)| has.select::<f32>(*value, fill)).collect()
     }
 
     /// Loads the elements of a row whose first element is `*row`, with `fill` for the elements that the row does not
