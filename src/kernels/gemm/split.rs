@@ -30,8 +30,9 @@ pub(super) type SplitArgs<'a> = SplitParams<OnDevice<'a>>;
 
 /// Words of a vector of accumulators.
 const VECTOR: u32 = 4;
-/// Vectors that a thread loads at a time.
-const BATCH: u32 = 8;
+/// Words that a thread loads at a time at least, and with its accumulators together at most.
+const BATCH: u32 = 32;
+const BATCH_AND_SUMS: u32 = 96;
 
 /// Threads that have accumulators of a tile: a warp group, or a thread block.
 #[derive(Clone, Copy)]
@@ -104,10 +105,17 @@ impl<'b> Threads<'b> {
             part.store(k, first.offset(number.cvt::<i64>() * step));
             is_last_to_arrive(k, counter, parts, waiting)
         });
+        let at_once = part.loads() / part.words();
         k.if_(is_last, |k| {
-            k.if_(is_written, |k| part.load(k, first, false));
-            k.for_(range(1, parts), (), |k, other, ()| {
-                part.load(k, first.offset(other.cvt::<i64>() * step), true);
+            k.if_(is_written, |k| part.load(k, &[first], None));
+            // Loads of several small parts are in flight together. Beyond the last part it is loaded again.
+            k.for_(range(1, parts).step(at_once.max(1)), (), |k, other, ()| {
+                let others = (0..at_once.max(1)).map(|i| other + i.cast_signed());
+                let (places, are_there): (Vec<_>, Vec<_>) = others
+                    .map(|other| (other.min(parts - 1).cvt::<i64>() * step, other.lt(parts)))
+                    .map(|(at, is_there)| (first.offset(at), is_there))
+                    .unzip();
+                part.load(k, &places, Some(&are_there));
             });
         });
         is_last
@@ -150,32 +158,64 @@ impl<S: Float> Accumulators<'_, '_, S> {
     }
 
     /// Loads those of a slot, or adds them.
-    fn load(&self, k: &Body<'_, '_>, from: Val<'_, GlobalMut<f32>>, add: bool) {
-        let from = from.ptr_cast::<u32>();
-        for (first, at) in self.vectors() {
-            if first > 0 && first % (Self::of_vector() * BATCH) == 0 {
+    /// Words of the accumulators.
+    fn words(&self) -> u32 {
+        self.of.len() * S::SCALAR.size_bytes() / 4
+    }
+
+    /// Words that are loaded at a time.
+    fn loads(&self) -> u32 {
+        BATCH_AND_SUMS.saturating_sub(self.words()).max(BATCH)
+    }
+
+    /// Loads the accumulators of a slot, or adds those of several slots, in their order, each where its condition holds.
+    fn load<'k>(
+        &self,
+        k: &Body<'k, '_>,
+        from: &[Val<'k, GlobalMut<f32>>],
+        add: Option<&[Val<'k, bool>]>,
+    ) {
+        let vectors: Vec<_> = self.vectors().collect();
+        for (batch, vectors) in vectors.chunks((self.loads() / VECTOR) as usize).enumerate() {
+            if batch > 0 {
                 // The assembler moves no load above it. All at once, they would take too many registers.
                 k.bar_warp(WARP);
             }
-            let four: Val<'_, Vector<u32, 4>> = from.load_vector(k, at);
-            let [x, y, z, w] = four.lanes();
-            let parts: Vec<Val<'_, S>> = match S::SCALAR {
-                Scalar::F64 => [[x, y], [z, w]]
-                    .into_iter()
-                    .map(|words| Val::<Vector<u32, 2>>::pack(words).bitcast())
-                    .collect(),
-                _ => [x, y, z, w].into_iter().map(|word| word.bitcast()).collect(),
-            };
-            for (i, part) in (first..).zip(parts) {
-                let sum = match (add, self.acc) {
-                    (false, _) => part,
-                    (true, Scalar::I32) => {
-                        (self.of.get(k, i).bitcast::<i32>() + part.bitcast::<i32>()).bitcast()
-                    }
-                    (true, _) => self.of.get(k, i) + part,
-                };
-                self.of.set(k, i, sum);
+            let words = from.iter().map(|from| {
+                let from = from.ptr_cast::<u32>();
+                let load = |(_, at): &(u32, i32)| from.load_vector(k, *at);
+                vectors.iter().map(load).collect::<Vec<Val<'k, Vector<u32, 4>>>>()
+            });
+            // All loads come before the first sum.
+            for (slot, words) in words.collect::<Vec<_>>().into_iter().enumerate() {
+                let is_there = add.and_then(|add| add.get(slot).copied());
+                for ((first, _), four) in vectors.iter().zip(words) {
+                    self.add(k, *first, four.lanes(), is_there);
+                }
             }
+        }
+    }
+
+    /// Adds a vector of accumulators where a condition holds, or sets those from `first` on.
+    fn add<'k>(&self, k: &Body<'k, '_>, first: u32, words: [Val<'k, u32>; 4], add: Option<Val<'k, bool>>) {
+        let [x, y, z, w] = words;
+        let parts: Vec<Val<'k, S>> = match S::SCALAR {
+            Scalar::F64 => [[x, y], [z, w]]
+                .into_iter()
+                .map(|words| Val::<Vector<u32, 2>>::pack(words).bitcast())
+                .collect(),
+            _ => words.into_iter().map(|word| word.bitcast()).collect(),
+        };
+        for (i, part) in (first..).zip(parts) {
+            let sum = |of: Val<'k, S>| match self.acc {
+                Scalar::I32 => (of.bitcast::<i32>() + part.bitcast::<i32>()).bitcast(),
+                _ => of + part,
+            };
+            let sum = add.map_or(part, |is_there| {
+                let of = self.of.get(k, i);
+                is_there.select(sum(of), of)
+            });
+            self.of.set(k, i, sum);
         }
     }
 }
