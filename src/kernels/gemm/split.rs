@@ -30,9 +30,12 @@ pub(super) type SplitArgs<'a> = SplitParams<OnDevice<'a>>;
 
 /// Words of a vector of accumulators.
 const VECTOR: u32 = 4;
-/// Words that a thread loads at a time at least, and with its accumulators together at most.
-const BATCH: u32 = 32;
-const BATCH_AND_SUMS: u32 = 96;
+
+/// Returns the words that a thread with `words` words of accumulators loads at a time: 32, or more if they are 96 together.
+pub(super) const fn words_at_once(words: u32) -> u32 {
+    let more = 96u32.saturating_sub(words);
+    if more > 32 { more } else { 32 }
+}
 
 /// Threads that have accumulators of a tile: a warp group, or a thread block.
 #[derive(Clone, Copy)]
@@ -105,16 +108,17 @@ impl<'b> Threads<'b> {
             part.store(k, first.offset(number.cvt::<i64>() * step));
             is_last_to_arrive(k, counter, parts, waiting)
         });
-        let at_once = part.loads() / part.words();
+        // Loads of several small parts are in flight together. Beyond the last part it is loaded again.
+        let at_once = (words_at_once(part.words()) / part.words()).max(1);
         k.if_(is_last, |k| {
             k.if_(is_written, |k| part.load(k, &[first], None));
-            // Loads of several small parts are in flight together. Beyond the last part it is loaded again.
-            k.for_(range(1, parts).step(at_once.max(1)), (), |k, other, ()| {
-                let others = (0..at_once.max(1)).map(|i| other + i.cast_signed());
-                let (places, are_there): (Vec<_>, Vec<_>) = others
-                    .map(|other| (other.min(parts - 1).cvt::<i64>() * step, other.lt(parts)))
-                    .map(|(at, is_there)| (first.offset(at), is_there))
-                    .unzip();
+            k.for_(range(1, parts).step(at_once), (), |k, other, ()| {
+                let (mut places, mut are_there) = (Vec::new(), Vec::new());
+                for i in 0..at_once.cast_signed() {
+                    let number = if i == 0 { other } else { (other + i).min(parts - 1) };
+                    places.push(first.offset(number.cvt::<i64>() * step));
+                    are_there.push(if i == 0 { k.constant(true) } else { (other + i).lt(parts) });
+                }
                 part.load(k, &places, Some(&are_there));
             });
         });
@@ -157,15 +161,9 @@ impl<S: Float> Accumulators<'_, '_, S> {
         }
     }
 
-    /// Loads those of a slot, or adds them.
     /// Words of the accumulators.
     fn words(&self) -> u32 {
         self.of.len() * S::SCALAR.size_bytes() / 4
-    }
-
-    /// Words that are loaded at a time.
-    fn loads(&self) -> u32 {
-        BATCH_AND_SUMS.saturating_sub(self.words()).max(BATCH)
     }
 
     /// Loads the accumulators of a slot, or adds those of several slots, in their order, each where its condition holds.
@@ -175,8 +173,9 @@ impl<S: Float> Accumulators<'_, '_, S> {
         from: &[Val<'k, GlobalMut<f32>>],
         add: Option<&[Val<'k, bool>]>,
     ) {
-        let vectors: Vec<_> = self.vectors().collect();
-        for (batch, vectors) in vectors.chunks((self.loads() / VECTOR) as usize).enumerate() {
+        let (vectors, at_once): (Vec<_>, _) =
+            (self.vectors().collect(), words_at_once(self.words()));
+        for (batch, vectors) in vectors.chunks((at_once / VECTOR) as usize).enumerate() {
             if batch > 0 {
                 // The assembler moves no load above it. All at once, they would take too many registers.
                 k.bar_warp(WARP);
@@ -197,7 +196,13 @@ impl<S: Float> Accumulators<'_, '_, S> {
     }
 
     /// Adds a vector of accumulators where a condition holds, or sets those from `first` on.
-    fn add<'k>(&self, k: &Body<'k, '_>, first: u32, words: [Val<'k, u32>; 4], add: Option<Val<'k, bool>>) {
+    fn add<'k>(
+        &self,
+        k: &Body<'k, '_>,
+        first: u32,
+        words: [Val<'k, u32>; 4],
+        add: Option<Val<'k, bool>>,
+    ) {
         let [x, y, z, w] = words;
         let parts: Vec<Val<'k, S>> = match S::SCALAR {
             Scalar::F64 => [[x, y], [z, w]]
