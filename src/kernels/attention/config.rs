@@ -22,11 +22,11 @@ pub(super) const OUTPUT_STAGES: u32 = 2;
 /// The way of a consumer group's output to global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Staging {
-    /// Threads write rows, which sequences of different lengths may cut.
-    Registers,
-    /// The group's tile of Q, which another stage of Q does not wait for.
+    /// Threads write rows: sequences of different lengths cut tiles, or shared memory has no room for a ring.
+    Rows,
+    /// Through the group's tile of Q: the next tile of Q has another stage.
     Queries,
-    /// A ring of parts of the output, so that the only tile of Q is released after the last scores.
+    /// Parts of the output through a ring: the only tile of Q is released after the last scores.
     Ring,
 }
 
@@ -163,7 +163,7 @@ impl AttentionConfig {
     ///
     /// let problem = AttentionProblem::new([1, 8, 8], [256, 256], 128).causal();
     /// let config = AttentionConfig::sm80(Target::SM_80, &problem)?;
-    /// assert_eq!(config.to_string(), "d128_128x32_s3_right_warps4");
+    /// assert_eq!(config.to_string(), "d128_128x32_s3_right_lazy_warps4");
     /// assert_eq!(AttentionConfig::new(Target::SM_80, &problem)?, config);
     /// # Ok::<(), tilewright::kernels::attention::AttentionError>(())
     /// ```
@@ -174,10 +174,11 @@ impl AttentionConfig {
     pub fn sm80(target: Target, problem: &AttentionProblem) -> Result<Self, AttentionError> {
         let AttentionProblem { head_dim, value_dim, left, right, .. } = *problem;
         // More than 192 registers of scores and output leave too few for operands and addresses. With 192, d = 128, `ptxas`
-        // spills 36 bytes for sm_90a, and an H200 is still 1.17 times as fast as with half as many keys.
+        // spills 12 bytes for sm_90a, and an H200 is still 1.17 times as fast as with half as many keys.
         // A warp with 32 queries loads half as much from shared memory for each product as one with 16, and needs the
         // registers of twice the output. Blocks of 4 warps come in pairs.
         let (warps, blocks) = if head_dim.max(value_dim) > 128 { (8, 1) } else { (4, 2) };
+        // An output of 64 dimensions is rescaled as fast as tested.
         let config = AttentionConfig {
             target,
             schedule: AttentionSchedule::Multistage { warps: 4 },
@@ -190,7 +191,7 @@ impl AttentionConfig {
             softcap: problem.softcap.is_some(),
             ordered: false,
             overlap: SoftmaxOverlap::Free,
-            lazy: false,
+            lazy: head_dim > 64,
             varlen: problem.varlen,
             packed_heads: 1,
         };
@@ -356,17 +357,17 @@ impl AttentionConfig {
     #[inline]
     pub(super) fn staging(&self) -> Staging {
         if self.varlen {
-            Staging::Registers
+            Staging::Rows
         } else if self.query_stages() == 2 {
             Staging::Queries
         } else if self.shared_bytes_with(1) + self.ring_bytes() <= self.target.max_shared_bytes() {
             Staging::Ring
         } else {
-            Staging::Registers
+            Staging::Rows
         }
     }
 
-    /// The bytes of the rings of `Staging::Ring`.
+    /// Returns the bytes of the rings of all groups.
     fn ring_bytes(&self) -> u64 {
         u64::from(OUTPUT_STAGES * self.tile[0]) * u64::from(swizzle_of(self.value_dim) * BYTES)
     }

@@ -146,7 +146,7 @@ pub(super) struct Plan {
     pub(super) q: Ring,
     pub(super) k: Ring,
     pub(super) v: Ring,
-    /// The columns of the output that a tensor copy writes, their MMA, and the ring of their stages.
+    /// The columns of the output that a tensor copy writes, an MMA that has them as accumulators, and their ring.
     pub(super) part: u32,
     pub(super) part_mma: TiledMma,
     pub(super) o_ring: Option<ComposedLayout>,
@@ -261,7 +261,7 @@ impl Plan {
                     },
                 )?)
             }
-            Staging::Registers => TensorKernel::Sequences(Kernel::<BySequence<T>>::build_with(
+            Staging::Rows => TensorKernel::Sequences(Kernel::<BySequence<T>>::build_with(
                 options,
                 &name,
                 target,

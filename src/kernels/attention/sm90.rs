@@ -7,15 +7,15 @@
 use crate::ir::builder::{IntoVal, MbarrierRef, VectorElement};
 use crate::ir::op::BulkWait;
 use crate::ir::{Body, NamedBarrier, Val, range};
-use crate::layout::{ComposedLayout, shape, tiler};
+use crate::layout::{ComposedLayout, shape};
 use crate::tensor::{
     OnlineSoftmax, OrderedBarrier, PipelineState, RegisterTensor, SharedTensor, SmemOperand,
-    TiledMma, TmaPipeline, TmaStorePipeline, WarpRole, WgmmaOperand, WorkCounter, WorkNumbers,
-    WorkScheduler, warp_roles,
+    TiledMma, TmaPipeline, WarpRole, WgmmaOperand, WorkCounter, WorkNumbers, WorkScheduler,
+    warp_roles,
 };
 
-use super::config::{GROUP, OUTPUT_STAGES, ROWS, SoftmaxOverlap};
-use super::item::{Item, Own};
+use super::config::{GROUP, ROWS, SoftmaxOverlap};
+use super::item::Item;
 use super::plan::{Args, Output, Params, Plan};
 
 /// Alignment of swizzled tiles.
@@ -61,12 +61,12 @@ impl Plan {
 
 /// The tiles, rings and parameters that all roles share.
 #[derive(Clone, Copy)]
-struct Shared<'p, 'a, 'b, T: VectorElement<2>> {
-    plan: &'p Plan,
-    args: &'p Args<'a, T>,
-    tiles: &'p [SharedTensor<'b, T>; 3],
-    o_ring: Option<&'p SharedTensor<'b, T>>,
-    pipes: [TmaPipeline<'b>; 3],
+pub(super) struct Shared<'p, 'a, 'b, T: VectorElement<2>> {
+    pub(super) plan: &'p Plan,
+    pub(super) args: &'p Args<'a, T>,
+    pub(super) tiles: &'p [SharedTensor<'b, T>; 3],
+    pub(super) o_ring: Option<&'p SharedTensor<'b, T>>,
+    pub(super) pipes: [TmaPipeline<'b>; 3],
     /// The numbers of the work items after the last two.
     numbers: WorkNumbers<'b>,
 }
@@ -79,7 +79,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
     }
 
     /// The tile of Q of a consumer group in the ring.
-    fn query(&self, state: PipelineState<'b>, group: Val<'b, i32>) -> Val<'b, i32> {
+    pub(super) fn query(&self, state: PipelineState<'b>, group: Val<'b, i32>) -> Val<'b, i32> {
         state.stage * self.plan.config.groups() + group
     }
 
@@ -153,14 +153,14 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
 }
 
 /// A consumer warp group: 64 queries of each tile.
-struct Consumer<'p, 'a, 'b, T: VectorElement<2>> {
-    shared: Shared<'p, 'a, 'b, T>,
+pub(super) struct Consumer<'p, 'a, 'b, T: VectorElement<2>> {
+    pub(super) shared: Shared<'p, 'a, 'b, T>,
     order: Option<OrderedBarrier<'b>>,
     /// A barrier in its first phase: a wait for the phase before does not wait.
     open: MbarrierRef<'b>,
-    group: Val<'b, i32>,
-    thread: Val<'b, i32>,
-    barrier: NamedBarrier<'b>,
+    pub(super) group: Val<'b, i32>,
+    pub(super) thread: Val<'b, i32>,
+    pub(super) barrier: NamedBarrier<'b>,
 }
 
 impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
@@ -223,11 +223,11 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                     self.mask(k, item, s, item.last - step);
                     let maxima = softmax.maxima(k, rows, s, args.scale, lazy);
                     if overlap == SoftmaxOverlap::Maxima {
-                        self.open.wait_parity(k, 1u32);
+                        self.hold(k, q_state);
                     }
                     let (softmax, factors) = softmax.update_to(k, rows, s, args.scale, maxima);
                     if overlap == SoftmaxOverlap::Softmax {
-                        self.open.wait_parity(k, 1u32);
+                        self.hold(k, q_state);
                     }
                     k.wgmma_wait_group(0);
                     k.if_(leader, |k| v_pipe.release(k, v_state));
@@ -276,6 +276,15 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         });
     }
 
+    /// Waits at a barrier that does not wait: at that of a tile of Q that stays until the item ends, or at one in its first
+    /// phase. Another warp may have released K and V already.
+    fn hold(&self, k: &Body<'b, '_>, q_state: PipelineState<'b>) {
+        match q_state.stages {
+            1 => self.open.wait_parity(k, 1u32),
+            _ => self.shared.pipes[0].wait(k, q_state),
+        }
+    }
+
     /// Starts the product of the queries of an item with its first tile of keys.
     fn first_scores(
         &self,
@@ -306,70 +315,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         item.mask(k, &plan.config, &args.params, of, scores, at);
     }
 
-    /// Ends an item, whose last product is complete: releases V, and writes the LSE and the output of the group's queries.
-    fn end(
-        &self,
-        k: &mut Body<'b, '_>,
-        item: Item<'b>,
-        output: &RegisterTensor<'b, f32>,
-        [inverse, lse]: [[Val<'b, f32>; 2]; 2],
-        [q_state, v_state]: [PipelineState<'b>; 2],
-    ) {
-        let Shared { plan, args, tiles: [sq, ..], o_ring, pipes: [.., v_pipe], .. } = self.shared;
-        let (config, rows, thread) = (&plan.config, &plan.output_rows, self.thread);
-        let (leader, heads) = (thread.eq(0), config.packed_heads);
-        k.if_(leader, |k| v_pipe.release(k, v_state));
-        OnlineSoftmax::rescale(k, rows, output, inverse, false);
-        let first = item.row + self.group * config.queries_of_group();
-        let [row, column] = rows.origin(k, &plan.output, thread);
-        let own = Own { heads, first, head: item.head * heads, row };
-        item.store_lse(k, &args.params, (own, column), rows, lse);
-        let [head, _, batch] = item.heads(config, &args.params);
-        match &args.output {
-            Output::Rows(to) => {
-                let own = Own { head, ..own };
-                item.store_rows(k, (to, batch), (own, column), (rows, output));
-                // All threads have read the number of the next item before its tile of Q is released.
-                self.barrier.sync(k);
-            }
-            // Tensor copies write parts of the output, which pass through the ring or the tile of Q.
-            Output::Tiles(map) => {
-                let pipe =
-                    TmaStorePipeline::new(k, OUTPUT_STAGES, leader).with_barrier(self.barrier);
-                let (thr, part) = (plan.o_store.slice(thread), shape!(ROWS, plan.part));
-                pipe.finish(k);
-                for number in 0..config.value_dim / plan.part {
-                    let rounded = plan.part_mma.slice(0).fragment_c::<T>(k, part.clone());
-                    let (from, to) = (output.variables(), rounded.variables());
-                    for at in (0..to.len()).step_by(2) {
-                        let pair = [at, at + 1].map(|at| from.get(k, number * to.len() + at));
-                        let values = Val::pack(pair).cvt::<T>().lanes();
-                        [at, at + 1]
-                            .into_iter()
-                            .zip(values)
-                            .for_each(|(at, value)| to.set(k, at, value));
-                    }
-                    let (of, stage) = match o_ring {
-                        Some(ring) => (ring, self.group * OUTPUT_STAGES + pipe.stage(number)),
-                        None => (sq, self.shared.query(q_state, self.group)),
-                    };
-                    let tile =
-                        of.slice(k, (.., .., stage)).composition(k, &tiler!(ROWS, plan.part));
-                    pipe.acquire(k);
-                    thr.copy(k, &thr.retile_s(k, &rounded), &thr.partition_d(k, &tile));
-                    let tile = tile.composition(k, &plan.packed[1]);
-                    let at = (item.query(first), number * plan.part, head, batch);
-                    pipe.commit(k, |k| plan.o_copy.store(k, *map, &tile, at));
-                }
-            }
-        }
-        if !config.scores_ahead() && config.query_stages() > 1 {
-            k.if_(leader, |k| self.release_queries(k, q_state));
-        }
-    }
-
     /// Releases the tile of Q of an item, in the leader, when its copies have read the output in it.
-    fn release_queries(&self, k: &mut Body<'b, '_>, state: PipelineState<'b>) {
+    pub(super) fn release_queries(&self, k: &mut Body<'b, '_>, state: PipelineState<'b>) {
         k.cp_async_bulk_wait_group(0, BulkWait::Read);
         self.shared.pipes[0].release(k, state);
     }
