@@ -1,6 +1,6 @@
 //! Counters in global memory that tell the last of several thread blocks or warp groups to combine their results.
 
-use crate::ir::op::{FenceOrder, MemScope};
+use crate::ir::op::AtomicOrder;
 use crate::ir::{Body, GlobalMut, NamedBarrier, Val};
 
 /// Arrives at `counter`, once for all threads of `barrier`; `leader` holds in one of them. Returns true in all threads of the
@@ -15,14 +15,12 @@ pub(super) fn is_last_to_arrive<'b>(
     count: Val<'b, i32>,
     (barrier, leader): (NamedBarrier<'b>, Val<'b, bool>),
 ) -> Val<'b, bool> {
-    k.fence(FenceOrder::AcqRel, MemScope::Gpu);
     barrier.sync(k);
     let others = (count - 1).cvt::<u32>();
-    // It wraps to 0 after `others`.
-    let before = k.if_with(leader, 0u32, |k| counter.atom().inc(k, 0, others));
-    let last = barrier.red_or(k, before.eq(others));
-    k.fence(FenceOrder::AcqRel, MemScope::Gpu);
-    last
+    // The order of one thread is that of all, because of the barriers. The counter wraps to 0 after `others`.
+    let counter = counter.atom().order(AtomicOrder::AcqRel);
+    let before = k.if_with(leader, 0u32, |k| counter.inc(k, 0, others));
+    barrier.red_or(k, before.eq(others))
 }
 
 /// Returns true in all threads of `barrier`, without an arrival, if all others of `count` groups of threads have arrived at
@@ -37,8 +35,7 @@ pub(super) fn have_others_arrived<'b>(
     (barrier, leader): (NamedBarrier<'b>, Val<'b, bool>),
 ) -> Val<'b, bool> {
     let others = (count - 1).cvt::<u32>();
-    let arrived = k.if_with(leader, 0u32, |k| counter.atom().cas(k, 0, others, 0u32));
-    let have_arrived = barrier.red_or(k, arrived.eq(others));
-    k.fence(FenceOrder::AcqRel, MemScope::Gpu);
-    have_arrived
+    let counter = counter.atom().order(AtomicOrder::Acquire);
+    let arrived = k.if_with(leader, 0u32, |k| counter.cas(k, 0, others, 0u32));
+    barrier.red_or(k, arrived.eq(others))
 }

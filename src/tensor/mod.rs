@@ -78,9 +78,8 @@ pub use pipeline::{
     WorkCounter, WorkNumbers, WorkScheduler, warp_roles,
 };
 pub use rows::{
-    ColumnElements, ColumnResults, ColumnRows, ColumnTile, CurrentRow, Indexed, RowAccess,
-    RowColumns, RowCopy, RowElements, RowInput, RowLoop, RowPart, RowPointer, RowTile, chained,
-    tree,
+    ColumnResults, ColumnRows, ColumnTile, Indexed, RowAccess, RowColumns, RowCopy, RowElements,
+    RowPart, RowPointer, RowTile, chained, tree,
 };
 
 #[doc(hidden)]

@@ -302,6 +302,14 @@ fn no_data_race() {
             check::<bf16>(&device, config, &problem, 8);
         }
     }
+    // One tile of Q, items of one step, and outputs that pass through a ring in an even and an odd number of parts, or through
+    // none.
+    for (dim, tile) in sample(1, [(256, [128, 64]), (192, [128, 96]), (256, [128, 80])]) {
+        let problem = AttentionProblem::new([1, 5, 1], [70, 40], dim);
+        let config = config(&problem, tile);
+        assert_eq!(config.query_stages(), 1);
+        check::<bf16>(&device, config, &problem, 10);
+    }
 }
 
 proptest! {
@@ -365,7 +373,7 @@ fn kernels_of_mma_sync_assemble_without_spills() {
             let Some(ptxas) = ptxas::find() else { continue };
             let report = ptxas.report(attention.ptx().text(), &target.to_string()).unwrap();
             // A few values are spilled in the widest form.
-            let few = head_dim == 128 && report.contains(", 36 bytes spill stores");
+            let few = head_dim == 128 && report.contains(", 12 bytes spill stores");
             let clean = report.contains("0 bytes stack frame, 0 bytes spill stores");
             assert!(clean || few, "{config} of {target}: {report}");
         }

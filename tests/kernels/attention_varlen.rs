@@ -208,6 +208,9 @@ fn no_data_race() {
         let config = AttentionConfig { packed_heads: 2, ..config };
         check::<bf16>(&device, config, &problem, &lens, 5);
     }
+    // One tile of Q, and items of one step.
+    let wide = self::problem([4, 2], &[[70, 40], [3, 50]], 256);
+    check::<bf16>(&device, config(&wide, [128, 64]), &wide, &[[70, 40], [3, 50]], 6);
 }
 
 proptest! {

@@ -86,7 +86,7 @@ fn check_all<T: Real + Converted>(device: &Device, problem: &AxisProblem, seed: 
 #[test]
 fn clusters_join_their_results() {
     for device in devices() {
-        for (problem, lanes, threads) in [
+        for (problem, team, threads) in [
             (AxisProblem { outer: 1, len: 3300, inner: 8 }, 2, 64),
             (AxisProblem { outer: 2, len: 1500, inner: 13 }, 2, 64),
             (AxisProblem { outer: 1, len: 3, inner: 40 }, 8, 64),
@@ -102,12 +102,12 @@ fn clusters_join_their_results() {
                 (RowReduceOp::Max, 1),
             ] {
                 let config = AxisReduceConfig::new(op, device.target(), Scalar::F32, &problem);
-                let config = AxisReduceConfig { lanes, threads, cluster, ..config };
+                let config = AxisReduceConfig { team, threads, cluster, ..config };
                 check::<f32>(&device, config, &problem, &x);
             }
             let config =
                 AxisReduceConfig::new(RowReduceOp::Sum, device.target(), Scalar::F32, &problem);
-            let config = AxisReduceConfig { lanes, threads, cluster: 2, ..config };
+            let config = AxisReduceConfig { team, threads, cluster: 2, ..config };
             let sum = AxisReduce::<f32>::new(config).unwrap().load(&device).unwrap();
             let input = device.upload(&x).unwrap();
             let run = || {
@@ -124,7 +124,7 @@ fn clusters_join_their_results() {
 #[test]
 fn every_configuration() {
     for device in devices() {
-        for (problem, lanes) in [
+        for (problem, team) in [
             (AxisProblem { outer: 1, len: 700, inner: 1 }, 2),
             (AxisProblem { outer: 3, len: 5, inner: 3 }, 2),
             (AxisProblem { outer: 2, len: 600, inner: 8 }, 1),
@@ -135,7 +135,7 @@ fn every_configuration() {
             for op in [RowReduceOp::Sum, RowReduceOp::ArgMax] {
                 let target = device.target();
                 let all = AxisReduceConfig::candidates(op, target, Scalar::Bf16, &problem);
-                let few = AxisReduceConfig { lanes, threads: 64.max(8 * lanes), ..all[0] };
+                let few = AxisReduceConfig { team, threads: 64.max(8 * team), ..all[0] };
                 for config in sample(9, all).chain([few]) {
                     check::<bf16>(&device, config, &problem, &x);
                 }
@@ -325,8 +325,8 @@ fn what_no_kernel_takes_is_refused() {
     for wrong in [
         AxisReduceConfig { access: RowAccess::Elements, ..config },
         AxisReduceConfig { threads: 96, ..config },
-        AxisReduceConfig { threads: 64, lanes: 16, ..config },
-        AxisReduceConfig { lanes: 3, ..config },
+        AxisReduceConfig { threads: 64, team: 16, ..config },
+        AxisReduceConfig { team: 3, ..config },
         AxisReduceConfig { rows: 9, ..config },
         AxisReduceConfig { cluster: 3, ..config },
         AxisReduceConfig { cluster: 16, ..config },

@@ -115,7 +115,7 @@ fn rows_longer_than_the_tile() {
             let x: Vec<bf16> = random(&problem, columns.into(), 3.0, columns.into());
             for (team, vectors) in [(1, 1), (2, 1), (8, 2), (32, 1), (64, 2)] {
                 let access = problem.access(Scalar::Bf16);
-                let tile = RowTile { threads: 64, team, cluster: 1, vectors, access, stages: 0 };
+                let tile = RowTile { threads: 64, team, cluster: 1, vectors, access };
                 for op in RowReduceOp::ALL {
                     let rows = RowConfig { target: device.target(), tile };
                     check::<bf16>(&device, RowReduceConfig { rows, op }, &problem, &x);
@@ -134,7 +134,7 @@ fn rows_of_clusters() {
             let x: Vec<bf16> = random(&problem, columns.into(), 3.0, columns.into());
             for (cluster, vectors) in [(2, 1), (4, 2), (8, 1)] {
                 let access = problem.access(Scalar::Bf16);
-                let tile = RowTile { threads: 64, team: 64, cluster, vectors, access, stages: 0 };
+                let tile = RowTile { threads: 64, team: 64, cluster, vectors, access };
                 for op in [RowReduceOp::Sum, RowReduceOp::Max, RowReduceOp::ArgMax] {
                     let rows = RowConfig { target: device.target(), tile };
                     check::<bf16>(&device, RowReduceConfig { rows, op }, &problem, &x);
@@ -158,7 +158,7 @@ fn ties_of_steps_and_ends() {
     for device in devices() {
         let problem = RowProblem::new(3, 999);
         let access = problem.access(Scalar::Bf16);
-        let tile = RowTile { threads: 64, team: 32, cluster: 1, vectors: 1, access, stages: 0 };
+        let tile = RowTile { threads: 64, team: 32, cluster: 1, vectors: 1, access };
         let rows = RowConfig { target: device.target(), tile };
         let config = RowReduceConfig { rows, op: RowReduceOp::ArgMax };
         for first in [0, 3, 260, 700, 996] {
@@ -272,10 +272,6 @@ fn what_no_kernel_takes_is_refused() {
     let device = Device::sim_for(Target::SM_90A).unwrap();
     let problem = RowProblem::new(4, 64);
     let config = RowReduceConfig::new(RowReduceOp::Max, device.target(), Scalar::F32, &problem);
-    let tile = RowTile { threads: 32, team: 32, stages: 1, ..config.rows.tile };
-    let rows = RowConfig { tile, ..config.rows };
-    let error = RowReduce::<f32>::new(RowReduceConfig { rows, ..config }).unwrap_err();
-    assert_eq!(error.to_string(), "the tile of a row is not possible: this kernel has no stages");
     let error = RowReduce::<f32, i32>::new(config).unwrap_err();
     assert_eq!(error.to_string(), "the output has elements of i32, but the kernel takes f32");
     let function = RowReduce::<f32>::new(config).unwrap().load(&device).unwrap();

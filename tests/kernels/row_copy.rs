@@ -79,7 +79,7 @@ fn check_all<T: Real + Converted>(
 fn all_starts() {
     let device = Device::sim_with(Options::default().target(Target::SM_90A).race(true));
     let access = RowAccess::Ragged;
-    let lanes = RowTile { threads: 32, team: 32, cluster: 1, vectors: 2, access, stages: 0 };
+    let lanes = RowTile { threads: 32, team: 32, cluster: 1, vectors: 2, access };
     check_all::<f32>(&device, lanes, (0..=20).chain([300]));
     check_all::<bf16>(&device, lanes, (0..=40).chain([70, 600]));
     check_all::<f8e4m3>(&device, lanes, [0, 1, 16, 33, 46, 47, 100]);

@@ -78,10 +78,11 @@ fn the_longest_rows() {
     }
 }
 
-/// Blocks and clusters that stay have the next rows in flight, some of them beyond the last row.
+/// Blocks and clusters share rows, and some threads have no element, without a data race.
 #[test]
-fn rows_in_stages() {
-    for device in devices() {
+fn rows_of_blocks_and_clusters() {
+    let options = Options::default().target(Target::SM_90A).race(true).schedules(4);
+    for device in devices().into_iter().chain([Device::sim_with(options)]) {
         for (rows, columns, threads, cluster) in [
             (9, 1000, 64, 1),
             (1, 777, 128, 1),
@@ -92,29 +93,12 @@ fn rows_in_stages() {
             let problem = RowProblem::new(rows, columns);
             let x: Vec<bf16> = random(&problem, columns.into(), 20.0, 3);
             let access = problem.access(Scalar::Bf16);
-            for (stages, log) in [(1, false), (2, true), (3, false), (4, true)] {
-                let tile = RowTile { threads, team: threads, cluster, vectors: 2, access, stages };
+            for (vectors, log) in [(2, false), (8, true)] {
+                let tile = RowTile { threads, team: threads, cluster, vectors, access };
                 let rows = RowConfig { target: device.target(), tile };
                 run::<bf16, bf16>(&device, SoftmaxConfig { rows, log }, &problem, &x);
             }
         }
-    }
-}
-
-/// Each thread copies over a stage that it has read, and blocks of a cluster reduce row after row, without a data race.
-#[test]
-fn no_data_race() {
-    let options = Options::default().target(Target::SM_90A).race(true).schedules(4);
-    let device = Device::sim_with(options);
-    for (rows, columns, threads, cluster, stages) in
-        [(7, 1000, 64, 1, 3), (11, 1503, 64, 4, 1), (9, 2048, 128, 2, 2)]
-    {
-        let problem = RowProblem::new(rows, columns);
-        let x: Vec<bf16> = random(&problem, columns.into(), 20.0, 5);
-        let access = problem.access(Scalar::Bf16);
-        let tile = RowTile { threads, team: threads, cluster, vectors: 2, access, stages };
-        let rows = RowConfig { target: device.target(), tile };
-        run::<bf16, bf16>(&device, SoftmaxConfig { rows, log: false }, &problem, &x);
     }
 }
 
@@ -196,14 +180,9 @@ fn kernels_assemble_without_spills() {
             let softmax = Softmax::<bf16>::new(config).unwrap();
             text::check_round_trip(softmax.ir());
             let ptx = softmax.ptx();
-            // A kernel with stages copies a row to each of them before the loop, and one in the loop.
-            let (load, loads) = match config.rows.tile.stages {
-                0 => ("ld.global.nc.v4.b32", 1),
-                stages => ("cp.async.cg.shared.global", stages as usize + 1),
-            };
-            for (vectors, times) in [(load, loads), ("st.global.v4.b32", 1)] {
+            for vectors in ["ld.global.nc.v4.b32", "st.global.v4.b32"] {
                 let found = ptx.text().matches(vectors).count();
-                assert_eq!(found, times * config.rows.tile.vectors as usize, "{vectors}");
+                assert_eq!(found, config.rows.tile.vectors as usize, "{vectors}");
             }
             if let Some(ptxas) = ptxas::find() {
                 let report = ptxas.report(ptx.text(), &target.to_string()).unwrap();
@@ -241,7 +220,6 @@ fn what_no_kernel_takes_is_refused() {
         RowTile { team: 3, ..tile },
         RowTile { team: 64, ..tile },
         RowTile { cluster: 2, ..tile },
-        RowTile { stages: 1, ..tile },
         RowTile { cluster: 0, ..tile },
         RowTile { cluster: 16, team: 128, ..tile },
         RowTile { vectors: 0, ..tile },

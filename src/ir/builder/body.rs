@@ -8,6 +8,7 @@ use super::error::BuildErrorKind;
 use super::typed::{
     Constant, Element, IntoOperand, IntoVal, Local, MemIndex, MutPointer, Pointer, Shared, Ty, Val,
 };
+use crate::ir::Target;
 use crate::ir::entity::{SharedId, VarId};
 use crate::ir::kernel::{ArrayData, LocalData, SharedData, SourceLocation, VarData};
 use crate::ir::op::{Axis, LoadAccess, Mem, SpecialReg, StoreAccess, Sync, Thread};
@@ -76,6 +77,11 @@ impl<'b, 'o> Body<'b, 'o> {
     /// The threads of a block along each axis, if all launches have the same.
     pub(crate) fn block_shape(&self) -> Option<[u32; 3]> {
         self.context().block()
+    }
+
+    /// The target of the kernel.
+    pub(crate) fn target(&self) -> Target {
+        self.context().target()
     }
 
     /// The bytes of shared memory that a block takes with what was allocated so far.

@@ -9,6 +9,7 @@ use super::collective::Pool;
 use super::error::{BuildError, BuildErrorKind};
 use super::host_part::HostParts;
 use super::typed::{Element, IntoOperand, Ty, Val};
+use crate::ir::Target;
 use crate::ir::analysis::alignment;
 use crate::ir::entity::{Entity, LocationId, OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, OpData, Region, SourceLocation, ValueData, ValueDef};
@@ -134,6 +135,11 @@ impl Context {
     /// The threads of a block along each axis, if all launches have the same.
     pub(super) fn block(&self) -> Option<[u32; 3]> {
         self.with(|state| state.ir.bounds.block)
+    }
+
+    /// The target of the kernel.
+    pub(super) fn target(&self) -> Target {
+        self.with(|state| state.ir.target)
     }
 
     /// The bytes of shared memory that a block takes with what was allocated so far.

@@ -16,6 +16,19 @@ pub(super) const ROWS: u32 = 64;
 const WARP: u32 = 32;
 /// Bytes of an element.
 const BYTES: u32 = 2;
+/// Stages of the ring of a consumer group's output.
+pub(super) const OUTPUT_STAGES: u32 = 2;
+
+/// The way of a consumer group's output to global memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Staging {
+    /// Threads write rows: sequences of different lengths cut tiles, or shared memory has no room for a ring.
+    Rows,
+    /// Through the group's tile of Q: the next tile of Q has another stage.
+    Queries,
+    /// Parts of the output through a ring: the only tile of Q is released after the last scores.
+    Ring,
+}
 
 /// The division of work among the threads of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -150,7 +163,7 @@ impl AttentionConfig {
     ///
     /// let problem = AttentionProblem::new([1, 8, 8], [256, 256], 128).causal();
     /// let config = AttentionConfig::sm80(Target::SM_80, &problem)?;
-    /// assert_eq!(config.to_string(), "d128_128x32_s3_right_warps4");
+    /// assert_eq!(config.to_string(), "d128_128x32_s3_right_lazy_warps4");
     /// assert_eq!(AttentionConfig::new(Target::SM_80, &problem)?, config);
     /// # Ok::<(), tilewright::kernels::attention::AttentionError>(())
     /// ```
@@ -161,10 +174,11 @@ impl AttentionConfig {
     pub fn sm80(target: Target, problem: &AttentionProblem) -> Result<Self, AttentionError> {
         let AttentionProblem { head_dim, value_dim, left, right, .. } = *problem;
         // More than 192 registers of scores and output leave too few for operands and addresses. With 192, d = 128, `ptxas`
-        // spills 36 bytes for sm_90a, and an H200 is still 1.17 times as fast as with half as many keys.
+        // spills 12 bytes for sm_90a, and an H200 is still 1.17 times as fast as with half as many keys.
         // A warp with 32 queries loads half as much from shared memory for each product as one with 16, and needs the
         // registers of twice the output. Blocks of 4 warps come in pairs.
         let (warps, blocks) = if head_dim.max(value_dim) > 128 { (8, 1) } else { (4, 2) };
+        // An output of 64 dimensions is rescaled as fast as tested.
         let config = AttentionConfig {
             target,
             schedule: AttentionSchedule::Multistage { warps: 4 },
@@ -177,7 +191,7 @@ impl AttentionConfig {
             softcap: problem.softcap.is_some(),
             ordered: false,
             overlap: SoftmaxOverlap::Free,
-            lazy: false,
+            lazy: head_dim > 64,
             varlen: problem.varlen,
             packed_heads: 1,
         };
@@ -228,7 +242,7 @@ impl AttentionConfig {
         let shared = problem.heads.checked_div(problem.key_heads).unwrap_or(1);
         let packed_heads = if first.packed_heads > 1 { 1 } else { shared };
         let packed = AttentionConfig { packed_heads, ..first };
-        if first.schedule == AttentionSchedule::WarpSpecialized {
+        if first.is_specialized() {
             let with = |ordered| {
                 SoftmaxOverlap::ALL.map(|overlap| AttentionConfig { ordered, overlap, ..first })
             };
@@ -282,6 +296,10 @@ impl AttentionConfig {
         }
     }
 
+    fn is_specialized(&self) -> bool {
+        self.schedule == AttentionSchedule::WarpSpecialized
+    }
+
     /// Returns the consumer warp groups.
     pub fn groups(&self) -> u32 {
         self.tile[0] / ROWS
@@ -325,20 +343,41 @@ impl AttentionConfig {
     #[inline]
     pub fn query_stages(&self) -> u32 {
         let fits = self.shared_bytes_with(2) <= self.target.max_shared_bytes();
-        if self.schedule == AttentionSchedule::WarpSpecialized && fits { 2 } else { 1 }
+        if self.is_specialized() && fits { 2 } else { 1 }
     }
 
-    /// Returns true if the first scores of the next item are multiplied while the output of an item is written: where its
-    /// tile of Q is another one, and products are long enough to hide the store.
+    /// Returns true if the first scores of the next item are multiplied while the output of an item is written: where
+    /// products are long enough to hide the store.
     #[inline]
     pub(super) fn scores_ahead(&self) -> bool {
-        self.query_stages() > 1 && self.head_dim > 64
+        self.head_dim > 64
+    }
+
+    /// Returns the way of the output with `WarpSpecialized`.
+    #[inline]
+    pub(super) fn staging(&self) -> Staging {
+        if self.varlen {
+            Staging::Rows
+        } else if self.query_stages() == 2 {
+            Staging::Queries
+        } else if self.shared_bytes_with(1) + self.ring_bytes() <= self.target.max_shared_bytes() {
+            Staging::Ring
+        } else {
+            Staging::Rows
+        }
+    }
+
+    /// Returns the bytes of the rings of all groups.
+    fn ring_bytes(&self) -> u64 {
+        u64::from(OUTPUT_STAGES * self.tile[0]) * u64::from(swizzle_of(self.value_dim) * BYTES)
     }
 
     /// Returns the bytes of shared memory of a block.
     #[inline]
     pub fn shared_bytes(&self) -> u64 {
-        self.shared_bytes_with(self.query_stages())
+        let has_ring = self.is_specialized() && self.staging() == Staging::Ring;
+        let ring = if has_ring { self.ring_bytes() } else { 0 };
+        self.shared_bytes_with(self.query_stages()) + ring
     }
 
     fn shared_bytes_with(&self, query_stages: u32) -> u64 {
@@ -493,7 +532,7 @@ impl fmt::Display for AttentionConfig {
             write!(f, "x{value_dim}")?;
         }
         write!(f, "_{rows}x{columns}_s{stages}")?;
-        let is_specialized = self.schedule == AttentionSchedule::WarpSpecialized;
+        let is_specialized = self.is_specialized();
         let features = [
             ("_left", self.left),
             ("_right", self.right),

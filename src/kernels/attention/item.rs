@@ -1,7 +1,7 @@
 //! [`Item`]: a tile of queries and the keys that it sees, for the kernels of all schedules.
 
-use crate::ir::builder::{OnDevice, VectorElement};
-use crate::ir::{Body, Val};
+use crate::ir::builder::{AnyVector, OnDevice, VectorElement};
+use crate::ir::{Body, Val, WARP};
 use crate::tensor::{AccumulatorRows, HeadSections, RegisterTensor, Sequences, TiledMma};
 
 use super::config::AttentionConfig;
@@ -111,7 +111,8 @@ impl<'b> Item<'b> {
         }
     }
 
-    /// Writes the thread's rows of an output, from `column` on, two elements at a time. `own` has the head in its sequence.
+    /// Writes the thread's rows of an output. `own` has the head in its sequence, `column` is the thread's first column: twice
+    /// its number in the four lanes that share rows. These exchange pairs of elements, so that each stores 8 neighbours.
     pub(super) fn store_rows<'a: 'b, T: VectorElement<2>>(
         &self,
         k: &mut Body<'b, '_>,
@@ -122,12 +123,17 @@ impl<'b> Item<'b> {
         for (number, offset) in rows.row_offsets().iter().enumerate() {
             let row = own.query(*offset);
             let at = offset_of(to.strides, [self.query(row), own.head(*offset), batch]);
+            let to = to.o.offset(at + (column * 4).cvt::<i64>());
+            let pack = |pair: &[Val<'b, f32>]| Val::pack([pair[0], pair[1]]).cvt::<T>().bitcast();
+            let words: Vec<Val<'b, u32>> =
+                rows.row(k, output, number).chunks(2).map(pack).collect();
+            let transposed = |words: &[Val<'b, u32>]| transpose(k, column / 2, words);
+            let vectors: Vec<_> = words.chunks(4).map(transposed).collect();
             k.if_(row.lt(self.queries), |k| {
-                let to = to.o.offset(at + column.cvt::<i64>());
-                let values = rows.row(k, output, number);
-                for (pair, offset) in values.chunks(2).zip(rows.column_offsets().iter().step_by(2))
-                {
-                    to.store_vector(k, *offset, Val::pack([pair[0], pair[1]]).cvt::<T>());
+                for (words, offset) in vectors.into_iter().zip((0..).step_by(32)) {
+                    if let Some(vector) = AnyVector::from(Val::pack(words)).cast(T::SCALAR) {
+                        to.store_vector(k, offset, vector);
+                    }
                 }
             });
         }
@@ -165,6 +171,25 @@ impl<'b> Item<'b> {
             });
         });
     }
+}
+
+/// Transposes the 4 x 4 words of 4 neighbouring lanes: lane `i` of them, which has the words `w[i][..]`, gets `w[..][i]`.
+fn transpose<'b>(
+    k: &Body<'b, '_>,
+    lane: Val<'b, i32>,
+    words: &[Val<'b, u32>],
+) -> [Val<'b, u32>; 4] {
+    let mut words = [0, 1, 2, 3].map(|at| words[at]);
+    for (bit, pairs) in [(1, [[0, 1], [2, 3]]), (2, [[0, 2], [1, 3]])] {
+        let is_high = (lane & bit).ne(0);
+        for [low, high] in pairs {
+            let (own, other) = (words[low], words[high]);
+            let received = k.shfl_bfly(WARP, is_high.select(own, other), bit as u32);
+            words[low] = is_high.select(received, own);
+            words[high] = is_high.select(other, received);
+        }
+    }
+    words
 }
 
 /// Returns the offset of `[position, head, sequence]` in elements.

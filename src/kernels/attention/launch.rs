@@ -277,6 +277,7 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
                         function.launch_with(options, grid, (inputs, o, params))
                     }
                     TensorFunction::Sequences(function) => {
+                        check_aligned(problem, [args.q, k, v, args.o])?;
                         let to = SequenceParams { o: args.o, strides, q_starts, k_starts, count };
                         function.launch_with(options, grid, (inputs, to, params))
                     }

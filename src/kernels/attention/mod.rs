@@ -1,6 +1,7 @@
 //! Attention forward: `O = softmax(scale Q Kᵀ) V` of each head, without a matrix of scores in global memory.
 
 mod config;
+mod epilogue;
 mod error;
 mod item;
 mod launch;

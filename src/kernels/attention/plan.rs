@@ -10,7 +10,7 @@ use crate::tensor::{
     OperandSource, SmemAtom, SmemSwizzle, TiledCopy, TiledMma, TmaCopy, ValType, Wgmma,
 };
 
-use super::config::{AttentionConfig, ROWS, swizzle_of};
+use super::config::{AttentionConfig, OUTPUT_STAGES, ROWS, Staging, swizzle_of};
 use super::error::AttentionError;
 use super::problem::AttentionProblem;
 
@@ -80,11 +80,16 @@ pub(super) type ByThreads<T> = (Operands<T>, SequenceParams<T>, Params);
 /// The parameters in a kernel body.
 pub(super) struct Args<'a, T: VectorElement<2>> {
     pub(super) inputs: Inputs<T, OnDevice<'a>>,
-    /// The map of an output that tensor copies write in whole tiles, exactly where there are no `sequences`.
-    pub(super) output: Option<Val<'a, TensorMapMut<T, 4>>>,
-    /// The output that threads write by rows, and its sequences.
-    pub(super) sequences: Option<SequenceParams<T, OnDevice<'a>>>,
+    pub(super) output: Output<'a, T>,
     pub(super) params: Params<OnDevice<'a>>,
+}
+
+/// The output in a kernel body.
+pub(super) enum Output<'a, T: VectorElement<2>> {
+    /// Tensor copies write whole tiles.
+    Tiles(Val<'a, TensorMapMut<T, 4>>),
+    /// Threads write rows.
+    Rows(SequenceParams<T, OnDevice<'a>>),
 }
 
 /// The kernel of a configuration.
@@ -141,6 +146,10 @@ pub(super) struct Plan {
     pub(super) q: Ring,
     pub(super) k: Ring,
     pub(super) v: Ring,
+    /// The columns of the output that a tensor copy writes, an MMA that has them as accumulators, and their ring.
+    pub(super) part: u32,
+    pub(super) part_mma: TiledMma,
+    pub(super) o_ring: Option<ComposedLayout>,
     pub(super) o_copy: TmaCopy,
     /// The rows of a tile of Q and of O as (position, dimension, head): several heads may share a tile.
     pub(super) packed: [Layout; 2],
@@ -163,9 +172,18 @@ impl Plan {
         let groups = config.groups();
         let mut q = Ring::new(elem, Major::K, [ROWS, head_dim, groups * config.query_stages()])?;
         let heads = config.packed_heads;
+        let (part, o_ring) = match config.staging() {
+            Staging::Ring => {
+                let part = swizzle_of(value_dim);
+                let ring = Ring::new(elem, Major::K, [ROWS, part, groups * OUTPUT_STAGES])?;
+                (part, Some(ring.layout))
+            }
+            _ => (value_dim, None),
+        };
+        let part_mma = mma(part, OperandSource::Registers)?;
         let packed =
-            [head_dim, value_dim].map(|dim| layout!((ROWS / heads, dim, heads) : (heads, ROWS, 1)));
-        let o = q.copy.tile().composition(&tiler!(ROWS, value_dim, 1, 1))?;
+            [head_dim, part].map(|dim| layout!((ROWS / heads, dim, heads) : (heads, ROWS, 1)));
+        let o = q.copy.tile().composition(&tiler!(ROWS, part, 1, 1))?;
         let o = one_sequence(&o, &packed[1])?;
         q.copy = TmaCopy::new(elem, &one_sequence(q.copy.tile(), &packed[0])?)?;
         let store = CopyAtom::new(CopyOp::StMatrix { matrices: Matrices::X4, transposed: false })?;
@@ -177,7 +195,10 @@ impl Plan {
             k: Ring::new(elem, Major::K, [columns, head_dim, stages])?,
             v: Ring::new(elem, Major::Mn, [columns, value_dim, stages])?,
             o_copy: TmaCopy::new(elem, &o)?,
-            o_store: TiledCopy::of_operand(store, elem, &output, Operand::C)?,
+            o_store: TiledCopy::of_operand(store, elem, &part_mma, Operand::C)?,
+            part,
+            part_mma,
+            o_ring,
             scores,
             output,
             q,
@@ -228,23 +249,25 @@ impl Plan {
         let options = KernelOptions::default().block([self.config.threads(), 1, 1]);
         let (options, name) = (options.min_blocks_per_sm(1), format!("attention_{}", self.config));
         let target = self.config.target;
-        let kernel = match self.config.varlen {
-            false => TensorKernel::Whole(Kernel::<Whole<T>>::build_with(
-                options,
-                &name,
-                target,
-                |k, (inputs, o, params)| {
-                    let output = Some(o);
-                    self.body::<T>(k, &Args { inputs, output, sequences: None, params });
-                },
-            )?),
-            true => TensorKernel::Sequences(Kernel::<BySequence<T>>::build_with(
+        let kernel = match self.config.staging() {
+            Staging::Queries | Staging::Ring => {
+                TensorKernel::Whole(Kernel::<Whole<T>>::build_with(
+                    options,
+                    &name,
+                    target,
+                    |k, (inputs, o, params)| {
+                        let output = Output::Tiles(o);
+                        self.body::<T>(k, &Args { inputs, output, params });
+                    },
+                )?)
+            }
+            Staging::Rows => TensorKernel::Sequences(Kernel::<BySequence<T>>::build_with(
                 options,
                 &name,
                 target,
                 |k, (inputs, sequences, params)| {
-                    let sequences = Some(sequences);
-                    self.body::<T>(k, &Args { inputs, output: None, sequences, params });
+                    let output = Output::Rows(sequences);
+                    self.body::<T>(k, &Args { inputs, output, params });
                 },
             )?),
         };

@@ -4,19 +4,19 @@
 //! queries. `S = Q Kᵀ` reads both operands from shared memory, `O += P V` reads P from registers. The scores of a step are
 //! multiplied while the powers of the step before are multiplied with V, and both overlap with the softmax of another group.
 
-use crate::ir::builder::{IntoVal, VectorElement};
+use crate::ir::builder::{IntoVal, MbarrierRef, VectorElement};
 use crate::ir::op::BulkWait;
 use crate::ir::{Body, NamedBarrier, Val, range};
-use crate::layout::{shape, tiler};
+use crate::layout::{ComposedLayout, shape};
 use crate::tensor::{
     OnlineSoftmax, OrderedBarrier, PipelineState, RegisterTensor, SharedTensor, SmemOperand,
-    TiledMma, TmaPipeline, TmaStorePipeline, WarpRole, WgmmaOperand, WorkCounter, WorkNumbers,
-    WorkScheduler, warp_roles,
+    TiledMma, TmaPipeline, WarpRole, WgmmaOperand, WorkCounter, WorkNumbers, WorkScheduler,
+    warp_roles,
 };
 
 use super::config::{GROUP, ROWS, SoftmaxOverlap};
-use super::item::{Item, Own};
-use super::plan::{Args, Params, Plan};
+use super::item::Item;
+use super::plan::{Args, Output, Params, Plan};
 
 /// Alignment of swizzled tiles.
 const ALIGN: u32 = 1024;
@@ -28,40 +28,46 @@ impl Plan {
         let groups = config.groups();
         let tiles = [&self.q, &self.k, &self.v]
             .map(|ring| SharedTensor::<T>::shared_aligned(k, ring.layout.clone(), ALIGN));
+        let aligned =
+            |layout: &ComposedLayout| SharedTensor::<T>::shared_aligned(k, layout.clone(), ALIGN);
+        let o_ring = self.o_ring.as_ref().map(aligned);
         let pipes = [
             TmaPipeline::new(k, config.query_stages(), self.q.copy.bytes() * groups, groups),
             TmaPipeline::new(k, config.stages, self.k.copy.bytes(), groups),
             TmaPipeline::new(k, config.stages, self.v.copy.bytes(), groups),
         ];
-        let numbers = WorkNumbers::new(k, config.query_stages());
+        let (numbers, open) = (WorkNumbers::new(k, 2), k.shared::<u64>(1).mbarrier(0));
         // Warps may still wait for the section that another one of their group has ended.
         let new_order = || OrderedBarrier::new(k, groups).arrivals(GROUP / 32);
         let order = (config.ordered && groups > 1).then(new_order);
         let thread = k.thread_idx().x;
         pipes.iter().for_each(|pipe| pipe.init(k, thread.eq(0)));
         order.inspect(|order| order.init(k, thread.eq(0)));
+        k.if_(thread.eq(0), |k| open.init(k, 1));
         k.barrier();
         let roles = WarpRole::producers_and_consumers([1, groups], Some(config.registers()));
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
-            let shared = Shared { plan: self, args, tiles: &tiles, pipes, numbers };
+            let shared =
+                Shared { plan: self, args, tiles: &tiles, o_ring: o_ring.as_ref(), pipes, numbers };
             if role == 0 {
                 return k.if_(thread.eq(0), |k| shared.produce(k));
             }
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
             let thread = thread % GROUP;
-            Consumer { shared, order, group, thread, barrier }.consume(k);
+            Consumer { shared, order, open, group, thread, barrier }.consume(k);
         });
     }
 }
 
 /// The tiles, rings and parameters that all roles share.
 #[derive(Clone, Copy)]
-struct Shared<'p, 'a, 'b, T: VectorElement<2>> {
-    plan: &'p Plan,
-    args: &'p Args<'a, T>,
-    tiles: &'p [SharedTensor<'b, T>; 3],
-    pipes: [TmaPipeline<'b>; 3],
-    /// For each stage of Q, the number of the work item after the one in it.
+pub(super) struct Shared<'p, 'a, 'b, T: VectorElement<2>> {
+    pub(super) plan: &'p Plan,
+    pub(super) args: &'p Args<'a, T>,
+    pub(super) tiles: &'p [SharedTensor<'b, T>; 3],
+    pub(super) o_ring: Option<&'p SharedTensor<'b, T>>,
+    pub(super) pipes: [TmaPipeline<'b>; 3],
+    /// The numbers of the work items after the last two.
     numbers: WorkNumbers<'b>,
 }
 
@@ -73,13 +79,17 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
     }
 
     /// The tile of Q of a consumer group in the ring.
-    fn query(&self, state: PipelineState<'b>, group: Val<'b, i32>) -> Val<'b, i32> {
+    pub(super) fn query(&self, state: PipelineState<'b>, group: Val<'b, i32>) -> Val<'b, i32> {
         state.stage * self.plan.config.groups() + group
     }
 
     fn item(&self, k: &mut Body<'b, '_>, number: Val<'b, i32>) -> Item<'b> {
-        let Args { sequences, params, .. } = self.args;
-        Item::decode(k, &self.plan.config, params, sequences.as_ref(), number)
+        let (config, Args { output, params, .. }) = (&self.plan.config, self.args);
+        let sequences = match output {
+            Output::Rows(sequences) if config.varlen => Some(sequences),
+            _ => None,
+        };
+        Item::decode(k, config, params, sequences, number)
     }
 
     /// Fetches a tile of K, the operand 1, or of V, the operand 2, to its stage.
@@ -132,8 +142,9 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
                         self.fetch(k, 2, v_state, (item, item.last - step + 1, heads));
                         (k_state.next(), v_state.next())
                     });
-                // The barrier of V hands the number to the consumers, and that of Q says when they have read it.
-                self.numbers.write(k, q_state.stage, next);
+                // The barrier of V hands the number to the consumers, and that of the Q after this one says when they have
+                // read it.
+                self.numbers.write(k, slot(q_state, q_pipe.producer(k)), next);
                 self.fetch(k, 2, v_state, (item, item.last - item.steps + 1, heads));
                 (next, q_state.next(), k_state, v_state.next())
             },
@@ -142,18 +153,20 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
 }
 
 /// A consumer warp group: 64 queries of each tile.
-struct Consumer<'p, 'a, 'b, T: VectorElement<2>> {
-    shared: Shared<'p, 'a, 'b, T>,
+pub(super) struct Consumer<'p, 'a, 'b, T: VectorElement<2>> {
+    pub(super) shared: Shared<'p, 'a, 'b, T>,
     order: Option<OrderedBarrier<'b>>,
-    group: Val<'b, i32>,
-    thread: Val<'b, i32>,
-    barrier: NamedBarrier<'b>,
+    /// A barrier in its first phase: a wait for the phase before does not wait.
+    open: MbarrierRef<'b>,
+    pub(super) group: Val<'b, i32>,
+    pub(super) thread: Val<'b, i32>,
+    pub(super) barrier: NamedBarrier<'b>,
 }
 
 impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     fn consume(&self, k: &mut Body<'b, '_>) {
-        let Shared { plan, args: Args { params: args, .. }, tiles: [sq, sk, sv], pipes, numbers } =
-            self.shared;
+        let Shared { plan, args, tiles: [sq, sk, sv], pipes, numbers, .. } = self.shared;
+        let args = &args.params;
         let ([q_pipe, k_pipe, v_pipe], config, rows) = (pipes, &plan.config, &plan.score_rows);
         let ([_, columns], overlap, lazy) = (config.tile, config.overlap, config.lazy);
         let [scores, output] = [&plan.scores, &plan.output].map(|mma| mma.slice(0));
@@ -169,8 +182,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
             Some(order) => order.start(self.group),
             None => k.constant(0),
         };
-        // The first scores of the next item are multiplied while the output of an item is written. The tile of Q of the next
-        // item is another one then.
+        // The first scores of the next item are multiplied while the output of an item is written.
         let ahead = config.scores_ahead();
         let first = k.block_idx().x;
         let [q_state, k_state, v_state] = pipes.map(|pipe| pipe.consumer(k));
@@ -186,12 +198,12 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
             let q = q.stage(k, self.shared.query(q_state, self.group));
             let item = self.shared.item(k, number);
             k.wgmma_wait_group(0);
-            k.if_(leader, |k| k_pipe.release(k, k_state));
+            self.release_scores(k, item.steps.eq(1), [q_state, k_state]);
             self.mask(k, item, s, item.last);
             let softmax = OnlineSoftmax::new(k);
             let (softmax, _) = softmax.update(k, rows, s, args.scale);
             plan.powers.convert::<T>(k, s, p);
-            if ahead {
+            if ahead && config.query_stages() > 1 {
                 // By now the copies have read the output of the item before.
                 k.if_(leader & number.ne(first), |k| self.release_queries(k, q_state.next()));
             }
@@ -207,16 +219,15 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                     v_pipe.wait(k, v_state);
                     multiply(k, &plan.output, o, (p, &values), v_state, step.gt(1));
                     k.wgmma_wait_group(1);
-                    k.if_(leader, |k| k_pipe.release(k, k_state));
+                    self.release_scores(k, step.eq(item.steps - 1), [q_state, k_state]);
                     self.mask(k, item, s, item.last - step);
-                    // Q stays until the item ends; another warp may have released K and V already.
                     let maxima = softmax.maxima(k, rows, s, args.scale, lazy);
                     if overlap == SoftmaxOverlap::Maxima {
-                        q_pipe.wait(k, q_state);
+                        self.hold(k, q_state);
                     }
                     let (softmax, factors) = softmax.update_to(k, rows, s, args.scale, maxima);
                     if overlap == SoftmaxOverlap::Softmax {
-                        q_pipe.wait(k, q_state);
+                        self.hold(k, q_state);
                     }
                     k.wgmma_wait_group(0);
                     k.if_(leader, |k| v_pipe.release(k, v_state));
@@ -226,7 +237,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                 },
             );
             v_pipe.wait(k, v_state);
-            let next = numbers.read(k, q_state.stage);
+            let next = numbers.read(k, slot(q_state, q_pipe.consumer(k)));
             let (has_steps, ends) = (item.steps.gt(1), softmax.finish(k, rows, args.scale));
             if ahead {
                 // `ptxas` serialises products that are in flight where paths part, so each path has the last one.
@@ -247,6 +258,31 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
             self.end(k, item, o, ends, [q_state, v_state]);
             items.continue_(k, (next, q_state.next(), k_state, v_state.next(), parity))
         });
+    }
+
+    /// Releases the tile of K of complete scores, and after the `last` ones of an item its tile of Q, if it is the only one.
+    fn release_scores(
+        &self,
+        k: &mut Body<'b, '_>,
+        last: Val<'b, bool>,
+        [q_state, k_state]: [PipelineState<'b>; 2],
+    ) {
+        let Shared { plan, pipes: [q_pipe, k_pipe, _], .. } = self.shared;
+        k.if_(self.thread.eq(0), |k| {
+            k_pipe.release(k, k_state);
+            if plan.config.query_stages() == 1 {
+                k.if_(last, |k| q_pipe.release(k, q_state));
+            }
+        });
+    }
+
+    /// Waits at a barrier that does not wait: at that of a tile of Q that stays until the item ends, or at one in its first
+    /// phase. Another warp may have released K and V already.
+    fn hold(&self, k: &Body<'b, '_>, q_state: PipelineState<'b>) {
+        match q_state.stages {
+            1 => self.open.wait_parity(k, 1u32),
+            _ => self.shared.pipes[0].wait(k, q_state),
+        }
     }
 
     /// Starts the product of the queries of an item with its first tile of keys.
@@ -279,57 +315,16 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         item.mask(k, &plan.config, &args.params, of, scores, at);
     }
 
-    /// Ends an item, whose last product is complete: releases V, and writes the LSE and the output of the group's queries.
-    fn end(
-        &self,
-        k: &mut Body<'b, '_>,
-        item: Item<'b>,
-        output: &RegisterTensor<'b, f32>,
-        [inverse, lse]: [[Val<'b, f32>; 2]; 2],
-        [q_state, v_state]: [PipelineState<'b>; 2],
-    ) {
-        let Shared { plan, args, tiles: [sq, ..], pipes: [.., v_pipe], .. } = self.shared;
-        let (config, rows, thread) = (&plan.config, &plan.output_rows, self.thread);
-        let (leader, heads) = (thread.eq(0), config.packed_heads);
-        k.if_(leader, |k| v_pipe.release(k, v_state));
-        OnlineSoftmax::rescale(k, rows, output, inverse, false);
-        let first = item.row + self.group * config.queries_of_group();
-        let [row, column] = rows.origin(k, &plan.output, thread);
-        let own = (Own { heads, first, head: item.head * heads, row }, column);
-        item.store_lse(k, &args.params, own, rows, lse);
-        if let Some(to) = &args.sequences {
-            item.store_rows(k, (to, k.constant(0)), own, (rows, output));
-            // All threads have read the number of the next item before the tile of Q is released.
-            self.barrier.sync(k);
-        }
-        // Whole tiles go through the tile of Q, by tensor copies.
-        if let Some(map) = args.output {
-            let rounded = output.fragment_like::<T>(k);
-            let (from, to) = (output.variables(), rounded.variables());
-            for pair in (0..to.len()).step_by(2).map(|register| [register, register + 1]) {
-                let values = Val::pack(pair.map(|at| from.get(k, at))).cvt::<T>().lanes();
-                pair.into_iter().zip(values).for_each(|(at, value)| to.set(k, at, value));
-            }
-            let tile = sq.slice(k, (.., .., self.shared.query(q_state, self.group)));
-            let tile = tile.composition(k, &tiler!(ROWS, config.value_dim));
-            let pipe = TmaStorePipeline::new(k, 1, leader).with_barrier(self.barrier);
-            let thr = plan.o_store.slice(thread);
-            pipe.acquire(k);
-            thr.copy(k, &thr.retile_s(k, &rounded), &thr.partition_d(k, &tile));
-            let [head, _, batch] = item.heads(config, &args.params);
-            let (at, tile) = (item.query(first), tile.composition(k, &plan.packed[1]));
-            pipe.commit(k, |k| plan.o_copy.store(k, map, &tile, (at, 0, head, batch)));
-        }
-        if !config.scores_ahead() {
-            k.if_(leader, |k| self.release_queries(k, q_state));
-        }
-    }
-
     /// Releases the tile of Q of an item, in the leader, when its copies have read the output in it.
-    fn release_queries(&self, k: &mut Body<'b, '_>, state: PipelineState<'b>) {
+    pub(super) fn release_queries(&self, k: &mut Body<'b, '_>, state: PipelineState<'b>) {
         k.cp_async_bulk_wait_group(0, BulkWait::Read);
         self.shared.pipes[0].release(k, state);
     }
+}
+
+/// Returns the slot of the number after an item: items alternate. `start` is the state of the role's first item.
+fn slot<'b>(state: PipelineState<'b>, start: PipelineState<'b>) -> Val<'b, i32> {
+    if state.stages == 1 { (state.parity ^ start.parity).cvt::<i32>() } else { state.stage }
 }
 
 /// Starts `acc = a b`, or `acc += a b` if `adds`, as one `wgmma` group. `state` has the stage of `b`.

@@ -53,7 +53,7 @@ impl ElementwiseConfig {
     /// The tile of the elements of a block.
     fn tile(&self, access: RowAccess) -> RowTile {
         let ElementwiseConfig { threads, vectors, .. } = *self;
-        RowTile { threads, team: threads, cluster: 1, vectors, access, stages: 0 }
+        RowTile { threads, team: threads, cluster: 1, vectors, access }
     }
 }
 

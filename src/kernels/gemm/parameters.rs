@@ -154,13 +154,13 @@ parameters! {
     /// Cycles from a copy by threads to its bytes.
     copied_cycles = 1100.0,
     /// Bytes of partial accumulators that an SM writes or reads in a cycle.
-    partial_bytes = 55.4,
+    partial_bytes = 67.5,
     /// Bytes of a part beyond which it goes slowly.
     large_part = 57_300.0,
     /// The bytes of the rest in a cycle.
     large_part_bytes = 7.68,
     /// Cycles from the last part that is written until the first part is read.
-    exchange_cycles = 1440.0,
+    exchange_cycles = 1360.0,
     /// The time of stream-K over what its steps would take, with tensor cores: neighbours are at different steps along K, and
     /// share no tiles of A and B in the L2 cache.
     stream_share = 1.46,

@@ -30,8 +30,12 @@ pub(super) type SplitArgs<'a> = SplitParams<OnDevice<'a>>;
 
 /// Words of a vector of accumulators.
 const VECTOR: u32 = 4;
-/// Vectors that a thread loads at a time.
-const BATCH: u32 = 8;
+
+/// Returns the words that a thread with `words` words of accumulators loads at a time: 32, or more if they are 96 together.
+pub(super) const fn words_at_once(words: u32) -> u32 {
+    let more = 96u32.saturating_sub(words);
+    if more > 32 { more } else { 32 }
+}
 
 /// Threads that have accumulators of a tile: a warp group, or a thread block.
 #[derive(Clone, Copy)]
@@ -104,10 +108,18 @@ impl<'b> Threads<'b> {
             part.store(k, first.offset(number.cvt::<i64>() * step));
             is_last_to_arrive(k, counter, parts, waiting)
         });
+        // Loads of several small parts are in flight together. Beyond the last part it is loaded again.
+        let at_once = (words_at_once(part.words()) / part.words()).max(1);
         k.if_(is_last, |k| {
-            k.if_(is_written, |k| part.load(k, first, false));
-            k.for_(range(1, parts), (), |k, other, ()| {
-                part.load(k, first.offset(other.cvt::<i64>() * step), true);
+            k.if_(is_written, |k| part.load(k, &[first], None));
+            k.for_(range(1, parts).step(at_once), (), |k, other, ()| {
+                let (mut places, mut are_there) = (Vec::new(), Vec::new());
+                for i in 0..at_once.cast_signed() {
+                    let number = if i == 0 { other } else { (other + i).min(parts - 1) };
+                    places.push(first.offset(number.cvt::<i64>() * step));
+                    are_there.push(if i == 0 { k.constant(true) } else { (other + i).lt(parts) });
+                }
+                part.load(k, &places, Some(&are_there));
             });
         });
         is_last
@@ -149,33 +161,66 @@ impl<S: Float> Accumulators<'_, '_, S> {
         }
     }
 
-    /// Loads those of a slot, or adds them.
-    fn load(&self, k: &Body<'_, '_>, from: Val<'_, GlobalMut<f32>>, add: bool) {
-        let from = from.ptr_cast::<u32>();
-        for (first, at) in self.vectors() {
-            if first > 0 && first % (Self::of_vector() * BATCH) == 0 {
+    /// Words of the accumulators.
+    fn words(&self) -> u32 {
+        self.of.len() * S::SCALAR.size_bytes() / 4
+    }
+
+    /// Loads the accumulators of a slot, or adds those of several slots, in their order, each where its condition holds.
+    fn load<'k>(
+        &self,
+        k: &Body<'k, '_>,
+        from: &[Val<'k, GlobalMut<f32>>],
+        add: Option<&[Val<'k, bool>]>,
+    ) {
+        let (vectors, at_once): (Vec<_>, _) =
+            (self.vectors().collect(), words_at_once(self.words()));
+        for (batch, vectors) in vectors.chunks((at_once / VECTOR) as usize).enumerate() {
+            if batch > 0 {
                 // The assembler moves no load above it. All at once, they would take too many registers.
                 k.bar_warp(WARP);
             }
-            let four: Val<'_, Vector<u32, 4>> = from.load_vector(k, at);
-            let [x, y, z, w] = four.lanes();
-            let parts: Vec<Val<'_, S>> = match S::SCALAR {
-                Scalar::F64 => [[x, y], [z, w]]
-                    .into_iter()
-                    .map(|words| Val::<Vector<u32, 2>>::pack(words).bitcast())
-                    .collect(),
-                _ => [x, y, z, w].into_iter().map(|word| word.bitcast()).collect(),
-            };
-            for (i, part) in (first..).zip(parts) {
-                let sum = match (add, self.acc) {
-                    (false, _) => part,
-                    (true, Scalar::I32) => {
-                        (self.of.get(k, i).bitcast::<i32>() + part.bitcast::<i32>()).bitcast()
-                    }
-                    (true, _) => self.of.get(k, i) + part,
-                };
-                self.of.set(k, i, sum);
+            let words = from.iter().map(|from| {
+                let from = from.ptr_cast::<u32>();
+                let load = |(_, at): &(u32, i32)| from.load_vector(k, *at);
+                vectors.iter().map(load).collect::<Vec<Val<'k, Vector<u32, 4>>>>()
+            });
+            // All loads come before the first sum.
+            for (slot, words) in words.collect::<Vec<_>>().into_iter().enumerate() {
+                let is_there = add.and_then(|add| add.get(slot).copied());
+                for ((first, _), four) in vectors.iter().zip(words) {
+                    self.add(k, *first, four.lanes(), is_there);
+                }
             }
+        }
+    }
+
+    /// Adds a vector of accumulators where a condition holds, or sets those from `first` on.
+    fn add<'k>(
+        &self,
+        k: &Body<'k, '_>,
+        first: u32,
+        words: [Val<'k, u32>; 4],
+        add: Option<Val<'k, bool>>,
+    ) {
+        let [x, y, z, w] = words;
+        let parts: Vec<Val<'k, S>> = match S::SCALAR {
+            Scalar::F64 => [[x, y], [z, w]]
+                .into_iter()
+                .map(|words| Val::<Vector<u32, 2>>::pack(words).bitcast())
+                .collect(),
+            _ => words.into_iter().map(|word| word.bitcast()).collect(),
+        };
+        for (i, part) in (first..).zip(parts) {
+            let sum = |of: Val<'k, S>| match self.acc {
+                Scalar::I32 => (of.bitcast::<i32>() + part.bitcast::<i32>()).bitcast(),
+                _ => of + part,
+            };
+            let sum = add.map_or(part, |is_there| {
+                let of = self.of.get(k, i);
+                is_there.select(sum(of), of)
+            });
+            self.of.set(k, i, sum);
         }
     }
 }

@@ -4,9 +4,7 @@ use crate::ir::builder::{Converted, VectorElement};
 use crate::runtime::{Buffer, Device, Function, LaunchOptions, LoadOptions};
 use crate::tensor::RowAccess;
 
-use super::super::rows::{
-    RowError, RowProblem, check_aligned, check_len, resident_blocks, row_grid,
-};
+use super::super::rows::{RowError, RowProblem, check_aligned, check_len, row_grid};
 use super::{AnyKernel, Norm, NormConfig, Params, WithResidual};
 
 /// The arguments of a launch.
@@ -63,7 +61,6 @@ impl<'h, T, D> NormArgs<'h, T, D> {
 pub struct NormFunction<T, D = T> {
     config: NormConfig,
     function: AnyFunction<T, D>,
-    resident: u32,
     /// In the place of a weight or a bias that is not there.
     none: Buffer<T>,
 }
@@ -92,20 +89,13 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
         device: &Device,
     ) -> Result<NormFunction<T, D>, RowError> {
         let (config, none) = (self.config, device.zeros(1)?);
-        let tile = &config.rows.tile;
-        let (function, resident) = match &self.kernel {
-            AnyKernel::Plain(kernel) => {
-                let function = device.load_with(options, kernel)?;
-                let resident = resident_blocks(&function, tile)?;
-                (AnyFunction::Plain(function), resident)
-            }
+        let function = match &self.kernel {
+            AnyKernel::Plain(kernel) => AnyFunction::Plain(device.load_with(options, kernel)?),
             AnyKernel::Residual(kernel) => {
-                let function = device.load_with(options, kernel)?;
-                let resident = resident_blocks(&function, tile)?;
-                (AnyFunction::Residual(function), resident)
+                AnyFunction::Residual(device.load_with(options, kernel)?)
             }
         };
-        Ok(NormFunction { config, function, resident, none })
+        Ok(NormFunction { config, function, none })
     }
 }
 
@@ -168,7 +158,7 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> NormFunct
         if problem.is_empty() {
             return Ok(());
         }
-        let grid = row_grid(tile, problem.rows, self.resident);
+        let grid = row_grid(tile, problem.rows);
         let sizes = [problem.rows, problem.columns].map(|size| size as i32);
         let columns = [weight.unwrap_or(&self.none), bias.unwrap_or(&self.none)];
         let values = [epsilon, scale];

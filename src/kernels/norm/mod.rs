@@ -8,9 +8,9 @@ use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val};
-use crate::tensor::{RowLoop, chained, tree};
+use crate::tensor::{chained, tree};
 
-use super::rows::{RowConfig, RowError, RowProblem, kept_row_options};
+use super::rows::{RowConfig, RowError, RowProblem, kept_row_options, own_row};
 pub use launch::{NormArgs, NormFunction};
 
 /// The normalisation of a row `h`, whose mean square and variance are over all columns.
@@ -40,8 +40,7 @@ pub struct NormConfig {
     pub rows: RowConfig,
     /// The normalisation.
     pub kind: NormKind,
-    /// Adds a residual to the input, `h = x + residual`, and stores `h`, rounded to `T`, over the residual. Without it
-    /// `h = x`.
+    /// Adds a residual to the input: `h = x + residual`, rounded to `T`, which is stored over the residual. Without it `h = x`.
     pub residual: bool,
     /// Multiplies by a weight of each column.
     pub weight: bool,
@@ -65,10 +64,9 @@ impl NormConfig {
         Ok(NormConfig { rows, kind, residual: false, weight: false, bias: false })
     }
 
-    /// The same with a residual, and half the stages: input and residual share shared memory.
-    #[inline]
+    /// The same with a residual.
     pub fn residual(self) -> Self {
-        NormConfig { rows: self.rows.for_inputs(2), residual: true, ..self }
+        NormConfig { residual: true, ..self }
     }
 
     /// The same with a weight.
@@ -179,7 +177,7 @@ fn build<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
     if config.residual {
         let kernel = Kernel::<WithResidual<T, D>>::build_with(
-            tile.options(),
+            kept_row_options(&tile),
             &name,
             target,
             |k, (params, residual)| body::<T, D>(k, config, params, Some(residual)),
@@ -210,47 +208,38 @@ type At<'b, T, D> = (
 fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     k: &mut Body<'b, '_>,
     config: &NormConfig,
-    (x, (y, y_pitch), [weight, bias], [epsilon, scale], sizes): At<'b, T, D>,
+    ((x, pitch), (y, y_pitch), [weight, bias], [epsilon, scale], sizes): At<'b, T, D>,
     residual: Option<Val<'b, GlobalMut<T>>>,
 ) {
-    let (RowConfig { target, tile }, pitch) = (config.rows, x.1);
+    let tile = config.rows.tile;
+    let (row, columns) = own_row(k, tile, sizes);
+    let part = tile.part::<T>(k, row * pitch, columns);
+    let mut elements = part.load_elements(k, x.offset(row * pitch), 0.0);
+    let residual = residual.map(|residual| residual.offset(row * pitch));
+    let before = residual.map(|residual| part.load_elements(k, residual, 0.0));
+    let weight = config.weight.then(|| part.load_columns(k, weight));
+    let bias = config.bias.then(|| part.load_columns(k, bias));
+    if let (Some(residual), Some(before)) = (residual, before) {
+        elements = elements.plus(&before);
+        part.store_elements(k, residual, &elements);
+    }
+    let (zero, count) = (k.constant(0.0), sizes[1].cvt::<f32>());
     let is_layer = config.kind == NormKind::Layer;
-    let mut rows = RowLoop::new::<T>(target, tile, pitch, sizes);
-    let x = rows.input(k, x, 0.0);
-    let before = residual.map(|residual| (residual, rows.input(k, (residual, pitch), 0.0)));
-    let weight = config.weight.then(|| rows.columns(k, weight));
-    let bias = config.bias.then(|| rows.columns(k, bias));
-    rows.for_each(k, |k, row| {
-        let (part, elements) = (row.part, row.load(k, &x));
-        let columns = [weight, bias].map(|of| of.map(|of| row.load_columns(k, &of)));
-        let sums: Option<Vec<_>> = before.as_ref().map(|(residual, before)| {
-            let before = row.load(k, before);
-            let pairs = elements.iter_f32().zip(before.iter_f32());
-            let sums: Vec<_> = pairs.map(|(value, before)| value + before).collect();
-            part.store(k, residual.offset(row.number * pitch), sums.iter().copied());
-            sums
-        });
-        // Without a residual converted each time: packed elements take fewer registers across a reduction than `f32`.
-        let values = || match &sums {
-            Some(sums) => Box::new(sums.iter().copied()) as Box<dyn Iterator<Item = _>>,
-            None => Box::new(elements.iter_f32()),
-        };
-        let (zero, count) = (k.constant(0.0), sizes[1].cvt::<f32>());
-        let sum = |values: Vec<_>| tree(zero, &values, |a, b| a + b);
-        let mean = is_layer.then(|| part.sum(k, sum(values().collect())) / count);
-        let centred = || values().map(|value| mean.map_or(value, |mean| value - mean));
-        let mut deviations: Vec<_> = centred().collect();
-        if is_layer {
-            deviations = part.masked(&deviations, 0.0);
-        }
-        let squares = chained(zero, deviations, |sum, value| value.fma(value, sum), |a, b| a + b);
-        let factor = (part.sum(k, squares) / count + epsilon).rsqrt();
-        let mut columns = columns.each_ref().map(|of| of.as_ref().map(|of| of.iter_f32(k)));
-        let results = centred().map(|value| {
-            let [weight, bias] = columns.each_mut().map(|of| of.as_mut().and_then(|of| of.next()));
-            let value = weight.map_or(value * factor, |weight| value * factor * weight);
-            bias.map_or(value, |bias| value + bias) * scale
-        });
-        part.store(k, y.offset(row.number * y_pitch), results);
+    let own_sum = || tree(zero, &elements.to_f32(), |a, b| a + b);
+    let mean = is_layer.then(|| part.sum(k, own_sum()) / count);
+    // Converted each time: packed elements take fewer registers across a reduction than `f32`.
+    let centred = || elements.iter_f32().map(|value| mean.map_or(value, |mean| value - mean));
+    let mut deviations: Vec<_> = centred().collect();
+    if is_layer {
+        deviations = part.masked(&deviations, 0.0);
+    }
+    let squares = chained(zero, deviations, |sum, value| value.fma(value, sum), |a, b| a + b);
+    let factor = (part.sum(k, squares) / count + epsilon).rsqrt();
+    let mut columns = [&weight, &bias].map(|of| of.as_ref().map(|of| of.iter_f32(k)));
+    let results = centred().map(|value| {
+        let [weight, bias] = columns.each_mut().map(|of| of.as_mut().and_then(|of| of.next()));
+        let value = weight.map_or(value * factor, |weight| value * factor * weight);
+        bias.map_or(value, |bias| value + bias) * scale
     });
+    part.store(k, y.offset(row * y_pitch), results);
 }

@@ -151,8 +151,27 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
         self.list.iter().map(of).collect()
     }
 
+    /// Merges the lists of the `warps` warps that share a row, in pairs, into the list of warp 0. All threads of the block come here
+    /// together if there are several.
+    pub(super) fn join(&self, k: &mut Body<'b, '_>, warp: Val<'b, i32>, warps: i32) {
+        if warps == 1 {
+            return;
+        }
+        k.while_(
+            k.constant(1),
+            |_, apart| apart.lt(warps),
+            |k, apart| {
+                k.if_((warp % apart).eq(0), |k| self.store(k));
+                k.barrier();
+                let merges = (warp % (apart * 2)).eq(0) & (warp + apart).lt(warps);
+                k.if_(merges, |k| self.merge_stored(k, apart));
+                apart * 2
+            },
+        );
+    }
+
     /// Stores the list to the warp's part of shared memory.
-    pub(super) fn store(&self, k: &Body<'b, '_>) {
+    fn store(&self, k: &Body<'b, '_>) {
         for (number, words) in (0..).zip(&self.list) {
             let to = self.shared.offset((k.lane_id() + number * 32) * N as i32);
             (0..).zip(words).for_each(|(at, word): (i32, _)| to.store(k, at, word.get(k)));
@@ -160,7 +179,7 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
     }
 
     /// Merges the list that the warp `apart` warps further has stored.
-    pub(super) fn merge_stored(&self, k: &Body<'b, '_>, apart: Val<'b, i32>) {
+    fn merge_stored(&self, k: &Body<'b, '_>, apart: Val<'b, i32>) {
         let list = self.shared.offset(apart * Self::WORDS as i32);
         let last = self.list.len() as i32 * 32 - 1;
         let load = |number: i32| {

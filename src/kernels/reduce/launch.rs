@@ -1,10 +1,10 @@
 //! [`RowReduceFunction`]: a reduction of rows on a device.
 
 use crate::ir::builder::Converted;
-use crate::runtime::{Buffer, Function, Grid, LaunchOptions};
+use crate::runtime::{Buffer, Function, LaunchOptions};
 
 use super::super::loadable::loadable;
-use super::super::rows::{RowError, RowProblem, check_aligned, check_len};
+use super::super::rows::{RowError, RowProblem, check_aligned, check_len, row_grid};
 use super::{Params, RowReduce, RowReduceConfig, reduced};
 
 /// A [`RowReduce`] that a device has loaded.
@@ -58,7 +58,7 @@ impl<T: Converted, Y: Converted> RowReduceFunction<T, Y> {
         if problem.rows == 0 {
             return Ok(());
         }
-        let grid = Grid::new([tile.blocks(problem.rows), 1, 1], [tile.threads, 1, 1]);
+        let grid = row_grid(tile, problem.rows);
         let sizes = [problem.rows, problem.columns].map(|size| size as i32);
         Ok(self.function.launch_with(options, grid, ((x, pitch as i64), y, sizes))?)
     }

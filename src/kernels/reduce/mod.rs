@@ -135,7 +135,7 @@ impl RowReduceConfig {
     #[inline]
     pub fn new(op: RowReduceOp, target: Target, input: Scalar, problem: &RowProblem) -> Self {
         let access = reduced(problem).access(input);
-        let tile = RowTile { threads: 128, team: 32, cluster: 1, vectors: 4, access, stages: 0 };
+        let tile = RowTile { threads: 128, team: 32, cluster: 1, vectors: 4, access };
         let vectors = problem.columns.div_ceil(tile.vector(input)).max(1);
         let team = vectors.next_power_of_two().min(32);
         let tile = match vectors {
@@ -263,7 +263,7 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
     #[inline]
     pub fn new(config: RowReduceConfig) -> Result<Self, RowError> {
-        config.rows.check_unstaged()?;
+        config.rows.check()?;
         config.op.check_elements(T::SCALAR, Y::SCALAR)?;
         Ok(RowReduce { config, kernel: build(&config)? })
     }

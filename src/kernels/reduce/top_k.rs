@@ -6,11 +6,13 @@ use crate::ir::builder::Converted;
 use crate::ir::op::FindFrom;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, Target, WARP, range};
-use crate::runtime::{Buffer, Function, Grid, LaunchOptions};
+use crate::runtime::{Buffer, Function, LaunchOptions};
 use crate::tensor::{RowPointer, RowTile, tree};
 
 use super::super::loadable::loadable;
-use super::super::rows::{RowConfig, RowError, RowProblem, check_aligned, check_len, own_row};
+use super::super::rows::{
+    RowConfig, RowError, RowProblem, check_aligned, check_len, own_row, row_grid,
+};
 use super::best::Best;
 use super::reduced;
 use super::words::{Words, element};
@@ -70,14 +72,14 @@ impl TopKConfig {
     ) -> Self {
         let (team, access) = (32 * warps, reduced(problem).access(input));
         let threads = if warps == 1 { 128 } else { team };
-        let tile = RowTile { threads, team, cluster: 1, vectors: 4, access, stages: 0 };
+        let tile = RowTile { threads, team, cluster: 1, vectors: 4, access };
         let short = input.bits() == 16 && problem.columns <= MAX_SHORT;
         TopKConfig { rows: RowConfig { target, tile }, count, short }
     }
 
     #[inline]
     fn check(&self, input: Scalar) -> Result<(), RowError> {
-        self.rows.check_unstaged()?;
+        self.rows.check()?;
         let RowTile { team, cluster, vectors, .. } = self.rows.tile;
         let rule = if !(1..=Self::MAX).contains(&self.count) {
             "the result of a row has 1 to 64 elements"
@@ -210,7 +212,7 @@ impl<T: Converted> TopKFunction<T> {
         if problem.rows == 0 {
             return Ok(());
         }
-        let grid = Grid::new([tile.blocks(problem.rows), 1, 1], [tile.threads, 1, 1]);
+        let grid = row_grid(tile, problem.rows);
         let sizes = [problem.rows, problem.columns].map(|size| size as i32);
         Ok(self.function.launch_with(options, grid, ((x, pitch as i64), values, columns, sizes))?)
     }
@@ -264,19 +266,7 @@ fn build<T: Converted, const N: usize>(
             best.merge_candidates(k);
             let (warps, lane) = (tile.team as i32 / 32, k.lane_id());
             let warp = k.thread_idx().x / 32 % warps;
-            if warps > 1 {
-                k.while_(
-                    k.constant(1),
-                    |_, apart| apart.lt(warps),
-                    |k, apart| {
-                        k.if_((warp % apart).eq(0), |k| best.store(k));
-                        k.barrier();
-                        let merges = (warp % (apart * 2)).eq(0) & (warp + apart).lt(warps);
-                        k.if_(merges, |k| best.merge_stored(k, apart));
-                        apart * 2
-                    },
-                );
-            }
+            best.join(k, warp, warps);
             for (number, (value, column)) in (0..).zip(best.elements(k)) {
                 let rank = lane + number * 32;
                 let is_result = warp.eq(0) & rank.lt(count) & row.lt(sizes[0].cvt::<i64>());

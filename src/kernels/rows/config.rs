@@ -21,7 +21,7 @@ use super::problem::RowProblem;
 /// assert_eq!((config.tile.team, config.tile.vectors), (128, 4));
 /// // A cluster of 8 blocks holds the longest rows.
 /// let config = RowConfig::new(Target::SM_90, Scalar::Bf16, &RowProblem::new(64, 262_144))?;
-/// assert_eq!((config.tile.team, config.tile.vectors, config.tile.cluster), (1024, 4, 8));
+/// assert_eq!((config.tile.team, config.tile.vectors, config.tile.cluster), (512, 8, 8));
 /// # Ok::<(), tilewright::kernels::rows::RowError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,75 +37,36 @@ const MOST_THREADS: u32 = 1024;
 const MOST_BLOCKS: u32 = 8;
 /// The maximum number of elements that a thread holds: 1024 threads have 64 registers each.
 const MOST_ELEMENTS: u32 = 32;
-/// The maximum number of stages of the candidates.
-const MOST_STAGES: u32 = 3;
-
-/// The tile of long rows.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::kernels) struct LongRows {
-    /// Rows of more bytes have this tile.
-    pub(in crate::kernels) above_bytes: u32,
-    /// The maximum number of vectors of a thread and of threads of a block. The smallest cluster that holds the row has it.
-    pub(in crate::kernels) vectors: u32,
-    pub(in crate::kernels) threads: u32,
-    /// The number of stages, fewer where shared memory lacks them; 0 if they are not pipelined.
-    pub(in crate::kernels) stages: u32,
-}
-
-/// The tiles of long rows, in the order of their bytes: the fastest on an H200.
-const LONG_ROWS: [LongRows; 2] = [
-    LongRows { above_bytes: 32 << 10, vectors: 8, threads: 512, stages: 0 },
-    LongRows { above_bytes: 64 << 10, vectors: 4, threads: 512, stages: 1 },
-];
-
 impl RowConfig {
-    /// Returns the configuration for rows of these sizes, with elements of this type in the input. Rows of more than 64 KiB are
-    /// shared by clusters, and pipelined, on a target that has them.
+    /// Returns the configuration for rows of these sizes, with elements of this type in the input: 4 vectors for each thread, or 8 of a
+    /// row of more than 16 KiB. The smallest cluster holds the row, on a target that has clusters, whose blocks have up to 256 threads, or 512
+    /// of rows that are not aligned. Of longer rows, blocks have up to 1024 threads.
     ///
     /// # Errors
-    /// [`RowError::Columns`]: rows are longer than 32,768 elements, or than 262,144 where the target has clusters.
+    /// [`RowError::Columns`]: 1024 threads, or 8192 where the target has clusters, do not hold a row, with 8 vectors each, or 32 single
+    /// elements.
     #[inline]
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
-        Self::of_long_rows(&LONG_ROWS, target, input, problem)
-    }
-
-    /// As [`new`](RowConfig::new), with other tiles of long rows.
-    #[inline]
-    pub(in crate::kernels) fn of_long_rows(
-        tiles: &[LongRows],
-        target: Target,
-        input: Scalar,
-        problem: &RowProblem,
-    ) -> Result<RowConfig, RowError> {
-        // With 512 threads, two blocks of an SM have 64 registers for each thread.
-        let plain = Self::within(target, input, problem, MOST_ELEMENTS, 512)?;
-        let bytes = plain.tile.cluster * plain.tile.stage_bytes();
-        let long = tiles.iter().rev().find(|long| bytes > long.above_bytes).and_then(|long| {
-            let elements = long.vectors * plain.tile.vector(input);
-            let config = Self::within(target, input, problem, elements, long.threads).ok()?;
-            let mut stages = (1..=long.stages).rev();
-            let staged = stages.find_map(|stages| config.with_stages(stages));
-            if long.stages == 0 { Some(config) } else { staged }
-        });
-        Ok(long.unwrap_or(plain))
+        let is_long = u64::from(problem.columns) * u64::from(input.size_bytes()) > 16 << 10;
+        // An SM has 1024 threads with 64 registers: some blocks load while others reduce.
+        let (vectors, threads) = match problem.access(input) {
+            RowAccess::Aligned => (8, 256),
+            RowAccess::Ragged => (8, 512),
+            RowAccess::Elements => (0, 512),
+        };
+        let elements = if is_long { vectors * RowTile::vector_len(input) } else { 0 };
+        Self::within(target, input, problem, elements.max(MOST_ELEMENTS), threads)
     }
 
     /// Returns configurations to choose from for rows of these sizes, the one of [`new`](RowConfig::new) first. Threads hold
-    /// up to 8, 16, 32 or 64 elements, and blocks have up to 256, 512 or 1024 threads, each with 0 to 3 stages where shared memory has them.
+    /// up to 8, 16, 32 or 64 elements, and blocks have up to 256, 512 or 1024 threads.
     #[inline]
     pub fn candidates(target: Target, input: Scalar, problem: &RowProblem) -> Vec<RowConfig> {
         let mut found = Vec::from_iter(Self::new(target, input, problem));
         for elements in [32, 16, 8, 64] {
             for threads in [512, 256, 1024] {
-                let Ok(config) = Self::within(target, input, problem, elements, threads) else {
-                    continue;
-                };
-                let staged = (1..=MOST_STAGES).filter_map(|stages| config.with_stages(stages));
-                for config in [config].into_iter().chain(staged) {
-                    if !found.contains(&config) {
-                        found.push(config);
-                    }
-                }
+                let config = Self::within(target, input, problem, elements, threads);
+                found.extend(config.ok().filter(|config| !found.contains(config)));
             }
         }
         found
@@ -130,8 +91,7 @@ impl RowConfig {
         };
         // Single elements are short: a thread has more of them in flight.
         let most = if access == RowAccess::Elements { 8 } else { 4 };
-        let (cluster, stages) = (1, 0);
-        let lanes = RowTile { threads: 128, team: 32, cluster, vectors: most, access, stages };
+        let lanes = RowTile { threads: 128, team: 32, cluster: 1, vectors: most, access };
         let vectors = columns.div_ceil(lanes.vector(elem)).max(1);
         // A thread has two vectors in flight, where a row has 4 for its neighbours.
         let sharers = if vectors < 8 { vectors } else { vectors.div_ceil(2) };
@@ -171,34 +131,7 @@ impl RowConfig {
         found
     }
 
-    /// The same with stages: where a block shares a row in vectors, and shared memory has the stages of an input.
-    #[inline]
-    fn with_stages(&self, stages: u32) -> Option<RowConfig> {
-        let config = RowConfig { tile: RowTile { stages, ..self.tile }, ..*self };
-        let RowTile { threads, team, access, .. } = self.tile;
-        let possible = team == threads
-            && access != RowAccess::Elements
-            && self.target.offers(Target::SM_90)
-            && config.has_shared_bytes(1);
-        possible.then_some(config)
-    }
-
-    /// Returns true if a block's shared memory has the stages of `inputs` inputs.
-    fn has_shared_bytes(&self, inputs: u32) -> bool {
-        let stages = u64::from(inputs * self.tile.stages) * u64::from(self.tile.stage_bytes());
-        stages + 4096 <= self.target.max_shared_bytes()
-    }
-
-    /// The same for a kernel with `inputs` inputs: about as many bytes in flight, where shared memory has them.
-    #[inline]
-    pub(in crate::kernels) fn for_inputs(&self, inputs: u32) -> RowConfig {
-        let stages = (0..=self.tile.stages.div_ceil(inputs)).rev();
-        let mut configs =
-            stages.map(|stages| RowConfig { tile: RowTile { stages, ..self.tile }, ..*self });
-        configs.find(|config| config.has_shared_bytes(inputs)).unwrap_or(*self)
-    }
-
-    /// Returns the configuration in which a thread holds at most `elements`, and a block has at most `threads`, or 1024
+    /// Returns the configuration in which a thread holds at most `elements`, and a block has at most `threads`, or 512 or 1024
     /// where no cluster would hold the row.
     #[inline]
     fn within(
@@ -209,7 +142,7 @@ impl RowConfig {
         threads: u32,
     ) -> Result<RowConfig, RowError> {
         let access = problem.access(input);
-        let lanes = RowTile { threads: 128, team: 32, cluster: 1, vectors: 1, access, stages: 0 };
+        let lanes = RowTile { threads: 128, team: 32, cluster: 1, vectors: 1, access };
         let vector = lanes.vector(input);
         let max = (elements / vector).max(1);
         let vectors = problem.columns.div_ceil(vector).max(1);
@@ -220,7 +153,8 @@ impl RowConfig {
         }
         let clusters = if target.offers(Target::SM_90) { MOST_BLOCKS } else { 1 };
         let sizes = [1, 2, 4, 8].into_iter().filter(|cluster| *cluster <= clusters);
-        let sizes = sizes.map(|cluster| (cluster, threads)).chain([(clusters, MOST_THREADS)]);
+        let sizes = sizes.map(|cluster| (cluster, threads));
+        let sizes = sizes.chain([512, MOST_THREADS].map(|threads| (clusters, threads)));
         for (cluster, most_threads) in sizes {
             let threads = vectors.div_ceil(max * cluster).next_multiple_of(32);
             if threads <= most_threads {
@@ -239,19 +173,17 @@ impl RowConfig {
     /// [`RowError::Tile`].
     #[inline]
     pub fn check(&self) -> Result<(), RowError> {
-        let RowTile { threads, team, cluster, vectors, stages, access: _ } = self.tile;
+        let RowTile { threads, team, cluster, vectors, access: _ } = self.tile;
         let rule = if !threads.is_multiple_of(32) || !(32..=MOST_THREADS).contains(&threads) {
             "a block has 32 to 1024 threads, a multiple of 32"
         } else if team != threads && !(team.is_power_of_two() && team <= 32) {
             "a row is shared by 1, 2, 4, 8, 16 or 32 threads, or by all threads of the block"
         } else if cluster > 1 && team != threads {
             "the blocks of a cluster share one row"
-        } else if !(1..=MOST_BLOCKS).contains(&cluster) {
-            "a cluster has 1 to 8 blocks"
+        } else if !cluster.is_power_of_two() || cluster > MOST_BLOCKS {
+            "a cluster has 1, 2, 4 or 8 blocks"
         } else if cluster > 1 && !self.target.offers(Target::SM_90) {
             "clusters need sm_90"
-        } else if stages > 0 && team != threads {
-            "all threads of a block share a row of a tile with stages"
         } else if !(1..=64).contains(&vectors) {
             "a thread holds 1 to 64 vectors"
         } else {
@@ -260,22 +192,13 @@ impl RowConfig {
         Err(RowError::Tile { rule })
     }
 
-    /// Checks that there is a kernel without stages with this tile.
-    #[inline]
-    pub(in crate::kernels) fn check_unstaged(&self) -> Result<(), RowError> {
-        if self.tile.stages > 0 {
-            return Err(RowError::Tile { rule: "this kernel has no stages" });
-        }
-        self.check()
-    }
-
     /// Checks that there is a copy with this tile.
     #[inline]
     pub(in crate::kernels) fn check_copy(&self) -> Result<(), RowError> {
         if self.tile.cluster > 1 {
             return Err(RowError::Tile { rule: "a copy has no clusters" });
         }
-        self.check_unstaged()
+        self.check()
     }
 
     /// Returns the tile by which a launch of a copy is checked: ragged rows may start anywhere, as single elements may.
@@ -300,19 +223,16 @@ impl RowConfig {
 
 /// The name of the configuration: `128x4` for rows that 128 threads share with 4 vectors each; `32x2_rows4` where a block
 /// has 4 rows; `1024x4_cluster8` where a cluster of 8 blocks shares a row;
-/// `512x4_s2` where two stages have the next rows in flight; then the accesses, unless rows are aligned.
+/// then the accesses, unless rows are aligned.
 impl fmt::Display for RowConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RowTile { threads, team, cluster, vectors, access, stages } = self.tile;
+        let RowTile { threads, team, cluster, vectors, access } = self.tile;
         write!(f, "{team}x{vectors}")?;
         if team != threads {
             write!(f, "_rows{}", self.tile.rows_per_block())?;
         }
         if cluster != 1 {
             write!(f, "_cluster{cluster}")?;
-        }
-        if stages > 0 {
-            write!(f, "_s{stages}")?;
         }
         f.write_str(match access {
             RowAccess::Aligned => "",

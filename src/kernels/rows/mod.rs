@@ -4,14 +4,13 @@ mod config;
 mod error;
 mod problem;
 
-pub(in crate::kernels) use config::LongRows;
 pub use config::RowConfig;
 pub use error::RowError;
 pub use problem::RowProblem;
 pub(in crate::kernels) use problem::{check_aligned, check_len};
 
 use crate::ir::{Body, KernelOptions, Val};
-use crate::runtime::{Function, Grid, RuntimeError};
+use crate::runtime::Grid;
 use crate::tensor::RowTile;
 
 /// Returns the number of the thread's row and its columns: none beyond the last row.
@@ -29,9 +28,8 @@ pub(in crate::kernels) fn own_row<'b>(
 /// Returns the launch bounds of a kernel whose threads keep a row while they reduce it.
 #[inline]
 pub(in crate::kernels) fn kept_row_options(tile: &RowTile) -> KernelOptions {
-    // With 8 vectors, a thread needs about 64 registers: one more would halve the blocks of an SM.
-    let is_close = tile.vectors >= 8 && tile.cluster == 1;
-    let blocks = if is_close { 1024 / tile.threads.max(1) } else { 0 };
+    // One register more than 64 would halve the blocks of an SM.
+    let blocks = if tile.is_wide() { 1024 / tile.threads.max(1) } else { 0 };
     if blocks > 1 { tile.options().min_blocks_per_sm(blocks) } else { tile.options() }
 }
 
@@ -53,25 +51,8 @@ pub(in crate::kernels) fn strided<'b>(
     start
 }
 
-/// Returns the number of blocks of a row kernel that run at once.
-pub(in crate::kernels) fn resident_blocks<P>(
-    function: &Function<P>,
-    tile: &RowTile,
-) -> Result<u32, RuntimeError> {
-    let RowTile { threads, cluster, .. } = *tile;
-    // On the simulator each of two blocks, or clusters, has several rows.
-    let found = match cluster {
-        1 => function.occupancy(threads)?.map(|occupancy| occupancy.blocks()),
-        _ => {
-            let grid = Grid::new([cluster, 1, 1], [threads, 1, 1]);
-            function.clusters_at_once(grid)?.map(|clusters| clusters * cluster)
-        }
-    };
-    Ok(found.unwrap_or(2 * cluster))
-}
-
 /// Returns the grid of a row kernel.
 #[inline]
-pub(in crate::kernels) fn row_grid(tile: &RowTile, rows: u32, resident: u32) -> Grid {
-    Grid::new([tile.grid_blocks(rows, resident), 1, 1], [tile.threads, 1, 1])
+pub(in crate::kernels) fn row_grid(tile: &RowTile, rows: u32) -> Grid {
+    Grid::new([tile.blocks(rows), 1, 1], [tile.threads, 1, 1])
 }

@@ -5,9 +5,7 @@ use crate::ir::builder::{Converted, VectorElement};
 use crate::runtime::{Buffer, Function, LaunchOptions};
 
 use super::super::loadable::loadable;
-use super::super::rows::{
-    RowError, RowProblem, check_aligned, check_len, resident_blocks, row_grid,
-};
+use super::super::rows::{RowError, RowProblem, check_aligned, check_len, row_grid};
 use super::{Params, Softmax, SoftmaxConfig};
 
 /// A [`Softmax`] that a device has loaded.
@@ -15,14 +13,12 @@ use super::{Params, Softmax, SoftmaxConfig};
 pub struct SoftmaxFunction<T, D = T> {
     config: SoftmaxConfig,
     function: Function<Params<T, D>>,
-    resident: u32,
 }
 
 loadable! {
     impl[T: Element + Converted, D: VectorElement<2> + Converted] Softmax<T, D>: SoftmaxConfig => SoftmaxFunction<T, D>, RowError;
     (config, function, _) {
-        let resident = resident_blocks(&function, &config.rows.tile)?;
-        Ok(SoftmaxFunction { config, function, resident })
+        Ok(SoftmaxFunction { config, function })
     }
 }
 
@@ -62,7 +58,7 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> SoftmaxFunction<T,
         if problem.is_empty() {
             return Ok(());
         }
-        let grid = row_grid(tile, problem.rows, self.resident);
+        let grid = row_grid(tile, problem.rows);
         let sizes = [problem.rows, problem.columns].map(|size| size as i32);
         Ok(self.function.launch_with(options, grid, ((x, x_pitch), (y, y_pitch), sizes))?)
     }

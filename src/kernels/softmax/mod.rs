@@ -8,9 +8,9 @@ use std::fmt;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val};
-use crate::tensor::{RowLoop, chained};
+use crate::tensor::chained;
 
-use super::rows::{LongRows, RowConfig, RowError, RowProblem, kept_row_options};
+use super::rows::{RowConfig, RowError, RowProblem, kept_row_options, own_row};
 pub use launch::SoftmaxFunction;
 
 /// The configuration of a [`Softmax`].
@@ -22,23 +22,14 @@ pub struct SoftmaxConfig {
     pub log: bool,
 }
 
-/// The tiles of long rows, in the order of their bytes: the fastest on an H200.
-const LONG_ROWS: [LongRows; 3] = [
-    LongRows { above_bytes: 32 << 10, vectors: 8, threads: 512, stages: 0 },
-    LongRows { above_bytes: 64 << 10, vectors: 8, threads: 1024, stages: 0 },
-    LongRows { above_bytes: 128 << 10, vectors: 8, threads: 512, stages: 1 },
-];
-
 impl SoftmaxConfig {
-    /// The configuration for rows of these sizes, with elements of this type in the input. Rows of more than 128 KiB
-    /// are shared by clusters, and pipelined, on a target that has them.
+    /// The configuration for rows of these sizes, with elements of this type in the input.
     ///
     /// # Errors
     /// Those of [`RowConfig::new`].
     #[inline]
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<Self, RowError> {
-        let rows = RowConfig::of_long_rows(&LONG_ROWS, target, input, problem)?;
-        Ok(SoftmaxConfig { rows, log: false })
+        Ok(SoftmaxConfig { rows: RowConfig::new(target, input, problem)?, log: false })
     }
 
     /// The same for the logarithm of the softmax.
@@ -114,39 +105,28 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
         kept_row_options(&tile),
         &name,
         target,
-        |k, (x, y, sizes)| {
-            let (y, y_pitch) = y;
-            let mut rows = RowLoop::new::<T>(target, tile, x.1, sizes);
-            let x = rows.input(k, x, f32::NEG_INFINITY);
-            rows.for_each(k, |k, row| {
-                let elements = row.load(k, &x);
-                // Finite, so that a thread without elements has the sum 0.
-                let own = Exponent::below(elements.max(k.constant(f32::MIN)));
-                let mut kept = Vec::new();
-                let powers = elements.iter_f32().map(|value| own.power(value));
-                let powers = powers.inspect(|value| kept.push(*value));
-                let own_sum =
-                    chained(k.constant(0.0), powers, |sum, value| sum + value, |a, b| a + b);
-                let [max, sum] =
-                    row.part.reduce(k, [own.max, own_sum], |_, [a, sum_a], [b, sum_b]| {
-                        let (all, is_a) = (Exponent::below(a.max(b)), a.ge(b));
-                        let [high, low] = [is_a.select(sum_a, sum_b), is_a.select(sum_b, sum_a)];
-                        [all.max, low.fma(all.factor(a.min(b)), high)]
-                    });
-                // Converted again: packed elements take half the registers of `f32` across the reduction. The exponentials of the
-                // longest rows take more time than more warps would save.
-                let (all, y) = (Exponent::below(max), y.offset(row.number * y_pitch));
-                if log {
-                    let log_sum = sum.ln() - all.exponent(max) / all.scale;
-                    row.part.store(k, y, elements.iter_f32().map(|value| value - max - log_sum));
-                } else if tile.cluster > 2 {
-                    let scale = all.factor(own.max) / sum;
-                    row.part.store(k, y, kept.into_iter().map(|value| value * scale));
-                } else {
-                    let scale = k.constant(1.0) / sum;
-                    row.part.store(k, y, elements.iter_f32().map(|value| all.power(value) * scale));
-                }
+        |k, ((x, x_pitch), (y, y_pitch), sizes)| {
+            let (row, columns) = own_row(k, tile, sizes);
+            let part = tile.part::<T>(k, row * x_pitch, columns);
+            let elements = part.load_elements(k, x.offset(row * x_pitch), f32::NEG_INFINITY);
+            // Finite, so that a thread without elements has the sum 0.
+            let own = Exponent::below(elements.max(k.constant(f32::MIN)));
+            let powers = elements.iter_f32().map(|value| own.power(value));
+            let sum = chained(k.constant(0.0), powers, |sum, value| sum + value, |a, b| a + b);
+            let [max, sum] = part.reduce(k, [own.max, sum], |_, [a, sum_a], [b, sum_b]| {
+                let (all, is_a) = (Exponent::below(a.max(b)), a.ge(b));
+                let [high, low] = [is_a.select(sum_a, sum_b), is_a.select(sum_b, sum_a)];
+                [all.max, low.fma(all.factor(a.min(b)), high)]
             });
+            // Converted again: packed elements take half the registers of `f32` across the reduction.
+            let (all, y) = (Exponent::below(max), y.offset(row * y_pitch));
+            if log {
+                let log_sum = sum.ln() - all.exponent(max) / all.scale;
+                part.store(k, y, elements.iter_f32().map(|value| value - max - log_sum));
+            } else {
+                let scale = k.constant(1.0) / sum;
+                part.store(k, y, elements.iter_f32().map(|value| all.power(value) * scale));
+            }
         },
     )
 }

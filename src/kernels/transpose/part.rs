@@ -164,15 +164,15 @@ impl<'b, T: Element> Part<'b, T> {
     ) {
         let Tile { columns, chunk, is_ragged, .. } = self.tile;
         let accesses = Accesses::of(k, self.tile, 0, columns / chunk);
-        let lanes = chunk as i32;
-        let column = accesses.chunk * lanes;
+        let elements = chunk as i32;
+        let column = accesses.chunk * elements;
         let to = self.tile.offset_of(accesses.line, column);
         let zero: Val<'b, Vector<u32, 4>> = Val::splat(k.constant(0u32));
         let load = |k: &mut Body<'b, '_>, access: u32| {
             let line = accesses.line(self, x, access);
             let (mut at, mut left) = (line.start + column.cvt::<i64>(), self.left[1]);
             if is_ragged {
-                let ahead = line.start.cvt::<i32>() & (lanes - 1);
+                let ahead = line.start.cvt::<i32>() & (elements - 1);
                 (at, left) = (at - ahead.cvt::<i64>(), left + ahead);
             }
             let has = line.exists & column.lt(left);
@@ -188,12 +188,12 @@ impl<'b, T: Element> Part<'b, T> {
             for (access, (at, is_cut, words)) in accessed.zip(loaded) {
                 let (to, by) = self.slot(to, self.tile.offset(access * accesses.step, 0));
                 let to = self.shared.offset(to);
-                to.ptr_cast::<u32>().store_vector(k, by * 4 / lanes, words);
+                to.ptr_cast::<u32>().store_vector(k, by * 4 / elements, words);
                 if is_ragged {
                     k.if_(is_cut, |k| {
-                        k.for_(range(0, lanes), (), |k, lane, ()| {
-                            let at = at + lane.cvt::<i64>();
-                            k.if_(at.lt(len), |k| to.store(k, lane + by, x.base.load(k, at)));
+                        k.for_(range(0, elements), (), |k, element, ()| {
+                            let at = at + element.cvt::<i64>();
+                            k.if_(at.lt(len), |k| to.store(k, element + by, x.base.load(k, at)));
                         });
                     });
                 }
@@ -209,13 +209,13 @@ impl<'b, T: Element> Part<'b, T> {
         y: &Matrices<'b, GlobalMut<T>>,
     ) {
         let Tile { rows, columns, matrices, chunk, is_ragged, .. } = self.tile;
-        let lanes = chunk as i32;
+        let elements = chunk as i32;
         // 8 threads store 128 bytes of a row, or more where the tile has few columns.
         let across = (rows / chunk).min(8.max(THREADS / (columns * matrices)));
         let accesses = Accesses::of(k, self.tile, 1, across);
         let own = accesses.line(self, y, 0);
         let first =
-            self.tile.offset_of(own.matrix * rows as i32 + accesses.chunk * lanes, own.number);
+            self.tile.offset_of(own.matrix * rows as i32 + accesses.chunk * elements, own.number);
         let downs = (0..rows).step_by((across * chunk) as usize);
         // The chunks of a row come after each other: they share sectors of memory.
         for access in 0..accesses.count {
@@ -228,14 +228,14 @@ impl<'b, T: Element> Part<'b, T> {
             });
             for down in downs.clone() {
                 let (mut row, to) =
-                    (accesses.chunk * lanes + down as i32, y.base.offset(line.start));
+                    (accesses.chunk * elements + down as i32, y.base.offset(line.start));
                 let more = access * accesses.step;
                 let more = [more / columns * rows + down, more % columns];
                 let Some(of_x) = of_x else {
                     let values: Vec<_> = (0..chunk)
-                        .map(|lane| {
+                        .map(|element| {
                             let (from, at) =
-                                self.slot(first, self.tile.offset(more[0] + lane, more[1]));
+                                self.slot(first, self.tile.offset(more[0] + element, more[1]));
                             self.shared.offset(from).load(k, at)
                         })
                         .collect();
@@ -247,20 +247,21 @@ impl<'b, T: Element> Part<'b, T> {
                     continue;
                 };
                 // The first tile also has the chunk that the start of the row cuts.
-                let head = -line.start.cvt::<i32>() & (lanes - 1);
+                let head = -line.start.cvt::<i32>() & (elements - 1);
                 let is_cut = self.first[0].eq(0) & head.gt(0);
-                row += head - is_cut.select(lanes, 0);
+                row += head - is_cut.select(elements, 0);
                 let is_own = line.exists & line.number.lt(self.own[1]) & row.lt(self.own[0] + head);
-                let is_whole = row.ge(0) & (row + lanes).le(self.left[0]);
+                let is_whole = row.ge(0) & (row + elements).le(self.left[0]);
                 k.if_(is_own & is_whole, |k| {
-                    let values: Vec<_> =
-                        (0..lanes).map(|lane| self.element(k, &line, of_x, row + lane)).collect();
+                    let values: Vec<_> = (0..elements)
+                        .map(|element| self.element(k, &line, of_x, row + element))
+                        .collect();
                     if let Some(values) = AnyVector::pack::<T>(&values) {
                         to.store_vector(k, row, values);
                     }
                 });
                 k.if_(is_own & !is_whole, |k| {
-                    let ends = range(row.max(0), (row + lanes).min(self.left[0]));
+                    let ends = range(row.max(0), (row + elements).min(self.left[0]));
                     k.for_(ends, (), |k, row, ()| {
                         to.store(k, row, self.element(k, &line, of_x, row))
                     });

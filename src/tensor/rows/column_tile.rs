@@ -13,8 +13,8 @@ use super::tile::{RowAccess, RowTile};
 /// A value and the row that it comes from.
 pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 
-/// A chunk of columns that a block reduces over rows. `lanes` neighbouring threads share a row, each with a vector of 16 bytes, and all
-/// threads together have `threads / lanes` rows at a time. Then they [join](ColumnTile::join) their results.
+/// A chunk of columns that a block reduces over rows. `team` neighbouring threads share a row, each with a vector of 16 bytes, and all
+/// threads together have `threads / team` rows at a time. Then they [join](ColumnTile::join) their results.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -25,7 +25,7 @@ pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 ///
 /// // The sums of the columns of a matrix of 100 x 13 elements.
 /// let access = RowAccess::Ragged;
-/// let tile = ColumnTile { threads: 64, lanes: 2, rows: 2, cluster: 1, access };
+/// let tile = ColumnTile { threads: 64, team: 2, rows: 2, cluster: 1, access };
 /// assert_eq!(tile.columns(Scalar::Bf16), 16);
 /// type Params = (Global<bf16>, GlobalMut<f32>, i32, i32);
 /// let kernel = Kernel::<Params>::build_with(tile.options(), "sums", Target::SM_80, |k, (x, y, rows, columns)| {
@@ -46,10 +46,10 @@ pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnTile {
-    /// The threads of a block: a power of two from 32 to 1024, at least `8 * lanes`.
+    /// The threads of a block: a power of two from 32 to 1024, at least `8 * team`.
     pub threads: u32,
     /// The threads that share a row: a power of two from 1 to 32.
-    pub lanes: u32,
+    pub team: u32,
     /// The rows that a thread loads at once. Those of the next iteration are in flight too.
     pub rows: u32,
     /// The blocks of a cluster along the second mode of the grid, which join their results: more than 1 needs `sm_90`.
@@ -74,7 +74,7 @@ pub struct ColumnRows<'b, T> {
 impl ColumnTile {
     /// Returns the columns of the tile.
     pub fn columns(&self, elem: Scalar) -> u32 {
-        self.lanes * RowTile::vector_len(elem)
+        self.team * RowTile::vector_len(elem)
     }
 
     fn check(&self, elem: Scalar) -> Result<(), TensorErrorKind> {
@@ -83,8 +83,8 @@ impl ColumnTile {
             return Err(TensorErrorKind::ElementType { operand: "x", found: elem, expected });
         }
         for (what, count, [min, max]) in [
-            ("lanes", self.lanes, [1, 32]),
-            ("threads", self.threads, [self.lanes.saturating_mul(8).max(32), 1024]),
+            ("team", self.team, [1, 32]),
+            ("threads", self.threads, [self.team.saturating_mul(8).max(32), 1024]),
             ("blocks of a cluster", self.cluster, [1, 8]),
         ] {
             count_of(what, count, [min, max])?;
@@ -121,9 +121,9 @@ impl ColumnTile {
             });
             return vec![(k.constant(identity.0), k.constant(identity.1))];
         }
-        let [lanes, slots] = [self.lanes, self.threads / self.lanes].map(|count| count as i32);
-        let (vector, thread) = (self.columns(T::SCALAR) as i32 / lanes, k.thread_idx().x);
-        let (first, column) = (first + thread / lanes, column + thread % lanes * vector);
+        let [team, slots] = [self.team, self.threads / self.team].map(|count| count as i32);
+        let (vector, thread) = (self.columns(T::SCALAR) as i32 / team, k.thread_idx().x);
+        let (first, column) = (first + thread / team, column + thread % team * vector);
         let (x, is_ragged) = (x.offset(column), self.access != RowAccess::Aligned);
         // The elements from a vector's start to the column: as many in all rows of a thread, because `slots % 8 == 0`. Both vectors
         // end within the memory in the rows before `whole`.
@@ -184,13 +184,13 @@ impl ColumnTile {
         identity: (f32, i32),
         combine: impl for<'c> Fn(Indexed<'c>, Indexed<'c>) -> Indexed<'c> + Copy,
     ) -> (Indexed<'b>, ColumnResults<'b, Shared<u32>>) {
-        let (thread, lanes, vector) = (k.thread_idx().x, self.lanes as i32, results.len() as i32);
-        let (columns, warps) = (lanes * vector, self.threads as i32 / 32);
+        let (thread, team, vector) = (k.thread_idx().x, self.team as i32, results.len() as i32);
+        let (columns, warps) = (team * vector, self.threads as i32 / 32);
         if self.cluster > 1 {
             // No block stores to a block that has not started.
             k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Relaxed);
         }
-        for stride in (0..5).map(|log| 1u32 << log).filter(|stride| *stride >= self.lanes) {
+        for stride in (0..5).map(|log| 1u32 << log).filter(|stride| *stride >= self.team) {
             let join = |own: &Indexed<'b>| {
                 combine(*own, (k.shfl_bfly(WARP, own.0, stride), k.shfl_bfly(WARP, own.1, stride)))
             };
@@ -201,9 +201,9 @@ impl ColumnTile {
             words: k.shared_aligned::<u32>(2 * results as u32, 8),
         };
         let own = shared(k, (warps * columns).max(self.threads as i32));
-        k.if_((thread % 32).lt(lanes), |k| {
+        k.if_((thread % 32).lt(team), |k| {
             for (element, result) in (0..).zip(&results) {
-                own.save(k, thread / 32, thread % lanes * vector + element, *result);
+                own.save(k, thread / 32, thread % team * vector + element, *result);
             }
         });
         k.barrier();

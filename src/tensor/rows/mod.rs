@@ -1,16 +1,16 @@
 //! Rows of a matrix, each held in the registers of the threads that share it.
 
 mod column_tile;
+mod columns;
 mod combine;
 mod part;
 mod reduce;
 mod row_copy;
-mod row_loop;
 mod tile;
 
 pub use column_tile::{ColumnResults, ColumnRows, ColumnTile, Indexed};
+pub use columns::RowColumns;
 pub use combine::{chained, tree};
 pub use part::{RowElements, RowPart, RowPointer};
 pub use row_copy::RowCopy;
-pub use row_loop::{ColumnElements, CurrentRow, RowColumns, RowInput, RowLoop};
 pub use tile::{RowAccess, RowTile};

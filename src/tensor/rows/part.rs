@@ -56,8 +56,6 @@ pub struct RowPart<'b> {
     /// The vectors of the row.
     pub(super) vectors: Val<'b, i32>,
     pub(super) columns: Val<'b, i32>,
-    /// The number of rows of the loop before this one; `None` without a loop.
-    pub(super) round: Option<Val<'b, i32>>,
 }
 
 /// The elements of a row that one thread holds, as they are in memory.
@@ -78,6 +76,24 @@ impl<'b, T: Converted> RowElements<'b, T> {
     pub fn iter_f32(&self) -> impl Iterator<Item = Val<'b, f32>> {
         let vectors = self.vectors.iter().flat_map(|vector| lanes_of::<T>(*vector));
         vectors.chain(self.singles.iter().copied()).map(|value| value.cvt::<f32>())
+    }
+
+    /// Returns the sums of these elements and those of another row, rounded to `T`.
+    #[track_caller]
+    pub fn plus(&self, other: &Self) -> Self
+    where
+        T: VectorElement<2>,
+    {
+        let sums = |a: Vec<Val<'b, T>>, b: Vec<Val<'b, T>>| {
+            a.into_iter().zip(b).map(|(a, b)| a.cvt::<f32>() + b.cvt::<f32>()).collect::<Vec<_>>()
+        };
+        let vectors = self.vectors.iter().zip(&other.vectors).filter_map(|(a, b)| {
+            let words = pack::<T>(&sums(lanes_of(*a), lanes_of(*b)))?.values::<u32>()?;
+            words.try_into().ok().map(Val::<Vector<u32, 4>>::pack)
+        });
+        let singles = self.singles.iter().zip(&other.singles);
+        let singles = singles.map(|(a, b)| (a.cvt::<f32>() + b.cvt::<f32>()).cvt::<T>());
+        RowElements { vectors: vectors.collect(), singles: singles.collect() }
     }
 
     /// Returns the largest element, and at least `lowest`, which is a number. Elements of 16 bits are compared in pairs.
@@ -132,15 +148,14 @@ impl<'b> RowPart<'b> {
         match tile.access {
             RowAccess::Aligned | RowAccess::Elements => {
                 let (end_thread, vectors) = (thread, columns / lanes);
-                let (head, round) = (None, None);
-                RowPart { tile, vector, thread, end_thread, head, vectors, columns, round }
+                RowPart { tile, vector, thread, end_thread, head: None, vectors, columns }
             }
             RowAccess::Ragged => {
                 let ahead = (k.constant(0) - start.cvt::<i32>()) & (lanes - 1);
                 let head = ahead.min(columns);
                 let vectors = (columns - head) / lanes;
-                let (end_thread, head, round) = (thread, Some(head), None);
-                RowPart { tile, vector, thread, end_thread, head, vectors, columns, round }
+                let (end_thread, head) = (thread, Some(head));
+                RowPart { tile, vector, thread, end_thread, head, vectors, columns }
             }
         }
     }
@@ -312,9 +327,13 @@ impl<'b> RowPart<'b> {
         fill: Val<'b, Vector<u32, 4>>,
         access: LoadAccess,
     ) -> Val<'b, Vector<u32, 4>> {
-        let at = number as i32 * self.stride() / (32 / P::Elem::SCALAR.bits() as i32);
-        let k = &mut k.rescoped();
+        let (at, k) = (self.word::<P::Elem>(number), &mut k.rescoped());
         k.if_with(self.has_vector(number), fill, |k| first.load_vector_with::<4>(k, at, access))
+    }
+
+    /// Returns the words from the thread's first vector to its vector `number`.
+    pub(super) fn word<T: Element>(&self, number: u32) -> i32 {
+        number as i32 * self.stride() / (32 / T::SCALAR.bits() as i32)
     }
 
     /// Loads the thread's single elements at the ends of a row.
@@ -364,26 +383,6 @@ impl<'b> RowPart<'b> {
         k.if_with(has, fill, |k| row.load_with(k, column, P::access()))
     }
 
-    /// Loads the same columns of a row that starts anywhere, for example of a weight of each column: as
-    /// [`load_elements`](RowPart::load_elements), but a ragged row by single elements.
-    #[track_caller]
-    pub fn load_columns<'k: 'b, P: RowPointer>(
-        &self,
-        k: &mut Body<'k, '_>,
-        row: Val<'b, P>,
-        fill: f32,
-    ) -> RowElements<'b, P::Elem> {
-        if self.head.is_none() {
-            return self.load_elements(k, row, fill);
-        }
-        let (k, _call) = (&mut k.rescoped(), k.call());
-        let vectors = 0..self.tile.vectors;
-        let mut singles: Vec<_> =
-            vectors.flat_map(|number| self.load_column_vector(k, row, number, fill)).collect();
-        singles.extend(self.load_ends(k, row, fill).singles);
-        RowElements { vectors: Vec::new(), singles }
-    }
-
     /// Loads the columns of the thread's vector `number` by single elements.
     #[track_caller]
     fn load_column_vector<'k: 'b, P: RowPointer>(
@@ -402,8 +401,8 @@ impl<'b> RowPart<'b> {
         (0..self.vector as i32).map(load).collect()
     }
 
-    /// Returns an iterator over the elements of [`load_columns`](RowPart::load_columns), which loads a vector when it comes to
-    /// it.
+    /// Returns an iterator over the same columns of a row that starts anywhere. It loads a vector when it comes to it, and one of a
+    /// ragged row by single elements.
     pub(super) fn columns_by_vector<'k: 'b, P: RowPointer>(
         &self,
         k: &mut Body<'k, '_>,

@@ -23,7 +23,7 @@ use super::part::{RowElements, RowPart, RowPointer, narrow};
 ///
 /// // Copies 100 elements from element 3 on to element 6 and those after it.
 /// let access = RowAccess::Ragged;
-/// let tile = RowTile { threads: 32, team: 32, cluster: 1, vectors: 1, access, stages: 0 };
+/// let tile = RowTile { threads: 32, team: 32, cluster: 1, vectors: 1, access };
 /// type Params = (Global<bf16>, GlobalMut<bf16>, i32);
 /// let kernel = Kernel::<Params>::build_with(tile.options(), "copy", Target::SM_80, |k, (x, y, columns)| {
 ///     let (x, y) = (x.offset(3), y.offset(6));

@@ -33,7 +33,7 @@ pub enum RowAccess {
 /// use tilewright::tensor::{RowAccess, RowTile, tree};
 ///
 /// // Divides rows of at most 8 * 2 * 8 = 128 elements by their sums; 4 rows for each block.
-/// let tile = RowTile { threads: 32, team: 8, cluster: 1, vectors: 2, access: RowAccess::Ragged, stages: 0 };
+/// let tile = RowTile { threads: 32, team: 8, cluster: 1, vectors: 2, access: RowAccess::Ragged };
 /// type Params = (Global<bf16>, GlobalMut<f32>, i32, i32);
 /// let kernel = Kernel::<Params>::build_with(tile.options(), "parts", Target::SM_80, |k, (x, y, rows, columns)| {
 ///     let row = tile.row(k);
@@ -62,15 +62,12 @@ pub struct RowTile {
     pub threads: u32,
     /// The threads of a block that share a row: 1, 2, 4, 8, 16 or 32, or all threads of the block.
     pub team: u32,
-    /// The blocks that share a row: 1, or the blocks of a cluster. More than 1 needs `team == threads`.
+    /// The blocks that share a row: 1, or 2, 4 or 8 blocks of a cluster. More than 1 needs `team == threads`.
     pub cluster: u32,
     /// The vectors of a row that a thread holds at a time.
     pub vectors: u32,
     /// The accesses to memory.
     pub access: RowAccess,
-    /// The stages of a ring in shared memory ([`RowLoop`](super::RowLoop)): while the threads reduce and store a row, the
-    /// vectors of the next `stages` rows are in flight, and blocks stay for several rows. More than 0 needs `team == threads`.
-    pub stages: u32,
 }
 
 impl RowTile {
@@ -90,8 +87,8 @@ impl RowTile {
         }
     }
 
-    /// Returns the bytes of the vectors that the threads of a block hold: the bytes of a stage.
-    pub(crate) fn stage_bytes(&self) -> u32 {
+    /// Returns the bytes of the vectors that the threads of a block hold.
+    pub(super) fn block_bytes(&self) -> u32 {
         self.threads * self.vectors * Self::VECTOR_BYTES
     }
 
@@ -115,18 +112,15 @@ impl RowTile {
         rows.div_ceil(self.rows_per_block().max(1)).saturating_mul(self.cluster)
     }
 
-    /// Returns the number of blocks for `rows` rows where `resident` blocks run at once: all [`blocks`](RowTile::blocks), or
-    /// of a tile with stages the whole clusters that are resident.
-    pub fn grid_blocks(&self, rows: u32, resident: u32) -> u32 {
-        let all = self.blocks(rows);
-        let clusters = (resident / self.cluster.max(1)).max(1);
-        if self.stages > 0 { all.min(clusters.saturating_mul(self.cluster)) } else { all }
-    }
-
     /// Returns the launch bounds of a kernel with this tile.
     pub fn options(&self) -> crate::ir::KernelOptions {
         let options = crate::ir::KernelOptions::default().block([self.threads, 1, 1]);
         if self.cluster > 1 { options.cluster([self.cluster, 1, 1]) } else { options }
+    }
+
+    /// Returns true if a thread has 8 vectors or more. They take half of the 64 registers that 1024 threads of an SM have.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.vectors >= 8
     }
 
     /// Returns the lanes of a warp, or the block, that share a row.
@@ -154,7 +148,13 @@ impl RowTile {
         start: Val<'b, i64>,
         columns: Val<'b, i32>,
     ) -> RowPart<'b> {
-        self.part_of(k, self.vector(T::SCALAR), start, columns)
+        let thread = k.thread_idx().x;
+        let thread = match (self.cluster, self.rows_per_block()) {
+            (1, 1) => thread,
+            (1, _) => thread % self.team as i32,
+            (cluster, _) => k.block_idx().x % cluster as i32 * self.threads as i32 + thread,
+        };
+        RowPart::new(k, *self, self.vector(T::SCALAR), thread, start, columns)
     }
 
     /// Returns this thread's part of a row whose first element is `*row`, at any address: that of a
@@ -167,24 +167,5 @@ impl RowTile {
         columns: Val<'b, i32>,
     ) -> RowPart<'b> {
         self.part::<P::Elem>(k, lead(row).cvt::<i64>(), columns)
-    }
-
-    /// The part of a row whose vectors have `vector` elements.
-    #[track_caller]
-    #[inline]
-    pub(super) fn part_of<'b>(
-        &self,
-        k: &Body<'b, '_>,
-        vector: u32,
-        start: Val<'b, i64>,
-        columns: Val<'b, i32>,
-    ) -> RowPart<'b> {
-        let thread = k.thread_idx().x;
-        let thread = match (self.cluster, self.rows_per_block()) {
-            (1, 1) => thread,
-            (1, _) => thread % self.team as i32,
-            (cluster, _) => k.block_idx().x % cluster as i32 * self.threads as i32 + thread,
-        };
-        RowPart::new(k, *self, vector, thread, start, columns)
     }
 }

@@ -116,8 +116,8 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
     /// Returns the parts of an axis with `chunks` chunks of columns, whole clusters of them: as many as 1 to 8 waves of blocks have
     /// room for, in the shortest time.
     fn parts(&self, chunks: u64, len: u32) -> u64 {
-        let AxisReduceConfig { threads, lanes, cluster, .. } = self.config;
-        let (resident, at_once, cluster) = (self.resident, threads / lanes, u64::from(cluster));
+        let AxisReduceConfig { threads, team, cluster, .. } = self.config;
+        let (resident, at_once, cluster) = (self.resident, threads / team, u64::from(cluster));
         let chunks = chunks * cluster;
         // Without an exchange between clusters, the results are there sooner than more blocks could read the rows.
         if cluster > 1 && 3 * chunks >= resident {

@@ -64,7 +64,7 @@ impl fmt::Display for AxisProblem {
     }
 }
 
-/// The configuration of an [`AxisReduce`]: a block has a chunk of `lanes` vectors of 16 bytes of a row, and `threads / lanes` rows at
+/// The configuration of an [`AxisReduce`]: a block has a chunk of `team` vectors of 16 bytes of a row, and `threads / team` rows at
 /// a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AxisReduceConfig {
@@ -77,7 +77,7 @@ pub struct AxisReduceConfig {
     /// The threads of a block: a power of two from 64 to 1024.
     pub threads: u32,
     /// The threads that share a row: a power of two from 1 to 32, and at most `threads / 8`.
-    pub lanes: u32,
+    pub team: u32,
     /// The rows that a thread loads at once: 1 to 8. Those of the next iteration are in flight too.
     pub rows: u32,
     /// The blocks of a cluster: 1, 2, 4 or 8. They have parts of one axis, and join their results through distributed shared memory.
@@ -94,13 +94,13 @@ impl AxisReduceConfig {
             false => RowAccess::Ragged,
         };
         let vectors = problem.inner.div_ceil(vector);
-        let lanes = vectors.next_power_of_two().clamp(1, 32);
+        let team = vectors.next_power_of_two().clamp(1, 32);
         // Vectors of ragged rows take two loads.
         let (threads, rows) = if access == RowAccess::Aligned { (256, 8) } else { (512, 4) };
-        let mut config = AxisReduceConfig { target, access, op, threads, lanes, rows, cluster: 1 };
+        let mut config = AxisReduceConfig { target, access, op, threads, team, rows, cluster: 1 };
         // The last block of each chunk reduces the results of the others: more chunks share this work.
-        while config.lanes > 8 && config.chunks(elem, problem) < 32 {
-            config.lanes /= 2;
+        while config.team > 8 && config.chunks(elem, problem) < 32 {
+            config.team /= 2;
         }
         config.of_long_axis(elem, problem)
     }
@@ -113,11 +113,11 @@ impl AxisReduceConfig {
         if problem.len < LONG / 4 || !self.target.offers(Target::SM_90) {
             return self;
         }
-        let narrow = Self { threads: 512, lanes: 8, ..self };
+        let narrow = Self { threads: 512, team: 8, ..self };
         // For still longer ones the join is a small part of the time, and clusters would leave SMs idle.
         let is_joined = (LONG..8 * LONG).contains(&problem.len);
         let cluster = |chunks, max, cluster| if is_joined && chunks < max { cluster } else { 1 };
-        match self.lanes {
+        match self.team {
             0..=8 => Self { cluster: cluster(self.chunks(elem, problem), 32, 8), ..self },
             _ => Self { cluster: cluster(narrow.chunks(elem, problem), 128, 2), ..narrow },
         }
@@ -134,11 +134,11 @@ impl AxisReduceConfig {
         let mut found = vec![Self::new(op, target, elem, problem)];
         let mut configs = Vec::new();
         for cluster in [1, 2, 4, 8] {
-            for lanes in [4, 8, 16, 32] {
+            for team in [4, 8, 16, 32] {
                 let tiles = [(256, 4), (256, 8), (512, 4), (512, 8), (1024, 2)].into_iter();
                 configs.extend(tiles.map(|(threads, rows)| Self {
                     threads,
-                    lanes,
+                    team,
                     rows,
                     cluster,
                     ..found[0]
@@ -156,8 +156,8 @@ impl AxisReduceConfig {
     /// Returns the columns of a block's chunk, and the threads that reduce them.
     #[inline]
     fn tile(&self) -> ColumnTile {
-        let AxisReduceConfig { access, threads, lanes, rows, cluster, .. } = *self;
-        ColumnTile { threads, lanes, rows, cluster, access }
+        let AxisReduceConfig { access, threads, team, rows, cluster, .. } = *self;
+        ColumnTile { threads, team, rows, cluster, access }
     }
 
     /// Returns the chunks of a problem.
@@ -175,12 +175,12 @@ impl AxisReduceConfig {
 
     #[inline]
     fn check(&self) -> Result<(), RowError> {
-        let AxisReduceConfig { access, threads, lanes, rows, .. } = *self;
+        let AxisReduceConfig { access, threads, team, rows, .. } = *self;
         let rule = if access == RowAccess::Elements {
             "rows along an axis are aligned or ragged"
         } else if !threads.is_power_of_two() || !(64..=1024).contains(&threads) {
             "a block has 64, 128, 256, 512 or 1024 threads"
-        } else if !lanes.is_power_of_two() || !(1..=32).contains(&lanes) || lanes * 8 > threads {
+        } else if !team.is_power_of_two() || !(1..=32).contains(&team) || team * 8 > threads {
             "a row is shared by 1, 2, 4, 8, 16 or 32 threads, at most an eighth of the block"
         } else if !(1..=8).contains(&rows) || threads * self.registers() > SM_REGISTERS {
             "a thread loads 1 to 8 rows at once, and a block's threads have 65536 registers for them"
@@ -198,13 +198,13 @@ impl AxisReduceConfig {
 /// The registers of an SM.
 const SM_REGISTERS: u32 = 64 << 10;
 
-/// The name of the configuration: the result, the lanes and the rows of a block, the rows in flight, the cluster of more than one
+/// The name of the configuration: the result, the team and the rows of a block, the rows in flight, the cluster of more than one
 /// block, and the accesses, unless rows are aligned: `sum_8x64_rows4`, `sum_8x64_rows4_cluster8`, `max_32x16_rows4_ragged`.
 impl fmt::Display for AxisReduceConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let AxisReduceConfig { access, op, threads, lanes, rows, cluster, .. } = self;
-        write!(f, "{}_{lanes}x{}_rows{rows}", op.name(), threads / lanes.max(&1))?;
+        let AxisReduceConfig { access, op, threads, team, rows, cluster, .. } = self;
+        write!(f, "{}_{team}x{}_rows{rows}", op.name(), threads / team.max(&1))?;
         if *cluster != 1 {
             write!(f, "_cluster{cluster}")?;
         }

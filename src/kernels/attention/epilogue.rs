@@ -1,0 +1,84 @@
+//! The end of an item in a consumer group of the kernel for `sm_90a`: its LSE and its output.
+
+use crate::ir::builder::VectorElement;
+use crate::ir::{Body, TensorMapMut, Val};
+use crate::layout::{shape, tiler};
+use crate::tensor::{OnlineSoftmax, PipelineState, RegisterTensor, TmaStorePipeline};
+
+use super::config::{OUTPUT_STAGES, ROWS};
+use super::item::{Item, Own};
+use super::plan::Output;
+use super::sm90::{Consumer, Shared};
+
+impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
+    /// Ends an item, whose last product is complete: releases V, and writes the LSE and the output of the group's queries.
+    pub(super) fn end(
+        &self,
+        k: &mut Body<'b, '_>,
+        item: Item<'b>,
+        output: &RegisterTensor<'b, f32>,
+        [inverse, lse]: [[Val<'b, f32>; 2]; 2],
+        [q_state, v_state]: [PipelineState<'b>; 2],
+    ) {
+        let Shared { plan, args, pipes: [.., v_pipe], .. } = self.shared;
+        let (config, rows, thread) = (&plan.config, &plan.output_rows, self.thread);
+        let (leader, heads) = (thread.eq(0), config.packed_heads);
+        k.if_(leader, |k| v_pipe.release(k, v_state));
+        OnlineSoftmax::rescale(k, rows, output, inverse, false);
+        let first = item.row + self.group * config.queries_of_group();
+        let [row, column] = rows.origin(k, &plan.output, thread);
+        let own = Own { heads, first, head: item.head * heads, row };
+        item.store_lse(k, &args.params, (own, column), rows, lse);
+        let [head, _, batch] = item.heads(config, &args.params);
+        match &args.output {
+            Output::Rows(to) => {
+                let own = Own { head, ..own };
+                item.store_rows(k, (to, batch), (own, column), (rows, output));
+                // All threads have read the number of the next item before its tile of Q is released.
+                self.barrier.sync(k);
+            }
+            Output::Tiles(map) => {
+                let to = (*map, [item.query(first), head, batch]);
+                self.store_tiles(k, output, to, q_state);
+            }
+        }
+        if !config.scores_ahead() && config.query_stages() > 1 {
+            k.if_(leader, |k| self.release_queries(k, q_state));
+        }
+    }
+
+    /// Writes an output from a query, a head and a sequence on by tensor copies, in parts of some columns, which pass through the
+    /// ring or through the group's tile of Q.
+    fn store_tiles(
+        &self,
+        k: &mut Body<'b, '_>,
+        output: &RegisterTensor<'b, f32>,
+        (map, [query, head, batch]): (Val<'a, TensorMapMut<T, 4>>, [Val<'b, i32>; 3]),
+        q_state: PipelineState<'b>,
+    ) {
+        let Shared { plan, tiles: [sq, ..], o_ring, .. } = self.shared;
+        let leader = self.thread.eq(0);
+        let pipe = TmaStorePipeline::new(k, OUTPUT_STAGES, leader).with_barrier(self.barrier);
+        let (thr, shape) = (plan.o_store.slice(self.thread), shape!(ROWS, plan.part));
+        // The last part of an odd number is in the stage of the next output's first one.
+        pipe.finish(k);
+        for part in 0..plan.config.value_dim / plan.part {
+            let rounded = plan.part_mma.slice(0).fragment_c::<T>(k, shape.clone());
+            let (from, to) = (output.variables(), rounded.variables());
+            for pair in (0..to.len()).step_by(2).map(|register| [register, register + 1]) {
+                let values = pair.map(|at| from.get(k, part * to.len() + at));
+                let values = Val::pack(values).cvt::<T>().lanes();
+                pair.into_iter().zip(values).for_each(|(at, value)| to.set(k, at, value));
+            }
+            let (of, stage) = match o_ring {
+                Some(ring) => (ring, self.group * OUTPUT_STAGES + pipe.stage(part)),
+                None => (sq, self.shared.query(q_state, self.group)),
+            };
+            let tile = of.slice(k, (.., .., stage)).composition(k, &tiler!(ROWS, plan.part));
+            pipe.acquire(k);
+            thr.copy(k, &thr.retile_s(k, &rounded), &thr.partition_d(k, &tile));
+            let (tile, at) = (tile.composition(k, &plan.packed[1]), part * plan.part);
+            pipe.commit(k, |k| plan.o_copy.store(k, map, &tile, (query, at, head, batch)));
+        }
+    }
+}
