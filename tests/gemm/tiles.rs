@@ -241,7 +241,7 @@ fn operands_of_any_pitch(load: LoadForm) {
     }
     let epilogue = Epilogue { beta: true, bias: Some(Bias::Column), ..Epilogue::default() };
     let others = [
-        GemmConfig { epilogue, ..plain },
+        GemmConfig { epilogue, tile: [64, 32, 64], ..plain },
         GemmConfig { major_a: Major::Mn, major_b: Major::Mn, ..plain },
     ];
     let batch = GemmProblem { batch: 3, ..GemmProblem::new(33, 35, 66) };

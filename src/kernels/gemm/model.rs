@@ -329,7 +329,9 @@ impl GemmModel {
             let vectors = f64::from(config.stage_bytes()) / f64::from(16 * GROUP);
             let each = (share.steps / share.tiles.max(1.0)).max(1.0);
             let first = step.max(vectors * vectors * p.first_cycles);
-            let next = step.max(vectors * p.vector_cycles * lines_of(config)).max(p.round_cycles);
+            // Each of the groups that fetch waits for a step of its own.
+            let round = p.round_cycles / f64::from(config.producers());
+            let next = step.max(vectors * p.vector_cycles * lines_of(config)).max(round);
             (first + (each - 1.0) * next) / each
         } else {
             step

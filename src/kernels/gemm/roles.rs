@@ -33,14 +33,20 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
         let GemmConfig { tile: [m, n, depth], programmatic, .. } = plan.config;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
         let [along_m, along_n] = parts.tiles.peers(k);
-        parts.for_each(k, pipe.producer(k), |k, Part { tile, first, end, .. }, state| {
+        let start = (pipe.producer(k), k.constant(0));
+        parts.for_each(k, start, |k, Part { tile, first, end, .. }, (state, turn)| {
             let [of_a, of_b] = [sizes.batched_a, sizes.batched_b].map(|next| tile.batch * next);
             let first_row = parts.tiles.first_row(k, tile);
             let known = [(tile.row | tile.column | tile.batch).cvt::<i64>() + 1];
             wait_for_launch(k, programmatic && plan.config.writers() == 0, known);
-            // Each group fetches steps of its own.
-            let (own, state_of_own) =
-                if groups == 1 { (first, state) } else { (first + group, state.skip(group)) };
+            // Each group fetches every `groups`-th step of all tiles, so that it is at most a ring behind another one.
+            let (own, own_state) = match groups {
+                1 => (first, state),
+                _ => {
+                    let skipped = (group - turn + groups) % groups;
+                    (first + skipped, state.skip(skipped))
+                }
+            };
             let (mut maps, mut fetched) = (None, None);
             match input {
                 Input::Maps(a, b) => maps = Some((a.of(k, tile.batch), b.of(k, tile.batch))),
@@ -50,7 +56,7 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
                     fetched = Some(lines.0.fetch_with(k, at_a, (&lines.1, at_b), programmatic));
                 }
             }
-            let after = k.for_(range(own, end).step(groups), state_of_own, |k, step, state| {
+            let after = k.for_(range(own, end).step(groups), own_state, |k, step, state| {
                 let (full, stage) = (pipe.acquire(k, state), state.stage);
                 let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
                 if let Some((a, b)) = &maps {
@@ -68,7 +74,10 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
                 }
                 (0..groups).fold(state, |state, _| state.next())
             });
-            if groups == 1 { after } else { state.skip(end - first) }
+            match groups {
+                1 => (after, turn),
+                _ => (state.skip(end - first), (turn + (end - first)) % groups),
+            }
         });
     }
 }
