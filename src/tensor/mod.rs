@@ -70,13 +70,13 @@ pub use gemm::{
     AccumulatorOperand, AccumulatorRows, OnlineSoftmax, SmemOperand, WgmmaMainloop, WgmmaOperand,
     gemm,
 };
-pub(crate) use pipeline::wait_for_launch;
 pub use pipeline::{
     CpAsyncPipeline, CpAsyncState, DynamicScheduler, DynamicWork, GroupSizes, HeadSections,
     OrderedBarrier, ParseRasterError, PipelineState, Raster, RowGroup, RowGroups, SequenceTile,
     Sequences, StaticScheduler, Tile, TileScheduler, TmaPipeline, TmaStorePipeline, WarpRole,
     WorkCounter, WorkNumbers, WorkScheduler, warp_roles,
 };
+pub(crate) use pipeline::{PipelineTurns, wait_for_launch};
 pub use rows::{
     ColumnResults, ColumnRows, ColumnTile, Indexed, RowAccess, RowColumns, RowCopy, RowElements,
     RowPart, RowPointer, RowTile, chained, tree,

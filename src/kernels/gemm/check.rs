@@ -292,10 +292,6 @@ impl GemmConfig {
             LoadForm::Threads if self.consumers() > 1 => {
                 Some("threads fetch for one warp group alone")
             }
-            // A group that is a whole ring behind another one cannot tell the phases of a barrier apart.
-            LoadForm::Threads if self.stages < self.producers() => {
-                Some("warp groups fetch tiles in turn, each to a stage of its own")
-            }
             LoadForm::Threads if self.cluster != [1, 1] => {
                 Some("only tensor copies are for clusters")
             }

@@ -141,8 +141,8 @@ pub struct GemmConfig {
 
 /// Threads of a warp group.
 pub(super) const GROUP: u32 = 128;
-/// Warp groups whose threads fetch tiles.
-const PRODUCERS: u32 = 3;
+/// Warp groups whose threads fetch tiles: no more than there are stages, two or more.
+const PRODUCERS: u32 = 2;
 /// Registers of an SM.
 pub(super) const SM_REGISTERS: u32 = 65536;
 /// Rows of D of one `wgmma` instruction.
@@ -290,11 +290,11 @@ impl GemmConfig {
 
     /// Threads that write tiles of A and B to shared memory, or none where tensor copies do.
     pub(super) const fn writers(&self) -> u32 {
-        if matches!(self.load, LoadForm::Threads) { GROUP } else { 0 }
+        if matches!(self.load, LoadForm::Threads) { GROUP * PRODUCERS } else { 0 }
     }
 
     /// Warp groups that fetch. Before tensor cores read what a thread has written, it waits for all of its loads, also those of its next
-    /// tile: several groups, each with steps of its own, keep more tiles on their way.
+    /// tile: two groups, each with steps of its own, keep two tiles on their way. Three have too few registers.
     pub(super) const fn producers(&self) -> u32 {
         if matches!(self.load, LoadForm::Threads) { PRODUCERS } else { 1 }
     }

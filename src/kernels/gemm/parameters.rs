@@ -95,8 +95,8 @@ parameters! {
     /// to be in the L1 cache.
     first_cycles = 9.52,
     /// Cycles of each such vector in the next steps.
-    vector_cycles = 108.0,
-    /// Cycles of all such vectors of a next step, at least.
+    vector_cycles = 98.0,
+    /// Cycles of all such vectors of a next step of a warp group, at least.
     round_cycles = 2260.0,
     /// The power to which the products of a step take longer with the blocks for which an SM has room, in programmatic launches.
     crowded = 0.51,

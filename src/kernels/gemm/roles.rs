@@ -1,11 +1,11 @@
 //! [`Producer`] and [`Consumer`]: the warp groups of the kernel for `sm_90a`.
 
 use crate::ir::builder::Float;
-use crate::ir::{Body, Element, Val, range};
+use crate::ir::{Body, Element, Val};
 use crate::layout::{shape, tiler};
 use crate::tensor::{
-    OrderedBarrier, RegisterTensor, SharedTensor, ThrStore, Tile, TileScheduler, TmaPipeline,
-    WgmmaMainloop, wait_for_launch,
+    OrderedBarrier, PipelineTurns, RegisterTensor, SharedTensor, ThrStore, Tile, TileScheduler,
+    TmaPipeline, WgmmaMainloop, wait_for_launch,
 };
 
 use super::config::{GemmConfig, WGMMA_ROWS};
@@ -20,43 +20,35 @@ pub(super) struct Producer<'p, 'a, 'b, A: Element, B: Element> {
     pub(super) sizes: &'p Sizes<'a>,
     pub(super) input: &'p Input<'p, 'a, A, B>,
     pub(super) pipe: TmaPipeline<'b>,
+    pub(super) turns: PipelineTurns<'b>,
     pub(super) sa: &'p SharedTensor<'b, A>,
     pub(super) sb: &'p SharedTensor<'b, B>,
 }
 
 impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
-    /// Fetches by tensor copies in one thread, or by all threads of the group.
+    /// Fetches by tensor copies in one thread, or by all threads of a group, which fetches each step in its turn.
     #[inline]
-    pub(super) fn produce(&self, k: &mut Body<'b, '_>, group: Val<'b, i32>, parts: Parts<'b>) {
-        let groups = self.plan.config.producers() as i32;
-        let Producer { plan, sizes, input, pipe, sa, sb } = *self;
+    pub(super) fn produce(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
+        let Producer { plan, sizes, input, pipe, turns, sa, sb } = *self;
         let GemmConfig { tile: [m, n, depth], programmatic, .. } = plan.config;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
         let [along_m, along_n] = parts.tiles.peers(k);
-        let start = (pipe.producer(k), k.constant(0));
-        parts.for_each(k, start, |k, Part { tile, first, end, .. }, (state, turn)| {
+        let start = turns.start(pipe.producer(k));
+        parts.for_each(k, start, |k, Part { tile, first, end, .. }, turn| {
             let [of_a, of_b] = [sizes.batched_a, sizes.batched_b].map(|next| tile.batch * next);
             let first_row = parts.tiles.first_row(k, tile);
             let known = [(tile.row | tile.column | tile.batch).cvt::<i64>() + 1];
             wait_for_launch(k, programmatic && plan.config.writers() == 0, known);
-            // Each group fetches every `groups`-th step of all tiles, so that it is at most a ring behind another one.
-            let (own, own_state) = match groups {
-                1 => (first, state),
-                _ => {
-                    let skipped = (group - turn + groups) % groups;
-                    (first + skipped, state.skip(skipped))
-                }
-            };
             let (mut maps, mut fetched) = (None, None);
             match input {
                 Input::Maps(a, b) => maps = Some((a.of(k, tile.batch), b.of(k, tile.batch))),
                 Input::Lines(lines) => {
-                    let at_a = [tile.row * m, own * depth, of_a];
-                    let at_b = [tile.column * n, own * depth, of_b];
+                    let at_a = [tile.row * m, turns.first(first, turn) * depth, of_a];
+                    let at_b = [tile.column * n, at_a[1], of_b];
                     fetched = Some(lines.0.fetch_with(k, at_a, (&lines.1, at_b), programmatic));
                 }
             }
-            let after = k.for_(range(own, end).step(groups), own_state, |k, step, state| {
+            turns.for_each(k, [first, end], turn, |k, step, state| {
                 let (full, stage) = (pipe.acquire(k, state), state.stage);
                 let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
                 if let Some((a, b)) = &maps {
@@ -67,17 +59,12 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
                     gb.load_rotated(k, &sb, full, along_m, step);
                 }
                 if let Some((a, b)) = &fetched {
-                    let next = (depth * groups as u32, (step + groups).lt(end));
+                    let next = (depth * turns.groups, turns.after(step).lt(end));
                     a.store(k, &sa, step * depth, next);
                     b.store(k, &sb, step * depth, next);
                     pipe.commit(k, state);
                 }
-                (0..groups).fold(state, |state, _| state.next())
-            });
-            match groups {
-                1 => (after, turn),
-                _ => (state.skip(end - first), (turn + (end - first)) % groups),
-            }
+            })
         });
     }
 }
@@ -164,8 +151,7 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
     #[inline]
     fn accumulators<'c>(&self, k: &Body<'c, '_>) -> RegisterTensor<'c, f32> {
         let Plan { config, mma, .. } = self.plan;
-        let [_, columns] = config.mma_tile();
-        mma.slice(0).fragment_c(k, shape!(config.rows_of_products(), columns))
+        mma.slice(0).fragment_c(k, shape!(config.rows_of_products(), config.mma_tile()[1]))
     }
 
     /// The first row and column of the group in a tile, and the matrix. Blocks of 64 rows of the instructions alternate

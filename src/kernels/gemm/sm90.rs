@@ -13,9 +13,9 @@ use crate::ir::{
 };
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::tensor::{
-    GlobalLines, GlobalRows, GroupSizes, MmaAtom, OperandSource, OrderedBarrier, RowGroups,
-    SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines, TiledMma,
-    TmaCopy, TmaPipeline, TmaTensors, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
+    GlobalLines, GlobalRows, GroupSizes, MmaAtom, OperandSource, OrderedBarrier, PipelineTurns,
+    RowGroups, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines,
+    TiledMma, TmaCopy, TmaPipeline, TmaTensors, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
 };
 
 use super::config::{GROUP, GemmConfig, L2_LINE_BYTES, SWIZZLE_ALIGN, WGMMA_ROWS};
@@ -456,7 +456,7 @@ impl Plan {
             k.shared_aligned::<T::D>(config.consumers() * store.elements(), SWIZZLE_ALIGN);
         let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
         let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals);
-        let pipe = pipe.cluster(config.cluster_blocks()).written_by(config.writers());
+        let pipe = pipe.cluster(config.cluster_blocks()).written_by(config.writers().min(GROUP));
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
         let parts = Parts::new(k, config, (tiles, output.groups()), sizes.steps, split);
@@ -467,24 +467,19 @@ impl Plan {
         order.inspect(|order| order.init(k, thread.eq(0)));
         k.barrier();
         pipe.cluster_sync(k, BarrierForm::Aligned);
-        let roles = WarpRole::producers_and_consumers(
-            [config.producers(), config.consumers()],
-            config.registers,
-        );
+        let groups = [config.producers(), config.consumers()];
+        let roles = WarpRole::producers_and_consumers(groups, config.registers);
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
             (config.programmatic && (role > 0 || config.grouped || config.ragged))
                 .then(|| k.griddepcontrol_wait());
             let parts = parts.of_role(k, role == 0);
             if role == 0 {
-                let producer = Producer { plan, sizes, input, pipe, sa: &sa, sb: &sb };
-                let threads = (config.producers() * config.writers()).max(1);
-                return k.if_(thread.lt(threads), |k| producer.produce(k, group, parts));
+                let turns = PipelineTurns { group, groups: config.producers() };
+                let producer = Producer { plan, sizes, input, pipe, turns, sa: &sa, sb: &sb };
+                return k.if_(thread.lt(config.writers().max(1)), |k| producer.produce(k, parts));
             }
-            let mma_thread = if config.is_pingpong() {
-                thread % GROUP
-            } else {
-                thread - GROUP * config.producers()
-            };
+            let own = thread - GROUP * config.producers();
+            let mma_thread = if config.is_pingpong() { thread % GROUP } else { own };
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
             let to = staging.offset(group * store.elements());
             let products = if config.swap {

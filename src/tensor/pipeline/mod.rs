@@ -11,6 +11,7 @@ pub(super) mod scheduler;
 pub(super) mod sequences;
 pub(super) mod tma;
 pub(super) mod tma_store;
+mod turns;
 pub(super) mod work;
 
 pub use cp_async::{CpAsyncPipeline, CpAsyncState};
@@ -23,6 +24,7 @@ pub use scheduler::{Tile, TileScheduler};
 pub use sequences::{HeadSections, SequenceTile, Sequences};
 pub use tma::{OrderedBarrier, PipelineState, TmaPipeline};
 pub use tma_store::TmaStorePipeline;
+pub(crate) use turns::PipelineTurns;
 pub use work::{
     DynamicScheduler, DynamicWork, StaticScheduler, WorkCounter, WorkNumbers, WorkScheduler,
 };
