@@ -6,6 +6,7 @@ use crate::ir::{Body, Global, Shared, Val};
 
 use super::part::{RowElements, RowPart, RowPointer, filled, lanes_of, narrow};
 use super::tile::RowAccess;
+use crate::tensor::{lead, shifted};
 
 /// The elements of a vector, for example the weight of a norm, at the columns of a thread.
 ///
@@ -47,15 +48,15 @@ pub struct RowColumns<'b, T> {
 #[derive(Clone, Debug)]
 enum Held<'b, T> {
     Registers(RowElements<'b, T>),
-    /// The thread's first slot. The slot of its next vector is as many vectors further as the block has threads.
-    Slots(Val<'b, Shared<u32>>),
+    /// The thread's first slot. Of a ragged row, elements of a slot before the thread's vector, which goes on in the slot after it.
+    Slots(Val<'b, Shared<u32>>, Option<Val<'b, i32>>),
     Global,
 }
 
 impl<'b> RowPart<'b> {
     /// Starts to load the elements of a vector at the columns of the row. Beside 8 vectors of a row or more there are few registers:
-    /// the elements of aligned rows are copied to shared memory then, if there is enough for the blocks of an SM. Others are loaded when
-    /// they are used.
+    /// the elements are copied to shared memory then, if there is enough for the blocks of an SM. Others are loaded when they are used, and
+    /// so are those of ragged rows that share a block.
     #[track_caller]
     pub fn load_columns<'k: 'b, T: Converted>(
         &self,
@@ -63,10 +64,16 @@ impl<'b> RowPart<'b> {
         vector: Val<'b, Global<T>>,
     ) -> RowColumns<'b, T> {
         let (k, _call) = (&mut k.rescoped(), k.call());
-        let (tile, is_aligned) = (self.tile, self.tile.access == RowAccess::Aligned);
+        let tile = self.tile;
+        let has_slots = match tile.access {
+            RowAccess::Aligned => true,
+            RowAccess::Ragged => tile.team == tile.threads,
+            RowAccess::Elements => false,
+        };
+        let words = self.slot(tile.vectors) as u32;
         // An SM has blocks of 1024 threads together.
         let blocks = u64::from((1024 / tile.threads.max(1)).max(1));
-        let needed = blocks * (k.shared_bytes() + u64::from(tile.block_bytes()) + 2048);
+        let needed = blocks * (k.shared_bytes() + u64::from(4 * words) + 2048);
         let held = if !tile.is_wide() {
             Held::Registers(match self.head {
                 None => self.load_elements(k, vector, 0.0),
@@ -75,25 +82,57 @@ impl<'b> RowPart<'b> {
                     RowElements { vectors: Vec::new(), singles }
                 }
             })
-        } else if is_aligned && needed <= k.target().max_shared_bytes() {
-            let slots = k.shared_aligned::<u32>(tile.block_bytes() / 4, 16);
-            let slots = slots.offset(k.thread_idx().x * 4);
+        } else if has_slots && needed <= k.target().max_shared_bytes() {
+            let slots = k.shared_aligned::<u32>(words, 16).offset(k.thread_idx().x * 4);
+            if self.head.is_some() {
+                let before = self.copy_around(k, vector, slots);
+                return RowColumns { part: *self, vector, held: Held::Slots(slots, Some(before)) };
+            }
             let first = <Global<T>>::words(vector.offset(self.first_column()));
             for number in 0..tile.vectors {
                 let (to, from) = (slots.offset(self.slot(number)), self.word::<T>(number));
                 let from = first.offset(from);
                 k.if_(self.has_vector(number), |k| k.cp_async(to, from, CpAsyncCache::Cg, 16));
             }
-            Held::Slots(slots)
+            Held::Slots(slots, None)
         } else {
             Held::Global
         };
         RowColumns { part: *self, vector, held }
     }
 
-    /// Returns the words of shared memory from the thread's first slot to that of its vector `number`.
+    /// Copies the aligned vectors that have elements of the thread's vectors to its slots. A vector of a ragged row starts inside an aligned
+    /// one and ends in the next one, which the next thread copies. Returns the elements before it.
+    fn copy_around<T: Converted>(
+        &self,
+        k: &mut Body<'b, '_>,
+        vector: Val<'b, Global<T>>,
+        slots: Val<'b, Shared<u32>>,
+    ) -> Val<'b, i32> {
+        let (tile, per, size) = (self.tile, self.vector as i32, T::SCALAR.size_bytes() as i32);
+        let before = (lead(vector) + self.first_column()) & (per - 1);
+        let is_last = k.thread_idx().x.eq((tile.threads - 1) as i32);
+        for number in 0..tile.vectors {
+            let index = self.thread + (number * tile.sharers()) as i32;
+            let column = self.first_column() - before + number as i32 * self.stride();
+            let has = [index.le(self.vectors), is_last & index.lt(self.vectors)];
+            for (next, has) in (0..).zip(has) {
+                let column = column + next * per;
+                // The bytes behind the last column are not read.
+                let bytes = ((self.columns - column) * size).max(0).min(16).cvt::<u32>();
+                let (from, to) =
+                    (vector.offset(column), slots.offset(self.slot(number) + 4 * next));
+                let from = <Global<T>>::words(from);
+                k.if_(has, |k| k.cp_async_zfill(to, from, CpAsyncCache::Cg, 16, bytes));
+            }
+        }
+        before
+    }
+
+    /// Returns the words of shared memory from the thread's first slot to that of its vector `number`. A block with ragged rows has one
+    /// more slot than threads.
     fn slot(&self, number: u32) -> i32 {
-        (number * self.tile.threads * 4) as i32
+        (number * (self.tile.threads + u32::from(self.head.is_some())) * 4) as i32
     }
 }
 
@@ -107,17 +146,26 @@ impl<'b, T: Converted> RowColumns<'b, T> {
         let part = self.part;
         match &self.held {
             Held::Registers(elements) => Box::new(elements.iter_f32()),
-            Held::Slots(slots) => {
-                // A thread reads what it has copied itself.
+            Held::Slots(slots, before) => {
+                // A thread reads what it has copied itself, and of ragged rows what the next one has.
                 k.cp_async_wait_all();
-                let (mut k, slots): (Body<'b, 'b>, _) = (k.rescoped(), *slots);
-                let fill = filled(&k, narrow::<T>(0.0));
+                before.inspect(|_| k.barrier());
+                let (mut own_k, slots, before): (Body<'b, 'b>, _, _) =
+                    (k.rescoped(), *slots, *before);
+                let fill = filled(&own_k, narrow::<T>(0.0));
                 let load = move |number| {
-                    k.if_with(part.has_vector(number), fill, |k| {
-                        slots.load_vector::<4>(k, part.slot(number))
+                    own_k.if_with(part.has_vector(number), fill, |k| {
+                        let own = slots.load_vector::<4>(k, part.slot(number));
+                        let Some(before) = before else { return own };
+                        let next = slots.load_vector::<4>(k, part.slot(number) + 4);
+                        let bytes = (before * T::SCALAR.size_bytes() as i32).cvt::<u32>();
+                        Val::pack(shifted(own.lanes(), next.lanes(), bytes))
                     })
                 };
                 let elements = (0..part.tile.vectors).map(load).flat_map(lanes_of::<T>);
+                let (mut k, vector): (Body<'b, 'b>, _) = (k.rescoped(), self.vector);
+                let end = move |number| part.load_end(&mut k, vector, number, 0.0);
+                let elements = elements.chain((0..part.end_count()).map(end));
                 Box::new(elements.map(|value| value.cvt::<f32>()))
             }
             Held::Global => {

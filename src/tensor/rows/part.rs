@@ -192,7 +192,7 @@ impl<'b> RowPart<'b> {
     }
 
     /// Returns the number of single elements of the thread.
-    fn end_count(&self) -> u32 {
+    pub(super) fn end_count(&self) -> u32 {
         if self.head.is_some() { (2 * self.vector).div_ceil(self.tile.sharers()) } else { 0 }
     }
 
@@ -370,7 +370,7 @@ impl<'b> RowPart<'b> {
 
     /// Loads the thread's single element `number` at the ends of a row.
     #[track_caller]
-    fn load_end<'k: 'b, P: RowPointer>(
+    pub(super) fn load_end<'k: 'b, P: RowPointer>(
         &self,
         k: &mut Body<'k, '_>,
         row: Val<'b, P>,

@@ -87,11 +87,6 @@ impl RowTile {
         }
     }
 
-    /// Returns the bytes of the vectors that the threads of a block hold.
-    pub(super) fn block_bytes(&self) -> u32 {
-        self.threads * self.vectors * Self::VECTOR_BYTES
-    }
-
     /// Returns the number of threads that share a row.
     pub fn sharers(&self) -> u32 {
         self.team * self.cluster
