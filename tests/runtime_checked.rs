@@ -263,11 +263,7 @@ fn results_are_the_same_with_checks() {
         if target == Target::SM_90A {
             let sm90 = GemmConfig::sm90(Scalar::Bf16, [64, 64]);
             let direct = GemmConfig { store: StoreForm::Direct, ..sm90 };
-            configs.extend([
-                sm90,
-                direct,
-                GemmConfig { load: LoadForm::Threads, stages: 3, ..direct },
-            ]);
+            configs.extend([sm90, direct, GemmConfig { load: LoadForm::Threads, ..direct }]);
         }
         for config in configs {
             let gemm = Gemm::<bf16>::new(config).unwrap();

@@ -63,8 +63,7 @@ fn programmatic_products_wait_for_the_one_before() {
     let base = cooperative();
     let multistage = GemmConfig::sm80(Target::SM_90, Scalar::Bf16, [64, 64]);
     let simt = GemmConfig { tile: [64, 64, 16], ..GemmConfig::simt(Target::SM_90, Scalar::Bf16) };
-    let threads =
-        GemmConfig { load: LoadForm::Threads, store: StoreForm::Direct, stages: 3, ..base };
+    let threads = GemmConfig { load: LoadForm::Threads, store: StoreForm::Direct, ..base };
     let configs = [
         base,
         GemmConfig { tile: [128, 64, 64], schedule: Schedule::Pingpong, ..base },

@@ -159,7 +159,7 @@ fn blocks_share_runs_of_steps() {
         GemmConfig { tile: [128, 64, 64], registers: Some([40, 232]), epilogue, ..plain },
         GemmConfig { store: StoreForm::Rows, tile: [64, 40, 128], ..plain },
         exchanged,
-        GemmConfig { load: LoadForm::Threads, stages: 3, ..direct(plain) },
+        direct(GemmConfig { load: LoadForm::Threads, ..plain }),
         direct(GemmConfig { load: LoadForm::Repack, ..exchanged }),
         GemmConfig { tile: [16, 192, 64], registers: Some([32, 160]), ..exchanged },
     ];

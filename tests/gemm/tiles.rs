@@ -192,9 +192,9 @@ fn unaligned_operands_are_copied() {
 fn unaligned_operands_are_fetched_by_threads() {
     operands_of_any_pitch(LoadForm::Threads);
     let base = direct(GemmConfig::sm90(Scalar::Bf16, [64, 64]));
-    let threads = GemmConfig { load: LoadForm::Threads, stages: 3, ..base };
+    let threads = GemmConfig { load: LoadForm::Threads, ..base };
     // Thread blocks that share tiles, tiles of two swizzle rows, bytes.
-    let split = GemmConfig { splits: Splits::Even(3), tile: [64, 24, 128], stages: 2, ..threads };
+    let split = GemmConfig { splits: Splits::Even(3), tile: [64, 24, 128], ..threads };
     for config in
         [split, GemmConfig { tile: [16, 64, 64], swap: true, splits: Splits::Even(2), ..threads }]
     {
@@ -227,8 +227,8 @@ fn unaligned_operands_are_fetched_by_threads() {
 
 fn operands_of_any_pitch(load: LoadForm) {
     let device = device();
-    let plain = GemmConfig { load, stages: 3, ..direct(GemmConfig::sm90(Scalar::Bf16, [64, 64])) };
-    let exchanged = GemmConfig { load, stages: 3, ..direct(swapped(Scalar::Bf16, [24, 64])) };
+    let plain = GemmConfig { load, ..direct(GemmConfig::sm90(Scalar::Bf16, [64, 64])) };
+    let exchanged = GemmConfig { load, ..direct(swapped(Scalar::Bf16, [24, 64])) };
     for config in [plain, exchanged] {
         assert_eq!(config.check(), Ok(()), "{config}");
         for [m, n, k] in [[37, 45, 77], [130, 64, 129], [20, 33, 64], [65, 72, 80], [5, 6, 7]] {
@@ -252,7 +252,7 @@ fn operands_of_any_pitch(load: LoadForm) {
     // Longer than the part of a line that a warp copies.
     let long = GemmProblem::new(3, 9, 1037);
     Case::new(long).check::<bf16, bf16>(&device, plain);
-    let tf32 = GemmConfig { load, stages: 3, ..direct(GemmConfig::sm90(Scalar::Tf32, [64, 64])) };
+    let tf32 = GemmConfig { load, ..direct(GemmConfig::sm90(Scalar::Tf32, [64, 64])) };
     Case::new(GemmProblem::new(37, 45, 77)).check::<f32, f32>(&device, tf32);
     let simt = GemmConfig::simt(tf32.target, Scalar::F32);
     let error = GemmConfig { load, ..simt }.check().unwrap_err().to_string();

@@ -32,7 +32,7 @@ pub(super) type SplitArgs<'a> = SplitParams<OnDevice<'a>>;
 const VECTOR: u32 = 4;
 
 /// Returns the words that a thread with `words` words of accumulators loads at a time: 32, or more if they are 96 together.
-pub(super) const fn words_at_once(words: u32) -> u32 {
+const fn words_at_once(words: u32) -> u32 {
     let more = 96u32.saturating_sub(words);
     if more > 32 { more } else { 32 }
 }

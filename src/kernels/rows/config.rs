@@ -37,6 +37,7 @@ const MOST_THREADS: u32 = 1024;
 const MOST_BLOCKS: u32 = 8;
 /// The maximum number of elements that a thread holds: 1024 threads have 64 registers each.
 const MOST_ELEMENTS: u32 = 32;
+
 impl RowConfig {
     /// Returns the configuration for rows of these sizes, with elements of this type in the input: 4 vectors for each thread, or 8 of a
     /// row of more than 16 KiB. The smallest cluster holds the row, on a target that has clusters, whose blocks have up to 256 threads, or 512

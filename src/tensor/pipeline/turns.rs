@@ -70,6 +70,6 @@ impl<'b> PipelineTurns<'b> {
         'b: 'c,
     {
         let groups = self.groups as i32;
-        if groups == 1 { number } else { (self.group - number + groups) % groups }
+        (self.group - number + groups) % groups
     }
 }

@@ -84,21 +84,30 @@ impl<'b> RowPart<'b> {
             })
         } else if has_slots && needed <= k.target().max_shared_bytes() {
             let slots = k.shared_aligned::<u32>(words, 16).offset(k.thread_idx().x * 4);
-            if self.head.is_some() {
-                let before = self.copy_around(k, vector, slots);
-                return RowColumns { part: *self, vector, held: Held::Slots(slots, Some(before)) };
+            let before = self.head.map(|_| self.copy_around(k, vector, slots));
+            if before.is_none() {
+                self.copy_aligned(k, vector, slots);
             }
-            let first = <Global<T>>::words(vector.offset(self.first_column()));
-            for number in 0..tile.vectors {
-                let (to, from) = (slots.offset(self.slot(number)), self.word::<T>(number));
-                let from = first.offset(from);
-                k.if_(self.has_vector(number), |k| k.cp_async(to, from, CpAsyncCache::Cg, 16));
-            }
-            Held::Slots(slots, None)
+            Held::Slots(slots, before)
         } else {
             Held::Global
         };
         RowColumns { part: *self, vector, held }
+    }
+
+    /// Copies the thread's vectors to its slots.
+    fn copy_aligned<T: Converted>(
+        &self,
+        k: &mut Body<'b, '_>,
+        vector: Val<'b, Global<T>>,
+        slots: Val<'b, Shared<u32>>,
+    ) {
+        let first = <Global<T>>::words(vector.offset(self.first_column()));
+        for number in 0..self.tile.vectors {
+            let (to, from) = (slots.offset(self.slot(number)), self.word::<T>(number));
+            let from = first.offset(from);
+            k.if_(self.has_vector(number), |k| k.cp_async(to, from, CpAsyncCache::Cg, 16));
+        }
     }
 
     /// Copies the aligned vectors that have elements of the thread's vectors to its slots. A vector of a ragged row starts inside an aligned
