@@ -142,6 +142,8 @@ fn gemm_is_the_best_guess_for_its_target() {
         (&["--target", "sm_90a"], "sm90a_bf16_tt_128x256x64_"),
         (&["--target", "sm_90a", "--dtype", "tf32"], "sm90a_tf32_df32_tn_"),
         (&["--target", "sm_90a", "--dtype", "f32"], "sm90a_f32_tt_128x256x32_s3_simt_"),
+        (&["--target", "sm_90a", "--dtype", "e4m3xe5m2"], "sm90a_f8e4m3xf8e5m2_dbf16_tn_"),
+        (&["--target", "sm_90a", "--dtype", "u8xi8"], "sm90a_u8xi8_di32_tn_"),
     ] {
         let said = printed(&[&["gemm"], args].concat(), none);
         assert!(entry(&said).starts_with(expected), "{args:?}: {}", entry(&said));

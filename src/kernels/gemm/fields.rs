@@ -11,7 +11,7 @@ use super::config::{Activation, Bias, GemmConfig};
 use super::error::GemmError;
 use super::forms::{LoadForm, Schedule, StoreForm};
 use super::parts::Splits;
-use super::types::accumulator_of;
+use super::types::InputTypes;
 
 /// A word of a name.
 struct Word {
@@ -57,15 +57,13 @@ words! {
         |of| Some(format!("sm{}{}", of.target.sm(), if of.target.arch_specific() { "a" } else { "" })),
         |of, text| set(&mut of.target, format!("sm_{}", text.strip_prefix("sm")?).parse().ok()),
         GemmConfig::check_target;
-    /// * the type of A and B, or both where they differ (`e4m3xe5m2`);
+    /// * the type of A and B, or both where they differ (`f8e4m3xf8e5m2`);
     word Some("the type of A and B, such as `bf16`") =>
-        |of| Some(if of.b == of.a { of.a.to_string() } else { format!("{}x{}", of.a, of.b) }),
+        |of| Some(of.inputs().to_string()),
         |of, text| {
-            (of.a, of.b) = match text.split_once('x') {
-                Some((a, b)) => (scalar(a)?, scalar(b)?),
-                None => (scalar(text)?, scalar(text)?),
-            };
-            (of.d, of.c, of.acc) = (of.a, of.a, accumulator_of(of.a));
+            let inputs: InputTypes = text.parse().ok()?;
+            (of.a, of.b, of.acc) = (inputs.a, inputs.b, inputs.accumulator());
+            (of.d, of.c) = (of.a, of.a);
             Some(())
         },
         GemmConfig::check_inputs;

@@ -37,8 +37,6 @@ mod threads;
 mod traffic;
 mod types;
 
-#[cfg(feature = "tune")]
-pub(crate) use config::output_of;
 pub use config::{Activation, Bias, Epilogue, GemmConfig};
 #[cfg(feature = "tune")]
 pub(crate) use epilogue::EpilogueParameter;
@@ -60,5 +58,4 @@ pub use reduction::{AmaxGemm, ReducedGemm};
 pub use regime::{ParseRegimeError, Regime};
 pub use split::GemmWorkspace;
 pub use terms::Reduction;
-#[cfg(feature = "tune")]
-pub(crate) use types::in_memory;
+pub use types::InputTypes;
