@@ -23,7 +23,7 @@ use source::Sources;
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// A file with kernels in the text form (`.kir`), `gemm` for the best guess for large row-major matrices, or the
-    /// name of a configuration, such as `sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred`.
+    /// name of a configuration, such as `sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped`.
     kernel: String,
     /// Target of `gemm`; files and names of configurations have their own [default: sm_80].
     #[arg(long)]

@@ -168,7 +168,7 @@ fn comments(said: &str) -> Vec<(&str, usize, &str)> {
 /// A configuration by its name, with the Rust lines that can be read, and all of its shared memory.
 #[test]
 fn configurations_are_shown_beside_their_rust_lines() {
-    let name = "sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred";
+    let name = "sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped";
     let said = printed(&[name], NO_PTXAS.as_ref());
     assert_eq!(entry(&said), name);
     let found = comments(&said);
@@ -234,13 +234,13 @@ fn unknown_kernels_are_refused_in_one_line() {
     "#]],
     );
     check_refused(
-        &["ptx", "sm90a_bf16_tn_128x256x64_s9_coop_strip8_deferred"],
+        &["ptx", "sm90a_bf16_tn_128x256x64_s9_coop_strip8_overlapped"],
         &expect![[r#"
         error: 475280 bytes of shared memory are needed, and a block has 232448: take fewer stages or a smaller tile
     "#]],
     );
     check_refused(
-        &["ptx", "sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred", "--target", "sm_90a"],
+        &["ptx", "sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped", "--target", "sm_90a"],
         &expect![[r#"
             error: `--target` and `--dtype` are for `gemm`: files and names of configurations say both
         "#]],

@@ -13,6 +13,9 @@ use super::forms::{LoadForm, Schedule, StoreForm};
 use super::parts::Splits;
 use super::types::InputTypes;
 
+/// The word of [`StoreForm::Overlapped`] in names of older stores and sweeps, which stay readable.
+const DEFERRED: &str = "deferred";
+
 /// A word of a name.
 struct Word {
     /// The text that a parser expects; `None` for a word that is left out where it says nothing.
@@ -167,10 +170,11 @@ words! {
             let rule = "a swizzle width is from 1 to 65535";
             of.rule("raster", of.raster, (!of.raster.is_valid()).then_some(rule))
         };
-    /// * the way in which D is written: `direct`, `rows`, `chunks` or `deferred`;
-    word Some("`direct`, `rows`, `chunks` or `deferred`") =>
+    /// * the way in which D is written: `direct`, `rows`, `chunks` or `overlapped`;
+    word Some("`direct`, `rows`, `chunks` or `overlapped`") =>
         |of| Some(of.store.name().to_owned()),
         |of, text| {
+            let text = if text == DEFERRED { StoreForm::Overlapped.name() } else { text };
             set(&mut of.store, StoreForm::ALL.into_iter().find(|one| one.name() == text))?;
             // What a name has that says nothing of registers.
             of.registers = of.usual_registers();
@@ -290,7 +294,7 @@ impl FromStr for GemmConfig {
             return error(part, "the end, or words in their order");
         }
         // Numbers with leading zeros, and words that are left out where they say nothing.
-        if config.to_string() == text {
+        if config.to_string() == text.replacen(DEFERRED, StoreForm::Overlapped.name(), 1) {
             Ok(config)
         } else {
             error(text, "the name that the configuration is printed as")

@@ -90,7 +90,7 @@ impl StoreForm {
             StoreForm::Direct => "direct",
             StoreForm::Rows => "rows",
             StoreForm::Chunks => "chunks",
-            StoreForm::Overlapped => "deferred",
+            StoreForm::Overlapped => "overlapped",
         }
     }
 }
