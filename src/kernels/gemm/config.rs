@@ -300,15 +300,16 @@ impl GemmConfig {
         [self.tile[0], self.tile[1] / self.sums()]
     }
 
-    /// Threads that write a stage of A and B to shared memory: those of one producer group, or none where tensor copies do.
+    /// Threads that write tiles of A and B to shared memory, or none where tensor copies do. Before tensor cores read what a thread has
+    /// written, it waits for all of its loads, also those of its next tile: two warp groups, each with steps of its own, keep two tiles
+    /// in flight. Three have too few registers.
     pub(super) const fn writers(&self) -> u32 {
-        if matches!(self.load, LoadForm::Threads) { GROUP } else { 0 }
+        if matches!(self.load, LoadForm::Threads) { 2 * GROUP } else { 0 }
     }
 
-    /// Warp groups that fetch. Before tensor cores read what a thread has written, it waits for all of its loads, also those of its next
-    /// tile: two groups, each with steps of its own, keep two tiles on their way. Three have too few registers.
+    /// Warp groups that fetch.
     pub(super) const fn producers(&self) -> u32 {
-        if self.writers() > 0 { 2 } else { 1 }
+        if self.writers() > 0 { self.writers() / GROUP } else { 1 }
     }
 
     /// Returns whether thread blocks draw tiles from a counter. Tiles of groups differ in cost: the last tile of a group has few rows.

@@ -456,7 +456,7 @@ impl Plan {
             k.shared_aligned::<T::D>(config.consumers() * store.elements(), SWIZZLE_ALIGN);
         let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
         let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals);
-        let pipe = pipe.cluster(config.cluster_blocks()).written_by(config.writers());
+        let pipe = pipe.cluster(config.cluster_blocks()).written_by(config.writers().min(GROUP));
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
         let parts = Parts::new(k, config, (tiles, output.groups()), sizes.steps, split);
@@ -476,8 +476,7 @@ impl Plan {
             if role == 0 {
                 let turns = PipelineTurns { group, groups: config.producers() };
                 let producer = Producer { plan, sizes, input, pipe, turns, sa: &sa, sb: &sb };
-                let fetching = (config.producers() * config.writers()).max(1);
-                return k.if_(thread.lt(fetching), |k| producer.produce(k, parts));
+                return k.if_(thread.lt(config.writers().max(1)), |k| producer.produce(k, parts));
             }
             let own = thread - GROUP * config.producers();
             let mma_thread = if config.is_pingpong() { thread % GROUP } else { own };
