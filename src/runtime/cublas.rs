@@ -97,7 +97,8 @@ impl Cublas {
     ///
     /// # Errors
     /// [`UnsupportedInputs`](CublasError::UnsupportedInputs), [`UnsupportedOutput`](CublasError::UnsupportedOutput),
-    /// [`Size`](CublasError::Size), [`Status`](CublasError::Status), [`Runtime`](CublasError::Runtime).
+    /// [`NoKernel`](CublasError::NoKernel), [`Size`](CublasError::Size), [`Status`](CublasError::Status),
+    /// [`Runtime`](CublasError::Runtime).
     pub fn plans(&self, matmul: &Matmul, count: usize) -> Result<Vec<CublasLtPlan>, CublasError> {
         matmul.check_problem(CublasLibrary::CublasLt)?;
         let plans = self.handles.plans(matmul, count)?;

@@ -164,6 +164,8 @@ errors! {
         UnsupportedInputs { library: CublasLibrary, a: Scalar, b: Scalar },
         /// cuBLAS writes no matrix of {scalar}
         UnsupportedOutput { scalar: Scalar },
+        /// cuBLASLt has no kernel for these sizes and layouts; of 8-bit floats it takes rows of multiples of 16 bytes
+        NoKernel,
         /// A buffer has other elements or another number of them than the problem.
         Buffer {
             /// `A`, `B` or `C`.

@@ -184,8 +184,10 @@ fn beside<T: GemmTypes>(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Res
         let line = match compared {
             Ok((comparison, rejected)) => {
                 let line = line(&comparison, plan).map(|(both, line)| {
-                    ratios[*class].push(both);
-                    points[*class].push([problem.flops() as f64, both[0]]);
+                    if let Some(both) = both {
+                        ratios[*class].push(both);
+                        points[*class].push([problem.flops() as f64, both[0]]);
+                    }
                     line
                 });
                 let times = |config| Some((config, entry(&comparison, config)?.seconds()?));
@@ -231,21 +233,26 @@ fn entry<'c>(comparison: &'c Comparison, config: &GemmConfig) -> Option<&'c Entr
     comparison.entries.iter().find(|entry| entry.of == Maker::Tilewright && entry.name == name)
 }
 
-/// The ratios to cuBLAS of the first configuration and of the best one, and the line about them.
-fn line(comparison: &Comparison, plan: &[GemmConfig]) -> Option<([f64; 2], String)> {
-    let cublas = comparison.entries.iter().find(|entry| entry.of == Maker::Cublas)?.seconds()?;
+/// The ratios to cuBLAS of the first configuration and of the best one, where cuBLAS has the product, and the line about them.
+fn line(comparison: &Comparison, plan: &[GemmConfig]) -> Option<(Option<[f64; 2]>, String)> {
+    let cublas = comparison.entries.iter().find(|entry| entry.of == Maker::Cublas);
     let ratio = |entry| Some(comparison.ratio(Maker::Cublas, entry)?.median);
     let ours = comparison.entries.iter().filter(|entry| entry.of == Maker::Tilewright);
     let best = ours.filter_map(ratio).fold(0.0, f64::max);
     let config = plan.first()?;
     let first = entry(comparison, config)?;
-    let (first_ratio, seconds) = (ratio(first)?, first.seconds()?);
+    let both = ratio(first).map(|ratio| [ratio, best]);
+    let shown = |figure: Option<f64>, digits: usize| {
+        figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
+    };
     let line = format!(
-        "{:>8.2} {:>7.2} {first_ratio:>6.3} {best:>6.3}  {config}",
-        seconds * 1e6,
-        cublas * 1e6
+        "{:>8.2} {:>7} {:>6} {:>6}  {config}",
+        first.seconds()? * 1e6,
+        shown(cublas.and_then(Entry::seconds).map(|seconds| seconds * 1e6), 2),
+        shown(both.map(|[first, _]| first), 3),
+        shown(both.map(|[_, best]| best), 3),
     );
-    Some(([first_ratio, best], line))
+    Some((both, line))
 }
 
 /// The ratios of the first configurations over the operations of the problems, with a colour for each class.
@@ -310,6 +317,25 @@ mod tests {
         let names: Vec<&str> = scatter.series.iter().map(|series| series.name.as_str()).collect();
         assert_eq!(names, ["multiples of 64", "any sizes"]);
         assert_eq!(scatter.svg().matches("<circle").count(), 3);
+    }
+
+    /// A product that cuBLAS has not is measured all the same.
+    #[test]
+    fn a_line_has_the_ratios_that_there_are() {
+        let config = GemmConfig::sm90([Scalar::I8, Scalar::U8], [128, 128]);
+        let entry = |of, name: String, seconds: f64| Entry { of, name, seconds: vec![seconds; 4] };
+        let mut comparison = Comparison {
+            sizes: [64; 3],
+            types: ["i8xu8".to_owned(), "i32".to_owned()],
+            regime: Regime::Burst,
+            entries: vec![entry(Maker::Tilewright, config.to_string(), 2e-6)],
+        };
+        let line = |comparison: &Comparison| super::line(comparison, &[config]);
+        let alone = format!("    2.00       -      -      -  {config}");
+        assert_eq!(line(&comparison), Some((None, alone)));
+        comparison.entries.push(entry(Maker::Cublas, "cuBLAS".to_owned(), 3e-6));
+        let beside = format!("    2.00    3.00  1.500  1.500  {config}");
+        assert_eq!(line(&comparison), Some((Some([1.5; 2]), beside)));
     }
 
     #[test]

@@ -22,6 +22,8 @@ use crate::runtime::cublas_problem::{CublasError, Matmul, Operand};
 /// The bytes of scratch memory that both libraries may use: what NVIDIA recommends for Hopper.
 const WORKSPACE_BYTES: usize = 32 << 20;
 const SUCCESS: u32 = 0;
+/// The status for which no kernel fits the problem.
+const NOT_SUPPORTED: u32 = 15;
 
 library_functions! {
     struct Blas {} returns blas::cublasStatus_t;
@@ -310,7 +312,10 @@ impl Handles {
             (set, code)
         };
         check("cublasLtMatmulPreferenceSetAttribute", set)?;
-        check("cublasLtMatmulAlgoGetHeuristic", code)?;
+        match code {
+            NOT_SUPPORTED => return Err(CublasError::NoKernel),
+            code => check("cublasLtMatmulAlgoGetHeuristic", code)?,
+        }
         let found = usize::try_from(found).unwrap_or(0).min(count);
         let plan = |i: usize| {
             // SAFETY: the library has written the first `found` results. The state is read as a number, because
@@ -338,7 +343,7 @@ impl Handles {
         c: &mut Memory,
     ) -> Result<(), CublasError> {
         let libraries = Libraries::get()?;
-        let (alpha, beta) = (1.0f32, 0.0f32);
+        let (alpha, beta) = (one(&plan.matmul), 0u64);
         let Descriptors { product, layouts } = &*plan.descriptors;
         self.queue(stream, [a, b], c, |workspace, stream| {
             let to = c.address() as *mut c_void;
