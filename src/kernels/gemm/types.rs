@@ -107,7 +107,7 @@ impl FromStr for InputTypes {
 
 /// The types of the elements of A, B and D in memory, as one type: the tuple of them.
 pub(super) trait Types: 'static {
-    /// The type in which sums are stored and epilogues compute.
+    /// The type of the registers of accumulators, in which epilogues compute.
     type Sum: Float + Accumulator + From<f32>;
     type A: Element;
     type B: Element;
@@ -148,16 +148,17 @@ pub(super) const fn in_memory(scalar: Scalar) -> Scalar {
     }
 }
 
-/// The conversions of an epilogue, which computes in floating point: integers are in the bits of accumulators.
+/// Converts accumulators to the numbers in which an epilogue computes, and these to elements of D. Accumulators and elements of type
+/// `i32` are in `f32` registers with the same bits.
 #[derive(Clone, Copy)]
 pub(super) struct Numbers {
-    /// The types of sums and of D.
+    /// The types of accumulators and of D.
     pub(super) acc: Scalar,
     pub(super) d: Scalar,
 }
 
 impl Numbers {
-    /// Sums as numbers.
+    /// Returns accumulators as numbers.
     pub(super) fn of_sums<'b, S: Float>(self, sums: [Val<'b, S>; 2]) -> [Val<'b, S>; 2] {
         sums.map(|sum| match self.acc {
             Scalar::I32 => sum.bitcast::<i32>().cvt::<S>(),
@@ -165,7 +166,7 @@ impl Numbers {
         })
     }
 
-    /// An element of D from a number.
+    /// Returns a number as an element of D.
     pub(super) fn stored<S: Float>(self, value: Val<'_, S>) -> Val<'_, S> {
         match self.d {
             Scalar::I32 => value.cvt_rint::<i32>(Rounding::NearestEven).bitcast(),
