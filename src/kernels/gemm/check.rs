@@ -406,7 +406,7 @@ impl GemmConfig {
                 if !legal(fetch) || !legal(multiply) {
                     return error("a count is a multiple of 8 from 24 to 256");
                 }
-                // Threads that fetch have vectors in registers; those that start tensor copies have none.
+                // Threads that fetch have vectors in registers; a thread that starts tensor copies has none.
                 let (less, more, rule) = if self.load == LoadForm::Threads {
                     (multiply, fetch, "threads that multiply give registers to those that fetch")
                 } else {
