@@ -489,23 +489,18 @@ fn the_kernel_for_hopper_is_short() {
         .map(|(path, text)| (short(&path), text))
         .collect();
     let kernel = KERNEL.map(|path| code(&read(path))).concat();
-    // What the host makes before there is a kernel, and what calls `build`.
+    // What the host makes before there is a kernel, and what makes the parameters of `body`.
     let host = [
         "new",
         "maps",
         "map",
         "map_of_d",
-        "rows",
-        "lines",
-        "groups",
-        "products",
-        "made",
-        "map_forms",
-        "maps_of",
-        "tensors",
+        "declare_input",
+        "input",
+        "declare_output",
+        "output",
         "matrices",
         "build",
-        "build_split",
         "options",
         "consumers_of_tile",
         "entry_registers",

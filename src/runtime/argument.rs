@@ -282,6 +282,18 @@ impl Arguments for Untyped {
     }
 }
 
+/// The signature of a kernel that declares its parameters one after the other (`Kernel::declared`): a launch passes their list.
+#[derive(Debug)]
+pub(crate) enum Declared {}
+
+impl Arguments for Declared {
+    type Args<'h, 'b: 'h> = ArgList<'h>;
+
+    fn erase<'h, 'b: 'h>(args: ArgList<'h>, out: &mut ArgList<'h>) {
+        *out = args;
+    }
+}
+
 /// An argument whose type is checked at the launch, for kernels that were not built from Rust types: from a
 /// scalar, a `&Buffer<T>`, a `&mut Buffer<T>` or a tensor map of one.
 #[derive(Debug)]

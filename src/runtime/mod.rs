@@ -112,6 +112,7 @@ use absent::simulator;
 
 pub use crate::launch::assert::{AssertFailure, AssertFailures};
 pub use crate::launch::grid::{ClusterError, Grid};
+pub(crate) use argument::Declared;
 pub use argument::{Arg, ArgList, Argument, Arguments, AtLaunch};
 pub use buffer::{Buffer, BufferPart, BufferPartMut};
 #[cfg(feature = "cuda-any-version")]

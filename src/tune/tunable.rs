@@ -4,13 +4,13 @@ use std::fmt;
 use std::hash::Hash;
 
 use super::search::Rejection;
-use crate::ir::builder::{Converted, VectorElement};
+use crate::ir::builder::{Converted, Parameter, VectorElement};
 use crate::ir::{Element, Kernel, Number, Target};
 use crate::kernels::attention::{Attention, AttentionFunction};
 use crate::kernels::decode::{Decode, DecodeFunction};
 use crate::kernels::elementwise::{Elementwise, ElementwiseFunction};
 use crate::kernels::gather::{RowGather, RowGatherFunction};
-use crate::kernels::gemm::{EpilogueParameter, Gemm, GemmFunction, Regime};
+use crate::kernels::gemm::{Gemm, GemmFunction, Regime};
 use crate::kernels::norm::{Norm, NormFunction};
 use crate::kernels::permute::{Permute, PermuteFunction};
 use crate::kernels::reduce::{
@@ -239,7 +239,7 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Loadable
 }
 
 loadable! {
-    [A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter] Gemm<A, B, C, D, E> => GemmFunction<A, B, C, D, E>;
+    [A: Element, B: Element, C: Number, D: Converted, E: Parameter] Gemm<A, B, C, D, E> => GemmFunction<A, B, C, D, E>;
     [T: Element] Transpose<T> => TransposeFunction<T>;
     [T: VectorElement<2> | Converted] Softmax<T> => SoftmaxFunction<T>;
     [T: VectorElement<2> | Converted] Norm<T> => NormFunction<T>;

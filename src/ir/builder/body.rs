@@ -90,7 +90,7 @@ impl<'b, 'o> Body<'b, 'o> {
     }
 
     /// The build that the body belongs to.
-    pub(super) fn context(&self) -> &'b Context {
+    pub(crate) fn context(&self) -> &'b Context {
         self.cx
     }
 

@@ -8,7 +8,7 @@ use super::body::Body;
 use super::context::Context;
 use super::control::Terminated;
 use super::error::{BuildError, BuildErrorKind, BuildErrors};
-use super::params::{ParamList, Params};
+use super::params::{ParamList, ParamValues, Params};
 use super::values::Values;
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
 use crate::ir::entity::{Entity, Value};
@@ -221,18 +221,30 @@ impl<P: Params> Kernel<P> {
         target: Target,
         body: impl for<'b> FnOnce(&mut Body<'b, 'b>, P::At<'b>) -> R,
     ) -> Result<Kernel<P>, BuildErrors> {
+        Self::declared(options, name, target, P::declare, |k, values| {
+            let params = P::make(k.context(), values);
+            body(k, params)
+        })
+    }
+}
+
+impl<P> Kernel<P> {
+    /// Builds a kernel with the parameters that `declare` lists. `body` makes them from their values, in the same order.
+    #[track_caller]
+    pub(crate) fn declared<R: BodyResult>(
+        options: KernelOptions,
+        name: &str,
+        target: Target,
+        declare: impl FnOnce(&mut ParamList),
+        body: impl for<'b> FnOnce(&mut Body<'b, 'b>, &mut ParamValues<'_>) -> R,
+    ) -> Result<Kernel<P>, BuildErrors> {
         let KernelOptions { bounds, templates, merge_shared } = options;
         let mut list = ParamList::new(templates);
-        P::declare(&mut list);
+        declare(&mut list);
         let location = SourceLocation::caller();
         let head = Head { name, target, bounds, location, merge_shared };
-        let (ir, signature, merged) = head.build(
-            list,
-            Box::new(|k, list, ids| {
-                let params = P::make(k.context(), &mut list.values(ids));
-                body(k, params).error()
-            }),
-        )?;
+        let (ir, signature, merged) =
+            head.build(list, Box::new(|k, list, ids| body(k, &mut list.values(ids)).error()))?;
         Ok(Kernel { ir, signature, merged, params: PhantomData })
     }
 }

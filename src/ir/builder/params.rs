@@ -65,7 +65,7 @@ impl ParamList {
     }
 
     /// Declares the parameter `param` with its parts.
-    fn param(&mut self, param: usize, declare: impl FnOnce(&mut ParamList)) {
+    pub(crate) fn param(&mut self, param: usize, declare: impl FnOnce(&mut ParamList)) {
         self.param = param;
         self.field(&format!("p{param}"), declare);
     }

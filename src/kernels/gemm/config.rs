@@ -327,6 +327,11 @@ impl GemmConfig {
         self.grouped && !self.is_pingpong()
     }
 
+    /// Returns whether a launch has a workspace, for partial accumulators or for the counter of tiles.
+    pub(super) const fn has_workspace(&self) -> bool {
+        self.splits.is_split() || self.grouped
+    }
+
     /// Returns whether each consumer has tiles of its own.
     pub(super) const fn is_pingpong(&self) -> bool {
         matches!(self.schedule, Schedule::Pingpong)

@@ -15,15 +15,15 @@ use super::fragment::{FirstElement, Fragment};
 use super::terms::{Results, Terms};
 use super::types::Numbers;
 
-/// The parameters of an epilogue in the signature of a kernel.
+/// The parameter of an epilogue that a program wrote, which a launch passes.
 pub trait EpilogueParameter: Parameter + Argument {}
 
 impl<E: Parameter + Argument> EpilogueParameter for E {}
 
-/// The parameters of an epilogue for any number of launches.
-pub(super) trait EpilogueArgs<E: EpilogueParameter> {
-    /// The argument of the next launch.
-    fn arg<'x, 'b: 'x>(&'x mut self) -> E::Arg<'x, 'b>;
+/// The arguments of an epilogue for any number of launches.
+pub(super) trait EpilogueArgs {
+    /// Appends the arguments of the next launch.
+    fn push<'x>(&'x mut self, list: &mut ArgList<'x>);
 }
 
 /// The types of A and of C, as one type: the pair of them.
@@ -54,7 +54,7 @@ crate::params! {
 /// An epilogue before its kernel is built.
 pub(super) trait EpilogueForm<S: Float> {
     /// Its parameters.
-    type Params: EpilogueParameter;
+    type Params: Parameter;
     /// The end of the names of its kernels.
     const SUFFIX: &'static str;
 
@@ -335,19 +335,10 @@ impl<E: Parameter> Parameter for FusedEpilogue<E> {
     }
 }
 
-/// The argument has no Rust type any more: a launch with a workspace shortens its lifetimes.
-impl<E: Argument> Argument for FusedEpilogue<E> {
-    type Arg<'h, 'b: 'h> = ArgList<'h>;
-
-    fn erase<'h, 'b: 'h>(arg: ArgList<'h>, out: &mut ArgList<'h>) {
-        out.append(arg);
-    }
-}
-
-/// The argument of one launch.
-impl<E: EpilogueParameter> EpilogueArgs<FusedEpilogue<E>> for ArgList<'_> {
-    fn arg<'x, 'b: 'x>(&'x mut self) -> ArgList<'x> {
-        std::mem::take(self).shortened()
+/// The arguments of one launch.
+impl EpilogueArgs for ArgList<'_> {
+    fn push<'x>(&'x mut self, list: &mut ArgList<'x>) {
+        list.append(std::mem::take(self).shortened());
     }
 }
 

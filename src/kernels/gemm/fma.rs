@@ -6,7 +6,8 @@
 
 use crate::ir::builder::{DeviceCoord, Float};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Registers, Shared, Val, Vector, range};
+use crate::ir::{Body, Kernel, Registers, Shared, Val, Vector, range};
+use crate::runtime::Declared;
 use crate::tensor::{CpAsyncPipeline, CpAsyncState, wait_for_launch};
 
 use super::config::{GemmConfig, SM_REGISTERS};
@@ -15,7 +16,7 @@ use super::epilogue::{EpilogueForm, EpilogueRef};
 use super::error::GemmError;
 use super::padded_tile::PaddedTile;
 use super::parts::Parts;
-use super::threads::{ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block};
+use super::threads::{self, ThreadsBody, count, matrix, of_d, threads_of_block};
 use super::types::Types;
 
 /// Rows and columns of a thread that follow each other.
@@ -28,7 +29,7 @@ const EVERY: u32 = 4;
 pub(super) fn build<T: Types, F: EpilogueForm<T::Sum>>(
     config: &GemmConfig,
     form: &F,
-) -> Result<ThreadsKernel<T, F::Params>, GemmError> {
+) -> Result<Kernel<Declared>, GemmError> {
     let GemmConfig { tile: [m, n, _], .. } = *config;
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
@@ -43,7 +44,7 @@ pub(super) fn build<T: Types, F: EpilogueForm<T::Sum>>(
         (Scalar::F32, _) if high * wide == 32 => (SM_REGISTERS / (128 * threads)).max(1),
         _ => 1,
     };
-    ThreadsKernel::build(config, form, blocks, &*body::<T>(*config)?)
+    threads::build(config, form, blocks, &*body::<T>(*config)?)
 }
 
 fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> {

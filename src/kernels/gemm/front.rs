@@ -5,9 +5,10 @@ use std::marker::PhantomData;
 
 use crate::arch::TensorMapDesc;
 use crate::codegen::{Ptx, PtxOptions};
-use crate::ir::builder::Converted;
+use crate::ir::builder::{Converted, Parameter};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, KernelIr, Number, Val};
+use crate::ir::{Body, Element, Kernel, KernelIr, Number, Val};
+use crate::runtime::Declared;
 
 use super::config::{Epilogue, GemmConfig};
 use super::epilogue::{
@@ -18,10 +19,9 @@ use super::fma;
 use super::forms::{Schedule, StoreForm};
 use super::problem::GemmProblem;
 use super::sm80;
-use super::sm90::{self, Sm90Kernel};
+use super::sm90::Plan;
 use super::terms::Results;
-use super::threads::ThreadsKernel;
-use super::types::{Types, in_memory};
+use super::types::in_memory;
 
 /// The kernel of a configuration, for buffers of these types of A, B, C and D. By default B and C have the type of A, and
 /// D has the type of C.
@@ -54,43 +54,18 @@ pub struct Gemm<
     B: Element = A,
     C: Number = A,
     D: Converted = C,
-    E: EpilogueParameter = EpilogueParams<(A, C)>,
+    E: Parameter = EpilogueParams<(A, C)>,
 > {
     config: GemmConfig,
-    pub(super) kernel: AnyKernel<(A, B, D), E>,
+    pub(super) kernel: Kernel<Declared>,
+    /// The plan of a warp-specialised kernel.
+    pub(super) plan: Option<Box<Plan>>,
     pub(super) results: Results,
-    c: PhantomData<C>,
+    buffers: PhantomData<(A, B, C, D)>,
+    epilogue: PhantomData<fn() -> E>,
 }
 
-/// The kernel of one of the schedules: with tensor maps, or with pointers for threads that copy by themselves.
-pub(super) enum AnyKernel<T: Types, E: EpilogueParameter> {
-    Sm90(Box<sm90::Plan>, Box<Sm90Kernel<T, E>>),
-    Threads(Box<ThreadsKernel<T, E>>),
-}
-
-/// Evaluates an expression of the kernel, whatever its parameters are.
-macro_rules! with_kernel {
-    ($of:expr, $kernel:ident => $result:expr) => {
-        match $of {
-            AnyKernel::Sm90(_, kernel) => match &**kernel {
-                Sm90Kernel::Whole($kernel) => $result,
-                Sm90Kernel::Split($kernel) => $result,
-                Sm90Kernel::Rows($kernel) => $result,
-                Sm90Kernel::SplitRows($kernel) => $result,
-                Sm90Kernel::Lines($kernel) => $result,
-                Sm90Kernel::SplitLines($kernel) => $result,
-                Sm90Kernel::Groups($kernel) => $result,
-                Sm90Kernel::Ragged($kernel) => $result,
-            },
-            AnyKernel::Threads(kernel) => match &**kernel {
-                ThreadsKernel::Whole($kernel) => $result,
-                ThreadsKernel::Split($kernel) => $result,
-            },
-        }
-    };
-}
-
-impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> fmt::Debug
+impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> fmt::Debug
     for Gemm<A, B, C, D, E>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -231,7 +206,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     }
 }
 
-impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
+impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter>
     Gemm<A, B, C, D, FusedEpilogue<E>>
 {
     /// Builds the kernel with an epilogue of the program, which the configuration then has not.
@@ -246,7 +221,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
     }
 }
 
-impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm<A, B, C, D, E> {
+impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C, D, E> {
     fn build(
         config: GemmConfig,
         epilogue: &impl EpilogueForm<A::Sum, Params = E>,
@@ -263,16 +238,14 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm
                 return Err(GemmError::BufferType { operand, found, expected });
             }
         }
-        let kernel = match config.schedule {
-            Schedule::Simt => AnyKernel::Threads(Box::new(fma::build(&config, epilogue)?)),
-            Schedule::Multistage => AnyKernel::Threads(Box::new(sm80::build(&config, epilogue)?)),
-            Schedule::Cooperative | Schedule::Pingpong => {
-                let plan = sm90::Plan::new(&config)?;
-                let kernel = Box::new(plan.build(epilogue)?);
-                AnyKernel::Sm90(Box::new(plan), kernel)
-            }
+        let plan = config.is_warp_specialised().then(|| Plan::new(&config)).transpose()?;
+        let kernel = match (&plan, config.schedule) {
+            (Some(plan), _) => plan.build::<(A, B, D), _>(epilogue)?,
+            (None, Schedule::Simt) => fma::build::<(A, B, D), _>(&config, epilogue)?,
+            (None, _) => sm80::build::<(A, B, D), _>(&config, epilogue)?,
         };
-        Ok(Gemm { config, kernel, results: epilogue.results(), c: PhantomData })
+        let (plan, results) = (plan.map(Box::new), epilogue.results());
+        Ok(Gemm { config, kernel, plan, results, buffers: PhantomData, epilogue: PhantomData })
     }
 
     /// The configuration.
@@ -287,7 +260,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm
 
     /// The kernel as PTX, with options.
     pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
-        with_kernel!(&self.kernel, kernel => kernel.ptx_with(options))
+        self.kernel.ptx_with(options)
     }
 
     /// The tensor maps of A, B and D that a launch of the kernel takes for a problem; `None` for a kernel that takes
@@ -313,24 +286,19 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm
         problem: &GemmProblem,
     ) -> Result<Option<[TensorMapDesc; 3]>, GemmError> {
         let strides = self.config.check_problem(problem)?;
-        match &self.kernel {
-            AnyKernel::Sm90(plan, _)
-                if self.config.store != StoreForm::Direct && !self.config.ragged =>
-            {
-                let [a, b] = plan.maps(problem, &strides)?;
-                Ok(Some([a, b, plan.map_of_d(problem, &strides)?]))
-            }
-            AnyKernel::Sm90(..) | AnyKernel::Threads(_) => Ok(None),
-        }
+        let takes_maps = self.config.store != StoreForm::Direct && !self.config.ragged;
+        let Some(plan) = self.plan.as_ref().filter(|_| takes_maps) else { return Ok(None) };
+        let [a, b] = plan.maps(problem, &strides)?;
+        Ok(Some([a, b, plan.map_of_d(problem, &strides)?]))
     }
 
     /// The kernel as IR.
     pub fn ir(&self) -> &KernelIr {
-        with_kernel!(&self.kernel, kernel => kernel.ir())
+        self.kernel.ir()
     }
 
     /// The kernel in the text form of the IR.
     pub fn text(&self) -> String {
-        with_kernel!(&self.kernel, kernel => kernel.to_string())
+        self.kernel.to_string()
     }
 }

@@ -1,10 +1,6 @@
 //! [`GroupRows`]: products of groups of rows, each with a matrix B of its own.
 
-use std::marker::PhantomData;
-
-use crate::ir::builder::{Context, ParamList, ParamValues, Parameter};
-use crate::ir::{Element, Global, GlobalMut, TensorMapMut, Val};
-use crate::runtime::{ArgList, Argument, AtLaunch, Buffer, TensorMapArgMut};
+use crate::runtime::Buffer;
 
 use super::config::{GemmConfig, WGMMA_ROWS};
 use super::error::GemmError;
@@ -22,62 +18,12 @@ pub enum GroupRows<'h> {
     Counts(&'h Buffer<i32>),
 }
 
-crate::params! {
-    /// D of groups of rows.
-    pub(super) struct GroupParams<T: Element> {
-        pub(super) d: MappedRows<T>,
-        /// Its row pitch and 0.
-        pub(super) strides: [i64; 2],
-        pub(super) bounds: Global<i32>,
-        pub(super) count: i32,
-        pub(super) capacity: i32,
-    }
-}
-
-/// A matrix that tensor copies and threads write: its map and its first element. A launch passes the map.
-pub(super) struct MappedRows<T>(PhantomData<fn() -> T>);
-
-impl<T: Element> Parameter for MappedRows<T> {
-    type At<'b> = (Val<'b, TensorMapMut<T, 3>>, Val<'b, GlobalMut<T>>);
-
-    fn declare(list: &mut ParamList) {
-        <(TensorMapMut<T, 3>, GlobalMut<T>) as Parameter>::declare(list);
-    }
-
-    fn make<'b>(cx: &'b Context, values: &mut ParamValues<'_>) -> Self::At<'b> {
-        <(TensorMapMut<T, 3>, GlobalMut<T>) as Parameter>::make(cx, values)
-    }
-}
-
-impl<T: Element> Argument for MappedRows<T> {
-    type Arg<'h, 'b: 'h> = &'h mut TensorMapArgMut<'b, T>;
-
-    fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut ArgList<'h>) {
-        out.push_mapped(arg);
-    }
-}
-
-/// D and the groups, at a launch.
-pub(super) struct GroupArgs<'h, T: Element> {
-    pub(super) d: TensorMapArgMut<'h, T>,
-    pub(super) pitch: i64,
-    pub(super) groups: LaunchGroups<'h>,
-}
-
-impl<'h, T: Element> GroupArgs<'h, T> {
-    pub(super) fn params(&mut self) -> GroupParams<T, AtLaunch<'_, 'h>> {
-        let LaunchGroups { bounds, count, capacity } = self.groups;
-        let strides = [self.pitch, 0];
-        GroupParams { d: &mut self.d, strides, bounds, count, capacity }
-    }
-}
-
 /// The groups of a launch.
 #[derive(Clone, Copy)]
 pub(super) struct LaunchGroups<'h> {
-    bounds: &'h Buffer<i32>,
-    count: i32,
-    capacity: i32,
+    pub(super) bounds: &'h Buffer<i32>,
+    pub(super) count: i32,
+    pub(super) capacity: i32,
 }
 
 impl GemmConfig {

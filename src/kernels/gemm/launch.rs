@@ -1,10 +1,12 @@
 //! [`GemmFunction`]: a matrix product on a device.
 
+use std::marker::PhantomData;
+
 use crate::arch::Major;
-use crate::ir::builder::Converted;
+use crate::ir::builder::{Converted, Parameter};
 use crate::ir::{Element, Number};
 use crate::runtime::{
-    ArgList, AtLaunch, Buffer, Device, GraphBuilder, Grid, LaunchOptions, LoadOptions, Timing,
+    ArgList, Argument, Buffer, Device, GraphBuilder, Grid, LaunchOptions, LoadOptions, Timing,
 };
 
 use super::config::{Bias, GemmConfig};
@@ -12,17 +14,16 @@ use super::epilogue::{
     EpilogueArgs, EpilogueParameter, EpilogueParams, EpilogueTypes, FusedEpilogue,
 };
 use super::error::GemmError;
-use super::forms::LoadForm;
-use super::front::{AnyKernel, Gemm};
+use super::front::Gemm;
 use super::groups::GroupRows;
 use super::how::How;
+use super::loaded::{Loaded, Operands, Sm90Args};
 use super::problem::{GemmProblem, GemmStrides};
-use super::product::{Operands, Product, Sm90Args};
 use super::repack::{Packing, Repack};
-use super::sm90;
+use super::sm90::Plan;
 use super::split::GemmWorkspace;
 use super::terms::Results;
-use super::threads::{ThreadsArgs, ThreadsFunction};
+use super::threads::ThreadsArgs;
 use super::types::Types;
 
 /// The arguments of a launch: A, B and D, and the operands of the epilogue.
@@ -94,23 +95,19 @@ pub struct GemmFunction<
     B: Element = A,
     C: Number = A,
     D: Converted = C,
-    E: EpilogueParameter = EpilogueParams<(A, C)>,
+    E: Parameter = EpilogueParams<(A, C)>,
 > {
     config: GemmConfig,
     device: Device,
-    loaded: AnyFunction<(A, B, D), E>,
+    loaded: Loaded<(A, B, D)>,
     results: Results,
     sms: u32,
     /// In the place of a C or a bias that is not there.
     no_c: Buffer<C>,
+    epilogue: PhantomData<fn() -> E>,
 }
 
-enum AnyFunction<T: Types, E: EpilogueParameter> {
-    Sm90(Box<sm90::Plan>, Box<Product<T, E>>, Option<Box<Repack<T>>>),
-    Threads(ThreadsFunction<T, E>),
-}
-
-impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm<A, B, C, D, E> {
+impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C, D, E> {
     /// Loads the kernel.
     ///
     /// # Errors
@@ -128,61 +125,42 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Gemm
         options: LoadOptions<'_>,
         device: &Device,
     ) -> Result<GemmFunction<A, B, C, D, E>, GemmError> {
-        let repack = || -> Result<_, GemmError> {
-            let repack = (self.config().load == LoadForm::Repack)
-                .then(|| Repack::load(self.config(), options, device));
-            Ok(repack.transpose()?.map(Box::new))
-        };
-        let loaded = match &self.kernel {
-            AnyKernel::Sm90(plan, kernel) => AnyFunction::Sm90(
-                plan.clone(),
-                Box::new(Product::load(options, (self.config(), kernel), device)?),
-                repack()?,
-            ),
-            AnyKernel::Threads(kernel) => AnyFunction::Threads(kernel.load(options, device)?),
-        };
+        let kernel = (&self.kernel, self.plan.as_deref());
+        let loaded = Loaded::new(options, self.config(), kernel, device)?;
         // The simulator runs blocks one after the other; some of them let a kernel show what it does with several.
         let sms = device.properties().map_or(4, |properties| properties.sm_count);
-        let sms = match &loaded {
-            AnyFunction::Sm90(_, product, _) => {
-                product.blocks_at_once(self.config())?.map_or(sms, |blocks| blocks.min(sms))
-            }
-            AnyFunction::Threads(_) => sms,
-        };
-        let no_c = device.zeros(1)?;
-        let (config, device) = (*self.config(), device.clone());
-        Ok(GemmFunction { config, device, loaded, results: self.results, sms, no_c })
+        let at_once = loaded.blocks_at_once(self.config())?;
+        let (sms, no_c) = (at_once.map_or(sms, |blocks| blocks.min(sms)), device.zeros(1)?);
+        let (config, device, results) = (*self.config(), device.clone(), self.results);
+        Ok(GemmFunction { config, device, loaded, results, sms, no_c, epilogue: PhantomData })
     }
 }
-
-/// The arguments of a kernel with the epilogue of its configuration.
-type PreparedArgs<'h, A, B, C, D> = AnyArgs<'h, (A, B, D), EpilogueParams<(A, C)>>;
 
 /// A launch of a matrix product that is made ready: what it needs is computed and checked, so that it can be repeated
 /// at no cost.
 pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Converted = C> {
     grid: Grid,
     programmatic: bool,
-    args: PreparedArgs<'h, A, B, C, D>,
+    args: AnyArgs<'h, (A, B, D)>,
     epilogue: EpilogueValues<'h, (A, C)>,
 }
 
 /// The arguments of a kernel, with its function.
-enum AnyArgs<'h, T: Types, E: EpilogueParameter> {
-    Sm90(GemmConfig, Box<Sm90Args<'h, T, E>>),
-    Repacked(Box<RepackedArgs<'h, T, E>>),
-    Threads(ThreadsArgs<'h, T, E>),
+enum AnyArgs<'h, T: Types> {
+    Sm90(Box<Sm90Args<'h, T>>),
+    Repacked(Box<RepackedArgs<'h, T>>),
+    Threads(ThreadsArgs<'h, T>),
 }
 
-impl<'h, T: Types, E: EpilogueParameter> AnyArgs<'h, T, E> {
+impl<T: Types> AnyArgs<'_, T> {
     fn run(
         &mut self,
         how: &mut How<'_>,
         grid: Grid,
-        epilogue: &mut impl EpilogueArgs<E>,
+        epilogue: &mut impl EpilogueArgs,
     ) -> Result<(), GemmError> {
         match self {
-            AnyArgs::Sm90(config, args) => args.run(how, grid, config, epilogue),
+            AnyArgs::Sm90(args) => args.run(how, grid, epilogue),
             AnyArgs::Repacked(args) => args.run(how, grid, epilogue),
             AnyArgs::Threads(args) => args.run(how, grid, epilogue),
         }
@@ -190,40 +168,31 @@ impl<'h, T: Types, E: EpilogueParameter> AnyArgs<'h, T, E> {
 }
 
 /// The arguments of a product whose operands are copied.
-struct RepackedArgs<'h, T: Types, E: EpilogueParameter> {
-    plan: &'h sm90::Plan,
-    config: GemmConfig,
-    product: &'h Product<T, E>,
+struct RepackedArgs<'h, T: Types> {
+    loaded: &'h Loaded<T>,
+    plan: &'h Plan,
     repack: &'h Repack<T>,
     packing: Packing,
     strides: GemmStrides,
     a: &'h Buffer<T::A>,
     b: &'h Buffer<T::B>,
     d: &'h mut Buffer<T::D>,
-    tiles: [i32; 3],
     workspace: Option<&'h mut GemmWorkspace>,
 }
 
-impl<'h, T: Types, E: EpilogueParameter> RepackedArgs<'h, T, E> {
+impl<T: Types> RepackedArgs<'_, T> {
     fn run(
         &mut self,
         how: &mut How<'_>,
         grid: Grid,
-        epilogue: &mut impl EpilogueArgs<E>,
+        epilogue: &mut impl EpilogueArgs,
     ) -> Result<(), GemmError> {
-        let RepackedArgs { plan, config, product, repack, packing, strides, tiles, .. } = *self;
+        let RepackedArgs { loaded, plan, repack, packing, strides, .. } = *self;
         let (own, workspace) = ((self.a, self.b, &mut *self.d), self.workspace.as_deref_mut());
         repack.run(how, &packing, own, |how, buffers| {
-            let problem = &packing.problem;
-            let mut args = Sm90Args::new(
-                (plan, product),
-                &config,
-                buffers,
-                problem,
-                (&strides, None),
-                (tiles, workspace),
-            )?;
-            args.run(how, grid, &config, epilogue)
+            let problem = (&packing.problem, &strides);
+            Sm90Args::new((loaded, plan), buffers, problem, (None, None), workspace)?
+                .run(how, grid, epilogue)
         })
     }
 }
@@ -237,16 +206,14 @@ struct EpilogueValues<'h, T: EpilogueTypes> {
     bias: &'h Buffer<T::C>,
 }
 
-impl<T: EpilogueTypes> EpilogueArgs<EpilogueParams<T>> for EpilogueValues<'_, T> {
-    fn arg<'x, 'b: 'x>(&'x mut self) -> EpilogueParams<T, AtLaunch<'x, 'b>> {
+impl<T: EpilogueTypes> EpilogueArgs for EpilogueValues<'_, T> {
+    fn push<'x>(&'x mut self, list: &mut ArgList<'x>) {
         let EpilogueValues { alpha, beta, c, c_strides, bias } = *self;
-        EpilogueParams { alpha, beta, c, c_strides, bias }
+        EpilogueParams::<T>::erase(EpilogueParams { alpha, beta, c, c_strides, bias }, list);
     }
 }
 
-impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
-    GemmFunction<A, B, C, D, E>
-{
+impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction<A, B, C, D, E> {
     /// The configuration.
     pub fn config(&self) -> &GemmConfig {
         &self.config
@@ -273,10 +240,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
 
     /// The compiler's log of the kernel: see [`Function::compiler_log`](crate::runtime::Function::compiler_log).
     pub fn compiler_log(&self) -> &str {
-        match &self.loaded {
-            AnyFunction::Sm90(_, function, _) => function.compiler_log(),
-            AnyFunction::Threads(function) => function.compiler_log(),
-        }
+        self.loaded.function.compiler_log()
     }
 
     /// The arguments of a launch beside those of the epilogue.
@@ -287,61 +251,33 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
         (a, b, d): Operands<'h, (A, B, D)>,
         (groups, products): (Option<GroupRows<'h>>, Option<&'h Buffer<i64>>),
         workspace: Option<&'h mut GemmWorkspace>,
-    ) -> Result<AnyArgs<'h, (A, B, D), E>, GemmError> {
-        let config = &self.config;
+    ) -> Result<AnyArgs<'h, (A, B, D)>, GemmError> {
+        let (config, loaded) = (&self.config, &self.loaded);
         let groups = config.groups(problem, groups)?;
-        if let Some(table) = config.products(problem, products)?
-            && let AnyFunction::Sm90(plan, product, _) = &self.loaded
-        {
-            let args = Sm90Args::ragged((plan, product), config, (a, b, d), problem, table)?;
-            return Ok(AnyArgs::Sm90(*config, Box::new(args)));
-        }
+        let table = config.products(problem, products)?;
         let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
         let lines =
             |major, lines, depth| if major == Major::K { (lines, depth) } else { (depth, lines) };
-        long_enough("A", a.len(), problem, lines(config.major_a, m, k), strides.a)?;
-        long_enough("B", b.len(), problem, lines(config.major_b, n, k), strides.b)?;
-        long_enough("D", d.len(), problem, (m, n / u64::from(config.sums())), strides.d)?;
-        Ok(match &self.loaded {
-            AnyFunction::Sm90(plan, product, repack) => {
-                let tiles = config.tiles(problem).map(|n| n as i32);
-                match repack {
-                    Some(repack) => {
-                        let starts = [a.is_aligned_to(16), b.is_aligned_to(16)];
-                        let packing = Packing::new(config, problem, strides, starts);
-                        AnyArgs::Repacked(Box::new(RepackedArgs {
-                            plan,
-                            config: config.of_product(),
-                            product,
-                            repack,
-                            packing,
-                            strides: packing.problem.strides(&config.of_product())?,
-                            a,
-                            b,
-                            d,
-                            tiles,
-                            workspace,
-                        }))
-                    }
-                    None => {
-                        let args = Sm90Args::new(
-                            (plan, product),
-                            config,
-                            (a, b, d),
-                            problem,
-                            (strides, groups),
-                            (tiles, workspace),
-                        )?;
-                        AnyArgs::Sm90(*config, Box::new(args))
-                    }
-                }
-            }
-            AnyFunction::Threads(function) => {
-                let operands = (a, b, d);
-                let args = (strides, workspace);
-                AnyArgs::Threads(ThreadsArgs::new(function, config, operands, problem, args)?)
-            }
-        })
+        if table.is_none() {
+            long_enough("A", a.len(), problem, lines(config.major_a, m, k), strides.a)?;
+            long_enough("B", b.len(), problem, lines(config.major_b, n, k), strides.b)?;
+            long_enough("D", d.len(), problem, (m, n / u64::from(config.sums())), strides.d)?;
+        }
+        let Some(plan) = loaded.plan.as_deref() else {
+            let args = (strides, workspace);
+            let args = ThreadsArgs::new(loaded, config, (a, b, d), problem, args)?;
+            return Ok(AnyArgs::Threads(args));
+        };
+        let Some(repack) = loaded.repack.as_deref() else {
+            let (problem, uneven) = ((problem, strides), (groups, table));
+            let args = Sm90Args::new((loaded, plan), (a, b, d), problem, uneven, workspace)?;
+            return Ok(AnyArgs::Sm90(Box::new(args)));
+        };
+        let starts = [a.is_aligned_to(16), b.is_aligned_to(16)];
+        let packing = Packing::new(config, problem, strides, starts);
+        let strides = packing.problem.strides(&plan.config)?;
+        let args = RepackedArgs { loaded, plan, repack, packing, strides, a, b, d, workspace };
+        Ok(AnyArgs::Repacked(Box::new(args)))
     }
 
     /// Checks the operands of the epilogue of the configuration.

@@ -35,15 +35,16 @@
 // * slot: the partial accumulators of a part in the workspace.
 // * line: a row or column of a matrix along its contiguous mode; tiles of A and B are lines in shared memory.
 // * sum: an element of A B before the epilogue. A configuration with `pairs` has two for each element of D.
-// * form: the layout of A, B and D that a kernel takes (tensor maps, lines, rows): each is a variant with its own parameters.
+// * form: the layout of an operand that a kernel takes (tensor maps, lines, rows), with its own parameters.
 //
 // From a configuration to a launch:
 // * `config`, `forms`, `parts`, `types` are the fields; `fields` is their name and `check` their rules; `shared_memory` counts bytes.
 // * `defaults` lists candidates and orders them by `model`, which `parameters`, `prediction`, `traffic`, `machine` and `regime` are of.
 // * `front` builds the kernel: `sm90` with `roles` (warp groups), `sm80` and `fma` with `threads` (all threads copy). `fragment`,
 //   `epilogue`, `terms` and `direct_store` take accumulators to D; `split` adds parts; `padded_tile` is the tile of `fma`.
-// * `launch` runs a function: `product` binds the buffers of an `sm90` kernel, `repack` copies unaligned operands first,
-//   `ragged` makes tensor maps on the device, `how` launches or measures.
+// * `input` and `output` are the forms of A and B, and of D, of an `sm90` kernel: parameters, values in its body, arguments.
+// * `launch` runs a function: `loaded` has it with its workspaces, and binds the buffers of an `sm90` kernel, `repack` copies
+//   unaligned operands first, `ragged` makes tensor maps on the device, `how` launches or measures.
 
 mod check;
 mod config;
@@ -59,15 +60,17 @@ mod fragment;
 mod front;
 mod groups;
 mod how;
+mod input;
 mod launch;
+mod loaded;
 mod machine;
 mod model;
+mod output;
 mod padded_tile;
 mod parameters;
 mod parts;
 mod prediction;
 mod problem;
-mod product;
 mod ragged;
 mod reduction;
 mod regime;
@@ -83,8 +86,6 @@ mod traffic;
 mod types;
 
 pub use config::{Activation, Bias, Epilogue, GemmConfig};
-#[cfg(feature = "tune")]
-pub(crate) use epilogue::EpilogueParameter;
 pub use epilogue::FusedEpilogue;
 pub use error::GemmError;
 pub use explain::Explanation;

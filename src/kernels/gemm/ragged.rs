@@ -4,15 +4,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::arch::Major;
 use crate::ir::types::Scalar;
-use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val};
-use crate::runtime::{Buffer, Device, Function, Grid, LoadOptions, TensorMapArg, TensorMapArgMut};
+use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, Val};
+use crate::runtime::{Buffer, Device, Function, Grid, LoadOptions, TensorMapArgMut};
 use crate::tensor::MapArray;
 
 use super::config::GemmConfig;
 use super::error::GemmError;
 use super::forms::{LoadForm, Schedule, StoreForm};
-use super::groups::MappedRows;
 use super::how::How;
+use super::input::MapArgs;
+use super::output::MappedRows;
 use super::problem::GemmProblem;
 use super::types::Types;
 
@@ -87,25 +88,6 @@ impl RaggedProblem {
         let RaggedProblem { sizes: [m, n, k], starts: [a, b, d], pitches } = *self;
         [m.into(), n.into(), k.into(), a, b, d, pitches[0], pitches[1], pitches[2]]
             .map(|word: u64| word.cast_signed())
-    }
-}
-
-crate::params! {
-    /// A and B of products of different sizes: maps for their forms, and those of all products, of A, B and D in turn.
-    pub(super) struct FormParams<T: Types> {
-        pub(super) a: TensorMap<T::A, 3>,
-        pub(super) b: TensorMap<T::B, 3>,
-        pub(super) maps: Global<u64>,
-    }
-}
-
-crate::params! {
-    /// D of products of different sizes: a map for its form, and the maps and sizes of all products.
-    pub(super) struct ProductParams<T: Element> {
-        pub(super) d: TensorMapMut<T, 3>,
-        pub(super) maps: Global<u64>,
-        pub(super) table: Global<i64>,
-        pub(super) count: i32,
     }
 }
 
@@ -185,11 +167,11 @@ pub(super) struct Maps<T: Types> {
     maps: Mutex<Buffer<u64>>,
 }
 
-/// The operands of the kernel that makes the maps, each with a map for its form.
-pub(super) struct MapForms<'h, T: Types> {
-    pub(super) a: (&'h Buffer<T::A>, &'h TensorMapArg<'h, T::A>),
-    pub(super) b: (&'h Buffer<T::B>, &'h TensorMapArg<'h, T::B>),
-    pub(super) table: &'h Buffer<i64>,
+/// The maps of all products, and their table.
+#[derive(Clone, Copy)]
+pub(super) struct Made<'x> {
+    pub(super) maps: &'x Buffer<u64>,
+    pub(super) table: &'x Buffer<i64>,
     pub(super) count: i32,
 }
 
@@ -206,14 +188,13 @@ impl<T: Types> Maps<T> {
         })
     }
 
-    /// Makes the maps of all products.
+    /// Makes the maps of all products, from those for the forms of A, B and D.
     pub(super) fn make(
         &self,
         how: &mut How<'_>,
-        forms: &MapForms<'_, T>,
-        d: &mut TensorMapArgMut<'_, T::D>,
+        (MapArgs { a, b }, d): (&MapArgs<'_, T>, &mut TensorMapArgMut<'_, T::D>),
+        (table, count): (&Buffer<i64>, i32),
     ) -> Result<MutexGuard<'_, Buffer<u64>>, GemmError> {
-        let MapForms { a: (a, map_a), b: (b, map_b), table, count } = *forms;
         let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
         let needed = count as usize * MAPS as usize;
         if maps.len() < needed {
@@ -221,11 +202,11 @@ impl<T: Types> Maps<T> {
         }
         let blocks = count.cast_unsigned().div_ceil(THREADS);
         let args = MakeParams {
-            a: map_a,
-            b: map_b,
-            d: &mut *d,
-            from_a: a,
-            from_b: b,
+            a: &a.map,
+            b: &b.map,
+            d,
+            from_a: a.from,
+            from_b: b.from,
             table,
             maps: &mut *maps,
             count,

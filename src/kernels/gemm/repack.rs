@@ -13,8 +13,8 @@ use super::super::transpose::{
 use super::config::GemmConfig;
 use super::error::GemmError;
 use super::how::How;
+use super::loaded::Operands;
 use super::problem::{GemmProblem, GemmStrides, MatrixStrides};
-use super::product::Operands;
 use super::types::Types;
 
 /// Bytes of an aligned vector of the destination: a thread writes one.

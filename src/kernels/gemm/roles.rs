@@ -10,8 +10,9 @@ use crate::tensor::{
 
 use super::config::{GemmConfig, WGMMA_ROWS};
 use super::epilogue::EpilogueRef;
+use super::input::Input;
 use super::parts::{Part, Parts};
-use super::sm90::{Input, Plan, Sizes};
+use super::sm90::{Plan, Sizes};
 use super::split::{SplitArgs, Threads};
 
 /// The producer, one thread or its whole warp group: fetches tiles.

@@ -7,8 +7,9 @@
 
 use crate::ir::builder::Accumulator;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, Target, Val, range};
+use crate::ir::{Body, Element, Kernel, Target, Val, range};
 use crate::layout::{layout, shape, tiler};
+use crate::runtime::Declared;
 use crate::tensor::{
     AsyncTile, CpAsyncPipeline, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, RegisterTensor,
     SharedTensor, Tensor, TiledMma, copy_bits, wait_for_launch,
@@ -20,7 +21,7 @@ use super::epilogue::{EpilogueForm, EpilogueRef};
 use super::error::GemmError;
 use super::fragment::offsets;
 use super::parts::Parts;
-use super::threads::{ThreadsBody, ThreadsKernel, count, matrix, of_d, threads_of_block};
+use super::threads::{self, ThreadsBody, count, matrix, of_d, threads_of_block};
 use super::types::{Types, in_memory, val_type};
 
 /// Everything that is known before the kernel runs.
@@ -72,8 +73,8 @@ impl Plan {
 pub(super) fn build<T: Types, F: EpilogueForm<T::Sum>>(
     config: &GemmConfig,
     form: &F,
-) -> Result<ThreadsKernel<T, F::Params>, GemmError> {
-    ThreadsKernel::build(config, form, 1, &*body::<T>(*config)?)
+) -> Result<Kernel<Declared>, GemmError> {
+    threads::build(config, form, 1, &*body::<T>(*config)?)
 }
 
 fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> {

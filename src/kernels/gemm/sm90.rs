@@ -5,28 +5,26 @@
 //! (ping-pong). Thread blocks are persistent, and every role walks the same tiles in the same order.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
-use crate::ir::builder::OnDevice;
+use crate::ir::builder::{OnDevice, ParamList, Parameter};
 use crate::ir::op::BarrierForm;
 use crate::ir::types::Scalar;
-use crate::ir::{
-    Body, Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val,
-};
+use crate::ir::{Body, Kernel, KernelOptions};
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
+use crate::runtime::Declared;
 use crate::tensor::{
-    GlobalLines, GlobalRows, GroupSizes, MmaAtom, OperandSource, OrderedBarrier, PipelineTurns,
-    RowGroups, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, StoreDestination, ThrLines,
-    TiledMma, TmaCopy, TmaPipeline, TmaTensors, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
+    MmaAtom, OperandSource, OrderedBarrier, PipelineTurns, SharedTensor, SmemAtom, SmemSwizzle,
+    StagedStore, StoreDestination, TiledMma, TmaCopy, TmaPipeline, WarpRole, Wgmma, WgmmaMainloop,
+    warp_roles,
 };
 
 use super::config::{GROUP, GemmConfig, L2_LINE_BYTES, SWIZZLE_ALIGN, WGMMA_ROWS};
-use super::epilogue::{EpilogueForm, EpilogueParameter, EpilogueRef, kept};
+use super::epilogue::{EpilogueForm, EpilogueRef, kept};
 use super::error::GemmError;
-use super::forms::{LoadForm, StoreForm};
+use super::forms::StoreForm;
 use super::fragment::offsets;
-use super::groups::GroupParams;
+use super::input::Input;
 use super::parts::Parts;
 use super::problem::{GemmProblem, GemmStrides};
-use super::ragged::{FormParams, ProductParams, RaggedProblem, maps_of};
 use super::roles::{Consumer, Producer};
 use super::split::{SplitArgs, SplitParams, Threads};
 use super::types::{Types, in_memory, val_type};
@@ -47,125 +45,17 @@ crate::params! {
     }
 }
 
-crate::params! {
-    /// The parameters of the kernel beside A, B and D.
-    pub(super) struct Params<E: EpilogueParameter> {
-        pub(super) sizes: SizeParams,
-        pub(super) epilogue: E,
-    }
-}
-
-crate::params! {
-    /// A and B, where tensor copies fetch them.
-    pub(super) struct MapParams<T: Types> {
-        pub(super) a: TensorMap<T::A, 3>,
-        pub(super) b: TensorMap<T::B, 3>,
-    }
-}
-
-crate::params! {
-    /// A and B, where threads fetch them.
-    pub(super) struct LineParams<T: Types> {
-        pub(super) a: LinesOf<T::A>,
-        pub(super) b: LinesOf<T::B>,
-    }
-}
-
-crate::params! {
-    /// An operand that threads fetch: its pitch and its batch stride, the elements from its first one to its last one,
-    /// its lines and their elements.
-    pub(super) struct LinesOf<T: Element> {
-        pub(super) from: Global<T>,
-        pub(super) strides: [i64; 2],
-        pub(super) readable: i64,
-        pub(super) extents: [i32; 2],
-    }
-}
-
-crate::params! {
-    /// D, where threads store it: its row pitch and its batch stride.
-    pub(super) struct RowParams<T: Element> {
-        pub(super) d: GlobalMut<T>,
-        pub(super) strides: [i64; 2],
-    }
-}
-
-/// The parameter D of a kernel that stores by tensor copies, and of one whose threads store.
-pub(super) type Map<T> = TensorMapMut<<T as Types>::D, 3>;
-pub(super) type Rows<T> = RowParams<<T as Types>::D>;
-
-/// The parameters of the kernels: by the way A, B and D are copied, and whether thread blocks share tiles.
-pub(super) type Whole<T, E> = (MapParams<T>, Params<E>, Map<T>);
-pub(super) type SplitWhole<T, E> = (MapParams<T>, Params<E>, (Map<T>, SplitParams));
-pub(super) type ByRows<T, E> = (MapParams<T>, Params<E>, Rows<T>);
-pub(super) type SplitByRows<T, E> = (MapParams<T>, Params<E>, (Rows<T>, SplitParams));
-pub(super) type ByLines<T, E> = (LineParams<T>, Params<E>, Rows<T>);
-pub(super) type SplitByLines<T, E> = (LineParams<T>, Params<E>, (Rows<T>, SplitParams));
-
-pub(super) type ByGroups<T, E> =
-    (MapParams<T>, Params<E>, (GroupParams<<T as Types>::D>, SplitParams));
-
-/// The parameters of the kernel for products of different sizes.
-pub(super) type Ragged<T, E> = (FormParams<T>, Params<E>, ProductParams<<T as Types>::D>);
-
-/// The kernel of a configuration.
-pub(super) enum Sm90Kernel<T: Types, E: EpilogueParameter> {
-    Whole(Kernel<Whole<T, E>>),
-    Split(Kernel<SplitWhole<T, E>>),
-    Rows(Kernel<ByRows<T, E>>),
-    SplitRows(Kernel<SplitByRows<T, E>>),
-    Lines(Kernel<ByLines<T, E>>),
-    SplitLines(Kernel<SplitByLines<T, E>>),
-    Groups(Kernel<ByGroups<T, E>>),
-    Ragged(Kernel<Ragged<T, E>>),
-}
-
 /// The sizes in a kernel body.
 pub(super) type Sizes<'a> = SizeParams<OnDevice<'a>>;
-
-/// A and B in a kernel body.
-pub(super) enum Input<'p, 'a, A: Element, B: Element> {
-    Maps(TmaTensors<'p, 'a, A, 3>, TmaTensors<'p, 'a, B, 3>),
-    Lines(Box<(ThrLines<'a, A>, ThrLines<'a, B>)>),
-}
 
 /// D in a kernel body.
 type Output<'a, T> = StoreDestination<'a, <T as Types>::D>;
 
-fn map<'a, D: Element>(d: Val<'a, TensorMapMut<D, 3>>, _: &Sizes<'a>) -> StoreDestination<'a, D> {
-    d.into()
-}
-
-fn rows<'a, D: Element>(
-    d: RowParams<D, OnDevice<'a>>,
-    sizes: &Sizes<'a>,
-) -> StoreDestination<'a, D> {
-    GlobalRows { to: d.d, strides: d.strides, extents: sizes.extents }.into()
-}
-
-fn groups<'a, D: Element>(
-    of: GroupParams<D, OnDevice<'a>>,
-    sizes: &Sizes<'a>,
-) -> StoreDestination<'a, D> {
-    let GroupParams { d: (map, to), strides, bounds, count, capacity } = of;
-    let rows = GlobalRows { to, strides, extents: sizes.extents };
-    StoreDestination::Groups { map, rows, groups: RowGroups { bounds, count, capacity } }
-}
-
-fn products<'a, D: Element>(
-    of: ProductParams<D, OnDevice<'a>>,
-    _: &Sizes<'a>,
-) -> StoreDestination<'a, D> {
-    let ProductParams { d: map, maps, table, count } = of;
-    let sizes = GroupSizes { table, words: RaggedProblem::WORDS, count };
-    StoreDestination::Made { map, maps: maps_of(maps, 2), sizes }
-}
-
 /// An operand: the layout of its ring of tiles in shared memory, and the copy that fetches a tile.
 #[derive(Clone, Debug)]
-struct Operand {
+pub(super) struct Operand {
     ring: ComposedLayout,
-    copy: TmaCopy,
+    pub(super) copy: TmaCopy,
 }
 
 impl Operand {
@@ -227,8 +117,8 @@ pub(super) struct Plan {
     offsets: Vec<[i32; 2]>,
     /// The blocks of 64 rows of a warp group, the rows from one to the next, and their columns.
     pub(super) shape: [u32; 3],
-    a: Operand,
-    b: Operand,
+    pub(super) a: Operand,
+    pub(super) b: Operand,
     store: StagedStore,
 }
 
@@ -274,7 +164,7 @@ impl Plan {
         })
     }
 
-    /// The maps of A and B of a problem.
+    /// The maps of A and B of a problem. Those of products of different sizes are of one element: a kernel makes maps from them.
     #[inline]
     pub(super) fn maps(
         &self,
@@ -282,26 +172,19 @@ impl Plan {
         strides: &GemmStrides,
     ) -> Result<[TensorMapDesc; 2], GemmError> {
         let GemmProblem { m, n, k, batch, .. } = *problem;
-        let a = self.a.map(self.config.major_a, [m, k, batch], strides.a)?;
-        Ok([a, self.b.map(self.config.major_b, [n, k, batch], strides.b)?])
-    }
-
-    /// Maps of A, B and D of one element, for a kernel that makes maps from them for matrices of up to the sizes of a problem.
-    #[inline]
-    pub(super) fn map_forms(&self, problem: &GemmProblem) -> Result<[TensorMapDesc; 3], GemmError> {
-        let GemmConfig { major_a, major_b, .. } = self.config;
-        let of = |operand: &Operand, major, lines: u32| -> Result<_, GemmError> {
-            let columns = if major == Major::K { problem.k } else { lines };
+        let GemmConfig { major_a, major_b, ragged, .. } = self.config;
+        let map = |operand: &Operand, major, lines: u32, strides| {
+            if !ragged {
+                return operand.map(major, [lines, k, batch], strides);
+            }
+            let columns = if major == Major::K { k } else { lines };
             // Promotion as for rows that follow each other.
-            let pitch = u64::from(columns).next_multiple_of(16);
-            operand.map(major, [1; 3], [pitch, 0])
+            operand.map(major, [1; 3], [u64::from(columns).next_multiple_of(16), 0])
         };
-        let a = of(&self.a, major_a, problem.m)?;
-        let b = of(&self.b, major_b, problem.n)?;
-        Ok([a, b, self.store.desc(&matrices(Major::K, [1; 3], [16, 0])?)?])
+        Ok([map(&self.a, major_a, m, strides.a)?, map(&self.b, major_b, n, strides.b)?])
     }
 
-    /// The map of D, for a kernel that stores it by tensor copies.
+    /// The map of D, for a kernel that stores it by tensor copies, as [`maps`](Plan::maps).
     #[inline]
     pub(super) fn map_of_d(
         &self,
@@ -309,124 +192,46 @@ impl Plan {
         strides: &GemmStrides,
     ) -> Result<TensorMapDesc, GemmError> {
         let GemmProblem { m, n, batch, .. } = *problem;
-        let columns = n / self.config.sums();
-        Ok(self.store.desc(&matrices(Major::K, [m, columns, batch], strides.d)?)?)
+        let (sizes, strides) = match self.config.ragged {
+            true => ([1; 3], [16, 0]),
+            false => ([m, n / self.config.sums(), batch], strides.d),
+        };
+        Ok(self.store.desc(&matrices(Major::K, sizes, strides)?)?)
     }
 
-    /// Builds the kernel.
+    /// Builds the kernel. Its parameters are A and B, the sizes and the epilogue, and D, which may have a workspace beside it.
     pub(super) fn build<T: Types, F: EpilogueForm<T::Sum>>(
         &self,
         form: &F,
-    ) -> Result<Sm90Kernel<T, F::Params>, GemmError> {
-        let GemmConfig { target, splits, load, store, grouped, ragged, .. } = self.config;
-        let (options, name) = (self.options(), format!("{}{}", self.name, F::SUFFIX));
-        let by_threads = (load == LoadForm::Threads, store == StoreForm::Direct);
-        macro_rules! built {
-            ($form:ident: $Params:ident, $input:ident, $output:expr) => {
-                Sm90Kernel::$form(Kernel::<$Params<T, F::Params>>::build_with(
-                    options,
-                    &name,
-                    target,
-                    |k, (ab, Params { sizes, epilogue }, d)| {
-                        let epilogue = form.map(kept(k, form), epilogue, sizes.extents);
-                        let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
-                        self.body::<T>(
-                            k,
-                            (
-                                &sizes,
-                                EpilogueRef::new(
-                                    (&self.config, &self.offsets),
-                                    (sizes.extents, sizes.batch),
-                                    &epilogue,
-                                ),
-                            ),
-                            &ab,
-                            d,
-                            None,
-                        );
-                    },
-                )?)
-            };
-            (split $form:ident: $Params:ident, $input:ident, $output:expr) => {
-                Sm90Kernel::$form(Kernel::<$Params<T, F::Params>>::build_with(
-                    options,
-                    &name,
-                    target,
-                    |k, (ab, Params { sizes, epilogue }, (d, split))| {
-                        let epilogue = form.map(kept(k, form), epilogue, sizes.extents);
-                        let (ab, d) = (self.$input::<T>(k, ab), $output(d, &sizes));
-                        self.body::<T>(
-                            k,
-                            (
-                                &sizes,
-                                EpilogueRef::new(
-                                    (&self.config, &self.offsets),
-                                    (sizes.extents, sizes.batch),
-                                    &epilogue,
-                                ),
-                            ),
-                            &ab,
-                            d,
-                            Some(&split),
-                        );
-                    },
-                )?)
-            };
-        }
-        Ok(match (by_threads, splits.is_split()) {
-            _ if grouped => built!(split Groups: ByGroups, tensors, groups),
-            _ if ragged => built!(Ragged: Ragged, made, products),
-            ((true, _), false) => built!(Lines: ByLines, lines, rows),
-            ((true, _), true) => built!(split SplitLines: SplitByLines, lines, rows),
-            ((false, true), false) => built!(Rows: ByRows, tensors, rows),
-            ((false, true), true) => built!(split SplitRows: SplitByRows, tensors, rows),
-            ((false, false), false) => built!(Whole: Whole, tensors, map),
-            ((false, false), true) => built!(split Split: SplitWhole, tensors, map),
-        })
-    }
-
-    /// A and B where tensor copies fetch them.
-    fn tensors<'a, T: Types>(
-        &self,
-        _: &Body<'a, '_>,
-        MapParams { a, b }: MapParams<T, OnDevice<'a>>,
-    ) -> Input<'_, 'a, T::A, T::B> {
-        let (of_a, of_b) = (&self.a.copy, &self.b.copy);
-        let a = TmaTensors { copy: of_a, map: a, maps: None };
-        Input::Maps(a, TmaTensors { copy: of_b, map: b, maps: None })
-    }
-
-    /// A and B where the maps are in memory.
-    fn made<'a, T: Types>(
-        &self,
-        _: &Body<'a, '_>,
-        FormParams { a, b, maps }: FormParams<T, OnDevice<'a>>,
-    ) -> Input<'_, 'a, T::A, T::B> {
-        let (of_a, of_b) = (&self.a.copy, &self.b.copy);
-        let maps_of = |operand| Some(maps_of(maps, operand));
-        let a = TmaTensors { copy: of_a, map: a, maps: maps_of(0) };
-        Input::Maps(a, TmaTensors { copy: of_b, map: b, maps: maps_of(1) })
-    }
-
-    /// A and B where threads fetch them.
-    fn lines<'a, T: Types>(
-        &self,
-        k: &Body<'a, '_>,
-        of: LineParams<T, OnDevice<'a>>,
-    ) -> Input<'_, 'a, T::A, T::B> {
-        fn lines<'a, E: Element>(
-            k: &Body<'a, '_>,
-            major: Major,
-            of: LinesOf<E, OnDevice<'a>>,
-            tile: [u32; 2],
-        ) -> ThrLines<'a, E> {
-            let LinesOf { from, strides, readable, extents } = of;
-            let lines = GlobalLines { from, major, strides, readable, extents };
-            lines.slice(k, tile, k.thread_idx().x % GROUP)
-        }
-        let GemmConfig { tile: [m, n, depth], major_a, major_b, .. } = self.config;
-        let a = lines(k, major_a, of.a, [m, depth]);
-        Input::Lines(Box::new((a, lines(k, major_b, of.b, [n, depth]))))
+    ) -> Result<Kernel<Declared>, GemmError> {
+        let (config, name) = (&self.config, format!("{}{}", self.name, F::SUFFIX));
+        let declare = |list: &mut ParamList| {
+            list.param(0, |list| self.declare_input::<T>(list));
+            list.param(1, |list| {
+                list.field("sizes", SizeParams::declare);
+                list.field("epilogue", F::Params::declare);
+            });
+            list.param(2, |list| match config.has_workspace() {
+                false => self.declare_output::<T::D>(list),
+                true => {
+                    list.field("0", |list| self.declare_output::<T::D>(list));
+                    list.field("1", SplitParams::declare);
+                }
+            });
+        };
+        let kernel =
+            Kernel::declared(self.options(), &name, config.target, declare, |k, values| {
+                let (cx, kept) = (k.context(), kept(k, form));
+                let input = self.input::<T>(k, values);
+                let sizes = SizeParams::make(cx, values);
+                let epilogue = form.map(kept, F::Params::make(cx, values), sizes.extents);
+                let output = self.output::<T::D>(k, values, &sizes);
+                let split = config.has_workspace().then(|| SplitParams::make(cx, values));
+                let extents = (sizes.extents, sizes.batch);
+                let epilogue = EpilogueRef::new((config, &self.offsets), extents, &epilogue);
+                self.body::<T>(k, (&sizes, epilogue), &input, output, split.as_ref());
+            });
+        Ok(kernel?)
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::ir::builder::{Float, OnDevice};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, GlobalMut, NamedBarrier, Registers, Val, Vector, WARP, range};
-use crate::runtime::{AtLaunch, Buffer, Device, Grid};
+use crate::runtime::{ArgList, Argument, Buffer, Device, Grid};
 
 use super::super::arrival::{have_others_arrived, is_last_to_arrive};
 use super::config::GemmConfig;
@@ -232,16 +232,6 @@ pub(super) struct SplitWorkspace {
     buffers: Mutex<SplitBuffers>,
 }
 
-impl SplitParams {
-    /// The argument of a launch.
-    pub(super) fn arg<'x, 'b>(
-        config: &GemmConfig,
-        (partials, arrivals): &'x mut SplitBuffers,
-    ) -> SplitParams<AtLaunch<'x, 'b>> {
-        SplitParams { partials, arrivals, parts: config.splits.even().cast_signed() }
-    }
-}
-
 /// The partial accumulators, and the arrivals at each tile.
 pub(super) type SplitBuffers = (Buffer<f32>, Buffer<u32>);
 
@@ -363,21 +353,27 @@ impl GemmWorkspace {
 
 /// The workspace of a launch.
 pub(super) enum Workspace<'h> {
+    None,
     Own(&'h SplitWorkspace),
     Given(&'h mut GemmWorkspace),
 }
 
 /// A workspace that is large enough for a launch.
 pub(super) enum Reserved<'x> {
+    None,
     Own(MutexGuard<'x, SplitBuffers>),
     Given(&'x mut SplitBuffers),
 }
 
 impl<'h> Workspace<'h> {
-    /// The given one, or else that of a function.
+    /// Returns the given one, or else that of a function, if its kernel takes one.
     #[inline]
-    pub(super) fn new(own: &'h SplitWorkspace, given: Option<&'h mut GemmWorkspace>) -> Self {
-        given.map_or(Workspace::Own(own), Workspace::Given)
+    pub(super) fn new(
+        own: Option<&'h SplitWorkspace>,
+        given: Option<&'h mut GemmWorkspace>,
+    ) -> Self {
+        let or_given = |own| given.map_or(Workspace::Own(own), Workspace::Given);
+        own.map_or(Workspace::None, or_given)
     }
 
     /// Returns a workspace that is large enough for row tiles, column tiles and matrices, and a grid.
@@ -389,6 +385,7 @@ impl<'h> Workspace<'h> {
         grid: Grid,
     ) -> Result<Reserved<'_>, GemmError> {
         match self {
+            Workspace::None => Ok(Reserved::None),
             Workspace::Own(own) => own.reserve(config, tiles, grid).map(Reserved::Own),
             Workspace::Given(GemmWorkspace(given)) => {
                 let needed = lengths(config, tiles, grid)?.map(|len| len as u64);
@@ -403,10 +400,20 @@ impl<'h> Workspace<'h> {
 }
 
 impl Reserved<'_> {
-    pub(super) fn buffers(&mut self) -> &mut SplitBuffers {
+    fn buffers(&mut self) -> Option<&mut SplitBuffers> {
         match self {
-            Reserved::Own(guard) => guard,
-            Reserved::Given(given) => given,
+            Reserved::None => None,
+            Reserved::Own(guard) => Some(guard),
+            Reserved::Given(given) => Some(given),
+        }
+    }
+
+    /// Appends the workspace to the arguments of a launch.
+    #[inline]
+    pub(super) fn push<'x>(&'x mut self, config: &GemmConfig, list: &mut ArgList<'x>) {
+        if let Some((partials, arrivals)) = self.buffers() {
+            let parts = config.splits.even().cast_signed();
+            SplitParams::erase(SplitParams { partials, arrivals, parts }, list);
         }
     }
 
@@ -414,8 +421,10 @@ impl Reserved<'_> {
     /// that it stopped have not arrived at all tiles, or have not drawn all of them.
     #[inline]
     pub(super) fn end(mut self, launched: Result<(), GemmError>) -> Result<(), GemmError> {
-        let (_, arrivals) = self.buffers();
-        if launched.is_err() && arrivals.device().is_sim() {
+        if launched.is_err()
+            && let Some((_, arrivals)) = self.buffers()
+            && arrivals.device().is_sim()
+        {
             *arrivals = arrivals.device().zeros(arrivals.len())?;
         }
         launched

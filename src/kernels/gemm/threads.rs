@@ -1,19 +1,19 @@
 //! Common parts of the kernels in which all threads copy tiles.
 
-use crate::ir::builder::OnDevice;
+use crate::ir::builder::{OnDevice, ParamList, Parameter};
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
-use crate::runtime::{Buffer, Device, Function, Grid, LoadOptions};
+use crate::runtime::{ArgList, Argument, Buffer, Declared, Grid};
 use crate::tensor::Tile;
 
 use super::config::{GemmConfig, SM_REGISTERS};
-use super::epilogue::{EpilogueArgs, EpilogueForm, EpilogueMap, EpilogueParameter, kept};
+use super::epilogue::{EpilogueArgs, EpilogueForm, EpilogueMap, kept};
 use super::error::GemmError;
 use super::forms::Schedule;
 use super::how::How;
+use super::loaded::{Loaded, Operands};
 use super::parts::Splits;
 use super::problem::{GemmProblem, GemmStrides};
-use super::product::Operands;
-use super::split::{GemmWorkspace, SplitArgs, SplitParams, SplitWorkspace, Threads, Workspace};
+use super::split::{GemmWorkspace, SplitArgs, SplitParams, Threads, Workspace};
 use super::types::Types;
 
 crate::params! {
@@ -32,10 +32,6 @@ crate::params! {
     }
 }
 
-/// The parameters of the kernels: without and with thread blocks that share tiles.
-type Whole<T, E> = (Params<T>, E);
-type SplitWhole<T, E> = (Params<T>, E, SplitParams);
-
 /// Makes the epilogue in the body `'b` of a kernel, for the rows and columns of D. The bodies of kernels are compiled once for
 /// all epilogues.
 pub(super) type MakeEpilogue<'f, 'b, S> =
@@ -49,68 +45,32 @@ pub(super) type ThreadsBody<T> = dyn for<'b> Fn(
     Option<&SplitArgs<'b>>,
 );
 
-/// The kernel of a configuration.
-pub(super) enum ThreadsKernel<T: Types, E: EpilogueParameter> {
-    Whole(Kernel<Whole<T, E>>),
-    Split(Kernel<SplitWhole<T, E>>),
-}
-
-impl<T: Types, E: EpilogueParameter> ThreadsKernel<T, E> {
-    /// Builds the kernel with this body, for `blocks` resident thread blocks of an SM.
-    pub(super) fn build<F: EpilogueForm<T::Sum, Params = E>>(
-        config: &GemmConfig,
-        form: &F,
-        blocks: u32,
-        body: &ThreadsBody<T>,
-    ) -> Result<Self, GemmError> {
-        let options = KernelOptions::default().block([config.threads(), 1, 1]);
-        let options = options.min_blocks_per_sm(blocks);
-        let (name, target) = (format!("{config}{}", F::SUFFIX), config.target);
-        Ok(if config.splits.is_split() {
-            ThreadsKernel::Split(Kernel::<SplitWhole<T, E>>::build_with(
-                options,
-                &name,
-                target,
-                |k, (args, epilogue, split)| {
-                    let kept = kept(k, form);
-                    let map = |limits| -> Box<dyn EpilogueMap<'_, T::Sum> + '_> {
-                        Box::new(form.map(kept, epilogue.clone(), limits))
-                    };
-                    body(k, args, &map, Some(&split));
-                },
-            )?)
-        } else {
-            ThreadsKernel::Whole(Kernel::<Whole<T, E>>::build_with(
-                options,
-                &name,
-                target,
-                |k, (args, epilogue)| {
-                    let kept = kept(k, form);
-                    let map = |limits| -> Box<dyn EpilogueMap<'_, T::Sum> + '_> {
-                        Box::new(form.map(kept, epilogue.clone(), limits))
-                    };
-                    body(k, args, &map, None);
-                },
-            )?)
-        })
-    }
-
-    /// Loads the kernel.
-    pub(super) fn load(
-        &self,
-        options: LoadOptions<'_>,
-        device: &Device,
-    ) -> Result<ThreadsFunction<T, E>, GemmError> {
-        Ok(match self {
-            ThreadsKernel::Whole(kernel) => {
-                ThreadsFunction::Whole(device.load_with(options, kernel)?)
-            }
-            ThreadsKernel::Split(kernel) => ThreadsFunction::Split(
-                device.load_with(options, kernel)?,
-                Box::new(SplitWorkspace::new(device)?),
-            ),
-        })
-    }
+/// Builds the kernel of a configuration with this body, for `blocks` resident thread blocks of an SM.
+pub(super) fn build<T: Types, F: EpilogueForm<T::Sum>>(
+    config: &GemmConfig,
+    form: &F,
+    blocks: u32,
+    body: &ThreadsBody<T>,
+) -> Result<Kernel<Declared>, GemmError> {
+    let options = KernelOptions::default().block([config.threads(), 1, 1]);
+    let options = options.min_blocks_per_sm(blocks);
+    let name = format!("{config}{}", F::SUFFIX);
+    let declare = |list: &mut ParamList| {
+        list.param(0, Params::<T>::declare);
+        list.param(1, F::Params::declare);
+        config.has_workspace().then(|| list.param(2, SplitParams::declare));
+    };
+    let kernel = Kernel::declared(options, &name, config.target, declare, |k, values| {
+        let cx = k.context();
+        let (args, epilogue) = (Params::<T>::make(cx, values), F::Params::make(cx, values));
+        let split = config.has_workspace().then(|| SplitParams::make(cx, values));
+        let kept = kept(k, form);
+        let map = |limits| -> Box<dyn EpilogueMap<'_, T::Sum> + '_> {
+            Box::new(form.map(kept, epilogue.clone(), limits))
+        };
+        body(k, args, &map, split.as_ref());
+    });
+    Ok(kernel?)
 }
 
 impl GemmConfig {
@@ -136,31 +96,11 @@ pub(super) fn threads_of_block<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> Thr
     Threads { group: k.constant(0), groups: 1, count, barrier }
 }
 
-/// A [`ThreadsKernel`] that a device has loaded.
-pub(super) enum ThreadsFunction<T: Types, E: EpilogueParameter> {
-    Whole(Function<Whole<T, E>>),
-    Split(Function<SplitWhole<T, E>>, Box<SplitWorkspace>),
-}
-
-impl<T: Types, E: EpilogueParameter> ThreadsFunction<T, E> {
-    pub(super) fn compiler_log(&self) -> &str {
-        match self {
-            ThreadsFunction::Whole(function) => function.compiler_log(),
-            ThreadsFunction::Split(function, _) => function.compiler_log(),
-        }
-    }
-}
-
-/// A [`ThreadsFunction`] with the workspace of a launch.
-enum Bound<'h, T: Types, E: EpilogueParameter> {
-    Whole(&'h Function<Whole<T, E>>),
-    Split(&'h Function<SplitWhole<T, E>>, Workspace<'h>),
-}
-
 /// A product that is ready to run.
-pub(super) struct ThreadsArgs<'h, T: Types, E: EpilogueParameter> {
-    function: Bound<'h, T, E>,
-    config: GemmConfig,
+pub(super) struct ThreadsArgs<'h, T: Types> {
+    loaded: &'h Loaded<T>,
+    workspace: Workspace<'h>,
+    config: &'h GemmConfig,
     a: &'h Buffer<T::A>,
     b: &'h Buffer<T::B>,
     d: &'h mut Buffer<T::D>,
@@ -169,21 +109,15 @@ pub(super) struct ThreadsArgs<'h, T: Types, E: EpilogueParameter> {
     tiles: [u64; 3],
 }
 
-impl<'h, T: Types, E: EpilogueParameter> ThreadsArgs<'h, T, E> {
+impl<'h, T: Types> ThreadsArgs<'h, T> {
     /// Checks that the operands start where the kernel copies them from.
     pub(super) fn new(
-        function: &'h ThreadsFunction<T, E>,
-        config: &GemmConfig,
+        loaded: &'h Loaded<T>,
+        config: &'h GemmConfig,
         (a, b, d): Operands<'h, T>,
         problem: &GemmProblem,
         (strides, given): (&GemmStrides, Option<&'h mut GemmWorkspace>),
     ) -> Result<Self, GemmError> {
-        let function = match function {
-            ThreadsFunction::Whole(function) => Bound::Whole(function),
-            ThreadsFunction::Split(function, own) => {
-                Bound::Split(function, Workspace::new(own, given))
-            }
-        };
         let alignment = config.alignment;
         let bytes = alignment.into();
         let starts = [('A', a.is_aligned_to(bytes)), ('B', b.is_aligned_to(bytes))];
@@ -193,8 +127,9 @@ impl<'h, T: Types, E: EpilogueParameter> ThreadsArgs<'h, T, E> {
         let GemmProblem { m, n, k, batch, .. } = *problem;
         let [rows, columns, _] = config.tiles(problem).map(u64::from);
         Ok(ThreadsArgs {
-            function,
-            config: *config,
+            loaded,
+            workspace: Workspace::new(loaded.workspace.as_ref(), given),
+            config,
             a,
             b,
             d,
@@ -209,22 +144,20 @@ impl<'h, T: Types, E: EpilogueParameter> ThreadsArgs<'h, T, E> {
         &mut self,
         how: &mut How<'_>,
         grid: Grid,
-        epilogue: &mut impl EpilogueArgs<E>,
+        epilogue: &mut impl EpilogueArgs,
     ) -> Result<(), GemmError> {
         let (config, tiles) = (self.config, self.tiles);
         let [a_strides, b_strides, d_strides] = self.strides;
         let [m, n, k, batch] = self.sizes;
         let (a, b, d) = (self.a, self.b, &mut *self.d);
         let params = Params { a, a_strides, b, b_strides, d, d_strides, m, n, k, batch };
-        match &mut self.function {
-            Bound::Whole(function) => how.run(function, grid, (params, epilogue.arg())),
-            Bound::Split(function, workspace) => {
-                let mut reserved = workspace.reserve(&config, tiles, grid)?;
-                let split = SplitParams::arg(&config, reserved.buffers());
-                let launched = how.run(function, grid, (params, epilogue.arg(), split));
-                reserved.end(launched)
-            }
-        }
+        let mut reserved = self.workspace.reserve(config, tiles, grid)?;
+        let mut list = ArgList::default();
+        Params::<T>::erase(params, &mut list);
+        epilogue.push(&mut list);
+        reserved.push(config, &mut list);
+        let launched = how.run(&self.loaded.function, grid, list);
+        reserved.end(launched)
     }
 }
 

@@ -1,0 +1,145 @@
+//! [`Loaded`]: a kernel on a device; [`Sm90Args`]: a launch of the warp-specialised kernel.
+
+use crate::ir::Kernel;
+use crate::runtime::{
+    ArgList, Argument, Buffer, Declared, Device, Function, Grid, LoadOptions, RuntimeError,
+};
+
+use super::config::GemmConfig;
+use super::epilogue::EpilogueArgs;
+use super::error::GemmError;
+use super::forms::LoadForm;
+use super::groups::LaunchGroups;
+use super::how::How;
+use super::input::InputArgs;
+use super::output::OutputArgs;
+use super::problem::{GemmProblem, GemmStrides};
+use super::ragged::{Made, Maps};
+use super::repack::Repack;
+use super::sm90::{Plan, SizeParams};
+use super::split::{GemmWorkspace, SplitWorkspace, Workspace};
+use super::types::Types;
+
+/// A kernel that a device has loaded, with what its launches need.
+pub(super) struct Loaded<T: Types> {
+    pub(super) function: Function<Declared>,
+    /// The plan of a warp-specialised kernel.
+    pub(super) plan: Option<Box<Plan>>,
+    /// The copies of operands that tensor copies or tensor cores do not take.
+    pub(super) repack: Option<Box<Repack<T>>>,
+    /// The tensor maps of products of different sizes.
+    maps: Option<Box<Maps<T>>>,
+    /// The workspace of a kernel whose thread blocks share tiles or draw them.
+    pub(super) workspace: Option<SplitWorkspace>,
+}
+
+impl<T: Types> Loaded<T> {
+    pub(super) fn new(
+        options: LoadOptions<'_>,
+        config: &GemmConfig,
+        (kernel, plan): (&Kernel<Declared>, Option<&Plan>),
+        device: &Device,
+    ) -> Result<Loaded<T>, GemmError> {
+        let maps = config.ragged.then(|| Maps::load(config, options, device)).transpose()?;
+        let function = device.load_with(options, kernel)?;
+        let workspace = config.has_workspace().then(|| SplitWorkspace::new(device)).transpose()?;
+        let copies = config.load == LoadForm::Repack;
+        let repack = copies.then(|| Repack::load(config, options, device)).transpose()?;
+        Ok(Loaded {
+            function,
+            plan: plan.cloned().map(Box::new),
+            repack: repack.map(Box::new),
+            maps: maps.map(Box::new),
+            workspace,
+        })
+    }
+
+    /// The blocks of clusters that the device runs at once: fewer than it has SMs where those of a cluster must be
+    /// neighbours. `None` without clusters, and on the simulator.
+    pub(super) fn blocks_at_once(&self, config: &GemmConfig) -> Result<Option<u32>, RuntimeError> {
+        let blocks = config.cluster_blocks();
+        if blocks == 1 {
+            return Ok(None);
+        }
+        let grid = Grid::new([blocks, 1, 1], [config.threads(), 1, 1]);
+        Ok(self.function.clusters_at_once(grid)?.map(|clusters| clusters * blocks))
+    }
+}
+
+/// A product that is ready to run.
+pub(super) struct Sm90Args<'h, T: Types> {
+    loaded: &'h Loaded<T>,
+    config: &'h GemmConfig,
+    input: InputArgs<'h, T>,
+    output: OutputArgs<'h, T::D>,
+    /// The table of products of different sizes.
+    table: Option<&'h Buffer<i64>>,
+    workspace: Workspace<'h>,
+    tiles: [i32; 3],
+    batch: i32,
+    batched: [i32; 2],
+    extents: [i32; 2],
+}
+
+/// A, B and D of a product.
+pub(super) type Operands<'h, T> =
+    (&'h Buffer<<T as Types>::A>, &'h Buffer<<T as Types>::B>, &'h mut Buffer<<T as Types>::D>);
+
+/// The rows of groups, or the table of products of different sizes.
+pub(super) type Uneven<'h> = (Option<LaunchGroups<'h>>, Option<&'h Buffer<i64>>);
+
+impl<'h, T: Types> Sm90Args<'h, T> {
+    pub(super) fn new(
+        (loaded, plan): (&'h Loaded<T>, &'h Plan),
+        (a, b, d): Operands<'h, T>,
+        (problem, strides): (&GemmProblem, &GemmStrides),
+        (groups, table): Uneven<'h>,
+        given: Option<&'h mut GemmWorkspace>,
+    ) -> Result<Self, GemmError> {
+        let (GemmProblem { m, n, batch, .. }, config) = (*problem, &plan.config);
+        let is_batched = |[_, next]: [u64; 2]| i32::from(next != 0 && table.is_none());
+        Ok(Sm90Args {
+            loaded,
+            config,
+            input: InputArgs::new(plan, (a, b), problem, strides)?,
+            output: OutputArgs::new(plan, d, problem, (strides, groups))?,
+            table,
+            workspace: Workspace::new(loaded.workspace.as_ref(), given),
+            tiles: config.tiles(problem).map(|n| n as i32),
+            batch: batch as i32,
+            batched: [strides.a, strides.b].map(is_batched),
+            extents: [m as i32, (n / config.sums()) as i32],
+        })
+    }
+
+    pub(super) fn run(
+        &mut self,
+        how: &mut How<'_>,
+        grid: Grid,
+        epilogue: &mut impl EpilogueArgs,
+    ) -> Result<(), GemmError> {
+        let Sm90Args { loaded, input, output, workspace, .. } = self;
+        let (config, table, batch, extents) = (self.config, self.table, self.batch, self.extents);
+        let ([row_tiles, column_tiles, steps], [batched_a, batched_b]) = (self.tiles, self.batched);
+        let sizes =
+            SizeParams { row_tiles, column_tiles, steps, batch, batched_a, batched_b, extents };
+        let maps = match (loaded.maps.as_ref().zip(table), &*input, &mut *output) {
+            (Some((maps, table)), InputArgs::Maps(input), OutputArgs::Map(d)) => {
+                Some(maps.make(how, (input, d), (table, batch))?)
+            }
+            _ => None,
+        };
+        let made = maps.as_deref().zip(table);
+        let made = made.map(|(maps, table)| Made { maps, table, count: batch });
+        let groups = [row_tiles as u64, column_tiles as u64, batch as u64];
+        let mut reserved = workspace.reserve(config, groups, grid)?;
+        let mut list = ArgList::default();
+        input.push(made, &mut list);
+        SizeParams::erase(sizes, &mut list);
+        epilogue.push(&mut list);
+        output.push(made, &mut list);
+        reserved.push(config, &mut list);
+        let launched = how.run(&loaded.function, grid, list);
+        reserved.end(launched)
+    }
+}
