@@ -184,9 +184,11 @@ impl GemmConfig {
         if !self.promote {
             None
         } else if !self.is_warp_specialised() || !self.a.is_f8() {
-            Some("it is for products of 8-bit floats by `wgmma`, whose sums have few bits")
+            Some("it is for products of 8-bit floats by `wgmma`, whose accumulators have few bits")
         } else if self.store == StoreForm::Overlapped {
-            Some("a tile that is written under the next one has no registers for two sums")
+            Some(
+                "a tile that is written under the next one has no registers for accumulators of two levels",
+            )
         } else {
             None
         }
@@ -318,7 +320,7 @@ impl GemmConfig {
                 Some("warp groups with tiles of their own write while the others multiply anyway")
             }
             StoreForm::Overlapped if self.d.bits() != 16 || self.acc == Scalar::I32 => Some(
-                "only elements of 16 bits of sums of floats are kept while the next tile is multiplied",
+                "only elements of 16 bits of accumulators of floats are kept while the next tile is multiplied",
             ),
             StoreForm::Overlapped
                 if self.tile[1] != 4 * self.line_columns() || self.rows_of_consumer() != 64 =>

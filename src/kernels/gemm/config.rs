@@ -104,9 +104,9 @@ pub struct GemmConfig {
     /// The operands of the tensor cores are exchanged: the kernel computes tiles of `D^T = B^T A^T`, and stores them
     /// transposed. The rows of an instruction then run along N, so M of the tile is any multiple of 8.
     pub swap: bool,
-    /// Sums of tensor cores are added to the accumulators after each step along K, and start anew: the two-level accumulation of
-    /// products of 8-bit floats. Tensor cores keep few bits of their sums. Without it, all sums stay in the tensor cores, which is
-    /// faster, and `FAST_ACCUM` of cuBLASLt.
+    /// Adds the accumulators of the tensor cores to others after each step along K, and starts them anew: the two-level accumulation
+    /// of products of 8-bit floats, because tensor cores accumulate these with few bits. Without it, the tensor cores accumulate
+    /// all steps, which is faster, as `FAST_ACCUM` of cuBLASLt does.
     pub promote: bool,
     /// The rows of A and D are in groups, each with a matrix B of its own: see
     /// [`GemmProblem::grouped`].
@@ -289,15 +289,15 @@ impl GemmConfig {
         if self.swap { [n, m] } else { [m, n] }
     }
 
-    /// Columns of A B for each column of D.
+    /// Returns the accumulators that make one element of D: columns of A B for each column of D.
     #[inline]
-    pub(super) const fn sums(&self) -> u32 {
+    pub(super) const fn accumulators_per_element(&self) -> u32 {
         if self.pairs { 2 } else { 1 }
     }
 
     /// M and N of a tile of D.
     pub const fn tile_of_d(&self) -> [u32; 2] {
-        [self.tile[0], self.tile[1] / self.sums()]
+        [self.tile[0], self.tile[1] / self.accumulators_per_element()]
     }
 
     /// Threads that write tiles of A and B to shared memory, or none where tensor copies do.

@@ -8,7 +8,7 @@ use crate::ir::Target;
 use crate::ir::types::Scalar;
 use crate::tensor::Raster;
 
-use super::config::GemmConfig;
+use super::config::{GemmConfig, L2_LINE_BYTES};
 use super::error::GemmError;
 use super::explain::Explanation;
 use super::forms::{LoadForm, Schedule, StoreForm};
@@ -189,72 +189,106 @@ impl GemmConfig {
         let problem = &if self.grouped { problem.mean_group() } else { *problem };
         let base = self.wanted(GemmConfig::sm90(self.a, [128, 128]));
         let [a, b, by_threads] = base.unaligned_operands(problem, 16);
-        let repack = a || b;
-        let load = if repack { LoadForm::Repack } else { LoadForm::Tensor };
+        let load = if a || b { LoadForm::Repack } else { LoadForm::Tensor };
         let base = GemmConfig { load, ..base };
         // Copies are aligned to lines of the L2 cache, too.
-        let [a, b, _] = base.unaligned_operands(problem, 128);
-        let unaligned = !repack && (a || b);
-        // Tiles lower than an instruction are for matrices that are, where operands cannot be exchanged.
-        let heights = [256, 192, 128, 64].into_iter();
-        let heights = heights.chain([32, 16].into_iter().filter(|m| problem.m <= *m));
+        let [a, b, _] = base.unaligned_operands(problem, L2_LINE_BYTES.into());
+        let unaligned = load == LoadForm::Tensor && (a || b);
+        let tiles = base.tiles_and_schedules(problem);
+        let clusters = tiles.flat_map(|config| config.clusters(problem, machine, unaligned));
         let mut all = Vec::new();
-        for (rows, columns) in heights.flat_map(|m| (1..=32).rev().map(move |n| (m, 8 * n))) {
-            let forms = [
-                (Schedule::Cooperative, false),
-                (Schedule::Pingpong, false),
-                (Schedule::Cooperative, true),
-            ];
-            for (schedule, swap) in forms {
-                let [m, n] = if swap { [columns, rows] } else { [rows, columns] };
-                let deep = if m * n <= 128 * 128 { 2 } else { 1 };
-                let tiles = [problem.m.div_ceil(m), problem.n.div_ceil(n)];
-                // Measured: aligned operands gain nothing in many waves, and lose in one with a large operand.
-                let waves =
-                    u64::from(tiles[0]) * u64::from(tiles[1]) / u64::from(machine.sms.max(1));
-                let whole = GemmConfig { tile: [m, n, base.tile[2]], ..base };
-                let apart = !unaligned && (waves > 2 || whole.is_one_large_wave(problem, machine));
-                let clusters = CLUSTERS
-                    .into_iter()
-                    .filter(|[m, n]| *m <= tiles[0] && *n <= tiles[1] && (m * n == 1 || !apart));
-                for (cluster, lines) in clusters.flat_map(|c| (1..=deep).map(move |k| (c, k))) {
-                    let tile = [m, n, base.tile[2] * lines];
-                    // Boxes of 8 rows of one line are fetched slower than larger ones.
-                    if lines == 1 && columns == 8 && problem.k > tile[2] {
-                        continue;
-                    }
-                    let config = GemmConfig { schedule, swap, cluster, tile, ..base };
-                    // More accumulators leave the producer, or two tiles of a thread block, too few registers.
-                    let max = if schedule == Schedule::Pingpong { 192 } else { 200 };
-                    if config.accumulators() > max {
-                        continue;
-                    }
-                    let ready = |store| config.ready(store, problem, machine);
-                    let stores = config.stores(by_threads);
-                    let threads =
-                        GemmConfig { load: LoadForm::Threads, ..ready(StoreForm::Direct) };
-                    // Vectors on their way need room in the L1 cache, which shares its memory with stages.
-                    let threads = GemmConfig { stages: threads.stages.min(3), ..threads };
-                    let threads = GemmConfig { registers: threads.usual_registers(), ..threads };
-                    let fits = threads.load_rule().is_none() && threads.stage_bytes() < FETCHED;
-                    let threads = (repack && fits).then_some(threads);
-                    let has_registers = config.consumers() > 1 || config.accumulators() <= PARTS;
-                    let splits = schedule == Schedule::Cooperative && has_registers;
-                    for whole in stores.map(ready).chain(threads) {
-                        all.push(whole);
-                        if splits {
-                            all.extend(whole.with_splits(problem, machine.sms));
-                        }
-                    }
-                    let overlapped = GemmConfig { store: StoreForm::Overlapped, ..config };
-                    let fits = overlapped.store_rule().is_none() && !swap && !by_threads;
-                    if fits && config.consumers() == 2 {
-                        all.push(ready(StoreForm::Overlapped));
-                    }
+        for config in clusters.flat_map(|config| config.depths(problem)) {
+            let ready = |store| config.ready(store, problem, machine);
+            let stored = config.stores(by_threads).map(ready);
+            for whole in stored.chain(config.fetched_by_threads(problem, machine)) {
+                all.push(whole);
+                if config.has_registers_for_parts() {
+                    all.extend(whole.with_splits(problem, machine.sms));
                 }
+            }
+            if config.overlaps_stores() && !by_threads {
+                all.push(ready(StoreForm::Overlapped));
             }
         }
         all
+    }
+
+    /// Tiles with each schedule and with exchanged operands, where a thread has registers for its accumulators. Tiles lower than an
+    /// instruction are for matrices that are as low, where operands cannot be exchanged.
+    #[inline]
+    fn tiles_and_schedules(self, problem: &GemmProblem) -> impl Iterator<Item = GemmConfig> {
+        const FORMS: [(Schedule, bool); 3] = [
+            (Schedule::Cooperative, false),
+            (Schedule::Pingpong, false),
+            (Schedule::Cooperative, true),
+        ];
+        let low = [32, 16].into_iter().filter(|rows| problem.m <= *rows);
+        let heights = [256, 192, 128, 64].into_iter().chain(low);
+        let sizes = heights.flat_map(|rows| (1..=32).rev().map(move |n| [rows, 8 * n]));
+        let of_size = move |[rows, columns]: [u32; 2]| {
+            FORMS.map(|(schedule, swap)| {
+                let [m, n] = if swap { [columns, rows] } else { [rows, columns] };
+                GemmConfig { schedule, swap, tile: [m, n, self.tile[2]], ..self }
+            })
+        };
+        // More accumulators leave the producer, or two tiles of a thread block, too few registers.
+        let max = |schedule| if schedule == Schedule::Pingpong { 192 } else { 200 };
+        sizes.flat_map(of_size).filter(move |config| config.accumulators() <= max(config.schedule))
+    }
+
+    /// The clusters of this tile, as many blocks as there are tiles. Aligned operands gain nothing in many waves, and lose in one with
+    /// a large operand; rows that are not aligned to lines of the L2 cache double the requests, which a cluster divides:
+    /// docs/evidence/gpu.md, "Clusters and unaligned rows".
+    #[inline]
+    fn clusters(
+        self,
+        problem: &GemmProblem,
+        machine: &Machine,
+        unaligned: bool,
+    ) -> impl Iterator<Item = GemmConfig> + use<> {
+        let tiles = [problem.m.div_ceil(self.tile[0]), problem.n.div_ceil(self.tile[1])];
+        let waves = u64::from(tiles[0]) * u64::from(tiles[1]) / u64::from(machine.sms.max(1));
+        let apart = !unaligned && (waves > 2 || self.is_one_large_wave(problem, machine));
+        let fits =
+            move |[m, n]: &[u32; 2]| *m <= tiles[0] && *n <= tiles[1] && (m * n == 1 || !apart);
+        CLUSTERS.into_iter().filter(fits).map(move |cluster| GemmConfig { cluster, ..self })
+    }
+
+    /// The depths of this tile: one swizzle row, or two of a small tile. Boxes of 8 rows of one swizzle row are fetched slower than
+    /// larger ones, so such tiles have two.
+    #[inline]
+    fn depths(self, problem: &GemmProblem) -> impl Iterator<Item = GemmConfig> + use<> {
+        let ([m, n, depth], [_, columns]) = (self.tile, self.mma_tile());
+        let min = if columns == 8 && problem.k > depth { 2 } else { 1 };
+        let max = if m * n <= 128 * 128 { 2 } else { 1 };
+        (min..=max).map(move |rows| GemmConfig { tile: [m, n, depth * rows], ..self })
+    }
+
+    /// The configuration whose threads fetch operands that are copied first in this one, if they spill no registers:
+    /// docs/evidence/gpu.md, "Tiles that threads fetch".
+    #[inline]
+    fn fetched_by_threads(self, problem: &GemmProblem, machine: &Machine) -> Option<GemmConfig> {
+        let stored = self.ready(StoreForm::Direct, problem, machine);
+        // Vectors on their way need room in the L1 cache, which shares its memory with stages.
+        let stages = stored.stages.min(3);
+        let config = GemmConfig { load: LoadForm::Threads, stages, ..stored };
+        let config = GemmConfig { registers: config.usual_registers(), ..config };
+        let fits = config.load_rule().is_none() && config.stage_bytes() < FETCHED;
+        (self.load == LoadForm::Repack && fits).then_some(config)
+    }
+
+    /// Returns whether thread blocks may share a tile: the threads that sum its parts spill none. Only cooperative warp groups do.
+    #[inline]
+    fn has_registers_for_parts(&self) -> bool {
+        let has_registers = self.consumers() > 1 || self.accumulators() <= PARTS;
+        self.schedule == Schedule::Cooperative && has_registers
+    }
+
+    /// Returns whether the epilogue may overlap with the next tile: two warp groups have registers for the rows that they keep.
+    #[inline]
+    fn overlaps_stores(&self) -> bool {
+        let overlapped = GemmConfig { store: StoreForm::Overlapped, ..*self };
+        overlapped.store_rule().is_none() && !self.swap && self.consumers() == 2
     }
 
     /// The configurations that split K: with as many equal splits as make about as many blocks of few tiles as a device runs at
@@ -323,7 +357,8 @@ impl GemmConfig {
                 |stride: u64| !(stride * u64::from(scalar.size_bytes())).is_multiple_of(bytes);
             unaligned(pitch) || (problem.batch > 1 && unaligned(next))
         };
-        let columns = u64::from(problem.n / self.sums()) * u64::from(self.d.size_bytes());
+        let columns =
+            u64::from(problem.n / self.accumulators_per_element()) * u64::from(self.d.size_bytes());
         let is_cut = !columns.is_multiple_of(STORE_BYTES);
         let across = |major| major == Major::Mn && !self.takes_mn_major();
         [

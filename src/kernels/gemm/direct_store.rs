@@ -24,7 +24,7 @@ pub(super) struct DirectStore<'b, D> {
     /// The maximum number of adjacent columns of a vector.
     max: u32,
     /// Accumulators of an element of D: 1, or 2 neighbours along N.
-    sums: u32,
+    per_element: u32,
     /// The bitwise OR of D's address, row pitch and columns, in elements: its lowest set bit is the largest power of two that
     /// divides all three.
     multiple: Val<'b, i32>,
@@ -40,12 +40,21 @@ impl<'b, D: Converted> DirectStore<'b, D> {
         let d = d.offset(tile.batch.cvt::<i64>() * next);
         let start = d.ptr_to_int().cvt::<i32>() >> D::SCALAR.size_bytes().ilog2();
         let multiple = pitch.cvt::<i32>() | limits[1] | start;
-        DirectStore { d, pitch, origin, batch: tile.batch, limits, max: 2, sums: 1, multiple }
+        DirectStore {
+            d,
+            pitch,
+            origin,
+            batch: tile.batch,
+            limits,
+            max: 2,
+            per_element: 1,
+            multiple,
+        }
     }
 
     /// The same where pairs of accumulators along N become one element.
     pub(super) fn pairs(self, pairs: bool) -> Self {
-        DirectStore { sums: if pairs { 2 } else { 1 }, ..self }
+        DirectStore { per_element: if pairs { 2 } else { 1 }, ..self }
     }
 
     /// The same with vectors of up to 16 bytes, which need adjacent registers.
@@ -56,7 +65,7 @@ impl<'b, D: Converted> DirectStore<'b, D> {
     /// The (row, column, matrix) in D of the first accumulator of a thread, at a coordinate of the tile.
     pub(super) fn first(&self, k: &Body<'b, '_>, first: &DeviceCoord<'b>) -> FirstElement<'b> {
         let [row, column] = entries(k, first);
-        let column = if self.sums > 1 { column / self.sums } else { column };
+        let column = if self.per_element > 1 { column / self.per_element } else { column };
         ([self.origin[0] + row, self.origin[1] + column, self.batch], [None; 2])
     }
 
@@ -80,7 +89,7 @@ impl<'b, D: Converted> DirectStore<'b, D> {
             }
         }
         // A thread has both columns of a pair in the fragments of all instructions.
-        let run = (run(&rows, self.max * self.sums) / self.sums).max(1);
+        let run = (run(&rows, self.max * self.per_element) / self.per_element).max(1);
         let runs = [run, 2, 1].into_iter().filter(|some| *some <= run);
         let mut runs: Vec<u32> = runs.collect();
         runs.dedup();
@@ -138,20 +147,20 @@ impl<'b, D: Converted> DirectStore<'b, D> {
         epilogue: EpilogueRef<'_, 'a, S>,
     ) {
         let line = self.d.offset(row.cvt::<i64>() * self.pitch + column.cvt::<i64>());
-        let sums = self.sums as usize;
+        let per_element = self.per_element as usize;
         let right = |columns: &[(u32, i32)]| {
-            columns.first().map_or(0, |(_, right)| *right) / self.sums as i32
+            columns.first().map_or(0, |(_, right)| *right) / self.per_element as i32
         };
-        for columns in columns.chunks_exact(run as usize * sums) {
+        for columns in columns.chunks_exact(run as usize * per_element) {
             k.if_((column + right(columns)).lt(self.limits[1]), |k| {
                 let mut values = Vec::with_capacity(run as usize);
-                for element in columns.chunks_exact(sums) {
+                for element in columns.chunks_exact(per_element) {
                     let at = [row, column + right(element), self.batch];
-                    let mut sums =
+                    let mut accumulators =
                         element.iter().map(|(register, _)| accumulators.get(k, *register));
-                    let Some(first) = sums.next() else { continue };
-                    let second = sums.next().unwrap_or(first);
-                    values.push(epilogue.of_sums(k, [first, second], at));
+                    let Some(first) = accumulators.next() else { continue };
+                    let second = accumulators.next().unwrap_or(first);
+                    values.push(epilogue.of_accumulators(k, [first, second], at));
                 }
                 store(k, line, right(columns), &values);
             });

@@ -97,11 +97,11 @@ pub(super) trait EpilogueMap<'a, S: Float> {
     /// As [`AccumulatorMap::has_effects`].
     fn has_effects(&self) -> bool;
 
-    /// As [`AccumulatorMap::apply_pair`], in any region of the body. Without pairs both sums are the same.
+    /// As [`AccumulatorMap::apply_pair`], in any region of the body. Without pairs both accumulators are the same.
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        sums: [Val<'b, S>; 2],
+        accumulators: [Val<'b, S>; 2],
         coord: [Val<'b, i32>; 3],
     ) -> Val<'b, S>
     where
@@ -120,10 +120,10 @@ pub(super) trait EpilogueMap<'a, S: Float> {
     }
 }
 
-/// The epilogue of a kernel body `'a`, of sums of type `S`.
+/// The epilogue of a kernel body `'a`, of accumulators of type `S`.
 ///
-/// An `i32`, a sum or an element of D, is in an `f32` with the same bits: kernels move the words of both alike. The operations are on
-/// numbers: a sum is converted for them, and the result to D. Without operations, integers are never rounded.
+/// An `i32`, an accumulator or an element of D, is in an `f32` with the same bits: kernels move the words of both alike. The
+/// operations are on numbers: an accumulator is converted for them, and the result to D. Without operations, integers are never rounded.
 pub(super) struct EpilogueRef<'p, 'a, S> {
     map: &'p dyn EpilogueMap<'a, S>,
     numbers: Numbers,
@@ -182,35 +182,35 @@ impl<'p, 'a, S: Float> EpilogueRef<'p, 'a, S> {
         EpilogueRef { is_applied: true, ..self }
     }
 
-    fn leaves_sums(&self) -> bool {
+    fn keeps_accumulators(&self) -> bool {
         let is_integer = |scalar| scalar == Scalar::I32;
         let is_identity =
             self.map.is_identity() && is_integer(self.numbers.acc) == is_integer(self.numbers.d);
         self.is_applied || is_identity
     }
 
-    /// The element of D for a sum, twice the same, or for a pair of them.
-    pub(super) fn of_sums<'b>(
+    /// Returns the element of D for an accumulator, twice the same, or for a pair of them.
+    pub(super) fn of_accumulators<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        sums: [Val<'b, S>; 2],
+        accumulators: [Val<'b, S>; 2],
         coord: [Val<'b, i32>; 3],
     ) -> Val<'b, S>
     where
         'a: 'b,
     {
-        if self.leaves_sums() {
-            return sums[0];
+        if self.keeps_accumulators() {
+            return accumulators[0];
         }
-        let value = self.map.apply(k, self.numbers.of_sums(sums), coord);
+        let value = self.map.apply(k, self.numbers.of_accumulators(accumulators), coord);
         self.numbers.stored(value)
     }
 }
 
-/// Kernels whose stores are of `f32` have such sums: the conversions are none.
+/// Kernels whose stores are of `f32` have such accumulators: the conversions are none.
 impl<'b, 'a: 'b, S: Float> AccumulatorMap<'b> for EpilogueRef<'_, 'a, S> {
     fn is_identity(&self) -> bool {
-        self.leaves_sums()
+        self.keeps_accumulators()
     }
 
     fn has_effects(&self) -> bool {
@@ -220,19 +220,19 @@ impl<'b, 'a: 'b, S: Float> AccumulatorMap<'b> for EpilogueRef<'_, 'a, S> {
     fn apply(
         &self,
         k: &mut Body<'b, '_>,
-        sum: Val<'b, f32>,
+        accumulator: Val<'b, f32>,
         coord: [Val<'b, i32>; 3],
     ) -> Val<'b, f32> {
-        self.apply_pair(k, [sum; 2], coord)
+        self.apply_pair(k, [accumulator; 2], coord)
     }
 
     fn apply_pair(
         &self,
         k: &mut Body<'b, '_>,
-        sums: [Val<'b, f32>; 2],
+        accumulators: [Val<'b, f32>; 2],
         coord: [Val<'b, i32>; 3],
     ) -> Val<'b, f32> {
-        self.of_sums(k, sums.map(|sum| sum.cvt::<S>()), coord).cvt::<f32>()
+        self.of_accumulators(k, accumulators.map(|x| x.cvt::<S>()), coord).cvt::<f32>()
     }
 }
 
@@ -279,7 +279,7 @@ impl<'a, T: EpilogueTypes> EpilogueMap<'a, T::Sum> for EpilogueOps<'a, T> {
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        [sum, _]: [Val<'b, T::Sum>; 2],
+        [accumulator, _]: [Val<'b, T::Sum>; 2],
         [row, column, batch]: [Val<'b, i32>; 3],
     ) -> Val<'b, T::Sum>
     where
@@ -287,7 +287,7 @@ impl<'a, T: EpilogueTypes> EpilogueMap<'a, T::Sum> for EpilogueOps<'a, T> {
     {
         let EpilogueOps { ops, args, extents: [m, n] } = self;
         let (m, n) = (*m, *n);
-        let mut value = if ops.alpha { sum * args.alpha } else { sum };
+        let mut value = if ops.alpha { accumulator * args.alpha } else { accumulator };
         if ops.beta {
             let inside = row.lt(m) & column.lt(n);
             let x = k.if_with(inside, T::Sum::default(), |k| {
@@ -396,7 +396,7 @@ where
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        sums: [Val<'b, S>; 2],
+        accumulators: [Val<'b, S>; 2],
         [row, column, batch]: [Val<'b, i32>; 3],
     ) -> Val<'b, S>
     where
@@ -405,7 +405,7 @@ where
         let [m, n] = self.extents;
         k.if_with(row.lt(m) & column.lt(n), S::default(), |k| {
             let args = self.args.at(k);
-            (self.apply)(k, sums, [row, column, batch], args)
+            (self.apply)(k, accumulators, [row, column, batch], args)
         })
     }
 }

@@ -122,7 +122,7 @@ words! {
         |of| of.swap.then(|| "swap".to_owned()),
         |of, text| flag(&mut of.swap, text, "swap"),
         |of| of.rule("swap", of.swap, of.swap_rule());
-    /// * `promote`, where sums leave the tensor cores after each step;
+    /// * `promote`, where accumulators leave the tensor cores after each step;
     word None =>
         |of| of.promote.then(|| "promote".to_owned()),
         |of, text| flag(&mut of.promote, text, "promote"),

@@ -56,7 +56,7 @@ impl<'b> Fragment<'b> {
             false => [tile.batch, matrices],
         };
         Fragment {
-            elements: elements(offsets, config.sums()),
+            elements: elements(offsets, config.accumulators_per_element()),
             first,
             ends,
             lanes: config.lane_bits(),
@@ -130,13 +130,13 @@ impl GemmConfig {
     }
 }
 
-/// The elements of accumulators with these offsets: pairs of neighbours along N are one where `sums` is 2.
+/// The elements of accumulators with these offsets: pairs of neighbours along N are one where `per_element` is 2.
 #[inline]
-fn elements(offsets: &[[i32; 2]], sums: u32) -> Vec<FragmentElement> {
+fn elements(offsets: &[[i32; 2]], per_element: u32) -> Vec<FragmentElement> {
     let mut elements: Vec<FragmentElement> = Vec::with_capacity(offsets.len());
     for (register, [row, column]) in (0..).zip(offsets) {
-        let offset = [*row, *column / sums.cast_signed()];
-        match elements.iter_mut().find(|element| sums > 1 && element.offset == offset) {
+        let offset = [*row, *column / per_element.cast_signed()];
+        match elements.iter_mut().find(|element| per_element > 1 && element.offset == offset) {
             Some(element) => element.registers[1] = register,
             None => elements.push(FragmentElement { registers: [register; 2], offset }),
         }

@@ -261,7 +261,13 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction
         if table.is_none() {
             long_enough("A", a.len(), problem, lines(config.major_a, m, k), strides.a)?;
             long_enough("B", b.len(), problem, lines(config.major_b, n, k), strides.b)?;
-            long_enough("D", d.len(), problem, (m, n / u64::from(config.sums())), strides.d)?;
+            long_enough(
+                "D",
+                d.len(),
+                problem,
+                (m, n / u64::from(config.accumulators_per_element())),
+                strides.d,
+            )?;
         }
         let Some(plan) = loaded.plan.as_deref() else {
             let args = (strides, workspace);

@@ -108,7 +108,7 @@ impl<'h, T: Types> Sm90Args<'h, T> {
             tiles: config.tiles(problem).map(|n| n as i32),
             batch: batch as i32,
             batched: [strides.a, strides.b].map(is_batched),
-            extents: [m as i32, (n / config.sums()) as i32],
+            extents: [m as i32, (n / config.accumulators_per_element()) as i32],
         })
     }
 

@@ -34,7 +34,7 @@
 // * part: a range of the steps of a tile that one thread block multiplies; all of them without splits.
 // * slot: the partial accumulators of a part in the workspace.
 // * line: a row or column of a matrix along its contiguous mode; tiles of A and B are lines in shared memory.
-// * sum: an element of A B before the epilogue. A configuration with `pairs` has two for each element of D.
+// * accumulator: an element of A B before the epilogue. A configuration with `pairs` has two for each element of D.
 // * form: the layout of an operand that a kernel takes (tensor maps, lines, rows), with its own parameters.
 //
 // From a configuration to a launch:

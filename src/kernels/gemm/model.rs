@@ -391,7 +391,7 @@ impl GemmModel {
         let has_all = config.schedule == Schedule::Simt && config.accumulators() > 64;
         let switch = if has_all { p.alone_cycles } else { p.switch_cycles };
         // Words and elements that threads store one by one from registers, where rows are no multiples of 16 bytes.
-        let columns = problem.n / config.sums();
+        let columns = problem.n / config.accumulators_per_element();
         let row = columns.saturating_mul(config.d.size_bytes());
         if config.schedule == Schedule::Multistage && !row.is_multiple_of(16) {
             let cycles = if row.is_multiple_of(4) { p.word_cycles } else { p.odd_cycles };

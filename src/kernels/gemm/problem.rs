@@ -108,7 +108,7 @@ impl GemmProblem {
                 return Err(GemmError::Size { name, size });
             }
         }
-        if !self.n.is_multiple_of(config.sums()) {
+        if !self.n.is_multiple_of(config.accumulators_per_element()) {
             return Err(GemmError::OddColumns { n: self.n });
         }
         let [m, n, k] = [self.m, self.n, self.k].map(u64::from);
@@ -132,7 +132,7 @@ impl GemmProblem {
             a: if a { of('A', self.a, k, m)? } else { of('A', self.a, m, k)? },
             b: if b { of('B', self.b, k, n)? } else { of('B', self.b, n, k)? },
             c: of('C', self.c, n, m)?,
-            d: of('D', self.d, n / u64::from(config.sums()), m)?,
+            d: of('D', self.d, n / u64::from(config.accumulators_per_element()), m)?,
         })
     }
 }
@@ -167,7 +167,7 @@ impl GemmConfig {
             }
         }
         if self.is_warp_specialised() && self.store != StoreForm::Direct && !self.ragged {
-            let columns = u64::from(problem.n / self.sums());
+            let columns = u64::from(problem.n / self.accumulators_per_element());
             let bytes = columns * u64::from(self.d.size_bytes());
             if !bytes.is_multiple_of(STORE_BYTES) {
                 let (what, operand, alignment) = ("a row of", 'D', STORE_BYTES as u32);

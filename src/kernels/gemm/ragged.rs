@@ -115,7 +115,7 @@ pub(super) fn maps_of<'a>(maps: Val<'a, Global<u64>>, operand: u32) -> MapArray<
 fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(MakeParams<T>,)>, GemmError> {
     let options = KernelOptions::default().block([THREADS, 1, 1]);
     let GemmConfig { major_a, major_b, programmatic, .. } = *config;
-    let sums = config.sums();
+    let per_element = config.accumulators_per_element();
     let kernel =
         Kernel::<(MakeParams<T>,)>::build_with(options, "maps", config.target, |k, (args,)| {
             if programmatic {
@@ -150,7 +150,7 @@ fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(MakeParams<T>,)>, Gemm
                     b.tensormap_replace(k, to, from_b.offset(start_b), dims_b, &strides);
                     let (to, strides) =
                         (maps.offset(2 * MAP), [pitch_d * size(<T::D as Element>::SCALAR); 2]);
-                    let dims_d = dims(Major::K, m, n / u64::from(sums));
+                    let dims_d = dims(Major::K, m, n / u64::from(per_element));
                     d.tensormap_replace(k, to, to_d.offset(start_d), dims_d, &strides);
                 });
             });

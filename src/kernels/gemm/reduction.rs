@@ -44,7 +44,7 @@ impl GemmConfig {
         let ([rows, columns, _], [high, wide]) = (self.tiles(problem), self.warps_of_tile());
         let matrices = if self.grouped { 1 } else { problem.batch };
         match reduction.is_of_columns() {
-            true => [rows * high, matrices, problem.n / self.sums()],
+            true => [rows * high, matrices, problem.n / self.accumulators_per_element()],
             false => [columns * wide, matrices, problem.m],
         }
     }
@@ -121,7 +121,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
 
     /// As [`with_epilogue`](Gemm::with_epilogue) and [`with_pairs`](Gemm::with_pairs), of one column or of pairs as the
     /// configuration says. The kernel also computes `max |x|` of the numbers `x` that the closure returns, before they are
-    /// rounded to the type of D: what scales a later product of 8-bit floats. Without pairs, both sums are the same.
+    /// rounded to the type of D: what scales a later product of 8-bit floats. Without pairs, both accumulators are the same.
     ///
     /// A launch takes the pair of the closure's argument and a buffer. Its first element becomes the largest of those numbers and
     /// of what it was, which is no negative number; a NaN among them makes it a NaN. The order of threads does not matter. Each
@@ -161,8 +161,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
             E::At<'b>,
         ) -> Val<'b, A::Sum>,
     ) -> Result<AmaxGemm<A, B, C, D, E>, GemmError> {
-        Self::reduced::<E, f32>(config, None, |k, sums, coord, args| {
-            let value = epilogue(k, sums, coord, args);
+        Self::reduced::<E, f32>(config, None, |k, accumulators, coord, args| {
+            let value = epilogue(k, accumulators, coord, args);
             (value, value.abs())
         })
     }
@@ -290,13 +290,13 @@ where
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        sums: [Val<'b, S>; 2],
+        accumulators: [Val<'b, S>; 2],
         coord: [Val<'b, i32>; 3],
     ) -> Val<'b, S>
     where
         'a: 'b,
     {
-        Terms::apply(self, k, sums, coord).0
+        Terms::apply(self, k, accumulators, coord).0
     }
 
     fn terms(&self) -> Option<&dyn Terms<'a, S>> {
@@ -329,7 +329,7 @@ where
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        sums: [Val<'b, S>; 2],
+        accumulators: [Val<'b, S>; 2],
         [row, column, batch]: [Val<'b, i32>; 3],
     ) -> (Val<'b, S>, Val<'b, S>)
     where
@@ -339,7 +339,7 @@ where
         let start = self.reduction.map_or_else(|| k.constant(S::default()), |of| of.start(k));
         k.if_with(row.lt(m) & column.lt(n), (S::default(), start), |k| {
             let (args, _) = self.args.at(k);
-            (self.apply)(k, sums, [row, column, batch], args)
+            (self.apply)(k, accumulators, [row, column, batch], args)
         })
     }
 

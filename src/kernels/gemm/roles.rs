@@ -137,8 +137,8 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
                     k.if_(before.row.ge(0), |k| self.store.part(k, origin, &kept, part));
                 });
                 self.products.finish(k, state);
-                let (sums, at, store) = (acc.variables(), self.origin(tile), &self.store);
-                let epilogue = self.epilogue.reduce(k, &sums, tile, |k| store.first(k, at));
+                let (registers, at, store) = (acc.variables(), self.origin(tile), &self.store);
+                let epilogue = self.epilogue.reduce(k, &registers, tile, |k| store.first(k, at));
                 store.keep(k, &acc, at, &kept, &epilogue);
                 (state, tile)
             })

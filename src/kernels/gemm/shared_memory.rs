@@ -47,7 +47,7 @@ impl GemmConfig {
     /// tile, as many rows as leave room for the stages.
     #[inline]
     pub(super) const fn chunk_columns(&self) -> Option<u32> {
-        let n = self.mma_tile()[1] / self.sums();
+        let n = self.mma_tile()[1] / self.accumulators_per_element();
         if n > 0 && n.is_multiple_of(self.line_columns()) && !self.swap {
             return Some(self.line_columns());
         }
@@ -72,11 +72,13 @@ impl GemmConfig {
     #[inline]
     pub const fn store_columns(&self) -> u32 {
         match self.store {
-            StoreForm::Direct | StoreForm::Rows => self.mma_tile()[1] / self.sums(),
+            StoreForm::Direct | StoreForm::Rows => {
+                self.mma_tile()[1] / self.accumulators_per_element()
+            }
             StoreForm::Overlapped => self.line_columns(),
             StoreForm::Chunks => match self.chunk_columns() {
                 Some(columns) => columns,
-                None => self.mma_tile()[1] / self.sums(),
+                None => self.mma_tile()[1] / self.accumulators_per_element(),
             },
         }
     }
@@ -84,7 +86,7 @@ impl GemmConfig {
     /// Words of two elements of a thread, which an overlapped store keeps.
     #[inline]
     pub(super) const fn kept_words(&self) -> u32 {
-        self.accumulators() / (2 * self.sums())
+        self.accumulators() / (2 * self.accumulators_per_element())
     }
 
     /// Stores of 64 rows of a tile.
@@ -96,7 +98,7 @@ impl GemmConfig {
     /// The same with stores of `columns` columns.
     #[inline]
     const fn parts_of(&self, columns: u32) -> u32 {
-        match columns * self.sums() {
+        match columns * self.accumulators_per_element() {
             0 => 1,
             columns => self.mma_tile()[1] / columns,
         }

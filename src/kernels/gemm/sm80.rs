@@ -39,7 +39,7 @@ impl Plan {
     fn new(config: &GemmConfig) -> Result<Plan, GemmError> {
         let GemmConfig { target, tile: [m, n, of_tile], schedule, a, b, acc, .. } = *config;
         let types = [val_type(a), val_type(b), val_type(acc)];
-        let [Some(ty_a), Some(ty_b), Some(sums)] = types else {
+        let [Some(ty_a), Some(ty_b), Some(ty_acc)] = types else {
             return Err(GemmError::Inputs { schedule, a, b, acc });
         };
         // Of `f64`, newer targets multiply more rows at a time.
@@ -48,7 +48,7 @@ impl Plan {
             (Scalar::F64, false) => [8, 4],
             _ => [16, 256 / a.bits()],
         };
-        let atom = MmaAtom::new(MmaSync::new([rows, 8, depth], ty_a, ty_b, sums))?;
+        let atom = MmaAtom::new(MmaSync::new([rows, 8, depth], ty_a, ty_b, ty_acc))?;
         let [rows, columns] = config.warp_tile();
         let warps = [m / rows, n / columns];
         // The columns of a warp are next to each other.

@@ -129,12 +129,11 @@ impl Plan {
         let (config, name) = (&config.of_product(), config.to_string());
         let GemmConfig { tile: [m, n, _], schedule, a, b, acc, swap, .. } = *config;
         let inputs = val_type(a).zip(val_type(b));
-        let sums = val_type(acc);
-        let ((ty_a, ty_b), sums) =
-            inputs.zip(sums).ok_or(GemmError::Inputs { schedule, a, b, acc })?;
+        let ((ty_a, ty_b), ty_acc) =
+            inputs.zip(val_type(acc)).ok_or(GemmError::Inputs { schedule, a, b, acc })?;
         let [rows, columns] = config.mma_tile();
         let (left, right) = if swap { (ty_b, ty_a) } else { (ty_a, ty_b) };
-        let op = Wgmma::new(columns, left, right, sums, OperandSource::Shared);
+        let op = Wgmma::new(columns, left, right, ty_acc, OperandSource::Shared);
         let groups = config.consumers_of_tile();
         let rows_a = if swap { m } else { config.rows_of_products() };
         let (stored, slots) = (config.store_columns(), config.store_slots());
@@ -194,7 +193,7 @@ impl Plan {
         let GemmProblem { m, n, batch, .. } = *problem;
         let (sizes, strides) = match self.config.ragged {
             true => ([1; 3], [16, 0]),
-            false => ([m, n / self.config.sums(), batch], strides.d),
+            false => ([m, n / self.config.accumulators_per_element(), batch], strides.d),
         };
         Ok(self.store.desc(&matrices(Major::K, sizes, strides)?)?)
     }

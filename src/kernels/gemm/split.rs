@@ -1,4 +1,4 @@
-//! The sums of the parts of tiles, in a fixed order, and the workspace for them.
+//! Sums the accumulators of the parts of tiles, in a fixed order, in a workspace.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -294,7 +294,7 @@ fn lengths(
     Ok([elements as usize, groups as usize])
 }
 
-/// Memory for the sums of launches whose thread blocks share tiles, by split-K or stream-K, and for the counter from which the
+/// Memory for the partial accumulators of launches whose thread blocks share tiles, by split-K or stream-K, and for the counter from which the
 /// thread blocks of a launch of [groups](GemmConfig::grouped) draw their tiles. Made by
 /// [`GemmFunction::workspace`](super::GemmFunction::workspace) for a problem, and given to launches by
 /// [`GemmArgs::workspace`](super::GemmArgs::workspace).

@@ -70,7 +70,7 @@ pub(super) trait Terms<'a, S: Float> {
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        sums: [Val<'b, S>; 2],
+        accumulators: [Val<'b, S>; 2],
         coord: [Val<'b, i32>; 3],
     ) -> (Val<'b, S>, Val<'b, S>)
     where
@@ -109,8 +109,8 @@ impl<'b> Fragment<'b> {
                 Some(end) => at.lt(end).select(row, i32::MAX),
                 None => row,
             });
-            let sums = element.registers.map(|register| accumulators.get(k, register).cvt::<S>());
-            let (value, term) = terms.apply(k, numbers.of_sums(sums), [row, column, batch]);
+            let pair = element.registers.map(|register| accumulators.get(k, register).cvt::<S>());
+            let (value, term) = terms.apply(k, numbers.of_accumulators(pair), [row, column, batch]);
             accumulators.set(k, element.registers[0], numbers.stored(value).cvt::<R>());
             Some(term)
         };

@@ -170,7 +170,7 @@ pub(super) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
 /// The columns of D for some of A B, from the first one on: pairs of them are one.
 #[inline]
 pub(super) fn of_d<'b>(config: &GemmConfig, columns: Val<'b, i32>) -> Val<'b, i32> {
-    if config.pairs { columns / config.sums() } else { columns }
+    if config.pairs { columns / config.accumulators_per_element() } else { columns }
 }
 
 /// The matrix of a tile, and its pitch.

@@ -86,7 +86,11 @@ impl GemmModel {
         let [m, n, k] = [problem.m, problem.n, problem.k].map(f64::from);
         let batch = f64::from(problem.batch);
         let (size, out) = (f64::from(config.a.size_bytes()), f64::from(config.d.size_bytes()));
-        let (a, b, d) = (m * k * size, n * k * size, m * n * out / f64::from(config.sums()));
+        let (a, b, d) = (
+            m * k * size,
+            n * k * size,
+            m * n * out / f64::from(config.accumulators_per_element()),
+        );
         let stages = rows * columns * steps * batch;
         let kept = self.machine.l2_bytes * p.kept_share;
         let read = if a + b <= kept {
@@ -120,7 +124,8 @@ impl GemmModel {
         };
         let [_, width] = config.tile_of_d();
         let width = if config.store == StoreForm::Chunks { config.store_columns() } else { width };
-        let stored = (n / f64::from(config.sums()) / f64::from(width.max(1))).ceil();
+        let stored =
+            (n / f64::from(config.accumulators_per_element()) / f64::from(width.max(1))).ceil();
         let pitch = problem.strides(config).map_or(1, |strides| strides.d[0]);
         let is_torn = [pitch, u64::from(width)].map(|elements| !sector(elements));
         let of_line = match is_torn {

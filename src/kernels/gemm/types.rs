@@ -159,10 +159,13 @@ pub(super) struct Numbers {
 
 impl Numbers {
     /// Returns accumulators as numbers.
-    pub(super) fn of_sums<'b, S: Float>(self, sums: [Val<'b, S>; 2]) -> [Val<'b, S>; 2] {
-        sums.map(|sum| match self.acc {
-            Scalar::I32 => sum.bitcast::<i32>().cvt::<S>(),
-            _ => sum,
+    pub(super) fn of_accumulators<'b, S: Float>(
+        self,
+        accumulators: [Val<'b, S>; 2],
+    ) -> [Val<'b, S>; 2] {
+        accumulators.map(|accumulator| match self.acc {
+            Scalar::I32 => accumulator.bitcast::<i32>().cvt::<S>(),
+            _ => accumulator,
         })
     }
 

@@ -76,7 +76,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     }
 
     /// The same where the products of each stage are a sum of their own that is added to the accumulators: CUTLASS's two-level
-    /// accumulation. Tensor cores keep about 14 bits of sums of 8-bit floats.
+    /// accumulation. Tensor cores accumulate 8-bit floats with about 14 bits.
     #[must_use]
     pub fn promoted(self, promoted: bool) -> Self {
         WgmmaMainloop { promoted, ..self }
@@ -174,7 +174,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     }
 
     /// `acc = A B` over `steps` stages, at least one. All products are done on return; `started` runs when those of the last stage
-    /// have been started. An atom of integers has its sums in the bits of `acc`.
+    /// have been started. An atom of integers has its accumulators in the bits of `acc`.
     #[track_caller]
     pub fn multiply<'k: 'b>(
         &self,
@@ -289,7 +289,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     }
 }
 
-/// Sets registers to the bits of integers: the form in which kernels of products have all their sums.
+/// Sets registers to the bits of integers: the form in which kernels of products have all accumulators.
 #[track_caller]
 pub(crate) fn copy_bits<S: Element>(
     k: &Body<'_, '_>,
