@@ -133,6 +133,7 @@ impl<'h, T: Types> Sm90Args<'h, T> {
         let made = made.map(|(maps, table)| Made { maps, table, count: batch });
         let groups = [row_tiles as u64, column_tiles as u64, batch as u64];
         let mut reserved = workspace.reserve(config, groups, grid)?;
+        // In the order of their declarations in `Plan::build`; the launch checks the types.
         let mut list = ArgList::default();
         input.push(made, &mut list);
         SizeParams::erase(sizes, &mut list);
