@@ -214,11 +214,11 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     let tile = config.rows.tile;
     let (row, columns) = own_row(k, tile, sizes);
     let part = tile.part::<T>(k, row * pitch, columns);
+    let weight = config.weight.then(|| part.load_columns(k, weight));
+    let bias = config.bias.then(|| part.load_columns(k, bias));
     let mut elements = part.load_elements(k, x.offset(row * pitch), 0.0);
     let residual = residual.map(|residual| residual.offset(row * pitch));
     let before = residual.map(|residual| part.load_elements(k, residual, 0.0));
-    let weight = config.weight.then(|| part.load_columns(k, weight));
-    let bias = config.bias.then(|| part.load_columns(k, bias));
     if let (Some(residual), Some(before)) = (residual, before) {
         elements = elements.plus(&before);
         part.store_elements(k, residual, &elements);

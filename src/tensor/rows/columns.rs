@@ -48,15 +48,16 @@ pub struct RowColumns<'b, T> {
 #[derive(Clone, Debug)]
 enum Held<'b, T> {
     Registers(RowElements<'b, T>),
-    /// The thread's first slot. Of a ragged row, elements of a slot before the thread's vector, which goes on in the slot after it.
-    Slots(Val<'b, Shared<u32>>, Option<Val<'b, i32>>),
+    /// The thread's first slot, and its elements at the ends of the row. Of a ragged row, elements of a slot before the thread's vector,
+    /// which goes on in the slot after it.
+    Slots(Val<'b, Shared<u32>>, Vec<Val<'b, T>>, Option<Val<'b, i32>>),
     Global,
 }
 
 impl<'b> RowPart<'b> {
-    /// Starts to load the elements of a vector at the columns of the row. Beside 8 vectors of a row or more there are few registers:
-    /// the elements are copied to shared memory then, if there is enough for the blocks of an SM. Others are loaded when they are used, and
-    /// so are those of ragged rows that share a block.
+    /// Starts to load the elements of a vector at the columns of the row. Beside 8 vectors of a row or more there are few registers, and
+    /// of a ragged row they start anywhere in aligned vectors: they are copied to shared memory then, if there is enough for the blocks of
+    /// an SM, and a block has one row.
     #[track_caller]
     pub fn load_columns<'k: 'b, T: Converted>(
         &self,
@@ -74,17 +75,18 @@ impl<'b> RowPart<'b> {
         // An SM has blocks of 1024 threads together.
         let blocks = u64::from((1024 / tile.threads.max(1)).max(1));
         let needed = blocks * (k.shared_bytes() + u64::from(4 * words) + 2048);
-        let held = if !tile.is_wide() {
-            Held::Registers(match self.head {
-                None => self.load_elements(k, vector, 0.0),
-                Some(_) => {
-                    let singles = self.columns_by_vector(k, vector).collect();
-                    RowElements { vectors: Vec::new(), singles }
-                }
-            })
-        } else if has_slots && needed <= k.target().max_shared_bytes() {
+        let fits = has_slots && needed <= k.target().max_shared_bytes();
+        let aligned_few = self.head.is_none() && !tile.is_wide();
+        let held = if fits && (!aligned_few || std::env::var("TW_AL").is_ok()) {
             let slots = k.shared_aligned::<u32>(words, 16).offset(k.thread_idx().x * 4);
-            Held::Slots(slots, self.copy(k, vector, slots))
+            let ends = (0..self.end_count()).map(|end| self.load_end(k, vector, end, 0.0));
+            let ends = ends.collect();
+            Held::Slots(slots, ends, self.copy(k, vector, slots))
+        } else if aligned_few {
+            Held::Registers(self.load_elements(k, vector, 0.0))
+        } else if !tile.is_wide() {
+            let singles = self.columns_by_vector(k, vector).collect();
+            Held::Registers(RowElements { vectors: Vec::new(), singles })
         } else {
             Held::Global
         };
@@ -93,6 +95,8 @@ impl<'b> RowPart<'b> {
 
     /// Copies the aligned vectors where those of the thread start to its slots. A vector of a ragged row starts inside an aligned one and
     /// ends in the next one, which the next thread copies. Returns the elements before it.
+    ///
+    /// The blocks of an SM find the elements in its L1 cache: few lines of the L2 cache cannot serve all SMs at a time.
     fn copy<T: Converted>(
         &self,
         k: &mut Body<'b, '_>,
@@ -103,40 +107,80 @@ impl<'b> RowPart<'b> {
             self.head.map(|_| (lead(vector) + self.first_column()) & (self.vector as i32 - 1));
         let first = before.map_or(self.first_column(), |before| self.first_column() - before);
         let words = <Global<T>>::words(vector.offset(first));
-        for number in 0..self.tile.vectors {
+        let copy = |k: &mut Body<'_, '_>, number: u32| {
             let (to, from) = (slots.offset(self.slot(number)), self.word::<T>(number));
-            let from = words.offset(from);
-            k.if_(self.has_vector(number), |k| k.cp_async(to, from, CpAsyncCache::Cg, 16));
+            k.cp_async(to, words.offset(from), CpAsyncCache::Ca, 16);
+        };
+        let copy_all = |k: &mut Body<'_, '_>| {
+            for number in 0..self.tile.vectors {
+                k.if_(self.has_vector(number), |k| copy(k, number));
+            }
+        };
+        if before.is_none() {
+            copy_all(k);
+            return None;
         }
-        before.inspect(|_| self.copy_after(k, (vector, first), slots))
+        let after_last_thread =
+            |k: &mut Body<'_, '_>| self.copy_after_last_thread(k, (vector, first), slots);
+        // Behind a branch the copies are issued at once. The assembler moves those of a predicate each behind the loads of the row.
+        k.if_else(
+            self.has_vector(self.tile.vectors - 1),
+            |k| {
+                (0..self.tile.vectors).for_each(|number| copy(k, number));
+                after_last_thread(k);
+            },
+            |k| {
+                copy_all(k);
+                self.copy_after_last_vector(k, (vector, first), slots);
+                after_last_thread(k);
+            },
+        );
+        before
     }
 
-    /// Copies the aligned vectors that end vectors of a ragged row and start none: that after the last vector of the row, and those after
-    /// the last thread's.
-    fn copy_after<T: Converted>(
+    /// Copies the aligned vector after the last vector of a ragged row, which ends that one.
+    fn copy_after_last_vector<T: Converted>(
         &self,
-        k: &mut Body<'b, '_>,
+        k: &mut Body<'_, '_>,
         (vector, first): (Val<'b, Global<T>>, Val<'b, i32>),
         slots: Val<'b, Shared<u32>>,
     ) {
-        let (tile, thread) = (self.tile, k.thread_idx().x);
-        let [threads, sharers] = [tile.threads, tile.sharers()].map(|count| count as i32);
-        let mut copy = |has: Val<'b, bool>, slot: Val<'b, i32>, column: Val<'b, i32>| {
-            // The bytes behind the last column are not read.
-            let bytes = (self.columns - column) * T::SCALAR.size_bytes() as i32;
-            let from = <Global<T>>::words(vector.offset(column));
-            k.if_(has, |k| {
-                let bytes = bytes.max(0).min(16).cvt::<u32>();
-                k.cp_async_zfill(slots.offset(slot), from, CpAsyncCache::Cg, 16, bytes);
-            });
-        };
+        let sharers = self.tile.sharers() as i32;
         let number = self.vectors / sharers;
-        let has = self.thread.eq(self.vectors % sharers) & number.lt(tile.vectors as i32);
-        copy(has, number * self.slot(1), first + number * self.stride());
-        // Each of the first threads copies one.
+        let is_own = self.thread.eq(self.vectors % sharers);
+        let has = is_own & number.lt(self.tile.vectors as i32);
+        let (slot, column) = (number * self.slot(1), first + number * self.stride());
+        self.copy_end(k, has, vector.offset(column), slots.offset(slot), column);
+    }
+
+    /// Copies the aligned vectors after those of the last thread of the block, which end that one's: each of the first threads one.
+    fn copy_after_last_thread<T: Converted>(
+        &self,
+        k: &mut Body<'_, '_>,
+        (vector, first): (Val<'b, Global<T>>, Val<'b, i32>),
+        slots: Val<'b, Shared<u32>>,
+    ) {
+        let [threads, sharers] = [self.tile.threads, self.tile.sharers()].map(|count| count as i32);
+        let thread = k.thread_idx().x;
         let more = thread * (sharers - 1) + threads;
-        let has = thread.lt(tile.vectors as i32) & (self.thread + more).le(self.vectors);
-        copy(has, (thread + 1) * (4 * threads), first + more * self.vector as i32);
+        let has = thread.lt(self.tile.vectors as i32) & (self.thread + more).le(self.vectors);
+        let (slot, column) = ((thread + 1) * (4 * threads), first + more * self.vector as i32);
+        self.copy_end(k, has, vector.offset(column), slots.offset(slot), column);
+    }
+
+    /// Copies a vector from a column on if `has` holds. The bytes behind the last column are not read.
+    fn copy_end<T: Converted>(
+        &self,
+        k: &mut Body<'_, '_>,
+        has: Val<'b, bool>,
+        from: Val<'b, Global<T>>,
+        slot: Val<'b, Shared<u32>>,
+        column: Val<'b, i32>,
+    ) {
+        let bytes = (self.columns - column) * T::SCALAR.size_bytes() as i32;
+        let bytes = bytes.max(0).min(16).cvt::<u32>();
+        let from = <Global<T>>::words(from);
+        k.if_(has, |k| k.cp_async_zfill(slot, from, CpAsyncCache::Ca, 16, bytes));
     }
 
     /// Returns the words of shared memory from the thread's first slot to that of its vector `number`. A block with ragged rows has one
@@ -156,7 +200,7 @@ impl<'b, T: Converted> RowColumns<'b, T> {
         let part = self.part;
         match &self.held {
             Held::Registers(elements) => Box::new(elements.iter_f32()),
-            Held::Slots(slots, before) => {
+            Held::Slots(slots, ends, before) => {
                 // A thread reads what it has copied itself, and of ragged rows what the next one has.
                 k.cp_async_wait_all();
                 before.inspect(|_| k.barrier());
@@ -179,10 +223,7 @@ impl<'b, T: Converted> RowColumns<'b, T> {
                     })
                 };
                 let elements = (0..part.tile.vectors).map(load).flat_map(lanes_of::<T>);
-                let (mut k, vector): (Body<'b, 'b>, _) = (k.rescoped(), self.vector);
-                let end = move |number| part.load_end(&mut k, vector, number, 0.0);
-                let elements = elements.chain((0..part.end_count()).map(end));
-                Box::new(elements.map(|value| value.cvt::<f32>()))
+                Box::new(elements.chain(ends.iter().copied()).map(|value| value.cvt::<f32>()))
             }
             Held::Global => {
                 let elements = part.columns_by_vector(k, self.vector);
