@@ -1,19 +1,22 @@
 //! Transposes of matrices through a swizzled tile of shared memory.
 
 mod launch;
-mod part;
 mod problem;
+mod tile;
 
 use std::fmt;
 
+use crate::ir::builder::AnyVector;
+use crate::ir::op::{MatrixCount, MatrixOrder};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Target};
-use crate::tensor::{Raster, RowAccess, RowTile, TileScheduler};
+use crate::layout::LayoutError;
+use crate::tensor::{MatrixRows, Raster, RowAccess, RowTile, SharedTensor, TileScheduler};
 
 use super::rows::RowError;
 pub use launch::TransposeFunction;
-use part::{Matrices, Part, Tile};
 pub use problem::{TransposeBatch, TransposeProblem};
+use tile::Tile;
 
 /// The configuration of a [`Transpose`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -259,12 +262,12 @@ impl<T: Element> Transpose<T> {
     }
 }
 
-/// A thread block loads a tile by rows, and stores it by columns.
+/// A thread block copies rows of the input to shared memory, and stores columns of what is there as rows of the output.
 fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
-    let TransposeConfig { target, raster, batch_modes: modes, .. } = *config;
+    let TransposeConfig { target, raster, batch_modes: modes, access, .. } = *config;
     let tile = Tile::of(config, T::SCALAR);
     // As many blocks as have shared memory, and 40 registers for a thread, or 48 with ragged rows.
-    let most = if config.access == RowAccess::Ragged { 5 } else { 6 };
+    let most = if access == RowAccess::Ragged { 5 } else { 6 };
     let blocks = ((192 << 10) / config.tile_bytes(T::SCALAR)).clamp(1, most);
     let options = KernelOptions::default().block([THREADS, 1, 1]).min_blocks_per_sm(blocks);
     let name = format!("transpose_{}_{config}", T::SCALAR);
@@ -274,16 +277,41 @@ fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, Buil
         target,
         |k, ((x, x_pitch, len), (y, y_pitch), sizes, own, tiles, (counts, strides))| {
             let at = TileScheduler::new(k, raster, tiles).tile(k, k.block_idx().x);
-            let first = [at.row * own[0], at.column * own[1], at.batch * tile.matrices as i32];
-            let left = [0, 1, 2].map(|mode| sizes[mode] - first[mode]);
-            let shared = k.shared_aligned::<T>(tile.len(), 16);
-            let part = Part { tile, first, left, own, shared };
-            let [of_x, of_y] = strides
+            let [row, column] = [at.row * own[0], at.column * own[1]];
+            let matrix = at.batch * tile.matrices as i32;
+            let left = [sizes[0] - row, sizes[1] - column, sizes[2] - matrix];
+            let [x_batch, y_batch] = strides
                 .map(|strides| counts.into_iter().zip(strides).take(modes as usize).collect());
-            let x = Matrices { base: x, pitch: x_pitch, modes: of_x };
-            part.load(k, &x, len);
+            let first = [row, column, matrix];
+            let x = MatrixRows { base: x, pitch: x_pitch, batch: x_batch, first, left };
+            let first = [column, row, matrix];
+            // The columns that tiles share belong to the next one.
+            let left = [left[1].min(own[1]), left[0], left[2]];
+            let y = MatrixRows { base: y, pitch: y_pitch, batch: y_batch, first, left };
+
+            let shared = SharedTensor::<T>::shared_aligned(k, tile.layout()?, 16);
+            tile.input().copy_to(k, &x, len, &shared.composition(k, &tile.input_vectors()));
             k.barrier();
-            part.store(k, &x, &Matrices { base: y, pitch: y_pitch, modes: of_y });
+            let own = shared.composition(k, &tile.output_vectors()?);
+            let own = own.slice(k, (.., k.thread_idx().x, ..));
+            tile.output().store(k, &y, |k, vector| {
+                let (shared, leads) = (&shared, x.leads(vector.matrix));
+                let own = own.slice(k, (.., vector.number));
+                move |k, rows| match access {
+                    RowAccess::Ragged => {
+                        let line = |row| vector.matrix * tile.rows as i32 + row;
+                        let element =
+                            |row: &_| shared.load(k, (line(*row), vector.row + leads.of(*row)));
+                        AnyVector::pack::<T>(&rows.iter().map(element).collect::<Vec<_>>())
+                    }
+                    _ if tile.has_matrices => {
+                        let matrices = own.data().to_pointer();
+                        Some(matrices.ldmatrix_any(k, 0, MatrixCount::X4, MatrixOrder::Trans))
+                    }
+                    _ => AnyVector::pack::<T>(own.load_all(k).values()),
+                }
+            });
+            Ok::<(), LayoutError>(())
         },
     )
 }
