@@ -26,10 +26,10 @@ impl Tile {
         let TransposeConfig { tile, matrices, access, .. } = *config;
         let chunk = chunk(elem);
         let [rows, columns] = tile.map(|chunks| chunks * chunk);
-        // A warp loads 8 columns of 4 chunks of rows at a time.
+        // A warp loads 8 columns of 4 chunks of rows at a time. The lines of narrower tiles would be stored with bank conflicts.
         let has_matrices = elem.bits() == 16
             && access == RowAccess::Aligned
-            && tile[0] >= 4
+            && tile.iter().all(|chunks| *chunks >= 4)
             && columns * matrices >= THREADS / 4;
         Tile { rows, columns, matrices, chunk, access, has_matrices }
     }
@@ -147,7 +147,8 @@ mod tests {
             (Scalar::U8, large, "S<3,4,7>"),
             (Scalar::Bf16, TransposeProblem::new(16, 64).batched(99), "S<1,4,5>"),
             (Scalar::Bf16, TransposeProblem::new(16, 16).batched(99), "S<1,4,3>"),
-            (Scalar::Bf16, TransposeProblem::new(64, 16).batched(99), "S<1,3,3>"),
+            (Scalar::Bf16, TransposeProblem::new(64, 16).batched(99), "S<3,3,4>"),
+            (Scalar::Bf16, TransposeProblem::new(64, 32).batched(99), "S<2,3,3>"),
             (Scalar::F32, TransposeProblem::new(32, 64).batched(99), "S<3,2,6>"),
             (Scalar::F32, TransposeProblem::new(99, 8).batched(99), "S<3,2,4>"),
         ] {
