@@ -533,7 +533,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
 
     /// Returns the pointer to the element alone.
     #[track_caller]
-    pub(crate) fn to_pointer(&self) -> Val<'b, P> {
+    pub(crate) fn to_pointer(self) -> Val<'b, P> {
         let (base, offset) = self.resolve();
         if offset == 0 { base } else { base.offset(offset) }
     }
