@@ -557,6 +557,7 @@ fn the_transpose_is_short() {
         "check",
         "fmt",
         "default_tile",
+        "resident",
         "chunk",
         "of",
         "steps",

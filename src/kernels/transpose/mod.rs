@@ -41,9 +41,7 @@ impl TransposeConfig {
     #[inline]
     pub fn new(target: Target, elem: Scalar, problem: &TransposeProblem) -> Self {
         let access = problem.access(elem);
-        let tile = default_tile(access, elem, problem);
-        // Rows of the output that are written at about the same time are few, and each gets a long piece.
-        let raster = Raster::SwizzleAlongM { width: 4 };
+        let (tile, raster) = default_tile(access, elem, problem);
         let (matrices, batch_modes) = (1, problem.batch_modes());
         let config = TransposeConfig { target, access, tile, matrices, raster, batch_modes };
         // More matrices of ragged rows are sooner done than longer parts of them.
@@ -59,9 +57,11 @@ impl TransposeConfig {
     /// use tilewright::kernels::transpose::{TransposeConfig, TransposeProblem};
     ///
     /// let of = |problem| TransposeConfig::new(Target::SM_90, Scalar::Bf16, &problem);
-    /// assert_eq!(of(TransposeProblem::new(4096, 4096)).to_string(), "32x16_mstrip4");
+    /// assert_eq!(of(TransposeProblem::new(8192, 8192)).to_string(), "32x16_mstrip4");
+    /// // 512 tiles of 64 KiB would be 1.3 waves of thread blocks.
+    /// assert_eq!(of(TransposeProblem::new(4096, 4096)).to_string(), "16x8_n");
     /// // 16 x 64 elements are 2 x 8 chunks of 16 bytes: a tile has 16 matrices.
-    /// let small = of(TransposeProblem::new(16, 64).batched(1000));
+    /// let small = of(TransposeProblem::new(16, 64).batched(100_000));
     /// assert_eq!((small.tile, small.matrices), ([2, 8], 16));
     /// assert_eq!(small.to_string(), "2x8x16_mstrip4");
     /// ```
@@ -106,12 +106,12 @@ impl TransposeConfig {
         let mut found = vec![Self::new(target, elem, problem)];
         // The tile of a large matrix, for comparison.
         let large = TransposeConfig {
-            tile: default_tile(found[0].access, elem, problem),
+            tile: default_tile(found[0].access, elem, problem).0,
             matrices: 1,
             ..found[0]
         };
         let mut configs = Vec::new();
-        for tile in [[8, 16], [16, 16], [16, 8], [32, 8], [16, 32], [32, 16]] {
+        for tile in [[8, 16], [16, 16], [16, 8], [8, 8], [16, 32], [32, 16]] {
             let config = TransposeConfig { tile, ..large };
             for config in [config.fitted(elem, problem), config.fitted_within(1, elem, problem)] {
                 // One line of tiles has one order.
@@ -184,20 +184,46 @@ impl fmt::Display for TransposeConfig {
 const RASTERS: [Raster; 3] =
     [Raster::AlongN, Raster::SwizzleAlongM { width: 8 }, Raster::SwizzleAlongM { width: 4 }];
 
-/// Returns the tile of a matrix before it is fitted. Of large matrices with elements of 16 bits it has 64 KiB: 256 bytes of each row of
-/// the input, and 512 of the output.
+/// Returns the tile of a problem before it is fitted, and the order of the tiles: the largest of three tiles that has enough.
+///
+/// A block loads, waits, and stores: others use the memory meanwhile, except at the start and the end of the kernel. So a tile of up to 64
+/// KiB, whose pieces of rows are long, needs 4 waves of blocks, and one of 16 KiB needs two blocks on each SM. Else it has 8 KiB.
 #[inline]
-fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> [u32; 2] {
-    let is_large = problem.rows.min(problem.columns) >= 512;
-    match (access, chunk(elem)) {
+fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> ([u32; 2], Raster) {
+    let chunk = chunk(elem);
+    let medium = [16, 64 / chunk];
+    // Rows of the output that are written at about the same time are few, and each gets a long piece.
+    let strips = Raster::SwizzleAlongM { width: 4 };
+    let large = match chunk {
         // More thread blocks hide the instructions for cut rows.
-        (RowAccess::Ragged, chunk) => [16, 64 / chunk],
-        (_, chunk @ 8..) if is_large => [32, 128 / chunk],
-        (_, chunk @ ..8) if is_large => [16, 64 / chunk],
-        (_, chunk) => [16, 128 / chunk],
+        _ if access == RowAccess::Ragged => return (medium, strips),
+        _ if problem.rows.min(problem.columns) < 512 => [16, 128 / chunk],
+        8.. => [32, 128 / chunk],
+        ..8 => medium,
+    };
+    let bytes = |[rows, columns]: [u32; 2]| rows * columns * chunk * RowTile::VECTOR_BYTES;
+    let has_enough = |tile, blocks: u32| {
+        u64::from(bytes(tile)) * u64::from(blocks * SMS)
+            <= problem.elements() * u64::from(elem.size_bytes())
+    };
+    if has_enough(large, 4 * resident(access, bytes(large))) {
+        (large, strips)
+    } else if has_enough(medium, 2) {
+        (medium, Raster::AlongN)
+    } else {
+        ([8, 64 / chunk], Raster::AlongN)
     }
 }
 
+/// Returns the blocks of an SM: as many as have shared memory, and 40 registers for a thread, or 48 with ragged rows.
+#[inline]
+fn resident(access: RowAccess, tile_bytes: u32) -> u32 {
+    let most = if access == RowAccess::Ragged { 5 } else { 6 };
+    ((192 << 10) / tile_bytes).clamp(1, most)
+}
+
+/// The SMs of an H100 or an H200.
+const SMS: u32 = 132;
 /// The threads of a block.
 const THREADS: u32 = 256;
 /// The maximum number of chunks of 16 bytes along a mode of a tile, and the maximum number of its matrices.
@@ -266,9 +292,7 @@ impl<T: Element> Transpose<T> {
 fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TransposeConfig { target, raster, batch_modes: modes, access, .. } = *config;
     let tile = Tile::of(config, T::SCALAR);
-    // As many blocks as have shared memory, and 40 registers for a thread, or 48 with ragged rows.
-    let most = if access == RowAccess::Ragged { 5 } else { 6 };
-    let blocks = ((192 << 10) / config.tile_bytes(T::SCALAR)).clamp(1, most);
+    let blocks = resident(access, config.tile_bytes(T::SCALAR));
     let options = KernelOptions::default().block([THREADS, 1, 1]).min_blocks_per_sm(blocks);
     let name = format!("transpose_{}_{config}", T::SCALAR);
     Kernel::<Params<T>>::build_with(

@@ -36,7 +36,7 @@ use super::tile::{RowAccess, RowTile};
 ///     tile.copy_to(k, &x, k.constant(20 * 13), &vectors);
 ///     k.barrier();
 ///     tile.store(k, &y, |_, vector| {
-///         let lead = x.leads(vector.matrix).of(vector.row);
+///         let (rows, lead) = (&rows, x.leads(vector.matrix).of(vector.row));
 ///         move |k, columns| {
 ///             let element = |column: &_| rows.load(k, (vector.row, *column + lead));
 ///             AnyVector::pack::<bf16>(&columns.iter().map(element).collect::<Vec<_>>())
