@@ -2,6 +2,7 @@
 
 use crate::ir::builder::AnyVector;
 use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, range};
+use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 use crate::tensor::view::tensor::SharedTensor;
 
 use super::tile::{RowAccess, RowTile};
@@ -10,7 +11,7 @@ use super::tile::{RowAccess, RowTile};
 ///
 /// A vector has `n` elements. Rows start anywhere: the start of a row is `lead` elements after a multiple of 16 bytes, and vector `v` has the
 /// elements from `v * n - lead` on. A thread has vectors `across` apart of rows `threads / across` apart; its vectors are numbered row by row.
-/// All extents are powers of two.
+/// All extents are powers of two, and each thread has a vector; else a copy or a store is an error of the build.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -66,7 +67,7 @@ pub struct TileRows {
     pub vectors: u32,
     /// The vectors of a row that neighbouring threads have.
     pub across: u32,
-    /// `Aligned`: every row starts and ends at a multiple of 16 bytes; or `Ragged`.
+    /// `Aligned`: every row starts and ends at a multiple of 16 bytes. With others, rows start and end anywhere.
     pub access: RowAccess,
 }
 
@@ -98,7 +99,7 @@ pub struct Leads<'b> {
 pub struct RowVector<'b> {
     /// The number of the vector among those of the thread.
     pub number: u32,
-    /// The number of the row in its matrix, and of the matrix in the tile.
+    /// The number of the row in its matrix, from the first one of the tile on.
     pub row: Val<'b, i32>,
     /// The number of the matrix in the tile.
     pub matrix: Val<'b, i32>,
@@ -158,6 +159,32 @@ impl Leads<'_> {
 }
 
 impl TileRows {
+    /// Checks that all extents are powers of two, and that each thread has a vector.
+    fn check(&self) -> Result<(), TensorErrorKind> {
+        const MAX: u32 = 1 << 10;
+        let TileRows { threads, rows, matrices, vectors, across, .. } = *self;
+        for (what, count, min, max) in [
+            ("threads", threads, 1, MAX),
+            ("vectors", vectors, 1, MAX),
+            ("neighbouring vectors", across, 1, vectors.min(threads)),
+            ("matrices", matrices, 1, MAX),
+            ("rows", rows, (threads / across.max(1)).div_ceil(matrices.max(1)), MAX),
+        ] {
+            count_of(what, count, [min, max])?;
+            count_of(what, count, [count.next_power_of_two(), max])?;
+        }
+        Ok(())
+    }
+
+    /// Returns false, after the error was recorded, for extents that are not possible.
+    #[track_caller]
+    fn is_possible(&self, k: &Body<'_, '_>, operation: &'static str) -> bool {
+        let checked = self.check().map_err(|kind| {
+            k.report(TensorError { operation, operand: format!("{self:?}"), kind });
+        });
+        checked.is_ok()
+    }
+
     /// Returns the vectors of the thread.
     #[track_caller]
     fn vectors<'r, 'b: 'r, P: Pointer>(
@@ -202,15 +229,15 @@ impl TileRows {
         let exists = row.lt(of.left[0]) & matrix.lt(of.left[2]);
         let lanes = RowTile::vector_len(P::Elem::SCALAR) as i32;
         let lead = match self.access {
-            RowAccess::Ragged => Some(start.cvt::<i32>() & (lanes - 1)),
-            RowAccess::Aligned | RowAccess::Elements => None,
+            RowAccess::Aligned => None,
+            RowAccess::Ragged | RowAccess::Elements => Some(start.cvt::<i32>() & (lanes - 1)),
         };
         let element = lead.unwrap_or(row.constant(0));
         RowVector { number: 0, row, matrix, element, start, lead, exists }
     }
 
-    /// Copies the rows to shared memory: vector `i` of thread `t` to the elements `to(.., t, i)`. The elements around a row that are in its first and last
-    /// vector come with it, if the input has them, which is `len` elements long.
+    /// Copies the rows to shared memory: vector `i` of thread `t` to the elements `to(.., t, i)`, which are contiguous. The elements around a
+    /// row that its first and last vector have are copied too, if they are among the `len` elements of the input.
     #[track_caller]
     pub fn copy_to<'k: 'b, 'b, T: Element>(
         self,
@@ -220,10 +247,13 @@ impl TileRows {
         to: &SharedTensor<'b, T>,
     ) {
         let (k, _call) = (&mut k.rescoped(), k.call());
+        if !self.is_possible(k, "TileRows::copy_to") {
+            return;
+        }
         let (thread, lanes) = (k.thread_idx().x, RowTile::vector_len(T::SCALAR) as i32);
         let zero: Val<'b, Vector<u32, 4>> = Val::splat(k.constant(0u32));
         // Addresses of ragged rows stay until their words have arrived: a thread has registers for those of 8 vectors.
-        let at_once = if self.access == RowAccess::Ragged { 8 } else { usize::MAX };
+        let at_once = if self.access == RowAccess::Aligned { usize::MAX } else { 8 };
         let mut vectors = self.vectors(k, from);
         loop {
             let mut loaded = Vec::new();
@@ -265,6 +295,9 @@ impl TileRows {
         F: for<'c> Fn(&mut Body<'c, 'b>, &[Val<'c, i32>]) -> Option<AnyVector<'c>>,
     {
         let (k, _call): (&mut Body<'b, 'b>, _) = (&mut k.rescoped(), k.call());
+        if !self.is_possible(k, "TileRows::store") {
+            return;
+        }
         let lanes = RowTile::vector_len(T::SCALAR) as i32;
         let first_of_row = to.first[1].eq(0);
         for vector in self.vectors(k, to) {
