@@ -381,6 +381,8 @@ impl GemmConfig {
             _ => 0,
         };
         let rows = match (self.is_warp_specialised(), self.store, self.splits.is_split()) {
+            // The tile is small.
+            _ if self.producers() == 3 => 8,
             (true, StoreForm::Direct, true) => 32,
             (true, StoreForm::Direct, false) => 24,
             _ => 0,
@@ -405,8 +407,14 @@ impl GemmConfig {
                 if !legal(fetch) || !legal(multiply) {
                     return error("a count is a multiple of 8 from 24 to 256");
                 }
-                if fetch > entry || multiply < entry {
-                    return error("threads that fetch give registers to those that multiply");
+                // Threads that fetch have vectors in registers; those that start tensor copies have none.
+                let (less, more, rule) = if self.load == LoadForm::Threads {
+                    (multiply, fetch, "threads that multiply give registers to those that fetch")
+                } else {
+                    (fetch, multiply, "threads that fetch give registers to those that multiply")
+                };
+                if less > entry || more < entry {
+                    return error(rule);
                 }
                 if GROUP * (self.producers() * fetch + self.consumers() * multiply) > SM_REGISTERS {
                     return error("an SM has 65536 registers");

@@ -141,8 +141,6 @@ pub struct GemmConfig {
 
 /// Threads of a warp group.
 pub(super) const GROUP: u32 = 128;
-/// Warp groups whose threads fetch tiles: no more than there are stages, two or more.
-const PRODUCERS: u32 = 2;
 /// Registers of an SM.
 pub(super) const SM_REGISTERS: u32 = 65536;
 /// Rows of D of one `wgmma` instruction.
@@ -290,13 +288,23 @@ impl GemmConfig {
 
     /// Threads that write tiles of A and B to shared memory, or none where tensor copies do.
     pub(super) const fn writers(&self) -> u32 {
-        if matches!(self.load, LoadForm::Threads) { GROUP * PRODUCERS } else { 0 }
+        if self.fetches_by_threads() { GROUP * self.producers() } else { 0 }
     }
 
-    /// Warp groups that fetch. Before tensor cores read what a thread has written, it waits for all of its loads, also those of its next
-    /// tile: two groups, each with steps of its own, keep two tiles on their way. Three have too few registers.
+    /// Warp groups that fetch, no more than there are stages. Before tensor cores read what a thread has written, it waits for all of its
+    /// loads, also those of its next tile: three groups, each with steps of its own, keep three tiles on their way. Two where the
+    /// epilogue needs registers for elements that it loads.
     pub(super) const fn producers(&self) -> u32 {
-        if matches!(self.load, LoadForm::Threads) { PRODUCERS } else { 1 }
+        let two = self.stages < 3 || self.epilogue.beta || self.epilogue.bias.is_some();
+        match (self.fetches_by_threads(), two) {
+            (false, _) => 1,
+            (true, true) => 2,
+            (true, false) => 3,
+        }
+    }
+
+    const fn fetches_by_threads(&self) -> bool {
+        matches!(self.load, LoadForm::Threads)
     }
 
     /// Returns whether thread blocks draw tiles from a counter. Tiles of groups differ in cost: the last tile of a group has few rows.
@@ -412,10 +420,13 @@ impl GemmConfig {
     }
 
     /// The default registers of producer and consumer threads: 40 and 232 where two groups
-    /// multiply, 56 and 224 by stream-K, 32 and 160 with three; with one there are enough without.
+    /// multiply, 56 and 224 by stream-K, 32 and 160 with three; with one there are enough without. With three groups
+    /// that fetch it is 136 and 104.
     #[inline]
     pub const fn usual_registers(&self) -> Option<[u32; 2]> {
-        if !self.is_warp_specialised() || self.consumers() < 2 {
+        if self.producers() == 3 {
+            Some([136, 104])
+        } else if !self.is_warp_specialised() || self.consumers() < 2 {
             None
         } else if self.consumers() == 3 {
             Some([32, 160])

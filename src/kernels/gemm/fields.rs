@@ -218,6 +218,21 @@ words! {
         |of| of.pairs.then(|| "pairs".to_owned()),
         |of, text| flag(&mut of.pairs, text, "pairs"),
         |of| of.rule("pairs", of.pairs, of.pairs_rule());
+    /// * `a` and the alignment, where it is not 16;
+    word None =>
+        |of| (of.alignment != 16).then(|| format!("a{}", of.alignment)),
+        |of, text| set(&mut of.alignment, number(text.strip_prefix('a')?)),
+        |of| of.rule("alignment", of.alignment, of.alignment_rule());
+    /// * `repack` where unaligned A and B are copied before, `threads` where threads fetch them;
+    word None =>
+        |of| of.load.name().map(str::to_owned),
+        |of, text| {
+            let found = [LoadForm::Repack, LoadForm::Threads].into_iter();
+            set(&mut of.load, found.into_iter().find(|one| one.name() == Some(text)))?;
+            of.registers = of.usual_registers();
+            Some(())
+        },
+        |of| of.rule("load", format!("{:?}", of.load), of.load_rule());
     /// * `r` and the registers of producer and consumer threads, where they are not the usual ones (`r24x240`, `r0` for none);
     word None =>
         |of| match of.registers {
@@ -230,19 +245,6 @@ words! {
             counts => set(&mut of.registers, numbers::<2>(counts).map(Some)),
         },
         GemmConfig::check_registers;
-    /// * `a` and the alignment, where it is not 16;
-    word None =>
-        |of| (of.alignment != 16).then(|| format!("a{}", of.alignment)),
-        |of, text| set(&mut of.alignment, number(text.strip_prefix('a')?)),
-        |of| of.rule("alignment", of.alignment, of.alignment_rule());
-    /// * `repack` where unaligned A and B are copied before, `threads` where threads fetch them;
-    word None =>
-        |of| of.load.name().map(str::to_owned),
-        |of, text| {
-            let found = [LoadForm::Repack, LoadForm::Threads].into_iter();
-            set(&mut of.load, found.into_iter().find(|one| one.name() == Some(text)))
-        },
-        |of| of.rule("load", format!("{:?}", of.load), of.load_rule());
     /// * `pdl` for a programmatic launch.
     word None =>
         |of| of.programmatic.then(|| "pdl".to_owned()),
