@@ -19,7 +19,7 @@ const TILE: TileRows = TileRows {
 /// The input with its length, the output; the sizes of the matrices, and the pitches and batch strides of both.
 type Params = (Global<u16>, i64, GlobalMut<u16>, [i32; 3], [i64; 2], [i64; 2]);
 
-/// A block copies up to 16 rows of up to 57 elements of 2 matrices, of which the tile has the first elements.
+/// Each block copies up to 16 rows of 2 matrices, of up to 57 elements.
 fn copy(tile: TileRows) -> Result<Kernel<Params>, tilewright::ir::BuildErrors> {
     Kernel::<Params>::build("copy", Target::SM_80, |k, (x, len, y, sizes, pitches, strides)| {
         let first = [k.constant(0), k.constant(0), k.block_idx().x * 2];
