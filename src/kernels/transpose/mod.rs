@@ -58,12 +58,12 @@ impl TransposeConfig {
     ///
     /// let of = |problem| TransposeConfig::new(Target::SM_90, Scalar::Bf16, &problem);
     /// assert_eq!(of(TransposeProblem::new(8192, 8192)).to_string(), "32x16_mstrip4");
-    /// // 512 tiles of 64 KiB would be 1.3 waves of thread blocks.
-    /// assert_eq!(of(TransposeProblem::new(4096, 4096)).to_string(), "16x8_n");
-    /// // 16 x 64 elements are 2 x 8 chunks of 16 bytes: a tile has 16 matrices.
-    /// let small = of(TransposeProblem::new(16, 64).batched(100_000));
-    /// assert_eq!((small.tile, small.matrices), ([2, 8], 16));
-    /// assert_eq!(small.to_string(), "2x8x16_mstrip4");
+    /// // 128 tiles of 64 KiB would be 0.3 waves of thread blocks.
+    /// assert_eq!(of(TransposeProblem::new(2048, 2048)).to_string(), "16x8_n");
+    /// // 16 x 64 elements are 2 x 8 chunks of 16 bytes: a tile has 8 matrices.
+    /// let small = of(TransposeProblem::new(16, 64).batched(10_000));
+    /// assert_eq!((small.tile, small.matrices), ([2, 8], 8));
+    /// assert_eq!(small.to_string(), "2x8x8_n");
     /// ```
     #[inline]
     pub fn fitted(self, elem: Scalar, problem: &TransposeProblem) -> Self {
@@ -184,34 +184,33 @@ impl fmt::Display for TransposeConfig {
 const RASTERS: [Raster; 3] =
     [Raster::AlongN, Raster::SwizzleAlongM { width: 8 }, Raster::SwizzleAlongM { width: 4 }];
 
-/// Returns the tile of a problem before it is fitted, and the order of the tiles: the largest of three tiles that has enough.
+/// Returns the tile of a problem before it is fitted, and the order of the tiles.
 ///
-/// A block loads, waits, and stores: others use the memory meanwhile, except at the start and the end of the kernel. So a tile of up to 64
-/// KiB, whose pieces of rows are long, needs 4 waves of blocks, and one of 16 KiB needs two blocks on each SM. Else it has 8 KiB.
+/// A block waits for all of its tile before it stores, and other blocks use the memory meanwhile. So tiles of 64 KiB, with long pieces of
+/// rows, need a wave of blocks, and tiles of 16 KiB need two blocks for each SM. Smaller problems have tiles of 8 KiB.
 #[inline]
 fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> ([u32; 2], Raster) {
     let chunk = chunk(elem);
-    let medium = [16, 64 / chunk];
+    let bytes_of_matrices = problem.elements().saturating_mul(elem.size_bytes().into());
+    let bytes = |[rows, columns]: [u32; 2]| rows * columns * chunk * RowTile::VECTOR_BYTES;
+    let has_enough = |tile, blocks_per_sm: u32| {
+        bytes_of_matrices >= u64::from(bytes(tile)) * u64::from(blocks_per_sm * SMS)
+    };
     // Rows of the output that are written at about the same time are few, and each gets a long piece.
     let strips = Raster::SwizzleAlongM { width: 4 };
-    let large = match chunk {
+    let raster = if bytes_of_matrices > L2 / 2 { strips } else { Raster::AlongN };
+    let (large, medium) = ([32, 128 / chunk], [16, 64 / chunk]);
+    // Small matrices have no longer pieces in a larger tile.
+    let is_large = chunk >= 8 && problem.rows.min(problem.columns) >= 512;
+    if access == RowAccess::Ragged {
         // More thread blocks hide the instructions for cut rows.
-        _ if access == RowAccess::Ragged => return (medium, strips),
-        _ if problem.rows.min(problem.columns) < 512 => [16, 128 / chunk],
-        8.. => [32, 128 / chunk],
-        ..8 => medium,
-    };
-    let bytes = |[rows, columns]: [u32; 2]| rows * columns * chunk * RowTile::VECTOR_BYTES;
-    let has_enough = |tile, blocks: u32| {
-        u64::from(bytes(tile)) * u64::from(blocks * SMS)
-            <= problem.elements() * u64::from(elem.size_bytes())
-    };
-    if has_enough(large, 4 * resident(access, bytes(large))) {
-        (large, strips)
+        (medium, strips)
+    } else if is_large && has_enough(large, resident(access, bytes(large))) {
+        (large, raster)
     } else if has_enough(medium, 2) {
-        (medium, Raster::AlongN)
+        (medium, raster)
     } else {
-        ([8, 64 / chunk], Raster::AlongN)
+        ([8, 64 / chunk], raster)
     }
 }
 
@@ -222,8 +221,9 @@ fn resident(access: RowAccess, tile_bytes: u32) -> u32 {
     ((192 << 10) / tile_bytes).clamp(1, most)
 }
 
-/// The SMs of an H100 or an H200.
+/// The SMs of an H100 or an H200, and about the bytes of their L2 caches.
 const SMS: u32 = 132;
+const L2: u64 = 64 << 20;
 /// The threads of a block.
 const THREADS: u32 = 256;
 /// The maximum number of chunks of 16 bytes along a mode of a tile, and the maximum number of its matrices.
