@@ -160,6 +160,7 @@ impl Leads<'_> {
 
 impl TileRows {
     /// Checks that all extents are powers of two, and that each thread has a vector.
+    #[inline]
     fn check(&self) -> Result<(), TensorErrorKind> {
         const MAX: u32 = 1 << 10;
         let TileRows { threads, rows, matrices, vectors, across, .. } = *self;
@@ -178,6 +179,7 @@ impl TileRows {
 
     /// Returns false, after the error was recorded, for extents that are not possible.
     #[track_caller]
+    #[inline]
     fn is_possible(&self, k: &Body<'_, '_>, operation: &'static str) -> bool {
         let checked = self.check().map_err(|kind| {
             k.report(TensorError { operation, operand: format!("{self:?}"), kind });
