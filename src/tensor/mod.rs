@@ -77,9 +77,10 @@ pub use pipeline::{
     WorkCounter, WorkNumbers, WorkScheduler, warp_roles,
 };
 pub(crate) use pipeline::{PipelineTurns, wait_for_launch};
+pub(crate) use rows::strided;
 pub use rows::{
-    ColumnResults, ColumnRows, ColumnTile, Indexed, RowAccess, RowColumns, RowCopy, RowElements,
-    RowPart, RowPointer, RowTile, chained, tree,
+    ColumnResults, ColumnRows, ColumnTile, Indexed, Leads, MatrixRows, RowAccess, RowColumns,
+    RowCopy, RowElements, RowPart, RowPointer, RowTile, RowVector, TileRows, chained, tree,
 };
 
 #[doc(hidden)]
