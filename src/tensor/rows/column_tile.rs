@@ -182,7 +182,7 @@ impl ColumnTile {
                             _ => value.bitcast::<u32>(),
                         }
                     });
-                    elements.reduce(|a, b| a | b).unwrap_or_else(|| bytes)
+                    elements.reduce(|a, b| a | b).unwrap_or(bytes)
                 });
                 add(k, words, number);
             });
