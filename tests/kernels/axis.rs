@@ -198,7 +198,7 @@ fn ties_of_parts() {
 /// Column `c` has the lowest `c + 3` of some numbers: zeros are equal, NaN is no maximum, and differences overflow or are subnormal.
 fn check_pairs<T: Real + Converted>(device: &Device, [large, tiny]: [f32; 2]) {
     let ordered = [f32::NAN, f32::NEG_INFINITY, -large, -1.0, -tiny, -0.0, 0.0, tiny, 1.0, large];
-    let (len, inner) = (300, 16);
+    let (len, inner) = (3000, 16);
     let mut rng = Rng::new(7);
     let x: Vec<T> =
         (0..len * inner).map(|at| T::of(ordered[rng.below((at % inner + 3).min(10))])).collect();

@@ -59,10 +59,13 @@ impl<'b> Found<'b> {
         let number = number.cvt::<u32>() * in_word;
         for (word, [largest, at]) in words.into_iter().zip(found) {
             let own = largest.get(k);
-            let is_larger = match elem {
+            let (word, is_larger) = match elem {
                 Scalar::Bf16 => larger_of_pairs::<bf16>(k, word, own),
                 Scalar::F16 => larger_of_pairs::<f16>(k, word, own),
-                _ => word.bitcast::<f32>().gt(own.bitcast::<f32>()).select(u32::MAX, 0),
+                _ => {
+                    let is_larger = word.bitcast::<f32>().gt(own.bitcast::<f32>());
+                    (word, is_larger.select(u32::MAX, 0))
+                }
             };
             let select = |new, old| (is_larger & new) | (!is_larger & old);
             largest.set(k, select(word, own));
@@ -97,16 +100,23 @@ fn values<'c, T: Converted>(words: [Val<'c, u32>; 4]) -> impl Iterator<Item = Va
     elements.to_f32().into_iter()
 }
 
-/// Returns a mask of the elements of a pair that are larger than `own`. NaN is not larger.
-fn larger_of_pairs<'c, T>(k: &Body<'c, '_>, pair: Val<'c, u32>, own: Val<'c, u32>) -> Val<'c, u32>
+/// Returns a pair without negative zeros, and a mask of its elements that are larger than those of `own`, which has none either. NaN is
+/// not larger.
+fn larger_of_pairs<'c, T>(
+    k: &Body<'c, '_>,
+    pair: Val<'c, u32>,
+    own: Val<'c, u32>,
+) -> (Val<'c, u32>, Val<'c, u32>)
 where
     T: VectorElement<2> + Converted,
     Vector<T, 2>: Fused,
 {
     let [pair, own] = [pair, own].map(|word| word.bitcast::<Vector<T, 2>>());
-    let factor = Val::<Vector<T, 2>>::splat(k.constant(-1.0f32).cvt::<T>());
+    let [one, minus_one, zero] =
+        [1.0f32, -1.0, 0.0].map(|number| Val::<Vector<T, 2>>::splat(k.constant(number).cvt::<T>()));
+    let pair = pair.fma(one, zero);
     // Zero and NaN have no sign.
-    let difference = pair.fma(factor, own).bitcast::<u32>();
+    let difference = pair.fma(minus_one, own).bitcast::<u32>();
     // The signs of bytes 1 and 3, two times each.
-    difference.prmt(difference, 0xbb99, PermuteMode::Index)
+    (pair.bitcast(), difference.prmt(difference, 0xbb99, PermuteMode::Index))
 }
