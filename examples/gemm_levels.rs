@@ -627,7 +627,7 @@ fn measure(device: &Device, size: u32) -> Result<()> {
 fn cublas(device: &Device, matrices: &mut Matrices) -> Result<f64> {
     use tilewright::runtime::{Cublas, Matmul};
     let Matrices { sizes, a, b, d } = matrices;
-    let (inputs, output) = (Scalar::Bf16, Scalar::Bf16);
+    let (inputs, output) = ([Scalar::Bf16; 2], Scalar::Bf16);
     let matmul = Matmul { sizes: *sizes, a: Major::K, b: Major::Mn, inputs, output };
     let (cublas, stream) = (Cublas::open(device)?, device.stream()?);
     let mut times = Vec::new();

@@ -21,10 +21,12 @@ use clap::{Args, Subcommand};
 use tilewright::arch::Major;
 use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
+use tilewright::kernels::gemm::InputTypes;
 use tilewright::runtime::{Device, DeviceChoice};
 use tilewright::tune::{GemmSpace, Machine, Regime};
 
 use super::Failure;
+use super::gemm::{dtype, scalar};
 use beside_plain::Form;
 
 /// The options of `tilewright bench`.
@@ -90,11 +92,12 @@ struct Gemm {
     /// Instead, products with SwiGLU of pairs of columns, beside the plain products. Needs a GPU.
     #[arg(long, conflicts_with_all = ["random", "groups"])]
     swiglu: bool,
-    /// The type in which A and B are multiplied: bf16, f16, tf32, f32, f64, e4m3, e5m2 or i8. 8-bit floats are measured beside cuBLASLt.
-    #[arg(long, default_value = "bf16", value_parser = input::dtype)]
-    dtype: Scalar,
-    /// The type of D [default: that of A and B; f32 for tf32, bf16 for e4m3 and e5m2, i32 for i8].
-    #[arg(long, value_parser = input::dtype, value_name = "DTYPE")]
+    /// The types in which A and B are multiplied: bf16, f16, tf32, f32, f64, e4m3, e5m2, i8 or u8, or two of 8 bits such as e4m3xe5m2 and
+    /// i8xu8. 8-bit floats are measured beside cuBLASLt, which has no product of e5m2 and e5m2.
+    #[arg(long, default_value = "bf16", value_parser = dtype)]
+    dtype: InputTypes,
+    /// The type of D [default: that of A and B; f32 for tf32, bf16 for e4m3 and e5m2, i32 for i8 and u8].
+    #[arg(long, value_parser = scalar, value_name = "DTYPE")]
     output: Option<Scalar>,
     /// Layout of A and B, as BLAS names it: `tn` (both contiguous along K), `tt`, `nn` or `nt`.
     #[arg(long, default_value = "tn", value_parser = input::layout, value_name = "NAME")]

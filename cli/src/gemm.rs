@@ -7,13 +7,15 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use tilewright::arch::Major;
+use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{Number, Target, bf16, f16};
+use tilewright::ir::{Element, Number, Target, bf16, f16};
 use tilewright::kernels::gemm::{
-    Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, Machine, Schedule,
+    Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, InputTypes, Machine, Schedule,
 };
 use tilewright::runtime::{Device, DeviceChoice, Timing};
 
+use super::ptx::{OfTypes, of_types};
 use super::{Failure, print};
 
 /// The options of `tilewright gemm`.
@@ -28,9 +30,9 @@ pub(super) struct Options {
     /// Columns of A and rows of B.
     #[arg(long, default_value = "256", value_parser = size, value_name = "SIZE", allow_hyphen_values = true)]
     k: u32,
-    /// The type of the elements.
-    #[arg(long, default_value = "f32")]
-    dtype: Dtype,
+    /// The types of A and B: f32, tf32, f16 or bf16; with --explain and --emit also the others of `bench gemm`.
+    #[arg(long, default_value = "f32", value_parser = dtype)]
+    dtype: InputTypes,
     /// The configuration by its name, such as `sm80_bf16_tt_128x256x64_s3_ms_strip8_direct` [default: the best guess].
     #[arg(long, value_name = "NAME")]
     config: Option<GemmConfig>,
@@ -59,28 +61,36 @@ fn size(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("a size is a whole number from 1 to {}", GemmProblem::MAX_SIZE))
 }
 
-/// The type of the elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Dtype {
-    /// 32 bits, without tensor cores.
-    F32,
-    /// `f32` in memory; tensor cores multiply its upper 19 bits.
-    Tf32,
-    /// IEEE 754 binary16.
-    F16,
-    /// The upper half of binary32.
-    Bf16,
+/// The types of the elements of matrices on the command line. Floats of 8 bits go without `f8`.
+const TYPES: [(&str, Scalar); 9] = [
+    ("bf16", Scalar::Bf16),
+    ("f16", Scalar::F16),
+    ("tf32", Scalar::Tf32),
+    ("f32", Scalar::F32),
+    ("f64", Scalar::F64),
+    ("e4m3", Scalar::F8E4M3),
+    ("e5m2", Scalar::F8E5M2),
+    ("i8", Scalar::I8),
+    ("u8", Scalar::U8),
+];
+
+/// The type of the elements of a matrix.
+pub(super) fn scalar(text: &str) -> Result<Scalar, String> {
+    let named = TYPES.iter().find(|(name, _)| *name == text);
+    named.map(|(_, scalar)| *scalar).ok_or_else(|| {
+        let names = TYPES.map(|(name, _)| name);
+        let (last, others) = names.split_last().unwrap_or((&"", &[]));
+        format!("expected {} or {last}", others.join(", "))
+    })
 }
 
-impl Dtype {
-    pub(super) fn scalar(self) -> Scalar {
-        match self {
-            Dtype::F32 => Scalar::F32,
-            Dtype::Tf32 => Scalar::Tf32,
-            Dtype::F16 => Scalar::F16,
-            Dtype::Bf16 => Scalar::Bf16,
-        }
-    }
+/// The types of A and B: one, or two of 8 bits such as `e4m3xe5m2`.
+pub(super) fn dtype(text: &str) -> Result<InputTypes, String> {
+    let types = match text.split_once('x') {
+        Some((a, b)) => scalar(a).and_then(|a| Ok([a, scalar(b)?].into())),
+        None => scalar(text).map(InputTypes::from),
+    };
+    types.map_err(|expected| format!("{expected}; or two, such as e4m3xe5m2"))
 }
 
 /// A form in which the kernel can be printed.
@@ -123,12 +133,15 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     if options.explain {
         return explain(options);
     }
-    let dtype = options.config.map_or(options.dtype.scalar(), |config| config.a);
-    match dtype {
-        Scalar::F32 | Scalar::Tf32 => run_typed::<f32>(dtype, options),
-        Scalar::F16 => run_typed::<f16>(dtype, options),
-        Scalar::Bf16 => run_typed::<bf16>(dtype, options),
-        other => Err(Failure::input(format!("matrices of {other} are not made here"))),
+    if let Some(form) = options.emit {
+        return emit(form, options);
+    }
+    let dtype = options.config.map_or(options.dtype, |config| config.inputs());
+    match dtype.a {
+        Scalar::F32 | Scalar::Tf32 => launch::<f32>(dtype, options),
+        Scalar::F16 => launch::<f16>(dtype, options),
+        Scalar::Bf16 => launch::<bf16>(dtype, options),
+        _ => Err(Failure::input(format!("matrices of {dtype} are not made here"))),
     }
 }
 
@@ -139,30 +152,41 @@ fn explain(options: &Options) -> Result<(), Failure> {
     let target = if device.is_sim() { Target::SM_90A } else { device.target() };
     let target = options.target.unwrap_or(target);
     let problem = GemmProblem::new(options.m, options.n, options.k);
-    let wanted = wanted(options.dtype.scalar(), target);
+    let wanted = wanted(options.dtype, target);
     print(&wanted.explain(&problem, &Machine::of(&device)).map_err(Failure::input)?.to_string())
 }
 
-fn run_typed<T: Real>(dtype: Scalar, options: &Options) -> Result<(), Failure> {
+/// Prints the kernel in a form.
+fn emit(form: Emit, options: &Options) -> Result<(), Failure> {
     let problem = GemmProblem::new(options.m, options.n, options.k);
-    let Some(form) = options.emit else { return launch::<T>(dtype, &problem, options) };
     let start = Instant::now();
     let target = options.target.unwrap_or(Target::SM_80);
-    let config = choose(dtype, target, &Machine::H200, &problem, options);
-    let gemm = Gemm::<T>::new(config.map_err(Failure::input)?).map_err(Failure::input)?;
-    let text = match form {
-        Emit::Ir => gemm.text(),
-        Emit::Ptx => gemm.ptx().to_string(),
-    };
+    let config = choose(options.dtype, target, &Machine::H200, &problem, options);
+    let text = of_types(config.map_err(Failure::input)?, form)?;
     let elapsed = start.elapsed();
     print(&text)?;
     eprintln!("built, verified and written in {:.3} ms", elapsed.as_secs_f64() * 1e3);
     Ok(())
 }
 
+impl OfTypes for Emit {
+    type Out = String;
+
+    fn of<A: Element, D: Converted, B: Element, C: Number>(
+        self,
+        config: GemmConfig,
+    ) -> Result<String, Failure> {
+        let gemm = Gemm::<A, B, C, D>::new(config).map_err(Failure::input)?;
+        Ok(match self {
+            Emit::Ir => gemm.text(),
+            Emit::Ptx => gemm.ptx().to_string(),
+        })
+    }
+}
+
 /// Returns the requested configuration, else the model's best.
 fn choose(
-    dtype: Scalar,
+    dtype: InputTypes,
     target: Target,
     machine: &Machine,
     problem: &GemmProblem,
@@ -173,7 +197,7 @@ fn choose(
 
 /// The best guess for row-major matrices.
 pub(super) fn best_guess(
-    dtype: Scalar,
+    dtype: InputTypes,
     target: Target,
     machine: &Machine,
     problem: &GemmProblem,
@@ -182,9 +206,10 @@ pub(super) fn best_guess(
 }
 
 /// A configuration with the types and the contiguous modes of row-major matrices.
-fn wanted(dtype: Scalar, target: Target) -> GemmConfig {
-    // Tensor cores take elements of 32 bits K-major only.
-    let major_b = if dtype == Scalar::Tf32 { Major::K } else { Major::Mn };
+fn wanted(dtype: InputTypes, target: Target) -> GemmConfig {
+    // Tensor cores take elements of 32 and of 8 bits K-major only.
+    let is_k_major = dtype.a == Scalar::Tf32 || dtype.a.bits() == 8;
+    let major_b = if is_k_major { Major::K } else { Major::Mn };
     GemmConfig { target, major_b, ..GemmConfig::sm90(dtype, [128, 128]) }
 }
 
@@ -193,7 +218,8 @@ fn matrix<T: Real>(rng: &mut ChaCha8Rng, len: usize) -> Vec<T> {
     (0..len).map(|_| T::of(rng.random_range(-1.0..1.0))).collect()
 }
 
-fn launch<T: Real>(dtype: Scalar, problem: &GemmProblem, options: &Options) -> Result<(), Failure> {
+fn launch<T: Real>(dtype: InputTypes, options: &Options) -> Result<(), Failure> {
+    let problem = &GemmProblem::new(options.m, options.n, options.k);
     let choice: DeviceChoice = options.device.parse().map_err(Failure::input)?;
     let device = Device::open(choice).map_err(Failure::input)?;
     let target = options.target.unwrap_or(device.target());
@@ -212,7 +238,7 @@ fn launch<T: Real>(dtype: Scalar, problem: &GemmProblem, options: &Options) -> R
     // they add, at most 2 u, and the entry is rounded once more to the type of C.
     let unit = f64::from(f32::EPSILON) / 2.0;
     let ku = k as f64 * if config.schedule == Schedule::Simt { unit } else { 2.0 * unit };
-    let inputs = if dtype == Scalar::Tf32 { 1.0 / 512.0 } else { 0.0 };
+    let inputs = if dtype.a == Scalar::Tf32 { 1.0 / 512.0 } else { 0.0 };
     let allowed = ku / (1.0 - ku) + T::UNIT + inputs;
 
     let flops = problem.flops() as f64;

@@ -12,10 +12,10 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{
     Element, Kernel, KernelIr, Number, Target, Untyped, bf16, f8e4m3, f8e5m2, f16, parse_kernels,
 };
-use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem, Machine};
+use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem, InputTypes, Machine};
 use tilewright::runtime::{EntryReport, Ptxas};
 
-use super::gemm::{Dtype, best_guess};
+use super::gemm::{best_guess, dtype};
 use super::{Failure, print, read};
 use source::Sources;
 
@@ -23,14 +23,14 @@ use source::Sources;
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// A file with kernels in the text form (`.kir`), `gemm` for the best guess for large row-major matrices, or the
-    /// name of a configuration, such as `sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred`.
+    /// name of a configuration, such as `sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped`.
     kernel: String,
     /// Target of `gemm`; files and names of configurations have their own [default: sm_80].
     #[arg(long)]
     target: Option<Target>,
-    /// The type of the elements of `gemm` [default: bf16].
-    #[arg(long)]
-    dtype: Option<Dtype>,
+    /// The types of A and B of `gemm`, as `bench gemm` has them [default: bf16].
+    #[arg(long, value_parser = dtype)]
+    dtype: Option<InputTypes>,
 }
 
 /// M, N and K of the problem that `gemm` stands for, and the SMs of the GPU.
@@ -65,7 +65,7 @@ impl Written {
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let mut written = match options.kernel.as_str() {
         "gemm" => {
-            let dtype = options.dtype.unwrap_or(Dtype::Bf16).scalar();
+            let dtype = options.dtype.unwrap_or(Scalar::Bf16.into());
             let target = options.target.unwrap_or(Target::SM_80);
             let [m, n, k] = LARGE;
             let config = best_guess(dtype, target, &Machine::H200, &GemmProblem::new(m, n, k));

@@ -455,6 +455,20 @@ fn gemm_runs_on_the_simulator_and_is_right() {
     assert_eq!(names, ["device", "problem", "kernel", "error", "time", "speed"]);
 }
 
+/// The explanation of a product of two types names both.
+#[test]
+fn gemm_explains_products_of_two_types() {
+    let sizes = ["gemm", "--m", "4096", "--n", "4096", "--k", "4096", "--device", "sim"];
+    for (dtype, name) in [("e4m3xe5m2", "f8e4m3xf8e5m2_dbf16"), ("i8xu8", "i8xu8_di32")] {
+        let output = tilewright(&[&sizes[..], &["--explain", "--dtype", dtype]].concat());
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+        let explained = text(&output.stdout);
+        assert!(explained.starts_with(&format!("sm90a_{name}_tn_")), "{explained}");
+        let run = tilewright(&[&sizes[..], &["--dtype", dtype]].concat());
+        assert!(text(&run.stderr).contains("are not made here"));
+    }
+}
+
 /// Other types, and a configuration by its name.
 #[test]
 fn gemm_takes_types_and_configurations() {
@@ -648,12 +662,20 @@ fn bench_takes_names_of_configurations() {
 /// The types of 8 bits have configurations, which the model ranks.
 #[test]
 fn bench_ranks_types_of_8_bits() {
-    for (dtype, name) in [("e4m3", "sm90a_f8e4m3_dbf16_tn_"), ("e5m2", "sm90a_f8e5m2_dbf16_tn_")] {
+    for (dtype, name) in [
+        ("e4m3", "sm90a_f8e4m3_dbf16_tn_"),
+        ("e5m2", "sm90a_f8e5m2_dbf16_tn_"),
+        ("e4m3xe5m2", "sm90a_f8e4m3xf8e5m2_dbf16_tn_"),
+        ("e5m2xe4m3", "sm90a_f8e5m2xf8e4m3_dbf16_tn_"),
+        ("i8xu8", "sm90a_i8xu8_di32_tn_"),
+    ] {
         let args = ["bench", "gemm", "--device", "sim", "--shapes", "4096", "--dtype", dtype];
         let output = tilewright(&args);
         let ranked = text(&output.stdout);
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
         assert_eq!(ranked.lines().filter(|line| line.contains(name)).count(), 16, "{ranked}");
+        let planned = tilewright(&[&args[..], &["--untuned"]].concat());
+        assert!(text(&planned.stdout).contains(name), "{dtype}");
     }
 }
 
@@ -968,7 +990,12 @@ fn bench_refuses_bad_input() {
     );
     refused(&["--shapes", "0"], "`0` is no problem");
     refused(&["--shapes", ""], "`` is no problem");
-    refused(&["--dtype", "s8"], "expected bf16, f16, tf32, f32, f64, e4m3, e5m2 or i8");
+    let types = "expected bf16, f16, tf32, f32, f64, e4m3, e5m2, i8 or u8";
+    refused(&["--dtype", "s8"], &format!("{types}; or two, such as e4m3xe5m2"));
+    refused(&["--dtype", "e4m3xs8"], types);
+    refused(&["--dtype", "e4m3xe4m3xe4m3"], types);
+    refused(&["--output", "e4m3xe5m2"], types);
+    refused(&["--dtype", "bf16xf16"], "there is none of bf16xf16 to bf16 for sm_90a");
     refused(&["--layout", "kk"], "expected tn, tt, nn or nt");
     refused(&["--regimes", "fast"], "`fast` is no regime: expected `latency`, `burst` or `steady`");
     refused(&["--device", "gpu"], "`gpu` is not a device");

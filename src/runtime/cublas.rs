@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::buffer::{Buffer, Memory};
-use super::cublas_problem::{CublasError, Matmul};
+use super::cublas_problem::{CublasError, CublasLibrary, Matmul};
 use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
@@ -27,7 +27,7 @@ use crate::ir::Element;
 ///     sizes: [8, 8, 8],
 ///     a: Major::K,
 ///     b: Major::K,
-///     inputs: Scalar::Bf16,
+///     inputs: [Scalar::Bf16; 2],
 ///     output: Scalar::F32,
 /// };
 /// cublas.gemm(&of_8, &device.stream()?, &a, &b, &mut c)?;
@@ -66,20 +66,22 @@ impl Cublas {
         Ok(format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100))
     }
 
-    /// Queues the product with the kernel that cuBLAS chooses. `A` and `B` have the type [`Matmul::inputs`] (`f32` for
+    /// Queues the product with the kernel that cuBLAS chooses. `A` and `B` have the types [`Matmul::inputs`] (`f32` for
     /// `tf32`), `C` has [`Matmul::output`]. The stream may record a graph.
     ///
     /// # Errors
-    /// [`Buffer`](CublasError::Buffer), [`UnsupportedType`](CublasError::UnsupportedType),
-    /// [`Size`](CublasError::Size), [`Status`](CublasError::Status), [`Runtime`](CublasError::Runtime).
-    pub fn gemm<T: Element, D: Element>(
+    /// [`Buffer`](CublasError::Buffer), [`UnsupportedInputs`](CublasError::UnsupportedInputs),
+    /// [`UnsupportedOutput`](CublasError::UnsupportedOutput), [`Size`](CublasError::Size), [`Status`](CublasError::Status),
+    /// [`Runtime`](CublasError::Runtime).
+    pub fn gemm<A: Element, B: Element, D: Element>(
         &self,
         matmul: &Matmul,
         stream: &Stream,
-        a: &Buffer<T>,
-        b: &Buffer<T>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
         c: &mut Buffer<D>,
     ) -> Result<(), CublasError> {
+        matmul.check_problem(CublasLibrary::Cublas)?;
         matmul.check(a, b, c)?;
         let stream = self.stream(stream)?;
         self.handles.gemm(
@@ -94,10 +96,11 @@ impl Cublas {
     /// 32 MiB of scratch memory.
     ///
     /// # Errors
-    /// [`UnsupportedType`](CublasError::UnsupportedType), [`Size`](CublasError::Size),
-    /// [`Status`](CublasError::Status), [`Runtime`](CublasError::Runtime).
+    /// [`UnsupportedInputs`](CublasError::UnsupportedInputs), [`UnsupportedOutput`](CublasError::UnsupportedOutput),
+    /// [`NoKernel`](CublasError::NoKernel), [`Size`](CublasError::Size), [`Status`](CublasError::Status),
+    /// [`Runtime`](CublasError::Runtime).
     pub fn plans(&self, matmul: &Matmul, count: usize) -> Result<Vec<CublasLtPlan>, CublasError> {
-        matmul.check_sizes()?;
+        matmul.check_problem(CublasLibrary::CublasLt)?;
         let plans = self.handles.plans(matmul, count)?;
         Ok(plans.into_iter().map(|plan| CublasLtPlan { plan: Arc::new(plan) }).collect())
     }
@@ -106,12 +109,12 @@ impl Cublas {
     ///
     /// # Errors
     /// Those of [`Cublas::gemm`].
-    pub fn run<T: Element, D: Element>(
+    pub fn run<A: Element, B: Element, D: Element>(
         &self,
         plan: &CublasLtPlan,
         stream: &Stream,
-        a: &Buffer<T>,
-        b: &Buffer<T>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
         c: &mut Buffer<D>,
     ) -> Result<(), CublasError> {
         plan.plan.matmul().check(a, b, c)?;
@@ -174,7 +177,7 @@ mod tests {
         sizes: [2, 3, 5],
         a: Major::K,
         b: Major::Mn,
-        inputs: Scalar::Bf16,
+        inputs: [Scalar::Bf16; 2],
         output: Scalar::F32,
     };
 

@@ -1,5 +1,7 @@
 //! Defines the matrix products of cuBLAS, their column-major form and their errors.
 
+use std::fmt;
+
 use super::buffer::Buffer;
 use super::error::RuntimeError;
 use crate::arch::Major;
@@ -17,11 +19,30 @@ pub struct Matmul {
     pub a: Major,
     /// The contiguous mode of B.
     pub b: Major,
-    /// The type in which A and B are multiplied: `bf16`, `f16`, `f32`, or `tf32`, which is in memory as `f32`; and `e4m3` or
-    /// `e5m2`, which cuBLASLt alone multiplies, both contiguous along K, with sums that stay in the tensor cores; `i8`, and `f64`.
-    pub inputs: Scalar,
+    /// The types in which A and B are multiplied: both `bf16`, `f16`, `f32`, `f64`, `i8`, or `tf32`, which is in memory as `f32`.
+    /// cuBLASLt alone multiplies `e4m3` by `e4m3`, `e4m3` by `e5m2` and `e5m2` by `e4m3`, all contiguous along K, with sums that stay in
+    /// the tensor cores.
+    pub inputs: [Scalar; 2],
     /// The type of the elements of C: that of A and B in memory, or `f32`; `bf16` or `f16` for floats of 8 bits, `i32` for `i8`.
     pub output: Scalar,
+}
+
+/// A library of matrix products of NVIDIA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CublasLibrary {
+    /// cuBLAS, which chooses a kernel by itself.
+    Cublas,
+    /// cuBLASLt, whose kernels a program chooses.
+    CublasLt,
+}
+
+impl fmt::Display for CublasLibrary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CublasLibrary::Cublas => "cuBLAS",
+            CublasLibrary::CublasLt => "cuBLASLt",
+        })
+    }
 }
 
 /// The transposition of an operand of the column-major libraries.
@@ -55,9 +76,27 @@ impl Matmul {
         Columns { first, first_pitch, second, second_pitch }
     }
 
-    /// Returns the type of the elements of A and B in memory.
-    pub(super) fn stored_inputs(&self) -> Scalar {
-        if self.inputs == Scalar::Tf32 { Scalar::F32 } else { self.inputs }
+    /// Returns the types of A and B in memory.
+    pub(super) fn stored_inputs(&self) -> [Scalar; 2] {
+        self.inputs.map(|input| if input == Scalar::Tf32 { Scalar::F32 } else { input })
+    }
+
+    /// Checks that a library multiplies A and B of these types.
+    fn check_inputs(&self, library: CublasLibrary) -> Result<(), CublasError> {
+        use Scalar as S;
+        let [a, b] = self.inputs;
+        let takes = match (a, b) {
+            (S::F8E5M2, S::F8E5M2) => false,
+            _ if a.is_f8() && b.is_f8() => library == CublasLibrary::CublasLt,
+            _ => a == b && matches!(a, S::Bf16 | S::F16 | S::Tf32 | S::F32 | S::F64 | S::I8),
+        };
+        if takes { Ok(()) } else { Err(CublasError::UnsupportedInputs { library, a, b }) }
+    }
+
+    /// Checks that a library takes the sizes and the types of A and B.
+    pub(crate) fn check_problem(&self, library: CublasLibrary) -> Result<(), CublasError> {
+        self.check_sizes()?;
+        self.check_inputs(library)
     }
 
     pub(super) fn check_sizes(&self) -> Result<(), CublasError> {
@@ -68,18 +107,18 @@ impl Matmul {
     }
 
     /// Checks that the buffers have the types and the numbers of elements of A, B and C.
-    pub(crate) fn check<T: Element, D: Element>(
+    pub(crate) fn check<A: Element, B: Element, D: Element>(
         &self,
-        a: &Buffer<T>,
-        b: &Buffer<T>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
         c: &Buffer<D>,
     ) -> Result<(), CublasError> {
         self.check_sizes()?;
         let [m, n, k] = self.sizes.map(u64::from);
-        let (inputs, output) = (self.stored_inputs(), self.output);
+        let ([of_a, of_b], output) = (self.stored_inputs(), self.output);
         let of = [
-            ("A", (inputs, m * k), (T::SCALAR, a.len())),
-            ("B", (inputs, k * n), (T::SCALAR, b.len())),
+            ("A", (of_a, m * k), (A::SCALAR, a.len())),
+            ("B", (of_b, k * n), (B::SCALAR, b.len())),
             ("C", (output, m * n), (D::SCALAR, c.len())),
         ];
         for (matrix, expected, (scalar, len)) in of {
@@ -121,8 +160,12 @@ errors! {
                 write!(f, "cuBLAS takes sizes from 1 to 2147483647, not {m}x{n}x{k}")
             }
         },
-        /// {scalar} is not a type that is compared with cuBLAS: bf16, f16, tf32, f32, e4m3, e5m2
-        UnsupportedType { scalar: Scalar },
+        /// {library} has no products of {a} and {b}
+        UnsupportedInputs { library: CublasLibrary, a: Scalar, b: Scalar },
+        /// cuBLAS writes no matrix of {scalar}
+        UnsupportedOutput { scalar: Scalar },
+        /// cuBLASLt has no kernel for these sizes and layouts; of 8-bit floats it takes rows of multiples of 16 bytes
+        NoKernel,
         /// A buffer has other elements or another number of them than the problem.
         Buffer {
             /// `A`, `B` or `C`.
@@ -157,9 +200,29 @@ mod tests {
         sizes: [2, 3, 5],
         a: Major::K,
         b: Major::Mn,
-        inputs: Scalar::Bf16,
+        inputs: [Scalar::Bf16; 2],
         output: Scalar::F32,
     };
+
+    #[test]
+    fn pairs_of_inputs_have_a_library_or_an_error() {
+        use CublasLibrary::{Cublas, CublasLt};
+        use Scalar as S;
+        let takes = |library, inputs: [Scalar; 2]| {
+            Matmul { inputs, ..PROBLEM }.check_problem(library).map_err(|error| error.to_string())
+        };
+        for same in [S::Bf16, S::F16, S::Tf32, S::F32, S::F64, S::I8] {
+            assert_eq!([Cublas, CublasLt].map(|of| takes(of, [same; 2])), [Ok(()), Ok(())]);
+        }
+        for small in [[S::F8E4M3, S::F8E4M3], [S::F8E4M3, S::F8E5M2], [S::F8E5M2, S::F8E4M3]] {
+            assert_eq!(takes(CublasLt, small), Ok(()));
+            assert!(takes(Cublas, small).is_err());
+        }
+        for [a, b] in [[S::F8E5M2; 2], [S::I8, S::U8], [S::U8; 2], [S::Bf16, S::F16]] {
+            let error = format!("cuBLASLt has no products of {a} and {b}");
+            assert_eq!(takes(CublasLt, [a, b]), Err(error));
+        }
+    }
 
     /// By the definition of column-major storage: element (i, j) at `i + j * pitch`, so that `first` is B with
     /// (n, k) and `second` is A with (k, m), element for element.

@@ -119,7 +119,7 @@ pub use cache::{CacheStats, ModuleCache};
 #[cfg(feature = "cublas")]
 pub use cublas::{Cublas, CublasLtPlan};
 #[cfg(feature = "cublas")]
-pub use cublas_problem::{CublasError, Matmul};
+pub use cublas_problem::{CublasError, CublasLibrary, Matmul};
 #[cfg(feature = "cuda-any-version")]
 pub use cuda::CudarcElement;
 pub use device::{Device, driver_version};

@@ -63,7 +63,7 @@ pub use copy::{
     autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear, cooperative_clear, copy, copy_if,
     copy_zfill,
 };
-pub(crate) use copy::{lead, packed, shifted};
+pub(crate) use copy::{ByteShift, lead, packed, shifted};
 pub use error::{TensorError, TensorErrorKind};
 pub(crate) use gemm::copy_bits;
 pub use gemm::{

@@ -3,8 +3,8 @@
 use super::chart::{Chart, Look, Series};
 use super::record::{Comparison, Entry, Maker, Report};
 use super::stats::{Estimate, median};
-use crate::kernels::gemm::Machine;
-use crate::kernels::gemm::Regime;
+use crate::ir::types::Scalar;
+use crate::kernels::gemm::{InputTypes, Machine, Regime};
 
 impl Entry {
     /// Returns the median of the seconds. `None` where nothing was timed.
@@ -85,22 +85,19 @@ impl Report {
 }
 
 /// Returns the roofline in TFLOP/s: the lower of the tensor cores' rate at full clock and the memory's, which reads
-/// each matrix once. `None` for unknown types.
+/// each matrix once. `None` for texts that name no types.
 fn roofline(machine: &Machine, comparison: &Comparison) -> Option<f64> {
-    let bytes = |name: &str| match name {
-        "bf16" | "f16" => Some(2.0),
-        "tf32" | "f32" => Some(4.0),
-        _ => None,
-    };
-    let [input, output] = [bytes(&comparison.types[0])?, bytes(&comparison.types[1])?];
+    let [inputs, output] = &comparison.types;
+    let (inputs, output): (InputTypes, Scalar) = (inputs.parse().ok()?, output.parse().ok()?);
+    let [a, b, d] = [inputs.a, inputs.b, output].map(|scalar| f64::from(scalar.size_bytes()));
     let [m, n, k] = comparison.sizes.map(f64::from);
-    // 4096 operations on 16 bits in a cycle, half of them in tf32, and 256 without tensor cores.
-    let of_cycle = match comparison.types[0].as_str() {
-        "f32" => 256.0,
-        _ => 8192.0 / input,
+    // 8192 operations on 8 bits in a cycle, half of them on 16 bits, and 256 on `f64` and without tensor cores.
+    let of_cycle = match inputs.a {
+        Scalar::F32 | Scalar::F64 => 256.0,
+        _ => 8192.0 / a,
     };
     let peak = of_cycle * f64::from(machine.sms) * machine.clock_hz;
-    let traffic = (m * k + k * n) * input + m * n * output;
+    let traffic = m * k * a + k * n * b + m * n * d;
     let memory = comparison.flops() / traffic * machine.memory_bytes_per_s;
     Some(peak.min(memory) / 1e12)
 }
@@ -160,5 +157,11 @@ mod tests {
         // 4096 x 132 x 1.98 GHz; and 1.88 GFLOP over 118 MB at 4.4 TB/s.
         let bounds: Vec<f64> = chart.series[2].values.iter().flatten().copied().collect();
         assert!((bounds[0] - 1070.5).abs() < 0.1 && (bounds[1] - 70.0).abs() < 1.0, "{bounds:?}");
+        // Twice as many operations on 8 bits.
+        let mut comparison = report().comparisons.remove(0);
+        comparison.types[0] = "f8e4m3xf8e5m2".to_owned();
+        assert_eq!(roofline(&Machine::H200, &comparison), Some(2.0 * bounds[0]));
+        comparison.types[0] = "e4m3".to_owned();
+        assert_eq!(roofline(&Machine::H200, &comparison), None);
     }
 }

@@ -10,13 +10,12 @@ use super::space::GemmSpace;
 use super::store::TuningStore;
 use super::tunable::Tunable;
 use super::tuner::{Tuner, launcher};
+use super::types::{GemmTypes, GemmWork};
 use super::workload::Workload;
-use crate::ir::builder::Converted;
-use crate::ir::types::Scalar;
-use crate::ir::{Element, Number, Target, bf16, f8e4m3, f8e5m2, f16};
+use crate::ir::Target;
 use crate::kernels::gemm::Regime;
 use crate::kernels::gemm::{
-    Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmModel, GemmProblem, Machine, in_memory,
+    Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmModel, GemmProblem, Machine,
 };
 use crate::runtime::{Device, LaunchOptions, Stream};
 
@@ -25,19 +24,8 @@ use {
     super::stats::median,
     super::workload::Window,
     crate::kernels::gemm::Epilogue,
-    crate::runtime::{Cublas, CublasLtPlan, Matmul},
+    crate::runtime::{Cublas, CublasLibrary, CublasLtPlan, Matmul},
 };
-
-/// An element of matrices that are tuned.
-pub trait GemmElement: Element + Converted {}
-impl GemmElement for f32 {}
-impl GemmElement for f16 {}
-impl GemmElement for bf16 {}
-impl GemmElement for f8e4m3 {}
-impl GemmElement for f8e5m2 {}
-impl GemmElement for f64 {}
-impl GemmElement for i8 {}
-impl GemmElement for i32 {}
 
 impl From<GemmError> for Rejection {
     fn from(error: GemmError) -> Rejection {
@@ -85,35 +73,32 @@ pub fn tune(
     ElementOffsets::new(problem, [space.major_a, space.major_b])?;
     let sizes = [problem.m, problem.n, problem.k];
     let regime = Regime::of_sizes(sizes).last().copied().unwrap_or(Regime::Burst);
-    let of = |what: &str| SearchError::Unsupported { what: what.to_owned() };
-    match (in_memory(space.input), space.output) {
-        (Scalar::Bf16, Scalar::Bf16) => tune_as::<bf16, bf16>(device, space, problem, regime),
-        (Scalar::Bf16, Scalar::F32) => tune_as::<bf16, f32>(device, space, problem, regime),
-        (Scalar::F16, Scalar::F16) => tune_as::<f16, f16>(device, space, problem, regime),
-        (Scalar::F16, Scalar::F32) => tune_as::<f16, f32>(device, space, problem, regime),
-        (Scalar::F32, Scalar::F32) => tune_as::<f32, f32>(device, space, problem, regime),
-        (Scalar::F8E4M3, Scalar::Bf16) => tune_as::<f8e4m3, bf16>(device, space, problem, regime),
-        (Scalar::F8E4M3, Scalar::F16) => tune_as::<f8e4m3, f16>(device, space, problem, regime),
-        (Scalar::F8E5M2, Scalar::Bf16) => tune_as::<f8e5m2, bf16>(device, space, problem, regime),
-        (Scalar::F8E5M2, Scalar::F16) => tune_as::<f8e5m2, f16>(device, space, problem, regime),
-        (Scalar::F64, Scalar::F64) => tune_as::<f64, f64>(device, space, problem, regime),
-        (Scalar::I8, Scalar::I32) => tune_as::<i8, i32>(device, space, problem, regime),
-        _ => Err(of("these types of matrices")),
-    }
+    space.with_types(Tune { device, space, problem, regime }).unwrap_or_else(|| {
+        let what = "these types of matrices".to_owned();
+        Err(SearchError::Unsupported { what })
+    })
 }
 
-fn tune_as<T: GemmElement, D: GemmElement + Number>(
-    device: &Device,
-    space: &GemmSpace,
-    problem: &GemmProblem,
+/// A search, for any types of matrices.
+struct Tune<'s> {
+    device: &'s Device,
+    space: &'s GemmSpace,
+    problem: &'s GemmProblem,
     regime: Regime,
-) -> Result<Tuned<GemmConfig>, SearchError> {
-    let mut bench = GemmBench::<T, D>::new(device)?;
-    let product = bench.product(space, problem).map_err(|error| {
-        let what = error.to_string();
-        SearchError::Unsupported { what }
-    })?;
-    bench.tuner.tune(&product, &TuningStore::shared(), Effort::of(regime), regime)
+}
+
+impl GemmWork for Tune<'_> {
+    type Output = Result<Tuned<GemmConfig>, SearchError>;
+
+    fn run<T: GemmTypes>(self) -> Self::Output {
+        let mut bench = GemmBench::<T>::new(self.device)?;
+        let product = bench.product(self.space, self.problem).map_err(|error| {
+            let what = error.to_string();
+            SearchError::Unsupported { what }
+        })?;
+        let regime = self.regime;
+        bench.tuner.tune(&product, &TuningStore::shared(), Effort::of(regime), regime)
+    }
 }
 
 impl Effort {
@@ -131,19 +116,19 @@ impl Effort {
 
 /// A matrix product as a [`Tunable`]: made by [`GemmBench::product`].
 #[derive(Clone, Debug)]
-pub struct GemmTunable<T, D> {
+pub struct GemmTunable<T> {
     space: GemmSpace,
     problem: GemmProblem,
     matrices: Matrices,
     #[cfg(feature = "cublas")]
     cublas: Option<Cublas>,
-    types: PhantomData<fn(T) -> D>,
+    types: PhantomData<fn() -> T>,
 }
 
-impl<T: GemmElement, D: GemmElement + Number> Tunable for GemmTunable<T, D> {
+impl<T: GemmTypes> Tunable for GemmTunable<T> {
     type Config = GemmConfig;
-    type Kernel = Gemm<T, T, D>;
-    type Data = GemmOperands<T, D>;
+    type Kernel = Gemm<T::A, T::B, T::D>;
+    type Data = GemmOperands<T>;
 
     fn key(&self) -> String {
         format!("{:?} {:?}", self.space, self.problem)
@@ -173,12 +158,12 @@ impl<T: GemmElement, D: GemmElement + Number> Tunable for GemmTunable<T, D> {
         order
     }
 
-    fn build(config: &GemmConfig, _: Target) -> Result<Gemm<T, T, D>, Rejection> {
+    fn build(config: &GemmConfig, _: Target) -> Result<Gemm<T::A, T::B, T::D>, Rejection> {
         Ok(Gemm::new(*config)?)
     }
 
     fn bytes(&self) -> u64 {
-        self.matrices.bytes([size_of::<T>(), size_of::<D>()])
+        self.matrices.bytes::<T>()
     }
 
     fn flops(&self) -> f64 {
@@ -187,30 +172,28 @@ impl<T: GemmElement, D: GemmElement + Number> Tunable for GemmTunable<T, D> {
 
     /// The reference is the result of cuBLAS, or, where there is none or it is wrong, of the kernel without tensor cores. For types
     /// that this kernel does not take, it is the result of the configuration without a search.
-    fn data(&self, device: &Device, set: u32) -> Result<GemmOperands<T, D>, Rejection> {
+    fn data(&self, device: &Device, set: u32) -> Result<GemmOperands<T>, Rejection> {
         let mut operands = self.matrices.operands(device, set)?;
         if set > 0 {
             return Ok(operands);
         }
-        let GemmSpace { target, input, output, major_a, major_b, epilogue } = self.space;
-        let of = |base| GemmConfig { major_a, major_b, c: output, d: output, epilogue, ..base };
         // Types of 8 and of 64 bits have no kernel without tensor cores.
-        let plain = match input.bits() {
-            8 | 64 => {
-                let wanted = of(GemmConfig { target, ..GemmConfig::sm90(input, [128, 128]) });
-                wanted.best(&self.problem, &Machine::of(device))?
+        let input = self.space.input.in_memory();
+        let plain = match input.a.bits() {
+            8 | 64 => self.space.wanted().best(&self.problem, &Machine::of(device))?,
+            _ => {
+                let wanted = GemmSpace { input, ..self.space }.wanted();
+                wanted.wanted(GemmConfig::simt(wanted.target, input))
             }
-            _ => of(GemmConfig::simt(target, in_memory(input))),
         };
-        let mut own = |stream: &Stream, set: &mut GemmOperands<T, D>| {
-            let function = Gemm::<T, T, D>::new(plain)?.load(device)?;
+        let mut own = |stream: &Stream, set: &mut GemmOperands<T>| {
+            let function = Gemm::<T::A, T::B, T::D>::new(plain)?.load(device)?;
             launcher(self, &plain, &function)(stream, set)
         };
         let stream = device.stream()?;
         device.synchronize()?;
         #[cfg(feature = "cublas")]
-        // cuBLASLt alone multiplies floats of 8 bits.
-        if let Some(cublas) = self.cublas().filter(|_| !input.is_f8()) {
+        if let Some(cublas) = self.cublas().filter(|_| is_of_cublas(&self.matmul())) {
             let theirs = run_cublas(cublas, self.matmul());
             self.matrices.set_reference_or(&stream, &mut operands, theirs, own)?;
             return Ok(operands);
@@ -219,15 +202,15 @@ impl<T: GemmElement, D: GemmElement + Number> Tunable for GemmTunable<T, D> {
         Ok(operands)
     }
 
-    fn clear(&self, data: &mut GemmOperands<T, D>, stream: &Stream) -> Result<(), Rejection> {
+    fn clear(&self, data: &mut GemmOperands<T>, stream: &Stream) -> Result<(), Rejection> {
         Ok(data.d.fill(not_a_number(), stream)?)
     }
 
     fn launch(
         &self,
         config: &GemmConfig,
-        function: &GemmFunction<T, T, D>,
-        set: &mut GemmOperands<T, D>,
+        function: &GemmFunction<T::A, T::B, T::D>,
+        set: &mut GemmOperands<T>,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
         let mut args = GemmArgs::new(&set.a, &set.b, &mut set.d);
@@ -244,13 +227,13 @@ impl<T: GemmElement, D: GemmElement + Number> Tunable for GemmTunable<T, D> {
         Ok(function.prepare(&self.problem, args)?.launch_with(options)?)
     }
 
-    fn verify(&self, data: &mut GemmOperands<T, D>) -> Result<(), Rejection> {
+    fn verify(&self, data: &mut GemmOperands<T>) -> Result<(), Rejection> {
         self.matrices.verify(data)
     }
 }
 
 #[cfg(feature = "cublas")]
-impl<T: GemmElement, D: GemmElement + Number> GemmTunable<T, D> {
+impl<T: GemmTypes> GemmTunable<T> {
     /// cuBLAS, for one product of contiguous matrices without an epilogue.
     fn cublas(&self) -> Option<&Cublas> {
         let offsets = ElementOffsets::new(&self.problem, [self.space.major_a, self.space.major_b]);
@@ -262,26 +245,27 @@ impl<T: GemmElement, D: GemmElement + Number> GemmTunable<T, D> {
     fn matmul(&self) -> Matmul {
         let GemmProblem { m, n, k, .. } = self.problem;
         let GemmSpace { major_a, major_b, input, output, .. } = self.space;
-        Matmul { sizes: [m, n, k], a: major_a, b: major_b, inputs: input, output }
+        let inputs = [input.a, input.b];
+        Matmul { sizes: [m, n, k], a: major_a, b: major_b, inputs, output }
     }
 }
 
 /// Products of one pair of types on one GPU: their tuner, and the libraries that they are measured beside.
-pub struct GemmBench<T: GemmElement, D: GemmElement + Number> {
+pub struct GemmBench<T: GemmTypes> {
     /// The kernels that were built and loaded.
-    pub tuner: Tuner<GemmTunable<T, D>>,
+    pub tuner: Tuner<GemmTunable<T>>,
     #[cfg(feature = "cublas")]
     cublas: Option<Cublas>,
     /// The error of opening cuBLAS.
     missing: Option<String>,
 }
 
-impl<T: GemmElement, D: GemmElement + Number> GemmBench<T, D> {
+impl<T: GemmTypes> GemmBench<T> {
     /// On a GPU.
     ///
     /// # Errors
     /// [`SearchError::Unsupported`] for the simulator, whose times say nothing.
-    pub fn new(device: &Device) -> Result<GemmBench<T, D>, SearchError> {
+    pub fn new(device: &Device) -> Result<GemmBench<T>, SearchError> {
         if device.is_sim() {
             let what = "times of the simulator".to_owned();
             return Err(SearchError::Unsupported { what });
@@ -321,13 +305,13 @@ impl<T: GemmElement, D: GemmElement + Number> GemmBench<T, D> {
         &self,
         space: &GemmSpace,
         problem: &GemmProblem,
-    ) -> Result<GemmTunable<T, D>, Rejection> {
+    ) -> Result<GemmTunable<T>, Rejection> {
         let majors = [space.major_a, space.major_b];
-        let types = [space.input, space.output];
+        let matrices = Matrices::new(*problem, majors, space.input, space.output, space.epilogue)?;
         Ok(GemmTunable {
             space: *space,
             problem: *problem,
-            matrices: Matrices::new(*problem, majors, types, space.epilogue)?,
+            matrices,
             #[cfg(feature = "cublas")]
             cublas: self.cublas.clone(),
             types: PhantomData,
@@ -342,7 +326,7 @@ impl<T: GemmElement, D: GemmElement + Number> GemmBench<T, D> {
     /// The reason for which nothing is compared.
     pub fn compare(
         &mut self,
-        product: &GemmTunable<T, D>,
+        product: &GemmTunable<T>,
         regime: Regime,
         ours: &[GemmConfig],
         rounds: usize,
@@ -384,34 +368,40 @@ impl<T: GemmElement, D: GemmElement + Number> GemmBench<T, D> {
     }
 }
 
-impl<T: GemmElement, D: GemmElement + Number> std::fmt::Debug for GemmBench<T, D> {
+impl<T: GemmTypes> std::fmt::Debug for GemmBench<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "GemmBench({:?})", self.tuner)
     }
 }
 
+/// Returns whether cuBLAS multiplies these types; others may be in cuBLASLt.
+#[cfg(feature = "cublas")]
+fn is_of_cublas(matmul: &Matmul) -> bool {
+    matmul.check_problem(CublasLibrary::Cublas).is_ok()
+}
+
 /// Returns a launch of the kernel that cuBLAS chooses.
 #[cfg(feature = "cublas")]
-fn run_cublas<T: GemmElement, D: GemmElement + Number>(
+fn run_cublas<T: GemmTypes>(
     cublas: &Cublas,
     matmul: Matmul,
-) -> impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection> {
+) -> impl FnMut(&Stream, &mut GemmOperands<T>) -> Result<(), Rejection> {
     move |stream, set| Ok(cublas.gemm(&matmul, stream, &set.a, &set.b, &mut set.d)?)
 }
 
 /// Windows of cuBLAS's kernel and of the fastest two of cuBLASLt's.
 #[cfg(feature = "cublas")]
-fn nvidia<T: GemmElement, D: GemmElement + Number>(
+fn nvidia<T: GemmTypes>(
     cublas: &Cublas,
     matmul: &Matmul,
-    work: &mut Workload<'_, GemmTunable<T, D>>,
+    work: &mut Workload<'_, GemmTunable<T>>,
     regime: Regime,
 ) -> Result<Vec<(Maker, String, Window)>, Rejection> {
     /// Kernels that the heuristic is asked for.
     const ASKED: usize = 8;
     const KEPT: usize = 2;
     let mut entries = Vec::new();
-    if !matmul.inputs.is_f8() {
+    if is_of_cublas(matmul) {
         let seconds = work.probe(run_cublas(cublas, *matmul))?;
         let window = work.window(regime, seconds, run_cublas(cublas, *matmul))?;
         entries.push((Maker::Cublas, "cuBLAS".to_owned(), window));
@@ -420,7 +410,7 @@ fn nvidia<T: GemmElement, D: GemmElement + Number>(
     let quick = regime.quick();
     let run = |plan: &CublasLtPlan| {
         let plan = plan.clone();
-        move |stream: &Stream, set: &mut GemmOperands<T, D>| {
+        move |stream: &Stream, set: &mut GemmOperands<T>| {
             Ok(cublas.run(&plan, stream, &set.a, &set.b, &mut set.d)?)
         }
     };
@@ -458,30 +448,39 @@ fn nvidia<T: GemmElement, D: GemmElement + Number>(
 mod tests {
     use super::*;
     use crate::arch::Major;
+    use crate::ir::types::Scalar as S;
 
     /// The default configuration of every type that `bench gemm` offers, by the tuner's way; and cuBLAS takes the matrices.
     #[test]
     fn each_type_is_tuned_and_compared() {
-        each::<bf16, bf16>(Scalar::Bf16);
-        each::<f16, f16>(Scalar::F16);
-        each::<f32, f32>(Scalar::Tf32);
-        each::<f32, f32>(Scalar::F32);
-        each::<f8e4m3, bf16>(Scalar::F8E4M3);
-        each::<f8e5m2, bf16>(Scalar::F8E5M2);
-        each::<i8, i32>(Scalar::I8);
-        each::<f64, f64>(Scalar::F64);
+        let same = [S::Bf16, S::F16, S::Tf32, S::F32, S::I8, S::F64].map(|same| [same; 2]);
+        let bytes = [S::F8E4M3, S::F8E5M2].map(|a| [S::F8E4M3, S::F8E5M2].map(|b| [a, b]));
+        let integers = [[S::I8, S::U8], [S::U8, S::I8], [S::U8, S::U8]];
+        for inputs in [&same[..], bytes.as_flattened(), &integers].concat() {
+            // Types of 8 bits have no kernel for older targets.
+            let target = if inputs[0].bits() == 8 { Target::SM_90A } else { Target::SM_80 };
+            let space = GemmSpace::new(target, inputs);
+            space.with_types(Search(space)).expect("these types are tuned");
+        }
     }
 
-    fn each<T: GemmElement, D: GemmElement + Number>(input: Scalar) {
-        // Types of 8 bits have no kernel for older targets.
-        let target = if input.bits() == 8 { Target::SM_90A } else { Target::SM_80 };
+    struct Search(GemmSpace);
+
+    impl GemmWork for Search {
+        type Output = ();
+
+        fn run<T: GemmTypes>(self) {
+            search::<T>(self.0);
+        }
+    }
+
+    fn search<T: GemmTypes>(space: GemmSpace) {
+        let GemmSpace { target, input, output, epilogue, .. } = space;
         let device = Device::sim_for(target).unwrap();
-        let space = GemmSpace::new(device.target(), input);
         let problem = GemmProblem::new(72, 40, 48);
         let matrices = [Major::K; 2];
-        let matrices =
-            Matrices::new(problem, matrices, [input, space.output], space.epilogue).unwrap();
-        let product: GemmTunable<T, D> = GemmTunable {
+        let matrices = Matrices::new(problem, matrices, input, output, epilogue).unwrap();
+        let product: GemmTunable<T> = GemmTunable {
             space,
             problem,
             matrices,
@@ -489,8 +488,7 @@ mod tests {
             cublas: None,
             types: PhantomData,
         };
-        let wanted = GemmConfig { target: space.target, ..GemmConfig::sm90(input, [128, 128]) };
-        let first = wanted.best(&problem, &Machine::of(&device)).unwrap();
+        let first = space.wanted().best(&problem, &Machine::of(&device)).unwrap();
         let mut tuner = Tuner::new(&device);
         let effort = Effort { candidates: 1, ..Effort::default() };
         let store = TuningStore::none();
@@ -501,5 +499,20 @@ mod tests {
             let set = product.data(&device, 1).unwrap();
             assert_eq!(product.matmul().check(&set.a, &set.b, &set.d), Ok(()), "{input}");
         }
+    }
+
+    /// Older stores stay readable: the key of a problem of one type is the same text as ever.
+    #[test]
+    fn a_key_names_both_types() {
+        let key = |inputs: [S; 2]| {
+            let space = GemmSpace::new(Target::SM_90A, inputs);
+            format!("{space:?}")
+        };
+        let rest = "output: Bf16, major_a: K, major_b: K, epilogue: Epilogue { alpha: false, beta: false, bias: None, activation: None } }";
+        let target = "GemmSpace { target: Target { sm: 90, arch_specific: true }";
+        assert_eq!(key([S::Bf16; 2]), format!("{target}, input: Bf16, {rest}"));
+        let mixed = [[S::F8E4M3, S::F8E5M2], [S::F8E5M2, S::F8E4M3]].map(key);
+        assert_eq!(mixed[0], format!("{target}, input: F8E4M3xF8E5M2, {rest}"));
+        assert_eq!(mixed[1], format!("{target}, input: F8E5M2xF8E4M3, {rest}"));
     }
 }

@@ -49,6 +49,7 @@ mod store;
 mod transpose;
 mod tunable;
 mod tuner;
+mod types;
 mod workload;
 
 pub use crate::kernels::gemm::{
@@ -60,7 +61,7 @@ pub use chart::{Chart, Look, Series};
 pub use decode::{DecodeChoice, DecodeOperands, DecodeTunable};
 pub use elementwise::{ElementwiseChoice, ElementwiseTunable};
 pub use fit::{Ranking, fit, is_held_out, rankings};
-pub use gemm::{GemmBench, GemmElement, GemmTunable, tune};
+pub use gemm::{GemmBench, GemmTunable, tune};
 pub use memory::{MemoryConfig, MemoryTunable};
 pub use movement::{GatherTunable, PermuteTunable};
 pub use operands::GemmOperands;
@@ -78,4 +79,5 @@ pub use store::{Best, Outcome, TuningKey, TuningStore};
 pub use transpose::TransposeTunable;
 pub use tunable::{FunctionOf, Loadable, Tunable};
 pub use tuner::{Compared, Tuner};
+pub use types::{GemmTypes, GemmWork};
 pub use workload::{Window, Workload};

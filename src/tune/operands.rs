@@ -5,27 +5,27 @@ use std::fmt;
 use super::data::{self, Compare, Fill};
 use super::element_offsets::ElementOffsets;
 use super::search::Rejection;
+use super::types::GemmTypes;
 use crate::arch::Major;
-use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, bf16, f8e4m3, f8e5m2, f16};
-use crate::kernels::gemm::{Activation, Bias, Epilogue, GemmProblem};
+use crate::kernels::gemm::{Activation, Bias, Epilogue, GemmProblem, InputTypes};
 use crate::runtime::{Buffer, Device, Function, Stream};
 
 /// A, B and D of a product, and what its epilogue takes.
-pub struct GemmOperands<T, D> {
+pub struct GemmOperands<T: GemmTypes> {
     /// A.
-    pub a: Buffer<T>,
+    pub a: Buffer<T::A>,
     /// B.
-    pub b: Buffer<T>,
+    pub b: Buffer<T::B>,
     /// D.
-    pub d: Buffer<D>,
+    pub d: Buffer<T::D>,
     /// C, where there is `beta`.
-    pub c: Option<Buffer<D>>,
+    pub c: Option<Buffer<T::D>>,
     /// The bias, where there is one.
-    pub bias: Option<Buffer<D>>,
+    pub bias: Option<Buffer<T::D>>,
     /// The right D.
-    pub(super) reference: Option<Buffer<D>>,
+    pub(super) reference: Option<Buffer<T::D>>,
 }
 
 /// The factor of the product, where an epilogue has one.
@@ -48,7 +48,7 @@ pub(super) struct Matrices {
 /// The seed of A of the first set, of B, of C, and of the bias.
 const SEEDS: [u32; 4] = [0x1357_9bdf, 0x2468_ace0, 0x0f1e_2d3c, 0x5a69_7887];
 
-impl<T: Element, D: Element> fmt::Debug for GemmOperands<T, D> {
+impl<T: GemmTypes> fmt::Debug for GemmOperands<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "GemmOperands({:?}, {:?}, {:?})", self.a, self.b, self.d)
     }
@@ -62,14 +62,15 @@ impl From<BuildErrors> for Rejection {
 
 impl Matrices {
     /// Numbers from N(0, 1) for one problem, with what the epilogue takes; its factors are 0.75 and -0.5. A and B are
-    /// contiguous along the modes `majors`. `input` is the type in which elements are multiplied, `output` that of D.
+    /// contiguous along the modes `majors`. `input` are the types in which elements are multiplied, `output` is that of D.
     ///
     /// # Errors
     /// Sizes or strides that no kernel takes, matrices of D that overlap.
     pub(super) fn new(
         problem: GemmProblem,
         majors: [Major; 2],
-        [input, output]: [Scalar; 2],
+        input: InputTypes,
+        output: Scalar,
         epilogue: Epilogue,
     ) -> Result<Matrices, Rejection> {
         let offsets = ElementOffsets::new(&problem, majors)
@@ -78,37 +79,38 @@ impl Matrices {
         Ok(Matrices { problem, offsets, tolerance, table: data::normal_table(0), epilogue })
     }
 
-    /// Returns the bytes of A, B, D, and C if the epilogue reads it, with these bytes of an element of A and B, and of D.
-    pub(super) fn bytes(&self, [input, output]: [usize; 2]) -> u64 {
+    /// Returns the bytes of A, B, D, and C if the epilogue reads it.
+    pub(super) fn bytes<T: GemmTypes>(&self) -> u64 {
         let [a, b, c, d] = self.offsets.lens();
         let outputs = if self.epilogue.beta { c + d } else { d };
-        ((a + b) * input + outputs * output) as u64
+        let inputs = a * size_of::<T::A>() + b * size_of::<T::B>();
+        (inputs + outputs * size_of::<T::D>()) as u64
     }
 
     /// Makes the matrices of set number `set`, without a reference.
     ///
     /// # Errors
     /// Those of the device; no memory.
-    pub(super) fn operands<T: Element + Converted, D: Element + Converted>(
+    pub(super) fn operands<T: GemmTypes>(
         &self,
         device: &Device,
         set: u32,
-    ) -> Result<GemmOperands<T, D>, Rejection> {
+    ) -> Result<GemmOperands<T>, Rejection> {
         let [of_a, of_b, of_c, of_d] = self.offsets.lens();
-        let fill: Function<Fill<T>> = device.load(&data::fill::<T>(device.target())?)?;
-        let fill_d: Function<Fill<D>> = device.load(&data::fill::<D>(device.target())?)?;
+        let fill_a: Function<Fill<T::A>> = device.load(&data::fill::<T::A>(device.target())?)?;
+        let fill_b: Function<Fill<T::B>> = device.load(&data::fill::<T::B>(device.target())?)?;
+        let fill_d: Function<Fill<T::D>> = device.load(&data::fill::<T::D>(device.target())?)?;
         let table = device.upload(&self.table)?;
         let seed = |i: usize| SEEDS[i].wrapping_add(set.wrapping_mul(0x9e37_79b9));
-        let input = |i: usize, len| data::filled(device, (&fill, &table), seed(i), len);
         let output = |i: usize, len| data::filled(device, (&fill_d, &table), seed(i), len);
         let bias = self.epilogue.bias.map(|bias| {
             let extent = if bias == Bias::Row { self.problem.m } else { self.problem.n };
             output(3, extent as usize)
         });
         Ok(GemmOperands {
-            a: input(0, of_a)?,
-            b: input(1, of_b)?,
-            d: device.zeros::<D>(of_d)?,
+            a: data::filled(device, (&fill_a, &table), seed(0), of_a)?,
+            b: data::filled(device, (&fill_b, &table), seed(1), of_b)?,
+            d: device.zeros::<T::D>(of_d)?,
             c: self.epilogue.beta.then(|| output(2, of_c)).transpose()?,
             bias: bias.transpose()?,
             reference: None,
@@ -120,11 +122,11 @@ impl Matrices {
     ///
     /// # Errors
     /// Those of `launch`; [`Rejection::Wrong`].
-    pub(super) fn set_reference<T: Element, D: Element>(
+    pub(super) fn set_reference<T: GemmTypes>(
         &self,
         stream: &Stream,
-        set: &mut GemmOperands<T, D>,
-        mut launch: impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection>,
+        set: &mut GemmOperands<T>,
+        mut launch: impl FnMut(&Stream, &mut GemmOperands<T>) -> Result<(), Rejection>,
     ) -> Result<(), Rejection> {
         set.d.fill(not_a_number(), stream)?;
         launch(stream, set)?;
@@ -138,14 +140,14 @@ impl Matrices {
             let at = if samples < 2 { 0 } else { sample * (len - 1) / (samples - 1) };
             let [matrix, row, column] = self.offsets.element(at);
             let found = number(found[self.offsets.d(matrix, row, column)]);
-            let right = self.element::<T, D>([matrix, row, column]);
+            let right = self.element::<T>([matrix, row, column]);
             // What is no number is not close.
             let is_close = (found - right).abs() <= relative * right.abs() + absolute;
             if !is_close {
                 return Err(Rejection::Wrong(self.difference(1, at as u64, found, right)));
             }
         }
-        let mut reference = stream.device().zeros::<D>(set.d.len())?;
+        let mut reference = stream.device().zeros::<T::D>(set.d.len())?;
         reference.copy_from(&set.d, stream)?;
         stream.synchronize()?;
         set.reference = Some(reference);
@@ -160,12 +162,12 @@ impl Matrices {
     /// # Errors
     /// Those of `first` and `second`; [`Rejection::Wrong`] where both are wrong.
     #[cfg(any(feature = "cublas", test))]
-    pub(super) fn set_reference_or<T: Element, D: Element>(
+    pub(super) fn set_reference_or<T: GemmTypes>(
         &self,
         stream: &Stream,
-        set: &mut GemmOperands<T, D>,
-        first: impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection>,
-        second: impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection>,
+        set: &mut GemmOperands<T>,
+        first: impl FnMut(&Stream, &mut GemmOperands<T>) -> Result<(), Rejection>,
+        second: impl FnMut(&Stream, &mut GemmOperands<T>) -> Result<(), Rejection>,
     ) -> Result<(), Rejection> {
         match self.set_reference(stream, set, first) {
             Err(Rejection::Wrong(_)) => self.set_reference(stream, set, second),
@@ -177,15 +179,13 @@ impl Matrices {
     ///
     /// # Errors
     /// [`Rejection::Wrong`]; [`Rejection::Failed`] where there is no reference.
-    pub(super) fn verify<T: Element, D: Element + Converted>(
-        &self,
-        set: &GemmOperands<T, D>,
-    ) -> Result<(), Rejection> {
+    pub(super) fn verify<T: GemmTypes>(&self, set: &GemmOperands<T>) -> Result<(), Rejection> {
         let Some(reference) = &set.reference else {
             return Err(Rejection::Failed("there is no result to compare with".to_owned()));
         };
         let device = set.d.device();
-        let compare: Function<Compare<D>> = device.load(&data::compare::<D>(device.target())?)?;
+        let compare: Function<Compare<T::D>> =
+            device.load(&data::compare::<T::D>(device.target())?)?;
         let mut found = device.upload(&[0, u64::MAX])?;
         let (len, offsets) = (self.offsets.elements(), self.offsets.of_d());
         let args = (&set.d, reference, &mut found, self.tolerance, len as i64, offsets);
@@ -196,7 +196,7 @@ impl Matrices {
                 let [matrix, row, column] = self.offsets.element(first as usize);
                 let at = self.offsets.d(matrix, row, column);
                 let (ours, theirs) = (set.d.to_vec()?, reference.to_vec()?);
-                let of = |d: &[D]| d.get(at).map_or(f64::NAN, |x| number(*x));
+                let of = |d: &[T::D]| d.get(at).map_or(f64::NAN, |x| number(*x));
                 Err(Rejection::Wrong(self.difference(count, first, of(&ours), of(&theirs))))
             }
             _ => Err(Rejection::Failed("nothing was compared".to_owned())),
@@ -204,14 +204,14 @@ impl Matrices {
     }
 
     /// Returns an element of the product of the first set, in `f64`.
-    fn element<T: Element, D: Element>(&self, [matrix, row, column]: [usize; 3]) -> f64 {
+    fn element<T: GemmTypes>(&self, [matrix, row, column]: [usize; 3]) -> f64 {
         let Matrices { table, epilogue, .. } = self;
         let number = |index: usize, seed: u32| table[data::table_index(index as u64, seed)];
-        let of = |index: usize, seed: u32| rounded(number(index, seed), T::SCALAR);
+        let [of_a, of_b, of_d] = [T::A::SCALAR, T::B::SCALAR, T::D::SCALAR];
         let product = |depth: usize| {
             let a = self.offsets.a(matrix, row, depth);
             let b = self.offsets.b(matrix, column, depth);
-            of(a, SEEDS[0]) * of(b, SEEDS[1])
+            rounded(number(a, SEEDS[0]), of_a) * rounded(number(b, SEEDS[1]), of_b)
         };
         let mut value: f64 = (0..self.problem.k as usize).map(product).sum();
         if epilogue.alpha {
@@ -219,11 +219,11 @@ impl Matrices {
         }
         if epilogue.beta {
             value += f64::from(BETA)
-                * rounded(number(self.offsets.c(matrix, row, column), SEEDS[2]), D::SCALAR);
+                * rounded(number(self.offsets.c(matrix, row, column), SEEDS[2]), of_d);
         }
         if let Some(bias) = epilogue.bias {
             let index = if bias == Bias::Row { row } else { column };
-            value += rounded(number(index, SEEDS[3]), D::SCALAR);
+            value += rounded(number(index, SEEDS[3]), of_d);
         }
         match epilogue.activation {
             None => value,
@@ -264,6 +264,7 @@ fn rounded(x: f32, scalar: Scalar) -> f64 {
         Scalar::F8E4M3 => f8e4m3::from_f32(x).to_f32(),
         Scalar::F8E5M2 => f8e5m2::from_f32(x).to_f32(),
         Scalar::I8 => (x * data::INTEGERS).trunc(),
+        Scalar::U8 => (x * data::INTEGERS).trunc().max(0.0),
         _ => x,
     })
 }
@@ -272,8 +273,8 @@ fn rounded(x: f32, scalar: Scalar) -> f64 {
 /// Absolute: dot products of numbers from N(0, 1) are about `sqrt(k)`. Tensor cores truncate the accumulator to `f32`
 /// after each 16 products, always towards zero, so that the errors of `k / 16` steps add up; sums of products of 8 bits have 13
 /// bits behind the point of the largest one, for each 32 of them. The hardware's `tanh` is accurate to 11 bits.
-fn tolerance(input: Scalar, output: Scalar, k: u32, epilogue: Epilogue) -> [f32; 2] {
-    if input == Scalar::I8 {
+fn tolerance(input: InputTypes, output: Scalar, k: u32, epilogue: Epilogue) -> [f32; 2] {
+    if matches!(input.a, Scalar::I8 | Scalar::U8) {
         // Sums of integers are exact, and compared as numbers of 24 bits.
         return [1e-7, 0.5];
     }
@@ -283,11 +284,11 @@ fn tolerance(input: Scalar, output: Scalar, k: u32, epilogue: Epilogue) -> [f32;
         Scalar::F16 => 1.0 / 1024.0,
         _ => 1e-5,
     };
-    let of_step = if input.bits() == 8 { 2f32.powi(-14) } else { f32::EPSILON };
+    let of_step = if input.a.bits() == 8 { 2f32.powi(-14) } else { f32::EPSILON };
     let sums = (steps * of_step).max(2e-5) * size;
     // Products of numbers of 10 bits, which may be rounded or cut off. All products that are cut off are too small, so a sum far
     // from 0 has most of this error too: at most 2^-9 of it.
-    let inputs = if input == Scalar::Tf32 { [2f32.powi(-9), 4e-3 * size] } else { [0.0; 2] };
+    let inputs = if input.a == Scalar::Tf32 { [2f32.powi(-9), 4e-3 * size] } else { [0.0; 2] };
     let tanh = if epilogue.activation == Some(Activation::Gelu) { [1e-3, 2e-3] } else { [0.0; 2] };
     [relative + inputs[0] + tanh[0], sums + inputs[1] + tanh[1]]
 }
@@ -297,13 +298,14 @@ mod tests {
     use super::*;
     use crate::kernels::gemm::MatrixStrides;
 
-    type Set = GemmOperands<bf16, f32>;
+    type Set = GemmOperands<(bf16, bf16, f32)>;
 
     /// Operands of `tf32` that are cut off are up to 2^-10 too small, and so are their products twice.
     #[test]
     fn products_of_tf32_may_be_cut_off() {
         for k in [32, 8192, 65_536] {
-            let [relative, absolute] = tolerance(Scalar::Tf32, Scalar::F32, k, Epilogue::default());
+            let [relative, absolute] =
+                tolerance(Scalar::Tf32.into(), Scalar::F32, k, Epilogue::default());
             // A sum at five standard deviations.
             let sum = 5.0 * (k as f32).sqrt();
             assert!(sum * (1.0 - (1.0 - 2f32.powi(-10)).powi(2)) < relative * sum + absolute);
@@ -313,31 +315,31 @@ mod tests {
     }
 
     /// A problem on the simulator, with the matrices of the first set.
-    struct Work<T, D> {
+    struct Work<T: GemmTypes> {
         stream: Stream,
         matrices: Matrices,
-        set: GemmOperands<T, D>,
+        set: GemmOperands<T>,
     }
 
-    impl<T: Element + Converted, D: Element + Converted> Work<T, D> {
-        fn new(problem: GemmProblem, majors: [Major; 2], epilogue: Epilogue) -> Work<T, D> {
+    impl<T: GemmTypes> Work<T> {
+        fn new(problem: GemmProblem, majors: [Major; 2], epilogue: Epilogue) -> Work<T> {
             let device = Device::sim().unwrap();
-            let types = [T::SCALAR, D::SCALAR];
-            let matrices = Matrices::new(problem, majors, types, epilogue).unwrap();
+            let (inputs, output) = ([T::A::SCALAR, T::B::SCALAR].into(), T::D::SCALAR);
+            let matrices = Matrices::new(problem, majors, inputs, output, epilogue).unwrap();
             let set = matrices.operands(&device, 0).unwrap();
             Work { stream: device.stream().unwrap(), matrices, set }
         }
 
         fn set_reference(
             &mut self,
-            launch: impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection>,
+            launch: impl FnMut(&Stream, &mut GemmOperands<T>) -> Result<(), Rejection>,
         ) -> Result<(), Rejection> {
             self.matrices.set_reference(&self.stream, &mut self.set, launch)
         }
 
         fn check(
             &mut self,
-            mut launch: impl FnMut(&Stream, &mut GemmOperands<T, D>) -> Result<(), Rejection>,
+            mut launch: impl FnMut(&Stream, &mut GemmOperands<T>) -> Result<(), Rejection>,
         ) -> Result<(), Rejection> {
             self.set.d.fill(not_a_number(), &self.stream)?;
             launch(&self.stream, &mut self.set)?;
@@ -380,7 +382,7 @@ mod tests {
 
     /// `wrong_at` is the offset of element (4, 1) of the second matrix.
     fn check_workload(problem: GemmProblem, majors: [Major; 2], wrong_at: usize) {
-        let mut work = Work::<bf16, f32>::new(problem, majors, Epilogue::default());
+        let mut work = Work::<(bf16, bf16, f32)>::new(problem, majors, Epilogue::default());
         let right = product(problem, majors);
         let error = work.check(|_, _| Ok(())).unwrap_err();
         assert_eq!(error.to_string(), "failed: there is no result to compare with");
@@ -410,9 +412,9 @@ mod tests {
     /// to `bf16` before they are summed, as cuBLAS may do it, makes no problem unmeasurable.
     #[test]
     fn a_wrong_first_product_is_not_the_reference() {
-        type Set = GemmOperands<bf16, bf16>;
+        type Set = GemmOperands<(bf16, bf16, bf16)>;
         let problem = GemmProblem::new(52, 33, 717);
-        let mut work = Work::<bf16, bf16>::new(problem, [Major::K; 2], Epilogue::default());
+        let mut work = Work::<(bf16, bf16, bf16)>::new(problem, [Major::K; 2], Epilogue::default());
         let product = |depth: usize| {
             move |_: &Stream, set: &mut Set| {
                 let (a, b) = (set.a.to_vec().unwrap(), set.b.to_vec().unwrap());
@@ -453,13 +455,13 @@ mod tests {
             for activation in [None, Some(Activation::Relu), Some(Activation::Gelu)] {
                 let epilogue = Epilogue { alpha: true, beta: true, bias: Some(bias), activation };
                 let device = Device::sim().unwrap();
-                let mut work = Work::<f32, f32>::new(problem, [Major::K; 2], epilogue);
+                let mut work = Work::<(f32, f32, f32)>::new(problem, [Major::K; 2], epilogue);
                 let config =
                     GemmConfig { epilogue, ..GemmConfig::simt(Target::SM_80, Scalar::F32) };
                 let gemm = Gemm::<f32>::new(config).unwrap().load(&device).unwrap();
                 let launch = |alpha: f32| {
                     let gemm = &gemm;
-                    move |_: &Stream, set: &mut GemmOperands<f32, f32>| {
+                    move |_: &Stream, set: &mut GemmOperands<(f32, f32, f32)>| {
                         let args = GemmArgs::new(&set.a, &set.b, &mut set.d).alpha(alpha);
                         let (c, bias) = (set.c.as_ref().unwrap(), set.bias.as_ref().unwrap());
                         Ok(gemm.launch(&problem, args.beta(BETA, c).bias(bias))?)

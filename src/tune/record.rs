@@ -205,7 +205,7 @@ crate::errors::message_as_debug!(SweepError);
 pub struct Comparison {
     /// M, N and K.
     pub sizes: [u32; 3],
-    /// The type of A and B, then the type of D.
+    /// The type of A and B (`f8e4m3xf8e5m2` where they differ), then the type of D.
     pub types: [String; 2],
     /// The regime of the times.
     pub regime: Regime,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::arch::Major;
 use crate::ir::Target;
 use crate::ir::types::Scalar;
-use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, Machine, StoreForm, output_of};
+use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, InputTypes, Machine, StoreForm};
 use crate::tensor::Raster;
 
 /// M, N and K of the products that are measured where nothing else is asked for: squares, and those of a language
@@ -34,8 +34,8 @@ pub const USUAL_SHAPES: [[u32; 3]; 11] = [
 pub struct GemmSpace {
     /// The target of the kernels.
     pub target: Target,
-    /// The type in which A and B are multiplied.
-    pub input: Scalar,
+    /// The types in which A and B are multiplied.
+    pub input: InputTypes,
     /// The type of D, and of C.
     pub output: Scalar,
     /// The contiguous mode of A.
@@ -47,10 +47,11 @@ pub struct GemmSpace {
 }
 
 impl GemmSpace {
-    /// Products of this type with both operands contiguous along K, D of the same type (`f32` for `tf32`, `bf16` for types of
-    /// 8 bits), without an epilogue.
-    pub fn new(target: Target, input: Scalar) -> GemmSpace {
-        let output = output_of(input);
+    /// Products of A and B of one type, or of two (`[Scalar::F8E4M3, Scalar::F8E5M2]`), both contiguous along K, with D of the type
+    /// [`InputTypes::output`], without an epilogue.
+    pub fn new(target: Target, input: impl Into<InputTypes>) -> GemmSpace {
+        let input = input.into();
+        let output = input.output();
         let (major_a, major_b) = (Major::K, Major::K);
         GemmSpace { target, input, output, major_a, major_b, epilogue: Epilogue::default() }
     }
@@ -74,10 +75,26 @@ impl GemmSpace {
     /// assert!(odd.iter().all(|of| (of.load != LoadForm::Tensor) == of.is_warp_specialised()));
     /// ```
     pub fn configs(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
-        let GemmSpace { output, major_a, major_b, epilogue, .. } = *self;
-        let simt = GemmConfig::simt(self.target, self.input);
-        let wanted = GemmConfig { c: output, d: output, major_a, major_b, epilogue, ..simt };
-        Self::around(&wanted, problem, machine)
+        Self::around(&self.wanted(), problem, machine)
+    }
+
+    /// Returns a configuration with these requirements, for [`GemmConfig::best`], [`defaults`](GemmConfig::defaults) and
+    /// [`explain`](GemmConfig::explain).
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::Target;
+    /// use tilewright::kernels::gemm::{GemmProblem, Machine};
+    /// use tilewright::tune::GemmSpace;
+    /// let space = GemmSpace::new(Target::SM_90A, [Scalar::F8E4M3, Scalar::F8E5M2]);
+    /// let best = space.wanted().best(&GemmProblem::new(8192, 8192, 8192), &Machine::H200)?;
+    /// assert_eq!((best.a, best.b, best.d), (Scalar::F8E4M3, Scalar::F8E5M2, Scalar::Bf16));
+    /// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
+    /// ```
+    pub fn wanted(&self) -> GemmConfig {
+        let GemmSpace { target, input, output, major_a, major_b, epilogue } = *self;
+        let base = GemmConfig::sm90(input, [128, 128]);
+        GemmConfig { target, c: output, d: output, major_a, major_b, epilogue, ..base }
     }
 
     /// The same with the target, the types, the contiguous modes and the epilogue of a configuration, its pairs of columns, and
@@ -211,6 +228,8 @@ mod tests {
             GemmSpace::new(Target::SM_90A, Scalar::Bf16),
             GemmSpace::new(Target::SM_90A, Scalar::F16),
             GemmSpace::new(Target::SM_90A, Scalar::Tf32),
+            GemmSpace::new(Target::SM_90A, [Scalar::F8E4M3, Scalar::F8E5M2]),
+            GemmSpace::new(Target::SM_90A, [Scalar::U8, Scalar::I8]),
             GemmSpace { major_b: Major::Mn, ..GemmSpace::new(Target::SM_90A, Scalar::Bf16) },
             GemmSpace::new(Target::SM_80, Scalar::Bf16),
             GemmSpace::new(Target::SM_80, Scalar::F32),
@@ -222,7 +241,8 @@ mod tests {
                 assert_eq!(config.check(), Ok(()));
                 assert_eq!(config.to_string().parse(), Ok(*config));
                 assert!(!all[..i].contains(config), "{config}");
-                let has = (config.a, config.d, config.major_a, config.major_b, config.epilogue);
+                let has =
+                    (config.inputs(), config.d, config.major_a, config.major_b, config.epilogue);
                 let asked =
                     (space.input, space.output, space.major_a, space.major_b, space.epilogue);
                 assert_eq!(has, asked);

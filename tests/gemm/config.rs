@@ -92,7 +92,7 @@ fn names_round_trip() {
     }
 }
 
-/// A text that is parsed is the name of what it is parsed to: no two texts name one configuration.
+/// A text that is parsed is the name of what it is parsed to: no two texts name one configuration, but for an older word.
 #[test]
 fn what_is_no_name_is_refused() {
     let mut rng = Rng::new(2);
@@ -116,6 +116,15 @@ fn what_is_no_name_is_refused() {
     let expected = "`sm90a_bf16_tn_256x200_s3_coop_strip8_rows` names no configuration: `256x200` should be a tile \
                     such as `128x256x64`";
     assert_eq!(error.to_string(), expected);
+}
+
+/// Older stores and sweeps have `deferred` for `overlapped`.
+#[test]
+fn an_older_word_is_read() {
+    let config: GemmConfig =
+        "sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred_pdl".parse().unwrap();
+    assert_eq!(config.store, StoreForm::Overlapped);
+    assert_eq!(config.to_string(), "sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped_pdl");
 }
 
 /// Whatever is asked for, there is an answer; what is computed of a configuration is within its bounds.

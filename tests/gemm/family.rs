@@ -99,14 +99,14 @@ fn low_tiles() {
 #[test]
 fn overlapped_stores() {
     let device = device();
-    let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..small() };
-    for config in [deferred, GemmConfig { cluster: [2, 2], stages: 3, ..deferred }] {
+    let overlapped = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..small() };
+    for config in [overlapped, GemmConfig { cluster: [2, 2], stages: 3, ..overlapped }] {
         for problem in [GemmProblem::new(136, 200, 264), GemmProblem::new(400, 264, 264)] {
             Case::new(problem).check::<bf16, bf16>(&device, config);
         }
     }
     // Fewer steps than parts that are written under them.
-    assert!(deferred.check_problem(&GemmProblem::new(128, 256, 192)).is_err());
+    assert!(overlapped.check_problem(&GemmProblem::new(128, 256, 192)).is_err());
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn pingpong_kernels() {
 #[test]
 fn every_schedule_in_random_orders() {
     let cases = std::env::var("TILEWRIGHT_CASES").ok().and_then(|cases| cases.parse().ok());
-    let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..small() };
+    let overlapped = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..small() };
     let rows = GemmConfig { store: StoreForm::Rows, tile: [128, 40, 64], stages: 3, ..small() };
     let configs = [
         GemmConfig { cluster: [2, 1], ..small() },
@@ -156,7 +156,7 @@ fn every_schedule_in_random_orders() {
             Case::new(GemmProblem::new(136, 72, 264)).check::<bf16, bf16>(&device, config);
         }
         if seed % 4 == 1 {
-            Case::new(GemmProblem::new(136, 264, 264)).check::<bf16, bf16>(&device, deferred);
+            Case::new(GemmProblem::new(136, 264, 264)).check::<bf16, bf16>(&device, overlapped);
         }
     }
 }
@@ -418,12 +418,12 @@ fn epilogues() {
         Epilogue { activation: Some(Activation::Relu), ..none },
     ];
     let small = small();
-    let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..small };
+    let overlapped = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..small };
     for epilogue in epilogues {
         Case::new(problem).check::<bf16, bf16>(&device, GemmConfig { epilogue, ..small });
-        // The registers of loaded elements leave no room for a deferred epilogue.
+        // The registers of loaded elements leave no room for an overlapped epilogue.
         let loads = epilogue.beta || epilogue.bias.is_some();
-        let late = GemmConfig { epilogue, ..deferred };
+        let late = GemmConfig { epilogue, ..overlapped };
         assert_eq!(late.check().is_err(), loads);
         if !loads {
             Case::new(problem).check::<bf16, bf16>(&device, late);

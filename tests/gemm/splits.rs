@@ -280,8 +280,8 @@ fn splits_have_rules() {
     assert!(said(GemmConfig { splits: Splits::Even(65), ..base }).contains("1 to 64 are possible"));
     let pingpong = GemmConfig { schedule: Schedule::Pingpong, ..base };
     assert!(said(pingpong).contains("tiles of their own do not split K"));
-    let deferred = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..base };
-    assert!(said(deferred).contains("not written under the next one"));
+    let overlapped = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..base };
+    assert!(said(overlapped).contains("not written under the next one"));
     let stored = GemmConfig { splits: Splits::Even(2), ..direct(base) };
     assert!(said(stored).contains("one warp group alone"));
     let grouped = GemmConfig { grouped: true, splits: Splits::Stream, ..base };

@@ -193,11 +193,14 @@ fn unaligned_operands_are_fetched_by_threads() {
     operands_of_any_pitch(LoadForm::Threads);
     let base = direct(GemmConfig::sm90(Scalar::Bf16, [64, 64]));
     let threads = GemmConfig { load: LoadForm::Threads, ..base };
-    // Thread blocks that share tiles, tiles of two swizzle rows, bytes.
+    // Thread blocks that share tiles, tiles of two swizzle rows, bytes; as many stages as groups that fetch, two and three.
     let split = GemmConfig { splits: Splits::Even(3), tile: [64, 24, 128], ..threads };
-    for config in
-        [split, GemmConfig { tile: [16, 64, 64], swap: true, splits: Splits::Even(2), ..threads }]
-    {
+    let swap = GemmConfig { tile: [16, 64, 64], swap: true, splits: Splits::Even(2), ..threads };
+    for config in [
+        split,
+        GemmConfig { stages: 2, ..split },
+        GemmConfig { stages: 3, registers: Some([136, 104]), ..swap },
+    ] {
         assert_eq!(config.check(), Ok(()), "{config}");
         Case::new(GemmProblem::new(70, 45, 7 * 128 + 11)).check::<bf16, bf16>(&device(), config);
     }

@@ -36,7 +36,7 @@ fn product<T: Element + Number>(name: &str, size: u32, race: bool) -> f64 {
 #[ignore = "it measures a release build"]
 fn cost_of_race_detection() {
     let sm_80 = "sm80_bf16_tn_128x128x64_s3_ms_strip8_direct_a8";
-    let sm_90 = "sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred";
+    let sm_90 = "sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped";
     let simt = "sm80_f32_tn_128x128x16_s2_simt_strip8_direct_a4";
     type Product = fn(&str, u32, bool) -> f64;
     let cases: [(&str, u32, f64, Product); 3] = [

@@ -365,7 +365,7 @@ fn numbered<'b>(
     sum + (matrix * 10000 + row * 100 + column).cvt::<f32>()
 }
 
-/// A staged store writes each accumulator to the coordinate of its map, at once or deferred.
+/// A staged store writes each accumulator to the coordinate of its map, at once or overlapped.
 #[test]
 fn sums_know_their_places() {
     let op = Wgmma::new(96, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);

@@ -53,7 +53,7 @@ pub(super) fn run(
     shapes: &[GemmProblem],
     form: Form,
 ) -> Result<(), Failure> {
-    if device.is_sim() || options.dtype != Scalar::Bf16 {
+    if device.is_sim() || options.dtype != Scalar::Bf16.into() {
         return Err(Failure::input("other forms of products are measured on a GPU, in bf16"));
     }
     let cublas = match form {
@@ -142,7 +142,8 @@ fn one(
             let [first, end] = [rows[0] as usize, rows[1] as usize];
             let sizes = [(end - first) as u32, n, k];
             let (major, scalar) = (Major::K, Scalar::Bf16);
-            let matmul = Matmul { sizes, a: major, b: major, inputs: scalar, output: scalar };
+            let inputs = [scalar; 2];
+            let matmul = Matmul { sizes, a: major, b: major, inputs, output: scalar };
             let a = a.part(first * of_k..end * of_k).map_err(Failure::run)?;
             let b = b.part(group * of_n * of_k..(group + 1) * of_n * of_k).map_err(Failure::run)?;
             let mut d = d.part_mut(first * of_n..end * of_n).map_err(Failure::run)?;

@@ -1,10 +1,9 @@
-//! Reads the input of `tilewright bench`: problems, types, configurations.
+//! Reads the input of `tilewright bench`: problems, layouts, configurations.
 
 use std::fmt;
 use std::path::Path;
 
 use tilewright::arch::Major;
-use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::tune::{GemmSpace, Machine, USUAL_SHAPES};
 
@@ -72,10 +71,8 @@ fn misfit(config: &GemmConfig, space: &GemmSpace, problem: &GemmProblem) -> Opti
             Some(format!("{what} {found}, and `{option}` asks for {wanted}"))
         };
     let majors = (config.major_a, config.major_b);
-    if config.a != space.input {
-        differs("its A and B are of", &config.a, "--dtype", &space.input)
-    } else if config.b != space.input {
-        differs("its B is of", &config.b, "--dtype", &space.input)
+    if config.inputs() != space.input {
+        differs("its A and B are of", &config.inputs(), "--dtype", &space.input)
     } else if config.d != space.output {
         differs("its D is of", &config.d, "--output", &space.output)
     } else if majors != (space.major_a, space.major_b) {
@@ -85,20 +82,6 @@ fn misfit(config: &GemmConfig, space: &GemmSpace, problem: &GemmProblem) -> Opti
         Some(format!("it needs {}, and the target is {}", config.target, space.target))
     } else {
         config.check_problem(problem).err().map(|error| error.to_string())
-    }
-}
-
-pub(super) fn dtype(text: &str) -> Result<Scalar, String> {
-    match text {
-        "bf16" => Ok(Scalar::Bf16),
-        "f16" => Ok(Scalar::F16),
-        "tf32" => Ok(Scalar::Tf32),
-        "f32" => Ok(Scalar::F32),
-        "e4m3" => Ok(Scalar::F8E4M3),
-        "e5m2" => Ok(Scalar::F8E5M2),
-        "i8" => Ok(Scalar::I8),
-        "f64" => Ok(Scalar::F64),
-        _ => Err("expected bf16, f16, tf32, f32, f64, e4m3, e5m2 or i8".to_owned()),
     }
 }
 

@@ -5,13 +5,11 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Error as JsonError;
-use tilewright::ir::types::Scalar;
-use tilewright::ir::{Number, bf16, f8e4m3, f8e5m2, f16};
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{
-    Comparison, Effort, Entry, GemmBench, GemmElement, GemmSpace, GemmTunable, Machine, Maker,
-    Provenance, Regime, Report, SearchError, Sweep, Tunable, Tuned, TuningStore,
+    Comparison, Effort, Entry, GemmBench, GemmSpace, GemmTunable, GemmTypes, GemmWork, Machine,
+    Maker, Provenance, Regime, Report, SearchError, Sweep, Tunable, Tuned, TuningStore,
 };
 
 use super::super::{Failure, print};
@@ -25,52 +23,39 @@ pub(super) fn run(
     configs: &Configs,
 ) -> Result<(), Failure> {
     let space = options.space(device.target());
-    let input = if space.input == Scalar::Tf32 { Scalar::F32 } else { space.input };
-    match (input, space.output) {
-        (Scalar::Bf16, Scalar::Bf16) => {
-            Bench::<bf16, bf16>::new(options, device, space)?.run(shapes, configs)
-        }
-        (Scalar::Bf16, Scalar::F32) => {
-            Bench::<bf16, f32>::new(options, device, space)?.run(shapes, configs)
-        }
-        (Scalar::F16, Scalar::F16) => {
-            Bench::<f16, f16>::new(options, device, space)?.run(shapes, configs)
-        }
-        (Scalar::F16, Scalar::F32) => {
-            Bench::<f16, f32>::new(options, device, space)?.run(shapes, configs)
-        }
-        (Scalar::F32, Scalar::F32) => {
-            Bench::<f32, f32>::new(options, device, space)?.run(shapes, configs)
-        }
-        (Scalar::F8E4M3, Scalar::Bf16) => {
-            Bench::<f8e4m3, bf16>::new(options, device, space)?.run(shapes, configs)
-        }
-        (Scalar::F8E4M3, Scalar::F16) => {
-            Bench::<f8e4m3, f16>::new(options, device, space)?.run(shapes, configs)
-        }
-        (Scalar::F8E5M2, Scalar::Bf16) => {
-            Bench::<f8e5m2, bf16>::new(options, device, space)?.run(shapes, configs)
-        }
-        (Scalar::F8E5M2, Scalar::F16) => {
-            Bench::<f8e5m2, f16>::new(options, device, space)?.run(shapes, configs)
-        }
-        (Scalar::F64, Scalar::F64) => {
-            Bench::<f64, f64>::new(options, device, space)?.run(shapes, configs)
-        }
-        (Scalar::I8, Scalar::I32) => {
-            Bench::<i8, i32>::new(options, device, space)?.run(shapes, configs)
-        }
-        (input, output) => Err(Failure::input(format!(
-            "products of {input} are not measured with results in {output}"
-        ))),
+    let work = Measure { options, device, space, shapes, configs };
+    space.with_types(work).unwrap_or_else(|| Err(not_measured(&space)))
+}
+
+/// The error of types that [`GemmSpace::with_types`] has not.
+pub(super) fn not_measured(space: &GemmSpace) -> Failure {
+    let GemmSpace { input, output, .. } = space;
+    Failure::input(format!("products of {input} are not measured with results in {output}"))
+}
+
+/// A run, for any types of matrices.
+struct Measure<'o> {
+    options: &'o Gemm,
+    device: &'o Device,
+    space: GemmSpace,
+    shapes: &'o [GemmProblem],
+    configs: &'o Configs,
+}
+
+impl GemmWork for Measure<'_> {
+    type Output = Result<(), Failure>;
+
+    fn run<T: GemmTypes>(self) -> Result<(), Failure> {
+        let bench = Bench::<T>::new(self.options, self.device, self.space)?;
+        bench.run(self.shapes, self.configs)
     }
 }
 
 /// A run on a GPU, with what it writes at the end.
-struct Bench<'o, T: GemmElement, D: GemmElement + Number> {
+struct Bench<'o, T: GemmTypes> {
     options: &'o Gemm,
     space: GemmSpace,
-    bench: GemmBench<T, D>,
+    bench: GemmBench<T>,
     device: &'o Device,
     store: TuningStore,
     report: Report,
@@ -81,7 +66,7 @@ struct Bench<'o, T: GemmElement, D: GemmElement + Number> {
     wrong: usize,
 }
 
-impl<'o, T: GemmElement, D: GemmElement + Number> Bench<'o, T, D> {
+impl<'o, T: GemmTypes> Bench<'o, T> {
     fn new(options: &'o Gemm, device: &'o Device, space: GemmSpace) -> Result<Self, Failure> {
         let bench = GemmBench::new(device).map_err(Failure::run)?;
         let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
@@ -196,7 +181,7 @@ impl<'o, T: GemmElement, D: GemmElement + Number> Bench<'o, T, D> {
 
     fn tune(
         &mut self,
-        product: &GemmTunable<T, D>,
+        product: &GemmTunable<T>,
         problem: &GemmProblem,
         regime: Regime,
         effort: Effort,

@@ -2,13 +2,11 @@
 
 use std::fmt::Write;
 
-use tilewright::ir::types::Scalar;
-use tilewright::ir::{Number, bf16, f8e4m3, f8e5m2, f16};
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{
-    Comparison, Entry, GemmBench, GemmElement, GemmModel, GemmSpace, Machine, Maker, Points,
-    Prediction, Provenance, Regime, Report, Scatter, Sweep,
+    Comparison, Entry, GemmBench, GemmModel, GemmSpace, GemmTypes, GemmWork, Machine, Maker,
+    Points, Prediction, Provenance, Regime, Report, Scatter, Sweep,
 };
 
 use super::super::{Failure, print};
@@ -76,15 +74,7 @@ pub(super) fn given(problems: &[GemmProblem]) -> Vec<Drawn> {
 /// The configurations that a program gets, the first one first. For a sweep half of the candidates are from those behind.
 fn candidates(options: &Gemm, device: &Device, problem: &GemmProblem) -> Vec<GemmConfig> {
     let target = if device.is_sim() { options.target } else { device.target() };
-    let space = options.space(target);
-    let wanted = GemmConfig {
-        target,
-        c: space.output,
-        d: space.output,
-        major_a: space.major_a,
-        major_b: space.major_b,
-        ..GemmConfig::sm90(space.input, [128, 128])
-    };
+    let wanted = options.space(target).wanted();
     let machine = Machine::of(device);
     let mut all = wanted.defaults(problem, &machine);
     let count = options.candidates.unwrap_or(if options.sweep.is_some() { 12 } else { 1 }) as usize;
@@ -123,18 +113,22 @@ pub(super) fn run(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<()
         return plan(options, device, drawn);
     }
     let space = options.space(device.target());
-    let input = if space.input == Scalar::Tf32 { Scalar::F32 } else { space.input };
-    match (input, space.output) {
-        (Scalar::Bf16, Scalar::Bf16) => beside::<bf16, bf16>(options, device, drawn),
-        (Scalar::F16, Scalar::F16) => beside::<f16, f16>(options, device, drawn),
-        (Scalar::F32, Scalar::F32) => beside::<f32, f32>(options, device, drawn),
-        (Scalar::F8E4M3, Scalar::Bf16) => beside::<f8e4m3, bf16>(options, device, drawn),
-        (Scalar::F8E5M2, Scalar::Bf16) => beside::<f8e5m2, bf16>(options, device, drawn),
-        (Scalar::F64, Scalar::F64) => beside::<f64, f64>(options, device, drawn),
-        (Scalar::I8, Scalar::I32) => beside::<i8, i32>(options, device, drawn),
-        (input, output) => Err(Failure::input(format!(
-            "untuned products of {input} are not measured with results in {output}"
-        ))),
+    let work = Beside { options, device, drawn };
+    space.with_types(work).unwrap_or_else(|| Err(measure::not_measured(&space)))
+}
+
+/// Measurements beside cuBLAS, for any types of matrices.
+struct Beside<'o> {
+    options: &'o Gemm,
+    device: &'o Device,
+    drawn: &'o [Drawn],
+}
+
+impl GemmWork for Beside<'_> {
+    type Output = Result<(), Failure>;
+
+    fn run<T: GemmTypes>(self) -> Result<(), Failure> {
+        beside::<T>(self.options, self.device, self.drawn)
     }
 }
 
@@ -162,13 +156,9 @@ fn plan(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failure>
 }
 
 /// Measures the problems beside cuBLAS.
-fn beside<T: GemmElement, D: GemmElement + Number>(
-    options: &Gemm,
-    device: &Device,
-    drawn: &[Drawn],
-) -> Result<(), Failure> {
+fn beside<T: GemmTypes>(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failure> {
     let space = options.space(device.target());
-    let mut bench = GemmBench::<T, D>::new(device).map_err(Failure::run)?;
+    let mut bench = GemmBench::<T>::new(device).map_err(Failure::run)?;
     let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let mut provenance = Provenance::of(device, format!("tilewright {command}"));
     provenance.cublas = bench.cublas_version().ok();
@@ -194,8 +184,10 @@ fn beside<T: GemmElement, D: GemmElement + Number>(
         let line = match compared {
             Ok((comparison, rejected)) => {
                 let line = line(&comparison, plan).map(|(both, line)| {
-                    ratios[*class].push(both);
-                    points[*class].push([problem.flops() as f64, both[0]]);
+                    if let Some(both) = both {
+                        ratios[*class].push(both);
+                        points[*class].push([problem.flops() as f64, both[0]]);
+                    }
                     line
                 });
                 let times = |config| Some((config, entry(&comparison, config)?.seconds()?));
@@ -224,7 +216,7 @@ fn beside<T: GemmElement, D: GemmElement + Number>(
     }
     if let Some(path) = &options.svg {
         let note = report.provenance.to_string();
-        measure::write(path, Ok(scatter(note, [space.input, space.output], points).svg()))?;
+        measure::write(path, Ok(scatter(note, &space, points).svg()))?;
     }
     for ((name, _), ratios) in CLASSES.iter().zip(&ratios).filter(|(_, all)| !all.is_empty()) {
         print(&summary(name, ratios))?;
@@ -241,31 +233,36 @@ fn entry<'c>(comparison: &'c Comparison, config: &GemmConfig) -> Option<&'c Entr
     comparison.entries.iter().find(|entry| entry.of == Maker::Tilewright && entry.name == name)
 }
 
-/// The ratios to cuBLAS of the first configuration and of the best one, and the line about them.
-fn line(comparison: &Comparison, plan: &[GemmConfig]) -> Option<([f64; 2], String)> {
-    let cublas = comparison.entries.iter().find(|entry| entry.of == Maker::Cublas)?.seconds()?;
+/// The ratios to cuBLAS of the first configuration and of the best one, where cuBLAS has the product, and the line about them.
+fn line(comparison: &Comparison, plan: &[GemmConfig]) -> Option<(Option<[f64; 2]>, String)> {
+    let cublas = comparison.entries.iter().find(|entry| entry.of == Maker::Cublas);
     let ratio = |entry| Some(comparison.ratio(Maker::Cublas, entry)?.median);
     let ours = comparison.entries.iter().filter(|entry| entry.of == Maker::Tilewright);
     let best = ours.filter_map(ratio).fold(0.0, f64::max);
     let config = plan.first()?;
     let first = entry(comparison, config)?;
-    let (first_ratio, seconds) = (ratio(first)?, first.seconds()?);
+    let both = ratio(first).map(|ratio| [ratio, best]);
+    let shown = |figure: Option<f64>, digits: usize| {
+        figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
+    };
     let line = format!(
-        "{:>8.2} {:>7.2} {first_ratio:>6.3} {best:>6.3}  {config}",
-        seconds * 1e6,
-        cublas * 1e6
+        "{:>8.2} {:>7} {:>6} {:>6}  {config}",
+        first.seconds()? * 1e6,
+        shown(cublas.and_then(Entry::seconds).map(|seconds| seconds * 1e6), 2),
+        shown(both.map(|[first, _]| first), 3),
+        shown(both.map(|[_, best]| best), 3),
     );
-    Some(([first_ratio, best], line))
+    Some((both, line))
 }
 
 /// The ratios of the first configurations over the operations of the problems, with a colour for each class.
-fn scatter(note: String, [input, output]: [Scalar; 2], points: [Vec<[f64; 2]>; 3]) -> Scatter {
+fn scatter(note: String, space: &GemmSpace, points: [Vec<[f64; 2]>; 3]) -> Scatter {
     let series = CLASSES.iter().zip(points).map(|((name, _), points)| {
         let name = (*name).to_owned();
         Points { name, points }
     });
     Scatter {
-        title: format!("Matrix products without tuning, {input} to {output}"),
+        title: format!("Matrix products without tuning, {} to {}", space.input, space.output),
         note,
         axes: ["operations".to_owned(), "speed relative to cuBLAS".to_owned()],
         series: series.filter(|series| !series.points.is_empty()).collect(),
@@ -287,6 +284,8 @@ fn summary(name: &str, ratios: &[[f64; 2]]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tilewright::ir::Target;
+    use tilewright::ir::types::Scalar;
 
     #[test]
     fn problems_are_of_their_classes_and_a_seed_gives_them_again() {
@@ -312,11 +311,31 @@ mod tests {
 
     #[test]
     fn a_chart_has_a_point_for_each_ratio() {
+        let space = GemmSpace::new(Target::SM_90A, Scalar::Bf16);
         let points = [vec![[1e9, 1.1], [2e6, 0.9]], Vec::new(), vec![[3e4, 2.0]]];
-        let scatter = scatter("a test".to_owned(), [Scalar::Bf16; 2], points);
+        let scatter = scatter("a test".to_owned(), &space, points);
         let names: Vec<&str> = scatter.series.iter().map(|series| series.name.as_str()).collect();
         assert_eq!(names, ["multiples of 64", "any sizes"]);
         assert_eq!(scatter.svg().matches("<circle").count(), 3);
+    }
+
+    /// A product that cuBLAS has not is measured all the same.
+    #[test]
+    fn a_line_has_the_ratios_that_there_are() {
+        let config = GemmConfig::sm90([Scalar::I8, Scalar::U8], [128, 128]);
+        let entry = |of, name: String, seconds: f64| Entry { of, name, seconds: vec![seconds; 4] };
+        let mut comparison = Comparison {
+            sizes: [64; 3],
+            types: ["i8xu8".to_owned(), "i32".to_owned()],
+            regime: Regime::Burst,
+            entries: vec![entry(Maker::Tilewright, config.to_string(), 2e-6)],
+        };
+        let line = |comparison: &Comparison| super::line(comparison, &[config]);
+        let alone = format!("    2.00       -      -      -  {config}");
+        assert_eq!(line(&comparison), Some((None, alone)));
+        comparison.entries.push(entry(Maker::Cublas, "cuBLAS".to_owned(), 3e-6));
+        let beside = format!("    2.00    3.00  1.500  1.500  {config}");
+        assert_eq!(line(&comparison), Some((Some([1.5; 2]), beside)));
     }
 
     #[test]

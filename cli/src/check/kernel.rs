@@ -19,7 +19,7 @@ use crate::{Failure, read};
 pub(crate) struct KernelArgs {
     /// A file with kernels in the text form (`.kir`), or `gemm`.
     kernel: String,
-    /// The name of the configuration of `gemm`, such as `sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred`.
+    /// The name of the configuration of `gemm`, such as `sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped`.
     config: Option<GemmConfig>,
     /// M, N and K of `gemm` [default: two tiles along M and N, four along K].
     #[arg(long, value_name = "M,N,K", value_parser = triple)]

@@ -142,6 +142,8 @@ fn gemm_is_the_best_guess_for_its_target() {
         (&["--target", "sm_90a"], "sm90a_bf16_tt_128x256x64_"),
         (&["--target", "sm_90a", "--dtype", "tf32"], "sm90a_tf32_df32_tn_"),
         (&["--target", "sm_90a", "--dtype", "f32"], "sm90a_f32_tt_128x256x32_s3_simt_"),
+        (&["--target", "sm_90a", "--dtype", "e4m3xe5m2"], "sm90a_f8e4m3xf8e5m2_dbf16_tn_"),
+        (&["--target", "sm_90a", "--dtype", "u8xi8"], "sm90a_u8xi8_di32_tn_"),
     ] {
         let said = printed(&[&["gemm"], args].concat(), none);
         assert!(entry(&said).starts_with(expected), "{args:?}: {}", entry(&said));
@@ -166,7 +168,7 @@ fn comments(said: &str) -> Vec<(&str, usize, &str)> {
 /// A configuration by its name, with the Rust lines that can be read, and all of its shared memory.
 #[test]
 fn configurations_are_shown_beside_their_rust_lines() {
-    let name = "sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred";
+    let name = "sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped";
     let said = printed(&[name], NO_PTXAS.as_ref());
     assert_eq!(entry(&said), name);
     let found = comments(&said);
@@ -232,13 +234,13 @@ fn unknown_kernels_are_refused_in_one_line() {
     "#]],
     );
     check_refused(
-        &["ptx", "sm90a_bf16_tn_128x256x64_s9_coop_strip8_deferred"],
+        &["ptx", "sm90a_bf16_tn_128x256x64_s9_coop_strip8_overlapped"],
         &expect![[r#"
         error: 475280 bytes of shared memory are needed, and a block has 232448: take fewer stages or a smaller tile
     "#]],
     );
     check_refused(
-        &["ptx", "sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred", "--target", "sm_90a"],
+        &["ptx", "sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped", "--target", "sm_90a"],
         &expect![[r#"
             error: `--target` and `--dtype` are for `gemm`: files and names of configurations say both
         "#]],

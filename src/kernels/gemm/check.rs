@@ -8,7 +8,6 @@ use super::config::{GROUP, GemmConfig, SM_REGISTERS};
 use super::error::GemmError;
 use super::forms::{LoadForm, Schedule, StoreForm};
 use super::parts::Splits;
-use super::types::accumulator_of;
 use crate::tensor::StagedStore;
 
 /// The maximum number of registers of a thread that hold elements of D: the others of 255 are addresses, descriptors, counters.
@@ -49,7 +48,7 @@ impl GemmConfig {
             (_, S::I8 | S::U8) => matches!(b, S::I8 | S::U8),
             _ => false,
         };
-        if !inputs || acc != accumulator_of(a) {
+        if !inputs || acc != self.inputs().accumulator() {
             return Err(GemmError::Inputs { schedule, a, b, acc });
         }
         self.check_floats(a)
@@ -381,6 +380,8 @@ impl GemmConfig {
             _ => 0,
         };
         let rows = match (self.is_warp_specialised(), self.store, self.splits.is_split()) {
+            // The tile is small.
+            _ if self.producers() == 3 => 8,
             (true, StoreForm::Direct, true) => 32,
             (true, StoreForm::Direct, false) => 24,
             _ => 0,
@@ -405,8 +406,14 @@ impl GemmConfig {
                 if !legal(fetch) || !legal(multiply) {
                     return error("a count is a multiple of 8 from 24 to 256");
                 }
-                if fetch > entry || multiply < entry {
-                    return error("threads that fetch give registers to those that multiply");
+                // Threads that fetch have vectors in registers; a thread that starts tensor copies has none.
+                let (less, more, rule) = if self.load == LoadForm::Threads {
+                    (multiply, fetch, "threads that multiply give registers to those that fetch")
+                } else {
+                    (fetch, multiply, "threads that fetch give registers to those that multiply")
+                };
+                if less > entry || more < entry {
+                    return error(rule);
                 }
                 if GROUP * (self.producers() * fetch + self.consumers() * multiply) > SM_REGISTERS {
                     return error("an SM has 65536 registers");

@@ -9,7 +9,7 @@ use crate::tensor::{Raster, RowGroups};
 use super::forms::{LoadForm, Schedule, StoreForm};
 use super::parts::Splits;
 use super::problem::GemmProblem;
-use super::types::accumulator_of;
+use super::types::InputTypes;
 
 /// A vector that is added to all columns or to all rows of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,8 +141,6 @@ pub struct GemmConfig {
 
 /// Threads of a warp group.
 pub(super) const GROUP: u32 = 128;
-/// Warp groups whose threads fetch tiles: no more than there are stages, two or more.
-const PRODUCERS: u32 = 2;
 /// Registers of an SM.
 pub(super) const SM_REGISTERS: u32 = 65536;
 /// Rows of D of one `wgmma` instruction.
@@ -153,17 +151,18 @@ pub(super) const L2_LINE_BYTES: u32 = 128;
 pub(super) const SWIZZLE_ALIGN: u32 = 1024;
 
 impl GemmConfig {
-    /// The warp-specialised kernel for `sm_90a` with tiles of M x N of this type: both operands K-major, D of the
-    /// same type (`f32` for products in `Tf32`, `bf16` for 8-bit floats, `i32` for 8-bit integers), as many stages as there is shared memory
-    /// for up to 8, a swizzle width of 8 row tiles, no epilogue.
+    /// The warp-specialised kernel for `sm_90a` with tiles of M x N of a type, or of two: `[Scalar::F8E4M3, Scalar::F8E5M2]`. Both
+    /// operands are K-major, D has the type [`InputTypes::output`]; there are as many stages as there is shared memory for, up to 8, a
+    /// swizzle width of 8 row tiles, no epilogue.
     #[inline]
-    pub fn sm90(input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
-        let depth = 128 / input.size_bytes();
+    pub fn sm90(inputs: impl Into<InputTypes>, [m, n]: [u32; 2]) -> GemmConfig {
+        let inputs = inputs.into();
+        let depth = 128 / inputs.a.size_bytes();
         let config = GemmConfig {
             schedule: Schedule::Cooperative,
             raster: Raster::Swizzle { width: 8 },
             programmatic: true,
-            ..Self::base(Target::SM_90A, input, [m, n, depth])
+            ..Self::base(Target::SM_90A, inputs, [m, n, depth])
         };
         let registers = config.usual_registers();
         let store = config.stores(false).next().unwrap_or(StoreForm::Rows);
@@ -173,38 +172,45 @@ impl GemmConfig {
     /// The multistage kernel for `sm_80` and newer targets with tiles of M x N of this type, 3 stages; else as
     /// [`sm90`](GemmConfig::sm90).
     #[inline]
-    pub fn sm80(target: Target, input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
-        let depth = 128 / input.size_bytes();
+    pub fn sm80(target: Target, inputs: impl Into<InputTypes>, [m, n]: [u32; 2]) -> GemmConfig {
+        let inputs = inputs.into();
+        let depth = 128 / inputs.a.size_bytes();
         GemmConfig {
             stages: 3,
             schedule: Schedule::Multistage,
             raster: Raster::Swizzle { width: 8 },
-            ..Self::base(target, input, [m, n, depth])
+            ..Self::base(target, inputs, [m, n, depth])
         }
     }
 
     /// The kernel without tensor cores, for any target, with tiles of 128 x 128 x 16.
     #[inline]
-    pub fn simt(target: Target, input: Scalar) -> GemmConfig {
+    pub fn simt(target: Target, inputs: impl Into<InputTypes>) -> GemmConfig {
+        let inputs = inputs.into();
         GemmConfig {
             stages: 2,
             schedule: Schedule::Simt,
             raster: Raster::Swizzle { width: 8 },
-            alignment: input.size_bytes(),
-            ..Self::base(target, input, [128, 128, 16])
+            alignment: inputs.a.size_bytes(),
+            ..Self::base(target, inputs, [128, 128, 16])
         }
     }
 
     #[inline]
-    pub(super) fn base(target: Target, input: Scalar, tile: [u32; 3]) -> GemmConfig {
-        let d = output_of(input);
+    pub(super) fn base(
+        target: Target,
+        inputs: impl Into<InputTypes>,
+        tile: [u32; 3],
+    ) -> GemmConfig {
+        let inputs = inputs.into();
+        let d = inputs.output();
         GemmConfig {
             target,
-            a: input,
-            b: input,
+            a: inputs.a,
+            b: inputs.b,
             c: d,
             d,
-            acc: accumulator_of(input),
+            acc: inputs.accumulator(),
             major_a: Major::K,
             major_b: Major::K,
             tile,
@@ -225,6 +231,12 @@ impl GemmConfig {
             load: LoadForm::Tensor,
             programmatic: false,
         }
+    }
+
+    /// Returns the types of A and B.
+    #[inline]
+    pub const fn inputs(&self) -> InputTypes {
+        InputTypes { a: self.a, b: self.b }
     }
 
     /// Returns whether the instructions take A and B that are contiguous along M or N: `wgmma` transposes elements of 16 bits only,
@@ -290,13 +302,23 @@ impl GemmConfig {
 
     /// Threads that write tiles of A and B to shared memory, or none where tensor copies do.
     pub(super) const fn writers(&self) -> u32 {
-        if matches!(self.load, LoadForm::Threads) { GROUP * PRODUCERS } else { 0 }
+        if self.fetches_by_threads() { GROUP * self.producers() } else { 0 }
     }
 
-    /// Warp groups that fetch. Before tensor cores read what a thread has written, it waits for all of its loads, also those of its next
-    /// tile: two groups, each with steps of its own, keep two tiles on their way. Three have too few registers.
+    /// Warp groups that fetch, no more than there are stages. Before tensor cores read what a thread has written, it waits for all of its
+    /// loads, also those of its next tile: three groups, each with steps of its own, keep three tiles in flight. Two where the
+    /// epilogue needs registers for elements that it loads.
     pub(super) const fn producers(&self) -> u32 {
-        if matches!(self.load, LoadForm::Threads) { PRODUCERS } else { 1 }
+        let two = self.stages < 3 || self.epilogue.beta || self.epilogue.bias.is_some();
+        match (self.fetches_by_threads(), two) {
+            (false, _) => 1,
+            (true, true) => 2,
+            (true, false) => 3,
+        }
+    }
+
+    const fn fetches_by_threads(&self) -> bool {
+        matches!(self.load, LoadForm::Threads)
     }
 
     /// Returns whether thread blocks draw tiles from a counter. Tiles of groups differ in cost: the last tile of a group has few rows.
@@ -412,10 +434,13 @@ impl GemmConfig {
     }
 
     /// The default registers of producer and consumer threads: 40 and 232 where two groups
-    /// multiply, 56 and 224 by stream-K, 32 and 160 with three; with one there are enough without.
+    /// multiply, 56 and 224 by stream-K, 32 and 160 with three; with one there are enough without. With three groups
+    /// that fetch it is 136 and 104.
     #[inline]
     pub const fn usual_registers(&self) -> Option<[u32; 2]> {
-        if !self.is_warp_specialised() || self.consumers() < 2 {
+        if self.producers() == 3 {
+            Some([136, 104])
+        } else if !self.is_warp_specialised() || self.consumers() < 2 {
             None
         } else if self.consumers() == 3 {
             Some([32, 160])
@@ -490,15 +515,5 @@ impl GemmConfig {
         let blocks = self.splits.blocks(clusters, steps, max).saturating_mul(cluster);
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         Grid::new([blocks, 1, 1], [self.threads(), 1, 1])
-    }
-}
-
-/// The type of D that goes with the type of A and B.
-pub(crate) const fn output_of(input: Scalar) -> Scalar {
-    match input {
-        Scalar::Tf32 | Scalar::F32 => Scalar::F32,
-        Scalar::F8E4M3 | Scalar::F8E5M2 => Scalar::Bf16,
-        Scalar::I8 | Scalar::U8 => Scalar::I32,
-        other => other,
     }
 }

@@ -235,6 +235,7 @@ impl GemmConfig {
                         GemmConfig { load: LoadForm::Threads, ..ready(StoreForm::Direct) };
                     // Vectors on their way need room in the L1 cache, which shares its memory with stages.
                     let threads = GemmConfig { stages: threads.stages.min(3), ..threads };
+                    let threads = GemmConfig { registers: threads.usual_registers(), ..threads };
                     let fits = threads.load_rule().is_none() && threads.stage_bytes() < FETCHED;
                     let threads = (repack && fits).then_some(threads);
                     let has_registers = config.consumers() > 1 || config.accumulators() <= PARTS;

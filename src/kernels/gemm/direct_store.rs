@@ -1,4 +1,4 @@
-//! Elements of D from registers to global memory.
+//! [`DirectStore`]: stores accumulators from registers to D, as vectors where D is aligned.
 
 use crate::ir::builder::{Converted, DeviceCoord, Float};
 use crate::ir::types::Scalar;
@@ -15,16 +15,18 @@ type Row = (i32, Vec<(u32, i32)>);
 pub(super) struct DirectStore<'b, D> {
     d: Val<'b, GlobalMut<D>>,
     pitch: Val<'b, i64>,
-    /// The first row and column of the tile, and its matrix.
+    /// The first row and column of the tile.
     origin: [Val<'b, i32>; 2],
+    /// The matrix of the batch.
     batch: Val<'b, i32>,
+    /// The rows and columns of D.
     limits: [Val<'b, i32>; 2],
-    /// Neighbours along N that are written together at most.
+    /// The maximum number of adjacent columns of a vector.
     max: u32,
     /// Accumulators of an element of D: 1, or 2 neighbours along N.
     sums: u32,
-    /// A common divisor of the address of the matrix, its row pitch and its number of columns, in
-    /// elements, as the lower half of a number whose lowest bit it is.
+    /// The bitwise OR of D's address, row pitch and columns, in elements: its lowest set bit is the largest power of two that
+    /// divides all three.
     multiple: Val<'b, i32>,
 }
 
@@ -46,12 +48,12 @@ impl<'b, D: Converted> DirectStore<'b, D> {
         DirectStore { sums: if pairs { 2 } else { 1 }, ..self }
     }
 
-    /// The same with up to 16 bytes together, which takes registers next to each other.
+    /// The same with vectors of up to 16 bytes, which need adjacent registers.
     pub(super) fn wide(self) -> Self {
         DirectStore { max: 16 / D::SCALAR.size_bytes(), ..self }
     }
 
-    /// The place in D of the first accumulator of a thread, at a coordinate of the tile.
+    /// The (row, column, matrix) in D of the first accumulator of a thread, at a coordinate of the tile.
     pub(super) fn first(&self, k: &Body<'b, '_>, first: &DeviceCoord<'b>) -> FirstElement<'b> {
         let [row, column] = entries(k, first);
         let column = if self.sums > 1 { column / self.sums } else { column };
@@ -85,7 +87,7 @@ impl<'b, D: Converted> DirectStore<'b, D> {
         self.widest(k, accumulators, [row, column], &rows, &runs, epilogue);
     }
 
-    /// Writes rows with the first of some numbers of elements at a time to which D is aligned.
+    /// Writes rows as vectors of the first length in `runs` to which D is aligned: the branch is taken on the device.
     fn widest<'a: 'b, S: Float>(
         &self,
         k: &mut Body<'b, '_>,

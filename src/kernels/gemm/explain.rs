@@ -7,7 +7,8 @@ use super::parts::Splits;
 use super::prediction::Prediction;
 
 /// The reasons for a configuration, by [`GemmConfig::explain`]: its predicted time by causes, and the configurations that
-/// are predicted to be slower. It prints as a table.
+/// are predicted to be slower. It prints as a table: the times of the busiest SM, of memory, of the L2 cache and of energy overlap, and
+/// the predicted time is about the longest of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// The configuration.
@@ -52,7 +53,7 @@ impl fmt::Display for Explanation {
         }
         writeln!(f, "{:>10.2} us memory: {:.1} MB", us(p.memory_s), p.memory_bytes / 1e6)?;
         writeln!(f, "{:>10.2} us L2 cache: {:.1} MB", us(p.cache_s), p.l2_bytes / 1e6)?;
-        writeln!(f, "{:>10.2} us energy", us(p.energy_s))?;
+        writeln!(f, "{:>10.2} us energy at the power limit", us(p.energy_s))?;
         if p.copies_s > 0.0 {
             writeln!(f, "{:>10.2} us copies of A and B, which are unaligned", us(p.copies_s))?;
         }

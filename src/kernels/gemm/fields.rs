@@ -11,7 +11,10 @@ use super::config::{Activation, Bias, GemmConfig};
 use super::error::GemmError;
 use super::forms::{LoadForm, Schedule, StoreForm};
 use super::parts::Splits;
-use super::types::accumulator_of;
+use super::types::InputTypes;
+
+/// The word of [`StoreForm::Overlapped`] in names of older stores and sweeps, which stay readable.
+const DEFERRED: &str = "deferred";
 
 /// A word of a name.
 struct Word {
@@ -57,15 +60,13 @@ words! {
         |of| Some(format!("sm{}{}", of.target.sm(), if of.target.arch_specific() { "a" } else { "" })),
         |of, text| set(&mut of.target, format!("sm_{}", text.strip_prefix("sm")?).parse().ok()),
         GemmConfig::check_target;
-    /// * the type of A and B, or both where they differ (`e4m3xe5m2`);
+    /// * the type of A and B, or both where they differ (`f8e4m3xf8e5m2`);
     word Some("the type of A and B, such as `bf16`") =>
-        |of| Some(if of.b == of.a { of.a.to_string() } else { format!("{}x{}", of.a, of.b) }),
+        |of| Some(of.inputs().to_string()),
         |of, text| {
-            (of.a, of.b) = match text.split_once('x') {
-                Some((a, b)) => (scalar(a)?, scalar(b)?),
-                None => (scalar(text)?, scalar(text)?),
-            };
-            (of.d, of.c, of.acc) = (of.a, of.a, accumulator_of(of.a));
+            let inputs: InputTypes = text.parse().ok()?;
+            (of.a, of.b, of.acc) = (inputs.a, inputs.b, inputs.accumulator());
+            (of.d, of.c) = (of.a, of.a);
             Some(())
         },
         GemmConfig::check_inputs;
@@ -169,10 +170,11 @@ words! {
             let rule = "a swizzle width is from 1 to 65535";
             of.rule("raster", of.raster, (!of.raster.is_valid()).then_some(rule))
         };
-    /// * the way in which D is written: `direct`, `rows`, `chunks` or `deferred`;
-    word Some("`direct`, `rows`, `chunks` or `deferred`") =>
+    /// * the way in which D is written: `direct`, `rows`, `chunks` or `overlapped`;
+    word Some("`direct`, `rows`, `chunks` or `overlapped`") =>
         |of| Some(of.store.name().to_owned()),
         |of, text| {
+            let text = if text == DEFERRED { StoreForm::Overlapped.name() } else { text };
             set(&mut of.store, StoreForm::ALL.into_iter().find(|one| one.name() == text))?;
             // What a name has that says nothing of registers.
             of.registers = of.usual_registers();
@@ -218,6 +220,21 @@ words! {
         |of| of.pairs.then(|| "pairs".to_owned()),
         |of, text| flag(&mut of.pairs, text, "pairs"),
         |of| of.rule("pairs", of.pairs, of.pairs_rule());
+    /// * `a` and the alignment, where it is not 16;
+    word None =>
+        |of| (of.alignment != 16).then(|| format!("a{}", of.alignment)),
+        |of, text| set(&mut of.alignment, number(text.strip_prefix('a')?)),
+        |of| of.rule("alignment", of.alignment, of.alignment_rule());
+    /// * `repack` where unaligned A and B are copied before, `threads` where threads fetch them;
+    word None =>
+        |of| of.load.name().map(str::to_owned),
+        |of, text| {
+            let found = [LoadForm::Repack, LoadForm::Threads].into_iter();
+            set(&mut of.load, found.into_iter().find(|one| one.name() == Some(text)))?;
+            of.registers = of.usual_registers();
+            Some(())
+        },
+        |of| of.rule("load", format!("{:?}", of.load), of.load_rule());
     /// * `r` and the registers of producer and consumer threads, where they are not the usual ones (`r24x240`, `r0` for none);
     word None =>
         |of| match of.registers {
@@ -230,19 +247,6 @@ words! {
             counts => set(&mut of.registers, numbers::<2>(counts).map(Some)),
         },
         GemmConfig::check_registers;
-    /// * `a` and the alignment, where it is not 16;
-    word None =>
-        |of| (of.alignment != 16).then(|| format!("a{}", of.alignment)),
-        |of, text| set(&mut of.alignment, number(text.strip_prefix('a')?)),
-        |of| of.rule("alignment", of.alignment, of.alignment_rule());
-    /// * `repack` where unaligned A and B are copied before, `threads` where threads fetch them;
-    word None =>
-        |of| of.load.name().map(str::to_owned),
-        |of, text| {
-            let found = [LoadForm::Repack, LoadForm::Threads].into_iter();
-            set(&mut of.load, found.into_iter().find(|one| one.name() == Some(text)))
-        },
-        |of| of.rule("load", format!("{:?}", of.load), of.load_rule());
     /// * `pdl` for a programmatic launch.
     word None =>
         |of| of.programmatic.then(|| "pdl".to_owned()),
@@ -292,7 +296,7 @@ impl FromStr for GemmConfig {
             return error(part, "the end, or words in their order");
         }
         // Numbers with leading zeros, and words that are left out where they say nothing.
-        if config.to_string() == text {
+        if config.to_string() == text.replacen(DEFERRED, StoreForm::Overlapped.name(), 1) {
             Ok(config)
         } else {
             error(text, "the name that the configuration is printed as")

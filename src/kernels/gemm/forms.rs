@@ -8,11 +8,11 @@ pub enum Schedule {
     Simt,
     /// `mma.sync`, tiles fetched some steps ahead by `cp.async`. Every target.
     Multistage,
-    /// `wgmma`: a warp group fetches tiles by tensor copies, one or two others multiply, both on the same tile.
-    /// `sm_90a`.
+    /// `wgmma`: a producer warp group fetches tiles by tensor copies, and one to three consumer warp groups multiply, all on the
+    /// same tile. `sm_90a`.
     Cooperative,
-    /// As `Cooperative`, with two warp groups that multiply, each on tiles of its own: one writes its tile while the
-    /// other multiplies. `sm_90a`.
+    /// As `Cooperative`, with two consumer warp groups, each on tiles of its own: one writes its tile while the other multiplies.
+    /// `sm_90a`.
     Pingpong,
 }
 
@@ -48,15 +48,15 @@ pub enum LoadForm {
     /// By tensor copies from a workspace of the function, to which operands that need it are copied before the product: because
     /// they are not aligned, or to transpose them, because tensor cores take such elements contiguous along K alone.
     Repack,
-    /// By the threads of the producer group, wherever lines of A and B lie.
+    /// By all threads of the producer warp groups, from any address and pitch.
     Threads,
 }
 
 /// The way in which a tile of D is written from registers to global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreForm {
-    /// By the threads, wherever the rows of D lie: from the registers, some elements at a time; in warp-specialised kernels
-    /// through shared memory, in aligned vectors of 16 bytes.
+    /// By the threads, to any address and pitch. Warp-specialised kernels go through shared memory and write aligned vectors of 16
+    /// bytes; the others write from registers.
     Direct,
     /// Through shared memory by tensor copies of 64 rows, as wide as the tile.
     Rows,
@@ -90,7 +90,7 @@ impl StoreForm {
             StoreForm::Direct => "direct",
             StoreForm::Rows => "rows",
             StoreForm::Chunks => "chunks",
-            StoreForm::Overlapped => "deferred",
+            StoreForm::Overlapped => "overlapped",
         }
     }
 }

@@ -340,7 +340,7 @@ impl GemmModel {
         let end = self.end_cycles(config, problem);
         let seen = match (config.schedule, config.store) {
             (Schedule::Pingpong, _) => p.pingpong_share,
-            (_, StoreForm::Overlapped) => p.deferred_share,
+            (_, StoreForm::Overlapped) => p.overlapped_share,
             // Nothing overlaps with what the threads store.
             (Schedule::Cooperative, StoreForm::Direct) => p.direct_share,
             (_, StoreForm::Chunks) if narrow(config) => 1.0,

@@ -11,11 +11,11 @@ const PAD: u32 = 4;
 
 /// A tile of rows of A or columns of B, in shared memory as `f32` with a line for each step along K.
 ///
-/// Elements of 32 bits come there by `cp.async`, one by one: they may lie anywhere, and are transposed on the way where the
-/// matrix is contiguous along K. Those of 16 bits wait in registers until they are converted.
+/// `cp.async` copies elements of 32 bits one by one, from any address, and so transposes a matrix that is contiguous along K.
+/// Elements of 16 bits are loaded to registers, and converted to `f32` when they are stored.
 ///
-/// Tiles end where K does: of the first one, what is missing to whole tiles lies before the matrix, and is zero. So
-/// no other one is cut along K.
+/// The first tile along K is the partial one: it starts at `K - round_up(K, depth)`, and its leading steps are zero-filled. All
+/// later tiles are full.
 #[derive(Clone, Copy)]
 pub(super) struct PaddedTile {
     /// Rows or columns.
@@ -23,7 +23,7 @@ pub(super) struct PaddedTile {
     pub(super) depth: u32,
     pub(super) threads: u32,
     pub(super) major: Major,
-    /// The number of threads that copy neighbours along K, where these are contiguous. A request to memory is as long.
+    /// The number of threads that copy adjacent elements along K, where K is contiguous: the elements of a memory request.
     pub(super) along: u32,
 }
 
@@ -38,8 +38,9 @@ impl PaddedTile {
         self.depth * self.pitch()
     }
 
-    /// The number of threads that copy contiguous elements of the matrix: along the other mode a warp, or more where the tile has not enough lines for all threads, or more
-    /// than four conditions of a line would take registers.
+    /// The number of threads that copy adjacent elements of a line of the matrix. Where K is contiguous this is `along`. Else it is a
+    /// warp, or more: enough for all threads to have a line, and for a thread to have at most 4 elements of one, because each has a
+    /// predicate in a register.
     #[inline]
     fn beside(self) -> u32 {
         match self.major {

@@ -62,7 +62,7 @@ parameters! {
     /// The share of the end of a tile that is seen where the other warp group multiplies meanwhile.
     pingpong_share = 0.569,
     /// The share of it that is seen where D is written under the next tile.
-    deferred_share = 0.658,
+    overlapped_share = 0.658,
     /// The same for narrow stores, relative to stores as wide as the tile.
     chunks_share = 0.925,
     /// Extra cycles of a step for each other block of its cluster.

@@ -3,7 +3,7 @@
 /// The predicted time of a product, with its parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
-    /// Seconds of a launch.
+    /// Seconds of a launch: about the longest of the next four times, which overlap, and `copies_s`.
     pub seconds: f64,
     /// Seconds of the busiest SM at full clock, with the launch.
     pub busy_s: f64,
@@ -11,7 +11,7 @@ pub struct Prediction {
     pub memory_s: f64,
     /// Seconds that the L2 cache needs for what all SMs ask it for.
     pub cache_s: f64,
-    /// Seconds that the energy takes at the power that the device may have.
+    /// Seconds in which the device draws the energy of the product at its power limit.
     pub energy_s: f64,
     /// Tiles of the busiest SM, one after the other.
     pub waves: u32,

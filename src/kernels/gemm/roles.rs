@@ -120,7 +120,7 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
     }
 
     /// Cooperative, with the epilogue overlapped: the packed rows of a tile stay in registers, and are stored in parts
-    /// during the first steps of the next tile. They stay there where the next tile has none of the group's rows.
+    /// during the first steps of the next tile. A warp group without rows in a tile of row groups skips it, and keeps them.
     #[inline]
     pub(super) fn consume_overlapped(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
         let config = &self.plan.config;

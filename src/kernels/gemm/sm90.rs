@@ -199,7 +199,13 @@ impl Operand {
         // A row of a box that is not aligned to a line of the L2 cache is in two lines; promotion would fetch both twice.
         let aligned =
             (pitch * u64::from(map.elem().size_bytes())).is_multiple_of(L2_LINE_BYTES.into());
-        Ok(map.with_l2_promotion(if aligned { L2Promotion::B256 } else { L2Promotion::None }))
+        let promo = match std::env::var("TW_PROMO").as_deref() {
+            Ok("64") => L2Promotion::B64,
+            Ok("128") => L2Promotion::B128,
+            Ok("256") => L2Promotion::B256,
+            _ => L2Promotion::None,
+        };
+        Ok(map.with_l2_promotion(if aligned { L2Promotion::B256 } else { promo }))
     }
 }
 

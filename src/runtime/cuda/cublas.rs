@@ -22,6 +22,8 @@ use crate::runtime::cublas_problem::{CublasError, Matmul, Operand};
 /// The bytes of scratch memory that both libraries may use: what NVIDIA recommends for Hopper.
 const WORKSPACE_BYTES: usize = 32 << 20;
 const SUCCESS: u32 = 0;
+/// The status for which no kernel fits the problem.
+const NOT_SUPPORTED: u32 = 15;
 
 library_functions! {
     struct Blas {} returns blas::cublasStatus_t;
@@ -221,8 +223,8 @@ impl Handles {
     ) -> Result<(), CublasError> {
         let libraries = Libraries::get()?;
         let [m, n, k] = matmul.sizes.map(|size| size as c_int);
-        let (inputs, output) = types(matmul)?;
-        let compute = match matmul.inputs {
+        let ([of_a, of_b], output) = types(matmul)?;
+        let compute = match matmul.inputs[0] {
             Scalar::Tf32 => blas::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
             Scalar::F64 => blas::cublasComputeType_t::CUBLAS_COMPUTE_64F,
             Scalar::I8 => blas::cublasComputeType_t::CUBLAS_COMPUTE_32I,
@@ -252,10 +254,10 @@ impl Handles {
                     k,
                     (&raw const alpha).cast(),
                     b.address() as *const c_void,
-                    inputs,
+                    of_b,
                     columns.first_pitch as c_int,
                     a.address() as *const c_void,
-                    inputs,
+                    of_a,
                     columns.second_pitch as c_int,
                     (&raw const beta).cast(),
                     c.address() as *mut c_void,
@@ -310,7 +312,10 @@ impl Handles {
             (set, code)
         };
         check("cublasLtMatmulPreferenceSetAttribute", set)?;
-        check("cublasLtMatmulAlgoGetHeuristic", code)?;
+        match code {
+            NOT_SUPPORTED => return Err(CublasError::NoKernel),
+            code => check("cublasLtMatmulAlgoGetHeuristic", code)?,
+        }
         let found = usize::try_from(found).unwrap_or(0).min(count);
         let plan = |i: usize| {
             // SAFETY: the library has written the first `found` results. The state is read as a number, because
@@ -338,7 +343,7 @@ impl Handles {
         c: &mut Memory,
     ) -> Result<(), CublasError> {
         let libraries = Libraries::get()?;
-        let (alpha, beta) = (1.0f32, 0.0f32);
+        let (alpha, beta) = (one(&plan.matmul), 0u64);
         let Descriptors { product, layouts } = &*plan.descriptors;
         self.queue(stream, [a, b], c, |workspace, stream| {
             let to = c.address() as *mut c_void;
@@ -456,7 +461,7 @@ unsafe impl Sync for Descriptors {}
 impl Descriptors {
     fn new(matmul: &Matmul) -> Result<Descriptors, CublasError> {
         let api = &Libraries::get()?.lt;
-        let (inputs, output) = types(matmul)?;
+        let ([of_a, of_b], output) = types(matmul)?;
         // Both bindings have the same type under two names.
         let lt_type = |kind: blas::cudaDataType| match kind {
             blas::cudaDataType::CUDA_R_16BF => lt::cudaDataType::CUDA_R_16BF,
@@ -471,13 +476,13 @@ impl Descriptors {
         let [m, n, k] = matmul.sizes.map(u64::from);
         let columns = matmul.columns();
         let mut made = Descriptors { product: ptr::null_mut(), layouts: [ptr::null_mut(); 3] };
-        let compute = match matmul.inputs {
+        let compute = match matmul.inputs[0] {
             Scalar::Tf32 => lt::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
             Scalar::F64 => lt::cublasComputeType_t::CUBLAS_COMPUTE_64F,
             Scalar::I8 => lt::cublasComputeType_t::CUBLAS_COMPUTE_32I,
             _ => lt::cublasComputeType_t::CUBLAS_COMPUTE_32F,
         };
-        let scale = match matmul.inputs {
+        let scale = match matmul.inputs[0] {
             Scalar::F64 => lt::cudaDataType::CUDA_R_64F,
             Scalar::I8 => lt::cudaDataType::CUDA_R_32I,
             _ => lt::cudaDataType::CUDA_R_32F,
@@ -502,7 +507,7 @@ impl Descriptors {
             };
             check("cublasLtMatmulDescSetAttribute", code)?;
         }
-        if matmul.inputs.is_f8() {
+        if matmul.inputs[0].is_f8() {
             // Sums stay in the tensor cores, as in our kernels.
             let (attribute, fast) = (Attribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM, 1i8);
             // SAFETY: the value is of the type that the attribute has, `int8_t`.
@@ -517,8 +522,8 @@ impl Descriptors {
             Operand::Transposed => (columns, rows),
         };
         let matrices = [
-            (inputs, shape(columns.first, n, k), columns.first_pitch),
-            (inputs, shape(columns.second, k, m), columns.second_pitch),
+            (of_b, shape(columns.first, n, k), columns.first_pitch),
+            (of_a, shape(columns.second, k, m), columns.second_pitch),
             (output, (n, m), n),
         ];
         for (layout, (kind, (rows, columns), pitch)) in made.layouts.iter_mut().zip(matrices) {
@@ -549,17 +554,17 @@ impl Drop for Descriptors {
     }
 }
 
-/// Returns the types of the inputs and of the output in memory.
-/// The bits of the factor 1 in the type of the accumulators, in the lowest bytes.
+/// Returns the bits of the factor 1 in the type of the accumulators, in the lowest bytes.
 fn one(matmul: &Matmul) -> u64 {
-    match matmul.inputs {
+    match matmul.inputs[0] {
         Scalar::I8 => 1,
         Scalar::F64 => 1f64.to_bits(),
         _ => 1f32.to_bits().into(),
     }
 }
 
-fn types(matmul: &Matmul) -> Result<(blas::cudaDataType, blas::cudaDataType), CublasError> {
+/// Returns the types of A and B, and of C, in memory.
+fn types(matmul: &Matmul) -> Result<([blas::cudaDataType; 2], blas::cudaDataType), CublasError> {
     let of = |scalar: Scalar| match scalar {
         Scalar::Bf16 => Ok(blas::cudaDataType::CUDA_R_16BF),
         Scalar::F16 => Ok(blas::cudaDataType::CUDA_R_16F),
@@ -569,7 +574,8 @@ fn types(matmul: &Matmul) -> Result<(blas::cudaDataType, blas::cudaDataType), Cu
         Scalar::F64 => Ok(blas::cudaDataType::CUDA_R_64F),
         Scalar::I8 => Ok(blas::cudaDataType::CUDA_R_8I),
         Scalar::I32 => Ok(blas::cudaDataType::CUDA_R_32I),
-        scalar => Err(CublasError::UnsupportedType { scalar }),
+        scalar => Err(CublasError::UnsupportedOutput { scalar }),
     };
-    Ok((of(matmul.stored_inputs())?, of(matmul.output)?))
+    let [a, b] = matmul.stored_inputs();
+    Ok(([of(a)?, of(b)?], of(matmul.output)?))
 }

@@ -6,7 +6,7 @@ use crate::ir::{Body, Global, Shared, Val};
 
 use super::part::{RowElements, RowPart, RowPointer, filled, lanes_of, narrow};
 use super::tile::RowAccess;
-use crate::tensor::{lead, shifted};
+use crate::tensor::{ByteShift, lead};
 
 /// The elements of a vector, for example the weight of a norm, at the columns of a thread.
 ///
@@ -84,58 +84,59 @@ impl<'b> RowPart<'b> {
             })
         } else if has_slots && needed <= k.target().max_shared_bytes() {
             let slots = k.shared_aligned::<u32>(words, 16).offset(k.thread_idx().x * 4);
-            let before = self.head.map(|_| self.copy_around(k, vector, slots));
-            if before.is_none() {
-                self.copy_aligned(k, vector, slots);
-            }
-            Held::Slots(slots, before)
+            Held::Slots(slots, self.copy(k, vector, slots))
         } else {
             Held::Global
         };
         RowColumns { part: *self, vector, held }
     }
 
-    /// Copies the thread's vectors to its slots.
-    fn copy_aligned<T: Converted>(
+    /// Copies the aligned vectors where those of the thread start to its slots. A vector of a ragged row starts inside an aligned one and
+    /// ends in the next one, which the next thread copies. Returns the elements before it.
+    fn copy<T: Converted>(
         &self,
         k: &mut Body<'b, '_>,
         vector: Val<'b, Global<T>>,
         slots: Val<'b, Shared<u32>>,
-    ) {
-        let first = <Global<T>>::words(vector.offset(self.first_column()));
+    ) -> Option<Val<'b, i32>> {
+        let before =
+            self.head.map(|_| (lead(vector) + self.first_column()) & (self.vector as i32 - 1));
+        let first = before.map_or(self.first_column(), |before| self.first_column() - before);
+        let words = <Global<T>>::words(vector.offset(first));
         for number in 0..self.tile.vectors {
             let (to, from) = (slots.offset(self.slot(number)), self.word::<T>(number));
-            let from = first.offset(from);
+            let from = words.offset(from);
             k.if_(self.has_vector(number), |k| k.cp_async(to, from, CpAsyncCache::Cg, 16));
         }
+        before.inspect(|_| self.copy_after(k, (vector, first), slots))
     }
 
-    /// Copies the aligned vectors that have elements of the thread's vectors to its slots. A vector of a ragged row starts inside an aligned
-    /// one and ends in the next one, which the next thread copies. Returns the elements before it.
-    fn copy_around<T: Converted>(
+    /// Copies the aligned vectors that end vectors of a ragged row and start none: that after the last vector of the row, and those after
+    /// the last thread's.
+    fn copy_after<T: Converted>(
         &self,
         k: &mut Body<'b, '_>,
-        vector: Val<'b, Global<T>>,
+        (vector, first): (Val<'b, Global<T>>, Val<'b, i32>),
         slots: Val<'b, Shared<u32>>,
-    ) -> Val<'b, i32> {
-        let (tile, per, size) = (self.tile, self.vector as i32, T::SCALAR.size_bytes() as i32);
-        let before = (lead(vector) + self.first_column()) & (per - 1);
-        let is_last = k.thread_idx().x.eq((tile.threads - 1) as i32);
-        for number in 0..tile.vectors {
-            let index = self.thread + (number * tile.sharers()) as i32;
-            let column = self.first_column() - before + number as i32 * self.stride();
-            let has = [index.le(self.vectors), is_last & index.lt(self.vectors)];
-            for (next, has) in (0..).zip(has) {
-                let column = column + next * per;
-                // The bytes behind the last column are not read.
-                let bytes = ((self.columns - column) * size).max(0).min(16).cvt::<u32>();
-                let (from, to) =
-                    (vector.offset(column), slots.offset(self.slot(number) + 4 * next));
-                let from = <Global<T>>::words(from);
-                k.if_(has, |k| k.cp_async_zfill(to, from, CpAsyncCache::Cg, 16, bytes));
-            }
-        }
-        before
+    ) {
+        let (tile, thread) = (self.tile, k.thread_idx().x);
+        let [threads, sharers] = [tile.threads, tile.sharers()].map(|count| count as i32);
+        let mut copy = |has: Val<'b, bool>, slot: Val<'b, i32>, column: Val<'b, i32>| {
+            // The bytes behind the last column are not read.
+            let bytes = (self.columns - column) * T::SCALAR.size_bytes() as i32;
+            let from = <Global<T>>::words(vector.offset(column));
+            k.if_(has, |k| {
+                let bytes = bytes.max(0).min(16).cvt::<u32>();
+                k.cp_async_zfill(slots.offset(slot), from, CpAsyncCache::Cg, 16, bytes);
+            });
+        };
+        let number = self.vectors / sharers;
+        let has = self.thread.eq(self.vectors % sharers) & number.lt(tile.vectors as i32);
+        copy(has, number * self.slot(1), first + number * self.stride());
+        // Each of the first threads copies one.
+        let more = thread * (sharers - 1) + threads;
+        let has = thread.lt(tile.vectors as i32) & (self.thread + more).le(self.vectors);
+        copy(has, (thread + 1) * (4 * threads), first + more * self.vector as i32);
     }
 
     /// Returns the words of shared memory from the thread's first slot to that of its vector `number`. A block with ragged rows has one
@@ -162,13 +163,19 @@ impl<'b, T: Converted> RowColumns<'b, T> {
                 let (mut own_k, slots, before): (Body<'b, 'b>, _, _) =
                     (k.rescoped(), *slots, *before);
                 let fill = filled(&own_k, narrow::<T>(0.0));
+                let shift = before.map(|before| {
+                    let bytes = (before * T::SCALAR.size_bytes() as i32).cvt::<u32>();
+                    (slots.offset((bytes & 8u32).cvt::<i32>() >> 2), ByteShift::new(bytes))
+                });
                 let load = move |number| {
                     own_k.if_with(part.has_vector(number), fill, |k| {
-                        let own = slots.load_vector::<4>(k, part.slot(number));
-                        let Some(before) = before else { return own };
-                        let next = slots.load_vector::<4>(k, part.slot(number) + 4);
-                        let bytes = (before * T::SCALAR.size_bytes() as i32).cvt::<u32>();
-                        Val::pack(shifted(own.lanes(), next.lanes(), bytes))
+                        let at = part.slot(number);
+                        let Some((half, shift)) = shift else {
+                            return slots.load_vector::<4>(k, at);
+                        };
+                        let pair = |i: i32| half.load_vector::<2>(k, at + i).lanes();
+                        let ([a, b], [c, d], [e, f]) = (pair(0), pair(2), pair(4));
+                        Val::pack(shift.of([a, b, c, d, e, f]))
                     })
                 };
                 let elements = (0..part.tile.vectors).map(load).flat_map(lanes_of::<T>);

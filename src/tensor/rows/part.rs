@@ -251,16 +251,17 @@ impl<'b> RowPart<'b> {
         vectors.chain((0..self.end_count()).map(|number| self.end(number).0)).collect()
     }
 
-    /// Returns `values` of the elements that the row has, and `fill` for the others.
+    /// Returns `value` for each element of the thread that the row has, and `fill` for the others.
     #[track_caller]
     #[inline]
-    pub fn masked(&self, values: &[Val<'b, f32>], fill: f32) -> Vec<Val<'b, f32>> {
-        let vectors = self.tile.vectors;
+    pub fn where_present(&self, value: Val<'b, f32>, fill: f32) -> Vec<Val<'b, f32>> {
         let lanes = self.vector as usize;
-        let has =
-            (0..vectors).flat_map(|number| std::iter::repeat_n(self.has_vector(number), lanes));
-        let has = has.chain((0..self.end_count()).map(|number| self.end(number).1));
-        has.zip(values).map(|(has, value)| has.select::<f32>(*value, fill)).collect()
+        let vectors = (0..self.tile.vectors).flat_map(|number| {
+            let value = self.has_vector(number).select::<f32>(value, fill);
+            std::iter::repeat_n(value, lanes)
+        });
+        let ends = self.ends().into_iter().map(|(_, has)| has.select::<f32>(value, fill));
+        vectors.chain(ends).collect()
     }
 
     /// Loads the elements of a row whose first element is `*row`, with `fill` for the elements that the row does not
