@@ -478,17 +478,44 @@ fn counts_need_no_casts() {
     );
 }
 
+/// Counts the lines of the functions of a kernel's files, without those of the host, and of helpers in the other files of
+/// the folder that are called only from there.
+fn device_lines(folder: &str, kernel: &[&str], host: &[&str]) -> (usize, Vec<String>) {
+    let all: Vec<(String, String)> =
+        files(folder, "rs").into_iter().map(|(path, text)| (short(&path), text)).collect();
+    let code_of_kernel: String = kernel.iter().map(|path| code(&read(path))).collect();
+    let (mut counted, mut sum) = (Vec::new(), 0);
+    for (path, text) in &all {
+        for (name, method, lines) in functions(text) {
+            let elsewhere = |(other, text): &(String, String)| {
+                other != path
+                    && !kernel.contains(&other.as_str())
+                    && calls(&code(text), &name, method) > 0
+            };
+            if host.contains(&name.as_str()) {
+                continue;
+            }
+            let own = kernel.contains(&path.as_str());
+            let is_public = text.lines().nth(lines.start).is_some_and(|line| {
+                let line = line.trim_start();
+                line.starts_with("pub fn") || line.starts_with("pub const fn")
+            });
+            let lent = !own && !is_public && calls(&code_of_kernel, &name, method) > 0;
+            if own || (lent && !all.iter().any(elsewhere)) {
+                sum += lines.len();
+                counted.push(format!("{path}: {name}, {} lines", lines.len()));
+            }
+        }
+    }
+    (sum, counted)
+}
+
 /// The closure of the kernel for `sm_90a` reads like the algorithm: with all helpers that are called only from it, in its
 /// file and in those beside it, it has at most 200 lines. Two schedules, an overlapped store, sums that blocks share and
 /// exchanged operands are among them.
 #[test]
 fn the_kernel_for_hopper_is_short() {
     const KERNEL: [&str; 2] = ["src/kernels/gemm/sm90.rs", "src/kernels/gemm/roles.rs"];
-    let all: Vec<(String, String)> = files("src/kernels/gemm", "rs")
-        .into_iter()
-        .map(|(path, text)| (short(&path), text))
-        .collect();
-    let kernel = KERNEL.map(|path| code(&read(path))).concat();
     // What the host makes before there is a kernel, and what makes the parameters of `body`.
     let host = [
         "new",
@@ -505,31 +532,40 @@ fn the_kernel_for_hopper_is_short() {
         "consumers_of_tile",
         "entry_registers",
     ];
-    let (mut counted, mut sum) = (Vec::new(), 0);
-    for (path, text) in &all {
-        for (name, method, lines) in functions(text) {
-            let elsewhere = |(other, text): &(String, String)| {
-                other != path
-                    && !KERNEL.contains(&other.as_str())
-                    && calls(&code(text), &name, method) > 0
-            };
-            if host.contains(&name.as_str()) {
-                continue;
-            }
-            let own = KERNEL.contains(&path.as_str());
-            let is_public = text.lines().nth(lines.start).is_some_and(|line| {
-                let line = line.trim_start();
-                line.starts_with("pub fn") || line.starts_with("pub const fn")
-            });
-            let lent = !own && !is_public && calls(&kernel, &name, method) > 0;
-            if own || (lent && !all.iter().any(elsewhere)) {
-                sum += lines.len();
-                counted.push(format!("{path}: {name}, {} lines", lines.len()));
-            }
-        }
-    }
+    let (sum, counted) = device_lines("src/kernels/gemm", &KERNEL, &host);
     assert!(counted.len() >= 8, "the file does not read as expected: {counted:#?}");
     assert!(sum <= 200, "{sum} lines: {counted:#?}");
+}
+
+/// The transpose of aligned, ragged and small matrices is a copy of rows and a store of columns: with its helpers it has at most 60
+/// lines.
+#[test]
+fn the_transpose_is_short() {
+    // The configuration, and the tile that the host computes from it.
+    let host = [
+        "new",
+        "fitted",
+        "fitted_within",
+        "candidates",
+        "least_chunks",
+        "tile_bytes",
+        "check",
+        "fmt",
+        "default_tile",
+        "resident",
+        "chunk",
+        "of",
+        "steps",
+        "input",
+        "output",
+        "layout",
+        "input_vectors",
+        "output_vectors",
+    ];
+    let (sum, counted) =
+        device_lines("src/kernels/transpose", &["src/kernels/transpose/mod.rs"], &host);
+    assert!(counted.iter().any(|function| function.contains("build")), "{counted:#?}");
+    assert!(sum <= 60, "{sum} lines: {counted:#?}");
 }
 
 #[test]

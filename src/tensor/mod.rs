@@ -63,7 +63,7 @@ pub use copy::{
     autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear, cooperative_clear, copy, copy_if,
     copy_zfill,
 };
-pub(crate) use copy::{lead, packed, shifted};
+pub(crate) use copy::{ByteShift, lead, packed, shifted};
 pub use error::{TensorError, TensorErrorKind};
 pub(crate) use gemm::copy_bits;
 pub use gemm::{
@@ -77,9 +77,10 @@ pub use pipeline::{
     WorkCounter, WorkNumbers, WorkScheduler, warp_roles,
 };
 pub(crate) use pipeline::{PipelineTurns, wait_for_launch};
+pub(crate) use rows::strided;
 pub use rows::{
-    ColumnResults, ColumnRows, ColumnTile, Indexed, RowAccess, RowColumns, RowCopy, RowElements,
-    RowPart, RowPointer, RowTile, chained, tree,
+    ColumnResults, ColumnRows, ColumnTile, Indexed, Leads, MatrixRows, RowAccess, RowColumns,
+    RowCopy, RowElements, RowPart, RowPointer, RowTile, RowVector, TileRows, chained, tree,
 };
 
 #[doc(hidden)]

@@ -100,7 +100,7 @@ impl Tunable for MemoryTunable {
     }
 
     fn space(&self, _: &Device) -> Vec<MemoryConfig> {
-        let sizes = [[256, 2], [256, 4], [512, 4], [1024, 4]];
+        let sizes = [[256, 1], [256, 2], [256, 4], [512, 4], [1024, 4]];
         let only_reads = self.only_reads;
         sizes.map(|[threads, vectors]| MemoryConfig { threads, vectors, only_reads }).into()
     }

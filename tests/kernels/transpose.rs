@@ -204,6 +204,21 @@ fn small_matrices() {
     }
 }
 
+/// Tiles with columns that `ldmatrix` loads are among them, also of several matrices.
+#[test]
+fn every_candidate_is_right() {
+    let device = Device::sim_for(Target::SM_90A).unwrap();
+    for problem in [
+        TransposeProblem::new(136, 264),
+        TransposeProblem::new(64, 32).batched(5),
+        TransposeProblem::new(40, 72).batched(3),
+    ] {
+        for config in TransposeConfig::candidates(device.target(), Scalar::Bf16, &problem) {
+            check_with::<bf16>(&device, config, &problem);
+        }
+    }
+}
+
 #[test]
 fn kernels_assemble_without_spills() {
     let of = TransposeProblem::new;

@@ -56,6 +56,8 @@ mod swizzle;
 #[cfg(feature = "sim")]
 mod tensor;
 #[cfg(feature = "sim")]
+mod tile_rows;
+#[cfg(feature = "sim")]
 mod tiled;
 #[cfg(feature = "sim")]
 mod values;

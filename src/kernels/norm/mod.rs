@@ -214,11 +214,11 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     let tile = config.rows.tile;
     let (row, columns) = own_row(k, tile, sizes);
     let part = tile.part::<T>(k, row * pitch, columns);
+    let weight = config.weight.then(|| part.load_columns(k, weight));
+    let bias = config.bias.then(|| part.load_columns(k, bias));
     let mut elements = part.load_elements(k, x.offset(row * pitch), 0.0);
     let residual = residual.map(|residual| residual.offset(row * pitch));
     let before = residual.map(|residual| part.load_elements(k, residual, 0.0));
-    let weight = config.weight.then(|| part.load_columns(k, weight));
-    let bias = config.bias.then(|| part.load_columns(k, bias));
     if let (Some(residual), Some(before)) = (residual, before) {
         elements = elements.plus(&before);
         part.store_elements(k, residual, &elements);
@@ -228,18 +228,24 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     let own_sum = || tree(zero, &elements.to_f32(), |a, b| a + b);
     let mean = is_layer.then(|| part.sum(k, own_sum()) / count);
     // Converted each time: packed elements take fewer registers across a reduction than `f32`.
-    let centred = || elements.iter_f32().map(|value| mean.map_or(value, |mean| value - mean));
-    let mut deviations: Vec<_> = centred().collect();
-    if is_layer {
-        deviations = part.masked(&deviations, 0.0);
-    }
+    let values = || elements.iter_f32();
+    let deviations: Vec<_> = match mean {
+        // The row's elements alone deviate: the others are 0, as their mean is.
+        Some(mean) => {
+            let means = part.where_present(mean, 0.0);
+            values().zip(means).map(|(value, mean)| value - mean).collect()
+        }
+        None => values().collect(),
+    };
     let squares = chained(zero, deviations, |sum, value| value.fma(value, sum), |a, b| a + b);
-    let factor = (part.sum(k, squares) / count + epsilon).rsqrt();
+    let factor = (part.sum(k, squares) / count + epsilon).rsqrt() * scale;
+    let shift = mean.map(|mean| -(mean * factor));
     let mut columns = [&weight, &bias].map(|of| of.as_ref().map(|of| of.iter_f32(k)));
-    let results = centred().map(|value| {
+    let results = values().map(|value| {
         let [weight, bias] = columns.each_mut().map(|of| of.as_mut().and_then(|of| of.next()));
-        let value = weight.map_or(value * factor, |weight| value * factor * weight);
-        bias.map_or(value, |bias| value + bias) * scale
+        let value = shift.map_or(value * factor, |shift| value.fma(factor, shift));
+        let value = weight.map_or(value, |weight| value * weight);
+        bias.map_or(value, |bias| bias.fma(scale, value))
     });
     part.store(k, y.offset(row * y_pitch), results);
 }

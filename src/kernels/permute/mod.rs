@@ -10,8 +10,9 @@ use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, range};
 
-use super::rows::{RowConfig, RowError, own_row, strided};
+use super::rows::{RowConfig, RowError, own_row};
 use super::transpose::{Transpose, TransposeConfig};
+use crate::tensor::strided;
 pub use launch::PermuteFunction;
 pub use problem::{PermuteMode, PermuteProblem};
 

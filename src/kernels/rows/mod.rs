@@ -33,24 +33,6 @@ pub(in crate::kernels) fn kept_row_options(tile: &RowTile) -> KernelOptions {
     if blocks > 1 { tile.options().min_blocks_per_sm(blocks) } else { tile.options() }
 }
 
-/// Returns the elements before an item of a batch with these modes, of a count and a stride each. Numbers of 31 bits take few
-/// instructions to divide.
-#[track_caller]
-#[inline]
-pub(in crate::kernels) fn strided<'b>(
-    mut item: Val<'b, u32>,
-    modes: impl ExactSizeIterator<Item = (Val<'b, i32>, Val<'b, i64>)>,
-) -> Val<'b, i64> {
-    let (last, mut start) = (modes.len(), item.constant(0i64));
-    for (number, (count, stride)) in (1..).zip(modes) {
-        // The last mode needs no division.
-        let next = if number == last { item.constant(0) } else { item / count.cvt::<u32>() };
-        start += (item - next * count.cvt::<u32>()).cvt::<i64>() * stride;
-        item = next;
-    }
-    start
-}
-
 /// Returns the grid of a row kernel.
 #[inline]
 pub(in crate::kernels) fn row_grid(tile: &RowTile, rows: u32) -> Grid {

@@ -6,7 +6,7 @@ use crate::tensor::RowAccess;
 
 use super::super::loadable::loadable;
 use super::super::rows::{RowError, check_len};
-use super::part::Tile;
+use super::tile::Tile;
 use super::{Params, THREADS, Transpose, TransposeConfig, TransposeProblem};
 
 /// A [`Transpose`] that a device has loaded.

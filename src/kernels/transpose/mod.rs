@@ -1,19 +1,22 @@
 //! Transposes of matrices through a swizzled tile of shared memory.
 
 mod launch;
-mod part;
 mod problem;
+mod tile;
 
 use std::fmt;
 
+use crate::ir::builder::AnyVector;
+use crate::ir::op::{MatrixCount, MatrixOrder};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Target};
-use crate::tensor::{Raster, RowAccess, RowTile, TileScheduler};
+use crate::layout::LayoutError;
+use crate::tensor::{MatrixRows, Raster, RowAccess, RowTile, SharedTensor, TileScheduler};
 
 use super::rows::RowError;
 pub use launch::TransposeFunction;
-use part::{Matrices, Part, Tile};
 pub use problem::{TransposeBatch, TransposeProblem};
+use tile::Tile;
 
 /// The configuration of a [`Transpose`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,9 +41,7 @@ impl TransposeConfig {
     #[inline]
     pub fn new(target: Target, elem: Scalar, problem: &TransposeProblem) -> Self {
         let access = problem.access(elem);
-        let tile = default_tile(access, elem, problem);
-        // Rows of the output that are written at about the same time are few, and each gets a long piece.
-        let raster = Raster::SwizzleAlongM { width: 4 };
+        let (tile, raster) = default_tile(access, elem, problem);
         let (matrices, batch_modes) = (1, problem.batch_modes());
         let config = TransposeConfig { target, access, tile, matrices, raster, batch_modes };
         // More matrices of ragged rows are sooner done than longer parts of them.
@@ -56,11 +57,13 @@ impl TransposeConfig {
     /// use tilewright::kernels::transpose::{TransposeConfig, TransposeProblem};
     ///
     /// let of = |problem| TransposeConfig::new(Target::SM_90, Scalar::Bf16, &problem);
-    /// assert_eq!(of(TransposeProblem::new(4096, 4096)).to_string(), "32x16_mstrip4");
-    /// // 16 x 64 elements are 2 x 8 chunks of 16 bytes: a tile has 16 matrices.
-    /// let small = of(TransposeProblem::new(16, 64).batched(1000));
-    /// assert_eq!((small.tile, small.matrices), ([2, 8], 16));
-    /// assert_eq!(small.to_string(), "2x8x16_mstrip4");
+    /// assert_eq!(of(TransposeProblem::new(8192, 8192)).to_string(), "32x16_mstrip4");
+    /// // 128 tiles of 64 KiB would be 0.3 waves of thread blocks.
+    /// assert_eq!(of(TransposeProblem::new(2048, 2048)).to_string(), "16x8_n");
+    /// // 16 x 64 elements are 2 x 8 chunks of 16 bytes: a tile has 8 matrices.
+    /// let small = of(TransposeProblem::new(16, 64).batched(10_000));
+    /// assert_eq!((small.tile, small.matrices), ([2, 8], 8));
+    /// assert_eq!(small.to_string(), "2x8x8_n");
     /// ```
     #[inline]
     pub fn fitted(self, elem: Scalar, problem: &TransposeProblem) -> Self {
@@ -103,12 +106,12 @@ impl TransposeConfig {
         let mut found = vec![Self::new(target, elem, problem)];
         // The tile of a large matrix, for comparison.
         let large = TransposeConfig {
-            tile: default_tile(found[0].access, elem, problem),
+            tile: default_tile(found[0].access, elem, problem).0,
             matrices: 1,
             ..found[0]
         };
         let mut configs = Vec::new();
-        for tile in [[8, 16], [16, 16], [16, 8], [32, 8], [16, 32], [32, 16]] {
+        for tile in [[8, 16], [16, 16], [16, 8], [8, 8], [16, 32], [32, 16]] {
             let config = TransposeConfig { tile, ..large };
             for config in [config.fitted(elem, problem), config.fitted_within(1, elem, problem)] {
                 // One line of tiles has one order.
@@ -181,20 +184,46 @@ impl fmt::Display for TransposeConfig {
 const RASTERS: [Raster; 3] =
     [Raster::AlongN, Raster::SwizzleAlongM { width: 8 }, Raster::SwizzleAlongM { width: 4 }];
 
-/// Returns the tile of a matrix before it is fitted. Of large matrices with elements of 16 bits it has 64 KiB: 256 bytes of each row of
-/// the input, and 512 of the output.
+/// Returns the tile of a problem before it is fitted, and the order of the tiles.
+///
+/// A block waits for all of its tile before it stores, and other blocks use the memory meanwhile. So tiles of 64 KiB, with long pieces of
+/// rows, need a wave of blocks, and tiles of 16 KiB need two blocks for each SM. Smaller problems have tiles of 8 KiB.
 #[inline]
-fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> [u32; 2] {
-    let is_large = problem.rows.min(problem.columns) >= 512;
-    match (access, chunk(elem)) {
+fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> ([u32; 2], Raster) {
+    let chunk = chunk(elem);
+    let bytes_of_matrices = problem.elements().saturating_mul(elem.size_bytes().into());
+    let bytes = |[rows, columns]: [u32; 2]| rows * columns * chunk * RowTile::VECTOR_BYTES;
+    let has_enough = |tile, blocks_per_sm: u32| {
+        bytes_of_matrices >= u64::from(bytes(tile)) * u64::from(blocks_per_sm * SMS)
+    };
+    // Rows of the output that are written at about the same time are few, and each gets a long piece.
+    let strips = Raster::SwizzleAlongM { width: 4 };
+    let raster = if bytes_of_matrices > L2 / 2 { strips } else { Raster::AlongN };
+    let (large, medium) = ([32, 128 / chunk], [16, 64 / chunk]);
+    // Small matrices have no longer pieces in a larger tile.
+    let is_large = chunk >= 8 && problem.rows.min(problem.columns) >= 512;
+    if access == RowAccess::Ragged {
         // More thread blocks hide the instructions for cut rows.
-        (RowAccess::Ragged, chunk) => [16, 64 / chunk],
-        (_, chunk @ 8..) if is_large => [32, 128 / chunk],
-        (_, chunk @ ..8) if is_large => [16, 64 / chunk],
-        (_, chunk) => [16, 128 / chunk],
+        (medium, strips)
+    } else if is_large && has_enough(large, resident(access, bytes(large))) {
+        (large, raster)
+    } else if has_enough(medium, 2) {
+        (medium, raster)
+    } else {
+        ([8, 64 / chunk], raster)
     }
 }
 
+/// Returns the blocks of an SM: as many as have shared memory, and 40 registers for a thread, or 48 with ragged rows.
+#[inline]
+fn resident(access: RowAccess, tile_bytes: u32) -> u32 {
+    let most = if access == RowAccess::Ragged { 5 } else { 6 };
+    ((192 << 10) / tile_bytes).clamp(1, most)
+}
+
+/// The SMs of an H100 or an H200, and about the bytes of their L2 caches.
+const SMS: u32 = 132;
+const L2: u64 = 64 << 20;
 /// The threads of a block.
 const THREADS: u32 = 256;
 /// The maximum number of chunks of 16 bytes along a mode of a tile, and the maximum number of its matrices.
@@ -259,13 +288,11 @@ impl<T: Element> Transpose<T> {
     }
 }
 
-/// A thread block loads a tile by rows, and stores it by columns.
+/// A thread block copies rows of the input to shared memory, and stores columns of what is there as rows of the output.
 fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
-    let TransposeConfig { target, raster, batch_modes: modes, .. } = *config;
+    let TransposeConfig { target, raster, batch_modes: modes, access, .. } = *config;
     let tile = Tile::of(config, T::SCALAR);
-    // As many blocks as have shared memory, and 40 registers for a thread, or 48 with ragged rows.
-    let most = if config.access == RowAccess::Ragged { 5 } else { 6 };
-    let blocks = ((192 << 10) / config.tile_bytes(T::SCALAR)).clamp(1, most);
+    let blocks = resident(access, config.tile_bytes(T::SCALAR));
     let options = KernelOptions::default().block([THREADS, 1, 1]).min_blocks_per_sm(blocks);
     let name = format!("transpose_{}_{config}", T::SCALAR);
     Kernel::<Params<T>>::build_with(
@@ -274,16 +301,41 @@ fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, Buil
         target,
         |k, ((x, x_pitch, len), (y, y_pitch), sizes, own, tiles, (counts, strides))| {
             let at = TileScheduler::new(k, raster, tiles).tile(k, k.block_idx().x);
-            let first = [at.row * own[0], at.column * own[1], at.batch * tile.matrices as i32];
-            let left = [0, 1, 2].map(|mode| sizes[mode] - first[mode]);
-            let shared = k.shared_aligned::<T>(tile.len(), 16);
-            let part = Part { tile, first, left, own, shared };
-            let [of_x, of_y] = strides
+            let [row, column] = [at.row * own[0], at.column * own[1]];
+            let matrix = at.batch * tile.matrices as i32;
+            let left = [sizes[0] - row, sizes[1] - column, sizes[2] - matrix];
+            let [x_batch, y_batch] = strides
                 .map(|strides| counts.into_iter().zip(strides).take(modes as usize).collect());
-            let x = Matrices { base: x, pitch: x_pitch, modes: of_x };
-            part.load(k, &x, len);
+            let first = [row, column, matrix];
+            let x = MatrixRows { base: x, pitch: x_pitch, batch: x_batch, first, left };
+            let first = [column, row, matrix];
+            // The columns that tiles share belong to the next one.
+            let left = [left[1].min(own[1]), left[0], left[2]];
+            let y = MatrixRows { base: y, pitch: y_pitch, batch: y_batch, first, left };
+
+            let shared = SharedTensor::<T>::shared_aligned(k, tile.layout()?, 16);
+            tile.input().copy_to(k, &x, len, &shared.composition(k, &tile.input_vectors()));
             k.barrier();
-            part.store(k, &x, &Matrices { base: y, pitch: y_pitch, modes: of_y });
+            let own = shared.composition(k, &tile.output_vectors()?);
+            let own = own.slice(k, (.., k.thread_idx().x, ..));
+            tile.output().store(k, &y, |k, vector| {
+                let (shared, leads) = (&shared, x.leads(vector.matrix));
+                let own = own.slice(k, (.., vector.number));
+                move |k, rows| match access {
+                    RowAccess::Ragged => {
+                        let line = |row| vector.matrix * tile.rows as i32 + row;
+                        let element =
+                            |row: &_| shared.load(k, (line(*row), vector.row + leads.of(*row)));
+                        AnyVector::pack::<T>(&rows.iter().map(element).collect::<Vec<_>>())
+                    }
+                    _ if tile.has_matrices => {
+                        let matrices = own.data().to_pointer();
+                        Some(matrices.ldmatrix_any(k, 0, MatrixCount::X4, MatrixOrder::Trans))
+                    }
+                    _ => AnyVector::pack::<T>(own.load_all(k).values()),
+                }
+            });
+            Ok::<(), LayoutError>(())
         },
     )
 }

@@ -162,10 +162,29 @@ pub(crate) fn shifted<'b>(
     let [a, b, c, d] = low;
     let [e, f, g, h] = high;
     let by_two = (shift & 8u32).ne(0u32);
-    let [a, b, c, d, e, f] =
-        [(a, c), (b, d), (c, e), (d, f), (e, g), (f, h)].map(|(x, y)| by_two.select(y, x));
-    let by_one = (shift & 4u32).ne(0u32);
-    let words = [(a, b), (b, c), (c, d), (d, e), (e, f)].map(|(x, y)| by_one.select(y, x));
-    let bits = (shift & 3u32) * 8u32;
-    [0, 1, 2, 3].map(|i| words[i].shf(words[i + 1], bits, Direction::Right, Excess::Wrap))
+    let words = [(a, c), (b, d), (c, e), (d, f), (e, g), (f, h)].map(|(x, y)| by_two.select(y, x));
+    ByteShift::new(shift).of(words)
+}
+
+/// The shift of 24 bytes by up to 7.
+#[derive(Clone, Copy)]
+pub(crate) struct ByteShift<'b> {
+    by_one: Val<'b, bool>,
+    bits: Val<'b, u32>,
+}
+
+impl<'b> ByteShift<'b> {
+    /// By `bytes` modulo 8.
+    #[inline]
+    pub(crate) fn new(bytes: Val<'b, u32>) -> Self {
+        ByteShift { by_one: (bytes & 4u32).ne(0u32), bits: (bytes & 3u32) * 8u32 }
+    }
+
+    /// Returns 16 bytes of these words from the shift on, low words first.
+    #[inline]
+    pub(crate) fn of(self, [a, b, c, d, e, f]: [Val<'b, u32>; 6]) -> [Val<'b, u32>; 4] {
+        let words = [(a, b), (b, c), (c, d), (d, e), (e, f)];
+        let words = words.map(|(x, y)| self.by_one.select(y, x));
+        [0, 1, 2, 3].map(|i| words[i].shf(words[i + 1], self.bits, Direction::Right, Excess::Wrap))
+    }
 }

@@ -21,7 +21,7 @@ pub use bulk::{bulk_copy, bulk_store};
 pub use clear::{clear, cooperative_clear};
 pub use global_lines::{FetchedLines, GlobalLines, ThrLines};
 pub use global_rows::GlobalRows;
-pub(crate) use global_rows::{lead, shifted};
+pub(crate) use global_rows::{ByteShift, lead, shifted};
 pub use im2col::{Filter, Im2colCopy};
 pub use matrix_load::{MatrixLoad, MatrixRing};
 pub(crate) use packed::packed;

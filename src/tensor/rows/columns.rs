@@ -6,7 +6,7 @@ use crate::ir::{Body, Global, Shared, Val};
 
 use super::part::{RowElements, RowPart, RowPointer, filled, lanes_of, narrow};
 use super::tile::RowAccess;
-use crate::tensor::{lead, shifted};
+use crate::tensor::{ByteShift, lead};
 
 /// The elements of a vector, for example the weight of a norm, at the columns of a thread.
 ///
@@ -48,15 +48,16 @@ pub struct RowColumns<'b, T> {
 #[derive(Clone, Debug)]
 enum Held<'b, T> {
     Registers(RowElements<'b, T>),
-    /// The thread's first slot. Of a ragged row, elements of a slot before the thread's vector, which goes on in the slot after it.
-    Slots(Val<'b, Shared<u32>>, Option<Val<'b, i32>>),
+    /// The thread's first slot, and its elements at the ends of the row. Of a ragged row, elements of a slot before the thread's vector,
+    /// which goes on in the slot after it.
+    Slots(Val<'b, Shared<u32>>, Vec<Val<'b, T>>, Option<Val<'b, i32>>),
     Global,
 }
 
 impl<'b> RowPart<'b> {
-    /// Starts to load the elements of a vector at the columns of the row. Beside 8 vectors of a row or more there are few registers:
-    /// the elements are copied to shared memory then, if there is enough for the blocks of an SM. Others are loaded when they are used, and
-    /// so are those of ragged rows that share a block.
+    /// Starts to load the elements of a vector at the columns of the row. Beside 8 vectors of a row or more there are few registers, and
+    /// of a ragged row they start anywhere in aligned vectors: they are copied to shared memory then, if there is enough for the blocks of
+    /// an SM, and a block has one row.
     #[track_caller]
     pub fn load_columns<'k: 'b, T: Converted>(
         &self,
@@ -74,68 +75,112 @@ impl<'b> RowPart<'b> {
         // An SM has blocks of 1024 threads together.
         let blocks = u64::from((1024 / tile.threads.max(1)).max(1));
         let needed = blocks * (k.shared_bytes() + u64::from(4 * words) + 2048);
-        let held = if !tile.is_wide() {
-            Held::Registers(match self.head {
-                None => self.load_elements(k, vector, 0.0),
-                Some(_) => {
-                    let singles = self.columns_by_vector(k, vector).collect();
-                    RowElements { vectors: Vec::new(), singles }
-                }
-            })
-        } else if has_slots && needed <= k.target().max_shared_bytes() {
+        let fits = has_slots && needed <= k.target().max_shared_bytes();
+        let aligned_few = self.head.is_none() && !tile.is_wide();
+        let held = if fits && (!aligned_few || std::env::var("TW_AL").is_ok()) {
             let slots = k.shared_aligned::<u32>(words, 16).offset(k.thread_idx().x * 4);
-            let before = self.head.map(|_| self.copy_around(k, vector, slots));
-            if before.is_none() {
-                self.copy_aligned(k, vector, slots);
-            }
-            Held::Slots(slots, before)
+            let ends = (0..self.end_count()).map(|end| self.load_end(k, vector, end, 0.0));
+            let ends = ends.collect();
+            Held::Slots(slots, ends, self.copy(k, vector, slots))
+        } else if aligned_few {
+            Held::Registers(self.load_elements(k, vector, 0.0))
+        } else if !tile.is_wide() {
+            let singles = self.columns_by_vector(k, vector).collect();
+            Held::Registers(RowElements { vectors: Vec::new(), singles })
         } else {
             Held::Global
         };
         RowColumns { part: *self, vector, held }
     }
 
-    /// Copies the thread's vectors to its slots.
-    fn copy_aligned<T: Converted>(
+    /// Copies the aligned vectors where those of the thread start to its slots. A vector of a ragged row starts inside an aligned one and
+    /// ends in the next one, which the next thread copies. Returns the elements before it.
+    ///
+    /// The blocks of an SM find the elements in its L1 cache: few lines of the L2 cache cannot serve all SMs at a time.
+    fn copy<T: Converted>(
         &self,
         k: &mut Body<'b, '_>,
         vector: Val<'b, Global<T>>,
         slots: Val<'b, Shared<u32>>,
-    ) {
-        let first = <Global<T>>::words(vector.offset(self.first_column()));
-        for number in 0..self.tile.vectors {
+    ) -> Option<Val<'b, i32>> {
+        let before =
+            self.head.map(|_| (lead(vector) + self.first_column()) & (self.vector as i32 - 1));
+        let first = before.map_or(self.first_column(), |before| self.first_column() - before);
+        let words = <Global<T>>::words(vector.offset(first));
+        let copy = |k: &mut Body<'_, '_>, number: u32| {
             let (to, from) = (slots.offset(self.slot(number)), self.word::<T>(number));
-            let from = first.offset(from);
-            k.if_(self.has_vector(number), |k| k.cp_async(to, from, CpAsyncCache::Cg, 16));
+            k.cp_async(to, words.offset(from), CpAsyncCache::Ca, 16);
+        };
+        let copy_all = |k: &mut Body<'_, '_>| {
+            for number in 0..self.tile.vectors {
+                k.if_(self.has_vector(number), |k| copy(k, number));
+            }
+        };
+        if before.is_none() {
+            copy_all(k);
+            return None;
         }
+        let after_last_thread =
+            |k: &mut Body<'_, '_>| self.copy_after_last_thread(k, (vector, first), slots);
+        // Behind a branch the copies are issued at once. The assembler moves those of a predicate each behind the loads of the row.
+        k.if_else(
+            self.has_vector(self.tile.vectors - 1),
+            |k| {
+                (0..self.tile.vectors).for_each(|number| copy(k, number));
+                after_last_thread(k);
+            },
+            |k| {
+                copy_all(k);
+                self.copy_after_last_vector(k, (vector, first), slots);
+                after_last_thread(k);
+            },
+        );
+        before
     }
 
-    /// Copies the aligned vectors that have elements of the thread's vectors to its slots. A vector of a ragged row starts inside an aligned
-    /// one and ends in the next one, which the next thread copies. Returns the elements before it.
-    fn copy_around<T: Converted>(
+    /// Copies the aligned vector after the last vector of a ragged row, which ends that one.
+    fn copy_after_last_vector<T: Converted>(
         &self,
-        k: &mut Body<'b, '_>,
-        vector: Val<'b, Global<T>>,
+        k: &mut Body<'_, '_>,
+        (vector, first): (Val<'b, Global<T>>, Val<'b, i32>),
         slots: Val<'b, Shared<u32>>,
-    ) -> Val<'b, i32> {
-        let (tile, per, size) = (self.tile, self.vector as i32, T::SCALAR.size_bytes() as i32);
-        let before = (lead(vector) + self.first_column()) & (per - 1);
-        let is_last = k.thread_idx().x.eq((tile.threads - 1) as i32);
-        for number in 0..tile.vectors {
-            let index = self.thread + (number * tile.sharers()) as i32;
-            let column = self.first_column() - before + number as i32 * self.stride();
-            let has = [index.le(self.vectors), is_last & index.lt(self.vectors)];
-            for (next, has) in (0..).zip(has) {
-                let column = column + next * per;
-                // The bytes behind the last column are not read.
-                let bytes = ((self.columns - column) * size).max(0).min(16).cvt::<u32>();
-                let (from, to) =
-                    (vector.offset(column), slots.offset(self.slot(number) + 4 * next));
-                let from = <Global<T>>::words(from);
-                k.if_(has, |k| k.cp_async_zfill(to, from, CpAsyncCache::Cg, 16, bytes));
-            }
-        }
-        before
+    ) {
+        let sharers = self.tile.sharers() as i32;
+        let number = self.vectors / sharers;
+        let is_own = self.thread.eq(self.vectors % sharers);
+        let has = is_own & number.lt(self.tile.vectors as i32);
+        let (slot, column) = (number * self.slot(1), first + number * self.stride());
+        self.copy_end(k, has, vector.offset(column), slots.offset(slot), column);
+    }
+
+    /// Copies the aligned vectors after those of the last thread of the block, which end that one's: each of the first threads one.
+    fn copy_after_last_thread<T: Converted>(
+        &self,
+        k: &mut Body<'_, '_>,
+        (vector, first): (Val<'b, Global<T>>, Val<'b, i32>),
+        slots: Val<'b, Shared<u32>>,
+    ) {
+        let [threads, sharers] = [self.tile.threads, self.tile.sharers()].map(|count| count as i32);
+        let thread = k.thread_idx().x;
+        let more = thread * (sharers - 1) + threads;
+        let has = thread.lt(self.tile.vectors as i32) & (self.thread + more).le(self.vectors);
+        let (slot, column) = ((thread + 1) * (4 * threads), first + more * self.vector as i32);
+        self.copy_end(k, has, vector.offset(column), slots.offset(slot), column);
+    }
+
+    /// Copies a vector from a column on if `has` holds. The bytes behind the last column are not read.
+    fn copy_end<T: Converted>(
+        &self,
+        k: &mut Body<'_, '_>,
+        has: Val<'b, bool>,
+        from: Val<'b, Global<T>>,
+        slot: Val<'b, Shared<u32>>,
+        column: Val<'b, i32>,
+    ) {
+        let bytes = (self.columns - column) * T::SCALAR.size_bytes() as i32;
+        let bytes = bytes.max(0).min(16).cvt::<u32>();
+        let from = <Global<T>>::words(from);
+        k.if_(has, |k| k.cp_async_zfill(slot, from, CpAsyncCache::Ca, 16, bytes));
     }
 
     /// Returns the words of shared memory from the thread's first slot to that of its vector `number`. A block with ragged rows has one
@@ -155,27 +200,30 @@ impl<'b, T: Converted> RowColumns<'b, T> {
         let part = self.part;
         match &self.held {
             Held::Registers(elements) => Box::new(elements.iter_f32()),
-            Held::Slots(slots, before) => {
+            Held::Slots(slots, ends, before) => {
                 // A thread reads what it has copied itself, and of ragged rows what the next one has.
                 k.cp_async_wait_all();
                 before.inspect(|_| k.barrier());
                 let (mut own_k, slots, before): (Body<'b, 'b>, _, _) =
                     (k.rescoped(), *slots, *before);
                 let fill = filled(&own_k, narrow::<T>(0.0));
+                let shift = before.map(|before| {
+                    let bytes = (before * T::SCALAR.size_bytes() as i32).cvt::<u32>();
+                    (slots.offset((bytes & 8u32).cvt::<i32>() >> 2), ByteShift::new(bytes))
+                });
                 let load = move |number| {
                     own_k.if_with(part.has_vector(number), fill, |k| {
-                        let own = slots.load_vector::<4>(k, part.slot(number));
-                        let Some(before) = before else { return own };
-                        let next = slots.load_vector::<4>(k, part.slot(number) + 4);
-                        let bytes = (before * T::SCALAR.size_bytes() as i32).cvt::<u32>();
-                        Val::pack(shifted(own.lanes(), next.lanes(), bytes))
+                        let at = part.slot(number);
+                        let Some((half, shift)) = shift else {
+                            return slots.load_vector::<4>(k, at);
+                        };
+                        let pair = |i: i32| half.load_vector::<2>(k, at + i).lanes();
+                        let ([a, b], [c, d], [e, f]) = (pair(0), pair(2), pair(4));
+                        Val::pack(shift.of([a, b, c, d, e, f]))
                     })
                 };
                 let elements = (0..part.tile.vectors).map(load).flat_map(lanes_of::<T>);
-                let (mut k, vector): (Body<'b, 'b>, _) = (k.rescoped(), self.vector);
-                let end = move |number| part.load_end(&mut k, vector, number, 0.0);
-                let elements = elements.chain((0..part.end_count()).map(end));
-                Box::new(elements.map(|value| value.cvt::<f32>()))
+                Box::new(elements.chain(ends.iter().copied()).map(|value| value.cvt::<f32>()))
             }
             Held::Global => {
                 let elements = part.columns_by_vector(k, self.vector);

@@ -3,7 +3,7 @@
 use crate::ir::builder::{AnyVector, Arithmetic, Converted, VectorElement};
 use crate::ir::op::LoadAccess;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, bf16, f16};
+use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Registers, Val, Vector, bf16, f16};
 
 use super::combine::tree;
 use super::tile::{RowAccess, RowTile};
@@ -251,16 +251,17 @@ impl<'b> RowPart<'b> {
         vectors.chain((0..self.end_count()).map(|number| self.end(number).0)).collect()
     }
 
-    /// Returns `values` of the elements that the row has, and `fill` for the others.
+    /// Returns `value` for each element of the thread that the row has, and `fill` for the others.
     #[track_caller]
     #[inline]
-    pub fn masked(&self, values: &[Val<'b, f32>], fill: f32) -> Vec<Val<'b, f32>> {
-        let vectors = self.tile.vectors;
+    pub fn where_present(&self, value: Val<'b, f32>, fill: f32) -> Vec<Val<'b, f32>> {
         let lanes = self.vector as usize;
-        let has =
-            (0..vectors).flat_map(|number| std::iter::repeat_n(self.has_vector(number), lanes));
-        let has = has.chain((0..self.end_count()).map(|number| self.end(number).1));
-        has.zip(values).map(|(has, value)| has.select::<f32>(*value, fill)).collect()
+        let vectors = (0..self.tile.vectors).flat_map(|number| {
+            let value = self.has_vector(number).select::<f32>(value, fill);
+            std::iter::repeat_n(value, lanes)
+        });
+        let ends = self.ends().into_iter().map(|(_, has)| has.select::<f32>(value, fill));
+        vectors.chain(ends).collect()
     }
 
     /// Loads the elements of a row whose first element is `*row`, with `fill` for the elements that the row does not
@@ -485,6 +486,34 @@ impl<'b> RowPart<'b> {
             }
         }
     }
+}
+
+/// Loads a vector for each register of `into`: number `i` from address `i` if `has(i)` holds, else `fill`. If the last one is there, all
+/// are.
+///
+/// Behind a branch all loads are issued before a value is used. Of loads that are predicated one by one, the assembler has only a
+/// few in flight.
+#[track_caller]
+pub(super) fn load_vectors<'k: 'b, 'b, W: Pointer<Elem = u32>>(
+    k: &mut Body<'k, '_>,
+    into: &Registers<'_, Vector<u32, 4>>,
+    (fill, access): (Val<'b, Vector<u32, 4>>, LoadAccess),
+    addresses: impl Fn() -> Vec<Val<'b, W>>,
+    has: impl Fn(u32) -> Val<'b, bool>,
+) {
+    let (k, last) = (&mut k.rescoped(), into.len().max(1) - 1);
+    let load = |k: &Body<'_, '_>, number: u32, from: &Val<'b, W>| {
+        into.set(k, number, from.load_vector_with::<4>(k, 0, access));
+    };
+    k.if_else(
+        has(last),
+        |k| (0..).zip(&addresses()).for_each(|(number, from)| load(k, number, from)),
+        |k| {
+            (0..=last).for_each(|number| into.set(k, number, fill));
+            let some = (0..last).zip(addresses());
+            some.for_each(|(number, from)| k.if_(has(number), |k| load(k, number, &from)));
+        },
+    );
 }
 
 /// Packs values, rounded to `D`, as one vector; `None` for a single value.

@@ -428,10 +428,13 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         // A swizzle is linear over bits: with no bit in common, `S(a + b) == S(a) ^ S(b)`, which is again the
         // sum if the images have none in common.
         let disjoint = bits.filter(|bits| bits & low == 0);
-        let apart = disjoint.is_some_and(|bits| spread(swizzle, bits) & image == 0);
-        match (disjoint, narrow(image), narrow(low)) {
-            (Some(_), ..) if apart => (base, image.saturating_add(high)),
-            (Some(_), Some(image), _) => (self.base.offset(moved_image ^ image), high),
+        // The bits of the host's image that the device's may have too.
+        let shared = disjoint.map(|bits| spread(swizzle, bits) & image);
+        match (shared, shared.and_then(narrow), narrow(low)) {
+            (Some(0), ..) => (base, image.saturating_add(high)),
+            (Some(shared), Some(bits), _) => {
+                (self.base.offset(moved_image ^ bits), (image - shared).saturating_add(high))
+            }
             (_, _, Some(low)) => (self.base.offset(swizzle_device(swizzle, offset + low)), high),
             // Beyond any memory: the access is refused when it is made.
             _ => (base, self.offset),
@@ -525,8 +528,14 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// ```
     #[track_caller]
     pub fn toint(&self) -> Val<'b, P::Address> {
+        self.to_pointer().ptr_to_int()
+    }
+
+    /// Returns the pointer to the element alone.
+    #[track_caller]
+    pub(crate) fn to_pointer(self) -> Val<'b, P> {
         let (base, offset) = self.resolve();
-        if offset == 0 { base.ptr_to_int() } else { base.offset(offset).ptr_to_int() }
+        if offset == 0 { base } else { base.offset(offset) }
     }
 
     /// The element. PTX ISA 9.7.9.8 `ld`.

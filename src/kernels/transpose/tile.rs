@@ -1,0 +1,177 @@
+//! [`Tile`]: a thread block's tile in shared memory, and the vectors of its threads.
+
+use crate::ir::types::Scalar;
+use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle, layout};
+use crate::tensor::{RowAccess, TileRows};
+
+use super::{THREADS, TransposeConfig, chunk};
+
+/// A tile of the input. Its extents are powers of two. Line `matrix * rows + row` of the tile has a row of a matrix.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tile {
+    pub(super) rows: u32,
+    columns: u32,
+    pub(super) matrices: u32,
+    /// The elements of 16 bytes.
+    chunk: u32,
+    access: RowAccess,
+    /// The columns are loaded as matrices of 8 x 8 elements, by `ldmatrix`.
+    pub(super) has_matrices: bool,
+}
+
+impl Tile {
+    /// Returns the tile of a configuration.
+    #[inline]
+    pub(super) fn of(config: &TransposeConfig, elem: Scalar) -> Tile {
+        let TransposeConfig { tile, matrices, access, .. } = *config;
+        let chunk = chunk(elem);
+        let [rows, columns] = tile.map(|chunks| chunks * chunk);
+        // A warp loads 8 columns of 4 chunks of rows at a time. The lines of narrower tiles would be stored with bank conflicts.
+        let has_matrices = elem.bits() == 16
+            && access == RowAccess::Aligned
+            && tile.iter().all(|chunks| *chunks >= 4)
+            && columns * matrices >= THREADS / 4;
+        Tile { rows, columns, matrices, chunk, access, has_matrices }
+    }
+
+    /// Returns the rows and columns from a tile to the next one. Tiles of ragged matrices overlap by a chunk, unless one tile has
+    /// all of a mode: they load and store whole aligned chunks, which may start up to `chunk - 1` elements early.
+    pub(super) fn steps(self, sizes: [u32; 2]) -> [u32; 2] {
+        let step = |size: u32, extent: u32| {
+            let has_all = size + self.chunk <= extent + 1;
+            let overlaps = self.access == RowAccess::Ragged && !has_all;
+            if overlaps { extent - self.chunk } else { extent }
+        };
+        [step(sizes[0], self.rows), step(sizes[1], self.columns)]
+    }
+
+    /// Returns the rows of the input.
+    pub(super) fn input(self) -> TileRows {
+        let vectors = self.columns / self.chunk;
+        let Tile { rows, matrices, access, .. } = self;
+        TileRows { threads: THREADS, rows, matrices, vectors, across: vectors, access }
+    }
+
+    /// Returns the rows of the output, which are columns of the tile.
+    pub(super) fn output(self) -> TileRows {
+        let Tile { rows, columns, matrices, chunk, access, has_matrices } = self;
+        let vectors = rows / chunk;
+        // 8 threads store 128 bytes of a row, or more where the tile has few columns. A thread of `ldmatrix` is one of 4.
+        let across = if has_matrices { 4 } else { 8.max(THREADS / (columns * matrices)) };
+        let across = across.min(vectors);
+        TileRows { threads: THREADS, rows: columns, matrices, vectors, across, access }
+    }
+
+    /// Returns the elements in shared memory: (line, column).
+    #[inline]
+    pub(super) fn layout(self) -> Result<ComposedLayout, LayoutError> {
+        let [lines, columns] = [self.rows * self.matrices, self.columns].map(i64::from);
+        let elements = match self.has_matrices {
+            // The 8 lines of a matrix follow each other: 2 of each of the 4 chunks that threads beside each other store.
+            true => {
+                let strides = [1, 8, 2, 32].map(|line| line * columns);
+                let [a, b, c, d] = strides;
+                layout!(((2, 4, 4, lines / 32), columns):((a, b, c, d), 1))
+            }
+            false => layout!((lines, columns):(columns, 1)),
+        };
+        ComposedLayout::new(self.swizzle(), 0, elements)
+    }
+
+    /// Returns the swizzle, without which threads beside each other would load columns from the same banks.
+    fn swizzle(self) -> Swizzle {
+        let Tile { rows, columns, chunk, .. } = self;
+        let (bits, base, source) = if self.has_matrices {
+            // The number of a line, modulo 8, is added to that of the chunk: of short lines its upper bits.
+            (3.min((columns / chunk).ilog2()), 3, columns.ilog2().max(6))
+        } else {
+            // A wavefront of a store's loads has up to 8 chunks of rows, and as many columns as it has banks for. The number of the
+            // chunk is added to the bits above those of the columns: from `base` on.
+            let bits = (rows / chunk).min(8).ilog2();
+            let wavefront = (8 * chunk).min(32) >> bits;
+            let (base, source) = (wavefront.max(chunk).ilog2(), (columns * chunk).ilog2());
+            // The lowest bits of the number may be there already.
+            let present = (base + bits).saturating_sub(source);
+            (bits.saturating_sub(present), base, source + present)
+        };
+        let swizzle = Swizzle::new(bits.into(), base.into(), (source - base).into());
+        swizzle.unwrap_or(Swizzle::identity())
+    }
+
+    /// Returns the elements of a thread's vectors of the input: (element, thread, vector) to (line, column).
+    #[inline]
+    pub(super) fn input_vectors(self) -> Layout {
+        let [lines, chunk] = [self.rows * self.matrices, self.chunk].map(i64::from);
+        let TileRows { across, .. } = self.input();
+        let step = i64::from(THREADS / across);
+        layout!((chunk, (i64::from(across), step), lines / step):(lines, (chunk * lines, 1), step))
+    }
+
+    /// Returns the elements of a thread's vectors of the output, in the same way; with `ldmatrix` those whose address the thread
+    /// passes.
+    #[inline]
+    pub(super) fn output_vectors(self) -> Result<Layout, LayoutError> {
+        let Tile { rows, columns, matrices, .. } = self;
+        let [lines, chunk] = [rows * matrices, self.chunk].map(i64::from);
+        let TileRows { across, vectors, .. } = self.output();
+        let (step, more) = (i64::from(THREADS / across), i64::from(vectors / across));
+        let [across, columns, rows] = [across, columns, rows].map(i64::from);
+        let all = layout!((columns, i64::from(matrices)):(lines, rows));
+        let later = all.composition(&layout!((columns * i64::from(matrices) / step):step))?;
+        let vectors = Layout::concat([&layout!(more:(across * chunk)), &later])?;
+        let (element, thread) = if self.has_matrices {
+            let warps = all.composition(&layout!((step / 8):8))?;
+            (layout!(8:lines), Layout::concat([&layout!((2, 4, 4):(1, 8, 2)), &warps])?)
+        } else {
+            let first = all.composition(&layout!(step))?;
+            (layout!(chunk), Layout::concat([&layout!(across:chunk), &first])?)
+        };
+        Layout::concat([&element, &thread, &vectors])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Target;
+    use crate::kernels::transpose::TransposeProblem;
+    use crate::tensor::{SmemAccess, SwizzleCandidate, choose_swizzle};
+
+    /// The swizzle of a tile is among those of the chooser, and has no bank conflict.
+    #[test]
+    fn the_swizzle_is_that_of_the_chooser() {
+        let large = TransposeProblem::new(16384, 16384);
+        for (elem, problem, swizzle) in [
+            (Scalar::F32, large, "S<3,2,6>"),
+            (Scalar::Bf16, large, "S<3,3,4>"),
+            (Scalar::U8, large, "S<3,4,7>"),
+            (Scalar::Bf16, TransposeProblem::new(16, 64).batched(999_999), "S<1,4,5>"),
+            (Scalar::Bf16, TransposeProblem::new(16, 16).batched(999_999), "S<1,4,3>"),
+            (Scalar::Bf16, TransposeProblem::new(64, 16).batched(999_999), "S<3,3,4>"),
+            (Scalar::Bf16, TransposeProblem::new(64, 32).batched(999_999), "S<2,3,3>"),
+            (Scalar::F32, TransposeProblem::new(32, 64).batched(999_999), "S<3,2,6>"),
+            (Scalar::F32, TransposeProblem::new(99, 8).batched(999_999), "S<3,2,4>"),
+        ] {
+            let config = TransposeConfig::new(Target::SM_90, elem, &problem);
+            let tile = Tile::of(&config, elem);
+            assert_eq!(tile.swizzle().to_string(), swizzle, "of {elem} {config}");
+            let layout = tile.layout().unwrap();
+            let elements = layout.outer_layout().unwrap();
+            let of_warp = |vectors: &Layout| {
+                let threads = vectors.get(&[1]).unwrap();
+                threads.composition(&layout!(32)).unwrap()
+            };
+            let store = of_warp(&tile.input_vectors());
+            let load = of_warp(&tile.output_vectors().unwrap());
+            let at_once = if tile.has_matrices { 8 } else { 1 };
+            let accesses = [
+                SmemAccess::new("store", store, tile.chunk),
+                SmemAccess::new("load", load, at_once),
+            ];
+            let choice = choose_swizzle(elements, elem, &accesses).unwrap();
+            let is_ours = |found: &&SwizzleCandidate| found.swizzle() == tile.swizzle();
+            let found = choice.candidates().iter().find(is_ours);
+            assert!(found.is_some_and(SwizzleCandidate::is_free), "{config}: {choice}");
+        }
+    }
+}

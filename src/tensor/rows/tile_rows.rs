@@ -1,0 +1,333 @@
+//! [`TileRows`]: the rows of a tile in global memory, in vectors that the threads of a block share.
+
+use crate::ir::builder::AnyVector;
+use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, range};
+use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
+use crate::tensor::view::tensor::SharedTensor;
+
+use super::tile::{RowAccess, RowTile};
+
+/// The rows of a tile in global memory, in vectors of 16 bytes that the threads of a block share.
+///
+/// A vector has `n` elements. Rows start anywhere: the start of a row is `lead` elements after a multiple of 16 bytes, and vector `v` has the
+/// elements from `v * n - lead` on. A thread has vectors `across` apart of rows `threads / across` apart; its vectors are numbered row by row.
+/// All extents are powers of two, and each thread has a vector; else a copy or a store is an error of the build.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::builder::AnyVector;
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16};
+/// use tilewright::layout::layout;
+/// use tilewright::runtime::{Device, Grid};
+/// use tilewright::tensor::{MatrixRows, RowAccess, SharedTensor, TileRows};
+///
+/// // Copies 20 rows of 13 elements: from rows 13 elements apart to rows 15 elements apart.
+/// let access = RowAccess::Ragged;
+/// let tile = TileRows { threads: 32, rows: 32, matrices: 1, vectors: 4, across: 4, access };
+/// type Params = (Global<bf16>, GlobalMut<bf16>);
+/// let kernel = Kernel::<Params>::build("copy", Target::SM_80, |k, (x, y)| {
+///     let first = [0; 3].map(|at| k.constant(at));
+///     let left = [20, 13, 1].map(|size| k.constant(size));
+///     let [x_pitch, y_pitch] = [13, 15].map(|pitch| k.constant(pitch));
+///     let x = MatrixRows { base: x, pitch: x_pitch, batch: Vec::new(), first, left };
+///     let y = MatrixRows { base: y, pitch: y_pitch, batch: Vec::new(), first, left };
+///     let rows = SharedTensor::<bf16>::shared(k, layout!((32, 32) : (32, 1)));
+///     // Vector `i` of thread `t` has the elements `8 * (t % 4) ..` of row `t / 4 + 8 * i`.
+///     let vectors = rows.composition(k, &layout!((8, (4, 8), 4) : (32, (256, 1), 8)));
+///     tile.copy_to(k, &x, k.constant(20 * 13), &vectors);
+///     k.barrier();
+///     tile.store(k, &y, |_, vector| {
+///         let (rows, lead) = (&rows, x.leads(vector.matrix).of(vector.row));
+///         move |k, columns| {
+///             let element = |column: &_| rows.load(k, (vector.row, *column + lead));
+///             AnyVector::pack::<bf16>(&columns.iter().map(element).collect::<Vec<_>>())
+///         }
+///     });
+/// })?;
+/// assert!(kernel.ptx().text().contains("st.global.v4.b32"));
+/// let device = Device::sim()?;
+/// let x: Vec<bf16> = (0..20 * 13).map(|i| bf16::from_f32(i as f32)).collect();
+/// let mut y = device.zeros::<bf16>(20 * 15)?;
+/// device.load(&kernel)?.launch(Grid::cover(32, 32), (&device.upload(&x)?, &mut y))?;
+/// for (to, from) in y.to_vec()?.chunks(15).zip(x.chunks(13)) {
+///     assert_eq!((&to[..13], to[14].to_f32()), (from, 0.0));
+/// }
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TileRows {
+    /// The threads of a block.
+    pub threads: u32,
+    /// The rows of a matrix.
+    pub rows: u32,
+    /// The matrices of the tile.
+    pub matrices: u32,
+    /// The vectors of a row.
+    pub vectors: u32,
+    /// The vectors of a row that neighbouring threads have.
+    pub across: u32,
+    /// `Aligned`: every row starts and ends at a multiple of 16 bytes. With others, rows start and end anywhere.
+    pub access: RowAccess,
+}
+
+/// The rows of a batch of matrices in global memory, from the first one of a tile on.
+#[derive(Clone, Debug)]
+pub struct MatrixRows<'b, P> {
+    /// The first element of the first matrix, at a multiple of 16 bytes.
+    pub base: Val<'b, P>,
+    /// The elements from a row to the next one.
+    pub pitch: Val<'b, i64>,
+    /// The count and the stride, in elements, of each mode of the batch.
+    pub batch: Vec<(Val<'b, i32>, Val<'b, i64>)>,
+    /// The first row, element of a row, and matrix of the tile.
+    pub first: [Val<'b, i32>; 3],
+    /// The rows, elements of a row, and matrices from there on.
+    pub left: [Val<'b, i32>; 3],
+}
+
+/// The elements between the starts of the rows of a matrix and the multiples of 16 bytes before them.
+#[derive(Clone, Copy, Debug)]
+pub struct Leads<'b> {
+    start: Val<'b, i32>,
+    pitch: Val<'b, i32>,
+    lanes: u32,
+}
+
+/// A vector of a row of a tile.
+#[derive(Clone, Copy, Debug)]
+pub struct RowVector<'b> {
+    /// The number of the vector among those of the thread.
+    pub number: u32,
+    /// The number of the row in its matrix, from the first one of the tile on.
+    pub row: Val<'b, i32>,
+    /// The number of the matrix in the tile.
+    pub matrix: Val<'b, i32>,
+    /// The element of the row that is first in the vector, from the first one of the tile on. That of a ragged row may be negative.
+    pub element: Val<'b, i32>,
+    /// The elements before the row in memory.
+    start: Val<'b, i64>,
+    lead: Option<Val<'b, i32>>,
+    /// The matrices have the row.
+    exists: Val<'b, bool>,
+}
+
+/// Returns the elements before an item of a batch with these modes, of a count and a stride each. Numbers of 31 bits take few
+/// instructions to divide.
+#[track_caller]
+#[inline]
+pub(crate) fn strided<'b>(
+    mut item: Val<'b, u32>,
+    modes: impl ExactSizeIterator<Item = (Val<'b, i32>, Val<'b, i64>)>,
+) -> Val<'b, i64> {
+    let (last, mut start) = (modes.len(), item.constant(0i64));
+    for (number, (count, stride)) in (1..).zip(modes) {
+        // The last mode needs no division.
+        let next = if number == last { item.constant(0) } else { item / count.cvt::<u32>() };
+        start += (item - next * count.cvt::<u32>()).cvt::<i64>() * stride;
+        item = next;
+    }
+    start
+}
+
+impl<'b, P: Pointer> MatrixRows<'b, P> {
+    /// Returns the elements before a matrix of the tile.
+    #[track_caller]
+    fn start(&self, matrix: Val<'b, i32>) -> Val<'b, i64> {
+        strided((self.first[2] + matrix).cvt(), self.batch.iter().copied())
+    }
+
+    /// Returns the leads of the rows of a matrix of the tile.
+    #[track_caller]
+    pub fn leads(&self, matrix: Val<'b, i32>) -> Leads<'b> {
+        let [row, element, _] = self.first.map(|at| at.cvt::<i64>());
+        let start = (self.start(matrix) + row * self.pitch + element).cvt::<i32>();
+        let lanes = RowTile::vector_len(P::Elem::SCALAR);
+        Leads { start, pitch: self.pitch.cvt::<i32>(), lanes }
+    }
+}
+
+impl Leads<'_> {
+    /// Returns the lead of a row of the tile.
+    #[track_caller]
+    pub fn of<'c>(&self, row: Val<'c, i32>) -> Val<'c, i32>
+    where
+        Self: 'c,
+    {
+        (self.start + row * self.pitch) & (self.lanes as i32 - 1)
+    }
+}
+
+impl TileRows {
+    /// Checks that all extents are powers of two, and that each thread has a vector.
+    #[inline]
+    fn check(&self) -> Result<(), TensorErrorKind> {
+        const MAX: u32 = 1 << 10;
+        let TileRows { threads, rows, matrices, vectors, across, .. } = *self;
+        for (what, count, min, max) in [
+            ("threads", threads, 1, MAX),
+            ("vectors", vectors, 1, MAX),
+            ("neighbouring vectors", across, 1, vectors.min(threads)),
+            ("matrices", matrices, 1, MAX),
+            ("rows", rows, (threads / across.max(1)).div_ceil(matrices.max(1)), MAX),
+        ] {
+            count_of(what, count, [min, max])?;
+            count_of(what, count, [count.next_power_of_two(), max])?;
+        }
+        Ok(())
+    }
+
+    /// Returns false, after the error was recorded, for extents that are not possible.
+    #[track_caller]
+    #[inline]
+    fn is_possible(&self, k: &Body<'_, '_>, operation: &'static str) -> bool {
+        let checked = self.check().map_err(|kind| {
+            k.report(TensorError { operation, operand: format!("{self:?}"), kind });
+        });
+        checked.is_ok()
+    }
+
+    /// Returns the vectors of the thread.
+    #[track_caller]
+    fn vectors<'r, 'b: 'r, P: Pointer>(
+        self,
+        k: &Body<'b, '_>,
+        of: &'r MatrixRows<'b, P>,
+    ) -> impl Iterator<Item = RowVector<'b>> + use<'r, 'b, P> {
+        let TileRows { threads, across, vectors, .. } = self;
+        let lanes = RowTile::vector_len(P::Elem::SCALAR);
+        let (thread, step) = (k.thread_idx().x, threads / across);
+        let [column, row] = [thread % across as i32 * lanes as i32, thread / across as i32];
+        let rows = (0..self.rows * self.matrices).step_by(step as usize);
+        let coordinates = rows.flat_map(move |more| {
+            (0..vectors).step_by(across as usize).map(move |vector| [more, vector * lanes])
+        });
+        coordinates.enumerate().map(move |(number, [more, element])| {
+            let first = self.row(of, row, more);
+            let element = column + element as i32 - first.element;
+            RowVector { number: number as u32, element, ..first }
+        })
+    }
+
+    /// Returns row `row + more` of all rows of the tile, which have no bits in common. Its element is the lead.
+    #[track_caller]
+    fn row<'b, P: Pointer>(
+        self,
+        of: &MatrixRows<'b, P>,
+        row: Val<'b, i32>,
+        more: u32,
+    ) -> RowVector<'b> {
+        let (mut row, mut matrix) = (row, row.constant(0));
+        if self.matrices > 1 {
+            (row, matrix) = (row & (self.rows as i32 - 1), row >> self.rows.ilog2());
+            matrix += (more / self.rows) as i32;
+        }
+        // A multiple of the pitch by the host takes fewer instructions than one for each row.
+        let more = more % self.rows;
+        let [first, element, _] = of.first;
+        let start = of.start(matrix) + element.cvt::<i64>();
+        let start = start + (first + row).cvt::<i64>() * of.pitch + of.pitch * i64::from(more);
+        row += more as i32;
+        let exists = row.lt(of.left[0]) & matrix.lt(of.left[2]);
+        let lanes = RowTile::vector_len(P::Elem::SCALAR) as i32;
+        let lead = match self.access {
+            RowAccess::Aligned => None,
+            RowAccess::Ragged | RowAccess::Elements => Some(start.cvt::<i32>() & (lanes - 1)),
+        };
+        let element = lead.unwrap_or(row.constant(0));
+        RowVector { number: 0, row, matrix, element, start, lead, exists }
+    }
+
+    /// Copies the rows to shared memory: vector `i` of thread `t` to the elements `to(.., t, i)`, which are contiguous. The elements around a
+    /// row that its first and last vector have are copied too, if they are among the `len` elements of the input.
+    #[track_caller]
+    pub fn copy_to<'k: 'b, 'b, T: Element>(
+        self,
+        k: &mut Body<'k, '_>,
+        from: &MatrixRows<'b, Global<T>>,
+        len: Val<'b, i64>,
+        to: &SharedTensor<'b, T>,
+    ) {
+        let (k, _call) = (&mut k.rescoped(), k.call());
+        if !self.is_possible(k, "TileRows::copy_to") {
+            return;
+        }
+        let (thread, lanes) = (k.thread_idx().x, RowTile::vector_len(T::SCALAR) as i32);
+        let zero: Val<'b, Vector<u32, 4>> = Val::splat(k.constant(0u32));
+        // Addresses of ragged rows stay until their words have arrived: a thread has registers for those of 8 vectors.
+        let at_once = if self.access == RowAccess::Aligned { usize::MAX } else { 8 };
+        let mut vectors = self.vectors(k, from);
+        loop {
+            let mut loaded = Vec::new();
+            for vector in vectors.by_ref().take(at_once) {
+                let at = vector.start + vector.element.cvt::<i64>();
+                let has = vector.exists & vector.element.lt(from.left[1]);
+                let is_cut = vector.lead.map(|_| (at + i64::from(lanes)).gt(len));
+                let is_whole = is_cut.map_or(has, |is_cut| has & !is_cut);
+                let source = from.base.offset(at).ptr_cast::<u32>();
+                let words = k.if_with(is_whole, zero, |k| source.load_vector::<4>(k, 0));
+                loaded.push((vector.number, words, at, is_cut.map(|is_cut| has & is_cut)));
+            }
+            if loaded.is_empty() {
+                break;
+            }
+            for (number, words, at, is_cut) in loaded {
+                let to = to.slice(k, (.., thread, number)).data().to_pointer();
+                to.ptr_cast::<u32>().store_vector(k, 0, words);
+                let Some(is_cut) = is_cut else { continue };
+                k.if_(is_cut, |k| {
+                    k.for_(range(0, lanes), (), |k, lane, ()| {
+                        let at = at + lane.cvt::<i64>();
+                        k.if_(at.lt(len), |k| to.store(k, lane, from.base.load(k, at)));
+                    });
+                });
+            }
+        }
+    }
+
+    /// Stores the rows: a vector that a row has as a whole as one access, the first and the last elements of a row one by one.
+    /// `row_of(vector)` returns the elements of the vector's row that it is called with.
+    #[track_caller]
+    pub fn store<'k: 'b, 'b, T: Element, F>(
+        self,
+        k: &mut Body<'k, '_>,
+        to: &MatrixRows<'b, GlobalMut<T>>,
+        row_of: impl Fn(&Body<'b, 'b>, RowVector<'b>) -> F,
+    ) where
+        F: for<'c> Fn(&mut Body<'c, 'b>, &[Val<'c, i32>]) -> Option<AnyVector<'c>>,
+    {
+        let (k, _call): (&mut Body<'b, 'b>, _) = (&mut k.rescoped(), k.call());
+        if !self.is_possible(k, "TileRows::store") {
+            return;
+        }
+        let lanes = RowTile::vector_len(T::SCALAR) as i32;
+        let first_of_row = to.first[1].eq(0);
+        for vector in self.vectors(k, to) {
+            let RowVector { element, exists, .. } = vector;
+            let (row, values) = (to.base.offset(vector.start), row_of(k, vector));
+            let elements: Vec<_> = (0..lanes).map(|lane| element + lane).collect();
+            let Some(lead) = vector.lead else {
+                let values = values(k, &elements);
+                k.if_(exists & element.lt(to.left[1]), |k| {
+                    values.into_iter().for_each(|values| row.store_vector(k, element, values));
+                });
+                continue;
+            };
+            // The vector that the start of a tile cuts belongs to the tile before, but for the first tile of a row.
+            let begin = first_of_row.select(0, element.constant(lanes) - lead);
+            let (begin, end) = (element.max(begin), (element + lanes).min(to.left[1]));
+            let is_whole = (end - begin).eq(lanes);
+            k.if_(exists & is_whole, |k| {
+                let values = values(k, &elements);
+                values.into_iter().for_each(|values| row.store_vector(k, element, values));
+            });
+            k.if_(exists & !is_whole, |k| {
+                k.for_(range(begin, end), (), |k, element, ()| {
+                    let value = values(&mut k.rescoped(), &[element]);
+                    let value = value.and_then(|value| value.values::<T>());
+                    value.into_iter().flatten().for_each(|value| row.store(k, element, value));
+                });
+            });
+        }
+    }
+}
