@@ -195,30 +195,6 @@ fn ties_of_parts() {
     }
 }
 
-/// Column `c` has the lowest `c + 3` of some numbers: zeros are equal, NaN is no maximum, and differences overflow or are subnormal.
-fn check_pairs<T: Real + Converted>(device: &Device, [large, tiny]: [f32; 2]) {
-    let ordered = [f32::NAN, f32::NEG_INFINITY, -large, -1.0, -tiny, -0.0, 0.0, tiny, 1.0, large];
-    let (len, inner) = (3000, 16);
-    let mut rng = Rng::new(7);
-    let x: Vec<T> =
-        (0..len * inner).map(|at| T::of(ordered[rng.below((at % inner + 3).min(10))])).collect();
-    for outer in [1, 2] {
-        let problem = AxisProblem { outer, len: len as u32 / outer, inner: inner as u32 };
-        let target = device.target();
-        let config = AxisReduceConfig::new(RowReduceOp::ArgMax, target, T::SCALAR, &problem);
-        check::<T>(device, config, &problem, &x);
-        check::<T>(device, AxisReduceConfig { threads: 64, team: 2, ..config }, &problem, &x);
-    }
-}
-
-#[test]
-fn pairs_are_compared_as_numbers() {
-    for device in devices() {
-        check_pairs::<bf16>(&device, [3.0e38, 1.0e-40]);
-        check_pairs::<f16>(&device, [65_504.0, 6.0e-8]);
-    }
-}
-
 /// Aligned rows are also read as ragged ones, and NaN does not count.
 #[test]
 fn accesses_and_special_numbers() {

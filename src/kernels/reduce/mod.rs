@@ -62,6 +62,21 @@ impl RowReduceOp {
         }
     }
 
+    /// Returns the result of a result and an element with a higher index.
+    #[inline]
+    fn added<'c>(self, found: Indexed<'c>, (value, index): Indexed<'c>) -> Indexed<'c> {
+        let squared = if self == RowReduceOp::Norm { value * value } else { value };
+        let result = self.monoid().1(found.0, squared);
+        (
+            result,
+            if self == RowReduceOp::ArgMax {
+                value.gt(found.0).select(index, found.1)
+            } else {
+                found.1
+            },
+        )
+    }
+
     /// Returns the result of two; of equal elements the one with the lower index counts.
     #[inline]
     fn combined<'c>(self, a: Indexed<'c>, b: Indexed<'c>) -> Indexed<'c> {

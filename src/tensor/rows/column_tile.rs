@@ -3,13 +3,11 @@
 use crate::ir::builder::{Converted, Range};
 use crate::ir::op::{BarrierForm, ClusterArrival};
 use crate::ir::types::Scalar;
-use crate::ir::{
-    Body, Global, KernelOptions, MutPointer, Registers, Shared, Val, Vector, WARP, range,
-};
+use crate::ir::{Body, Global, KernelOptions, MutPointer, Shared, Val, Var, WARP, range};
 use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 use crate::tensor::{lead, shifted};
 
-use super::part::{RowPointer, filled, load_vectors, narrow};
+use super::part::{RowElements, RowPointer, filled, narrow};
 use super::tile::{RowAccess, RowTile};
 
 /// A value and the row that it comes from.
@@ -20,7 +18,7 @@ pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Vector, bf16};
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16, range};
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::runtime::{Device, Grid};
 /// use tilewright::tensor::{ColumnRows, ColumnTile, RowAccess};
@@ -31,18 +29,12 @@ pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 /// assert_eq!(tile.columns(Scalar::Bf16), 16);
 /// type Params = (Global<bf16>, GlobalMut<f32>, i32, i32);
 /// let kernel = Kernel::<Params>::build_with(tile.options(), "sums", Target::SM_80, |k, (x, y, rows, columns)| {
-///     let zero = k.constant(0);
+///     let (zero, identity) = (k.constant(0), (0.0, 0));
 ///     let matrix = ColumnRows { x, column: zero, columns, rows: rows.cvt::<i64>() };
-///     let sums = k.registers::<f32>(8);
-///     sums.fill(k, 0.0);
-///     tile.fold(k, &matrix, [zero, rows], 0.0, |k, words, _| {
-///         let elements = words.into_iter().flat_map(|word| word.bitcast::<Vector<bf16, 2>>().lanes());
-///         (0..).zip(elements).for_each(|(i, value)| sums.set(k, i, sums.get(k, i) + value.cvt::<f32>()));
-///     });
-///     let sums = (0..8).map(|i| (sums.get(k, i), zero)).collect();
-///     let ((sum, _), _) = tile.join(k, sums, ((0.0, 0), false), |a, b| (a.0 + b.0, a.1));
+///     let sums = tile.fold(k, &matrix, [zero, rows], identity, |sum, value| (sum.0 + value.0, sum.1));
+///     let (sum, _) = tile.join(k, sums, identity, |a, b| (a.0 + b.0, a.1));
 ///     let column = k.thread_idx().x;
-///     k.if_(column.lt(columns), |k| y.store(k, column, sum));
+///     k.if_(column.lt(columns), |k| y.store(k, column, sum.0));
 /// })?;
 /// let device = Device::sim()?;
 /// let x: Vec<bf16> = (0..1300).map(|i| bf16::from_f32((i % 13) as f32)).collect();
@@ -58,7 +50,7 @@ pub struct ColumnTile {
     pub threads: u32,
     /// The threads that share a row: a power of two from 1 to 32.
     pub team: u32,
-    /// The rows of a stage, 1 to 8. A thread has the loads of two stages in flight.
+    /// The rows that a thread loads at once. Those of the next iteration are in flight too.
     pub rows: u32,
     /// The blocks of a cluster along the second mode of the grid, which join their results: more than 1 needs `sm_90`.
     pub cluster: u32,
@@ -107,8 +99,8 @@ impl ColumnTile {
         if self.cluster > 1 { options.cluster([1, self.cluster, 1]) } else { options }
     }
 
-    /// Calls `add` with each of the thread's vectors in rows `first` to `end`, and the number of its row among the thread's rows, which
-    /// [`row`](ColumnTile::row) converts. The numbers ascend. An element that is not there is `missing`.
+    /// Adds the elements of rows `first` to `end` to results that are `identity` before. Returns those of the columns of the thread's vector.
+    /// The rows of a thread ascend. An element that is not there is `identity`, too.
     ///
     /// Elements that are not `f32`, `f16` or `bf16`, and a tile that breaks the rules of its fields, are errors of the build.
     #[track_caller]
@@ -117,100 +109,79 @@ impl ColumnTile {
         k: &mut Body<'b, '_>,
         matrix: &ColumnRows<'b, T>,
         [first, end]: [Val<'b, i32>; 2],
-        missing: f32,
-        mut add: impl for<'c> FnMut(&Body<'c, '_>, [Val<'c, u32>; 4], Val<'c, i32>),
-    ) {
+        identity: (f32, i32),
+        add: impl for<'c> Fn(Indexed<'c>, Indexed<'c>) -> Indexed<'c>,
+    ) -> Vec<Indexed<'b>> {
         let ColumnRows { x, column, columns, rows } = *matrix;
         if let Err(kind) = self.check(T::SCALAR) {
-            let operation = "ColumnTile::fold";
-            return k.report(TensorError { operation, operand: format!("{self:?}"), kind });
+            k.report(TensorError {
+                operation: "ColumnTile::fold",
+                operand: format!("{self:?}"),
+                kind,
+            });
+            return vec![(k.constant(identity.0), k.constant(identity.1))];
         }
         let [team, slots] = [self.team, self.threads / self.team].map(|count| count as i32);
         let (vector, thread) = (self.columns(T::SCALAR) as i32 / team, k.thread_idx().x);
-        let (first, column) = (self.row(k, first, k.constant(0)), column + thread % team * vector);
+        let (first, column) = (first + thread / team, column + thread % team * vector);
         let (x, is_ragged) = (x.offset(column), self.access != RowAccess::Aligned);
         // The elements from a vector's start to the column: as many in all rows of a thread, because `slots % 8 == 0`. Both vectors
         // end within the memory in the rows before `whole`.
         let (mut ahead, mut whole) = (k.constant(0), end);
-        let start = x.offset(first.mul_wide(columns));
         if is_ragged {
-            ahead = lead(start) & (vector - 1);
+            ahead = lead(x.offset(first.mul_wide(columns))) & (vector - 1);
             let whole_rows = rows - ((column + (2 * vector - 1)) / columns).cvt::<i64>();
             whole = whole_rows.min(end.cvt::<i64>()).cvt::<i32>();
         }
-        let number_of = |end: Val<'b, i32>| {
-            column.lt(columns).select((end - first + (slots - 1)).max(0) / slots, 0)
-        };
-        let (whole, numbers) = (number_of(whole), number_of(end));
-        let bytes = (ahead * T::SCALAR.size_bytes()).cvt::<u32>();
-        let (at_once, pitch) = (self.rows as i32, columns.mul_wide(slots));
-        let loads = 1 + u32::from(is_ragged);
-        let fill = filled(k, narrow::<T>(missing));
-        let from = ThreadRows { pitch, whole, fill, loads };
-        // The loads of one stage are in flight while the other one is added.
-        let [a, b] = [(); 2].map(|()| k.registers(self.rows * loads));
-        let next = from.load(k, start.offset(-ahead), k.constant(0), &a);
-        k.for_(range(0, whole).step(2 * at_once), next, |k, number, mut next| {
-            for (first, [own, other]) in [(0, [a, b]), (at_once, [b, a])] {
-                let number = number + first;
-                next = from.load(k, next, number + at_once, &other);
-                for index in 0..self.rows {
-                    let part = |load: u32| own.get(k, index * loads + load).lanes();
-                    let mut words = part(0);
-                    if is_ragged {
-                        words = shifted(words, part(1), bytes);
-                    }
-                    add(k, words, number + index as i32);
-                }
+        let (from, bytes) = (x.offset(-ahead), (ahead * T::SCALAR.size_bytes()).cvt::<u32>());
+        let (has_columns, fill) = (column.lt(columns), filled(k, narrow::<T>(identity.0)));
+        let found: Vec<Found<'_>> =
+            (0..vector).map(|_| (k.var(identity.0), k.var(identity.1))).collect();
+        let at_once = self.rows as i32;
+        let steps = range(first, end).step(at_once * slots).prefetch_stages(1);
+        k.for_(steps, (), |k, row, ()| {
+            let load = |number: i32| {
+                let row = row + number * slots;
+                let words = from.offset(row.mul_wide(columns)).ptr_cast::<u32>();
+                let mut vector_at = |at| {
+                    k.if_with(row.lt(whole) & has_columns, fill, |k| {
+                        words.load_vector_with::<4>(k, at, <Global<T>>::access())
+                    })
+                };
+                (row, vector_at(0), is_ragged.then(|| vector_at(4)))
+            };
+            for (row, low, high) in (0..at_once).map(load).collect::<Vec<_>>() {
+                let vector =
+                    high.map_or(low, |high| Val::pack(shifted(low.lanes(), high.lanes(), bytes)));
+                let values = RowElements::<T> { vectors: vec![vector], singles: Vec::new() };
+                let values = values.iter_f32().zip(&found);
+                values.for_each(|(value, found)| update(k, found, (value, row), &add));
             }
-            next
         });
         if is_ragged {
-            let in_word = 32 / T::SCALAR.bits() as i32;
-            k.for_(range(whole, numbers), (), |k, number, ()| {
-                let row = start.offset(pitch * number.cvt::<i64>());
-                let fill = k.constant(narrow::<T>(missing));
-                let words = [0, 1, 2, 3].map(|word| {
-                    let elements = (word * in_word..(word + 1) * in_word).map(|element| {
-                        let has = (column + element).lt(columns);
-                        let value = k.if_with(has, fill, |k| row.load(k, element));
-                        match T::SCALAR.bits() {
-                            16 => {
-                                value.bitcast::<u16>().cvt::<u32>()
-                                    << (element % in_word * 16) as u32
-                            }
-                            _ => value.bitcast::<u32>(),
-                        }
+            let skipped = ((whole - first).max(0) + (slots - 1)) / slots * slots;
+            k.for_(range(first + skipped, end).step(slots), (), |k, row, ()| {
+                for (element, found) in (0..).zip(&found) {
+                    k.if_((column + element).lt(columns), |k| {
+                        let value = x.offset(row.mul_wide(columns)).load(k, element).cvt::<f32>();
+                        update(k, found, (value, row), &add);
                     });
-                    elements.reduce(|a, b| a | b).unwrap_or(bytes)
-                });
-                add(k, words, number);
+                }
             });
         }
-    }
-
-    /// Returns the row of a number of the thread's rows from row `first` on.
-    #[track_caller]
-    pub fn row<'b>(
-        &self,
-        k: &Body<'b, '_>,
-        first: Val<'b, i32>,
-        number: Val<'b, i32>,
-    ) -> Val<'b, i32> {
-        let slots = (self.threads / self.team) as i32;
-        first + k.thread_idx().x / self.team as i32 + number * slots
+        found.iter().map(|found| (found.0.get(k), found.1.get(k))).collect()
     }
 
     /// Joins the results of the columns of each thread's vector: those of the lanes of a warp, then those of the warps of the block, then
-    /// those of the blocks of the cluster, always in the same order. Without `has_rows` only values count. Returns the result of column `i`
-    /// in thread `i` of the first block, and shared memory for results of as many parts of all columns as there are threads for. All threads
-    /// of the cluster come here together.
+    /// those of the blocks of the cluster, always in the same order. Returns the result of column `i` in thread `i` of the first block,
+    /// and shared memory for results of as many parts of all columns as there are threads for. All threads of the cluster come
+    /// here together.
     #[track_caller]
     pub fn join<'b>(
         &self,
         k: &mut Body<'b, '_>,
         mut results: Vec<Indexed<'b>>,
-        (identity, has_rows): ((f32, i32), bool),
+        identity: (f32, i32),
         combine: impl for<'c> Fn(Indexed<'c>, Indexed<'c>) -> Indexed<'c> + Copy,
     ) -> (Indexed<'b>, ColumnResults<'b, Shared<u32>>) {
         let (thread, team, vector) = (k.thread_idx().x, self.team as i32, results.len() as i32);
@@ -221,14 +192,13 @@ impl ColumnTile {
         }
         for stride in (0..5).map(|log| 1u32 << log).filter(|stride| *stride >= self.team) {
             let join = |own: &Indexed<'b>| {
-                let row = if has_rows { k.shfl_bfly(WARP, own.1, stride) } else { own.1 };
-                combine(*own, (k.shfl_bfly(WARP, own.0, stride), row))
+                combine(*own, (k.shfl_bfly(WARP, own.0, stride), k.shfl_bfly(WARP, own.1, stride)))
             };
             results = results.iter().map(join).collect();
         }
-        let shared = |k: &Body<'b, '_>, results: i32| {
-            let words = (1 + u32::from(has_rows)) * results as u32;
-            ColumnResults { columns, has_rows, words: k.shared_aligned::<u32>(words, 8) }
+        let shared = |k: &Body<'b, '_>, results: i32| ColumnResults {
+            columns,
+            words: k.shared_aligned::<u32>(2 * results as u32, 8),
         };
         let own = shared(k, (warps * columns).max(self.threads as i32));
         k.if_((thread % 32).lt(team), |k| {
@@ -247,7 +217,7 @@ impl ColumnTile {
         let (rank, blocks) = (k.block_idx().y % self.cluster as i32, self.cluster as i32);
         let inbox = shared(k, blocks * columns);
         k.barrier_cluster_wait(BarrierForm::Aligned);
-        let first = ColumnResults { columns, has_rows, words: inbox.words.mapa(0u32) };
+        let first = ColumnResults { columns, words: inbox.words.mapa(0u32) };
         k.if_(is_column, |k| first.save(k, rank, thread, found));
         k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Release);
         k.barrier_cluster_wait(BarrierForm::Aligned);
@@ -258,48 +228,25 @@ impl ColumnTile {
     }
 }
 
-/// The rows of a thread.
-#[derive(Clone, Copy)]
-struct ThreadRows<'b> {
-    /// The elements from a row to the next one.
-    pitch: Val<'b, i64>,
-    /// The rows that have their vectors.
-    whole: Val<'b, i32>,
-    fill: Val<'b, Vector<u32, 4>>,
-    /// The vectors of a row: 1 or 2.
-    loads: u32,
+/// A result that a thread adds to.
+type Found<'b> = (Var<'b, f32>, Var<'b, i32>);
+
+fn update<'c>(
+    k: &Body<'c, '_>,
+    found: &Found<'c>,
+    value: Indexed<'c>,
+    add: &impl for<'d> Fn(Indexed<'d>, Indexed<'d>) -> Indexed<'d>,
+) {
+    let result = add((found.0.get(k), found.1.get(k)), value);
+    found.0.set(k, result.0);
+    found.1.set(k, result.1);
 }
 
-impl<'b> ThreadRows<'b> {
-    /// Loads the rows from row number `first` on, which starts at `*start`. Returns the start of the row after them.
-    #[track_caller]
-    fn load<'k: 'b, T: Converted>(
-        &self,
-        k: &mut Body<'k, '_>,
-        start: Val<'b, Global<T>>,
-        first: Val<'b, i32>,
-        into: &Registers<'_, Vector<u32, 4>>,
-    ) -> Val<'b, Global<T>> {
-        let (ThreadRows { pitch, whole, fill, loads }, rows) = (*self, into.len() / self.loads);
-        let addresses = || {
-            let rows = std::iter::successors(Some(start), |row| Some(row.offset(pitch)))
-                .take(rows as usize)
-                .map(Global::words);
-            rows.flat_map(|row| (0..loads as i32).map(move |load| row.offset(load * 4))).collect()
-        };
-        let has = |load: u32| (first + (load / loads) as i32).lt(whole);
-        load_vectors(k, into, (fill, <Global<T>>::access()), addresses, has);
-        start.offset(pitch * i64::from(rows))
-    }
-}
-
-/// Results of parts of some columns in memory: the values, and the rows beside them.
+/// Results of parts of some columns in memory, two words for each part and column.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnResults<'b, P> {
     /// The number of columns.
     pub columns: i32,
-    /// The results have rows, not values alone.
-    pub has_rows: bool,
     /// The memory, at a multiple of 8 bytes.
     pub words: Val<'b, P>,
 }
@@ -312,16 +259,12 @@ impl<'b, P: MutPointer<Elem = u32>> ColumnResults<'b, P> {
         k: &Body<'c, '_>,
         part: Val<'c, i32>,
         column: Val<'c, i32>,
-        (value, row): Indexed<'c>,
+        result: Indexed<'c>,
     ) where
         'b: 'c,
     {
-        let (at, value) = (part * self.columns + column, value.bitcast::<u32>());
-        if self.has_rows {
-            self.words.store_vector(k, at * 2, Val::pack([value, row.bitcast::<u32>()]));
-        } else {
-            self.words.store(k, at, value);
-        }
+        let words = Val::pack([result.0.bitcast::<u32>(), result.1.bitcast::<u32>()]);
+        self.words.store_vector(k, (part * self.columns + column) * 2, words);
     }
 
     /// Joins the results of some parts in their order; `identity` of no parts. Several are loaded at once.
@@ -338,14 +281,9 @@ impl<'b, P: MutPointer<Elem = u32>> ColumnResults<'b, P> {
         'b: 'c,
     {
         k.for_(parts.unroll(8), identity, |k, part, found| {
-            let at = part * self.columns + column;
-            let result = if self.has_rows {
-                let [value, row] = self.words.load_vector::<2>(k, at * 2).lanes();
-                (value.bitcast::<f32>(), row.bitcast::<i32>())
-            } else {
-                (self.words.load(k, at).bitcast::<f32>(), found.1)
-            };
-            combine(found, result)
+            let words = self.words.load_vector::<2>(k, (part * self.columns + column) * 2);
+            let [value, row] = words.lanes();
+            combine(found, (value.bitcast::<f32>(), row.bitcast::<i32>()))
         })
     }
 }

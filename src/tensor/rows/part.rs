@@ -3,7 +3,7 @@
 use crate::ir::builder::{AnyVector, Arithmetic, Converted, VectorElement};
 use crate::ir::op::LoadAccess;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Registers, Val, Vector, bf16, f16};
+use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, bf16, f16};
 
 use super::combine::tree;
 use super::tile::{RowAccess, RowTile};
@@ -486,34 +486,6 @@ impl<'b> RowPart<'b> {
             }
         }
     }
-}
-
-/// Loads a vector for each register of `into`: number `i` from address `i` if `has(i)` holds, else `fill`. If the last one is there, all
-/// are.
-///
-/// Behind a branch all loads are issued before a value is used. Of loads that are predicated one by one, the assembler has only a
-/// few in flight.
-#[track_caller]
-pub(super) fn load_vectors<'k: 'b, 'b, W: Pointer<Elem = u32>>(
-    k: &mut Body<'k, '_>,
-    into: &Registers<'_, Vector<u32, 4>>,
-    (fill, access): (Val<'b, Vector<u32, 4>>, LoadAccess),
-    addresses: impl Fn() -> Vec<Val<'b, W>>,
-    has: impl Fn(u32) -> Val<'b, bool>,
-) {
-    let (k, last) = (&mut k.rescoped(), into.len().max(1) - 1);
-    let load = |k: &Body<'_, '_>, number: u32, from: &Val<'b, W>| {
-        into.set(k, number, from.load_vector_with::<4>(k, 0, access));
-    };
-    k.if_else(
-        has(last),
-        |k| (0..).zip(&addresses()).for_each(|(number, from)| load(k, number, from)),
-        |k| {
-            (0..=last).for_each(|number| into.set(k, number, fill));
-            let some = (0..last).zip(addresses());
-            some.for_each(|(number, from)| k.if_(has(number), |k| load(k, number, &from)));
-        },
-    );
 }
 
 /// Packs values, rounded to `D`, as one vector; `None` for a single value.

@@ -5,14 +5,12 @@ use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, range};
 use crate::tensor::{ColumnResults, ColumnRows};
 
 use super::super::super::arrival::is_last_to_arrive;
-use super::super::RowReduceOp;
-use super::AxisReduceConfig;
-use super::found::Found;
+use super::{AxisReduceConfig, SM_REGISTERS};
 
-/// The input, the output, the three sizes of the tensor and the rows of a part, and the workspace: the results of clusters, two words
-/// each for a row beside the value, and the clusters that have arrived at each chunk of columns.
+/// The input, the output, `[len, inner]`, and the workspace: the results of clusters, two words each, and the clusters that have
+/// arrived at each chunk of columns.
 pub(super) type Params<T, Y> =
-    (Global<T>, GlobalMut<Y>, [i32; 4], (GlobalMut<u32>, GlobalMut<u32>));
+    (Global<T>, GlobalMut<Y>, [i32; 2], (GlobalMut<u32>, GlobalMut<u32>));
 
 /// Block (x, y) reduces part y of the axis in chunk x of the columns of all tensors. Of several blocks or clusters of a chunk, the last one to
 /// arrive joins the results of all, always in the same order.
@@ -22,30 +20,26 @@ pub(super) fn build<T: Converted, Y: Converted>(
     let AxisReduceConfig { target, op, threads, .. } = *config;
     let (tile, identity) = (config.tile(), (op.monoid().0, i32::MAX));
     let [chunk, cluster] = [tile.columns(T::SCALAR), tile.cluster].map(|count| count as i32);
-    let has_rows = op == RowReduceOp::ArgMax;
-    let options = tile.options().min_blocks_per_sm(config.blocks_per_sm());
+    let blocks = (SM_REGISTERS / (config.registers() * threads)).max(1);
+    let options = tile.options().min_blocks_per_sm(blocks);
     let name = format!("axis_{config}_{}", T::SCALAR);
     Kernel::<Params<T, Y>>::build_with(options, &name, target, |k, (x, y, sizes, workspace)| {
-        let ([outers, len, inner, each], (partials, arrivals)) = (sizes, workspace);
+        let ([len, inner], (partials, arrivals)) = (sizes, workspace);
         let (block, grid, thread) = (k.block_idx(), k.grid_dim(), k.thread_idx().x);
         let chunks = (inner + (chunk - 1)) / chunk;
         let (outer, column) = (block.x / chunks, block.x % chunks * chunk);
+        let each = (len + (grid.y - 1)) / grid.y;
         let part = [block.y * each, (block.y * each + each).min(len)];
         let start = outer.mul_wide(len) * inner.cvt::<i64>();
-        let rows = (outers - outer).mul_wide(len);
+        let rows = (grid.x / chunks - outer).mul_wide(len);
         let matrix = ColumnRows { x: x.offset(start), column, columns: inner, rows };
-        let found = Found::new::<T>(k, op);
-        tile.fold(k, &matrix, part, identity.0, |k, words, number| {
-            found.add::<T>(k, words, number)
-        });
-        let found = found.results::<T>(k).into_iter();
-        let found = found.map(|(value, number)| (value, tile.row(k, part[0], number))).collect();
-        let (found, shared) = tile.join(k, found, (identity, has_rows), |a, b| op.combined(a, b));
+        let found = tile.fold(k, &matrix, part, identity, |found, value| op.added(found, value));
+        let (found, shared) = tile.join(k, found, identity, |a, b| op.combined(a, b));
         let (number, count) = (block.y / cluster, grid.y / cluster);
         let (is_first, is_column) = ((block.y % cluster).eq(0), thread.lt(chunk));
         let (is_last, found) = k.if_with(count.gt(1) & is_first, (is_first, found), |k| {
-            let words = partials.offset((block.x * count).mul_wide(chunk * 2));
-            let all = ColumnResults { columns: chunk, has_rows, words };
+            let words = (block.x * count).mul_wide(chunk * 2);
+            let all = ColumnResults { columns: chunk, words: partials.offset(words) };
             k.if_(is_column, |k| all.save(k, number, thread, found));
             let barrier = (k.named_barrier(1, threads).aligned(), thread.eq(0));
             let is_last = is_last_to_arrive(k, arrivals.offset(block.x), count, barrier);

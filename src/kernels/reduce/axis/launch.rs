@@ -8,7 +8,6 @@ use crate::tensor::RowAccess;
 
 use super::super::super::loadable::loadable;
 use super::super::super::rows::{RowError, check_len};
-use super::found::MAX_ROWS;
 use super::{AxisProblem, AxisReduce, AxisReduceConfig, Params};
 
 /// The rows that a thread loads at least, if the axis is split.
@@ -105,9 +104,7 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
             }
         }
         let grid = Grid::new([blocks as u32, parts as u32, 1], [self.config.threads, 1, 1]);
-        let each = u64::from(len).div_ceil(parts) as u32;
-        let sizes = [outer, len, inner, each].map(|size| size as i32);
-        let args = (x, y, sizes, (partials, &mut *arrivals));
+        let args = (x, y, [len as i32, inner as i32], (partials, &mut *arrivals));
         let launched = self.function.launch_with(options, grid, args);
         if launched.is_err() {
             // Blocks that the simulator stopped have not arrived.
@@ -117,47 +114,21 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
     }
 
     /// Returns the parts of an axis with `chunks` chunks of columns, whole clusters of them: as many as 1 to 8 waves of blocks have
-    /// room for, in the shortest time. Chunks for most SMs are not split: an exchange takes longer than the SMs without one could save.
+    /// room for, in the shortest time.
     fn parts(&self, chunks: u64, len: u32) -> u64 {
         let AxisReduceConfig { threads, team, cluster, .. } = self.config;
         let (resident, at_once, cluster) = (self.resident, threads / team, u64::from(cluster));
         let chunks = chunks * cluster;
-        let least = u64::from(len.max(1)).div_ceil(u64::from(MAX_ROWS * at_once)).div_ceil(cluster);
-        let sms = resident.div_ceil(self.config.blocks_per_sm().into());
-        if 4 * chunks >= 3 * sms && chunks <= resident {
-            return cluster * least;
+        // Without an exchange between clusters, the results are there sooner than more blocks could read the rows.
+        if cluster > 1 && 3 * chunks >= resident {
+            return cluster;
         }
-        let most = u64::from(len / (LEAST_LOADS * at_once)).min(MAX_PARTS) / cluster;
+        let most = (u64::from(len / (LEAST_LOADS * at_once)).min(MAX_PARTS) / cluster).max(1);
         let loads = |clusters: u64| {
             u64::from(len).div_ceil(clusters * cluster * u64::from(at_once)) + START_LOADS
         };
         let time = |clusters: &u64| (chunks * clusters).div_ceil(resident) * loads(*clusters);
-        let counts = (1..=8).map(|waves| (waves * resident / chunks).clamp(least, most.max(least)));
-        cluster * counts.min_by_key(time).unwrap_or(1)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::super::RowReduceOp;
-    use super::*;
-    use crate::ir::types::Scalar;
-    use crate::runtime::Device;
-
-    #[test]
-    fn numbers_of_rows_have_16_bits() {
-        let device = Device::sim().unwrap();
-        for inner in [1, 8, 1024] {
-            for len in [0, 1, 1 << 20, (1 << 31) - (1 << 16) - 1] {
-                let problem = AxisProblem { outer: 1, len, inner };
-                let (op, target) = (RowReduceOp::ArgMax, device.target());
-                let config = AxisReduceConfig::new(op, target, Scalar::F32, &problem);
-                let function = AxisReduce::<f32, i32>::new(config).unwrap().load(&device).unwrap();
-                let parts = function.parts(config.chunks(Scalar::F32, &problem), len);
-                let at_once = u64::from(config.threads / config.team);
-                let rows = u64::from(len).div_ceil(parts).div_ceil(at_once);
-                assert!((1..=MAX_PARTS).contains(&parts) && rows <= MAX_ROWS.into(), "{config}");
-            }
-        }
+        let candidates = (1..=8).map(|waves| (waves * resident / chunks).clamp(1, most));
+        cluster * candidates.min_by_key(time).unwrap_or(1)
     }
 }

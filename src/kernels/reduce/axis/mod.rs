@@ -1,6 +1,5 @@
 //! [`AxisReduce`]: reductions along any axis of a tensor.
 
-mod found;
 mod kernel;
 mod launch;
 
@@ -79,7 +78,7 @@ pub struct AxisReduceConfig {
     pub threads: u32,
     /// The threads that share a row: a power of two from 1 to 32, and at most `threads / 8`.
     pub team: u32,
-    /// The rows of a stage: 1 to 8. A thread has the loads of two stages in flight.
+    /// The rows that a thread loads at once: 1 to 8. Those of the next iteration are in flight too.
     pub rows: u32,
     /// The blocks of a cluster: 1, 2, 4 or 8. They have parts of one axis, and join their results through distributed shared memory.
     pub cluster: u32,
@@ -96,6 +95,7 @@ impl AxisReduceConfig {
         };
         let vectors = problem.inner.div_ceil(vector);
         let team = vectors.next_power_of_two().clamp(1, 32);
+        // Vectors of ragged rows take two loads.
         let (threads, rows) = if access == RowAccess::Aligned { (256, 8) } else { (512, 4) };
         let mut config = AxisReduceConfig { target, access, op, threads, team, rows, cluster: 1 };
         // The last block of each chunk reduces the results of the others: more chunks share this work.
@@ -105,26 +105,21 @@ impl AxisReduceConfig {
         config.of_long_axis(elem, problem)
     }
 
-    /// Returns the configuration for an axis of many rows: narrow chunks of many columns make many blocks, two for each SM. If there are
-    /// fewer, they have twice the loads in flight, and those of a cluster join their results without global memory.
+    /// Returns the configuration for an axis of many rows: blocks of a cluster join their results without global memory, and narrow
+    /// chunks of many columns make many blocks.
     #[inline]
     fn of_long_axis(self, elem: Scalar, problem: &AxisProblem) -> Self {
         const LONG: u32 = 4096;
-        // Neighbouring chunks of ragged rows share vectors: wide ones load few of them twice.
-        if problem.len < LONG / 4 || self.access == RowAccess::Ragged || self.team < 8 {
+        if problem.len < LONG / 4 || !self.target.offers(Target::SM_90) {
             return self;
         }
-        let narrow = Self { threads: 512, team: 8, rows: 4, ..self };
+        let narrow = Self { threads: 512, team: 8, ..self };
         // For still longer ones the join is a small part of the time, and clusters would leave SMs idle.
         let is_joined = (LONG..8 * LONG).contains(&problem.len);
-        let has_clusters = self.target.offers(Target::SM_90);
-        match narrow.chunks(elem, problem) {
-            0..=31 if is_joined && has_clusters => {
-                Self { threads: 256, rows: 8, cluster: 8, ..narrow }
-            }
-            32..=127 if is_joined && has_clusters => Self { rows: 8, cluster: 2, ..narrow },
-            64..=128 if problem.len >= LONG => Self { rows: 8, ..narrow },
-            _ => narrow,
+        let cluster = |chunks, max, cluster| if is_joined && chunks < max { cluster } else { 1 };
+        match self.team {
+            0..=8 => Self { cluster: cluster(self.chunks(elem, problem), 32, 8), ..self },
+            _ => Self { cluster: cluster(narrow.chunks(elem, problem), 128, 2), ..narrow },
         }
     }
 
@@ -171,15 +166,11 @@ impl AxisReduceConfig {
         u64::from(problem.inner.div_ceil(self.tile().columns(elem))) * u64::from(problem.outer)
     }
 
-    /// Returns the blocks that an SM has registers for.
-    fn blocks_per_sm(&self) -> u32 {
-        (SM_REGISTERS / (self.registers() * self.threads)).max(1)
-    }
-
-    /// Returns about the registers of a thread: results of up to 8 columns, two stages of loads, and addresses.
+    /// Returns about the registers of a thread: results of up to 8 columns, loads in flight, and addresses.
     fn registers(&self) -> u32 {
-        let [row, others] = if self.access == RowAccess::Ragged { [8, 48] } else { [4, 32] };
-        2 * row * self.rows + others
+        let results = if self.op == RowReduceOp::ArgMax { 16 } else { 8 };
+        let row = if self.access == RowAccess::Ragged { 16 } else { 8 };
+        (results + row * self.rows + 24).next_multiple_of(8)
     }
 
     #[inline]
